@@ -10,7 +10,7 @@
 
 void fixture_check(iobind_status status, const iobind_error *error) {
   if (status == IOBIND_OK) return;
-  fprintf(stderr, "%s: %s\n", iobind_status_name((int32_t)status), error->message);
+  fprintf(stderr, "%s: %s\n", iobind_status_get_name((int32_t)status), error->message);
   exit(1);
 }
 
@@ -45,7 +45,7 @@ iobind_tensor *fixture_tensor(const fixture *f, int64_t n, float value) {
   iobind_tensor *tensor = NULL;
   void *data = NULL;
   fixture_check(iobind_tensor_create(f->cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, &n, 1, &tensor, &error), &error);
-  fixture_check(iobind_tensor_get_data(tensor, IOBIND_DTYPE_FLOAT32, &data, &error), &error);
+  fixture_check(iobind_tensor_map(tensor, IOBIND_DTYPE_FLOAT32, IOBIND_ACCESS_WRITE, &data, &error), &error);
   for (int64_t i = 0; i < n; i++) ((float *)data)[i] = value;
   return tensor;
 }
@@ -67,7 +67,7 @@ void fixture_expect(iobind_tensor *tensor, int64_t n, float value) {
   iobind_tensor_info info = IOBIND_TENSOR_INFO_INIT;
   void *data = NULL;
   fixture_check(iobind_tensor_get_info(tensor, &info, &error), &error);
-  fixture_check(iobind_tensor_get_data(tensor, IOBIND_DTYPE_FLOAT32, &data, &error), &error);
+  fixture_check(iobind_tensor_map(tensor, IOBIND_DTYPE_FLOAT32, IOBIND_ACCESS_WRITE, &data, &error), &error);
   int good = info.rank == 1 && info.dims[0] == n;
   for (int64_t i = 0; good && i < n; i++) good = ((const float *)data)[i] == value;
   if (good) return;

@@ -36,8 +36,8 @@ static int next_token(iobind_runtime *runtime, iobind_binding *binding, size_t t
                          NULL, NULL, &given, &error));
   TRY(iobind_binding_set_input(binding, tokens_input, IOBIND_INPUT_SNAPSHOT, given, NULL, &error));
   iobind_tensor_release(given);
-  TRY(iobind_binding_run(binding, NULL, NULL, &error));
-  TRY(iobind_binding_get_output(binding, logits_output, &logits, &error)); /* [count, VOCAB], where the session left it */
+  TRY(iobind_binding_run(binding, NULL, &error));
+  TRY(iobind_binding_get_output(binding, logits_output, NULL, &logits, &error)); /* [count, VOCAB], where the session left it */
   TRY(iobind_tensor_read(logits, (size_t)(count - 1) * sizeof row, row, sizeof row, NULL, &error));
   *next = 0;
   for (int64_t i = 1; i < VOCAB; i++) *next = row[i] > row[*next] ? i : *next;

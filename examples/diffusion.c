@@ -52,14 +52,14 @@ int main(int argc, char **argv) {
   TRY(iobind_device_get_counters(device, &before, &error));
   for (int step = 0; step < STEPS; step++) {
     level = 1 - (float)step / STEPS;
-    TRY(iobind_binding_update_input(binding, timestep, &level, sizeof level, NULL, &error));
-    TRY(iobind_binding_run(binding, NULL, NULL, &error));
+    TRY(iobind_binding_write_input(binding, timestep, &level, sizeof level, NULL, &error));
+    TRY(iobind_binding_run(binding, NULL, &error));
   }
   TRY(iobind_device_get_counters(device, &after, &error));
 
   iobind_tensor *result;
   float most = 0;
-  TRY(iobind_binding_get_output(binding, denoised, &result, &error));
+  TRY(iobind_binding_get_output(binding, denoised, NULL, &result, &error));
   TRY(iobind_tensor_read(result, 0, image, sizeof image, NULL, &error));
   for (int i = 0; i < LATENTS; i++) most = fmaxf(most, fabsf(image[i]));
   printf("%d steps: over the link %llu bytes up, %llu bytes down; noise of at most %.3f is left\n", STEPS,

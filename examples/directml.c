@@ -99,7 +99,7 @@ static int open_slot(slot *self, iobind_device *where, iobind_session *session) 
   TRY(iobind_tensor_wrap(where, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, dims, 1, self->y, BYTES, NULL, NULL, &y, &error));
   TRY(iobind_binding_create(session, &self->binding, &error));
   TRY(iobind_binding_set_input(self->binding, 0, IOBIND_INPUT_RESIDENT, x, NULL, &error));
-  TRY(iobind_binding_set_output(self->binding, 0, IOBIND_OUTPUT_FIXED, NULL, IOBIND_MEMORY_DEFAULT, y, &error));
+  TRY(iobind_binding_set_output(self->binding, 0, y, 0, &error));
   iobind_tensor_release(x); /* the binding has its own references */
   iobind_tensor_release(y);
   return 0;
@@ -122,7 +122,7 @@ static int start(slot *self, iobind_stream *stream, UINT64 frame) {
   iobind_native fence = IOBIND_NATIVE_INIT;
   if (submit(&self->up, uploaded, frame)) return 1;
   D3D(ID3D12CommandQueue_Wait(execution, uploaded, frame)); /* the runs of all sessions are on this queue */
-  TRY(iobind_binding_run(self->binding, stream, NULL, &error));
+  TRY(iobind_binding_run(self->binding, stream, &error));
   fence.kind = IOBIND_NATIVE_D3D12;
   fence.handle = computed;
   fence.value = frame;

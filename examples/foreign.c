@@ -66,7 +66,7 @@ static int pool_open_cuda(pool *self) {
 static int pool_open_vdev(pool *self, iobind_device *device) {
   const int64_t dims[] = {BLOCK};
   TRY(iobind_tensor_create(device, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_UINT8, dims, 1, &self->keeper, &error));
-  self->block = iobind_tensor_address(self->keeper);
+  self->block = iobind_tensor_get_address(self->keeper);
   self->stream = vdev_stream_create(0);
   self->kind = IOBIND_NATIVE_VDEV;
   return self->stream == NULL;
@@ -90,13 +90,13 @@ static int run(iobind_device *device, iobind_session *session, pool *memory) {
                          sizeof values, pool_give_back, memory, &y, &error));
   TRY(iobind_binding_create(session, &binding, &error));
   TRY(iobind_binding_set_input(binding, 0, IOBIND_INPUT_RESIDENT, x, NULL, &error));
-  TRY(iobind_binding_set_output(binding, 0, IOBIND_OUTPUT_FIXED, NULL, IOBIND_MEMORY_DEFAULT, y, &error));
+  TRY(iobind_binding_set_output(binding, 0, y, 0, &error));
   iobind_tensor_release(x); /* the binding has its own references */
   for (int frame = 0; frame < FRAMES; frame++) {
     for (int i = 0; i < COUNT; i++) values[i] = (float)(frame + i);
     /* what the other library submits to its stream before this is done before, and what it submits afterwards, afterwards */
-    TRY(iobind_binding_update_input(binding, 0, values, sizeof values, stream, &error));
-    TRY(iobind_binding_run(binding, stream, NULL, &error));
+    TRY(iobind_binding_write_input(binding, 0, values, sizeof values, stream, &error));
+    TRY(iobind_binding_run(binding, stream, &error));
     TRY(iobind_tensor_read(y, 0, result, sizeof result, stream, &error));
     TRY(iobind_stream_synchronize(stream, &error)); /* `values` is filled again */
     if (result[COUNT - 1] != 2 * (float)(frame + COUNT - 1)) return fprintf(stderr, "frame %d is wrong\n", frame), 1;

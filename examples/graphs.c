@@ -23,7 +23,7 @@ static void fill(float *values, int count, int value) {
 static int expect(iobind_binding *binding, int count, int value) {
   float values[LONG];
   iobind_tensor *z;
-  TRY(iobind_binding_get_output(binding, 0, &z, &error));
+  TRY(iobind_binding_get_output(binding, 0, NULL, &z, &error));
   TRY(iobind_tensor_read(z, 0, values, (size_t)count * sizeof *values, NULL, &error));
   for (int i = 0; i < count; i++)
     if (values[i] != (float)value) return fprintf(stderr, "expected %d, got %g\n", value, values[i]), 1;
@@ -46,7 +46,7 @@ static int two_shapes(iobind_session *session, iobind_device *device) {
     TRY(iobind_tensor_write(ys[turn % 2], 0, values, (size_t)count * sizeof *values, NULL, &error));
     TRY(iobind_binding_set_input(binding, 0, IOBIND_INPUT_RESIDENT, xs[turn % 2], NULL, &error));
     TRY(iobind_binding_set_input(binding, 1, IOBIND_INPUT_RESIDENT, ys[turn % 2], NULL, &error));
-    TRY(iobind_binding_run(binding, NULL, NULL, &error));
+    TRY(iobind_binding_run(binding, NULL, &error));
     if (expect(binding, count, 2 * turn) != 0) return 1;
   }
   printf("%d runs of two shapes, right\n", TURNS);
@@ -72,8 +72,8 @@ static int a_state(iobind_session *session, iobind_device *device) {
   TRY(iobind_binding_carry(binding, 0, 0, IOBIND_CARRY_SWAP, &error));
   for (int step = 1; step <= STEPS; step++) {
     fill(values, LONG, step);
-    TRY(iobind_binding_update_input(binding, 1, values, sizeof values, NULL, &error));
-    TRY(iobind_binding_run(binding, NULL, NULL, &error)); /* also the first one happens once */
+    TRY(iobind_binding_write_input(binding, 1, values, sizeof values, NULL, &error));
+    TRY(iobind_binding_run(binding, NULL, &error)); /* also the first one happens once */
     sum += step;
     if (expect(binding, LONG, sum) != 0) return 1;
   }

@@ -28,7 +28,7 @@ int main(int argc, char **argv) {
   for (int frame = 0; frame < 10; frame++) {
     for (size_t i = 0; i < sizeof pixels / 4; i++) pixels[i] = (float)((i * 31 + (size_t)frame) % 255) / 127.5f - 1;
     TRY(iobind_tensor_write(image, 0, pixels, sizeof pixels, NULL, &error));
-    TRY(iobind_binding_run(binding, NULL, NULL, &error)); /* has finished when it returns */
+    TRY(iobind_binding_run(binding, NULL, &error)); /* has finished when it returns */
   }
   TRY(iobind_binding_take_output(binding, 0, &scores, &error)); /* ours now: no later run overwrites it */
   TRY(iobind_tensor_read(scores, 0, result, sizeof result, NULL, &error));

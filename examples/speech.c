@@ -59,10 +59,10 @@ int main(int argc, char **argv) {
     memmove(window, window + 512, 64 * sizeof *window);
     for (int i = 0; i < 512; i++) window[64 + i] = (float)samples[i] / 32768;
     TRY(iobind_tensor_write(window_tensor, 0, window, sizeof window, NULL, &error));
-    TRY(iobind_binding_run(binding, NULL, NULL, &error));
+    TRY(iobind_binding_run(binding, NULL, &error));
 
     iobind_tensor *score;
-    TRY(iobind_binding_get_output(binding, output, &score, &error)); /* lent until the next run */
+    TRY(iobind_binding_get_output(binding, output, NULL, &score, &error)); /* lent until the next run */
     TRY(iobind_tensor_read(score, 0, &probability, sizeof probability, NULL, &error));
 
     if ((probability > 0.5f) != speaking) {

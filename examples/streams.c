@@ -20,7 +20,7 @@ static iobind_error error = IOBIND_ERROR_INIT; /* what went wrong, in words */
 
 /* The turn's last frame: waited for, and looked at. */
 static int finish(const turn *self, int frame) {
-  TRY(iobind_event_wait(self->done, &error)); /* also says what failed on the way */
+  TRY(iobind_event_wait(self->done, IOBIND_NO_TIMEOUT, &error)); /* also says what failed on the way */
   if (self->result[PIXELS - 1] != 2 * (float)frame) return fprintf(stderr, "frame %d is wrong\n", frame), 1;
   return 0;
 }
@@ -47,7 +47,7 @@ int main(int argc, char **argv) {
     TRY(iobind_tensor_create(device, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, dims, 1, &self->y, &error));
     TRY(iobind_binding_create(session, &self->binding, &error));
     TRY(iobind_binding_set_input(self->binding, 0, IOBIND_INPUT_RESIDENT, self->x, NULL, &error));
-    TRY(iobind_binding_set_output(self->binding, 0, IOBIND_OUTPUT_FIXED, NULL, IOBIND_MEMORY_DEFAULT, self->y, &error));
+    TRY(iobind_binding_set_output(self->binding, 0, self->y, 0, &error));
   }
 
   for (int frame = 0; frame < FRAMES; frame++) {
@@ -55,7 +55,7 @@ int main(int argc, char **argv) {
     if (frame >= 2 && finish(self, frame - 2) != 0) return 1;
     for (int i = 0; i < PIXELS; i++) self->pixels[i] = (float)frame; /* the other turn's run goes on meanwhile */
     TRY(iobind_tensor_write(self->x, 0, self->pixels, sizeof self->pixels, stream, &error));
-    TRY(iobind_binding_run(self->binding, stream, NULL, &error));
+    TRY(iobind_binding_run(self->binding, stream, &error));
     TRY(iobind_tensor_read(self->y, 0, self->result, sizeof self->result, stream, &error));
     TRY(iobind_event_record(self->done, stream, &error));
   }

@@ -27,7 +27,7 @@ static int submit(iobind_pipeline *pipeline, const picture *page, int64_t tile, 
   int64_t columns = count_of(page->width), top = begin_of(tile / columns, page->height);
   int64_t left = begin_of(tile % columns, page->width);
   void *values;
-  TRY(iobind_tensor_get_data(item, IOBIND_DTYPE_FLOAT32, &values, &error));
+  TRY(iobind_tensor_map(item, IOBIND_DTYPE_FLOAT32, IOBIND_ACCESS_WRITE, &values, &error));
   for (int64_t row = 0; row < 3 * (int64_t)TILE; row++) { /* of three planes */
     const float *from = page->values + (row / TILE * page->height + top + row % TILE) * page->width + left;
     memcpy((float *)values + row * TILE, from, TILE * sizeof(float));
@@ -44,8 +44,8 @@ static int pull(iobind_pipeline *pipeline, const picture *page, int64_t tile, fl
   int64_t from_x = left > 0 ? MARGIN : 0, to_x = left + TILE < page->width ? TILE - MARGIN : TILE;
   iobind_tensor *output; /* the slot's memory: ours until the next submit */
   void *values;
-  TRY(iobind_pipeline_next(pipeline, &output, NULL, &error)); /* in order; waits for the oldest tile */
-  TRY(iobind_tensor_get_data(output, IOBIND_DTYPE_FLOAT32, &values, &error));
+  TRY(iobind_pipeline_next(pipeline, IOBIND_NO_TIMEOUT, &output, 1, NULL, &error)); /* in order; waits for the oldest tile */
+  TRY(iobind_tensor_map(output, IOBIND_DTYPE_FLOAT32, IOBIND_ACCESS_WRITE, &values, &error));
   for (int64_t y = from_y; y < to_y; y++) {
     const float *row = (const float *)values + y * TILE + from_x;
     memcpy(map + (top + y) * page->width + left + from_x, row, (size_t)(to_x - from_x) * sizeof(float));

@@ -48,7 +48,7 @@ static int print_help(FILE *stream) {
 
 static int print_version(void) {
   printf("iobind %d.%d.%d (libiobind %s)\n", IOBIND_VERSION_MAJOR, IOBIND_VERSION_MINOR, IOBIND_VERSION_PATCH,
-         iobind_version_string());
+         iobind_get_version_string());
   return finish(stdout);
 }
 

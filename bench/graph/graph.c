@@ -23,9 +23,9 @@ static void run_raw(bench *b) {
 }
 
 static void run_iobind(bench *b) {
-  iobind_status status = iobind_binding_run(b->bound, NULL, NULL, NULL);
+  iobind_status status = iobind_binding_run(b->bound, NULL, NULL);
   if (status != IOBIND_OK) {
-    fprintf(stderr, "iobind_binding_run: %s\n", iobind_status_name((int32_t)status));
+    fprintf(stderr, "iobind_binding_run: %s\n", iobind_status_get_name((int32_t)status));
     exit(1);
   }
 }

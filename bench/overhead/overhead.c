@@ -53,9 +53,9 @@ static void run_raw_fresh(bench *b) {
 }
 
 static void run_iobind(bench *b) {
-  iobind_status status = iobind_binding_run(b->bound, NULL, NULL, NULL);
+  iobind_status status = iobind_binding_run(b->bound, NULL, NULL);
   if (status != IOBIND_OK) {
-    fprintf(stderr, "iobind_binding_run: %s\n", iobind_status_name((int32_t)status));
+    fprintf(stderr, "iobind_binding_run: %s\n", iobind_status_get_name((int32_t)status));
     exit(1);
   }
 }
@@ -73,7 +73,7 @@ static void run_iobind_unbound(bench *b) {
   iobind_tensor *y = NULL;
   iobind_status status = iobind_session_run(b->fixture.session, b->inputs, &y, NULL);
   if (status != IOBIND_OK) {
-    fprintf(stderr, "iobind_session_run: %s\n", iobind_status_name((int32_t)status));
+    fprintf(stderr, "iobind_session_run: %s\n", iobind_status_get_name((int32_t)status));
     exit(1);
   }
   iobind_tensor_release(y);

@@ -70,12 +70,12 @@ static uint64_t let_through(const subject *s, size_t slots, clock_reader *now, u
   options.constants = s->constant[1] != NULL ? s->constant : NULL;
   must(iobind_pipeline_create(s->session, &options, &pipeline, &error));
   for (size_t i = 0; i < slots; i++) must(iobind_pipeline_submit(pipeline, s->item, &error)); /* the memory is made */
-  for (size_t i = 0; i < slots; i++) must(iobind_pipeline_next(pipeline, &output, NULL, &error));
+  for (size_t i = 0; i < slots; i++) must(iobind_pipeline_next(pipeline, IOBIND_NO_TIMEOUT, &output, 1, NULL, &error));
   uint64_t begin = now();
   for (size_t i = 0; i < ITEMS + slots; i++) {
     iobind_pipeline_item item = IOBIND_PIPELINE_ITEM_INIT;
     if (i >= slots) {
-      must(iobind_pipeline_next(pipeline, &output, &item, &error));
+      must(iobind_pipeline_next(pipeline, IOBIND_NO_TIMEOUT, &output, 1, &item, &error));
       note_times(&item, times[i - slots]);
     }
     uint64_t before = now();

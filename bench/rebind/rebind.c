@@ -26,7 +26,7 @@ typedef struct bench {
 
 static void check(iobind_status status) {
   if (status == IOBIND_OK) return;
-  fprintf(stderr, "%s\n", iobind_status_name((int32_t)status));
+  fprintf(stderr, "%s\n", iobind_status_get_name((int32_t)status));
   exit(1);
 }
 
@@ -69,11 +69,11 @@ static void set_input(bench *b, size_t index) {
 }
 
 static void set_output(bench *b) {
-  check(iobind_binding_set_output(b->bound, 0, IOBIND_OUTPUT_FIXED, NULL, IOBIND_MEMORY_DEFAULT, b->tensors[2][b->turn], NULL));
+  check(iobind_binding_set_output(b->bound, 0, b->tensors[2][b->turn], 0, NULL));
 }
 
 static void run(bench *b) {
-  check(iobind_binding_run(b->bound, NULL, NULL, NULL));
+  check(iobind_binding_run(b->bound, NULL, NULL));
   b->turn = 1 - b->turn;
 }
 
@@ -140,7 +140,7 @@ static void prepare_given(bench *b) {
 
 static void prepare_reuse(bench *b) {
   prepare(b);
-  check(iobind_binding_set_output(b->bound, 0, IOBIND_OUTPUT_REUSE, NULL, IOBIND_MEMORY_DEFAULT, NULL, NULL));
+  check(iobind_binding_place_output(b->bound, 0, IOBIND_OUTPUT_REUSE, NULL, IOBIND_MEMORY_DEFAULT, NULL));
 }
 
 typedef struct mode {

@@ -27,7 +27,7 @@ static int endure(const char *name, iobind_binding *binding, iobind_output_mode 
       live = vdev_get(0, "live_bytes");
       vdev_reset(0);
     }
-    must(iobind_binding_run(binding, NULL, NULL, &error));
+    must(iobind_binding_run(binding, NULL, &error));
   }
   int64_t bytes = vdev_get(0, "h2d_bytes") + vdev_get(0, "d2h_bytes") + vdev_get(0, "d2d_bytes");
   int64_t runs = vdev_get(0, "kernels"), allocated = vdev_get(0, "allocations"), grown = vdev_get(0, "live_bytes") - live;

@@ -13,7 +13,7 @@ static void must(iobind_status status) {
 }
 
 static void warm(iobind_binding *binding, long runs) {
-  for (long i = 0; i < runs; i++) must(iobind_binding_run(binding, NULL, NULL, &error));
+  for (long i = 0; i < runs; i++) must(iobind_binding_run(binding, NULL, &error));
 }
 
 __attribute__((noinline)) void steady(iobind_binding *binding, long runs);
@@ -47,7 +47,7 @@ static void run_on(iobind_runtime *runtime, const char *name, long runs) {
     iobind_tensor_release(input);
   }
   must(iobind_tensor_create(device, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, one, 1, &sum, &error));
-  must(iobind_binding_set_output(binding, 0, IOBIND_OUTPUT_FIXED, NULL, IOBIND_MEMORY_DEFAULT, sum, &error));
+  must(iobind_binding_set_output(binding, 0, sum, 0, &error));
   warm(binding, 200); /* the first run is not steady */
   steady(binding, runs);
   float result;

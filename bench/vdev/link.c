@@ -40,10 +40,10 @@ static void run_bound(iobind_session *session, iobind_device *device, const iobi
   for (int i = 0; i < 2; i++) {
     must(iobind_binding_create(session, &bindings[i], &error));
     must(iobind_binding_set_input(bindings[i], 0, IOBIND_INPUT_RESIDENT, tensors[i], NULL, &error));
-    must(iobind_binding_set_output(bindings[i], 0, IOBIND_OUTPUT_FIXED, NULL, IOBIND_MEMORY_DEFAULT, tensors[1 - i], &error));
+    must(iobind_binding_set_output(bindings[i], 0, tensors[1 - i], 0, &error));
   }
   must(iobind_tensor_copy(&value, &tensors[0], 1, NULL, &error));
-  for (int i = 0; i < RUNS; i++) must(iobind_binding_run(bindings[i % 2], NULL, NULL, &error));
+  for (int i = 0; i < RUNS; i++) must(iobind_binding_run(bindings[i % 2], NULL, &error));
   const iobind_tensor *last = tensors[RUNS % 2];
   must(iobind_tensor_copy(&last, &result, 1, NULL, &error));
   fixture_expect(result, COUNT, ldexpf(1, RUNS));

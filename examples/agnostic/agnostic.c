@@ -131,7 +131,7 @@ static iobind_status bind(const app *a, iobind_binding *binding, iobind_tensor *
   /* The output is FRESH without being asked: device memory of the size that the run finds out, new for each run. REUSE
    * keeps to one piece of memory, for a loop whose results are not kept. */
   if (status == IOBIND_OK) {
-    status = iobind_binding_set_output(binding, 0, IOBIND_OUTPUT_REUSE, NULL, IOBIND_MEMORY_DEFAULT, NULL, error);
+    status = iobind_binding_place_output(binding, 0, IOBIND_OUTPUT_REUSE, NULL, IOBIND_MEMORY_DEFAULT, error);
   }
   return status;
 }
@@ -143,10 +143,10 @@ static iobind_status run_bound(const app *a, iobind_tensor *host, outcome *o, io
   TRY(iobind_device_get_counters(a->device, &before, error));
   TRY(iobind_binding_create(a->session, &binding, error));
   iobind_status status = bind(a, binding, host, error);
-  if (status == IOBIND_OK) status = iobind_binding_run(binding, NULL, NULL, error); /* not timed, as above */
+  if (status == IOBIND_OK) status = iobind_binding_run(binding, NULL, error); /* not timed, as above */
   double start = now();
   for (long i = 0; status == IOBIND_OK && i < a->runs; i++) {
-    status = iobind_binding_run(binding, NULL, NULL, error); /* without a stream: finished when it returns */
+    status = iobind_binding_run(binding, NULL, error); /* without a stream: finished when it returns */
   }
   o->seconds = now() - start;
   if (status == IOBIND_OK) status = iobind_binding_take_output(binding, 0, &map, error);
@@ -230,7 +230,7 @@ int main(int argc, char **argv) {
     good = agree(&direct, &bound);
     if (!good) fputs("agnostic: the two ways found different things\n", stderr);
   } else {
-    fprintf(stderr, "agnostic: %s: %s\n", iobind_status_name((int32_t)status), error.message);
+    fprintf(stderr, "agnostic: %s: %s\n", iobind_status_get_name((int32_t)status), error.message);
   }
   free(direct.map);
   free(bound.map);

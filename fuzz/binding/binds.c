@@ -1,5 +1,6 @@
 /* What is bound: inputs, outputs, carries. */
 #include "operations.h"
+#include "../../tests/rig/calls.h"
 
 #define W (&the_world)
 
@@ -101,7 +102,7 @@ static const char *const output_modes[] = {"FRESH", "REUSE", "FIXED", "IN_PLACE"
 
 static void set_given(bound *one, size_t index, iobind_output_mode mode, uint8_t chosen) {
   const port *to = &one->shadow.model->outputs[index];
-  slot *tensor = mode == IOBIND_OUTPUT_IN_PLACE ? find_place(one, index) : NULL;
+  slot *tensor = mode == OUTPUT_IN_PLACE ? find_place(one, index) : NULL;
   if (tensor == NULL) tensor = take_tensor(chosen, to, false);
   if (tensor == NULL || is_empty_for(tensor, one)) return;
   expectation expected = {0};
@@ -110,7 +111,7 @@ static void set_given(bound *one, size_t index, iobind_output_mode mode, uint8_t
   expect_idle(one, &expected, false);
   begin_call("set_output(b%d, %s, %s, t%d)", binding_index(one), to->name, output_modes[mode], world_index(tensor));
   iobind_status status =
-      end_call(iobind_binding_set_output(one->handle, index, mode, NULL, IOBIND_MEMORY_DEFAULT, tensor->tensor, &the_error));
+      end_call(call_set_output(one->handle, index, mode, NULL, IOBIND_MEMORY_DEFAULT, tensor->tensor, &the_error));
   if (!require(expected, status)) {
     if (fault_was_set()) shadow_forget_results(&one->shadow, RESULT_MAYBE);
     return;
@@ -126,11 +127,11 @@ static void set_made(bound *one, size_t index, iobind_output_mode mode, uint8_t 
   static const char *const names[4] = {"anywhere", "home", "host", "pinned"};
   expectation expected = {0};
   if (mode > IOBIND_OUTPUT_NONE) expected.must |= STATUS(INVALID_ARGUMENT);
-  if (mode < IOBIND_OUTPUT_FIXED && chosen % 4 == 3 && !W->has_pinned) expected.must |= STATUS(NOT_SUPPORTED);
+  if (mode < OUTPUT_FIXED && chosen % 4 == 3 && !W->has_pinned) expected.must |= STATUS(NOT_SUPPORTED);
   expect_idle(one, &expected, false);
   begin_call("set_output(b%d, %s, %s, %s)", binding_index(one), to->name, output_modes[mode], names[chosen % 4]);
   if (!require(expected,
-               end_call(iobind_binding_set_output(one->handle, index, mode, devices[chosen % 4], memory, NULL, &the_error)))) {
+               end_call(call_set_output(one->handle, index, mode, devices[chosen % 4], memory, NULL, &the_error)))) {
     if (fault_was_set()) shadow_forget_results(&one->shadow, RESULT_MAYBE);
     return;
   }
@@ -145,8 +146,8 @@ void do_set_output(const step *from) {
   if (one == NULL) return;
   size_t index = from->x[1] % one->shadow.model->output_count;
   iobind_output_mode mode = (iobind_output_mode)(from->x[2] >= 254 ? 5 : modes[from->x[2] % 16]);
-  if (mode == IOBIND_OUTPUT_IN_PLACE && W->without_in_place) mode = IOBIND_OUTPUT_FIXED;
-  if (mode == IOBIND_OUTPUT_FIXED || mode == IOBIND_OUTPUT_IN_PLACE) {
+  if (mode == OUTPUT_IN_PLACE && W->without_in_place) mode = OUTPUT_FIXED;
+  if (mode == OUTPUT_FIXED || mode == OUTPUT_IN_PLACE) {
     set_given(one, index, mode, from->x[3]);
   } else {
     set_made(one, index, mode, from->x[4] >= 128 ? from->x[4] : 0);
@@ -240,7 +241,7 @@ void do_update_input(const step *from) {
                            : ", S1",
              0);
   iobind_status status = end_call(
-      iobind_binding_update_input(one->handle, index, values, size, stream < 0 ? NULL : W->lanes[stream].handle, &the_error));
+      iobind_binding_write_input(one->handle, index, values, size, stream < 0 ? NULL : W->lanes[stream].handle, &the_error));
   if (!require(expected, status)) {
     if (fault_was_set() && status != IOBIND_ERROR_INVALID_STATE) updated(one, index, NULL, was_due);
     if (was_due && status != IOBIND_ERROR_INVALID_STATE) shadow_forget_results(&one->shadow, RESULT_MAYBE);
@@ -304,19 +305,18 @@ void do_wrong(const step *from) {
       break;
     case 3:
       (void)require(wrong,
-                    end_call(iobind_binding_set_output(binding, output, IOBIND_OUTPUT_FIXED, NULL, 0, NULL, &the_error)));
+                    end_call(iobind_binding_set_output(binding, output, NULL, 0, &the_error)));
       break;
     case 4:
-      (void)require(wrong, end_call(iobind_binding_set_output(binding, output, IOBIND_OUTPUT_REUSE, NULL, 0, tensor->tensor,
-                                                              &the_error)));
+      (void)require(wrong, end_call(call_set_output(binding, output, IOBIND_OUTPUT_REUSE, NULL, 0, tensor->tensor, &the_error)));
       break;
-    case 5: (void)require(missing, end_call(iobind_binding_set_output(binding, index, 0, NULL, 0, NULL, &the_error))); break;
+    case 5: (void)require(missing, end_call(call_set_output(binding, index, 0, NULL, 0, NULL, &the_error))); break;
     case 6: (void)require(missing, end_call(iobind_binding_carry(binding, index, 0, 0, &the_error))); break;
     case 7: (void)require(missing, end_call(iobind_binding_carry(binding, 0, index, 0, &the_error))); break;
-    case 8: (void)require(missing, end_call(iobind_binding_update_input(binding, index, &got, 4, NULL, &the_error))); break;
-    case 9: (void)require(missing, end_call(iobind_binding_get_output(binding, index, &got, &the_error))); break;
+    case 8: (void)require(missing, end_call(iobind_binding_write_input(binding, index, &got, 4, NULL, &the_error))); break;
+    case 9: (void)require(missing, end_call(iobind_binding_get_output(binding, index, NULL, &got, &the_error))); break;
     case 10: (void)require(missing, end_call(iobind_binding_take_output(binding, index, &got, &the_error))); break;
-    default: (void)require(wrong, end_call(iobind_binding_get_output(binding, output, NULL, &the_error))); break;
+    default: (void)require(wrong, end_call(iobind_binding_get_output(binding, output, NULL, NULL, &the_error))); break;
   }
   if (from->x[2] % 12 == 9 || from->x[2] % 12 == 10) CHECK(got == NULL);
 }

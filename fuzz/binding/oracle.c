@@ -1,4 +1,5 @@
 #include "oracle.h"
+#include "../../tests/rig/calls.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -133,7 +134,7 @@ view shadow_next_input(const shadow *of, size_t input) {
 }
 
 static bool is_given(iobind_output_mode mode) {
-  return mode == IOBIND_OUTPUT_FIXED || mode == IOBIND_OUTPUT_IN_PLACE;
+  return mode == OUTPUT_FIXED || mode == OUTPUT_IN_PLACE;
 }
 
 /* The caller's or the state's memory that a run writes as this output; no block where the memory is the binding's. */
@@ -178,7 +179,7 @@ void expect_input(const shadow *of, size_t input, iobind_input_mode mode, view r
   for (size_t i = 0; i < of->model->output_count; i++) {
     const carry_shadow *carry = &of->carries[i];
     if (carry == own || !views_overlap(read, written_by(of, i))) continue;
-    if (of->outputs[i].mode == IOBIND_OUTPUT_FIXED) expected->must |= STATUS(INVALID_ARGUMENT);
+    if (of->outputs[i].mode == OUTPUT_FIXED) expected->must |= STATUS(INVALID_ARGUMENT);
     if (carry->is_on || (own != NULL && own->mode == IOBIND_CARRY_IN_PLACE)) expected->may |= STATUS(INVALID_ARGUMENT);
   }
 }
@@ -186,7 +187,7 @@ void expect_input(const shadow *of, size_t input, iobind_input_mode mode, view r
 void expect_output(const shadow *of, size_t output, iobind_output_mode mode, view target, expectation *expected) {
   if (!is_given(mode)) return;
   if (is_ours(of, target)) expected->may |= STATUS(INVALID_ARGUMENT);
-  for (size_t i = 0; i < of->model->input_count && mode == IOBIND_OUTPUT_FIXED; i++) {
+  for (size_t i = 0; i < of->model->input_count && mode == OUTPUT_FIXED; i++) {
     if (views_overlap(target, shadow_next_input(of, i)) && !of->inputs[i].elsewhere) expected->must |= STATUS(INVALID_ARGUMENT);
     if (views_overlap(target, of->inputs[i].read)) expected->may |= STATUS(INVALID_ARGUMENT); /* the state before this one */
   }
@@ -287,7 +288,7 @@ static void expect_room(const shadow *of, expectation *expected) {
     if (is_ours(of, written)) expected->may |= STATUS(INVALID_ARGUMENT);
     for (size_t j = 0; j < of->model->input_count; j++) {
       if (!views_overlap(written, shadow_next_input(of, j)) || of->inputs[j].elsewhere) continue;
-      if (of->outputs[i].mode == IOBIND_OUTPUT_FIXED) expected->must |= STATUS(INVALID_ARGUMENT);
+      if (of->outputs[i].mode == OUTPUT_FIXED) expected->must |= STATUS(INVALID_ARGUMENT);
       if (of->carries[i].is_on && of->carries[i].input != j) expected->may |= STATUS(INVALID_ARGUMENT);
     }
   }

@@ -1,5 +1,6 @@
 /* Runs, with and without a stream, what they leave, and what becomes of it when something on a stream fails. */
 #include "operations.h"
+#include "../../tests/rig/calls.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -78,18 +79,18 @@ static void check_result(bound *one, size_t output, iobind_tensor *tensor) {
   iobind_tensor_info info = IOBIND_TENSOR_INFO_INIT;
   CHECK(iobind_tensor_get_info(tensor, &info, NULL) == IOBIND_OK);
   if (info.dtype != IOBIND_DTYPE_FLOAT32 || info.rank != 1 || info.dims[0] != (int64_t)at->count) {
-    fail("expected %zu elements, got %s of rank %zu, the first dim %lld", at->count, iobind_dtype_name(info.dtype), info.rank,
+    fail("expected %zu elements, got %s of rank %zu, the first dim %lld", at->count, iobind_dtype_get_name(info.dtype), info.rank,
          (long long)(info.rank > 0 ? info.dims[0] : 0));
   }
   bool given = one->shadow.outputs[output].target.block != NULL;
   if (!given && !W->at_host && place_of(&info) != one->where[output]) fail("it is in the wrong place");
   if (at->count == 0) return;
-  find_memory(one, output, iobind_tensor_address(tensor));
+  find_memory(one, output, iobind_tensor_get_address(tensor));
   if (!view_is_known(*at, one->shadow.number)) return;
   float read[MOST_ELEMENTS];
   void *data = NULL;
   if (info.host_readable) {
-    CHECK(iobind_tensor_get_data(tensor, IOBIND_DTYPE_FLOAT32, &data, NULL) == IOBIND_OK);
+    CHECK(iobind_tensor_map(tensor, IOBIND_DTYPE_FLOAT32, IOBIND_ACCESS_WRITE, &data, NULL) == IOBIND_OK);
     memcpy(read, data, info.bytes);
   } else {
     CHECK(iobind_tensor_read(tensor, 0, read, info.bytes, NULL, NULL) == IOBIND_OK);
@@ -258,7 +259,7 @@ static bool run_once(bound *one, int stream, point *at, const step *from) {
   bool was_under_way = is_under_way(one);
   begin_call("run(b%d%s%s)", binding_index(one), stream < 0 ? "" : stream == 0 ? ", S0" : ", S1", at != NULL ? ", event" : "");
   iobind_status status = end_call(
-      iobind_binding_run(one->handle, stream < 0 ? NULL : W->lanes[stream].handle, at != NULL ? at->handle : NULL, &the_error));
+      call_run(one->handle, stream < 0 ? NULL : W->lanes[stream].handle, at != NULL ? at->handle : NULL, &the_error));
   bool faulty = fault_was_set();
   bool well = require(expected, status);
   if (status == IOBIND_ERROR_INVALID_STATE && was_under_way) return false;
@@ -311,7 +312,7 @@ static void ask(bound *one, bool tainted) {
   while (one->shadow.outputs[output].mode == IOBIND_OUTPUT_NONE) output++;
   iobind_tensor *tensor = NULL;
   begin_call("get(b%d, %s)", binding_index(one), one->shadow.model->outputs[output].name);
-  iobind_status status = end_call(iobind_binding_get_output(one->handle, output, &tensor, &the_error));
+  iobind_status status = end_call(iobind_binding_get_output(one->handle, output, NULL, &tensor, &the_error));
   bool must_fail = one->flight.must_fail;
   bool maybe = one->shadow.results[output].kind == RESULT_MAYBE || one->shadow.results[output].kind == RESULT_NONE;
   bool taken = one->shadow.results[output].kind == RESULT_TAKEN;
@@ -429,7 +430,7 @@ void do_event(const step *from) {
   switch (from->x[2] % 6) {
     case 0:
       begin_call("event_wait(e%zu)", number);
-      if (require_ok(end_call(iobind_event_wait(at->handle, &the_error)))) passed(at);
+      if (require_ok(end_call(iobind_event_wait(at->handle, IOBIND_NO_TIMEOUT, &the_error)))) passed(at);
       break;
     case 1:
       begin_call("event_query(e%zu)", number);

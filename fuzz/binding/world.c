@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "vdev.h"
+#include "../../tests/rig/calls.h"
 
 world the_world;
 bool verbose;
@@ -56,7 +57,7 @@ iobind_status end_call(iobind_status status) {
     CHECK(vdev_set(0, W->fault, "0") == 0);
     W->fault[0] = '\0';
   }
-  say(" -> %s%s%s\n", iobind_status_name((int32_t)status), status == IOBIND_OK ? "" : ": ",
+  say(" -> %s%s%s\n", iobind_status_get_name((int32_t)status), status == IOBIND_OK ? "" : ": ",
       status == IOBIND_OK ? "" : the_error.message);
   check_call(status, &the_error, true);
   return status;
@@ -84,7 +85,7 @@ static void name_statuses(unsigned set, char *text, size_t room) {
   for (int32_t i = 0; i < 32; i++) {
     if ((set & 1u << i) == 0) continue;
     size_t length = strlen(text);
-    snprintf(text + length, room - length, "%s%s", length == 0 ? "" : " or ", iobind_status_name(i));
+    snprintf(text + length, room - length, "%s%s", length == 0 ? "" : " or ", iobind_status_get_name(i));
   }
 }
 
@@ -94,7 +95,7 @@ bool require(expectation expected, iobind_status status) {
   if ((allowed & 1u << status) == 0) {
     char names[256];
     name_statuses(allowed, names, sizeof names);
-    fail("expected %s, got %s%s%s", names, iobind_status_name((int32_t)status), status == IOBIND_OK ? "" : ": ",
+    fail("expected %s, got %s%s%s", names, iobind_status_get_name((int32_t)status), status == IOBIND_OK ? "" : ": ",
          status == IOBIND_OK ? "" : the_error.message);
   }
   return status == IOBIND_OK;
@@ -297,8 +298,7 @@ static iobind_status make_memory(const recipe *from, iobind_dtype dtype, const i
                                          rank, &to->tensor, &the_error));
   }
   begin_call("t%d = tensor_wrap(host, %zu)", world_index(to), from->count);
-  iobind_status status = end_call(iobind_tensor_wrap(device, IOBIND_MEMORY_DEFAULT, dtype, dims, rank, page + page_bytes - size,
-                                                     size, close_page, page, &to->tensor, &the_error));
+  iobind_status status = end_call(call_wrap(device, IOBIND_MEMORY_DEFAULT, dtype, dims, rank, page + page_bytes - size, size, close_page, page, &to->tensor, &the_error));
   if (status != IOBIND_OK) pages_used--;
   return status;
 }
@@ -335,7 +335,7 @@ static void make_tensor(size_t index) {
     return;
   to->is_plain = index != INTEGERS && index != MATRIX;
   view_set(&to->at, (view){block_make(from->count), 0, from->count});
-  to->at.block->address = iobind_tensor_address(to->tensor);
+  to->at.block->address = iobind_tensor_get_address(to->tensor);
   to->at.block->where = (int)to->where;
   write_first_values(to);
 }
@@ -397,7 +397,7 @@ void world_check_tensor(const slot *of) {
   float read[MOST_ELEMENTS];
   if (of->where != PLACE_HOME || W->at_host) {
     /* by its address: iobind_tensor_get_data would block until runs that read it have completed */
-    const void *data = iobind_tensor_address(of->tensor);
+    const void *data = iobind_tensor_get_address(of->tensor);
     memcpy(read, data, sizeof(float) * of->at.count);
   } else {
     CHECK(iobind_tensor_read(of->tensor, 0, read, sizeof(float) * of->at.count, NULL, NULL) == IOBIND_OK);

@@ -83,7 +83,7 @@ void check_call(iobind_status status, const iobind_error *error, bool clean) {
     CHECK(error->status == -1 && strcmp(error->message, untouched) == 0);
     return;
   }
-  CHECK(error->status == (int32_t)status && strcmp(iobind_status_name(error->status), "UNKNOWN") != 0);
+  CHECK(error->status == (int32_t)status && strcmp(iobind_status_get_name(error->status), "UNKNOWN") != 0);
   CHECK(status != IOBIND_ERROR_INTERNAL);
   CHECK(memchr(error->message, 0, sizeof error->message) != NULL);
   CHECK(error->message[0] != 0 && strcmp(error->message, untouched) != 0);

@@ -7,6 +7,7 @@
 
 #include "bytes.h"
 #include "onnx.h"
+#include "../../tests/rig/calls.h"
 
 enum { VALUES = 3, RANK = 4 };
 
@@ -90,7 +91,7 @@ static iobind_tensor *take_tensor(bytes *source, const value *of) {
   CHECK(iobind_tensor_create(the_cpu(), IOBIND_MEMORY_DEFAULT, (iobind_dtype)dtype, dims, rank, &tensor, NULL) == IOBIND_OK);
   iobind_tensor_info info = IOBIND_TENSOR_INFO_INIT;
   CHECK(iobind_tensor_get_info(tensor, &info, NULL) == IOBIND_OK);
-  unsigned char *data = iobind_tensor_address(tensor);
+  unsigned char *data = iobind_tensor_get_address(tensor);
   for (size_t i = 0; i < info.bytes; i++) data[i] = dtype == IOBIND_DTYPE_BOOL ? take_bool(source) : take_byte(source);
   return tensor;
 }
@@ -102,8 +103,8 @@ static void check_same(iobind_tensor *in, iobind_tensor *out) {
   CHECK(one.dtype == two.dtype && one.rank == two.rank && one.bytes == two.bytes);
   for (size_t i = 0; i < one.rank; i++) CHECK(one.dims[i] == two.dims[i]);
   if (one.bytes == 0) return;
-  CHECK(iobind_tensor_address(in) != iobind_tensor_address(out));
-  CHECK(memcmp(iobind_tensor_address(in), iobind_tensor_address(out), one.bytes) == 0);
+  CHECK(iobind_tensor_get_address(in) != iobind_tensor_get_address(out));
+  CHECK(memcmp(iobind_tensor_get_address(in), iobind_tensor_get_address(out), one.bytes) == 0);
 }
 
 static void run(bytes *source, iobind_session *session, const value *values, size_t count) {
@@ -128,16 +129,16 @@ static void run(bytes *source, iobind_session *session, const value *values, siz
       }
     } else if (action == 4) {
       iobind_output_mode mode = (iobind_output_mode)(take_byte(source) % 6);
-      iobind_tensor *target = mode == IOBIND_OUTPUT_FIXED ? take_tensor(source, &values[index % count]) : NULL;
-      status = iobind_binding_set_output(binding, index, mode, NULL, IOBIND_MEMORY_DEFAULT, target, &error);
+      iobind_tensor *target = mode == OUTPUT_FIXED ? take_tensor(source, &values[index % count]) : NULL;
+      status = call_set_output(binding, index, mode, NULL, IOBIND_MEMORY_DEFAULT, target, &error);
       iobind_tensor_release(target);
     } else {
-      status = iobind_binding_run(binding, NULL, NULL, &error);
+      status = iobind_binding_run(binding, NULL, &error);
       for (size_t i = 0; status == IOBIND_OK && i < count; i++) {
         iobind_tensor *out = NULL;
         iobind_error missing = armed();
         CHECK(tensors[i] != NULL);
-        iobind_status got = iobind_binding_get_output(binding, i, &out, &missing);
+        iobind_status got = iobind_binding_get_output(binding, i, NULL, &out, &missing);
         check_call(got, &missing, false);
         if (got == IOBIND_OK) check_same(tensors[i], out);
       }

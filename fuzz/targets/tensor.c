@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "bytes.h"
+#include "../../tests/rig/calls.h"
 
 enum { TENSORS = 6, DIMS = 20, LARGEST = 1 << 16 };
 
@@ -27,7 +28,7 @@ static iobind_status reckon(const shape *of, size_t *total) {
   bool empty = false;
   bool overflow = false;
   *total = 0;
-  if (iobind_dtype_bits(of->dtype) == 0) return IOBIND_ERROR_DTYPE;
+  if (iobind_dtype_get_bits(of->dtype) == 0) return IOBIND_ERROR_DTYPE;
   if (of->rank > IOBIND_MAX_RANK) return IOBIND_ERROR_SHAPE;
   for (size_t i = 0; i < of->rank; i++) {
     if (of->dims[i] < 0) return IOBIND_ERROR_SHAPE;
@@ -38,7 +39,7 @@ static iobind_status reckon(const shape *of, size_t *total) {
     overflow = overflow || elements > INT64_MAX;
     if (overflow) elements = INT64_MAX;
   }
-  unsigned __int128 bits = empty ? 0 : elements * iobind_dtype_bits(of->dtype);
+  unsigned __int128 bits = empty ? 0 : elements * iobind_dtype_get_bits(of->dtype);
   if (overflow || (bits + 7) / 8 > INT64_MAX) return IOBIND_ERROR_SHAPE;
   *total = (size_t)((bits + 7) / 8);
   return IOBIND_OK;
@@ -82,8 +83,7 @@ static iobind_tensor *make(bytes *source) {
       size_t given = total + take_byte(source) % 4 - 1;
       void *data = total == 0 ? NULL : calloc(1, total);
       if (given > total && total > 0) given = total;
-      status = iobind_tensor_wrap(the_cpu(), memory, (iobind_dtype)of.dtype, of.dims, of.rank, data, given, delete, &deleted,
-                                  &tensor, &error);
+      status = call_wrap(the_cpu(), memory, (iobind_dtype)of.dtype, of.dims, of.rank, data, given, delete, &deleted, &tensor, &error);
       if (status != IOBIND_OK) free(data);
     } else {
       status = iobind_tensor_create(the_cpu(), memory, (iobind_dtype)of.dtype, of.dims, of.rank, &tensor, &error);
@@ -122,8 +122,8 @@ static iobind_tensor *cut(bytes *source, iobind_tensor *tensor) {
   check_call(status, &error, true);
   CHECK((view != NULL) == (status == IOBIND_OK));
   if (view != NULL && info_of(view).bytes > 0) {
-    const char *whole = iobind_tensor_address(tensor);
-    const char *part = iobind_tensor_address(view);
+    const char *whole = iobind_tensor_get_address(tensor);
+    const char *part = iobind_tensor_get_address(view);
     CHECK(part >= whole && part + info_of(view).bytes <= whole + info.bytes);
   }
   return view;
@@ -169,7 +169,7 @@ static void copy(iobind_tensor *from, iobind_tensor *to) {
   check_call(status, &error, true);
   if (status != IOBIND_OK || one.bytes == 0) return;
   CHECK(one.dtype == two.dtype && one.bytes == two.bytes);
-  CHECK(memcmp(iobind_tensor_address(from), iobind_tensor_address(to), one.bytes) == 0);
+  CHECK(memcmp(iobind_tensor_get_address(from), iobind_tensor_get_address(to), one.bytes) == 0);
 }
 
 static void string(bytes *source, iobind_tensor *tensor) {

@@ -6,6 +6,7 @@
 
 #include "iobind/iobind.h"
 #include "table.h"
+#include "../rig/calls.h"
 
 /* z = x + y, float32[n] each. */
 static const unsigned char model[] = "\x08\x0a\x42\x04\x0a\x00\x10\x15\x3a\x4b\x12\x03"
@@ -32,11 +33,11 @@ static void has_every_function(void) {
 }
 
 static void names_what_it_names(void) {
-  NEED(iobind_version() >= IOBIND_VERSION_NUMBER);
-  NEED(iobind_version_string()[0] != 0);
-  NEED(strcmp(iobind_status_name(IOBIND_ERROR_OUT_OF_MEMORY), "OUT_OF_MEMORY") == 0);
-  NEED(strcmp(iobind_dtype_name(IOBIND_DTYPE_FLOAT32), "float32") == 0);
-  NEED(iobind_dtype_bits(IOBIND_DTYPE_INT4) == 4);
+  NEED(iobind_get_version() >= IOBIND_VERSION_NUMBER);
+  NEED(iobind_get_version_string()[0] != 0);
+  NEED(strcmp(iobind_status_get_name(IOBIND_ERROR_OUT_OF_MEMORY), "OUT_OF_MEMORY") == 0);
+  NEED(strcmp(iobind_dtype_get_name(IOBIND_DTYPE_FLOAT32), "float32") == 0);
+  NEED(iobind_dtype_get_bits(IOBIND_DTYPE_INT4) == 4);
 }
 
 /* Info structs are filled as far as this version knows them, and no further. */
@@ -121,13 +122,12 @@ static void wraps_and_cuts(iobind_device *cpu) {
   const int64_t dims[] = {2, 2};
   iobind_tensor *whole = NULL;
   iobind_tensor *row = NULL;
-  OK(iobind_tensor_wrap(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, dims, 2, values, sizeof values, release, &released,
-                        &whole, &error));
+  OK(call_wrap(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, dims, 2, values, sizeof values, release, &released, &whole, &error));
   OK(iobind_tensor_slice(whole, 1, 1, &row, &error));
   iobind_tensor_release(whole);
   void *data = NULL;
-  OK(iobind_tensor_get_data(row, IOBIND_DTYPE_FLOAT32, &data, &error));
-  NEED(data == &values[2] && iobind_tensor_address(row) == data && released == 0);
+  OK(iobind_tensor_map(row, IOBIND_DTYPE_FLOAT32, IOBIND_ACCESS_WRITE, &data, &error));
+  NEED(data == &values[2] && iobind_tensor_get_address(row) == data && released == 0);
   iobind_tensor_release(row);
   NEED(released == 1);
 }
@@ -141,7 +141,7 @@ static void holds_the_sum(const iobind_tensor *tensor) {
 static void runs(iobind_session *session, iobind_tensor *x, iobind_tensor *y) {
   iobind_tensor *inputs[] = {x, y};
   iobind_tensor *plain = NULL;
-  OK(iobind_session_run(session, inputs, &plain, &error));
+  OK(call_session_run(session, inputs, &plain, &error));
   holds_the_sum(plain);
   iobind_tensor_release(plain);
 
@@ -151,12 +151,12 @@ static void runs(iobind_session *session, iobind_tensor *x, iobind_tensor *y) {
   options.tag = "client";
   OK(iobind_binding_create(session, &binding, &error));
   OK(iobind_binding_set_run_options(binding, &options, &error));
-  NEED(iobind_binding_run(binding, NULL, NULL, &error) == IOBIND_ERROR_INVALID_STATE);
+  NEED(iobind_binding_run(binding, NULL, &error) == IOBIND_ERROR_INVALID_STATE);
   OK(iobind_binding_set_input(binding, 0, IOBIND_INPUT_RESIDENT, x, NULL, &error));
   OK(iobind_binding_set_input(binding, 1, IOBIND_INPUT_SNAPSHOT, y, NULL, &error));
-  OK(iobind_binding_set_output(binding, 0, IOBIND_OUTPUT_FRESH, NULL, IOBIND_MEMORY_DEFAULT, NULL, &error));
+  OK(iobind_binding_place_output(binding, 0, IOBIND_OUTPUT_FRESH, NULL, IOBIND_MEMORY_DEFAULT, &error));
   OK(iobind_binding_check(binding, &error));
-  OK(iobind_binding_run(binding, NULL, NULL, &error));
+  OK(iobind_binding_run(binding, NULL, &error));
   OK(iobind_binding_take_output(binding, 0, &result, &error));
   iobind_binding_destroy(binding);
   holds_the_sum(result);
@@ -172,7 +172,7 @@ static void carries(iobind_session *session, iobind_tensor *x, iobind_tensor *y)
   OK(iobind_binding_set_input(binding, 0, IOBIND_INPUT_RESIDENT, x, NULL, &error));
   OK(iobind_binding_set_input(binding, 1, IOBIND_INPUT_RESIDENT, y, NULL, &error));
   OK(iobind_binding_carry(binding, 0, 0, IOBIND_CARRY_MOVE, &error));
-  for (int i = 0; i < 3; i++) OK(iobind_binding_run(binding, NULL, NULL, &error));
+  for (int i = 0; i < 3; i++) OK(iobind_binding_run(binding, NULL, &error));
   OK(iobind_binding_take_output(binding, 0, &state, &error));
   float values[3] = {0};
   OK(iobind_tensor_read(state, 0, values, sizeof values, NULL, &error));
@@ -196,8 +196,8 @@ static void pulls(iobind_session *session, iobind_tensor *x, iobind_tensor *y) {
   for (uint64_t i = 0; i < 3; i++) {
     iobind_tensor *output = NULL;
     iobind_pipeline_item item = IOBIND_PIPELINE_ITEM_INIT;
-    OK(iobind_pipeline_submit(pipeline, inputs, &error));
-    OK(iobind_pipeline_next(pipeline, &output, &item, &error));
+    OK(call_submit(pipeline, inputs, sizeof inputs / sizeof *inputs, &error));
+    OK(iobind_pipeline_next(pipeline, IOBIND_NO_TIMEOUT, &output, 1, &item, &error));
     NEED(item.index == i);
     holds_the_sum(output);
   }
@@ -212,7 +212,7 @@ static void orders(iobind_device *cpu, iobind_tensor *from, iobind_tensor *to) {
   OK(iobind_event_create(cpu, &event, &error));
   OK(iobind_tensor_copy(&source, &to, 1, stream, &error));
   OK(iobind_event_record(event, stream, &error));
-  OK(iobind_event_wait(event, &error));
+  OK(iobind_event_wait(event, IOBIND_NO_TIMEOUT, &error));
   iobind_event_destroy(event);
   iobind_stream_destroy(stream);
 }
@@ -238,6 +238,6 @@ int main(void) {
   iobind_tensor_release(x);
   iobind_tensor_release(y);
   iobind_runtime_destroy(runtime);
-  printf("made for %d.%d, works with libiobind %s\n", IOBIND_VERSION_MAJOR, IOBIND_VERSION_MINOR, iobind_version_string());
+  printf("made for %d.%d, works with libiobind %s\n", IOBIND_VERSION_MAJOR, IOBIND_VERSION_MINOR, iobind_get_version_string());
   return 0;
 }

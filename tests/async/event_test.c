@@ -9,6 +9,7 @@
 #include "memory/stream.h"
 #include "models.h"
 #include "vdev.h"
+#include "../rig/calls.h"
 
 enum { COUNT = 4 };
 static const float ones[COUNT] = {1, 1, 1, 1};
@@ -59,7 +60,7 @@ static iobind_binding *make_binding(const char *model) {
 
 static void expect_output(iobind_binding *binding, const float *values) {
   iobind_tensor *output;
-  expect_ok(iobind_binding_get_output(binding, 0, &output, &fault));
+  expect_ok(iobind_binding_get_output(binding, 0, NULL, &output, &fault));
   fixture_expect_floats(output, values, COUNT);
 }
 
@@ -78,15 +79,15 @@ static void of_an_input(void **state) {
   expect_ok(iobind_binding_set_input(binding, 0, IOBIND_INPUT_RESIDENT, x, event, &fault));
   produce(x, threes, event);
   iobind_event_destroy(event);
-  expect_ok(iobind_binding_run(binding, consumer, NULL, &fault));
+  expect_ok(iobind_binding_run(binding, consumer, &fault));
   expect_output(binding, sixes);
-  expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
+  expect_ok(iobind_binding_run(binding, NULL, &fault));
   expect_output(binding, sixes);
   event = make_event();
   expect_ok(iobind_binding_set_input(binding, 0, IOBIND_INPUT_RESIDENT, x, event, &fault));
   produce(x, ones, event);
   iobind_event_destroy(event);
-  expect_ok(iobind_binding_run(binding, consumer, NULL, &fault));
+  expect_ok(iobind_binding_run(binding, consumer, &fault));
   iobind_binding_destroy(binding); /* under way, and with it the last use of the event */
   iobind_tensor_release(x);
 }
@@ -104,7 +105,7 @@ static void of_an_input_that_outlives_all(void **state) {
   iobind_stream_destroy(producer);
   producer = NULL;
   iobind_runtime_destroy(runtime);
-  expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
+  expect_ok(iobind_binding_run(binding, NULL, &fault));
   expect_output(binding, sixes);
   runtime = fixture_runtime();
   iobind_binding_destroy(binding);
@@ -119,7 +120,7 @@ static void of_a_live_input(void **state) {
   expect_ok(iobind_binding_set_input(binding, 0, IOBIND_INPUT_LIVE, x, event, &fault));
   expect_ok(iobind_event_record(event, producer, &fault));
   iobind_event_destroy(event);
-  expect_ok(iobind_binding_run(binding, consumer, NULL, &fault));
+  expect_ok(iobind_binding_run(binding, consumer, &fault));
   expect_output(binding, sixes);
   iobind_binding_destroy(binding);
   iobind_tensor_release(x);
@@ -137,7 +138,7 @@ static void of_a_state(void **state) {
   iobind_event_destroy(event);
   iobind_tensor_release(x);
   for (int i = 0; i < 2; i++) {
-    expect_ok(iobind_binding_run(binding, consumer, NULL, &fault));
+    expect_ok(iobind_binding_run(binding, consumer, &fault));
     expect_output(binding, i == 0 ? twos : fours);
   }
   iobind_binding_destroy(binding);
@@ -151,7 +152,7 @@ static void of_a_run_under_way(void **state) {
   iobind_tensor *x = fixture_floats(device, ones, COUNT);
   int32_t done;
   expect_ok(iobind_binding_set_input(binding, 0, IOBIND_INPUT_RESIDENT, x, NULL, &fault));
-  expect_ok(iobind_binding_run(binding, consumer, event, &fault));
+  expect_ok(call_run(binding, consumer, event, &fault));
   expect_ok(iobind_event_query(event, &done, &fault));
   iobind_event_destroy(event);
   expect_output(binding, twos);
@@ -192,7 +193,7 @@ static void destroy_gate(iobind__task *task) {
 }
 
 static void *wait_for_event(void *context) {
-  return iobind_event_wait(context, NULL) == IOBIND_OK ? context : NULL;
+  return iobind_event_wait(context, IOBIND_NO_TIMEOUT, NULL) == IOBIND_OK ? context : NULL;
 }
 
 /* On the CPU the stream's thread stands at a gate until the event is gone. */

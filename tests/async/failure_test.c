@@ -9,6 +9,7 @@
 
 #include "models.h"
 #include "vdev.h"
+#include "../rig/calls.h"
 
 enum { COLUMNS = 4, MISSING = 99, ITEMS = 5, BAD = 2 };
 
@@ -63,14 +64,14 @@ static asked submit_bad_run(void) {
   expect_ok(iobind_binding_create(one.session, &one.binding, &fault));
   expect_ok(iobind_binding_set_input(one.binding, 0, IOBIND_INPUT_RESIDENT, index, NULL, &fault));
   iobind_tensor_release(index);
-  expect_ok(iobind_binding_run(one.binding, one.stream, one.event, &fault));
+  expect_ok(call_run(one.binding, one.stream, one.event, &fault));
   return one;
 }
 
 static void expect_row(iobind_binding *binding, iobind_tensor *expected) {
   iobind_tensor *output;
   float rows[2][COLUMNS];
-  expect_ok(iobind_binding_get_output(binding, 0, &output, &fault));
+  expect_ok(iobind_binding_get_output(binding, 0, NULL, &output, &fault));
   expect_ok(iobind_tensor_read(output, 0, rows[0], sizeof rows[0], NULL, &fault));
   expect_ok(iobind_tensor_read(expected, 0, rows[1], sizeof rows[1], NULL, &fault));
   assert_memory_equal(rows[0], rows[1], sizeof rows[0]);
@@ -86,12 +87,12 @@ static void works_again(asked *one) {
   expect_ok(iobind_binding_create(one->session, &plain, &fault));
   expect_ok(iobind_binding_set_input(plain, 0, IOBIND_INPUT_RESIDENT, index, NULL, &fault));
   iobind_tensor_release(index);
-  expect_ok(iobind_binding_run(plain, NULL, NULL, &fault));
+  expect_ok(iobind_binding_run(plain, NULL, &fault));
   expect_ok(iobind_binding_take_output(plain, 0, &expected, &fault));
   iobind_binding_destroy(plain);
-  expect_ok(iobind_binding_update_input(one->binding, 0, &row, sizeof row, NULL, &fault));
-  expect_ok(iobind_binding_run(one->binding, one->stream, one->event, &fault));
-  expect_ok(iobind_event_wait(one->event, &fault));
+  expect_ok(iobind_binding_write_input(one->binding, 0, &row, sizeof row, NULL, &fault));
+  expect_ok(call_run(one->binding, one->stream, one->event, &fault));
+  expect_ok(iobind_event_wait(one->event, IOBIND_NO_TIMEOUT, &fault));
   expect_row(one->binding, expected);
   iobind_tensor_release(expected);
   iobind_binding_destroy(one->binding);
@@ -121,14 +122,14 @@ static void everyone_is_told(void **state) {
     iobind_tensor *output;
     for (int turn = 0; turn < 3; turn++) {
       switch ((first + turn) % 3) {
-        case 0: expect(IOBIND_ERROR_RUNTIME, iobind_event_wait(one.event, &fault)); break;
-        case 1: expect(IOBIND_ERROR_RUNTIME, iobind_binding_get_output(one.binding, 0, &output, &fault)); break;
+        case 0: expect(IOBIND_ERROR_RUNTIME, iobind_event_wait(one.event, IOBIND_NO_TIMEOUT, &fault)); break;
+        case 1: expect(IOBIND_ERROR_RUNTIME, iobind_binding_get_output(one.binding, 0, NULL, &output, &fault)); break;
         default: expect(IOBIND_ERROR_RUNTIME, ask(one.event)); break;
       }
       expect_words("indices");
     }
     expect_ok(iobind_binding_set_run_options(one.binding, NULL, &fault)); /* the binding has seen the end of its run */
-    expect(IOBIND_ERROR_RUNTIME, iobind_binding_get_output(one.binding, 0, &output, &fault));
+    expect(IOBIND_ERROR_RUNTIME, iobind_binding_get_output(one.binding, 0, NULL, &output, &fault));
     expect_words("indices");
     expect(IOBIND_ERROR_RUNTIME, iobind_stream_synchronize(one.stream, &fault)); /* last: it works again then */
     works_again(&one);
@@ -149,11 +150,11 @@ static void told_late(void **state) {
     expect_ok(iobind_binding_create(session, &bindings[i], &fault));
     expect_ok(iobind_binding_set_input(bindings[i], 0, IOBIND_INPUT_RESIDENT, index, NULL, &fault));
     iobind_tensor_release(index);
-    expect_ok(iobind_binding_run(bindings[i], stream, NULL, &fault));
+    expect_ok(iobind_binding_run(bindings[i], stream, &fault));
     expect(i == GOOD ? IOBIND_OK : IOBIND_ERROR_RUNTIME, iobind_stream_synchronize(stream, &fault));
   }
   for (int i = 0; i < RUNS; i++) {
-    expect(i == GOOD ? IOBIND_OK : IOBIND_ERROR_RUNTIME, iobind_binding_get_output(bindings[i], 0, &output, &fault));
+    expect(i == GOOD ? IOBIND_OK : IOBIND_ERROR_RUNTIME, iobind_binding_get_output(bindings[i], 0, NULL, &output, &fault));
     iobind_binding_destroy(bindings[i]);
   }
   iobind_stream_destroy(stream);
@@ -202,7 +203,7 @@ static void behind_a_failure(void **state) {
   expect_ok(iobind_tensor_copy(sources, &pinned, 1, slow, &fault));
   expect_ok(iobind_event_record(held, slow, &fault));
   expect_ok(iobind_stream_wait(stream, held, &fault));
-  expect_ok(iobind_binding_run(bindings[0], stream, NULL, &fault));
+  expect_ok(iobind_binding_run(bindings[0], stream, &fault));
   fixture_arm();
   expect_lost(iobind_tensor_write(written, 0, after, sizeof after, stream, &fault));
   fixture_arm();
@@ -212,9 +213,9 @@ static void behind_a_failure(void **state) {
   fixture_arm();
   expect_lost(iobind_stream_wait(stream, held, &fault));
   fixture_arm();
-  expect_lost(iobind_binding_run(bindings[1], stream, NULL, &fault));
+  expect_lost(iobind_binding_run(bindings[1], stream, &fault));
   expect_ok(iobind_event_record(end, stream, &fault));
-  expect(IOBIND_ERROR_RUNTIME, iobind_event_wait(end, &fault));
+  expect(IOBIND_ERROR_RUNTIME, iobind_event_wait(end, IOBIND_NO_TIMEOUT, &fault));
   expect_words("indices");
   expect(IOBIND_ERROR_RUNTIME, iobind_stream_synchronize(stream, &fault));
   expect_words("indices");
@@ -262,8 +263,8 @@ static void find_row(flock *self, int64_t row) {
   expect_ok(iobind_binding_create(self->session, &plain, &fault));
   expect_ok(iobind_binding_set_input(plain, 0, IOBIND_INPUT_RESIDENT, index, NULL, &fault));
   iobind_tensor_release(index);
-  expect_ok(iobind_binding_run(plain, NULL, NULL, &fault));
-  expect_ok(iobind_binding_get_output(plain, 0, &output, &fault));
+  expect_ok(iobind_binding_run(plain, NULL, &fault));
+  expect_ok(iobind_binding_get_output(plain, 0, NULL, &output, &fault));
   expect_ok(iobind_tensor_read(output, 0, self->expected, sizeof self->expected, NULL, &fault));
   iobind_binding_destroy(plain);
 }
@@ -284,10 +285,10 @@ static flock submit_flock(int bad, bool with_events, bool in_turn) {
   }
   for (int i = 0; i < RUNS; i++) {
     for (int before = 0; in_turn && i == bad && before < bad; before++) {
-      expect_ok(iobind_event_wait(self.events[before], &fault));
+      expect_ok(iobind_event_wait(self.events[before], IOBIND_NO_TIMEOUT, &fault));
     }
     fixture_arm();
-    iobind_status status = iobind_binding_run(self.bindings[i], self.stream, self.events[i], &fault);
+    iobind_status status = call_run(self.bindings[i], self.stream, self.events[i], &fault);
     if (status != IOBIND_OK) { /* it has failed already, and the EP takes no more */
       assert_true(i > bad && status == IOBIND_ERROR_RUNTIME);
     }
@@ -300,7 +301,7 @@ static void expect_flock(flock *self, int bad) {
   for (int i = 0; i < RUNS; i++) {
     iobind_tensor *output;
     fixture_arm();
-    if (iobind_binding_get_output(self->bindings[i], 0, &output, &fault) == IOBIND_OK) {
+    if (iobind_binding_get_output(self->bindings[i], 0, NULL, &output, &fault) == IOBIND_OK) {
       float row[COLUMNS];
       assert_int_not_equal(i, bad);
       expect_ok(iobind_tensor_read(output, 0, row, sizeof row, NULL, &fault));
@@ -331,12 +332,12 @@ static void one_of_eight(void **state) {
       for (int i = 0; i < RUNS; i++) {
         int run = orders[order][i];
         fixture_arm();
-        iobind_status status = order == 1 ? ask(self.events[run]) : iobind_event_wait(self.events[run], &fault);
+        iobind_status status = order == 1 ? ask(self.events[run]) : iobind_event_wait(self.events[run], IOBIND_NO_TIMEOUT, &fault);
         assert_true(run != bad || status == IOBIND_ERROR_RUNTIME);
         assert_true(order != 0 || run >= bad || status == IOBIND_OK);
       }
       for (int run = 0; order == 0 && run < bad; run++) {
-        expect_ok(iobind_event_wait(self.events[run], &fault)); /* after the failure, too: what was waited for stays good */
+        expect_ok(iobind_event_wait(self.events[run], IOBIND_NO_TIMEOUT, &fault)); /* after the failure, too: what was waited for stays good */
       }
       expect_flock(&self, bad);
       end_flock(&self);
@@ -388,16 +389,16 @@ static void one_of_eight_by_name(void **state) {
     (void)snprintf(which, sizeof which, "%d,name:Gather", bad + 1);
     assert_int_equal(vdev_set(0, "fail_compute", which), 0);
     for (int i = 0; i < RUNS; i++) {
-      expect(i == bad ? IOBIND_ERROR_RUNTIME : IOBIND_OK, iobind_binding_run(self.bindings[i], self.stream, NULL, &fault));
+      expect(i == bad ? IOBIND_ERROR_RUNTIME : IOBIND_OK, iobind_binding_run(self.bindings[i], self.stream, &fault));
     }
     for (int i = 0; i < RUNS; i++) {
       iobind_tensor *output;
       float row[COLUMNS];
       if (i == bad) {
-        expect(IOBIND_ERROR_INVALID_STATE, iobind_binding_get_output(self.bindings[i], 0, &output, &fault));
+        expect(IOBIND_ERROR_INVALID_STATE, iobind_binding_get_output(self.bindings[i], 0, NULL, &output, &fault));
         continue;
       }
-      expect_ok(iobind_binding_get_output(self.bindings[i], 0, &output, &fault));
+      expect_ok(iobind_binding_get_output(self.bindings[i], 0, NULL, &output, &fault));
       expect_ok(iobind_tensor_read(output, 0, row, sizeof row, NULL, &fault));
       assert_memory_equal(row, self.expected, sizeof row);
     }
@@ -416,7 +417,7 @@ static void read_behind_a_failure(void **state) {
   iobind_status status = iobind_tensor_read(tensor, 0, target, sizeof target, one.stream, &fault);
   assert_true(status == IOBIND_OK || status == IOBIND_ERROR_RUNTIME); /* the EP may know by now */
   expect_ok(iobind_event_record(one.event, one.stream, &fault));
-  expect(IOBIND_ERROR_RUNTIME, iobind_event_wait(one.event, &fault));
+  expect(IOBIND_ERROR_RUNTIME, iobind_event_wait(one.event, IOBIND_NO_TIMEOUT, &fault));
   for (int i = 0; i < COLUMNS; i++) {
     assert_true(target[i] == -1);
   }
@@ -454,13 +455,13 @@ static void event_of_a_stream_that_is_gone(void **state) {
   expect_ok(iobind_event_create(device, &event, &fault));
   expect_ok(iobind_binding_create(session, &binding, &fault));
   expect_ok(iobind_binding_set_input(binding, 0, IOBIND_INPUT_RESIDENT, x, NULL, &fault));
-  expect_ok(iobind_binding_run(binding, stream, event, &fault));
+  expect_ok(call_run(binding, stream, event, &fault));
   iobind_stream_destroy(stream);
   for (int i = 0; i < 2 && done == 0; i++) {
     expect_ok(iobind_event_query(event, &done, &fault)); /* on WebGPU the first one waits */
   }
   assert_int_equal(done, 1);
-  expect_ok(iobind_event_wait(event, &fault));
+  expect_ok(iobind_event_wait(event, IOBIND_NO_TIMEOUT, &fault));
   iobind_binding_destroy(binding);
   iobind_session_destroy(session);
   iobind_tensor_release(x);
@@ -488,11 +489,11 @@ static void run_behind_a_run(void **state) {
     expect_ok(iobind_binding_create(session, &bindings[i], &fault));
     expect_ok(iobind_binding_set_input(bindings[i], 0, IOBIND_INPUT_RESIDENT, tensors[i], i == 1 ? event : NULL, &fault));
     expect_ok(
-        iobind_binding_set_output(bindings[i], 0, IOBIND_OUTPUT_FIXED, NULL, IOBIND_MEMORY_DEFAULT, tensors[i + 1], &fault));
+        iobind_binding_set_output(bindings[i], 0, tensors[i + 1], 0, &fault));
   }
   for (int i = 0; i < 2 * ROUNDS; i++) {
-    expect_ok(iobind_binding_run(bindings[0], streams[0], event, &fault));
-    expect_ok(iobind_binding_run(bindings[1], i < ROUNDS ? NULL : streams[1], NULL, &fault));
+    expect_ok(call_run(bindings[0], streams[0], event, &fault));
+    expect_ok(iobind_binding_run(bindings[1], i < ROUNDS ? NULL : streams[1], &fault));
     expect_ok(iobind_stream_synchronize(streams[0], &fault));
     expect_ok(iobind_stream_synchronize(streams[1], &fault));
     fixture_expect_floats(tensors[2], fours, 2);
@@ -524,13 +525,13 @@ static iobind_pipeline *make_pipeline(uint32_t flags) {
 
 static void submit_row(iobind_pipeline *pipeline, int64_t row) {
   iobind_tensor *index = make_index(cpu, row);
-  expect_ok(iobind_pipeline_submit(pipeline, &index, &fault));
+  expect_ok(call_submit(pipeline, &index, 1, &fault));
   iobind_tensor_release(index);
 }
 
 static void next_row(iobind_pipeline *pipeline, const float *expected) {
   iobind_tensor *output;
-  expect_ok(iobind_pipeline_next(pipeline, &output, NULL, &fault));
+  expect_ok(iobind_pipeline_next(pipeline, IOBIND_NO_TIMEOUT, &output, 1, NULL, &fault));
   fixture_expect_floats(output, expected, COLUMNS);
 }
 
@@ -551,7 +552,7 @@ static void submit_items(trial *self, iobind_pipeline *pipeline) {
       assert_int_equal(vdev_set(0, self->setting, self->value), 0);
     }
     fixture_arm();
-    iobind_status status = iobind_pipeline_submit(pipeline, &index, &fault);
+    iobind_status status = call_submit(pipeline, &index, 1, &fault);
     iobind_tensor_release(index);
     if (self->stops && self->submitted > BAD && status == IOBIND_ERROR_INVALID_STATE) {
       expect_words("failed, and the pipeline stops");
@@ -566,7 +567,7 @@ static void expect_item(trial *self, iobind_pipeline *pipeline, int i) {
   iobind_tensor *output;
   iobind_pipeline_item item = IOBIND_PIPELINE_ITEM_INIT;
   fixture_arm();
-  iobind_status status = iobind_pipeline_next(pipeline, &output, &item, &fault);
+  iobind_status status = iobind_pipeline_next(pipeline, IOBIND_NO_TIMEOUT, &output, 1, &item, &fault);
   assert_int_equal(item.index, ITEMS + i);
   if (status == IOBIND_OK) {
     assert_true(i < BAD || (i > BAD && !self->stops));
@@ -593,7 +594,7 @@ static void fail_one(const char *setting, const char *value, uint32_t flags) {
   iobind_tensor *output;
   for (int i = 0; i < ITEMS; i++) { /* each slot once: ONNX Runtime asks the accelerator what failed when an input is bound */
     submit_row(pipeline, 1);
-    expect_ok(iobind_pipeline_next(pipeline, &output, NULL, &fault));
+    expect_ok(iobind_pipeline_next(pipeline, IOBIND_NO_TIMEOUT, &output, 1, NULL, &fault));
     expect_ok(iobind_tensor_read(output, 0, self.row, sizeof self.row, NULL, &fault));
   }
   submit_items(&self, pipeline);

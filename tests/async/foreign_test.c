@@ -6,6 +6,7 @@
 
 #include "iobind/interop.h"
 #include "vdev.h"
+#include "../rig/calls.h"
 
 enum { COUNT = 4 };
 static const float ones[COUNT] = {1, 1, 1, 1};
@@ -38,15 +39,15 @@ static int start(void **state) {
     assert_int_equal(vdev_set(0, "latency_us", "500"), 0);
   }
   expect_ok(iobind_stream_create(device, NULL, &theirs, &fault));
-  iobind_native native = native_of(iobind_stream_native(theirs));
+  iobind_native native = native_of(call_stream_native(theirs));
   expect_ok(iobind_stream_wrap(device, &native, fixture_deleter, &deleted, &wrapped, &fault));
-  assert_ptr_equal(iobind_stream_native(wrapped), native.handle);
+  assert_ptr_equal(call_stream_native(wrapped), native.handle);
   return 0;
 }
 
 static int stop(void **state) {
   (void)state;
-  void *handle = iobind_stream_native(theirs);
+  void *handle = call_stream_native(theirs);
   iobind_stream_destroy(wrapped);
   assert_int_equal(deleted.count, 1);
   assert_ptr_equal(deleted.data, handle);
@@ -75,7 +76,7 @@ static iobind_tensor *make_pinned(const float *values) {
   iobind_tensor *tensor;
   void *data;
   expect_ok(iobind_tensor_create(device, IOBIND_MEMORY_HOST_ACCESSIBLE, IOBIND_DTYPE_FLOAT32, dims, 1, &tensor, &fault));
-  expect_ok(iobind_tensor_get_data(tensor, IOBIND_DTYPE_FLOAT32, &data, &fault));
+  expect_ok(iobind_tensor_map(tensor, IOBIND_DTYPE_FLOAT32, IOBIND_ACCESS_WRITE, &data, &fault));
   memcpy(data, values, sizeof ones);
   return tensor;
 }
@@ -86,7 +87,7 @@ static void copy(const iobind_tensor *from, iobind_tensor *to, iobind_stream *st
 
 static void expect_pinned(iobind_tensor *tensor, const float *values) {
   void *data;
-  expect_ok(iobind_tensor_get_data(tensor, IOBIND_DTYPE_FLOAT32, &data, &fault));
+  expect_ok(iobind_tensor_map(tensor, IOBIND_DTYPE_FLOAT32, IOBIND_ACCESS_WRITE, &data, &fault));
   assert_memory_equal(data, values, sizeof ones);
 }
 
@@ -99,10 +100,10 @@ static void take_turns(iobind_session *session, bool waits) {
   iobind_tensor *out[2] = {make_pinned(ones), make_pinned(ones)};
   expect_ok(iobind_binding_create(session, &binding, &fault));
   expect_ok(iobind_binding_set_input(binding, 0, IOBIND_INPUT_RESIDENT, x, NULL, &fault));
-  expect_ok(iobind_binding_set_output(binding, 0, IOBIND_OUTPUT_FIXED, NULL, IOBIND_MEMORY_DEFAULT, y, &fault));
+  expect_ok(iobind_binding_set_output(binding, 0, y, 0, &fault));
   for (int turn = 0; turn < 6; turn++) {
     copy(in[turn % 2], x, theirs);
-    expect_ok(iobind_binding_run(binding, waits ? NULL : wrapped, NULL, &fault));
+    expect_ok(iobind_binding_run(binding, waits ? NULL : wrapped, &fault));
     copy(y, out[turn % 2], theirs);
   }
   expect_ok(iobind_stream_synchronize(theirs, &fault));
@@ -133,7 +134,7 @@ static void session_computes_on_it(void **state) {
   take_turns(session, true);
   iobind_tensor *x = fixture_floats(iobind_runtime_get_device(runtime, 0), threes, COUNT);
   iobind_tensor *y;
-  expect_ok(iobind_session_run(session, &x, &y, &fault));
+  expect_ok(call_session_run(session, &x, &y, &fault));
   fixture_expect_floats(y, sixes, COUNT);
   iobind_tensor_release(x);
   iobind_tensor_release(y);
@@ -168,7 +169,7 @@ static void copies_and_events(void **state) {
   copy(x, y, wrapped);
   copy(y, out, theirs);
   expect_ok(iobind_event_record(event, wrapped, &fault)); /* also behind what is there */
-  expect_ok(iobind_event_wait(event, &fault));
+  expect_ok(iobind_event_wait(event, IOBIND_NO_TIMEOUT, &fault));
   expect_pinned(out, threes);
   copy(in, x, third);
   expect_ok(iobind_event_record(event, third, &fault));
@@ -215,7 +216,7 @@ static void events_of_theirs(void **state) {
 static void refuses(void **state) {
   (void)state;
   iobind_stream *made;
-  iobind_native native = native_of(iobind_stream_native(theirs));
+  iobind_native native = native_of(call_stream_native(theirs));
   iobind_device *host = iobind_runtime_get_device(runtime, 0);
   expect(IOBIND_ERROR_NOT_SUPPORTED, iobind_stream_wrap(host, &native, NULL, NULL, &made, &fault));
   expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_stream_wrap(device, NULL, NULL, NULL, &made, &fault));

@@ -16,6 +16,7 @@
 
 #include "iobind/interop.h"
 #include "vdev.h"
+#include "../rig/calls.h"
 
 enum { GATE_WAITS_MS = 50, GATE_WAITS_AT_MOST_MS = 20000 };
 
@@ -59,7 +60,7 @@ static void gate_close(gate *self, iobind_runtime *runtime, const char *name, io
     void *library = dlopen("libcudart.so.13", RTLD_NOW | RTLD_NOLOAD);
     assert_non_null(library);
     *(void **)&launch = dlsym(library, "cudaLaunchHostFunc");
-    assert_int_equal(launch(iobind_stream_native(stream), gate_wait, self), 0);
+    assert_int_equal(launch(call_stream_native(stream), gate_wait, self), 0);
     dlclose(library);
   } else if (strcmp(name, "vdev") == 0) {
     gate_hold(self, fixture_device(runtime, "vdev"), stream);

@@ -2,6 +2,7 @@
  * write after what reads or writes it. */
 #define _GNU_SOURCE /* gettid, nanosleep */
 #include "gate.h"
+#include "../rig/calls.h"
 
 enum { COUNT = 8, HALF = COUNT / 2 };
 static const float zeros[COUNT];
@@ -31,7 +32,7 @@ static int start(void **state) {
   expect_ok(iobind_stream_create(device, NULL, &stream, &fault));
   expect_ok(iobind_binding_create(session, &binding, &fault));
   expect_ok(iobind_binding_set_input(binding, 0, IOBIND_INPUT_RESIDENT, x, NULL, &fault));
-  expect_ok(iobind_binding_set_output(binding, 0, IOBIND_OUTPUT_FIXED, NULL, IOBIND_MEMORY_DEFAULT, y, &fault));
+  expect_ok(iobind_binding_set_output(binding, 0, y, 0, &fault));
   return 0;
 }
 
@@ -53,7 +54,7 @@ static iobind_status copy(const iobind_tensor *from, iobind_tensor *to, iobind_s
 /* A run that cannot begin. */
 static void hold_a_run(void) {
   gate_close(&held, runtime, name, stream);
-  expect_ok(iobind_binding_run(binding, stream, NULL, &fault));
+  expect_ok(iobind_binding_run(binding, stream, &fault));
 }
 
 /* Memory that the host reads and the device copies to: pinned, if there is such memory. */
@@ -164,7 +165,7 @@ static void data_behind_a_copy(void **state) {
   expect_ok(copy(y, target, stream));
   gate_begin(&held);
   fixture_arm();
-  iobind_status status = iobind_tensor_get_data(target, IOBIND_DTYPE_FLOAT32, &data, &fault);
+  iobind_status status = iobind_tensor_map(target, IOBIND_DTYPE_FLOAT32, IOBIND_ACCESS_WRITE, &data, &fault);
   if (status == IOBIND_OK) {
     memcpy(read, data, sizeof read);
   }
@@ -225,10 +226,10 @@ static void data_of_an_input(void **state) {
   expect_ok(iobind_tensor_write(source, 0, threes, sizeof threes, NULL, &fault));
   gate_close(&held, runtime, name, stream);
   expect_ok(copy(source, x, stream));
-  expect_ok(iobind_binding_run(binding, stream, NULL, &fault));
+  expect_ok(iobind_binding_run(binding, stream, &fault));
   gate_begin(&held);
   fixture_arm();
-  iobind_status status = iobind_tensor_get_data(source, IOBIND_DTYPE_FLOAT32, &data, &fault);
+  iobind_status status = iobind_tensor_map(source, IOBIND_DTYPE_FLOAT32, IOBIND_ACCESS_WRITE, &data, &fault);
   if (status == IOBIND_OK) {
     memcpy(data, nines, sizeof nines);
   }
@@ -286,13 +287,13 @@ static void write_to_a_constant_of_a_pipeline(void **state) {
   wanted.constants = constants;
   expect_ok(test_session_with(runtime, "add", &options, &adds, &fault));
   expect_ok(iobind_pipeline_create(adds, &wanted, &pipeline, &fault));
-  expect_ok(iobind_pipeline_submit(pipeline, items, &fault)); /* the memory is made */
-  expect_ok(iobind_pipeline_next(pipeline, &sum, NULL, &fault));
+  expect_ok(call_submit(pipeline, items, sizeof items / sizeof *items, &fault)); /* the memory is made */
+  expect_ok(iobind_pipeline_next(pipeline, IOBIND_NO_TIMEOUT, &sum, 1, NULL, &fault));
   fixture_expect_floats(sum, sixes, COUNT);
   gate_close(&held, runtime, name, stream);
-  expect_ok(iobind_pipeline_submit(pipeline, items, &fault));
+  expect_ok(call_submit(pipeline, items, sizeof items / sizeof *items, &fault));
   BEHIND_GATE(&held, IOBIND_OK, iobind_tensor_write(x, 0, nines, sizeof nines, NULL, &fault));
-  expect_ok(iobind_pipeline_next(pipeline, &sum, NULL, &fault));
+  expect_ok(iobind_pipeline_next(pipeline, IOBIND_NO_TIMEOUT, &sum, 1, NULL, &fault));
   fixture_expect_floats(sum, sixes, COUNT);
   iobind_pipeline_destroy(pipeline);
   iobind_session_destroy(adds);

@@ -85,7 +85,7 @@ static void expect_slice(slicer *self, int first, int count) {
   for (int i = 0; i < count; i++) {
     expected[i] = (float)(first + i);
   }
-  expect_ok(iobind_binding_get_output(self->binding, 0, &y, &fault));
+  expect_ok(iobind_binding_get_output(self->binding, 0, NULL, &y, &fault));
   fixture_expect_floats(y, expected, (size_t)count);
 }
 
@@ -103,7 +103,7 @@ static void slice_from(iobind_stream *fills) {
   copy(five, begin, fills);
   expect_ok(iobind_event_record(there, fills, &fault));
   bind_bound(&self, 1, begin, fills == stream ? NULL : there);
-  BEHIND_GATE(&held, IOBIND_OK, iobind_binding_run(self.binding, stream, NULL, &fault));
+  BEHIND_GATE(&held, IOBIND_OK, iobind_binding_run(self.binding, stream, &fault));
   expect_ok(iobind_stream_synchronize(fills, &fault));
   expect_slice(&self, 5, COUNT - 5);
   free_slicer(&self);
@@ -137,12 +137,12 @@ static void updated_between_queued_runs(void **state) {
   float read[RUNS] = {-1, -1, -1};
   bind_bound(&self, 1, begin, NULL);
   bind_bound(&self, 2, end, NULL);
-  expect_ok(iobind_binding_set_output(self.binding, 0, IOBIND_OUTPUT_FIXED, NULL, IOBIND_MEMORY_DEFAULT, y, &fault));
+  expect_ok(iobind_binding_set_output(self.binding, 0, y, 0, &fault));
   static int64_t bounds[RUNS][2] = {{0, 1}, {3, 4}, {6, 7}};
   for (int run = 0; run < RUNS; run++) {
-    expect_ok(iobind_binding_update_input(self.binding, 1, &bounds[run][0], sizeof(int64_t), stream, &fault));
-    expect_ok(iobind_binding_update_input(self.binding, 2, &bounds[run][1], sizeof(int64_t), stream, &fault));
-    expect_ok(iobind_binding_run(self.binding, stream, NULL, &fault));
+    expect_ok(iobind_binding_write_input(self.binding, 1, &bounds[run][0], sizeof(int64_t), stream, &fault));
+    expect_ok(iobind_binding_write_input(self.binding, 2, &bounds[run][1], sizeof(int64_t), stream, &fault));
+    expect_ok(iobind_binding_run(self.binding, stream, &fault));
     expect_ok(iobind_tensor_read(y, 0, &read[run], sizeof read[run], stream, &fault));
   }
   expect_ok(iobind_stream_synchronize(stream, &fault));
@@ -177,9 +177,9 @@ static void live_from(iobind_stream *computes_on) {
   expect_ok(iobind_binding_set_input(binding, 0, IOBIND_INPUT_LIVE, live, NULL, &fault));
   gate_close(&held, runtime, name, stream);
   copy(from, live, stream);
-  BEHIND_GATE(&held, IOBIND_OK, iobind_binding_run(binding, stream, NULL, &fault));
+  BEHIND_GATE(&held, IOBIND_OK, iobind_binding_run(binding, stream, &fault));
   expect_ok(iobind_stream_synchronize(stream, &fault));
-  expect_ok(iobind_binding_get_output(binding, 0, &y, &fault));
+  expect_ok(iobind_binding_get_output(binding, 0, NULL, &y, &fault));
   fixture_expect_floats(y, tens, COUNT);
   iobind_binding_destroy(binding);
   iobind_session_destroy(session);

@@ -9,6 +9,7 @@
 
 #include "memory/stream.h"
 #include "vdev.h"
+#include "../rig/calls.h"
 
 enum { COUNT = 4 };
 static const uint64_t SHORT_NS = 1000000;
@@ -103,17 +104,17 @@ static void of_an_event(void **state) {
   gate_task held;
   float read[COUNT] = {0};
   iobind_tensor *x = fixture_floats(device, ones, COUNT);
-  expect_ok(iobind_event_wait_for(event, 0, &fault)); /* never recorded */
+  expect_ok(iobind_event_wait(event, 0, &fault)); /* never recorded */
   close_gate(&held);
   expect_ok(iobind_tensor_read(x, 0, read, sizeof read, stream, &fault));
   expect_ok(iobind_event_record(event, stream, &fault));
-  expect(IOBIND_ERROR_TIMEOUT, iobind_event_wait_for(event, 0, &fault));
+  expect(IOBIND_ERROR_TIMEOUT, iobind_event_wait(event, 0, &fault));
   expect_words("event_wait_for");
-  expect(IOBIND_ERROR_TIMEOUT, iobind_event_wait_for(event, SHORT_NS, &fault));
+  expect(IOBIND_ERROR_TIMEOUT, iobind_event_wait(event, SHORT_NS, &fault));
   open_gate(&held);
-  expect_ok(iobind_event_wait_for(event, LONG_NS, &fault));
+  expect_ok(iobind_event_wait(event, LONG_NS, &fault));
   assert_memory_equal(read, ones, sizeof read);
-  expect_ok(iobind_event_wait_for(event, 0, &fault)); /* it has passed, and goes on having passed */
+  expect_ok(iobind_event_wait(event, 0, &fault)); /* it has passed, and goes on having passed */
   expect_ok(iobind_stream_synchronize(stream, &fault));
   pthread_barrier_destroy(&held.gate);
   iobind_tensor_release(x);
@@ -121,7 +122,7 @@ static void of_an_event(void **state) {
 }
 
 static void *wait_for_long(void *context) {
-  return iobind_event_wait_for(context, LONG_NS, NULL) == IOBIND_OK ? context : NULL;
+  return iobind_event_wait(context, LONG_NS, NULL) == IOBIND_OK ? context : NULL;
 }
 
 /* Several threads wait for one event, and the first limit that is over ends no other wait. */
@@ -135,7 +136,7 @@ static void of_several_threads(void **state) {
   for (int i = 0; i < 3; i++) {
     assert_int_equal(pthread_create(&threads[i], NULL, wait_for_long, event), 0);
   }
-  expect(IOBIND_ERROR_TIMEOUT, iobind_event_wait_for(event, SHORT_NS, &fault));
+  expect(IOBIND_ERROR_TIMEOUT, iobind_event_wait(event, SHORT_NS, &fault));
   open_gate(&held);
   for (int i = 0; i < 3; i++) {
     void *good = NULL;
@@ -163,7 +164,7 @@ static void of_what_is_destroyed(void **state) {
   close_gate(&held);
   expect_ok(iobind_tensor_read(x, 0, read, sizeof read, stream, &fault));
   expect_ok(iobind_event_record(event, stream, &fault));
-  expect(IOBIND_ERROR_TIMEOUT, iobind_event_wait_for(event, SHORT_NS, &fault));
+  expect(IOBIND_ERROR_TIMEOUT, iobind_event_wait(event, SHORT_NS, &fault));
   iobind_event_destroy(event);
   assert_int_equal(pthread_create(&thread, NULL, open_later, &held), 0);
   iobind_stream_destroy(stream);
@@ -177,8 +178,8 @@ static void of_what_is_destroyed(void **state) {
 static void refuses(void **state) {
   (void)state;
   iobind_tensor *output = NULL;
-  expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_event_wait_for(NULL, 0, &fault));
-  expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_pipeline_next_for(NULL, 0, &output, NULL, &fault));
+  expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_event_wait(NULL, 0, &fault));
+  expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_pipeline_next(NULL, 0, &output, 1, NULL, &fault));
   expect_words("pipeline_next_for");
 }
 
@@ -194,7 +195,7 @@ static iobind_pipeline *make_pipeline(void) {
 
 static void submit(iobind_pipeline *pipeline, const float *values) {
   iobind_tensor *x = fixture_floats(iobind_runtime_get_device(runtime, 0), values, COUNT);
-  expect_ok(iobind_pipeline_submit(pipeline, &x, &fault));
+  expect_ok(call_submit(pipeline, &x, 1, &fault));
   iobind_tensor_release(x);
 }
 
@@ -203,18 +204,18 @@ static void of_an_item(void **state) {
   iobind_pipeline *pipeline = make_pipeline();
   iobind_pipeline_item item = IOBIND_PIPELINE_ITEM_INIT;
   iobind_tensor *output = NULL;
-  expect(IOBIND_ERROR_NOT_FOUND, iobind_pipeline_next_for(pipeline, 0, &output, &item, &fault));
+  expect(IOBIND_ERROR_NOT_FOUND, iobind_pipeline_next(pipeline, 0, &output, 1, &item, &fault));
   set_gate(true);
   submit(pipeline, ones);
   submit(pipeline, twos);
   for (int i = 0; i < 3; i++) {
-    expect(IOBIND_ERROR_TIMEOUT, iobind_pipeline_next_for(pipeline, i == 0 ? 0 : SHORT_NS, &output, &item, &fault));
+    expect(IOBIND_ERROR_TIMEOUT, iobind_pipeline_next(pipeline, i == 0 ? 0 : SHORT_NS, &output, 1, &item, &fault));
     expect_words("pipeline_next_for");
     assert_null(output);
   }
   set_gate(false);
   for (int i = 0; i < 2; i++) {
-    expect_ok(iobind_pipeline_next_for(pipeline, LONG_NS, &output, &item, &fault));
+    expect_ok(iobind_pipeline_next(pipeline, LONG_NS, &output, 1, &item, &fault));
     assert_int_equal(item.index, i);
     fixture_expect_floats(output, i == 0 ? twos : (const float[COUNT]){4, 4, 4, 4}, COUNT);
   }
@@ -235,7 +236,7 @@ static void of_items_that_are_asked_for_again(void **state) {
     }
     submit(pipeline, i % 2 == 0 ? ones : twos);
     while (status == IOBIND_ERROR_TIMEOUT) {
-      status = iobind_pipeline_next_for(pipeline, i >= SLOW || i % 3 == 0 ? 0 : SHORT_NS, &output, &item, &fault);
+      status = iobind_pipeline_next(pipeline, i >= SLOW || i % 3 == 0 ? 0 : SHORT_NS, &output, 1, &item, &fault);
     }
     assert_int_equal(status, IOBIND_OK);
     assert_int_equal(item.index, i);

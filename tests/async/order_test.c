@@ -8,6 +8,7 @@
 #include "iobind/interop.h"
 #include "session/session.h"
 #include "vdev.h"
+#include "../rig/calls.h"
 
 enum { COUNT = 64, TURNS = 3, UP = 0, RUN, DOWN, STREAMS };
 
@@ -67,7 +68,7 @@ static int start_with(bool own) {
   for (int i = 0; i < TURNS; i++) { /* one binding would be waited for on the host between two turns */
     expect_ok(iobind_binding_create(session, &bindings[i], &fault));
     expect_ok(iobind_binding_set_input(bindings[i], 0, IOBIND_INPUT_RESIDENT, x, NULL, &fault));
-    expect_ok(iobind_binding_set_output(bindings[i], 0, IOBIND_OUTPUT_FIXED, NULL, IOBIND_MEMORY_DEFAULT, y, &fault));
+    expect_ok(iobind_binding_set_output(bindings[i], 0, y, 0, &fault));
   }
   assert_int_equal(vdev_set(0, "race", "fail"), 0);
   return 0;
@@ -128,7 +129,7 @@ static iobind_status go(edge missing) {
     expect_ok(iobind_event_record(events[UP], streams[UP], &fault));
     order(RUN_AFTER_UP, missing, RUN, UP);
     order(RUN_AFTER_LAST_DOWN, missing, RUN, DOWN);
-    TRY(iobind_binding_run(bindings[turn], streams[RUN], events[RUN], &fault));
+    TRY(call_run(bindings[turn], streams[RUN], events[RUN], &fault));
     order(DOWN_AFTER_RUN, missing, DOWN, RUN);
     TRY(copy(y, out, streams[DOWN]));
     expect_ok(iobind_event_record(events[DOWN], streams[DOWN], &fault));
@@ -207,19 +208,19 @@ static void failures_are_heard(void **state) {
   assert_int_equal(vdev_set(0, "compute_us", "2000"), 0); /* so that a run is done after its call */
   for (int i = 0; i < 4; i++) {
     iobind_tensor *output;
-    expect_ok(iobind_binding_run(good, streams[RUN], events[UP], &fault));
-    expect_ok(iobind_event_wait(events[UP], &fault));
-    expect_ok(iobind_binding_run(bad, streams[RUN], events[RUN], &fault));
+    expect_ok(call_run(good, streams[RUN], events[UP], &fault));
+    expect_ok(iobind_event_wait(events[UP], IOBIND_NO_TIMEOUT, &fault));
+    expect_ok(call_run(bad, streams[RUN], events[RUN], &fault));
     if (i % 2 == 0) {
-      expect(IOBIND_ERROR_RUNTIME, iobind_event_wait(events[RUN], &fault));
+      expect(IOBIND_ERROR_RUNTIME, iobind_event_wait(events[RUN], IOBIND_NO_TIMEOUT, &fault));
     }
     expect(IOBIND_ERROR_RUNTIME, iobind_stream_synchronize(streams[RUN], &fault));
-    expect(IOBIND_ERROR_RUNTIME, iobind_event_wait(events[RUN], &fault));
-    expect(IOBIND_ERROR_RUNTIME, iobind_binding_get_output(bad, 0, &output, &fault));
-    expect_ok(iobind_event_wait(events[UP], &fault));
-    expect_ok(iobind_binding_get_output(good, 0, &output, &fault));
-    expect_ok(iobind_binding_run(good, streams[RUN], NULL, &fault));
-    expect_ok(iobind_binding_get_output(good, 0, &output, &fault));
+    expect(IOBIND_ERROR_RUNTIME, iobind_event_wait(events[RUN], IOBIND_NO_TIMEOUT, &fault));
+    expect(IOBIND_ERROR_RUNTIME, iobind_binding_get_output(bad, 0, NULL, &output, &fault));
+    expect_ok(iobind_event_wait(events[UP], IOBIND_NO_TIMEOUT, &fault));
+    expect_ok(iobind_binding_get_output(good, 0, NULL, &output, &fault));
+    expect_ok(iobind_binding_run(good, streams[RUN], &fault));
+    expect_ok(iobind_binding_get_output(good, 0, NULL, &output, &fault));
     synchronize();
   }
   assert_int_equal(vdev_set(0, "compute_us", "0"), 0);
@@ -231,10 +232,10 @@ static void many_runs_in_a_row(void **state) {
   (void)state;
   enum { MANY = 1200 };
   for (int i = 0; i < MANY; i++) {
-    expect_ok(iobind_binding_run(bindings[0], streams[RUN], NULL, &fault));
+    expect_ok(iobind_binding_run(bindings[0], streams[RUN], &fault));
   }
   expect_ok(iobind_stream_synchronize(streams[RUN], &fault));
-  expect_ok(iobind_binding_run(bindings[0], NULL, NULL, &fault));
+  expect_ok(iobind_binding_run(bindings[0], NULL, &fault));
 }
 
 /* A semaphore that holds a stream until open_gate. */
@@ -261,33 +262,33 @@ static void output_is_lent_while_the_run_is_under_way(void **state) {
   float *came;
   iobind_binding *binding;
   iobind_tensor *lent;
-  expect_ok(iobind_tensor_get_data(in, IOBIND_DTYPE_FLOAT32, (void **)&given, &fault));
-  expect_ok(iobind_tensor_get_data(out, IOBIND_DTYPE_FLOAT32, (void **)&came, &fault));
+  expect_ok(iobind_tensor_map(in, IOBIND_DTYPE_FLOAT32, IOBIND_ACCESS_WRITE, (void **)&given, &fault));
+  expect_ok(iobind_tensor_map(out, IOBIND_DTYPE_FLOAT32, IOBIND_ACCESS_WRITE, (void **)&came, &fault));
   for (int i = 0; i < COUNT; i++) {
     given[i] = (float)i;
   }
   expect_ok(copy(in, x, NULL));
   expect_ok(iobind_binding_create(session, &binding, &fault));
   expect_ok(iobind_binding_set_input(binding, 0, IOBIND_INPUT_RESIDENT, x, NULL, &fault));
-  expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
+  expect_ok(iobind_binding_run(binding, NULL, &fault));
   for (int turn = 0; turn < TURNS; turn++) {
     memset(came, 0, COUNT * sizeof *came);
     iobind_semaphore *gate = close_gate(streams[RUN]);
-    expect_ok(iobind_binding_run(binding, streams[RUN], events[RUN], &fault));
-    expect_ok(iobind_binding_lend_output(binding, 0, streams[DOWN], &lent, &fault));
+    expect_ok(call_run(binding, streams[RUN], events[RUN], &fault));
+    expect_ok(iobind_binding_get_output(binding, 0, streams[DOWN], &lent, &fault));
     iobind_tensor_retain(lent);
     expect_ok(copy(lent, out, streams[DOWN]));
     expect_ok(iobind_event_record(events[DOWN], streams[DOWN], &fault));
     expect(IOBIND_ERROR_INVALID_STATE, iobind_binding_check(binding, &fault));
-    expect(IOBIND_ERROR_TIMEOUT, iobind_event_wait_for(events[DOWN], 1000, &fault));
-    expect_ok(iobind_binding_run(binding, streams[RUN], NULL, &fault)); /* the next one writes other memory */
+    expect(IOBIND_ERROR_TIMEOUT, iobind_event_wait(events[DOWN], 1000, &fault));
+    expect_ok(iobind_binding_run(binding, streams[RUN], &fault)); /* the next one writes other memory */
     open_gate(gate);
-    expect_ok(iobind_event_wait(events[DOWN], &fault));
+    expect_ok(iobind_event_wait(events[DOWN], IOBIND_NO_TIMEOUT, &fault));
     for (int i = 0; i < COUNT; i++) {
       assert_true(came[i] == 2 * given[i]);
     }
     iobind_tensor_release(lent);
-    expect_ok(iobind_binding_get_output(binding, 0, &lent, &fault));
+    expect_ok(iobind_binding_get_output(binding, 0, NULL, &lent, &fault));
   }
   synchronize();
   assert_int_equal(vdev_get(0, "races"), 0);
@@ -306,24 +307,24 @@ static void failure_is_heard_where_an_output_was_lent(void **state) {
     expect_ok(copy(in, y, streams[DOWN]));
     expect_ok(iobind_event_record(events[UP], streams[DOWN], &fault));
     iobind_semaphore *gate = close_gate(streams[RUN]);
-    expect_ok(iobind_binding_run(bad, streams[RUN], NULL, &fault));
-    expect_ok(iobind_binding_lend_output(bad, 0, streams[DOWN], &lent, &fault));
+    expect_ok(iobind_binding_run(bad, streams[RUN], &fault));
+    expect_ok(iobind_binding_get_output(bad, 0, streams[DOWN], &lent, &fault));
     expect_ok(iobind_event_record(events[DOWN], streams[DOWN], &fault));
     open_gate(gate);
     if (i % 2 == 0) { /* the run's own stream tells it first, and works again */
       expect(IOBIND_ERROR_RUNTIME, iobind_stream_synchronize(streams[RUN], &fault));
-      expect_ok(iobind_binding_run(good, streams[RUN], NULL, &fault));
-      expect_ok(iobind_binding_lend_output(good, 0, streams[DOWN], &lent, &fault));
+      expect_ok(iobind_binding_run(good, streams[RUN], &fault));
+      expect_ok(iobind_binding_get_output(good, 0, streams[DOWN], &lent, &fault));
     }
     if (i < 2) {
-      expect(IOBIND_ERROR_RUNTIME, iobind_event_wait(events[DOWN], &fault));
+      expect(IOBIND_ERROR_RUNTIME, iobind_event_wait(events[DOWN], IOBIND_NO_TIMEOUT, &fault));
     }
     expect(IOBIND_ERROR_RUNTIME, iobind_stream_synchronize(streams[DOWN], &fault));
-    expect(IOBIND_ERROR_RUNTIME, iobind_event_wait(events[DOWN], &fault));
-    expect_ok(iobind_event_wait(events[UP], &fault));
+    expect(IOBIND_ERROR_RUNTIME, iobind_event_wait(events[DOWN], IOBIND_NO_TIMEOUT, &fault));
+    expect_ok(iobind_event_wait(events[UP], IOBIND_NO_TIMEOUT, &fault));
     (void)!iobind_stream_synchronize(streams[RUN], &fault);
-    expect(IOBIND_ERROR_RUNTIME, iobind_binding_get_output(bad, 0, &lent, &fault));
-    expect_ok(iobind_binding_run(bindings[0], streams[DOWN], NULL, &fault)); /* what comes afterwards works */
+    expect(IOBIND_ERROR_RUNTIME, iobind_binding_get_output(bad, 0, NULL, &lent, &fault));
+    expect_ok(iobind_binding_run(bindings[0], streams[DOWN], &fault)); /* what comes afterwards works */
     synchronize();
   }
   close_look_ups(&open);
@@ -338,8 +339,8 @@ static void *ping_pong(void *context) {
   for (int i = 0; i < 2 * ROUNDS; i++) {
     iobind_stream *this = streams[i % 2 == 0 ? RUN : DOWN];
     iobind_stream *other = streams[i % 2 == 0 ? DOWN : RUN];
-    *good = *good && iobind_binding_run(bindings[i % 2], this, NULL, NULL) == IOBIND_OK &&
-            iobind_binding_lend_output(bindings[i % 2], 0, other, &lent, NULL) == IOBIND_OK;
+    *good = *good && iobind_binding_run(bindings[i % 2], this, NULL) == IOBIND_OK &&
+            iobind_binding_get_output(bindings[i % 2], 0, other, &lent, NULL) == IOBIND_OK;
   }
   *good = iobind_stream_synchronize(streams[RUN], NULL) == IOBIND_OK && *good;
   *good = iobind_stream_synchronize(streams[DOWN], NULL) == IOBIND_OK && *good;
@@ -354,7 +355,7 @@ static void two_streams_lend_to_each_other(void **state) {
   pthread_attr_t attributes;
   expect_ok(iobind_binding_clear(bindings[1], &fault));
   expect_ok(iobind_binding_set_input(bindings[1], 0, IOBIND_INPUT_RESIDENT, y, NULL, &fault));
-  expect_ok(iobind_binding_set_output(bindings[1], 0, IOBIND_OUTPUT_FIXED, NULL, IOBIND_MEMORY_DEFAULT, x, &fault));
+  expect_ok(iobind_binding_set_output(bindings[1], 0, x, 0, &fault));
   expect_ok(copy(in, x, NULL));
   pthread_attr_init(&attributes);
   assert_int_equal(pthread_attr_setstacksize(&attributes, STACK), 0);
@@ -369,28 +370,28 @@ static void two_streams_lend_to_each_other(void **state) {
 static void what_the_host_reads_is_waited_for(void **state) {
   (void)state;
   iobind_tensor *lent;
-  expect_ok(iobind_binding_set_output(bindings[0], 0, IOBIND_OUTPUT_FIXED, NULL, IOBIND_MEMORY_DEFAULT, out, &fault));
+  expect_ok(iobind_binding_set_output(bindings[0], 0, out, 0, &fault));
   expect_ok(copy(in, x, NULL));
   assert_int_equal(vdev_set(0, "compute_us", "2000"), 0);
-  expect_ok(iobind_binding_run(bindings[0], streams[RUN], NULL, &fault));
-  expect_ok(iobind_binding_lend_output(bindings[0], 0, streams[DOWN], &lent, &fault));
+  expect_ok(iobind_binding_run(bindings[0], streams[RUN], &fault));
+  expect_ok(iobind_binding_get_output(bindings[0], 0, streams[DOWN], &lent, &fault));
   assert_ptr_equal(lent, out);
   expect_ok(iobind_binding_check(bindings[0], &fault));
-  expect_ok(iobind_binding_lend_output(bindings[0], 0, streams[DOWN], &lent, &fault));
+  expect_ok(iobind_binding_get_output(bindings[0], 0, streams[DOWN], &lent, &fault));
   assert_int_equal(vdev_set(0, "compute_us", "0"), 0);
 }
 
 static void lending_takes_right_arguments(void **state) {
   (void)state;
   iobind_tensor *lent = x;
-  expect(IOBIND_ERROR_INVALID_STATE, iobind_binding_lend_output(bindings[0], 0, streams[RUN], &lent, &fault));
+  expect(IOBIND_ERROR_INVALID_STATE, iobind_binding_get_output(bindings[0], 0, streams[RUN], &lent, &fault));
   assert_null(lent);
-  expect_ok(iobind_binding_run(bindings[0], streams[RUN], NULL, &fault));
-  expect(IOBIND_ERROR_NOT_FOUND, iobind_binding_lend_output(bindings[0], 1, streams[RUN], &lent, &fault));
-  expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_binding_lend_output(bindings[0], 0, NULL, &lent, &fault));
+  expect_ok(iobind_binding_run(bindings[0], streams[RUN], &fault));
+  expect(IOBIND_ERROR_NOT_FOUND, iobind_binding_get_output(bindings[0], 1, streams[RUN], &lent, &fault));
+  expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_binding_get_output(bindings[0], 0, NULL, &lent, &fault));
   expect_words("stream is NULL");
-  expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_binding_lend_output(bindings[0], 0, streams[RUN], NULL, &fault));
-  expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_binding_lend_output(NULL, 0, streams[RUN], &lent, &fault));
+  expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_binding_get_output(bindings[0], 0, streams[RUN], NULL, &fault));
+  expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_binding_get_output(NULL, 0, streams[RUN], &lent, &fault));
   synchronize();
 }
 

@@ -12,6 +12,7 @@
 #include <time.h>
 
 #include "vdev.h"
+#include "../rig/calls.h"
 
 enum { LANES = 8, STREAMS = 3, COUNT = 16 };
 
@@ -81,24 +82,23 @@ static iobind_tensor *make_input(float value) {
   float *data = malloc(sizeof values);
   assert_non_null(data);
   memcpy(data, values, sizeof values);
-  expect_ok(iobind_tensor_wrap(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, dims, 1, data, sizeof values, forget, NULL,
-                               &tensor, &fault));
+  expect_ok(call_wrap(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, dims, 1, data, sizeof values, forget, NULL, &tensor, &fault));
   wrapped++;
   return tensor;
 }
 
 /* A binding that holds the only references to its tensors. */
 static void renew(lane *self) {
-  static const iobind_output_mode modes[] = {IOBIND_OUTPUT_FRESH, IOBIND_OUTPUT_REUSE, IOBIND_OUTPUT_FIXED};
+  static const iobind_output_mode modes[] = {IOBIND_OUTPUT_FRESH, IOBIND_OUTPUT_REUSE, OUTPUT_FIXED};
   runs.abandoned += self->has_run;
   iobind_binding *binding;
   self->value = (float)pick(1000);
   iobind_tensor *x = make_input(self->value);
   iobind_output_mode mode = modes[pick(3)];
-  iobind_tensor *y = mode == IOBIND_OUTPUT_FIXED ? make_input(0) : NULL;
+  iobind_tensor *y = mode == OUTPUT_FIXED ? make_input(0) : NULL;
   expect_ok(iobind_binding_create(session, &binding, &fault));
   expect_ok(iobind_binding_set_input(binding, 0, IOBIND_INPUT_RESIDENT, x, NULL, &fault));
-  expect_ok(iobind_binding_set_output(binding, 0, mode, y == NULL ? device : NULL, IOBIND_MEMORY_DEFAULT, y, &fault));
+  expect_ok(call_set_output(binding, 0, mode, y == NULL ? device : NULL, IOBIND_MEMORY_DEFAULT, y, &fault));
   iobind_tensor_release(x);
   iobind_tensor_release(y);
   pthread_mutex_lock(&alive);
@@ -131,7 +131,7 @@ static void land(lane *self) {
   iobind_tensor *output;
   fault = (iobind_error)IOBIND_ERROR_INIT;
   self->has_run = false;
-  if (!well(iobind_binding_get_output(self->binding, 0, &output, &fault), "get_output")) {
+  if (!well(iobind_binding_get_output(self->binding, 0, NULL, &output, &fault), "get_output")) {
     runs.cancelled++;
     synchronize(self->stream);
     return;
@@ -150,7 +150,7 @@ static void start(lane *self) {
   }
   size_t stream = pick(STREAMS);
   fault = (iobind_error)IOBIND_ERROR_INIT;
-  iobind_status status = iobind_binding_run(self->binding, streams[stream], pick(2) > 0 ? self->event : NULL, &fault);
+  iobind_status status = call_run(self->binding, streams[stream], pick(2) > 0 ? self->event : NULL, &fault);
   if (self->has_run && status == IOBIND_ERROR_INVALID_STATE) {
     runs.refused++; /* the last one has not been seen to pass */
     return;
@@ -172,13 +172,13 @@ static void rewrite(lane *self) {
   for (int i = 0; i < COUNT; i++) {
     values[i] = self->value;
   }
-  expect_ok(iobind_binding_update_input(self->binding, 0, values, sizeof values, NULL, &fault));
+  expect_ok(iobind_binding_write_input(self->binding, 0, values, sizeof values, NULL, &fault));
 }
 
 static void wait_or_ask(lane *self) {
   int32_t done;
   fault = (iobind_error)IOBIND_ERROR_INIT;
-  (void)(pick(2) > 0 ? well(iobind_event_wait(self->event, &fault), "event_wait")
+  (void)(pick(2) > 0 ? well(iobind_event_wait(self->event, IOBIND_NO_TIMEOUT, &fault), "event_wait")
                      : well(iobind_event_query(self->event, &done, &fault), "event_query"));
 }
 
@@ -186,7 +186,7 @@ static void wait_or_ask(lane *self) {
 static void look(lane *self) {
   int32_t done = 0;
   fault = (iobind_error)IOBIND_ERROR_INIT;
-  bool good = pick(2) > 0 ? well(iobind_event_wait(self->arrival, &fault), "wait for a read")
+  bool good = pick(2) > 0 ? well(iobind_event_wait(self->arrival, IOBIND_NO_TIMEOUT, &fault), "wait for a read")
                           : well(iobind_event_query(self->arrival, &done, &fault), "query of a read") && done == 1;
   for (int i = 0; i < COUNT && good; i++) {
     assert_true(self->got[i] == self->wanted);
@@ -245,7 +245,7 @@ static void *ask(void *context) {
     int32_t done;
     pthread_mutex_lock(&alive);
     lane *self = &lanes[i * 5 % LANES];
-    iobind_status status = i % 7 == 0    ? iobind_event_wait(self->event, NULL)
+    iobind_status status = i % 7 == 0    ? iobind_event_wait(self->event, IOBIND_NO_TIMEOUT, NULL)
                            : i % 31 == 0 ? iobind_binding_cancel(self->binding, NULL)
                                          : iobind_event_query(self->event, &done, NULL);
     pthread_mutex_unlock(&alive);

@@ -4,6 +4,7 @@
 
 #include "reference.h"
 #include "script.h"
+#include "../rig/calls.h"
 
 /* Steps on sessions and bindings. A run computes what the outputs must be from what the inputs hold at that time. */
 
@@ -73,7 +74,7 @@ static void print_value(const iobind_value_info *info, char *text, size_t capaci
     snprintf(text, capacity, "%s %s", info->name, info->kind >= 0 && info->kind <= 6 ? kinds[info->kind] : "?");
     return;
   }
-  int used = snprintf(text, capacity, "%s %s[", info->name, iobind_dtype_name(info->dtype));
+  int used = snprintf(text, capacity, "%s %s[", info->name, iobind_dtype_get_name(info->dtype));
   if (!info->has_shape) used += snprintf(text + used, capacity - (size_t)used, "*");
   for (size_t i = 0; i < info->rank && used > 0 && (size_t)used < capacity; i++) {
     char number[24];
@@ -181,15 +182,14 @@ static void output(world *w, const step *s) {
   binding *b = current(w);
   size_t index = (size_t)world_number(w, s, 1);
   int32_t mode = find_mode(w, modes, world_word(w, s, 2));
-  int takes_tensor = mode == IOBIND_OUTPUT_FIXED || mode == IOBIND_OUTPUT_IN_PLACE;
+  int takes_tensor = mode == OUTPUT_FIXED || mode == OUTPUT_IN_PLACE;
   iobind_device *device = NULL;
   int32_t memory = IOBIND_MEMORY_DEFAULT;
   tensor *t = NULL;
   if (takes_tensor && strcmp(world_word(w, s, 3), "null") != 0) t = world_tensor(w, s->words[3]);
   if (!takes_tensor && s->count > 3 && !world_place(w, s->words[3], &device, &memory)) return;
   if (b == NULL || w->failure[0] != '\0') return;
-  iobind_status status = iobind_binding_set_output(b->handle, index, (iobind_output_mode)mode, device, (iobind_memory)memory,
-                                                   t == NULL ? NULL : t->handle, world_error(w));
+  iobind_status status = call_set_output(b->handle, index, (iobind_output_mode)mode, device, (iobind_memory)memory, t == NULL ? NULL : t->handle, world_error(w));
   if (!world_settle(w, status, w)) return;
   slot *bound = &b->outputs[index];
   advance(b);
@@ -213,7 +213,7 @@ static void carry(world *w, const step *s) {
   no_value(bound);
   bound->carried = 1;
   bound->to = to;
-  bound->mode = mode == IOBIND_CARRY_IN_PLACE ? IOBIND_OUTPUT_IN_PLACE : IOBIND_OUTPUT_FRESH;
+  bound->mode = mode == IOBIND_CARRY_IN_PLACE ? OUTPUT_IN_PLACE : IOBIND_OUTPUT_FRESH;
   bound->device = b->session->inputs[to].device;
   bound->memory = b->session->inputs[to].memory;
 }
@@ -232,7 +232,7 @@ static void update(world *w, const step *s) {
   unsigned char *data = world_keep(w, bytes > own ? bytes : own);
   if (data == NULL) return;
   if (bound != NULL) value_pattern(&bound->value, seed, data);
-  if (!world_settle(w, iobind_binding_update_input(b->handle, index, data, bytes, stream, world_error(w)), w)) return;
+  if (!world_settle(w, iobind_binding_write_input(b->handle, index, data, bytes, stream, world_error(w)), w)) return;
   advance(b);
   if (bound == NULL) {
     world_fail(w, "an input that is not bound was updated");
@@ -285,7 +285,7 @@ static size_t compute(world *w, const binding *b, value outputs[REFERENCE_MAX_VA
 
 /* What the run must have left in an output. */
 static void apply(world *w, const binding *b, size_t index, slot *bound, value *computed) {
-  int keeps = bound->mode == IOBIND_OUTPUT_FIXED || bound->mode == IOBIND_OUTPUT_IN_PLACE;
+  int keeps = bound->mode == OUTPUT_FIXED || bound->mode == OUTPUT_IN_PLACE;
   int same_dims = bound->value.mirror != NULL && bound->value.rank == computed->rank &&
                   memcmp(bound->value.dims, computed->dims, computed->rank * sizeof computed->dims[0]) == 0;
   if (bound->mode == IOBIND_OUTPUT_REUSE) keeps = same_dims && !bound->taken;
@@ -310,12 +310,12 @@ static void run(world *w, const step *s) {
   iobind_event *event = s->count > 2 ? world_event(w, s->words[2]) : NULL;
   memset(outputs, 0, sizeof outputs);
   if (b == NULL || w->failure[0] != '\0') return;
-  if (!world_settle(w, iobind_binding_run(b->handle, stream, event, world_error(w)), w)) return;
+  if (!world_settle(w, call_run(b->handle, stream, event, world_error(w)), w)) return;
   advance(b);
   size_t count = compute(w, b, outputs);
   for (size_t i = 0; i < count && w->failure[0] == '\0'; i++) {
     slot *bound = &b->outputs[i];
-    if (bound->carried && bound->mode == IOBIND_OUTPUT_IN_PLACE) {
+    if (bound->carried && bound->mode == OUTPUT_IN_PLACE) {
       no_value(bound);
       value_share(&bound->value, &b->inputs[bound->to].value);
       bound->value.device = bound->device; /* a SNAPSHOT's copy is there, whatever it is of */
@@ -333,7 +333,7 @@ static void fetch(world *w, const step *s, int takes, int retains) {
   size_t index = (size_t)world_number(w, s, 2);
   if (b == NULL || w->failure[0] != '\0') return;
   iobind_status status = takes ? iobind_binding_take_output(b->handle, index, &handle, world_error(w))
-                               : iobind_binding_get_output(b->handle, index, &handle, world_error(w));
+                               : iobind_binding_get_output(b->handle, index, NULL, &handle, world_error(w));
   if (status != IOBIND_OK && handle != NULL) world_fail(w, "the call failed and left its out pointer");
   int good = world_settle(w, status, handle);
   slot *bound = index < WORLD_SLOTS ? &b->outputs[index] : NULL;
@@ -397,7 +397,7 @@ static void unbound(world *w, const step *s) {
   for (size_t i = 0; i < b->session->input_count; i++) {
     if (b->inputs[i].is_set) inputs[i] = host_copy(w, &b->inputs[i].value);
   }
-  int good = world_settle(w, iobind_session_run(b->session->handle, inputs, handles, world_error(w)), w);
+  int good = world_settle(w, call_session_run(b->session->handle, inputs, handles, world_error(w)), w);
   size_t count = good ? compute(w, b, outputs) : 0;
   for (size_t i = 0; i < count; i++) {
     char numbered[32];

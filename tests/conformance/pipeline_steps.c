@@ -139,7 +139,7 @@ static void submit_request(world *w, const step *s) {
   request.events = inputs.events;
   request.tag = (void *)tag;
   if (w->failure[0] != '\0' || p == NULL) return;
-  if (world_settle(w, iobind_pipeline_submit_request(p->handle, &request, world_error(w)), w)) keep_item(w, p, &inputs, tag);
+  if (world_settle(w, iobind_pipeline_submit(p->handle, &request, world_error(w)), w)) keep_item(w, p, &inputs, tag);
 }
 
 /* Where an output of an item is: where the session leaves it if that is the host's or was asked for, otherwise in pinned memory if there
@@ -174,7 +174,7 @@ static void next(world *w, const step *s) {
   memset(computed, 0, sizeof computed);
   if (p == NULL || w->failure[0] != '\0') return;
   for (size_t i = 0; i < WORLD_SLOTS; i++) outputs[i] = (iobind_tensor *)w;
-  iobind_status status = iobind_pipeline_next(p->handle, outputs, &item, world_error(w));
+  iobind_status status = iobind_pipeline_next(p->handle, IOBIND_NO_TIMEOUT, outputs, sizeof outputs / sizeof *outputs, &item, world_error(w));
   int was_under_way = p->pulled < p->submitted;
   const value *inputs = p->items[p->pulled % WORLD_ITEMS];
   p->pulled += (uint64_t)was_under_way;

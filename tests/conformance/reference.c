@@ -28,7 +28,7 @@ static long long parameter(const call *c, const char *key, const char *fallback)
 
 static int32_t dtype_by_name(const char *name) {
   int32_t dtype = 1;
-  while (dtype < 64 && strcmp(iobind_dtype_name(dtype), name) != 0) dtype++;
+  while (dtype < 64 && strcmp(iobind_dtype_get_name(dtype), name) != 0) dtype++;
   return dtype;
 }
 

@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "script.h"
+#include "../rig/calls.h"
 
 /* Steps on streams and events, and on a run that goes on in a thread of its own. */
 
@@ -54,7 +55,7 @@ static void await(world *w, const step *s) {
 
 static void wait_for(world *w, const step *s) {
   iobind_event *e = world_event(w, world_word(w, s, 1));
-  if (e != NULL) world_settle(w, iobind_event_wait(e, world_error(w)), w);
+  if (e != NULL) world_settle(w, iobind_event_wait(e, IOBIND_NO_TIMEOUT, world_error(w)), w);
 }
 
 static void query(world *w, const step *s) {
@@ -75,7 +76,7 @@ static void *run_in_thread(void *context) {
   world *w = context;
   iobind_error fresh = IOBIND_ERROR_INIT;
   w->run_error = fresh;
-  w->run_status = iobind_binding_run(w->current->handle, NULL, NULL, &w->run_error);
+  w->run_status = iobind_binding_run(w->current->handle, NULL, &w->run_error);
   atomic_store(&w->run_over, 1);
   return NULL;
 }
@@ -99,7 +100,7 @@ static void start(world *w, const step *s) {
   while (status != IOBIND_ERROR_INVALID_STATE && !atomic_load(&w->run_over)) {
     sched_yield();
     status =
-        iobind_binding_set_output(w->current->handle, 0, (iobind_output_mode)NO_MODE, NULL, IOBIND_MEMORY_DEFAULT, NULL, NULL);
+        call_set_output(w->current->handle, 0, (iobind_output_mode)NO_MODE, NULL, IOBIND_MEMORY_DEFAULT, NULL, NULL);
   }
   if (status != IOBIND_ERROR_INVALID_STATE) world_fail(w, "the run was over before it was seen");
 }

@@ -6,6 +6,7 @@
 #include "element.h"
 #include "iobind/interop.h"
 #include "script.h"
+#include "../rig/calls.h"
 
 enum { PART_BYTES = 65536 };
 
@@ -59,8 +60,7 @@ static void wrap(world *w, const step *s) {
   read_type(w, world_word(w, s, 2), &v);
   if (!world_place(w, world_word(w, s, 3), &v.device, &v.memory) || deletions == NULL) return;
   void *memory = bytes == 0 ? NULL : malloc(bytes);
-  iobind_status status = iobind_tensor_wrap(v.device, (iobind_memory)v.memory, (iobind_dtype)v.dtype, v.dims, v.rank, memory,
-                                            bytes, count_and_free, deletions, &handle, world_error(w));
+  iobind_status status = call_wrap(v.device, (iobind_memory)v.memory, (iobind_dtype)v.dtype, v.dims, v.rank, memory, bytes, count_and_free, deletions, &handle, world_error(w));
   if (made(w, status, handle)) {
     tensor *t = keep_tensor(w, s->words[1], handle, &v);
     if (t != NULL) t->deletions = deletions;
@@ -74,7 +74,7 @@ static void wrap(world *w, const step *s) {
 /* A tensor's memory: its address, or the object that stands for it. The tensor keeps that alive. */
 static void *memory_of(const iobind_tensor *handle) {
   iobind_native native = IOBIND_NATIVE_INIT;
-  if (iobind_tensor_get_native(handle, &native, NULL) != IOBIND_OK) return iobind_tensor_address(handle);
+  if (iobind_tensor_get_native(handle, &native, NULL) != IOBIND_OK) return iobind_tensor_get_address(handle);
   d3d_object *object = native.handle;
   object->table->Release(object);
   return object;
@@ -89,8 +89,7 @@ static void alias(world *w, const step *s) {
   v.device = over->value.device;
   v.memory = over->value.memory;
   size_t bytes = s->count > 4 ? (size_t)world_number(w, s, 4) : value_bytes(&over->value);
-  iobind_status status = iobind_tensor_wrap(v.device, (iobind_memory)v.memory, (iobind_dtype)v.dtype, v.dims, v.rank,
-                                            memory_of(over->handle), bytes, NULL, NULL, &handle, world_error(w));
+  iobind_status status = call_wrap(v.device, (iobind_memory)v.memory, (iobind_dtype)v.dtype, v.dims, v.rank, memory_of(over->handle), bytes, NULL, NULL, &handle, world_error(w));
   if (!made(w, status, handle)) return;
   value shared;
   value_share(&shared, &over->value);
@@ -228,7 +227,7 @@ static void poke(world *w, const step *s) {
   int64_t seed = world_number(w, s, 2);
   if (t == NULL || w->failure[0] != '\0') return;
   value_pattern(&t->value, seed, value_data(&t->value));
-  memcpy(iobind_tensor_address(t->handle), value_data(&t->value), value_bytes(&t->value));
+  memcpy(iobind_tensor_get_address(t->handle), value_data(&t->value), value_bytes(&t->value));
 }
 
 static void compare(world *w, const char *what, const unsigned char *expected, const unsigned char *got, size_t bytes) {
@@ -299,7 +298,7 @@ static void check_access(world *w, tensor *t, const iobind_tensor_info *info) {
   if (info->host_readable != readable) world_fail(w, "%s: host_readable is %d", t->name, info->host_readable);
   if (!has_bytes) return;
   void *data = t;
-  iobind_status status = iobind_tensor_get_data(t->handle, (iobind_dtype)t->value.dtype, &data, world_error(w));
+  iobind_status status = iobind_tensor_map(t->handle, (iobind_dtype)t->value.dtype, IOBIND_ACCESS_WRITE, &data, world_error(w));
   if (!readable) {
     if (status != IOBIND_ERROR_WRONG_DEVICE || data != NULL) world_fail(w, "%s: the host may look into device memory", t->name);
   } else if (world_must(w, status)) {
@@ -338,7 +337,7 @@ static void data(world *w, const step *s) {
   void *address = w;
   read_type(w, world_word(w, s, 2), &v);
   if (t == NULL) return;
-  iobind_status status = iobind_tensor_get_data(t->handle, (iobind_dtype)v.dtype, &address, world_error(w));
+  iobind_status status = iobind_tensor_map(t->handle, (iobind_dtype)v.dtype, IOBIND_ACCESS_WRITE, &address, world_error(w));
   if (status != IOBIND_OK && address != NULL) world_fail(w, "the call failed and left its out pointer");
   world_settle(w, status, w);
 }

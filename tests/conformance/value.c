@@ -22,7 +22,7 @@ int value_parse_type(const char *text, value *v) {
   if (text[length] != '[' || length >= sizeof name) return 0;
   snprintf(name, sizeof name, "%.*s", (int)length, text);
   for (int32_t dtype = 1; dtype < 64 && v->dtype == 0; dtype++) {
-    if (strcmp(iobind_dtype_name(dtype), name) == 0) v->dtype = dtype;
+    if (strcmp(iobind_dtype_get_name(dtype), name) == 0) v->dtype = dtype;
   }
   if (v->dtype == 0) {
     v->dtype = (int32_t)strtol(name, &end, 10);
@@ -38,7 +38,7 @@ int value_parse_type(const char *text, value *v) {
 }
 
 void value_print_type(const value *v, char *text, size_t capacity) {
-  int used = snprintf(text, capacity, "%s[", iobind_dtype_name(v->dtype));
+  int used = snprintf(text, capacity, "%s[", iobind_dtype_get_name(v->dtype));
   for (size_t i = 0; i < v->rank && used > 0 && (size_t)used < capacity; i++) {
     used += snprintf(text + used, capacity - (size_t)used, "%s%lld", i == 0 ? "" : ",", (long long)v->dims[i]);
   }
@@ -46,7 +46,7 @@ void value_print_type(const value *v, char *text, size_t capacity) {
 }
 
 int32_t value_element(const value *v) {
-  return element_find(iobind_dtype_name(v->dtype));
+  return element_find(iobind_dtype_get_name(v->dtype));
 }
 
 size_t value_count(const value *v) {

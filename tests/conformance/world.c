@@ -14,6 +14,7 @@
 #include "objects.h"
 #if CONFORMANCE_FAULTS
 #include "vdev.h"
+#include "../rig/calls.h"
 #endif
 
 void world_fail(world *w, const char *format, ...) {
@@ -35,10 +36,10 @@ int world_settle(world *w, iobind_status status, const void *out) {
   if (wrong == NULL && status != IOBIND_OK && !test_is_named(w->error.message)) {
     wrong = "the message does not begin with a function's name, or has it twice";
   }
-  if (wrong != NULL) world_fail(w, "%s, but %s: %s", iobind_status_name(status), wrong, w->error.message);
+  if (wrong != NULL) world_fail(w, "%s, but %s: %s", iobind_status_get_name(status), wrong, w->error.message);
   if (status == IOBIND_OK) {
     if (w->expected != IOBIND_OK) {
-      world_fail(w, "expected %s, got OK", iobind_status_name(w->expected));
+      world_fail(w, "expected %s, got OK", iobind_status_get_name(w->expected));
     } else if (out == NULL) {
       world_fail(w, "the call succeeded and gave nothing");
     }
@@ -47,7 +48,7 @@ int world_settle(world *w, iobind_status status, const void *out) {
   if (status == IOBIND_ERROR_RUNTIME && w->error.ort_code == 0)
     world_fail(w, "RUNTIME without ORT's code: %s", w->error.message);
   if (status != w->expected) {
-    world_fail(w, "expected %s, got %s: %s", iobind_status_name(w->expected), iobind_status_name(status), w->error.message);
+    world_fail(w, "expected %s, got %s: %s", iobind_status_get_name(w->expected), iobind_status_get_name(status), w->error.message);
   } else if (strstr(w->error.message, w->expected_text) == NULL) {
     world_fail(w, "the message does not say '%s': %s", w->expected_text, w->error.message);
   }
@@ -55,7 +56,7 @@ int world_settle(world *w, iobind_status status, const void *out) {
 }
 
 int world_must(world *w, iobind_status status) {
-  if (status != IOBIND_OK) world_fail(w, "%s: %s", iobind_status_name(status), w->error.message);
+  if (status != IOBIND_OK) world_fail(w, "%s: %s", iobind_status_get_name(status), w->error.message);
   return status == IOBIND_OK;
 }
 
@@ -356,7 +357,7 @@ static int computes(world *w, const char *dtype) {
   }
   iobind_status status =
       iobind_tensor_create(w->host, IOBIND_MEMORY_DEFAULT, (iobind_dtype)v.dtype, v.dims, v.rank, &x, &error);
-  if (status == IOBIND_OK) status = iobind_session_run(s->handle, &x, &y, &error);
+  if (status == IOBIND_OK) status = call_session_run(s->handle, &x, &y, &error);
   iobind_tensor_release(x);
   iobind_tensor_release(y);
   return status == IOBIND_OK;

@@ -18,7 +18,7 @@ int main(int argc, char **argv) {
   iobind_binding *binding;
   iobind_tensor *inputs[2], *output;
   if (argc != 3) return fprintf(stderr, "usage: consumer MODEL DEVICE\n"), 2;
-  if (iobind_version() != IOBIND_VERSION_NUMBER) return fprintf(stderr, "consumer: header and library differ\n"), 1;
+  if (iobind_get_version() != IOBIND_VERSION_NUMBER) return fprintf(stderr, "consumer: header and library differ\n"), 1;
   TRY(iobind_runtime_create(NULL, &runtime, &error));
   TRY(iobind_runtime_find_device(runtime, argv[2], &device, NULL, &error));
   options.devices = &device;
@@ -31,7 +31,7 @@ int main(int argc, char **argv) {
     TRY(iobind_binding_set_input(binding, i, IOBIND_INPUT_RESIDENT, inputs[i], NULL, &error));
     iobind_tensor_release(inputs[i]);
   }
-  TRY(iobind_binding_run(binding, NULL, NULL, &error));
+  TRY(iobind_binding_run(binding, NULL, &error));
   TRY(iobind_binding_take_output(binding, 0, &output, &error));
   TRY(iobind_tensor_read(output, 0, sum, sizeof sum, NULL, &error));
   printf("%g %g %g %g\n", (double)sum[0], (double)sum[1], (double)sum[2], (double)sum[3]);

@@ -6,6 +6,7 @@
 
 #include "model.h"
 #include "native.h"
+#include "../rig/calls.h"
 
 static iobind_error error = IOBIND_ERROR_INIT;
 static int failures;
@@ -78,7 +79,7 @@ static iobind_status bind(iobind_session *session, iobind_tensor *x, iobind_outp
   status = status == IOBIND_OK ? iobind_binding_set_input(*binding, 0, IOBIND_INPUT_RESIDENT, x, NULL, &error) : status;
   status = status == IOBIND_OK ? iobind_binding_set_input(*binding, 1, IOBIND_INPUT_RESIDENT, weights, NULL, &error) : status;
   return status == IOBIND_OK
-             ? iobind_binding_set_output(*binding, 0, mode, z != NULL ? NULL : device, IOBIND_MEMORY_DEFAULT, z, &error)
+             ? call_set_output(*binding, 0, mode, z != NULL ? NULL : device, IOBIND_MEMORY_DEFAULT, z, &error)
              : status;
 }
 
@@ -154,7 +155,7 @@ static void memory(void) {
   EXPECT(back[0] == 4 && back[1] == 70 && back[2] == 71 && back[3] == 7);
   OK(make(IOBIND_MEMORY_HOST_ACCESSIBLE, &pinned));
   void *data;
-  OK(iobind_tensor_get_data(pinned, IOBIND_DTYPE_FLOAT32, &data, &error));
+  OK(iobind_tensor_map(pinned, IOBIND_DTYPE_FLOAT32, IOBIND_ACCESS_WRITE, &data, &error));
   fill(data, 9);
   const iobind_tensor *source = pinned;
   OK(iobind_tensor_copy(&source, &tensor, 1, NULL, &error));
@@ -186,32 +187,32 @@ static void runs(void) {
   fill(values, 1);
   OK(iobind_tensor_write(x, 0, values, BYTES, NULL, &error));
   OK(bind(session, x, IOBIND_OUTPUT_FRESH, NULL, &binding));
-  OK(iobind_binding_run(binding, NULL, NULL, &error));
+  OK(iobind_binding_run(binding, NULL, &error));
   OK(iobind_binding_take_output(binding, 0, &z, &error));
   EXPECT(holds(z, 1, 2));
   OK(iobind_tensor_get_native(z, &resource, &error)); /* of memory that ORT has allocated */
   EXPECT(resource.kind == IOBIND_NATIVE_D3D12 && resource.handle != NULL);
   native_release(resource.handle);
-  OK(iobind_binding_run(binding, NULL, NULL, &error));
-  OK(iobind_binding_get_output(binding, 0, &other, &error));
+  OK(iobind_binding_run(binding, NULL, &error));
+  OK(iobind_binding_get_output(binding, 0, NULL, &other, &error));
   EXPECT(holds(z, 1, 2) && holds(other, 1, 2));
   iobind_tensor_release(z);
   iobind_binding_destroy(binding);
 
   OK(make(IOBIND_MEMORY_DEFAULT, &z));
-  OK(bind(session, x, IOBIND_OUTPUT_FIXED, z, &binding));
-  OK(iobind_binding_run(binding, NULL, NULL, &error));
+  OK(bind(session, x, OUTPUT_FIXED, z, &binding));
+  OK(iobind_binding_run(binding, NULL, &error));
   EXPECT(holds(z, 1, 2));
-  OK(iobind_binding_set_output(binding, 0, IOBIND_OUTPUT_REUSE, device, IOBIND_MEMORY_DEFAULT, NULL, &error));
-  OK(iobind_binding_run(binding, NULL, NULL, &error));
-  OK(iobind_binding_run(binding, NULL, NULL, &error));
-  OK(iobind_binding_get_output(binding, 0, &other, &error));
+  OK(iobind_binding_place_output(binding, 0, IOBIND_OUTPUT_REUSE, device, IOBIND_MEMORY_DEFAULT, &error));
+  OK(iobind_binding_run(binding, NULL, &error));
+  OK(iobind_binding_run(binding, NULL, &error));
+  OK(iobind_binding_get_output(binding, 0, NULL, &other, &error));
   EXPECT(holds(other, 1, 2));
   OK(iobind_binding_carry(binding, 0, 0, IOBIND_CARRY_SWAP, &error)); /* x becomes 2 x in each run */
   for (int i = 0; i < 5; i++) {
-    OK(iobind_binding_run(binding, NULL, NULL, &error));
+    OK(iobind_binding_run(binding, NULL, &error));
   }
-  OK(iobind_binding_get_output(binding, 0, &other, &error));
+  OK(iobind_binding_get_output(binding, 0, NULL, &other, &error));
   EXPECT(holds(other, 1, 32));
   iobind_binding_destroy(binding);
   iobind_tensor_release(z);
@@ -224,7 +225,7 @@ static void runs(void) {
                           &error));
   OK(iobind_tensor_write(host, 0, twice, BYTES, NULL, &error));
   iobind_tensor *const inputs[2] = {host, host};
-  OK(iobind_session_run(session, inputs, &z, &error));
+  OK(call_session_run(session, inputs, &z, &error));
   float four[N * N];
   OK(iobind_tensor_read(z, 0, four, BYTES, NULL, &error));
   EXPECT(four[0] == 4 && four[1] == 0);
@@ -251,13 +252,13 @@ static void streams(void) {
     OK(iobind_event_create(device, &event[s], &error));
     OK(make(IOBIND_MEMORY_DEFAULT, &x[s]));
     OK(make(IOBIND_MEMORY_DEFAULT, &z[s]));
-    OK(bind(session, x[s], IOBIND_OUTPUT_FIXED, z[s], &binding[s]));
-    EXPECT(iobind_stream_native(stream[s]) == queue);
+    OK(bind(session, x[s], OUTPUT_FIXED, z[s], &binding[s]));
+    EXPECT(call_stream_native(stream[s]) == queue);
   }
   for (int f = 0; f < FRAMES + SLOTS; f++) {
     int s = f % SLOTS;
     if (f >= SLOTS) {
-      OK(iobind_event_wait_for(event[s], UINT64_C(60000000000), &error));
+      OK(iobind_event_wait(event[s], UINT64_C(60000000000), &error));
       for (int i = 0; i < N * N; i++) {
         EXPECT(down[s][i] == 2 * (float)(f - SLOTS + i));
       }
@@ -265,7 +266,7 @@ static void streams(void) {
     if (f < FRAMES) {
       fill(up[s], (float)f);
       OK(iobind_tensor_write(x[s], 0, up[s], BYTES, stream[s], &error));
-      OK(iobind_binding_run(binding[s], stream[s], NULL, &error));
+      OK(iobind_binding_run(binding[s], stream[s], &error));
       OK(iobind_tensor_read(z[s], 0, down[s], BYTES, stream[s], &error));
       OK(iobind_event_record(event[s], stream[s], &error));
     }
@@ -304,14 +305,14 @@ static void pipeline(void) {
   OK(iobind_pipeline_create(session, &options, &flow, &error));
   for (int i = 0; i < 20 + 3; i++) {
     if (i >= 3) {
-      OK(iobind_pipeline_next(flow, &z, NULL, &error));
+      OK(iobind_pipeline_next(flow, IOBIND_NO_TIMEOUT, &z, 1, NULL, &error));
       EXPECT(holds(z, (float)(i - 3), 2)); /* borrowed until the slot is submitted again */
     }
     if (i < 20) {
       iobind_tensor *const inputs[2] = {item, NULL};
       fill(values, (float)i);
       OK(iobind_tensor_write(item, 0, values, BYTES, NULL, &error));
-      OK(iobind_pipeline_submit(flow, inputs, &error));
+      OK(call_submit(flow, inputs, sizeof inputs / sizeof *inputs, &error));
     }
   }
   iobind_pipeline_destroy(flow);
@@ -381,8 +382,8 @@ static void requests(void) {
     request.inputs = inputs;
     request.events = events;
     request.tag = &values[i];
-    OK(iobind_pipeline_submit_request(flow, &request, &error));
-    OK(iobind_pipeline_next(flow, &z, &item, &error));
+    OK(iobind_pipeline_submit(flow, &request, &error));
+    OK(iobind_pipeline_next(flow, IOBIND_NO_TIMEOUT, &z, 1, &item, &error));
     OK(iobind_device_get_counters(device, &after, &error));
     EXPECT(item.tag == &values[i] && after.upload_bytes == before.upload_bytes);
     EXPECT(after.download_bytes == before.download_bytes && holds(z, (float)i, 2));
@@ -397,8 +398,7 @@ static void requests(void) {
 /* ---- the program's own resources ---- */
 
 static iobind_status wrap(d3d12_resource *resource, iobind_tensor **tensor) {
-  return iobind_tensor_wrap(device, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, square, 2, resource, BYTES, NULL, NULL, tensor,
-                            &error);
+  return call_wrap(device, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, square, 2, resource, BYTES, NULL, NULL, tensor, &error);
 }
 
 static void note(void *context, void *data) {
@@ -444,18 +444,17 @@ static void resources(void) {
   OK(open_session(IOBIND_SESSION_STRICT, &session));
   OK(wrap(good, &tensor));
   EXPECT(native_references(good) > before);
-  OK(iobind_tensor_wrap(device, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, square, 2, target, BYTES, note, &gone, &z,
-                        &error));
+  OK(call_wrap(device, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, square, 2, target, BYTES, note, &gone, &z, &error));
   fill(values, 5);
   OK(iobind_tensor_write(tensor, 0, values, BYTES, NULL, &error));
-  OK(bind(session, tensor, IOBIND_OUTPUT_FIXED, z, &binding));
-  OK(iobind_binding_run(binding, NULL, NULL, &error));
+  OK(bind(session, tensor, OUTPUT_FIXED, z, &binding));
+  OK(iobind_binding_run(binding, NULL, &error));
   EXPECT(holds(z, 5, 2));
   OK(iobind_tensor_get_native(z, &told, &error));
   EXPECT(told.handle == target);
   native_release(told.handle);
   OK(wrap(good, &again)); /* the same memory: known to overlap */
-  EXPECT(iobind_binding_set_output(binding, 0, IOBIND_OUTPUT_FIXED, NULL, IOBIND_MEMORY_DEFAULT, again, &error) != IOBIND_OK);
+  EXPECT(iobind_binding_set_output(binding, 0, again, 0, &error) != IOBIND_OK);
   iobind_tensor_release(again);
   iobind_tensor_release(z);
   EXPECT(gone == NULL); /* the binding uses it */
@@ -510,12 +509,12 @@ static void parts_in_order(void) {
   OK(make(IOBIND_MEMORY_DEFAULT, &z));
   fill(values, 0);
   OK(iobind_tensor_write(x, 0, values, BYTES, NULL, &error));
-  OK(bind(session, x, IOBIND_OUTPUT_FIXED, z, &binding));
-  OK(iobind_binding_run(binding, NULL, NULL, &error)); /* the first run compiles */
+  OK(bind(session, x, OUTPUT_FIXED, z, &binding));
+  OK(iobind_binding_run(binding, NULL, &error)); /* the first run compiles */
   for (int what = READ; what < LAST; what++) {
     fill(values, 20 + (float)what);
     queue->table->Wait(queue, gate, (uint64_t)what + 1);
-    OK(iobind_binding_run(binding, stream, NULL, &error));
+    OK(iobind_binding_run(binding, stream, &error));
     OK(iobind_tensor_write(x, 0, values, BYTES, stream, &error));
     native_signal_later(gate, (uint64_t)what + 1);
     if (what == READ) {
@@ -557,15 +556,15 @@ static void held_back(void) {
   OK(wrap(own, &x));
   OK(make(IOBIND_MEMORY_DEFAULT, &z));
   OK(make(IOBIND_MEMORY_DEFAULT, &free_tensor));
-  OK(bind(session, x, IOBIND_OUTPUT_FIXED, z, &binding));
-  OK(iobind_binding_run(binding, NULL, NULL, &error)); /* the first run compiles */
+  OK(bind(session, x, OUTPUT_FIXED, z, &binding));
+  OK(iobind_binding_run(binding, NULL, &error)); /* the first run compiles */
   fill(values, 8);
   OK(iobind_tensor_write(x, 0, values, BYTES, NULL, &error));
   queue->table->Wait(queue, gate, 1);
-  OK(iobind_binding_run(binding, stream, event, &error));
+  OK(call_run(binding, stream, event, &error));
   OK(iobind_event_query(event, &done, &error));
   EXPECT(done == 0);
-  REFUSED(IOBIND_ERROR_TIMEOUT, "not enough", iobind_event_wait_for(event, 20000000, &error));
+  REFUSED(IOBIND_ERROR_TIMEOUT, "not enough", iobind_event_wait(event, 20000000, &error));
   OK(iobind_tensor_write(free_tensor, 0, values, BYTES, other, &error));
   OK(iobind_stream_synchronize(other, &error));
   EXPECT(holds(free_tensor, 8, 1));
@@ -574,7 +573,7 @@ static void held_back(void) {
   iobind_binding_destroy(binding); /* the run still reads what was wrapped */
   EXPECT(native_references(own) == held);
   native_signal(gate, 1);
-  OK(iobind_event_wait_for(event, UINT64_C(60000000000), &error));
+  OK(iobind_event_wait(event, UINT64_C(60000000000), &error));
   OK(iobind_stream_synchronize(stream, &error));
   EXPECT(holds(z, 8, 2));
   EXPECT(native_references(own) == 1);
@@ -608,12 +607,12 @@ static void swapped(void) {
   iobind_tensor_release(x);
   queue->table->Wait(queue, gate, 1);
   for (int i = 0; i < 3; i++) {
-    OK(iobind_binding_run(binding, stream, NULL, &error));
+    OK(iobind_binding_run(binding, stream, &error));
   }
   EXPECT(native_references(own) > 1);
   native_signal(gate, 1);
   OK(iobind_stream_synchronize(stream, &error));
-  OK(iobind_binding_get_output(binding, 0, &z, &error));
+  OK(iobind_binding_get_output(binding, 0, NULL, &z, &error));
   EXPECT(holds(z, 1, 8));
   iobind_binding_destroy(binding);
   EXPECT(native_references(own) == 1);
@@ -677,12 +676,12 @@ static void sizes(void) {
   OK(iobind_tensor_write(shape, 0, wanted, sizeof wanted, NULL, &error));
   OK(iobind_binding_set_input(binding, 0, IOBIND_INPUT_RESIDENT, x, NULL, &error));
   OK(iobind_binding_set_input(binding, 1, IOBIND_INPUT_SNAPSHOT, shape, NULL, &error));
-  OK(iobind_binding_set_output(binding, 0, IOBIND_OUTPUT_FIXED, NULL, IOBIND_MEMORY_DEFAULT, y, &error));
-  iobind_status status = iobind_binding_run(binding, NULL, NULL, &error);
+  OK(iobind_binding_set_output(binding, 0, y, 0, &error));
+  iobind_status status = iobind_binding_run(binding, NULL, &error);
   EXPECT(status == IOBIND_ERROR_SHAPE || status == IOBIND_ERROR_RUNTIME);
   EXPECT(strstr(error.message, "output 'y'") != NULL && strstr(error.message, "FRESH takes any") != NULL);
-  OK(iobind_binding_set_output(binding, 0, IOBIND_OUTPUT_FRESH, device, IOBIND_MEMORY_DEFAULT, NULL, &error));
-  OK(iobind_binding_run(binding, NULL, NULL, &error));
+  OK(iobind_binding_place_output(binding, 0, IOBIND_OUTPUT_FRESH, device, IOBIND_MEMORY_DEFAULT, &error));
+  OK(iobind_binding_run(binding, NULL, &error));
   iobind_binding_destroy(binding);
   iobind_session_destroy(session);
   iobind_tensor_release(x);

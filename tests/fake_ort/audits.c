@@ -21,8 +21,8 @@ static void make_bound(struct rig *rig) {
 /* The results of the last run are not fetched yet. */
 static void make_run(struct rig *rig) {
   make_bound(rig);
-  NEED(rig, iobind_binding_run(rig->binding, NULL, NULL, &rig->error));
-  NEED(rig, iobind_binding_run(rig->binding, NULL, NULL, &rig->error));
+  NEED(rig, iobind_binding_run(rig->binding, NULL, &rig->error));
+  NEED(rig, iobind_binding_run(rig->binding, NULL, &rig->error));
 }
 
 static iobind_status create(struct rig *rig) {
@@ -55,8 +55,8 @@ static void is_whole(struct rig *rig) {
 static void is_whole_and_runs(struct rig *rig) {
   is_whole(rig);
   iobind_tensor *output = NULL;
-  NEED(rig, iobind_binding_run(rig->binding, NULL, NULL, &rig->error));
-  NEED(rig, iobind_binding_get_output(rig->binding, 1, &output, &rig->error));
+  NEED(rig, iobind_binding_run(rig->binding, NULL, &rig->error));
+  NEED(rig, iobind_binding_get_output(rig->binding, 1, NULL, &output, &rig->error));
   rig_expect(rig, output, rig_twos, RIG_VALUES);
 }
 

@@ -4,6 +4,7 @@
 
 #include "fake_ort.h"
 #include "scenario.h"
+#include "../rig/calls.h"
 
 static const char scale[] = "scale";             /* y = 2 x */
 static const char passthrough[] = "passthrough"; /* x itself is an output; y = x + x */
@@ -30,11 +31,11 @@ static void make_bound(struct rig *rig) {
 }
 
 static void bind_output(struct rig *rig, size_t index, iobind_output_mode mode, iobind_tensor *tensor) {
-  NEED(rig, iobind_binding_set_output(rig->binding, index, mode, NULL, IOBIND_MEMORY_DEFAULT, tensor, &rig->error));
+  NEED(rig, call_set_output(rig->binding, index, mode, NULL, IOBIND_MEMORY_DEFAULT, tensor, &rig->error));
 }
 
 static void run_once(struct rig *rig) {
-  NEED(rig, iobind_binding_run(rig->binding, NULL, NULL, &rig->error));
+  NEED(rig, iobind_binding_run(rig->binding, NULL, &rig->error));
 }
 
 static void make_run(struct rig *rig) {
@@ -45,12 +46,12 @@ static void make_run(struct rig *rig) {
 static void make_run_and_fetched(struct rig *rig) {
   make_run(rig);
   iobind_tensor *borrowed;
-  NEED(rig, iobind_binding_get_output(rig->binding, 0, &borrowed, &rig->error));
+  NEED(rig, iobind_binding_get_output(rig->binding, 0, NULL, &borrowed, &rig->error));
 }
 
 static void expect_output(struct rig *rig, size_t index, const float *values, size_t count) {
   iobind_tensor *output = NULL;
-  NEED(rig, iobind_binding_get_output(rig->binding, index, &output, &rig->error));
+  NEED(rig, iobind_binding_get_output(rig->binding, index, NULL, &output, &rig->error));
   rig_expect(rig, output, values, count);
 }
 
@@ -185,7 +186,7 @@ static void make_string_binding(struct rig *rig) {
 static void expect_strings(struct rig *rig) {
   iobind_tensor *output = NULL;
   for (size_t i = 0; i < 2; i++) {
-    NEED(rig, iobind_binding_get_output(rig->binding, i, &output, &rig->error));
+    NEED(rig, iobind_binding_get_output(rig->binding, i, NULL, &output, &rig->error));
     rig_expect_strings(rig, output, "first", "second");
   }
 }
@@ -201,7 +202,7 @@ static void make_reused(struct rig *rig) {
   make_bound(rig);
   bind_output(rig, 0, IOBIND_OUTPUT_REUSE, NULL);
   run_once(rig);
-  NEED(rig, iobind_binding_get_output(rig->binding, 0, &rig->y, &rig->error));
+  NEED(rig, iobind_binding_get_output(rig->binding, 0, NULL, &rig->y, &rig->error));
   iobind_tensor_retain(rig->y);
 }
 
@@ -225,13 +226,13 @@ static void make_live(struct rig *rig) {
 }
 
 static iobind_status update(struct rig *rig) {
-  return iobind_binding_update_input(rig->binding, 0, rig_twos, sizeof rig_twos, NULL, &rig->error);
+  return iobind_binding_write_input(rig->binding, 0, rig_twos, sizeof rig_twos, NULL, &rig->error);
 }
 
 /* ---- outputs ---- */
 
 static iobind_status set_output(struct rig *rig, iobind_output_mode mode, iobind_tensor *tensor) {
-  return iobind_binding_set_output(rig->binding, 0, mode, NULL, IOBIND_MEMORY_DEFAULT, tensor, &rig->error);
+  return call_set_output(rig->binding, 0, mode, NULL, IOBIND_MEMORY_DEFAULT, tensor, &rig->error);
 }
 
 static void make_run_and_target(struct rig *rig) {
@@ -240,7 +241,7 @@ static void make_run_and_target(struct rig *rig) {
 }
 
 static iobind_status set_fixed(struct rig *rig) {
-  return set_output(rig, IOBIND_OUTPUT_FIXED, rig->y);
+  return set_output(rig, OUTPUT_FIXED, rig->y);
 }
 
 static iobind_status set_reuse(struct rig *rig) {
@@ -248,17 +249,17 @@ static iobind_status set_reuse(struct rig *rig) {
 }
 
 static iobind_status set_on_host(struct rig *rig) {
-  return iobind_binding_set_output(rig->binding, 0, IOBIND_OUTPUT_FRESH, rig->cpu, IOBIND_MEMORY_DEFAULT, NULL, &rig->error);
+  return iobind_binding_place_output(rig->binding, 0, IOBIND_OUTPUT_FRESH, rig->cpu, IOBIND_MEMORY_DEFAULT, &rig->error);
 }
 
 /* ---- runs ---- */
 
 static iobind_status run(struct rig *rig) {
-  iobind_status status = iobind_binding_run(rig->binding, NULL, NULL, &rig->error);
+  iobind_status status = iobind_binding_run(rig->binding, NULL, &rig->error);
   iobind_tensor *output = NULL;
   iobind_error error = IOBIND_ERROR_INIT;
   if (status != IOBIND_OK) {
-    NEED_TRUE(iobind_binding_get_output(rig->binding, 0, &output, &error) == IOBIND_ERROR_INVALID_STATE && output == NULL);
+    NEED_TRUE(iobind_binding_get_output(rig->binding, 0, NULL, &output, &error) == IOBIND_ERROR_INVALID_STATE && output == NULL);
   }
   return status;
 }
@@ -266,7 +267,7 @@ static iobind_status run(struct rig *rig) {
 static void make_fixed(struct rig *rig) {
   make_bound(rig);
   rig->y = rig_floats(rig, rig->device, rig_ones, RIG_VALUES);
-  bind_output(rig, 0, IOBIND_OUTPUT_FIXED, rig->y);
+  bind_output(rig, 0, OUTPUT_FIXED, rig->y);
 }
 
 static void fixed_is_twos(struct rig *rig) {
@@ -292,7 +293,7 @@ static void make_announced_live(struct rig *rig) {
 
 /* With what a thread of the library does for it: the run has passed, or failed, when the call returns. */
 static iobind_status run_on_stream(struct rig *rig) {
-  iobind_status status = iobind_binding_run(rig->binding, rig->stream, rig->event, &rig->error);
+  iobind_status status = call_run(rig->binding, rig->stream, rig->event, &rig->error);
   if (status == IOBIND_OK) {
     status = iobind_stream_synchronize(rig->stream, &rig->error);
     if (status != IOBIND_OK) {
@@ -317,7 +318,7 @@ static void make_passthrough(struct rig *rig) {
 static void make_passthrough_fixed(struct rig *rig) {
   make_passthrough(rig);
   rig->y = rig_floats(rig, rig->device, rig_twos, RIG_VALUES);
-  bind_output(rig, 0, IOBIND_OUTPUT_FIXED, rig->y);
+  bind_output(rig, 0, OUTPUT_FIXED, rig->y);
 }
 
 static void make_passthrough_again(struct rig *rig) {
@@ -328,7 +329,7 @@ static void make_passthrough_again(struct rig *rig) {
 /* The result is a copy: it keeps its values while the input changes. */
 static void passthrough_is_right(struct rig *rig) {
   iobind_tensor *output = NULL;
-  NEED(rig, iobind_binding_get_output(rig->binding, 0, &output, &rig->error));
+  NEED(rig, iobind_binding_get_output(rig->binding, 0, NULL, &output, &rig->error));
   NEED(rig, iobind_tensor_write(rig->x, 0, rig_twos, sizeof rig_twos, NULL, &rig->error));
   rig_expect(rig, output, rig_ones, RIG_VALUES);
   expect_output(rig, 1, rig_twos, RIG_VALUES);
@@ -342,7 +343,7 @@ static void make_bound_strings(struct rig *rig) {
 static void make_fixed_strings(struct rig *rig) {
   make_bound_strings(rig);
   rig->y = rig_strings(rig, "", "");
-  bind_output(rig, 0, IOBIND_OUTPUT_FIXED, rig->y);
+  bind_output(rig, 0, OUTPUT_FIXED, rig->y);
 }
 
 /* ---- cancelled ---- */
@@ -365,7 +366,7 @@ static iobind_status run_cancelled_late(struct rig *rig) {
 static iobind_status get_output(struct rig *rig) {
   rig->result = NULL;
   iobind_tensor *borrowed = NULL;
-  iobind_status status = iobind_binding_get_output(rig->binding, 0, &borrowed, &rig->error);
+  iobind_status status = iobind_binding_get_output(rig->binding, 0, NULL, &borrowed, &rig->error);
   rig->result = iobind_tensor_retain(borrowed);
   return status;
 }
@@ -375,13 +376,13 @@ static void make_run_on_stream(struct rig *rig) {
   make_bound_and_stream(rig);
   run_once(rig);
   NEED(rig, iobind_stream_create(rig->device, NULL, &rig->second_stream, &rig->error));
-  NEED(rig, iobind_binding_run(rig->binding, rig->stream, NULL, &rig->error));
+  NEED(rig, iobind_binding_run(rig->binding, rig->stream, &rig->error));
 }
 
 static iobind_status lend_output(struct rig *rig) {
   rig->result = NULL;
   iobind_tensor *borrowed = NULL;
-  iobind_status status = iobind_binding_lend_output(rig->binding, 0, rig->second_stream, &borrowed, &rig->error);
+  iobind_status status = iobind_binding_get_output(rig->binding, 0, rig->second_stream, &borrowed, &rig->error);
   rig->result = iobind_tensor_retain(borrowed);
   return status;
 }
@@ -451,8 +452,8 @@ const struct scenario binding_scenarios[] = {
           string_snapshot_is_right),
     BINDS("iobind_binding_set_input", "live", ON_ALL, make_binding_and_host_x, set_live, runs),
     BINDS("iobind_binding_set_input", "a result", ON_ALL, make_reused_unfetched, set_result, result_is_input),
-    BINDS("iobind_binding_update_input", "", ON_ALL, make_bound, update, other_is_bound),
-    BINDS("iobind_binding_update_input", "live", ON_VDEV, make_live, update, other_is_bound),
+    BINDS("iobind_binding_write_input", "", ON_ALL, make_bound, update, other_is_bound),
+    BINDS("iobind_binding_write_input", "live", ON_VDEV, make_live, update, other_is_bound),
     BINDS("iobind_binding_set_output", "fixed", ON_ALL, make_run_and_target, set_fixed, runs),
     BINDS("iobind_binding_set_output", "reuse", ON_ALL, make_run_and_fetched, set_reuse, runs),
     BINDS("iobind_binding_set_output", "on the host", ON_ALL, make_run_and_fetched, set_on_host, runs),

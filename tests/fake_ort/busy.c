@@ -56,7 +56,7 @@ static void make_bound(struct rig *rig) {
 
 static void expect_output(struct rig *rig, iobind_binding *binding, const float *values) {
   iobind_tensor *output = NULL;
-  NEED(rig, iobind_binding_get_output(binding, 0, &output, &rig->error));
+  NEED(rig, iobind_binding_get_output(binding, 0, NULL, &output, &rig->error));
   rig_expect(rig, output, values, RIG_VALUES);
 }
 
@@ -65,7 +65,7 @@ static void expect_output(struct rig *rig, iobind_binding *binding, const float 
 static void *run_in_thread(void *context) {
   const struct rig *rig = context;
   iobind_error error = IOBIND_ERROR_INIT;
-  held.status = iobind_binding_run(rig->binding, rig->stream, NULL, &error);
+  held.status = iobind_binding_run(rig->binding, rig->stream, &error);
   return NULL;
 }
 
@@ -115,7 +115,7 @@ static void is_cancelled(struct rig *rig) {
   size_t copies = fake_ort_count("CopyTensors");
   NEED_TRUE(busy_end(rig) == IOBIND_ERROR_CANCELLED);
   NEED_TRUE(rig->place != ON_STRANGE || fake_ort_count("CopyTensors") > copies);
-  NEED(rig, iobind_binding_run(rig->binding, NULL, NULL, &rig->error));
+  NEED(rig, iobind_binding_run(rig->binding, NULL, &rig->error));
   expect_output(rig, rig->binding, rig_twos);
 }
 
@@ -131,7 +131,7 @@ static void make_busy(struct rig *rig) {
   NEED(rig, iobind_stream_create(rig->device, NULL, &rig->second_stream, &rig->error));
   NEED(rig, iobind_event_create(rig->device, &rig->event, &rig->error));
   hold_next_run();
-  NEED(rig, iobind_binding_run(rig->binding, rig->stream, NULL, &rig->error));
+  NEED(rig, iobind_binding_run(rig->binding, rig->stream, &rig->error));
   rig->end = let_go;
   wait_until_inside();
 }
@@ -174,7 +174,7 @@ static void y_is_not_yet_twos(struct rig *rig) {
   iobind_tensor_info info = IOBIND_TENSOR_INFO_INIT;
   NEED(rig, iobind_tensor_get_info(rig->y, &info, &rig->error));
   if (info.host_readable != 0) {
-    NEED_TRUE(((const float *)iobind_tensor_address(rig->y))[1] == rig_ones[1]);
+    NEED_TRUE(((const float *)iobind_tensor_get_address(rig->y))[1] == rig_ones[1]);
   }
 }
 
@@ -209,11 +209,11 @@ static iobind_status wait_behind(struct rig *rig) {
 }
 
 static iobind_status run_behind(struct rig *rig) {
-  return iobind_binding_run(rig->second_binding, rig->stream, NULL, &rig->error);
+  return iobind_binding_run(rig->second_binding, rig->stream, &rig->error);
 }
 
 static iobind_status run_beside(struct rig *rig) {
-  return iobind_binding_run(rig->second_binding, rig->second_stream, NULL, &rig->error);
+  return iobind_binding_run(rig->second_binding, rig->second_stream, &rig->error);
 }
 
 static void both_have_run(struct rig *rig) {
@@ -228,7 +228,7 @@ static iobind_status cancel_on_stream(struct rig *rig) {
 static void stream_is_cancelled(struct rig *rig) {
   let_go(rig);
   NEED_TRUE(iobind_stream_synchronize(rig->stream, &rig->error) == IOBIND_ERROR_CANCELLED);
-  NEED(rig, iobind_binding_run(rig->binding, NULL, NULL, &rig->error));
+  NEED(rig, iobind_binding_run(rig->binding, NULL, &rig->error));
   expect_output(rig, rig->binding, rig_twos);
 }
 
@@ -237,7 +237,7 @@ static void stream_is_cancelled(struct rig *rig) {
 static void make_submitted(struct rig *rig) {
   make_bound(rig);
   NEED(rig, iobind_stream_create(rig->device, NULL, &rig->stream, &rig->error));
-  NEED(rig, iobind_binding_run(rig->binding, rig->stream, NULL, &rig->error));
+  NEED(rig, iobind_binding_run(rig->binding, rig->stream, &rig->error));
 }
 
 static iobind_status destroy_binding(struct rig *rig) {

@@ -4,6 +4,7 @@
 
 #include "objects.h"
 #include "scenario.h"
+#include "../rig/calls.h"
 
 static void make_binding(struct rig *rig) {
   rig_binding(rig, "scale");
@@ -20,7 +21,7 @@ static void make_bound(struct rig *rig) {
 }
 
 static void run_once(struct rig *rig) {
-  NEED(rig, iobind_binding_run(rig->binding, NULL, NULL, &rig->error));
+  NEED(rig, iobind_binding_run(rig->binding, NULL, &rig->error));
 }
 
 /* The state after so many runs. */
@@ -30,7 +31,7 @@ static void state_is(struct rig *rig, int runs) {
     expected[i] = rig_ones[i] * (float)(1 << runs);
   }
   iobind_tensor *output = NULL;
-  NEED(rig, iobind_binding_get_output(rig->binding, 0, &output, &rig->error));
+  NEED(rig, iobind_binding_get_output(rig->binding, 0, NULL, &output, &rig->error));
   rig_expect(rig, output, expected, RIG_VALUES);
 }
 
@@ -69,17 +70,17 @@ static void make_carried(struct rig *rig, iobind_carry_mode mode, int runs) {
 }
 
 static iobind_status run(struct rig *rig) {
-  return iobind_binding_run(rig->binding, NULL, NULL, &rig->error);
+  return iobind_binding_run(rig->binding, NULL, &rig->error);
 }
 
 /* A run that gave its outputs counts, also where it could not be waited for at once. */
 static iobind_status run_on_stream(struct rig *rig) {
-  iobind_status status = iobind_binding_run(rig->binding, rig->stream, rig->event, &rig->error);
+  iobind_status status = call_run(rig->binding, rig->stream, rig->event, &rig->error);
   if (status == IOBIND_OK) { /* a thread may do it: nothing is counted before it has */
     status = iobind_stream_synchronize(rig->stream, &rig->error);
     iobind_error error = IOBIND_ERROR_INIT;
     iobind_tensor *output;
-    rig->number += status == IOBIND_OK || iobind_binding_get_output(rig->binding, 0, &output, &error) == IOBIND_OK;
+    rig->number += status == IOBIND_OK || iobind_binding_get_output(rig->binding, 0, NULL, &output, &error) == IOBIND_OK;
   }
   return status;
 }
@@ -150,7 +151,7 @@ static iobind_status run_apart(struct rig *rig) {
   iobind_status status = rig->stream == NULL ? run(rig) : run_on_stream(rig);
   iobind_error error = IOBIND_ERROR_INIT;
   iobind_tensor *output;
-  if (status != IOBIND_OK && rig->number == 0 && iobind_binding_get_output(rig->binding, 0, &output, &error) == IOBIND_OK) {
+  if (status != IOBIND_OK && rig->number == 0 && iobind_binding_get_output(rig->binding, 0, NULL, &output, &error) == IOBIND_OK) {
     state_is(rig, 1);
   }
   return status;
@@ -178,7 +179,7 @@ static iobind_status run_in_place(struct rig *rig, const float *state) {
   iobind_status status = run(rig);
   if (status == IOBIND_ERROR_INVALID_STATE) {
     rig->error = untouched;
-    NEED(rig, iobind_binding_update_input(rig->binding, 0, state, RIG_VALUES * sizeof *state, NULL, &rig->error));
+    NEED(rig, iobind_binding_write_input(rig->binding, 0, state, RIG_VALUES * sizeof *state, NULL, &rig->error));
     status = run(rig);
   }
   return status;
@@ -208,7 +209,7 @@ static iobind_status run_pair(struct rig *rig) {
   iobind_error error = IOBIND_ERROR_INIT;
   iobind_tensor *output;
   for (size_t i = 0; i < 2 && status != IOBIND_OK; i++) { /* nothing of the failed run */
-    NEED_TRUE(iobind_binding_get_output(rig->binding, i, &output, &error) != IOBIND_OK || output != NULL);
+    NEED_TRUE(iobind_binding_get_output(rig->binding, i, NULL, &output, &error) != IOBIND_OK || output != NULL);
   }
   return status;
 }
@@ -229,9 +230,9 @@ static void pair_is_second(struct rig *rig) {
     sum[i] = x;
     product[i] = y;
   }
-  NEED(rig, iobind_binding_get_output(rig->binding, 0, &output, &rig->error));
+  NEED(rig, iobind_binding_get_output(rig->binding, 0, NULL, &output, &rig->error));
   rig_expect(rig, output, sum, RIG_VALUES);
-  NEED(rig, iobind_binding_get_output(rig->binding, 1, &output, &rig->error));
+  NEED(rig, iobind_binding_get_output(rig->binding, 1, NULL, &output, &rig->error));
   rig_expect(rig, output, product, RIG_VALUES);
 }
 
@@ -258,7 +259,7 @@ static void make_growing(struct rig *rig) {
 static void has_two_rows(struct rig *rig) {
   iobind_tensor *state = NULL;
   iobind_tensor_info info = IOBIND_TENSOR_INFO_INIT;
-  NEED(rig, iobind_binding_get_output(rig->binding, 0, &state, &rig->error));
+  NEED(rig, iobind_binding_get_output(rig->binding, 0, NULL, &state, &rig->error));
   NEED(rig, iobind_tensor_get_info(state, &info, &rig->error));
   NEED_TRUE(info.rank == 2 && info.dims[0] == 2 && info.dims[1] == 3);
 }

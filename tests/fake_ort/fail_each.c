@@ -77,14 +77,14 @@ static iobind_status make_call(struct rig *rig, const struct scenario *scenario)
   iobind_status status = scenario->call(rig);
   void *out = get_out(rig, scenario);
   if (out == &untouched || (scenario->out != 0 && (out == NULL) != (status != IOBIND_OK))) {
-    problem("the call returned %s, and what it hands out is %s", iobind_status_name((int32_t)status),
+    problem("the call returned %s, and what it hands out is %s", iobind_status_get_name((int32_t)status),
             out == &untouched ? "not touched"
             : out == NULL     ? "NULL"
                               : "not NULL");
     set_out(rig, scenario, out == &untouched ? NULL : out);
   }
   if (rig->error.status != (status == IOBIND_OK ? -1 : (int32_t)status)) {
-    problem("the call returned %s, the error's status is %d", iobind_status_name((int32_t)status), rig->error.status);
+    problem("the call returned %s, the error's status is %d", iobind_status_get_name((int32_t)status), rig->error.status);
   }
   if (status != IOBIND_OK && !test_is_named(rig->error.message)) {
     problem("the message does not begin with a function's name, or has it twice: %s", rig->error.message);
@@ -116,7 +116,7 @@ static void judge(const struct rig *rig, const failing *what, const expectation 
   bool by_rule = outcome == OUTCOME_RULE || outcome == OUTCOME_EITHER;
   iobind_status wanted = !by_rule ? expected->status : what->is_allocation ? IOBIND_ERROR_OUT_OF_MEMORY : IOBIND_ERROR_RUNTIME;
   if (status != wanted) {
-    problem("expected %s, got %s: %s", iobind_status_name((int32_t)wanted), iobind_status_name((int32_t)status),
+    problem("expected %s, got %s: %s", iobind_status_get_name((int32_t)wanted), iobind_status_get_name((int32_t)status),
             status == IOBIND_OK ? "" : rig->error.message);
   } else if (status != IOBIND_OK) {
     bool from_ort = !what->is_allocation && !what->is_empty && fake_ort_returns_status(what->name);
@@ -137,7 +137,7 @@ static void try_again(struct rig *rig, const struct scenario *scenario, bool is_
   iobind_status status = make_call(rig, scenario);
   if ((status == IOBIND_OK) == is_dead) {
     problem("the same call again: expected %s, got %s: %s", is_dead ? "a failure" : "success",
-            iobind_status_name((int32_t)status), status == IOBIND_OK ? "" : rig->error.message);
+            iobind_status_get_name((int32_t)status), status == IOBIND_OK ? "" : rig->error.message);
   } else if (status == IOBIND_OK && scenario->right != NULL) {
     scenario->right(rig);
   }

@@ -36,7 +36,7 @@ static void make_bound(struct rig *rig) {
 }
 
 static iobind_status run(struct rig *rig) {
-  return iobind_binding_run(rig->binding, NULL, NULL, &rig->error);
+  return iobind_binding_run(rig->binding, NULL, &rig->error);
 }
 
 static void make_captured(struct rig *rig) {
@@ -50,7 +50,7 @@ static void output_is(struct rig *rig, float factor) {
     expected[i] = rig_ones[i] * factor;
   }
   iobind_tensor *output = NULL;
-  NEED(rig, iobind_binding_get_output(rig->binding, 0, &output, &rig->error));
+  NEED(rig, iobind_binding_get_output(rig->binding, 0, NULL, &output, &rig->error));
   rig_expect(rig, output, expected, RIG_VALUES);
 }
 
@@ -80,7 +80,7 @@ static void make_in_place(struct rig *rig) {
 }
 
 static iobind_status run_in_place(struct rig *rig) {
-  iobind_status status = iobind_binding_update_input(rig->binding, 0, rig_ones, sizeof rig_ones, NULL, &rig->error);
+  iobind_status status = iobind_binding_write_input(rig->binding, 0, rig_ones, sizeof rig_ones, NULL, &rig->error);
   return status == IOBIND_OK ? run(rig) : status;
 }
 
@@ -118,7 +118,7 @@ static void state_goes_on(struct rig *rig) {
 }
 
 static iobind_status forget(struct rig *rig) {
-  return iobind_binding_forget_graphs(rig->binding, &rig->error);
+  return iobind_binding_reset_graphs(rig->binding, &rig->error);
 }
 
 static iobind_status set_run_options(struct rig *rig) {
@@ -154,7 +154,7 @@ const struct scenario graph_scenarios[] = {
     GRAPHS("iobind_binding_run", "captured with a swap", make_swapped, run, state_goes_on),
     GRAPHS("iobind_binding_run", "replayed", make_captured, run, output_is_twos),
     GRAPHS("iobind_binding_cancel", "in a capture", make_capturing_for_nothing, cancel, capture_is_cancelled),
-    GRAPHS("iobind_binding_forget_graphs", "", make_captured, forget, runs),
+    GRAPHS("iobind_binding_reset_graphs", "", make_captured, forget, runs),
     GRAPHS("iobind_binding_set_run_options", "with graphs", make_captured, set_run_options, runs),
     {.function = NULL},
 };

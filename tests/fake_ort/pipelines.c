@@ -2,6 +2,7 @@
 #include <stddef.h>
 
 #include "scenario.h"
+#include "../rig/calls.h"
 
 static void make_session(struct rig *rig) {
   rig_session(rig, "scale");
@@ -29,9 +30,9 @@ static iobind_status create_with_constant(struct rig *rig) {
 /* An item, through to its end. */
 static iobind_status pass(struct rig *rig) {
   iobind_tensor *const inputs[2] = {rig->x, NULL};
-  iobind_status status = iobind_pipeline_submit(rig->pipeline, inputs, &rig->error);
+  iobind_status status = call_submit(rig->pipeline, inputs, sizeof inputs / sizeof *inputs, &rig->error);
   rig->found_tensor = NULL;
-  return status == IOBIND_OK ? iobind_pipeline_next(rig->pipeline, &rig->found_tensor, NULL, &rig->error) : status;
+  return status == IOBIND_OK ? iobind_pipeline_next(rig->pipeline, IOBIND_NO_TIMEOUT, &rig->found_tensor, 1, NULL, &rig->error) : status;
 }
 
 static void is_twos(struct rig *rig) {
@@ -85,9 +86,9 @@ static iobind_status pass_on_device(struct rig *rig) {
   iobind_pipeline_request request = IOBIND_PIPELINE_REQUEST_INIT;
   request.inputs = &rig->x;
   request.events = &rig->event;
-  iobind_status status = iobind_pipeline_submit_request(rig->pipeline, &request, &rig->error);
+  iobind_status status = iobind_pipeline_submit(rig->pipeline, &request, &rig->error);
   rig->found_tensor = NULL;
-  return status == IOBIND_OK ? iobind_pipeline_next(rig->pipeline, &rig->found_tensor, NULL, &rig->error) : status;
+  return status == IOBIND_OK ? iobind_pipeline_next(rig->pipeline, IOBIND_NO_TIMEOUT, &rig->found_tensor, 1, NULL, &rig->error) : status;
 }
 
 static void make_film(struct rig *rig) {
@@ -109,15 +110,15 @@ static void make_warm_film(struct rig *rig) {
 static void make_under_way(struct rig *rig) {
   make_warm(rig);
   iobind_tensor *const inputs[1] = {rig->x};
-  NEED(rig, iobind_pipeline_submit(rig->pipeline, inputs, &rig->error));
+  NEED(rig, call_submit(rig->pipeline, inputs, sizeof inputs / sizeof *inputs, &rig->error));
 }
 
 static iobind_status next(struct rig *rig) {
-  return iobind_pipeline_next(rig->pipeline, &rig->found_tensor, NULL, &rig->error);
+  return iobind_pipeline_next(rig->pipeline, IOBIND_NO_TIMEOUT, &rig->found_tensor, 1, NULL, &rig->error);
 }
 
 static iobind_status next_for(struct rig *rig) {
-  return iobind_pipeline_next_for(rig->pipeline, UINT64_MAX / 4, &rig->found_tensor, NULL, &rig->error);
+  return iobind_pipeline_next(rig->pipeline, UINT64_MAX / 4, &rig->found_tensor, 1, NULL, &rig->error);
 }
 
 static iobind_status destroy(struct rig *rig) {
@@ -138,7 +139,7 @@ static iobind_status destroy(struct rig *rig) {
   }
 #define REQUESTS(of, prepares)                                                                              \
   {                                                                                                         \
-    .function = "iobind_pipeline_submit_request", .variant = (of), .places = ON_ALL, .prepare = (prepares), \
+    .function = "iobind_pipeline_submit", .variant = (of), .places = ON_ALL, .prepare = (prepares), \
     .call = pass_on_device, .right = is_twos                                                                \
   }
 

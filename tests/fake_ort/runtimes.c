@@ -22,17 +22,17 @@ static iobind_status preload_nothing(struct rig *rig) {
 }
 
 static iobind_status say_version(struct rig *rig) {
-  rig->number = iobind_version();
+  rig->number = iobind_get_version();
   return IOBIND_OK;
 }
 
 static iobind_status say_version_string(struct rig *rig) {
-  rig->text = iobind_version_string();
+  rig->text = iobind_get_version_string();
   return IOBIND_OK;
 }
 
 static iobind_status say_status_name(struct rig *rig) {
-  rig->text = iobind_status_name(IOBIND_ERROR_SHAPE);
+  rig->text = iobind_status_get_name(IOBIND_ERROR_SHAPE);
   return IOBIND_OK;
 }
 
@@ -179,9 +179,9 @@ static iobind_status check_device(struct rig *rig) {
 }
 
 const struct scenario runtime_scenarios[] = {
-    {.function = "iobind_version", .variant = "", .places = ON_CPU, .call = say_version},
-    {.function = "iobind_version_string", .variant = "", .places = ON_CPU, .call = say_version_string},
-    {.function = "iobind_status_name", .variant = "", .places = ON_CPU, .call = say_status_name},
+    {.function = "iobind_get_version", .variant = "", .places = ON_CPU, .call = say_version},
+    {.function = "iobind_get_version_string", .variant = "", .places = ON_CPU, .call = say_version_string},
+    {.function = "iobind_status_get_name", .variant = "", .places = ON_CPU, .call = say_status_name},
     {.function = "iobind_preload", .variant = "", .places = ON_CPU, .call = preload_nothing},
     {.function = "iobind_runtime_create",
      .variant = "",

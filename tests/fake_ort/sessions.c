@@ -8,6 +8,7 @@
 #include "iobind/interop.h"
 #include "ort.h"
 #include "scenario.h"
+#include "../rig/calls.h"
 
 static const char multi[] = "multi"; /* sum = x + x, product = x * x, same = x */
 static const char passthrough[] = "passthrough";
@@ -104,7 +105,7 @@ static iobind_status create_by_policy(struct rig *rig) {
 
 static void run_once(struct rig *rig) {
   iobind_tensor *x = rig_floats(rig, rig->cpu, rig_ones, RIG_VALUES);
-  NEED(rig, iobind_session_run(rig->session, &x, rig->many, &rig->error));
+  NEED(rig, call_session_run(rig->session, &x, rig->many, &rig->error));
   iobind_tensor_release(x);
 }
 
@@ -287,7 +288,7 @@ static iobind_status get_node(struct rig *rig) {
 
 static iobind_status run(struct rig *rig) {
   /* after a failure there is nothing to release in them, which the next run would overwrite */
-  iobind_status status = iobind_session_run(rig->session, &rig->x, rig->many, &rig->error);
+  iobind_status status = call_session_run(rig->session, &rig->x, rig->many, &rig->error);
   for (size_t i = 0; i < 2; i++) {
     NEED_TRUE((rig->many[i] != NULL) == (status == IOBIND_OK));
   }
@@ -308,7 +309,7 @@ static iobind_status run_request(struct rig *rig) {
   for (size_t i = 0; i < 3; i++) {
     iobind_tensor_release(rig->many[i]);
   }
-  iobind_status status = iobind_session_run_request(rig->session, &request, rig->many, &rig->error);
+  iobind_status status = call_session_request(rig->session, &request, rig->many, &rig->error);
   for (size_t i = 0; i < 3; i++) {
     NEED_TRUE((rig->many[i] != NULL) == (status == IOBIND_OK && i != 1));
   }

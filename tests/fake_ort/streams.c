@@ -4,6 +4,7 @@
 #include "scenario.h"
 #include "iobind/interop.h"
 #include "vdev.h"
+#include "../rig/calls.h"
 
 static void make_stream(struct rig *rig) {
   NEED(rig, iobind_stream_create(rig->device, NULL, &rig->stream, &rig->error));
@@ -73,12 +74,12 @@ static iobind_status record(struct rig *rig) {
 }
 
 static iobind_status wait_event(struct rig *rig) {
-  return iobind_event_wait(rig->event, &rig->error);
+  return iobind_event_wait(rig->event, IOBIND_NO_TIMEOUT, &rig->error);
 }
 
 /* Until it has passed: where the EP cannot be asked, a thread of the library waits for it. */
 static iobind_status wait_event_for(struct rig *rig) {
-  return iobind_event_wait_for(rig->event, UINT64_MAX / 4, &rig->error);
+  return iobind_event_wait(rig->event, UINT64_MAX / 4, &rig->error);
 }
 
 static iobind_status query(struct rig *rig) {
@@ -90,7 +91,7 @@ static iobind_status query(struct rig *rig) {
 }
 
 static iobind_status get_native(struct rig *rig) {
-  rig->data = iobind_stream_native(rig->stream);
+  rig->data = call_stream_native(rig->stream);
   return IOBIND_OK;
 }
 
@@ -106,7 +107,7 @@ static iobind_native native_of(void *handle) {
 }
 
 static iobind_status wrap(struct rig *rig) {
-  iobind_native native = native_of(iobind_stream_native(rig->stream));
+  iobind_native native = native_of(call_stream_native(rig->stream));
   return iobind_stream_wrap(rig->device, &native, NULL, NULL, &rig->second_stream, &rig->error);
 }
 

@@ -6,14 +6,15 @@
 #include "iobind/interop.h"
 #include "ort.h"
 #include "scenario.h"
+#include "../rig/calls.h"
 
 static iobind_status say_dtype_name(struct rig *rig) {
-  rig->text = iobind_dtype_name(IOBIND_DTYPE_INT4);
+  rig->text = iobind_dtype_get_name(IOBIND_DTYPE_INT4);
   return IOBIND_OK;
 }
 
 static iobind_status say_dtype_bits(struct rig *rig) {
-  rig->number = iobind_dtype_bits(IOBIND_DTYPE_INT4);
+  rig->number = iobind_dtype_get_bits(IOBIND_DTYPE_INT4);
   return IOBIND_OK;
 }
 
@@ -62,8 +63,7 @@ static void count_deletion(void *context, void *data) {
 static iobind_status wrap(struct rig *rig) {
   size_t deleted = rig->number;
   memcpy(rig->values, rig_ones, sizeof rig->values);
-  iobind_status status = iobind_tensor_wrap(rig->cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, rig_dims, 1, rig->values,
-                                            sizeof rig->values, count_deletion, &rig->number, &rig->result, &rig->error);
+  iobind_status status = call_wrap(rig->cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, rig_dims, 1, rig->values, sizeof rig->values, count_deletion, &rig->number, &rig->result, &rig->error);
   NEED_TRUE(rig->number == deleted);
   return status;
 }
@@ -114,12 +114,12 @@ static iobind_status get_info(struct rig *rig) {
 }
 
 static iobind_status get_address(struct rig *rig) {
-  rig->data = iobind_tensor_address(rig->x);
+  rig->data = iobind_tensor_get_address(rig->x);
   return IOBIND_OK;
 }
 
 static iobind_status get_data(struct rig *rig) {
-  return iobind_tensor_get_data(rig->x, IOBIND_DTYPE_FLOAT32, &rig->data, &rig->error);
+  return iobind_tensor_map(rig->x, IOBIND_DTYPE_FLOAT32, IOBIND_ACCESS_WRITE, &rig->data, &rig->error);
 }
 
 /* ---- moved ---- */
@@ -367,7 +367,7 @@ static iobind_status wrap_ort(struct rig *rig) {
 }
 
 static iobind_status host_api_base(struct rig *rig) {
-  rig->data = (void *)(uintptr_t)iobind_host_api_base();
+  rig->data = (void *)(uintptr_t)iobind_get_host_api_base();
   return rig->data == NULL ? IOBIND_OK : IOBIND_ERROR_INTERNAL; /* nobody has registered this library */
 }
 
@@ -382,8 +382,8 @@ static iobind_status host_api_base(struct rig *rig) {
   { .function = (name), .variant = (of), .places = (where), .prepare = (prepares), .call = (calls), .right = (checks) }
 
 const struct scenario tensor_scenarios[] = {
-    PLAIN("iobind_dtype_name", NULL, say_dtype_name),
-    PLAIN("iobind_dtype_bits", NULL, say_dtype_bits),
+    PLAIN("iobind_dtype_get_name", NULL, say_dtype_name),
+    PLAIN("iobind_dtype_get_bits", NULL, say_dtype_bits),
     PLAIN("iobind_dtype_get_bytes", NULL, get_dtype_bytes),
     MAKES("iobind_tensor_create", "", ON_ALL, NULL, create, result_works),
     MAKES("iobind_tensor_create", "pinned", ON_VDEV, NULL, create_pinned, result_works),
@@ -396,7 +396,7 @@ const struct scenario tensor_scenarios[] = {
     PLAIN("iobind_tensor_retain", make_x, retain),
     {.function = "iobind_tensor_release", .variant = "", .places = ON_ALL, .prepare = make_x, .call = release, .last = true},
     PLAIN("iobind_tensor_get_info", make_x, get_info),
-    PLAIN("iobind_tensor_address", make_x, get_address),
+    PLAIN("iobind_tensor_get_address", make_x, get_address),
     PLAIN("iobind_tensor_get_data", make_x, get_data),
     MOVES("iobind_tensor_write", "", ON_ALL, make_x, write_all, has_twos),
     MOVES("iobind_tensor_write", "of a part", ON_ALL, make_x, write_part, has_part),
@@ -418,7 +418,7 @@ const struct scenario tensor_scenarios[] = {
     MOVES("iobind_tensor_get_string", "", ON_CPU, make_strings, get_string, got_string),
     MOVES("iobind_tensor_get_string", "in part", ON_CPU, make_strings, get_short_string, got_string),
     MOVES("iobind_tensor_set_string", "", ON_CPU, make_strings, set_string, string_is_set),
-    PLAIN("iobind_host_api_base", NULL, host_api_base),
+    PLAIN("iobind_get_host_api_base", NULL, host_api_base),
     MOVES("iobind_tensor_to_dlpack", "", ON_CPU | ON_VDEV, make_x, to_dlpack, NULL),
     MAKES("iobind_tensor_from_dlpack", "", ON_CPU | ON_VDEV, make_managed, from_dlpack, result_works),
     {.function = "iobind_tensor_to_ort",

@@ -49,8 +49,8 @@ static void expect_doubles(iobind_device *device) {
   iobind_tensor_info info = IOBIND_TENSOR_INFO_INIT;
   expect_ok(iobind_binding_create(session, &binding, &fault));
   expect_ok(iobind_binding_set_input(binding, 0, IOBIND_INPUT_RESIDENT, x, NULL, &fault));
-  expect_ok(iobind_binding_set_output(binding, 0, IOBIND_OUTPUT_FRESH, device, IOBIND_MEMORY_DEFAULT, NULL, &fault));
-  expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
+  expect_ok(iobind_binding_place_output(binding, 0, IOBIND_OUTPUT_FRESH, device, IOBIND_MEMORY_DEFAULT, &fault));
+  expect_ok(iobind_binding_run(binding, NULL, &fault));
   expect_ok(iobind_binding_take_output(binding, 0, &y, &fault));
   expect_ok(iobind_tensor_get_info(y, &info, &fault));
   assert_ptr_equal(info.device, device);

@@ -4,6 +4,7 @@
 #include "session/session.h"
 
 #include "graph_rig.h" /* its globals have the names of parameters there */
+#include "../rig/calls.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -24,9 +25,9 @@ static void failed_capture(void **state) {
     iobind_session_destroy(session);
     skip();
   }
-  expect(IOBIND_ERROR_RUNTIME, iobind_binding_run(binding, NULL, NULL, &fault));
+  expect(IOBIND_ERROR_RUNTIME, iobind_binding_run(binding, NULL, &fault));
   for (int turn = 1; turn <= 3; turn++) {
-    expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
+    expect_ok(iobind_binding_run(binding, NULL, &fault));
     expect_output(binding, N, (float)(1 << turn));
   }
   iobind_binding_destroy(binding);
@@ -103,14 +104,14 @@ static bool fail_capture(int which) {
   expect_ok(iobind_binding_carry(binding, 0, 0, IOBIND_CARRY_IN_PLACE, &fault));
   start_watching(which, can_release_graphs());
   fixture_arm();
-  iobind_status status = iobind_binding_run(binding, NULL, NULL, &fault);
+  iobind_status status = iobind_binding_run(binding, NULL, &fault);
   int failed = failed_graph;
   if (failed >= 0) {
     fixture_expect(IOBIND_ERROR_RUNTIME, status, "run", __FILE__, __LINE__);
     expect_words("the capture has failed");
     expect_all(x, N, 1);
     for (int turn = 1; turn <= 3; turn++) {
-      expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
+      expect_ok(iobind_binding_run(binding, NULL, &fault));
       expect_output(binding, N, (float)(1 << turn));
     }
     assert_int_equal(runs_of[failed], 1);
@@ -143,11 +144,11 @@ static void give_up_graphs(bool can_release) {
   start_watching(NO_FAILURE, can_release);
   for (int turn = 0; turn < 6; turn++) {
     bind_x(binding, xs[turn % 2]);
-    expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
+    expect_ok(iobind_binding_run(binding, NULL, &fault));
     if (turn == 1) {
       expect_ok(iobind_binding_take_output(binding, 0, &taken, &fault));
     } else if (turn == 3) {
-      expect_ok(iobind_binding_forget_graphs(binding, &fault));
+      expect_ok(iobind_binding_reset_graphs(binding, &fault));
     }
   }
   iobind_binding_destroy(binding);
@@ -176,7 +177,7 @@ static void graphs_are_released(void **state) {
 /* CUDA's EP says that it has released a graph, and keeps it, whichever thread asks. If this fails with a newer ORT, GRAPH_STAYS
  * in src/ep/cuda.c ends with it. */
 static void *forget_there(void *binding) {
-  return iobind_binding_forget_graphs(binding, NULL) == IOBIND_OK ? binding : NULL;
+  return iobind_binding_reset_graphs(binding, NULL) == IOBIND_OK ? binding : NULL;
 }
 
 static void graphs_stay_with_cuda(void **state) {
@@ -192,13 +193,13 @@ static void graphs_stay_with_cuda(void **state) {
   iobind_binding *binding = make_binding(session, x, NULL);
   pthread_t thread;
   void *good = NULL;
-  expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
-  expect_ok(iobind_binding_forget_graphs(binding, &fault));
-  expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
+  expect_ok(iobind_binding_run(binding, NULL, &fault));
+  expect_ok(iobind_binding_reset_graphs(binding, &fault));
+  expect_ok(iobind_binding_run(binding, NULL, &fault));
   assert_int_equal(pthread_create(&thread, NULL, forget_there, binding), 0);
   assert_int_equal(pthread_join(thread, &good), 0);
   assert_non_null(good);
-  expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
+  expect_ok(iobind_binding_run(binding, NULL, &fault));
   expect_ok(iobind_binding_take_output(binding, 0, &taken, &fault));
   assert_int_equal(read_counter("live_graphs") - before, GIVEN_UP);
   assert_int_equal(atomic_load(&session->graphs.kept), GIVEN_UP);
@@ -219,24 +220,24 @@ static void captures_no_more(void **state) {
   iobind_tensor *taken[BINDINGS];
   expect_ok(iobind__device_has(device, IOBIND__QUIRK_GRAPH_RECYCLES)
                 ? IOBIND_OK
-                : iobind_binding_run(lasting, NULL, NULL, &fault)); /* one graph at a time */
+                : iobind_binding_run(lasting, NULL, &fault)); /* one graph at a time */
   start_watching(NO_FAILURE, false);
   for (int i = 0; i < BINDINGS; i++) {
     iobind_binding *binding = make_binding(session, x, NULL);
     for (int run = 0; run < 2; run++) {
       fill(x, (float)(i + run));
-      expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
+      expect_ok(iobind_binding_run(binding, NULL, &fault));
       expect_output(binding, N, 2 * (float)(i + run));
     }
     expect_ok(iobind_binding_take_output(binding, 0, &taken[i], &fault));
-    expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
+    expect_ok(iobind_binding_run(binding, NULL, &fault));
     iobind_binding_destroy(binding);
   }
   stop_watching();
   assert_int_equal(atomic_load(&session->graphs.kept), MOST);
   (void)count_launched();
   fill(x, 100);
-  expect_ok(iobind_binding_run(lasting, NULL, NULL, &fault));
+  expect_ok(iobind_binding_run(lasting, NULL, &fault));
   launched since = count_launched();
   assert_true(since.graphs == -1 || iobind__device_has(device, IOBIND__QUIRK_GRAPH_RECYCLES) ||
               (since.graphs == 1 && since.kernels == 0));
@@ -263,8 +264,8 @@ static void slots_where_a_session_has_one_graph(void **state) {
   for (int item = 0; item < ITEMS; item++) {
     iobind_tensor *y = NULL;
     fill(x, (float)item);
-    expect_ok(iobind_pipeline_submit(pipeline, &x, &fault));
-    expect_ok(iobind_pipeline_next(pipeline, &y, NULL, &fault));
+    expect_ok(call_submit(pipeline, &x, 1, &fault));
+    expect_ok(iobind_pipeline_next(pipeline, IOBIND_NO_TIMEOUT, &y, 1, NULL, &fault));
     expect_all(y, N, 2 * (float)item);
   }
   assert_int_equal(atomic_load(&session->graphs.live), 0);
@@ -303,14 +304,14 @@ static void cancelled_before_a_capture(void **state) {
   watched.RunWithBinding = run_cancelled;
   runs = 0;
   has_waited = false;
-  iobind_status status = iobind_binding_run(cancelled, NULL, NULL, NULL);
+  iobind_status status = iobind_binding_run(cancelled, NULL, NULL);
   stop_watching();
   expect_all(x, N, 1);
   if (!is_device("webgpu")) { /* there a trial comes first, whose runs are of another binding */
     assert_int_equal(status, IOBIND_ERROR_CANCELLED);
     assert_true(has_waited);
     for (int turn = 1; turn <= 3; turn++) {
-      expect_ok(iobind_binding_run(cancelled, NULL, NULL, &fault));
+      expect_ok(iobind_binding_run(cancelled, NULL, &fault));
       expect_output(cancelled, N, (float)(1 << turn));
     }
   }
@@ -327,21 +328,21 @@ static void break_captures(const char *once, const char *always, const char *wor
   iobind_binding *binding = make_binding(session, x, NULL);
   expect_ok(iobind_binding_carry(binding, 0, 0, IOBIND_CARRY_IN_PLACE, &fault));
   assert_true(set_device("fail_capture", once));
-  expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
+  expect_ok(iobind_binding_run(binding, NULL, &fault));
   expect_output(binding, N, 2);
   (void)count_launched();
-  expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
+  expect_ok(iobind_binding_run(binding, NULL, &fault));
   assert_int_equal(count_launched().graphs, 1);
   expect_output(binding, N, 4);
-  expect_ok(iobind_binding_forget_graphs(binding, &fault));
+  expect_ok(iobind_binding_reset_graphs(binding, &fault));
   assert_true(set_device("fail_capture", always));
   const size_t kept = atomic_load(&session->graphs.kept);
-  expect(IOBIND_ERROR_RUNTIME, iobind_binding_run(binding, NULL, NULL, &fault));
+  expect(IOBIND_ERROR_RUNTIME, iobind_binding_run(binding, NULL, &fault));
   expect_words(words);
   assert_int_equal(atomic_load(&session->graphs.kept), kept); /* there was none */
   assert_true(set_device("fail_capture", "0"));
   expect_all(x, N, 4);
-  expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
+  expect_ok(iobind_binding_run(binding, NULL, &fault));
   expect_output(binding, N, 8);
   iobind_binding_destroy(binding);
   iobind_tensor_release(x);
@@ -378,8 +379,8 @@ static void outputs_of_a_pipeline_that_are_kept(void **state) {
   expect_ok(iobind_pipeline_create(session, &options, &pipeline, &fault));
   for (int item = 0; item < ITEMS; item++) {
     fill(x, (float)item);
-    expect_ok(iobind_pipeline_submit(pipeline, &x, &fault));
-    expect_ok(iobind_pipeline_next(pipeline, &kept[item], NULL, &fault));
+    expect_ok(call_submit(pipeline, &x, 1, &fault));
+    expect_ok(iobind_pipeline_next(pipeline, IOBIND_NO_TIMEOUT, &kept[item], 1, NULL, &fault));
     iobind_tensor_retain(kept[item]);
   }
   for (int item = 0; item < ITEMS; item++) {
@@ -402,7 +403,7 @@ static uint64_t request(iobind_session *session, iobind_tensor *const inputs[2],
   all.outputs = placements;
   all.targets = targets;
   expect_ok(iobind_device_get_counters(device, &before, &fault));
-  expect_ok(iobind_session_run_request(session, &all, outputs, &fault));
+  expect_ok(call_session_request(session, &all, outputs, &fault));
   expect_ok(iobind_device_get_counters(device, &after, &fault));
   return after.local_bytes - before.local_bytes;
 }
@@ -419,13 +420,13 @@ static void outputs_of_a_request(void **state) {
   iobind_tensor *outputs[REQUESTS][2];
   iobind_binding *binding = make_binding(session, bound[0], NULL);
   expect_ok(iobind_binding_set_input(binding, 1, IOBIND_INPUT_RESIDENT, bound[1], NULL, &fault));
-  expect_ok(iobind_binding_set_output(binding, 1, IOBIND_OUTPUT_NONE, NULL, IOBIND_MEMORY_DEFAULT, NULL, &fault));
-  expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
+  expect_ok(iobind_binding_place_output(binding, 1, IOBIND_OUTPUT_NONE, NULL, IOBIND_MEMORY_DEFAULT, &fault));
+  expect_ok(iobind_binding_run(binding, NULL, &fault));
   uint64_t both = TWICE * sizeof(float);
   assert_int_equal(request(session, inputs, IOBIND_PLACE_DEVICE, NULL, outputs[ON_DEVICE]), both);
   assert_int_equal(request(session, inputs, IOBIND_PLACE_HOST, NULL, outputs[ON_HOST]), 0);
   assert_int_equal(request(session, inputs, IOBIND_PLACE_DEVICE, targets, outputs[GIVEN]), 0);
-  expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
+  expect_ok(iobind_binding_run(binding, NULL, &fault));
   expect_output(binding, N, 7);
   for (int which = 0; which < REQUESTS; which++) {
     expect_all(outputs[which][0], N, 400);
@@ -460,7 +461,7 @@ static void without_a_graph(void **state) {
     bind_x(binding, xs[replays ? 0 : turn % 2]);
     fill(xs[replays ? 0 : turn % 2], (float)turn);
     expect_ok(iobind_binding_set_run_options(binding, replays ? NULL : &plain, &fault));
-    iobind_status status = iobind_binding_run(binding, NULL, NULL, &fault);
+    iobind_status status = iobind_binding_run(binding, NULL, &fault);
     if (!replays && status == IOBIND_ERROR_INVALID_STATE && runtime->ort.api_version < 31) {
       expect_words("expected ORT 1.31"); /* where any other run would change what a graph reads */
       continue;

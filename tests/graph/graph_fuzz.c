@@ -4,6 +4,7 @@
  * usage: graph_fuzz DEVICE SEQUENCES [FIRST]   FIRST is the number of the first sequence, to repeat one */
 #define _POSIX_C_SOURCE 200809L /* barriers */
 #include "graph_rig.h"
+#include "../rig/calls.h"
 
 #include <pthread.h>
 #include <sched.h>
@@ -65,8 +66,8 @@ static void note(world *self, const char *what, uint64_t a, uint64_t b) {
 
 static void same(const world *self, iobind_status capturing, iobind_status plain, const char *what) {
   if (capturing != plain) {
-    fail_msg("%s: %s with graphs, %s without: %s\n%s", what, iobind_status_name((int32_t)capturing),
-             iobind_status_name((int32_t)plain), fault.message, self->trace);
+    fail_msg("%s: %s with graphs, %s without: %s\n%s", what, iobind_status_get_name((int32_t)capturing),
+             iobind_status_get_name((int32_t)plain), fault.message, self->trace);
   }
 }
 
@@ -109,7 +110,7 @@ static void update_with(world *self, size_t input, const float *values, size_t b
   iobind_status came[KINDS];
   for (int k = 0; k < KINDS; k++) {
     fixture_arm();
-    came[k] = iobind_binding_update_input(self->bindings[k], input, values, bytes, NULL, &fault);
+    came[k] = iobind_binding_write_input(self->bindings[k], input, values, bytes, NULL, &fault);
   }
   same(self, came[0], came[1], "update_input");
 }
@@ -130,7 +131,7 @@ static void save(world *self) {
   iobind_tensor_info info = IOBIND_TENSOR_INFO_INIT;
   for (int k = 0; k < KINDS; k++) {
     fixture_arm();
-    came[k] = iobind_binding_get_output(self->bindings[k], 0, &outputs[k], &fault);
+    came[k] = iobind_binding_get_output(self->bindings[k], 0, NULL, &outputs[k], &fault);
   }
   same(self, came[0], came[1], "get_output");
   if (came[0] == IOBIND_OK) {
@@ -145,11 +146,11 @@ static void save(world *self) {
 static void bind_output(world *self, size_t output, iobind_output_mode mode, size_t target) {
   iobind_status came[KINDS];
   for (int k = 0; k < KINDS; k++) {
-    iobind_tensor *memory = mode == IOBIND_OUTPUT_FIXED      ? self->targets[target][k]
-                            : mode == IOBIND_OUTPUT_IN_PLACE ? self->pool[target][k]
+    iobind_tensor *memory = mode == OUTPUT_FIXED      ? self->targets[target][k]
+                            : mode == OUTPUT_IN_PLACE ? self->pool[target][k]
                                                              : NULL;
     fixture_arm();
-    came[k] = iobind_binding_set_output(self->bindings[k], output, mode, NULL, IOBIND_MEMORY_DEFAULT, memory, &fault);
+    came[k] = call_set_output(self->bindings[k], output, mode, NULL, IOBIND_MEMORY_DEFAULT, memory, &fault);
   }
   same(self, came[0], came[1], "set_output");
 }
@@ -179,7 +180,7 @@ typedef struct visit {
 static void *run_there(void *context) {
   visit *self = context;
   self->error = (iobind_error)IOBIND_ERROR_INIT;
-  self->status = iobind_binding_run(self->binding, self->stream, NULL, &self->error);
+  self->status = iobind_binding_run(self->binding, self->stream, &self->error);
   if (self->status == IOBIND_OK && self->stream != NULL) {
     self->status = iobind_stream_synchronize(self->stream, &self->error);
   }
@@ -206,7 +207,7 @@ static void same_outputs(const world *self) {
     iobind_tensor *outputs[KINDS] = {NULL};
     for (int k = 0; k < KINDS; k++) {
       fixture_arm();
-      came[k] = iobind_binding_get_output(self->bindings[k], o, &outputs[k], &fault);
+      came[k] = iobind_binding_get_output(self->bindings[k], o, NULL, &outputs[k], &fault);
     }
     same(self, came[0], came[1], "get_output");
     if (came[0] == IOBIND_OK) {
@@ -218,8 +219,8 @@ static void same_outputs(const world *self) {
 static void run_both(world *self, way how) {
   iobind_status came[KINDS];
   came[CAPTURING] = run_one(self, CAPTURING, how);
-  if (came[CAPTURING] == IOBIND_ERROR_INVALID_STATE && strstr(fault.message, "iobind_binding_forget_graphs") != NULL) {
-    expect_ok(iobind_binding_forget_graphs(self->bindings[CAPTURING], &fault));
+  if (came[CAPTURING] == IOBIND_ERROR_INVALID_STATE && strstr(fault.message, "iobind_binding_reset_graphs") != NULL) {
+    expect_ok(iobind_binding_reset_graphs(self->bindings[CAPTURING], &fault));
     came[CAPTURING] = run_one(self, CAPTURING, how);
   }
   iobind_error why = fault;
@@ -262,7 +263,7 @@ static void run_unbound(world *self) {
     fill(inputs[i], (float)next(self, 50));
   }
   for (int k = 0; k < KINDS; k++) {
-    expect_ok(iobind_session_run(self->sessions[k], inputs, outputs[k], &fault));
+    expect_ok(call_session_run(self->sessions[k], inputs, outputs[k], &fault));
   }
   for (size_t o = 0; o < self->model->outputs; o++) {
     iobind_tensor *pair[KINDS] = {outputs[0][o], outputs[1][o]};
@@ -288,7 +289,7 @@ static void run_request(world *self) {
     iobind_run_request request = IOBIND_RUN_REQUEST_INIT;
     request.inputs = inputs;
     request.outputs = stays;
-    expect_ok(iobind_session_run_request(self->sessions[k], &request, outputs[k], &fault));
+    expect_ok(call_session_request(self->sessions[k], &request, outputs[k], &fault));
   }
   for (size_t o = 0; o < self->model->outputs; o++) {
     iobind_tensor *pair[KINDS] = {outputs[0][o], outputs[1][o]};
@@ -304,13 +305,13 @@ static void run_request(world *self) {
 static iobind_status queue_one(const world *self, int kind) {
   iobind_binding *binding = self->bindings[kind];
   fixture_arm();
-  iobind_status status = iobind_binding_run(binding, self->stream, NULL, &fault);
+  iobind_status status = iobind_binding_run(binding, self->stream, &fault);
   if (kind == CAPTURING && status == IOBIND_ERROR_INVALID_STATE &&
-      strstr(fault.message, "iobind_binding_forget_graphs") != NULL) {
+      strstr(fault.message, "iobind_binding_reset_graphs") != NULL) {
     expect_ok(iobind_stream_synchronize(self->stream, &fault));
-    expect_ok(iobind_binding_forget_graphs(binding, &fault));
+    expect_ok(iobind_binding_reset_graphs(binding, &fault));
     fixture_arm();
-    status = iobind_binding_run(binding, self->stream, NULL, &fault);
+    status = iobind_binding_run(binding, self->stream, &fault);
   }
   return status;
 }
@@ -334,7 +335,7 @@ static void queue_runs(world *self, uint64_t a) {
     const bool updates = next(self, 3) > 0;
     for (int k = 0; updates && k < KINDS; k++) {
       fixture_arm();
-      came[k] = iobind_binding_update_input(self->bindings[k], input, values[run], count * sizeof(float), self->stream, &fault);
+      came[k] = iobind_binding_write_input(self->bindings[k], input, values[run], count * sizeof(float), self->stream, &fault);
     }
     same(self, updates ? came[0] : IOBIND_OK, updates ? came[1] : IOBIND_OK, "update_input on a stream");
     came[CAPTURING] = queue_one(self, CAPTURING);
@@ -369,11 +370,11 @@ static void run_beside(world *self, bool on_stream) {
       expect_ok(iobind_binding_set_input(binding, i, IOBIND_INPUT_RESIDENT, tensors[i][k], NULL, &fault));
     }
     for (int run = 0; run < 2; run++) {
-      expect_ok(iobind_binding_run(binding, on_stream ? self->stream : NULL, NULL, &fault));
+      expect_ok(iobind_binding_run(binding, on_stream ? self->stream : NULL, &fault));
     }
     expect_ok(iobind_binding_take_output(binding, 0, &outputs[k], &fault));
     if (on_stream) {
-      expect_ok(iobind_binding_run(binding, self->stream, NULL, &fault));
+      expect_ok(iobind_binding_run(binding, self->stream, &fault));
     }
     iobind_binding_destroy(binding);
     for (size_t i = 0; i < self->model->inputs; i++) {
@@ -409,9 +410,9 @@ static iobind_status visit_once(guest *self, size_t round) {
       return status;
     }
   }
-  iobind_status status = iobind_binding_run(self->binding, NULL, NULL, &self->error);
+  iobind_status status = iobind_binding_run(self->binding, NULL, &self->error);
   if (status == IOBIND_OK) {
-    status = iobind_binding_get_output(self->binding, 0, &output, &self->error);
+    status = iobind_binding_get_output(self->binding, 0, NULL, &output, &self->error);
   }
   if (status == IOBIND_OK) {
     status = iobind_tensor_read(output, 0, self->values[round], sizeof values, NULL, &self->error);
@@ -482,7 +483,7 @@ static void run_together(world *self, uint64_t a) {
 static void expect_refused(const world *self, iobind_status status, const char *what) {
   bool is_state = status == IOBIND_ERROR_INVALID_ARGUMENT && strstr(fault.message, "carries a state") != NULL;
   if (status != IOBIND_ERROR_NOT_SUPPORTED && !is_state) {
-    fail_msg("%s: %s: %s\n%s", what, iobind_status_name((int32_t)status), fault.message, self->trace);
+    fail_msg("%s: %s: %s\n%s", what, iobind_status_get_name((int32_t)status), fault.message, self->trace);
   }
 }
 
@@ -499,12 +500,12 @@ static void try_moving(world *self, uint64_t which, size_t input, size_t output)
       break;
     case 1:
       expect_refused(self,
-                     iobind_binding_set_output(binding, output, IOBIND_OUTPUT_FRESH, NULL, IOBIND_MEMORY_DEFAULT, NULL, &fault),
+                     iobind_binding_place_output(binding, output, IOBIND_OUTPUT_FRESH, NULL, IOBIND_MEMORY_DEFAULT, &fault),
                      "FRESH");
       break;
     case 2:
       expect_refused(self,
-                     iobind_binding_set_output(binding, output, IOBIND_OUTPUT_FIXED, NULL, IOBIND_MEMORY_DEFAULT, host, &fault),
+                     iobind_binding_set_output(binding, output, host, 0, &fault),
                      "an output on the host");
       break;
     default: expect_refused(self, iobind_binding_carry(binding, 0, 0, IOBIND_CARRY_MOVE, &fault), "MOVE"); break;
@@ -522,7 +523,7 @@ typedef struct flowed {
 static void pull(const world *self, iobind_pipeline *pipeline, unsigned char values[OUTPUTS][MOST * sizeof(float)],
                  size_t bytes) {
   iobind_tensor *outputs[OUTPUTS];
-  expect_ok(iobind_pipeline_next(pipeline, outputs, NULL, &fault));
+  expect_ok(iobind_pipeline_next(pipeline, IOBIND_NO_TIMEOUT, outputs, sizeof outputs / sizeof *outputs, NULL, &fault));
   for (size_t o = 0; o < self->model->outputs; o++) {
     expect_ok(iobind_tensor_read(outputs[o], 0, values[o], bytes, NULL, &fault));
   }
@@ -584,12 +585,12 @@ static void step(world *self) {
     case 1: bind(self, input, IOBIND_INPUT_RESIDENT, (a / 2) % POOL); break;
     case 2: write_pool(self, a % POOL); break;
     case 3: update(self, input); break;
-    case 4: bind_output(self, output, IOBIND_OUTPUT_FIXED, (a / 3) % TARGETS); break;
+    case 4: bind_output(self, output, OUTPUT_FIXED, (a / 3) % TARGETS); break;
     case 5: bind_output(self, output, a % 5 == 0 ? IOBIND_OUTPUT_NONE : IOBIND_OUTPUT_REUSE, 0); break;
     case 6: take(self, output); break;
     case 7: run_unbound(self); break;
     case 8: carry(self, a % 2 == 0 ? IOBIND_CARRY_SWAP : IOBIND_CARRY_IN_PLACE); break;
-    case 9: expect_ok(iobind_binding_forget_graphs(self->bindings[CAPTURING], &fault)); break;
+    case 9: expect_ok(iobind_binding_reset_graphs(self->bindings[CAPTURING], &fault)); break;
     case 10: run_both(self, a % 4 == 0 ? IN_THREAD : HERE); break;
     case 11: save(self); break;
     case 12: update_with(self, 0, self->saved, self->saved_bytes); break;
@@ -694,8 +695,8 @@ static bool run_neighbour(neighbour *self, size_t turn) {
       go_on(self, iobind_tensor_create(device, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, &dim, 1, &x, &error), &error) &&
       go_on(self, iobind_tensor_write(x, 0, values, bytes, NULL, &error), &error) &&
       go_on(self, iobind_binding_set_input(binding, 0, IOBIND_INPUT_RESIDENT, x, NULL, &error), &error) &&
-      go_on(self, iobind_binding_run(binding, NULL, NULL, &error), &error) &&
-      go_on(self, iobind_binding_get_output(binding, 0, &y, &error), &error) &&
+      go_on(self, iobind_binding_run(binding, NULL, &error), &error) &&
+      go_on(self, iobind_binding_get_output(binding, 0, NULL, &y, &error), &error) &&
       go_on(self, iobind_tensor_read(y, 0, sums, bytes, NULL, &error), &error);
   for (size_t i = 0; i < (size_t)dim && good; i++) {
     good = sums[i] == 2 * values[i];

@@ -3,23 +3,24 @@
 #include "graph_rig.h"
 
 #include "iobind/interop.h"
+#include "../rig/calls.h"
 
 enum { N = 48, TWICE = 2 * N };
 
 static iobind_tensor *get(iobind_binding *binding, size_t index) {
   iobind_tensor *y = NULL;
-  expect_ok(iobind_binding_get_output(binding, index, &y, &fault));
+  expect_ok(iobind_binding_get_output(binding, index, NULL, &y, &fault));
   return y;
 }
 
 /* Another shape, and then the first one again: a binding without graphs would make new memory for it. */
 static void run_between(iobind_binding *binding, iobind_tensor *x, iobind_tensor *longer) {
   bind_x(binding, longer);
-  expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
+  expect_ok(iobind_binding_run(binding, NULL, &fault));
   expect_output(binding, TWICE, 14);
   fill(x, 250);
   bind_x(binding, x);
-  expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
+  expect_ok(iobind_binding_run(binding, NULL, &fault));
   expect_output(binding, N, 500);
 }
 
@@ -36,7 +37,7 @@ static keeper keep_lent(iobind_binding *binding) {
   iobind_stream *stream = NULL;
   iobind_tensor *lent = NULL;
   expect_ok(iobind_stream_create(device, NULL, &stream, &fault));
-  expect_ok(iobind_binding_lend_output(binding, 0, stream, &lent, &fault));
+  expect_ok(iobind_binding_get_output(binding, 0, stream, &lent, &fault));
   iobind_tensor_retain(lent);
   expect_ok(iobind_stream_synchronize(stream, &fault));
   iobind_stream_destroy(stream);
@@ -63,7 +64,7 @@ static void keep_across_shapes(keeper (*keep)(iobind_binding *binding)) {
     iobind_tensor *x = make_filled(N, 5);
     iobind_tensor *longer = make_filled(TWICE, 7);
     iobind_binding *binding = make_binding(session, x, NULL);
-    expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
+    expect_ok(iobind_binding_run(binding, NULL, &fault));
     if (is_late) {
       bind_x(binding, longer);
     }
@@ -108,14 +109,14 @@ static void released_across_shapes(void **state) {
   iobind_tensor *x = make_filled(N, 5);
   iobind_tensor *longer = make_filled(TWICE, 7);
   iobind_binding *binding = make_binding(session, x, NULL);
-  expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
+  expect_ok(iobind_binding_run(binding, NULL, &fault));
   bind_x(binding, longer);
   iobind_tensor_release(keep_retained(binding).tensor);
   run_between(binding, x, longer);
   (void)count_launched();
   for (int turn = 0; turn < 4; turn++) {
     bind_x(binding, turn % 2 == 0 ? longer : x);
-    expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
+    expect_ok(iobind_binding_run(binding, NULL, &fault));
     launched since = count_launched();
     assert_true(since.graphs == -1 || (since.graphs == 1 && since.kernels == 0));
   }
@@ -134,15 +135,15 @@ static void retained_and_bound_again(void **state) {
     iobind_tensor *y = make_filled(N, 5);
     iobind_binding *binding = make_binding(session, x, NULL);
     expect_ok(iobind_binding_set_input(binding, 1, IOBIND_INPUT_RESIDENT, y, NULL, &fault));
-    expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
+    expect_ok(iobind_binding_run(binding, NULL, &fault));
     iobind_tensor *kept = iobind_tensor_retain(get(binding, 0));
     fill(x, 10);
     if (was_unbound) {
-      expect_ok(iobind_binding_set_output(binding, 0, IOBIND_OUTPUT_NONE, NULL, IOBIND_MEMORY_DEFAULT, NULL, &fault));
-      expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
+      expect_ok(iobind_binding_place_output(binding, 0, IOBIND_OUTPUT_NONE, NULL, IOBIND_MEMORY_DEFAULT, &fault));
+      expect_ok(iobind_binding_run(binding, NULL, &fault));
     }
-    expect_ok(iobind_binding_set_output(binding, 0, IOBIND_OUTPUT_REUSE, NULL, IOBIND_MEMORY_DEFAULT, NULL, &fault));
-    expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
+    expect_ok(iobind_binding_place_output(binding, 0, IOBIND_OUTPUT_REUSE, NULL, IOBIND_MEMORY_DEFAULT, &fault));
+    expect_ok(iobind_binding_run(binding, NULL, &fault));
     expect_output(binding, N, 15);
     expect_all(kept, N, 7);
     iobind_tensor_release(kept);
@@ -164,13 +165,13 @@ static void bound_as_an_input(void **state) {
     iobind_tensor *view = NULL;
     iobind_binding *binding = make_binding(session, x, NULL);
     expect_ok(iobind_binding_set_input(binding, 1, IOBIND_INPUT_RESIDENT, y, NULL, &fault));
-    expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
+    expect_ok(iobind_binding_run(binding, NULL, &fault));
     iobind_tensor *sum = get(binding, 0);
     if (is_view) {
       expect_ok(iobind_tensor_view(sum, 0, IOBIND_DTYPE_FLOAT32, &dim, 1, &view, &fault));
     }
     bind_x(binding, is_view ? view : sum);
-    expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
+    expect_ok(iobind_binding_run(binding, NULL, &fault));
     expect_output(binding, N, 12);
     expect_all(get(binding, 1), N, 35);
     iobind_binding_destroy(binding);
@@ -189,11 +190,11 @@ static void bound_as_another_output(void **state) {
   iobind_tensor *y = make_filled(N, 5);
   iobind_binding *binding = make_binding(session, x, NULL);
   expect_ok(iobind_binding_set_input(binding, 1, IOBIND_INPUT_RESIDENT, y, NULL, &fault));
-  expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
+  expect_ok(iobind_binding_run(binding, NULL, &fault));
   iobind_tensor *sum = iobind_tensor_retain(get(binding, 0));
-  expect_ok(iobind_binding_set_output(binding, 1, IOBIND_OUTPUT_FIXED, NULL, IOBIND_MEMORY_DEFAULT, sum, &fault));
+  expect_ok(iobind_binding_set_output(binding, 1, sum, 0, &fault));
   for (int turn = 0; turn < 2; turn++) {
-    expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
+    expect_ok(iobind_binding_run(binding, NULL, &fault));
     expect_output(binding, N, 7);
     expect_all(sum, N, 10);
   }
@@ -212,11 +213,11 @@ static void read_by_another_session(void **state) {
   iobind_tensor *x = make_filled(N, 5);
   iobind_tensor *longer = make_filled(TWICE, 7);
   iobind_binding *binding = make_binding(session, x, NULL);
-  expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
+  expect_ok(iobind_binding_run(binding, NULL, &fault));
   iobind_binding *reads = make_binding(reader, get(binding, 0), NULL);
   run_between(binding, x, longer);
   for (int turn = 0; turn < 2; turn++) {
-    expect_ok(iobind_binding_run(reads, NULL, NULL, &fault));
+    expect_ok(iobind_binding_run(reads, NULL, &fault));
     expect_output(reads, N, 20);
   }
   iobind_binding_destroy(reads);
@@ -237,13 +238,13 @@ static void target_of_a_request(void **state) {
   iobind_binding *binding = make_binding(session, x, NULL);
   iobind_tensor *given = NULL;
   iobind_run_request request = IOBIND_RUN_REQUEST_INIT;
-  expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
+  expect_ok(iobind_binding_run(binding, NULL, &fault));
   iobind_tensor *target = iobind_tensor_retain(get(binding, 0));
   static const int32_t placement = IOBIND_PLACE_DEVICE;
   request.inputs = &other;
   request.outputs = &placement;
   request.targets = &target;
-  if (iobind_session_run_request(session, &request, &given, &fault) ==
+  if (call_session_request(session, &request, &given, &fault) ==
       IOBIND_OK) { /* not where no other run may follow a capture */
     iobind_tensor_release(given);
     run_between(binding, x, longer);
@@ -272,8 +273,8 @@ static void pulled_from_a_pipeline(void **state) {
   expect_ok(iobind_pipeline_create(session, &options, &pipeline, &fault));
   for (int item = 0; item < ITEMS; item++) {
     fill(items[item % 2], (float)item);
-    expect_ok(iobind_pipeline_submit(pipeline, &items[item % 2], &fault));
-    expect_ok(iobind_pipeline_next(pipeline, &kept[item], NULL, &fault));
+    expect_ok(call_submit(pipeline, &items[item % 2], 1, &fault));
+    expect_ok(iobind_pipeline_next(pipeline, IOBIND_NO_TIMEOUT, &kept[item], 1, NULL, &fault));
     iobind_tensor_retain(kept[item]);
   }
   for (int item = 0; item < ITEMS; item++) {
@@ -303,14 +304,14 @@ static void made_without_a_graph(void **state) {
   iobind_binding *plainly = make_binding(session, other, NULL);
   expect_ok(iobind_binding_set_input(replays, 1, IOBIND_INPUT_RESIDENT, y, NULL, &fault));
   expect_ok(iobind_binding_set_input(plainly, 1, IOBIND_INPUT_RESIDENT, y, NULL, &fault));
-  expect_ok(iobind_binding_set_output(replays, 1, IOBIND_OUTPUT_NONE, NULL, IOBIND_MEMORY_DEFAULT, NULL, &fault));
+  expect_ok(iobind_binding_place_output(replays, 1, IOBIND_OUTPUT_NONE, NULL, IOBIND_MEMORY_DEFAULT, &fault));
   expect_ok(iobind_binding_set_run_options(plainly, &plain, &fault));
-  expect_ok(iobind_binding_run(replays, NULL, NULL, &fault));
+  expect_ok(iobind_binding_run(replays, NULL, &fault));
   for (int run = 0; run < 2; run++) {
-    if (iobind_binding_run(plainly, NULL, NULL, &fault) != IOBIND_OK) {
+    if (iobind_binding_run(plainly, NULL, &fault) != IOBIND_OK) {
       break; /* no other run may follow a capture */
     }
-    expect_ok(iobind_binding_run(replays, NULL, NULL, &fault));
+    expect_ok(iobind_binding_run(replays, NULL, &fault));
     expect_output(replays, N, 7);
     expect_output(plainly, N, 35);
     expect_all(get(plainly, 1), N, 150);

@@ -17,22 +17,22 @@ static bool fail_copy(iobind_carry_mode mode, int runs_before, int copy) {
   float value = 1;
   expect_ok(iobind_binding_carry(binding, 0, 0, mode, &fault));
   for (int run = 0; run < runs_before; run++) {
-    expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
+    expect_ok(iobind_binding_run(binding, NULL, &fault));
     value *= 2;
   }
   snprintf(setting, sizeof setting, "%d", copy);
   assert_true(set_device("fail_copy", setting));
   fixture_arm();
-  bool has_failed = iobind_binding_run(binding, NULL, NULL, &fault) != IOBIND_OK;
+  bool has_failed = iobind_binding_run(binding, NULL, &fault) != IOBIND_OK;
   assert_true(set_device("fail_copy", "0"));
   value *= has_failed ? 1 : 2;
   for (int run = 0; run < 3; run++) {
     fixture_arm();
-    iobind_status status = iobind_binding_run(binding, NULL, NULL, &fault);
+    iobind_status status = iobind_binding_run(binding, NULL, &fault);
     if (status != IOBIND_OK) {
       assert_int_equal(status, IOBIND_ERROR_INVALID_STATE);
       bind_x(binding, again);
-      expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
+      expect_ok(iobind_binding_run(binding, NULL, &fault));
       value = 100;
     }
     value *= 2;

@@ -104,7 +104,7 @@ static void size_of_data(void **state) {
     iobind_binding *binding = make_binding(session, x, NULL);
     for (int turn = 0; turn < 6; turn++) {
       fill(x, turn % 2 == 0 ? 2 : 3);
-      status = iobind_binding_run(binding, NULL, NULL, &fault);
+      status = iobind_binding_run(binding, NULL, &fault);
       if (turn % 2 == 0) {
         fixture_expect(IOBIND_OK, status, "run", __FILE__, __LINE__);
         expect_output(binding, 2, 1);

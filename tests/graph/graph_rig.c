@@ -191,7 +191,7 @@ void expect_all(iobind_tensor *tensor, size_t count, float value) {
 
 void expect_output(iobind_binding *binding, size_t count, float value) {
   iobind_tensor *y = NULL;
-  expect_ok(iobind_binding_get_output(binding, 0, &y, &fault));
+  expect_ok(iobind_binding_get_output(binding, 0, NULL, &y, &fault));
   expect_all(y, count, value);
 }
 
@@ -200,7 +200,7 @@ void bind_x(iobind_binding *binding, iobind_tensor *x) {
 }
 
 void bind_y(iobind_binding *binding, iobind_tensor *y) {
-  expect_ok(iobind_binding_set_output(binding, 0, IOBIND_OUTPUT_FIXED, NULL, IOBIND_MEMORY_DEFAULT, y, &fault));
+  expect_ok(iobind_binding_set_output(binding, 0, y, 0, &fault));
 }
 
 iobind_binding *make_binding(iobind_session *session, iobind_tensor *x, iobind_tensor *y) {

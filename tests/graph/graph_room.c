@@ -1,5 +1,6 @@
 /* Where a session's graphs are many: slots of a pipeline that meet more shapes than graph_limit, and bindings that come and go. */
 #include "graph_rig.h"
+#include "../rig/calls.h"
 
 enum { N = 48, TWICE = 2 * N };
 
@@ -18,7 +19,7 @@ static bool keeps_graphs(void) {
   return is_device("cuda") || info.ort_api_version < SINCE;
 }
 
-/* Nobody can call iobind_binding_forget_graphs for a slot. */
+/* Nobody can call iobind_binding_reset_graphs for a slot. */
 static void slots_with_two_shapes(void **state) {
   (void)state;
   enum { ITEMS = 24, SLOTS = 3 };
@@ -32,8 +33,8 @@ static void slots_with_two_shapes(void **state) {
     iobind_tensor *y = NULL;
     int shape = item % 2;
     fill(items[shape], (float)item);
-    expect_ok(iobind_pipeline_submit(pipeline, &items[shape], &fault));
-    expect_ok(iobind_pipeline_next(pipeline, &y, NULL, &fault));
+    expect_ok(call_submit(pipeline, &items[shape], 1, &fault));
+    expect_ok(iobind_pipeline_next(pipeline, IOBIND_NO_TIMEOUT, &y, 1, NULL, &fault));
     expect_all(y, shape == 0 ? N : TWICE, 2 * (float)item);
   }
   iobind_pipeline_destroy(pipeline);
@@ -56,7 +57,7 @@ static void bindings_that_come_and_go(void **state) {
   for (int i = 0; i < BINDINGS; i++) {
     iobind_binding *binding = make_binding(session, x, y);
     fixture_arm();
-    iobind_status status = iobind_binding_run(binding, NULL, NULL, &fault);
+    iobind_status status = iobind_binding_run(binding, NULL, &fault);
     if (status == IOBIND_OK) {
       expect_output(binding, N, 6);
     } else {
@@ -89,8 +90,8 @@ static void slots_keep_their_graphs(void **state) {
     int shape = item % 3;
     fill(items[shape], (float)item);
     (void)count_launched();
-    expect_ok(iobind_pipeline_submit(pipeline, &items[shape], &fault));
-    expect_ok(iobind_pipeline_next(pipeline, &y, NULL, &fault));
+    expect_ok(call_submit(pipeline, &items[shape], 1, &fault));
+    expect_ok(iobind_pipeline_next(pipeline, IOBIND_NO_TIMEOUT, &y, 1, NULL, &fault));
     launched since = count_launched();
     assert_true(since.graphs == -1 || item < 3 || since.graphs == (shape == 1));
     expect_all(y, counts[shape], 2 * (float)item);
@@ -111,14 +112,14 @@ static void graphs_are_counted(void **state) {
   iobind_binding *bindings[2] = {make_binding(session, xs[0], NULL), make_binding(session, xs[0], NULL)};
   const size_t kept = keeps_graphs() ? 1 : 0;
   expect_graphs(session, 0, 0);
-  expect_ok(iobind_binding_run(bindings[0], NULL, NULL, &fault));
+  expect_ok(iobind_binding_run(bindings[0], NULL, &fault));
   expect_graphs(session, 1, 0);
   bind_x(bindings[0], xs[1]);
-  expect_ok(iobind_binding_run(bindings[0], NULL, NULL, &fault));
-  expect_ok(iobind_binding_run(bindings[1], NULL, NULL, &fault));
-  expect_ok(iobind_binding_run(bindings[1], NULL, NULL, &fault));
+  expect_ok(iobind_binding_run(bindings[0], NULL, &fault));
+  expect_ok(iobind_binding_run(bindings[1], NULL, &fault));
+  expect_ok(iobind_binding_run(bindings[1], NULL, &fault));
   expect_graphs(session, 3, 0);
-  expect_ok(iobind_binding_forget_graphs(bindings[0], &fault));
+  expect_ok(iobind_binding_reset_graphs(bindings[0], &fault));
   expect_graphs(session, 1, 2 * kept);
   iobind_binding_destroy(bindings[1]);
   expect_graphs(session, 0, 3 * kept);
@@ -142,7 +143,7 @@ static void states_of_two_shapes(void **state) {
     bind_x(binding, firsts[shape]);
     float expected = shape == 0 ? 1 : 10;
     for (int run = 0; run < 4; run++) {
-      expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
+      expect_ok(iobind_binding_run(binding, NULL, &fault));
       expected *= 2;
       launched since = count_launched();
       assert_true(since.graphs == -1 || run < 2 || (since.graphs == 1 && since.kernels == 0));
@@ -167,7 +168,7 @@ static void replays_after_a_taken_state(void **state) {
     iobind_tensor *taken = NULL;
     float then = 0;
     for (int run = 0; run < 5; run++) {
-      expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
+      expect_ok(iobind_binding_run(binding, NULL, &fault));
       expected *= 2;
       launched since = count_launched();
       assert_true(since.graphs == -1 || run < 3 || (since.graphs == 1 && since.kernels == 0));

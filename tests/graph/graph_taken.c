@@ -1,5 +1,6 @@
 /* An output that the caller has taken is the caller's: no replay writes it, whichever tensors were bound between its run and the take. */
 #include "graph_rig.h"
+#include "../rig/calls.h"
 
 enum { N = 48, TWICE = 2 * N };
 
@@ -16,16 +17,16 @@ static void taken_after_another_shape(void **state) {
   iobind_tensor *x = make_filled(N, 5);
   iobind_tensor *longer = make_filled(TWICE, 7);
   iobind_binding *binding = make_binding(session, x, NULL);
-  expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
+  expect_ok(iobind_binding_run(binding, NULL, &fault));
   bind_x(binding, longer);
   iobind_tensor *taken = take(binding);
   expect_all(taken, N, 10);
-  expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
+  expect_ok(iobind_binding_run(binding, NULL, &fault));
   expect_output(binding, TWICE, 14);
   expect_all(taken, N, 10);
   fill(x, 250);
   bind_x(binding, x);
-  expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
+  expect_ok(iobind_binding_run(binding, NULL, &fault));
   expect_output(binding, N, 500);
   expect_all(taken, N, 10);
   iobind_binding_destroy(binding);
@@ -49,10 +50,9 @@ static void taken_beside_a_state(void **state) {
     expect_ok(iobind_binding_set_input(binding, 1, IOBIND_INPUT_RESIDENT, first, NULL, &fault));
     expect_ok(iobind_binding_carry(binding, 1, 1, IOBIND_CARRY_SWAP, &fault)); /* x is 1, so that the product stays 3 */
     for (int run = 0; run < runs; run++) {
-      expect_ok(iobind_binding_run(binding, NULL, NULL, &fault)); /* nobody has its output before it is taken */
+      expect_ok(iobind_binding_run(binding, NULL, &fault)); /* nobody has its output before it is taken */
     }
-    expect_ok(iobind_tensor_wrap(device, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, &dim, 1, iobind_tensor_address(theirs),
-                                 N * sizeof(float), NULL, NULL, &other, &fault));
+    expect_ok(call_wrap(device, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, &dim, 1, iobind_tensor_get_address(theirs), N * sizeof(float), NULL, NULL, &other, &fault));
     bind_x(binding, other);
     iobind_tensor *taken = take(binding);
     expect_all(taken, N, 4);
@@ -60,7 +60,7 @@ static void taken_beside_a_state(void **state) {
     fill(x, 2);
     float product = 3;
     for (int run = 0; run < 3; run++) {
-      expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
+      expect_ok(iobind_binding_run(binding, NULL, &fault));
       expect_output(binding, N, 2 + product);
       expect_all(taken, N, 4);
       product *= 2;
@@ -85,7 +85,7 @@ static void taken_states(void **state) {
   iobind_tensor *taken[RUNS];
   expect_ok(iobind_binding_carry(binding, 0, 0, IOBIND_CARRY_SWAP, &fault));
   for (int run = 0; run < RUNS; run++) {
-    expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
+    expect_ok(iobind_binding_run(binding, NULL, &fault));
     taken[run] = take(binding);
   }
   for (int run = 0; run < RUNS; run++) {

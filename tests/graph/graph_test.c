@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "models.h"
+#include "../rig/calls.h"
 
 enum { N = 48, TWICE = 2 * N };
 
@@ -19,12 +20,12 @@ static void steady(void **state) {
   iobind_tensor *x = make_filled(N, 3);
   iobind_tensor *y = make_filled(N, -1);
   iobind_binding *binding = make_binding(session, x, y);
-  expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
+  expect_ok(iobind_binding_run(binding, NULL, &fault));
   expect_all(y, N, 6);
   for (int i = 1; i <= 5; i++) {
     fill(x, (float)i);
     (void)count_launched();
-    expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
+    expect_ok(iobind_binding_run(binding, NULL, &fault));
     launched since = count_launched();
     assert_true(since.graphs == -1 || (since.graphs == 1 && since.kernels == 0 && since.copies == 0));
     expect_output(binding, N, 2 * (float)i);
@@ -44,7 +45,7 @@ static void other_addresses(void **state) {
       iobind_tensor *xs[2] = {make_filled(N, 1), make_filled(N, 2)};
       iobind_tensor *ys[2] = {make_filled(N, -1), make_filled(N, -1)};
       iobind_binding *binding = make_binding(session, xs[0], ys[0]);
-      expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
+      expect_ok(iobind_binding_run(binding, NULL, &fault));
       for (int turn = 1; turn < 7; turn++) {
         int other = turn % 2;
         iobind_tensor *x = xs[is_output ? 0 : other];
@@ -54,11 +55,11 @@ static void other_addresses(void **state) {
         fill(x, (float)turn);
         fill(y, -1);
         if (other == 1 && limit == 1) {
-          expect(IOBIND_ERROR_INVALID_STATE, iobind_binding_run(binding, NULL, NULL, &fault));
+          expect(IOBIND_ERROR_INVALID_STATE, iobind_binding_run(binding, NULL, &fault));
           expect_words("graph_limit is 1");
           expect_all(y, N, -1);
         } else {
-          expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
+          expect_ok(iobind_binding_run(binding, NULL, &fault));
           expect_all(y, N, 2 * (float)turn);
         }
       }
@@ -80,16 +81,16 @@ static void change_shapes(const char *model) {
   for (int turn = 0; turn < 6; turn++) {
     bind_x(binding, xs[turn % 2]);
     fill(xs[turn % 2], (float)turn);
-    expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
+    expect_ok(iobind_binding_run(binding, NULL, &fault));
     launched since = count_launched();
     assert_true(since.graphs == -1 || turn < 2 || (since.graphs == 1 && since.kernels == 0));
     expect_output(binding, turn % 2 == 0 ? N : TWICE, 2 * (float)turn);
   }
   bind_x(binding, xs[2]);
-  expect(IOBIND_ERROR_INVALID_STATE, iobind_binding_run(binding, NULL, NULL, &fault));
-  expect_words("iobind_binding_forget_graphs");
-  expect_ok(iobind_binding_forget_graphs(binding, &fault));
-  expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
+  expect(IOBIND_ERROR_INVALID_STATE, iobind_binding_run(binding, NULL, &fault));
+  expect_words("iobind_binding_reset_graphs");
+  expect_ok(iobind_binding_reset_graphs(binding, &fault));
+  expect_ok(iobind_binding_run(binding, NULL, &fault));
   expect_output(binding, N / 2, 6);
   iobind_binding_destroy(binding);
   for (int i = 0; i < 3; i++) {
@@ -128,7 +129,7 @@ static void other_dims_of_same_memory(void **state) {
         fill(target, -1);
         bind_y(binding, ys[turn % 2]);
       }
-      expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
+      expect_ok(iobind_binding_run(binding, NULL, &fault));
       expect_output(binding, (size_t)dims[turn % 2], 2 * (float)turn);
     }
     iobind_binding_destroy(binding);
@@ -156,17 +157,17 @@ static void freed_memory(void **state) {
     iobind_tensor *x = make_filled(N, (float)turn);
     bind_x(binding, x);
     iobind_tensor_release(x); /* the binding keeps it */
-    iobind_status status = iobind_binding_run(binding, NULL, NULL, &fault);
+    iobind_status status = iobind_binding_run(binding, NULL, &fault);
     if (status != IOBIND_OK) {
       assert_int_equal(status, IOBIND_ERROR_INVALID_STATE);
-      expect_ok(iobind_binding_forget_graphs(binding, &fault));
-      expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
+      expect_ok(iobind_binding_reset_graphs(binding, &fault));
+      expect_ok(iobind_binding_run(binding, NULL, &fault));
     }
     expect_output(binding, N, 2 * (float)turn);
-    expect_ok(iobind_binding_run(other_binding, NULL, NULL, &fault));
+    expect_ok(iobind_binding_run(other_binding, NULL, &fault));
     iobind_tensor_release(kept);
     expect_ok(iobind_binding_take_output(other_binding, 0, &kept, &fault));
-    expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
+    expect_ok(iobind_binding_run(binding, NULL, &fault));
     expect_output(binding, N, 2 * (float)turn);
     expect_all(kept, N, 10);
   }
@@ -187,7 +188,7 @@ static void taken_and_cleared(void **state) {
   iobind_tensor *taken[4];
   for (int turn = 0; turn < 4; turn++) {
     fill(x, (float)turn);
-    expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
+    expect_ok(iobind_binding_run(binding, NULL, &fault));
     expect_ok(iobind_binding_take_output(binding, 0, &taken[turn], &fault));
   }
   for (int turn = 0; turn < 4; turn++) {
@@ -198,7 +199,7 @@ static void taken_and_cleared(void **state) {
     expect_ok(iobind_binding_clear(binding, &fault));
     bind_x(binding, x);
     fill(x, (float)turn);
-    expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
+    expect_ok(iobind_binding_run(binding, NULL, &fault));
     expect_output(binding, N, 2 * (float)turn);
   }
   iobind_binding_destroy(binding);
@@ -215,12 +216,12 @@ static void refused_when_bound(void **state) {
   iobind_device *cpu = iobind_runtime_get_device(runtime, 0);
   iobind_binding *binding = make_binding(session, x, NULL);
   expect(IOBIND_ERROR_NOT_SUPPORTED,
-         iobind_binding_set_output(binding, 0, IOBIND_OUTPUT_FRESH, NULL, IOBIND_MEMORY_DEFAULT, NULL, &fault));
+         iobind_binding_place_output(binding, 0, IOBIND_OUTPUT_FRESH, NULL, IOBIND_MEMORY_DEFAULT, &fault));
   expect_words("got FRESH");
   expect(IOBIND_ERROR_NOT_SUPPORTED,
-         iobind_binding_set_output(binding, 0, IOBIND_OUTPUT_REUSE, cpu, IOBIND_MEMORY_DEFAULT, NULL, &fault));
+         iobind_binding_place_output(binding, 0, IOBIND_OUTPUT_REUSE, cpu, IOBIND_MEMORY_DEFAULT, &fault));
   expect(IOBIND_ERROR_NOT_SUPPORTED,
-         iobind_binding_set_output(binding, 0, IOBIND_OUTPUT_FIXED, NULL, IOBIND_MEMORY_DEFAULT, host, &fault));
+         iobind_binding_set_output(binding, 0, host, 0, &fault));
   expect(IOBIND_ERROR_NOT_SUPPORTED, iobind_binding_carry(binding, 0, 0, IOBIND_CARRY_MOVE, &fault));
   expect(IOBIND_ERROR_NOT_SUPPORTED, iobind_binding_carry(binding, 0, 0, IOBIND_CARRY_SWAP, &fault));
   expect_words("SWAP takes two graphs");
@@ -233,8 +234,8 @@ static void refused_when_bound(void **state) {
     for (int i = 0; i < N; i++) {
       values[i] = (float)turn;
     }
-    expect_ok(iobind_binding_update_input(binding, 0, values, sizeof values, NULL, &fault));
-    expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
+    expect_ok(iobind_binding_write_input(binding, 0, values, sizeof values, NULL, &fault));
+    expect_ok(iobind_binding_run(binding, NULL, &fault));
     expect_output(binding, N, 2 * (float)turn);
   }
   iobind_binding_destroy(binding);
@@ -253,10 +254,10 @@ static void plain_runs(void **state) {
   for (int turn = 0; turn < 4; turn++) {
     iobind_tensor *y = NULL;
     fill(x, (float)turn);
-    expect_ok(iobind_session_run(session, &x, &y, &fault));
+    expect_ok(call_session_run(session, &x, &y, &fault));
     expect_all(y, N, 2 * (float)turn);
     iobind_tensor_release(y);
-    expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
+    expect_ok(iobind_binding_run(binding, NULL, &fault));
     expect_output(binding, N, 20);
   }
   iobind_binding_destroy(binding);
@@ -289,10 +290,10 @@ static void wrapped_session(void **state) {
   for (int turn = 0; turn < 4; turn++) {
     for (int i = 0; i < 2; i++) {
       fill(xs[i], (float)(10 * turn + i));
-      expect_ok(iobind_binding_run(bindings[i], NULL, NULL, &fault));
+      expect_ok(iobind_binding_run(bindings[i], NULL, &fault));
       expect_output(bindings[i], i == 0 ? N : TWICE, (float)(2 * (10 * turn + i)));
     }
-    expect_ok(iobind_session_run(session, &host, &y, &fault));
+    expect_ok(call_session_run(session, &host, &y, &fault));
     expect_all(y, N, 10);
     iobind_tensor_release(y);
   }
@@ -321,7 +322,7 @@ static void setting_of_the_device(void **state) {
   iobind_binding *binding = make_binding(session, xs[0], NULL);
   for (int turn = 0; turn < 4; turn++) {
     bind_x(binding, xs[turn % 2]);
-    expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
+    expect_ok(iobind_binding_run(binding, NULL, &fault));
     expect_output(binding, N, turn % 2 == 0 ? 2 : 4);
   }
   iobind_binding_destroy(binding);
@@ -401,11 +402,11 @@ static void run_options(void **state) {
   options.config_count = 1;
   for (int turn = 0; turn < 3; turn++) {
     bind_x(binding, x);
-    expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
+    expect_ok(iobind_binding_run(binding, NULL, &fault));
     expect_output(binding, N, 2);
     expect_ok(iobind_binding_set_run_options(binding, turn == 1 ? NULL : &options, &fault));
     bind_x(binding, longer);
-    expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
+    expect_ok(iobind_binding_run(binding, NULL, &fault));
     expect_output(binding, TWICE, 4);
   }
   iobind_binding_destroy(binding);
@@ -431,7 +432,7 @@ static void audited(void **state) {
       assert_int_equal(strstr(entry.reason, "frozen") != NULL, run == 1);
     }
     iobind_audit_destroy(audit);
-    expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
+    expect_ok(iobind_binding_run(binding, NULL, &fault));
   }
   iobind_binding_destroy(binding);
   iobind_tensor_release(x);
@@ -447,9 +448,9 @@ static void old_runtime(void **state) {
   session = make_session("scale", 0);
   iobind_tensor *x = make_filled(N, 3);
   iobind_binding *binding = make_binding(session, x, NULL);
-  expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
+  expect_ok(iobind_binding_run(binding, NULL, &fault));
   expect_output(binding, N, 6);
-  expect_ok(iobind_binding_forget_graphs(binding, &fault));
+  expect_ok(iobind_binding_reset_graphs(binding, &fault));
   iobind_binding_destroy(binding);
   iobind_tensor_release(x);
   iobind_session_destroy(session);
@@ -468,7 +469,7 @@ static void states(void **state) {
     for (int round = 0; round < 2; round++) {
       float expected = round == 0 ? 1 : 10;
       for (int turn = 0; turn < 6; turn++) {
-        expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
+        expect_ok(iobind_binding_run(binding, NULL, &fault));
         expected *= 2;
         expect_output(binding, N, expected);
         launched since = count_launched();
@@ -478,14 +479,14 @@ static void states(void **state) {
       for (int i = 0; i < N; i++) {
         again[i] = 10;
       }
-      expect_ok(iobind_binding_update_input(binding, 0, again, sizeof again, NULL, &fault));
+      expect_ok(iobind_binding_write_input(binding, 0, again, sizeof again, NULL, &fault));
     }
     if (mode == IOBIND_CARRY_SWAP) {
       expect_all(first, N, 1);
       iobind_tensor *second = make_filled(N, 5); /* rebound, it takes the place of the state: no third graph */
       bind_x(binding, second);
       for (int turn = 0; turn < 3; turn++) {
-        expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
+        expect_ok(iobind_binding_run(binding, NULL, &fault));
         expect_output(binding, N, turn == 0 ? 10 : turn == 1 ? 20 : 40);
       }
       expect_all(second, N, 5);
@@ -502,9 +503,9 @@ static void output_in_place(void **state) {
   iobind_session *session = make_session("scale", 1);
   iobind_tensor *x = make_filled(N, 1);
   iobind_binding *binding = make_binding(session, x, NULL);
-  expect_ok(iobind_binding_set_output(binding, 0, IOBIND_OUTPUT_IN_PLACE, NULL, IOBIND_MEMORY_DEFAULT, x, &fault));
+  expect_ok(iobind_binding_set_output(binding, 0, x, IOBIND_OUTPUT_IN_PLACE, &fault));
   for (int turn = 1; turn <= 5; turn++) {
-    expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
+    expect_ok(iobind_binding_run(binding, NULL, &fault));
     expect_all(x, N, (float)(1 << turn));
   }
   iobind_binding_destroy(binding);
@@ -541,15 +542,15 @@ static bool decode(size_t limit, iobind_carry_mode mode, float out[STEPS][WIDTH]
   bool good = true;
   for (int64_t step = 0; step < STEPS; step++) {
     iobind_tensor *sum = NULL;
-    expect_ok(iobind_binding_update_input(binding, 1, token, sizeof token, NULL, &fault));
-    expect_ok(iobind_binding_update_input(binding, 2, &step, sizeof step, NULL, &fault));
+    expect_ok(iobind_binding_write_input(binding, 1, token, sizeof token, NULL, &fault));
+    expect_ok(iobind_binding_write_input(binding, 2, &step, sizeof step, NULL, &fault));
     fixture_arm();
-    if (limit > 0 && is_device("webgpu") && iobind_binding_run(binding, NULL, NULL, &fault) != IOBIND_OK) {
+    if (limit > 0 && is_device("webgpu") && iobind_binding_run(binding, NULL, &fault) != IOBIND_OK) {
       good = false;
       break;
     }
-    expect_ok(limit > 0 && is_device("webgpu") ? IOBIND_OK : iobind_binding_run(binding, NULL, NULL, &fault));
-    expect_ok(iobind_binding_get_output(binding, 1, &sum, &fault));
+    expect_ok(limit > 0 && is_device("webgpu") ? IOBIND_OK : iobind_binding_run(binding, NULL, &fault));
+    expect_ok(iobind_binding_get_output(binding, 1, NULL, &sum, &fault));
     expect_ok(iobind_tensor_read(sum, 0, out[step], sizeof out[step], NULL, &fault));
     for (int i = 0; i < WIDTH; i++) {
       token[i] = (float)((int)(out[step][i] * 3 + (float)i) % 17);
@@ -596,18 +597,18 @@ static void recycled_memory(void **state) {
   iobind_tensor *host = make_on_host(N, 1);
   iobind_tensor *y = NULL;
   expect(IOBIND_ERROR_NOT_SUPPORTED, iobind_binding_carry(bindings[1], 0, 0, IOBIND_CARRY_SWAP, &fault));
-  expect_ok(iobind_binding_run(bindings[0], NULL, NULL, &fault));
+  expect_ok(iobind_binding_run(bindings[0], NULL, &fault));
   for (int turn = 0; turn < 2; turn++) {
-    expect(IOBIND_ERROR_INVALID_STATE, iobind_binding_run(bindings[1], NULL, NULL, &fault));
+    expect(IOBIND_ERROR_INVALID_STATE, iobind_binding_run(bindings[1], NULL, &fault));
     expect_words("would change memory that it reads");
-    expect(IOBIND_ERROR_INVALID_STATE, iobind_session_run(session, &host, &y, &fault));
-    expect_ok(iobind_binding_run(bindings[0], NULL, NULL, &fault));
+    expect(IOBIND_ERROR_INVALID_STATE, call_session_run(session, &host, &y, &fault));
+    expect_ok(iobind_binding_run(bindings[0], NULL, &fault));
     expect_output(bindings[0], N, 2);
   }
-  expect_ok(iobind_binding_forget_graphs(bindings[0], &fault));
-  expect_ok(iobind_session_run(session, &host, &y, &fault));
+  expect_ok(iobind_binding_reset_graphs(bindings[0], &fault));
+  expect_ok(call_session_run(session, &host, &y, &fault));
   iobind_tensor_release(y);
-  expect_ok(iobind_binding_run(bindings[1], NULL, NULL, &fault));
+  expect_ok(iobind_binding_run(bindings[1], NULL, &fault));
   expect_output(bindings[1], N, 4);
   device->quirks = quirks;
   iobind_binding_destroy(bindings[0]);
@@ -629,7 +630,7 @@ static void lost_copies(void **state) {
     for (int turn = 1; turn <= 3; turn++) {
       fill(x, (float)turn);
       fixture_arm();
-      iobind_status status = iobind_binding_run(binding, NULL, NULL, &fault);
+      iobind_status status = iobind_binding_run(binding, NULL, &fault);
       if (is_device("webgpu")) {
         assert_int_equal(status, IOBIND_ERROR_NOT_SUPPORTED);
         expect_words("does not capture the copies");
@@ -637,7 +638,7 @@ static void lost_copies(void **state) {
       }
       fixture_expect(IOBIND_OK, status, models[m], __FILE__, __LINE__);
       iobind_tensor *last = NULL;
-      expect_ok(iobind_binding_get_output(binding, m == 1 ? 2 : 0, &last, &fault));
+      expect_ok(iobind_binding_get_output(binding, m == 1 ? 2 : 0, NULL, &last, &fault));
       expect_all(last, N, (float)turn);
     }
     iobind_binding_destroy(binding);
@@ -678,10 +679,10 @@ static void addresses_in_pinned_memory(void **state) {
         iobind_tensor *joined = NULL;
         fill(parts[b][0], (float)(10 * turn + b));
         fill(parts[b][1], (float)(10 * turn + b));
-        expect_ok(iobind_binding_run(bindings[b], NULL, NULL, &fault));
-        expect_ok(iobind_session_run(session, host, &plain, &fault));
+        expect_ok(iobind_binding_run(bindings[b], NULL, &fault));
+        expect_ok(call_session_run(session, host, &plain, &fault));
         iobind_tensor_release(plain);
-        expect_ok(iobind_binding_get_output(bindings[b], 0, &joined, &fault));
+        expect_ok(iobind_binding_get_output(bindings[b], 0, NULL, &joined, &fault));
         size_t count = (size_t)(3 + 2 * b) * 3;
         expect_all(joined, count, (float)(10 * turn + b));
       }
@@ -717,7 +718,7 @@ static void host_inputs(void **state) {
     wanted[1] = 3 + turn % 2;
     fill(x, (float)turn);
     expect_ok(iobind_tensor_write(shape, 0, wanted, sizeof wanted, NULL, &fault));
-    iobind_status status = iobind_binding_run(binding, NULL, NULL, &fault);
+    iobind_status status = iobind_binding_run(binding, NULL, &fault);
     if (info.device == device && turn % 2 == 1) {
       assert_int_not_equal(status, IOBIND_OK);
     } else {
@@ -728,7 +729,7 @@ static void host_inputs(void **state) {
   if (info.device != device) {
     wanted[1] = 7;
     expect_ok(iobind_tensor_write(shape, 0, wanted, sizeof wanted, NULL, &fault));
-    expect(IOBIND_ERROR_INVALID_STATE, iobind_binding_run(binding, NULL, NULL, &fault));
+    expect(IOBIND_ERROR_INVALID_STATE, iobind_binding_run(binding, NULL, &fault));
     expect_words("host bytes");
   }
   iobind_binding_destroy(binding);
@@ -747,7 +748,7 @@ static void shape_nodes(void **state) {
   for (int turn = 0; turn < 6; turn++) {
     bind_x(binding, xs[turn % 2]);
     fill(xs[turn % 2], (float)turn);
-    expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
+    expect_ok(iobind_binding_run(binding, NULL, &fault));
     expect_output(binding, turn % 2 == 0 ? N : TWICE, 2 * (float)turn);
   }
   iobind_binding_destroy(binding);
@@ -766,7 +767,7 @@ static void two_bindings(void **state) {
   for (int turn = 0; turn < 6; turn++) {
     for (int i = 0; i < 2; i++) {
       fill(xs[i], (float)(10 * turn + i));
-      expect_ok(iobind_binding_run(bindings[i], NULL, NULL, &fault));
+      expect_ok(iobind_binding_run(bindings[i], NULL, &fault));
     }
     for (int i = 0; i < 2; i++) {
       expect_output(bindings[i], N, (float)(2 * (10 * turn + i)));
@@ -774,7 +775,7 @@ static void two_bindings(void **state) {
   }
   iobind_binding_destroy(bindings[0]);
   fill(xs[1], 9);
-  expect_ok(iobind_binding_run(bindings[1], NULL, NULL, &fault));
+  expect_ok(iobind_binding_run(bindings[1], NULL, &fault));
   expect_output(bindings[1], N, 18);
   iobind_binding_destroy(bindings[1]);
   iobind_tensor_release(xs[0]);
@@ -799,9 +800,9 @@ static void on_a_stream(void **state) {
     }
     iobind_tensor *y = NULL;
     expect_ok(iobind_tensor_write(x, 0, values, sizeof values, stream, &fault));
-    expect_ok(iobind_binding_run(binding, stream, event, &fault));
-    expect_ok(iobind_event_wait(event, &fault));
-    expect_ok(iobind_binding_get_output(binding, 0, &y, &fault));
+    expect_ok(call_run(binding, stream, event, &fault));
+    expect_ok(iobind_event_wait(event, IOBIND_NO_TIMEOUT, &fault));
+    expect_ok(iobind_binding_get_output(binding, 0, NULL, &y, &fault));
     expect_ok(iobind_tensor_read(y, 0, out, sizeof out, stream, &fault));
     expect_ok(iobind_stream_synchronize(stream, &fault));
     assert_true(out[N - 1] == 2 * (float)turn);
@@ -822,10 +823,10 @@ static void in_a_pipeline(void **state) {
   int pulled = 0;
   for (int item = 0; item < 10; item++) {
     fill(x, (float)item);
-    expect_ok(iobind_pipeline_submit(pipeline, &x, &fault));
+    expect_ok(call_submit(pipeline, &x, 1, &fault));
     while (pulled <= item - 2 || (item == 9 && pulled < 10)) {
       iobind_tensor *y = NULL;
-      expect_ok(iobind_pipeline_next(pipeline, &y, NULL, &fault));
+      expect_ok(iobind_pipeline_next(pipeline, IOBIND_NO_TIMEOUT, &y, 1, NULL, &fault));
       expect_all(y, N, 2 * (float)pulled++);
     }
   }
@@ -844,12 +845,12 @@ static void scratch_memory(void **state) {
   iobind_tensor *others[OTHERS];
   iobind_binding *binding = make_binding(session, x, NULL);
   expect_ok(iobind_binding_set_input(binding, 1, IOBIND_INPUT_RESIDENT, y, NULL, &fault));
-  expect_ok(iobind_binding_set_output(binding, 1, IOBIND_OUTPUT_NONE, NULL, IOBIND_MEMORY_DEFAULT, NULL, &fault));
-  expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
+  expect_ok(iobind_binding_place_output(binding, 1, IOBIND_OUTPUT_NONE, NULL, IOBIND_MEMORY_DEFAULT, &fault));
+  expect_ok(iobind_binding_run(binding, NULL, &fault));
   for (size_t i = 0; i < OTHERS; i++) {
     others[i] = make_filled(N, -9);
   }
-  expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
+  expect_ok(iobind_binding_run(binding, NULL, &fault));
   expect_output(binding, N, 7);
   for (size_t i = 0; i < OTHERS; i++) {
     expect_all(others[i], N, -9);

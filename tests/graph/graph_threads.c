@@ -7,6 +7,7 @@
 #include "graph_rig.h" /* its globals have the names of parameters there */
 
 #include "onnx.h"
+#include "../rig/calls.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -30,7 +31,7 @@ typedef struct visitor {
 static void *visit(void *context) {
   visitor *self = context;
   iobind_error error = IOBIND_ERROR_INIT;
-  self->status = iobind_binding_run(self->binding, NULL, NULL, &error);
+  self->status = iobind_binding_run(self->binding, NULL, &error);
   memcpy(self->message, error.message, sizeof error.message);
   return NULL;
 }
@@ -50,13 +51,13 @@ static void another_thread(void **state) {
   iobind_tensor *x = make_filled(N, 1);
   iobind_binding *binding = make_binding(session, x, NULL);
   expect_ok(iobind_binding_carry(binding, 0, 0, IOBIND_CARRY_IN_PLACE, &fault));
-  expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
+  expect_ok(iobind_binding_run(binding, NULL, &fault));
   visitor other = visit_in_thread(binding);
   assert_int_equal(other.status, IOBIND_ERROR_INVALID_STATE);
   assert_non_null(strstr(other.message, "another thread"));
-  expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
+  expect_ok(iobind_binding_run(binding, NULL, &fault));
   expect_output(binding, N, 4);
-  expect_ok(iobind_binding_forget_graphs(binding, &fault));
+  expect_ok(iobind_binding_reset_graphs(binding, &fault));
   other = visit_in_thread(binding);
   assert_int_equal(other.status, IOBIND_OK);
   expect_output(binding, N, 8);
@@ -104,8 +105,8 @@ static void *work(void *context) {
         values[i] = value;
       }
       bad = went_wrong(self, iobind_tensor_write(x, 0, values, sizeof values, NULL, &error), &error, "write") ||
-            went_wrong(self, iobind_binding_run(binding, NULL, NULL, &error), &error, "run") ||
-            went_wrong(self, iobind_binding_get_output(binding, 0, &y, &error), &error, "output") ||
+            went_wrong(self, iobind_binding_run(binding, NULL, &error), &error, "run") ||
+            went_wrong(self, iobind_binding_get_output(binding, 0, NULL, &y, &error), &error, "output") ||
             went_wrong(self, iobind_tensor_read(y, 0, values, sizeof values, NULL, &error), &error, "read");
       for (int i = 0; i < N && !bad; i++) {
         bad = values[i] != 2 * value;
@@ -187,8 +188,8 @@ static void *call_often(void *context) {
   caller *self = context;
   for (int i = 0; i < ROUNDS && self->status == IOBIND_OK; i++) {
     iobind_tensor *output = NULL;
-    self->status = self->binding != NULL ? iobind_binding_run(self->binding, NULL, NULL, NULL)
-                                         : iobind_session_run(self->session, &self->host, &output, NULL);
+    self->status = self->binding != NULL ? iobind_binding_run(self->binding, NULL, NULL)
+                                         : call_session_run(self->session, &self->host, &output, NULL);
     iobind_tensor_release(output);
   }
   return NULL;
@@ -261,10 +262,10 @@ static void a_capture_keeps_its_turn(void **state) {
   assert_int_equal(pthread_create(&thread, NULL, call_often, &other), 0);
   for (int round = 0; round < 4; round++) {
     noted = 0;
-    expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
+    expect_ok(iobind_binding_run(binding, NULL, &fault));
     assert_in_range(noted, 3, NOTED); /* more where a trial comes first */
     assert_int_equal(numbers[noted - 1] - numbers[noted - 3], 2);
-    expect_ok(iobind_binding_forget_graphs(binding, &fault));
+    expect_ok(iobind_binding_reset_graphs(binding, &fault));
   }
   assert_int_equal(pthread_join(thread, NULL), 0);
   runtime->ort.api = real;
@@ -326,7 +327,7 @@ static atomic_bool replays_end;
 static void *replay_until_end(void *context) {
   caller *self = context;
   while (!atomic_load(&replays_end) && self->status == IOBIND_OK) {
-    self->status = iobind_binding_run(self->binding, NULL, NULL, NULL);
+    self->status = iobind_binding_run(self->binding, NULL, NULL);
   }
   return NULL;
 }
@@ -360,8 +361,8 @@ static void a_capture_is_alone(void **state) {
   assert_int_equal(pthread_create(&replays, NULL, replay_until_end, &replayer), 0);
   iobind_status status = IOBIND_OK;
   for (int i = 0; i < ROUNDS && status == IOBIND_OK; i++) {
-    status = iobind_binding_run(binding, NULL, NULL, &fault);
-    status = status == IOBIND_OK ? iobind_binding_forget_graphs(binding, &fault) : status;
+    status = iobind_binding_run(binding, NULL, &fault);
+    status = status == IOBIND_OK ? iobind_binding_reset_graphs(binding, &fault) : status;
   }
   atomic_store(&replays_end, true);
   assert_int_equal(pthread_join(replays, NULL), 0);
@@ -479,10 +480,10 @@ static void use_and_destroy(iobind_session *session) {
   expect_ok(iobind_tensor_create(iobind_runtime_get_device(runtime, 0), IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, dims, 4,
                                  &x, &fault));
   expect_ok(iobind_tensor_write(x, 0, unit, sizeof unit, NULL, &fault));
-  expect_ok(iobind_session_run(session, &x, &y, &fault));
+  expect_ok(call_session_run(session, &x, &y, &fault));
   expect_ok(iobind_binding_create(session, &binding, &fault));
   expect_ok(iobind_binding_set_input(binding, 0, IOBIND_INPUT_SNAPSHOT, x, NULL, &fault));
-  expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
+  expect_ok(iobind_binding_run(binding, NULL, &fault));
   iobind_binding_destroy(binding);
   iobind_tensor_release(x);
   iobind_tensor_release(y);
@@ -565,7 +566,7 @@ static void waits_beside_a_capture(void **state) {
   expect_ok(iobind_pipeline_create(plain, NULL, &pipeline, &fault));
   expect_ok(iobind_tensor_read(x, 0, read, sizeof read, stream, &fault));
   expect_ok(iobind_event_record(event, stream, &fault));
-  expect_ok(iobind_pipeline_submit(pipeline, &item, &fault));
+  expect_ok(call_submit(pipeline, &item, 1, &fault));
 
   assert_int_equal(sem_init(&has_begun, 0, 0), 0);
   assert_int_equal(sem_init(&may_end, 0, 0), 0);
@@ -575,9 +576,9 @@ static void waits_beside_a_capture(void **state) {
   runtime->ort.api = &watched;
   assert_int_equal(pthread_create(&thread, NULL, visit, &captor), 0);
   sem_wait(&has_begun);
-  iobind_status of_event = iobind_event_wait_for(event, limit, NULL);
+  iobind_status of_event = iobind_event_wait(event, limit, NULL);
   iobind_status of_query = iobind_event_query(event, &done, NULL);
-  iobind_status of_item = iobind_pipeline_next_for(pipeline, limit, &y, NULL, NULL);
+  iobind_status of_item = iobind_pipeline_next(pipeline, limit, &y, 1, NULL, NULL);
   sem_post(&may_end);
   assert_int_equal(pthread_join(thread, NULL), 0);
   runtime->ort.api = real;
@@ -587,9 +588,9 @@ static void waits_beside_a_capture(void **state) {
   assert_int_equal(done, 0);
   assert_int_equal(of_item, IOBIND_ERROR_TIMEOUT);
   assert_string_equal(captor.message, "");
-  expect_ok(iobind_event_wait_for(event, long_time, &fault));
+  expect_ok(iobind_event_wait(event, long_time, &fault));
   assert_true(read[N - 1] == 3);
-  expect_ok(iobind_pipeline_next_for(pipeline, long_time, &y, NULL, &fault));
+  expect_ok(iobind_pipeline_next(pipeline, long_time, &y, 1, NULL, &fault));
   expect_all(y, N, 8);
   expect_output(captor.binding, N, 6);
   iobind_pipeline_destroy(pipeline);
@@ -637,7 +638,7 @@ static void waits_for_a_later_signal(void **state) {
   assert_int_equal(pthread_create(&thread, NULL, visit, &captor), 0);
   nap(); /* by now it has made its plain run, and waits for that thread; if not, the test shows less */
   expect_ok(iobind_stream_signal_semaphore(streams[1], semaphore, 1, &fault));
-  expect_ok(iobind_event_wait(event, &fault));
+  expect_ok(iobind_event_wait(event, IOBIND_NO_TIMEOUT, &fault));
   assert_int_equal(pthread_join(thread, NULL), 0);
   assert_string_equal(captor.message, "");
   expect_output(captor.binding, N, 6);
@@ -661,9 +662,9 @@ typedef struct attempt {
 static void *try_twice(void *context) {
   attempt *self = context;
   self->error = (iobind_error)IOBIND_ERROR_INIT;
-  self->status = iobind_binding_run(self->binding, self->stream, NULL, &self->error);
+  self->status = iobind_binding_run(self->binding, self->stream, &self->error);
   if (self->status == IOBIND_OK) {
-    self->status = iobind_binding_run(self->binding, self->stream, NULL, &self->error);
+    self->status = iobind_binding_run(self->binding, self->stream, &self->error);
   }
   if (self->status == IOBIND_OK) {
     self->status = iobind_stream_synchronize(self->stream, &self->error);
@@ -691,15 +692,15 @@ static void refused_on_a_stream(void **state) {
   assert_int_equal(one.status, IOBIND_ERROR_INVALID_STATE);
   assert_non_null(strstr(one.error.message, "graph_limit is 1"));
   expect_all(other, N, 5);
-  expect_ok(iobind_binding_forget_graphs(binding, &fault));
-  expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
+  expect_ok(iobind_binding_reset_graphs(binding, &fault));
+  expect_ok(iobind_binding_run(binding, NULL, &fault));
   expect_all(other, N, 10);
 
   assert_int_equal(pthread_create(&thread, NULL, try_twice, &one), 0);
   assert_int_equal(pthread_join(thread, NULL), 0);
   assert_int_equal(one.status, IOBIND_ERROR_INVALID_STATE);
   assert_non_null(strstr(one.error.message, "captured by another thread"));
-  expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
+  expect_ok(iobind_binding_run(binding, NULL, &fault));
   expect_all(other, N, 20);
   iobind_binding_destroy(binding);
   iobind_stream_destroy(one.stream);
@@ -724,7 +725,7 @@ static OrtStatus *ORT_CALL run_seen(OrtSession *session, const OrtRunOptions *op
 /* By then the next replay looks at nothing, unless something has changed. */
 static void run_thrice(iobind_binding *binding) {
   for (int i = 0; i < 3; i++) {
-    expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
+    expect_ok(iobind_binding_run(binding, NULL, &fault));
   }
 }
 
@@ -744,12 +745,12 @@ static void changes_between_replays(void **state) {
 
   run_thrice(binding);
   bind_x(binding, other);
-  expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
+  expect_ok(iobind_binding_run(binding, NULL, &fault));
   expect_output(binding, N, 10);
 
   run_thrice(binding); /* the results have been fetched meanwhile */
   fill(other, 7);
-  expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
+  expect_ok(iobind_binding_run(binding, NULL, &fault));
   expect_output(binding, N, 14);
 
   run_thrice(binding);
@@ -759,29 +760,29 @@ static void changes_between_replays(void **state) {
   options.config_count = 1;
   assert_string_equal(seen_note, "");
   expect_ok(iobind_binding_set_run_options(binding, &options, &fault));
-  expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
+  expect_ok(iobind_binding_run(binding, NULL, &fault));
   assert_string_equal(seen_note, "new");
 
   run_thrice(binding);
   int last = seen_graph;
-  expect_ok(iobind_binding_forget_graphs(binding, &fault));
-  expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
+  expect_ok(iobind_binding_reset_graphs(binding, &fault));
+  expect_ok(iobind_binding_run(binding, NULL, &fault));
   assert_true(seen_graph > last);
   expect_output(binding, N, 14);
 
   run_thrice(binding);
   fails = true;
-  assert_int_equal(iobind_binding_run(binding, NULL, NULL, &fault), IOBIND_ERROR_RUNTIME);
+  assert_int_equal(iobind_binding_run(binding, NULL, &fault), IOBIND_ERROR_RUNTIME);
   assert_non_null(strstr(fault.message, "binding_run: on request"));
   iobind_tensor *output = NULL;
-  assert_int_equal(iobind_binding_get_output(binding, 0, &output, &fault), IOBIND_ERROR_INVALID_STATE);
+  assert_int_equal(iobind_binding_get_output(binding, 0, NULL, &output, &fault), IOBIND_ERROR_INVALID_STATE);
   fails = false;
   run_thrice(binding);
   expect_output(binding, N, 14);
 
   run_thrice(binding);
   expect_ok(iobind_binding_cancel(binding, &fault)); /* nothing is under way */
-  expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
+  expect_ok(iobind_binding_run(binding, NULL, &fault));
   visitor visiting = visit_in_thread(binding);
   assert_int_equal(visiting.status, IOBIND_ERROR_INVALID_STATE);
   assert_non_null(strstr(visiting.message, "another thread"));
@@ -811,14 +812,14 @@ static void cancelled_within_a_replay(void **state) {
   iobind_event *event = NULL;
   cancelled = make_binding(session, x, NULL);
   expect_ok(iobind_event_create(device, &event, &fault));
-  expect_ok(iobind_binding_run(cancelled, NULL, NULL, &fault));
+  expect_ok(iobind_binding_run(cancelled, NULL, &fault));
   real = runtime->ort.api;
   watched = *real;
   watched.RunWithBinding = run_cancelled;
   runtime->ort.api = &watched;
   for (int i = 0; i < 3; i++) {
     fill(x, (float)i);
-    expect_ok(iobind_binding_run(cancelled, NULL, event, &fault));
+    expect_ok(call_run(cancelled, NULL, event, &fault));
     expect_output(cancelled, N, 2 * (float)i);
   }
   runtime->ort.api = real;
@@ -838,7 +839,7 @@ static void forked_before_a_replay(void **state) {
   pid_t child = fork();
   assert_true(child >= 0);
   if (child == 0) {
-    _exit(iobind_binding_run(binding, NULL, NULL, NULL) == IOBIND_ERROR_INVALID_STATE ? 0 : 1);
+    _exit(iobind_binding_run(binding, NULL, NULL) == IOBIND_ERROR_INVALID_STATE ? 0 : 1);
   }
   int ended = -1;
   assert_int_equal(waitpid(child, &ended, 0), child);

@@ -44,8 +44,8 @@ static int run(iobind_runtime *runtime, iobind_device *device, const char *model
   TRY(iobind_external_memory_view(memory, 0, IOBIND_DTYPE_FLOAT32, dims, 1, &x, &error));
   TRY(iobind_external_memory_view(memory, LATER, IOBIND_DTYPE_FLOAT32, dims, 1, &y, &error));
   TRY(iobind_binding_set_input(binding, 0, IOBIND_INPUT_RESIDENT, x, NULL, &error));
-  TRY(iobind_binding_set_output(binding, 0, IOBIND_OUTPUT_FIXED, NULL, IOBIND_MEMORY_DEFAULT, y, &error));
-  TRY(iobind_binding_run(binding, NULL, NULL, &error));
+  TRY(iobind_binding_set_output(binding, 0, y, 0, &error));
+  TRY(iobind_binding_run(binding, NULL, &error));
   TRY(iobind_device_get_counters(device, &counters, &error));
   EXPECT(counters.upload_bytes == 0 && counters.download_bytes == 0, "copies");
   iobind_binding_destroy(binding);

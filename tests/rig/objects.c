@@ -122,7 +122,7 @@ const char *test_floats_wrong(const iobind_tensor *tensor, const float *values, 
     snprintf(text, TEST_WHY, "%s", error.message);
   } else if (info.dtype != IOBIND_DTYPE_FLOAT32 || info.bytes != count * sizeof *got || count > MOST) {
     snprintf(text, TEST_WHY, "expected %zu (at most %d) of float32, got %zu bytes of %s", count, MOST, info.bytes,
-             iobind_dtype_name(info.dtype));
+             iobind_dtype_get_name(info.dtype));
   } else if (iobind_tensor_read(tensor, 0, got, info.bytes, NULL, &error) != IOBIND_OK) {
     snprintf(text, TEST_WHY, "%s", error.message);
   } else {

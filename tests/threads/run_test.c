@@ -9,6 +9,7 @@
 #include "models.h"
 #include "threads.h"
 #include "vdev.h"
+#include "../rig/calls.h"
 
 enum { ROUNDS = 20 };
 
@@ -61,16 +62,15 @@ static void run_unbound(member *self) {
     float got = -1;
     iobind_tensor *x = NULL;
     iobind_tensor *y = NULL;
-    WELL(self, iobind_tensor_wrap(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, &count, 1, &value, sizeof value, NULL, NULL,
-                                  &x, NULL));
-    WELL(self, iobind_session_run(self->shared, &x, &y, NULL));
+    WELL(self, call_wrap(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, &count, 1, &value, sizeof value, NULL, NULL, &x, NULL));
+    WELL(self, call_session_run(self->shared, &x, &y, NULL));
     WELL(self, iobind_tensor_read(y, 0, &got, sizeof got, NULL, NULL));
     HOLDS(self, got == 2 * value);
     iobind_tensor_release(y);
     iobind_run_request request = IOBIND_RUN_REQUEST_INIT;
     request.inputs = &x;
     y = NULL;
-    WELL(self, iobind_session_run_request(self->shared, &request, &y, NULL));
+    WELL(self, call_session_request(self->shared, &request, &y, NULL));
     WELL(self, iobind_tensor_read(y, 0, &got, sizeof got, NULL, NULL));
     HOLDS(self, got == 2 * value);
     iobind_tensor_release(x);
@@ -105,7 +105,7 @@ typedef struct contest {
 static void run_the_same_binding(member *self) {
   contest *all = self->shared;
   for (size_t i = 0; i < ROUNDS; i++) {
-    iobind_status status = iobind_binding_run(all->binding, NULL, NULL, NULL);
+    iobind_status status = iobind_binding_run(all->binding, NULL, NULL);
     atomic_fetch_add(status == IOBIND_OK ? &all->won : &all->refused, 1);
     HOLDS(self, status == IOBIND_OK || status == IOBIND_ERROR_INVALID_STATE);
   }
@@ -125,7 +125,7 @@ static void one_binding_in_many_hands(void **state) {
   assert_true(atomic_load(&all.won) > 0);
   assert_int_equal(atomic_load(&all.won) + atomic_load(&all.refused), THREADS * ROUNDS);
   iobind_tensor *y = NULL;
-  expect_ok(iobind_binding_get_output(all.binding, 0, &y, &fault));
+  expect_ok(iobind_binding_get_output(all.binding, 0, NULL, &y, &fault));
   fixture_expect_floats(y, doubled, 3);
   iobind_binding_destroy(all.binding);
   iobind_tensor_release(x);
@@ -157,8 +157,8 @@ static void open_endless(endless *all) {
 /* The binding runs again, with fewer trips: no cancel is left over. */
 static void close_endless(endless *all) {
   static const int64_t trips = 5;
-  expect_ok(iobind_binding_update_input(all->binding, 0, &trips, sizeof trips, NULL, &fault));
-  expect_ok(iobind_binding_run(all->binding, NULL, NULL, &fault));
+  expect_ok(iobind_binding_write_input(all->binding, 0, &trips, sizeof trips, NULL, &fault));
+  expect_ok(iobind_binding_run(all->binding, NULL, &fault));
   iobind_binding_destroy(all->binding);
   iobind_tensor_release(all->trips);
   iobind_tensor_release(all->x);
@@ -173,12 +173,12 @@ static void knock(member *self) {
     sched_yield();
   }
   for (size_t i = 0; i < ROUNDS; i++) {
-    HOLDS(self, iobind_binding_run(binding, NULL, NULL, NULL) == IOBIND_ERROR_INVALID_STATE);
+    HOLDS(self, iobind_binding_run(binding, NULL, NULL) == IOBIND_ERROR_INVALID_STATE);
     HOLDS(self, iobind_binding_check(binding, NULL) == IOBIND_ERROR_INVALID_STATE);
     HOLDS(self, iobind_binding_clear(binding, NULL) == IOBIND_ERROR_INVALID_STATE);
     HOLDS(self, iobind_binding_set_run_options(binding, NULL, NULL) == IOBIND_ERROR_INVALID_STATE);
     HOLDS(self, iobind_binding_set_input(binding, 1, IOBIND_INPUT_LIVE, all->x, NULL, NULL) == IOBIND_ERROR_INVALID_STATE);
-    HOLDS(self, iobind_binding_set_output(binding, 0, IOBIND_OUTPUT_FRESH, NULL, IOBIND_MEMORY_DEFAULT, NULL, NULL) ==
+    HOLDS(self, iobind_binding_place_output(binding, 0, IOBIND_OUTPUT_FRESH, NULL, IOBIND_MEMORY_DEFAULT, NULL) ==
                     IOBIND_ERROR_INVALID_STATE);
     HOLDS(self, iobind_binding_take_output(binding, 0, &y, NULL) == IOBIND_ERROR_INVALID_STATE);
   }
@@ -189,7 +189,7 @@ static void knock(member *self) {
 
 static void run_endless(void *shared) {
   const endless *all = shared;
-  assert_int_equal(iobind_binding_run(all->binding, NULL, NULL, NULL), IOBIND_ERROR_CANCELLED);
+  assert_int_equal(iobind_binding_run(all->binding, NULL, NULL), IOBIND_ERROR_CANCELLED);
 }
 
 /* While a run is under way everything else is refused, by any thread. */
@@ -212,7 +212,7 @@ static void cancel_all_the_time(member *self) {
 static void run_while_cancelled(void *shared) {
   endless *all = shared;
   for (size_t i = 0; i < ROUNDS; i++) {
-    assert_int_equal(iobind_binding_run(all->binding, NULL, NULL, NULL), IOBIND_ERROR_CANCELLED);
+    assert_int_equal(iobind_binding_run(all->binding, NULL, NULL), IOBIND_ERROR_CANCELLED);
   }
   atomic_store(&all->over, true);
 }
@@ -244,7 +244,7 @@ static void run_and_give_up(member *self) {
   for (size_t i = 0; i < ROUNDS; i++) {
     HOLDS(self, threads_double(binding, x, (float)i, i % 2 == 0 ? NULL : stream, NULL));
   }
-  WELL(self, iobind_binding_run(binding, stream, NULL, NULL)); /* under way while everything goes */
+  WELL(self, iobind_binding_run(binding, stream, NULL)); /* under way while everything goes */
   if (self->number % 2 == 0) {
     iobind_binding_destroy(binding);
     iobind_tensor_release(x);
@@ -372,10 +372,9 @@ static void run_own_pipeline(member *self) {
     float got = -1;
     iobind_tensor *x = NULL;
     iobind_tensor *y = NULL;
-    WELL(self, iobind_tensor_wrap(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, &count, 1, &value, sizeof value, NULL, NULL,
-                                  &x, NULL));
-    WELL(self, iobind_pipeline_submit(pipeline, &x, NULL));
-    WELL(self, iobind_pipeline_next(pipeline, &y, NULL, NULL));
+    WELL(self, call_wrap(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, &count, 1, &value, sizeof value, NULL, NULL, &x, NULL));
+    WELL(self, call_submit(pipeline, &x, 1, NULL));
+    WELL(self, iobind_pipeline_next(pipeline, IOBIND_NO_TIMEOUT, &y, 1, NULL, NULL));
     HOLDS(self, self->good && iobind_tensor_read(y, 0, &got, sizeof got, NULL, NULL) == IOBIND_OK && got == 2 * value);
     iobind_tensor_release(x);
   }
@@ -406,7 +405,7 @@ static void one_audit_in_many_hands(void **state) {
   iobind_tensor *x = NULL;
   iobind_binding *binding = bind(session, &x);
   assert_non_null(binding);
-  expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
+  expect_ok(iobind_binding_run(binding, NULL, &fault));
   iobind_audit *audit = NULL;
   expect_ok(iobind_audit_create(binding, &audit, &fault));
   threads_run(ask_an_audit, audit);
@@ -442,8 +441,7 @@ static void run_on_shared(member *self) {
   iobind_binding *binding = NULL;
   float *values = calloc(MANY, sizeof *values);
   HOLDS(self, values != NULL);
-  WELL(self, iobind_tensor_wrap(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, &count, 1, values, MANY * sizeof *values,
-                                NULL, NULL, &x, NULL));
+  WELL(self, call_wrap(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, &count, 1, values, MANY * sizeof *values, NULL, NULL, &x, NULL));
   WELL(self, iobind_binding_create(all->sessions[self->number], &binding, NULL));
   WELL(self, iobind_binding_set_input(binding, 0, IOBIND_INPUT_LIVE, x, NULL, NULL));
   for (size_t turn = 0; turn < MOVES && self->good; turn++) {
@@ -451,8 +449,8 @@ static void run_on_shared(member *self) {
     for (size_t i = 0; i < MANY; i++) {
       values[i] = value;
     }
-    WELL(self, iobind_binding_run(binding, NULL, NULL, NULL));
-    WELL(self, iobind_binding_get_output(binding, 0, &y, NULL));
+    WELL(self, iobind_binding_run(binding, NULL, NULL));
+    WELL(self, iobind_binding_get_output(binding, 0, NULL, &y, NULL));
     WELL(self, iobind_tensor_read(y, 0, values, MANY * sizeof *values, NULL, NULL));
     HOLDS(self, all_are(values, 2 * value));
   }

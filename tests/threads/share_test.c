@@ -7,6 +7,7 @@
 #include "models.h"
 #include "threads.h"
 #include "vdev.h"
+#include "../rig/calls.h"
 
 enum { ROUNDS = 30, COUNT = 3 };
 
@@ -132,8 +133,8 @@ static void speak(member *self) {
   for (int32_t i = -1; i < 30; i++) {
     static const int64_t dims[] = {2, 3};
     size_t bytes = 0;
-    HOLDS(self, iobind_version() > 0 && strlen(iobind_version_string()) >= 5 && iobind_status_name(i) != NULL);
-    HOLDS(self, iobind_dtype_name(i) != NULL && iobind_dtype_bits(i) <= 128);
+    HOLDS(self, iobind_get_version() > 0 && strlen(iobind_get_version_string()) >= 5 && iobind_status_get_name(i) != NULL);
+    HOLDS(self, iobind_dtype_get_name(i) != NULL && iobind_dtype_get_bits(i) <= 128);
     iobind_status status = iobind_dtype_get_bytes((iobind_dtype)i, dims, 2, &bytes, NULL);
     HOLDS(self, status == IOBIND_OK || status == IOBIND_ERROR_DTYPE);
   }
@@ -230,9 +231,9 @@ static void read_shelf(member *self) {
     void *data = NULL;
     float got[COUNT] = {0};
     WELL(self, iobind_tensor_get_info(all->numbers, &info, NULL));
-    HOLDS(self, info.bytes == sizeof got && iobind_tensor_address(all->numbers) != NULL);
-    HOLDS(self, iobind_tensor_get_data(all->numbers, IOBIND_DTYPE_FLOAT32, &data, NULL) == IOBIND_ERROR_WRONG_DEVICE);
-    WELL(self, iobind_tensor_get_data(all->host, IOBIND_DTYPE_FLOAT32, &data, NULL));
+    HOLDS(self, info.bytes == sizeof got && iobind_tensor_get_address(all->numbers) != NULL);
+    HOLDS(self, iobind_tensor_map(all->numbers, IOBIND_DTYPE_FLOAT32, IOBIND_ACCESS_WRITE, &data, NULL) == IOBIND_ERROR_WRONG_DEVICE);
+    WELL(self, iobind_tensor_map(all->host, IOBIND_DTYPE_FLOAT32, IOBIND_ACCESS_WRITE, &data, NULL));
     WELL(self, iobind_tensor_get_string(all->words, 0, text, sizeof text, &needed, NULL));
     HOLDS(self, needed == 4 && memcmp(text, "word", needed) == 0);
     iobind_tensor *copy = threads_floats(self->number % 2 == 0 ? cpu : vdev);
@@ -269,12 +270,12 @@ static void wait_for_event(member *self) {
   announcement *all = self->shared;
   iobind_stream *own = NULL;
   WELL(self, iobind_stream_create(vdev, NULL, &own, NULL));
-  HOLDS(self, iobind_stream_native(own) != NULL);
+  HOLDS(self, call_stream_native(own) != NULL);
   do {
     int32_t done = 0;
-    iobind_status limited = iobind_event_wait_for(all->event, 1000, NULL);
+    iobind_status limited = iobind_event_wait(all->event, 1000, NULL);
     HOLDS(self, limited == IOBIND_OK || limited == IOBIND_ERROR_TIMEOUT);
-    WELL(self, iobind_event_wait(all->event, NULL));
+    WELL(self, iobind_event_wait(all->event, IOBIND_NO_TIMEOUT, NULL));
     WELL(self, iobind_event_query(all->event, &done, NULL));
     WELL(self, iobind_stream_wait(own, all->event, NULL));
     WELL(self, iobind_stream_synchronize(own, NULL));
@@ -342,7 +343,7 @@ static void events_order_streams_of_threads(void **state) {
   expect_ok(iobind_tensor_write(all.tensors[0], 0, values, sizeof values, all.streams[0], &fault));
   expect_ok(iobind_event_record(all.events[0], all.streams[0], &fault));
   threads_run(add_link, &all);
-  expect_ok(iobind_event_wait(all.events[THREADS], &fault));
+  expect_ok(iobind_event_wait(all.events[THREADS], IOBIND_NO_TIMEOUT, &fault));
   fixture_expect_floats(all.tensors[THREADS], values, COUNT);
   for (size_t i = 0; i <= THREADS; i++) {
     iobind_tensor_release(all.tensors[i]);

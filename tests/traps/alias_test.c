@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "session/session.h"
+#include "../rig/calls.h"
 
 static const float six[] = {1, 2, 3, 4, 5, 6};
 static const float turned[] = {1, 4, 2, 5, 3, 6}; /* two rows of three, by columns */
@@ -48,8 +49,8 @@ static void stale_fresh_outputs(void **state) {
   trap_set_input(binding, 0, x);
   for (int i = 0; i < 3; i++) {
     expect_ok(iobind_tensor_write(x, 0, values[i], sizeof values[i], NULL, &fault));
-    expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
-    expect_ok(iobind_binding_get_output(binding, 0, &results[i], &fault));
+    expect_ok(iobind_binding_run(binding, NULL, &fault));
+    expect_ok(iobind_binding_get_output(binding, 0, NULL, &results[i], &fault));
     iobind_tensor_retain(results[i]); /* borrowed and kept, which is not the same as taken */
   }
   for (int i = 0; i < 3; i++) {
@@ -84,9 +85,9 @@ static void silent_aliasing(void **state) {
   iobind_binding *binding = trap_bind(session);
   trap_set_input(binding, 0, x);
   expect(IOBIND_ERROR_INVALID_ARGUMENT,
-         iobind_binding_set_output(binding, 0, IOBIND_OUTPUT_FIXED, NULL, IOBIND_MEMORY_DEFAULT, same, &fault));
+         iobind_binding_set_output(binding, 0, same, 0, &fault));
   expect_words("overlaps the memory of input 'x'");
-  expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
+  expect_ok(iobind_binding_run(binding, NULL, &fault));
   iobind_tensor *y = trap_take(binding, 0);
   fixture_expect_floats(y, turned, 6);
   fixture_expect_floats(x, six, 6);
@@ -119,9 +120,9 @@ static void overlap_by_byte_range(void **state) {
       if (input_first == 1) {
         trap_set_input(binding, 0, input);
         expect(expected,
-               iobind_binding_set_output(binding, 0, IOBIND_OUTPUT_FIXED, NULL, IOBIND_MEMORY_DEFAULT, output, &fault));
+               iobind_binding_set_output(binding, 0, output, 0, &fault));
       } else {
-        trap_set_output(binding, 0, IOBIND_OUTPUT_FIXED, NULL, output);
+        trap_set_output(binding, 0, OUTPUT_FIXED, NULL, output);
         expect(expected, iobind_binding_set_input(binding, 0, IOBIND_INPUT_RESIDENT, input, NULL, &fault));
         expect(expected, iobind_binding_set_input(binding, 0, IOBIND_INPUT_LIVE, input, NULL, &fault));
       }
@@ -145,12 +146,12 @@ static void larger_source_than_target(void **state) {
       iobind_tensor *x = fixture_floats(devices[d], six, 4);
       iobind_tensor *target = fixture_floats(devices[d], NULL, (size_t)columns);
       trap_set_input(binding, 0, x);
-      trap_set_output(binding, 0, IOBIND_OUTPUT_FIXED, NULL, target);
+      trap_set_output(binding, 0, OUTPUT_FIXED, NULL, target);
       if (columns == 4) {
-        expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
+        expect_ok(iobind_binding_run(binding, NULL, &fault));
         fixture_expect_floats(target, six, 4);
       } else {
-        expect(IOBIND_ERROR_SHAPE, iobind_binding_run(binding, NULL, NULL, &fault));
+        expect(IOBIND_ERROR_SHAPE, iobind_binding_run(binding, NULL, &fault));
         expect_words("'x'");
       }
       iobind_tensor_release(target);
@@ -203,7 +204,7 @@ static void results_share_nothing(void **state) {
   for (int round = 0; round < 3; round++) {
     const float *const expected[] = {sum, sum, weights};
     iobind_tensor *results[3];
-    expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
+    expect_ok(iobind_binding_run(binding, NULL, &fault));
     for (size_t i = 0; i < 3; i++) {
       results[i] = trap_take(binding, i);
     }
@@ -215,13 +216,13 @@ static void results_share_nothing(void **state) {
   }
   iobind_binding_destroy(binding);
   iobind_tensor *unbound[3];
-  expect_ok(iobind_session_run(session, &x, unbound, &fault));
+  expect_ok(call_session_run(session, &x, unbound, &fault));
   fixture_expect_floats(unbound[2], weights, 2);
   for (size_t i = 0; i < 3; i++) {
     expect_ok(iobind_tensor_write(unbound[i], 0, zeros, sizeof zeros, NULL, &fault));
     iobind_tensor_release(unbound[i]);
   }
-  expect_ok(iobind_session_run(session, &x, unbound, &fault));
+  expect_ok(call_session_run(session, &x, unbound, &fault));
   fixture_expect_floats(unbound[0], sum, 2);
   fixture_expect_floats(unbound[1], sum, 2);
   fixture_expect_floats(unbound[2], weights, 2);
@@ -243,7 +244,7 @@ static void binding_keeps_what_ort_reads(void **state) {
     iobind_tensor *x = fixture_floats(vdev, values, 2);
     iobind_tensor *y = fixture_floats(vdev, NULL, 2);
     trap_set_input(binding, 0, x);
-    trap_set_output(binding, 0, IOBIND_OUTPUT_FIXED, NULL, y);
+    trap_set_output(binding, 0, OUTPUT_FIXED, NULL, y);
     iobind_tensor_release(x);
     iobind_tensor_release(y);
     /* what was freed would be given out again, and overwritten */
@@ -251,7 +252,7 @@ static void binding_keeps_what_ort_reads(void **state) {
     for (size_t i = 0; i < 4; i++) {
       others[i] = fixture_floats(vdev, six, 2);
     }
-    expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
+    expect_ok(iobind_binding_run(binding, NULL, &fault));
     iobind_tensor *result = trap_take(binding, 0);
     fixture_expect_floats(result, doubled, 2);
     iobind_tensor_release(result);

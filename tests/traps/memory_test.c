@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "session/session.h"
+#include "../rig/calls.h"
 
 static const float two[] = {1, 2};
 static const float doubled[] = {2, 4};
@@ -51,9 +52,9 @@ static void allocation_that_failed_unseen(void **state) {
 
   /* within a run it is ORT that allocates */
   assert_int_equal(vdev_set(0, "fail_alloc", "1"), 0);
-  expect(IOBIND_ERROR_RUNTIME, iobind_binding_run(binding, NULL, NULL, &fault));
+  expect(IOBIND_ERROR_RUNTIME, iobind_binding_run(binding, NULL, &fault));
   expect(IOBIND_ERROR_INVALID_STATE, iobind_binding_take_output(binding, 0, &tensor, &fault));
-  expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
+  expect_ok(iobind_binding_run(binding, NULL, &fault));
   tensor = trap_take(binding, 0);
   fixture_expect_floats(tensor, doubled, 2);
   iobind_tensor_release(tensor);
@@ -138,7 +139,7 @@ static void shared_allocator_refused(void **state) {
   iobind_binding *binding = trap_bind(session);
   iobind_tensor *host = fixture_floats(cpu, two, 2);
   expect_ok(iobind_binding_set_input(binding, 0, IOBIND_INPUT_SNAPSHOT, host, NULL, &fault));
-  expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
+  expect_ok(iobind_binding_run(binding, NULL, &fault));
   tensor = trap_take(binding, 0);
   iobind_binding_destroy(binding);
   iobind_session_destroy(session);
@@ -249,28 +250,28 @@ static void zero_size_with_null(void **state) {
     iobind_tensor *z = NULL;
     iobind_tensor *view = NULL;
     expect_ok(
-        iobind_tensor_wrap(devices[d], IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, dims, 2, NULL, 0, NULL, NULL, &x, &fault));
+        call_wrap(devices[d], IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, dims, 2, NULL, 0, NULL, NULL, &x, &fault));
     expect_ok(
-        iobind_tensor_wrap(devices[d], IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, dims, 2, NULL, 0, NULL, NULL, &z, &fault));
+        call_wrap(devices[d], IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, dims, 2, NULL, 0, NULL, NULL, &z, &fault));
     expect_ok(iobind_tensor_view(x, 0, IOBIND_DTYPE_FLOAT32, dims, 2, &view, &fault));
-    assert_null(iobind_tensor_address(x));
+    assert_null(iobind_tensor_get_address(x));
     expect_ok(iobind_tensor_write(x, 0, NULL, 0, NULL, &fault));
     expect_ok(iobind_tensor_read(x, 0, NULL, 0, NULL, &fault));
     trap_set_input(binding, 0, x);
     trap_set_input(binding, 1, view);
-    trap_set_output(binding, 0, IOBIND_OUTPUT_FIXED, NULL, z); /* no bytes, no overlap */
-    expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
+    trap_set_output(binding, 0, OUTPUT_FIXED, NULL, z); /* no bytes, no overlap */
+    expect_ok(iobind_binding_run(binding, NULL, &fault));
     trap_set_output(binding, 0, IOBIND_OUTPUT_FRESH, NULL, NULL);
     expect_ok(iobind_binding_set_input(binding, 0, IOBIND_INPUT_SNAPSHOT, x, NULL, &fault));
-    expect_ok(iobind_binding_update_input(binding, 0, NULL, 0, NULL, &fault));
-    expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
+    expect_ok(iobind_binding_write_input(binding, 0, NULL, 0, NULL, &fault));
+    expect_ok(iobind_binding_run(binding, NULL, &fault));
     iobind_tensor *result = trap_take(binding, 0);
     iobind_tensor_info info = IOBIND_TENSOR_INFO_INIT;
     expect_ok(iobind_tensor_get_info(result, &info, &fault));
     assert_int_equal(info.bytes, 0);
     assert_int_equal(info.rank, 2);
     assert_int_equal(info.dims[1], 3);
-    assert_null(iobind_tensor_address(result));
+    assert_null(iobind_tensor_get_address(result));
     iobind_tensor_release(result);
     iobind_tensor_release(view);
     iobind_tensor_release(x);
@@ -304,8 +305,7 @@ static void overflow_of_shape_products(void **state) {
     expect(IOBIND_ERROR_SHAPE, iobind_dtype_get_bytes(rows[i].dtype, rows[i].dims, 3, &bytes, &fault));
     expect(IOBIND_ERROR_SHAPE,
            iobind_tensor_create(vdev, IOBIND_MEMORY_DEFAULT, rows[i].dtype, rows[i].dims, 3, &tensor, &fault));
-    expect(IOBIND_ERROR_SHAPE, iobind_tensor_wrap(cpu, IOBIND_MEMORY_DEFAULT, rows[i].dtype, rows[i].dims, 3, memory,
-                                                  sizeof memory, NULL, NULL, &tensor, &fault));
+    expect(IOBIND_ERROR_SHAPE, call_wrap(cpu, IOBIND_MEMORY_DEFAULT, rows[i].dtype, rows[i].dims, 3, memory, sizeof memory, NULL, NULL, &tensor, &fault));
     expect(IOBIND_ERROR_SHAPE, iobind_tensor_view(whole, 0, rows[i].dtype, rows[i].dims, 3, &tensor, &fault));
     assert_null(tensor);
   }

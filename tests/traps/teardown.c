@@ -17,6 +17,7 @@
 #include "models.h"
 #include "runtime/runtime.h"
 #include "vdev.h"
+#include "../rig/calls.h"
 
 enum part { RUNTIME, SESSION, BINDING, INPUT, OUTPUT, STREAM, EVENT, PARTS };
 static const char *const part_names[PARTS] = {"runtime", "session", "binding", "input", "output", "stream", "event"};
@@ -116,7 +117,7 @@ static bool make_parts(void) {
   TRY(iobind_tensor_write(input, 0, values, sizeof values, stream, &error));
   TRY(iobind_binding_create(session, &binding, &error));
   TRY(iobind_binding_set_input(binding, 0, IOBIND_INPUT_RESIDENT, input, NULL, &error));
-  TRY(iobind_binding_run(binding, stream, event, &error));
+  TRY(call_run(binding, stream, event, &error));
   TRY(iobind_binding_take_output(binding, 0, &output, &error));
   return true;
 }
@@ -139,14 +140,14 @@ static bool use_parts(void) {
   }
   if (binding != NULL) {
     iobind_tensor *result = NULL;
-    TRY(iobind_binding_run(binding, NULL, NULL, &error));
-    TRY(iobind_binding_get_output(binding, 0, &result, &error));
+    TRY(iobind_binding_run(binding, NULL, &error));
+    TRY(iobind_binding_get_output(binding, 0, NULL, &result, &error));
     if (!holds(result, doubled)) {
       return false;
     }
   }
   if (event != NULL) {
-    TRY(iobind_event_wait(event, &error));
+    TRY(iobind_event_wait(event, IOBIND_NO_TIMEOUT, &error));
   }
   if ((input != NULL && !holds(input, values)) || (output != NULL && !holds(output, doubled))) {
     return false;
@@ -155,7 +156,7 @@ static bool use_parts(void) {
     TRY(iobind_tensor_write(input, 0, values, sizeof values, stream, &error));
   }
   if (stream != NULL && binding != NULL) {
-    TRY(iobind_binding_run(binding, stream, event, &error));
+    TRY(call_run(binding, stream, event, &error));
   } else if (stream != NULL && event != NULL) {
     TRY(iobind_event_record(event, stream, &error));
   }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "session/session.h"
+#include "../rig/calls.h"
 
 static void write_node(onnx_writer *writer, const char *op, const char *domain, const char *first, const char *second,
                        const char *output) {
@@ -72,9 +73,9 @@ static void expect_no_input(iobind_session *session, iobind_value_kind kind) {
     expect_words("'x' is not a tensor");
   }
   expect(IOBIND_ERROR_NOT_SUPPORTED, iobind_binding_check(binding, &fault));
-  expect(IOBIND_ERROR_NOT_SUPPORTED, iobind_binding_run(binding, NULL, NULL, &fault));
+  expect(IOBIND_ERROR_NOT_SUPPORTED, iobind_binding_run(binding, NULL, &fault));
   expect_words("'x' is not a tensor");
-  expect(IOBIND_ERROR_NOT_SUPPORTED, iobind_session_run(session, inputs, &output, &fault));
+  expect(IOBIND_ERROR_NOT_SUPPORTED, call_session_run(session, inputs, &output, &fault));
   expect_words("'x' is not a tensor");
   assert_null(output);
   iobind_tensor_release(tensor);
@@ -108,16 +109,16 @@ static void expect_no_output(iobind_session *session, iobind_tensor *x) {
   iobind_tensor *y = x;
   trap_set_input(binding, 0, x);
   for (int mode = IOBIND_OUTPUT_FRESH; mode < IOBIND_OUTPUT_NONE; mode++) {
-    iobind_tensor *target = mode == IOBIND_OUTPUT_FIXED || mode == IOBIND_OUTPUT_IN_PLACE ? x : NULL;
+    iobind_tensor *target = mode == OUTPUT_FIXED || mode == OUTPUT_IN_PLACE ? x : NULL;
     expect(IOBIND_ERROR_NOT_SUPPORTED,
-           iobind_binding_set_output(binding, 0, (iobind_output_mode)mode, NULL, IOBIND_MEMORY_DEFAULT, target, &fault));
+           call_set_output(binding, 0, (iobind_output_mode)mode, NULL, IOBIND_MEMORY_DEFAULT, target, &fault));
     expect_words("'y' is not a tensor");
   }
   trap_set_output(binding, 0, IOBIND_OUTPUT_NONE, NULL, NULL);
-  expect(IOBIND_ERROR_INVALID_STATE, iobind_binding_run(binding, NULL, NULL, &fault));
+  expect(IOBIND_ERROR_INVALID_STATE, iobind_binding_run(binding, NULL, &fault));
   expect_words("no output is bound");
-  expect(IOBIND_ERROR_INVALID_STATE, iobind_binding_get_output(binding, 0, &y, &fault));
-  expect(IOBIND_ERROR_NOT_SUPPORTED, iobind_session_run(session, &x, &y, &fault));
+  expect(IOBIND_ERROR_INVALID_STATE, iobind_binding_get_output(binding, 0, NULL, &y, &fault));
+  expect(IOBIND_ERROR_NOT_SUPPORTED, call_session_run(session, &x, &y, &fault));
   assert_null(y);
   iobind_binding_destroy(binding);
   iobind_session_destroy(session);
@@ -151,10 +152,10 @@ static void output_that_came_out_as_no_tensor(void **state) {
   iobind_tensor *x = fixture_floats(cpu, two, 2);
   trap_set_input(binding, 0, x);
   table.IsTensor = deny_tensor;
-  expect(IOBIND_ERROR_NOT_SUPPORTED, iobind_binding_run(binding, NULL, NULL, &fault));
+  expect(IOBIND_ERROR_NOT_SUPPORTED, iobind_binding_run(binding, NULL, &fault));
   expect_words("'y': the run did not give a tensor");
   table.IsTensor = real->IsTensor;
-  expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
+  expect_ok(iobind_binding_run(binding, NULL, &fault));
   iobind_tensor_release(x);
   iobind_binding_destroy(binding);
   iobind_session_destroy(session);
@@ -221,7 +222,7 @@ static void messages_of_real_failures(void **state) {
   expect_ok(iobind_tensor_write(dims, 0, shape, sizeof shape, NULL, &fault));
   trap_set_input(binding, 0, x);
   trap_set_input(binding, 1, dims);
-  expect(IOBIND_ERROR_RUNTIME, iobind_binding_run(binding, NULL, NULL, &fault));
+  expect(IOBIND_ERROR_RUNTIME, iobind_binding_run(binding, NULL, &fault));
   expect_words("cannot be reshaped");
   assert_null(strstr(fault.message, "onnxruntime_src"));
   assert_null(strstr(fault.message, ".h:"));
@@ -247,9 +248,8 @@ static void types_taken_for_others(void **state) {
     iobind_status status = iobind_tensor_create(cpu, IOBIND_MEMORY_DEFAULT, (iobind_dtype)dtype, &count, 1, &made, &fault);
     if (status != IOBIND_OK) {
       assert_int_equal(status, IOBIND_ERROR_NOT_SUPPORTED);
-      expect_words(iobind_dtype_name(dtype));
-      expect(IOBIND_ERROR_NOT_SUPPORTED, iobind_tensor_wrap(cpu, IOBIND_MEMORY_DEFAULT, (iobind_dtype)dtype, &count, 1, got,
-                                                            sizeof got, NULL, NULL, &wrapped, &fault));
+      expect_words(iobind_dtype_get_name(dtype));
+      expect(IOBIND_ERROR_NOT_SUPPORTED, call_wrap(cpu, IOBIND_MEMORY_DEFAULT, (iobind_dtype)dtype, &count, 1, got, sizeof got, NULL, NULL, &wrapped, &fault));
       continue;
     }
     expect_ok(iobind_tensor_write(made, 0, sent, bytes, NULL, &fault));

@@ -29,10 +29,10 @@ static const float ones[4] = {1, 1, 1, 1};
 /* Run a few times and compare the audit's sum with what crossed the device's link on each of them. */
 static uint64_t agree(iobind_binding *binding) {
   enum { RUNS = 5 };
-  expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
+  expect_ok(iobind_binding_run(binding, NULL, &fault));
   int64_t before = vdev_get(0, "h2d_bytes") + vdev_get(0, "d2h_bytes");
   for (int i = 0; i < RUNS; i++) {
-    expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
+    expect_ok(iobind_binding_run(binding, NULL, &fault));
   }
   int64_t crossed = vdev_get(0, "h2d_bytes") + vdev_get(0, "d2h_bytes") - before;
   iobind_audit *audit;
@@ -72,12 +72,12 @@ static void sums_agree_with_the_device(void **state) {
   expect_ok(iobind_binding_set_input(binding, 0, IOBIND_INPUT_LIVE, near, NULL, &fault));
   assert_int_equal(agree(binding), sizeof ones);
   expect_entry(binding, 0, "x", IOBIND_AUDIT_CROSSES, sizeof ones);
-  expect_ok(iobind_binding_set_output(binding, 0, IOBIND_OUTPUT_FRESH, cpu, IOBIND_MEMORY_DEFAULT, NULL, &fault));
+  expect_ok(iobind_binding_place_output(binding, 0, IOBIND_OUTPUT_FRESH, cpu, IOBIND_MEMORY_DEFAULT, &fault));
   expect_entry(binding, 1, "y", IOBIND_AUDIT_CROSSES | IOBIND_AUDIT_UNKNOWN, 0);
   assert_int_equal(agree(binding), 2 * sizeof ones);
   expect_entry(binding, 1, "y", IOBIND_AUDIT_CROSSES, sizeof ones);
   iobind_tensor *fixed = fixture_floats(cpu, ones, 4);
-  expect_ok(iobind_binding_set_output(binding, 0, IOBIND_OUTPUT_FIXED, NULL, IOBIND_MEMORY_DEFAULT, fixed, &fault));
+  expect_ok(iobind_binding_set_output(binding, 0, fixed, 0, &fault));
   iobind_tensor_release(fixed);
   expect_entry(binding, 1, "y", IOBIND_AUDIT_CROSSES, sizeof ones); /* before any run: the tensor has a size */
   assert_int_equal(agree(binding), 2 * sizeof ones);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "binding/table.h"
+#include "../rig/calls.h"
 
 static iobind_runtime *runtime;
 static iobind_device *cpu;
@@ -85,12 +86,12 @@ static void set_input(iobind_binding *binding, size_t index, iobind_tensor *tens
 }
 
 static void set_reuse(iobind_binding *binding, size_t index) {
-  expect_ok(iobind_binding_set_output(binding, index, IOBIND_OUTPUT_REUSE, NULL, IOBIND_MEMORY_DEFAULT, NULL, &fault));
+  expect_ok(iobind_binding_place_output(binding, index, IOBIND_OUTPUT_REUSE, NULL, IOBIND_MEMORY_DEFAULT, &fault));
 }
 
 static iobind_tensor *get(iobind_binding *binding, size_t index) {
   iobind_tensor *tensor = NULL;
-  expect_ok(iobind_binding_get_output(binding, index, &tensor, &fault));
+  expect_ok(iobind_binding_get_output(binding, index, NULL, &tensor, &fault));
   return tensor;
 }
 
@@ -114,13 +115,13 @@ static void part_of_a_reused_output_as_input(void **state) {
   set_input(binding, 0, first);
   set_input(binding, 1, second);
   set_reuse(binding, 0);
-  expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
+  expect_ok(iobind_binding_run(binding, NULL, &fault));
   iobind_tensor *joined = iobind_tensor_retain(get(binding, 0));
-  expect_ok(iobind_binding_run(binding, NULL, NULL, &fault)); /* into the same memory; nothing was fetched since */
+  expect_ok(iobind_binding_run(binding, NULL, &fault)); /* into the same memory; nothing was fetched since */
   iobind_tensor *middle = NULL;
   expect_ok(iobind_tensor_slice(joined, 1, 2, &middle, &fault)); /* 2 3 */
   set_input(binding, 1, middle);
-  expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
+  expect_ok(iobind_binding_run(binding, NULL, &fault));
   static const float expected[] = {1, 2, 2, 3};
   fixture_expect_floats(get(binding, 0), expected, 4);
   iobind_tensor_release(middle);
@@ -147,7 +148,7 @@ static void reused_output_as_input(void **state) {
   /* powers of a matrix: 2nd, 3rd, ... by feeding the output back in */
   static const float powers[][4] = {{1, 1, 1, 2}, {1, 2, 2, 3}, {2, 3, 3, 5}, {3, 5, 5, 8}, {5, 8, 8, 13}};
   for (size_t i = 0; i < 5; i++) {
-    expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
+    expect_ok(iobind_binding_run(binding, NULL, &fault));
     iobind_tensor *power = get(binding, 0);
     fixture_expect_floats(power, powers[i], 4);
     set_input(binding, 0, power);
@@ -167,9 +168,9 @@ static void passed_through_after_an_empty_run(void **state) {
   iobind_tensor *none = fixture_floats(cpu, values, 0);
   iobind_tensor *some = fixture_floats(cpu, values, 3);
   set_input(binding, 0, none);
-  expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
+  expect_ok(iobind_binding_run(binding, NULL, &fault));
   set_input(binding, 0, some);
-  expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
+  expect_ok(iobind_binding_run(binding, NULL, &fault));
   iobind_tensor *x = NULL;
   expect_ok(iobind_binding_take_output(binding, 0, &x, &fault));
   expect_ok(iobind_tensor_write(some, 0, others, sizeof others, NULL, &fault));
@@ -199,11 +200,11 @@ static void passed_through_strings(void **state) {
   expect_ok(iobind_tensor_create(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_STRING, &one, 1, &x, &fault));
   expect_ok(iobind_tensor_set_string(x, 0, "before", &fault));
   set_input(binding, 0, x);
-  expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
+  expect_ok(iobind_binding_run(binding, NULL, &fault));
   iobind_tensor *bound = NULL;
   iobind_tensor *unbound[2] = {NULL, NULL};
   expect_ok(iobind_binding_take_output(binding, 0, &bound, &fault));
-  expect_ok(iobind_session_run(session, &x, unbound, &fault));
+  expect_ok(call_session_run(session, &x, unbound, &fault));
   expect_ok(iobind_tensor_set_string(x, 0, "after", &fault));
   expect_text(bound, "before");
   expect_text(unbound[0], "before");
@@ -228,8 +229,8 @@ static void inputs_are_bound_again_after_a_failure(void **state) {
     iobind_binding *binding = bind(session);
     set_input(binding, 0, x);
     set_input(binding, 1, x);
-    expect_ok(iobind_binding_set_output(binding, 0, IOBIND_OUTPUT_FIXED, NULL, IOBIND_MEMORY_DEFAULT, z, &fault));
-    expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
+    expect_ok(iobind_binding_set_output(binding, 0, z, 0, &fault));
+    expect_ok(iobind_binding_run(binding, NULL, &fault));
     bind_input_left = failing;
     for (int i = 0; i < 2; i++) {
       expect(i == failing ? IOBIND_ERROR_RUNTIME : IOBIND_OK,
@@ -237,9 +238,9 @@ static void inputs_are_bound_again_after_a_failure(void **state) {
     }
     bind_input_left = failing; /* both are bound by the next run, and one fails again */
     runs = 0;
-    expect(IOBIND_ERROR_RUNTIME, iobind_binding_run(binding, NULL, NULL, &fault));
+    expect(IOBIND_ERROR_RUNTIME, iobind_binding_run(binding, NULL, &fault));
     assert_int_equal(runs, 0);
-    expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
+    expect_ok(iobind_binding_run(binding, NULL, &fault));
     static const float expected[] = {2, 4};
     fixture_expect_floats(get(binding, 0), expected, 2);
     iobind_binding_destroy(binding);
@@ -261,13 +262,13 @@ static void taken_output_survives_a_failed_renewal(void **state) {
   iobind_tensor *x = fixture_floats(cpu, values, 2);
   set_input(binding, 0, x);
   set_reuse(binding, 0);
-  expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
+  expect_ok(iobind_binding_run(binding, NULL, &fault));
   iobind_tensor *y = NULL;
   expect_ok(iobind_binding_take_output(binding, 0, &y, &fault));
   bind_output_left = 0;
-  expect(IOBIND_ERROR_RUNTIME, iobind_binding_run(binding, NULL, NULL, &fault));
+  expect(IOBIND_ERROR_RUNTIME, iobind_binding_run(binding, NULL, &fault));
   expect_ok(iobind_tensor_write(x, 0, others, sizeof others, NULL, &fault));
-  expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
+  expect_ok(iobind_binding_run(binding, NULL, &fault));
   fixture_expect_floats(y, expected, 2);
   iobind_tensor_release(y);
   iobind_tensor_release(x);
@@ -292,14 +293,14 @@ static void reused_output_as_input_after_a_failed_run(void **state) {
   set_input(binding, 0, x);
   expect_ok(iobind_binding_set_input(binding, 1, IOBIND_INPUT_LIVE, live, NULL, &fault));
   set_reuse(binding, 0);
-  expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
+  expect_ok(iobind_binding_run(binding, NULL, &fault));
   iobind_tensor *square = iobind_tensor_retain(get(binding, 0));
   copy_left = 0;
-  expect(IOBIND_ERROR_RUNTIME, iobind_binding_run(binding, NULL, NULL, &fault));
+  expect(IOBIND_ERROR_RUNTIME, iobind_binding_run(binding, NULL, &fault));
   set_input(binding, 0, square);
-  expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
+  expect_ok(iobind_binding_run(binding, NULL, &fault));
   iobind_tensor *cube = get(binding, 0);
-  assert_ptr_not_equal(iobind_tensor_address(cube), iobind_tensor_address(square));
+  assert_ptr_not_equal(iobind_tensor_get_address(cube), iobind_tensor_get_address(square));
   static const float expected[] = {1, 2, 2, 3};
   fixture_expect_floats(cube, expected, 4);
   iobind_tensor_release(square);
@@ -319,24 +320,24 @@ static void binding_recovers(void **state) {
   iobind_tensor *two = fixture_floats(cpu, values, 2);
   iobind_tensor *three = fixture_floats(cpu, values, 3);
   iobind_tensor *z = (iobind_tensor *)state;
-  expect(IOBIND_ERROR_INVALID_STATE, iobind_binding_run(binding, NULL, NULL, &fault));
+  expect(IOBIND_ERROR_INVALID_STATE, iobind_binding_run(binding, NULL, &fault));
   expect_words("'x' is not bound");
   set_input(binding, 0, three);
   expect(IOBIND_ERROR_INVALID_STATE, iobind_binding_check(binding, &fault));
   expect_words("'y' is not bound");
   set_input(binding, 1, three);
-  expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
+  expect_ok(iobind_binding_run(binding, NULL, &fault));
   set_input(binding, 1, two);
-  expect(IOBIND_ERROR_SHAPE, iobind_binding_run(binding, NULL, NULL, &fault));
+  expect(IOBIND_ERROR_SHAPE, iobind_binding_run(binding, NULL, &fault));
   expect_words("'y'");
   expect_words("'x'");
-  expect(IOBIND_ERROR_INVALID_STATE, iobind_binding_get_output(binding, 0, &z, &fault));
+  expect(IOBIND_ERROR_INVALID_STATE, iobind_binding_get_output(binding, 0, NULL, &z, &fault));
   assert_null(z);
   set_input(binding, 1, three);
-  expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
+  expect_ok(iobind_binding_run(binding, NULL, &fault));
   fixture_expect_floats(get(binding, 0), sums, 3);
   expect(IOBIND_ERROR_NOT_FOUND, iobind_binding_set_input(binding, 2, IOBIND_INPUT_RESIDENT, three, NULL, &fault));
-  expect(IOBIND_ERROR_NOT_FOUND, iobind_binding_get_output(binding, 1, &z, &fault));
+  expect(IOBIND_ERROR_NOT_FOUND, iobind_binding_get_output(binding, 1, NULL, &z, &fault));
   expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_binding_set_input(binding, 0, (iobind_input_mode)3, three, NULL, &fault));
   fixture_expect_floats(get(binding, 0), sums, 3); /* a refused call changes nothing */
   iobind_tensor_release(two);
@@ -356,15 +357,15 @@ static void output_is_taken_once(void **state) {
   iobind_tensor *taken[2] = {NULL, NULL};
   expect(IOBIND_ERROR_INVALID_STATE, iobind_binding_take_output(binding, 0, &taken[0], &fault));
   for (size_t i = 0; i < 2; i++) {
-    expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
+    expect_ok(iobind_binding_run(binding, NULL, &fault));
     expect_ok(iobind_binding_take_output(binding, 0, &taken[i], &fault));
     iobind_tensor *again = x;
     expect(IOBIND_ERROR_INVALID_STATE, iobind_binding_take_output(binding, 0, &again, &fault));
     assert_null(again);
-    expect(IOBIND_ERROR_INVALID_STATE, iobind_binding_get_output(binding, 0, &again, &fault));
+    expect(IOBIND_ERROR_INVALID_STATE, iobind_binding_get_output(binding, 0, NULL, &again, &fault));
     assert_null(again);
   }
-  assert_ptr_not_equal(iobind_tensor_address(taken[0]), iobind_tensor_address(taken[1]));
+  assert_ptr_not_equal(iobind_tensor_get_address(taken[0]), iobind_tensor_get_address(taken[1]));
   iobind_binding_destroy(binding);
   fixture_expect_floats(taken[0], doubled, 3);
   fixture_expect_floats(taken[1], doubled, 3);
@@ -384,15 +385,15 @@ static void failure_without_words(void **state) {
   set_input(binding, 0, x);
   set_input(binding, 1, x);
   run_words = "Non-zero status code returned while running Concat node. Status Message: Exception(6) tid(24) 8007023E";
-  expect(IOBIND_ERROR_RUNTIME, iobind_binding_run(binding, NULL, NULL, &fault));
+  expect(IOBIND_ERROR_RUNTIME, iobind_binding_run(binding, NULL, &fault));
   assert_null(strstr(fault.message, "FRESH"));
   set_reuse(binding, 0);
-  expect(IOBIND_ERROR_RUNTIME, iobind_binding_run(binding, NULL, NULL, &fault));
+  expect(IOBIND_ERROR_RUNTIME, iobind_binding_run(binding, NULL, &fault));
   expect_words("'joined' may not have the shape that is bound");
   expect_words("FRESH takes any");
   expect_words("8007023E");
   run_words = NULL;
-  expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
+  expect_ok(iobind_binding_run(binding, NULL, &fault));
   iobind_tensor_release(x);
   iobind_binding_destroy(binding);
   iobind_session_destroy(session);

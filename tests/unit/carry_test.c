@@ -37,13 +37,13 @@ static iobind_binding *carried(iobind_session *session, iobind_carry_mode mode, 
 }
 
 static void run(iobind_binding *binding) {
-  expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
+  expect_ok(iobind_binding_run(binding, NULL, &fault));
 }
 
 static void expect_state(iobind_binding *binding, float value) {
   const float values[2] = {value, value};
   iobind_tensor *state;
-  expect_ok(iobind_binding_get_output(binding, 0, &state, &fault));
+  expect_ok(iobind_binding_get_output(binding, 0, NULL, &state, &fault));
   fixture_expect_floats(state, values, 2);
 }
 
@@ -70,7 +70,7 @@ static void doubles(void **state, iobind_carry_mode mode) {
   run(binding);
   expect_state(binding, 8);
   fixture_expect_floats(again, ones, 2);
-  expect_ok(iobind_binding_update_input(binding, 0, ones, sizeof ones, NULL, &fault));
+  expect_ok(iobind_binding_write_input(binding, 0, ones, sizeof ones, NULL, &fault));
   run(binding);
   expect_state(binding, 2);
   iobind_tensor_release(again);
@@ -178,7 +178,7 @@ static void two_ways_at_once(void **state) {
       for (size_t output = 0; output < 2 && i % 2 == 0; output++) { /* fetched, and not fetched */
         const float values[2] = {both[output], both[output]};
         iobind_tensor *next;
-        expect_ok(iobind_binding_get_output(binding, output, &next, &fault));
+        expect_ok(iobind_binding_get_output(binding, output, NULL, &next, &fault));
         fixture_expect_floats(next, values, 2);
       }
     }
@@ -201,7 +201,7 @@ static void failed_run_keeps_the_state(void **state) {
     run(binding);
     run(binding);
     assert_int_equal(vdev_set(0, "fail_compute", "1"), 0);
-    expect(IOBIND_ERROR_RUNTIME, iobind_binding_run(binding, NULL, NULL, &fault));
+    expect(IOBIND_ERROR_RUNTIME, iobind_binding_run(binding, NULL, &fault));
     assert_int_equal(vdev_set(0, "fail_compute", "0"), 0);
     run(binding);
     expect_state(binding, 8);
@@ -260,28 +260,28 @@ static void close_cached(cached *self) {
 
 /* On the stream; it fails when the row is looked up. */
 static void submit_missing(const cached *self) {
-  expect_ok(iobind_binding_update_input(self->binding, 2, &missing_at, sizeof missing_at, NULL, &fault));
+  expect_ok(iobind_binding_write_input(self->binding, 2, &missing_at, sizeof missing_at, NULL, &fault));
   assert_int_equal(vdev_set(0, "compute_us", "2000"), 0);
-  expect_ok(iobind_binding_run(self->binding, self->stream, NULL, &fault));
+  expect_ok(iobind_binding_run(self->binding, self->stream, &fault));
 }
 
 static void meet_missing(const cached *self) {
   expect(IOBIND_ERROR_RUNTIME, iobind_stream_synchronize(self->stream, &fault));
   assert_int_equal(vdev_set(0, "compute_us", "0"), 0);
-  expect_ok(iobind_binding_update_input(self->binding, 2, &good_at, sizeof good_at, NULL, &fault));
+  expect_ok(iobind_binding_write_input(self->binding, 2, &good_at, sizeof good_at, NULL, &fault));
 }
 
 static void expect_unknown_state(const cached *self, iobind_stream *stream) {
-  expect(IOBIND_ERROR_INVALID_STATE, iobind_binding_run(self->binding, stream, NULL, &fault));
+  expect(IOBIND_ERROR_INVALID_STATE, iobind_binding_run(self->binding, stream, &fault));
   expect_words("the state 'cache' is not known");
   expect(IOBIND_ERROR_INVALID_STATE, iobind_binding_check(self->binding, &fault));
 }
 
 static void goes_on(const cached *self) {
   iobind_tensor *sum;
-  expect_ok(iobind_binding_update_input(self->binding, 0, no_rows, sizeof no_rows, NULL, &fault));
+  expect_ok(iobind_binding_write_input(self->binding, 0, no_rows, sizeof no_rows, NULL, &fault));
   run(self->binding);
-  expect_ok(iobind_binding_get_output(self->binding, 1, &sum, &fault));
+  expect_ok(iobind_binding_get_output(self->binding, 1, NULL, &sum, &fault));
   fixture_expect_floats(sum, cache_row, CACHE_COLUMNS);
 }
 
@@ -296,7 +296,7 @@ static void torn_state_is_refused(void **state) {
     run(self.binding);
     if (way == 0) { /* at once */
       assert_int_equal(vdev_set(0, "fail_compute", "1"), 0);
-      expect(IOBIND_ERROR_RUNTIME, iobind_binding_run(self.binding, NULL, NULL, &fault));
+      expect(IOBIND_ERROR_RUNTIME, iobind_binding_run(self.binding, NULL, &fault));
       assert_int_equal(vdev_set(0, "fail_compute", "0"), 0);
     } else {
       submit_missing(&self);
@@ -321,7 +321,7 @@ static void state_of_a_failed_run_is_refused(void **state) {
     run(self.binding);
     submit_missing(&self);
     assert_int_equal(vdev_set(0, "fail_compute", "1"), 0);
-    expect(IOBIND_ERROR_RUNTIME, iobind_binding_run(self.binding, self.stream, NULL, &fault));
+    expect(IOBIND_ERROR_RUNTIME, iobind_binding_run(self.binding, self.stream, &fault));
     assert_int_equal(vdev_set(0, "fail_compute", "0"), 0);
     meet_missing(&self);
     expect_unknown_state(&self, NULL);
@@ -355,7 +355,7 @@ static void moved_state_outgrows_a_fixed_dim(void **state) {
   expect_ok(iobind_binding_carry(binding, 0, 0, IOBIND_CARRY_MOVE, &fault));
   run(binding);
   for (int i = 0; i < 2; i++) {
-    expect(IOBIND_ERROR_SHAPE, iobind_binding_run(binding, NULL, NULL, &fault));
+    expect(IOBIND_ERROR_SHAPE, iobind_binding_run(binding, NULL, &fault));
     expect_words("binding_run: 'first'");
   }
   expect_ok(iobind_binding_set_input(binding, 0, IOBIND_INPUT_RESIDENT, past, NULL, &fault));
@@ -394,21 +394,21 @@ static void reused_beside_a_growing_state(void **state) {
     iobind_tensor *tokens = tensor_of(IOBIND_DTYPE_INT64, &one, 1, &token, sizeof token);
     iobind_tensor *past = tensor_of(IOBIND_DTYPE_FLOAT32, empty, 2, none, 0);
     expect_ok(iobind_binding_set_input(binding, 0, IOBIND_INPUT_RESIDENT, tokens, NULL, &fault));
-    expect_ok(iobind_binding_set_output(binding, 0, IOBIND_OUTPUT_REUSE, NULL, IOBIND_MEMORY_DEFAULT, NULL, &fault));
-    expect_ok(iobind_binding_set_output(binding, 3, IOBIND_OUTPUT_NONE, NULL, IOBIND_MEMORY_DEFAULT, NULL, &fault));
+    expect_ok(iobind_binding_place_output(binding, 0, IOBIND_OUTPUT_REUSE, NULL, IOBIND_MEMORY_DEFAULT, &fault));
+    expect_ok(iobind_binding_place_output(binding, 3, IOBIND_OUTPUT_NONE, NULL, IOBIND_MEMORY_DEFAULT, &fault));
     for (size_t i = 1; i < 3; i++) {
       expect_ok(iobind_binding_set_input(binding, i, IOBIND_INPUT_RESIDENT, past, NULL, &fault));
       expect_ok(iobind_binding_carry(binding, i, i, IOBIND_CARRY_MOVE, &fault));
     }
     run(binding);
     iobind_tensor *logits;
-    expect_ok(iobind_binding_get_output(binding, 0, &logits, &fault));
-    const void *address = iobind_tensor_address(logits);
+    expect_ok(iobind_binding_get_output(binding, 0, NULL, &logits, &fault));
+    const void *address = iobind_tensor_get_address(logits);
     int64_t before = vdev_get(0, "allocations");
     for (int i = 0; i < STEPS; i++) {
       run(binding);
-      expect_ok(iobind_binding_get_output(binding, 0, &logits, &fault));
-      assert_true(!fixed || iobind_tensor_address(logits) == address);
+      expect_ok(iobind_binding_get_output(binding, 0, NULL, &logits, &fault));
+      assert_true(!fixed || iobind_tensor_get_address(logits) == address);
     }
     allocations[fixed] = vdev_get(0, "allocations") - before;
     iobind_tensor_release(tokens);
@@ -459,7 +459,7 @@ static void what_cannot_be_carried(void **state) {
   expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_binding_carry(binding, 0, 0, (iobind_carry_mode)3, &fault));
   expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_binding_carry(NULL, 0, 0, IOBIND_CARRY_MOVE, &fault));
   expect_ok(iobind_binding_carry(binding, 0, 0, IOBIND_CARRY_MOVE, &fault));
-  expect(IOBIND_ERROR_INVALID_STATE, iobind_binding_run(binding, NULL, NULL, &fault));
+  expect(IOBIND_ERROR_INVALID_STATE, iobind_binding_run(binding, NULL, &fault));
   expect_words("'first' is not bound");
   expect(IOBIND_ERROR_SHAPE, iobind_binding_set_input(binding, 0, IOBIND_INPUT_RESIDENT, first, NULL, &fault));
   iobind_binding_destroy(binding);
@@ -480,7 +480,7 @@ static void no_output_in_the_state(void **state) {
       run(binding);
       expect_ok(iobind_binding_take_output(binding, 0, &left, &fault));
       expect(IOBIND_ERROR_INVALID_ARGUMENT,
-             iobind_binding_set_output(binding, output, IOBIND_OUTPUT_FIXED, NULL, IOBIND_MEMORY_DEFAULT, left, &fault));
+             iobind_binding_set_output(binding, output, left, 0, &fault));
       expect_words("overlaps the memory of input 'x'");
       run(binding);
       expect_state(binding, 4);
@@ -502,13 +502,13 @@ static void rebound_beside_a_swap(void **state) {
   iobind_tensor *second = fixture_floats(device, threes, 2);
   iobind_tensor *product;
   iobind_binding *binding = carried(session, IOBIND_CARRY_SWAP, first, IOBIND_INPUT_RESIDENT);
-  expect_ok(iobind_binding_set_output(binding, 1, IOBIND_OUTPUT_REUSE, NULL, IOBIND_MEMORY_DEFAULT, NULL, &fault));
+  expect_ok(iobind_binding_place_output(binding, 1, IOBIND_OUTPUT_REUSE, NULL, IOBIND_MEMORY_DEFAULT, &fault));
   run(binding);
-  expect_ok(iobind_binding_update_input(binding, 0, ones, sizeof ones, NULL, &fault));
+  expect_ok(iobind_binding_write_input(binding, 0, ones, sizeof ones, NULL, &fault));
   expect_ok(iobind_binding_set_input(binding, 0, IOBIND_INPUT_RESIDENT, second, NULL, &fault));
   run(binding);
   expect_state(binding, 6);
-  expect_ok(iobind_binding_get_output(binding, 1, &product, &fault));
+  expect_ok(iobind_binding_get_output(binding, 1, NULL, &product, &fault));
   fixture_expect_floats(product, nines, 2);
   iobind_binding_destroy(binding);
   iobind_tensor_release(second);

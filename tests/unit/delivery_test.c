@@ -2,6 +2,7 @@
  * whichever way, and for what comes behind them. On the virtual accelerator, whose virtual clock tells what the host waited for. */
 #include "fixture.h"
 #include "vdev.h"
+#include "../rig/calls.h"
 
 #include <string.h>
 
@@ -88,7 +89,7 @@ static void by_an_event(void **state) {
   (void)state;
   read_under_way(1);
   int64_t before = vdev_get(0, "time_ns");
-  expect_ok(iobind_event_wait(event, &fault));
+  expect_ok(iobind_event_wait(event, IOBIND_NO_TIMEOUT, &fault));
   assert_int_equal(vdev_get(0, "time_ns"), before + millisecond);
   expect_bytes(target, 1, sizeof target);
   target[0] = 77;
@@ -118,7 +119,7 @@ static void by_an_event_behind_an_event(void **state) {
   read_under_way(4);
   expect_ok(iobind_stream_wait(other, event, &fault));
   expect_ok(iobind_event_record(event, other, &fault));
-  expect_ok(iobind_event_wait(event, &fault));
+  expect_ok(iobind_event_wait(event, IOBIND_NO_TIMEOUT, &fault));
   expect_bytes(target, 4, sizeof target);
 }
 
@@ -127,7 +128,7 @@ static void by_destroying_the_stream(void **state) {
   read_under_way(5);
   iobind_stream_destroy(stream);
   expect_bytes(target, 5, sizeof target);
-  expect_ok(iobind_event_wait(event, &fault));
+  expect_ok(iobind_event_wait(event, IOBIND_NO_TIMEOUT, &fault));
   expect_ok(iobind_stream_create(device, NULL, &stream, &fault));
 }
 
@@ -152,7 +153,7 @@ static void copied_on(void **state) {
   iobind_tensor *y = make(device, IOBIND_MEMORY_DEFAULT, BYTES);
   static unsigned char back[BYTES];
   expect_ok(
-      iobind_tensor_wrap(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_UINT8, dims, 1, target, BYTES, NULL, NULL, &over, &fault));
+      call_wrap(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_UINT8, dims, 1, target, BYTES, NULL, NULL, &over, &fault));
   read_under_way(7);
   const iobind_tensor *sources[1] = {over};
   expect_ok(iobind_tensor_copy(sources, &y, 1, stream, &fault));
@@ -177,7 +178,7 @@ static void overwritten(void **state) {
   iobind_tensor *y = make(device, IOBIND_MEMORY_DEFAULT, BYTES);
   fill(y, 10, BYTES);
   expect_ok(
-      iobind_tensor_wrap(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_UINT8, dims, 1, target, BYTES, NULL, NULL, &over, &fault));
+      call_wrap(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_UINT8, dims, 1, target, BYTES, NULL, NULL, &over, &fault));
   read_under_way(9);
   const iobind_tensor *sources[1] = {y};
   expect_ok(iobind_tensor_copy(sources, &over, 1, stream, &fault));
@@ -199,13 +200,12 @@ static void run_on(void **state) {
   iobind_binding *binding;
   iobind_tensor *output;
   iobind_session *session = fixture_session(runtime, device, "scale");
-  expect_ok(iobind_tensor_wrap(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, dims, 1, got, sizeof got, NULL, NULL, &over,
-                               &fault));
+  expect_ok(call_wrap(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, dims, 1, got, sizeof got, NULL, NULL, &over, &fault));
   expect_ok(iobind_binding_create(session, &binding, &fault));
   expect_ok(iobind_binding_set_input(binding, 0, IOBIND_INPUT_LIVE, over, NULL, &fault));
   expect_ok(iobind_tensor_read(y, 0, got, sizeof got, stream, &fault));
-  expect_ok(iobind_binding_run(binding, stream, NULL, &fault));
-  expect_ok(iobind_binding_get_output(binding, 0, &output, &fault));
+  expect_ok(iobind_binding_run(binding, stream, &fault));
+  expect_ok(iobind_binding_get_output(binding, 0, NULL, &output, &fault));
   fixture_expect_floats(output, twice, 4);
   iobind_binding_destroy(binding);
   iobind_session_destroy(session);
@@ -257,8 +257,7 @@ static void from_tensors_and_to_tensors(void **state) {
   unsigned char *bytes = NULL;
   iobind_tensor *y = make(cpu, IOBIND_MEMORY_DEFAULT, BYTES);
   fill(y, 80, BYTES);
-  expect_ok(iobind_tensor_get_data(y, IOBIND_DTYPE_UINT8, (void **)&bytes,
-                                   &fault)); /* which later would wait for what arrives there */
+  expect_ok(iobind_tensor_map(y, IOBIND_DTYPE_UINT8, IOBIND_ACCESS_WRITE, (void **)&bytes, &fault)); /* which later would wait for what arrives there */
   sources[0] = y;
   int64_t before = vdev_get(0, "time_ns");
   expect_ok(iobind_tensor_copy(sources, &x, 1, stream, &fault));
@@ -278,7 +277,7 @@ static void from_tensors_and_to_tensors(void **state) {
   iobind_tensor_release(targets[PAIRS - 1]); /* its memory lives until the stream has passed */
   expect_ok(iobind_stream_synchronize(stream, &fault));
   for (int i = 0; i < PAIRS - 1; i++) {
-    expect_ok(iobind_tensor_get_data(targets[i], IOBIND_DTYPE_UINT8, (void **)&bytes, &fault));
+    expect_ok(iobind_tensor_map(targets[i], IOBIND_DTYPE_UINT8, IOBIND_ACCESS_WRITE, (void **)&bytes, &fault));
     expect_bytes(bytes, 80, BYTES);
     iobind_tensor_release(targets[i]);
   }
@@ -297,19 +296,19 @@ static void live_input(void **state) {
   float got[2];
   iobind_session *session = fixture_session(runtime, device, "scale");
   expect_ok(iobind_tensor_create(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, dims, 1, &input, &fault));
-  expect_ok(iobind_tensor_get_data(input, IOBIND_DTYPE_FLOAT32, (void **)&values, &fault));
+  expect_ok(iobind_tensor_map(input, IOBIND_DTYPE_FLOAT32, IOBIND_ACCESS_WRITE, (void **)&values, &fault));
   for (size_t i = 0; i < COUNT; i++) {
     values[i] = 1;
   }
   expect_ok(iobind_binding_create(session, &binding, &fault));
   expect_ok(iobind_binding_set_input(binding, 0, IOBIND_INPUT_LIVE, input, NULL, &fault));
-  expect_ok(iobind_binding_run(binding, stream, NULL, &fault)); /* the first of a binding is looked at */
+  expect_ok(iobind_binding_run(binding, stream, &fault)); /* the first of a binding is looked at */
   expect_ok(iobind_stream_synchronize(stream, &fault));
   values[0] = 3;
   int64_t before = vdev_get(0, "time_ns");
-  expect_ok(iobind_binding_run(binding, stream, NULL, &fault));
+  expect_ok(iobind_binding_run(binding, stream, &fault));
   assert_int_equal(vdev_get(0, "time_ns"), before);
-  expect_ok(iobind_binding_get_output(binding, 0, &output, &fault));
+  expect_ok(iobind_binding_get_output(binding, 0, NULL, &output, &fault));
   expect_ok(iobind_tensor_read(output, 0, got, sizeof got, NULL, &fault));
   assert_true(got[0] == 6 && got[1] == 2);
   iobind_binding_destroy(binding);

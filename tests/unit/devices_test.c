@@ -8,6 +8,7 @@
 
 #include "models.h"
 #include "vdev.h"
+#include "../rig/calls.h"
 
 static iobind_runtime *runtime;
 static iobind_device *devices[2];
@@ -39,11 +40,11 @@ static void event_of_the_other_device(void **state) {
   expect_ok(iobind_event_create(devices[1], &event, &fault));
   expect_ok(iobind_binding_create(session, &binding, &fault));
   expect_ok(iobind_binding_set_input(binding, 0, IOBIND_INPUT_RESIDENT, x, NULL, &fault));
-  expect(IOBIND_ERROR_WRONG_DEVICE, iobind_binding_run(binding, stream, event, &fault));
+  expect(IOBIND_ERROR_WRONG_DEVICE, call_run(binding, stream, event, &fault));
   expect_words("vdev:1");
   iobind_stream_destroy(stream);
   expect_ok(iobind_stream_create(devices[1], NULL, &stream, &fault));
-  expect(IOBIND_ERROR_WRONG_DEVICE, iobind_binding_run(binding, stream, NULL, &fault));
+  expect(IOBIND_ERROR_WRONG_DEVICE, iobind_binding_run(binding, stream, &fault));
   expect_words("vdev:1");
   iobind_binding_destroy(binding);
   iobind_tensor_release(x);
@@ -167,11 +168,11 @@ static void run_out_of_memory(void **state) {
   char limit[32];
   snprintf(limit, sizeof limit, "%lld", (long long)vdev_get(0, "live_bytes") + COUNT);
   assert_int_equal(vdev_set(0, "mem_limit", limit), 0);
-  expect(IOBIND_ERROR_OUT_OF_MEMORY, iobind_binding_run(binding, NULL, NULL, &fault));
+  expect(IOBIND_ERROR_OUT_OF_MEMORY, iobind_binding_run(binding, NULL, &fault));
   expect_words("out of device memory");
   assert_int_equal(vdev_set(0, "mem_limit", "0"), 0);
-  expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
-  expect_ok(iobind_binding_get_output(binding, 0, &y, &fault));
+  expect_ok(iobind_binding_run(binding, NULL, &fault));
+  expect_ok(iobind_binding_get_output(binding, 0, NULL, &y, &fault));
   iobind_binding_destroy(binding);
   iobind_tensor_release(x);
   iobind_session_destroy(session);

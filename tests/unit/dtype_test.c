@@ -46,21 +46,21 @@ static size_t bytes_of(iobind_dtype dtype, const int64_t *dims, size_t rank) {
 static void names_and_bits(void **state) {
   (void)state;
   for (size_t i = 0; i < TYPE_COUNT; i++) {
-    assert_string_equal(iobind_dtype_name((int32_t)types[i].dtype), types[i].name);
-    assert_int_equal(iobind_dtype_bits((int32_t)types[i].dtype), types[i].bits);
+    assert_string_equal(iobind_dtype_get_name((int32_t)types[i].dtype), types[i].name);
+    assert_int_equal(iobind_dtype_get_bits((int32_t)types[i].dtype), types[i].bits);
     static const int64_t five = 5;
     assert_int_equal(bytes_of(types[i].dtype, &five, 1), types[i].five);
   }
-  assert_string_equal(iobind_dtype_name(IOBIND_DTYPE_STRING), "string");
-  assert_int_equal(iobind_dtype_bits(IOBIND_DTYPE_STRING), 0);
+  assert_string_equal(iobind_dtype_get_name(IOBIND_DTYPE_STRING), "string");
+  assert_int_equal(iobind_dtype_get_bits(IOBIND_DTYPE_STRING), 0);
 }
 
 static void numbers_that_are_no_type(void **state) {
   (void)state;
   static const int32_t none[] = {-1, 27, 1000, INT32_MIN, INT32_MAX};
   for (size_t i = 0; i < sizeof none / sizeof none[0]; i++) {
-    assert_string_equal(iobind_dtype_name(none[i]), "unknown");
-    assert_int_equal(iobind_dtype_bits(none[i]), 0);
+    assert_string_equal(iobind_dtype_get_name(none[i]), "unknown");
+    assert_int_equal(iobind_dtype_get_bits(none[i]), 0);
     size_t bytes = 99;
     expect(IOBIND_ERROR_DTYPE, iobind_dtype_get_bytes((iobind_dtype)none[i], NULL, 0, &bytes, &fault));
     assert_int_equal(bytes, 0);

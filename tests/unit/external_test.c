@@ -98,8 +98,8 @@ static void be_the_peer(int memory_file, int semaphore_file) {
   expect_ok(iobind_stream_wait_semaphore(stream, semaphore, 1, &fault));
   expect_ok(iobind_binding_set_input(binding, 0, IOBIND_INPUT_RESIDENT, x, NULL, &fault));
   expect_ok(iobind_binding_set_input(binding, 1, IOBIND_INPUT_RESIDENT, x, NULL, &fault));
-  expect_ok(iobind_binding_set_output(binding, 0, IOBIND_OUTPUT_FIXED, NULL, IOBIND_MEMORY_DEFAULT, z, &fault));
-  expect_ok(iobind_binding_run(binding, stream, NULL, &fault));
+  expect_ok(iobind_binding_set_output(binding, 0, z, 0, &fault));
+  expect_ok(iobind_binding_run(binding, stream, &fault));
   expect_ok(iobind_stream_signal_semaphore(stream, semaphore, 2, &fault));
   expect_ok(iobind_stream_synchronize(stream, &fault));
   assert_int_equal(vdev_get(0, "h2d_bytes") + vdev_get(0, "d2h_bytes"), copied);
@@ -223,11 +223,11 @@ static void wait_before_the_signal(void **state) {
   expect_ok(iobind_event_create(device, &event, &fault));
   expect_ok(iobind_stream_wait_semaphore(stream, semaphore, 3, &fault));
   expect_ok(iobind_event_record(event, stream, &fault));
-  expect(IOBIND_ERROR_TIMEOUT, iobind_event_wait_for(event, 1000000, &fault));
+  expect(IOBIND_ERROR_TIMEOUT, iobind_event_wait(event, 1000000, &fault));
   assert_int_equal(vdev_semaphore_wait(file, 3, 0), 0);
   assert_int_equal(vdev_semaphore_signal(file, 2), 0);
   assert_int_equal(vdev_semaphore_signal(file, 3), 0);
-  expect_ok(iobind_event_wait(event, &fault));
+  expect_ok(iobind_event_wait(event, IOBIND_NO_TIMEOUT, &fault));
   assert_int_equal(vdev_semaphore_wait(file, 3, -1), 1);
   assert_int_equal(vdev_semaphore_signal(file, 3), -1);
   assert_non_null(strstr(vdev_last_error(), "only grows"));

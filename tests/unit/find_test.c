@@ -11,6 +11,7 @@
 
 #include "models.h"
 #include "runtime/runtime.h"
+#include "../rig/calls.h"
 
 static const char library_name[] = "libonnxruntime.so";
 static char folder[] = "/tmp/iobind-find-XXXXXX";
@@ -408,16 +409,16 @@ static void two_copies(void **state) {
     expect(IOBIND_ERROR_WRONG_DEVICE, iobind_binding_set_input(binding, 0, (iobind_input_mode)mode, x_two, NULL, &fault));
   }
   expect(IOBIND_ERROR_WRONG_DEVICE,
-         iobind_binding_set_output(binding, 0, IOBIND_OUTPUT_FIXED, NULL, IOBIND_MEMORY_DEFAULT, x_two, &fault));
+         iobind_binding_set_output(binding, 0, x_two, 0, &fault));
   expect(IOBIND_ERROR_WRONG_DEVICE,
-         iobind_binding_set_output(binding, 0, IOBIND_OUTPUT_IN_PLACE, NULL, IOBIND_MEMORY_DEFAULT, x_two, &fault));
+         iobind_binding_set_output(binding, 0, x_two, IOBIND_OUTPUT_IN_PLACE, &fault));
   expect(IOBIND_ERROR_WRONG_DEVICE,
-         iobind_binding_set_output(binding, 0, IOBIND_OUTPUT_FRESH, cpu_two, IOBIND_MEMORY_DEFAULT, NULL, &fault));
+         iobind_binding_place_output(binding, 0, IOBIND_OUTPUT_FRESH, cpu_two, IOBIND_MEMORY_DEFAULT, &fault));
 
   const iobind_tensor *source = x_one;
   expect(IOBIND_ERROR_WRONG_DEVICE, iobind_tensor_copy(&source, &x_two, 1, NULL, &fault));
   iobind_tensor *output = x_one;
-  expect(IOBIND_ERROR_WRONG_DEVICE, iobind_session_run(session, &x_two, &output, &fault));
+  expect(IOBIND_ERROR_WRONG_DEVICE, call_session_run(session, &x_two, &output, &fault));
   assert_null(output);
 
   iobind_stream *stream = NULL;
@@ -429,11 +430,11 @@ static void two_copies(void **state) {
   expect(IOBIND_ERROR_WRONG_DEVICE, iobind_event_record(event_one, stream, &fault));
   expect(IOBIND_ERROR_WRONG_DEVICE, iobind_tensor_write(x_one, 0, values, sizeof values, stream, &fault));
   expect_ok(iobind_binding_set_input(binding, 0, IOBIND_INPUT_RESIDENT, x_one, NULL, &fault));
-  expect(IOBIND_ERROR_WRONG_DEVICE, iobind_binding_run(binding, stream, NULL, &fault));
-  expect(IOBIND_ERROR_WRONG_DEVICE, iobind_binding_run(binding, NULL, event_two, &fault));
+  expect(IOBIND_ERROR_WRONG_DEVICE, iobind_binding_run(binding, stream, &fault));
+  expect(IOBIND_ERROR_WRONG_DEVICE, call_run(binding, NULL, event_two, &fault));
 
-  expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
-  expect_ok(iobind_binding_get_output(binding, 0, &output, &fault));
+  expect_ok(iobind_binding_run(binding, NULL, &fault));
+  expect_ok(iobind_binding_get_output(binding, 0, NULL, &output, &fault));
   fixture_expect_floats(output, doubled, 3);
   iobind_event_destroy(event_one);
   iobind_event_destroy(event_two);
@@ -460,8 +461,8 @@ static void use_device(iobind_runtime *runtime, const char *spec) {
   iobind_binding *binding = NULL;
   expect_ok(iobind_binding_create(session, &binding, &fault));
   expect_ok(iobind_binding_set_input(binding, 0, IOBIND_INPUT_RESIDENT, x, NULL, &fault));
-  expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
-  expect_ok(iobind_binding_get_output(binding, 0, &y, &fault));
+  expect_ok(iobind_binding_run(binding, NULL, &fault));
+  expect_ok(iobind_binding_get_output(binding, 0, NULL, &y, &fault));
   fixture_expect_floats(y, doubled, 3);
   iobind_binding_destroy(binding);
   iobind_tensor_release(x);

@@ -10,8 +10,8 @@ void fixture_arm(void) {
 
 void fixture_expect(iobind_status expected, iobind_status status, const char *call, const char *file, int line) {
   if (status != expected) {
-    print_error("%s\n  expected %s, got %s: %s\n", call, iobind_status_name((int32_t)expected),
-                iobind_status_name((int32_t)status), status == IOBIND_OK ? "" : fault.message);
+    print_error("%s\n  expected %s, got %s: %s\n", call, iobind_status_get_name((int32_t)expected),
+                iobind_status_get_name((int32_t)status), status == IOBIND_OK ? "" : fault.message);
     _fail(file, line);
   }
   const char *wrong = test_error_wrong(&fault, status);
@@ -20,7 +20,7 @@ void fixture_expect(iobind_status expected, iobind_status status, const char *ca
     wrong = "the message does not begin with a function's name, or has it twice";
   }
   if (wrong != NULL) {
-    print_error("%s\n  %s, but %s: status %d, ORT's code %d, '%s'\n", call, iobind_status_name((int32_t)status), wrong,
+    print_error("%s\n  %s, but %s: status %d, ORT's code %d, '%s'\n", call, iobind_status_get_name((int32_t)status), wrong,
                 fault.status, fault.ort_code, fault.message);
     _fail(file, line);
   }

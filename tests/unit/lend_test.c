@@ -124,8 +124,8 @@ static void bound_as_an_input(void **state) {
   iobind_tensor_release(x);
   iobind_session_destroy(session);
   iobind_runtime_destroy(runtime);
-  expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
-  expect_ok(iobind_binding_get_output(binding, 0, &y, &fault));
+  expect_ok(iobind_binding_run(binding, NULL, &fault));
+  expect_ok(iobind_binding_get_output(binding, 0, NULL, &y, &fault));
   fixture_expect_floats(y, doubled, 3);
   iobind_binding_destroy(binding);
 }

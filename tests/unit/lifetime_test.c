@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "runtime/runtime.h"
+#include "../rig/calls.h"
 
 static const char *const specs[] = {"cpu", "webgpu"};
 
@@ -65,7 +66,7 @@ static void make_parts(parts *all, const char *spec) {
   all->input = fixture_floats(device, three, 3);
   expect_ok(iobind_binding_create(all->session, &all->binding, &fault));
   expect_ok(iobind_binding_set_input(all->binding, 0, IOBIND_INPUT_RESIDENT, all->input, NULL, &fault));
-  expect_ok(iobind_binding_run(all->binding, NULL, NULL, &fault));
+  expect_ok(iobind_binding_run(all->binding, NULL, &fault));
   expect_ok(iobind_binding_take_output(all->binding, 0, &all->output, &fault));
 }
 
@@ -140,7 +141,7 @@ static void stream_and_event_keep_the_runtime(void **state) {
   expect_ok(iobind_event_record(event, stream, &fault));
   iobind_stream_destroy(stream);
   assert_int_equal(environments_released, 0);
-  expect_ok(iobind_event_wait(event, &fault));
+  expect_ok(iobind_event_wait(event, IOBIND_NO_TIMEOUT, &fault));
   iobind_event_destroy(event);
   assert_int_equal(environments_released, 1);
 }
@@ -176,8 +177,7 @@ static void view_keeps_wrapped_memory(void **state) {
   fixture_deleted deleted = {0, NULL};
   iobind_tensor *base = NULL;
   iobind_tensor *view = NULL;
-  expect_ok(iobind_tensor_wrap(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, &count, 1, memory, sizeof three,
-                               fixture_deleter, &deleted, &base, &fault));
+  expect_ok(call_wrap(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, &count, 1, memory, sizeof three, fixture_deleter, &deleted, &base, &fault));
   expect_ok(iobind_tensor_slice(base, 2, 1, &view, &fault));
   assert_ptr_equal(iobind_tensor_retain(base), base);
   iobind_tensor_release(base);
@@ -199,14 +199,12 @@ static void deleter_of_no_bytes(void **state) {
   char memory[4];
   fixture_deleted deleted = {0, NULL};
   iobind_tensor *tensor = NULL;
-  expect_ok(iobind_tensor_wrap(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, &none, 1, memory, sizeof memory,
-                               fixture_deleter, &deleted, &tensor, &fault));
-  assert_null(iobind_tensor_address(tensor));
+  expect_ok(call_wrap(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, &none, 1, memory, sizeof memory, fixture_deleter, &deleted, &tensor, &fault));
+  assert_null(iobind_tensor_get_address(tensor));
   iobind_tensor_release(tensor);
   assert_int_equal(deleted.count, 1);
   assert_ptr_equal(deleted.data, memory);
-  expect_ok(iobind_tensor_wrap(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, &none, 1, NULL, 0, fixture_deleter, &deleted,
-                               &tensor, &fault));
+  expect_ok(call_wrap(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, &none, 1, NULL, 0, fixture_deleter, &deleted, &tensor, &fault));
   iobind_tensor_release(tensor);
   assert_int_equal(deleted.count, 2);
   assert_null(deleted.data);
@@ -242,8 +240,7 @@ static void no_deleter_on_failure(void **state) {
   for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
     iobind_tensor *tensor = (iobind_tensor *)(void *)memory;
     expect(rows[i].status,
-           iobind_tensor_wrap(cpu, rows[i].memory, rows[i].dtype, dims, rows[i].rank, rows[i].has_data ? memory : NULL,
-                              rows[i].bytes, fixture_deleter, &deleted, &tensor, &fault));
+           call_wrap(cpu, rows[i].memory, rows[i].dtype, dims, rows[i].rank, rows[i].has_data ? memory : NULL, rows[i].bytes, fixture_deleter, &deleted, &tensor, &fault));
     assert_null(tensor);
   }
   assert_int_equal(deleted.count, 0);
@@ -268,16 +265,14 @@ static void binding_keeps_what_is_bound(void **state) {
     iobind_tensor *input = NULL;
     iobind_tensor *output = NULL;
     iobind_binding *binding = NULL;
-    expect_ok(iobind_tensor_wrap(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, &count, 1, in, sizeof three, fixture_deleter,
-                                 &in_deleted, &input, &fault));
-    expect_ok(iobind_tensor_wrap(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, &count, 1, out, sizeof three,
-                                 fixture_deleter, &out_deleted, &output, &fault));
+    expect_ok(call_wrap(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, &count, 1, in, sizeof three, fixture_deleter, &in_deleted, &input, &fault));
+    expect_ok(call_wrap(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, &count, 1, out, sizeof three, fixture_deleter, &out_deleted, &output, &fault));
     expect_ok(iobind_binding_create(session, &binding, &fault));
     expect_ok(iobind_binding_set_input(binding, 0, way == 3 ? IOBIND_INPUT_LIVE : IOBIND_INPUT_RESIDENT, input, NULL, &fault));
-    expect_ok(iobind_binding_set_output(binding, 0, IOBIND_OUTPUT_FIXED, NULL, IOBIND_MEMORY_DEFAULT, output, &fault));
+    expect_ok(iobind_binding_set_output(binding, 0, output, 0, &fault));
     iobind_tensor_release(input);
     iobind_tensor_release(output);
-    expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
+    expect_ok(iobind_binding_run(binding, NULL, &fault));
     assert_memory_equal(out, doubled, sizeof doubled);
     assert_int_equal(in_deleted.count, 0);
     assert_int_equal(out_deleted.count, 0);
@@ -286,7 +281,7 @@ static void binding_keeps_what_is_bound(void **state) {
     } else if (way == 2) {
       iobind_tensor *other = fixture_floats(cpu, three, 3);
       expect_ok(iobind_binding_set_input(binding, 0, IOBIND_INPUT_RESIDENT, other, NULL, &fault));
-      expect_ok(iobind_binding_set_output(binding, 0, IOBIND_OUTPUT_FRESH, NULL, IOBIND_MEMORY_DEFAULT, NULL, &fault));
+      expect_ok(iobind_binding_place_output(binding, 0, IOBIND_OUTPUT_FRESH, NULL, IOBIND_MEMORY_DEFAULT, &fault));
       iobind_tensor_release(other);
     } else {
       iobind_binding_destroy(binding);
@@ -297,7 +292,7 @@ static void binding_keeps_what_is_bound(void **state) {
     free(in);
     free(out);
     if (way == 2) {
-      expect_ok(iobind_binding_run(binding, NULL, NULL, &fault)); /* and ORT touches the old memory no more */
+      expect_ok(iobind_binding_run(binding, NULL, &fault)); /* and ORT touches the old memory no more */
     }
     iobind_binding_destroy(binding);
   }
@@ -314,7 +309,7 @@ static void null_is_nothing(void **state) {
   iobind_event_destroy(NULL);
   iobind_tensor_release(NULL);
   assert_null(iobind_tensor_retain(NULL));
-  assert_null(iobind_tensor_address(NULL));
+  assert_null(iobind_tensor_get_address(NULL));
   assert_null(iobind_runtime_get_device(NULL, 0));
 }
 
@@ -347,7 +342,7 @@ static void out_pointers_are_null(void **state) {
   expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_tensor_view(NULL, 0, IOBIND_DTYPE_FLOAT32, &one, 1, &tensor, &fault));
   assert_null(tensor);
   tensor = before;
-  expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_binding_get_output(NULL, 0, &tensor, &fault));
+  expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_binding_get_output(NULL, 0, NULL, &tensor, &fault));
   assert_null(tensor);
   tensor = before;
   expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_binding_take_output(NULL, 0, &tensor, &fault));
@@ -365,7 +360,7 @@ static void out_pointers_are_null(void **state) {
   expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_runtime_find_device(runtime, NULL, &device, NULL, &fault));
   assert_null(device);
   void *data = before;
-  expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_tensor_get_data(NULL, IOBIND_DTYPE_FLOAT32, &data, &fault));
+  expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_tensor_map(NULL, IOBIND_DTYPE_FLOAT32, IOBIND_ACCESS_WRITE, &data, &fault));
   assert_null(data);
   const char *key = before;
   const char *value = before;
@@ -374,7 +369,7 @@ static void out_pointers_are_null(void **state) {
   assert_null(value);
   session = fixture_session(runtime, NULL, "scale");
   tensor = before;
-  expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_session_run(session, NULL, &tensor, &fault));
+  expect(IOBIND_ERROR_INVALID_ARGUMENT, call_session_run(session, NULL, &tensor, &fault));
   assert_null(tensor);
   iobind_session_destroy(session);
   iobind_runtime_destroy(runtime);

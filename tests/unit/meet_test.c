@@ -12,6 +12,7 @@
 
 #include "memory/kind.h"
 #include "support/system.h"
+#include "../rig/calls.h"
 
 enum { BYTES = 100000, UNTOUCHED = 0xEE };
 
@@ -222,7 +223,7 @@ static void the_last_use_counts(void **state) {
   stream->kind = &kind;
   copy(x, y);
   const size_t before = allocated();
-  expect_ok(iobind_event_wait(event_between, &fault));
+  expect_ok(iobind_event_wait(event_between, IOBIND_NO_TIMEOUT, &fault));
   iobind_tensor_release(x);
   x = NULL;
   assert_int_equal(allocated(), before); /* the stream still copies from it, as far as the host knows */
@@ -247,7 +248,7 @@ static OrtStatus *ORT_CALL wait_and_linger(OrtSyncNotificationImpl *self) {
 }
 
 static OrtStatus *ORT_CALL wait_behind_another(OrtSyncNotificationImpl *self) {
-  expect_ok(iobind_event_wait(earlier, &fault));
+  expect_ok(iobind_event_wait(earlier, IOBIND_NO_TIMEOUT, &fault));
   return wait_on_host(self);
 }
 
@@ -272,7 +273,7 @@ static void run_and_fail(void) {
   iobind_tensor_release(index);
   assert_int_equal(vdev_set(0, "delay_copy", "1,us:200000"), 0);
   copy(y, z);
-  expect_ok(iobind_binding_run(missing, stream, NULL, &fault));
+  expect_ok(iobind_binding_run(missing, stream, &fault));
 }
 
 static void end_run(void) {
@@ -281,7 +282,7 @@ static void end_run(void) {
 }
 
 static void *wait_for_event(void *event) {
-  return (void *)(intptr_t)iobind_event_wait(event, NULL);
+  return (void *)(intptr_t)iobind_event_wait(event, IOBIND_NO_TIMEOUT, NULL);
 }
 
 /* An EP tells a failure once. The thread that was told may not have written it down when another one waits for the stream, and what was read
@@ -317,8 +318,8 @@ static void a_failure_is_not_that_of_what_has_passed(void **state) {
   run_and_fail();
   iobind_event *event = record();
   hook(event, wait_behind_another);
-  expect(IOBIND_ERROR_RUNTIME, iobind_event_wait(event, &fault));
-  expect_ok(iobind_event_wait(earlier, &fault));
+  expect(IOBIND_ERROR_RUNTIME, iobind_event_wait(event, IOBIND_NO_TIMEOUT, &fault));
+  expect_ok(iobind_event_wait(earlier, IOBIND_NO_TIMEOUT, &fault));
   expect(IOBIND_ERROR_RUNTIME, iobind_stream_synchronize(stream, &fault));
   iobind_event_destroy(event);
   iobind_event_destroy(earlier);
@@ -445,10 +446,10 @@ static void a_stage_that_cannot_start(void **state) {
     expect_ok(iobind_tensor_create(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_INT64, &one, 1, &index, &fault));
     expect_ok(iobind_tensor_write(index, 0, &row, sizeof row, NULL, &fault));
     late_threads = threads;
-    expect_ok(iobind_pipeline_submit(pipeline, &index, &fault));
+    expect_ok(call_submit(pipeline, &index, 1, &fault));
     late_threads = -1;
     expect(threads == 0 ? IOBIND_ERROR_OUT_OF_MEMORY : IOBIND_ERROR_RUNTIME,
-           iobind_pipeline_next(pipeline, &output, &item, &fault));
+           iobind_pipeline_next(pipeline, IOBIND_NO_TIMEOUT, &output, 1, &item, &fault));
     iobind_tensor_release(index);
     iobind_pipeline_destroy(pipeline);
     iobind_session_destroy(session);

@@ -6,6 +6,7 @@
 
 #include "iobind/interop.h"
 #include "tensor/tensor.h"
+#include "../rig/calls.h"
 
 static iobind_runtime *runtime;
 static iobind_device *cpu;
@@ -47,10 +48,9 @@ static void value_keeps_the_tensor(void **state) {
     iobind_tensor *tensor;
     iobind_tensor *wrapped;
     iobind_tensor *memory = fixture_floats(device, values, COUNT);
-    void *address = iobind_tensor_address(memory);
+    void *address = iobind_tensor_get_address(memory);
     void *value;
-    expect_ok(iobind_tensor_wrap(device, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, dims, 2, address, sizeof values,
-                                 fixture_deleter, &deleted, &tensor, &fault));
+    expect_ok(call_wrap(device, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, dims, 2, address, sizeof values, fixture_deleter, &deleted, &tensor, &fault));
     expect_ok(iobind_tensor_to_ort(tensor, &value, &fault));
     iobind_tensor_release(tensor);
     assert_int_equal(deleted.count, 0);
@@ -104,7 +104,7 @@ static void tensor_over_a_value(void **state) {
     expect_ok(iobind_tensor_wrap_ort(runtime, value, give_value_back, &returned, &tensor, &fault));
     void *data;
     assert_null(api->GetTensorMutableData(value, &data));
-    assert_ptr_equal(iobind_tensor_address(tensor), data);
+    assert_ptr_equal(iobind_tensor_get_address(tensor), data);
     iobind_tensor_info info = {.struct_size = sizeof info};
     expect_ok(iobind_tensor_get_info(tensor, &info, &fault));
     assert_ptr_equal(info.device, device);
@@ -115,7 +115,7 @@ static void tensor_over_a_value(void **state) {
     expect_ok(iobind_binding_set_input(binding, 0, IOBIND_INPUT_RESIDENT, tensor, NULL, &fault));
     expect_ok(iobind_binding_set_input(binding, 1, IOBIND_INPUT_RESIDENT, tensor, NULL, &fault));
     iobind_tensor_release(tensor);
-    expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
+    expect_ok(iobind_binding_run(binding, NULL, &fault));
     expect_ok(iobind_binding_take_output(binding, 0, &z, &fault));
     fixture_expect_floats(z, twice, COUNT);
     assert_int_equal(returned, 0);
@@ -166,7 +166,7 @@ static void nothing_and_strings(void **state) {
     expect_ok(iobind_tensor_wrap_ort(runtime, value, NULL, NULL, &again, &fault));
     assert_true(again->place == tensor->place);
     iobind_tensor_release(tensor);
-    assert_null(iobind_tensor_address(again));
+    assert_null(iobind_tensor_get_address(again));
     assert_int_equal(again->dims[1], 0);
     iobind_tensor_release(again);
     api->ReleaseValue(value);

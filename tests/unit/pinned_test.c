@@ -1,5 +1,6 @@
 /* Pinned memory, and host memory, for what a session on a device reads and writes: it works, run after run, or it is refused when it is bound. */
 #include "fixture.h"
+#include "../rig/calls.h"
 
 enum { COUNT = 8, RUNS = 4 };
 static const float zeros[COUNT];
@@ -59,8 +60,8 @@ static void expect_y(iobind_tensor *y, int run) {
 static void expect_run(iobind_stream *on, int run) {
   iobind_tensor *y = NULL;
   set_x(run);
-  expect_ok(iobind_binding_run(binding, on, NULL, &fault));
-  expect_ok(iobind_binding_get_output(binding, 0, &y, &fault));
+  expect_ok(iobind_binding_run(binding, on, &fault));
+  expect_ok(iobind_binding_get_output(binding, 0, NULL, &y, &fault));
   expect_y(y, run);
 }
 
@@ -71,7 +72,7 @@ static void run_if_bound(iobind_status bound) {
     return;
   }
   for (int run = 0; run < RUNS; run++) {
-    expect_ok(iobind_binding_run(binding, stream, NULL, &fault));
+    expect_ok(iobind_binding_run(binding, stream, &fault));
   }
   expect_ok(iobind_stream_synchronize(stream, &fault));
   for (int run = 0; run < RUNS; run++) {
@@ -84,21 +85,20 @@ static void a_fixed_output(void **state) {
   (void)state;
   iobind_tensor *y = make_pinned();
   fixture_arm();
-  run_if_bound(iobind_binding_set_output(binding, 0, IOBIND_OUTPUT_FIXED, NULL, IOBIND_MEMORY_DEFAULT, y, &fault));
+  run_if_bound(iobind_binding_set_output(binding, 0, y, 0, &fault));
   iobind_tensor_release(y);
 }
 
 static void a_reused_output(void **state) {
   (void)state;
   fixture_arm();
-  run_if_bound(iobind_binding_set_output(binding, 0, IOBIND_OUTPUT_REUSE, device, IOBIND_MEMORY_HOST_ACCESSIBLE, NULL, &fault));
+  run_if_bound(iobind_binding_place_output(binding, 0, IOBIND_OUTPUT_REUSE, device, IOBIND_MEMORY_HOST_ACCESSIBLE, &fault));
 }
 
 static void a_reused_output_on_the_cpu(void **state) {
   (void)state;
   fixture_arm();
-  run_if_bound(iobind_binding_set_output(binding, 0, IOBIND_OUTPUT_REUSE, iobind_runtime_get_device(runtime, 0),
-                                         IOBIND_MEMORY_DEFAULT, NULL, &fault));
+  run_if_bound(iobind_binding_place_output(binding, 0, IOBIND_OUTPUT_REUSE, iobind_runtime_get_device(runtime, 0), IOBIND_MEMORY_DEFAULT, &fault));
 }
 
 static void a_target_of_a_request(void **state) {
@@ -111,7 +111,7 @@ static void a_target_of_a_request(void **state) {
   for (int run = 0; run < RUNS; run++) {
     set_x(run);
     fixture_arm();
-    iobind_status status = iobind_session_run_request(session, &request, &output, &fault);
+    iobind_status status = call_session_request(session, &request, &output, &fault);
     if (status != IOBIND_OK) {
       fixture_expect(IOBIND_ERROR_NOT_SUPPORTED, status, "request", __FILE__, __LINE__);
       break;

@@ -6,6 +6,7 @@
 
 #include "models.h"
 #include "vdev.h"
+#include "../rig/calls.h"
 
 static iobind_runtime *runtime;
 static const char *spec_of_test;
@@ -45,7 +46,7 @@ static void submit(iobind_pipeline *pipeline, float n, size_t count) {
     values[i] = n;
   }
   iobind_tensor *input = fixture_floats(cpu, values, count);
-  expect_ok(iobind_pipeline_submit(pipeline, &input, &fault));
+  expect_ok(call_submit(pipeline, &input, 1, &fault));
   iobind_tensor_release(input);
 }
 
@@ -56,7 +57,7 @@ static void expect_item(iobind_pipeline *pipeline, uint64_t index, float n, size
   for (size_t i = 0; i < count; i++) {
     values[i] = 2 * n;
   }
-  expect_ok(iobind_pipeline_next(pipeline, &output, &item, &fault));
+  expect_ok(iobind_pipeline_next(pipeline, IOBIND_NO_TIMEOUT, &output, 1, &item, &fault));
   assert_int_equal(item.index, index);
   fixture_expect_floats(output, values, count);
 }
@@ -76,7 +77,7 @@ static void in_order(void **state) {
     expect_item(pipeline, i, (float)i, 1 + i % 5);
   }
   iobind_tensor *output;
-  expect(IOBIND_ERROR_NOT_FOUND, iobind_pipeline_next(pipeline, &output, NULL, &fault));
+  expect(IOBIND_ERROR_NOT_FOUND, iobind_pipeline_next(pipeline, IOBIND_NO_TIMEOUT, &output, 1, NULL, &fault));
   iobind_pipeline_destroy(pipeline);
 }
 
@@ -90,13 +91,13 @@ static void full_slots_are_said(void **state) {
   submit(pipeline, 2, 4);
   static const float values[1] = {3};
   iobind_tensor *input = fixture_floats(cpu, values, 1);
-  expect(IOBIND_ERROR_INVALID_STATE, iobind_pipeline_submit(pipeline, &input, &fault));
+  expect(IOBIND_ERROR_INVALID_STATE, call_submit(pipeline, &input, 1, &fault));
   expect_words("all 2 slots");
   iobind_tensor *output;
   iobind_pipeline_item item = IOBIND_PIPELINE_ITEM_INIT;
-  expect_ok(iobind_pipeline_next(pipeline, &output, &item, &fault));
+  expect_ok(iobind_pipeline_next(pipeline, IOBIND_NO_TIMEOUT, &output, 1, &item, &fault));
   assert_true(item.submit_ns > 0 && item.run_ns >= item.submit_ns);
-  expect_ok(iobind_pipeline_submit(pipeline, &input, &fault));
+  expect_ok(call_submit(pipeline, &input, 1, &fault));
   iobind_tensor_release(input);
   iobind_pipeline_destroy(pipeline); /* with two items under way */
 }
@@ -113,7 +114,7 @@ static void ends_are_in_order(void **state) {
     if (i >= SLOTS) {
       iobind_tensor *output;
       iobind_pipeline_item item = IOBIND_PIPELINE_ITEM_INIT;
-      expect_ok(iobind_pipeline_next(pipeline, &output, &item, &fault));
+      expect_ok(iobind_pipeline_next(pipeline, IOBIND_NO_TIMEOUT, &output, 1, &item, &fault));
       bool uploads = strcmp(spec_of_test, "cpu") != 0;
       assert_int_equal(uploads, item.upload_ns != 0);
       assert_true(item.submit_ns > 0 && (!uploads || item.upload_ns >= item.submit_ns));
@@ -141,8 +142,8 @@ static void constants(void **state) {
   iobind_pipeline *pipeline = make("add dims=n", &options);
   iobind_tensor *output;
   for (int i = 0; i < 7; i++) {
-    expect_ok(iobind_pipeline_submit(pipeline, inputs, &fault));
-    expect_ok(iobind_pipeline_next(pipeline, &output, NULL, &fault));
+    expect_ok(call_submit(pipeline, inputs, sizeof inputs / sizeof *inputs, &fault));
+    expect_ok(iobind_pipeline_next(pipeline, IOBIND_NO_TIMEOUT, &output, 1, NULL, &fault));
     fixture_expect_floats(output, sums, 2);
   }
   iobind_tensor_release(shared);
@@ -158,21 +159,21 @@ static void what_does_not_fit(void **state) {
   iobind_tensor *missing[2] = {right, NULL};
   iobind_tensor *differ[2] = {right, shorter};
   iobind_tensor *fit[2] = {right, right};
-  expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_pipeline_submit(pipeline, missing, &fault));
+  expect(IOBIND_ERROR_INVALID_ARGUMENT, call_submit(pipeline, missing, sizeof missing / sizeof *missing, &fault));
   expect_words("'y'");
   for (int i = 0; i < 2; i++) { /* what was refused is refused again */
-    expect(IOBIND_ERROR_SHAPE, iobind_pipeline_submit(pipeline, differ, &fault));
+    expect(IOBIND_ERROR_SHAPE, call_submit(pipeline, differ, sizeof differ / sizeof *differ, &fault));
   }
   if (is_vdev(state)) {
     iobind_tensor *remote = fixture_floats(device, ones, 2);
     iobind_tensor *away[2] = {right, remote};
-    expect(IOBIND_ERROR_WRONG_DEVICE, iobind_pipeline_submit(pipeline, away, &fault));
+    expect(IOBIND_ERROR_WRONG_DEVICE, call_submit(pipeline, away, sizeof away / sizeof *away, &fault));
     iobind_tensor_release(remote);
   }
   iobind_tensor *output;
   static const float twos[2] = {2, 2};
-  expect_ok(iobind_pipeline_submit(pipeline, fit, &fault));
-  expect_ok(iobind_pipeline_next(pipeline, &output, NULL, &fault));
+  expect_ok(call_submit(pipeline, fit, sizeof fit / sizeof *fit, &fault));
+  expect_ok(iobind_pipeline_next(pipeline, IOBIND_NO_TIMEOUT, &output, 1, NULL, &fault));
   fixture_expect_floats(output, twos, 2);
   iobind_tensor_release(right);
   iobind_tensor_release(shorter);
@@ -205,11 +206,11 @@ static void host_inputs_and_device_outputs(void **state) {
   for (int i = 0; i < 5; i++) {
     iobind_tensor *outputs[2];
     int64_t down = vdev_get(0, "d2h_bytes");
-    expect_ok(iobind_pipeline_submit(pipeline, inputs, &fault));
-    expect_ok(iobind_pipeline_next(pipeline, outputs, NULL, &fault));
+    expect_ok(call_submit(pipeline, inputs, sizeof inputs / sizeof *inputs, &fault));
+    expect_ok(iobind_pipeline_next(pipeline, IOBIND_NO_TIMEOUT, outputs, sizeof outputs / sizeof *outputs, NULL, &fault));
     assert_int_equal(vdev_get(0, "d2h_bytes") - down, sizeof sum); /* by a download, and not by a copy of ORT */
     void *got;
-    expect_ok(iobind_tensor_get_data(outputs[0], IOBIND_DTYPE_FLOAT32, &got, &fault));
+    expect_ok(iobind_tensor_map(outputs[0], IOBIND_DTYPE_FLOAT32, IOBIND_ACCESS_WRITE, &got, &fault));
     assert_memory_equal(got, next, sizeof next);
     fixture_expect_floats(outputs[1], sum, 2);
   }
@@ -241,14 +242,14 @@ static void a_failure(void **state, const char *fault_of, bool stops) {
   expect_item(pipeline, 6, 6, 4);
   iobind_tensor *output;
   iobind_pipeline_item item = IOBIND_PIPELINE_ITEM_INIT;
-  expect(IOBIND_ERROR_RUNTIME, iobind_pipeline_next(pipeline, &output, &item, &fault));
+  expect(IOBIND_ERROR_RUNTIME, iobind_pipeline_next(pipeline, IOBIND_NO_TIMEOUT, &output, 1, &item, &fault));
   expect_words("item 7");
   assert_int_equal(item.index, 7);
   assert_null(output);
   if (stops) {
     static const float ones[4] = {1, 1, 1, 1};
     iobind_tensor *input = fixture_floats(cpu, ones, 4);
-    expect(IOBIND_ERROR_INVALID_STATE, iobind_pipeline_submit(pipeline, &input, &fault));
+    expect(IOBIND_ERROR_INVALID_STATE, call_submit(pipeline, &input, 1, &fault));
     expect_words("item 7 failed");
     iobind_tensor_release(input);
   } else {
@@ -271,15 +272,15 @@ static void other_dims_after_a_failure(void **state) {
     iobind_tensor *outputs[2];
     if (ran) {
       submit(pipeline, 1, 2);
-      expect_ok(iobind_pipeline_next(pipeline, outputs, NULL, &fault));
+      expect_ok(iobind_pipeline_next(pipeline, IOBIND_NO_TIMEOUT, outputs, sizeof outputs / sizeof *outputs, NULL, &fault));
     }
     assert_int_equal(vdev_set(0, "fail_compute", "1"), 0);
     submit(pipeline, 2, 3);
-    expect(IOBIND_ERROR_RUNTIME, iobind_pipeline_next(pipeline, outputs, NULL, &fault));
+    expect(IOBIND_ERROR_RUNTIME, iobind_pipeline_next(pipeline, IOBIND_NO_TIMEOUT, outputs, sizeof outputs / sizeof *outputs, NULL, &fault));
     assert_int_equal(vdev_set(0, "fail_compute", "0"), 0);
     static const float values[4] = {6, 6, 6, 6};
     submit(pipeline, 3, 4);
-    expect_ok(iobind_pipeline_next(pipeline, outputs, NULL, &fault));
+    expect_ok(iobind_pipeline_next(pipeline, IOBIND_NO_TIMEOUT, outputs, sizeof outputs / sizeof *outputs, NULL, &fault));
     fixture_expect_floats(outputs[1], values, 4);
     iobind_pipeline_destroy(pipeline);
   }
@@ -313,7 +314,7 @@ static void the_schedule_is_the_optimum(void **state) {
   iobind_tensor *input;
   expect_ok(iobind_tensor_create(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, dims, 1, &input, &fault));
   void *data;
-  expect_ok(iobind_tensor_get_data(input, IOBIND_DTYPE_FLOAT32, &data, &fault));
+  expect_ok(iobind_tensor_map(input, IOBIND_DTYPE_FLOAT32, IOBIND_ACCESS_WRITE, &data, &fault));
   memset(data, 0, BYTES);
   for (size_t slots = 1; slots <= 3; slots += 2) {
     iobind_pipeline_options options = IOBIND_PIPELINE_OPTIONS_INIT;
@@ -324,12 +325,12 @@ static void the_schedule_is_the_optimum(void **state) {
     iobind_tensor *output;
     for (size_t i = 0; i < ITEMS; i++) {
       if (i >= slots) {
-        expect_ok(iobind_pipeline_next(pipeline, &output, NULL, &fault));
+        expect_ok(iobind_pipeline_next(pipeline, IOBIND_NO_TIMEOUT, &output, 1, NULL, &fault));
       }
-      expect_ok(iobind_pipeline_submit(pipeline, &input, &fault));
+      expect_ok(call_submit(pipeline, &input, 1, &fault));
     }
     for (size_t i = 0; i < slots; i++) {
-      expect_ok(iobind_pipeline_next(pipeline, &output, NULL, &fault));
+      expect_ok(iobind_pipeline_next(pipeline, IOBIND_NO_TIMEOUT, &output, 1, NULL, &fault));
     }
     assert_int_equal(vdev_get(0, "time_ns") - before, (slots == 1 ? 3 * ITEMS : ITEMS + 2) * millisecond);
     iobind_pipeline_destroy(pipeline);

@@ -14,6 +14,7 @@
 
 #include "models.h"
 #include "session/session.h"
+#include "../rig/calls.h"
 
 enum { PATIENCE = 60 }; /* seconds after which a child hangs; nothing here takes one */
 
@@ -48,8 +49,8 @@ static void make(objects *all) {
   expect_ok(iobind_binding_set_input(all->binding, 0, IOBIND_INPUT_RESIDENT, all->x, NULL, &fault));
   expect_ok(iobind_stream_create(all->cpu, NULL, &all->stream, &fault));
   expect_ok(iobind_event_create(all->cpu, &all->event, &fault));
-  expect_ok(iobind_binding_run(all->binding, all->stream, all->event, &fault)); /* the stream has a thread, too */
-  expect_ok(iobind_event_wait(all->event, &fault));
+  expect_ok(call_run(all->binding, all->stream, all->event, &fault)); /* the stream has a thread, too */
+  expect_ok(iobind_event_wait(all->event, IOBIND_NO_TIMEOUT, &fault));
   expect_ok(iobind_pipeline_create(all->session, NULL, &all->pipeline, &fault));
 }
 
@@ -93,21 +94,20 @@ static void try_everything(objects *all) {
   IS_REFUSED(iobind_runtime_register_ep(all->runtime, NULL, "x", &fault));
   IS_REFUSED(iobind_device_check(all->cpu, &fault));
   IS_REFUSED(iobind_session_create_from_memory(all->runtime, "x", 1, NULL, &session, &fault));
-  IS_REFUSED(iobind_session_run(all->session, &all->x, &tensor, &fault));
+  IS_REFUSED(call_session_run(all->session, &all->x, &tensor, &fault));
   IS_REFUSED(iobind_binding_create(all->session, &binding, &fault));
-  IS_REFUSED(iobind_binding_run(all->binding, NULL, NULL, &fault));
-  IS_REFUSED(iobind_binding_run(all->binding, all->stream, all->event, &fault));
+  IS_REFUSED(iobind_binding_run(all->binding, NULL, &fault));
+  IS_REFUSED(call_run(all->binding, all->stream, all->event, &fault));
   IS_REFUSED(iobind_binding_cancel(all->binding, &fault));
-  IS_REFUSED(iobind_binding_get_output(all->binding, 0, &tensor, &fault));
+  IS_REFUSED(iobind_binding_get_output(all->binding, 0, NULL, &tensor, &fault));
   IS_REFUSED(iobind_stream_create(all->cpu, NULL, &stream, &fault));
   IS_REFUSED(iobind_stream_synchronize(all->stream, &fault));
-  IS_REFUSED(iobind_event_wait(all->event, &fault));
+  IS_REFUSED(iobind_event_wait(all->event, IOBIND_NO_TIMEOUT, &fault));
   IS_REFUSED(iobind_event_query(all->event, &done, &fault));
   IS_REFUSED(iobind_tensor_create(all->cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, NULL, 0, &tensor, &fault));
-  IS_REFUSED(iobind_tensor_wrap(all->cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, NULL, 0, back, sizeof back, NULL, NULL,
-                                &tensor, &fault));
+  IS_REFUSED(call_wrap(all->cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, NULL, 0, back, sizeof back, NULL, NULL, &tensor, &fault));
   IS_REFUSED(iobind_tensor_view(all->x, 0, IOBIND_DTYPE_FLOAT32, NULL, 0, &tensor, &fault));
-  IS_REFUSED(iobind_binding_set_output(all->binding, 0, IOBIND_OUTPUT_REUSE, NULL, IOBIND_MEMORY_DEFAULT, NULL, &fault));
+  IS_REFUSED(iobind_binding_place_output(all->binding, 0, IOBIND_OUTPUT_REUSE, NULL, IOBIND_MEMORY_DEFAULT, &fault));
   IS_REFUSED(iobind_binding_carry(all->binding, 0, 0, IOBIND_CARRY_MOVE, &fault));
   IS_REFUSED(iobind_binding_set_run_options(all->binding, NULL, &fault));
   IS_REFUSED(iobind_audit_create(all->binding, &audit, &fault));
@@ -117,8 +117,8 @@ static void try_everything(objects *all) {
   IS_REFUSED(iobind_tensor_to_dlpack(all->x, 0, &managed, &fault));
   IS_REFUSED(iobind_tensor_from_dlpack(all->runtime, back, 0, &tensor, &fault));
   IS_REFUSED(iobind_pipeline_create(all->session, NULL, &pipeline, &fault));
-  IS_REFUSED(iobind_pipeline_submit(all->pipeline, &all->x, &fault));
-  IS_REFUSED(iobind_pipeline_next(all->pipeline, &tensor, NULL, &fault));
+  IS_REFUSED(call_submit(all->pipeline, &all->x, 1, &fault));
+  IS_REFUSED(iobind_pipeline_next(all->pipeline, IOBIND_NO_TIMEOUT, &tensor, 1, NULL, &fault));
   IN_CHILD(tensor == NULL && runtime == NULL && session == NULL);
   iobind_runtime_info info = IOBIND_RUNTIME_INFO_INIT;
   IN_CHILD(iobind_runtime_get_info(all->runtime, &info, &fault) == IOBIND_OK);
@@ -149,7 +149,7 @@ static void child_of_fork(void **state) {
   pthread_mutex_unlock(&all.runtime->mutex);
   expect_child(child);
   /* the parent goes on */
-  expect_ok(iobind_binding_run(all.binding, NULL, NULL, &fault));
+  expect_ok(iobind_binding_run(all.binding, NULL, &fault));
   destroy(&all);
 }
 

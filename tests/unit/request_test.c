@@ -7,6 +7,7 @@
 
 #include "models.h"
 #include "vdev.h"
+#include "../rig/calls.h"
 
 enum { COUNT = 64, FRAMES = 5, SLOTS = 3 };
 
@@ -74,7 +75,7 @@ static iobind_status submit(iobind_pipeline *pipeline, iobind_tensor *const *inp
   request.inputs = inputs;
   request.events = events;
   request.tag = tag;
-  return iobind_pipeline_submit_request(pipeline, &request, &fault);
+  return iobind_pipeline_submit(pipeline, &request, &fault);
 }
 
 static iobind_tensor *make_frame(void) {
@@ -136,7 +137,7 @@ static void frames_of_a_decoder(void **state) {
     if (i >= SLOTS) {
       iobind_tensor *output;
       iobind_pipeline_item item = IOBIND_PIPELINE_ITEM_INIT;
-      expect_ok(iobind_pipeline_next(self.pipeline, &output, &item, &fault));
+      expect_ok(iobind_pipeline_next(self.pipeline, IOBIND_NO_TIMEOUT, &output, 1, &item, &fault));
       assert_int_equal(item.index, i - SLOTS);
       assert_ptr_equal(item.tag, self.frames[(i - SLOTS) % FRAMES]);
       if (i < WARM) { /* by a download, which is counted */
@@ -168,12 +169,12 @@ static void a_frame_without_its_event(void **state) {
   decode(&self, 0);
   expect_ok(submit(self.pipeline, &self.frames[0], NULL, &self));
   iobind_pipeline_item item = IOBIND_PIPELINE_ITEM_INIT;
-  expect(IOBIND_ERROR_RUNTIME, iobind_pipeline_next(self.pipeline, &output, &item, &fault));
+  expect(IOBIND_ERROR_RUNTIME, iobind_pipeline_next(self.pipeline, IOBIND_NO_TIMEOUT, &output, 1, &item, &fault));
   expect_words("unordered access");
   assert_ptr_equal(item.tag, &self);
   expect_ok(iobind_stream_synchronize(decoder, &fault));
   expect_ok(submit(self.pipeline, &self.frames[0], NULL, NULL)); /* it is ready now */
-  expect_ok(iobind_pipeline_next(self.pipeline, &output, &item, &fault));
+  expect_ok(iobind_pipeline_next(self.pipeline, IOBIND_NO_TIMEOUT, &output, 1, &item, &fault));
   expect_doubled(output);
   assert_null(item.tag);
   close_film(&self);
@@ -182,8 +183,7 @@ static void a_frame_without_its_event(void **state) {
 static iobind_tensor *wrap(iobind_tensor *frame, fixture_deleted *deleted) {
   static const int64_t dims[1] = {COUNT};
   iobind_tensor *wrapped;
-  expect_ok(iobind_tensor_wrap(device, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, dims, 1, iobind_tensor_address(frame),
-                               COUNT * sizeof(float), fixture_deleter, deleted, &wrapped, &fault));
+  expect_ok(call_wrap(device, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, dims, 1, iobind_tensor_get_address(frame), COUNT * sizeof(float), fixture_deleter, deleted, &wrapped, &fault));
   return wrapped;
 }
 
@@ -200,7 +200,7 @@ static void a_surface_goes_back(void **state) {
     expect_ok(submit(self.pipeline, &surface, NULL, NULL));
     iobind_tensor_release(surface);
     assert_int_equal(deleted.count, is_away() ? 0 : 1); /* what is on the host was copied */
-    expect_ok(iobind_pipeline_next(self.pipeline, &output, NULL, &fault));
+    expect_ok(iobind_pipeline_next(self.pipeline, IOBIND_NO_TIMEOUT, &output, 1, NULL, &fault));
     assert_int_equal(deleted.count, 1);
     expect_doubled(output);
   }
@@ -216,7 +216,7 @@ static void a_result_becomes_an_input(void **state) {
   for (size_t i = 0; i < 4; i++) {
     iobind_tensor *output;
     expect_ok(submit(self.pipeline, &input, NULL, NULL));
-    expect_ok(iobind_pipeline_next(self.pipeline, &output, NULL, &fault));
+    expect_ok(iobind_pipeline_next(self.pipeline, IOBIND_NO_TIMEOUT, &output, 1, NULL, &fault));
     kept[i] = iobind_tensor_retain(output);
     input = kept[i];
   }
@@ -243,7 +243,7 @@ static void host_and_device_in_turn(void **state) {
     expect_ok(submit(pipeline, inputs, NULL, NULL));
     iobind_tensor_release(inputs[0]);
     iobind_tensor_release(inputs[1]);
-    expect_ok(iobind_pipeline_next(pipeline, &output, NULL, &fault));
+    expect_ok(iobind_pipeline_next(pipeline, IOBIND_NO_TIMEOUT, &output, 1, NULL, &fault));
     fixture_expect_floats(output, sums, count);
   }
   iobind_pipeline_destroy(pipeline);
@@ -266,7 +266,7 @@ static void an_event_of_a_host_tensor(void **state) {
   static const float zeros[COUNT];
   expect_ok(iobind_tensor_write(host, 0, zeros, sizeof zeros, NULL, &fault)); /* it was copied */
   iobind_tensor *output;
-  expect_ok(iobind_pipeline_next(pipeline, &output, NULL, &fault));
+  expect_ok(iobind_pipeline_next(pipeline, IOBIND_NO_TIMEOUT, &output, 1, NULL, &fault));
   expect_doubled(output);
   iobind_event_destroy(event);
   iobind_tensor_release(host);
@@ -289,7 +289,7 @@ static void each_output_by_choice(void **state) {
     for (int turn = 0; turn < 4; turn++) {
       iobind_tensor *outputs[3];
       expect_ok(submit(pipeline, &input, NULL, NULL));
-      expect_ok(iobind_pipeline_next(pipeline, outputs, NULL, &fault));
+      expect_ok(iobind_pipeline_next(pipeline, IOBIND_NO_TIMEOUT, outputs, sizeof outputs / sizeof *outputs, NULL, &fault));
       for (size_t i = 0; i < 3; i++) {
         if (places[i] == IOBIND_PLACE_NONE) {
           assert_null(outputs[i]);
@@ -322,22 +322,22 @@ static void what_is_refused(void **state) {
   iobind_tensor_release(right);
   assert_int_equal(deleted.count, 1);
   iobind_tensor *both[2] = {shorter, shorter};
-  expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_pipeline_submit_request(pipeline, NULL, &fault));
+  expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_pipeline_submit(pipeline, NULL, &fault));
   expect_words("request is NULL");
   iobind_pipeline_request request = IOBIND_PIPELINE_REQUEST_INIT;
-  expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_pipeline_submit_request(pipeline, &request, &fault));
+  expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_pipeline_submit(pipeline, &request, &fault));
   expect_words("inputs is NULL");
-  expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_pipeline_submit_request(NULL, &request, &fault));
+  expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_pipeline_submit(NULL, &request, &fault));
   request.inputs = both;
   request.struct_size = 8;
-  expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_pipeline_submit_request(pipeline, &request, &fault));
+  expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_pipeline_submit(pipeline, &request, &fault));
   expect_words("struct_size");
   iobind_tensor *output;
   static const float twos[2] = {2, 2};
   expect_ok(submit(pipeline, both, NULL, NULL));
   expect(IOBIND_ERROR_INVALID_STATE, submit(pipeline, both, NULL, NULL));
   expect_words("pipeline_submit_request: all 1 slots");
-  expect_ok(iobind_pipeline_next(pipeline, &output, NULL, &fault));
+  expect_ok(iobind_pipeline_next(pipeline, IOBIND_NO_TIMEOUT, &output, 1, NULL, &fault));
   fixture_expect_floats(output, twos, 2);
   iobind_tensor_release(shorter);
   iobind_pipeline_destroy(pipeline);
@@ -381,7 +381,7 @@ static void options_that_are_refused(void **state) {
   expect_ok(iobind_pipeline_create(session, &options, &pipeline, &fault));
   iobind_tensor *output;
   expect_ok(submit(pipeline, &source, NULL, NULL));
-  expect_ok(iobind_pipeline_next(pipeline, &output, NULL, &fault));
+  expect_ok(iobind_pipeline_next(pipeline, IOBIND_NO_TIMEOUT, &output, 1, NULL, &fault));
   expect_doubled(output);
   iobind_pipeline_destroy(pipeline);
   iobind_session_destroy(session);
@@ -395,7 +395,7 @@ static iobind_status run(iobind_session *session, iobind_tensor *const *inputs, 
   request.inputs = inputs;
   request.targets = targets;
   request.outputs = places;
-  return iobind_session_run_request(session, &request, outputs, &fault);
+  return call_session_request(session, &request, outputs, &fault);
 }
 
 /* The plain run reads a tensor where it is, and brings the output down. */
@@ -404,7 +404,7 @@ static void a_plain_run_of_a_device_tensor(void **state) {
   iobind_session *session = fixture_session(runtime, device, "scale");
   iobind_tensor *output;
   const iobind_device_counters before = counters();
-  expect_ok(iobind_session_run(session, &source, &output, &fault));
+  expect_ok(call_session_run(session, &source, &output, &fault));
   assert_int_equal(counters().upload_bytes, before.upload_bytes);
   expect_doubled(output);
   iobind_tensor_release(output);
@@ -472,7 +472,7 @@ static void a_session_that_captures_graphs(void **state) {
   for (size_t i = 0; i < 12; i++) {
     iobind_tensor *surface = surfaces[i / 2 % 2];
     expect_ok(submit(pipeline, &surface, NULL, NULL));
-    expect_ok(iobind_pipeline_next(pipeline, &output, NULL, &fault));
+    expect_ok(iobind_pipeline_next(pipeline, IOBIND_NO_TIMEOUT, &output, 1, NULL, &fault));
     expect_doubled(output);
     expect_ok(run(session, &surface, NULL, stays, &output));
     expect_doubled(output);
@@ -497,7 +497,7 @@ static void some_outputs_of_a_run(void **state) {
   request.inputs = &input;
   request.outputs = places;
   request.options = &options;
-  expect_ok(iobind_session_run_request(session, &request, outputs, &fault));
+  expect_ok(call_session_request(session, &request, outputs, &fault));
   assert_true(outputs[0] == NULL && outputs[2] == NULL);
   fixture_expect_floats(outputs[1], squares, 2);
   iobind_tensor_release(outputs[1]);
@@ -534,13 +534,13 @@ static void runs_that_are_refused(void **state) {
   expect_words("session_run_request: 'x'");
   expect(IOBIND_ERROR_INVALID_ARGUMENT, run(session, NULL, NULL, NULL, &output));
   expect_words("inputs is NULL");
-  expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_session_run_request(session, NULL, &output, &fault));
+  expect(IOBIND_ERROR_INVALID_ARGUMENT, call_session_request(session, NULL, &output, &fault));
   expect(IOBIND_ERROR_INVALID_ARGUMENT, run(NULL, &input, NULL, NULL, &output));
   if (is_away()) {
     iobind_session *other = fixture_session(runtime, cpu, "scale");
     expect(IOBIND_ERROR_WRONG_DEVICE, run(other, &input, NULL, NULL, &output));
     expect_words("or one on 'cpu");
-    expect(IOBIND_ERROR_WRONG_DEVICE, iobind_session_run(other, &input, &output, &fault));
+    expect(IOBIND_ERROR_WRONG_DEVICE, call_session_run(other, &input, &output, &fault));
     iobind_session_destroy(other);
   }
   iobind_tensor_release(input);

@@ -496,8 +496,8 @@ static void behind_a_run(void **state) {
   iobind_tensor *to = fixture_floats(cpu, got, COUNT);
   expect_ok(iobind_binding_create(session, &binding, &fault));
   expect_ok(iobind_binding_set_input(binding, 0, IOBIND_INPUT_RESIDENT, x, NULL, &fault));
-  expect_ok(iobind_binding_set_output(binding, 0, IOBIND_OUTPUT_FIXED, NULL, IOBIND_MEMORY_DEFAULT, y, &fault));
-  expect_ok(iobind_binding_run(binding, stream, NULL, &fault));
+  expect_ok(iobind_binding_set_output(binding, 0, y, 0, &fault));
+  expect_ok(iobind_binding_run(binding, stream, &fault));
   fixture_expect(IOBIND_OK, copy(&rows, y, to, stream), "behind", __FILE__, __LINE__);
   expect_ok(iobind_stream_synchronize(stream, &fault));
   expect_ok(iobind_tensor_read(to, 0, got, sizeof got, NULL, &fault));

@@ -15,6 +15,7 @@
 #include "models.h"
 #include "session/session.h"
 #include "support/system.h"
+#include "../rig/calls.h"
 
 static iobind_runtime *runtime;
 static iobind_device *cpu;
@@ -198,7 +199,7 @@ static void every_policy_loads_and_runs(void **state) {
     iobind_tensor *x = fixture_floats(cpu, values, 3);
     iobind_tensor *inputs[] = {x, x};
     iobind_tensor *z = NULL;
-    expect_ok(iobind_session_run(session, inputs, &z, &fault));
+    expect_ok(call_session_run(session, inputs, &z, &fault));
     fixture_expect_floats(z, sums, 3);
     iobind_binding *binding = NULL;
     iobind_tensor *bound = NULL;
@@ -206,8 +207,8 @@ static void every_policy_loads_and_runs(void **state) {
     for (size_t i = 0; i < 2; i++) {
       expect_ok(iobind_binding_set_input(binding, i, IOBIND_INPUT_SNAPSHOT, x, NULL, &fault));
     }
-    expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
-    expect_ok(iobind_binding_get_output(binding, 0, &bound, &fault));
+    expect_ok(iobind_binding_run(binding, NULL, &fault));
+    expect_ok(iobind_binding_get_output(binding, 0, NULL, &bound, &fault));
     fixture_expect_floats(bound, sums, 3);
     iobind_binding_destroy(binding);
     iobind_tensor_release(z);
@@ -417,22 +418,22 @@ static void messages_of_long_names(void **state) {
   iobind_tensor *result = NULL;
   iobind_binding *binding = NULL;
   expect_ok(iobind_binding_create(session, &binding, &fault));
-  expect(IOBIND_ERROR_INVALID_STATE, iobind_binding_run(binding, NULL, NULL, &fault));
+  expect(IOBIND_ERROR_INVALID_STATE, iobind_binding_run(binding, NULL, &fault));
   expect_words("binding_run: input 'iii");
   expect_words("iii...iii");
   expect_words("iii' is not bound");
   expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_binding_set_input(binding, 0, (iobind_input_mode)9, x, NULL, &fault));
   expect_words("iii': 9 is not a mode of an input");
   expect_ok(iobind_binding_set_input(binding, 0, IOBIND_INPUT_RESIDENT, x, NULL, &fault));
-  expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_binding_update_input(binding, 0, values, 4, NULL, &fault));
+  expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_binding_write_input(binding, 0, values, 4, NULL, &fault));
   expect_words("iii': expected 16 bytes, got 4");
   expect(IOBIND_ERROR_INVALID_ARGUMENT,
-         iobind_binding_set_output(binding, 0, IOBIND_OUTPUT_FIXED, NULL, IOBIND_MEMORY_DEFAULT, x, &fault));
+         iobind_binding_set_output(binding, 0, x, 0, &fault));
   expect_words("ooo' overlaps the memory of input 'iii");
   expect_words("iii': bind it IN_PLACE if the model allows it");
-  expect(IOBIND_ERROR_INVALID_STATE, iobind_binding_get_output(binding, 0, &result, &fault));
+  expect(IOBIND_ERROR_INVALID_STATE, iobind_binding_get_output(binding, 0, NULL, &result, &fault));
   expect_words("ooo': no run has finished since the binding changed");
-  expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_session_run(session, (iobind_tensor *[]){NULL}, &result, &fault));
+  expect(IOBIND_ERROR_INVALID_ARGUMENT, call_session_run(session, (iobind_tensor *[]){NULL}, &result, &fault));
   expect_words("iii': the tensor is NULL");
   iobind_binding_destroy(binding);
   iobind_tensor_release(x);
@@ -662,7 +663,7 @@ static void unbound_run(void **state) {
   for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
     iobind_tensor *inputs[] = {rows[i].first, rows[i].second};
     iobind_tensor *z = flat;
-    expect(rows[i].status, iobind_session_run(session, inputs, &z, &fault));
+    expect(rows[i].status, call_session_run(session, inputs, &z, &fault));
     assert_int_equal(z != NULL, rows[i].status == IOBIND_OK);
     iobind_tensor_release(z);
   }
@@ -695,7 +696,7 @@ static void wrapped_session(void **state) {
   expect_ok(iobind_binding_create(session, &binding, &fault));
   expect_ok(iobind_binding_set_input(binding, 0, IOBIND_INPUT_RESIDENT, x, NULL, &fault));
   expect_ok(iobind_binding_set_input(binding, 1, IOBIND_INPUT_RESIDENT, x, NULL, &fault));
-  expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
+  expect_ok(iobind_binding_run(binding, NULL, &fault));
   expect_ok(iobind_binding_take_output(binding, 0, &z, &fault));
   expect(IOBIND_ERROR_INVALID_STATE, iobind_session_end_profile(session, &profile, &fault));
   expect_words("without a profile");
@@ -739,7 +740,7 @@ static void profile(void **state) {
   static const float ones[] = {1, 1};
   iobind_tensor *x = fixture_floats(cpu, ones, 2);
   iobind_tensor *z;
-  expect_ok(iobind_session_run(session, (iobind_tensor *[]){x, x}, &z, &fault));
+  expect_ok(call_session_run(session, (iobind_tensor *[]){x, x}, &z, &fault));
   iobind_tensor_release(z);
   iobind_tensor_release(x);
   const char *path;

@@ -9,6 +9,7 @@
 
 #include "binding/table.h"
 #include "vdev.h"
+#include "../rig/calls.h"
 
 static iobind_runtime *runtime;
 static const char *spec_of_test;
@@ -46,13 +47,13 @@ static iobind_binding *bind(iobind_session *session, iobind_tensor *x, iobind_te
 }
 
 static void run(iobind_binding *binding) {
-  expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
+  expect_ok(iobind_binding_run(binding, NULL, &fault));
 }
 
 static void expect_output(iobind_binding *binding, size_t index, float value) {
   const float values[2] = {value, value};
   iobind_tensor *output;
-  expect_ok(iobind_binding_get_output(binding, index, &output, &fault));
+  expect_ok(iobind_binding_get_output(binding, index, NULL, &output, &fault));
   fixture_expect_floats(output, values, 2);
 }
 
@@ -63,7 +64,7 @@ static void expect_twos(iobind_tensor *tensor, float value) {
 
 static void end_first(iobind_binding *binding, bool by_another_carry) {
   if (!by_another_carry) {
-    expect_ok(iobind_binding_set_output(binding, 0, IOBIND_OUTPUT_FRESH, NULL, IOBIND_MEMORY_DEFAULT, NULL, &fault));
+    expect_ok(iobind_binding_place_output(binding, 0, IOBIND_OUTPUT_FRESH, NULL, IOBIND_MEMORY_DEFAULT, &fault));
   } else {
     expect_ok(iobind_binding_carry(binding, 0, 0, IOBIND_CARRY_MOVE, &fault));
   }
@@ -129,7 +130,7 @@ static void swap_over_memory_that_goes(void **state) {
     page[0] = page[1] = 3;
     iobind_tensor *x;
     expect_ok(
-        iobind_tensor_wrap(device, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, dims, 1, page, size, unmap, &size, &x, &fault));
+        call_wrap(device, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, dims, 1, page, size, unmap, &size, &x, &fault));
     iobind_binding *binding = bind(session, x, y);
     iobind_tensor_release(x);
     expect_ok(iobind_binding_carry(binding, 0, 0, IOBIND_CARRY_SWAP, &fault));
@@ -142,7 +143,7 @@ static void swap_over_memory_that_goes(void **state) {
       second = first * second;
       first = sum;
     }
-    expect_ok(iobind_binding_set_output(binding, 0, IOBIND_OUTPUT_FRESH, NULL, IOBIND_MEMORY_DEFAULT, NULL, &fault));
+    expect_ok(iobind_binding_place_output(binding, 0, IOBIND_OUTPUT_FRESH, NULL, IOBIND_MEMORY_DEFAULT, &fault));
     for (int i = 0; i < 4; i++) {
       run(binding);
       float sum = first + second;
@@ -171,7 +172,7 @@ static void retained_state_as_another_input(void **state) {
       run(binding);
       sum += 1;
     }
-    expect_ok(iobind_binding_get_output(binding, 0, &left, &fault));
+    expect_ok(iobind_binding_get_output(binding, 0, NULL, &left, &fault));
     iobind_tensor_retain(left);
     expect_ok(iobind_binding_set_input(binding, 1, IOBIND_INPUT_RESIDENT, left, NULL, &fault));
     const float added = sum;
@@ -199,10 +200,10 @@ static void fixed_output_over_a_buffer(void **state) {
   iobind_tensor *older;
   expect_ok(iobind_binding_carry(binding, 0, 0, IOBIND_CARRY_SWAP, &fault));
   run(binding);
-  expect_ok(iobind_binding_get_output(binding, 0, &older, &fault));
+  expect_ok(iobind_binding_get_output(binding, 0, NULL, &older, &fault));
   iobind_tensor_retain(older);
   run(binding);
-  expect_ok(iobind_binding_set_output(binding, 1, IOBIND_OUTPUT_FIXED, NULL, IOBIND_MEMORY_DEFAULT, older, &fault));
+  expect_ok(iobind_binding_set_output(binding, 1, older, 0, &fault));
   float sum = 5;
   for (int i = 0; i < 4; i++) {
     run(binding);
@@ -232,7 +233,7 @@ static void state_in_place_needs_its_own_tensor(void **state) {
   expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_binding_set_input(binding, 1, IOBIND_INPUT_RESIDENT, x, NULL, &fault));
   expect_words("'y'");
   expect(IOBIND_ERROR_INVALID_ARGUMENT,
-         iobind_binding_set_output(binding, 1, IOBIND_OUTPUT_IN_PLACE, NULL, IOBIND_MEMORY_DEFAULT, x, &fault));
+         iobind_binding_set_output(binding, 1, x, IOBIND_OUTPUT_IN_PLACE, &fault));
   expect_words("overlaps the memory of output 'sum'");
   expect_ok(iobind_binding_check(binding, &fault));
   iobind_binding_destroy(binding);
@@ -263,7 +264,7 @@ static void first_state_of_another_shape(void **state) {
     expect(IOBIND_ERROR_SHAPE, iobind_binding_carry(binding, 0, 0, modes[i], &fault));
     expect_words("int64[3]");
     iobind_tensor *shape;
-    expect_ok(iobind_binding_get_output(binding, 0, &shape, &fault)); /* what was refused has changed nothing */
+    expect_ok(iobind_binding_get_output(binding, 0, NULL, &shape, &fault)); /* what was refused has changed nothing */
     run(binding);
     iobind_binding_destroy(binding);
   }
@@ -281,19 +282,18 @@ static void wrapped_memory_is_free_at_once(void **state) {
   for (int output = 0; output < 2; output++) {
     fixture_deleted deleted = {0};
     iobind_tensor *wrapped;
-    expect_ok(iobind_tensor_wrap(device, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, dims, 1, data, sizeof data,
-                                 fixture_deleter, &deleted, &wrapped, &fault));
+    expect_ok(call_wrap(device, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, dims, 1, data, sizeof data, fixture_deleter, &deleted, &wrapped, &fault));
     iobind_binding *binding = bind(session, other, output == 1 ? other : wrapped);
     expect_ok(iobind_binding_carry(binding, 0, 0, IOBIND_CARRY_SWAP, &fault));
     if (output == 1) {
-      expect_ok(iobind_binding_set_output(binding, 1, IOBIND_OUTPUT_FIXED, NULL, IOBIND_MEMORY_DEFAULT, wrapped, &fault));
+      expect_ok(iobind_binding_set_output(binding, 1, wrapped, 0, &fault));
     }
     iobind_tensor_release(wrapped);
     run(binding);
     run(binding);
     assert_int_equal(deleted.count, 0);
     if (output == 1) {
-      expect_ok(iobind_binding_set_output(binding, 1, IOBIND_OUTPUT_NONE, NULL, IOBIND_MEMORY_DEFAULT, NULL, &fault));
+      expect_ok(iobind_binding_place_output(binding, 1, IOBIND_OUTPUT_NONE, NULL, IOBIND_MEMORY_DEFAULT, &fault));
     } else {
       expect_ok(iobind_binding_set_input(binding, 1, IOBIND_INPUT_RESIDENT, other, NULL, &fault));
     }
@@ -323,15 +323,15 @@ static void queued_runs(void **state) {
     expect_ok(iobind_binding_carry(binding, 0, 0, modes[mode], &fault));
     for (int i = 0; i < 8; i++) {
       added[i][0] = added[i][1] = (float)i;
-      expect_ok(iobind_binding_update_input(binding, 1, added[i], sizeof added[i], stream, &fault));
-      expect_ok(iobind_binding_run(binding, stream, NULL, &fault));
+      expect_ok(iobind_binding_write_input(binding, 1, added[i], sizeof added[i], stream, &fault));
+      expect_ok(iobind_binding_run(binding, stream, &fault));
       sum += (float)i;
     }
-    expect(IOBIND_ERROR_INVALID_STATE, iobind_binding_run(binding, other, NULL, &fault));
-    expect(IOBIND_ERROR_INVALID_STATE, iobind_binding_run(binding, NULL, NULL, &fault));
+    expect(IOBIND_ERROR_INVALID_STATE, iobind_binding_run(binding, other, &fault));
+    expect(IOBIND_ERROR_INVALID_STATE, iobind_binding_run(binding, NULL, &fault));
     expect(IOBIND_ERROR_INVALID_STATE, iobind_binding_set_input(binding, 1, IOBIND_INPUT_RESIDENT, x, NULL, &fault));
-    expect(IOBIND_ERROR_INVALID_STATE, iobind_binding_update_input(binding, 1, added[0], sizeof added[0], other, &fault));
-    expect(IOBIND_ERROR_INVALID_STATE, iobind_binding_update_input(binding, 0, added[0], sizeof added[0], stream, &fault));
+    expect(IOBIND_ERROR_INVALID_STATE, iobind_binding_write_input(binding, 1, added[0], sizeof added[0], other, &fault));
+    expect(IOBIND_ERROR_INVALID_STATE, iobind_binding_write_input(binding, 0, added[0], sizeof added[0], stream, &fault));
     expect_words("'x' is a carried state");
     expect_ok(iobind_stream_synchronize(stream, &fault));
     expect_output(binding, 0, sum);
@@ -357,9 +357,9 @@ static void queued_runs_outlive_their_binding(void **state) {
   iobind_tensor *z = twos(0);
   iobind_binding *binding = bind(session, x, y);
   expect_ok(iobind_binding_carry(binding, 0, 0, IOBIND_CARRY_MOVE, &fault));
-  expect_ok(iobind_binding_set_output(binding, 1, IOBIND_OUTPUT_FIXED, NULL, IOBIND_MEMORY_DEFAULT, z, &fault));
+  expect_ok(iobind_binding_set_output(binding, 1, z, 0, &fault));
   for (int i = 0; i < 6; i++) {
-    expect_ok(iobind_binding_run(binding, stream, NULL, &fault));
+    expect_ok(iobind_binding_run(binding, stream, &fault));
   }
   iobind_tensor_release(x);
   iobind_tensor_release(y);
@@ -381,7 +381,7 @@ static void handed_on_in_place(void **state) {
   iobind_binding *binding;
   expect_ok(iobind_binding_create(session, &binding, &fault));
   expect_ok(iobind_binding_set_input(binding, 0, IOBIND_INPUT_RESIDENT, x, NULL, &fault));
-  expect_ok(iobind_binding_set_output(binding, 0, IOBIND_OUTPUT_IN_PLACE, NULL, IOBIND_MEMORY_DEFAULT, x, &fault));
+  expect_ok(iobind_binding_set_output(binding, 0, x, IOBIND_OUTPUT_IN_PLACE, &fault));
   run(binding);
   expect_twos(x, 1);
   expect_ok(iobind_binding_set_input(binding, 0, IOBIND_INPUT_RESIDENT, other, NULL, &fault));
@@ -416,7 +416,7 @@ static void handed_on_after_another_way(void **state) {
   expect_ok(iobind_binding_carry(binding, 0, 0, IOBIND_CARRY_SWAP, &fault));
   run(binding);
   expect_output(binding, 0, 1);
-  expect_ok(iobind_binding_set_output(binding, 0, IOBIND_OUTPUT_IN_PLACE, NULL, IOBIND_MEMORY_DEFAULT, other, &fault));
+  expect_ok(iobind_binding_set_output(binding, 0, other, IOBIND_OUTPUT_IN_PLACE, &fault));
   run(binding);
   expect_twos(other, 1);
   iobind_binding_destroy(binding);
@@ -424,7 +424,7 @@ static void handed_on_after_another_way(void **state) {
   static const float threes[2] = {3, 3};
   binding = bind_handed_on(session, x);
   expect_ok(iobind_binding_carry(binding, 1, 0, IOBIND_CARRY_MOVE, &fault)); /* y = x + x */
-  expect_ok(iobind_binding_set_output(binding, 0, IOBIND_OUTPUT_IN_PLACE, NULL, IOBIND_MEMORY_DEFAULT, x, &fault));
+  expect_ok(iobind_binding_set_output(binding, 0, x, IOBIND_OUTPUT_IN_PLACE, &fault));
   run(binding);
   expect_twos(x, 1);
   run(binding);
@@ -434,7 +434,7 @@ static void handed_on_after_another_way(void **state) {
   iobind_binding_destroy(binding);
 
   binding = bind_handed_on(session, other);
-  expect_ok(iobind_binding_set_output(binding, 0, IOBIND_OUTPUT_REUSE, NULL, IOBIND_MEMORY_DEFAULT, NULL, &fault));
+  expect_ok(iobind_binding_place_output(binding, 0, IOBIND_OUTPUT_REUSE, NULL, IOBIND_MEMORY_DEFAULT, &fault));
   run(binding);
   expect_output(binding, 0, 1);
   expect_ok(iobind_tensor_write(x, 0, threes, sizeof threes, NULL, &fault));
@@ -460,9 +460,9 @@ static void handed_on_over_a_part(void **state) {
   expect_ok(iobind_tensor_slice(all, 0, 2, &first, &fault));
   expect_ok(iobind_tensor_slice(all, 1, 2, &last, &fault));
   iobind_binding *binding = bind_handed_on(session, first);
-  expect_ok(iobind_binding_set_output(binding, 0, IOBIND_OUTPUT_IN_PLACE, NULL, IOBIND_MEMORY_DEFAULT, last, &fault));
+  expect_ok(iobind_binding_set_output(binding, 0, last, IOBIND_OUTPUT_IN_PLACE, &fault));
   expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_binding_check(binding, &fault));
-  expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_binding_run(binding, NULL, NULL, &fault));
+  expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_binding_run(binding, NULL, &fault));
   expect_words("overlaps a part of the input's");
   expect_ok(iobind_binding_set_input(binding, 0, IOBIND_INPUT_RESIDENT, last, NULL, &fault));
   run(binding);
@@ -490,10 +490,10 @@ static void handed_on_beside_a_first_state(void **state) {
   expect_ok(iobind_binding_set_input(binding, 1, IOBIND_INPUT_RESIDENT, last, NULL, &fault));
   expect_ok(iobind_binding_carry(binding, 0, 1, IOBIND_CARRY_SWAP, &fault));
   run(binding);
-  expect_ok(iobind_binding_get_output(binding, 1, &sum, &fault));
+  expect_ok(iobind_binding_get_output(binding, 1, NULL, &sum, &fault));
   fixture_expect_floats(sum, (const float[]){1 + 2, 2 + 3}, 2);
   run(binding); /* z is x now */
-  expect_ok(iobind_binding_get_output(binding, 1, &sum, &fault));
+  expect_ok(iobind_binding_get_output(binding, 1, NULL, &sum, &fault));
   fixture_expect_floats(sum, (const float[]){1 + 1, 2 + 2}, 2);
   fixture_expect_floats(all, values, 3);
   iobind_binding_destroy(binding);
@@ -524,17 +524,15 @@ static void handed_on_to_the_host(void **state) {
     expect_ok(iobind_binding_create(session, &binding, &fault));
     expect_ok(iobind_binding_set_input(binding, 0, IOBIND_INPUT_LIVE, source, NULL, &fault));
     if (way == TO_ITSELF) {
-      expect_ok(iobind_binding_set_output(binding, 0, IOBIND_OUTPUT_FIXED, NULL, IOBIND_MEMORY_DEFAULT, source, &fault));
+      expect_ok(iobind_binding_set_output(binding, 0, source, 0, &fault));
     } else {
-      expect_ok(iobind_binding_set_output(binding, 0, IOBIND_OUTPUT_FRESH, way == TO_HOST ? host : device,
-                                          way == TO_HOST ? IOBIND_MEMORY_DEFAULT : IOBIND_MEMORY_HOST_ACCESSIBLE, NULL,
-                                          &fault));
+      expect_ok(iobind_binding_place_output(binding, 0, IOBIND_OUTPUT_FRESH, way == TO_HOST ? host : device, way == TO_HOST ? IOBIND_MEMORY_DEFAULT : IOBIND_MEMORY_HOST_ACCESSIBLE, &fault));
     }
     for (int i = 0; i < 3; i++) {
-      expect_ok(iobind_binding_run(binding, stream, NULL, &fault));
+      expect_ok(iobind_binding_run(binding, stream, &fault));
     }
     expect_ok(iobind_stream_synchronize(stream, &fault));
-    expect_ok(iobind_binding_get_output(binding, 0, &result, &fault));
+    expect_ok(iobind_binding_get_output(binding, 0, NULL, &result, &fault));
     fixture_expect_floats(result, values, 2);
     iobind_binding_destroy(binding);
     iobind_tensor_release(source);
@@ -563,7 +561,7 @@ static void failed_run_has_finished(void **state) {
     const char which[2] = {(char)('0' + n), '\0'};
     assert_int_equal(vdev_set(0, "compute_us", "2000"), 0);
     assert_int_equal(vdev_set(0, "fail_alloc", which), 0);
-    iobind_status ran = iobind_binding_run(binding, NULL, NULL, NULL);
+    iobind_status ran = iobind_binding_run(binding, NULL, NULL);
     assert_true(ran != IOBIND_OK || n > 1);
     assert_int_equal(vdev_set(0, "fail_alloc", "0"), 0);
     expect_ok(iobind_tensor_write(x, 0, threes, sizeof threes, NULL, &fault));

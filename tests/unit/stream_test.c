@@ -1,6 +1,7 @@
 /* Streams and events of a device that has its own: on the virtual accelerator, whose virtual clock tells what the host waited for. */
 #include "fixture.h"
 #include "vdev.h"
+#include "../rig/calls.h"
 
 #include <string.h>
 
@@ -74,11 +75,11 @@ static void event_is_waited_for_on_the_host(void **state) {
   iobind_event *event;
   expect_ok(iobind_event_create(device, &event, &fault));
   int64_t before = vdev_get(0, "time_ns");
-  expect_ok(iobind_event_wait(event, &fault)); /* never recorded: it orders nothing */
+  expect_ok(iobind_event_wait(event, IOBIND_NO_TIMEOUT, &fault)); /* never recorded: it orders nothing */
   copy(pinned, on_device, first);
   expect_ok(iobind_event_record(event, first, &fault));
   assert_int_equal(vdev_get(0, "time_ns"), before);
-  expect_ok(iobind_event_wait(event, &fault));
+  expect_ok(iobind_event_wait(event, IOBIND_NO_TIMEOUT, &fault));
   assert_int_equal(vdev_get(0, "time_ns"), before + millisecond);
   int32_t done = 0;
   expect_ok(iobind_event_query(event, &done, &fault));
@@ -160,7 +161,7 @@ static void writes_from_pageable_memory_return_at_once(void **state) {
 
 static void native_stream_is_the_execution_providers(void **state) {
   (void)state;
-  vdev_stream *native = iobind_stream_native(first);
+  vdev_stream *native = call_stream_native(first);
   assert_non_null(native);
   int64_t before = vdev_get(0, "time_ns");
   copy(pinned, on_device, first);
@@ -168,7 +169,7 @@ static void native_stream_is_the_execution_providers(void **state) {
   assert_int_equal(vdev_get(0, "time_ns"), before + millisecond);
   iobind_stream *on_cpu;
   expect_ok(iobind_stream_create(iobind_runtime_get_device(runtime, 0), NULL, &on_cpu, &fault));
-  assert_null(iobind_stream_native(on_cpu));
+  assert_null(call_stream_native(on_cpu));
   iobind_stream_destroy(on_cpu);
 }
 
@@ -187,21 +188,21 @@ static void runs_on_a_stream_return_at_once(void **state) {
     expect_ok(iobind_binding_create(session, &bindings[i], &fault));
     expect_ok(iobind_binding_set_input(bindings[i], 0, IOBIND_INPUT_RESIDENT, tensors[i], NULL, &fault));
     expect_ok(
-        iobind_binding_set_output(bindings[i], 0, IOBIND_OUTPUT_FIXED, NULL, IOBIND_MEMORY_DEFAULT, tensors[i + 1], &fault));
+        iobind_binding_set_output(bindings[i], 0, tensors[i + 1], 0, &fault));
   }
   iobind_event *event;
   expect_ok(iobind_event_create(device, &event, &fault));
   assert_int_equal(vdev_set(0, "compute_us", "1000"), 0);
   int64_t before = vdev_get(0, "time_ns");
-  expect_ok(iobind_binding_run(bindings[0], first, NULL, &fault));
-  expect_ok(iobind_binding_run(bindings[1], first, event, &fault));
+  expect_ok(iobind_binding_run(bindings[0], first, &fault));
+  expect_ok(call_run(bindings[1], first, event, &fault));
   assert_int_equal(vdev_get(0, "time_ns"), before);
-  expect(IOBIND_ERROR_INVALID_STATE, iobind_binding_run(bindings[0], second, NULL, &fault));
+  expect(IOBIND_ERROR_INVALID_STATE, iobind_binding_run(bindings[0], second, &fault));
   expect_words("under way");
-  expect_ok(iobind_event_wait(event, &fault));
+  expect_ok(iobind_event_wait(event, IOBIND_NO_TIMEOUT, &fault));
   assert_int_equal(vdev_get(0, "time_ns"), before + 2 * millisecond);
   fixture_expect_floats(tensors[2], fours, 4);
-  expect_ok(iobind_binding_run(bindings[0], first, NULL, &fault)); /* the event's end was behind both */
+  expect_ok(iobind_binding_run(bindings[0], first, &fault)); /* the event's end was behind both */
   for (int i = 0; i < 2; i++) {
     iobind_binding_destroy(bindings[i]); /* one of them under way */
   }

@@ -49,7 +49,7 @@ static iobind_status set_input(iobind_binding *binding, size_t index, iobind_ten
 
 static iobind_status set_fixed(iobind_binding *binding, size_t index, iobind_tensor *tensor) {
   fixture_arm();
-  return iobind_binding_set_output(binding, index, IOBIND_OUTPUT_FIXED, NULL, IOBIND_MEMORY_DEFAULT, tensor, &fault);
+  return iobind_binding_set_output(binding, index, tensor, 0, &fault);
 }
 
 static void one_tensor_as_two_outputs(void **state) {
@@ -125,18 +125,18 @@ static void a_reused_output_as_an_input(void **state) {
   iobind_tensor *y = NULL;
   expect_ok(set_input(binding, 0, x));
   expect_ok(set_input(binding, 1, x));
-  expect_ok(iobind_binding_set_output(binding, 0, IOBIND_OUTPUT_REUSE, NULL, IOBIND_MEMORY_DEFAULT, NULL, &fault));
-  expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
+  expect_ok(iobind_binding_place_output(binding, 0, IOBIND_OUTPUT_REUSE, NULL, IOBIND_MEMORY_DEFAULT, &fault));
+  expect_ok(iobind_binding_run(binding, NULL, &fault));
   for (int turn = 0; turn < 3; turn++) {
     static const char *const texts[] = {"aa", "aaa", "aaaa", "aaaaa"};
     iobind_tensor *last = NULL;
-    expect_ok(iobind_binding_get_output(binding, 0, &last, &fault));
+    expect_ok(iobind_binding_get_output(binding, 0, NULL, &last, &fault));
     iobind_tensor_retain(last);
     expect_text(last, texts[turn]);
     expect_ok(set_input(binding, 0, last));
-    expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
+    expect_ok(iobind_binding_run(binding, NULL, &fault));
     expect_text(last, texts[turn]);
-    expect_ok(iobind_binding_get_output(binding, 0, &y, &fault));
+    expect_ok(iobind_binding_get_output(binding, 0, NULL, &y, &fault));
     expect_text(y, texts[turn + 1]);
     iobind_tensor_release(last);
   }

@@ -157,21 +157,21 @@ static void message_that_just_fits_is_whole(void **state) {
 
 static void status_names(void **state) {
   (void)state;
-  assert_string_equal(iobind_status_name(0), "OK");
-  assert_string_equal(iobind_status_name(5), "OUT_OF_MEMORY");
-  assert_string_equal(iobind_status_name(14), "INTERNAL");
-  assert_string_equal(iobind_status_name(15), "DEVICE_LOST");
-  assert_string_equal(iobind_status_name(16), "UNKNOWN");
-  assert_string_equal(iobind_status_name(-1), "UNKNOWN");
-  assert_string_equal(iobind_status_name(INT32_MAX), "UNKNOWN");
+  assert_string_equal(iobind_status_get_name(0), "OK");
+  assert_string_equal(iobind_status_get_name(5), "OUT_OF_MEMORY");
+  assert_string_equal(iobind_status_get_name(14), "INTERNAL");
+  assert_string_equal(iobind_status_get_name(15), "DEVICE_LOST");
+  assert_string_equal(iobind_status_get_name(16), "UNKNOWN");
+  assert_string_equal(iobind_status_get_name(-1), "UNKNOWN");
+  assert_string_equal(iobind_status_get_name(INT32_MAX), "UNKNOWN");
 }
 
 static void version_is_the_headers(void **state) {
   (void)state;
   char text[32];
   snprintf(text, sizeof text, "%d.%d.%d", IOBIND_VERSION_MAJOR, IOBIND_VERSION_MINOR, IOBIND_VERSION_PATCH);
-  assert_string_equal(iobind_version_string(), text);
-  assert_int_equal(iobind_version(), IOBIND_VERSION_NUMBER);
+  assert_string_equal(iobind_get_version_string(), text);
+  assert_int_equal(iobind_get_version(), IOBIND_VERSION_NUMBER);
 }
 
 typedef struct settings {

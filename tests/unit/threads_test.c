@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "binding/table.h"
+#include "../rig/calls.h"
 
 enum { THREADS = 4, ROUNDS = 50 };
 
@@ -69,7 +70,7 @@ static bool run_bound(iobind_session *session, float first) {
               iobind_tensor_write(x, 0, values, sizeof values, NULL, NULL) == IOBIND_OK &&
               iobind_binding_create(session, &binding, NULL) == IOBIND_OK &&
               iobind_binding_set_input(binding, 0, IOBIND_INPUT_RESIDENT, x, NULL, NULL) == IOBIND_OK &&
-              iobind_binding_run(binding, NULL, NULL, NULL) == IOBIND_OK &&
+              iobind_binding_run(binding, NULL, NULL) == IOBIND_OK &&
               iobind_binding_take_output(binding, 0, &y, NULL) == IOBIND_OK;
   iobind_tensor_release(x);
   iobind_binding_destroy(binding);
@@ -105,9 +106,8 @@ static void *run_unbound(void *argument) {
     float got = -1;
     iobind_tensor *x = NULL;
     iobind_tensor *y = NULL;
-    mine->good = iobind_tensor_wrap(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, &count, 1, &value, sizeof value, NULL,
-                                    NULL, &x, NULL) == IOBIND_OK &&
-                 iobind_session_run(mine->shared, &x, &y, NULL) == IOBIND_OK &&
+    mine->good = call_wrap(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, &count, 1, &value, sizeof value, NULL, NULL, &x, NULL) == IOBIND_OK &&
+                 call_session_run(mine->shared, &x, &y, NULL) == IOBIND_OK &&
                  iobind_tensor_read(y, 0, &got, sizeof got, NULL, NULL) == IOBIND_OK && got == 2 * value && mine->good;
     iobind_tensor_release(x);
     iobind_tensor_release(y);
@@ -149,7 +149,7 @@ typedef struct long_run {
 static void *run_long(void *argument) {
   long_run *run = argument;
   run->error = (iobind_error)IOBIND_ERROR_INIT;
-  run->status = iobind_binding_run(run->binding, NULL, NULL, &run->error);
+  run->status = iobind_binding_run(run->binding, NULL, &run->error);
   return NULL;
 }
 
@@ -170,15 +170,15 @@ static void busy_and_cancelled(void **state) {
       sched_yield();
     }
     iobind_tensor *output = trips;
-    expect(IOBIND_ERROR_INVALID_STATE, iobind_binding_run(binding, NULL, NULL, &fault));
+    expect(IOBIND_ERROR_INVALID_STATE, iobind_binding_run(binding, NULL, &fault));
     expect(IOBIND_ERROR_INVALID_STATE, iobind_binding_check(binding, &fault));
     expect(IOBIND_ERROR_INVALID_STATE, iobind_binding_clear(binding, &fault));
     expect(IOBIND_ERROR_INVALID_STATE, iobind_binding_set_run_options(binding, NULL, &fault));
     expect(IOBIND_ERROR_INVALID_STATE, iobind_binding_set_input(binding, 0, IOBIND_INPUT_RESIDENT, trips, NULL, &fault));
-    expect(IOBIND_ERROR_INVALID_STATE, iobind_binding_update_input(binding, 0, &endless, sizeof endless, NULL, &fault));
+    expect(IOBIND_ERROR_INVALID_STATE, iobind_binding_write_input(binding, 0, &endless, sizeof endless, NULL, &fault));
     expect(IOBIND_ERROR_INVALID_STATE,
-           iobind_binding_set_output(binding, 0, IOBIND_OUTPUT_FRESH, NULL, IOBIND_MEMORY_DEFAULT, NULL, &fault));
-    expect(IOBIND_ERROR_INVALID_STATE, iobind_binding_get_output(binding, 0, &output, &fault));
+           iobind_binding_place_output(binding, 0, IOBIND_OUTPUT_FRESH, NULL, IOBIND_MEMORY_DEFAULT, &fault));
+    expect(IOBIND_ERROR_INVALID_STATE, iobind_binding_get_output(binding, 0, NULL, &output, &fault));
     assert_null(output);
     expect(IOBIND_ERROR_INVALID_STATE, iobind_binding_take_output(binding, 0, &output, &fault));
     expect_ok(iobind_binding_cancel(binding, &fault));
@@ -188,10 +188,10 @@ static void busy_and_cancelled(void **state) {
     assert_int_equal(run.error.status, IOBIND_ERROR_CANCELLED);
     static const int64_t few = 5;
     static const float five = 5;
-    expect(IOBIND_ERROR_INVALID_STATE, iobind_binding_get_output(binding, 0, &output, &fault));
+    expect(IOBIND_ERROR_INVALID_STATE, iobind_binding_get_output(binding, 0, NULL, &output, &fault));
     expect_ok(iobind_tensor_write(trips, 0, &few, sizeof few, NULL, &fault));
-    expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
-    expect_ok(iobind_binding_get_output(binding, 0, &output, &fault));
+    expect_ok(iobind_binding_run(binding, NULL, &fault));
+    expect_ok(iobind_binding_get_output(binding, 0, NULL, &output, &fault));
     fixture_expect_floats(output, &five, 1);
   }
   iobind_tensor_release(trips);
@@ -225,7 +225,7 @@ static void cancels_at_any_time(void **state) {
   assert_int_equal(pthread_create(&thread, NULL, cancel_often, &all), 0);
   size_t other = 0;
   for (size_t i = 0; i < 300; i++) {
-    iobind_status status = iobind_binding_run(binding, NULL, NULL, NULL);
+    iobind_status status = iobind_binding_run(binding, NULL, NULL);
     other += status != IOBIND_OK && status != IOBIND_ERROR_CANCELLED;
   }
   atomic_store(&all.over, true);
@@ -233,7 +233,7 @@ static void cancels_at_any_time(void **state) {
   assert_int_equal(pthread_join(thread, &good), 0);
   assert_non_null(good);
   assert_int_equal(other, 0);
-  expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
+  expect_ok(iobind_binding_run(binding, NULL, &fault));
   iobind_tensor_release(trips);
   iobind_binding_destroy(binding);
   iobind_session_destroy(session);
@@ -306,8 +306,7 @@ static void last_reference_in_any_thread(void **state) {
   static const int64_t count = 3;
   fixture_deleted deleted = {0, NULL};
   iobind_tensor *tensor = NULL;
-  expect_ok(iobind_tensor_wrap(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, &count, 1, values, sizeof values,
-                               fixture_deleter, &deleted, &tensor, &fault));
+  expect_ok(call_wrap(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, &count, 1, values, sizeof values, fixture_deleter, &deleted, &tensor, &fault));
   for (size_t i = 1; i < THREADS; i++) {
     iobind_tensor_retain(tensor);
   }
@@ -322,7 +321,7 @@ static void *wait_for_event(void *argument) {
   mine->good = true;
   for (size_t i = 0; i < ROUNDS; i++) {
     int32_t done = 0;
-    mine->good = iobind_event_wait(mine->shared, NULL) == IOBIND_OK &&
+    mine->good = iobind_event_wait(mine->shared, IOBIND_NO_TIMEOUT, NULL) == IOBIND_OK &&
                  iobind_event_query(mine->shared, &done, NULL) == IOBIND_OK && done == 1 && mine->good;
   }
   return NULL;

@@ -198,11 +198,11 @@ static void nothing_is_left_of_a_failure(void **state) {
   expect_ok(iobind_event_create(device, &event, &fault));
   submit(&bad);
   expect_ok(iobind_event_record(event, stream, &fault));
-  expect(IOBIND_ERROR_SHAPE, iobind_event_wait(event, &fault));
+  expect(IOBIND_ERROR_SHAPE, iobind_event_wait(event, IOBIND_NO_TIMEOUT, &fault));
   expect(IOBIND_ERROR_SHAPE, iobind_stream_synchronize(stream, &fault));
-  expect(IOBIND_ERROR_SHAPE, iobind_event_wait(event, &fault)); /* it is of then */
+  expect(IOBIND_ERROR_SHAPE, iobind_event_wait(event, IOBIND_NO_TIMEOUT, &fault)); /* it is of then */
   expect_ok(iobind_event_record(event, stream, &fault));
-  expect_ok(iobind_event_wait(event, &fault));
+  expect_ok(iobind_event_wait(event, IOBIND_NO_TIMEOUT, &fault));
   expect_ok(iobind_stream_synchronize(stream, &fault));
   assert_false(iobind__stream_is_busy(stream));
   iobind_event_destroy(event);
@@ -298,13 +298,13 @@ static void what_has_a_lower_ticket_is_before_the_point(void **state) {
   expect_ok(iobind_event_create(device, &event, &fault));
   expect_ok(iobind_tensor_create(device, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_UINT8, dims, 1, &from_beside, &fault));
   expect_ok(iobind_tensor_create(device, IOBIND_MEMORY_HOST_ACCESSIBLE, IOBIND_DTYPE_UINT8, dims, 1, &to_beside, &fault));
-  expect_ok(iobind_tensor_get_data(to_beside, IOBIND_DTYPE_UINT8, &arrived, &fault));
+  expect_ok(iobind_tensor_map(to_beside, IOBIND_DTYPE_UINT8, IOBIND_ACCESS_WRITE, &arrived, &fault));
   expect_ok(iobind_tensor_write(from_beside, 0, written, sizeof written, NULL, &fault));
   memset(arrived, 0, sizeof written);
   assert_int_equal(vdev_set(0, "delay_copy", "every:1,us:20000"), 0);
   stream->kind = &kind;
   expect_ok(iobind_event_record(event, stream, &fault));
-  expect_ok(iobind_event_wait(event, &fault));
+  expect_ok(iobind_event_wait(event, IOBIND_NO_TIMEOUT, &fault));
   assert_int_equal(vdev_set(0, "delay_copy", "0"), 0);
   assert_true(iobind__stream_passed(stream, ticket_beside));
   assert_memory_equal(arrived, written, sizeof written);

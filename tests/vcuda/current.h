@@ -122,7 +122,7 @@ static inline void bind_input(iobind_binding *binding, size_t index, iobind_tens
 }
 
 static inline void bind_fixed(iobind_binding *binding, size_t index, iobind_tensor *tensor) {
-  expect_ok(iobind_binding_set_output(binding, index, IOBIND_OUTPUT_FIXED, NULL, IOBIND_MEMORY_DEFAULT, tensor, &fault));
+  expect_ok(iobind_binding_set_output(binding, index, tensor, 0, &fault));
 }
 
 static inline world make_world(int own) {

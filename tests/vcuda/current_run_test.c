@@ -1,5 +1,6 @@
 /* Sessions, bindings and pipelines on one GPU while the other one is current. */
 #include "current.h"
+#include "../rig/calls.h"
 
 static const float doubles[COUNT] = {2, 4, 6, 8};
 static const float eights[COUNT] = {8, 16, 24, 32};
@@ -16,7 +17,7 @@ static void session_create_from_memory(int own) {
   options.device_count = 1;
   ELSEWHERE(own, test_session_with(runtime, "matmul", &options, &made, &fault));
   make_current(own);
-  expect_ok(iobind_session_run(made, inputs, &z, &fault));
+  expect_ok(call_session_run(made, inputs, &z, &fault));
   expect_matrix(z, values);
   iobind_tensor_release(z);
   iobind_session_destroy(made);
@@ -41,7 +42,7 @@ static void session_wrap(int own) {
   iobind_tensor *inputs[] = {w.x, w.y};
   iobind_tensor *z = NULL;
   ELSEWHERE(own, iobind_session_wrap(runtime, iobind_session_get_ort(w.session), NULL, NULL, &wrapped, &fault));
-  ELSEWHERE(own, iobind_session_run(wrapped, inputs, &z, &fault));
+  ELSEWHERE(own, call_session_run(wrapped, inputs, &z, &fault));
   expect_matrix(z, values);
   iobind_tensor_release(z);
   iobind_session_destroy(wrapped);
@@ -53,7 +54,7 @@ static void session_destroy(int own) {
   iobind_session *made = make_session(w.device, "matmul", 0, NULL);
   iobind_tensor *inputs[] = {w.x, w.y};
   iobind_tensor *z = NULL;
-  expect_ok(iobind_session_run(made, inputs, &z, &fault));
+  expect_ok(call_session_run(made, inputs, &z, &fault));
   iobind_tensor_release(z);
   ELSEWHERE_VOID(own, iobind_session_destroy(made));
   end_world(&w);
@@ -65,7 +66,7 @@ static void session_run(int own) {
   iobind_tensor *inputs[][2] = {{w.x, w.y}, {in_host, w.y}};
   for (int i = 0; i < 2; i++) {
     iobind_tensor *z = NULL;
-    ELSEWHERE(own, iobind_session_run(w.session, inputs[i], &z, &fault));
+    ELSEWHERE(own, call_session_run(w.session, inputs[i], &z, &fault));
     expect_matrix(z, values);
     iobind_tensor_release(z);
   }
@@ -81,7 +82,7 @@ static void session_run_request(int own) {
   iobind_tensor *z = NULL;
   request.inputs = inputs;
   request.outputs = &on_device;
-  ELSEWHERE(own, iobind_session_run_request(w.session, &request, &z, &fault));
+  ELSEWHERE(own, call_session_request(w.session, &request, &z, &fault));
   expect_matrix(z, values);
   iobind_tensor_release(z);
   end_world(&w);
@@ -99,8 +100,8 @@ static void binding_create(int own) {
 
 static void binding_destroy(int own) {
   world w = make_world(own);
-  expect_ok(iobind_binding_set_output(w.binding, 0, IOBIND_OUTPUT_FRESH, NULL, IOBIND_MEMORY_DEFAULT, NULL, &fault));
-  expect_ok(iobind_binding_run(w.binding, NULL, NULL, &fault));
+  expect_ok(iobind_binding_place_output(w.binding, 0, IOBIND_OUTPUT_FRESH, NULL, IOBIND_MEMORY_DEFAULT, &fault));
+  expect_ok(iobind_binding_run(w.binding, NULL, &fault));
   ELSEWHERE_VOID(own, iobind_binding_destroy(w.binding));
   w.binding = NULL;
   end_world(&w);
@@ -121,7 +122,7 @@ static void binding_set_input(int own) {
   for (size_t i = 0; i < sizeof bound / sizeof bound[0]; i++) {
     ELSEWHERE(own, iobind_binding_set_input(w.binding, 0, bound[i].mode, bound[i].tensor, NULL, &fault));
     make_current(own);
-    expect_ok(iobind_binding_run(w.binding, NULL, NULL, &fault));
+    expect_ok(iobind_binding_run(w.binding, NULL, &fault));
     expect_matrix(w.z, bound[i].content);
   }
   iobind_tensor_release(other);
@@ -131,8 +132,8 @@ static void binding_set_input(int own) {
 
 static void binding_update_input(int own) {
   world w = make_world(own);
-  ELSEWHERE(own, iobind_binding_update_input(w.binding, 0, others, sizeof others, NULL, &fault));
-  ELSEWHERE(own, iobind_binding_update_input(w.binding, 0, others, sizeof others, w.stream, &fault));
+  ELSEWHERE(own, iobind_binding_write_input(w.binding, 0, others, sizeof others, NULL, &fault));
+  ELSEWHERE(own, iobind_binding_write_input(w.binding, 0, others, sizeof others, w.stream, &fault));
   synchronize(&w);
   expect_matrix(w.x, others);
   end_world(&w);
@@ -140,14 +141,14 @@ static void binding_update_input(int own) {
 
 static void binding_set_output(int own) {
   world w = make_world(own);
-  ELSEWHERE(own, iobind_binding_set_output(w.binding, 0, IOBIND_OUTPUT_FIXED, NULL, IOBIND_MEMORY_DEFAULT, w.z, &fault));
+  ELSEWHERE(own, iobind_binding_set_output(w.binding, 0, w.z, 0, &fault));
   for (int mode = IOBIND_OUTPUT_FRESH; mode <= IOBIND_OUTPUT_REUSE; mode++) {
     iobind_tensor *z = NULL;
     ELSEWHERE(own,
-              iobind_binding_set_output(w.binding, 0, (iobind_output_mode)mode, w.device, IOBIND_MEMORY_DEFAULT, NULL, &fault));
+              call_set_output(w.binding, 0, (iobind_output_mode)mode, w.device, IOBIND_MEMORY_DEFAULT, NULL, &fault));
     make_current(own);
-    expect_ok(iobind_binding_run(w.binding, NULL, NULL, &fault));
-    expect_ok(iobind_binding_get_output(w.binding, 0, &z, &fault));
+    expect_ok(iobind_binding_run(w.binding, NULL, &fault));
+    expect_ok(iobind_binding_get_output(w.binding, 0, NULL, &z, &fault));
     expect_matrix(z, values);
   }
   end_world(&w);
@@ -175,7 +176,7 @@ static void binding_check(int own) {
 
 static void binding_clear(int own) {
   world w = make_world(own);
-  expect_ok(iobind_binding_run(w.binding, NULL, NULL, &fault));
+  expect_ok(iobind_binding_run(w.binding, NULL, &fault));
   ELSEWHERE(own, iobind_binding_clear(w.binding, &fault));
   end_world(&w);
 }
@@ -185,7 +186,7 @@ static void binding_clear(int own) {
 static void binding_run(int own) {
   world w = make_world(own);
   for (int run = 0; run < 3; run++) {
-    ELSEWHERE(own, iobind_binding_run(w.binding, NULL, NULL, &fault));
+    ELSEWHERE(own, iobind_binding_run(w.binding, NULL, &fault));
     expect_matrix(w.z, values);
   }
   end_world(&w);
@@ -194,9 +195,9 @@ static void binding_run(int own) {
 static void binding_run__on_a_stream(int own) {
   world w = make_world(own);
   for (int run = 0; run < 3; run++) {
-    ELSEWHERE(own, iobind_binding_run(w.binding, w.stream, w.event, &fault));
+    ELSEWHERE(own, call_run(w.binding, w.stream, w.event, &fault));
   }
-  expect_ok(iobind_event_wait(w.event, &fault));
+  expect_ok(iobind_event_wait(w.event, IOBIND_NO_TIMEOUT, &fault));
   expect_matrix(w.z, values);
   end_world(&w);
 }
@@ -206,7 +207,7 @@ static void binding_run__by_turns(int own) {
   world worlds[2] = {make_world(1 - own), make_world(own)};
   for (int run = 0; run < 6; run++) {
     world *w = &worlds[run % 2];
-    expect_ok(iobind_binding_run(w->binding, run < 3 ? NULL : w->stream, NULL, &fault));
+    expect_ok(iobind_binding_run(w->binding, run < 3 ? NULL : w->stream, &fault));
   }
   for (int i = 0; i < 2; i++) {
     make_current(worlds[i].own);
@@ -222,9 +223,9 @@ static void binding_run__with_host_memory(int own) {
   iobind_tensor *out = make_matrix(host(), IOBIND_MEMORY_DEFAULT, unit);
   expect_ok(iobind_binding_set_input(w.binding, 0, IOBIND_INPUT_LIVE, in, NULL, &fault));
   bind_fixed(w.binding, 0, out);
-  ELSEWHERE(own, iobind_binding_run(w.binding, NULL, NULL, &fault));
+  ELSEWHERE(own, iobind_binding_run(w.binding, NULL, &fault));
   expect_matrix(out, others);
-  ELSEWHERE(own, iobind_binding_run(w.binding, w.stream, NULL, &fault));
+  ELSEWHERE(own, iobind_binding_run(w.binding, w.stream, &fault));
   synchronize(&w);
   expect_matrix(out, others);
   iobind_tensor_release(in);
@@ -242,9 +243,9 @@ static void binding_run__with_states(int own) {
     bind_input(binding, 0, w.x);
     expect_ok(iobind_binding_carry(binding, 0, 0, (iobind_carry_mode)mode, &fault));
     for (int run = 0; run < 3; run++) {
-      ELSEWHERE(own, iobind_binding_run(binding, run == 0 ? NULL : w.stream, NULL, &fault));
+      ELSEWHERE(own, iobind_binding_run(binding, run == 0 ? NULL : w.stream, &fault));
     }
-    ELSEWHERE(own, iobind_binding_get_output(binding, 0, &state, &fault));
+    ELSEWHERE(own, iobind_binding_get_output(binding, 0, NULL, &state, &fault));
     expect_matrix(state, eights);
     iobind_binding_destroy(binding);
     iobind_session_destroy(session);
@@ -261,7 +262,7 @@ static void binding_run__with_graphs(int own) {
   bind_input(binding, 0, w.x);
   bind_fixed(binding, 0, w.z);
   for (int run = 0; run < 4; run++) {
-    ELSEWHERE(own, iobind_binding_run(binding, run < 2 ? NULL : w.stream, NULL, &fault));
+    ELSEWHERE(own, iobind_binding_run(binding, run < 2 ? NULL : w.stream, &fault));
     synchronize(&w);
     expect_matrix(w.z, doubles);
   }
@@ -276,8 +277,8 @@ static void binding_forget_graphs(int own) {
   iobind_binding *binding = NULL;
   expect_ok(iobind_binding_create(session, &binding, &fault));
   bind_input(binding, 0, w.x);
-  expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
-  ELSEWHERE(own, iobind_binding_forget_graphs(binding, &fault));
+  expect_ok(iobind_binding_run(binding, NULL, &fault));
+  ELSEWHERE(own, iobind_binding_reset_graphs(binding, &fault));
   ELSEWHERE_VOID(own, iobind_binding_destroy(binding));
   iobind_session_destroy(session);
   end_world(&w);
@@ -285,7 +286,7 @@ static void binding_forget_graphs(int own) {
 
 static void binding_cancel(int own) {
   world w = make_world(own);
-  expect_ok(iobind_binding_run(w.binding, w.stream, NULL, &fault));
+  expect_ok(iobind_binding_run(w.binding, w.stream, &fault));
   ELSEWHERE(own, iobind_binding_cancel(w.binding, &fault));
   (void)!iobind_stream_synchronize(w.stream, NULL);
   end_world(&w);
@@ -294,7 +295,7 @@ static void binding_cancel(int own) {
 /* ---- bindings: results ---- */
 
 static void leave_on_device(world *w) {
-  expect_ok(iobind_binding_set_output(w->binding, 0, IOBIND_OUTPUT_FRESH, NULL, IOBIND_MEMORY_DEFAULT, NULL, &fault));
+  expect_ok(iobind_binding_place_output(w->binding, 0, IOBIND_OUTPUT_FRESH, NULL, IOBIND_MEMORY_DEFAULT, &fault));
 }
 
 static void binding_get_output(int own) {
@@ -302,8 +303,8 @@ static void binding_get_output(int own) {
   iobind_tensor *z = NULL;
   leave_on_device(&w);
   for (int run = 0; run < 2; run++) {
-    expect_ok(iobind_binding_run(w.binding, run == 0 ? NULL : w.stream, NULL, &fault));
-    ELSEWHERE(own, iobind_binding_get_output(w.binding, 0, &z, &fault));
+    expect_ok(iobind_binding_run(w.binding, run == 0 ? NULL : w.stream, &fault));
+    ELSEWHERE(own, iobind_binding_get_output(w.binding, 0, NULL, &z, &fault));
     expect_matrix(z, values);
   }
   end_world(&w);
@@ -315,8 +316,8 @@ static void binding_lend_output(int own) {
   iobind_tensor *z = NULL;
   expect_ok(iobind_stream_create(w.device, NULL, &later, &fault));
   leave_on_device(&w);
-  expect_ok(iobind_binding_run(w.binding, w.stream, NULL, &fault));
-  ELSEWHERE(own, iobind_binding_lend_output(w.binding, 0, later, &z, &fault));
+  expect_ok(iobind_binding_run(w.binding, w.stream, &fault));
+  ELSEWHERE(own, iobind_binding_get_output(w.binding, 0, later, &z, &fault));
   const iobind_tensor *from = z;
   expect_ok(iobind_tensor_copy(&from, &w.z, 1, later, &fault));
   expect_ok(iobind_stream_synchronize(later, &fault));
@@ -329,7 +330,7 @@ static void binding_take_output(int own) {
   world w = make_world(own);
   iobind_tensor *z = NULL;
   leave_on_device(&w);
-  expect_ok(iobind_binding_run(w.binding, w.stream, NULL, &fault));
+  expect_ok(iobind_binding_run(w.binding, w.stream, &fault));
   ELSEWHERE(own, iobind_binding_take_output(w.binding, 0, &z, &fault));
   expect_matrix(z, values);
   ELSEWHERE_VOID(own, iobind_tensor_release(z));
@@ -341,7 +342,7 @@ static void audit_create(int own) {
   world w = make_world(own);
   iobind_audit *audit = NULL;
   leave_on_device(&w);
-  expect_ok(iobind_binding_run(w.binding, NULL, NULL, &fault));
+  expect_ok(iobind_binding_run(w.binding, NULL, &fault));
   ELSEWHERE(own, iobind_audit_create(w.binding, &audit, &fault));
   iobind_audit_destroy(audit);
   end_world(&w);
@@ -382,8 +383,8 @@ static void pipeline_create(int own) {
   iobind_pipeline *made = NULL;
   iobind_tensor *y = NULL;
   ELSEWHERE(own, iobind_pipeline_create(self.session, NULL, &made, &fault));
-  expect_ok(iobind_pipeline_submit(made, &self.item, &fault));
-  expect_ok(iobind_pipeline_next(made, &y, NULL, &fault));
+  expect_ok(call_submit(made, &self.item, 1, &fault));
+  expect_ok(iobind_pipeline_next(made, IOBIND_NO_TIMEOUT, &y, 1, NULL, &fault));
   expect_matrix(y, doubles);
   iobind_pipeline_destroy(made);
   end_line(&self);
@@ -391,7 +392,7 @@ static void pipeline_create(int own) {
 
 static void pipeline_destroy(int own) {
   line self = make_line(own, 0);
-  expect_ok(iobind_pipeline_submit(self.pipeline, &self.item, &fault));
+  expect_ok(call_submit(self.pipeline, &self.item, 1, &fault));
   ELSEWHERE_VOID(own, iobind_pipeline_destroy(self.pipeline));
   self.pipeline = NULL;
   end_line(&self);
@@ -402,9 +403,9 @@ static void pass_items(int own, uint32_t flags) {
   line self = make_line(own, flags);
   for (int item = 0; item < ITEMS; item++) {
     iobind_tensor *y = NULL;
-    ELSEWHERE(own, iobind_pipeline_submit(self.pipeline, &self.item, &fault));
+    ELSEWHERE(own, call_submit(self.pipeline, &self.item, 1, &fault));
     if (item >= SLOTS - 1) {
-      ELSEWHERE(own, iobind_pipeline_next(self.pipeline, &y, NULL, &fault));
+      ELSEWHERE(own, iobind_pipeline_next(self.pipeline, IOBIND_NO_TIMEOUT, &y, 1, NULL, &fault));
       expect_matrix(y, doubles);
     }
   }
@@ -415,8 +416,8 @@ static void pipeline_submit(int own) {
   line self = make_line(own, 0);
   iobind_tensor *y = NULL;
   for (int item = 0; item < ITEMS; item++) {
-    ELSEWHERE(own, iobind_pipeline_submit(self.pipeline, &self.item, &fault));
-    expect_ok(iobind_pipeline_next(self.pipeline, &y, NULL, &fault));
+    ELSEWHERE(own, call_submit(self.pipeline, &self.item, 1, &fault));
+    expect_ok(iobind_pipeline_next(self.pipeline, IOBIND_NO_TIMEOUT, &y, 1, NULL, &fault));
     make_current(own);
     expect_matrix(y, doubles);
   }
@@ -436,9 +437,9 @@ static void pipeline_next(int own) {
   line self = make_line(own, 0);
   iobind_tensor *y = NULL;
   for (int item = 0; item < ITEMS; item++) {
-    expect_ok(iobind_pipeline_submit(self.pipeline, &self.item, &fault));
+    expect_ok(call_submit(self.pipeline, &self.item, 1, &fault));
     make_current(own);
-    ELSEWHERE(own, iobind_pipeline_next(self.pipeline, &y, NULL, &fault));
+    ELSEWHERE(own, iobind_pipeline_next(self.pipeline, IOBIND_NO_TIMEOUT, &y, 1, NULL, &fault));
     expect_matrix(y, doubles);
   }
   end_line(&self);
@@ -448,9 +449,9 @@ static void pipeline_next_for(int own) {
   line self = make_line(own, 0);
   iobind_tensor *y = NULL;
   for (int item = 0; item < ITEMS; item++) {
-    expect_ok(iobind_pipeline_submit(self.pipeline, &self.item, &fault));
+    expect_ok(call_submit(self.pipeline, &self.item, 1, &fault));
     make_current(own);
-    ELSEWHERE(own, iobind_pipeline_next_for(self.pipeline, UINT64_MAX / 4, &y, NULL, &fault));
+    ELSEWHERE(own, iobind_pipeline_next(self.pipeline, UINT64_MAX / 4, &y, 1, NULL, &fault));
     expect_matrix(y, doubles);
   }
   end_line(&self);
@@ -466,8 +467,8 @@ static void pipeline_submit_request(int own) {
     submit(&self.w);
     expect_ok(iobind_event_record(self.w.event, self.w.stream, &fault));
     make_current(own);
-    ELSEWHERE(own, iobind_pipeline_submit_request(self.pipeline, &request, &fault));
-    expect_ok(iobind_pipeline_next(self.pipeline, &y, NULL, &fault));
+    ELSEWHERE(own, iobind_pipeline_submit(self.pipeline, &request, &fault));
+    expect_ok(iobind_pipeline_next(self.pipeline, IOBIND_NO_TIMEOUT, &y, 1, NULL, &fault));
     make_current(own);
     expect_matrix(y, doubles);
   }

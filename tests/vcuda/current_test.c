@@ -1,5 +1,6 @@
 /* Devices, streams, events and tensors of one GPU while the other one is current. */
 #include "current.h"
+#include "../rig/calls.h"
 
 enum { LARGE = 1 << 16 };
 
@@ -21,7 +22,7 @@ static void runtime_destroy(int own) {
     return; /* there is one runtime in a process */
   }
   world w = make_world(own);
-  expect_ok(iobind_binding_run(w.binding, NULL, NULL, &fault));
+  expect_ok(iobind_binding_run(w.binding, NULL, &fault));
   end_world(&w);
   ELSEWHERE_VOID(own, iobind_runtime_destroy(runtime));
   runtime = NULL;
@@ -36,7 +37,7 @@ static void stream_create(int own) {
   iobind_stream *made = NULL;
   int device = -1;
   ELSEWHERE(own, iobind_stream_create(w.device, NULL, &made, &fault));
-  assert_int_equal(cudaStreamGetDevice(iobind_stream_native(made), &device), CUDA_OK);
+  assert_int_equal(cudaStreamGetDevice(call_stream_native(made), &device), CUDA_OK);
   assert_int_equal(device, own);
   iobind_stream_destroy(made);
   end_world(&w);
@@ -81,7 +82,7 @@ static void event_create(int own) {
   ELSEWHERE(own, iobind_event_create(w.device, &made, &fault));
   submit(&w);
   expect_ok(iobind_event_record(made, w.stream, &fault));
-  expect_ok(iobind_event_wait(made, &fault));
+  expect_ok(iobind_event_wait(made, IOBIND_NO_TIMEOUT, &fault));
   iobind_event_destroy(made);
   end_world(&w);
 }
@@ -101,7 +102,7 @@ static void event_record(int own) {
   for (int turn = 0; turn < 2; turn++) {
     ELSEWHERE(own, iobind_event_record(w.event, w.stream, &fault));
   }
-  expect_ok(iobind_event_wait(w.event, &fault));
+  expect_ok(iobind_event_wait(w.event, IOBIND_NO_TIMEOUT, &fault));
   end_world(&w);
 }
 
@@ -109,7 +110,7 @@ static void event_wait(int own) {
   world w = make_world(own);
   submit(&w);
   expect_ok(iobind_event_record(w.event, w.stream, &fault));
-  ELSEWHERE(own, iobind_event_wait(w.event, &fault));
+  ELSEWHERE(own, iobind_event_wait(w.event, IOBIND_NO_TIMEOUT, &fault));
   end_world(&w);
 }
 
@@ -117,7 +118,7 @@ static void event_wait_for(int own) {
   world w = make_world(own);
   submit(&w);
   expect_ok(iobind_event_record(w.event, w.stream, &fault));
-  ELSEWHERE(own, iobind_event_wait_for(w.event, UINT64_MAX / 4, &fault));
+  ELSEWHERE(own, iobind_event_wait(w.event, UINT64_MAX / 4, &fault));
   end_world(&w);
 }
 
@@ -137,7 +138,7 @@ static void event_query(int own) {
 
 static void expect_on(int own, const iobind_tensor *tensor) {
   cuda_pointer told;
-  assert_int_equal(cudaPointerGetAttributes(&told, iobind_tensor_address(tensor)), CUDA_OK);
+  assert_int_equal(cudaPointerGetAttributes(&told, iobind_tensor_get_address(tensor)), CUDA_OK);
   assert_int_equal(told.device, own);
 }
 
@@ -159,8 +160,7 @@ static void tensor_wrap(int own) {
   iobind_tensor *made = NULL;
   void *memory = NULL;
   assert_int_equal(cudaMalloc(&memory, sizeof unit), CUDA_OK);
-  ELSEWHERE(own, iobind_tensor_wrap(w.device, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, square, 2, memory, sizeof unit, NULL,
-                                    NULL, &made, &fault));
+  ELSEWHERE(own, call_wrap(w.device, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, square, 2, memory, sizeof unit, NULL, NULL, &made, &fault));
   iobind_tensor_release(made);
   assert_int_equal(cudaFree(memory), CUDA_OK);
   end_world(&w);
@@ -201,7 +201,7 @@ static void tensor_get_data(int own) {
   world w = make_world(own);
   void *data = NULL;
   iobind_tensor *pinned = make_matrix(w.device, IOBIND_MEMORY_HOST_ACCESSIBLE, values);
-  ELSEWHERE(own, iobind_tensor_get_data(pinned, IOBIND_DTYPE_FLOAT32, &data, &fault));
+  ELSEWHERE(own, iobind_tensor_map(pinned, IOBIND_DTYPE_FLOAT32, IOBIND_ACCESS_WRITE, &data, &fault));
   assert_memory_equal(data, values, sizeof values);
   iobind_tensor_release(pinned);
   end_world(&w);
@@ -359,10 +359,10 @@ static iobind_native native_of(void *handle) {
 static void stream_wrap(int own) {
   world w = make_world(own);
   iobind_stream *wrapped = NULL;
-  iobind_native native = native_of(iobind_stream_native(w.stream));
+  iobind_native native = native_of(call_stream_native(w.stream));
   ELSEWHERE(own, iobind_stream_wrap(w.device, &native, NULL, NULL, &wrapped, &fault));
   ELSEWHERE(own, iobind_tensor_write(w.x, 0, others, sizeof others, wrapped, &fault));
-  ELSEWHERE(own, iobind_binding_run(w.binding, wrapped, NULL, &fault));
+  ELSEWHERE(own, iobind_binding_run(w.binding, wrapped, &fault));
   ELSEWHERE(own, iobind_stream_synchronize(wrapped, &fault));
   expect_matrix(w.z, others);
   ELSEWHERE_VOID(own, iobind_stream_destroy(wrapped));

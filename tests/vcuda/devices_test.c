@@ -10,6 +10,7 @@
 #include "cuda.h"
 #include "iobind/interop.h"
 #include "vcuda.h"
+#include "../rig/calls.h"
 
 enum { COUNT = 4, GPUS = 2, NON_BLOCKING = 1, UP = 1 };
 
@@ -59,7 +60,7 @@ static int stop(void **state) {
 
 static void expect_on(const iobind_tensor *tensor, int gpu) {
   cuda_pointer attributes;
-  assert_int_equal(cudaPointerGetAttributes(&attributes, iobind_tensor_address(tensor)), CUDA_OK);
+  assert_int_equal(cudaPointerGetAttributes(&attributes, iobind_tensor_get_address(tensor)), CUDA_OK);
   assert_int_equal(attributes.device, gpu);
 }
 
@@ -93,7 +94,7 @@ static iobind_stream *make_stream(int gpu) {
   iobind_stream *stream;
   int found = -1;
   TRY(iobind_stream_create(devices[gpu], NULL, &stream, &fault));
-  assert_int_equal(cudaStreamGetDevice(iobind_stream_native(stream), &found), CUDA_OK);
+  assert_int_equal(cudaStreamGetDevice(call_stream_native(stream), &found), CUDA_OK);
   assert_int_equal(found, gpu);
   return stream;
 }
@@ -157,9 +158,9 @@ static void streams(int gpu) {
   TRY(iobind_tensor_read(b, 0, read, sizeof read, other, &fault));
   TRY(iobind_stream_synchronize(other, &fault));
   expect_all(read, 5);
-  TRY(iobind_event_wait(event, &fault));
+  TRY(iobind_event_wait(event, IOBIND_NO_TIMEOUT, &fault));
   TRY(iobind_event_record(event, stream, &fault));
-  TRY(iobind_event_wait_for(event, 10000000000, &fault)); /* by a thread of iobind's */
+  TRY(iobind_event_wait(event, 10000000000, &fault)); /* by a thread of iobind's */
   TRY(iobind_event_record(event, other, &fault));
   while (done == 0) {
     TRY(iobind_event_query(event, &done, &fault));
@@ -178,21 +179,21 @@ static void run_session(int gpu, iobind_session *session, iobind_stream *stream,
   iobind_binding *binding;
   iobind_event *event = make_event(gpu);
   iobind_tensor *x = make_tensor(gpu, IOBIND_MEMORY_DEFAULT, 3);
-  iobind_tensor *target = mode == IOBIND_OUTPUT_FIXED ? make_tensor(gpu, IOBIND_MEMORY_DEFAULT, 0) : NULL;
+  iobind_tensor *target = mode == OUTPUT_FIXED ? make_tensor(gpu, IOBIND_MEMORY_DEFAULT, 0) : NULL;
   iobind_device *where = target == NULL ? devices[gpu] : NULL;
   iobind_tensor *y;
   TRY(iobind_binding_create(session, &binding, &fault));
   TRY(iobind_binding_set_input(binding, 0, IOBIND_INPUT_RESIDENT, x, NULL, &fault));
-  TRY(iobind_binding_set_output(binding, 0, mode, where, IOBIND_MEMORY_DEFAULT, target, &fault));
+  TRY(call_set_output(binding, 0, mode, where, IOBIND_MEMORY_DEFAULT, target, &fault));
   for (int i = 0; i < 3; i++) {
-    TRY(iobind_binding_run(binding, NULL, NULL, &fault));
-    TRY(iobind_binding_get_output(binding, 0, &y, &fault));
+    TRY(iobind_binding_run(binding, NULL, &fault));
+    TRY(iobind_binding_get_output(binding, 0, NULL, &y, &fault));
     expect_on(y, gpu);
     expect_tensor(y, 6);
-    TRY(iobind_binding_run(binding, stream, event, &fault));
-    TRY(iobind_binding_run(binding, stream, event, &fault));
-    TRY(iobind_event_wait(event, &fault));
-    if (mode != IOBIND_OUTPUT_FIXED) {
+    TRY(call_run(binding, stream, event, &fault));
+    TRY(call_run(binding, stream, event, &fault));
+    TRY(iobind_event_wait(event, IOBIND_NO_TIMEOUT, &fault));
+    if (mode != OUTPUT_FIXED) {
       TRY(iobind_binding_take_output(binding, 0, &y, &fault));
       expect_tensor(y, 6);
       DO(iobind_tensor_release(y));
@@ -210,7 +211,7 @@ static void sessions(int gpu) {
   iobind_session *session = make_session(gpu, "scale", 0, NULL);
   run_session(gpu, session, stream, IOBIND_OUTPUT_FRESH);
   run_session(gpu, session, stream, IOBIND_OUTPUT_REUSE);
-  run_session(gpu, session, stream, IOBIND_OUTPUT_FIXED);
+  run_session(gpu, session, stream, OUTPUT_FIXED);
   DO(iobind_session_destroy(session));
   session = make_session(gpu, "scale", 0, stream); /* which computes there */
   run_session(gpu, session, stream, IOBIND_OUTPUT_FRESH);
@@ -224,14 +225,14 @@ static void session_runs(int gpu) {
   iobind_session *session = make_session(gpu, "scale", 0, NULL);
   iobind_tensor *x = make_tensor(gpu, IOBIND_MEMORY_DEFAULT, 2);
   iobind_tensor *y = NULL;
-  TRY(iobind_session_run(session, &x, &y, &fault));
+  TRY(call_session_run(session, &x, &y, &fault));
   expect_tensor(y, 4);
   DO(iobind_tensor_release(y));
   iobind_run_request request = IOBIND_RUN_REQUEST_INIT;
   static const int32_t on_device = IOBIND_PLACE_DEVICE;
   request.inputs = &x;
   request.outputs = &on_device;
-  TRY(iobind_session_run_request(session, &request, &y, &fault));
+  TRY(call_session_request(session, &request, &y, &fault));
   expect_on(y, gpu);
   expect_tensor(y, 4);
   DO(iobind_tensor_release(y));
@@ -255,8 +256,8 @@ static void products(int gpu) {
     TRY(iobind_tensor_write(inputs[i], 0, values, sizeof values, NULL, &fault));
     TRY(iobind_binding_set_input(binding, i, IOBIND_INPUT_RESIDENT, inputs[i], NULL, &fault));
   }
-  TRY(iobind_binding_run(binding, NULL, NULL, &fault));
-  TRY(iobind_binding_get_output(binding, 0, &y, &fault));
+  TRY(iobind_binding_run(binding, NULL, &fault));
+  TRY(iobind_binding_get_output(binding, 0, NULL, &y, &fault));
   TRY(iobind_tensor_read(y, 0, read, sizeof read, NULL, &fault));
   assert_memory_equal(read, squares, sizeof read);
   DO(iobind_binding_destroy(binding));
@@ -275,12 +276,12 @@ static void graphs(int gpu) {
   TRY(iobind_binding_set_input(binding, 0, IOBIND_INPUT_RESIDENT, x, NULL, &fault));
   TRY(iobind_binding_carry(binding, 0, 0, IOBIND_CARRY_IN_PLACE, &fault));
   for (int i = 0; i < 4; i++) {
-    TRY(iobind_binding_run(binding, NULL, NULL, &fault));
+    TRY(iobind_binding_run(binding, NULL, &fault));
   }
   expect_tensor(x, 16);
-  TRY(iobind_binding_forget_graphs(binding, &fault));
-  TRY(iobind_binding_run(binding, stream, NULL, &fault));
-  TRY(iobind_binding_run(binding, stream, NULL, &fault));
+  TRY(iobind_binding_reset_graphs(binding, &fault));
+  TRY(iobind_binding_run(binding, stream, &fault));
+  TRY(iobind_binding_run(binding, stream, &fault));
   TRY(iobind_stream_synchronize(stream, &fault));
   expect_tensor(x, 64);
   DO(iobind_binding_destroy(binding));
@@ -301,13 +302,13 @@ static void pipelines(int gpu) {
   for (int item = 0; item < ITEMS + SLOTS; item++) {
     iobind_tensor *y;
     if (item >= SLOTS) {
-      TRY(iobind_pipeline_next(pipeline, &y, NULL, &fault));
+      TRY(iobind_pipeline_next(pipeline, IOBIND_NO_TIMEOUT, &y, 1, NULL, &fault));
       expect_tensor(y, 2.0F * (float)(item - SLOTS));
     }
     if (item < ITEMS) {
       const float values[COUNT] = {(float)item, (float)item, (float)item, (float)item};
       iobind_tensor *x = fixture_floats(host, values, COUNT);
-      TRY(iobind_pipeline_submit(pipeline, &x, &fault));
+      TRY(call_submit(pipeline, &x, 1, &fault));
       DO(iobind_tensor_release(x));
     }
   }
@@ -330,7 +331,7 @@ static void foreign_streams(int gpu) {
   native.kind = IOBIND_NATIVE_CUDA;
   native.handle = theirs;
   TRY(iobind_stream_wrap(devices[gpu], &native, NULL, NULL, &stream, &fault));
-  run_session(gpu, session, stream, IOBIND_OUTPUT_FIXED);
+  run_session(gpu, session, stream, OUTPUT_FIXED);
   native.handle = ready;
   TRY(iobind_stream_signal_native(stream, &native, &fault));
   TRY(iobind_stream_wait_native(stream, &native, &fault));
@@ -351,7 +352,7 @@ static void destroyed_in_flight(int gpu) {
   iobind_binding *binding;
   TRY(iobind_binding_create(session, &binding, &fault));
   TRY(iobind_binding_set_input(binding, 0, IOBIND_INPUT_RESIDENT, x, NULL, &fault));
-  TRY(iobind_binding_run(binding, stream, event, &fault));
+  TRY(call_run(binding, stream, event, &fault));
   TRY(iobind_stream_wait(far, event, &fault));
   DO(iobind_tensor_release(x));
   DO(iobind_event_destroy(event));
@@ -376,7 +377,7 @@ static void by_a_policy(void **state) {
     iobind_tensor *y = NULL;
     choose(current);
     TRY(test_session_with(runtime, "scale", &options, &session, &fault));
-    TRY(iobind_session_run(session, &x, &y, &fault));
+    TRY(call_session_run(session, &x, &y, &fault));
     expect_tensor(y, 8);
     DO(iobind_tensor_release(x));
     DO(iobind_tensor_release(y));
@@ -411,8 +412,7 @@ static void expect_wrapped(iobind_status expected, int gpu, iobind_memory memory
   iobind_tensor *tensor = NULL;
   fixture_arm();
   fixture_expect(expected,
-                 iobind_tensor_wrap(devices[gpu], memory, IOBIND_DTYPE_FLOAT32, &dim, 1, data, COUNT * sizeof(float), NULL,
-                                    NULL, &tensor, &fault),
+                 call_wrap(devices[gpu], memory, IOBIND_DTYPE_FLOAT32, &dim, 1, data, COUNT * sizeof(float), NULL, NULL, &tensor, &fault),
                  "iobind_tensor_wrap", __FILE__, __LINE__);
   expect_kept("iobind_tensor_wrap", __LINE__);
   if (words != NULL) {

@@ -2,6 +2,7 @@
  * race=fail. */
 #define _POSIX_C_SOURCE 200809L /* nanosleep */
 #include "replay.h"
+#include "../rig/calls.h"
 
 /* ---- failures ---- */
 
@@ -18,10 +19,10 @@ static void a_replay_that_fails(void **state) {
   doubler d = make_captured(session);
   assert_int_equal(vcuda_set(0, "fail_graph", "1,late"), 0);
   close_gate(&g, stream); /* otherwise the device may fail within the call, which tells it then */
-  expect_ok(iobind_binding_run(d.binding, stream, event, &fault));
+  expect_ok(call_run(d.binding, stream, event, &fault));
   open_gate(&g);
-  expect(IOBIND_ERROR_DEVICE_LOST, iobind_event_wait(event, &fault));
-  expect(IOBIND_ERROR_DEVICE_LOST, iobind_binding_get_output(d.binding, 0, &y, &fault));
+  expect(IOBIND_ERROR_DEVICE_LOST, iobind_event_wait(event, IOBIND_NO_TIMEOUT, &fault));
+  expect(IOBIND_ERROR_DEVICE_LOST, iobind_binding_get_output(d.binding, 0, NULL, &y, &fault));
   expect(IOBIND_ERROR_DEVICE_LOST, iobind_stream_synchronize(stream, &fault));
   free_doubler(&d);
   iobind_event_destroy(event);
@@ -37,10 +38,10 @@ static void a_replay_that_fails(void **state) {
   event = make_event();
   d = make_captured(session);
   assert_int_equal(vcuda_set(0, "fail_graph", "1"), 0); /* not launched */
-  assert_int_not_equal(iobind_binding_run(d.binding, stream, event, &fault), IOBIND_OK);
+  assert_int_not_equal(call_run(d.binding, stream, event, &fault), IOBIND_OK);
   fill(d.x, 5);
-  expect_ok(iobind_binding_run(d.binding, stream, event, &fault));
-  expect_ok(iobind_event_wait(event, &fault));
+  expect_ok(call_run(d.binding, stream, event, &fault));
+  expect_ok(iobind_event_wait(event, IOBIND_NO_TIMEOUT, &fault));
   expect_tensor(d.y, 10);
   free_doubler(&d);
   iobind_event_destroy(event);
@@ -64,12 +65,12 @@ static void a_capture_that_fails(void **state) {
   delay("every:1,us:2000", "every:1,us:2000");
   copy_on(stream, in.slices[0], x);
   assert_int_equal(vcuda_set(0, "fail_compute", "3"), 0);
-  assert_int_equal(iobind_binding_run(binding, stream, NULL, &fault), IOBIND_ERROR_RUNTIME);
+  assert_int_equal(iobind_binding_run(binding, stream, &fault), IOBIND_ERROR_RUNTIME);
   expect_ok(iobind_stream_synchronize(stream, &fault));
   expect_tensor(x, 3);
   assert_int_equal(vcuda_set(0, "fail_capture", "1"), 0); /* 901: tried once more */
-  expect_ok(iobind_binding_run(binding, stream, NULL, &fault));
-  expect_ok(iobind_binding_run(binding, stream, NULL, &fault));
+  expect_ok(iobind_binding_run(binding, stream, &fault));
+  expect_ok(iobind_binding_run(binding, stream, &fault));
   expect_ok(iobind_stream_synchronize(stream, &fault));
   expect_tensor(x, 12);
   delay("0", "0");
@@ -111,7 +112,7 @@ static void a_swapped_state_never_goes_wrong(void **state) {
       last = n;
       for (int run = 0; run < RUNS; run++) {
         const bool waits = run % 2 == 0;
-        iobind_status status = iobind_binding_run(binding, waits ? NULL : stream, NULL, NULL);
+        iobind_status status = iobind_binding_run(binding, waits ? NULL : stream, NULL);
         iobind_status passed = waits || status != IOBIND_OK ? status : iobind_stream_synchronize(stream, NULL);
         is_known = is_known && (status != IOBIND_OK || passed == IOBIND_OK); /* it was made, and only the wait failed */
         has_failed = has_failed || passed != IOBIND_OK;
@@ -119,9 +120,9 @@ static void a_swapped_state_never_goes_wrong(void **state) {
       }
       assert_int_equal(vcuda_set(0, sites[site], "0"), 0);
       assert_int_equal(cudaPeekAtLastError(), CUDA_OK);
-      if (is_known && iobind_binding_run(binding, NULL, NULL, NULL) == IOBIND_OK) {
+      if (is_known && iobind_binding_run(binding, NULL, NULL) == IOBIND_OK) {
         float read[COUNT] = {0};
-        expect_ok(iobind_binding_get_output(binding, 0, &y, &fault));
+        expect_ok(iobind_binding_get_output(binding, 0, NULL, &y, &fault));
         expect_ok(iobind_tensor_read(y, 0, read, sizeof read, NULL, &fault));
         if (read[0] != 2 * expected) {
           fail_msg("%s=%d: expected %g, got %g", sites[site], n, 2 * (double)expected, (double)read[0]);
@@ -148,22 +149,22 @@ static void graphs_stay_while_replays_are_queued(void **state) {
   iobind_tensor *y = NULL;
   doubler d = make_captured(session);
   close_gate(&g, stream);
-  expect_ok(iobind_binding_run(d.binding, stream, NULL, &fault));
-  expect(IOBIND_ERROR_INVALID_STATE, iobind_binding_forget_graphs(d.binding, &fault));
+  expect_ok(iobind_binding_run(d.binding, stream, &fault));
+  expect(IOBIND_ERROR_INVALID_STATE, iobind_binding_reset_graphs(d.binding, &fault));
   expect_words("under way");
   expect(IOBIND_ERROR_INVALID_STATE, iobind_binding_set_run_options(d.binding, NULL, &fault));
   expect(IOBIND_ERROR_INVALID_STATE, iobind_binding_set_input(d.binding, 0, IOBIND_INPUT_RESIDENT, d.y, NULL, &fault));
-  expect(IOBIND_ERROR_INVALID_STATE, iobind_binding_run(d.binding, NULL, NULL, &fault));
+  expect(IOBIND_ERROR_INVALID_STATE, iobind_binding_run(d.binding, NULL, &fault));
   expect_ok(iobind_binding_cancel(d.binding, &fault)); /* it is too late */
   open_gate(&g);
-  expect_ok(iobind_binding_get_output(d.binding, 0, &y, &fault));
+  expect_ok(iobind_binding_get_output(d.binding, 0, NULL, &y, &fault));
   expect_tensor(y, 2);
   expect_ok(iobind_binding_set_run_options(d.binding, NULL, &fault));
-  expect_ok(iobind_binding_run(d.binding, stream, NULL, &fault)); /* by the options that were renewed */
+  expect_ok(iobind_binding_run(d.binding, stream, &fault)); /* by the options that were renewed */
   expect_ok(iobind_stream_synchronize(stream, &fault));
-  expect_ok(iobind_binding_forget_graphs(d.binding, &fault));
+  expect_ok(iobind_binding_reset_graphs(d.binding, &fault));
   fill(d.x, 3);
-  expect_ok(iobind_binding_run(d.binding, stream, NULL, &fault));
+  expect_ok(iobind_binding_run(d.binding, stream, &fault));
   expect_ok(iobind_stream_synchronize(stream, &fault));
   expect_tensor(d.y, 6);
   free_doubler(&d);
@@ -183,8 +184,8 @@ static void destroyed_while_replays_are_queued(void **state) {
     float read[COUNT] = {0};
     doubler d = make_captured(session);
     close_gate(&g, stream);
-    expect_ok(iobind_binding_run(d.binding, stream, NULL, &fault));
-    expect_ok(iobind_binding_run(d.binding, stream, NULL, &fault));
+    expect_ok(iobind_binding_run(d.binding, stream, &fault));
+    expect_ok(iobind_binding_run(d.binding, stream, &fault));
     expect_ok(iobind_tensor_read(d.y, 0, read, sizeof read, stream, &fault));
     free_doubler(&d);
     iobind_session_destroy(session);
@@ -214,21 +215,21 @@ static void released_within_a_run(void **state) {
   expect_ok(iobind_tensor_write(x, 0, &value, sizeof value, NULL, &fault));
   for (size_t i = 0; i < 2; i++) {
     expect_ok(iobind_tensor_create(device, IOBIND_MEMORY_HOST_ACCESSIBLE, IOBIND_DTYPE_INT64, &two, 1, &shapes[i], &fault));
-    expect_ok(iobind_tensor_get_data(shapes[i], IOBIND_DTYPE_INT64, (void **)&wanted[i], &fault));
+    expect_ok(iobind_tensor_map(shapes[i], IOBIND_DTYPE_INT64, IOBIND_ACCESS_WRITE, (void **)&wanted[i], &fault));
     wanted[i][0] = wanted[i][1] = 2;
     expect_ok(iobind_binding_create(session, &bindings[i], &fault));
     expect_ok(iobind_binding_set_input(bindings[i], 0, IOBIND_INPUT_RESIDENT, x, NULL, &fault));
     expect_ok(iobind_binding_set_input(bindings[i], 1, IOBIND_INPUT_RESIDENT, shapes[i], NULL, &fault));
   }
-  expect_ok(iobind_binding_run(bindings[0], stream, NULL, &fault));
+  expect_ok(iobind_binding_run(bindings[0], stream, &fault));
   if (iobind__session_graphs_have(session, IOBIND__QUIRK_GRAPH_RECYCLES)) { /* one graph a session */
-    expect(IOBIND_ERROR_INVALID_STATE, iobind_binding_run(bindings[1], stream, NULL, &fault));
+    expect(IOBIND_ERROR_INVALID_STATE, iobind_binding_run(bindings[1], stream, &fault));
     iobind_binding_destroy(bindings[0]);
     expect_ok(iobind_stream_synchronize(stream, &fault));
-    expect_ok(iobind_binding_run(bindings[1], stream, NULL, &fault));
+    expect_ok(iobind_binding_run(bindings[1], stream, &fault));
   } else {
-    expect_ok(iobind_binding_run(bindings[1], stream, NULL, &fault));
-    expect_ok(iobind_binding_run(bindings[0], stream, NULL, &fault));
+    expect_ok(iobind_binding_run(bindings[1], stream, &fault));
+    expect_ok(iobind_binding_run(bindings[0], stream, &fault));
     iobind_binding_destroy(bindings[0]);
     assert_int_equal(atomic_load(&session->graphs.live), 2);
     iobind__session_enter(session); /* as a capture that waits for the stream */
@@ -237,13 +238,13 @@ static void released_within_a_run(void **state) {
     assert_int_equal(atomic_load(&session->graphs.live), 2); /* its number waits for a capture, or for the session's end */
     assert_non_null(atomic_load(&session->graphs.dead));
     wanted[1][0] = 4;
-    expect_ok(iobind_binding_run(bindings[1], stream, NULL, &fault));
+    expect_ok(iobind_binding_run(bindings[1], stream, &fault));
     assert_null(atomic_load(&session->graphs.dead));
     assert_int_equal(atomic_load(&session->graphs.live), 2);
   }
   iobind_tensor *y = NULL;
   float read[8] = {0};
-  expect_ok(iobind_binding_get_output(bindings[1], 0, &y, &fault));
+  expect_ok(iobind_binding_get_output(bindings[1], 0, NULL, &y, &fault));
   expect_ok(iobind_tensor_read(
       y, 0, read, iobind__session_graphs_have(session, IOBIND__QUIRK_GRAPH_RECYCLES) ? sizeof read / 2 : sizeof read, NULL,
       &fault));
@@ -273,7 +274,7 @@ static bool make_turn(worker *self, iobind_binding *binding, iobind_tensor *x, i
   const float values[COUNT] = {value, value, value, value};
   float read[COUNT] = {0};
   bool good = iobind_tensor_write(x, 0, values, sizeof values, stream, &self->fault) == IOBIND_OK &&
-              iobind_binding_run(binding, stream, NULL, &self->fault) == IOBIND_OK &&
+              iobind_binding_run(binding, stream, &self->fault) == IOBIND_OK &&
               iobind_tensor_read(y, 0, read, sizeof read, stream, &self->fault) == IOBIND_OK &&
               (stream == NULL || iobind_stream_synchronize(stream, &self->fault) == IOBIND_OK);
   for (int i = 0; i < COUNT && good; i++) {
@@ -300,11 +301,11 @@ static void *work(void *context) {
               iobind_tensor_create(device, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, &dim, 1, &y, error) == IOBIND_OK &&
               iobind_binding_create(self->session, &binding, error) == IOBIND_OK &&
               iobind_binding_set_input(binding, 0, IOBIND_INPUT_RESIDENT, x, NULL, error) == IOBIND_OK &&
-              iobind_binding_set_output(binding, 0, IOBIND_OUTPUT_FIXED, NULL, IOBIND_MEMORY_DEFAULT, y, error) == IOBIND_OK;
+              iobind_binding_set_output(binding, 0, y, 0, error) == IOBIND_OK;
   for (int turn = 0; turn < TURNS && good; turn++) {
     good = make_turn(self, binding, x, y, turn % 3 == 2 ? NULL : own, turn);
     if (turn == TURNS / 2) { /* captured again, beside the others' replays */
-      good = good && iobind_binding_forget_graphs(binding, error) == IOBIND_OK;
+      good = good && iobind_binding_reset_graphs(binding, error) == IOBIND_OK;
     }
   }
   iobind_binding_destroy(binding);

@@ -2,6 +2,7 @@
  * done that was not. One of a single call is over with that call. */
 #define _POSIX_C_SOURCE 200809L /* nanosleep */
 #include "replay.h"
+#include "../rig/calls.h"
 
 #define LATE_KERNEL "1,late,name:_BinaryElementWiseSimple" /* not the host function that is a gate */
 static const float ones[COUNT] = {1, 1, 1, 1};
@@ -42,11 +43,11 @@ static failed make_failed(bool is_found) {
   failed made = {.session = make_session("scale", 0, NULL), .stream = make_stream(), .event = make_event()};
   made.x = make_filled(1);
   made.binding = make_binding(made.session, made.x);
-  expect_ok(iobind_binding_run(made.binding, made.stream, made.event, &fault)); /* all that it needs is there */
-  expect_ok(iobind_event_wait(made.event, &fault));
+  expect_ok(call_run(made.binding, made.stream, made.event, &fault)); /* all that it needs is there */
+  expect_ok(iobind_event_wait(made.event, IOBIND_NO_TIMEOUT, &fault));
   assert_int_equal(vcuda_set(0, "fail_compute", LATE_KERNEL), 0);
   close_gate(&g, made.stream); /* otherwise the device may fail within the call, which tells it then */
-  expect_ok(iobind_binding_run(made.binding, made.stream, made.event, &fault));
+  expect_ok(call_run(made.binding, made.stream, made.event, &fault));
   open_gate(&g);
   while (is_found && cudaPeekAtLastError() == CUDA_OK) {
     nap();
@@ -72,8 +73,8 @@ static void fails(iobind_status status, const char *what) {
 static void tells_all(bool is_found) {
   failed run = make_failed(is_found);
   iobind_tensor *y = NULL;
-  fails(iobind_event_wait(run.event, &fault), "event_wait");
-  fails(iobind_binding_get_output(run.binding, 0, &y, &fault), "binding_get_output");
+  fails(iobind_event_wait(run.event, IOBIND_NO_TIMEOUT, &fault), "event_wait");
+  fails(iobind_binding_get_output(run.binding, 0, NULL, &y, &fault), "binding_get_output");
   fails(iobind_stream_synchronize(run.stream, &fault), "stream_synchronize");
   recover();
   free_failed(&run);
@@ -94,7 +95,7 @@ static void tells_by_stream(bool is_found) {
   failed run = make_failed(is_found);
   iobind_tensor *y = NULL;
   fails(iobind_stream_synchronize(run.stream, &fault), "stream_synchronize");
-  fails(iobind_binding_get_output(run.binding, 0, &y, &fault), "binding_get_output");
+  fails(iobind_binding_get_output(run.binding, 0, NULL, &y, &fault), "binding_get_output");
   recover();
   free_failed(&run);
 }
@@ -117,8 +118,8 @@ static void a_late_failure_is_not_forgotten(void **state) {
   iobind_tensor *y = NULL;
   (void)!iobind_stream_synchronize(run.stream, &fault);
   recover();
-  fails(iobind_binding_get_output(run.binding, 0, &y, &fault), "binding_get_output");
-  fails(iobind_event_wait(run.event, &fault), "event_wait");
+  fails(iobind_binding_get_output(run.binding, 0, NULL, &y, &fault), "binding_get_output");
+  fails(iobind_event_wait(run.event, IOBIND_NO_TIMEOUT, &fault), "event_wait");
   free_failed(&run);
 }
 
@@ -138,12 +139,12 @@ static void a_late_failure_ends_its_run(void **state) {
   fixture_arm();
   status = iobind_tensor_write(run.x, 0, threes, sizeof threes, NULL, &fault);
   fixture_arm();
-  status = status == IOBIND_OK ? iobind_binding_run(run.binding, NULL, NULL, &fault) : status;
+  status = status == IOBIND_OK ? iobind_binding_run(run.binding, NULL, &fault) : status;
   if (status == IOBIND_ERROR_INVALID_STATE) {
     fail_msg("expected a run that is over, got: %s", fault.message);
   }
   if (status == IOBIND_OK) {
-    expect_ok(iobind_binding_get_output(run.binding, 0, &y, &fault));
+    expect_ok(iobind_binding_get_output(run.binding, 0, NULL, &y, &fault));
     expect_tensor(y, 6);
   }
   free_failed(&run);
@@ -164,21 +165,21 @@ static void a_late_failure_fails_what_is_in_flight(void **state) {
     streams[i] = make_stream();
     events[i] = make_event();
     bindings[i] = make_binding(sessions[i], x);
-    expect_ok(iobind_binding_run(bindings[i], streams[i], events[i], &fault));
-    expect_ok(iobind_event_wait(events[i], &fault));
+    expect_ok(call_run(bindings[i], streams[i], events[i], &fault));
+    expect_ok(iobind_event_wait(events[i], IOBIND_NO_TIMEOUT, &fault));
   }
   assert_int_equal(vcuda_set(0, "fail_compute", LATE_KERNEL), 0);
   for (int i = 0; i < 2; i++) {
     close_gate(&g[i], streams[i]);
-    expect_ok(iobind_binding_run(bindings[i], streams[i], events[i], &fault));
+    expect_ok(call_run(bindings[i], streams[i], events[i], &fault));
   }
   open_gate(&g[0]);
-  fails(iobind_event_wait(events[0], &fault), "event_wait of what failed");
+  fails(iobind_event_wait(events[0], IOBIND_NO_TIMEOUT, &fault), "event_wait of what failed");
   open_gate(&g[1]);
   fails(iobind_stream_synchronize(streams[1], &fault), "stream_synchronize of the other stream");
   recover();
-  fails(iobind_event_wait(events[1], &fault), "event_wait of what was in flight");
-  fails(iobind_binding_get_output(bindings[1], 0, &y, &fault), "binding_get_output of what was in flight");
+  fails(iobind_event_wait(events[1], IOBIND_NO_TIMEOUT, &fault), "event_wait of what was in flight");
+  fails(iobind_binding_get_output(bindings[1], 0, NULL, &y, &fault), "binding_get_output of what was in flight");
   for (int i = 0; i < 2; i++) {
     iobind_binding_destroy(bindings[i]);
     iobind_event_destroy(events[i]);
@@ -200,22 +201,22 @@ static void carried_states_are_lost(iobind_carry_mode mode) {
   iobind_tensor *target = make_filled(0);
   iobind_binding *binding = make_binding(session, x);
   expect_ok(iobind_binding_carry(binding, 0, 0, mode, &fault));
-  expect_ok(iobind_binding_run(binding, stream, NULL, &fault));
+  expect_ok(iobind_binding_run(binding, stream, &fault));
   expect_ok(iobind_stream_synchronize(stream, &fault));
   close_gate(&g, stream);
-  expect_ok(iobind_binding_run(binding, stream, NULL, &fault));
+  expect_ok(iobind_binding_run(binding, stream, &fault));
   assert_int_equal(vcuda_set(0, "fail_copy", "1,late"), 0); /* of somebody else's copy */
   copy_on(other, again, target);
   fails(iobind_stream_synchronize(other, &fault), "stream_synchronize of the copy");
   open_gate(&g);
   (void)!iobind_stream_synchronize(stream, &fault);
   recover();
-  fails(iobind_binding_get_output(binding, 0, &y, &fault), "binding_get_output");
-  fails(iobind_binding_run(binding, NULL, NULL, &fault), "binding_run with a lost state");
+  fails(iobind_binding_get_output(binding, 0, NULL, &y, &fault), "binding_get_output");
+  fails(iobind_binding_run(binding, NULL, &fault), "binding_run with a lost state");
   fixture_arm();
   if (iobind_binding_set_input(binding, 0, IOBIND_INPUT_RESIDENT, again, NULL, &fault) == IOBIND_OK &&
-      iobind_binding_run(binding, NULL, NULL, &fault) == IOBIND_OK) {
-    expect_ok(iobind_binding_get_output(binding, 0, &y, &fault));
+      iobind_binding_run(binding, NULL, &fault) == IOBIND_OK) {
+    expect_ok(iobind_binding_get_output(binding, 0, NULL, &y, &fault));
     expect_tensor(y, 10);
   }
   iobind_binding_destroy(binding);
@@ -252,13 +253,13 @@ static void capture_with_a_failed_copy(bool on_stream) {
   expect_ok(iobind_binding_carry(binding, 0, 0, IOBIND_CARRY_SWAP, &fault));
   assert_int_equal(vcuda_set(0, "fail_copy", "1,late"), 0);
   fixture_arm();
-  iobind_status status = iobind_binding_run(binding, on_stream ? stream : NULL, NULL, &fault);
+  iobind_status status = iobind_binding_run(binding, on_stream ? stream : NULL, &fault);
   status = status == IOBIND_OK ? iobind_stream_synchronize(stream, &fault) : status;
   fails(status, "the run that captures");
   recover();
   fixture_arm();
-  if (iobind_binding_run(binding, NULL, NULL, &fault) == IOBIND_OK) {
-    expect_ok(iobind_binding_get_output(binding, 0, &y, &fault));
+  if (iobind_binding_run(binding, NULL, &fault) == IOBIND_OK) {
+    expect_ok(iobind_binding_get_output(binding, 0, NULL, &y, &fault));
     expect_tensor(y, 2); /* the state is that of before */
   }
   iobind_binding_destroy(binding);
@@ -290,14 +291,14 @@ static void a_lost_device_has_a_status(void **state) {
   fails(once, "tensor_write");
   expect_ok(iobind_tensor_write(x, 0, ones, sizeof ones, NULL, &fault));
   assert_int_equal(vcuda_set(0, "fail_compute", LATE_KERNEL), 0);
-  (void)!iobind_binding_run(binding, stream, NULL, &fault);
+  (void)!iobind_binding_run(binding, stream, &fault);
   (void)!iobind_stream_synchronize(stream, &fault);
   for (int call = 0; call < 3; call++) { /* it stays lost */
     fixture_arm();
     iobind_status lost = call == 0   ? iobind_tensor_write(x, 0, ones, sizeof ones, NULL, &fault)
-                         : call == 1 ? iobind_binding_run(binding, NULL, NULL, &fault)
+                         : call == 1 ? iobind_binding_run(binding, NULL, &fault)
                                      : iobind_stream_synchronize(stream, &fault);
-    assert_string_equal(iobind_status_name((int32_t)lost), "DEVICE_LOST");
+    assert_string_equal(iobind_status_get_name((int32_t)lost), "DEVICE_LOST");
     assert_int_not_equal(lost, once);
   }
   recover();
@@ -333,8 +334,8 @@ static void stays_healthy(healthy *self, iobind_status failure, const char *what
   for (int run = 0; run < 2; run++) {
     iobind_tensor *y = NULL;
     fill(self->x, (float)run);
-    expect_ok(iobind_binding_run(self->binding, run == 0 ? NULL : self->streams[0], NULL, &fault));
-    expect_ok(iobind_binding_get_output(self->binding, 0, &y, &fault));
+    expect_ok(iobind_binding_run(self->binding, run == 0 ? NULL : self->streams[0], &fault));
+    expect_ok(iobind_binding_get_output(self->binding, 0, NULL, &y, &fault));
     expect_tensor(y, 2 * (float)run);
   }
   if (left != CUDA_OK) {
@@ -372,7 +373,7 @@ static void an_event_that_cannot_be_waited_for(void **state) {
   (void)state;
   healthy self = make_healthy();
   arm("fail_event", "1,name:cudaEventSynchronize");
-  stays_healthy(&self, iobind_event_wait(self.event, &fault), "event_wait");
+  stays_healthy(&self, iobind_event_wait(self.event, IOBIND_NO_TIMEOUT, &fault), "event_wait");
 }
 
 static void a_stream_that_cannot_wait(void **state) {
@@ -386,7 +387,7 @@ static void a_run_that_cannot_be_ordered(void **state) {
   (void)state;
   healthy self = make_healthy();
   arm("fail_event", "1,name:cudaStreamWaitEvent");
-  stays_healthy(&self, iobind_binding_run(self.binding, self.streams[0], NULL, &fault), "binding_run");
+  stays_healthy(&self, iobind_binding_run(self.binding, self.streams[0], &fault), "binding_run");
 }
 
 static void a_stream_that_cannot_be_made(void **state) {
@@ -424,7 +425,7 @@ static void a_run_that_cannot_be_launched(void **state) {
   for (int on_stream = 0; on_stream <= 1; on_stream++) {
     healthy self = make_healthy();
     arm("fail_compute", "1");
-    stays_healthy(&self, iobind_binding_run(self.binding, on_stream == 0 ? NULL : self.streams[0], NULL, &fault),
+    stays_healthy(&self, iobind_binding_run(self.binding, on_stream == 0 ? NULL : self.streams[0], &fault),
                   "binding_run");
   }
 }

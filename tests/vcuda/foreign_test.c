@@ -7,6 +7,7 @@
 #include "cuda.h"
 #include "iobind/interop.h"
 #include "vcuda.h"
+#include "../rig/calls.h"
 
 enum { COUNT = 4, NON_BLOCKING = 1, GLOBAL = 0, RELAXED = 2, UP = 1, DOWN = 2, CAPTURE_ACTIVE = 1 };
 static const float threes[COUNT] = {3, 3, 3, 3};
@@ -53,20 +54,19 @@ static void double_on(void *handle) {
   iobind_binding *binding;
   iobind_session *session = fixture_session(runtime, device, "scale");
   expect_ok(wrap(handle, &stream));
-  expect_ok(iobind_tensor_wrap(device, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, dims, 1, memory, sizeof threes, NULL, NULL,
-                               &x, &fault));
+  expect_ok(call_wrap(device, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, dims, 1, memory, sizeof threes, NULL, NULL, &x, &fault));
   expect_ok(iobind_tensor_create(device, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, dims, 1, &y, &fault));
   expect_ok(iobind_binding_create(session, &binding, &fault));
   expect_ok(iobind_binding_set_input(binding, 0, IOBIND_INPUT_RESIDENT, x, NULL, &fault));
-  expect_ok(iobind_binding_set_output(binding, 0, IOBIND_OUTPUT_FIXED, NULL, IOBIND_MEMORY_DEFAULT, y, &fault));
+  expect_ok(iobind_binding_set_output(binding, 0, y, 0, &fault));
   for (int turn = 0; turn < 3; turn++) {
     if (turn == 1) {
       expect_ok(iobind_stream_synchronize(stream, &fault));
       assert_int_equal(vcuda_reset(0), 0);
     }
     assert_int_equal(cudaMemcpyAsync(memory, pinned, sizeof threes, UP, handle), CUDA_OK);
-    expect_ok(iobind_binding_run(binding, stream, NULL, &fault));
-    assert_int_equal(cudaMemcpyAsync(pinned + COUNT, iobind_tensor_address(y), sizeof threes, DOWN, handle), CUDA_OK);
+    expect_ok(iobind_binding_run(binding, stream, &fault));
+    assert_int_equal(cudaMemcpyAsync(pinned + COUNT, iobind_tensor_get_address(y), sizeof threes, DOWN, handle), CUDA_OK);
   }
   assert_int_equal(vcuda_get(0, "syncs"), 0);
   assert_int_equal(cudaStreamSynchronize(handle), CUDA_OK);
@@ -122,7 +122,7 @@ static doubler make_doubler(iobind_stream *stream, iobind_tensor *x, iobind_tens
   expect_ok(session_on(stream, &made.session));
   expect_ok(iobind_binding_create(made.session, &made.binding, &fault));
   expect_ok(iobind_binding_set_input(made.binding, 0, IOBIND_INPUT_RESIDENT, x, NULL, &fault));
-  expect_ok(iobind_binding_set_output(made.binding, 0, IOBIND_OUTPUT_FIXED, NULL, IOBIND_MEMORY_DEFAULT, y, &fault));
+  expect_ok(iobind_binding_set_output(made.binding, 0, y, 0, &fault));
   return made;
 }
 
@@ -173,16 +173,16 @@ static void captures_are_refused(void **state) {
   REFUSED(theirs, iobind_stream_wait(stream, event, &fault));
   REFUSED(theirs, iobind_event_record(event, stream, &fault));
   REFUSED(theirs, iobind_stream_synchronize(stream, &fault));
-  REFUSED(theirs, iobind_binding_run(there.binding, stream, NULL, &fault));
-  REFUSED(theirs, iobind_binding_run(there.binding, NULL, NULL, &fault));
-  REFUSED(theirs, iobind_binding_run(elsewhere.binding, stream, NULL, &fault));
+  REFUSED(theirs, iobind_binding_run(there.binding, stream, &fault));
+  REFUSED(theirs, iobind_binding_run(there.binding, NULL, &fault));
+  REFUSED(theirs, iobind_binding_run(elsewhere.binding, stream, &fault));
   REFUSED(theirs, session_on(stream, &none));
   expect_words("session_create: the stream of another library is being captured");
   assert_int_equal(cudaStreamEndCapture(theirs, (void *)&graph), CUDA_OK);
   expect_ok(iobind_tensor_write(x, 0, threes, sizeof threes, stream, &fault));
   expect_ok(iobind_stream_wait_native(stream, &native, &fault));
   expect_ok(iobind_stream_wait(stream, event, &fault));
-  expect_ok(iobind_binding_run(there.binding, stream, NULL, &fault));
+  expect_ok(iobind_binding_run(there.binding, stream, &fault));
   expect_ok(iobind_tensor_read(y, 0, read, sizeof read, stream, &fault));
   expect_ok(iobind_stream_synchronize(stream, &fault));
   assert_true(read[0] == 6);
@@ -287,7 +287,7 @@ static void policies_take_the_first_device(void **state) {
     options.policy = takes_gpu[i];
     expect_ok(test_session_with(runtime, "scale", &options, &session, &fault));
     assert_int_equal(vcuda_reset(0) + vcuda_reset(1), 0);
-    expect_ok(iobind_session_run(session, &x, &y, &fault));
+    expect_ok(call_session_run(session, &x, &y, &fault));
     assert_true(vcuda_get(0, "launches") > 0);
     assert_int_equal(vcuda_get(1, "launches"), 0);
     iobind_tensor_release(y);
@@ -319,8 +319,7 @@ static void events_go_both_ways(void **state) {
   native.kind = IOBIND_NATIVE_CUDA;
   native.handle = event;
   expect_ok(iobind_stream_create(device, NULL, &stream, &fault));
-  expect_ok(iobind_tensor_wrap(device, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, dims, 1, memory, sizeof threes, NULL, NULL,
-                               &x, &fault));
+  expect_ok(call_wrap(device, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, dims, 1, memory, sizeof threes, NULL, NULL, &x, &fault));
   expect_ok(iobind_tensor_create(device, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, dims, 1, &y, &fault));
   const iobind_tensor *from = x;
   assert_int_equal(cudaMemcpyAsync(memory, pinned, sizeof threes, UP, theirs), CUDA_OK);
@@ -329,7 +328,7 @@ static void events_go_both_ways(void **state) {
   expect_ok(iobind_tensor_copy(&from, &y, 1, stream, &fault));
   expect_ok(iobind_stream_signal_native(stream, &native, &fault));
   assert_int_equal(cudaStreamWaitEvent(theirs, event, 0), CUDA_OK);
-  assert_int_equal(cudaMemcpyAsync(pinned + COUNT, iobind_tensor_address(y), sizeof threes, DOWN, theirs), CUDA_OK);
+  assert_int_equal(cudaMemcpyAsync(pinned + COUNT, iobind_tensor_get_address(y), sizeof threes, DOWN, theirs), CUDA_OK);
   assert_int_equal(cudaStreamSynchronize(theirs), CUDA_OK);
   assert_memory_equal(pinned + COUNT, threes, sizeof threes);
   expect_ok(iobind_stream_synchronize(stream, &fault));

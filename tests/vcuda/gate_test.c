@@ -11,6 +11,7 @@
 
 #include "cuda.h"
 #include "vcuda.h"
+#include "../rig/calls.h"
 
 enum { COUNT = 4 };
 static const float ones[COUNT] = {1, 2, 3, 4};
@@ -73,7 +74,7 @@ typedef struct runner {
 static void *run(void *context) {
   runner *self = context;
   self->error = (iobind_error)IOBIND_ERROR_INIT;
-  self->status = iobind_binding_run(self->binding, self->stream, self->event, &self->error);
+  self->status = call_run(self->binding, self->stream, self->event, &self->error);
   return NULL;
 }
 
@@ -126,7 +127,7 @@ static int start(void **state) {
   expect_ok(iobind_event_create(self.device, &self.event, &fault));
   expect_ok(iobind_event_create(self.device, &self.run_event, &fault));
   expect_ok(iobind_pipeline_create(self.plain, NULL, &self.pipeline, &fault));
-  expect_ok(iobind_binding_run(self.other.binding, NULL, NULL, &fault));
+  expect_ok(iobind_binding_run(self.other.binding, NULL, &fault));
   assert_int_equal(sem_init(&is_open, 0, 0), 0);
   assert_int_equal(sem_init(&may_end, 0, 0), 0);
   assert_int_equal(vcuda_reset(0), 0);
@@ -152,7 +153,7 @@ static int stop(void **state) {
 
 static void expect_doubled(iobind_binding *binding) {
   iobind_tensor *y;
-  expect_ok(iobind_binding_get_output(binding, 0, &y, &fault));
+  expect_ok(iobind_binding_get_output(binding, 0, NULL, &y, &fault));
   fixture_expect_floats(y, twos, COUNT);
 }
 
@@ -177,19 +178,19 @@ static void limits_within_an_open_capture(void **state) {
   runner on_stream = {.binding = bind(self->plain, self->x), .stream = self->stream, .event = self->run_event};
   expect_ok(iobind_tensor_read(self->x, 0, read, sizeof read, self->stream, &fault));
   expect_ok(iobind_event_record(self->event, self->stream, &fault));
-  expect_ok(iobind_pipeline_submit(self->pipeline, &self->item, &fault));
+  expect_ok(call_submit(self->pipeline, &self->item, 1, &fault));
   atomic_store(&holds_next, true);
   start_run(&self->captor);
   sem_wait(&is_open);
   start_run(&self->other);
   start_run(&on_stream);
   const uint64_t begin = now();
-  iobind_status of_event = iobind_event_wait_for(self->event, limit, NULL);
+  iobind_status of_event = iobind_event_wait(self->event, limit, NULL);
   const uint64_t after_event = now();
-  iobind_status of_item = iobind_pipeline_next_for(self->pipeline, limit, &y, NULL, NULL);
+  iobind_status of_item = iobind_pipeline_next(self->pipeline, limit, &y, 1, NULL, NULL);
   const uint64_t after_item = now();
   iobind_status of_query = iobind_event_query(self->event, &done, NULL);
-  iobind_status at_once = iobind_event_wait_for(self->event, 0, NULL);
+  iobind_status at_once = iobind_event_wait(self->event, 0, NULL);
   sem_post(&may_end);
   end_run(&self->captor);
   end_run(&self->other);
@@ -204,11 +205,11 @@ static void limits_within_an_open_capture(void **state) {
   assert_int_equal(self->other.status, IOBIND_OK);
   assert_int_equal(on_stream.status, IOBIND_OK);
   expect_captured(self);
-  expect_ok(iobind_event_wait_for(self->event, long_time, &fault));
+  expect_ok(iobind_event_wait(self->event, long_time, &fault));
   assert_memory_equal(read, ones, sizeof ones);
-  expect_ok(iobind_pipeline_next_for(self->pipeline, long_time, &y, NULL, &fault));
+  expect_ok(iobind_pipeline_next(self->pipeline, long_time, &y, 1, NULL, &fault));
   fixture_expect_floats(y, twos, COUNT);
-  expect_ok(iobind_event_wait_for(self->run_event, long_time, &fault));
+  expect_ok(iobind_event_wait(self->run_event, long_time, &fault));
   expect_doubled(on_stream.binding);
   expect_doubled(self->other.binding);
   iobind_binding_destroy(on_stream.binding);
@@ -222,11 +223,11 @@ static void a_capture_behind_a_wait(void **state) {
   assert_int_equal(vcuda_set(0, "delay_copy", "1,us:200000"), 0);
   expect_ok(iobind_tensor_read(self->x, 0, read, sizeof read, self->stream, &fault));
   expect_ok(iobind_event_record(self->event, self->stream, &fault));
-  iobind_status of_event = iobind_event_wait_for(self->event, limit, NULL);
+  iobind_status of_event = iobind_event_wait(self->event, limit, NULL);
   assert_true(of_event == IOBIND_ERROR_TIMEOUT ||
               of_event == IOBIND_OK); /* OK: this thread stood still for longer than the copy */
   start_run(&self->captor);
-  expect_ok(iobind_event_wait_for(self->event, long_time, &fault));
+  expect_ok(iobind_event_wait(self->event, long_time, &fault));
   end_run(&self->captor);
   assert_memory_equal(read, ones, sizeof ones);
   expect_captured(self);

@@ -2,6 +2,7 @@
  * GPUs. */
 #define _POSIX_C_SOURCE 200809L /* nanosleep */
 #include "replay.h"
+#include "../rig/calls.h"
 
 #include <stdlib.h>
 
@@ -11,7 +12,7 @@ static fixture_deleted deleted;
 
 static void refused(iobind_status status, const char *what) {
   if (status != IOBIND_ERROR_INVALID_ARGUMENT && status != IOBIND_ERROR_WRONG_DEVICE && status != IOBIND_ERROR_NOT_SUPPORTED) {
-    fail_msg("%s: expected it to be refused, got %s: %s", what, iobind_status_name((int32_t)status),
+    fail_msg("%s: expected it to be refused, got %s: %s", what, iobind_status_get_name((int32_t)status),
              status == IOBIND_OK ? "" : fault.message);
   }
 }
@@ -21,8 +22,7 @@ static void refused(iobind_status status, const char *what) {
 static iobind_status wrap(iobind_memory memory, void *data, iobind_tensor **tensor) {
   deleted = (fixture_deleted){0};
   fixture_arm();
-  return iobind_tensor_wrap(device, memory, IOBIND_DTYPE_FLOAT32, &dim, 1, data, BYTES, fixture_deleter, &deleted, tensor,
-                            &fault);
+  return call_wrap(device, memory, IOBIND_DTYPE_FLOAT32, &dim, 1, data, BYTES, fixture_deleter, &deleted, tensor, &fault);
 }
 
 static void wrap_refused(iobind_memory memory, void *data, const char *what) {
@@ -151,13 +151,13 @@ static void runs_without_a_wait(iobind_session *session) {
   doubler d = make_doubler(session);
   items in = make_items(RUNS);
   items out = make_items(RUNS);
-  expect_ok(iobind_binding_run(d.binding, stream, NULL, &fault));
+  expect_ok(iobind_binding_run(d.binding, stream, &fault));
   expect_ok(iobind_stream_synchronize(stream, &fault));
   assert_int_equal(vcuda_reset(0), 0);
   for (size_t i = 0; i < RUNS; i++) {
     put_item(&in, i, (float)i);
     copy_on(stream, in.slices[i], d.x);
-    expect_ok(iobind_binding_run(d.binding, stream, NULL, &fault));
+    expect_ok(iobind_binding_run(d.binding, stream, &fault));
     copy_on(stream, d.y, out.slices[i]);
   }
   int64_t waits = vcuda_get(0, "syncs");
@@ -227,8 +227,8 @@ static void a_compute_stream_orders_runs(void **state) {
   delay("every:1,us:3000", "0");
   for (size_t i = 0; i < TURNS; i++) {
     put_item(&in, i, (float)i);
-    assert_int_equal(cudaMemcpyAsync(iobind_tensor_address(d.x), &in.data[i * COUNT], BYTES, UP, theirs), CUDA_OK);
-    expect_ok(iobind_binding_run(d.binding, NULL, NULL, &fault));
+    assert_int_equal(cudaMemcpyAsync(iobind_tensor_get_address(d.x), &in.data[i * COUNT], BYTES, UP, theirs), CUDA_OK);
+    expect_ok(iobind_binding_run(d.binding, NULL, &fault));
     expect_tensor(d.y, 2 * (float)i);
   }
   delay("0", "0");

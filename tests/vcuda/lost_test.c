@@ -8,6 +8,7 @@
 
 #include "cuda.h"
 #include "vcuda.h"
+#include "../rig/calls.h"
 
 enum { COUNT = 4, GPUS = 2 };
 
@@ -52,7 +53,7 @@ static void wait_at_gate(void *data) {
 static void close_gate(gate *g, const iobind_stream *stream) {
   sem_init(&g->reached, 0, 0);
   sem_init(&g->open, 0, 0);
-  assert_int_equal(cudaLaunchHostFunc(iobind_stream_native(stream), wait_at_gate, g), CUDA_OK);
+  assert_int_equal(cudaLaunchHostFunc(call_stream_native(stream), wait_at_gate, g), CUDA_OK);
   while (sem_wait(&g->reached) != 0) {
   }
 }
@@ -95,7 +96,7 @@ static doubler make_doubler(iobind_device *where, size_t graphs) {
   expect_ok(test_session_with(runtime, "scale", &options, &d.session, &fault));
   expect_ok(iobind_binding_create(d.session, &d.binding, &fault));
   expect_ok(iobind_binding_set_input(d.binding, 0, IOBIND_INPUT_RESIDENT, d.x, NULL, &fault));
-  expect_ok(iobind_binding_set_output(d.binding, 0, IOBIND_OUTPUT_FIXED, NULL, IOBIND_MEMORY_DEFAULT, d.y, &fault));
+  expect_ok(iobind_binding_set_output(d.binding, 0, d.y, 0, &fault));
   return d;
 }
 
@@ -135,11 +136,11 @@ static void expect_refusals(doubler *d) {
   LOST(iobind_tensor_write(d->x, 0, values, sizeof values, NULL, &fault));
   LOST(iobind_tensor_copy(&from, &d->y, 1, NULL, &fault));
   LOST(iobind_stream_create(device, NULL, &stream, &fault));
-  LOST(iobind_binding_run(d->binding, NULL, NULL, &fault));
-  LOST(iobind_session_run(d->session, &d->x, results, &fault));
+  LOST(iobind_binding_run(d->binding, NULL, &fault));
+  LOST(call_session_run(d->session, &d->x, results, &fault));
   LOST(test_session(runtime, device, "scale", &session, &fault));
   doubler good = make_doubler(other, 0);
-  expect_ok(iobind_binding_run(good.binding, NULL, NULL, &fault));
+  expect_ok(iobind_binding_run(good.binding, NULL, &fault));
   expect_tensor(good.y, 6);
   free_doubler(&good);
 }
@@ -159,17 +160,17 @@ static void a_run_that_fails_late(void **state) {
   iobind_event *later = make_event();
   close_gate(&g, stream);
   assert_int_equal(vcuda_set(0, "fail_compute", "1,late"), 0);
-  expect_ok(iobind_binding_run(d.binding, stream, event, &fault));
+  expect_ok(call_run(d.binding, stream, event, &fault));
   expect_ok(iobind_tensor_read(d.y, 0, untouched, sizeof untouched, stream, &fault));
   expect_ok(iobind_stream_wait(second, event, &fault));
-  expect_ok(iobind_binding_run(beside.binding, second, later, &fault)); /* behind the one that fails */
+  expect_ok(call_run(beside.binding, second, later, &fault)); /* behind the one that fails */
   open_gate(&g);
-  LOST(iobind_event_wait(event, &fault));
+  LOST(iobind_event_wait(event, IOBIND_NO_TIMEOUT, &fault));
   (void)vcuda_recover(0); /* what no GPU does: bytes could be read again */
-  LOST(iobind_event_wait(event, &fault));
-  LOST(iobind_event_wait(later, &fault));
-  LOST(iobind_binding_get_output(d.binding, 0, &y, &fault));
-  LOST(iobind_binding_get_output(beside.binding, 0, &y, &fault));
+  LOST(iobind_event_wait(event, IOBIND_NO_TIMEOUT, &fault));
+  LOST(iobind_event_wait(later, IOBIND_NO_TIMEOUT, &fault));
+  LOST(iobind_binding_get_output(d.binding, 0, NULL, &y, &fault));
+  LOST(iobind_binding_get_output(beside.binding, 0, NULL, &y, &fault));
   LOST(iobind_stream_synchronize(stream, &fault));
   LOST(iobind_stream_synchronize(second, &fault));
   LOST(iobind_event_record(event, stream, &fault));
@@ -194,13 +195,13 @@ static void a_record_meets_the_failure(void **state) {
   gate g;
   close_gate(&g, stream);
   assert_int_equal(vcuda_set(0, "fail_compute", "1,late"), 0);
-  expect_ok(iobind_binding_run(d.binding, stream, NULL, &fault));
+  expect_ok(iobind_binding_run(d.binding, stream, &fault));
   open_gate(&g);
   while (cudaStreamQuery(NULL) == CUDA_OK) { /* the device has not found it yet */
   }
   LOST(iobind_event_record(event, stream, &fault));
   (void)vcuda_recover(0);
-  LOST(iobind_binding_get_output(d.binding, 0, &y, &fault));
+  LOST(iobind_binding_get_output(d.binding, 0, NULL, &y, &fault));
   LOST(iobind_stream_synchronize(stream, &fault));
   iobind_stream_destroy(stream);
   iobind_event_destroy(event);
@@ -213,10 +214,10 @@ static void calls_that_wait(void **state) {
   for (int way = 0; way < 3; way++) {
     doubler d = make_doubler(device, way == 2 ? 1 : 0);
     const iobind_tensor *from = d.x;
-    expect_ok(iobind_binding_run(d.binding, NULL, NULL, &fault));
-    expect_ok(iobind_binding_run(d.binding, NULL, NULL, &fault));
+    expect_ok(iobind_binding_run(d.binding, NULL, &fault));
+    expect_ok(iobind_binding_run(d.binding, NULL, &fault));
     assert_int_equal(vcuda_set(0, way == 1 ? "fail_copy" : "fail_compute", "1,late"), 0);
-    LOST(way == 1 ? iobind_tensor_copy(&from, &d.y, 1, NULL, &fault) : iobind_binding_run(d.binding, NULL, NULL, &fault));
+    LOST(way == 1 ? iobind_tensor_copy(&from, &d.y, 1, NULL, &fault) : iobind_binding_run(d.binding, NULL, &fault));
     expect_refusals(&d);
     free_doubler(&d);
     (void)stop(NULL);
@@ -234,17 +235,17 @@ static void carried_states(void **state) {
     doubler d = make_doubler(device, 0);
     iobind_stream *stream = make_stream(device);
     expect_ok(iobind_binding_carry(d.binding, 0, 0, modes[i], &fault));
-    expect_ok(iobind_binding_run(d.binding, stream, NULL, &fault));
+    expect_ok(iobind_binding_run(d.binding, stream, &fault));
     expect_ok(iobind_stream_synchronize(stream, &fault));
     close_gate(&g, stream);
     assert_int_equal(vcuda_set(0, "fail_compute", "1,late"), 0);
-    expect_ok(iobind_binding_run(d.binding, stream, NULL, &fault));
+    expect_ok(iobind_binding_run(d.binding, stream, &fault));
     open_gate(&g);
     LOST(iobind_stream_synchronize(stream, &fault));
     (void)vcuda_recover(0);
-    LOST(iobind_binding_get_output(d.binding, 0, &y, &fault));
-    LOST(iobind_binding_run(d.binding, NULL, NULL, &fault));
-    LOST(iobind_binding_run(d.binding, stream, NULL, &fault));
+    LOST(iobind_binding_get_output(d.binding, 0, NULL, &y, &fault));
+    LOST(iobind_binding_run(d.binding, NULL, &fault));
+    LOST(iobind_binding_run(d.binding, stream, &fault));
     iobind_stream_destroy(stream);
     free_doubler(&d);
     (void)stop(NULL);
@@ -259,7 +260,7 @@ typedef struct waiting {
 
 static void *wait_for_event(void *context) {
   waiting *self = context;
-  self->status = iobind_event_wait(self->event, NULL);
+  self->status = iobind_event_wait(self->event, IOBIND_NO_TIMEOUT, NULL);
   return NULL;
 }
 
@@ -277,7 +278,7 @@ static void nobody_waits_for_ever(void **state) {
     streams[i] = make_stream(device);
     waiters[i] = (waiting){.event = make_event()};
     expect_ok(
-        iobind_binding_run(d[i].binding, streams[i], NULL, &fault)); /* the first one allocates, which waits for the device */
+        iobind_binding_run(d[i].binding, streams[i], &fault)); /* the first one allocates, which waits for the device */
     expect_ok(iobind_stream_synchronize(streams[i], &fault));
   }
   for (size_t i = 0; i < WAITERS; i++) {
@@ -285,7 +286,7 @@ static void nobody_waits_for_ever(void **state) {
   }
   assert_int_equal(vcuda_set(0, "fail_compute", "1,late"), 0);
   for (size_t i = 0; i < WAITERS; i++) {
-    expect_ok(iobind_binding_run(d[i].binding, streams[i], waiters[i].event, &fault));
+    expect_ok(call_run(d[i].binding, streams[i], waiters[i].event, &fault));
     assert_int_equal(pthread_create(&threads[i], NULL, wait_for_event, &waiters[i]), 0);
   }
   for (size_t i = 0; i < WAITERS; i++) {
@@ -295,7 +296,7 @@ static void nobody_waits_for_ever(void **state) {
     iobind_tensor *y = NULL;
     assert_int_equal(pthread_join(threads[i], NULL), 0);
     assert_int_equal(waiters[i].status, IOBIND_ERROR_DEVICE_LOST);
-    LOST(iobind_binding_get_output(d[i].binding, 0, &y, &fault));
+    LOST(iobind_binding_get_output(d[i].binding, 0, NULL, &y, &fault));
     iobind_event_destroy(waiters[i].event);
     iobind_stream_destroy(streams[i]);
     free_doubler(&d[i]);
@@ -312,12 +313,12 @@ static void pipelines(void **state) {
   iobind_tensor *x = fixture_floats(iobind_runtime_get_device(runtime, 0), values, COUNT);
   expect_ok(iobind_pipeline_create(d.session, NULL, &pipeline, &fault));
   assert_int_equal(vcuda_set(0, "fail_compute", "1,late"), 0);
-  iobind_status status = iobind_pipeline_submit(pipeline, &x, &fault); /* the device may be as fast as the call */
+  iobind_status status = call_submit(pipeline, &x, 1, &fault); /* the device may be as fast as the call */
   assert_true(status == IOBIND_OK || status == IOBIND_ERROR_DEVICE_LOST);
   if (status == IOBIND_OK) {
-    LOST(iobind_pipeline_next(pipeline, &y, NULL, &fault));
+    LOST(iobind_pipeline_next(pipeline, IOBIND_NO_TIMEOUT, &y, 1, NULL, &fault));
   }
-  LOST(iobind_pipeline_submit(pipeline, &x, &fault));
+  LOST(call_submit(pipeline, &x, 1, &fault));
   iobind_pipeline_destroy(pipeline);
   iobind_tensor_release(x);
   free_doubler(&d);
@@ -330,14 +331,14 @@ static void an_event_that_fails_once(void **state) {
   doubler d = make_doubler(device, 0);
   iobind_stream *stream = make_stream(device);
   iobind_event *event = make_event();
-  expect_ok(iobind_binding_run(d.binding, stream, NULL, &fault));
+  expect_ok(iobind_binding_run(d.binding, stream, &fault));
   assert_int_equal(vcuda_set(0, "fail_event", "1"), 0);
   iobind_status status = iobind_event_record(event, stream, &fault);
   assert_true(status != IOBIND_OK && status != IOBIND_ERROR_DEVICE_LOST);
   assert_int_equal(cudaPeekAtLastError(), CUDA_OK);
-  expect_ok(iobind_binding_run(d.binding, stream, event, &fault));
-  expect_ok(iobind_event_wait(event, &fault));
-  expect_ok(iobind_binding_get_output(d.binding, 0, &y, &fault));
+  expect_ok(call_run(d.binding, stream, event, &fault));
+  expect_ok(iobind_event_wait(event, IOBIND_NO_TIMEOUT, &fault));
+  expect_ok(iobind_binding_get_output(d.binding, 0, NULL, &y, &fault));
   expect_tensor(y, 6);
   iobind_stream_destroy(stream);
   iobind_event_destroy(event);

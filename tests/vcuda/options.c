@@ -14,6 +14,7 @@
 
 #include "iobind/iobind.h"
 #include "objects.h"
+#include "../rig/calls.h"
 
 enum { MOST = 8 };
 
@@ -24,7 +25,7 @@ static char address[32];
 static iobind_error error = IOBIND_ERROR_INIT;
 
 static int say(void) {
-  printf("%s %s\n", iobind_status_name(error.status), error.message);
+  printf("%s %s\n", iobind_status_get_name(error.status), error.message);
   return error.status == IOBIND_OK;
 }
 
@@ -38,7 +39,7 @@ static void read_options(char **texts, int amount, iobind_device *device) {
     if (strcmp(values[count], "@stream") == 0) {
       iobind_stream *stream;
       if (iobind_stream_create(device, NULL, &stream, &error) != IOBIND_OK) exit(2);
-      snprintf(address, sizeof address, "%p", iobind_stream_native(stream)); /* it lives as long as the process */
+      snprintf(address, sizeof address, "%p", call_stream_native(stream)); /* it lives as long as the process */
       values[count] = address;
     }
     count++;
@@ -73,9 +74,9 @@ static iobind_status run(iobind_session *session, iobind_device *device) {
   if (status == IOBIND_OK)
     status = iobind_tensor_create(device, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, dims, 2, &y, &error);
   if (status == IOBIND_OK) {
-    status = iobind_binding_set_output(binding, 0, IOBIND_OUTPUT_FIXED, NULL, IOBIND_MEMORY_DEFAULT, y, &error);
+    status = iobind_binding_set_output(binding, 0, y, 0, &error);
   }
-  for (int i = 0; i < 3 && status == IOBIND_OK; i++) status = iobind_binding_run(binding, NULL, NULL, &error);
+  for (int i = 0; i < 3 && status == IOBIND_OK; i++) status = iobind_binding_run(binding, NULL, &error);
   if (status == IOBIND_OK) status = iobind_tensor_read(y, 0, result, sizeof result, NULL, &error);
   if (status == IOBIND_OK && (result[0] != 4 || result[15] != 4)) exit(3);
   iobind_tensor_release(y);

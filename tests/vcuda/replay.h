@@ -14,6 +14,7 @@
 #include "iobind/interop.h"
 #include "session/session.h"
 #include "vcuda.h"
+#include "../rig/calls.h"
 
 enum { COUNT = 4, NON_BLOCKING = 1, UP = 1, DOWN = 2, SINCE = 27 };
 
@@ -120,14 +121,14 @@ static inline doubler make_doubler(iobind_session *session) {
   expect_ok(iobind_binding_create(session, &d.binding, &fault));
   fill(d.x, 1);
   expect_ok(iobind_binding_set_input(d.binding, 0, IOBIND_INPUT_RESIDENT, d.x, NULL, &fault));
-  expect_ok(iobind_binding_set_output(d.binding, 0, IOBIND_OUTPUT_FIXED, NULL, IOBIND_MEMORY_DEFAULT, d.y, &fault));
+  expect_ok(iobind_binding_set_output(d.binding, 0, d.y, 0, &fault));
   return d;
 }
 
 /* Its graph is there. */
 static inline doubler make_captured(iobind_session *session) {
   doubler d = make_doubler(session);
-  expect_ok(iobind_binding_run(d.binding, NULL, NULL, &fault));
+  expect_ok(iobind_binding_run(d.binding, NULL, &fault));
   expect_tensor(d.y, 2);
   return d;
 }
@@ -149,7 +150,7 @@ typedef struct items {
 static inline items make_items(size_t count) {
   items made = {.all = make_tensor(IOBIND_MEMORY_HOST_ACCESSIBLE, count * COUNT), .count = count};
   assert_true(count <= sizeof made.slices / sizeof made.slices[0]);
-  expect_ok(iobind_tensor_get_data(made.all, IOBIND_DTYPE_FLOAT32, (void **)&made.data, &fault));
+  expect_ok(iobind_tensor_map(made.all, IOBIND_DTYPE_FLOAT32, IOBIND_ACCESS_WRITE, (void **)&made.data, &fault));
   memset(made.data, 0, count * COUNT * sizeof(float));
   for (size_t i = 0; i < count; i++) {
     expect_ok(iobind_tensor_slice(made.all, (int64_t)i * COUNT, COUNT, &made.slices[i], &fault));
@@ -194,7 +195,7 @@ static inline void wait_at_gate(void *data) {
 
 static inline void close_gate(gate *g, iobind_stream *stream) {
   sem_init(&g->open, 0, 0);
-  assert_int_equal(cudaLaunchHostFunc(iobind_stream_native(stream), wait_at_gate, g), CUDA_OK);
+  assert_int_equal(cudaLaunchHostFunc(call_stream_native(stream), wait_at_gate, g), CUDA_OK);
 }
 
 static inline void open_gate(gate *g) {

@@ -2,6 +2,7 @@
  * caller's by events. Run with race=fail: an order that is missing fails the run. */
 #define _POSIX_C_SOURCE 200809L /* nanosleep */
 #include "replay.h"
+#include "../rig/calls.h"
 
 /* ---- one stream ---- */
 
@@ -19,14 +20,14 @@ static void steady_replays_wait_for_nothing(void **state) {
   for (size_t i = 0; i < STEADY; i++) {
     put_item(&in, i, (float)i);
   }
-  expect_ok(iobind_binding_run(d.binding, stream, NULL, &fault));
+  expect_ok(iobind_binding_run(d.binding, stream, &fault));
   expect_ok(iobind_stream_synchronize(stream, &fault));
   expect_tensor(d.y, 2);
   delay("every:1,us:300,random", "every:1,us:300,random");
   assert_int_equal(vcuda_reset(0), 0);
   for (size_t i = 0; i < STEADY; i++) {
     copy_on(stream, in.slices[i], d.x);
-    expect_ok(iobind_binding_run(d.binding, stream, NULL, &fault));
+    expect_ok(iobind_binding_run(d.binding, stream, &fault));
     copy_on(stream, d.y, out.slices[i]);
   }
   expect_replays(STEADY);
@@ -52,7 +53,7 @@ typedef struct job {
 static void *run_on(void *context) {
   job *self = context;
   self->error = (iobind_error)IOBIND_ERROR_INIT;
-  self->status = iobind_binding_run(self->binding, self->stream, NULL, &self->error);
+  self->status = iobind_binding_run(self->binding, self->stream, &self->error);
   return NULL;
 }
 
@@ -92,8 +93,8 @@ static void runs_come_behind_uploads(void **state) {
   const float values[COUNT] = {7, 7, 7, 7};
   float read[COUNT] = {0};
   close_gate(&g, first.stream);
-  expect_ok(iobind_binding_update_input(d.binding, 0, values, sizeof values, first.stream, &fault));
-  expect_ok(iobind_binding_run(d.binding, first.stream, NULL, &fault));
+  expect_ok(iobind_binding_write_input(d.binding, 0, values, sizeof values, first.stream, &fault));
+  expect_ok(iobind_binding_run(d.binding, first.stream, &fault));
   expect_ok(iobind_tensor_read(d.y, 0, read, sizeof read, first.stream, &fault));
   open_gate(&g);
   expect_ok(iobind_stream_synchronize(first.stream, &fault));
@@ -123,7 +124,7 @@ static void producers_on_another_stream(void **state) {
   }
   expect_ok(iobind_event_record(ready, uploads, &fault));
   expect_ok(iobind_binding_set_input(d.binding, 0, IOBIND_INPUT_RESIDENT, d.x, ready, &fault));
-  expect_ok(iobind_binding_run(d.binding, runs, free_again, &fault));
+  expect_ok(call_run(d.binding, runs, free_again, &fault));
   expect_ok(iobind_stream_synchronize(runs, &fault));
   delay("every:1,us:300,random", "every:1,us:300,random");
   for (size_t i = 0; i < TURNS; i++) {
@@ -133,7 +134,7 @@ static void producers_on_another_stream(void **state) {
     expect_ok(iobind_stream_wait(uploads, free_again, &fault));
     copy_on(uploads, in.slices[i], d.x);
     expect_ok(iobind_event_record(ready, uploads, &fault));
-    expect_ok(iobind_binding_run(d.binding, runs, free_again, &fault));
+    expect_ok(call_run(d.binding, runs, free_again, &fault));
     copy_on(runs, d.y, out.slices[i]);
   }
   expect_replays(TURNS - 1);
@@ -170,27 +171,27 @@ static void states_on_a_stream(void **state) {
     expect_ok(iobind_binding_carry(binding, 0, 0, (iobind_carry_mode)mode, &fault));
     delay("every:1,us:300,random", "every:1,us:300,random");
     for (int step = 0; step < WARM; step++) {
-      expect_ok(iobind_binding_run(binding, stream, NULL, &fault));
+      expect_ok(iobind_binding_run(binding, stream, &fault));
     }
-    expect_ok(iobind_binding_get_output(binding, 0, &y, &fault));
+    expect_ok(iobind_binding_get_output(binding, 0, NULL, &y, &fault));
     expect_tensor(y, 8);
     assert_int_equal(vcuda_reset(0), 0);
     for (int step = 0; step < STEADY; step++) {
-      expect_ok(iobind_binding_run(binding, stream, NULL, &fault));
+      expect_ok(iobind_binding_run(binding, stream, &fault));
     }
     expect_replays(STEADY);
-    expect_ok(iobind_binding_get_output(binding, 0, &y, &fault));
+    expect_ok(iobind_binding_get_output(binding, 0, NULL, &y, &fault));
     expect_tensor(y, 8 * 4096);
-    expect_ok(iobind_binding_update_input(binding, 0, again, sizeof again, stream, &fault)); /* a first state */
-    expect_ok(iobind_binding_run(binding, stream, NULL, &fault));
-    expect(IOBIND_ERROR_INVALID_STATE, iobind_binding_update_input(binding, 0, again, sizeof again, stream, &fault));
-    expect(IOBIND_ERROR_INVALID_STATE, iobind_binding_run(binding, NULL, NULL, &fault));
-    expect_ok(iobind_binding_get_output(binding, 0, &y, &fault));
+    expect_ok(iobind_binding_write_input(binding, 0, again, sizeof again, stream, &fault)); /* a first state */
+    expect_ok(iobind_binding_run(binding, stream, &fault));
+    expect(IOBIND_ERROR_INVALID_STATE, iobind_binding_write_input(binding, 0, again, sizeof again, stream, &fault));
+    expect(IOBIND_ERROR_INVALID_STATE, iobind_binding_run(binding, NULL, &fault));
+    expect_ok(iobind_binding_get_output(binding, 0, NULL, &y, &fault));
     expect_tensor(y, 6);
-    expect_ok(iobind_binding_run(binding, NULL, NULL, &fault)); /* without a stream it goes on from there */
-    expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
-    expect_ok(iobind_binding_run(binding, stream, NULL, &fault));
-    expect_ok(iobind_binding_get_output(binding, 0, &y, &fault));
+    expect_ok(iobind_binding_run(binding, NULL, &fault)); /* without a stream it goes on from there */
+    expect_ok(iobind_binding_run(binding, NULL, &fault));
+    expect_ok(iobind_binding_run(binding, stream, &fault));
+    expect_ok(iobind_binding_get_output(binding, 0, NULL, &y, &fault));
     expect_tensor(y, 48);
     delay("0", "0");
     iobind_binding_destroy(binding);
@@ -219,12 +220,12 @@ static void two_streams(void **state) {
   assert_int_equal(vcuda_reset(0), 0);
   for (size_t i = 0; i < RUNS; i++) {
     copy_on(streams[i % 2], in.slices[i], doublers[i % 2].x);
-    expect_ok(iobind_binding_run(doublers[i % 2].binding, streams[i % 2], NULL, &fault));
+    expect_ok(iobind_binding_run(doublers[i % 2].binding, streams[i % 2], &fault));
     copy_on(streams[i % 2], doublers[i % 2].y, out.slices[i]);
   }
   expect_replays(RUNS);
-  expect(IOBIND_ERROR_INVALID_STATE, iobind_binding_run(doublers[0].binding, streams[1], NULL, &fault));
-  expect(IOBIND_ERROR_INVALID_STATE, iobind_binding_run(doublers[0].binding, NULL, NULL, &fault));
+  expect(IOBIND_ERROR_INVALID_STATE, iobind_binding_run(doublers[0].binding, streams[1], &fault));
+  expect(IOBIND_ERROR_INVALID_STATE, iobind_binding_run(doublers[0].binding, NULL, &fault));
   for (size_t i = 0; i < 2; i++) {
     expect_ok(iobind_stream_synchronize(streams[i], &fault));
   }
@@ -232,7 +233,7 @@ static void two_streams(void **state) {
   for (size_t i = 0; i < RUNS; i++) {
     expect_all(&out.data[i * COUNT], 2 * (float)i);
   }
-  expect_ok(iobind_binding_run(doublers[0].binding, streams[1], NULL, &fault)); /* by now it may be anywhere */
+  expect_ok(iobind_binding_run(doublers[0].binding, streams[1], &fault)); /* by now it may be anywhere */
   expect_ok(iobind_stream_synchronize(streams[1], &fault));
   for (size_t i = 0; i < 2; i++) {
     free_doubler(&doublers[i]);
@@ -257,8 +258,8 @@ static void capture_behind_another_streams_run(void **state) {
   const float fives[COUNT] = {5, 5, 5, 5};
   float read[COUNT] = {0};
   close_gate(&g, held);
-  expect_ok(iobind_binding_update_input(queued.binding, 0, fives, sizeof fives, held, &fault));
-  expect_ok(iobind_binding_run(queued.binding, held, NULL, &fault));
+  expect_ok(iobind_binding_write_input(queued.binding, 0, fives, sizeof fives, held, &fault));
+  expect_ok(iobind_binding_run(queued.binding, held, &fault));
   expect_ok(iobind_tensor_read(queued.y, 0, read, sizeof read, held, &fault));
   assert_int_equal(pthread_create(&thread, NULL, run_on, &captures), 0);
   nap();
@@ -288,16 +289,16 @@ static void replay_on(void *theirs) {
   native.kind = IOBIND_NATIVE_CUDA;
   native.handle = theirs;
   expect_ok(iobind_stream_wrap(device, &native, NULL, NULL, &stream, &fault));
-  expect_ok(iobind_binding_run(d.binding, stream, NULL, &fault));
+  expect_ok(iobind_binding_run(d.binding, stream, &fault));
   expect_ok(iobind_stream_synchronize(stream, &fault));
   delay("every:1,us:300,random", "every:1,us:300,random");
   assert_int_equal(vcuda_reset(0), 0);
   for (size_t i = 0; i < TURNS; i++) {
     put_item(&in, i, (float)i);
-    assert_int_equal(cudaMemcpyAsync(iobind_tensor_address(d.x), &in.data[i * COUNT], COUNT * sizeof(float), UP, theirs),
+    assert_int_equal(cudaMemcpyAsync(iobind_tensor_get_address(d.x), &in.data[i * COUNT], COUNT * sizeof(float), UP, theirs),
                      CUDA_OK);
-    expect_ok(iobind_binding_run(d.binding, stream, NULL, &fault));
-    assert_int_equal(cudaMemcpyAsync(&out.data[i * COUNT], iobind_tensor_address(d.y), COUNT * sizeof(float), DOWN, theirs),
+    expect_ok(iobind_binding_run(d.binding, stream, &fault));
+    assert_int_equal(cudaMemcpyAsync(&out.data[i * COUNT], iobind_tensor_get_address(d.y), COUNT * sizeof(float), DOWN, theirs),
                      CUDA_OK);
   }
   expect_replays(TURNS);
@@ -339,13 +340,13 @@ static void session_on_the_callers_stream(void **state) {
   for (size_t i = 0; i < TURNS; i++) {
     put_item(&in, i, (float)i);
   }
-  expect_ok(iobind_binding_run(d.binding, own, NULL, &fault));
+  expect_ok(iobind_binding_run(d.binding, own, &fault));
   expect_ok(iobind_stream_synchronize(own, &fault));
   delay("every:1,us:300,random", "every:1,us:300,random");
   assert_int_equal(vcuda_reset(0), 0);
   for (size_t i = 0; i < TURNS; i++) {
     copy_on(own, in.slices[i], d.x);
-    expect_ok(iobind_binding_run(d.binding, own, NULL, &fault));
+    expect_ok(iobind_binding_run(d.binding, own, &fault));
     copy_on(own, d.y, out.slices[i]);
   }
   expect_replays(TURNS);
@@ -355,12 +356,12 @@ static void session_on_the_callers_stream(void **state) {
   }
   for (size_t i = 1; i < TURNS; i++) { /* a run without a stream is there, too, so behind the upload */
     copy_on(own, in.slices[i], d.x);
-    expect_ok(iobind_binding_run(d.binding, NULL, NULL, &fault));
+    expect_ok(iobind_binding_run(d.binding, NULL, &fault));
     expect_tensor(d.y, 2 * (float)i);
   }
   iobind_stream_destroy(own); /* the session keeps it */
   copy_on(other, in.slices[3], d.x);
-  expect_ok(iobind_binding_run(d.binding, other, NULL, &fault));
+  expect_ok(iobind_binding_run(d.binding, other, &fault));
   expect_ok(iobind_stream_synchronize(other, &fault));
   expect_tensor(d.y, 6);
   delay("0", "0");
@@ -389,9 +390,9 @@ static void session_on_a_wrapped_stream(void **state) {
   delay("every:1,us:3000", "0");
   for (size_t i = 0; i < TURNS; i++) {
     put_item(&in, i, (float)i);
-    assert_int_equal(cudaMemcpyAsync(iobind_tensor_address(d.x), &in.data[i * COUNT], COUNT * sizeof(float), UP, theirs),
+    assert_int_equal(cudaMemcpyAsync(iobind_tensor_get_address(d.x), &in.data[i * COUNT], COUNT * sizeof(float), UP, theirs),
                      CUDA_OK);
-    expect_ok(iobind_binding_run(d.binding, i % 4 == 3 ? stream : NULL, NULL, &fault));
+    expect_ok(iobind_binding_run(d.binding, i % 4 == 3 ? stream : NULL, &fault));
     expect_ok(iobind_stream_synchronize(stream, &fault));
     expect_tensor(d.y, 2 * (float)i);
   }
@@ -407,7 +408,7 @@ static void session_on_a_wrapped_stream(void **state) {
 
 static void pull(iobind_pipeline *pipeline, float value) {
   iobind_tensor *y;
-  expect_ok(iobind_pipeline_next(pipeline, &y, NULL, &fault));
+  expect_ok(iobind_pipeline_next(pipeline, IOBIND_NO_TIMEOUT, &y, 1, NULL, &fault));
   expect_tensor(y, value);
 }
 
@@ -430,7 +431,7 @@ static void pipeline_of_replays(void **state) {
   expect_ok(iobind_pipeline_create(session, &options, &pipeline, &fault));
   fill(item, 1);
   for (int i = 0; i < slots; i++) { /* each slot captures */
-    expect_ok(iobind_pipeline_submit(pipeline, &item, &fault));
+    expect_ok(call_submit(pipeline, &item, 1, &fault));
   }
   for (int i = 0; i < slots; i++) {
     pull(pipeline, 2);
@@ -439,7 +440,7 @@ static void pipeline_of_replays(void **state) {
   close_gate(&g, session->stream);
   for (int i = 0; i < slots; i++) {
     fill(item, (float)i);
-    expect_ok(iobind_pipeline_submit(pipeline, &item, &fault));
+    expect_ok(call_submit(pipeline, &item, 1, &fault));
   }
   expect_replays(slots);
   open_gate(&g);
@@ -447,7 +448,7 @@ static void pipeline_of_replays(void **state) {
   for (int i = slots; i < ITEMS; i++) {
     pull(pipeline, 2 * (float)pulled++);
     fill(item, (float)i);
-    expect_ok(iobind_pipeline_submit(pipeline, &item, &fault));
+    expect_ok(call_submit(pipeline, &item, 1, &fault));
   }
   while (pulled < ITEMS) {
     pull(pipeline, 2 * (float)pulled++);
@@ -477,7 +478,7 @@ static void older_runtimes_wait(void **state) {
   for (int i = 1; i < 5; i++) {
     const float values[COUNT] = {(float)i, (float)i, (float)i, (float)i};
     expect_ok(iobind_tensor_write(d.x, 0, values, sizeof values, stream, &fault));
-    expect_ok(iobind_binding_run(d.binding, stream, NULL, &fault));
+    expect_ok(iobind_binding_run(d.binding, stream, &fault));
     expect_tensor(d.y, 2 * (float)i);
   }
   free_doubler(&d);

@@ -16,6 +16,7 @@
 #include "memory/stream.h"
 #include "session/session.h"
 #include "vcuda.h"
+#include "../rig/calls.h"
 
 enum { WIDTH = 8, VOCAB = 16, COUNT = 4 };
 
@@ -64,7 +65,7 @@ static void wait_at_gate(void *data) {
 
 static void close_gate(gate *g, iobind_stream *stream) {
   sem_init(&g->open, 0, 0);
-  assert_int_equal(cudaLaunchHostFunc(iobind_stream_native(stream), wait_at_gate, g), CUDA_OK);
+  assert_int_equal(cudaLaunchHostFunc(call_stream_native(stream), wait_at_gate, g), CUDA_OK);
 }
 
 static void open_gate(gate *g) {
@@ -87,7 +88,7 @@ static void decode_on_cpu(int steps, float logits[VOCAB]) {
     iobind_tensor *outputs[4] = {NULL};
     const int64_t token = token_of(step);
     expect_ok(iobind_tensor_write(inputs[0], 0, &token, sizeof token, NULL, &fault));
-    expect_ok(iobind_session_run(session, inputs, outputs, &fault));
+    expect_ok(call_session_run(session, inputs, outputs, &fault));
     expect_ok(iobind_tensor_read(outputs[0], 0, logits, VOCAB * sizeof *logits, NULL, &fault));
     for (int i = 1; i < 3; i++) {
       iobind_tensor_release(inputs[i]);
@@ -118,15 +119,15 @@ static void steady_decoder_waits_for_nothing(void **state) {
   iobind_tensor *key = make_tensor(device, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, 0, WIDTH);
   iobind_tensor *result = make_tensor(device, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, 1, VOCAB);
   iobind_tensor *slices[WARM + STEADY];
-  expect_ok(iobind_tensor_get_data(all, IOBIND_DTYPE_INT64, (void **)&tokens, &fault));
+  expect_ok(iobind_tensor_map(all, IOBIND_DTYPE_INT64, IOBIND_ACCESS_WRITE, (void **)&tokens, &fault));
   expect_ok(iobind_binding_create(session, &binding, &fault));
   expect_ok(iobind_binding_set_input(binding, 0, IOBIND_INPUT_RESIDENT, token, NULL, &fault));
-  expect_ok(iobind_binding_set_output(binding, 0, IOBIND_OUTPUT_FIXED, NULL, IOBIND_MEMORY_DEFAULT, result, &fault));
+  expect_ok(iobind_binding_set_output(binding, 0, result, 0, &fault));
   for (size_t i = 1; i < 3; i++) {
     expect_ok(iobind_binding_set_input(binding, i, IOBIND_INPUT_RESIDENT, key, NULL, &fault));
     expect_ok(iobind_binding_carry(binding, i, i, IOBIND_CARRY_MOVE, &fault));
   }
-  expect_ok(iobind_binding_set_output(binding, 3, IOBIND_OUTPUT_NONE, NULL, IOBIND_MEMORY_DEFAULT, NULL, &fault));
+  expect_ok(iobind_binding_place_output(binding, 3, IOBIND_OUTPUT_NONE, NULL, IOBIND_MEMORY_DEFAULT, &fault));
   for (int step = 0; step < WARM + STEADY; step++) {
     tokens[step] = token_of(step);
     expect_ok(iobind_tensor_slice(all, step, 1, &slices[step], &fault));
@@ -138,7 +139,7 @@ static void steady_decoder_waits_for_nothing(void **state) {
       assert_int_equal(vcuda_reset(0), 0);
     }
     expect_ok(iobind_tensor_copy(&from, &token, 1, stream, &fault));
-    expect_ok(iobind_binding_run(binding, stream, NULL, &fault));
+    expect_ok(iobind_binding_run(binding, stream, &fault));
   }
   assert_int_equal(vcuda_get(0, "syncs"), 0);
   assert_true(vcuda_get(0, "launches") >= STEADY);
@@ -178,7 +179,7 @@ static product make_product(iobind_session *session) {
   expect_ok(iobind_binding_create(session, &p.binding, &fault));
   expect_ok(iobind_binding_set_input(p.binding, 0, IOBIND_INPUT_RESIDENT, p.x, NULL, &fault));
   expect_ok(iobind_binding_set_input(p.binding, 1, IOBIND_INPUT_RESIDENT, y, NULL, &fault));
-  expect_ok(iobind_binding_set_output(p.binding, 0, IOBIND_OUTPUT_FIXED, NULL, IOBIND_MEMORY_DEFAULT, p.z, &fault));
+  expect_ok(iobind_binding_set_output(p.binding, 0, p.z, 0, &fault));
   iobind_tensor_release(y);
   return p;
 }
@@ -210,12 +211,12 @@ static void run_is_between_what_is_on_the_stream(void **state) {
   expect_ok(iobind_event_create(device, &event, &fault));
   close_gate(&g, stream);
   expect_ok(iobind_tensor_write(p.x, 0, values, sizeof values, stream, &fault));
-  expect_ok(iobind_binding_run(p.binding, stream, event, &fault));
+  expect_ok(call_run(p.binding, stream, event, &fault));
   expect_ok(iobind_tensor_read(p.z, 0, read, sizeof read, stream, &fault));
-  expect(IOBIND_ERROR_TIMEOUT, iobind_event_wait_for(event, 1000000, &fault));
-  expect(IOBIND_ERROR_INVALID_STATE, iobind_binding_run(p.binding, NULL, NULL, &fault));
+  expect(IOBIND_ERROR_TIMEOUT, iobind_event_wait(event, 1000000, &fault));
+  expect(IOBIND_ERROR_INVALID_STATE, iobind_binding_run(p.binding, NULL, &fault));
   open_gate(&g);
-  expect_ok(iobind_event_wait_for(event, UINT64_MAX / 4, &fault));
+  expect_ok(iobind_event_wait(event, UINT64_MAX / 4, &fault));
   expect_ok(iobind_stream_synchronize(stream, &fault));
   assert_memory_equal(read, values, sizeof read);
   expect_product(&p, 3);
@@ -243,7 +244,7 @@ static void *do_job(void *context) {
     }
     iobind_stream *on = self->streamed ? stream : NULL;
     iobind_status status = iobind_tensor_write(p.x, 0, values, sizeof values, on, NULL);
-    status = status == IOBIND_OK ? iobind_binding_run(p.binding, on, NULL, NULL) : status;
+    status = status == IOBIND_OK ? iobind_binding_run(p.binding, on, NULL) : status;
     status = status == IOBIND_OK ? iobind_tensor_read(p.z, 0, read, sizeof read, on, NULL) : status;
     status = status == IOBIND_OK && self->streamed ? iobind_stream_synchronize(stream, NULL) : status;
     bool good = status == IOBIND_OK;
@@ -274,7 +275,7 @@ static void bindings_take_turns(void **state) {
 }
 
 static void *run_at_once(void *context) {
-  return (void *)(intptr_t)iobind_binding_run(context, NULL, NULL, NULL);
+  return (void *)(intptr_t)iobind_binding_run(context, NULL, NULL);
 }
 
 static void *bind_unit(void *context) {
@@ -301,11 +302,11 @@ static void inputs_are_bound_between_runs(void **state) {
   product running = make_product(session);
   product bound = make_product(session);
   product unbound = make_product(session);
-  expect_ok(iobind_binding_run(bound.binding, NULL, NULL, &fault));
+  expect_ok(iobind_binding_run(bound.binding, NULL, &fault));
   uint64_t before = given_input(&bound);
   close_gate(&g, stream);
   expect_ok(iobind_tensor_write(held.x, 0, unit, sizeof unit, stream, &fault));
-  expect_ok(iobind_binding_run(held.binding, stream, NULL, &fault));
+  expect_ok(iobind_binding_run(held.binding, stream, &fault));
   pthread_t threads[3];
   assert_int_equal(pthread_create(&threads[0], NULL, run_at_once, running.binding), 0);
   while ((atomic_load(&session->turn.state) & IOBIND__TURN_TAKEN) == 0) {
@@ -355,17 +356,17 @@ static void session_on_the_callers_stream(void **state) {
   product p = make_product(session);
   close_gate(&g, stream);
   expect_ok(iobind_tensor_write(p.x, 0, values, sizeof values, stream, &fault));
-  expect_ok(iobind_binding_run(p.binding, stream, NULL, &fault));
-  expect(IOBIND_ERROR_INVALID_STATE, iobind_binding_run(p.binding, other, NULL, &fault));
+  expect_ok(iobind_binding_run(p.binding, stream, &fault));
+  expect(IOBIND_ERROR_INVALID_STATE, iobind_binding_run(p.binding, other, &fault));
   open_gate(&g);
   expect_ok(iobind_stream_synchronize(stream, &fault));
   expect_product(&p, 5);
   expect_ok(iobind_tensor_write(p.x, 0, unit, sizeof unit, stream, &fault));
-  expect_ok(iobind_binding_run(p.binding, NULL, NULL, &fault)); /* there, so behind the write */
+  expect_ok(iobind_binding_run(p.binding, NULL, &fault)); /* there, so behind the write */
   expect_ok(iobind_stream_synchronize(stream, &fault));
   iobind_stream_destroy(stream); /* the session keeps it */
   expect_ok(iobind_tensor_write(p.x, 0, values, sizeof values, other, &fault));
-  expect_ok(iobind_binding_run(p.binding, other, NULL, &fault));
+  expect_ok(iobind_binding_run(p.binding, other, &fault));
   expect_ok(iobind_stream_synchronize(other, &fault));
   expect_product(&p, 5);
   free_product(&p);
@@ -398,7 +399,7 @@ static void callers_options_go_first(void **state) {
   assert_null(session->stream);
   product p = make_product(session);
   expect_ok(iobind_tensor_write(p.x, 0, values, sizeof values, stream, &fault));
-  expect_ok(iobind_binding_run(p.binding, stream, NULL, &fault));
+  expect_ok(iobind_binding_run(p.binding, stream, &fault));
   expect_ok(iobind_binding_check(p.binding, &fault));
   expect_product(&p, 7);
   free_product(&p);
@@ -431,11 +432,11 @@ static void options_that_keep_runs_on_streams(void **state) {
     expect_ok(open_on(NULL, given[i][0], given[i][1], &session));
     product p = make_product(session);
     expect_ok(iobind_tensor_write(p.x, 0, values, sizeof values, stream, &fault));
-    expect_ok(iobind_binding_run(p.binding, stream, NULL, &fault));
+    expect_ok(iobind_binding_run(p.binding, stream, &fault));
     expect_ok(iobind_stream_synchronize(stream, &fault));
     assert_int_equal(vcuda_reset(0), 0);
     for (int run = 0; run < RUNS; run++) {
-      expect_ok(iobind_binding_run(p.binding, stream, NULL, &fault));
+      expect_ok(iobind_binding_run(p.binding, stream, &fault));
     }
     assert_int_equal(vcuda_get(0, "syncs"), 0);
     expect_ok(iobind_stream_synchronize(stream, &fault));
@@ -458,7 +459,7 @@ static void adopted_session_runs_at_once(void **state) {
   expect_ok(iobind_session_wrap(runtime, own->session, NULL, NULL, &adopted, &fault));
   product p = make_product(adopted);
   expect_ok(iobind_tensor_write(p.x, 0, values, sizeof values, stream, &fault));
-  expect_ok(iobind_binding_run(p.binding, stream, NULL, &fault));
+  expect_ok(iobind_binding_run(p.binding, stream, &fault));
   expect_product(&p, 9);
   free_product(&p);
   iobind_session_destroy(adopted);
@@ -486,7 +487,7 @@ static void session_goes_before_its_stream(void **state) {
     iobind_tensor_release(inputs[i]);
   }
   assert_int_equal(vcuda_set(0, "delay_compute", "every:1,us:20000,name:a host function"), 0);
-  expect_ok(iobind_binding_run(binding, stream, NULL, &fault));
+  expect_ok(iobind_binding_run(binding, stream, &fault));
   iobind_binding_destroy(binding);
   iobind_session_destroy(session);
   expect_ok(iobind_stream_synchronize(stream, &fault));
@@ -548,15 +549,15 @@ static void the_address_of_a_stream_is_enough(void **state) {
   iobind_tensor *ready = make_tensor(device, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, COUNT, -1);
   expect_ok(iobind_tensor_write(ready, 0, values, sizeof values, NULL, &fault));
   expect_ok(iobind_tensor_write(p.x, 0, unit, sizeof unit, NULL, &fault));
-  expect_ok(iobind_binding_run(p.binding, NULL, NULL, &fault));
+  expect_ok(iobind_binding_run(p.binding, NULL, &fault));
   sem_init(&g.open, 0, 0);
   assert_int_equal(cudaLaunchHostFunc(theirs, wait_at_gate, &g), CUDA_OK);
   assert_int_equal(
-      cudaMemcpyAsync(iobind_tensor_address(p.x), iobind_tensor_address(ready), sizeof values, CUDA_COPY_DEVICE, theirs),
+      cudaMemcpyAsync(iobind_tensor_get_address(p.x), iobind_tensor_get_address(ready), sizeof values, CUDA_COPY_DEVICE, theirs),
       CUDA_OK);
-  expect_ok(iobind_binding_run(p.binding, stream, NULL, &fault));
+  expect_ok(iobind_binding_run(p.binding, stream, &fault));
   open_gate(&g);
-  assert_int_equal(cudaMemcpyAsync(read, iobind_tensor_address(p.z), sizeof read, CUDA_COPY_DOWN, theirs), CUDA_OK);
+  assert_int_equal(cudaMemcpyAsync(read, iobind_tensor_get_address(p.z), sizeof read, CUDA_COPY_DOWN, theirs), CUDA_OK);
   assert_int_equal(cudaStreamSynchronize(theirs), CUDA_OK);
   assert_memory_equal(read, values, sizeof read);
   expect_ok(iobind_stream_synchronize(stream, &fault));
@@ -570,7 +571,7 @@ static void the_address_of_a_stream_is_enough(void **state) {
 static void pull(iobind_pipeline *pipeline) {
   iobind_tensor *y;
   float read[COUNT];
-  expect_ok(iobind_pipeline_next(pipeline, &y, NULL, &fault));
+  expect_ok(iobind_pipeline_next(pipeline, IOBIND_NO_TIMEOUT, &y, 1, NULL, &fault));
   expect_ok(iobind_tensor_read(y, 0, read, sizeof read, NULL, &fault));
   assert_true(read[0] == 6); /* of 3 */
 }
@@ -591,17 +592,17 @@ static void copies_overlap_runs(void **state) {
   options.slots = SLOTS;
   expect_ok(iobind_pipeline_create(session, &options, &pipeline, &fault));
   for (int i = 0; i < SLOTS; i++) { /* the memory is made */
-    expect_ok(iobind_pipeline_submit(pipeline, &item, &fault));
+    expect_ok(call_submit(pipeline, &item, 1, &fault));
   }
   for (int i = 0; i < SLOTS; i++) {
     pull(pipeline);
   }
   assert_int_equal(vcuda_reset(0), 0);
   assert_int_equal(vcuda_set(0, "trace", "1"), 0);
-  expect_ok(iobind_pipeline_submit(pipeline, &item, &fault));
+  expect_ok(call_submit(pipeline, &item, 1, &fault));
   close_gate(&g, session->stream);
-  expect_ok(iobind_pipeline_submit(pipeline, &item, &fault));
-  expect_ok(iobind_pipeline_submit(pipeline, &item, &fault));
+  expect_ok(call_submit(pipeline, &item, 1, &fault));
+  expect_ok(call_submit(pipeline, &item, 1, &fault));
   assert_int_equal(vcuda_get(0, "syncs"), 0);
   pull(pipeline);
   while (count_done().copies < SLOTS + 1) { /* without overlap it does not end */

@@ -158,10 +158,10 @@ static int run_all(audit_job *job) {
   uint64_t *samples = calloc((size_t)job->runs, sizeof *samples);
   if (samples == NULL) return tool_fail(job->tool, "out of memory");
   iobind_error error = IOBIND_ERROR_INIT;
-  iobind_status status = iobind_binding_run(job->binding, NULL, NULL, &error);
+  iobind_status status = iobind_binding_run(job->binding, NULL, &error);
   for (int64_t i = 0; status == IOBIND_OK && i < job->runs; i++) {
     uint64_t begin = clock_now(&job->tool->clock);
-    status = iobind_binding_run(job->binding, NULL, NULL, &error);
+    status = iobind_binding_run(job->binding, NULL, &error);
     samples[i] = clock_now(&job->tool->clock) - begin;
   }
   if (status == IOBIND_OK) job->time = statistic_of(samples, (size_t)job->runs);
@@ -414,7 +414,7 @@ static int find_device(audit_job *job) {
   iobind_error error = IOBIND_ERROR_INIT;
   if (iobind_runtime_find_device(tool->runtime, first, &device, NULL, &error) != IOBIND_OK) {
     code = tool_fail(tool, "--expect-zero: expected '%s', the first of --device %s, got '%s': %s [%s]", first, list,
-                     tool_device_spec(job->device), tool_reason(&error), iobind_status_name(error.status));
+                     tool_device_spec(job->device), tool_reason(&error), iobind_status_get_name(error.status));
   }
   free(first);
   return code;

@@ -220,7 +220,7 @@ static int note_inputs(bench *b, iobind_session *session, iobind_tensor *const *
     json_t *dims = tool_dims_json(info.dims, info.rank);
     bool random = !given_has(&b->tool, value.name), kept = is_listed(b->given.keep, value.name);
     json_array_append_new(b->inputs, json_pack("{s:s, s:s, s:o, s:I, s:b, s:b, s:o}", "name", value.name, "dtype",
-                                               iobind_dtype_name(info.dtype), "dims", dims, "bytes", (json_int_t)info.bytes,
+                                               iobind_dtype_get_name(info.dtype), "dims", dims, "bytes", (json_int_t)info.bytes,
                                                "random", random, "kept", kept, "axes_set_to_1", closed));
   }
   return TOOL_GO;

@@ -104,7 +104,7 @@ static int add_output(compare_job *job, report_table *table, size_t index) {
   char *dims = tool_describe_dims(info.dims, info.rank);
   report_row(table);
   report_cell(table, report_string(value.name), NULL);
-  report_cell(table, json_string(iobind_dtype_name(info.dtype)), NULL);
+  report_cell(table, json_string(iobind_dtype_get_name(info.dtype)), NULL);
   report_cell(table, tool_dims_json(info.dims, info.rank), "%s", dims == NULL ? "?" : dims);
   add_figure(table, &d, d.absolute);
   add_figure(table, &d, d.relative);

@@ -18,7 +18,7 @@ typedef struct work {
 
 static bool say(const work *w, tool_fault *fault, const iobind_error *error) {
   w->c->failure = *error;
-  return fault_set(fault, "%s [%s]", tool_reason(error), iobind_status_name(error->status));
+  return fault_set(fault, "%s [%s]", tool_reason(error), iobind_status_get_name(error->status));
 }
 
 /* -1: the output is not carried. */
@@ -59,7 +59,7 @@ static bool bind_outputs(work *w, tool_fault *fault) {
     if (value.kind != IOBIND_VALUE_TENSOR || input_of(c, i) >= 0) continue;
     if (value.dtype == IOBIND_DTYPE_STRING || !keeps_shape(c, &value)) {
       w->lane->made += c->steps;
-    } else if (iobind_binding_set_output(w->binding, i, IOBIND_OUTPUT_REUSE, NULL, IOBIND_MEMORY_DEFAULT, NULL, &error) !=
+    } else if (iobind_binding_place_output(w->binding, i, IOBIND_OUTPUT_REUSE, NULL, IOBIND_MEMORY_DEFAULT, &error) !=
                IOBIND_OK) {
       return say(w, fault, &error);
     }
@@ -99,7 +99,7 @@ static bool feed_carried(work *w, size_t input, size_t step, tool_fault *fault) 
     status = iobind_binding_set_input(w->binding, input, IOBIND_INPUT_SNAPSHOT, c->inputs[input], NULL, &error);
   } else if (fed->count > 0 && fed->slice.bytes > 0) {
     const void *slice = feed_at(fed, slice_of(c, input, step));
-    status = iobind_binding_update_input(w->binding, input, slice, fed->slice.bytes, NULL, &error);
+    status = iobind_binding_write_input(w->binding, input, slice, fed->slice.bytes, NULL, &error);
   }
   return status == IOBIND_OK || say(w, fault, &error);
 }
@@ -109,7 +109,7 @@ static bool step_carried(work *w, size_t step, tool_fault *fault) {
   for (size_t i = 0; i < w->c->input_count; i++) {
     if (!feed_carried(w, i, step, fault)) return false;
   }
-  if (iobind_binding_run(w->binding, NULL, NULL, &error) != IOBIND_OK) return say(w, fault, &error);
+  if (iobind_binding_run(w->binding, NULL, &error) != IOBIND_OK) return say(w, fault, &error);
   return true;
 }
 
@@ -195,7 +195,7 @@ static bool fetch(work *w, size_t output, iobind_tensor **tensor, tool_fault *fa
     *tensor = w->outputs[output];
     return true;
   }
-  return iobind_binding_get_output(w->binding, output, tensor, &error) == IOBIND_OK || say(w, fault, &error);
+  return iobind_binding_get_output(w->binding, output, NULL, tensor, &error) == IOBIND_OK || say(w, fault, &error);
 }
 
 static bool gather_outputs(work *w, tool_fault *fault) {

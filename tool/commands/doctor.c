@@ -6,7 +6,7 @@
 
 static void report_runtime(tool_report *report, const iobind_runtime_info *info) {
   report_field(report, "ok", NULL, json_true(), NULL);
-  report_field(report, "iobind", "iobind", report_string(iobind_version_string()), NULL);
+  report_field(report, "iobind", "iobind", report_string(iobind_get_version_string()), NULL);
   report_field(report, "ort_version", "ONNX Runtime", report_string(info->ort_version), "%s (C interface %u)",
                info->ort_version, (unsigned)info->ort_api_version);
   report_field(report, "ort_api_version", NULL, json_integer(info->ort_api_version), NULL);
@@ -31,7 +31,7 @@ static int report_eps(tool_state *tool, tool_report *report, size_t count) {
     report_cell_mark(table, loaded ? REPORT_GOOD : REPORT_BAD);
     report_cell(table, report_string(info.path), "%s", info.path[0] != 0 ? info.path : "(registered by the program)");
     report_cell(table, loaded ? json_null() : report_string(info.message), "%s", "");
-    if (!loaded) report_note(report, "%s does not load: %s [%s]", info.name, info.message, iobind_status_name(info.status));
+    if (!loaded) report_note(report, "%s does not load: %s [%s]", info.name, info.message, iobind_status_get_name(info.status));
   }
   if (count == 0) report_note(report, "none found; --ep-library or IOBIND_EP_LIBRARIES names one, or its folder");
   return TOOL_GO;
@@ -43,9 +43,9 @@ static int examine(tool_state *tool, tool_report *report) {
   if (status != IOBIND_OK) {
     if (tool->json) {
       report_field(report, "ok", NULL, json_false(), NULL);
-      report_field(report, "iobind", NULL, report_string(iobind_version_string()), NULL);
+      report_field(report, "iobind", NULL, report_string(iobind_get_version_string()), NULL);
       report_field(report, "reason", NULL, report_string(tool_reason(&error)), NULL);
-      report_field(report, "status", NULL, json_string(iobind_status_name(error.status)), NULL);
+      report_field(report, "status", NULL, json_string(iobind_status_get_name(error.status)), NULL);
       tool_print(tool, report, TOOL_FAILED);
     }
     return tool_fail_open(tool, &error);

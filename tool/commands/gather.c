@@ -39,7 +39,7 @@ bool gather_add(gather *all, const iobind_tensor *tensor, size_t steps, tool_fau
   } else if (info.bytes > 0) {
     unsigned char *target = (unsigned char *)all->array.data + all->taken * info.bytes;
     if (iobind_tensor_read(tensor, 0, target, info.bytes, NULL, &error) != IOBIND_OK) {
-      return fault_set(fault, "%s [%s]", tool_reason(&error), iobind_status_name(error.status));
+      return fault_set(fault, "%s [%s]", tool_reason(&error), iobind_status_get_name(error.status));
     }
   }
   all->taken++;

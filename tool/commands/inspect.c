@@ -56,7 +56,7 @@ static bool add_value(report_table *table, const iobind_value_info *value) {
   report_row(table);
   report_cell(table, report_string(value->name), NULL);
   report_cell(table, json_string(kind_json(value->kind)), NULL);
-  report_cell(table, tensor ? json_string(iobind_dtype_name(value->dtype)) : json_null(), "%s", described);
+  report_cell(table, tensor ? json_string(iobind_dtype_get_name(value->dtype)) : json_null(), "%s", described);
   report_cell(table, shaped ? tool_dims_json(value->dims, value->rank) : json_null(), NULL);
   report_cell(table, shaped ? symbols_json(value) : json_null(), NULL);
   report_cell(table, tensor ? report_string(place) : json_null(), "%s%s", place, pinned ? "/pinned" : "");

@@ -305,8 +305,8 @@ static int add_output(const loop *l, tool_report *report, report_table *table, s
     report_cell(table, report_string(input.name), "%s", carry == NULL ? "-" : input.name);
     report_cell(table, report_string(carry == NULL ? NULL : mode_words[carry->mode]), "%s",
                 carry == NULL ? "-" : mode_words[carry->mode]);
-    report_cell(table, report_string(value->kind == IOBIND_VALUE_TENSOR ? iobind_dtype_name(value->dtype) : NULL), "%s",
-                value->kind == IOBIND_VALUE_TENSOR ? iobind_dtype_name(value->dtype) : "-");
+    report_cell(table, report_string(value->kind == IOBIND_VALUE_TENSOR ? iobind_dtype_get_name(value->dtype) : NULL), "%s",
+                value->kind == IOBIND_VALUE_TENSOR ? iobind_dtype_get_name(value->dtype) : "-");
     report_cell(table, had ? tool_dims_json(array->dims, array->rank) : json_null(), "%s", had ? dims : "-");
     report_cell(table, report_string(path), "%s", path == NULL ? "-" : path);
     add_notes(report, value, all, carry != NULL);

@@ -74,7 +74,7 @@ static int run_bound(model_run *job) {
     return tool_fail_error(job->tool, "--run-config", &error);
   }
   job->bind_time = since(job, &mark);
-  if (iobind_binding_run(job->binding, NULL, NULL, &error) != IOBIND_OK) return tool_fail_error(job->tool, NULL, &error);
+  if (iobind_binding_run(job->binding, NULL, &error) != IOBIND_OK) return tool_fail_error(job->tool, NULL, &error);
   job->run_time = since(job, &mark);
   for (size_t i = 0; i < job->output_count; i++) {
     iobind_value_info value = IOBIND_VALUE_INFO_INIT;
@@ -136,7 +136,7 @@ static int add_output(model_run *job, tool_report *report, report_table *table, 
   char *dims = tool_describe_dims(info.dims, info.rank);
   const char *form = tool_raw_form(info.dtype);
   bool strings = info.dtype == IOBIND_DTYPE_STRING;
-  report_cell(table, json_string(iobind_dtype_name(info.dtype)), NULL);
+  report_cell(table, json_string(iobind_dtype_get_name(info.dtype)), NULL);
   report_cell(table, tool_dims_json(info.dims, info.rank), "%s", dims == NULL ? "?" : dims);
   report_cell(table, report_string(tool_device_spec(info.device)), NULL);
   report_cell(table, strings ? json_null() : json_integer((json_int_t)info.bytes), "%s",
@@ -147,7 +147,7 @@ static int add_output(model_run *job, tool_report *report, report_table *table, 
   report_cell(table, form == NULL ? json_null() : json_string(form), "%s", "");
   free(dims);
   if (form != NULL && path != NULL) {
-    report_note(report, "'%s' is %s: written as %s", value->name, iobind_dtype_name(info.dtype), form);
+    report_note(report, "'%s' is %s: written as %s", value->name, iobind_dtype_get_name(info.dtype), form);
   }
   return write_output(job, tensor, value->name, path);
 }

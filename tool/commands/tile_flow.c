@@ -29,7 +29,7 @@ static int open_pipeline(tile_job *job) {
   void *data = NULL;
   if (iobind_tensor_create(cpu, IOBIND_MEMORY_DEFAULT, dtype, job->item_dims, job->layout.rank, &job->item, &error) !=
           IOBIND_OK ||
-      iobind_tensor_get_data(job->item, dtype, &data, &error) != IOBIND_OK) {
+      iobind_tensor_map(job->item, dtype, IOBIND_ACCESS_WRITE, &data, &error) != IOBIND_OK) {
     return tool_fail_error(job->tool, NULL, &error);
   }
   job->tiles = mosaic_look(data, job->item_kind, job->item_dims, &job->layout);
@@ -73,7 +73,7 @@ static int refuse_outputs(const tile_job *job, const char *name, const iobind_te
       job->tool,
       "output '%s' of a tile of %" PRId64 " x %" PRId64 " is %s%s: expected float32, float16 or uint8 with its height and "
       "width, multiplied or divided by a whole number; what says one thing of a whole picture needs no tiles [SHAPE]",
-      name, job->tiles.dims[MOSAIC_H], job->tiles.dims[MOSAIC_W], iobind_dtype_name(info->dtype), dims == NULL ? "?" : dims);
+      name, job->tiles.dims[MOSAIC_H], job->tiles.dims[MOSAIC_W], iobind_dtype_get_name(info->dtype), dims == NULL ? "?" : dims);
   free(dims);
   return code;
 }
@@ -200,7 +200,7 @@ static int pull(tile_job *job, size_t item) {
   iobind_tensor *output = job->outputs[job->output];
   int64_t scale = job->scale, step = job->step;
   if (iobind_tensor_get_info(output, &info, &error) != IOBIND_OK ||
-      iobind_tensor_get_data(output, (iobind_dtype)info.dtype, &data, &error) != IOBIND_OK) {
+      iobind_tensor_map(output, (iobind_dtype)info.dtype, IOBIND_ACCESS_WRITE, &data, &error) != IOBIND_OK) {
     return tool_fail_error(job->tool, NULL, &error);
   }
   if (!fits(job, &info) || job->scale != scale || job->step != step) return refuse_outputs(job, job->output_name, &info);

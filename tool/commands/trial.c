@@ -87,10 +87,10 @@ static iobind_status run_bound(work *w, const lane *l, uint64_t *ns, iobind_erro
   uint64_t start = clock_now(&w->plan->clock);
   for (size_t i = 0; i < w->input_count; i++) {
     if (!l->written[i]) continue;
-    iobind_status status = iobind_binding_update_input(l->binding, i, w->data[i], w->bytes[i], NULL, error);
+    iobind_status status = iobind_binding_write_input(l->binding, i, w->data[i], w->bytes[i], NULL, error);
     if (status != IOBIND_OK) return status;
   }
-  iobind_status status = iobind_binding_run(l->binding, NULL, NULL, error);
+  iobind_status status = iobind_binding_run(l->binding, NULL, error);
   *ns = clock_now(&w->plan->clock) - start;
   return status;
 }
@@ -161,7 +161,7 @@ static iobind_status reuse_outputs(work *w, lane *l, iobind_error *error) {
     iobind_status status = iobind_session_get_output(w->session, i, &value, error);
     if (status != IOBIND_OK) return status;
     if (value.kind != IOBIND_VALUE_TENSOR || value.dtype == IOBIND_DTYPE_STRING) continue;
-    status = iobind_binding_set_output(l->binding, i, IOBIND_OUTPUT_REUSE, NULL, IOBIND_MEMORY_DEFAULT, NULL, error);
+    status = iobind_binding_place_output(l->binding, i, IOBIND_OUTPUT_REUSE, NULL, IOBIND_MEMORY_DEFAULT, error);
     if (status != IOBIND_OK) return status;
   }
   return IOBIND_OK;
@@ -299,7 +299,7 @@ static iobind_status describe_inputs(work *w, iobind_error *error) {
     status = iobind_tensor_get_info(w->inputs[i], &tensor, error);
     if (status != IOBIND_OK) return status;
     w->bytes[i] = tensor.bytes;
-    w->data[i] = tensor.dtype == IOBIND_DTYPE_STRING ? NULL : iobind_tensor_address(w->inputs[i]);
+    w->data[i] = tensor.dtype == IOBIND_DTYPE_STRING ? NULL : iobind_tensor_get_address(w->inputs[i]);
   }
   return IOBIND_OK;
 }

@@ -59,7 +59,7 @@ static void put(unsigned char *target, size_t index, const void *value, size_t b
 /* Floats are in [0,1). 32- and 64-bit integers are 0 or 1, because they are mostly indices, lengths or masks, and others would
  * be out of range. Narrower integers take their whole range. */
 static void fill(generator *source, int32_t dtype, unsigned char *target, size_t bytes) {
-  uint32_t bits = iobind_dtype_bits(dtype);
+  uint32_t bits = iobind_dtype_get_bits(dtype);
   size_t width = bits / 8 == 0 ? 1 : bits / 8;
   for (size_t i = 0; i < bytes / width; i++) {
     float real = unit(source);
@@ -217,7 +217,7 @@ static bool make_up(tool_state *tool, iobind_device *cpu, const iobind_value_inf
   iobind_error error = IOBIND_ERROR_INIT;
   iobind_status status =
       iobind_tensor_create(cpu, IOBIND_MEMORY_DEFAULT, (iobind_dtype)value->dtype, value->dims, value->rank, tensor, &error);
-  if (status != IOBIND_OK) return fault_set(fault, "%s [%s]", tool_reason(&error), iobind_status_name(error.status));
+  if (status != IOBIND_OK) return fault_set(fault, "%s [%s]", tool_reason(&error), iobind_status_get_name(error.status));
   return fill_made_up(tool, value, random, *tensor, fault);
 }
 
@@ -275,7 +275,7 @@ int tool_make_input(tool_state *tool, const iobind_value_info *value, const char
     } else if (!given_read(file, &wanted, &array, &fault)) {
       code = tool_fail(tool, "input '%s': %s", value->name, fault.text);
     } else {
-      bool packed = iobind_dtype_bits(value->dtype) > 0 && iobind_dtype_bits(value->dtype) < 8;
+      bool packed = iobind_dtype_get_bits(value->dtype) > 0 && iobind_dtype_get_bits(value->dtype) < 8;
       if ((!packed && !check_axes(tool, value, &array, &fault)) ||
           !tool_tensor_from_npy(cpu, &wanted, &array, tensor, &fault)) {
         code = tool_fail(tool, "input '%s' (%s): %s: %s", value->name, described, file, fault.text);

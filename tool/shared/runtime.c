@@ -49,7 +49,7 @@ static bool opens_without_ep_libraries(const tool_state *tool) {
 }
 
 int tool_fail_open(const tool_state *tool, const iobind_error *error) {
-  const char *status = iobind_status_name(error->status);
+  const char *status = iobind_status_get_name(error->status);
   if (opens_without_ep_libraries(tool)) {
     return tool_fail(tool, "--ep-library: %s [%s]; name the library of an EP, or a folder that holds some", tool_reason(error),
                      status);
@@ -73,7 +73,7 @@ int tool_find_device(tool_state *tool, const char *option, const char *spec, iob
   if (status == IOBIND_OK) return TOOL_GO;
   if (status == IOBIND_ERROR_INVALID_ARGUMENT) return tool_misuse(tool, "%s: %s", option, tool_reason(&error));
   return tool_fail(tool, "%s: %s [%s]; `iobind devices` lists what there is", option, tool_reason(&error),
-                   iobind_status_name(error.status));
+                   iobind_status_get_name(error.status));
 }
 
 int tool_first_device(tool_state *tool, iobind_device **device) {
@@ -144,7 +144,7 @@ static int create_session(tool_state *tool, const char *path, const void *model,
                                : iobind_session_create_from_memory(tool->runtime, model, bytes, &options, session, &error);
     if (status != IOBIND_OK && error.ort_code == ORT_INVALID_PROTOBUF) {
       code =
-          tool_fail(tool, "%s [%s]; it is not an ONNX model, or is damaged", tool_reason(&error), iobind_status_name(status));
+          tool_fail(tool, "%s [%s]; it is not an ONNX model, or is damaged", tool_reason(&error), iobind_status_get_name(status));
     } else if (status != IOBIND_OK) {
       code = tool_fail_error(tool, options.graph_limit > 0 ? "--graph" : NULL, &error);
     }

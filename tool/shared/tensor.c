@@ -36,13 +36,13 @@ static storage storage_of(int32_t dtype) {
     case IOBIND_DTYPE_BFLOAT16: return (storage){'u', 2, true};
     default: break;
   }
-  uint32_t bits = iobind_dtype_bits(dtype);
+  uint32_t bits = iobind_dtype_get_bits(dtype);
   if (bits >= 1 && bits <= 8) return (storage){'u', 1, true};
   return (storage){0, 0, false};
 }
 
 static bool is_packed(int32_t dtype) {
-  uint32_t bits = iobind_dtype_bits(dtype);
+  uint32_t bits = iobind_dtype_get_bits(dtype);
   return bits > 0 && bits < 8;
 }
 
@@ -91,7 +91,7 @@ char *tool_describe_value(const iobind_value_info *value) {
   if (value->kind != IOBIND_VALUE_TENSOR) {
     fputs(kind_name(value->kind), stream);
   } else {
-    fputs(iobind_dtype_name(value->dtype), stream);
+    fputs(iobind_dtype_get_name(value->dtype), stream);
     if (value->has_shape) {
       print_dims(stream, value->dims, value->symbols, value->rank);
     } else {
@@ -149,7 +149,7 @@ bool tool_check_type(const iobind_value_info *value, const npy_array *array, too
   if (same_type(array, wanted)) return true;
   char type[24];
   const char *form = tool_raw_form(value->dtype);
-  return fault_set(fault, "expected %s%s%s%s, got an array of type %s [DTYPE]", iobind_dtype_name(value->dtype),
+  return fault_set(fault, "expected %s%s%s%s, got an array of type %s [DTYPE]", iobind_dtype_get_name(value->dtype),
                    form == NULL ? "" : " (", form == NULL ? "" : form, form == NULL ? "" : ")", npy_type(array, type));
 }
 
@@ -163,12 +163,12 @@ bool tool_tensor_from_npy(iobind_device *cpu, const iobind_value_info *value, co
   iobind_status status =
       iobind_tensor_create(cpu, IOBIND_MEMORY_DEFAULT, (iobind_dtype)value->dtype, packed ? value->dims : array->dims,
                            packed ? value->rank : array->rank, tensor, &error);
-  if (status != IOBIND_OK) return fault_set(fault, "%s [%s]", tool_reason(&error), iobind_status_name(error.status));
+  if (status != IOBIND_OK) return fault_set(fault, "%s [%s]", tool_reason(&error), iobind_status_get_name(error.status));
   bool done = true;
   if (value->dtype == IOBIND_DTYPE_STRING) {
     done = set_strings(*tensor, array, fault);
   } else if (array->bytes > 0 && iobind_tensor_write(*tensor, 0, array->data, array->bytes, NULL, &error) != IOBIND_OK) {
-    done = fault_set(fault, "%s [%s]", tool_reason(&error), iobind_status_name(error.status));
+    done = fault_set(fault, "%s [%s]", tool_reason(&error), iobind_status_get_name(error.status));
   }
   if (done) return true;
   iobind_tensor_release(*tensor);
@@ -208,7 +208,7 @@ static bool get_bytes(const iobind_tensor *tensor, npy_array *array, tool_fault 
   if (array->data == NULL) return fault_set(fault, "out of memory: %zu bytes", array->bytes);
   iobind_error error = IOBIND_ERROR_INIT;
   if (iobind_tensor_read(tensor, 0, array->data, array->bytes, NULL, &error) == IOBIND_OK) return true;
-  return fault_set(fault, "%s [%s]", tool_reason(&error), iobind_status_name(error.status));
+  return fault_set(fault, "%s [%s]", tool_reason(&error), iobind_status_get_name(error.status));
 }
 
 bool tool_tensor_to_npy(const iobind_tensor *tensor, npy_array *array, tool_fault *fault) {
@@ -217,7 +217,7 @@ bool tool_tensor_to_npy(const iobind_tensor *tensor, npy_array *array, tool_faul
   iobind_error error = IOBIND_ERROR_INIT;
   if (iobind_tensor_get_info(tensor, &info, &error) != IOBIND_OK) return fault_set(fault, "%s", tool_reason(&error));
   storage form = storage_of(info.dtype);
-  if (form.kind == 0) return fault_set(fault, "numpy has no form for %s", iobind_dtype_name(info.dtype));
+  if (form.kind == 0) return fault_set(fault, "numpy has no form for %s", iobind_dtype_get_name(info.dtype));
   array->kind = form.kind;
   array->item_bytes = form.bytes;
   int64_t packed = (int64_t)info.bytes;

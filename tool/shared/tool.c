@@ -46,7 +46,7 @@ const char *tool_reason(const iobind_error *error) {
 }
 
 int tool_fail_error(const tool_state *tool, const char *subject, const iobind_error *error) {
-  const char *status = iobind_status_name(error->status);
+  const char *status = iobind_status_get_name(error->status);
   if (subject == NULL) return tool_fail(tool, "%s [%s]", tool_reason(error), status);
   return tool_fail(tool, "%s: %s [%s]", subject, tool_reason(error), status);
 }
