@@ -1,6 +1,7 @@
 package io.github.iobind.api;
 
 
+import io.github.iobind.ffm.Constants;
 import io.github.iobind.ffm.Iobind;
 import io.github.iobind.ffm.Layouts;
 import java.lang.foreign.Arena;
@@ -447,7 +448,7 @@ abstract sealed class BoundMemory permits OrtIoBindingFFM {
       MemoryDescriptor descriptor = MemoryDescriptor.of(type, shape);
       long tensor = OrtValueRef.create(scratch, onHost ? place : host, descriptor);
       try {
-        MemorySegment memory = Layouts.memory(Iobind.tensorAddress(tensor), source.byteSize());
+        MemorySegment memory = Layouts.memory(Iobind.tensorGetAddress(tensor), source.byteSize());
         memory.copyFrom(source);
         InputMode mode = onHost ? InputMode.RESIDENT : InputMode.SNAPSHOT;
         scratch.check(Iobind.bindingSetInput(address, index, mode.ordinal(), tensor, 0, scratch.error()));
@@ -515,7 +516,7 @@ abstract sealed class BoundMemory permits OrtIoBindingFFM {
       long streamAddress = OrtStreamFFM.enter(stream);
       try {
         Runnable update = () -> scratch.check(
-            Iobind.bindingUpdateInput(address, index, source, source.byteSize(), streamAddress, scratch.error()));
+            Iobind.bindingWriteInput(address, index, source, source.byteSize(), streamAddress, scratch.error()));
         OrtStreamFFM.copy(stream, stream == null && bound == null ? null : Hold.arenas(source, bound), update);
       } finally {
         OrtStreamFFM.exit(stream);
@@ -596,9 +597,18 @@ abstract sealed class BoundMemory permits OrtIoBindingFFM {
   private void setOutput(long address, int index, long tensor, MemorySegment guard, OutputMode mode) {
     boolean isKnown = index >= 0 && index < outputs.length && !submitted;
     if (isKnown && outputs[index].tensor == tensor && outputs[index].mode == mode) return;
-    scratch.check(Iobind.bindingSetOutput(address, index, mode.ordinal(), 0, 0, tensor, scratch.error()));
+    int flags = switch (mode) {
+      case FIXED -> 0;
+      case IN_PLACE -> Constants.OUTPUT_IN_PLACE;
+      default -> throw wrongMode("bindOutput", "FIXED or IN_PLACE", mode);
+    };
+    scratch.check(Iobind.bindingSetOutput(address, index, tensor, flags, scratch.error()));
     noteOutput(outputs[index], guard, mode);
     outputs[index].tensor = tensor;
+  }
+
+  private static OrtFFMException wrongMode(String what, String expected, OutputMode mode) {
+    return new OrtFFMException(OrtStatus.INVALID_ARGUMENT, what + ": mode: expected " + expected + ", got " + mode);
   }
 
   /**
@@ -679,13 +689,23 @@ abstract sealed class BoundMemory permits OrtIoBindingFFM {
     Place place = spec == null ? null : session.keptRuntime().resolve(spec);
     long address = enter();
     try {
-      scratch.check(Iobind.bindingSetOutput(address, index, mode.ordinal(), place == null ? 0 : place.device(),
-          place == null ? Place.DEFAULT : place.memory(), 0, scratch.error()));
+      scratch.check(Iobind.bindingPlaceOutput(address, index, placing(mode), place == null ? 0 : place.device(),
+          place == null ? Place.DEFAULT : place.memory(), scratch.error()));
       noteOutput(outputs[index], null, mode);
     } finally {
       handle.isLeaving = true;
       handle.exitAlone();
     }
+  }
+
+  /** The {@code iobind_output_mode} of an output that no value is given for. */
+  static int placing(OutputMode mode) {
+    return switch (mode) {
+      case FRESH -> 0;
+      case REUSE -> 1;
+      case NONE -> 2;
+      case FIXED, IN_PLACE -> throw wrongMode("bindOutput", "FRESH, REUSE or NONE where no value is given", mode);
+    };
   }
 
   /**

@@ -258,7 +258,7 @@ public final class OrtIoBindingFFM extends BoundMemory implements AutoCloseable 
       long address = handle.address();
       int status;
       if (guards == 0) {
-        status = Iobind.bindingRun(address, 0, 0, scratch.error());
+        status = Iobind.bindingRun(address, 0, scratch.error());
       } else {
         status = runHolding(address);
       }
@@ -273,10 +273,10 @@ public final class OrtIoBindingFFM extends BoundMemory implements AutoCloseable 
     requireGuards();
     MemorySegment[] memory = held();
     if (memory == null || memory.length <= Iobind.HOLDS) {
-      return Iobind.bindingRun(address, 0, 0, scratch.error(), Hold.at(memory, 0), Hold.at(memory, 1));
+      return Iobind.bindingRun(address, 0, scratch.error(), Hold.at(memory, 0), Hold.at(memory, 1));
     }
     int[] status = new int[1];
-    Hold.during(memory, () -> status[0] = Iobind.bindingRun(address, 0, 0, scratch.error()));
+    Hold.during(memory, () -> status[0] = Iobind.bindingRun(address, 0, scratch.error()));
     return status[0];
   }
 
@@ -313,7 +313,7 @@ public final class OrtIoBindingFFM extends BoundMemory implements AutoCloseable 
    * is bound must stay as it is until then; values, binding and session may be closed.
    *
    * @param stream a stream of a device of the session; null: done on return
-   * @param event recorded behind the run; null: none
+   * @param event recorded behind the run; null: none. Without a stream it stays as it is
    * @throws OrtFFMException as {@link #runWithBindings()}; WRONG_DEVICE also: the stream is not of a device of the session. What goes
    *     wrong later is thrown by the event, the stream and {@link #getOutput(int)}
    */
@@ -366,9 +366,10 @@ public final class OrtIoBindingFFM extends BoundMemory implements AutoCloseable 
     try {
       long eventAddress = OrtEventFFM.enter(event);
       try {
-        scratch.check(Iobind.bindingRun(address, streamAddress, eventAddress, scratch.error()));
+        scratch.check(Iobind.bindingRun(address, streamAddress, scratch.error()));
         submitted = stream != null;
         noteStates(stream == null);
+        if (submitted && event != null) scratch.check(Iobind.eventRecord(eventAddress, streamAddress, scratch.error()));
       } finally {
         OrtEventFFM.exit(event);
       }
@@ -469,7 +470,7 @@ public final class OrtIoBindingFFM extends BoundMemory implements AutoCloseable 
   }
 
   private long borrow(long address, int index) {
-    int status = Iobind.bindingGetOutput(address, index, scratch.out(0), scratch.error());
+    int status = Iobind.bindingGetOutput(address, index, 0, scratch.out(0), scratch.error());
     seen(status);
     scratch.check(status);
     return scratch.getLong(0);
@@ -509,7 +510,7 @@ public final class OrtIoBindingFFM extends BoundMemory implements AutoCloseable 
     try {
       long onto = OrtStreamFFM.enter(stream);
       try {
-        scratch.check(Iobind.bindingLendOutput(address, index, onto, scratch.out(0), scratch.error()));
+        scratch.check(Iobind.bindingGetOutput(address, index, onto, scratch.out(0), scratch.error()));
       } finally {
         OrtStreamFFM.exit(stream);
       }
@@ -590,7 +591,7 @@ public final class OrtIoBindingFFM extends BoundMemory implements AutoCloseable 
             + " bytes, the array " + target.byteSize());
       }
       if (info.get(JAVA_INT, HOST_READABLE) != 0) {
-        target.copyFrom(OrtValueRef.memory(Iobind.tensorAddress(tensor), bytes, memory));
+        target.copyFrom(OrtValueRef.memory(Iobind.tensorGetAddress(tensor), bytes, memory)); // the run was waited for
         return;
       }
       try (Arena arena = Arena.ofConfined()) {
@@ -730,7 +731,7 @@ public final class OrtIoBindingFFM extends BoundMemory implements AutoCloseable 
   public void forgetGraphs() {
     long address = enter();
     try {
-      scratch.check(Iobind.bindingForgetGraphs(address, scratch.error()));
+      scratch.check(Iobind.bindingResetGraphs(address, scratch.error()));
     } finally {
       handle.isLeaving = true;
       handle.exitAlone();

@@ -357,11 +357,11 @@ public final class OrtRuntimeFFM implements AutoCloseable {
   /**
    * The version of libiobind, and where it came from.
    *
-   * @return such as "0.2.0 (natives jar: /tmp/...)"
+   * @return such as "1.0.0 (natives jar: /tmp/...)"
    */
   public static String iobindVersion() {
     NativeLibrary.load();
-    return Layouts.string(Iobind.versionString()) + " (" + NativeLibrary.origin() + ")";
+    return Layouts.string(Iobind.getVersionString()) + " (" + NativeLibrary.origin() + ")";
   }
 
   /**
@@ -436,7 +436,7 @@ public final class OrtRuntimeFFM implements AutoCloseable {
       Layouts.setInt(struct, Layouts.PRELOAD_OPTIONS, "cuda", cuda);
       long text = folder == null ? 0 : Texts.allocate(arena, folder, "folder").address();
       Layouts.setLong(struct, Layouts.PRELOAD_OPTIONS, "folder", text);
-      scratch.check(Iobind.preload(struct, scratch.error()));
+      scratch.check(IobindInterop.preload(struct, scratch.error()));
     }
   }
 

@@ -29,6 +29,14 @@ public final class OrtValueRef implements AutoCloseable {
   private static final long HOST_READABLE = Layouts.offset(Layouts.TENSOR_INFO, "host_readable");
   private static final long READ_ONLY = Layouts.offset(Layouts.TENSOR_INFO, "read_only");
   private static final long BYTES = Layouts.offset(Layouts.TENSOR_INFO, "bytes");
+  private static final long BUFFER_MEMORY = Layouts.offset(Layouts.BUFFER, "memory");
+  private static final long BUFFER_DTYPE = Layouts.offset(Layouts.BUFFER, "dtype");
+  private static final long BUFFER_DIMS = Layouts.offset(Layouts.BUFFER, "dims");
+  private static final long BUFFER_RANK = Layouts.offset(Layouts.BUFFER, "rank");
+  private static final long BUFFER_DATA = Layouts.offset(Layouts.BUFFER, "data");
+  private static final long BUFFER_BYTES = Layouts.offset(Layouts.BUFFER, "bytes");
+  private static final long BUFFER_DELETER = Layouts.offset(Layouts.BUFFER, "deleter");
+  private static final long BUFFER_CONTEXT = Layouts.offset(Layouts.BUFFER, "context");
   private static final java.util.function.LongConsumer RELEASE = Iobind::tensorRelease;
 
   private final Handle handle;
@@ -197,11 +205,18 @@ public final class OrtValueRef implements AutoCloseable {
     requireNative(segment, "", "bind the array itself, which copies it");
     long[] dims = descriptor.shape();
     long ticket = released == null ? 0 : Released.keep(released);
+    MemorySegment buffer = scratch.struct(Layouts.BUFFER);
+    buffer.set(JAVA_INT, BUFFER_MEMORY, place.memory());
+    buffer.set(JAVA_INT, BUFFER_DTYPE, descriptor.type().number());
+    buffer.set(JAVA_LONG, BUFFER_DIMS, scratch.dims(dims));
+    buffer.set(JAVA_LONG, BUFFER_RANK, dims.length);
+    buffer.set(JAVA_LONG, BUFFER_DATA, segment.address());
+    buffer.set(JAVA_LONG, BUFFER_BYTES, segment.byteSize());
+    buffer.set(JAVA_LONG, BUFFER_DELETER, released == null ? 0 : Released.DELETER.address());
+    buffer.set(JAVA_LONG, BUFFER_CONTEXT, ticket);
     boolean isWrapped = false;
     try {
-      scratch.check(Iobind.tensorWrap(place.device(), place.memory(), descriptor.type().number(), scratch.dims(dims), dims.length,
-          segment, segment.byteSize(), released == null ? MemorySegment.NULL : Released.DELETER, ticket, scratch.out(0),
-          scratch.error()));
+      scratch.check(Iobind.tensorWrap(place.device(), buffer, scratch.out(0), scratch.error(), segment));
       isWrapped = true;
       return scratch.getLong(0);
     } finally {
@@ -428,8 +443,8 @@ public final class OrtValueRef implements AutoCloseable {
     Shape now = hostShape();
     long address = enter();
     try {
-      if (backing != null) return memory(Iobind.tensorAddress(address), now.descriptor().byteSize(), backing);
-      MemorySegment memory = MemorySegment.ofAddress(Iobind.tensorAddress(address));
+      if (backing != null) return memory(Iobind.tensorGetAddress(address), now.descriptor().byteSize(), backing);
+      MemorySegment memory = MemorySegment.ofAddress(Iobind.tensorGetAddress(address));
       Iobind.tensorRetain(address);
       Consumer<MemorySegment> giveBack = cleanup.apply(address);
       try {
@@ -554,7 +569,7 @@ public final class OrtValueRef implements AutoCloseable {
     requireWritable("write");
     long address = enter();
     try {
-      memory(Iobind.tensorAddress(address), source.byteSize(), backing).copyFrom(source);
+      memory(Iobind.tensorGetAddress(address), source.byteSize(), backing).copyFrom(source);
     } finally {
       exit();
     }
@@ -583,7 +598,7 @@ public final class OrtValueRef implements AutoCloseable {
     }
     long address = enter();
     try {
-      target.copyFrom(memory(Iobind.tensorAddress(address), target.byteSize(), backing));
+      target.copyFrom(memory(Iobind.tensorGetAddress(address), target.byteSize(), backing));
     } finally {
       exit();
     }
@@ -836,7 +851,7 @@ public final class OrtValueRef implements AutoCloseable {
   long address() {
     long address = enter();
     try {
-      return Iobind.tensorAddress(address);
+      return Iobind.tensorGetAddress(address);
     } finally {
       exit();
     }

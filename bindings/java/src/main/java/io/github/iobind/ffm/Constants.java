@@ -32,8 +32,8 @@ public final class Constants {
   public static final int DLPACK_LEGACY = 1;
   /** {@code IOBIND_DLPACK_COPY_STRIDED}. */
   public static final int DLPACK_COPY_STRIDED = 1 << 1;
-  /** {@code IOBIND_CALLBACK_ENDED}. */
-  public static final int CALLBACK_ENDED = 1;
+  /** {@code IOBIND_OUTPUT_IN_PLACE}. */
+  public static final int OUTPUT_IN_PLACE = 1;
 
   private Constants() {}
 }
