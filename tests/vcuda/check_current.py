@@ -7,8 +7,7 @@ import sys
 HERE = pathlib.Path(__file__).resolve().parent
 HEADERS = HERE.parents[1] / "include/iobind"
 CANNOT = {
-    "nothing of a device": """version version_string status_name dtype_name dtype_bits dtype_get_bytes preload host_api_base callback_log
-        callback_delete""",
+    "nothing of a device": """version version_string status_name dtype_name dtype_bits dtype_get_bytes preload host_api_base""",
     "registers EPs, and asks at most how many devices there are": "runtime_create runtime_register_ep",
     "reads what the object knows": """runtime_get_info runtime_get_ep runtime_get_device runtime_get_ort device_get_info device_get_metadata
         device_get_counters stream_native tensor_get_info tensor_address session_get_info session_get_metadata session_get_input

@@ -3,6 +3,7 @@ package io.github.iobind.api;
 import static java.lang.foreign.ValueLayout.JAVA_INT;
 import static java.lang.foreign.ValueLayout.JAVA_LONG;
 
+import io.github.iobind.ffm.Constants;
 import io.github.iobind.ffm.Iobind;
 import io.github.iobind.ffm.IobindFlow;
 import io.github.iobind.ffm.Layouts;
@@ -591,7 +592,9 @@ public final class OrtIoBindingFFM extends BoundMemory implements AutoCloseable 
             + " bytes, the array " + target.byteSize());
       }
       if (info.get(JAVA_INT, HOST_READABLE) != 0) {
-        target.copyFrom(OrtValueRef.memory(Iobind.tensorGetAddress(tensor), bytes, memory)); // the run was waited for
+        int type = info.get(JAVA_INT, DTYPE);
+        scratch.check(Iobind.tensorMap(tensor, type, Constants.ACCESS_READ, scratch.out(0), scratch.error()));
+        target.copyFrom(OrtValueRef.memory(scratch.getLong(0), bytes, memory));
         return;
       }
       try (Arena arena = Arena.ofConfined()) {

@@ -5,6 +5,7 @@ import static java.lang.foreign.ValueLayout.ADDRESS;
 import io.github.iobind.ffm.Constants;
 import io.github.iobind.ffm.Iobind;
 import io.github.iobind.ffm.IobindInterop;
+import io.github.iobind.ffm.IobindJava;
 import io.github.iobind.ffm.Layouts;
 import io.github.iobind.ffm.NativeLibrary;
 import java.lang.foreign.Arena;
@@ -234,7 +235,7 @@ public final class OrtRuntimeFFM implements AutoCloseable {
       Layouts.setLong(struct, Layouts.RUNTIME_OPTIONS, "ort_api_base", options.ortApiBase);
       set(struct, "ep_libraries", strings(arena, options.epLibraries));
       Layouts.setLong(struct, Layouts.RUNTIME_OPTIONS, "ep_library_count", options.epLibraries.size());
-      set(struct, "log", IobindInterop.callbackLog());
+      set(struct, "log", IobindJava.log());
       Layouts.setInt(struct, Layouts.RUNTIME_OPTIONS, "log_level",
           options.log != null ? options.logLevel : LogLevel.WARNING.ordinal());
       int status = create(struct, options.log, scratch);

@@ -3,6 +3,7 @@ package io.github.iobind.api;
 import static java.lang.foreign.ValueLayout.JAVA_INT;
 import static java.lang.foreign.ValueLayout.JAVA_LONG;
 
+import io.github.iobind.ffm.Constants;
 import io.github.iobind.ffm.Iobind;
 import io.github.iobind.ffm.Layouts;
 import java.lang.foreign.Arena;
@@ -400,8 +401,8 @@ public final class OrtValueRef implements AutoCloseable {
   // ---- content
 
   /**
-   * The memory itself, without a copy. Its scope ends when this reference is closed; from then on an access is an
-   * IllegalStateException. If the value is forgotten instead, the segment keeps the memory until it is collected, too.
+   * The memory itself, without a copy. The call blocks while work in flight uses the memory; call it again before an access after
+   * later work. Its scope ends when this reference is closed; from then on an access is an IllegalStateException. If the value is forgotten instead, the segment keeps the memory until it is collected, too.
    * Memory of the caller's keeps its scope, and is read-only where that is. Closing a value that was
    * looked at this way costs some 20 microseconds; in a loop take
    * {@link #asMemorySegment(Arena)} or {@link #read(Object)}.
@@ -410,11 +411,11 @@ public final class OrtValueRef implements AutoCloseable {
    * @throws OrtFFMException WRONG_DEVICE: the host cannot read the memory: {@link #read(Object)} copies it; DTYPE: strings
    */
   public MemorySegment asMemorySegment() {
-    hostShape();
+    mapForView();
     synchronized (handle) {
       if (view == null) {
         Arena arena = Arena.ofShared();
-        view = asMemorySegment(arena, address -> new ViewReference(address)::giveBack);
+        view = segment(arena, address -> new ViewReference(address)::giveBack);
         viewArena = arena;
       }
       if (handle.isClosed()) {
@@ -435,12 +436,13 @@ public final class OrtValueRef implements AutoCloseable {
    * @throws OrtFFMException as {@link #asMemorySegment()}
    */
   public MemorySegment asMemorySegment(Arena arena) {
-    return asMemorySegment(arena, address -> ignored -> Iobind.tensorRelease(address));
+    mapForView();
+    return segment(arena, address -> ignored -> Iobind.tensorRelease(address));
   }
 
   /** @param cleanup what gives back the segment's reference to the tensor, when the arena is closed */
-  private MemorySegment asMemorySegment(Arena arena, LongFunction<Consumer<MemorySegment>> cleanup) {
-    Shape now = hostShape();
+  private MemorySegment segment(Arena arena, LongFunction<Consumer<MemorySegment>> cleanup) {
+    Shape now = shapeNow();
     long address = enter();
     try {
       if (backing != null) return memory(Iobind.tensorGetAddress(address), now.descriptor().byteSize(), backing);
@@ -456,6 +458,26 @@ public final class OrtValueRef implements AutoCloseable {
       }
     } finally {
       exit();
+    }
+  }
+
+  /** Waits for the work in flight that uses memory which the caller is about to get a segment of. */
+  private void mapForView() {
+    Shape now = hostShape();
+    int access = isReadOnly() ? Constants.ACCESS_READ : Constants.ACCESS_WRITE;
+    long address = enter();
+    try {
+      map(address, now, access);
+    } finally {
+      exit();
+    }
+  }
+
+  /** The address of memory that the host reads, or writes, now: after all work in flight that uses it. Within a call in this value. */
+  private static long map(long address, Shape shape, int access) {
+    try (Scratch scratch = Scratch.take()) {
+      scratch.check(Iobind.tensorMap(address, shape.type.number(), access, scratch.out(0), scratch.error()));
+      return scratch.getLong(0);
     }
   }
 
@@ -569,7 +591,7 @@ public final class OrtValueRef implements AutoCloseable {
     requireWritable("write");
     long address = enter();
     try {
-      memory(Iobind.tensorGetAddress(address), source.byteSize(), backing).copyFrom(source);
+      memory(map(address, now, Constants.ACCESS_WRITE), source.byteSize(), backing).copyFrom(source);
     } finally {
       exit();
     }
@@ -598,7 +620,7 @@ public final class OrtValueRef implements AutoCloseable {
     }
     long address = enter();
     try {
-      target.copyFrom(memory(Iobind.tensorGetAddress(address), target.byteSize(), backing));
+      target.copyFrom(memory(map(address, now, Constants.ACCESS_READ), target.byteSize(), backing));
     } finally {
       exit();
     }
