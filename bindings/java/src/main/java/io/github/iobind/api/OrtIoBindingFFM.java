@@ -507,6 +507,9 @@ public final class OrtIoBindingFFM extends BoundMemory implements AutoCloseable 
    * @throws OrtFFMException as {@link #getOutput(int)}; WRONG_DEVICE also: another device's stream
    */
   public OrtValueRef lendOutput(int index, OrtStreamFFM stream) {
+    if (stream == null) {
+      throw new OrtFFMException(OrtStatus.INVALID_ARGUMENT, "lendOutput: stream is null: getOutput waits for the run");
+    }
     long address = enter();
     try {
       long onto = OrtStreamFFM.enter(stream);

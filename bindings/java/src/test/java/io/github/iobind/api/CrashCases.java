@@ -5,7 +5,7 @@ import static java.lang.foreign.ValueLayout.JAVA_INT;
 
 import ai.onnxruntime.OrtEnvironment;
 import ai.onnxruntime.OrtSession;
-import io.github.iobind.ffm.IobindInterop;
+import io.github.iobind.ffm.IobindJava;
 import java.lang.foreign.Arena;
 import java.lang.foreign.FunctionDescriptor;
 import java.lang.foreign.Linker;
@@ -726,7 +726,7 @@ final class CrashCases {
   private static void callNeverArrives() throws Throwable {
     Linker linker = Linker.nativeLinker();
     MemorySegment notJava = linker.defaultLookup().find("abs").orElseThrow();
-    linker.downcallHandle(IobindInterop.callbackLog(), FunctionDescriptor.ofVoid(ADDRESS, JAVA_INT, ADDRESS))
+    linker.downcallHandle(IobindJava.log(), FunctionDescriptor.ofVoid(ADDRESS, JAVA_INT, ADDRESS))
         .invoke(Callbacks.log(Arena.global(), notJava), 0, MemorySegment.NULL);
   }
 
