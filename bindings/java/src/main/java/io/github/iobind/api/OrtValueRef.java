@@ -30,14 +30,6 @@ public final class OrtValueRef implements AutoCloseable {
   private static final long HOST_READABLE = Layouts.offset(Layouts.TENSOR_INFO, "host_readable");
   private static final long READ_ONLY = Layouts.offset(Layouts.TENSOR_INFO, "read_only");
   private static final long BYTES = Layouts.offset(Layouts.TENSOR_INFO, "bytes");
-  private static final long BUFFER_MEMORY = Layouts.offset(Layouts.BUFFER, "memory");
-  private static final long BUFFER_DTYPE = Layouts.offset(Layouts.BUFFER, "dtype");
-  private static final long BUFFER_DIMS = Layouts.offset(Layouts.BUFFER, "dims");
-  private static final long BUFFER_RANK = Layouts.offset(Layouts.BUFFER, "rank");
-  private static final long BUFFER_DATA = Layouts.offset(Layouts.BUFFER, "data");
-  private static final long BUFFER_BYTES = Layouts.offset(Layouts.BUFFER, "bytes");
-  private static final long BUFFER_DELETER = Layouts.offset(Layouts.BUFFER, "deleter");
-  private static final long BUFFER_CONTEXT = Layouts.offset(Layouts.BUFFER, "context");
   private static final java.util.function.LongConsumer RELEASE = Iobind::tensorRelease;
 
   private final Handle handle;
@@ -195,33 +187,10 @@ public final class OrtValueRef implements AutoCloseable {
     try (Scratch scratch = Scratch.take()) {
       runtime.enter();
       try {
-        return new OrtValueRef(wrap(scratch, place, segment, descriptor, released), segment);
+        return new OrtValueRef(Wraps.create(scratch, place, segment, descriptor, released), segment);
       } finally {
         runtime.exit();
       }
-    }
-  }
-
-  static long wrap(Scratch scratch, Place place, MemorySegment segment, MemoryDescriptor descriptor, Runnable released) {
-    requireNative(segment, "", "bind the array itself, which copies it");
-    long[] dims = descriptor.shape();
-    long ticket = released == null ? 0 : Released.keep(released);
-    MemorySegment buffer = scratch.struct(Layouts.BUFFER);
-    buffer.set(JAVA_INT, BUFFER_MEMORY, place.memory());
-    buffer.set(JAVA_INT, BUFFER_DTYPE, descriptor.type().number());
-    buffer.set(JAVA_LONG, BUFFER_DIMS, scratch.dims(dims));
-    buffer.set(JAVA_LONG, BUFFER_RANK, dims.length);
-    buffer.set(JAVA_LONG, BUFFER_DATA, segment.address());
-    buffer.set(JAVA_LONG, BUFFER_BYTES, segment.byteSize());
-    buffer.set(JAVA_LONG, BUFFER_DELETER, released == null ? 0 : Released.DELETER.address());
-    buffer.set(JAVA_LONG, BUFFER_CONTEXT, ticket);
-    boolean isWrapped = false;
-    try {
-      scratch.check(Iobind.tensorWrap(place.device(), buffer, scratch.out(0), scratch.error(), segment));
-      isWrapped = true;
-      return scratch.getLong(0);
-    } finally {
-      if (!isWrapped) Released.forget(ticket);
     }
   }
 

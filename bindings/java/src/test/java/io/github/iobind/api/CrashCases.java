@@ -754,15 +754,18 @@ final class CrashCases {
     OrtRuntimeFFM runtime = OrtRuntimeFFM.create();
     OrtValueRef value = OrtValueRef.allocate(runtime, DeviceSpec.of("vdev"), ONE);
     value.write(new float[] {1});
+    OrtValueRef pinned = OrtValueRef.allocate(runtime, DeviceSpec.of("vdev").pinned(), ONE);
     environment.unregisterExecutionProviderLibrary("vdev");
     try (OrtValueRef host = OrtValueRef.of(runtime, new float[] {2}, ONE)) {
       for (Executable call : List.<Executable>of(value::toFloatArray, () -> value.write(new float[] {1}), () -> value.copyTo(host),
-          () -> host.copyTo(value), () -> OrtValueRef.allocate(runtime, DeviceSpec.of("vdev"), ONE))) {
+          () -> host.copyTo(value), pinned::toFloatArray, () -> pinned.write(new float[] {1}), pinned::asMemorySegment,
+          () -> OrtValueRef.allocate(runtime, DeviceSpec.of("vdev"), ONE))) {
         OrtFFMException e = fails(OrtFFMException.class, call);
         require(e.status() == OrtStatus.WRONG_DEVICE && e.getMessage().contains("unregistered"), e.toString());
       }
     }
     value.close();
+    pinned.close();
     try (OrtSessionFFM session = Models.session(runtime, "scale"); OrtIoBindingFFM binding = session.createBinding()) {
       binding.bindInput("x", new float[] {1}, 1);
       binding.runWithBindings(); // the rest goes on
