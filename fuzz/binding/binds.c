@@ -115,7 +115,7 @@ static void set_given(bound *one, size_t index, int mode, uint8_t chosen) {
   expect_idle(one, &expected, false);
   begin_call("set_output(b%d, %s, %s, t%d)", binding_index(one), to->name, name_of_output_mode(mode), world_index(tensor));
   iobind_status status =
-      end_call(call_set_output(one->handle, index, mode, NULL, IOBIND_MEMORY_DEFAULT, tensor->tensor, &the_error));
+      end_call(call_binding_set_output(one->handle, index, mode, NULL, IOBIND_MEMORY_DEFAULT, tensor->tensor, &the_error));
   if (!require(expected, status)) {
     if (fault_was_set()) shadow_forget_results(&one->shadow, RESULT_MAYBE);
     return;
@@ -134,7 +134,8 @@ static void set_made(bound *one, size_t index, int mode, uint8_t chosen) {
   if (mode < OUTPUT_FIXED && chosen % 4 == 3 && !W->has_pinned) expected.must |= STATUS(NOT_SUPPORTED);
   expect_idle(one, &expected, false);
   begin_call("set_output(b%d, %s, %s, %s)", binding_index(one), to->name, name_of_output_mode(mode), names[chosen % 4]);
-  if (!require(expected, end_call(call_set_output(one->handle, index, mode, devices[chosen % 4], memory, NULL, &the_error)))) {
+  if (!require(expected,
+               end_call(call_binding_set_output(one->handle, index, mode, devices[chosen % 4], memory, NULL, &the_error)))) {
     if (fault_was_set()) shadow_forget_results(&one->shadow, RESULT_MAYBE);
     return;
   }
@@ -321,10 +322,10 @@ void do_wrong(const step *from) {
       break;
     case 3: (void)require(wrong, end_call(iobind_binding_set_output(binding, output, NULL, 0, &the_error))); break;
     case 4:
-      (void)require(wrong,
-                    end_call(call_set_output(binding, output, IOBIND_OUTPUT_REUSE, NULL, 0, tensor->tensor, &the_error)));
+      (void)require(
+          wrong, end_call(call_binding_set_output(binding, output, IOBIND_OUTPUT_REUSE, NULL, 0, tensor->tensor, &the_error)));
       break;
-    case 5: (void)require(missing, end_call(call_set_output(binding, index, 0, NULL, 0, NULL, &the_error))); break;
+    case 5: (void)require(missing, end_call(call_binding_set_output(binding, index, 0, NULL, 0, NULL, &the_error))); break;
     case 6: (void)require(missing, end_call(iobind_binding_carry(binding, index, 0, 0, &the_error))); break;
     case 7: (void)require(missing, end_call(iobind_binding_carry(binding, 0, index, 0, &the_error))); break;
     case 8: (void)require(missing, end_call(iobind_binding_write_input(binding, index, &got, 4, NULL, &the_error))); break;

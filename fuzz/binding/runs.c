@@ -258,8 +258,8 @@ static bool run_once(bound *one, int stream, point *at, const step *from) {
   expect_idle(one, &expected, may_queue);
   bool was_under_way = is_under_way(one);
   begin_call("run(b%d%s%s)", binding_index(one), stream < 0 ? "" : stream == 0 ? ", S0" : ", S1", at != NULL ? ", event" : "");
-  iobind_status status =
-      end_call(call_run(one->handle, stream < 0 ? NULL : W->lanes[stream].handle, at != NULL ? at->handle : NULL, &the_error));
+  iobind_status status = end_call(
+      call_binding_run(one->handle, stream < 0 ? NULL : W->lanes[stream].handle, at != NULL ? at->handle : NULL, &the_error));
   bool faulty = fault_was_set();
   bool well = require(expected, status);
   if (status == IOBIND_ERROR_INVALID_STATE && was_under_way) return false;

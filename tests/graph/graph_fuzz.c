@@ -150,7 +150,7 @@ static void bind_output(world *self, size_t output, int mode, size_t target) {
                             : mode == OUTPUT_IN_PLACE ? self->pool[target][k]
                                                       : NULL;
     fixture_arm();
-    came[k] = call_set_output(self->bindings[k], output, mode, NULL, IOBIND_MEMORY_DEFAULT, memory, &fault);
+    came[k] = call_binding_set_output(self->bindings[k], output, mode, NULL, IOBIND_MEMORY_DEFAULT, memory, &fault);
   }
   same(self, came[0], came[1], "set_output");
 }
@@ -519,7 +519,7 @@ typedef struct flowed {
 static void pull(const world *self, iobind_pipeline *pipeline, unsigned char values[OUTPUTS][MOST * sizeof(float)],
                  size_t bytes) {
   iobind_tensor *outputs[OUTPUTS];
-  expect_ok(iobind_pipeline_next(pipeline, IOBIND_NO_TIMEOUT, outputs, sizeof outputs / sizeof *outputs, NULL, &fault));
+  expect_ok(iobind_pipeline_next(pipeline, IOBIND_NO_TIMEOUT, outputs, self->model->outputs, NULL, &fault));
   for (size_t o = 0; o < self->model->outputs; o++) {
     expect_ok(iobind_tensor_read(outputs[o], 0, values[o], bytes, NULL, &fault));
   }
@@ -531,7 +531,7 @@ static void flow_one(const world *self, int kind, const iobind_pipeline_options 
   size_t pulled = 0;
   expect_ok(call_pipeline_create(self->sessions[kind], options, &pipeline, &fault));
   for (size_t item = 0; item < ITEMS; item++) {
-    expect_ok(call_submit(pipeline, inputs[item], INPUTS, &fault));
+    expect_ok(call_pipeline_submit(pipeline, inputs[item], self->model->inputs, &fault));
     while (pulled + options->slots <= item + 1 || (item + 1 == ITEMS && pulled < ITEMS)) {
       pull(self, pipeline, out->values[pulled++], bytes);
     }
@@ -594,7 +594,7 @@ static void step(world *self) {
     case 14: run_both(self, ON_STREAM); break;
     case 15: queue_runs(self, a); break;
     case 16: bind(self, input, IOBIND_INPUT_SNAPSHOT, (a / 2) % POOL); break;
-    case 17: bind_output(self, 0, IOBIND_OUTPUT_IN_PLACE, (a / 2) % POOL); break;
+    case 17: bind_output(self, 0, OUTPUT_IN_PLACE, (a / 2) % POOL); break;
     case 18: bind(self, input, IOBIND_INPUT_LIVE, (a / 2) % POOL); break;
     case 19: try_moving(self, a % 4, input, output); break;
     case 20: flow(self, a); break;

@@ -190,8 +190,8 @@ static void a_frame_without_its_event(void **state) {
 static iobind_tensor *wrap(iobind_tensor *frame, fixture_deleted *deleted) {
   static const int64_t dims[1] = {COUNT};
   iobind_tensor *wrapped;
-  expect_ok(call_wrap(device, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, dims, 1, iobind_tensor_get_address(frame),
-                      COUNT * sizeof(float), fixture_deleter, deleted, &wrapped, &fault));
+  expect_ok(call_tensor_wrap(device, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, dims, 1, iobind_tensor_get_address(frame),
+                             COUNT * sizeof(float), fixture_deleter, deleted, &wrapped, &fault));
   return wrapped;
 }
 
@@ -380,7 +380,7 @@ static void options_that_are_refused(void **state) {
   expect_words("pipeline_create: outputs: 'y': 3");
   place = IOBIND_PLACE_NONE;
   expect(IOBIND_ERROR_INVALID_ARGUMENT, call_pipeline_create(session, &options, &pipeline, &fault));
-  expect_words("none is wanted");
+  expect_words("no output is fetched");
   place = IOBIND_PLACE_HOST;
   iobind_run_options run = IOBIND_RUN_OPTIONS_INIT;
   options.run_options = &run;
