@@ -201,7 +201,7 @@ abstract sealed class BoundMemory permits OrtIoBindingFFM {
    * @throws OrtFFMException NOT_FOUND: the index; DTYPE, SHAPE: it does not fit; WRONG_DEVICE: a RESIDENT value is not where the
    *     session reads the input; NOT_SUPPORTED: the input is not a tensor; INVALID_ARGUMENT: it overlaps a FIXED output, or
    *     lies in read-only memory and would be written, as a state that is carried IN_PLACE; INVALID_STATE: a run is
-   *     under way. After an error the input is as it was
+   *     in flight. After an error the input is as it was
    */
   public void bindInput(int index, OrtValueRef value, InputMode mode, @Nullable OrtEventFFM event) {
     long address = enter();
@@ -264,7 +264,7 @@ abstract sealed class BoundMemory permits OrtIoBindingFFM {
     events[index] = event;
   }
 
-  /** Something was bound, which libiobind refuses while a run is under way. */
+  /** Something was bound, which libiobind refuses while a run is in flight. */
   void note(Slot slot, MemorySegment guard) {
     submitted = false;
     if (slot.guard != null) guards--;
@@ -723,7 +723,7 @@ abstract sealed class BoundMemory permits OrtIoBindingFFM {
    * @param mode how
    * @throws OrtFFMException NOT_FOUND; DTYPE, SHAPE: the output can never fit the input; NOT_SUPPORTED: one of them is no
    *     tensor; INVALID_ARGUMENT: the input is carried by another output, or bound LIVE, or lies in read-only memory and the
-   *     mode is IN_PLACE; INVALID_STATE: a run is under way
+   *     mode is IN_PLACE; INVALID_STATE: a run is in flight
    */
   public void carry(String output, String input, CarryMode mode) {
     carry(session.outputIndex(output), session.inputIndex(input), mode);

@@ -23,7 +23,7 @@ import org.jspecify.annotations.Nullable;
  * A session's inputs and outputs, bound to memory. Element types, ranks, fixed dims and devices are checked when something is
  * bound; names are looked up there, and a run looks up nothing and allocates nothing.
  *
- * <p>One thread at a time uses a binding: a call while another one is under way fails with INVALID_STATE. {@link #cancel} and
+ * <p>One thread at a time uses a binding: a call while another one is in flight fails with INVALID_STATE. {@link #cancel} and
  * {@link #close} are for any thread at any time. Virtual threads are safe; a run keeps its carrier thread busy.
  */
 public final class OrtIoBindingFFM extends BoundMemory implements AutoCloseable {
@@ -84,7 +84,7 @@ public final class OrtIoBindingFFM extends BoundMemory implements AutoCloseable 
    * nodes that run on the CPU although it has a device. Sizes of outputs are those of the last run.
    *
    * @return what moves, where, how much and why
-   * @throws OrtFFMException INVALID_STATE: a run is under way; RUNTIME
+   * @throws OrtFFMException INVALID_STATE: a run is in flight; RUNTIME
    */
   public BindingAudit audit() {
     long address = enter();
@@ -309,7 +309,7 @@ public final class OrtIoBindingFFM extends BoundMemory implements AutoCloseable 
   }
 
   /**
-   * Runs the model, ordered on a stream: returns when the run is submitted. From then on the run is under way until the host
+   * Runs the model, ordered on a stream: returns when the run is submitted. From then on the run is in flight until the host
    * has seen it pass: by waiting for an event recorded behind it, by synchronizing the stream, or by fetching an output. What
    * is bound must stay as it is until then; values, binding and session may be closed.
    *
@@ -389,7 +389,7 @@ public final class OrtIoBindingFFM extends BoundMemory implements AutoCloseable 
    * that ran the model, unless the system has no other thread left. Waiting for the future does not keep a virtual thread's carrier busy.
    *
    * @return done when the run is, with an OrtFFMException where it failed, whatever the reason
-   * @throws OrtFFMException INVALID_STATE: a call, or a run, is under way; INVALID_ARGUMENT: memory of a confined arena is
+   * @throws OrtFFMException INVALID_STATE: a call, or a run, is in flight; INVALID_ARGUMENT: memory of a confined arena is
    *     bound
    * @throws IllegalStateException the binding, or memory bound to it, is closed
    */
@@ -416,7 +416,7 @@ public final class OrtIoBindingFFM extends BoundMemory implements AutoCloseable 
   }
 
   /**
-   * Stops the run that is under way: one of {@link #runAsync}, whose future is cancelled, or that of another thread, which fails
+   * Stops the run that is in flight: one of {@link #runAsync}, whose future is cancelled, or that of another thread, which fails
    * with CANCELLED, as soon as ONNX Runtime notices. Without a run it does nothing, and may miss one that another thread is just
    * beginning. For any thread.
    *
@@ -486,7 +486,7 @@ public final class OrtIoBindingFFM extends BoundMemory implements AutoCloseable 
   }
 
   /**
-   * As {@link #getOutput(String)}, without a wait for a run that is under way on a stream, where the output is in a device's memory. Until
+   * As {@link #getOutput(String)}, without a wait for a run that is in flight on a stream, where the output is in a device's memory. Until
    * the run has passed, the value may be used only in what is submitted to {@code stream}, which comes behind the run from now on.
    *
    * @param name the output
@@ -732,7 +732,7 @@ public final class OrtIoBindingFFM extends BoundMemory implements AutoCloseable 
    * Gives the binding's captured graphs up, of a session made with {@link OrtSessionFFM.Options#graphs}: the next runs capture
    * again.
    *
-   * @throws OrtFFMException INVALID_STATE: a run is under way
+   * @throws OrtFFMException INVALID_STATE: a run is in flight
    */
   public void forgetGraphs() {
     long address = enter();
@@ -747,7 +747,7 @@ public final class OrtIoBindingFFM extends BoundMemory implements AutoCloseable 
   /**
    * Unbinds everything: inputs and outputs are as after {@link OrtSessionFFM#createBinding}.
    *
-   * @throws OrtFFMException INVALID_STATE: a run is under way; RUNTIME
+   * @throws OrtFFMException INVALID_STATE: a run is in flight; RUNTIME
    */
   public void clear() {
     long address = enter();
@@ -802,7 +802,7 @@ public final class OrtIoBindingFFM extends BoundMemory implements AutoCloseable 
     InFlight.Work work = lastWork.get();
     if (work == null || work.isOver()) return true;
     if (Threads.isInNativeCallback()) {
-      throw handle.inCallback("a run of it is under way on a stream, which a callback cannot wait for");
+      throw handle.inCallback("a run of it is in flight on a stream, which a callback cannot wait for");
     }
     return Threads.await(() -> work.await(deadline));
   }

@@ -26,7 +26,7 @@ import org.jspecify.annotations.Nullable;
  * A session's runs over items that follow one another, such as frames or tiles: the upload of an item, the run of the one
  * before it and the download of the one before that happen at the same time. Items are submitted, and pulled in the same order.
  *
- * <p>One thread at a time uses a pipeline. {@code close} waits for the items that are under way.
+ * <p>One thread at a time uses a pipeline. {@code close} waits for the items that are in flight.
  */
 public final class OrtPipelineFFM implements AutoCloseable {
   private final Handle handle;
@@ -54,7 +54,7 @@ public final class OrtPipelineFFM implements AutoCloseable {
     public Options() {}
 
     /**
-     * How many items can be under way, each with memory of its own.
+     * How many items can be in flight, each with memory of its own.
      *
      * @param count 0: 3
      * @return this
@@ -445,8 +445,8 @@ public final class OrtPipelineFFM implements AutoCloseable {
    * @param tag comes back with the item, also with one that fails; null: nothing does
    * @param segments native memory of exactly the bytes of the inputs, one for each that is not constant, in the session's order; see
    *     {@link Options#shape}
-   * @throws OrtFFMException as {@link #submit(Object, List, List)}; INVALID_ARGUMENT: another number of segments, a Java array's segment, or the
-   *     shape cannot be told; SHAPE: another number of bytes
+   * @throws OrtFFMException as {@link #submit(Object, List, List)}; INVALID_ARGUMENT: another number of segments, a Java array's
+   *     segment, or an unknown shape; SHAPE: another number of bytes
    */
   public void submit(@Nullable Object tag, MemorySegment... segments) {
     OrtValueRef[] values = new OrtValueRef[shapes.length];
@@ -531,7 +531,7 @@ public final class OrtPipelineFFM implements AutoCloseable {
    * @return the item; the caller closes it
    * @throws OrtFFMException what the item failed with, its index in the message; an {@link ItemException} for one that was
    *     submitted with a tag, and the pipeline goes on unless it stops at a
-   *     failure; CANCELLED: an item behind one that failed where it does; NOT_FOUND: no item is under way
+   *     failure; CANCELLED: an item behind one that failed where it does; NOT_FOUND: no item is in flight
    */
   public Item next() {
     return next(OrtEventFFM.FOREVER);
@@ -560,7 +560,7 @@ public final class OrtPipelineFFM implements AutoCloseable {
   }
 
   /**
-   * Waits for the items that are under way and gives the pipeline up.
+   * Waits for the items that are in flight and gives the pipeline up.
    *
    * @throws OrtFFMException INVALID_STATE: in a callback of native code, or in a {@link OrtSessionFFM.RunListener} while a call is in
    *     the pipeline
@@ -573,7 +573,7 @@ public final class OrtPipelineFFM implements AutoCloseable {
   /**
    * As {@link #close()}, for at most so long.
    *
-   * @param timeout how long to wait for the call in the pipeline and for the items that are under way
+   * @param timeout how long to wait for the call in the pipeline and for the items that are in flight
    * @return false where it was not enough: the pipeline is still open, and all its items can be pulled
    * @throws OrtFFMException as {@link #close()}
    */

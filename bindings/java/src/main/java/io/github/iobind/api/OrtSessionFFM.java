@@ -775,7 +775,7 @@ public final class OrtSessionFFM implements AutoCloseable {
     handle.exit();
   }
 
-  /** Whether somebody else closes the native session, who must be able to know that no run is under way. */
+  /** Whether somebody else closes the native session, who must be able to know that no run is in flight. */
   boolean isShared() {
     return official != null;
   }

@@ -370,10 +370,10 @@ public final class OrtValueRef implements AutoCloseable {
   // ---- content
 
   /**
-   * The memory itself, without a copy. The call blocks while work in flight uses the memory; call it again before an access after
-   * later work. Its scope ends when this reference is closed; from then on an access is an IllegalStateException. If the value is forgotten instead, the segment keeps the memory until it is collected, too.
-   * Memory of the caller's keeps its scope, and is read-only where that is. Closing a value that was
-   * looked at this way costs some 20 microseconds; in a loop take
+   * The memory itself, without a copy. The call blocks while work in flight uses the memory: after later work, call it again before
+   * an access. The segment's scope ends when this reference is closed; from then on an access is an IllegalStateException. If the
+   * value is forgotten instead, the segment keeps the memory until it is collected, too. Memory of the caller's keeps its scope, and
+   * is read-only where that is. Closing a value whose segment was taken costs some 20 microseconds; in a loop take
    * {@link #asMemorySegment(Arena)} or {@link #read(Object)}.
    *
    * @return a segment of exactly the value's bytes, for any thread
@@ -396,9 +396,9 @@ public final class OrtValueRef implements AutoCloseable {
   }
 
   /**
-   * The memory itself, without a copy, for as long as an arena lives: the segment keeps the memory alive until then, also when
-   * this reference is closed. Of a value over memory of yours the segment lives as long as that memory's own arena, whatever
-   * {@code arena} is.
+   * The memory itself, without a copy, for as long as an arena lives. It blocks as {@link #asMemorySegment()} does. The segment keeps
+   * the memory alive until then, also when this reference is closed. Of a value over memory of yours the segment lives as long as that
+   * memory's own arena, whatever {@code arena} is.
    *
    * @param arena whose scope the segment gets; a confined one is cheap
    * @return a segment of exactly the value's bytes

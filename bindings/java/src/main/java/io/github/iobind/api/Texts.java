@@ -41,7 +41,8 @@ final class Texts {
       Map.entry("event_create", "OrtEventFFM.create"), Map.entry("event_record", "record"),
       Map.entry("event_wait", "await"), Map.entry("event_query", "isDone"),
       Map.entry("runtime_find_device", "device"), Map.entry("device_get_counters", "counters"),
-      Map.entry("stream_get_native", "nativeStream"), Map.entry("stream_wait_native", "OrtStreamFFM.await"), Map.entry("stream_signal_native", "signal"),
+      Map.entry("stream_get_native", "nativeStream"), Map.entry("stream_wait_native", "OrtStreamFFM.await"),
+      Map.entry("stream_signal_native", "signal"),
       Map.entry("binding_create", "createBinding"), Map.entry("session_get_metadata", "metadata"),
       // what C gives in a struct or by a constant
       Map.entry("graph_limit", "Options.graphs"), Map.entry("intra_op_threads", "intraOp"),

@@ -122,7 +122,7 @@ class AsyncTest {
     }
   }
 
-  /** What is read on another stream comes behind the run, which may be under way. */
+  /** What is read on another stream comes behind the run, which may be in flight. */
   @ParameterizedTest
   @ValueSource(strings = {"cpu", "vdev"})
   void outputsAreLentToStreams(String device) {
