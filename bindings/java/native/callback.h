@@ -15,10 +15,11 @@ enum {
   IOBIND_JAVA_ENDED = 1 /* the lowest bit of `calls`: no more call is let through */
 };
 
+/* `calls` is twice the calls that were let through, in memory that lives as long as the process, for any number of callbacks. Setting
+ * IOBIND_JAVA_ENDED in it atomically ends them. The value before has the number of calls that were let through: each has begun, or is
+ * about to, and the JVM waits for them. */
 typedef struct iobind_java_callback {
-  uint64_t *calls;         /* twice the calls that were let through, in memory that lives as long as the process, for any number of
-                              callbacks. Setting IOBIND_JAVA_ENDED atomically ends them. The value before has the number of calls
-                              that were let through: each has begun, or is about to, and the JVM waits for them */
+  uint64_t *calls;
   iobind_log_function log; /* for iobind_java_log */
   iobind_deleter deleter;  /* for iobind_java_delete */
   void *context;           /* passed to `log` or `deleter` */
