@@ -1,6 +1,6 @@
 /** @file interop.hpp
  *  interop.h for C++17 and newer, by the rules of iobind.hpp. interop.h documents every call; the comments here say only what C++
- *  adds. iobind_callback_log and iobind_callback_delete are used as they are: they are passed as functions. */
+ *  adds. */
 #ifndef IOBIND_INTEROP_HPP
 #define IOBIND_INTEROP_HPP
 
