@@ -345,7 +345,7 @@ def test_a_change_that_does_not_fit_leaves_the_outputs(device):
     binding = session.bind({"x": floats(1, 2), "y": floats(3, 4)}, outputs={"z": iobind.REUSE})
     out = binding.run()
     for wrong in (lambda: binding.set_output("z", numpy.zeros((2, 2), f32)), lambda: binding.set_output("z", iobind.empty(2, "int32")),
-                  lambda: binding.carry("z", "x", "sideways"), lambda: binding._carry(0, 99, 0, False), lambda: binding._set_output(0, 9, None, 0, None),
+                  lambda: binding.carry("z", "x", "sideways"), lambda: binding._carry(0, 99, 0, False), lambda: binding._place_output(0, 9, None, 0),
                   lambda: binding.set_input("x", iobind.empty((2, 2), device=session.inputs[0].device))):
         with pytest.raises(iobind.Error):
             wrong()
@@ -513,7 +513,7 @@ def test_no_call_comes_in_while_a_change_is_half_done(change):
     memory, refused = floats(0, 0), []
     binding = iobind.Session(twice()).bind({"x": iobind.tensor(floats(1, 2))})
     owner = Owner(lambda: binding.set_output("y", None), refused)
-    binding._set_output(0, 2, None, 0, iobind.wrap_address(memory.ctypes.data, [2], "float32", "cpu", owner=owner))  # FIXED; only C holds it
+    binding._set_output(0, iobind.wrap_address(memory.ctypes.data, [2], "float32", "cpu", owner=owner), 0)  # only C holds it
     del owner
     change(binding)
     assert len(refused) == 1 and "another thread" in refused[0]
