@@ -205,10 +205,24 @@ int tensor_order(Tensor *tensor, Stream *stream) {
   return goes_on && status == IOBIND_OK ? 0 : -1;
 }
 
+/* The address of host memory, after the work in flight that uses it. NumPy may write what is not read-only. -1 with an exception. */
+static int map_tensor(const Tensor *self, void **data) {
+  iobind_access access = self->info.read_only != 0 ? IOBIND_ACCESS_READ : IOBIND_ACCESS_WRITE;
+  iobind_error error = IOBIND_ERROR_INIT;
+  iobind_status status;
+  WITHOUT_GIL(status, iobind_tensor_map(self->handle, (iobind_dtype)self->info.dtype, access, data, &error));
+  if (status != IOBIND_OK) {
+    raise_error(&error);
+  }
+  return status == IOBIND_OK ? 0 : -1;
+}
+
 /* await(stream): what the stream, or (None) the host, does with the tensor next comes behind the run that writes it */
 static PyObject *await_content(Tensor *self, PyObject *on) {
   Stream *stream;
-  if (stream_or_none(on, &stream) != 0 || tensor_order(self, stream) != 0) {
+  void *unused;
+  if (stream_or_none(on, &stream) != 0 || tensor_order(self, stream) != 0 ||
+      (stream == NULL && self->info.host_readable != 0 && map_tensor(self, &unused) != 0)) {
     return NULL;
   }
   Py_RETURN_NONE;
@@ -521,13 +535,8 @@ static int tensor_buffer(Tensor *self, Py_buffer *view, int flags) {
     self->strides = strides;
   }
   static char nothing[16];
-  iobind_error error = IOBIND_ERROR_INIT;
-  iobind_status status;
-  void *data = NULL;
-  iobind_access access = info->read_only != 0 ? IOBIND_ACCESS_READ : IOBIND_ACCESS_WRITE; /* NumPy may write what is not read-only */
-  WITHOUT_GIL(status, iobind_tensor_map(self->handle, (iobind_dtype)info->dtype, access, &data, &error)); /* after work in flight */
-  if (status != IOBIND_OK) {
-    raise_error(&error);
+  void *data;
+  if (map_tensor(self, &data) != 0) {
     return -1;
   }
   view->buf = data == NULL ? nothing : data;

@@ -25,6 +25,9 @@ from support import add, child
 PROJECT = pathlib.Path(__file__).resolve().parents[3]
 WITHOUT = {
     "iobind_get_version": "iobind.__version__ is iobind_get_version_string",
+    "iobind_catalogue_get_ep": "the command `iobind options` shows them",
+    "iobind_catalogue_get_option": "the command `iobind options` shows them",
+    "iobind_catalogue_get_conflict": "the command `iobind options` shows them",
     "iobind_session_find_input": "names are keys of a dict, made once",
     "iobind_session_find_output": "names are keys of a dict, made once",
     "iobind_tensor_retain": "Python counts references",
