@@ -290,8 +290,9 @@ def as_host_tensor(value: Any, code: int, what: str, *, densify: bool = False, a
     refused with `advice`."""
     if isinstance(value, _tensor.Tensor):
         return value
-    if code in _dtypes.ML_NAMES and _tensor.is_foreign(value) and not _tensor.is_on_device(value):
-        return _foreign_tensor(value, code, what, densify)  # NumPy needs another package for the type
+    by_dlpack = code in _dtypes.ML_NAMES or not _tensor.is_of_numpy(value)  # NumPy needs another package for the type
+    if by_dlpack and _tensor.is_foreign(value) and not _tensor.is_on_device(value):
+        return _foreign_tensor(value, code, what, densify)
     data = _tensor.host_array(value, code, what, densify=densify, advice=advice)
     if code == _dtypes.STRING:
         return _tensor.tensor(data, "cpu", code)
