@@ -264,7 +264,7 @@ class Binding(_core.Binding):
         self._take_step(self._step_of(self._input(name)[0], RESIDENT, value, event))
 
     def clear(self) -> None:
-        """Unbind everything; outputs are FRESH again (with graphs= REUSE). Raises InvalidState while a run is under way."""
+        """Unbind everything; outputs are FRESH again (with graphs= REUSE). Raises InvalidState while a run is in flight."""
         super().clear()
         self._orders.clear()
         self._tensors.clear()
@@ -382,7 +382,7 @@ class Binding(_core.Binding):
     def set_run_options(self, config: Mapping[str, Any] | None = None, *, tag: str | None = None, log_level: int = 0) -> None:
         """For all later runs. config: ONNX Runtime's run entries, such as {"memory.enable_memory_arena_shrinkage": "gpu:0"}. tag: names
         the runs in its log. log_level: 1 verbose, 2 info, 3 warning, 4 error; 0: the default. Raises InvalidState while a run is
-        under way, InvalidArgument."""
+        in flight, InvalidArgument."""
         self._set_run_options(*run_options(config, tag, log_level))
 
     def audit(self) -> Audit:

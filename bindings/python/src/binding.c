@@ -5,7 +5,7 @@
 
 static int check_idle(const Binding *self) {
   if (self->busy) {
-    raise_status(IOBIND_ERROR_INVALID_STATE, "binding: a call of another thread is under way; use a binding for each thread");
+    raise_status(IOBIND_ERROR_INVALID_STATE, "binding: a call of another thread is in flight; use a binding for each thread");
     return -1;
   }
   return 0;
@@ -284,7 +284,7 @@ static PyObject *set_input(Binding *self, PyObject *arguments) {
   bool is_copy = mode == COPY || mode == IOBIND_INPUT_SNAPSHOT;
   mode = mode == COPY ? IOBIND_INPUT_RESIDENT : mode;
   if (event == NULL && tensor != NULL) {
-    event = tensor_ready(tensor); /* an output of a run that may be under way: each run waits for that one */
+    event = tensor_ready(tensor); /* an output of a run that may be in flight: each run waits for that one */
   } else if (tensor != NULL && tensor_order(tensor, NULL) != 0) {
     return NULL;
   }
@@ -348,7 +348,7 @@ static int update(Binding *self, size_t index, PyObject *value, Stream *stream) 
   } else {
     stream_enter(stream);
     WITHOUT_GIL(status, iobind_binding_write_input(self->handle, index, view.buf, bound->bytes,
-                                                    stream == NULL ? NULL : stream->handle, &error));
+                                                   stream == NULL ? NULL : stream->handle, &error));
     stream_leave(stream);
   }
   self->busy = 0;
@@ -400,7 +400,7 @@ static PyObject *update_input(Binding *self, PyObject *arguments) {
   iobind_status status;
   stream_enter(stream);
   WITHOUT_GIL(status, iobind_binding_write_input(self->handle, (size_t)index, view.buf, (size_t)view.len,
-                                                  stream == NULL ? NULL : stream->handle, &error));
+                                                 stream == NULL ? NULL : stream->handle, &error));
   stream_leave(stream);
   self->busy = 0;
   PyBuffer_Release(&view);
@@ -439,7 +439,8 @@ static PyObject *set_output(Binding *self, PyObject *arguments) {
   }
   iobind_error error = IOBIND_ERROR_INIT;
   iobind_status status;
-  WITHOUT_GIL(status, iobind_binding_set_output(self->handle, (size_t)index, tensor == NULL ? NULL : tensor->handle, flags, &error));
+  WITHOUT_GIL(status,
+              iobind_binding_set_output(self->handle, (size_t)index, tensor == NULL ? NULL : tensor->handle, flags, &error));
   if (status == IOBIND_OK) {
     self->is_fresh[index] = false;
     self->on_host[index] = tensor->info.host_readable != 0;
@@ -579,7 +580,7 @@ __attribute__((always_inline)) static inline PyObject *run(Binding *self, Stream
   if (binding_enter(self) != 0) {
     return NULL;
   }
-  /* A run on a stream may be under way: then this one is refused, and must not end the outputs that a caller has of that one. */
+  /* A run on a stream may be in flight: then this one is refused, and must not end the outputs that a caller has of that one. */
   bool ends_later = self->on_stream && outputs_are_held(self);
   if (!ends_later) {
     outputs_end(self);
@@ -840,7 +841,7 @@ static PyMethodDef run_method = {
     "Without a stream the run has finished when the call returns. With one (an iobind.Stream, or another library's: see\n"
     "docs/python.md) it is ordered there: an output on the device can be fetched at once, and what is done with it comes behind\n"
     "the run; one on the host is waited for. `event` is recorded behind the run.\n"
-    "Raises InvalidState (an input is not bound, a run is under way), ShapeError, DeviceError, Cancelled, OrtError."};
+    "Raises InvalidState (an input is not bound, a run is in flight), ShapeError, DeviceError, Cancelled, OrtError."};
 
 static PyMethodDef binding_methods[] = {
     {"_run_on", (PyCFunction)run_on, METH_VARARGS, NULL},
@@ -859,11 +860,11 @@ static PyMethodDef binding_methods[] = {
     {"check", (PyCFunction)check, METH_NOARGS,
      "check()\n--\n\nRaise what a run would: InvalidState for an input that is not bound, ShapeError for dims that disagree."},
     {"cancel", (PyCFunction)cancel, METH_NOARGS,
-     "cancel()\n--\n\nStop the run that is under way, from any thread: it raises Cancelled. Without a run it does nothing; a run that "
+     "cancel()\n--\n\nStop the run that is in flight, from any thread: it raises Cancelled. Without a run it does nothing; a run that "
      "another thread is just beginning may miss it: call again."},
     {"forget_graphs", (PyCFunction)forget_graphs, METH_NOARGS,
      "forget_graphs()\n--\n\nGive up the captured graphs of a session made with `graphs=`; the next run captures again.\n"
-     "Raises InvalidState while a run is under way."},
+     "Raises InvalidState while a run is in flight."},
     {"clear", (PyCFunction)clear, METH_NOARGS, "clear()\n--\n\nUnbind everything; outputs are FRESH again."},
     {NULL, NULL, 0, NULL},
 };

@@ -42,7 +42,7 @@ static bool can_lend(const Binding *self, size_t index) {
   return self->on_stream && self->is_behind && !on_host && self->stream->native != NULL;
 }
 
-/* An output of a run that may be under way, borrowed from the library: without a wait where it is lent. */
+/* An output of a run that may be in flight, borrowed from the library: without a wait where it is lent. */
 static iobind_tensor *borrow(Binding *binding, size_t index, bool lends) {
   iobind_tensor *handle = NULL;
   iobind_error error = IOBIND_ERROR_INIT;

@@ -8,7 +8,7 @@ typedef struct Pipeline {
   int busy;
 } Pipeline;
 
-/* `events`: NULL, and what still writes a tensor is waited for; or the items' own, to which those of outputs of runs that may be under way are
+/* `events`: NULL, and what still writes a tensor is waited for; or the items' own, to which those of outputs of runs that may be in flight are
  * added, and held in `held`. */
 static int tensors_of(PyObject *list, size_t count, iobind_tensor **out, iobind_event **events, PyObject **held) {
   if (!PyList_Check(list) || (size_t)PyList_Size(list) != count) {

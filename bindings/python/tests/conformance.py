@@ -641,7 +641,7 @@ class World:
         for lent in line.lent:
             self.tensors = {key: of for key, of in self.tensors.items() if of is not lent}
         line.lent.clear()
-        lent = None  # what is under way may overwrite what is not held
+        lent = None  # what is in flight may overwrite what is not held
         for _ in self.settle(line.handle.submit, [of and of.handle for of in given]):
             line.items.append([line.constants[index] if index in line.constants else of.value.copy() for index, of in enumerate(given)])
 

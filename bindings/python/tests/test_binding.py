@@ -282,6 +282,17 @@ def test_runs_that_are_queued(device):
     assert out["next"].numpy().tolist() == [4]
 
 
+def test_a_run_whose_event_is_of_another_device_is_refused():
+    """As a whole: the state is that of the run before."""
+    stream = iobind.Stream("vdev")
+    binding = iobind.Session(counter(), device="vdev").bind({"x": floats(1), "state": floats(0), "past.0.key": floats(0)},
+                                                            outputs={"present.0.key": None}, carry={"next": "state"})
+    first = binding.run(stream=stream)["next"]
+    with pytest.raises(iobind.DeviceError, match="^run: event: expected one of 'vdev:0', the stream's device, got one of 'cpu'"):
+        binding.run(stream=stream, event=iobind.Event("cpu"))
+    assert [first.tolist(), binding.run(stream=stream)["next"].tolist()] == [[1], [2]]
+
+
 def test_what_is_refused(device):
     session = iobind.Session(add(), device=device)
     binding = session.bind()
@@ -327,13 +338,13 @@ CHANGES = {"set_input": lambda binding: binding.set_input("x", iobind.empty(3, d
 
 @pytest.mark.parametrize("change", CHANGES)
 def test_a_change_that_a_run_refuses_leaves_its_outputs(change):
-    """On a stream of vdev's a run is under way until the host has asked, however fast it is."""
+    """On a stream of vdev's a run is in flight until the host has asked, however fast it is."""
     session = iobind.Session(twice(), device="vdev")
     binding = session.bind({"x": floats(1, 2)})
     stream = iobind.Stream("vdev")
     out = binding.run(stream=stream)
     for _ in range(2):
-        with pytest.raises(iobind.InvalidState, match="under way"):
+        with pytest.raises(iobind.InvalidState, match="under way|in flight"):
             CHANGES[change](binding)
     assert out["y"].numpy().tolist() == [2, 4]
     binding["x"] = floats(3, 4)

@@ -135,6 +135,17 @@ def test_a_live_tensor_is_written_after_the_run_that_reads(device):
     assert held.result() == [6] * COUNT
 
 
+def test_the_event_of_a_run_without_a_stream_has_passed(device):
+    """Whatever it was recorded behind before."""
+    held = Held(device)
+    held.hold()
+    event = held.stream.record()
+    other = iobind.Session(twice(), device=device).bind({"x": numpy.ones(COUNT, f32)})
+    other.run(event=event)
+    assert event.query()
+    held.stream.synchronize()
+
+
 # ---- runs in a thread ----
 
 
