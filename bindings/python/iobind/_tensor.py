@@ -312,6 +312,7 @@ class Tensor(_core.Tensor):
                 put_behind(kind, stream, writer)
         if stream is None:
             self._await(None)
+            self._synchronize()
             self._forget_writers()
 
 

@@ -220,9 +220,17 @@ static int map_tensor(const Tensor *self, void **data) {
 /* await(stream): what the stream, or (None) the host, does with the tensor next comes behind the run that writes it */
 static PyObject *await_content(Tensor *self, PyObject *on) {
   Stream *stream;
+  if (stream_or_none(on, &stream) != 0 || tensor_order(self, stream) != 0) {
+    return NULL;
+  }
+  Py_RETURN_NONE;
+}
+
+/* synchronize(): wait for the work in flight that uses host memory */
+static PyObject *synchronize(Tensor *self, PyObject *none) {
+  (void)none;
   void *unused;
-  if (stream_or_none(on, &stream) != 0 || tensor_order(self, stream) != 0 ||
-      (stream == NULL && self->info.host_readable != 0 && map_tensor(self, &unused) != 0)) {
+  if (self->info.host_readable != 0 && map_tensor(self, &unused) != 0) {
     return NULL;
   }
   Py_RETURN_NONE;
@@ -785,6 +793,7 @@ static PyMethodDef tensor_methods[] = {
     {"_slice", (PyCFunction)slice_of, METH_VARARGS, NULL},
     {"_to_dlpack", (PyCFunction)to_dlpack, METH_VARARGS, NULL},
     {"_await", (PyCFunction)await_content, METH_O, NULL},
+    {"_synchronize", (PyCFunction)synchronize, METH_NOARGS, NULL},
     {"_writers", (PyCFunction)get_writers, METH_NOARGS, NULL},
     {"_add_writer", (PyCFunction)add_writer, METH_O, NULL},
     {"_forget_writers", (PyCFunction)forget_all_writers, METH_NOARGS, NULL},
