@@ -130,8 +130,7 @@ static void set_made(bound *one, size_t index, iobind_output_mode mode, uint8_t 
   if (mode < OUTPUT_FIXED && chosen % 4 == 3 && !W->has_pinned) expected.must |= STATUS(NOT_SUPPORTED);
   expect_idle(one, &expected, false);
   begin_call("set_output(b%d, %s, %s, %s)", binding_index(one), to->name, output_modes[mode], names[chosen % 4]);
-  if (!require(expected,
-               end_call(call_set_output(one->handle, index, mode, devices[chosen % 4], memory, NULL, &the_error)))) {
+  if (!require(expected, end_call(call_set_output(one->handle, index, mode, devices[chosen % 4], memory, NULL, &the_error)))) {
     if (fault_was_set()) shadow_forget_results(&one->shadow, RESULT_MAYBE);
     return;
   }
@@ -303,12 +302,10 @@ void do_wrong(const step *from) {
     case 2:
       (void)require(missing, end_call(iobind_binding_set_input(binding, index, 0, tensor->tensor, NULL, &the_error)));
       break;
-    case 3:
-      (void)require(wrong,
-                    end_call(iobind_binding_set_output(binding, output, NULL, 0, &the_error)));
-      break;
+    case 3: (void)require(wrong, end_call(iobind_binding_set_output(binding, output, NULL, 0, &the_error))); break;
     case 4:
-      (void)require(wrong, end_call(call_set_output(binding, output, IOBIND_OUTPUT_REUSE, NULL, 0, tensor->tensor, &the_error)));
+      (void)require(wrong,
+                    end_call(call_set_output(binding, output, IOBIND_OUTPUT_REUSE, NULL, 0, tensor->tensor, &the_error)));
       break;
     case 5: (void)require(missing, end_call(call_set_output(binding, index, 0, NULL, 0, NULL, &the_error))); break;
     case 6: (void)require(missing, end_call(iobind_binding_carry(binding, index, 0, 0, &the_error))); break;

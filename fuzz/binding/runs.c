@@ -79,8 +79,8 @@ static void check_result(bound *one, size_t output, iobind_tensor *tensor) {
   iobind_tensor_info info = IOBIND_TENSOR_INFO_INIT;
   CHECK(iobind_tensor_get_info(tensor, &info, NULL) == IOBIND_OK);
   if (info.dtype != IOBIND_DTYPE_FLOAT32 || info.rank != 1 || info.dims[0] != (int64_t)at->count) {
-    fail("expected %zu elements, got %s of rank %zu, the first dim %lld", at->count, iobind_dtype_get_name(info.dtype), info.rank,
-         (long long)(info.rank > 0 ? info.dims[0] : 0));
+    fail("expected %zu elements, got %s of rank %zu, the first dim %lld", at->count, iobind_dtype_get_name(info.dtype),
+         info.rank, (long long)(info.rank > 0 ? info.dims[0] : 0));
   }
   bool given = one->shadow.outputs[output].target.block != NULL;
   if (!given && !W->at_host && place_of(&info) != one->where[output]) fail("it is in the wrong place");
@@ -258,8 +258,8 @@ static bool run_once(bound *one, int stream, point *at, const step *from) {
   expect_idle(one, &expected, may_queue);
   bool was_under_way = is_under_way(one);
   begin_call("run(b%d%s%s)", binding_index(one), stream < 0 ? "" : stream == 0 ? ", S0" : ", S1", at != NULL ? ", event" : "");
-  iobind_status status = end_call(
-      call_run(one->handle, stream < 0 ? NULL : W->lanes[stream].handle, at != NULL ? at->handle : NULL, &the_error));
+  iobind_status status =
+      end_call(call_run(one->handle, stream < 0 ? NULL : W->lanes[stream].handle, at != NULL ? at->handle : NULL, &the_error));
   bool faulty = fault_was_set();
   bool well = require(expected, status);
   if (status == IOBIND_ERROR_INVALID_STATE && was_under_way) return false;

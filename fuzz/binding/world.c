@@ -298,7 +298,8 @@ static iobind_status make_memory(const recipe *from, iobind_dtype dtype, const i
                                          rank, &to->tensor, &the_error));
   }
   begin_call("t%d = tensor_wrap(host, %zu)", world_index(to), from->count);
-  iobind_status status = end_call(call_wrap(device, IOBIND_MEMORY_DEFAULT, dtype, dims, rank, page + page_bytes - size, size, close_page, page, &to->tensor, &the_error));
+  iobind_status status = end_call(call_wrap(device, IOBIND_MEMORY_DEFAULT, dtype, dims, rank, page + page_bytes - size, size,
+                                            close_page, page, &to->tensor, &the_error));
   if (status != IOBIND_OK) pages_used--;
   return status;
 }

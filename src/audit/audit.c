@@ -103,7 +103,7 @@ static iobind_status describe_output(line *self, iobind_binding *binding, const 
   const iobind__value *value = &session->outputs[index];
   self->shown.kind = IOBIND_AUDIT_OUTPUT;
   self->shown.name = value->name;
-  if (view.mode == IOBIND_OUTPUT_NONE) {
+  if (view.mode == IOBIND__OUTPUT_NONE) {
     write_text(self->reason, "not fetched");
     return IOBIND_OK;
   }

@@ -31,8 +31,8 @@ static bool pays(const iobind_binding *binding) {
   for (size_t i = 0; fits && i < session->output_count; i++) {
     const iobind__output *output = &binding->outputs[i];
     const iobind__place *place = iobind__output_is_given(output) ? output->target->place : output->place;
-    fits = output->mode == IOBIND_OUTPUT_NONE ||
-           (output->mode != IOBIND_OUTPUT_REUSE && is_plain_memory(binding, session->outputs[i].place) &&
+    fits = output->mode == IOBIND__OUTPUT_NONE ||
+           (output->mode != IOBIND__OUTPUT_REUSE && is_plain_memory(binding, session->outputs[i].place) &&
             is_plain_memory(binding, place));
   }
   return fits && moves;
@@ -58,7 +58,7 @@ static void list_names(iobind_binding *binding) {
   iobind__arrays *arrays = &binding->arrays;
   arrays->output_count = 0;
   for (size_t i = 0; i < binding->session->output_count; i++) {
-    if (binding->outputs[i].mode != IOBIND_OUTPUT_NONE) {
+    if (binding->outputs[i].mode != IOBIND__OUTPUT_NONE) {
       arrays->output_names[arrays->output_count++] = binding->session->outputs[i].name;
     }
   }
@@ -98,7 +98,7 @@ OrtStatus *iobind__arrays_run(iobind_binding *binding, const OrtRunOptions *opti
   size_t count = 0;
   for (size_t i = 0; i < session->output_count; i++) {
     const iobind__output *output = &binding->outputs[i];
-    if (output->mode != IOBIND_OUTPUT_NONE) {
+    if (output->mode != IOBIND__OUTPUT_NONE) {
       arrays->outputs[count++] = iobind__output_is_given(output) ? output->target->value : NULL;
     }
   }
@@ -107,7 +107,7 @@ OrtStatus *iobind__arrays_run(iobind_binding *binding, const OrtRunOptions *opti
   count = 0;
   for (size_t i = 0; i < session->output_count && status == NULL; i++) {
     iobind__output *output = &binding->outputs[i];
-    if (output->mode != IOBIND_OUTPUT_NONE) {
+    if (output->mode != IOBIND__OUTPUT_NONE) {
       OrtValue *value = arrays->outputs[count++];
       output->value = iobind__output_is_given(output) ? NULL : value;
     }

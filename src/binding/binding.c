@@ -138,7 +138,7 @@ static iobind_status fill(iobind_binding *binding, iobind_error *error) {
   }
   IOBIND__TRY(iobind__plan_open(binding, error));
   for (size_t i = 0; i < session->output_count; i++) {
-    binding->outputs[i].mode = IOBIND_OUTPUT_NONE;
+    binding->outputs[i].mode = IOBIND__OUTPUT_NONE;
     iobind__output_reset(binding, i);
   }
   static const iobind_run_options none = IOBIND_RUN_OPTIONS_INIT;

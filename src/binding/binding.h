@@ -14,9 +14,18 @@ typedef struct iobind__input_view {
   int64_t carried_from;        /* the output that becomes this input, or IOBIND__NOT_CARRIED */
 } iobind__input_view;
 
+/* The modes of an output: those that allocate one are the caller's iobind_output_mode, the others are bound to a tensor. */
+typedef enum iobind__output_mode {
+  IOBIND__OUTPUT_FRESH = IOBIND_OUTPUT_FRESH,
+  IOBIND__OUTPUT_REUSE = IOBIND_OUTPUT_REUSE,
+  IOBIND__OUTPUT_NONE = IOBIND_OUTPUT_NONE,
+  IOBIND__OUTPUT_FIXED,
+  IOBIND__OUTPUT_IN_PLACE
+} iobind__output_mode;
+
 /* What is bound to an output. */
 typedef struct iobind__output_view {
-  iobind_output_mode mode;
+  iobind__output_mode mode;
   const iobind__place *place; /* where it goes */
   bool is_handed_on;          /* the model passes an input through, which iobind copies after each run */
 } iobind__output_view;
@@ -44,7 +53,7 @@ size_t iobind__graphs_count(const iobind_binding *binding);
 void iobind__graphs_forget_memory(iobind_binding *binding, const iobind_tensor *tensor);
 
 /* Whose captured graphs the binding's are. A trial's are not tried themselves. A pipeline's slot runs without a graph where a caller's binding is
- * refused one: nobody can call iobind_binding_forget_graphs for it. */
+ * refused one: nobody can call iobind_binding_reset_graphs for it. */
 typedef enum iobind__graphs_user {
   IOBIND__GRAPHS_OF_CALLER,
   IOBIND__GRAPHS_OF_SLOT,

@@ -57,7 +57,7 @@ static iobind_status save(const iobind_binding *binding, saved **out, iobind_err
   saved *self = calloc(1, sizeof *self + outputs * sizeof self->pairs[0]);
   iobind_status status = self == NULL ? iobind__out_of_memory(error, "binding_run") : IOBIND_OK;
   for (size_t i = 0; status == IOBIND_OK && i < outputs; i++) {
-    iobind_tensor *target = binding->outputs[i].mode == IOBIND_OUTPUT_IN_PLACE ? binding->outputs[i].target : NULL;
+    iobind_tensor *target = binding->outputs[i].mode == IOBIND__OUTPUT_IN_PLACE ? binding->outputs[i].target : NULL;
     if (target != NULL && is_read(binding, target)) {
       self->pairs[self->count].tensor = iobind_tensor_retain(target);
       iobind_tensor **copy = &self->pairs[self->count++].copy;
@@ -122,7 +122,7 @@ static iobind_status make_outputs(iobind_binding *binding, iobind_error *error) 
     iobind__output *output = &binding->outputs[i];
     iobind_tensor *shown = NULL;
     iobind_tensor *made = NULL;
-    if (output->mode != IOBIND_OUTPUT_REUSE || output->target != NULL) {
+    if (output->mode != IOBIND__OUTPUT_REUSE || output->target != NULL) {
       continue;
     }
     IOBIND__TRY(iobind__binding_peek(binding, i, &shown, error));

@@ -353,7 +353,7 @@ iobind_status iobind_binding_carry(iobind_binding *binding, size_t output, size_
     IOBIND__TRY(iobind__side_open(binding, &binding->sides[1], "binding_carry", error));
   }
   iobind__carry_end(binding, output);
-  iobind__output_set(binding, output, mode == IOBIND_CARRY_MOVE ? IOBIND_OUTPUT_FRESH : IOBIND_OUTPUT_IN_PLACE, to->place,
+  iobind__output_set(binding, output, mode == IOBIND_CARRY_MOVE ? IOBIND__OUTPUT_FRESH : IOBIND__OUTPUT_IN_PLACE, to->place,
                      NULL);
   add_carry(binding, &made);
   return IOBIND_OK;

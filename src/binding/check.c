@@ -37,7 +37,7 @@ static iobind_status check_input(iobind_binding *binding, size_t index, const ch
   if (input->is_spoiled) {
     return iobind__fail(error, IOBIND_ERROR_INVALID_STATE,
                         "%s: the state '%s' is not known: a run that failed may have written a part of it. Bind it again, or "
-                        "write it by iobind_binding_update_input",
+                        "write it by iobind_binding_write_input",
                         what, value->label);
   }
   if (iobind__carry_of_input(binding, index) != NULL) { /* a run has made the state, and it may not fit the model any more */
@@ -77,7 +77,7 @@ static iobind_status check_handed_on(const iobind_binding *binding, size_t index
                         "%s: output '%s' is the input of that name, which is %s: expected the same, got %s", what, value->label,
                         came, bound);
   }
-  bool is_written = carry == NULL ? binding->outputs[index].mode == IOBIND_OUTPUT_IN_PLACE
+  bool is_written = carry == NULL ? binding->outputs[index].mode == IOBIND__OUTPUT_IN_PLACE
                                   : carry->mode == IOBIND_CARRY_IN_PLACE; /* SWAP never writes the first state */
   if (is_written && source->data != target->data && iobind__tensor_overlaps(source, target)) {
     return iobind__fail(
@@ -103,7 +103,7 @@ iobind_status iobind__binding_check_complete(iobind_binding *binding, const char
   bool any = false;
   for (size_t i = 0; i < session->output_count; i++) {
     const iobind__output *output = &binding->outputs[i];
-    any = any || output->mode != IOBIND_OUTPUT_NONE;
+    any = any || output->mode != IOBIND__OUTPUT_NONE;
     if (session->outputs[i].handed_on >= 0) {
       IOBIND__TRY(check_handed_on(binding, i, what, error));
     }

@@ -78,7 +78,7 @@ bool iobind__graph_has_bytes(const iobind_binding *binding, const iobind__graph 
 static bool output_matches(const iobind_binding *binding, const iobind__graph *self, size_t index) {
   const iobind__memory_key *key = &self->keys[binding->session->input_count + index];
   const iobind__output *output = &binding->outputs[index];
-  if (output->mode == IOBIND_OUTPUT_NONE) {
+  if (output->mode == IOBIND__OUTPUT_NONE) {
     return key->place == NULL;
   }
   return output->target != NULL ? fits(key, output->target) : self->made[index] != NULL;
@@ -118,7 +118,7 @@ iobind_status iobind__graph_create(const iobind_binding *binding, iobind__graph 
   for (size_t i = 0; i < session->output_count; i++) {
     const iobind__output *output = &binding->outputs[i];
     self->keys[session->input_count + i] = key_of(output->target);
-    self->made[i] = output->mode == IOBIND_OUTPUT_REUSE ? iobind_tensor_retain(output->target) : NULL;
+    self->made[i] = output->mode == IOBIND__OUTPUT_REUSE ? iobind_tensor_retain(output->target) : NULL;
   }
   *out = self;
   return IOBIND_OK;

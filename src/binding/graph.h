@@ -2,7 +2,7 @@
 #ifndef IOBIND_BINDING_GRAPH_H
 #define IOBIND_BINDING_GRAPH_H
 
-#include "session/session.h"
+#include "binding/binding.h"
 
 typedef struct iobind__graphs iobind__graphs;
 
@@ -108,7 +108,7 @@ iobind_status iobind__graphs_try(iobind_binding *model, iobind_error *error);
 /* ---- graph_modes.c: what would move an address on each run cannot be bound in a session that captures graphs ---- */
 
 iobind_status iobind__graphs_check_live(const iobind_binding *binding, size_t index, iobind_error *error);
-iobind_status iobind__graphs_check_output(const iobind_binding *binding, size_t index, iobind_output_mode mode,
+iobind_status iobind__graphs_check_output(const iobind_binding *binding, size_t index, iobind__output_mode mode,
                                           const iobind__place *place, iobind_error *error);
 iobind_status iobind__graphs_check_carry(const iobind_binding *binding, size_t output, iobind_carry_mode mode,
                                          iobind_error *error);

@@ -78,12 +78,12 @@ void iobind__graphs_close(iobind_binding *binding) {
   binding->graphs = NULL;
 }
 
-iobind_status iobind_binding_forget_graphs(iobind_binding *binding, iobind_error *error) {
+iobind_status iobind_binding_reset_graphs(iobind_binding *binding, iobind_error *error) {
   if (binding == NULL) {
-    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "binding_forget_graphs: binding is NULL");
+    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "binding_reset_graphs: binding is NULL");
   }
-  IOBIND__TRY(iobind__process_check("binding_forget_graphs", error));
-  IOBIND__TRY(iobind__binding_check_idle(binding, "binding_forget_graphs", error));
+  IOBIND__TRY(iobind__process_check("binding_reset_graphs", error));
+  IOBIND__TRY(iobind__binding_check_idle(binding, "binding_reset_graphs", error));
   iobind__graphs_forget(binding);
   return IOBIND_OK;
 }
@@ -160,7 +160,7 @@ static iobind_status check_thread(const iobind_binding *binding, iobind_error *e
              ? IOBIND_OK
              : iobind__fail(error, IOBIND_ERROR_INVALID_STATE,
                             "binding_run: the graphs of this binding were captured by another thread, and are its own: run it "
-                            "there, or call iobind_binding_forget_graphs");
+                            "there, or call iobind_binding_reset_graphs");
 }
 
 static iobind_status check_limit(const iobind_binding *binding, iobind_error *error) {
@@ -173,7 +173,7 @@ static iobind_status check_limit(const iobind_binding *binding, iobind_error *er
                    error, IOBIND_ERROR_INVALID_STATE,
                    "binding_run: something is bound elsewhere, or has other dims or host bytes, than in the %zu captured "
                    "graphs, and graph_limit is %zu: write into the bound tensors, use one binding for each shape, or call "
-                   "iobind_binding_forget_graphs",
+                   "iobind_binding_reset_graphs",
                    captured, limit);
 }
 
@@ -263,7 +263,7 @@ static iobind_status add(iobind_binding *binding, const iobind_device *ordered, 
 static void aim_outputs(iobind_binding *binding, const iobind__graph *self) {
   for (size_t i = 0; i < binding->session->output_count; i++) {
     iobind__output *output = &binding->outputs[i];
-    if (output->mode == IOBIND_OUTPUT_REUSE && output->target == NULL) {
+    if (output->mode == IOBIND__OUTPUT_REUSE && output->target == NULL) {
       iobind__output_aim(binding, i, self->made[i]);
       iobind__table_changed(binding);
     }

@@ -10,21 +10,20 @@ static iobind_status refuse(const char *what, const char *name, const char *why,
 iobind_status iobind__graphs_check_live(const iobind_binding *binding, size_t index, iobind_error *error) {
   return binding->graphs == NULL
              ? IOBIND_OK
-             : refuse(
-                   "binding_set_input", binding->session->inputs[index].name,
-                   "expected a tensor where the session reads it, or SNAPSHOT and iobind_binding_update_input, got LIVE from "
-                   "elsewhere",
-                   error);
+             : refuse("binding_set_input", binding->session->inputs[index].name,
+                      "expected a tensor where the session reads it, or SNAPSHOT and iobind_binding_write_input, got LIVE from "
+                      "elsewhere",
+                      error);
 }
 
-iobind_status iobind__graphs_check_output(const iobind_binding *binding, size_t index, iobind_output_mode mode,
+iobind_status iobind__graphs_check_output(const iobind_binding *binding, size_t index, iobind__output_mode mode,
                                           const iobind__place *place, iobind_error *error) {
   const iobind_session *session = binding->session;
   const iobind__value *value = &session->outputs[index];
-  if (binding->graphs == NULL || mode == IOBIND_OUTPUT_NONE) {
+  if (binding->graphs == NULL || mode == IOBIND__OUTPUT_NONE) {
     return IOBIND_OK;
   }
-  if (mode == IOBIND_OUTPUT_FRESH) {
+  if (mode == IOBIND__OUTPUT_FRESH) {
     return refuse("binding_set_output", value->name,
                   "expected REUSE, FIXED or IN_PLACE, got FRESH, which is elsewhere in each run", error);
   }

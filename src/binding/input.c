@@ -95,7 +95,7 @@ static iobind_status make_snapshot(const iobind_binding *binding, size_t index, 
                                    iobind_event *event, iobind_tensor **copy, iobind_error *error) {
   iobind_tensor *made;
   IOBIND__TRY(iobind__input_make(binding->session, index, tensor, &made, error));
-  iobind_status status = event != NULL ? iobind_event_wait(event, error) : IOBIND_OK;
+  iobind_status status = event != NULL ? iobind_event_wait(event, IOBIND_NO_TIMEOUT, error) : IOBIND_OK;
   if (status == IOBIND_OK) {
     status = iobind__tensor_settle(tensor, IOBIND__READ, error);
   }
@@ -219,22 +219,21 @@ iobind_status iobind_binding_set_input(iobind_binding *binding, size_t index, io
 static iobind_status check_update(iobind_binding *binding, size_t index, const iobind_stream *stream, iobind_error *error) {
   iobind__flight_look(binding);
   if (binding->flight.stream == NULL || binding->flight.stream != stream) {
-    return iobind__binding_check_idle(binding, "binding_update_input", error);
+    return iobind__binding_check_idle(binding, "binding_write_input", error);
   }
   if (iobind__carry_of_input(binding, index) != NULL) {
-    return iobind__fail(
-        error, IOBIND_ERROR_INVALID_STATE,
-        "binding_update_input: '%s' is a carried state, and a run of this binding is under way: synchronize its "
-        "stream first",
-        binding->session->inputs[index].label);
+    return iobind__fail(error, IOBIND_ERROR_INVALID_STATE,
+                        "binding_write_input: '%s' is a carried state, and a run of this binding is under way: synchronize its "
+                        "stream first",
+                        binding->session->inputs[index].label);
   }
   return IOBIND_OK;
 }
 
-static iobind_status update_input(iobind_binding *binding, size_t index, const void *data, size_t bytes, iobind_stream *stream,
-                                  iobind_error *error) {
-  IOBIND__TRY(check_index(binding, index, "binding_update_input", error));
-  IOBIND__TRY(iobind__process_check("binding_update_input", error));
+static iobind_status write_input(iobind_binding *binding, size_t index, const void *data, size_t bytes, iobind_stream *stream,
+                                 iobind_error *error) {
+  IOBIND__TRY(check_index(binding, index, "binding_write_input", error));
+  IOBIND__TRY(iobind__process_check("binding_write_input", error));
   IOBIND__TRY(check_update(binding, index, stream, error));
   const iobind__carry *carry = iobind__carry_of_input(binding, index);
   if (carry != NULL && carry->due) {
@@ -243,12 +242,12 @@ static iobind_status update_input(iobind_binding *binding, size_t index, const v
   iobind__input *input = &binding->inputs[index];
   const char *name = binding->session->inputs[index].label;
   if (input->bound == NULL) {
-    return iobind__fail(error, IOBIND_ERROR_INVALID_STATE, "binding_update_input: '%s' is not bound", name);
+    return iobind__fail(error, IOBIND_ERROR_INVALID_STATE, "binding_write_input: '%s' is not bound", name);
   }
   /* if each run copies from a source, the new data go there */
   iobind_tensor *target = input->source != NULL ? input->source : input->bound;
   if (target->dtype != IOBIND_DTYPE_STRING && bytes != target->bytes) {
-    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "binding_update_input: '%s': expected %zu bytes, got %zu", name,
+    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "binding_write_input: '%s': expected %zu bytes, got %zu", name,
                         target->bytes, bytes);
   }
   /* host memory is written by the host, behind what is on the session's stream: a run there may still read it */
@@ -260,9 +259,9 @@ static iobind_status update_input(iobind_binding *binding, size_t index, const v
   return IOBIND_OK;
 }
 
-iobind_status iobind_binding_update_input(iobind_binding *binding, size_t index, const void *data, size_t bytes,
-                                          iobind_stream *stream, iobind_error *error) {
-  return iobind__named(update_input(binding, index, data, bytes, stream, error), error, "binding_update_input");
+iobind_status iobind_binding_write_input(iobind_binding *binding, size_t index, const void *data, size_t bytes,
+                                         iobind_stream *stream, iobind_error *error) {
+  return iobind__named(write_input(binding, index, data, bytes, stream, error), error, "binding_write_input");
 }
 
 iobind__input_view iobind__binding_view_input(const iobind_binding *binding, size_t index) {

@@ -1,5 +1,6 @@
 /* Bound outputs. */
 #include "binding/table.h"
+#include "support/options.h"
 
 /* A buffer of SWAP is held by its carry. */
 void iobind__output_hold(iobind_binding *binding, size_t index) {
@@ -27,7 +28,7 @@ void iobind__output_show(iobind_binding *binding, size_t index, iobind_tensor *t
   iobind_tensor_release(old);
 }
 
-void iobind__output_set(iobind_binding *binding, size_t index, iobind_output_mode mode, iobind__place *place,
+void iobind__output_set(iobind_binding *binding, size_t index, iobind__output_mode mode, iobind__place *place,
                         iobind_tensor *target) {
   iobind__output *output = &binding->outputs[index];
   const iobind__place *old_place = output->target != NULL ? output->target->place : output->place;
@@ -51,8 +52,8 @@ void iobind__output_set(iobind_binding *binding, size_t index, iobind_output_mod
 
 void iobind__output_reset(iobind_binding *binding, size_t index) {
   const iobind__value *value = &binding->session->outputs[index];
-  iobind_output_mode usual = binding->session->graphs.limit > 0 ? IOBIND_OUTPUT_REUSE : IOBIND_OUTPUT_FRESH;
-  iobind__output_set(binding, index, value->kind == IOBIND_VALUE_TENSOR ? usual : IOBIND_OUTPUT_NONE, value->place, NULL);
+  iobind__output_mode usual = binding->session->graphs.limit > 0 ? IOBIND__OUTPUT_REUSE : IOBIND__OUTPUT_FRESH;
+  iobind__output_set(binding, index, value->kind == IOBIND_VALUE_TENSOR ? usual : IOBIND__OUTPUT_NONE, value->place, NULL);
 }
 
 void iobind__output_renew(iobind_binding *binding, size_t index) {
@@ -76,13 +77,13 @@ size_t iobind__output_references(const iobind_binding *binding, size_t index, co
 static bool moves(const iobind_binding *binding, size_t index) {
   const iobind__output *output = &binding->outputs[index];
   const iobind__place *place = output->target != NULL ? output->target->place : output->place;
-  return output->mode != IOBIND_OUTPUT_NONE && place != binding->session->outputs[index].place;
+  return output->mode != IOBIND__OUTPUT_NONE && place != binding->session->outputs[index].place;
 }
 
 /* Scratch memory of a captured graph counts as free between its replays, which write it: ORT may make an output of a plain run there. An
  * output on the host has been copied before another run of the session begins. */
 static bool is_in_scratch(const iobind_binding *binding, const iobind__output *output) {
-  return binding->session->graphs.limit > 0 && output->mode == IOBIND_OUTPUT_FRESH && !output->place->host;
+  return binding->session->graphs.limit > 0 && output->mode == IOBIND__OUTPUT_FRESH && !output->place->host;
 }
 
 /* Where a run is on a stream of an EP, ORT refuses or forgets the copy into memory that it was given, or keeps from run to run, if the session
@@ -90,7 +91,7 @@ static bool is_in_scratch(const iobind_binding *binding, const iobind__output *o
 static bool is_kept_elsewhere(const iobind_binding *binding, size_t index) {
   const iobind__output *output = &binding->outputs[index];
   const iobind_device *home = binding->session->outputs[index].place->device;
-  return output->mode != IOBIND_OUTPUT_FRESH && moves(binding, index) && (home->flags & IOBIND_DEVICE_STREAMS) != 0;
+  return output->mode != IOBIND__OUTPUT_FRESH && moves(binding, index) && (home->flags & IOBIND_DEVICE_STREAMS) != 0;
 }
 
 /* Some releases of ORT that copy several outputs to another memory copy some of them too early: the run may still be writing them. In every
@@ -106,7 +107,7 @@ void iobind__outputs_choose_copied(iobind_binding *binding) {
     iobind__output *output = &binding->outputs[i];
     bool is_handed_on = session->outputs[i].handed_on >= 0;
     output->is_copied =
-        output->mode != IOBIND_OUTPUT_NONE &&
+        output->mode != IOBIND__OUTPUT_NONE &&
         (is_handed_on || is_in_scratch(binding, output) || is_kept_elsewhere(binding, i) || (early > 1 && moves(binding, i)));
     binding->plan.copied_count += output->is_copied ? 1 : 0;
   }
@@ -114,13 +115,13 @@ void iobind__outputs_choose_copied(iobind_binding *binding) {
 
 void iobind__outputs_reshape(iobind_binding *binding) {
   for (size_t i = 0; i < binding->session->output_count; i++) {
-    if (binding->outputs[i].mode == IOBIND_OUTPUT_REUSE && !binding->outputs[i].has_fixed_dims) {
+    if (binding->outputs[i].mode == IOBIND__OUTPUT_REUSE && !binding->outputs[i].has_fixed_dims) {
       iobind__output_renew(binding, i);
     }
   }
 }
 
-static iobind_status check_tensor(const iobind_binding *binding, size_t index, iobind_output_mode mode,
+static iobind_status check_tensor(const iobind_binding *binding, size_t index, iobind__output_mode mode,
                                   const iobind_tensor *tensor, iobind_error *error) {
   const iobind_session *session = binding->session;
   const iobind__value *value = &session->outputs[index];
@@ -147,18 +148,19 @@ static iobind_status find_target(const iobind_binding *binding, size_t index, io
     return IOBIND_OK;
   }
   if (device->runtime != session->runtime || !iobind__session_has_device(session, device)) {
-    return iobind__fail(error, IOBIND_ERROR_WRONG_DEVICE,
-                        "binding_set_output: '%s': '%s' is not a device of the session: ONNX Runtime would silently leave the "
-                        "output on the CPU",
-                        value->label, device->spec);
+    return iobind__fail(
+        error, IOBIND_ERROR_WRONG_DEVICE,
+        "binding_place_output: '%s': '%s' is not a device of the session: ONNX Runtime would silently leave the "
+        "output on the CPU",
+        value->label, device->spec);
   }
   *place = &device->places[memory];
   if ((*place)->info == NULL) {
     return iobind__fail(error, IOBIND_ERROR_NOT_SUPPORTED,
-                        "binding_set_output: '%s': device '%s' has no host-accessible memory", value->label, device->spec);
+                        "binding_place_output: '%s': device '%s' has no host-accessible memory", value->label, device->spec);
   }
   if (value->dtype == IOBIND_DTYPE_STRING && !(*place)->host) {
-    return iobind__fail(error, IOBIND_ERROR_NOT_SUPPORTED, "binding_set_output: '%s': strings live only in host memory",
+    return iobind__fail(error, IOBIND_ERROR_NOT_SUPPORTED, "binding_place_output: '%s': strings live only in host memory",
                         value->label);
   }
   return IOBIND_OK;
@@ -167,31 +169,30 @@ static iobind_status find_target(const iobind_binding *binding, size_t index, io
 static iobind_status check_mode(const iobind__value *value, iobind_output_mode mode, iobind_memory memory,
                                 iobind_error *error) {
   if (mode < IOBIND_OUTPUT_FRESH || mode > IOBIND_OUTPUT_NONE) {
-    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "binding_set_output: '%s': %d is not a mode of an output",
+    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "binding_place_output: '%s': %d is not a mode of an output",
                         value->label, (int)mode);
   }
   if (memory != IOBIND_MEMORY_DEFAULT && memory != IOBIND_MEMORY_HOST_ACCESSIBLE) {
-    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "binding_set_output: '%s': %d is not a kind of memory",
+    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "binding_place_output: '%s': %d is not a memory type",
                         value->label, (int)memory);
   }
   if (value->kind != IOBIND_VALUE_TENSOR && mode != IOBIND_OUTPUT_NONE) {
     return iobind__fail(error, IOBIND_ERROR_NOT_SUPPORTED,
-                        "binding_set_output: '%s' is not a tensor, and only tensors can be bound", value->label);
+                        "binding_place_output: '%s' is not a tensor, and only tensors can be bound", value->label);
   }
   return IOBIND_OK;
 }
 
 /* Is it another tensor of the same kind, so that nothing else in the binding can change? */
-static bool is_alike(const iobind_binding *binding, const iobind__output *output, iobind_output_mode mode,
-                     const iobind_tensor *tensor) {
-  return tensor != NULL && !tensor->read_only && mode == IOBIND_OUTPUT_FIXED && output->mode == mode &&
-         iobind__binding_is_plain(binding) && iobind__tensor_is_alike(tensor, output->target);
+static bool is_alike(const iobind_binding *binding, const iobind__output *output, const iobind_tensor *tensor) {
+  return tensor != NULL && !tensor->read_only && output->mode == IOBIND__OUTPUT_FIXED && iobind__binding_is_plain(binding) &&
+         iobind__tensor_is_alike(tensor, output->target);
 }
 
 static iobind_status replace(iobind_binding *binding, size_t index, iobind_tensor *tensor, iobind_error *error) {
   iobind__output *output = &binding->outputs[index];
   if (iobind__overlap_in_use(binding, index, tensor)) {
-    IOBIND__TRY(iobind__overlap_check_output(binding, index, IOBIND_OUTPUT_FIXED, tensor, error));
+    IOBIND__TRY(iobind__overlap_check_output(binding, index, IOBIND__OUTPUT_FIXED, tensor, error));
   }
   IOBIND__TRY(iobind__overlap_make_room(binding, tensor, error));
   if (binding->results == IOBIND__RESULTS_READY) {
@@ -212,46 +213,60 @@ static iobind_status replace(iobind_binding *binding, size_t index, iobind_tenso
   return IOBIND_OK;
 }
 
-/* Not inlined, so that the usual case has a small frame. */
-__attribute__((noinline)) static iobind_status set_output(iobind_binding *binding, size_t index, iobind_output_mode mode,
-                                                          iobind_device *device, iobind_memory memory, iobind_tensor *tensor,
-                                                          iobind_error *error) {
-  const iobind__value *value = &binding->session->outputs[index];
-  IOBIND__TRY(check_mode(value, mode, memory, error));
-  iobind__place *place = value->place;
-  bool is_given = mode == IOBIND_OUTPUT_FIXED || mode == IOBIND_OUTPUT_IN_PLACE;
-  if (is_given) {
-    IOBIND__TRY(check_tensor(binding, index, mode, tensor, error));
-    IOBIND__TRY(iobind__overlap_make_room(binding, tensor, error));
-  } else if (tensor != NULL) {
-    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT,
-                        "binding_set_output: '%s': only FIXED and IN_PLACE take a tensor, it must be NULL here", value->label);
-  } else if (mode != IOBIND_OUTPUT_NONE) {
-    IOBIND__TRY(find_target(binding, index, device, memory, &place, error));
+static iobind_status check_index(iobind_binding *binding, size_t index, const char *what, iobind_error *error) {
+  if (binding == NULL) {
+    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "%s: binding is NULL", what);
   }
-  IOBIND__TRY(iobind__graphs_check_output(binding, index, mode, tensor != NULL ? tensor->place : place, error));
+  if (index >= binding->session->output_count) {
+    return iobind__fail(error, IOBIND_ERROR_NOT_FOUND, "%s: expected an index below %zu, got %zu", what,
+                        binding->session->output_count, index);
+  }
+  IOBIND__TRY(iobind__process_check(what, error));
+  return iobind__binding_must_be_idle(binding, what, error);
+}
+
+/* What is checked already. */
+static iobind_status rebind(iobind_binding *binding, size_t index, iobind__output_mode mode, iobind__place *place,
+                            iobind_tensor *tensor, iobind_error *error) {
+  IOBIND__TRY(iobind__graphs_check_output(binding, index, mode, place, error));
   IOBIND__TRY(iobind__carry_advance(binding, NULL, error));
   iobind_tensor_retain(tensor); /* it may be a buffer of the carry that ends here */
   iobind__carry_end(binding, index);
-  iobind__output_set(binding, index, mode, place, tensor);
+  iobind__output_set(binding, index, mode, tensor != NULL ? binding->session->outputs[index].place : place, tensor);
   iobind_tensor_release(tensor);
   return IOBIND_OK;
 }
 
-iobind_status iobind_binding_set_output(iobind_binding *binding, size_t index, iobind_output_mode mode, iobind_device *device,
-                                        iobind_memory memory, iobind_tensor *tensor, iobind_error *error) {
-  if (binding == NULL) {
-    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "binding_set_output: binding is NULL");
+/* Not inlined, so that the usual case has a small frame. */
+__attribute__((noinline)) static iobind_status set_output(iobind_binding *binding, size_t index, iobind_tensor *tensor,
+                                                          uint32_t flags, iobind_error *error) {
+  const iobind__value *value = &binding->session->outputs[index];
+  iobind__output_mode mode = (flags & IOBIND_OUTPUT_IN_PLACE) != 0 ? IOBIND__OUTPUT_IN_PLACE : IOBIND__OUTPUT_FIXED;
+  IOBIND__TRY(iobind__flags_check(flags, IOBIND_OUTPUT_IN_PLACE, "binding_set_output", error));
+  if (value->kind != IOBIND_VALUE_TENSOR) {
+    return iobind__fail(error, IOBIND_ERROR_NOT_SUPPORTED,
+                        "binding_set_output: '%s' is not a tensor, and only tensors can be bound", value->label);
   }
-  if (index >= binding->session->output_count) {
-    return iobind__fail(error, IOBIND_ERROR_NOT_FOUND, "binding_set_output: expected an index below %zu, got %zu",
-                        binding->session->output_count, index);
-  }
-  IOBIND__TRY(iobind__process_check("binding_set_output", error));
-  IOBIND__TRY(iobind__binding_must_be_idle(binding, "binding_set_output", error));
-  return is_alike(binding, &binding->outputs[index], mode, tensor)
-             ? replace(binding, index, tensor, error)
-             : set_output(binding, index, mode, device, memory, tensor, error);
+  IOBIND__TRY(check_tensor(binding, index, mode, tensor, error));
+  IOBIND__TRY(iobind__overlap_make_room(binding, tensor, error));
+  return rebind(binding, index, mode, tensor->place, tensor, error);
+}
+
+iobind_status iobind_binding_set_output(iobind_binding *binding, size_t index, iobind_tensor *tensor, uint32_t flags,
+                                        iobind_error *error) {
+  IOBIND__TRY(check_index(binding, index, "binding_set_output", error));
+  return flags == 0 && is_alike(binding, &binding->outputs[index], tensor) ? replace(binding, index, tensor, error)
+                                                                           : set_output(binding, index, tensor, flags, error);
+}
+
+iobind_status iobind_binding_place_output(iobind_binding *binding, size_t index, iobind_output_mode mode, iobind_device *device,
+                                          iobind_memory memory, iobind_error *error) {
+  IOBIND__TRY(check_index(binding, index, "binding_place_output", error));
+  const iobind__value *value = &binding->session->outputs[index];
+  iobind__place *place = value->place;
+  IOBIND__TRY(check_mode(value, mode, memory, error));
+  IOBIND__TRY(mode == IOBIND_OUTPUT_NONE ? IOBIND_OK : find_target(binding, index, device, memory, &place, error));
+  return rebind(binding, index, (iobind__output_mode)mode, place, NULL, error);
 }
 
 iobind__output_view iobind__binding_view_output(const iobind_binding *binding, size_t index) {

@@ -14,7 +14,7 @@ static inline const iobind_tensor *chosen_memory(const iobind_binding *binding, 
     return is_in_place(carry) ? binding->inputs[carry->input].bound : NULL;
   }
   const iobind__output *self = &binding->outputs[output];
-  return self->mode == IOBIND_OUTPUT_REUSE ? NULL : self->target; /* a graph's REUSE output has a target that iobind made */
+  return self->mode == IOBIND__OUTPUT_REUSE ? NULL : self->target; /* a graph's REUSE output has a target that iobind made */
 }
 
 /* Two tensors with their own memory, the usual case, overlap only if they are the same. */
@@ -58,7 +58,7 @@ static iobind_status check_read(const iobind_binding *binding, size_t index, con
   for (size_t i = 0; i < session->output_count; i++) {
     const iobind__carry *carry = iobind__carry_of_output(binding, i);
     bool is_own = own != NULL && own->output == i;
-    bool asked = is_own || (carry == NULL ? binding->outputs[i].mode == IOBIND_OUTPUT_IN_PLACE : carry->input == index);
+    bool asked = is_own || (carry == NULL ? binding->outputs[i].mode == IOBIND__OUTPUT_IN_PLACE : carry->input == index);
     if (!asked && meet(tensor, chosen_memory(binding, i))) {
       return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "%s: '%s' overlaps the memory of output '%s': %s", what,
                           session->inputs[index].label, session->outputs[i].label,
@@ -99,10 +99,10 @@ static iobind_status meets_input(const iobind_binding *binding, size_t index, co
   return IOBIND_OK;
 }
 
-iobind_status iobind__overlap_check_output(const iobind_binding *binding, size_t index, iobind_output_mode mode,
+iobind_status iobind__overlap_check_output(const iobind_binding *binding, size_t index, iobind__output_mode mode,
                                            const iobind_tensor *tensor, iobind_error *error) {
   const iobind_session *session = binding->session;
-  for (size_t i = 0; i < session->input_count && mode == IOBIND_OUTPUT_FIXED; i++) {
+  for (size_t i = 0; i < session->input_count && mode == IOBIND__OUTPUT_FIXED; i++) {
     bool meets;
     IOBIND__TRY(meets_input(binding, i, tensor, &meets, error));
     if (meets) {
@@ -151,7 +151,7 @@ iobind_status iobind__overlap_renew(iobind_binding *binding, const iobind_tensor
                   (binding->results == IOBIND__RESULTS_HELD || binding->results == IOBIND__RESULTS_READY);
   for (size_t i = 0; i < binding->session->output_count; i++) {
     const iobind__output *output = &binding->outputs[i];
-    if (output->mode != IOBIND_OUTPUT_REUSE) {
+    if (output->mode != IOBIND__OUTPUT_REUSE) {
       continue;
     }
     /* iobind has made the memory for a graph, or to copy the output there */

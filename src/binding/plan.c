@@ -30,7 +30,7 @@ static bool has_waits(const iobind_binding *binding) {
 static bool is_seen(const iobind_binding *binding) {
   bool all = true;
   for (size_t i = 0; all && i < binding->session->output_count; i++) {
-    all = binding->outputs[i].mode == IOBIND_OUTPUT_NONE || binding->outputs[i].is_verified;
+    all = binding->outputs[i].mode == IOBIND__OUTPUT_NONE || binding->outputs[i].is_verified;
   }
   return all;
 }

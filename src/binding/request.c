@@ -1,6 +1,4 @@
-/* A run with all choices, without a binding of the caller's: by one that lives for this run. */
-#include <string.h>
-
+/* A run without a binding of the caller's: a plain one, or by a binding that lives for this run. */
 #include "binding/table.h"
 #include "support/options.h"
 
@@ -27,13 +25,13 @@ static iobind_status bind_output(iobind_binding *binding, size_t index, const io
                                  iobind_error *error) {
   iobind_session *session = binding->session;
   iobind_tensor *target = target_of(request, index);
-  int32_t placement = iobind__placement_of(session, request->outputs, index);
+  if (target != NULL) {
+    return iobind_binding_set_output(binding, index, target, 0, error);
+  }
+  int32_t placement = iobind__placement_of(session, request->placements, index);
   bool comes_down = placement == IOBIND_PLACE_HOST && !session->outputs[index].place->host;
-  iobind_output_mode mode = target != NULL                   ? IOBIND_OUTPUT_FIXED
-                            : placement == IOBIND_PLACE_NONE ? IOBIND_OUTPUT_NONE
-                                                             : IOBIND_OUTPUT_FRESH;
-  return iobind_binding_set_output(binding, index, mode, comes_down && target == NULL ? session->runtime->cpu : NULL,
-                                   IOBIND_MEMORY_DEFAULT, target, error);
+  return iobind_binding_place_output(binding, index, placement == IOBIND_PLACE_NONE ? IOBIND_OUTPUT_NONE : IOBIND_OUTPUT_FRESH,
+                                     comes_down ? session->runtime->cpu : NULL, IOBIND_MEMORY_DEFAULT, error);
 }
 
 /* All outputs, or none of them. */
@@ -41,7 +39,7 @@ static iobind_status take(iobind_binding *binding, iobind_tensor **outputs, iobi
   size_t count = binding->session->output_count;
   iobind_status status = IOBIND_OK;
   for (size_t i = 0; i < count && status == IOBIND_OK; i++) {
-    if (binding->outputs[i].mode != IOBIND_OUTPUT_NONE) {
+    if (binding->outputs[i].mode != IOBIND__OUTPUT_NONE) {
       status = iobind_binding_take_output(binding, i, &outputs[i], error);
     }
   }
@@ -59,14 +57,14 @@ static iobind_status check_recycling(iobind_session *session, const char *what, 
   return status;
 }
 
-static iobind_status run(iobind_binding *binding, const iobind_run_request *request, iobind_tensor **outputs, const char *what,
-                         iobind_error *error) {
+static iobind_status run_bound(iobind_binding *binding, const iobind_run_request *request, iobind_tensor **outputs,
+                               const char *what, iobind_error *error) {
   iobind_session *session = binding->session;
   iobind_run_options options;
   iobind__graphs_close(binding); /* a graph of one run would only cost: the run is a plain one */
   IOBIND__TRY(iobind__session_graphs_have(session, IOBIND__QUIRK_GRAPH_RECYCLES) ? check_recycling(session, what, error)
                                                                                  : IOBIND_OK);
-  IOBIND__TRY(iobind__placements_check(session, request->outputs, what, error));
+  IOBIND__TRY(iobind__placements_check(session, request->placements, what, error));
   IOBIND__TRY(iobind__run_options_read(session, request->options, what, &options, error));
   if (request->options != NULL) {
     IOBIND__TRY(iobind__run_options_replace(binding, &options, what, error));
@@ -75,28 +73,44 @@ static iobind_status run(iobind_binding *binding, const iobind_run_request *requ
   for (size_t i = 0; i < session->output_count; i++) {
     IOBIND__TRY(bind_output(binding, i, request, error));
   }
-  IOBIND__TRY(iobind_binding_run(binding, NULL, NULL, error));
+  IOBIND__TRY(iobind_binding_run(binding, NULL, error));
   return take(binding, outputs, error);
 }
 
-iobind_status iobind_session_run_request(iobind_session *session, const iobind_run_request *given, iobind_tensor **outputs,
-                                         iobind_error *error) {
-  static const char what[] = "session_run_request";
-  if (session == NULL || given == NULL || outputs == NULL) {
-    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "%s: %s is NULL", what,
-                        session == NULL ? "session"
-                        : given == NULL ? "request"
-                                        : "outputs");
-  }
-  memset(outputs, 0, session->output_count * sizeof(iobind_tensor *));
-  iobind_run_request request;
-  IOBIND__TRY(iobind__options_read(&request, sizeof request, sizeof request, given, what, error));
-  if (request.inputs == NULL && session->input_count > 0) {
-    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "%s: inputs is NULL", what);
-  }
+static iobind_status run_by_binding(iobind_session *session, const iobind_run_request *request, iobind_tensor **outputs,
+                                    const char *what, iobind_error *error) {
   iobind_binding *binding;
-  IOBIND__TRY(iobind__renamed(iobind_binding_create(session, &binding, error), error, what));
-  iobind_status status = run(binding, &request, outputs, what, error);
+  IOBIND__TRY(iobind_binding_create(session, &binding, error));
+  iobind_status status = run_bound(binding, request, outputs, what, error);
   iobind_binding_destroy(binding);
+  return status;
+}
+
+static iobind_status check_lengths(const iobind_session *session, const iobind_run_request *request, const char *what,
+                                   iobind_error *error) {
+  IOBIND__TRY(iobind__array_check(request->inputs, request->input_count, session->input_count, false, "inputs", what, error));
+  IOBIND__TRY(
+      iobind__array_check(request->targets, request->target_count, session->output_count, true, "targets", what, error));
+  return iobind__array_check(request->placements, request->placement_count, session->output_count, true, "placements", what,
+                             error);
+}
+
+iobind_status iobind_session_run(iobind_session *session, const iobind_run_request *given, iobind_tensor **outputs,
+                                 size_t output_count, iobind_error *error) {
+  static const char what[] = "session_run";
+  for (size_t i = 0; outputs != NULL && i < output_count; i++) {
+    outputs[i] = NULL;
+  }
+  if (session == NULL || given == NULL) {
+    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "%s: %s is NULL", what, session == NULL ? "session" : "request");
+  }
+  iobind_run_request request;
+  IOBIND__TRY(iobind__process_check(what, error));
+  IOBIND__TRY(iobind__array_check(outputs, output_count, session->output_count, false, "outputs", what, error));
+  IOBIND__TRY(iobind__options_read(&request, sizeof request, sizeof request, given, what, error));
+  IOBIND__TRY(check_lengths(session, &request, what, error));
+  bool is_plain = request.targets == NULL && request.placements == NULL && request.options == NULL;
+  iobind_status status = is_plain ? iobind__session_run(session, request.inputs, outputs, error)
+                                  : run_by_binding(session, &request, outputs, what, error);
   return iobind__renamed(status, error, what);
 }

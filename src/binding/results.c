@@ -21,7 +21,7 @@ static void drop(iobind_binding *binding, size_t index) {
 static size_t hand_out(iobind_binding *binding, OrtValue **values, size_t count) {
   size_t bound = 0;
   for (size_t i = 0; i < binding->session->output_count; i++) {
-    if (binding->outputs[i].mode != IOBIND_OUTPUT_NONE) {
+    if (binding->outputs[i].mode != IOBIND__OUTPUT_NONE) {
       binding->outputs[i].value = bound < count ? values[bound] : NULL;
       bound++;
     }
@@ -135,7 +135,7 @@ static iobind_status make_result(iobind_binding *binding, size_t index, iobind_e
   IOBIND__TRY(
       iobind__tensor_from_value(output->value, output->place, &binding->session->ref, &output->result, "output", error));
   output->value = NULL;
-  if (output->mode == IOBIND_OUTPUT_REUSE) {
+  if (output->mode == IOBIND__OUTPUT_REUSE) {
     show(binding, index);
   }
   return IOBIND_OK;
@@ -161,7 +161,7 @@ static iobind_status find_source(iobind_binding *binding, size_t index, iobind_t
 static iobind_status make_copy(const iobind_binding *binding, size_t index, const iobind_tensor *source, iobind_tensor **copy,
                                iobind_error *error) {
   const iobind__output *output = &binding->outputs[index];
-  if (output->mode == IOBIND_OUTPUT_REUSE && output->shown != NULL && iobind__tensor_same_dims(source, output->shown)) {
+  if (output->mode == IOBIND__OUTPUT_REUSE && output->shown != NULL && iobind__tensor_same_dims(source, output->shown)) {
     *copy = iobind_tensor_retain(output->shown);
     return IOBIND_OK;
   }
@@ -202,7 +202,7 @@ static iobind_status copy_output(iobind_binding *binding, size_t index, iobind_s
     iobind__tensor_use(source, stream, IOBIND__READ);
     iobind_tensor_release(output->result);
     output->result = iobind_tensor_retain(copy);
-    if (output->mode == IOBIND_OUTPUT_REUSE && output->target == NULL) {
+    if (output->mode == IOBIND__OUTPUT_REUSE && output->target == NULL) {
       iobind__output_show(binding, index, copy);
     }
   }
@@ -256,7 +256,7 @@ static iobind_status find_result(iobind_binding *binding, size_t index, iobind__
   iobind__output *output = &binding->outputs[index];
   const char *name = binding->session->outputs[index].label;
   *out = output;
-  if (output->mode == IOBIND_OUTPUT_NONE) {
+  if (output->mode == IOBIND__OUTPUT_NONE) {
     return iobind__fail(error, IOBIND_ERROR_INVALID_STATE, "%s: '%s' is not bound", what, name);
   }
   if (binding->results == IOBIND__RESULTS_FAILED) {
@@ -297,26 +297,10 @@ iobind_status iobind__binding_peek(iobind_binding *binding, size_t index, iobind
   return IOBIND_OK;
 }
 
-static iobind_status get_output(iobind_binding *binding, size_t index, iobind_tensor **tensor, iobind_error *error) {
-  if (tensor == NULL) {
-    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "binding_get_output: tensor is NULL");
-  }
-  *tensor = NULL;
-  IOBIND__TRY(iobind__process_check("binding_get_output", error));
-  iobind__output *output = NULL;
-  IOBIND__TRY(get_result(binding, index, &output, "binding_get_output", error));
-  *tensor = output->result;
-  return IOBIND_OK;
-}
-
-iobind_status iobind_binding_get_output(iobind_binding *binding, size_t index, iobind_tensor **tensor, iobind_error *error) {
-  return iobind__named(get_output(binding, index, tensor, error), error, "binding_get_output");
-}
-
 /* ORT has made the value when its call for an EP's stream returns; the content of memory that only streams reach may come later. */
-static iobind_status lend_result(iobind_binding *binding, size_t index, iobind_stream *stream, iobind__output **out,
-                                 iobind_error *error) {
-  const char *what = "binding_lend_output";
+static iobind_status get_ordered_result(iobind_binding *binding, size_t index, iobind_stream *stream, iobind__output **out,
+                                        iobind_error *error) {
+  const char *what = "binding_get_output";
   iobind__flight_look(binding);
   iobind_stream *busy = binding->flight.stream;
   if (busy == NULL || !iobind__stream_orders_calls(busy) || index >= binding->session->output_count) {
@@ -329,30 +313,31 @@ static iobind_status lend_result(iobind_binding *binding, size_t index, iobind_s
   return stream == busy ? IOBIND_OK : iobind__stream_join(stream, busy, error);
 }
 
-static iobind_status lend_output(iobind_binding *binding, size_t index, iobind_stream *stream, iobind_tensor **tensor,
-                                 iobind_error *error) {
-  if (binding == NULL || stream == NULL || tensor == NULL) {
-    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "binding_lend_output: %s is NULL",
-                        binding == NULL  ? "binding"
-                        : stream == NULL ? "stream"
-                                         : "tensor");
+static iobind_status get_output(iobind_binding *binding, size_t index, iobind_stream *stream, iobind_tensor **tensor,
+                                iobind_error *error) {
+  if (tensor != NULL) {
+    *tensor = NULL;
   }
-  *tensor = NULL;
-  IOBIND__TRY(iobind__process_check("binding_lend_output", error));
-  if (!iobind__session_has_device(binding->session, stream->device)) {
+  if (binding == NULL || tensor == NULL) {
+    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "binding_get_output: %s is NULL",
+                        binding == NULL ? "binding" : "tensor");
+  }
+  IOBIND__TRY(iobind__process_check("binding_get_output", error));
+  if (stream != NULL && !iobind__session_has_device(binding->session, stream->device)) {
     return iobind__fail(error, IOBIND_ERROR_WRONG_DEVICE,
-                        "binding_lend_output: the stream is of '%s', which is not a device of the session",
+                        "binding_get_output: the stream is of '%s', which is not a device of the session",
                         stream->device->spec);
   }
   iobind__output *output = NULL;
-  IOBIND__TRY(lend_result(binding, index, stream, &output, error));
+  IOBIND__TRY(stream == NULL ? get_result(binding, index, &output, "binding_get_output", error)
+                             : get_ordered_result(binding, index, stream, &output, error));
   *tensor = output->result;
   return IOBIND_OK;
 }
 
-iobind_status iobind_binding_lend_output(iobind_binding *binding, size_t index, iobind_stream *stream, iobind_tensor **tensor,
-                                         iobind_error *error) {
-  return iobind__named(lend_output(binding, index, stream, tensor, error), error, "binding_lend_output");
+iobind_status iobind_binding_get_output(iobind_binding *binding, size_t index, iobind_stream *stream, iobind_tensor **tensor,
+                                        iobind_error *error) {
+  return iobind__named(get_output(binding, index, stream, tensor, error), error, "binding_get_output");
 }
 
 static iobind_status take_output(iobind_binding *binding, size_t index, iobind_tensor **tensor, iobind_error *error) {
@@ -365,7 +350,7 @@ static iobind_status take_output(iobind_binding *binding, size_t index, iobind_t
   IOBIND__TRY(get_result(binding, index, &output, "binding_take_output", error));
   *tensor = output->result;
   iobind__carry *carry = iobind__carry_of_output(binding, index);
-  if (carry != NULL || (output->mode != IOBIND_OUTPUT_REUSE && iobind__output_is_given(output))) {
+  if (carry != NULL || (output->mode != IOBIND__OUTPUT_REUSE && iobind__output_is_given(output))) {
     iobind_tensor_retain(output->result);
     iobind__carry_take(binding, carry);
     output->is_taken = carry != NULL;
@@ -373,7 +358,7 @@ static iobind_status take_output(iobind_binding *binding, size_t index, iobind_t
   }
   output->result = NULL; /* the caller gets its reference */
   output->is_taken = true;
-  if (output->mode == IOBIND_OUTPUT_REUSE) {
+  if (output->mode == IOBIND__OUTPUT_REUSE) {
     iobind__output_leave(binding, index, *tensor);
   }
   return IOBIND_OK;

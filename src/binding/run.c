@@ -103,7 +103,7 @@ __attribute__((noinline)) static iobind_status load_live_inputs(const iobind_bin
 static void name_held_outputs(const iobind_binding *binding, iobind__text *names) {
   for (size_t i = 0; i < binding->session->output_count; i++) {
     const iobind__output *output = &binding->outputs[i];
-    if (iobind__output_is_given(output) || output->mode == IOBIND_OUTPUT_REUSE) {
+    if (iobind__output_is_given(output) || output->mode == IOBIND__OUTPUT_REUSE) {
       iobind__text_add(names, "%s'%s'", names->length == 0 ? "" : ", ", binding->session->outputs[i].label);
     }
   }
@@ -752,42 +752,19 @@ static iobind_status run_on(iobind_binding *binding, iobind_stream *stream, iobi
   return binding->options.queued == NULL ? run_behind(binding, stream, error) : run_on_ep(binding, stream, error);
 }
 
-static iobind_status check_stream(const iobind_binding *binding, const iobind_stream *stream, const iobind_event *event,
-                                  iobind_error *error) {
-  const iobind_device *device = stream != NULL ? stream->device : event != NULL ? event->device : NULL;
-  if (stream != NULL && event != NULL && stream->device != event->device) {
+static iobind_status run_on_stream(iobind_binding *binding, iobind_stream *stream, iobind_error *error) {
+  if (!iobind__session_has_device(binding->session, stream->device)) {
     return iobind__fail(error, IOBIND_ERROR_WRONG_DEVICE,
-                        "binding_run: expected an event of '%s' as the stream, got one of '%s'", stream->device->spec,
-                        event->device->spec);
+                        "binding_run: the stream is of '%s', which is not a device of the session", stream->device->spec);
   }
-  if (device != NULL && !iobind__session_has_device(binding->session, device)) {
-    return iobind__fail(error, IOBIND_ERROR_WRONG_DEVICE,
-                        "binding_run: the %s is of '%s', which is not a device of the session",
-                        stream != NULL ? "stream" : "event", device->spec);
-  }
-  return IOBIND_OK;
-}
-
-static iobind_status run_with_event(iobind_binding *binding, iobind_stream *stream, iobind_event *event, iobind_error *error) {
-  iobind__point *point = NULL;
-  IOBIND__TRY(check_stream(binding, stream, event, error));
-  IOBIND__TRY(stream == NULL ? run_at_once(binding, error) : run_on(binding, stream, error));
-  if (event != NULL) {
-    iobind_error reason = IOBIND_ERROR_INIT;
-    iobind_status status = stream == NULL ? IOBIND_OK : iobind__point_make(stream, &point, &reason);
-    if (status != IOBIND_OK) {
-      return disown_run(binding, &reason, error); /* without the event nobody could tell when it is over */
-    }
-    iobind__event_set(event, point);
-  }
-  return IOBIND_OK;
+  return run_on(binding, stream, error);
 }
 
 /* These two are not inlined, so that the replay has a small frame. */
-__attribute__((noinline)) static iobind_status run_in_order(iobind_binding *binding, iobind_stream *stream, iobind_event *event,
+__attribute__((noinline)) static iobind_status run_in_order(iobind_binding *binding, iobind_stream *stream,
                                                             iobind_error *error) {
   IOBIND__TRY(iobind__process_check("binding_run", error));
-  return iobind__named(run_with_event(binding, stream, event, error), error, "binding_run");
+  return iobind__named(run_on_stream(binding, stream, error), error, "binding_run");
 }
 
 __attribute__((noinline)) static iobind_status run_and_wait(iobind_binding *binding, iobind_error *error) {
@@ -795,12 +772,12 @@ __attribute__((noinline)) static iobind_status run_and_wait(iobind_binding *bind
   return iobind__named(run_at_once(binding, error), error, "binding_run");
 }
 
-iobind_status iobind_binding_run(iobind_binding *binding, iobind_stream *stream, iobind_event *event, iobind_error *error) {
+iobind_status iobind_binding_run(iobind_binding *binding, iobind_stream *stream, iobind_error *error) {
   if (binding == NULL) {
     return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "binding_run: binding is NULL");
   }
-  if (stream != NULL || event != NULL) {
-    return run_in_order(binding, stream, event, error);
+  if (stream != NULL) {
+    return run_in_order(binding, stream, error);
   }
   if (binding->graphs != NULL && enter_replay(binding)) {
     binding->replay.error = error;

@@ -149,7 +149,7 @@ static iobind_status give_output(const iobind_binding *binding, const iobind__si
     return give_target(binding, side, index, what, error);
   }
   const iobind__place *place = output_place(binding, index);
-  bool is_reused = output->mode == IOBIND_OUTPUT_REUSE && !output->is_copied;
+  bool is_reused = output->mode == IOBIND__OUTPUT_REUSE && !output->is_copied;
   IOBIND__ORT_TRY(api, api->BindOutputToDevice(side->binding, value->name, place->info), error, "%s: output '%s'", what,
                   value->label);
   note(&side->outputs[index], is_reused ? output->memory : IOBIND__MADE_ANEW, NULL);
@@ -205,10 +205,10 @@ iobind_status iobind__side_replace_output(iobind_binding *binding, size_t index,
 
 static uint64_t wanted_output(const iobind__output *output) {
   switch (output->mode) {
-    case IOBIND_OUTPUT_FIXED:
-    case IOBIND_OUTPUT_IN_PLACE: return output->target->serial;
-    case IOBIND_OUTPUT_REUSE: return output->target != NULL ? output->target->serial : output->memory;
-    case IOBIND_OUTPUT_NONE: return 0;
+    case IOBIND__OUTPUT_FIXED:
+    case IOBIND__OUTPUT_IN_PLACE: return output->target->serial;
+    case IOBIND__OUTPUT_REUSE: return output->target != NULL ? output->target->serial : output->memory;
+    case IOBIND__OUTPUT_NONE: return 0;
     default: return IOBIND__MADE_ANEW;
   }
 }
@@ -224,7 +224,7 @@ bool iobind__side_has(const iobind__side *side, size_t input, const iobind_tenso
 static bool has_output_set(const iobind_binding *binding, const iobind__side *side) {
   bool same = true;
   for (size_t i = 0; same && i < binding->session->output_count; i++) {
-    same = (side->outputs[i].serial != 0) == (binding->outputs[i].mode != IOBIND_OUTPUT_NONE);
+    same = (side->outputs[i].serial != 0) == (binding->outputs[i].mode != IOBIND__OUTPUT_NONE);
   }
   return same;
 }
@@ -241,7 +241,7 @@ bool iobind__side_holds(const iobind_binding *binding, const iobind__side *side)
 }
 
 static bool is_bound(const iobind__output *output) {
-  return output->mode != IOBIND_OUTPUT_NONE && (output->target != NULL || !iobind__output_is_given(output));
+  return output->mode != IOBIND__OUTPUT_NONE && (output->target != NULL || !iobind__output_is_given(output));
 }
 
 /* If ORT cannot be given a replacement, clear the binding: the next run binds everything again. */

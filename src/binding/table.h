@@ -25,7 +25,7 @@ typedef struct iobind__input {
 } iobind__input;
 
 typedef struct iobind__output {
-  iobind_output_mode mode;
+  iobind__output_mode mode;
   iobind__place *place;  /* FRESH, REUSE: where it goes */
   iobind_tensor *target; /* FIXED, IN_PLACE: the tensor that the next run writes; a reference is held */
   size_t carry;          /* as of an input */
@@ -114,11 +114,11 @@ static inline bool iobind__binding_is_plain(const iobind_binding *binding) {
 
 /* Is the output bound again before each run? ORT writes into what an output holds: the last result, or an input that it handed on. */
 static inline bool iobind__output_is_fresh(const iobind__output *output) {
-  return output->mode == IOBIND_OUTPUT_FRESH || output->is_copied;
+  return output->mode == IOBIND__OUTPUT_FRESH || output->is_copied;
 }
 
 static inline bool iobind__output_is_given(const iobind__output *output) {
-  return output->mode == IOBIND_OUTPUT_FIXED || output->mode == IOBIND_OUTPUT_IN_PLACE || output->target != NULL;
+  return output->mode == IOBIND__OUTPUT_FIXED || output->mode == IOBIND__OUTPUT_IN_PLACE || output->target != NULL;
 }
 
 /* binding.c */
@@ -190,7 +190,7 @@ iobind_status iobind__overlap_check_input(const iobind_binding *binding, size_t 
 /* The same for the state that is bound where an output is to be carried. */
 iobind_status iobind__overlap_check_carry(const iobind_binding *binding, const iobind__carry *carry, const iobind_tensor *state,
                                           const char *what, iobind_error *error);
-iobind_status iobind__overlap_check_output(const iobind_binding *binding, size_t index, iobind_output_mode mode,
+iobind_status iobind__overlap_check_output(const iobind_binding *binding, size_t index, iobind__output_mode mode,
                                            const iobind_tensor *tensor, iobind_error *error);
 
 /* Would a run that writes this tensor as the output read it too, or write it as another output? */
@@ -218,7 +218,7 @@ static inline iobind__place *iobind__output_home(const iobind_binding *binding, 
 /* output.c */
 /* The output is bound to something else: the last run's results are given up, and if mode or place differ, a run has to show
  * again where it lands. */
-void iobind__output_set(iobind_binding *binding, size_t index, iobind_output_mode mode, iobind__place *place,
+void iobind__output_set(iobind_binding *binding, size_t index, iobind__output_mode mode, iobind__place *place,
                         iobind_tensor *target);
 void iobind__output_reset(iobind_binding *binding, size_t index);
 

@@ -59,14 +59,13 @@ static iobind_status make_inputs(trial *self, const iobind_binding *model, iobin
 static iobind_status bind_outputs(const trial *self, const iobind_binding *model, iobind_error *error) {
   for (size_t o = 0; o < self->session->output_count; o++) {
     const iobind__output *output = &model->outputs[o];
-    if (output->mode == IOBIND_OUTPUT_NONE) {
-      IOBIND__TRY(iobind_binding_set_output(self->binding, o, IOBIND_OUTPUT_NONE, NULL, IOBIND_MEMORY_DEFAULT, NULL, error));
+    if (output->mode == IOBIND__OUTPUT_NONE) {
+      IOBIND__TRY(iobind_binding_place_output(self->binding, o, IOBIND_OUTPUT_NONE, NULL, IOBIND_MEMORY_DEFAULT, error));
     }
-    for (size_t i = 0; output->mode == IOBIND_OUTPUT_IN_PLACE && i < self->session->input_count; i++) {
+    for (size_t i = 0; output->mode == IOBIND__OUTPUT_IN_PLACE && i < self->session->input_count; i++) {
       const iobind_tensor *input = model->inputs[i].bound;
       if (output->target != NULL && output->target->data == input->data && iobind__tensor_same_dims(output->target, input)) {
-        IOBIND__TRY(iobind_binding_set_output(self->binding, o, IOBIND_OUTPUT_IN_PLACE, NULL, IOBIND_MEMORY_DEFAULT,
-                                              self->inputs[i], error));
+        IOBIND__TRY(iobind_binding_set_output(self->binding, o, self->inputs[i], IOBIND_OUTPUT_IN_PLACE, error));
       }
     }
   }
@@ -78,10 +77,10 @@ static iobind_status compare(const trial *self, iobind_error *error) {
   for (size_t o = 0; o < self->session->output_count; o++) {
     iobind_tensor *came = NULL;
     iobind_tensor *copy = NULL;
-    if (self->binding->outputs[o].mode == IOBIND_OUTPUT_NONE) {
+    if (self->binding->outputs[o].mode == IOBIND__OUTPUT_NONE) {
       continue;
     }
-    IOBIND__TRY(iobind_binding_get_output(self->binding, o, &came, error));
+    IOBIND__TRY(iobind_binding_get_output(self->binding, o, NULL, &came, error));
     IOBIND__TRY(iobind__tensor_create_at(host, came->dtype, came->dims, came->rank, &copy, error));
     iobind_status status = iobind__tensor_copy_one(came, copy, NULL, error);
     bool same = status == IOBIND_OK && copy->bytes == self->expected[o]->bytes &&
@@ -105,13 +104,13 @@ static iobind_status try_graph(trial *self, const iobind_binding *model, iobind_
   iobind__graphs_serve(self->binding, IOBIND__GRAPHS_OF_TRIAL);
   IOBIND__TRY(make_inputs(self, model, error));
   IOBIND__TRY(bind_outputs(self, model, error));
-  IOBIND__TRY(iobind_binding_run(self->binding, NULL, NULL, error));
+  IOBIND__TRY(iobind_binding_run(self->binding, NULL, error));
   for (size_t i = 0; i < self->session->input_count; i++) {
     change(self->hosts[i]);
     IOBIND__TRY(iobind__tensor_copy_one(self->hosts[i], self->inputs[i], NULL, error));
   }
-  IOBIND__TRY(iobind_session_run(self->session, self->hosts, self->expected, error));
-  IOBIND__TRY(iobind_binding_run(self->binding, NULL, NULL, error));
+  IOBIND__TRY(iobind__session_run(self->session, self->hosts, self->expected, error));
+  IOBIND__TRY(iobind_binding_run(self->binding, NULL, error));
   return compare(self, error);
 }
 

@@ -54,7 +54,7 @@ static iobind_status verify(iobind_binding *binding, size_t index, iobind_error 
     return IOBIND_OK;
   }
   IOBIND__TRY(iobind__result_verify_place(binding, index, output->value, error));
-  if (output->mode == IOBIND_OUTPUT_REUSE) {
+  if (output->mode == IOBIND__OUTPUT_REUSE) {
     IOBIND__TRY(check_fixed_dims(binding, index, output->value, &output->has_fixed_dims, error));
   }
   IOBIND__TRY(iobind__result_locate(binding, index, output->value, &data, &bytes, error));
@@ -67,7 +67,7 @@ iobind_status iobind__results_verify(iobind_binding *binding, iobind_error *erro
   bool all = true;
   for (size_t i = 0; i < binding->session->output_count; i++) {
     const iobind__output *output = &binding->outputs[i];
-    if (output->mode == IOBIND_OUTPUT_NONE) {
+    if (output->mode == IOBIND__OUTPUT_NONE) {
       continue;
     }
     if (!output->is_verified) {

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "ep/ep.h"
+#include "iobind/interop.h"
 #include "support/needed.h"
 #include "support/options.h"
 #include "support/process.h"

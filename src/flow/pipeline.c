@@ -1,5 +1,4 @@
 /* Pipelines: items go in, and come out in the same order. */
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,12 +8,11 @@
 
 /* ---- in and out ---- */
 
-static iobind_status submit(iobind_pipeline *pipeline, const iobind_pipeline_request *of, bool may_be_given, const char *what,
+static iobind_status submit(iobind_pipeline *pipeline, const iobind_pipeline_request *of, const char *what,
                             iobind_error *error) {
-  if (pipeline == NULL || (of->inputs == NULL && pipeline->session->input_count > 0)) {
-    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "%s: %s is NULL", what, pipeline == NULL ? "pipeline" : "inputs");
-  }
-  IOBIND__TRY(iobind__process_check(what, error));
+  const size_t inputs = pipeline->session->input_count;
+  IOBIND__TRY(iobind__array_check(of->inputs, of->input_count, inputs, false, "inputs", what, error));
+  IOBIND__TRY(iobind__array_check(of->events, of->event_count, inputs, true, "events", what, error));
   if (pipeline->submitted - pipeline->pulled == pipeline->slot_count) {
     return iobind__fail(error, IOBIND_ERROR_INVALID_STATE, "%s: all %zu slots hold items: pull one by iobind_pipeline_next",
                         what, pipeline->slot_count);
@@ -25,7 +23,7 @@ static iobind_status submit(iobind_pipeline *pipeline, const iobind_pipeline_req
                         (unsigned long long)failed);
   }
   iobind__slot *self = &pipeline->slots[pipeline->submitted % pipeline->slot_count];
-  IOBIND__TRY(iobind__named(iobind__slot_bring(self, of, may_be_given, what, error), error, what));
+  IOBIND__TRY(iobind__named(iobind__slot_bring(self, of, what, error), error, what));
   iobind__slot_leave_kept(self);
   self->tag = of->tag;
   self->index = pipeline->submitted++;
@@ -34,20 +32,16 @@ static iobind_status submit(iobind_pipeline *pipeline, const iobind_pipeline_req
   return IOBIND_OK;
 }
 
-iobind_status iobind_pipeline_submit(iobind_pipeline *pipeline, iobind_tensor *const *inputs, iobind_error *error) {
-  const iobind_pipeline_request request = {.inputs = inputs};
-  return submit(pipeline, &request, false, "pipeline_submit", error);
-}
-
-iobind_status iobind_pipeline_submit_request(iobind_pipeline *pipeline, const iobind_pipeline_request *request,
-                                             iobind_error *error) {
-  static const char what[] = "pipeline_submit_request";
+iobind_status iobind_pipeline_submit(iobind_pipeline *pipeline, const iobind_pipeline_request *request, iobind_error *error) {
+  static const char what[] = "pipeline_submit";
   iobind_pipeline_request given;
-  if (request == NULL) {
-    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "%s: request is NULL", what);
+  if (pipeline == NULL || request == NULL) {
+    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "%s: %s is NULL", what,
+                        pipeline == NULL ? "pipeline" : "request");
   }
+  IOBIND__TRY(iobind__process_check(what, error));
   IOBIND__TRY(iobind__options_read(&given, sizeof given, sizeof given, request, what, error));
-  return submit(pipeline, &given, true, what, error);
+  return submit(pipeline, &given, what, error);
 }
 
 /* Wait for the oldest item, and remove it; NULL: it is still there. */
@@ -61,18 +55,14 @@ static iobind__slot *pull(iobind_pipeline *pipeline, uint64_t until, iobind_erro
   return self;
 }
 
-static iobind_status next(iobind_pipeline *pipeline, uint64_t until, const char *what, iobind_tensor **outputs,
+static iobind_status next(iobind_pipeline *pipeline, uint64_t until, iobind_tensor **outputs, size_t output_count,
                           iobind_pipeline_item *item, iobind_error *error) {
-  if (pipeline == NULL || outputs == NULL) {
-    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "%s: %s is NULL", what,
-                        pipeline == NULL ? "pipeline" : "outputs");
-  }
-  memset(outputs, 0, pipeline->session->output_count * sizeof(iobind_tensor *));
+  static const char what[] = "pipeline_next";
   IOBIND__TRY(iobind__process_check(what, error));
+  IOBIND__TRY(iobind__array_check(outputs, output_count, pipeline->session->output_count, false, "outputs", what, error));
   iobind_pipeline_item full = IOBIND_PIPELINE_ITEM_INIT;
-  const size_t oldest = offsetof(iobind_pipeline_item, tag);
   if (item != NULL) {
-    IOBIND__TRY(iobind__info_write(item, "item", &full, sizeof full, oldest, what, error));
+    IOBIND__TRY(iobind__info_write(item, "item", &full, sizeof full, sizeof full, what, error));
   }
   if (pipeline->pulled == pipeline->submitted) {
     return iobind__fail(error, IOBIND_ERROR_NOT_FOUND, "%s: no item is under way", what);
@@ -90,7 +80,7 @@ static iobind_status next(iobind_pipeline *pipeline, uint64_t until, const char 
     full.run_ns = times ? self->ends[IOBIND__RUN] : 0;
     full.download_ns = times ? self->ends[IOBIND__DOWNLOAD] : 0;
     full.tag = self->tag;
-    IOBIND__TRY(iobind__info_write(item, "item", &full, sizeof full, oldest, what, error));
+    IOBIND__TRY(iobind__info_write(item, "item", &full, sizeof full, sizeof full, what, error));
   }
   if (self->status != IOBIND_OK) {
     return iobind__error_copy(error, &self->error);
@@ -99,14 +89,16 @@ static iobind_status next(iobind_pipeline *pipeline, uint64_t until, const char 
   return IOBIND_OK;
 }
 
-iobind_status iobind_pipeline_next(iobind_pipeline *pipeline, iobind_tensor **outputs, iobind_pipeline_item *item,
-                                   iobind_error *error) {
-  return next(pipeline, UINT64_MAX, "pipeline_next", outputs, item, error);
-}
-
-iobind_status iobind_pipeline_next_for(iobind_pipeline *pipeline, uint64_t timeout_ns, iobind_tensor **outputs,
-                                       iobind_pipeline_item *item, iobind_error *error) {
-  return next(pipeline, iobind__deadline(timeout_ns), "pipeline_next_for", outputs, item, error);
+iobind_status iobind_pipeline_next(iobind_pipeline *pipeline, uint64_t timeout_ns, iobind_tensor **outputs, size_t output_count,
+                                   iobind_pipeline_item *item, iobind_error *error) {
+  for (size_t i = 0; outputs != NULL && i < output_count; i++) {
+    outputs[i] = NULL;
+  }
+  if (pipeline == NULL) {
+    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "pipeline_next: pipeline is NULL");
+  }
+  uint64_t until = timeout_ns == IOBIND_NO_TIMEOUT ? IOBIND_NO_TIMEOUT : iobind__deadline(timeout_ns);
+  return next(pipeline, until, outputs, output_count, item, error);
 }
 
 /* ---- made and destroyed ---- */
@@ -181,7 +173,7 @@ static iobind_status choose_placements(iobind_pipeline *pipeline, const int32_t 
   }
   return any ? IOBIND_OK
              : iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT,
-                            "pipeline_create: outputs: none is wanted: a run needs at least one");
+                            "pipeline_create: placements: no output is fetched: a run needs at least one");
 }
 
 static iobind_status fill(iobind_pipeline *pipeline, const iobind_pipeline_options *options, iobind_error *error) {
@@ -192,11 +184,15 @@ static iobind_status fill(iobind_pipeline *pipeline, const iobind_pipeline_optio
   if (pipeline->slots == NULL || pipeline->streamed == NULL) {
     return iobind__out_of_memory(error, "pipeline_create");
   }
+  IOBIND__TRY(iobind__array_check(options->constants, options->constant_count, session->input_count, true, "constants",
+                                  "pipeline_create", error));
+  IOBIND__TRY(iobind__array_check(options->placements, options->placement_count, session->output_count, true, "placements",
+                                  "pipeline_create", error));
   for (size_t i = 0; i < session->input_count; i++) {
     pipeline->streamed[i] = options->constants == NULL || options->constants[i] == NULL;
   }
   IOBIND__TRY(check_streamed(pipeline, error));
-  IOBIND__TRY(choose_placements(pipeline, options->outputs, error));
+  IOBIND__TRY(choose_placements(pipeline, options->placements, error));
   iobind_run_options run_options;
   IOBIND__TRY(iobind__run_options_read(session, options->run_options, "pipeline_create", &run_options, error));
   for (int stage = 0; stage < IOBIND__STAGES; stage++) {
@@ -220,8 +216,7 @@ iobind_status iobind_pipeline_create(iobind_session *session, const iobind_pipel
   IOBIND__TRY(iobind__process_check("pipeline_create", error));
   enum { DEFAULT_SLOTS = 3, MOST_SLOTS = 1024 };
   iobind_pipeline_options options;
-  IOBIND__TRY(iobind__options_read(&options, sizeof options, offsetof(iobind_pipeline_options, outputs), given,
-                                   "pipeline_create", error));
+  IOBIND__TRY(iobind__options_read(&options, sizeof options, sizeof options, given, "pipeline_create", error));
   IOBIND__TRY(iobind__flags_check(options.flags, IOBIND_PIPELINE_STOP | IOBIND_PIPELINE_TIMES, "pipeline_create", error));
   if (options.slots > MOST_SLOTS) {
     return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "pipeline_create: slots: expected 0 .. %d, got %zu", MOST_SLOTS,

@@ -63,7 +63,7 @@ static bool is_given(const iobind_pipeline_request *of, size_t index) {
 }
 
 static iobind_status check_input(const iobind_pipeline *pipeline, size_t index, const iobind_pipeline_request *of,
-                                 bool may_be_given, const char *what, iobind_error *error) {
+                                 const char *what, iobind_error *error) {
   const iobind_session *session = pipeline->session;
   const iobind__value *value = &session->inputs[index];
   const iobind_tensor *tensor = of->inputs[index];
@@ -73,13 +73,10 @@ static iobind_status check_input(const iobind_pipeline *pipeline, size_t index, 
   }
   IOBIND__TRY(iobind__value_accepts(value, tensor, what, error));
   bool is_ours = tensor->place->device->runtime == session->runtime;
-  if (is_ours && (tensor->place->host || (may_be_given && iobind__session_reads(session, value, tensor)))) {
+  if (is_ours && (tensor->place->host || iobind__session_reads(session, value, tensor))) {
     return IOBIND_OK;
   }
-  return may_be_given ? iobind__refuse_elsewhere(session, index, tensor, what, error)
-                      : iobind__fail(error, IOBIND_ERROR_WRONG_DEVICE,
-                                     "%s: '%s': expected a host tensor of the session's runtime, got one on '%s'", what,
-                                     value->label, tensor->place->device->spec);
+  return iobind__refuse_elsewhere(session, index, tensor, what, error);
 }
 
 void iobind__slot_let_go(iobind__slot *self) {
@@ -124,13 +121,12 @@ static void copy_in(const iobind__slot *self, size_t count, const iobind_pipelin
   }
 }
 
-iobind_status iobind__slot_bring(iobind__slot *self, const iobind_pipeline_request *of, bool may_be_given, const char *what,
-                                 iobind_error *error) {
+iobind_status iobind__slot_bring(iobind__slot *self, const iobind_pipeline_request *of, const char *what, iobind_error *error) {
   const iobind_pipeline *pipeline = self->pipeline;
   size_t count = of->inputs == NULL ? 0 : pipeline->session->input_count; /* NULL only if the model has no inputs */
   for (size_t i = 0; i < count; i++) {
     if (pipeline->streamed[i]) {
-      IOBIND__TRY(check_input(pipeline, i, of, may_be_given, what, error));
+      IOBIND__TRY(check_input(pipeline, i, of, what, error));
     }
   }
   for (size_t i = 0; i < count; i++) {
@@ -213,7 +209,7 @@ iobind_status iobind__slot_make(iobind_pipeline *pipeline, iobind__slot *self, c
   }
   for (size_t i = 0; i < session->output_count; i++) {
     iobind_output_mode mode = iobind__pipeline_wants(pipeline, i) ? IOBIND_OUTPUT_REUSE : IOBIND_OUTPUT_NONE;
-    IOBIND__TRY(iobind_binding_set_output(self->binding, i, mode, NULL, IOBIND_MEMORY_DEFAULT, NULL, error));
+    IOBIND__TRY(iobind_binding_place_output(self->binding, i, mode, NULL, IOBIND_MEMORY_DEFAULT, error));
   }
   return IOBIND_OK;
 }

@@ -53,9 +53,8 @@ iobind_status iobind__slot_make(iobind_pipeline *pipeline, iobind__slot *self, c
                                 const iobind_run_options *run_options, iobind_device *device, iobind_error *error);
 void iobind__slot_free(iobind__slot *self);
 
-/* Memory for the item and its data in it. `may_be_given`: a tensor may be where the session reads it, and is not copied. */
-iobind_status iobind__slot_bring(iobind__slot *self, const iobind_pipeline_request *of, bool may_be_given, const char *what,
-                                 iobind_error *error);
+/* Memory for the item and its data in it. A tensor that is where the session reads it, and not on the host, is not copied. */
+iobind_status iobind__slot_bring(iobind__slot *self, const iobind_pipeline_request *of, const char *what, iobind_error *error);
 
 /* The caller's tensors are the caller's again. */
 void iobind__slot_let_go(iobind__slot *self);

@@ -38,17 +38,17 @@ static iobind_status run_anew(iobind__slot *self, iobind_stream *stream, iobind_
   self->is_fresh = true;
   for (size_t i = 0; i < session->output_count; i++) {
     if (iobind__pipeline_wants(self->pipeline, i)) {
-      IOBIND__TRY(iobind_binding_set_output(self->binding, i, IOBIND_OUTPUT_FRESH, NULL, IOBIND_MEMORY_DEFAULT, NULL, error));
+      IOBIND__TRY(iobind_binding_place_output(self->binding, i, IOBIND_OUTPUT_FRESH, NULL, IOBIND_MEMORY_DEFAULT, error));
     }
   }
-  return iobind_binding_run(self->binding, stream, NULL, error);
+  return iobind_binding_run(self->binding, stream, error);
 }
 
 static iobind_status run_item(iobind__slot *self, iobind_stream *stream, iobind_error *error) {
   for (size_t i = 0; i < self->pipeline->session->input_count; i++) {
     IOBIND__TRY(iobind__stream_order(stream, self->points[i], error));
   }
-  iobind_status status = iobind_binding_run(self->binding, stream, NULL, error);
+  iobind_status status = iobind_binding_run(self->binding, stream, error);
   return status == IOBIND_ERROR_SHAPE && !self->is_fresh ? run_anew(self, stream, error) : status;
 }
 

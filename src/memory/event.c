@@ -92,24 +92,19 @@ iobind_status iobind__stream_order_event(iobind_stream *stream, iobind_event *ev
   return status;
 }
 
-iobind_status iobind_event_wait(iobind_event *event, iobind_error *error) {
+iobind_status iobind_event_wait(iobind_event *event, uint64_t timeout_ns, iobind_error *error) {
   if (event == NULL) {
     return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "event_wait: event is NULL");
   }
   IOBIND__TRY(iobind__process_check("event_wait", error));
-  return iobind__named(iobind__stream_order_event(NULL, event, error), error, "event_wait");
-}
-
-iobind_status iobind_event_wait_for(iobind_event *event, uint64_t timeout_ns, iobind_error *error) {
-  if (event == NULL) {
-    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "event_wait_for: event is NULL");
+  if (timeout_ns == IOBIND_NO_TIMEOUT) {
+    return iobind__named(iobind__stream_order_event(NULL, event, error), error, "event_wait");
   }
-  IOBIND__TRY(iobind__process_check("event_wait_for", error));
   uint64_t until = iobind__deadline(timeout_ns);
   iobind__point *point = iobind__event_point(event);
   iobind_status status = point == NULL ? IOBIND_OK : iobind__point_wait_until(point, until, error);
   iobind__point_release(point);
-  return iobind__named(status, error, "event_wait_for");
+  return iobind__named(status, error, "event_wait");
 }
 
 /* Whether a point has passed, without waiting for it. */

@@ -21,7 +21,7 @@ typedef struct iobind__stream_kind {
   /* Around work that ORT submits to the stream; NULL: nothing. */
   iobind_status (*enter)(const iobind_stream *stream, iobind_error *error);
   iobind_status (*leave)(iobind_stream *stream, iobind_error *error);
-  void *(*native)(const iobind_stream *stream); /* for iobind_stream_native; NULL: there is none */
+  void *(*native)(const iobind_stream *stream); /* for iobind_stream_get_native; NULL: there is none */
   void (*free)(iobind_stream *stream);          /* the last point of the stream is gone; NULL: nothing */
   size_t staging_least;                         /* the smallest write for which pinned memory is worth it, in bytes */
 } iobind__stream_kind;

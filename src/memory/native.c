@@ -276,3 +276,19 @@ iobind_status iobind_stream_wait_native(iobind_stream *stream, const iobind_nati
 iobind_status iobind_stream_signal_native(iobind_stream *stream, const iobind_native *native, iobind_error *error) {
   return iobind__named(use_event(stream, native, false, "stream_signal_native", error), error, "stream_signal_native");
 }
+
+iobind_status iobind_stream_get_native(const iobind_stream *stream, iobind_native *native, iobind_error *error) {
+  static const char what[] = "stream_get_native";
+  iobind_native full = IOBIND_NATIVE_INIT;
+  if (stream == NULL) {
+    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "%s: stream is NULL", what);
+  }
+  IOBIND__TRY(iobind__info_write(native, "native", &full, sizeof full, sizeof full, what, error));
+  if (stream->kind->native == NULL) {
+    return iobind__fail(error, IOBIND_ERROR_NOT_SUPPORTED, "%s: the stream of '%s' is a thread of iobind", what,
+                        stream->device->spec);
+  }
+  full.kind = (int32_t)iobind__driver_of(stream->device)->native;
+  full.handle = stream->kind->native(stream);
+  return iobind__info_write(native, "native", &full, sizeof full, sizeof full, what, error);
+}

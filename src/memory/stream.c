@@ -397,7 +397,3 @@ void iobind_stream_destroy(iobind_stream *stream) {
 void *iobind__stream_handle(const iobind_stream *stream) {
   return IOBIND__API(stream->device->runtime)->SyncStream_GetHandle(stream->sync);
 }
-
-void *iobind_stream_native(const iobind_stream *stream) {
-  return stream == NULL || stream->kind->native == NULL ? NULL : stream->kind->native(stream);
-}

@@ -8,7 +8,7 @@
 
 static _Atomic(const OrtApiBase *) host;
 
-const void *iobind_host_api_base(void) {
+const void *iobind_get_host_api_base(void) {
   return atomic_load(&host);
 }
 

@@ -132,8 +132,7 @@ iobind_status iobind_session_get_info(const iobind_session *session, iobind_sess
                               .metadata_count = session->entry_count,
                               .graph_count = atomic_load(&session->graphs.live),
                               .kept_graph_count = atomic_load(&session->graphs.kept)};
-  return iobind__info_write(info, "info", &full, sizeof full, offsetof(iobind_session_info, metadata_count), "session_get_info",
-                            error);
+  return iobind__info_write(info, "info", &full, sizeof full, sizeof full, "session_get_info", error);
 }
 
 iobind_status iobind_session_get_metadata(const iobind_session *session, size_t index, const char **key, const char **value,

@@ -114,6 +114,6 @@ iobind_status iobind__registry_check_recycling(iobind_session *session, const ch
   return iobind__fail(
       error, IOBIND_ERROR_INVALID_STATE,
       "%s: a graph of this session has been captured, and with ORT %s another run would change memory that it reads: "
-      "expected ORT 1.%u, or a session for each graph, or no captured graph (iobind_binding_forget_graphs)",
+      "expected ORT 1.%u, or a session for each graph, or no captured graph (iobind_binding_reset_graphs)",
       what, session->runtime->ort.version, iobind__quirk_ends(session->graphs.device->ep, IOBIND__QUIRK_GRAPH_RECYCLES));
 }

@@ -1,6 +1,5 @@
 /* A run without a binding. */
 #include <stdlib.h>
-#include <string.h>
 
 #include "session/session.h"
 
@@ -118,17 +117,8 @@ static iobind_status run_ort(iobind_session *session, const OrtValue **values, O
   return ran == NULL ? IOBIND_OK : iobind__ort_fail(api, ran, error, "session_run");
 }
 
-static iobind_status run(iobind_session *session, iobind_tensor *const *inputs, iobind_tensor **outputs, iobind_error *error) {
-  if (session != NULL && outputs != NULL) {
-    memset(outputs, 0, session->output_count * sizeof(iobind_tensor *));
-  }
-  if (session == NULL || outputs == NULL || (inputs == NULL && session->input_count > 0)) {
-    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "session_run: %s is NULL",
-                        session == NULL   ? "session"
-                        : outputs == NULL ? "outputs"
-                                          : "inputs");
-  }
-  IOBIND__TRY(iobind__process_check("session_run", error));
+iobind_status iobind__session_run(iobind_session *session, iobind_tensor *const *inputs, iobind_tensor **outputs,
+                                  iobind_error *error) {
   if (session->tensor_output_count == 0) {
     return iobind__fail(error, IOBIND_ERROR_NOT_SUPPORTED, "session_run: none of the model's outputs is a tensor");
   }
@@ -161,9 +151,4 @@ static iobind_status run(iobind_session *session, iobind_tensor *const *inputs, 
     free(results);
   }
   return status;
-}
-
-iobind_status iobind_session_run(iobind_session *session, iobind_tensor *const *inputs, iobind_tensor **outputs,
-                                 iobind_error *error) {
-  return iobind__named(run(session, inputs, outputs, error), error, "session_run");
 }

@@ -381,8 +381,7 @@ static iobind_status create(iobind_runtime *runtime, const char *path, const voi
                             const iobind_session_options *given, iobind_session **out, iobind_error *error) {
   IOBIND__TRY(iobind__process_check("session_create", error));
   iobind_session_options options;
-  IOBIND__TRY(iobind__options_read(&options, sizeof options, offsetof(iobind_session_options, graph_limit), given,
-                                   "session_create", error));
+  IOBIND__TRY(iobind__options_read(&options, sizeof options, sizeof options, given, "session_create", error));
   IOBIND__TRY(iobind__flags_check(options.flags,
                                   IOBIND_SESSION_STRICT | IOBIND_SESSION_PLACEMENT | IOBIND_SESSION_NO_MEMORY_REUSE,
                                   "session_create", error));

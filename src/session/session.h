@@ -200,4 +200,10 @@ bool iobind__session_has_device(const iobind_session *session, const iobind_devi
 iobind_status iobind__value_accepts(const iobind__value *value, const iobind_tensor *tensor, const char *what,
                                     iobind_error *error);
 
+/* run.c */
+
+/* Run without a binding: all inputs, as many as the session has, and all outputs on the host. */
+iobind_status iobind__session_run(iobind_session *session, iobind_tensor *const *inputs, iobind_tensor **outputs,
+                                  iobind_error *error);
+
 #endif

@@ -346,7 +346,7 @@ static iobind_status refuse(const iobind__value *value, const iobind_tensor *ten
   if (value->has_shape) {
     iobind__shape_text((int32_t)value->dtype, value->dims, value->symbols, value->rank, wanted, sizeof wanted);
   } else {
-    snprintf(wanted, sizeof wanted, "%s of any shape", iobind_dtype_name((int32_t)value->dtype));
+    snprintf(wanted, sizeof wanted, "%s of any shape", iobind_dtype_get_name((int32_t)value->dtype));
   }
   iobind__shape_text((int32_t)tensor->dtype, tensor->dims, NULL, tensor->rank, given, sizeof given);
   return iobind__fail(error, tensor->dtype != value->dtype ? IOBIND_ERROR_DTYPE : IOBIND_ERROR_SHAPE,

@@ -20,7 +20,7 @@ iobind_status iobind__options_read(void *out, size_t size, size_t oldest, const 
     if (bytes[i] != 0) {
       return iobind__fail(error, IOBIND_ERROR_NOT_SUPPORTED,
                           "%s: options: a field at byte %zu is set that iobind %s does not know", what, i,
-                          iobind_version_string());
+                          iobind_get_version_string());
     }
   }
   memcpy(out, options, given < size ? given : size);
@@ -30,7 +30,7 @@ iobind_status iobind__options_read(void *out, size_t size, size_t oldest, const 
 iobind_status iobind__flags_check(uint32_t flags, uint32_t known, const char *what, iobind_error *error) {
   if ((flags & ~known) != 0) {
     return iobind__fail(error, IOBIND_ERROR_NOT_SUPPORTED, "%s: options: flags 0x%x are not known to iobind %s", what,
-                        flags & ~known, iobind_version_string());
+                        flags & ~known, iobind_get_version_string());
   }
   return IOBIND_OK;
 }
@@ -51,4 +51,15 @@ iobind_status iobind__info_write(void *info, const char *name, const void *full,
   memset((char *)info + sizeof given, 0, given - sizeof given);
   memcpy((char *)info + sizeof given, (const char *)full + sizeof given, common - sizeof given);
   return IOBIND_OK;
+}
+
+iobind_status iobind__array_check(const void *array, size_t count, size_t expected, bool is_optional, const char *name,
+                                  const char *what, iobind_error *error) {
+  if (array == NULL && expected > 0 && !is_optional) {
+    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "%s: %s is NULL", what, name);
+  }
+  size_t wanted = array == NULL ? 0 : expected;
+  return count == wanted ? IOBIND_OK
+                         : iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "%s: %s: expected a length of %zu, got %zu", what,
+                                        name, wanted, count);
 }

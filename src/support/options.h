@@ -2,6 +2,8 @@
 #ifndef IOBIND_SUPPORT_OPTIONS_H
 #define IOBIND_SUPPORT_OPTIONS_H
 
+#include <stdbool.h>
+
 #include "support/error.h"
 
 /* Read the caller's options into `out`, a struct of `size` bytes. Fields that a shorter struct lacks are zero; of a longer one
@@ -10,6 +12,11 @@
  * @param what    names the call in messages */
 iobind_status iobind__options_read(void *out, size_t size, size_t oldest, const void *options, const char *what,
                                    iobind_error *error);
+
+/* An array of the caller's, with its length. INVALID_ARGUMENT if it is neither `expected` entries nor, where it is optional, NULL and 0.
+ * @param name  the argument or field that it is */
+iobind_status iobind__array_check(const void *array, size_t count, size_t expected, bool is_optional, const char *name,
+                                  const char *what, iobind_error *error);
 
 /* NOT_SUPPORTED if `flags` has a bit outside `known`. */
 iobind_status iobind__flags_check(uint32_t flags, uint32_t known, const char *what, iobind_error *error);

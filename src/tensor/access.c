@@ -15,28 +15,37 @@ iobind_status iobind__tensor_check_stream(const iobind_stream *stream, const iob
   return IOBIND_OK;
 }
 
-iobind_status iobind_tensor_get_data(iobind_tensor *tensor, iobind_dtype dtype, void **data, iobind_error *error) {
+static iobind_status map(iobind_tensor *tensor, iobind_dtype dtype, iobind_access access, void **data, iobind_error *error) {
+  if (!tensor->place->host) {
+    return iobind__fail(
+        error, IOBIND_ERROR_WRONG_DEVICE,
+        "tensor_map: the tensor is in memory of '%s', which the host cannot access: iobind_tensor_read copies it",
+        tensor->place->device->spec);
+  }
+  if (tensor->dtype != dtype || dtype == IOBIND_DTYPE_STRING) {
+    return iobind__fail(error, IOBIND_ERROR_DTYPE, "tensor_map: expected %s, the tensor holds %s%s",
+                        iobind_dtype_get_name(dtype), iobind_dtype_get_name((int32_t)tensor->dtype),
+                        tensor->dtype == IOBIND_DTYPE_STRING ? ": iobind_tensor_get_string reads one" : "");
+  }
+  if (access != IOBIND_ACCESS_READ && access != IOBIND_ACCESS_WRITE) {
+    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "tensor_map: %d is not an access: expected READ or WRITE",
+                        (int)access);
+  }
+  IOBIND__TRY(access == IOBIND_ACCESS_WRITE ? iobind__tensor_check_writable(tensor, "tensor_map", error) : IOBIND_OK);
+  IOBIND__TRY(iobind__tensor_settle(tensor, access == IOBIND_ACCESS_WRITE ? IOBIND__WRITE : IOBIND__READ, error));
+  *data = iobind_tensor_get_address(tensor);
+  return IOBIND_OK;
+}
+
+iobind_status iobind_tensor_map(iobind_tensor *tensor, iobind_dtype dtype, iobind_access access, void **data,
+                                iobind_error *error) {
   if (data != NULL) {
     *data = NULL;
   }
   if (tensor == NULL || data == NULL) {
-    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "tensor_get_data: %s is NULL",
-                        tensor == NULL ? "tensor" : "data");
+    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "tensor_map: %s is NULL", tensor == NULL ? "tensor" : "data");
   }
-  if (!tensor->place->host) {
-    return iobind__fail(error, IOBIND_ERROR_WRONG_DEVICE,
-                        "tensor_get_data: the tensor is in memory of '%s', which the host cannot read: iobind_tensor_read "
-                        "copies it",
-                        tensor->place->device->spec);
-  }
-  if (tensor->dtype != dtype || dtype == IOBIND_DTYPE_STRING) {
-    return iobind__fail(error, IOBIND_ERROR_DTYPE, "tensor_get_data: expected %s, the tensor holds %s%s",
-                        iobind_dtype_name(dtype), iobind_dtype_name((int32_t)tensor->dtype),
-                        tensor->dtype == IOBIND_DTYPE_STRING ? ": iobind_tensor_get_string reads one" : "");
-  }
-  IOBIND__TRY(iobind__named(iobind__tensor_settle(tensor, IOBIND__WRITE, error), error, "tensor_get_data"));
-  *data = iobind_tensor_address(tensor);
-  return IOBIND_OK;
+  return iobind__named(map(tensor, dtype, access, data, error), error, "tensor_map");
 }
 
 /* Copy `bytes` bytes between a tensor and host memory: from its start, or from any part if the device has addresses. ORT sees
@@ -370,7 +379,7 @@ static iobind_status check_string(const iobind_tensor *tensor, size_t index, con
   }
   if (tensor->dtype != IOBIND_DTYPE_STRING) {
     return iobind__fail(error, IOBIND_ERROR_DTYPE, "%s: expected a tensor of strings, got %s", what,
-                        iobind_dtype_name((int32_t)tensor->dtype));
+                        iobind_dtype_get_name((int32_t)tensor->dtype));
   }
   uint64_t elements = 0;
   IOBIND__TRY(iobind__dims_check(tensor->dims, tensor->rank, &elements, what, error));

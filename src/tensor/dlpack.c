@@ -82,12 +82,12 @@ static void delete_versioned(iobind__dl_versioned *self) {
 
 static void describe(handed *out, iobind__dl_tensor *to, const iobind_tensor *tensor, int32_t device_type, int32_t device_id,
                      uint8_t code) {
-  to->data = iobind_tensor_address(tensor);
+  to->data = iobind_tensor_get_address(tensor);
   to->device_type = device_type;
   to->device_id = device_id;
   to->rank = (int32_t)tensor->rank;
   to->code = code;
-  to->bits = (uint8_t)iobind_dtype_bits((int32_t)tensor->dtype);
+  to->bits = (uint8_t)iobind_dtype_get_bits((int32_t)tensor->dtype);
   to->lanes = 1;
   to->dims = out->dims;
   to->strides = out->dims + tensor->rank;
@@ -105,7 +105,7 @@ static iobind_status to_dlpack(iobind_tensor *tensor, uint32_t flags, void **man
   while (type < TYPE_COUNT && types[type].dtype != tensor->dtype) {
     type++;
   }
-  const char *name = iobind_dtype_name((int32_t)tensor->dtype);
+  const char *name = iobind_dtype_get_name((int32_t)tensor->dtype);
   if (type == TYPE_COUNT || (legacy && types[type].is_new)) {
     return iobind__fail(error, IOBIND_ERROR_NOT_SUPPORTED, "tensor_to_dlpack: %s has no tensors of %s",
                         legacy ? "a legacy struct" : "DLPack", name);
@@ -180,7 +180,7 @@ static void release_versioned(void *context, void *data) {
 
 static iobind_dtype dtype_of(const iobind__dl_tensor *from) {
   for (size_t i = 0; i < TYPE_COUNT; i++) {
-    if (types[i].code == from->code && iobind_dtype_bits((int32_t)types[i].dtype) == from->bits) {
+    if (types[i].code == from->code && iobind_dtype_get_bits((int32_t)types[i].dtype) == from->bits) {
       return types[i].dtype;
     }
   }
@@ -262,7 +262,7 @@ static iobind_status copy_strided(const iobind__dl_tensor *from, iobind__place *
     return iobind__fail(error, IOBIND_ERROR_NOT_SUPPORTED,
                         "tensor_from_dlpack: only host memory of whole bytes is copied, got %s on '%s': make the array dense "
                         "where it comes from",
-                        iobind_dtype_name((int32_t)dtype), place->device->spec);
+                        iobind_dtype_get_name((int32_t)dtype), place->device->spec);
   }
   if (from->data == NULL) {
     return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "tensor_from_dlpack: expected an address, got data of NULL");
@@ -347,8 +347,16 @@ static iobind_status take_over(iobind_runtime *runtime, void *managed, const iob
                         (unsigned long long)from->offset);
   }
   void *data = from->data == NULL ? NULL : (char *)from->data + from->offset;
-  IOBIND__TRY(iobind_tensor_wrap(place->device, place->memory, dtype, from->dims, (size_t)from->rank, data, bytes,
-                                 legacy ? release_legacy : release_versioned, managed, tensor, error));
+  iobind_buffer buffer = IOBIND_BUFFER_INIT;
+  buffer.memory = (int32_t)place->memory;
+  buffer.dtype = (int32_t)dtype;
+  buffer.dims = from->dims;
+  buffer.rank = (size_t)from->rank;
+  buffer.data = data;
+  buffer.bytes = bytes;
+  buffer.deleter = legacy ? release_legacy : release_versioned;
+  buffer.context = managed;
+  IOBIND__TRY(iobind_tensor_wrap(place->device, &buffer, tensor, error));
   (*tensor)->read_only = is_read_only(managed, legacy);
   return IOBIND_OK;
 }

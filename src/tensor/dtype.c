@@ -37,11 +37,11 @@ static const struct {
 };
 enum { DTYPE_COUNT = sizeof dtypes / sizeof dtypes[0] };
 
-const char *iobind_dtype_name(int32_t dtype) {
+const char *iobind_dtype_get_name(int32_t dtype) {
   return dtype >= 0 && dtype < DTYPE_COUNT ? dtypes[dtype].name : "unknown";
 }
 
-uint32_t iobind_dtype_bits(int32_t dtype) {
+uint32_t iobind_dtype_get_bits(int32_t dtype) {
   return dtype >= 0 && dtype < DTYPE_COUNT ? dtypes[dtype].bits : 0;
 }
 
@@ -73,10 +73,10 @@ iobind_status iobind__dims_check(const int64_t *dims, size_t rank, uint64_t *ele
 iobind_status iobind__dtype_bytes(iobind_dtype dtype, const int64_t *dims, size_t rank, size_t *bytes, const char *what,
                                   iobind_error *error) {
   *bytes = 0;
-  uint32_t bits = iobind_dtype_bits((int32_t)dtype);
+  uint32_t bits = iobind_dtype_get_bits((int32_t)dtype);
   if (bits == 0) {
     return iobind__fail(error, IOBIND_ERROR_DTYPE, "%s: elements of type %s (%d) have no size", what,
-                        iobind_dtype_name((int32_t)dtype), (int)dtype);
+                        iobind_dtype_get_name((int32_t)dtype), (int)dtype);
   }
   uint64_t elements;
   IOBIND__TRY(iobind__dims_check(dims, rank, &elements, what, error));
@@ -86,7 +86,7 @@ iobind_status iobind__dtype_bytes(iobind_dtype dtype, const int64_t *dims, size_
   uint64_t unit = bits < 8 ? 1 : bits / 8;
   if (units > (uint64_t)PTRDIFF_MAX / unit) {
     return iobind__fail(error, IOBIND_ERROR_SHAPE, "%s: %llu elements of %s are more than can be addressed", what,
-                        (unsigned long long)elements, iobind_dtype_name((int32_t)dtype));
+                        (unsigned long long)elements, iobind_dtype_get_name((int32_t)dtype));
   }
   *bytes = (size_t)(units * unit);
   return IOBIND_OK;
@@ -101,7 +101,7 @@ iobind_status iobind_dtype_get_bytes(iobind_dtype dtype, const int64_t *dims, si
 
 void iobind__shape_text(int32_t dtype, const int64_t *dims, const char *const *symbols, size_t rank, char *out,
                         size_t capacity) {
-  int length = snprintf(out, capacity, "%s[", iobind_dtype_name(dtype));
+  int length = snprintf(out, capacity, "%s[", iobind_dtype_get_name(dtype));
   for (size_t i = 0; i < rank && length >= 0 && (size_t)length < capacity; i++) {
     const char *comma = i == 0 ? "" : ",";
     char *at = out + length;

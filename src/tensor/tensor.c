@@ -113,7 +113,7 @@ static iobind_status check_known(const iobind_runtime *runtime, iobind_dtype dty
   return (iobind_dtype)known == dtype
              ? IOBIND_OK
              : iobind__fail(error, IOBIND_ERROR_NOT_SUPPORTED, "%s: ONNX Runtime %s has no tensors of %s", what,
-                            runtime->ort.version, iobind_dtype_name(dtype));
+                            runtime->ort.version, iobind_dtype_get_name(dtype));
 }
 
 /* The bytes of a tensor that ORT can create at this place. */
@@ -122,7 +122,7 @@ static iobind_status check_kind(const iobind__place *place, iobind_dtype dtype, 
   *bytes = 0;
   if (dtype == IOBIND_DTYPE_COMPLEX64 || dtype == IOBIND_DTYPE_COMPLEX128) {
     return iobind__fail(error, IOBIND_ERROR_NOT_SUPPORTED, "%s: ONNX Runtime has no tensors of %s", what,
-                        iobind_dtype_name(dtype));
+                        iobind_dtype_get_name(dtype));
   }
   if (place->info == NULL) {
     return iobind__fail(error, IOBIND_ERROR_NOT_SUPPORTED, "%s: device '%s' has no host-accessible memory", what,
@@ -223,34 +223,30 @@ static iobind_status tensor_over(iobind__place *place, iobind__ref *owner, iobin
   return IOBIND_OK;
 }
 
-iobind_status iobind_tensor_wrap(iobind_device *device, iobind_memory memory, iobind_dtype dtype, const int64_t *dims,
-                                 size_t rank, void *data, size_t bytes, iobind_deleter deleter, void *context,
-                                 iobind_tensor **tensor, iobind_error *error) {
-  if (tensor != NULL) {
-    *tensor = NULL;
-  }
-  if (device == NULL || tensor == NULL) {
-    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "tensor_wrap: %s is NULL", device == NULL ? "device" : "tensor");
-  }
-  IOBIND__TRY(iobind__process_check("tensor_wrap", error));
+static iobind_status wrap(iobind_device *device, const iobind_buffer *buffer, iobind_tensor **tensor, iobind_error *error) {
+  const iobind_dtype dtype = (iobind_dtype)buffer->dtype;
+  const int64_t *dims = buffer->dims;
+  const size_t rank = buffer->rank;
+  void *data = buffer->data;
   if (dtype == IOBIND_DTYPE_STRING) {
     return iobind__fail(error, IOBIND_ERROR_DTYPE,
                         "tensor_wrap: strings cannot be wrapped: make a tensor and set its elements");
   }
   iobind__place *place;
   size_t needed;
-  IOBIND__TRY(find_place(device, memory, &place, "tensor_wrap", error));
+  IOBIND__TRY(find_place(device, (iobind_memory)buffer->memory, &place, "tensor_wrap", error));
   IOBIND__TRY(check_kind(place, dtype, dims, rank, &needed, "tensor_wrap", error));
-  if (bytes < needed || (data == NULL && needed > 0)) {
+  if (buffer->bytes < needed || (data == NULL && needed > 0)) {
     char shape[IOBIND__SHAPE_TEXT];
     iobind__shape_text((int32_t)dtype, dims, NULL, rank, shape, sizeof shape);
     return data == NULL ? iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "tensor_wrap: data is NULL, %s has %zu bytes",
                                        shape, needed)
                         : iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT,
-                                       "tensor_wrap: expected %zu bytes or more for %s, got %zu", needed, shape, bytes);
+                                       "tensor_wrap: expected %zu bytes or more for %s, got %zu", needed, shape, buffer->bytes);
   }
   if (device->context != NULL && needed > 0) {
-    IOBIND__TRY(iobind__named(iobind__context_check_address(device->context, memory, data, error), error, "tensor_wrap"));
+    IOBIND__TRY(iobind__named(iobind__context_check_address(device->context, (iobind_memory)buffer->memory, data, error), error,
+                              "tensor_wrap"));
   }
   const iobind__driver *driver = iobind__driver_of(device);
   bool is_handle = driver->wrap != NULL && !place->host;
@@ -269,10 +265,27 @@ iobind_status iobind_tensor_wrap(iobind_device *device, iobind_memory memory, io
   if (is_handle) {
     (*tensor)->data = handle; /* also for 0 bytes */
   }
-  (*tensor)->deleter = deleter;
-  (*tensor)->deleter_context = context;
+  (*tensor)->deleter = buffer->deleter;
+  (*tensor)->deleter_context = buffer->context;
   (*tensor)->given = data;
   return IOBIND_OK;
+}
+
+iobind_status iobind_tensor_wrap(iobind_device *device, const iobind_buffer *given, iobind_tensor **tensor,
+                                 iobind_error *error) {
+  if (tensor != NULL) {
+    *tensor = NULL;
+  }
+  if (device == NULL || given == NULL || tensor == NULL) {
+    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "tensor_wrap: %s is NULL",
+                        device == NULL  ? "device"
+                        : given == NULL ? "buffer"
+                                        : "tensor");
+  }
+  IOBIND__TRY(iobind__process_check("tensor_wrap", error));
+  iobind_buffer buffer;
+  IOBIND__TRY(iobind__options_read(&buffer, sizeof buffer, sizeof buffer, given, "tensor_wrap", error));
+  return wrap(device, &buffer, tensor, error);
 }
 
 iobind_status iobind_tensor_view(iobind_tensor *tensor, size_t offset, iobind_dtype dtype, const int64_t *dims, size_t rank,
@@ -332,11 +345,11 @@ iobind_status iobind_tensor_slice(iobind_tensor *tensor, int64_t start, int64_t 
   for (size_t i = 1; i < tensor->rank; i++) {
     elements *= (uint64_t)dims[i];
   }
-  uint32_t bits = iobind_dtype_bits((int32_t)tensor->dtype);
+  uint32_t bits = iobind_dtype_get_bits((int32_t)tensor->dtype);
   uint64_t per_byte = bits < 8 && bits > 0 ? 8 / bits : 1;
   if (elements % per_byte != 0) {
     return iobind__fail(error, IOBIND_ERROR_NOT_SUPPORTED, "tensor_slice: entry %lld of packed %s does not begin on a byte",
-                        (long long)start, iobind_dtype_name((int32_t)tensor->dtype));
+                        (long long)start, iobind_dtype_get_name((int32_t)tensor->dtype));
   }
   size_t offset = (size_t)(bits < 8 ? elements / per_byte : elements * (bits / 8));
   return iobind_tensor_view(tensor, offset, tensor->dtype, dims, tensor->rank, view, error);
@@ -350,7 +363,7 @@ iobind_status iobind__tensor_from_value(OrtValue *value, iobind__place *place, i
   size_t rank = 0;
   IOBIND__ORT_TRY(api, api->GetTensorElementTypeAndShapeDataReference(value, &type, &dims, &rank), error, "%s", what);
   iobind_dtype dtype = (iobind_dtype)type;
-  uint64_t bits = iobind_dtype_bits((int32_t)dtype);
+  uint64_t bits = iobind_dtype_get_bits((int32_t)dtype);
   void *data = NULL;
   if (bits == 0 && dtype != IOBIND_DTYPE_STRING) {
     return iobind__fail(error, IOBIND_ERROR_DTYPE, "%s: elements of type %d have no known size", what, (int)type);
@@ -510,7 +523,7 @@ bool iobind__tensor_replace_value(iobind_tensor *tensor, OrtValue *value, bool *
   ONNXTensorElementDataType type;
   const int64_t *dims = NULL;
   size_t rank = 0;
-  uint64_t bits = iobind_dtype_bits((int32_t)tensor->dtype);
+  uint64_t bits = iobind_dtype_get_bits((int32_t)tensor->dtype);
   void *data = NULL;
   if (!is_plain(tensor)) {
     return false;
@@ -572,8 +585,7 @@ iobind_status iobind_tensor_get_info(const iobind_tensor *tensor, iobind_tensor_
                              .memory = (int32_t)tensor->place->memory,
                              .host_readable = tensor->place->host && tensor->dtype != IOBIND_DTYPE_STRING,
                              .read_only = tensor->read_only};
-  return iobind__info_write(info, "info", &full, sizeof full, offsetof(iobind_tensor_info, read_only), "tensor_get_info",
-                            error);
+  return iobind__info_write(info, "info", &full, sizeof full, sizeof full, "tensor_get_info", error);
 }
 
 static iobind_status get_native(const iobind_tensor *tensor, iobind_native *native, iobind_error *error) {
@@ -581,7 +593,7 @@ static iobind_status get_native(const iobind_tensor *tensor, iobind_native *nati
   const iobind__driver *driver = iobind__driver_of(device);
   if (driver->get_native == NULL || tensor->place->host) {
     return iobind__fail(error, IOBIND_ERROR_NOT_SUPPORTED,
-                        "memory of '%s%s' has no native object: iobind_tensor_address tells its address", device->spec,
+                        "memory of '%s%s' has no native object: iobind_tensor_get_address tells its address", device->spec,
                         iobind__place_suffix(tensor->place));
   }
   return driver->get_native(device, tensor->data, native, error);
@@ -596,7 +608,7 @@ iobind_status iobind_tensor_get_native(const iobind_tensor *tensor, iobind_nativ
   return iobind__named(get_native(tensor, native, error), error, "tensor_get_native");
 }
 
-void *iobind_tensor_address(const iobind_tensor *tensor) {
+void *iobind_tensor_get_address(const iobind_tensor *tensor) {
   return tensor == NULL || tensor->bytes == 0 ? NULL : tensor->data;
 }
 

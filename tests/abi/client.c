@@ -122,7 +122,8 @@ static void wraps_and_cuts(iobind_device *cpu) {
   const int64_t dims[] = {2, 2};
   iobind_tensor *whole = NULL;
   iobind_tensor *row = NULL;
-  OK(call_wrap(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, dims, 2, values, sizeof values, release, &released, &whole, &error));
+  OK(call_wrap(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, dims, 2, values, sizeof values, release, &released, &whole,
+               &error));
   OK(iobind_tensor_slice(whole, 1, 1, &row, &error));
   iobind_tensor_release(whole);
   void *data = NULL;

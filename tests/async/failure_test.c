@@ -332,12 +332,14 @@ static void one_of_eight(void **state) {
       for (int i = 0; i < RUNS; i++) {
         int run = orders[order][i];
         fixture_arm();
-        iobind_status status = order == 1 ? ask(self.events[run]) : iobind_event_wait(self.events[run], IOBIND_NO_TIMEOUT, &fault);
+        iobind_status status =
+            order == 1 ? ask(self.events[run]) : iobind_event_wait(self.events[run], IOBIND_NO_TIMEOUT, &fault);
         assert_true(run != bad || status == IOBIND_ERROR_RUNTIME);
         assert_true(order != 0 || run >= bad || status == IOBIND_OK);
       }
       for (int run = 0; order == 0 && run < bad; run++) {
-        expect_ok(iobind_event_wait(self.events[run], IOBIND_NO_TIMEOUT, &fault)); /* after the failure, too: what was waited for stays good */
+        expect_ok(iobind_event_wait(self.events[run], IOBIND_NO_TIMEOUT,
+                                    &fault)); /* after the failure, too: what was waited for stays good */
       }
       expect_flock(&self, bad);
       end_flock(&self);
@@ -488,8 +490,7 @@ static void run_behind_a_run(void **state) {
     expect_ok(iobind_stream_create(device, NULL, &streams[i], &fault));
     expect_ok(iobind_binding_create(session, &bindings[i], &fault));
     expect_ok(iobind_binding_set_input(bindings[i], 0, IOBIND_INPUT_RESIDENT, tensors[i], i == 1 ? event : NULL, &fault));
-    expect_ok(
-        iobind_binding_set_output(bindings[i], 0, tensors[i + 1], 0, &fault));
+    expect_ok(iobind_binding_set_output(bindings[i], 0, tensors[i + 1], 0, &fault));
   }
   for (int i = 0; i < 2 * ROUNDS; i++) {
     expect_ok(call_run(bindings[0], streams[0], event, &fault));

@@ -82,7 +82,8 @@ static iobind_tensor *make_input(float value) {
   float *data = malloc(sizeof values);
   assert_non_null(data);
   memcpy(data, values, sizeof values);
-  expect_ok(call_wrap(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, dims, 1, data, sizeof values, forget, NULL, &tensor, &fault));
+  expect_ok(
+      call_wrap(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, dims, 1, data, sizeof values, forget, NULL, &tensor, &fault));
   wrapped++;
   return tensor;
 }

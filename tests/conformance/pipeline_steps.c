@@ -174,7 +174,8 @@ static void next(world *w, const step *s) {
   memset(computed, 0, sizeof computed);
   if (p == NULL || w->failure[0] != '\0') return;
   for (size_t i = 0; i < WORLD_SLOTS; i++) outputs[i] = (iobind_tensor *)w;
-  iobind_status status = iobind_pipeline_next(p->handle, IOBIND_NO_TIMEOUT, outputs, sizeof outputs / sizeof *outputs, &item, world_error(w));
+  iobind_status status =
+      iobind_pipeline_next(p->handle, IOBIND_NO_TIMEOUT, outputs, sizeof outputs / sizeof *outputs, &item, world_error(w));
   int was_under_way = p->pulled < p->submitted;
   const value *inputs = p->items[p->pulled % WORLD_ITEMS];
   p->pulled += (uint64_t)was_under_way;

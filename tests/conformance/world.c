@@ -48,7 +48,8 @@ int world_settle(world *w, iobind_status status, const void *out) {
   if (status == IOBIND_ERROR_RUNTIME && w->error.ort_code == 0)
     world_fail(w, "RUNTIME without ORT's code: %s", w->error.message);
   if (status != w->expected) {
-    world_fail(w, "expected %s, got %s: %s", iobind_status_get_name(w->expected), iobind_status_get_name(status), w->error.message);
+    world_fail(w, "expected %s, got %s: %s", iobind_status_get_name(w->expected), iobind_status_get_name(status),
+               w->error.message);
   } else if (strstr(w->error.message, w->expected_text) == NULL) {
     world_fail(w, "the message does not say '%s': %s", w->expected_text, w->error.message);
   }

@@ -78,9 +78,8 @@ static iobind_status bind(iobind_session *session, iobind_tensor *x, iobind_outp
   iobind_status status = iobind_binding_create(session, binding, &error);
   status = status == IOBIND_OK ? iobind_binding_set_input(*binding, 0, IOBIND_INPUT_RESIDENT, x, NULL, &error) : status;
   status = status == IOBIND_OK ? iobind_binding_set_input(*binding, 1, IOBIND_INPUT_RESIDENT, weights, NULL, &error) : status;
-  return status == IOBIND_OK
-             ? call_set_output(*binding, 0, mode, z != NULL ? NULL : device, IOBIND_MEMORY_DEFAULT, z, &error)
-             : status;
+  return status == IOBIND_OK ? call_set_output(*binding, 0, mode, z != NULL ? NULL : device, IOBIND_MEMORY_DEFAULT, z, &error)
+                             : status;
 }
 
 /* ---- the device ---- */

@@ -259,7 +259,8 @@ static iobind_status run(struct rig *rig) {
   iobind_tensor *output = NULL;
   iobind_error error = IOBIND_ERROR_INIT;
   if (status != IOBIND_OK) {
-    NEED_TRUE(iobind_binding_get_output(rig->binding, 0, NULL, &output, &error) == IOBIND_ERROR_INVALID_STATE && output == NULL);
+    NEED_TRUE(iobind_binding_get_output(rig->binding, 0, NULL, &output, &error) == IOBIND_ERROR_INVALID_STATE &&
+              output == NULL);
   }
   return status;
 }

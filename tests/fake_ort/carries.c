@@ -151,7 +151,8 @@ static iobind_status run_apart(struct rig *rig) {
   iobind_status status = rig->stream == NULL ? run(rig) : run_on_stream(rig);
   iobind_error error = IOBIND_ERROR_INIT;
   iobind_tensor *output;
-  if (status != IOBIND_OK && rig->number == 0 && iobind_binding_get_output(rig->binding, 0, NULL, &output, &error) == IOBIND_OK) {
+  if (status != IOBIND_OK && rig->number == 0 &&
+      iobind_binding_get_output(rig->binding, 0, NULL, &output, &error) == IOBIND_OK) {
     state_is(rig, 1);
   }
   return status;

@@ -32,7 +32,8 @@ static iobind_status pass(struct rig *rig) {
   iobind_tensor *const inputs[2] = {rig->x, NULL};
   iobind_status status = call_submit(rig->pipeline, inputs, sizeof inputs / sizeof *inputs, &rig->error);
   rig->found_tensor = NULL;
-  return status == IOBIND_OK ? iobind_pipeline_next(rig->pipeline, IOBIND_NO_TIMEOUT, &rig->found_tensor, 1, NULL, &rig->error) : status;
+  return status == IOBIND_OK ? iobind_pipeline_next(rig->pipeline, IOBIND_NO_TIMEOUT, &rig->found_tensor, 1, NULL, &rig->error)
+                             : status;
 }
 
 static void is_twos(struct rig *rig) {
@@ -88,7 +89,8 @@ static iobind_status pass_on_device(struct rig *rig) {
   request.events = &rig->event;
   iobind_status status = iobind_pipeline_submit(rig->pipeline, &request, &rig->error);
   rig->found_tensor = NULL;
-  return status == IOBIND_OK ? iobind_pipeline_next(rig->pipeline, IOBIND_NO_TIMEOUT, &rig->found_tensor, 1, NULL, &rig->error) : status;
+  return status == IOBIND_OK ? iobind_pipeline_next(rig->pipeline, IOBIND_NO_TIMEOUT, &rig->found_tensor, 1, NULL, &rig->error)
+                             : status;
 }
 
 static void make_film(struct rig *rig) {
@@ -137,10 +139,10 @@ static iobind_status destroy(struct rig *rig) {
     .function = "iobind_pipeline_submit", .variant = (of), .places = ON_ALL, .prepare = (prepares), .call = pass, \
     .right = is_twos                                                                                              \
   }
-#define REQUESTS(of, prepares)                                                                              \
-  {                                                                                                         \
-    .function = "iobind_pipeline_submit", .variant = (of), .places = ON_ALL, .prepare = (prepares), \
-    .call = pass_on_device, .right = is_twos                                                                \
+#define REQUESTS(of, prepares)                                                                                              \
+  {                                                                                                                         \
+    .function = "iobind_pipeline_submit", .variant = (of), .places = ON_ALL, .prepare = (prepares), .call = pass_on_device, \
+    .right = is_twos                                                                                                        \
   }
 
 const struct scenario pipeline_scenarios[] = {

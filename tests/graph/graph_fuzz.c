@@ -148,7 +148,7 @@ static void bind_output(world *self, size_t output, iobind_output_mode mode, siz
   for (int k = 0; k < KINDS; k++) {
     iobind_tensor *memory = mode == OUTPUT_FIXED      ? self->targets[target][k]
                             : mode == OUTPUT_IN_PLACE ? self->pool[target][k]
-                                                             : NULL;
+                                                      : NULL;
     fixture_arm();
     came[k] = call_set_output(self->bindings[k], output, mode, NULL, IOBIND_MEMORY_DEFAULT, memory, &fault);
   }
@@ -503,11 +503,7 @@ static void try_moving(world *self, uint64_t which, size_t input, size_t output)
                      iobind_binding_place_output(binding, output, IOBIND_OUTPUT_FRESH, NULL, IOBIND_MEMORY_DEFAULT, &fault),
                      "FRESH");
       break;
-    case 2:
-      expect_refused(self,
-                     iobind_binding_set_output(binding, output, host, 0, &fault),
-                     "an output on the host");
-      break;
+    case 2: expect_refused(self, iobind_binding_set_output(binding, output, host, 0, &fault), "an output on the host"); break;
     default: expect_refused(self, iobind_binding_carry(binding, 0, 0, IOBIND_CARRY_MOVE, &fault), "MOVE"); break;
   }
   iobind_tensor_release(host);

@@ -244,8 +244,7 @@ static void target_of_a_request(void **state) {
   request.inputs = &other;
   request.outputs = &placement;
   request.targets = &target;
-  if (call_session_request(session, &request, &given, &fault) ==
-      IOBIND_OK) { /* not where no other run may follow a capture */
+  if (call_session_request(session, &request, &given, &fault) == IOBIND_OK) { /* not where no other run may follow a capture */
     iobind_tensor_release(given);
     run_between(binding, x, longer);
     expect_all(target, N, 60);

@@ -220,8 +220,7 @@ static void refused_when_bound(void **state) {
   expect_words("got FRESH");
   expect(IOBIND_ERROR_NOT_SUPPORTED,
          iobind_binding_place_output(binding, 0, IOBIND_OUTPUT_REUSE, cpu, IOBIND_MEMORY_DEFAULT, &fault));
-  expect(IOBIND_ERROR_NOT_SUPPORTED,
-         iobind_binding_set_output(binding, 0, host, 0, &fault));
+  expect(IOBIND_ERROR_NOT_SUPPORTED, iobind_binding_set_output(binding, 0, host, 0, &fault));
   expect(IOBIND_ERROR_NOT_SUPPORTED, iobind_binding_carry(binding, 0, 0, IOBIND_CARRY_MOVE, &fault));
   expect(IOBIND_ERROR_NOT_SUPPORTED, iobind_binding_carry(binding, 0, 0, IOBIND_CARRY_SWAP, &fault));
   expect_words("SWAP takes two graphs");

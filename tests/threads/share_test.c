@@ -232,7 +232,8 @@ static void read_shelf(member *self) {
     float got[COUNT] = {0};
     WELL(self, iobind_tensor_get_info(all->numbers, &info, NULL));
     HOLDS(self, info.bytes == sizeof got && iobind_tensor_get_address(all->numbers) != NULL);
-    HOLDS(self, iobind_tensor_map(all->numbers, IOBIND_DTYPE_FLOAT32, IOBIND_ACCESS_WRITE, &data, NULL) == IOBIND_ERROR_WRONG_DEVICE);
+    HOLDS(self,
+          iobind_tensor_map(all->numbers, IOBIND_DTYPE_FLOAT32, IOBIND_ACCESS_WRITE, &data, NULL) == IOBIND_ERROR_WRONG_DEVICE);
     WELL(self, iobind_tensor_map(all->host, IOBIND_DTYPE_FLOAT32, IOBIND_ACCESS_WRITE, &data, NULL));
     WELL(self, iobind_tensor_get_string(all->words, 0, text, sizeof text, &needed, NULL));
     HOLDS(self, needed == 4 && memcmp(text, "word", needed) == 0);

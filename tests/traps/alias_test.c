@@ -84,8 +84,7 @@ static void silent_aliasing(void **state) {
   expect_ok(iobind_tensor_write(x, 0, six, sizeof six, NULL, &fault));
   iobind_binding *binding = trap_bind(session);
   trap_set_input(binding, 0, x);
-  expect(IOBIND_ERROR_INVALID_ARGUMENT,
-         iobind_binding_set_output(binding, 0, same, 0, &fault));
+  expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_binding_set_output(binding, 0, same, 0, &fault));
   expect_words("overlaps the memory of input 'x'");
   expect_ok(iobind_binding_run(binding, NULL, &fault));
   iobind_tensor *y = trap_take(binding, 0);
@@ -119,8 +118,7 @@ static void overlap_by_byte_range(void **state) {
       iobind_binding *binding = trap_bind(session);
       if (input_first == 1) {
         trap_set_input(binding, 0, input);
-        expect(expected,
-               iobind_binding_set_output(binding, 0, output, 0, &fault));
+        expect(expected, iobind_binding_set_output(binding, 0, output, 0, &fault));
       } else {
         trap_set_output(binding, 0, OUTPUT_FIXED, NULL, output);
         expect(expected, iobind_binding_set_input(binding, 0, IOBIND_INPUT_RESIDENT, input, NULL, &fault));

@@ -93,8 +93,7 @@ static void unknown_outputs(void **state) {
   expect_words("'z'");
   expect(IOBIND_ERROR_NOT_FOUND,
          iobind_binding_place_output(binding, 1, IOBIND_OUTPUT_FRESH, NULL, IOBIND_MEMORY_DEFAULT, &fault));
-  expect(IOBIND_ERROR_SHAPE,
-         iobind_binding_set_output(binding, 0, flat, 0, &fault));
+  expect(IOBIND_ERROR_SHAPE, iobind_binding_set_output(binding, 0, flat, 0, &fault));
   expect_words("float32[n,3]");
   expect_words("float32[6]");
   assert_int_equal(bind_calls, 0);
@@ -210,10 +209,8 @@ static void device_pointer_given_to_a_cpu_session(void **state) {
   expect(IOBIND_ERROR_WRONG_DEVICE, iobind_binding_set_input(binding, 0, IOBIND_INPUT_RESIDENT, far, NULL, &fault));
   expect_words("vdev:0");
   for (int i = 0; i < 2; i++) {
-    expect(IOBIND_ERROR_WRONG_DEVICE,
-           call_set_output(binding, 0, given[i], NULL, IOBIND_MEMORY_DEFAULT, far, &fault));
-    expect(IOBIND_ERROR_WRONG_DEVICE,
-           call_set_output(binding, 0, made_there[i], vdev, IOBIND_MEMORY_DEFAULT, NULL, &fault));
+    expect(IOBIND_ERROR_WRONG_DEVICE, call_set_output(binding, 0, given[i], NULL, IOBIND_MEMORY_DEFAULT, far, &fault));
+    expect(IOBIND_ERROR_WRONG_DEVICE, call_set_output(binding, 0, made_there[i], vdev, IOBIND_MEMORY_DEFAULT, NULL, &fault));
   }
   iobind_tensor *output = NULL;
   expect(IOBIND_ERROR_WRONG_DEVICE, call_session_run(session, &far, &output, &fault));
@@ -237,8 +234,7 @@ static void tensor_of_the_device_beside(void **state) {
   iobind_binding *binding = trap_bind(session);
   iobind_tensor *x = fixture_floats(beside, two, 2);
   expect(IOBIND_ERROR_WRONG_DEVICE, iobind_binding_set_input(binding, 0, IOBIND_INPUT_RESIDENT, x, NULL, &fault));
-  expect(IOBIND_ERROR_WRONG_DEVICE,
-         iobind_binding_set_output(binding, 0, x, 0, &fault));
+  expect(IOBIND_ERROR_WRONG_DEVICE, iobind_binding_set_output(binding, 0, x, 0, &fault));
   expect(IOBIND_ERROR_WRONG_DEVICE,
          iobind_binding_place_output(binding, 0, IOBIND_OUTPUT_FRESH, beside, IOBIND_MEMORY_DEFAULT, &fault));
   expect_ok(iobind_binding_set_input(binding, 0, IOBIND_INPUT_SNAPSHOT, x, NULL, &fault));

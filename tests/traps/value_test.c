@@ -249,7 +249,8 @@ static void types_taken_for_others(void **state) {
     if (status != IOBIND_OK) {
       assert_int_equal(status, IOBIND_ERROR_NOT_SUPPORTED);
       expect_words(iobind_dtype_get_name(dtype));
-      expect(IOBIND_ERROR_NOT_SUPPORTED, call_wrap(cpu, IOBIND_MEMORY_DEFAULT, (iobind_dtype)dtype, &count, 1, got, sizeof got, NULL, NULL, &wrapped, &fault));
+      expect(IOBIND_ERROR_NOT_SUPPORTED, call_wrap(cpu, IOBIND_MEMORY_DEFAULT, (iobind_dtype)dtype, &count, 1, got, sizeof got,
+                                                   NULL, NULL, &wrapped, &fault));
       continue;
     }
     expect_ok(iobind_tensor_write(made, 0, sent, bytes, NULL, &fault));

@@ -101,8 +101,10 @@ static void tensors(void **state) {
   const iobind_tensor *none = NULL;
   is_null("device", iobind_tensor_create(NULL, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, dims, 1, &made, &fault));
   is_null("tensor", iobind_tensor_create(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, dims, 1, NULL, &fault));
-  is_null("device", call_wrap(NULL, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, dims, 1, data, sizeof data, NULL, NULL, &made, &fault));
-  is_null("tensor", call_wrap(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, dims, 1, data, sizeof data, NULL, NULL, NULL, &fault));
+  is_null("device",
+          call_wrap(NULL, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, dims, 1, data, sizeof data, NULL, NULL, &made, &fault));
+  is_null("tensor",
+          call_wrap(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, dims, 1, data, sizeof data, NULL, NULL, NULL, &fault));
   is_null("tensor", iobind_tensor_view(NULL, 0, IOBIND_DTYPE_FLOAT32, dims, 1, &made, &fault));
   is_null("tensor", iobind_tensor_slice(NULL, 0, 1, &made, &fault));
   is_null("tensor", iobind_tensor_get_info(NULL, &info, &fault));

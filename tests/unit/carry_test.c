@@ -479,8 +479,7 @@ static void no_output_in_the_state(void **state) {
       iobind_tensor *left;
       run(binding);
       expect_ok(iobind_binding_take_output(binding, 0, &left, &fault));
-      expect(IOBIND_ERROR_INVALID_ARGUMENT,
-             iobind_binding_set_output(binding, output, left, 0, &fault));
+      expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_binding_set_output(binding, output, left, 0, &fault));
       expect_words("overlaps the memory of input 'x'");
       run(binding);
       expect_state(binding, 4);

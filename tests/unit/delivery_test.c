@@ -152,8 +152,7 @@ static void copied_on(void **state) {
   iobind_tensor *over;
   iobind_tensor *y = make(device, IOBIND_MEMORY_DEFAULT, BYTES);
   static unsigned char back[BYTES];
-  expect_ok(
-      call_wrap(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_UINT8, dims, 1, target, BYTES, NULL, NULL, &over, &fault));
+  expect_ok(call_wrap(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_UINT8, dims, 1, target, BYTES, NULL, NULL, &over, &fault));
   read_under_way(7);
   const iobind_tensor *sources[1] = {over};
   expect_ok(iobind_tensor_copy(sources, &y, 1, stream, &fault));
@@ -177,8 +176,7 @@ static void overwritten(void **state) {
   iobind_tensor *over;
   iobind_tensor *y = make(device, IOBIND_MEMORY_DEFAULT, BYTES);
   fill(y, 10, BYTES);
-  expect_ok(
-      call_wrap(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_UINT8, dims, 1, target, BYTES, NULL, NULL, &over, &fault));
+  expect_ok(call_wrap(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_UINT8, dims, 1, target, BYTES, NULL, NULL, &over, &fault));
   read_under_way(9);
   const iobind_tensor *sources[1] = {y};
   expect_ok(iobind_tensor_copy(sources, &over, 1, stream, &fault));
@@ -257,7 +255,8 @@ static void from_tensors_and_to_tensors(void **state) {
   unsigned char *bytes = NULL;
   iobind_tensor *y = make(cpu, IOBIND_MEMORY_DEFAULT, BYTES);
   fill(y, 80, BYTES);
-  expect_ok(iobind_tensor_map(y, IOBIND_DTYPE_UINT8, IOBIND_ACCESS_WRITE, (void **)&bytes, &fault)); /* which later would wait for what arrives there */
+  expect_ok(iobind_tensor_map(y, IOBIND_DTYPE_UINT8, IOBIND_ACCESS_WRITE, (void **)&bytes,
+                              &fault)); /* which later would wait for what arrives there */
   sources[0] = y;
   int64_t before = vdev_get(0, "time_ns");
   expect_ok(iobind_tensor_copy(sources, &x, 1, stream, &fault));

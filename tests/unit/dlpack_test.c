@@ -194,7 +194,8 @@ static void other_strides_are_refused_or_copied(void **state) {
   foreign *reversed = make(data + 5, &six, backwards, 1, true, &deleted);
   expect_ok(iobind_tensor_from_dlpack(runtime, reversed, IOBIND_DLPACK_LEGACY | IOBIND_DLPACK_COPY_STRIDED, &tensor, &fault));
   assert_int_equal(deleted, 2);
-  assert_true(((float *)iobind_tensor_get_address(tensor))[0] == 6.0F && ((float *)iobind_tensor_get_address(tensor))[5] == 1.0F);
+  assert_true(((float *)iobind_tensor_get_address(tensor))[0] == 6.0F &&
+              ((float *)iobind_tensor_get_address(tensor))[5] == 1.0F);
   iobind_tensor_release(tensor);
 }
 
@@ -272,8 +273,7 @@ static void a_binding_does_not_write_read_only_memory(void **state) {
   expect_ok(iobind_binding_create(session, &binding, &fault));
   iobind_tensor *given = fixture_floats(cpu, values, 2);
   expect_ok(iobind_binding_set_output(binding, 0, given, 0, &fault));
-  expect(IOBIND_ERROR_INVALID_ARGUMENT,
-         iobind_binding_set_output(binding, 0, locked, 0, &fault));
+  expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_binding_set_output(binding, 0, locked, 0, &fault));
   expect_words("read-only");
   expect_ok(iobind_binding_set_input(binding, 0, IOBIND_INPUT_RESIDENT, locked, NULL, &fault));
   expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_binding_write_input(binding, 0, values, sizeof values, NULL, &fault));

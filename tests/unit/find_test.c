@@ -408,10 +408,8 @@ static void two_copies(void **state) {
   for (int mode = IOBIND_INPUT_RESIDENT; mode <= IOBIND_INPUT_LIVE; mode++) {
     expect(IOBIND_ERROR_WRONG_DEVICE, iobind_binding_set_input(binding, 0, (iobind_input_mode)mode, x_two, NULL, &fault));
   }
-  expect(IOBIND_ERROR_WRONG_DEVICE,
-         iobind_binding_set_output(binding, 0, x_two, 0, &fault));
-  expect(IOBIND_ERROR_WRONG_DEVICE,
-         iobind_binding_set_output(binding, 0, x_two, IOBIND_OUTPUT_IN_PLACE, &fault));
+  expect(IOBIND_ERROR_WRONG_DEVICE, iobind_binding_set_output(binding, 0, x_two, 0, &fault));
+  expect(IOBIND_ERROR_WRONG_DEVICE, iobind_binding_set_output(binding, 0, x_two, IOBIND_OUTPUT_IN_PLACE, &fault));
   expect(IOBIND_ERROR_WRONG_DEVICE,
          iobind_binding_place_output(binding, 0, IOBIND_OUTPUT_FRESH, cpu_two, IOBIND_MEMORY_DEFAULT, &fault));
 

@@ -98,7 +98,8 @@ static void a_reused_output(void **state) {
 static void a_reused_output_on_the_cpu(void **state) {
   (void)state;
   fixture_arm();
-  run_if_bound(iobind_binding_place_output(binding, 0, IOBIND_OUTPUT_REUSE, iobind_runtime_get_device(runtime, 0), IOBIND_MEMORY_DEFAULT, &fault));
+  run_if_bound(iobind_binding_place_output(binding, 0, IOBIND_OUTPUT_REUSE, iobind_runtime_get_device(runtime, 0),
+                                           IOBIND_MEMORY_DEFAULT, &fault));
 }
 
 static void a_target_of_a_request(void **state) {

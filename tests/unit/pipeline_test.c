@@ -276,7 +276,8 @@ static void other_dims_after_a_failure(void **state) {
     }
     assert_int_equal(vdev_set(0, "fail_compute", "1"), 0);
     submit(pipeline, 2, 3);
-    expect(IOBIND_ERROR_RUNTIME, iobind_pipeline_next(pipeline, IOBIND_NO_TIMEOUT, outputs, sizeof outputs / sizeof *outputs, NULL, &fault));
+    expect(IOBIND_ERROR_RUNTIME,
+           iobind_pipeline_next(pipeline, IOBIND_NO_TIMEOUT, outputs, sizeof outputs / sizeof *outputs, NULL, &fault));
     assert_int_equal(vdev_set(0, "fail_compute", "0"), 0);
     static const float values[4] = {6, 6, 6, 6};
     submit(pipeline, 3, 4);

@@ -105,7 +105,8 @@ static void try_everything(objects *all) {
   IS_REFUSED(iobind_event_wait(all->event, IOBIND_NO_TIMEOUT, &fault));
   IS_REFUSED(iobind_event_query(all->event, &done, &fault));
   IS_REFUSED(iobind_tensor_create(all->cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, NULL, 0, &tensor, &fault));
-  IS_REFUSED(call_wrap(all->cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, NULL, 0, back, sizeof back, NULL, NULL, &tensor, &fault));
+  IS_REFUSED(call_wrap(all->cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, NULL, 0, back, sizeof back, NULL, NULL, &tensor,
+                       &fault));
   IS_REFUSED(iobind_tensor_view(all->x, 0, IOBIND_DTYPE_FLOAT32, NULL, 0, &tensor, &fault));
   IS_REFUSED(iobind_binding_place_output(all->binding, 0, IOBIND_OUTPUT_REUSE, NULL, IOBIND_MEMORY_DEFAULT, &fault));
   IS_REFUSED(iobind_binding_carry(all->binding, 0, 0, IOBIND_CARRY_MOVE, &fault));

@@ -183,7 +183,8 @@ static void a_frame_without_its_event(void **state) {
 static iobind_tensor *wrap(iobind_tensor *frame, fixture_deleted *deleted) {
   static const int64_t dims[1] = {COUNT};
   iobind_tensor *wrapped;
-  expect_ok(call_wrap(device, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, dims, 1, iobind_tensor_get_address(frame), COUNT * sizeof(float), fixture_deleter, deleted, &wrapped, &fault));
+  expect_ok(call_wrap(device, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, dims, 1, iobind_tensor_get_address(frame),
+                      COUNT * sizeof(float), fixture_deleter, deleted, &wrapped, &fault));
   return wrapped;
 }
 

@@ -427,8 +427,7 @@ static void messages_of_long_names(void **state) {
   expect_ok(iobind_binding_set_input(binding, 0, IOBIND_INPUT_RESIDENT, x, NULL, &fault));
   expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_binding_write_input(binding, 0, values, 4, NULL, &fault));
   expect_words("iii': expected 16 bytes, got 4");
-  expect(IOBIND_ERROR_INVALID_ARGUMENT,
-         iobind_binding_set_output(binding, 0, x, 0, &fault));
+  expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_binding_set_output(binding, 0, x, 0, &fault));
   expect_words("ooo' overlaps the memory of input 'iii");
   expect_words("iii': bind it IN_PLACE if the model allows it");
   expect(IOBIND_ERROR_INVALID_STATE, iobind_binding_get_output(binding, 0, NULL, &result, &fault));

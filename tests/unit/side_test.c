@@ -129,8 +129,7 @@ static void swap_over_memory_that_goes(void **state) {
     assert_ptr_not_equal(page, MAP_FAILED);
     page[0] = page[1] = 3;
     iobind_tensor *x;
-    expect_ok(
-        call_wrap(device, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, dims, 1, page, size, unmap, &size, &x, &fault));
+    expect_ok(call_wrap(device, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, dims, 1, page, size, unmap, &size, &x, &fault));
     iobind_binding *binding = bind(session, x, y);
     iobind_tensor_release(x);
     expect_ok(iobind_binding_carry(binding, 0, 0, IOBIND_CARRY_SWAP, &fault));
@@ -232,8 +231,7 @@ static void state_in_place_needs_its_own_tensor(void **state) {
   expect_ok(iobind_binding_carry(binding, 1, 1, IOBIND_CARRY_IN_PLACE, &fault));
   expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_binding_set_input(binding, 1, IOBIND_INPUT_RESIDENT, x, NULL, &fault));
   expect_words("'y'");
-  expect(IOBIND_ERROR_INVALID_ARGUMENT,
-         iobind_binding_set_output(binding, 1, x, IOBIND_OUTPUT_IN_PLACE, &fault));
+  expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_binding_set_output(binding, 1, x, IOBIND_OUTPUT_IN_PLACE, &fault));
   expect_words("overlaps the memory of output 'sum'");
   expect_ok(iobind_binding_check(binding, &fault));
   iobind_binding_destroy(binding);
@@ -282,7 +280,8 @@ static void wrapped_memory_is_free_at_once(void **state) {
   for (int output = 0; output < 2; output++) {
     fixture_deleted deleted = {0};
     iobind_tensor *wrapped;
-    expect_ok(call_wrap(device, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, dims, 1, data, sizeof data, fixture_deleter, &deleted, &wrapped, &fault));
+    expect_ok(call_wrap(device, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, dims, 1, data, sizeof data, fixture_deleter,
+                        &deleted, &wrapped, &fault));
     iobind_binding *binding = bind(session, other, output == 1 ? other : wrapped);
     expect_ok(iobind_binding_carry(binding, 0, 0, IOBIND_CARRY_SWAP, &fault));
     if (output == 1) {
@@ -526,7 +525,8 @@ static void handed_on_to_the_host(void **state) {
     if (way == TO_ITSELF) {
       expect_ok(iobind_binding_set_output(binding, 0, source, 0, &fault));
     } else {
-      expect_ok(iobind_binding_place_output(binding, 0, IOBIND_OUTPUT_FRESH, way == TO_HOST ? host : device, way == TO_HOST ? IOBIND_MEMORY_DEFAULT : IOBIND_MEMORY_HOST_ACCESSIBLE, &fault));
+      expect_ok(iobind_binding_place_output(binding, 0, IOBIND_OUTPUT_FRESH, way == TO_HOST ? host : device,
+                                            way == TO_HOST ? IOBIND_MEMORY_DEFAULT : IOBIND_MEMORY_HOST_ACCESSIBLE, &fault));
     }
     for (int i = 0; i < 3; i++) {
       expect_ok(iobind_binding_run(binding, stream, &fault));

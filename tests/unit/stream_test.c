@@ -187,8 +187,7 @@ static void runs_on_a_stream_return_at_once(void **state) {
   for (int i = 0; i < 2; i++) {
     expect_ok(iobind_binding_create(session, &bindings[i], &fault));
     expect_ok(iobind_binding_set_input(bindings[i], 0, IOBIND_INPUT_RESIDENT, tensors[i], NULL, &fault));
-    expect_ok(
-        iobind_binding_set_output(bindings[i], 0, tensors[i + 1], 0, &fault));
+    expect_ok(iobind_binding_set_output(bindings[i], 0, tensors[i + 1], 0, &fault));
   }
   iobind_event *event;
   expect_ok(iobind_event_create(device, &event, &fault));

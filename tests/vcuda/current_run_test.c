@@ -144,8 +144,7 @@ static void binding_set_output(int own) {
   ELSEWHERE(own, iobind_binding_set_output(w.binding, 0, w.z, 0, &fault));
   for (int mode = IOBIND_OUTPUT_FRESH; mode <= IOBIND_OUTPUT_REUSE; mode++) {
     iobind_tensor *z = NULL;
-    ELSEWHERE(own,
-              call_set_output(w.binding, 0, (iobind_output_mode)mode, w.device, IOBIND_MEMORY_DEFAULT, NULL, &fault));
+    ELSEWHERE(own, call_set_output(w.binding, 0, (iobind_output_mode)mode, w.device, IOBIND_MEMORY_DEFAULT, NULL, &fault));
     make_current(own);
     expect_ok(iobind_binding_run(w.binding, NULL, &fault));
     expect_ok(iobind_binding_get_output(w.binding, 0, NULL, &z, &fault));

@@ -160,7 +160,8 @@ static void tensor_wrap(int own) {
   iobind_tensor *made = NULL;
   void *memory = NULL;
   assert_int_equal(cudaMalloc(&memory, sizeof unit), CUDA_OK);
-  ELSEWHERE(own, call_wrap(w.device, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, square, 2, memory, sizeof unit, NULL, NULL, &made, &fault));
+  ELSEWHERE(own, call_wrap(w.device, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, square, 2, memory, sizeof unit, NULL, NULL,
+                           &made, &fault));
   iobind_tensor_release(made);
   assert_int_equal(cudaFree(memory), CUDA_OK);
   end_world(&w);

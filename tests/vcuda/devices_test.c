@@ -411,9 +411,10 @@ static void expect_wrapped(iobind_status expected, int gpu, iobind_memory memory
   static const int64_t dim = COUNT;
   iobind_tensor *tensor = NULL;
   fixture_arm();
-  fixture_expect(expected,
-                 call_wrap(devices[gpu], memory, IOBIND_DTYPE_FLOAT32, &dim, 1, data, COUNT * sizeof(float), NULL, NULL, &tensor, &fault),
-                 "iobind_tensor_wrap", __FILE__, __LINE__);
+  fixture_expect(
+      expected,
+      call_wrap(devices[gpu], memory, IOBIND_DTYPE_FLOAT32, &dim, 1, data, COUNT * sizeof(float), NULL, NULL, &tensor, &fault),
+      "iobind_tensor_wrap", __FILE__, __LINE__);
   expect_kept("iobind_tensor_wrap", __LINE__);
   if (words != NULL) {
     expect_words(words);

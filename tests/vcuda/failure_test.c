@@ -425,8 +425,7 @@ static void a_run_that_cannot_be_launched(void **state) {
   for (int on_stream = 0; on_stream <= 1; on_stream++) {
     healthy self = make_healthy();
     arm("fail_compute", "1");
-    stays_healthy(&self, iobind_binding_run(self.binding, on_stream == 0 ? NULL : self.streams[0], &fault),
-                  "binding_run");
+    stays_healthy(&self, iobind_binding_run(self.binding, on_stream == 0 ? NULL : self.streams[0], &fault), "binding_run");
   }
 }
 

@@ -277,8 +277,7 @@ static void nobody_waits_for_ever(void **state) {
     d[i] = make_doubler(device, 0);
     streams[i] = make_stream(device);
     waiters[i] = (waiting){.event = make_event()};
-    expect_ok(
-        iobind_binding_run(d[i].binding, streams[i], &fault)); /* the first one allocates, which waits for the device */
+    expect_ok(iobind_binding_run(d[i].binding, streams[i], &fault)); /* the first one allocates, which waits for the device */
     expect_ok(iobind_stream_synchronize(streams[i], &fault));
   }
   for (size_t i = 0; i < WAITERS; i++) {

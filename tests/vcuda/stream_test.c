@@ -552,9 +552,9 @@ static void the_address_of_a_stream_is_enough(void **state) {
   expect_ok(iobind_binding_run(p.binding, NULL, &fault));
   sem_init(&g.open, 0, 0);
   assert_int_equal(cudaLaunchHostFunc(theirs, wait_at_gate, &g), CUDA_OK);
-  assert_int_equal(
-      cudaMemcpyAsync(iobind_tensor_get_address(p.x), iobind_tensor_get_address(ready), sizeof values, CUDA_COPY_DEVICE, theirs),
-      CUDA_OK);
+  assert_int_equal(cudaMemcpyAsync(iobind_tensor_get_address(p.x), iobind_tensor_get_address(ready), sizeof values,
+                                   CUDA_COPY_DEVICE, theirs),
+                   CUDA_OK);
   expect_ok(iobind_binding_run(p.binding, stream, &fault));
   open_gate(&g);
   assert_int_equal(cudaMemcpyAsync(read, iobind_tensor_get_address(p.z), sizeof read, CUDA_COPY_DOWN, theirs), CUDA_OK);

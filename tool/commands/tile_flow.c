@@ -73,7 +73,8 @@ static int refuse_outputs(const tile_job *job, const char *name, const iobind_te
       job->tool,
       "output '%s' of a tile of %" PRId64 " x %" PRId64 " is %s%s: expected float32, float16 or uint8 with its height and "
       "width, multiplied or divided by a whole number; what says one thing of a whole picture needs no tiles [SHAPE]",
-      name, job->tiles.dims[MOSAIC_H], job->tiles.dims[MOSAIC_W], iobind_dtype_get_name(info->dtype), dims == NULL ? "?" : dims);
+      name, job->tiles.dims[MOSAIC_H], job->tiles.dims[MOSAIC_W], iobind_dtype_get_name(info->dtype),
+      dims == NULL ? "?" : dims);
   free(dims);
   return code;
 }

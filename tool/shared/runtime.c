@@ -143,8 +143,8 @@ static int create_session(tool_state *tool, const char *path, const void *model,
                                ? iobind_session_create(tool->runtime, path, &options, session, &error)
                                : iobind_session_create_from_memory(tool->runtime, model, bytes, &options, session, &error);
     if (status != IOBIND_OK && error.ort_code == ORT_INVALID_PROTOBUF) {
-      code =
-          tool_fail(tool, "%s [%s]; it is not an ONNX model, or is damaged", tool_reason(&error), iobind_status_get_name(status));
+      code = tool_fail(tool, "%s [%s]; it is not an ONNX model, or is damaged", tool_reason(&error),
+                       iobind_status_get_name(status));
     } else if (status != IOBIND_OK) {
       code = tool_fail_error(tool, options.graph_limit > 0 ? "--graph" : NULL, &error);
     }
