@@ -117,7 +117,8 @@ void *dlsym(void *library, const char *name) {
 char *dlerror(void) {
   static char text[256];
   DWORD code = GetLastError();
-  DWORD length = FormatMessageA(FORMAT_MESSAGE_FROM_SYSTEM | FORMAT_MESSAGE_IGNORE_INSERTS, NULL, code, 0, text, sizeof text, NULL);
+  DWORD length =
+      FormatMessageA(FORMAT_MESSAGE_FROM_SYSTEM | FORMAT_MESSAGE_IGNORE_INSERTS, NULL, code, 0, text, sizeof text, NULL);
   while (length > 0 && strchr(" \r\n.", text[length - 1]) != NULL) length--;
   snprintf(text + length, sizeof text - length, "%s (Windows error %lu)", length == 0 ? "it cannot be loaded" : "", code);
   return text;

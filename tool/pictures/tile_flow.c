@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "commands/tile.h"
+#include "pictures/tile.h"
 #include "shared/number.h"
 
 /* ---- the pipeline ---- */
@@ -94,8 +94,7 @@ static iobind_status next_item(tile_job *job, iobind_pipeline_item *item, iobind
 static int try_out(tile_job *job) {
   iobind_error error = IOBIND_ERROR_INIT;
   progress_say("running %s for the first time", job->tool->arguments[0]);
-  if (submit_item(job, &error) != IOBIND_OK ||
-      next_item(job, NULL, &error) != IOBIND_OK) {
+  if (submit_item(job, &error) != IOBIND_OK || next_item(job, NULL, &error) != IOBIND_OK) {
     return tool_fail_error(job->tool, NULL, &error);
   }
   iobind_value_info value = IOBIND_VALUE_INFO_INIT;
