@@ -98,9 +98,13 @@ static slot *find_place(const bound *one, size_t output) {
   return NULL;
 }
 
-static const char *const output_modes[] = {"FRESH", "REUSE", "FIXED", "IN_PLACE", "NONE", "5"};
+static const char *name_of_output_mode(int mode) {
+  static const char *const made[] = {"FRESH", "REUSE", "NONE"};
+  if (mode == OUTPUT_FIXED || mode == OUTPUT_IN_PLACE) return mode == OUTPUT_FIXED ? "FIXED" : "IN_PLACE";
+  return mode <= IOBIND_OUTPUT_NONE ? made[mode] : "5";
+}
 
-static void set_given(bound *one, size_t index, iobind_output_mode mode, uint8_t chosen) {
+static void set_given(bound *one, size_t index, int mode, uint8_t chosen) {
   const port *to = &one->shadow.model->outputs[index];
   slot *tensor = mode == OUTPUT_IN_PLACE ? find_place(one, index) : NULL;
   if (tensor == NULL) tensor = take_tensor(chosen, to, false);
@@ -109,7 +113,7 @@ static void set_given(bound *one, size_t index, iobind_output_mode mode, uint8_t
   expect_fit(tensor, to, &expected);
   if (expected.must == 0) expect_output(&one->shadow, index, mode, tensor->at, &expected);
   expect_idle(one, &expected, false);
-  begin_call("set_output(b%d, %s, %s, t%d)", binding_index(one), to->name, output_modes[mode], world_index(tensor));
+  begin_call("set_output(b%d, %s, %s, t%d)", binding_index(one), to->name, name_of_output_mode(mode), world_index(tensor));
   iobind_status status =
       end_call(call_set_output(one->handle, index, mode, NULL, IOBIND_MEMORY_DEFAULT, tensor->tensor, &the_error));
   if (!require(expected, status)) {
@@ -120,7 +124,7 @@ static void set_given(bound *one, size_t index, iobind_output_mode mode, uint8_t
   shadow_set_output(&one->shadow, index, mode, tensor->at);
 }
 
-static void set_made(bound *one, size_t index, iobind_output_mode mode, uint8_t chosen) {
+static void set_made(bound *one, size_t index, int mode, uint8_t chosen) {
   const port *to = &one->shadow.model->outputs[index];
   iobind_device *devices[4] = {NULL, W->home, W->host, W->home};
   iobind_memory memory = chosen % 4 == 3 ? IOBIND_MEMORY_HOST_ACCESSIBLE : IOBIND_MEMORY_DEFAULT;
@@ -129,7 +133,7 @@ static void set_made(bound *one, size_t index, iobind_output_mode mode, uint8_t 
   if (mode > IOBIND_OUTPUT_NONE) expected.must |= STATUS(INVALID_ARGUMENT);
   if (mode < OUTPUT_FIXED && chosen % 4 == 3 && !W->has_pinned) expected.must |= STATUS(NOT_SUPPORTED);
   expect_idle(one, &expected, false);
-  begin_call("set_output(b%d, %s, %s, %s)", binding_index(one), to->name, output_modes[mode], names[chosen % 4]);
+  begin_call("set_output(b%d, %s, %s, %s)", binding_index(one), to->name, name_of_output_mode(mode), names[chosen % 4]);
   if (!require(expected, end_call(call_set_output(one->handle, index, mode, devices[chosen % 4], memory, NULL, &the_error)))) {
     if (fault_was_set()) shadow_forget_results(&one->shadow, RESULT_MAYBE);
     return;
@@ -140,11 +144,24 @@ static void set_made(bound *one, size_t index, iobind_output_mode mode, uint8_t 
 }
 
 void do_set_output(const step *from) {
-  static const unsigned char modes[16] = {0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 2, 3, 3, 3, 4, 1};
+  static const int modes[16] = {[2] = IOBIND_OUTPUT_REUSE,
+                                IOBIND_OUTPUT_REUSE,
+                                IOBIND_OUTPUT_REUSE,
+                                IOBIND_OUTPUT_REUSE,
+                                OUTPUT_FIXED,
+                                OUTPUT_FIXED,
+                                OUTPUT_FIXED,
+                                OUTPUT_FIXED,
+                                OUTPUT_FIXED,
+                                OUTPUT_IN_PLACE,
+                                OUTPUT_IN_PLACE,
+                                OUTPUT_IN_PLACE,
+                                IOBIND_OUTPUT_NONE,
+                                IOBIND_OUTPUT_REUSE};
   bound *one = take_binding(from);
   if (one == NULL) return;
   size_t index = from->x[1] % one->shadow.model->output_count;
-  iobind_output_mode mode = (iobind_output_mode)(from->x[2] >= 254 ? 5 : modes[from->x[2] % 16]);
+  int mode = from->x[2] >= 254 ? 5 : modes[from->x[2] % 16];
   if (mode == OUTPUT_IN_PLACE && W->without_in_place) mode = OUTPUT_FIXED;
   if (mode == OUTPUT_FIXED || mode == OUTPUT_IN_PLACE) {
     set_given(one, index, mode, from->x[3]);

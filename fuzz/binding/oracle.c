@@ -133,7 +133,7 @@ view shadow_next_input(const shadow *of, size_t input) {
   return carry != NULL && carry->is_due ? of->results[carry - of->carries].at : of->inputs[input].read;
 }
 
-static bool is_given(iobind_output_mode mode) {
+static bool is_given(int mode) {
   return mode == OUTPUT_FIXED || mode == OUTPUT_IN_PLACE;
 }
 
@@ -184,7 +184,7 @@ void expect_input(const shadow *of, size_t input, iobind_input_mode mode, view r
   }
 }
 
-void expect_output(const shadow *of, size_t output, iobind_output_mode mode, view target, expectation *expected) {
+void expect_output(const shadow *of, size_t output, int mode, view target, expectation *expected) {
   if (!is_given(mode)) return;
   if (is_ours(of, target)) expected->may |= STATUS(INVALID_ARGUMENT);
   for (size_t i = 0; i < of->model->input_count && mode == OUTPUT_FIXED; i++) {
@@ -356,7 +356,7 @@ void shadow_set_input(shadow *of, size_t input, iobind_input_mode mode, view rea
   slot->torn = false;
 }
 
-void shadow_set_output(shadow *of, size_t output, iobind_output_mode mode, view target) {
+void shadow_set_output(shadow *of, size_t output, int mode, view target) {
   shadow_advance(of);
   shadow_forget_results(of, RESULT_NONE);
   of->carries[output] = (carry_shadow){0};

@@ -7,6 +7,7 @@
 
 #include "iobind/iobind.h"
 #include "model.h"
+#include "../../tests/rig/calls.h"
 
 enum { STREAMS = 2 };
 
@@ -54,7 +55,7 @@ typedef struct input_shadow {
 } input_shadow;
 
 typedef struct output_shadow {
-  iobind_output_mode mode;
+  int mode;
   view target; /* FIXED, IN_PLACE */
 } output_shadow;
 
@@ -108,7 +109,7 @@ view shadow_next_input(const shadow *of, size_t input);
 
 /* Would the calls be right? `fits` and the like, which depend only on the tensor, are added by the caller. */
 void expect_input(const shadow *of, size_t input, iobind_input_mode mode, view read, bool elsewhere, expectation *expected);
-void expect_output(const shadow *of, size_t output, iobind_output_mode mode, view target, expectation *expected);
+void expect_output(const shadow *of, size_t output, int mode, view target, expectation *expected);
 void expect_carry(const shadow *of, size_t output, size_t input, iobind_carry_mode mode, expectation *expected);
 void expect_check(const shadow *of, expectation *expected);
 
@@ -117,7 +118,7 @@ void expect_run(const shadow *of, expectation *expected, bool *late);
 
 /* The calls, where they were right. */
 void shadow_set_input(shadow *of, size_t input, iobind_input_mode mode, view read, bool elsewhere, int event);
-void shadow_set_output(shadow *of, size_t output, iobind_output_mode mode, view target);
+void shadow_set_output(shadow *of, size_t output, int mode, view target);
 void shadow_carry(shadow *of, size_t output, size_t input, iobind_carry_mode mode);
 
 /* A run that was right: the results are there, and the memory that it writes holds them. */

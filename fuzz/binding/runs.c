@@ -132,8 +132,8 @@ void do_result(const step *from) {
   if (one->shadow.results[output].at.block != NULL) world_host_uses(one->shadow.results[output].at.block, false, NULL);
   iobind_tensor *tensor = NULL;
   begin_call("%s(b%d, %s)", takes ? "take" : "get", binding_index(one), one->shadow.model->outputs[output].name);
-  iobind_status status =
-      end_call((takes ? iobind_binding_take_output : iobind_binding_get_output)(one->handle, output, &tensor, &the_error));
+  iobind_status status = end_call(takes ? iobind_binding_take_output(one->handle, output, &tensor, &the_error)
+                                        : iobind_binding_get_output(one->handle, output, NULL, &tensor, &the_error));
   bool well = require(expected, status);
   CHECK(well == (tensor != NULL));
   if (one->flight.stream >= 0 && !fault_was_set() && one->shadow.outputs[output].mode != IOBIND_OUTPUT_NONE) has_passed(one);

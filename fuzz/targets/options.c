@@ -4,6 +4,7 @@
 
 #include "bytes.h"
 #include "onnx.h"
+#include "../../tests/rig/calls.h"
 
 enum { LISTS = 3, LONGEST = 24 };
 
@@ -223,7 +224,7 @@ static void pipeline_options(bytes *source) {
   }
   iobind_pipeline *pipeline = NULL;
   iobind_error error = armed();
-  iobind_status status = iobind_pipeline_create(the_session(), (const void *)of.data, &pipeline, &error);
+  iobind_status status = call_pipeline_create(the_session(), (const void *)of.data, &pipeline, &error);
   check_call(status, &error, true);
   check_size(&of, status);
   CHECK((pipeline != NULL) == (status == IOBIND_OK));

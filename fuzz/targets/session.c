@@ -128,7 +128,9 @@ static void run(bytes *source, iobind_session *session, const value *values, siz
         iobind_tensor_release(tensor);
       }
     } else if (action == 4) {
-      iobind_output_mode mode = (iobind_output_mode)(take_byte(source) % 6);
+      static const int modes[] = {IOBIND_OUTPUT_FRESH, IOBIND_OUTPUT_REUSE, OUTPUT_FIXED,
+                                  OUTPUT_IN_PLACE,     IOBIND_OUTPUT_NONE,  5};
+      int mode = modes[take_byte(source) % 6];
       iobind_tensor *target = mode == OUTPUT_FIXED ? take_tensor(source, &values[index % count]) : NULL;
       status = call_set_output(binding, index, mode, NULL, IOBIND_MEMORY_DEFAULT, target, &error);
       iobind_tensor_release(target);

@@ -519,7 +519,7 @@ static iobind_pipeline *make_pipeline(uint32_t flags) {
   iobind_session *session = fixture_session(runtime, device, "lookup");
   options.flags = flags;
   options.slots = ITEMS;
-  expect_ok(iobind_pipeline_create(session, &options, &pipeline, &fault));
+  expect_ok(call_pipeline_create(session, &options, &pipeline, &fault));
   iobind_session_destroy(session);
   return pipeline;
 }

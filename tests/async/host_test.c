@@ -286,7 +286,7 @@ static void write_to_a_constant_of_a_pipeline(void **state) {
   options.stream = stream;
   wanted.constants = constants;
   expect_ok(test_session_with(runtime, "add", &options, &adds, &fault));
-  expect_ok(iobind_pipeline_create(adds, &wanted, &pipeline, &fault));
+  expect_ok(call_pipeline_create(adds, &wanted, &pipeline, &fault));
   expect_ok(call_submit(pipeline, items, sizeof items / sizeof *items, &fault)); /* the memory is made */
   expect_ok(iobind_pipeline_next(pipeline, IOBIND_NO_TIMEOUT, &sum, 1, NULL, &fault));
   fixture_expect_floats(sum, sixes, COUNT);

@@ -109,7 +109,7 @@ static void of_an_event(void **state) {
   expect_ok(iobind_tensor_read(x, 0, read, sizeof read, stream, &fault));
   expect_ok(iobind_event_record(event, stream, &fault));
   expect(IOBIND_ERROR_TIMEOUT, iobind_event_wait(event, 0, &fault));
-  expect_words("event_wait_for");
+  expect_words("event_wait");
   expect(IOBIND_ERROR_TIMEOUT, iobind_event_wait(event, SHORT_NS, &fault));
   open_gate(&held);
   expect_ok(iobind_event_wait(event, LONG_NS, &fault));
@@ -180,7 +180,7 @@ static void refuses(void **state) {
   iobind_tensor *output = NULL;
   expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_event_wait(NULL, 0, &fault));
   expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_pipeline_next(NULL, 0, &output, 1, NULL, &fault));
-  expect_words("pipeline_next_for");
+  expect_words("pipeline_next");
 }
 
 /* ---- pipelines ---- */
@@ -188,7 +188,7 @@ static void refuses(void **state) {
 static iobind_pipeline *make_pipeline(void) {
   iobind_pipeline *pipeline;
   iobind_session *session = fixture_session(runtime, device, "scale");
-  expect_ok(iobind_pipeline_create(session, NULL, &pipeline, &fault));
+  expect_ok(call_pipeline_create(session, NULL, &pipeline, &fault));
   iobind_session_destroy(session);
   return pipeline;
 }
@@ -210,7 +210,7 @@ static void of_an_item(void **state) {
   submit(pipeline, twos);
   for (int i = 0; i < 3; i++) {
     expect(IOBIND_ERROR_TIMEOUT, iobind_pipeline_next(pipeline, i == 0 ? 0 : SHORT_NS, &output, 1, &item, &fault));
-    expect_words("pipeline_next_for");
+    expect_words("pipeline_next");
     assert_null(output);
   }
   set_gate(false);

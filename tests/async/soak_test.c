@@ -90,12 +90,12 @@ static iobind_tensor *make_input(float value) {
 
 /* A binding that holds the only references to its tensors. */
 static void renew(lane *self) {
-  static const iobind_output_mode modes[] = {IOBIND_OUTPUT_FRESH, IOBIND_OUTPUT_REUSE, OUTPUT_FIXED};
+  static const int modes[] = {IOBIND_OUTPUT_FRESH, IOBIND_OUTPUT_REUSE, OUTPUT_FIXED};
   runs.abandoned += self->has_run;
   iobind_binding *binding;
   self->value = (float)pick(1000);
   iobind_tensor *x = make_input(self->value);
-  iobind_output_mode mode = modes[pick(3)];
+  int mode = modes[pick(3)];
   iobind_tensor *y = mode == OUTPUT_FIXED ? make_input(0) : NULL;
   expect_ok(iobind_binding_create(session, &binding, &fault));
   expect_ok(iobind_binding_set_input(binding, 0, IOBIND_INPUT_RESIDENT, x, NULL, &fault));

@@ -4,6 +4,7 @@
 
 #include "reference.h"
 #include "script.h"
+#include "../rig/calls.h"
 
 /* Steps on pipelines, and on faults that a virtual device is asked for. What an item must become is computed when it is pulled, from
  * copies of what it was when it was submitted. */
@@ -62,7 +63,7 @@ static void pipeline(world *w, const step *s) {
       options.slots = (size_t)strtoul(s->words[i] + 6, NULL, 10);
     } else if (strchr(s->words[i], ':') != NULL) {
       read_place(w, s->words[i], made);
-      options.outputs = made->places;
+      options.placements = made->places;
     } else {
       read_constant(w, s->words[i], made, constants);
       options.constants = constants;
@@ -70,7 +71,7 @@ static void pipeline(world *w, const step *s) {
   }
   if (w->failure[0] != '\0') return;
   iobind_pipeline *handle = (iobind_pipeline *)w;
-  iobind_status status = iobind_pipeline_create(w->current->session->handle, &options, &handle, world_error(w));
+  iobind_status status = call_pipeline_create(w->current->session->handle, &options, &handle, world_error(w));
   if (status != IOBIND_OK && handle != NULL) world_fail(w, "the call failed and left its out pointer");
   if (!world_settle(w, status, handle)) return;
   made->handle = handle;
@@ -126,7 +127,8 @@ static void submit(world *w, const step *s) {
   named_pipeline *p = find_pipeline(w, world_word(w, s, 1));
   const item_inputs inputs = read_inputs(w, s, 2, p);
   if (w->failure[0] != '\0' || p == NULL) return;
-  if (world_settle(w, iobind_pipeline_submit(p->handle, inputs.handles, world_error(w)), w)) keep_item(w, p, &inputs, 0);
+  if (world_settle(w, call_submit(p->handle, inputs.handles, p->session->input_count, world_error(w)), w))
+    keep_item(w, p, &inputs, 0);
 }
 
 /* request P TAG T[:E] ... */
@@ -139,6 +141,8 @@ static void submit_request(world *w, const step *s) {
   request.events = inputs.events;
   request.tag = (void *)tag;
   if (w->failure[0] != '\0' || p == NULL) return;
+  request.input_count = p->session->input_count;
+  request.event_count = p->session->input_count;
   if (world_settle(w, iobind_pipeline_submit(p->handle, &request, world_error(w)), w)) keep_item(w, p, &inputs, tag);
 }
 

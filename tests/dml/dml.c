@@ -73,8 +73,7 @@ static iobind_status open_session(uint32_t flags, iobind_session **session) {
 }
 
 /* A binding of x, of the weights and of z as the caller says. */
-static iobind_status bind(iobind_session *session, iobind_tensor *x, iobind_output_mode mode, iobind_tensor *z,
-                          iobind_binding **binding) {
+static iobind_status bind(iobind_session *session, iobind_tensor *x, int mode, iobind_tensor *z, iobind_binding **binding) {
   iobind_status status = iobind_binding_create(session, binding, &error);
   status = status == IOBIND_OK ? iobind_binding_set_input(*binding, 0, IOBIND_INPUT_RESIDENT, x, NULL, &error) : status;
   status = status == IOBIND_OK ? iobind_binding_set_input(*binding, 1, IOBIND_INPUT_RESIDENT, weights, NULL, &error) : status;
@@ -301,7 +300,7 @@ static void pipeline(void) {
   OK(open_session(IOBIND_SESSION_STRICT, &session));
   OK(iobind_tensor_create(iobind_runtime_get_device(runtime, 0), IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, square, 2, &item,
                           &error));
-  OK(iobind_pipeline_create(session, &options, &flow, &error));
+  OK(call_pipeline_create(session, &options, &flow, &error));
   for (int i = 0; i < 20 + 3; i++) {
     if (i >= 3) {
       OK(iobind_pipeline_next(flow, IOBIND_NO_TIMEOUT, &z, 1, NULL, &error));
@@ -365,9 +364,9 @@ static void requests(void) {
   const int32_t stays = IOBIND_PLACE_DEVICE;
   float values[N * N];
   options.constants = constants;
-  options.outputs = &stays;
+  options.placements = &stays;
   OK(open_session(IOBIND_SESSION_STRICT, &session));
-  OK(iobind_pipeline_create(session, &options, &flow, &error));
+  OK(call_pipeline_create(session, &options, &flow, &error));
   OK(iobind_stream_create(device, NULL, &stream, &error));
   OK(iobind_event_create(device, &ready, &error));
   OK(make(IOBIND_MEMORY_DEFAULT, &frame));
@@ -379,7 +378,9 @@ static void requests(void) {
     OK(iobind_event_record(ready, stream, &error));
     OK(iobind_device_get_counters(device, &before, &error));
     request.inputs = inputs;
+    request.input_count = 2;
     request.events = events;
+    request.event_count = 2;
     request.tag = &values[i];
     OK(iobind_pipeline_submit(flow, &request, &error));
     OK(iobind_pipeline_next(flow, IOBIND_NO_TIMEOUT, &z, 1, &item, &error));

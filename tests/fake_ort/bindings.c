@@ -30,7 +30,7 @@ static void make_bound(struct rig *rig) {
   bind_x(rig);
 }
 
-static void bind_output(struct rig *rig, size_t index, iobind_output_mode mode, iobind_tensor *tensor) {
+static void bind_output(struct rig *rig, size_t index, int mode, iobind_tensor *tensor) {
   NEED(rig, call_set_output(rig->binding, index, mode, NULL, IOBIND_MEMORY_DEFAULT, tensor, &rig->error));
 }
 
@@ -231,7 +231,7 @@ static iobind_status update(struct rig *rig) {
 
 /* ---- outputs ---- */
 
-static iobind_status set_output(struct rig *rig, iobind_output_mode mode, iobind_tensor *tensor) {
+static iobind_status set_output(struct rig *rig, int mode, iobind_tensor *tensor) {
   return call_set_output(rig->binding, 0, mode, NULL, IOBIND_MEMORY_DEFAULT, tensor, &rig->error);
 }
 
@@ -474,8 +474,8 @@ const struct scenario binding_scenarios[] = {
     GIVES("iobind_binding_get_output", "", make_run, get_output, result_is_twos),
     GIVES("iobind_binding_get_output", "of a later run", make_second_run, get_output, result_is_twos),
     {.function =
-         "iobind_binding_lend_output", /* on other places a thread of iobind makes the run, whose failure this call tells */
-     .variant = "",
+         "iobind_binding_get_output", /* on other places a thread of iobind makes the run, whose failure this call tells */
+     .variant = "on a stream",
      .places = ON_VDEV,
      .prepare = make_run_on_stream,
      .call = lend_output,

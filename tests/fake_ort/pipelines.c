@@ -16,7 +16,7 @@ static void make_sum(struct rig *rig) {
 }
 
 static iobind_status create(struct rig *rig) {
-  return iobind_pipeline_create(rig->session, NULL, &rig->pipeline, &rig->error);
+  return call_pipeline_create(rig->session, NULL, &rig->pipeline, &rig->error);
 }
 
 static iobind_status create_with_constant(struct rig *rig) {
@@ -24,7 +24,7 @@ static iobind_status create_with_constant(struct rig *rig) {
   iobind_pipeline_options options = IOBIND_PIPELINE_OPTIONS_INIT;
   options.slots = 2;
   options.constants = constants;
-  return iobind_pipeline_create(rig->session, &options, &rig->pipeline, &rig->error);
+  return call_pipeline_create(rig->session, &options, &rig->pipeline, &rig->error);
 }
 
 /* An item, through to its end. */
@@ -77,16 +77,18 @@ static iobind_status create_that_stays(struct rig *rig) {
   iobind_pipeline_options options = IOBIND_PIPELINE_OPTIONS_INIT;
   run.tag = "film";
   options.slots = 2;
-  options.outputs = outputs;
+  options.placements = outputs;
   options.run_options = &run;
-  return iobind_pipeline_create(rig->session, &options, &rig->pipeline, &rig->error);
+  return call_pipeline_create(rig->session, &options, &rig->pipeline, &rig->error);
 }
 
 /* An item that is on the device, and whose output stays there. */
 static iobind_status pass_on_device(struct rig *rig) {
   iobind_pipeline_request request = IOBIND_PIPELINE_REQUEST_INIT;
   request.inputs = &rig->x;
+  request.input_count = 1;
   request.events = &rig->event;
+  request.event_count = 1;
   iobind_status status = iobind_pipeline_submit(rig->pipeline, &request, &rig->error);
   rig->found_tensor = NULL;
   return status == IOBIND_OK ? iobind_pipeline_next(rig->pipeline, IOBIND_NO_TIMEOUT, &rig->found_tensor, 1, NULL, &rig->error)
@@ -129,10 +131,10 @@ static iobind_status destroy(struct rig *rig) {
   return IOBIND_OK;
 }
 
-#define MAKES(of, prepares, calls)                                                                                   \
-  {                                                                                                                  \
-    .function = "iobind_pipeline_create", .variant = (of), .places = ON_ALL, .prepare = (prepares), .call = (calls), \
-    .out = OUT(pipeline), .right = works                                                                             \
+#define MAKES(of, prepares, calls)                                                                                 \
+  {                                                                                                                \
+    .function = "call_pipeline_create", .variant = (of), .places = ON_ALL, .prepare = (prepares), .call = (calls), \
+    .out = OUT(pipeline), .right = works                                                                           \
   }
 #define PASSES(of, prepares)                                                                                      \
   {                                                                                                               \
@@ -152,8 +154,8 @@ const struct scenario pipeline_scenarios[] = {
     PASSES("at first", make_pipeline),
     PASSES("", make_warm),
     PASSES("of other dims", make_reshaped),
-    REQUESTS("at first", make_film),
-    REQUESTS("", make_warm_film),
+    REQUESTS("of the device, at first", make_film),
+    REQUESTS("of the device", make_warm_film),
     {.function = "iobind_pipeline_next",
      .variant = "",
      .places = ON_VDEV,
@@ -161,8 +163,8 @@ const struct scenario pipeline_scenarios[] = {
      .call = next,
      .right = is_twos,
      .last = true},
-    {.function = "iobind_pipeline_next_for",
-     .variant = "",
+    {.function = "iobind_pipeline_next",
+     .variant = "with a timeout",
      .places = ON_VDEV,
      .prepare = make_under_way,
      .call = next_for,

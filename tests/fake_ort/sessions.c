@@ -304,7 +304,7 @@ static iobind_status run_request(struct rig *rig) {
   options.tag = "once";
   request.inputs = &rig->x;
   request.targets = targets;
-  request.outputs = places;
+  request.placements = places;
   request.options = &options;
   for (size_t i = 0; i < 3; i++) {
     iobind_tensor_release(rig->many[i]);
@@ -409,8 +409,8 @@ const struct scenario session_scenarios[] = {
     LOOKS("iobind_session_find_output", ON_CPU, make_multi, find_output),
     LOOKS("iobind_session_get_node", ON_CPU, make_placed, get_node),
     RUNS("", ON_ALL, make_multi_and_x, multi_is_right),
-    {.function = "iobind_session_run_request",
-     .variant = "",
+    {.function = "iobind_session_run",
+     .variant = "with a target",
      .places = ON_ALL,
      .prepare = make_multi_and_target,
      .call = run_request,

@@ -119,7 +119,7 @@ static iobind_status get_address(struct rig *rig) {
   return IOBIND_OK;
 }
 
-static iobind_status get_data(struct rig *rig) {
+static iobind_status map(struct rig *rig) {
   return iobind_tensor_map(rig->x, IOBIND_DTYPE_FLOAT32, IOBIND_ACCESS_WRITE, &rig->data, &rig->error);
 }
 
@@ -398,7 +398,7 @@ const struct scenario tensor_scenarios[] = {
     {.function = "iobind_tensor_release", .variant = "", .places = ON_ALL, .prepare = make_x, .call = release, .last = true},
     PLAIN("iobind_tensor_get_info", make_x, get_info),
     PLAIN("iobind_tensor_get_address", make_x, get_address),
-    PLAIN("iobind_tensor_get_data", make_x, get_data),
+    PLAIN("iobind_tensor_map", make_x, map),
     MOVES("iobind_tensor_write", "", ON_ALL, make_x, write_all, has_twos),
     MOVES("iobind_tensor_write", "of a part", ON_ALL, make_x, write_part, has_part),
     MOVES("iobind_tensor_write", "on a stream", ON_ALL, make_x_and_stream, write_on_stream, has_twos_behind),

@@ -260,7 +260,7 @@ static void slots_where_a_session_has_one_graph(void **state) {
   iobind_tensor *x = make_on_host(N, 0);
   const uint32_t quirks = device->quirks;
   device->quirks |= (uint32_t)IOBIND__QUIRK_GRAPH_RECYCLES;
-  expect_ok(iobind_pipeline_create(session, NULL, &pipeline, &fault));
+  expect_ok(call_pipeline_create(session, NULL, &pipeline, &fault));
   for (int item = 0; item < ITEMS; item++) {
     iobind_tensor *y = NULL;
     fill(x, (float)item);
@@ -375,8 +375,8 @@ static void outputs_of_a_pipeline_that_are_kept(void **state) {
   iobind_tensor *x = make_on_host(N, 0);
   iobind_tensor *kept[ITEMS];
   options.slots = 1;
-  options.outputs = placements;
-  expect_ok(iobind_pipeline_create(session, &options, &pipeline, &fault));
+  options.placements = placements;
+  expect_ok(call_pipeline_create(session, &options, &pipeline, &fault));
   for (int item = 0; item < ITEMS; item++) {
     fill(x, (float)item);
     expect_ok(call_submit(pipeline, &x, 1, &fault));
@@ -400,7 +400,7 @@ static uint64_t request(iobind_session *session, iobind_tensor *const inputs[2],
   iobind_device_counters before = IOBIND_DEVICE_COUNTERS_INIT;
   iobind_device_counters after = IOBIND_DEVICE_COUNTERS_INIT;
   all.inputs = inputs;
-  all.outputs = placements;
+  all.placements = placements;
   all.targets = targets;
   expect_ok(iobind_device_get_counters(device, &before, &fault));
   expect_ok(call_session_request(session, &all, outputs, &fault));

@@ -143,7 +143,7 @@ static void save(world *self) {
 }
 
 /* `target` is one of the pool where the output is in place. */
-static void bind_output(world *self, size_t output, iobind_output_mode mode, size_t target) {
+static void bind_output(world *self, size_t output, int mode, size_t target) {
   iobind_status came[KINDS];
   for (int k = 0; k < KINDS; k++) {
     iobind_tensor *memory = mode == OUTPUT_FIXED      ? self->targets[target][k]
@@ -288,7 +288,7 @@ static void run_request(world *self) {
   for (int k = 0; k < KINDS; k++) {
     iobind_run_request request = IOBIND_RUN_REQUEST_INIT;
     request.inputs = inputs;
-    request.outputs = stays;
+    request.placements = stays;
     expect_ok(call_session_request(self->sessions[k], &request, outputs[k], &fault));
   }
   for (size_t o = 0; o < self->model->outputs; o++) {
@@ -529,9 +529,9 @@ static void flow_one(const world *self, int kind, const iobind_pipeline_options 
                      size_t bytes, flowed *out) {
   iobind_pipeline *pipeline = NULL;
   size_t pulled = 0;
-  expect_ok(iobind_pipeline_create(self->sessions[kind], options, &pipeline, &fault));
+  expect_ok(call_pipeline_create(self->sessions[kind], options, &pipeline, &fault));
   for (size_t item = 0; item < ITEMS; item++) {
-    expect_ok(iobind_pipeline_submit(pipeline, inputs[item], &fault));
+    expect_ok(call_submit(pipeline, inputs[item], INPUTS, &fault));
     while (pulled + options->slots <= item + 1 || (item + 1 == ITEMS && pulled < ITEMS)) {
       pull(self, pipeline, out->values[pulled++], bytes);
     }

@@ -242,7 +242,7 @@ static void target_of_a_request(void **state) {
   iobind_tensor *target = iobind_tensor_retain(get(binding, 0));
   static const int32_t placement = IOBIND_PLACE_DEVICE;
   request.inputs = &other;
-  request.outputs = &placement;
+  request.placements = &placement;
   request.targets = &target;
   if (call_session_request(session, &request, &given, &fault) == IOBIND_OK) { /* not where no other run may follow a capture */
     iobind_tensor_release(given);
@@ -268,8 +268,8 @@ static void pulled_from_a_pipeline(void **state) {
   iobind_tensor *items[2] = {make_on_host(N, 0), make_on_host(TWICE, 0)};
   iobind_tensor *kept[ITEMS];
   options.slots = 1;
-  options.outputs = placements;
-  expect_ok(iobind_pipeline_create(session, &options, &pipeline, &fault));
+  options.placements = placements;
+  expect_ok(call_pipeline_create(session, &options, &pipeline, &fault));
   for (int item = 0; item < ITEMS; item++) {
     fill(items[item % 2], (float)item);
     expect_ok(call_submit(pipeline, &items[item % 2], 1, &fault));

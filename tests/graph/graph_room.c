@@ -28,7 +28,7 @@ static void slots_with_two_shapes(void **state) {
   iobind_pipeline *pipeline = NULL;
   iobind_tensor *items[2] = {make_on_host(N, 0), make_on_host(TWICE, 0)};
   options.slots = SLOTS;
-  expect_ok(iobind_pipeline_create(session, &options, &pipeline, &fault));
+  expect_ok(call_pipeline_create(session, &options, &pipeline, &fault));
   for (int item = 0; item < ITEMS; item++) {
     iobind_tensor *y = NULL;
     int shape = item % 2;
@@ -84,7 +84,7 @@ static void slots_keep_their_graphs(void **state) {
   iobind_tensor *items[3] = {make_on_host(N, 0), make_on_host(TWICE, 0), make_on_host(N / 2, 0)};
   static const size_t counts[3] = {N, TWICE, N / 2};
   options.slots = 1;
-  expect_ok(iobind_pipeline_create(session, &options, &pipeline, &fault));
+  expect_ok(call_pipeline_create(session, &options, &pipeline, &fault));
   for (int item = 0; item < ITEMS; item++) {
     iobind_tensor *y = NULL;
     int shape = item % 3;

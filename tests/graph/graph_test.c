@@ -818,7 +818,7 @@ static void in_a_pipeline(void **state) {
   iobind_session *session = make_session("scale", 1);
   iobind_pipeline *pipeline = NULL;
   iobind_tensor *x = make_on_host(N, 0);
-  expect_ok(iobind_pipeline_create(session, NULL, &pipeline, &fault));
+  expect_ok(call_pipeline_create(session, NULL, &pipeline, &fault));
   int pulled = 0;
   for (int item = 0; item < 10; item++) {
     fill(x, (float)item);

@@ -563,7 +563,7 @@ static void waits_beside_a_capture(void **state) {
   int32_t done = -1;
   expect_ok(iobind_stream_create(device, NULL, &stream, &fault));
   expect_ok(iobind_event_create(device, &event, &fault));
-  expect_ok(iobind_pipeline_create(plain, NULL, &pipeline, &fault));
+  expect_ok(call_pipeline_create(plain, NULL, &pipeline, &fault));
   expect_ok(iobind_tensor_read(x, 0, read, sizeof read, stream, &fault));
   expect_ok(iobind_event_record(event, stream, &fault));
   expect_ok(call_submit(pipeline, &item, 1, &fault));

@@ -367,7 +367,7 @@ static void session_is_asked_while_it_runs(void **state) {
 static void run_own_pipeline(member *self) {
   static const int64_t count = 1;
   iobind_pipeline *pipeline = NULL;
-  WELL(self, iobind_pipeline_create(self->shared, NULL, &pipeline, NULL));
+  WELL(self, call_pipeline_create(self->shared, NULL, &pipeline, NULL));
   for (size_t i = 0; i < ROUNDS && self->good; i++) {
     float value = (float)(self->number * ROUNDS + i);
     float got = -1;

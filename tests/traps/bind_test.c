@@ -203,8 +203,8 @@ static void device_pointer_given_to_a_cpu_session(void **state) {
   iobind_binding *binding = trap_bind(session);
   iobind_tensor *x = fixture_floats(cpu, two, 2);
   iobind_tensor *far = fixture_floats(vdev, two, 2);
-  static const iobind_output_mode given[] = {OUTPUT_FIXED, IOBIND_OUTPUT_IN_PLACE};
-  static const iobind_output_mode made_there[] = {IOBIND_OUTPUT_FRESH, IOBIND_OUTPUT_REUSE};
+  static const int given[] = {OUTPUT_FIXED, IOBIND_OUTPUT_IN_PLACE};
+  static const int made_there[] = {IOBIND_OUTPUT_FRESH, IOBIND_OUTPUT_REUSE};
   trap_set_input(binding, 0, x);
   expect(IOBIND_ERROR_WRONG_DEVICE, iobind_binding_set_input(binding, 0, IOBIND_INPUT_RESIDENT, far, NULL, &fault));
   expect_words("vdev:0");

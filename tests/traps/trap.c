@@ -52,8 +52,7 @@ void trap_set_input(iobind_binding *binding, size_t index, iobind_tensor *tensor
   expect_ok(iobind_binding_set_input(binding, index, IOBIND_INPUT_RESIDENT, tensor, NULL, &fault));
 }
 
-void trap_set_output(iobind_binding *binding, size_t index, iobind_output_mode mode, iobind_device *device,
-                     iobind_tensor *tensor) {
+void trap_set_output(iobind_binding *binding, size_t index, int mode, iobind_device *device, iobind_tensor *tensor) {
   expect_ok(call_set_output(binding, index, mode, device, IOBIND_MEMORY_DEFAULT, tensor, &fault));
 }
 

@@ -6,6 +6,7 @@
 #include "onnx.h"
 #include "runtime/runtime.h"
 #include "vdev.h"
+#include "../rig/calls.h"
 
 /* One for each test, which has its process to itself. */
 extern iobind_runtime *runtime;
@@ -31,8 +32,7 @@ bool trap_close(void);
 
 iobind_binding *trap_bind(iobind_session *session);
 void trap_set_input(iobind_binding *binding, size_t index, iobind_tensor *tensor); /* RESIDENT */
-void trap_set_output(iobind_binding *binding, size_t index, iobind_output_mode mode, iobind_device *device,
-                     iobind_tensor *tensor);
+void trap_set_output(iobind_binding *binding, size_t index, int mode, iobind_device *device, iobind_tensor *tensor);
 iobind_tensor *trap_take(iobind_binding *binding, size_t index);
 
 /* A session of the model that `fill` writes into the graph. */

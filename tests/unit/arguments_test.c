@@ -187,21 +187,21 @@ static void audits_and_pipelines(void **state) {
   is_null("audit", iobind_audit_get_info(NULL, &info, &fault));
   is_null("audit", iobind_audit_get_entry(NULL, 0, &entry, &fault));
   iobind_audit_destroy(NULL);
-  is_null("session", iobind_pipeline_create(NULL, NULL, &pipeline, &fault));
-  is_null("pipeline", iobind_pipeline_create(session, NULL, NULL, &fault));
+  is_null("session", call_pipeline_create(NULL, NULL, &pipeline, &fault));
+  is_null("pipeline", call_pipeline_create(session, NULL, NULL, &fault));
   is_null("pipeline", call_submit(NULL, &tensor, 1, &fault));
   is_null("pipeline", iobind_pipeline_next(NULL, IOBIND_NO_TIMEOUT, &output, 1, NULL, &fault));
-  expect_ok(iobind_pipeline_create(session, NULL, &pipeline, &fault));
+  expect_ok(call_pipeline_create(session, NULL, &pipeline, &fault));
   is_null("inputs", call_submit(pipeline, NULL, 0, &fault));
   is_null("outputs", iobind_pipeline_next(pipeline, IOBIND_NO_TIMEOUT, NULL, 0, NULL, &fault));
   iobind_pipeline_destroy(pipeline);
   iobind_pipeline_destroy(NULL);
   iobind_pipeline_options options = IOBIND_PIPELINE_OPTIONS_INIT;
   options.slots = SIZE_MAX;
-  expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_pipeline_create(session, &options, &pipeline, &fault));
+  expect(IOBIND_ERROR_INVALID_ARGUMENT, call_pipeline_create(session, &options, &pipeline, &fault));
   expect_words("slots");
   iobind_session *strings = fixture_session(runtime, NULL, "passthrough dtype=string");
-  expect(IOBIND_ERROR_NOT_SUPPORTED, iobind_pipeline_create(strings, NULL, &pipeline, &fault));
+  expect(IOBIND_ERROR_NOT_SUPPORTED, call_pipeline_create(strings, NULL, &pipeline, &fault));
   expect_words("strings");
   iobind_session_destroy(strings);
 }

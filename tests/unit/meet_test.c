@@ -442,7 +442,7 @@ static void a_stage_that_cannot_start(void **state) {
     iobind_tensor *index;
     iobind_tensor *output;
     iobind_pipeline_item item = IOBIND_PIPELINE_ITEM_INIT;
-    expect_ok(iobind_pipeline_create(session, NULL, &pipeline, &fault));
+    expect_ok(call_pipeline_create(session, NULL, &pipeline, &fault));
     expect_ok(iobind_tensor_create(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_INT64, &one, 1, &index, &fault));
     expect_ok(iobind_tensor_write(index, 0, &row, sizeof row, NULL, &fault));
     late_threads = threads;

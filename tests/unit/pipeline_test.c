@@ -34,7 +34,7 @@ static iobind_pipeline *make(const char *model, const iobind_pipeline_options *o
   device = fixture_device(runtime, spec_of_test);
   iobind_session *session = fixture_session(runtime, device, model);
   iobind_pipeline *pipeline;
-  expect_ok(iobind_pipeline_create(session, options, &pipeline, &fault));
+  expect_ok(call_pipeline_create(session, options, &pipeline, &fault));
   iobind_session_destroy(session);
   return pipeline;
 }

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "iobind/interop.h"
 #include "iobind/iobind.h"
 
 static int print_name(struct dl_phdr_info *info, size_t size, void *context) {

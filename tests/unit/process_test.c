@@ -51,7 +51,7 @@ static void make(objects *all) {
   expect_ok(iobind_event_create(all->cpu, &all->event, &fault));
   expect_ok(call_run(all->binding, all->stream, all->event, &fault)); /* the stream has a thread, too */
   expect_ok(iobind_event_wait(all->event, IOBIND_NO_TIMEOUT, &fault));
-  expect_ok(iobind_pipeline_create(all->session, NULL, &all->pipeline, &fault));
+  expect_ok(call_pipeline_create(all->session, NULL, &all->pipeline, &fault));
 }
 
 static void destroy(objects *all) {
@@ -117,7 +117,7 @@ static void try_everything(objects *all) {
   IS_REFUSED(iobind_tensor_copy(&source, &all->x, 1, NULL, &fault));
   IS_REFUSED(iobind_tensor_to_dlpack(all->x, 0, &managed, &fault));
   IS_REFUSED(iobind_tensor_from_dlpack(all->runtime, back, 0, &tensor, &fault));
-  IS_REFUSED(iobind_pipeline_create(all->session, NULL, &pipeline, &fault));
+  IS_REFUSED(call_pipeline_create(all->session, NULL, &pipeline, &fault));
   IS_REFUSED(call_submit(all->pipeline, &all->x, 1, &fault));
   IS_REFUSED(iobind_pipeline_next(all->pipeline, IOBIND_NO_TIMEOUT, &tensor, 1, NULL, &fault));
   IN_CHILD(tensor == NULL && runtime == NULL && session == NULL);

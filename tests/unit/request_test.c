@@ -63,19 +63,26 @@ static iobind_pipeline *make(const char *model, size_t slots, const int32_t *out
   iobind_session *session = fixture_session(runtime, device, model);
   iobind_pipeline_options options = IOBIND_PIPELINE_OPTIONS_INIT;
   options.slots = slots;
-  options.outputs = outputs;
+  options.placements = outputs;
   iobind_pipeline *pipeline;
-  expect_ok(iobind_pipeline_create(session, &options, &pipeline, &fault));
+  expect_ok(call_pipeline_create(session, &options, &pipeline, &fault));
   iobind_session_destroy(session);
   return pipeline;
 }
 
-static iobind_status submit(iobind_pipeline *pipeline, iobind_tensor *const *inputs, iobind_event *const *events, void *tag) {
+static iobind_status submit_some(iobind_pipeline *pipeline, iobind_tensor *const *inputs, size_t count,
+                                 iobind_event *const *events, void *tag) {
   iobind_pipeline_request request = IOBIND_PIPELINE_REQUEST_INIT;
   request.inputs = inputs;
+  request.input_count = count;
   request.events = events;
+  request.event_count = events == NULL ? 0 : count;
   request.tag = tag;
   return iobind_pipeline_submit(pipeline, &request, &fault);
+}
+
+static iobind_status submit(iobind_pipeline *pipeline, iobind_tensor *const *inputs, iobind_event *const *events, void *tag) {
+  return submit_some(pipeline, inputs, 1, events, tag);
 }
 
 static iobind_tensor *make_frame(void) {
@@ -241,7 +248,7 @@ static void host_and_device_in_turn(void **state) {
     iobind_tensor *inputs[2] = {fixture_floats((i & 1) != 0 ? device : cpu, values, count),
                                 fixture_floats((i & 2) != 0 ? device : cpu, values, count)};
     iobind_tensor *output;
-    expect_ok(submit(pipeline, inputs, NULL, NULL));
+    expect_ok(submit_some(pipeline, inputs, 2, NULL, NULL));
     iobind_tensor_release(inputs[0]);
     iobind_tensor_release(inputs[1]);
     expect_ok(iobind_pipeline_next(pipeline, IOBIND_NO_TIMEOUT, &output, 1, NULL, &fault));
@@ -316,10 +323,10 @@ static void what_is_refused(void **state) {
   iobind_tensor *shorter = fixture_floats(cpu, ones, 2);
   iobind_tensor *differ[2] = {right, shorter};
   iobind_tensor *missing[2] = {right, NULL};
-  expect(IOBIND_ERROR_SHAPE, submit(pipeline, differ, NULL, NULL));
-  expect_words("pipeline_submit_request: ");
-  expect(IOBIND_ERROR_INVALID_ARGUMENT, submit(pipeline, missing, NULL, NULL));
-  expect_words("pipeline_submit_request: 'y'");
+  expect(IOBIND_ERROR_SHAPE, submit_some(pipeline, differ, 2, NULL, NULL));
+  expect_words("pipeline_submit: ");
+  expect(IOBIND_ERROR_INVALID_ARGUMENT, submit_some(pipeline, missing, 2, NULL, NULL));
+  expect_words("pipeline_submit: 'y'");
   iobind_tensor_release(right);
   assert_int_equal(deleted.count, 1);
   iobind_tensor *both[2] = {shorter, shorter};
@@ -330,14 +337,17 @@ static void what_is_refused(void **state) {
   expect_words("inputs is NULL");
   expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_pipeline_submit(NULL, &request, &fault));
   request.inputs = both;
+  request.input_count = 1;
+  expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_pipeline_submit(pipeline, &request, &fault));
+  expect_words("inputs: expected a length of 2, got 1");
   request.struct_size = 8;
   expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_pipeline_submit(pipeline, &request, &fault));
   expect_words("struct_size");
   iobind_tensor *output;
   static const float twos[2] = {2, 2};
-  expect_ok(submit(pipeline, both, NULL, NULL));
-  expect(IOBIND_ERROR_INVALID_STATE, submit(pipeline, both, NULL, NULL));
-  expect_words("pipeline_submit_request: all 1 slots");
+  expect_ok(submit_some(pipeline, both, 2, NULL, NULL));
+  expect(IOBIND_ERROR_INVALID_STATE, submit_some(pipeline, both, 2, NULL, NULL));
+  expect_words("pipeline_submit: all 1 slots");
   expect_ok(iobind_pipeline_next(pipeline, IOBIND_NO_TIMEOUT, &output, 1, NULL, &fault));
   fixture_expect_floats(output, twos, 2);
   iobind_tensor_release(shorter);
@@ -352,7 +362,7 @@ static void another_device(void **state) {
   }
   iobind_session *session = fixture_session(runtime, cpu, "scale");
   iobind_pipeline *pipeline;
-  expect_ok(iobind_pipeline_create(session, NULL, &pipeline, &fault));
+  expect_ok(call_pipeline_create(session, NULL, &pipeline, &fault));
   expect(IOBIND_ERROR_WRONG_DEVICE, submit(pipeline, &source, NULL, NULL));
   expect_words("or one on 'cpu");
   iobind_pipeline_destroy(pipeline);
@@ -365,21 +375,21 @@ static void options_that_are_refused(void **state) {
   iobind_pipeline *pipeline;
   int32_t place = 3;
   iobind_pipeline_options options = IOBIND_PIPELINE_OPTIONS_INIT;
-  options.outputs = &place;
-  expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_pipeline_create(session, &options, &pipeline, &fault));
+  options.placements = &place;
+  expect(IOBIND_ERROR_INVALID_ARGUMENT, call_pipeline_create(session, &options, &pipeline, &fault));
   expect_words("pipeline_create: outputs: 'y': 3");
   place = IOBIND_PLACE_NONE;
-  expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_pipeline_create(session, &options, &pipeline, &fault));
+  expect(IOBIND_ERROR_INVALID_ARGUMENT, call_pipeline_create(session, &options, &pipeline, &fault));
   expect_words("none is wanted");
   place = IOBIND_PLACE_HOST;
   iobind_run_options run = IOBIND_RUN_OPTIONS_INIT;
   options.run_options = &run;
   run.log_level = 9;
-  expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_pipeline_create(session, &options, &pipeline, &fault));
+  expect(IOBIND_ERROR_INVALID_ARGUMENT, call_pipeline_create(session, &options, &pipeline, &fault));
   expect_words("pipeline_create: log_level");
   run.log_level = 0;
   run.tag = "film";
-  expect_ok(iobind_pipeline_create(session, &options, &pipeline, &fault));
+  expect_ok(call_pipeline_create(session, &options, &pipeline, &fault));
   iobind_tensor *output;
   expect_ok(submit(pipeline, &source, NULL, NULL));
   expect_ok(iobind_pipeline_next(pipeline, IOBIND_NO_TIMEOUT, &output, 1, NULL, &fault));
@@ -395,7 +405,7 @@ static iobind_status run(iobind_session *session, iobind_tensor *const *inputs, 
   iobind_run_request request = IOBIND_RUN_REQUEST_INIT;
   request.inputs = inputs;
   request.targets = targets;
-  request.outputs = places;
+  request.placements = places;
   return call_session_request(session, &request, outputs, &fault);
 }
 
@@ -461,10 +471,10 @@ static void a_session_that_captures_graphs(void **state) {
   expect_ok(status);
   static const int32_t stays[1] = {IOBIND_PLACE_DEVICE};
   iobind_pipeline_options piped = IOBIND_PIPELINE_OPTIONS_INIT;
-  piped.outputs = stays;
+  piped.placements = stays;
   piped.slots = 2;
   iobind_pipeline *pipeline;
-  expect_ok(iobind_pipeline_create(session, &piped, &pipeline, &fault));
+  expect_ok(call_pipeline_create(session, &piped, &pipeline, &fault));
   iobind_tensor *frame = make_frame();
   const iobind_tensor *from[1] = {source};
   expect_ok(iobind_tensor_copy(from, &frame, 1, NULL, &fault));
@@ -496,7 +506,7 @@ static void some_outputs_of_a_run(void **state) {
   iobind_run_request request = IOBIND_RUN_REQUEST_INIT;
   options.tag = "squares";
   request.inputs = &input;
-  request.outputs = places;
+  request.placements = places;
   request.options = &options;
   expect_ok(call_session_request(session, &request, outputs, &fault));
   assert_true(outputs[0] == NULL && outputs[2] == NULL);
@@ -522,17 +532,17 @@ static void runs_that_are_refused(void **state) {
   static const int32_t none[1] = {IOBIND_PLACE_NONE};
   static const int32_t wrong[1] = {-1};
   expect(IOBIND_ERROR_INVALID_STATE, run(session, &input, NULL, none, &output));
-  expect_words("session_run_request: no output");
+  expect_words("session_run: no output");
   assert_null(output);
   expect(IOBIND_ERROR_INVALID_ARGUMENT, run(session, &input, NULL, wrong, &output));
-  expect_words("session_run_request: outputs: 'y': -1");
+  expect_words("session_run: outputs: 'y': -1");
   expect(IOBIND_ERROR_SHAPE, run(session, &input, &source, NULL, &output));
-  expect_words("session_run_request: ");
+  expect_words("session_run: ");
   expect(IOBIND_ERROR_INVALID_ARGUMENT, run(session, &input, &input, NULL, &output));
   expect_words("overlaps");
   iobind_tensor *missing = NULL;
   expect(IOBIND_ERROR_INVALID_ARGUMENT, run(session, &missing, NULL, NULL, &output));
-  expect_words("session_run_request: 'x'");
+  expect_words("session_run: 'x'");
   expect(IOBIND_ERROR_INVALID_ARGUMENT, run(session, NULL, NULL, NULL, &output));
   expect_words("inputs is NULL");
   expect(IOBIND_ERROR_INVALID_ARGUMENT, call_session_request(session, NULL, &output, &fault));

@@ -7,11 +7,11 @@ import sys
 HERE = pathlib.Path(__file__).resolve().parent
 HEADERS = HERE.parents[1] / "include/iobind"
 CANNOT = {
-    "nothing of a device": """version version_string status_name dtype_name dtype_bits dtype_get_bytes preload host_api_base callback_log
-        callback_delete""",
+    "nothing of a device": """get_version get_version_string status_get_name dtype_get_name dtype_get_bits dtype_get_bytes preload
+        get_host_api_base callback_log callback_delete catalogue_get_ep catalogue_get_option catalogue_get_conflict""",
     "registers EPs, and asks at most how many devices there are": "runtime_create runtime_register_ep",
     "reads what the object knows": """runtime_get_info runtime_get_ep runtime_get_device runtime_get_ort device_get_info device_get_metadata
-        device_get_counters stream_native tensor_get_info tensor_address session_get_info session_get_metadata session_get_input
+        device_get_counters stream_get_native tensor_get_info tensor_get_address session_get_info session_get_metadata session_get_input
         session_get_output session_find_input session_find_output session_get_node session_get_ort audit_get_info audit_get_entry""",
     "counts a reference": "tensor_retain",
     "frees host memory": "audit_destroy",

@@ -74,14 +74,14 @@ static void session_run(int own) {
   end_world(&w);
 }
 
-static void session_run_request(int own) {
+static void session_run__with_a_placement(int own) {
   static const int32_t on_device = IOBIND_PLACE_DEVICE;
   world w = make_world(own);
   iobind_run_request request = IOBIND_RUN_REQUEST_INIT;
   iobind_tensor *inputs[] = {w.x, w.y};
   iobind_tensor *z = NULL;
   request.inputs = inputs;
-  request.outputs = &on_device;
+  request.placements = &on_device;
   ELSEWHERE(own, call_session_request(w.session, &request, &z, &fault));
   expect_matrix(z, values);
   iobind_tensor_release(z);
@@ -130,7 +130,7 @@ static void binding_set_input(int own) {
   end_world(&w);
 }
 
-static void binding_update_input(int own) {
+static void binding_write_input(int own) {
   world w = make_world(own);
   ELSEWHERE(own, iobind_binding_write_input(w.binding, 0, others, sizeof others, NULL, &fault));
   ELSEWHERE(own, iobind_binding_write_input(w.binding, 0, others, sizeof others, w.stream, &fault));
@@ -142,9 +142,18 @@ static void binding_update_input(int own) {
 static void binding_set_output(int own) {
   world w = make_world(own);
   ELSEWHERE(own, iobind_binding_set_output(w.binding, 0, w.z, 0, &fault));
+  make_current(own);
+  expect_ok(iobind_binding_run(w.binding, NULL, &fault));
+  expect_matrix(w.z, values);
+  end_world(&w);
+}
+
+static void binding_place_output(int own) {
+  world w = make_world(own);
   for (int mode = IOBIND_OUTPUT_FRESH; mode <= IOBIND_OUTPUT_REUSE; mode++) {
     iobind_tensor *z = NULL;
-    ELSEWHERE(own, call_set_output(w.binding, 0, (iobind_output_mode)mode, w.device, IOBIND_MEMORY_DEFAULT, NULL, &fault));
+    ELSEWHERE(own,
+              iobind_binding_place_output(w.binding, 0, (iobind_output_mode)mode, w.device, IOBIND_MEMORY_DEFAULT, &fault));
     make_current(own);
     expect_ok(iobind_binding_run(w.binding, NULL, &fault));
     expect_ok(iobind_binding_get_output(w.binding, 0, NULL, &z, &fault));
@@ -270,7 +279,7 @@ static void binding_run__with_graphs(int own) {
   end_world(&w);
 }
 
-static void binding_forget_graphs(int own) {
+static void binding_reset_graphs(int own) {
   world w = make_world(own);
   iobind_session *session = make_session(w.device, "scale dims=2,2", 1, NULL);
   iobind_binding *binding = NULL;
@@ -309,7 +318,7 @@ static void binding_get_output(int own) {
   end_world(&w);
 }
 
-static void binding_lend_output(int own) {
+static void binding_get_output__on_a_stream(int own) {
   world w = make_world(own);
   iobind_stream *later = NULL;
   iobind_tensor *z = NULL;
@@ -365,7 +374,7 @@ static line make_line(int own, uint32_t flags) {
   options.flags = flags;
   made.session = make_session(made.w.device, "scale dims=2,2", 0, NULL);
   made.item = make_matrix(host(), IOBIND_MEMORY_DEFAULT, values);
-  expect_ok(iobind_pipeline_create(made.session, &options, &made.pipeline, &fault));
+  expect_ok(call_pipeline_create(made.session, &options, &made.pipeline, &fault));
   make_current(own);
   return made;
 }
@@ -381,7 +390,7 @@ static void pipeline_create(int own) {
   line self = make_line(own, 0);
   iobind_pipeline *made = NULL;
   iobind_tensor *y = NULL;
-  ELSEWHERE(own, iobind_pipeline_create(self.session, NULL, &made, &fault));
+  ELSEWHERE(own, call_pipeline_create(self.session, NULL, &made, &fault));
   expect_ok(call_submit(made, &self.item, 1, &fault));
   expect_ok(iobind_pipeline_next(made, IOBIND_NO_TIMEOUT, &y, 1, NULL, &fault));
   expect_matrix(y, doubles);
@@ -444,7 +453,7 @@ static void pipeline_next(int own) {
   end_line(&self);
 }
 
-static void pipeline_next_for(int own) {
+static void pipeline_next__with_a_timeout(int own) {
   line self = make_line(own, 0);
   iobind_tensor *y = NULL;
   for (int item = 0; item < ITEMS; item++) {
@@ -456,12 +465,14 @@ static void pipeline_next_for(int own) {
   end_line(&self);
 }
 
-static void pipeline_submit_request(int own) {
+static void pipeline_submit__from_the_device(int own) {
   line self = make_line(own, 0);
   iobind_pipeline_request request = IOBIND_PIPELINE_REQUEST_INIT;
   iobind_tensor *y = NULL;
   request.inputs = &self.w.x;
+  request.input_count = 1;
   request.events = &self.w.event;
+  request.event_count = 1;
   for (int item = 0; item < ITEMS; item++) {
     submit(&self.w);
     expect_ok(iobind_event_record(self.w.event, self.w.stream, &fault));
@@ -480,12 +491,13 @@ static const struct CMUnitTest tests[] = {
     ROW(session_wrap),
     ROW(session_destroy),
     ROW(session_run),
-    ROW(session_run_request),
+    ROW(session_run__with_a_placement),
     ROW(binding_create),
     ROW(binding_destroy),
     ROW(binding_set_input),
-    ROW(binding_update_input),
+    ROW(binding_write_input),
     ROW(binding_set_output),
+    ROW(binding_place_output),
     ROW(binding_carry),
     ROW(binding_set_run_options),
     ROW(binding_check),
@@ -496,10 +508,10 @@ static const struct CMUnitTest tests[] = {
     ROW(binding_run__with_host_memory),
     ROW(binding_run__with_states),
     ROW(binding_run__with_graphs),
-    ROW(binding_forget_graphs),
+    ROW(binding_reset_graphs),
     ROW(binding_cancel),
     ROW(binding_get_output),
-    ROW(binding_lend_output),
+    ROW(binding_get_output__on_a_stream),
     ROW(binding_take_output),
     ROW(audit_create),
     ROW(pipeline_create),
@@ -508,8 +520,8 @@ static const struct CMUnitTest tests[] = {
     ROW(pipeline_next),
     ROW(pipeline_submit__to_used_slots),
     ROW(pipeline_submit__with_times),
-    ROW(pipeline_next_for),
-    ROW(pipeline_submit_request),
+    ROW(pipeline_next__with_a_timeout),
+    ROW(pipeline_submit__from_the_device),
 };
 
 FIXTURE_MAIN(tests, NULL, NULL);

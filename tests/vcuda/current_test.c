@@ -114,7 +114,7 @@ static void event_wait(int own) {
   end_world(&w);
 }
 
-static void event_wait_for(int own) {
+static void event_wait__with_a_timeout(int own) {
   world w = make_world(own);
   submit(&w);
   expect_ok(iobind_event_record(w.event, w.stream, &fault));
@@ -198,7 +198,7 @@ static void tensor_release(int own) {
   end_world(&w);
 }
 
-static void tensor_get_data(int own) {
+static void tensor_map(int own) {
   world w = make_world(own);
   void *data = NULL;
   iobind_tensor *pinned = make_matrix(w.device, IOBIND_MEMORY_HOST_ACCESSIBLE, values);
@@ -398,9 +398,9 @@ static void stream_signal_native(int own) {
 static const struct CMUnitTest tests[] = {
     ROW(runtime_find_device), ROW(device_check),         ROW(runtime_destroy),    ROW(stream_create),
     ROW(stream_destroy),      ROW(stream_synchronize),   ROW(stream_wait),        ROW(event_create),
-    ROW(event_destroy),       ROW(event_record),         ROW(event_wait),         ROW(event_wait_for),
+    ROW(event_destroy),       ROW(event_record),         ROW(event_wait),         ROW(event_wait__with_a_timeout),
     ROW(event_query),         ROW(tensor_create),        ROW(tensor_wrap),        ROW(tensor_view),
-    ROW(tensor_slice),        ROW(tensor_release),       ROW(tensor_get_data),    ROW(tensor_write),
+    ROW(tensor_slice),        ROW(tensor_release),       ROW(tensor_map),         ROW(tensor_write),
     ROW(tensor_read),         ROW(tensor_write__staged), ROW(tensor_copy),        ROW(tensor_copy__between_devices),
     ROW(tensor_copy_rows),    ROW(tensor_to_dlpack),     ROW(tensor_from_dlpack), ROW(tensor_to_ort),
     ROW(tensor_wrap_ort),     ROW(stream_wrap),          ROW(stream_wait_native), ROW(stream_signal_native),

@@ -175,7 +175,7 @@ static void streams(int gpu) {
 }
 
 /* Runs without a stream, on one, and by an event, with outputs of each mode. */
-static void run_session(int gpu, iobind_session *session, iobind_stream *stream, iobind_output_mode mode) {
+static void run_session(int gpu, iobind_session *session, iobind_stream *stream, int mode) {
   iobind_binding *binding;
   iobind_event *event = make_event(gpu);
   iobind_tensor *x = make_tensor(gpu, IOBIND_MEMORY_DEFAULT, 3);
@@ -231,7 +231,7 @@ static void session_runs(int gpu) {
   iobind_run_request request = IOBIND_RUN_REQUEST_INIT;
   static const int32_t on_device = IOBIND_PLACE_DEVICE;
   request.inputs = &x;
-  request.outputs = &on_device;
+  request.placements = &on_device;
   TRY(call_session_request(session, &request, &y, &fault));
   expect_on(y, gpu);
   expect_tensor(y, 4);
@@ -298,7 +298,7 @@ static void pipelines(int gpu) {
   iobind_pipeline_options options = IOBIND_PIPELINE_OPTIONS_INIT;
   iobind_pipeline *pipeline;
   options.slots = SLOTS;
-  TRY(iobind_pipeline_create(session, &options, &pipeline, &fault));
+  TRY(call_pipeline_create(session, &options, &pipeline, &fault));
   for (int item = 0; item < ITEMS + SLOTS; item++) {
     iobind_tensor *y;
     if (item >= SLOTS) {

@@ -126,7 +126,7 @@ static int start(void **state) {
   expect_ok(iobind_stream_create(self.device, NULL, &self.stream, &fault));
   expect_ok(iobind_event_create(self.device, &self.event, &fault));
   expect_ok(iobind_event_create(self.device, &self.run_event, &fault));
-  expect_ok(iobind_pipeline_create(self.plain, NULL, &self.pipeline, &fault));
+  expect_ok(call_pipeline_create(self.plain, NULL, &self.pipeline, &fault));
   expect_ok(iobind_binding_run(self.other.binding, NULL, &fault));
   assert_int_equal(sem_init(&is_open, 0, 0), 0);
   assert_int_equal(sem_init(&may_end, 0, 0), 0);

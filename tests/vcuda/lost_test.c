@@ -310,7 +310,7 @@ static void pipelines(void **state) {
   iobind_tensor *y;
   static const float values[COUNT] = {1, 1, 1, 1};
   iobind_tensor *x = fixture_floats(iobind_runtime_get_device(runtime, 0), values, COUNT);
-  expect_ok(iobind_pipeline_create(d.session, NULL, &pipeline, &fault));
+  expect_ok(call_pipeline_create(d.session, NULL, &pipeline, &fault));
   assert_int_equal(vcuda_set(0, "fail_compute", "1,late"), 0);
   iobind_status status = call_submit(pipeline, &x, 1, &fault); /* the device may be as fast as the call */
   assert_true(status == IOBIND_OK || status == IOBIND_ERROR_DEVICE_LOST);

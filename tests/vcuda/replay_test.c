@@ -428,7 +428,7 @@ static void pipeline_of_replays(void **state) {
   int pulled = 0;
   expect_ok(iobind_tensor_create(host, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, &dim, 1, &item, &fault));
   options.slots = (size_t)slots;
-  expect_ok(iobind_pipeline_create(session, &options, &pipeline, &fault));
+  expect_ok(call_pipeline_create(session, &options, &pipeline, &fault));
   fill(item, 1);
   for (int i = 0; i < slots; i++) { /* each slot captures */
     expect_ok(call_submit(pipeline, &item, 1, &fault));

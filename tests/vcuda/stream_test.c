@@ -590,7 +590,7 @@ static void copies_overlap_runs(void **state) {
   iobind_tensor *item = make_tensor(host, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, COUNT, -1);
   expect_ok(iobind_tensor_write(item, 0, values, sizeof values, NULL, &fault));
   options.slots = SLOTS;
-  expect_ok(iobind_pipeline_create(session, &options, &pipeline, &fault));
+  expect_ok(call_pipeline_create(session, &options, &pipeline, &fault));
   for (int i = 0; i < SLOTS; i++) { /* the memory is made */
     expect_ok(call_submit(pipeline, &item, 1, &fault));
   }
