@@ -1028,7 +1028,8 @@ public:
     return detail::call(failed, iobind_binding_set_output, raw(), index(), target.get(), flags);
   }
   bool bind(tensor &&target, std::uint32_t flags = 0, error *failed = nullptr) const { return bind(target, flags, failed); }
-  bool bind(const tensor &target, iobind_output_mode mode, error *failed = nullptr) const = delete; /* a mode is no flag */
+  bool bind(tensor &target, iobind_output_mode mode, error *failed = nullptr) const = delete; /* a mode is no flag */
+  bool bind(tensor &&target, iobind_output_mode mode, error *failed = nullptr) const = delete;
   /** The last run's output, with one more reference; a later run may overwrite it unless the output is FRESH. */
   [[nodiscard]] tensor get(error *failed = nullptr) const {
     iobind_tensor *borrowed = nullptr;
