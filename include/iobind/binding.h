@@ -52,6 +52,7 @@ IOBIND_API IOBIND_CHECK iobind_status iobind_binding_set_input(iobind_binding *b
  *  - A carried input is the state that the last run left. Afterwards its outputs cannot be fetched, even if the call fails.
  *  - While runs are in flight on a stream, a write on the same stream is ordered after them. A carried input is then refused.
  *  - The event of the input's producer is not waited for.
+ *  @param index   of the input
  *  @param data    host memory; `bytes` must be the bytes of the input
  *  @param stream  as for iobind_tensor_write
  *  @return OK; INVALID_STATE not bound, or a run is in flight; INVALID_ARGUMENT the wrong number of bytes; DTYPE strings; WRONG_DEVICE; RUNTIME

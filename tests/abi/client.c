@@ -6,7 +6,6 @@
 
 #include "iobind/iobind.h"
 #include "table.h"
-#include "../rig/calls.h"
 
 /* z = x + y, float32[n] each. */
 static const unsigned char model[] = "\x08\x0a\x42\x04\x0a\x00\x10\x15\x3a\x4b\x12\x03"
@@ -122,8 +121,15 @@ static void wraps_and_cuts(iobind_device *cpu) {
   const int64_t dims[] = {2, 2};
   iobind_tensor *whole = NULL;
   iobind_tensor *row = NULL;
-  OK(call_wrap(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, dims, 2, values, sizeof values, release, &released, &whole,
-               &error));
+  iobind_buffer buffer = IOBIND_BUFFER_INIT;
+  buffer.dtype = IOBIND_DTYPE_FLOAT32;
+  buffer.dims = dims;
+  buffer.rank = 2;
+  buffer.data = values;
+  buffer.bytes = sizeof values;
+  buffer.deleter = release;
+  buffer.context = &released;
+  OK(iobind_tensor_wrap(cpu, &buffer, &whole, &error));
   OK(iobind_tensor_slice(whole, 1, 1, &row, &error));
   iobind_tensor_release(whole);
   void *data = NULL;
@@ -142,7 +148,10 @@ static void holds_the_sum(const iobind_tensor *tensor) {
 static void runs(iobind_session *session, iobind_tensor *x, iobind_tensor *y) {
   iobind_tensor *inputs[] = {x, y};
   iobind_tensor *plain = NULL;
-  OK(call_session_run(session, inputs, &plain, &error));
+  iobind_run_request request = IOBIND_RUN_REQUEST_INIT;
+  request.inputs = inputs;
+  request.input_count = 2;
+  OK(iobind_session_run(session, &request, &plain, 1, &error));
   holds_the_sum(plain);
   iobind_tensor_release(plain);
 
@@ -192,12 +201,15 @@ static void pulls(iobind_session *session, iobind_tensor *x, iobind_tensor *y) {
   iobind_pipeline_options options = IOBIND_PIPELINE_OPTIONS_INIT;
   iobind_pipeline *pipeline = NULL;
   iobind_tensor *inputs[] = {x, y};
+  iobind_pipeline_request request = IOBIND_PIPELINE_REQUEST_INIT;
   options.slots = 2;
+  request.inputs = inputs;
+  request.input_count = 2;
   OK(iobind_pipeline_create(session, &options, &pipeline, &error));
   for (uint64_t i = 0; i < 3; i++) {
     iobind_tensor *output = NULL;
     iobind_pipeline_item item = IOBIND_PIPELINE_ITEM_INIT;
-    OK(call_submit(pipeline, inputs, sizeof inputs / sizeof *inputs, &error));
+    OK(iobind_pipeline_submit(pipeline, &request, &error));
     OK(iobind_pipeline_next(pipeline, IOBIND_NO_TIMEOUT, &output, 1, &item, &error));
     NEED(item.index == i);
     holds_the_sum(output);

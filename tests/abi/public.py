@@ -27,7 +27,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 HEADER = HERE.parents[1] / "include" / "iobind" / "interop.h"  # it includes iobind.h
 STORED, CLIENTS, CLIENT = HERE / "abi.json", HERE / "clients", HERE / "client.c"
 CC = os.environ.get("CC", "cc")
-NOT_ABI = re.compile(r"IOBIND_(H|INTEROP_H|VERSION_\w+|API|CHECK|BUILD|STATIC|STATUS_MAP)$")
+NOT_ABI = re.compile(r"IOBIND_(H|[A-Z]+_H|NO_TIMEOUT|VERSION_\w+|API|CHECK|BUILD|STATIC|STATUS_MAP)$")
 
 
 class Failed(Exception):
@@ -284,8 +284,8 @@ def freeze(header):
         raise Failed(f"{target.name} is frozen already: programs that were compiled with it exist")
     STORED.write_text(written(measure(header)), encoding="utf-8")
     (target / "include" / "iobind").mkdir(parents=True)
-    for name in ("iobind.h", "interop.h", "version.h"):
-        shutil.copy(header.parent / name, target / "include" / "iobind")
+    for path in sorted(header.parent.glob("*.h")):
+        shutil.copy(path, target / "include" / "iobind")
     shutil.copy(STORED, target)
     shutil.copy(CLIENT, target)
     return [], f"{target.name}: frozen; commit {target}"

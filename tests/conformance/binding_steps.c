@@ -178,7 +178,7 @@ static void input(world *w, const step *s) {
 }
 
 static void output(world *w, const step *s) {
-  static const char *const modes[] = {"fresh", "reuse", "fixed", "in-place", "none", NULL};
+  static const char *const modes[] = {"fresh", "reuse", "none", "fixed", "in-place", NULL};
   binding *b = current(w);
   size_t index = (size_t)world_number(w, s, 1);
   int32_t mode = find_mode(w, modes, world_word(w, s, 2));

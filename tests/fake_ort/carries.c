@@ -75,7 +75,7 @@ static iobind_status run(struct rig *rig) {
 
 /* A run that gave its outputs counts, also where it could not be waited for at once. */
 static iobind_status run_on_stream(struct rig *rig) {
-  iobind_status status = call_run(rig->binding, rig->stream, rig->event, &rig->error);
+  iobind_status status = iobind_binding_run(rig->binding, rig->stream, &rig->error);
   if (status == IOBIND_OK) { /* a thread may do it: nothing is counted before it has */
     status = iobind_stream_synchronize(rig->stream, &rig->error);
     iobind_error error = IOBIND_ERROR_INIT;
@@ -265,12 +265,6 @@ static void has_two_rows(struct rig *rig) {
   NEED_TRUE(info.rank == 2 && info.dims[0] == 2 && info.dims[1] == 3);
 }
 
-/* A run whose event cannot be recorded has failed. */
-static void make_with_event(struct rig *rig) {
-  make_moved_once(rig);
-  NEED(rig, iobind_event_create(rig->device, &rig->event, &rig->error));
-}
-
 static iobind_status take(struct rig *rig) {
   return iobind_binding_take_output(rig->binding, 0, &rig->result, &rig->error);
 }
@@ -310,7 +304,6 @@ const struct scenario carry_scenarios[] = {
     RUNS("moved at first", make_moved, run, is_first),
     RUNS("moved", make_moved_once, run, is_second),
     RUNS("moved on a stream", make_moved_once, run_on_stream, is_as_counted),
-    RUNS("moved with an event", make_with_event, run_on_stream, is_as_counted),
     RUNS("moved and growing", make_growing, run, has_two_rows),
     RUNS("swapped at first", make_swapped, run, is_first),
     RUNS("swapped", make_swapped_once, run, is_second),

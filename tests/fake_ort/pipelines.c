@@ -30,7 +30,7 @@ static iobind_status create_with_constant(struct rig *rig) {
 /* An item, through to its end. */
 static iobind_status pass(struct rig *rig) {
   iobind_tensor *const inputs[2] = {rig->x, NULL};
-  iobind_status status = call_submit(rig->pipeline, inputs, sizeof inputs / sizeof *inputs, &rig->error);
+  iobind_status status = call_submit(rig->pipeline, inputs, call_counts(rig->session).input_count, &rig->error);
   rig->found_tensor = NULL;
   return status == IOBIND_OK ? iobind_pipeline_next(rig->pipeline, IOBIND_NO_TIMEOUT, &rig->found_tensor, 1, NULL, &rig->error)
                              : status;
@@ -113,8 +113,8 @@ static void make_warm_film(struct rig *rig) {
 
 static void make_under_way(struct rig *rig) {
   make_warm(rig);
-  iobind_tensor *const inputs[1] = {rig->x};
-  NEED(rig, call_submit(rig->pipeline, inputs, sizeof inputs / sizeof *inputs, &rig->error));
+  iobind_tensor *const inputs[2] = {rig->x, NULL};
+  NEED(rig, call_submit(rig->pipeline, inputs, call_counts(rig->session).input_count, &rig->error));
 }
 
 static iobind_status next(struct rig *rig) {

@@ -18,7 +18,9 @@ import sys
 import tempfile
 
 PROJECT = pathlib.Path(__file__).resolve().parents[2]
-TEXT = "\n".join((PROJECT / "include" / "iobind" / name).read_text(encoding="utf-8") for name in ("iobind.h", "interop.h"))
+HEADERS = PROJECT / "include" / "iobind"
+PARTS = re.findall(r'#include "(\w+\.h)"', (HEADERS / "iobind.h").read_text(encoding="utf-8"))
+TEXT = "\n".join((HEADERS / name).read_text(encoding="utf-8") for name in ("iobind.h", *PARTS, "interop.h"))
 VERSION = (PROJECT / "include" / "iobind" / "version.h").read_text(encoding="utf-8")
 CODE = re.sub(r"/\*.*?\*/|//[^\n]*", "", TEXT, flags=re.S)
 CALLERS = ["tests", "examples", "bench", "tool", "bindings/python"]
@@ -28,7 +30,7 @@ SKIPPED = 77
 # What a parameter of a plain C type is, its comment says. These mean the same everywhere.
 EVERYWHERE = {"dtype", "dims", "rank", "context", "key", "value"}
 # What these do takes as long as a device, a driver or a file: their comments say when.
-MAY_WAIT = r"_(run|wait|synchronize|write|read|copy|update_input|find_device|device_check)$|_stream_destroy$|_session_create"
+MAY_WAIT = r"_(run|wait|synchronize|write|read|copy|write_input|map|find_device|device_check)$|_stream_destroy$|_session_create"
 
 
 class Function:

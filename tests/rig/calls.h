@@ -6,7 +6,7 @@
 #include "iobind/iobind.h"
 
 /* The modes of an output that is bound to a tensor, beside those that allocate one. */
-enum { OUTPUT_FIXED = 100, OUTPUT_IN_PLACE = 101 };
+enum { OUTPUT_FIXED = IOBIND_OUTPUT_NONE + 1, OUTPUT_IN_PLACE };
 
 static inline iobind_status call_set_output(iobind_binding *b, size_t index, int mode, iobind_device *d, iobind_memory memory,
                                             iobind_tensor *t, iobind_error *error) {
