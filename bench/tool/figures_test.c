@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "formats/plot.h"
+#include "pictures/plot.h"
 #include "shared/statistic.h"
 
 static void near(double value, double expected) {

@@ -18,10 +18,13 @@ static void must(iobind_status status) {
 
 /* The host's tensors in and out: ORT copies both ways in every run. */
 static void run_direct(iobind_session *session, iobind_tensor *value) {
+  iobind_run_request request = IOBIND_RUN_REQUEST_INIT;
+  request.inputs = &value;
+  request.input_count = 1;
   iobind_tensor_retain(value);
   for (int i = 0; i < RUNS; i++) {
     iobind_tensor *result = NULL;
-    must(iobind_session_run(session, &value, &result, &error));
+    must(iobind_session_run(session, &request, &result, 1, &error));
     iobind_tensor_release(value);
     value = result;
   }

@@ -5,7 +5,7 @@ usage: structure.py [ROOT]   every rule, over the files under version control (o
 
 - The modules under src/ point one way: a module includes those above it in MODULES, never one below. Nor does it use what a module
   below defines by another way: a declaration of its own, or one in the public header.
-- So do the folders of tool/, in the order of TOOL_MODULES.
+- So do the folders of tool/, in the order of TOOL_MODULES. The tool uses the public interface alone: nothing of src/.
 - abi/ is included by the few that speak ORT's language; everything else goes through src/ort.
 - A module above session does not name a session.
 - Only src/ep, src/d3d12 and the drivers' files (src/*/driver*) know one execution provider from another, and only src/ort
@@ -19,7 +19,7 @@ import re
 import subprocess
 import sys
 
-TOOL_MODULES = ["formats", "shared", "commands"]
+TOOL_MODULES = ["formats", "shared", "pictures", "commands"]
 MODULES = ["support", "d3d12", "ort", "ep", "runtime", "memory", "tensor", "session", "binding", "audit", "flow"]
 SPEAKS_ORT = ["src/ort", "vdev", "tests/fake_ort", "tests/dml", "tests/abi", "tests/vdev", "tests/vcuda", "tests/rig", "tests/ports", "bench/overhead", "bench/carry", "bench/rebind", "bench/java"]
 KNOWS_EPS = r"src/(ep|d3d12)/|src/\w+/driver(_\w+)?\.[ch]$"
@@ -128,6 +128,8 @@ class Tree:
                 parts = target.split("/") if target else []
                 if parts[:1] == ["tool"] and parts[1] in TOOL_MODULES and TOOL_MODULES.index(parts[1]) > TOOL_MODULES.index(module):
                     self.fault(name, f"tool/{module} includes tool/{parts[1]}, which stands on it", line)
+                if parts[:1] == ["src"]:
+                    self.fault(name, f"includes {target}: the tool uses the public interface alone", line)
 
     def check_uses(self):
         """A linker would not mind a use of what a module below defines: it knows no modules."""

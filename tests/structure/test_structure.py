@@ -113,6 +113,9 @@ class Structure(unittest.TestCase):
     def test_format_on_a_command(self):
         self.assert_fault("tool/formats/npy.h", '#include "shared/tool.h"\n', "tool/formats includes tool/shared")
 
+    def test_the_tool_and_the_library(self):
+        self.assert_fault("tool/commands/run.c", '#include "support/error.h"\n', "the tool uses the public interface alone")
+
     def test_abi_from_another_module(self):
         self.assert_fault("src/tensor/tensor.h", '#include "ort.h"\n', "includes abi/ort.h")
 

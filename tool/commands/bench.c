@@ -10,7 +10,7 @@
 
 #include "commands/trial.h"
 #include "formats/file.h"
-#include "formats/plot.h"
+#include "pictures/plot.h"
 #include "shared/given.h"
 #include "shared/number.h"
 #include "shared/tool.h"

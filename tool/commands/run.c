@@ -45,7 +45,7 @@ static uint64_t since(const model_run *job, uint64_t *mark) {
 static int run_plain(model_run *job) {
   iobind_error error = IOBIND_ERROR_INIT;
   uint64_t mark = clock_now(&job->tool->clock);
-  if (iobind_session_run(job->session, job->inputs, job->outputs, &error) != IOBIND_OK) {
+  if (tool_run(job->session, job->inputs, job->input_count, job->outputs, job->output_count, &error) != IOBIND_OK) {
     return tool_fail_error(job->tool, NULL, &error);
   }
   job->run_time = since(job, &mark);

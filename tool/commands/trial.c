@@ -76,7 +76,7 @@ static iobind_status read_counters(const work *w, transfer *sum, iobind_error *e
 
 static iobind_status run_unbound(work *w, uint64_t *ns, iobind_error *error) {
   uint64_t start = clock_now(&w->plan->clock);
-  iobind_status status = iobind_session_run(w->session, w->inputs, w->outputs, error);
+  iobind_status status = tool_run(w->session, w->inputs, w->input_count, w->outputs, w->output_count, error);
   if (status != IOBIND_OK) return status;
   for (size_t i = 0; i < w->output_count; i++) iobind_tensor_release(w->outputs[i]);
   *ns = clock_now(&w->plan->clock) - start;
@@ -125,7 +125,7 @@ static iobind_status add_up_unbound(const work *w, trial_way *result, iobind_err
 static iobind_status first_unbound(work *w, iobind_error *error) {
   trial_way *result = &w->trial->ways[TRIAL_UNBOUND];
   uint64_t start = clock_now(&w->plan->clock);
-  iobind_status status = iobind_session_run(w->session, w->inputs, w->outputs, error);
+  iobind_status status = tool_run(w->session, w->inputs, w->input_count, w->outputs, w->output_count, error);
   if (status != IOBIND_OK) return status;
   result->first_ns = clock_now(&w->plan->clock) - start;
   status = add_up_unbound(w, result, error);

@@ -192,6 +192,14 @@ int tool_load_bytes(tool_state *tool, const char *path, const void *model, size_
   return code;
 }
 
+iobind_status tool_run(iobind_session *session, iobind_tensor *const *inputs, size_t input_count, iobind_tensor **outputs,
+                       size_t output_count, iobind_error *error) {
+  iobind_run_request request = IOBIND_RUN_REQUEST_INIT;
+  request.inputs = input_count == 0 ? NULL : inputs;
+  request.input_count = input_count;
+  return iobind_session_run(session, &request, outputs, output_count, error);
+}
+
 int tool_report_profile(const tool_state *tool, iobind_session *session, tool_report *report) {
   const char *path = NULL;
   iobind_error error = IOBIND_ERROR_INIT;

@@ -192,6 +192,11 @@ int tool_load_captured(tool_state *tool, const char *path, iobind_device **devic
 int tool_load_bytes(tool_state *tool, const char *path, const void *model, size_t bytes, iobind_device **device,
                     iobind_session **session);
 
+/** Run once without a binding, all outputs on the host.
+ *  @param outputs  receives tensors, which the caller releases */
+iobind_status tool_run(iobind_session *session, iobind_tensor *const *inputs, size_t input_count, iobind_tensor **outputs,
+                       size_t output_count, iobind_error *error);
+
 /** End the profile of --profile, and say in the report where it is. */
 int tool_report_profile(const tool_state *tool, iobind_session *session, tool_report *report);
 

@@ -1,4 +1,4 @@
-#include "formats/plot.h"
+#include "pictures/plot.h"
 
 #include <math.h>
 #include <stdbool.h>
