@@ -547,6 +547,40 @@ static void runs_that_are_refused(void **state) {
   iobind_session_destroy(session);
 }
 
+/* A run that fails gives nothing, and the target is the caller's as before. */
+static void a_run_that_fails(void **state) {
+  (void)state;
+  static const float three[3] = {1, 2, 3};
+  static const float twice[6] = {1, 2, 3, 1, 2, 3};
+  static const int64_t two = 2;
+  const int64_t dims[2] = {2, 3};
+  iobind_session *session = fixture_session(runtime, device, "expand");
+  iobind_tensor *inputs[2] = {fixture_floats(device, three, 3), NULL};
+  iobind_tensor *target = NULL;
+  expect_ok(iobind_tensor_create(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_INT64, &two, 1, &inputs[1], &fault));
+  expect_ok(iobind_tensor_create(device, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, dims, 2, &target, &fault));
+  for (int turn = 0; turn < 4; turn++) {
+    const bool is_given = turn >= 2;
+    const bool fails = turn % 2 == 0;
+    const int64_t wanted[2] = {2, fails ? 5 : 3};
+    iobind_tensor *output = target;
+    float got[6] = {0};
+    expect_ok(iobind_tensor_write(inputs[1], 0, wanted, sizeof wanted, NULL, &fault));
+    expect(fails ? IOBIND_ERROR_RUNTIME : IOBIND_OK, run(session, inputs, is_given ? &target : NULL, NULL, &output));
+    if (fails) {
+      assert_null(output);
+      continue;
+    }
+    expect_ok(iobind_tensor_read(output, 0, got, sizeof got, NULL, &fault));
+    assert_memory_equal(got, twice, sizeof twice);
+    iobind_tensor_release(output);
+  }
+  iobind_tensor_release(inputs[0]);
+  iobind_tensor_release(inputs[1]);
+  iobind_tensor_release(target);
+  iobind_session_destroy(session);
+}
+
 #define CASES(spec)                                                                                   \
   {#spec ": frames of a decoder", frames_of_a_decoder, start, stop, #spec},                           \
       {#spec ": a frame without its event", a_frame_without_its_event, start, stop, #spec},           \
@@ -561,6 +595,7 @@ static void runs_that_are_refused(void **state) {
       {#spec ": a session that captures graphs", a_session_that_captures_graphs, start, stop, #spec}, \
       {#spec ": some outputs of a run", some_outputs_of_a_run, start, stop, #spec},                   \
       {#spec ": runs that are refused", runs_that_are_refused, start, stop, #spec},                   \
+      {#spec ": a run that fails", a_run_that_fails, start, stop, #spec},                             \
       {#spec ": another device", another_device, start, stop, #spec}, {                               \
 #spec ": options that are refused", options_that_are_refused, start, stop, #spec                  \
   }
