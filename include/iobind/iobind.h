@@ -99,15 +99,15 @@ typedef struct iobind_error {
 #define IOBIND_ERROR_INIT {sizeof(iobind_error), 0, 0, 0, {0}}
 
 /** The version of the loaded library, packed as IOBIND_VERSION_NUMBER is.
- *  @threads any   @since 0.1 */
+ *  @threads any   @since 0.2 */
 IOBIND_API uint32_t iobind_version(void);
 
 /** The version of the loaded library as text, such as "0.2.0"; lives forever.
- *  @threads any   @since 0.1 */
+ *  @threads any   @since 0.2 */
 IOBIND_API const char *iobind_version_string(void);
 
 /** The name of a status, such as "OUT_OF_MEMORY"; "UNKNOWN" for any other number. Lives forever.
- *  @threads any   @since 0.1 */
+ *  @threads any   @since 0.2 */
 IOBIND_API const char *iobind_status_name(int32_t status);
 
 /* ---- runtime: one loaded ORT, its EP libraries -------------------------------------------------------------------- */
@@ -163,13 +163,13 @@ typedef struct iobind_runtime_options {
  *  @return OK; NOT_FOUND no ORT (the message says what was tried, in order), or a file of `ep_libraries` does not exist;
  *          VERSION ORT is older than 1.24, or the library is not ORT; NOT_SUPPORTED an unknown flag, or an EP library that
  *          another copy of ORT uses; INVALID_ARGUMENT; RUNTIME; OUT_OF_MEMORY
- *  @threads any, but no other thread may read the environment during the first call, which changes it   @since 0.1 */
+ *  @threads any, but no other thread may read the environment during the first call, which changes it   @since 0.2 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_runtime_create(const iobind_runtime_options *options, iobind_runtime **runtime,
                                                             iobind_error *error);
 
 /** Give a reference back. With the last one, and when no tensor, session, binding, stream or event of it is left, the EP
  *  libraries that iobind registered are unregistered and the environment is released; ORT's library stays loaded.
- *  @threads any   @since 0.1 */
+ *  @threads any   @since 0.2 */
 IOBIND_API void iobind_runtime_destroy(iobind_runtime *runtime);
 
 typedef struct iobind_runtime_info {
@@ -184,7 +184,7 @@ typedef struct iobind_runtime_info {
 #define IOBIND_RUNTIME_INFO_INIT {sizeof(iobind_runtime_info), 0, NULL, NULL, NULL, 0, 0}
 
 /** What was loaded. The strings live as long as the runtime.
- *  @return OK; INVALID_ARGUMENT   @threads any   @since 0.1 */
+ *  @return OK; INVALID_ARGUMENT   @threads any   @since 0.2 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_runtime_get_info(const iobind_runtime *runtime, iobind_runtime_info *info,
                                                               iobind_error *error);
 
@@ -193,7 +193,7 @@ IOBIND_API IOBIND_CHECK iobind_status iobind_runtime_get_info(const iobind_runti
  *  @param path  the library's file
  *  @return OK, also if it is registered already under that name; NOT_FOUND no such file; RUNTIME it does not load: the
  *          message has the loader's reason, such as a missing library; NOT_SUPPORTED another copy of ORT in it; INVALID_ARGUMENT
- *  @threads any   @since 0.1 */
+ *  @threads any   @since 0.2 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_runtime_register_ep(iobind_runtime *runtime, const char *name, const char *path,
                                                                  iobind_error *error);
 
@@ -209,7 +209,7 @@ typedef struct iobind_ep_info {
 /** An EP library that was found, registered or not. The strings live as long as the runtime.
  *  @param index  0 .. ep_count - 1, in the order in which they were found
  *  @return OK; NOT_FOUND index out of range; INVALID_ARGUMENT
- *  @threads any   @since 0.1 */
+ *  @threads any   @since 0.2 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_runtime_get_ep(const iobind_runtime *runtime, size_t index, iobind_ep_info *info,
                                                             iobind_error *error);
 
@@ -280,7 +280,7 @@ typedef struct iobind_device_info {
 
 /** A device by its number: 0 .. device_count - 1. Number 0 is always the CPU. It lives as long as the runtime, at the same address.
  *  @return the device, or NULL if the index is out of range
- *  @threads any   @since 0.1 */
+ *  @threads any   @since 0.2 */
 IOBIND_API iobind_device *iobind_runtime_get_device(const iobind_runtime *runtime, size_t index);
 
 /** Find the device of a spec. A spec is an ordered list: the first device that works is taken. A device works if a tiny
@@ -292,13 +292,13 @@ IOBIND_API iobind_device *iobind_runtime_get_device(const iobind_runtime *runtim
  *  device's host-accessible memory (`cuda_pinned` is an alias of `cuda/pinned`). Example: "cuda,webgpu,cpu".
  *  @param memory  receives the kind of memory; NULL: a spec with `/pinned` is an error
  *  @return OK; NOT_FOUND there is no such device; WRONG_DEVICE there are some, but none works (each reason is in the message); INVALID_ARGUMENT
- *  @threads any   @blocks yes: the first use of a device starts its driver   @since 0.1 */
+ *  @threads any   @blocks yes: the first use of a device starts its driver   @since 0.2 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_runtime_find_device(iobind_runtime *runtime, const char *spec,
                                                                  iobind_device **device, iobind_memory *memory,
                                                                  iobind_error *error);
 
 /** What a device is. The strings live as long as the runtime.
- *  @return OK; INVALID_ARGUMENT   @threads any   @since 0.1 */
+ *  @return OK; INVALID_ARGUMENT   @threads any   @since 0.2 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_device_get_info(const iobind_device *device, iobind_device_info *info,
                                                              iobind_error *error);
 
@@ -306,13 +306,13 @@ IOBIND_API IOBIND_CHECK iobind_status iobind_device_get_info(const iobind_device
  *  The strings live as long as the runtime.
  *  @param index  0 .. metadata_count - 1
  *  @return OK; NOT_FOUND index out of range; INVALID_ARGUMENT
- *  @threads any   @since 0.1 */
+ *  @threads any   @since 0.2 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_device_get_metadata(const iobind_device *device, size_t index, const char **key,
                                                                  const char **value, iobind_error *error);
 
 /** Whether the device works: runs a tiny session on it, once; later calls repeat that answer.
  *  @return OK; WRONG_DEVICE it does not: the message says why
- *  @threads any   @blocks yes, up to seconds the first time   @since 0.1 */
+ *  @threads any   @blocks yes, up to seconds the first time   @since 0.2 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_device_check(iobind_device *device, iobind_error *error);
 
 /** What iobind itself has moved and allocated on a device since the runtime was created. ORT's own copies are not counted:
@@ -332,7 +332,7 @@ typedef struct iobind_device_counters {
 #define IOBIND_DEVICE_COUNTERS_INIT {sizeof(iobind_device_counters), 0, 0, 0, 0, 0, 0, 0, 0, 0}
 
 /** Read a device's counters.
- *  @return OK; INVALID_ARGUMENT   @threads any   @since 0.1 */
+ *  @return OK; INVALID_ARGUMENT   @threads any   @since 0.2 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_device_get_counters(const iobind_device *device, iobind_device_counters *counters,
                                                                  iobind_error *error);
 
@@ -354,47 +354,47 @@ typedef struct iobind_stream_options {
  *  it; runs, and what comes after them, are done by the thread. There a failure stays on the stream: later work is not done and
  *  reports the same error, until iobind_stream_synchronize has returned it.
  *  @return OK; NOT_SUPPORTED options for a device whose EP has no streams; INVALID_ARGUMENT; OUT_OF_MEMORY; RUNTIME
- *  @threads any   @since 0.1 */
+ *  @threads any   @since 0.2 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_stream_create(iobind_device *device, const iobind_stream_options *options,
                                                            iobind_stream **stream, iobind_error *error);
 
 /** Destroy a stream, after waiting for its work. Afterwards its events count as passed.
- *  @threads serial   @blocks yes   @since 0.1 */
+ *  @threads serial   @blocks yes   @since 0.2 */
 IOBIND_API void iobind_stream_destroy(iobind_stream *stream);
 
 /** The EP's native stream, for other libraries that submit work to it (on CUDA a cudaStream_t); NULL if the device has no
  *  streams of its own. To have ORT work on a stream of the caller's instead, give that to the session as an EP option (on CUDA
  *  `user_compute_stream`). Lives as long as the stream.
- *  @threads any   @since 0.1 */
+ *  @threads any   @since 0.2 */
 IOBIND_API void *iobind_stream_native(const iobind_stream *stream);
 
 /** Wait on the host until everything submitted to the stream so far has finished.
  *  @return OK; a failure of a run or copy on the stream since the last call; RUNTIME the device failed; INVALID_ARGUMENT
- *  @threads serial   @blocks yes   @since 0.1 */
+ *  @threads serial   @blocks yes   @since 0.2 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_stream_synchronize(iobind_stream *stream, iobind_error *error);
 
 /** Make all later work of the stream wait for an event of any stream, without stopping the host: the device waits if both
  *  streams are of one EP, the stream's thread on a device without streams. An event that was never recorded orders nothing.
  *  @return OK; INVALID_ARGUMENT; RUNTIME; the failure of work before the event that has passed already
- *  @threads serial for the stream   @blocks if an EP's stream waits for one of another EP   @since 0.1 */
+ *  @threads serial for the stream   @blocks if an EP's stream waits for one of another EP   @since 0.2 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_stream_wait(iobind_stream *stream, iobind_event *event, iobind_error *error);
 
 /** Create an event. It is not recorded, and so counts as passed.
- *  @return OK; INVALID_ARGUMENT; OUT_OF_MEMORY   @threads any   @since 0.1 */
+ *  @return OK; INVALID_ARGUMENT; OUT_OF_MEMORY   @threads any   @since 0.2 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_event_create(iobind_device *device, iobind_event **event, iobind_error *error);
 
 /** Destroy an event, even while something waits for it or is bound with it: the work before it goes on, and so do those waits.
- * @threads serial   @since 0.1 */
+ * @threads serial   @since 0.2 */
 IOBIND_API void iobind_event_destroy(iobind_event *event);
 
 /** Record the event at the current end of a stream of the same device. It no longer means what it was recorded for before.
  *  @return OK; WRONG_DEVICE the stream is of another device; INVALID_ARGUMENT; OUT_OF_MEMORY; RUNTIME
- *  @threads serial for the event and the stream; other threads may wait for the event   @since 0.1 */
+ *  @threads serial for the event and the stream; other threads may wait for the event   @since 0.2 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_event_record(iobind_event *event, iobind_stream *stream, iobind_error *error);
 
 /** Wait on the host for the event.
  *  @return OK; the failure of a run or copy before it, each time until the event is recorded again; RUNTIME the device failed; INVALID_ARGUMENT
- *  @threads any   @blocks yes   @since 0.1 */
+ *  @threads any   @blocks yes   @since 0.2 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_event_wait(iobind_event *event, iobind_error *error);
 
 /** As iobind_event_wait, for a limited time. ORT has no such wait: on an EP's stream, and on WebGPU, a thread of iobind waits, as for
@@ -409,7 +409,7 @@ IOBIND_API IOBIND_CHECK iobind_status iobind_event_wait_for(iobind_event *event,
  *  cannot wait, the next call of this function waits.
  *  @param done  receives 1 or 0
  *  @return OK; as iobind_event_wait if it has passed; OUT_OF_MEMORY
- *  @threads any   @since 0.1 */
+ *  @threads any   @since 0.2 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_event_query(iobind_event *event, int32_t *done, iobind_error *error);
 
 /* ---- tensors ------------------------------------------------------------------------------------------------------ */
@@ -450,17 +450,17 @@ typedef enum iobind_dtype {
 #define IOBIND_MAX_RANK 16
 
 /** The name of an element type, such as "float32"; "unknown" for any other number. Lives forever.
- *  @threads any   @since 0.1 */
+ *  @threads any   @since 0.2 */
 IOBIND_API const char *iobind_dtype_name(int32_t dtype);
 
 /** Bits of one element: 2, 4, 8 .. 128; 0 for STRING and for a number that is not an element type.
- *  @threads any   @since 0.1 */
+ *  @threads any   @since 0.2 */
 IOBIND_API uint32_t iobind_dtype_bits(int32_t dtype);
 
 /** Bytes of a dense tensor: ceil(elements * bits / 8), 0 if a dim is 0.
  *  @param dims  `rank` dims of 0 or more; may be NULL if rank is 0 (a scalar: one element)
  *  @return OK; SHAPE a negative dim, a rank above IOBIND_MAX_RANK, or a product that overflows; DTYPE no such type, or STRING; INVALID_ARGUMENT
- *  @threads any   @since 0.1 */
+ *  @threads any   @since 0.2 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_dtype_get_bytes(iobind_dtype dtype, const int64_t *dims, size_t rank,
                                                              size_t *bytes, iobind_error *error);
 
@@ -469,7 +469,7 @@ IOBIND_API IOBIND_CHECK iobind_status iobind_dtype_get_bytes(iobind_dtype dtype,
  *  @param dims    `rank` dims of 0 or more
  *  @return OK; OUT_OF_MEMORY, also if the device gives out a buffer that it cannot hold; SHAPE; DTYPE; INVALID_ARGUMENT;
  *          RUNTIME; NOT_SUPPORTED the device has no such memory, or cannot hold that type (strings)
- *  @threads any   @since 0.1 */
+ *  @threads any   @since 0.2 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_tensor_create(iobind_device *device, iobind_memory memory, iobind_dtype dtype,
                                                            const int64_t *dims, size_t rank, iobind_tensor **tensor,
                                                            iobind_error *error);
@@ -484,7 +484,7 @@ typedef void (*iobind_deleter)(void *context, void *data);
  *  @param deleter  may be NULL: then the memory must outlive the tensor and every run that uses it. If the call does not
  *                  return OK, the caller still owns the memory, and the deleter is not called
  *  @return OK; INVALID_ARGUMENT NULL data or too few bytes; SHAPE; DTYPE strings cannot be wrapped; NOT_SUPPORTED no such memory; RUNTIME
- *  @threads any   @since 0.1 */
+ *  @threads any   @since 0.2 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_tensor_wrap(iobind_device *device, iobind_memory memory, iobind_dtype dtype,
                                                          const int64_t *dims, size_t rank, void *data, size_t bytes,
                                                          iobind_deleter deleter, void *context, iobind_tensor **tensor,
@@ -495,7 +495,7 @@ IOBIND_API IOBIND_CHECK iobind_status iobind_tensor_wrap(iobind_device *device, 
  *                 at 0, and its size is a multiple of 4 bytes, or the whole tensor
  *  @return OK; INVALID_ARGUMENT the part does not lie inside the tensor; NOT_SUPPORTED a part that the device cannot address
  *          (iobind_tensor_read and iobind_tensor_write reach it), or a tensor of strings; SHAPE; DTYPE
- *  @threads any   @since 0.1 */
+ *  @threads any   @since 0.2 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_tensor_view(iobind_tensor *tensor, size_t offset, iobind_dtype dtype,
                                                          const int64_t *dims, size_t rank, iobind_tensor **view,
                                                          iobind_error *error);
@@ -503,16 +503,16 @@ IOBIND_API IOBIND_CHECK iobind_status iobind_tensor_view(iobind_tensor *tensor, 
 /** Make a view of `count` entries of the leading axis, from `start` on: dims {count, d1, d2, ...}.
  *  @return as iobind_tensor_view; SHAPE a scalar, or a part outside the axis; NOT_SUPPORTED also if the part of a packed
  *          type does not begin on a byte
- *  @threads any   @since 0.1 */
+ *  @threads any   @since 0.2 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_tensor_slice(iobind_tensor *tensor, int64_t start, int64_t count,
                                                           iobind_tensor **view, iobind_error *error);
 
 /** Add a reference; returns the tensor.
- *  @threads any   @since 0.1 */
+ *  @threads any   @since 0.2 */
 IOBIND_API iobind_tensor *iobind_tensor_retain(iobind_tensor *tensor);
 
 /** Give a reference back; with the last one the memory is freed, or the deleter called.
- *  @threads any   @since 0.1 */
+ *  @threads any   @since 0.2 */
 IOBIND_API void iobind_tensor_release(iobind_tensor *tensor);
 
 typedef struct iobind_tensor_info {
@@ -530,13 +530,13 @@ typedef struct iobind_tensor_info {
 #define IOBIND_TENSOR_INFO_INIT {sizeof(iobind_tensor_info), 0, NULL, 0, 0, NULL, 0, 0, 0, 0}
 
 /** What a tensor is.
- *  @return OK; INVALID_ARGUMENT   @threads any   @since 0.1 */
+ *  @return OK; INVALID_ARGUMENT   @threads any   @since 0.2 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_tensor_get_info(const iobind_tensor *tensor, iobind_tensor_info *info,
                                                              iobind_error *error);
 
 /** The address of the data, on any device: for other libraries that work there (a CUDA kernel). NULL if the tensor has 0
  *  bytes or holds strings. Lives as long as the tensor. The host must not touch it if it is device memory.
- *  @threads any   @since 0.1 */
+ *  @threads any   @since 0.2 */
 IOBIND_API void *iobind_tensor_address(const iobind_tensor *tensor);
 
 /** Look at the data from the host: only if the host can read the memory, and only as the tensor's own element type.
@@ -544,7 +544,7 @@ IOBIND_API void *iobind_tensor_address(const iobind_tensor *tensor);
  *  @param data   receives the address, NULL if the tensor has 0 bytes; lives as long as the tensor
  *  @return OK; WRONG_DEVICE the tensor is in device memory (iobind_tensor_read copies it); DTYPE it has another type, or strings; the
  *          failure of a run in flight that was to write it
- *  @threads any   @blocks if work in flight uses it, as iobind_tensor_write   @since 0.1 */
+ *  @threads any   @blocks if work in flight uses it, as iobind_tensor_write   @since 0.2 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_tensor_get_data(iobind_tensor *tensor, iobind_dtype dtype, void **data,
                                                              iobind_error *error);
 
@@ -557,7 +557,7 @@ IOBIND_API IOBIND_CHECK iobind_status iobind_tensor_get_data(iobind_tensor *tens
  *  @param data    `bytes` bytes, ready now; with a stream they must stay as they are until the stream has passed the copy
  *  @param stream  NULL: done on return. Otherwise a stream of the tensor's device
  *  @return OK; INVALID_ARGUMENT the part does not lie inside the tensor; DTYPE strings; WRONG_DEVICE another device's stream; RUNTIME
- *  @threads serial for each tensor   @blocks if stream is NULL   @since 0.1 */
+ *  @threads serial for each tensor   @blocks if stream is NULL   @since 0.2 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_tensor_write(iobind_tensor *tensor, size_t offset, const void *data, size_t bytes,
                                                           iobind_stream *stream, iobind_error *error);
 
@@ -565,7 +565,7 @@ IOBIND_API IOBIND_CHECK iobind_status iobind_tensor_write(iobind_tensor *tensor,
  *  IOBIND_DEVICE_ADDRESSABLE a part that does not begin at 0 is staged: one download of offset + bytes.
  *  With a stream, the bytes have arrived once the host knows that the stream has passed the copy: from iobind_event_wait or
  *  iobind_event_query of a later event, or from iobind_stream_synchronize. If the stream has failed, they do not arrive.
- *  @threads shared-read   @blocks if stream is NULL   @since 0.1 */
+ *  @threads shared-read   @blocks if stream is NULL   @since 0.2 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_tensor_read(const iobind_tensor *tensor, size_t offset, void *data, size_t bytes,
                                                          iobind_stream *stream, iobind_error *error);
 
@@ -578,7 +578,7 @@ IOBIND_API IOBIND_CHECK iobind_status iobind_tensor_read(const iobind_tensor *te
  *  @return OK; DTYPE, SHAPE a pair differs: the message says which; INVALID_ARGUMENT overlap; NOT_SUPPORTED strings;
  *          WRONG_DEVICE another runtime, or a stream of a device that takes no part; RUNTIME.
  *          After a failure the targets' content is undefined
- *  @threads serial for the targets   @blocks if stream is NULL   @since 0.1 */
+ *  @threads serial for the targets   @blocks if stream is NULL   @since 0.2 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_tensor_copy(const iobind_tensor *const *sources, iobind_tensor *const *targets,
                                                          size_t count, iobind_stream *stream, iobind_error *error);
 
@@ -586,14 +586,14 @@ IOBIND_API IOBIND_CHECK iobind_status iobind_tensor_copy(const iobind_tensor *co
  *  @param buffer    receives up to `capacity` bytes, not NUL-terminated; may be NULL if capacity is 0
  *  @param needed    receives the element's bytes
  *  @return OK, also if the buffer is too small: compare `needed`; DTYPE not strings; INVALID_ARGUMENT index out of range
- *  @threads shared-read   @since 0.1 */
+ *  @threads shared-read   @since 0.2 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_tensor_get_string(const iobind_tensor *tensor, size_t index, char *buffer,
                                                                size_t capacity, size_t *needed, iobind_error *error);
 
 /** Set one element of a tensor of strings.
  *  @param text  UTF-8, NUL-terminated, copied
  *  @return OK; DTYPE not strings; INVALID_ARGUMENT index out of range; OUT_OF_MEMORY
- *  @threads serial   @since 0.1 */
+ *  @threads serial   @since 0.2 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_tensor_set_string(iobind_tensor *tensor, size_t index, const char *text,
                                                                iobind_error *error);
 
@@ -657,13 +657,13 @@ typedef struct iobind_session_options {
  *          INVALID_ARGUMENT; WRONG_DEVICE a device is another runtime's, or the stream is not of one of them; NOT_SUPPORTED a stream that is
  *          not an EP's, or graphs that would be wrong; VERSION ORT is too old for graphs; INVALID_STATE a stream of a CUDA device is
  *          being captured: that capture has then failed; OUT_OF_MEMORY; RUNTIME ORT refuses the model or a device
- *  @threads any   @blocks yes, up to minutes for a large model   @since 0.1 */
+ *  @threads any   @blocks yes, up to minutes for a large model   @since 0.2 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_session_create(iobind_runtime *runtime, const char *path,
                                                             const iobind_session_options *options, iobind_session **session,
                                                             iobind_error *error);
 
 /** As iobind_session_create, from a model in memory, which need not live on: `session.use_ort_model_bytes_directly` is refused.
- *  @threads any   @blocks yes   @since 0.1 */
+ *  @threads any   @blocks yes   @since 0.2 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_session_create_from_memory(iobind_runtime *runtime, const void *model,
                                                                         size_t bytes, const iobind_session_options *options,
                                                                         iobind_session **session, iobind_error *error);
@@ -676,12 +676,12 @@ IOBIND_API IOBIND_CHECK iobind_status iobind_session_create_from_memory(iobind_r
  *                      its tensors are gone. If the call does not return OK, it is not called
  *  @return OK; INVALID_ARGUMENT; NOT_SUPPORTED the session was created by another copy of ORT than the runtime's:
  *          objects of two copies must not be mixed; RUNTIME; OUT_OF_MEMORY
- *  @threads any   @since 0.1 */
+ *  @threads any   @since 0.2 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_session_wrap(iobind_runtime *runtime, void *ort_session, iobind_deleter deleter,
                                                           void *context, iobind_session **session, iobind_error *error);
 
 /** Destroy a session. It stays alive until its bindings, and the tensors that came out of them, are gone.
- *  @threads any   @since 0.1 */
+ *  @threads any   @since 0.2 */
 IOBIND_API void iobind_session_destroy(iobind_session *session);
 
 typedef struct iobind_session_info {
@@ -704,7 +704,7 @@ typedef struct iobind_session_info {
 
 /** What the model says of itself. The strings live as long as the session.
  *  @return OK; INVALID_ARGUMENT
- *  @threads any   @since 0.1 */
+ *  @threads any   @since 0.2 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_session_get_info(const iobind_session *session, iobind_session_info *info,
                                                               iobind_error *error);
 
@@ -745,23 +745,23 @@ typedef struct iobind_value_info {
 /** An input of the session. What the info points to lives as long as the session.
  *  @param index  0 .. input_count - 1, in the model's order
  *  @return OK; NOT_FOUND index out of range; INVALID_ARGUMENT
- *  @threads any   @since 0.1 */
+ *  @threads any   @since 0.2 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_session_get_input(const iobind_session *session, size_t index,
                                                                iobind_value_info *info, iobind_error *error);
 
 /** An output of the session; as iobind_session_get_input.
- *  @threads any   @since 0.1 */
+ *  @threads any   @since 0.2 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_session_get_output(const iobind_session *session, size_t index,
                                                                 iobind_value_info *info, iobind_error *error);
 
 /** The index of an input by its name: to be called once, before a loop.
  *  @return OK; NOT_FOUND (the message lists the names of the model); INVALID_ARGUMENT
- *  @threads any   @since 0.1 */
+ *  @threads any   @since 0.2 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_session_find_input(const iobind_session *session, const char *name, size_t *index,
                                                                 iobind_error *error);
 
 /** The index of an output by its name; as iobind_session_find_input.
- *  @threads any   @since 0.1 */
+ *  @threads any   @since 0.2 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_session_find_output(const iobind_session *session, const char *name, size_t *index,
                                                                  iobind_error *error);
 
@@ -779,7 +779,7 @@ typedef struct iobind_node_info {
  *  leaves out the nodes that an EP of a plugin runs.
  *  @param index  0 .. node_count - 1, grouped by EP
  *  @return OK; NOT_FOUND index out of range; INVALID_ARGUMENT
- *  @threads any   @since 0.1 */
+ *  @threads any   @since 0.2 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_session_get_node(const iobind_session *session, size_t index,
                                                               iobind_node_info *info, iobind_error *error);
 
@@ -808,7 +808,7 @@ typedef enum iobind_placement {
  *  @param inputs   a tensor for each input, in the session's order: on the host, or where the session reads it (and ready now)
  *  @param outputs  an array of output_count; receives new host tensors, NULL for outputs that are not tensors. The caller releases them
  *  @return OK; DTYPE, SHAPE, WRONG_DEVICE an input does not fit; NOT_SUPPORTED an input is not a tensor; RUNTIME ORT failed
- *  @threads any   @blocks yes   @since 0.1 */
+ *  @threads any   @blocks yes   @since 0.2 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_session_run(iobind_session *session, iobind_tensor *const *inputs,
                                                          iobind_tensor **outputs, iobind_error *error);
 
@@ -833,7 +833,7 @@ IOBIND_API IOBIND_CHECK iobind_status iobind_session_run_request(iobind_session 
 /** End the profile of a session made with `profile` and write its file. Runs must be over: ORT does not check. Later runs are not recorded.
  *  @param path  receives the file's path; lives as long as the session
  *  @return OK; INVALID_STATE no profile is being recorded; RUNTIME, OUT_OF_MEMORY
- *  @threads serial   @since 0.1 */
+ *  @threads serial   @since 0.2 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_session_end_profile(iobind_session *session, const char **path,
                                                                  iobind_error *error);
 
@@ -842,12 +842,12 @@ IOBIND_API IOBIND_CHECK iobind_status iobind_session_end_profile(iobind_session 
 /** Create a binding. No input is set, and each tensor output is FRESH, on the device where the session leaves it. A session may
  *  have any number of bindings. Only one thread at a time may use a binding; several bindings may be used at the same time.
  *  @return OK; INVALID_ARGUMENT; OUT_OF_MEMORY; RUNTIME
- *  @threads any   @since 0.1 */
+ *  @threads any   @since 0.2 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_binding_create(iobind_session *session, iobind_binding **binding,
                                                             iobind_error *error);
 
 /** Destroy a binding. Tensors that were taken from it, or retained, stay valid.
- *  @threads serial   @since 0.1 */
+ *  @threads serial   @since 0.2 */
 IOBIND_API void iobind_binding_destroy(iobind_binding *binding);
 
 /** What a bound input does. The meaning is the same on every device. */
@@ -872,7 +872,7 @@ typedef enum iobind_input_mode {
  *          the input is not a tensor, or strings on a device; INVALID_ARGUMENT it overlaps a FIXED output, or the memory of a
  *          state that is carried in place; INVALID_STATE a run is under way; OUT_OF_MEMORY; RUNTIME the copy failed.
  *          After an error the input is as it was
- *  @threads serial   @blocks for the copy of a SNAPSHOT   @since 0.1 */
+ *  @threads serial   @blocks for the copy of a SNAPSHOT   @since 0.2 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_binding_set_input(iobind_binding *binding, size_t index, iobind_input_mode mode,
                                                                iobind_tensor *tensor, iobind_event *event, iobind_error *error);
 
@@ -883,7 +883,7 @@ IOBIND_API IOBIND_CHECK iobind_status iobind_binding_set_input(iobind_binding *b
  *  @param data    host memory, all bytes of the input
  *  @param stream  as iobind_tensor_write
  *  @return OK; INVALID_STATE not bound, or a run is under way; INVALID_ARGUMENT the wrong number of bytes; DTYPE strings; WRONG_DEVICE; RUNTIME
- *  @threads serial   @blocks if stream is NULL   @since 0.1 */
+ *  @threads serial   @blocks if stream is NULL   @since 0.2 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_binding_update_input(iobind_binding *binding, size_t index, const void *data,
                                                                   size_t bytes, iobind_stream *stream, iobind_error *error);
 
@@ -912,7 +912,7 @@ typedef enum iobind_output_mode {
  *          INVALID_ARGUMENT the tensor overlaps an input or another output; NOT_SUPPORTED the output is not a tensor,
  *          or strings on a device, or the device has no host-accessible memory; INVALID_STATE a run is under way. After an
  *          error the output is as it was
- *  @threads serial   @since 0.1 */
+ *  @threads serial   @since 0.2 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_binding_set_output(iobind_binding *binding, size_t index, iobind_output_mode mode,
                                                                 iobind_device *device, iobind_memory memory,
                                                                 iobind_tensor *tensor, iobind_error *error);
@@ -940,21 +940,21 @@ typedef enum iobind_carry_mode {
  *  @return OK; NOT_FOUND index; DTYPE, SHAPE the output can never fit the input; NOT_SUPPORTED one of them is not a tensor,
  *          or holds strings; INVALID_ARGUMENT no such mode, the input is carried by another output or bound LIVE;
  *          INVALID_STATE a run is under way; OUT_OF_MEMORY, RUNTIME
- *  @threads serial   @since 0.1 */
+ *  @threads serial   @since 0.2 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_binding_carry(iobind_binding *binding, size_t output, size_t input,
                                                            iobind_carry_mode mode, iobind_error *error);
 
 /** Set options for all later runs of the binding; NULL goes back to the defaults.
  *  @return OK; INVALID_STATE a run is under way; INVALID_ARGUMENT, also an entry that would let a run without a stream return
  *          before it has finished (`disable_synchronize_execution_providers`); RUNTIME
- *  @threads serial   @since 0.1 */
+ *  @threads serial   @since 0.2 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_binding_set_run_options(iobind_binding *binding, const iobind_run_options *options,
                                                                      iobind_error *error);
 
 /** Check that the binding can run: every input bound, symbolic dims that agree among inputs and FIXED outputs, at least one
  *  output. A run checks the same, once after each change.
  *  @return OK; INVALID_STATE an input is not bound (the message names it), or no output is; SHAPE
- *  @threads serial   @since 0.1 */
+ *  @threads serial   @since 0.2 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_binding_check(iobind_binding *binding, iobind_error *error);
 
 /** Run the model on what is bound.
@@ -973,14 +973,14 @@ IOBIND_API IOBIND_CHECK iobind_status iobind_binding_check(iobind_binding *bindi
  *          INVALID_STATE a run is under way; NOT_SUPPORTED an input or output is not a tensor; CANCELLED; RUNTIME ORT
  *          failed; OUT_OF_MEMORY. What fails after the call has returned is reported by the event, the stream and
  *          iobind_binding_get_output. A run that has failed leaves no output, and the binding can run again
- *  @threads serial   @blocks if stream is NULL   @since 0.1 */
+ *  @threads serial   @blocks if stream is NULL   @since 0.2 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_binding_run(iobind_binding *binding, iobind_stream *stream, iobind_event *event,
                                                          iobind_error *error);
 
 /** Stop the run that is under way: it ends with CANCELLED, as soon as ORT notices. Does nothing if no run is under way, or if
  *  ORT has returned from it (on an EP's stream: when it is submitted), or if it is a graph's capture or replay.
  *  @return OK; INVALID_ARGUMENT; RUNTIME
- *  @threads any   @since 0.1 */
+ *  @threads any   @since 0.2 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_binding_cancel(iobind_binding *binding, iobind_error *error);
 
 /** Borrow an output of the last run; waits for the run if it is under way on a stream. Valid until the next run, take, or
@@ -990,7 +990,7 @@ IOBIND_API IOBIND_CHECK iobind_status iobind_binding_cancel(iobind_binding *bind
  *  @return OK; INVALID_STATE no run has finished since an output was last bound, this one is not bound, or it was taken;
  *          the failure of the last run, if that was on a stream; NOT_FOUND index; WRONG_DEVICE it did not land where it was asked
  *          for; NOT_SUPPORTED the run's output is not a tensor; RUNTIME
- *  @threads serial   @since 0.1 */
+ *  @threads serial   @since 0.2 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_binding_get_output(iobind_binding *binding, size_t index, iobind_tensor **tensor,
                                                                 iobind_error *error);
 
@@ -1005,13 +1005,13 @@ IOBIND_API IOBIND_CHECK iobind_status iobind_binding_lend_output(iobind_binding 
 
 /** As iobind_binding_get_output, and the caller owns the reference: no later run overwrites a FRESH or REUSE output that was
  *  taken. An output can be taken once for each run; a FIXED or IN_PLACE one is the caller's own tensor, with one more reference.
- *  @threads serial   @since 0.1 */
+ *  @threads serial   @since 0.2 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_binding_take_output(iobind_binding *binding, size_t index, iobind_tensor **tensor,
                                                                  iobind_error *error);
 
 /** Unbind everything: inputs and outputs are as after iobind_binding_create. The run options stay.
  *  @return OK; INVALID_STATE a run is under way; RUNTIME
- *  @threads serial   @since 0.1 */
+ *  @threads serial   @since 0.2 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_binding_clear(iobind_binding *binding, iobind_error *error);
 
 /** Give up the captured graphs of a binding; the next run captures again. For sessions created with `graph_limit`, on CUDA,
@@ -1048,11 +1048,11 @@ enum {
  *  IOBIND_SESSION_PLACEMENT the nodes that run on the CPU although it has a device. Sizes of outputs are those of the last run.
  *  Copies that ORT inserts between such nodes are only in its profile (see iobind_session_end_profile); the tool reads it.
  *  @return OK; INVALID_STATE a run is under way; INVALID_ARGUMENT; OUT_OF_MEMORY; RUNTIME
- *  @threads serial for the binding   @since 0.1 */
+ *  @threads serial for the binding   @since 0.2 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_audit_create(iobind_binding *binding, iobind_audit **audit, iobind_error *error);
 
 /** Destroy an audit; the binding stays as it is.
- *  @threads serial   @since 0.1 */
+ *  @threads serial   @since 0.2 */
 IOBIND_API void iobind_audit_destroy(iobind_audit *audit);
 
 typedef struct iobind_audit_info {
@@ -1067,7 +1067,7 @@ typedef struct iobind_audit_info {
 
 /** The totals of an audit.
  *  @return OK; INVALID_ARGUMENT
- *  @threads any   @since 0.1 */
+ *  @threads any   @since 0.2 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_audit_get_info(const iobind_audit *audit, iobind_audit_info *info,
                                                             iobind_error *error);
 
@@ -1090,7 +1090,7 @@ typedef struct iobind_audit_entry {
 /** An entry: inputs in the model's order, then outputs, then nodes. The strings live as long as the audit.
  *  @param index  0 .. entry_count - 1
  *  @return OK; NOT_FOUND index out of range; INVALID_ARGUMENT
- *  @threads any   @since 0.1 */
+ *  @threads any   @since 0.2 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_audit_get_entry(const iobind_audit *audit, size_t index, iobind_audit_entry *entry,
                                                              iobind_error *error);
 
@@ -1118,12 +1118,12 @@ typedef struct iobind_pipeline_options {
  *  Inputs that the session reads on the host are not uploaded, and outputs that it leaves there are not downloaded.
  *  @return OK; INVALID_ARGUMENT; NOT_SUPPORTED an unknown flag, or an input that is not a tensor or holds strings and is not
  *          among the constants; as iobind_binding_set_input for the constants, as iobind_binding_set_run_options; OUT_OF_MEMORY; RUNTIME
- *  @threads any   @since 0.1 */
+ *  @threads any   @since 0.2 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_pipeline_create(iobind_session *session, const iobind_pipeline_options *options,
                                                              iobind_pipeline **pipeline, iobind_error *error);
 
 /** Destroy a pipeline, after waiting for the items that are under way.
- *  @threads serial   @blocks yes   @since 0.1 */
+ *  @threads serial   @blocks yes   @since 0.2 */
 IOBIND_API void iobind_pipeline_destroy(iobind_pipeline *pipeline);
 
 /** Submit an item. Its data are copied at once, so the caller may change the tensors when the call returns. The first item of a
@@ -1133,7 +1133,7 @@ IOBIND_API void iobind_pipeline_destroy(iobind_pipeline *pipeline);
  *          that was not pulled, or an item failed and IOBIND_PIPELINE_STOP is set; DTYPE, SHAPE an input does not fit; WRONG_DEVICE
  *          an input is not on the host; INVALID_ARGUMENT; OUT_OF_MEMORY, RUNTIME memory for the item. After an error the item
  *          was not submitted
- *  @threads serial   @since 0.1 */
+ *  @threads serial   @since 0.2 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_pipeline_submit(iobind_pipeline *pipeline, iobind_tensor *const *inputs,
                                                              iobind_error *error);
 
@@ -1179,7 +1179,7 @@ typedef struct iobind_pipeline_item {
  *  @return OK; the failure of the item: the message has its index, and the pipeline goes on unless IOBIND_PIPELINE_STOP is
  *          set (if an EP's stream failed late, items that were under way at the same time may be reported too); CANCELLED
  *          IOBIND_PIPELINE_STOP is set and an earlier item failed; NOT_FOUND no item is under way; INVALID_ARGUMENT
- *  @threads serial   @blocks yes   @since 0.1 */
+ *  @threads serial   @blocks yes   @since 0.2 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_pipeline_next(iobind_pipeline *pipeline, iobind_tensor **outputs,
                                                            iobind_pipeline_item *item, iobind_error *error);
 
