@@ -309,7 +309,7 @@ static void measure_all(const stage *s, figures all[COUNT][WAYS]) {
       printf("%-10s %-8s %7.1f ms %8lld %9.1f MB\n", workloads[i].name, way == 0 ? "direct" : "bound", all[i][way].ms,
              all[i][way].copies, all[i][way].megabytes);
     }
-    if (memcmp(&results[0], &results[1], sizeof results[0]) == 0) continue;
+    if (results[0] == results[1]) continue;
     fprintf(stderr, "workloads: %s: bound gives %g, direct %g\n", workloads[i].name, (double)results[1], (double)results[0]);
     exit(1);
   }

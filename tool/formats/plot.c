@@ -100,7 +100,10 @@ int plot_write(const plot *p, FILE *file) {
   fprintf(file, "</title>\n<rect width=\"%d\" height=\"%.0f\" fill=\"#ffffff\"/>\n", WIDTH, height);
   put(file, MARGIN, 48, 26, ink, " font-weight=\"bold\"", p->title);
   put(file, MARGIN, 78, 16, quiet, "", p->subtitle);
-  for (size_t i = 0; i < p->group_count; y += group_height(&p->groups[i++])) write_group(&p->groups[i], y, file);
+  for (size_t i = 0; i < p->group_count; i++) {
+    write_group(&p->groups[i], y, file);
+    y += group_height(&p->groups[i]);
+  }
   for (size_t i = 0; i < p->footnote_count; i++) {
     put(file, MARGIN, bottom + 12 + (double)i * FOOTNOTE_LINE, 14, quiet, "", p->footnotes[i]);
   }
