@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "tensor/dlpack.h"
+#include "../rig/calls.h"
 
 enum { COUNT = 8, TURNS = 3 };
 
@@ -100,7 +101,7 @@ static iobind_tensor *make_foreign(iobind_device *where, float value) {
 
 static void expect_output(float value) {
   iobind_tensor *y = NULL;
-  expect_ok(iobind_binding_get_output(binding, 0, &y, &fault));
+  expect_ok(iobind_binding_get_output(binding, 0, NULL, &y, &fault));
   expect_all(y, value);
 }
 
@@ -114,7 +115,7 @@ static void inputs_of_each_mode(void **state) {
     expect_ok(iobind_binding_set_input(binding, 0, (iobind_input_mode)mode, x, NULL, &fault));
     for (int turn = 0; turn < TURNS; turn++) {
       fill(x, (float)(turn + 2));
-      expect_ok(iobind_binding_run(binding, turn % 2 == 0 ? NULL : stream, NULL, &fault));
+      expect_ok(iobind_binding_run(binding, turn % 2 == 0 ? NULL : stream, &fault));
       expect_output(mode == IOBIND_INPUT_SNAPSHOT ? 2 : 2 * (float)(turn + 2));
     }
     iobind_tensor_release(x);
@@ -131,7 +132,7 @@ static void a_live_input_of_the_host(void **state) {
   expect_ok(iobind_binding_set_input(binding, 0, IOBIND_INPUT_LIVE, x, NULL, &fault));
   for (int turn = 0; turn < 2 * TURNS; turn++) {
     fill(x, (float)turn);
-    expect_ok(iobind_binding_run(binding, turn < TURNS ? NULL : stream, NULL, &fault));
+    expect_ok(iobind_binding_run(binding, turn < TURNS ? NULL : stream, &fault));
     expect_output(2 * (float)turn);
   }
   iobind_tensor_release(x);
@@ -145,10 +146,10 @@ static void a_fixed_output(void **state) {
   iobind_tensor *x = make_filled(device, 0);
   iobind_tensor *y = make_foreign(device, -1);
   expect_ok(iobind_binding_set_input(binding, 0, IOBIND_INPUT_RESIDENT, x, NULL, &fault));
-  expect_ok(iobind_binding_set_output(binding, 0, IOBIND_OUTPUT_FIXED, NULL, IOBIND_MEMORY_DEFAULT, y, &fault));
+  expect_ok(iobind_binding_set_output(binding, 0, y, 0, &fault));
   for (int turn = 0; turn < TURNS; turn++) {
     fill(x, (float)turn);
-    expect_ok(iobind_binding_run(binding, turn % 2 == 0 ? stream : NULL, NULL, &fault));
+    expect_ok(iobind_binding_run(binding, turn % 2 == 0 ? stream : NULL, &fault));
     expect_all(y, 2 * (float)turn);
   }
   iobind_tensor_release(y);
@@ -165,9 +166,9 @@ static void given_up_before_the_run(void **state) {
   iobind_tensor *target = make_filled(device, -1);
   iobind_tensor *y = pass_through(iobind_tensor_retain(target));
   expect_ok(iobind_binding_set_input(binding, 0, IOBIND_INPUT_RESIDENT, x, NULL, &fault));
-  expect_ok(iobind_binding_set_output(binding, 0, IOBIND_OUTPUT_FIXED, NULL, IOBIND_MEMORY_DEFAULT, y, &fault));
+  expect_ok(iobind_binding_set_output(binding, 0, y, 0, &fault));
   gate_close(&held, runtime, name, stream);
-  expect_ok(iobind_binding_run(binding, stream, NULL, &fault));
+  expect_ok(iobind_binding_run(binding, stream, &fault));
   iobind_tensor_release(x);
   iobind_tensor_release(y);
   iobind_binding_destroy(binding);
@@ -197,7 +198,7 @@ static void of_a_run_that_fails(void **state) {
   expect_ok(iobind_binding_set_input(bad, 0, IOBIND_INPUT_RESIDENT, x, NULL, &fault));
   expect_ok(iobind_binding_set_input(bad, 1, IOBIND_INPUT_RESIDENT, shape, NULL, &fault));
   for (int turn = 0; turn < TURNS; turn++) {
-    expect(IOBIND_ERROR_RUNTIME, iobind_binding_run(bad, NULL, NULL, &fault));
+    expect(IOBIND_ERROR_RUNTIME, iobind_binding_run(bad, NULL, &fault));
   }
   assert_int_equal(deleted, 0);
   expect_ok(iobind_binding_set_input(binding, 0, IOBIND_INPUT_RESIDENT, x, NULL, &fault));
@@ -205,7 +206,7 @@ static void of_a_run_that_fails(void **state) {
   iobind_tensor_release(shape);
   iobind_binding_destroy(bad);
   assert_int_equal(deleted, 1);
-  expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
+  expect_ok(iobind_binding_run(binding, NULL, &fault));
   expect_output(2);
   iobind_session_destroy(expands);
 }
@@ -232,8 +233,8 @@ static void read_on_the_host(void **state) {
   for (int64_t turn = 1; turn <= TURNS; turn++) {
     iobind_tensor *y = NULL;
     expect_ok(iobind_tensor_write(length, 0, &turn, sizeof turn, NULL, &fault));
-    expect_ok(iobind_binding_run(reads, turn % 2 == 0 ? NULL : stream, NULL, &fault));
-    expect_ok(iobind_binding_get_output(reads, 0, &y, &fault));
+    expect_ok(iobind_binding_run(reads, turn % 2 == 0 ? NULL : stream, &fault));
+    expect_ok(iobind_binding_get_output(reads, 0, NULL, &y, &fault));
     fixture_expect_floats(y, fives, (size_t)turn);
   }
   iobind_binding_destroy(reads);
@@ -252,11 +253,11 @@ static void taken_outputs(void **state) {
     iobind_tensor *x = make_filled(device, 0);
     iobind_tensor *kept[TURNS];
     expect_ok(iobind_binding_set_input(binding, 0, IOBIND_INPUT_RESIDENT, x, NULL, &fault));
-    expect_ok(iobind_binding_set_output(binding, 0, (iobind_output_mode)mode, NULL, IOBIND_MEMORY_DEFAULT, NULL, &fault));
+    expect_ok(call_binding_set_output(binding, 0, (iobind_output_mode)mode, NULL, IOBIND_MEMORY_DEFAULT, NULL, &fault));
     for (int turn = 0; turn < TURNS; turn++) {
       iobind_tensor *y = NULL;
       fill(x, (float)turn);
-      expect_ok(iobind_binding_run(binding, turn % 2 == 0 ? NULL : stream, NULL, &fault));
+      expect_ok(iobind_binding_run(binding, turn % 2 == 0 ? NULL : stream, &fault));
       expect_ok(iobind_binding_take_output(binding, 0, &y, &fault));
       kept[turn] = pass_through(y);
     }
@@ -280,16 +281,16 @@ static void states(void **state) {
     expect_ok(iobind_binding_carry(binding, 0, 0, (iobind_carry_mode)mode, &fault));
     for (int turn = 0; turn < TURNS; turn++) {
       iobind_tensor *y = NULL;
-      expect_ok(iobind_binding_run(binding, turn % 2 == 0 ? stream : NULL, NULL, &fault));
+      expect_ok(iobind_binding_run(binding, turn % 2 == 0 ? stream : NULL, &fault));
       if (mode == IOBIND_CARRY_MOVE) {
-        expect_ok(iobind_binding_get_output(binding, 0, &y, &fault));
+        expect_ok(iobind_binding_get_output(binding, 0, NULL, &y, &fault));
         iobind_tensor_retain(y);
       } else {
         expect_ok(iobind_binding_take_output(binding, 0, &y, &fault));
       }
       kept[turn] = pass_through(y);
       for (int run = 0; run < TURNS; run++) {
-        expect_ok(iobind_binding_run(binding, stream, NULL, &fault));
+        expect_ok(iobind_binding_run(binding, stream, &fault));
       }
       expect_ok(iobind_stream_synchronize(stream, &fault));
     }
@@ -318,7 +319,7 @@ static void inputs_and_targets_of_a_request(void **state) {
     fill(inputs[turn % 2], (float)turn);
     request.inputs = &inputs[turn % 2];
     request.targets = &target;
-    expect_ok(iobind_session_run_request(session, &request, &y, &fault));
+    expect_ok(call_session_request(session, &request, &y, &fault));
     assert_ptr_equal(y, target);
     iobind_tensor_release(y);
     expect_all(target, 2 * (float)turn);
@@ -338,16 +339,16 @@ static void items_and_constants_of_a_pipeline(void **state) {
   iobind_tensor *constants[2] = {NULL, make_foreign(device, 100)};
   options.slots = 2;
   options.constants = constants;
-  expect_ok(iobind_pipeline_create(adds, &options, &pipeline, &fault));
+  expect_ok(call_pipeline_create(adds, &options, &pipeline, &fault));
   iobind_tensor_release(constants[1]);
   for (int turn = 0; turn < 2 * TURNS; turn++) {
     iobind_pipeline_request request = IOBIND_PIPELINE_REQUEST_INIT;
     iobind_tensor *inputs[2] = {make_foreign(turn % 2 == 0 ? device : cpu, (float)turn), NULL};
     iobind_tensor *z = NULL;
     request.inputs = inputs;
-    expect_ok(iobind_pipeline_submit_request(pipeline, &request, &fault));
+    expect_ok(iobind_pipeline_submit(pipeline, &request, &fault));
     iobind_tensor_release(inputs[0]);
-    expect_ok(iobind_pipeline_next(pipeline, &z, NULL, &fault));
+    expect_ok(iobind_pipeline_next(pipeline, IOBIND_NO_TIMEOUT, &z, 1, NULL, &fault));
     assert_int_equal(deleted, turn + 1);
     expect_all(z, 100 + (float)turn);
   }

@@ -2,6 +2,7 @@
  * run nor what is submitted behind it has begun when it is lent, wherever the device has streams. */
 #define _GNU_SOURCE /* gettid, nanosleep */
 #include "gate.h"
+#include "../rig/calls.h"
 
 enum { COUNT = 8, TURNS = 3 };
 
@@ -82,8 +83,8 @@ static iobind_tensor *run_and_lend(float value) {
   fill(x, value);
   gate_close(&held, runtime, name, stream);
   gate_begin(&held);
-  expect_ok(iobind_binding_run(binding, stream, NULL, &fault));
-  expect_ok(iobind_binding_lend_output(binding, 0, later, &lent, &fault));
+  expect_ok(iobind_binding_run(binding, stream, &fault));
+  expect_ok(iobind_binding_get_output(binding, 0, later, &lent, &fault));
   return lent;
 }
 
@@ -104,10 +105,10 @@ static void of_each_mode(void **state) {
   (void)state;
   iobind_tensor *given = make_filled(device, IOBIND_MEMORY_DEFAULT, -1);
   iobind_tensor *target = make_filled(device, IOBIND_MEMORY_DEFAULT, -1);
-  for (int mode = IOBIND_OUTPUT_FRESH; mode <= IOBIND_OUTPUT_FIXED; mode++) {
-    bool is_fixed = mode == IOBIND_OUTPUT_FIXED;
-    expect_ok(iobind_binding_set_output(binding, 0, (iobind_output_mode)mode, NULL, IOBIND_MEMORY_DEFAULT,
-                                        is_fixed ? given : NULL, &fault));
+  for (int mode = IOBIND_OUTPUT_FRESH; mode <= OUTPUT_FIXED; mode++) {
+    bool is_fixed = mode == OUTPUT_FIXED;
+    expect_ok(call_binding_set_output(binding, 0, (iobind_output_mode)mode, NULL, IOBIND_MEMORY_DEFAULT,
+                                      is_fixed ? given : NULL, &fault));
     for (int turn = 0; turn < TURNS; turn++) {
       iobind_tensor *lent = run_and_lend((float)(10 * mode + turn));
       assert_int_equal(copy(lent, target), IOBIND_OK);
@@ -125,7 +126,7 @@ static void of_a_pinned_output(void **state) {
   (void)state;
   for (int mode = IOBIND_OUTPUT_FRESH; mode <= IOBIND_OUTPUT_REUSE; mode++) {
     expect_ok(
-        iobind_binding_set_output(binding, 0, (iobind_output_mode)mode, device, IOBIND_MEMORY_HOST_ACCESSIBLE, NULL, &fault));
+        call_binding_set_output(binding, 0, (iobind_output_mode)mode, device, IOBIND_MEMORY_HOST_ACCESSIBLE, NULL, &fault));
     for (int turn = 0; turn < TURNS; turn++) {
       iobind_tensor *lent = run_and_lend((float)turn);
       expect_all(lent, 2 * (float)turn);
@@ -139,14 +140,14 @@ static void and_taken(void **state) {
   (void)state;
   for (int mode = IOBIND_OUTPUT_FRESH; mode <= IOBIND_OUTPUT_REUSE; mode++) {
     iobind_tensor *taken[TURNS];
-    expect_ok(iobind_binding_set_output(binding, 0, (iobind_output_mode)mode, NULL, IOBIND_MEMORY_DEFAULT, NULL, &fault));
+    expect_ok(call_binding_set_output(binding, 0, (iobind_output_mode)mode, NULL, IOBIND_MEMORY_DEFAULT, NULL, &fault));
     for (int turn = 0; turn < TURNS; turn++) {
       iobind_tensor *target = make_filled(device, IOBIND_MEMORY_DEFAULT, -1);
       iobind_tensor *lent = run_and_lend((float)turn);
       assert_int_equal(copy(lent, target), IOBIND_OK);
       expect_ok(iobind_binding_take_output(binding, 0, &taken[turn], &fault));
       assert_ptr_equal(taken[turn], lent);
-      expect(IOBIND_ERROR_INVALID_STATE, iobind_binding_lend_output(binding, 0, later, &lent, &fault));
+      expect(IOBIND_ERROR_INVALID_STATE, iobind_binding_get_output(binding, 0, later, &lent, &fault));
       end_turn();
       expect_all(target, 2 * (float)turn);
       iobind_tensor_release(target);
@@ -175,12 +176,12 @@ static void of_a_state(void **state) {
       assert_int_equal(copy(lent, target), IOBIND_OK);
       expect_ok(iobind_event_record(used, later, &fault));
       expect_ok(iobind_stream_wait(stream, used, &fault));
-      expect_ok(iobind_binding_run(binding, stream, NULL, &fault)); /* it may write what was lent */
+      expect_ok(iobind_binding_run(binding, stream, &fault)); /* it may write what was lent */
       end_turn();
       expect_all(target, 2 * expected);
       expected *= 4;
     }
-    expect_ok(iobind_binding_get_output(binding, 0, &last, &fault));
+    expect_ok(iobind_binding_get_output(binding, 0, NULL, &last, &fault));
     expect_all(last, expected);
   }
   iobind_event_destroy(used);
@@ -201,8 +202,8 @@ static void of_strings(void **state) {
     char got[16] = "";
     size_t needed = 0;
     expect_ok(iobind_tensor_set_string(text, 0, words[turn], &fault));
-    expect_ok(iobind_binding_run(reads, stream, NULL, &fault));
-    expect_ok(iobind_binding_lend_output(reads, 0, later, &lent, &fault));
+    expect_ok(iobind_binding_run(reads, stream, &fault));
+    expect_ok(iobind_binding_get_output(reads, 0, later, &lent, &fault));
     expect_ok(iobind_tensor_get_string(lent, 0, got, sizeof got - 1, &needed, &fault));
     assert_string_equal(got, words[turn]);
   }
@@ -222,9 +223,9 @@ static void bound_by_another_binding(void **state) {
     iobind_tensor *y = NULL;
     iobind_tensor *lent = run_and_lend((float)turn);
     expect_ok(iobind_binding_set_input(reads, 0, modes[turn % 2], lent, NULL, &fault));
-    expect_ok(iobind_binding_run(reads, later, NULL, &fault));
+    expect_ok(iobind_binding_run(reads, later, &fault));
     end_turn();
-    expect_ok(iobind_binding_get_output(reads, 0, &y, &fault));
+    expect_ok(iobind_binding_get_output(reads, 0, NULL, &y, &fault));
     expect_all(y, 4 * (float)turn);
     expect_ok(iobind_binding_clear(reads, &fault));
   }
@@ -245,9 +246,9 @@ static void bound_live_elsewhere(void **state) {
     iobind_tensor *lent = run_and_lend((float)turn);
     expect_ok(iobind_event_record(done, later, &fault));
     expect_ok(iobind_binding_set_input(reads, 0, IOBIND_INPUT_LIVE, lent, done, &fault));
-    expect_ok(iobind_binding_run(reads, turn % 2 == 0 ? NULL : host, NULL, &fault));
+    expect_ok(iobind_binding_run(reads, turn % 2 == 0 ? NULL : host, &fault));
     end_turn();
-    expect_ok(iobind_binding_get_output(reads, 0, &y, &fault));
+    expect_ok(iobind_binding_get_output(reads, 0, NULL, &y, &fault));
     expect_all(y, 4 * (float)turn);
     expect_ok(iobind_binding_clear(reads, &fault));
   }
@@ -290,13 +291,13 @@ static void read_on_the_host(void **state) {
     expect_ok(iobind_tensor_write(length, 0, &turn, sizeof turn, NULL, &fault));
     gate_close(&held, runtime, name, stream);
     gate_begin(&held);
-    expect_ok(iobind_binding_run(makes, stream, NULL, &fault));
-    expect_ok(iobind_binding_lend_output(makes, 0, later, &lent, &fault));
+    expect_ok(iobind_binding_run(makes, stream, &fault));
+    expect_ok(iobind_binding_get_output(makes, 0, later, &lent, &fault));
     expect_ok(iobind_event_record(done, later, &fault));
     expect_ok(iobind_binding_set_input(reads, 1, IOBIND_INPUT_LIVE, lent, done, &fault));
-    expect_ok(iobind_binding_run(reads, later, NULL, &fault));
+    expect_ok(iobind_binding_run(reads, later, &fault));
     end_turn();
-    expect_ok(iobind_binding_get_output(reads, 0, &y, &fault));
+    expect_ok(iobind_binding_get_output(reads, 0, NULL, &y, &fault));
     fixture_expect_floats(y, fives, (size_t)turn);
   }
   iobind_event_destroy(done);
@@ -315,7 +316,7 @@ static void as_an_item_of_a_pipeline(void **state) {
   iobind_pipeline *pipeline = NULL;
   iobind_event *done = NULL;
   options.slots = 1;
-  expect_ok(iobind_pipeline_create(session, &options, &pipeline, &fault));
+  expect_ok(call_pipeline_create(session, &options, &pipeline, &fault));
   expect_ok(iobind_event_create(device, &done, &fault));
   for (int turn = 0; turn < TURNS; turn++) {
     iobind_tensor *y = NULL;
@@ -323,8 +324,8 @@ static void as_an_item_of_a_pipeline(void **state) {
     expect_ok(iobind_event_record(done, later, &fault));
     request.inputs = &lent;
     request.events = &done;
-    expect_ok(iobind_pipeline_submit_request(pipeline, &request, &fault));
-    expect_ok(iobind_pipeline_next(pipeline, &y, NULL, &fault));
+    expect_ok(iobind_pipeline_submit(pipeline, &request, &fault));
+    expect_ok(iobind_pipeline_next(pipeline, IOBIND_NO_TIMEOUT, &y, 1, NULL, &fault));
     expect_all(y, 4 * (float)turn);
     end_turn();
   }
@@ -343,7 +344,7 @@ static void handed_over(void **state) {
     expect_ok(iobind_tensor_to_dlpack(lent, 0, &managed, &fault));
     expect_ok(iobind_tensor_from_dlpack(runtime, managed, 0, &again, &fault));
     assert_int_equal(copy(again, target), IOBIND_OK);
-    expect_ok(iobind_binding_run(binding, stream, NULL, &fault)); /* writes other memory */
+    expect_ok(iobind_binding_run(binding, stream, &fault)); /* writes other memory */
     end_turn();
     expect_all(target, 2 * (float)turn);
     expect_all(again, 2 * (float)turn);

@@ -1,6 +1,7 @@
 /* Two devices of one EP: what one has made is what the other one reads, and what happens on one leaves the other as it is. */
 #define _GNU_SOURCE /* gettid, nanosleep, setenv */
 #include "gate.h"
+#include "../rig/calls.h"
 
 #include <stdlib.h>
 
@@ -101,8 +102,8 @@ static void bind(iobind_input_mode mode, iobind_tensor *tensor) {
 
 static void expect_run(iobind_stream *stream, float value) {
   iobind_tensor *y = NULL;
-  expect_ok(iobind_binding_run(sides[0].binding, stream, NULL, &fault));
-  expect_ok(iobind_binding_get_output(sides[0].binding, 0, &y, &fault));
+  expect_ok(iobind_binding_run(sides[0].binding, stream, &fault));
+  expect_ok(iobind_binding_get_output(sides[0].binding, 0, NULL, &y, &fault));
   expect_all(y, value);
 }
 
@@ -129,11 +130,10 @@ static void inputs_of_the_other(void **state) {
 static void outputs_on_the_other(void **state) {
   (void)state;
   for (int mode = IOBIND_OUTPUT_FRESH; mode <= IOBIND_OUTPUT_REUSE; mode++) {
-    expect(IOBIND_ERROR_WRONG_DEVICE, iobind_binding_set_output(sides[0].binding, 0, (iobind_output_mode)mode, sides[1].device,
-                                                                IOBIND_MEMORY_DEFAULT, NULL, &fault));
+    expect(IOBIND_ERROR_WRONG_DEVICE, call_binding_set_output(sides[0].binding, 0, (iobind_output_mode)mode, sides[1].device,
+                                                              IOBIND_MEMORY_DEFAULT, NULL, &fault));
   }
-  expect(IOBIND_ERROR_WRONG_DEVICE,
-         iobind_binding_set_output(sides[0].binding, 0, IOBIND_OUTPUT_FIXED, NULL, IOBIND_MEMORY_DEFAULT, sides[1].x, &fault));
+  expect(IOBIND_ERROR_WRONG_DEVICE, iobind_binding_set_output(sides[0].binding, 0, sides[1].x, 0, &fault));
   expect_run(NULL, 2);
 }
 
@@ -149,8 +149,7 @@ static void pinned_memory_of_the_other(void **state) {
     expect_run(stream, 2 * (float)turn);
   }
   fixture_arm();
-  iobind_status bound =
-      iobind_binding_set_output(sides[0].binding, 0, IOBIND_OUTPUT_FIXED, NULL, IOBIND_MEMORY_DEFAULT, out, &fault);
+  iobind_status bound = iobind_binding_set_output(sides[0].binding, 0, out, 0, &fault);
   for (int turn = 0; bound == IOBIND_OK && turn < TURNS; turn++) {
     fill(in, (float)turn);
     bind(IOBIND_INPUT_LIVE, in);
@@ -176,16 +175,16 @@ static void stages_on_both(void **state) {
     fill(sides[0].x, (float)turn);
     fill(sides[1].x, -1);
     gate_close(&held, runtime, name, sides[0].stream);
-    expect_ok(iobind_binding_run(sides[0].binding, sides[0].stream, NULL, &fault));
-    expect(IOBIND_ERROR_WRONG_DEVICE, iobind_binding_lend_output(sides[0].binding, 0, sides[1].stream, &lent, &fault));
-    expect_ok(iobind_binding_lend_output(sides[0].binding, 0, sides[0].stream, &lent, &fault));
+    expect_ok(iobind_binding_run(sides[0].binding, sides[0].stream, &fault));
+    expect(IOBIND_ERROR_WRONG_DEVICE, iobind_binding_get_output(sides[0].binding, 0, sides[1].stream, &lent, &fault));
+    expect_ok(iobind_binding_get_output(sides[0].binding, 0, sides[0].stream, &lent, &fault));
     const iobind_tensor *from = lent;
     gate_begin(&held);
     expect_ok(iobind_tensor_copy(&from, &sides[1].x, 1, sides[0].stream, &fault));
     expect_ok(iobind_event_record(there, sides[0].stream, &fault));
-    expect_ok(iobind_binding_run(sides[1].binding, sides[1].stream, NULL, &fault));
+    expect_ok(iobind_binding_run(sides[1].binding, sides[1].stream, &fault));
     gate_end(&held);
-    expect_ok(iobind_binding_get_output(sides[1].binding, 0, &y, &fault));
+    expect_ok(iobind_binding_get_output(sides[1].binding, 0, NULL, &y, &fault));
     expect_all(y, 4 * (float)turn);
     expect_ok(iobind_stream_synchronize(sides[0].stream, &fault));
   }
@@ -198,11 +197,11 @@ static void taken_for_the_other(void **state) {
   for (int turn = 0; turn < TURNS; turn++) {
     iobind_tensor *y = NULL;
     fill(sides[0].x, (float)turn);
-    expect_ok(iobind_binding_run(sides[0].binding, turn % 2 == 0 ? NULL : sides[0].stream, NULL, &fault));
+    expect_ok(iobind_binding_run(sides[0].binding, turn % 2 == 0 ? NULL : sides[0].stream, &fault));
     expect_ok(iobind_binding_take_output(sides[0].binding, 0, &taken[turn], &fault));
     expect_ok(iobind_binding_set_input(sides[1].binding, 0, IOBIND_INPUT_LIVE, taken[turn], NULL, &fault));
-    expect_ok(iobind_binding_run(sides[1].binding, turn % 2 == 0 ? NULL : sides[1].stream, NULL, &fault));
-    expect_ok(iobind_binding_get_output(sides[1].binding, 0, &y, &fault));
+    expect_ok(iobind_binding_run(sides[1].binding, turn % 2 == 0 ? NULL : sides[1].stream, &fault));
+    expect_ok(iobind_binding_get_output(sides[1].binding, 0, NULL, &y, &fault));
     expect_all(y, 4 * (float)turn);
   }
   for (int turn = 0; turn < TURNS; turn++) {
@@ -227,8 +226,8 @@ static void handed_over_and_back(void **state) {
            iobind_binding_set_input(sides[1 - i].binding, 0, IOBIND_INPUT_RESIDENT, again, NULL, &fault));
     expect_ok(iobind_binding_set_input(sides[i].binding, 0, IOBIND_INPUT_RESIDENT, again, NULL, &fault));
     iobind_tensor_release(again);
-    expect_ok(iobind_binding_run(sides[i].binding, sides[i].stream, NULL, &fault));
-    expect_ok(iobind_binding_get_output(sides[i].binding, 0, &y, &fault));
+    expect_ok(iobind_binding_run(sides[i].binding, sides[i].stream, &fault));
+    expect_ok(iobind_binding_get_output(sides[i].binding, 0, NULL, &y, &fault));
     expect_all(y, 2 * (float)(i + 1));
   }
 }
@@ -244,13 +243,13 @@ static void requests_by_turns(void **state) {
     iobind_tensor *y = NULL;
     request.outputs = &stays;
     request.inputs = &other->x;
-    expect(IOBIND_ERROR_WRONG_DEVICE, iobind_session_run_request(this->session, &request, &y, &fault));
+    expect(IOBIND_ERROR_WRONG_DEVICE, call_session_request(this->session, &request, &y, &fault));
     request.inputs = &this->x;
     request.targets = &other->x;
-    expect(IOBIND_ERROR_WRONG_DEVICE, iobind_session_run_request(this->session, &request, &y, &fault));
+    expect(IOBIND_ERROR_WRONG_DEVICE, call_session_request(this->session, &request, &y, &fault));
     request.targets = turn < 2 ? NULL : &target;
     fill(this->x, (float)turn);
-    expect_ok(iobind_session_run_request(this->session, &request, &y, &fault));
+    expect_ok(call_session_request(this->session, &request, &y, &fault));
     expect_all(y, 2 * (float)turn);
     iobind_tensor_release(y);
     iobind_tensor_release(target);
@@ -288,13 +287,13 @@ static void a_host_input_of_both(void **state) {
     expect_ok(iobind_tensor_write(bounds[0], 0, &turn, sizeof turn, NULL, &fault));
     expect_ok(iobind_tensor_write(bounds[1], 0, &end, sizeof end, NULL, &fault));
     for (int i = 0; i < PAIR; i++) {
-      expect_ok(iobind_binding_run(bindings[i], sides[i].stream, NULL, &fault));
+      expect_ok(iobind_binding_run(bindings[i], sides[i].stream, &fault));
     }
     const int64_t none = 0;
     expect_ok(iobind_tensor_write(bounds[1], 0, &none, sizeof none, NULL, &fault)); /* behind both */
     for (int i = 0; i < PAIR; i++) {
       iobind_tensor *y = NULL;
-      expect_ok(iobind_binding_get_output(bindings[i], 0, &y, &fault));
+      expect_ok(iobind_binding_get_output(bindings[i], 0, NULL, &y, &fault));
       fixture_expect_floats(y, &expected, 1);
     }
   }
@@ -323,12 +322,12 @@ static void states_of_both(void **state) {
     }
     for (int turn = 0; turn < 2 * TURNS; turn++) {
       int i = turn % 2;
-      expect_ok(iobind_binding_run(sides[i].binding, sides[i].stream, NULL, &fault));
+      expect_ok(iobind_binding_run(sides[i].binding, sides[i].stream, &fault));
       expected[i] *= 2;
     }
     for (int i = 0; i < PAIR; i++) {
       iobind_tensor *y = NULL;
-      expect_ok(iobind_binding_get_output(sides[i].binding, 0, &y, &fault));
+      expect_ok(iobind_binding_get_output(sides[i].binding, 0, NULL, &y, &fault));
       expect_all(y, expected[i]);
     }
   }
@@ -348,8 +347,8 @@ static void graphs_of_both(void **state) {
     int i = turn % 2;
     iobind_tensor *y = NULL;
     fill(sides[i].x, (float)turn);
-    expect_ok(iobind_binding_run(bindings[i], turn < TURNS ? NULL : sides[i].stream, NULL, &fault));
-    expect_ok(iobind_binding_get_output(bindings[i], 0, &y, &fault));
+    expect_ok(iobind_binding_run(bindings[i], turn < TURNS ? NULL : sides[i].stream, &fault));
+    expect_ok(iobind_binding_get_output(bindings[i], 0, NULL, &y, &fault));
     expect_all(y, 2 * (float)turn);
   }
   for (int i = 0; i < PAIR; i++) {
@@ -366,18 +365,18 @@ static void pipelines_of_both(void **state) {
   iobind_tensor *item = make_filled(cpu, IOBIND_MEMORY_DEFAULT, 0);
   options.slots = SLOTS;
   for (int i = 0; i < PAIR; i++) {
-    expect_ok(iobind_pipeline_create(sides[i].session, &options, &pipelines[i], &fault));
+    expect_ok(call_pipeline_create(sides[i].session, &options, &pipelines[i], &fault));
   }
   for (int turn = 0; turn < ITEMS + SLOTS; turn++) {
     for (int i = 0; i < PAIR; i++) {
       if (turn >= SLOTS) {
         iobind_tensor *y = NULL;
-        expect_ok(iobind_pipeline_next(pipelines[i], &y, NULL, &fault));
+        expect_ok(iobind_pipeline_next(pipelines[i], IOBIND_NO_TIMEOUT, &y, 1, NULL, &fault));
         expect_all(y, 2 * (float)(PAIR * (turn - SLOTS) + i));
       }
       if (turn < ITEMS) {
         fill(item, (float)(PAIR * turn + i));
-        expect_ok(iobind_pipeline_submit(pipelines[i], &item, &fault));
+        expect_ok(call_pipeline_submit(pipelines[i], &item, 1, &fault));
       }
     }
   }
@@ -395,8 +394,8 @@ static void *run_one_side(void *context) {
     float value = (float)turn;
     float got = -1;
     good = iobind_tensor_write(self->x, 0, &value, sizeof value, NULL, NULL) == IOBIND_OK &&
-           iobind_binding_run(self->binding, turn % 2 == 0 ? NULL : self->stream, NULL, NULL) == IOBIND_OK &&
-           iobind_binding_get_output(self->binding, 0, &y, NULL) == IOBIND_OK &&
+           iobind_binding_run(self->binding, turn % 2 == 0 ? NULL : self->stream, NULL) == IOBIND_OK &&
+           iobind_binding_get_output(self->binding, 0, NULL, &y, NULL) == IOBIND_OK &&
            iobind_tensor_read(y, 0, &got, sizeof got, NULL, NULL) == IOBIND_OK && got == 2 * value;
   }
   return good ? self : NULL;
@@ -427,14 +426,14 @@ static void a_failure_of_one(void **state) {
   expect_ok(iobind_tensor_write(index, 0, &beyond, sizeof beyond, NULL, &fault));
   iobind_binding *bad = make_binding(table, index);
   gate_close(&held, runtime, name, sides[0].stream);
-  expect_ok(iobind_binding_run(bad, sides[0].stream, NULL, &fault));
-  expect_ok(iobind_binding_run(sides[1].binding, sides[1].stream, NULL, &fault));
+  expect_ok(iobind_binding_run(bad, sides[0].stream, &fault));
+  expect_ok(iobind_binding_run(sides[1].binding, sides[1].stream, &fault));
   gate_open(&held);
   expect(IOBIND_ERROR_RUNTIME, iobind_stream_synchronize(sides[0].stream, &fault));
   expect_ok(iobind_stream_synchronize(sides[1].stream, &fault));
-  expect_ok(iobind_binding_get_output(sides[1].binding, 0, &y, &fault));
+  expect_ok(iobind_binding_get_output(sides[1].binding, 0, NULL, &y, &fault));
   expect_all(y, 4);
-  expect(IOBIND_ERROR_RUNTIME, iobind_binding_get_output(bad, 0, &y, &fault));
+  expect(IOBIND_ERROR_RUNTIME, iobind_binding_get_output(bad, 0, NULL, &y, &fault));
   expect_run(sides[0].stream, 2);
   iobind_binding_destroy(bad);
   iobind_tensor_release(index);

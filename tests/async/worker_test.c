@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "vdev.h"
+#include "../rig/calls.h"
 
 enum { COUNT = 8, WORKERS = 4, ROUNDS = 12 };
 
@@ -48,7 +49,7 @@ static int stop(void **state) {
 
 static bool is_well(worker *self, iobind_status status, const char *call) {
   if (status != IOBIND_OK) {
-    (void)snprintf(self->problem, sizeof self->problem, "%.100s: %s", call, iobind_status_name(status));
+    (void)snprintf(self->problem, sizeof self->problem, "%.100s: %s", call, iobind_status_get_name(status));
   }
   return status == IOBIND_OK;
 }
@@ -134,13 +135,13 @@ static void carry_each(worker *self, iobind_carry_mode mode) {
   (void)WELL(self, iobind_binding_set_input(self->binding, 0, IOBIND_INPUT_SNAPSHOT, self->x, NULL, NULL));
   (void)WELL(self, iobind_binding_carry(self->binding, 0, 0, mode, NULL));
   for (int round = 0; round < ROUNDS; round++) {
-    (void)WELL(self, iobind_binding_run(self->binding, stream_of(self, round), NULL, NULL));
+    (void)WELL(self, iobind_binding_run(self->binding, stream_of(self, round), NULL));
     if (stream_of(self, round) != NULL && stream_of(self, round + 1) == NULL) {
       (void)WELL(self, iobind_stream_synchronize(self->stream, NULL));
     }
     expected *= 2;
   }
-  if (WELL(self, iobind_binding_get_output(self->binding, 0, &y, NULL))) {
+  if (WELL(self, iobind_binding_get_output(self->binding, 0, NULL, &y, NULL))) {
     look(self, y, COUNT, expected);
   }
 }
@@ -156,13 +157,13 @@ static void states_of_each(void **state) {
   work_together("scale", carry_all);
 }
 
-static void take_rounds(worker *self, iobind_memory memory, iobind_output_mode mode) {
+static void take_rounds(worker *self, iobind_memory memory, int mode) {
   iobind_tensor *taken[ROUNDS] = {NULL};
-  (void)WELL(self, iobind_binding_set_output(self->binding, 0, mode, device, memory, NULL, NULL));
+  (void)WELL(self, call_binding_set_output(self->binding, 0, mode, device, memory, NULL, NULL));
   bind_x(self);
   for (int round = 0; round < ROUNDS; round++) {
     fill(self, self->x, self->first + (float)round);
-    (void)WELL(self, iobind_binding_run(self->binding, stream_of(self, round), NULL, NULL));
+    (void)WELL(self, iobind_binding_run(self->binding, stream_of(self, round), NULL));
     (void)WELL(self, iobind_binding_take_output(self->binding, 0, &taken[round], NULL));
   }
   for (int round = 0; round < ROUNDS; round++) {
@@ -201,8 +202,8 @@ static void lend_all(worker *self) {
   for (int round = 0; round < ROUNDS; round++) {
     iobind_tensor *lent = NULL;
     fill(self, self->x, self->first + (float)round);
-    (void)WELL(self, iobind_binding_run(self->binding, self->stream, NULL, NULL));
-    if (WELL(self, iobind_binding_lend_output(self->binding, 0, later, &lent, NULL))) {
+    (void)WELL(self, iobind_binding_run(self->binding, self->stream, NULL));
+    if (WELL(self, iobind_binding_get_output(self->binding, 0, later, &lent, NULL))) {
       (void)WELL(self, iobind_tensor_read(lent, 0, values, sizeof values, later, NULL));
     }
     (void)WELL(self, iobind_stream_synchronize(later, NULL));
@@ -228,8 +229,8 @@ static void read_live(worker *self) {
   (void)WELL(self, iobind_binding_set_input(self->binding, 1, IOBIND_INPUT_LIVE, of_all, NULL, NULL));
   for (int round = 0; round < ROUNDS; round++) {
     fill(self, self->x, self->first + (float)round);
-    (void)WELL(self, iobind_binding_run(self->binding, stream_of(self, round), NULL, NULL));
-    if (WELL(self, iobind_binding_get_output(self->binding, 0, &sum, NULL))) {
+    (void)WELL(self, iobind_binding_run(self->binding, stream_of(self, round), NULL));
+    if (WELL(self, iobind_binding_get_output(self->binding, 0, NULL, &sum, NULL))) {
       look(self, sum, COUNT, self->first + (float)round + 5);
     }
   }
@@ -259,8 +260,8 @@ static void expand(worker *self) {
   for (int round = 0; round < ROUNDS; round++) {
     int64_t wanted = 1 + (round + (int64_t)self->first) % COUNT;
     (void)WELL(self, iobind_tensor_write(length, 0, &wanted, sizeof wanted, NULL, NULL));
-    (void)WELL(self, iobind_binding_run(self->binding, stream_of(self, round), NULL, NULL));
-    if (WELL(self, iobind_binding_get_output(self->binding, 0, &y, NULL))) {
+    (void)WELL(self, iobind_binding_run(self->binding, stream_of(self, round), NULL));
+    if (WELL(self, iobind_binding_get_output(self->binding, 0, NULL, &y, NULL))) {
       look(self, y, (size_t)wanted, self->first);
     }
   }

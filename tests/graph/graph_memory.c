@@ -2,6 +2,7 @@
 #include "graph_rig.h"
 
 #include "iobind/interop.h"
+#include "../rig/calls.h"
 
 enum { N = 48, TURNS = 4 };
 
@@ -19,7 +20,7 @@ static iobind_tensor *make_pinned(float value) {
 static void expect_runs(iobind_binding *binding, iobind_tensor *x) {
   for (int turn = 0; turn < TURNS; turn++) {
     fill(x, (float)turn);
-    expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
+    expect_ok(iobind_binding_run(binding, NULL, &fault));
     expect_output(binding, N, 2 * (float)turn);
   }
 }
@@ -36,19 +37,18 @@ static void pinned_memory(void **state) {
   iobind_tensor *x = make_filled(N, 1);
   iobind_binding *binding = make_binding(session, x, NULL);
   for (int mode = IOBIND_OUTPUT_FRESH; mode <= IOBIND_OUTPUT_REUSE; mode++) {
-    expect(IOBIND_ERROR_NOT_SUPPORTED, iobind_binding_set_output(binding, 0, (iobind_output_mode)mode, device,
-                                                                 IOBIND_MEMORY_HOST_ACCESSIBLE, NULL, &fault));
+    expect(IOBIND_ERROR_NOT_SUPPORTED,
+           call_binding_set_output(binding, 0, (iobind_output_mode)mode, device, IOBIND_MEMORY_HOST_ACCESSIBLE, NULL, &fault));
   }
-  expect(IOBIND_ERROR_NOT_SUPPORTED,
-         iobind_binding_set_output(binding, 0, IOBIND_OUTPUT_FIXED, NULL, IOBIND_MEMORY_DEFAULT, pinned, &fault));
+  expect(IOBIND_ERROR_NOT_SUPPORTED, iobind_binding_set_output(binding, 0, pinned, 0, &fault));
   expect(IOBIND_ERROR_WRONG_DEVICE, iobind_binding_set_input(binding, 0, IOBIND_INPUT_RESIDENT, pinned, NULL, &fault));
   expect(IOBIND_ERROR_NOT_SUPPORTED, iobind_binding_set_input(binding, 0, IOBIND_INPUT_LIVE, pinned, NULL, &fault));
   expect_runs(binding, x);
   expect_ok(iobind_binding_set_input(binding, 0, IOBIND_INPUT_SNAPSHOT, pinned, NULL, &fault));
   fill(pinned, 9);
-  expect_ok(iobind_binding_forget_graphs(binding, &fault));
+  expect_ok(iobind_binding_reset_graphs(binding, &fault));
   for (int turn = 0; turn < TURNS; turn++) {
-    expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
+    expect_ok(iobind_binding_run(binding, NULL, &fault));
     expect_output(binding, N, 14);
   }
   iobind_binding_destroy(binding);
@@ -90,8 +90,8 @@ static void lent_outputs(void **state) {
     iobind_tensor *lent = NULL;
     targets[turn] = make_filled(N, -1);
     fill(x, (float)turn);
-    expect_ok(iobind_binding_run(binding, stream, NULL, &fault));
-    expect_ok(iobind_binding_lend_output(binding, 0, later, &lent, &fault));
+    expect_ok(iobind_binding_run(binding, stream, &fault));
+    expect_ok(iobind_binding_get_output(binding, 0, later, &lent, &fault));
     const iobind_tensor *from = lent;
     expect_ok(iobind_tensor_copy(&from, &targets[turn], 1, later, &fault));
     expect_ok(iobind_event_record(used, later, &fault));
@@ -130,7 +130,7 @@ static void imported_tensors(void **state) {
     iobind_tensor_release(again[0]);
     iobind_tensor_release(again[1]);
     fill(x, (float)turn);
-    expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
+    expect_ok(iobind_binding_run(binding, NULL, &fault));
     expect_all(y, N, 2 * (float)turn);
   }
   iobind_binding_destroy(binding);

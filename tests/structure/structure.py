@@ -12,13 +12,16 @@ usage: structure.py [ROOT]   every rule, over the files under version control (o
   and src/ep compare a version of ORT. Comments may give examples.
 - No file is too long, none is a bag called utils; nothing is left for later; no path of one machine and no host of a
   package registry stands anywhere.
+- The documents in language.toml use none of the words listed there.
 - The library neither prints nor aborts, nothing in it depends on the program's locale, and only src/ort reads ORT's words.
 """
 import pathlib
 import re
 import subprocess
 import sys
+import tomllib
 
+LANGUAGE = pathlib.Path(__file__).with_name("language.toml")
 TOOL_MODULES = ["formats", "shared", "pictures", "commands"]
 MODULES = ["support", "d3d12", "ort", "ep", "runtime", "memory", "tensor", "session", "binding", "audit", "flow"]
 SPEAKS_ORT = ["src/ort", "vdev", "tests/fake_ort", "tests/dml", "tests/abi", "tests/vdev", "tests/vcuda", "tests/rig", "tests/ports", "bench/overhead", "bench/carry", "bench/rebind", "bench/java"]
@@ -67,6 +70,11 @@ def without_comments(text, keep_strings=False):
 
 def line_of(text, position):
     return text.count("\n", 0, position) + 1
+
+
+def prose_of(text):
+    """A Markdown document without its blocks of code and its `code`."""
+    return re.sub(r"^```.*?^```|`[^`\n]*`", lambda match: "\n" * match[0].count("\n"), text, flags=re.M | re.S)
 
 
 class Tree:
@@ -184,6 +192,17 @@ class Tree:
             if here in text:
                 self.fault(name, "a path of this machine", line_of(text, text.index(here)))
 
+    def check_language(self):
+        language = tomllib.loads(LANGUAGE.read_text(encoding="utf-8"))
+        words = {word: re.compile(r"\b" + r"\s+".join(map(re.escape, word.split())) + r"\b", flags=re.I) for word in language["words"]}
+        for name, text in self.text.items():
+            if not any(name == path or path.endswith("/") and name.startswith(path) for path in language["paths"]):
+                continue
+            prose = prose_of(text) if name.endswith(".md") else text
+            for word, pattern in words.items():
+                for match in pattern.finditer(prose):
+                    self.fault(name, f"says '{word}'; write '{language['words'][word]}'", line_of(prose, match.start()))
+
     def check_library(self):
         for name, text in self.c_files("src").items():
             code = without_comments(text)
@@ -206,6 +225,7 @@ def main(arguments):
     tree.check_tool()
     tree.check_abi()
     tree.check_files()
+    tree.check_language()
     tree.check_library()
     for problem in tree.problems:
         print(problem, file=sys.stderr)

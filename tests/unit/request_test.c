@@ -330,7 +330,7 @@ static void what_is_refused(void **state) {
   iobind_tensor_release(right);
   assert_int_equal(deleted.count, 1);
   iobind_tensor *both[2] = {shorter, shorter};
-  expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_pipeline_submit(pipeline, NULL, &fault));
+  expect(IOBIND_ERROR_INVALID_ARGUMENT, call_pipeline_submit(pipeline, NULL, 0, &fault));
   expect_words("request is NULL");
   iobind_pipeline_request request = IOBIND_PIPELINE_REQUEST_INIT;
   expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_pipeline_submit(pipeline, &request, &fault));
@@ -574,16 +574,16 @@ static void a_taken_output(void **state) {
     expect_ok(iobind_tensor_write(x, 0, values, sizeof values, NULL, &fault));
     expect_ok(iobind_binding_create(session, &binding, &fault));
     expect_ok(iobind_binding_set_input(binding, 0, IOBIND_INPUT_RESIDENT, x, NULL, &fault));
-    expect_ok(iobind_binding_set_output(binding, 0, (iobind_output_mode)mode, NULL, IOBIND_MEMORY_DEFAULT, NULL, &fault));
+    expect_ok(call_binding_set_output(binding, 0, (iobind_output_mode)mode, NULL, IOBIND_MEMORY_DEFAULT, NULL, &fault));
     for (int i = 0; i < 2; i++) {
-      expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
+      expect_ok(iobind_binding_run(binding, NULL, &fault));
       expect_ok(iobind_binding_take_output(binding, 0, &taken[i], &fault));
     }
     expect_ok(run(session, &taken[0], &taken[1], NULL, &output));
     assert_ptr_equal(output, taken[1]);
     iobind_tensor_release(output);
     expect_ok(iobind_tensor_write(x, 0, zeros, sizeof zeros, NULL, &fault));
-    expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
+    expect_ok(iobind_binding_run(binding, NULL, &fault));
     fixture_expect_floats(taken[0], doubled, 2);
     fixture_expect_floats(taken[1], fourfold, 2);
     iobind_tensor_release(taken[0]);

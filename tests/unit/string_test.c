@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "iobind/interop.h"
+#include "../rig/calls.h"
 
 static iobind_runtime *runtime;
 static iobind_device *cpu;
@@ -160,7 +161,7 @@ static void a_target_of_a_request(void **state) {
     static const char *const texts[] = {"first", "second"};
     iobind_tensor *outputs[2] = {NULL, NULL};
     expect_ok(iobind_tensor_set_string(x, 0, texts[turn], &fault));
-    expect_ok(iobind_session_run_request(session, &request, outputs, &fault));
+    expect_ok(call_session_request(session, &request, outputs, &fault));
     assert_ptr_equal(outputs[0], target);
     expect_text(target, texts[turn]);
     expect_text(outputs[1], texts[turn]);
@@ -171,7 +172,7 @@ static void a_target_of_a_request(void **state) {
   expect_text(kept, "first");
   targets[0] = x;
   iobind_tensor *outputs[2] = {target, target};
-  expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_session_run_request(session, &request, outputs, &fault));
+  expect(IOBIND_ERROR_INVALID_ARGUMENT, call_session_request(session, &request, outputs, &fault));
   expect_words("overlaps");
   expect_text(x, "second");
   iobind_tensor_release(kept);

@@ -1,4 +1,4 @@
-/* A chart of horizontal bars in groups, written as SVG. */
+/* A chart of horizontal bars in groups, written as SVG. The bars of a group share one linear scale. */
 #ifndef IOBIND_TOOL_PLOT_H
 #define IOBIND_TOOL_PLOT_H
 
@@ -6,35 +6,33 @@
 #include <stdio.h>
 
 typedef struct plot_bar {
-  double value;      /* 0 or less: no bar, only the label */
-  const char *label; /* beside the bar */
-  const char *note;  /* behind the label, in a quieter colour; NULL: none */
+  double value;      /* 0, negative or not finite: no bar, only the texts */
+  const char *name;  /* to the left of the bar */
+  const char *label; /* to its right */
+  const char *note;  /* after the label, in a quieter colour; NULL: none */
 } plot_bar;
 
 typedef struct plot_group {
   const char *title;
-  const char *subtitle;
-  const char *remark; /* a third line under them; NULL: none */
+  const char *sentence;
+  const plot_bar *bars; /* coloured in this order; PLOT_MAX_BARS at most */
+  size_t bar_count;
 } plot_group;
 
 /* The caller owns all strings; they are read only during plot_write. */
 typedef struct plot {
   const char *title;
   const char *subtitle;
-  const char *axis; /* what the values are, with their unit */
-  const char *const *series;
-  size_t series_count; /* PLOT_MAX_SERIES at most */
   const plot_group *groups;
   size_t group_count;
-  const plot_bar *bars; /* group by group, series_count each */
   const char *const *footnotes;
   size_t footnote_count;
 } plot;
 
-enum { PLOT_MAX_SERIES = 4 };
+enum { PLOT_MAX_BARS = 4 };
 
-/* Write the whole picture. The axis is logarithmic if the values span more than a factor of 20. Returns 0, or -1
- * if writing failed or there are more series than colours. */
+/* Write the whole picture. The longest bar of each group has the full width. Returns 0, or -1 if writing failed or a group has
+ * more bars than there are colours. */
 int plot_write(const plot *p, FILE *file);
 
 #endif
