@@ -8,6 +8,8 @@
 enum { MIX_A, MIX_S, MIX_T, MIX_C, MIX_K };
 enum { MIX_Y, MIX_NEXT_S, MIX_NEXT_T, MIX_D, MIX_SAME_K };
 enum { GROW_G, GROW_X };
+enum { PLAIN_P, PLAIN_Q, PLAIN_R };
+enum { PLAIN_SUM, PLAIN_GAP };
 enum { GROW_LONG, GROW_TWICE };
 #define BIT(index) (1u << (index))
 
@@ -15,8 +17,12 @@ const model models[MODELS] = {
     {.name = "mix",
      .input_count = 5,
      .output_count = 5,
-     .inputs = {{"a", "n", 0}, {"s", "n", 0}, {"t", "n", 0}, {"c", "q", 0}, {"k", NULL, 3}},
-     .outputs = {{"y", "n", 0}, {"next_s", "n", 0}, {"next_t", "n", 0}, {"d", NULL, 3}, {"k", NULL, 3}},
+     .inputs = {{"a", "n", 0, false}, {"s", "n", 0, false}, {"t", "n", 0, false}, {"c", "q", 0, false}, {"k", NULL, 3, false}},
+     .outputs = {{"y", "n", 0, false},
+                 {"next_s", "n", 0, false},
+                 {"next_t", "n", 0, false},
+                 {"d", NULL, 3, false},
+                 {"k", NULL, 3, false}},
      .needs = {BIT(MIX_A) | BIT(MIX_S), BIT(MIX_A) | BIT(MIX_S), BIT(MIX_A) | BIT(MIX_S) | BIT(MIX_T), BIT(MIX_C) | BIT(MIX_K),
                BIT(MIX_K)},
      .may_overwrite = {BIT(MIX_A), BIT(MIX_A) | BIT(MIX_S), BIT(MIX_A) | BIT(MIX_T), BIT(MIX_C), BIT(MIX_K)},
@@ -24,9 +30,16 @@ const model models[MODELS] = {
     {.name = "grow",
      .input_count = 2,
      .output_count = 2,
-     .inputs = {{"g", "m", 0}, {"x", "l", 0}},
-     .outputs = {{"long", "total", 0}, {"twice", "l", 0}},
+     .inputs = {{"g", "m", 0, false}, {"x", "l", 0, false}},
+     .outputs = {{"long", "total", 0, false}, {"twice", "l", 0, false}},
      .needs = {BIT(GROW_G) | BIT(GROW_X), BIT(GROW_X)}},
+    {.name = "plain",
+     .input_count = 3,
+     .output_count = 2,
+     .inputs = {{"p", "n", 0, false}, {"q", "n", 0, false}, {"r", "n", 0, true}},
+     .outputs = {{"sum", "n", 0, false}, {"gap", "n", 0, false}},
+     .needs = {BIT(PLAIN_P) | BIT(PLAIN_Q), BIT(PLAIN_P) | BIT(PLAIN_R)},
+     .may_overwrite = {BIT(PLAIN_Q)}},
 };
 
 bool model_counts(const model *of, const size_t *inputs, size_t *outputs) {
@@ -34,6 +47,10 @@ bool model_counts(const model *of, const size_t *inputs, size_t *outputs) {
     outputs[GROW_LONG] = inputs[GROW_G] + inputs[GROW_X];
     outputs[GROW_TWICE] = inputs[GROW_X];
     return true;
+  }
+  if (of == &models[2]) {
+    outputs[PLAIN_SUM] = outputs[PLAIN_GAP] = inputs[PLAIN_P];
+    return inputs[PLAIN_Q] == inputs[PLAIN_P] && inputs[PLAIN_R] == inputs[PLAIN_P];
   }
   outputs[MIX_Y] = outputs[MIX_NEXT_S] = outputs[MIX_NEXT_T] = inputs[MIX_A];
   outputs[MIX_D] = outputs[MIX_SAME_K] = 3;
@@ -58,6 +75,13 @@ static void compute_mix(const elements *in, elements *out) {
   }
 }
 
+static void compute_plain(const elements *in, elements *out) {
+  for (size_t i = 0; i < in[PLAIN_P].count; i++) {
+    out[PLAIN_SUM].at[i] = in[PLAIN_P].at[i] + in[PLAIN_Q].at[i];
+    out[PLAIN_GAP].at[i] = in[PLAIN_P].at[i] - in[PLAIN_R].at[i];
+  }
+}
+
 void model_compute(const model *of, const elements *inputs, elements *outputs) {
   size_t counts[MOST_PORTS] = {0};
   size_t given[MOST_PORTS] = {0};
@@ -66,6 +90,10 @@ void model_compute(const model *of, const elements *inputs, elements *outputs) {
   for (size_t i = 0; i < of->output_count; i++) outputs[i].count = counts[i];
   if (of == &models[0]) {
     compute_mix(inputs, outputs);
+    return;
+  }
+  if (of == &models[2]) {
+    compute_plain(inputs, outputs);
     return;
   }
   memcpy(outputs[GROW_LONG].at, inputs[GROW_G].at, sizeof(float) * inputs[GROW_G].count);
@@ -87,7 +115,7 @@ static void write_port(onnx_writer *writer, const port *of, bool is_input) {
 static void write_node(onnx_writer *writer, const char *op_type, const char *one, const char *two, const char *output) {
   onnx_node_begin(writer, op_type, "", "");
   onnx_node_input(writer, one);
-  onnx_node_input(writer, two);
+  if (two != NULL) onnx_node_input(writer, two);
   onnx_node_output(writer, output);
   if (strcmp(op_type, "Concat") == 0) onnx_attribute_int(writer, "axis", 0);
   onnx_node_end(writer);
@@ -115,6 +143,10 @@ void *model_write(const model *of, size_t *bytes) {
   for (size_t i = 0; i < of->output_count; i++) write_port(&writer, &of->outputs[i], false);
   if (of == &models[0]) {
     write_mix(&writer);
+  } else if (of == &models[2]) {
+    write_node(&writer, "Add", "p", "q", "sum");
+    write_node(&writer, "Mean", "r", NULL, "mean");
+    write_node(&writer, "Sub", "p", "mean", "gap");
   } else {
     write_node(&writer, "Concat", "g", "x", "long");
     write_node(&writer, "Add", "x", "x", "twice");
