@@ -232,11 +232,7 @@ static void updated(bound *one, size_t index, const float *values, bool was_due)
   input->torn = input->lost = false;
 }
 
-void do_update_input(const step *from) {
-  bound *one = take_binding(from);
-  if (one == NULL) return;
-  size_t index = from->x[1] % one->shadow.model->input_count;
-  int stream = from->x[2] >= 160 ? from->x[2] % STREAMS : -1;
+void update_input(bound *one, size_t index, int stream, const step *from) {
   view to = shadow_next_input(&one->shadow, index);
   const carry_shadow *carry = shadow_carry_of_input(&one->shadow, index);
   bool was_due = carry != NULL && carry->is_due;
@@ -279,6 +275,13 @@ void do_update_input(const step *from) {
     }
   }
   if (fault_was_set() && stream >= 0) settle((size_t)stream);
+}
+
+void do_update_input(const step *from) {
+  bound *one = take_binding(from);
+  if (one != NULL) {
+    update_input(one, from->x[1] % one->shadow.model->input_count, from->x[2] >= 160 ? from->x[2] % STREAMS : -1, from);
+  }
 }
 
 void do_clear(const step *from) {

@@ -12,6 +12,7 @@
 
 #include "operations.h"
 
+enum { FILLED = 2 };            /* that many steps at the beginning mostly bind inputs */
 enum { FEATURES_AFTER = 4000 }; /* sequences, which must have reached all features */
 enum { MOST_STEPS = 64, SECONDS = 120, SIGNATURE = 72, FINDINGS = 32, MOST_TRIES = 600 };
 
@@ -63,6 +64,7 @@ static void make_sequence(uint64_t seed, uint64_t number, sequence *out) {
   for (size_t i = 0; i < out->count; i++) {
     uint64_t drawn = draw();
     memcpy(&out->steps[i], &drawn, sizeof out->steps[i]);
+    if (i < FILLED && out->steps[i].x[6] >= 32) out->steps[i].operation = operation_fill();
   }
 }
 

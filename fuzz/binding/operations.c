@@ -70,19 +70,13 @@ static void do_read(const step *from) {
   if (fault_was_set()) settle((size_t)stream);
 }
 
-static void do_copy(const step *from) {
-  slot *to = take_writable(from->x[0]);
-  slot *source = world_tensor(from->x[1] % TENSORS);
-  if (to == NULL || source == NULL || !source->is_plain || source->at.count != to->at.count) return;
-  if (views_overlap(source->at, to->at)) return;
-  int stream = from->x[2] >= 128 && (takes_stream(to) || takes_stream(source)) ? from->x[2] % STREAMS : -1;
-  if (stream >= 0 && world_stream((size_t)stream) == NULL) return;
+void copy_tensor(slot *source, slot *to, int stream, bool by_event) {
   if (stream < 0 && fault_is_set()) {
     world_host_uses(source->at.block, false, NULL);
     world_host_uses(to->at.block, true, NULL);
   } else if (stream >= 0) {
-    world_stream_uses((size_t)stream, source->at.block, false, from->x[3] % 2 == 0);
-    world_stream_uses((size_t)stream, to->at.block, true, from->x[3] % 2 == 0);
+    world_stream_uses((size_t)stream, source->at.block, false, by_event);
+    world_stream_uses((size_t)stream, to->at.block, true, by_event);
   }
   const iobind_tensor *sources[1] = {source->tensor};
   begin_call("copy(t%d, t%d%s)", world_index(source), world_index(to), on_stream(stream));
@@ -100,6 +94,15 @@ static void do_copy(const step *from) {
   world_stamp((size_t)stream, source->at.block, false);
   world_stamp((size_t)stream, to->at.block, true);
   if (fault_was_set()) settle((size_t)stream);
+}
+
+static void do_copy(const step *from) {
+  slot *to = take_writable(from->x[0]);
+  slot *source = world_tensor(from->x[1] % TENSORS);
+  if (to == NULL || source == NULL || !source->is_plain || source->at.count != to->at.count) return;
+  if (views_overlap(source->at, to->at)) return;
+  int stream = from->x[2] >= 128 && (takes_stream(to) || takes_stream(source)) ? from->x[2] % STREAMS : -1;
+  if (stream < 0 || world_stream((size_t)stream) != NULL) copy_tensor(source, to, stream, from->x[3] % 2 == 0);
 }
 
 static void do_fault(const step *from) {
@@ -149,6 +152,12 @@ static const operation operations[] = {
     {do_fill, 14},   {do_write, 8},   {do_update_input, 9}, {do_release, 6},     {do_event, 8},   {do_read, 4},
     {do_copy, 7},    {do_fault, 3},   {do_cancel, 1},       {do_clear, 2},       {do_check, 2},   {do_wrong, 1},
     {do_destroy, 1}, {do_options, 1}, {do_lend, 4},         {do_dlpack, 3},      {do_request, 5}, {do_strings, 2}};
+
+uint8_t operation_fill(void) {
+  size_t first = 0;
+  for (size_t i = 0; operations[i].act != do_fill; i++) first += operations[i].share;
+  return (uint8_t)first;
+}
 
 void step_do(const step *from) {
   unsigned left = from->operation;

@@ -12,6 +12,9 @@ typedef struct step {
 
 void step_do(const step *from);
 
+/* The operation that binds all inputs that are not: most sequences begin with it. */
+uint8_t operation_fill(void);
+
 /* binds.c */
 
 /* Mostly one that fits, sometimes any. */
@@ -21,7 +24,7 @@ void do_set_input(const step *from);
 void do_set_output(const step *from);
 void do_carry(const step *from);
 void do_update_input(const step *from);
-void do_fill(const step *from); /* binds all inputs that are not */
+void do_fill(const step *from);
 void do_clear(const step *from);
 void do_check(const step *from);
 void do_wrong(const step *from); /* arguments that are wrong in themselves */
@@ -32,6 +35,11 @@ void do_runs(const step *from);
 void do_result(const step *from);
 void do_cancel(const step *from);
 void do_event(const step *from);
+
+/* Copy a tensor into another of its size; on a stream, or -1. */
+void copy_tensor(slot *source, slot *to, int stream, bool by_event);
+void do_update_input(const step *from);
+void update_input(bound *one, size_t index, int stream, const step *from);
 
 /* Another tensor of its kind for an input or output, between runs. */
 void replace_one(bound *one, const step *from);

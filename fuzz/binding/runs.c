@@ -356,7 +356,7 @@ static bool run_once(bound *one, int stream, point *at, const step *from) {
     submitted(one, (size_t)stream, late, at);
   } else {
     run_failed(one, status, late || faulty);
-    if (stream < 0 && status == IOBIND_ERROR_RUNTIME && faulty_kernel) shadow_lose_states(&one->shadow, false);
+    if (stream < 0 && status == IOBIND_ERROR_RUNTIME && (late || faulty_kernel)) shadow_lose_states(&one->shadow, false);
     reached_if(FEATURE_STATES_LOST, was_lost && status == IOBIND_ERROR_INVALID_STATE);
     if (may_queue) one->flight.stream = -1;
   }
@@ -368,13 +368,45 @@ static bool can_run(const bound *one) {
   return one != NULL && !too_long(one) && !shadow_is_muddled(&one->shadow);
 }
 
+/* What an input reads on the host is brought by the stream of the run, right before it. */
+static void deliver(const bound *one, int stream, const step *from) {
+  for (size_t i = 0; i < one->shadow.model->input_count; i++) {
+    const input_shadow *input = &one->shadow.inputs[i];
+    bool on_host = input->read.block != NULL && input->read.block->where != PLACE_HOME;
+    if (!on_host || !(input->elsewhere || one->shadow.model->inputs[i].is_host) || input->mode == IOBIND_INPUT_SNAPSHOT)
+      continue;
+    for (size_t t = 0; t < TENSORS; t++) {
+      slot *to = &W->slots[t];
+      slot *source = world_tensor(from->x[6] % OWN_TENSORS);
+      bool fits = to->tensor != NULL && to->is_plain && !to->is_lent && views_equal(to->at, input->read) && source != NULL &&
+                  source->is_plain && source->where == PLACE_HOME && source->at.count == to->at.count;
+      if (fits && !fault_is_set()) {
+        copy_tensor(source, to, stream, from->x[3] % 2 == 0);
+        return;
+      }
+    }
+  }
+}
+
+/* More runs behind one that is in flight, with new data between them. */
+static void queue_more(bound *one, int stream, const step *from) {
+  for (int i = 0; i < from->x[4] % 4 && one->flight.stream == stream && can_run(one); i++) {
+    if ((from->x[5] >> i & 1) != 0) update_input(one, from->x[5] / 8 % one->shadow.model->input_count, stream, from);
+    (void)run_once(one, stream, NULL, from);
+  }
+}
+
 void do_run(const step *from) {
   bound *one = take_binding(from);
   if (!can_run(one)) return;
-  int stream = from->x[1] >= 150 ? from->x[1] % STREAMS : -1;
+  int stream = from->x[1] >= 128 ? from->x[1] % STREAMS : -1;
   if (stream >= 0 && world_stream((size_t)stream) == NULL) return;
   point *at = from->x[2] >= 192 ? world_point(from->x[2] % EVENTS) : NULL;
+  if (stream >= 0 && !W->at_host && from->x[6] >= 64) deliver(one, stream, from);
   (void)run_once(one, stream, at, from);
+  bool failed = one->failures != 0;
+  if (stream >= 0) queue_more(one, stream, from);
+  if (failed && can_run(one)) (void)run_once(one, -1, NULL, from); /* a binding whose run has failed can run again */
   if (stream < 0) world_check_all();
 }
 
@@ -415,7 +447,8 @@ static void ask(bound *one, bool tainted) {
   if (!well) {
     bool many = one->flight.runs > 1;
     bool several = one->flight.made > 1;
-    bool is_late = status != IOBIND_ERROR_INVALID_STATE && W->is_virtual; /* it was given to the EP's stream */
+    bool is_late = status != IOBIND_ERROR_INVALID_STATE &&
+                   (W->is_virtual || several || status == IOBIND_ERROR_RUNTIME); /* a run was made */
     shadow_copy(&one->shadow, &one->before);
     shadow_fail(&one->shadow);
     for (size_t i = 0; i < one->shadow.model->input_count; i++) {
