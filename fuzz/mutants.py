@@ -2,14 +2,14 @@
 """Plant one defect after the other in a copy of a source file, and expect the fuzzers of bindings to find each.
 
 usage: mutants.py --build DIR [--jobs N] [--list] [NAME]...
-  --build DIR  a build tree with a compile_commands.json, the library, fuzz_binding and graph_fuzz
+  --build DIR  a build tree of Ninja, with the programs that the table names
   --jobs N     how many defects at a time (default: the number of processors)
   --list       only list the defects
   NAME         only these
 
 mutants.tsv has a defect in each row: its name; the file below src/, the function, and the text that is replaced (the first time it occurs in that
 function) by another one; and the runs that must find it, of which the first that fails is enough. The object of that file is compiled from the
-copy, with the command that the build tree has for it, and linked with the others: src/ stays as it is. A defect that no run finds, a text that
+copy, and the program is linked with it, by the commands that the build tree has for them: src/ stays as it is. A defect that no run finds, a text that
 is not there any more and a copy that does not compile are failures. Exit code 77: a run needs a device that is not here."""
 import argparse
 import concurrent.futures
@@ -45,65 +45,50 @@ def read_table():
 
 
 class Build:
-    """A build tree, whose library is linked again with one object replaced."""
+    """A build tree of Ninja, whose programs are linked again with one object replaced."""
 
     def __init__(self, path):
         self.path = path
-        commands = json.loads((path / "compile_commands.json").read_text())
         self.commands = {}
-        for entry in commands:
+        for entry in json.loads((path / "compile_commands.json").read_text()):
             source = pathlib.Path(entry["file"])
-            words = shlex.split(entry["command"])
-            output = words[words.index("-o") + 1]
-            if SOURCES in source.parents and "iobind_objects.dir" in output:
-                self.commands[str(source.relative_to(SOURCES))] = (words, output)
+            if SOURCES in source.parents and "iobind_objects.dir" in entry["command"]:
+                self.commands[str(source.relative_to(SOURCES))] = shlex.split(entry["command"])
         if not self.commands:
             sys.exit(f"mutants.py: {path} has no command for a source of the library")
-        self.library = (path / "lib/libiobind.so").resolve()
+        self.links = {}
 
-    def compiler(self, command):
-        """The words of a command up to the compiler, and those of its options that the linker needs, too."""
-        first = next(i for i, word in enumerate(command) if word.startswith("-"))
-        return command[:first] + [word for word in command if word.startswith(("-fsanitize", "-fno-sanitize"))]
+    def link_command(self, program):
+        if program not in self.links:
+            commands = subprocess.run(["ninja", "-t", "commands", f"bin/{program}"], cwd=self.path, capture_output=True, text=True, check=True)
+            self.links[program] = commands.stdout.splitlines()[-1]
+        return self.links[program]
 
-    def link(self, defect, folder):
-        command, output = self.commands[defect["file"]]
+    def compile(self, defect, folder):
         copy = folder / pathlib.Path(defect["file"]).name
         copy.write_text(defect.source())
-        made = folder / "mutant.o"
         words = []
         skip = False
-        for word in command:
-            if skip:
-                skip = False
-            elif word in ("-o", "-MF", "-MT"):
-                skip = True
-            elif word not in ("-MD", "-c") and not word.endswith(f"src/{defect['file']}"):
+        for word in self.commands[defect["file"]]:
+            if not skip and word not in ("-o", "-MF", "-MT", "-MD", "-c", "-Werror") and not word.endswith(f"src/{defect['file']}"):
                 words.append(word)
-        # what a defect leaves over is no defect of its own
-        run([*words, "-Wno-error", "-w", "-c", copy, "-o", made], self.path)
-        objects = [made if one == output else self.path / one for _, one in self.commands.values()]
-        library = folder / "lib" / self.library.name
-        run([*self.compiler(command), "-shared", f"-Wl,-soname,{soname(self.library)}", "-Xlinker", "--version-script", "-Xlinker",
-             SOURCES / "iobind.map", *objects, "-ldl", "-lpthread", "-o", library], self.path)  # fmt: skip
+            skip = word in ("-o", "-MF", "-MT")
+        # what a defect leaves unused is no defect of its own
+        run([*words, "-w", "-c", copy, "-o", folder / "mutant.o"], self.path)
+
+    def program(self, name, folder):
+        """The program with the defect in it, in a tree like that of the build: it finds the same libraries."""
+        made = folder / "bin" / name
+        if not made.exists():
+            # an object comes before the archive of all of them
+            command = self.link_command(name).replace(f" -o bin/{name} ", f" -o {made} {folder}/mutant.o ", 1)
+            run(["sh", "-c", command], self.path)
+        return made
 
     def tree(self, defect, folder):
-        """Programs and libraries as they lie in the build tree, the library with the defect among them."""
-        for name in ("bin", "lib"):
-            (folder / name).mkdir()
-        for beside in (self.path / "lib").iterdir():
-            if not beside.name.startswith("libiobind.so"):
-                (folder / "lib" / beside.name).symlink_to(beside.resolve())
-        self.link(defect, folder)
-        for name in (soname(self.library), "libiobind.so"):
-            if name != self.library.name:
-                (folder / "lib" / name).symlink_to(self.library.name)
-        for program in ("fuzz_binding", "graph_fuzz"):
-            os.link(self.path / "bin" / program, folder / "bin" / program)
-
-
-def soname(library):
-    return re.sub(r"(\.so\.\d+).*", r"\1", library.name)
+        (folder / "bin").mkdir()
+        (folder / "lib").symlink_to(self.path / "lib")
+        self.compile(defect, folder)
 
 
 def run(command, folder):
@@ -112,11 +97,11 @@ def run(command, folder):
         raise RuntimeError(done.stderr[-2000:])
 
 
-def hunt(defect, folder):
+def hunt(build, defect, folder):
     """The run that finds it and what it says, or None."""
     for one in defect["runs"].split(";"):
         program, *words = one.split()
-        command = [folder / "bin" / program, *words]
+        command = [build.program(program, folder), *words]
         done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=TIME_LIMIT)
         if done.returncode == 77:
             print(f"mutants.py: {one}: no such device here", file=sys.stderr)
@@ -132,7 +117,7 @@ def try_one(build, defect, keep):
         folder = pathlib.Path(scratch)
         try:
             build.tree(defect, folder)
-            found = hunt(defect, folder)
+            found = hunt(build, defect, folder)
         except (LookupError, RuntimeError, subprocess.TimeoutExpired) as problem:
             return False, f"{defect['name']}: {problem}"
     return found is not None, f"{defect['name']}: " + (f"found by {found[0]}: {found[1][:90]}" if found else "NOT FOUND")

@@ -447,8 +447,8 @@ static void ask(bound *one, bool tainted) {
   if (!well) {
     bool many = one->flight.runs > 1;
     bool several = one->flight.made > 1;
-    bool is_late = status != IOBIND_ERROR_INVALID_STATE &&
-                   (W->is_virtual || several || status == IOBIND_ERROR_RUNTIME); /* a run was made */
+    /* the failure came when others had been made, or from the run itself; a cancel may have come before it */
+    bool is_sure = must_fail && (several || status == IOBIND_ERROR_RUNTIME);
     shadow_copy(&one->shadow, &one->before);
     shadow_fail(&one->shadow);
     for (size_t i = 0; i < one->shadow.model->input_count; i++) {
@@ -462,7 +462,7 @@ static void ask(bound *one, bool tainted) {
       if (carry->mode != IOBIND_CARRY_IN_PLACE)
         view_set(&state->read, (view){block_make(state->read.count), 0, state->read.count});
     }
-    if (is_late) shadow_lose_states(&one->shadow, several);
+    if (is_sure) shadow_lose_states(&one->shadow, several);
     one->failures = 1u << status;
   }
   has_passed(one);

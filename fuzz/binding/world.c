@@ -522,7 +522,6 @@ void world_host_uses(const block *memory, bool writes, const uint64_t *granted) 
 
 void world_host_used(const block *memory, bool writes) {
   if (world_is_busy(memory, writes)) reached(writes ? FEATURE_HOST_WRITES : FEATURE_HOST_READS);
-  for (size_t i = 0; i < STREAMS; i++) world_seen(i, writes ? memory->touched[i] : memory->written[i]);
 }
 
 static void order_by_event(size_t stream, size_t other) {

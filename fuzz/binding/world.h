@@ -153,7 +153,8 @@ void world_seen(size_t stream, uint64_t stamp);
 void world_waited(size_t stream, uint64_t stamp);
 bool world_is_busy(const block *memory, bool writes);
 
-/* A call without a stream has accessed the memory, whatever was in flight there: it has waited for that. */
+/* A call without a stream has accessed the memory, whatever was in flight there: it has waited for that, and perhaps for nothing else of
+ * the stream. */
 void world_host_used(const block *memory, bool writes);
 /* Bytes that a stream brings, looked at when the host has seen it. */
 void world_expect_bytes(size_t stream, const float *there, view expected);
