@@ -89,6 +89,29 @@ void do_fill(const step *from) {
   }
 }
 
+/* An input of other dims between a run and what is done with its results, and the old one again afterwards. */
+static slot *find_slot(view at) {
+  for (size_t i = 0; i < TENSORS; i++) {
+    if (W->slots[i].tensor != NULL && views_equal(W->slots[i].at, at)) return &W->slots[i];
+  }
+  return NULL;
+}
+
+slot *bind_other_dims(bound *one, size_t index) {
+  const input_shadow *input = &one->shadow.inputs[index];
+  const port *to = &one->shadow.model->inputs[index];
+  const port other = {"", NULL, input->read.count == 2 ? 3 : 2, to->is_host};
+  slot *old = input->read.block != NULL && input->mode == IOBIND_INPUT_RESIDENT ? find_slot(input->read) : NULL;
+  slot *tensor = old != NULL && to->dim != NULL ? take_tensor(0, &other, true) : NULL;
+  if (tensor == NULL) return NULL;
+  set_input(one, index, IOBIND_INPUT_RESIDENT, tensor, -1);
+  return old;
+}
+
+void bind_again(bound *one, size_t index, slot *old) {
+  if (old->tensor != NULL) set_input(one, index, IOBIND_INPUT_RESIDENT, old, -1);
+}
+
 /* ---- outputs ---- */
 
 /* The tensor of an input whose memory the output may be written into. */
@@ -133,13 +156,11 @@ static void set_given(bound *one, size_t index, iobind_output_mode mode, uint8_t
 void replace_one(bound *one, const step *from) {
   size_t index = from->x[5] % one->shadow.model->input_count;
   const input_shadow *input = &one->shadow.inputs[index];
-  const output_shadow *output = &one->shadow.outputs[from->x[5] % one->shadow.model->output_count];
-  const port like = {"", NULL, from->x[4] % 2 == 0 ? input->read.count : output->target.count,
-                     from->x[4] % 2 == 0 && one->shadow.model->inputs[index].is_host};
+  const port like = {"", NULL, input->read.count, one->shadow.model->inputs[index].is_host};
   if (from->x[4] % 2 == 0) {
     slot *tensor = input->read.block != NULL ? take_tensor(from->x[6] % 240, &like, true) : NULL;
     if (tensor != NULL && !is_empty_for(tensor, one)) set_input(one, index, IOBIND_INPUT_RESIDENT, tensor, -1);
-  } else if (output->mode == IOBIND_OUTPUT_FIXED) {
+  } else {
     set_given(one, from->x[5] % one->shadow.model->output_count, IOBIND_OUTPUT_FIXED, from->x[6] % 240);
   }
 }

@@ -13,7 +13,7 @@
 #include "operations.h"
 
 enum { FILLED = 2 };            /* that many steps at the beginning mostly bind inputs */
-enum { FEATURES_AFTER = 4000 }; /* sequences, which must have reached all features */
+enum { FEATURES_AFTER = 2000 }; /* sequences, which must have reached all features */
 enum { MOST_STEPS = 64, SECONDS = 120, SIGNATURE = 72, FINDINGS = 32, MOST_TRIES = 600 };
 
 static const char help[] =

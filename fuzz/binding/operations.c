@@ -48,11 +48,25 @@ static void do_write(const step *from) {
   if (fault_was_set()) settle((size_t)stream);
 }
 
+/* The data themselves, which the host may read and write from then on. */
+static void look_at(slot *of) {
+  void *data = NULL;
+  if (fault_is_set()) world_host_uses(of->at.block, true, NULL);
+  begin_call("get_data(t%d)", world_index(of));
+  if (!require_ok(end_call(iobind_tensor_get_data(of->tensor, IOBIND_DTYPE_FLOAT32, &data, &the_error)))) return;
+  world_host_used(of->at.block, true);
+  if (view_is_known(of->at, 0)) compare(data, of->at, "the data");
+}
+
 static void do_read(const step *from) {
   slot *of = world_tensor(from->x[0] % TENSORS);
   if (of == NULL || !of->is_plain || of->at.count == 0) return;
   int stream = from->x[1] >= 96 && takes_stream(of) ? from->x[1] % STREAMS : -1;
   if (stream >= 0 && world_stream((size_t)stream) == NULL) return;
+  if (stream < 0 && of->where != PLACE_HOME && from->x[3] >= 128) {
+    look_at(of);
+    return;
+  }
   float *there = world_memory(of->at.count);
   if (stream < 0 && fault_is_set()) world_host_uses(of->at.block, false, NULL);
   if (stream >= 0) world_stream_uses((size_t)stream, of->at.block, false, from->x[2] % 2 == 0);

@@ -41,6 +41,10 @@ void copy_tensor(slot *source, slot *to, int stream, bool by_event);
 void do_update_input(const step *from);
 void update_input(bound *one, size_t index, int stream, const step *from);
 
+/* Bind an input of other dims; what was bound before, or NULL: nothing was done. */
+slot *bind_other_dims(bound *one, size_t index);
+void bind_again(bound *one, size_t index, slot *old);
+
 /* Another tensor of its kind for an input or output, between runs. */
 void replace_one(bound *one, const step *from);
 

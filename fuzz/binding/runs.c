@@ -120,11 +120,7 @@ void keep(bound *one, size_t output, iobind_tensor *tensor, bool taken, uint8_t 
   to->at.block->where = (int)to->where;
 }
 
-void do_result(const step *from) {
-  bound *one = take_binding(from);
-  if (one == NULL) return;
-  size_t output = from->x[1] % one->shadow.model->output_count;
-  bool takes = from->x[2] % 4 == 3;
+static void fetch(bound *one, size_t output, bool takes, const step *from) {
   bool keeps = takes || from->x[2] % 4 == 2;
   expectation expected = {0};
   expect_result(one, output, &expected);
@@ -147,6 +143,18 @@ void do_result(const step *from) {
   bool in_place = one->shadow.carries[output].is_on && one->shadow.carries[output].mode == IOBIND_CARRY_IN_PLACE;
   bool given = one->shadow.outputs[output].target.block != NULL || in_place;
   if (takes) one->shadow.results[output].kind = given ? RESULT_MAYBE : RESULT_TAKEN;
+}
+
+void do_result(const step *from) {
+  bound *one = take_binding(from);
+  if (one == NULL) return;
+  size_t output = from->x[1] % one->shadow.model->output_count;
+  bool takes = from->x[2] % 4 == 3;
+  size_t input = from->x[5] % one->shadow.model->input_count;
+  bool is_idle = one->flight.stream < 0 && one->shadow.results[output].kind == RESULT_HELD;
+  slot *old = takes && is_idle && from->x[4] >= 128 && !fault_is_set() ? bind_other_dims(one, input) : NULL;
+  fetch(one, output, takes, from);
+  if (old != NULL) bind_again(one, input, old);
 }
 
 /* ---- runs ---- */
