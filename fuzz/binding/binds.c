@@ -83,7 +83,8 @@ void do_fill(const step *from) {
   for (size_t i = 0; one != NULL && i < one->shadow.model->input_count; i++) {
     if (one->shadow.inputs[i].read.block != NULL) continue;
     iobind_input_mode mode = (iobind_input_mode)((from->x[1] >> (i % 4 * 2)) % 3);
-    const port three = {"", NULL, 3, one->shadow.model->inputs[i].is_host};
+    const port *to = &one->shadow.model->inputs[i];
+    const port three = {"", NULL, to->dim == NULL ? to->count : 3, to->is_host};
     slot *tensor = take_tensor((uint8_t)((from->x[2] + i) % OWN_TENSORS), &three, mode == IOBIND_INPUT_RESIDENT);
     if (tensor != NULL) set_input(one, i, mode, tensor, -1);
   }
@@ -214,6 +215,7 @@ void do_carry(const step *from) {
   size_t output = any ? from->x[2] % one->shadow.model->output_count : likely[which][from->x[2] % 8];
   size_t input = any ? from->x[3] % one->shadow.model->input_count : likely_input[which][from->x[2] % 8];
   if (one->shadow.model->inputs[input].is_host) return; /* its states would be made on the host */
+  if ((int)input == model_judge(one->shadow.model)) return;
   iobind_carry_mode mode = (iobind_carry_mode)(from->x[4] >= 254 ? 3 : from->x[4] % 3);
   if (mode == IOBIND_CARRY_IN_PLACE && (one->shadow.model->may_overwrite[output] & 1u << input) == 0) mode = IOBIND_CARRY_SWAP;
   if (mode == IOBIND_CARRY_SWAP && W->without_swap) mode = IOBIND_CARRY_MOVE;
@@ -253,7 +255,7 @@ static void updated(bound *one, size_t index, const float *values, bool was_due)
   input->torn = input->lost = false;
 }
 
-void update_input(bound *one, size_t index, int stream, const step *from) {
+void update_input(bound *one, size_t index, int stream, const step *from, bool spoils) {
   view to = shadow_next_input(&one->shadow, index);
   const carry_shadow *carry = shadow_carry_of_input(&one->shadow, index);
   bool was_due = carry != NULL && carry->is_due;
@@ -261,10 +263,13 @@ void update_input(bound *one, size_t index, int stream, const step *from) {
   expectation expected = {0};
   if (to.block == NULL) expected.must |= STATUS(INVALID_STATE);
   if (size != to.count * sizeof(float)) expected.must |= STATUS(INVALID_ARGUMENT);
+  if (one->shadow.inputs[index].torn)
+    expected.may |= STATUS(INVALID_ARGUMENT); /* of a lost state the size is not known either */
   /* host memory is written by the host, behind the stream */
   bool by_host = stream >= 0 && to.block != NULL && to.block->where == PLACE_HOST && !W->at_host;
   float *values = world_memory(to.count + 1);
   world_new_values(values, to.count + 1);
+  if (spoils) values[0] = BAD;
   if (stream < 0) {
     world_host_uses(to.block, true, NULL);
   } else if (by_host) {
@@ -301,7 +306,7 @@ void update_input(bound *one, size_t index, int stream, const step *from) {
 void do_update_input(const step *from) {
   bound *one = take_binding(from);
   if (one != NULL) {
-    update_input(one, from->x[1] % one->shadow.model->input_count, from->x[2] >= 160 ? from->x[2] % STREAMS : -1, from);
+    update_input(one, from->x[1] % one->shadow.model->input_count, from->x[2] >= 160 ? from->x[2] % STREAMS : -1, from, false);
   }
 }
 

@@ -8,7 +8,7 @@
 enum { MIX_A, MIX_S, MIX_T, MIX_C, MIX_K };
 enum { MIX_Y, MIX_NEXT_S, MIX_NEXT_T, MIX_D, MIX_SAME_K };
 enum { GROW_G, GROW_X };
-enum { PLAIN_P, PLAIN_Q, PLAIN_R };
+enum { PLAIN_P, PLAIN_Q, PLAIN_R, PLAIN_W };
 enum { PLAIN_SUM, PLAIN_GAP };
 enum { GROW_LONG, GROW_TWICE };
 #define BIT(index) (1u << (index))
@@ -34,11 +34,11 @@ const model models[MODELS] = {
      .outputs = {{"long", "total", 0, false}, {"twice", "l", 0, false}},
      .needs = {BIT(GROW_G) | BIT(GROW_X), BIT(GROW_X)}},
     {.name = "plain",
-     .input_count = 3,
+     .input_count = 4,
      .output_count = 2,
-     .inputs = {{"p", "n", 0, false}, {"q", "n", 0, false}, {"r", "n", 0, true}},
+     .inputs = {{"p", "n", 0, false}, {"q", "n", 0, false}, {"r", "n", 0, true}, {"w", NULL, 1, false}},
      .outputs = {{"sum", "n", 0, false}, {"gap", "n", 0, false}},
-     .needs = {BIT(PLAIN_P) | BIT(PLAIN_Q), BIT(PLAIN_P) | BIT(PLAIN_R)},
+     .needs = {BIT(PLAIN_P) | BIT(PLAIN_Q) | BIT(PLAIN_W), BIT(PLAIN_P) | BIT(PLAIN_R)},
      .may_overwrite = {BIT(PLAIN_Q)}},
 };
 
@@ -50,12 +50,16 @@ bool model_counts(const model *of, const size_t *inputs, size_t *outputs) {
   }
   if (of == &models[2]) {
     outputs[PLAIN_SUM] = outputs[PLAIN_GAP] = inputs[PLAIN_P];
-    return inputs[PLAIN_Q] == inputs[PLAIN_P] && inputs[PLAIN_R] == inputs[PLAIN_P];
+    return inputs[PLAIN_Q] == inputs[PLAIN_P] && inputs[PLAIN_R] == inputs[PLAIN_P] && inputs[PLAIN_W] == 1;
   }
   outputs[MIX_Y] = outputs[MIX_NEXT_S] = outputs[MIX_NEXT_T] = inputs[MIX_A];
   outputs[MIX_D] = outputs[MIX_SAME_K] = 3;
   return inputs[MIX_S] == inputs[MIX_A] && inputs[MIX_T] == inputs[MIX_A] && inputs[MIX_K] == 3 &&
          (inputs[MIX_C] == 1 || inputs[MIX_C] == 3);
+}
+
+int model_judge(const model *of) {
+  return of == &models[2] ? PLAIN_W : -1;
 }
 
 /* An operation for each statement, as each is a node of its own. */
@@ -134,6 +138,27 @@ static void write_mix(onnx_writer *writer) {
   write_node(writer, "Add", "k", "half_c", "d");
 }
 
+static void write_plain(onnx_writer *writer) {
+  static const float scale = 1.0F / (1 << 20);
+  static const float zeros[2] = {0, 0};
+  static const int64_t two = 2;
+  onnx_initializer(writer, &(onnx_tensor){.name = "scale", .dtype = ONNX_FLOAT32, .data = &scale, .bytes = sizeof scale});
+  onnx_initializer(
+      writer,
+      &(onnx_tensor){.name = "zeros", .dtype = ONNX_FLOAT32, .dims = &two, .rank = 1, .data = zeros, .bytes = sizeof zeros});
+  write_node(writer, "Mul", "w", "scale", "part");
+  onnx_node_begin(writer, "Cast", "", "");
+  onnx_node_input(writer, "part");
+  onnx_node_output(writer, "place");
+  onnx_attribute_int(writer, "to", ONNX_INT64);
+  onnx_node_end(writer);
+  write_node(writer, "Gather", "zeros", "place", "zero");
+  write_node(writer, "Add", "p", "q", "both");
+  write_node(writer, "Add", "both", "zero", "sum");
+  write_node(writer, "Mean", "r", NULL, "mean");
+  write_node(writer, "Sub", "p", "mean", "gap");
+}
+
 void *model_write(const model *of, size_t *bytes) {
   onnx_writer writer = ONNX_WRITER_INIT;
   onnx_model_begin(&writer, NULL);
@@ -144,9 +169,7 @@ void *model_write(const model *of, size_t *bytes) {
   if (of == &models[0]) {
     write_mix(&writer);
   } else if (of == &models[2]) {
-    write_node(&writer, "Add", "p", "q", "sum");
-    write_node(&writer, "Mean", "r", NULL, "mean");
-    write_node(&writer, "Sub", "p", "mean", "gap");
+    write_plain(&writer);
   } else {
     write_node(&writer, "Concat", "g", "x", "long");
     write_node(&writer, "Add", "x", "x", "twice");

@@ -39,7 +39,7 @@ void do_event(const step *from);
 /* Copy a tensor into another of its size; on a stream, or -1. */
 void copy_tensor(slot *source, slot *to, int stream, bool by_event);
 void do_update_input(const step *from);
-void update_input(bound *one, size_t index, int stream, const step *from);
+void update_input(bound *one, size_t index, int stream, const step *from, bool spoils); /* by a value that ends runs */
 
 /* Bind an input of other dims; what was bound before, or NULL: nothing was done. */
 slot *bind_other_dims(bound *one, size_t index);

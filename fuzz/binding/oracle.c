@@ -309,6 +309,12 @@ bool shadow_is_muddled(const shadow *of) {
   return false;
 }
 
+bool shadow_is_unforeseeable(const shadow *of) {
+  int judge = model_judge(of->model);
+  view value = judge >= 0 ? shadow_next_input(of, (size_t)judge) : (view){0};
+  return value.block != NULL && !view_is_known(value, of->number);
+}
+
 void expect_run(const shadow *of, expectation *expected, bool *late) {
   *late = false;
   expect_check(of, expected);
@@ -319,6 +325,11 @@ void expect_run(const shadow *of, expectation *expected, bool *late) {
     expected->must |= STATUS(RUNTIME) | STATUS(SHAPE);
     *late = true;
     return;
+  }
+  int judge = model_judge(of->model);
+  if (judge >= 0 && view_read(shadow_next_input(of, (size_t)judge)).at[0] == BAD) {
+    expected->must |= STATUS(RUNTIME);
+    *late = true;
   }
   for (size_t i = 0; i < of->model->output_count; i++) {
     size_t held;

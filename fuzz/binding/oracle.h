@@ -135,6 +135,9 @@ bool shadow_has_lost(const shadow *of);
  * has no right result, and is not made. */
 bool shadow_is_muddled(const shadow *of);
 
+/* Nobody can tell whether a value ends the run. */
+bool shadow_is_unforeseeable(const shadow *of);
+
 /* The elements that the next run's outputs will have; false: it cannot run. */
 bool shadow_counts(const shadow *of, size_t *outputs);
 

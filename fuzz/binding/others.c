@@ -85,7 +85,7 @@ typedef struct request {
 static bool choose_inputs(request *self, const step *from) {
   const model *of = self->shadow.model;
   for (size_t i = 0; i < of->input_count; i++) {
-    const port like = {"", NULL, 3, of->inputs[i].is_host};
+    const port like = {"", NULL, of->inputs[i].dim == NULL ? of->inputs[i].count : 3, of->inputs[i].is_host};
     const slot *tensor = take_tensor((uint8_t)((from->x[1] + 5 * i) % 240), &like, like.is_host);
     if (tensor == NULL) return false;
     if (fault_is_set()) world_host_uses(tensor->at.block, false, NULL);
@@ -157,7 +157,7 @@ void do_request(const step *from) {
   (void)world_session(which);
   request self = {.has_target = false};
   shadow_init(&self.shadow, &models[which], ++W->numbers);
-  if (choose_inputs(&self, from)) {
+  if (choose_inputs(&self, from) && !shadow_is_unforeseeable(&self.shadow)) {
     choose_outputs(&self, from);
     make_request(&self, which);
   }

@@ -52,8 +52,8 @@ enum { ON_HOST = 1, ON_DEVICE = 2, ON_ANY = 3, ON_VIRTUAL = 4 };
   X(DESTROYED, ON_ANY, "a binding destroyed in flight")                           \
   X(CANCELLED, ON_ANY, "a binding cancelled in flight")                           \
   X(FAULT, ON_VIRTUAL, "a fault that a call returned")                            \
-  X(LATE, ON_HOST, "a run that failed after its call had returned")            \
-  X(STATES_LOST, ON_ANY, "a state lost by a failure, refused")
+  X(LATE, ON_HOST | ON_VIRTUAL, "a run that failed after its call had returned")            \
+  X(STATES_LOST, ON_HOST | ON_VIRTUAL, "a state lost by a failure, refused")
 
 /* clang-format on */
 

@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "vdev.h"
+
 #define W (&the_world)
 
 /* ---- under way ---- */
@@ -325,6 +327,12 @@ static void submitted(bound *one, size_t stream, bool late, point *at) {
   if (at != NULL) record_point(at, stream);
 }
 
+/* So that the call returns before the kernel fails. Not for a run without a stream: ONNX Runtime may give the failure, which the EP's Flush
+ * returns to it, to nobody, and return OK. */
+static void delay_kernels(bool delays) {
+  if (W->is_virtual) CHECK(vdev_set(0, "compute_us", delays ? "100" : "0") == 0);
+}
+
 static bool too_long(const bound *one) {
   size_t sum = shadow_next_input(&one->shadow, 0).count + shadow_next_input(&one->shadow, 1).count;
   return one->shadow.model == &models[1] && sum > MOST_ELEMENTS;
@@ -342,6 +350,7 @@ static bool run_once(bound *one, int stream, point *at, const step *from) {
   expect_idle(one, &expected, may_queue);
   bool was_in_flight = is_in_flight(one);
   bool follows = one->ran_at != 0 && one->ran_at == call_count;
+  if (late && stream >= 0) delay_kernels(true);
   bool faulty_kernel = strncmp(W->fault, "fail_compute", strlen("fail_compute")) == 0;
   bool was_lost = shadow_has_lost(&one->shadow);
   begin_call("run(b%d%s%s)", binding_index(one), on_stream(stream), at != NULL ? ", event" : "");
@@ -369,11 +378,12 @@ static bool run_once(bound *one, int stream, point *at, const step *from) {
     if (may_queue) one->flight.stream = -1;
   }
   if (stream >= 0 && (faulty || late)) settle((size_t)stream);
+  delay_kernels(false);
   return well && stream < 0;
 }
 
 static bool can_run(const bound *one) {
-  return one != NULL && !too_long(one) && !shadow_is_muddled(&one->shadow);
+  return one != NULL && !too_long(one) && !shadow_is_muddled(&one->shadow) && !shadow_is_unforeseeable(&one->shadow);
 }
 
 /* What an input reads on the host is brought by the stream of the run, right before it. */
@@ -396,10 +406,20 @@ static void deliver(const bound *one, int stream, const step *from) {
   }
 }
 
+/* A value that ends the next runs, or that does not. */
+static void judge(bound *one, int stream, const step *from, bool spoils) {
+  int input = model_judge(one->shadow.model);
+  bool is_bound = input >= 0 && one->shadow.inputs[input].read.block != NULL && !one->shadow.inputs[input].elsewhere;
+  if (!is_bound || !W->judges || fault_is_set()) return;
+  update_input(one, (size_t)input, stream, from, spoils);
+}
+
 /* More runs behind one that is in flight, with new data between them. */
 static void queue_more(bound *one, int stream, const step *from) {
   for (int i = 0; i < from->x[4] % 4 && one->flight.stream == stream && can_run(one); i++) {
-    if ((from->x[5] >> i & 1) != 0) update_input(one, from->x[5] / 8 % one->shadow.model->input_count, stream, from);
+    if ((from->x[5] >> i & 1) != 0) update_input(one, from->x[5] / 8 % one->shadow.model->input_count, stream, from, false);
+    if (from->x[6] % 4 == 0 && i == 1) judge(one, stream, from, true);
+    if (!can_run(one)) return;
     (void)run_once(one, stream, NULL, from);
   }
 }
@@ -411,9 +431,13 @@ void do_run(const step *from) {
   if (stream >= 0 && world_stream((size_t)stream) == NULL) return;
   point *at = from->x[2] >= 192 ? world_point(from->x[2] % EVENTS) : NULL;
   if (stream >= 0 && !W->at_host && from->x[6] >= 64) deliver(one, stream, from);
+  if (from->x[6] < 12) judge(one, stream, from, true);
+  if (!can_run(one)) return;
   (void)run_once(one, stream, at, from);
   bool failed = one->failures != 0;
   if (stream >= 0) queue_more(one, stream, from);
+  failed = failed || one->failures != 0;
+  if (failed) judge(one, -1, from, false);
   if (failed && can_run(one)) (void)run_once(one, -1, NULL, from); /* a binding whose run has failed can run again */
   if (stream < 0) world_check_all();
 }

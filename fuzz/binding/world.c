@@ -171,6 +171,7 @@ bool world_start(const char *spec) {
   W->host = iobind_runtime_get_device(W->runtime, 0);
   W->at_host = W->home == W->host;
   W->is_virtual = strcmp(info.ep_name, "VirtualDeviceExecutionProvider") == 0;
+  W->judges = W->at_host || W->is_virtual;
   W->has_pinned = (info.flags & IOBIND_DEVICE_HOST_ACCESSIBLE) != 0;
   W->addressable = (info.flags & IOBIND_DEVICE_ADDRESSABLE) != 0;
   if (W->is_virtual) CHECK(vdev_set(0, "deny", "Mean") == 0);
@@ -191,7 +192,7 @@ void world_stop(void) {
 
 void world_begin(void) {
   W->next_value = 1;
-  if (W->is_virtual) CHECK(vdev_set(0, "race", "fail") == 0);
+  if (W->is_virtual) CHECK(vdev_set(0, "race", "fail") == 0 && vdev_set(0, "compute_us", "0") == 0);
   for (size_t i = 0; i < BINDINGS; i++) W->bindings[i].flight.stream = -1;
 }
 

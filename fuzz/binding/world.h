@@ -70,6 +70,7 @@ typedef struct world {
   bool at_host;    /* home is the host */
   bool addressable;
   bool has_pinned;
+  bool judges; /* a kernel fails where a value is BAD: CUDA's read zeros there */
   void *models[MODELS];
   size_t model_bytes[MODELS];
   /* of one sequence */
