@@ -442,10 +442,27 @@ void do_run(const step *from) {
   if (stream < 0) world_check_all();
 }
 
+/* A state that is swapped for one run leaves two sides behind. */
+static void swap_once(bound *one, const step *from) {
+  enum { SWAPPED = 1, FIXED_AGAIN = 6 };
+  step part = *from;
+  part.x[1] = 0;
+  part.x[4] = SWAPPED;
+  do_carry(&part);
+  for (size_t i = 0; i < one->shadow.model->output_count; i++) {
+    if (!one->shadow.carries[i].is_on || !can_run(one)) continue;
+    (void)run_once(one, -1, NULL, from);
+    part.x[1] = (uint8_t)i;
+    part.x[2] = FIXED_AGAIN;
+    do_set_output(&part);
+  }
+}
+
 /* One after the other, and nothing is looked at in between: what a run does that comes right behind another one. */
 void do_runs(const step *from) {
   bound *one = take_binding(from);
   int runs = 2 + from->x[2] % 4;
+  if (one != NULL && from->x[1] < 32) swap_once(one, from);
   while (runs > 0 && can_run(one) && run_once(one, -1, NULL, from)) {
     runs--;
     if (runs == 1 && from->x[3] % 2 == 0) replace_one(one, from);
@@ -478,7 +495,7 @@ static void ask(bound *one, bool tainted) {
   }
   if (!well) {
     bool many = one->flight.runs > 1;
-    bool several = one->flight.made > 1;
+    bool several = one->flight.made > 1 && !W->at_host; /* the host knows when a worker of its own has made the first ones */
     /* the failure came when others had been made, or from the run itself; a cancel may have come before it */
     bool is_sure = must_fail && (several || status == IOBIND_ERROR_RUNTIME);
     shadow_copy(&one->shadow, &one->before);
