@@ -699,8 +699,10 @@ typedef struct iobind_session_info {
   size_t metadata_count;  /**< entries of iobind_session_get_metadata; since 0.2 */
   size_t graph_count;     /**< captured graphs of all bindings, which runs can replay; since 0.2 */
   size_t kept_graph_count; /**< given up, but kept by the EP: see iobind_binding_forget_graphs; since 0.2 */
+  size_t device_node_count; /**< of node_count, nodes that ORT's CPU EP does not run: 0 means that the device is idle. With ORT 1.25
+                                 and newer both are set for each session that names a device besides the CPU; since 0.2 */
 } iobind_session_info;
-#define IOBIND_SESSION_INFO_INIT {sizeof(iobind_session_info), 0, 0, 0, 0, 0, 0, NULL, NULL, NULL, NULL, 0, 0, 0}
+#define IOBIND_SESSION_INFO_INIT {sizeof(iobind_session_info), 0, 0, 0, 0, 0, 0, NULL, NULL, NULL, NULL, 0, 0, 0, 0}
 
 /** What the model says of itself. The strings live as long as the session.
  *  @return OK; INVALID_ARGUMENT
