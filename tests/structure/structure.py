@@ -41,7 +41,7 @@ STRUCT = r"^(?:typedef\s+)?struct\s+(iobind_\w+)\s*\{"
 REGISTRY_HOST = (r"\b[\w.-]*(pypi|pythonhosted|npmjs|crates|debian|ubuntu|golang|conda|repo\d*\.maven)"
                  r"[\w-]*\.(org|com|io|net|dev)\b")
 # Execution providers, what their vendors call things, and what stood in general files for one of them.
-OF_ONE_EP = (r"(?i)cuda|cudnn|nvidia|tensorrt|trt_|webgpu|dawn|openvino|directml|dml|direct3d|iobind__d3d12|qnn|migraphx|vitisai|coreml|vdev"
+OF_ONE_EP = (r"(?i)cuda|cudnn|nvidia|tensorrt|trt_|webgpu|dawn|openvino|directml|dml|direct3d|iobind__d3d12|qnn|migraphx|vitisai|coreml|ggml|vdev"
              r"|virtual accelerator|\blane\b|lane_|is_resource|compute_stream|enable_graph_capture")
 VERSION_COMPARED = (r"\b(minor|api_version)\b\s*([<>]|[!=]=)|((?<!-)[<>]=?|[!=]=)\s*[\w.>-]*(\.|->)(minor|api_version)\b"
                     r"|\b(strcmp|strncmp|strchr|strstr)\s*\([^;]*\bort\.version\b")

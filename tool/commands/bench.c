@@ -19,11 +19,12 @@
 typedef struct row {
   char *model; /* the file's name without its folder and extension */
   char *device;
-  char *profile; /* NULL: no profile was written */
-  bool host;     /* the device's memory is host memory */
-  bool modelled; /* times are those of a virtual clock */
-  bool software; /* memory of its own, but it computes on the CPU: a software driver */
-  bool captured; /* bound runs are replays of captured graphs */
+  char *profile;     /* NULL: no profile was written */
+  bool host;         /* the device's memory is host memory */
+  bool modelled;     /* times are those of a virtual clock */
+  bool software;     /* memory of its own, but it computes on the CPU: a software driver */
+  size_t idle_nodes; /* those that the device left to the CPU, if it left all of them */
+  bool captured;     /* bound runs are replays of captured graphs */
   trial trial;
 } row;
 
@@ -271,6 +272,7 @@ static int measure_session(bench *b, iobind_session *session, iobind_device *dev
   } else {
     r->host = tool_is_host(device);
     r->software = is_software(device);
+    r->idle_nodes = tool_idle_nodes(session);
     r->modelled = b->tool.clock.read != NULL;
     r->captured = captured;
     code = find_kept(b, session, kept);
@@ -445,7 +447,9 @@ static void add_words(tool_report *out, const row *r) {
   number_format_bytes(unbound, before);
   number_format_bytes(resident, after);
   format_ratio(trial_ratio(t, TRIAL_RESIDENT), factor);
-  if (r->host) {
+  if (r->idle_nodes > 0) {
+    report_note(out, "%s: " TOOL_IDLE, r->model, r->idle_nodes, r->device);
+  } else if (r->host) {
     report_note(out, "%s on %s: its memory is the host's, so nothing crosses a link.", r->model, r->device);
   } else if (unbound <= resident) {
     report_note(out, "%s on %s: a run moves nothing over the link that binding could save.", r->model, r->device);
