@@ -53,7 +53,8 @@ static void look_at(slot *of) {
   void *data = NULL;
   if (fault_is_set()) world_host_uses(of->at.block, true, NULL);
   begin_call("get_data(t%d)", world_index(of));
-  if (!require_ok(end_call(iobind_tensor_map(of->tensor, IOBIND_DTYPE_FLOAT32, IOBIND_ACCESS_WRITE, &data, &the_error)))) return;
+  if (!require_ok(end_call(iobind_tensor_map(of->tensor, IOBIND_DTYPE_FLOAT32, IOBIND_ACCESS_WRITE, &data, &the_error))))
+    return;
   world_host_used(of->at.block, true);
   if (view_is_known(of->at, 0)) compare(data, of->at, "the data");
 }

@@ -36,8 +36,7 @@ void do_lend(const step *from) {
   expect_result(one, output, &expected);
   iobind_tensor *tensor = NULL;
   begin_call("lend(b%d, %s%s)", binding_index(one), one->shadow.model->outputs[output].name, on_stream((int)stream));
-  iobind_status status =
-      end_call(iobind_binding_get_output(one->handle, output, W->lanes[stream].handle, &tensor, &the_error));
+  iobind_status status = end_call(iobind_binding_get_output(one->handle, output, W->lanes[stream].handle, &tensor, &the_error));
   if (!require(expected, status)) return;
   iobind_tensor_info info = IOBIND_TENSOR_INFO_INIT;
   CHECK(iobind_tensor_get_info(tensor, &info, NULL) == IOBIND_OK);
@@ -256,7 +255,8 @@ static bool set_words_output(const words *self, size_t output, int tensor, unsig
   begin_call("set_output(words, %zu, %d)", output, tensor);
   int mode = tensor < 0 ? IOBIND_OUTPUT_FRESH : OUTPUT_FIXED;
   return require((expectation){.must = must},
-                 end_call(call_binding_set_output(self->binding, output, mode, NULL, IOBIND_MEMORY_DEFAULT, tensor < 0 ? NULL : self->tensors[tensor], &the_error)));
+                 end_call(call_binding_set_output(self->binding, output, mode, NULL, IOBIND_MEMORY_DEFAULT,
+                                                  tensor < 0 ? NULL : self->tensors[tensor], &the_error)));
 }
 
 /* Outputs that are not given, given, and given where something else is: that is refused, and changes nothing. */
