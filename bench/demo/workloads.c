@@ -11,7 +11,7 @@
 
 #include "demo/stack.h"
 #include "fixture.h"
-#include "formats/plot.h"
+#include "pictures/plot.h"
 #include "model.h"
 #include "vdev.h"
 

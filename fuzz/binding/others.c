@@ -133,7 +133,7 @@ static void make_request(request *self, size_t which) {
   iobind_run_request asked = IOBIND_RUN_REQUEST_INIT;
   asked.inputs = self->inputs;
   asked.targets = self->targets;
-  asked.outputs = self->outputs;
+  asked.placements = self->outputs;
   bool late;
   expect_run(&self->shadow, &self->expected, &late);
   begin_call("request(%s%s)", models[which].name, self->has_target ? ", targets" : "");

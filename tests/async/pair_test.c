@@ -241,7 +241,7 @@ static void requests_by_turns(void **state) {
     iobind_run_request request = IOBIND_RUN_REQUEST_INIT;
     iobind_tensor *target = make_filled(this->device, IOBIND_MEMORY_DEFAULT, -1);
     iobind_tensor *y = NULL;
-    request.outputs = &stays;
+    request.placements = &stays;
     request.inputs = &other->x;
     expect(IOBIND_ERROR_WRONG_DEVICE, call_session_request(this->session, &request, &y, &fault));
     request.inputs = &this->x;
