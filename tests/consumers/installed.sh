@@ -98,8 +98,7 @@ if command -v g++ >/dev/null; then
   "$2" scale "$work/scale.onnx"
   expect '2 4 6 8 in 100 runs: 1 up, 1 down' "$work/with-c++" "$work/scale.onnx" vdev
 fi
-build_frozen 0.1 "$work/frozen"
-quietly "$work/frozen"
+use_frozen
 unset LD_LIBRARY_PATH
 
 quietly "$cc" "$consumers/consumer.c" -I"$prefix/include" -L"$prefix/lib" -liobind -Wl,-rpath,"$prefix/lib" -o "$work/plain"
