@@ -328,26 +328,28 @@ inline std::size_t dtype_bytes(iobind_dtype dtype, const shape &dims, error *fai
   return bytes;
 }
 
-/** A parameter: objects of one kind, in braces or in a range, as objects or as pointers; null or empty: none at that index. */
+/** A parameter: objects of one kind, in braces or in a range, as objects or as pointers; null or empty: none at that index. With a
+ *  const Object the call does not write the objects. */
 template <class Object>
 class list_of {
 public:
   list_of() = default;
-  list_of(std::initializer_list<const Object *> objects) { add(objects); }
-  template <class Range, class = detail::element<const Range>>
-  list_of(const Range &objects) {
+  list_of(std::initializer_list<Object *> objects) { add(objects); }
+  template <class Range, class = detail::element<Range>,
+            class = std::enable_if_t<!std::is_same_v<std::remove_cv_t<std::remove_reference_t<Range>>, list_of>>>
+  list_of(Range &&objects) {
     add(objects);
   }
   auto data() const noexcept { return raw_.empty() ? nullptr : raw_.data(); } /**< null with a size of 0, as C takes it */
   std::size_t size() const noexcept { return raw_.size(); }
 
 private:
-  static auto raw(const Object &object) noexcept { return object.get(); }
-  static auto raw(const Object *object) noexcept { return object == nullptr ? nullptr : object->get(); }
+  static auto raw(Object &object) noexcept { return object.get(); }
+  static auto raw(Object *object) noexcept { return object == nullptr ? nullptr : object->get(); }
   template <class Range>
-  void add(const Range &objects) {
+  void add(Range &objects) {
     raw_.reserve(std::size(objects));
-    for (const auto &object : objects) raw_.push_back(raw(object));
+    for (auto &object : objects) raw_.push_back(raw(object));
   }
   std::vector<decltype(std::declval<const Object &>().get())> raw_{};
 };
@@ -752,11 +754,11 @@ private:
 };
 
 /** Copy pair by pair; see iobind_tensor_copy. */
-inline bool copy(const list_of<tensor> &sources, const list_of<tensor> &targets, error *failed = nullptr) {
+inline bool copy(const list_of<const tensor> &sources, const list_of<tensor> &targets, error *failed = nullptr) {
   return detail::refuse_count(failed, "tensor_copy: the number of targets", sources.size(), targets.size()) &&
          detail::call(failed, iobind_tensor_copy, sources.data(), targets.data(), sources.size(), nullptr);
 }
-inline bool copy(const list_of<tensor> &sources, const list_of<tensor> &targets, stream &on, error *failed = nullptr) {
+inline bool copy(const list_of<const tensor> &sources, const list_of<tensor> &targets, stream &on, error *failed = nullptr) {
   return detail::refuse_empty(failed, on, "tensor_copy: stream") &&
          detail::refuse_count(failed, "tensor_copy: the number of targets", sources.size(), targets.size()) &&
          detail::call(failed, iobind_tensor_copy, sources.data(), targets.data(), sources.size(), on.get());
@@ -822,7 +824,7 @@ private:
       values.push_back(entry.second.c_str());
     }
   }
-  list_of<device> devices_;
+  list_of<const device> devices_;
   std::vector<const char *> ep_keys_{}, ep_values_{}, config_keys_{}, config_values_{}, dim_names_{};
   std::vector<std::int64_t> dim_values_{};
   iobind_session_options raw_ = sized<iobind_session_options>();
@@ -832,7 +834,7 @@ private:
 
 /** A run without a binding: iobind_run_request with its arrays. */
 struct run_request {
-  list_of<tensor> inputs{};
+  list_of<const tensor> inputs{};
   list_of<tensor> targets{};               /**< none, or one for each output, null for a new tensor */
   std::vector<iobind_placement> outputs{}; /**< none, or one for each output without a target */
   const iobind_run_options *options = nullptr;
@@ -907,7 +909,7 @@ public:
   iobind_node_info node(std::size_t index, error *failed = nullptr) const && = delete;
 
   /** Run once without a binding: the inputs in the model's order; returns the outputs, on the host. */
-  std::vector<tensor> run(const list_of<tensor> &inputs, error *failed = nullptr) const {
+  std::vector<tensor> run(const list_of<const tensor> &inputs, error *failed = nullptr) const {
     iobind_run_request raw = detail::sized<iobind_run_request>();
     raw.inputs = inputs.data();
     raw.input_count = inputs.size();
@@ -1174,7 +1176,7 @@ private:
 struct pipeline_options {
   std::size_t slots = 0;                 /**< 0: 3 */
   std::uint32_t flags = 0;               /**< IOBIND_PIPELINE_* */
-  list_of<tensor> constants{};             /**< none, or one for each input, null for an input that each item brings */
+  list_of<const tensor> constants{};       /**< none, or one for each input, null for an input that each item brings */
   std::vector<iobind_placement> outputs{}; /**< none: all to the host; or one for each output */
   const iobind_run_options *run_options = nullptr;
 };
@@ -1202,11 +1204,11 @@ public:
     detail::call(failed, iobind_pipeline_create, of.get(), &raw, out());
   }
   /** One host tensor for each input in the model's order; null for a constant input. Its data are copied before the call returns. */
-  bool submit(const list_of<tensor> &inputs, error *failed = nullptr) {
-    return submit(inputs, list_of<event>(), nullptr, failed);
+  bool submit(const list_of<const tensor> &inputs, error *failed = nullptr) {
+    return submit(inputs, list_of<const event>(), nullptr, failed);
   }
   /** Inputs on the host or where the session reads them, each with its producer's event, or none at all; the tag comes back. */
-  bool submit(const list_of<tensor> &inputs, const list_of<event> &events, void *tag = nullptr, error *failed = nullptr) {
+  bool submit(const list_of<const tensor> &inputs, const list_of<const event> &events, void *tag = nullptr, error *failed = nullptr) {
     iobind_pipeline_request request = detail::sized<iobind_pipeline_request>();
     request.inputs = inputs.data();
     request.input_count = inputs.size();
