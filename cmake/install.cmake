@@ -10,6 +10,7 @@ if(TARGET iobind_vdev) # for the tests of those who use the library, as iobind::
   install(TARGETS iobind_vdev EXPORT iobind)
   install(FILES vdev/vdev.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/iobind)
 endif()
+install(TARGETS iobind_java) # for the Java package, where it takes an installed libiobind
 if(IOBIND_BUILD_TOOL)
   install(TARGETS iobind_tool)
   if(NOT WIN32)

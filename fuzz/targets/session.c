@@ -132,7 +132,7 @@ static void run(bytes *source, iobind_session *session, const value *values, siz
                                   OUTPUT_IN_PLACE,     IOBIND_OUTPUT_NONE,  5};
       int mode = modes[take_byte(source) % 6];
       iobind_tensor *target = mode == OUTPUT_FIXED ? take_tensor(source, &values[index % count]) : NULL;
-      status = call_set_output(binding, index, mode, NULL, IOBIND_MEMORY_DEFAULT, target, &error);
+      status = call_binding_set_output(binding, index, mode, NULL, IOBIND_MEMORY_DEFAULT, target, &error);
       iobind_tensor_release(target);
     } else {
       status = iobind_binding_run(binding, NULL, &error);

@@ -83,8 +83,8 @@ static iobind_tensor *make(bytes *source) {
       size_t given = total + take_byte(source) % 4 - 1;
       void *data = total == 0 ? NULL : calloc(1, total);
       if (given > total && total > 0) given = total;
-      status = call_wrap(the_cpu(), memory, (iobind_dtype)of.dtype, of.dims, of.rank, data, given, delete, &deleted, &tensor,
-                         &error);
+      status = call_tensor_wrap(the_cpu(), memory, (iobind_dtype)of.dtype, of.dims, of.rank, data, given, delete, &deleted,
+                                &tensor, &error);
       if (status != IOBIND_OK) free(data);
     } else {
       status = iobind_tensor_create(the_cpu(), memory, (iobind_dtype)of.dtype, of.dims, of.rank, &tensor, &error);

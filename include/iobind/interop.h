@@ -326,39 +326,6 @@ IOBIND_API IOBIND_CHECK iobind_status iobind_stream_wait_semaphore(iobind_stream
 IOBIND_API IOBIND_CHECK iobind_status iobind_stream_signal_semaphore(iobind_stream *stream, iobind_semaphore *semaphore,
                                                                      uint64_t value, iobind_error *error);
 
-/* ---- callbacks of a runtime that ends before the process ------------------------------------------------------------ */
-
-enum {
-  IOBIND_CALLBACK_ENDED = 1 /**< the lowest bit of `calls`: no more call is let through */
-};
-
-/** A callback into a language runtime that ends before the process does, such as a JVM. A thread that calls into it afterwards
- *  ends the process, and threads of ORT and of streams work until the process is gone. So the program gives iobind
- *  iobind_callback_log or iobind_callback_delete, with this struct as the context, instead of the runtime's own function. */
-typedef struct iobind_callback {
-  uint32_t struct_size;
-  uint32_t reserved;       /**< 0 */
-  uint64_t *calls;         /**< twice the calls that were let through, in memory that lives as long as the process, for any number of
-                                callbacks. Setting the bit IOBIND_CALLBACK_ENDED atomically ends them. The value before says how
-                                many calls were let through: each of them has begun, or is about to, and the program awaits them */
-  iobind_log_function log; /**< for iobind_callback_log */
-  iobind_deleter deleter;  /**< for iobind_callback_delete */
-  void *context;           /**< handed to `log` or `deleter` */
-} iobind_callback;
-#define IOBIND_CALLBACK_INIT {sizeof(iobind_callback), 0, NULL, NULL, NULL, NULL}
-
-/** Call `log` of an iobind_callback, unless the callbacks have ended: an iobind_log_function.
- *  @param context  the iobind_callback; it is read only before the call
- *  @param level    handed on, as is `message`
- *  @threads any   @since 1.0 */
-IOBIND_API void iobind_callback_log(void *context, int32_t level, const char *message);
-
-/** Call `deleter` of an iobind_callback, unless the callbacks have ended: an iobind_deleter.
- *  @param context  the iobind_callback; it is read only before the call, which may free it
- *  @param data     handed on
- *  @threads any   @since 1.0 */
-IOBIND_API void iobind_callback_delete(void *context, void *data);
-
 #ifdef __cplusplus
 }
 #endif

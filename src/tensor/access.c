@@ -32,6 +32,7 @@ static iobind_status map(iobind_tensor *tensor, iobind_dtype dtype, iobind_acces
                         (int)access);
   }
   IOBIND__TRY(access == IOBIND_ACCESS_WRITE ? iobind__tensor_check_writable(tensor, "tensor_map", error) : IOBIND_OK);
+  IOBIND__TRY(iobind__device_check_registered(tensor->place->device, error));
   IOBIND__TRY(iobind__tensor_settle(tensor, access == IOBIND_ACCESS_WRITE ? IOBIND__WRITE : IOBIND__READ, error));
   *data = iobind_tensor_get_address(tensor);
   return IOBIND_OK;

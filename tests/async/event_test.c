@@ -152,7 +152,7 @@ static void of_a_run_under_way(void **state) {
   iobind_tensor *x = fixture_floats(device, ones, COUNT);
   int32_t done;
   expect_ok(iobind_binding_set_input(binding, 0, IOBIND_INPUT_RESIDENT, x, NULL, &fault));
-  expect_ok(call_run(binding, consumer, event, &fault));
+  expect_ok(call_binding_run(binding, consumer, event, &fault));
   expect_ok(iobind_event_query(event, &done, &fault));
   iobind_event_destroy(event);
   expect_output(binding, twos);

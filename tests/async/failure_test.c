@@ -64,7 +64,7 @@ static asked submit_bad_run(void) {
   expect_ok(iobind_binding_create(one.session, &one.binding, &fault));
   expect_ok(iobind_binding_set_input(one.binding, 0, IOBIND_INPUT_RESIDENT, index, NULL, &fault));
   iobind_tensor_release(index);
-  expect_ok(call_run(one.binding, one.stream, one.event, &fault));
+  expect_ok(call_binding_run(one.binding, one.stream, one.event, &fault));
   return one;
 }
 
@@ -91,7 +91,7 @@ static void works_again(asked *one) {
   expect_ok(iobind_binding_take_output(plain, 0, &expected, &fault));
   iobind_binding_destroy(plain);
   expect_ok(iobind_binding_write_input(one->binding, 0, &row, sizeof row, NULL, &fault));
-  expect_ok(call_run(one->binding, one->stream, one->event, &fault));
+  expect_ok(call_binding_run(one->binding, one->stream, one->event, &fault));
   expect_ok(iobind_event_wait(one->event, IOBIND_NO_TIMEOUT, &fault));
   expect_row(one->binding, expected);
   iobind_tensor_release(expected);
@@ -288,7 +288,7 @@ static flock submit_flock(int bad, bool with_events, bool in_turn) {
       expect_ok(iobind_event_wait(self.events[before], IOBIND_NO_TIMEOUT, &fault));
     }
     fixture_arm();
-    iobind_status status = call_run(self.bindings[i], self.stream, self.events[i], &fault);
+    iobind_status status = call_binding_run(self.bindings[i], self.stream, self.events[i], &fault);
     if (status != IOBIND_OK) { /* it has failed already, and the EP takes no more */
       assert_true(i > bad && status == IOBIND_ERROR_RUNTIME);
     }
@@ -457,7 +457,7 @@ static void event_of_a_stream_that_is_gone(void **state) {
   expect_ok(iobind_event_create(device, &event, &fault));
   expect_ok(iobind_binding_create(session, &binding, &fault));
   expect_ok(iobind_binding_set_input(binding, 0, IOBIND_INPUT_RESIDENT, x, NULL, &fault));
-  expect_ok(call_run(binding, stream, event, &fault));
+  expect_ok(call_binding_run(binding, stream, event, &fault));
   iobind_stream_destroy(stream);
   for (int i = 0; i < 2 && done == 0; i++) {
     expect_ok(iobind_event_query(event, &done, &fault)); /* on WebGPU the first one waits */
@@ -493,7 +493,7 @@ static void run_behind_a_run(void **state) {
     expect_ok(iobind_binding_set_output(bindings[i], 0, tensors[i + 1], 0, &fault));
   }
   for (int i = 0; i < 2 * ROUNDS; i++) {
-    expect_ok(call_run(bindings[0], streams[0], event, &fault));
+    expect_ok(call_binding_run(bindings[0], streams[0], event, &fault));
     expect_ok(iobind_binding_run(bindings[1], i < ROUNDS ? NULL : streams[1], &fault));
     expect_ok(iobind_stream_synchronize(streams[0], &fault));
     expect_ok(iobind_stream_synchronize(streams[1], &fault));
@@ -526,7 +526,7 @@ static iobind_pipeline *make_pipeline(uint32_t flags) {
 
 static void submit_row(iobind_pipeline *pipeline, int64_t row) {
   iobind_tensor *index = make_index(cpu, row);
-  expect_ok(call_submit(pipeline, &index, 1, &fault));
+  expect_ok(call_pipeline_submit(pipeline, &index, 1, &fault));
   iobind_tensor_release(index);
 }
 
@@ -553,7 +553,7 @@ static void submit_items(trial *self, iobind_pipeline *pipeline) {
       assert_int_equal(vdev_set(0, self->setting, self->value), 0);
     }
     fixture_arm();
-    iobind_status status = call_submit(pipeline, &index, 1, &fault);
+    iobind_status status = call_pipeline_submit(pipeline, &index, 1, &fault);
     iobind_tensor_release(index);
     if (self->stops && self->submitted > BAD && status == IOBIND_ERROR_INVALID_STATE) {
       expect_words("failed, and the pipeline stops");

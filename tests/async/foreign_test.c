@@ -39,15 +39,15 @@ static int start(void **state) {
     assert_int_equal(vdev_set(0, "latency_us", "500"), 0);
   }
   expect_ok(iobind_stream_create(device, NULL, &theirs, &fault));
-  iobind_native native = native_of(call_stream_native(theirs));
+  iobind_native native = native_of(call_stream_get_native(theirs));
   expect_ok(iobind_stream_wrap(device, &native, fixture_deleter, &deleted, &wrapped, &fault));
-  assert_ptr_equal(call_stream_native(wrapped), native.handle);
+  assert_ptr_equal(call_stream_get_native(wrapped), native.handle);
   return 0;
 }
 
 static int stop(void **state) {
   (void)state;
-  void *handle = call_stream_native(theirs);
+  void *handle = call_stream_get_native(theirs);
   iobind_stream_destroy(wrapped);
   assert_int_equal(deleted.count, 1);
   assert_ptr_equal(deleted.data, handle);
@@ -216,7 +216,7 @@ static void events_of_theirs(void **state) {
 static void refuses(void **state) {
   (void)state;
   iobind_stream *made;
-  iobind_native native = native_of(call_stream_native(theirs));
+  iobind_native native = native_of(call_stream_get_native(theirs));
   iobind_device *host = iobind_runtime_get_device(runtime, 0);
   expect(IOBIND_ERROR_NOT_SUPPORTED, iobind_stream_wrap(host, &native, NULL, NULL, &made, &fault));
   expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_stream_wrap(device, NULL, NULL, NULL, &made, &fault));

@@ -60,7 +60,7 @@ static void gate_close(gate *self, iobind_runtime *runtime, const char *name, io
     void *library = dlopen("libcudart.so.13", RTLD_NOW | RTLD_NOLOAD);
     assert_non_null(library);
     *(void **)&launch = dlsym(library, "cudaLaunchHostFunc");
-    assert_int_equal(launch(call_stream_native(stream), gate_wait, self), 0);
+    assert_int_equal(launch(call_stream_get_native(stream), gate_wait, self), 0);
     dlclose(library);
   } else if (strcmp(name, "vdev") == 0) {
     gate_hold(self, fixture_device(runtime, "vdev"), stream);

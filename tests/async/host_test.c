@@ -287,11 +287,11 @@ static void write_to_a_constant_of_a_pipeline(void **state) {
   wanted.constants = constants;
   expect_ok(test_session_with(runtime, "add", &options, &adds, &fault));
   expect_ok(call_pipeline_create(adds, &wanted, &pipeline, &fault));
-  expect_ok(call_submit(pipeline, items, sizeof items / sizeof *items, &fault)); /* the memory is made */
+  expect_ok(call_pipeline_submit(pipeline, items, sizeof items / sizeof *items, &fault)); /* the memory is made */
   expect_ok(iobind_pipeline_next(pipeline, IOBIND_NO_TIMEOUT, &sum, 1, NULL, &fault));
   fixture_expect_floats(sum, sixes, COUNT);
   gate_close(&held, runtime, name, stream);
-  expect_ok(call_submit(pipeline, items, sizeof items / sizeof *items, &fault));
+  expect_ok(call_pipeline_submit(pipeline, items, sizeof items / sizeof *items, &fault));
   BEHIND_GATE(&held, IOBIND_OK, iobind_tensor_write(x, 0, nines, sizeof nines, NULL, &fault));
   expect_ok(iobind_pipeline_next(pipeline, IOBIND_NO_TIMEOUT, &sum, 1, NULL, &fault));
   fixture_expect_floats(sum, sixes, COUNT);

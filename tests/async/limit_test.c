@@ -195,7 +195,7 @@ static iobind_pipeline *make_pipeline(void) {
 
 static void submit(iobind_pipeline *pipeline, const float *values) {
   iobind_tensor *x = fixture_floats(iobind_runtime_get_device(runtime, 0), values, COUNT);
-  expect_ok(call_submit(pipeline, &x, 1, &fault));
+  expect_ok(call_pipeline_submit(pipeline, &x, 1, &fault));
   iobind_tensor_release(x);
 }
 

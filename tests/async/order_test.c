@@ -129,7 +129,7 @@ static iobind_status go(edge missing) {
     expect_ok(iobind_event_record(events[UP], streams[UP], &fault));
     order(RUN_AFTER_UP, missing, RUN, UP);
     order(RUN_AFTER_LAST_DOWN, missing, RUN, DOWN);
-    TRY(call_run(bindings[turn], streams[RUN], events[RUN], &fault));
+    TRY(call_binding_run(bindings[turn], streams[RUN], events[RUN], &fault));
     order(DOWN_AFTER_RUN, missing, DOWN, RUN);
     TRY(copy(y, out, streams[DOWN]));
     expect_ok(iobind_event_record(events[DOWN], streams[DOWN], &fault));
@@ -208,9 +208,9 @@ static void failures_are_heard(void **state) {
   assert_int_equal(vdev_set(0, "compute_us", "2000"), 0); /* so that a run is done after its call */
   for (int i = 0; i < 4; i++) {
     iobind_tensor *output;
-    expect_ok(call_run(good, streams[RUN], events[UP], &fault));
+    expect_ok(call_binding_run(good, streams[RUN], events[UP], &fault));
     expect_ok(iobind_event_wait(events[UP], IOBIND_NO_TIMEOUT, &fault));
-    expect_ok(call_run(bad, streams[RUN], events[RUN], &fault));
+    expect_ok(call_binding_run(bad, streams[RUN], events[RUN], &fault));
     if (i % 2 == 0) {
       expect(IOBIND_ERROR_RUNTIME, iobind_event_wait(events[RUN], IOBIND_NO_TIMEOUT, &fault));
     }
@@ -274,7 +274,7 @@ static void output_is_lent_while_the_run_is_under_way(void **state) {
   for (int turn = 0; turn < TURNS; turn++) {
     memset(came, 0, COUNT * sizeof *came);
     iobind_semaphore *gate = close_gate(streams[RUN]);
-    expect_ok(call_run(binding, streams[RUN], events[RUN], &fault));
+    expect_ok(call_binding_run(binding, streams[RUN], events[RUN], &fault));
     expect_ok(iobind_binding_get_output(binding, 0, streams[DOWN], &lent, &fault));
     iobind_tensor_retain(lent);
     expect_ok(copy(lent, out, streams[DOWN]));

@@ -82,8 +82,8 @@ static iobind_tensor *make_input(float value) {
   float *data = malloc(sizeof values);
   assert_non_null(data);
   memcpy(data, values, sizeof values);
-  expect_ok(
-      call_wrap(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, dims, 1, data, sizeof values, forget, NULL, &tensor, &fault));
+  expect_ok(call_tensor_wrap(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, dims, 1, data, sizeof values, forget, NULL,
+                             &tensor, &fault));
   wrapped++;
   return tensor;
 }
@@ -99,7 +99,7 @@ static void renew(lane *self) {
   iobind_tensor *y = mode == OUTPUT_FIXED ? make_input(0) : NULL;
   expect_ok(iobind_binding_create(session, &binding, &fault));
   expect_ok(iobind_binding_set_input(binding, 0, IOBIND_INPUT_RESIDENT, x, NULL, &fault));
-  expect_ok(call_set_output(binding, 0, mode, y == NULL ? device : NULL, IOBIND_MEMORY_DEFAULT, y, &fault));
+  expect_ok(call_binding_set_output(binding, 0, mode, y == NULL ? device : NULL, IOBIND_MEMORY_DEFAULT, y, &fault));
   iobind_tensor_release(x);
   iobind_tensor_release(y);
   pthread_mutex_lock(&alive);
@@ -151,7 +151,7 @@ static void start(lane *self) {
   }
   size_t stream = pick(STREAMS);
   fault = (iobind_error)IOBIND_ERROR_INIT;
-  iobind_status status = call_run(self->binding, streams[stream], pick(2) > 0 ? self->event : NULL, &fault);
+  iobind_status status = call_binding_run(self->binding, streams[stream], pick(2) > 0 ? self->event : NULL, &fault);
   if (self->has_run && status == IOBIND_ERROR_INVALID_STATE) {
     runs.refused++; /* the last one has not been seen to pass */
     return;

@@ -189,8 +189,8 @@ static void output(world *w, const step *s) {
   if (takes_tensor && strcmp(world_word(w, s, 3), "null") != 0) t = world_tensor(w, s->words[3]);
   if (!takes_tensor && s->count > 3 && !world_place(w, s->words[3], &device, &memory)) return;
   if (b == NULL || w->failure[0] != '\0') return;
-  iobind_status status = call_set_output(b->handle, index, (iobind_output_mode)mode, device, (iobind_memory)memory,
-                                         t == NULL ? NULL : t->handle, world_error(w));
+  iobind_status status = call_binding_set_output(b->handle, index, (iobind_output_mode)mode, device, (iobind_memory)memory,
+                                                 t == NULL ? NULL : t->handle, world_error(w));
   if (!world_settle(w, status, w)) return;
   slot *bound = &b->outputs[index];
   advance(b);
@@ -311,7 +311,7 @@ static void run(world *w, const step *s) {
   iobind_event *event = s->count > 2 ? world_event(w, s->words[2]) : NULL;
   memset(outputs, 0, sizeof outputs);
   if (b == NULL || w->failure[0] != '\0') return;
-  if (!world_settle(w, call_run(b->handle, stream, event, world_error(w)), w)) return;
+  if (!world_settle(w, call_binding_run(b->handle, stream, event, world_error(w)), w)) return;
   advance(b);
   size_t count = compute(w, b, outputs);
   for (size_t i = 0; i < count && w->failure[0] == '\0'; i++) {

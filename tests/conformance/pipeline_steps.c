@@ -127,7 +127,7 @@ static void submit(world *w, const step *s) {
   named_pipeline *p = find_pipeline(w, world_word(w, s, 1));
   const item_inputs inputs = read_inputs(w, s, 2, p);
   if (w->failure[0] != '\0' || p == NULL) return;
-  if (world_settle(w, call_submit(p->handle, inputs.handles, p->session->input_count, world_error(w)), w))
+  if (world_settle(w, call_pipeline_submit(p->handle, inputs.handles, p->session->input_count, world_error(w)), w))
     keep_item(w, p, &inputs, 0);
 }
 
@@ -179,7 +179,7 @@ static void next(world *w, const step *s) {
   if (p == NULL || w->failure[0] != '\0') return;
   for (size_t i = 0; i < WORLD_SLOTS; i++) outputs[i] = (iobind_tensor *)w;
   iobind_status status =
-      iobind_pipeline_next(p->handle, IOBIND_NO_TIMEOUT, outputs, sizeof outputs / sizeof *outputs, &item, world_error(w));
+      iobind_pipeline_next(p->handle, IOBIND_NO_TIMEOUT, outputs, p->session->output_count, &item, world_error(w));
   int was_under_way = p->pulled < p->submitted;
   const value *inputs = p->items[p->pulled % WORLD_ITEMS];
   p->pulled += (uint64_t)was_under_way;

@@ -99,7 +99,8 @@ static void start(world *w, const step *s) {
   w->running = 1;
   while (status != IOBIND_ERROR_INVALID_STATE && !atomic_load(&w->run_over)) {
     sched_yield();
-    status = call_set_output(w->current->handle, 0, (iobind_output_mode)NO_MODE, NULL, IOBIND_MEMORY_DEFAULT, NULL, NULL);
+    status =
+        call_binding_set_output(w->current->handle, 0, (iobind_output_mode)NO_MODE, NULL, IOBIND_MEMORY_DEFAULT, NULL, NULL);
   }
   if (status != IOBIND_ERROR_INVALID_STATE) world_fail(w, "the run was over before it was seen");
 }

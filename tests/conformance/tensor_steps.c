@@ -60,8 +60,8 @@ static void wrap(world *w, const step *s) {
   read_type(w, world_word(w, s, 2), &v);
   if (!world_place(w, world_word(w, s, 3), &v.device, &v.memory) || deletions == NULL) return;
   void *memory = bytes == 0 ? NULL : malloc(bytes);
-  iobind_status status = call_wrap(v.device, (iobind_memory)v.memory, (iobind_dtype)v.dtype, v.dims, v.rank, memory, bytes,
-                                   count_and_free, deletions, &handle, world_error(w));
+  iobind_status status = call_tensor_wrap(v.device, (iobind_memory)v.memory, (iobind_dtype)v.dtype, v.dims, v.rank, memory,
+                                          bytes, count_and_free, deletions, &handle, world_error(w));
   if (made(w, status, handle)) {
     tensor *t = keep_tensor(w, s->words[1], handle, &v);
     if (t != NULL) t->deletions = deletions;
@@ -90,8 +90,8 @@ static void alias(world *w, const step *s) {
   v.device = over->value.device;
   v.memory = over->value.memory;
   size_t bytes = s->count > 4 ? (size_t)world_number(w, s, 4) : value_bytes(&over->value);
-  iobind_status status = call_wrap(v.device, (iobind_memory)v.memory, (iobind_dtype)v.dtype, v.dims, v.rank,
-                                   memory_of(over->handle), bytes, NULL, NULL, &handle, world_error(w));
+  iobind_status status = call_tensor_wrap(v.device, (iobind_memory)v.memory, (iobind_dtype)v.dtype, v.dims, v.rank,
+                                          memory_of(over->handle), bytes, NULL, NULL, &handle, world_error(w));
   if (!made(w, status, handle)) return;
   value shared;
   value_share(&shared, &over->value);

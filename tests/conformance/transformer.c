@@ -40,8 +40,8 @@ static int carry_state(iobind_session *session, iobind_binding *binding) {
 /* `count` tokens behind the state; the last one's logits. */
 static int step(iobind_device *cpu, iobind_binding *binding, int64_t *tokens, int64_t count, float logits[VOCAB]) {
   iobind_tensor *given, *result;
-  TRY(call_wrap(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_INT64, &count, 1, tokens, (size_t)count * sizeof *tokens, NULL, NULL,
-                &given, &error));
+  TRY(call_tensor_wrap(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_INT64, &count, 1, tokens, (size_t)count * sizeof *tokens, NULL,
+                       NULL, &given, &error));
   TRY(iobind_binding_set_input(binding, 0, IOBIND_INPUT_SNAPSHOT, given, NULL, &error));
   iobind_tensor_release(given);
   TRY(iobind_binding_run(binding, NULL, &error));

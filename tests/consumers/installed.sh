@@ -30,6 +30,7 @@ lib/libiobind.so
 lib/libiobind.so.$interface
 lib/libiobind.so.0.1
 lib/libiobind.so.$version
+lib/libiobind_java.so
 lib/libiobind_vdev.so
 lib/pkgconfig/iobind-vdev.pc
 lib/pkgconfig/iobind.pc
@@ -45,7 +46,7 @@ if grep -rIlF -e "$source" -e "$work" "$prefix"; then fail "these name the folde
 if grep -rlF 'scripts/' "$prefix/bin" "$prefix/lib" "$prefix/include" "$prefix/share/man"; then
   fail "these name scripts, which are not installed"
 fi
-for file in "$prefix/bin/iobind" "$prefix/lib/libiobind.so" "$prefix/lib/libiobind_vdev.so"; do
+for file in "$prefix/bin/iobind" "$prefix/lib/"libiobind{,_java,_vdev}.so; do
   foreign=$(readelf -dW "$file" | sed -n 's/.*(R\(UN\)\{0,1\}PATH).*\[\(.*\)\]/\2/p' | tr : '\n' | grep -v '^\$ORIGIN/' || true)
   [ -z "$foreign" ] || fail "$file looks for libraries in $foreign"
 done

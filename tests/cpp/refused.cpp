@@ -73,6 +73,10 @@ void mistakes(iobind::runtime &runtime, iobind::session &session, iobind::bindin
 #elif defined(BITS_ON_STREAM) // no match|invalid|void|cannot
   std::vector<bool> bits(4);
   x.write(bits, stream);
+#elif defined(MODE_AS_FLAG) // deleted
+  y.bind(x, IOBIND_OUTPUT_REUSE);
+#elif defined(FLAG_AS_MODE) // no matching|invalid conversion|no viable|cannot convert
+  y.bind(IOBIND_OUTPUT_IN_PLACE);
 #elif defined(COPY_TENSOR) // deleted
   tensor second = x;
   use(second);
@@ -103,6 +107,7 @@ void mistakes(iobind::runtime &runtime, iobind::session &session, iobind::bindin
   pipeline.submit({&x});
   use(pipeline.output(0).read<float>(), pipeline.take(0), session.input(0), binding.audit().info());
   binding.output("y", made());
+  y.bind(x, IOBIND_OUTPUT_IN_PLACE);
   use(iobind::event(device).wait_for(std::chrono::milliseconds(10)));
 #endif
   use(made, input, y, fixed, values, constant, stream, session, pipeline, x, device, binding, runtime);

@@ -77,8 +77,9 @@ static iobind_status bind(iobind_session *session, iobind_tensor *x, int mode, i
   iobind_status status = iobind_binding_create(session, binding, &error);
   status = status == IOBIND_OK ? iobind_binding_set_input(*binding, 0, IOBIND_INPUT_RESIDENT, x, NULL, &error) : status;
   status = status == IOBIND_OK ? iobind_binding_set_input(*binding, 1, IOBIND_INPUT_RESIDENT, weights, NULL, &error) : status;
-  return status == IOBIND_OK ? call_set_output(*binding, 0, mode, z != NULL ? NULL : device, IOBIND_MEMORY_DEFAULT, z, &error)
-                             : status;
+  return status == IOBIND_OK
+             ? call_binding_set_output(*binding, 0, mode, z != NULL ? NULL : device, IOBIND_MEMORY_DEFAULT, z, &error)
+             : status;
 }
 
 /* ---- the device ---- */
@@ -251,7 +252,7 @@ static void streams(void) {
     OK(make(IOBIND_MEMORY_DEFAULT, &x[s]));
     OK(make(IOBIND_MEMORY_DEFAULT, &z[s]));
     OK(bind(session, x[s], OUTPUT_FIXED, z[s], &binding[s]));
-    EXPECT(call_stream_native(stream[s]) == queue);
+    EXPECT(call_stream_get_native(stream[s]) == queue);
   }
   for (int f = 0; f < FRAMES + SLOTS; f++) {
     int s = f % SLOTS;
@@ -310,7 +311,7 @@ static void pipeline(void) {
       iobind_tensor *const inputs[2] = {item, NULL};
       fill(values, (float)i);
       OK(iobind_tensor_write(item, 0, values, BYTES, NULL, &error));
-      OK(call_submit(flow, inputs, sizeof inputs / sizeof *inputs, &error));
+      OK(call_pipeline_submit(flow, inputs, sizeof inputs / sizeof *inputs, &error));
     }
   }
   iobind_pipeline_destroy(flow);
@@ -398,7 +399,8 @@ static void requests(void) {
 /* ---- the program's own resources ---- */
 
 static iobind_status wrap(d3d12_resource *resource, iobind_tensor **tensor) {
-  return call_wrap(device, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, square, 2, resource, BYTES, NULL, NULL, tensor, &error);
+  return call_tensor_wrap(device, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, square, 2, resource, BYTES, NULL, NULL, tensor,
+                          &error);
 }
 
 static void note(void *context, void *data) {
@@ -444,7 +446,7 @@ static void resources(void) {
   OK(open_session(IOBIND_SESSION_STRICT, &session));
   OK(wrap(good, &tensor));
   EXPECT(native_references(good) > before);
-  OK(call_wrap(device, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, square, 2, target, BYTES, note, &gone, &z, &error));
+  OK(call_tensor_wrap(device, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, square, 2, target, BYTES, note, &gone, &z, &error));
   fill(values, 5);
   OK(iobind_tensor_write(tensor, 0, values, BYTES, NULL, &error));
   OK(bind(session, tensor, OUTPUT_FIXED, z, &binding));
@@ -561,7 +563,7 @@ static void held_back(void) {
   fill(values, 8);
   OK(iobind_tensor_write(x, 0, values, BYTES, NULL, &error));
   queue->table->Wait(queue, gate, 1);
-  OK(call_run(binding, stream, event, &error));
+  OK(call_binding_run(binding, stream, event, &error));
   OK(iobind_event_query(event, &done, &error));
   EXPECT(done == 0);
   REFUSED(IOBIND_ERROR_TIMEOUT, "not enough", iobind_event_wait(event, 20000000, &error));

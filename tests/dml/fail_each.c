@@ -18,7 +18,8 @@ static iobind_status tensor(iobind_memory memory, iobind_tensor **made) {
 }
 
 static iobind_status wrap(d3d12_resource *resource, iobind_tensor **made) {
-  return call_wrap(device, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, square, 2, resource, BYTES, NULL, NULL, made, &error);
+  return call_tensor_wrap(device, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, square, 2, resource, BYTES, NULL, NULL, made,
+                          &error);
 }
 
 static int survived; /* tries that succeeded all the same */
@@ -69,7 +70,7 @@ static iobind_status use(world *all) {
   TRY(iobind_binding_set_input(all->binding, 0, IOBIND_INPUT_RESIDENT, all->wrapped, NULL, &error));
   TRY(iobind_binding_set_input(all->binding, 1, IOBIND_INPUT_SNAPSHOT, all->weights, NULL, &error));
   TRY(iobind_tensor_write(all->wrapped, 0, values, BYTES, all->stream, &error));
-  TRY(call_run(all->binding, all->stream, all->event, &error));
+  TRY(call_binding_run(all->binding, all->stream, all->event, &error));
   TRY(iobind_event_wait(all->event, IOBIND_NO_TIMEOUT, &error));
   TRY(iobind_binding_get_output(all->binding, 0, NULL, &z, &error));
   TRY(iobind_tensor_get_native(z, &told, &error));

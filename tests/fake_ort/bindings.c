@@ -31,7 +31,7 @@ static void make_bound(struct rig *rig) {
 }
 
 static void bind_output(struct rig *rig, size_t index, int mode, iobind_tensor *tensor) {
-  NEED(rig, call_set_output(rig->binding, index, mode, NULL, IOBIND_MEMORY_DEFAULT, tensor, &rig->error));
+  NEED(rig, call_binding_set_output(rig->binding, index, mode, NULL, IOBIND_MEMORY_DEFAULT, tensor, &rig->error));
 }
 
 static void run_once(struct rig *rig) {
@@ -232,7 +232,7 @@ static iobind_status update(struct rig *rig) {
 /* ---- outputs ---- */
 
 static iobind_status set_output(struct rig *rig, int mode, iobind_tensor *tensor) {
-  return call_set_output(rig->binding, 0, mode, NULL, IOBIND_MEMORY_DEFAULT, tensor, &rig->error);
+  return call_binding_set_output(rig->binding, 0, mode, NULL, IOBIND_MEMORY_DEFAULT, tensor, &rig->error);
 }
 
 static void make_run_and_target(struct rig *rig) {
@@ -294,7 +294,7 @@ static void make_announced_live(struct rig *rig) {
 
 /* With what a thread of the library does for it: the run has passed, or failed, when the call returns. */
 static iobind_status run_on_stream(struct rig *rig) {
-  iobind_status status = call_run(rig->binding, rig->stream, rig->event, &rig->error);
+  iobind_status status = call_binding_run(rig->binding, rig->stream, rig->event, &rig->error);
   if (status == IOBIND_OK) {
     status = iobind_stream_synchronize(rig->stream, &rig->error);
     if (status != IOBIND_OK) {
@@ -456,8 +456,8 @@ const struct scenario binding_scenarios[] = {
     BINDS("iobind_binding_write_input", "", ON_ALL, make_bound, update, other_is_bound),
     BINDS("iobind_binding_write_input", "live", ON_VDEV, make_live, update, other_is_bound),
     BINDS("iobind_binding_set_output", "fixed", ON_ALL, make_run_and_target, set_fixed, runs),
-    BINDS("iobind_binding_set_output", "reuse", ON_ALL, make_run_and_fetched, set_reuse, runs),
-    BINDS("iobind_binding_set_output", "on the host", ON_ALL, make_run_and_fetched, set_on_host, runs),
+    BINDS("iobind_binding_place_output", "reuse", ON_ALL, make_run_and_fetched, set_reuse, runs),
+    BINDS("iobind_binding_place_output", "on the host", ON_ALL, make_run_and_fetched, set_on_host, runs),
     BINDS("iobind_binding_run", "", ON_ALL, make_bound, run, output_is_twos),
     BINDS("iobind_binding_run", "again", ON_ALL, make_run_and_fetched, run, output_is_twos),
     BINDS("iobind_binding_run", "fixed", ON_ALL, make_fixed, run, fixed_is_twos),

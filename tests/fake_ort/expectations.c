@@ -184,7 +184,8 @@ bool expectations_all_used(void) {
 const without_scenario without_scenarios[] = {
     {"iobind_runtime_adopt_device", "needs Direct3D's objects: tests/dml tries each failure"},
     {"iobind_tensor_get_native", "as iobind_runtime_adopt_device"},
-    {"iobind_callback_log", "calls the program's function, and nothing of ORT"},
-    {"iobind_callback_delete", "as iobind_callback_log"},
+    {"iobind_catalogue_get_ep", "reads tables of the library, and calls nothing"},
+    {"iobind_catalogue_get_option", "as iobind_catalogue_get_ep"},
+    {"iobind_catalogue_get_conflict", "as iobind_catalogue_get_ep"},
     {NULL, NULL},
 };

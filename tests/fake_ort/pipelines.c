@@ -30,7 +30,7 @@ static iobind_status create_with_constant(struct rig *rig) {
 /* An item, through to its end. */
 static iobind_status pass(struct rig *rig) {
   iobind_tensor *const inputs[2] = {rig->x, NULL};
-  iobind_status status = call_submit(rig->pipeline, inputs, call_counts(rig->session).input_count, &rig->error);
+  iobind_status status = call_pipeline_submit(rig->pipeline, inputs, call_counts(rig->session).input_count, &rig->error);
   rig->found_tensor = NULL;
   return status == IOBIND_OK ? iobind_pipeline_next(rig->pipeline, IOBIND_NO_TIMEOUT, &rig->found_tensor, 1, NULL, &rig->error)
                              : status;
@@ -114,7 +114,7 @@ static void make_warm_film(struct rig *rig) {
 static void make_under_way(struct rig *rig) {
   make_warm(rig);
   iobind_tensor *const inputs[2] = {rig->x, NULL};
-  NEED(rig, call_submit(rig->pipeline, inputs, call_counts(rig->session).input_count, &rig->error));
+  NEED(rig, call_pipeline_submit(rig->pipeline, inputs, call_counts(rig->session).input_count, &rig->error));
 }
 
 static iobind_status next(struct rig *rig) {
@@ -131,10 +131,10 @@ static iobind_status destroy(struct rig *rig) {
   return IOBIND_OK;
 }
 
-#define MAKES(of, prepares, calls)                                                                                 \
-  {                                                                                                                \
-    .function = "call_pipeline_create", .variant = (of), .places = ON_ALL, .prepare = (prepares), .call = (calls), \
-    .out = OUT(pipeline), .right = works                                                                           \
+#define MAKES(of, prepares, calls)                                                                                   \
+  {                                                                                                                  \
+    .function = "iobind_pipeline_create", .variant = (of), .places = ON_ALL, .prepare = (prepares), .call = (calls), \
+    .out = OUT(pipeline), .right = works                                                                             \
   }
 #define PASSES(of, prepares)                                                                                      \
   {                                                                                                               \

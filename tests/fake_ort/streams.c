@@ -91,7 +91,7 @@ static iobind_status query(struct rig *rig) {
 }
 
 static iobind_status get_native(struct rig *rig) {
-  rig->data = call_stream_native(rig->stream);
+  rig->data = call_stream_get_native(rig->stream);
   return IOBIND_OK;
 }
 
@@ -107,7 +107,7 @@ static iobind_native native_of(void *handle) {
 }
 
 static iobind_status wrap(struct rig *rig) {
-  iobind_native native = native_of(call_stream_native(rig->stream));
+  iobind_native native = native_of(call_stream_get_native(rig->stream));
   return iobind_stream_wrap(rig->device, &native, NULL, NULL, &rig->second_stream, &rig->error);
 }
 

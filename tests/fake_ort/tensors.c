@@ -63,8 +63,8 @@ static void count_deletion(void *context, void *data) {
 static iobind_status wrap(struct rig *rig) {
   size_t deleted = rig->number;
   memcpy(rig->values, rig_ones, sizeof rig->values);
-  iobind_status status = call_wrap(rig->cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, rig_dims, 1, rig->values,
-                                   sizeof rig->values, count_deletion, &rig->number, &rig->result, &rig->error);
+  iobind_status status = call_tensor_wrap(rig->cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, rig_dims, 1, rig->values,
+                                          sizeof rig->values, count_deletion, &rig->number, &rig->result, &rig->error);
   NEED_TRUE(rig->number == deleted);
   return status;
 }

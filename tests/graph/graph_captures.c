@@ -264,7 +264,7 @@ static void slots_where_a_session_has_one_graph(void **state) {
   for (int item = 0; item < ITEMS; item++) {
     iobind_tensor *y = NULL;
     fill(x, (float)item);
-    expect_ok(call_submit(pipeline, &x, 1, &fault));
+    expect_ok(call_pipeline_submit(pipeline, &x, 1, &fault));
     expect_ok(iobind_pipeline_next(pipeline, IOBIND_NO_TIMEOUT, &y, 1, NULL, &fault));
     expect_all(y, N, 2 * (float)item);
   }
@@ -379,7 +379,7 @@ static void outputs_of_a_pipeline_that_are_kept(void **state) {
   expect_ok(call_pipeline_create(session, &options, &pipeline, &fault));
   for (int item = 0; item < ITEMS; item++) {
     fill(x, (float)item);
-    expect_ok(call_submit(pipeline, &x, 1, &fault));
+    expect_ok(call_pipeline_submit(pipeline, &x, 1, &fault));
     expect_ok(iobind_pipeline_next(pipeline, IOBIND_NO_TIMEOUT, &kept[item], 1, NULL, &fault));
     iobind_tensor_retain(kept[item]);
   }

@@ -272,7 +272,7 @@ static void pulled_from_a_pipeline(void **state) {
   expect_ok(call_pipeline_create(session, &options, &pipeline, &fault));
   for (int item = 0; item < ITEMS; item++) {
     fill(items[item % 2], (float)item);
-    expect_ok(call_submit(pipeline, &items[item % 2], 1, &fault));
+    expect_ok(call_pipeline_submit(pipeline, &items[item % 2], 1, &fault));
     expect_ok(iobind_pipeline_next(pipeline, IOBIND_NO_TIMEOUT, &kept[item], 1, NULL, &fault));
     iobind_tensor_retain(kept[item]);
   }

@@ -33,7 +33,7 @@ static void slots_with_two_shapes(void **state) {
     iobind_tensor *y = NULL;
     int shape = item % 2;
     fill(items[shape], (float)item);
-    expect_ok(call_submit(pipeline, &items[shape], 1, &fault));
+    expect_ok(call_pipeline_submit(pipeline, &items[shape], 1, &fault));
     expect_ok(iobind_pipeline_next(pipeline, IOBIND_NO_TIMEOUT, &y, 1, NULL, &fault));
     expect_all(y, shape == 0 ? N : TWICE, 2 * (float)item);
   }
@@ -90,7 +90,7 @@ static void slots_keep_their_graphs(void **state) {
     int shape = item % 3;
     fill(items[shape], (float)item);
     (void)count_launched();
-    expect_ok(call_submit(pipeline, &items[shape], 1, &fault));
+    expect_ok(call_pipeline_submit(pipeline, &items[shape], 1, &fault));
     expect_ok(iobind_pipeline_next(pipeline, IOBIND_NO_TIMEOUT, &y, 1, NULL, &fault));
     launched since = count_launched();
     assert_true(since.graphs == -1 || item < 3 || since.graphs == (shape == 1));

@@ -52,8 +52,8 @@ static void taken_beside_a_state(void **state) {
     for (int run = 0; run < runs; run++) {
       expect_ok(iobind_binding_run(binding, NULL, &fault)); /* nobody has its output before it is taken */
     }
-    expect_ok(call_wrap(device, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, &dim, 1, iobind_tensor_get_address(theirs),
-                        N * sizeof(float), NULL, NULL, &other, &fault));
+    expect_ok(call_tensor_wrap(device, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, &dim, 1, iobind_tensor_get_address(theirs),
+                               N * sizeof(float), NULL, NULL, &other, &fault));
     bind_x(binding, other);
     iobind_tensor *taken = take(binding);
     expect_all(taken, N, 4);

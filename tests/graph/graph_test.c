@@ -799,7 +799,7 @@ static void on_a_stream(void **state) {
     }
     iobind_tensor *y = NULL;
     expect_ok(iobind_tensor_write(x, 0, values, sizeof values, stream, &fault));
-    expect_ok(call_run(binding, stream, event, &fault));
+    expect_ok(call_binding_run(binding, stream, event, &fault));
     expect_ok(iobind_event_wait(event, IOBIND_NO_TIMEOUT, &fault));
     expect_ok(iobind_binding_get_output(binding, 0, NULL, &y, &fault));
     expect_ok(iobind_tensor_read(y, 0, out, sizeof out, stream, &fault));
@@ -822,7 +822,7 @@ static void in_a_pipeline(void **state) {
   int pulled = 0;
   for (int item = 0; item < 10; item++) {
     fill(x, (float)item);
-    expect_ok(call_submit(pipeline, &x, 1, &fault));
+    expect_ok(call_pipeline_submit(pipeline, &x, 1, &fault));
     while (pulled <= item - 2 || (item == 9 && pulled < 10)) {
       iobind_tensor *y = NULL;
       expect_ok(iobind_pipeline_next(pipeline, IOBIND_NO_TIMEOUT, &y, 1, NULL, &fault));

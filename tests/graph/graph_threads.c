@@ -566,7 +566,7 @@ static void waits_beside_a_capture(void **state) {
   expect_ok(call_pipeline_create(plain, NULL, &pipeline, &fault));
   expect_ok(iobind_tensor_read(x, 0, read, sizeof read, stream, &fault));
   expect_ok(iobind_event_record(event, stream, &fault));
-  expect_ok(call_submit(pipeline, &item, 1, &fault));
+  expect_ok(call_pipeline_submit(pipeline, &item, 1, &fault));
 
   assert_int_equal(sem_init(&has_begun, 0, 0), 0);
   assert_int_equal(sem_init(&may_end, 0, 0), 0);
@@ -819,7 +819,7 @@ static void cancelled_within_a_replay(void **state) {
   runtime->ort.api = &watched;
   for (int i = 0; i < 3; i++) {
     fill(x, (float)i);
-    expect_ok(call_run(cancelled, NULL, event, &fault));
+    expect_ok(call_binding_run(cancelled, NULL, event, &fault));
     expect_output(cancelled, N, 2 * (float)i);
   }
   runtime->ort.api = real;

@@ -6,6 +6,7 @@ usage: header.py comments            every function's comment carries its tags, 
        header.py callers             every function is called by a test, an example, a benchmark or the tool
        header.py symbols LIBRARY     the header's functions == src/iobind.map == what LIBRARY exports
        header.py vdev LIBRARY        the functions of vdev/vdev.h, and a plugin's two entries, == what LIBRARY exports
+       header.py java LIBRARY        the functions of bindings/java/native/callback.h == what LIBRARY exports
        header.py compile COMPILER STD  it compiles by itself without a warning, its enums have 4 bytes and its _INIT
                                      macros set whole structs; 77 where there is no such compiler
 """
@@ -196,6 +197,12 @@ def vdev(library):
     return compare(pathlib.Path(library).name, exports(library), names), f"{len(names)} functions: header and library agree"
 
 
+def java(library):
+    text = (PROJECT / "bindings" / "java" / "native" / "callback.h").read_text(encoding="utf-8")
+    names = set(re.findall(r"^IOBIND_JAVA_API\b[^;{}#]*?\b(iobind_java_\w+)\(", text, flags=re.M))
+    return compare(pathlib.Path(library).name, exports(library), names), f"{len(names)} functions: header and library agree"
+
+
 def program():
     lines = ["#include <iobind/iobind.h>", "#include <iobind/interop.h>", "#include <iobind/interop.h>", "#include <stdio.h>"]
     lines += [f"typedef char size_of_{name}[sizeof({name}) == 4 ? 1 : -1];" for name in enums()]
@@ -231,7 +238,7 @@ def compile_with(compiler, standard):
 
 
 def main(arguments):
-    commands = {"comments": (comments, 0), "flat": (flat, 0), "callers": (callers, 0), "symbols": (symbols, 1), "vdev": (vdev, 1),
+    commands = {"comments": (comments, 0), "flat": (flat, 0), "callers": (callers, 0), "symbols": (symbols, 1), "vdev": (vdev, 1), "java": (java, 1),
                 "compile": (compile_with, 2)}
     if not arguments or arguments[0] not in commands or len(arguments) - 1 != commands[arguments[0]][1]:
         print(__doc__, file=sys.stderr)

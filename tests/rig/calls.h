@@ -8,8 +8,8 @@
 /* The modes of an output that is bound to a tensor, beside those that allocate one. */
 enum { OUTPUT_FIXED = IOBIND_OUTPUT_NONE + 1, OUTPUT_IN_PLACE };
 
-static inline iobind_status call_set_output(iobind_binding *b, size_t index, int mode, iobind_device *d, iobind_memory memory,
-                                            iobind_tensor *t, iobind_error *error) {
+static inline iobind_status call_binding_set_output(iobind_binding *b, size_t index, int mode, iobind_device *d,
+                                                    iobind_memory memory, iobind_tensor *t, iobind_error *error) {
   if (mode == OUTPUT_FIXED || mode == OUTPUT_IN_PLACE) {
     return iobind_binding_set_output(b, index, t, mode == OUTPUT_IN_PLACE ? IOBIND_OUTPUT_IN_PLACE : 0, error);
   }
@@ -17,14 +17,15 @@ static inline iobind_status call_set_output(iobind_binding *b, size_t index, int
 }
 
 /* A run, and an event behind it, which may be NULL. Without a stream the event stays as it is. */
-static inline iobind_status call_run(iobind_binding *b, iobind_stream *stream, iobind_event *event, iobind_error *error) {
+static inline iobind_status call_binding_run(iobind_binding *b, iobind_stream *stream, iobind_event *event,
+                                             iobind_error *error) {
   iobind_status status = iobind_binding_run(b, stream, error);
   return status == IOBIND_OK && stream != NULL && event != NULL ? iobind_event_record(event, stream, error) : status;
 }
 
-static inline iobind_status call_wrap(iobind_device *d, iobind_memory memory, iobind_dtype dtype, const int64_t *dims,
-                                      size_t rank, void *data, size_t size, iobind_deleter deleter, void *context,
-                                      iobind_tensor **t, iobind_error *error) {
+static inline iobind_status call_tensor_wrap(iobind_device *d, iobind_memory memory, iobind_dtype dtype, const int64_t *dims,
+                                             size_t rank, void *data, size_t size, iobind_deleter deleter, void *context,
+                                             iobind_tensor **t, iobind_error *error) {
   iobind_buffer buffer = IOBIND_BUFFER_INIT;
   buffer.memory = (int32_t)memory;
   buffer.dtype = (int32_t)dtype;
@@ -78,7 +79,8 @@ static inline iobind_status call_pipeline_create(iobind_session *s, const iobind
   return iobind_pipeline_create(s, &made, p, error);
 }
 
-static inline iobind_status call_submit(iobind_pipeline *p, iobind_tensor *const *inputs, size_t count, iobind_error *error) {
+static inline iobind_status call_pipeline_submit(iobind_pipeline *p, iobind_tensor *const *inputs, size_t count,
+                                                 iobind_error *error) {
   iobind_pipeline_request request = IOBIND_PIPELINE_REQUEST_INIT;
   request.inputs = inputs;
   request.input_count = count;
@@ -86,7 +88,7 @@ static inline iobind_status call_submit(iobind_pipeline *p, iobind_tensor *const
 }
 
 /* NULL: the stream is one of iobind's threads. */
-static inline void *call_stream_native(const iobind_stream *stream) {
+static inline void *call_stream_get_native(const iobind_stream *stream) {
   iobind_native native = IOBIND_NATIVE_INIT;
   return iobind_stream_get_native(stream, &native, NULL) == IOBIND_OK ? native.handle : NULL;
 }

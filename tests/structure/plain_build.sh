@@ -15,8 +15,8 @@ cat >"$work/program.c" <<'PROGRAM'
 #include <iobind/iobind.h>
 #include <stdio.h>
 int main(void) {
-  puts(iobind_version_string());
-  return iobind_version() == IOBIND_VERSION_NUMBER ? 0 : 1;
+  puts(iobind_get_version_string());
+  return iobind_get_version() == IOBIND_VERSION_NUMBER ? 0 : 1;
 }
 PROGRAM
 "$cc" -std=c17 -Iinclude "$work/program.c" "$work/libiobind.so" -Wl,-rpath,"$work" -o "$work/program"

@@ -62,8 +62,8 @@ static void run_unbound(member *self) {
     float got = -1;
     iobind_tensor *x = NULL;
     iobind_tensor *y = NULL;
-    WELL(self,
-         call_wrap(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, &count, 1, &value, sizeof value, NULL, NULL, &x, NULL));
+    WELL(self, call_tensor_wrap(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, &count, 1, &value, sizeof value, NULL, NULL,
+                                &x, NULL));
     WELL(self, call_session_run(self->shared, &x, &y, NULL));
     WELL(self, iobind_tensor_read(y, 0, &got, sizeof got, NULL, NULL));
     HOLDS(self, got == 2 * value);
@@ -373,9 +373,9 @@ static void run_own_pipeline(member *self) {
     float got = -1;
     iobind_tensor *x = NULL;
     iobind_tensor *y = NULL;
-    WELL(self,
-         call_wrap(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, &count, 1, &value, sizeof value, NULL, NULL, &x, NULL));
-    WELL(self, call_submit(pipeline, &x, 1, NULL));
+    WELL(self, call_tensor_wrap(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, &count, 1, &value, sizeof value, NULL, NULL,
+                                &x, NULL));
+    WELL(self, call_pipeline_submit(pipeline, &x, 1, NULL));
     WELL(self, iobind_pipeline_next(pipeline, IOBIND_NO_TIMEOUT, &y, 1, NULL, NULL));
     HOLDS(self, self->good && iobind_tensor_read(y, 0, &got, sizeof got, NULL, NULL) == IOBIND_OK && got == 2 * value);
     iobind_tensor_release(x);
@@ -443,8 +443,8 @@ static void run_on_shared(member *self) {
   iobind_binding *binding = NULL;
   float *values = calloc(MANY, sizeof *values);
   HOLDS(self, values != NULL);
-  WELL(self, call_wrap(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, &count, 1, values, MANY * sizeof *values, NULL, NULL,
-                       &x, NULL));
+  WELL(self, call_tensor_wrap(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, &count, 1, values, MANY * sizeof *values, NULL,
+                              NULL, &x, NULL));
   WELL(self, iobind_binding_create(all->sessions[self->number], &binding, NULL));
   WELL(self, iobind_binding_set_input(binding, 0, IOBIND_INPUT_LIVE, x, NULL, NULL));
   for (size_t turn = 0; turn < MOVES && self->good; turn++) {

@@ -134,6 +134,12 @@ static void speak(member *self) {
     static const int64_t dims[] = {2, 3};
     size_t bytes = 0;
     HOLDS(self, iobind_get_version() > 0 && strlen(iobind_get_version_string()) >= 5 && iobind_status_get_name(i) != NULL);
+    iobind_catalogue_info ep = IOBIND_CATALOGUE_INFO_INIT;
+    iobind_option_info option = IOBIND_OPTION_INFO_INIT;
+    iobind_conflict_info conflict = IOBIND_CONFLICT_INFO_INIT;
+    HOLDS(self, iobind_catalogue_get_ep(0, &ep, NULL) == IOBIND_OK && ep.name != NULL);
+    HOLDS(self, iobind_catalogue_get_option("cuda", 0, &option, NULL) == IOBIND_OK && option.key != NULL);
+    HOLDS(self, iobind_catalogue_get_conflict("cuda", 0, &conflict, NULL) == IOBIND_OK && conflict.key != NULL);
     HOLDS(self, iobind_dtype_get_name(i) != NULL && iobind_dtype_get_bits(i) <= 128);
     iobind_status status = iobind_dtype_get_bytes((iobind_dtype)i, dims, 2, &bytes, NULL);
     HOLDS(self, status == IOBIND_OK || status == IOBIND_ERROR_DTYPE);
@@ -271,7 +277,7 @@ static void wait_for_event(member *self) {
   announcement *all = self->shared;
   iobind_stream *own = NULL;
   WELL(self, iobind_stream_create(vdev, NULL, &own, NULL));
-  HOLDS(self, call_stream_native(own) != NULL);
+  HOLDS(self, call_stream_get_native(own) != NULL);
   do {
     int32_t done = 0;
     iobind_status limited = iobind_event_wait(all->event, 1000, NULL);

@@ -83,7 +83,7 @@ bool threads_double(iobind_binding *binding, iobind_tensor *x, float first, iobi
   float got[COUNT] = {0};
   iobind_tensor *y = NULL;
   bool good = iobind_tensor_write(x, 0, values, sizeof values, stream, NULL) == IOBIND_OK &&
-              call_run(binding, stream, event, NULL) == IOBIND_OK &&
+              call_binding_run(binding, stream, event, NULL) == IOBIND_OK &&
               (event == NULL || iobind_event_wait(event, IOBIND_NO_TIMEOUT, NULL) == IOBIND_OK) &&
               iobind_binding_take_output(binding, 0, &y, NULL) == IOBIND_OK &&
               iobind_tensor_read(y, 0, got, sizeof got, NULL, NULL) == IOBIND_OK;

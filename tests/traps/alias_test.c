@@ -90,7 +90,7 @@ static void silent_aliasing(void **state) {
   iobind_tensor *y = trap_take(binding, 0);
   fixture_expect_floats(y, turned, 6);
   fixture_expect_floats(x, six, 6);
-  trap_set_output(binding, 0, IOBIND_OUTPUT_IN_PLACE, NULL, same); /* the caller's word is taken */
+  trap_set_output(binding, 0, OUTPUT_IN_PLACE, NULL, same); /* the caller's word is taken */
   iobind_tensor_release(y);
   iobind_binding_destroy(binding);
   iobind_tensor_release(same);

@@ -203,14 +203,15 @@ static void device_pointer_given_to_a_cpu_session(void **state) {
   iobind_binding *binding = trap_bind(session);
   iobind_tensor *x = fixture_floats(cpu, two, 2);
   iobind_tensor *far = fixture_floats(vdev, two, 2);
-  static const int given[] = {OUTPUT_FIXED, IOBIND_OUTPUT_IN_PLACE};
+  static const int given[] = {OUTPUT_FIXED, OUTPUT_IN_PLACE};
   static const int made_there[] = {IOBIND_OUTPUT_FRESH, IOBIND_OUTPUT_REUSE};
   trap_set_input(binding, 0, x);
   expect(IOBIND_ERROR_WRONG_DEVICE, iobind_binding_set_input(binding, 0, IOBIND_INPUT_RESIDENT, far, NULL, &fault));
   expect_words("vdev:0");
   for (int i = 0; i < 2; i++) {
-    expect(IOBIND_ERROR_WRONG_DEVICE, call_set_output(binding, 0, given[i], NULL, IOBIND_MEMORY_DEFAULT, far, &fault));
-    expect(IOBIND_ERROR_WRONG_DEVICE, call_set_output(binding, 0, made_there[i], vdev, IOBIND_MEMORY_DEFAULT, NULL, &fault));
+    expect(IOBIND_ERROR_WRONG_DEVICE, call_binding_set_output(binding, 0, given[i], NULL, IOBIND_MEMORY_DEFAULT, far, &fault));
+    expect(IOBIND_ERROR_WRONG_DEVICE,
+           call_binding_set_output(binding, 0, made_there[i], vdev, IOBIND_MEMORY_DEFAULT, NULL, &fault));
   }
   iobind_tensor *output = NULL;
   expect(IOBIND_ERROR_WRONG_DEVICE, call_session_run(session, &far, &output, &fault));
@@ -380,7 +381,7 @@ static void stream_goes_behind_its_run(void **state) {
     expect_ok(iobind_stream_create(vdev, NULL, &stream, &fault));
     expect_ok(iobind_event_create(vdev, &event, &fault));
     expect_ok(iobind_tensor_write(x, 0, two, sizeof two, stream, &fault));
-    expect_ok(call_run(binding, stream, event, &fault));
+    expect_ok(call_binding_run(binding, stream, event, &fault));
     iobind_stream_destroy(stream);
     expect_ok(iobind_event_wait(event, IOBIND_NO_TIMEOUT, &fault));
     iobind_tensor *y = trap_take(binding, 0);

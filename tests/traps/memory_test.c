@@ -249,8 +249,10 @@ static void zero_size_with_null(void **state) {
     iobind_tensor *x = NULL;
     iobind_tensor *z = NULL;
     iobind_tensor *view = NULL;
-    expect_ok(call_wrap(devices[d], IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, dims, 2, NULL, 0, NULL, NULL, &x, &fault));
-    expect_ok(call_wrap(devices[d], IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, dims, 2, NULL, 0, NULL, NULL, &z, &fault));
+    expect_ok(
+        call_tensor_wrap(devices[d], IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, dims, 2, NULL, 0, NULL, NULL, &x, &fault));
+    expect_ok(
+        call_tensor_wrap(devices[d], IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, dims, 2, NULL, 0, NULL, NULL, &z, &fault));
     expect_ok(iobind_tensor_view(x, 0, IOBIND_DTYPE_FLOAT32, dims, 2, &view, &fault));
     assert_null(iobind_tensor_get_address(x));
     expect_ok(iobind_tensor_write(x, 0, NULL, 0, NULL, &fault));
@@ -303,8 +305,8 @@ static void overflow_of_shape_products(void **state) {
     expect(IOBIND_ERROR_SHAPE, iobind_dtype_get_bytes(rows[i].dtype, rows[i].dims, 3, &bytes, &fault));
     expect(IOBIND_ERROR_SHAPE,
            iobind_tensor_create(vdev, IOBIND_MEMORY_DEFAULT, rows[i].dtype, rows[i].dims, 3, &tensor, &fault));
-    expect(IOBIND_ERROR_SHAPE, call_wrap(cpu, IOBIND_MEMORY_DEFAULT, rows[i].dtype, rows[i].dims, 3, memory, sizeof memory,
-                                         NULL, NULL, &tensor, &fault));
+    expect(IOBIND_ERROR_SHAPE, call_tensor_wrap(cpu, IOBIND_MEMORY_DEFAULT, rows[i].dtype, rows[i].dims, 3, memory,
+                                                sizeof memory, NULL, NULL, &tensor, &fault));
     expect(IOBIND_ERROR_SHAPE, iobind_tensor_view(whole, 0, rows[i].dtype, rows[i].dims, 3, &tensor, &fault));
     assert_null(tensor);
   }

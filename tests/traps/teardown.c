@@ -117,7 +117,7 @@ static bool make_parts(void) {
   TRY(iobind_tensor_write(input, 0, values, sizeof values, stream, &error));
   TRY(iobind_binding_create(session, &binding, &error));
   TRY(iobind_binding_set_input(binding, 0, IOBIND_INPUT_RESIDENT, input, NULL, &error));
-  TRY(call_run(binding, stream, event, &error));
+  TRY(call_binding_run(binding, stream, event, &error));
   TRY(iobind_binding_take_output(binding, 0, &output, &error));
   return true;
 }
@@ -156,7 +156,7 @@ static bool use_parts(void) {
     TRY(iobind_tensor_write(input, 0, values, sizeof values, stream, &error));
   }
   if (stream != NULL && binding != NULL) {
-    TRY(call_run(binding, stream, event, &error));
+    TRY(call_binding_run(binding, stream, event, &error));
   } else if (stream != NULL && event != NULL) {
     TRY(iobind_event_record(event, stream, &error));
   }

@@ -53,7 +53,7 @@ void trap_set_input(iobind_binding *binding, size_t index, iobind_tensor *tensor
 }
 
 void trap_set_output(iobind_binding *binding, size_t index, int mode, iobind_device *device, iobind_tensor *tensor) {
-  expect_ok(call_set_output(binding, index, mode, device, IOBIND_MEMORY_DEFAULT, tensor, &fault));
+  expect_ok(call_binding_set_output(binding, index, mode, device, IOBIND_MEMORY_DEFAULT, tensor, &fault));
 }
 
 iobind_tensor *trap_take(iobind_binding *binding, size_t index) {

@@ -111,7 +111,7 @@ static void expect_no_output(iobind_session *session, iobind_tensor *x) {
   for (int mode = IOBIND_OUTPUT_FRESH; mode < IOBIND_OUTPUT_NONE; mode++) {
     iobind_tensor *target = mode == OUTPUT_FIXED || mode == OUTPUT_IN_PLACE ? x : NULL;
     expect(IOBIND_ERROR_NOT_SUPPORTED,
-           call_set_output(binding, 0, (iobind_output_mode)mode, NULL, IOBIND_MEMORY_DEFAULT, target, &fault));
+           call_binding_set_output(binding, 0, (iobind_output_mode)mode, NULL, IOBIND_MEMORY_DEFAULT, target, &fault));
     expect_words("'y' is not a tensor");
   }
   trap_set_output(binding, 0, IOBIND_OUTPUT_NONE, NULL, NULL);
@@ -249,8 +249,8 @@ static void types_taken_for_others(void **state) {
     if (status != IOBIND_OK) {
       assert_int_equal(status, IOBIND_ERROR_NOT_SUPPORTED);
       expect_words(iobind_dtype_get_name(dtype));
-      expect(IOBIND_ERROR_NOT_SUPPORTED, call_wrap(cpu, IOBIND_MEMORY_DEFAULT, (iobind_dtype)dtype, &count, 1, got, sizeof got,
-                                                   NULL, NULL, &wrapped, &fault));
+      expect(IOBIND_ERROR_NOT_SUPPORTED, call_tensor_wrap(cpu, IOBIND_MEMORY_DEFAULT, (iobind_dtype)dtype, &count, 1, got,
+                                                          sizeof got, NULL, NULL, &wrapped, &fault));
       continue;
     }
     expect_ok(iobind_tensor_write(made, 0, sent, bytes, NULL, &fault));

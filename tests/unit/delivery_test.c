@@ -152,7 +152,8 @@ static void copied_on(void **state) {
   iobind_tensor *over;
   iobind_tensor *y = make(device, IOBIND_MEMORY_DEFAULT, BYTES);
   static unsigned char back[BYTES];
-  expect_ok(call_wrap(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_UINT8, dims, 1, target, BYTES, NULL, NULL, &over, &fault));
+  expect_ok(
+      call_tensor_wrap(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_UINT8, dims, 1, target, BYTES, NULL, NULL, &over, &fault));
   read_under_way(7);
   const iobind_tensor *sources[1] = {over};
   expect_ok(iobind_tensor_copy(sources, &y, 1, stream, &fault));
@@ -176,7 +177,8 @@ static void overwritten(void **state) {
   iobind_tensor *over;
   iobind_tensor *y = make(device, IOBIND_MEMORY_DEFAULT, BYTES);
   fill(y, 10, BYTES);
-  expect_ok(call_wrap(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_UINT8, dims, 1, target, BYTES, NULL, NULL, &over, &fault));
+  expect_ok(
+      call_tensor_wrap(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_UINT8, dims, 1, target, BYTES, NULL, NULL, &over, &fault));
   read_under_way(9);
   const iobind_tensor *sources[1] = {y};
   expect_ok(iobind_tensor_copy(sources, &over, 1, stream, &fault));
@@ -198,7 +200,8 @@ static void run_on(void **state) {
   iobind_binding *binding;
   iobind_tensor *output;
   iobind_session *session = fixture_session(runtime, device, "scale");
-  expect_ok(call_wrap(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, dims, 1, got, sizeof got, NULL, NULL, &over, &fault));
+  expect_ok(
+      call_tensor_wrap(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, dims, 1, got, sizeof got, NULL, NULL, &over, &fault));
   expect_ok(iobind_binding_create(session, &binding, &fault));
   expect_ok(iobind_binding_set_input(binding, 0, IOBIND_INPUT_LIVE, over, NULL, &fault));
   expect_ok(iobind_tensor_read(y, 0, got, sizeof got, stream, &fault));

@@ -40,7 +40,7 @@ static void event_of_the_other_device(void **state) {
   expect_ok(iobind_event_create(devices[1], &event, &fault));
   expect_ok(iobind_binding_create(session, &binding, &fault));
   expect_ok(iobind_binding_set_input(binding, 0, IOBIND_INPUT_RESIDENT, x, NULL, &fault));
-  expect(IOBIND_ERROR_WRONG_DEVICE, call_run(binding, stream, event, &fault));
+  expect(IOBIND_ERROR_WRONG_DEVICE, call_binding_run(binding, stream, event, &fault));
   expect_words("vdev:1");
   iobind_stream_destroy(stream);
   expect_ok(iobind_stream_create(devices[1], NULL, &stream, &fault));

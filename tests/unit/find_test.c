@@ -429,7 +429,7 @@ static void two_copies(void **state) {
   expect(IOBIND_ERROR_WRONG_DEVICE, iobind_tensor_write(x_one, 0, values, sizeof values, stream, &fault));
   expect_ok(iobind_binding_set_input(binding, 0, IOBIND_INPUT_RESIDENT, x_one, NULL, &fault));
   expect(IOBIND_ERROR_WRONG_DEVICE, iobind_binding_run(binding, stream, &fault));
-  expect(IOBIND_ERROR_WRONG_DEVICE, call_run(binding, NULL, event_two, &fault));
+  expect(IOBIND_ERROR_WRONG_DEVICE, call_binding_run(binding, NULL, event_two, &fault));
 
   expect_ok(iobind_binding_run(binding, NULL, &fault));
   expect_ok(iobind_binding_get_output(binding, 0, NULL, &output, &fault));

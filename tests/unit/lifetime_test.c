@@ -177,8 +177,8 @@ static void view_keeps_wrapped_memory(void **state) {
   fixture_deleted deleted = {0, NULL};
   iobind_tensor *base = NULL;
   iobind_tensor *view = NULL;
-  expect_ok(call_wrap(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, &count, 1, memory, sizeof three, fixture_deleter,
-                      &deleted, &base, &fault));
+  expect_ok(call_tensor_wrap(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, &count, 1, memory, sizeof three, fixture_deleter,
+                             &deleted, &base, &fault));
   expect_ok(iobind_tensor_slice(base, 2, 1, &view, &fault));
   assert_ptr_equal(iobind_tensor_retain(base), base);
   iobind_tensor_release(base);
@@ -200,14 +200,14 @@ static void deleter_of_no_bytes(void **state) {
   char memory[4];
   fixture_deleted deleted = {0, NULL};
   iobind_tensor *tensor = NULL;
-  expect_ok(call_wrap(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, &none, 1, memory, sizeof memory, fixture_deleter,
-                      &deleted, &tensor, &fault));
+  expect_ok(call_tensor_wrap(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, &none, 1, memory, sizeof memory, fixture_deleter,
+                             &deleted, &tensor, &fault));
   assert_null(iobind_tensor_get_address(tensor));
   iobind_tensor_release(tensor);
   assert_int_equal(deleted.count, 1);
   assert_ptr_equal(deleted.data, memory);
-  expect_ok(call_wrap(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, &none, 1, NULL, 0, fixture_deleter, &deleted, &tensor,
-                      &fault));
+  expect_ok(call_tensor_wrap(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, &none, 1, NULL, 0, fixture_deleter, &deleted,
+                             &tensor, &fault));
   iobind_tensor_release(tensor);
   assert_int_equal(deleted.count, 2);
   assert_null(deleted.data);
@@ -242,8 +242,9 @@ static void no_deleter_on_failure(void **state) {
   };
   for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
     iobind_tensor *tensor = (iobind_tensor *)(void *)memory;
-    expect(rows[i].status, call_wrap(cpu, rows[i].memory, rows[i].dtype, dims, rows[i].rank, rows[i].has_data ? memory : NULL,
-                                     rows[i].bytes, fixture_deleter, &deleted, &tensor, &fault));
+    expect(rows[i].status,
+           call_tensor_wrap(cpu, rows[i].memory, rows[i].dtype, dims, rows[i].rank, rows[i].has_data ? memory : NULL,
+                            rows[i].bytes, fixture_deleter, &deleted, &tensor, &fault));
     assert_null(tensor);
   }
   assert_int_equal(deleted.count, 0);
@@ -268,10 +269,10 @@ static void binding_keeps_what_is_bound(void **state) {
     iobind_tensor *input = NULL;
     iobind_tensor *output = NULL;
     iobind_binding *binding = NULL;
-    expect_ok(call_wrap(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, &count, 1, in, sizeof three, fixture_deleter,
-                        &in_deleted, &input, &fault));
-    expect_ok(call_wrap(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, &count, 1, out, sizeof three, fixture_deleter,
-                        &out_deleted, &output, &fault));
+    expect_ok(call_tensor_wrap(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, &count, 1, in, sizeof three, fixture_deleter,
+                               &in_deleted, &input, &fault));
+    expect_ok(call_tensor_wrap(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, &count, 1, out, sizeof three, fixture_deleter,
+                               &out_deleted, &output, &fault));
     expect_ok(iobind_binding_create(session, &binding, &fault));
     expect_ok(iobind_binding_set_input(binding, 0, way == 3 ? IOBIND_INPUT_LIVE : IOBIND_INPUT_RESIDENT, input, NULL, &fault));
     expect_ok(iobind_binding_set_output(binding, 0, output, 0, &fault));

@@ -446,7 +446,7 @@ static void a_stage_that_cannot_start(void **state) {
     expect_ok(iobind_tensor_create(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_INT64, &one, 1, &index, &fault));
     expect_ok(iobind_tensor_write(index, 0, &row, sizeof row, NULL, &fault));
     late_threads = threads;
-    expect_ok(call_submit(pipeline, &index, 1, &fault));
+    expect_ok(call_pipeline_submit(pipeline, &index, 1, &fault));
     late_threads = -1;
     expect(threads == 0 ? IOBIND_ERROR_OUT_OF_MEMORY : IOBIND_ERROR_RUNTIME,
            iobind_pipeline_next(pipeline, IOBIND_NO_TIMEOUT, &output, 1, &item, &fault));

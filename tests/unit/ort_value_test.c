@@ -50,8 +50,8 @@ static void value_keeps_the_tensor(void **state) {
     iobind_tensor *memory = fixture_floats(device, values, COUNT);
     void *address = iobind_tensor_get_address(memory);
     void *value;
-    expect_ok(call_wrap(device, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, dims, 2, address, sizeof values, fixture_deleter,
-                        &deleted, &tensor, &fault));
+    expect_ok(call_tensor_wrap(device, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, dims, 2, address, sizeof values,
+                               fixture_deleter, &deleted, &tensor, &fault));
     expect_ok(iobind_tensor_to_ort(tensor, &value, &fault));
     iobind_tensor_release(tensor);
     assert_int_equal(deleted.count, 0);

@@ -49,7 +49,7 @@ static void make(objects *all) {
   expect_ok(iobind_binding_set_input(all->binding, 0, IOBIND_INPUT_RESIDENT, all->x, NULL, &fault));
   expect_ok(iobind_stream_create(all->cpu, NULL, &all->stream, &fault));
   expect_ok(iobind_event_create(all->cpu, &all->event, &fault));
-  expect_ok(call_run(all->binding, all->stream, all->event, &fault)); /* the stream has a thread, too */
+  expect_ok(call_binding_run(all->binding, all->stream, all->event, &fault)); /* the stream has a thread, too */
   expect_ok(iobind_event_wait(all->event, IOBIND_NO_TIMEOUT, &fault));
   expect_ok(call_pipeline_create(all->session, NULL, &all->pipeline, &fault));
 }
@@ -97,7 +97,7 @@ static void try_everything(objects *all) {
   IS_REFUSED(call_session_run(all->session, &all->x, &tensor, &fault));
   IS_REFUSED(iobind_binding_create(all->session, &binding, &fault));
   IS_REFUSED(iobind_binding_run(all->binding, NULL, &fault));
-  IS_REFUSED(call_run(all->binding, all->stream, all->event, &fault));
+  IS_REFUSED(call_binding_run(all->binding, all->stream, all->event, &fault));
   IS_REFUSED(iobind_binding_cancel(all->binding, &fault));
   IS_REFUSED(iobind_binding_get_output(all->binding, 0, NULL, &tensor, &fault));
   IS_REFUSED(iobind_stream_create(all->cpu, NULL, &stream, &fault));
@@ -105,8 +105,8 @@ static void try_everything(objects *all) {
   IS_REFUSED(iobind_event_wait(all->event, IOBIND_NO_TIMEOUT, &fault));
   IS_REFUSED(iobind_event_query(all->event, &done, &fault));
   IS_REFUSED(iobind_tensor_create(all->cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, NULL, 0, &tensor, &fault));
-  IS_REFUSED(call_wrap(all->cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, NULL, 0, back, sizeof back, NULL, NULL, &tensor,
-                       &fault));
+  IS_REFUSED(call_tensor_wrap(all->cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, NULL, 0, back, sizeof back, NULL, NULL,
+                              &tensor, &fault));
   IS_REFUSED(iobind_tensor_view(all->x, 0, IOBIND_DTYPE_FLOAT32, NULL, 0, &tensor, &fault));
   IS_REFUSED(iobind_binding_place_output(all->binding, 0, IOBIND_OUTPUT_REUSE, NULL, IOBIND_MEMORY_DEFAULT, &fault));
   IS_REFUSED(iobind_binding_carry(all->binding, 0, 0, IOBIND_CARRY_MOVE, &fault));
@@ -118,7 +118,7 @@ static void try_everything(objects *all) {
   IS_REFUSED(iobind_tensor_to_dlpack(all->x, 0, &managed, &fault));
   IS_REFUSED(iobind_tensor_from_dlpack(all->runtime, back, 0, &tensor, &fault));
   IS_REFUSED(call_pipeline_create(all->session, NULL, &pipeline, &fault));
-  IS_REFUSED(call_submit(all->pipeline, &all->x, 1, &fault));
+  IS_REFUSED(call_pipeline_submit(all->pipeline, &all->x, 1, &fault));
   IS_REFUSED(iobind_pipeline_next(all->pipeline, IOBIND_NO_TIMEOUT, &tensor, 1, NULL, &fault));
   IN_CHILD(tensor == NULL && runtime == NULL && session == NULL);
   iobind_runtime_info info = IOBIND_RUNTIME_INFO_INIT;

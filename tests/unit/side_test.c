@@ -129,7 +129,8 @@ static void swap_over_memory_that_goes(void **state) {
     assert_ptr_not_equal(page, MAP_FAILED);
     page[0] = page[1] = 3;
     iobind_tensor *x;
-    expect_ok(call_wrap(device, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, dims, 1, page, size, unmap, &size, &x, &fault));
+    expect_ok(
+        call_tensor_wrap(device, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, dims, 1, page, size, unmap, &size, &x, &fault));
     iobind_binding *binding = bind(session, x, y);
     iobind_tensor_release(x);
     expect_ok(iobind_binding_carry(binding, 0, 0, IOBIND_CARRY_SWAP, &fault));
@@ -280,8 +281,8 @@ static void wrapped_memory_is_free_at_once(void **state) {
   for (int output = 0; output < 2; output++) {
     fixture_deleted deleted = {0};
     iobind_tensor *wrapped;
-    expect_ok(call_wrap(device, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, dims, 1, data, sizeof data, fixture_deleter,
-                        &deleted, &wrapped, &fault));
+    expect_ok(call_tensor_wrap(device, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, dims, 1, data, sizeof data, fixture_deleter,
+                               &deleted, &wrapped, &fault));
     iobind_binding *binding = bind(session, other, output == 1 ? other : wrapped);
     expect_ok(iobind_binding_carry(binding, 0, 0, IOBIND_CARRY_SWAP, &fault));
     if (output == 1) {

@@ -161,7 +161,7 @@ static void writes_from_pageable_memory_return_at_once(void **state) {
 
 static void native_stream_is_the_execution_providers(void **state) {
   (void)state;
-  vdev_stream *native = call_stream_native(first);
+  vdev_stream *native = call_stream_get_native(first);
   assert_non_null(native);
   int64_t before = vdev_get(0, "time_ns");
   copy(pinned, on_device, first);
@@ -169,7 +169,7 @@ static void native_stream_is_the_execution_providers(void **state) {
   assert_int_equal(vdev_get(0, "time_ns"), before + millisecond);
   iobind_stream *on_cpu;
   expect_ok(iobind_stream_create(iobind_runtime_get_device(runtime, 0), NULL, &on_cpu, &fault));
-  assert_null(call_stream_native(on_cpu));
+  assert_null(call_stream_get_native(on_cpu));
   iobind_stream_destroy(on_cpu);
 }
 
@@ -194,7 +194,7 @@ static void runs_on_a_stream_return_at_once(void **state) {
   assert_int_equal(vdev_set(0, "compute_us", "1000"), 0);
   int64_t before = vdev_get(0, "time_ns");
   expect_ok(iobind_binding_run(bindings[0], first, &fault));
-  expect_ok(call_run(bindings[1], first, event, &fault));
+  expect_ok(call_binding_run(bindings[1], first, event, &fault));
   assert_int_equal(vdev_get(0, "time_ns"), before);
   expect(IOBIND_ERROR_INVALID_STATE, iobind_binding_run(bindings[0], second, &fault));
   expect_words("under way");

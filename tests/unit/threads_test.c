@@ -106,8 +106,8 @@ static void *run_unbound(void *argument) {
     float got = -1;
     iobind_tensor *x = NULL;
     iobind_tensor *y = NULL;
-    mine->good = call_wrap(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, &count, 1, &value, sizeof value, NULL, NULL, &x,
-                           NULL) == IOBIND_OK &&
+    mine->good = call_tensor_wrap(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, &count, 1, &value, sizeof value, NULL, NULL,
+                                  &x, NULL) == IOBIND_OK &&
                  call_session_run(mine->shared, &x, &y, NULL) == IOBIND_OK &&
                  iobind_tensor_read(y, 0, &got, sizeof got, NULL, NULL) == IOBIND_OK && got == 2 * value && mine->good;
     iobind_tensor_release(x);
@@ -307,8 +307,8 @@ static void last_reference_in_any_thread(void **state) {
   static const int64_t count = 3;
   fixture_deleted deleted = {0, NULL};
   iobind_tensor *tensor = NULL;
-  expect_ok(call_wrap(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, &count, 1, values, sizeof values, fixture_deleter,
-                      &deleted, &tensor, &fault));
+  expect_ok(call_tensor_wrap(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, &count, 1, values, sizeof values,
+                             fixture_deleter, &deleted, &tensor, &fault));
   for (size_t i = 1; i < THREADS; i++) {
     iobind_tensor_retain(tensor);
   }

@@ -8,7 +8,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 HEADERS = HERE.parents[1] / "include/iobind"
 CANNOT = {
     "nothing of a device": """get_version get_version_string status_get_name dtype_get_name dtype_get_bits dtype_get_bytes preload
-        get_host_api_base callback_log callback_delete catalogue_get_ep catalogue_get_option catalogue_get_conflict""",
+        get_host_api_base catalogue_get_ep catalogue_get_option catalogue_get_conflict""",
     "registers EPs, and asks at most how many devices there are": "runtime_create runtime_register_ep",
     "reads what the object knows": """runtime_get_info runtime_get_ep runtime_get_device runtime_get_ort device_get_info device_get_metadata
         device_get_counters stream_get_native tensor_get_info tensor_get_address session_get_info session_get_metadata session_get_input

@@ -203,7 +203,7 @@ static void binding_run(int own) {
 static void binding_run__on_a_stream(int own) {
   world w = make_world(own);
   for (int run = 0; run < 3; run++) {
-    ELSEWHERE(own, call_run(w.binding, w.stream, w.event, &fault));
+    ELSEWHERE(own, call_binding_run(w.binding, w.stream, w.event, &fault));
   }
   expect_ok(iobind_event_wait(w.event, IOBIND_NO_TIMEOUT, &fault));
   expect_matrix(w.z, values);
@@ -391,7 +391,7 @@ static void pipeline_create(int own) {
   iobind_pipeline *made = NULL;
   iobind_tensor *y = NULL;
   ELSEWHERE(own, call_pipeline_create(self.session, NULL, &made, &fault));
-  expect_ok(call_submit(made, &self.item, 1, &fault));
+  expect_ok(call_pipeline_submit(made, &self.item, 1, &fault));
   expect_ok(iobind_pipeline_next(made, IOBIND_NO_TIMEOUT, &y, 1, NULL, &fault));
   expect_matrix(y, doubles);
   iobind_pipeline_destroy(made);
@@ -400,7 +400,7 @@ static void pipeline_create(int own) {
 
 static void pipeline_destroy(int own) {
   line self = make_line(own, 0);
-  expect_ok(call_submit(self.pipeline, &self.item, 1, &fault));
+  expect_ok(call_pipeline_submit(self.pipeline, &self.item, 1, &fault));
   ELSEWHERE_VOID(own, iobind_pipeline_destroy(self.pipeline));
   self.pipeline = NULL;
   end_line(&self);
@@ -411,7 +411,7 @@ static void pass_items(int own, uint32_t flags) {
   line self = make_line(own, flags);
   for (int item = 0; item < ITEMS; item++) {
     iobind_tensor *y = NULL;
-    ELSEWHERE(own, call_submit(self.pipeline, &self.item, 1, &fault));
+    ELSEWHERE(own, call_pipeline_submit(self.pipeline, &self.item, 1, &fault));
     if (item >= SLOTS - 1) {
       ELSEWHERE(own, iobind_pipeline_next(self.pipeline, IOBIND_NO_TIMEOUT, &y, 1, NULL, &fault));
       expect_matrix(y, doubles);
@@ -424,7 +424,7 @@ static void pipeline_submit(int own) {
   line self = make_line(own, 0);
   iobind_tensor *y = NULL;
   for (int item = 0; item < ITEMS; item++) {
-    ELSEWHERE(own, call_submit(self.pipeline, &self.item, 1, &fault));
+    ELSEWHERE(own, call_pipeline_submit(self.pipeline, &self.item, 1, &fault));
     expect_ok(iobind_pipeline_next(self.pipeline, IOBIND_NO_TIMEOUT, &y, 1, NULL, &fault));
     make_current(own);
     expect_matrix(y, doubles);
@@ -445,7 +445,7 @@ static void pipeline_next(int own) {
   line self = make_line(own, 0);
   iobind_tensor *y = NULL;
   for (int item = 0; item < ITEMS; item++) {
-    expect_ok(call_submit(self.pipeline, &self.item, 1, &fault));
+    expect_ok(call_pipeline_submit(self.pipeline, &self.item, 1, &fault));
     make_current(own);
     ELSEWHERE(own, iobind_pipeline_next(self.pipeline, IOBIND_NO_TIMEOUT, &y, 1, NULL, &fault));
     expect_matrix(y, doubles);
@@ -457,7 +457,7 @@ static void pipeline_next__with_a_timeout(int own) {
   line self = make_line(own, 0);
   iobind_tensor *y = NULL;
   for (int item = 0; item < ITEMS; item++) {
-    expect_ok(call_submit(self.pipeline, &self.item, 1, &fault));
+    expect_ok(call_pipeline_submit(self.pipeline, &self.item, 1, &fault));
     make_current(own);
     ELSEWHERE(own, iobind_pipeline_next(self.pipeline, UINT64_MAX / 4, &y, 1, NULL, &fault));
     expect_matrix(y, doubles);

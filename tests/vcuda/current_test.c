@@ -37,7 +37,7 @@ static void stream_create(int own) {
   iobind_stream *made = NULL;
   int device = -1;
   ELSEWHERE(own, iobind_stream_create(w.device, NULL, &made, &fault));
-  assert_int_equal(cudaStreamGetDevice(call_stream_native(made), &device), CUDA_OK);
+  assert_int_equal(cudaStreamGetDevice(call_stream_get_native(made), &device), CUDA_OK);
   assert_int_equal(device, own);
   iobind_stream_destroy(made);
   end_world(&w);
@@ -160,8 +160,8 @@ static void tensor_wrap(int own) {
   iobind_tensor *made = NULL;
   void *memory = NULL;
   assert_int_equal(cudaMalloc(&memory, sizeof unit), CUDA_OK);
-  ELSEWHERE(own, call_wrap(w.device, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, square, 2, memory, sizeof unit, NULL, NULL,
-                           &made, &fault));
+  ELSEWHERE(own, call_tensor_wrap(w.device, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, square, 2, memory, sizeof unit, NULL,
+                                  NULL, &made, &fault));
   iobind_tensor_release(made);
   assert_int_equal(cudaFree(memory), CUDA_OK);
   end_world(&w);
@@ -360,7 +360,7 @@ static iobind_native native_of(void *handle) {
 static void stream_wrap(int own) {
   world w = make_world(own);
   iobind_stream *wrapped = NULL;
-  iobind_native native = native_of(call_stream_native(w.stream));
+  iobind_native native = native_of(call_stream_get_native(w.stream));
   ELSEWHERE(own, iobind_stream_wrap(w.device, &native, NULL, NULL, &wrapped, &fault));
   ELSEWHERE(own, iobind_tensor_write(w.x, 0, others, sizeof others, wrapped, &fault));
   ELSEWHERE(own, iobind_binding_run(w.binding, wrapped, &fault));

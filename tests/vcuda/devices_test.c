@@ -94,7 +94,7 @@ static iobind_stream *make_stream(int gpu) {
   iobind_stream *stream;
   int found = -1;
   TRY(iobind_stream_create(devices[gpu], NULL, &stream, &fault));
-  assert_int_equal(cudaStreamGetDevice(call_stream_native(stream), &found), CUDA_OK);
+  assert_int_equal(cudaStreamGetDevice(call_stream_get_native(stream), &found), CUDA_OK);
   assert_int_equal(found, gpu);
   return stream;
 }
@@ -184,14 +184,14 @@ static void run_session(int gpu, iobind_session *session, iobind_stream *stream,
   iobind_tensor *y;
   TRY(iobind_binding_create(session, &binding, &fault));
   TRY(iobind_binding_set_input(binding, 0, IOBIND_INPUT_RESIDENT, x, NULL, &fault));
-  TRY(call_set_output(binding, 0, mode, where, IOBIND_MEMORY_DEFAULT, target, &fault));
+  TRY(call_binding_set_output(binding, 0, mode, where, IOBIND_MEMORY_DEFAULT, target, &fault));
   for (int i = 0; i < 3; i++) {
     TRY(iobind_binding_run(binding, NULL, &fault));
     TRY(iobind_binding_get_output(binding, 0, NULL, &y, &fault));
     expect_on(y, gpu);
     expect_tensor(y, 6);
-    TRY(call_run(binding, stream, event, &fault));
-    TRY(call_run(binding, stream, event, &fault));
+    TRY(call_binding_run(binding, stream, event, &fault));
+    TRY(call_binding_run(binding, stream, event, &fault));
     TRY(iobind_event_wait(event, IOBIND_NO_TIMEOUT, &fault));
     if (mode != OUTPUT_FIXED) {
       TRY(iobind_binding_take_output(binding, 0, &y, &fault));
@@ -308,7 +308,7 @@ static void pipelines(int gpu) {
     if (item < ITEMS) {
       const float values[COUNT] = {(float)item, (float)item, (float)item, (float)item};
       iobind_tensor *x = fixture_floats(host, values, COUNT);
-      TRY(call_submit(pipeline, &x, 1, &fault));
+      TRY(call_pipeline_submit(pipeline, &x, 1, &fault));
       DO(iobind_tensor_release(x));
     }
   }
@@ -352,7 +352,7 @@ static void destroyed_in_flight(int gpu) {
   iobind_binding *binding;
   TRY(iobind_binding_create(session, &binding, &fault));
   TRY(iobind_binding_set_input(binding, 0, IOBIND_INPUT_RESIDENT, x, NULL, &fault));
-  TRY(call_run(binding, stream, event, &fault));
+  TRY(call_binding_run(binding, stream, event, &fault));
   TRY(iobind_stream_wait(far, event, &fault));
   DO(iobind_tensor_release(x));
   DO(iobind_event_destroy(event));
@@ -411,10 +411,10 @@ static void expect_wrapped(iobind_status expected, int gpu, iobind_memory memory
   static const int64_t dim = COUNT;
   iobind_tensor *tensor = NULL;
   fixture_arm();
-  fixture_expect(
-      expected,
-      call_wrap(devices[gpu], memory, IOBIND_DTYPE_FLOAT32, &dim, 1, data, COUNT * sizeof(float), NULL, NULL, &tensor, &fault),
-      "iobind_tensor_wrap", __FILE__, __LINE__);
+  fixture_expect(expected,
+                 call_tensor_wrap(devices[gpu], memory, IOBIND_DTYPE_FLOAT32, &dim, 1, data, COUNT * sizeof(float), NULL, NULL,
+                                  &tensor, &fault),
+                 "iobind_tensor_wrap", __FILE__, __LINE__);
   expect_kept("iobind_tensor_wrap", __LINE__);
   if (words != NULL) {
     expect_words(words);

@@ -19,7 +19,7 @@ static void a_replay_that_fails(void **state) {
   doubler d = make_captured(session);
   assert_int_equal(vcuda_set(0, "fail_graph", "1,late"), 0);
   close_gate(&g, stream); /* otherwise the device may fail within the call, which tells it then */
-  expect_ok(call_run(d.binding, stream, event, &fault));
+  expect_ok(call_binding_run(d.binding, stream, event, &fault));
   open_gate(&g);
   expect(IOBIND_ERROR_DEVICE_LOST, iobind_event_wait(event, IOBIND_NO_TIMEOUT, &fault));
   expect(IOBIND_ERROR_DEVICE_LOST, iobind_binding_get_output(d.binding, 0, NULL, &y, &fault));
@@ -38,9 +38,9 @@ static void a_replay_that_fails(void **state) {
   event = make_event();
   d = make_captured(session);
   assert_int_equal(vcuda_set(0, "fail_graph", "1"), 0); /* not launched */
-  assert_int_not_equal(call_run(d.binding, stream, event, &fault), IOBIND_OK);
+  assert_int_not_equal(call_binding_run(d.binding, stream, event, &fault), IOBIND_OK);
   fill(d.x, 5);
-  expect_ok(call_run(d.binding, stream, event, &fault));
+  expect_ok(call_binding_run(d.binding, stream, event, &fault));
   expect_ok(iobind_event_wait(event, IOBIND_NO_TIMEOUT, &fault));
   expect_tensor(d.y, 10);
   free_doubler(&d);

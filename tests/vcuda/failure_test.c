@@ -43,11 +43,11 @@ static failed make_failed(bool is_found) {
   failed made = {.session = make_session("scale", 0, NULL), .stream = make_stream(), .event = make_event()};
   made.x = make_filled(1);
   made.binding = make_binding(made.session, made.x);
-  expect_ok(call_run(made.binding, made.stream, made.event, &fault)); /* all that it needs is there */
+  expect_ok(call_binding_run(made.binding, made.stream, made.event, &fault)); /* all that it needs is there */
   expect_ok(iobind_event_wait(made.event, IOBIND_NO_TIMEOUT, &fault));
   assert_int_equal(vcuda_set(0, "fail_compute", LATE_KERNEL), 0);
   close_gate(&g, made.stream); /* otherwise the device may fail within the call, which tells it then */
-  expect_ok(call_run(made.binding, made.stream, made.event, &fault));
+  expect_ok(call_binding_run(made.binding, made.stream, made.event, &fault));
   open_gate(&g);
   while (is_found && cudaPeekAtLastError() == CUDA_OK) {
     nap();
@@ -165,13 +165,13 @@ static void a_late_failure_fails_what_is_in_flight(void **state) {
     streams[i] = make_stream();
     events[i] = make_event();
     bindings[i] = make_binding(sessions[i], x);
-    expect_ok(call_run(bindings[i], streams[i], events[i], &fault));
+    expect_ok(call_binding_run(bindings[i], streams[i], events[i], &fault));
     expect_ok(iobind_event_wait(events[i], IOBIND_NO_TIMEOUT, &fault));
   }
   assert_int_equal(vcuda_set(0, "fail_compute", LATE_KERNEL), 0);
   for (int i = 0; i < 2; i++) {
     close_gate(&g[i], streams[i]);
-    expect_ok(call_run(bindings[i], streams[i], events[i], &fault));
+    expect_ok(call_binding_run(bindings[i], streams[i], events[i], &fault));
   }
   open_gate(&g[0]);
   fails(iobind_event_wait(events[0], IOBIND_NO_TIMEOUT, &fault), "event_wait of what failed");

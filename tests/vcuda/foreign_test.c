@@ -54,8 +54,8 @@ static void double_on(void *handle) {
   iobind_binding *binding;
   iobind_session *session = fixture_session(runtime, device, "scale");
   expect_ok(wrap(handle, &stream));
-  expect_ok(
-      call_wrap(device, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, dims, 1, memory, sizeof threes, NULL, NULL, &x, &fault));
+  expect_ok(call_tensor_wrap(device, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, dims, 1, memory, sizeof threes, NULL, NULL,
+                             &x, &fault));
   expect_ok(iobind_tensor_create(device, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, dims, 1, &y, &fault));
   expect_ok(iobind_binding_create(session, &binding, &fault));
   expect_ok(iobind_binding_set_input(binding, 0, IOBIND_INPUT_RESIDENT, x, NULL, &fault));
@@ -320,8 +320,8 @@ static void events_go_both_ways(void **state) {
   native.kind = IOBIND_NATIVE_CUDA;
   native.handle = event;
   expect_ok(iobind_stream_create(device, NULL, &stream, &fault));
-  expect_ok(
-      call_wrap(device, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, dims, 1, memory, sizeof threes, NULL, NULL, &x, &fault));
+  expect_ok(call_tensor_wrap(device, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, dims, 1, memory, sizeof threes, NULL, NULL,
+                             &x, &fault));
   expect_ok(iobind_tensor_create(device, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, dims, 1, &y, &fault));
   const iobind_tensor *from = x;
   assert_int_equal(cudaMemcpyAsync(memory, pinned, sizeof threes, UP, theirs), CUDA_OK);

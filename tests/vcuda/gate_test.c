@@ -74,7 +74,7 @@ typedef struct runner {
 static void *run(void *context) {
   runner *self = context;
   self->error = (iobind_error)IOBIND_ERROR_INIT;
-  self->status = call_run(self->binding, self->stream, self->event, &self->error);
+  self->status = call_binding_run(self->binding, self->stream, self->event, &self->error);
   return NULL;
 }
 
@@ -178,7 +178,7 @@ static void limits_within_an_open_capture(void **state) {
   runner on_stream = {.binding = bind(self->plain, self->x), .stream = self->stream, .event = self->run_event};
   expect_ok(iobind_tensor_read(self->x, 0, read, sizeof read, self->stream, &fault));
   expect_ok(iobind_event_record(self->event, self->stream, &fault));
-  expect_ok(call_submit(self->pipeline, &self->item, 1, &fault));
+  expect_ok(call_pipeline_submit(self->pipeline, &self->item, 1, &fault));
   atomic_store(&holds_next, true);
   start_run(&self->captor);
   sem_wait(&is_open);

@@ -22,7 +22,8 @@ static void refused(iobind_status status, const char *what) {
 static iobind_status wrap(iobind_memory memory, void *data, iobind_tensor **tensor) {
   deleted = (fixture_deleted){0};
   fixture_arm();
-  return call_wrap(device, memory, IOBIND_DTYPE_FLOAT32, &dim, 1, data, BYTES, fixture_deleter, &deleted, tensor, &fault);
+  return call_tensor_wrap(device, memory, IOBIND_DTYPE_FLOAT32, &dim, 1, data, BYTES, fixture_deleter, &deleted, tensor,
+                          &fault);
 }
 
 static void wrap_refused(iobind_memory memory, void *data, const char *what) {

@@ -53,7 +53,7 @@ static void wait_at_gate(void *data) {
 static void close_gate(gate *g, const iobind_stream *stream) {
   sem_init(&g->reached, 0, 0);
   sem_init(&g->open, 0, 0);
-  assert_int_equal(cudaLaunchHostFunc(call_stream_native(stream), wait_at_gate, g), CUDA_OK);
+  assert_int_equal(cudaLaunchHostFunc(call_stream_get_native(stream), wait_at_gate, g), CUDA_OK);
   while (sem_wait(&g->reached) != 0) {
   }
 }
@@ -160,10 +160,10 @@ static void a_run_that_fails_late(void **state) {
   iobind_event *later = make_event();
   close_gate(&g, stream);
   assert_int_equal(vcuda_set(0, "fail_compute", "1,late"), 0);
-  expect_ok(call_run(d.binding, stream, event, &fault));
+  expect_ok(call_binding_run(d.binding, stream, event, &fault));
   expect_ok(iobind_tensor_read(d.y, 0, untouched, sizeof untouched, stream, &fault));
   expect_ok(iobind_stream_wait(second, event, &fault));
-  expect_ok(call_run(beside.binding, second, later, &fault)); /* behind the one that fails */
+  expect_ok(call_binding_run(beside.binding, second, later, &fault)); /* behind the one that fails */
   open_gate(&g);
   LOST(iobind_event_wait(event, IOBIND_NO_TIMEOUT, &fault));
   (void)vcuda_recover(0); /* what no GPU does: bytes could be read again */
@@ -285,7 +285,7 @@ static void nobody_waits_for_ever(void **state) {
   }
   assert_int_equal(vcuda_set(0, "fail_compute", "1,late"), 0);
   for (size_t i = 0; i < WAITERS; i++) {
-    expect_ok(call_run(d[i].binding, streams[i], waiters[i].event, &fault));
+    expect_ok(call_binding_run(d[i].binding, streams[i], waiters[i].event, &fault));
     assert_int_equal(pthread_create(&threads[i], NULL, wait_for_event, &waiters[i]), 0);
   }
   for (size_t i = 0; i < WAITERS; i++) {
@@ -312,12 +312,12 @@ static void pipelines(void **state) {
   iobind_tensor *x = fixture_floats(iobind_runtime_get_device(runtime, 0), values, COUNT);
   expect_ok(call_pipeline_create(d.session, NULL, &pipeline, &fault));
   assert_int_equal(vcuda_set(0, "fail_compute", "1,late"), 0);
-  iobind_status status = call_submit(pipeline, &x, 1, &fault); /* the device may be as fast as the call */
+  iobind_status status = call_pipeline_submit(pipeline, &x, 1, &fault); /* the device may be as fast as the call */
   assert_true(status == IOBIND_OK || status == IOBIND_ERROR_DEVICE_LOST);
   if (status == IOBIND_OK) {
     LOST(iobind_pipeline_next(pipeline, IOBIND_NO_TIMEOUT, &y, 1, NULL, &fault));
   }
-  LOST(call_submit(pipeline, &x, 1, &fault));
+  LOST(call_pipeline_submit(pipeline, &x, 1, &fault));
   iobind_pipeline_destroy(pipeline);
   iobind_tensor_release(x);
   free_doubler(&d);
@@ -335,7 +335,7 @@ static void an_event_that_fails_once(void **state) {
   iobind_status status = iobind_event_record(event, stream, &fault);
   assert_true(status != IOBIND_OK && status != IOBIND_ERROR_DEVICE_LOST);
   assert_int_equal(cudaPeekAtLastError(), CUDA_OK);
-  expect_ok(call_run(d.binding, stream, event, &fault));
+  expect_ok(call_binding_run(d.binding, stream, event, &fault));
   expect_ok(iobind_event_wait(event, IOBIND_NO_TIMEOUT, &fault));
   expect_ok(iobind_binding_get_output(d.binding, 0, NULL, &y, &fault));
   expect_tensor(y, 6);

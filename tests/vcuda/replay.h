@@ -195,7 +195,7 @@ static inline void wait_at_gate(void *data) {
 
 static inline void close_gate(gate *g, iobind_stream *stream) {
   sem_init(&g->open, 0, 0);
-  assert_int_equal(cudaLaunchHostFunc(call_stream_native(stream), wait_at_gate, g), CUDA_OK);
+  assert_int_equal(cudaLaunchHostFunc(call_stream_get_native(stream), wait_at_gate, g), CUDA_OK);
 }
 
 static inline void open_gate(gate *g) {

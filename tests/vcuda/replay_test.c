@@ -124,7 +124,7 @@ static void producers_on_another_stream(void **state) {
   }
   expect_ok(iobind_event_record(ready, uploads, &fault));
   expect_ok(iobind_binding_set_input(d.binding, 0, IOBIND_INPUT_RESIDENT, d.x, ready, &fault));
-  expect_ok(call_run(d.binding, runs, free_again, &fault));
+  expect_ok(call_binding_run(d.binding, runs, free_again, &fault));
   expect_ok(iobind_stream_synchronize(runs, &fault));
   delay("every:1,us:300,random", "every:1,us:300,random");
   for (size_t i = 0; i < TURNS; i++) {
@@ -134,7 +134,7 @@ static void producers_on_another_stream(void **state) {
     expect_ok(iobind_stream_wait(uploads, free_again, &fault));
     copy_on(uploads, in.slices[i], d.x);
     expect_ok(iobind_event_record(ready, uploads, &fault));
-    expect_ok(call_run(d.binding, runs, free_again, &fault));
+    expect_ok(call_binding_run(d.binding, runs, free_again, &fault));
     copy_on(runs, d.y, out.slices[i]);
   }
   expect_replays(TURNS - 1);
@@ -431,7 +431,7 @@ static void pipeline_of_replays(void **state) {
   expect_ok(call_pipeline_create(session, &options, &pipeline, &fault));
   fill(item, 1);
   for (int i = 0; i < slots; i++) { /* each slot captures */
-    expect_ok(call_submit(pipeline, &item, 1, &fault));
+    expect_ok(call_pipeline_submit(pipeline, &item, 1, &fault));
   }
   for (int i = 0; i < slots; i++) {
     pull(pipeline, 2);
@@ -440,7 +440,7 @@ static void pipeline_of_replays(void **state) {
   close_gate(&g, session->stream);
   for (int i = 0; i < slots; i++) {
     fill(item, (float)i);
-    expect_ok(call_submit(pipeline, &item, 1, &fault));
+    expect_ok(call_pipeline_submit(pipeline, &item, 1, &fault));
   }
   expect_replays(slots);
   open_gate(&g);
@@ -448,7 +448,7 @@ static void pipeline_of_replays(void **state) {
   for (int i = slots; i < ITEMS; i++) {
     pull(pipeline, 2 * (float)pulled++);
     fill(item, (float)i);
-    expect_ok(call_submit(pipeline, &item, 1, &fault));
+    expect_ok(call_pipeline_submit(pipeline, &item, 1, &fault));
   }
   while (pulled < ITEMS) {
     pull(pipeline, 2 * (float)pulled++);

@@ -65,7 +65,7 @@ static void wait_at_gate(void *data) {
 
 static void close_gate(gate *g, iobind_stream *stream) {
   sem_init(&g->open, 0, 0);
-  assert_int_equal(cudaLaunchHostFunc(call_stream_native(stream), wait_at_gate, g), CUDA_OK);
+  assert_int_equal(cudaLaunchHostFunc(call_stream_get_native(stream), wait_at_gate, g), CUDA_OK);
 }
 
 static void open_gate(gate *g) {
@@ -211,7 +211,7 @@ static void run_is_between_what_is_on_the_stream(void **state) {
   expect_ok(iobind_event_create(device, &event, &fault));
   close_gate(&g, stream);
   expect_ok(iobind_tensor_write(p.x, 0, values, sizeof values, stream, &fault));
-  expect_ok(call_run(p.binding, stream, event, &fault));
+  expect_ok(call_binding_run(p.binding, stream, event, &fault));
   expect_ok(iobind_tensor_read(p.z, 0, read, sizeof read, stream, &fault));
   expect(IOBIND_ERROR_TIMEOUT, iobind_event_wait(event, 1000000, &fault));
   expect(IOBIND_ERROR_INVALID_STATE, iobind_binding_run(p.binding, NULL, &fault));
@@ -592,17 +592,17 @@ static void copies_overlap_runs(void **state) {
   options.slots = SLOTS;
   expect_ok(call_pipeline_create(session, &options, &pipeline, &fault));
   for (int i = 0; i < SLOTS; i++) { /* the memory is made */
-    expect_ok(call_submit(pipeline, &item, 1, &fault));
+    expect_ok(call_pipeline_submit(pipeline, &item, 1, &fault));
   }
   for (int i = 0; i < SLOTS; i++) {
     pull(pipeline);
   }
   assert_int_equal(vcuda_reset(0), 0);
   assert_int_equal(vcuda_set(0, "trace", "1"), 0);
-  expect_ok(call_submit(pipeline, &item, 1, &fault));
+  expect_ok(call_pipeline_submit(pipeline, &item, 1, &fault));
   close_gate(&g, session->stream);
-  expect_ok(call_submit(pipeline, &item, 1, &fault));
-  expect_ok(call_submit(pipeline, &item, 1, &fault));
+  expect_ok(call_pipeline_submit(pipeline, &item, 1, &fault));
+  expect_ok(call_pipeline_submit(pipeline, &item, 1, &fault));
   assert_int_equal(vcuda_get(0, "syncs"), 0);
   pull(pipeline);
   while (count_done().copies < SLOTS + 1) { /* without overlap it does not end */

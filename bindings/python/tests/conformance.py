@@ -37,7 +37,6 @@ WITHOUT = {
     "take-after-a-change/get": "Outputs that a program holds keep what a run has left",
     "take-after-a-failed-run/get": "Outputs that a program holds keep what a run has left",
     "clear": "Outputs that a program holds keep what a run has left",
-    "pipeline-refuses-a-device-tensor": "items may bring tensors that are on the device",
 }
 WITHOUT_ON = {"cuda": {"unbound-passthrough": "a race of ONNX Runtime's own: tests/vcuda/conformance.sh"}}
 

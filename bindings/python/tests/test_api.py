@@ -41,9 +41,6 @@ WITHOUT = {
     "iobind_tensor_get_native": "for programs in C",
     # NumPy, and CuPy on a device, slice rows of what DLPack gives them.
     "iobind_tensor_copy_rows": "from_dlpack, Tensor.__dlpack__",
-    # Log lines and deleters never call into Python: they put what there is to do into a queue.
-    "iobind_callback_log": "for runtimes that end before the process",
-    "iobind_callback_delete": "for runtimes that end before the process",
     # Handles of other processes and graphics interfaces: no library for Python gives them, and a file descriptor alone does not say enough.
     "iobind_device_check_import": "for programs in C",
     "iobind_external_memory_import": "for programs in C",

@@ -1,6 +1,7 @@
 package io.github.iobind.api;
 
 
+import io.github.iobind.ffm.Constants;
 import io.github.iobind.ffm.Iobind;
 import io.github.iobind.ffm.Layouts;
 import java.lang.foreign.Arena;
@@ -200,7 +201,7 @@ abstract sealed class BoundMemory permits OrtIoBindingFFM {
    * @throws OrtFFMException NOT_FOUND: the index; DTYPE, SHAPE: it does not fit; WRONG_DEVICE: a RESIDENT value is not where the
    *     session reads the input; NOT_SUPPORTED: the input is not a tensor; INVALID_ARGUMENT: it overlaps a FIXED output, or
    *     lies in read-only memory and would be written, as a state that is carried IN_PLACE; INVALID_STATE: a run is
-   *     under way. After an error the input is as it was
+   *     in flight. After an error the input is as it was
    */
   public void bindInput(int index, OrtValueRef value, InputMode mode, @Nullable OrtEventFFM event) {
     long address = enter();
@@ -263,7 +264,7 @@ abstract sealed class BoundMemory permits OrtIoBindingFFM {
     events[index] = event;
   }
 
-  /** Something was bound, which libiobind refuses while a run is under way. */
+  /** Something was bound, which libiobind refuses while a run is in flight. */
   void note(Slot slot, MemorySegment guard) {
     submitted = false;
     if (slot.guard != null) guards--;
@@ -447,7 +448,7 @@ abstract sealed class BoundMemory permits OrtIoBindingFFM {
       MemoryDescriptor descriptor = MemoryDescriptor.of(type, shape);
       long tensor = OrtValueRef.create(scratch, onHost ? place : host, descriptor);
       try {
-        MemorySegment memory = Layouts.memory(Iobind.tensorAddress(tensor), source.byteSize());
+        MemorySegment memory = Layouts.memory(Iobind.tensorGetAddress(tensor), source.byteSize());
         memory.copyFrom(source);
         InputMode mode = onHost ? InputMode.RESIDENT : InputMode.SNAPSHOT;
         scratch.check(Iobind.bindingSetInput(address, index, mode.ordinal(), tensor, 0, scratch.error()));
@@ -515,7 +516,7 @@ abstract sealed class BoundMemory permits OrtIoBindingFFM {
       long streamAddress = OrtStreamFFM.enter(stream);
       try {
         Runnable update = () -> scratch.check(
-            Iobind.bindingUpdateInput(address, index, source, source.byteSize(), streamAddress, scratch.error()));
+            Iobind.bindingWriteInput(address, index, source, source.byteSize(), streamAddress, scratch.error()));
         OrtStreamFFM.copy(stream, stream == null && bound == null ? null : Hold.arenas(source, bound), update);
       } finally {
         OrtStreamFFM.exit(stream);
@@ -596,9 +597,18 @@ abstract sealed class BoundMemory permits OrtIoBindingFFM {
   private void setOutput(long address, int index, long tensor, MemorySegment guard, OutputMode mode) {
     boolean isKnown = index >= 0 && index < outputs.length && !submitted;
     if (isKnown && outputs[index].tensor == tensor && outputs[index].mode == mode) return;
-    scratch.check(Iobind.bindingSetOutput(address, index, mode.ordinal(), 0, 0, tensor, scratch.error()));
+    int flags = switch (mode) {
+      case FIXED -> 0;
+      case IN_PLACE -> Constants.OUTPUT_IN_PLACE;
+      default -> throw wrongMode("bindOutput", "FIXED or IN_PLACE", mode);
+    };
+    scratch.check(Iobind.bindingSetOutput(address, index, tensor, flags, scratch.error()));
     noteOutput(outputs[index], guard, mode);
     outputs[index].tensor = tensor;
+  }
+
+  private static OrtFFMException wrongMode(String what, String expected, OutputMode mode) {
+    return new OrtFFMException(OrtStatus.INVALID_ARGUMENT, what + ": mode: expected " + expected + ", got " + mode);
   }
 
   /**
@@ -679,13 +689,23 @@ abstract sealed class BoundMemory permits OrtIoBindingFFM {
     Place place = spec == null ? null : session.keptRuntime().resolve(spec);
     long address = enter();
     try {
-      scratch.check(Iobind.bindingSetOutput(address, index, mode.ordinal(), place == null ? 0 : place.device(),
-          place == null ? Place.DEFAULT : place.memory(), 0, scratch.error()));
+      scratch.check(Iobind.bindingPlaceOutput(address, index, placing(mode), place == null ? 0 : place.device(),
+          place == null ? Place.DEFAULT : place.memory(), scratch.error()));
       noteOutput(outputs[index], null, mode);
     } finally {
       handle.isLeaving = true;
       handle.exitAlone();
     }
+  }
+
+  /** The {@code iobind_output_mode} of an output that no value is given for. */
+  static int placing(OutputMode mode) {
+    return switch (mode) {
+      case FRESH -> 0;
+      case REUSE -> 1;
+      case NONE -> 2;
+      case FIXED, IN_PLACE -> throw wrongMode("bindOutput", "FRESH, REUSE or NONE where no value is given", mode);
+    };
   }
 
   /**
@@ -703,7 +723,7 @@ abstract sealed class BoundMemory permits OrtIoBindingFFM {
    * @param mode how
    * @throws OrtFFMException NOT_FOUND; DTYPE, SHAPE: the output can never fit the input; NOT_SUPPORTED: one of them is no
    *     tensor; INVALID_ARGUMENT: the input is carried by another output, or bound LIVE, or lies in read-only memory and the
-   *     mode is IN_PLACE; INVALID_STATE: a run is under way
+   *     mode is IN_PLACE; INVALID_STATE: a run is in flight
    */
   public void carry(String output, String input, CarryMode mode) {
     carry(session.outputIndex(output), session.inputIndex(input), mode);

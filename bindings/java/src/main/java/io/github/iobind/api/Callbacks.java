@@ -2,7 +2,7 @@ package io.github.iobind.api;
 
 import static java.lang.foreign.ValueLayout.JAVA_LONG;
 
-import io.github.iobind.ffm.Constants;
+import io.github.iobind.ffm.IobindJava;
 import io.github.iobind.ffm.Layouts;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
@@ -15,10 +15,10 @@ import java.util.concurrent.locks.LockSupport;
 /**
  * Calls from native code into Java, which end before the JVM does. A native thread that calls into a JVM that is gone ends the
  * process with a crash report, and the threads of libiobind and ONNX Runtime work until the process is gone. So they call
- * through libiobind, which lets nothing through any more once the JVM has begun to shut down.
+ * through libiobind_java, which lets nothing through any more once the JVM has begun to shut down.
  */
 final class Callbacks {
-  /** Twice the calls that libiobind has let through, and the bit that ends them. */
+  /** Twice the calls that libiobind_java has let through, and the bit that ends them. */
   private static final MemorySegment CALLS = Arena.global().allocate(JAVA_LONG);
   private static final VarHandle COUNT = JAVA_LONG.varHandle();
   private static final AtomicLong ARRIVED = new AtomicLong();
@@ -35,24 +35,24 @@ final class Callbacks {
 
   private Callbacks() {}
 
-  /** The context of {@code iobind_callback_log} for a stub, whose own context is the address of this one. */
+  /** The context of {@code iobind_java_log} for a stub, whose own context is the address of this one. */
   static MemorySegment log(SegmentAllocator allocator, MemorySegment stub) {
     MemorySegment callback = create(allocator);
-    Layouts.setLong(callback, Layouts.CALLBACK, "log", stub.address());
+    Layouts.setLong(callback, IobindJava.CALLBACK, "log", stub.address());
     return callback;
   }
 
-  /** The context of {@code iobind_callback_delete} for a stub, whose own context is the address of this one. */
+  /** The context of {@code iobind_java_delete} for a stub, whose own context is the address of this one. */
   static MemorySegment deleter(SegmentAllocator allocator, MemorySegment stub) {
     MemorySegment callback = create(allocator);
-    Layouts.setLong(callback, Layouts.CALLBACK, "deleter", stub.address());
+    Layouts.setLong(callback, IobindJava.CALLBACK, "deleter", stub.address());
     return callback;
   }
 
   private static MemorySegment create(SegmentAllocator allocator) {
-    MemorySegment callback = Layouts.allocate(allocator, Layouts.CALLBACK);
-    Layouts.setLong(callback, Layouts.CALLBACK, "calls", CALLS.address());
-    Layouts.setLong(callback, Layouts.CALLBACK, "context", callback.address());
+    MemorySegment callback = allocator.allocate(IobindJava.CALLBACK).fill((byte) 0);
+    Layouts.setLong(callback, IobindJava.CALLBACK, "calls", CALLS.address());
+    Layouts.setLong(callback, IobindJava.CALLBACK, "context", callback.address());
     return callback;
   }
 
@@ -66,7 +66,7 @@ final class Callbacks {
    * ever: one that Java could not take, because a stack was full, never arrives.
    */
   private static void end() {
-    long letThrough = (long) COUNT.getAndBitwiseOr(CALLS, 0L, (long) Constants.CALLBACK_ENDED) / 2;
+    long letThrough = (long) COUNT.getAndBitwiseOr(CALLS, 0L, (long) IobindJava.ENDED) / 2;
     Deadline deadline = Deadline.in(Duration.ofSeconds(5));
     while (ARRIVED.get() != letThrough && !deadline.isOver()) LockSupport.parkNanos(100_000);
   }

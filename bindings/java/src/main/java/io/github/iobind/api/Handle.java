@@ -266,7 +266,7 @@ final class Handle extends PhantomReference<Object> {
           exitAlone();
           continue;
         }
-        throw new OrtFFMException(OrtStatus.INVALID_STATE, type.getSimpleName() + ": another call, or a run, is under way");
+        throw new OrtFFMException(OrtStatus.INVALID_STATE, type.getSimpleName() + ": another call, or a run, is in flight");
       }
       if (STATE.compareAndSet(this, now, (now & ~QUIET) + ALONE + 1)) return address;
     }

@@ -36,7 +36,7 @@ final class LogSinks {
 
   private LogSinks() {}
 
-  /** The context of {@code iobind_callback_log} for a sink. */
+  /** The context of {@code iobind_java_log} for a sink. */
   static long keep(LogSink sink) {
     MemorySegment callback = Callbacks.log(Arena.ofAuto(), STUB);
     KEPT.put(callback.address(), new Kept(sink, callback));

@@ -300,7 +300,7 @@ public final class OrtBindingPool<K> implements AutoCloseable {
     }
     if (isGone) return;
     throw new OrtFFMException(OrtStatus.TIMEOUT,
-        "lease: all " + size + " bindings of the pool are in use: work of the one that was to be closed is under way");
+        "lease: all " + size + " bindings of the pool are in use: work of the one that was to be closed is in flight");
   }
 
   /** Makes a binding, outside the lock: others are leased meanwhile. */

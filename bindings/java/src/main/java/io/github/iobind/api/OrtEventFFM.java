@@ -89,7 +89,8 @@ public final class OrtEventFFM implements AutoCloseable {
     return hasPassed(Deadline.nanos(timeout));
   }
 
-  private static final long FOREVER = -1;
+  /** {@code IOBIND_NO_TIMEOUT}. */
+  static final long FOREVER = -1;
 
   /** Waits so many nanoseconds, or for ever. What it fails with is what the work failed with: it has passed. */
   boolean hasPassed(long nanos) {
@@ -99,8 +100,7 @@ public final class OrtEventFFM implements AutoCloseable {
       long address = handle.enter();
       try {
         work = behind;
-        status = nanos == FOREVER ? Iobind.eventWait(address, scratch.error())
-            : Iobind.eventWaitFor(address, nanos, scratch.error());
+        status = Iobind.eventWait(address, nanos, scratch.error());
       } finally {
         handle.exit();
       }

@@ -3,6 +3,7 @@ package io.github.iobind.api;
 import static java.lang.foreign.ValueLayout.JAVA_INT;
 import static java.lang.foreign.ValueLayout.JAVA_LONG;
 
+import io.github.iobind.ffm.Constants;
 import io.github.iobind.ffm.Iobind;
 import io.github.iobind.ffm.IobindFlow;
 import io.github.iobind.ffm.Layouts;
@@ -22,7 +23,7 @@ import org.jspecify.annotations.Nullable;
  * A session's inputs and outputs, bound to memory. Element types, ranks, fixed dims and devices are checked when something is
  * bound; names are looked up there, and a run looks up nothing and allocates nothing.
  *
- * <p>One thread at a time uses a binding: a call while another one is under way fails with INVALID_STATE. {@link #cancel} and
+ * <p>One thread at a time uses a binding: a call while another one is in flight fails with INVALID_STATE. {@link #cancel} and
  * {@link #close} are for any thread at any time. Virtual threads are safe; a run keeps its carrier thread busy.
  */
 public final class OrtIoBindingFFM extends BoundMemory implements AutoCloseable {
@@ -83,7 +84,7 @@ public final class OrtIoBindingFFM extends BoundMemory implements AutoCloseable 
    * nodes that run on the CPU although it has a device. Sizes of outputs are those of the last run.
    *
    * @return what moves, where, how much and why
-   * @throws OrtFFMException INVALID_STATE: a run is under way; RUNTIME
+   * @throws OrtFFMException INVALID_STATE: a run is in flight; RUNTIME
    */
   public BindingAudit audit() {
     long address = enter();
@@ -258,7 +259,7 @@ public final class OrtIoBindingFFM extends BoundMemory implements AutoCloseable 
       long address = handle.address();
       int status;
       if (guards == 0) {
-        status = Iobind.bindingRun(address, 0, 0, scratch.error());
+        status = Iobind.bindingRun(address, 0, scratch.error());
       } else {
         status = runHolding(address);
       }
@@ -273,10 +274,10 @@ public final class OrtIoBindingFFM extends BoundMemory implements AutoCloseable 
     requireGuards();
     MemorySegment[] memory = held();
     if (memory == null || memory.length <= Iobind.HOLDS) {
-      return Iobind.bindingRun(address, 0, 0, scratch.error(), Hold.at(memory, 0), Hold.at(memory, 1));
+      return Iobind.bindingRun(address, 0, scratch.error(), Hold.at(memory, 0), Hold.at(memory, 1));
     }
     int[] status = new int[1];
-    Hold.during(memory, () -> status[0] = Iobind.bindingRun(address, 0, 0, scratch.error()));
+    Hold.during(memory, () -> status[0] = Iobind.bindingRun(address, 0, scratch.error()));
     return status[0];
   }
 
@@ -308,12 +309,12 @@ public final class OrtIoBindingFFM extends BoundMemory implements AutoCloseable 
   }
 
   /**
-   * Runs the model, ordered on a stream: returns when the run is submitted. From then on the run is under way until the host
+   * Runs the model, ordered on a stream: returns when the run is submitted. From then on the run is in flight until the host
    * has seen it pass: by waiting for an event recorded behind it, by synchronizing the stream, or by fetching an output. What
    * is bound must stay as it is until then; values, binding and session may be closed.
    *
    * @param stream a stream of a device of the session; null: done on return
-   * @param event recorded behind the run; null: none
+   * @param event recorded behind the run; null: none. Without a stream it stays as it is
    * @throws OrtFFMException as {@link #runWithBindings()}; WRONG_DEVICE also: the stream is not of a device of the session. What goes
    *     wrong later is thrown by the event, the stream and {@link #getOutput(int)}
    */
@@ -366,9 +367,10 @@ public final class OrtIoBindingFFM extends BoundMemory implements AutoCloseable 
     try {
       long eventAddress = OrtEventFFM.enter(event);
       try {
-        scratch.check(Iobind.bindingRun(address, streamAddress, eventAddress, scratch.error()));
+        scratch.check(Iobind.bindingRun(address, streamAddress, scratch.error()));
         submitted = stream != null;
         noteStates(stream == null);
+        if (submitted && event != null) scratch.check(Iobind.eventRecord(eventAddress, streamAddress, scratch.error()));
       } finally {
         OrtEventFFM.exit(event);
       }
@@ -387,7 +389,7 @@ public final class OrtIoBindingFFM extends BoundMemory implements AutoCloseable 
    * that ran the model, unless the system has no other thread left. Waiting for the future does not keep a virtual thread's carrier busy.
    *
    * @return done when the run is, with an OrtFFMException where it failed, whatever the reason
-   * @throws OrtFFMException INVALID_STATE: a call, or a run, is under way; INVALID_ARGUMENT: memory of a confined arena is
+   * @throws OrtFFMException INVALID_STATE: a call, or a run, is in flight; INVALID_ARGUMENT: memory of a confined arena is
    *     bound
    * @throws IllegalStateException the binding, or memory bound to it, is closed
    */
@@ -414,7 +416,7 @@ public final class OrtIoBindingFFM extends BoundMemory implements AutoCloseable 
   }
 
   /**
-   * Stops the run that is under way: one of {@link #runAsync}, whose future is cancelled, or that of another thread, which fails
+   * Stops the run that is in flight: one of {@link #runAsync}, whose future is cancelled, or that of another thread, which fails
    * with CANCELLED, as soon as ONNX Runtime notices. Without a run it does nothing, and may miss one that another thread is just
    * beginning. For any thread.
    *
@@ -469,7 +471,7 @@ public final class OrtIoBindingFFM extends BoundMemory implements AutoCloseable 
   }
 
   private long borrow(long address, int index) {
-    int status = Iobind.bindingGetOutput(address, index, scratch.out(0), scratch.error());
+    int status = Iobind.bindingGetOutput(address, index, 0, scratch.out(0), scratch.error());
     seen(status);
     scratch.check(status);
     return scratch.getLong(0);
@@ -484,7 +486,7 @@ public final class OrtIoBindingFFM extends BoundMemory implements AutoCloseable 
   }
 
   /**
-   * As {@link #getOutput(String)}, without a wait for a run that is under way on a stream, where the output is in a device's memory. Until
+   * As {@link #getOutput(String)}, without a wait for a run that is in flight on a stream, where the output is in a device's memory. Until
    * the run has passed, the value may be used only in what is submitted to {@code stream}, which comes behind the run from now on.
    *
    * @param name the output
@@ -505,11 +507,14 @@ public final class OrtIoBindingFFM extends BoundMemory implements AutoCloseable 
    * @throws OrtFFMException as {@link #getOutput(int)}; WRONG_DEVICE also: another device's stream
    */
   public OrtValueRef lendOutput(int index, OrtStreamFFM stream) {
+    if (stream == null) {
+      throw new OrtFFMException(OrtStatus.INVALID_ARGUMENT, "lendOutput: stream is null: getOutput waits for the run");
+    }
     long address = enter();
     try {
       long onto = OrtStreamFFM.enter(stream);
       try {
-        scratch.check(Iobind.bindingLendOutput(address, index, onto, scratch.out(0), scratch.error()));
+        scratch.check(Iobind.bindingGetOutput(address, index, onto, scratch.out(0), scratch.error()));
       } finally {
         OrtStreamFFM.exit(stream);
       }
@@ -590,7 +595,9 @@ public final class OrtIoBindingFFM extends BoundMemory implements AutoCloseable 
             + " bytes, the array " + target.byteSize());
       }
       if (info.get(JAVA_INT, HOST_READABLE) != 0) {
-        target.copyFrom(OrtValueRef.memory(Iobind.tensorAddress(tensor), bytes, memory));
+        int type = info.get(JAVA_INT, DTYPE);
+        scratch.check(Iobind.tensorMap(tensor, type, Constants.ACCESS_READ, scratch.out(0), scratch.error()));
+        target.copyFrom(OrtValueRef.memory(scratch.getLong(0), bytes, memory));
         return;
       }
       try (Arena arena = Arena.ofConfined()) {
@@ -725,12 +732,12 @@ public final class OrtIoBindingFFM extends BoundMemory implements AutoCloseable 
    * Gives the binding's captured graphs up, of a session made with {@link OrtSessionFFM.Options#graphs}: the next runs capture
    * again.
    *
-   * @throws OrtFFMException INVALID_STATE: a run is under way
+   * @throws OrtFFMException INVALID_STATE: a run is in flight
    */
   public void forgetGraphs() {
     long address = enter();
     try {
-      scratch.check(Iobind.bindingForgetGraphs(address, scratch.error()));
+      scratch.check(Iobind.bindingResetGraphs(address, scratch.error()));
     } finally {
       handle.isLeaving = true;
       handle.exitAlone();
@@ -740,7 +747,7 @@ public final class OrtIoBindingFFM extends BoundMemory implements AutoCloseable 
   /**
    * Unbinds everything: inputs and outputs are as after {@link OrtSessionFFM#createBinding}.
    *
-   * @throws OrtFFMException INVALID_STATE: a run is under way; RUNTIME
+   * @throws OrtFFMException INVALID_STATE: a run is in flight; RUNTIME
    */
   public void clear() {
     long address = enter();
@@ -795,7 +802,7 @@ public final class OrtIoBindingFFM extends BoundMemory implements AutoCloseable 
     InFlight.Work work = lastWork.get();
     if (work == null || work.isOver()) return true;
     if (Threads.isInNativeCallback()) {
-      throw handle.inCallback("a run of it is under way on a stream, which a callback cannot wait for");
+      throw handle.inCallback("a run of it is in flight on a stream, which a callback cannot wait for");
     }
     return Threads.await(() -> work.await(deadline));
   }

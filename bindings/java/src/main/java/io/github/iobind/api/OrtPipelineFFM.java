@@ -26,7 +26,7 @@ import org.jspecify.annotations.Nullable;
  * A session's runs over items that follow one another, such as frames or tiles: the upload of an item, the run of the one
  * before it and the download of the one before that happen at the same time. Items are submitted, and pulled in the same order.
  *
- * <p>One thread at a time uses a pipeline. {@code close} waits for the items that are under way.
+ * <p>One thread at a time uses a pipeline. {@code close} waits for the items that are in flight.
  */
 public final class OrtPipelineFFM implements AutoCloseable {
   private final Handle handle;
@@ -54,7 +54,7 @@ public final class OrtPipelineFFM implements AutoCloseable {
     public Options() {}
 
     /**
-     * How many items can be under way, each with memory of its own.
+     * How many items can be in flight, each with memory of its own.
      *
      * @param count 0: 3
      * @return this
@@ -236,8 +236,7 @@ public final class OrtPipelineFFM implements AutoCloseable {
 
     private Item pull(long address, long nanos) {
       MemorySegment item = scratch.struct(Layouts.PIPELINE_ITEM);
-      int status = nanos < 0 ? IobindFlow.pipelineNext(address, outputs, item, scratch.error())
-          : IobindFlow.pipelineNextFor(address, nanos, outputs, item, scratch.error());
+      int status = IobindFlow.pipelineNext(address, nanos, outputs, session.outputs().size(), item, scratch.error());
       if (status == OrtStatus.TIMEOUT.ordinal()) return null;
       if (underWay > 0) underWay--;
       long ticket = Layouts.getLong(item, Layouts.PIPELINE_ITEM, "tag"), index = Layouts.getLong(item, Layouts.PIPELINE_ITEM, "index");
@@ -295,9 +294,12 @@ public final class OrtPipelineFFM implements AutoCloseable {
     inputs = arena.allocate(JAVA_LONG, Math.max(1, session.inputs().size()));
     events = arena.allocate(JAVA_LONG, Math.max(1, session.inputs().size()));
     request = Layouts.allocate(arena, Layouts.PIPELINE_REQUEST);
-    Layouts.setLong(request, Layouts.PIPELINE_REQUEST, "inputs", inputs.address());
-    Layouts.setLong(request, Layouts.PIPELINE_REQUEST, "events", events.address());
-    shapes = new MemoryDescriptor[session.inputs().size()];
+    int count = session.inputs().size();
+    Layouts.setLong(request, Layouts.PIPELINE_REQUEST, "inputs", count == 0 ? 0 : inputs.address());
+    Layouts.setLong(request, Layouts.PIPELINE_REQUEST, "input_count", count);
+    Layouts.setLong(request, Layouts.PIPELINE_REQUEST, "events", count == 0 ? 0 : events.address());
+    Layouts.setLong(request, Layouts.PIPELINE_REQUEST, "event_count", count);
+    shapes = new MemoryDescriptor[count];
     isConstant = new boolean[shapes.length];
     for (int i = 0; i < shapes.length; i++) {
       OrtValueInfo input = session.inputs().get(i);
@@ -339,8 +341,10 @@ public final class OrtPipelineFFM implements AutoCloseable {
       MemorySegment struct = Layouts.allocate(arena, Layouts.PIPELINE_OPTIONS);
       Layouts.setInt(struct, Layouts.PIPELINE_OPTIONS, "flags", options.flags);
       Layouts.setLong(struct, Layouts.PIPELINE_OPTIONS, "slots", options.slots);
-      Layouts.setLong(struct, Layouts.PIPELINE_OPTIONS, "constants", addresses.address());
-      Layouts.setLong(struct, Layouts.PIPELINE_OPTIONS, "outputs", placements(arena, session, options).address());
+      Layouts.setLong(struct, Layouts.PIPELINE_OPTIONS, "constants", count == 0 ? 0 : addresses.address());
+      Layouts.setLong(struct, Layouts.PIPELINE_OPTIONS, "constant_count", count);
+      Layouts.setLong(struct, Layouts.PIPELINE_OPTIONS, "placements", placements(arena, session, options).address());
+      Layouts.setLong(struct, Layouts.PIPELINE_OPTIONS, "placement_count", options.placements.isEmpty() ? 0 : session.outputs().size());
       Layouts.setLong(struct, Layouts.PIPELINE_OPTIONS, "run_options",
           OrtIoBindingFFM.runOptions(arena, options.runTag, options.runConfig, OrtRuntimeFFM.LogLevel.DEFAULT).address());
       long address = session.enter();
@@ -379,44 +383,41 @@ public final class OrtPipelineFFM implements AutoCloseable {
   }
 
   /**
-   * Submits an item. Its content is copied at once, so that the values are the caller's again.
+   * Submits an item without a tag whose values are ready.
    *
-   * @param values one host value for each input, in the session's order; null for the constant ones
-   * @throws OrtFFMException INVALID_STATE: every slot holds an item that was not pulled, or an item failed and the pipeline
-   *     stops there; DTYPE, SHAPE, WRONG_DEVICE: a value does not fit. What fails later is thrown by {@link #next}
+   * @param values as for {@link #submit(Object, List, List)}
+   * @throws OrtFFMException as {@link #submit(Object, List, List)}
    */
   public void submit(List<@Nullable OrtValueRef> values) {
-    submit(values, null, address -> scratch.check(IobindFlow.pipelineSubmit(address, inputs, scratch.error())));
+    submit(null, values, null);
   }
 
   /**
-   * Submits an item whose values may be on the device already. Those on the host are copied at once, behind their events; others
-   * are read where they are: they must not be written until the item was pulled.
+   * Submits an item. Values on the host are copied before the call returns, after their events, and may then be changed. Others are
+   * read where they are: they must not be written until the item was pulled.
    *
    * @param tag comes back with the item, also with one that fails; null: nothing does
    * @param values one value for each input, in the session's order, on the host or where the session reads the input; null for the
    *     constant ones
    * @param ready one event for each input, behind what makes its value; null, also for one of them: it is ready
-   * @throws OrtFFMException as {@link #submit(List)}; WRONG_DEVICE: a value is neither on the host nor where the session reads it;
-   *     INVALID_ARGUMENT: one on a device lies in memory of an arena that can be closed; what work before an event failed with
+   * @throws OrtFFMException INVALID_STATE: every slot holds an item that was not pulled, or an item failed and the pipeline
+   *     stops there; DTYPE, SHAPE: a value does not fit; WRONG_DEVICE: one is neither on the host nor where the session reads it;
+   *     INVALID_ARGUMENT: one on a device lies in memory of an arena that can be closed; what work before an event failed with.
+   *     What fails later is thrown by {@link #next}
    */
   public void submit(@Nullable Object tag, List<@Nullable OrtValueRef> values, @Nullable List<@Nullable OrtEventFFM> ready) {
     for (OrtValueRef value : values) requireKept(value);
-    submit(values, ready, address -> submitRequest(address, tag));
-  }
-
-  private void submit(List<OrtValueRef> values, List<OrtEventFFM> ready, LongConsumer call) {
     requireCount("inputs", values.size());
     if (ready != null) requireCount("events", ready.size());
     boolean isCounted = session.beginRun();
     try {
-      submitCounted(values, ready, call);
+      submitCounted(values, ready, tag);
     } finally {
       session.endRun(isCounted);
     }
   }
 
-  private void submitCounted(List<OrtValueRef> values, List<OrtEventFFM> ready, LongConsumer call) {
+  private void submitCounted(List<OrtValueRef> values, List<OrtEventFFM> ready, Object tag) {
     long address = handle.enterAlone();
     int entered = 0, waiting = 0;
     try {
@@ -424,7 +425,8 @@ public final class OrtPipelineFFM implements AutoCloseable {
       for (; waiting < values.size(); waiting++) {
         events.setAtIndex(JAVA_LONG, waiting, OrtEventFFM.enter(ready == null ? null : ready.get(waiting)));
       }
-      Hold.during(Hold.arenas(values.stream().map(OrtPipelineFFM::backing).toArray(MemorySegment[]::new)), () -> call.accept(address));
+      Hold.during(Hold.arenas(values.stream().map(OrtPipelineFFM::backing).toArray(MemorySegment[]::new)),
+          () -> submitRequest(address, tag));
       items.underWay++;
     } finally {
       while (waiting > 0) {
@@ -443,8 +445,8 @@ public final class OrtPipelineFFM implements AutoCloseable {
    * @param tag comes back with the item, also with one that fails; null: nothing does
    * @param segments native memory of exactly the bytes of the inputs, one for each that is not constant, in the session's order; see
    *     {@link Options#shape}
-   * @throws OrtFFMException as {@link #submit(List)}; INVALID_ARGUMENT: another number of segments, a Java array's segment, or the
-   *     shape cannot be told; SHAPE: another number of bytes
+   * @throws OrtFFMException as {@link #submit(Object, List, List)}; INVALID_ARGUMENT: another number of segments, a Java array's
+   *     segment, or an unknown shape; SHAPE: another number of bytes
    */
   public void submit(@Nullable Object tag, MemorySegment... segments) {
     OrtValueRef[] values = new OrtValueRef[shapes.length];
@@ -507,7 +509,7 @@ public final class OrtPipelineFFM implements AutoCloseable {
   private void submitRequest(long address, Object tag) {
     long ticket = ++items.tickets;
     Layouts.setLong(request, Layouts.PIPELINE_REQUEST, "tag", ticket);
-    scratch.check(IobindFlow.pipelineSubmitRequest(address, request, scratch.error()));
+    scratch.check(IobindFlow.pipelineSubmit(address, request, scratch.error()));
     if (tag != null) items.tags.put(ticket, tag);
   }
 
@@ -529,10 +531,10 @@ public final class OrtPipelineFFM implements AutoCloseable {
    * @return the item; the caller closes it
    * @throws OrtFFMException what the item failed with, its index in the message; an {@link ItemException} for one that was
    *     submitted with a tag, and the pipeline goes on unless it stops at a
-   *     failure; CANCELLED: an item behind one that failed where it does; NOT_FOUND: no item is under way
+   *     failure; CANCELLED: an item behind one that failed where it does; NOT_FOUND: no item is in flight
    */
   public Item next() {
-    return next(-1);
+    return next(OrtEventFFM.FOREVER);
   }
 
   /**
@@ -558,7 +560,7 @@ public final class OrtPipelineFFM implements AutoCloseable {
   }
 
   /**
-   * Waits for the items that are under way and gives the pipeline up.
+   * Waits for the items that are in flight and gives the pipeline up.
    *
    * @throws OrtFFMException INVALID_STATE: in a callback of native code, or in a {@link OrtSessionFFM.RunListener} while a call is in
    *     the pipeline
@@ -571,7 +573,7 @@ public final class OrtPipelineFFM implements AutoCloseable {
   /**
    * As {@link #close()}, for at most so long.
    *
-   * @param timeout how long to wait for the call in the pipeline and for the items that are under way
+   * @param timeout how long to wait for the call in the pipeline and for the items that are in flight
    * @return false where it was not enough: the pipeline is still open, and all its items can be pulled
    * @throws OrtFFMException as {@link #close()}
    */

@@ -5,6 +5,7 @@ import static java.lang.foreign.ValueLayout.ADDRESS;
 import io.github.iobind.ffm.Constants;
 import io.github.iobind.ffm.Iobind;
 import io.github.iobind.ffm.IobindInterop;
+import io.github.iobind.ffm.IobindJava;
 import io.github.iobind.ffm.Layouts;
 import io.github.iobind.ffm.NativeLibrary;
 import java.lang.foreign.Arena;
@@ -28,7 +29,7 @@ import org.jspecify.annotations.Nullable;
  *
  * <p>There is one for each ONNX Runtime in the process: a second {@code create} for the same one gives another Java object over
  * the same native one, whose options but for EP libraries are ignored. Where ONNX Runtime is looked for: {@link
- * Options#ortLibrary}; the environment variable {@code ORT_NATIVE_LIB_PATH} (a file or a folder); the official {@code
+ * Options#ortLibrary}; the environment variable {@code ORT_NATIVE_LIB_PATH} (a file or a directory); the official {@code
  * onnxruntime} package where the program has it, whose copy is then shared; a copy that the process has loaded; beside
  * libiobind; the system's.
  *
@@ -60,7 +61,7 @@ public final class OrtRuntimeFFM implements AutoCloseable {
     /**
      * Take this ONNX Runtime and search no further.
      *
-     * @param path its library, or the folder that it is in
+     * @param path its library, or the directory that it is in
      * @return this
      * @throws OrtFFMException INVALID_ARGUMENT: the path is of another file system of Java's, such as a zip file
      */
@@ -72,7 +73,7 @@ public final class OrtRuntimeFFM implements AutoCloseable {
     /**
      * Register an execution provider's library.
      *
-     * @param library "FILE", "NAME=FILE", or a folder to look in
+     * @param library "FILE", "NAME=FILE", or a directory to search
      * @return this
      */
     public Options epLibrary(String library) {
@@ -234,7 +235,7 @@ public final class OrtRuntimeFFM implements AutoCloseable {
       Layouts.setLong(struct, Layouts.RUNTIME_OPTIONS, "ort_api_base", options.ortApiBase);
       set(struct, "ep_libraries", strings(arena, options.epLibraries));
       Layouts.setLong(struct, Layouts.RUNTIME_OPTIONS, "ep_library_count", options.epLibraries.size());
-      set(struct, "log", IobindInterop.callbackLog());
+      set(struct, "log", IobindJava.log());
       Layouts.setInt(struct, Layouts.RUNTIME_OPTIONS, "log_level",
           options.log != null ? options.logLevel : LogLevel.WARNING.ordinal());
       int status = create(struct, options.log, scratch);
@@ -357,11 +358,11 @@ public final class OrtRuntimeFFM implements AutoCloseable {
   /**
    * The version of libiobind, and where it came from.
    *
-   * @return such as "0.2.0 (natives jar: /tmp/...)"
+   * @return such as "1.0.0 (natives jar: /tmp/...)"
    */
   public static String iobindVersion() {
     NativeLibrary.load();
-    return Layouts.string(Iobind.versionString()) + " (" + NativeLibrary.origin() + ")";
+    return Layouts.string(Iobind.getVersionString()) + " (" + NativeLibrary.origin() + ")";
   }
 
   /**
@@ -420,10 +421,10 @@ public final class OrtRuntimeFFM implements AutoCloseable {
    * loaded; call this before, to say from where.
    *
    * @param folder null: an installed PyTorch's, NVIDIA's wheels for Python, then the loader's own search; "": the wheels only; a
-   *     folder with the libraries, or with Python's packages: that one only
+   *     directory with the libraries, or with Python's packages: that one only
    * @param cuda the major version of CUDA, 12 or 13; 0: the newest that is found
    * @param which the libraries to load
-   * @throws OrtFFMException NOT_FOUND: no such folder, or a library that CUDA's execution provider cannot do without: the message
+   * @throws OrtFFMException NOT_FOUND: no such directory, or a library that CUDA's execution provider cannot do without: the message
    *     names them; INVALID_ARGUMENT
    */
   public static void preload(@Nullable String folder, int cuda, Set<Preload> which) {
@@ -436,7 +437,7 @@ public final class OrtRuntimeFFM implements AutoCloseable {
       Layouts.setInt(struct, Layouts.PRELOAD_OPTIONS, "cuda", cuda);
       long text = folder == null ? 0 : Texts.allocate(arena, folder, "folder").address();
       Layouts.setLong(struct, Layouts.PRELOAD_OPTIONS, "folder", text);
-      scratch.check(Iobind.preload(struct, scratch.error()));
+      scratch.check(IobindInterop.preload(struct, scratch.error()));
     }
   }
 

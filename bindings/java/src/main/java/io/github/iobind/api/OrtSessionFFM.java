@@ -4,6 +4,7 @@ import static java.lang.foreign.ValueLayout.JAVA_LONG;
 
 import io.github.iobind.ffm.Constants;
 import io.github.iobind.ffm.Iobind;
+import io.github.iobind.ffm.IobindInterop;
 import io.github.iobind.ffm.Layouts;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
@@ -520,7 +521,7 @@ public final class OrtSessionFFM implements AutoCloseable {
       long address = runtime.enter();
       long ticket = released == null ? 0 : Released.keep(released);
       try {
-        int status = Iobind.sessionWrap(address, object, released == null ? MemorySegment.NULL : Released.DELETER, ticket,
+        int status = IobindInterop.sessionWrap(address, object, released == null ? MemorySegment.NULL : Released.DELETER, ticket,
             scratch.out(0), scratch.error());
         if (status != 0) Released.forget(ticket);
         scratch.check(status);
@@ -701,6 +702,9 @@ public final class OrtSessionFFM implements AutoCloseable {
       }
       MemorySegment in = arena.allocate(JAVA_LONG, Math.max(1, inputs.size()));
       MemorySegment out = arena.allocate(JAVA_LONG, Math.max(1, outputs.size()));
+      MemorySegment request = Layouts.allocate(arena, Layouts.RUN_REQUEST);
+      Layouts.setLong(request, Layouts.RUN_REQUEST, "inputs", inputs.isEmpty() ? 0 : in.address());
+      Layouts.setLong(request, Layouts.RUN_REQUEST, "input_count", inputs.size());
       long address = enter();
       try {
         for (; entered < values.size(); entered++) {
@@ -708,7 +712,7 @@ public final class OrtSessionFFM implements AutoCloseable {
           in.setAtIndex(JAVA_LONG, entered, value == null ? 0 : value.enter());
         }
         Hold.during(Hold.arenas(values.stream().map(value -> value == null ? null : value.backing()).toArray(MemorySegment[]::new)),
-            () -> scratch.check(Iobind.sessionRun(address, in, out, scratch.error())));
+            () -> scratch.check(Iobind.sessionRun(address, request, out, outputs.size(), scratch.error())));
       } finally {
         exit();
       }
@@ -771,7 +775,7 @@ public final class OrtSessionFFM implements AutoCloseable {
     handle.exit();
   }
 
-  /** Whether somebody else closes the native session, who must be able to know that no run is under way. */
+  /** Whether somebody else closes the native session, who must be able to know that no run is in flight. */
   boolean isShared() {
     return official != null;
   }

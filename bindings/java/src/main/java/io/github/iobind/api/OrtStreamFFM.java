@@ -1,6 +1,7 @@
 package io.github.iobind.api;
 
 import io.github.iobind.ffm.Iobind;
+import io.github.iobind.ffm.IobindInterop;
 import io.github.iobind.ffm.Layouts;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
@@ -111,7 +112,7 @@ public final class OrtStreamFFM implements AutoCloseable {
       runtime.enter();
       try {
         MemorySegment deleter = released == null ? MemorySegment.NULL : Released.DELETER;
-        int status = Iobind.streamWrap(place.device(), handle(scratch, kind, handle), deleter, ticket, scratch.out(0),
+        int status = IobindInterop.streamWrap(place.device(), handle(scratch, kind, handle), deleter, ticket, scratch.out(0),
             scratch.error());
         if (status != 0) Released.forget(ticket);
         scratch.check(status);
@@ -140,7 +141,7 @@ public final class OrtStreamFFM implements AutoCloseable {
     try (Scratch scratch = Scratch.take()) {
       long address = handle.enter();
       try {
-        scratch.check(Iobind.streamWaitNative(address, handle(scratch, kind, event), scratch.error()));
+        scratch.check(IobindInterop.streamWaitNative(address, handle(scratch, kind, event), scratch.error()));
       } finally {
         handle.exit();
       }
@@ -158,7 +159,7 @@ public final class OrtStreamFFM implements AutoCloseable {
     try (Scratch scratch = Scratch.take()) {
       long address = handle.enter();
       try {
-        scratch.check(Iobind.streamSignalNative(address, handle(scratch, kind, event), scratch.error()));
+        scratch.check(IobindInterop.streamSignalNative(address, handle(scratch, kind, event), scratch.error()));
       } finally {
         handle.exit();
       }
@@ -172,11 +173,17 @@ public final class OrtStreamFFM implements AutoCloseable {
    *     device has no streams of its own
    */
   public MemorySegment nativeStream() {
-    long address = handle.enter();
-    try {
-      return MemorySegment.ofAddress(Iobind.streamNative(address));
-    } finally {
-      handle.exit();
+    try (Scratch scratch = Scratch.take()) {
+      MemorySegment struct = scratch.struct(Layouts.NATIVE);
+      long address = handle.enter();
+      try {
+        int status = IobindInterop.streamGetNative(address, struct, scratch.error());
+        if (status == OrtStatus.NOT_SUPPORTED.ordinal()) return MemorySegment.NULL;
+        scratch.check(status);
+        return MemorySegment.ofAddress(Layouts.getLong(struct, Layouts.NATIVE, "handle"));
+      } finally {
+        handle.exit();
+      }
     }
   }
 

@@ -3,6 +3,7 @@ package io.github.iobind.api;
 import static java.lang.foreign.ValueLayout.JAVA_INT;
 import static java.lang.foreign.ValueLayout.JAVA_LONG;
 
+import io.github.iobind.ffm.Constants;
 import io.github.iobind.ffm.Iobind;
 import io.github.iobind.ffm.Layouts;
 import java.lang.foreign.Arena;
@@ -186,26 +187,10 @@ public final class OrtValueRef implements AutoCloseable {
     try (Scratch scratch = Scratch.take()) {
       runtime.enter();
       try {
-        return new OrtValueRef(wrap(scratch, place, segment, descriptor, released), segment);
+        return new OrtValueRef(Wraps.create(scratch, place, segment, descriptor, released), segment);
       } finally {
         runtime.exit();
       }
-    }
-  }
-
-  static long wrap(Scratch scratch, Place place, MemorySegment segment, MemoryDescriptor descriptor, Runnable released) {
-    requireNative(segment, "", "bind the array itself, which copies it");
-    long[] dims = descriptor.shape();
-    long ticket = released == null ? 0 : Released.keep(released);
-    boolean isWrapped = false;
-    try {
-      scratch.check(Iobind.tensorWrap(place.device(), place.memory(), descriptor.type().number(), scratch.dims(dims), dims.length,
-          segment, segment.byteSize(), released == null ? MemorySegment.NULL : Released.DELETER, ticket, scratch.out(0),
-          scratch.error()));
-      isWrapped = true;
-      return scratch.getLong(0);
-    } finally {
-      if (!isWrapped) Released.forget(ticket);
     }
   }
 
@@ -385,21 +370,21 @@ public final class OrtValueRef implements AutoCloseable {
   // ---- content
 
   /**
-   * The memory itself, without a copy. Its scope ends when this reference is closed; from then on an access is an
-   * IllegalStateException. If the value is forgotten instead, the segment keeps the memory until it is collected, too.
-   * Memory of the caller's keeps its scope, and is read-only where that is. Closing a value that was
-   * looked at this way costs some 20 microseconds; in a loop take
+   * The memory itself, without a copy. The call blocks while work in flight uses the memory: after later work, call it again before
+   * an access. The segment's scope ends when this reference is closed; from then on an access is an IllegalStateException. If the
+   * value is forgotten instead, the segment keeps the memory until it is collected, too. Memory of the caller's keeps its scope, and
+   * is read-only where that is. Closing a value whose segment was taken costs some 20 microseconds; in a loop take
    * {@link #asMemorySegment(Arena)} or {@link #read(Object)}.
    *
    * @return a segment of exactly the value's bytes, for any thread
    * @throws OrtFFMException WRONG_DEVICE: the host cannot read the memory: {@link #read(Object)} copies it; DTYPE: strings
    */
   public MemorySegment asMemorySegment() {
-    hostShape();
+    mapForView();
     synchronized (handle) {
       if (view == null) {
         Arena arena = Arena.ofShared();
-        view = asMemorySegment(arena, address -> new ViewReference(address)::giveBack);
+        view = segment(arena, address -> new ViewReference(address)::giveBack);
         viewArena = arena;
       }
       if (handle.isClosed()) {
@@ -411,25 +396,26 @@ public final class OrtValueRef implements AutoCloseable {
   }
 
   /**
-   * The memory itself, without a copy, for as long as an arena lives: the segment keeps the memory alive until then, also when
-   * this reference is closed. Of a value over memory of yours the segment lives as long as that memory's own arena, whatever
-   * {@code arena} is.
+   * The memory itself, without a copy, for as long as an arena lives. It blocks as {@link #asMemorySegment()} does. The segment keeps
+   * the memory alive until then, also when this reference is closed. Of a value over memory of yours the segment lives as long as that
+   * memory's own arena, whatever {@code arena} is.
    *
    * @param arena whose scope the segment gets; a confined one is cheap
    * @return a segment of exactly the value's bytes
    * @throws OrtFFMException as {@link #asMemorySegment()}
    */
   public MemorySegment asMemorySegment(Arena arena) {
-    return asMemorySegment(arena, address -> ignored -> Iobind.tensorRelease(address));
+    mapForView();
+    return segment(arena, address -> ignored -> Iobind.tensorRelease(address));
   }
 
   /** @param cleanup what gives back the segment's reference to the tensor, when the arena is closed */
-  private MemorySegment asMemorySegment(Arena arena, LongFunction<Consumer<MemorySegment>> cleanup) {
-    Shape now = hostShape();
+  private MemorySegment segment(Arena arena, LongFunction<Consumer<MemorySegment>> cleanup) {
+    Shape now = shapeNow();
     long address = enter();
     try {
-      if (backing != null) return memory(Iobind.tensorAddress(address), now.descriptor().byteSize(), backing);
-      MemorySegment memory = MemorySegment.ofAddress(Iobind.tensorAddress(address));
+      if (backing != null) return memory(Iobind.tensorGetAddress(address), now.descriptor().byteSize(), backing);
+      MemorySegment memory = MemorySegment.ofAddress(Iobind.tensorGetAddress(address));
       Iobind.tensorRetain(address);
       Consumer<MemorySegment> giveBack = cleanup.apply(address);
       try {
@@ -441,6 +427,26 @@ public final class OrtValueRef implements AutoCloseable {
       }
     } finally {
       exit();
+    }
+  }
+
+  /** Waits for the work in flight that uses memory which the caller is about to get a segment of. */
+  private void mapForView() {
+    Shape now = hostShape();
+    int access = isReadOnly() ? Constants.ACCESS_READ : Constants.ACCESS_WRITE;
+    long address = enter();
+    try {
+      map(address, now, access);
+    } finally {
+      exit();
+    }
+  }
+
+  /** The address of memory that the host reads, or writes, now: after all work in flight that uses it. Within a call in this value. */
+  private static long map(long address, Shape shape, int access) {
+    try (Scratch scratch = Scratch.take()) {
+      scratch.check(Iobind.tensorMap(address, shape.type.number(), access, scratch.out(0), scratch.error()));
+      return scratch.getLong(0);
     }
   }
 
@@ -554,7 +560,7 @@ public final class OrtValueRef implements AutoCloseable {
     requireWritable("write");
     long address = enter();
     try {
-      memory(Iobind.tensorAddress(address), source.byteSize(), backing).copyFrom(source);
+      memory(map(address, now, Constants.ACCESS_WRITE), source.byteSize(), backing).copyFrom(source);
     } finally {
       exit();
     }
@@ -583,7 +589,7 @@ public final class OrtValueRef implements AutoCloseable {
     }
     long address = enter();
     try {
-      target.copyFrom(memory(Iobind.tensorAddress(address), target.byteSize(), backing));
+      target.copyFrom(memory(map(address, now, Constants.ACCESS_READ), target.byteSize(), backing));
     } finally {
       exit();
     }
@@ -836,7 +842,7 @@ public final class OrtValueRef implements AutoCloseable {
   long address() {
     long address = enter();
     try {
-      return Iobind.tensorAddress(address);
+      return Iobind.tensorGetAddress(address);
     } finally {
       exit();
     }

@@ -3,7 +3,7 @@ package io.github.iobind.api;
 import static java.lang.foreign.ValueLayout.ADDRESS;
 import static java.lang.foreign.ValueLayout.JAVA_LONG;
 
-import io.github.iobind.ffm.IobindInterop;
+import io.github.iobind.ffm.IobindJava;
 import java.lang.foreign.Arena;
 import java.lang.foreign.FunctionDescriptor;
 import java.lang.foreign.Linker;
@@ -20,7 +20,7 @@ import java.util.concurrent.ConcurrentHashMap;
  */
 final class Released {
   /** The {@code iobind_deleter} of all of them; its context is the ticket. */
-  static final MemorySegment DELETER = IobindInterop.callbackDelete();
+  static final MemorySegment DELETER = IobindJava.delete();
   private static final MemorySegment STUB;
   /** By their tickets, the addresses of their callbacks. */
   private static final Map<Long, Kept> KEPT = new ConcurrentHashMap<>();

@@ -1,6 +1,10 @@
 package io.github.iobind.api;
 
+import static java.lang.foreign.ValueLayout.JAVA_INT;
+import static java.lang.foreign.ValueLayout.JAVA_LONG;
+
 import io.github.iobind.ffm.Iobind;
+import io.github.iobind.ffm.Layouts;
 import java.lang.foreign.MemorySegment;
 import java.lang.ref.WeakReference;
 import java.util.Arrays;
@@ -12,6 +16,14 @@ import java.util.Arrays;
 final class Wraps {
   /** So many of each input or output. */
   private static final int KEPT = 4;
+  private static final long MEMORY = Layouts.offset(Layouts.BUFFER, "memory");
+  private static final long DTYPE = Layouts.offset(Layouts.BUFFER, "dtype");
+  private static final long DIMS = Layouts.offset(Layouts.BUFFER, "dims");
+  private static final long RANK = Layouts.offset(Layouts.BUFFER, "rank");
+  private static final long DATA = Layouts.offset(Layouts.BUFFER, "data");
+  private static final long BYTES = Layouts.offset(Layouts.BUFFER, "bytes");
+  private static final long DELETER = Layouts.offset(Layouts.BUFFER, "deleter");
+  private static final long CONTEXT = Layouts.offset(Layouts.BUFFER, "context");
 
   private static final class Wrap {
     private final WeakReference<MemorySegment> segment;
@@ -51,6 +63,30 @@ final class Wraps {
     oldest = new int[slots];
   }
 
+  /** A tensor over memory of the caller's. @param released see {@link OrtValueRef#wrap}; null: nothing is called */
+  static long create(Scratch scratch, Place place, MemorySegment segment, MemoryDescriptor descriptor, Runnable released) {
+    OrtValueRef.requireNative(segment, "", "bind the array itself, which copies it");
+    long[] dims = descriptor.shape();
+    MemorySegment buffer = scratch.struct(Layouts.BUFFER);
+    buffer.set(JAVA_INT, MEMORY, place.memory());
+    buffer.set(JAVA_INT, DTYPE, descriptor.type().number());
+    buffer.set(JAVA_LONG, DIMS, scratch.dims(dims));
+    buffer.set(JAVA_LONG, RANK, dims.length);
+    buffer.set(JAVA_LONG, DATA, segment.address());
+    buffer.set(JAVA_LONG, BYTES, segment.byteSize());
+    buffer.set(JAVA_LONG, DELETER, released == null ? 0 : Released.DELETER.address());
+    long ticket = released == null ? 0 : Released.keep(released);
+    buffer.set(JAVA_LONG, CONTEXT, ticket);
+    boolean isWrapped = false;
+    try {
+      scratch.check(Iobind.tensorWrap(place.device(), buffer, scratch.out(0), scratch.error(), segment));
+      isWrapped = true;
+      return scratch.getLong(0);
+    } finally {
+      if (!isWrapped) Released.forget(ticket);
+    }
+  }
+
   /** The tensor of a segment that is bound to an input, or output; within a call of the binding. */
   long tensor(Scratch scratch, int slot, Place place, MemorySegment segment, OnnxTensorElementType type, long... shape) {
     Wrap[] wraps = ofSlots[slot];
@@ -62,7 +98,7 @@ final class Wraps {
       if (wrap != null && wrap.isOver(segment) && wrap.isOf(place, type, shape)) return wrap.tensor;
     }
     MemoryDescriptor descriptor = MemoryDescriptor.of(type, shape);
-    Wrap made = new Wrap(segment, place, descriptor, OrtValueRef.wrap(scratch, place, segment, descriptor, null));
+    Wrap made = new Wrap(segment, place, descriptor, create(scratch, place, segment, descriptor, null));
     Wrap old = wraps[oldest[slot]];
     wraps[oldest[slot]] = made;
     oldest[slot] = (oldest[slot] + 1) % KEPT;

@@ -32,8 +32,12 @@ public final class Constants {
   public static final int DLPACK_LEGACY = 1;
   /** {@code IOBIND_DLPACK_COPY_STRIDED}. */
   public static final int DLPACK_COPY_STRIDED = 1 << 1;
-  /** {@code IOBIND_CALLBACK_ENDED}. */
-  public static final int CALLBACK_ENDED = 1;
+  /** {@code IOBIND_ACCESS_READ}. */
+  public static final int ACCESS_READ = 0;
+  /** {@code IOBIND_ACCESS_WRITE}. */
+  public static final int ACCESS_WRITE = 1;
+  /** {@code IOBIND_OUTPUT_IN_PLACE}. */
+  public static final int OUTPUT_IN_PLACE = 1;
 
   private Constants() {}
 }

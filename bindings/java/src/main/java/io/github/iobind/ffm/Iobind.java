@@ -9,8 +9,10 @@ import java.lang.foreign.Linker;
 import java.lang.foreign.MemoryLayout;
 import java.lang.foreign.MemorySegment;
 import java.lang.invoke.MethodHandle;
+import java.util.ArrayList;
 import java.util.Collections;
 import java.util.LinkedHashMap;
+import java.util.List;
 import java.util.Map;
 
 /**
@@ -24,10 +26,18 @@ public final class Iobind {
   static final MemoryLayout MEMORY = ADDRESS;
   static final MemoryLayout ENUM = JAVA_INT;
 
-  /** Every function that is called here; a test compares them with the header. */
+  /** Every function that is called; a test compares them with the header. */
   private static final Map<String, FunctionDescriptor> FUNCTIONS = new LinkedHashMap<>();
 
+  /** How functions are called that are given more than they take. */
+  private static final List<FunctionDescriptor> HOLDING = new ArrayList<>();
+
   private Iobind() {}
+
+  /** The descriptors of calls that hold segments, beside those of {@link #functions}. */
+  public static List<FunctionDescriptor> holding() {
+    return Collections.unmodifiableList(HOLDING);
+  }
 
   /** The functions of libiobind that this package calls, by name. */
   public static Map<String, FunctionDescriptor> functions() {
@@ -52,6 +62,18 @@ public final class Iobind {
     return find(name, FunctionDescriptor.of(JAVA_INT, arguments));
   }
 
+  /**
+   * A function that returns a status, called with more than it takes, which no calling convention of C minds: the arenas of these
+   * segments cannot be closed during the call.
+   */
+  private static MethodHandle holding(int segments, String name, MemoryLayout... arguments) {
+    FunctionDescriptor descriptor = FunctionDescriptor.of(JAVA_INT, arguments);
+    FUNCTIONS.put(name, descriptor);
+    FunctionDescriptor called = descriptor.appendArgumentLayouts(Collections.nCopies(segments, MEMORY).toArray(MemoryLayout[]::new));
+    HOLDING.add(called);
+    return LINKER.downcallHandle(symbol(name), called);
+  }
+
   static MethodHandle action(String name, MemoryLayout... arguments) {
     return find(name, FunctionDescriptor.ofVoid(arguments));
   }
@@ -65,34 +87,34 @@ public final class Iobind {
 
   // ---- version
 
-  private static final MethodHandle VERSION_STRING = find("iobind_version_string", FunctionDescriptor.of(JAVA_LONG));
+  private static final MethodHandle GET_VERSION_STRING = find("iobind_get_version_string", FunctionDescriptor.of(JAVA_LONG));
 
-  /** {@code iobind_version_string}. */
-  public static long versionString() {
+  /** {@code iobind_get_version_string}. */
+  public static long getVersionString() {
     try {
-      return (long) VERSION_STRING.invokeExact();
+      return (long) GET_VERSION_STRING.invokeExact();
     } catch (Throwable t) {
       throw thrown(t);
     }
   }
 
-  private static final MethodHandle DTYPE_BITS = status("iobind_dtype_bits", ENUM);
+  private static final MethodHandle DTYPE_GET_BITS = status("iobind_dtype_get_bits", ENUM);
 
-  /** {@code iobind_dtype_bits}. */
-  public static int dtypeBits(int dtype) {
+  /** {@code iobind_dtype_get_bits}. */
+  public static int dtypeGetBits(int dtype) {
     try {
-      return (int) DTYPE_BITS.invokeExact(dtype);
+      return (int) DTYPE_GET_BITS.invokeExact(dtype);
     } catch (Throwable t) {
       throw thrown(t);
     }
   }
 
-  private static final MethodHandle DTYPE_NAME = find("iobind_dtype_name", FunctionDescriptor.of(JAVA_LONG, ENUM));
+  private static final MethodHandle DTYPE_GET_NAME = find("iobind_dtype_get_name", FunctionDescriptor.of(JAVA_LONG, ENUM));
 
-  /** {@code iobind_dtype_name}. */
-  public static long dtypeName(int dtype) {
+  /** {@code iobind_dtype_get_name}. */
+  public static long dtypeGetName(int dtype) {
     try {
-      return (long) DTYPE_NAME.invokeExact(dtype);
+      return (long) DTYPE_GET_NAME.invokeExact(dtype);
     } catch (Throwable t) {
       throw thrown(t);
     }
@@ -117,17 +139,6 @@ public final class Iobind {
   public static int runtimeCreate(MemorySegment options, long runtime, long error) {
     try {
       return (int) RUNTIME_CREATE.invokeExact(options, runtime, error);
-    } catch (Throwable t) {
-      throw thrown(t);
-    }
-  }
-
-  private static final MethodHandle PRELOAD = status("iobind_preload", MEMORY, OBJECT);
-
-  /** {@code iobind_preload}. */
-  public static int preload(MemorySegment options, long error) {
-    try {
-      return (int) PRELOAD.invokeExact(options, error);
     } catch (Throwable t) {
       throw thrown(t);
     }
@@ -261,17 +272,6 @@ public final class Iobind {
     }
   }
 
-  private static final MethodHandle STREAM_NATIVE = find("iobind_stream_native", FunctionDescriptor.of(JAVA_LONG, OBJECT));
-
-  /** {@code iobind_stream_native}. */
-  public static long streamNative(long stream) {
-    try {
-      return (long) STREAM_NATIVE.invokeExact(stream);
-    } catch (Throwable t) {
-      throw thrown(t);
-    }
-  }
-
   private static final MethodHandle STREAM_SYNCHRONIZE = status("iobind_stream_synchronize", OBJECT, OBJECT);
 
   /** {@code iobind_stream_synchronize}. */
@@ -289,39 +289,6 @@ public final class Iobind {
   public static int streamWait(long stream, long event, long error) {
     try {
       return (int) STREAM_WAIT.invokeExact(stream, event, error);
-    } catch (Throwable t) {
-      throw thrown(t);
-    }
-  }
-
-  private static final MethodHandle STREAM_WRAP = status("iobind_stream_wrap", OBJECT, MEMORY, MEMORY, OBJECT, OBJECT, OBJECT);
-
-  /** {@code iobind_stream_wrap}. */
-  public static int streamWrap(long device, MemorySegment handle, MemorySegment deleter, long context, long stream, long error) {
-    try {
-      return (int) STREAM_WRAP.invokeExact(device, handle, deleter, context, stream, error);
-    } catch (Throwable t) {
-      throw thrown(t);
-    }
-  }
-
-  private static final MethodHandle STREAM_WAIT_NATIVE = status("iobind_stream_wait_native", OBJECT, MEMORY, OBJECT);
-
-  /** {@code iobind_stream_wait_native}. */
-  public static int streamWaitNative(long stream, MemorySegment event, long error) {
-    try {
-      return (int) STREAM_WAIT_NATIVE.invokeExact(stream, event, error);
-    } catch (Throwable t) {
-      throw thrown(t);
-    }
-  }
-
-  private static final MethodHandle STREAM_SIGNAL_NATIVE = status("iobind_stream_signal_native", OBJECT, MEMORY, OBJECT);
-
-  /** {@code iobind_stream_signal_native}. */
-  public static int streamSignalNative(long stream, MemorySegment event, long error) {
-    try {
-      return (int) STREAM_SIGNAL_NATIVE.invokeExact(stream, event, error);
     } catch (Throwable t) {
       throw thrown(t);
     }
@@ -360,23 +327,12 @@ public final class Iobind {
     }
   }
 
-  private static final MethodHandle EVENT_WAIT = status("iobind_event_wait", OBJECT, OBJECT);
+  private static final MethodHandle EVENT_WAIT = status("iobind_event_wait", OBJECT, SIZE, OBJECT);
 
   /** {@code iobind_event_wait}. */
-  public static int eventWait(long event, long error) {
+  public static int eventWait(long event, long nanos, long error) {
     try {
-      return (int) EVENT_WAIT.invokeExact(event, error);
-    } catch (Throwable t) {
-      throw thrown(t);
-    }
-  }
-
-  private static final MethodHandle EVENT_WAIT_FOR = status("iobind_event_wait_for", OBJECT, SIZE, OBJECT);
-
-  /** {@code iobind_event_wait_for}. */
-  public static int eventWaitFor(long event, long nanos, long error) {
-    try {
-      return (int) EVENT_WAIT_FOR.invokeExact(event, nanos, error);
+      return (int) EVENT_WAIT.invokeExact(event, nanos, error);
     } catch (Throwable t) {
       throw thrown(t);
     }
@@ -407,14 +363,12 @@ public final class Iobind {
     }
   }
 
-  private static final MethodHandle TENSOR_WRAP = status("iobind_tensor_wrap", OBJECT, ENUM, ENUM, OBJECT, SIZE, MEMORY, SIZE,
-      MEMORY, OBJECT, OBJECT, OBJECT);
+  private static final MethodHandle TENSOR_WRAP = holding(1, "iobind_tensor_wrap", OBJECT, MEMORY, OBJECT, OBJECT);
 
-  /** {@code iobind_tensor_wrap}. */
-  public static int tensorWrap(long device, int memory, int dtype, long dims, long rank, MemorySegment data, long bytes,
-      MemorySegment deleter, long context, long tensor, long error) {
+  /** {@code iobind_tensor_wrap}, for a buffer in the memory of {@code held}, whose arena cannot be closed during the call. */
+  public static int tensorWrap(long device, MemorySegment buffer, long tensor, long error, MemorySegment held) {
     try {
-      return (int) TENSOR_WRAP.invokeExact(device, memory, dtype, dims, rank, data, bytes, deleter, context, tensor, error);
+      return (int) TENSOR_WRAP.invokeExact(device, buffer, tensor, error, held);
     } catch (Throwable t) {
       throw thrown(t);
     }
@@ -476,12 +430,23 @@ public final class Iobind {
     }
   }
 
-  private static final MethodHandle TENSOR_ADDRESS = find("iobind_tensor_address", FunctionDescriptor.of(JAVA_LONG, OBJECT));
+  private static final MethodHandle TENSOR_GET_ADDRESS = find("iobind_tensor_get_address", FunctionDescriptor.of(JAVA_LONG, OBJECT));
 
-  /** {@code iobind_tensor_address}. */
-  public static long tensorAddress(long tensor) {
+  /** {@code iobind_tensor_get_address}. */
+  public static long tensorGetAddress(long tensor) {
     try {
-      return (long) TENSOR_ADDRESS.invokeExact(tensor);
+      return (long) TENSOR_GET_ADDRESS.invokeExact(tensor);
+    } catch (Throwable t) {
+      throw thrown(t);
+    }
+  }
+
+  private static final MethodHandle TENSOR_MAP = status("iobind_tensor_map", OBJECT, ENUM, ENUM, OBJECT, OBJECT);
+
+  /** {@code iobind_tensor_map}. */
+  public static int tensorMap(long tensor, int dtype, int access, long data, long error) {
+    try {
+      return (int) TENSOR_MAP.invokeExact(tensor, dtype, access, data, error);
     } catch (Throwable t) {
       throw thrown(t);
     }
@@ -569,18 +534,6 @@ public final class Iobind {
     }
   }
 
-  private static final MethodHandle SESSION_WRAP = status("iobind_session_wrap", OBJECT, OBJECT, MEMORY, OBJECT, OBJECT,
-      OBJECT);
-
-  /** {@code iobind_session_wrap}. */
-  public static int sessionWrap(long runtime, long ortSession, MemorySegment deleter, long context, long session, long error) {
-    try {
-      return (int) SESSION_WRAP.invokeExact(runtime, ortSession, deleter, context, session, error);
-    } catch (Throwable t) {
-      throw thrown(t);
-    }
-  }
-
   private static final MethodHandle SESSION_END_PROFILE = status("iobind_session_end_profile", OBJECT, OBJECT, OBJECT);
 
   /** {@code iobind_session_end_profile}. */
@@ -659,12 +612,12 @@ public final class Iobind {
     }
   }
 
-  private static final MethodHandle SESSION_RUN = status("iobind_session_run", OBJECT, MEMORY, MEMORY, OBJECT);
+  private static final MethodHandle SESSION_RUN = status("iobind_session_run", OBJECT, MEMORY, MEMORY, SIZE, OBJECT);
 
   /** {@code iobind_session_run}. */
-  public static int sessionRun(long session, MemorySegment inputs, MemorySegment outputs, long error) {
+  public static int sessionRun(long session, MemorySegment request, MemorySegment outputs, long count, long error) {
     try {
-      return (int) SESSION_RUN.invokeExact(session, inputs, outputs, error);
+      return (int) SESSION_RUN.invokeExact(session, request, outputs, count, error);
     } catch (Throwable t) {
       throw thrown(t);
     }
@@ -706,25 +659,36 @@ public final class Iobind {
     }
   }
 
-  private static final MethodHandle BINDING_UPDATE_INPUT = status("iobind_binding_update_input", OBJECT, SIZE, MEMORY, SIZE,
+  private static final MethodHandle BINDING_WRITE_INPUT = status("iobind_binding_write_input", OBJECT, SIZE, MEMORY, SIZE,
       OBJECT, OBJECT);
 
-  /** {@code iobind_binding_update_input}. */
-  public static int bindingUpdateInput(long binding, long index, MemorySegment data, long bytes, long stream, long error) {
+  /** {@code iobind_binding_write_input}. */
+  public static int bindingWriteInput(long binding, long index, MemorySegment data, long bytes, long stream, long error) {
     try {
-      return (int) BINDING_UPDATE_INPUT.invokeExact(binding, index, data, bytes, stream, error);
+      return (int) BINDING_WRITE_INPUT.invokeExact(binding, index, data, bytes, stream, error);
     } catch (Throwable t) {
       throw thrown(t);
     }
   }
 
-  private static final MethodHandle BINDING_SET_OUTPUT = status("iobind_binding_set_output", OBJECT, SIZE, ENUM, OBJECT, ENUM,
-      OBJECT, OBJECT);
+  private static final MethodHandle BINDING_SET_OUTPUT = status("iobind_binding_set_output", OBJECT, SIZE, OBJECT, ENUM, OBJECT);
 
   /** {@code iobind_binding_set_output}. */
-  public static int bindingSetOutput(long binding, long index, int mode, long device, int memory, long tensor, long error) {
+  public static int bindingSetOutput(long binding, long index, long tensor, int flags, long error) {
     try {
-      return (int) BINDING_SET_OUTPUT.invokeExact(binding, index, mode, device, memory, tensor, error);
+      return (int) BINDING_SET_OUTPUT.invokeExact(binding, index, tensor, flags, error);
+    } catch (Throwable t) {
+      throw thrown(t);
+    }
+  }
+
+  private static final MethodHandle BINDING_PLACE_OUTPUT = status("iobind_binding_place_output", OBJECT, SIZE, ENUM, OBJECT, ENUM,
+      OBJECT);
+
+  /** {@code iobind_binding_place_output}. */
+  public static int bindingPlaceOutput(long binding, long index, int mode, long device, int memory, long error) {
+    try {
+      return (int) BINDING_PLACE_OUTPUT.invokeExact(binding, index, mode, device, memory, error);
     } catch (Throwable t) {
       throw thrown(t);
     }
@@ -752,32 +716,26 @@ public final class Iobind {
     }
   }
 
-  private static final MethodHandle BINDING_RUN = status("iobind_binding_run", OBJECT, OBJECT, OBJECT, OBJECT);
+  private static final MethodHandle BINDING_RUN = status("iobind_binding_run", OBJECT, OBJECT, OBJECT);
 
   /** {@code iobind_binding_run}. */
-  public static int bindingRun(long binding, long stream, long event, long error) {
+  public static int bindingRun(long binding, long stream, long error) {
     try {
-      return (int) BINDING_RUN.invokeExact(binding, stream, event, error);
+      return (int) BINDING_RUN.invokeExact(binding, stream, error);
     } catch (Throwable t) {
       throw thrown(t);
     }
   }
 
-  /** How many segments {@link #bindingRun(long, long, long, long, MemorySegment, MemorySegment)} holds. */
+  /** How many segments {@link #bindingRun(long, long, long, MemorySegment, MemorySegment)} holds. */
   public static final int HOLDS = 2;
 
-  /**
-   * The same function, called with more than it takes, which no calling convention of C minds: the arenas of these segments
-   * cannot be closed during the call.
-   */
-  public static final FunctionDescriptor RUN_HOLDING = FunctionDescriptor.of(JAVA_INT, OBJECT, OBJECT, OBJECT, OBJECT, MEMORY, MEMORY);
-  private static final MethodHandle BINDING_RUN_HOLDING = LINKER.downcallHandle(
-      NativeLibrary.symbols().find("iobind_binding_run").orElseThrow(), RUN_HOLDING);
+  private static final MethodHandle BINDING_RUN_HOLDING = holding(HOLDS, "iobind_binding_run", OBJECT, OBJECT, OBJECT);
 
   /** {@code iobind_binding_run}, whose run works in memory of these arenas. */
-  public static int bindingRun(long binding, long stream, long event, long error, MemorySegment held, MemorySegment alsoHeld) {
+  public static int bindingRun(long binding, long stream, long error, MemorySegment held, MemorySegment alsoHeld) {
     try {
-      return (int) BINDING_RUN_HOLDING.invokeExact(binding, stream, event, error, held, alsoHeld);
+      return (int) BINDING_RUN_HOLDING.invokeExact(binding, stream, error, held, alsoHeld);
     } catch (Throwable t) {
       throw thrown(t);
     }
@@ -794,24 +752,12 @@ public final class Iobind {
     }
   }
 
-  private static final MethodHandle BINDING_GET_OUTPUT = status("iobind_binding_get_output", OBJECT, SIZE, OBJECT, OBJECT);
+  private static final MethodHandle BINDING_GET_OUTPUT = status("iobind_binding_get_output", OBJECT, SIZE, OBJECT, OBJECT, OBJECT);
 
   /** {@code iobind_binding_get_output}. */
-  public static int bindingGetOutput(long binding, long index, long tensor, long error) {
+  public static int bindingGetOutput(long binding, long index, long stream, long tensor, long error) {
     try {
-      return (int) BINDING_GET_OUTPUT.invokeExact(binding, index, tensor, error);
-    } catch (Throwable t) {
-      throw thrown(t);
-    }
-  }
-
-  private static final MethodHandle BINDING_LEND_OUTPUT =
-      status("iobind_binding_lend_output", OBJECT, SIZE, OBJECT, OBJECT, OBJECT);
-
-  /** {@code iobind_binding_lend_output}. */
-  public static int bindingLendOutput(long binding, long index, long stream, long tensor, long error) {
-    try {
-      return (int) BINDING_LEND_OUTPUT.invokeExact(binding, index, stream, tensor, error);
+      return (int) BINDING_GET_OUTPUT.invokeExact(binding, index, stream, tensor, error);
     } catch (Throwable t) {
       throw thrown(t);
     }
@@ -839,12 +785,12 @@ public final class Iobind {
     }
   }
 
-  private static final MethodHandle BINDING_FORGET_GRAPHS = status("iobind_binding_forget_graphs", OBJECT, OBJECT);
+  private static final MethodHandle BINDING_RESET_GRAPHS = status("iobind_binding_reset_graphs", OBJECT, OBJECT);
 
-  /** {@code iobind_binding_forget_graphs}. */
-  public static int bindingForgetGraphs(long binding, long error) {
+  /** {@code iobind_binding_reset_graphs}. */
+  public static int bindingResetGraphs(long binding, long error) {
     try {
-      return (int) BINDING_FORGET_GRAPHS.invokeExact(binding, error);
+      return (int) BINDING_RESET_GRAPHS.invokeExact(binding, error);
     } catch (Throwable t) {
       throw thrown(t);
     }

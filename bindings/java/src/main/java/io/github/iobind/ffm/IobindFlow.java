@@ -44,42 +44,22 @@ public final class IobindFlow {
   private static final MethodHandle PIPELINE_SUBMIT = status("iobind_pipeline_submit", OBJECT, MEMORY, OBJECT);
 
   /** {@code iobind_pipeline_submit}. */
-  public static int pipelineSubmit(long pipeline, MemorySegment inputs, long error) {
+  public static int pipelineSubmit(long pipeline, MemorySegment request, long error) {
     try {
-      return (int) PIPELINE_SUBMIT.invokeExact(pipeline, inputs, error);
+      return (int) PIPELINE_SUBMIT.invokeExact(pipeline, request, error);
     } catch (Throwable t) {
       throw thrown(t);
     }
   }
 
-  private static final MethodHandle PIPELINE_SUBMIT_REQUEST = status("iobind_pipeline_submit_request", OBJECT, MEMORY, OBJECT);
-
-  /** {@code iobind_pipeline_submit_request}. */
-  public static int pipelineSubmitRequest(long pipeline, MemorySegment request, long error) {
-    try {
-      return (int) PIPELINE_SUBMIT_REQUEST.invokeExact(pipeline, request, error);
-    } catch (Throwable t) {
-      throw thrown(t);
-    }
-  }
-
-  private static final MethodHandle PIPELINE_NEXT = status("iobind_pipeline_next", OBJECT, MEMORY, MEMORY, OBJECT);
+  private static final MethodHandle PIPELINE_NEXT = status("iobind_pipeline_next", OBJECT, SIZE, MEMORY, SIZE,
+      MEMORY, OBJECT);
 
   /** {@code iobind_pipeline_next}. */
-  public static int pipelineNext(long pipeline, MemorySegment outputs, MemorySegment item, long error) {
+  public static int pipelineNext(long pipeline, long nanos, MemorySegment outputs, long count, MemorySegment item,
+      long error) {
     try {
-      return (int) PIPELINE_NEXT.invokeExact(pipeline, outputs, item, error);
-    } catch (Throwable t) {
-      throw thrown(t);
-    }
-  }
-
-  private static final MethodHandle PIPELINE_NEXT_FOR = status("iobind_pipeline_next_for", OBJECT, SIZE, MEMORY, MEMORY, OBJECT);
-
-  /** {@code iobind_pipeline_next_for}. */
-  public static int pipelineNextFor(long pipeline, long nanos, MemorySegment outputs, MemorySegment item, long error) {
-    try {
-      return (int) PIPELINE_NEXT_FOR.invokeExact(pipeline, nanos, outputs, item, error);
+      return (int) PIPELINE_NEXT.invokeExact(pipeline, nanos, outputs, count, item, error);
     } catch (Throwable t) {
       throw thrown(t);
     }

@@ -10,12 +10,58 @@ import java.lang.foreign.FunctionDescriptor;
 import java.lang.foreign.MemorySegment;
 import java.lang.invoke.MethodHandle;
 
-/** The functions of interop.h that exchange tensors and objects of ONNX Runtime with other code. As {@link Iobind}. */
+/** The functions of interop.h. As {@link Iobind}. */
 public final class IobindInterop {
   private IobindInterop() {}
 
   /** Has the functions found. */
   static void load() {}
+
+  // ---- streams and events of other libraries
+
+  private static final MethodHandle STREAM_WRAP = status("iobind_stream_wrap", OBJECT, MEMORY, MEMORY, OBJECT, OBJECT, OBJECT);
+
+  /** {@code iobind_stream_wrap}. */
+  public static int streamWrap(long device, MemorySegment handle, MemorySegment deleter, long context, long stream, long error) {
+    try {
+      return (int) STREAM_WRAP.invokeExact(device, handle, deleter, context, stream, error);
+    } catch (Throwable t) {
+      throw thrown(t);
+    }
+  }
+
+  private static final MethodHandle STREAM_WAIT_NATIVE = status("iobind_stream_wait_native", OBJECT, MEMORY, OBJECT);
+
+  /** {@code iobind_stream_wait_native}. */
+  public static int streamWaitNative(long stream, MemorySegment event, long error) {
+    try {
+      return (int) STREAM_WAIT_NATIVE.invokeExact(stream, event, error);
+    } catch (Throwable t) {
+      throw thrown(t);
+    }
+  }
+
+  private static final MethodHandle STREAM_SIGNAL_NATIVE = status("iobind_stream_signal_native", OBJECT, MEMORY, OBJECT);
+
+  /** {@code iobind_stream_signal_native}. */
+  public static int streamSignalNative(long stream, MemorySegment event, long error) {
+    try {
+      return (int) STREAM_SIGNAL_NATIVE.invokeExact(stream, event, error);
+    } catch (Throwable t) {
+      throw thrown(t);
+    }
+  }
+
+  private static final MethodHandle STREAM_GET_NATIVE = status("iobind_stream_get_native", OBJECT, MEMORY, OBJECT);
+
+  /** {@code iobind_stream_get_native}. */
+  public static int streamGetNative(long stream, MemorySegment handle, long error) {
+    try {
+      return (int) STREAM_GET_NATIVE.invokeExact(stream, handle, error);
+    } catch (Throwable t) {
+      throw thrown(t);
+    }
+  }
 
   // ---- tensors
 
@@ -65,18 +111,6 @@ public final class IobindInterop {
     }
   }
 
-  // ---- functions that libiobind is given to call
-
-  /** {@code iobind_callback_log}. */
-  public static MemorySegment callbackLog() {
-    return Iobind.symbol("iobind_callback_log");
-  }
-
-  /** {@code iobind_callback_delete}. */
-  public static MemorySegment callbackDelete() {
-    return Iobind.symbol("iobind_callback_delete");
-  }
-
   // ---- ONNX Runtime's own objects
 
   private static final MethodHandle RUNTIME_GET_ORT = status("iobind_runtime_get_ort", OBJECT, MEMORY, OBJECT);
@@ -96,6 +130,31 @@ public final class IobindInterop {
   public static long sessionGetOrt(long session) {
     try {
       return (long) SESSION_GET_ORT.invokeExact(session);
+    } catch (Throwable t) {
+      throw thrown(t);
+    }
+  }
+
+  private static final MethodHandle SESSION_WRAP = status("iobind_session_wrap", OBJECT, OBJECT, MEMORY, OBJECT, OBJECT,
+      OBJECT);
+
+  /** {@code iobind_session_wrap}. */
+  public static int sessionWrap(long runtime, long ortSession, MemorySegment deleter, long context, long session, long error) {
+    try {
+      return (int) SESSION_WRAP.invokeExact(runtime, ortSession, deleter, context, session, error);
+    } catch (Throwable t) {
+      throw thrown(t);
+    }
+  }
+
+  // ---- NVIDIA's libraries
+
+  private static final MethodHandle PRELOAD = status("iobind_preload", MEMORY, OBJECT);
+
+  /** {@code iobind_preload}. */
+  public static int preload(MemorySegment options, long error) {
+    try {
+      return (int) PRELOAD.invokeExact(options, error);
     } catch (Throwable t) {
       throw thrown(t);
     }

@@ -60,9 +60,9 @@ public final class Layouts {
   public static final StructLayout ORT = struct("iobind_ort", u32("struct_size"), u32("api_version"), pointer("api"),
       pointer("env"));
 
-  /** {@code iobind_callback}. */
-  public static final StructLayout CALLBACK = struct("iobind_callback", u32("struct_size"), u32("reserved"), pointer("calls"),
-      pointer("log"), pointer("deleter"), pointer("context"));
+  /** {@code iobind_buffer}. */
+  public static final StructLayout BUFFER = struct("iobind_buffer", u32("struct_size"), u32("memory"), u32("dtype"), u32("reserved"),
+      pointer("dims"), size("rank"), pointer("data"), size("bytes"), pointer("deleter"), pointer("context"));
 
   /** {@code iobind_tensor_info}. */
   public static final StructLayout TENSOR_INFO = struct("iobind_tensor_info", u32("struct_size"), u32("dtype"), pointer("dims"),
@@ -80,7 +80,7 @@ public final class Layouts {
   public static final StructLayout SESSION_INFO = struct("iobind_session_info", u32("struct_size"), u32("reserved"),
       size("input_count"), size("output_count"), size("node_count"), size("opset"), size("model_version"), pointer("producer"),
       pointer("graph_name"), pointer("domain"), pointer("description"), size("metadata_count"), size("graph_count"),
-      size("kept_graph_count"));
+      size("kept_graph_count"), size("device_node_count"));
 
   /** {@code iobind_value_info}. */
   public static final StructLayout VALUE_INFO = struct("iobind_value_info", u32("struct_size"), u32("kind"), pointer("name"),
@@ -98,15 +98,17 @@ public final class Layouts {
 
   /** {@code iobind_run_request}. */
   public static final StructLayout RUN_REQUEST = struct("iobind_run_request", u32("struct_size"), u32("reserved"),
-      pointer("inputs"), pointer("targets"), pointer("outputs"), pointer("options"));
+      pointer("inputs"), size("input_count"), pointer("targets"), size("target_count"), pointer("placements"), size("placement_count"),
+      pointer("options"));
 
   /** {@code iobind_pipeline_options}. */
   public static final StructLayout PIPELINE_OPTIONS = struct("iobind_pipeline_options", u32("struct_size"), u32("flags"),
-      size("slots"), pointer("constants"), pointer("outputs"), pointer("run_options"));
+      size("slots"), pointer("constants"), size("constant_count"), pointer("placements"), size("placement_count"),
+      pointer("run_options"));
 
   /** {@code iobind_pipeline_request}. */
   public static final StructLayout PIPELINE_REQUEST = struct("iobind_pipeline_request", u32("struct_size"), u32("reserved"),
-      pointer("inputs"), pointer("events"), pointer("tag"));
+      pointer("inputs"), size("input_count"), pointer("events"), size("event_count"), pointer("tag"));
 
   /** {@code iobind_pipeline_item}. */
   public static final StructLayout PIPELINE_ITEM = struct("iobind_pipeline_item", u32("struct_size"), u32("reserved"),
@@ -123,7 +125,7 @@ public final class Layouts {
 
   /** All of them, for the test. */
   public static final List<StructLayout> ALL = List.of(ERROR, RUNTIME_OPTIONS, RUNTIME_INFO, EP_INFO, PRELOAD_OPTIONS,
-      DEVICE_INFO, DEVICE_COUNTERS, STREAM_OPTIONS, NATIVE, ORT, CALLBACK, TENSOR_INFO, SESSION_OPTIONS, SESSION_INFO, VALUE_INFO,
+      DEVICE_INFO, DEVICE_COUNTERS, STREAM_OPTIONS, NATIVE, ORT, BUFFER, TENSOR_INFO, SESSION_OPTIONS, SESSION_INFO, VALUE_INFO,
       NODE_INFO, RUN_OPTIONS, RUN_REQUEST, PIPELINE_OPTIONS, PIPELINE_REQUEST, PIPELINE_ITEM, AUDIT_INFO, AUDIT_ENTRY);
 
   private Layouts() {}

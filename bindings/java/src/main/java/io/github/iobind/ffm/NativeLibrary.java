@@ -12,37 +12,59 @@ import java.util.Locale;
 import java.util.function.Consumer;
 import java.util.function.Function;
 
-/** Finds libiobind and loads it, once: a file that a property names, the natives jar, the loader's own names. */
+/**
+ * Finds libiobind and loads it, once: a file that a property names, the natives jar, the loader's own names. With it comes
+ * libiobind_java, which calls back into Java: from the same directory, the natives jar, by its name.
+ */
 public final class NativeLibrary {
   /** The system property that names libiobind's file. */
   public static final String PROPERTY = "iobind.library";
 
   private static SymbolLookup loaded;
+  private static SymbolLookup callbacks;
   private static String origin;
 
   private NativeLibrary() {}
 
   /**
-   * Loads libiobind where it is not loaded yet.
+   * Loads libiobind and libiobind_java where they are not loaded yet.
    *
-   * @throws UnsatisfiedLinkError it was not found: the message has what was tried, in order
+   * @throws UnsatisfiedLinkError one was not found: the message has what was tried, in order
    * @throws IllegalCallerException the JVM was started so that this module may not call native code: the message has the flag
    */
   public static synchronized void load() {
     if (loaded != null) return;
     List<String> tried = new ArrayList<>();
     String file = System.getProperty(PROPERTY);
+    SymbolLookup library;
     if (file != null) {
-      loaded = open(Path.of(file), "-D" + PROPERTY, tried);
+      library = open(Path.of(file), "-D" + PROPERTY, tried);
     } else {
-      loaded = openFromJar(tried);
-      if (loaded == null) loaded = openByName(tried);
+      library = openFromJar("iobind", tried);
+      if (library == null) library = openByName(tried);
     }
-    if (loaded == null) {
+    if (library == null) {
       throw new UnsatisfiedLinkError("libiobind was not found. Tried: " + String.join("; ", tried)
           + ". Put onnxruntime-io-binding-ffm's natives jar for " + platform() + " on the class path, or set -D" + PROPERTY
           + " to libiobind's file");
     }
+    callbacks = openCallbacks(file);
+    loaded = library;
+  }
+
+  private static SymbolLookup openCallbacks(String libiobind) {
+    List<String> tried = new ArrayList<>();
+    String from = origin, name = System.mapLibraryName("iobind_java");
+    SymbolLookup library = libiobind == null ? null : open(Path.of(libiobind).resolveSibling(name), "beside libiobind", tried);
+    if (library == null) library = openFromJar("iobind_java", tried);
+    if (library == null) library = open(name, tried);
+    if (library == null) {
+      throw new UnsatisfiedLinkError("libiobind_java, which this package needs beside libiobind, was not found. Tried: "
+          + String.join("; ", tried) + ". It is in onnxruntime-io-binding-ffm's natives jar for " + platform()
+          + ", and is installed with libiobind");
+    }
+    origin = from;
+    return library;
   }
 
   /** Where libiobind was loaded from, in words. */
@@ -53,6 +75,12 @@ public final class NativeLibrary {
   static synchronized SymbolLookup symbols() {
     load();
     return loaded;
+  }
+
+  /** What libiobind_java has. */
+  static synchronized SymbolLookup callbackSymbols() {
+    load();
+    return callbacks;
   }
 
   /** The platform in the words of the natives jars, such as "linux-x64". */
@@ -104,14 +132,14 @@ public final class NativeLibrary {
     return NativeLibrary.class.getClassLoader().getResourceAsStream("natives/" + platform() + "/" + name);
   }
 
-  private static SymbolLookup openFromJar(List<String> tried) {
-    String resource = "natives/" + platform() + "/" + System.mapLibraryName("iobind");
+  private static SymbolLookup openFromJar(String library, List<String> tried) {
+    String name = System.mapLibraryName(library), resource = "natives/" + platform() + "/" + name;
     try (InputStream in = NativeLibrary.class.getClassLoader().getResourceAsStream(resource)) {
       if (in == null) {
         tried.add("natives jar: no " + resource + " on the class path or module path");
         return null;
       }
-      return unpacked(in, System.mapLibraryName("iobind"), file -> open(file, "natives jar", tried));
+      return unpacked(in, name, file -> open(file, "natives jar", tried));
     } catch (IOException e) {
       tried.add("natives jar: it cannot be unpacked into " + System.getProperty("java.io.tmpdir") + ": " + e);
       return null;
@@ -129,7 +157,7 @@ public final class NativeLibrary {
 
   private static SymbolLookup openByName(List<String> tried) {
     String mapped = System.mapLibraryName("iobind");
-    for (String name : mapped.endsWith(".so") ? new String[] {mapped + ".0", mapped} : new String[] {mapped}) {
+    for (String name : mapped.endsWith(".so") ? new String[] {mapped + ".1", mapped} : new String[] {mapped}) {
       SymbolLookup symbols = open(name, tried);
       if (symbols != null) return symbols;
     }

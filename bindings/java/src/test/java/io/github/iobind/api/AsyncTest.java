@@ -19,6 +19,8 @@ import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
+import java.util.function.Consumer;
+import java.util.function.ToDoubleFunction;
 import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.Test;
@@ -120,7 +122,7 @@ class AsyncTest {
     }
   }
 
-  /** What is read on another stream comes behind the run, which may be under way. */
+  /** What is read on another stream comes behind the run, which may be in flight. */
   @ParameterizedTest
   @ValueSource(strings = {"cpu", "vdev"})
   void outputsAreLentToStreams(String device) {
@@ -142,6 +144,36 @@ class AsyncTest {
       }
       assertEquals(OrtStatus.NOT_FOUND, assertThrows(OrtFFMException.class, () -> binding.lendOutput("z", other)).status());
       assertEquals(OrtStatus.INVALID_ARGUMENT, assertThrows(OrtFFMException.class, () -> binding.lendOutput("y", null)).status());
+    }
+  }
+
+  /** Access by the host is ordered after the runs in flight that use the memory: reads after writers, writes after readers. */
+  @Test
+  void hostAccessIsAfterRunsInFlight() {
+    MemoryDescriptor one = MemoryDescriptor.of(OnnxTensorElementType.FLOAT32, 1);
+    try (OrtSessionFFM session = Models.session(runtime, "loop"); OrtIoBindingFFM binding = session.createBinding();
+        OrtStreamFFM stream = OrtStreamFFM.create(runtime, DeviceSpec.CPU); Arena arena = Arena.ofConfined();
+        OrtValueRef x = OrtValueRef.of(runtime, new float[] {1}, one); OrtValueRef y = OrtValueRef.of(runtime, new float[] {-1}, one)) {
+      binding.bindInput(0, new long[] {100_000});
+      binding.bindInput(1, x, InputMode.RESIDENT, null);
+      binding.bindOutput(0, y, OutputMode.FIXED);
+      List<ToDoubleFunction<OrtValueRef>> reads = List.of(value -> value.toFloatArray()[0],
+          value -> value.asMemorySegment(arena).get(ValueLayout.JAVA_FLOAT, 0),
+          value -> value.asMemorySegment().get(ValueLayout.JAVA_FLOAT, 0), // makes the segment
+          value -> value.asMemorySegment().get(ValueLayout.JAVA_FLOAT, 0)); // and has it
+      for (ToDoubleFunction<OrtValueRef> read : reads) {
+        y.write(new float[] {-1});
+        binding.runWithBindings(stream, null);
+        assertEquals(100_001, read.applyAsDouble(y));
+      }
+      List<Consumer<OrtValueRef>> writes = List.of(value -> value.write(new float[] {500_000}),
+          value -> value.asMemorySegment(arena).set(ValueLayout.JAVA_FLOAT, 0, 500_000));
+      for (Consumer<OrtValueRef> write : writes) {
+        x.write(new float[] {1});
+        binding.runWithBindings(stream, null);
+        write.accept(x);
+        assertEquals(100_001, y.toFloatArray()[0]);
+      }
     }
   }
 

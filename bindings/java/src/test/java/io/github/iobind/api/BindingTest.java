@@ -144,10 +144,10 @@ class BindingTest {
   @Test
   void everyElementType() {
     for (OnnxTensorElementType type : OnnxTensorElementType.values()) {
-      assertEquals(type.bits(), io.github.iobind.ffm.Iobind.dtypeBits(type.number()), type.name());
+      assertEquals(type.bits(), io.github.iobind.ffm.Iobind.dtypeGetBits(type.number()), type.name());
       if (type != OnnxTensorElementType.UNDEFINED) {
         assertEquals(type.toString(),
-            io.github.iobind.ffm.Layouts.string(io.github.iobind.ffm.Iobind.dtypeName(type.number())));
+            io.github.iobind.ffm.Layouts.string(io.github.iobind.ffm.Iobind.dtypeGetName(type.number())));
       }
       assertEquals(type.component() == null, type.bits() == 0 || type.bits() > 64
           || type == OnnxTensorElementType.COMPLEX64, type.name());

@@ -5,7 +5,7 @@ import static java.lang.foreign.ValueLayout.JAVA_INT;
 
 import ai.onnxruntime.OrtEnvironment;
 import ai.onnxruntime.OrtSession;
-import io.github.iobind.ffm.IobindInterop;
+import io.github.iobind.ffm.IobindJava;
 import java.lang.foreign.Arena;
 import java.lang.foreign.FunctionDescriptor;
 import java.lang.foreign.Linker;
@@ -120,7 +120,7 @@ final class CrashCases {
       require(Thread.interrupted() == (way == 2), "an interrupt is left to the caller");
       session.close();
       official.close();
-      if (way == 1) { // 0.1: the run was still under way, over freed memory
+      if (way == 1) { // 0.1: the run was still in flight, over freed memory
         fails(CancellationException.class, run::get);
       } else {
         run.get();
@@ -453,10 +453,10 @@ final class CrashCases {
     OrtPipelineFFM pipeline = OrtPipelineFFM.create(session, new OrtPipelineFFM.Options());
     submit(pipeline, 3);
     arrived.acquire();
-    require(!session.close(Duration.ofMillis(1)), "an item is under way");
+    require(!session.close(Duration.ofMillis(1)), "an item is in flight");
     require(fails(OrtFFMException.class, idle::next).status() == OrtStatus.NOT_FOUND, "it is open, and has no item");
-    require(pipeline.next(Duration.ofMillis(1)).isEmpty(), "it is open, and its item under way");
-    require(!pipeline.close(Duration.ofMillis(1)), "an item is under way");
+    require(pipeline.next(Duration.ofMillis(1)).isEmpty(), "it is open, and its item in flight");
+    require(!pipeline.close(Duration.ofMillis(1)), "an item is in flight");
     submit(pipeline, 2);
     admitted.release();
     require(fails(OrtPipelineFFM.ItemException.class, pipeline::next).tag().equals(3L), "the item that was stopped");
@@ -464,7 +464,7 @@ final class CrashCases {
     arrived.acquire(); // the second item has run
     AtomicBoolean isClosed = new AtomicBoolean();
     Thread.ofVirtual().start(() -> isClosed.set(pipeline.close(Duration.ofMillis(50)))).join();
-    require(!isClosed.get(), "the third one is under way");
+    require(!isClosed.get(), "the third one is in flight");
     submit(pipeline, 2);
     admitted.release();
     require(session.handle().awaitQuiet(Deadline.NEVER), "all the time that it takes"); // the items are kept
@@ -495,7 +495,7 @@ final class CrashCases {
       binding.bindInput(0, new long[] {ENDLESS});
       binding.bindInput(1, new float[] {1}, 1);
       binding.runWithBindings(stream, null);
-      require(!session.close(Duration.ofMillis(1)), "a run is under way");
+      require(!session.close(Duration.ofMillis(1)), "a run is in flight");
       session.createBinding().close(); // it is open
       Thread first = Thread.ofPlatform().start(session::close);
       while (isOpen(session)) Thread.onSpinWait();
@@ -505,7 +505,7 @@ final class CrashCases {
         isClosed.set(true);
       });
       for (int i = 0; i < 20; i++) require(!session.close(Duration.ofMillis(1)), "another thread closes it");
-      require(!isClosed.get(), "a run is under way");
+      require(!isClosed.get(), "a run is in flight");
       binding.cancel();
       require(session.close(Duration.ofDays(1)), "all the time that it takes");
       official.close();
@@ -726,7 +726,7 @@ final class CrashCases {
   private static void callNeverArrives() throws Throwable {
     Linker linker = Linker.nativeLinker();
     MemorySegment notJava = linker.defaultLookup().find("abs").orElseThrow();
-    linker.downcallHandle(IobindInterop.callbackLog(), FunctionDescriptor.ofVoid(ADDRESS, JAVA_INT, ADDRESS))
+    linker.downcallHandle(IobindJava.log(), FunctionDescriptor.ofVoid(ADDRESS, JAVA_INT, ADDRESS))
         .invoke(Callbacks.log(Arena.global(), notJava), 0, MemorySegment.NULL);
   }
 
@@ -754,15 +754,18 @@ final class CrashCases {
     OrtRuntimeFFM runtime = OrtRuntimeFFM.create();
     OrtValueRef value = OrtValueRef.allocate(runtime, DeviceSpec.of("vdev"), ONE);
     value.write(new float[] {1});
+    OrtValueRef pinned = OrtValueRef.allocate(runtime, DeviceSpec.of("vdev").pinned(), ONE);
     environment.unregisterExecutionProviderLibrary("vdev");
     try (OrtValueRef host = OrtValueRef.of(runtime, new float[] {2}, ONE)) {
       for (Executable call : List.<Executable>of(value::toFloatArray, () -> value.write(new float[] {1}), () -> value.copyTo(host),
-          () -> host.copyTo(value), () -> OrtValueRef.allocate(runtime, DeviceSpec.of("vdev"), ONE))) {
+          () -> host.copyTo(value), pinned::toFloatArray, () -> pinned.write(new float[] {1}), pinned::asMemorySegment,
+          () -> OrtValueRef.allocate(runtime, DeviceSpec.of("vdev"), ONE))) {
         OrtFFMException e = fails(OrtFFMException.class, call);
         require(e.status() == OrtStatus.WRONG_DEVICE && e.getMessage().contains("unregistered"), e.toString());
       }
     }
     value.close();
+    pinned.close();
     try (OrtSessionFFM session = Models.session(runtime, "scale"); OrtIoBindingFFM binding = session.createBinding()) {
       binding.bindInput("x", new float[] {1}, 1);
       binding.runWithBindings(); // the rest goes on

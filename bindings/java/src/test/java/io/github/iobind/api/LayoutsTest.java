@@ -11,6 +11,7 @@ import io.github.iobind.ffm.Constants;
 import io.github.iobind.ffm.Iobind;
 import io.github.iobind.ffm.IobindFlow;
 import io.github.iobind.ffm.IobindInterop;
+import io.github.iobind.ffm.IobindJava;
 import io.github.iobind.ffm.Layouts;
 import java.lang.foreign.FunctionDescriptor;
 import java.lang.foreign.MemoryLayout;
@@ -28,6 +29,7 @@ import java.util.Map;
 import java.util.Set;
 import java.util.TreeMap;
 import java.util.TreeSet;
+import java.util.regex.Pattern;
 import java.util.stream.Collectors;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.BeforeAll;
@@ -69,14 +71,23 @@ class LayoutsTest {
     }
   }
 
+  /** The struct of libiobind_java has as many pointers as its header says, and in its order. */
+  @Test
+  void callback() throws Exception {
+    String header = Files.readString(Models.PROJECT.resolve("bindings/java/native/callback.h"));
+    String body = header.replaceAll("(?s).*typedef struct iobind_java_callback \\{(.*?)\\} iobind_java_callback;.*", "$1");
+    List<String> expected = Pattern.compile("(\\w+);").matcher(body).results().map(match -> match.group(1)).toList();
+    assertEquals(expected, IobindJava.CALLBACK.memberLayouts().stream().map(member -> member.name().orElseThrow()).toList());
+    assertEquals(expected.size() * 8L, IobindJava.CALLBACK.byteSize());
+    assertTrue(header.contains("IOBIND_JAVA_ENDED = " + IobindJava.ENDED + " "), header);
+  }
+
   /** The functions that this package does without, and why. A new one of the header is called, or it is listed here. */
   private static final Map<String, String> LEFT_OUT = new TreeMap<>(Map.of(
-      "iobind_session_run_request", "OrtIoBindingFFM has targets, places and run options",
-      "iobind_host_api_base", "the official package's ORT is a library that the search finds",
-      "iobind_version", "iobind_version_string says the same",
-      "iobind_status_name", "OrtStatus has the names",
+      "iobind_get_host_api_base", "the official package's ORT is a library that the search finds",
+      "iobind_get_version", "iobind_get_version_string says the same",
+      "iobind_status_get_name", "OrtStatus has the names",
       "iobind_device_check", "a device that is found by its spec has passed the same check",
-      "iobind_tensor_get_data", "OrtValueRef knows type and place, and asks for the address alone",
       "iobind_session_find_input", "OrtSessionFFM has the names in a map",
       "iobind_session_find_output", "as iobind_session_find_input"));
 
@@ -92,14 +103,15 @@ class LayoutsTest {
   }
 
   static {
-    for (String name : List.of("iobind_callback_log", "iobind_callback_delete")) {
-      LEFT_OUT.put(name, "libiobind is given its address, and calls it");
+    for (String name : List.of("iobind_catalogue_get_ep", "iobind_catalogue_get_option", "iobind_catalogue_get_conflict")) {
+      LEFT_OUT.put(name, "for tools that list options: a session refuses a wrong one, and its message has what is right");
     }
     LEFT_OUT.put("iobind_tensor_copy_rows", "for surfaces of decoders in C; the JVM's pictures are dense arrays or buffers");
   }
 
   /** The structs of functions that are left out. */
-  private static final Set<String> STRUCTS_LEFT_OUT = Set.of("iobind_external", "iobind_native_device", "iobind_rows");
+  private static final Set<String> STRUCTS_LEFT_OUT = Set.of("iobind_external", "iobind_native_device", "iobind_rows",
+      "iobind_catalogue_info", "iobind_option_info", "iobind_conflict_info");
 
   @Test
   void functions() throws Exception {
@@ -131,9 +143,9 @@ class LayoutsTest {
       }
     }
     Set<String> unused = new TreeSet<>();
-    for (Class<?> of : List.of(Iobind.class, IobindFlow.class, IobindInterop.class)) {
+    for (Class<?> of : List.of(Iobind.class, IobindFlow.class, IobindInterop.class, IobindJava.class)) {
       for (Method method : of.getDeclaredMethods()) {
-        if (!Modifier.isPublic(method.getModifiers()) || method.getName().equals("functions")) continue;
+        if (!Modifier.isPublic(method.getModifiers()) || List.of("functions", "holding").contains(method.getName())) continue;
         String call = of.getSimpleName() + "(\\.|::)" + method.getName();
         if (!sources.toString().matches("(?s).*\\b" + call + "\\b.*")) unused.add(method.getName());
       }
@@ -151,7 +163,6 @@ class LayoutsTest {
     enumIs("iobind_status", "IOBIND_ERROR_", OrtStatus.values());
     enumIs("iobind_dtype", "IOBIND_DTYPE_", OnnxTensorElementType.values());
     enumIs("iobind_input_mode", "IOBIND_INPUT_", InputMode.values());
-    enumIs("iobind_output_mode", "IOBIND_OUTPUT_", OutputMode.values());
     enumIs("iobind_carry_mode", "IOBIND_CARRY_", CarryMode.values());
     enumIs("iobind_audit_kind", "IOBIND_AUDIT_", BindingAudit.Kind.values());
     enumIs("iobind_policy", "IOBIND_POLICY_", OrtSessionFFM.Policy.values());
@@ -166,14 +177,25 @@ class LayoutsTest {
     assertEquals(Place.DEFAULT, memory.get("IOBIND_MEMORY_DEFAULT").getAsInt());
     assertEquals(Place.HOST_ACCESSIBLE, memory.get("IOBIND_MEMORY_HOST_ACCESSIBLE").getAsInt());
     assertEquals(3, memory.size()); // with the one that makes it 32 bits wide
-    // and iobind_external_kind, of functions that are left out
-    assertEquals(abi.getAsJsonObject("enums").size(), enums + 3, "enums of the header, and those compared here");
+    JsonObject placing = abi.getAsJsonObject("enums").getAsJsonObject("iobind_output_mode").getAsJsonObject("values");
+    for (OutputMode mode : List.of(OutputMode.FRESH, OutputMode.REUSE, OutputMode.NONE)) {
+      assertEquals(placing.get("IOBIND_OUTPUT_" + mode).getAsInt(), BoundMemory.placing(mode), mode.toString());
+    }
+    assertEquals(4, placing.size());
+    JsonObject access = abi.getAsJsonObject("enums").getAsJsonObject("iobind_access").getAsJsonObject("values");
+    assertEquals(Constants.ACCESS_READ, access.get("IOBIND_ACCESS_READ").getAsInt());
+    assertEquals(Constants.ACCESS_WRITE, access.get("IOBIND_ACCESS_WRITE").getAsInt());
+    assertEquals(3, access.size());
+    // and iobind_external_kind and iobind_option_kind, of functions that are left out
+    assertEquals(abi.getAsJsonObject("enums").size(), enums + 6, "enums of the header, and those compared here");
     Map<String, Long> expected = new TreeMap<>(), got = new TreeMap<>();
     abi.getAsJsonObject("constants").asMap().forEach((name, value) -> expected.put(name, value.getAsLong()));
     for (DeviceInfo.Capability capability : DeviceInfo.Capability.values()) {
       got.put("IOBIND_DEVICE_" + capability.name(), 1L << capability.ordinal());
     }
-    for (Field field : Constants.class.getFields()) got.put("IOBIND_" + field.getName(), (long) field.getInt(null));
+    for (Field field : Constants.class.getFields()) {
+      if (!field.getName().startsWith("ACCESS_")) got.put("IOBIND_" + field.getName(), (long) field.getInt(null));
+    }
     got.put("IOBIND_MAX_RANK", (long) MemoryDescriptor.MAX_RANK);
     assertEquals(expected, got);
   }

@@ -67,7 +67,7 @@ class LoadingTest {
     jar(folder.resolve("api.jar"), CLASSES);
     try (JarOutputStream out = new JarOutputStream(Files.newOutputStream(folder.resolve("natives.jar")))) {
       Path library = Path.of(System.getProperty("iobind.library"));
-      for (String name : new String[] {"iobind", "iobind_vdev"}) {
+      for (String name : new String[] {"iobind", "iobind_java", "iobind_vdev"}) {
         out.putNextEntry(new JarEntry("natives/" + NativeLibrary.platform() + "/" + System.mapLibraryName(name)));
         Files.copy(library.resolveSibling(System.mapLibraryName(name)), out);
       }
@@ -163,7 +163,7 @@ class LoadingTest {
     assertEquals(1, child.exit());
     assertTrue(child.output().contains("UnsatisfiedLinkError: libiobind was not found. Tried: natives jar: no natives/"
         + NativeLibrary.platform()), child.output());
-    assertTrue(child.output().contains("the system's libiobind.so.0: not found"), child.output());
+    assertTrue(child.output().contains("the system's libiobind.so.1: not found"), child.output());
     child = Child.java(environment(ORT), "--enable-native-access=ALL-UNNAMED", "-Diobind.library=/nowhere/libiobind.so", "-cp",
         path(api, natives, program), "program.Main");
     assertEquals(1, child.exit());
@@ -171,6 +171,24 @@ class LoadingTest {
     child = Child.java(environment(ORT), "--enable-native-access=ALL-UNNAMED", "-Diobind.library=" + api, "-cp",
         path(api, program), "program.Main");
     assertTrue(child.output().contains("does not load"), child.output());
+  }
+
+  /** libiobind_java is taken from beside the file that the property names, else from the natives jar. */
+  @Test
+  void libiobindJavaIsNotThere() throws Exception {
+    Path alone = Files.createDirectory(folder.resolve("alone")).resolve(System.mapLibraryName("iobind"));
+    Files.copy(Path.of(System.getProperty("iobind.library")), alone);
+    String named = "-Diobind.library=" + alone, other = System.mapLibraryName("iobind_java");
+    Child child = Child.java(environment(ORT), "--enable-native-access=ALL-UNNAMED", named, "-cp", path(api, program), "program.Main");
+    assertEquals(1, child.exit());
+    assertTrue(child.output().contains("libiobind_java, which this package needs beside libiobind, was not found. Tried: beside libiobind: "
+        + "no file " + alone.resolveSibling(other) + "; natives jar: no natives/" + NativeLibrary.platform() + "/" + other), child.output());
+    for (Path part : new Path[] {natives, program}) {
+      if (part.equals(program)) Files.copy(Path.of(System.getProperty("iobind.library")).resolveSibling(other), alone.resolveSibling(other));
+      child = Child.java(environment(ORT), "--enable-native-access=ALL-UNNAMED", named, "-cp", path(api, program, part), "program.Main");
+      assertEquals(0, child.exit(), child.output());
+      assertTrue(child.output().contains(" (-Diobind.library: " + alone), child.output());
+    }
   }
 
   @Test

@@ -127,7 +127,7 @@ class MistakesTest {
       String quoted = "'" + mine + "'";
       assertEquals("OrtSessionFFM.create: " + quoted + ": no such file", Texts.inJava("session_create: " + quoted + ": no such file"));
       assertEquals("update: the caller's " + quoted + " and 'x_y': graphs' Options.graphs is -4, the value is null",
-          Texts.inJava("binding_update_input: the caller's " + quoted
+          Texts.inJava("binding_write_input: the caller's " + quoted
               + " and 'x_y': graphs' graph_limit is 18446744073709551612, the tensor is NULL"));
       OrtFFMException e = assertThrows(OrtFFMException.class,
           () -> OrtSessionFFM.create(runtime, java.nio.file.Path.of(mine), new OrtSessionFFM.Options()));
@@ -396,6 +396,7 @@ class MistakesTest {
     java.nio.file.Path alone = java.nio.file.Files.createDirectory(folder.resolve("alone"));
     java.nio.file.Path other = java.nio.file.Files.createDirectory(folder.resolve("other"));
     java.nio.file.Files.copy(build, alone.resolve("libiobind.so"));
+    java.nio.file.Files.copy(build.resolveSibling("libiobind_java.so"), alone.resolve("libiobind_java.so"));
     String vdev = build.resolveSibling("libiobind_vdev.so").toString();
     java.nio.file.Files.copy(java.nio.file.Path.of(vdev), other.resolve("libiobind_vdev.so"));
     Child child = Child.java(Map.of("IOBIND_EP_LIBRARIES", "/nowhere:" + other), "--enable-native-access=ALL-UNNAMED",

@@ -30,6 +30,7 @@ class RuntimeOptionsTest {
     Path library = Path.of(System.getProperty("iobind.library")).toRealPath();
     for (String name : new String[] {"one", "two", "alone"}) Files.createDirectory(folder.resolve(name));
     Files.copy(library, folder.resolve("alone").resolve("libiobind.so"));
+    Files.copy(library.resolveSibling("libiobind_java.so"), folder.resolve("alone").resolve("libiobind_java.so"));
     for (String name : new String[] {"one", "two"}) {
       Files.copy(library.resolveSibling("libiobind_vdev.so"), folder.resolve(name).resolve("libiobind_vdev.so"));
     }

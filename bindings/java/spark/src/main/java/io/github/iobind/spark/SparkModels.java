@@ -34,7 +34,7 @@ public final class SparkModels {
    *
    * @param spec the model and its device
    * @param batch the most rows of a run
-   * @param slots the batches that are under way at a time, 2 or more
+   * @param slots the batches that are in flight at a time, 2 or more
    * @param codec what a row is to the model
    * @param <I> rows in
    * @param <O> rows out

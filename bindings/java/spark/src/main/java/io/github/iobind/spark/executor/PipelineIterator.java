@@ -24,7 +24,7 @@ final class PipelineIterator<I, O> implements Iterator<O>, AutoCloseable {
   private final RowCalls<I, O> calls;
   private final Iterator<I> rows;
   private final OrtPipelineFFM pipeline;
-  /** Items that are under way; each has its rows for a tag. */
+  /** Items that are in flight; each has its rows for a tag. */
   private int submitted;
   private final ArrayDeque<O> done = new ArrayDeque<>();
 

@@ -1,10 +1,13 @@
-/* Callbacks into a runtime that ends before the process. */
-#include "fixture.h"
+/* Callbacks into a JVM that ends before the process. */
+#include "callback.h"
 
+#include <setjmp.h>
+#include <stdarg.h>
 #include <stdatomic.h>
+#include <stddef.h>
 #include <stdlib.h>
 
-#include "iobind/interop.h"
+#include <cmocka.h>
 
 static struct {
   void *context;
@@ -31,24 +34,24 @@ static void free_callback(void *context, void *data) {
 }
 
 /* A callback whose context is itself: its function may free it. */
-static iobind_callback *new_callback(void) {
-  iobind_callback *made = malloc(sizeof *made);
+static iobind_java_callback *new_callback(void) {
+  iobind_java_callback *made = malloc(sizeof *made);
   assert_non_null(made);
-  *made = (iobind_callback){sizeof *made, 0, &calls, log_line, free_callback, made};
+  *made = (iobind_java_callback){&calls, log_line, free_callback, made};
   return made;
 }
 
 static void let_through(void **state) {
   (void)state;
   calls = 0;
-  iobind_callback *callback = new_callback();
+  iobind_java_callback *callback = new_callback();
   char data = 0;
   last.calls = 0;
-  iobind_callback_log(callback, IOBIND_LOG_ERROR, "a line");
+  iobind_java_log(callback, IOBIND_LOG_ERROR, "a line");
   assert_ptr_equal(last.context, callback);
   assert_int_equal(last.level, IOBIND_LOG_ERROR);
   assert_string_equal(last.message, "a line");
-  iobind_callback_delete(callback, &data);
+  iobind_java_delete(callback, &data);
   assert_ptr_equal(last.data, &data);
   assert_int_equal(last.calls, 2);
   assert_int_equal(calls, 2 * 2);
@@ -57,15 +60,15 @@ static void let_through(void **state) {
 static void ended(void **state) {
   (void)state;
   calls = 0;
-  iobind_callback *callback = new_callback();
+  iobind_java_callback *callback = new_callback();
   last.calls = 0;
-  iobind_callback_log(callback, IOBIND_LOG_ERROR, "a line");
-  uint64_t before = atomic_fetch_or((atomic_uint_least64_t *)&calls, IOBIND_CALLBACK_ENDED);
-  iobind_callback_log(callback, IOBIND_LOG_ERROR, "a late line");
-  iobind_callback_delete(callback, NULL);
+  iobind_java_log(callback, IOBIND_LOG_ERROR, "a line");
+  uint64_t before = atomic_fetch_or((atomic_uint_least64_t *)&calls, IOBIND_JAVA_ENDED);
+  iobind_java_log(callback, IOBIND_LOG_ERROR, "a late line");
+  iobind_java_delete(callback, NULL);
   assert_int_equal(last.calls, 1);
   assert_int_equal(before / 2, 1);
-  assert_int_equal(calls & IOBIND_CALLBACK_ENDED, IOBIND_CALLBACK_ENDED); /* calls that were refused leave it */
+  assert_int_equal(calls & IOBIND_JAVA_ENDED, IOBIND_JAVA_ENDED); /* calls that were refused leave it */
   free(callback);
 }
 
