@@ -79,20 +79,8 @@ void do_set_input(const step *from) {
   set_input(one, index, mode, tensor, event);
 }
 
-void do_fill(const step *from) {
-  bound *one = take_binding(from);
-  for (size_t i = 0; one != NULL && i < one->shadow.model->input_count; i++) {
-    if (one->shadow.inputs[i].read.block != NULL) continue;
-    iobind_input_mode mode = (iobind_input_mode)((from->x[1] >> (i % 4 * 2)) % 3);
-    const port *to = &one->shadow.model->inputs[i];
-    const port three = {"", NULL, to->dim == NULL ? to->count : 3, to->is_host};
-    slot *tensor = take_tensor((uint8_t)((from->x[2] + i) % OWN_TENSORS), &three, mode == IOBIND_INPUT_RESIDENT);
-    if (tensor != NULL) set_input(one, i, mode, tensor, -1);
-  }
-}
-
 /* An input of other dims between a run and what is done with its results, and the old one again afterwards. */
-static slot *find_slot(view at) {
+slot *find_slot(view at) {
   for (size_t i = 0; i < TENSORS; i++) {
     if (W->slots[i].tensor != NULL && views_equal(W->slots[i].at, at)) return &W->slots[i];
   }
@@ -189,6 +177,32 @@ static void set_made(bound *one, size_t index, int mode, uint8_t chosen) {
   has_passed(one);
   shadow_set_output(&one->shadow, index, mode, (view){0});
   one->where[index] = chosen % 4 == 2 ? PLACE_HOST : chosen % 4 == 3 ? PLACE_PINNED : PLACE_HOME;
+}
+
+/* Inputs that are not bound; or all, those of an open dim with `count` elements. */
+static void fill_inputs(bound *one, bool all, size_t count, const step *from) {
+  for (size_t i = 0; i < one->shadow.model->input_count; i++) {
+    const port *to = &one->shadow.model->inputs[i];
+    if (one->shadow.inputs[i].read.block != NULL && (!all || to->dim == NULL)) continue;
+    iobind_input_mode mode = (iobind_input_mode)((from->x[1] >> (i % 4 * 2)) % 3);
+    const port like = {"", NULL, to->dim == NULL ? to->count : count, to->is_host};
+    slot *tensor = take_tensor((uint8_t)((from->x[2] + i) % OWN_TENSORS), &like, mode == IOBIND_INPUT_RESIDENT);
+    if (tensor != NULL) set_input(one, i, mode, tensor, -1);
+  }
+}
+
+void do_fill(const step *from) {
+  bound *one = take_binding(from);
+  if (one == NULL) return;
+  bool all = from->x[3] >= 160;
+  fill_inputs(one, all, all && from->x[3] % 2 == 0 ? 2 : 3, from);
+  for (size_t i = 0; i < one->shadow.model->output_count && from->x[4] >= 128; i++) {
+    switch (from->x[5] >> i % 4 * 2 & 3) {
+      case 1: set_made(one, i, IOBIND_OUTPUT_REUSE, 0); break;
+      case 2: set_given(one, i, IOBIND_OUTPUT_FIXED, (uint8_t)((from->x[6] + 3 * i) % OWN_TENSORS)); break;
+      default: break;
+    }
+  }
 }
 
 void do_set_output(const step *from) {

@@ -43,6 +43,7 @@ void update_input(bound *one, size_t index, int stream, const step *from, bool s
 
 /* Bind an input of other dims; what was bound before, or NULL: nothing was done. */
 slot *bind_other_dims(bound *one, size_t index);
+slot *find_slot(view at);
 void bind_again(bound *one, size_t index, slot *old);
 
 /* Another tensor of its kind for an input or output, between runs. */

@@ -143,9 +143,13 @@ static void fetch(bound *one, size_t output, bool takes, const step *from) {
   reached_if(FEATURE_TAKEN, takes);
   reached_if(FEATURE_TAKEN_LATER, takes && other_dims);
   if (keeps) keep(one, output, tensor, takes, from->x[3]);
+  slot *kept = keeps && from->x[6] % 4 == 0 && !fault_is_set() ? find_slot(one->shadow.results[output].at) : NULL;
   bool in_place = one->shadow.carries[output].is_on && one->shadow.carries[output].mode == IOBIND_CARRY_IN_PLACE;
   bool given = one->shadow.outputs[output].target.block != NULL || in_place;
   if (takes) one->shadow.results[output].kind = given ? RESULT_MAYBE : RESULT_TAKEN;
+  size_t input = from->x[5] % one->shadow.model->input_count;
+  bool fits = kept != NULL && kept->at.count > 0 && world_fits(kept, &one->shadow.model->inputs[input]);
+  if (fits && world_is_home(kept, &one->shadow.model->inputs[input])) bind_again(one, input, kept);
 }
 
 void do_result(const step *from) {
