@@ -199,7 +199,7 @@ void do_fill(const step *from) {
   for (size_t i = 0; i < one->shadow.model->output_count && from->x[4] >= 128; i++) {
     switch (from->x[5] >> i % 4 * 2 & 3) {
       case 1: set_made(one, i, IOBIND_OUTPUT_REUSE, 0); break;
-      case 2: set_given(one, i, IOBIND_OUTPUT_FIXED, (uint8_t)((from->x[6] + 3 * i) % OWN_TENSORS)); break;
+      case 2: set_given(one, i, OUTPUT_FIXED, (uint8_t)((from->x[6] + 3 * i) % OWN_TENSORS)); break;
       default: break;
     }
   }
