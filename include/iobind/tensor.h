@@ -43,9 +43,6 @@ typedef enum iobind_dtype {
   IOBIND_DTYPE_FORCE32 = 0x7FFFFFFF
 } iobind_dtype;
 
-/** The most dims that a tensor can have. */
-#define IOBIND_MAX_RANK 16
-
 /** The maximum rank of a tensor. */
 #define IOBIND_MAX_RANK 16
 
