@@ -83,6 +83,7 @@ void iobind__slot_let_go(iobind__slot *self) {
   for (size_t i = 0; i < self->pipeline->session->input_count; i++) {
     if (self->given[i] != NULL) {
       iobind__input_let_go(self->binding, i);
+      iobind__tensor_hold(NULL, &self->holders[i], &self->flight, false);
       iobind_tensor_release(self->given[i]);
       iobind__point_release(self->points[i]);
       self->given[i] = NULL;
@@ -94,6 +95,7 @@ void iobind__slot_let_go(iobind__slot *self) {
 static iobind_status give(iobind__slot *self, size_t index, iobind_tensor *tensor, iobind_event *event, iobind_error *error) {
   IOBIND__TRY(iobind_binding_set_input(self->binding, index, IOBIND_INPUT_RESIDENT, tensor, NULL, error));
   self->given[index] = iobind_tensor_retain(tensor);
+  iobind__tensor_hold(tensor, &self->holders[index], &self->flight, false);
   self->points[index] = event == NULL ? NULL : iobind__event_point(event);
   return IOBIND_OK;
 }
@@ -191,7 +193,9 @@ iobind_status iobind__slot_make(iobind_pipeline *pipeline, iobind__slot *self, c
   self->inputs = calloc(3 * session->input_count + 1, sizeof(iobind_tensor *));
   self->points = calloc(session->input_count + 1, sizeof(iobind__point *));
   self->outputs = calloc(session->output_count + 1, sizeof(iobind_tensor *));
-  if (self->inputs == NULL || self->points == NULL || self->outputs == NULL) {
+  self->holders = calloc(session->input_count + 1, sizeof(iobind__holder));
+  iobind__flight_init(&self->flight);
+  if (self->inputs == NULL || self->points == NULL || self->outputs == NULL || self->holders == NULL) {
     return iobind__out_of_memory(error, "pipeline_create");
   }
   self->staging = self->inputs + session->input_count;
@@ -205,6 +209,7 @@ iobind_status iobind__slot_make(iobind_pipeline *pipeline, iobind__slot *self, c
   for (size_t i = 0; i < session->input_count; i++) {
     if (!pipeline->streamed[i]) {
       IOBIND__TRY(iobind_binding_set_input(self->binding, i, IOBIND_INPUT_RESIDENT, options->constants[i], NULL, error));
+      iobind__tensor_hold(options->constants[i], &self->holders[i], &self->flight, false);
     }
   }
   for (size_t i = 0; i < session->output_count; i++) {
@@ -216,6 +221,14 @@ iobind_status iobind__slot_make(iobind_pipeline *pipeline, iobind__slot *self, c
 
 void iobind__slot_free(iobind__slot *self) {
   const iobind_session *session = self->pipeline->session;
+  for (size_t i = 0; self->holders != NULL && i < session->input_count; i++) { /* while the binding keeps what they hold */
+    iobind__tensor_hold(NULL, &self->holders[i], &self->flight, false);
+  }
+  iobind_stream *stream = iobind__flight_end(&self->flight);
+  if (stream != NULL) {
+    iobind__ref_release(&stream->ref);
+  }
+  iobind__flight_destroy(&self->flight);
   iobind_binding_destroy(self->binding);
   for (size_t i = 0; self->inputs != NULL && i < 3 * session->input_count; i++) {
     iobind_tensor_release(self->inputs[i]); /* and the staging and given ones */
@@ -228,5 +241,6 @@ void iobind__slot_free(iobind__slot *self) {
   }
   free(self->inputs);
   free(self->points);
+  free(self->holders);
   free(self->outputs);
 }

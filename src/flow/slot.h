@@ -18,8 +18,10 @@ typedef struct iobind__slot {
   uint64_t index;
   uint64_t submitted;
   uint64_t ends[IOBIND__STAGES];
-  iobind_tensor **given;  /* the caller's tensors that the item reads where they are; references are held; NULL: the slot's */
-  iobind__point **points; /* of their producers, for which the run waits; references are held */
+  iobind_tensor **given;   /* the caller's tensors that the item reads where they are; references are held; NULL: the slot's */
+  iobind__point **points;  /* of their producers, for which the run waits; references are held */
+  iobind__flight flight;   /* the items whose run a worker has yet to make: the binding's own flight begins in that thread */
+  iobind__holder *holders; /* by that flight, of the inputs that are not the slot's memory */
   void *tag;
   /* the item's; written by one stage after the other */
   iobind_status status;

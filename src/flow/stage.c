@@ -146,7 +146,7 @@ static iobind_status stamp(iobind__task *task, const iobind_error *failure, iobi
 
 static iobind_status submit_task(iobind__slot *self, int stage,
                                  iobind_status (*run)(iobind__task *, const iobind_error *, iobind_error *),
-                                 iobind__point *point, iobind_error *error) {
+                                 iobind__point *point, iobind__ticket *ticket, iobind_error *error) {
   stage_task *task = calloc(1, sizeof *task);
   if (task == NULL) {
     return iobind__out_of_memory(error, "pipeline_submit");
@@ -159,7 +159,7 @@ static iobind_status submit_task(iobind__slot *self, int stage,
   if (point != NULL) {
     iobind__ref_retain(&point->ref);
   }
-  iobind_status status = iobind__stream_submit(self->pipeline->streams[stage], &task->task, NULL, error);
+  iobind_status status = iobind__stream_submit(self->pipeline->streams[stage], &task->task, ticket, error);
   if (status != IOBIND_OK) {
     free_stage(&task->task);
   }
@@ -173,7 +173,7 @@ static iobind_status watch(iobind__slot *self, int stage, iobind_error *error) {
   pthread_mutex_lock(&pipeline->mutex);
   pipeline->stamps++;
   pthread_mutex_unlock(&pipeline->mutex);
-  iobind_status status = submit_task(self, stage, stamp, point, error);
+  iobind_status status = submit_task(self, stage, stamp, point, NULL, error);
   if (status != IOBIND_OK) {
     pthread_mutex_lock(&pipeline->mutex);
     pipeline->stamps--;
@@ -191,8 +191,12 @@ static iobind_status start(iobind__slot *self, int stage, iobind_event *before, 
     return do_stage(self, stage, stream, error);
   }
   iobind__point *point = before == NULL ? NULL : iobind__event_point(before);
-  iobind_status status = submit_task(self, stage, work, point, error);
+  iobind__ticket ticket = 0;
+  iobind_status status = submit_task(self, stage, work, point, &ticket, error);
   iobind__point_release(point);
+  if (status == IOBIND_OK && stage == IOBIND__RUN) {
+    iobind__flight_add(&self->flight, stream, ticket); /* host access to what the run will read comes after it */
+  }
   return status;
 }
 

@@ -300,6 +300,43 @@ static void write_to_a_constant_of_a_pipeline(void **state) {
   iobind_tensor_release(item);
 }
 
+/* Of a pipeline whose worker is far behind, if the device has no streams: each item has what the constant held when it was submitted. */
+static void write_behind_many_items(void **state) {
+  (void)state;
+  enum { ITEMS = 32, LARGE = 1 << 16 };
+  static float many[LARGE];
+  iobind_pipeline_options wanted = IOBIND_PIPELINE_OPTIONS_INIT;
+  iobind_session *adds = fixture_session(runtime, device, "add");
+  iobind_pipeline *pipeline = NULL;
+  iobind_tensor *item = fixture_floats(cpu, many, LARGE);
+  iobind_tensor *constants[2] = {NULL, fixture_floats(device, many, LARGE)};
+  iobind_tensor *items[2] = {item, NULL};
+  wanted.constants = constants;
+  wanted.slots = ITEMS;
+  expect_ok(call_pipeline_create(adds, &wanted, &pipeline, &fault));
+  for (int turn = 0; turn < 3; turn++) {
+    many[0] = many[LARGE - 1] = (float)turn;
+    expect_ok(iobind_tensor_write(constants[1], 0, many, sizeof many, NULL, &fault));
+    for (int i = 0; i < ITEMS; i++) {
+      expect_ok(call_pipeline_submit(pipeline, items, sizeof items / sizeof *items, &fault));
+    }
+    many[0] = many[LARGE - 1] = -1;
+    expect_ok(iobind_tensor_write(constants[1], 0, many, sizeof many, NULL, &fault));
+    for (int i = 0; i < ITEMS; i++) {
+      iobind_tensor *sum = NULL;
+      float ends[2] = {-2, -2};
+      expect_ok(iobind_pipeline_next(pipeline, IOBIND_NO_TIMEOUT, &sum, 1, NULL, &fault));
+      expect_ok(iobind_tensor_read(sum, 0, &ends[0], sizeof(float), NULL, &fault));
+      expect_ok(iobind_tensor_read(sum, sizeof many - sizeof(float), &ends[1], sizeof(float), NULL, &fault));
+      assert_true(ends[0] == (float)turn && ends[1] == (float)turn);
+    }
+  }
+  iobind_pipeline_destroy(pipeline);
+  iobind_session_destroy(adds);
+  iobind_tensor_release(item);
+  iobind_tensor_release(constants[1]);
+}
+
 /* ---- on a stream ---- */
 
 /* With a stream the access is ordered on that one, and does not wait on the host. */
@@ -342,6 +379,7 @@ static const struct CMUnitTest tests[] = {
     ON_EACH(write_to_an_output),
     ON_EACH(write_to_a_live_input),
     ON_GPUS(write_to_a_constant_of_a_pipeline), /* no session computes on a thread's stream */
+    ON_EACH(write_behind_many_items),
     ON_EACH(access_on_the_stream),
 };
 
