@@ -980,6 +980,7 @@ private:
 class input_slot : public slot {
 public:
   using slot::slot;
+  /** A run does not write the tensor. `update` does (unless it is a SNAPSHOT), and a state that is carried in place. */
   bool bind(const tensor &value, iobind_input_mode mode = IOBIND_INPUT_RESIDENT, const event *ready = nullptr,
             error *failed = nullptr) const {
     return (ready == nullptr || detail::refuse_empty(failed, *ready, "binding_set_input: event")) &&

@@ -58,12 +58,12 @@ void mistakes(iobind::runtime &runtime, iobind::session &session, iobind::bindin
   use(data);
 #elif defined(CONST_TARGET) // no matching|discards
   binding.output("y", constant);
-#elif defined(COPY_INTO_CONST_TENSOR) // no matching|invalid conversion|no viable|could not convert
+#elif defined(COPY_INTO_CONST_TENSOR) // no matching|no viable
   use(iobind::copy({&x}, {&constant}));
-#elif defined(COPY_INTO_CONST_TENSORS) // no matching|invalid conversion|no viable|could not convert
+#elif defined(COPY_INTO_CONST_TENSORS) // discards|drops|no matching|no viable
   const std::vector<tensor> constants(1);
   use(iobind::copy(constants, constants));
-#elif defined(CONST_RUN_TARGET) // no matching|invalid conversion|no viable|could not convert
+#elif defined(CONST_RUN_TARGET) // no match|no viable
   iobind::run_request request;
   request.targets = {&constant};
 #elif defined(VIEW_OF_CONST_TENSOR) // qualifiers|not marked const|discards
