@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """Plant one defect after the other in a copy of a source file, and expect the fuzzers of bindings to find each.
 
-usage: mutants.py --build DIR [--jobs N] [--list] [NAME]...
+usage: mutants.py --build DIR [--jobs N] [--list] [--trust] [NAME]...
   --build DIR  a build tree of Ninja, with the programs that the table names
   --jobs N     how many defects at a time (default: the number of processors)
   --list       only list the defects
+  --trust      do not try first whether all runs go well without a defect
   NAME         only these
 
 mutants.tsv has a defect in each row: its name; the file below src/, the function, and the text that is replaced (the first time it occurs in that

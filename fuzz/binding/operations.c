@@ -64,7 +64,7 @@ static void do_read(const step *from) {
   if (of == NULL || !of->is_plain || of->at.count == 0) return;
   int stream = from->x[1] >= 96 && takes_stream(of) ? from->x[1] % STREAMS : -1;
   if (stream >= 0 && world_stream((size_t)stream) == NULL) return;
-  if (stream < 0 && of->where != PLACE_HOME && from->x[3] >= 128) {
+  if (stream < 0 && (W->at_host || of->where != PLACE_HOME) && from->x[3] >= 128) {
     look_at(of);
     return;
   }

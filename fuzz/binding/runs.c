@@ -404,6 +404,7 @@ static void deliver(const bound *one, int stream, const step *from) {
       bool fits = to->tensor != NULL && to->is_plain && !to->is_lent && views_equal(to->at, input->read) && source != NULL &&
                   source->is_plain && source->where == PLACE_HOME && source->at.count == to->at.count;
       if (fits && !fault_is_set()) {
+        if (W->is_virtual) CHECK(vdev_set(0, "latency_us", "100") == 0); /* until the run has been submitted */
         copy_tensor(source, to, stream, from->x[3] % 2 == 0);
         return;
       }
@@ -439,6 +440,7 @@ void do_run(const step *from) {
   if (from->x[6] < 12) judge(one, stream, from, true);
   if (!can_run(one)) return;
   (void)run_once(one, stream, at, from);
+  if (W->is_virtual) CHECK(vdev_set(0, "latency_us", "0") == 0);
   bool failed = one->failures != 0;
   if (stream >= 0) queue_more(one, stream, from);
   failed = failed || one->failures != 0;

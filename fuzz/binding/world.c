@@ -193,7 +193,8 @@ void world_stop(void) {
 
 void world_begin(void) {
   W->next_value = 1;
-  if (W->is_virtual) CHECK(vdev_set(0, "race", "fail") == 0 && vdev_set(0, "compute_us", "0") == 0);
+  if (W->is_virtual)
+    CHECK(vdev_set(0, "race", "fail") == 0 && vdev_set(0, "compute_us", "0") == 0 && vdev_set(0, "latency_us", "0") == 0);
   for (size_t i = 0; i < BINDINGS; i++) W->bindings[i].flight.stream = -1;
 }
 
