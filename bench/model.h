@@ -15,6 +15,10 @@ void *model_double(size_t *bytes);
  * them, and y[1,8] is what row finds there. As model_add. */
 void *model_attention(size_t *bytes);
 
+/* 64 states of float32[4], each doubled, state0 to next0 and so on, and behind them y[n] = mask[n] + mask[n]. As model_add. */
+enum { MODEL_STATES = 64 };
+void *model_states(size_t *bytes);
+
 /* y[side,side] = x w w ... w, `count` products with w[side,side], float32. As model_add. */
 void *model_products(int64_t side, int count, size_t *bytes);
 
