@@ -194,6 +194,7 @@ ports-needs:
 	@scripts/install-packages ports
 
 test-release-all: build-release-tests
+	@scripts/get-onnxruntime --ep ggml || echo "going on without an EP of another project"
 	$(call run_tests,release-tests,release) -L '^(product|release|bench)$$'
 
 test-oldest-ort: build-dev

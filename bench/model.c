@@ -116,6 +116,29 @@ void *model_largest(size_t *bytes) {
   return finish(&writer, bytes);
 }
 
+static void double_state(onnx_writer *writer, int number, const onnx_type *type) {
+  char state[16], next[16];
+  snprintf(state, sizeof state, "state%d", number);
+  snprintf(next, sizeof next, "next%d", number);
+  onnx_input(writer, state, type);
+  onnx_output(writer, next, type);
+  node(writer, "Add", state, state, next);
+}
+
+void *model_states(size_t *bytes) {
+  const int64_t fixed[] = {4}, open[] = {-1};
+  const char *const symbols[] = {"n"};
+  const onnx_type state = {.dtype = ONNX_FLOAT32, .dims = fixed, .rank = 1};
+  const onnx_type mask = {.dtype = ONNX_FLOAT32, .dims = open, .symbols = symbols, .rank = 1};
+  onnx_writer writer = ONNX_WRITER_INIT;
+  begin(&writer, "states");
+  for (int i = 0; i < MODEL_STATES; i++) double_state(&writer, i, &state);
+  onnx_input(&writer, "mask", &mask);
+  onnx_output(&writer, "y", &mask);
+  node(&writer, "Add", "mask", "mask", "y");
+  return finish(&writer, bytes);
+}
+
 void *model_products(int64_t side, int count, size_t *bytes) {
   const int64_t dims[] = {side, side};
   const onnx_type type = {.dtype = ONNX_FLOAT32, .dims = dims, .rank = 2};

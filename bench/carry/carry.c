@@ -5,7 +5,8 @@
  *                                inputs, and all outputs rebound
  *      bare-grow                 the same lengths by a plain run of inputs that lie ready: what both have in common
  *      raw-rebind, iobind-swap   a state of fixed shape in two buffers: raw, both are rebound in each step
- *      raw-turns                 the same with two bindings that take turns: what SWAP comes down to */
+ *      raw-turns                 the same with two bindings that take turns: what SWAP comes down to
+ *      check-MODE                no step: iobind_binding_check of 64 states that are carried by move, swap or in-place */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,6 +34,13 @@ static void step_iobind(bench *b) {
   iobind_status status = iobind_binding_run(b->bound, NULL, NULL);
   if (status == IOBIND_OK) return;
   fprintf(stderr, "iobind_binding_run: %s\n", iobind_status_get_name((int32_t)status));
+  exit(1);
+}
+
+static void step_check(bench *b) {
+  iobind_status status = iobind_binding_check(b->bound, NULL);
+  if (status == IOBIND_OK) return;
+  fprintf(stderr, "iobind_binding_check: %s\n", iobind_status_name((int32_t)status));
   exit(1);
 }
 
@@ -177,6 +185,32 @@ static void prepare_iobind_swap(bench *b, long steps) {
   for (size_t i = 0; i < 2; i++) bind_input(b, i, one, 1);
 }
 
+/* Two runs first, so that both buffers of SWAP are in use. */
+static void prepare_check(bench *b, iobind_carry_mode mode) {
+  const int64_t four[] = {4};
+  iobind_error error = IOBIND_ERROR_INIT;
+  fixture_check(iobind_binding_create(b->fixture.session, &b->bound, &error), &error);
+  for (size_t i = 0; i < MODEL_STATES; i++) fixture_check(iobind_binding_carry(b->bound, i, i, mode, &error), &error);
+  for (size_t i = 0; i <= MODEL_STATES; i++) bind_input(b, i, four, 1);
+  step_iobind(b);
+  step_iobind(b);
+}
+
+static void prepare_check_move(bench *b, long steps) {
+  (void)steps;
+  prepare_check(b, IOBIND_CARRY_MOVE);
+}
+
+static void prepare_check_swap(bench *b, long steps) {
+  (void)steps;
+  prepare_check(b, IOBIND_CARRY_SWAP);
+}
+
+static void prepare_check_in_place(bench *b, long steps) {
+  (void)steps;
+  prepare_check(b, IOBIND_CARRY_IN_PLACE);
+}
+
 typedef struct mode {
   const char *name;
   void *(*model)(size_t *bytes);
@@ -191,6 +225,9 @@ static const mode modes[] = {
     {"raw-rebind", model_add, open_buffers, step_raw_rebind},
     {"raw-turns", model_add, prepare_raw_turns, step_raw_turns},
     {"iobind-swap", model_add, prepare_iobind_swap, step_iobind},
+    {"check-move", model_states, prepare_check_move, step_check},
+    {"check-swap", model_states, prepare_check_swap, step_check},
+    {"check-in-place", model_states, prepare_check_in_place, step_check},
 };
 
 static const mode *find_mode(const char *name) {
@@ -223,7 +260,10 @@ int main(int argc, char **argv) {
   int known = runs > 0;
   for (int i = 2; i < argc; i++) known = known && find_mode(argv[i]) != NULL;
   if (!known) {
-    fputs("usage: carry RUNS MODE...; modes: raw-grow iobind-grow bare-grow raw-rebind raw-turns iobind-swap\n", stderr);
+    fputs(
+        "usage: carry RUNS MODE...; modes: raw-grow iobind-grow bare-grow raw-rebind raw-turns iobind-swap check-move check-swap "
+        "check-in-place\n",
+        stderr);
     return 2;
   }
   for (int i = 2; i < argc; i++) measure(find_mode(argv[i]), runs);

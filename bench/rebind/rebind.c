@@ -5,6 +5,7 @@
  *      raw-input, iobind-input     one of two inputs is bound before each run
  *      raw-output, iobind-output   the output
  *      raw-all, iobind-all         both inputs and the output
+ *      raw-clear, iobind-clear     the same, after both inputs and the output were unbound
  *      raw-reuse, iobind-reuse     one input; ORT makes the output's memory in the first run, and it stays */
 #include <stdio.h>
 #include <stdlib.h>
@@ -64,6 +65,12 @@ static void step_raw_all(bench *b) {
   raw_run(b);
 }
 
+static void step_raw_clear(bench *b) {
+  b->raw.ort->ClearBoundInputs(b->raw.binding);
+  b->raw.ort->ClearBoundOutputs(b->raw.binding);
+  step_raw_all(b);
+}
+
 static void set_input(bench *b, size_t index) {
   check(iobind_binding_set_input(b->bound, index, IOBIND_INPUT_RESIDENT, b->tensors[index][b->turn], NULL, NULL));
 }
@@ -92,6 +99,11 @@ static void step_all(bench *b) {
   set_input(b, 1);
   set_output(b);
   run(b);
+}
+
+static void step_clear(bench *b) {
+  check(iobind_binding_clear(b->bound, NULL));
+  step_all(b);
 }
 
 /* The counters look for this function by its name, so it must be one. */
@@ -153,6 +165,7 @@ static const mode modes[] = {
     {"raw-input", prepare_raw_given, step_raw_input},   {"iobind-input", prepare_given, step_input},
     {"raw-output", prepare_raw_given, step_raw_output}, {"iobind-output", prepare_given, step_output},
     {"raw-all", prepare_raw_given, step_raw_all},       {"iobind-all", prepare_given, step_all},
+    {"raw-clear", prepare_raw_given, step_raw_clear},   {"iobind-clear", prepare_given, step_clear},
     {"raw-reuse", prepare_raw_reuse, step_raw_input},   {"iobind-reuse", prepare_reuse, step_input},
 };
 
@@ -185,7 +198,8 @@ int main(int argc, char **argv) {
   int known = runs > 0;
   for (int i = 2; i < argc; i++) known = known && find_mode(argv[i]) != NULL;
   if (!known) {
-    fputs("usage: rebind RUNS MODE...; modes: raw-input raw-output raw-all raw-reuse, and the same with iobind-\n", stderr);
+    fputs("usage: rebind RUNS MODE...; modes: raw-input raw-output raw-all raw-clear raw-reuse, and the same with iobind-\n",
+          stderr);
     return 2;
   }
   for (int i = 2; i < argc; i++) measure(find_mode(argv[i]), runs);

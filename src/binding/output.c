@@ -33,10 +33,11 @@ void iobind__output_set(iobind_binding *binding, size_t index, iobind__output_mo
   iobind__output *output = &binding->outputs[index];
   const iobind__place *old_place = output->target != NULL ? output->target->place : output->place;
   const iobind__place *new_place = target != NULL ? target->place : place;
+  bool was_seen = output->seen_place != NULL && output->seen_place == new_place && output->seen_mode == mode;
   bool stays_verified = output->is_verified && output->mode == mode && old_place == new_place;
   iobind__results_drop(binding, NULL); /* before the slot forgets its results */
   if (!stays_verified) {
-    output->is_verified = false;
+    output->is_verified = was_seen;
     output->has_fixed_dims = false;
   }
   output->mode = mode;

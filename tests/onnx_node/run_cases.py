@@ -9,7 +9,7 @@ else fails. With another ONNX Runtime under the tool than Python's, the CPU EP's
 and few of those may be other than ONNX's.
 
 With --device a case passes when the device's outputs are ONNX's within ONNX's tolerance. It is skipped also when ONNX Runtime or the EP refuses it
-in one line, and when it is in --own: the EP's own arithmetic is another one there, and a case of --own that passes fails. How many of
+in one line, and when it is in --own: the EP has another arithmetic there, or ends the process, and a case of --own that passes fails. How many of
 those that passed had a node on the device is counted, and --at-least says how many these must be."""
 
 import argparse
@@ -40,7 +40,7 @@ FEW = 0.05
 PASSED, FAILED = "passed", "failed"
 CANNOT = "the CPU EP does not run it"
 REFUSED = "the EP refuses it"
-OWN = "the EP has an arithmetic of its own"
+OWN = "the EP computes something else, or crashes"
 IDLE = "passed, but without a node on the device"
 OTHER = "the CPU EP's answer is not ONNX's, the tool's is the CPU EP's"
 MAKES_NONE = "the ONNX Runtime makes no tensors of a type in it"
@@ -149,6 +149,8 @@ def judge_on(tool, case, device, own):
     try:
         got, nodes = run_tool(tool, case, device=device)
     except driver.ToolError as error:
+        if case.name in own:
+            return OWN, error.text
         refused = error.code == 1 and error.text.rstrip().endswith(("[RUNTIME]", "[NOT_SUPPORTED]"))
         return (REFUSED if refused else FAILED), error.text
     except (ValueError, KeyError) as error:
