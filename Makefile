@@ -5,7 +5,7 @@
 #   make package    an archive, and a package for Debian, in build/packages/
 #   make test       whether iobind works here: each suite once, the same result on every machine; some minutes
 #   make test-ci    what else must hold before a change is taken: some 50 minutes, and 300 MB more to fetch
-#   make test-all   both, with the tests that take hours, older ONNX Runtimes, other platforms and valgrind
+#   make test-all   both, with the tests that take hours, other ONNX Runtimes, other platforms and valgrind
 #   make bench      part of test-ci: instructions and memory, each against its limit
 #   make vcuda      NVIDIA's runtime libraries in software, and the ONNX Runtime with CUDA's provider to run on them (255 MB)
 #   make python     the Python package: a wheel, vcuda's wheel and a source distribution, in dist/
@@ -24,11 +24,12 @@
 #   bench     make bench, in an optimised build: figures with a limit
 #   long      make test-all
 # Where else a test runs: "product" in the debug build, "release" in an optimised one, "tsan" in the one that checks for data races and
-# "versions" on the oldest ONNX Runtime, all in make test-ci; "valgrind" under valgrind, in make test-all.
+# "versions" on the oldest and the newest ONNX Runtime, all in make test-ci; "valgrind" under valgrind, in make test-all.
 
 export ORT_DISABLE_TELEMETRY := 1
 jobs := $(shell nproc)
 oldest_ort := 1.24.4
+newest_ort := 1.32.0
 too_old_ort := 1.23.2
 control_flow_ort := 1.27.0
 older_gpu_orts := 1.24.4 1.25.1 1.26.0 1.27.0 1.28.0 1.29.0 1.30.0
@@ -42,7 +43,7 @@ run_tests = ctest --preset $(1) --output-junit $(results)/$(2).xml
 .PHONY: build demo vcuda python java install package test test-ci test-all bench coverage format check-format analyze analyze-whole clean
 .PHONY: distclean needs dist fetched fetched-ci no-results ports-needs build-dev build-dev-vcuda build-product build-release-tests
 .PHONY: test-dev test-product test-dev-ci test-versions test-tsan test-release test-wheel test-spark test-valgrind
-.PHONY: test-oldest-ort test-control-flow-ort test-dev-all test-release-all
+.PHONY: test-oldest-ort test-newest-ort test-control-flow-ort test-dev-all test-release-all
 
 build: needs dist
 
@@ -135,9 +136,10 @@ test-ci: no-results fetched fetched-ci analyze-whole test-dev-ci test-versions t
 	@scripts/summary $(results)
 
 fetched-ci:
-	@echo "fetched, unless it is here: older ONNX Runtimes (45 MB); ONNX Runtime with its CUDA provider (255 MB); the rest of a JDK (90 MB)"
+	@echo "fetched, unless it is here: other ONNX Runtimes (75 MB); ONNX Runtime with its CUDA provider (255 MB); the rest of a JDK (90 MB)"
 	@scripts/install-packages ci
 	@scripts/get-onnxruntime --version $(oldest_ort)
+	@scripts/get-onnxruntime --version $(newest_ort)
 	@scripts/get-onnxruntime --version $(too_old_ort)
 	@scripts/get-onnxruntime --gpu
 	@scripts/get-jdk --whole || echo "going on without a JDK"
@@ -151,6 +153,7 @@ test-dev-ci: build-dev-vcuda
 
 test-versions: build-dev
 	$(call on_ort,$(oldest_ort)) $(call run_tests,dev,oldest-ort) -L '^versions$$' -LE '^long$$' -j $(jobs)
+	$(call on_ort,$(newest_ort)) $(call run_tests,dev,newest-ort) -L '^versions$$' -LE '^long$$' -j $(jobs)
 
 test-tsan:
 	@cmake --preset tsan >/dev/null
@@ -177,7 +180,7 @@ test-wheel:
 # Each stage is a target, so that make -k goes on behind one that failed.
 test-all: wheel_arguments :=
 test-all: no-results fetched fetched-ci ports-needs check-format analyze-whole dist test-tsan test-wheel test-spark test-valgrind \
-    test-release-all test-oldest-ort test-control-flow-ort test-dev-all $(older_gpu_orts:%=test-gpu-%)
+    test-release-all test-oldest-ort test-newest-ort test-control-flow-ort test-dev-all $(older_gpu_orts:%=test-gpu-%)
 	@scripts/summary $(results)
 
 test-spark: dist
@@ -195,6 +198,9 @@ test-release-all: build-release-tests
 
 test-oldest-ort: build-dev
 	$(call on_ort,$(oldest_ort)) $(call run_tests,dev,oldest-ort) -LE '^(long|vcuda|bench)$$' -j $(jobs)
+
+test-newest-ort: build-dev
+	$(call on_ort,$(newest_ort)) $(call run_tests,dev,newest-ort) -LE '^(long|vcuda|bench)$$' -j $(jobs)
 
 test-control-flow-ort: build-dev
 	@scripts/get-onnxruntime --version $(control_flow_ort)

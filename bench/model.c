@@ -73,7 +73,11 @@ static void change(onnx_writer *writer, const char *op_type, const char *input, 
 }
 
 void *model_attention(size_t *bytes) {
-  const int64_t grown[] = {-1, 8}, one[] = {1, 8};
+  return model_cache(8, bytes);
+}
+
+void *model_cache(int64_t width, size_t *bytes) {
+  const int64_t grown[] = {-1, width}, one[] = {1, width};
   const char *const before[] = {"past", ""}, *const after[] = {"total", ""};
   const onnx_type past = {.dtype = ONNX_FLOAT32, .dims = grown, .symbols = before, .rank = 2};
   const onnx_type row = {.dtype = ONNX_FLOAT32, .dims = one, .rank = 2};
@@ -92,6 +96,23 @@ void *model_attention(size_t *bytes) {
   node(&writer, "MatMul", "row", "turned", "scores");
   change(&writer, "Softmax", "scores", "weights");
   node(&writer, "MatMul", "weights", "value", "y");
+  return finish(&writer, bytes);
+}
+
+void *model_largest(size_t *bytes) {
+  const int64_t dims[] = {-1};
+  const char *const symbols[] = {"n"};
+  const onnx_type all = {.dtype = ONNX_FLOAT32, .dims = dims, .symbols = symbols, .rank = 1};
+  const onnx_type one = {.dtype = ONNX_FLOAT32};
+  onnx_writer writer = ONNX_WRITER_INIT;
+  begin(&writer, "largest");
+  onnx_input(&writer, "x", &all);
+  onnx_output(&writer, "y", &one);
+  onnx_node_begin(&writer, "ReduceMax", "", "");
+  onnx_node_input(&writer, "x");
+  onnx_node_output(&writer, "y");
+  onnx_attribute_int(&writer, "keepdims", 0);
+  onnx_node_end(&writer);
   return finish(&writer, bytes);
 }
 

@@ -15,6 +15,12 @@ void *model_double(size_t *bytes);
  * them, and y[1,8] is what row finds there. As model_add. */
 void *model_attention(size_t *bytes);
 
+/* The same with rows of `width` elements. */
+void *model_cache(int64_t width, size_t *bytes);
+
+/* y = the largest element of x[n], float32, as a scalar. As model_add. */
+void *model_largest(size_t *bytes);
+
 /* y[side,side] = x w w ... w, `count` products with w[side,side], float32. As model_add. */
 void *model_products(int64_t side, int count, size_t *bytes);
 

@@ -2,9 +2,6 @@
 include(CMakePackageConfigHelpers)
 
 install(TARGETS iobind EXPORT iobind)
-if(first_name)
-  install(FILES $<TARGET_FILE_DIR:iobind>/${first_name} TYPE LIB)
-endif()
 install(DIRECTORY include/iobind TYPE INCLUDE FILES_MATCHING PATTERN *.h PATTERN *.hpp)
 if(TARGET iobind_vdev) # for the tests of those who use the library, as iobind::vdev
   install(TARGETS iobind_vdev EXPORT iobind)

@@ -32,8 +32,13 @@ static int next_token(iobind_runtime *runtime, iobind_binding *binding, size_t t
   iobind_device *cpu = iobind_runtime_get_device(runtime, 0);
   iobind_tensor *given, *logits;
   float row[VOCAB];
-  TRY(iobind_tensor_wrap(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_INT64, &count, 1, tokens, (size_t)count * sizeof *tokens,
-                         NULL, NULL, &given, &error));
+  iobind_buffer buffer = IOBIND_BUFFER_INIT;
+  buffer.dtype = IOBIND_DTYPE_INT64;
+  buffer.dims = &count;
+  buffer.rank = 1;
+  buffer.data = tokens;
+  buffer.bytes = (size_t)count * sizeof *tokens;
+  TRY(iobind_tensor_wrap(cpu, &buffer, &given, &error));
   TRY(iobind_binding_set_input(binding, tokens_input, IOBIND_INPUT_SNAPSHOT, given, NULL, &error));
   iobind_tensor_release(given);
   TRY(iobind_binding_run(binding, NULL, &error));

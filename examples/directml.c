@@ -86,8 +86,19 @@ static int submit(const copy *self, ID3D12Fence *fence, UINT64 value) {
   return 0;
 }
 
-static int open_slot(slot *self, iobind_device *where, iobind_session *session) {
+static int wrap(iobind_device *where, ID3D12Resource *memory, iobind_tensor **tensor) {
   const int64_t dims[] = {PIXELS};
+  iobind_buffer buffer = IOBIND_BUFFER_INIT;
+  buffer.dtype = IOBIND_DTYPE_FLOAT32;
+  buffer.dims = dims;
+  buffer.rank = 1;
+  buffer.data = memory;
+  buffer.bytes = BYTES;
+  TRY(iobind_tensor_wrap(where, &buffer, tensor, &error));
+  return 0;
+}
+
+static int open_slot(slot *self, iobind_device *where, iobind_session *session) {
   iobind_tensor *x, *y;
   if (make_buffer(D3D12_HEAP_TYPE_UPLOAD, &self->from_host) || make_buffer(D3D12_HEAP_TYPE_DEFAULT, &self->x) ||
       make_buffer(D3D12_HEAP_TYPE_DEFAULT, &self->y) || make_buffer(D3D12_HEAP_TYPE_READBACK, &self->to_host) ||
@@ -95,8 +106,7 @@ static int open_slot(slot *self, iobind_device *where, iobind_session *session) 
     return 1;
   D3D(ID3D12Resource_Map(self->from_host, 0, NULL, (void **)&self->pixels));
   D3D(ID3D12Resource_Map(self->to_host, 0, NULL, (void **)&self->result));
-  TRY(iobind_tensor_wrap(where, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, dims, 1, self->x, BYTES, NULL, NULL, &x, &error));
-  TRY(iobind_tensor_wrap(where, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, dims, 1, self->y, BYTES, NULL, NULL, &y, &error));
+  if (wrap(where, self->x, &x) || wrap(where, self->y, &y)) return 1;
   TRY(iobind_binding_create(session, &self->binding, &error));
   TRY(iobind_binding_set_input(self->binding, 0, IOBIND_INPUT_RESIDENT, x, NULL, &error));
   TRY(iobind_binding_set_output(self->binding, 0, y, 0, &error));

@@ -78,16 +78,23 @@ static int run(iobind_device *device, iobind_session *session, pool *memory) {
   static float values[COUNT], result[COUNT];
   const int64_t dims[] = {COUNT};
   iobind_native native = IOBIND_NATIVE_INIT;
+  iobind_buffer buffer = IOBIND_BUFFER_INIT;
   iobind_stream *stream;
   iobind_binding *binding;
   iobind_tensor *x, *y;
   native.kind = memory->kind;
   native.handle = memory->stream;
+  buffer.dtype = IOBIND_DTYPE_FLOAT32;
+  buffer.dims = dims;
+  buffer.rank = 1;
+  buffer.bytes = sizeof values;
+  buffer.deleter = pool_give_back;
+  buffer.context = memory;
   TRY(iobind_stream_wrap(device, &native, pool_close_stream, memory, &stream, &error));
-  TRY(iobind_tensor_wrap(device, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, dims, 1, pool_take(memory, sizeof values),
-                         sizeof values, pool_give_back, memory, &x, &error));
-  TRY(iobind_tensor_wrap(device, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, dims, 1, pool_take(memory, sizeof values),
-                         sizeof values, pool_give_back, memory, &y, &error));
+  buffer.data = pool_take(memory, sizeof values);
+  TRY(iobind_tensor_wrap(device, &buffer, &x, &error));
+  buffer.data = pool_take(memory, sizeof values);
+  TRY(iobind_tensor_wrap(device, &buffer, &y, &error));
   TRY(iobind_binding_create(session, &binding, &error));
   TRY(iobind_binding_set_input(binding, 0, IOBIND_INPUT_RESIDENT, x, NULL, &error));
   TRY(iobind_binding_set_output(binding, 0, y, 0, &error));

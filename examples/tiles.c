@@ -32,7 +32,10 @@ static int submit(iobind_pipeline *pipeline, const picture *page, int64_t tile, 
     const float *from = page->values + (row / TILE * page->height + top + row % TILE) * page->width + left;
     memcpy((float *)values + row * TILE, from, TILE * sizeof(float));
   }
-  TRY(iobind_pipeline_submit(pipeline, &item, &error)); /* copied: the item is free for the next tile */
+  iobind_pipeline_request request = IOBIND_PIPELINE_REQUEST_INIT;
+  request.inputs = &item;
+  request.input_count = 1;
+  TRY(iobind_pipeline_submit(pipeline, &request, &error)); /* copied: the item is free for the next tile */
   return 0;
 }
 
@@ -45,7 +48,7 @@ static int pull(iobind_pipeline *pipeline, const picture *page, int64_t tile, fl
   iobind_tensor *output; /* the slot's memory: ours until the next submit */
   void *values;
   TRY(iobind_pipeline_next(pipeline, IOBIND_NO_TIMEOUT, &output, 1, NULL, &error)); /* in order; waits for the oldest tile */
-  TRY(iobind_tensor_map(output, IOBIND_DTYPE_FLOAT32, IOBIND_ACCESS_WRITE, &values, &error));
+  TRY(iobind_tensor_map(output, IOBIND_DTYPE_FLOAT32, IOBIND_ACCESS_READ, &values, &error));
   for (int64_t y = from_y; y < to_y; y++) {
     const float *row = (const float *)values + y * TILE + from_x;
     memcpy(map + (top + y) * page->width + left + from_x, row, (size_t)(to_x - from_x) * sizeof(float));

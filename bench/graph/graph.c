@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <iobind/interop.h>
+
 #include "raw.h"
 
 enum { WARM_UP = 100 };
@@ -59,7 +61,9 @@ static void append_ep(bench *b, const OrtEpDevice *device, iobind_device *cuda) 
   if (cuda != NULL) {
     iobind_error error = IOBIND_ERROR_INIT;
     fixture_check(iobind_stream_create(cuda, NULL, &b->stream, &error), &error);
-    snprintf(address, sizeof address, "%llu", (unsigned long long)(uintptr_t)iobind_stream_native(b->stream));
+    iobind_native native = IOBIND_NATIVE_INIT;
+    fixture_check(iobind_stream_get_native(b->stream, &native, &error), &error);
+    snprintf(address, sizeof address, "%llu", (unsigned long long)(uintptr_t)native.handle);
     keys[0] = "user_compute_stream";
     values[0] = address;
     keys[1] = "has_user_compute_stream";

@@ -71,7 +71,10 @@ static void run_raw_unbound(bench *b) {
 
 static void run_iobind_unbound(bench *b) {
   iobind_tensor *y = NULL;
-  iobind_status status = iobind_session_run(b->fixture.session, b->inputs, &y, NULL);
+  iobind_run_request request = IOBIND_RUN_REQUEST_INIT;
+  request.inputs = b->inputs;
+  request.input_count = 2;
+  iobind_status status = iobind_session_run(b->fixture.session, &request, &y, 1, NULL);
   if (status != IOBIND_OK) {
     fprintf(stderr, "iobind_session_run: %s\n", iobind_status_get_name((int32_t)status));
     exit(1);
@@ -98,15 +101,17 @@ static void prepare_raw_device(bench *b) {
 
 static void prepare_iobind(bench *b, iobind_output_mode mode) {
   iobind_error error = IOBIND_ERROR_INIT;
-  iobind_tensor *y = mode == IOBIND_OUTPUT_FIXED ? fixture_tensor(&b->fixture, 1, 0) : NULL;
   b->bound = fixture_bind(&b->fixture, 1);
-  iobind_status status = iobind_binding_set_output(b->bound, 0, mode, NULL, IOBIND_MEMORY_DEFAULT, y, &error);
+  iobind_status status = iobind_binding_place_output(b->bound, 0, mode, NULL, IOBIND_MEMORY_DEFAULT, &error);
   fixture_check(status, &error);
-  iobind_tensor_release(y);
 }
 
 static void prepare_iobind_fixed(bench *b) {
-  prepare_iobind(b, IOBIND_OUTPUT_FIXED);
+  iobind_error error = IOBIND_ERROR_INIT;
+  iobind_tensor *y = fixture_tensor(&b->fixture, 1, 0);
+  b->bound = fixture_bind(&b->fixture, 1);
+  fixture_check(iobind_binding_set_output(b->bound, 0, y, 0, &error), &error);
+  iobind_tensor_release(y);
 }
 
 static void prepare_iobind_reuse(bench *b) {
@@ -125,9 +130,13 @@ static void prepare_iobind_run(bench *b) {
   static const int64_t dims[] = {1};
   for (size_t i = 0; i < 2; i++) {
     iobind_error error = IOBIND_ERROR_INIT;
-    iobind_status status = iobind_tensor_wrap(b->fixture.cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, dims, 1, &b->data[i],
-                                              sizeof b->data[i], NULL, NULL, &b->inputs[i], &error);
-    fixture_check(status, &error);
+    iobind_buffer buffer = IOBIND_BUFFER_INIT;
+    buffer.dtype = IOBIND_DTYPE_FLOAT32;
+    buffer.dims = dims;
+    buffer.rank = 1;
+    buffer.data = &b->data[i];
+    buffer.bytes = sizeof b->data[i];
+    fixture_check(iobind_tensor_wrap(b->fixture.cpu, &buffer, &b->inputs[i], &error), &error);
   }
 }
 

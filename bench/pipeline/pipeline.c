@@ -42,6 +42,7 @@ static double milliseconds(uint64_t nanoseconds) {
 
 typedef struct subject {
   iobind_session *session;
+  size_t input_count;
   iobind_tensor *item[2];     /* the second input is a constant, if there is one */
   iobind_tensor *constant[2]; /* on the device */
 } subject;
@@ -63,13 +64,19 @@ static void note_times(const iobind_pipeline_item *item, uint64_t times[STAGES])
 static uint64_t let_through(const subject *s, size_t slots, clock_reader *now, uint64_t medians[STAGES]) {
   uint64_t times[ITEMS][STAGES], sorted[ITEMS];
   iobind_pipeline_options options = IOBIND_PIPELINE_OPTIONS_INIT;
+  iobind_pipeline_request request = IOBIND_PIPELINE_REQUEST_INIT;
   iobind_pipeline *pipeline;
   iobind_tensor *output;
+  request.inputs = s->item;
+  request.input_count = s->input_count;
   options.slots = slots;
   options.flags = medians != NULL ? IOBIND_PIPELINE_TIMES : 0;
-  options.constants = s->constant[1] != NULL ? s->constant : NULL;
+  if (s->constant[1] != NULL) {
+    options.constants = s->constant;
+    options.constant_count = s->input_count;
+  }
   must(iobind_pipeline_create(s->session, &options, &pipeline, &error));
-  for (size_t i = 0; i < slots; i++) must(iobind_pipeline_submit(pipeline, s->item, &error)); /* the memory is made */
+  for (size_t i = 0; i < slots; i++) must(iobind_pipeline_submit(pipeline, &request, &error)); /* the memory is made */
   for (size_t i = 0; i < slots; i++) must(iobind_pipeline_next(pipeline, IOBIND_NO_TIMEOUT, &output, 1, NULL, &error));
   uint64_t begin = now();
   for (size_t i = 0; i < ITEMS + slots; i++) {
@@ -80,7 +87,7 @@ static uint64_t let_through(const subject *s, size_t slots, clock_reader *now, u
     }
     uint64_t before = now();
     if (i < ITEMS) {
-      must(iobind_pipeline_submit(pipeline, s->item, &error));
+      must(iobind_pipeline_submit(pipeline, &request, &error));
       times[i][CALLER] = now() - before;
     }
   }
@@ -99,7 +106,10 @@ static subject open_subject(fixture *f, iobind_device *device, void *model, size
   iobind_session_options options = IOBIND_SESSION_OPTIONS_INIT;
   options.devices = &device;
   options.device_count = 1;
+  iobind_session_info info = IOBIND_SESSION_INFO_INIT;
   must(iobind_session_create_from_memory(f->runtime, model, bytes, &options, &s.session, &error));
+  must(iobind_session_get_info(s.session, &info, &error));
+  s.input_count = info.input_count;
   free(model);
   return s;
 }

@@ -20,19 +20,20 @@ static void run(soak *s) {
   fixture_check(iobind_binding_run(s->binding, NULL, &error), &error);
 }
 
-static void set_output(soak *s, iobind_output_mode mode, iobind_tensor *tensor) {
-  iobind_error error = IOBIND_ERROR_INIT;
-  fixture_check(iobind_binding_set_output(s->binding, 0, mode, NULL, IOBIND_MEMORY_DEFAULT, tensor, &error), &error);
-}
-
 static void prepare_fixed(soak *s) {
+  iobind_error error = IOBIND_ERROR_INIT;
   iobind_tensor *y = fixture_tensor(&s->fixture, 1, 0);
-  set_output(s, IOBIND_OUTPUT_FIXED, y);
+  fixture_check(iobind_binding_set_output(s->binding, 0, y, 0, &error), &error);
   iobind_tensor_release(y);
 }
 
+static void place_output(soak *s, iobind_output_mode mode) {
+  iobind_error error = IOBIND_ERROR_INIT;
+  fixture_check(iobind_binding_place_output(s->binding, 0, mode, NULL, IOBIND_MEMORY_DEFAULT, &error), &error);
+}
+
 static void prepare_fresh(soak *s) {
-  set_output(s, IOBIND_OUTPUT_FRESH, NULL);
+  place_output(s, IOBIND_OUTPUT_FRESH);
 }
 
 static void run_fixed(soak *s, long i) {
@@ -61,7 +62,7 @@ static void run_rebinding(soak *s, long i) {
     iobind_tensor *tensor = s->tensors[size][input];
     fixture_check(iobind_binding_set_input(s->binding, input, modes[i % 3], tensor, NULL, &error), &error);
   }
-  set_output(s, i % 2 == 0 ? IOBIND_OUTPUT_FRESH : IOBIND_OUTPUT_REUSE, NULL);
+  place_output(s, i % 2 == 0 ? IOBIND_OUTPUT_FRESH : IOBIND_OUTPUT_REUSE);
   run(s);
   iobind_tensor *y = NULL;
   fixture_check(iobind_binding_get_output(s->binding, 0, NULL, &y, &error), &error);

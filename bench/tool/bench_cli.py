@@ -14,7 +14,7 @@ import xml.etree.ElementTree
 
 IOBIND, MAKE_LOOKUP = sys.argv[1:3]
 TABLE, INDEX, FOUND = 4096 * 1024 * 4, 4, 1024 * 4
-WAYS = ["unbound", "written", "resident"]
+WAYS = ["unbound", "read", "written", "resident"]
 
 
 def bench(*arguments):
@@ -56,9 +56,10 @@ class Bench(unittest.TestCase):
             self.skipTest("no WebGPU device")
         everything = self.measure("--device", "webgpu")
         kept = self.measure("--device", "webgpu", "--keep", "table")
-        self.assertEqual(self.moved(everything), {"unbound": (TABLE + INDEX, FOUND), "written": (TABLE + INDEX, 0),
-                                                  "resident": (0, 0)})
-        self.assertEqual(self.moved(kept), {"unbound": (TABLE + INDEX, FOUND), "written": (INDEX, 0), "resident": (0, 0)})
+        self.assertEqual(self.moved(everything), {"unbound": (TABLE + INDEX, FOUND), "read": (TABLE + INDEX, FOUND),
+                                                  "written": (TABLE + INDEX, 0), "resident": (0, 0)})
+        self.assertEqual(self.moved(kept), {"unbound": (TABLE + INDEX, FOUND), "read": (INDEX, FOUND), "written": (INDEX, 0),
+                                            "resident": (0, 0)})
         for way in kept["ways"][1:]:
             self.assertEqual(way["set_up_bytes"], TABLE + INDEX)
 
@@ -69,7 +70,8 @@ class Bench(unittest.TestCase):
         self.assertEqual({way["clock"] for way in ways.values()}, {"virtual"})
         # each copy takes 10 us, and an upload of so many bytes as many nanoseconds; the bound ways leave outputs there
         self.assertEqual({way: set(figures["samples_ns"]) for way, figures in ways.items()},
-                         {"unbound": {TABLE + 10000 + INDEX + 10000 + 10000}, "written": {INDEX + 10000}, "resident": {0}})
+                         {"unbound": {TABLE + 10000 + INDEX + 10000 + 10000},
+                          "read": {INDEX + 10000 + 10000}, "written": {INDEX + 10000}, "resident": {0}})
         self.assertEqual((ways["resident"]["ratio"], ways["resident"]["runs_per_second"]), (None, None))
         said = bench(self.model, *self.fed, "--iterations", 4, "--device", "vdev", "--keep", "table")
         self.assertIn("a run takes no modelled time", said.stdout)
@@ -120,12 +122,22 @@ class Bench(unittest.TestCase):
             way["model"] = "<earlier>"
         earlier.write_text(json.dumps(first))
         both = self.measure("--device", "cpu", "--with", earlier, "--plot", picture)
-        self.assertEqual([way["model"] for way in both["ways"]], ["<earlier>"] * 3 + ["lookup"] * 3)
+        self.assertEqual([way["model"] for way in both["ways"]], ["<earlier>"] * 4 + ["lookup"] * 4)
         for was, way in zip(first["ways"], both["ways"]):
             self.assertEqual({key: was[key] for key in was if key != "ratio"}, {key: way[key] for key in was if key != "ratio"})
         texts = [element.text for element in xml.etree.ElementTree.parse(picture).iter() if element.tag.endswith("}text")]
-        self.assertIn("<earlier>", texts)
-        self.assertIn("lookup", texts)
+        self.assertIn("<earlier> on cpu", texts)
+        self.assertIn("lookup on cpu", texts)
+        self.assertEqual([texts.count(words) for words in ("unbound", "bound, results read")], [2, 2])
+
+    def test_the_picture_says_that_a_device_is_virtual(self):
+        picture = self.path / "virtual.svg"
+        self.measure("--device", "vdev", "--plot", picture)
+        self.assertIn("lookup on vdev:0 (virtual device)", picture.read_text())
+        os.environ["VDEV_CLOCK"] = "virtual"
+        self.addCleanup(os.environ.pop, "VDEV_CLOCK")
+        self.measure("--device", "vdev", "--plot", picture)
+        self.assertIn("lookup on vdev:0 (virtual device, modelled time)", picture.read_text())
 
     def test_table_for_a_person(self):
         result = bench(self.model, *self.fed, "--iterations", 2, "--device", "cpu")
@@ -142,7 +154,7 @@ class Bench(unittest.TestCase):
             "list": "[1, 2]",
             "deep": "[" * 5000,
             "other": '{"ways": []}',
-            "two ways": json.dumps({"ways": good["ways"][:2]}),
+            "three ways": json.dumps({"ways": good["ways"][:3]}),
             "wrong order": json.dumps({"ways": good["ways"][::-1]}),
             "no samples": json.dumps({"ways": [{**way, "samples_ns": []}] + good["ways"][1:]}),
             "negative": json.dumps({"ways": [{**way, "samples_ns": [-1]}] + good["ways"][1:]}),
@@ -169,7 +181,7 @@ class Bench(unittest.TestCase):
         result = bench(self.model, *self.fed, "--iterations", 1, "--device", "cpu", "--json", "--plot", self.path / "no" / "a.svg")
         self.assertEqual(result.returncode, 1)
         self.assertIn("--plot", result.stderr)
-        self.assertEqual(len(json.loads(result.stdout)["ways"]), 3)
+        self.assertEqual(len(json.loads(result.stdout)["ways"]), 4)
         self.assertNotIn("plot", json.loads(result.stdout))
 
 

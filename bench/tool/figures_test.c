@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "formats/plot.h"
+#include "pictures/plot.h"
 #include "shared/statistic.h"
 
 static void near(double value, double expected) {
@@ -69,20 +69,11 @@ static void many_values_close_the_median_in(void **state) {
 }
 
 static char *draw(const plot_bar *bars, size_t groups) {
-  static const char *const series[] = {"one", "two"};
   static const char *const footnotes[] = {"a < b & \"c\" > d\x01"};
-  plot_group names[8] = {{NULL, NULL, NULL}};
-  for (size_t i = 0; i < groups; i++) names[i] = (plot_group){"<title>", "device", i == 0 ? NULL : "remark"};
-  const plot p = {.title = "t",
-                  .subtitle = "s",
-                  .axis = "ms",
-                  .series = series,
-                  .series_count = 2,
-                  .groups = names,
-                  .group_count = groups,
-                  .bars = bars,
-                  .footnotes = footnotes,
-                  .footnote_count = 1};
+  plot_group all[8] = {{NULL, NULL, NULL, 0}};
+  for (size_t i = 0; i < groups; i++) all[i] = (plot_group){"<title>", "sentence", bars + 2 * i, 2};
+  const plot p = {
+      .title = "t", .subtitle = "s", .groups = all, .group_count = groups, .footnotes = footnotes, .footnote_count = 1};
   char *svg = NULL;
   size_t bytes = 0;
   FILE *file = open_memstream(&svg, &bytes);
@@ -100,7 +91,7 @@ static size_t count(const char *text, const char *word) {
 
 static void text_is_escaped(void **state) {
   (void)state;
-  const plot_bar bars[] = {{1, "<1>", NULL}, {2, "2", "&"}};
+  const plot_bar bars[] = {{1, "one", "<1>", NULL}, {2, "two", "2", "&"}};
   char *svg = draw(bars, 1);
   assert_non_null(strstr(svg, "a &lt; b &amp; &quot;c&quot; &gt; d<"));
   assert_non_null(strstr(svg, "&lt;title&gt;"));
@@ -108,32 +99,33 @@ static void text_is_escaped(void **state) {
   free(svg);
 }
 
-static void wide_spans_are_logarithmic(void **state) {
+/* The longest bar of each group is 670 wide, and the others in proportion. */
+static void bars_are_linear_in_their_group(void **state) {
   (void)state;
-  const plot_bar near_ones[] = {{1, "", NULL}, {19, "", NULL}};
-  const plot_bar far_ones[] = {{1, "", NULL}, {21, "", NULL}};
-  char *linear = draw(near_ones, 1), *logarithmic = draw(far_ones, 1);
-  assert_null(strstr(linear, "logarithmic"));
-  assert_non_null(strstr(logarithmic, "logarithmic"));
-  free(linear);
-  free(logarithmic);
+  const plot_bar bars[] = {{100, "a", "", NULL}, {1, "b", "", NULL}, {4, "c", "", NULL}, {2, "d", "", NULL}};
+  char *svg = draw(bars, 2);
+  assert_int_equal(count(svg, "width=\"670.0\""), 2);
+  assert_int_equal(count(svg, "width=\"6.7\""), 1);
+  assert_int_equal(count(svg, "width=\"335.0\""), 1);
+  free(svg);
 }
 
 /* No bar at all for what was not measured, and nothing but finite numbers in the file. */
 static void odd_values_draw_no_bar(void **state) {
   (void)state;
   const double zero = 0;
-  const plot_bar bars[] = {{0, "a", NULL}, {-1, "b", NULL}, {1 / zero, "c", NULL}, {3, "d", NULL}};
+  const plot_bar bars[] = {{0, "a", "", NULL}, {-1, "b", "", NULL}, {1 / zero, "c", "", NULL}, {3, "d", "", NULL}};
   char *svg = draw(bars, 2);
-  assert_int_equal(count(svg, "height=\"24\""), 1);
+  assert_int_equal(count(svg, "height=\"22\""), 1);
   assert_null(strstr(svg, "inf"));
   assert_null(strstr(svg, "nan"));
   free(svg);
 }
 
-static void too_many_series_are_refused(void **state) {
+static void too_many_bars_are_refused(void **state) {
   (void)state;
-  const plot p = {.series_count = PLOT_MAX_SERIES + 1};
+  const plot_group group = {.bar_count = PLOT_MAX_BARS + 1};
+  const plot p = {.groups = &group, .group_count = 1};
   assert_int_equal(plot_write(&p, stderr), -1);
 }
 
@@ -142,8 +134,8 @@ int main(void) {
       cmocka_unit_test(figures_of_none_are_zero),         cmocka_unit_test(figures_of_one_are_it),
       cmocka_unit_test(quantiles_lie_between_neighbours), cmocka_unit_test(few_values_leave_the_median_open),
       cmocka_unit_test(many_values_close_the_median_in),  cmocka_unit_test(text_is_escaped),
-      cmocka_unit_test(wide_spans_are_logarithmic),       cmocka_unit_test(odd_values_draw_no_bar),
-      cmocka_unit_test(too_many_series_are_refused),
+      cmocka_unit_test(bars_are_linear_in_their_group),   cmocka_unit_test(odd_values_draw_no_bar),
+      cmocka_unit_test(too_many_bars_are_refused),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

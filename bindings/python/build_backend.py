@@ -73,7 +73,7 @@ def install(built, target):
     """The package as it is installed."""
     package = target / "iobind"
     shutil.copytree(PROJECT / "bindings/python/iobind", package, ignore=shutil.ignore_patterns("__pycache__"))
-    for source, name in [("lib/python/iobind/_core.abi3.so", "_core.abi3.so"), ("lib/libiobind.so.0", "lib/libiobind.so.0"),
+    for source, name in [("lib/python/iobind/_core.abi3.so", "_core.abi3.so"), ("lib/libiobind.so.1", "lib/libiobind.so.1"),
                          ("lib/libiobind_vdev.so", "lib/libiobind_vdev.so"), ("bin/iobind", "bin/iobind")]:
         (package / name).parent.mkdir(exist_ok=True)
         shutil.copy(built / source, package / name)

@@ -64,8 +64,13 @@ static iobind_status open_app(app *a, const char *model, const char *spec, iobin
 static iobind_status wrap_picture(const app *a, iobind_tensor **tensor, iobind_error *error) {
   const int64_t dims[] = {1, 3, a->picture.height, a->picture.width};
   size_t bytes = (size_t)(3 * a->picture.height * a->picture.width) * sizeof(float);
-  return iobind_tensor_wrap(a->cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, dims, 4, a->picture.values, bytes, NULL, NULL,
-                            tensor, error);
+  iobind_buffer buffer = IOBIND_BUFFER_INIT;
+  buffer.dtype = IOBIND_DTYPE_FLOAT32;
+  buffer.dims = dims;
+  buffer.rank = 4;
+  buffer.data = a->picture.values;
+  buffer.bytes = bytes;
+  return iobind_tensor_wrap(a->cpu, &buffer, tensor, error);
 }
 
 /* The one download: into host memory, from wherever the tensor is. */
@@ -89,11 +94,14 @@ static bool is_remote(const iobind_value_info *value) {
 
 static iobind_status run_direct(const app *a, iobind_tensor *input, outcome *o, iobind_error *error) {
   iobind_tensor *output = NULL;
-  TRY(iobind_session_run(a->session, &input, &output, error)); /* the first run prepares the session: not timed */
+  iobind_run_request request = IOBIND_RUN_REQUEST_INIT;
+  request.inputs = &input;
+  request.input_count = 1;
+  TRY(iobind_session_run(a->session, &request, &output, 1, error)); /* the first run prepares the session: not timed */
   iobind_tensor_release(output);
   double start = now();
   for (long i = 0; i < a->runs; i++) {
-    TRY(iobind_session_run(a->session, &input, &output, error));
+    TRY(iobind_session_run(a->session, &request, &output, 1, error));
     if (i < a->runs - 1) iobind_tensor_release(output);
   }
   o->seconds = now() - start;

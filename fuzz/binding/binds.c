@@ -5,7 +5,7 @@
 #define W (&the_world)
 
 bound *take_binding(const step *from) {
-  static const unsigned char chosen[8] = {0, 0, 0, 0, 0, 1, 1, 2};
+  static const unsigned char chosen[8] = {0, 0, 0, 1, 2, 2, 2, 3};
   return world_binding(chosen[from->x[0] % 8]);
 }
 
@@ -13,8 +13,7 @@ int binding_index(const bound *of) {
   return (int)(of - W->bindings);
 }
 
-/* Mostly one that fits, sometimes any. */
-static slot *take_tensor(uint8_t chosen, const port *to, bool at_home) {
+slot *take_tensor(uint8_t chosen, const port *to, bool at_home) {
   if (chosen >= 240) return world_tensor(chosen % TENSORS);
   for (size_t i = 0; i < TENSORS; i++) {
     size_t index = (chosen + i) % TENSORS;
@@ -30,35 +29,43 @@ static void expect_fit(const slot *of, const port *to, expectation *expected) {
   if (info.rank != 1 || (to->dim == NULL && info.dims[0] != (int64_t)to->count)) expected->must |= STATUS(SHAPE);
 }
 
-/* The sum is not defined for none. */
+/* The sum of some and none is not defined. */
 static bool is_empty_for(const slot *of, const bound *one) {
-  return of->is_plain && of->at.count == 0 && one->shadow.model == &models[0];
+  return of->is_plain && of->at.count == 0 && one->shadow.model != &models[1];
 }
 
 static const char *const input_modes[] = {"RESIDENT", "SNAPSHOT", "LIVE", "3"};
 
 static void set_input(bound *one, size_t index, iobind_input_mode mode, slot *tensor, int event) {
   const port *to = &one->shadow.model->inputs[index];
-  bool elsewhere = mode == IOBIND_INPUT_LIVE && !world_is_home(tensor);
+  bool elsewhere = mode == IOBIND_INPUT_LIVE && !world_is_home(tensor, to);
   expectation expected = {0};
   expect_fit(tensor, to, &expected);
   if (expected.must == 0) expect_input(&one->shadow, index, mode, tensor->at, elsewhere, &expected);
-  if (mode == IOBIND_INPUT_RESIDENT && !world_is_home(tensor)) expected.must |= STATUS(WRONG_DEVICE);
+  if (mode == IOBIND_INPUT_RESIDENT && !world_is_home(tensor, to)) expected.must |= STATUS(WRONG_DEVICE);
   if (mode > IOBIND_INPUT_LIVE) expected.must |= STATUS(INVALID_ARGUMENT);
   const point *ready = event >= 0 ? world_point((size_t)event) : NULL;
-  if (mode == IOBIND_INPUT_SNAPSHOT) world_host_uses(tensor->at.block, false, ready != NULL ? ready->stamps : NULL);
+  if (mode == IOBIND_INPUT_SNAPSHOT && fault_is_set()) world_host_uses(tensor->at.block, false, NULL);
   expect_idle(one, &expected, false);
+  const input_shadow *old = &one->shadow.inputs[index];
+  bool follows = one->ran_at == call_count && mode == IOBIND_INPUT_RESIDENT && old->mode == mode && old->read.block != NULL &&
+                 old->read.count == tensor->at.count && event < 0 && old->event < 0;
+  bool reshapes = old->read.block != NULL && old->read.count != tensor->at.count;
   begin_call("set_input(b%d, %s, %s, t%d%s)", binding_index(one), to->name, input_modes[mode], world_index(tensor),
              ready != NULL ? ", event" : "");
   iobind_status status = end_call(
       iobind_binding_set_input(one->handle, index, mode, tensor->tensor, ready != NULL ? ready->handle : NULL, &the_error));
   if (!require(expected, status)) return;
   has_passed(one);
+  if (mode == IOBIND_INPUT_SNAPSHOT) world_host_used(tensor->at.block, false);
   for (size_t i = 0; i < STREAMS && ready != NULL && mode == IOBIND_INPUT_SNAPSHOT; i++) {
     if (ready->stream == (int)i) world_waited(i, ready->stamps[i]);
     world_seen(i, ready->stamps[i]);
   }
   shadow_set_input(&one->shadow, index, mode, tensor->at, elsewhere, mode == IOBIND_INPUT_SNAPSHOT ? -1 : event);
+  one->reshaped = one->reshaped || reshapes;
+  if (mode == IOBIND_INPUT_SNAPSHOT && to->is_host && !W->at_host) one->shadow.inputs[index].read.block->where = PLACE_HOST;
+  if (follows) note_replaced(one, REPLACED_INPUT);
 }
 
 void do_set_input(const step *from) {
@@ -72,15 +79,27 @@ void do_set_input(const step *from) {
   set_input(one, index, mode, tensor, event);
 }
 
-void do_fill(const step *from) {
-  bound *one = take_binding(from);
-  for (size_t i = 0; one != NULL && i < one->shadow.model->input_count; i++) {
-    if (one->shadow.inputs[i].read.block != NULL) continue;
-    iobind_input_mode mode = (iobind_input_mode)((from->x[1] >> (i % 4 * 2)) % 3);
-    static const port three = {"", NULL, 3};
-    slot *tensor = take_tensor((uint8_t)((from->x[2] + i) % OWN_TENSORS), &three, mode == IOBIND_INPUT_RESIDENT);
-    if (tensor != NULL) set_input(one, i, mode, tensor, -1);
+/* An input of other dims between a run and what is done with its results, and the old one again afterwards. */
+slot *find_slot(view at) {
+  for (size_t i = 0; i < TENSORS; i++) {
+    if (W->slots[i].tensor != NULL && views_equal(W->slots[i].at, at)) return &W->slots[i];
   }
+  return NULL;
+}
+
+slot *bind_other_dims(bound *one, size_t index) {
+  const input_shadow *input = &one->shadow.inputs[index];
+  const port *to = &one->shadow.model->inputs[index];
+  const port other = {"", NULL, input->read.count == 2 ? 3 : 2, to->is_host};
+  slot *old = input->read.block != NULL && input->mode == IOBIND_INPUT_RESIDENT ? find_slot(input->read) : NULL;
+  slot *tensor = old != NULL && to->dim != NULL ? take_tensor(0, &other, true) : NULL;
+  if (tensor == NULL) return NULL;
+  set_input(one, index, IOBIND_INPUT_RESIDENT, tensor, -1);
+  return old;
+}
+
+void bind_again(bound *one, size_t index, slot *old) {
+  if (old->tensor != NULL) set_input(one, index, IOBIND_INPUT_RESIDENT, old, -1);
 }
 
 /* ---- outputs ---- */
@@ -113,6 +132,9 @@ static void set_given(bound *one, size_t index, int mode, uint8_t chosen) {
   expect_fit(tensor, to, &expected);
   if (expected.must == 0) expect_output(&one->shadow, index, mode, tensor->at, &expected);
   expect_idle(one, &expected, false);
+  const output_shadow *old = &one->shadow.outputs[index];
+  bool follows = one->ran_at == call_count && mode == OUTPUT_FIXED && old->mode == mode && old->target.block != NULL &&
+                 old->target.count == tensor->at.count;
   begin_call("set_output(b%d, %s, %s, t%d)", binding_index(one), to->name, name_of_output_mode(mode), world_index(tensor));
   iobind_status status =
       end_call(call_binding_set_output(one->handle, index, mode, NULL, IOBIND_MEMORY_DEFAULT, tensor->tensor, &the_error));
@@ -122,6 +144,19 @@ static void set_given(bound *one, size_t index, int mode, uint8_t chosen) {
   }
   has_passed(one);
   shadow_set_output(&one->shadow, index, mode, tensor->at);
+  if (follows) note_replaced(one, REPLACED_OUTPUT);
+}
+
+void replace_one(bound *one, const step *from) {
+  size_t index = from->x[5] % one->shadow.model->input_count;
+  const input_shadow *input = &one->shadow.inputs[index];
+  const port like = {"", NULL, input->read.count, one->shadow.model->inputs[index].is_host};
+  if (from->x[4] % 2 == 0) {
+    slot *tensor = input->read.block != NULL ? take_tensor(from->x[6] % 240, &like, true) : NULL;
+    if (tensor != NULL && !is_empty_for(tensor, one)) set_input(one, index, IOBIND_INPUT_RESIDENT, tensor, -1);
+  } else {
+    set_given(one, from->x[5] % one->shadow.model->output_count, OUTPUT_FIXED, from->x[6] % 240);
+  }
 }
 
 static void set_made(bound *one, size_t index, int mode, uint8_t chosen) {
@@ -142,6 +177,32 @@ static void set_made(bound *one, size_t index, int mode, uint8_t chosen) {
   has_passed(one);
   shadow_set_output(&one->shadow, index, mode, (view){0});
   one->where[index] = chosen % 4 == 2 ? PLACE_HOST : chosen % 4 == 3 ? PLACE_PINNED : PLACE_HOME;
+}
+
+/* Inputs that are not bound; or all, those of an open dim with `count` elements. */
+static void fill_inputs(bound *one, bool all, size_t count, const step *from) {
+  for (size_t i = 0; i < one->shadow.model->input_count; i++) {
+    const port *to = &one->shadow.model->inputs[i];
+    if (one->shadow.inputs[i].read.block != NULL && (!all || to->dim == NULL)) continue;
+    iobind_input_mode mode = (iobind_input_mode)((from->x[1] >> (i % 4 * 2)) % 3);
+    const port like = {"", NULL, to->dim == NULL ? to->count : count, to->is_host};
+    slot *tensor = take_tensor((uint8_t)((from->x[2] + i) % OWN_TENSORS), &like, mode == IOBIND_INPUT_RESIDENT);
+    if (tensor != NULL) set_input(one, i, mode, tensor, -1);
+  }
+}
+
+void do_fill(const step *from) {
+  bound *one = take_binding(from);
+  if (one == NULL) return;
+  bool all = from->x[3] >= 160;
+  fill_inputs(one, all, all && from->x[3] % 2 == 0 ? 2 : 3, from);
+  for (size_t i = 0; i < one->shadow.model->output_count && from->x[4] >= 128; i++) {
+    switch (from->x[5] >> i % 4 * 2 & 3) {
+      case 1: set_made(one, i, IOBIND_OUTPUT_REUSE, 0); break;
+      case 2: set_given(one, i, OUTPUT_FIXED, (uint8_t)((from->x[6] + 3 * i) % OWN_TENSORS)); break;
+      default: break;
+    }
+  }
 }
 
 void do_set_output(const step *from) {
@@ -176,14 +237,17 @@ void do_set_output(const step *from) {
 static const char *const carry_modes[] = {"MOVE", "SWAP", "IN_PLACE", "3"};
 
 void do_carry(const step *from) {
-  static const unsigned char likely[2][8] = {{1, 2, 3, 1, 2, 0, 4, 1}, {0, 0, 1, 0, 0, 1, 0, 0}};
-  static const unsigned char likely_input[2][8] = {{1, 2, 3, 1, 2, 0, 4, 2}, {0, 0, 0, 1, 0, 1, 0, 0}};
+  static const unsigned char likely[MODELS][8] = {{1, 2, 3, 1, 2, 0, 4, 1}, {0, 0, 1, 0, 0, 1, 0, 0}, {0, 0, 0, 1, 1, 0, 1, 0}};
+  static const unsigned char likely_input[MODELS][8] = {
+      {1, 2, 3, 1, 2, 0, 4, 2}, {0, 0, 0, 1, 0, 1, 0, 0}, {1, 1, 1, 0, 1, 0, 1, 1}};
   bound *one = take_binding(from);
   if (one == NULL) return;
   bool any = from->x[1] >= 192;
-  bool grows = one->shadow.model == &models[1];
-  size_t output = any ? from->x[2] % one->shadow.model->output_count : likely[grows][from->x[2] % 8];
-  size_t input = any ? from->x[3] % one->shadow.model->input_count : likely_input[grows][from->x[2] % 8];
+  size_t which = (size_t)(one->shadow.model - models);
+  size_t output = any ? from->x[2] % one->shadow.model->output_count : likely[which][from->x[2] % 8];
+  size_t input = any ? from->x[3] % one->shadow.model->input_count : likely_input[which][from->x[2] % 8];
+  if (one->shadow.model->inputs[input].is_host) return; /* its states would be made on the host */
+  if ((int)input == model_judge(one->shadow.model)) return;
   iobind_carry_mode mode = (iobind_carry_mode)(from->x[4] >= 254 ? 3 : from->x[4] % 3);
   if (mode == IOBIND_CARRY_IN_PLACE && (one->shadow.model->may_overwrite[output] & 1u << input) == 0) mode = IOBIND_CARRY_SWAP;
   if (mode == IOBIND_CARRY_SWAP && W->without_swap) mode = IOBIND_CARRY_MOVE;
@@ -220,14 +284,10 @@ static void updated(bound *one, size_t index, const float *values, bool was_due)
   }
   view_write(input->read, values);
   if (input->read.block->partly_for == of->number) input->read.block->partly_for = 0;
-  input->torn = false;
+  input->torn = input->lost = false;
 }
 
-void do_update_input(const step *from) {
-  bound *one = take_binding(from);
-  if (one == NULL) return;
-  size_t index = from->x[1] % one->shadow.model->input_count;
-  int stream = from->x[2] >= 160 ? from->x[2] % STREAMS : -1;
+void update_input(bound *one, size_t index, int stream, const step *from, bool spoils) {
   view to = shadow_next_input(&one->shadow, index);
   const carry_shadow *carry = shadow_carry_of_input(&one->shadow, index);
   bool was_due = carry != NULL && carry->is_due;
@@ -235,10 +295,13 @@ void do_update_input(const step *from) {
   expectation expected = {0};
   if (to.block == NULL) expected.must |= STATUS(INVALID_STATE);
   if (size != to.count * sizeof(float)) expected.must |= STATUS(INVALID_ARGUMENT);
+  if (one->shadow.inputs[index].torn)
+    expected.may |= STATUS(INVALID_ARGUMENT); /* of a lost state the size is not known either */
   /* host memory is written by the host, behind the stream */
   bool by_host = stream >= 0 && to.block != NULL && to.block->where == PLACE_HOST && !W->at_host;
   float *values = world_memory(to.count + 1);
   world_new_values(values, to.count + 1);
+  if (spoils) values[0] = BAD;
   if (stream < 0) {
     world_host_uses(to.block, true, NULL);
   } else if (by_host) {
@@ -252,11 +315,7 @@ void do_update_input(const step *from) {
   bool queued = one->flight.stream >= 0 && one->flight.stream == stream;
   expect_idle(one, &expected, queued);
   begin_call("update_input(b%d, %s, {%g ...}%s%.0d)", binding_index(one), one->shadow.model->inputs[index].name,
-             (double)values[0],
-             stream < 0    ? ""
-             : stream == 0 ? ", S0"
-                           : ", S1",
-             0);
+             (double)values[0], on_stream(stream), 0);
   iobind_status status = end_call(
       iobind_binding_write_input(one->handle, index, values, size, stream < 0 ? NULL : W->lanes[stream].handle, &the_error));
   if (!require(expected, status)) {
@@ -266,6 +325,7 @@ void do_update_input(const step *from) {
     if (by_host) world_waited((size_t)stream, W->lanes[stream].submitted);
     if (!queued || by_host) has_passed(one);
     if (queued && !by_host) one->flight.runs++; /* what a failure would leave is not to be told */
+    reached_if(FEATURE_UPDATED_BETWEEN, queued && !by_host);
     updated(one, index, values, was_due);
     if (stream >= 0 && !by_host) {
       world_submit((size_t)stream);
@@ -273,6 +333,13 @@ void do_update_input(const step *from) {
     }
   }
   if (fault_was_set() && stream >= 0) settle((size_t)stream);
+}
+
+void do_update_input(const step *from) {
+  bound *one = take_binding(from);
+  if (one != NULL) {
+    update_input(one, from->x[1] % one->shadow.model->input_count, from->x[2] >= 160 ? from->x[2] % STREAMS : -1, from, false);
+  }
 }
 
 void do_clear(const step *from) {

@@ -12,15 +12,18 @@
 
 #include "operations.h"
 
+enum { FILLED = 2 };            /* that many steps at the beginning mostly bind inputs */
+enum { FEATURES_AFTER = 2000 }; /* sequences, which must have reached all features */
 enum { MOST_STEPS = 64, SECONDS = 120, SIGNATURE = 72, FINDINGS = 32, MOST_TRIES = 600 };
 
 static const char help[] =
-    "usage: fuzz_binding [--device SPEC] [--seed S] [--from N] [--count N] [--all] [--without WORD] [--steps HEX] [--verbose]\n"
+    "usage: fuzz_binding [--device SPEC] [--seed S] [--from N] [--count N] [--all] [--brief] [--without WORD] [--steps HEX] [--verbose]\n"
     "  --device SPEC  cpu, vdev or webgpu (default: cpu); exit code 77: it is not there\n"
     "  --seed S       what the sequences are drawn from (default: 1)\n"
     "  --from N       the number of the first one (default: 0)\n"
     "  --count N      how many (default: 1000)\n"
     "  --all          go on behind a failure, and list the kinds of failures at the end\n"
+    "  --brief        do not make a sequence that fails shorter\n"
     "  --without WORD swap or in-place: these modes are not used, to see what else there is\n"
     "  --steps HEX    run one sequence, as it is printed with a failure\n"
     "  --verbose      print each call before it is made\n";
@@ -34,12 +37,15 @@ typedef struct asked {
   const char *device;
   uint64_t seed, from, count;
   bool all;
+  bool brief;
 } asked;
 
 /* What the child tells, in memory that both have. */
 typedef struct told {
   uint64_t number; /* of the sequence that it runs */
   bool missing;    /* the device is not there */
+  unsigned where;  /* which features can be reached: on the host, on another device, with faults */
+  uint64_t counts[FEATURE_COUNT];
 } told;
 static told *child_told;
 
@@ -58,6 +64,7 @@ static void make_sequence(uint64_t seed, uint64_t number, sequence *out) {
   for (size_t i = 0; i < out->count; i++) {
     uint64_t drawn = draw();
     memcpy(&out->steps[i], &drawn, sizeof out->steps[i]);
+    if (i < FILLED && out->steps[i].x[6] >= 32) out->steps[i].operation = operation_fill();
   }
 }
 
@@ -76,6 +83,7 @@ static void be_child(const asked *what, const sequence *only, int output) {
     child_told->missing = true;
     _exit(77);
   }
+  child_told->where = the_world.at_host ? ON_HOST : the_world.is_virtual ? ON_DEVICE | ON_VIRTUAL : ON_DEVICE;
   static sequence made;
   for (uint64_t i = 0; i < (only != NULL ? 1 : what->count); i++) {
     child_told->number = what->from + i;
@@ -226,6 +234,10 @@ static void report(const asked *what, uint64_t number, const char *signature) {
   make_sequence(what->seed, number, &of);
   size_t before = of.count;
   tries = 0;
+  if (what->brief) {
+    fprintf(stderr, "WRONG: sequence %" PRIu64 ": %s\n", number, signature);
+    return;
+  }
   if (still_fails(what, &of, signature)) {
     minimise(what, &of, signature);
   } else {
@@ -262,11 +274,17 @@ static void leave_out_mode(const char *word) {
 }
 
 int main(int argc, char **argv) {
-  static const struct option options[] = {{"device", required_argument, NULL, 'd'},  {"seed", required_argument, NULL, 's'},
-                                          {"from", required_argument, NULL, 'f'},    {"count", required_argument, NULL, 'c'},
-                                          {"all", no_argument, NULL, 'a'},           {"steps", required_argument, NULL, 'x'},
-                                          {"without", required_argument, NULL, 'w'}, {"verbose", no_argument, NULL, 'v'},
-                                          {"help", no_argument, NULL, 'h'},          {NULL, 0, NULL, 0}};
+  static const struct option options[] = {{"device", required_argument, NULL, 'd'},
+                                          {"seed", required_argument, NULL, 's'},
+                                          {"from", required_argument, NULL, 'f'},
+                                          {"count", required_argument, NULL, 'c'},
+                                          {"all", no_argument, NULL, 'a'},
+                                          {"brief", no_argument, NULL, 'b'},
+                                          {"steps", required_argument, NULL, 'x'},
+                                          {"without", required_argument, NULL, 'w'},
+                                          {"verbose", no_argument, NULL, 'v'},
+                                          {"help", no_argument, NULL, 'h'},
+                                          {NULL, 0, NULL, 0}};
   asked what = {.device = "cpu", .seed = 1, .count = 1000};
   const char *steps = NULL;
   for (int option; (option = getopt_long(argc, argv, "", options, NULL)) != -1;) {
@@ -276,6 +294,7 @@ int main(int argc, char **argv) {
       case 'f': what.from = strtoull(optarg, NULL, 10); break;
       case 'c': what.count = strtoull(optarg, NULL, 10); break;
       case 'a': what.all = true; break;
+      case 'b': what.brief = true; break;
       case 'x': steps = optarg; break;
       case 'w': leave_out_mode(optarg); break;
       case 'v': verbose = true; break;
@@ -284,15 +303,18 @@ int main(int argc, char **argv) {
   }
   child_told = mmap(NULL, sizeof *child_told, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (child_told == MAP_FAILED) abort();
+  feature_counts = child_told->counts;
   if (steps != NULL) {
     sequence only = read_steps(steps);
     return run_child(&what, &only, -1) ? 0 : child_told->missing ? 77 : 1;
   }
+  uint64_t asked_count = what.count;
   int result = run_all(what);
   if (result == 77) fprintf(stderr, "%s: no such device here\n", what.device);
+  bool reaches_all = result != 0 || features_report(child_told->where) || asked_count < FEATURES_AFTER;
   if (result == 0) printf("%s: %" PRIu64 " sequences of seed %" PRIu64 " went well\n", what.device, what.count, what.seed);
   for (size_t i = 0; i < finding_count && what.all; i++) {
     fprintf(stderr, "%6" PRIu64 " times: %s\n", findings[i].count, findings[i].signature);
   }
-  return result;
+  return reaches_all ? result : 1;
 }

@@ -8,6 +8,8 @@
 enum { MIX_A, MIX_S, MIX_T, MIX_C, MIX_K };
 enum { MIX_Y, MIX_NEXT_S, MIX_NEXT_T, MIX_D, MIX_SAME_K };
 enum { GROW_G, GROW_X };
+enum { PLAIN_P, PLAIN_Q, PLAIN_R, PLAIN_W };
+enum { PLAIN_SUM, PLAIN_GAP };
 enum { GROW_LONG, GROW_TWICE };
 #define BIT(index) (1u << (index))
 
@@ -15,8 +17,12 @@ const model models[MODELS] = {
     {.name = "mix",
      .input_count = 5,
      .output_count = 5,
-     .inputs = {{"a", "n", 0}, {"s", "n", 0}, {"t", "n", 0}, {"c", "q", 0}, {"k", NULL, 3}},
-     .outputs = {{"y", "n", 0}, {"next_s", "n", 0}, {"next_t", "n", 0}, {"d", NULL, 3}, {"k", NULL, 3}},
+     .inputs = {{"a", "n", 0, false}, {"s", "n", 0, false}, {"t", "n", 0, false}, {"c", "q", 0, false}, {"k", NULL, 3, false}},
+     .outputs = {{"y", "n", 0, false},
+                 {"next_s", "n", 0, false},
+                 {"next_t", "n", 0, false},
+                 {"d", NULL, 3, false},
+                 {"k", NULL, 3, false}},
      .needs = {BIT(MIX_A) | BIT(MIX_S), BIT(MIX_A) | BIT(MIX_S), BIT(MIX_A) | BIT(MIX_S) | BIT(MIX_T), BIT(MIX_C) | BIT(MIX_K),
                BIT(MIX_K)},
      .may_overwrite = {BIT(MIX_A), BIT(MIX_A) | BIT(MIX_S), BIT(MIX_A) | BIT(MIX_T), BIT(MIX_C), BIT(MIX_K)},
@@ -24,9 +30,16 @@ const model models[MODELS] = {
     {.name = "grow",
      .input_count = 2,
      .output_count = 2,
-     .inputs = {{"g", "m", 0}, {"x", "l", 0}},
-     .outputs = {{"long", "total", 0}, {"twice", "l", 0}},
+     .inputs = {{"g", "m", 0, false}, {"x", "l", 0, false}},
+     .outputs = {{"long", "total", 0, false}, {"twice", "l", 0, false}},
      .needs = {BIT(GROW_G) | BIT(GROW_X), BIT(GROW_X)}},
+    {.name = "plain",
+     .input_count = 4,
+     .output_count = 2,
+     .inputs = {{"p", "n", 0, false}, {"q", "n", 0, false}, {"r", "n", 0, true}, {"w", NULL, 1, false}},
+     .outputs = {{"sum", "n", 0, false}, {"gap", "n", 0, false}},
+     .needs = {BIT(PLAIN_P) | BIT(PLAIN_Q) | BIT(PLAIN_W), BIT(PLAIN_P) | BIT(PLAIN_R)},
+     .may_overwrite = {BIT(PLAIN_Q)}},
 };
 
 bool model_counts(const model *of, const size_t *inputs, size_t *outputs) {
@@ -35,10 +48,18 @@ bool model_counts(const model *of, const size_t *inputs, size_t *outputs) {
     outputs[GROW_TWICE] = inputs[GROW_X];
     return true;
   }
+  if (of == &models[2]) {
+    outputs[PLAIN_SUM] = outputs[PLAIN_GAP] = inputs[PLAIN_P];
+    return inputs[PLAIN_Q] == inputs[PLAIN_P] && inputs[PLAIN_R] == inputs[PLAIN_P] && inputs[PLAIN_W] == 1;
+  }
   outputs[MIX_Y] = outputs[MIX_NEXT_S] = outputs[MIX_NEXT_T] = inputs[MIX_A];
   outputs[MIX_D] = outputs[MIX_SAME_K] = 3;
   return inputs[MIX_S] == inputs[MIX_A] && inputs[MIX_T] == inputs[MIX_A] && inputs[MIX_K] == 3 &&
          (inputs[MIX_C] == 1 || inputs[MIX_C] == 3);
+}
+
+int model_judge(const model *of) {
+  return of == &models[2] ? PLAIN_W : -1;
 }
 
 /* An operation for each statement, as each is a node of its own. */
@@ -58,6 +79,13 @@ static void compute_mix(const elements *in, elements *out) {
   }
 }
 
+static void compute_plain(const elements *in, elements *out) {
+  for (size_t i = 0; i < in[PLAIN_P].count; i++) {
+    out[PLAIN_SUM].at[i] = in[PLAIN_P].at[i] + in[PLAIN_Q].at[i];
+    out[PLAIN_GAP].at[i] = in[PLAIN_P].at[i] - in[PLAIN_R].at[i];
+  }
+}
+
 void model_compute(const model *of, const elements *inputs, elements *outputs) {
   size_t counts[MOST_PORTS] = {0};
   size_t given[MOST_PORTS] = {0};
@@ -66,6 +94,10 @@ void model_compute(const model *of, const elements *inputs, elements *outputs) {
   for (size_t i = 0; i < of->output_count; i++) outputs[i].count = counts[i];
   if (of == &models[0]) {
     compute_mix(inputs, outputs);
+    return;
+  }
+  if (of == &models[2]) {
+    compute_plain(inputs, outputs);
     return;
   }
   memcpy(outputs[GROW_LONG].at, inputs[GROW_G].at, sizeof(float) * inputs[GROW_G].count);
@@ -87,7 +119,7 @@ static void write_port(onnx_writer *writer, const port *of, bool is_input) {
 static void write_node(onnx_writer *writer, const char *op_type, const char *one, const char *two, const char *output) {
   onnx_node_begin(writer, op_type, "", "");
   onnx_node_input(writer, one);
-  onnx_node_input(writer, two);
+  if (two != NULL) onnx_node_input(writer, two);
   onnx_node_output(writer, output);
   if (strcmp(op_type, "Concat") == 0) onnx_attribute_int(writer, "axis", 0);
   onnx_node_end(writer);
@@ -106,6 +138,27 @@ static void write_mix(onnx_writer *writer) {
   write_node(writer, "Add", "k", "half_c", "d");
 }
 
+static void write_plain(onnx_writer *writer) {
+  static const float scale = 1.0F / (1 << 20);
+  static const float zeros[2] = {0, 0};
+  static const int64_t two = 2;
+  onnx_initializer(writer, &(onnx_tensor){.name = "scale", .dtype = ONNX_FLOAT32, .data = &scale, .bytes = sizeof scale});
+  onnx_initializer(
+      writer,
+      &(onnx_tensor){.name = "zeros", .dtype = ONNX_FLOAT32, .dims = &two, .rank = 1, .data = zeros, .bytes = sizeof zeros});
+  write_node(writer, "Mul", "w", "scale", "part");
+  onnx_node_begin(writer, "Cast", "", "");
+  onnx_node_input(writer, "part");
+  onnx_node_output(writer, "place");
+  onnx_attribute_int(writer, "to", ONNX_INT64);
+  onnx_node_end(writer);
+  write_node(writer, "Gather", "zeros", "place", "zero");
+  write_node(writer, "Add", "p", "q", "both");
+  write_node(writer, "Add", "both", "zero", "sum");
+  write_node(writer, "Mean", "r", NULL, "mean");
+  write_node(writer, "Sub", "p", "mean", "gap");
+}
+
 void *model_write(const model *of, size_t *bytes) {
   onnx_writer writer = ONNX_WRITER_INIT;
   onnx_model_begin(&writer, NULL);
@@ -115,6 +168,8 @@ void *model_write(const model *of, size_t *bytes) {
   for (size_t i = 0; i < of->output_count; i++) write_port(&writer, &of->outputs[i], false);
   if (of == &models[0]) {
     write_mix(&writer);
+  } else if (of == &models[2]) {
+    write_plain(&writer);
   } else {
     write_node(&writer, "Concat", "g", "x", "long");
     write_node(&writer, "Add", "x", "x", "twice");

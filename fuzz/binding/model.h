@@ -1,9 +1,12 @@
-/* The two models whose bindings are driven, and the same arithmetic in plain C.
+/* The models whose bindings are driven, and the same arithmetic in plain C.
  *
  *      mix:   y = a + s      next_s = y - s/2      next_t = t/2 + y      d = k + c/2      k = k (an input that is an output too)
  *      grow:  long = g then x, one behind the other      twice = x + x
+ *      plain: sum = p + q + zeros[w / 2^20]      gap = p - mean(r)
  *
  * a, s, t and y, next_s, next_t have the open dim n; c has one or three elements, k and d three; g, x and long are open.
+ * p, q, r, sum and gap have the open dim n. The mean of one value is that value; no device has it, so that r is read on the host.
+ * w has one element; if it is BAD, it asks for an element that zeros has not, which is found when the kernel runs.
  * Each operation is exact, so that results must be equal. */
 #ifndef FUZZ_BINDING_MODEL_H
 #define FUZZ_BINDING_MODEL_H
@@ -11,13 +14,16 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-enum { MOST_PORTS = 5, MOST_ELEMENTS = 64, MODELS = 2 };
+enum { MOST_PORTS = 5, MOST_ELEMENTS = 64, MODELS = 3 };
+
+#define BAD 1e9F
 
 /* An input or output. */
 typedef struct port {
   const char *name;
   const char *dim; /* the name of its only dim; NULL: it is `count` */
   size_t count;
+  bool is_host; /* read on the host, wherever the rest is */
 } port;
 
 /* The elements of an input or output. */
@@ -44,6 +50,9 @@ extern const model models[MODELS];
 /* The number of elements that each output has, by the inputs' numbers; false: the model cannot be run on these (a, s and t of different
  * lengths, a c that cannot be added to k). */
 bool model_counts(const model *of, const size_t *inputs, size_t *outputs);
+
+/* The input whose value can end a run; -1: none. */
+int model_judge(const model *of);
 
 void model_compute(const model *of, const elements *inputs, elements *outputs);
 

@@ -7,6 +7,11 @@
 
 #define W (&the_world)
 
+const char *on_stream(int stream) {
+  static const char *const names[STREAMS + 1] = {"", ", S0", ", S1", ", S2"};
+  return names[stream + 1];
+}
+
 /* Memory that the caller may write: not what a binding only lends. */
 static slot *take_writable(uint8_t chosen) {
   for (size_t i = 0; i < TENSORS; i++) {
@@ -27,17 +32,31 @@ static void do_write(const step *from) {
   float *values = world_memory(to->at.count);
   world_new_values(values, to->at.count);
   if (stream >= 0 && world_stream((size_t)stream) == NULL) return;
-  if (stream < 0) world_host_uses(to->at.block, true, NULL);
+  if (stream < 0 && fault_is_set()) world_host_uses(to->at.block, true, NULL);
   if (stream >= 0) world_stream_uses((size_t)stream, to->at.block, true, from->x[2] % 2 == 0);
-  begin_call("write(t%d, {%g ...}%s)", world_index(to), (double)values[0], stream < 0 ? "" : stream == 0 ? ", S0" : ", S1");
+  begin_call("write(t%d, {%g ...}%s)", world_index(to), (double)values[0], on_stream(stream));
   bool well = require_ok(end_call(iobind_tensor_write(to->tensor, 0, values, sizeof(float) * to->at.count,
                                                       stream < 0 ? NULL : W->lanes[stream].handle, &the_error)));
   view_write(to->at, values);
   if (!well) view_forget(to->at);
-  if (stream < 0) return;
+  if (stream < 0) {
+    if (well) world_host_used(to->at.block, true);
+    return;
+  }
   world_submit((size_t)stream);
   world_stamp((size_t)stream, to->at.block, true);
   if (fault_was_set()) settle((size_t)stream);
+}
+
+/* The data themselves, which the host may read and write from then on. */
+static void look_at(slot *of) {
+  void *data = NULL;
+  if (fault_is_set()) world_host_uses(of->at.block, true, NULL);
+  begin_call("get_data(t%d)", world_index(of));
+  if (!require_ok(end_call(iobind_tensor_map(of->tensor, IOBIND_DTYPE_FLOAT32, IOBIND_ACCESS_WRITE, &data, &the_error))))
+    return;
+  world_host_used(of->at.block, true);
+  if (view_is_known(of->at, 0)) compare(data, of->at, "the data");
 }
 
 static void do_read(const step *from) {
@@ -45,13 +64,18 @@ static void do_read(const step *from) {
   if (of == NULL || !of->is_plain || of->at.count == 0) return;
   int stream = from->x[1] >= 96 && takes_stream(of) ? from->x[1] % STREAMS : -1;
   if (stream >= 0 && world_stream((size_t)stream) == NULL) return;
+  if (stream < 0 && of->where != PLACE_HOME && from->x[3] >= 128) {
+    look_at(of);
+    return;
+  }
   float *there = world_memory(of->at.count);
-  if (stream < 0) world_host_uses(of->at.block, false, NULL);
+  if (stream < 0 && fault_is_set()) world_host_uses(of->at.block, false, NULL);
   if (stream >= 0) world_stream_uses((size_t)stream, of->at.block, false, from->x[2] % 2 == 0);
-  begin_call("read(t%d%s)", world_index(of), stream < 0 ? "" : stream == 0 ? ", S0" : ", S1");
+  begin_call("read(t%d%s)", world_index(of), on_stream(stream));
   bool well = require_ok(end_call(iobind_tensor_read(of->tensor, 0, there, sizeof(float) * of->at.count,
                                                      stream < 0 ? NULL : W->lanes[stream].handle, &the_error)));
   if (stream < 0) {
+    if (well) world_host_used(of->at.block, false);
     if (well && view_is_known(of->at, 0)) compare(there, of->at, "what was read");
     return;
   }
@@ -61,32 +85,39 @@ static void do_read(const step *from) {
   if (fault_was_set()) settle((size_t)stream);
 }
 
+void copy_tensor(slot *source, slot *to, int stream, bool by_event) {
+  if (stream < 0 && fault_is_set()) {
+    world_host_uses(source->at.block, false, NULL);
+    world_host_uses(to->at.block, true, NULL);
+  } else if (stream >= 0) {
+    world_stream_uses((size_t)stream, source->at.block, false, by_event);
+    world_stream_uses((size_t)stream, to->at.block, true, by_event);
+  }
+  const iobind_tensor *sources[1] = {source->tensor};
+  begin_call("copy(t%d, t%d%s)", world_index(source), world_index(to), on_stream(stream));
+  bool well = require_ok(
+      end_call(iobind_tensor_copy(sources, &to->tensor, 1, stream < 0 ? NULL : W->lanes[stream].handle, &the_error)));
+  elements values = view_read(source->at);
+  view_write(to->at, values.at);
+  if (!well || !view_is_known(source->at, 0)) view_forget(to->at);
+  if (stream < 0) {
+    if (well) world_host_used(source->at.block, false);
+    if (well) world_host_used(to->at.block, true);
+    return;
+  }
+  world_submit((size_t)stream);
+  world_stamp((size_t)stream, source->at.block, false);
+  world_stamp((size_t)stream, to->at.block, true);
+  if (fault_was_set()) settle((size_t)stream);
+}
+
 static void do_copy(const step *from) {
   slot *to = take_writable(from->x[0]);
   slot *source = world_tensor(from->x[1] % TENSORS);
   if (to == NULL || source == NULL || !source->is_plain || source->at.count != to->at.count) return;
   if (views_overlap(source->at, to->at)) return;
   int stream = from->x[2] >= 128 && (takes_stream(to) || takes_stream(source)) ? from->x[2] % STREAMS : -1;
-  if (stream >= 0 && world_stream((size_t)stream) == NULL) return;
-  if (stream < 0) {
-    world_host_uses(source->at.block, false, NULL);
-    world_host_uses(to->at.block, true, NULL);
-  } else {
-    world_stream_uses((size_t)stream, source->at.block, false, from->x[3] % 2 == 0);
-    world_stream_uses((size_t)stream, to->at.block, true, from->x[3] % 2 == 0);
-  }
-  const iobind_tensor *sources[1] = {source->tensor};
-  begin_call("copy(t%d, t%d%s)", world_index(source), world_index(to), stream < 0 ? "" : stream == 0 ? ", S0" : ", S1");
-  bool well = require_ok(
-      end_call(iobind_tensor_copy(sources, &to->tensor, 1, stream < 0 ? NULL : W->lanes[stream].handle, &the_error)));
-  elements values = view_read(source->at);
-  view_write(to->at, values.at);
-  if (!well || !view_is_known(source->at, 0)) view_forget(to->at);
-  if (stream < 0) return;
-  world_submit((size_t)stream);
-  world_stamp((size_t)stream, source->at.block, false);
-  world_stamp((size_t)stream, to->at.block, true);
-  if (fault_was_set()) settle((size_t)stream);
+  if (stream < 0 || world_stream((size_t)stream) != NULL) copy_tensor(source, to, stream, from->x[3] % 2 == 0);
 }
 
 static void do_fault(const step *from) {
@@ -131,11 +162,17 @@ typedef struct operation {
   unsigned char share; /* of 256 */
 } operation;
 
-static const operation operations[] = {{do_run, 44},          {do_runs, 18},   {do_set_input, 46}, {do_set_output, 28},
-                                       {do_carry, 24},        {do_result, 32}, {do_fill, 14},      {do_write, 8},
-                                       {do_update_input, 12}, {do_release, 6}, {do_event, 8},      {do_read, 2},
-                                       {do_copy, 3},          {do_fault, 3},   {do_cancel, 1},     {do_clear, 2},
-                                       {do_check, 2},         {do_wrong, 1},   {do_destroy, 1},    {do_options, 1}};
+static const operation operations[] = {
+    {do_run, 44},    {do_runs, 18},   {do_set_input, 40},   {do_set_output, 25}, {do_carry, 20},  {do_result, 26},
+    {do_fill, 14},   {do_write, 8},   {do_update_input, 9}, {do_release, 6},     {do_event, 8},   {do_read, 4},
+    {do_copy, 7},    {do_fault, 3},   {do_cancel, 1},       {do_clear, 2},       {do_check, 2},   {do_wrong, 1},
+    {do_destroy, 1}, {do_options, 1}, {do_lend, 4},         {do_dlpack, 3},      {do_request, 5}, {do_strings, 2}};
+
+uint8_t operation_fill(void) {
+  size_t first = 0;
+  for (size_t i = 0; operations[i].act != do_fill; i++) first += operations[i].share;
+  return (uint8_t)first;
+}
 
 void step_do(const step *from) {
   unsigned left = from->operation;

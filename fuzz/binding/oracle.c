@@ -274,6 +274,7 @@ void expect_check(const shadow *of, expectation *expected) {
   for (size_t i = 0; i < of->model->input_count; i++) {
     if (of->inputs[i].read.block == NULL) expected->must |= STATUS(INVALID_STATE);
     if (of->inputs[i].torn) expected->may |= STATUS(INVALID_STATE);
+    if (of->inputs[i].lost) expected->must |= STATUS(INVALID_STATE);
   }
   if (!dims_agree(of)) expected->must |= STATUS(SHAPE);
 }
@@ -309,6 +310,12 @@ bool shadow_is_muddled(const shadow *of) {
   return false;
 }
 
+bool shadow_is_unforeseeable(const shadow *of) {
+  int judge = model_judge(of->model);
+  view value = judge >= 0 ? shadow_next_input(of, (size_t)judge) : (view){0};
+  return value.block != NULL && !view_is_known(value, of->number);
+}
+
 void expect_run(const shadow *of, expectation *expected, bool *late) {
   *late = false;
   expect_check(of, expected);
@@ -319,6 +326,11 @@ void expect_run(const shadow *of, expectation *expected, bool *late) {
     expected->must |= STATUS(RUNTIME) | STATUS(SHAPE);
     *late = true;
     return;
+  }
+  int judge = model_judge(of->model);
+  if (judge >= 0 && view_read(shadow_next_input(of, (size_t)judge)).at[0] == BAD) {
+    expected->must |= STATUS(RUNTIME);
+    *late = true;
   }
   for (size_t i = 0; i < of->model->output_count; i++) {
     size_t held;
@@ -353,7 +365,7 @@ void shadow_set_input(shadow *of, size_t input, iobind_input_mode mode, view rea
   slot->mode = mode;
   slot->elsewhere = elsewhere;
   slot->event = event;
-  slot->torn = false;
+  slot->torn = slot->lost = false;
 }
 
 void shadow_set_output(shadow *of, size_t output, int mode, view target) {
@@ -424,6 +436,20 @@ void shadow_run(shadow *of) {
     if (of->inputs[i].torn && read->partly_for == of->number) read->partly_for = 0; /* it was whole, and is rewritten */
     of->inputs[i].torn = false;
   }
+}
+
+void shadow_lose_states(shadow *of, bool several) {
+  for (size_t i = 0; i < of->model->output_count; i++) {
+    const carry_shadow *carry = &of->carries[i];
+    if (!carry->is_on || (carry->mode != IOBIND_CARRY_IN_PLACE && !several)) continue;
+    of->inputs[carry->input].torn = of->inputs[carry->input].lost = true;
+  }
+}
+
+bool shadow_has_lost(const shadow *of) {
+  bool any = false;
+  for (size_t i = 0; i < of->model->input_count; i++) any = any || of->inputs[i].lost;
+  return any;
 }
 
 void shadow_fail(shadow *of) {

@@ -9,7 +9,7 @@
 #include "model.h"
 #include "../../tests/rig/calls.h"
 
-enum { STREAMS = 2 };
+enum { STREAMS = 3 };
 
 /* A piece of memory: one that a tensor was made of, or one that a binding has made (a snapshot, a result, a state). */
 typedef struct block {
@@ -52,6 +52,7 @@ typedef struct input_shadow {
   bool elsewhere; /* LIVE, and copied before each run: its own memory is never a part of the run */
   int event;      /* -1: none */
   bool torn;      /* a failed run may have written the state in part */
+  bool lost;      /* it has: no run reads the state */
 } input_shadow;
 
 typedef struct output_shadow {
@@ -127,9 +128,16 @@ void shadow_run(shadow *of);
 /* A run that failed and may have begun. */
 void shadow_fail(shadow *of);
 
+/* A run has failed in the midst: states in place are lost, and, if it was one of `several`, all of them. */
+void shadow_lose_states(shadow *of, bool several);
+bool shadow_has_lost(const shadow *of);
+
 /* Would the next run write over what it still has to read? Only IN_PLACE asks for that, where the caller is to know better: such a run
  * has no right result, and is not made. */
 bool shadow_is_muddled(const shadow *of);
+
+/* Nobody can tell whether a value ends the run. */
+bool shadow_is_unforeseeable(const shadow *of);
 
 /* The elements that the next run's outputs will have; false: it cannot run. */
 bool shadow_counts(const shadow *of, size_t *outputs);

@@ -5,16 +5,18 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "vdev.h"
+
 #define W (&the_world)
 
 /* ---- under way ---- */
 
-static bool is_under_way(const bound *one) {
+bool is_in_flight(const bound *one) {
   return one->flight.stream >= 0 && one->flight.stamp > W->lanes[one->flight.stream].waited;
 }
 
 void expect_idle(const bound *one, expectation *expected, bool may_queue) {
-  if (!is_under_way(one)) return;
+  if (!is_in_flight(one)) return;
   bool unseen = call_count == one->flight.calls; /* nothing at all came between */
   if (unseen && !may_queue) expected->must |= STATUS(INVALID_STATE);
   expected->may |= STATUS(INVALID_STATE);
@@ -38,7 +40,7 @@ static slot *slot_at(const char *address, size_t size) {
 }
 
 /* Memory of a result that was not seen before: new, or what this binding has used for an earlier one. */
-static void find_memory(bound *one, size_t output, const char *address) {
+void find_memory(bound *one, size_t output, const char *address) {
   view *at = &one->shadow.results[output].at;
   if (at->block == NULL) fail("there is a result, and no run has left one");
   if (at->block->address != NULL) {
@@ -69,12 +71,12 @@ static void find_memory(bound *one, size_t output, const char *address) {
   kept->known = known;
 }
 
-static place place_of(const iobind_tensor_info *info) {
+place place_of(const iobind_tensor_info *info) {
   if (info->device == W->host) return W->at_host ? PLACE_HOME : PLACE_HOST;
   return info->memory == IOBIND_MEMORY_DEFAULT ? PLACE_HOME : PLACE_PINNED;
 }
 
-static void check_result(bound *one, size_t output, iobind_tensor *tensor) {
+void check_result(bound *one, size_t output, iobind_tensor *tensor) {
   const view *at = &one->shadow.results[output].at;
   iobind_tensor_info info = IOBIND_TENSOR_INFO_INIT;
   CHECK(iobind_tensor_get_info(tensor, &info, NULL) == IOBIND_OK);
@@ -98,7 +100,7 @@ static void check_result(bound *one, size_t output, iobind_tensor *tensor) {
   compare(read, *at, one->shadow.model->outputs[output].name);
 }
 
-static void expect_result(const bound *one, size_t output, expectation *expected) {
+void expect_result(const bound *one, size_t output, expectation *expected) {
   if (one->shadow.outputs[output].mode == IOBIND_OUTPUT_NONE) expected->must |= STATUS(INVALID_STATE);
   switch (one->shadow.results[output].kind) {
     case RESULT_NONE: expected->must |= STATUS(INVALID_STATE) | one->failures; break;
@@ -108,7 +110,7 @@ static void expect_result(const bound *one, size_t output, expectation *expected
   }
 }
 
-static void keep(bound *one, size_t output, iobind_tensor *tensor, bool taken, uint8_t hint) {
+void keep(bound *one, size_t output, iobind_tensor *tensor, bool taken, uint8_t hint) {
   result_shadow *result = &one->shadow.results[output];
   iobind_tensor_info info = IOBIND_TENSOR_INFO_INIT;
   CHECK(iobind_tensor_get_info(tensor, &info, NULL) == IOBIND_OK);
@@ -121,14 +123,11 @@ static void keep(bound *one, size_t output, iobind_tensor *tensor, bool taken, u
   to->at.block->where = (int)to->where;
 }
 
-void do_result(const step *from) {
-  bound *one = take_binding(from);
-  if (one == NULL) return;
-  size_t output = from->x[1] % one->shadow.model->output_count;
-  bool takes = from->x[2] % 4 == 3;
+static void fetch(bound *one, size_t output, bool takes, const step *from) {
   bool keeps = takes || from->x[2] % 4 == 2;
   expectation expected = {0};
   expect_result(one, output, &expected);
+  bool other_dims = one->reshaped;
   if (one->shadow.results[output].at.block != NULL) world_host_uses(one->shadow.results[output].at.block, false, NULL);
   iobind_tensor *tensor = NULL;
   begin_call("%s(b%d, %s)", takes ? "take" : "get", binding_index(one), one->shadow.model->outputs[output].name);
@@ -141,10 +140,28 @@ void do_result(const step *from) {
   if (one->shadow.results[output].at.block == NULL) fail("there is a result, and no run has left one");
   check_result(one, output, tensor);
   if (takes) one->shadow.results[output].at.block->owner = 0;
+  reached_if(FEATURE_TAKEN, takes);
+  reached_if(FEATURE_TAKEN_LATER, takes && other_dims);
   if (keeps) keep(one, output, tensor, takes, from->x[3]);
+  slot *kept = keeps && from->x[6] % 4 == 0 && !fault_is_set() ? find_slot(one->shadow.results[output].at) : NULL;
   bool in_place = one->shadow.carries[output].is_on && one->shadow.carries[output].mode == IOBIND_CARRY_IN_PLACE;
   bool given = one->shadow.outputs[output].target.block != NULL || in_place;
   if (takes) one->shadow.results[output].kind = given ? RESULT_MAYBE : RESULT_TAKEN;
+  size_t input = from->x[5] % one->shadow.model->input_count;
+  bool fits = kept != NULL && kept->at.count > 0 && world_fits(kept, &one->shadow.model->inputs[input]);
+  if (fits && world_is_home(kept, &one->shadow.model->inputs[input])) bind_again(one, input, kept);
+}
+
+void do_result(const step *from) {
+  bound *one = take_binding(from);
+  if (one == NULL) return;
+  size_t output = from->x[1] % one->shadow.model->output_count;
+  bool takes = from->x[2] % 4 == 3;
+  size_t input = from->x[5] % one->shadow.model->input_count;
+  bool is_idle = one->flight.stream < 0 && one->shadow.results[output].kind == RESULT_HELD;
+  slot *old = takes && is_idle && from->x[4] >= 128 && !fault_is_set() ? bind_other_dims(one, input) : NULL;
+  fetch(one, output, takes, from);
+  if (old != NULL) bind_again(one, input, old);
 }
 
 /* ---- runs ---- */
@@ -211,6 +228,77 @@ static void record_point(point *at, size_t stream) {
   at->stamps[stream] = W->lanes[stream].submitted;
 }
 
+/* What a run uses that went well, or was submitted. */
+static void note_inputs(const bound *one, int stream) {
+  for (size_t i = 0; i < one->shadow.model->input_count; i++) {
+    const input_shadow *input = &one->shadow.inputs[i];
+    const block *read = input->read.block;
+    bool is_host = one->shadow.model->inputs[i].is_host;
+    bool late = stream >= 0 && read->written[stream] > W->lanes[stream].seen;
+    reached_if(FEATURE_RESIDENT, input->mode == IOBIND_INPUT_RESIDENT);
+    reached_if(FEATURE_SNAPSHOT, input->mode == IOBIND_INPUT_SNAPSHOT);
+    reached_if(FEATURE_LIVE_HERE, input->mode == IOBIND_INPUT_LIVE && !input->elsewhere);
+    reached_if(FEATURE_LIVE_ELSEWHERE, input->elsewhere);
+    reached_if(FEATURE_LIVE_DELIVERED, input->elsewhere && read->where == PLACE_HOST && late);
+    reached_if(FEATURE_HOST_READ, is_host);
+    reached_if(FEATURE_HOST_READ_BUSY, is_host && !input->elsewhere && late);
+    reached_if(FEATURE_PINNED_INPUT, read->where == PLACE_PINNED && !input->elsewhere);
+    reached_if(FEATURE_WITH_EVENT, input->event >= 0);
+    const carry_shadow *carry = shadow_carry_of_input((shadow *)(uintptr_t)&one->shadow, i);
+    if (carry != NULL) reached(FEATURE_MOVE + carry->mode);
+  }
+}
+
+static void note_run(const bound *one, int stream) {
+  note_inputs(one, stream);
+  for (size_t i = 0; i < one->shadow.model->output_count; i++) {
+    const output_shadow *output = &one->shadow.outputs[i];
+    const carry_shadow *carry = &one->shadow.carries[i];
+    int where = output->target.block != NULL ? output->target.block->where : (int)one->where[i];
+    bool is_made = output->mode != IOBIND_OUTPUT_NONE;
+    if (!carry->is_on) reached(FEATURE_FRESH + output->mode);
+    reached_if(FEATURE_PINNED_OUTPUT, is_made && where == PLACE_PINNED);
+    reached_if(FEATURE_HOST_OUTPUT, is_made && where == PLACE_HOST);
+  }
+  reached_if(FEATURE_THIRD_STREAM, stream == 2);
+  for (size_t i = 0; i < BINDINGS && stream >= 0; i++) {
+    const bound *other = &W->bindings[i];
+    bool both = other != one && other->handle != NULL && is_in_flight(other);
+    reached_if(FEATURE_TWO_BINDINGS, both);
+    reached_if(FEATURE_TWO_SESSIONS, both && other->shadow.model != one->shadow.model);
+  }
+}
+
+/* Is a run ORT's call alone, as far as the caller can tell? */
+static bool is_simple(const bound *one) {
+  bool simple = W->at_host;
+  for (size_t i = 0; i < one->shadow.model->input_count; i++) simple = simple && one->shadow.inputs[i].event < 0;
+  for (size_t i = 0; i < one->shadow.model->output_count; i++) {
+    bool is_copied = one->shadow.model->is_input[i] && one->shadow.outputs[i].mode != IOBIND_OUTPUT_NONE;
+    simple = simple && !one->shadow.carries[i].is_on && !is_copied;
+  }
+  return simple;
+}
+
+void note_replaced(bound *one, unsigned what) {
+  one->ran_at = call_count;
+  one->replaced |= what;
+}
+
+/* A run without a stream went well, and `follows`: nothing came between it and the one before. The first run looks at its results, the
+ * second may be the first that is simple. */
+static void note_repeated(bound *one, bool follows) {
+  enum { ARMS_AFTER = 2 };
+  one->repeats = follows ? one->repeats + 1 : 0;
+  bool is_armed = one->repeats >= ARMS_AFTER && is_simple(one);
+  reached_if(FEATURE_REPEATED, one->repeats > 0);
+  reached_if(FEATURE_ARMED, is_armed);
+  reached_if(FEATURE_REPLACED_INPUT, is_armed && (one->replaced & REPLACED_INPUT) != 0);
+  reached_if(FEATURE_REPLACED_OUTPUT, is_armed && (one->replaced & REPLACED_OUTPUT) != 0);
+  one->replaced = 0;
+  one->ran_at = call_count;
+}
+
 /* It ended at once. */
 static void run_failed(bound *one, iobind_status status, bool begun) {
   one->failures = 1u << status;
@@ -223,7 +311,7 @@ static void run_failed(bound *one, iobind_status status, bool begun) {
 }
 
 static void submitted(bound *one, size_t stream, bool late, point *at) {
-  bool queued = is_under_way(one);
+  bool queued = is_in_flight(one);
   if (queued) CHECK(one->flight.stream == (int)stream);
   if (!queued) {
     shadow_copy(&one->before, &one->shadow);
@@ -231,14 +319,23 @@ static void submitted(bound *one, size_t stream, bool late, point *at) {
   }
   one->failures = 0;
   wait_for_events(one, (int)stream);
+  note_run(one, (int)stream);
+  reached_if(FEATURE_QUEUED, queued);
   one->flight.stamp = world_submit(stream);
   one->flight.runs++;
+  one->flight.made++;
   one->flight.must_fail = late;
   one->flight.calls = call_count;
   visit_memory(one, (int)stream, true, false); /* what it reads, */
   if (!late) shadow_run(&one->shadow);
   visit_memory(one, (int)stream, true, false); /* and what it leaves */
   if (at != NULL) record_point(at, stream);
+}
+
+/* So that the call returns before the kernel fails. Not for a run without a stream: ONNX Runtime may give the failure, which the EP's Flush
+ * returns to it, to nobody, and return OK. */
+static void delay_kernels(bool delays) {
+  if (W->is_virtual) CHECK(vdev_set(0, "compute_us", delays ? "100" : "0") == 0);
 }
 
 static bool too_long(const bound *one) {
@@ -256,15 +353,23 @@ static bool run_once(bound *one, int stream, point *at, const step *from) {
   if (!bold) visit_memory(one, stream, false, from->x[3] % 2 == 0);
   bool may_queue = one->flight.stream >= 0 && one->flight.stream == stream;
   expect_idle(one, &expected, may_queue);
-  bool was_under_way = is_under_way(one);
-  begin_call("run(b%d%s%s)", binding_index(one), stream < 0 ? "" : stream == 0 ? ", S0" : ", S1", at != NULL ? ", event" : "");
+  bool was_in_flight = is_in_flight(one);
+  bool follows = one->ran_at != 0 && one->ran_at == call_count;
+  if (late && stream >= 0) delay_kernels(true);
+  bool faulty_kernel = strncmp(W->fault, "fail_compute", strlen("fail_compute")) == 0;
+  bool was_lost = shadow_has_lost(&one->shadow);
+  begin_call("run(b%d%s%s)", binding_index(one), on_stream(stream), at != NULL ? ", event" : "");
   iobind_status status = end_call(
       call_binding_run(one->handle, stream < 0 ? NULL : W->lanes[stream].handle, at != NULL ? at->handle : NULL, &the_error));
   bool faulty = fault_was_set();
   bool well = require(expected, status);
-  if (status == IOBIND_ERROR_INVALID_STATE && was_under_way) return false;
+  if (status == IOBIND_ERROR_INVALID_STATE && was_in_flight) return false;
   if (!may_queue && one->flight.stream >= 0) has_passed(one);
+  if (well) one->reshaped = false;
+  reached_if(FEATURE_FAULT, faulty && !well);
   if (well && stream < 0) {
+    note_run(one, -1);
+    note_repeated(one, follows);
     wait_for_events(one, -1);
     one->failures = 0;
     shadow_run(&one->shadow);
@@ -273,31 +378,100 @@ static bool run_once(bound *one, int stream, point *at, const step *from) {
     submitted(one, (size_t)stream, late, at);
   } else {
     run_failed(one, status, late || faulty);
+    if (stream < 0 && status == IOBIND_ERROR_RUNTIME && (late || faulty_kernel)) shadow_lose_states(&one->shadow, false);
+    reached_if(FEATURE_STATES_LOST, was_lost && status == IOBIND_ERROR_INVALID_STATE);
     if (may_queue) one->flight.stream = -1;
   }
   if (stream >= 0 && (faulty || late)) settle((size_t)stream);
+  delay_kernels(false);
   return well && stream < 0;
 }
 
 static bool can_run(const bound *one) {
-  return one != NULL && !too_long(one) && !shadow_is_muddled(&one->shadow);
+  return one != NULL && !too_long(one) && !shadow_is_muddled(&one->shadow) && !shadow_is_unforeseeable(&one->shadow);
+}
+
+/* What an input reads on the host is brought by the stream of the run, right before it. */
+static void deliver(const bound *one, int stream, const step *from) {
+  for (size_t i = 0; i < one->shadow.model->input_count; i++) {
+    const input_shadow *input = &one->shadow.inputs[i];
+    bool on_host = input->read.block != NULL && input->read.block->where != PLACE_HOME;
+    if (!on_host || !(input->elsewhere || one->shadow.model->inputs[i].is_host) || input->mode == IOBIND_INPUT_SNAPSHOT)
+      continue;
+    for (size_t t = 0; t < TENSORS; t++) {
+      slot *to = &W->slots[t];
+      slot *source = world_tensor(from->x[6] % OWN_TENSORS);
+      bool fits = to->tensor != NULL && to->is_plain && !to->is_lent && views_equal(to->at, input->read) && source != NULL &&
+                  source->is_plain && source->where == PLACE_HOME && source->at.count == to->at.count;
+      if (fits && !fault_is_set()) {
+        copy_tensor(source, to, stream, from->x[3] % 2 == 0);
+        return;
+      }
+    }
+  }
+}
+
+/* A value that ends the next runs, or that does not. */
+static void judge(bound *one, int stream, const step *from, bool spoils) {
+  int input = model_judge(one->shadow.model);
+  bool is_bound = input >= 0 && one->shadow.inputs[input].read.block != NULL && !one->shadow.inputs[input].elsewhere;
+  if (!is_bound || !W->judges || fault_is_set()) return;
+  update_input(one, (size_t)input, stream, from, spoils);
+}
+
+/* More runs behind one that is in flight, with new data between them. */
+static void queue_more(bound *one, int stream, const step *from) {
+  for (int i = 0; i < from->x[4] % 4 && one->flight.stream == stream && can_run(one); i++) {
+    if ((from->x[5] >> i & 1) != 0) update_input(one, from->x[5] / 8 % one->shadow.model->input_count, stream, from, false);
+    if (from->x[6] % 4 == 0 && i == 1) judge(one, stream, from, true);
+    if (!can_run(one)) return;
+    (void)run_once(one, stream, NULL, from);
+  }
 }
 
 void do_run(const step *from) {
   bound *one = take_binding(from);
   if (!can_run(one)) return;
-  int stream = from->x[1] >= 150 ? from->x[1] % STREAMS : -1;
+  int stream = from->x[1] >= 128 ? from->x[1] % STREAMS : -1;
   if (stream >= 0 && world_stream((size_t)stream) == NULL) return;
   point *at = from->x[2] >= 192 ? world_point(from->x[2] % EVENTS) : NULL;
+  if (stream >= 0 && !W->at_host && from->x[6] >= 64) deliver(one, stream, from);
+  if (from->x[6] < 12) judge(one, stream, from, true);
+  if (!can_run(one)) return;
   (void)run_once(one, stream, at, from);
+  bool failed = one->failures != 0;
+  if (stream >= 0) queue_more(one, stream, from);
+  failed = failed || one->failures != 0;
+  if (failed) judge(one, -1, from, false);
+  if (failed && can_run(one)) (void)run_once(one, -1, NULL, from); /* a binding whose run has failed can run again */
   if (stream < 0) world_check_all();
+}
+
+/* A state that is swapped for one run leaves two sides behind. */
+static void swap_once(bound *one, const step *from) {
+  enum { SWAPPED = 1, FIXED_AGAIN = 6 };
+  step part = *from;
+  part.x[1] = 0;
+  part.x[4] = SWAPPED;
+  do_carry(&part);
+  for (size_t i = 0; i < one->shadow.model->output_count; i++) {
+    if (!one->shadow.carries[i].is_on || !can_run(one)) continue;
+    (void)run_once(one, -1, NULL, from);
+    part.x[1] = (uint8_t)i;
+    part.x[2] = FIXED_AGAIN;
+    do_set_output(&part);
+  }
 }
 
 /* One after the other, and nothing is looked at in between: what a run does that comes right behind another one. */
 void do_runs(const step *from) {
   bound *one = take_binding(from);
   int runs = 2 + from->x[2] % 4;
-  while (runs > 0 && can_run(one) && run_once(one, -1, NULL, from)) runs--;
+  if (one != NULL && from->x[1] < 32) swap_once(one, from);
+  while (runs > 0 && can_run(one) && run_once(one, -1, NULL, from)) {
+    runs--;
+    if (runs == 1 && from->x[3] % 2 == 0) replace_one(one, from);
+  }
   world_check_all();
 }
 
@@ -318,6 +492,7 @@ static void ask(bound *one, bool tainted) {
   bool taken = one->shadow.results[output].kind == RESULT_TAKEN;
   expectation expected = {.may = late_failures | (maybe || taken ? STATUS(INVALID_STATE) : 0)};
   bool well = require(expected, status) || (taken && status == IOBIND_ERROR_INVALID_STATE);
+  reached_if(FEATURE_LATE, !well && status != IOBIND_ERROR_INVALID_STATE);
   if (well && must_fail) fail("a run that cannot have worked is handed out as done");
   for (size_t i = 0; i < one->shadow.model->output_count; i++) {
     block *at = one->shadow.results[i].at.block;
@@ -325,6 +500,9 @@ static void ask(bound *one, bool tainted) {
   }
   if (!well) {
     bool many = one->flight.runs > 1;
+    bool several = one->flight.made > 1 && !W->at_host; /* the host knows when a worker of its own has made the first ones */
+    /* the failure came when others had been made, or from the run itself; a cancel may have come before it */
+    bool is_sure = must_fail && (several || status == IOBIND_ERROR_RUNTIME);
     shadow_copy(&one->shadow, &one->before);
     shadow_fail(&one->shadow);
     for (size_t i = 0; i < one->shadow.model->input_count; i++) {
@@ -338,6 +516,7 @@ static void ask(bound *one, bool tainted) {
       if (carry->mode != IOBIND_CARRY_IN_PLACE)
         view_set(&state->read, (view){block_make(state->read.count), 0, state->read.count});
     }
+    if (is_sure) shadow_lose_states(&one->shadow, several);
     one->failures = 1u << status;
   }
   has_passed(one);
@@ -393,6 +572,7 @@ void do_cancel(const step *from) {
   bound *one = take_binding(from);
   if (one == NULL) return;
   int stream = one->flight.stream;
+  reached_if(FEATURE_CANCELLED, is_in_flight(one));
   begin_call("cancel(b%d)", binding_index(one));
   (void)require_ok(end_call(iobind_binding_cancel(one->handle, &the_error)));
   if (stream >= 0) settle((size_t)stream);

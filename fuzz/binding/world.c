@@ -172,8 +172,10 @@ bool world_start(const char *spec) {
   W->host = iobind_runtime_get_device(W->runtime, 0);
   W->at_host = W->home == W->host;
   W->is_virtual = strcmp(info.ep_name, "VirtualDeviceExecutionProvider") == 0;
+  W->judges = W->at_host || W->is_virtual;
   W->has_pinned = (info.flags & IOBIND_DEVICE_HOST_ACCESSIBLE) != 0;
   W->addressable = (info.flags & IOBIND_DEVICE_ADDRESSABLE) != 0;
+  if (W->is_virtual) CHECK(vdev_set(0, "deny", "Mean") == 0);
   for (size_t i = 0; i < MODELS && W->models[i] == NULL; i++) W->models[i] = model_write(&models[i], &W->model_bytes[i]);
   return true;
 }
@@ -191,7 +193,7 @@ void world_stop(void) {
 
 void world_begin(void) {
   W->next_value = 1;
-  if (W->is_virtual) CHECK(vdev_set(0, "race", "fail") == 0);
+  if (W->is_virtual) CHECK(vdev_set(0, "race", "fail") == 0 && vdev_set(0, "compute_us", "0") == 0);
   for (size_t i = 0; i < BINDINGS; i++) W->bindings[i].flight.stream = -1;
 }
 
@@ -214,7 +216,8 @@ void world_destroy_session(size_t which) {
 
 bound *world_binding(size_t index) {
   bound *one = &W->bindings[index];
-  size_t which = index == BINDINGS - 1;
+  static const unsigned char sessions[BINDINGS] = {0, 0, 2, 1};
+  size_t which = sessions[index];
   if (one->handle != NULL) return one;
   iobind_session *session = world_session(which);
   begin_call("binding_create(%s, &b%zu)", models[which].name, index);
@@ -223,6 +226,8 @@ bound *world_binding(size_t index) {
   shadow_init(&one->before, &models[which], W->numbers);
   one->flight = (flight){.stream = -1};
   one->failures = 0;
+  one->ran_at = 0;
+  one->reshaped = false;
   for (size_t i = 0; i < MOST_PORTS; i++) one->where[i] = PLACE_HOME;
   return one;
 }
@@ -231,6 +236,7 @@ void world_destroy_binding(size_t index) {
   bound *one = &W->bindings[index];
   if (one->handle == NULL) return;
   say("binding_destroy(b%zu)\n", index);
+  reached_if(FEATURE_DESTROYED, one->flight.stream >= 0 && one->flight.stamp > W->lanes[one->flight.stream].seen);
   iobind_binding_destroy(one->handle);
   one->handle = NULL;
   shadow_clear(&one->shadow);
@@ -371,16 +377,17 @@ bool world_fits(const slot *of, const port *to) {
 /* Would a tensor that is not made yet fit? */
 bool world_may_fit(size_t index, const port *to, bool at_home) {
   const slot *one = &W->slots[index];
-  if (one->tensor != NULL) return world_fits(one, to) && (!at_home || world_is_home(one));
+  if (one->tensor != NULL) return world_fits(one, to) && (!at_home || world_is_home(one, to));
   if (index >= OWN_TENSORS || index == INTEGERS || index == MATRIX) return false;
   const recipe *from = &recipes[index];
   if (from->offset > 0 && !W->addressable) return false;
-  if (at_home && from->where != PLACE_HOME && !W->at_host) return false;
+  if (at_home && !W->at_host && (to->is_host ? from->where == PLACE_HOME : from->where != PLACE_HOME)) return false;
   return to->dim != NULL ? from->count > 0 || strcmp(to->dim, "n") != 0 : from->count == to->count;
 }
 
-bool world_is_home(const slot *of) {
-  return of->where == PLACE_HOME || W->at_host;
+bool world_is_home(const slot *of, const port *to) {
+  bool is_host = to != NULL && to->is_host;
+  return W->at_host || (is_host ? of->where != PLACE_HOME : of->where == PLACE_HOME);
 }
 
 void compare(const float *got, view expected, const char *what) {
@@ -513,6 +520,10 @@ void world_host_uses(const block *memory, bool writes, const uint64_t *granted) 
     uint64_t last = writes ? memory->touched[i] : memory->written[i];
     if (last > W->lanes[i].seen && (granted == NULL || last > granted[i])) world_synchronize(i);
   }
+}
+
+void world_host_used(const block *memory, bool writes) {
+  if (world_is_busy(memory, writes)) reached(writes ? FEATURE_HOST_WRITES : FEATURE_HOST_READS);
 }
 
 static void order_by_event(size_t stream, size_t other) {

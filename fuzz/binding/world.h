@@ -5,9 +5,10 @@
 #define FUZZ_BINDING_WORLD_H
 
 #include "bytes.h"
+#include "reach.h"
 #include "oracle.h"
 
-enum { OWN_TENSORS = 16, KEPT_TENSORS = 8, TENSORS = OWN_TENSORS + KEPT_TENSORS, BINDINGS = 3, EVENTS = 3 };
+enum { OWN_TENSORS = 16, KEPT_TENSORS = 8, TENSORS = OWN_TENSORS + KEPT_TENSORS, BINDINGS = 4, EVENTS = 3 };
 
 typedef enum place {
   PLACE_HOME, /* where the sessions compute */
@@ -28,7 +29,8 @@ typedef struct slot {
 typedef struct flight {
   int stream; /* -1: none */
   uint64_t stamp;
-  size_t runs;    /* that are queued */
+  size_t runs;    /* that are queued, and updates between them */
+  size_t made;    /* only the runs */
   bool must_fail; /* the last of them */
   uint64_t calls; /* that had been made when it began */
 } flight;
@@ -40,6 +42,10 @@ typedef struct bound {
   flight flight;
   place where[MOST_PORTS]; /* FRESH and REUSE outputs */
   unsigned failures;       /* a set of statuses: what the last run may be said to have failed with */
+  uint64_t ran_at;         /* the number of the call that was its last run without a stream, and went well; 0: none */
+  unsigned repeats;        /* runs that came one after the other */
+  unsigned replaced;       /* bits: since then an input, an output was replaced */
+  bool reshaped;           /* an input of other dims was bound since the last run */
 } bound;
 
 typedef struct point {
@@ -64,6 +70,7 @@ typedef struct world {
   bool at_host;    /* home is the host */
   bool addressable;
   bool has_pinned;
+  bool judges; /* a kernel fails where a value is BAD: CUDA's read zeros there */
   void *models[MODELS];
   size_t model_bytes[MODELS];
   /* of one sequence */
@@ -120,7 +127,8 @@ slot *world_kept_slot(size_t hint);
 void world_release_tensor(size_t index);
 bool world_fits(const slot *of, const port *to); /* count, type and rank */
 bool world_may_fit(size_t index, const port *to, bool at_home);
-bool world_is_home(const slot *of);      /* can be bound RESIDENT */
+bool world_is_home(const slot *of,
+                   const port *to);      /* can be bound RESIDENT; NULL: to an input that is read where the sessions compute */
 void world_check_tensor(const slot *of); /* holds what it must */
 void world_check_all(void);
 void world_new_values(float *values, size_t count);
@@ -145,6 +153,10 @@ void world_synchronize(size_t stream);
 void world_seen(size_t stream, uint64_t stamp);
 void world_waited(size_t stream, uint64_t stamp);
 bool world_is_busy(const block *memory, bool writes);
+
+/* A call without a stream has accessed the memory, whatever was in flight there: it has waited for that, and perhaps for nothing else of
+ * the stream. */
+void world_host_used(const block *memory, bool writes);
 /* Bytes that a stream brings, looked at when the host has seen it. */
 void world_expect_bytes(size_t stream, const float *there, view expected);
 void world_forget_bytes(size_t stream);

@@ -62,6 +62,8 @@ IOBIND_API iobind_device *iobind_runtime_get_device(const iobind_runtime *runtim
  *  - `gpu[:N]`, `npu[:N]`: a device whose memory or hardware is a GPU or an NPU
  *  - `ep=NAME[:N]`: by ORT's EP name
  *  - `vendor=0xHHHH[:N]`: by PCI vendor id; never the CPU
+ *  - any of these with `?KEY=VALUE&KEY=VALUE`: it is tried with these options of its EP, for an EP that works only with one (`qnn`).
+ *    They are for this check alone: give them to the session too. Not for CUDA
  *  - any of these with the suffix `/pinned`: the device's host-accessible memory (`cuda_pinned` is an alias of `cuda/pinned`)
  *  @param memory  receives the memory type; NULL: a spec with `/pinned` is an error
  *  @return OK; NOT_FOUND no such device; WRONG_DEVICE none of them works (the message has each reason); INVALID_ARGUMENT

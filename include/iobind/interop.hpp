@@ -35,6 +35,15 @@ inline bool wait_native(stream &on, const iobind_native &native, error *failed =
 inline bool signal_native(stream &on, const iobind_native &native, error *failed = nullptr) {
   return detail::call(failed, iobind_stream_signal_native, on.get(), &native);
 }
+inline void *stream::native() const & noexcept {
+  iobind_native found = detail::sized<iobind_native>();
+  return iobind_stream_get_native(get(), &found, nullptr) == IOBIND_OK ? found.handle : nullptr;
+}
+/** A stream's native stream, with its kind; valid as long as the stream. */
+inline iobind_native native_stream(const stream &of, error *failed = nullptr) {
+  return detail::ask<iobind_native>(failed, iobind_stream_get_native, of.get());
+}
+iobind_native native_stream(const stream &&of, error *failed = nullptr) = delete;
 /** Give a DirectML device the program's own objects, before its first use. */
 inline device adopt_device(const runtime &on, const iobind_native_device &native, error *failed = nullptr) {
   iobind_device *found = nullptr;
@@ -82,7 +91,7 @@ inline bool copy_rows(const iobind_rows &source, const iobind_rows &target, std:
 
 /* ---- ORT's own objects ------------------------------------------------------------------------------------------------- */
 
-inline const void *host_api_base() noexcept { return iobind_host_api_base(); }
+inline const void *host_api_base() noexcept { return iobind_get_host_api_base(); }
 /** Over an `OrtValue *`. Without a deleter the caller keeps it alive until the tensor, and every run that uses it, is gone. */
 [[nodiscard]] inline tensor wrap_ort(const runtime &on, void *ort_value, iobind_deleter deleter = nullptr, void *context = nullptr,
                                      error *failed = nullptr) {
@@ -105,6 +114,19 @@ iobind_ort get_ort(const runtime &&of, error *failed = nullptr) = delete;
 /** The `OrtSession *`, valid as long as the session. */
 inline void *get_ort(const session &of) noexcept { return iobind_session_get_ort(of.get()); }
 void *get_ort(const session &&of) = delete;
+
+inline session session::wrap(const runtime &on, void *ort_session, iobind_deleter deleter, void *context, error *failed) {
+  session made;
+  detail::call(failed, iobind_session_wrap, on.get(), ort_session, deleter, context, made.out());
+  return made;
+}
+
+/* ---- NVIDIA's libraries ------------------------------------------------------------------------------------------------ */
+
+/** Load NVIDIA's libraries before CUDA's EP needs them. */
+inline bool preload(const iobind_preload_options &options = detail::sized<iobind_preload_options>(), error *failed = nullptr) {
+  return detail::call(failed, iobind_preload, &options);
+}
 
 /* ---- external memory and semaphores ---------------------------------------------------------------------------------- */
 

@@ -54,7 +54,7 @@ public:
   explicit error(const iobind_error &raw) noexcept : raw_(raw) {}
   const char *what() const noexcept override { return raw_.message; }
   iobind_status status() const noexcept { return static_cast<iobind_status>(raw_.status); }
-  const char *status_name() const noexcept { return iobind_status_name(raw_.status); }
+  const char *status_name() const noexcept { return iobind_status_get_name(raw_.status); }
   int ort_code() const noexcept { return raw_.ort_code; } /**< ORT's OrtErrorCode if ORT refused, otherwise 0 */
   explicit operator bool() const noexcept { return raw_.status != IOBIND_OK; }
   iobind_error *raw() noexcept { return &raw_; }
@@ -105,7 +105,7 @@ namespace detail {
 #if defined(__cpp_exceptions)
   throw error(failed);
 #else
-  std::fprintf(stderr, "%s [%s]\n", failed.message, iobind_status_name(failed.status));
+  std::fprintf(stderr, "%s [%s]\n", failed.message, iobind_status_get_name(failed.status));
   std::abort();
 #endif
 }
@@ -238,8 +238,8 @@ template <> struct dtype_of<unsigned long long> : dtype_constant<IOBIND_DTYPE_UI
 template <> struct dtype_of<std::string> : dtype_constant<IOBIND_DTYPE_STRING> {};
 template <> struct dtype_of<std::byte> : dtype_constant<IOBIND_DTYPE_UNDEFINED> {};
 
-inline const char *dtype_name(iobind_dtype dtype) noexcept { return iobind_dtype_name(dtype); }
-inline std::uint32_t dtype_bits(iobind_dtype dtype) noexcept { return iobind_dtype_bits(dtype); }
+inline const char *dtype_name(iobind_dtype dtype) noexcept { return iobind_dtype_get_name(dtype); }
+inline std::uint32_t dtype_bits(iobind_dtype dtype) noexcept { return iobind_dtype_get_bits(dtype); }
 
 /** A contiguous range that someone else owns. It is one type in every version of C++, and converts from and to std::span. */
 template <class T>
@@ -328,36 +328,45 @@ inline std::size_t dtype_bytes(iobind_dtype dtype, const shape &dims, error *fai
   return bytes;
 }
 
-/** A parameter: objects of one kind, in braces or in a range, as objects or as pointers; null or empty: none at that index. */
+/** A parameter: objects of one kind, in braces or in a range, as objects or as pointers; null or empty: none at that index. With a
+ *  const Object the call does not write the objects. */
 template <class Object>
 class list_of {
 public:
   list_of() = default;
-  list_of(std::initializer_list<const Object *> objects) { add(objects); }
-  template <class Range, class = detail::element<const Range>>
-  list_of(const Range &objects) {
+  list_of(std::initializer_list<Object *> objects) { add(objects); }
+  template <class Range, class = detail::element<Range>,
+            class = std::enable_if_t<!std::is_same_v<std::remove_cv_t<std::remove_reference_t<Range>>, list_of>>>
+  list_of(Range &&objects) {
     add(objects);
   }
-  auto data() const noexcept { return raw_.data(); }
+  auto data() const noexcept { return raw_.empty() ? nullptr : raw_.data(); } /**< null with a size of 0, as C takes it */
   std::size_t size() const noexcept { return raw_.size(); }
 
 private:
-  static auto raw(const Object &object) noexcept { return object.get(); }
-  static auto raw(const Object *object) noexcept { return object == nullptr ? nullptr : object->get(); }
+  static auto raw(Object &object) noexcept { return object.get(); }
+  static auto raw(Object *object) noexcept { return object == nullptr ? nullptr : object->get(); }
   template <class Range>
-  void add(const Range &objects) {
+  void add(Range &objects) {
     raw_.reserve(std::size(objects));
-    for (const auto &object : objects) raw_.push_back(raw(object));
+    for (auto &object : objects) raw_.push_back(raw(object));
   }
   std::vector<decltype(std::declval<const Object &>().get())> raw_{};
 };
 
 /* ---- library and devices ----------------------------------------------------------------------------------------------- */
 
-inline std::uint32_t version() noexcept { return iobind_version(); } /**< of the loaded library, as IOBIND_VERSION_NUMBER */
-inline const char *version_string() noexcept { return iobind_version_string(); }
-inline bool preload(const iobind_preload_options &options = detail::sized<iobind_preload_options>(), error *failed = nullptr) {
-  return detail::call(failed, iobind_preload, &options);
+inline std::uint32_t version() noexcept { return iobind_get_version(); } /**< of the loaded library, as IOBIND_VERSION_NUMBER */
+inline const char *version_string() noexcept { return iobind_get_version_string(); }
+/** An EP of the catalogue. All strings of the catalogue have static lifetime. */
+inline iobind_catalogue_info catalogue_ep(std::size_t index, error *failed = nullptr) {
+  return detail::ask<iobind_catalogue_info>(failed, iobind_catalogue_get_ep, index);
+}
+inline iobind_option_info catalogue_option(const text &ep, std::size_t index, error *failed = nullptr) {
+  return detail::ask<iobind_option_info>(failed, iobind_catalogue_get_option, ep, index);
+}
+inline iobind_conflict_info catalogue_conflict(const text &ep, std::size_t index, error *failed = nullptr) {
+  return detail::ask<iobind_conflict_info>(failed, iobind_catalogue_get_conflict, ep, index);
 }
 
 /** A key and its value; the strings are the object's that was asked. */
@@ -456,10 +465,10 @@ public:
   event() noexcept = default;
   explicit event(iobind_event *taken) noexcept : owner(taken) {}
   explicit event(const device &where, error *failed = nullptr) { detail::call(failed, iobind_event_create, where.get(), out()); }
-  bool wait(error *failed = nullptr) const { return detail::call(failed, iobind_event_wait, get()); }
+  bool wait(error *failed = nullptr) const { return detail::call(failed, iobind_event_wait, get(), IOBIND_NO_TIMEOUT); }
   /** Fails with TIMEOUT; nanoseconds::max(): no limit. */
   bool wait_for(std::chrono::nanoseconds timeout, error *failed = nullptr) const {
-    return detail::call(failed, iobind_event_wait_for, get(), limit(timeout));
+    return detail::call(failed, iobind_event_wait, get(), limit(timeout));
   }
   /** Poll without blocking. Also false if the work before the event failed; then the error says why. */
   bool signaled(error *failed = nullptr) const {
@@ -467,7 +476,7 @@ public:
     return detail::call(failed, iobind_event_query, get(), &done) && done != 0;
   }
   static std::uint64_t limit(std::chrono::nanoseconds timeout) noexcept {
-    return timeout == timeout.max() ? UINT64_MAX : timeout.count() < 0 ? 0 : static_cast<std::uint64_t>(timeout.count());
+    return timeout == timeout.max() ? IOBIND_NO_TIMEOUT : timeout.count() < 0 ? 0 : static_cast<std::uint64_t>(timeout.count());
   }
 };
 
@@ -484,8 +493,8 @@ public:
     return detail::call(failed, iobind_stream_wait, get(), before.get());
   }
   bool record(event &into, error *failed = nullptr) { return detail::call(failed, iobind_event_record, into.get(), get()); }
-  /** The EP's native stream, valid as long as this one. */
-  void *native() const & noexcept { return iobind_stream_native(get()); }
+  /** The EP's native stream, valid as long as this one; null if there is none. Defined in interop.hpp. */
+  inline void *native() const & noexcept;
   void *native() const && = delete;
 };
 
@@ -543,8 +552,16 @@ public:
   static tensor wrap(const device &where, iobind_memory memory, iobind_dtype dtype, const shape &dims, void *data,
                      std::size_t bytes, iobind_deleter deleter, void *context, error *failed = nullptr) {
     tensor made;
-    detail::call(failed, iobind_tensor_wrap, where.get(), memory, dtype, dims.data(), dims.rank(), data, bytes, deleter, context,
-                 made.out());
+    iobind_buffer buffer = detail::sized<iobind_buffer>();
+    buffer.memory = memory;
+    buffer.dtype = dtype;
+    buffer.dims = dims.data();
+    buffer.rank = dims.rank();
+    buffer.data = data;
+    buffer.bytes = bytes;
+    buffer.deleter = deleter;
+    buffer.context = context;
+    detail::call(failed, iobind_tensor_wrap, where.get(), &buffer, made.out());
     return made;
   }
   /** One more reference. */
@@ -573,8 +590,8 @@ public:
     return found == nullptr ? device() : device(found, failed);
   }
   /** On any device, for other libraries that work there; valid as long as the tensor. */
-  void *address() & noexcept { return iobind_tensor_address(get()); }
-  const void *address() const & noexcept { return iobind_tensor_address(get()); }
+  void *address() & noexcept { return iobind_tensor_get_address(get()); }
+  const void *address() const & noexcept { return iobind_tensor_get_address(get()); }
   void *address() const && = delete;
 
   /** All elements. On a stream the range must stay unchanged until the copy is complete. */
@@ -643,7 +660,8 @@ public:
     }
     return values;
   }
-  /** The elements in the tensor's own memory, if the host can read it; valid as long as the tensor. */
+  /** The elements in the tensor's own memory, if the host can read it; valid as long as the tensor. Work in flight is waited for:
+   *  what writes the tensor, and if it is not const also what reads it. Map it again after the next call that uses it. */
   template <class T>
   span<T> data(error *failed = nullptr) & {
     return look<T>(failed);
@@ -691,7 +709,7 @@ private:
     iobind_tensor_info it = detail::sized<iobind_tensor_info>();
     return detail::call(failed, iobind_tensor_get_info, get(), &it) &&
            (wanted == it.dtype || (wanted == IOBIND_DTYPE_UNDEFINED && it.dtype != IOBIND_DTYPE_STRING) ||
-            detail::refuse(failed, IOBIND_ERROR_DTYPE, "tensor", iobind_dtype_name(it.dtype), iobind_dtype_name(wanted)));
+            detail::refuse(failed, IOBIND_ERROR_DTYPE, "tensor", iobind_dtype_get_name(it.dtype), iobind_dtype_get_name(wanted)));
   }
   template <class T>
   bool fits(std::size_t given, error *failed) const {
@@ -729,17 +747,18 @@ private:
   template <class T>
   span<T> look(error *failed) const {
     void *first = nullptr;
-    bool there = detail::call(failed, iobind_tensor_get_data, get(), dtype_of<std::remove_cv_t<T>>::value, &first);
+    constexpr iobind_access access = std::is_const_v<T> ? IOBIND_ACCESS_READ : IOBIND_ACCESS_WRITE;
+    bool there = detail::call(failed, iobind_tensor_map, get(), dtype_of<std::remove_cv_t<T>>::value, access, &first);
     return there ? span<T>(static_cast<T *>(first), bytes() / sizeof(T)) : span<T>();
   }
 };
 
 /** Copy pair by pair; see iobind_tensor_copy. */
-inline bool copy(const list_of<tensor> &sources, const list_of<tensor> &targets, error *failed = nullptr) {
+inline bool copy(const list_of<const tensor> &sources, const list_of<tensor> &targets, error *failed = nullptr) {
   return detail::refuse_count(failed, "tensor_copy: the number of targets", sources.size(), targets.size()) &&
          detail::call(failed, iobind_tensor_copy, sources.data(), targets.data(), sources.size(), nullptr);
 }
-inline bool copy(const list_of<tensor> &sources, const list_of<tensor> &targets, stream &on, error *failed = nullptr) {
+inline bool copy(const list_of<const tensor> &sources, const list_of<tensor> &targets, stream &on, error *failed = nullptr) {
   return detail::refuse_empty(failed, on, "tensor_copy: stream") &&
          detail::refuse_count(failed, "tensor_copy: the number of targets", sources.size(), targets.size()) &&
          detail::call(failed, iobind_tensor_copy, sources.data(), targets.data(), sources.size(), on.get());
@@ -805,7 +824,7 @@ private:
       values.push_back(entry.second.c_str());
     }
   }
-  list_of<device> devices_;
+  list_of<const device> devices_;
   std::vector<const char *> ep_keys_{}, ep_values_{}, config_keys_{}, config_values_{}, dim_names_{};
   std::vector<std::int64_t> dim_values_{};
   iobind_session_options raw_ = sized<iobind_session_options>();
@@ -813,9 +832,9 @@ private:
 
 } // namespace detail
 
-/** A run without a binding: what iobind_run_request has, with lengths, which are compared with the model's. */
+/** A run without a binding: iobind_run_request with its arrays. */
 struct run_request {
-  list_of<tensor> inputs{};
+  list_of<const tensor> inputs{};
   list_of<tensor> targets{};               /**< none, or one for each output, null for a new tensor */
   std::vector<iobind_placement> outputs{}; /**< none, or one for each output without a target */
   const iobind_run_options *options = nullptr;
@@ -853,12 +872,9 @@ public:
   static session from_memory(const runtime &on, const Range &model, const device &where, error *failed = nullptr) {
     return from_memory(on, model, only(where), failed);
   }
-  /** Over an `OrtSession *`; see iobind_session_wrap. */
-  static session wrap(const runtime &on, void *ort_session, iobind_deleter deleter, void *context, error *failed = nullptr) {
-    session made;
-    detail::call(failed, iobind_session_wrap, on.get(), ort_session, deleter, context, made.out());
-    return made;
-  }
+  /** Over an `OrtSession *`; see iobind_session_wrap. Defined in interop.hpp. */
+  static inline session wrap(const runtime &on, void *ort_session, iobind_deleter deleter, void *context,
+                             error *failed = nullptr);
 
   iobind_session_info info(error *failed = nullptr) const & { return ask(failed); }
   iobind_session_info info(error *failed = nullptr) const && = delete;
@@ -893,30 +909,23 @@ public:
   iobind_node_info node(std::size_t index, error *failed = nullptr) const && = delete;
 
   /** Run once without a binding: the inputs in the model's order; returns the outputs, on the host. */
-  std::vector<tensor> run(const list_of<tensor> &inputs, error *failed = nullptr) const {
-    iobind_session_info model = ask(failed);
-    std::vector<iobind_tensor *> made(model.output_count);
-    if (!counts("session_run", "inputs", model.input_count, inputs.size(), failed)) return {};
-    detail::call(failed, iobind_session_run, get(), inputs.data(), made.data());
-    return owned(made);
+  std::vector<tensor> run(const list_of<const tensor> &inputs, error *failed = nullptr) const {
+    iobind_run_request raw = detail::sized<iobind_run_request>();
+    raw.inputs = inputs.data();
+    raw.input_count = inputs.size();
+    return run_raw(raw, failed);
   }
   std::vector<tensor> run_with(const run_request &request, error *failed = nullptr) const {
-    iobind_session_info model = ask(failed);
-    std::vector<iobind_tensor *> made(model.output_count);
-    std::vector<std::int32_t> places(request.outputs.begin(), request.outputs.end());
+    std::vector<std::int32_t> placements(request.outputs.begin(), request.outputs.end());
     iobind_run_request raw = detail::sized<iobind_run_request>();
-    if (!counts("session_run", "inputs", model.input_count, request.inputs.size(), failed) ||
-        (request.targets.size() > 0 &&
-         !counts("session_run", "targets", model.output_count, request.targets.size(), failed)) ||
-        (!places.empty() && !counts("session_run", "outputs", model.output_count, places.size(), failed))) {
-      return {};
-    }
     raw.inputs = request.inputs.data();
-    raw.targets = request.targets.size() == 0 ? nullptr : request.targets.data();
-    raw.outputs = places.empty() ? nullptr : places.data();
+    raw.input_count = request.inputs.size();
+    raw.targets = request.targets.data();
+    raw.target_count = request.targets.size();
+    raw.placements = placements.empty() ? nullptr : placements.data();
+    raw.placement_count = placements.size();
     raw.options = request.options;
-    detail::call(failed, iobind_session_run_request, get(), &raw, made.data());
-    return owned(made);
+    return run_raw(raw, failed);
   }
   /** The file's path; empty if the call failed. */
   std::string end_profile(error *failed = nullptr) {
@@ -930,10 +939,9 @@ private:
     options.devices.push_back(where);
     return options;
   }
-  static bool counts(const char *call, const char *what, std::size_t expected, std::size_t got, error *failed) {
-    return expected == got || detail::refuse_count(failed, (std::string(call) + ": the number of " + what).c_str(), expected, got);
-  }
-  static std::vector<tensor> owned(const std::vector<iobind_tensor *> &raw) {
+  std::vector<tensor> run_raw(const iobind_run_request &request, error *failed) const {
+    std::vector<iobind_tensor *> raw(ask(failed).output_count);
+    detail::call(failed, iobind_session_run, get(), &request, raw.data(), raw.size());
     std::vector<tensor> outputs;
     bool any = false;
     for (iobind_tensor *output : raw) {
@@ -993,7 +1001,7 @@ public:
   template <class Range>
   bool update(Range &&values, stream &on, error *failed = nullptr) const {
     static_assert(detail::lasts<Range>, "a stream reads the memory after the call: give an lvalue or a span, not a temporary");
-    return detail::refuse_empty(failed, on, "binding_update_input: stream") && put(values, on.get(), failed);
+    return detail::refuse_empty(failed, on, "binding_write_input: stream") && put(values, on.get(), failed);
   }
 
 private:
@@ -1002,9 +1010,9 @@ private:
     using T = std::remove_cv_t<detail::element<const Range>>;
     constexpr iobind_dtype given = dtype_of<T>::value;
     if (*this && given != dtype() && (given != IOBIND_DTYPE_UNDEFINED || dtype() == IOBIND_DTYPE_STRING)) {
-      return detail::refuse(failed, IOBIND_ERROR_DTYPE, "binding_update_input", iobind_dtype_name(dtype()), iobind_dtype_name(given));
+      return detail::refuse(failed, IOBIND_ERROR_DTYPE, "binding_write_input", iobind_dtype_get_name(dtype()), iobind_dtype_get_name(given));
     }
-    return detail::call(failed, iobind_binding_update_input, raw(), index(), std::data(values), std::size(values) * sizeof(T), on);
+    return detail::call(failed, iobind_binding_write_input, raw(), index(), std::data(values), std::size(values) * sizeof(T), on);
   }
 };
 
@@ -1012,30 +1020,29 @@ class output_slot : public slot {
 public:
   using slot::slot;
   /** Where the session leaves it. */
-  bool bind(iobind_output_mode mode, error *failed = nullptr) const {
-    return set(mode, nullptr, IOBIND_MEMORY_DEFAULT, nullptr, failed);
-  }
+  bool bind(iobind_output_mode mode, error *failed = nullptr) const { return place(mode, nullptr, IOBIND_MEMORY_DEFAULT, failed); }
   bool bind(iobind_output_mode mode, const device &where, iobind_memory memory = IOBIND_MEMORY_DEFAULT,
             error *failed = nullptr) const {
-    return detail::refuse_empty(failed, where, "binding_set_output: device") && set(mode, where.get(), memory, nullptr, failed);
+    return detail::refuse_empty(failed, where, "binding_place_output: device") && place(mode, where.get(), memory, failed);
   }
-  /** FIXED or IN_PLACE: each run writes into the tensor. */
-  bool bind(tensor &target, iobind_output_mode mode = IOBIND_OUTPUT_FIXED, error *failed = nullptr) const {
-    return set(mode, nullptr, IOBIND_MEMORY_DEFAULT, target.get(), failed);
+  /** Each run writes into the tensor. `flags`: IOBIND_OUTPUT_IN_PLACE or 0. */
+  bool bind(tensor &target, std::uint32_t flags = 0, error *failed = nullptr) const {
+    return detail::call(failed, iobind_binding_set_output, raw(), index(), target.get(), flags);
   }
-  bool bind(tensor &&target, iobind_output_mode mode = IOBIND_OUTPUT_FIXED, error *failed = nullptr) const {
-    return bind(target, mode, failed);
-  }
+  bool bind(tensor &&target, std::uint32_t flags = 0, error *failed = nullptr) const { return bind(target, flags, failed); }
+  bool bind(tensor &target, iobind_output_mode mode, error *failed = nullptr) const = delete; /* a mode is no flag */
+  bool bind(tensor &&target, iobind_output_mode mode, error *failed = nullptr) const = delete;
   /** The last run's output, with one more reference; a later run may overwrite it unless the output is FRESH. */
   [[nodiscard]] tensor get(error *failed = nullptr) const {
     iobind_tensor *borrowed = nullptr;
-    detail::call(failed, iobind_binding_get_output, raw(), index(), &borrowed);
+    detail::call(failed, iobind_binding_get_output, raw(), index(), nullptr, &borrowed);
     return tensor(borrowed == nullptr ? nullptr : iobind_tensor_retain(borrowed));
   }
   /** The same without blocking for a run in flight: for work that is submitted to the stream from now on. */
   [[nodiscard]] tensor lend(stream &to, error *failed = nullptr) const {
     iobind_tensor *borrowed = nullptr;
-    detail::call(failed, iobind_binding_lend_output, raw(), index(), to.get(), &borrowed);
+    if (!detail::refuse_empty(failed, to, "binding_get_output: stream")) return tensor();
+    detail::call(failed, iobind_binding_get_output, raw(), index(), to.get(), &borrowed);
     return tensor(borrowed == nullptr ? nullptr : iobind_tensor_retain(borrowed));
   }
   /** The last run's output, which the caller owns from now on. */
@@ -1046,8 +1053,8 @@ public:
   }
 
 private:
-  bool set(iobind_output_mode mode, iobind_device *where, iobind_memory memory, iobind_tensor *target, error *failed) const {
-    return detail::call(failed, iobind_binding_set_output, raw(), index(), mode, where, memory, target);
+  bool place(iobind_output_mode mode, iobind_device *where, iobind_memory memory, error *failed) const {
+    return detail::call(failed, iobind_binding_place_output, raw(), index(), mode, where, memory);
   }
 };
 
@@ -1108,10 +1115,10 @@ public:
     bool found = detail::call(failed, iobind_session_get_output, model(), index, &value);
     return found ? output_slot(object_, index, static_cast<iobind_dtype>(value.dtype)) : output_slot();
   }
-  /** FIXED: each run writes into the tensor. */
+  /** Each run writes into the tensor. */
   output_slot output(const text &name, tensor &target, error *failed = nullptr) {
     output_slot found = output(name, failed);
-    return found && found.bind(target, IOBIND_OUTPUT_FIXED, failed) ? found : output_slot();
+    return found && found.bind(target, 0, failed) ? found : output_slot();
   }
   output_slot output(const text &name, tensor &&target, error *failed = nullptr) { return output(name, target, failed); }
   output_slot output(const text &name, const device &where, error *failed) {
@@ -1135,20 +1142,19 @@ public:
     return target && detail::call(failed, iobind_binding_carry, get(), source.index(), target.index(), mode);
   }
   /** Complete when it returns; on a stream it is ordered there, and returns when it is submitted. */
-  bool run(error *failed = nullptr) { return run_on(nullptr, nullptr, failed); }
+  bool run(error *failed = nullptr) { return detail::call(failed, iobind_binding_run, get(), nullptr); }
   bool run(stream &on, error *failed = nullptr) {
-    return detail::refuse_empty(failed, on, "binding_run: stream") && run_on(on.get(), nullptr, failed);
+    return detail::refuse_empty(failed, on, "binding_run: stream") && detail::call(failed, iobind_binding_run, get(), on.get());
   }
   /** The event is recorded after the run. */
   bool run(stream &on, event &after, error *failed = nullptr) {
-    return detail::refuse_empty(failed, on, "binding_run: stream") && detail::refuse_empty(failed, after, "binding_run: event") &&
-           run_on(on.get(), after.get(), failed);
+    return detail::refuse_empty(failed, after, "binding_run: event") && run(on, failed) && on.record(after, failed);
   }
   bool check(error *failed = nullptr) { return detail::call(failed, iobind_binding_check, get()); }
   /** From any thread. */
   bool cancel(error *failed = nullptr) const { return detail::call(failed, iobind_binding_cancel, get()); }
   bool clear(error *failed = nullptr) { return detail::call(failed, iobind_binding_clear, get()); }
-  bool forget_graphs(error *failed = nullptr) { return detail::call(failed, iobind_binding_forget_graphs, get()); }
+  bool forget_graphs(error *failed = nullptr) { return detail::call(failed, iobind_binding_reset_graphs, get()); }
   bool set_run_options(const iobind_run_options &options, error *failed = nullptr) {
     return detail::call(failed, iobind_binding_set_run_options, get(), &options);
   }
@@ -1159,9 +1165,6 @@ public:
   }
 
 private:
-  bool run_on(iobind_stream *on, iobind_event *after, error *failed) {
-    return detail::call(failed, iobind_binding_run, get(), on, after);
-  }
   iobind_session *model() const noexcept { return object_ == nullptr ? nullptr : session_; }
   std::shared_ptr<iobind_binding> object_{}; /* its slots share it */
   iobind_session *session_ = nullptr;        /* lives as long as the binding, even if its own object is gone */
@@ -1169,11 +1172,11 @@ private:
 
 /* ---- pipelines -------------------------------------------------------------------------------------------------------- */
 
-/** iobind_pipeline_options with its arrays, whose lengths are compared with the model's. */
+/** iobind_pipeline_options with its arrays. */
 struct pipeline_options {
   std::size_t slots = 0;                 /**< 0: 3 */
   std::uint32_t flags = 0;               /**< IOBIND_PIPELINE_* */
-  list_of<tensor> constants{};             /**< none, or one for each input, null for an input that each item brings */
+  list_of<const tensor> constants{};       /**< none, or one for each input, null for an input that each item brings */
   std::vector<iobind_placement> outputs{}; /**< none: all to the host; or one for each output */
   const iobind_run_options *run_options = nullptr;
 };
@@ -1187,51 +1190,43 @@ public:
   pipeline(const session &of, const pipeline_options &options, error *failed = nullptr) {
     iobind_session_info model = detail::sized<iobind_session_info>();
     iobind_pipeline_options raw = detail::sized<iobind_pipeline_options>();
-    std::vector<std::int32_t> places(options.outputs.begin(), options.outputs.end());
-    if (!detail::call(failed, iobind_session_get_info, of.get(), &model) ||
-        (options.constants.size() > 0 && !detail::refuse_count(failed, "pipeline_create: the number of constants",
-                                                               model.input_count, options.constants.size())) ||
-        (!places.empty() &&
-         !detail::refuse_count(failed, "pipeline_create: the number of outputs", model.output_count, places.size()))) {
-      return;
-    }
+    std::vector<std::int32_t> placements(options.outputs.begin(), options.outputs.end());
+    if (!detail::call(failed, iobind_session_get_info, of.get(), &model)) return;
     raw.flags = options.flags;
     raw.slots = options.slots;
-    raw.constants = options.constants.size() == 0 ? nullptr : options.constants.data();
-    raw.outputs = places.empty() ? nullptr : places.data();
+    raw.constants = options.constants.data();
+    raw.constant_count = options.constants.size();
+    raw.placements = placements.empty() ? nullptr : placements.data();
+    raw.placement_count = placements.size();
     raw.run_options = options.run_options;
-    input_count_ = model.input_count;
     raw_.resize(model.output_count);
     lent_.resize(model.output_count);
     detail::call(failed, iobind_pipeline_create, of.get(), &raw, out());
   }
   /** One host tensor for each input in the model's order; null for a constant input. Its data are copied before the call returns. */
-  bool submit(const list_of<tensor> &inputs, error *failed = nullptr) {
-    return begin(inputs, failed) && detail::call(failed, iobind_pipeline_submit, get(), inputs.data());
+  bool submit(const list_of<const tensor> &inputs, error *failed = nullptr) {
+    return submit(inputs, list_of<const event>(), nullptr, failed);
   }
   /** Inputs on the host or where the session reads them, each with its producer's event, or none at all; the tag comes back. */
-  bool submit(const list_of<tensor> &inputs, const list_of<event> &events, void *tag = nullptr, error *failed = nullptr) {
+  bool submit(const list_of<const tensor> &inputs, const list_of<const event> &events, void *tag = nullptr, error *failed = nullptr) {
     iobind_pipeline_request request = detail::sized<iobind_pipeline_request>();
-    if (!begin(inputs, failed) ||
-        (events.size() > 0 &&
-         !detail::refuse_count(failed, "pipeline_submit: the number of events", input_count_, events.size()))) {
-      return false;
-    }
     request.inputs = inputs.data();
-    request.events = events.size() == 0 ? nullptr : events.data();
+    request.input_count = inputs.size();
+    request.events = events.data();
+    request.event_count = events.size();
     request.tag = tag;
-    return detail::call(failed, iobind_pipeline_submit_request, get(), &request);
+    drop();
+    return detail::call(failed, iobind_pipeline_submit, get(), &request);
   }
   /** Wait for the oldest item; `item` receives which one it is. */
   bool next(iobind_pipeline_item *item = nullptr, error *failed = nullptr) {
-    drop();
-    return detail::call(failed, iobind_pipeline_next, get(), raw_.data(), item) && lend();
+    return next_for(std::chrono::nanoseconds::max(), item, failed);
   }
   bool next(error *failed) { return next(nullptr, failed); }
   /** Fails with TIMEOUT; the item remains the next one. */
   bool next_for(std::chrono::nanoseconds timeout, iobind_pipeline_item *item = nullptr, error *failed = nullptr) {
     drop();
-    return detail::call(failed, iobind_pipeline_next_for, get(), event::limit(timeout), raw_.data(), item) && lend();
+    return detail::call(failed, iobind_pipeline_next, get(), event::limit(timeout), raw_.data(), raw_.size(), item) && lend();
   }
   /** The pulled item's output; empty if it was not wanted, or was taken. */
   const tensor &output(std::size_t index, error *failed = nullptr) const & {
@@ -1244,14 +1239,6 @@ public:
   std::size_t output_count() const noexcept { return raw_.size(); }
 
 private:
-  bool begin(const list_of<tensor> &inputs, error *failed) {
-    if (!detail::refuse_empty(failed, *this, "pipeline_submit: pipeline") ||
-        !detail::refuse_count(failed, "pipeline_submit: the number of inputs", input_count_, inputs.size())) {
-      return false;
-    }
-    drop();
-    return true;
-  }
   bool known(std::size_t index, error *failed) const {
     if (failed != nullptr) failed->clear();
     return index < raw_.size() || detail::refuse(failed, IOBIND_ERROR_NOT_FOUND, "pipeline: output", "an index of the session's outputs",
@@ -1264,7 +1251,6 @@ private:
   void drop() noexcept {
     for (tensor &lent : lent_) lent = tensor();
   }
-  std::size_t input_count_ = 0;
   std::vector<iobind_tensor *> raw_{};
   std::vector<tensor> lent_{};
   tensor none_{};

@@ -105,8 +105,10 @@ typedef struct iobind_session_info {
   size_t metadata_count;   /**< entries of iobind_session_get_metadata */
   size_t graph_count;      /**< captured graphs of all bindings that runs can replay */
   size_t kept_graph_count; /**< graphs that were given up, but that the EP keeps: see iobind_binding_reset_graphs */
+  size_t device_node_count; /**< nodes that ORT's CPU EP does not run; 0: the device is idle. With ORT 1.25 or newer, set for each
+                                 session that names a device besides the CPU, and node_count with it */
 } iobind_session_info;
-#define IOBIND_SESSION_INFO_INIT {sizeof(iobind_session_info), 0, 0, 0, 0, 0, 0, NULL, NULL, NULL, NULL, 0, 0, 0}
+#define IOBIND_SESSION_INFO_INIT {sizeof(iobind_session_info), 0, 0, 0, 0, 0, 0, NULL, NULL, NULL, NULL, 0, 0, 0, 0}
 
 /** Describe the model. The strings remain valid as long as the session.
  *  @return OK; INVALID_ARGUMENT

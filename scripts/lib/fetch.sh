@@ -37,7 +37,7 @@ pip_target() {
   local tags
   case $1 in
     any) tags=any ;; # no program of a platform's comes with a model
-    linux-x64) tags='manylinux_2_28_x86_64 manylinux_2_27_x86_64 manylinux_2_17_x86_64 manylinux2014_x86_64' ;;
+    linux-x64) tags='manylinux_2_35_x86_64 manylinux_2_28_x86_64 manylinux_2_27_x86_64 manylinux_2_17_x86_64 manylinux2014_x86_64' ;;
     linux-arm64) tags='manylinux_2_28_aarch64 manylinux_2_27_aarch64 manylinux_2_17_aarch64 manylinux2014_aarch64' ;;
     win-x64) tags='win_amd64' ;;
     macos-arm64) tags='macosx_15_0_arm64 macosx_14_0_arm64 macosx_13_0_arm64' ;;

@@ -7,9 +7,9 @@
 #include "support/text.h"
 
 static const iobind__ep *const catalogue[] = {
-    &iobind__ep_cpu,      &iobind__ep_cuda,     &iobind__ep_tensorrt, &iobind__ep_nvtensorrtrtx,
-    &iobind__ep_webgpu,   &iobind__ep_openvino, &iobind__ep_dml,      &iobind__ep_qnn,
-    &iobind__ep_migraphx, &iobind__ep_vitisai,  &iobind__ep_coreml,   &iobind__ep_vdev,
+    &iobind__ep_cpu,      &iobind__ep_cuda, &iobind__ep_tensorrt, &iobind__ep_nvtensorrtrtx, &iobind__ep_webgpu,
+    &iobind__ep_openvino, &iobind__ep_dml,  &iobind__ep_qnn,      &iobind__ep_migraphx,      &iobind__ep_vitisai,
+    &iobind__ep_coreml,   &iobind__ep_ggml, &iobind__ep_vdev,
 };
 enum { CATALOGUE_SIZE = sizeof catalogue / sizeof catalogue[0] };
 

@@ -22,6 +22,7 @@ typedef enum iobind__quirk_bit {
   IOBIND__QUIRK_GRAPH_STAYS = 1 << 7,         /* a graph that it reports as released stays until the session is destroyed */
   IOBIND__QUIRK_GRAPH_LOSES_COPIES = 1 << 8,  /* copies that nodes make are not captured: each graph is tried first */
   IOBIND__QUIRK_EARLY_OUTPUT_COPIES = 1 << 9, /* of several outputs that ORT copies elsewhere, some are copied too early */
+  IOBIND__QUIRK_HIDES_NODES = 1 << 10,        /* ORT does not list the nodes that a plugin's EP runs */
 } iobind__quirk_bit;
 
 /* Releases are N of ORT 1.N. */
@@ -99,6 +100,7 @@ extern const iobind__ep iobind__ep_qnn;
 extern const iobind__ep iobind__ep_migraphx;
 extern const iobind__ep iobind__ep_vitisai;
 extern const iobind__ep iobind__ep_coreml;
+extern const iobind__ep iobind__ep_ggml;
 extern const iobind__ep iobind__ep_vdev;
 
 /* ---- catalogue.c ---- */

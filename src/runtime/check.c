@@ -44,13 +44,13 @@ static iobind_status run_once(const iobind_device *device, OrtSession *session, 
   return status;
 }
 
-static iobind_status try_device(iobind_device *device, iobind_error *error) {
+static iobind_status try_device(iobind_device *device, const iobind__device_options *given, iobind_error *error) {
   iobind_runtime *runtime = device->runtime;
   const OrtApi *api = IOBIND__API(runtime);
   OrtSessionOptions *options = NULL;
   OrtSession *session = NULL;
   IOBIND__ORT_TRY(api, api->CreateSessionOptions(&options), error, "session");
-  const iobind__appended what = {.ep_devices = &device->ep_device, .device_count = 1};
+  const iobind__appended what = {&device->ep_device, 1, given->keys, given->values, given->count};
   OrtStatus *made = api->SetIntraOpNumThreads(options, 1);
   iobind_status status = made == NULL ? iobind__device_driver_of(device)->append(device, &what, options, error) : IOBIND_OK;
   if (status != IOBIND_OK) {
@@ -68,20 +68,26 @@ static iobind_status try_device(iobind_device *device, iobind_error *error) {
   return status;
 }
 
+iobind_status iobind__device_works_with(iobind_device *device, const iobind__device_options *given, iobind_error *reason) {
+  iobind__scope scope;
+  *reason = (iobind_error)IOBIND_ERROR_INIT;
+  iobind_status status = iobind__guard_enter(device->guard, &scope, reason);
+  if (status == IOBIND_OK) {
+    status = try_device(device, given, reason);
+  }
+  iobind__guard_leave(&scope);
+  if (status != IOBIND_OK) {
+    status = IOBIND_ERROR_WRONG_DEVICE;
+    iobind__text_leave_out(reason->message, device->spec); /* an EP may have named the device already */
+  }
+  return status;
+}
+
 iobind_status iobind__device_works(iobind_device *device, iobind_error *reason) {
+  static const iobind__device_options none = {0};
   pthread_mutex_lock(&device->check_mutex);
   if (!device->checked) {
-    iobind__scope scope;
-    device->check_error = (iobind_error)IOBIND_ERROR_INIT;
-    device->check_status = iobind__guard_enter(device->guard, &scope, &device->check_error);
-    if (device->check_status == IOBIND_OK) {
-      device->check_status = try_device(device, &device->check_error);
-    }
-    iobind__guard_leave(&scope);
-    if (device->check_status != IOBIND_OK) {
-      device->check_status = IOBIND_ERROR_WRONG_DEVICE;
-      iobind__text_leave_out(device->check_error.message, device->spec); /* an EP may have named the device already */
-    }
+    device->check_status = iobind__device_works_with(device, &none, &device->check_error);
     device->checked = true;
   }
   iobind_status status = device->check_status;

@@ -173,6 +173,14 @@ void iobind__loss_unwatch(iobind_device *device, iobind__loss_hook *hook);
  * does. */
 iobind_status iobind__device_works(iobind_device *device, iobind_error *reason);
 
+/* The same with options of the EP, tried in each call: an EP may need one to work. */
+typedef struct iobind__device_options {
+  const char **keys;
+  const char **values;
+  size_t count;
+} iobind__device_options;
+iobind_status iobind__device_works_with(iobind_device *device, const iobind__device_options *given, iobind_error *reason);
+
 /* software.c */
 void iobind__software_devices_enable(iobind_runtime *runtime);
 

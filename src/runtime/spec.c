@@ -16,6 +16,8 @@ typedef struct spec {
   bool any_ordinal; /* no ":N": the first that works */
   uint32_t ordinal;
   iobind_memory memory;
+  const char *options; /* "KEY=VALUE&KEY=VALUE" behind '?', `options_length` characters; NULL: none */
+  size_t options_length;
 } spec;
 
 static iobind_status malformed(const char *text, size_t length, const char *expected, iobind_error *error) {
@@ -69,9 +71,78 @@ static bool cut_suffix(const char *text, size_t *length, const char *suffix) {
   return false;
 }
 
+static size_t option_length(const char *option, size_t rest) {
+  const char *end = memchr(option, '&', rest);
+  return end == NULL ? rest : (size_t)(end - option);
+}
+
+/* How many options there are; 0: one of them is not KEY=VALUE. */
+static size_t count_options(const char *options, size_t length) {
+  size_t count = 0;
+  for (size_t at = 0; at <= length; count++) {
+    size_t one = option_length(options + at, length - at);
+    const char *equals = memchr(options + at, '=', one);
+    if (equals == NULL || equals == options + at) {
+      return 0;
+    }
+    at += one + 1;
+  }
+  return count;
+}
+
+/* The options as strings, in a block that the caller frees: the lists, then the texts. False: out of memory. */
+static bool copy_options(const spec *wanted, iobind__device_options *out) {
+  *out = (iobind__device_options){.count = count_options(wanted->options, wanted->options_length)};
+  const char **block = malloc(2 * out->count * sizeof *block + wanted->options_length + 1);
+  if (block == NULL) {
+    return false;
+  }
+  out->keys = block;
+  out->values = block + out->count;
+  char *text = (char *)(block + 2 * out->count);
+  memcpy(text, wanted->options, wanted->options_length);
+  text[wanted->options_length] = '\0';
+  for (size_t i = 0; i < out->count; i++) {
+    size_t one = strcspn(text, "&");
+    char *equals = strchr(text, '=');
+    text[one] = '\0';
+    *equals = '\0';
+    out->keys[i] = text;
+    out->values[i] = equals + 1;
+    text += one + 1;
+  }
+  return true;
+}
+
+static iobind_status works(iobind_device *device, const spec *wanted, iobind_error *reason) {
+  iobind__device_options given;
+  if (wanted->options == NULL) {
+    return iobind__device_works(device, reason);
+  }
+  *reason = (iobind_error)IOBIND_ERROR_INIT;
+  if (device->ep != NULL && device->ep->bridged) {
+    return iobind__fail(reason, IOBIND_ERROR_NOT_SUPPORTED, "its options are given to a session, and not behind '?'");
+  }
+  if (!copy_options(wanted, &given)) {
+    return iobind__out_of_memory(reason, "runtime_find_device");
+  }
+  iobind_status status = iobind__device_works_with(device, &given, reason);
+  free(given.keys);
+  return status;
+}
+
 static iobind_status parse(const char *text, size_t length, spec *out, iobind_error *error) {
   size_t whole = length;
   memset(out, 0, sizeof *out);
+  const char *mark = memchr(text, '?', length);
+  if (mark != NULL) {
+    out->options = mark + 1;
+    out->options_length = length - (size_t)(mark + 1 - text);
+    length = (size_t)(mark - text);
+    if (count_options(out->options, out->options_length) == 0) {
+      return malformed(text, whole, "expected KEY=VALUE behind '?', several separated by '&'", error);
+    }
+  }
   if (cut_suffix(text, &length, "/pinned") ||
       (iobind__ep_by_pinned(text, length) != NULL && cut_suffix(text, &length, "_pinned"))) {
     out->memory = IOBIND_MEMORY_HOST_ACCESSIBLE;
@@ -158,7 +229,7 @@ static iobind_device *find_entry(iobind_runtime *runtime, const char *text, size
       continue;
     }
     iobind_error reason;
-    if (iobind__device_works(device, &reason) == IOBIND_OK) {
+    if (works(device, wanted, &reason) == IOBIND_OK) {
       return device;
     }
     add_reason(reasons, reason.message, (int)strlen(device->spec), device->spec);

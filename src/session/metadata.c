@@ -131,7 +131,8 @@ iobind_status iobind_session_get_info(const iobind_session *session, iobind_sess
                               .description = session->texts[3],
                               .metadata_count = session->entry_count,
                               .graph_count = atomic_load(&session->graphs.live),
-                              .kept_graph_count = atomic_load(&session->graphs.kept)};
+                              .kept_graph_count = atomic_load(&session->graphs.kept),
+                              .device_node_count = session->device_node_count};
   return iobind__info_write(info, "info", &full, sizeof full, sizeof full, "session_get_info", error);
 }
 

@@ -18,6 +18,15 @@ static bool names_cpu(const iobind_session_options *options) {
   return named;
 }
 
+bool iobind__session_lists_nodes(const iobind_session_options *options) {
+  bool lists = (options->flags & IOBIND_SESSION_PLACEMENT) != 0;
+  for (size_t i = 0; i < options->device_count; i++) {
+    const iobind_device *device = options->devices[i];
+    lists = lists || (device != device->runtime->cpu && !iobind__device_has(device, IOBIND__QUIRK_HIDES_NODES));
+  }
+  return lists;
+}
+
 static iobind_status set_plain(const OrtApi *api, const iobind_session_options *options, OrtSessionOptions *out,
                                iobind_error *error) {
   static const GraphOptimizationLevel levels[] = {ORT_ENABLE_ALL, ORT_DISABLE_ALL, ORT_ENABLE_BASIC, ORT_ENABLE_EXTENDED,
@@ -45,7 +54,7 @@ static iobind_status set_plain(const OrtApi *api, const iobind_session_options *
   if ((options->flags & IOBIND_SESSION_STRICT) != 0 && !names_cpu(options)) {
     IOBIND__ORT_TRY(api, api->AddSessionConfigEntry(out, "session.disable_cpu_ep_fallback", "1"), error, "session_create");
   }
-  if ((options->flags & IOBIND_SESSION_PLACEMENT) != 0) {
+  if (iobind__session_lists_nodes(options)) {
     IOBIND__ORT_TRY(api, api->AddSessionConfigEntry(out, "session.record_ep_graph_assignment_info", "1"), error,
                     "session_create");
   }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "iobind/interop.h"
+#include "runtime/log.h"
 #include "support/options.h"
 #include "support/system.h"
 
@@ -174,6 +175,8 @@ static void add_chosen_devices(iobind_session *session) {
   narrow_guard(session);
 }
 
+static const char CPU_EP[] = "CPUExecutionProvider";
+
 static iobind_status read_nodes(iobind_session *session, iobind_error *error) {
   const OrtApi *api = IOBIND__API(session->runtime);
   const OrtEpAssignedSubgraph *const *subgraphs = NULL;
@@ -201,9 +204,22 @@ static iobind_status read_nodes(iobind_session *session, iobind_error *error) {
       IOBIND__ORT_TRY(api, api->EpAssignedNode_GetOperatorType(nodes[n], &node->op_type), error,
                       "session_create: node placement");
       session->node_count++;
+      session->device_node_count += strcmp(ep_name, CPU_EP) != 0;
     }
   }
   return IOBIND_OK;
+}
+
+static void warn_of_idle_device(const iobind_session *session, const iobind_session_options *options) {
+  size_t i = 0;
+  while (i < options->device_count && options->devices[i] == session->runtime->cpu) {
+    i++;
+  }
+  if (i < options->device_count && session->node_count > 0 && session->device_node_count == 0) {
+    iobind__log_line(session->runtime->log, IOBIND_LOG_WARNING,
+                     "iobind: session_create: 0 of %zu nodes on '%s': ONNX Runtime's CPU EP runs all of them",
+                     session->node_count, options->devices[i]->spec);
+  }
 }
 
 /* Only a session that iobind has made computes on the queue of a device whose driver must know it: another one's work would not be in the order
@@ -242,7 +258,9 @@ static iobind_status describe(iobind_session *session, const iobind_session_opti
                     "session_create");
   }
   IOBIND__TRY(iobind__session_read_metadata(session, error));
-  return (options->flags & IOBIND_SESSION_PLACEMENT) != 0 ? read_nodes(session, error) : IOBIND_OK;
+  IOBIND__TRY(iobind__session_lists_nodes(options) ? read_nodes(session, error) : IOBIND_OK);
+  warn_of_idle_device(session, options);
+  return IOBIND_OK;
 }
 
 static iobind_session *allocate(iobind_runtime *runtime) {
@@ -305,7 +323,7 @@ static bool name_nodes_on_cpu(iobind_runtime *runtime, const source *from, const
   size_t count = 0;
   for (size_t i = 0; told && i < session->node_count; i++) {
     const iobind_node_info *node = &session->nodes[i];
-    if (strcmp(node->ep_name, "CPUExecutionProvider") == 0 && count++ < NAMED) {
+    if (strcmp(node->ep_name, CPU_EP) == 0 && count++ < NAMED) {
       iobind__text_add(names, "%s'%.40s' (%.40s)", count == 1 ? "" : ", ", node->name, node->op_type);
     }
   }

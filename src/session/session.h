@@ -66,9 +66,10 @@ struct iobind_session {
   pthread_mutex_t places_mutex; /* a run may meet memory that the signature did not show */
   iobind_node_info *nodes;
   size_t node_count;
-  bool outputs_guessed;    /* some output comes from no node, and ORT does not say which */
-  iobind__registry graphs; /* that its bindings have captured */
-  iobind__turn turn;       /* see iobind__session_enter */
+  size_t device_node_count; /* those of them that ORT's CPU EP does not run */
+  bool outputs_guessed;     /* some output comes from no node, and ORT does not say which */
+  iobind__registry graphs;  /* that its bindings have captured */
+  iobind__turn turn;        /* see iobind__session_enter */
 };
 
 /* Would ORT capture a graph, or replay one, in a run that names none? In other sessions the number would only cost time. */
@@ -88,6 +89,8 @@ static inline bool iobind__session_graphs_have(const iobind_session *session, io
 /* options.c: translates our options, which were checked, into ORT's. */
 iobind_status iobind__session_options_check(iobind_runtime *runtime, const iobind_session_options *options,
                                             iobind_error *error);
+/* With a device besides the CPU always: its EP may take no node, silently. */
+bool iobind__session_lists_nodes(const iobind_session_options *options);
 iobind_status iobind__session_options_build(iobind_runtime *runtime, const iobind_session_options *options,
                                             OrtSessionOptions **out, iobind_error *error);
 

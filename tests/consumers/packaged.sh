@@ -56,8 +56,7 @@ build_with_cmake "$root/usr" "$work/with-package"
 use_consumer "$work/with-package/consumer"
 [ "$(PKG_CONFIG_PATH=$libraries/pkgconfig pkg-config --cflags --libs iobind | xargs)" = -liobind ] ||
   fail "pkg-config names folders that the compiler knows: $(PKG_CONFIG_PATH=$libraries/pkgconfig pkg-config --cflags --libs iobind)"
-build_frozen 0.1 "$work/frozen"
-quietly "$work/frozen"
+use_frozen
 quietly "$cc" "$consumers/consumer.c" -isystem "$root/usr/include" -L"$libraries" -liobind -o "$work/plain"
 use_consumer "$work/plain"
 echo "packaged: archive and Debian's package of $version, unpacked and used$linted"

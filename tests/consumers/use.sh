@@ -51,16 +51,20 @@ build_with_pkg_config() {
   quietly "$cc" "$consumers/consumer.c" "${flags[@]}" -o "$2"
 }
 
-# build_frozen VERSION PROGRAM: a program as it was built when VERSION was new: against that header, and for a library whose name
-# the loader took from the first two numbers.
-build_frozen() {
-  local frozen=$consumers/../abi/clients/$1 library=$work/libiobind.so.$1
-  python3 "$consumers/../abi/public.py" table "$frozen/include" >"$work/table.c"
-  sed -n 's/^    {"\(iobind_[a-z0-9_]*\)".*/void \1(void);\nvoid \1(void) {}/p' "$work/table.c" >"$work/names.c"
-  quietly "$cc" -shared -fPIC "$work/names.c" -Wl,-soname,"libiobind.so.$1" \
-    -Wl,--version-script="$consumers/../../src/iobind.map" -o "$library"
-  quietly "$cc" -I"$frozen/include" -I"$consumers/../abi" "$frozen/client.c" "$work/table.c" "$library" -o "$2"
-  rm "$library"
+# use_frozen: the programs of released versions (tests/abi/clients, empty before the first), as they were built when each was new: against
+# its header, and for a library whose name the loader took from the first number.
+use_frozen() {
+  local frozen library=$work/libfrozen.so
+  for frozen in "$consumers"/../abi/clients/*; do
+    [ -d "$frozen" ] || continue
+    python3 "$consumers/../abi/public.py" table "$frozen/include" >"$work/table.c"
+    sed -n 's/^    {"\(iobind_[a-z0-9_]*\)".*/void \1(void);\nvoid \1(void) {}/p' "$work/table.c" >"$work/names.c"
+    quietly "$cc" -shared -fPIC "$work/names.c" -Wl,-soname,"libiobind.so.$(basename "$frozen" | cut -d. -f1)" \
+      -Wl,--version-script="$consumers/../../src/iobind.map" -o "$library"
+    quietly "$cc" -I"$frozen/include" -I"$consumers/../abi" "$frozen/client.c" "$work/table.c" "$library" -o "$work/frozen"
+    rm "$library"
+    quietly "$work/frozen"
+  done
 }
 
 version=$(sed -n 's/^#define IOBIND_VERSION_[A-Z]* \([0-9]*\)$/\1/p' "$consumers/../../include/iobind/version.h" | paste -sd.)

@@ -112,12 +112,12 @@ static void bindings(const iobind::session &model, const device &cpu, const devi
   CHECK(x.update(std::array<float, 4>{0, 0, 0, 1}, &failed) && moved.run(&failed));
   CHECK(y.get(&failed).read<float>() == std::vector<float>({0, 0, 0, 2}) && kept.read<float>() == twos);
   tensor fixed = tensor::of<float>(on, {4});
-  CHECK(y.bind(fixed, IOBIND_OUTPUT_FIXED, &failed) && moved.run(&failed));
+  CHECK(y.bind(fixed, 0, &failed) && moved.run(&failed));
   std::size_t in_cpp = allocations; // ORT's own: as many as in C
   for (int i = 0; i < 10; i++) CHECK(moved.run(&failed));
   in_cpp = allocations - in_cpp;
   std::size_t in_c = allocations;
-  for (int i = 0; i < 10; i++) CHECK(iobind_binding_run(moved.get(), nullptr, nullptr, failed.raw()) == IOBIND_OK);
+  for (int i = 0; i < 10; i++) CHECK(iobind_binding_run(moved.get(), nullptr, failed.raw()) == IOBIND_OK);
   CHECK(in_cpp == allocations - in_c);
   CHECK(moved.audit().info().entry_count == 2);
   CHECK(moved.output("y", cpu, IOBIND_OUTPUT_REUSE, &failed) && moved.run(&failed) && y.get().where() == cpu);

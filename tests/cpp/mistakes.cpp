@@ -34,9 +34,9 @@ static void lengths(const iobind::session &decoder, const device &cpu) {
   iobind::pipeline pipeline(decoder);
   tensor tokens = tensor::from(cpu, {1}, {std::int64_t{1}});
   tensor key = tensor::of<float>(cpu, {0, 8}), value = tensor::of<float>(cpu, {0, 8});
-  CHECK(!pipeline.submit({&tokens}, &failed) && says(IOBIND_ERROR_INVALID_ARGUMENT, "inputs: expected 3, got 1"));
-  CHECK(!pipeline.submit({&tokens, &key, &value, &value}, &failed) && says(IOBIND_ERROR_INVALID_ARGUMENT, "expected 3, got 4"));
-  CHECK(!pipeline.submit({}, &failed) && says(IOBIND_ERROR_INVALID_ARGUMENT, "expected 3, got 0"));
+  CHECK(!pipeline.submit({&tokens}, &failed) && says(IOBIND_ERROR_INVALID_ARGUMENT, "inputs: expected a length of 3, got 1"));
+  CHECK(!pipeline.submit({&tokens, &key, &value, &value}, &failed) && says(IOBIND_ERROR_INVALID_ARGUMENT, "inputs: expected a length of 3, got 4"));
+  CHECK(!pipeline.submit({}, &failed) && says(IOBIND_ERROR_INVALID_ARGUMENT, "inputs is NULL"));
   iobind::event ready(cpu);
   CHECK(!pipeline.submit({&tokens, &key, &value}, {&ready}, nullptr, &failed) && says(IOBIND_ERROR_INVALID_ARGUMENT, "events"));
   CHECK(pipeline.submit({&tokens, &key, &value}, &failed) && pipeline.next(&failed));
@@ -45,19 +45,19 @@ static void lengths(const iobind::session &decoder, const device &cpu) {
   CHECK(!pipeline.take(std::numeric_limits<std::size_t>::max(), &failed) && says(IOBIND_ERROR_NOT_FOUND, "output"));
   iobind::pipeline_options options;
   options.constants = {&tokens};
-  CHECK(!iobind::pipeline(decoder, options, &failed) && says(IOBIND_ERROR_INVALID_ARGUMENT, "constants: expected 3, got 1"));
+  CHECK(!iobind::pipeline(decoder, options, &failed) && says(IOBIND_ERROR_INVALID_ARGUMENT, "constants: expected a length of 3, got 1"));
   options.constants = {};
   options.outputs = {IOBIND_PLACE_HOST};
-  CHECK(!iobind::pipeline(decoder, options, &failed) && says(IOBIND_ERROR_INVALID_ARGUMENT, "outputs: expected 4, got 1"));
-  CHECK(decoder.run({&tokens}, &failed).empty() && says(IOBIND_ERROR_INVALID_ARGUMENT, "inputs: expected 3, got 1"));
+  CHECK(!iobind::pipeline(decoder, options, &failed) && says(IOBIND_ERROR_INVALID_ARGUMENT, "placements: expected a length of 4, got 1"));
+  CHECK(decoder.run({&tokens}, &failed).empty() && says(IOBIND_ERROR_INVALID_ARGUMENT, "inputs: expected a length of 3, got 1"));
   CHECK(decoder.run({&tokens, nullptr, &value}, &failed).empty() && failed.status() == IOBIND_ERROR_INVALID_ARGUMENT);
   iobind::run_request request;
   request.inputs = {&tokens, &key, &value};
   request.targets = {&key};
-  CHECK(decoder.run_with(request, &failed).empty() && says(IOBIND_ERROR_INVALID_ARGUMENT, "targets: expected 4, got 1"));
+  CHECK(decoder.run_with(request, &failed).empty() && says(IOBIND_ERROR_INVALID_ARGUMENT, "targets: expected a length of 4, got 1"));
   request.targets = {};
   request.outputs = {IOBIND_PLACE_HOST};
-  CHECK(decoder.run_with(request, &failed).empty() && says(IOBIND_ERROR_INVALID_ARGUMENT, "outputs: expected 4, got 1"));
+  CHECK(decoder.run_with(request, &failed).empty() && says(IOBIND_ERROR_INVALID_ARGUMENT, "placements: expected a length of 4, got 1"));
   CHECK(!iobind::copy({&key, &value}, {&key}, &failed) && says(IOBIND_ERROR_INVALID_ARGUMENT, "targets: expected 2, got 1"));
 }
 
@@ -199,11 +199,16 @@ static void empty(const iobind::runtime &runtime, const iobind::session &scale, 
   CHECK(!slot.update(ones, no_stream, &failed) && says(IOBIND_ERROR_INVALID_ARGUMENT, "stream"));
   CHECK(!slot.bind(x, IOBIND_INPUT_RESIDENT, &no_event, &failed) && says(IOBIND_ERROR_INVALID_ARGUMENT, "event"));
   CHECK(!binding.run(no_stream, &failed) && says(IOBIND_ERROR_INVALID_ARGUMENT, "stream"));
+  CHECK(!binding.run(no_stream, event, &failed) && says(IOBIND_ERROR_INVALID_ARGUMENT, "stream"));
   CHECK(!binding.run(stream, no_event, &failed) && says(IOBIND_ERROR_INVALID_ARGUMENT, "event"));
-  CHECK(binding.run(&failed) && !y.lend(no_stream, &failed) && failed);
+  CHECK(binding.run(&failed) && !y.lend(no_stream, &failed) && says(IOBIND_ERROR_INVALID_ARGUMENT, "stream"));
   iobind::session_options options;
   options.on = &no_stream;
   CHECK(!iobind::session(runtime, path, options, &failed) && says(IOBIND_ERROR_INVALID_ARGUMENT, "stream"));
+  CHECK(!iobind::native_stream(no_stream, &failed).handle && failed);
+  CHECK(iobind::catalogue_ep(SIZE_MAX, &failed).name == nullptr && failed.status() == IOBIND_ERROR_NOT_FOUND);
+  CHECK(iobind::catalogue_option("cudda", 0, &failed).key == nullptr && failed.status() == IOBIND_ERROR_NOT_FOUND);
+  CHECK(iobind::catalogue_conflict("cuda", SIZE_MAX, &failed).key == nullptr && failed.status() == IOBIND_ERROR_NOT_FOUND);
 }
 
 // Objects may go in any order: a device, too, keeps its runtime alive.

@@ -58,6 +58,14 @@ void mistakes(iobind::runtime &runtime, iobind::session &session, iobind::bindin
   use(data);
 #elif defined(CONST_TARGET) // no matching|discards
   binding.output("y", constant);
+#elif defined(COPY_INTO_CONST_TENSOR) // no matching|invalid conversion|no viable|could not convert
+  use(iobind::copy({&x}, {&constant}));
+#elif defined(COPY_INTO_CONST_TENSORS) // no matching|invalid conversion|no viable|could not convert
+  const std::vector<tensor> constants(1);
+  use(iobind::copy(constants, constants));
+#elif defined(CONST_RUN_TARGET) // no matching|invalid conversion|no viable|could not convert
+  iobind::run_request request;
+  request.targets = {&constant};
 #elif defined(VIEW_OF_CONST_TENSOR) // qualifiers|not marked const|discards
   use(constant.slice(0, 1));
 #elif defined(INT128) && defined(__SIZEOF_INT128__) // no element type of iobind
@@ -73,6 +81,10 @@ void mistakes(iobind::runtime &runtime, iobind::session &session, iobind::bindin
 #elif defined(BITS_ON_STREAM) // no match|invalid|void|cannot
   std::vector<bool> bits(4);
   x.write(bits, stream);
+#elif defined(MODE_AS_FLAG) // deleted
+  y.bind(x, IOBIND_OUTPUT_REUSE);
+#elif defined(FLAG_AS_MODE) // no matching|invalid conversion|no viable|cannot convert
+  y.bind(IOBIND_OUTPUT_IN_PLACE);
 #elif defined(COPY_TENSOR) // deleted
   tensor second = x;
   use(second);
@@ -101,8 +113,13 @@ void mistakes(iobind::runtime &runtime, iobind::session &session, iobind::bindin
   input.update(std::vector<float>{1, 2});
   use(constant.data<float>(), constant.read<bool>(), constant.dims());
   pipeline.submit({&x});
+  pipeline.submit({&constant});
+  std::vector<tensor> several(1);
+  std::vector<const tensor *> pointers{&constant};
+  use(iobind::copy({&constant}, {&x}), iobind::copy(several, several), iobind::copy(pointers, several, stream), session.run({&constant}));
   use(pipeline.output(0).read<float>(), pipeline.take(0), session.input(0), binding.audit().info());
   binding.output("y", made());
+  y.bind(x, IOBIND_OUTPUT_IN_PLACE);
   use(iobind::event(device).wait_for(std::chrono::milliseconds(10)));
 #endif
   use(made, input, y, fixed, values, constant, stream, session, pipeline, x, device, binding, runtime);

@@ -6,7 +6,7 @@ enum { RUNS = 500 };
 static void in_c(iobind::binding &binding) {
   iobind_error error = IOBIND_ERROR_INIT;
   for (int i = 0; i < RUNS; i++) {
-    if (iobind_binding_run(binding.get(), nullptr, nullptr, &error) != IOBIND_OK) std::abort();
+    if (iobind_binding_run(binding.get(), nullptr, &error) != IOBIND_OK) std::abort();
   }
 }
 

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""The blocks of C in the documents, compiled and run.
+"""The blocks of C in the documents, and that of C++ in README.md, compiled and run.
 
 usage: pieces.py [--root ROOT] DEVICE LIBRARY COMPILER [FLAG...]
 
 The blocks under one heading of the first or second level continue one another, in a function that has a runtime, a device, a session
 and so on (frame.h); a block that begins with "static" stands before it. A block of "text" under the same heading is what they
-print; if it names vdev, it is compared only on vdev. Sections that are a program are left out: readme.py and console.py look
+print; if it names vdev, it is compared only on vdev. The block of C++ chooses its device itself. Sections that are a program are left out: readme.py and console.py look
 after those. Ends with 77 (skipped) where the device or the models are not there."""
 import os
 import pathlib
@@ -25,6 +25,20 @@ static int section_{line}(PIECE_PARAMETERS) {{
   (void)runtime, (void)device, (void)session, (void)binding, (void)image, (void)pixels, (void)bytes, (void)dims, (void)rank;
 {code}
   return 0;
+}}
+"""
+
+# The block of C++ has pictures.
+PROGRAM = """#include <cstdio>
+#include <iobind/iobind.hpp>
+int main() try {{
+  const std::vector<std::vector<float>> pictures(2, std::vector<float>(3 * 48 * 192));
+#line {line} "README.md"
+{code}
+  return scores.size() == 2 ? 0 : 1;
+}} catch (const iobind::error &failed) {{
+  std::fprintf(stderr, "%s\\n", failed.what());
+  return 1;
 }}
 """
 
@@ -53,12 +67,15 @@ class Failure(Exception):
 class Compiler:
     def __init__(self, root, folder, library, command):
         self.folder = folder
-        self.command = [*command, "-std=c17", "-Wall", "-Wextra", "-Werror", f"-I{root}/include", f"-I{HERE}"]
+        flags = ["-Wall", "-Wextra", "-Werror", f"-I{root}/include", f"-I{HERE}"]
+        self.command = [*command, "-std=c17", *flags]
+        self.command_cpp = ["c++", *command[1:], "-std=c++17", *flags]
         self.libraries = [f"-L{library.parent}", "-liobind", "-lpthread", f"-Wl,-rpath,{library.parent}"]
 
     def build(self, *sources):
         program = self.folder / pathlib.Path(sources[0]).stem
-        ran = subprocess.run([*self.command, *map(str, sources), "-o", str(program), *self.libraries], capture_output=True, text=True)
+        command = self.command_cpp if pathlib.Path(sources[0]).suffix == ".cpp" else self.command
+        ran = subprocess.run([*command, *map(str, sources), "-o", str(program), *self.libraries], capture_output=True, text=True)
         if ran.returncode != 0:
             raise Failure(ran.stderr.strip())
         return program
@@ -101,6 +118,15 @@ def check_functions(compiler, folder, device, name, found):
         compare(device, printed, came[line])
 
 
+def check_cpp(root, compiler):
+    for line, code, _ in sections(root / "README.md", "cpp"):
+        if not is_program(code):
+            source = compiler.folder / "readme.cpp"
+            source.write_text(PROGRAM.format(line=line, code=code[0][1]))
+            (compiler.folder / ".runtime").symlink_to(root / ".runtime")
+            run(compiler.folder, compiler.build(source))
+
+
 def check(root, device, library, command):
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
@@ -117,6 +143,10 @@ def check(root, device, library, command):
                     check_functions(compiler, folder, device, path.stem, functions)
             except Failure as failure:
                 yield f"{path.relative_to(root)}: {failure}"
+        try:
+            check_cpp(root, compiler)
+        except Failure as failure:
+            yield f"README.md: {failure}"
 
 
 def main(arguments):

@@ -2,6 +2,8 @@
 """What the documentation says, checked against what is there.
 
 usage: readme.py [--root ROOT] example            programs in the documents are those of examples/
+       readme.py [--root ROOT] front              README.md is short, with a short piece in each language; docs/README.md lists
+                                                  every page of docs/ once, in five groups
        readme.py [--root ROOT] links              every local link of a Markdown file leads to a file and a heading
        readme.py [--root ROOT] commands TOOL      commands in the documents exist, with the options that are shown, and
                                                   docs/tool.md tells every command and option of TOOL
@@ -18,6 +20,8 @@ import pieces
 
 # Programs of others, which only need to be spelled as they are.
 OTHERS = {"cc", "c++", "git", "cmake", "ctest", "cd", "export", "pkg-config", "apt-get"}
+README_LINES, PIECE_LINES = 90, 8
+GROUPS = ["Start", "Guides", "Devices", "Reference", "Internals"]
 NOT_OURS = {".git", ".runtime", "build", "dist"}
 
 
@@ -46,9 +50,29 @@ def check_example(root):
             if told != real:
                 at = next((i for i, (a, b) in enumerate(zip(told, real)) if a != b), min(len(told), len(real)))
                 yield f"{where}: is not {example.relative_to(root)}: '{(told + [''])[at]}' there, '{(real + [''])[at]}' here"
-    for name, suffix in (("README.md", ".c"), ("README.md", ".cpp"), ("cpp.md", ".cpp")):
+    for name, suffix in (("quickstart.md", ".c"), ("cpp.md", ".cpp")):
         if (name, suffix) not in found:
             yield f"{name}: has no program that is an example ({suffix})"
+
+
+def check_front(root):
+    text = (root / "README.md").read_text()
+    if text.count("\n") > README_LINES:
+        yield f"README.md: {text.count(chr(10))} lines, {README_LINES} are allowed"
+    pieces_of = {language: content for language, _, content in markdown.blocks(text)}
+    for language in ("python", "cpp", "java", "c"):
+        if language not in pieces_of:
+            yield f"README.md: has no piece of {language}"
+        elif pieces_of[language].count("\n") > PIECE_LINES:
+            yield f"README.md: the piece of {language} is longer than {PIECE_LINES} lines"
+    index = root / "docs/README.md"
+    groups = re.findall(r"^## (.*)$", index.read_text(), flags=re.M)
+    if groups != GROUPS:
+        yield f"docs/README.md: expected the groups {', '.join(GROUPS)}, got {', '.join(groups)}"
+    listed = [target for target in markdown.links(index.read_text()) if re.fullmatch(r"[\w-]+\.md", target)]
+    for path in sorted((root / "docs").glob("*.md")):
+        if path != index and listed.count(path.name) != 1:
+            yield f"docs/README.md: expected {path.name} once, got it {listed.count(path.name)} times"
 
 
 def documents(root):
@@ -179,7 +203,7 @@ def main(arguments):
     if arguments[:1] == ["--root"]:
         root = pathlib.Path(arguments[1]).resolve()
         arguments = arguments[2:]
-    checks = {"example": check_example, "links": check_links, "commands": check_commands}
+    checks = {"example": check_example, "front": check_front, "links": check_links, "commands": check_commands}
     if not arguments or arguments[0] not in checks:
         print(__doc__.strip(), file=sys.stderr)
         return 2

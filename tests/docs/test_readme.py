@@ -19,10 +19,13 @@ TREE = {
     "CMakePresets.json": '{"configurePresets": [{"name": "dev"}, {"name": "base", "hidden": true}]}',
     "examples/quickstart.c": "/* quickstart */\nint main(void) {\n\n  return 0;\n}\n",
     "examples/cpp/loop.cpp": "// loop\nint main() {\n  return 2;\n}\n",
-    "README.md": (f"# It\n\n{FENCE}c\n/* quickstart */\nint main(void) {{\n{FENCE}\n\nand\n\n{FENCE}c\n  return 0;\n}}\n{FENCE}\n\n"
-                  f"{FENCE}cpp\n// loop\nint main() {{\n  return 2;\n}}\n{FENCE}\n\n"
+    "README.md": (f"# It\n\n{FENCE}c\nint one = 1;\n(void)one;\n{FENCE}\n\n{FENCE}python\nb = 1\n{FENCE}\n\n{FENCE}java\nint b;\n{FENCE}\n\n"
+                  f"{FENCE}cpp\nstd::vector<float> scores(pictures.size());\n{FENCE}\n\n"
                   "Run `make demo`, or see [the tool](docs/tool.md#run).\n\n"
                   f"{FENCE}console\n$ iobind run MODEL --json\noutput --nonsense\n{FENCE}\n\n{FENCE}sh\ncmake --preset dev\nscripts/get --dir x\n{FENCE}\n"),
+    "docs/quickstart.md": f"{FENCE}c\n/* quickstart */\nint main(void) {{\n{FENCE}\n\nand\n\n{FENCE}c\n  return 0;\n}}\n{FENCE}\n",
+    "docs/README.md": ("## Start\n\n[1](quickstart.md) [2](concepts.md)\n\n## Guides\n\n[3](cpp.md)\n\n## Devices\n\n## Reference\n\n"
+                       "[4](tool.md)\n\n## Internals\n\n[5](design.md)\n"),
     "CONTRIBUTING.md": "Nothing.\n",
     "docs/tool.md": "# The tool\n\n## Options of every command\n\n`--help`\n\n## run\n\n`--json`\n",
     "docs/cpp.md": f"{FENCE}cpp\n// loop\nint main() {{\n  return 2;\n}}\n{FENCE}\n",
@@ -36,14 +39,19 @@ TREE = {
 # (check, file, what stands there, what stands there instead)
 FAULTS = [
     ("example", "examples/quickstart.c", "return 0", "return 1"),
-    ("example", "README.md", "  return 0", "  return 1"),
-    ("example", "README.md", "/* quickstart", "/* slowstart"),
-    ("example", "README.md", f"{FENCE}c\n/*", f"{FENCE}text\n/*"),
+    ("example", "docs/quickstart.md", "  return 0", "  return 1"),
+    ("example", "docs/quickstart.md", "/* quickstart", "/* slowstart"),
+    ("example", "docs/quickstart.md", f"{FENCE}c\n/*", f"{FENCE}text\n/*"),
     ("example", "examples/cpp/loop.cpp", "return 2", "return 3"),
-    ("example", "README.md", "  return 2", "  return 3"),
-    ("example", "README.md", "// loop", "// lope"),
-    ("example", "README.md", f"{FENCE}cpp", f"{FENCE}text"),
+    ("example", "docs/cpp.md", "  return 2", "  return 3"),
+    ("example", "docs/cpp.md", "// loop", "// lope"),
     ("example", "docs/cpp.md", f"{FENCE}cpp", f"{FENCE}text"),
+    ("front", "README.md", "# It", "# It" + "\n" * 90),
+    ("front", "README.md", "b = 1", "b = 1" + "\n" * 8),
+    ("front", "README.md", f"{FENCE}java", f"{FENCE}text"),
+    ("front", "docs/README.md", "[5](design.md)", ""),
+    ("front", "docs/README.md", "(design.md)", "(design.md) [6](concepts.md)"),
+    ("front", "docs/README.md", "## Devices", "## Hardware"),
     ("links", "README.md", "docs/tool.md#run", "docs/tools.md"),
     ("links", "README.md", "docs/tool.md#run", "docs/tool.md#walk"),
     ("links", "docs/design.md", "Nothing.", "![picture](nowhere.svg)"),
@@ -56,6 +64,8 @@ FAULTS = [
     ("commands", "README.md", "cmake --preset dev", "cmaek --preset dev"),
     ("commands", "docs/tool.md", "## run", "## walk"),
     ("commands", "docs/tool.md", "`--json`", "nothing"),
+    ("pieces", "README.md", "scores(pictures.size())", "scores(pictures.size()) +"),
+    ("pieces", "README.md", "scores(pictures.size())", "scores(3)"),
     ("pieces", "docs/concepts.md", "TRY(IOBIND_OK);", "TRY(IOBIND_K);"),
     ("pieces", "docs/concepts.md", "TRY(IOBIND_OK);", "TRY(IOBIND_ERROR_INTERNAL);"),
     ("pieces", "docs/concepts.md", "one + two()", "one - two()"),
@@ -107,7 +117,7 @@ def passes(check, arguments, fault=None):
 
 
 def main(arguments):
-    checks = ["example", "links", "commands"]
+    checks = ["example", "front", "links", "commands"]
     if (ROOT / ".runtime/models/pp-ocr-cls.onnx").exists():
         checks.append("pieces")
     else:

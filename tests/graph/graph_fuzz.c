@@ -216,7 +216,7 @@ static void same_outputs(const world *self) {
   }
 }
 
-static void run_both(world *self, way how) {
+static bool run_both_unseen(world *self, way how) {
   iobind_status came[KINDS];
   came[CAPTURING] = run_one(self, CAPTURING, how);
   if (came[CAPTURING] == IOBIND_ERROR_INVALID_STATE && strstr(fault.message, "iobind_binding_reset_graphs") != NULL) {
@@ -227,9 +227,36 @@ static void run_both(world *self, way how) {
   came[PLAIN] = run_one(self, PLAIN, how);
   fault = came[CAPTURING] != IOBIND_OK ? why : fault;
   same(self, came[0], came[1], "run");
-  if (came[0] == IOBIND_OK) {
+  return came[0] == IOBIND_OK;
+}
+
+static void run_both(world *self, way how) {
+  if (run_both_unseen(self, how)) {
     same_outputs(self);
   }
+}
+
+/* Runs of which nobody fetches an output: a replay that follows a replay does not look at the binding. The last one may be left like that. */
+static void run_unseen(world *self, uint64_t a) {
+  bool well = true;
+  for (uint64_t run = 0; well && run < 2 + a % 3; run++) {
+    write_pool(self, (a + run) % POOL);
+    well = run_both_unseen(self, HERE);
+  }
+  if (well && a % 2 == 0) {
+    same_outputs(self);
+  }
+}
+
+static void set_options(world *self, uint64_t a) {
+  iobind_run_options options = IOBIND_RUN_OPTIONS_INIT;
+  options.tag = "another tag";
+  iobind_status came[KINDS];
+  for (int k = 0; k < KINDS; k++) {
+    fixture_arm();
+    came[k] = iobind_binding_set_run_options(self->bindings[k], a % 2 == 0 ? &options : NULL, &fault);
+  }
+  same(self, came[0], came[1], "set_run_options");
 }
 
 static void hold(world *self, iobind_tensor *const taken[KINDS]) {
@@ -601,6 +628,10 @@ static void step(world *self) {
     case 21: queue_runs(self, a); break;
     case 22: run_request(self); break;
     case 23: run_together(self, a); break;
+    case 24: set_options(self, a); break;
+    case 25:
+    case 26:
+    case 27: run_unseen(self, a); break;
     default: run_both(self, HERE); break;
   }
 }

@@ -10,8 +10,13 @@ static void refused_models(void **state) {
   (void)state;
   static const struct {
     const char *model, *words;
-  } models[] = {{"if", "control flow"},          {"loop", "control flow"},         {"nonzero", "depends on the data"},
-                {"sequence", "is not a tensor"}, {"passthrough", "no node makes"}, {"constant", ""}};
+  } models[] = {{"if", "control flow"},
+                {"loop", "control flow"},
+                {"nonzero", "depends on the data"},
+                {"sequence", "is not a tensor"},
+                {"passthrough", "no node makes"},
+                {"constant", ""},
+                {"identity dtype=string", "(Identity)"}};
   static const struct {
     const char *op;
     size_t inputs;

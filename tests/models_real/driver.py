@@ -20,10 +20,10 @@ def required(device):
     return device in os.environ.get("IOBIND_REQUIRE", "").split(",")
 
 
-def leave(why):
+def leave(why, device="cpu"):
     """End a test program that lacks what it needs before it has begun."""
-    print(f"{'missing' if required('cpu') else 'skipped'}: {why}", file=sys.stderr)
-    sys.exit(1 if required("cpu") else SKIPPED)
+    print(f"{'missing' if required(device) else 'skipped'}: {why}", file=sys.stderr)
+    sys.exit(1 if required(device) else SKIPPED)
 
 
 try:
@@ -68,7 +68,8 @@ class Tool:
                 np.save(path, value)
                 value = path
             arguments += ["--input", f"{name}={value}"]
-        return {row["name"]: row for row in json.loads(self.call(*arguments))["outputs"]}
+        report = json.loads(self.call(*arguments))
+        return {row["name"]: row | {"nodes": report["device_nodes"]} for row in report["outputs"]}
 
 
 class Case(unittest.TestCase):

@@ -5,21 +5,24 @@ usage: structure.py [ROOT]   every rule, over the files under version control (o
 
 - The modules under src/ point one way: a module includes those above it in MODULES, never one below. Nor does it use what a module
   below defines by another way: a declaration of its own, or one in the public header.
-- So do the folders of tool/, in the order of TOOL_MODULES.
+- So do the folders of tool/, in the order of TOOL_MODULES. The tool uses the public interface alone: nothing of src/.
 - abi/ is included by the few that speak ORT's language; everything else goes through src/ort.
 - A module above session does not name a session.
 - Only src/ep, src/d3d12 and the drivers' files (src/*/driver*) know one execution provider from another, and only src/ort
   and src/ep compare a version of ORT. Comments may give examples.
 - No file is too long, none is a bag called utils; nothing is left for later; no path of one machine and no host of a
   package registry stands anywhere.
+- The documents in language.toml use none of the words listed there.
 - The library neither prints nor aborts, nothing in it depends on the program's locale, and only src/ort reads ORT's words.
 """
 import pathlib
 import re
 import subprocess
 import sys
+import tomllib
 
-TOOL_MODULES = ["formats", "shared", "commands"]
+LANGUAGE = pathlib.Path(__file__).with_name("language.toml")
+TOOL_MODULES = ["formats", "shared", "pictures", "commands"]
 MODULES = ["support", "d3d12", "ort", "ep", "runtime", "memory", "tensor", "session", "binding", "audit", "flow"]
 SPEAKS_ORT = ["src/ort", "vdev", "tests/fake_ort", "tests/dml", "tests/abi", "tests/vdev", "tests/vcuda", "tests/rig", "tests/ports", "bench/overhead", "bench/carry", "bench/rebind", "bench/java"]
 KNOWS_EPS = r"src/(ep|d3d12)/|src/\w+/driver(_\w+)?\.[ch]$"
@@ -38,7 +41,7 @@ STRUCT = r"^(?:typedef\s+)?struct\s+(iobind_\w+)\s*\{"
 REGISTRY_HOST = (r"\b[\w.-]*(pypi|pythonhosted|npmjs|crates|debian|ubuntu|golang|conda|repo\d*\.maven)"
                  r"[\w-]*\.(org|com|io|net|dev)\b")
 # Execution providers, what their vendors call things, and what stood in general files for one of them.
-OF_ONE_EP = (r"(?i)cuda|cudnn|nvidia|tensorrt|trt_|webgpu|dawn|openvino|directml|dml|direct3d|iobind__d3d12|qnn|migraphx|vitisai|coreml|vdev"
+OF_ONE_EP = (r"(?i)cuda|cudnn|nvidia|tensorrt|trt_|webgpu|dawn|openvino|directml|dml|direct3d|iobind__d3d12|qnn|migraphx|vitisai|coreml|ggml|vdev"
              r"|virtual accelerator|\blane\b|lane_|is_resource|compute_stream|enable_graph_capture")
 VERSION_COMPARED = (r"\b(minor|api_version)\b\s*([<>]|[!=]=)|((?<!-)[<>]=?|[!=]=)\s*[\w.>-]*(\.|->)(minor|api_version)\b"
                     r"|\b(strcmp|strncmp|strchr|strstr)\s*\([^;]*\bort\.version\b")
@@ -67,6 +70,11 @@ def without_comments(text, keep_strings=False):
 
 def line_of(text, position):
     return text.count("\n", 0, position) + 1
+
+
+def prose_of(text):
+    """A Markdown document without its blocks of code and its `code`."""
+    return re.sub(r"^```.*?^```|`[^`\n]*`", lambda match: "\n" * match[0].count("\n"), text, flags=re.M | re.S)
 
 
 class Tree:
@@ -128,6 +136,8 @@ class Tree:
                 parts = target.split("/") if target else []
                 if parts[:1] == ["tool"] and parts[1] in TOOL_MODULES and TOOL_MODULES.index(parts[1]) > TOOL_MODULES.index(module):
                     self.fault(name, f"tool/{module} includes tool/{parts[1]}, which stands on it", line)
+                if parts[:1] == ["src"]:
+                    self.fault(name, f"includes {target}: the tool uses the public interface alone", line)
 
     def check_uses(self):
         """A linker would not mind a use of what a module below defines: it knows no modules."""
@@ -182,6 +192,17 @@ class Tree:
             if here in text:
                 self.fault(name, "a path of this machine", line_of(text, text.index(here)))
 
+    def check_language(self):
+        language = tomllib.loads(LANGUAGE.read_text(encoding="utf-8"))
+        words = {word: re.compile(r"\b" + r"\s+".join(map(re.escape, word.split())) + r"\b", flags=re.I) for word in language["words"]}
+        for name, text in self.text.items():
+            if not any(name == path or path.endswith("/") and name.startswith(path) for path in language["paths"]):
+                continue
+            prose = prose_of(text) if name.endswith(".md") else text
+            for word, pattern in words.items():
+                for match in pattern.finditer(prose):
+                    self.fault(name, f"says '{word}'; write '{language['words'][word]}'", line_of(prose, match.start()))
+
     def check_library(self):
         for name, text in self.c_files("src").items():
             code = without_comments(text)
@@ -204,6 +225,7 @@ def main(arguments):
     tree.check_tool()
     tree.check_abi()
     tree.check_files()
+    tree.check_language()
     tree.check_library()
     for problem in tree.problems:
         print(problem, file=sys.stderr)

@@ -52,6 +52,14 @@ class Structure(unittest.TestCase):
         result = self.check()
         self.assertEqual((result.returncode, result.stderr), (0, ""))
 
+    def test_words_that_must_not_come_back(self):
+        self.assert_fault("README.md", "A run is under\nway.\n", "README.md:2: says 'under way'; write 'in flight'")
+
+    def test_words_in_code_and_elsewhere(self):
+        self.write("README.md", "```\nno item is under way\n```\n\n`folder`\n")
+        self.write("docs/design.md", "A run is under way.\n")
+        self.assertEqual(self.check().returncode, 0)
+
     def test_module_below(self):
         self.assert_fault("src/support/error.h", '#include "tensor/tensor.h"\n', "module support includes module tensor")
 
@@ -112,6 +120,9 @@ class Structure(unittest.TestCase):
 
     def test_format_on_a_command(self):
         self.assert_fault("tool/formats/npy.h", '#include "shared/tool.h"\n', "tool/formats includes tool/shared")
+
+    def test_the_tool_and_the_library(self):
+        self.assert_fault("tool/commands/run.c", '#include "support/error.h"\n', "the tool uses the public interface alone")
 
     def test_abi_from_another_module(self):
         self.assert_fault("src/tensor/tensor.h", '#include "ort.h"\n', "includes abi/ort.h")

@@ -217,7 +217,7 @@ class Gpus(Case):
 class Options(Case):
     def test_every_ep_with_a_list(self):
         names = [row["name"] for row in self.good_json("options")["eps"]]
-        self.assertEqual(names, ["cuda", "tensorrt", "nvtensorrtrtx", "webgpu", "openvino", "dml", "vdev"])
+        self.assertEqual(names, ["cuda", "tensorrt", "nvtensorrtrtx", "webgpu", "openvino", "dml", "ggml", "vdev"])
         for name in names:
             said = self.good_json("options", name)
             self.assertTrue(said["options"] and said["source"])

@@ -17,8 +17,8 @@ class Graph(Case):
     def test_bench_shows_launches_before_and_after(self):
         ways = self.good_json("bench", self.model("multi.onnx", "multi"), "--device", DEVICE, "--graph", "--iterations", "8")["ways"]
         self.assertEqual([(way["captured"], way["way"], way["launches"]) for way in ways],
-                         [(False, "unbound", KERNELS), (False, "written", KERNELS), (False, "resident", KERNELS),
-                          (True, "unbound", KERNELS), (True, "written", 1), (True, "resident", 1)])
+                         [(False, way, KERNELS) for way in ("unbound", "read", "written", "resident")] +
+                         [(True, "unbound", KERNELS), (True, "read", 1), (True, "written", 1), (True, "resident", 1)])
         self.assertTrue(all(way["median_ns"] > 0 for way in ways))
         table = self.good("bench", self.model("multi.onnx", "multi"), "--device", DEVICE, "--graph", "--iterations", "8")
         self.assertIn(f"launches in a run: {KERNELS}, captured 1.", table)

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "commands/grid.h"
+#include "pictures/grid.h"
 #include "formats/trace.h"
 
 enum { LONGEST = 64, MOST_SCALE = 3 };

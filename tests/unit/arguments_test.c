@@ -270,8 +270,6 @@ static void outputs_that_cannot_be(void **state) {
   expect(IOBIND_ERROR_INVALID_ARGUMENT,
          iobind_binding_place_output(binding, 0, IOBIND_OUTPUT_FRESH, NULL, (iobind_memory)-1, &fault));
   expect_words("-1 is not a memory type");
-  expect(IOBIND_ERROR_INVALID_ARGUMENT,
-         call_binding_set_output(binding, 0, IOBIND_OUTPUT_FRESH, NULL, IOBIND_MEMORY_DEFAULT, tensor, &fault));
   expect_ok(iobind_tensor_create(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_STRING, dims, 1, &text, &fault));
   expect(IOBIND_ERROR_DTYPE, iobind_binding_set_input(binding, 0, IOBIND_INPUT_SNAPSHOT, text, NULL, &fault));
   iobind_tensor_release(text);

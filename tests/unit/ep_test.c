@@ -77,7 +77,7 @@ static void option_tables(void **state) {
       assert_non_null(iobind__option_find(table, table->pairs[i].other));
     }
   }
-  assert_int_equal(tables, 7);
+  assert_int_equal(tables, 8);
 }
 
 static void option_values(void **state) {
@@ -123,17 +123,12 @@ static void quirks_by_release(void **state) {
     uint32_t ends; /* 0: in every release */
     bool only_bridged;
   } rows[] = {
-      {"cuda", IOBIND__QUIRK_GATED, 0, false},
-      {"cuda", IOBIND__QUIRK_REFUSES_RUN_STREAM, 0, true},
-      {"cuda", IOBIND__QUIRK_REPLAY_WAITS, 27, true},
-      {"cuda", IOBIND__QUIRK_GRAPH_RECYCLES, 31, false},
-      {"cuda", IOBIND__QUIRK_GRAPH_STAYS, 0, false},
-      {"webgpu", IOBIND__QUIRK_QUEUES, 0, false},
-      {"webgpu", IOBIND__QUIRK_SERIAL, 0, false},
-      {"webgpu", IOBIND__QUIRK_GRAPH_LOSES_COPIES, 0, false},
-      {"dml", IOBIND__QUIRK_QUEUES, 0, false},
-      {"vdev", IOBIND__QUIRK_GATED, 0, false},
-      {"vdev", IOBIND__QUIRK_CAPTURES_NOTHING, 26, false},
+      {"cuda", IOBIND__QUIRK_GATED, 0, false},        {"cuda", IOBIND__QUIRK_REFUSES_RUN_STREAM, 0, true},
+      {"cuda", IOBIND__QUIRK_REPLAY_WAITS, 27, true}, {"cuda", IOBIND__QUIRK_GRAPH_RECYCLES, 31, false},
+      {"cuda", IOBIND__QUIRK_GRAPH_STAYS, 0, false},  {"webgpu", IOBIND__QUIRK_QUEUES, 0, false},
+      {"webgpu", IOBIND__QUIRK_SERIAL, 0, false},     {"webgpu", IOBIND__QUIRK_GRAPH_LOSES_COPIES, 0, false},
+      {"dml", IOBIND__QUIRK_QUEUES, 0, false},        {"ggml", IOBIND__QUIRK_SERIAL, 0, false},
+      {"vdev", IOBIND__QUIRK_GATED, 0, false},        {"vdev", IOBIND__QUIRK_CAPTURES_NOTHING, 26, false},
   };
   enum { COUNT = sizeof rows / sizeof rows[0], OLDEST = 24, TOMORROW = 99 };
   const iobind__ep *ep;
@@ -145,7 +140,8 @@ static void quirks_by_release(void **state) {
         expected[0] |= holds && !rows[i].only_bridged ? (uint32_t)rows[i].quirk : 0;
         expected[1] |= holds ? (uint32_t)rows[i].quirk : 0;
       }
-      const uint32_t common = release < 31 ? IOBIND__QUIRK_EARLY_OUTPUT_COPIES : 0;
+      const uint32_t common =
+          (release < 31 ? IOBIND__QUIRK_EARLY_OUTPUT_COPIES : 0) | (release < 25 ? IOBIND__QUIRK_HIDES_NODES : 0);
       assert_int_equal(iobind__quirks_of(ep, release, false), expected[0] | common);
       assert_int_equal(iobind__quirks_of(ep, release, true), expected[1] | common);
     }

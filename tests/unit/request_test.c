@@ -330,7 +330,7 @@ static void what_is_refused(void **state) {
   iobind_tensor_release(right);
   assert_int_equal(deleted.count, 1);
   iobind_tensor *both[2] = {shorter, shorter};
-  expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_pipeline_submit(pipeline, NULL, &fault));
+  expect(IOBIND_ERROR_INVALID_ARGUMENT, call_pipeline_submit(pipeline, NULL, 0, &fault));
   expect_words("request is NULL");
   iobind_pipeline_request request = IOBIND_PIPELINE_REQUEST_INIT;
   expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_pipeline_submit(pipeline, &request, &fault));
@@ -558,6 +558,76 @@ static void runs_that_are_refused(void **state) {
   iobind_session_destroy(session);
 }
 
+/* What was taken from a binding is the caller's: an input of a request or its target, and no run of the binding writes it. */
+static void a_taken_output(void **state) {
+  (void)state;
+  static const float doubled[2] = {2, 4};
+  static const float fourfold[2] = {4, 8};
+  static const float values[2] = {1, 2};
+  static const float zeros[2] = {0, 0};
+  iobind_session *session = fixture_session(runtime, device, "scale");
+  iobind_tensor *x = fixture_floats(device, values, 2);
+  for (int mode = IOBIND_OUTPUT_FRESH; mode <= IOBIND_OUTPUT_REUSE; mode++) {
+    iobind_binding *binding;
+    iobind_tensor *taken[2];
+    iobind_tensor *output;
+    expect_ok(iobind_tensor_write(x, 0, values, sizeof values, NULL, &fault));
+    expect_ok(iobind_binding_create(session, &binding, &fault));
+    expect_ok(iobind_binding_set_input(binding, 0, IOBIND_INPUT_RESIDENT, x, NULL, &fault));
+    expect_ok(call_binding_set_output(binding, 0, (iobind_output_mode)mode, NULL, IOBIND_MEMORY_DEFAULT, NULL, &fault));
+    for (int i = 0; i < 2; i++) {
+      expect_ok(iobind_binding_run(binding, NULL, &fault));
+      expect_ok(iobind_binding_take_output(binding, 0, &taken[i], &fault));
+    }
+    expect_ok(run(session, &taken[0], &taken[1], NULL, &output));
+    assert_ptr_equal(output, taken[1]);
+    iobind_tensor_release(output);
+    expect_ok(iobind_tensor_write(x, 0, zeros, sizeof zeros, NULL, &fault));
+    expect_ok(iobind_binding_run(binding, NULL, &fault));
+    fixture_expect_floats(taken[0], doubled, 2);
+    fixture_expect_floats(taken[1], fourfold, 2);
+    iobind_tensor_release(taken[0]);
+    iobind_tensor_release(taken[1]);
+    iobind_binding_destroy(binding);
+  }
+  iobind_tensor_release(x);
+  iobind_session_destroy(session);
+}
+
+/* A run that fails gives nothing, and the target is the caller's as before. */
+static void a_run_that_fails(void **state) {
+  (void)state;
+  static const float three[3] = {1, 2, 3};
+  static const float twice[6] = {1, 2, 3, 1, 2, 3};
+  static const int64_t two = 2;
+  const int64_t dims[2] = {2, 3};
+  iobind_session *session = fixture_session(runtime, device, "expand");
+  iobind_tensor *inputs[2] = {fixture_floats(device, three, 3), NULL};
+  iobind_tensor *target = NULL;
+  expect_ok(iobind_tensor_create(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_INT64, &two, 1, &inputs[1], &fault));
+  expect_ok(iobind_tensor_create(device, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, dims, 2, &target, &fault));
+  for (int turn = 0; turn < 4; turn++) {
+    const bool is_given = turn >= 2;
+    const bool fails = turn % 2 == 0;
+    const int64_t wanted[2] = {2, fails ? 5 : 3};
+    iobind_tensor *output = target;
+    float got[6] = {0};
+    expect_ok(iobind_tensor_write(inputs[1], 0, wanted, sizeof wanted, NULL, &fault));
+    expect(fails ? IOBIND_ERROR_RUNTIME : IOBIND_OK, run(session, inputs, is_given ? &target : NULL, NULL, &output));
+    if (fails) {
+      assert_null(output);
+      continue;
+    }
+    expect_ok(iobind_tensor_read(output, 0, got, sizeof got, NULL, &fault));
+    assert_memory_equal(got, twice, sizeof twice);
+    iobind_tensor_release(output);
+  }
+  iobind_tensor_release(inputs[0]);
+  iobind_tensor_release(inputs[1]);
+  iobind_tensor_release(target);
+  iobind_session_destroy(session);
+}
+
 #define CASES(spec)                                                                                   \
   {#spec ": frames of a decoder", frames_of_a_decoder, start, stop, #spec},                           \
       {#spec ": a frame without its event", a_frame_without_its_event, start, stop, #spec},           \
@@ -572,6 +642,8 @@ static void runs_that_are_refused(void **state) {
       {#spec ": a session that captures graphs", a_session_that_captures_graphs, start, stop, #spec}, \
       {#spec ": some outputs of a run", some_outputs_of_a_run, start, stop, #spec},                   \
       {#spec ": runs that are refused", runs_that_are_refused, start, stop, #spec},                   \
+      {#spec ": a taken output", a_taken_output, start, stop, #spec},                                 \
+      {#spec ": a run that fails", a_run_that_fails, start, stop, #spec},                             \
       {#spec ": another device", another_device, start, stop, #spec}, {                               \
 #spec ": options that are refused", options_that_are_refused, start, stop, #spec                  \
   }

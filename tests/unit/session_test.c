@@ -16,6 +16,7 @@
 #include "session/session.h"
 #include "support/system.h"
 #include "../rig/calls.h"
+#include "vdev.h"
 
 static iobind_runtime *runtime;
 static iobind_device *cpu;
@@ -539,6 +540,39 @@ static void placement(void **state) {
   free(made.bytes);
 }
 
+/* An EP may take no node: then ORT's CPU EP runs them all, which nothing else shows on a device in host memory. */
+static void idle_device(void **state) {
+  (void)state;
+  iobind_runtime_info ort = IOBIND_RUNTIME_INFO_INIT;
+  iobind_device *vdev = fixture_device(runtime, "vdev");
+  expect_ok(iobind_runtime_get_info(runtime, &ort, &fault));
+  const int listed = ort.ort_api_version > 24;
+  model made = make("add");
+  for (int denied = 0; denied < 2; denied++) {
+    iobind_session_options options = IOBIND_SESSION_OPTIONS_INIT;
+    iobind_session_info info = IOBIND_SESSION_INFO_INIT;
+    iobind_session *session = NULL;
+    options.devices = &vdev;
+    options.device_count = 1;
+    vdev_set(0, "deny", denied ? "Add" : "");
+    expect_ok(iobind_session_create_from_memory(runtime, made.bytes, made.size, &options, &session, &fault));
+    expect_ok(iobind_session_get_info(session, &info, &fault));
+    assert_int_equal(info.node_count, listed);
+    assert_int_equal(info.device_node_count, listed && !denied);
+    iobind_session_destroy(session);
+    options.flags = IOBIND_SESSION_STRICT;
+    iobind_status status = iobind_session_create_from_memory(runtime, made.bytes, made.size, &options, &session, &fault);
+    if (denied) {
+      assert_int_equal(status, IOBIND_ERROR_RUNTIME);
+    } else {
+      assert_int_equal(status, IOBIND_OK);
+    }
+    iobind_session_destroy(session);
+  }
+  vdev_set(0, "deny", "");
+  free(made.bytes);
+}
+
 /* Every prefix and every flipped byte of a model: an error or a session, never more. */
 static void corrupt_models(void **state) {
   (void)state;
@@ -776,6 +810,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(long_names_in_a_message),
     cmocka_unit_test(metadata),
     cmocka_unit_test(placement),
+    cmocka_unit_test(idle_device),
     cmocka_unit_test(corrupt_models),
     cmocka_unit_test(files_that_are_no_models),
     cmocka_unit_test(long_path_in_a_message),

@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "vdev.h"
+
 static iobind_runtime *runtime;
 static iobind_device *cpu;
 
@@ -215,6 +217,24 @@ static void metadata(void **state) {
   }
 }
 
+/* As an EP that needs an option to work: without it no session is made. */
+static void options_of_the_check(void **state) {
+  (void)state;
+  fixture_device(runtime, "vdev");
+  vdev_set(0, "fail_session", "every:1");
+  iobind_device *device = NULL;
+  expect(IOBIND_ERROR_WRONG_DEVICE, iobind_runtime_find_device(runtime, "vdev:0?trace=0", &device, NULL, &fault));
+  expect_words("session creation");
+  iobind_device *found = find("vdev:0?trace=0&fail_session=0");
+  vdev_set(0, "fail_session", "0");
+  assert_ptr_equal(found, find("vdev"));
+  static const char *const wrong[] = {"vdev?", "vdev?trace", "vdev?=1", "vdev?trace=0&", "vdev?trace=0,vdev?x"};
+  for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+    expect_no_device(IOBIND_ERROR_INVALID_ARGUMENT, wrong[i]);
+    expect_words("KEY=VALUE");
+  }
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(cpu_is_number_0),
     cmocka_unit_test(every_device_is_found_by_its_spec),
@@ -224,6 +244,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(pinned_needs_a_kind_of_memory),
     cmocka_unit_test(mistakes),
     cmocka_unit_test(long_specs),
+    cmocka_unit_test(options_of_the_check),
     cmocka_unit_test(metadata),
 };
 

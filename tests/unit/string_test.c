@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "iobind/interop.h"
+#include "../rig/calls.h"
 
 static iobind_runtime *runtime;
 static iobind_device *cpu;
@@ -145,10 +146,45 @@ static void a_reused_output_as_an_input(void **state) {
   iobind_session_destroy(session);
 }
 
+/* A request writes the strings into its target, run after run; an output without one is new each time. */
+static void a_target_of_a_request(void **state) {
+  (void)state;
+  iobind_session *session = fixture_session(runtime, NULL, "passthrough dtype=string");
+  iobind_tensor *x = make_text("first");
+  iobind_tensor *target = make_text("");
+  iobind_tensor *targets[2] = {target, NULL};
+  iobind_tensor *kept = NULL;
+  iobind_run_request request = IOBIND_RUN_REQUEST_INIT;
+  request.inputs = &x;
+  request.targets = targets;
+  for (int turn = 0; turn < 2; turn++) {
+    static const char *const texts[] = {"first", "second"};
+    iobind_tensor *outputs[2] = {NULL, NULL};
+    expect_ok(iobind_tensor_set_string(x, 0, texts[turn], &fault));
+    expect_ok(call_session_request(session, &request, outputs, &fault));
+    assert_ptr_equal(outputs[0], target);
+    expect_text(target, texts[turn]);
+    expect_text(outputs[1], texts[turn]);
+    iobind_tensor_release(outputs[0]);
+    iobind_tensor_release(turn == 0 ? NULL : outputs[1]);
+    kept = turn == 0 ? outputs[1] : kept;
+  }
+  expect_text(kept, "first");
+  targets[0] = x;
+  iobind_tensor *outputs[2] = {target, target};
+  expect(IOBIND_ERROR_INVALID_ARGUMENT, call_session_request(session, &request, outputs, &fault));
+  expect_words("overlaps");
+  expect_text(x, "second");
+  iobind_tensor_release(kept);
+  iobind_tensor_release(target);
+  iobind_tensor_release(x);
+  iobind_session_destroy(session);
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(one_tensor_as_two_outputs),   cmocka_unit_test(an_input_as_an_output),
     cmocka_unit_test(an_output_as_an_input),       cmocka_unit_test(two_tensors_of_one_value),
-    cmocka_unit_test(a_reused_output_as_an_input),
+    cmocka_unit_test(a_reused_output_as_an_input), cmocka_unit_test(a_target_of_a_request),
 };
 
 FIXTURE_MAIN(tests, start, stop);

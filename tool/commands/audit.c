@@ -147,8 +147,8 @@ static int bind_all(audit_job *job) {
   for (size_t i = 0; status == IOBIND_OK && i < job->output_count; i++) {
     how asked = job->hows[job->input_count + i];
     if (asked == HOW_DEVICE) continue; /* as in a new binding */
-    status = iobind_binding_set_output(job->binding, i, asked == HOW_NONE ? IOBIND_OUTPUT_NONE : IOBIND_OUTPUT_FRESH,
-                                       asked == HOW_NONE ? NULL : job->cpu, IOBIND_MEMORY_DEFAULT, NULL, &error);
+    status = iobind_binding_place_output(job->binding, i, asked == HOW_NONE ? IOBIND_OUTPUT_NONE : IOBIND_OUTPUT_FRESH,
+                                         asked == HOW_NONE ? NULL : job->cpu, IOBIND_MEMORY_DEFAULT, &error);
   }
   return status == IOBIND_OK ? TOOL_GO : tool_fail_error(job->tool, NULL, &error);
 }

@@ -10,7 +10,7 @@
 
 #include "commands/trial.h"
 #include "formats/file.h"
-#include "formats/plot.h"
+#include "pictures/plot.h"
 #include "shared/given.h"
 #include "shared/number.h"
 #include "shared/tool.h"
@@ -19,11 +19,12 @@
 typedef struct row {
   char *model; /* the file's name without its folder and extension */
   char *device;
-  char *profile; /* NULL: no profile was written */
-  bool host;     /* the device's memory is host memory */
-  bool modelled; /* times are those of a virtual clock */
-  bool software; /* memory of its own, but it computes on the CPU: a software driver */
-  bool captured; /* bound runs are replays of captured graphs */
+  char *profile;     /* NULL: no profile was written */
+  bool host;         /* the device's memory is host memory */
+  bool modelled;     /* times are those of a virtual clock */
+  bool software;     /* memory of its own, but it computes on the CPU: a software driver */
+  size_t idle_nodes; /* those that the device left to the CPU, if it left all of them */
+  bool captured;     /* bound runs are replays of captured graphs */
   trial trial;
 } row;
 
@@ -44,8 +45,9 @@ typedef struct bench {
   json_t *inputs;    /* the inputs that the model was given */
 } bench;
 
-static const char *const way_keys[TRIAL_WAYS] = {"unbound", "written", "resident"};
-static const char *const way_texts[TRIAL_WAYS] = {"unbound", "bound, input written", "bound, all resident"};
+static const char *const way_keys[TRIAL_WAYS] = {"unbound", "read", "written", "resident"};
+static const char *const way_texts[TRIAL_WAYS] = {"unbound", "bound, results read", "bound, input written",
+                                                  "bound, all resident"};
 
 /* ---- rows -------------------------------------------------------------------------------------------------------- */
 
@@ -270,6 +272,7 @@ static int measure_session(bench *b, iobind_session *session, iobind_device *dev
   } else {
     r->host = tool_is_host(device);
     r->software = is_software(device);
+    r->idle_nodes = tool_idle_nodes(session);
     r->modelled = b->tool.clock.read != NULL;
     r->captured = captured;
     code = find_kept(b, session, kept);
@@ -444,7 +447,9 @@ static void add_words(tool_report *out, const row *r) {
   number_format_bytes(unbound, before);
   number_format_bytes(resident, after);
   format_ratio(trial_ratio(t, TRIAL_RESIDENT), factor);
-  if (r->host) {
+  if (r->idle_nodes > 0) {
+    report_note(out, "%s: " TOOL_IDLE, r->model, r->idle_nodes, r->device);
+  } else if (r->host) {
     report_note(out, "%s on %s: its memory is the host's, so nothing crosses a link.", r->model, r->device);
   } else if (unbound <= resident) {
     report_note(out, "%s on %s: a run moves nothing over the link that binding could save.", r->model, r->device);
@@ -538,31 +543,47 @@ static int print(bench *b, int code) {
 /* ---- the picture ------------------------------------------------------------------------------------------------- */
 
 typedef struct group_texts {
-  char subtitle[96];
-  char remark[64];
+  char title[512];
+  char sentence[192];
   char labels[TRIAL_WAYS][NUMBER_TEXT];
   char notes[TRIAL_WAYS][NUMBER_TEXT + 16];
 } group_texts;
 
-static void fill_group(const row *r, plot_group *group, plot_bar *bars, group_texts *texts) {
-  char bytes[NUMBER_TEXT], factor[NUMBER_TEXT];
-  group->title = r->model;
-  snprintf(texts->subtitle, sizeof texts->subtitle, "%s%s", r->device, r->captured ? ", captured" : "");
-  group->subtitle = texts->subtitle;
-  group->remark = texts->remark;
+/* What a reader must know of the device to judge the times. */
+static const char *device_remark(const row *r) {
+  if (r->modelled) return " (virtual device, modelled time)";
+  if (strncmp(r->device, "vdev", 4) == 0) return " (virtual device)";
+  return r->software ? " (software driver)" : "";
+}
+
+static void fill_sentence(const row *r, char *sentence, size_t size) {
+  char before[NUMBER_TEXT], after[NUMBER_TEXT], factor[NUMBER_TEXT];
+  number_format_bytes(link_bytes(&r->trial.ways[TRIAL_UNBOUND]), before);
+  number_format_bytes(link_bytes(&r->trial.ways[TRIAL_RESIDENT]), after);
+  double ratio = trial_ratio(&r->trial, TRIAL_RESIDENT);
   if (r->host) {
-    strcpy(texts->remark, "no link to cross");
+    snprintf(sentence, size, "The device uses host memory: no data cross a link.");
   } else if (hides_copies(r)) {
-    strcpy(texts->remark, "resident: the same time *");
+    snprintf(sentence, size, "Binding saves %s a run; computing takes so long that the time stays the same.", before);
+  } else if (isinf(ratio)) {
+    snprintf(sentence, size, "With everything resident, %s a run become %s, and a run takes no modelled time.", before, after);
   } else {
-    format_ratio(trial_ratio(&r->trial, TRIAL_RESIDENT), factor);
-    snprintf(texts->remark, sizeof texts->remark, "resident: %s times as fast", factor);
+    snprintf(sentence, size, "With everything resident, %s a run become %s, and a run is %s times as fast.", before, after,
+             format_ratio(ratio, factor));
   }
+}
+
+static void fill_group(const row *r, plot_group *group, plot_bar *bars, group_texts *texts) {
+  char bytes[NUMBER_TEXT];
+  snprintf(texts->title, sizeof texts->title, "%s on %s%s%s", r->model, r->device, device_remark(r),
+           r->captured ? ", captured" : "");
+  fill_sentence(r, texts->sentence, sizeof texts->sentence);
+  *group = (plot_group){.title = texts->title, .sentence = texts->sentence, .bars = bars, .bar_count = TRIAL_WAYS};
   for (int i = 0; i < TRIAL_WAYS; i++) {
     const trial_way *way = &r->trial.ways[i];
     number_format_time(way->time.median, texts->labels[i]);
     snprintf(texts->notes[i], sizeof texts->notes[i], "%s a run", number_format_bytes(link_bytes(way), bytes));
-    bars[i] = (plot_bar){way->time.median / 1e6, texts->labels[i], texts->notes[i]};
+    bars[i] = (plot_bar){way->time.median, way_texts[i], texts->labels[i], texts->notes[i]};
   }
 }
 
@@ -572,24 +593,16 @@ static bool draw(const bench *b, FILE *stream) {
   group_texts *texts = calloc(b->row_count, sizeof *texts);
   bool good = groups != NULL && bars != NULL && texts != NULL;
   static const char *const footnotes[] = {
-      "Unbound: host tensors in and out. Bound: tensors stay on the device; inputs are written each run, or not at all.",
-      "* The run computes so long that the copies that binding saves do not show; a software driver does so with most models."};
-  size_t footnote_count = 1;
-  for (size_t i = 0; good && i < b->row_count; i++) {
-    fill_group(&b->rows[i], &groups[i], &bars[i * TRIAL_WAYS], &texts[i]);
-    if (hides_copies(&b->rows[i])) footnote_count = 2;
-  }
+      "Unbound: host tensors in and out. Bound: inputs are on the device, written before each run or once; outputs stay there or are read."};
+  for (size_t i = 0; good && i < b->row_count; i++) fill_group(&b->rows[i], &groups[i], &bars[i * TRIAL_WAYS], &texts[i]);
   if (good) {
-    plot p = {.title = "What a run takes and moves, unbound and bound",
-              .subtitle = "Median time of a run, and the bytes that cross the link between host and device in it",
-              .axis = "milliseconds a run",
-              .series = way_texts,
-              .series_count = TRIAL_WAYS,
+    plot p = {.title = "Measured runs, unbound and bound",
+              .subtitle =
+                  "Median time of a run, and the bytes that cross the link in it. Linear bars; each group has its own scale.",
               .groups = groups,
               .group_count = b->row_count,
-              .bars = bars,
               .footnotes = footnotes,
-              .footnote_count = footnote_count};
+              .footnote_count = 1};
     good = plot_write(&p, stream) == 0;
   }
   free(groups);
@@ -665,7 +678,7 @@ int command_bench(int argc, const char **argv) {
   const tool_usage usage = {
       .command = "bench",
       .arguments = "MODEL",
-      .summary = "Measure a model unbound, bound with its input written each run, and bound with everything resident.",
+      .summary = "Measure a model unbound, and bound: with results read, with its input written, with everything resident.",
       .notes = "Without --device every device that works is measured. Inputs that are not given are random.",
       .takes = TOOL_TAKES_DEVICES | TOOL_TAKES_DIMS | TOOL_TAKES_INPUTS | TOOL_TAKES_SESSION | TOOL_TAKES_RUNS,
       .argument_count = 1,

@@ -179,7 +179,8 @@ static bool step_host(work *w, size_t step, tool_fault *fault) {
     }
     w->outputs[i] = NULL;
   }
-  return iobind_session_run(c->session, w->inputs, w->outputs, &error) == IOBIND_OK || say(w, fault, &error);
+  return tool_run(c->session, w->inputs, c->input_count, w->outputs, c->output_count, &error) == IOBIND_OK ||
+         say(w, fault, &error);
 }
 
 /* ---- both ---- */

@@ -9,7 +9,7 @@
 #include <stdint.h>
 
 #include "commands/feed.h"
-#include "commands/gather.h"
+#include "pictures/gather.h"
 #include "shared/statistic.h"
 #include "shared/tool.h"
 

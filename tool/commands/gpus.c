@@ -1,3 +1,5 @@
+#define _POSIX_C_SOURCE 200809L /* scandir */
+
 #include "commands/gpus.h"
 
 #if !defined(__linux__)
@@ -9,11 +11,11 @@ void gpus_report(tool_report *report) {
 #else
 
 #include <ctype.h>
+#include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "support/system.h"
+#include <sys/stat.h>
 
 /* ONNX Runtime asks no driver which GPUs there are. It lists the cards of the first directory; if there is none, the display
  * controllers of the second. */
@@ -22,6 +24,11 @@ static const char controllers[] = "/sys/bus/pci/devices";
 
 enum { TEXT = 512 };
 
+static bool exists(const char *path) {
+  struct stat status;
+  return stat(path, &status) == 0;
+}
+
 /* "card0", and neither "card0-HDMI-A-1" nor "renderD128". A card that is not on the PCI bus has no vendor, and is left out. */
 static bool is_card(const char *name) {
   char path[TEXT];
@@ -29,7 +36,7 @@ static bool is_card(const char *name) {
   if (strncmp(name, "card", 4) != 0 || !isdigit((unsigned char)name[4])) return false;
   (void)strtoul(name + 4, &end, 10);
   snprintf(path, sizeof path, "%s/%s/device/vendor", cards, name);
-  return *end == 0 && iobind__path_exists(path);
+  return *end == 0 && exists(path);
 }
 
 /* The class of a PCI device: 0x0300 is a VGA controller, 0x0302 a 3D controller. */
@@ -37,7 +44,7 @@ static bool is_controller(const char *name) {
   char path[TEXT];
   char text[16] = "";
   snprintf(path, sizeof path, "%s/%s/class", controllers, name);
-  FILE *file = iobind__file_open(path);
+  FILE *file = fopen(path, "rb");
   if (file == NULL) return false;
   bool read = fgets(text, sizeof text, file) != NULL;
   (void)fclose(file);
@@ -53,16 +60,18 @@ static bool is_render(const char *name) {
   return strncmp(name, "renderD", 7) == 0;
 }
 
-/* How many names in a directory are of this kind; the path of the first one, if `first` is not NULL. */
+/* How many names in a directory are of this kind; the path of the first one in their order, if `first` is not NULL. */
 static size_t count(const char *directory, bool (*is_one)(const char *name), char first[TEXT]) {
-  char **names = NULL;
+  struct dirent **entries = NULL;
+  int number = scandir(directory, &entries, NULL, alphasort);
   size_t found = 0;
-  (void)iobind__folder_list(directory, &names);
-  for (size_t i = 0; names != NULL && names[i] != NULL; i++) {
-    if (!is_one(names[i])) continue;
-    if (found++ == 0 && first != NULL) snprintf(first, TEXT, "%s/%s", directory, names[i]);
+  for (int i = 0; i < number; i++) {
+    const char *name = entries[i]->d_name;
+    bool counts = is_one(name);
+    if (counts && found++ == 0 && first != NULL) snprintf(first, TEXT, "%s/%s", directory, name);
+    free(entries[i]);
   }
-  iobind__folder_free(names);
+  free(entries);
   return found;
 }
 
@@ -75,7 +84,7 @@ static void find_cure(const char *device, char cure[TEXT]) {
         device);
   } else if (device[0] != 0) {
     snprintf(cure, TEXT, "a driver has made %s: let the container see the host's /sys", device);
-  } else if (!iobind__folder_exists("/sys/class")) {
+  } else if (!exists("/sys/class")) {
     snprintf(cure, TEXT, "/sys is hidden: let the container see the host's");
   }
 }
@@ -89,8 +98,8 @@ void gpus_report(tool_report *report) {
   if (count("/dev", is_nvidia, device) == 0) (void)count("/dev/dri", is_render, device);
   if (listed == 0) {
     snprintf(reason, sizeof reason, "ONNX Runtime looks in %s (%s) and %s (%s), and nowhere else", cards,
-             iobind__folder_exists(cards) ? "no card of the PCI bus" : "does not exist", controllers,
-             iobind__folder_exists(controllers) ? "no display controller" : "does not exist");
+             exists(cards) ? "no card of the PCI bus" : "does not exist", controllers,
+             exists(controllers) ? "no display controller" : "does not exist");
     find_cure(device, cure);
     report_note(report, "no GPU is listed: %s%s%s", reason, cure[0] == 0 ? "" : "; ", cure);
   }

@@ -1,5 +1,5 @@
 #if !defined(_WIN32)
-#define _GNU_SOURCE /* dlinfo */
+#define _GNU_SOURCE /* dlinfo, realpath */
 #endif
 #include "commands/libraries.h"
 
@@ -14,8 +14,8 @@
 #include <link.h>
 #endif
 
-#include "support/needed.h"
-#include "support/system.h"
+#include "formats/file.h"
+#include "formats/needed.h"
 
 enum { TEXT = 512, OLDEST_CUDA = 12, NEWEST_CUDA = 13 };
 
@@ -55,6 +55,11 @@ static bool is_system(const char *name) {
   return false;
 }
 
+/* By the loader's rules. None is ever closed: the threads and drivers that they started would crash. */
+static void *open_library(const char *name) {
+  return dlopen(name, RTLD_NOW | RTLD_LOCAL);
+}
+
 static void path_of(void *library, char path[TEXT]) {
 #if defined(_WIN32)
   GetModuleFileNameA(library, path, TEXT);
@@ -68,7 +73,7 @@ static void path_of(void *library, char path[TEXT]) {
 static bool ask_version(void *library, const char *function, char version[64]) {
   int (*ask)(int *) = NULL;
   int number = 0;
-  void *symbol = iobind__library_symbol(library, function);
+  void *symbol = dlsym(library, function);
   if (symbol == NULL) return false;
   memcpy(&ask, &symbol, sizeof ask);
   if (ask(&number) != 0 || number <= 0) return false;
@@ -80,8 +85,8 @@ static bool ask_version(void *library, const char *function, char version[64]) {
 static void version_of(void *library, const char *name, const char *path, char version[64]) {
   if (strncmp(name, "libcudart.so.", 13) == 0 && ask_version(library, "cudaRuntimeGetVersion", version)) return;
   if (strncmp(name, "libcuda.so.", 11) == 0 && ask_version(library, "cuDriverGetVersion", version)) return;
-  char *resolved = iobind__file_resolve(path);
-  const char *ending = resolved == NULL ? NULL : strstr(iobind__path_name(resolved), ".so.");
+  char *resolved = realpath(path, NULL);
+  const char *ending = resolved == NULL ? NULL : strstr(file_name(resolved), ".so.");
   if (ending != NULL) snprintf(version, 64, "%.63s", ending + 4);
   free(resolved);
 }
@@ -91,11 +96,9 @@ static void other_version(const struct nvidia *known, const char *name, char oth
   int wanted = atoi(name + strlen(known->stem));
   other[0] = 0;
   for (int version = wanted + 2; version >= wanted - 2 && other[0] == 0; version--) {
-    iobind__text reason = {0};
     char candidate[64];
     snprintf(candidate, sizeof candidate, "%s%d", known->stem, version);
-    if (version > 0 && version != wanted && iobind__library_open(candidate, &reason) != NULL) strcpy(other, candidate);
-    iobind__text_free(&reason);
+    if (version > 0 && version != wanted && open_library(candidate) != NULL) strcpy(other, candidate);
   }
 }
 
@@ -123,21 +126,20 @@ static void find_cure(const char *name, int cuda, finding *found) {
 }
 
 static void find_library(const char *name, int cuda, finding *found) {
-  iobind__text reason = {0};
   *found = (finding){.path = ""};
-  void *library = iobind__library_open(name, &reason);
+  void *library = open_library(name);
   if (library != NULL) {
     path_of(library, found->path);
     version_of(library, name, found->path, found->version);
   } else {
-    snprintf(found->reason, TEXT, "%s", iobind__text_get(&reason));
+    const char *reason = dlerror();
+    snprintf(found->reason, TEXT, "%s", reason == NULL ? "it cannot be loaded" : reason);
     find_cure(name, cuda, found);
   }
-  iobind__text_free(&reason);
 }
 
 static int cuda_of(char *const *needed) {
-  for (size_t i = 0; needed != NULL && needed[i] != NULL; i++) {
+  for (size_t i = 0; needed[i] != NULL; i++) {
     if (strncmp(needed[i], "libcudart.so.", 13) == 0) return atoi(needed[i] + 13);
   }
   return 0;
@@ -190,17 +192,17 @@ static const char *const on_first_use[2][2] = {{"libcudnn.so.9", "libcufft.so.11
 static const char driver_name[] = "libcuda.so.1";
 
 static bool lists(char *const *names, const char *name) {
-  for (size_t i = 0; names != NULL && names[i] != NULL; i++) {
+  for (size_t i = 0; names[i] != NULL; i++) {
     if (strcmp(names[i], name) == 0) return true;
   }
   return false;
 }
 
 static int look_at_ep(tool_report *report, report_table *table, const char *ep, const char *path, bool whole) {
-  char **needed = NULL;
-  if (path[0] == 0 || !iobind__needed_list(path, &needed)) return 0;
+  char **needed = path[0] == 0 ? NULL : needed_read(path);
+  if (needed == NULL) return 0;
   int cuda = cuda_of(needed);
-  for (size_t i = 0; needed != NULL && needed[i] != NULL; i++) {
+  for (size_t i = 0; needed[i] != NULL; i++) {
     look_at(report, table, ep, needed[i], cuda, false, whole);
   }
   if (strcmp(ep, "cuda") == 0 && cuda != 0 && !lists(needed, driver_name)) { /* the runtime loads it, then */
@@ -210,21 +212,19 @@ static int look_at_ep(tool_report *report, report_table *table, const char *ep, 
     const char *name = on_first_use[cuda - OLDEST_CUDA][i];
     if (!lists(needed, name)) look_at(report, table, ep, name, cuda, true, whole);
   }
-  iobind__needed_free(needed);
+  needed_free(needed);
   return cuda;
 }
 
 /* @param cuda  the major version that the EP is built for */
 static void report_driver(tool_report *report, int cuda) {
-  iobind__text reason = {0};
   char version[64] = "";
   int devices = 0;
-  void *driver = iobind__library_open(driver_name, &reason);
-  iobind__text_free(&reason);
+  void *driver = open_library(driver_name);
   if (driver == NULL) return; /* it stands among what is missing */
   int (*init)(unsigned) = NULL;
   int (*count)(int *) = NULL;
-  void *symbols[] = {iobind__library_symbol(driver, "cuInit"), iobind__library_symbol(driver, "cuDeviceGetCount")};
+  void *symbols[] = {dlsym(driver, "cuInit"), dlsym(driver, "cuDeviceGetCount")};
   memcpy(&init, &symbols[0], sizeof init);
   memcpy(&count, &symbols[1], sizeof count);
   int failed = init == NULL ? -1 : init(0);
@@ -259,7 +259,7 @@ void libraries_report(const tool_state *tool, tool_report *report, bool details)
   for (size_t i = 0; iobind_runtime_get_ep(tool->runtime, i, &info, NULL) == IOBIND_OK; i++) {
     int built_for = look_at_ep(report, table, info.name, info.path, whole);
     cuda = built_for != 0 ? built_for : cuda;
-    const char *name = iobind__path_name(info.path);
+    const char *name = file_name(info.path);
     if (strcmp(info.name, "cuda") != 0 || !details) continue;
     char path[1024]; /* TensorRT's EP lies beside CUDA's, and ONNX Runtime does not load it as a plugin */
     snprintf(path, sizeof path, "%.*slibonnxruntime_providers_tensorrt.so", (int)(name - info.path), info.path);

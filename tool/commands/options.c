@@ -1,14 +1,20 @@
 /* The options of an EP: what the catalogue knows of them, and what the EP's devices say. */
-#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "commands/machine.h"
-#include "ep/ep.h"
 #include "shared/nearest.h"
 
+enum { LIMIT_OF_TYPE = 2147483647 };
+
 static const char *const kinds[] = {
-    [IOBIND__OPTION_FLAG] = "flag", [IOBIND__OPTION_WHOLE] = "integer",   [IOBIND__OPTION_DECIMAL] = "number",
-    [IOBIND__OPTION_WORD] = "word", [IOBIND__OPTION_ADDRESS] = "address", [IOBIND__OPTION_TEXT] = "text"};
+    [IOBIND_OPTION_FLAG] = "flag", [IOBIND_OPTION_INTEGER] = "integer", [IOBIND_OPTION_NUMBER] = "number",
+    [IOBIND_OPTION_WORD] = "word", [IOBIND_OPTION_ADDRESS] = "address", [IOBIND_OPTION_TEXT] = "text"};
+
+static bool ep_at(size_t index, iobind_catalogue_info *ep) {
+  *ep = (iobind_catalogue_info)IOBIND_CATALOGUE_INFO_INIT;
+  return iobind_catalogue_get_ep(index, ep, NULL) == IOBIND_OK;
+}
 
 static void list_eps(tool_report *report) {
   report_table *table = report_add_table(report, "eps", NULL);
@@ -16,31 +22,52 @@ static void list_eps(tool_report *report) {
   report_column(table, "ep_name", "CALLED", REPORT_LEFT);
   report_column(table, "options", "OPTIONS", REPORT_RIGHT);
   report_column(table, "source", "KNOWN BY", REPORT_LEFT);
-  const iobind__ep *ep;
-  for (size_t i = 0; (ep = iobind__ep_at(i)) != NULL; i++) {
-    if (ep->options == NULL) continue;
+  iobind_catalogue_info ep;
+  for (size_t i = 0; ep_at(i, &ep); i++) {
+    if (ep.option_count == 0) continue;
     report_row(table);
-    report_cell(table, report_string(ep->name), NULL);
-    report_cell(table, report_string(ep->ep_name), NULL);
-    report_cell(table, json_integer((json_int_t)ep->options->count), NULL);
-    report_cell(table, report_string(ep->options->source), NULL);
+    report_cell(table, report_string(ep.name), NULL);
+    report_cell(table, report_string(ep.ep_name), NULL);
+    report_cell(table, json_integer((json_int_t)ep.option_count), NULL);
+    report_cell(table, report_string(ep.source), NULL);
   }
   report_note(report, "`iobind options EP` lists them; what is not listed here has none that are known");
 }
 
+/* "" of the catalogue is what does not apply. */
 static json_t *string_or_null(const char *text) {
-  return text == NULL ? json_null() : report_string(text);
+  return text == NULL || text[0] == 0 ? json_null() : report_string(text);
 }
 
-/* The limits of a type are not what a person looks for. */
-static void show_range(const iobind__option_table *table, const iobind__option *option, char range[IOBIND__OPTION_RANGE]) {
-  iobind__option_range(table, option, range);
-  if (option->kind == IOBIND__OPTION_WHOLE && option->highest >= INT32_MAX) {
-    snprintf(range, IOBIND__OPTION_RANGE, "%s", option->lowest < 0 ? "a whole number" : "a whole number, 0 or more");
+/* The limits of a type, "0 .. 2147483647", are not what a person looks for. */
+static const char *shown_range(const iobind_option_info *option) {
+  const char *limit = strstr(option->range, " .. ");
+  if (option->kind != IOBIND_OPTION_INTEGER || limit == NULL || strtoull(limit + 4, NULL, 10) < LIMIT_OF_TYPE) {
+    return option->range;
   }
+  return option->range[0] == '-' ? "a whole number" : "a whole number, 0 or more";
 }
 
-static void list_options(tool_report *report, const iobind__option_table *options) {
+static const char *shown_preset(const char *preset) {
+  if (preset == NULL) return "-";
+  if (preset[0] == 0) return "none";
+  return strlen(preset) > 16 ? "all" : preset; /* the largest number */
+}
+
+static void list_option(report_table *table, const iobind_option_info *option) {
+  bool refused = option->refused[0] != 0;
+  report_row(table);
+  report_cell(table, report_string(option->key), NULL);
+  report_cell(table, json_string(kinds[option->kind]), NULL);
+  report_cell(table, report_string(option->range), "%s", refused ? option->preset : shown_range(option));
+  report_cell(table, option->preset == NULL ? json_null() : report_string(option->preset), "%s", shown_preset(option->preset));
+  report_cell(table, string_or_null(option->since), "%s", option->since[0] == 0 ? "-" : option->since);
+  report_cell(table, report_string(option->text), "%s%s%s", option->text, refused ? "; refused: " : "", option->refused);
+  report_cell(table, string_or_null(option->refused), NULL);
+  report_cell(table, string_or_null(option->needs), NULL);
+}
+
+static void list_options(tool_report *report, const iobind_catalogue_info *ep) {
   report_table *table = report_add_table(report, "options", NULL);
   report_column(table, "key", "KEY", REPORT_LEFT);
   report_column(table, "type", NULL, REPORT_LEFT);
@@ -50,48 +77,34 @@ static void list_options(tool_report *report, const iobind__option_table *option
   report_column(table, "text", "WHAT IT DOES", REPORT_LEFT);
   report_column(table, "refused", NULL, REPORT_LEFT);
   report_column(table, "needs", NULL, REPORT_LEFT);
-  for (size_t i = 0; i < options->count; i++) {
-    const iobind__option *option = &options->options[i];
-    char range[IOBIND__OPTION_RANGE];
-    char shown[IOBIND__OPTION_RANGE];
-    iobind__option_range(options, option, range);
-    show_range(options, option, shown);
-    bool largest = option->preset != NULL && strlen(option->preset) > 16;
-    report_row(table);
-    report_cell(table, report_string(option->key), NULL);
-    report_cell(table, json_string(kinds[option->kind]), NULL);
-    report_cell(table, report_string(range), "%s", option->unused != NULL ? option->preset : shown);
-    report_cell(table, string_or_null(option->preset), "%s",
-                largest                     ? "all"
-                : option->preset == NULL    ? "-"
-                : option->preset[0] == '\0' ? "none"
-                                            : option->preset);
-    report_cell(table, string_or_null(option->since), "%s", option->since == NULL ? "-" : option->since);
-    report_cell(table, report_string(option->text), "%s%s%s", option->text,
-                option->unused == NULL ? "" : "; refused: ", option->unused == NULL ? "" : option->unused);
-    report_cell(table, string_or_null(option->unused), NULL);
-    report_cell(table, string_or_null(option->needs), NULL);
+  for (size_t i = 0; i < ep->option_count; i++) {
+    iobind_option_info option = IOBIND_OPTION_INFO_INIT;
+    if (iobind_catalogue_get_option(ep->name, i, &option, NULL) == IOBIND_OK) list_option(table, &option);
   }
 }
 
-static void list_pairs(tool_report *report, const iobind__option_table *options) {
-  report_table *table = report_add_table(report, "conflicts", options->pair_count > 0 ? "Not together:" : NULL);
-  bool any = options->pair_count > 0; /* a table without rows is only for a program */
+static void list_conflict(report_table *table, const iobind_conflict_info *pair) {
+  report_row(table);
+  report_cell(table, report_string(pair->key), "%s%s%s", pair->key, pair->value == NULL ? "" : "=",
+              pair->value == NULL ? "" : pair->value);
+  report_cell(table, string_or_null(pair->value), "%s", "");
+  report_cell(table, report_string(pair->other), "%s%s%s", pair->other, pair->other_value == NULL ? "" : "=",
+              pair->other_value == NULL ? "" : pair->other_value);
+  report_cell(table, string_or_null(pair->other_value), "%s", "");
+  report_cell(table, report_string(pair->reason), NULL);
+}
+
+static void list_conflicts(tool_report *report, const iobind_catalogue_info *ep) {
+  bool any = ep->conflict_count > 0; /* a table without rows is only for a program */
+  report_table *table = report_add_table(report, "conflicts", any ? "Not together:" : NULL);
   report_column(table, "key", any ? "KEY" : NULL, REPORT_LEFT);
   report_column(table, "value", NULL, REPORT_LEFT);
   report_column(table, "other", any ? "AND" : NULL, REPORT_LEFT);
   report_column(table, "other_value", NULL, REPORT_LEFT);
   report_column(table, "reason", any ? "FOR" : NULL, REPORT_LEFT);
-  for (size_t i = 0; i < options->pair_count; i++) {
-    const iobind__option_pair *pair = &options->pairs[i];
-    report_row(table);
-    report_cell(table, report_string(pair->key), "%s%s%s", pair->key, pair->value == NULL ? "" : "=",
-                pair->value == NULL ? "" : pair->value);
-    report_cell(table, string_or_null(pair->value), "%s", "");
-    report_cell(table, report_string(pair->other), "%s%s%s", pair->other, pair->other_value == NULL ? "" : "=",
-                pair->other_value == NULL ? "" : pair->other_value);
-    report_cell(table, string_or_null(pair->other_value), "%s", "");
-    report_cell(table, report_string(pair->reason), NULL);
+  for (size_t i = 0; i < ep->conflict_count; i++) {
+    iobind_conflict_info pair = IOBIND_CONFLICT_INFO_INIT;
+    if (iobind_catalogue_get_conflict(ep->name, i, &pair, NULL) == IOBIND_OK) list_conflict(table, &pair);
   }
 }
 
@@ -107,7 +120,7 @@ static bool said_before(const iobind_device *device, size_t index, const char *k
 }
 
 /* What the EP says of its devices: with it are the options that each sets by itself. */
-static void list_devices(const tool_state *tool, tool_report *report, const iobind__ep *ep) {
+static void list_devices(const tool_state *tool, tool_report *report, const iobind_catalogue_info *ep) {
   report_table *table = report_add_table(report, "devices", NULL);
   report_column(table, "spec", "DEVICE", REPORT_LEFT);
   report_column(table, "key", "SAYS", REPORT_LEFT);
@@ -129,25 +142,35 @@ static void list_devices(const tool_state *tool, tool_report *report, const iobi
   }
 }
 
+/* Find an EP of the catalogue; `nearest` receives a name that may have been meant, or NULL. */
+static bool find_ep(const char *name, iobind_catalogue_info *ep, const char **nearest) {
+  *nearest = NULL;
+  for (size_t i = 0; ep_at(i, ep); i++) {
+    if (strcmp(ep->name, name) == 0) return true;
+    *nearest = nearest_of(name, *nearest, ep->name);
+  }
+  return false;
+}
+
 static int list_of(tool_state *tool, tool_report *report, const char *name) {
-  const iobind__ep *ep = iobind__ep_by_name(name, strlen(name));
-  const char *near = NULL;
-  for (size_t i = 0; iobind__ep_at(i) != NULL; i++) near = nearest_of(name, near, iobind__ep_at(i)->name);
-  if (ep == NULL && near != NULL) return tool_misuse(tool, "no EP is named '%s'; did you mean '%s'?", name, near);
-  if (ep == NULL) return tool_misuse(tool, "no EP is named '%s'; `iobind options` lists them", name);
+  iobind_catalogue_info ep;
+  const char *nearest;
+  bool found = find_ep(name, &ep, &nearest);
+  if (!found && nearest != NULL) return tool_misuse(tool, "no EP is named '%s'; did you mean '%s'?", name, nearest);
+  if (!found) return tool_misuse(tool, "no EP is named '%s'; `iobind options` lists them", name);
   if (strcmp(name, "cpu") == 0) return tool_fail(tool, "the CPU takes no options; --config and --threads set what it does");
-  if (ep->options == NULL) return tool_fail(tool, "no options of '%s' are known; what is given is passed on to it", name);
-  report_field(report, "ep", "EP", report_string(ep->ep_name), NULL);
-  report_field(report, "source", "known by", report_string(ep->options->source), NULL);
-  report_field(report, "releases", NULL, report_string(ep->options->releases), NULL);
-  list_options(report, ep->options);
-  list_pairs(report, ep->options);
+  if (ep.option_count == 0) return tool_fail(tool, "no options of '%s' are known; what is given is passed on to it", name);
+  report_field(report, "ep", "EP", report_string(ep.ep_name), NULL);
+  report_field(report, "source", "known by", report_string(ep.source), NULL);
+  report_field(report, "releases", NULL, report_string(ep.releases), NULL);
+  list_options(report, &ep);
+  list_conflicts(report, &ep);
   iobind_error error = IOBIND_ERROR_INIT; /* the list does not depend on what is installed */
   iobind_device *device = NULL;
-  if (tool_try_open(tool, &error) == IOBIND_OK && ep->on_demand) {
-    (void)!iobind_runtime_find_device(tool->runtime, ep->name, &device, NULL, NULL); /* registers its library if there is one */
+  if (tool_try_open(tool, &error) == IOBIND_OK && ep.on_demand) {
+    (void)!iobind_runtime_find_device(tool->runtime, ep.name, &device, NULL, NULL); /* registers its library if there is one */
   }
-  list_devices(tool, report, ep);
+  list_devices(tool, report, &ep);
   return TOOL_GO;
 }
 

@@ -45,7 +45,7 @@ static uint64_t since(const model_run *job, uint64_t *mark) {
 static int run_plain(model_run *job) {
   iobind_error error = IOBIND_ERROR_INIT;
   uint64_t mark = clock_now(&job->tool->clock);
-  if (iobind_session_run(job->session, job->inputs, job->outputs, &error) != IOBIND_OK) {
+  if (tool_run(job->session, job->inputs, job->input_count, job->outputs, job->output_count, &error) != IOBIND_OK) {
     return tool_fail_error(job->tool, NULL, &error);
   }
   job->run_time = since(job, &mark);
@@ -236,6 +236,15 @@ static void add_traffic(const model_run *job, tool_report *report) {
                "%s", number_format_bytes(down, down_text));
 }
 
+static void add_nodes(const model_run *job, tool_report *report) {
+  iobind_session_info info = IOBIND_SESSION_INFO_INIT;
+  bool known = iobind_session_get_info(job->session, &info, NULL) == IOBIND_OK && info.node_count > 0;
+  report_field(report, "nodes", NULL, known ? json_integer((json_int_t)info.node_count) : json_null(), NULL);
+  report_field(report, "device_nodes", NULL, known ? json_integer((json_int_t)info.device_node_count) : json_null(), NULL);
+  size_t idle = tool_idle_nodes(job->session);
+  if (idle > 0) report_note(report, TOOL_IDLE, idle, tool_device_spec(job->device));
+}
+
 static int report_job(model_run *job, tool_report *report) {
   report_field(report, "model", "model", report_string(job->tool->arguments[0]), NULL);
   report_field(report, "device", "device", report_string(tool_device_spec(job->device)), NULL);
@@ -251,6 +260,7 @@ static int report_job(model_run *job, tool_report *report) {
   add_time(report, "run_ns", "ran in (once, the first time)", job->run_time);
   add_time(report, "read_ns", job->folder != NULL || job->archive != NULL ? "outputs read and written in" : "outputs read in",
            job->read_time);
+  add_nodes(job, report);
   code = tool_report_profile(job->tool, job->session, report);
   return code == TOOL_GO ? tool_print(job->tool, report, TOOL_DONE) : code;
 }

@@ -24,8 +24,10 @@ typedef struct transfer {
 typedef struct lane {
   iobind_binding *binding;  /* NULL for TRIAL_UNBOUND */
   iobind_tensor **resident; /* tensors of the inputs, where the session wants them */
-  bool *written;            /* for each input: written before each run */
-  uint64_t runs;            /* the devices whose counters `moved` sums up */
+  void *host;               /* what TRIAL_READ reads outputs into; grows to the largest one */
+  size_t host_bytes;
+  bool *written; /* for each input: written before each run */
+  uint64_t runs; /* the devices whose counters `moved` sums up */
   transfer moved;
   int64_t launches;
   size_t capacity;
@@ -76,14 +78,33 @@ static iobind_status read_counters(const work *w, transfer *sum, iobind_error *e
 
 static iobind_status run_unbound(work *w, uint64_t *ns, iobind_error *error) {
   uint64_t start = clock_now(&w->plan->clock);
-  iobind_status status = iobind_session_run(w->session, w->inputs, w->outputs, error);
+  iobind_status status = tool_run(w->session, w->inputs, w->input_count, w->outputs, w->output_count, error);
   if (status != IOBIND_OK) return status;
   for (size_t i = 0; i < w->output_count; i++) iobind_tensor_release(w->outputs[i]);
   *ns = clock_now(&w->plan->clock) - start;
   return IOBIND_OK;
 }
 
-static iobind_status run_bound(work *w, const lane *l, uint64_t *ns, iobind_error *error) {
+/* Read one output into host memory, unless it is there already. */
+static iobind_status read_output(work *w, lane *l, size_t index, iobind_error *error) {
+  iobind_value_info value = IOBIND_VALUE_INFO_INIT;
+  iobind_status status = iobind_session_get_output(w->session, index, &value, error);
+  if (status != IOBIND_OK || !behind_link(&value) || value.kind != IOBIND_VALUE_TENSOR) return status;
+  iobind_tensor *output = NULL;
+  iobind_tensor_info info = IOBIND_TENSOR_INFO_INIT;
+  status = iobind_binding_get_output(l->binding, index, NULL, &output, error);
+  if (status == IOBIND_OK && output != NULL) status = iobind_tensor_get_info(output, &info, error);
+  if (status != IOBIND_OK || info.bytes == 0) return status;
+  if (info.bytes > l->host_bytes) {
+    void *grown = realloc(l->host, info.bytes);
+    if (grown == NULL) return out_of_memory(error);
+    l->host = grown;
+    l->host_bytes = info.bytes;
+  }
+  return iobind_tensor_read(output, 0, l->host, info.bytes, NULL, error);
+}
+
+static iobind_status run_bound(work *w, lane *l, bool reads, uint64_t *ns, iobind_error *error) {
   uint64_t start = clock_now(&w->plan->clock);
   for (size_t i = 0; i < w->input_count; i++) {
     if (!l->written[i]) continue;
@@ -91,13 +112,14 @@ static iobind_status run_bound(work *w, const lane *l, uint64_t *ns, iobind_erro
     if (status != IOBIND_OK) return status;
   }
   iobind_status status = iobind_binding_run(l->binding, NULL, error);
+  for (size_t i = 0; reads && status == IOBIND_OK && i < w->output_count; i++) status = read_output(w, l, i, error);
   *ns = clock_now(&w->plan->clock) - start;
   return status;
 }
 
 static iobind_status run_once(work *w, trial_way_index way, uint64_t *ns, iobind_error *error) {
-  const lane *l = &w->lanes[way];
-  return l->binding == NULL ? run_unbound(w, ns, error) : run_bound(w, l, ns, error);
+  lane *l = &w->lanes[way];
+  return l->binding == NULL ? run_unbound(w, ns, error) : run_bound(w, l, way == TRIAL_READ, ns, error);
 }
 
 /* An unbound run's copies are ORT's and not counted. They follow from where the session reads its inputs and leaves its
@@ -125,7 +147,7 @@ static iobind_status add_up_unbound(const work *w, trial_way *result, iobind_err
 static iobind_status first_unbound(work *w, iobind_error *error) {
   trial_way *result = &w->trial->ways[TRIAL_UNBOUND];
   uint64_t start = clock_now(&w->plan->clock);
-  iobind_status status = iobind_session_run(w->session, w->inputs, w->outputs, error);
+  iobind_status status = tool_run(w->session, w->inputs, w->input_count, w->outputs, w->output_count, error);
   if (status != IOBIND_OK) return status;
   result->first_ns = clock_now(&w->plan->clock) - start;
   status = add_up_unbound(w, result, error);
@@ -180,7 +202,7 @@ static iobind_status bind(work *w, trial_way_index way, iobind_error *error) {
   status = iobind_binding_create(w->session, &l->binding, error);
   for (size_t i = 0; status == IOBIND_OK && i < w->input_count; i++) {
     status = place_input(w, l, i, error);
-    l->written[i] = way == TRIAL_WRITTEN && !w->plan->kept[i] && l->resident[i] != NULL && w->bytes[i] > 0;
+    l->written[i] = way != TRIAL_RESIDENT && !w->plan->kept[i] && l->resident[i] != NULL && w->bytes[i] > 0;
   }
   if (status == IOBIND_OK) status = wish_configure(w->plan->run_configs, l->binding, error);
   if (status == IOBIND_OK && way == TRIAL_RESIDENT) status = reuse_outputs(w, l, error);
@@ -311,6 +333,7 @@ static void release(work *w) {
     for (size_t i = 0; l->resident != NULL && i < w->input_count; i++) iobind_tensor_release(l->resident[i]);
     free(l->resident);
     free(l->written);
+    free(l->host);
   }
   free(w->data);
   free(w->bytes);
@@ -325,8 +348,9 @@ iobind_status trial_run(iobind_runtime *runtime, iobind_session *session, iobind
   progress_say("%s: first runs", title);
   iobind_status status = describe_inputs(&w, error);
   if (status == IOBIND_OK) status = first_unbound(&w, error);
-  if (status == IOBIND_OK) status = bind(&w, TRIAL_WRITTEN, error);
-  if (status == IOBIND_OK) status = bind(&w, TRIAL_RESIDENT, error);
+  for (int way = TRIAL_UNBOUND + 1; status == IOBIND_OK && way < TRIAL_WAYS; way++) {
+    status = bind(&w, (trial_way_index)way, error);
+  }
   if (status == IOBIND_OK) status = warm_up(&w, &turn, error);
   if (status == IOBIND_OK) status = take_turns(&w, turn, title, error);
   if (status == IOBIND_OK) status = summarise(&w, error);

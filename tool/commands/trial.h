@@ -1,5 +1,5 @@
 /** @file trial.h
- *  One model on one device, run in three ways that take turns, so that disturbances of the machine hit all of them. */
+ *  One model on one device, run in several ways that take turns, so that disturbances of the machine affect all of them. */
 #ifndef IOBIND_TOOL_TRIAL_H
 #define IOBIND_TOOL_TRIAL_H
 
@@ -15,6 +15,7 @@
 
 typedef enum trial_way_index {
   TRIAL_UNBOUND,  /**< iobind_session_run with host tensors; its outputs are released in the same run */
+  TRIAL_READ,     /**< as TRIAL_WRITTEN, and all outputs are read into host memory after each run: what an unbound run does */
   TRIAL_WRITTEN,  /**< bound to tensors where the session wants them, written before each run; fresh outputs there */
   TRIAL_RESIDENT, /**< bound to such tensors, written once; outputs stay in one memory */
   TRIAL_WAYS
@@ -40,7 +41,7 @@ typedef struct trial_plan {
   size_t iterations;             /**< of each way, at most; 1 or more */
   double seconds;                /**< for all ways together, but at least TRIAL_LEAST_RUNS of each; 0: no limit */
   size_t warmup;                 /**< runs of each way that do not count, besides the first */
-  const bool *kept;              /**< for each input: stays on the device in TRIAL_WRITTEN too */
+  const bool *kept;              /**< for each input: stays on the device in every bound way */
   tool_clock clock;              /**< the clock that times the runs */
   tool_launches launches;        /**< of the device */
   const wish_pairs *run_configs; /**< of bound runs */

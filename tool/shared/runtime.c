@@ -1,4 +1,4 @@
-#define _POSIX_C_SOURCE 200809L /* strdup, strndup */
+#define _POSIX_C_SOURCE 200809L /* strdup, strndup, open_memstream */
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -66,10 +66,39 @@ int tool_open(tool_state *tool) {
   return tool_try_open(tool, &error) == IOBIND_OK ? TOOL_GO : tool_fail_open(tool, &error);
 }
 
+/* "SPEC?KEY=VALUE&..." with the options of --ep-option; malloc'ed; NULL: no memory. */
+static char *add_options(const tool_state *tool, const char *spec) {
+  const wish_pairs *options = &tool->wish.ep_options;
+  size_t name = strcspn(spec, ":/");
+  char *text = NULL;
+  size_t size = 0;
+  FILE *file = open_memstream(&text, &size);
+  if (file == NULL) return NULL;
+  fputs(spec, file);
+  for (size_t i = 0; i < options->count; i++) {
+    const char *key = options->keys[i];
+    if (strncmp(key, spec, name) == 0 && key[name] == '.') key += name + 1;
+    fprintf(file, "%c%s=%s", i == 0 ? '?' : '&', key, options->values[i]);
+  }
+  if (fclose(file) == 0) return text;
+  free(text);
+  return NULL;
+}
+
+/* An EP may need an option to work: a device that does not work without those of --ep-option is tried with them. */
+static iobind_status find_device(tool_state *tool, const char *spec, iobind_device **device, iobind_error *error) {
+  iobind_status status = iobind_runtime_find_device(tool->runtime, spec, device, NULL, error);
+  if (status != IOBIND_ERROR_WRONG_DEVICE || tool->wish.ep_options.count == 0 || strpbrk(spec, "?,") != NULL) return status;
+  char *longer = add_options(tool, spec);
+  if (longer != NULL && iobind_runtime_find_device(tool->runtime, longer, device, NULL, NULL) == IOBIND_OK) status = IOBIND_OK;
+  free(longer);
+  return status;
+}
+
 int tool_find_device(tool_state *tool, const char *option, const char *spec, iobind_device **device) {
   iobind_error error = IOBIND_ERROR_INIT;
   progress_say("starting %s", spec);
-  iobind_status status = iobind_runtime_find_device(tool->runtime, spec, device, NULL, &error);
+  iobind_status status = find_device(tool, spec, device, &error);
   if (status == IOBIND_OK) return TOOL_GO;
   if (status == IOBIND_ERROR_INVALID_ARGUMENT) return tool_misuse(tool, "%s: %s", option, tool_reason(&error));
   return tool_fail(tool, "%s: %s [%s]; `iobind devices` lists what there is", option, tool_reason(&error),
@@ -192,6 +221,14 @@ int tool_load_bytes(tool_state *tool, const char *path, const void *model, size_
   return code;
 }
 
+iobind_status tool_run(iobind_session *session, iobind_tensor *const *inputs, size_t input_count, iobind_tensor **outputs,
+                       size_t output_count, iobind_error *error) {
+  iobind_run_request request = IOBIND_RUN_REQUEST_INIT;
+  request.inputs = input_count == 0 ? NULL : inputs;
+  request.input_count = input_count;
+  return iobind_session_run(session, &request, outputs, output_count, error);
+}
+
 int tool_report_profile(const tool_state *tool, iobind_session *session, tool_report *report) {
   const char *path = NULL;
   iobind_error error = IOBIND_ERROR_INIT;
@@ -205,6 +242,12 @@ void tool_report_clock(const tool_state *tool, tool_report *report) {
   bool modelled = tool->clock.read != NULL;
   report_field(report, "clock", modelled ? "clock" : NULL, json_string(modelled ? "virtual" : "real"),
                "virtual: what the device does takes modelled time, and nothing else takes any");
+}
+
+size_t tool_idle_nodes(const iobind_session *session) {
+  iobind_session_info info = IOBIND_SESSION_INFO_INIT;
+  if (iobind_session_get_info(session, &info, NULL) != IOBIND_OK) return 0;
+  return info.device_node_count == 0 ? info.node_count : 0;
 }
 
 const char *tool_device_spec(const iobind_device *device) {

@@ -192,11 +192,22 @@ int tool_load_captured(tool_state *tool, const char *path, iobind_device **devic
 int tool_load_bytes(tool_state *tool, const char *path, const void *model, size_t bytes, iobind_device **device,
                     iobind_session **session);
 
+/** Run once without a binding, all outputs on the host.
+ *  @param outputs  receives tensors, which the caller releases */
+iobind_status tool_run(iobind_session *session, iobind_tensor *const *inputs, size_t input_count, iobind_tensor **outputs,
+                       size_t output_count, iobind_error *error);
+
 /** End the profile of --profile, and say in the report where it is. */
 int tool_report_profile(const tool_state *tool, iobind_session *session, tool_report *report);
 
 /** Say in a report which clock its times are from. */
 void tool_report_clock(const tool_state *tool, tool_report *report);
+
+/** The nodes of a session on a device that ONNX Runtime's CPU EP runs instead, all of them; 0: the device has some, or it is not known. */
+size_t tool_idle_nodes(const iobind_session *session);
+
+/** What a report says of them: their number and the device. */
+#define TOOL_IDLE "0 of %zu nodes on %s: ONNX Runtime's CPU EP runs all of them"
 
 /** The spec of a device, such as "webgpu:0"; lives as long as the runtime. "?" if there is none. */
 const char *tool_device_spec(const iobind_device *device);

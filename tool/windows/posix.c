@@ -102,6 +102,28 @@ int posix_rename(const char *from, const char *to) {
   return -1;
 }
 
+void *dlopen(const char *name, int flags) {
+  (void)flags;
+  return LoadLibraryA(name);
+}
+
+void *dlsym(void *library, const char *name) {
+  FARPROC function = GetProcAddress(library, name);
+  void *address;
+  memcpy(&address, &function, sizeof address);
+  return address;
+}
+
+char *dlerror(void) {
+  static char text[256];
+  DWORD code = GetLastError();
+  DWORD length =
+      FormatMessageA(FORMAT_MESSAGE_FROM_SYSTEM | FORMAT_MESSAGE_IGNORE_INSERTS, NULL, code, 0, text, sizeof text, NULL);
+  while (length > 0 && strchr(" \r\n.", text[length - 1]) != NULL) length--;
+  snprintf(text + length, sizeof text - length, "%s (Windows error %lu)", length == 0 ? "it cannot be loaded" : "", code);
+  return text;
+}
+
 int posix_isatty(int descriptor) {
   HANDLE console = (HANDLE)_get_osfhandle(descriptor);
   DWORD mode = 0;

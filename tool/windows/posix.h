@@ -10,6 +10,7 @@
 #include <io.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/stat.h>
 #include <sys/types.h>
 #include <unistd.h>
@@ -51,6 +52,17 @@ int posix_fclose(FILE *stream);
 /* Replaces an existing file. */
 int posix_rename(const char *from, const char *to);
 #define rename posix_rename
+
+/* Libraries by the loader's rules; dlerror describes the last failure. */
+#define RTLD_NOW 0
+#define RTLD_LOCAL 0
+void *dlopen(const char *name, int flags);
+void *dlsym(void *library, const char *name);
+char *dlerror(void);
+
+static inline char *realpath(const char *path, char *resolved) {
+  return _fullpath(resolved, path, 0);
+}
 
 /* True for a console that understands escape sequences; this turns them on. */
 int posix_isatty(int descriptor);

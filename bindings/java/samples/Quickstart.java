@@ -23,7 +23,7 @@ public class Quickstart {
       binding.bindOutputToDevice(0, DeviceSpec.CPU, OutputMode.REUSE);
       float[] pixels = new float[3 * 48 * 192], result = new float[2];
       for (int frame = 0; frame < 5; frame++) {
-        for (int i = 0; i < pixels.length; i++) pixels[i] = (i * 7 + frame * 13) % 255 / 127.5f - 1;
+        fill(pixels, frame);
         picture.write(pixels);
         binding.runWithBindings();
         binding.readOutput(0, result);
@@ -31,5 +31,9 @@ public class Quickstart {
       }
       System.out.printf("%s: %d bytes up%n", runtime.device(device).spec(), runtime.counters(device).uploadBytes());
     }
+  }
+
+  private static void fill(float[] pixels, int frame) {
+    for (int i = 0; i < pixels.length; i++) pixels[i] = (i * 7 + frame * 13) % 255 / 127.5f - 1;
   }
 }

@@ -18,7 +18,8 @@ from ._session import Session, as_dict, as_host_tensor, run_options, signature
 
 RESIDENT, SNAPSHOT, LIVE = range(3)
 COPY = 16  # a RESIDENT tensor that only the input has
-FRESH_MODE, REUSE_MODE, FIXED_MODE, IN_PLACE_MODE, NONE_MODE = range(5)
+FRESH_MODE, REUSE_MODE, NONE_MODE = range(3)
+IN_PLACE = 1
 CARRY_MODES = ["move", "swap", "in_place"]
 
 
@@ -263,7 +264,7 @@ class Binding(_core.Binding):
         self._take_step(self._step_of(self._input(name)[0], RESIDENT, value, event))
 
     def clear(self) -> None:
-        """Unbind everything; outputs are FRESH again (with graphs= REUSE). Raises InvalidState while a run is under way."""
+        """Unbind everything; outputs are FRESH again (with graphs= REUSE). Raises InvalidState while a run is in flight."""
         super().clear()
         self._orders.clear()
         self._tensors.clear()
@@ -315,25 +316,20 @@ class Binding(_core.Binding):
 
     def _output_step(self, name: str, value: Any) -> Step:
         index, _ = self._output(name)
-        bound: tuple[int, _core.Device | None, int, _tensor.Tensor | None]
         if value is None:
-            bound = NONE_MODE, None, 0, None
-        elif isinstance(value, Reuse):
-            bound = (REUSE_MODE, *((None, 0) if value.device is None else find_place(value.device)), None)
-        elif is_device(value):
-            bound = (FRESH_MODE, *find_place(value), None)
-        elif isinstance(value, InPlace):
-            bound = IN_PLACE_MODE, None, 0, value.tensor
-        elif isinstance(value, _tensor.Tensor):
-            bound = FIXED_MODE, None, 0, value
-        else:
-            bound = FIXED_MODE, None, 0, _tensor.tensor_over(value, True, f"bind: {name!r}")
-        return self._step_to(index, *bound)
+            return self._step_to(index, lambda binding: binding._place_output(index, NONE_MODE, None, 0))
+        if isinstance(value, Reuse):
+            device, memory = (None, 0) if value.device is None else find_place(value.device)
+            return self._step_to(index, lambda binding: binding._place_output(index, REUSE_MODE, device, memory))
+        if is_device(value):
+            place = find_place(value)
+            return self._step_to(index, lambda binding: binding._place_output(index, FRESH_MODE, *place))
+        flags = IN_PLACE if isinstance(value, InPlace) else 0
+        given = value.tensor if isinstance(value, InPlace) else value
+        tensor = given if flags or isinstance(given, _tensor.Tensor) else _tensor.tensor_over(given, True, f"bind: {name!r}")
+        return self._step_to(index, lambda binding: binding._set_output(index, tensor, flags))
 
-    def _step_to(self, index: int, mode: int, device: _core.Device | None, memory: int, tensor: _tensor.Tensor | None) -> Step:
-        def call(binding: _core.Binding) -> None:
-            binding._set_output(index, mode, device, memory, tensor)
-
+    def _step_to(self, index: int, call: Callable[[_core.Binding], None]) -> Step:
         def note() -> None:
             self._calls["output", index] = call
 
@@ -342,7 +338,8 @@ class Binding(_core.Binding):
     def fresh(self, name: str) -> None:
         """Leave the output `name` FRESH where the session leaves it, as it is in a new binding. Raises NotFound, InvalidState, NotSupported
         (the session has graphs=: its outputs are REUSE)."""
-        self._take_step(self._step_to(self._output(name)[0], FRESH_MODE, None, 0, None))
+        index, _ = self._output(name)
+        self._take_step(self._step_to(index, lambda binding: binding._place_output(index, FRESH_MODE, None, 0)))
 
     def carry(self, output: str, input: str, mode: str | None = None) -> None:
         """Let an output become an input of the next run: a state that never leaves the device. The first state is what is bound.
@@ -385,7 +382,7 @@ class Binding(_core.Binding):
     def set_run_options(self, config: Mapping[str, Any] | None = None, *, tag: str | None = None, log_level: int = 0) -> None:
         """For all later runs. config: ONNX Runtime's run entries, such as {"memory.enable_memory_arena_shrinkage": "gpu:0"}. tag: names
         the runs in its log. log_level: 1 verbose, 2 info, 3 warning, 4 error; 0: the default. Raises InvalidState while a run is
-        under way, InvalidArgument."""
+        in flight, InvalidArgument."""
         self._set_run_options(*run_options(config, tag, log_level))
 
     def audit(self) -> Audit:

@@ -9,9 +9,9 @@ from . import _core
 
 CALLS = {
     "session_create": "session", "session_create_from_memory": "session", "session_run": "run", "session_wrap": "adopt",
-    "binding_set_input": "bind", "binding_set_output": "bind", "binding_update_input": "update", "binding_get_output": "outputs",
-    "binding_lend_output": "outputs", "binding_take_output": "take", "binding_create": "bind", "tensor_create": "empty",
-    "tensor_to_dlpack": "__dlpack__", "tensor_get_string": "numpy", "tensor_set_string": "write", "tensor_get_data": "numpy",
+    "binding_set_input": "bind", "binding_set_output": "bind", "binding_place_output": "bind", "binding_write_input": "update",
+    "binding_get_output": "outputs", "binding_reset_graphs": "forget_graphs", "binding_take_output": "take", "binding_create": "bind", "tensor_create": "empty",
+    "tensor_to_dlpack": "__dlpack__", "tensor_get_string": "numpy", "tensor_set_string": "write", "tensor_map": "numpy",
     "stream_create": "stream", "event_create": "event", "pipeline_create": "map", "pipeline_next": "map", "pipeline_submit": "map",
     "runtime_create": "onnxruntime", "runtime_find_device": "device", "dtype_get_bytes": "dtype"}
 """calls of C that begin the library's messages, and what begins them in Python; any other call has its verb as its name"""
@@ -25,10 +25,10 @@ ADVICE = {
     "IOBIND_SESSION_STRICT": "strict=True",
     "iobind_placement": "placement",
     "make it there, or bind it SNAPSHOT or LIVE to have it copied": "make it there, tensor.to(device), or bind an array, which is copied",
-    "or SNAPSHOT and iobind_binding_update_input": "or an array, and Binding.update",
+    "or SNAPSHOT and iobind_binding_write_input": "or an array, and Binding.update",
     "iobind_tensor_read and iobind_tensor_write reach the part": "Tensor.read and Tensor.write with an offset reach the part",
     "iobind_tensor_read copies it": "Tensor.read copies it",
-    "iobind_tensor_address tells its address": "its address is Tensor.address",
+    "iobind_tensor_get_address tells its address": "its address is Tensor.address",
     "graph_limit": "graphs",
     "intra_op_threads": "threads",
     "inter_op_threads": "inter_threads",
@@ -36,7 +36,8 @@ ADVICE = {
 """what the library's messages advise, in C's words and in Python's"""
 
 MENTIONS = {"iobind_binding_": "Binding.", "iobind_session_create": "iobind.Session", "iobind_pipeline_next": "next()",
-            "iobind_tensor_get_string": "Tensor.numpy", "iobind_tensor_": "Tensor.", "iobind_binding_update_input": "Binding.update"}
+            "iobind_tensor_get_string": "Tensor.numpy", "iobind_tensor_": "Tensor.", "iobind_binding_write_input": "Binding.update",
+            "iobind_binding_reset_graphs": "Binding.forget_graphs"}
 """names of C's calls within a message, and Python's; the longest that fits counts"""
 
 MENTIONED = re.compile("|".join(sorted(MENTIONS, key=len, reverse=True)))

@@ -40,11 +40,11 @@ _core.use_logger(logging.getLogger("iobind"))
 
 def library_path() -> str:
     """The file of libiobind that this package uses."""
-    for name in (os.path.join("lib", "libiobind.so.0"), os.path.join("..", "..", "libiobind.so.0")):
+    for name in (os.path.join("lib", "libiobind.so.1"), os.path.join("..", "..", "libiobind.so.1")):
         path = os.path.realpath(os.path.join(HERE, name))
         if os.path.exists(path):
             return path
-    raise FileNotFoundError(f"libiobind.so.0 is not beside {HERE}")
+    raise FileNotFoundError(f"libiobind.so.1 is not beside {HERE}")
 
 
 def find_ort() -> str | None:

@@ -200,7 +200,7 @@ class Session(_core.Session):
         items: dicts of inputs by name, or pairs (tag, dict): then the results are pairs (tag, outputs). An input is an array, which is
         copied; or a tensor where the session reads it, iobind's or another library's by DLPack, which is read there and must not be
         written until its outputs came. It is read behind what streams of iobind, or its producer, were told to write it with by
-        then; (tensor, event) says another point. slots: items under way, each with memory of its own. constants: inputs that are
+        then; (tensor, event) says another point. slots: items in flight, each with memory of its own. constants: inputs that are
         the same for all, {name: array, which is copied once, or a tensor as an item's, which is read in place}. outputs: {name: "cpu"
         (all that are not named), the device where the session leaves it: it stays there, None: not wanted}. An item that fails, whatever its exception, raises when its turn comes: the
         exception's `item` has its number, `tag` its tag; next() goes on with the item behind it. What `items` itself raises has neither,
@@ -290,8 +290,9 @@ def as_host_tensor(value: Any, code: int, what: str, *, densify: bool = False, a
     refused with `advice`."""
     if isinstance(value, _tensor.Tensor):
         return value
-    if code in _dtypes.ML_NAMES and _tensor.is_foreign(value) and not _tensor.is_on_device(value):
-        return _foreign_tensor(value, code, what, densify)  # NumPy needs another package for the type
+    by_dlpack = code in _dtypes.ML_NAMES or not _tensor.is_of_numpy(value)  # NumPy needs another package for the type
+    if by_dlpack and _tensor.is_foreign(value) and not _tensor.is_on_device(value):
+        return _foreign_tensor(value, code, what, densify)
     data = _tensor.host_array(value, code, what, densify=densify, advice=advice)
     if code == _dtypes.STRING:
         return _tensor.tensor(data, "cpu", code)

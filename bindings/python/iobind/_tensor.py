@@ -312,6 +312,7 @@ class Tensor(_core.Tensor):
                 put_behind(kind, stream, writer)
         if stream is None:
             self._await(None)
+            self._synchronize()
             self._forget_writers()
 
 
@@ -329,7 +330,7 @@ class Live:
 def live(array: Any) -> Live:
     """Bind what is read when a run begins, not when it is bound: b["x"] = iobind.live(a). Its dims stay as they are. array: a NumPy array or a
     buffer, not of strings; a Tensor; a device tensor of another library, behind whose producer each run is ordered. Where the session
-    reads it there it is not copied, and must not be written during a run; otherwise each run copies it. What would be copied to make an array
+    reads it there it is not copied: an array must not be written during a run, Tensor.write waits for it. Otherwise each run copies it. What would be copied to make an array
     of it is refused where it is bound."""
     return Live(array)
 
@@ -396,6 +397,8 @@ def _array_of(value: Any, what: str, dtype: Any = None) -> Any:
     if _has_array(value, what):
         if is_on_device(value):
             raise _not_an_array(value, what)
+        if not is_of_numpy(value):
+            return from_dlpack(value).numpy()
         try:
             return numpy.asarray(memoryview(value) if isinstance(value, bytes) else value)  # NumPy takes bytes for a string
         except TypeError:
@@ -484,11 +487,16 @@ def _is_utf8(text: str) -> bool:
 
 def _has_array(value: Any, what: str) -> bool:
     """Whether NumPy finds an array in it, rather than numbers to convert."""
-    if hasattr(value, "__array__") or hasattr(value, "__array_interface__") or _is_buffer(value):
+    if is_of_numpy(value) or (is_foreign(value) and not is_on_device(value)):
         return True
     if hasattr(value, "__dlpack__"):
         raise _not_an_array(value, what)
     return False
+
+
+def is_of_numpy(value: Any) -> bool:
+    """Whether NumPy itself makes an array of it; of a tensor that has only DLPack it makes one of one object."""
+    return hasattr(value, "__array__") or hasattr(value, "__array_interface__") or _is_buffer(value)
 
 
 def _not_an_array(value: Any, what: str) -> InvalidArgument:

@@ -25,7 +25,7 @@ int binding_await_run(const Binding *self) {
   iobind_error error = IOBIND_ERROR_INIT;
   iobind_status status;
   bool waits = self->on_stream && self->is_behind && !self->is_going && is_main_thread();
-  return !waits || wait_in_parts(wait_event, self->behind->handle, UINT64_MAX, &status, &error) ? 0 : -1;
+  return !waits || wait_in_parts(wait_event, self->behind->handle, IOBIND_NO_TIMEOUT, &status, &error) ? 0 : -1;
 }
 
 int binding_quiesce(const Binding *self) {
@@ -33,7 +33,7 @@ int binding_quiesce(const Binding *self) {
   iobind_status status = IOBIND_OK;
   bool goes_on = true;
   if (self->on_stream && self->is_behind) {
-    goes_on = wait_in_parts(wait_event, self->behind->handle, UINT64_MAX, &status, &error);
+    goes_on = wait_in_parts(wait_event, self->behind->handle, IOBIND_NO_TIMEOUT, &status, &error);
   } else if (self->on_stream) {
     stream_enter(self->stream);
     WITHOUT_GIL(status, iobind_stream_synchronize(self->stream->handle, &error));
@@ -54,7 +54,7 @@ static int await_producers(const Binding *self) {
       iobind_error error = IOBIND_ERROR_INIT;
       iobind_status status;
       Py_INCREF((PyObject *)event); /* a signal's handler may bind another */
-      goes_on = wait_in_parts(wait_event, event->handle, UINT64_MAX, &status, &error);
+      goes_on = wait_in_parts(wait_event, event->handle, IOBIND_NO_TIMEOUT, &status, &error);
       Py_DECREF((PyObject *)event);
     }
   }
@@ -284,7 +284,7 @@ static PyObject *set_input(Binding *self, PyObject *arguments) {
   bool is_copy = mode == COPY || mode == IOBIND_INPUT_SNAPSHOT;
   mode = mode == COPY ? IOBIND_INPUT_RESIDENT : mode;
   if (event == NULL && tensor != NULL) {
-    event = tensor_ready(tensor); /* an output of a run that may be under way: each run waits for that one */
+    event = tensor_ready(tensor); /* an output of a run that may be in flight: each run waits for that one */
   } else if (tensor != NULL && tensor_order(tensor, NULL) != 0) {
     return NULL;
   }
@@ -344,11 +344,11 @@ static int update(Binding *self, size_t index, PyObject *value, Stream *stream) 
   iobind_status status;
   if (bound->on_host && bound->bytes <= 65536 &&
       stream == NULL) { /* no EP is entered, and it takes less than giving the GIL up */
-    status = iobind_binding_update_input(self->handle, index, view.buf, bound->bytes, NULL, &error);
+    status = iobind_binding_write_input(self->handle, index, view.buf, bound->bytes, NULL, &error);
   } else {
     stream_enter(stream);
-    WITHOUT_GIL(status, iobind_binding_update_input(self->handle, index, view.buf, bound->bytes,
-                                                    stream == NULL ? NULL : stream->handle, &error));
+    WITHOUT_GIL(status, iobind_binding_write_input(self->handle, index, view.buf, bound->bytes,
+                                                   stream == NULL ? NULL : stream->handle, &error));
     stream_leave(stream);
   }
   self->busy = 0;
@@ -399,8 +399,8 @@ static PyObject *update_input(Binding *self, PyObject *arguments) {
   iobind_error error = IOBIND_ERROR_INIT;
   iobind_status status;
   stream_enter(stream);
-  WITHOUT_GIL(status, iobind_binding_update_input(self->handle, (size_t)index, view.buf, (size_t)view.len,
-                                                  stream == NULL ? NULL : stream->handle, &error));
+  WITHOUT_GIL(status, iobind_binding_write_input(self->handle, (size_t)index, view.buf, (size_t)view.len,
+                                                 stream == NULL ? NULL : stream->handle, &error));
   stream_leave(stream);
   self->busy = 0;
   PyBuffer_Release(&view);
@@ -410,39 +410,66 @@ static PyObject *update_input(Binding *self, PyObject *arguments) {
   Py_RETURN_NONE;
 }
 
-/* set_output(index, mode, device, memory, tensor) */
+static int output_of(Binding *self, Py_ssize_t index) {
+  if (index < 0 || (size_t)index >= self->session->output_count) {
+    raise_status(IOBIND_ERROR_NOT_FOUND, "binding: no output has this index");
+    return -1;
+  }
+  return 0;
+}
+
+/* The output has other memory from now on: the tensor, or what a run makes for it. */
+static void note_output(Binding *self, size_t index, Tensor *tensor) {
+  outputs_end(self);
+  state_end(self, index);
+  name_outputs(self);
+  Py_XINCREF((PyObject *)tensor);
+  SET_REFERENCE(self->fixed[index], tensor);
+}
+
+/* set_output(index, tensor, flags) */
 static PyObject *set_output(Binding *self, PyObject *arguments) {
   Py_ssize_t index;
-  int mode;
-  int memory;
-  PyObject *on;
   PyObject *given;
-  Device *device;
+  unsigned int flags;
   Tensor *tensor;
-  if (!PyArg_ParseTuple(arguments, "niOiO", &index, &mode, &on, &memory, &given) || device_or_none(on, &device) != 0 ||
-      ready_tensor_or_none(given, &tensor) != 0) {
-    return NULL;
-  }
-  if (index < 0 || (size_t)index >= self->session->output_count) {
-    return raise_status(IOBIND_ERROR_NOT_FOUND, "binding: no output has this index");
-  }
-  if (change_begins(self) != 0) {
+  if (!PyArg_ParseTuple(arguments, "nOI", &index, &given, &flags) || ready_tensor_or_none(given, &tensor) != 0 ||
+      output_of(self, index) != 0 || change_begins(self) != 0) {
     return NULL;
   }
   iobind_error error = IOBIND_ERROR_INIT;
   iobind_status status;
-  WITHOUT_GIL(status, iobind_binding_set_output(self->handle, (size_t)index, (iobind_output_mode)mode,
-                                                device == NULL ? NULL : device->handle, (iobind_memory)memory,
-                                                tensor == NULL ? NULL : tensor->handle, &error));
+  WITHOUT_GIL(status,
+              iobind_binding_set_output(self->handle, (size_t)index, tensor == NULL ? NULL : tensor->handle, flags, &error));
   if (status == IOBIND_OK) {
-    outputs_end(self);
+    self->is_fresh[index] = false;
+    self->on_host[index] = tensor->info.host_readable != 0;
+    self->is_bound[index] = true;
+    note_output(self, (size_t)index, tensor);
+  }
+  return change_ends(self, status, &error);
+}
+
+/* place_output(index, mode, device, memory) */
+static PyObject *place_output(Binding *self, PyObject *arguments) {
+  Py_ssize_t index;
+  int mode;
+  PyObject *on;
+  int memory;
+  Device *device;
+  if (!PyArg_ParseTuple(arguments, "niOi", &index, &mode, &on, &memory) || device_or_none(on, &device) != 0 ||
+      output_of(self, index) != 0 || change_begins(self) != 0) {
+    return NULL;
+  }
+  iobind_error error = IOBIND_ERROR_INIT;
+  iobind_status status;
+  WITHOUT_GIL(status, iobind_binding_place_output(self->handle, (size_t)index, (iobind_output_mode)mode,
+                                                  device == NULL ? NULL : device->handle, (iobind_memory)memory, &error));
+  if (status == IOBIND_OK) {
     self->is_fresh[index] = mode == IOBIND_OUTPUT_FRESH;
-    state_end(self, (size_t)index);
     self->on_host[index] = is_on_host(self, (size_t)index, device, memory);
     self->is_bound[index] = mode != IOBIND_OUTPUT_NONE;
-    name_outputs(self);
-    Py_XINCREF((PyObject *)tensor);
-    SET_REFERENCE(self->fixed[index], tensor);
+    note_output(self, (size_t)index, NULL);
   }
   return change_ends(self, status, &error);
 }
@@ -519,6 +546,23 @@ static PyObject *outputs_of_run(Binding *self, Stream *stream, bool ends_later) 
   return (PyObject *)self->outputs;
 }
 
+/* An event of the stream's device, or none: the run must not begin whose event cannot be recorded. */
+static int check_event(const Stream *stream, const Event *event) {
+  if (stream == NULL || event == NULL || event->device->handle == stream->device->handle) {
+    return 0;
+  }
+  raise_format(IOBIND_ERROR_WRONG_DEVICE, "run: event: expected one of '%S', the stream's device, got one of '%S'",
+               (PyObject *)stream->device, (PyObject *)event->device);
+  return -1;
+}
+
+/* Behind a run, which is over if it had no stream. The caller holds the stream. */
+static iobind_status record_event(const Stream *stream, const Event *event, iobind_error *error) {
+  iobind_status status;
+  WITHOUT_GIL(status, stream == NULL ? event_pass(event, error) : iobind_event_record(event->handle, stream->handle, error));
+  return status;
+}
+
 /* On an iobind stream or (NULL) at once. Inlined, so that the usual call, without a stream, has a function of its own. */
 __attribute__((always_inline)) static inline PyObject *run(Binding *self, Stream *stream, Event *event) {
   if (self->order != NULL) {
@@ -528,14 +572,15 @@ __attribute__((always_inline)) static inline PyObject *run(Binding *self, Stream
       return NULL;
     }
   }
-  if ((stream == NULL && await_producers(self) != 0) || check_idle(self) != 0) {
+  if ((event != NULL && check_event(stream, event) != 0) || (stream == NULL && await_producers(self) != 0) ||
+      check_idle(self) != 0) {
     return NULL;
   }
   keep_outputs_of_call(self);
   if (binding_enter(self) != 0) {
     return NULL;
   }
-  /* A run on a stream may be under way: then this one is refused, and must not end the outputs that a caller has of that one. */
+  /* A run on a stream may be in flight: then this one is refused, and must not end the outputs that a caller has of that one. */
   bool ends_later = self->on_stream && outputs_are_held(self);
   if (!ends_later) {
     outputs_end(self);
@@ -552,11 +597,11 @@ __attribute__((always_inline)) static inline PyObject *run(Binding *self, Stream
     stream_enter(stream);
   }
   bool watched = run_begins(self->handle);
-  WITHOUT_GIL(status, iobind_binding_run(self->handle, stream == NULL ? NULL : stream->handle,
-                                         event == NULL ? NULL : event->handle, &error));
+  WITHOUT_GIL(status, iobind_binding_run(self->handle, stream == NULL ? NULL : stream->handle, &error));
   if (watched) {
     run_ends();
   }
+  iobind_status recorded = status == IOBIND_OK && event != NULL ? record_event(stream, event, &error) : status;
   if (stream != NULL) {
     if (status == IOBIND_OK) {
       mark_run(self, stream);
@@ -574,8 +619,12 @@ __attribute__((always_inline)) static inline PyObject *run(Binding *self, Stream
   PyObject *outputs = status == IOBIND_OK ? outputs_of_run(self, stream, ends_later) : NULL;
   self->busy = 0; /* last: what is freed above may give the GIL up, and another thread's call must not see half a run */
   release_now();
-  if (status == IOBIND_OK) {
+  if (recorded == IOBIND_OK) {
     return outputs;
+  }
+  if (status == IOBIND_OK) {
+    Py_XDECREF(outputs); /* the run goes on, or is over, as if no event had been asked for */
+    return raise_error(&error);
   }
   if (status == IOBIND_ERROR_CANCELLED && PyErr_CheckSignals() != 0) {
     return NULL; /* KeyboardInterrupt */
@@ -658,7 +707,7 @@ static PyObject *forget_graphs(Binding *self, PyObject *none) {
   }
   iobind_error error = IOBIND_ERROR_INIT;
   iobind_status status;
-  WITHOUT_GIL(status, iobind_binding_forget_graphs(self->handle, &error));
+  WITHOUT_GIL(status, iobind_binding_reset_graphs(self->handle, &error));
   self->busy = 0;
   if (status != IOBIND_OK) {
     return raise_error(&error);
@@ -792,13 +841,14 @@ static PyMethodDef run_method = {
     "Without a stream the run has finished when the call returns. With one (an iobind.Stream, or another library's: see\n"
     "docs/python.md) it is ordered there: an output on the device can be fetched at once, and what is done with it comes behind\n"
     "the run; one on the host is waited for. `event` is recorded behind the run.\n"
-    "Raises InvalidState (an input is not bound, a run is under way), ShapeError, DeviceError, Cancelled, OrtError."};
+    "Raises InvalidState (an input is not bound, a run is in flight), ShapeError, DeviceError, Cancelled, OrtError."};
 
 static PyMethodDef binding_methods[] = {
     {"_run_on", (PyCFunction)run_on, METH_VARARGS, NULL},
     {"_set_input", (PyCFunction)set_input, METH_VARARGS, NULL},
     {"_update_input", (PyCFunction)update_input, METH_VARARGS, NULL},
     {"_set_output", (PyCFunction)set_output, METH_VARARGS, NULL},
+    {"_place_output", (PyCFunction)place_output, METH_VARARGS, NULL},
     {"_carry", (PyCFunction)carry, METH_VARARGS, NULL},
     {"_stage", (PyCFunction)stage, METH_NOARGS, NULL},
     {"_spares", (PyCFunction)spares, METH_O, NULL},
@@ -810,11 +860,11 @@ static PyMethodDef binding_methods[] = {
     {"check", (PyCFunction)check, METH_NOARGS,
      "check()\n--\n\nRaise what a run would: InvalidState for an input that is not bound, ShapeError for dims that disagree."},
     {"cancel", (PyCFunction)cancel, METH_NOARGS,
-     "cancel()\n--\n\nStop the run that is under way, from any thread: it raises Cancelled. Without a run it does nothing; a run that "
+     "cancel()\n--\n\nStop the run that is in flight, from any thread: it raises Cancelled. Without a run it does nothing; a run that "
      "another thread is just beginning may miss it: call again."},
     {"forget_graphs", (PyCFunction)forget_graphs, METH_NOARGS,
      "forget_graphs()\n--\n\nGive up the captured graphs of a session made with `graphs=`; the next run captures again.\n"
-     "Raises InvalidState while a run is under way."},
+     "Raises InvalidState while a run is in flight."},
     {"clear", (PyCFunction)clear, METH_NOARGS, "clear()\n--\n\nUnbind everything; outputs are FRESH again."},
     {NULL, NULL, 0, NULL},
 };

@@ -35,6 +35,7 @@ typedef struct Stream {
   PyObject_HEAD
   iobind_stream *handle;
   Device *device;
+  void *native;          /* the execution provider's own stream; NULL: it has none */
   pthread_mutex_t mutex; /* see stream_enter */
   Py_ssize_t notes;      /* tensors that hold it as a writer */
 } Stream;
@@ -141,6 +142,8 @@ void stream_enter(Stream *stream);
 void stream_leave(Stream *stream);
 PyObject *device_object(iobind_device *handle, PyObject *runtime);
 iobind_status wait_event(void *event, uint64_t timeout_ns, iobind_error *error); /* for wait_in_parts */
+/* Record the event, of whatever device, at a point that has passed. */
+iobind_status event_pass(const Event *event, iobind_error *error);
 /* Borrowed: the Runtime that was made last. */
 extern PyObject *the_runtime;
 

@@ -75,7 +75,7 @@ static PyObject *runtime_eps(Runtime *self, PyObject *none) {
   iobind_ep_info info = IOBIND_EP_INFO_INIT;
   for (size_t i = 0; list != NULL && iobind_runtime_get_ep(self->handle, i, &info, NULL) == IOBIND_OK; i++) {
     PyObject *entry = Py_BuildValue("{s:s,s:s,s:s,s:s}", "name", info.name, "path", info.path, "status",
-                                    iobind_status_name(info.status), "message", info.message);
+                                    iobind_status_get_name(info.status), "message", info.message);
     if (entry == NULL || PyList_Append(list, entry) != 0) {
       Py_CLEAR(list);
     }
@@ -322,6 +322,8 @@ static PyObject *stream_object(PyTypeObject *type, iobind_stream *handle, PyObje
   Py_INCREF(device);
   self->handle = handle;
   self->device = (Device *)device;
+  iobind_native native = IOBIND_NATIVE_INIT;
+  self->native = iobind_stream_get_native(handle, &native, NULL) == IOBIND_OK ? native.handle : NULL;
   return (PyObject *)self;
 }
 
@@ -412,7 +414,7 @@ static void stream_dealloc(Stream *self) {
 }
 
 iobind_status wait_event(void *event, uint64_t timeout_ns, iobind_error *error) {
-  return iobind_event_wait_for(event, timeout_ns, error);
+  return iobind_event_wait(event, timeout_ns, error);
 }
 
 /* An event behind the work is waited for first: Ctrl-C ends that, and other threads may submit to the stream meanwhile. */
@@ -427,7 +429,7 @@ static bool stream_waits(Stream *self, iobind_status *status, iobind_error *erro
   stream_leave(self);
   bool over = true;
   if (*status == IOBIND_OK) {
-    over = wait_in_parts(wait_event, event, UINT64_MAX, status, error);
+    over = wait_in_parts(wait_event, event, IOBIND_NO_TIMEOUT, status, error);
   }
   Py_BEGIN_ALLOW_THREADS
   iobind_event_destroy(event);
@@ -470,7 +472,7 @@ static PyObject *stream_wait(Stream *self, PyObject *object) {
 
 static PyObject *stream_native(Stream *self, void *none) {
   (void)none;
-  return PyLong_FromVoidPtr(iobind_stream_native(self->handle));
+  return PyLong_FromVoidPtr(self->native);
 }
 
 static PyObject *stream_device(Stream *self, void *none) {
@@ -561,21 +563,21 @@ static PyObject *event_wait(Event *self, PyObject *arguments, PyObject *keywords
   if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "|O", names, &seconds)) {
     return NULL;
   }
-  uint64_t timeout_ns = UINT64_MAX;
+  uint64_t timeout_ns = IOBIND_NO_TIMEOUT;
   if (seconds != Py_None) {
     double given = PyFloat_AsDouble(seconds);
     if (PyErr_Occurred()) {
       return NULL;
     }
-    timeout_ns = given > 0 && given < 1e9 ? (uint64_t)(given * 1e9) : given > 0 ? UINT64_MAX : 0;
+    timeout_ns = given > 0 && given < 1e9 ? (uint64_t)(given * 1e9) : given > 0 ? IOBIND_NO_TIMEOUT : 0;
   }
   iobind_error error = IOBIND_ERROR_INIT;
   iobind_status status;
   if (!wait_in_parts(wait_event, self->handle, timeout_ns, &status, &error)) {
     return NULL;
   }
-  if (status == IOBIND_OK && timeout_ns == UINT64_MAX) {
-    WITHOUT_GIL(status, iobind_event_wait(self->handle, &error)); /* it has passed: what was read is there */
+  if (status == IOBIND_OK && timeout_ns == IOBIND_NO_TIMEOUT) {
+    WITHOUT_GIL(status, iobind_event_wait(self->handle, IOBIND_NO_TIMEOUT, &error)); /* it has passed: what was read is there */
   }
   if (status != IOBIND_OK) {
     return raise_error(&error);
@@ -590,6 +592,16 @@ static PyObject *event_query(Event *self, PyObject *none) {
   iobind_status status;
   WITHOUT_GIL(status, iobind_event_query(self->handle, &done, &error));
   return status == IOBIND_OK ? PyBool_FromLong(done) : raise_error(&error);
+}
+
+iobind_status event_pass(const Event *event, iobind_error *error) {
+  iobind_stream *idle;
+  iobind_status status = iobind_stream_create(event->device->handle, NULL, &idle, error);
+  if (status == IOBIND_OK) {
+    status = iobind_event_record(event->handle, idle, error);
+    iobind_stream_destroy(idle);
+  }
+  return status;
 }
 
 static PyObject *event_repr(Event *self) {

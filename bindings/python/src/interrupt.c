@@ -39,11 +39,11 @@ bool is_forked(void) {
 /* Call `wait` for a part of the time again and again, with a look for signals between; false where a signal's handler raised. */
 bool wait_in_parts(iobind_status (*wait)(void *what, uint64_t timeout_ns, iobind_error *error), void *what, uint64_t timeout_ns,
                    iobind_status *status, iobind_error *error) {
-  const uint64_t most = is_main_thread() ? TICK_MS * 1000000ULL : UINT64_MAX; /* the one that hears of Ctrl-C */
+  const uint64_t most = is_main_thread() ? TICK_MS * 1000000ULL : IOBIND_NO_TIMEOUT; /* the one that hears of Ctrl-C */
   for (;;) {
     uint64_t part = timeout_ns < most ? timeout_ns : most;
     WITHOUT_GIL(*status, wait(what, part, error));
-    timeout_ns -= timeout_ns == UINT64_MAX ? 0 : part;
+    timeout_ns -= timeout_ns == IOBIND_NO_TIMEOUT ? 0 : part;
     if (*status != IOBIND_ERROR_TIMEOUT || timeout_ns == 0) {
       return true;
     }

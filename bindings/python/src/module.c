@@ -244,25 +244,25 @@ static PyObject *use_classes(PyObject *module, PyObject *arguments) {
 static PyObject *version(PyObject *module, PyObject *none) {
   (void)module;
   (void)none;
-  return PyUnicode_FromString(iobind_version_string());
+  return PyUnicode_FromString(iobind_get_version_string());
 }
 
 static PyObject *status_name(PyObject *module, PyObject *number) {
   (void)module;
   long status = PyLong_AsLong(number);
-  return PyErr_Occurred() ? NULL : PyUnicode_FromString(iobind_status_name((int32_t)status));
+  return PyErr_Occurred() ? NULL : PyUnicode_FromString(iobind_status_get_name((int32_t)status));
 }
 
 static PyObject *dtype_name(PyObject *module, PyObject *number) {
   (void)module;
   long dtype = PyLong_AsLong(number);
-  return PyErr_Occurred() ? NULL : PyUnicode_FromString(iobind_dtype_name((int32_t)dtype));
+  return PyErr_Occurred() ? NULL : PyUnicode_FromString(iobind_dtype_get_name((int32_t)dtype));
 }
 
 static PyObject *dtype_bits(PyObject *module, PyObject *number) {
   (void)module;
   long dtype = PyLong_AsLong(number);
-  return PyErr_Occurred() ? NULL : PyLong_FromUnsignedLong(iobind_dtype_bits((int32_t)dtype));
+  return PyErr_Occurred() ? NULL : PyLong_FromUnsignedLong(iobind_dtype_get_bits((int32_t)dtype));
 }
 
 static PyObject *dtype_bytes(PyObject *module, PyObject *arguments) {
@@ -283,7 +283,7 @@ static PyObject *dtype_bytes(PyObject *module, PyObject *arguments) {
 static PyObject *host_api_base(PyObject *module, PyObject *none) {
   (void)module;
   (void)none;
-  return PyLong_FromVoidPtr((void *)(uintptr_t)iobind_host_api_base());
+  return PyLong_FromVoidPtr((void *)(uintptr_t)iobind_get_host_api_base());
 }
 
 /* preload(folder or None, flags, CUDA's version) */

@@ -39,10 +39,10 @@ static void outputs_dealloc(Outputs *self) {
 static bool can_lend(const Binding *self, size_t index) {
   const Tensor *fixed = self->fixed[index];
   bool on_host = fixed != NULL ? fixed->info.host_readable != 0 : self->on_host[index];
-  return self->on_stream && self->is_behind && !on_host && iobind_stream_native(self->stream->handle) != NULL;
+  return self->on_stream && self->is_behind && !on_host && self->stream->native != NULL;
 }
 
-/* An output of a run that may be under way, borrowed from the library: without a wait where it is lent. */
+/* An output of a run that may be in flight, borrowed from the library: without a wait where it is lent. */
 static iobind_tensor *borrow(Binding *binding, size_t index, bool lends) {
   iobind_tensor *handle = NULL;
   iobind_error error = IOBIND_ERROR_INIT;
@@ -52,12 +52,12 @@ static iobind_tensor *borrow(Binding *binding, size_t index, bool lends) {
   }
   if (lends) {
     stream_enter(binding->stream);
-    WITHOUT_GIL(status, iobind_binding_lend_output(binding->handle, index, binding->stream->handle, &handle, &error));
+    WITHOUT_GIL(status, iobind_binding_get_output(binding->handle, index, binding->stream->handle, &handle, &error));
     stream_leave(binding->stream);
   } else if (binding->on_stream) {
-    WITHOUT_GIL(status, iobind_binding_get_output(binding->handle, index, &handle, &error));
+    WITHOUT_GIL(status, iobind_binding_get_output(binding->handle, index, NULL, &handle, &error));
   } else {
-    status = iobind_binding_get_output(binding->handle, index, &handle, &error);
+    status = iobind_binding_get_output(binding->handle, index, NULL, &handle, &error);
   }
   if (status != IOBIND_OK) {
     raise_error(&error);

@@ -8,7 +8,7 @@ typedef struct Pipeline {
   int busy;
 } Pipeline;
 
-/* `events`: NULL, and what still writes a tensor is waited for; or the items' own, to which those of outputs of runs that may be under way are
+/* `events`: NULL, and what still writes a tensor is waited for; or the items' own, to which those of outputs of runs that may be in flight are
  * added, and held in `held`. */
 static int tensors_of(PyObject *list, size_t count, iobind_tensor **out, iobind_event **events, PyObject **held) {
   if (!PyList_Check(list) || (size_t)PyList_Size(list) != count) {
@@ -94,13 +94,15 @@ static int fill_pipeline(const Session *session, PyObject *constants, PyObject *
       return -1;
     }
     options->constants = made->constants;
+    options->constant_count = session->input_count;
   }
   if (outputs != Py_None) {
     made->placements = placements_of(outputs, session->output_count);
     if (made->placements == NULL) {
       return -1;
     }
-    options->outputs = made->placements;
+    options->placements = made->placements;
+    options->placement_count = session->output_count;
   }
   if (run != Py_None) {
     if (!PyTuple_Check(run)) {
@@ -209,8 +211,10 @@ static PyObject *pipeline_submit(Pipeline *self, PyObject *arguments) {
     iobind_status status;
     iobind_pipeline_request request = IOBIND_PIPELINE_REQUEST_INIT;
     request.inputs = tensors; /* the pipeline keeps those that it reads in place */
+    request.input_count = count;
     request.events = events;
-    WITHOUT_GIL(status, iobind_pipeline_submit_request(self->handle, &request, &error));
+    request.event_count = count;
+    WITHOUT_GIL(status, iobind_pipeline_submit(self->handle, &request, &error));
     self->busy = 0;
     result = status == IOBIND_OK ? (Py_INCREF(Py_None), Py_None) : raise_error(&error);
   }
@@ -226,13 +230,13 @@ static PyObject *pipeline_submit(Pipeline *self, PyObject *arguments) {
 typedef struct pull {
   iobind_pipeline *pipeline;
   iobind_tensor **outputs;
+  size_t output_count;
   iobind_pipeline_item *item;
 } pull;
 
 static iobind_status pull_item(void *what, uint64_t timeout_ns, iobind_error *error) {
   pull *next = what;
-  return timeout_ns == UINT64_MAX ? iobind_pipeline_next(next->pipeline, next->outputs, next->item, error)
-                                  : iobind_pipeline_next_for(next->pipeline, timeout_ns, next->outputs, next->item, error);
+  return iobind_pipeline_next(next->pipeline, timeout_ns, next->outputs, next->output_count, next->item, error);
 }
 
 /* (index, times, list of tensors) of the oldest item */
@@ -250,8 +254,8 @@ static PyObject *pipeline_next(Pipeline *self, PyObject *none) {
   iobind_pipeline_item item = IOBIND_PIPELINE_ITEM_INIT;
   iobind_error error = IOBIND_ERROR_INIT;
   iobind_status status;
-  pull next = {self->handle, outputs, &item};
-  if (!wait_in_parts(pull_item, &next, UINT64_MAX, &status, &error)) {
+  pull next = {self->handle, outputs, count, &item};
+  if (!wait_in_parts(pull_item, &next, IOBIND_NO_TIMEOUT, &status, &error)) {
     self->busy = 0;
     PyMem_Free(outputs);
     return NULL;

@@ -16,7 +16,7 @@ static iobind_status bind_all(const Session *self, iobind_binding *binding, iobi
     status = iobind_binding_set_input(binding, i, on_host ? IOBIND_INPUT_LIVE : IOBIND_INPUT_RESIDENT, inputs[i], NULL, NULL);
   }
   for (size_t i = 0; i < self->output_count && status == IOBIND_OK; i++) {
-    status = iobind_binding_set_output(binding, i, IOBIND_OUTPUT_FRESH, cpu, IOBIND_MEMORY_DEFAULT, NULL, NULL);
+    status = iobind_binding_place_output(binding, i, IOBIND_OUTPUT_FRESH, cpu, IOBIND_MEMORY_DEFAULT, NULL);
   }
   return status;
 }
@@ -62,7 +62,7 @@ static iobind_status run_by_binding(const Session *self, iobind_binding *binding
   iobind_status status;
   (void)run_begins(binding); /* false only on another thread, where run_once does not come here */
   Py_BEGIN_ALLOW_THREADS
-  status = iobind_binding_run(binding, NULL, NULL, error);
+  status = iobind_binding_run(binding, NULL, error);
   if (status == IOBIND_OK) {
     status = take_all(self, binding, outputs, error);
   }
@@ -84,8 +84,11 @@ static iobind_status run_once(Session *self, iobind_tensor *const *inputs, iobin
   if (binding != NULL) {
     return run_by_binding(self, binding, outputs, error);
   }
+  iobind_run_request request = IOBIND_RUN_REQUEST_INIT;
+  request.inputs = inputs;
+  request.input_count = self->input_count;
   iobind_status status;
-  WITH_SESSION(self, status, iobind_session_run(self->handle, inputs, outputs, error));
+  WITH_SESSION(self, status, iobind_session_run(self->handle, &request, outputs, self->output_count, error));
   return status;
 }
 
@@ -170,9 +173,14 @@ static bool take_array(const Session *self, size_t index, PyObject *value, feed 
   }
   bool fits = dtype != 0 && view->len > 0 && (view->ndim == 0 || view->shape != NULL) && view->ndim <= IOBIND_MAX_RANK &&
               dtype_of_format(view->format, view->itemsize) == dtype && PyBuffer_IsContiguous(view, 'C') != 0;
-  return fits && iobind_tensor_wrap(iobind_runtime_get_device(((Runtime *)self->runtime)->handle, 0), IOBIND_MEMORY_DEFAULT,
-                                    (iobind_dtype)dtype, (const int64_t *)view->shape, (size_t)view->ndim, view->buf,
-                                    (size_t)view->len, NULL, NULL, &made->inputs[index], NULL) == IOBIND_OK;
+  iobind_buffer buffer = IOBIND_BUFFER_INIT;
+  buffer.dtype = dtype;
+  buffer.dims = (const int64_t *)view->shape;
+  buffer.rank = (size_t)view->ndim;
+  buffer.data = view->buf;
+  buffer.bytes = (size_t)view->len;
+  iobind_device *cpu = iobind_runtime_get_device(((Runtime *)self->runtime)->handle, 0);
+  return fits && iobind_tensor_wrap(cpu, &buffer, &made->inputs[index], NULL) == IOBIND_OK;
 }
 
 /* All inputs by name, and nothing else. */

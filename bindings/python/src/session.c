@@ -376,10 +376,11 @@ static PyObject *session_info(Session *self, PyObject *none) {
   iobind_error error = IOBIND_ERROR_INIT;
   return iobind_session_get_info(self->handle, &info, &error) != IOBIND_OK
              ? raise_error(&error)
-             : Py_BuildValue("{s:L,s:L,s:s,s:s,s:s,s:s,s:n,s:n}", "opset", (long long)info.opset, "model_version",
+             : Py_BuildValue("{s:L,s:L,s:s,s:s,s:s,s:s,s:n,s:n,s:n,s:n}", "opset", (long long)info.opset, "model_version",
                              (long long)info.model_version, "producer", info.producer, "graph_name", info.graph_name, "domain",
                              info.domain, "description", info.description, "graph_count", (Py_ssize_t)info.graph_count,
-                             "kept_graph_count", (Py_ssize_t)info.kept_graph_count);
+                             "kept_graph_count", (Py_ssize_t)info.kept_graph_count, "node_count", (Py_ssize_t)info.node_count,
+                             "device_node_count", (Py_ssize_t)info.device_node_count);
 }
 
 static PyObject *session_nodes(Session *self, PyObject *none) {

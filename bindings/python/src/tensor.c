@@ -193,7 +193,7 @@ int tensor_order(Tensor *tensor, Stream *stream) {
     WITHOUT_GIL(status, iobind_stream_wait(stream->handle, ready->handle, &error));
     stream_leave(stream);
   } else {
-    goes_on = wait_in_parts(wait_event, ready->handle, UINT64_MAX, &status, &error);
+    goes_on = wait_in_parts(wait_event, ready->handle, IOBIND_NO_TIMEOUT, &status, &error);
     if (goes_on && status == IOBIND_OK && root->ready == ready) {
       SET_REFERENCE(root->ready, NULL);
     }
@@ -205,10 +205,32 @@ int tensor_order(Tensor *tensor, Stream *stream) {
   return goes_on && status == IOBIND_OK ? 0 : -1;
 }
 
+/* The address of host memory, after the work in flight that uses it. NumPy may write what is not read-only. -1 with an exception. */
+static int map_tensor(const Tensor *self, void **data) {
+  iobind_access access = self->info.read_only != 0 ? IOBIND_ACCESS_READ : IOBIND_ACCESS_WRITE;
+  iobind_error error = IOBIND_ERROR_INIT;
+  iobind_status status;
+  WITHOUT_GIL(status, iobind_tensor_map(self->handle, (iobind_dtype)self->info.dtype, access, data, &error));
+  if (status != IOBIND_OK) {
+    raise_error(&error);
+  }
+  return status == IOBIND_OK ? 0 : -1;
+}
+
 /* await(stream): what the stream, or (None) the host, does with the tensor next comes behind the run that writes it */
 static PyObject *await_content(Tensor *self, PyObject *on) {
   Stream *stream;
   if (stream_or_none(on, &stream) != 0 || tensor_order(self, stream) != 0) {
+    return NULL;
+  }
+  Py_RETURN_NONE;
+}
+
+/* synchronize(): wait for the work in flight that uses host memory */
+static PyObject *synchronize(Tensor *self, PyObject *none) {
+  (void)none;
+  void *unused;
+  if (self->info.host_readable != 0 && map_tensor(self, &unused) != 0) {
     return NULL;
   }
   Py_RETURN_NONE;
@@ -331,10 +353,10 @@ static PyObject *tensor_wrap(PyObject *module, PyObject *arguments) {
     free(view);
     return NULL;
   }
+  iobind_buffer buffer = {sizeof buffer, memory, dtype, 0, dims, rank, view->buf, (size_t)view->len, give_view_back, view};
   iobind_tensor *handle;
   iobind_error error = IOBIND_ERROR_INIT;
-  if (iobind_tensor_wrap(((Device *)device)->handle, (iobind_memory)memory, (iobind_dtype)dtype, dims, rank, view->buf,
-                         (size_t)view->len, give_view_back, view, &handle, &error) != IOBIND_OK) {
+  if (iobind_tensor_wrap(((Device *)device)->handle, &buffer, &handle, &error) != IOBIND_OK) {
     PyBuffer_Release(view);
     free(view);
     return raise_error(&error);
@@ -440,10 +462,10 @@ static PyObject *tensor_wrap_address(PyObject *module, PyObject *arguments) {
   if (bytes < 0) {
     return raise_format(IOBIND_ERROR_INVALID_ARGUMENT, "wrap_address: nbytes: expected 0 or more, got %zd", bytes);
   }
+  iobind_buffer buffer = {sizeof buffer, memory, dtype, 0, dims, rank, address, (size_t)bytes, release_object, owner};
   iobind_tensor *handle;
   iobind_error error = IOBIND_ERROR_INIT;
-  if (iobind_tensor_wrap(((Device *)device)->handle, (iobind_memory)memory, (iobind_dtype)dtype, dims, rank, address,
-                         (size_t)bytes, release_object, owner, &handle, &error) != IOBIND_OK) {
+  if (iobind_tensor_wrap(((Device *)device)->handle, &buffer, &handle, &error) != IOBIND_OK) {
     return raise_error(&error);
   }
   Py_INCREF(owner);
@@ -464,7 +486,7 @@ static PyObject *get_device(Tensor *self, void *none) {
 
 static PyObject *get_address(Tensor *self, void *none) {
   (void)none;
-  return PyLong_FromVoidPtr(iobind_tensor_address(self->handle));
+  return PyLong_FromVoidPtr(iobind_tensor_get_address(self->handle));
 }
 
 static PyObject *get_number(Tensor *self, void *field) {
@@ -507,7 +529,7 @@ static int tensor_buffer(Tensor *self, Py_buffer *view, int flags) {
     PyErr_SetString(PyExc_BufferError, "the tensor is read-only");
     return -1;
   }
-  Py_ssize_t item = (Py_ssize_t)iobind_dtype_bits(info->dtype) / 8;
+  Py_ssize_t item = (Py_ssize_t)iobind_dtype_get_bits(info->dtype) / 8;
   if (self->strides == NULL) {
     Py_ssize_t *strides = PyMem_Calloc(info->rank + 1, sizeof *strides);
     if (strides == NULL) {
@@ -521,13 +543,8 @@ static int tensor_buffer(Tensor *self, Py_buffer *view, int flags) {
     self->strides = strides;
   }
   static char nothing[16];
-  iobind_error error = IOBIND_ERROR_INIT;
-  iobind_status status;
-  void *data = NULL;
-  WITHOUT_GIL(status,
-              iobind_tensor_get_data(self->handle, (iobind_dtype)info->dtype, &data, &error)); /* after work in flight */
-  if (status != IOBIND_OK) {
-    raise_error(&error);
+  void *data;
+  if (map_tensor(self, &data) != 0) {
     return -1;
   }
   view->buf = data == NULL ? nothing : data;
@@ -776,6 +793,7 @@ static PyMethodDef tensor_methods[] = {
     {"_slice", (PyCFunction)slice_of, METH_VARARGS, NULL},
     {"_to_dlpack", (PyCFunction)to_dlpack, METH_VARARGS, NULL},
     {"_await", (PyCFunction)await_content, METH_O, NULL},
+    {"_synchronize", (PyCFunction)synchronize, METH_NOARGS, NULL},
     {"_writers", (PyCFunction)get_writers, METH_NOARGS, NULL},
     {"_add_writer", (PyCFunction)add_writer, METH_O, NULL},
     {"_forget_writers", (PyCFunction)forget_all_writers, METH_NOARGS, NULL},

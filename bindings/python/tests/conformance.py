@@ -23,7 +23,6 @@ from rows import STRING, Mirror, make_model, numpy_dtype, parse_type, read_rows,
 
 BUILD = pathlib.Path(iobind.__file__).parents[3]
 INPUT_MODES = ["resident", "snapshot", "live"]
-OUTPUT_MODES = ["fresh", "reuse", "fixed", "in-place", "none"]
 STOP, TIMES = 1, 2  # iobind_pipeline_flags
 HOST_MEMORY, PINNED, ADDRESSABLE, STREAMS = 1, 2, 16, 32  # of what device.info() calls flags
 FAULTS = ["fail_copy", "fail_compute", "fail_alloc", "fail_pinned"]
@@ -528,9 +527,10 @@ class World:
         elif mode in ("fresh", "reuse"):
             spec = None if place is None else spec_of(place)
             handle.set_output(name, spec if mode == "fresh" else iobind.REUSE(spec) if spec else iobind.REUSE)
+        elif mode in ("fixed", "in-place"):
+            handle._set_output(int(index), None, int(mode == "in-place"))
         else:
-            number = OUTPUT_MODES.index(mode) if mode in OUTPUT_MODES else int(mode)
-            handle._set_output(int(index), number, None, 0, None)
+            handle._place_output(int(index), 2 if mode == "none" else int(mode), None, 0)
 
     def do_update(self, index, seed, last=None):
         bound = self.current
@@ -640,7 +640,7 @@ class World:
         for lent in line.lent:
             self.tensors = {key: of for key, of in self.tensors.items() if of is not lent}
         line.lent.clear()
-        lent = None  # what is under way may overwrite what is not held
+        lent = None  # what is in flight may overwrite what is not held
         for _ in self.settle(line.handle.submit, [of and of.handle for of in given]):
             line.items.append([line.constants[index] if index in line.constants else of.value.copy() for index, of in enumerate(given)])
 

@@ -169,7 +169,7 @@ def read_by_ours(taken, target):
     consumer.synchronize()
 """
 
-# An output that is fetched while the run is under way: whatever is done with it comes behind the run. The copy before the run takes a while.
+# An output that is fetched while the run is in flight: whatever is done with it comes behind the run. The copy before the run takes a while.
 LENT = DEVICE + """
 writer, other = iobind.Stream(PLACE), iobind.Stream(PLACE)
 x, pinned, target = iobind.empty(4, device=PLACE), iobind.empty(4, device=PLACE + "/pinned"), iobind.empty(4, device=PLACE)

@@ -24,13 +24,13 @@ from support import add, child
 
 PROJECT = pathlib.Path(__file__).resolve().parents[3]
 WITHOUT = {
-    "iobind_version": "iobind.__version__ is iobind_version_string",
-    "iobind_tensor_get_data": "Tensor.numpy and the buffer protocol know type and place, and ask for the address",
+    "iobind_get_version": "iobind.__version__ is iobind_get_version_string",
+    "iobind_catalogue_get_ep": "the command `iobind options` shows them",
+    "iobind_catalogue_get_option": "the command `iobind options` shows them",
+    "iobind_catalogue_get_conflict": "the command `iobind options` shows them",
     "iobind_session_find_input": "names are keys of a dict, made once",
     "iobind_session_find_output": "names are keys of a dict, made once",
     "iobind_tensor_retain": "Python counts references",
-    "iobind_session_run_request": "Binding has targets, places and run options",
-    "iobind_pipeline_submit": "iobind_pipeline_submit_request takes tensors on the host and on devices",
     # onnxruntime gives no addresses of its objects and takes none: DLPack carries tensors between the two, Session.adopt takes a session.
     "iobind_tensor_wrap_ort": "from_dlpack",
     "iobind_tensor_to_ort": "Tensor.__dlpack__",

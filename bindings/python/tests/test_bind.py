@@ -141,6 +141,35 @@ def test_a_tensor_of_another_library_is_copied(device, where, bind):
     assert [binding.run()["y"].numpy().tolist() for _ in range(2)] == [[2, 4]] * 2
 
 
+class Bare:
+    """A tensor on the host that has DLPack and nothing of NumPy's."""
+
+    def __init__(self, tensor):
+        self.tensor = tensor
+
+    def __dlpack_device__(self):
+        return 1, 0
+
+    def __dlpack__(self, **keywords):
+        keywords.pop("stream", None)
+        return self.tensor.__dlpack__(**keywords)
+
+
+def test_a_tensor_that_has_only_dlpack(device):
+    theirs = iobind.tensor(floats(1, 2))
+    session = iobind.Session(twice(), device=device)
+    binding, live = session.bind({"x": Bare(theirs)}), session.bind({"x": iobind.live(Bare(theirs))})
+    assert session.run(None, {"x": Bare(theirs)})[0].tolist() == [2, 4] and iobind.tensor(Bare(theirs), device).tolist() == [1, 2]
+    theirs.write(floats(7, 7))
+    assert binding.run()["y"].tolist() == [2, 4] and live.run()["y"].tolist() == [14, 14]
+    binding["x"] = Bare(theirs)
+    assert binding.run()["y"].tolist() == [14, 14]
+    binding.update("x", Bare(iobind.tensor(floats(3, 3))))
+    assert binding.run()["y"].tolist() == [6, 6]
+    with pytest.raises(iobind.DTypeError, match="'x': expected float32, got int32"):
+        binding["x"] = Bare(iobind.tensor([1, 2], dtype="int32"))
+
+
 @pytest.mark.parametrize("where", ["cpu", "vdev"])
 def test_a_live_tensor_of_another_library_is_read_by_each_run(device, where):
     if {device, where} == {"webgpu", "vdev"}:

@@ -282,6 +282,17 @@ def test_runs_that_are_queued(device):
     assert out["next"].numpy().tolist() == [4]
 
 
+def test_a_run_whose_event_is_of_another_device_is_refused():
+    """As a whole: the state is that of the run before."""
+    stream = iobind.Stream("vdev")
+    binding = iobind.Session(counter(), device="vdev").bind({"x": floats(1), "state": floats(0), "past.0.key": floats(0)},
+                                                            outputs={"present.0.key": None}, carry={"next": "state"})
+    first = binding.run(stream=stream)["next"]
+    with pytest.raises(iobind.DeviceError, match="^run: event: expected one of 'vdev:0', the stream's device, got one of 'cpu'"):
+        binding.run(stream=stream, event=iobind.Event("cpu"))
+    assert [first.tolist(), binding.run(stream=stream)["next"].tolist()] == [[1], [2]]
+
+
 def test_what_is_refused(device):
     session = iobind.Session(add(), device=device)
     binding = session.bind()
@@ -327,13 +338,13 @@ CHANGES = {"set_input": lambda binding: binding.set_input("x", iobind.empty(3, d
 
 @pytest.mark.parametrize("change", CHANGES)
 def test_a_change_that_a_run_refuses_leaves_its_outputs(change):
-    """On a stream of vdev's a run is under way until the host has asked, however fast it is."""
+    """On a stream of vdev's a run is in flight until the host has asked, however fast it is."""
     session = iobind.Session(twice(), device="vdev")
     binding = session.bind({"x": floats(1, 2)})
     stream = iobind.Stream("vdev")
     out = binding.run(stream=stream)
     for _ in range(2):
-        with pytest.raises(iobind.InvalidState, match="under way"):
+        with pytest.raises(iobind.InvalidState, match="under way|in flight"):
             CHANGES[change](binding)
     assert out["y"].numpy().tolist() == [2, 4]
     binding["x"] = floats(3, 4)
@@ -345,7 +356,7 @@ def test_a_change_that_does_not_fit_leaves_the_outputs(device):
     binding = session.bind({"x": floats(1, 2), "y": floats(3, 4)}, outputs={"z": iobind.REUSE})
     out = binding.run()
     for wrong in (lambda: binding.set_output("z", numpy.zeros((2, 2), f32)), lambda: binding.set_output("z", iobind.empty(2, "int32")),
-                  lambda: binding.carry("z", "x", "sideways"), lambda: binding._carry(0, 99, 0, False), lambda: binding._set_output(0, 9, None, 0, None),
+                  lambda: binding.carry("z", "x", "sideways"), lambda: binding._carry(0, 99, 0, False), lambda: binding._place_output(0, 9, None, 0),
                   lambda: binding.set_input("x", iobind.empty((2, 2), device=session.inputs[0].device))):
         with pytest.raises(iobind.Error):
             wrong()
@@ -513,7 +524,7 @@ def test_no_call_comes_in_while_a_change_is_half_done(change):
     memory, refused = floats(0, 0), []
     binding = iobind.Session(twice()).bind({"x": iobind.tensor(floats(1, 2))})
     owner = Owner(lambda: binding.set_output("y", None), refused)
-    binding._set_output(0, 2, None, 0, iobind.wrap_address(memory.ctypes.data, [2], "float32", "cpu", owner=owner))  # FIXED; only C holds it
+    binding._set_output(0, iobind.wrap_address(memory.ctypes.data, [2], "float32", "cpu", owner=owner), 0)  # only C holds it
     del owner
     change(binding)
     assert len(refused) == 1 and "another thread" in refused[0]

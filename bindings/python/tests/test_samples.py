@@ -1,6 +1,7 @@
 """The samples, and what the documents of ONNX Runtime show in Python, on the virtual accelerator."""
 
 import pathlib
+import re
 import subprocess
 import sys
 
@@ -29,6 +30,19 @@ def test_boxes_of_text(tmp_path):
     red = (numpy.asarray(page.Image.open(tmp_path / "boxes.png")) == (220, 30, 30)).all(-1)
     for left, top, right, bottom in lines:  # a box around each line, and none through it
         assert red[top - 25:top + 5, (left + right) // 2].any() and not red[(top + bottom) // 2, left + 20:right - 20].any()
+
+
+def test_the_piece_in_the_readme(monkeypatch):
+    monkeypatch.chdir(PROJECT)
+    if not pathlib.Path(".runtime/models/pp-ocr-cls.onnx").exists():
+        pytest.skip("no pp-ocr-cls.onnx: scripts/get-models fetches it")
+    pieces = re.findall(r"```python\n(.*?)```", pathlib.Path("README.md").read_text(encoding="utf-8"), flags=re.S)
+    pictures = [numpy.full((1, 3, 48, 192), value, numpy.float32) for value in (0, 0.5)]
+    names = {"iobind": iobind, "first_picture": pictures[0], "pictures": pictures}
+    assert len(pieces) == 1
+    exec(pieces[0], names)
+    expected = iobind.Session(".runtime/models/pp-ocr-cls.onnx", device="gpu,cpu").run(None, {"x": pictures[1]})[0]
+    assert (names["scores"]["save_infer_model/scale_0.tmp_1"].numpy() == expected).all()
 
 
 def test_the_samples_of_the_io_binding_page():

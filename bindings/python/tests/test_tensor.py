@@ -577,7 +577,7 @@ def test_a_stream_that_a_program_let_go_of_is_not_held_by_what_it_wrote(write):
 
 
 def test_a_tensor_of_many_streams_is_handed_over_behind_them_all():
-    """Those that the program still has stay noted while work is under way; those that it let go of were waited for, or are noted."""
+    """Those that the program still has stay noted while work is in flight; those that it let go of were waited for, or are noted."""
     assert child(SMALL + "PLACE = 'vdev'\n" + DEVICE + """
 assert setting(0, b"race", b"count") == 0
 tensor, target, pinned = iobind.tensor(numpy.zeros(12, "f4"), PLACE), iobind.empty(12, device=PLACE), iobind.empty(12, device=PLACE + "/pinned")

@@ -80,7 +80,7 @@ public final class Layouts {
   public static final StructLayout SESSION_INFO = struct("iobind_session_info", u32("struct_size"), u32("reserved"),
       size("input_count"), size("output_count"), size("node_count"), size("opset"), size("model_version"), pointer("producer"),
       pointer("graph_name"), pointer("domain"), pointer("description"), size("metadata_count"), size("graph_count"),
-      size("kept_graph_count"));
+      size("kept_graph_count"), size("device_node_count"));
 
   /** {@code iobind_value_info}. */
   public static final StructLayout VALUE_INFO = struct("iobind_value_info", u32("struct_size"), u32("kind"), pointer("name"),

@@ -21,13 +21,13 @@ import org.junit.jupiter.params.provider.ValueSource;
 /** Every piece of Java in the documents stands in one of the samples, which the tests run. */
 class DocumentTest {
   @ParameterizedTest
-  @ValueSource(strings = {"java.md", "java-official.md", "vdev.md", "cuda.md"})
+  @ValueSource(strings = {"README.md", "docs/java.md", "docs/java-official.md", "docs/vdev.md", "docs/cuda.md"})
   void piecesAreOfTheSamples(String name) throws Exception {
     List<String> samples = new ArrayList<>();
     try (Stream<Path> files = Files.list(Path.of("samples"))) {
       for (Path file : files.toList()) samples.add(flat(Files.readString(file)));
     }
-    String document = Files.readString(Models.PROJECT.resolve("docs").resolve(name));
+    String document = Files.readString(Models.PROJECT.resolve(name));
     List<String> pieces = Pattern.compile("```java\n(.*?)```", Pattern.DOTALL).matcher(document).results()
         .map(result -> flat(result.group(1))).toList();
     assertTrue(!pieces.isEmpty());

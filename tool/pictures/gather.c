@@ -1,4 +1,4 @@
-#include "commands/gather.h"
+#include "pictures/gather.h"
 
 #include <stdlib.h>
 #include <string.h>

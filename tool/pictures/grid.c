@@ -1,4 +1,4 @@
-#include "commands/grid.h"
+#include "pictures/grid.h"
 
 grid_axis grid_plan(int64_t length, int64_t tile, int64_t overlap, int64_t step) {
   grid_axis axis = {.length = (length + step - 1) / step, .tile = tile / step, .overlap = (overlap + step - 1) / step};

@@ -3,8 +3,8 @@
 #ifndef IOBIND_TOOL_TILE_H
 #define IOBIND_TOOL_TILE_H
 
-#include "commands/grid.h"
-#include "commands/mosaic.h"
+#include "pictures/grid.h"
+#include "pictures/mosaic.h"
 #include "formats/npy.h"
 #include "formats/trace.h"
 #include "shared/tool.h"

@@ -1,6 +1,6 @@
 #define _POSIX_C_SOURCE 200809L /* fdopen, strcasecmp */
 
-#include "formats/picture.h"
+#include "pictures/picture.h"
 
 #include <string.h>
 #include <strings.h>

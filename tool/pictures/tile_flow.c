@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "commands/tile.h"
+#include "pictures/tile.h"
 #include "shared/number.h"
 
 /* ---- the pipeline ---- */
@@ -79,12 +79,22 @@ static int refuse_outputs(const tile_job *job, const char *name, const iobind_te
   return code;
 }
 
+static iobind_status submit_item(tile_job *job, iobind_error *error) {
+  iobind_pipeline_request request = IOBIND_PIPELINE_REQUEST_INIT;
+  request.inputs = &job->item;
+  request.input_count = 1;
+  return iobind_pipeline_submit(job->pipeline, &request, error);
+}
+
+static iobind_status next_item(tile_job *job, iobind_pipeline_item *item, iobind_error *error) {
+  return iobind_pipeline_next(job->pipeline, IOBIND_NO_TIMEOUT, job->outputs, job->output_count, item, error);
+}
+
 /* The first item is zeros: it shows the output's size, and a device does its first-run work. */
 static int try_out(tile_job *job) {
   iobind_error error = IOBIND_ERROR_INIT;
   progress_say("running %s for the first time", job->tool->arguments[0]);
-  if (iobind_pipeline_submit(job->pipeline, &job->item, &error) != IOBIND_OK ||
-      iobind_pipeline_next(job->pipeline, job->outputs, NULL, &error) != IOBIND_OK) {
+  if (submit_item(job, &error) != IOBIND_OK || next_item(job, NULL, &error) != IOBIND_OK) {
     return tool_fail_error(job->tool, NULL, &error);
   }
   iobind_value_info value = IOBIND_VALUE_INFO_INIT;
@@ -170,7 +180,7 @@ static void find_failure(tile_job *job, iobind_error *error) {
   iobind_error reason = IOBIND_ERROR_INIT;
   iobind_status status;
   do {
-    status = iobind_pipeline_next(job->pipeline, job->outputs, NULL, &reason);
+    status = next_item(job, NULL, &reason);
   } while (status == IOBIND_OK);
   if (status != IOBIND_ERROR_NOT_FOUND) *error = reason;
 }
@@ -185,7 +195,7 @@ static int submit(tile_job *job, size_t item) {
     mosaic_cut(&job->pictures, place.picture, grid_origin(&job->rows, place.row), grid_origin(&job->columns, place.column),
                &levels, &job->tiles, i);
   }
-  iobind_status status = iobind_pipeline_submit(job->pipeline, &job->item, &error);
+  iobind_status status = submit_item(job, &error);
   if (status == IOBIND_ERROR_INVALID_STATE) find_failure(job, &error);
   return status == IOBIND_OK ? TOOL_GO : tool_fail_error(job->tool, NULL, &error);
 }
@@ -195,13 +205,13 @@ static int pull(tile_job *job, size_t item) {
   iobind_tensor_info info = IOBIND_TENSOR_INFO_INIT;
   void *data = NULL;
   job->times[item] = (iobind_pipeline_item)IOBIND_PIPELINE_ITEM_INIT;
-  if (iobind_pipeline_next(job->pipeline, job->outputs, &job->times[item], &error) != IOBIND_OK) {
+  if (next_item(job, &job->times[item], &error) != IOBIND_OK) {
     return tool_fail_error(job->tool, NULL, &error);
   }
   iobind_tensor *output = job->outputs[job->output];
   int64_t scale = job->scale, step = job->step;
   if (iobind_tensor_get_info(output, &info, &error) != IOBIND_OK ||
-      iobind_tensor_map(output, (iobind_dtype)info.dtype, IOBIND_ACCESS_WRITE, &data, &error) != IOBIND_OK) {
+      iobind_tensor_map(output, (iobind_dtype)info.dtype, IOBIND_ACCESS_READ, &data, &error) != IOBIND_OK) {
     return tool_fail_error(job->tool, NULL, &error);
   }
   if (!fits(job, &info) || job->scale != scale || job->step != step) return refuse_outputs(job, job->output_name, &info);

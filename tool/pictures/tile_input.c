@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "commands/tile.h"
-#include "formats/picture.h"
+#include "pictures/tile.h"
+#include "pictures/picture.h"
 #include "shared/number.h"
 
 /* ---- what the model takes ---- */

@@ -1,4 +1,4 @@
-#include "commands/mosaic.h"
+#include "pictures/mosaic.h"
 
 #include <math.h>
 #include <string.h>
