@@ -25,9 +25,12 @@ abstract sealed class BoundMemory permits OrtIoBindingFFM {
   int guards;
   /** How many outputs are carried in place. */
   int statesInPlace;
-  /** Of that memory, one segment of each arena, which a run holds; null where there is none. */
-  private MemorySegment[] held;
-  /** Whether {@link #held} is what is bound now. */
+  /** Of that memory, one segment of each arena, which a run holds, up to two; NULL where there is none. */
+  MemorySegment firstHeld = MemorySegment.NULL;
+  MemorySegment secondHeld = MemorySegment.NULL;
+  /** Whether there are more than two. */
+  private boolean isMoreHeld;
+  /** Whether these are of what is bound now. */
   private boolean isHeldKnown;
   private final Place host;
   private final Wraps inputWraps;
@@ -269,7 +272,7 @@ abstract sealed class BoundMemory permits OrtIoBindingFFM {
     submitted = false;
     if (slot.guard != null) guards--;
     if (guard != null) guards++;
-    if (slot.guard != guard && !Hold.isOneArena(slot.guard, guard)) isHeldKnown = false;
+    if (slot.guard != guard) isHeldKnown = false;
     slot.guard = guard;
     slot.own = null;
     slot.tensor = 0;
@@ -769,22 +772,45 @@ abstract sealed class BoundMemory permits OrtIoBindingFFM {
     throw new IllegalStateException("the arena of the memory bound to " + what + " '" + info.name() + "' is closed");
   }
 
+  /** One segment of each arena that can be closed; null where there is none. */
   MemorySegment[] held() {
-    if (isHeldKnown) return held;
-    held = null;
-    if (guards != 0) {
-      MemorySegment[] all = new MemorySegment[guards];
-      int count = 0;
-      for (Slot slot : inputs) {
-        if (slot.guard != null) all[count++] = slot.guard;
-      }
-      for (Slot slot : outputs) {
-        if (slot.guard != null) all[count++] = slot.guard;
-      }
-      held = Hold.arenas(all);
+    if (guards == 0) return null;
+    MemorySegment[] all = new MemorySegment[guards];
+    int count = 0;
+    for (Slot slot : inputs) {
+      if (slot.guard != null) all[count++] = slot.guard;
     }
-    isHeldKnown = true;
-    return held;
+    for (Slot slot : outputs) {
+      if (slot.guard != null) all[count++] = slot.guard;
+    }
+    return Hold.arenas(all);
+  }
+
+  /** Whether {@link #firstHeld} and {@link #secondHeld} are all that a run holds. Makes no object. */
+  boolean isHeldByTwo() {
+    if (!isHeldKnown) {
+      firstHeld = secondHeld = MemorySegment.NULL;
+      isMoreHeld = false;
+      for (Slot slot : inputs) noteHeld(slot.guard);
+      for (Slot slot : outputs) noteHeld(slot.guard);
+      isHeldKnown = true;
+    }
+    return !isMoreHeld;
+  }
+
+  private void noteHeld(MemorySegment guard) {
+    if (guard == null) return;
+    if (firstHeld == MemorySegment.NULL) {
+      firstHeld = guard; // mostly the only one: its arena is not looked at
+    } else if (Hold.isGlobal(guard) || Hold.isOneArena(firstHeld, guard)) {
+      return;
+    } else if (Hold.isGlobal(firstHeld)) {
+      firstHeld = guard;
+    } else if (secondHeld == MemorySegment.NULL) {
+      secondHeld = guard;
+    } else if (!Hold.isOneArena(secondHeld, guard)) {
+      isMoreHeld = true;
+    }
   }
 
   /** Gives up the tensors over segments that were bound. */

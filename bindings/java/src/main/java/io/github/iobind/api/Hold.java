@@ -81,6 +81,11 @@ final class Hold {
     return found == null || count == found.length ? found : Arrays.copyOf(found, count);
   }
 
+  /** Whether a segment is of the global arena, which is never closed. */
+  static boolean isGlobal(MemorySegment segment) {
+    return segment.scope().equals(GLOBAL);
+  }
+
   /** Whether two segments, which may be null, are of one arena: holding the one holds the other. */
   static boolean isOneArena(MemorySegment a, MemorySegment b) {
     return a != null && b != null && a.scope().equals(b.scope());

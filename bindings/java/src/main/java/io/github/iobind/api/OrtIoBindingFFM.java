@@ -271,13 +271,17 @@ public final class OrtIoBindingFFM extends BoundMemory implements AutoCloseable 
   }
 
   private int runHolding(long address) {
-    requireGuards();
-    MemorySegment[] memory = held();
-    if (memory == null || memory.length <= Iobind.HOLDS) {
-      return Iobind.bindingRun(address, 0, scratch.error(), Hold.at(memory, 0), Hold.at(memory, 1));
+    if (isHeldByTwo()) {
+      try {
+        return Iobind.bindingRun(address, 0, scratch.error(), firstHeld, secondHeld);
+      } catch (IllegalStateException e) { // an arena is closed
+        requireGuards();
+        throw e;
+      }
     }
+    requireGuards();
     int[] status = new int[1];
-    Hold.during(memory, () -> status[0] = Iobind.bindingRun(address, 0, scratch.error()));
+    Hold.during(held(), () -> status[0] = Iobind.bindingRun(address, 0, scratch.error()));
     return status[0];
   }
 

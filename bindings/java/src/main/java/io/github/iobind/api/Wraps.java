@@ -90,10 +90,18 @@ final class Wraps {
   /** The tensor of a segment that is bound to an input, or output; within a call of the binding. */
   long tensor(Scratch scratch, int slot, Place place, MemorySegment segment, OnnxTensorElementType type, long... shape) {
     Wrap[] wraps = ofSlots[slot];
-    if (wraps == null) ofSlots[slot] = wraps = new Wrap[KEPT];
-    for (Wrap wrap : wraps) {
-      if (wrap != null && wrap.segment.refersTo(segment) && wrap.isOf(place, type, shape)) return wrap.tensor;
+    if (wraps != null) {
+      for (Wrap wrap : wraps) {
+        if (wrap != null && wrap.segment.refersTo(segment) && wrap.isOf(place, type, shape)) return wrap.tensor;
+      }
     }
+    return otherTensor(scratch, slot, place, segment, type, shape);
+  }
+
+  /** As {@link #tensor}, of a segment that is not known itself. */
+  private long otherTensor(Scratch scratch, int slot, Place place, MemorySegment segment, OnnxTensorElementType type, long[] shape) {
+    Wrap[] wraps = ofSlots[slot];
+    if (wraps == null) ofSlots[slot] = wraps = new Wrap[KEPT];
     for (Wrap wrap : wraps) {
       if (wrap != null && wrap.isOver(segment) && wrap.isOf(place, type, shape)) return wrap.tensor;
     }

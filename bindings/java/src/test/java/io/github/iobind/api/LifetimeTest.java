@@ -385,7 +385,7 @@ class LifetimeTest {
         requireNoBytes(binding);
         DeviceCounters before = runtime.counters(spec);
         long resident = residentBytes();
-        run(binding, runs);
+        run(binding::runWithBindings, runs);
         float[] result = new float[4];
         for (int i = 0; i < runs / 20; i++) { // and what a loop does besides
           try (OrtValueRef output = binding.getOutput("y"); Arena arena = Arena.ofConfined()) {
@@ -417,17 +417,32 @@ class LifetimeTest {
           requireNoBytes(binding);
         }
       }
+      long[] four = {4}; // an array that the caller makes for each bind is the caller's
+      MemorySegment[] byTurns = {Arena.global().allocate(16, 16), shared.allocate(16, 16), Arena.ofAuto().allocate(16, 16)};
+      try (OrtIoBindingFFM binding = session.createBinding()) {
+        binding.bindOutput("y", shared.allocate(16, 16), floats(4));
+        requireNoBytes(() -> {
+          for (MemorySegment memory : byTurns) {
+            binding.bindInput("x", memory, four);
+            binding.runWithBindings();
+          }
+        });
+      }
     }
   }
 
-  private static void run(OrtIoBindingFFM binding, int times) {
-    for (int i = 0; i < times; i++) binding.runWithBindings();
+  private static void run(Runnable run, int times) {
+    for (int i = 0; i < times; i++) run.run();
   }
 
   private static void requireNoBytes(OrtIoBindingFFM binding) {
-    run(binding, 20_000);
+    requireNoBytes(binding::runWithBindings);
+  }
+
+  private static void requireNoBytes(Runnable run) {
+    run(run, 20_000);
     long heap = allocatedBytes();
-    run(binding, 1000);
+    run(run, 1000);
     assertEquals(0, allocatedBytes() - heap, "bytes of managed heap in 1000 bound runs");
   }
 
