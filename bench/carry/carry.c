@@ -40,7 +40,7 @@ static void step_iobind(bench *b) {
 static void step_check(bench *b) {
   iobind_status status = iobind_binding_check(b->bound, NULL);
   if (status == IOBIND_OK) return;
-  fprintf(stderr, "iobind_binding_check: %s\n", iobind_status_name((int32_t)status));
+  fprintf(stderr, "iobind_binding_check: %s\n", iobind_status_get_name((int32_t)status));
   exit(1);
 }
 

@@ -133,7 +133,7 @@ static iobind_status destroy(struct rig *rig) {
 
 #define MAKES(of, prepares, calls)                                                                                   \
   {                                                                                                                  \
-    .function = "iobind_pipeline_create", .variant = (of), .places = ON_ALL, .prepare = (prepares), .call = (calls), \
+    .function = "call_pipeline_create", .variant = (of), .places = ON_ALL, .prepare = (prepares), .call = (calls), \
     .out = OUT(pipeline), .right = works                                                                             \
   }
 #define PASSES(of, prepares)                                                                                      \
