@@ -131,10 +131,10 @@ static iobind_status destroy(struct rig *rig) {
   return IOBIND_OK;
 }
 
-#define MAKES(of, prepares, calls)                                                                                   \
-  {                                                                                                                  \
+#define MAKES(of, prepares, calls)                                                                                 \
+  {                                                                                                                \
     .function = "call_pipeline_create", .variant = (of), .places = ON_ALL, .prepare = (prepares), .call = (calls), \
-    .out = OUT(pipeline), .right = works                                                                             \
+    .out = OUT(pipeline), .right = works                                                                           \
   }
 #define PASSES(of, prepares)                                                                                      \
   {                                                                                                               \
