@@ -33,7 +33,7 @@ typedef struct iobind__output {
   iobind_tensor *shown;  /* REUSE: the tensor of that memory that the caller was given; a reference is held; NULL: none yet */
   /* what a run has shown; stays until mode or place change */
   bool is_verified;                /* it lands where it was asked for */
-  iobind_output_mode seen_mode;    /* with which it was verified last, */
+  iobind__output_mode seen_mode;   /* with which it was verified last, */
   const iobind__place *seen_place; /* and where, even if something else was bound in between; NULL: never */
   bool has_fixed_dims; /* the model fixes the dims, and they came out so: other dims of an input do not change them */
   bool is_copied; /* iobind copies it after each run: from an input that is handed on, or from where the session leaves it */

@@ -59,7 +59,7 @@ static iobind_status verify(iobind_binding *binding, size_t index, iobind_error 
   }
   IOBIND__TRY(iobind__result_locate(binding, index, output->value, &data, &bytes, error));
   output->is_verified = binding->session->outputs[index].dtype == IOBIND_DTYPE_STRING || bytes > 0;
-  if (output->is_verified && output->mode != IOBIND_OUTPUT_REUSE) { /* of REUSE the dims are asked, too */
+  if (output->is_verified && output->mode != IOBIND__OUTPUT_REUSE) { /* of REUSE the dims are asked, too */
     output->seen_mode = output->mode;
     output->seen_place = output->target != NULL ? output->target->place : output->place;
   }
