@@ -23,7 +23,7 @@ struct vdev_capture {
   int number;
   int runs; /* before it is recorded */
   capture_state state;
-  int users; /* launches of it that are under way */
+  int users; /* launches of it that are in flight */
   vdev_recorded *first;
   vdev_recorded *last;
   kept_memory *kept;

@@ -166,7 +166,7 @@ static void set_made(bound *one, size_t index, int mode, uint8_t chosen) {
   static const char *const names[4] = {"anywhere", "home", "host", "pinned"};
   expectation expected = {0};
   if (mode > IOBIND_OUTPUT_NONE) expected.must |= STATUS(INVALID_ARGUMENT);
-  if (mode < OUTPUT_FIXED && chosen % 4 == 3 && !W->has_pinned) expected.must |= STATUS(NOT_SUPPORTED);
+  if (mode < IOBIND_OUTPUT_NONE && chosen % 4 == 3 && !W->has_pinned) expected.must |= STATUS(NOT_SUPPORTED);
   expect_idle(one, &expected, false);
   begin_call("set_output(b%d, %s, %s, %s)", binding_index(one), to->name, name_of_output_mode(mode), names[chosen % 4]);
   if (!require(expected,
@@ -389,8 +389,8 @@ void do_wrong(const step *from) {
       break;
     case 3: (void)require(wrong, end_call(iobind_binding_set_output(binding, output, NULL, 0, &the_error))); break;
     case 4:
-      (void)require(
-          wrong, end_call(call_binding_set_output(binding, output, IOBIND_OUTPUT_REUSE, NULL, 0, tensor->tensor, &the_error)));
+      (void)require(wrong, end_call(iobind_binding_place_output(binding, output, IOBIND_OUTPUT_REUSE, NULL, (iobind_memory)9,
+                                                                &the_error)));
       break;
     case 5: (void)require(missing, end_call(call_binding_set_output(binding, index, 0, NULL, 0, NULL, &the_error))); break;
     case 6: (void)require(missing, end_call(iobind_binding_carry(binding, index, 0, 0, &the_error))); break;

@@ -68,7 +68,7 @@ void note_replaced(bound *one, unsigned what);
 
 bool is_in_flight(const bound *one);
 
-/* A binding that has no run under way as far as the host can know: may a call be refused for that, must it be? */
+/* A binding that has no run in flight as far as the host can know: may a call be refused for that, must it be? */
 void expect_idle(const bound *one, expectation *expected, bool may_queue);
 /* The call was not refused: the run has passed. */
 void has_passed(bound *one);

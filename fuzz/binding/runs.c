@@ -9,7 +9,7 @@
 
 #define W (&the_world)
 
-/* ---- under way ---- */
+/* ---- in flight ---- */
 
 bool is_in_flight(const bound *one) {
   return one->flight.stream >= 0 && one->flight.stamp > W->lanes[one->flight.stream].waited;

@@ -95,7 +95,7 @@ typedef struct iobind_session_info {
   uint32_t reserved;
   size_t input_count;
   size_t output_count;
-  size_t node_count;       /**< nodes after optimization; 0 without IOBIND_SESSION_PLACEMENT */
+  size_t node_count;       /**< nodes after optimization; 0 if they are not recorded: see device_node_count */
   int64_t opset;           /**< of the ONNX domain; 0 if unknown */
   int64_t model_version;
   const char *producer;    /**< "" if the model does not name it; likewise the next three */
@@ -105,8 +105,9 @@ typedef struct iobind_session_info {
   size_t metadata_count;   /**< entries of iobind_session_get_metadata */
   size_t graph_count;      /**< captured graphs of all bindings that runs can replay */
   size_t kept_graph_count; /**< graphs that were given up, but that the EP keeps: see iobind_binding_reset_graphs */
-  size_t device_node_count; /**< nodes that ORT's CPU EP does not run; 0: the device is idle. With ORT 1.25 or newer, set for each
-                                 session that names a device besides the CPU, and node_count with it */
+  size_t device_node_count; /**< of node_count, nodes that ORT's CPU EP does not run; 0: the device is idle. Nodes are recorded with
+                                 IOBIND_SESSION_PLACEMENT, and by ORT 1.25 or newer if a device besides the CPU is named, without
+                                 a graph_limit */
 } iobind_session_info;
 #define IOBIND_SESSION_INFO_INIT {sizeof(iobind_session_info), 0, 0, 0, 0, 0, 0, NULL, NULL, NULL, NULL, 0, 0, 0, 0}
 

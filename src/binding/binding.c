@@ -1,4 +1,4 @@
-/* Bindings: created, cleared, destroyed; the runs of a stream that are under way. */
+/* Bindings: created, cleared, destroyed; the runs of a stream that are in flight. */
 #include <stdlib.h>
 
 #include "binding/table.h"
@@ -55,11 +55,11 @@ iobind_status iobind__flight_wait(iobind_binding *binding, iobind_error *error) 
 iobind_status iobind__binding_check_idle(iobind_binding *binding, const char *what, iobind_error *error) {
   iobind__flight_look(binding);
   if (iobind__flight_runs(&binding->flight)) {
-    return iobind__fail(error, IOBIND_ERROR_INVALID_STATE, "%s: a run of this binding is under way: wait for it first", what);
+    return iobind__fail(error, IOBIND_ERROR_INVALID_STATE, "%s: a run of this binding is in flight: wait for it first", what);
   }
   if (binding->flight.stream != NULL) {
     return iobind__fail(error, IOBIND_ERROR_INVALID_STATE,
-                        "%s: a run of this binding is under way: wait for its event or synchronize its stream first", what);
+                        "%s: a run of this binding is in flight: wait for its event or synchronize its stream first", what);
   }
   return IOBIND_OK;
 }

@@ -39,7 +39,7 @@ iobind__output_view iobind__binding_view_output(const iobind_binding *binding, s
 iobind_status iobind__binding_output_bytes(iobind_binding *binding, size_t index, uint64_t *bytes, bool *known,
                                            iobind_error *error);
 
-/* INVALID_STATE while a run is under way: on another thread, or on a stream of which the host does not know that it has
+/* INVALID_STATE while a run is in flight: on another thread, or on a stream of which the host does not know that it has
  * passed. */
 iobind_status iobind__binding_check_idle(iobind_binding *binding, const char *what, iobind_error *error);
 
@@ -62,7 +62,7 @@ typedef enum iobind__graphs_user {
 
 void iobind__graphs_serve(iobind_binding *binding, iobind__graphs_user user);
 
-/* Borrow an output of a run that may still be under way on an EP's stream: for work that is ordered after it. */
+/* Borrow an output of a run that may still be in flight on an EP's stream: for work that is ordered after it. */
 iobind_status iobind__binding_peek(iobind_binding *binding, size_t index, iobind_tensor **tensor, iobind_error *error);
 
 /* How many references the binding holds to a tensor that an output of it has been written into. */

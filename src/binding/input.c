@@ -214,7 +214,7 @@ iobind_status iobind_binding_set_input(iobind_binding *binding, size_t index, io
   return iobind__named(status, error, "binding_set_input");
 }
 
-/* A run may be under way on the stream of the new data: these come after it. But a carried input reads another tensor by
+/* A run may be in flight on the stream of the new data: these come after it. But a carried input reads another tensor by
  * then. */
 static iobind_status check_update(iobind_binding *binding, size_t index, const iobind_stream *stream, iobind_error *error) {
   iobind__flight_look(binding);
@@ -223,7 +223,7 @@ static iobind_status check_update(iobind_binding *binding, size_t index, const i
   }
   if (iobind__carry_of_input(binding, index) != NULL) {
     return iobind__fail(error, IOBIND_ERROR_INVALID_STATE,
-                        "binding_write_input: '%s' is a carried state, and a run of this binding is under way: synchronize its "
+                        "binding_write_input: '%s' is a carried state, and a run of this binding is in flight: synchronize its "
                         "stream first",
                         binding->session->inputs[index].label);
   }

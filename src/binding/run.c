@@ -331,10 +331,10 @@ static void leave_queue(iobind_binding *binding) {
 }
 
 static iobind_status refuse_busy(iobind_error *error) {
-  return iobind__fail(error, IOBIND_ERROR_INVALID_STATE, "binding_run: a run of this binding is under way: wait for it first");
+  return iobind__fail(error, IOBIND_ERROR_INVALID_STATE, "binding_run: a run of this binding is in flight: wait for it first");
 }
 
-/* The same where the state was not IDLE: a run is under way, or a replay is offered, which this run is not. */
+/* The same where the state was not IDLE: a run is in flight, or a replay is offered, which this run is not. */
 __attribute__((noinline)) static iobind_status enter_from(iobind_binding *binding, uint64_t state, iobind_error *error) {
   bool idle = state % IOBIND__RUN_STATES == IOBIND__IDLE;
   return idle && atomic_compare_exchange_strong(&binding->flight.state, &state, IOBIND__RUNNING) ? IOBIND_OK
@@ -655,7 +655,7 @@ typedef struct run_task {
   iobind__task task;
   iobind_binding *binding; /* a reference is held */
   const iobind_device *ordered;
-  bool begins;             /* an earlier run was under way when this one was submitted: its results are known only now */
+  bool begins;             /* an earlier run was in flight when this one was submitted: its results are known only now */
   iobind__point *points[]; /* of the inputs' events when the run was submitted; references are held */
 } run_task;
 

@@ -145,10 +145,10 @@ bool iobind__plan_holds(const iobind_binding *binding);
 
 /* ---- binding.c ---- */
 
-/* Does the host know that the runs on a stream have passed? Then they are not under way any more. */
+/* Does the host know that the runs on a stream have passed? Then they are not in flight any more. */
 void iobind__flight_look(iobind_binding *binding);
 
-/* Wait for the runs that are under way on a stream. */
+/* Wait for the runs that are in flight on a stream. */
 iobind_status iobind__flight_wait(iobind_binding *binding, iobind_error *error);
 
 /* The last run has failed after its call had returned: its results cannot be fetched or carried. That says nothing about the states that

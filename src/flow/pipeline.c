@@ -65,7 +65,7 @@ static iobind_status next(iobind_pipeline *pipeline, uint64_t until, iobind_tens
     IOBIND__TRY(iobind__info_write(item, "item", &full, sizeof full, sizeof full, what, error));
   }
   if (pipeline->pulled == pipeline->submitted) {
-    return iobind__fail(error, IOBIND_ERROR_NOT_FOUND, "%s: no item is under way", what);
+    return iobind__fail(error, IOBIND_ERROR_NOT_FOUND, "%s: no item is in flight", what);
   }
   iobind_error reason = IOBIND_ERROR_INIT;
   iobind__slot *self = pull(pipeline, until, &reason);
@@ -103,7 +103,7 @@ iobind_status iobind_pipeline_next(iobind_pipeline *pipeline, uint64_t timeout_n
 
 /* ---- made and destroyed ---- */
 
-/* No item is under way. */
+/* No item is in flight. */
 static void free_pipeline(iobind_pipeline *pipeline) {
   for (size_t i = 0; pipeline->slots != NULL && i < pipeline->slot_count; i++) {
     if (pipeline->slots[i].pipeline != NULL) {

@@ -204,7 +204,7 @@ static iobind_status enqueue(iobind__slot *self, int stage, iobind_event *before
   const iobind_pipeline *pipeline = self->pipeline;
   iobind_stream *stream = pipeline->streams[stage];
   iobind_status status = start(self, stage, before, error);
-  /* recorded even if the stage failed: part of it may be under way */
+  /* recorded even if the stage failed: part of it may be in flight */
   self->reached[stage] = iobind_event_record(self->events[stage], stream, status == IOBIND_OK ? error : NULL) == IOBIND_OK;
   IOBIND__TRY(status);
   if (!self->reached[stage]) {

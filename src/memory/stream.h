@@ -19,7 +19,7 @@
  *   iobind__stream_outcome(stream, ticket, error)        did it succeed? May be asked any number of times, also much later
  *
  * Tickets pass in their order. `passed` is the last one of which the host knows that it has passed, `seen` the last one of which the
- * caller has been told. What is refused while work is under way depends on `seen`, so that a mistake shows on a fast device too. */
+ * caller has been told. What is refused while work is in flight depends on `seen`, so that a mistake shows on a fast device too. */
 #ifndef IOBIND_MEMORY_STREAM_H
 #define IOBIND_MEMORY_STREAM_H
 

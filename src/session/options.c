@@ -20,7 +20,7 @@ static bool names_cpu(const iobind_session_options *options) {
 
 bool iobind__session_lists_nodes(const iobind_session_options *options) {
   bool lists = (options->flags & IOBIND_SESSION_PLACEMENT) != 0;
-  for (size_t i = 0; i < options->device_count; i++) {
+  for (size_t i = 0; options->graph_limit == 0 && i < options->device_count; i++) {
     const iobind_device *device = options->devices[i];
     lists = lists || (device != device->runtime->cpu && !iobind__device_has(device, IOBIND__QUIRK_HIDES_NODES));
   }

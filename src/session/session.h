@@ -89,7 +89,8 @@ static inline bool iobind__session_graphs_have(const iobind_session *session, io
 /* options.c: translates our options, which were checked, into ORT's. */
 iobind_status iobind__session_options_check(iobind_runtime *runtime, const iobind_session_options *options,
                                             iobind_error *error);
-/* With a device besides the CPU always: its EP may take no node, silently. */
+/* With a device besides the CPU: its EP may take no node, silently. Not if it captures graphs, which nodes on the CPU stand in the way of: the
+ * record costs each run some instructions of ORT's. */
 bool iobind__session_lists_nodes(const iobind_session_options *options);
 iobind_status iobind__session_options_build(iobind_runtime *runtime, const iobind_session_options *options,
                                             OrtSessionOptions **out, iobind_error *error);

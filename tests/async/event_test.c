@@ -1,4 +1,4 @@
-/* Events that their owner destroys while something still uses them: an input that is bound with one, a state, a run under way, a thread
+/* Events that their owner destroys while something still uses them: an input that is bound with one, a state, a run in flight, a thread
  * that waits. On the virtual accelerator a missing order is a failure (race=fail). */
 #define _POSIX_C_SOURCE 200809L /* the barrier */
 #include "fixture.h"
@@ -88,7 +88,7 @@ static void of_an_input(void **state) {
   produce(x, ones, event);
   iobind_event_destroy(event);
   expect_ok(iobind_binding_run(binding, consumer, &fault));
-  iobind_binding_destroy(binding); /* under way, and with it the last use of the event */
+  iobind_binding_destroy(binding); /* in flight, and with it the last use of the event */
   iobind_tensor_release(x);
 }
 

@@ -627,7 +627,7 @@ static void pipeline_fails(void **state) {
   }
 }
 
-/* Destroyed with a failure under way. */
+/* Destroyed with a failure in flight. */
 static void pipeline_given_up(void **state) {
   (void)state;
   iobind_pipeline *pipeline = make_pipeline(IOBIND_PIPELINE_TIMES);

@@ -346,6 +346,7 @@ static void items_and_constants_of_a_pipeline(void **state) {
     iobind_tensor *inputs[2] = {make_foreign(turn % 2 == 0 ? device : cpu, (float)turn), NULL};
     iobind_tensor *z = NULL;
     request.inputs = inputs;
+    request.input_count = 2;
     expect_ok(iobind_pipeline_submit(pipeline, &request, &fault));
     iobind_tensor_release(inputs[0]);
     expect_ok(iobind_pipeline_next(pipeline, IOBIND_NO_TIMEOUT, &z, 1, NULL, &fault));

@@ -105,10 +105,11 @@ static void of_each_mode(void **state) {
   (void)state;
   iobind_tensor *given = make_filled(device, IOBIND_MEMORY_DEFAULT, -1);
   iobind_tensor *target = make_filled(device, IOBIND_MEMORY_DEFAULT, -1);
-  for (int mode = IOBIND_OUTPUT_FRESH; mode <= OUTPUT_FIXED; mode++) {
+  static const int modes[] = {IOBIND_OUTPUT_FRESH, IOBIND_OUTPUT_REUSE, OUTPUT_FIXED};
+  for (size_t m = 0; m < sizeof modes / sizeof *modes; m++) {
+    int mode = modes[m];
     bool is_fixed = mode == OUTPUT_FIXED;
-    expect_ok(call_binding_set_output(binding, 0, (iobind_output_mode)mode, NULL, IOBIND_MEMORY_DEFAULT,
-                                      is_fixed ? given : NULL, &fault));
+    expect_ok(call_binding_set_output(binding, 0, mode, NULL, IOBIND_MEMORY_DEFAULT, is_fixed ? given : NULL, &fault));
     for (int turn = 0; turn < TURNS; turn++) {
       iobind_tensor *lent = run_and_lend((float)(10 * mode + turn));
       assert_int_equal(copy(lent, target), IOBIND_OK);
@@ -323,7 +324,9 @@ static void as_an_item_of_a_pipeline(void **state) {
     iobind_tensor *lent = run_and_lend((float)turn);
     expect_ok(iobind_event_record(done, later, &fault));
     request.inputs = &lent;
+    request.input_count = 1;
     request.events = &done;
+    request.event_count = 1;
     expect_ok(iobind_pipeline_submit(pipeline, &request, &fault));
     expect_ok(iobind_pipeline_next(pipeline, IOBIND_NO_TIMEOUT, &y, 1, NULL, &fault));
     expect_all(y, 4 * (float)turn);

@@ -366,7 +366,7 @@ static void two_streams_lend_to_each_other(void **state) {
   assert_int_equal(vdev_get(0, "races"), 0);
 }
 
-/* The caller's own memory, which the host can read, is waited for; and where no run is under way there is nothing to wait for. */
+/* The caller's own memory, which the host can read, is waited for; and where no run is in flight there is nothing to wait for. */
 static void what_the_host_reads_is_waited_for(void **state) {
   (void)state;
   iobind_tensor *lent;

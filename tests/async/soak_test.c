@@ -103,7 +103,7 @@ static void renew(lane *self) {
   iobind_tensor_release(x);
   iobind_tensor_release(y);
   pthread_mutex_lock(&alive);
-  iobind_binding_destroy(self->binding); /* under way or not */
+  iobind_binding_destroy(self->binding); /* in flight or not */
   self->binding = binding;
   pthread_mutex_unlock(&alive);
   self->has_run = false;
@@ -279,7 +279,7 @@ static void soak(uint64_t wanted) {
       land(&lanes[i]);
     }
     runs.abandoned += lanes[i].has_run;
-    iobind_binding_destroy(lanes[i].binding); /* half of them under way */
+    iobind_binding_destroy(lanes[i].binding); /* half of them in flight */
     iobind_event_destroy(lanes[i].event);
   }
   for (size_t i = 0; i < LANES; i++) {

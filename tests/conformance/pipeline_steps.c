@@ -107,7 +107,7 @@ static item_inputs read_inputs(world *w, const step *s, size_t first, const name
 /* An item was submitted: remember what it was. */
 static void keep_item(world *w, named_pipeline *p, const item_inputs *inputs, uintptr_t tag) {
   if (p->submitted - p->pulled == WORLD_ITEMS) {
-    world_fail(w, "script: more items under way than the runner keeps");
+    world_fail(w, "script: more items in flight than the runner keeps");
     return;
   }
   p->tags[p->submitted % WORLD_ITEMS] = tag;

@@ -73,7 +73,7 @@ typedef struct named_event {
   iobind_event *handle;
 } named_event;
 
-/** A pipeline by name, and what its items were that are under way. */
+/** A pipeline by name, and what its items were that are in flight. */
 typedef struct named_pipeline {
   char name[32];
   iobind_pipeline *handle;
@@ -169,7 +169,7 @@ void *world_keep(world *w, size_t bytes);
 void world_drop_binding(binding *b);
 void world_drop_session(session *s);
 
-/** Give a pipeline up, with what is under way. */
+/** Give a pipeline up, with what is in flight. */
 void world_drop_pipeline(named_pipeline *p);
 
 /** Load a model by its spec, which may start with words like "+strict"; see README.md. The caller owns one use of it.

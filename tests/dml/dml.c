@@ -319,7 +319,7 @@ static void pipeline(void) {
   iobind_session_destroy(session);
 }
 
-/* Rows with a pitch, which come to the host where a handle has no address for them, behind what is under way. */
+/* Rows with a pitch, which come to the host where a handle has no address for them, behind what is in flight. */
 static void rows(void) {
   enum { ROWS = 3, PITCH = 16, ROW = 8 };
   iobind_stream *stream;
@@ -494,7 +494,7 @@ static void fences(void) {
   native_release(own);
 }
 
-/* A write is under way behind a run that is held back: a part is read, or written, after it. */
+/* A write is in flight behind a run that is held back: a part is read, or written, after it. */
 static void parts_in_order(void) {
   enum { READ, WRITE, LAST };
   iobind_session *session;

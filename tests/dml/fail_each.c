@@ -94,7 +94,7 @@ static void clear(world *all) {
 
 /* One try with the n-th call failing. Returns whether it failed at all; *wrong counts what is not as it should be. Without memory for a
  * copy that does not wait there is one that does: such a try succeeds, and its results are right. What the device keeps for later copies
- * is two objects for each of those that were under way at the same time. */
+ * is two objects for each of those that were in flight at the same time. */
 static bool try_one(d3d12_resource *resource, size_t nth, int *wrong) {
   enum { KEPT = 2 };
   world all = {.resource = resource};
@@ -157,7 +157,7 @@ int main(void) {
     }
     (void)try_one(resource, 0, &wrong);
   }
-  /* what is under way when the device is removed fails, and says so */
+  /* what is in flight when the device is removed fails, and says so */
   world all = {.resource = resource};
   if (wrong == 0 && use(&all) == IOBIND_OK) {
     stand_in_remove();

@@ -298,7 +298,7 @@ static iobind_status run_on_stream(struct rig *rig) {
   if (status == IOBIND_OK) {
     status = iobind_stream_synchronize(rig->stream, &rig->error);
     if (status != IOBIND_OK) {
-      iobind_error error = IOBIND_ERROR_INIT; /* it could not be waited for: the run is under way still */
+      iobind_error error = IOBIND_ERROR_INIT; /* it could not be waited for: the run is in flight still */
       NEED(rig, iobind_stream_synchronize(rig->stream, &error));
     }
   }
@@ -372,7 +372,7 @@ static iobind_status get_output(struct rig *rig) {
   return status;
 }
 
-/* On an EP's stream the run is under way until the host has asked. The other stream comes behind it. */
+/* On an EP's stream the run is in flight until the host has asked. The other stream comes behind it. */
 static void make_run_on_stream(struct rig *rig) {
   make_bound_and_stream(rig);
   run_once(rig);

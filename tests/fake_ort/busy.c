@@ -1,4 +1,4 @@
-/* Calls while a run is under way: within ORT's call, on a thread of the test or of the library, until the test ends it. */
+/* Calls while a run is in flight: within ORT's call, on a thread of the test or of the library, until the test ends it. */
 #include <pthread.h>
 #include <stddef.h>
 #include <string.h>
@@ -146,7 +146,7 @@ static void make_busy_and_recorded(struct rig *rig) {
   NEED(rig, iobind_event_record(rig->event, rig->stream, &rig->error));
 }
 
-/* The input of the second binding is ready when the run that is under way has passed. */
+/* The input of the second binding is ready when the run that is in flight has passed. */
 static void make_busy_and_announced(struct rig *rig) {
   make_busy_and_recorded(rig);
   NEED(rig, iobind_binding_set_input(rig->second_binding, 0, IOBIND_INPUT_RESIDENT, rig->y, rig->event, &rig->error));
@@ -169,7 +169,7 @@ static iobind_status copy_behind(struct rig *rig) {
   return iobind_tensor_copy(sources, &rig->y, 1, rig->stream, &rig->error);
 }
 
-/* By its address: any other access would come after what is under way. */
+/* By its address: any other access would come after what is in flight. */
 static void y_is_not_yet_twos(struct rig *rig) {
   iobind_tensor_info info = IOBIND_TENSOR_INFO_INIT;
   NEED(rig, iobind_tensor_get_info(rig->y, &info, &rig->error));
@@ -291,13 +291,13 @@ const struct scenario busy_scenarios[] = {
     BEHIND("iobind_binding_run", "behind a run", make_busy, run_behind, both_have_run),
     BEHIND("iobind_binding_run", "behind a run of another stream", make_busy_and_announced, run_beside, both_have_run),
     {.function = "iobind_binding_destroy",
-     .variant = "under way",
+     .variant = "in flight",
      .places = ON_VDEV,
      .prepare = make_submitted,
      .call = destroy_binding,
      .last = true},
     {.function = "iobind_tensor_release",
-     .variant = "under way",
+     .variant = "in flight",
      .places = ON_VDEV,
      .prepare = make_written,
      .call = release_tensor,

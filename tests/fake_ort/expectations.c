@@ -98,11 +98,11 @@ static const expectation expectations[] = {
     IGNORED("iobind_runtime_find_device", "by kind", "realloc", "the reasons of devices that do not work, where another does"),
 
     /* streams */
-    IGNORED("iobind_binding_destroy", "under way", "realloc", "the stream is waited for instead"),
+    IGNORED("iobind_binding_destroy", "in flight", "realloc", "the stream is waited for instead"),
     IGNORED("iobind_binding_run", "moved behind the session's stream", "realloc", "the stream is waited for instead"),
     IGNORED("iobind_binding_run", "swapped behind the session's stream", "realloc", "the stream is waited for instead"),
     IGNORED("iobind_binding_get_output", "on a stream", "realloc", "the stream is waited for instead"),
-    IGNORED("iobind_tensor_release", "under way", "realloc", "the stream is waited for instead"),
+    IGNORED("iobind_tensor_release", "in flight", "realloc", "the stream is waited for instead"),
     LESS("", "", "SyncStream_GetHandle", "a stream that is no native one"),
     EITHER("iobind_event_query", "", "CreateTensorWithDataAsOrtValue", WATCHED),
     EITHER("iobind_event_query", "", "CopyTensors", WATCHED),

@@ -131,10 +131,10 @@ static iobind_status destroy(struct rig *rig) {
   return IOBIND_OK;
 }
 
-#define MAKES(of, prepares, calls)                                                                                 \
-  {                                                                                                                \
-    .function = "call_pipeline_create", .variant = (of), .places = ON_ALL, .prepare = (prepares), .call = (calls), \
-    .out = OUT(pipeline), .right = works                                                                           \
+#define MAKES(of, prepares, calls)                                                                                   \
+  {                                                                                                                  \
+    .function = "iobind_pipeline_create", .variant = (of), .places = ON_ALL, .prepare = (prepares), .call = (calls), \
+    .out = OUT(pipeline), .right = works                                                                             \
   }
 #define PASSES(of, prepares)                                                                                      \
   {                                                                                                               \
@@ -177,7 +177,7 @@ const struct scenario pipeline_scenarios[] = {
      .call = destroy,
      .last = true},
     {.function = "iobind_pipeline_destroy",
-     .variant = "under way",
+     .variant = "in flight",
      .places = ON_VDEV,
      .prepare = make_under_way,
      .call = destroy,

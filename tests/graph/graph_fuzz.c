@@ -384,7 +384,7 @@ static void queue_runs(world *self, uint64_t a) {
 }
 
 /* A run of another binding of the session that captures: it never has a graph of this one's. The memory it leaves may be anyone's. Its last
- * run may be under way when it is destroyed. */
+ * run may be in flight when it is destroyed. */
 static void run_beside(world *self, bool on_stream) {
   float value = (float)next(self, 50);
   iobind_tensor *tensors[INPUTS][KINDS];

@@ -781,7 +781,7 @@ static void changes_between_replays(void **state) {
   expect_output(binding, N, 14);
 
   run_thrice(binding);
-  expect_ok(iobind_binding_cancel(binding, &fault)); /* nothing is under way */
+  expect_ok(iobind_binding_cancel(binding, &fault)); /* nothing is in flight */
   expect_ok(iobind_binding_run(binding, NULL, &fault));
   visitor visiting = visit_in_thread(binding);
   assert_int_equal(visiting.status, IOBIND_ERROR_INVALID_STATE);

@@ -377,7 +377,7 @@ static void copy_on_streams_that_go(member *self) {
 static void streams_that_share_a_tensor_come_and_go(void **state) {
   (void)state;
   iobind_tensor *shared = threads_floats(vdev);
-  assert_int_equal(vdev_set(0, "d2d_gbps", "0.0001"), 0); /* so that copies are under way */
+  assert_int_equal(vdev_set(0, "d2d_gbps", "0.0001"), 0); /* so that copies are in flight */
   threads_run(copy_on_streams_that_go, shared);
   assert_int_equal(vdev_set(0, "d2d_gbps", "0"), 0);
   iobind_tensor_release(shared);

@@ -5,7 +5,7 @@
  *   ORDER  these numbers alone
  *
  * What is left is used before each thing that goes, so that it is not only alive but works; and where there are a stream and a
- * binding, things go while a run of theirs is under way. */
+ * binding, things go while a run of theirs is in flight. */
 #define _POSIX_C_SOURCE 200809L /* fork, setenv */
 #include <stdio.h>
 #include <stdlib.h>
@@ -122,7 +122,7 @@ static bool make_parts(void) {
   return true;
 }
 
-/* Everything that is left does its work, and a run is under way when this returns. */
+/* Everything that is left does its work, and a run is in flight when this returns. */
 static bool use_parts(void) {
   iobind_runtime_info runtime_info = IOBIND_RUNTIME_INFO_INIT;
   iobind_value_info value_info = IOBIND_VALUE_INFO_INIT;

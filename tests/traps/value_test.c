@@ -108,10 +108,11 @@ static void expect_no_output(iobind_session *session, iobind_tensor *x) {
   iobind_binding *binding = trap_bind(session);
   iobind_tensor *y = x;
   trap_set_input(binding, 0, x);
-  for (int mode = IOBIND_OUTPUT_FRESH; mode < IOBIND_OUTPUT_NONE; mode++) {
+  static const int modes[] = {IOBIND_OUTPUT_FRESH, IOBIND_OUTPUT_REUSE, OUTPUT_FIXED, OUTPUT_IN_PLACE};
+  for (size_t m = 0; m < sizeof modes / sizeof *modes; m++) {
+    int mode = modes[m];
     iobind_tensor *target = mode == OUTPUT_FIXED || mode == OUTPUT_IN_PLACE ? x : NULL;
-    expect(IOBIND_ERROR_NOT_SUPPORTED,
-           call_binding_set_output(binding, 0, (iobind_output_mode)mode, NULL, IOBIND_MEMORY_DEFAULT, target, &fault));
+    expect(IOBIND_ERROR_NOT_SUPPORTED, call_binding_set_output(binding, 0, mode, NULL, IOBIND_MEMORY_DEFAULT, target, &fault));
     expect_words("'y' is not a tensor");
   }
   trap_set_output(binding, 0, IOBIND_OUTPUT_NONE, NULL, NULL);

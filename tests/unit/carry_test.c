@@ -311,7 +311,7 @@ static void torn_state_is_refused(void **state) {
   close_cached(&self);
 }
 
-/* A run has taken over the state of one that is under way, and is refused by the device; then the first one fails, too. */
+/* A run has taken over the state of one that is in flight, and is refused by the device; then the first one fails, too. */
 static void state_of_a_failed_run_is_refused(void **state) {
   if (strcmp(*state, "vdev") != 0) {
     skip(); /* where runs can be made to fail */

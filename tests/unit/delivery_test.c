@@ -341,7 +341,7 @@ static void without_pinned_memory(void **state) {
   iobind_tensor_release(y);
 }
 
-/* A read that is refused brings nothing, and what was under way before arrives. */
+/* A read that is refused brings nothing, and what was in flight before arrives. */
 static void refused(void **state) {
   (void)state;
   static unsigned char second[SMALL];

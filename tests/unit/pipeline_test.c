@@ -99,7 +99,7 @@ static void full_slots_are_said(void **state) {
   assert_true(item.submit_ns > 0 && item.run_ns >= item.submit_ns);
   expect_ok(call_pipeline_submit(pipeline, &input, 1, &fault));
   iobind_tensor_release(input);
-  iobind_pipeline_destroy(pipeline); /* with two items under way */
+  iobind_pipeline_destroy(pipeline); /* with two items in flight */
 }
 
 /* Whichever of the streams' threads is late in writing its time down. */

@@ -330,7 +330,7 @@ static void what_is_refused(void **state) {
   iobind_tensor_release(right);
   assert_int_equal(deleted.count, 1);
   iobind_tensor *both[2] = {shorter, shorter};
-  expect(IOBIND_ERROR_INVALID_ARGUMENT, call_pipeline_submit(pipeline, NULL, 0, &fault));
+  expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_pipeline_submit(pipeline, NULL, &fault));
   expect_words("request is NULL");
   iobind_pipeline_request request = IOBIND_PIPELINE_REQUEST_INIT;
   expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_pipeline_submit(pipeline, &request, &fault));

@@ -197,13 +197,13 @@ static void runs_on_a_stream_return_at_once(void **state) {
   expect_ok(call_binding_run(bindings[1], first, event, &fault));
   assert_int_equal(vdev_get(0, "time_ns"), before);
   expect(IOBIND_ERROR_INVALID_STATE, iobind_binding_run(bindings[0], second, &fault));
-  expect_words("under way");
+  expect_words("in flight");
   expect_ok(iobind_event_wait(event, IOBIND_NO_TIMEOUT, &fault));
   assert_int_equal(vdev_get(0, "time_ns"), before + 2 * millisecond);
   fixture_expect_floats(tensors[2], fours, 4);
   expect_ok(iobind_binding_run(bindings[0], first, &fault)); /* the event's end was behind both */
   for (int i = 0; i < 2; i++) {
-    iobind_binding_destroy(bindings[i]); /* one of them under way */
+    iobind_binding_destroy(bindings[i]); /* one of them in flight */
   }
   iobind_session_destroy(session);
   for (int i = 0; i < 3; i++) {

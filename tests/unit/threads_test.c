@@ -154,7 +154,7 @@ static void *run_long(void *argument) {
   return NULL;
 }
 
-/* While a run is under way the binding takes nothing; cancelled, it runs again. */
+/* While a run is in flight the binding takes nothing; cancelled, it runs again. */
 static void busy_and_cancelled(void **state) {
   (void)state;
   iobind_session *session = NULL;

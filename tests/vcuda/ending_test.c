@@ -151,7 +151,7 @@ static void graphs_stay_while_replays_are_queued(void **state) {
   close_gate(&g, stream);
   expect_ok(iobind_binding_run(d.binding, stream, &fault));
   expect(IOBIND_ERROR_INVALID_STATE, iobind_binding_reset_graphs(d.binding, &fault));
-  expect_words("under way");
+  expect_words("in flight");
   expect(IOBIND_ERROR_INVALID_STATE, iobind_binding_set_run_options(d.binding, NULL, &fault));
   expect(IOBIND_ERROR_INVALID_STATE, iobind_binding_set_input(d.binding, 0, IOBIND_INPUT_RESIDENT, d.y, NULL, &fault));
   expect(IOBIND_ERROR_INVALID_STATE, iobind_binding_run(d.binding, NULL, &fault));

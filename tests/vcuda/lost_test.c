@@ -175,7 +175,7 @@ static void a_run_that_fails_late(void **state) {
   LOST(iobind_stream_synchronize(second, &fault));
   LOST(iobind_event_record(event, stream, &fault));
   assert_memory_equal(untouched, before, sizeof before);   /* a read that failed delivers nothing */
-  expect_ok(iobind_binding_clear(beside.binding, &fault)); /* nothing is under way */
+  expect_ok(iobind_binding_clear(beside.binding, &fault)); /* nothing is in flight */
   expect_refusals(&d);
   iobind_event_destroy(event);
   iobind_event_destroy(later);

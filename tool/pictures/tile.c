@@ -245,7 +245,7 @@ int command_tile(int argc, const char **argv) {
       {"tile", 0, POPT_ARG_ARGV, &lists[TILE], 0, "A tile's height and width; the model's own if not given", "HxW"},
       {"overlap", 0, POPT_ARG_ARGV, &lists[OVERLAP], 0, "Pixels that neighbours share at least (default 0)", "N"},
       {"batch", 0, POPT_ARG_ARGV, &lists[BATCH], 0, "Tiles in a run; the model's own if not given, or 1", "N"},
-      {"slots", 0, POPT_ARG_ARGV, &lists[SLOTS], 0, "Runs that are under way at a time (default 3)", "N"},
+      {"slots", 0, POPT_ARG_ARGV, &lists[SLOTS], 0, "Runs that are in flight at a time (default 3)", "N"},
       {"layout", 0, POPT_ARG_ARGV, &lists[LAYOUT], 0, "The dims of the input, such as NCHW, if they do not tell it", "LETTERS"},
       {"mean", 0, POPT_ARG_ARGV, &lists[MEAN], 0, "Taken off each pixel; one for each channel with commas (default 0)", "M"},
       {"std", 0, POPT_ARG_ARGV, &lists[STD], 0, "What is left is divided by it (default 255 for a PNG, otherwise 1)", "S"},

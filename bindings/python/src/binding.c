@@ -5,7 +5,7 @@
 
 static int check_idle(const Binding *self) {
   if (self->busy) {
-    raise_status(IOBIND_ERROR_INVALID_STATE, "binding: a call of another thread is under way; use a binding for each thread");
+    raise_status(IOBIND_ERROR_INVALID_STATE, "binding: a call of another thread is in flight; use a binding for each thread");
     return -1;
   }
   return 0;

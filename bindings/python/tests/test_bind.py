@@ -98,7 +98,7 @@ def test_a_bind_during_a_run_is_refused_as_a_whole():
     stream = iobind.Stream("vdev")
     binding = iobind.Session(add(), device="vdev").bind({"x": floats(1, 2), "y": floats(3, 4)})
     out = binding.run(stream=stream)
-    with pytest.raises(iobind.InvalidState, match="under way|in flight"):
+    with pytest.raises(iobind.InvalidState, match="in flight|in flight"):
         binding.bind({"x": floats(9, 9), "y": floats(9, 9)}, outputs={"z": "cpu"})
     assert out["z"].numpy().tolist() == [4, 6] and binding.run()["z"].numpy().tolist() == [4, 6]
 
