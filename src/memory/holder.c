@@ -92,9 +92,11 @@ typedef struct obstacle {
   iobind__ticket ticket;
 } obstacle;
 
+/* A run that is complete is waited for, too, until somebody has been told: the failure of one that was to write the memory must not depend on
+ * how fast it was. */
 static bool is_busy(iobind__flight *flight, const iobind__flight *own, obstacle *found) {
   pthread_mutex_lock(&flight->mutex);
-  if (flight->stream != NULL && !iobind__stream_passed(flight->stream, flight->ticket)) {
+  if (flight->stream != NULL && !iobind__stream_seen(flight->stream, flight->ticket)) {
     iobind__ref_retain(&flight->stream->ref);
     found->stream = flight->stream;
     found->ticket = flight->ticket;

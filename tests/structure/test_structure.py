@@ -53,11 +53,11 @@ class Structure(unittest.TestCase):
         self.assertEqual((result.returncode, result.stderr), (0, ""))
 
     def test_words_that_must_not_come_back(self):
-        self.assert_fault("README.md", "A run is under\nway.\n", "README.md:2: says 'in flight'; write 'in flight'")
+        self.assert_fault("README.md", "A run is under\nway.\n", "README.md:2: says 'under way'; write 'in flight'")
 
     def test_words_in_code_and_elsewhere(self):
-        self.write("README.md", "```\nno item is in flight\n```\n\n`folder`\n")
-        self.write("docs/design.md", "A run is in flight.\n")
+        self.write("README.md", "```\nno item is under way\n```\n\n`folder`\n")
+        self.write("docs/design.md", "A run is under way.\n")
         self.assertEqual(self.check().returncode, 0)
 
     def test_module_below(self):
