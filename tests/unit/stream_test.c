@@ -1,5 +1,7 @@
 /* Streams and events of a device that has its own: on the virtual accelerator, whose virtual clock tells what the host waited for. */
 #include "fixture.h"
+#include "memory/stream.h"
+#include "support/system.h"
 #include "vdev.h"
 #include "../rig/calls.h"
 
@@ -244,7 +246,37 @@ static void event_is_asked_for(void **state) {
   iobind_event_destroy(event);
 }
 
+/* A run by a thread of iobind, which is complete before anybody asks. Reading what it wrote tells the caller. */
+static void a_read_tells_of_a_complete_run(void **state) {
+  (void)state;
+  static const float two[] = {2, 2};
+  static const float four[] = {4, 4};
+  iobind_device *cpu = iobind_runtime_get_device(runtime, 0);
+  iobind_session *session = fixture_session(runtime, cpu, "scale");
+  iobind_tensor *x = fixture_floats(cpu, two, 2);
+  iobind_tensor *y = fixture_floats(cpu, two, 2);
+  iobind_stream *stream = NULL;
+  iobind_binding *binding = NULL;
+  expect_ok(iobind_stream_create(cpu, NULL, &stream, &fault));
+  expect_ok(iobind_binding_create(session, &binding, &fault));
+  expect_ok(iobind_binding_set_input(binding, 0, IOBIND_INPUT_RESIDENT, x, NULL, &fault));
+  expect_ok(iobind_binding_set_output(binding, 0, y, 0, &fault));
+  expect_ok(iobind_binding_run(binding, stream, &fault));
+  while (!iobind__stream_passed(stream, 1)) {
+    iobind__clock_sleep(1000);
+  }
+  expect(IOBIND_ERROR_INVALID_STATE, iobind_binding_clear(binding, &fault));
+  fixture_expect_floats(y, four, 2);
+  expect_ok(iobind_binding_clear(binding, &fault));
+  iobind_binding_destroy(binding);
+  iobind_stream_destroy(stream);
+  iobind_tensor_release(x);
+  iobind_tensor_release(y);
+  iobind_session_destroy(session);
+}
+
 static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(a_read_tells_of_a_complete_run),
     cmocka_unit_test(device_says_so),
     cmocka_unit_test(copy_on_a_stream_returns_at_once),
     cmocka_unit_test(copy_without_a_stream_has_finished),
