@@ -36,7 +36,7 @@ static iobind_status bind_output(iobind_binding *binding, size_t index, const io
 
 /* All outputs, or none of them. */
 static iobind_status take(iobind_binding *binding, iobind_tensor **outputs, iobind_error *error) {
-  size_t count = binding->session->output_count;
+  size_t count = outputs == NULL ? 0 : binding->session->output_count; /* NULL only if the model has no outputs */
   iobind_status status = IOBIND_OK;
   for (size_t i = 0; i < count && status == IOBIND_OK; i++) {
     if (binding->outputs[i].mode != IOBIND__OUTPUT_NONE) {

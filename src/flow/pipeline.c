@@ -1,6 +1,5 @@
 /* Pipelines: items go in, and come out in the same order. */
 #include <stdlib.h>
-#include <string.h>
 
 #include "flow/slot.h"
 #include "support/options.h"
@@ -85,7 +84,9 @@ static iobind_status next(iobind_pipeline *pipeline, uint64_t until, iobind_tens
   if (self->status != IOBIND_OK) {
     return iobind__error_copy(error, &self->error);
   }
-  memcpy(outputs, self->outputs, pipeline->session->output_count * sizeof(iobind_tensor *));
+  for (size_t i = 0; outputs != NULL && i < output_count; i++) {
+    outputs[i] = self->outputs[i];
+  }
   return IOBIND_OK;
 }
 
