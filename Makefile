@@ -132,7 +132,7 @@ test-product: build-product
 	$(call run_tests,release-tests,product) -L '^product$$' -LE '^(ci|vcuda|bench|long)$$' -j $(jobs)
 
 # ---- make test-ci ------------------------------------------------------------------------------------------------------
-test-ci: no-results fetched fetched-ci analyze-whole test-dev-ci test-versions test-tsan test-release test-wheel bench
+test-ci: no-results fetched fetched-ci analyze test-dev-ci test-versions test-tsan test-release test-wheel bench
 	@scripts/summary $(results)
 
 fetched-ci:
@@ -235,7 +235,7 @@ format:
 
 # All findings at once, not only the first. Nearly all of clang-tidy's time goes into paths through functions: it starts with those that
 # reach new code, and `make analyze`, for the time of work, stops after 50,000 steps in a function, and leaves out what users do not get;
-# `make test-ci` follows 225,000, everywhere.
+# `make test-all` follows 225,000, everywhere.
 analyze analyze-whole:
 	@cmake --preset $@ >/dev/null
 	@cmake --build --preset $@ -- -k 0
