@@ -48,9 +48,8 @@ static int run_side(compare_job *job, int which) {
   }
   const char *spec = tool_device_spec(job->devices[which]);
   progress_say("running %s on %s", job->tool->arguments[0], spec);
-  if (tool_run(self->session, job->inputs, job->input_count, self->outputs, self->output_count, &error) == IOBIND_OK)
-    return TOOL_GO;
-  return tool_fail_error(job->tool, spec, &error);
+  iobind_status status = tool_run(self->session, job->inputs, job->input_count, self->outputs, self->output_count, &error);
+  return status == IOBIND_OK ? TOOL_GO : tool_fail_error(job->tool, spec, &error);
 }
 
 static void close_sides(compare_job *job) {
