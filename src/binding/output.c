@@ -214,7 +214,9 @@ static iobind_status replace(iobind_binding *binding, size_t index, iobind_tenso
   return IOBIND_OK;
 }
 
-static iobind_status check_index(iobind_binding *binding, size_t index, const char *what, iobind_error *error) {
+/* Part of the usual rebind, whose instructions are counted (bench/rebind). */
+__attribute__((always_inline)) static inline iobind_status check_index(iobind_binding *binding, size_t index, const char *what,
+                                                                       iobind_error *error) {
   if (binding == NULL) {
     return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "%s: binding is NULL", what);
   }
