@@ -4,7 +4,6 @@
 
 #include "bytes.h"
 #include "onnx.h"
-#include "../../tests/rig/calls.h"
 
 enum { LISTS = 3, LONGEST = 24 };
 
@@ -209,6 +208,13 @@ static void stream_options(bytes *source) {
   drop(&of);
 }
 
+static void put_size(made *of, size_t offset, size_t value) {
+  put_pointer(of, offset, NULL);
+  if (fits(of, offset, sizeof value)) {
+    memcpy(of->data + offset, &value, sizeof value);
+  }
+}
+
 static void pipeline_options(bytes *source) {
   made of = make(source, sizeof(iobind_pipeline_options));
   size_t slots = take_byte(source) % 8;
@@ -216,15 +222,14 @@ static void pipeline_options(bytes *source) {
   put_pointer(&of, AT(iobind_pipeline_options, constants), take_bool(source) ? constants : NULL);
   const int32_t outputs[1] = {take_byte(source) % 4};
   const iobind_run_options run = IOBIND_RUN_OPTIONS_INIT;
-  put_pointer(&of, AT(iobind_pipeline_options, outputs), take_bool(source) ? outputs : NULL);
+  put_pointer(&of, AT(iobind_pipeline_options, placements), take_bool(source) ? outputs : NULL);
   put_pointer(&of, AT(iobind_pipeline_options, run_options), take_bool(source) ? &run : NULL);
-  put_pointer(&of, AT(iobind_pipeline_options, slots), NULL);
-  if (fits(&of, AT(iobind_pipeline_options, slots), sizeof slots)) {
-    memcpy(of.data + AT(iobind_pipeline_options, slots), &slots, sizeof slots);
-  }
+  put_size(&of, AT(iobind_pipeline_options, slots), slots);
+  put_size(&of, AT(iobind_pipeline_options, constant_count), take_byte(source) % 3);
+  put_size(&of, AT(iobind_pipeline_options, placement_count), take_byte(source) % 3);
   iobind_pipeline *pipeline = NULL;
   iobind_error error = armed();
-  iobind_status status = call_pipeline_create(the_session(), (const void *)of.data, &pipeline, &error);
+  iobind_status status = iobind_pipeline_create(the_session(), (const void *)of.data, &pipeline, &error);
   check_call(status, &error, true);
   check_size(&of, status);
   CHECK((pipeline != NULL) == (status == IOBIND_OK));
