@@ -217,13 +217,7 @@ static iobind_status replace(iobind_binding *binding, size_t index, iobind_tenso
 /* Part of the usual rebind, whose instructions are counted (bench/rebind). */
 __attribute__((always_inline)) static inline iobind_status check_index(iobind_binding *binding, size_t index, const char *what,
                                                                        iobind_error *error) {
-  if (binding == NULL) {
-    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "%s: binding is NULL", what);
-  }
-  if (index >= binding->session->output_count) {
-    return iobind__fail(error, IOBIND_ERROR_NOT_FOUND, "%s: expected an index below %zu, got %zu", what,
-                        binding->session->output_count, index);
-  }
+  IOBIND__TRY(iobind__output_check_index(binding, index, what, error));
   IOBIND__TRY(iobind__process_check(what, error));
   return iobind__binding_must_be_idle(binding, what, error);
 }

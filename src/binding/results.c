@@ -278,13 +278,7 @@ static iobind_status find_result(iobind_binding *binding, size_t index, iobind__
 
 static iobind_status get_result(iobind_binding *binding, size_t index, iobind__output **out, const char *what,
                                 iobind_error *error) {
-  if (binding == NULL) {
-    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "%s: binding is NULL", what);
-  }
-  if (index >= binding->session->output_count) {
-    return iobind__fail(error, IOBIND_ERROR_NOT_FOUND, "%s: expected an index below %zu, got %zu", what,
-                        binding->session->output_count, index);
-  }
+  IOBIND__TRY(iobind__output_check_index(binding, index, what, error));
   IOBIND__TRY(iobind__flight_wait(binding, error));
   IOBIND__TRY(iobind__binding_check_idle(binding, what, error));
   return find_result(binding, index, out, what, error);

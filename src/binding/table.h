@@ -119,6 +119,18 @@ static inline bool iobind__output_is_fresh(const iobind__output *output) {
   return output->mode == IOBIND__OUTPUT_FRESH || output->is_copied;
 }
 
+/* Inlined: part of the usual rebind, whose instructions are counted (bench/rebind). */
+static inline iobind_status iobind__output_check_index(const iobind_binding *binding, size_t index, const char *what,
+                                                       iobind_error *error) {
+  if (binding == NULL) {
+    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "%s: binding is NULL", what);
+  }
+  size_t count = binding->session->output_count;
+  return index < count
+             ? IOBIND_OK
+             : iobind__fail(error, IOBIND_ERROR_NOT_FOUND, "%s: expected an index below %zu, got %zu", what, count, index);
+}
+
 static inline bool iobind__output_is_given(const iobind__output *output) {
   return output->mode == IOBIND__OUTPUT_FIXED || output->mode == IOBIND__OUTPUT_IN_PLACE || output->target != NULL;
 }

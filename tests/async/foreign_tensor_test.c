@@ -17,7 +17,7 @@ static iobind_session *session; /* y = 2 x */
 static iobind_stream *stream;
 static iobind_binding *binding;
 static int deleted; /* how many structs */
-static gate held;   /* lives on where a test fails with its gate closed */
+static gate held;   /* static: still valid after a test that fails with its gate closed */
 
 static int start(void **state) {
   name = *state;

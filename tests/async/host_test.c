@@ -19,7 +19,7 @@ static iobind_stream *stream;
 static iobind_binding *binding; /* y = 2 x */
 static iobind_tensor *x;
 static iobind_tensor *y;
-static gate held; /* lives on where a test fails with its gate closed */
+static gate held; /* static: still valid after a test that fails with its gate closed */
 
 static int start(void **state) {
   name = *state;

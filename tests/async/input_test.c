@@ -9,7 +9,7 @@ static iobind_runtime *runtime;
 static iobind_device *device;
 static iobind_device *cpu;
 static iobind_stream *stream;
-static gate held; /* lives on where a test fails with its gate closed */
+static gate held; /* static: still valid after a test that fails with its gate closed */
 
 static int start(void **state) {
   name = *state;

@@ -15,7 +15,7 @@ static iobind_stream *stream;
 static iobind_stream *later; /* what is lent is used here */
 static iobind_binding *binding;
 static iobind_tensor *x;
-static gate held; /* lives on where a test fails with its gate closed */
+static gate held; /* static: still valid after a test that fails with its gate closed */
 
 static iobind_tensor *make_filled(iobind_device *where, iobind_memory memory, float value) {
   static const int64_t dim = COUNT;

@@ -19,7 +19,7 @@ static const char *name;
 static iobind_runtime *runtime;
 static iobind_device *cpu;
 static side sides[PAIR];
-static gate held; /* lives on where a test fails with its gate closed */
+static gate held; /* static: still valid after a test that fails with its gate closed */
 
 static iobind_tensor *make_filled(iobind_device *where, iobind_memory memory, float value) {
   static const int64_t dim = COUNT;

@@ -80,7 +80,7 @@ class Page:
             self.fault(f"Features: expected two or more, each once, got {features}")
             return self.problems
         for heading in found.keys() - set(features[:-1]):
-            self.fault(f"'{heading}' is no feature that is followed by another one")
+            self.fault(f"'{heading}' is not a feature that is followed by another one")
         for at, feature in enumerate(features[:-1]):
             rows = found.get(feature, [])
             if [row[0] for row in rows] != features[at + 1:]:

@@ -87,7 +87,7 @@ class Crossings(unittest.TestCase):
         self.assert_fault(PAGE[PAGE.index("## two devices"):], "", "two devices: expected the rows take")
 
     def test_a_section_of_no_feature(self):
-        self.assert_fault("## two devices\n", "## others\n\n| With | Tests |\n|---|---|\n\n## two devices\n", "'others' is no feature")
+        self.assert_fault("## two devices\n", "## others\n\n| With | Tests |\n|---|---|\n\n## two devices\n", "'others' is not a feature")
 
     def test_a_feature_that_nobody_crosses(self):
         self.assert_fault("| take | c |\n", "| take | c |\n| carry | d |\n", "lend: expected the rows two devices, take, carry; got two devices, take",

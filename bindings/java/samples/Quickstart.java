@@ -19,7 +19,7 @@ public class Quickstart {
         OrtIoBindingFFM binding = session.createBinding();
         OrtValueRef picture = OrtValueRef.allocate(runtime, device, MemoryDescriptor.of(OnnxTensorElementType.FLOAT32, 1, 3,
             48, 192))) {
-      binding.bindInput("x", picture); // it lives on the device, where the session wants it
+      binding.bindInput("x", picture); // it is on the device, where the session reads it
       binding.bindOutputToDevice(0, DeviceSpec.CPU, OutputMode.REUSE);
       float[] pixels = new float[3 * 48 * 192], result = new float[2];
       for (int frame = 0; frame < 5; frame++) {
