@@ -1,5 +1,6 @@
 /* Tensors that came by DLPack, wherever iobind takes a tensor, and outputs and states that were handed out by it. */
 #define _GNU_SOURCE /* gettid, nanosleep */
+#include "filled.h"
 #include "gate.h"
 
 #include <stdlib.h>
@@ -7,7 +8,7 @@
 #include "tensor/dlpack.h"
 #include "../rig/calls.h"
 
-enum { COUNT = 8, TURNS = 3 };
+enum { TURNS = 3 };
 
 static const char *name;
 static iobind_runtime *runtime;
@@ -41,30 +42,6 @@ static int stop(void **state) {
   return 0;
 }
 
-static void set_values(float values[COUNT], float value) {
-  for (int i = 0; i < COUNT; i++) {
-    values[i] = value;
-  }
-}
-
-static iobind_tensor *make_filled(iobind_device *where, float value) {
-  float values[COUNT];
-  set_values(values, value);
-  return fixture_floats(where, values, COUNT);
-}
-
-static void fill(iobind_tensor *tensor, float value) {
-  float values[COUNT];
-  set_values(values, value);
-  expect_ok(iobind_tensor_write(tensor, 0, values, sizeof values, NULL, &fault));
-}
-
-static void expect_all(iobind_tensor *tensor, float value) {
-  float values[COUNT];
-  set_values(values, value);
-  fixture_expect_floats(tensor, values, COUNT);
-}
-
 /* ---- another library's tensor: iobind's struct in one that counts ---- */
 
 typedef struct counted {
@@ -96,7 +73,7 @@ static iobind_tensor *pass_through(iobind_tensor *tensor) {
 }
 
 static iobind_tensor *make_foreign(iobind_device *where, float value) {
-  return pass_through(make_filled(where, value));
+  return pass_through(make_filled(where, IOBIND_MEMORY_DEFAULT, value));
 }
 
 static void expect_output(float value) {
@@ -143,7 +120,7 @@ static void a_live_input_of_the_host(void **state) {
 
 static void a_fixed_output(void **state) {
   (void)state;
-  iobind_tensor *x = make_filled(device, 0);
+  iobind_tensor *x = make_filled(device, IOBIND_MEMORY_DEFAULT, 0);
   iobind_tensor *y = make_foreign(device, -1);
   expect_ok(iobind_binding_set_input(binding, 0, IOBIND_INPUT_RESIDENT, x, NULL, &fault));
   expect_ok(iobind_binding_set_output(binding, 0, y, 0, &fault));
@@ -163,7 +140,7 @@ static void a_fixed_output(void **state) {
 static void given_up_before_the_run(void **state) {
   (void)state;
   iobind_tensor *x = make_foreign(device, 3);
-  iobind_tensor *target = make_filled(device, -1);
+  iobind_tensor *target = make_filled(device, IOBIND_MEMORY_DEFAULT, -1);
   iobind_tensor *y = pass_through(iobind_tensor_retain(target));
   expect_ok(iobind_binding_set_input(binding, 0, IOBIND_INPUT_RESIDENT, x, NULL, &fault));
   expect_ok(iobind_binding_set_output(binding, 0, y, 0, &fault));
@@ -250,7 +227,7 @@ static void read_on_the_host(void **state) {
 static void taken_outputs(void **state) {
   (void)state;
   for (int mode = IOBIND_OUTPUT_FRESH; mode <= IOBIND_OUTPUT_REUSE; mode++) {
-    iobind_tensor *x = make_filled(device, 0);
+    iobind_tensor *x = make_filled(device, IOBIND_MEMORY_DEFAULT, 0);
     iobind_tensor *kept[TURNS];
     expect_ok(iobind_binding_set_input(binding, 0, IOBIND_INPUT_RESIDENT, x, NULL, &fault));
     expect_ok(call_binding_set_output(binding, 0, (iobind_output_mode)mode, NULL, IOBIND_MEMORY_DEFAULT, NULL, &fault));

@@ -1,10 +1,11 @@
 /* Outputs that are lent while their run is in flight, used by what else iobind does: other bindings and sessions, pipelines, DLPack, states. Neither the
  * run nor what is submitted behind it has begun when it is lent, wherever the device has streams. */
 #define _GNU_SOURCE /* gettid, nanosleep */
+#include "filled.h"
 #include "gate.h"
 #include "../rig/calls.h"
 
-enum { COUNT = 8, TURNS = 3 };
+enum { TURNS = 3 };
 
 static const char *name;
 static iobind_runtime *runtime;
@@ -16,34 +17,6 @@ static iobind_stream *later; /* what is lent is used here */
 static iobind_binding *binding;
 static iobind_tensor *x;
 static gate held; /* static: still valid after a test that fails with its gate closed */
-
-static iobind_tensor *make_filled(iobind_device *where, iobind_memory memory, float value) {
-  static const int64_t dim = COUNT;
-  iobind_tensor *made = NULL;
-  float values[COUNT];
-  for (int i = 0; i < COUNT; i++) {
-    values[i] = value;
-  }
-  expect_ok(iobind_tensor_create(where, memory, IOBIND_DTYPE_FLOAT32, &dim, 1, &made, &fault));
-  expect_ok(iobind_tensor_write(made, 0, values, sizeof values, NULL, &fault));
-  return made;
-}
-
-static void fill(iobind_tensor *tensor, float value) {
-  float values[COUNT];
-  for (int i = 0; i < COUNT; i++) {
-    values[i] = value;
-  }
-  expect_ok(iobind_tensor_write(tensor, 0, values, sizeof values, NULL, &fault));
-}
-
-static void expect_all(iobind_tensor *tensor, float value) {
-  float values[COUNT];
-  for (int i = 0; i < COUNT; i++) {
-    values[i] = value;
-  }
-  fixture_expect_floats(tensor, values, COUNT);
-}
 
 static int start(void **state) {
   name = *state;

@@ -1,11 +1,12 @@
 /* Two devices of one EP: what one has made is what the other one reads, and what happens on one leaves the other as it is. */
 #define _GNU_SOURCE /* gettid, nanosleep, setenv */
+#include "filled.h"
 #include "gate.h"
 #include "../rig/calls.h"
 
 #include <stdlib.h>
 
-enum { COUNT = 8, PAIR = 2, TURNS = 4 };
+enum { PAIR = 2, TURNS = 4 };
 
 typedef struct side {
   iobind_device *device;
@@ -20,34 +21,6 @@ static iobind_runtime *runtime;
 static iobind_device *cpu;
 static side sides[PAIR];
 static gate held; /* static: still valid after a test that fails with its gate closed */
-
-static iobind_tensor *make_filled(iobind_device *where, iobind_memory memory, float value) {
-  static const int64_t dim = COUNT;
-  iobind_tensor *made = NULL;
-  float values[COUNT];
-  for (int i = 0; i < COUNT; i++) {
-    values[i] = value;
-  }
-  expect_ok(iobind_tensor_create(where, memory, IOBIND_DTYPE_FLOAT32, &dim, 1, &made, &fault));
-  expect_ok(iobind_tensor_write(made, 0, values, sizeof values, NULL, &fault));
-  return made;
-}
-
-static void fill(iobind_tensor *tensor, float value) {
-  float values[COUNT];
-  for (int i = 0; i < COUNT; i++) {
-    values[i] = value;
-  }
-  expect_ok(iobind_tensor_write(tensor, 0, values, sizeof values, NULL, &fault));
-}
-
-static void expect_all(iobind_tensor *tensor, float value) {
-  float values[COUNT];
-  for (int i = 0; i < COUNT; i++) {
-    values[i] = value;
-  }
-  fixture_expect_floats(tensor, values, COUNT);
-}
 
 static iobind_session *make_session(int of, const char *model, size_t graphs) {
   iobind_session_options options = IOBIND_SESSION_OPTIONS_INIT;
