@@ -456,6 +456,7 @@ class LifetimeTest {
   }
 
   /** What is never closed is freed when it is collected, and reported with the place where it was made. */
+  @Tag("ci")
   @Test
   void leaksAreReported() throws Exception {
     String report = leak("report");
