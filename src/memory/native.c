@@ -79,16 +79,16 @@ static iobind_status put_behind(const iobind__foreign *foreign, void *later, voi
 }
 
 bool iobind__stream_is_foreign(const iobind_stream *stream) {
-  return stream != NULL && stream->bridge != NULL;
+  return stream != NULL && stream->ep.bridge != NULL;
 }
 
 iobind_status iobind__bridge_check(const iobind_stream *stream, iobind_error *error) {
-  const iobind__bridge *bridge = stream == NULL ? NULL : stream->bridge;
+  const iobind__bridge *bridge = stream == NULL ? NULL : stream->ep.bridge;
   return bridge == NULL ? IOBIND_OK : check_capture(&bridge->foreign, bridge->stream, error);
 }
 
 iobind_status iobind__bridge_in(const iobind_stream *stream, iobind_error *error) {
-  const iobind__bridge *bridge = stream->bridge;
+  const iobind__bridge *bridge = stream->ep.bridge;
   if (bridge == NULL) {
     return IOBIND_OK;
   }
@@ -102,7 +102,7 @@ iobind_status iobind__bridge_in(const iobind_stream *stream, iobind_error *error
 }
 
 iobind_status iobind__bridge_out(iobind_stream *stream, iobind_error *error) {
-  const iobind__bridge *bridge = stream->bridge;
+  const iobind__bridge *bridge = stream->ep.bridge;
   if (bridge == NULL) {
     return IOBIND_OK;
   }
@@ -134,7 +134,7 @@ static void free_bridge(const iobind_stream *stream, iobind__bridge *bridge) {
 }
 
 void iobind__bridge_close(iobind_stream *stream) {
-  free_bridge(stream, stream->bridge);
+  free_bridge(stream, stream->ep.bridge);
 }
 
 /* ---- the public calls ---- */
@@ -203,7 +203,7 @@ static iobind_status open_bridge(iobind_stream *stream, void *given, iobind_erro
     status = iobind__guard_end(&scope, fill_bridge(stream, bridge, error), error);
   }
   if (status == IOBIND_OK) {
-    stream->bridge = bridge;
+    stream->ep.bridge = bridge;
   } else {
     free_bridge(stream, bridge); /* it has no deleter yet */
   }
@@ -228,8 +228,8 @@ iobind_status iobind_stream_wrap(iobind_device *device, const iobind_native *giv
     iobind_stream_destroy(made);
     return iobind__named(status, error, "stream_wrap");
   }
-  made->bridge->deleter = deleter;
-  made->bridge->deleter_context = context;
+  made->ep.bridge->deleter = deleter;
+  made->ep.bridge->deleter_context = context;
   *stream = made;
   return IOBIND_OK;
 }
