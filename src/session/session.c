@@ -14,8 +14,8 @@
 static OrtAllocator *keep_pinned_arena(const iobind_session *session) {
   const OrtApi *api = IOBIND__API(session->runtime);
   OrtAllocator *kept = NULL;
-  if (iobind__session_stream_is_option(session)) {
-    const iobind__place *pinned = &session->stream->device->places[IOBIND_MEMORY_HOST_ACCESSIBLE];
+  if (session->compute.way == IOBIND__COMPUTE_BY_OPTION) {
+    const iobind__place *pinned = &session->compute.stream->device->places[IOBIND_MEMORY_HOST_ACCESSIBLE];
     OrtStatus *failed = pinned->info == NULL ? NULL : api->CreateAllocator(session->session, pinned->info, &kept);
     if (failed != NULL) {
       api->ReleaseStatus(failed);
@@ -34,7 +34,7 @@ static void release_ort(iobind_session *session) {
   api->ReleaseSession(session->session);
   iobind__guard_leave(&scope);
   if (kept != NULL) {
-    (void)iobind__stream_drain(session->stream, NULL);
+    (void)iobind__stream_drain(session->compute.stream, NULL);
     if (iobind__guard_enter_to_free(session->inside, &scope)) {
       api->ReleaseAllocator(kept);
       iobind__guard_leave(&scope);
@@ -70,7 +70,7 @@ static void session_destroy(iobind__ref *ref) {
   } else if (session->session != NULL) {
     release_ort(session);
   }
-  iobind_stream_destroy(session->stream);
+  iobind_stream_destroy(session->compute.stream);
   iobind__registry_close(&session->graphs);
   pthread_mutex_destroy(&session->places_mutex);
   iobind__turn_destroy(&session->turn);
@@ -98,27 +98,6 @@ static iobind_status collect_devices(iobind_session *session, const iobind_sessi
     }
   }
   return IOBIND_OK;
-}
-
-static bool gives_run_streams(const iobind_device *device) {
-  return (device->flags & IOBIND_DEVICE_STREAMS) != 0 && !iobind__device_has(device, IOBIND__QUIRK_REFUSES_RUN_STREAM);
-}
-
-/* ORT takes one stream for a run: that of the only device that has streams. It crashes if no node runs on that device. From
- * outside, only an input that is read there proves that one does: an output there may be a constant. A stream that the EP knows by an
- * option is not given to runs. A replay is launched on the stream of its capture, so that no run can give a stream to it. */
-static bool takes_stream(const iobind_session *session) {
-  size_t devices = 0;
-  bool reads = session->attachment != NULL; /* ORT gets no stream for it */
-  for (size_t i = 0; i < session->device_count; i++) {
-    devices += (session->devices[i]->flags & IOBIND_DEVICE_STREAMS) != 0;
-  }
-  for (size_t i = 0; i < session->input_count; i++) {
-    const iobind__place *place = session->inputs[i].place;
-    reads = reads || (!place->host && gives_run_streams(place->device));
-  }
-  bool may_be_given = reads && session->graphs.limit == 0;
-  return devices == 1 && (may_be_given || iobind__session_stream_is_option(session));
 }
 
 static iobind__guard guard_of(iobind_device *const *devices, size_t count) {
@@ -251,7 +230,7 @@ static iobind_status describe(iobind_session *session, const iobind_session_opti
   IOBIND__TRY(session->graphs.limit > 0 ? iobind__session_check_graph_outputs(session, error) : IOBIND_OK);
   add_chosen_devices(session);
   IOBIND__TRY(attach(session, options, error));
-  session->takes_stream = takes_stream(session);
+  iobind__compute_choose(session);
   IOBIND__ORT_TRY(api, api->CreateRunOptions(&session->run_options), error, "session_create");
   if (iobind__session_may_capture(session)) {
     IOBIND__ORT_TRY(api, api->AddRunConfigEntry(session->run_options, IOBIND__GRAPH_ID, IOBIND__NO_GRAPH), error,
@@ -423,7 +402,7 @@ static iobind_status create(iobind_runtime *runtime, const char *path, const voi
     iobind_stream_destroy(stream);
     status = iobind__out_of_memory(error, "session_create");
   } else {
-    session->stream = stream;
+    iobind__compute_open(session, stream);
     session->profiling = options.profile != NULL;
     session->graphs.limit = options.graph_limit;
     session->graphs.device = graph_device;
