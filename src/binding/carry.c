@@ -132,7 +132,13 @@ void iobind__carry_set_buffer(iobind_binding *binding, iobind__carry *carry, siz
     iobind__graphs_forget_memory(binding, old); /* what was captured in it is not met again */
   }
   iobind__tensor_hold(buffer, holder, &binding->flight, true);
-  iobind_tensor_release(old);
+  if (buffer != NULL) {
+    iobind__tensor_hand_to(buffer, IOBIND_HOLDER_BINDING);
+  }
+  if (old != NULL) {
+    iobind__tensor_hand_to(old, IOBIND_HOLDER_CALLER); /* who may keep it */
+    iobind_tensor_release(old);
+  }
 }
 
 void iobind__carry_leave_buffer(iobind_binding *binding, iobind__carry *carry, size_t side) {
@@ -183,7 +189,7 @@ static iobind_status stage_state(iobind_binding *binding, iobind__carry *carry, 
     IOBIND__TRY(iobind__input_make(binding->session, carry->input, input->bound, &made, error));
     iobind__carry_set_buffer(binding, carry, 1 - binding->turn, made);
   }
-  IOBIND__TRY(iobind__tensor_copy_one(input->bound, *buffer, binding->session->stream, error));
+  IOBIND__TRY(iobind__tensor_copy_one(input->bound, *buffer, binding->session->compute.stream, error));
   iobind_tensor *old = input->bound;
   input->bound = iobind_tensor_retain(*buffer);
   iobind__input_let_loose(binding, carry->input); /* the carry holds its buffers */

@@ -107,6 +107,7 @@ static iobind_status make_snapshot(const iobind_binding *binding, size_t index, 
     iobind_tensor_release(made);
     return status;
   }
+  iobind__tensor_hand_to(made, IOBIND_HOLDER_BINDING);
   *copy = made;
   return IOBIND_OK;
 }
@@ -119,6 +120,7 @@ static iobind_status resolve(iobind_binding *binding, size_t index, iobind__inpu
     input->event = NULL; /* the copy has waited for the event already */
   } else if (!at_home) {
     IOBIND__TRY(iobind__input_make(binding->session, index, tensor, &input->bound, error));
+    iobind__tensor_hand_to(input->bound, IOBIND_HOLDER_BINDING);
     input->source = iobind_tensor_retain(tensor);
   } else {
     IOBIND__TRY(iobind__overlap_check_input(binding, index, tensor, "binding_set_input", error));

@@ -15,7 +15,7 @@ static void free_slot(iobind__staging *slot) {
       IOBIND__API(device->runtime)->ReleaseValue(slot->value);
       iobind__guard_leave(&scope);
     }
-    atomic_fetch_sub(&device->counters.allocated_bytes, slot->bytes);
+    iobind__device_note_freed(device, IOBIND_HOLDER_STREAM, slot->bytes);
     slot->value = NULL;
   }
 }
@@ -28,8 +28,7 @@ static bool allocate(iobind__staging *slot, iobind__place *pinned, size_t bytes)
       IOBIND_OK) {
     return false;
   }
-  atomic_fetch_add(&pinned->device->counters.allocated_bytes, (size_t)dims[0]);
-  atomic_fetch_add(&pinned->device->counters.allocation_count, 1);
+  iobind__device_note_allocated(pinned->device, IOBIND_HOLDER_STREAM, (size_t)dims[0]);
   free_slot(slot);
   slot->value = value; /* not `used`, at which other threads look */
   slot->place = pinned;
