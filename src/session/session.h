@@ -107,6 +107,35 @@ bool iobind__session_lists_nodes(const iobind_session_options *options);
 iobind_status iobind__session_options_build(iobind_runtime *runtime, const iobind_session_options *options,
                                             OrtSessionOptions **out, iobind_error *error);
 
+/* ---- session.c ---- */
+
+/* A session of nothing yet; NULL: out of memory. */
+iobind_session *iobind__session_allocate(iobind_runtime *runtime);
+
+/* ---- devices.c ---- */
+
+/* Which devices may hold the session's tensors: those that it was given, or that ORT chose, by its inputs and outputs. */
+iobind_status iobind__session_collect_devices(iobind_session *session, const iobind_session_options *options,
+                                              iobind_error *error);
+void iobind__session_add_devices(iobind_session *session);
+
+/* What a call into its EPs must hold: by the devices that it was given, or, if others choose its EPs (a policy, or the program that has made a
+ * wrapped session), by all. */
+void iobind__session_guard(iobind_session *session, const iobind_session_options *options);
+void iobind__session_guard_all(iobind_session *session);
+
+/* To a device whose driver must know the session. Only a session that iobind has made computes on the queue of such a device: another one's work
+ * would not be in the order of its streams. */
+iobind_status iobind__session_attach(iobind_session *session, const iobind_session_options *options, iobind_error *error);
+
+/* ---- nodes.c ---- */
+
+iobind_status iobind__session_read_nodes(iobind_session *session, iobind_error *error);
+bool iobind__node_is_on_cpu(const iobind_node_info *node);
+
+/* A line in the log if no node runs on the first device. */
+void iobind__session_warn_of_idle_device(const iobind_session *session, const iobind_session_options *options);
+
 /* ---- compute.c ---- */
 
 /* The caller's stream, or one for an EP that needs it; NULL: neither. The session is an owner of it. */
