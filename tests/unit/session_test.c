@@ -432,7 +432,7 @@ static void messages_of_long_names(void **state) {
   expect_words("ooo' overlaps the memory of input 'iii");
   expect_words("iii': bind it IN_PLACE if the model allows it");
   expect(IOBIND_ERROR_INVALID_STATE, iobind_binding_get_output(binding, 0, NULL, &result, &fault));
-  expect_words("ooo': no run has finished since the binding changed");
+  expect_words("ooo': no run is complete since the binding changed");
   expect(IOBIND_ERROR_INVALID_ARGUMENT, call_session_run(session, (iobind_tensor *[]){NULL}, &result, &fault));
   expect_words("iii': the tensor is NULL");
   iobind_binding_destroy(binding);
