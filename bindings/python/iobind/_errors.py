@@ -119,7 +119,7 @@ class DTypeError(Error, TypeError):
 
 
 class Timeout(Error, TimeoutError):
-    """The time given was not enough."""
+    """Timed out: the work stays in flight."""
 
 
 class Cancelled(Error):
