@@ -336,15 +336,17 @@ iobind_status iobind_binding_carry(iobind_binding *binding, size_t output, size_
   const iobind__value *from = &binding->session->outputs[output];
   const iobind__value *to = &binding->session->inputs[input];
   if (mode < IOBIND_CARRY_MOVE || mode > IOBIND_CARRY_IN_PLACE) {
-    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "binding_carry: '%s': %d is not a mode", from->label, (int)mode);
+    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "binding_carry: '%s': expected mode %d .. %d, got %d",
+                        from->label, IOBIND_CARRY_MOVE, IOBIND_CARRY_IN_PLACE, (int)mode);
   }
   IOBIND__TRY(check_pair(from, to, error));
   IOBIND__TRY(iobind__graphs_check_carry(binding, output, mode, error));
   size_t taken = binding->inputs[input].carry;
   if (taken != 0 && binding->carries[taken - 1].output != output) {
-    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT,
-                        "binding_carry: the input '%s' is carried by the output '%s' already", to->label,
-                        binding->session->outputs[binding->carries[taken - 1].output].label);
+    return iobind__fail(
+        error, IOBIND_ERROR_INVALID_ARGUMENT,
+        "binding_carry: the input '%s' is carried from the output '%s' already: end that carry by binding the output",
+        to->label, binding->session->outputs[binding->carries[taken - 1].output].label);
   }
   if (binding->inputs[input].mode == IOBIND_INPUT_LIVE) {
     return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT,

@@ -100,7 +100,7 @@ static iobind_status wait_fence(iobind_stream *stream, void *fence, uint64_t val
   if (!is_submitted(iobind__dml_of(stream->device), fence, value)) {
     return iobind__fail(
         error, IOBIND_ERROR_INVALID_STATE,
-        "the fence has not the value %llu, and nobody is known to signal it: all runs on '%s' might wait forever",
+        "the fence has not reached %llu, and no submitted work is known to signal it: all runs on '%s' might wait forever",
         (unsigned long long)value, stream->device->spec);
   }
   IOBIND__TRY(iobind__lane_order(lane_of(stream), fence, value, &own, error));

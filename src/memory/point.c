@@ -147,7 +147,7 @@ iobind_status iobind__point_wait_until(iobind__point *point, uint64_t until, iob
     IOBIND__TRY(iobind__point_watch(point, error));
     await_change(point, until);
     if (!can_be_told(point) && iobind__clock_ns() >= until) {
-      return iobind__fail(error, IOBIND_ERROR_TIMEOUT, "the time given was not enough: what was waited for goes on");
+      return iobind__fail(error, IOBIND_ERROR_TIMEOUT, "timed out: the work stays in flight, wait for it again");
     }
   }
   return iobind__point_wait(point, error); /* at once if it has passed: for its failure, and for memory order */

@@ -86,7 +86,7 @@ static iobind_status find_thread(iobind_stream *stream, bool *own, iobind_error 
   iobind__ref_retain(&stream->ref); /* the thread's */
   if (pthread_create(&stream->worker.thread, NULL, work, stream) != 0) {
     iobind__ref_release(&stream->ref); /* not the last one: the caller uses the stream */
-    return iobind__fail(error, IOBIND_ERROR_OUT_OF_MEMORY, "stream of '%s': no thread can be started for it",
+    return iobind__fail(error, IOBIND_ERROR_OUT_OF_MEMORY, "stream of '%s': its thread cannot be started",
                         stream->device->spec);
   }
   stream->worker.is_started = true;

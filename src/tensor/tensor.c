@@ -153,7 +153,8 @@ iobind_status iobind__tensor_check_writable(const iobind_tensor *tensor, const c
 static iobind_status find_place(iobind_device *device, iobind_memory memory, iobind__place **place, const char *what,
                                 iobind_error *error) {
   if (memory != IOBIND_MEMORY_DEFAULT && memory != IOBIND_MEMORY_HOST_ACCESSIBLE) {
-    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "%s: %d is not a kind of memory", what, (int)memory);
+    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "%s: expected memory 0 .. %d, got %d", what,
+                        IOBIND_MEMORY_HOST_ACCESSIBLE, (int)memory);
   }
   *place = &device->places[memory];
   return IOBIND_OK;

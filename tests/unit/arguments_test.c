@@ -271,10 +271,10 @@ static void outputs_that_cannot_be(void **state) {
   iobind_tensor *text = NULL;
   expect(IOBIND_ERROR_INVALID_ARGUMENT,
          iobind_binding_place_output(binding, 0, IOBIND_OUTPUT_FRESH, cpu, (iobind_memory)7, &fault));
-  expect_words("7 is not a memory type");
+  expect_words("expected memory 0 .. 1, got 7");
   expect(IOBIND_ERROR_INVALID_ARGUMENT,
          iobind_binding_place_output(binding, 0, IOBIND_OUTPUT_FRESH, NULL, (iobind_memory)-1, &fault));
-  expect_words("-1 is not a memory type");
+  expect_words("expected memory 0 .. 1, got -1");
   expect_ok(iobind_tensor_create(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_STRING, dims, 1, &text, &fault));
   expect(IOBIND_ERROR_DTYPE, iobind_binding_set_input(binding, 0, IOBIND_INPUT_SNAPSHOT, text, NULL, &fault));
   iobind_tensor_release(text);
