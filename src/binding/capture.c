@@ -187,8 +187,7 @@ static iobind_status capture(iobind_binding *binding, const saved *states, const
   iobind__scope scope;
   iobind_status status = iobind__guard_enter_alone(binding->session->graphs.device->guard, &scope, error);
   if (status == IOBIND_OK) {
-    status = iobind__call(binding, options, NULL, ordered, &reason, error);
-    iobind__guard_leave_alone(&scope);
+    status = iobind__guard_end_alone(&scope, iobind__call(binding, options, NULL, ordered, &reason, error), error);
   }
   if (status == IOBIND_OK) {
     iobind__registry_note_whole(binding->session, self->captured);

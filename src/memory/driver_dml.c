@@ -321,7 +321,5 @@ const iobind__driver iobind__direct3d_driver = {
     .attach = attach,
     .detach = detach,
     .streams = &iobind__dml_stream,
-    .native = IOBIND_NATIVE_D3D12,
-    .native_name = "D3D12",
     .use_event = iobind__dml_use_fence,
 };

@@ -142,22 +142,23 @@ void iobind__bridge_close(iobind_stream *stream) {
 static iobind_status read_native(iobind_native *out, const iobind_native *given, const iobind_device *device, bool is_stream,
                                  const char *what, iobind_error *error) {
   const iobind__driver *driver = iobind__driver_of(device);
+  const iobind__native taken = iobind__native_of(device);
   if (given == NULL) {
     return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "%s: native is NULL", what);
   }
   IOBIND__TRY(iobind__options_read(out, sizeof *out, sizeof *out, given, what, error));
-  const char *name = iobind__native_name(out->kind);
+  const char *name = iobind__ep_native_name(out->kind);
   if (name == NULL) {
     return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT,
                         "%s: native.kind: expected one of the kinds of native handles, got %d", what, out->kind);
   }
-  if (is_stream && driver->native != 0 && driver->foreign == NULL) {
+  if (is_stream && taken.kind != 0 && driver->foreign == NULL) {
     return iobind__fail(error, IOBIND_ERROR_NOT_SUPPORTED,
                         "%s: '%s' computes on one queue, iobind_runtime_adopt_device gives it yours", what, device->spec);
   }
-  if ((int32_t)driver->native != out->kind) {
+  if (taken.kind != out->kind) {
     return iobind__fail(error, IOBIND_ERROR_NOT_SUPPORTED, "%s: '%s' takes %s, got a native handle of kind %s", what,
-                        device->spec, driver->native == 0 ? "no native handles" : driver->native_name, name);
+                        device->spec, taken.kind == 0 ? "no native handles" : taken.name, name);
   }
   if (out->value != 0 && driver->foreign != NULL) {
     return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "%s: native.value: expected 0, for only a fence has values",
@@ -288,7 +289,7 @@ iobind_status iobind_stream_get_native(const iobind_stream *stream, iobind_nativ
     return iobind__fail(error, IOBIND_ERROR_NOT_SUPPORTED, "%s: the stream of '%s' is a thread of iobind", what,
                         stream->device->spec);
   }
-  full.kind = (int32_t)iobind__driver_of(stream->device)->native;
+  full.kind = iobind__native_of(stream->device).kind;
   full.handle = stream->kind->native(stream);
   return iobind__info_write(native, "native", &full, sizeof full, sizeof full, what, error);
 }

@@ -29,7 +29,7 @@ static inline bool iobind__place_is_pageable(const iobind__place *place) {
   return place->host && place->memory == IOBIND_MEMORY_DEFAULT;
 }
 
-/* Follows the device in a message: "vdev:0/pinned", as in a device spec. */
+/* Follows the device in a message: "cuda:0/pinned", as in a device spec. */
 static inline const char *iobind__place_suffix(const iobind__place *place) {
   return place->memory == IOBIND_MEMORY_HOST_ACCESSIBLE ? "/pinned" : "";
 }

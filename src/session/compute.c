@@ -130,7 +130,7 @@ static iobind_status check_stream(const iobind_session_options *options, const i
 static iobind_status open_for_option(const iobind_session_options *options, iobind_device *device, iobind_stream **stream,
                                      iobind_error *error) {
   iobind_native native = IOBIND_NATIVE_INIT;
-  native.kind = iobind__driver_of(device)->native;
+  native.kind = iobind__native_of(device).kind;
   return find_given(options, device, &native.handle) ? iobind_stream_wrap(device, &native, NULL, NULL, stream, error)
                                                      : iobind_stream_create(device, NULL, stream, error);
 }
