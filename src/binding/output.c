@@ -31,23 +31,28 @@ void iobind__output_show(iobind_binding *binding, size_t index, iobind_tensor *t
 void iobind__output_set(iobind_binding *binding, size_t index, iobind__output_mode mode, iobind__place *place,
                         iobind_tensor *target) {
   iobind__output *output = &binding->outputs[index];
-  const iobind__place *old_place = output->target != NULL ? output->target->place : output->place;
+  iobind_tensor *old = output->target;
+  iobind_tensor *shown = output->shown;
+  const iobind__place *old_place = old != NULL ? old->place : output->place;
   const iobind__place *new_place = target != NULL ? target->place : place;
   bool was_seen = output->seen_place != NULL && output->seen_place == new_place && output->seen_mode == mode;
   bool stays_verified = output->is_verified && output->mode == mode && old_place == new_place;
-  iobind__results_drop(binding, NULL); /* before the slot forgets its results */
+  if (binding->results != IOBIND__RESULTS_NONE) {
+    iobind__results_drop(binding, NULL); /* before the slot forgets its results */
+  }
   if (!stays_verified) {
     output->is_verified = was_seen;
     output->has_fixed_dims = false;
   }
   output->mode = mode;
   output->place = place;
-  output->memory = iobind__serial_next();
-  iobind_tensor *old = output->target;
+  output->memory = mode == IOBIND__OUTPUT_REUSE ? iobind__serial_next() : 0;
   output->target = iobind_tensor_retain(target);
-  iobind__output_show(binding, index, NULL);
+  output->shown = NULL;
+  iobind__output_hold(binding, index);
   iobind__sides_let_go(binding, old);
-  iobind_tensor_release(old);
+  iobind__tensor_drop(shown);
+  iobind__tensor_drop(old);
   iobind__table_changed(binding);
 }
 
@@ -225,12 +230,12 @@ __attribute__((always_inline)) static inline iobind_status check_index(iobind_bi
 /* What is checked already. */
 static iobind_status rebind(iobind_binding *binding, size_t index, iobind__output_mode mode, iobind__place *place,
                             iobind_tensor *tensor, iobind_error *error) {
-  IOBIND__TRY(iobind__graphs_check_output(binding, index, mode, place, error));
-  IOBIND__TRY(iobind__carry_advance(binding, NULL, error));
+  IOBIND__TRY(binding->graphs == NULL ? IOBIND_OK : iobind__graphs_check_output(binding, index, mode, place, error));
+  IOBIND__TRY(binding->carry_count == 0 ? IOBIND_OK : iobind__carry_advance(binding, NULL, error));
   iobind_tensor_retain(tensor); /* it may be a buffer of the carry that ends here */
   iobind__carry_end(binding, index);
   iobind__output_set(binding, index, mode, tensor != NULL ? binding->session->outputs[index].place : place, tensor);
-  iobind_tensor_release(tensor);
+  iobind__tensor_drop(tensor);
   return IOBIND_OK;
 }
 

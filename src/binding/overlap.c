@@ -56,10 +56,13 @@ static iobind_status check_read(const iobind_binding *binding, size_t index, con
                                 const iobind_tensor *tensor, const char *what, iobind_error *error) {
   const iobind_session *session = binding->session;
   for (size_t i = 0; i < session->output_count; i++) {
+    if (!meet(tensor, chosen_memory(binding, i))) {
+      continue;
+    }
     const iobind__carry *carry = iobind__carry_of_output(binding, i);
     bool is_own = own != NULL && own->output == i;
     bool asked = is_own || (carry == NULL ? binding->outputs[i].mode == IOBIND__OUTPUT_IN_PLACE : carry->input == index);
-    if (!asked && meet(tensor, chosen_memory(binding, i))) {
+    if (!asked) {
       return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "%s: '%s' overlaps the memory of output '%s': %s", what,
                           session->inputs[index].label, session->outputs[i].label,
                           carry == NULL ? "bind the output IN_PLACE if the model allows it"
@@ -83,11 +86,11 @@ iobind_status iobind__overlap_check_carry(const iobind_binding *binding, const i
   return check_read(binding, carry->input, carry, state, what, error);
 }
 
-/* Is a tensor in the memory that the next run reads as this input: the last run's state, or else the bound tensor? */
-static iobind_status meets_input(const iobind_binding *binding, size_t index, const iobind_tensor *tensor, bool *meets,
+/* Is a tensor in the memory that the next run reads as this carried input: the last run's state, or else the bound tensor? */
+static iobind_status meets_state(const iobind_binding *binding, size_t index, const iobind_tensor *tensor, bool *meets,
                                  iobind_error *error) {
   const iobind__carry *carry = iobind__carry_of_input(binding, index);
-  if (carry == NULL || !carry->due) {
+  if (!carry->due) {
     *meets = meet(tensor, binding->inputs[index].bound);
     return IOBIND_OK;
   }
@@ -103,8 +106,12 @@ iobind_status iobind__overlap_check_output(const iobind_binding *binding, size_t
                                            const iobind_tensor *tensor, iobind_error *error) {
   const iobind_session *session = binding->session;
   for (size_t i = 0; i < session->input_count && mode == IOBIND__OUTPUT_FIXED; i++) {
-    bool meets;
-    IOBIND__TRY(meets_input(binding, i, tensor, &meets, error));
+    bool meets = false;
+    if (iobind__carry_of_input(binding, i) == NULL) {
+      meets = meet(tensor, binding->inputs[i].bound);
+    } else {
+      IOBIND__TRY(meets_state(binding, i, tensor, &meets, error));
+    }
     if (meets) {
       return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT,
                           "binding_set_output: '%s' overlaps the memory of input '%s': bind it IN_PLACE if the model allows it",

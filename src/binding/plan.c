@@ -46,9 +46,9 @@ static void list_fresh(iobind_binding *binding) {
 }
 
 /* Neither a guard is to be entered, nor anything to be done around ORT's call but to bind outputs again. */
-static bool repeats(const iobind_binding *binding) {
+static bool repeats(const iobind_binding *binding, bool has_waits) {
   const iobind_session *session = binding->session;
-  return session->guard == NULL && session->queued == NULL && iobind__binding_is_plain(binding) && !has_waits(binding);
+  return session->guard == NULL && session->queued == NULL && iobind__binding_is_plain(binding) && !has_waits;
 }
 
 iobind_status iobind__plan_compile(iobind_binding *binding, iobind_error *error) {
@@ -58,7 +58,7 @@ iobind_status iobind__plan_compile(iobind_binding *binding, iobind_error *error)
   list_fresh(binding);
   plan->has_waits = has_waits(binding);
   plan->is_seen = is_seen(binding);
-  plan->repeats = repeats(binding);
+  plan->repeats = repeats(binding, plan->has_waits);
   plan->generation = binding->generation;
   return IOBIND_OK;
 }
@@ -68,7 +68,7 @@ bool iobind__plan_holds(const iobind_binding *binding) {
   for (size_t i = 0; i < binding->session->output_count; i++) {
     fresh += iobind__output_is_fresh(&binding->outputs[i]);
   }
-  return repeats(binding) && is_seen(binding) && fresh == binding->plan.fresh_count &&
+  return repeats(binding, has_waits(binding)) && is_seen(binding) && fresh == binding->plan.fresh_count &&
          binding->results != IOBIND__RESULTS_READY && binding->flight.stream == NULL &&
          iobind__side_holds(binding, &binding->sides[binding->turn]);
 }

@@ -31,7 +31,7 @@ static void note(iobind__given *given, uint64_t serial, iobind_tensor *kept) {
   iobind_tensor *old = given->kept;
   given->serial = serial;
   given->kept = iobind_tensor_retain(kept);
-  iobind_tensor_release(old);
+  iobind__tensor_drop(old);
 }
 
 static void note_tensor(iobind__given *given, iobind_tensor *tensor) {
@@ -48,13 +48,19 @@ static void disarm(iobind_binding *binding, iobind__side *side) {
   iobind__binding_disarm(binding);
 }
 
+static void forget(iobind__given *given, size_t count) {
+  for (size_t i = 0; i < count; i++) {
+    iobind_tensor *old = given[i].kept;
+    given[i] = (iobind__given){0};
+    iobind__tensor_drop(old);
+  }
+}
+
 static void clear_inputs(iobind_binding *binding, iobind__side *side) {
   if (iobind__guard_may_free(binding->session->inside)) {
     IOBIND__API(binding->session->runtime)->ClearBoundInputs(side->binding);
   }
-  for (size_t i = 0; i < binding->session->input_count; i++) {
-    note(&side->inputs[i], 0, NULL);
-  }
+  forget(side->inputs, binding->session->input_count);
   disarm(binding, side);
 }
 
@@ -62,9 +68,7 @@ static void clear_outputs(iobind_binding *binding, iobind__side *side) {
   if (iobind__guard_may_free(binding->session->inside)) {
     IOBIND__API(binding->session->runtime)->ClearBoundOutputs(side->binding);
   }
-  for (size_t i = 0; i < binding->session->output_count; i++) {
-    note(&side->outputs[i], 0, NULL);
-  }
+  forget(side->outputs, binding->session->output_count);
   disarm(binding, side);
 }
 
