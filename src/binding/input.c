@@ -136,27 +136,6 @@ static iobind_status make_snapshot(const iobind_binding *binding, size_t index, 
   return IOBIND_OK;
 }
 
-/* The tensor that ORT will read, and for LIVE the one that is copied into it before each run. */
-static iobind_status resolve(iobind_binding *binding, size_t index, iobind_input_mode mode, bool at_home, iobind_tensor *tensor,
-                             supply *made, iobind_error *error) {
-  if (mode == IOBIND_INPUT_SNAPSHOT) {
-    IOBIND__TRY(make_snapshot(binding, index, tensor, made->event, &made->bound, error));
-    made->event = NULL; /* the copy has waited for the event already */
-  } else if (!at_home) {
-    IOBIND__TRY(iobind__input_make(binding->session, index, tensor, &made->bound, error));
-    made->source = iobind_tensor_retain(tensor);
-  } else {
-    IOBIND__TRY(iobind__overlap_check_input(binding, index, tensor, "binding_set_input", error));
-    IOBIND__TRY(iobind__overlap_make_room(binding, tensor, error));
-    made->bound = tensor;
-    iobind__ref_retain(&tensor->ref);
-  }
-  if (made->event != NULL) {
-    iobind__event_retain(made->event);
-  }
-  return IOBIND_OK;
-}
-
 /* Is it another tensor of the same kind, so that nothing else in the binding can change? */
 static bool is_alike(const iobind_binding *binding, const iobind__input *input, iobind_input_mode mode,
                      const iobind_tensor *tensor, const iobind_event *event) {
@@ -206,13 +185,9 @@ void iobind__input_let_go(iobind_binding *binding, size_t index) {
   iobind__table_changed(binding);
 }
 
-static inline iobind_status bind(iobind_binding *binding, size_t index, iobind_input_mode mode,
-                                 iobind_tensor *tensor, iobind_event *event, iobind_error *error) {
-  bool at_home = false;
-  IOBIND__TRY(iobind__process_check("binding_set_input", error));
-  IOBIND__TRY(check_input(binding, index, mode, tensor, &at_home, error));
-  supply made = {.event = event};
-  IOBIND__TRY(resolve(binding, index, mode, at_home, tensor, &made, error));
+/* The input reads this from now on. Takes the references. */
+__attribute__((always_inline)) static inline void put(iobind_binding *binding, size_t index, iobind_input_mode mode,
+                                                      supply made) {
   iobind__input *input = &binding->inputs[index];
   iobind__carry *carry = iobind__carry_of_input(binding, index);
   if (has_other_dims(input, made.bound)) {
@@ -226,6 +201,35 @@ static inline iobind_status bind(iobind_binding *binding, size_t index, iobind_i
   iobind__input_hold(binding, index);
   iobind__sides_let_go(binding, old.bound);
   release(&old);
+}
+
+/* The session reads a copy: one that is made now, or, for LIVE, before each run. */
+__attribute__((noinline)) static iobind_status bind_copy(iobind_binding *binding, size_t index, iobind_input_mode mode,
+                                                         iobind_tensor *tensor, iobind_event *event, iobind_error *error) {
+  supply made = {0};
+  if (mode == IOBIND_INPUT_SNAPSHOT) { /* the copy waits for the event */
+    IOBIND__TRY(make_snapshot(binding, index, tensor, event, &made.bound, error));
+  } else {
+    IOBIND__TRY(iobind__input_make(binding->session, index, tensor, &made.bound, error));
+    made.source = iobind_tensor_retain(tensor);
+    made.event = event == NULL ? NULL : iobind__event_retain(event);
+  }
+  put(binding, index, mode, made);
+  return IOBIND_OK;
+}
+
+static inline iobind_status bind(iobind_binding *binding, size_t index, iobind_input_mode mode, iobind_tensor *tensor,
+                                 iobind_event *event, iobind_error *error) {
+  bool at_home = false;
+  IOBIND__TRY(iobind__process_check("binding_set_input", error));
+  IOBIND__TRY(check_input(binding, index, mode, tensor, &at_home, error));
+  if (mode == IOBIND_INPUT_SNAPSHOT || !at_home) {
+    return bind_copy(binding, index, mode, tensor, event, error);
+  }
+  IOBIND__TRY(iobind__overlap_check_input(binding, index, tensor, "binding_set_input", error));
+  IOBIND__TRY(iobind__overlap_make_room(binding, tensor, error));
+  iobind__ref_retain(&tensor->ref);
+  put(binding, index, mode, (supply){.bound = tensor, .event = event == NULL ? NULL : iobind__event_retain(event)});
   return IOBIND_OK;
 }
 

@@ -92,12 +92,12 @@ static bool is_in_scratch(const iobind_binding *binding, const iobind__output *o
   return binding->session->graphs.limit > 0 && output->mode == IOBIND__OUTPUT_FRESH && !output->place->host;
 }
 
-/* Where a run is on a stream of an EP, ORT refuses or forgets the copy into memory that it was given, or keeps from run to run, if the session
+/* For an output that moves. Where a run is on a stream of an EP, ORT refuses or forgets the copy into memory that it was given, or keeps from run to run, if the session
  * leaves the output elsewhere. */
 static bool is_kept_elsewhere(const iobind_binding *binding, size_t index) {
   const iobind__output *output = &binding->outputs[index];
   const iobind_device *home = binding->session->outputs[index].place->device;
-  return output->mode != IOBIND__OUTPUT_FRESH && moves(binding, index) && (home->flags & IOBIND_DEVICE_STREAMS) != 0;
+  return output->mode != IOBIND__OUTPUT_FRESH && (home->flags & IOBIND_DEVICE_STREAMS) != 0;
 }
 
 /* Some releases of ORT that copy several outputs to another memory copy some of them too early: the run may still be writing them. In every
@@ -105,17 +105,22 @@ static bool is_kept_elsewhere(const iobind_binding *binding, size_t index) {
 void iobind__outputs_choose_copied(iobind_binding *binding) {
   const iobind_session *session = binding->session;
   size_t early = 0;
-  for (size_t i = 0; i < session->output_count; i++) {
-    early += moves(binding, i) && iobind__device_has(session->outputs[i].place->device, IOBIND__QUIRK_EARLY_OUTPUT_COPIES);
-  }
   binding->plan.copied_count = 0;
   for (size_t i = 0; i < session->output_count; i++) {
     iobind__output *output = &binding->outputs[i];
     bool is_handed_on = session->outputs[i].handed_on >= 0;
-    output->is_copied =
-        output->mode != IOBIND__OUTPUT_NONE &&
-        (is_handed_on || is_in_scratch(binding, output) || is_kept_elsewhere(binding, i) || (early > 1 && moves(binding, i)));
+    bool is_moved = moves(binding, i);
+    output->is_copied = output->mode != IOBIND__OUTPUT_NONE &&
+                        (is_handed_on || is_in_scratch(binding, output) || (is_moved && is_kept_elsewhere(binding, i)));
     binding->plan.copied_count += output->is_copied ? 1 : 0;
+    early += is_moved && iobind__device_has(session->outputs[i].place->device, IOBIND__QUIRK_EARLY_OUTPUT_COPIES);
+  }
+  for (size_t i = 0; early > 1 && i < session->output_count; i++) {
+    iobind__output *output = &binding->outputs[i];
+    if (!output->is_copied && moves(binding, i)) {
+      output->is_copied = true;
+      binding->plan.copied_count++;
+    }
   }
 }
 
@@ -197,9 +202,7 @@ static bool is_alike(const iobind_binding *binding, const iobind__output *output
 
 static iobind_status replace(iobind_binding *binding, size_t index, iobind_tensor *tensor, iobind_error *error) {
   iobind__output *output = &binding->outputs[index];
-  if (iobind__overlap_in_use(binding, index, tensor)) {
-    IOBIND__TRY(iobind__overlap_check_output(binding, index, IOBIND__OUTPUT_FIXED, tensor, error));
-  }
+  IOBIND__TRY(iobind__overlap_check_output(binding, index, IOBIND__OUTPUT_FIXED, tensor, error));
   IOBIND__TRY(iobind__overlap_make_room(binding, tensor, error));
   if (binding->results == IOBIND__RESULTS_READY) {
     iobind__results_drop(binding, NULL);
@@ -244,7 +247,7 @@ __attribute__((noinline)) static iobind_status set_output(iobind_binding *bindin
                                                           uint32_t flags, iobind_error *error) {
   const iobind__value *value = &binding->session->outputs[index];
   iobind__output_mode mode = (flags & IOBIND_OUTPUT_IN_PLACE) != 0 ? IOBIND__OUTPUT_IN_PLACE : IOBIND__OUTPUT_FIXED;
-  IOBIND__TRY(iobind__flags_check(flags, IOBIND_OUTPUT_IN_PLACE, "binding_set_output", error));
+  IOBIND__TRY(flags == 0 ? IOBIND_OK : iobind__flags_check(flags, IOBIND_OUTPUT_IN_PLACE, "binding_set_output", error));
   if (value->kind != IOBIND_VALUE_TENSOR) {
     return iobind__fail(error, IOBIND_ERROR_NOT_SUPPORTED,
                         "binding_set_output: '%s' is not a tensor, and only tensors can be bound", value->label);

@@ -34,7 +34,7 @@ static void note(iobind__given *given, uint64_t serial, iobind_tensor *kept) {
   iobind__tensor_drop(old);
 }
 
-static void note_tensor(iobind__given *given, iobind_tensor *tensor) {
+static inline void note_tensor(iobind__given *given, iobind_tensor *tensor) {
   if (given->kept == NULL && iobind__tensor_owns_memory(tensor)) {
     given->serial = tensor->serial;
   } else {
@@ -233,6 +233,14 @@ static bool has_output_set(const iobind_binding *binding, const iobind__side *si
   return same;
 }
 
+static bool has_outputs(const iobind_binding *binding, const iobind__side *side) {
+  bool any = false;
+  for (size_t i = 0; !any && i < binding->session->output_count; i++) {
+    any = side->outputs[i].serial != 0;
+  }
+  return any;
+}
+
 bool iobind__side_holds(const iobind_binding *binding, const iobind__side *side) {
   bool same = has_output_set(binding, side);
   for (size_t i = 0; same && i < binding->session->input_count; i++) {
@@ -285,7 +293,7 @@ iobind_status iobind__side_compare(iobind_binding *binding, iobind__side *side, 
       IOBIND__TRY(give_input(binding, side, i, "binding_run", error));
     }
   }
-  if (!has_output_set(binding, side)) {
+  if (!has_output_set(binding, side) && has_outputs(binding, side)) {
     clear_outputs(binding, side);
   }
   for (size_t i = 0; i < session->output_count; i++) {

@@ -209,9 +209,6 @@ iobind_status iobind__overlap_check_carry(const iobind_binding *binding, const i
 iobind_status iobind__overlap_check_output(const iobind_binding *binding, size_t index, iobind__output_mode mode,
                                            const iobind_tensor *tensor, iobind_error *error);
 
-/* Would a run that writes this tensor as the output read it too, or write it as another output? */
-bool iobind__overlap_in_use(const iobind_binding *binding, size_t output, const iobind_tensor *tensor);
-
 /* A tensor is bound: REUSE outputs in its memory, or perhaps in it, and states that are swapped get new memory in the next run. */
 iobind_status iobind__overlap_renew(iobind_binding *binding, const iobind_tensor *tensor, iobind_error *error);
 void iobind__overlap_leave_buffers(iobind_binding *binding, const iobind_tensor *tensor);

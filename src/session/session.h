@@ -209,8 +209,8 @@ iobind_status iobind__value_refuse(const iobind__value *value, const iobind_tens
 /* Does a tensor fit an input or output? The message begins with `what` and the value's name. */
 static inline iobind_status iobind__value_accepts(const iobind__value *value, const iobind_tensor *tensor, const char *what,
                                                   iobind_error *error) {
-  bool fits = value->kind == IOBIND_VALUE_TENSOR && tensor->dtype == value->dtype &&
-              (!value->has_shape || tensor->rank == value->rank);
+  bool fits =
+      value->kind == IOBIND_VALUE_TENSOR && tensor->dtype == value->dtype && (!value->has_shape || tensor->rank == value->rank);
   for (size_t i = 0; fits && i < value->rank; i++) {
     fits = value->dims[i] < 0 || value->dims[i] == tensor->dims[i];
   }
