@@ -223,31 +223,27 @@ bool iobind__side_has(const iobind__side *side, size_t input, const iobind_tenso
          side->outputs[output].serial == output_tensor->serial;
 }
 
-/* Does ORT's binding have the outputs that are bound, and no others? It can only drop all of them at once, and lists them in the order in which
+/* Does ORT's binding have outputs, and not those that are bound? It can only drop all of them at once, and lists them in the order in which
  * they came. */
-static bool has_output_set(const iobind_binding *binding, const iobind__side *side) {
+static bool has_other_outputs(const iobind_binding *binding, const iobind__side *side) {
   bool same = true;
-  for (size_t i = 0; same && i < binding->session->output_count; i++) {
-    same = (side->outputs[i].serial != 0) == (binding->outputs[i].mode != IOBIND__OUTPUT_NONE);
-  }
-  return same;
-}
-
-static bool has_outputs(const iobind_binding *binding, const iobind__side *side) {
   bool any = false;
-  for (size_t i = 0; !any && i < binding->session->output_count; i++) {
-    any = side->outputs[i].serial != 0;
+  for (size_t i = 0; i < binding->session->output_count; i++) {
+    bool has = side->outputs[i].serial != 0;
+    same = same && has == (binding->outputs[i].mode != IOBIND__OUTPUT_NONE);
+    any = any || has;
   }
-  return any;
+  return any && !same;
 }
 
 bool iobind__side_holds(const iobind_binding *binding, const iobind__side *side) {
-  bool same = has_output_set(binding, side);
+  bool same = true;
   for (size_t i = 0; same && i < binding->session->input_count; i++) {
     same = binding->inputs[i].bound != NULL && side->inputs[i].serial == binding->inputs[i].bound->serial;
   }
   for (size_t i = 0; same && i < binding->session->output_count; i++) {
-    same = binding->outputs[i].is_copied || side->outputs[i].serial == wanted_output(&binding->outputs[i]);
+    same = binding->outputs[i].is_copied ? side->outputs[i].serial != 0
+                                         : side->outputs[i].serial == wanted_output(&binding->outputs[i]);
   }
   return same;
 }
@@ -293,7 +289,7 @@ iobind_status iobind__side_compare(iobind_binding *binding, iobind__side *side, 
       IOBIND__TRY(give_input(binding, side, i, "binding_run", error));
     }
   }
-  if (!has_output_set(binding, side) && has_outputs(binding, side)) {
+  if (has_other_outputs(binding, side)) {
     clear_outputs(binding, side);
   }
   for (size_t i = 0; i < session->output_count; i++) {
