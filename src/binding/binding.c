@@ -3,11 +3,6 @@
 
 #include "binding/table.h"
 
-void iobind__table_changed(iobind_binding *binding) {
-  binding->generation++;
-  iobind__binding_disarm(binding);
-}
-
 iobind_session *iobind__binding_session(const iobind_binding *binding) {
   return binding->session;
 }
@@ -134,7 +129,7 @@ iobind_status iobind_binding_clear(iobind_binding *binding, iobind_error *error)
     return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "binding_clear: binding is NULL");
   }
   IOBIND__TRY(iobind__process_check("binding_clear", error));
-  IOBIND__TRY(iobind__binding_check_idle(binding, "binding_clear", error));
+  IOBIND__TRY(iobind__binding_must_be_idle(binding, "binding_clear", error));
   iobind__results_drop(binding, NULL);
   iobind__graphs_forget(binding);
   for (size_t i = 0; i < 2; i++) {

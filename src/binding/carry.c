@@ -262,16 +262,13 @@ static void remove_carry(iobind_binding *binding, iobind__carry *carry) {
   }
 }
 
-void iobind__carry_end(iobind_binding *binding, size_t output) {
-  iobind__carry *carry = iobind__carry_of_output(binding, output);
-  if (carry != NULL) {
-    iobind__carry_set_buffer(binding, carry, 0, NULL);
-    iobind__carry_set_buffer(binding, carry, 1, NULL);
-    remove_carry(binding, carry);
-    iobind__table_changed(binding);
-    if (!swaps(binding)) {
-      iobind__side_clear(binding, &binding->sides[1 - binding->turn]); /* it has no more turns */
-    }
+void iobind__carry_remove(iobind_binding *binding, iobind__carry *carry) {
+  iobind__carry_set_buffer(binding, carry, 0, NULL);
+  iobind__carry_set_buffer(binding, carry, 1, NULL);
+  remove_carry(binding, carry);
+  iobind__table_changed(binding);
+  if (!swaps(binding)) {
+    iobind__side_clear(binding, &binding->sides[1 - binding->turn]); /* it has no more turns */
   }
 }
 

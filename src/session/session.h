@@ -17,6 +17,7 @@ typedef struct iobind__value {
   int64_t *dims;        /* -1: open */
   const char **symbols; /* one for each dim; "" if it has none; the session owns the strings */
   int *symbol_ids;      /* the same name has the same number in the whole session; -1: none */
+  bool repeats_symbol;  /* two dims have the same name */
   iobind__place *place; /* where the session wants it or leaves it */
   int handed_on; /* an output: the input that ORT hands on as it, the one of the same name; -1: a node makes it, or a constant is it */
 } iobind__value;
@@ -268,9 +269,22 @@ iobind_status iobind__placements_check(const iobind_session *session, const int3
 
 bool iobind__session_has_device(const iobind_session *session, const iobind_device *device);
 
+/* Are dims of the tensor with the same name equal? */
+bool iobind__value_symbols_agree(const iobind__value *value, const iobind_tensor *tensor);
+iobind_status iobind__value_refuse(const iobind__value *value, const iobind_tensor *tensor, const char *what,
+                                   iobind_error *error);
+
 /* Does a tensor fit an input or output? The message begins with `what` and the value's name. */
-iobind_status iobind__value_accepts(const iobind__value *value, const iobind_tensor *tensor, const char *what,
-                                    iobind_error *error);
+static inline iobind_status iobind__value_accepts(const iobind__value *value, const iobind_tensor *tensor, const char *what,
+                                                  iobind_error *error) {
+  bool fits =
+      value->kind == IOBIND_VALUE_TENSOR && tensor->dtype == value->dtype && (!value->has_shape || tensor->rank == value->rank);
+  for (size_t i = 0; fits && i < value->rank; i++) {
+    fits = value->dims[i] < 0 || value->dims[i] == tensor->dims[i];
+  }
+  fits = fits && (!value->repeats_symbol || iobind__value_symbols_agree(value, tensor));
+  return fits ? IOBIND_OK : iobind__value_refuse(value, tensor, what, error);
+}
 
 /* run.c */
 

@@ -456,22 +456,14 @@ static void add_use(iobind_tensor *tensor, iobind_stream *stream, iobind__ticket
   }
 }
 
-static iobind_tensor *memory_of(iobind_tensor *tensor) {
-  return tensor->base != NULL ? tensor->base : tensor;
-}
-
 void iobind__tensor_use(iobind_tensor *tensor, iobind_stream *stream, iobind__access access) {
   if (stream != NULL && iobind__stream_orders_calls(stream) && tensor->data != NULL) {
-    add_use(memory_of(tensor), stream, iobind__stream_take_ticket(stream), access);
+    add_use(iobind__tensor_memory(tensor), stream, iobind__stream_take_ticket(stream), access);
   }
 }
 
 void iobind__tensor_use_by_task(iobind_tensor *tensor, iobind_stream *stream, iobind__ticket ticket, iobind__access access) {
-  add_use(memory_of(tensor), stream, ticket, access);
-}
-
-void iobind__tensor_hold(iobind_tensor *tensor, iobind__holder *holder, iobind__flight *flight, bool writes) {
-  iobind__holder_set(holder, tensor == NULL ? NULL : &memory_of(tensor)->holders, flight, writes);
+  add_use(iobind__tensor_memory(tensor), stream, ticket, access);
 }
 
 /* ---- host access in order ---- */
@@ -495,7 +487,7 @@ static iobind__use find_pending(const iobind_tensor *memory, iobind__access acce
 
 iobind_status iobind__tensor_settle_for(const iobind_tensor *tensor, iobind__access access, const iobind__flight *own,
                                         iobind_error *error) {
-  iobind_tensor *memory = memory_of((iobind_tensor *)(uintptr_t)tensor); /* whose list of holders has a lock */
+  iobind_tensor *memory = iobind__tensor_memory((iobind_tensor *)(uintptr_t)tensor); /* whose list of holders has a lock */
   iobind_status status = iobind__holders_await(&memory->holders, access == IOBIND__WRITE, own, error);
   while (status == IOBIND_OK && atomic_load_explicit(&memory->is_used, memory_order_acquire)) {
     iobind_error reason = IOBIND_ERROR_INIT;

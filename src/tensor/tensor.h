@@ -68,6 +68,16 @@ static inline bool iobind__tensor_owns_memory(const iobind_tensor *tensor) {
   return !tensor->borrows;
 }
 
+/* iobind_tensor_release, inlined. */
+static inline void iobind__tensor_drop(iobind_tensor *tensor) {
+  iobind__ref_release(tensor == NULL ? NULL : &tensor->ref);
+}
+
+/* The tensor whose memory it is, a view's or its own. */
+static inline iobind_tensor *iobind__tensor_memory(iobind_tensor *tensor) {
+  return tensor->base != NULL ? tensor->base : tensor;
+}
+
 /* Was the memory allocated for this tensor, or for the one that it is a view of? Then no tensor of other memory overlaps it. */
 static inline bool iobind__tensor_is_allocated(const iobind_tensor *tensor) {
   while (tensor->base != NULL) {
@@ -119,7 +129,9 @@ void iobind__tensor_use(iobind_tensor *tensor, iobind_stream *stream, iobind__ac
 void iobind__tensor_use_by_task(iobind_tensor *tensor, iobind_stream *stream, iobind__ticket ticket, iobind__access access);
 
 /* What a binding of this flight has bound; NULL: nothing more. */
-void iobind__tensor_hold(iobind_tensor *tensor, iobind__holder *holder, iobind__flight *flight, bool writes);
+static inline void iobind__tensor_hold(iobind_tensor *tensor, iobind__holder *holder, iobind__flight *flight, bool writes) {
+  iobind__holder_set(holder, tensor == NULL ? NULL : &iobind__tensor_memory(tensor)->holders, flight, writes);
+}
 
 /* Before the host accesses the memory: block until all of iobind's work in flight that writes it has completed, and for an access that writes
  * also what reads it. Returns the failure of what was to write the data that are read now. Not on a stream's own thread. */
