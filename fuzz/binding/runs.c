@@ -482,6 +482,12 @@ void do_runs(const step *from) {
 static const unsigned late_failures = STATUS(RUNTIME) | STATUS(SHAPE) | STATUS(OUT_OF_MEMORY) | STATUS(CANCELLED) |
                                       STATUS(WRONG_DEVICE) | STATUS(INVALID_ARGUMENT);
 
+static bool reads_host(const bound *one) {
+  bool any = false;
+  for (size_t i = 0; i < one->shadow.model->input_count; i++) any = any || one->shadow.model->inputs[i].is_host;
+  return any;
+}
+
 /* How did the run of a binding go? */
 static void ask(bound *one, bool tainted) {
   size_t output = 0;
@@ -502,7 +508,8 @@ static void ask(bound *one, bool tainted) {
   }
   if (!well) {
     bool many = one->flight.runs > 1;
-    bool several = one->flight.made > 1 && !W->at_host; /* the host knows when a worker of its own has made the first ones */
+    /* the host knows when a worker of its own has made the first ones, and what comes before an input that it reads */
+    bool several = one->flight.made > 1 && !W->at_host && !reads_host(one);
     /* the failure came when others had been made, or from the run itself; a cancel may have come before it */
     bool is_sure = must_fail && (several || status == IOBIND_ERROR_RUNTIME);
     shadow_copy(&one->shadow, &one->before);
