@@ -10,12 +10,13 @@ usage: mutants.py --build DIR [--jobs N] [--list] [--trust] [NAME]...
 
 mutants.tsv has a defect in each row: its name; the file below src/, the function, and the text that is replaced (the first time it occurs in that
 function) by another one; and the runs that must find it, of which the first that fails is enough. A run is a program, in bin/ if no directory is named,
-and its arguments; behind "cuda: " it sees two GPUs of vcuda. Each call of NOTED in src/ must be the text of a row. The object of that file is compiled
+and its arguments; behind "cuda: " it sees two GPUs of vcuda. Rows of one name are one defect. Each call of NOTED in src/ must be the text of a row. The object of that file is compiled
 from the copy, and the program is linked with it, by the commands that the build tree has for them: src/ stays as it is. A defect that no run finds, a
 text that is not there any more and a copy that does not compile are failures. Exit code 77: a run needs a device that is not here."""
 import argparse
 import concurrent.futures
 import csv
+import itertools
 import json
 import os
 import pathlib
@@ -32,17 +33,30 @@ TIME_LIMIT = 600
 NOTED = ("iobind__table_changed(binding);", "iobind__binding_disarm(binding);")  # a change is noted: by each writer of the table
 
 
-class Defect(dict):
-    def source(self):
-        """The file with the defect in it."""
-        text = (SOURCES / self["file"]).read_text()
-        found = re.search(rf"^[^\s/#][^;]*\b{self['function']}\([^;]*?\) \{{\n.*?^\}}", text, flags=re.M | re.S)
-        if found is None or self["text"] not in found[0]:
-            raise LookupError(f"{self['file']}: {self['function']} has no '{self['text']}'")
-        return text[: found.start()] + found[0].replace(self["text"], self["replacement"], 1) + text[found.end() :]
+class Defect:
+    """What is changed, row by row, and who must find it."""
 
-    def runs(self):
-        return [Run(one) for one in self["runs"].split(";")]
+    def __init__(self, rows):
+        self.name = rows[0]["name"]
+        self.rows = rows
+        self.runs = [Run(one) for one in rows[0]["runs"].split(";")]
+
+    def files(self):
+        return sorted({row["file"] for row in self.rows})
+
+    def source(self, file):
+        """The file with the defect in it."""
+        text = (SOURCES / file).read_text()
+        for row in self.rows:
+            text = change(text, row) if row["file"] == file else text
+        return text
+
+
+def change(text, row):
+    found = re.search(rf"^[^\s/#][^;]*\b{row['function']}\([^;]*?\) \{{\n.*?^\}}", text, flags=re.M | re.S)
+    if found is None or row["text"] not in found[0]:
+        raise LookupError(f"{row['file']}: {row['function']} has no '{row['text']}'")
+    return text[: found.start()] + found[0].replace(row["text"], row["replacement"], 1) + text[found.end() :]
 
 
 class Run:
@@ -74,13 +88,15 @@ class Run:
 
 
 def read_table():
+    """The rows that have the same name are one defect."""
     with open(HERE / "mutants.tsv", newline="") as table:
-        return [Defect(row) for row in csv.DictReader(table, delimiter="\t", quoting=csv.QUOTE_NONE)]
+        rows = list(csv.DictReader(table, delimiter="\t", quoting=csv.QUOTE_NONE))
+    return [Defect(list(of)) for _, of in itertools.groupby(rows, key=lambda row: row["name"])]
 
 
 def unlisted(defects):
     """Calls by which a change is noted that no row leaves out."""
-    texts = [(one["file"], one["text"]) for one in defects]
+    texts = [(row["file"], row["text"]) for one in defects for row in one.rows]
     missing = []
     for source in sorted(SOURCES.glob("*/*.c")):
         name = str(source.relative_to(SOURCES))
@@ -112,16 +128,17 @@ class Build:
         return self.links[program]
 
     def compile(self, defect, folder):
-        copy = folder / pathlib.Path(defect["file"]).name
-        copy.write_text(defect.source())
-        words = []
-        skip = False
-        for word in self.commands[defect["file"]]:
-            if not skip and word not in ("-o", "-MF", "-MT", "-MD", "-c", "-Werror") and not word.endswith(f"src/{defect['file']}"):
-                words.append(word)
-            skip = word in ("-o", "-MF", "-MT")
-        # what a defect leaves unused is no defect of its own
-        run([*words, "-w", "-c", copy, "-o", folder / "mutant.o"], self.path)
+        for number, file in enumerate(defect.files()):
+            copy = folder / f"{number}-{pathlib.Path(file).name}"
+            copy.write_text(defect.source(file))
+            words = []
+            skip = False
+            for word in self.commands[file]:
+                if not skip and word not in ("-o", "-MF", "-MT", "-MD", "-c", "-Werror") and not word.endswith(f"src/{file}"):
+                    words.append(word)
+                skip = word in ("-o", "-MF", "-MT")
+            # what a defect leaves unused is no defect of its own
+            run([*words, "-w", "-c", copy, "-o", f"{copy}.o"], self.path)
 
     def link(self, program, folder):
         """The program with the defect in it, in a tree like that of the build: it finds the same libraries."""
@@ -132,8 +149,8 @@ class Build:
         for libraries in (pathlib.Path("lib"), pathlib.Path(program).parent.parent / "lib"):
             if not (folder / libraries).exists():
                 (folder / libraries).symlink_to(self.path / libraries)
-        # an object comes before the archive of all of them
-        command = self.link_command(program).replace(f" -o {program} ", f" -o {made} {folder}/mutant.o ", 1)
+        # the objects come before the archive of all of them
+        command = self.link_command(program).replace(f" -o {program} ", f" -o {made} {folder}/*.o ", 1)
         run(["sh", "-c", command], self.path)
 
 
@@ -146,7 +163,7 @@ def run(command, folder):
 def hunt(build, defect, folder):
     """The run that finds it and what it says, or None."""
     build.compile(defect, folder)
-    for one in defect.runs():
+    for one in defect.runs:
         build.link(one.program, folder)
         said = one.fails(folder, build.path)
         if said is not None:
@@ -160,8 +177,8 @@ def try_one(build, defect, keep):
         try:
             found = hunt(build, defect, folder)
         except (LookupError, RuntimeError, subprocess.TimeoutExpired) as problem:
-            return False, f"{defect['name']}: {problem}"
-    return found is not None, f"{defect['name']}: " + (f"found by {found[0]}: {found[1][:90]}" if found else "NOT FOUND")
+            return False, f"{defect.name}: {problem}"
+    return found is not None, f"{defect.name}: " + (f"found by {found[0]}: {found[1][:90]}" if found else "NOT FOUND")
 
 
 def main():
@@ -172,7 +189,7 @@ def main():
     parser.add_argument("--trust", action="store_true")
     parser.add_argument("names", nargs="*")
     asked = parser.parse_args()
-    defects = [one for one in read_table() if not asked.names or one["name"] in asked.names]
+    defects = [one for one in read_table() if not asked.names or one.name in asked.names]
     if asked.list:
         print("\n".join(f"{one['name']}: src/{one['file']}: {one['function']}" for one in defects))
         return 0
@@ -181,7 +198,7 @@ def main():
     missing = unlisted(read_table())
     print("".join(f"{one}\n" for one in missing), end="")
     build = Build(asked.build.resolve())
-    for one in {} if asked.trust else {run.text: run for defect in defects for run in defect.runs()}.values():
+    for one in {} if asked.trust else {run.text: run for defect in defects for run in defect.runs}.values():
         said = one.fails(build.path, build.path)
         if said is not None:
             print(f"{one.text}: fails without a defect: {said}")

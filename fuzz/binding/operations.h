@@ -29,6 +29,16 @@ void do_clear(const step *from);
 void do_check(const step *from);
 void do_wrong(const step *from); /* arguments that are wrong in themselves */
 
+void set_input(bound *one, size_t index, iobind_input_mode mode, slot *tensor, int event);
+
+/* operations.c */
+slot *take_writable(uint8_t chosen); /* memory that the caller may write: not what a binding only lends */
+void look_at(slot *of);              /* the data themselves, which the host may read and write from then on */
+
+/* devices.c */
+void do_visit(const step *from);
+void do_cross(const step *from);
+
 /* runs.c */
 void do_run(const step *from);
 void do_runs(const step *from);

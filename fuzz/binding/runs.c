@@ -7,7 +7,7 @@
 
 #include "vdev.h"
 
-#define W (&the_world)
+#define W the_world
 
 /* ---- in flight ---- */
 
@@ -180,8 +180,9 @@ static const uint64_t *granted_by(const input_shadow *input) {
 }
 
 /* All memory that a run works on, before it and after. */
-static void visit_memory(const bound *one, int stream, bool stamps, bool by_event) {
+static void visit_memory(bound *one, int stream, bool stamps, bool by_event) {
   const shadow *of = &one->shadow;
+  if (!stamps) use(stream, &one->lent, true, NULL, by_event);
   for (size_t i = 0; i < of->model->input_count; i++) {
     view read = shadow_next_input(of, i);
     if (stamps) {
@@ -261,11 +262,20 @@ static void note_run(const bound *one, int stream) {
     reached_if(FEATURE_HOST_OUTPUT, is_made && where == PLACE_HOST);
   }
   reached_if(FEATURE_THIRD_STREAM, stream == 2);
+  reached_if(FEATURE_SECOND_DEVICE, W->number == 1);
+  if (world_has_other() && stream >= 0) {
+    world_change();
+    bool both = world_is_working();
+    world_change();
+    reached_if(FEATURE_TWO_DEVICES, both);
+  }
+  const bound *twin = &W->bindings[BINDINGS - 1]; /* of a session of its own */
   for (size_t i = 0; i < BINDINGS && stream >= 0; i++) {
     const bound *other = &W->bindings[i];
     bool both = other != one && other->handle != NULL && is_in_flight(other);
     reached_if(FEATURE_TWO_BINDINGS, both);
     reached_if(FEATURE_TWO_SESSIONS, both && other->shadow.model != one->shadow.model);
+    reached_if(FEATURE_TWINS, both && (other == twin) != (one == twin) && other->shadow.model == one->shadow.model);
   }
 }
 
@@ -335,7 +345,7 @@ static void submitted(bound *one, size_t stream, bool late, point *at) {
 /* So that the call returns before the kernel fails. Not for a run without a stream: ONNX Runtime may give the failure, which the EP's Flush
  * returns to it, to nobody, and return OK. */
 static void delay_kernels(bool delays) {
-  if (W->is_virtual) CHECK(vdev_set(0, "compute_us", delays ? "100" : "0") == 0);
+  if (W->is_virtual) CHECK(vdev_set(W->number, "compute_us", delays ? "100" : "0") == 0);
 }
 
 static bool too_long(const bound *one) {
@@ -388,11 +398,14 @@ static bool run_once(bound *one, int stream, point *at, const step *from) {
 }
 
 static bool can_run(const bound *one) {
-  return one != NULL && !too_long(one) && !shadow_is_muddled(&one->shadow) && !shadow_is_unforeseeable(&one->shadow);
+  const shadow *of = one != NULL ? &one->shadow : NULL;
+  return of != NULL && !too_long(one) && !shadow_is_muddled(of) && !shadow_trespasses(of) && !shadow_is_unforeseeable(of);
 }
 
-/* What an input reads on the host is brought by the stream of the run, right before it. */
-static void deliver(const bound *one, int stream, const step *from) {
+/* What an input reads on the host is brought right before the run, by its stream or by another one. */
+static bool deliver(const bound *one, int run, const step *from) {
+  const int stream = from->x[6] % 3 == 0 ? (run + 1) % STREAMS : run;
+  if (world_stream((size_t)stream) == NULL) return false;
   for (size_t i = 0; i < one->shadow.model->input_count; i++) {
     const input_shadow *input = &one->shadow.inputs[i];
     bool on_host = input->read.block != NULL && input->read.block->where != PLACE_HOME;
@@ -404,12 +417,14 @@ static void deliver(const bound *one, int stream, const step *from) {
       bool fits = to->tensor != NULL && to->is_plain && !to->is_lent && views_equal(to->at, input->read) && source != NULL &&
                   source->is_plain && source->where == PLACE_HOME && source->at.count == to->at.count;
       if (fits && !fault_is_set()) {
-        if (W->is_virtual) CHECK(vdev_set(0, "latency_us", "100") == 0); /* until the run has been submitted */
+        if (W->is_virtual) CHECK(vdev_set(W->number, "latency_us", "100") == 0); /* until the run has been submitted */
         copy_tensor(source, to, stream, from->x[3] % 2 == 0);
-        return;
+        reached_if(FEATURE_DELIVERED_BESIDE, stream != run);
+        return true;
       }
     }
   }
+  return false;
 }
 
 /* A value that ends the next runs, or that does not. */
@@ -430,18 +445,40 @@ static void queue_more(bound *one, int stream, const step *from) {
   }
 }
 
+/* The run that was submitted last has read what it was to read. */
+static void check_results(bound *one, const step *from) {
+  step plain = *from;
+  plain.x[2] = plain.x[6] = 0;
+  for (size_t i = 0; i < one->shadow.model->output_count && one->flight.stream >= 0 && !one->flight.must_fail; i++) {
+    if (one->shadow.outputs[i].mode != IOBIND_OUTPUT_NONE) fetch(one, i, false, &plain);
+  }
+}
+
+/* The memory of an output is accessed as soon as the run that writes it has been submitted. */
+static void look_at_target(const bound *one) {
+  for (size_t i = 0; i < one->shadow.model->output_count && !one->flight.must_fail; i++) {
+    view target = one->shadow.outputs[i].target;
+    slot *at = target.block != NULL && target.count > 0 ? find_slot(target) : NULL;
+    if (at == NULL || !(W->at_host || at->where != PLACE_HOME) || !world_is_busy(target.block, true)) continue;
+    look_at(at);
+    reached(FEATURE_LOOKED);
+  }
+}
+
 void do_run(const step *from) {
   bound *one = take_binding(from);
   if (!can_run(one)) return;
   int stream = from->x[1] >= 128 ? from->x[1] % STREAMS : -1;
   if (stream >= 0 && world_stream((size_t)stream) == NULL) return;
   point *at = from->x[2] >= 192 ? world_point(from->x[2] % EVENTS) : NULL;
-  if (stream >= 0 && !W->at_host && from->x[6] >= 64) deliver(one, stream, from);
+  bool delivered = stream >= 0 && !W->at_host && from->x[6] >= 64 && deliver(one, stream, from);
   if (from->x[6] < 12) judge(one, stream, from, true);
   if (!can_run(one)) return;
   (void)run_once(one, stream, at, from);
-  if (W->is_virtual) CHECK(vdev_set(0, "latency_us", "0") == 0);
   bool failed = one->failures != 0;
+  if (stream >= 0 && !failed && !fault_was_set()) look_at_target(one);
+  if (delivered && !failed && !fault_is_set()) check_results(one, from);
+  if (W->is_virtual) CHECK(vdev_set(W->number, "latency_us", "0") == 0);
   if (stream >= 0) queue_more(one, stream, from);
   failed = failed || one->failures != 0;
   if (failed) judge(one, -1, from, false);
