@@ -1,17 +1,15 @@
-#define _DEFAULT_SOURCE /* MAP_ANONYMOUS */
+#define _POSIX_C_SOURCE 200809L /* setenv */
 
 #include "world.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #include "current.h"
+#include "pages.h"
 #include "vdev.h"
 #include "../../tests/rig/calls.h"
 
@@ -109,37 +107,7 @@ bool require_ok(iobind_status status) {
   return require((expectation){0}, status);
 }
 
-/* ---- the caller's memory, which nobody may touch after its deleter has run ---- */
-
-enum { PAGES = 192 };
-static char *pages;
-static size_t page_bytes;
-static size_t pages_used;
-static atomic_size_t pages_deleted;
-
-static void close_page(void *context, void *data) {
-  (void)data;
-  if (mprotect(context, page_bytes, PROT_NONE) != 0) abort();
-  atomic_fetch_add(&pages_deleted, 1);
-}
-
-static char *open_page(void) {
-  if (pages == NULL) {
-    page_bytes = (size_t)sysconf(_SC_PAGESIZE);
-    pages = mmap(NULL, PAGES * page_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (pages == MAP_FAILED) abort();
-  }
-  return pages_used < PAGES ? pages + pages_used++ * page_bytes : NULL;
-}
-
-static void close_pages(void) {
-  if (atomic_load(&pages_deleted) != pages_used) {
-    fail("%zu of %zu wrapped tensors were never given back", pages_used - atomic_load(&pages_deleted), pages_used);
-  }
-  if (pages_used > 0 && mprotect(pages, pages_used * page_bytes, PROT_READ | PROT_WRITE) != 0) abort();
-  pages_used = 0;
-  atomic_store(&pages_deleted, 0);
-}
+/* ---- the caller's memory ---- */
 
 enum { FLOATS = 16384 };
 static float floats[FLOATS];
@@ -332,7 +300,7 @@ static void end(void) {
 
 void world_end(void) {
   for_each_world(end);
-  close_pages();
+  pages_check();
 }
 
 /* ---- tensors ---- */
@@ -363,7 +331,7 @@ int world_index(const slot *of) {
 static iobind_status make_memory(const recipe *from, iobind_dtype dtype, const int64_t *dims, size_t rank, slot *to) {
   iobind_device *device = to->where == PLACE_HOST || W->at_host ? W->host : W->home;
   bool pinned = from->where == PLACE_PINNED && W->has_pinned;
-  char *page = from->wrapped && device == W->host && !pinned ? open_page() : NULL;
+  char *page = from->wrapped && device == W->host && !pinned ? page_open() : NULL;
   size_t size = sizeof(float) * from->count;
   if (page == NULL) {
     begin_call("t%d = tensor_create(%s, %zu)", world_index(to),
@@ -375,9 +343,9 @@ static iobind_status make_memory(const recipe *from, iobind_dtype dtype, const i
                                          rank, &to->tensor, &the_error));
   }
   begin_call("t%d = tensor_wrap(host, %zu)", world_index(to), from->count);
-  iobind_status status = end_call(call_tensor_wrap(device, IOBIND_MEMORY_DEFAULT, dtype, dims, rank, page + page_bytes - size,
-                                                   size, close_page, page, &to->tensor, &the_error));
-  if (status != IOBIND_OK) pages_used--;
+  iobind_status status = end_call(call_tensor_wrap(device, IOBIND_MEMORY_DEFAULT, dtype, dims, rank, page + page_bytes() - size,
+                                                   size, page_close, page, &to->tensor, &the_error));
+  if (status != IOBIND_OK) page_give_back();
   return status;
 }
 
