@@ -1,5 +1,5 @@
 /* Pipelines: order, memory of each item, failures, and on the virtual accelerator's clock the schedule itself. */
-#include "fixture.h"
+#include "stage.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -8,30 +8,12 @@
 #include "vdev.h"
 #include "../rig/calls.h"
 
-static iobind_runtime *runtime;
-static const char *spec_of_test;
-static iobind_device *device; /* found by the test: it can be skipped, its set-up cannot */
-static iobind_device *cpu;
-
-static int start(void **state) {
-  runtime = fixture_runtime();
-  cpu = iobind_runtime_get_device(runtime, 0);
-  spec_of_test = *state;
-  return 0;
-}
-
-static int stop(void **state) {
-  (void)state;
-  iobind_runtime_destroy(runtime);
-  return 0;
-}
-
 static bool is_vdev(void **state) {
   return strcmp(*state, "vdev") == 0;
 }
 
 static iobind_pipeline *make(const char *model, const iobind_pipeline_options *options) {
-  device = fixture_device(runtime, spec_of_test);
+  device = fixture_device(runtime, device_spec);
   iobind_session *session = fixture_session(runtime, device, model);
   iobind_pipeline *pipeline;
   expect_ok(call_pipeline_create(session, options, &pipeline, &fault));
@@ -115,7 +97,7 @@ static void ends_are_in_order(void **state) {
       iobind_tensor *output;
       iobind_pipeline_item item = IOBIND_PIPELINE_ITEM_INIT;
       expect_ok(iobind_pipeline_next(pipeline, IOBIND_NO_TIMEOUT, &output, 1, &item, &fault));
-      bool uploads = strcmp(spec_of_test, "cpu") != 0;
+      bool uploads = !is_device("cpu");
       assert_int_equal(uploads, item.upload_ns != 0);
       assert_true(item.submit_ns > 0 && (!uploads || item.upload_ns >= item.submit_ns));
       assert_true(item.run_ns >= item.upload_ns && item.run_ns >= item.submit_ns && item.download_ns >= item.run_ns);
@@ -130,7 +112,7 @@ static void ends_are_in_order(void **state) {
 /* An input that all items share, and one that each brings. */
 static void constants(void **state) {
   (void)state;
-  device = fixture_device(runtime, spec_of_test);
+  device = fixture_device(runtime, device_spec);
   static const float tens[2] = {10, 10};
   static const float ones[2] = {1, 1};
   static const float sums[2] = {11, 11};
@@ -182,7 +164,7 @@ static void host_inputs_and_device_outputs(void **state) {
   if (!is_vdev(state)) {
     skip(); /* which can be told what not to take */
   }
-  (void)fixture_device(runtime, spec_of_test); /* there is nothing to set before */
+  (void)fixture_device(runtime, device_spec); /* there is nothing to set before */
   assert_int_equal(vdev_set(0, "deny", "ScatterND"), 0);
   iobind_pipeline *pipeline = make("cache capacity=2 width=2", NULL);
   assert_int_equal(vdev_set(0, "deny", ""), 0);
@@ -301,7 +283,7 @@ static void the_schedule_is_the_optimum(void **state) {
   if (!is_vdev(state)) {
     skip(); /* whose clock is virtual */
   }
-  device = fixture_device(runtime, spec_of_test);
+  device = fixture_device(runtime, device_spec);
   enum { ITEMS = 16, BYTES = 1000000 };
   const int64_t dims[1] = {BYTES / sizeof(float)};
   const int64_t millisecond = 1000000;
@@ -338,17 +320,18 @@ static void the_schedule_is_the_optimum(void **state) {
   assert_int_equal(vdev_set(0, "clock", "real"), 0);
 }
 
-#define CASES(spec)                                                                                                     \
-  {#spec ": in order", in_order, start, stop, #spec},                                                                   \
-      {#spec ": full slots are said", full_slots_are_said, start, stop, #spec},                                         \
-      {#spec ": ends are in order", ends_are_in_order, start, stop, #spec},                                             \
-      {#spec ": constants", constants, start, stop, #spec},                                                             \
-      {#spec ": what does not fit", what_does_not_fit, start, stop, #spec},                                             \
-      {#spec ": host inputs and device outputs", host_inputs_and_device_outputs, start, stop, #spec},                   \
-      {#spec ": failed copy", failed_copy, start, stop, #spec}, {#spec ": failed run", failed_run, start, stop, #spec}, \
-      {#spec ": other dims after a failure", other_dims_after_a_failure, start, stop, #spec},                           \
-      {#spec ": failed run stops", failed_run_stops, start, stop, #spec}, {                                             \
-#spec ": the schedule is the optimum", the_schedule_is_the_optimum, start, stop, #spec                              \
+#define CASES(spec)                                                                                               \
+  {#spec ": in order", in_order, stage_open, stage_close, #spec},                                                 \
+      {#spec ": full slots are said", full_slots_are_said, stage_open, stage_close, #spec},                       \
+      {#spec ": ends are in order", ends_are_in_order, stage_open, stage_close, #spec},                           \
+      {#spec ": constants", constants, stage_open, stage_close, #spec},                                           \
+      {#spec ": what does not fit", what_does_not_fit, stage_open, stage_close, #spec},                           \
+      {#spec ": host inputs and device outputs", host_inputs_and_device_outputs, stage_open, stage_close, #spec}, \
+      {#spec ": failed copy", failed_copy, stage_open, stage_close, #spec},                                       \
+      {#spec ": failed run", failed_run, stage_open, stage_close, #spec},                                         \
+      {#spec ": other dims after a failure", other_dims_after_a_failure, stage_open, stage_close, #spec},         \
+      {#spec ": failed run stops", failed_run_stops, stage_open, stage_close, #spec}, {                           \
+#spec ": the schedule is the optimum", the_schedule_is_the_optimum, stage_open, stage_close, #spec            \
   }
 
 static const struct CMUnitTest tests[] = {CASES(cpu), CASES(webgpu), CASES(vdev), CASES(cuda)};

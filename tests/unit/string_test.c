@@ -1,26 +1,10 @@
 /* Bound tensors of strings. They have no addresses, but one tensor may not be two outputs, nor an input and an output. */
-#include "fixture.h"
+#include "stage.h"
 
 #include <string.h>
 
 #include "iobind/interop.h"
 #include "../rig/calls.h"
-
-static iobind_runtime *runtime;
-static iobind_device *cpu;
-
-static int start(void **state) {
-  (void)state;
-  runtime = fixture_runtime();
-  cpu = iobind_runtime_get_device(runtime, 0);
-  return 0;
-}
-
-static int stop(void **state) {
-  (void)state;
-  iobind_runtime_destroy(runtime);
-  return 0;
-}
 
 static iobind_tensor *make_text(const char *text) {
   static const int64_t one = 1;
@@ -187,4 +171,4 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(a_reused_output_as_an_input), cmocka_unit_test(a_target_of_a_request),
 };
 
-FIXTURE_MAIN(tests, start, stop);
+FIXTURE_MAIN(tests, stage_open, stage_close);
