@@ -2,7 +2,7 @@
 """Plant the defects of mutants.tsv, which tests in C found until rows of conformance took their place, and expect the rows to find each.
 
 It is fuzz/mutants.py, which says what its options and the columns are, with another table; DIR of --build counts from the project's directory. The
-column `was` has what found the defect before: a case of the program named, which is gone.
+column `was` has the program in C that found the defect, and which cases of it, now gone, if that was tried for this defect.
 The rows run under the settings that ctest has for them."""
 import os
 import pathlib

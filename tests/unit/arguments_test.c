@@ -187,6 +187,9 @@ static void audits_and_pipelines(void **state) {
   is_null("pipeline", iobind_pipeline_next(NULL, IOBIND_NO_TIMEOUT, &output, 1, NULL, &fault));
   expect_ok(call_pipeline_create(session, NULL, &pipeline, &fault));
   is_null("inputs", call_pipeline_submit(pipeline, NULL, 0, &fault));
+  iobind_tensor *two[2] = {tensor, tensor};
+  expect(IOBIND_ERROR_INVALID_ARGUMENT, call_pipeline_submit(pipeline, two, 2, &fault));
+  expect_words("inputs: expected a length of 1, got 2");
   is_null("outputs", iobind_pipeline_next(pipeline, IOBIND_NO_TIMEOUT, NULL, 0, NULL, &fault));
   iobind_pipeline_destroy(pipeline);
   iobind_pipeline_destroy(NULL);
