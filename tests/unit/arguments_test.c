@@ -1,11 +1,9 @@
 /* What is NULL where something is needed, and options that are none: each function says which argument it was. */
-#include "fixture.h"
+#include "stage.h"
 #include "../rig/calls.h"
 
 #include <string.h>
 
-static iobind_runtime *runtime;
-static iobind_device *cpu;
 static iobind_session *session;
 static iobind_binding *binding;
 static iobind_tensor *tensor;
@@ -14,9 +12,7 @@ static const float values[] = {1, 2};
 static const int64_t dims[] = {2};
 
 static int start(void **state) {
-  (void)state;
-  runtime = fixture_runtime();
-  cpu = fixture_device(runtime, "cpu");
+  (void)stage_open(state);
   session = fixture_session(runtime, NULL, "scale");
   expect_ok(iobind_binding_create(session, &binding, &fault));
   tensor = fixture_floats(cpu, values, 2);
@@ -24,12 +20,10 @@ static int start(void **state) {
 }
 
 static int stop(void **state) {
-  (void)state;
   iobind_tensor_release(tensor);
   iobind_binding_destroy(binding);
   iobind_session_destroy(session);
-  iobind_runtime_destroy(runtime);
-  return 0;
+  return stage_close(state);
 }
 
 /* Refused, and the message names the argument: "NAME is NULL". */
@@ -43,7 +37,7 @@ static void runtimes_and_devices(void **state) {
   (void)state;
   iobind_runtime_info info = IOBIND_RUNTIME_INFO_INIT;
   iobind_ep_info ep = IOBIND_EP_INFO_INIT;
-  iobind_device_info device = IOBIND_DEVICE_INFO_INIT;
+  iobind_device_info of_device = IOBIND_DEVICE_INFO_INIT;
   iobind_device_counters counters = IOBIND_DEVICE_COUNTERS_INIT;
   iobind_device *found = cpu;
   const char *text = "";
@@ -57,7 +51,7 @@ static void runtimes_and_devices(void **state) {
   is_null("runtime", iobind_runtime_find_device(NULL, "cpu", &found, NULL, &fault));
   is_null("device", iobind_runtime_find_device(runtime, "cpu", NULL, NULL, &fault));
   assert_null(iobind_runtime_get_device(NULL, 0));
-  is_null("device", iobind_device_get_info(NULL, &device, &fault));
+  is_null("device", iobind_device_get_info(NULL, &of_device, &fault));
   is_null("info", iobind_device_get_info(cpu, NULL, &fault));
   is_null("device", iobind_device_get_metadata(NULL, 0, &text, &text, &fault));
   is_null("device", iobind_device_check(NULL, &fault));
@@ -198,6 +192,9 @@ static void audits_and_pipelines(void **state) {
   is_null("pipeline", iobind_pipeline_next(NULL, IOBIND_NO_TIMEOUT, &output, 1, NULL, &fault));
   expect_ok(call_pipeline_create(session, NULL, &pipeline, &fault));
   is_null("inputs", call_pipeline_submit(pipeline, NULL, 0, &fault));
+  iobind_tensor *two[2] = {tensor, tensor};
+  expect(IOBIND_ERROR_INVALID_ARGUMENT, call_pipeline_submit(pipeline, two, 2, &fault));
+  expect_words("inputs: expected a length of 1, got 2");
   is_null("outputs", iobind_pipeline_next(pipeline, IOBIND_NO_TIMEOUT, NULL, 0, NULL, &fault));
   iobind_pipeline_destroy(pipeline);
   iobind_pipeline_destroy(NULL);

@@ -13,11 +13,10 @@
 #include "memory/kind.h"
 #include "support/system.h"
 #include "../rig/calls.h"
+#include "stage.h"
 
 enum { BYTES = 100000, UNTOUCHED = 0xEE };
 
-static iobind_runtime *runtime;
-static iobind_device *device;
 static iobind_stream *stream;
 static iobind_tensor *x, *y, *z;
 static unsigned char bytes[BYTES];
@@ -108,8 +107,7 @@ static iobind_tensor *make(void) {
 }
 
 static int start(void **state) {
-  (void)state;
-  runtime = fixture_runtime();
+  (void)stage_open(state);
   device = fixture_device(runtime, "vdev");
   expect_ok(iobind_stream_create(device, NULL, &stream, &fault));
   x = make();
@@ -119,13 +117,11 @@ static int start(void **state) {
 }
 
 static int stop(void **state) {
-  (void)state;
   iobind_tensor_release(x);
   iobind_tensor_release(y);
   iobind_tensor_release(z);
   iobind_stream_destroy(stream);
-  iobind_runtime_destroy(runtime);
-  return 0;
+  return stage_close(state);
 }
 
 static void fill(iobind_tensor *tensor, int byte, iobind_stream *on) {
@@ -435,7 +431,6 @@ static void a_stage_that_cannot_start(void **state) {
   (void)state;
   const int64_t one = 1;
   const int64_t row = 99;
-  iobind_device *cpu = iobind_runtime_get_device(runtime, 0);
   for (int threads = 0; threads <= 2; threads++) {
     iobind_session *session = fixture_session(runtime, cpu, "lookup");
     iobind_pipeline *pipeline;
