@@ -57,6 +57,11 @@ static void runtimes_and_devices(void **state) {
   is_null("device", iobind_device_check(NULL, &fault));
   is_null("device", iobind_device_get_counters(NULL, &counters, &fault));
   is_null("counters", iobind_device_get_counters(cpu, NULL, &fault));
+  iobind_memory_usage usage = IOBIND_MEMORY_USAGE_INIT;
+  is_null("device", iobind_device_get_memory(NULL, IOBIND_HOLDER_ANY, &usage, &fault));
+  is_null("usage", iobind_device_get_memory(cpu, IOBIND_HOLDER_ANY, NULL, &fault));
+  expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_device_get_memory(cpu, (iobind_holder)6, &usage, &fault));
+  expect_words("expected an iobind_holder, got 6");
 }
 
 static void streams_and_events(void **state) {
@@ -263,10 +268,10 @@ static void outputs_that_cannot_be(void **state) {
   iobind_tensor *text = NULL;
   expect(IOBIND_ERROR_INVALID_ARGUMENT,
          iobind_binding_place_output(binding, 0, IOBIND_OUTPUT_FRESH, cpu, (iobind_memory)7, &fault));
-  expect_words("7 is not a memory type");
+  expect_words("expected memory 0 .. 1, got 7");
   expect(IOBIND_ERROR_INVALID_ARGUMENT,
          iobind_binding_place_output(binding, 0, IOBIND_OUTPUT_FRESH, NULL, (iobind_memory)-1, &fault));
-  expect_words("-1 is not a memory type");
+  expect_words("expected memory 0 .. 1, got -1");
   expect_ok(iobind_tensor_create(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_STRING, dims, 1, &text, &fault));
   expect(IOBIND_ERROR_DTYPE, iobind_binding_set_input(binding, 0, IOBIND_INPUT_SNAPSHOT, text, NULL, &fault));
   iobind_tensor_release(text);

@@ -81,7 +81,7 @@ static void meet_missing(const cached *self) {
 
 static void expect_unknown_state(const cached *self, iobind_stream *stream) {
   expect(IOBIND_ERROR_INVALID_STATE, iobind_binding_run(self->binding, stream, &fault));
-  expect_words("the state 'cache' is not known");
+  expect_words("the state 'cache' is undefined");
   expect(IOBIND_ERROR_INVALID_STATE, iobind_binding_check(self->binding, &fault));
 }
 

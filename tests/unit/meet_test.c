@@ -174,7 +174,7 @@ static void a_buffer_is_one_threads(void **state) {
 
 static iobind__ticket take_what_has_passed(iobind_stream *of) {
   iobind__ticket ticket = iobind__ep_stream.take_ticket(of);
-  (void)iobind__ticket_raise(&of->passed, ticket);
+  (void)iobind__ticket_raise(&of->timeline.passed, ticket);
   return ticket;
 }
 
@@ -336,12 +336,12 @@ static void failures_are_in_the_order_of_tickets(void **state) {
   const struct timespec moment = {.tv_nsec = 20000000};
   pthread_t thread;
   assert_int_equal(iobind__stream_take_ticket(stream), 1);
-  pthread_mutex_lock(&stream->mutex);
+  pthread_mutex_lock(&stream->timeline.mutex);
   assert_int_equal(pthread_create(&thread, NULL, fail_first, NULL), 0);
   nanosleep(&moment, NULL); /* it waits for the mutex */
   const iobind__ticket last = iobind__stream_take_ticket(stream);
   iobind__stream_add_failure(stream, last, last, &reason);
-  pthread_mutex_unlock(&stream->mutex);
+  pthread_mutex_unlock(&stream->timeline.mutex);
   assert_int_equal(pthread_join(thread, NULL), 0);
   expect(IOBIND_ERROR_RUNTIME, iobind__stream_outcome(stream, 1, &fault));
   expect(IOBIND_ERROR_RUNTIME, iobind__stream_outcome(stream, last, &fault));
