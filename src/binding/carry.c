@@ -147,7 +147,6 @@ void iobind__carry_leave_buffer(iobind_binding *binding, iobind__carry *carry, s
   if (is_state) {
     iobind__input_hold(binding, carry->input);
   }
-  iobind__table_changed(binding);
 }
 
 /* A buffer for this side to write: of the state's shape. */
@@ -266,7 +265,6 @@ void iobind__carry_remove(iobind_binding *binding, iobind__carry *carry) {
   iobind__carry_set_buffer(binding, carry, 0, NULL);
   iobind__carry_set_buffer(binding, carry, 1, NULL);
   remove_carry(binding, carry);
-  iobind__table_changed(binding);
   if (!swaps(binding)) {
     iobind__side_clear(binding, &binding->sides[1 - binding->turn]); /* it has no more turns */
   }

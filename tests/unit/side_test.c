@@ -562,12 +562,32 @@ static void failed_run_has_finished(void **state) {
   iobind_session_destroy(session);
 }
 
+/* As a slot of a pipeline lets go of what an item has read. */
+static void input_let_go_is_missed(void **state) {
+  (void)state;
+  iobind_session *session = pair();
+  iobind_tensor *x = twos(1);
+  iobind_tensor *y = twos(2);
+  iobind_binding *binding = bind(session, x, y);
+  run(binding);
+  iobind__input_let_go(binding, 0);
+  expect(IOBIND_ERROR_INVALID_STATE, iobind_binding_run(binding, NULL, &fault));
+  expect_ok(iobind_binding_set_input(binding, 0, IOBIND_INPUT_RESIDENT, x, NULL, &fault));
+  run(binding);
+  expect_output(binding, 0, 3);
+  iobind_binding_destroy(binding);
+  iobind_tensor_release(x);
+  iobind_tensor_release(y);
+  iobind_session_destroy(session);
+}
+
 #define CASES(spec)                                                                                                         \
   {#spec ": swap ends beside another", swap_ends_beside_another, stage_open, stage_close, #spec},                           \
       {#spec ": retained state as another input", retained_state_as_another_input, stage_open, stage_close, #spec},         \
       {#spec ": fixed output over a buffer", fixed_output_over_a_buffer, stage_open, stage_close, #spec},                   \
       {#spec ": state in place needs its own tensor", state_in_place_needs_its_own_tensor, stage_open, stage_close, #spec}, \
       {#spec ": handed on in place", handed_on_in_place, stage_open, stage_close, #spec},                                   \
+      {#spec ": input let go is missed", input_let_go_is_missed, stage_open, stage_close, #spec},                           \
       {#spec ": handed on after another way", handed_on_after_another_way, stage_open, stage_close, #spec},                 \
       {#spec ": queued runs", queued_runs, stage_open, stage_close, #spec}, {                                               \
 #spec ": queued runs outlive their binding", queued_runs_outlive_their_binding, stage_open, stage_close, #spec          \
