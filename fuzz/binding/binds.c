@@ -2,10 +2,10 @@
 #include "operations.h"
 #include "../../tests/rig/calls.h"
 
-#define W (&the_world)
+#define W the_world
 
 bound *take_binding(const step *from) {
-  static const unsigned char chosen[8] = {0, 0, 0, 1, 2, 2, 2, 3};
+  static const unsigned char chosen[8] = {0, 0, 4, 1, 2, 2, 2, 3};
   return world_binding(chosen[from->x[0] % 8]);
 }
 
@@ -36,7 +36,7 @@ static bool is_empty_for(const slot *of, const bound *one) {
 
 static const char *const input_modes[] = {"RESIDENT", "SNAPSHOT", "LIVE", "3"};
 
-static void set_input(bound *one, size_t index, iobind_input_mode mode, slot *tensor, int event) {
+void set_input(bound *one, size_t index, iobind_input_mode mode, slot *tensor, int event) {
   const port *to = &one->shadow.model->inputs[index];
   bool elsewhere = mode == IOBIND_INPUT_LIVE && !world_is_home(tensor, to);
   expectation expected = {0};
@@ -224,7 +224,7 @@ void do_set_output(const step *from) {
   if (one == NULL) return;
   size_t index = from->x[1] % one->shadow.model->output_count;
   int mode = from->x[2] >= 254 ? 5 : modes[from->x[2] % 16];
-  if (mode == OUTPUT_IN_PLACE && W->without_in_place) mode = OUTPUT_FIXED;
+  if (mode == OUTPUT_IN_PLACE && without_in_place) mode = OUTPUT_FIXED;
   if (mode == OUTPUT_FIXED || mode == OUTPUT_IN_PLACE) {
     set_given(one, index, mode, from->x[3]);
   } else {
@@ -250,8 +250,8 @@ void do_carry(const step *from) {
   if ((int)input == model_judge(one->shadow.model)) return;
   iobind_carry_mode mode = (iobind_carry_mode)(from->x[4] >= 254 ? 3 : from->x[4] % 3);
   if (mode == IOBIND_CARRY_IN_PLACE && (one->shadow.model->may_overwrite[output] & 1u << input) == 0) mode = IOBIND_CARRY_SWAP;
-  if (mode == IOBIND_CARRY_SWAP && W->without_swap) mode = IOBIND_CARRY_MOVE;
-  if (mode == IOBIND_CARRY_IN_PLACE && W->without_in_place) mode = IOBIND_CARRY_MOVE;
+  if (mode == IOBIND_CARRY_SWAP && without_swap) mode = IOBIND_CARRY_MOVE;
+  if (mode == IOBIND_CARRY_IN_PLACE && without_in_place) mode = IOBIND_CARRY_MOVE;
   expectation expected = {0};
   if (mode > IOBIND_CARRY_IN_PLACE) expected.must |= STATUS(INVALID_ARGUMENT);
   expect_carry(&one->shadow, output, input, mode, &expected);
@@ -289,6 +289,7 @@ static void updated(bound *one, size_t index, const float *values, bool was_due)
 
 void update_input(bound *one, size_t index, int stream, const step *from, bool spoils) {
   view to = shadow_next_input(&one->shadow, index);
+  if (view_is_anothers(to, one->shadow.number)) return;
   const carry_shadow *carry = shadow_carry_of_input(&one->shadow, index);
   bool was_due = carry != NULL && carry->is_due;
   size_t size = to.count * sizeof(float) + (from->x[3] >= 248 ? 4 : 0);

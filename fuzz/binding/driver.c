@@ -10,6 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "current.h"
 #include "operations.h"
 
 enum { FILLED = 2 };            /* that many steps at the beginning mostly bind inputs */
@@ -83,7 +84,9 @@ static void be_child(const asked *what, const sequence *only, int output) {
     child_told->missing = true;
     _exit(77);
   }
-  child_told->where = the_world.at_host ? ON_HOST : the_world.is_virtual ? ON_DEVICE | ON_VIRTUAL : ON_DEVICE;
+  child_told->where = the_world->at_host ? ON_HOST : the_world->is_virtual ? ON_DEVICE | ON_VIRTUAL : ON_DEVICE;
+  if (world_has_other()) child_told->where |= ON_TWO;
+  if (current_choose(0)) child_told->where |= ON_CURRENT;
   static sequence made;
   for (uint64_t i = 0; i < (only != NULL ? 1 : what->count); i++) {
     child_told->number = what->from + i;
@@ -269,8 +272,8 @@ static int run_all(asked what) {
 }
 
 static void leave_out_mode(const char *word) {
-  if (strcmp(word, "swap") == 0) the_world.without_swap = true;
-  if (strcmp(word, "in-place") == 0) the_world.without_in_place = true;
+  if (strcmp(word, "swap") == 0) without_swap = true;
+  if (strcmp(word, "in-place") == 0) without_in_place = true;
 }
 
 int main(int argc, char **argv) {

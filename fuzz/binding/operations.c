@@ -5,7 +5,7 @@
 
 #include "vdev.h"
 
-#define W (&the_world)
+#define W the_world
 
 const char *on_stream(int stream) {
   static const char *const names[STREAMS + 1] = {"", ", S0", ", S1", ", S2"};
@@ -13,7 +13,7 @@ const char *on_stream(int stream) {
 }
 
 /* Memory that the caller may write: not what a binding only lends. */
-static slot *take_writable(uint8_t chosen) {
+slot *take_writable(uint8_t chosen) {
   for (size_t i = 0; i < TENSORS; i++) {
     slot *at = &W->slots[(chosen + i) % TENSORS];
     if (at->tensor != NULL && at->is_plain && !at->is_lent && at->at.count > 0) return at;
@@ -49,7 +49,7 @@ static void do_write(const step *from) {
 }
 
 /* The data themselves, which the host may read and write from then on. */
-static void look_at(slot *of) {
+void look_at(slot *of) {
   void *data = NULL;
   if (fault_is_set()) world_host_uses(of->at.block, true, NULL);
   begin_call("get_data(t%d)", world_index(of));
@@ -127,7 +127,7 @@ static void do_fault(const step *from) {
   iobind_runtime_info info = IOBIND_RUNTIME_INFO_INIT;
   CHECK(iobind_runtime_get_info(W->runtime, &info, NULL) == IOBIND_OK);
   if (info.ort_api_version < 25)
-    CHECK(vdev_set(0, "race", "off") == 0); /* it cannot wait for what a failed run has submitted */
+    CHECK(vdev_set(W->number, "race", "off") == 0); /* it cannot wait for what a failed run has submitted */
   snprintf(W->fault, sizeof W->fault, "%s=%d", kinds[from->x[0] % 8], 1 + from->x[1] % 3);
 }
 
@@ -151,7 +151,7 @@ static void do_release(const step *from) {
 
 static void do_destroy(const step *from) {
   if (from->x[0] % 4 == 0) {
-    world_destroy_session(from->x[1] % MODELS);
+    world_destroy_session(from->x[1] % SESSIONS);
   } else {
     world_destroy_binding(from->x[1] % BINDINGS);
   }
@@ -163,10 +163,11 @@ typedef struct operation {
 } operation;
 
 static const operation operations[] = {
-    {do_run, 44},    {do_runs, 18},   {do_set_input, 40},   {do_set_output, 25}, {do_carry, 20},  {do_result, 26},
+    {do_run, 40},    {do_runs, 18},   {do_set_input, 36},   {do_set_output, 23}, {do_carry, 20},  {do_result, 26},
     {do_fill, 14},   {do_write, 8},   {do_update_input, 9}, {do_release, 6},     {do_event, 8},   {do_read, 4},
     {do_copy, 7},    {do_fault, 3},   {do_cancel, 1},       {do_clear, 2},       {do_check, 2},   {do_wrong, 1},
-    {do_destroy, 1}, {do_options, 1}, {do_lend, 4},         {do_dlpack, 3},      {do_request, 5}, {do_strings, 2}};
+    {do_destroy, 1}, {do_options, 1}, {do_lend, 4},         {do_dlpack, 3},      {do_request, 5}, {do_strings, 2},
+    {do_visit, 8},   {do_cross, 4}};
 
 uint8_t operation_fill(void) {
   size_t first = 0;

@@ -152,6 +152,13 @@ static bool is_ours(const shadow *of, view memory) {
 
 /* ---- which calls are right ---- */
 
+/* A state that a failed run may have left in any of several pieces of memory may be in this one, too. */
+static void expect_torn(const shadow *of, expectation *expected) {
+  for (size_t i = 0; i < of->model->input_count; i++) {
+    if (of->inputs[i].torn) expected->may |= STATUS(INVALID_ARGUMENT);
+  }
+}
+
 /* The elements that an output has in every run; false: the model leaves them open. */
 static bool fixed_count(const shadow *of, size_t output, size_t *count) {
   *count = of->model->outputs[output].count;
@@ -167,6 +174,7 @@ void expect_input(const shadow *of, size_t input, iobind_input_mode mode, view r
     expected->may |= STATUS(SHAPE); /* a state that no run can leave; the check says so at last */
   }
   if (mode == IOBIND_INPUT_SNAPSHOT) return;
+  expect_torn(of, expected);
   for (size_t i = 0; i < of->model->output_count && elsewhere; i++) {
     if (views_overlap(read, written_by(of, i))) expected->may |= STATUS(INVALID_ARGUMENT);
   }
@@ -186,6 +194,7 @@ void expect_input(const shadow *of, size_t input, iobind_input_mode mode, view r
 
 void expect_output(const shadow *of, size_t output, int mode, view target, expectation *expected) {
   if (!is_given(mode)) return;
+  expect_torn(of, expected);
   if (is_ours(of, target)) expected->may |= STATUS(INVALID_ARGUMENT);
   for (size_t i = 0; i < of->model->input_count && mode == OUTPUT_FIXED; i++) {
     if (views_overlap(target, shadow_next_input(of, i)) && !of->inputs[i].elsewhere) expected->must |= STATUS(INVALID_ARGUMENT);
@@ -212,6 +221,8 @@ void expect_carry(const shadow *of, size_t output, size_t input, iobind_carry_mo
   }
   view state = shadow_next_input(of, input);
   if (mode == IOBIND_CARRY_MOVE || state.block == NULL) return;
+  expect_torn(of, expected);
+  if (is_ours(of, state)) expected->may |= STATUS(INVALID_ARGUMENT);
   if (from->dim == NULL && from->count != state.count) expected->may |= STATUS(SHAPE);
   for (size_t i = 0; i < of->model->output_count; i++) {
     if (i != output && views_overlap(state, written_by(of, i))) expected->may |= STATUS(INVALID_ARGUMENT);
@@ -281,6 +292,7 @@ void expect_check(const shadow *of, expectation *expected) {
 
 /* What can be told when the first run begins, if not before: two outputs in one memory, an output over an input. */
 static void expect_room(const shadow *of, expectation *expected) {
+  expect_torn(of, expected);
   for (size_t i = 0; i < of->model->output_count; i++) {
     view written = written_by(of, i);
     for (size_t j = 0; j < i; j++) {
@@ -308,6 +320,16 @@ bool shadow_is_muddled(const shadow *of) {
     }
   }
   return false;
+}
+
+bool view_is_anothers(view of, unsigned binding) {
+  return of.block != NULL && of.block->owner != 0 && of.block->owner != binding;
+}
+
+bool shadow_trespasses(const shadow *of) {
+  bool any = false;
+  for (size_t i = 0; i < of->model->output_count; i++) any = any || view_is_anothers(written_by(of, i), of->number);
+  return any;
 }
 
 bool shadow_is_unforeseeable(const shadow *of) {

@@ -136,6 +136,10 @@ bool shadow_has_lost(const shadow *of);
  * has no right result, and is not made. */
 bool shadow_is_muddled(const shadow *of);
 
+/* Would the next run write memory that another binding has lent? That binding may use it again, and nobody can tell what it reads then. */
+bool shadow_trespasses(const shadow *of);
+bool view_is_anothers(view of, unsigned binding); /* lent by another binding than this one */
+
 /* Nobody can tell whether a value ends the run. */
 bool shadow_is_unforeseeable(const shadow *of);
 

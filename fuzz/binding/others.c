@@ -8,12 +8,12 @@
 #include "operations.h"
 #include "../../tests/rig/calls.h"
 
-#define W (&the_world)
+#define W the_world
 
 /* ---- lent results ---- */
 
 /* What a lent result holds is read on the stream that it was lent to. */
-static void read_lent(const bound *one, size_t output, iobind_tensor *tensor, size_t stream) {
+static void read_lent(bound *one, size_t output, iobind_tensor *tensor, size_t stream) {
   const view *at = &one->shadow.results[output].at;
   if (at->count == 0) return;
   float *there = world_memory(at->count);
@@ -23,6 +23,7 @@ static void read_lent(const bound *one, size_t output, iobind_tensor *tensor, si
   if (!well) return;
   world_submit(stream);
   world_stamp(stream, at->block, false);
+  world_stamp(stream, &one->lent, false);
   if (view_is_known(*at, one->shadow.number)) world_expect_bytes(stream, there, *at);
 }
 

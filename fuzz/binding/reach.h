@@ -6,8 +6,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Where a feature can be reached: on a device, the host's or another one; of those only on one whose faults can be set. */
-enum { ON_HOST = 1, ON_DEVICE = 2, ON_ANY = 3, ON_VIRTUAL = 4 };
+/* Where a feature can be reached: on a device, the host's or another one; of those only on one whose faults can be set, only where there are
+ * two, or only where the caller has a current one. */
+enum { ON_HOST = 1, ON_DEVICE = 2, ON_ANY = 3, ON_VIRTUAL = 4, ON_TWO = 8, ON_CURRENT = 16 };
 
 /* clang-format off */
 #define FEATURES(X)                                                               \
@@ -16,6 +17,7 @@ enum { ON_HOST = 1, ON_DEVICE = 2, ON_ANY = 3, ON_VIRTUAL = 4 };
   X(LIVE_HERE, ON_ANY, "a run with an input LIVE, where it is read")              \
   X(LIVE_ELSEWHERE, ON_DEVICE, "a run with an input LIVE from elsewhere")         \
   X(LIVE_DELIVERED, ON_DEVICE, "a LIVE input that its stream still delivers")     \
+  X(DELIVERED_BESIDE, ON_DEVICE, "the same, or one read on the host, by another stream") \
   X(HOST_READ, ON_DEVICE, "a run with an input that is read on the host")         \
   X(HOST_READ_BUSY, ON_DEVICE, "the same, and its stream still writes it")        \
   X(PINNED_INPUT, ON_DEVICE, "a run with an input in pinned memory")              \
@@ -39,8 +41,16 @@ enum { ON_HOST = 1, ON_DEVICE = 2, ON_ANY = 3, ON_VIRTUAL = 4 };
   X(THIRD_STREAM, ON_ANY, "a run on a third stream")                              \
   X(TWO_BINDINGS, ON_ANY, "two bindings in flight at a time")                     \
   X(TWO_SESSIONS, ON_ANY, "two sessions in flight at a time")                     \
+  X(TWINS, ON_ANY, "two sessions of one model in flight at a time")               \
+  X(SECOND_DEVICE, ON_TWO, "a run on the second device")                          \
+  X(TWO_DEVICES, ON_TWO, "two devices with work in flight at a time")             \
+  X(CURRENT, ON_CURRENT, "calls with another current device")                     \
+  X(CROSS_COPY, ON_TWO, "a copy from one device to the other")                    \
+  X(CROSS_SNAPSHOT, ON_TWO, "a SNAPSHOT of the other device's memory")            \
+  X(CROSS_REFUSED, ON_TWO, "the other device's memory RESIDENT, refused")         \
   X(HOST_READS, ON_ANY, "a read that waits for work in flight by itself")         \
   X(HOST_WRITES, ON_ANY, "a write that waits for work in flight by itself")       \
+  X(LOOKED, ON_ANY, "data looked at while a run in flight writes them")           \
   X(LENT, ON_DEVICE, "a result lent while its run is in flight")                  \
   X(TAKEN, ON_ANY, "a result taken")                                              \
   X(TAKEN_LATER, ON_ANY, "a result taken after an input of other dims")           \

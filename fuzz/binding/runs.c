@@ -7,7 +7,7 @@
 
 #include "vdev.h"
 
-#define W (&the_world)
+#define W the_world
 
 /* ---- in flight ---- */
 
@@ -28,142 +28,6 @@ void has_passed(bound *one) {
   shadow_clear(&one->before);
 }
 
-/* ---- results ---- */
-
-static slot *slot_at(const char *address, size_t size) {
-  for (size_t i = 0; i < TENSORS && W->addressable; i++) {
-    slot *at = &W->slots[i];
-    const char *start = at->tensor != NULL ? at->at.block->address : NULL;
-    if (start != NULL && start < address + size && address < start + sizeof(float) * at->at.block->values.count) return at;
-  }
-  return NULL;
-}
-
-/* Memory of a result that was not seen before: new, or what this binding has used for an earlier one. */
-void find_memory(bound *one, size_t output, const char *address) {
-  view *at = &one->shadow.results[output].at;
-  if (at->block == NULL) fail("there is a result, and no run has left one");
-  if (at->block->address != NULL) {
-    const char *expected = at->block->address + sizeof(float) * at->offset;
-    if (W->addressable && address != expected) fail("the result lies %td bytes from where it must", address - expected);
-    return;
-  }
-  slot *same = slot_at(address, sizeof(float) * at->count);
-  if (same == NULL) {
-    at->block->address = address;
-    return;
-  }
-  block *kept = same->at.block;
-  /* its own when it ran, and bound as an input since */
-  bool is_given_up = kept->given_up_by == one->shadow.number && kept->given_up_after == one->shadow.runs;
-  if ((kept->owner != one->shadow.number && !is_given_up) || kept->address != address)
-    fail("the result lies in the memory of t%d", world_index(same));
-  for (size_t i = 0; i < one->shadow.model->input_count && !is_given_up; i++) {
-    if (one->shadow.inputs[i].read.block == kept && !one->shadow.inputs[i].elsewhere) {
-      fail("the result lies in the memory of the input %s", one->shadow.model->inputs[i].name);
-    }
-  }
-  elements values = view_read(*at);
-  bool known = at->block->known;
-  view_set(at, (view){kept, 0, values.count});
-  if (kept->values.count != values.count) fail("the result has %zu elements, its memory %zu", values.count, kept->values.count);
-  view_write(*at, values.at);
-  kept->known = known;
-}
-
-place place_of(const iobind_tensor_info *info) {
-  if (info->device == W->host) return W->at_host ? PLACE_HOME : PLACE_HOST;
-  return info->memory == IOBIND_MEMORY_DEFAULT ? PLACE_HOME : PLACE_PINNED;
-}
-
-void check_result(bound *one, size_t output, iobind_tensor *tensor) {
-  const view *at = &one->shadow.results[output].at;
-  iobind_tensor_info info = IOBIND_TENSOR_INFO_INIT;
-  CHECK(iobind_tensor_get_info(tensor, &info, NULL) == IOBIND_OK);
-  if (info.dtype != IOBIND_DTYPE_FLOAT32 || info.rank != 1 || info.dims[0] != (int64_t)at->count) {
-    fail("expected %zu elements, got %s of rank %zu, the first dim %lld", at->count, iobind_dtype_get_name(info.dtype),
-         info.rank, (long long)(info.rank > 0 ? info.dims[0] : 0));
-  }
-  bool given = one->shadow.outputs[output].target.block != NULL;
-  if (!given && !W->at_host && place_of(&info) != one->where[output]) fail("it is in the wrong place");
-  if (at->count == 0) return;
-  find_memory(one, output, iobind_tensor_get_address(tensor));
-  if (!view_is_known(*at, one->shadow.number)) return;
-  float read[MOST_ELEMENTS];
-  void *data = NULL;
-  if (info.host_readable) {
-    CHECK(iobind_tensor_map(tensor, IOBIND_DTYPE_FLOAT32, IOBIND_ACCESS_WRITE, &data, NULL) == IOBIND_OK);
-    memcpy(read, data, info.bytes);
-  } else {
-    CHECK(iobind_tensor_read(tensor, 0, read, info.bytes, NULL, NULL) == IOBIND_OK);
-  }
-  compare(read, *at, one->shadow.model->outputs[output].name);
-}
-
-void expect_result(const bound *one, size_t output, expectation *expected) {
-  if (one->shadow.outputs[output].mode == IOBIND_OUTPUT_NONE) expected->must |= STATUS(INVALID_STATE);
-  switch (one->shadow.results[output].kind) {
-    case RESULT_NONE: expected->must |= STATUS(INVALID_STATE) | one->failures; break;
-    case RESULT_MAYBE: expected->may |= STATUS(INVALID_STATE) | one->failures; break;
-    case RESULT_TAKEN: expected->must |= STATUS(INVALID_STATE); break;
-    default: break;
-  }
-}
-
-void keep(bound *one, size_t output, iobind_tensor *tensor, bool taken, uint8_t hint) {
-  result_shadow *result = &one->shadow.results[output];
-  iobind_tensor_info info = IOBIND_TENSOR_INFO_INIT;
-  CHECK(iobind_tensor_get_info(tensor, &info, NULL) == IOBIND_OK);
-  slot *to = world_kept_slot(hint);
-  bool given = one->shadow.outputs[output].target.block != NULL;
-  say("  it is t%d from now on\n", world_index(to));
-  *to = (slot){.tensor = taken ? tensor : iobind_tensor_retain(tensor), .where = place_of(&info), .is_plain = true};
-  to->is_lent = !taken && !given;
-  view_set(&to->at, result->at);
-  to->at.block->where = (int)to->where;
-}
-
-static void fetch(bound *one, size_t output, bool takes, const step *from) {
-  bool keeps = takes || from->x[2] % 4 == 2;
-  expectation expected = {0};
-  expect_result(one, output, &expected);
-  bool other_dims = one->reshaped;
-  if (one->shadow.results[output].at.block != NULL) world_host_uses(one->shadow.results[output].at.block, false, NULL);
-  iobind_tensor *tensor = NULL;
-  begin_call("%s(b%d, %s)", takes ? "take" : "get", binding_index(one), one->shadow.model->outputs[output].name);
-  iobind_status status = end_call(takes ? iobind_binding_take_output(one->handle, output, &tensor, &the_error)
-                                        : iobind_binding_get_output(one->handle, output, NULL, &tensor, &the_error));
-  bool well = require(expected, status);
-  CHECK(well == (tensor != NULL));
-  if (one->flight.stream >= 0 && !fault_was_set() && one->shadow.outputs[output].mode != IOBIND_OUTPUT_NONE) has_passed(one);
-  if (!well) return;
-  if (one->shadow.results[output].at.block == NULL) fail("there is a result, and no run has left one");
-  check_result(one, output, tensor);
-  if (takes) one->shadow.results[output].at.block->owner = 0;
-  reached_if(FEATURE_TAKEN, takes);
-  reached_if(FEATURE_TAKEN_LATER, takes && other_dims);
-  if (keeps) keep(one, output, tensor, takes, from->x[3]);
-  slot *kept = keeps && from->x[6] % 4 == 0 && !fault_is_set() ? find_slot(one->shadow.results[output].at) : NULL;
-  bool in_place = one->shadow.carries[output].is_on && one->shadow.carries[output].mode == IOBIND_CARRY_IN_PLACE;
-  bool given = one->shadow.outputs[output].target.block != NULL || in_place;
-  if (takes) one->shadow.results[output].kind = given ? RESULT_MAYBE : RESULT_TAKEN;
-  size_t input = from->x[5] % one->shadow.model->input_count;
-  bool fits = kept != NULL && kept->at.count > 0 && world_fits(kept, &one->shadow.model->inputs[input]);
-  if (fits && world_is_home(kept, &one->shadow.model->inputs[input])) bind_again(one, input, kept);
-}
-
-void do_result(const step *from) {
-  bound *one = take_binding(from);
-  if (one == NULL) return;
-  size_t output = from->x[1] % one->shadow.model->output_count;
-  bool takes = from->x[2] % 4 == 3;
-  size_t input = from->x[5] % one->shadow.model->input_count;
-  bool is_idle = one->flight.stream < 0 && one->shadow.results[output].kind == RESULT_HELD;
-  slot *old = takes && is_idle && from->x[4] >= 128 && !fault_is_set() ? bind_other_dims(one, input) : NULL;
-  fetch(one, output, takes, from);
-  if (old != NULL) bind_again(one, input, old);
-}
-
 /* ---- runs ---- */
 
 static void use(int stream, block *memory, bool writes, const uint64_t *granted, bool by_event) {
@@ -180,8 +44,9 @@ static const uint64_t *granted_by(const input_shadow *input) {
 }
 
 /* All memory that a run works on, before it and after. */
-static void visit_memory(const bound *one, int stream, bool stamps, bool by_event) {
+static void visit_memory(bound *one, int stream, bool stamps, bool by_event) {
   const shadow *of = &one->shadow;
+  if (!stamps) use(stream, &one->lent, true, NULL, by_event);
   for (size_t i = 0; i < of->model->input_count; i++) {
     view read = shadow_next_input(of, i);
     if (stamps) {
@@ -222,12 +87,6 @@ static void wait_for_events(const bound *one, int stream) {
   }
 }
 
-static void record_point(point *at, size_t stream) {
-  at->stream = (int)stream;
-  memcpy(at->stamps, W->lanes[stream].after, sizeof at->stamps);
-  at->stamps[stream] = W->lanes[stream].submitted;
-}
-
 /* What a run uses that went well, or was submitted. */
 static void note_inputs(const bound *one, int stream) {
   for (size_t i = 0; i < one->shadow.model->input_count; i++) {
@@ -261,11 +120,20 @@ static void note_run(const bound *one, int stream) {
     reached_if(FEATURE_HOST_OUTPUT, is_made && where == PLACE_HOST);
   }
   reached_if(FEATURE_THIRD_STREAM, stream == 2);
+  reached_if(FEATURE_SECOND_DEVICE, W->number == 1);
+  if (world_has_other() && stream >= 0) {
+    world_change();
+    bool both = world_is_working();
+    world_change();
+    reached_if(FEATURE_TWO_DEVICES, both);
+  }
+  const bound *twin = &W->bindings[BINDINGS - 1]; /* of a session of its own */
   for (size_t i = 0; i < BINDINGS && stream >= 0; i++) {
     const bound *other = &W->bindings[i];
     bool both = other != one && other->handle != NULL && is_in_flight(other);
     reached_if(FEATURE_TWO_BINDINGS, both);
     reached_if(FEATURE_TWO_SESSIONS, both && other->shadow.model != one->shadow.model);
+    reached_if(FEATURE_TWINS, both && (other == twin) != (one == twin) && other->shadow.model == one->shadow.model);
   }
 }
 
@@ -335,7 +203,7 @@ static void submitted(bound *one, size_t stream, bool late, point *at) {
 /* So that the call returns before the kernel fails. Not for a run without a stream: ONNX Runtime may give the failure, which the EP's Flush
  * returns to it, to nobody, and return OK. */
 static void delay_kernels(bool delays) {
-  if (W->is_virtual) CHECK(vdev_set(0, "compute_us", delays ? "100" : "0") == 0);
+  if (W->is_virtual) CHECK(vdev_set(W->number, "compute_us", delays ? "100" : "0") == 0);
 }
 
 static bool too_long(const bound *one) {
@@ -388,11 +256,14 @@ static bool run_once(bound *one, int stream, point *at, const step *from) {
 }
 
 static bool can_run(const bound *one) {
-  return one != NULL && !too_long(one) && !shadow_is_muddled(&one->shadow) && !shadow_is_unforeseeable(&one->shadow);
+  const shadow *of = one != NULL ? &one->shadow : NULL;
+  return of != NULL && !too_long(one) && !shadow_is_muddled(of) && !shadow_trespasses(of) && !shadow_is_unforeseeable(of);
 }
 
-/* What an input reads on the host is brought by the stream of the run, right before it. */
-static void deliver(const bound *one, int stream, const step *from) {
+/* What an input reads on the host is brought right before the run, by its stream or by another one. */
+static bool deliver(const bound *one, int run, const step *from) {
+  const int stream = from->x[6] % 3 == 0 ? (run + 1) % STREAMS : run;
+  if (world_stream((size_t)stream) == NULL) return false;
   for (size_t i = 0; i < one->shadow.model->input_count; i++) {
     const input_shadow *input = &one->shadow.inputs[i];
     bool on_host = input->read.block != NULL && input->read.block->where != PLACE_HOME;
@@ -404,12 +275,14 @@ static void deliver(const bound *one, int stream, const step *from) {
       bool fits = to->tensor != NULL && to->is_plain && !to->is_lent && views_equal(to->at, input->read) && source != NULL &&
                   source->is_plain && source->where == PLACE_HOME && source->at.count == to->at.count;
       if (fits && !fault_is_set()) {
-        if (W->is_virtual) CHECK(vdev_set(0, "latency_us", "100") == 0); /* until the run has been submitted */
+        if (W->is_virtual) CHECK(vdev_set(W->number, "latency_us", "100") == 0); /* until the run has been submitted */
         copy_tensor(source, to, stream, from->x[3] % 2 == 0);
-        return;
+        reached_if(FEATURE_DELIVERED_BESIDE, stream != run);
+        return true;
       }
     }
   }
+  return false;
 }
 
 /* A value that ends the next runs, or that does not. */
@@ -430,18 +303,40 @@ static void queue_more(bound *one, int stream, const step *from) {
   }
 }
 
+/* The run that was submitted last has read what it was to read. */
+static void check_results(bound *one, const step *from) {
+  step plain = *from;
+  plain.x[2] = plain.x[6] = 0;
+  for (size_t i = 0; i < one->shadow.model->output_count && one->flight.stream >= 0 && !one->flight.must_fail; i++) {
+    if (one->shadow.outputs[i].mode != IOBIND_OUTPUT_NONE) fetch_result(one, i, false, &plain);
+  }
+}
+
+/* The memory of an output is accessed as soon as the run that writes it has been submitted. */
+static void look_at_target(const bound *one) {
+  for (size_t i = 0; i < one->shadow.model->output_count && !one->flight.must_fail; i++) {
+    view target = one->shadow.outputs[i].target;
+    slot *at = target.block != NULL && target.count > 0 ? find_slot(target) : NULL;
+    if (at == NULL || !(W->at_host || at->where != PLACE_HOME) || !world_is_busy(target.block, true)) continue;
+    look_at(at);
+    reached(FEATURE_LOOKED);
+  }
+}
+
 void do_run(const step *from) {
   bound *one = take_binding(from);
   if (!can_run(one)) return;
   int stream = from->x[1] >= 128 ? from->x[1] % STREAMS : -1;
   if (stream >= 0 && world_stream((size_t)stream) == NULL) return;
   point *at = from->x[2] >= 192 ? world_point(from->x[2] % EVENTS) : NULL;
-  if (stream >= 0 && !W->at_host && from->x[6] >= 64) deliver(one, stream, from);
+  bool delivered = stream >= 0 && !W->at_host && from->x[6] >= 64 && deliver(one, stream, from);
   if (from->x[6] < 12) judge(one, stream, from, true);
   if (!can_run(one)) return;
   (void)run_once(one, stream, at, from);
-  if (W->is_virtual) CHECK(vdev_set(0, "latency_us", "0") == 0);
   bool failed = one->failures != 0;
+  if (stream >= 0 && !failed && !fault_was_set()) look_at_target(one);
+  if (delivered && !failed && !fault_is_set()) check_results(one, from);
+  if (W->is_virtual) CHECK(vdev_set(W->number, "latency_us", "0") == 0);
   if (stream >= 0) queue_more(one, stream, from);
   failed = failed || one->failures != 0;
   if (failed) judge(one, -1, from, false);
@@ -482,6 +377,12 @@ void do_runs(const step *from) {
 static const unsigned late_failures = STATUS(RUNTIME) | STATUS(SHAPE) | STATUS(OUT_OF_MEMORY) | STATUS(CANCELLED) |
                                       STATUS(WRONG_DEVICE) | STATUS(INVALID_ARGUMENT);
 
+static bool reads_host(const bound *one) {
+  bool any = false;
+  for (size_t i = 0; i < one->shadow.model->input_count; i++) any = any || one->shadow.model->inputs[i].is_host;
+  return any;
+}
+
 /* How did the run of a binding go? */
 static void ask(bound *one, bool tainted) {
   size_t output = 0;
@@ -502,7 +403,8 @@ static void ask(bound *one, bool tainted) {
   }
   if (!well) {
     bool many = one->flight.runs > 1;
-    bool several = one->flight.made > 1 && !W->at_host; /* the host knows when a worker of its own has made the first ones */
+    /* the host knows when a worker of its own has made the first ones, and what comes before an input that it reads */
+    bool several = one->flight.made > 1 && !W->at_host && !reads_host(one);
     /* the failure came when others had been made, or from the run itself; a cancel may have come before it */
     bool is_sure = must_fail && (several || status == IOBIND_ERROR_RUNTIME);
     shadow_copy(&one->shadow, &one->before);
@@ -578,63 +480,4 @@ void do_cancel(const step *from) {
   begin_call("cancel(b%d)", binding_index(one));
   (void)require_ok(end_call(iobind_binding_cancel(one->handle, &the_error)));
   if (stream >= 0) settle((size_t)stream);
-}
-
-/* ---- events ---- */
-
-static bool is_bound_with(int event) {
-  for (size_t i = 0; i < BINDINGS; i++) {
-    const bound *one = &W->bindings[i];
-    for (size_t j = 0; one->handle != NULL && j < MOST_PORTS; j++) {
-      if (one->shadow.inputs[j].event == event || (one->flight.stream >= 0 && one->before.inputs[j].event == event))
-        return true;
-    }
-  }
-  return false;
-}
-
-static void passed(const point *at) {
-  for (size_t i = 0; i < STREAMS && at->stream >= 0; i++) {
-    if ((int)i == at->stream) {
-      world_waited(i, at->stamps[i]);
-    } else {
-      world_seen(i, at->stamps[i]);
-    }
-  }
-}
-
-void do_event(const step *from) {
-  size_t number = from->x[0] % EVENTS;
-  size_t stream = from->x[1] % STREAMS;
-  point *at = world_point(number);
-  int32_t done = 0;
-  if (at == NULL || world_stream(stream) == NULL) return;
-  switch (from->x[2] % 6) {
-    case 0:
-      begin_call("event_wait(e%zu)", number);
-      if (require_ok(end_call(iobind_event_wait(at->handle, IOBIND_NO_TIMEOUT, &the_error)))) passed(at);
-      break;
-    case 1:
-      begin_call("event_query(e%zu)", number);
-      if (require_ok(end_call(iobind_event_query(at->handle, &done, &the_error))) && done == 1) passed(at);
-      break;
-    case 2:
-      begin_call("stream_wait(S%zu, e%zu)", stream, number);
-      if (!require_ok(end_call(iobind_stream_wait(W->lanes[stream].handle, at->handle, &the_error)))) break;
-      for (size_t i = 0; i < STREAMS && at->stream >= 0; i++) {
-        if (i != stream && at->stamps[i] > W->lanes[stream].after[i]) W->lanes[stream].after[i] = at->stamps[i];
-      }
-      break;
-    case 3:
-      if (is_bound_with((int)number)) break;
-      say("event_destroy(e%zu)\n", number);
-      iobind_event_destroy(at->handle);
-      *at = (point){0};
-      break;
-    case 4: world_synchronize(stream); break;
-    default:
-      begin_call("event_record(e%zu, S%zu)", number, stream);
-      if (require_ok(end_call(iobind_event_record(at->handle, W->lanes[stream].handle, &the_error)))) record_point(at, stream);
-      break;
-  }
 }

@@ -9,7 +9,7 @@ enum { MOST_STEPS = 128 };
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   const char *device = getenv("IOBIND_FUZZ_DEVICE");
-  if (the_world.runtime == NULL && !world_start(device != NULL ? device : "cpu")) exit(77);
+  if (the_world->runtime == NULL && !world_start(device != NULL ? device : "cpu")) exit(77);
   world_begin();
   for (size_t i = 0; i < MOST_STEPS && size >= sizeof(step); i++, data += sizeof(step), size -= sizeof(step)) {
     step one;

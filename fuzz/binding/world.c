@@ -1,24 +1,25 @@
-#define _DEFAULT_SOURCE /* MAP_ANONYMOUS */
+#define _POSIX_C_SOURCE 200809L /* setenv */
 
 #include "world.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
+#include "current.h"
+#include "pages.h"
 #include "vdev.h"
 #include "../../tests/rig/calls.h"
 
-world the_world;
+static world worlds[WORLDS] = {{.number = 0}, {.number = 1}};
+world *the_world = &worlds[0];
+bool without_swap, without_in_place;
 bool verbose;
 iobind_error the_error;
 
-#define W (&the_world)
+#define W the_world
 
 /* ---- calls ---- */
 
@@ -44,7 +45,7 @@ void begin_call(const char *format, ...) {
   if (fault_stood) {
     char *count = strchr(W->fault, '=');
     *count = '\0';
-    CHECK(vdev_set(0, W->fault, count + 1) == 0);
+    CHECK(vdev_set(W->number, W->fault, count + 1) == 0);
     *count = '=';
   }
   say("%s%s%s%s", the_call, fault_stood ? " [" : "", W->fault, fault_stood ? "]" : "");
@@ -54,12 +55,13 @@ void begin_call(const char *format, ...) {
 iobind_status end_call(iobind_status status) {
   if (fault_stood) {
     *strchr(W->fault, '=') = '\0';
-    CHECK(vdev_set(0, W->fault, "0") == 0);
+    CHECK(vdev_set(W->number, W->fault, "0") == 0);
     W->fault[0] = '\0';
   }
   say(" -> %s%s%s\n", iobind_status_get_name((int32_t)status), status == IOBIND_OK ? "" : ": ",
       status == IOBIND_OK ? "" : the_error.message);
   check_call(status, &the_error, true);
+  if (!current_is_kept()) fail("the current device of the caller has been changed");
   return status;
 }
 
@@ -105,37 +107,7 @@ bool require_ok(iobind_status status) {
   return require((expectation){0}, status);
 }
 
-/* ---- the caller's memory, which nobody may touch after its deleter has run ---- */
-
-enum { PAGES = 192 };
-static char *pages;
-static size_t page_bytes;
-static size_t pages_used;
-static atomic_size_t pages_deleted;
-
-static void close_page(void *context, void *data) {
-  (void)data;
-  if (mprotect(context, page_bytes, PROT_NONE) != 0) abort();
-  atomic_fetch_add(&pages_deleted, 1);
-}
-
-static char *open_page(void) {
-  if (pages == NULL) {
-    page_bytes = (size_t)sysconf(_SC_PAGESIZE);
-    pages = mmap(NULL, PAGES * page_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (pages == MAP_FAILED) abort();
-  }
-  return pages_used < PAGES ? pages + pages_used++ * page_bytes : NULL;
-}
-
-static void close_pages(void) {
-  if (atomic_load(&pages_deleted) != pages_used) {
-    fail("%zu of %zu wrapped tensors were never given back", pages_used - atomic_load(&pages_deleted), pages_used);
-  }
-  if (pages_used > 0 && mprotect(pages, pages_used * page_bytes, PROT_READ | PROT_WRITE) != 0) abort();
-  pages_used = 0;
-  atomic_store(&pages_deleted, 0);
-}
+/* ---- the caller's memory ---- */
 
 enum { FLOATS = 16384 };
 static float floats[FLOATS];
@@ -155,47 +127,105 @@ void world_new_values(float *values, size_t count) {
 
 /* ---- a sequence ---- */
 
-bool world_start(const char *spec) {
+static void *model_files[MODELS];
+static size_t model_bytes[MODELS];
+
+static iobind_runtime *make_runtime(void) {
+  iobind_runtime *made = NULL;
   iobind_runtime_options options = IOBIND_RUNTIME_OPTIONS_INIT;
   options.flags = IOBIND_RUNTIME_SOFTWARE_DEVICES;
   iobind_error error = IOBIND_ERROR_INIT;
-  if (W->runtime == NULL && iobind_runtime_create(&options, &W->runtime, &error) != IOBIND_OK) {
+  if (setenv("VDEV_DEVICES", "2", 0) != 0) abort();
+  if (iobind_runtime_create(&options, &made, &error) != IOBIND_OK) {
     fprintf(stderr, "no ONNX Runtime: %s\n", error.message);
     exit(1);
   }
-  if (iobind_runtime_find_device(W->runtime, spec, &W->home, NULL, &error) != IOBIND_OK) {
+  return made;
+}
+
+static bool find_home(world *self, iobind_runtime *runtime, const char *spec, iobind_error *error) {
+  iobind_device_info info = IOBIND_DEVICE_INFO_INIT;
+  if (iobind_runtime_find_device(runtime, spec, &self->home, NULL, error) != IOBIND_OK) return false;
+  CHECK(iobind_device_get_info(self->home, &info, NULL) == IOBIND_OK);
+  self->runtime = runtime;
+  self->host = iobind_runtime_get_device(runtime, 0);
+  self->at_host = self->home == self->host;
+  self->is_virtual = strcmp(info.ep_name, "VirtualDeviceExecutionProvider") == 0;
+  self->judges = self->at_host || self->is_virtual;
+  self->has_pinned = (info.flags & IOBIND_DEVICE_HOST_ACCESSIBLE) != 0;
+  self->addressable = (info.flags & IOBIND_DEVICE_ADDRESSABLE) != 0;
+  if (self->is_virtual) CHECK(vdev_set(self->number, "deny", "Mean") == 0);
+  return true;
+}
+
+bool world_start(const char *spec) {
+  char second[64];
+  iobind_error error = IOBIND_ERROR_INIT;
+  iobind_runtime *runtime = make_runtime();
+  snprintf(second, sizeof second, "%s:1", spec);
+  if (!find_home(&worlds[0], runtime, spec, &error)) {
     fprintf(stderr, "%s\n", error.message);
+    iobind_runtime_destroy(runtime);
     return false;
   }
-  iobind_device_info info = IOBIND_DEVICE_INFO_INIT;
-  CHECK(iobind_device_get_info(W->home, &info, NULL) == IOBIND_OK);
-  W->host = iobind_runtime_get_device(W->runtime, 0);
-  W->at_host = W->home == W->host;
-  W->is_virtual = strcmp(info.ep_name, "VirtualDeviceExecutionProvider") == 0;
-  W->judges = W->at_host || W->is_virtual;
-  W->has_pinned = (info.flags & IOBIND_DEVICE_HOST_ACCESSIBLE) != 0;
-  W->addressable = (info.flags & IOBIND_DEVICE_ADDRESSABLE) != 0;
-  if (W->is_virtual) CHECK(vdev_set(0, "deny", "Mean") == 0);
-  for (size_t i = 0; i < MODELS && W->models[i] == NULL; i++) W->models[i] = model_write(&models[i], &W->model_bytes[i]);
+  (void)find_home(&worlds[1], runtime, second, NULL);
+  current_start();
+  for (size_t i = 0; i < MODELS; i++) model_files[i] = model_write(&models[i], &model_bytes[i]);
   return true;
 }
 
 void world_stop(void) {
-  for (size_t i = 0; i < MODELS; i++) {
-    iobind_session_destroy(W->sessions[i]);
-    W->sessions[i] = NULL;
-    free(W->models[i]);
-    W->models[i] = NULL;
+  iobind_runtime *runtime = worlds[0].runtime;
+  for (size_t w = 0; w < WORLDS; w++) {
+    for (size_t i = 0; i < SESSIONS; i++) iobind_session_destroy(worlds[w].sessions[i]);
+    worlds[w] = (world){.number = (int)w};
   }
-  iobind_runtime_destroy(W->runtime);
-  W->runtime = NULL;
+  for (size_t i = 0; i < MODELS; i++) free(model_files[i]);
+  iobind_runtime_destroy(runtime);
+}
+
+bool world_has_other(void) {
+  return worlds[1].runtime != NULL;
+}
+
+void world_change(void) {
+  the_world->blocks = all_blocks;
+  the_world = &worlds[1 - the_world->number];
+  all_blocks = the_world->blocks;
+  say("  on device %d from now on\n", the_world->number);
+}
+
+bool world_is_working(void) {
+  bool any = false;
+  for (size_t i = 0; i < STREAMS; i++) any = any || W->lanes[i].submitted > W->lanes[i].seen;
+  return any;
+}
+
+static void begin(void) {
+  enum { NUMBERS = 1 << 20 }; /* no binding has the number of one of the other world */
+  W->next_value = 1;
+  W->numbers = (unsigned)W->number * NUMBERS;
+  if (W->is_virtual)
+    CHECK(vdev_set(W->number, "race", "fail") == 0 && vdev_set(W->number, "compute_us", "0") == 0 &&
+          vdev_set(W->number, "latency_us", "0") == 0);
+  for (size_t i = 0; i < BINDINGS; i++) W->bindings[i].flight.stream = -1;
+}
+
+static void for_each_world(void (*act)(void)) {
+  const size_t count = world_has_other() ? 2 : 1;
+  for (size_t i = 0; i < count; i++) {
+    act();
+    if (count == 2) world_change();
+  }
 }
 
 void world_begin(void) {
-  W->next_value = 1;
-  if (W->is_virtual)
-    CHECK(vdev_set(0, "race", "fail") == 0 && vdev_set(0, "compute_us", "0") == 0 && vdev_set(0, "latency_us", "0") == 0);
-  for (size_t i = 0; i < BINDINGS; i++) W->bindings[i].flight.stream = -1;
+  if (W->number == 1) world_change();
+  for_each_world(begin);
+}
+
+const model *world_model(size_t session) {
+  return &models[session % MODELS];
 }
 
 iobind_session *world_session(size_t which) {
@@ -204,31 +234,33 @@ iobind_session *world_session(size_t which) {
   options.devices = &W->home;
   options.device_count = 1;
   options.intra_op_threads = 1;
-  CHECK(iobind_session_create_from_memory(W->runtime, W->models[which], W->model_bytes[which], &options, &W->sessions[which],
+  const size_t file = which % MODELS;
+  CHECK(iobind_session_create_from_memory(W->runtime, model_files[file], model_bytes[file], &options, &W->sessions[which],
                                           NULL) == IOBIND_OK);
   return W->sessions[which];
 }
 
 void world_destroy_session(size_t which) {
-  if (W->sessions[which] != NULL) say("session_destroy(%s)\n", models[which].name);
+  if (W->sessions[which] != NULL) say("session_destroy(%s)\n", world_model(which)->name);
   iobind_session_destroy(W->sessions[which]);
   W->sessions[which] = NULL;
 }
 
 bound *world_binding(size_t index) {
   bound *one = &W->bindings[index];
-  static const unsigned char sessions[BINDINGS] = {0, 0, 2, 1};
+  static const unsigned char sessions[BINDINGS] = {0, 0, 2, 1, MODELS};
   size_t which = sessions[index];
   if (one->handle != NULL) return one;
   iobind_session *session = world_session(which);
-  begin_call("binding_create(%s, &b%zu)", models[which].name, index);
+  begin_call("binding_create(%s%s, &b%zu)", world_model(which)->name, which < MODELS ? "" : " of another session", index);
   if (!require_ok(end_call(iobind_binding_create(session, &one->handle, &the_error)))) return NULL;
-  shadow_init(&one->shadow, &models[which], ++W->numbers);
-  shadow_init(&one->before, &models[which], W->numbers);
+  shadow_init(&one->shadow, world_model(which), ++W->numbers);
+  shadow_init(&one->before, world_model(which), W->numbers);
   one->flight = (flight){.stream = -1};
   one->failures = 0;
   one->ran_at = 0;
   one->reshaped = false;
+  one->lent = (block){0};
   for (size_t i = 0; i < MOST_PORTS; i++) one->where[i] = PLACE_HOME;
   return one;
 }
@@ -246,7 +278,7 @@ void world_destroy_binding(size_t index) {
 }
 
 /* All is given up, in an order of chance, while streams may still work. */
-void world_end(void) {
+static void end(void) {
   W->fault[0] = '\0';
   world_check_all();
   for (size_t i = 0; i < BINDINGS; i++) world_destroy_binding(i);
@@ -264,7 +296,11 @@ void world_end(void) {
     W->lanes[i] = (lane){0};
   }
   CHECK(all_blocks == NULL);
-  close_pages();
+}
+
+void world_end(void) {
+  for_each_world(end);
+  pages_check();
 }
 
 /* ---- tensors ---- */
@@ -287,13 +323,15 @@ static const recipe recipes[OWN_TENSORS] = {
     {PLACE_HOME, 0, -1, 0, false}};
 
 int world_index(const slot *of) {
-  return (int)(of - W->slots);
+  enum { APART = 100 };
+  const bool is_second = of >= worlds[1].slots && of < worlds[1].slots + TENSORS;
+  return is_second ? APART + (int)(of - worlds[1].slots) : (int)(of - worlds[0].slots);
 }
 
 static iobind_status make_memory(const recipe *from, iobind_dtype dtype, const int64_t *dims, size_t rank, slot *to) {
   iobind_device *device = to->where == PLACE_HOST || W->at_host ? W->host : W->home;
   bool pinned = from->where == PLACE_PINNED && W->has_pinned;
-  char *page = from->wrapped && device == W->host && !pinned ? open_page() : NULL;
+  char *page = from->wrapped && device == W->host && !pinned ? page_open() : NULL;
   size_t size = sizeof(float) * from->count;
   if (page == NULL) {
     begin_call("t%d = tensor_create(%s, %zu)", world_index(to),
@@ -305,9 +343,9 @@ static iobind_status make_memory(const recipe *from, iobind_dtype dtype, const i
                                          rank, &to->tensor, &the_error));
   }
   begin_call("t%d = tensor_wrap(host, %zu)", world_index(to), from->count);
-  iobind_status status = end_call(call_tensor_wrap(device, IOBIND_MEMORY_DEFAULT, dtype, dims, rank, page + page_bytes - size,
-                                                   size, close_page, page, &to->tensor, &the_error));
-  if (status != IOBIND_OK) pages_used--;
+  iobind_status status = end_call(call_tensor_wrap(device, IOBIND_MEMORY_DEFAULT, dtype, dims, rank, page + page_bytes() - size,
+                                                   size, page_close, page, &to->tensor, &the_error));
+  if (status != IOBIND_OK) page_give_back();
   return status;
 }
 
@@ -388,7 +426,9 @@ bool world_may_fit(size_t index, const port *to, bool at_home) {
 
 bool world_is_home(const slot *of, const port *to) {
   bool is_host = to != NULL && to->is_host;
-  return W->at_host || (is_host ? of->where != PLACE_HOME : of->where == PLACE_HOME);
+  bool is_here = of >= W->slots && of < W->slots + TENSORS;
+  bool fits = W->at_host || (is_host ? of->where != PLACE_HOME : of->where == PLACE_HOME);
+  return is_here && fits;
 }
 
 void compare(const float *got, view expected, const char *what) {
@@ -431,12 +471,16 @@ typedef struct arrival {
 } arrival;
 
 enum { ARRIVALS = 16 };
-static arrival arrivals[STREAMS][ARRIVALS];
-static size_t arrival_counts[STREAMS];
+typedef struct arrivals {
+  arrival all[ARRIVALS];
+  size_t count;
+} arrivals;
+static arrivals awaited[WORLDS][STREAMS];
 
 void world_expect_bytes(size_t stream, const float *there, view expected) {
-  if (arrival_counts[stream] == ARRIVALS) return;
-  arrival *one = &arrivals[stream][arrival_counts[stream]++];
+  arrivals *on = &awaited[W->number][stream];
+  if (on->count == ARRIVALS) return;
+  arrival *one = &on->all[on->count++];
   one->there = there;
   one->expected.count = expected.count;
   one->known = view_is_known(expected, 0);
@@ -446,15 +490,16 @@ void world_expect_bytes(size_t stream, const float *there, view expected) {
 }
 
 void world_forget_bytes(size_t stream) {
-  arrival_counts[stream] = 0;
+  awaited[W->number][stream].count = 0;
 }
 
 static void look_at_arrivals(size_t stream) {
   size_t left = 0;
-  for (size_t i = 0; i < arrival_counts[stream]; i++) {
-    arrival *one = &arrivals[stream][i];
+  arrivals *on = &awaited[W->number][stream];
+  for (size_t i = 0; i < on->count; i++) {
+    arrival *one = &on->all[i];
     if (one->stamp > W->lanes[stream].seen) {
-      arrivals[stream][left++] = *one;
+      on->all[left++] = *one;
       continue;
     }
     for (size_t e = 0; one->known && e < one->expected.count; e++) {
@@ -464,7 +509,7 @@ static void look_at_arrivals(size_t stream) {
       }
     }
   }
-  arrival_counts[stream] = left;
+  on->count = left;
 }
 
 iobind_stream *world_stream(size_t index) {

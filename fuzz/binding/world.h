@@ -1,5 +1,5 @@
 /* The things that a sequence of calls works with, and the calls that are not a binding's: sessions, tensors in numbered slots, streams
- * and events, all made when they are first used. Knows which memory a stream still works on, and keeps the rules that a caller has to
+ * and events, all made when they are first used. There is a world for each of two devices, and one of them is the current one. Knows which memory a stream still works on, and keeps the rules that a caller has to
  * keep: memory is not touched before the host, or the other stream, has waited. */
 #ifndef FUZZ_BINDING_WORLD_H
 #define FUZZ_BINDING_WORLD_H
@@ -8,7 +8,8 @@
 #include "reach.h"
 #include "oracle.h"
 
-enum { OWN_TENSORS = 16, KEPT_TENSORS = 8, TENSORS = OWN_TENSORS + KEPT_TENSORS, BINDINGS = 4, EVENTS = 3 };
+enum { OWN_TENSORS = 16, KEPT_TENSORS = 8, TENSORS = OWN_TENSORS + KEPT_TENSORS, BINDINGS = 5, EVENTS = 3, WORLDS = 2 };
+enum { SESSIONS = MODELS + 1 }; /* two of the first model */
 
 typedef enum place {
   PLACE_HOME, /* where the sessions compute */
@@ -46,6 +47,7 @@ typedef struct bound {
   unsigned repeats;        /* runs that came one after the other */
   unsigned replaced;       /* bits: since then an input, an output was replaced */
   bool reshaped;           /* an input of other dims was bound since the last run */
+  block lent;              /* stands for all memory that was lent: what streams still do with it */
 } bound;
 
 typedef struct point {
@@ -63,7 +65,8 @@ typedef struct lane {
 } lane;
 
 typedef struct world {
-  iobind_runtime *runtime;
+  int number;
+  iobind_runtime *runtime; /* NULL: there is no such device */
   iobind_device *home;
   iobind_device *host;
   bool is_virtual; /* vdev, where faults can be set */
@@ -71,21 +74,20 @@ typedef struct world {
   bool addressable;
   bool has_pinned;
   bool judges; /* a kernel fails where a value is BAD: CUDA's read zeros there */
-  void *models[MODELS];
-  size_t model_bytes[MODELS];
+  iobind_session *sessions[SESSIONS];
   /* of one sequence */
-  iobind_session *sessions[MODELS];
   bound bindings[BINDINGS];
   slot slots[TENSORS];
   lane lanes[STREAMS];
   point points[EVENTS];
   unsigned numbers; /* of bindings */
   float next_value;
-  bool without_swap, without_in_place; /* left out, to see what else there is */
-  char fault[48];                      /* a setting of vdev for the next call; "": none */
+  char fault[48]; /* a setting of vdev for the next call; "": none */
+  block *blocks;  /* while the other world is the current one */
 } world;
 
-extern world the_world;
+extern world *the_world;                    /* the current one */
+extern bool without_swap, without_in_place; /* left out, to see what else there is */
 extern uint64_t call_count;
 extern bool verbose; /* every call is printed before it is made */
 
@@ -108,12 +110,16 @@ bool fault_was_set(void);
 
 /* ---- a sequence ---- */
 
-bool world_start(const char *spec); /* of the device; false: it is not there */
+bool world_start(const char *spec); /* of the device, and of one more like it if there is one; false: it is not there */
+bool world_has_other(void);
+void world_change(void); /* the other one is the current one now */
+bool world_is_working(void);
 void world_stop(void);
 void world_begin(void);
 void world_end(void);
 
 iobind_session *world_session(size_t which);
+const model *world_model(size_t session);
 bound *world_binding(size_t index);
 void world_destroy_binding(size_t index);
 void world_destroy_session(size_t which);
@@ -133,7 +139,7 @@ void world_check_tensor(const slot *of); /* holds what it must */
 void world_check_all(void);
 void world_new_values(float *values, size_t count);
 void compare(const float *got, view expected, const char *what);
-int world_index(const slot *of);
+int world_index(const slot *of); /* those of the second world are counted from 100 */
 
 /* ---- streams ---- */
 

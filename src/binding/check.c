@@ -42,7 +42,7 @@ static iobind_status check_input(iobind_binding *binding, size_t index, const ch
   }
   if (input->is_spoiled) {
     return iobind__fail(error, IOBIND_ERROR_INVALID_STATE,
-                        "%s: the state '%s' is not known: a run that failed may have written a part of it. Bind it again, or "
+                        "%s: the state '%s' is undefined: a run that failed may have written a part of it: bind it again, or "
                         "write it by iobind_binding_write_input",
                         what, value->label);
   }
@@ -117,7 +117,8 @@ iobind_status iobind__binding_check_complete(iobind_binding *binding, const char
       IOBIND__TRY(agree_symbols(binding, &session->outputs[i], output->target, session->input_count + i, what, error));
     }
   }
-  return any ? IOBIND_OK : iobind__fail(error, IOBIND_ERROR_INVALID_STATE, "%s: no output is bound", what);
+  return any ? IOBIND_OK
+             : iobind__fail(error, IOBIND_ERROR_INVALID_STATE, "%s: no output is bound: a run needs at least one", what);
 }
 
 iobind_status iobind_binding_check(iobind_binding *binding, iobind_error *error) {

@@ -64,12 +64,13 @@ static iobind_status check_input(const iobind_binding *binding, size_t index, io
     return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "binding_set_input: '%s': tensor is NULL", value->label);
   }
   if (mode < IOBIND_INPUT_RESIDENT || mode > IOBIND_INPUT_LIVE) {
-    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "binding_set_input: '%s': %d is not a mode of an input",
-                        value->label, (int)mode);
+    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "binding_set_input: '%s': expected mode 0 .. %d, got %d",
+                        value->label, IOBIND_INPUT_LIVE, (int)mode);
   }
   IOBIND__TRY(iobind__value_accepts(value, tensor, "binding_set_input", error));
   if (tensor->place->device->runtime != session->runtime) {
-    return iobind__fail(error, IOBIND_ERROR_WRONG_DEVICE, "binding_set_input: '%s': the tensor is another runtime's",
+    return iobind__fail(error, IOBIND_ERROR_WRONG_DEVICE,
+                        "binding_set_input: '%s': expected a tensor of the session's runtime, got one of another",
                         value->label);
   }
   const iobind__carry *carry = iobind__carry_of_input(binding, index);
@@ -132,6 +133,7 @@ static iobind_status make_snapshot(const iobind_binding *binding, size_t index, 
     iobind_tensor_release(made);
     return status;
   }
+  iobind__tensor_hand_to(made, IOBIND_HOLDER_BINDING);
   *copy = made;
   return IOBIND_OK;
 }
@@ -211,6 +213,7 @@ __attribute__((noinline)) static iobind_status bind_copy(iobind_binding *binding
     IOBIND__TRY(make_snapshot(binding, index, tensor, event, &made.bound, error));
   } else {
     IOBIND__TRY(iobind__input_make(binding->session, index, tensor, &made.bound, error));
+    iobind__tensor_hand_to(made.bound, IOBIND_HOLDER_BINDING);
     made.source = iobind_tensor_retain(tensor);
     made.event = event == NULL ? NULL : iobind__event_retain(event);
   }

@@ -180,12 +180,12 @@ static iobind_status find_target(const iobind_binding *binding, size_t index, io
 static iobind_status check_mode(const iobind__value *value, iobind_output_mode mode, iobind_memory memory,
                                 iobind_error *error) {
   if (mode < IOBIND_OUTPUT_FRESH || mode > IOBIND_OUTPUT_NONE) {
-    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "binding_place_output: '%s': %d is not a mode of an output",
-                        value->label, (int)mode);
+    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "binding_place_output: '%s': expected mode 0 .. %d, got %d",
+                        value->label, IOBIND_OUTPUT_NONE, (int)mode);
   }
   if (memory != IOBIND_MEMORY_DEFAULT && memory != IOBIND_MEMORY_HOST_ACCESSIBLE) {
-    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "binding_place_output: '%s': %d is not a memory type",
-                        value->label, (int)memory);
+    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "binding_place_output: '%s': expected memory 0 .. %d, got %d",
+                        value->label, IOBIND_MEMORY_HOST_ACCESSIBLE, (int)memory);
   }
   if (value->kind != IOBIND_VALUE_TENSOR && mode != IOBIND_OUTPUT_NONE) {
     return iobind__fail(error, IOBIND_ERROR_NOT_SUPPORTED,

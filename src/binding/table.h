@@ -91,8 +91,6 @@ struct iobind_binding {
   size_t turn;                 /* the side of the next run */
   iobind__graphs *graphs;      /* NULL: the session captures none */
   iobind__replay replay;       /* what the state offers */
-  bool wants_no_graph;         /* by the caller's run options: no run is captured or replayed */
-  bool is_capture_broken;      /* the last run failed because another thread's call came into its capture */
   iobind__run_words words;     /* the caller's run options */
   iobind__ort_options options; /* the same, as ORT takes them */
   iobind__flight flight;
@@ -300,10 +298,6 @@ static inline void iobind__carry_end(iobind_binding *binding, size_t output) {
     iobind__carry_remove(binding, iobind__carry_of_output(binding, output));
   }
 }
-
-/* run.c: only ORT's run, with the checks and copies after it; the states stay where they are. */
-iobind_status iobind__run_ort(iobind_binding *binding, OrtRunOptions *options, const iobind_device *ordered,
-                              iobind_error *error);
 
 /* Let ORT run, although the run was cancelled, what must follow it; the run stays cancelled. Was it cancelled? */
 bool iobind__run_goes_on(iobind_binding *binding);

@@ -25,12 +25,13 @@ struct iobind_tensor {
   uint64_t serial; /* of the value: no other value of any tensor ever has the same number */
   void *data;      /* NULL: 0 bytes, or strings */
   size_t bytes;
-  size_t allocated; /* bytes that the device's counters include */
-  bool borrows;     /* the memory belongs to the caller, or to another tensor */
-  bool lent;        /* so does `value`: the deleter gets it, and it is never released */
-  bool read_only;   /* the memory must not be written */
-  bool is_handle;   /* wrapped: `data` is a handle of the driver's, which takes it back */
-  void *given;      /* what the deleter gets: `data`, or the resource */
+  size_t allocated; /* bytes that iobind has allocated for it */
+  iobind_holder holder;
+  bool borrows;   /* the memory belongs to the caller, or to another tensor */
+  bool lent;      /* so does `value`: the deleter gets it, and it is never released */
+  bool read_only; /* the memory must not be written */
+  bool is_handle; /* wrapped: `data` is a handle of the driver's, which takes it back */
+  void *given;    /* what the deleter gets: `data`, or the resource */
   iobind_deleter deleter;
   void *deleter_context;
   iobind__use uses[2]; /* of the memory, like the next two; a view has its base's. Guarded by the runtime's mutex */
@@ -95,6 +96,9 @@ iobind_status iobind__tensor_check_stream(const iobind_stream *stream, const iob
 /* Create a tensor at any place, also at one that a session lends. */
 iobind_status iobind__tensor_create_at(iobind__place *place, iobind_dtype dtype, const int64_t *dims, size_t rank,
                                        iobind_tensor **out, iobind_error *error);
+
+/* Who holds the tensor's memory from now on, for the account of iobind_device_get_memory. It is the caller who holds a new one. */
+void iobind__tensor_hand_to(iobind_tensor *tensor, iobind_holder holder);
 
 /* Make a tensor of a value that ORT has made. On success the tensor owns the value. `what` begins the messages. */
 iobind_status iobind__tensor_from_value(OrtValue *value, iobind__place *place, iobind__ref *owner, iobind_tensor **out,

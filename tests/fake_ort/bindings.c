@@ -144,14 +144,32 @@ static void make_bound_and_other(struct rig *rig) {
   rig->y = rig_floats(rig, rig->cpu, rig_twos, RIG_VALUES);
 }
 
-static iobind_status set_other_snapshot(struct rig *rig) {
-  iobind_status status = set_input(rig, IOBIND_INPUT_SNAPSHOT, rig->y, NULL);
+static iobind_status set_other(struct rig *rig, iobind_input_mode mode) {
+  iobind_status status = set_input(rig, mode, rig->y, NULL);
   if (status != IOBIND_OK) {
     iobind_error error = rig->error;
     runs(rig); /* on the first input still */
     rig->error = error;
   }
   return status;
+}
+
+static iobind_status set_other_snapshot(struct rig *rig) {
+  return set_other(rig, IOBIND_INPUT_SNAPSHOT);
+}
+
+/* Runs so steady that the next one would be ORT's call alone. */
+static void make_steady_and_other(struct rig *rig) {
+  enum { STEADY_AFTER = 3 };
+  make_bound(rig);
+  rig->y = rig_floats(rig, rig->device, rig_twos, RIG_VALUES);
+  for (int run = 0; run < STEADY_AFTER; run++) {
+    NEED(rig, iobind_binding_run(rig->binding, NULL, &rig->error));
+  }
+}
+
+static iobind_status set_other_resident(struct rig *rig) {
+  return set_other(rig, IOBIND_INPUT_RESIDENT);
 }
 
 static void other_is_bound(struct rig *rig) {
@@ -446,6 +464,8 @@ const struct scenario binding_scenarios[] = {
     BINDS("iobind_binding_set_input", "resident", ON_ALL, make_binding, set_resident, runs),
     BINDS("iobind_binding_set_input", "snapshot", ON_ALL, make_binding_and_host_x, set_snapshot, snapshot_is_right),
     BINDS("iobind_binding_set_input", "snapshot after another", ON_ALL, make_bound_and_other, set_other_snapshot,
+          other_is_bound),
+    BINDS("iobind_binding_set_input", "resident between steady runs", ON_ALL, make_steady_and_other, set_other_resident,
           other_is_bound),
     BINDS("iobind_binding_set_input", "snapshot behind an event", ON_VDEV, make_announced, set_announced_snapshot, runs),
     BINDS("iobind_binding_set_input", "snapshot in lent memory", ON_VDEV, make_binding_and_host_x, set_lent_snapshot, runs),

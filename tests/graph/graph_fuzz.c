@@ -1,8 +1,10 @@
 /* The same random calls on a binding whose session captures graphs and on one whose session does not: the same statuses and the same
  * values, but for "too many graphs" and "another thread's graphs", after which the graphs are given up and the run is made again.
  *
- * usage: graph_fuzz DEVICE SEQUENCES [FIRST]   FIRST is the number of the first sequence, to repeat one */
+ * usage: graph_fuzz DEVICE SEQUENCES [FIRST]   FIRST is the number of the first sequence, to repeat one. At the end the counts of what was
+ * reached are printed; 200 sequences or more fail if a feature was never reached. */
 #define _POSIX_C_SOURCE 200809L /* barriers */
+#include "graph_reach.h"
 #include "graph_rig.h"
 #include "../rig/calls.h"
 
@@ -46,6 +48,7 @@ typedef struct world {
   size_t sizes[POOL];
   iobind_tensor *targets[TARGETS][KINDS];
   size_t bound[INPUTS]; /* which of the pool */
+  bool swaps;           /* the first output is carried by SWAP */
   iobind_tensor *held[HELD][KINDS];
   size_t held_count;
   float saved[MOST]; /* a state */
@@ -103,6 +106,8 @@ static void bind(world *self, size_t input, iobind_input_mode mode, size_t index
     came[k] = iobind_binding_set_input(self->bindings[k], input, mode, self->pool[index][k], NULL, &fault);
   }
   same(self, came[0], came[1], "set_input");
+  graph_reached_if(GRAPH_SNAPSHOT, mode == IOBIND_INPUT_SNAPSHOT && came[0] == IOBIND_OK);
+  graph_reached_if(GRAPH_LIVE, mode == IOBIND_INPUT_LIVE && came[0] == IOBIND_OK);
   self->bound[input] = came[0] == IOBIND_OK ? index : self->bound[input];
 }
 
@@ -153,6 +158,10 @@ static void bind_output(world *self, size_t output, int mode, size_t target) {
     came[k] = call_binding_set_output(self->bindings[k], output, mode, NULL, IOBIND_MEMORY_DEFAULT, memory, &fault);
   }
   same(self, came[0], came[1], "set_output");
+  graph_reached_if(GRAPH_FIXED, mode == OUTPUT_FIXED && came[0] == IOBIND_OK);
+  graph_reached_if(GRAPH_IN_PLACE, mode == OUTPUT_IN_PLACE && came[0] == IOBIND_OK);
+  graph_reached_if(GRAPH_NONE, mode == IOBIND_OUTPUT_NONE && came[0] == IOBIND_OK);
+  self->swaps = self->swaps && (output != 0 || came[0] != IOBIND_OK);
 }
 
 static void carry(world *self, iobind_carry_mode mode) {
@@ -166,6 +175,8 @@ static void carry(world *self, iobind_carry_mode mode) {
     }
   }
   same(self, came[0], came[1], "carry");
+  graph_reached_if(mode == IOBIND_CARRY_SWAP ? GRAPH_SWAP : GRAPH_CARRY_IN_PLACE, came[0] == IOBIND_OK);
+  self->swaps = came[0] == IOBIND_OK ? mode == IOBIND_CARRY_SWAP : self->swaps;
 }
 
 typedef enum way { HERE, IN_THREAD, ON_STREAM } way;
@@ -187,7 +198,23 @@ static void *run_there(void *context) {
   return NULL;
 }
 
+static size_t count_graphs(const iobind_session *session) {
+  iobind_session_info info = IOBIND_SESSION_INFO_INIT;
+  expect_ok(iobind_session_get_info(session, &info, &fault));
+  return info.graph_count;
+}
+
+/* `before`: the graphs that there were before a run that went well. */
+static void note_run(const world *self, size_t before, way how) {
+  size_t after = count_graphs(self->sessions[CAPTURING]);
+  graph_reached_if(GRAPH_CAPTURED, after > before);
+  graph_reached_if(GRAPH_REPLAYED, after == before && after > 0);
+  graph_reached_if(GRAPH_IN_THREAD, how == IN_THREAD);
+  graph_reached_if(GRAPH_ON_STREAM, how == ON_STREAM);
+}
+
 static iobind_status run_one(const world *self, int kind, way how) {
+  size_t before = count_graphs(self->sessions[CAPTURING]);
   visit here = {.binding = self->bindings[kind], .stream = how == ON_STREAM ? self->stream : NULL};
   fixture_arm();
   if (how == IN_THREAD) {
@@ -196,6 +223,9 @@ static iobind_status run_one(const world *self, int kind, way how) {
     assert_int_equal(pthread_join(thread, NULL), 0);
   } else {
     (void)run_there(&here);
+  }
+  if (kind == CAPTURING && here.status == IOBIND_OK) {
+    note_run(self, before, how);
   }
   fault = here.error;
   return here.status;
@@ -220,6 +250,7 @@ static bool run_both_unseen(world *self, way how) {
   iobind_status came[KINDS];
   came[CAPTURING] = run_one(self, CAPTURING, how);
   if (came[CAPTURING] == IOBIND_ERROR_INVALID_STATE && strstr(fault.message, "iobind_binding_reset_graphs") != NULL) {
+    graph_reached(strstr(fault.message, "another thread") != NULL ? GRAPH_FOREIGN : GRAPH_LIMIT);
     expect_ok(iobind_binding_reset_graphs(self->bindings[CAPTURING], &fault));
     came[CAPTURING] = run_one(self, CAPTURING, how);
   }
@@ -242,6 +273,7 @@ static void run_unseen(world *self, uint64_t a) {
   for (uint64_t run = 0; well && run < 2 + a % 3; run++) {
     write_pool(self, (a + run) % POOL);
     well = run_both_unseen(self, HERE);
+    graph_reached_if(GRAPH_REPEATED, well && run > 0);
   }
   if (well && a % 2 == 0) {
     same_outputs(self);
@@ -276,12 +308,13 @@ static void take(world *self, size_t output) {
     came[k] = iobind_binding_take_output(self->bindings[k], output, &taken[k], &fault);
   }
   same(self, came[0], came[1], "take_output");
+  graph_reached_if(GRAPH_TAKEN, came[0] == IOBIND_OK);
+  graph_reached_if(GRAPH_TAKEN_STATE, came[0] == IOBIND_OK && self->swaps && output == 0);
   hold(self, taken);
 }
 
 /* A plain run of the session that captures, whose memory ORT takes from wherever it likes. Some of its outputs are kept. */
 static void run_unbound(world *self) {
-  iobind_device *cpu = iobind_runtime_get_device(runtime, 0);
   int64_t dim = (int64_t)(1 + next(self, MOST));
   iobind_tensor *inputs[INPUTS];
   iobind_tensor *outputs[KINDS][OUTPUTS];
@@ -370,6 +403,7 @@ static void queue_runs(world *self, uint64_t a) {
     came[PLAIN] = queue_one(self, PLAIN);
     fault = came[CAPTURING] != IOBIND_OK ? why : fault;
     same(self, came[0], came[1], "a queued run");
+    graph_reached_if(GRAPH_QUEUED, run > 0 && updates);
   }
   switch (next(self, 4)) { /* a plain run, whose memory the replays that are queued may write */
     case 0: run_unbound(self); break;
@@ -517,7 +551,6 @@ static void expect_refused(const world *self, iobind_status status, const char *
 /* What would be elsewhere in each run is refused, and all stays as it was. */
 static void try_moving(world *self, uint64_t which, size_t input, size_t output) {
   iobind_binding *binding = self->bindings[CAPTURING];
-  iobind_device *cpu = iobind_runtime_get_device(runtime, 0);
   const int64_t dim = (int64_t)self->sizes[self->bound[input]];
   iobind_tensor *host = NULL;
   expect_ok(iobind_tensor_create(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, &dim, 1, &host, &fault));
@@ -568,7 +601,6 @@ static void flow_one(const world *self, int kind, const iobind_pipeline_options 
 
 /* A pipeline of each session: its slots are bindings with graphs of their own. */
 static void flow(world *self, uint64_t a) {
-  iobind_device *cpu = iobind_runtime_get_device(runtime, 0);
   const size_t constant = a % 2 == 0 ? 0 : POOL - 1; /* of the pool, and as long as the items */
   const int64_t dim = (int64_t)self->sizes[constant];
   const bool has_constant = self->model->inputs == 2 && a % 3 == 0;
@@ -597,6 +629,11 @@ static void flow(world *self, uint64_t a) {
   }
 }
 
+static void reset(const world *self) {
+  expect_ok(iobind_binding_reset_graphs(self->bindings[CAPTURING], &fault));
+  graph_reached(GRAPH_RESET);
+}
+
 static void step(world *self) {
   uint64_t what = next(self, 32);
   uint64_t a = next(self, 100);
@@ -611,24 +648,24 @@ static void step(world *self) {
     case 4: bind_output(self, output, OUTPUT_FIXED, (a / 3) % TARGETS); break;
     case 5: bind_output(self, output, a % 5 == 0 ? IOBIND_OUTPUT_NONE : IOBIND_OUTPUT_REUSE, 0); break;
     case 6: take(self, output); break;
-    case 7: run_unbound(self); break;
+    case 7: run_unbound(self), graph_reached(GRAPH_UNBOUND); break;
     case 8: carry(self, a % 2 == 0 ? IOBIND_CARRY_SWAP : IOBIND_CARRY_IN_PLACE); break;
-    case 9: expect_ok(iobind_binding_reset_graphs(self->bindings[CAPTURING], &fault)); break;
+    case 9: reset(self); break;
     case 10: run_both(self, a % 4 == 0 ? IN_THREAD : HERE); break;
     case 11: save(self); break;
     case 12: update_with(self, 0, self->saved, self->saved_bytes); break;
-    case 13: run_beside(self, a % 2 == 0); break;
+    case 13: run_beside(self, a % 2 == 0), graph_reached(GRAPH_BESIDE); break;
     case 14: run_both(self, ON_STREAM); break;
     case 15: queue_runs(self, a); break;
     case 16: bind(self, input, IOBIND_INPUT_SNAPSHOT, (a / 2) % POOL); break;
     case 17: bind_output(self, 0, OUTPUT_IN_PLACE, (a / 2) % POOL); break;
     case 18: bind(self, input, IOBIND_INPUT_LIVE, (a / 2) % POOL); break;
-    case 19: try_moving(self, a % 4, input, output); break;
-    case 20: flow(self, a); break;
+    case 19: try_moving(self, a % 4, input, output), graph_reached(GRAPH_REFUSED); break;
+    case 20: flow(self, a), graph_reached(GRAPH_PIPELINE); break;
     case 21: queue_runs(self, a); break;
-    case 22: run_request(self); break;
-    case 23: run_together(self, a); break;
-    case 24: set_options(self, a); break;
+    case 22: run_request(self), graph_reached(GRAPH_REQUEST); break;
+    case 23: run_together(self, a), graph_reached(GRAPH_TOGETHER); break;
+    case 24: set_options(self, a), graph_reached(GRAPH_OPTIONS); break;
     case 25:
     case 26:
     case 27: run_unseen(self, a); break;
@@ -780,5 +817,8 @@ int main(int argc, char **argv) {
   }
   sequences = strtoull(argv[2], NULL, 10);
   first = argc > 3 ? strtoull(argv[3], NULL, 10) : 0;
-  return graph_main(2, argv, tests, 1);
+  enum { FEATURES_AFTER = 200 }; /* sequences, which must have reached all features */
+  int result = graph_main(2, argv, tests, 1);
+  bool reaches_all = result != 0 || graph_report(is_device("cuda")) || sequences < FEATURES_AFTER;
+  return reaches_all ? result : 1;
 }

@@ -1,6 +1,6 @@
 /* Items of a pipeline, and runs without a binding, whose data are on the device already, and outputs that stay there or are not
  * wanted. */
-#include "fixture.h"
+#include "stage.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -11,39 +11,30 @@
 
 enum { COUNT = 64, FRAMES = 5, SLOTS = 3 };
 
-static iobind_runtime *runtime;
-static iobind_device *device;
-static iobind_device *cpu;
 static iobind_stream *decoder; /* another program's work on the device: it makes the frames */
 static iobind_tensor *source;  /* on the device: what a decoder decodes */
-static const char *spec_of_test;
 
 static int start(void **state) {
-  spec_of_test = *state;
-  runtime = fixture_runtime();
-  cpu = iobind_runtime_get_device(runtime, 0);
-  device = fixture_device(runtime, spec_of_test);
+  (void)stage_open(state);
   expect_ok(iobind_stream_create(device, NULL, &decoder, &fault));
   float values[COUNT];
   for (size_t i = 0; i < COUNT; i++) {
     values[i] = (float)i;
   }
   source = fixture_floats(device, values, COUNT);
-  if (strcmp(spec_of_test, "vdev") == 0) {
+  if (is_device("vdev")) {
     assert_int_equal(vdev_set(0, "race", "fail"), 0);
   }
   return 0;
 }
 
 static int stop(void **state) {
-  (void)state;
-  if (strcmp(spec_of_test, "vdev") == 0) {
+  if (is_device("vdev")) {
     assert_int_equal(vdev_set(0, "race", "off"), 0);
   }
   iobind_stream_destroy(decoder);
   iobind_tensor_release(source);
-  iobind_runtime_destroy(runtime);
-  return 0;
+  return stage_close(state);
 }
 
 /* Does the session read its inputs in memory that the host cannot read? */
@@ -168,7 +159,7 @@ static void frames_of_a_decoder(void **state) {
 /* Without its event an item reads what the decoder may still be writing. */
 static void a_frame_without_its_event(void **state) {
   (void)state;
-  if (strcmp(spec_of_test, "vdev") != 0) {
+  if (!is_device("vdev")) {
     skip(); /* which has a race detector */
   }
   film self = open_film(1);
@@ -456,7 +447,7 @@ static void a_run_by_choice(void **state) {
 /* Each surface has its graph in each slot; a run without a binding captures none. */
 static void a_session_that_captures_graphs(void **state) {
   (void)state;
-  if (strcmp(spec_of_test, "vdev") != 0) {
+  if (!is_device("vdev")) {
     skip();
   }
   iobind_session_options options = IOBIND_SESSION_OPTIONS_INIT;
