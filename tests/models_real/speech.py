@@ -1,5 +1,6 @@
 """A spoken sentence at 16,000 samples a second, between two silences."""
 
+import os
 import shutil
 import subprocess
 import tempfile
@@ -12,9 +13,12 @@ RATE = 16000
 
 def spoken(sentence):
     """By espeak-ng, which is the same for the same version of it."""
-    with tempfile.NamedTemporaryFile(suffix=".wav") as file:
-        subprocess.run(["espeak-ng", "-v", "en", "-w", file.name, sentence], check=True, capture_output=True)
-        with wave.open(file.name) as sound:
+    with tempfile.TemporaryDirectory() as folder:
+        file = os.path.join(folder, "spoken.wav")
+        # It looks for a sound server, and makes a folder in the home folder for it.
+        subprocess.run(["espeak-ng", "-v", "en", "-w", file, sentence], check=True, capture_output=True,
+                       env={**os.environ, "HOME": folder, "XDG_CONFIG_HOME": folder})
+        with wave.open(file) as sound:
             samples = np.frombuffer(sound.readframes(sound.getnframes()), "<i2").astype(np.float64) / 32768
             rate = sound.getframerate()
     at = np.arange(int(len(samples) * RATE / rate)) * rate / RATE

@@ -203,7 +203,38 @@ static void states_stay_on_the_device(void **state) {
   iobind_session_destroy(session);
 }
 
+/* A state that a run has made larger than the session's fixed dim allows is refused in iobind's words, before ORT sees it. A row says the same;
+ * fuzz/mutants.py links its defects into this program. */
+static void moved_state_outgrows_a_fixed_dim(void **state) {
+  (void)state;
+  static const float six[6] = {1, 2, 3, 4, 5, 6};
+  static const int64_t two_rows[2] = {2, 3};
+  static const int64_t one_row[2] = {1, 3};
+  static const int64_t two = 2;
+  static const char *const name = "past";
+  iobind_session_options options = IOBIND_SESSION_OPTIONS_INIT;
+  options.devices = &device;
+  options.device_count = 1;
+  options.dim_names = &name;
+  options.dim_values = &two;
+  options.dim_count = 1;
+  iobind_session *session;
+  expect_ok(test_session_with(runtime, "concat", &options, &session, &fault));
+  iobind_tensor *past = tensor_of(IOBIND_DTYPE_FLOAT32, two_rows, 2, six, sizeof six);
+  iobind_tensor *row = tensor_of(IOBIND_DTYPE_FLOAT32, one_row, 2, six, sizeof six / 2);
+  iobind_binding *binding = carried(session, IOBIND_CARRY_MOVE, past);
+  expect_ok(iobind_binding_set_input(binding, 1, IOBIND_INPUT_RESIDENT, row, NULL, &fault));
+  run(binding);
+  expect(IOBIND_ERROR_SHAPE, iobind_binding_run(binding, NULL, &fault));
+  expect_words("binding_run: 'first'");
+  iobind_tensor_release(past);
+  iobind_tensor_release(row);
+  iobind_binding_destroy(binding);
+  iobind_session_destroy(session);
+}
+
 static const struct CMUnitTest tests[] = {
+    {"cpu: moved state outgrows a fixed dim", moved_state_outgrows_a_fixed_dim, stage_open, stage_close, "cpu"},
     {"torn state is refused", torn_state_is_refused, stage_open, stage_close, "vdev"},
     {"state of a failed run is refused", state_of_a_failed_run_is_refused, stage_open, stage_close, "vdev"},
     {"reused beside a growing state", reused_beside_a_growing_state, stage_open, stage_close, "vdev"},

@@ -368,7 +368,7 @@ static void options_that_are_refused(void **state) {
   iobind_pipeline_options options = IOBIND_PIPELINE_OPTIONS_INIT;
   options.placements = &place;
   expect(IOBIND_ERROR_INVALID_ARGUMENT, call_pipeline_create(session, &options, &pipeline, &fault));
-  expect_words("pipeline_create: outputs: 'y': 3");
+  expect_words("pipeline_create: placements: 'y': expected 0 .. 2, got 3");
   place = IOBIND_PLACE_NONE;
   expect(IOBIND_ERROR_INVALID_ARGUMENT, call_pipeline_create(session, &options, &pipeline, &fault));
   expect_words("no output is fetched");
@@ -526,7 +526,7 @@ static void runs_that_are_refused(void **state) {
   expect_words("session_run: no output");
   assert_null(output);
   expect(IOBIND_ERROR_INVALID_ARGUMENT, run(session, &input, NULL, wrong, &output));
-  expect_words("session_run: outputs: 'y': -1");
+  expect_words("session_run: placements: 'y': expected 0 .. 2, got -1");
   expect(IOBIND_ERROR_SHAPE, run(session, &input, &source, NULL, &output));
   expect_words("session_run: ");
   expect(IOBIND_ERROR_INVALID_ARGUMENT, run(session, &input, &input, NULL, &output));
