@@ -3,7 +3,7 @@
 #   make demo       a real model on the processor and on a virtual GPU: a table and a picture
 #   make install    library, tool and virtual accelerator to PREFIX (/usr/local), under DESTDIR if that is given
 #   make package    an archive, and a package for Debian, in build/packages/
-#   make test       whether iobind works here: each suite once, the same result on every machine; some minutes
+#   make test       whether iobind works here: each suite, the same result on every machine; at most 6 minutes
 #   make test-ci    what else must hold before a change is taken: some 50 minutes, and 300 MB more to fetch
 #   make test-all   both, with the tests that take hours, other ONNX Runtimes, other platforms and valgrind
 #   make bench      part of test-ci: instructions and memory, each against its limit
@@ -19,7 +19,8 @@
 # `make test` runs all tests of the debug build, under the address and undefined-behaviour sanitizers, and those with the label "product",
 # which start many processes, in an optimised build instead. Left out are tests with one of these labels, and all that depends on the
 # heap's layout, on time or on load has one:
-#   ci        make test-ci, in the debug build: it takes long, or needs another ONNX Runtime or a fuzzer
+#   ci        make test-ci, in the debug build: it takes long and what it tests has a shorter test, or it needs another ONNX Runtime or a
+#             fuzzer; a test of many processes also has "release", and runs in both builds there
 #   vcuda     make test-ci, in each build: it needs vcuda, and most need the ONNX Runtime with CUDA's provider
 #   bench     make bench, in an optimised build: figures with a limit
 #   long      make test-all
@@ -165,7 +166,7 @@ build-release-tests:
 	@cmake --build --preset release-tests --target all vcuda_tests
 
 test-release: build-release-tests
-	$(call run_tests,release-tests,release) -L '^release$$' -LE '^(product|long)$$' -j $(jobs)
+	$(call run_tests,release-tests,release) -L '^release$$' -LE '^long$$' -j $(jobs)
 
 bench: build-release-tests
 	@mkdir -p $(results)

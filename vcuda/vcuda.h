@@ -1,6 +1,6 @@
 /** @file vcuda.h
  *  vcuda's own interface: what a test wants to know and to change, which CUDA's has no call for. The functions are in vcuda's
- *  libcudart.so.13; a program that must run on real hardware too looks for them with dlsym, as docs/vcuda.md shows.
+ *  libcudart.so.13; a program that must run on real hardware too looks for them with dlsym, as vcuda/README.md shows.
  *
  *  All functions may be called from any thread. `device` is CUDA's number of a device. */
 #ifndef VCUDA_H

@@ -251,7 +251,7 @@ static bool start_recording(vdev_device *device, capture *one, char *reason) {
   one->spoiled[0] = '\0';
   device->capture = one;
   const vdev_subject subject = {.site = VDEV_SITE_CAPTURE};
-  int64_t none = 0;
+  vdev_effect none;
   if (vdev_fault_strikes(&device->settings.faults, &subject, &none)) {
     break_by_thread(device, "as asked (fail_capture)");
     device->statistics.errors++;

@@ -36,8 +36,8 @@ bool vdev_refuse(vdev_device *device, char *reason, const char *format, ...) {
   return false;
 }
 
-bool vdev_admit(vdev_device *device, const vdev_subject *subject, int64_t *delay_ns, char *reason) {
-  if (!vdev_fault_strikes(&device->settings.faults, subject, delay_ns)) {
+bool vdev_admit(vdev_device *device, const vdev_subject *subject, vdev_effect *effect, char *reason) {
+  if (!vdev_fault_strikes(&device->settings.faults, subject, effect)) {
     return true;
   }
   char bytes[48] = "";

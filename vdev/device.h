@@ -88,6 +88,8 @@ struct vdev_stream {
   char error[VDEV_TEXT];    /* the failure of work after its submission; kept until a wait reports it */
   uint64_t error_sequence;  /* of that work */
   const void *error_owner;  /* whose work it was */
+  uint64_t error_run;       /* of what run; 0: of none */
+  uint64_t last_run;        /* the last run that has submitted work; 0: none has */
   char reported[VDEV_TEXT]; /* the last one that a wait has reported */
   uint64_t reported_sequence;
   uint64_t reported_count;
@@ -147,8 +149,7 @@ void vdev_set_error(const char *format, ...) __attribute__((format(printf, 1, 2)
  * the lock held. */
 bool vdev_refuse(vdev_device *device, char *reason, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
-/* Every operation passes here before it does anything. False: it is to fail, and `reason` says why. Otherwise `*delay_ns` is
- * how much longer it takes. With the lock held. */
-bool vdev_admit(vdev_device *device, const vdev_subject *subject, int64_t *delay_ns, char *reason);
+/* Every operation passes here before it does anything. False: it is to fail, and `reason` says why. With the lock held. */
+bool vdev_admit(vdev_device *device, const vdev_subject *subject, vdev_effect *effect, char *reason);
 
 #endif

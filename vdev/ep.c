@@ -417,15 +417,35 @@ static OrtStatus *read_graph_number(const OrtRunOptions *options, int *number) {
 }
 
 static OrtStatus *ORT_CALL on_run_start(OrtEp *ep, const OrtRunOptions *options) {
+  vdev_captures *captures = ((vdev_ep *)ep)->captures;
   int number = 0;
+  vdev_lock();
+  vdev_run_begin();
+  vdev_unlock();
+  if (captures == NULL) {
+    return NULL;
+  }
   VDEV_TRY(read_graph_number(options, &number));
-  return vdev_captures_start_run(((vdev_ep *)ep)->captures, number);
+  return vdev_captures_start_run(captures, number);
 }
 
-static OrtStatus *ORT_CALL on_run_end(OrtEp *ep, const OrtRunOptions *options, bool wait) {
+static OrtStatus *end_capture(vdev_captures *captures, const OrtRunOptions *options, bool wait) {
   int number = 0;
+  if (captures == NULL) {
+    return NULL;
+  }
   VDEV_TRY(read_graph_number(options, &number));
-  return vdev_captures_end_run(((vdev_ep *)ep)->captures, number, wait);
+  return vdev_captures_end_run(captures, number, wait);
+}
+
+/* ORT calls this for a run that has failed, too, whose streams it neither flushes nor ends. */
+static OrtStatus *ORT_CALL on_run_end(OrtEp *ep, const OrtRunOptions *options, bool wait) {
+  char reason[VDEV_TEXT] = "";
+  OrtStatus *status = end_capture(((vdev_ep *)ep)->captures, options, wait);
+  vdev_lock();
+  bool good = vdev_run_end(wait, reason);
+  vdev_unlock();
+  return status != NULL || good ? status : vdev_fail(ORT_FAIL, reason);
 }
 
 static bool ORT_CALL is_graph_capture_enabled(const OrtEp *ep) {
@@ -461,8 +481,6 @@ static OrtStatus *enable_graph_capture(vdev_ep *self) {
   if (self->captures == NULL) {
     return vdev_no_memory();
   }
-  self->ep.OnRunStart = on_run_start;
-  self->ep.OnRunEnd = on_run_end;
   self->ep.IsGraphCaptureEnabled = is_graph_capture_enabled;
   self->ep.IsGraphCaptured = is_graph_captured;
   self->ep.ReplayGraph = replay_graph;
@@ -487,10 +505,10 @@ OrtStatus *vdev_ep_create(vdev_device *device, bool captures, OrtEp **out) {
   const OrtApi *api = VDEV_API_TABLE;
   const vdev_subject subject = {.site = VDEV_SITE_SESSION, .what = "session creation"};
   char reason[VDEV_TEXT] = "";
-  int64_t delay = 0;
+  vdev_effect effect = {0};
   vdev_lock();
-  bool admitted = vdev_admit(device, &subject, &delay, reason);
-  vdev_host_delay(delay);
+  bool admitted = vdev_admit(device, &subject, &effect, reason);
+  vdev_host_delay(effect.delay_ns);
   vdev_unlock();
   if (!admitted) {
     return vdev_fail(ORT_EP_FAIL, reason);
@@ -508,6 +526,8 @@ OrtStatus *vdev_ep_create(vdev_device *device, bool captures, OrtEp **out) {
                      .SetDynamicOptions = set_dynamic_options,
                      .CreateSyncStreamForDevice = create_stream,
                      .GetKernelRegistry = get_kernel_registry,
+                     .OnRunStart = on_run_start,
+                     .OnRunEnd = on_run_end,
                      .IsConcurrentRunSupported = is_concurrent_run_supported,
                      .Sync = sync};
   OrtStatus *status = captures ? enable_graph_capture(self) : NULL;

@@ -48,6 +48,10 @@ static const char *read_condition(const char *text, vdev_site site, bool is_dela
   if (has_bytes && (value = skip(text, "max:")) != NULL) {
     return read_number(value, INT64_MAX, &fault->largest);
   }
+  if (!is_delay && vdev_site_has_names(site) && (value = skip(text, "late")) != NULL) {
+    fault->late = true;
+    return value;
+  }
   if (is_delay && (value = skip(text, "us:")) != NULL) {
     const char *rest = read_number(value, VDEV_LONGEST_NS / 1000, &fault->delay_ns);
     fault->delay_ns *= 1000;
@@ -96,11 +100,14 @@ static bool strikes(vdev_fault *fault, const vdev_subject *subject) {
   return true;
 }
 
-bool vdev_fault_strikes(vdev_faults *faults, const vdev_subject *subject, int64_t *delay_ns) {
+bool vdev_fault_strikes(vdev_faults *faults, const vdev_subject *subject, vdev_effect *effect) {
+  vdev_fault *fail = &faults->fail[subject->site];
   vdev_fault *delay = &faults->delay[subject->site];
-  bool fails = strikes(&faults->fail[subject->site], subject);
+  bool fails = strikes(fail, subject);
   bool delayed = strikes(delay, subject);
-  *delay_ns = delayed && !fails ? delay->delay_ns : 0;
+  effect->fails_late = fails && fail->late;
+  fails = fails && !fail->late;
+  effect->delay_ns = delayed && !fails ? delay->delay_ns : 0;
   return fails;
 }
 

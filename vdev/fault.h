@@ -25,8 +25,15 @@ typedef struct vdev_fault {
   int64_t smallest;  /* bytes */
   int64_t largest;
   int64_t delay_ns;
+  bool late;
   char name[128]; /* "": any */
 } vdev_fault;
+
+/* What faults do to an operation that is submitted. */
+typedef struct vdev_effect {
+  int64_t delay_ns;
+  bool fails_late; /* when its stream reaches it, after the call that submitted it has returned */
+} vdev_effect;
 
 /* What is known of an operation before it is done. */
 typedef struct vdev_subject {
@@ -46,12 +53,12 @@ bool vdev_site_has_bytes(vdev_site site);
 bool vdev_site_has_names(vdev_site site);
 
 /* Reads "0"; or "N" or "every:N", then, separated by commas: "min:BYTES", "max:BYTES", "us:MICROSECONDS" (only a delay has it),
- * and last "name:NAME". False: it is not one of these, or operations of this kind cannot have it. */
+ * "late" (only a failure of work on streams), and last "name:NAME". False: it is not one of these, or operations of this kind cannot have it. */
 bool vdev_fault_parse(const char *text, vdev_site site, bool is_delay, vdev_fault *fault);
 
-/* Does a fault strike this operation? Both failures and delays count it, so that neither shifts the other. An operation that
- * fails does not take longer (`*delay_ns` is 0). */
-bool vdev_fault_strikes(vdev_faults *faults, const vdev_subject *subject, int64_t *delay_ns);
+/* Does the operation fail at once? Both failures and delays count it, so that neither shifts the other. An operation that fails
+ * at once does not take longer. */
+bool vdev_fault_strikes(vdev_faults *faults, const vdev_subject *subject, vdev_effect *effect);
 
 /* The name of the setting that makes operations of this kind fail. */
 const char *vdev_fault_name(vdev_site site);

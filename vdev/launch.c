@@ -330,14 +330,14 @@ static bool submit_job(launch *one, vdev_stream *stream, bool wait, void (*relea
   const vdev_kernel *self = one->kernel;
   const vdev_subject subject = {VDEV_SITE_COMPUTE, self->what, one->bytes, (const char *const *)self->labels,
                                 self->label_count};
-  int64_t delay = 0;
-  if (!vdev_admit(self->device, &subject, &delay, reason)) {
+  vdev_effect effect = {0};
+  if (!vdev_admit(self->device, &subject, &effect, reason)) {
     return false;
   }
   const vdev_job job = {.device = self->device,
                         .engine = VDEV_COMPUTE,
                         .bytes = one->bytes,
-                        .delay_ns = delay,
+                        .effect = effect,
                         .what = self->what,
                         .owner = self->owner,
                         .work = run_session,

@@ -111,11 +111,11 @@ static bool is_within_limit(const vdev_device *device, size_t bytes) {
 void *vdev_memory_allocate(vdev_device *device, size_t bytes, char *reason) {
   const vdev_subject subject = {
       .site = VDEV_SITE_ALLOC, .what = "allocation", .bytes = bytes > INT64_MAX ? INT64_MAX : (int64_t)bytes};
-  int64_t delay = 0;
-  if (!vdev_admit(device, &subject, &delay, reason)) {
+  vdev_effect effect = {0};
+  if (!vdev_admit(device, &subject, &effect, reason)) {
     return NULL;
   }
-  vdev_host_delay(delay);
+  vdev_host_delay(effect.delay_ns);
   vdev_block *block = calloc(1, sizeof *block);
   if (block == NULL) {
     (void)vdev_refuse(device, reason, "out of host memory");
@@ -178,11 +178,11 @@ static unsigned char *map_shared(vdev_device *device, const void *handle, size_t
 void *vdev_memory_import(vdev_device *device, const void *handle, size_t offset, size_t bytes, char *reason) {
   const vdev_subject subject = {
       .site = VDEV_SITE_ALLOC, .what = "import", .bytes = bytes > INT64_MAX ? INT64_MAX : (int64_t)bytes};
-  int64_t delay = 0;
-  if (!vdev_admit(device, &subject, &delay, reason)) {
+  vdev_effect effect = {0};
+  if (!vdev_admit(device, &subject, &effect, reason)) {
     return NULL;
   }
-  vdev_host_delay(delay);
+  vdev_host_delay(effect.delay_ns);
   unsigned char *view = map_shared(device, handle, offset, bytes, reason);
   if (view == NULL) {
     return NULL;

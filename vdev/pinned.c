@@ -57,11 +57,11 @@ void vdev_pinned_forget(void) {
 void *vdev_pinned_allocate(vdev_device *device, size_t bytes, char *reason) {
   const vdev_subject subject = {
       .site = VDEV_SITE_PINNED, .what = "pinned allocation", .bytes = bytes > INT64_MAX ? INT64_MAX : (int64_t)bytes};
-  int64_t delay = 0;
-  if (!vdev_admit(device, &subject, &delay, reason)) {
+  vdev_effect effect = {0};
+  if (!vdev_admit(device, &subject, &effect, reason)) {
     return NULL;
   }
-  vdev_host_delay(delay);
+  vdev_host_delay(effect.delay_ns);
   if (bytes > device->reserved) {
     (void)vdev_refuse(device, reason, "no pinned memory of %zu bytes: there is no more of it than of device memory, %zu", bytes,
                       device->reserved);

@@ -185,7 +185,10 @@ static void explain(const struct setting *setting, char *text, size_t size) {
     case METADATA: snprintf(text, size, "key=value, by comma, but for is_virtual and vdev.index"); break;
     case FAIL:
     case DELAY:
-      snprintf(text, size, "N, every:N or 0%s%s%s", setting->kind == DELAY ? ", then us:MICROSECONDS" : "",
+      snprintf(text, size, "N, every:N or 0%s%s%s",
+               setting->kind == DELAY               ? ", then us:MICROSECONDS"
+               : vdev_site_has_names(setting->site) ? ", then late"
+                                                    : "",
                vdev_site_has_bytes(setting->site) ? ", then min:BYTES, max:BYTES" : "",
                vdev_site_has_names(setting->site) ? ", last name:NAME" : "");
       break;

@@ -13,12 +13,15 @@
 
 struct vdev_operation {
   vdev_job job;
+  uint64_t run; /* whose work it is; 0: no run's */
   int64_t start;
   int64_t end;    /* modelled */
   int wait_agent; /* for an event: until this agent's stream has completed `wait_sequence`; 0: for none */
   uint64_t wait_sequence;
   struct vdev_operation *next;
 };
+
+static _Thread_local uint64_t current_run; /* 0: none */
 
 static int64_t transfer_time(const vdev_settings *settings, vdev_engine engine, int64_t bytes) {
   int64_t rate = engine == VDEV_UPLOAD     ? settings->upload_rate
@@ -32,7 +35,7 @@ static int64_t transfer_time(const vdev_settings *settings, vdev_engine engine, 
 static int64_t duration_of(const vdev_job *job) {
   const vdev_settings *settings = &job->device->settings;
   int64_t modelled = job->engine == VDEV_COMPUTE ? settings->compute_ns : transfer_time(settings, job->engine, job->bytes);
-  return modelled + job->delay_ns;
+  return modelled + job->effect.delay_ns;
 }
 
 /* When the job begins and ends, by the model: after earlier work of the stream and of the engine. */
@@ -99,10 +102,19 @@ void vdev_host_delay(int64_t nanoseconds) {
   vdev_lock();
 }
 
+/* With the words of vdev_admit; without the lock. */
+static bool refuse_late(const vdev_job *job, char *reason) {
+  bool computes = job->engine == VDEV_COMPUTE;
+  snprintf(reason, VDEV_TEXT, "vdev:%d: %s%s of %lld bytes failed late, as asked (%s)", job->device->index,
+           computes ? "kernel " : "", job->what, (long long)job->bytes,
+           vdev_fault_name(computes ? VDEV_SITE_COMPUTE : VDEV_SITE_COPY));
+  return false;
+}
+
 /* Do one job. First wait until its time is over, so that a program that reads too early sees the old data. Without the lock. */
 static bool perform(const vdev_job *job, int64_t until, char *reason) {
   sleep_until(until);
-  bool good = job->work == NULL || job->work(job->context, reason);
+  bool good = job->effect.fails_late ? refuse_late(job, reason) : job->work == NULL || job->work(job->context, reason);
   if (job->release != NULL) {
     job->release(job->context);
   }
@@ -116,11 +128,12 @@ static vdev_stream *pending_stream(int agent, uint64_t sequence) {
   return stream != NULL && stream->completed < sequence ? stream : NULL;
 }
 
-static void fail_stream(vdev_stream *stream, const void *owner, const char *reason) {
+static void fail_stream(vdev_stream *stream, const vdev_operation *operation, const char *reason) {
   stream->device->statistics.errors++;
   if (stream->error[0] == '\0') {
     stream->error_sequence = stream->completed + 1;
-    stream->error_owner = owner;
+    stream->error_owner = operation->job.owner;
+    stream->error_run = operation->run;
     snprintf(stream->error, sizeof stream->error, "%s", reason);
   }
 }
@@ -153,7 +166,7 @@ static void *run_worker(void *argument) {
     }
     vdev_lock();
     if (!good) {
-      fail_stream(stream, operation->job.owner, reason);
+      fail_stream(stream, operation, reason);
     }
     stream->first = operation->next;
     if (stream->first == NULL) {
@@ -270,12 +283,13 @@ bool vdev_submit(vdev_stream *stream, const vdev_job *job, bool wait, char *reas
     drop(job);
     return false;
   }
-  vdev_operation operation = {.job = *job};
+  vdev_operation operation = {.job = *job, .run = current_run};
+  stream->last_run = current_run;
   schedule(stream, job, &operation.start, &operation.end);
   count(job);
   vdev_trace_add(job->device, stream->agent, job->what, job->bytes, operation.start, operation.end);
   bool idle = stream->first == NULL && !stream->running_inline && stream->completed == stream->submitted;
-  bool at_once = real_end(operation.start, operation.end) == 0;
+  bool at_once = real_end(operation.start, operation.end) == 0 && !job->effect.fails_late;
   bool good = true;
   if (idle && at_once) {
     uint64_t sequence = ++stream->submitted;
@@ -322,6 +336,43 @@ bool vdev_stream_drain(vdev_stream *stream, char *reason) {
   return vdev_event_await(&here, reason);
 }
 
+void vdev_stream_await(const vdev_stream *stream) {
+  vdev_event here;
+  vdev_event_mark(&here, stream);
+  await(&here);
+}
+
+void vdev_run_begin(void) {
+  static uint64_t runs;
+  current_run = ++runs;
+}
+
+/* ORT keeps a session's stream for the next run, which must not meet this one's failure. */
+bool vdev_run_end(bool wait, char *reason) {
+  uint64_t run = current_run;
+  bool good = true;
+  current_run = 0;
+  for (int agent = 1; agent < vdev_global.agent_limit && run != 0 && wait; agent++) {
+    vdev_stream *stream = stream_of(agent);
+    if (stream == NULL || stream->last_run != run) {
+      continue;
+    }
+    vdev_event here;
+    vdev_event_mark(&here, stream);
+    await_sequence(agent, here.sequence);
+    stream = stream_of(agent);
+    char why[VDEV_TEXT];
+    if (stream != NULL && stream->error_run == run && take_error(stream, &here, why)) {
+      host_waited(here.clocks, here.agent_limit, here.time);
+      if (good) {
+        snprintf(reason, VDEV_TEXT, "%s", why);
+      }
+      good = false;
+    }
+  }
+  return good;
+}
+
 bool vdev_device_drain(vdev_device *device, const void *owner, char *reason) {
   bool good = true;
   for (int agent = 1; agent < vdev_global.agent_limit; agent++) {
@@ -361,11 +412,11 @@ bool vdev_stream_exists(const vdev_stream *stream) {
 vdev_stream *vdev_stream_open(vdev_device *device, char *reason) {
   vdev_state *state = &vdev_global;
   const vdev_subject subject = {.site = VDEV_SITE_STREAM, .what = "stream creation"};
-  int64_t delay = 0;
-  if (!vdev_admit(device, &subject, &delay, reason)) {
+  vdev_effect effect = {0};
+  if (!vdev_admit(device, &subject, &effect, reason)) {
     return NULL;
   }
-  vdev_host_delay(delay);
+  vdev_host_delay(effect.delay_ns);
   int slot = 0;
   while (slot < VDEV_MAX_STREAMS && state->streams[slot] != NULL) {
     slot++;

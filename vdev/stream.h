@@ -12,8 +12,8 @@ typedef bool (*vdev_work)(void *context, char *reason);
 typedef struct vdev_job {
   vdev_device *device;
   vdev_engine engine;
-  int64_t bytes;     /* of copies: the bytes that move; the model turns them into time */
-  int64_t delay_ns;  /* in addition to the model's */
+  int64_t bytes; /* of copies: the bytes that move; the model turns them into time */
+  vdev_effect effect;
   const char *what;  /* for traces and messages */
   const void *owner; /* whose work it is, for vdev_device_drain; NULL: nobody's */
   vdev_work work;
@@ -37,6 +37,14 @@ void vdev_stream_advance(vdev_stream *stream);
 
 /* Wait until the stream has done everything. With the lock held. False: it has failed, now or before. */
 bool vdev_stream_drain(vdev_stream *stream, char *reason);
+
+/* The same; a failure is kept for the next drain. */
+void vdev_stream_await(const vdev_stream *stream);
+
+/* A run of a session begins, and ends, in this thread: what the thread submits meanwhile is the run's. With the lock held. The end
+ * waits, if `wait` is set, for the run's work on all streams. False: some of that has failed, and no wait has reported it. */
+void vdev_run_begin(void);
+bool vdev_run_end(bool wait, char *reason);
 
 /* Wait until all streams of a device have done everything. With the lock held. False: work of `owner` has failed; failures of
  * others are reported to those. */

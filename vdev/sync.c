@@ -75,19 +75,29 @@ static void *ORT_CALL get_handle(OrtSyncStreamImpl *self) {
   return ((sync_stream *)self)->stream;
 }
 
+/* ORT ignores this status: a failure is kept for a wait whose status is returned. */
 static OrtStatus *ORT_CALL flush(OrtSyncStreamImpl *self) {
   vdev_stream *stream = ((sync_stream *)self)->stream;
   char reason[VDEV_TEXT] = "";
   vdev_lock();
   bool good = vdev_capture_records(stream->device); /* nothing was launched yet: the end of the run launches it, and waits */
-  good = good || (vdev_capture_permits(stream->device, "a wait for a stream", reason) && vdev_stream_drain(stream, reason));
+  if (!good && vdev_capture_permits(stream->device, "a wait for a stream", reason)) {
+    vdev_stream_await(stream);
+    good = true;
+  }
   vdev_unlock();
   return good ? NULL : vdev_fail(ORT_FAIL, reason);
 }
 
+/* ORT calls this before Flush, only for a run that waits, and returns its status from the run. */
 static OrtStatus *ORT_CALL on_session_run_end(OrtSyncStreamImpl *self) {
-  (void)self; /* nothing is kept for a run */
-  return NULL;
+  vdev_stream *stream = ((sync_stream *)self)->stream;
+  char reason[VDEV_TEXT] = "";
+  vdev_lock();
+  bool good = vdev_capture_records(stream->device);
+  good = good || (vdev_capture_permits(stream->device, "a wait for a stream", reason) && vdev_stream_drain(stream, reason));
+  vdev_unlock();
+  return good ? NULL : vdev_fail(ORT_FAIL, reason);
 }
 
 OrtStatus *vdev_sync_stream_create(vdev_device *device, OrtSyncStreamImpl **out) {

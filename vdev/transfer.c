@@ -93,7 +93,7 @@ static bool submit(const vdev_transfer_plan *plan, const operation *one, bool wa
                   .work = do_copy,
                   .context = context,
                   .release = release};
-  if (!vdev_admit(device, &subject, &job.delay_ns, reason) || !declare(plan, plan->stream, device, what, reason)) {
+  if (!vdev_admit(device, &subject, &job.effect, reason) || !declare(plan, plan->stream, device, what, reason)) {
     if (release != NULL) {
       release(context);
     }

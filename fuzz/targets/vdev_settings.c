@@ -64,9 +64,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
                                   .bytes = take_dim(&source),
                                   .names = types,
                                   .name_count = 2};
-    int64_t delay_ns = -1;
-    bool fails = vdev_fault_strikes(&settings.faults, &subject, &delay_ns);
-    CHECK(fails ? delay_ns == 0 : delay_ns >= 0);
+    vdev_effect effect = {.delay_ns = -1};
+    bool fails = vdev_fault_strikes(&settings.faults, &subject, &effect);
+    CHECK(fails ? effect.delay_ns == 0 && !effect.fails_late : effect.delay_ns >= 0);
     free(name);
     free(value);
   }

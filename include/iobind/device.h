@@ -111,6 +111,32 @@ typedef struct iobind_device_counters {
 IOBIND_API IOBIND_CHECK iobind_status iobind_device_get_counters(const iobind_device *device, iobind_device_counters *counters,
                                                                  iobind_error *error);
 
+/** Who holds memory of a device that iobind has allocated. */
+typedef enum iobind_holder {
+  IOBIND_HOLDER_ANY = 0,      /**< any of these */
+  IOBIND_HOLDER_CALLER = 1,   /**< the caller, by a tensor that it has created, or that a call has returned */
+  IOBIND_HOLDER_BINDING = 2,  /**< a binding: copies of LIVE and SNAPSHOT inputs, buffers of carried states */
+  IOBIND_HOLDER_GRAPH = 3,    /**< a captured graph: its outputs */
+  IOBIND_HOLDER_PIPELINE = 4, /**< a pipeline: inputs and outputs of its slots */
+  IOBIND_HOLDER_STREAM = 5,   /**< a stream: its staging buffers, in host-accessible memory */
+  IOBIND_HOLDER_FORCE32 = 0x7FFFFFFF
+} iobind_holder;
+
+typedef struct iobind_memory_usage {
+  uint32_t struct_size;
+  uint32_t reserved;
+  uint64_t bytes;      /**< now */
+  uint64_t count;      /**< tensors and buffers now */
+  uint64_t most_bytes; /**< the most at one time since the runtime was created */
+} iobind_memory_usage;
+#define IOBIND_MEMORY_USAGE_INIT {sizeof(iobind_memory_usage), 0, 0, 0, 0}
+
+/** Get how much memory of a device iobind has allocated, by who holds it: default and host-accessible memory together.
+ *  Not included is what ORT allocates: weights, its arenas, and the results of runs.
+ *  @return OK; INVALID_ARGUMENT   @threads any   @since 1.0 */
+IOBIND_API IOBIND_CHECK iobind_status iobind_device_get_memory(const iobind_device *device, iobind_holder holder,
+                                                               iobind_memory_usage *usage, iobind_error *error);
+
 /* ---- the catalogue of EPs: what is known without loading one -------------------------------------------------------- */
 
 /** An EP of the catalogue. */

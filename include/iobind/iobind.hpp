@@ -417,6 +417,11 @@ public:
   iobind_device_counters counters(error *failed = nullptr) const {
     return detail::ask<iobind_device_counters>(failed, iobind_device_get_counters, raw_);
   }
+  iobind_memory_usage memory(iobind_holder holder = IOBIND_HOLDER_ANY, error *failed = nullptr) const {
+    iobind_memory_usage usage = IOBIND_MEMORY_USAGE_INIT;
+    detail::call(failed, iobind_device_get_memory, raw_, holder, &usage);
+    return usage;
+  }
 
 private:
   iobind_device *raw_ = nullptr;

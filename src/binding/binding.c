@@ -3,65 +3,8 @@
 
 #include "binding/table.h"
 
-void iobind__table_changed(iobind_binding *binding) {
-  binding->generation++;
-  iobind__binding_disarm(binding);
-}
-
 iobind_session *iobind__binding_session(const iobind_binding *binding) {
   return binding->session;
-}
-
-/* ---- runs on a stream ---- */
-
-void iobind__binding_fail(iobind_binding *binding, const iobind_error *failure) {
-  iobind__results_drop(binding, NULL);
-  binding->results = IOBIND__RESULTS_FAILED;
-  binding->failure = *failure;
-  for (size_t i = 0; i < binding->carry_count; i++) {
-    binding->carries[i].due = false;
-  }
-}
-
-/* The states of runs of which some have been made, and the last has failed. */
-static void lose_states(iobind_binding *binding) {
-  iobind__carry_note_failure(binding);
-  for (size_t i = 0; i < binding->carry_count && binding->flight.runs > 1; i++) {
-    binding->inputs[binding->carries[i].input].is_spoiled = true; /* the last one has read the results of another */
-    iobind__table_changed(binding);
-  }
-}
-
-void iobind__flight_look(iobind_binding *binding) {
-  iobind__flight *flight = &binding->flight;
-  if (flight->stream == NULL || !iobind__stream_seen(flight->stream, flight->ticket)) {
-    return;
-  }
-  iobind_error failure = IOBIND_ERROR_INIT;
-  if (iobind__stream_outcome(flight->stream, flight->ticket, &failure) != IOBIND_OK) {
-    iobind__binding_fail(binding, &failure); /* the EP's stream has failed after the run was submitted */
-    if (flight->has_run) {
-      lose_states(binding);
-    }
-  }
-  iobind__ref_release(&iobind__flight_end(flight)->ref);
-}
-
-iobind_status iobind__flight_wait(iobind_binding *binding, iobind_error *error) {
-  const iobind__flight *flight = &binding->flight;
-  return flight->stream == NULL ? IOBIND_OK : iobind__stream_wait_ticket(flight->stream, flight->ticket, error);
-}
-
-iobind_status iobind__binding_check_idle(iobind_binding *binding, const char *what, iobind_error *error) {
-  iobind__flight_look(binding);
-  if (iobind__flight_runs(&binding->flight)) {
-    return iobind__fail(error, IOBIND_ERROR_INVALID_STATE, "%s: a run of this binding is in flight: wait for it first", what);
-  }
-  if (binding->flight.stream != NULL) {
-    return iobind__fail(error, IOBIND_ERROR_INVALID_STATE,
-                        "%s: a run of this binding is in flight: wait for its event or synchronize its stream first", what);
-  }
-  return IOBIND_OK;
 }
 
 static void free_retired(iobind__ref *ref);
@@ -186,7 +129,7 @@ iobind_status iobind_binding_clear(iobind_binding *binding, iobind_error *error)
     return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "binding_clear: binding is NULL");
   }
   IOBIND__TRY(iobind__process_check("binding_clear", error));
-  IOBIND__TRY(iobind__binding_check_idle(binding, "binding_clear", error));
+  IOBIND__TRY(iobind__binding_must_be_idle(binding, "binding_clear", error));
   iobind__results_drop(binding, NULL);
   iobind__graphs_forget(binding);
   for (size_t i = 0; i < 2; i++) {

@@ -6,14 +6,14 @@
  * The thread has the session's turn from the first of these runs to the last. What must be waited for, and a trial, comes before. */
 #include <stdlib.h>
 
-#include "binding/table.h"
+#include "binding/run.h"
 
 /* ---- what comes before, without the session ---- */
 
 /* States are saved and put back by the host. So all work submitted to the stream that the session computes on must have completed: the stream of
  * this run is ordered before it. */
 static iobind_status await_stream(const iobind_binding *binding, iobind_error *error) {
-  iobind_stream *stream = binding->session->stream;
+  iobind_stream *stream = binding->session->compute.stream;
   if (stream == NULL) {
     return IOBIND_OK;
   }
@@ -111,9 +111,10 @@ static void drop_results(iobind_binding *binding) {
 }
 
 static iobind_status run(iobind_binding *binding, OrtRunOptions *options, const iobind_device *ordered, iobind_error *error) {
+  iobind__ort_reason reason;
   iobind__scope scope;
   IOBIND__TRY(iobind__guard_enter(binding->session->inside, &scope, error));
-  return iobind__guard_end(&scope, iobind__run_ort(binding, options, ordered, error), error);
+  return iobind__guard_end(&scope, iobind__call(binding, options, NULL, ordered, &reason, error), error);
 }
 
 /* Memory for outputs that have none, of the dims that the plain run has shown. */
@@ -149,7 +150,7 @@ static void wait_for_failed(iobind_binding *binding, const iobind_device *ordere
   if (!cancelled && iobind__run_goes_on(binding)) {
     run_for_nothing(binding, ordered); /* it was cancelled just now */
   }
-  (void)iobind__stream_drain(binding->session->stream, NULL);
+  (void)iobind__stream_drain(binding->session->compute.stream, NULL);
 }
 
 /* After a run whose outcome is `status`: what it has done to the states is undone, and its results are given up. */
@@ -178,21 +179,20 @@ static iobind_status run_plain(iobind_binding *binding, const saved *states, con
 static iobind_status capture(iobind_binding *binding, const saved *states, const iobind_device *ordered, bool *broken,
                              iobind__graph *self, iobind_error *error) {
   OrtRunOptions *options = NULL;
+  iobind__ort_reason reason = IOBIND__ORT_OTHER;
   *broken = false;
   IOBIND__TRY(iobind__graph_bring_in_line(binding, error));
   IOBIND__TRY(iobind__registry_add(binding->session, &self->captured, error));
   IOBIND__TRY(iobind__graph_make_options(binding, self, false, &options, error));
-  binding->is_capture_broken = false;
   iobind__scope scope;
   iobind_status status = iobind__guard_enter_alone(binding->session->graphs.device->guard, &scope, error);
   if (status == IOBIND_OK) {
-    status = iobind__run_ort(binding, options, ordered, error);
-    iobind__guard_leave_alone(&scope);
+    status = iobind__guard_end_alone(&scope, iobind__call(binding, options, NULL, ordered, &reason, error), error);
   }
   if (status == IOBIND_OK) {
     iobind__registry_note_whole(binding->session, self->captured);
   }
-  *broken = status != IOBIND_OK && binding->is_capture_broken;
+  *broken = status != IOBIND_OK && reason == IOBIND__ORT_CAPTURE_BROKEN;
   return put_back(binding, states, ordered, status, error);
 }
 

@@ -132,7 +132,13 @@ void iobind__carry_set_buffer(iobind_binding *binding, iobind__carry *carry, siz
     iobind__graphs_forget_memory(binding, old); /* what was captured in it is not met again */
   }
   iobind__tensor_hold(buffer, holder, &binding->flight, true);
-  iobind_tensor_release(old);
+  if (buffer != NULL) {
+    iobind__tensor_hand_to(buffer, IOBIND_HOLDER_BINDING);
+  }
+  if (old != NULL) {
+    iobind__tensor_hand_to(old, IOBIND_HOLDER_CALLER); /* who may keep it */
+    iobind_tensor_release(old);
+  }
 }
 
 void iobind__carry_leave_buffer(iobind_binding *binding, iobind__carry *carry, size_t side) {
@@ -182,7 +188,7 @@ static iobind_status stage_state(iobind_binding *binding, iobind__carry *carry, 
     IOBIND__TRY(iobind__input_make(binding->session, carry->input, input->bound, &made, error));
     iobind__carry_set_buffer(binding, carry, 1 - binding->turn, made);
   }
-  IOBIND__TRY(iobind__tensor_copy_one(input->bound, *buffer, binding->session->stream, error));
+  IOBIND__TRY(iobind__tensor_copy_one(input->bound, *buffer, binding->session->compute.stream, error));
   iobind_tensor *old = input->bound;
   input->bound = iobind_tensor_retain(*buffer);
   iobind__input_let_loose(binding, carry->input); /* the carry holds its buffers */
@@ -255,15 +261,12 @@ static void remove_carry(iobind_binding *binding, iobind__carry *carry) {
   }
 }
 
-void iobind__carry_end(iobind_binding *binding, size_t output) {
-  iobind__carry *carry = iobind__carry_of_output(binding, output);
-  if (carry != NULL) {
-    iobind__carry_set_buffer(binding, carry, 0, NULL);
-    iobind__carry_set_buffer(binding, carry, 1, NULL);
-    remove_carry(binding, carry);
-    if (!swaps(binding)) {
-      iobind__side_clear(binding, &binding->sides[1 - binding->turn]); /* it has no more turns */
-    }
+void iobind__carry_remove(iobind_binding *binding, iobind__carry *carry) {
+  iobind__carry_set_buffer(binding, carry, 0, NULL);
+  iobind__carry_set_buffer(binding, carry, 1, NULL);
+  remove_carry(binding, carry);
+  if (!swaps(binding)) {
+    iobind__side_clear(binding, &binding->sides[1 - binding->turn]); /* it has no more turns */
   }
 }
 
@@ -328,15 +331,17 @@ iobind_status iobind_binding_carry(iobind_binding *binding, size_t output, size_
   const iobind__value *from = &binding->session->outputs[output];
   const iobind__value *to = &binding->session->inputs[input];
   if (mode < IOBIND_CARRY_MOVE || mode > IOBIND_CARRY_IN_PLACE) {
-    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "binding_carry: '%s': %d is not a mode", from->label, (int)mode);
+    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "binding_carry: '%s': expected mode %d .. %d, got %d",
+                        from->label, IOBIND_CARRY_MOVE, IOBIND_CARRY_IN_PLACE, (int)mode);
   }
   IOBIND__TRY(check_pair(from, to, error));
   IOBIND__TRY(iobind__graphs_check_carry(binding, output, mode, error));
   size_t taken = binding->inputs[input].carry;
   if (taken != 0 && binding->carries[taken - 1].output != output) {
-    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT,
-                        "binding_carry: the input '%s' is carried by the output '%s' already", to->label,
-                        binding->session->outputs[binding->carries[taken - 1].output].label);
+    return iobind__fail(
+        error, IOBIND_ERROR_INVALID_ARGUMENT,
+        "binding_carry: the input '%s' is carried from the output '%s' already: end that carry by binding the output",
+        to->label, binding->session->outputs[binding->carries[taken - 1].output].label);
   }
   if (binding->inputs[input].mode == IOBIND_INPUT_LIVE) {
     return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT,

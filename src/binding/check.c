@@ -1,25 +1,31 @@
 /* What must be true of a binding before it runs. */
 #include "binding/table.h"
 
+static iobind_status refuse_symbol(const iobind_binding *binding, const iobind__value *value, int id, int64_t dim,
+                                   const char *what, iobind_error *error) {
+  const iobind_session *session = binding->session;
+  size_t owner = binding->plan.symbol_owners[id];
+  const char *other =
+      owner < session->input_count ? session->inputs[owner].label : session->outputs[owner - session->input_count].label;
+  return iobind__fail(error, IOBIND_ERROR_SHAPE, "%s: '%s': expected %s of %lld as in '%s', got %lld", what, value->label,
+                      session->symbols[id], (long long)binding->plan.symbol_values[id], other, (long long)dim);
+}
+
 /* Collect the values of symbolic dims from a tensor; SHAPE if one differs from that of another tensor. Owners are numbered
  * inputs first, then outputs. */
-static iobind_status agree_symbols(iobind_binding *binding, const iobind__value *value, const iobind_tensor *tensor,
-                                   size_t owner, const char *what, iobind_error *error) {
-  const iobind_session *session = binding->session;
+static inline iobind_status agree_symbols(iobind_binding *binding, const iobind__value *value, const iobind_tensor *tensor,
+                                          size_t owner, const char *what, iobind_error *error) {
   for (size_t i = 0; i < value->rank; i++) {
     int id = value->symbol_ids[i];
     if (id < 0) {
       continue;
     }
-    if (binding->plan.symbol_values[id] < 0) {
-      binding->plan.symbol_values[id] = tensor->dims[i];
+    int64_t *known = &binding->plan.symbol_values[id];
+    if (*known < 0) {
+      *known = tensor->dims[i];
       binding->plan.symbol_owners[id] = owner;
-    } else if (binding->plan.symbol_values[id] != tensor->dims[i]) {
-      size_t first = binding->plan.symbol_owners[id];
-      const char *other =
-          first < session->input_count ? session->inputs[first].label : session->outputs[first - session->input_count].label;
-      return iobind__fail(error, IOBIND_ERROR_SHAPE, "%s: '%s': expected %s of %lld as in '%s', got %lld", what, value->label,
-                          session->symbols[id], (long long)binding->plan.symbol_values[id], other, (long long)tensor->dims[i]);
+    } else if (*known != tensor->dims[i]) {
+      return refuse_symbol(binding, value, id, tensor->dims[i], what, error);
     }
   }
   return IOBIND_OK;
@@ -36,7 +42,7 @@ static iobind_status check_input(iobind_binding *binding, size_t index, const ch
   }
   if (input->is_spoiled) {
     return iobind__fail(error, IOBIND_ERROR_INVALID_STATE,
-                        "%s: the state '%s' is not known: a run that failed may have written a part of it. Bind it again, or "
+                        "%s: the state '%s' is undefined: a run that failed may have written a part of it: bind it again, or "
                         "write it by iobind_binding_write_input",
                         what, value->label);
   }
@@ -111,7 +117,8 @@ iobind_status iobind__binding_check_complete(iobind_binding *binding, const char
       IOBIND__TRY(agree_symbols(binding, &session->outputs[i], output->target, session->input_count + i, what, error));
     }
   }
-  return any ? IOBIND_OK : iobind__fail(error, IOBIND_ERROR_INVALID_STATE, "%s: no output is bound", what);
+  return any ? IOBIND_OK
+             : iobind__fail(error, IOBIND_ERROR_INVALID_STATE, "%s: no output is bound: a run needs at least one", what);
 }
 
 iobind_status iobind_binding_check(iobind_binding *binding, iobind_error *error) {

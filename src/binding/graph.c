@@ -118,7 +118,10 @@ iobind_status iobind__graph_create(const iobind_binding *binding, iobind__graph 
   for (size_t i = 0; i < session->output_count; i++) {
     const iobind__output *output = &binding->outputs[i];
     self->keys[session->input_count + i] = key_of(output->target);
-    self->made[i] = output->mode == IOBIND__OUTPUT_REUSE ? iobind_tensor_retain(output->target) : NULL;
+    if (output->mode == IOBIND__OUTPUT_REUSE && output->target != NULL) {
+      self->made[i] = iobind_tensor_retain(output->target);
+      iobind__tensor_hand_to(self->made[i], IOBIND_HOLDER_GRAPH);
+    }
   }
   *out = self;
   return IOBIND_OK;
@@ -129,7 +132,10 @@ void iobind__graph_destroy(const iobind_binding *binding, iobind__graph *self) {
     return;
   }
   for (size_t i = 0; self->made != NULL && i < binding->session->output_count; i++) {
-    iobind_tensor_release(self->made[i]);
+    if (self->made[i] != NULL) {
+      iobind__tensor_hand_to(self->made[i], IOBIND_HOLDER_CALLER); /* who may keep it */
+      iobind_tensor_release(self->made[i]);
+    }
   }
   iobind__ort_options_release(binding->session, &self->options);
   iobind__registry_give_up(binding->session, self->captured);
@@ -141,7 +147,7 @@ void iobind__graph_destroy(const iobind_binding *binding, iobind__graph *self) {
 iobind_status iobind__graph_make_options(const iobind_binding *binding, iobind__graph *self, bool is_queued,
                                          OrtRunOptions **options, iobind_error *error) {
   const iobind__ort_options *used = &self->options;
-  if (self->captured == NULL || binding->wants_no_graph) {
+  if (self->captured == NULL || iobind__run_options_want_no_graph(&binding->words.options)) {
     used = &binding->options;
   } else if (used->now == NULL) {
     char number[16];

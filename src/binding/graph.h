@@ -59,7 +59,7 @@ void iobind__graphs_close(iobind_binding *binding);
  * 1. Find the graph of what is bound. *found is NULL if there is none: then the session is ready for its capture. `stream` is the session's if
  *    the run is not to wait, ordered after all work submitted to the run's own stream; NULL: it waits.
  * 2. With the session entered, and ORT's binding in line with the table: the options of the run. A graph that was not found is captured,
- *    which leaves the states as they were. `ordered` as in iobind__run_ort. */
+ *    which leaves the states as they were. `ordered` as in iobind__call. */
 iobind_status iobind__graphs_find(iobind_binding *binding, iobind_stream *stream, iobind__graph **found, iobind_error *error);
 iobind_status iobind__graphs_choose(iobind_binding *binding, iobind__graph *found, iobind_stream *stream,
                                     const iobind_device *ordered, OrtRunOptions **options, iobind_error *error);

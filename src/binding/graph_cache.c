@@ -154,9 +154,13 @@ static iobind__graph *look_up(iobind_binding *binding) {
   return NULL;
 }
 
+static bool wants_no_graph(const iobind_binding *binding) {
+  return iobind__run_options_want_no_graph(&binding->words.options);
+}
+
 static iobind_status check_thread(const iobind_binding *binding, iobind_error *error) {
   const iobind__graphs *graphs = binding->graphs;
-  return binding->wants_no_graph || graphs->thread == iobind__thread_number() || count_captured(graphs) == 0
+  return wants_no_graph(binding) || graphs->thread == iobind__thread_number() || count_captured(graphs) == 0
              ? IOBIND_OK
              : iobind__fail(error, IOBIND_ERROR_INVALID_STATE,
                             "binding_run: the graphs of this binding were captured by another thread, and are its own: run it "
@@ -167,7 +171,7 @@ static iobind_status check_limit(const iobind_binding *binding, iobind_error *er
   const iobind__graphs *graphs = binding->graphs;
   size_t captured = count_captured(graphs);
   size_t limit = binding->session->graphs.limit;
-  return binding->wants_no_graph || graphs->user == IOBIND__GRAPHS_OF_SLOT || captured < limit
+  return wants_no_graph(binding) || graphs->user == IOBIND__GRAPHS_OF_SLOT || captured < limit
              ? IOBIND_OK
              : iobind__fail(
                    error, IOBIND_ERROR_INVALID_STATE,
@@ -184,7 +188,7 @@ static bool may_capture(const iobind_binding *binding) {
   bool is_slot = binding->graphs->user == IOBIND__GRAPHS_OF_SLOT;
   bool slot_may = !iobind__session_graphs_have(session, IOBIND__QUIRK_GRAPH_RECYCLES) &&
                   count_captured(binding->graphs) < session->graphs.limit;
-  return !binding->wants_no_graph && iobind__registry_has_room(&session->graphs) && (!is_slot || slot_may);
+  return !wants_no_graph(binding) && iobind__registry_has_room(&session->graphs) && (!is_slot || slot_may);
 }
 
 static bool is_tried(const iobind_binding *binding) {
@@ -291,7 +295,7 @@ iobind_status iobind__graphs_choose(iobind_binding *binding, iobind__graph *foun
       return status;
     }
   }
-  bool is_plain = found->captured == NULL || binding->wants_no_graph;
+  bool is_plain = found->captured == NULL || wants_no_graph(binding);
   if (is_plain) {
     IOBIND__TRY(iobind__registry_check_recycling(binding->session, "binding_run", error));
   }
@@ -306,5 +310,5 @@ bool iobind__graphs_repeat(const iobind_binding *binding, iobind__replay *replay
                              .turn = &binding->session->turn,
                              .options = side->graph->options.now,
                              .binding = side->binding};
-  return !binding->graphs->reads_host && !binding->wants_no_graph && side->graph->captured != NULL;
+  return !binding->graphs->reads_host && !wants_no_graph(binding) && side->graph->captured != NULL;
 }

@@ -3,12 +3,37 @@
 
 #include "binding/table.h"
 
+/* What an input is bound to. References are held. */
+typedef struct supply {
+  iobind_tensor *bound;
+  iobind_tensor *source;
+  iobind_event *event;
+} supply;
+
+/* A side keeps what ORT still uses. */
+static inline void release(const supply *old) {
+  iobind__tensor_drop(old->bound);
+  iobind__tensor_drop(old->source);
+  if (old->event != NULL) {
+    iobind__event_release(old->event);
+  }
+}
+
+/* The input reads this from now on. Returns what it read before, whose references the caller releases. */
+static inline supply exchange(iobind__input *input, iobind_input_mode mode, supply made) {
+  supply old = {.bound = input->bound, .source = input->source, .event = input->event};
+  input->mode = mode;
+  input->bound = made.bound;
+  input->source = made.source;
+  input->event = made.event;
+  input->is_spoiled = false;
+  input->past.known = false;
+  return old;
+}
+
 void iobind__input_clear(iobind__input *input) {
-  iobind__input old = *input;
-  *input = (iobind__input){.carry = old.carry};
-  iobind_tensor_release(old.bound); /* a side keeps what ORT still uses */
-  iobind_tensor_release(old.source);
-  iobind__event_release(old.event);
+  supply old = exchange(input, IOBIND_INPUT_RESIDENT, (supply){0});
+  release(&old);
 }
 
 void iobind__input_hold(iobind_binding *binding, size_t index) {
@@ -39,12 +64,13 @@ static iobind_status check_input(const iobind_binding *binding, size_t index, io
     return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "binding_set_input: '%s': tensor is NULL", value->label);
   }
   if (mode < IOBIND_INPUT_RESIDENT || mode > IOBIND_INPUT_LIVE) {
-    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "binding_set_input: '%s': %d is not a mode of an input",
-                        value->label, (int)mode);
+    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "binding_set_input: '%s': expected mode 0 .. %d, got %d",
+                        value->label, IOBIND_INPUT_LIVE, (int)mode);
   }
   IOBIND__TRY(iobind__value_accepts(value, tensor, "binding_set_input", error));
   if (tensor->place->device->runtime != session->runtime) {
-    return iobind__fail(error, IOBIND_ERROR_WRONG_DEVICE, "binding_set_input: '%s': the tensor is another runtime's",
+    return iobind__fail(error, IOBIND_ERROR_WRONG_DEVICE,
+                        "binding_set_input: '%s': expected a tensor of the session's runtime, got one of another",
                         value->label);
   }
   const iobind__carry *carry = iobind__carry_of_input(binding, index);
@@ -107,27 +133,8 @@ static iobind_status make_snapshot(const iobind_binding *binding, size_t index, 
     iobind_tensor_release(made);
     return status;
   }
+  iobind__tensor_hand_to(made, IOBIND_HOLDER_BINDING);
   *copy = made;
-  return IOBIND_OK;
-}
-
-/* The tensor that ORT will read, and for LIVE the one that is copied into it before each run. */
-static iobind_status resolve(iobind_binding *binding, size_t index, iobind__input *input, bool at_home, iobind_tensor *tensor,
-                             iobind_error *error) {
-  if (input->mode == IOBIND_INPUT_SNAPSHOT) {
-    IOBIND__TRY(make_snapshot(binding, index, tensor, input->event, &input->bound, error));
-    input->event = NULL; /* the copy has waited for the event already */
-  } else if (!at_home) {
-    IOBIND__TRY(iobind__input_make(binding->session, index, tensor, &input->bound, error));
-    input->source = iobind_tensor_retain(tensor);
-  } else {
-    IOBIND__TRY(iobind__overlap_check_input(binding, index, tensor, "binding_set_input", error));
-    IOBIND__TRY(iobind__overlap_make_room(binding, tensor, error));
-    input->bound = iobind_tensor_retain(tensor);
-  }
-  if (input->event != NULL) {
-    iobind__event_retain(input->event);
-  }
   return IOBIND_OK;
 }
 
@@ -139,7 +146,7 @@ static bool is_alike(const iobind_binding *binding, const iobind__input *input, 
          input->event == NULL && iobind__binding_is_plain(binding) && iobind__tensor_is_alike(tensor, input->bound);
 }
 
-static iobind_status replace(iobind_binding *binding, size_t index, iobind_tensor *tensor, iobind_error *error) {
+static inline iobind_status exchange_alike(iobind_binding *binding, size_t index, iobind_tensor *tensor, iobind_error *error) {
   iobind__input *input = &binding->inputs[index];
   IOBIND__TRY(iobind__overlap_check_input(binding, index, tensor, "binding_set_input", error));
   IOBIND__TRY(iobind__overlap_make_room(binding, tensor, error));
@@ -157,12 +164,13 @@ static iobind_status replace(iobind_binding *binding, size_t index, iobind_tenso
   return IOBIND_OK;
 }
 
-/* Does the tensor have the dims of the one before, for which REUSE outputs have their memory? */
-static bool has_past_dims(const iobind__input *input, const iobind_tensor *tensor) {
+/* Has the tensor other dims than the one before, for which REUSE outputs have their memory? */
+static inline bool has_other_dims(const iobind__input *input, const iobind_tensor *tensor) {
   if (input->bound != NULL) {
-    return iobind__tensor_same_dims(input->bound, tensor);
+    return !iobind__tensor_same_dims(input->bound, tensor);
   }
-  return input->past.rank == tensor->rank && memcmp(input->past.dims, tensor->dims, tensor->rank * sizeof(int64_t)) == 0;
+  const iobind__dims *past = &input->past;
+  return past->known && (past->rank != tensor->rank || memcmp(past->dims, tensor->dims, past->rank * sizeof(int64_t)) != 0);
 }
 
 void iobind__input_let_go(iobind_binding *binding, size_t index) {
@@ -170,7 +178,7 @@ void iobind__input_let_go(iobind_binding *binding, size_t index) {
   if (input->bound == NULL) {
     return;
   }
-  iobind__dims past = {.rank = input->bound->rank};
+  iobind__dims past = {.known = true, .rank = input->bound->rank};
   memcpy(past.dims, input->bound->dims, past.rank * sizeof(int64_t));
   iobind__sides_forget_inputs(binding);
   iobind__input_let_loose(binding, index);
@@ -179,39 +187,73 @@ void iobind__input_let_go(iobind_binding *binding, size_t index) {
   iobind__table_changed(binding);
 }
 
-/* Not inlined, so that the usual case has a small frame. */
-__attribute__((noinline)) static iobind_status set_input(iobind_binding *binding, size_t index, iobind_input_mode mode,
-                                                         iobind_tensor *tensor, iobind_event *event, iobind_error *error) {
-  bool at_home = false;
-  IOBIND__TRY(iobind__process_check("binding_set_input", error));
-  IOBIND__TRY(check_input(binding, index, mode, tensor, &at_home, error));
-  iobind__input made = {.mode = mode, .event = event, .carry = binding->inputs[index].carry};
-  IOBIND__TRY(resolve(binding, index, &made, at_home, tensor, error));
+/* The input reads this from now on. Takes the references. */
+__attribute__((always_inline)) static inline void put(iobind_binding *binding, size_t index, iobind_input_mode mode,
+                                                      supply made) {
   iobind__input *input = &binding->inputs[index];
   iobind__carry *carry = iobind__carry_of_input(binding, index);
-  if (!has_past_dims(input, made.bound)) {
+  if (has_other_dims(input, made.bound)) {
     iobind__outputs_reshape(binding);
   }
   if (carry != NULL) {
     carry->due = false; /* the bound tensor is the next state, not the last run's result */
   }
-  iobind__input old = *input;
-  *input = made;
+  supply old = exchange(input, mode, made);
   iobind__table_changed(binding);
   iobind__input_hold(binding, index);
   iobind__sides_let_go(binding, old.bound);
-  iobind__input_clear(&old);
+  release(&old);
+}
+
+/* The session reads a copy: one that is made now, or, for LIVE, before each run. */
+__attribute__((noinline)) static iobind_status bind_copy(iobind_binding *binding, size_t index, iobind_input_mode mode,
+                                                         iobind_tensor *tensor, iobind_event *event, iobind_error *error) {
+  supply made = {0};
+  if (mode == IOBIND_INPUT_SNAPSHOT) { /* the copy waits for the event */
+    IOBIND__TRY(make_snapshot(binding, index, tensor, event, &made.bound, error));
+  } else {
+    IOBIND__TRY(iobind__input_make(binding->session, index, tensor, &made.bound, error));
+    iobind__tensor_hand_to(made.bound, IOBIND_HOLDER_BINDING);
+    made.source = iobind_tensor_retain(tensor);
+    made.event = event == NULL ? NULL : iobind__event_retain(event);
+  }
+  put(binding, index, mode, made);
   return IOBIND_OK;
+}
+
+static inline iobind_status bind(iobind_binding *binding, size_t index, iobind_input_mode mode, iobind_tensor *tensor,
+                                 iobind_event *event, iobind_error *error) {
+  bool at_home = false;
+  IOBIND__TRY(iobind__process_check("binding_set_input", error));
+  IOBIND__TRY(check_input(binding, index, mode, tensor, &at_home, error));
+  if (mode == IOBIND_INPUT_SNAPSHOT || !at_home) {
+    return bind_copy(binding, index, mode, tensor, event, error);
+  }
+  IOBIND__TRY(iobind__overlap_check_input(binding, index, tensor, "binding_set_input", error));
+  IOBIND__TRY(iobind__overlap_make_room(binding, tensor, error));
+  iobind__ref_retain(&tensor->ref);
+  put(binding, index, mode, (supply){.bound = tensor, .event = event == NULL ? NULL : iobind__event_retain(event)});
+  return IOBIND_OK;
+}
+
+/* Not inlined, so that what decides between the two needs no frame. */
+__attribute__((noinline)) static iobind_status replace(iobind_binding *binding, size_t index, iobind_tensor *tensor,
+                                                       iobind_error *error) {
+  return iobind__named(exchange_alike(binding, index, tensor, error), error, "binding_set_input");
+}
+
+__attribute__((noinline)) static iobind_status set_input(iobind_binding *binding, size_t index, iobind_input_mode mode,
+                                                         iobind_tensor *tensor, iobind_event *event, iobind_error *error) {
+  return iobind__named(bind(binding, index, mode, tensor, event, error), error, "binding_set_input");
 }
 
 iobind_status iobind_binding_set_input(iobind_binding *binding, size_t index, iobind_input_mode mode, iobind_tensor *tensor,
                                        iobind_event *event, iobind_error *error) {
   IOBIND__TRY(check_index(binding, index, "binding_set_input", error));
   IOBIND__TRY(iobind__binding_must_be_idle(binding, "binding_set_input", error));
-  iobind_status status = is_alike(binding, &binding->inputs[index], mode, tensor, event)
-                             ? replace(binding, index, tensor, error)
-                             : set_input(binding, index, mode, tensor, event, error);
-  return iobind__named(status, error, "binding_set_input");
+  return is_alike(binding, &binding->inputs[index], mode, tensor, event)
+             ? replace(binding, index, tensor, error)
+             : set_input(binding, index, mode, tensor, event, error);
 }
 
 /* A run may be in flight on the stream of the new data: these come after it. But a carried input reads another tensor by

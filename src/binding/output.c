@@ -31,23 +31,28 @@ void iobind__output_show(iobind_binding *binding, size_t index, iobind_tensor *t
 void iobind__output_set(iobind_binding *binding, size_t index, iobind__output_mode mode, iobind__place *place,
                         iobind_tensor *target) {
   iobind__output *output = &binding->outputs[index];
-  const iobind__place *old_place = output->target != NULL ? output->target->place : output->place;
+  iobind_tensor *old = output->target;
+  iobind_tensor *shown = output->shown;
+  const iobind__place *old_place = old != NULL ? old->place : output->place;
   const iobind__place *new_place = target != NULL ? target->place : place;
   bool was_seen = output->seen_place != NULL && output->seen_place == new_place && output->seen_mode == mode;
   bool stays_verified = output->is_verified && output->mode == mode && old_place == new_place;
-  iobind__results_drop(binding, NULL); /* before the slot forgets its results */
+  if (binding->results != IOBIND__RESULTS_NONE) {
+    iobind__results_drop(binding, NULL); /* before the slot forgets its results */
+  }
   if (!stays_verified) {
     output->is_verified = was_seen;
     output->has_fixed_dims = false;
   }
   output->mode = mode;
   output->place = place;
-  output->memory = iobind__serial_next();
-  iobind_tensor *old = output->target;
+  output->memory = mode == IOBIND__OUTPUT_REUSE ? iobind__serial_next() : 0;
   output->target = iobind_tensor_retain(target);
-  iobind__output_show(binding, index, NULL);
+  output->shown = NULL;
+  iobind__output_hold(binding, index);
   iobind__sides_let_go(binding, old);
-  iobind_tensor_release(old);
+  iobind__tensor_drop(shown);
+  iobind__tensor_drop(old);
   iobind__table_changed(binding);
 }
 
@@ -87,12 +92,12 @@ static bool is_in_scratch(const iobind_binding *binding, const iobind__output *o
   return binding->session->graphs.limit > 0 && output->mode == IOBIND__OUTPUT_FRESH && !output->place->host;
 }
 
-/* Where a run is on a stream of an EP, ORT refuses or forgets the copy into memory that it was given, or keeps from run to run, if the session
+/* For an output that moves. Where a run is on a stream of an EP, ORT refuses or forgets the copy into memory that it was given, or keeps from run to run, if the session
  * leaves the output elsewhere. */
 static bool is_kept_elsewhere(const iobind_binding *binding, size_t index) {
   const iobind__output *output = &binding->outputs[index];
   const iobind_device *home = binding->session->outputs[index].place->device;
-  return output->mode != IOBIND__OUTPUT_FRESH && moves(binding, index) && (home->flags & IOBIND_DEVICE_STREAMS) != 0;
+  return output->mode != IOBIND__OUTPUT_FRESH && (home->flags & IOBIND_DEVICE_STREAMS) != 0;
 }
 
 /* Some releases of ORT that copy several outputs to another memory copy some of them too early: the run may still be writing them. In every
@@ -100,17 +105,22 @@ static bool is_kept_elsewhere(const iobind_binding *binding, size_t index) {
 void iobind__outputs_choose_copied(iobind_binding *binding) {
   const iobind_session *session = binding->session;
   size_t early = 0;
-  for (size_t i = 0; i < session->output_count; i++) {
-    early += moves(binding, i) && iobind__device_has(session->outputs[i].place->device, IOBIND__QUIRK_EARLY_OUTPUT_COPIES);
-  }
   binding->plan.copied_count = 0;
   for (size_t i = 0; i < session->output_count; i++) {
     iobind__output *output = &binding->outputs[i];
     bool is_handed_on = session->outputs[i].handed_on >= 0;
-    output->is_copied =
-        output->mode != IOBIND__OUTPUT_NONE &&
-        (is_handed_on || is_in_scratch(binding, output) || is_kept_elsewhere(binding, i) || (early > 1 && moves(binding, i)));
+    bool is_moved = moves(binding, i);
+    output->is_copied = output->mode != IOBIND__OUTPUT_NONE &&
+                        (is_handed_on || is_in_scratch(binding, output) || (is_moved && is_kept_elsewhere(binding, i)));
     binding->plan.copied_count += output->is_copied ? 1 : 0;
+    early += is_moved && iobind__device_has(session->outputs[i].place->device, IOBIND__QUIRK_EARLY_OUTPUT_COPIES);
+  }
+  for (size_t i = 0; early > 1 && i < session->output_count; i++) {
+    iobind__output *output = &binding->outputs[i];
+    if (!output->is_copied && moves(binding, i)) {
+      output->is_copied = true;
+      binding->plan.copied_count++;
+    }
   }
 }
 
@@ -170,12 +180,12 @@ static iobind_status find_target(const iobind_binding *binding, size_t index, io
 static iobind_status check_mode(const iobind__value *value, iobind_output_mode mode, iobind_memory memory,
                                 iobind_error *error) {
   if (mode < IOBIND_OUTPUT_FRESH || mode > IOBIND_OUTPUT_NONE) {
-    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "binding_place_output: '%s': %d is not a mode of an output",
-                        value->label, (int)mode);
+    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "binding_place_output: '%s': expected mode 0 .. %d, got %d",
+                        value->label, IOBIND_OUTPUT_NONE, (int)mode);
   }
   if (memory != IOBIND_MEMORY_DEFAULT && memory != IOBIND_MEMORY_HOST_ACCESSIBLE) {
-    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "binding_place_output: '%s': %d is not a memory type",
-                        value->label, (int)memory);
+    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "binding_place_output: '%s': expected memory 0 .. %d, got %d",
+                        value->label, IOBIND_MEMORY_HOST_ACCESSIBLE, (int)memory);
   }
   if (value->kind != IOBIND_VALUE_TENSOR && mode != IOBIND_OUTPUT_NONE) {
     return iobind__fail(error, IOBIND_ERROR_NOT_SUPPORTED,
@@ -192,9 +202,7 @@ static bool is_alike(const iobind_binding *binding, const iobind__output *output
 
 static iobind_status replace(iobind_binding *binding, size_t index, iobind_tensor *tensor, iobind_error *error) {
   iobind__output *output = &binding->outputs[index];
-  if (iobind__overlap_in_use(binding, index, tensor)) {
-    IOBIND__TRY(iobind__overlap_check_output(binding, index, IOBIND__OUTPUT_FIXED, tensor, error));
-  }
+  IOBIND__TRY(iobind__overlap_check_output(binding, index, IOBIND__OUTPUT_FIXED, tensor, error));
   IOBIND__TRY(iobind__overlap_make_room(binding, tensor, error));
   if (binding->results == IOBIND__RESULTS_READY) {
     iobind__results_drop(binding, NULL);
@@ -225,12 +233,12 @@ __attribute__((always_inline)) static inline iobind_status check_index(iobind_bi
 /* What is checked already. */
 static iobind_status rebind(iobind_binding *binding, size_t index, iobind__output_mode mode, iobind__place *place,
                             iobind_tensor *tensor, iobind_error *error) {
-  IOBIND__TRY(iobind__graphs_check_output(binding, index, mode, place, error));
-  IOBIND__TRY(iobind__carry_advance(binding, NULL, error));
+  IOBIND__TRY(binding->graphs == NULL ? IOBIND_OK : iobind__graphs_check_output(binding, index, mode, place, error));
+  IOBIND__TRY(binding->carry_count == 0 ? IOBIND_OK : iobind__carry_advance(binding, NULL, error));
   iobind_tensor_retain(tensor); /* it may be a buffer of the carry that ends here */
   iobind__carry_end(binding, index);
   iobind__output_set(binding, index, mode, tensor != NULL ? binding->session->outputs[index].place : place, tensor);
-  iobind_tensor_release(tensor);
+  iobind__tensor_drop(tensor);
   return IOBIND_OK;
 }
 
@@ -239,7 +247,7 @@ __attribute__((noinline)) static iobind_status set_output(iobind_binding *bindin
                                                           uint32_t flags, iobind_error *error) {
   const iobind__value *value = &binding->session->outputs[index];
   iobind__output_mode mode = (flags & IOBIND_OUTPUT_IN_PLACE) != 0 ? IOBIND__OUTPUT_IN_PLACE : IOBIND__OUTPUT_FIXED;
-  IOBIND__TRY(iobind__flags_check(flags, IOBIND_OUTPUT_IN_PLACE, "binding_set_output", error));
+  IOBIND__TRY(flags == 0 ? IOBIND_OK : iobind__flags_check(flags, IOBIND_OUTPUT_IN_PLACE, "binding_set_output", error));
   if (value->kind != IOBIND_VALUE_TENSOR) {
     return iobind__fail(error, IOBIND_ERROR_NOT_SUPPORTED,
                         "binding_set_output: '%s' is not a tensor, and only tensors can be bound", value->label);

@@ -18,11 +18,33 @@ static inline const iobind_tensor *chosen_memory(const iobind_binding *binding, 
 }
 
 /* Two tensors with their own memory, the usual case, overlap only if they are the same. */
+static inline bool may_meet(const iobind_tensor *a, const iobind_tensor *b) {
+  return a != NULL && b != NULL && (a == b || a->allocated == 0 || b->allocated == 0);
+}
+
 static inline bool meet(const iobind_tensor *a, const iobind_tensor *b) {
-  if (a == NULL || b == NULL || (a != b && a->allocated > 0 && b->allocated > 0)) {
+  if (!may_meet(a, b)) {
     return false;
   }
   return a->dtype == IOBIND_DTYPE_STRING ? iobind__strings_meet(a, b) : iobind__tensor_overlaps(a, b);
+}
+
+/* The usual case, in which nothing is looked at closely: memory of its own, that no input has, */
+static inline bool is_apart_from_inputs(const iobind_binding *binding, const iobind_tensor *tensor) {
+  bool apart = binding->carry_count == 0;
+  for (size_t i = 0; apart && i < binding->session->input_count; i++) {
+    apart = !may_meet(tensor, binding->inputs[i].bound);
+  }
+  return apart;
+}
+
+/* and no output but this one. */
+static inline bool is_apart_from_outputs(const iobind_binding *binding, size_t output, const iobind_tensor *tensor) {
+  bool apart = true;
+  for (size_t i = 0; apart && i < binding->session->output_count; i++) {
+    apart = i == output || !may_meet(tensor, chosen_memory(binding, i));
+  }
+  return apart;
 }
 
 /* The tensor is to be bound to an input that is carried in place: then the output writes it. */
@@ -56,10 +78,13 @@ static iobind_status check_read(const iobind_binding *binding, size_t index, con
                                 const iobind_tensor *tensor, const char *what, iobind_error *error) {
   const iobind_session *session = binding->session;
   for (size_t i = 0; i < session->output_count; i++) {
+    if (!meet(tensor, chosen_memory(binding, i))) {
+      continue;
+    }
     const iobind__carry *carry = iobind__carry_of_output(binding, i);
     bool is_own = own != NULL && own->output == i;
     bool asked = is_own || (carry == NULL ? binding->outputs[i].mode == IOBIND__OUTPUT_IN_PLACE : carry->input == index);
-    if (!asked && meet(tensor, chosen_memory(binding, i))) {
+    if (!asked) {
       return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "%s: '%s' overlaps the memory of output '%s': %s", what,
                           session->inputs[index].label, session->outputs[i].label,
                           carry == NULL ? "bind the output IN_PLACE if the model allows it"
@@ -75,7 +100,8 @@ static iobind_status check_read(const iobind_binding *binding, size_t index, con
 
 iobind_status iobind__overlap_check_input(const iobind_binding *binding, size_t index, const iobind_tensor *tensor,
                                           const char *what, iobind_error *error) {
-  return check_read(binding, index, iobind__carry_of_input(binding, index), tensor, what, error);
+  bool is_usual = binding->inputs[index].carry == 0 && is_apart_from_outputs(binding, SIZE_MAX, tensor);
+  return is_usual ? IOBIND_OK : check_read(binding, index, iobind__carry_of_input(binding, index), tensor, what, error);
 }
 
 iobind_status iobind__overlap_check_carry(const iobind_binding *binding, const iobind__carry *carry, const iobind_tensor *state,
@@ -83,11 +109,11 @@ iobind_status iobind__overlap_check_carry(const iobind_binding *binding, const i
   return check_read(binding, carry->input, carry, state, what, error);
 }
 
-/* Is a tensor in the memory that the next run reads as this input: the last run's state, or else the bound tensor? */
-static iobind_status meets_input(const iobind_binding *binding, size_t index, const iobind_tensor *tensor, bool *meets,
+/* Is a tensor in the memory that the next run reads as this carried input: the last run's state, or else the bound tensor? */
+static iobind_status meets_state(const iobind_binding *binding, size_t index, const iobind_tensor *tensor, bool *meets,
                                  iobind_error *error) {
   const iobind__carry *carry = iobind__carry_of_input(binding, index);
-  if (carry == NULL || !carry->due) {
+  if (!carry->due) {
     *meets = meet(tensor, binding->inputs[index].bound);
     return IOBIND_OK;
   }
@@ -99,12 +125,16 @@ static iobind_status meets_input(const iobind_binding *binding, size_t index, co
   return IOBIND_OK;
 }
 
-iobind_status iobind__overlap_check_output(const iobind_binding *binding, size_t index, iobind__output_mode mode,
-                                           const iobind_tensor *tensor, iobind_error *error) {
+static iobind_status check_written(const iobind_binding *binding, size_t index, iobind__output_mode mode,
+                                   const iobind_tensor *tensor, iobind_error *error) {
   const iobind_session *session = binding->session;
   for (size_t i = 0; i < session->input_count && mode == IOBIND__OUTPUT_FIXED; i++) {
-    bool meets;
-    IOBIND__TRY(meets_input(binding, i, tensor, &meets, error));
+    bool meets = false;
+    if (iobind__carry_of_input(binding, i) == NULL) {
+      meets = meet(tensor, binding->inputs[i].bound);
+    } else {
+      IOBIND__TRY(meets_state(binding, i, tensor, &meets, error));
+    }
     if (meets) {
       return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT,
                           "binding_set_output: '%s' overlaps the memory of input '%s': bind it IN_PLACE if the model allows it",
@@ -120,19 +150,10 @@ iobind_status iobind__overlap_check_output(const iobind_binding *binding, size_t
   return IOBIND_OK;
 }
 
-bool iobind__overlap_in_use(const iobind_binding *binding, size_t output, const iobind_tensor *tensor) {
-  const iobind_session *session = binding->session;
-  for (size_t i = 0; i < session->input_count; i++) {
-    if (meet(tensor, binding->inputs[i].bound)) {
-      return true;
-    }
-  }
-  for (size_t i = 0; i < session->output_count; i++) {
-    if (i != output && meet(tensor, chosen_memory(binding, i))) {
-      return true;
-    }
-  }
-  return false;
+iobind_status iobind__overlap_check_output(const iobind_binding *binding, size_t index, iobind__output_mode mode,
+                                           const iobind_tensor *tensor, iobind_error *error) {
+  bool is_usual = is_apart_from_inputs(binding, tensor) && is_apart_from_outputs(binding, index, tensor);
+  return is_usual ? IOBIND_OK : check_written(binding, index, mode, tensor, error);
 }
 
 void iobind__overlap_leave_buffers(iobind_binding *binding, const iobind_tensor *tensor) {

@@ -27,48 +27,48 @@ static bool has_waits(const iobind_binding *binding) {
   return any;
 }
 
-static bool is_seen(const iobind_binding *binding) {
-  bool all = true;
-  for (size_t i = 0; all && i < binding->session->output_count; i++) {
-    all = binding->outputs[i].mode == IOBIND__OUTPUT_NONE || binding->outputs[i].is_verified;
-  }
-  return all;
+static inline bool is_output_seen(const iobind__output *output) {
+  return output->mode == IOBIND__OUTPUT_NONE || output->is_verified;
 }
 
-static void list_fresh(iobind_binding *binding) {
+static void plan_outputs(iobind_binding *binding) {
   iobind__plan *plan = &binding->plan;
   plan->fresh_count = 0;
+  plan->is_seen = true;
   for (size_t i = 0; i < binding->session->output_count; i++) {
-    if (iobind__output_is_fresh(&binding->outputs[i])) {
+    const iobind__output *output = &binding->outputs[i];
+    plan->is_seen = plan->is_seen && is_output_seen(output);
+    if (iobind__output_is_fresh(output)) {
       plan->fresh[plan->fresh_count++] = i;
     }
   }
 }
 
 /* Neither a guard is to be entered, nor anything to be done around ORT's call but to bind outputs again. */
-static bool repeats(const iobind_binding *binding) {
+static bool repeats(const iobind_binding *binding, bool has_waits) {
   const iobind_session *session = binding->session;
-  return session->guard == NULL && session->queued == NULL && iobind__binding_is_plain(binding) && !has_waits(binding);
+  return session->guard == NULL && session->queued == NULL && iobind__binding_is_plain(binding) && !has_waits;
 }
 
 iobind_status iobind__plan_compile(iobind_binding *binding, iobind_error *error) {
   iobind__plan *plan = &binding->plan;
   IOBIND__TRY(iobind__binding_check_complete(binding, "binding_run", error));
   iobind__outputs_choose_copied(binding);
-  list_fresh(binding);
+  plan_outputs(binding);
   plan->has_waits = has_waits(binding);
-  plan->is_seen = is_seen(binding);
-  plan->repeats = repeats(binding);
+  plan->repeats = repeats(binding, plan->has_waits);
   plan->generation = binding->generation;
   return IOBIND_OK;
 }
 
 bool iobind__plan_holds(const iobind_binding *binding) {
   size_t fresh = 0;
+  bool is_seen = true;
   for (size_t i = 0; i < binding->session->output_count; i++) {
+    is_seen = is_seen && is_output_seen(&binding->outputs[i]);
     fresh += iobind__output_is_fresh(&binding->outputs[i]);
   }
-  return repeats(binding) && is_seen(binding) && fresh == binding->plan.fresh_count &&
+  return repeats(binding, has_waits(binding)) && is_seen && fresh == binding->plan.fresh_count &&
          binding->results != IOBIND__RESULTS_READY && binding->flight.stream == NULL &&
          iobind__side_holds(binding, &binding->sides[binding->turn]);
 }

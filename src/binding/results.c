@@ -173,7 +173,7 @@ static iobind_status make_copy(const iobind_binding *binding, size_t index, cons
     char bound[IOBIND__SHAPE_TEXT];
     iobind__shape_text((int32_t)source->dtype, source->dims, NULL, source->rank, came, sizeof came);
     iobind__shape_text((int32_t)output->target->dtype, output->target->dims, NULL, output->target->rank, bound, sizeof bound);
-    return iobind__fail(error, IOBIND_ERROR_SHAPE, "binding_run: output '%s': %s is bound, the run made %s",
+    return iobind__fail(error, IOBIND_ERROR_SHAPE, "binding_run: output '%s': expected %s, as it is bound, got %s from the run",
                         binding->session->outputs[index].name, bound, came);
   }
   *copy = iobind_tensor_retain(output->target);
@@ -263,15 +263,17 @@ static iobind_status find_result(iobind_binding *binding, size_t index, iobind__
     return iobind__error_copy(error, &binding->failure);
   }
   if (binding->results == IOBIND__RESULTS_NONE) {
-    return iobind__fail(error, IOBIND_ERROR_INVALID_STATE, "%s: '%s': no run has finished since the binding changed", what,
-                        name);
+    return iobind__fail(error, IOBIND_ERROR_INVALID_STATE,
+                        "%s: '%s': no run is complete since the binding changed: run it first", what, name);
   }
   if (output->is_taken) {
-    return iobind__fail(error, IOBIND_ERROR_INVALID_STATE, "%s: '%s' was taken already after this run", what, name);
+    return iobind__fail(error, IOBIND_ERROR_INVALID_STATE, "%s: '%s' was already taken after the last run: run again first",
+                        what, name);
   }
   IOBIND__TRY(iobind__results_fetch(binding, error));
   if (output->value == NULL && output->result == NULL && !iobind__output_is_given(output)) {
-    return iobind__fail(error, IOBIND_ERROR_INVALID_STATE, "%s: '%s' is the next run's input by now", what, name);
+    return iobind__fail(error, IOBIND_ERROR_INVALID_STATE,
+                        "%s: '%s' has become the next run's input: get it before the state is carried on", what, name);
   }
   return make_result(binding, index, error);
 }

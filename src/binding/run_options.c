@@ -63,7 +63,8 @@ iobind_status iobind__ort_options_make(const iobind_session *session, const iobi
   const OrtApi *api = IOBIND__API(session->runtime);
   iobind__ort_options made = {NULL, NULL};
   IOBIND__TRY(iobind__run_options_translate(api, options, graph, what, &made.now, error));
-  iobind_status status = session->takes_stream ? make_queued(api, options, graph, what, &made.queued, error) : IOBIND_OK;
+  iobind_status status =
+      iobind__compute_takes_stream(session) ? make_queued(api, options, graph, what, &made.queued, error) : IOBIND_OK;
   if (status != IOBIND_OK) {
     iobind__ort_options_release(session, &made);
     return status;
@@ -102,7 +103,6 @@ iobind_status iobind__run_options_replace(iobind_binding *binding, const iobind_
     return status;
   }
   iobind__ort_options_release(session, &binding->options);
-  binding->wants_no_graph = iobind__run_options_want_no_graph(options);
   binding->options = made;
   return IOBIND_OK;
 }

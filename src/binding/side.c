@@ -31,10 +31,10 @@ static void note(iobind__given *given, uint64_t serial, iobind_tensor *kept) {
   iobind_tensor *old = given->kept;
   given->serial = serial;
   given->kept = iobind_tensor_retain(kept);
-  iobind_tensor_release(old);
+  iobind__tensor_drop(old);
 }
 
-static void note_tensor(iobind__given *given, iobind_tensor *tensor) {
+static inline void note_tensor(iobind__given *given, iobind_tensor *tensor) {
   if (given->kept == NULL && iobind__tensor_owns_memory(tensor)) {
     given->serial = tensor->serial;
   } else {
@@ -48,13 +48,19 @@ static void disarm(iobind_binding *binding, iobind__side *side) {
   iobind__binding_disarm(binding);
 }
 
+static void forget(iobind__given *given, size_t count) {
+  for (size_t i = 0; i < count; i++) {
+    iobind_tensor *old = given[i].kept;
+    given[i] = (iobind__given){0};
+    iobind__tensor_drop(old);
+  }
+}
+
 static void clear_inputs(iobind_binding *binding, iobind__side *side) {
   if (iobind__guard_may_free(binding->session->inside)) {
     IOBIND__API(binding->session->runtime)->ClearBoundInputs(side->binding);
   }
-  for (size_t i = 0; i < binding->session->input_count; i++) {
-    note(&side->inputs[i], 0, NULL);
-  }
+  forget(side->inputs, binding->session->input_count);
   disarm(binding, side);
 }
 
@@ -62,9 +68,7 @@ static void clear_outputs(iobind_binding *binding, iobind__side *side) {
   if (iobind__guard_may_free(binding->session->inside)) {
     IOBIND__API(binding->session->runtime)->ClearBoundOutputs(side->binding);
   }
-  for (size_t i = 0; i < binding->session->output_count; i++) {
-    note(&side->outputs[i], 0, NULL);
-  }
+  forget(side->outputs, binding->session->output_count);
   disarm(binding, side);
 }
 
@@ -219,23 +223,27 @@ bool iobind__side_has(const iobind__side *side, size_t input, const iobind_tenso
          side->outputs[output].serial == output_tensor->serial;
 }
 
-/* Does ORT's binding have the outputs that are bound, and no others? It can only drop all of them at once, and lists them in the order in which
+/* Does ORT's binding have outputs, and not those that are bound? It can only drop all of them at once, and lists them in the order in which
  * they came. */
-static bool has_output_set(const iobind_binding *binding, const iobind__side *side) {
+static bool has_other_outputs(const iobind_binding *binding, const iobind__side *side) {
   bool same = true;
-  for (size_t i = 0; same && i < binding->session->output_count; i++) {
-    same = (side->outputs[i].serial != 0) == (binding->outputs[i].mode != IOBIND__OUTPUT_NONE);
+  bool any = false;
+  for (size_t i = 0; i < binding->session->output_count; i++) {
+    bool has = side->outputs[i].serial != 0;
+    same = same && has == (binding->outputs[i].mode != IOBIND__OUTPUT_NONE);
+    any = any || has;
   }
-  return same;
+  return any && !same;
 }
 
 bool iobind__side_holds(const iobind_binding *binding, const iobind__side *side) {
-  bool same = has_output_set(binding, side);
+  bool same = true;
   for (size_t i = 0; same && i < binding->session->input_count; i++) {
     same = binding->inputs[i].bound != NULL && side->inputs[i].serial == binding->inputs[i].bound->serial;
   }
   for (size_t i = 0; same && i < binding->session->output_count; i++) {
-    same = binding->outputs[i].is_copied || side->outputs[i].serial == wanted_output(&binding->outputs[i]);
+    same = binding->outputs[i].is_copied ? side->outputs[i].serial != 0
+                                         : side->outputs[i].serial == wanted_output(&binding->outputs[i]);
   }
   return same;
 }
@@ -281,7 +289,7 @@ iobind_status iobind__side_compare(iobind_binding *binding, iobind__side *side, 
       IOBIND__TRY(give_input(binding, side, i, "binding_run", error));
     }
   }
-  if (!has_output_set(binding, side)) {
+  if (has_other_outputs(binding, side)) {
     clear_outputs(binding, side);
   }
   for (size_t i = 0; i < session->output_count; i++) {

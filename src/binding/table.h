@@ -10,6 +10,7 @@
 #include "memory/holder.h"
 
 typedef struct iobind__dims {
+  bool known;
   size_t rank;
   int64_t dims[IOBIND_MAX_RANK];
 } iobind__dims;
@@ -90,8 +91,6 @@ struct iobind_binding {
   size_t turn;                 /* the side of the next run */
   iobind__graphs *graphs;      /* NULL: the session captures none */
   iobind__replay replay;       /* what the state offers */
-  bool wants_no_graph;         /* by the caller's run options: no run is captured or replayed */
-  bool is_capture_broken;      /* the last run failed because another thread's call came into its capture */
   iobind__run_words words;     /* the caller's run options */
   iobind__ort_options options; /* the same, as ORT takes them */
   iobind__flight flight;
@@ -135,11 +134,6 @@ static inline bool iobind__output_is_given(const iobind__output *output) {
   return output->mode == IOBIND__OUTPUT_FIXED || output->mode == IOBIND__OUTPUT_IN_PLACE || output->target != NULL;
 }
 
-/* binding.c */
-
-/* Something in the table changed: the next run compiles the plan, and each side compares the table with its mirror. */
-void iobind__table_changed(iobind_binding *binding);
-
 /* ---- plan.c ---- */
 
 static inline bool iobind__plan_is_valid(const iobind_binding *binding) {
@@ -174,6 +168,12 @@ static inline void iobind__binding_disarm(iobind_binding *binding) {
   }
 }
 
+/* Something in the table changed: the next run compiles the plan, and each side compares the table with its mirror. */
+static inline void iobind__table_changed(iobind_binding *binding) {
+  binding->generation++;
+  iobind__binding_disarm(binding);
+}
+
 /* iobind__binding_check_idle, inlined for the usual case. */
 static inline iobind_status iobind__binding_must_be_idle(iobind_binding *binding, const char *what, iobind_error *error) {
   bool idle = binding->flight.stream == NULL && !iobind__flight_runs(&binding->flight);
@@ -206,9 +206,6 @@ iobind_status iobind__overlap_check_carry(const iobind_binding *binding, const i
                                           const char *what, iobind_error *error);
 iobind_status iobind__overlap_check_output(const iobind_binding *binding, size_t index, iobind__output_mode mode,
                                            const iobind_tensor *tensor, iobind_error *error);
-
-/* Would a run that writes this tensor as the output read it too, or write it as another output? */
-bool iobind__overlap_in_use(const iobind_binding *binding, size_t output, const iobind_tensor *tensor);
 
 /* A tensor is bound: REUSE outputs in its memory, or perhaps in it, and states that are swapped get new memory in the next run. */
 iobind_status iobind__overlap_renew(iobind_binding *binding, const iobind_tensor *tensor, iobind_error *error);
@@ -280,7 +277,7 @@ void iobind__carry_set_buffer(iobind_binding *binding, iobind__carry *carry, siz
 /* A buffer of SWAP has become the caller's: the side gets a new one at its turn. */
 void iobind__carry_leave_buffer(iobind_binding *binding, iobind__carry *carry, size_t side);
 void iobind__carry_take(iobind_binding *binding, iobind__carry *carry); /* the caller owns the memory of the output now */
-void iobind__carry_end(iobind_binding *binding, size_t output);
+void iobind__carry_remove(iobind_binding *binding, iobind__carry *carry);
 
 /* For a captured graph: a state that is carried by SWAP is read from one of its two buffers, also the first one. Without the session. */
 iobind_status iobind__carry_stage(iobind_binding *binding, iobind_error *error);
@@ -296,9 +293,11 @@ static inline iobind__carry *iobind__carry_of_output(const iobind_binding *bindi
   return place == 0 ? NULL : &binding->carries[place - 1];
 }
 
-/* run.c: only ORT's run, with the checks and copies after it; the states stay where they are. */
-iobind_status iobind__run_ort(iobind_binding *binding, OrtRunOptions *options, const iobind_device *ordered,
-                              iobind_error *error);
+static inline void iobind__carry_end(iobind_binding *binding, size_t output) {
+  if (binding->outputs[output].carry != 0) {
+    iobind__carry_remove(binding, iobind__carry_of_output(binding, output));
+  }
+}
 
 /* Let ORT run, although the run was cancelled, what must follow it; the run stays cancelled. Was it cancelled? */
 bool iobind__run_goes_on(iobind_binding *binding);

@@ -21,8 +21,8 @@ iobind_status iobind__result_verify_place(const iobind_binding *binding, size_t 
   if (!iobind__same_memory(runtime, info, asked->info)) {
     const char *landed = NULL;
     IOBIND__ORT_TRY(api, api->MemoryInfoGetName(info, &landed), error, "output '%s'", name);
-    return iobind__fail(error, IOBIND_ERROR_WRONG_DEVICE, "output '%s': asked for memory of '%s', it landed in '%s'", name,
-                        asked->device->spec, landed);
+    return iobind__fail(error, IOBIND_ERROR_WRONG_DEVICE, "output '%s': expected memory of '%s', as it is bound, got '%s'",
+                        name, asked->device->spec, landed);
   }
   return IOBIND_OK;
 }

@@ -45,6 +45,15 @@ const iobind__ep *iobind__ep_by_pinned(const char *text, size_t length) {
   return NULL;
 }
 
+const char *iobind__ep_native_name(int32_t kind) {
+  for (size_t i = 0; i < CATALOGUE_SIZE; i++) {
+    if (kind != 0 && catalogue[i]->native.kind == kind) {
+      return catalogue[i]->native.name;
+    }
+  }
+  return NULL;
+}
+
 bool iobind__ep_is_graph_option(const char *key) {
   const char *dot = strrchr(key, '.');
   const char *option = dot == NULL ? key : dot + 1;

@@ -1,6 +1,7 @@
 /* CUDA's EP: one of ORT's own, which ORT reaches by its bridge. A plugin of the same name has other rules. */
 #include "ep/ep.h"
 #include "ep/nvidia.h"
+#include "iobind/interop.h"
 
 static const char never_called[] =
     "the EP's library is registered, and ONNX Runtime then allocates by that library, which never calls it";
@@ -115,7 +116,7 @@ static const iobind__option_table table = {
     .pairs = pairs,
     .pair_count = sizeof pairs / sizeof pairs[0],
     .releases = "ONNX Runtime",
-    .source = "each was tried with ONNX Runtime 1.31.1 over vcuda, with good and bad values",
+    .source = "each was tried with ONNX Runtime 1.31.1, with good and bad values",
     .spelled = true,
 };
 
@@ -146,6 +147,7 @@ const iobind__ep iobind__ep_cuda = {
     .library = "onnxruntime_providers_cuda",
     .pinned = "cuda_pinned",
     .driver = IOBIND__DRIVER_CUDA,
+    .native = {IOBIND_NATIVE_CUDA, "CUDA", NULL},
     .addressable = true,
     .current_device = true,
     .streams = true,

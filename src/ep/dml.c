@@ -1,5 +1,6 @@
 /* DirectML's EP, inside of ORT's library. A device of iobind's is one adapter already, and takes no options. */
 #include "ep/ep.h"
+#include "iobind/interop.h"
 
 static const iobind__option options[] = {
     {.key = "device_id", .kind = IOBIND__OPTION_WHOLE, .highest = 127, .preset = "0", .text = "which adapter, in DXGI's order"},
@@ -58,6 +59,7 @@ const iobind__ep iobind__ep_dml = {
     .name = "dml",
     .ep_name = "DmlExecutionProvider",
     .driver = IOBIND__DRIVER_DIRECT3D,
+    .native = {IOBIND_NATIVE_D3D12, "D3D12", NULL},
     .streams = true,
     .quirks = quirks,
     .options = &table,

@@ -57,8 +57,26 @@ typedef enum iobind__driver_kind {
   IOBIND__DRIVER_ORT = 0, /* ORT, in all that iobind needs */
   IOBIND__DRIVER_CUDA,
   IOBIND__DRIVER_DIRECT3D,
-  IOBIND__DRIVER_VDEV,
+  IOBIND__DRIVER_LIBRARY, /* ORT, and the EP's own library in what iobind__native names */
 } iobind__driver_kind;
+
+/* What the EP's own library does with native streams and events, for the driver LIBRARY. The calls return 0, or an error whose reason
+ * LAST_ERROR returns. */
+typedef enum iobind__native_call {
+  IOBIND__NATIVE_EVENT_CREATE,  /* (int device): the event, NULL on failure */
+  IOBIND__NATIVE_EVENT_DESTROY, /* (event) */
+  IOBIND__NATIVE_EVENT_RECORD,  /* (event, stream) */
+  IOBIND__NATIVE_STREAM_WAIT,   /* (stream, event) */
+  IOBIND__NATIVE_LAST_ERROR,    /* (): the calling thread's */
+  IOBIND__NATIVE_CALLS,
+} iobind__native_call;
+
+/* The streams, events and memory of other libraries that devices of an EP take. */
+typedef struct iobind__native {
+  int32_t kind;             /* an iobind_native_kind; 0: none */
+  const char *name;         /* of the kind, in messages */
+  const char *const *calls; /* names, by iobind__native_call; NULL: the driver knows them */
+} iobind__native;
 
 typedef struct iobind__ep {
   const char *name;    /* in device specs; its library is registered under the same name */
@@ -68,6 +86,7 @@ typedef struct iobind__ep {
   const char *
       before; /* it has no devices: options under its name put it before the bridged devices of this EP; NULL: it has its own */
   iobind__driver_kind driver;
+  iobind__native native;
   bool addressable;    /* an address inside an allocation is a real address */
   bool streams;        /* has streams of its own */
   bool current_device; /* its calls use the GPU that is current in the calling thread */
@@ -112,6 +131,9 @@ const iobind__ep *iobind__ep_by_file(const char *file_name); /* the last part of
 
 /* Is the text ORT's old name for an EP's pinned memory? */
 const iobind__ep *iobind__ep_by_pinned(const char *text, size_t length);
+
+/* The name of a kind of native handles; NULL: no EP has the kind. */
+const char *iobind__ep_native_name(int32_t kind);
 
 /* Does an option capture graphs, or an entry "ep.NAME.KEY" of ORT's that means one? */
 bool iobind__ep_is_graph_option(const char *key);

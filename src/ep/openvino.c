@@ -11,7 +11,7 @@ static const iobind__option options[] = {
      .highest = INT32_MAX,
      .text = "threads of the CPU device; 0: OpenVINO chooses"},
     {.key = "num_streams", .kind = IOBIND__OPTION_WHOLE, .highest = INT32_MAX, .text = "streams of the device"},
-    {.key = "cache_dir", .kind = IOBIND__OPTION_TEXT, .preset = "", .text = "folder of compiled models"},
+    {.key = "cache_dir", .kind = IOBIND__OPTION_TEXT, .preset = "", .text = "directory of compiled models"},
     {.key = "load_config",
      .kind = IOBIND__OPTION_TEXT,
      .preset = "",

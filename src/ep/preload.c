@@ -303,7 +303,7 @@ static iobind_status add_given(search *self, const search *known, const char *fo
   }
   return found ? IOBIND_OK
                : iobind__fail(error, IOBIND_ERROR_NOT_FOUND,
-                              "preload: folder: expected a directory, also from that of ONNX Runtime's package, got '%s'",
+                              "preload: folder: expected a directory, absolute or relative to ONNX Runtime's package, got '%s'",
                               folder);
 }
 

@@ -39,7 +39,7 @@ static const iobind__option tensorrt_options[] = {
     {.key = "trt_dla_core", .kind = IOBIND__OPTION_WHOLE, .highest = INT32_MAX, .preset = "0", .text = "which one"},
     {.key = "trt_dump_subgraphs", .kind = IOBIND__OPTION_FLAG, .preset = "0", .text = "write the parts as models"},
     {.key = "trt_engine_cache_enable", .kind = IOBIND__OPTION_FLAG, .preset = "0", .text = "keep engines in files"},
-    {.key = "trt_engine_cache_path", .kind = IOBIND__OPTION_TEXT, .preset = "", .text = "folder of those files"},
+    {.key = "trt_engine_cache_path", .kind = IOBIND__OPTION_TEXT, .preset = "", .text = "directory of those files"},
     {.key = "trt_engine_cache_prefix", .kind = IOBIND__OPTION_TEXT, .preset = "", .text = "what their names begin with"},
     {.key = "trt_engine_decryption_enable", .kind = IOBIND__OPTION_FLAG, .preset = "0", .text = "engines are encrypted"},
     {.key = "trt_engine_decryption_lib_path", .kind = IOBIND__OPTION_TEXT, .preset = "", .text = "library that decrypts them"},
@@ -63,7 +63,7 @@ static const iobind__option tensorrt_options[] = {
      .kind = IOBIND__OPTION_FLAG,
      .preset = "0",
      .text = "keep what timing of kernels has shown"},
-    {.key = "trt_timing_cache_path", .kind = IOBIND__OPTION_TEXT, .preset = "", .text = "folder of that"},
+    {.key = "trt_timing_cache_path", .kind = IOBIND__OPTION_TEXT, .preset = "", .text = "directory of that"},
     {.key = "trt_force_timing_cache",
      .kind = IOBIND__OPTION_FLAG,
      .preset = "0",
@@ -125,7 +125,7 @@ static const iobind__option tensorrt_options[] = {
     {.key = "trt_onnx_model_folder_path",
      .kind = IOBIND__OPTION_TEXT,
      .preset = "",
-     .text = "folder of the model that has the weights"},
+     .text = "directory of the model that has the weights"},
     {.key = "trt_onnx_bytestream", .kind = IOBIND__OPTION_ADDRESS, .preset = "0", .text = "bytes of that model in memory"},
     {.key = "trt_onnx_bytestream_size",
      .kind = IOBIND__OPTION_WHOLE,
@@ -220,7 +220,7 @@ static const iobind__option nvtensorrtrtx_options[] = {
      .kind = IOBIND__OPTION_FLAG,
      .preset = "0",
      .text = "take weights as external data: models of more than 2 GB"},
-    {.key = "nv_runtime_cache_path", .kind = IOBIND__OPTION_TEXT, .preset = "", .text = "folder of compiled kernels"},
+    {.key = "nv_runtime_cache_path", .kind = IOBIND__OPTION_TEXT, .preset = "", .text = "directory of compiled kernels"},
 };
 
 static const iobind__option_table nvtensorrtrtx_table = {

@@ -1,5 +1,6 @@
 /* The virtual accelerator: an EP plugin of iobind's, for tests. */
 #include "ep/ep.h"
+#include "iobind/interop.h"
 
 static const iobind__option options[] = {
     {.key = "mem_limit",
@@ -46,7 +47,10 @@ static const iobind__option options[] = {
     {.key = "trace", .kind = IOBIND__OPTION_FLAG, .preset = "0", .text = "keep what is done, for a file of it"},
     {.key = "trace_file", .kind = IOBIND__OPTION_TEXT, .preset = "", .text = "that file"},
     {.key = "deny", .kind = IOBIND__OPTION_TEXT, .preset = "", .text = "operators to leave to the CPU, separated by ','"},
-    {.key = "dump", .kind = IOBIND__OPTION_TEXT, .preset = "", .text = "folder to write the models of the sessions inside to"},
+    {.key = "dump",
+     .kind = IOBIND__OPTION_TEXT,
+     .preset = "",
+     .text = "directory to write the models of the sessions inside to"},
     {.key = "fail_alloc",
      .kind = IOBIND__OPTION_TEXT,
      .preset = "0",
@@ -114,11 +118,18 @@ static const iobind__quirk quirks[] = {
     {0},
 };
 
+static const char *const native_calls[IOBIND__NATIVE_CALLS] = {
+    [IOBIND__NATIVE_EVENT_CREATE] = "vdev_event_create", [IOBIND__NATIVE_EVENT_DESTROY] = "vdev_event_destroy",
+    [IOBIND__NATIVE_EVENT_RECORD] = "vdev_event_record", [IOBIND__NATIVE_STREAM_WAIT] = "vdev_stream_wait",
+    [IOBIND__NATIVE_LAST_ERROR] = "vdev_last_error",
+};
+
 const iobind__ep iobind__ep_vdev = {
     .name = "vdev",
     .ep_name = "VirtualDeviceExecutionProvider",
     .library = "iobind_vdev",
-    .driver = IOBIND__DRIVER_VDEV,
+    .driver = IOBIND__DRIVER_LIBRARY,
+    .native = {IOBIND_NATIVE_VDEV, "VDEV", native_calls},
     .addressable = true,
     .streams = true,
     .on_demand = true,

@@ -46,6 +46,10 @@ static iobind_status make_input(iobind__slot *self, size_t index, const iobind_t
     iobind_tensor_release(input);
     return status;
   }
+  iobind__tensor_hand_to(input, IOBIND_HOLDER_PIPELINE);
+  if (staging != NULL) {
+    iobind__tensor_hand_to(staging, IOBIND_HOLDER_PIPELINE);
+  }
   iobind_tensor_release(self->inputs[index]);
   iobind_tensor_release(self->staging[index]);
   self->inputs[index] = input;
@@ -181,6 +185,7 @@ iobind_status iobind__slot_find_output(iobind__slot *self, size_t index, const i
     *handed = NULL;
     IOBIND__TRY(
         iobind__tensor_create_at(staging_place(output->place), output->dtype, output->dims, output->rank, handed, error));
+    iobind__tensor_hand_to(*handed, IOBIND_HOLDER_PIPELINE);
   }
   *source = output;
   return IOBIND_OK;

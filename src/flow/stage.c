@@ -94,7 +94,7 @@ static bool goes_on(iobind__slot *self) {
   if ((pipeline->flags & IOBIND_PIPELINE_STOP) != 0 && failed < self->index && self->status == IOBIND_OK) {
     self->error = (iobind_error)IOBIND_ERROR_INIT;
     self->status =
-        iobind__fail(&self->error, IOBIND_ERROR_CANCELLED, "pipeline_next: item %llu: not done, because item %llu failed",
+        iobind__fail(&self->error, IOBIND_ERROR_CANCELLED, "pipeline_next: item %llu: not run, because item %llu failed",
                      (unsigned long long)self->index, (unsigned long long)failed);
   }
   return self->status == IOBIND_OK;
@@ -293,7 +293,7 @@ bool iobind__stages_await(iobind__slot *self, uint64_t until, iobind_error *erro
     }
   }
   if (!await_stamps(self, until)) {
-    (void)iobind__fail(error, IOBIND_ERROR_TIMEOUT, "the time given was not enough: what was waited for goes on");
+    (void)iobind__fail(error, IOBIND_ERROR_TIMEOUT, "timed out: the work stays in flight, wait for it again");
     return false;
   }
   order_ends(self);

@@ -34,9 +34,7 @@ typedef struct iobind__driver {
   void (*detach)(iobind__attachment *attachment); /* before ORT's session is released */
 
   /* ---- streams ---- */
-  const struct iobind__stream_kind *streams; /* of a device that has streams */
-  iobind_native_kind native;                 /* of streams and events of other libraries; 0: takes none */
-  const char *native_name;
+  const struct iobind__stream_kind *streams;   /* of a device that has streams */
   const struct iobind__foreign_calls *foreign; /* for a stream of another library; NULL: takes none */
   /* Make later work of the stream wait for an event of another library (`waits`), or signal it after all previously submitted work. */
   iobind_status (*use_event)(iobind_stream *stream, const iobind_native *event, bool waits, iobind_error *error);
@@ -54,11 +52,11 @@ iobind_status iobind__ort_wait(iobind_device *device, iobind_error *error);
 extern const iobind__driver iobind__ort_driver;
 extern const iobind__driver iobind__cuda_driver;
 extern const iobind__driver iobind__direct3d_driver;
-extern const iobind__driver iobind__vdev_driver;
+extern const iobind__driver iobind__library_driver;
 
 const iobind__driver *iobind__driver_of(const iobind_device *device);
 
-/* The name of a kind of native handles; NULL: there is no such kind. */
-const char *iobind__native_name(int32_t kind);
+/* The kind of native handles that the device takes and returns. */
+iobind__native iobind__native_of(const iobind_device *device);
 
 #endif

@@ -145,7 +145,7 @@ static iobind_status find(iobind_device *device, void *handle, d3d12_resource **
   pthread_mutex_unlock(&dml->mutex);
   return *resource != NULL
              ? IOBIND_OK
-             : iobind__fail(error, IOBIND_ERROR_INTERNAL, "'%s': nobody knows the resource of a tensor", device->spec);
+             : iobind__fail(error, IOBIND_ERROR_INTERNAL, "'%s': the resource of a tensor is unknown", device->spec);
 }
 
 /* Host memory of iobind's that lies around an address, and the offset in it; NULL: it is other memory. With a reference more. */
@@ -321,7 +321,5 @@ const iobind__driver iobind__direct3d_driver = {
     .attach = attach,
     .detach = detach,
     .streams = &iobind__dml_stream,
-    .native = IOBIND_NATIVE_D3D12,
-    .native_name = "D3D12",
     .use_event = iobind__dml_use_fence,
 };

@@ -28,7 +28,7 @@ static void *native(const iobind_stream *stream) {
 }
 
 static iobind__ticket take_ticket(iobind_stream *stream) {
-  return atomic_load(&stream->submitted);
+  return atomic_load(&stream->timeline.submitted);
 }
 
 static bool is_busy(const iobind_stream *stream) {
@@ -40,7 +40,7 @@ iobind_status iobind__dml_stream_copy(iobind_stream *stream, const iobind__buffe
                                       iobind_error *error) {
   uint64_t value;
   IOBIND__TRY(iobind__lane_copy(lane_of(stream), copies, count, &value, error));
-  (void)iobind__ticket_raise(&stream->submitted, value);
+  (void)iobind__ticket_raise(&stream->timeline.submitted, value);
   return IOBIND_OK;
 }
 
@@ -51,7 +51,7 @@ static iobind_status enter(const iobind_stream *stream, iobind_error *error) {
 static iobind_status leave(iobind_stream *stream, iobind_error *error) {
   uint64_t value;
   IOBIND__TRY(iobind__lane_leave_compute(lane_of(stream), &value, error));
-  (void)iobind__ticket_raise(&stream->submitted, value);
+  (void)iobind__ticket_raise(&stream->timeline.submitted, value);
   return IOBIND_OK;
 }
 
@@ -100,11 +100,11 @@ static iobind_status wait_fence(iobind_stream *stream, void *fence, uint64_t val
   if (!is_submitted(iobind__dml_of(stream->device), fence, value)) {
     return iobind__fail(
         error, IOBIND_ERROR_INVALID_STATE,
-        "the fence has not the value %llu, and nobody is known to signal it: all runs on '%s' might wait forever",
+        "the fence has not reached %llu, and no submitted work is known to signal it: all runs on '%s' might wait forever",
         (unsigned long long)value, stream->device->spec);
   }
   IOBIND__TRY(iobind__lane_order(lane_of(stream), fence, value, &own, error));
-  (void)iobind__ticket_raise(&stream->submitted, own);
+  (void)iobind__ticket_raise(&stream->timeline.submitted, own);
   return IOBIND_OK;
 }
 
@@ -123,7 +123,7 @@ iobind_status iobind__dml_use_fence(iobind_stream *stream, const iobind_native *
 /* ---- waiting ---- */
 
 static iobind_status wait_for(iobind_stream *stream, iobind__ticket ticket, iobind_error *error) {
-  iobind__ticket before = atomic_load(&stream->passed);
+  iobind__ticket before = atomic_load(&stream->timeline.passed);
   iobind_error reason = IOBIND_ERROR_INIT;
   if (iobind__lane_wait(lane_of(stream), ticket, &reason) != IOBIND_OK) {
     iobind__stream_fail(stream, before, ticket, &reason);
@@ -154,7 +154,7 @@ static iobind_status order(iobind_stream *stream, iobind__point *point, iobind_e
     return iobind__point_wait(point, error); /* delivering is the host's part */
   }
   IOBIND__TRY(iobind__lane_order(lane_of(stream), iobind__lane_fence(lane_of(producer)), point->ticket, &value, error));
-  (void)iobind__ticket_raise(&stream->submitted, value);
+  (void)iobind__ticket_raise(&stream->timeline.submitted, value);
   return IOBIND_OK;
 }
 

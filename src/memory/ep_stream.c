@@ -7,7 +7,7 @@ static iobind_status open_sync(iobind_stream *stream, iobind_error *error) {
   const OrtApi *api = IOBIND__API(device->runtime);
   iobind__scope scope;
   IOBIND__TRY(iobind__guard_enter(device->guard, &scope, error));
-  OrtStatus *failed = api->CreateSyncStreamForEpDevice(device->ep_device, NULL, &stream->sync);
+  OrtStatus *failed = api->CreateSyncStreamForEpDevice(device->ep_device, NULL, &stream->ep.sync);
   iobind_status status = failed == NULL ? IOBIND_OK : iobind__ort_fail(api, failed, error, "stream_create: '%s'", device->spec);
   return iobind__guard_end(&scope, status, error);
 }
@@ -15,14 +15,14 @@ static iobind_status open_sync(iobind_stream *stream, iobind_error *error) {
 static void close_sync(iobind_stream *stream) {
   iobind__scope scope;
   if (iobind__guard_enter_to_free(stream->device->guard, &scope)) {
-    IOBIND__API(stream->device->runtime)->ReleaseSyncStream(stream->sync);
+    IOBIND__API(stream->device->runtime)->ReleaseSyncStream(stream->ep.sync);
     iobind__guard_leave(&scope);
   }
-  stream->sync = NULL;
+  stream->ep.sync = NULL;
 }
 
 static iobind__ticket take_ticket(iobind_stream *stream) {
-  return atomic_fetch_add(&stream->submitted, 1) + 1;
+  return atomic_fetch_add(&stream->timeline.submitted, 1) + 1;
 }
 
 static bool is_busy(const iobind_stream *stream) {
@@ -35,7 +35,7 @@ static bool is_busy(const iobind_stream *stream) {
 /* With the device entered. */
 static iobind_status notify(const iobind_stream *stream, OrtSyncNotificationImpl **notification, iobind_error *error) {
   const OrtApi *api = IOBIND__API(stream->device->runtime);
-  const OrtSyncStreamImpl *lent = api->GetEpApi()->SyncStream_GetImpl(stream->sync);
+  const OrtSyncStreamImpl *lent = api->GetEpApi()->SyncStream_GetImpl(stream->ep.sync);
   if (lent == NULL) {
     return iobind__fail(error, IOBIND_ERROR_NOT_SUPPORTED, "stream of '%s': its execution provider has no events",
                         stream->device->spec);
@@ -62,25 +62,25 @@ static iobind_status mark_end(iobind_stream *stream, iobind__ticket *ticket, Ort
   *end = NULL;
   IOBIND__TRY(
       iobind__guard_enter(stream->device->guard, &scope, error)); /* first: a thread that is inside may want the mutex */
-  pthread_mutex_lock(&stream->mutex);
-  if (!stream->stopping) {
+  pthread_mutex_lock(&stream->timeline.mutex);
+  if (!stream->worker.is_stopping) {
     *ticket = iobind__stream_take_ticket(stream);
     status = notify(stream, end, error);
   }
-  pthread_mutex_unlock(&stream->mutex);
+  pthread_mutex_unlock(&stream->timeline.mutex);
   return iobind__guard_end(&scope, status, error);
 }
 
 static void begin_wait(iobind_stream *stream, iobind__wait *self) {
-  pthread_mutex_lock(&stream->mutex);
-  self->next = stream->waits;
-  stream->waits = self;
-  pthread_mutex_unlock(&stream->mutex);
+  pthread_mutex_lock(&stream->timeline.mutex);
+  self->next = stream->ep.waits;
+  stream->ep.waits = self;
+  pthread_mutex_unlock(&stream->timeline.mutex);
 }
 
 /* With the mutex held. */
 static bool has_earlier(const iobind_stream *stream, iobind__ticket ticket) {
-  const iobind__wait *other = stream->waits;
+  const iobind__wait *other = stream->ep.waits;
   while (other != NULL && other->ticket > ticket) {
     other = other->next;
   }
@@ -90,17 +90,17 @@ static bool has_earlier(const iobind_stream *stream, iobind__ticket ticket) {
 /* An EP tells a failure once, and a later wait that it is all right. So this thread goes on only when those that wait for what comes before,
  * which has passed, have written down what they were told. */
 static void end_wait(iobind_stream *stream, const iobind__wait *self) {
-  pthread_mutex_lock(&stream->mutex);
-  iobind__wait **at = &stream->waits;
+  pthread_mutex_lock(&stream->timeline.mutex);
+  iobind__wait **at = &stream->ep.waits;
   while (*at != self) {
     at = &(*at)->next;
   }
   *at = self->next;
-  pthread_cond_broadcast(&stream->changed);
+  pthread_cond_broadcast(&stream->timeline.changed);
   while (has_earlier(stream, self->ticket)) {
-    pthread_cond_wait(&stream->changed, &stream->mutex);
+    pthread_cond_wait(&stream->timeline.changed, &stream->timeline.mutex);
   }
-  pthread_mutex_unlock(&stream->mutex);
+  pthread_mutex_unlock(&stream->timeline.mutex);
 }
 
 static iobind_status wait_notification(iobind_stream *stream, iobind__ticket ticket, OrtSyncNotificationImpl *notification,
@@ -116,7 +116,7 @@ static iobind_status wait_notification(iobind_stream *stream, iobind__ticket tic
   }
   (void)iobind__guard_end(&scope, (iobind_status)reason.status, &reason);
   if (failed != NULL) {
-    iobind__ticket passed = atomic_load(&stream->passed); /* also by what other threads have heard meanwhile */
+    iobind__ticket passed = atomic_load(&stream->timeline.passed); /* also by what other threads have heard meanwhile */
     iobind__stream_fail(stream, passed, ticket, &reason);
   }
   end_wait(stream, &self);
@@ -168,7 +168,7 @@ static iobind_status order(iobind_stream *stream, iobind__point *point, iobind_e
   IOBIND__TRY(iobind__bridge_check(stream, error));
   iobind__scope scope;
   IOBIND__TRY(iobind__guard_enter(stream->device->guard, &scope, error));
-  OrtStatus *failed = point->notification->WaitOnDevice(point->notification, stream->sync);
+  OrtStatus *failed = point->notification->WaitOnDevice(point->notification, stream->ep.sync);
   iobind_status status = failed == NULL ? IOBIND_OK
                                         : iobind__ort_fail(IOBIND__API(producer->device->runtime), failed, error,
                                                            "stream_wait: '%s'", stream->device->spec);
@@ -177,7 +177,7 @@ static iobind_status order(iobind_stream *stream, iobind__point *point, iobind_e
 }
 
 static void *native(const iobind_stream *stream) {
-  return stream->bridge != NULL ? iobind__bridge_native(stream->bridge) : iobind__stream_handle(stream);
+  return stream->ep.bridge != NULL ? iobind__bridge_native(stream->ep.bridge) : iobind__stream_handle(stream);
 }
 
 const iobind__stream_kind iobind__ep_stream = {

@@ -113,7 +113,7 @@ static iobind_status query(iobind__point *point, int32_t *done, iobind_error *er
     *done = 1;
     return iobind__point_wait(point, error); /* returns at once: for the error, and for memory order */
   }
-  if (atomic_load(&point->unwatched)) {
+  if (atomic_load(&point->watch) == IOBIND__WATCH_REFUSED) {
     IOBIND__TRY(iobind__point_wait(point, error));
     *done = 1;
     return IOBIND_OK;

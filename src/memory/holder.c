@@ -40,19 +40,23 @@ iobind_stream *iobind__flight_end(iobind__flight *self) {
 
 /* ---- lists ---- */
 
+static inline bool try_lock(iobind__holders *self) {
+  return !atomic_exchange_explicit(&self->locked, true, memory_order_acquire);
+}
+
 static void lock(iobind__holders *self) {
-  while (atomic_exchange_explicit(&self->locked, true, memory_order_acquire)) {
+  while (!try_lock(self)) {
     sched_yield();
   }
 }
 
-static void unlock(iobind__holders *self) {
+static inline void unlock(iobind__holders *self) {
   atomic_store_explicit(&self->locked, false, memory_order_release);
 }
 
-static void leave(iobind__holder *self) {
+/* With the list locked. */
+static inline void leave(iobind__holder *self) {
   iobind__holders *holders = self->holders;
-  lock(holders);
   iobind__holder *one = atomic_load_explicit(&holders->first, memory_order_relaxed);
   if (one == self) {
     atomic_store_explicit(&holders->first, self->next, memory_order_relaxed);
@@ -62,24 +66,46 @@ static void leave(iobind__holder *self) {
     }
     one->next = self->next;
   }
-  unlock(holders);
   self->holders = NULL;
 }
 
-void iobind__holder_set(iobind__holder *self, iobind__holders *holders, iobind__flight *flight, bool writes) {
-  if (self->holders != NULL) {
+/* False: another thread has the lock of a list. It can be called again. */
+static inline bool try_set(iobind__holder *self, iobind__holders *holders, iobind__flight *flight, bool writes) {
+  iobind__holders *old = self->holders;
+  if (old != NULL) {
+    if (!try_lock(old)) {
+      return false;
+    }
     leave(self);
+    unlock(old);
   }
   if (holders == NULL) {
-    return;
+    return true;
+  }
+  if (!try_lock(holders)) {
+    return false;
   }
   self->holders = holders;
   self->flight = flight;
   self->writes = writes;
-  lock(holders);
   self->next = atomic_load_explicit(&holders->first, memory_order_relaxed);
   atomic_store_explicit(&holders->first, self, memory_order_relaxed);
   unlock(holders);
+  return true;
+}
+
+/* Not inlined, so that the usual case needs no frame. */
+__attribute__((noinline)) static void set_contended(iobind__holder *self, iobind__holders *holders, iobind__flight *flight,
+                                                    bool writes) {
+  while (!try_set(self, holders, flight, writes)) {
+    sched_yield();
+  }
+}
+
+void iobind__holder_set(iobind__holder *self, iobind__holders *holders, iobind__flight *flight, bool writes) {
+  if (!try_set(self, holders, flight, writes)) {
+    set_contended(self, holders, flight, writes);
+  }
 }
 
 /* ---- access in order ---- */

@@ -13,7 +13,7 @@ iobind_status iobind__stream_fork(iobind_stream *stream, iobind_stream *compute,
   /* What the stream still delivers to the host is no reason to wait: a run that reads that memory has waited for it. */
   iobind__scope scope;
   iobind_status status = iobind__guard_enter(compute->device->guard, &scope, error);
-  OrtStatus *failed = status == IOBIND_OK ? point->notification->WaitOnDevice(point->notification, compute->sync) : NULL;
+  OrtStatus *failed = status == IOBIND_OK ? point->notification->WaitOnDevice(point->notification, compute->ep.sync) : NULL;
   status = failed == NULL ? status : iobind__ort_fail(api, failed, error, "stream of '%s'", stream->device->spec);
   status = iobind__guard_end(&scope, status, error);
   iobind__point_release(point);
@@ -23,25 +23,25 @@ iobind_status iobind__stream_fork(iobind_stream *stream, iobind_stream *compute,
 /* With the mutex held. */
 static bool has_room(iobind_stream *stream) {
   enum { MOST = 1024 }; /* a caller that never waits must wait then */
-  if (stream->joined_count == stream->joined_capacity && stream->joined_capacity < MOST) {
-    size_t capacity = stream->joined_capacity == 0 ? 8 : stream->joined_capacity * 2;
-    iobind__joined *larger = realloc(stream->joined, capacity * sizeof *larger);
+  if (stream->ep.joined.count == stream->ep.joined.capacity && stream->ep.joined.capacity < MOST) {
+    size_t capacity = stream->ep.joined.capacity == 0 ? 8 : stream->ep.joined.capacity * 2;
+    iobind__joined *larger = realloc(stream->ep.joined.items, capacity * sizeof *larger);
     if (larger != NULL) {
-      stream->joined = larger;
-      stream->joined_capacity = capacity;
+      stream->ep.joined.items = larger;
+      stream->ep.joined.capacity = capacity;
     }
   }
-  return stream->joined_count < stream->joined_capacity;
+  return stream->ep.joined.count < stream->ep.joined.capacity;
 }
 
 /* The point is of another stream, and has passed when this one's next ticket has. Takes the reference. */
 static iobind_status remember(iobind_stream *stream, iobind__point *point, iobind_error *error) {
-  pthread_mutex_lock(&stream->mutex);
+  pthread_mutex_lock(&stream->timeline.mutex);
   bool kept = has_room(stream);
   if (kept) {
-    stream->joined[stream->joined_count++] = (iobind__joined){iobind__stream_take_ticket(stream), point};
+    stream->ep.joined.items[stream->ep.joined.count++] = (iobind__joined){iobind__stream_take_ticket(stream), point};
   }
-  pthread_mutex_unlock(&stream->mutex);
+  pthread_mutex_unlock(&stream->timeline.mutex);
   if (kept) {
     return IOBIND_OK;
   }
@@ -65,24 +65,24 @@ iobind_status iobind__stream_join(iobind_stream *stream, iobind_stream *compute,
 /* The oldest that was joined up to a ticket, with a reference more; without a point: none. */
 static iobind__joined find_oldest(iobind_stream *stream, iobind__ticket ticket) {
   iobind__joined oldest = {0};
-  pthread_mutex_lock(&stream->mutex);
-  if (stream->joined_count > 0 && stream->joined[0].ticket <= ticket) {
-    oldest = stream->joined[0];
+  pthread_mutex_lock(&stream->timeline.mutex);
+  if (stream->ep.joined.count > 0 && stream->ep.joined.items[0].ticket <= ticket) {
+    oldest = stream->ep.joined.items[0];
     iobind__ref_retain(&oldest.point->ref);
   }
-  pthread_mutex_unlock(&stream->mutex);
+  pthread_mutex_unlock(&stream->timeline.mutex);
   return oldest;
 }
 
 /* Unless another thread has: it may be the oldest no more. */
 static void forget_oldest(iobind_stream *stream, iobind__point *point) {
-  pthread_mutex_lock(&stream->mutex);
-  bool forgets = stream->joined_count > 0 && stream->joined[0].point == point;
+  pthread_mutex_lock(&stream->timeline.mutex);
+  bool forgets = stream->ep.joined.count > 0 && stream->ep.joined.items[0].point == point;
   if (forgets) {
-    stream->joined_count--;
-    memmove(stream->joined, stream->joined + 1, stream->joined_count * sizeof *stream->joined);
+    stream->ep.joined.count--;
+    memmove(stream->ep.joined.items, stream->ep.joined.items + 1, stream->ep.joined.count * sizeof *stream->ep.joined.items);
   }
-  pthread_mutex_unlock(&stream->mutex);
+  pthread_mutex_unlock(&stream->timeline.mutex);
   if (forgets) {
     iobind__point_release(point); /* without the mutex: the other stream may go with it */
   }

@@ -79,16 +79,16 @@ static iobind_status put_behind(const iobind__foreign *foreign, void *later, voi
 }
 
 bool iobind__stream_is_foreign(const iobind_stream *stream) {
-  return stream != NULL && stream->bridge != NULL;
+  return stream != NULL && stream->ep.bridge != NULL;
 }
 
 iobind_status iobind__bridge_check(const iobind_stream *stream, iobind_error *error) {
-  const iobind__bridge *bridge = stream == NULL ? NULL : stream->bridge;
+  const iobind__bridge *bridge = stream == NULL ? NULL : stream->ep.bridge;
   return bridge == NULL ? IOBIND_OK : check_capture(&bridge->foreign, bridge->stream, error);
 }
 
 iobind_status iobind__bridge_in(const iobind_stream *stream, iobind_error *error) {
-  const iobind__bridge *bridge = stream->bridge;
+  const iobind__bridge *bridge = stream->ep.bridge;
   if (bridge == NULL) {
     return IOBIND_OK;
   }
@@ -102,7 +102,7 @@ iobind_status iobind__bridge_in(const iobind_stream *stream, iobind_error *error
 }
 
 iobind_status iobind__bridge_out(iobind_stream *stream, iobind_error *error) {
-  const iobind__bridge *bridge = stream->bridge;
+  const iobind__bridge *bridge = stream->ep.bridge;
   if (bridge == NULL) {
     return IOBIND_OK;
   }
@@ -134,7 +134,7 @@ static void free_bridge(const iobind_stream *stream, iobind__bridge *bridge) {
 }
 
 void iobind__bridge_close(iobind_stream *stream) {
-  free_bridge(stream, stream->bridge);
+  free_bridge(stream, stream->ep.bridge);
 }
 
 /* ---- the public calls ---- */
@@ -142,22 +142,23 @@ void iobind__bridge_close(iobind_stream *stream) {
 static iobind_status read_native(iobind_native *out, const iobind_native *given, const iobind_device *device, bool is_stream,
                                  const char *what, iobind_error *error) {
   const iobind__driver *driver = iobind__driver_of(device);
+  const iobind__native taken = iobind__native_of(device);
   if (given == NULL) {
     return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "%s: native is NULL", what);
   }
   IOBIND__TRY(iobind__options_read(out, sizeof *out, sizeof *out, given, what, error));
-  const char *name = iobind__native_name(out->kind);
+  const char *name = iobind__ep_native_name(out->kind);
   if (name == NULL) {
     return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT,
                         "%s: native.kind: expected one of the kinds of native handles, got %d", what, out->kind);
   }
-  if (is_stream && driver->native != 0 && driver->foreign == NULL) {
+  if (is_stream && taken.kind != 0 && driver->foreign == NULL) {
     return iobind__fail(error, IOBIND_ERROR_NOT_SUPPORTED,
                         "%s: '%s' computes on one queue, iobind_runtime_adopt_device gives it yours", what, device->spec);
   }
-  if ((int32_t)driver->native != out->kind) {
+  if (taken.kind != out->kind) {
     return iobind__fail(error, IOBIND_ERROR_NOT_SUPPORTED, "%s: '%s' takes %s, got a native handle of kind %s", what,
-                        device->spec, driver->native == 0 ? "no native handles" : driver->native_name, name);
+                        device->spec, taken.kind == 0 ? "no native handles" : taken.name, name);
   }
   if (out->value != 0 && driver->foreign != NULL) {
     return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "%s: native.value: expected 0, for only a fence has values",
@@ -203,7 +204,7 @@ static iobind_status open_bridge(iobind_stream *stream, void *given, iobind_erro
     status = iobind__guard_end(&scope, fill_bridge(stream, bridge, error), error);
   }
   if (status == IOBIND_OK) {
-    stream->bridge = bridge;
+    stream->ep.bridge = bridge;
   } else {
     free_bridge(stream, bridge); /* it has no deleter yet */
   }
@@ -228,8 +229,8 @@ iobind_status iobind_stream_wrap(iobind_device *device, const iobind_native *giv
     iobind_stream_destroy(made);
     return iobind__named(status, error, "stream_wrap");
   }
-  made->bridge->deleter = deleter;
-  made->bridge->deleter_context = context;
+  made->ep.bridge->deleter = deleter;
+  made->ep.bridge->deleter_context = context;
   *stream = made;
   return IOBIND_OK;
 }
@@ -288,7 +289,7 @@ iobind_status iobind_stream_get_native(const iobind_stream *stream, iobind_nativ
     return iobind__fail(error, IOBIND_ERROR_NOT_SUPPORTED, "%s: the stream of '%s' is a thread of iobind", what,
                         stream->device->spec);
   }
-  full.kind = (int32_t)iobind__driver_of(stream->device)->native;
+  full.kind = iobind__native_of(stream->device).kind;
   full.handle = stream->kind->native(stream);
   return iobind__info_write(native, "native", &full, sizeof full, sizeof full, what, error);
 }

@@ -31,8 +31,7 @@ iobind_status iobind__point_make(iobind_stream *stream, iobind__point **out, iob
   iobind__ref_init(&point->ref, free_point);
   point->stream = stream;
   iobind__ref_retain(&stream->ref);
-  atomic_init(&point->watched, false);
-  atomic_init(&point->unwatched, false);
+  atomic_init(&point->watch, IOBIND__WATCH_NOBODY);
   *out = point;
   return IOBIND_OK;
 }
@@ -75,11 +74,11 @@ static iobind_status run_waiting(iobind__task *task, const iobind_error *failure
 static iobind_status run_watching(iobind__task *task, const iobind_error *failure, iobind_error *error) {
   iobind__point *point = ((waiting *)task)->point;
   if (failure != NULL || iobind__point_wait(point, NULL) != IOBIND_OK) {
-    atomic_store(&point->unwatched, true);
+    atomic_store(&point->watch, IOBIND__WATCH_REFUSED);
   }
-  pthread_mutex_lock(&point->stream->mutex);
-  pthread_cond_broadcast(&point->stream->changed); /* for callers that wait with a time limit */
-  pthread_mutex_unlock(&point->stream->mutex);
+  pthread_mutex_lock(&point->stream->timeline.mutex);
+  pthread_cond_broadcast(&point->stream->timeline.changed); /* for callers that wait with a time limit */
+  pthread_mutex_unlock(&point->stream->timeline.mutex);
   if (failure != NULL) {
     return iobind__error_copy(error, failure);
   }
@@ -108,12 +107,13 @@ iobind_status iobind__point_submit_wait(iobind_stream *stream, iobind__point *po
 
 iobind_status iobind__point_watch(iobind__point *point, iobind_error *error) {
   bool needed = iobind__stream_orders_calls(point->stream) || iobind__stream_passed(point->stream, point->ticket);
-  if (!needed || atomic_exchange(&point->watched, true)) {
+  iobind__watch watch = IOBIND__WATCH_NOBODY;
+  if (!needed || !atomic_compare_exchange_strong(&point->watch, &watch, IOBIND__WATCH_THREAD)) {
     return IOBIND_OK;
   }
   iobind_status status = submit(point->stream, point, true, error);
   if (status != IOBIND_OK) {
-    atomic_store(&point->watched, false);
+    atomic_store(&point->watch, IOBIND__WATCH_NOBODY);
   }
   return status;
 }
@@ -126,19 +126,19 @@ uint64_t iobind__deadline(uint64_t timeout_ns) {
 }
 
 static bool can_be_told(const iobind__point *point) {
-  return iobind__point_passed(point) || atomic_load(&point->unwatched);
+  return iobind__point_passed(point) || atomic_load(&point->watch) == IOBIND__WATCH_REFUSED;
 }
 
 /* Until the point can be told, or the stream's thread has passed it and must be asked to watch. */
 static void await_change(iobind__point *point, uint64_t until) {
   iobind_stream *stream = point->stream;
   bool in_time = true;
-  pthread_mutex_lock(&stream->mutex);
+  pthread_mutex_lock(&stream->timeline.mutex);
   bool before = iobind__stream_passed(stream, point->ticket);
   while (in_time && !can_be_told(point) && iobind__stream_passed(stream, point->ticket) == before) {
-    in_time = iobind__condition_wait(&stream->changed, &stream->mutex, until);
+    in_time = iobind__condition_wait(&stream->timeline.changed, &stream->timeline.mutex, until);
   }
-  pthread_mutex_unlock(&stream->mutex);
+  pthread_mutex_unlock(&stream->timeline.mutex);
 }
 
 /* ORT and the EPs have no wait with a limit: the stream's thread waits for the point, and this one for that thread. */
@@ -147,7 +147,7 @@ iobind_status iobind__point_wait_until(iobind__point *point, uint64_t until, iob
     IOBIND__TRY(iobind__point_watch(point, error));
     await_change(point, until);
     if (!can_be_told(point) && iobind__clock_ns() >= until) {
-      return iobind__fail(error, IOBIND_ERROR_TIMEOUT, "the time given was not enough: what was waited for goes on");
+      return iobind__fail(error, IOBIND_ERROR_TIMEOUT, "timed out: the work stays in flight, wait for it again");
     }
   }
   return iobind__point_wait(point, error); /* at once if it has passed: for its failure, and for memory order */

@@ -15,7 +15,7 @@ static void free_slot(iobind__staging *slot) {
       IOBIND__API(device->runtime)->ReleaseValue(slot->value);
       iobind__guard_leave(&scope);
     }
-    atomic_fetch_sub(&device->counters.allocated_bytes, slot->bytes);
+    iobind__device_note_freed(device, IOBIND_HOLDER_STREAM, slot->bytes);
     slot->value = NULL;
   }
 }
@@ -28,8 +28,7 @@ static bool allocate(iobind__staging *slot, iobind__place *pinned, size_t bytes)
       IOBIND_OK) {
     return false;
   }
-  atomic_fetch_add(&pinned->device->counters.allocated_bytes, (size_t)dims[0]);
-  atomic_fetch_add(&pinned->device->counters.allocation_count, 1);
+  iobind__device_note_allocated(pinned->device, IOBIND_HOLDER_STREAM, (size_t)dims[0]);
   free_slot(slot);
   slot->value = value; /* not `used`, at which other threads look */
   slot->place = pinned;
@@ -41,16 +40,16 @@ static bool allocate(iobind__staging *slot, iobind__place *pinned, size_t bytes)
 /* The host may know that the stream has passed a read before the thread that has submitted it notes where its bytes go. With the mutex held. */
 static bool is_free(const iobind_stream *stream, const iobind__staging *slot) {
   bool unused = iobind__stream_passed(stream, slot->used);
-  for (size_t i = 0; unused && i < atomic_load_explicit(&stream->delivery_count, memory_order_relaxed); i++) {
-    unused = stream->deliveries[i].from != slot->data;
+  for (size_t i = 0; unused && i < atomic_load_explicit(&stream->deliveries.count, memory_order_relaxed); i++) {
+    unused = stream->deliveries.items[i].from != slot->data;
   }
   return unused;
 }
 
 static void set_used(iobind_stream *stream, iobind__staging *slot, iobind__ticket used) {
-  pthread_mutex_lock(&stream->mutex);
+  pthread_mutex_lock(&stream->timeline.mutex);
   slot->used = used;
-  pthread_mutex_unlock(&stream->mutex);
+  pthread_mutex_unlock(&stream->timeline.mutex);
 }
 
 /* A free buffer that is large enough, or else any free one, which is allocated again; NULL: all are in use. It is the caller's until it is
@@ -58,7 +57,7 @@ static void set_used(iobind_stream *stream, iobind__staging *slot, iobind__ticke
 static iobind__staging *take_slot(iobind_stream *stream, size_t bytes) {
   iobind__staging *found = NULL;
   bool fits = false;
-  pthread_mutex_lock(&stream->mutex);
+  pthread_mutex_lock(&stream->timeline.mutex);
   for (size_t i = 0; i < IOBIND__STAGING && !fits; i++) {
     iobind__staging *slot = &stream->staging[i];
     if (is_free(stream, slot)) {
@@ -69,7 +68,7 @@ static iobind__staging *take_slot(iobind_stream *stream, size_t bytes) {
   if (found != NULL) {
     found->used = IOBIND__STAGING_TAKEN;
   }
-  pthread_mutex_unlock(&stream->mutex);
+  pthread_mutex_unlock(&stream->timeline.mutex);
   return found;
 }
 

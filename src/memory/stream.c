@@ -15,7 +15,7 @@ bool iobind__stream_orders_calls(const iobind_stream *stream) {
 }
 
 OrtSyncStream *iobind__stream_ort(const iobind_stream *stream) {
-  return stream == NULL ? NULL : stream->sync;
+  return stream == NULL ? NULL : stream->ep.sync;
 }
 
 bool iobind__stream_is_busy(const iobind_stream *stream) {
@@ -41,11 +41,11 @@ iobind_status iobind__stream_submit(iobind_stream *stream, iobind__task *task, i
 }
 
 bool iobind__stream_passed(const iobind_stream *stream, iobind__ticket ticket) {
-  return atomic_load_explicit(&stream->passed, memory_order_acquire) >= ticket;
+  return atomic_load_explicit(&stream->timeline.passed, memory_order_acquire) >= ticket;
 }
 
 bool iobind__stream_seen(const iobind_stream *stream, iobind__ticket ticket) {
-  return atomic_load_explicit(&stream->seen, memory_order_acquire) >= ticket;
+  return atomic_load_explicit(&stream->timeline.seen, memory_order_acquire) >= ticket;
 }
 
 bool iobind__ticket_raise(atomic_uint_least64_t *mark, iobind__ticket ticket) {
@@ -59,7 +59,8 @@ iobind_status iobind__stream_wait_ticket(iobind_stream *stream, iobind__ticket t
   if (!iobind__stream_passed(stream, ticket)) {
     IOBIND__TRY(stream->kind->wait(stream, ticket, error));
   }
-  iobind__ticket_raise(&stream->seen, ticket); /* the thread that sets the marks may have raised only the other one so far */
+  iobind__ticket_raise(&stream->timeline.seen,
+                       ticket); /* the thread that sets the marks may have raised only the other one so far */
   return iobind__stream_outcome(stream, ticket, error);
 }
 
@@ -70,64 +71,65 @@ iobind_status iobind__stream_drain(iobind_stream *stream, iobind_error *error) {
 /* ---- failures ---- */
 
 static const iobind__failure *find_failure(const iobind_stream *stream, iobind__ticket ticket) {
-  for (size_t i = 0; i < stream->failure_count; i++) {
-    if (stream->failures[i].from <= ticket && ticket <= stream->failures[i].to) {
-      return &stream->failures[i];
+  for (size_t i = 0; i < stream->timeline.failure_count; i++) {
+    if (stream->timeline.failures[i].from <= ticket && ticket <= stream->timeline.failures[i].to) {
+      return &stream->timeline.failures[i];
     }
   }
   return NULL;
 }
 
 void iobind__stream_add_failure(iobind_stream *stream, iobind__ticket from, iobind__ticket to, const iobind_error *failure) {
-  if (stream->failure_count == IOBIND__FAILURES) {
+  if (stream->timeline.failure_count == IOBIND__FAILURES) {
     /* Merge the two oldest. A caller that asks so late about work between them is told of a failure that did not happen: better
      * than missing one. */
-    stream->failures[0].to = stream->failures[1].to;
-    memmove(&stream->failures[1], &stream->failures[2], (IOBIND__FAILURES - 2) * sizeof stream->failures[0]);
-    stream->failure_count--;
+    stream->timeline.failures[0].to = stream->timeline.failures[1].to;
+    memmove(&stream->timeline.failures[1], &stream->timeline.failures[2],
+            (IOBIND__FAILURES - 2) * sizeof stream->timeline.failures[0]);
+    stream->timeline.failure_count--;
   }
-  stream->failures[stream->failure_count++] = (iobind__failure){from, to, *failure};
-  atomic_store(&stream->last_failed, to);
-  atomic_store(&stream->failed, true);
+  stream->timeline.failures[stream->timeline.failure_count++] = (iobind__failure){from, to, *failure};
+  atomic_store(&stream->timeline.last_failed, to);
+  atomic_store(&stream->timeline.untold, true);
 }
 
 void iobind__stream_fail(iobind_stream *stream, iobind__ticket after, iobind__ticket ticket, const iobind_error *failure) {
-  pthread_mutex_lock(&stream->mutex);
+  pthread_mutex_lock(&stream->timeline.mutex);
   /* after a failure the EP may have skipped later work, too; with the mutex, so that a later failure does not end before this one */
-  iobind__ticket last = atomic_load(&stream->submitted);
+  iobind__ticket last = atomic_load(&stream->timeline.submitted);
   if (find_failure(stream, ticket) == NULL) { /* otherwise another thread has waited for the same */
     iobind__stream_add_failure(stream, after < ticket ? after + 1 : ticket, last, failure);
   }
-  pthread_mutex_unlock(&stream->mutex);
+  pthread_mutex_unlock(&stream->timeline.mutex);
 }
 
 void iobind__stream_suspect(iobind_stream *stream, const iobind_error *failure) {
-  iobind__ticket passed = atomic_load(&stream->passed);
-  iobind__ticket last = atomic_load(&stream->submitted);
+  iobind__ticket passed = atomic_load(&stream->timeline.passed);
+  iobind__ticket last = atomic_load(&stream->timeline.submitted);
   if (stream->kind->orders_calls && passed < last) {
     iobind__stream_fail(stream, passed, last, failure);
   }
 }
 
 iobind_status iobind__stream_outcome(iobind_stream *stream, iobind__ticket ticket, iobind_error *error) {
-  if (atomic_load(&stream->last_failed) < ticket) {
+  if (atomic_load(&stream->timeline.last_failed) < ticket) {
     return IOBIND_OK;
   }
-  pthread_mutex_lock(&stream->mutex);
+  pthread_mutex_lock(&stream->timeline.mutex);
   const iobind__failure *failure = find_failure(stream, ticket);
   iobind_status status = failure == NULL ? IOBIND_OK : iobind__error_copy(error, &failure->error);
-  pthread_mutex_unlock(&stream->mutex);
+  pthread_mutex_unlock(&stream->timeline.mutex);
   return status;
 }
 
 /* The caller has been told of the latest failure: the stream works again. */
 static void end_failure(iobind_stream *stream) {
-  iobind__failure *latest = &stream->failures[stream->failure_count - 1];
+  iobind__failure *latest = &stream->timeline.failures[stream->timeline.failure_count - 1];
   if (latest->to == UINT64_MAX) {
-    latest->to = atomic_load(&stream->submitted);
-    atomic_store(&stream->last_failed, latest->to);
+    latest->to = atomic_load(&stream->timeline.submitted);
+    atomic_store(&stream->timeline.last_failed, latest->to);
   }
-  atomic_store(&stream->failed, false);
+  atomic_store(&stream->timeline.untold, false);
 }
 
 static iobind_status synchronize(iobind_stream *stream, iobind_error *error) {
@@ -136,14 +138,14 @@ static iobind_status synchronize(iobind_stream *stream, iobind_error *error) {
   }
   IOBIND__TRY(iobind__process_check("stream_synchronize", error));
   iobind_status status = iobind__stream_drain(stream, error);
-  pthread_mutex_lock(&stream->mutex);
-  if (atomic_load(&stream->failed)) {
+  pthread_mutex_lock(&stream->timeline.mutex);
+  if (atomic_load(&stream->timeline.untold)) {
     if (status == IOBIND_OK) { /* the EP has reported it to another caller that waited */
-      status = iobind__error_copy(error, &stream->failures[stream->failure_count - 1].error);
+      status = iobind__error_copy(error, &stream->timeline.failures[stream->timeline.failure_count - 1].error);
     }
     end_failure(stream);
   }
-  pthread_mutex_unlock(&stream->mutex);
+  pthread_mutex_unlock(&stream->timeline.mutex);
   return status;
 }
 
@@ -157,16 +159,16 @@ iobind_status iobind_stream_synchronize(iobind_stream *stream, iobind_error *err
 static size_t take_retired(iobind_stream *stream, iobind__ticket ticket, iobind__ref **taken, size_t most) {
   size_t count = 0;
   size_t kept = 0;
-  pthread_mutex_lock(&stream->mutex);
-  for (size_t i = 0; i < stream->retired_count; i++) {
-    if (count < most && stream->retired[i].ticket <= ticket) {
-      taken[count++] = stream->retired[i].ref;
+  pthread_mutex_lock(&stream->timeline.mutex);
+  for (size_t i = 0; i < stream->retired.count; i++) {
+    if (count < most && stream->retired.items[i].ticket <= ticket) {
+      taken[count++] = stream->retired.items[i].ref;
     } else {
-      stream->retired[kept++] = stream->retired[i];
+      stream->retired.items[kept++] = stream->retired.items[i];
     }
   }
-  stream->retired_count = kept;
-  pthread_mutex_unlock(&stream->mutex);
+  stream->retired.count = kept;
+  pthread_mutex_unlock(&stream->timeline.mutex);
   return count;
 }
 
@@ -185,25 +187,25 @@ void iobind__stream_collect(iobind_stream *stream, iobind__ticket ticket) {
 /* With the mutex held. */
 static bool has_room(iobind_stream *stream) {
   enum { MOST = 1024 }; /* a caller that never waits would let the list grow */
-  if (stream->retired_count == stream->retired_capacity && stream->retired_capacity < MOST) {
-    size_t capacity = stream->retired_capacity == 0 ? 8 : stream->retired_capacity * 2;
-    iobind__retired *larger = realloc(stream->retired, capacity * sizeof *larger);
+  if (stream->retired.count == stream->retired.capacity && stream->retired.capacity < MOST) {
+    size_t capacity = stream->retired.capacity == 0 ? 8 : stream->retired.capacity * 2;
+    iobind__retired *larger = realloc(stream->retired.items, capacity * sizeof *larger);
     if (larger != NULL) {
-      stream->retired = larger;
-      stream->retired_capacity = capacity;
+      stream->retired.items = larger;
+      stream->retired.capacity = capacity;
     }
   }
-  return stream->retired_count < stream->retired_capacity;
+  return stream->retired.count < stream->retired.capacity;
 }
 
 void iobind__stream_retire(iobind_stream *stream, iobind__ticket ticket, iobind__ref *ref) {
-  pthread_mutex_lock(&stream->mutex);
-  bool passed = stream->stopping || iobind__stream_passed(stream, ticket);
+  pthread_mutex_lock(&stream->timeline.mutex);
+  bool passed = stream->worker.is_stopping || iobind__stream_passed(stream, ticket);
   bool kept = !passed && has_room(stream);
   if (kept) {
-    stream->retired[stream->retired_count++] = (iobind__retired){ticket, ref};
+    stream->retired.items[stream->retired.count++] = (iobind__retired){ticket, ref};
   }
-  pthread_mutex_unlock(&stream->mutex);
+  pthread_mutex_unlock(&stream->timeline.mutex);
   if (kept) {
     return;
   }
@@ -216,83 +218,84 @@ void iobind__stream_retire(iobind_stream *stream, iobind__ticket ticket, iobind_
 /* ---- deliveries ---- */
 
 void iobind__stream_deliver(iobind_stream *stream, const void *from, void *to, size_t bytes) {
-  pthread_mutex_lock(&stream->mutex);
-  size_t count = atomic_load_explicit(&stream->delivery_count, memory_order_relaxed);
+  pthread_mutex_lock(&stream->timeline.mutex);
+  size_t count = atomic_load_explicit(&stream->deliveries.count, memory_order_relaxed);
   /* before the ticket: a caller that takes a later ticket and waits for it must see the delivery */
-  atomic_store(&stream->delivery_count, count + 1);
-  stream->deliveries[count] = (iobind__delivery){iobind__stream_take_ticket(stream), from, to, bytes};
-  pthread_mutex_unlock(&stream->mutex);
+  atomic_store(&stream->deliveries.count, count + 1);
+  stream->deliveries.items[count] = (iobind__delivery){iobind__stream_take_ticket(stream), from, to, bytes};
+  pthread_mutex_unlock(&stream->timeline.mutex);
 }
 
 bool iobind__stream_delivers(iobind_stream *stream, iobind__ticket ticket) {
-  if (atomic_load_explicit(&stream->delivery_count, memory_order_acquire) == 0) {
+  if (atomic_load_explicit(&stream->deliveries.count, memory_order_acquire) == 0) {
     return false;
   }
-  pthread_mutex_lock(&stream->mutex);
-  bool any = atomic_load_explicit(&stream->delivery_count, memory_order_relaxed) > 0 && stream->deliveries[0].ticket <= ticket;
-  pthread_mutex_unlock(&stream->mutex);
+  pthread_mutex_lock(&stream->timeline.mutex);
+  bool any =
+      atomic_load_explicit(&stream->deliveries.count, memory_order_relaxed) > 0 && stream->deliveries.items[0].ticket <= ticket;
+  pthread_mutex_unlock(&stream->timeline.mutex);
   return any;
 }
 
 iobind_status iobind__stream_use_host(iobind_stream *stream, const void *data, size_t bytes, iobind_error *error) {
-  if (stream == NULL || atomic_load_explicit(&stream->delivery_count, memory_order_acquire) == 0) {
+  if (stream == NULL || atomic_load_explicit(&stream->deliveries.count, memory_order_acquire) == 0) {
     return IOBIND_OK;
   }
   bool shared = false;
   uintptr_t start = (uintptr_t)data;
-  pthread_mutex_lock(&stream->mutex);
-  for (size_t i = 0; i < atomic_load_explicit(&stream->delivery_count, memory_order_relaxed); i++) {
-    uintptr_t to = (uintptr_t)stream->deliveries[i].to;
-    shared = shared || (start < to + stream->deliveries[i].bytes && to < start + bytes);
+  pthread_mutex_lock(&stream->timeline.mutex);
+  for (size_t i = 0; i < atomic_load_explicit(&stream->deliveries.count, memory_order_relaxed); i++) {
+    uintptr_t to = (uintptr_t)stream->deliveries.items[i].to;
+    shared = shared || (start < to + stream->deliveries.items[i].bytes && to < start + bytes);
   }
-  pthread_mutex_unlock(&stream->mutex);
+  pthread_mutex_unlock(&stream->timeline.mutex);
   return shared ? iobind__stream_drain(stream, error) : IOBIND_OK;
 }
 
 /* Copy arrived bytes to their destination. The mutex is held meanwhile: another thread that learns that the stream has passed
  * must wait for the copy, too. */
 static void deliver(iobind_stream *stream, iobind__ticket ticket) {
-  if (atomic_load(&stream->delivery_count) == 0) {
+  if (atomic_load(&stream->deliveries.count) == 0) {
     return;
   }
-  pthread_mutex_lock(&stream->mutex);
-  size_t count = atomic_load_explicit(&stream->delivery_count, memory_order_relaxed);
+  pthread_mutex_lock(&stream->timeline.mutex);
+  size_t count = atomic_load_explicit(&stream->deliveries.count, memory_order_relaxed);
   size_t kept = 0;
   for (size_t i = 0; i < count; i++) {
-    const iobind__delivery one = stream->deliveries[i];
+    const iobind__delivery one = stream->deliveries.items[i];
     if (one.ticket > ticket) {
-      stream->deliveries[kept++] = one;
+      stream->deliveries.items[kept++] = one;
     } else if (find_failure(stream, one.ticket) == NULL) {
       memcpy(one.to, one.from, one.bytes);
     }
   }
-  atomic_store_explicit(&stream->delivery_count, kept, memory_order_release);
-  pthread_mutex_unlock(&stream->mutex);
+  atomic_store_explicit(&stream->deliveries.count, kept, memory_order_release);
+  pthread_mutex_unlock(&stream->timeline.mutex);
 }
 
 void iobind__stream_advance(iobind_stream *stream, iobind__ticket ticket) {
   deliver(stream, ticket);
-  if (iobind__ticket_raise(&stream->passed, ticket) || iobind__device_is_lost(stream->device)) {
+  if (iobind__ticket_raise(&stream->timeline.passed, ticket) || iobind__device_is_lost(stream->device)) {
     iobind__stream_collect(stream, ticket);
   }
-  iobind__ticket_raise(&stream->seen, ticket);
+  iobind__ticket_raise(&stream->timeline.seen, ticket);
 }
 
 /* All work has failed, and is over. References are released by the next call that waits: what they keep may belong to the thread that finds
  * that the device is lost. */
 static void lose(iobind__loss_hook *hook, const iobind_error *reason) {
   iobind_stream *stream = (iobind_stream *)((char *)hook - offsetof(iobind_stream, loss));
-  const iobind__ticket passed = atomic_load(&stream->passed);
-  const iobind__ticket last = atomic_load(&stream->submitted);
+  const iobind__ticket passed = atomic_load(&stream->timeline.passed);
+  const iobind__ticket last = atomic_load(&stream->timeline.submitted);
   if (passed < last) {
     iobind__stream_fail(stream, passed, last, reason);
     deliver(stream, last);
-    iobind__ticket_raise(&stream->passed, last);
-    iobind__ticket_raise(&stream->seen, last);
+    iobind__ticket_raise(&stream->timeline.passed, last);
+    iobind__ticket_raise(&stream->timeline.seen, last);
   }
-  pthread_mutex_lock(&stream->mutex);
-  pthread_cond_broadcast(&stream->changed);
-  pthread_mutex_unlock(&stream->mutex);
+  pthread_mutex_lock(&stream->timeline.mutex);
+  pthread_cond_broadcast(&stream->timeline.changed);
+  pthread_mutex_unlock(&stream->timeline.mutex);
 }
 
 /* ---- made and destroyed ---- */
@@ -303,10 +306,10 @@ static void free_stream(iobind__ref *ref) {
   if (stream->kind->free != NULL) {
     stream->kind->free(stream);
   }
-  free(stream->retired);
-  free(stream->joined);
-  pthread_cond_destroy(&stream->changed);
-  pthread_mutex_destroy(&stream->mutex);
+  free(stream->retired.items);
+  free(stream->ep.joined.items);
+  pthread_cond_destroy(&stream->timeline.changed);
+  pthread_mutex_destroy(&stream->timeline.mutex);
   free(stream);
   iobind__ref_release(&runtime->ref);
 }
@@ -351,10 +354,10 @@ iobind_status iobind_stream_create(iobind_device *device, const iobind_stream_op
     return status;
   }
   iobind__ref_init(&made->ref, free_stream);
-  pthread_mutex_init(&made->mutex, NULL);
-  iobind__condition_init(&made->changed);
+  pthread_mutex_init(&made->timeline.mutex, NULL);
+  iobind__condition_init(&made->timeline.changed);
   atomic_init(&made->owners, 1);
-  made->tasks_end = &made->tasks;
+  made->worker.end = &made->worker.tasks;
   made->loss.lose = lose;
   iobind__loss_watch(device, &made->loss);
   iobind__ref_retain(&device->runtime->ref);
@@ -372,10 +375,10 @@ void iobind_stream_destroy(iobind_stream *stream) {
     return;
   }
   iobind_error reason = IOBIND_ERROR_INIT;
-  iobind__ticket last = atomic_load(&stream->submitted);
+  iobind__ticket last = atomic_load(&stream->timeline.submitted);
   if (iobind__stream_drain(stream, &reason) != IOBIND_OK && !iobind__stream_passed(stream, last)) {
     /* waiting failed: whether the work has finished is not known */
-    iobind__stream_fail(stream, atomic_load(&stream->passed), last, &reason);
+    iobind__stream_fail(stream, atomic_load(&stream->timeline.passed), last, &reason);
   }
   iobind__stream_advance(stream, last);
   if (atomic_fetch_sub(&stream->owners, 1) > 1) {
@@ -383,11 +386,11 @@ void iobind_stream_destroy(iobind_stream *stream) {
   }
   iobind__worker_stop(stream);
   iobind__loss_unwatch(stream->device, &stream->loss);
-  iobind__stream_advance(stream, atomic_load(&stream->submitted));
+  iobind__stream_advance(stream, atomic_load(&stream->timeline.submitted));
   iobind__stream_collect(stream, UINT64_MAX);
   iobind__stream_forget_joined(stream);
   iobind__staging_free(stream);
-  if (stream->bridge != NULL) {
+  if (stream->ep.bridge != NULL) {
     iobind__bridge_close(stream);
   }
   stream->kind->close(stream);
@@ -395,5 +398,5 @@ void iobind_stream_destroy(iobind_stream *stream) {
 }
 
 void *iobind__stream_handle(const iobind_stream *stream) {
-  return IOBIND__API(stream->device->runtime)->SyncStream_GetHandle(stream->sync);
+  return IOBIND__API(stream->device->runtime)->SyncStream_GetHandle(stream->ep.sync);
 }

@@ -86,51 +86,78 @@ typedef struct iobind__wait {
 
 enum { IOBIND__FAILURES = 8, IOBIND__STAGING = 4 };
 
+/* Which work was submitted, which has passed, and what has failed. */
+typedef struct iobind__timeline {
+  atomic_uint_least64_t submitted; /* the last ticket */
+  atomic_uint_least64_t passed;
+  atomic_uint_least64_t seen;
+  atomic_bool untold;                         /* the latest failure came after the stream was last synchronized */
+  pthread_mutex_t mutex;                      /* guards the stream but for the marks */
+  pthread_cond_t changed;                     /* `passed`, the worker's tasks, or the EP's waits */
+  iobind__failure failures[IOBIND__FAILURES]; /* the oldest first */
+  size_t failure_count;
+  atomic_uint_least64_t last_failed; /* the end of the latest failure */
+} iobind__timeline;
+
+/* The thread of a stream, and its queue. */
+typedef struct iobind__worker {
+  iobind__task *tasks;
+  iobind__task **end;
+  pthread_t thread;
+  bool is_started;
+  bool is_stopping; /* the stream is being destroyed, and has passed all */
+} iobind__worker;
+
+/* The part of an EP's stream; all 0 in a stream of another kind. */
+typedef struct iobind__ep_part {
+  OrtSyncStream *sync;
+  iobind__bridge *bridge; /* NULL: the stream is nobody else's */
+  iobind__wait *waits;    /* threads inside the EP */
+  struct {
+    iobind__joined *items; /* the oldest first */
+    size_t count;
+    size_t capacity;
+  } joined;
+} iobind__ep_part;
+
 /* Other rooms use only `ref` and `device`. */
 struct iobind_stream {
   iobind__ref ref;
   iobind_device *device;
   const struct iobind__stream_kind *kind;
-  OrtSyncStream *sync;    /* the EP's; NULL: a stream of another kind */
-  void *own;              /* the kind's; NULL: nothing */
-  iobind__bridge *bridge; /* NULL: the stream is nobody else's */
-  atomic_uint_least64_t submitted;
-  atomic_uint_least64_t passed;
-  atomic_uint_least64_t seen;
-  atomic_bool failed;     /* since it was last synchronized: the latest of `failures` */
-  pthread_mutex_t mutex;  /* guards what follows */
-  pthread_cond_t changed; /* `passed`, the tasks, or `waits` */
-  iobind__task *tasks;
-  iobind__task **tasks_end;
-  pthread_t worker;
-  bool started;
-  bool stopping;                              /* it is being destroyed, and has passed all */
-  iobind__failure failures[IOBIND__FAILURES]; /* the oldest first */
-  size_t failure_count;
-  atomic_uint_least64_t last_failed;            /* the end of the latest failure */
-  iobind__delivery deliveries[IOBIND__STAGING]; /* the oldest first */
-  atomic_size_t delivery_count;
+  iobind__timeline timeline;
+  iobind__ep_part ep;
+  void *own; /* of a driver's kind; NULL: nothing */
+  iobind__worker worker;
   iobind__staging staging[IOBIND__STAGING];
-  iobind__retired *retired;
-  size_t retired_count;
-  size_t retired_capacity;
-  iobind__joined *joined; /* the oldest first */
-  size_t joined_count;
-  size_t joined_capacity;
-  iobind__wait *waits; /* inside the EP */
+  struct {
+    iobind__delivery items[IOBIND__STAGING]; /* the oldest first */
+    atomic_size_t count;
+  } deliveries;
+  struct {
+    iobind__retired *items;
+    size_t count;
+    size_t capacity;
+  } retired;
   iobind__loss_hook loss;
   atomic_size_t owners; /* the caller, and sessions that compute on it: it is closed with the last one */
 };
+
+/* Does a thread of the stream wait for a point, so that a question about it need not? */
+typedef enum iobind__watch {
+  IOBIND__WATCH_NOBODY,
+  IOBIND__WATCH_THREAD,
+  IOBIND__WATCH_REFUSED /* it could not wait */
+} iobind__watch;
 
 /* A point in a stream; several events and threads may hold it. */
 typedef struct iobind__point {
   iobind__ref ref;
   iobind_stream *stream; /* a reference is held */
   iobind__ticket ticket;
-  OrtSyncNotificationImpl *notification; /* NULL: a worker's stream */
-  atomic_bool watched;                   /* a thread of the stream waits for it, so that iobind_event_query need not */
-  atomic_bool unwatched;                 /* that thread could not wait */
-  atomic_bool queued;                    /* the device queues by itself, and nobody has waited for it since */
+  OrtSyncNotificationImpl *notification; /* NULL: not an EP's stream */
+  _Atomic(iobind__watch) watch;
+  atomic_bool queued; /* the device queues by itself, and nobody has waited for it since */
 } iobind__point;
 
 struct iobind_event {

@@ -4,13 +4,13 @@
 
 /* Everything before the next task has passed; after the last task, everything submitted. With the mutex held. */
 static iobind__ticket passed_by_now(const iobind_stream *stream) {
-  return stream->tasks == NULL ? atomic_load(&stream->submitted) : stream->tasks->ticket - 1;
+  return stream->worker.tasks == NULL ? atomic_load(&stream->timeline.submitted) : stream->worker.tasks->ticket - 1;
 }
 
 /* With the mutex held. */
 static bool has_retired(const iobind_stream *stream, iobind__ticket ticket) {
-  for (size_t i = 0; i < stream->retired_count; i++) {
-    if (stream->retired[i].ticket <= ticket) {
+  for (size_t i = 0; i < stream->retired.count; i++) {
+    if (stream->retired.items[i].ticket <= ticket) {
       return true;
     }
   }
@@ -24,36 +24,36 @@ static void finish(iobind_stream *stream, iobind__task *task, iobind_status stat
   if (ticket == 0) {
     return;
   }
-  pthread_mutex_lock(&stream->mutex);
-  if (status != IOBIND_OK && !atomic_load(&stream->failed)) {
+  pthread_mutex_lock(&stream->timeline.mutex);
+  if (status != IOBIND_OK && !atomic_load(&stream->timeline.untold)) {
     iobind__stream_add_failure(stream, ticket, UINT64_MAX, error);
   }
   while (has_retired(stream, passed_by_now(stream))) {
     iobind__ticket passed = passed_by_now(stream);
-    pthread_mutex_unlock(&stream->mutex);
+    pthread_mutex_unlock(&stream->timeline.mutex);
     iobind__stream_collect(stream, passed);
-    pthread_mutex_lock(&stream->mutex);
+    pthread_mutex_lock(&stream->timeline.mutex);
   }
-  atomic_store(&stream->passed, passed_by_now(stream));
-  pthread_cond_broadcast(&stream->changed);
-  pthread_mutex_unlock(&stream->mutex);
+  atomic_store(&stream->timeline.passed, passed_by_now(stream));
+  pthread_cond_broadcast(&stream->timeline.changed);
+  pthread_mutex_unlock(&stream->timeline.mutex);
 }
 
 /* The next task; NULL if the stream is being destroyed and has nothing left to do. *failure is set if the task must not do its
  * work. With the mutex held. */
 static iobind__task *take_task(iobind_stream *stream, bool *failed, iobind_error *failure) {
-  while (stream->tasks == NULL && !stream->stopping) {
-    pthread_cond_wait(&stream->changed, &stream->mutex);
+  while (stream->worker.tasks == NULL && !stream->worker.is_stopping) {
+    pthread_cond_wait(&stream->timeline.changed, &stream->timeline.mutex);
   }
-  iobind__task *task = stream->tasks;
+  iobind__task *task = stream->worker.tasks;
   if (task != NULL) {
-    stream->tasks = task->next;
-    if (stream->tasks == NULL) {
-      stream->tasks_end = &stream->tasks;
+    stream->worker.tasks = task->next;
+    if (stream->worker.tasks == NULL) {
+      stream->worker.end = &stream->worker.tasks;
     }
-    *failed = task->ticket != 0 && atomic_load(&stream->failed);
+    *failed = task->ticket != 0 && atomic_load(&stream->timeline.untold);
     if (*failed) {
-      *failure = stream->failures[stream->failure_count - 1].error;
+      *failure = stream->timeline.failures[stream->timeline.failure_count - 1].error;
     }
   }
   return task;
@@ -65,9 +65,9 @@ static void *work(void *context) {
     bool failed = false;
     iobind_error failure;
     iobind_error error = IOBIND_ERROR_INIT;
-    pthread_mutex_lock(&stream->mutex);
+    pthread_mutex_lock(&stream->timeline.mutex);
     iobind__task *task = take_task(stream, &failed, &failure);
-    pthread_mutex_unlock(&stream->mutex);
+    pthread_mutex_unlock(&stream->timeline.mutex);
     if (task == NULL) {
       iobind__ref_release(&stream->ref);
       return NULL;
@@ -79,38 +79,38 @@ static void *work(void *context) {
 
 /* Is there a thread that will do the task? Otherwise the caller does it. With the mutex held. */
 static iobind_status find_thread(iobind_stream *stream, bool *own, iobind_error *error) {
-  *own = !stream->stopping;
-  if (stream->stopping || stream->started) {
+  *own = !stream->worker.is_stopping;
+  if (stream->worker.is_stopping || stream->worker.is_started) {
     return IOBIND_OK;
   }
   iobind__ref_retain(&stream->ref); /* the thread's */
-  if (pthread_create(&stream->worker, NULL, work, stream) != 0) {
+  if (pthread_create(&stream->worker.thread, NULL, work, stream) != 0) {
     iobind__ref_release(&stream->ref); /* not the last one: the caller uses the stream */
-    return iobind__fail(error, IOBIND_ERROR_OUT_OF_MEMORY, "stream of '%s': no thread can be started for it",
+    return iobind__fail(error, IOBIND_ERROR_OUT_OF_MEMORY, "stream of '%s': its thread cannot be started",
                         stream->device->spec);
   }
-  stream->started = true;
+  stream->worker.is_started = true;
   return IOBIND_OK;
 }
 
 iobind_status iobind__worker_give(iobind_stream *stream, iobind__task *task, bool ticketed, iobind__ticket *ticket,
                                   iobind_error *error) {
   bool own;
-  pthread_mutex_lock(&stream->mutex);
+  pthread_mutex_lock(&stream->timeline.mutex);
   iobind_status status = find_thread(stream, &own, error);
   if (status == IOBIND_OK) {
     task->next = NULL;
-    task->ticket = ticketed && own ? atomic_fetch_add(&stream->submitted, 1) + 1 : 0;
+    task->ticket = ticketed && own ? atomic_fetch_add(&stream->timeline.submitted, 1) + 1 : 0;
     if (ticket != NULL) {
       *ticket = task->ticket;
     }
     if (own) {
-      *stream->tasks_end = task;
-      stream->tasks_end = &task->next;
-      pthread_cond_broadcast(&stream->changed);
+      *stream->worker.end = task;
+      stream->worker.end = &task->next;
+      pthread_cond_broadcast(&stream->timeline.changed);
     }
   }
-  pthread_mutex_unlock(&stream->mutex);
+  pthread_mutex_unlock(&stream->timeline.mutex);
   if (status == IOBIND_OK && !own) {
     /* Another thread asks for an event of a stream that is being destroyed, or is gone: nothing comes before the task any
      * more. */
@@ -122,14 +122,14 @@ iobind_status iobind__worker_give(iobind_stream *stream, iobind__task *task, boo
 }
 
 void iobind__worker_stop(iobind_stream *stream) {
-  pthread_mutex_lock(&stream->mutex);
-  stream->stopping = true;
-  pthread_cond_broadcast(&stream->changed);
-  pthread_mutex_unlock(&stream->mutex);
-  if (stream->started && pthread_equal(stream->worker, pthread_self())) {
+  pthread_mutex_lock(&stream->timeline.mutex);
+  stream->worker.is_stopping = true;
+  pthread_cond_broadcast(&stream->timeline.changed);
+  pthread_mutex_unlock(&stream->timeline.mutex);
+  if (stream->worker.is_started && pthread_equal(stream->worker.thread, pthread_self())) {
     /* It has waited for another thread, and so has let go what the stream held: a binding, with it the last session that computes here. */
-    pthread_detach(stream->worker);
-  } else if (stream->started) {
-    pthread_join(stream->worker, NULL);
+    pthread_detach(stream->worker.thread);
+  } else if (stream->worker.is_started) {
+    pthread_join(stream->worker.thread, NULL);
   }
 }

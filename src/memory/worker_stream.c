@@ -13,27 +13,27 @@ static void close_worker(iobind_stream *stream) {
 
 /* The thread marks what has passed when it finishes a task. Without a thread it must be marked here. */
 static iobind__ticket take_ticket(iobind_stream *stream) {
-  pthread_mutex_lock(&stream->mutex);
-  iobind__ticket last = atomic_load(&stream->submitted);
-  atomic_store(&stream->submitted, last + 1);
-  if (atomic_load(&stream->passed) == last) {
-    atomic_store(&stream->passed, last + 1);
+  pthread_mutex_lock(&stream->timeline.mutex);
+  iobind__ticket last = atomic_load(&stream->timeline.submitted);
+  atomic_store(&stream->timeline.submitted, last + 1);
+  if (atomic_load(&stream->timeline.passed) == last) {
+    atomic_store(&stream->timeline.passed, last + 1);
   }
-  pthread_mutex_unlock(&stream->mutex);
+  pthread_mutex_unlock(&stream->timeline.mutex);
   return last + 1;
 }
 
 static bool is_busy(const iobind_stream *stream) {
-  return atomic_load(&stream->failed) || !iobind__stream_passed(stream, atomic_load(&stream->submitted));
+  return atomic_load(&stream->timeline.untold) || !iobind__stream_passed(stream, atomic_load(&stream->timeline.submitted));
 }
 
 static iobind_status wait_for(iobind_stream *stream, iobind__ticket ticket, iobind_error *error) {
   (void)error;
-  pthread_mutex_lock(&stream->mutex);
+  pthread_mutex_lock(&stream->timeline.mutex);
   while (!iobind__stream_passed(stream, ticket)) {
-    pthread_cond_wait(&stream->changed, &stream->mutex);
+    pthread_cond_wait(&stream->timeline.changed, &stream->timeline.mutex);
   }
-  pthread_mutex_unlock(&stream->mutex);
+  pthread_mutex_unlock(&stream->timeline.mutex);
   return IOBIND_OK;
 }
 

@@ -149,7 +149,7 @@ static iobind_status try_file_or_folder(const char *path, const char *found_by, 
     return try_folder(path, found_by, ort, tried, found, error);
   }
   if (exists && !iobind__file_exists(path)) {
-    iobind__text_add(tried, "%s: '%s': expected a file or a folder, got neither", found_by,
+    iobind__text_add(tried, "%s: '%s': expected a file or a directory, got neither", found_by,
                      path); /* opening a pipe would hang */
     return IOBIND_OK;
   }
@@ -181,8 +181,8 @@ static iobind_status try_own_folders(iobind__ort *ort, iobind__text *tried, bool
     const char *below;
     const char *found_by;
   } places[] = {{"", "beside libiobind"},
-                {"/iobind/onnxruntime", "the runtime folder"},
-                {"/../lib/iobind/onnxruntime", "the runtime folder"}};
+                {"/iobind/onnxruntime", "the runtime directory"},
+                {"/../lib/iobind/onnxruntime", "the runtime directory"}};
   char *own = iobind__library_own_folder();
   if (own == NULL) {
     return IOBIND_OK;
@@ -251,8 +251,8 @@ iobind_status iobind__ort_find(const char *library, const void *api_base, const 
     const OrtApiBase *base = base_of_api(api);
     status = base != NULL ? use_base(base, "handed over", ort, error)
                           : iobind__fail(error, IOBIND_ERROR_VERSION,
-                                         "runtime_create: options: the library of ort_api cannot be told, so its version is "
-                                         "unknown: hand ort_api_base over instead");
+                                         "runtime_create: options: the library of ort_api cannot be found, so its version is "
+                                         "unknown: give ort_api_base instead");
     if (status == IOBIND_OK && ort->api != api) {
       status = iobind__fail(error, IOBIND_ERROR_VERSION,
                             "runtime_create: options: ort_api is not the table of its own library (%s): handles of two "

@@ -89,7 +89,7 @@ iobind__ort_reason iobind__ort_reason_of(const OrtApi *api, const OrtStatus *sta
       {"8007023E", IOBIND__ORT_WORDS_LOST},                   /* ERROR_UNHANDLED_EXCEPTION, as an HRESULT */
       {" failure 900: ", IOBIND__ORT_CAPTURE_BROKEN},
       {" failure 901: ", IOBIND__ORT_CAPTURE_BROKEN},
-      {"the capture of a graph failed: another thread", IOBIND__ORT_CAPTURE_BROKEN}, /* vdev */
+      {"the capture of a graph failed: another thread", IOBIND__ORT_CAPTURE_BROKEN}, /* an EP plugin's own words */
       {"cannot use the graph capture feature", IOBIND__ORT_NO_CAPTURE},
       {"already registered", IOBIND__ORT_REGISTERED},
       {"fallback to CPU EP has been explicitly disabled", IOBIND__ORT_NODES_ON_CPU},

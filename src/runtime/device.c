@@ -403,7 +403,7 @@ iobind_status iobind_device_get_counters(const iobind_device *device, iobind_dev
                                  .download_count = atomic_load(&device->counters.download_count),
                                  .local_bytes = atomic_load(&device->counters.local_bytes),
                                  .local_count = atomic_load(&device->counters.local_count),
-                                 .allocated_bytes = atomic_load(&device->counters.allocated_bytes),
+                                 .allocated_bytes = atomic_load(&device->memory[IOBIND_HOLDER_ANY].bytes),
                                  .allocation_count = atomic_load(&device->counters.allocation_count)};
   return iobind__info_write(counters, "counters", &full, sizeof full, sizeof full, "device_get_counters", error);
 }

@@ -312,7 +312,7 @@ static iobind_status register_entry(iobind_runtime *runtime, const char *entry, 
   char name[64];
   size_t length = (size_t)(equals - entry);
   if (length == 0 || length >= sizeof name) {
-    return iobind__fail(reason, IOBIND_ERROR_INVALID_ARGUMENT, "expected FILE, NAME=FILE or a folder");
+    return iobind__fail(reason, IOBIND_ERROR_INVALID_ARGUMENT, "expected FILE, NAME=FILE or a directory");
   }
   memcpy(name, entry, length);
   name[length] = '\0';

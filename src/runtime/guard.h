@@ -93,6 +93,15 @@ static inline iobind_status iobind__guard_end(iobind__scope *scope, iobind_statu
 iobind_status iobind__guard_enter_alone(const iobind__guard *guard, iobind__scope *scope, iobind_error *error);
 void iobind__guard_leave_alone(iobind__scope *scope);
 
+/* The same as iobind__guard_end, for the only thread inside. */
+static inline iobind_status iobind__guard_end_alone(iobind__scope *scope, iobind_status status, iobind_error *error) {
+  if (status != IOBIND_OK) {
+    status = iobind__guard_heed(scope->guard, status, error);
+  }
+  iobind__guard_leave_alone(scope);
+  return status;
+}
+
 /* What a call needs that may reach the EPs of both. */
 void iobind__guard_add(iobind__guard *guard, const iobind__guard *other);
 

@@ -29,10 +29,12 @@ static inline bool iobind__place_is_pageable(const iobind__place *place) {
   return place->host && place->memory == IOBIND_MEMORY_DEFAULT;
 }
 
-/* Follows the device in a message: "vdev:0/pinned", as in a device spec. */
+/* Follows the device in a message: "cuda:0/pinned", as in a device spec. */
 static inline const char *iobind__place_suffix(const iobind__place *place) {
   return place->memory == IOBIND_MEMORY_HOST_ACCESSIBLE ? "/pinned" : "";
 }
+
+enum { IOBIND__HOLDERS = IOBIND_HOLDER_STREAM + 1 };
 
 /* Work in flight on a device, which fails with it. */
 typedef struct iobind__loss_hook {
@@ -73,8 +75,11 @@ struct iobind_device {
   _Atomic(OrtValue *) fence;
   struct {
     atomic_uint_least64_t upload_bytes, upload_count, download_bytes, download_count, local_bytes, local_count;
-    atomic_uint_least64_t allocated_bytes, allocation_count;
+    atomic_uint_least64_t allocation_count;
   } counters;
+  struct {
+    atomic_uint_least64_t bytes, count, most_bytes;
+  } memory[IOBIND__HOLDERS]; /* that iobind has allocated, by iobind_holder */
 };
 
 typedef struct iobind__ep_library {
@@ -150,6 +155,12 @@ iobind_status iobind__device_check_registered(const iobind_device *device, iobin
 
 /* The file of the EP library that a device belongs to; NULL if it cannot be told. Lives as long as the runtime. */
 const char *iobind__device_library(const iobind_device *device);
+
+/* ---- account.c ---- */
+
+void iobind__device_note_allocated(iobind_device *device, iobind_holder holder, size_t bytes);
+void iobind__device_note_freed(iobind_device *device, iobind_holder holder, size_t bytes);
+void iobind__device_note_handed(iobind_device *device, iobind_holder from, iobind_holder to, size_t bytes);
 
 /* ---- lost.c: a device on which nothing works any more ---- */
 

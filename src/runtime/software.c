@@ -45,7 +45,7 @@ void iobind__software_devices_enable(iobind_runtime *runtime) {
   }
   char *own = iobind__library_own_folder();
   if (own != NULL && !use_vulkan_driver(own, "/iobind") && !use_vulkan_driver(own, "/../lib/iobind")) {
-    iobind__log_line(runtime->log, IOBIND_LOG_INFO, "iobind: no software Vulkan driver in the runtime folder");
+    iobind__log_line(runtime->log, IOBIND_LOG_INFO, "iobind: no software Vulkan driver in the runtime directory");
   }
   free(own);
 }

@@ -121,8 +121,8 @@ iobind_status iobind__placements_check(const iobind_session *session, const int3
                                        iobind_error *error) {
   for (size_t i = 0; placements != NULL && i < session->output_count; i++) {
     if (placements[i] < IOBIND_PLACE_HOST || placements[i] > IOBIND_PLACE_NONE) {
-      return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "%s: outputs: '%s': %d is not an iobind_placement", what,
-                          session->outputs[i].label, placements[i]);
+      return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "%s: placements: '%s': expected 0 .. %d, got %d", what,
+                          session->outputs[i].label, IOBIND_PLACE_NONE, placements[i]);
     }
   }
   return IOBIND_OK;

@@ -131,9 +131,7 @@ iobind_status iobind__session_run(iobind_session *session, iobind_tensor *const 
   iobind_status status = values == NULL || results == NULL ? iobind__out_of_memory(error, "session_run")
                                                            : check_inputs(session, inputs, values, error);
   if (status == IOBIND_OK) {
-    /* behind what is on the caller's stream: the EP computes there by itself, or knows nothing of it */
-    status = iobind__session_stream_is_option(session) ? iobind__stream_enter(session->stream, error)
-                                                       : iobind__stream_drain(session->stream, error);
+    status = iobind__compute_await(session, error);
   }
   if (status == IOBIND_OK) {
     iobind__scope scope;

@@ -40,8 +40,8 @@ static iobind_status check(const iobind_session *session, const iobind_run_optio
     }
     if (strcmp(options->config_keys[i], IOBIND__UNSYNCHRONIZED) == 0) {
       return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT,
-                          "%s: config entry '%s' is not the caller's: a run without a stream has finished "
-                          "when it returns; give the run a stream",
+                          "%s: config entry '%s' is refused: a run without a stream is complete when it "
+                          "returns; run on a stream instead",
                           what, IOBIND__UNSYNCHRONIZED);
     }
     if (strcmp(options->config_keys[i], IOBIND__GRAPH_ID) == 0 && strcmp(options->config_values[i], IOBIND__NO_GRAPH) != 0) {

@@ -17,6 +17,7 @@ typedef struct iobind__value {
   int64_t *dims;        /* -1: open */
   const char **symbols; /* one for each dim; "" if it has none; the session owns the strings */
   int *symbol_ids;      /* the same name has the same number in the whole session; -1: none */
+  bool repeats_symbol;  /* two dims have the same name */
   iobind__place *place; /* where the session wants it or leaves it */
   int handed_on; /* an output: the input that ORT hands on as it, the one of the same name; -1: a node makes it, or a constant is it */
 } iobind__value;
@@ -26,6 +27,19 @@ typedef struct iobind__entry {
   char *key;
   char *value;
 } iobind__entry;
+
+/* Where runs compute, and how a run can be on a stream of a device. */
+typedef enum iobind__compute_way {
+  IOBIND__COMPUTE_IN_CALL,   /* a run is on no stream: its work is done when ORT's call returns */
+  IOBIND__COMPUTE_BY_RUN,    /* each run gives the EP its stream */
+  IOBIND__COMPUTE_BY_OPTION, /* the EP was given a stream by an option, and all runs compute there */
+  IOBIND__COMPUTE_ON_QUEUE   /* on the one queue of the device, whose streams are entered and left around a run */
+} iobind__compute_way;
+
+typedef struct iobind__compute {
+  iobind__compute_way way;
+  iobind_stream *stream; /* what all runs compute on, of which the session is an owner; NULL: the run's, or one of ORT's */
+} iobind__compute;
 
 struct iobind_session {
   iobind__ref ref;
@@ -56,12 +70,11 @@ struct iobind_session {
   iobind_device *queued;          /* a device whose runs return before their work is done; NULL: none */
   size_t queued_count;            /* if there are several, a run waits for all of them, with a stream or without */
   iobind__attachment *attachment; /* to the device whose driver must know the session; NULL: none */
-  bool takes_stream;              /* a run can be on a stream of a device: see session.c */
-  iobind_stream *stream;          /* what all its runs compute on, of which it is an owner; NULL: ORT's own, or the run's */
-  const iobind__guard *guard;     /* around its runs, and what may not meet one; NULL: nothing is needed */
-  const iobind__guard *inside;    /* around other calls that reach its EPs: the same without a turn */
-  iobind__guard guards[2];        /* these two */
-  iobind__place *places;          /* the session's own: memory that no device of the runtime has */
+  iobind__compute compute;
+  const iobind__guard *guard;  /* around its runs, and what may not meet one; NULL: nothing is needed */
+  const iobind__guard *inside; /* around other calls that reach its EPs: the same without a turn */
+  iobind__guard guards[2];     /* these two */
+  iobind__place *places;       /* the session's own: memory that no device of the runtime has */
   size_t place_count;
   pthread_mutex_t places_mutex; /* a run may meet memory that the signature did not show */
   iobind_node_info *nodes;
@@ -95,7 +108,36 @@ bool iobind__session_lists_nodes(const iobind_session_options *options);
 iobind_status iobind__session_options_build(iobind_runtime *runtime, const iobind_session_options *options,
                                             OrtSessionOptions **out, iobind_error *error);
 
-/* stream.c */
+/* ---- session.c ---- */
+
+/* A session of nothing yet; NULL: out of memory. */
+iobind_session *iobind__session_allocate(iobind_runtime *runtime);
+
+/* ---- devices.c ---- */
+
+/* Which devices may hold the session's tensors: those that it was given, or that ORT chose, by its inputs and outputs. */
+iobind_status iobind__session_collect_devices(iobind_session *session, const iobind_session_options *options,
+                                              iobind_error *error);
+void iobind__session_add_devices(iobind_session *session);
+
+/* What a call into its EPs must hold: by the devices that it was given, or, if others choose its EPs (a policy, or the program that has made a
+ * wrapped session), by all. */
+void iobind__session_guard(iobind_session *session, const iobind_session_options *options);
+void iobind__session_guard_all(iobind_session *session);
+
+/* To a device whose driver must know the session. Only a session that iobind has made computes on the queue of such a device: another one's work
+ * would not be in the order of its streams. */
+iobind_status iobind__session_attach(iobind_session *session, const iobind_session_options *options, iobind_error *error);
+
+/* ---- nodes.c ---- */
+
+iobind_status iobind__session_read_nodes(iobind_session *session, iobind_error *error);
+bool iobind__node_is_on_cpu(const iobind_node_info *node);
+
+/* A line in the log if no node runs on the first device. */
+void iobind__session_warn_of_idle_device(const iobind_session *session, const iobind_session_options *options);
+
+/* ---- compute.c ---- */
 
 /* The caller's stream, or one for an EP that needs it; NULL: neither. The session is an owner of it. */
 iobind_status iobind__session_open_stream(const iobind_session_options *options, iobind_stream **stream, iobind_error *error);
@@ -103,8 +145,35 @@ iobind_status iobind__session_open_stream(const iobind_session_options *options,
 /* A stream among the options of an EP that takes whatever it is given: one of another GPU would fail in the first run. */
 iobind_status iobind__session_check_user_streams(const iobind_session_options *options, iobind_error *error);
 
-/* Does the EP know the session's stream by an option, so that no run gives it? */
-bool iobind__session_stream_is_option(const iobind_session *session);
+/* `stream` is the session's, or NULL. */
+void iobind__compute_open(iobind_session *session, iobind_stream *stream);
+
+/* By the session's inputs and devices. */
+void iobind__compute_choose(iobind_session *session);
+
+static inline bool iobind__compute_takes_stream(const iobind_session *session) {
+  return session->compute.way != IOBIND__COMPUTE_IN_CALL;
+}
+
+/* What a run on `stream` computes on. */
+static inline iobind_stream *iobind__compute_target(const iobind_session *session, iobind_stream *stream) {
+  return session->compute.stream != NULL ? session->compute.stream : stream;
+}
+
+/* The session's stream, if the EP must be given it with each run; NULL otherwise. */
+static inline iobind_stream *iobind__compute_given(const iobind_session *session) {
+  return session->compute.way == IOBIND__COMPUTE_BY_RUN ? session->compute.stream : NULL;
+}
+
+/* Before a run that is on no stream: it comes behind what is on the session's. */
+iobind_status iobind__compute_await(const iobind_session *session, iobind_error *error);
+
+/* Around what ORT submits for a run on `stream`: it comes behind what the stream has got so far, and before what the stream gets next. `status` is
+ * the run's. */
+iobind_status iobind__compute_begin(const iobind_session *session, iobind_stream *stream, OrtRunOptions *options,
+                                    iobind_error *error);
+iobind_status iobind__compute_end(const iobind_session *session, iobind_stream *stream, iobind_status status,
+                                  iobind_error *error);
 
 /* ep_options.c: the devices' EPs, each with its options, into ORT's session options. */
 iobind_status iobind__session_append_eps(iobind_runtime *runtime, const iobind_session_options *options, OrtSessionOptions *out,
@@ -128,7 +197,7 @@ iobind_status iobind__session_check_graph_outputs(const iobind_session *session,
 iobind_status iobind__session_check_graph_key(const char *what, const char *key, iobind_error *error);
 
 static inline bool iobind__session_runs_alone(const iobind_session *session) {
-  return session->graphs.limit > 0 || session->stream != NULL;
+  return session->graphs.limit > 0 || session->compute.stream != NULL;
 }
 
 /* One run at a time of a session that captures graphs, or that computes on a stream of its own: CUDA's EP has one cuBLAS handle for that.
@@ -200,9 +269,22 @@ iobind_status iobind__placements_check(const iobind_session *session, const int3
 
 bool iobind__session_has_device(const iobind_session *session, const iobind_device *device);
 
+/* Are dims of the tensor with the same name equal? */
+bool iobind__value_symbols_agree(const iobind__value *value, const iobind_tensor *tensor);
+iobind_status iobind__value_refuse(const iobind__value *value, const iobind_tensor *tensor, const char *what,
+                                   iobind_error *error);
+
 /* Does a tensor fit an input or output? The message begins with `what` and the value's name. */
-iobind_status iobind__value_accepts(const iobind__value *value, const iobind_tensor *tensor, const char *what,
-                                    iobind_error *error);
+static inline iobind_status iobind__value_accepts(const iobind__value *value, const iobind_tensor *tensor, const char *what,
+                                                  iobind_error *error) {
+  bool fits =
+      value->kind == IOBIND_VALUE_TENSOR && tensor->dtype == value->dtype && (!value->has_shape || tensor->rank == value->rank);
+  for (size_t i = 0; fits && i < value->rank; i++) {
+    fits = value->dims[i] < 0 || value->dims[i] == tensor->dims[i];
+  }
+  fits = fits && (!value->repeats_symbol || iobind__value_symbols_agree(value, tensor));
+  return fits ? IOBIND_OK : iobind__value_refuse(value, tensor, what, error);
+}
 
 /* run.c */
 

@@ -57,6 +57,9 @@ static iobind_status read_shape(iobind_session *session, const OrtTensorTypeAndS
   for (size_t i = 0; i < value->rank; i++) {
     const char *name = value->dims[i] < 0 ? value->symbols[i] : NULL;
     IOBIND__TRY(find_symbol(session, name, &value->symbol_ids[i], &value->symbols[i], error));
+    for (size_t j = 0; value->symbol_ids[i] >= 0 && j < i; j++) {
+      value->repeats_symbol = value->repeats_symbol || value->symbol_ids[j] == value->symbol_ids[i];
+    }
   }
   return IOBIND_OK;
 }
@@ -321,13 +324,9 @@ iobind_status iobind_session_find_output(const iobind_session *session, const ch
   return find_value(session->outputs, session->output_count, name, index, "session_find_output", error);
 }
 
-static bool fits(const iobind__value *value, const iobind_tensor *tensor) {
-  if (!value->has_shape) {
-    return true;
-  }
-  bool same = tensor->rank == value->rank;
+bool iobind__value_symbols_agree(const iobind__value *value, const iobind_tensor *tensor) {
+  bool same = true;
   for (size_t i = 0; same && i < value->rank; i++) {
-    same = value->dims[i] < 0 || value->dims[i] == tensor->dims[i];
     for (size_t j = 0; same && value->symbol_ids[i] >= 0 && j < i; j++) {
       same = value->symbol_ids[i] != value->symbol_ids[j] || tensor->dims[i] == tensor->dims[j];
     }
@@ -335,8 +334,8 @@ static bool fits(const iobind__value *value, const iobind_tensor *tensor) {
   return same;
 }
 
-/* A function of its own, because formatting shapes takes longer than a small run. */
-static iobind_status refuse(const iobind__value *value, const iobind_tensor *tensor, const char *what, iobind_error *error) {
+iobind_status iobind__value_refuse(const iobind__value *value, const iobind_tensor *tensor, const char *what,
+                                   iobind_error *error) {
   if (value->kind != IOBIND_VALUE_TENSOR) {
     return iobind__fail(error, IOBIND_ERROR_NOT_SUPPORTED, "%s: '%s' is not a tensor, and only tensors can be bound", what,
                         value->label);
@@ -351,10 +350,4 @@ static iobind_status refuse(const iobind__value *value, const iobind_tensor *ten
   iobind__shape_text((int32_t)tensor->dtype, tensor->dims, NULL, tensor->rank, given, sizeof given);
   return iobind__fail(error, tensor->dtype != value->dtype ? IOBIND_ERROR_DTYPE : IOBIND_ERROR_SHAPE,
                       "%s: '%s': expected %s, got %s", what, value->label, wanted, given);
-}
-
-iobind_status iobind__value_accepts(const iobind__value *value, const iobind_tensor *tensor, const char *what,
-                                    iobind_error *error) {
-  bool accepted = value->kind == IOBIND_VALUE_TENSOR && tensor->dtype == value->dtype && fits(value, tensor);
-  return accepted ? IOBIND_OK : refuse(value, tensor, what, error);
 }

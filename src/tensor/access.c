@@ -28,7 +28,7 @@ static iobind_status map(iobind_tensor *tensor, iobind_dtype dtype, iobind_acces
                         tensor->dtype == IOBIND_DTYPE_STRING ? ": iobind_tensor_get_string reads one" : "");
   }
   if (access != IOBIND_ACCESS_READ && access != IOBIND_ACCESS_WRITE) {
-    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "tensor_map: %d is not an access: expected READ or WRITE",
+    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "tensor_map: expected the access READ or WRITE, got %d",
                         (int)access);
   }
   IOBIND__TRY(access == IOBIND_ACCESS_WRITE ? iobind__tensor_check_writable(tensor, "tensor_map", error) : IOBIND_OK);
@@ -100,7 +100,8 @@ static iobind_status check_part(const iobind_tensor *tensor, size_t offset, cons
     return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "%s: %s is NULL", what, tensor == NULL ? "tensor" : "data");
   }
   if (tensor->dtype == IOBIND_DTYPE_STRING) {
-    return iobind__fail(error, IOBIND_ERROR_DTYPE, "%s: strings have no bytes: use the functions for one element", what);
+    return iobind__fail(error, IOBIND_ERROR_DTYPE,
+                        "%s: strings have no bytes: use iobind_tensor_get_string and iobind_tensor_set_string", what);
   }
   if (offset > tensor->bytes || bytes > tensor->bytes - offset) {
     return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT,

@@ -116,7 +116,8 @@ static iobind_status to_dlpack(iobind_tensor *tensor, uint32_t flags, void **man
   }
   int32_t device_type = device_type_of(tensor->place);
   if (device_type == 0) {
-    return iobind__fail(error, IOBIND_ERROR_NOT_SUPPORTED, "tensor_to_dlpack: DLPack has no name for the memory of '%s'",
+    return iobind__fail(error, IOBIND_ERROR_NOT_SUPPORTED,
+                        "tensor_to_dlpack: DLPack has no device type for memory of '%s': copy the tensor to the host",
                         tensor->place->device->spec);
   }
   int32_t device_id;

@@ -54,7 +54,9 @@ static void tensor_destroy(iobind__ref *ref) {
       iobind__guard_leave(&scope);
     }
   }
-  atomic_fetch_sub(&tensor->place->device->counters.allocated_bytes, tensor->allocated);
+  if (tensor->allocated > 0) {
+    iobind__device_note_freed(tensor->place->device, tensor->holder, tensor->allocated);
+  }
   if (tensor->is_handle) {
     iobind__driver_of(tensor->place->device)->unwrap(tensor->place->device, tensor->data);
   }
@@ -151,7 +153,8 @@ iobind_status iobind__tensor_check_writable(const iobind_tensor *tensor, const c
 static iobind_status find_place(iobind_device *device, iobind_memory memory, iobind__place **place, const char *what,
                                 iobind_error *error) {
   if (memory != IOBIND_MEMORY_DEFAULT && memory != IOBIND_MEMORY_HOST_ACCESSIBLE) {
-    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "%s: %d is not a kind of memory", what, (int)memory);
+    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "%s: expected memory 0 .. %d, got %d", what,
+                        IOBIND_MEMORY_HOST_ACCESSIBLE, (int)memory);
   }
   *place = &device->places[memory];
   return IOBIND_OK;
@@ -176,10 +179,19 @@ iobind_status iobind__tensor_create_at(iobind__place *place, iobind_dtype dtype,
   }
   tensor->bytes = bytes;
   tensor->allocated = bytes;
-  atomic_fetch_add(&place->device->counters.allocated_bytes, bytes);
-  atomic_fetch_add(&place->device->counters.allocation_count, 1);
+  tensor->holder = IOBIND_HOLDER_CALLER;
+  if (bytes > 0) {
+    iobind__device_note_allocated(place->device, tensor->holder, bytes);
+  }
   *out = tensor;
   return IOBIND_OK;
+}
+
+void iobind__tensor_hand_to(iobind_tensor *tensor, iobind_holder holder) {
+  if (tensor->allocated > 0 && tensor->holder != holder) {
+    iobind__device_note_handed(tensor->place->device, tensor->holder, holder, tensor->allocated);
+    tensor->holder = holder;
+  }
 }
 
 static iobind_status create(iobind_device *device, iobind_memory memory, iobind_dtype dtype, const int64_t *dims, size_t rank,
@@ -444,22 +456,14 @@ static void add_use(iobind_tensor *tensor, iobind_stream *stream, iobind__ticket
   }
 }
 
-static iobind_tensor *memory_of(iobind_tensor *tensor) {
-  return tensor->base != NULL ? tensor->base : tensor;
-}
-
 void iobind__tensor_use(iobind_tensor *tensor, iobind_stream *stream, iobind__access access) {
   if (stream != NULL && iobind__stream_orders_calls(stream) && tensor->data != NULL) {
-    add_use(memory_of(tensor), stream, iobind__stream_take_ticket(stream), access);
+    add_use(iobind__tensor_memory(tensor), stream, iobind__stream_take_ticket(stream), access);
   }
 }
 
 void iobind__tensor_use_by_task(iobind_tensor *tensor, iobind_stream *stream, iobind__ticket ticket, iobind__access access) {
-  add_use(memory_of(tensor), stream, ticket, access);
-}
-
-void iobind__tensor_hold(iobind_tensor *tensor, iobind__holder *holder, iobind__flight *flight, bool writes) {
-  iobind__holder_set(holder, tensor == NULL ? NULL : &memory_of(tensor)->holders, flight, writes);
+  add_use(iobind__tensor_memory(tensor), stream, ticket, access);
 }
 
 /* ---- host access in order ---- */
@@ -483,7 +487,7 @@ static iobind__use find_pending(const iobind_tensor *memory, iobind__access acce
 
 iobind_status iobind__tensor_settle_for(const iobind_tensor *tensor, iobind__access access, const iobind__flight *own,
                                         iobind_error *error) {
-  iobind_tensor *memory = memory_of((iobind_tensor *)(uintptr_t)tensor); /* whose list of holders has a lock */
+  iobind_tensor *memory = iobind__tensor_memory((iobind_tensor *)(uintptr_t)tensor); /* whose list of holders has a lock */
   iobind_status status = iobind__holders_await(&memory->holders, access == IOBIND__WRITE, own, error);
   while (status == IOBIND_OK && atomic_load_explicit(&memory->is_used, memory_order_acquire)) {
     iobind_error reason = IOBIND_ERROR_INIT;

@@ -25,12 +25,13 @@ struct iobind_tensor {
   uint64_t serial; /* of the value: no other value of any tensor ever has the same number */
   void *data;      /* NULL: 0 bytes, or strings */
   size_t bytes;
-  size_t allocated; /* bytes that the device's counters include */
-  bool borrows;     /* the memory belongs to the caller, or to another tensor */
-  bool lent;        /* so does `value`: the deleter gets it, and it is never released */
-  bool read_only;   /* the memory must not be written */
-  bool is_handle;   /* wrapped: `data` is a handle of the driver's, which takes it back */
-  void *given;      /* what the deleter gets: `data`, or the resource */
+  size_t allocated; /* bytes that iobind has allocated for it */
+  iobind_holder holder;
+  bool borrows;   /* the memory belongs to the caller, or to another tensor */
+  bool lent;      /* so does `value`: the deleter gets it, and it is never released */
+  bool read_only; /* the memory must not be written */
+  bool is_handle; /* wrapped: `data` is a handle of the driver's, which takes it back */
+  void *given;    /* what the deleter gets: `data`, or the resource */
   iobind_deleter deleter;
   void *deleter_context;
   iobind__use uses[2]; /* of the memory, like the next two; a view has its base's. Guarded by the runtime's mutex */
@@ -67,6 +68,16 @@ static inline bool iobind__tensor_owns_memory(const iobind_tensor *tensor) {
   return !tensor->borrows;
 }
 
+/* iobind_tensor_release, inlined. */
+static inline void iobind__tensor_drop(iobind_tensor *tensor) {
+  iobind__ref_release(tensor == NULL ? NULL : &tensor->ref);
+}
+
+/* The tensor whose memory it is, a view's or its own. */
+static inline iobind_tensor *iobind__tensor_memory(iobind_tensor *tensor) {
+  return tensor->base != NULL ? tensor->base : tensor;
+}
+
 /* Was the memory allocated for this tensor, or for the one that it is a view of? Then no tensor of other memory overlaps it. */
 static inline bool iobind__tensor_is_allocated(const iobind_tensor *tensor) {
   while (tensor->base != NULL) {
@@ -85,6 +96,9 @@ iobind_status iobind__tensor_check_stream(const iobind_stream *stream, const iob
 /* Create a tensor at any place, also at one that a session lends. */
 iobind_status iobind__tensor_create_at(iobind__place *place, iobind_dtype dtype, const int64_t *dims, size_t rank,
                                        iobind_tensor **out, iobind_error *error);
+
+/* Who holds the tensor's memory from now on, for the account of iobind_device_get_memory. It is the caller who holds a new one. */
+void iobind__tensor_hand_to(iobind_tensor *tensor, iobind_holder holder);
 
 /* Make a tensor of a value that ORT has made. On success the tensor owns the value. `what` begins the messages. */
 iobind_status iobind__tensor_from_value(OrtValue *value, iobind__place *place, iobind__ref *owner, iobind_tensor **out,
@@ -115,7 +129,9 @@ void iobind__tensor_use(iobind_tensor *tensor, iobind_stream *stream, iobind__ac
 void iobind__tensor_use_by_task(iobind_tensor *tensor, iobind_stream *stream, iobind__ticket ticket, iobind__access access);
 
 /* What a binding of this flight has bound; NULL: nothing more. */
-void iobind__tensor_hold(iobind_tensor *tensor, iobind__holder *holder, iobind__flight *flight, bool writes);
+static inline void iobind__tensor_hold(iobind_tensor *tensor, iobind__holder *holder, iobind__flight *flight, bool writes) {
+  iobind__holder_set(holder, tensor == NULL ? NULL : &iobind__tensor_memory(tensor)->holders, flight, writes);
+}
 
 /* Before the host accesses the memory: block until all of iobind's work in flight that writes it has completed, and for an access that writes
  * also what reads it. Returns the failure of what was to write the data that are read now. Not on a stream's own thread. */

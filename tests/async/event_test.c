@@ -6,10 +6,11 @@
 #include <pthread.h>
 #include <string.h>
 
-#include "memory/stream.h"
+#include "halt.h"
 #include "models.h"
 #include "vdev.h"
 #include "../rig/calls.h"
+#include "stage.h"
 
 enum { COUNT = 4 };
 static const float ones[COUNT] = {1, 1, 1, 1};
@@ -18,17 +19,12 @@ static const float threes[COUNT] = {3, 3, 3, 3};
 static const float fours[COUNT] = {4, 4, 4, 4};
 static const float sixes[COUNT] = {6, 6, 6, 6};
 
-static iobind_runtime *runtime;
-static iobind_device *device;
 static iobind_stream *producer;
 static iobind_stream *consumer;
-static bool on_vdev;
 
 static int start(void **state) {
-  runtime = fixture_runtime();
-  device = fixture_device(runtime, *state);
-  on_vdev = strcmp(*state, "vdev") == 0;
-  if (on_vdev) {
+  (void)stage_open(state);
+  if (is_device("vdev")) {
     assert_int_equal(vdev_set(0, "race", "fail"), 0);
   }
   expect_ok(iobind_stream_create(device, NULL, &producer, &fault));
@@ -37,11 +33,9 @@ static int start(void **state) {
 }
 
 static int stop(void **state) {
-  (void)state;
   iobind_stream_destroy(producer);
   iobind_stream_destroy(consumer);
-  iobind_runtime_destroy(runtime);
-  return 0;
+  return stage_close(state);
 }
 
 static iobind_event *make_event(void) {
@@ -177,21 +171,6 @@ static void of_a_stream_that_waits(void **state) {
 
 /* ---- a thread that waits ---- */
 
-typedef struct gate_task {
-  iobind__task task;
-  pthread_barrier_t gate;
-} gate_task;
-
-static iobind_status run_gate(iobind__task *task, const iobind_error *failure, iobind_error *error) {
-  (void)failure, (void)error;
-  pthread_barrier_wait(&((gate_task *)task)->gate);
-  return IOBIND_OK;
-}
-
-static void destroy_gate(iobind__task *task) {
-  (void)task;
-}
-
 static void *wait_for_event(void *context) {
   return iobind_event_wait(context, IOBIND_NO_TIMEOUT, NULL) == IOBIND_OK ? context : NULL;
 }
@@ -202,19 +181,18 @@ static void of_a_thread_that_waits(void **state) {
   iobind_event *event = make_event();
   pthread_t thread;
   void *good = NULL;
-  gate_task held = {.task = {.run = run_gate, .destroy = destroy_gate}};
-  assert_int_equal(pthread_barrier_init(&held.gate, NULL, 2), 0);
-  expect_ok(iobind__stream_submit(producer, &held.task, NULL, &fault));
+  halt held;
+  halt_stream(&held, producer);
   expect_ok(iobind_event_record(event, producer, &fault));
   assert_int_equal(pthread_create(&thread, NULL, wait_for_event, event), 0);
   while (atomic_load(&event->ref.count) < 2) { /* it is not waiting yet */
   }
   iobind_event_destroy(event);
-  pthread_barrier_wait(&held.gate);
+  halt_release(&held);
   assert_int_equal(pthread_join(thread, &good), 0);
   assert_non_null(good);
   expect_ok(iobind_stream_synchronize(producer, &fault));
-  assert_int_equal(pthread_barrier_destroy(&held.gate), 0);
+  halt_destroy(&held);
 }
 
 #define ON(device, test) \

@@ -1,7 +1,7 @@
 /* What fails in the middle of an asynchronous run or of a pipeline: who is told, what is lost, and that all works afterwards. A row
  * that is not in a table fails a run when it is looked up, long after the call has returned. */
 #define _POSIX_C_SOURCE 200809L /* nanosleep */
-#include "fixture.h"
+#include "stage.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -13,29 +13,19 @@
 
 enum { COLUMNS = 4, MISSING = 99, ITEMS = 5, BAD = 2 };
 
-static iobind_runtime *runtime;
-static iobind_device *device;
-static iobind_device *cpu;
-static bool on_vdev;
-
 static int start(void **state) {
-  runtime = fixture_runtime();
-  cpu = iobind_runtime_get_device(runtime, 0);
-  device = fixture_device(runtime, *state);
-  on_vdev = strcmp(*state, "vdev") == 0;
-  if (on_vdev) {
+  (void)stage_open(state);
+  if (is_device("vdev")) {
     assert_int_equal(vdev_set(0, "compute_us", "2000"), 0); /* so that a run is done after its call */
   }
   return 0;
 }
 
 static int stop(void **state) {
-  (void)state;
-  if (on_vdev) {
+  if (is_device("vdev")) {
     assert_int_equal(vdev_set(0, "compute_us", "0"), 0);
   }
-  iobind_runtime_destroy(runtime);
-  return 0;
+  return stage_close(state);
 }
 
 static iobind_tensor *make_index(iobind_device *where, int64_t row) {
@@ -374,7 +364,7 @@ static void one_of_eight_met_by_another(void **state) {
 /* A fault that the accelerator meets when it is asked: that run says so, and the seven others are right. */
 static void one_of_eight_by_name(void **state) {
   (void)state;
-  if (!on_vdev) {
+  if (!is_device("vdev")) {
     skip(); /* where a node can be made to fail */
   }
   for (int bad = 0; bad < RUNS; bad += 3) {
@@ -589,8 +579,10 @@ static void expect_item(trial *self, iobind_pipeline *pipeline, int i) {
 }
 
 static void fail_one(const char *setting, const char *value, uint32_t flags) {
-  trial self = {
-      .setting = setting, .value = value, .stops = (flags & IOBIND_PIPELINE_STOP) != 0, .vague = on_vdev && setting == NULL};
+  trial self = {.setting = setting,
+                .value = value,
+                .stops = (flags & IOBIND_PIPELINE_STOP) != 0,
+                .vague = is_device("vdev") && setting == NULL};
   iobind_pipeline *pipeline = make_pipeline(flags);
   iobind_tensor *output;
   for (int i = 0; i < ITEMS; i++) { /* each slot once: ONNX Runtime asks the accelerator what failed when an input is bound */
@@ -619,7 +611,7 @@ static void pipeline_fails(void **state) {
                                    IOBIND_PIPELINE_STOP | IOBIND_PIPELINE_TIMES};
   for (size_t i = 0; i < sizeof flags / sizeof flags[0]; i++) {
     fail_one(NULL, NULL, flags[i]);
-    if (on_vdev) {
+    if (is_device("vdev")) {
       fail_one("fail_copy", "1", flags[i]);    /* the upload */
       fail_one("fail_compute", "1", flags[i]); /* the run */
       fail_one("fail_copy", "2", flags[i]);    /* the download */

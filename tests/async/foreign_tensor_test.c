@@ -10,10 +10,6 @@
 
 enum { TURNS = 3 };
 
-static const char *name;
-static iobind_runtime *runtime;
-static iobind_device *device;
-static iobind_device *cpu;
 static iobind_session *session; /* y = 2 x */
 static iobind_stream *stream;
 static iobind_binding *binding;
@@ -21,12 +17,9 @@ static int deleted; /* how many structs */
 static gate held;   /* static: still valid after a test that fails with its gate closed */
 
 static int start(void **state) {
-  name = *state;
   deleted = 0;
-  runtime = fixture_runtime();
-  cpu = iobind_runtime_get_device(runtime, 0);
-  device = fixture_device(runtime, name);
-  assert_true(strcmp(name, "vdev") != 0 || vdev_set(0, "race", "fail") == 0);
+  (void)stage_open(state);
+  assert_true(!is_device("vdev") || vdev_set(0, "race", "fail") == 0);
   session = fixture_session(runtime, device, "scale");
   expect_ok(iobind_stream_create(device, NULL, &stream, &fault));
   expect_ok(iobind_binding_create(session, &binding, &fault));
@@ -34,12 +27,10 @@ static int start(void **state) {
 }
 
 static int stop(void **state) {
-  (void)state;
   iobind_binding_destroy(binding);
   iobind_stream_destroy(stream);
   iobind_session_destroy(session);
-  iobind_runtime_destroy(runtime);
-  return 0;
+  return stage_close(state);
 }
 
 /* ---- another library's tensor: iobind's struct in one that counts ---- */
@@ -144,7 +135,7 @@ static void given_up_before_the_run(void **state) {
   iobind_tensor *y = pass_through(iobind_tensor_retain(target));
   expect_ok(iobind_binding_set_input(binding, 0, IOBIND_INPUT_RESIDENT, x, NULL, &fault));
   expect_ok(iobind_binding_set_output(binding, 0, y, 0, &fault));
-  gate_close(&held, runtime, name, stream);
+  gate_close(&held, stream);
   expect_ok(iobind_binding_run(binding, stream, &fault));
   iobind_tensor_release(x);
   iobind_tensor_release(y);
@@ -196,7 +187,7 @@ static void read_on_the_host(void **state) {
   iobind_value_info info = IOBIND_VALUE_INFO_INIT;
   iobind_binding *reads = NULL;
   iobind_tensor *length = NULL;
-  bool is_vdev = strcmp(name, "vdev") == 0;
+  bool is_vdev = is_device("vdev");
   assert_true(!is_vdev || vdev_set(0, "deny", "Expand") == 0);
   iobind_session *expands = fixture_session(runtime, device, "expand dims=1 rank=1");
   assert_true(!is_vdev || vdev_set(0, "deny", "") == 0);

@@ -1,6 +1,6 @@
 /* Streams of other libraries. Here the other library is iobind itself: the native stream of one of its streams is wrapped as another one, and
  * nothing but the bridge orders the two. What is not ordered is a failure (race=fail). */
-#include "fixture.h"
+#include "stage.h"
 
 #include <string.h>
 
@@ -14,26 +14,21 @@ static const float threes[COUNT] = {3, 3, 3, 3};
 static const float sixes[COUNT] = {6, 6, 6, 6};
 static const float twelves[COUNT] = {12, 12, 12, 12};
 
-static iobind_runtime *runtime;
-static iobind_device *device;
 static iobind_stream *theirs;
 static iobind_stream *wrapped;
-static bool on_vdev;
 static fixture_deleted deleted;
 
 static iobind_native native_of(void *handle) {
   iobind_native native = IOBIND_NATIVE_INIT;
-  native.kind = on_vdev ? IOBIND_NATIVE_VDEV : IOBIND_NATIVE_CUDA;
+  native.kind = is_device("vdev") ? IOBIND_NATIVE_VDEV : IOBIND_NATIVE_CUDA;
   native.handle = handle;
   return native;
 }
 
 static int start(void **state) {
-  runtime = fixture_runtime();
-  device = fixture_device(runtime, *state);
-  on_vdev = strcmp(*state, "vdev") == 0;
+  (void)stage_open(state);
   deleted = (fixture_deleted){0};
-  if (on_vdev) {
+  if (is_device("vdev")) {
     assert_int_equal(vdev_set(0, "race", "fail"), 0);
     assert_int_equal(vdev_set(0, "compute_us", "500"), 0);
     assert_int_equal(vdev_set(0, "latency_us", "500"), 0);
@@ -46,19 +41,17 @@ static int start(void **state) {
 }
 
 static int stop(void **state) {
-  (void)state;
   void *handle = call_stream_get_native(theirs);
   iobind_stream_destroy(wrapped);
   assert_int_equal(deleted.count, 1);
   assert_ptr_equal(deleted.data, handle);
   iobind_stream_destroy(theirs);
-  if (on_vdev) {
+  if (is_device("vdev")) {
     assert_int_equal(vdev_get(0, "races"), 0);
     assert_int_equal(vdev_set(0, "compute_us", "0"), 0);
     assert_int_equal(vdev_set(0, "latency_us", "0"), 0);
   }
-  iobind_runtime_destroy(runtime);
-  return 0;
+  return stage_close(state);
 }
 
 static iobind_session *make_session(iobind_stream *stream) {
@@ -231,7 +224,7 @@ static void refuses(void **state) {
   native.kind = 77;
   expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_stream_wrap(device, &native, fixture_deleter, &deleted, &made, &fault));
   native = native_of(&native);
-  if (on_vdev) { /* CUDA crashes over what is not a stream */
+  if (is_device("vdev")) { /* CUDA crashes over what is not a stream */
     expect(IOBIND_ERROR_RUNTIME, iobind_stream_wrap(device, &native, fixture_deleter, &deleted, &made, &fault));
   }
   assert_int_equal(deleted.count, 0);

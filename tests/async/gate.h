@@ -4,7 +4,7 @@
 #ifndef TESTS_ASYNC_GATE_H
 #define TESTS_ASYNC_GATE_H
 
-#include "fixture.h"
+#include "stage.h"
 
 #include <dlfcn.h>
 #include <pthread.h>
@@ -52,17 +52,17 @@ static void gate_hold(gate *self, iobind_device *vdev, iobind_stream *stream) {
   iobind_semaphore_destroy(semaphore); /* the stream keeps it */
 }
 
-/* `name` is the device's in a spec: vdev, cuda or cpu. */
-static void gate_close(gate *self, iobind_runtime *runtime, const char *name, iobind_stream *stream) {
+/* The stream is one of the device of the running test. */
+static void gate_close(gate *self, iobind_stream *stream) {
   *self = (gate){.file = -1, .mutex = PTHREAD_MUTEX_INITIALIZER, .opened = PTHREAD_COND_INITIALIZER};
-  if (strcmp(name, "cuda") == 0) {
+  if (is_device("cuda")) {
     int (*launch)(void *, void (*)(void *), void *) = NULL;
     void *library = dlopen("libcudart.so.13", RTLD_NOW | RTLD_NOLOAD);
     assert_non_null(library);
     *(void **)&launch = dlsym(library, "cudaLaunchHostFunc");
     assert_int_equal(launch(call_stream_get_native(stream), gate_wait, self), 0);
     dlclose(library);
-  } else if (strcmp(name, "vdev") == 0) {
+  } else if (is_device("vdev")) {
     gate_hold(self, fixture_device(runtime, "vdev"), stream);
   } else {
     iobind_device *vdev = fixture_device(runtime, "vdev");

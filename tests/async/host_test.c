@@ -10,10 +10,6 @@ static const float threes[COUNT] = {3, 3, 3, 3, 3, 3, 3, 3};
 static const float sixes[COUNT] = {6, 6, 6, 6, 6, 6, 6, 6};
 static const float nines[COUNT] = {9, 9, 9, 9, 9, 9, 9, 9};
 
-static const char *name;
-static iobind_runtime *runtime;
-static iobind_device *device;
-static iobind_device *cpu;
 static iobind_session *session;
 static iobind_stream *stream;
 static iobind_binding *binding; /* y = 2 x */
@@ -22,10 +18,7 @@ static iobind_tensor *y;
 static gate held; /* static: still valid after a test that fails with its gate closed */
 
 static int start(void **state) {
-  name = *state;
-  runtime = fixture_runtime();
-  cpu = iobind_runtime_get_device(runtime, 0);
-  device = fixture_device(runtime, name);
+  (void)stage_open(state);
   session = fixture_session(runtime, device, "scale");
   x = fixture_floats(device, threes, COUNT);
   y = fixture_floats(device, zeros, COUNT);
@@ -37,14 +30,12 @@ static int start(void **state) {
 }
 
 static int stop(void **state) {
-  (void)state;
   iobind_stream_destroy(stream);
   iobind_binding_destroy(binding);
   iobind_tensor_release(x);
   iobind_tensor_release(y);
   iobind_session_destroy(session);
-  iobind_runtime_destroy(runtime);
-  return 0;
+  return stage_close(state);
 }
 
 static iobind_status copy(const iobind_tensor *from, iobind_tensor *to, iobind_stream *on) {
@@ -53,7 +44,7 @@ static iobind_status copy(const iobind_tensor *from, iobind_tensor *to, iobind_s
 
 /* A run that cannot begin. */
 static void hold_a_run(void) {
-  gate_close(&held, runtime, name, stream);
+  gate_close(&held, stream);
   expect_ok(iobind_binding_run(binding, stream, &fault));
 }
 
@@ -149,7 +140,7 @@ static void read_behind_an_upload(void **state) {
   float read[COUNT] = {0};
   iobind_tensor *source = make_host_readable();
   expect_ok(iobind_tensor_write(source, 0, nines, sizeof nines, NULL, &fault));
-  gate_close(&held, runtime, name, stream);
+  gate_close(&held, stream);
   expect_ok(copy(source, x, stream));
   BEHIND_GATE(&held, IOBIND_OK, iobind_tensor_read(x, 0, read, sizeof read, NULL, &fault));
   iobind_tensor_release(source);
@@ -224,7 +215,7 @@ static void data_of_an_input(void **state) {
   void *data = NULL;
   iobind_tensor *source = make_host_readable();
   expect_ok(iobind_tensor_write(source, 0, threes, sizeof threes, NULL, &fault));
-  gate_close(&held, runtime, name, stream);
+  gate_close(&held, stream);
   expect_ok(copy(source, x, stream));
   expect_ok(iobind_binding_run(binding, stream, &fault));
   gate_begin(&held);
@@ -242,7 +233,7 @@ static void data_of_an_input(void **state) {
 static void write_to_what_is_copied(void **state) {
   (void)state;
   iobind_tensor *target = fixture_floats(device, zeros, COUNT);
-  gate_close(&held, runtime, name, stream);
+  gate_close(&held, stream);
   expect_ok(copy(x, target, stream));
   BEHIND_GATE(&held, IOBIND_OK, iobind_tensor_write(x, 0, nines, sizeof nines, NULL, &fault));
   expect_ok(iobind_stream_synchronize(stream, &fault));
@@ -290,7 +281,7 @@ static void write_to_a_constant_of_a_pipeline(void **state) {
   expect_ok(call_pipeline_submit(pipeline, items, sizeof items / sizeof *items, &fault)); /* the memory is made */
   expect_ok(iobind_pipeline_next(pipeline, IOBIND_NO_TIMEOUT, &sum, 1, NULL, &fault));
   fixture_expect_floats(sum, sixes, COUNT);
-  gate_close(&held, runtime, name, stream);
+  gate_close(&held, stream);
   expect_ok(call_pipeline_submit(pipeline, items, sizeof items / sizeof *items, &fault));
   BEHIND_GATE(&held, IOBIND_OK, iobind_tensor_write(x, 0, nines, sizeof nines, NULL, &fault));
   expect_ok(iobind_pipeline_next(pipeline, IOBIND_NO_TIMEOUT, &sum, 1, NULL, &fault));

@@ -4,27 +4,18 @@
 
 enum { COUNT = 8 };
 
-static const char *name;
-static iobind_runtime *runtime;
-static iobind_device *device;
-static iobind_device *cpu;
 static iobind_stream *stream;
 static gate held; /* static: still valid after a test that fails with its gate closed */
 
 static int start(void **state) {
-  name = *state;
-  runtime = fixture_runtime();
-  cpu = iobind_runtime_get_device(runtime, 0);
-  device = fixture_device(runtime, name);
+  (void)stage_open(state);
   expect_ok(iobind_stream_create(device, NULL, &stream, &fault));
   return 0;
 }
 
 static int stop(void **state) {
-  (void)state;
   iobind_stream_destroy(stream);
-  iobind_runtime_destroy(runtime);
-  return 0;
+  return stage_close(state);
 }
 
 static iobind_tensor *make(iobind_device *where, iobind_memory memory, iobind_dtype dtype, int64_t count) {
@@ -99,7 +90,7 @@ static void slice_from(iobind_stream *fills) {
   iobind_tensor *end = make_index(cpu, IOBIND_MEMORY_DEFAULT, COUNT);
   expect_ok(iobind_event_create(device, &there, &fault));
   bind_bound(&self, 2, end, NULL);
-  gate_close(&held, runtime, name, fills);
+  gate_close(&held, fills);
   copy(five, begin, fills);
   expect_ok(iobind_event_record(there, fills, &fault));
   bind_bound(&self, 1, begin, fills == stream ? NULL : there);
@@ -175,7 +166,7 @@ static void live_from(iobind_stream *computes_on) {
   expect_ok(test_session_with(runtime, "scale", &options, &session, &fault));
   expect_ok(iobind_binding_create(session, &binding, &fault));
   expect_ok(iobind_binding_set_input(binding, 0, IOBIND_INPUT_LIVE, live, NULL, &fault));
-  gate_close(&held, runtime, name, stream);
+  gate_close(&held, stream);
   copy(from, live, stream);
   BEHIND_GATE(&held, IOBIND_OK, iobind_binding_run(binding, stream, &fault));
   expect_ok(iobind_stream_synchronize(stream, &fault));

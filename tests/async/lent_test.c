@@ -7,10 +7,6 @@
 
 enum { TURNS = 3 };
 
-static const char *name;
-static iobind_runtime *runtime;
-static iobind_device *device;
-static iobind_device *cpu;
 static iobind_session *session; /* y = 2 x */
 static iobind_stream *stream;
 static iobind_stream *later; /* what is lent is used here */
@@ -19,11 +15,8 @@ static iobind_tensor *x;
 static gate held; /* static: still valid after a test that fails with its gate closed */
 
 static int start(void **state) {
-  name = *state;
-  runtime = fixture_runtime();
-  cpu = iobind_runtime_get_device(runtime, 0);
-  device = fixture_device(runtime, name);
-  assert_true(strcmp(name, "vdev") != 0 || vdev_set(0, "race", "fail") == 0);
+  (void)stage_open(state);
+  assert_true(!is_device("vdev") || vdev_set(0, "race", "fail") == 0);
   session = fixture_session(runtime, device, "scale");
   x = make_filled(device, IOBIND_MEMORY_DEFAULT, 1);
   expect_ok(iobind_stream_create(device, NULL, &stream, &fault));
@@ -34,14 +27,12 @@ static int start(void **state) {
 }
 
 static int stop(void **state) {
-  (void)state;
   iobind_binding_destroy(binding);
   iobind_stream_destroy(later);
   iobind_stream_destroy(stream);
   iobind_tensor_release(x);
   iobind_session_destroy(session);
-  iobind_runtime_destroy(runtime);
-  return 0;
+  return stage_close(state);
 }
 
 static iobind_binding *make_reader(iobind_session *of) {
@@ -54,7 +45,7 @@ static iobind_binding *make_reader(iobind_session *of) {
 static iobind_tensor *run_and_lend(float value) {
   iobind_tensor *lent = NULL;
   fill(x, value);
-  gate_close(&held, runtime, name, stream);
+  gate_close(&held, stream);
   gate_begin(&held);
   expect_ok(iobind_binding_run(binding, stream, &fault));
   expect_ok(iobind_binding_get_output(binding, 0, later, &lent, &fault));
@@ -236,11 +227,11 @@ static void bound_live_elsewhere(void **state) {
 static void read_on_the_host(void **state) {
   (void)state;
   iobind_session *counts = fixture_session(runtime, device, "reduce dtype=int64 dims=1,n axis=0");
-  if (strcmp(name, "vdev") == 0) {
+  if (is_device("vdev")) {
     assert_int_equal(vdev_set(0, "deny", "Expand"), 0);
   }
   iobind_session *expands = fixture_session(runtime, device, "expand dims=1 rank=1");
-  if (strcmp(name, "vdev") == 0) {
+  if (is_device("vdev")) {
     assert_int_equal(vdev_set(0, "deny", ""), 0);
   }
   iobind_binding *makes = make_reader(counts);
@@ -263,7 +254,7 @@ static void read_on_the_host(void **state) {
     iobind_tensor *lent = NULL;
     iobind_tensor *y = NULL;
     expect_ok(iobind_tensor_write(length, 0, &turn, sizeof turn, NULL, &fault));
-    gate_close(&held, runtime, name, stream);
+    gate_close(&held, stream);
     gate_begin(&held);
     expect_ok(iobind_binding_run(makes, stream, &fault));
     expect_ok(iobind_binding_get_output(makes, 0, later, &lent, &fault));

@@ -7,7 +7,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
-#include "memory/stream.h"
+#include "halt.h"
 #include "vdev.h"
 #include "../rig/calls.h"
 
@@ -66,32 +66,6 @@ static int stop(void **state) {
 
 /* ---- events ---- */
 
-/* Holds the stream's thread: on a worker's stream that is the stream, on an EP's stream what watches its points. */
-typedef struct gate_task {
-  iobind__task task;
-  pthread_barrier_t gate;
-} gate_task;
-
-static iobind_status run_gate(iobind__task *task, const iobind_error *failure, iobind_error *error) {
-  (void)failure, (void)error;
-  pthread_barrier_wait(&((gate_task *)task)->gate);
-  return IOBIND_OK;
-}
-
-static void destroy_gate(iobind__task *task) {
-  (void)task;
-}
-
-static void close_gate(gate_task *held) {
-  *held = (gate_task){.task = {.run = run_gate, .destroy = destroy_gate}};
-  assert_int_equal(pthread_barrier_init(&held->gate, NULL, 2), 0);
-  expect_ok(iobind__stream_submit(stream, &held->task, NULL, &fault));
-}
-
-static void open_gate(gate_task *held) {
-  pthread_barrier_wait(&held->gate);
-}
-
 static iobind_event *make_event(void) {
   iobind_event *event;
   expect_ok(iobind_event_create(device, &event, &fault));
@@ -101,22 +75,22 @@ static iobind_event *make_event(void) {
 static void of_an_event(void **state) {
   (void)state;
   iobind_event *event = make_event();
-  gate_task held;
+  halt held;
   float read[COUNT] = {0};
   iobind_tensor *x = fixture_floats(device, ones, COUNT);
   expect_ok(iobind_event_wait(event, 0, &fault)); /* never recorded */
-  close_gate(&held);
+  halt_stream(&held, stream);
   expect_ok(iobind_tensor_read(x, 0, read, sizeof read, stream, &fault));
   expect_ok(iobind_event_record(event, stream, &fault));
   expect(IOBIND_ERROR_TIMEOUT, iobind_event_wait(event, 0, &fault));
   expect_words("event_wait");
   expect(IOBIND_ERROR_TIMEOUT, iobind_event_wait(event, SHORT_NS, &fault));
-  open_gate(&held);
+  halt_release(&held);
   expect_ok(iobind_event_wait(event, LONG_NS, &fault));
   assert_memory_equal(read, ones, sizeof read);
   expect_ok(iobind_event_wait(event, 0, &fault)); /* it has passed, and goes on having passed */
   expect_ok(iobind_stream_synchronize(stream, &fault));
-  pthread_barrier_destroy(&held.gate);
+  halt_destroy(&held);
   iobind_tensor_release(x);
   iobind_event_destroy(event);
 }
@@ -129,27 +103,27 @@ static void *wait_for_long(void *context) {
 static void of_several_threads(void **state) {
   (void)state;
   iobind_event *event = make_event();
-  gate_task held;
+  halt held;
   pthread_t threads[3];
-  close_gate(&held);
+  halt_stream(&held, stream);
   expect_ok(iobind_event_record(event, stream, &fault));
   for (int i = 0; i < 3; i++) {
     assert_int_equal(pthread_create(&threads[i], NULL, wait_for_long, event), 0);
   }
   expect(IOBIND_ERROR_TIMEOUT, iobind_event_wait(event, SHORT_NS, &fault));
-  open_gate(&held);
+  halt_release(&held);
   for (int i = 0; i < 3; i++) {
     void *good = NULL;
     assert_int_equal(pthread_join(threads[i], &good), 0);
     assert_non_null(good);
   }
   expect_ok(iobind_stream_synchronize(stream, &fault));
-  pthread_barrier_destroy(&held.gate);
+  halt_destroy(&held);
   iobind_event_destroy(event);
 }
 
 static void *open_later(void *context) {
-  open_gate(context);
+  halt_release(context);
   return NULL;
 }
 
@@ -157,11 +131,11 @@ static void *open_later(void *context) {
 static void of_what_is_destroyed(void **state) {
   (void)state;
   iobind_event *event = make_event();
-  gate_task held;
+  halt held;
   pthread_t thread;
   float read[COUNT] = {0};
   iobind_tensor *x = fixture_floats(device, twos, COUNT);
-  close_gate(&held);
+  halt_stream(&held, stream);
   expect_ok(iobind_tensor_read(x, 0, read, sizeof read, stream, &fault));
   expect_ok(iobind_event_record(event, stream, &fault));
   expect(IOBIND_ERROR_TIMEOUT, iobind_event_wait(event, SHORT_NS, &fault));
@@ -171,7 +145,7 @@ static void of_what_is_destroyed(void **state) {
   stream = NULL;
   assert_memory_equal(read, twos, sizeof read);
   pthread_join(thread, NULL);
-  pthread_barrier_destroy(&held.gate);
+  halt_destroy(&held);
   iobind_tensor_release(x);
 }
 

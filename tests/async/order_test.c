@@ -183,7 +183,7 @@ static look_ups open_look_ups(void) {
   look_ups made;
   options.devices = &device;
   options.device_count = 1;
-  options.stream = session->stream;
+  options.stream = session->compute.stream;
   expect_ok(test_session_with(runtime, "lookup", &options, &made.table, &fault));
   made.good = make_look_up(made.table, &there, &made.rows[0]);
   made.bad = make_look_up(made.table, &beyond, &made.rows[1]);

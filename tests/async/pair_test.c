@@ -16,9 +16,6 @@ typedef struct side {
   iobind_tensor *x;
 } side;
 
-static const char *name;
-static iobind_runtime *runtime;
-static iobind_device *cpu;
 static side sides[PAIR];
 static gate held; /* static: still valid after a test that fails with its gate closed */
 
@@ -40,19 +37,17 @@ static iobind_binding *make_binding(iobind_session *session, iobind_tensor *x) {
 }
 
 static int start(void **state) {
-  name = *state;
   setenv("VDEV_DEVICES", "2", 1);
-  runtime = fixture_runtime();
-  cpu = iobind_runtime_get_device(runtime, 0);
+  (void)stage_open(state);
   for (int i = 0; i < PAIR; i++) {
     char spec[16];
-    snprintf(spec, sizeof spec, "%s:%d", name, i);
+    snprintf(spec, sizeof spec, "%s:%d", device_spec, i);
     sides[i].device = fixture_device(runtime, spec);
     sides[i].session = make_session(i, "scale", 0);
     sides[i].x = make_filled(sides[i].device, IOBIND_MEMORY_DEFAULT, (float)(i + 1));
     sides[i].binding = make_binding(sides[i].session, sides[i].x);
     expect_ok(iobind_stream_create(sides[i].device, NULL, &sides[i].stream, &fault));
-    assert_true(strcmp(name, "vdev") != 0 || vdev_set(i, "race", "fail") == 0);
+    assert_true(!is_device("vdev") || vdev_set(i, "race", "fail") == 0);
   }
   return 0;
 }
@@ -65,8 +60,7 @@ static int stop(void **state) {
     iobind_tensor_release(sides[i].x);
     iobind_session_destroy(sides[i].session);
   }
-  iobind_runtime_destroy(runtime);
-  return 0;
+  return stage_close(state);
 }
 
 static void bind(iobind_input_mode mode, iobind_tensor *tensor) {
@@ -147,7 +141,7 @@ static void stages_on_both(void **state) {
     iobind_tensor *y = NULL;
     fill(sides[0].x, (float)turn);
     fill(sides[1].x, -1);
-    gate_close(&held, runtime, name, sides[0].stream);
+    gate_close(&held, sides[0].stream);
     expect_ok(iobind_binding_run(sides[0].binding, sides[0].stream, &fault));
     expect(IOBIND_ERROR_WRONG_DEVICE, iobind_binding_get_output(sides[0].binding, 0, sides[1].stream, &lent, &fault));
     expect_ok(iobind_binding_get_output(sides[0].binding, 0, sides[0].stream, &lent, &fault));
@@ -237,7 +231,7 @@ static void a_host_input_of_both(void **state) {
   iobind_session *sessions[PAIR];
   iobind_binding *bindings[PAIR];
   iobind_tensor *xs[PAIR];
-  bool is_vdev = strcmp(name, "vdev") == 0;
+  bool is_vdev = is_device("vdev");
   for (int i = 0; i < 2; i++) {
     expect_ok(iobind_tensor_create(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_INT64, &one, 1, &bounds[i], &fault));
   }
@@ -398,7 +392,7 @@ static void a_failure_of_one(void **state) {
   expect_ok(iobind_tensor_create(sides[0].device, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_INT64, &one, 1, &index, &fault));
   expect_ok(iobind_tensor_write(index, 0, &beyond, sizeof beyond, NULL, &fault));
   iobind_binding *bad = make_binding(table, index);
-  gate_close(&held, runtime, name, sides[0].stream);
+  gate_close(&held, sides[0].stream);
   expect_ok(iobind_binding_run(bad, sides[0].stream, &fault));
   expect_ok(iobind_binding_run(sides[1].binding, sides[1].stream, &fault));
   gate_open(&held);

@@ -1,6 +1,6 @@
 /* Threads that share a session, each with a binding and a stream of its own: what one carries, takes, lends and reads on the host is its own. */
 #define _GNU_SOURCE /* barriers */
-#include "fixture.h"
+#include "stage.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -10,11 +10,6 @@
 #include "../rig/calls.h"
 
 enum { COUNT = 8, WORKERS = 4, ROUNDS = 12 };
-
-static const char *name;
-static iobind_runtime *runtime;
-static iobind_device *device;
-static iobind_device *cpu;
 
 typedef struct worker {
   pthread_t thread;
@@ -28,20 +23,6 @@ typedef struct worker {
 } worker;
 
 static pthread_barrier_t together;
-
-static int start(void **state) {
-  name = *state;
-  runtime = fixture_runtime();
-  cpu = iobind_runtime_get_device(runtime, 0);
-  device = fixture_device(runtime, name);
-  return 0;
-}
-
-static int stop(void **state) {
-  (void)state;
-  iobind_runtime_destroy(runtime);
-  return 0;
-}
 
 /* ---- what a worker does: after its first problem nothing more ---- */
 
@@ -271,14 +252,14 @@ static void expand(worker *self) {
 
 static void host_inputs_of_each(void **state) {
   (void)state;
-  bool is_vdev = strcmp(name, "vdev") == 0;
+  bool is_vdev = is_device("vdev");
   assert_true(!is_vdev || vdev_set(0, "deny", "Expand") == 0);
   work_together("expand dims=1 rank=1", expand);
   assert_true(!is_vdev || vdev_set(0, "deny", "") == 0);
 }
 
 #define ON(device, test) \
-  { #device ": " #test, test, start, stop, #device }
+  { #device ": " #test, test, stage_open, stage_close, #device }
 #define ON_EACH(test) ON(vdev, test), ON(cpu, test), ON(cuda, test)
 #define ON_GPUS(test) ON(vdev, test), ON(cuda, test)
 

@@ -68,7 +68,7 @@ mkdir -p "$prefix/lib/iobind/ep"
 ln -s "$ORT_NATIVE_LIB_PATH" "$prefix/lib/iobind/onnxruntime"
 [ ! -d "$source/.runtime/ep/webgpu" ] || cp -rL "$source/.runtime/ep/webgpu" "$prefix/lib/iobind/ep/"
 found=$(env -u ORT_NATIVE_LIB_PATH "$prefix/bin/iobind" doctor 2>&1) || fail "doctor: $found"
-grep -q 'the runtime folder' <<<"$found" || fail "doctor does not find ONNX Runtime in lib/iobind/onnxruntime: $found"
+grep -q 'the runtime directory' <<<"$found" || fail "doctor does not find ONNX Runtime in lib/iobind/onnxruntime: $found"
 [ ! -d "$prefix/lib/iobind/ep/webgpu" ] || grep -q "lib/iobind/ep/webgpu/lib$plugin" <<<"$found" ||
   fail "doctor does not find the plugin in lib/iobind/ep/webgpu: $found"
 rm -r "$prefix/lib/iobind"

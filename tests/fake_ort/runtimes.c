@@ -61,6 +61,11 @@ static iobind_status get_counters(struct rig *rig) {
   return iobind_device_get_counters(rig->device, &counters, &rig->error);
 }
 
+static iobind_status get_memory(struct rig *rig) {
+  iobind_memory_usage usage = IOBIND_MEMORY_USAGE_INIT;
+  return iobind_device_get_memory(rig->device, IOBIND_HOLDER_ANY, &usage, &rig->error);
+}
+
 /* ---- the runtime ---- */
 
 static iobind_status create(struct rig *rig) {
@@ -251,5 +256,6 @@ const struct scenario runtime_scenarios[] = {
     {.function = "iobind_device_get_metadata", .variant = "", .places = ON_VDEV, .call = get_metadata},
     {.function = "iobind_device_check", .variant = "", .places = ON_ALL, .call = check_device},
     {.function = "iobind_device_get_counters", .variant = "", .places = ON_CPU, .call = get_counters},
+    {.function = "iobind_device_get_memory", .variant = "", .places = ON_CPU, .call = get_memory},
     {.function = NULL},
 };

@@ -315,7 +315,6 @@ static void take(world *self, size_t output) {
 
 /* A plain run of the session that captures, whose memory ORT takes from wherever it likes. Some of its outputs are kept. */
 static void run_unbound(world *self) {
-  iobind_device *cpu = iobind_runtime_get_device(runtime, 0);
   int64_t dim = (int64_t)(1 + next(self, MOST));
   iobind_tensor *inputs[INPUTS];
   iobind_tensor *outputs[KINDS][OUTPUTS];
@@ -552,7 +551,6 @@ static void expect_refused(const world *self, iobind_status status, const char *
 /* What would be elsewhere in each run is refused, and all stays as it was. */
 static void try_moving(world *self, uint64_t which, size_t input, size_t output) {
   iobind_binding *binding = self->bindings[CAPTURING];
-  iobind_device *cpu = iobind_runtime_get_device(runtime, 0);
   const int64_t dim = (int64_t)self->sizes[self->bound[input]];
   iobind_tensor *host = NULL;
   expect_ok(iobind_tensor_create(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, &dim, 1, &host, &fault));
@@ -603,7 +601,6 @@ static void flow_one(const world *self, int kind, const iobind_pipeline_options 
 
 /* A pipeline of each session: its slots are bindings with graphs of their own. */
 static void flow(world *self, uint64_t a) {
-  iobind_device *cpu = iobind_runtime_get_device(runtime, 0);
   const size_t constant = a % 2 == 0 ? 0 : POOL - 1; /* of the pool, and as long as the items */
   const int64_t dim = (int64_t)self->sizes[constant];
   const bool has_constant = self->model->inputs == 2 && a % 3 == 0;

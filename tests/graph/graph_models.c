@@ -125,7 +125,7 @@ static void size_of_data(void **state) {
 
 static void devices_refused(void **state) {
   (void)state;
-  iobind_device *both[2] = {device, iobind_runtime_get_device(runtime, 0)};
+  iobind_device *both[2] = {device, cpu};
   iobind_session_options options = IOBIND_SESSION_OPTIONS_INIT;
   iobind_session *session = NULL;
   iobind_stream *stream = NULL;

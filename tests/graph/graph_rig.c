@@ -8,14 +8,6 @@
 #include "models.h"
 #include "onnx.h"
 
-iobind_runtime *runtime;
-iobind_device *device;
-const char *device_name;
-
-bool is_device(const char *name) {
-  return strcmp(device_name, name) == 0;
-}
-
 /* ---- sessions ---- */
 
 iobind_status try_bytes(const void *bytes, size_t size, size_t limit, iobind_session **session) {
@@ -159,8 +151,7 @@ iobind_tensor *make_filled(size_t count, float value) {
 iobind_tensor *make_on_host(size_t count, float value) {
   int64_t dim = (int64_t)count;
   iobind_tensor *tensor = NULL;
-  expect_ok(iobind_tensor_create(iobind_runtime_get_device(runtime, 0), IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, &dim, 1,
-                                 &tensor, &fault));
+  expect_ok(iobind_tensor_create(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, &dim, 1, &tensor, &fault));
   fill(tensor, value);
   return tensor;
 }
@@ -268,16 +259,9 @@ bool set_device(const char *name, const char *value) {
 }
 
 static int start(void **state) {
-  (void)state;
-  runtime = fixture_runtime();
-  device = fixture_device(runtime, device_name);
+  *state = (void *)(uintptr_t)device_spec;
+  (void)stage_open(state);
   (void)set_device("race", "fail");
-  return 0;
-}
-
-static int stop(void **state) {
-  (void)state;
-  iobind_runtime_destroy(runtime);
   return 0;
 }
 
@@ -295,8 +279,8 @@ int graph_main(int argc, char **argv, const struct CMUnitTest *tests, size_t cou
     fprintf(stderr, "usage: %s DEVICE [FILTER]\n", argv[0]);
     return 2;
   }
-  device_name = argv[1];
-  if (!fixture_has(device_name)) {
+  device_spec = argv[1];
+  if (!fixture_has(device_spec)) {
     return 77;
   }
   if (!captures_graphs() && !(argc > 2 && strcmp(argv[2], "old_runtime") == 0)) {
@@ -306,5 +290,5 @@ int graph_main(int argc, char **argv, const struct CMUnitTest *tests, size_t cou
   if (argc > 2) {
     cmocka_set_test_filter(argv[2]);
   }
-  return _cmocka_run_group_tests("graph", tests, count, start, stop);
+  return _cmocka_run_group_tests("graph", tests, count, start, stage_close);
 }

@@ -3,13 +3,7 @@
 #ifndef TESTS_GRAPH_GRAPH_RIG_H
 #define TESTS_GRAPH_GRAPH_RIG_H
 
-#include "fixture.h"
-
-extern iobind_runtime *runtime;
-extern iobind_device *device;
-extern const char *device_name; /* of the EP, as in a spec: vdev, webgpu, cuda */
-
-bool is_device(const char *name);
+#include "stage.h"
 
 /* A session of a test model, or of one node. `limit` 0: it captures nothing. */
 iobind_status try_bytes(const void *bytes, size_t size, size_t limit, iobind_session **session);

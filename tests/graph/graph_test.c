@@ -213,7 +213,6 @@ static void refused_when_bound(void **state) {
   iobind_session *session = make_session("scale", 1);
   iobind_tensor *x = make_filled(N, 1);
   iobind_tensor *host = make_on_host(N, 4);
-  iobind_device *cpu = iobind_runtime_get_device(runtime, 0);
   iobind_binding *binding = make_binding(session, x, NULL);
   expect(IOBIND_ERROR_NOT_SUPPORTED,
          iobind_binding_place_output(binding, 0, IOBIND_OUTPUT_FRESH, NULL, IOBIND_MEMORY_DEFAULT, &fault));
@@ -670,8 +669,7 @@ static void addresses_in_pinned_memory(void **state) {
       iobind_tensor *plain = NULL;
       for (int64_t i = 0; i < 2; i++) {
         int64_t dims[2] = {m == 0 ? 5 + turn : 3, m == 0 ? 3 : 5 + turn};
-        expect_ok(iobind_tensor_create(iobind_runtime_get_device(runtime, 0), IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, dims,
-                                       2, &host[i], &fault));
+        expect_ok(iobind_tensor_create(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, dims, 2, &host[i], &fault));
         fill(host[i], 7);
       }
       for (int b = 0; b < 2; b++) {

@@ -477,8 +477,7 @@ static void use_and_destroy(iobind_session *session) {
   iobind_tensor *x = NULL;
   iobind_tensor *y = NULL;
   iobind_binding *binding = NULL;
-  expect_ok(iobind_tensor_create(iobind_runtime_get_device(runtime, 0), IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, dims, 4,
-                                 &x, &fault));
+  expect_ok(iobind_tensor_create(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, dims, 4, &x, &fault));
   expect_ok(iobind_tensor_write(x, 0, unit, sizeof unit, NULL, &fault));
   expect_ok(call_session_run(session, &x, &y, &fault));
   expect_ok(iobind_binding_create(session, &binding, &fault));

@@ -46,7 +46,7 @@ int main(int argc, char **argv) {
   iobind_status status = iobind_session_create(runtime, FOLDER "/absent.onnx", NULL, &session, &error);
   EXPECT(status == IOBIND_ERROR_NOT_FOUND && strstr(error.message, FOLDER "/absent.onnx") != NULL, error.message);
   status = iobind_session_create(runtime, FOLDER, NULL, &session, &error);
-  EXPECT(status == IOBIND_ERROR_IO && strstr(error.message, "a folder") != NULL, error.message);
+  EXPECT(status == IOBIND_ERROR_IO && strstr(error.message, "a directory") != NULL, error.message);
   iobind_runtime_destroy(runtime);
   return 0;
 }

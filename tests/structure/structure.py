@@ -8,6 +8,7 @@ usage: structure.py [ROOT]   every rule, over the files under version control (o
 - So do the folders of tool/, in the order of TOOL_MODULES. The tool uses the public interface alone: nothing of src/.
 - abi/ is included by the few that speak ORT's language; everything else goes through src/ort.
 - A module above session does not name a session.
+- vdev and vcuda are products of their own: nothing under src/ names them, not even a comment, but src/ep/vdev.c and the list that it is in.
 - Only src/ep, src/d3d12 and the drivers' files (src/*/driver*) know one execution provider from another, and only src/ort
   and src/ep compare a version of ORT. Comments may give examples.
 - No file is too long, none is a bag called utils; nothing is left for later; no path of one machine and no host of a
@@ -41,8 +42,10 @@ STRUCT = r"^(?:typedef\s+)?struct\s+(iobind_\w+)\s*\{"
 REGISTRY_HOST = (r"\b[\w.-]*(pypi|pythonhosted|npmjs|crates|debian|ubuntu|golang|conda|repo\d*\.maven)"
                  r"[\w-]*\.(org|com|io|net|dev)\b")
 # Execution providers, what their vendors call things, and what stood in general files for one of them.
-OF_ONE_EP = (r"(?i)cuda|cudnn|nvidia|tensorrt|trt_|webgpu|dawn|openvino|directml|dml|direct3d|iobind__d3d12|qnn|migraphx|vitisai|coreml|ggml|vdev"
-             r"|virtual accelerator|\blane\b|lane_|is_resource|compute_stream|enable_graph_capture")
+OF_ONE_EP = (r"(?i)cuda|cudnn|nvidia|tensorrt|trt_|webgpu|dawn|openvino|directml|dml|direct3d|iobind__d3d12|qnn|migraphx|vitisai|coreml|ggml"
+             r"|\blane\b|lane_|is_resource|compute_stream|enable_graph_capture")
+OF_A_PRODUCT = r"(?i)(?<![a-z])(vdev|vcuda)|virtual\s+accelerator"
+PRODUCTS_ROW, LISTED, LISTS = "src/ep/vdev.c", r"\biobind__ep_vdev\b", ["src/ep/ep.h", "src/ep/catalogue.c"]
 VERSION_COMPARED = (r"\b(minor|api_version)\b\s*([<>]|[!=]=)|((?<!-)[<>]=?|[!=]=)\s*[\w.>-]*(\.|->)(minor|api_version)\b"
                     r"|\b(strcmp|strncmp|strchr|strstr)\s*\([^;]*\bort\.version\b")
 STOPS_OR_PRINTS = r"\b(printf|fprintf|vprintf|vfprintf|puts|fputs|putchar|perror|abort|exit|_exit|assert)\s*\("
@@ -165,6 +168,12 @@ class Tree:
                 self.fault(name, "compares a version of ORT: make it a quirk of src/ep, or a question in src/ort/api.h",
                            line_of(code, match.start()))
 
+    def check_products(self):
+        for name, text in self.c_files("src").items():
+            looked_at = re.sub(LISTED, "", text) if name in LISTS else text
+            for match in re.finditer(OF_A_PRODUCT, "" if name == PRODUCTS_ROW else looked_at):
+                self.fault(name, f"names {' '.join(match[0].split())}, which only {PRODUCTS_ROW} knows", line_of(looked_at, match.start()))
+
     def check_abi(self):
         speakers = ("abi/",) + tuple(folder + "/" for folder in SPEAKS_ORT)
         for name, text in self.c_files().items():
@@ -222,6 +231,7 @@ def main(arguments):
     tree.check_modules()
     tree.check_uses()
     tree.check_eps()
+    tree.check_products()
     tree.check_tool()
     tree.check_abi()
     tree.check_files()

@@ -57,7 +57,7 @@ class Structure(unittest.TestCase):
 
     def test_words_in_code_and_elsewhere(self):
         self.write("README.md", "```\nno item is under way\n```\n\n`folder`\n")
-        self.write("docs/design.md", "A run is under way.\n")
+        self.write("docs/other.md", "A run is under way.\n")
         self.assertEqual(self.check().returncode, 0)
 
     def test_module_below(self):
@@ -92,13 +92,28 @@ class Structure(unittest.TestCase):
 
     def test_one_ep_in_a_general_file(self):
         for code in ('f(strcmp(name, "cuda") == 0);', "if (device->dml != NULL) {}", "if (stream->lane == NULL) {}", 'say("WebGPU: no");',
-                     "iobind__vdev_open();", "tensor->is_resource = 1;", 'add("user_compute_stream");'):
+                     "tensor->is_resource = 1;", 'add("user_compute_stream");'):
             self.assert_fault("src/tensor/tensor.c", f"void h(void) {{ {code} }}\n", ":11: knows one execution provider")
 
     def test_one_ep_where_it_belongs(self):
         for name in ("src/d3d12/lane.c", "src/ep/cuda.c", "src/tensor/driver_cuda.c", "src/tensor/driver.h"):
             self.write(name, 'static const char *const it = "cuda"; /* the name */\n')
         self.write("src/tensor/tensor.c", SOUND["src/tensor/tensor.c"] + "/* as on CUDA */\nstatic int vector_lanes = 1;\n")
+        self.assertEqual((self.check().returncode, self.check().stderr), (0, ""))
+
+    def test_products(self):
+        for name, text in {"src/ep/cuda.c": "/* tried over vcuda */", "src/memory/driver.h": "/* as vdev has it */",
+                           "src/tensor/tensor.c": "/* the virtual\n * accelerator */".replace("\n * ", "\n"),
+                           "src/memory/driver_library.c": "int kind = IOBIND_NATIVE_VDEV;",
+                           "src/memory/driver_cuda.c": "extern const iobind__ep iobind__ep_vdev;"}.items():
+            with self.subTest(name):
+                self.setUp()
+                self.assert_fault(name, text + "\n", "which only src/ep/vdev.c knows")
+
+    def test_products_where_they_are_listed(self):
+        self.write("src/ep/vdev.c", 'static const char *const it = "vdev"; /* the virtual accelerator */\n')
+        self.write("src/ep/catalogue.c", "static const iobind__ep *const all[] = {&iobind__ep_vdev};\n")
+        self.write("src/memory/driver_cuda.c", 'static const char driver[] = "nvcuda.dll";\n')
         self.assertEqual((self.check().returncode, self.check().stderr), (0, ""))
 
     def test_version_compared(self):

@@ -54,6 +54,7 @@ static void find_devices(member *self) {
     iobind_runtime_info info = IOBIND_RUNTIME_INFO_INIT;
     iobind_device_info device_info = IOBIND_DEVICE_INFO_INIT;
     iobind_device_counters counters = IOBIND_DEVICE_COUNTERS_INIT;
+    iobind_memory_usage usage = IOBIND_MEMORY_USAGE_INIT;
     iobind_ep_info ep = IOBIND_EP_INFO_INIT;
     WELL(self, iobind_runtime_find_device(shared, "vdev/pinned", &device, &memory, NULL)); /* the first registers it */
     HOLDS(self, memory == IOBIND_MEMORY_HOST_ACCESSIBLE);
@@ -66,6 +67,7 @@ static void find_devices(member *self) {
     WELL(self, iobind_device_check(device, NULL));
     WELL(self, iobind_device_get_info(device, &device_info, NULL));
     WELL(self, iobind_device_get_counters(device, &counters, NULL));
+    WELL(self, iobind_device_get_memory(device, IOBIND_HOLDER_CALLER, &usage, NULL));
     for (size_t m = 0; m < device_info.metadata_count; m++) {
       const char *key = NULL;
       const char *value = NULL;

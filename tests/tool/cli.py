@@ -278,7 +278,7 @@ class Models(Case):
         self.assertIn("a \"<\ufffd on cpu", self.good(*words, "--with", earlier))
 
     def test_no_models(self):
-        self.refused(FAILED, "is a folder", "inspect", self.folder)
+        self.refused(FAILED, "got a directory", "inspect", self.folder)
         self.refused(FAILED, "got an empty file", "inspect", self.write("empty.onnx", b""))
         self.refused(FAILED, "No such file", "inspect", self.path("missing.onnx"))
         self.refused(FAILED, "regular file", "inspect", "/dev/null")
@@ -512,7 +512,7 @@ class Runs(Case):
         for name, (content, part) in files.items():
             with self.subTest(file=name):
                 self.run_refused(part, fixed, "-i", "x=" + self.write("hostile.npy", content))
-        self.run_refused("is a folder", fixed, "-i", f"x={self.folder}")
+        self.run_refused("got a directory", fixed, "-i", f"x={self.folder}")
         self.run_refused("No such file", fixed, "-i", "x=" + self.path("missing.npy"))
         self.run_refused("regular file", fixed, "-i", "x=/dev/zero")
         fifo = self.path("fifo")
@@ -529,7 +529,7 @@ class Runs(Case):
         self.refused(FAILED, "", *words, "--output-dir", "/proc/nowhere")
         self.assertEqual(read(file), b"kept")
         os.mkdir(os.path.join(self.out, "z.npy"))
-        self.refused(FAILED, "it is a folder", *words, "--output-dir", self.out)
+        self.refused(FAILED, "it is a directory", *words, "--output-dir", self.out)
         self.assertEqual(os.listdir(self.out), ["z.npy"])
 
     def test_a_file_is_whole_or_not_there(self):
@@ -633,7 +633,7 @@ class Archives(Case):
         self.refused(FAILED, "holds two arrays 'x'", *run, "-i", f"x={twice}", "-i", f"y={both}")
         folder = self.path("folder.npz")
         os.makedirs(folder, exist_ok=True)
-        self.refused(FAILED, "is a folder", *run, "-i", folder)
+        self.refused(FAILED, "got a directory", *run, "-i", folder)
 
     def test_hostile_archives(self):
         good = npz_bytes({"x.npy": self.x, "y.npy": self.y})
@@ -711,7 +711,7 @@ class Archives(Case):
         for name in ("../up", "a/../../b", "..", "a\\..", "nul\x01", "b\udcff"):
             with self.subTest(name=name):
                 model = self.write("names.onnx", identity_model(["x"], [("x", name)], dims=(1,)))
-                self.refused(FAILED, "cannot stand in an archive", "run", model, "--random", "--output", file)
+                self.refused(FAILED, "an archive cannot have a file of its name", "run", model, "--random", "--output", file)
                 self.assertEqual(os.listdir(self.out), [])
 
     def test_an_archive_is_whole_or_not_there(self):
@@ -726,7 +726,7 @@ class Archives(Case):
         self.assertEqual(read(file), b"old")
         os.remove(file)
         os.mkdir(file)
-        self.refused(FAILED, "it is a folder", *words, file)
+        self.refused(FAILED, "it is a directory", *words, file)
         self.refused(FAILED, "a file of that name", *words, os.path.join(self.write("plain", b""), "o.npz"))
 
     @unittest.skipIf(numpy is None, "numpy is not fetched")

@@ -92,7 +92,7 @@ static void refuses_what_is_no_file(void **state) {
   tool_fault fault;
   uint64_t size = 0;
   assert_false(file_write(folder, NULL, 0, &fault));
-  assert_non_null(strstr(fault.text, "folder"));
+  assert_non_null(strstr(fault.text, "directory"));
   assert_false(file_write("/dev/null", NULL, 0, &fault));
   assert_non_null(strstr(fault.text, "regular"));
   assert_false(file_write(at("nowhere/file"), NULL, 0, &fault));

@@ -78,7 +78,7 @@ class Loop(Case):
         self.assertIn("'joined' changes its dims from step to step: not gathered; its last state is written",
                       self.good(*words, "-o", self.out))
         self.assertEqual(self.read("joined.npy"), ((10, 3), list(range(30))))
-        self.refused(MISUSED, "--gather joined: --output-dir is missing", *words)
+        self.refused(MISUSED, "--gather joined: expected --output-dir", *words)
         self.refused(FAILED, "the model has 'joined'", *words, "-o", self.out, "--gather", "other")
 
     def test_a_first_step_of_its_own(self):

@@ -225,7 +225,7 @@ static void refuses_other_files(void **state) {
   write_raw("\x93NUMPY\x01\x00\x04\x00{\0}\n", 14);
   expect_refused("NUL");
   assert_false(npy_read(folder, &array, &fault));
-  assert_non_null(strstr(fault.text, "folder"));
+  assert_non_null(strstr(fault.text, "directory"));
   assert_false(npy_read("/dev/null", &array, &fault));
   assert_non_null(strstr(fault.text, "regular"));
   assert_false(npy_read("/nowhere/a.npy", &array, &fault));

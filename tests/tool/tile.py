@@ -154,7 +154,7 @@ class Tile(unittest.TestCase):
         picture = noise.random((1, 3, 20, 20), np.float32)
         ran = self.call(both, picture, "--tile", "8x7")
         self.assertEqual(0, ran.returncode, ran.stderr)
-        self.assertIn("of 2 outputs 'y1' is put together", ran.stderr)
+        self.assertIn("of 2 outputs 'y1' is used", ran.stderr)
         np.testing.assert_allclose(np.load(self.path("out.npy")), 2 * picture, rtol=1e-6)
 
     # ---- pixels --------------------------------------------------------------------------------------------------------

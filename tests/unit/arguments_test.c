@@ -1,11 +1,9 @@
 /* What is NULL where something is needed, and options that are none: each function says which argument it was. */
-#include "fixture.h"
+#include "stage.h"
 #include "../rig/calls.h"
 
 #include <string.h>
 
-static iobind_runtime *runtime;
-static iobind_device *cpu;
 static iobind_session *session;
 static iobind_binding *binding;
 static iobind_tensor *tensor;
@@ -14,9 +12,7 @@ static const float values[] = {1, 2};
 static const int64_t dims[] = {2};
 
 static int start(void **state) {
-  (void)state;
-  runtime = fixture_runtime();
-  cpu = fixture_device(runtime, "cpu");
+  (void)stage_open(state);
   session = fixture_session(runtime, NULL, "scale");
   expect_ok(iobind_binding_create(session, &binding, &fault));
   tensor = fixture_floats(cpu, values, 2);
@@ -24,12 +20,10 @@ static int start(void **state) {
 }
 
 static int stop(void **state) {
-  (void)state;
   iobind_tensor_release(tensor);
   iobind_binding_destroy(binding);
   iobind_session_destroy(session);
-  iobind_runtime_destroy(runtime);
-  return 0;
+  return stage_close(state);
 }
 
 /* Refused, and the message names the argument: "NAME is NULL". */
@@ -43,7 +37,7 @@ static void runtimes_and_devices(void **state) {
   (void)state;
   iobind_runtime_info info = IOBIND_RUNTIME_INFO_INIT;
   iobind_ep_info ep = IOBIND_EP_INFO_INIT;
-  iobind_device_info device = IOBIND_DEVICE_INFO_INIT;
+  iobind_device_info of_device = IOBIND_DEVICE_INFO_INIT;
   iobind_device_counters counters = IOBIND_DEVICE_COUNTERS_INIT;
   iobind_device *found = cpu;
   const char *text = "";
@@ -57,12 +51,17 @@ static void runtimes_and_devices(void **state) {
   is_null("runtime", iobind_runtime_find_device(NULL, "cpu", &found, NULL, &fault));
   is_null("device", iobind_runtime_find_device(runtime, "cpu", NULL, NULL, &fault));
   assert_null(iobind_runtime_get_device(NULL, 0));
-  is_null("device", iobind_device_get_info(NULL, &device, &fault));
+  is_null("device", iobind_device_get_info(NULL, &of_device, &fault));
   is_null("info", iobind_device_get_info(cpu, NULL, &fault));
   is_null("device", iobind_device_get_metadata(NULL, 0, &text, &text, &fault));
   is_null("device", iobind_device_check(NULL, &fault));
   is_null("device", iobind_device_get_counters(NULL, &counters, &fault));
   is_null("counters", iobind_device_get_counters(cpu, NULL, &fault));
+  iobind_memory_usage usage = IOBIND_MEMORY_USAGE_INIT;
+  is_null("device", iobind_device_get_memory(NULL, IOBIND_HOLDER_ANY, &usage, &fault));
+  is_null("usage", iobind_device_get_memory(cpu, IOBIND_HOLDER_ANY, NULL, &fault));
+  expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_device_get_memory(cpu, (iobind_holder)6, &usage, &fault));
+  expect_words("expected an iobind_holder, got 6");
 }
 
 static void streams_and_events(void **state) {
@@ -193,6 +192,9 @@ static void audits_and_pipelines(void **state) {
   is_null("pipeline", iobind_pipeline_next(NULL, IOBIND_NO_TIMEOUT, &output, 1, NULL, &fault));
   expect_ok(call_pipeline_create(session, NULL, &pipeline, &fault));
   is_null("inputs", call_pipeline_submit(pipeline, NULL, 0, &fault));
+  iobind_tensor *two[2] = {tensor, tensor};
+  expect(IOBIND_ERROR_INVALID_ARGUMENT, call_pipeline_submit(pipeline, two, 2, &fault));
+  expect_words("inputs: expected a length of 1, got 2");
   is_null("outputs", iobind_pipeline_next(pipeline, IOBIND_NO_TIMEOUT, NULL, 0, NULL, &fault));
   iobind_pipeline_destroy(pipeline);
   iobind_pipeline_destroy(NULL);
@@ -266,10 +268,10 @@ static void outputs_that_cannot_be(void **state) {
   iobind_tensor *text = NULL;
   expect(IOBIND_ERROR_INVALID_ARGUMENT,
          iobind_binding_place_output(binding, 0, IOBIND_OUTPUT_FRESH, cpu, (iobind_memory)7, &fault));
-  expect_words("7 is not a memory type");
+  expect_words("expected memory 0 .. 1, got 7");
   expect(IOBIND_ERROR_INVALID_ARGUMENT,
          iobind_binding_place_output(binding, 0, IOBIND_OUTPUT_FRESH, NULL, (iobind_memory)-1, &fault));
-  expect_words("-1 is not a memory type");
+  expect_words("expected memory 0 .. 1, got -1");
   expect_ok(iobind_tensor_create(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_STRING, dims, 1, &text, &fault));
   expect(IOBIND_ERROR_DTYPE, iobind_binding_set_input(binding, 0, IOBIND_INPUT_SNAPSHOT, text, NULL, &fault));
   iobind_tensor_release(text);

@@ -1,26 +1,13 @@
 /* The audit: what it says moves is what the virtual accelerator counts. */
-#include "fixture.h"
+#include "stage.h"
 
 #include <string.h>
 
-#include "onnx.h"
 #include "vdev.h"
 
-static iobind_runtime *runtime;
-static iobind_device *device;
-static iobind_device *cpu;
-
 static int start(void **state) {
-  (void)state;
-  runtime = fixture_runtime();
-  cpu = iobind_runtime_get_device(runtime, 0);
+  (void)stage_open(state);
   device = fixture_device(runtime, "vdev");
-  return 0;
-}
-
-static int stop(void **state) {
-  (void)state;
-  iobind_runtime_destroy(runtime);
   return 0;
 }
 
@@ -106,31 +93,6 @@ static void carried_states_cost_nothing(void **state) {
   iobind_session_destroy(session);
 }
 
-/* Its output is -x. */
-static iobind_session *named_session(const char *output) {
-  static const int64_t four = 4;
-  const onnx_type type = {.kind = ONNX_KIND_TENSOR, .dtype = ONNX_FLOAT32, .dims = &four, .rank = 1};
-  onnx_writer writer = ONNX_WRITER_INIT;
-  onnx_model_begin(&writer, NULL);
-  onnx_opset(&writer, "", 21);
-  onnx_graph_begin(&writer, "graph");
-  onnx_input(&writer, "x", &type);
-  onnx_output(&writer, output, &type);
-  onnx_node_begin(&writer, "Neg", "", "");
-  onnx_node_input(&writer, "x");
-  onnx_node_output(&writer, output);
-  onnx_node_end(&writer);
-  onnx_graph_end(&writer);
-  onnx_model_end(&writer);
-  const void *bytes = NULL;
-  size_t size = 0;
-  assert_int_equal(onnx_writer_finish(&writer, &bytes, &size), ONNX_OK);
-  iobind_session *session = NULL;
-  expect_ok(iobind_session_create_from_memory(runtime, bytes, size, NULL, &session, &fault));
-  onnx_writer_release(&writer);
-  return session;
-}
-
 /* A model's names can be of any length and hold anything; a reason is one line, and says where it was cut. */
 static void names_of_all_kinds(void **state) {
   (void)state;
@@ -142,7 +104,7 @@ static void names_of_all_kinds(void **state) {
     char name[304] = "";
     strcpy(name, names[i].begin);
     memset(name + strlen(name), 'z', names[i].length - strlen(name));
-    iobind_session *session = named_session(name);
+    iobind_session *session = stage_named_session("x", name);
     iobind_binding *binding;
     iobind_tensor *first = fixture_floats(cpu, ones, 4);
     iobind_audit *audit;
@@ -169,4 +131,4 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(names_of_all_kinds),
 };
 
-FIXTURE_MAIN(tests, start, stop);
+FIXTURE_MAIN(tests, start, stage_close);

@@ -6,9 +6,7 @@
 
 #include "binding/table.h"
 #include "../rig/calls.h"
-
-static iobind_runtime *runtime;
-static iobind_device *cpu;
+#include "stage.h"
 
 /* ORT's table, with slots that fail the n-th call. */
 static OrtApi patched;
@@ -55,9 +53,7 @@ static OrtStatus *ORT_CALL run_with_binding(OrtSession *session, const OrtRunOpt
 }
 
 static int start(void **state) {
-  (void)state;
-  runtime = fixture_runtime();
-  cpu = iobind_runtime_get_device(runtime, 0);
+  (void)stage_open(state);
   real_api = runtime->ort.api;
   patched = *real_api;
   patched.BindInput = bind_input;
@@ -69,10 +65,8 @@ static int start(void **state) {
 }
 
 static int stop(void **state) {
-  (void)state;
   runtime->ort.api = real_api;
-  iobind_runtime_destroy(runtime);
-  return 0;
+  return stage_close(state);
 }
 
 static iobind_binding *bind(iobind_session *session) {

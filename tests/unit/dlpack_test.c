@@ -7,22 +7,7 @@
 
 #include "iobind/interop.h"
 #include "tensor/dlpack.h"
-
-static iobind_runtime *runtime;
-static iobind_device *cpu;
-
-static int open_runtime(void **state) {
-  (void)state;
-  runtime = fixture_runtime();
-  cpu = iobind_runtime_get_device(runtime, 0);
-  return 0;
-}
-
-static int close_runtime(void **state) {
-  (void)state;
-  iobind_runtime_destroy(runtime);
-  return 0;
-}
+#include "stage.h"
 
 /* A struct of another library's, over host memory, that counts how often it was deleted. */
 typedef struct foreign {
@@ -342,7 +327,7 @@ static void what_is_refused(void **state) {
 
 /* A device's memory is called what it is, and comes back as the same device's. */
 static void round_trip(const char *spec, int32_t expected_default, int32_t expected_pinned) {
-  iobind_device *device = fixture_device(runtime, spec);
+  device = fixture_device(runtime, spec);
   static const int64_t four = 4;
   static const float values[] = {1, 2, 3, 4};
   for (int memory = IOBIND_MEMORY_DEFAULT; memory <= IOBIND_MEMORY_HOST_ACCESSIBLE; memory++) {
@@ -406,4 +391,4 @@ static const struct CMUnitTest cases[] = {
     cmocka_unit_test(memory_of_webgpu),
     cmocka_unit_test(memory_of_cuda),
 };
-FIXTURE_MAIN(cases, open_runtime, close_runtime);
+FIXTURE_MAIN(cases, stage_open, stage_close);

@@ -12,22 +12,13 @@
 #include "iobind/interop.h"
 #include "runtime/runtime.h"
 #include "vdev.h"
+#include "stage.h"
 
 enum { COUNT = 1024, LATER = 8192, BYTES = LATER + COUNT * sizeof(float) };
 
-static iobind_runtime *runtime;
-static iobind_device *device;
-
 static int open_runtime(void **state) {
-  (void)state;
-  runtime = fixture_runtime();
+  (void)stage_open(state);
   device = fixture_device(runtime, "vdev:0");
-  return 0;
-}
-
-static int close_runtime(void **state) {
-  (void)state;
-  iobind_runtime_destroy(runtime);
   return 0;
 }
 
@@ -85,7 +76,8 @@ static const float *ramp(void) {
 
 /* The second process: once the semaphore says that x is there, z = x + x, on its stream, without a copy. */
 static void be_the_peer(int memory_file, int semaphore_file) {
-  (void)open_runtime(NULL);
+  void *no_spec = NULL;
+  (void)open_runtime(&no_spec);
   iobind_external_memory *memory = import_memory(memory_file, BYTES);
   iobind_semaphore *semaphore = import_semaphore(semaphore_file);
   iobind_tensor *x = view(memory, 0);
@@ -110,7 +102,7 @@ static void be_the_peer(int memory_file, int semaphore_file) {
   iobind_tensor_release(z);
   iobind_semaphore_destroy(semaphore);
   iobind_external_memory_destroy(memory);
-  (void)close_runtime(NULL);
+  (void)stage_close(NULL);
 }
 
 static void the_peer(void **state) {
@@ -283,7 +275,6 @@ static void tensors_keep_the_memory(void **state) {
 
 static void probes(void **state) {
   (void)state;
-  iobind_device *cpu = iobind_runtime_get_device(runtime, 0);
   for (int32_t kind = IOBIND_EXTERNAL_FD_MEMORY; kind <= IOBIND_EXTERNAL_D3D12_FENCE; kind++) {
     bool file = kind == IOBIND_EXTERNAL_FD_MEMORY || kind == IOBIND_EXTERNAL_FD_SEMAPHORE;
     expect(file ? IOBIND_OK : IOBIND_ERROR_NOT_SUPPORTED, iobind_device_check_import(device, kind, &fault));
@@ -396,5 +387,5 @@ int main(int argc, char **argv) {
   if (argc > 1) {
     cmocka_set_test_filter(argv[1]);
   }
-  return cmocka_run_group_tests(cases, open_runtime, close_runtime);
+  return cmocka_run_group_tests(cases, open_runtime, stage_close);
 }

@@ -104,7 +104,7 @@ static void by_default(void **state) {
   (void)state;
   iobind_runtime_options options = plain();
   iobind_runtime *runtime = create(&options);
-  expect_found(runtime, real_file(), "the runtime folder");
+  expect_found(runtime, real_file(), "the runtime directory");
   iobind_runtime_destroy(runtime);
 }
 
@@ -205,7 +205,7 @@ static void environment_missing(void **state) {
   expect_words("ORT_NATIVE_LIB_PATH");
   setenv("ORT_NATIVE_LIB_PATH", "", 1); /* empty is not set */
   iobind_runtime *runtime = create(&options);
-  expect_found(runtime, real_file(), "the runtime folder");
+  expect_found(runtime, real_file(), "the runtime directory");
   iobind_runtime_destroy(runtime);
 }
 
@@ -231,7 +231,7 @@ static void environment_pipe(void **state) {
   setenv("ORT_NATIVE_LIB_PATH", path, 1);
   iobind_runtime_options options = plain();
   refuse(IOBIND_ERROR_NOT_FOUND, &options);
-  expect_words("expected a file or a folder");
+  expect_words("expected a file or a directory");
 }
 
 /* Python's package has the library only under the name with its version. */

@@ -3,21 +3,9 @@
 
 #include "iobind/interop.h"
 #include "tensor/dlpack.h"
+#include "stage.h"
 
-static iobind_runtime *runtime;
 static int deleted;
-
-static int start(void **state) {
-  (void)state;
-  runtime = fixture_runtime();
-  return 0;
-}
-
-static int stop(void **state) {
-  (void)state;
-  iobind_runtime_destroy(runtime);
-  return 0;
-}
 
 static void count_deleted(iobind__dl_versioned *self) {
   (void)self;
@@ -86,4 +74,4 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(dims_that_overflow),
 };
 
-FIXTURE_MAIN(tests, start, stop);
+FIXTURE_MAIN(tests, stage_open, stage_close);

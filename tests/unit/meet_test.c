@@ -13,11 +13,10 @@
 #include "memory/kind.h"
 #include "support/system.h"
 #include "../rig/calls.h"
+#include "stage.h"
 
 enum { BYTES = 100000, UNTOUCHED = 0xEE };
 
-static iobind_runtime *runtime;
-static iobind_device *device;
 static iobind_stream *stream;
 static iobind_tensor *x, *y, *z;
 static unsigned char bytes[BYTES];
@@ -108,8 +107,7 @@ static iobind_tensor *make(void) {
 }
 
 static int start(void **state) {
-  (void)state;
-  runtime = fixture_runtime();
+  (void)stage_open(state);
   device = fixture_device(runtime, "vdev");
   expect_ok(iobind_stream_create(device, NULL, &stream, &fault));
   x = make();
@@ -119,13 +117,11 @@ static int start(void **state) {
 }
 
 static int stop(void **state) {
-  (void)state;
   iobind_tensor_release(x);
   iobind_tensor_release(y);
   iobind_tensor_release(z);
   iobind_stream_destroy(stream);
-  iobind_runtime_destroy(runtime);
-  return 0;
+  return stage_close(state);
 }
 
 static void fill(iobind_tensor *tensor, int byte, iobind_stream *on) {
@@ -178,7 +174,7 @@ static void a_buffer_is_one_threads(void **state) {
 
 static iobind__ticket take_what_has_passed(iobind_stream *of) {
   iobind__ticket ticket = iobind__ep_stream.take_ticket(of);
-  (void)iobind__ticket_raise(&of->passed, ticket);
+  (void)iobind__ticket_raise(&of->timeline.passed, ticket);
   return ticket;
 }
 
@@ -340,12 +336,12 @@ static void failures_are_in_the_order_of_tickets(void **state) {
   const struct timespec moment = {.tv_nsec = 20000000};
   pthread_t thread;
   assert_int_equal(iobind__stream_take_ticket(stream), 1);
-  pthread_mutex_lock(&stream->mutex);
+  pthread_mutex_lock(&stream->timeline.mutex);
   assert_int_equal(pthread_create(&thread, NULL, fail_first, NULL), 0);
   nanosleep(&moment, NULL); /* it waits for the mutex */
   const iobind__ticket last = iobind__stream_take_ticket(stream);
   iobind__stream_add_failure(stream, last, last, &reason);
-  pthread_mutex_unlock(&stream->mutex);
+  pthread_mutex_unlock(&stream->timeline.mutex);
   assert_int_equal(pthread_join(thread, NULL), 0);
   expect(IOBIND_ERROR_RUNTIME, iobind__stream_outcome(stream, 1, &fault));
   expect(IOBIND_ERROR_RUNTIME, iobind__stream_outcome(stream, last, &fault));
@@ -435,7 +431,6 @@ static void a_stage_that_cannot_start(void **state) {
   (void)state;
   const int64_t one = 1;
   const int64_t row = 99;
-  iobind_device *cpu = iobind_runtime_get_device(runtime, 0);
   for (int threads = 0; threads <= 2; threads++) {
     iobind_session *session = fixture_session(runtime, cpu, "lookup");
     iobind_pipeline *pipeline;

@@ -7,24 +7,15 @@
 #include "iobind/interop.h"
 #include "tensor/tensor.h"
 #include "../rig/calls.h"
+#include "stage.h"
 
-static iobind_runtime *runtime;
-static iobind_device *cpu;
 static const OrtApi *api;
 
 static int open_runtime(void **state) {
-  (void)state;
-  runtime = fixture_runtime();
-  cpu = iobind_runtime_get_device(runtime, 0);
+  (void)stage_open(state);
   iobind_ort ort = IOBIND_ORT_INIT;
   expect_ok(iobind_runtime_get_ort(runtime, &ort, &fault));
   api = ort.api;
-  return 0;
-}
-
-static int close_runtime(void **state) {
-  (void)state;
-  iobind_runtime_destroy(runtime);
   return 0;
 }
 
@@ -43,7 +34,7 @@ static void value_keeps_the_tensor(void **state) {
   (void)state;
   static const int64_t dims[] = {2, 2};
   for (size_t i = 0; i < SPECS; i++) {
-    iobind_device *device = fixture_device(runtime, specs[i]);
+    device = fixture_device(runtime, specs[i]);
     fixture_deleted deleted = {0, NULL};
     iobind_tensor *tensor;
     iobind_tensor *wrapped;
@@ -90,7 +81,7 @@ static void tensor_over_a_value(void **state) {
   (void)state;
   static const int64_t dims[] = {COUNT};
   for (size_t i = 0; i < SPECS; i++) {
-    iobind_device *device = fixture_device(runtime, specs[i]);
+    device = fixture_device(runtime, specs[i]);
     iobind_session *session = fixture_session(runtime, device, "add dims=n");
     iobind_binding *binding;
     iobind_tensor *tensor;
@@ -130,7 +121,7 @@ static void tensor_over_a_value(void **state) {
 /* ORT runs the session itself, on a value that iobind has made. */
 static void ort_runs_with_both(void **state) {
   (void)state;
-  iobind_device *device = fixture_device(runtime, "vdev:0");
+  device = fixture_device(runtime, "vdev:0");
   iobind_session *session = fixture_session(runtime, device, "add dims=n");
   iobind_tensor *x = fixture_floats(device, values, COUNT);
   iobind_tensor *z;
@@ -246,4 +237,4 @@ static const struct CMUnitTest cases[] = {
     cmocka_unit_test(refused),
 };
 
-FIXTURE_MAIN(cases, open_runtime, close_runtime);
+FIXTURE_MAIN(cases, open_runtime, stage_close);

@@ -1,20 +1,17 @@
 /* Pinned memory, and host memory, for what a session on a device reads and writes: it works, run after run, or it is refused when it is bound. */
-#include "fixture.h"
+#include "stage.h"
 #include "../rig/calls.h"
 
 enum { COUNT = 8, RUNS = 4 };
 static const float zeros[COUNT];
 
-static iobind_runtime *runtime;
-static iobind_device *device;
 static iobind_session *session;
 static iobind_binding *binding; /* y = 2 x */
 static iobind_stream *stream;
 static iobind_tensor *x;
 
 static int start(void **state) {
-  runtime = fixture_runtime();
-  device = fixture_device(runtime, *state);
+  (void)stage_open(state);
   session = fixture_session(runtime, device, "scale");
   x = fixture_floats(device, zeros, COUNT);
   expect_ok(iobind_stream_create(device, NULL, &stream, &fault));
@@ -24,13 +21,11 @@ static int start(void **state) {
 }
 
 static int stop(void **state) {
-  (void)state;
   iobind_binding_destroy(binding);
   iobind_stream_destroy(stream);
   iobind_tensor_release(x);
   iobind_session_destroy(session);
-  iobind_runtime_destroy(runtime);
-  return 0;
+  return stage_close(state);
 }
 
 static iobind_tensor *make_pinned(void) {

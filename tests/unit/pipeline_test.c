@@ -1,5 +1,6 @@
-/* Pipelines: order, memory of each item, failures, and on the virtual accelerator's clock the schedule itself. */
-#include "fixture.h"
+/* Pipelines: times of the stages, inputs of the host's, and on the virtual accelerator's clock the schedule itself. The rows of conformance have
+ * order, memory and failures. */
+#include "stage.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -8,30 +9,7 @@
 #include "vdev.h"
 #include "../rig/calls.h"
 
-static iobind_runtime *runtime;
-static const char *spec_of_test;
-static iobind_device *device; /* found by the test: it can be skipped, its set-up cannot */
-static iobind_device *cpu;
-
-static int start(void **state) {
-  runtime = fixture_runtime();
-  cpu = iobind_runtime_get_device(runtime, 0);
-  spec_of_test = *state;
-  return 0;
-}
-
-static int stop(void **state) {
-  (void)state;
-  iobind_runtime_destroy(runtime);
-  return 0;
-}
-
-static bool is_vdev(void **state) {
-  return strcmp(*state, "vdev") == 0;
-}
-
 static iobind_pipeline *make(const char *model, const iobind_pipeline_options *options) {
-  device = fixture_device(runtime, spec_of_test);
   iobind_session *session = fixture_session(runtime, device, model);
   iobind_pipeline *pipeline;
   expect_ok(call_pipeline_create(session, options, &pipeline, &fault));
@@ -39,46 +17,11 @@ static iobind_pipeline *make(const char *model, const iobind_pipeline_options *o
   return pipeline;
 }
 
-/* An item of `count` values n, n, ... */
-static void submit(iobind_pipeline *pipeline, float n, size_t count) {
-  float values[8];
-  for (size_t i = 0; i < count; i++) {
-    values[i] = n;
-  }
-  iobind_tensor *input = fixture_floats(cpu, values, count);
+static void submit(iobind_pipeline *pipeline) {
+  static const float values[4] = {1, 1, 1, 1};
+  iobind_tensor *input = fixture_floats(cpu, values, 4);
   expect_ok(call_pipeline_submit(pipeline, &input, 1, &fault));
   iobind_tensor_release(input);
-}
-
-static void expect_item(iobind_pipeline *pipeline, uint64_t index, float n, size_t count) {
-  float values[8];
-  iobind_tensor *output;
-  iobind_pipeline_item item = IOBIND_PIPELINE_ITEM_INIT;
-  for (size_t i = 0; i < count; i++) {
-    values[i] = 2 * n;
-  }
-  expect_ok(iobind_pipeline_next(pipeline, IOBIND_NO_TIMEOUT, &output, 1, &item, &fault));
-  assert_int_equal(item.index, index);
-  fixture_expect_floats(output, values, count);
-}
-
-/* Items come out in the order in which they went in, whatever their size. */
-static void in_order(void **state) {
-  (void)state;
-  iobind_pipeline *pipeline = make("scale", NULL);
-  enum { ITEMS = 40, SLOTS = 3 };
-  for (uint64_t i = 0; i < ITEMS; i++) {
-    if (i >= SLOTS) {
-      expect_item(pipeline, i - SLOTS, (float)(i - SLOTS), 1 + (i - SLOTS) % 5);
-    }
-    submit(pipeline, (float)i, 1 + i % 5);
-  }
-  for (uint64_t i = ITEMS - SLOTS; i < ITEMS; i++) {
-    expect_item(pipeline, i, (float)i, 1 + i % 5);
-  }
-  iobind_tensor *output;
-  expect(IOBIND_ERROR_NOT_FOUND, iobind_pipeline_next(pipeline, IOBIND_NO_TIMEOUT, &output, 1, NULL, &fault));
-  iobind_pipeline_destroy(pipeline);
 }
 
 static void full_slots_are_said(void **state) {
@@ -87,8 +30,8 @@ static void full_slots_are_said(void **state) {
   options.slots = 2;
   options.flags = IOBIND_PIPELINE_TIMES;
   iobind_pipeline *pipeline = make("scale", &options);
-  submit(pipeline, 1, 4);
-  submit(pipeline, 2, 4);
+  submit(pipeline);
+  submit(pipeline);
   static const float values[1] = {3};
   iobind_tensor *input = fixture_floats(cpu, values, 1);
   expect(IOBIND_ERROR_INVALID_STATE, call_pipeline_submit(pipeline, &input, 1, &fault));
@@ -115,74 +58,24 @@ static void ends_are_in_order(void **state) {
       iobind_tensor *output;
       iobind_pipeline_item item = IOBIND_PIPELINE_ITEM_INIT;
       expect_ok(iobind_pipeline_next(pipeline, IOBIND_NO_TIMEOUT, &output, 1, &item, &fault));
-      bool uploads = strcmp(spec_of_test, "cpu") != 0;
+      bool uploads = !is_device("cpu");
       assert_int_equal(uploads, item.upload_ns != 0);
       assert_true(item.submit_ns > 0 && (!uploads || item.upload_ns >= item.submit_ns));
       assert_true(item.run_ns >= item.upload_ns && item.run_ns >= item.submit_ns && item.download_ns >= item.run_ns);
     }
     if (i < ITEMS) {
-      submit(pipeline, 1, 4);
+      submit(pipeline);
     }
   }
   iobind_pipeline_destroy(pipeline);
 }
 
-/* An input that all items share, and one that each brings. */
-static void constants(void **state) {
-  (void)state;
-  device = fixture_device(runtime, spec_of_test);
-  static const float tens[2] = {10, 10};
-  static const float ones[2] = {1, 1};
-  static const float sums[2] = {11, 11};
-  iobind_tensor *shared = fixture_floats(device, tens, 2);
-  iobind_tensor *inputs[2] = {fixture_floats(cpu, ones, 2), NULL};
-  iobind_tensor *list[2] = {NULL, shared};
-  iobind_pipeline_options options = IOBIND_PIPELINE_OPTIONS_INIT;
-  options.constants = list;
-  iobind_pipeline *pipeline = make("add dims=n", &options);
-  iobind_tensor *output;
-  for (int i = 0; i < 7; i++) {
-    expect_ok(call_pipeline_submit(pipeline, inputs, sizeof inputs / sizeof *inputs, &fault));
-    expect_ok(iobind_pipeline_next(pipeline, IOBIND_NO_TIMEOUT, &output, 1, NULL, &fault));
-    fixture_expect_floats(output, sums, 2);
-  }
-  iobind_tensor_release(shared);
-  iobind_tensor_release(inputs[0]);
-  iobind_pipeline_destroy(pipeline);
-}
-
-static void what_does_not_fit(void **state) {
-  (void)state;
-  iobind_pipeline *pipeline = make("add dims=n", NULL);
-  static const float ones[2] = {1, 1};
-  iobind_tensor *right = fixture_floats(cpu, ones, 2);
-  iobind_tensor *shorter = fixture_floats(cpu, ones, 1);
-  iobind_tensor *missing[2] = {right, NULL};
-  iobind_tensor *differ[2] = {right, shorter};
-  iobind_tensor *fit[2] = {right, right};
-  expect(IOBIND_ERROR_INVALID_ARGUMENT, call_pipeline_submit(pipeline, missing, sizeof missing / sizeof *missing, &fault));
-  expect_words("'y'");
-  for (int i = 0; i < 2; i++) { /* what was refused is refused again */
-    expect(IOBIND_ERROR_SHAPE, call_pipeline_submit(pipeline, differ, sizeof differ / sizeof *differ, &fault));
-  }
-  expect(IOBIND_ERROR_INVALID_ARGUMENT, call_pipeline_submit(pipeline, fit, 1, &fault));
-  expect_words("inputs: expected a length of 2, got 1");
-  iobind_tensor *output;
-  static const float twos[2] = {2, 2};
-  expect_ok(call_pipeline_submit(pipeline, fit, sizeof fit / sizeof *fit, &fault));
-  expect_ok(iobind_pipeline_next(pipeline, IOBIND_NO_TIMEOUT, &output, 1, NULL, &fault));
-  fixture_expect_floats(output, twos, 2);
-  iobind_tensor_release(right);
-  iobind_tensor_release(shorter);
-  iobind_pipeline_destroy(pipeline);
-}
-
 /* What is the host's goes in as it is, and what the device computes of it comes down. */
 static void host_inputs_and_device_outputs(void **state) {
-  if (!is_vdev(state)) {
+  (void)state;
+  if (!is_device("vdev")) {
     skip(); /* which can be told what not to take */
   }
-  (void)fixture_device(runtime, spec_of_test); /* there is nothing to set before */
   assert_int_equal(vdev_set(0, "deny", "ScatterND"), 0);
   iobind_pipeline *pipeline = make("cache capacity=2 width=2", NULL);
   assert_int_equal(vdev_set(0, "deny", ""), 0);
@@ -217,91 +110,12 @@ static void host_inputs_and_device_outputs(void **state) {
   iobind_pipeline_destroy(pipeline);
 }
 
-/* One item fails, in each of the stages: only it is lost, or those after it too. */
-static void a_failure(void **state, const char *fault_of, bool stops) {
-  if (!is_vdev(state)) {
-    skip(); /* where an item can be made to fail */
-  }
-  iobind_pipeline_options options = IOBIND_PIPELINE_OPTIONS_INIT;
-  options.flags = stops ? IOBIND_PIPELINE_STOP : 0;
-  iobind_pipeline *pipeline = make("scale", &options);
-  for (uint64_t i = 0; i < 6; i++) {
-    submit(pipeline, (float)i, 4);
-    expect_item(pipeline, i, (float)i, 4);
-  }
-  submit(pipeline, 6, 4);
-  assert_int_equal(vdev_set(0, fault_of, "1"), 0);
-  submit(pipeline, 7, 4);
-  assert_int_equal(vdev_set(0, fault_of, "0"), 0);
-  if (!stops) {
-    submit(pipeline, 8, 4);
-  }
-  expect_item(pipeline, 6, 6, 4);
-  iobind_tensor *output;
-  iobind_pipeline_item item = IOBIND_PIPELINE_ITEM_INIT;
-  expect(IOBIND_ERROR_RUNTIME, iobind_pipeline_next(pipeline, IOBIND_NO_TIMEOUT, &output, 1, &item, &fault));
-  expect_words("item 7");
-  assert_int_equal(item.index, 7);
-  assert_null(output);
-  if (stops) {
-    static const float ones[4] = {1, 1, 1, 1};
-    iobind_tensor *input = fixture_floats(cpu, ones, 4);
-    expect(IOBIND_ERROR_INVALID_STATE, call_pipeline_submit(pipeline, &input, 1, &fault));
-    expect_words("item 7 failed");
-    iobind_tensor_release(input);
-  } else {
-    expect_item(pipeline, 8, 8, 4);
-    submit(pipeline, 9, 4);
-    expect_item(pipeline, 9, 9, 4);
-  }
-  iobind_pipeline_destroy(pipeline);
-}
-
-/* What a run that failed left of its outputs does not stand in the way of an item of other dims. */
-static void other_dims_after_a_failure(void **state) {
-  if (!is_vdev(state)) {
-    skip(); /* where an item can be made to fail */
-  }
-  iobind_pipeline_options options = IOBIND_PIPELINE_OPTIONS_INIT;
-  options.slots = 1;
-  for (int ran = 0; ran < 2; ran++) {
-    iobind_pipeline *pipeline = make("passthrough", &options);
-    iobind_tensor *outputs[2];
-    if (ran) {
-      submit(pipeline, 1, 2);
-      expect_ok(iobind_pipeline_next(pipeline, IOBIND_NO_TIMEOUT, outputs, sizeof outputs / sizeof *outputs, NULL, &fault));
-    }
-    assert_int_equal(vdev_set(0, "fail_compute", "1"), 0);
-    submit(pipeline, 2, 3);
-    expect(IOBIND_ERROR_RUNTIME,
-           iobind_pipeline_next(pipeline, IOBIND_NO_TIMEOUT, outputs, sizeof outputs / sizeof *outputs, NULL, &fault));
-    assert_int_equal(vdev_set(0, "fail_compute", "0"), 0);
-    static const float values[4] = {6, 6, 6, 6};
-    submit(pipeline, 3, 4);
-    expect_ok(iobind_pipeline_next(pipeline, IOBIND_NO_TIMEOUT, outputs, sizeof outputs / sizeof *outputs, NULL, &fault));
-    fixture_expect_floats(outputs[1], values, 4);
-    iobind_pipeline_destroy(pipeline);
-  }
-}
-
-static void failed_copy(void **state) {
-  a_failure(state, "fail_copy", false);
-}
-
-static void failed_run(void **state) {
-  a_failure(state, "fail_compute", false);
-}
-
-static void failed_run_stops(void **state) {
-  a_failure(state, "fail_compute", true);
-}
-
 /* Three stages of a millisecond each and three slots: 16 items take 18, and not a nanosecond more. One slot: 48. */
 static void the_schedule_is_the_optimum(void **state) {
-  if (!is_vdev(state)) {
+  (void)state;
+  if (!is_device("vdev")) {
     skip(); /* whose clock is virtual */
   }
-  device = fixture_device(runtime, spec_of_test);
   enum { ITEMS = 16, BYTES = 1000000 };
   const int64_t dims[1] = {BYTES / sizeof(float)};
   const int64_t millisecond = 1000000;
@@ -338,17 +152,11 @@ static void the_schedule_is_the_optimum(void **state) {
   assert_int_equal(vdev_set(0, "clock", "real"), 0);
 }
 
-#define CASES(spec)                                                                                                     \
-  {#spec ": in order", in_order, start, stop, #spec},                                                                   \
-      {#spec ": full slots are said", full_slots_are_said, start, stop, #spec},                                         \
-      {#spec ": ends are in order", ends_are_in_order, start, stop, #spec},                                             \
-      {#spec ": constants", constants, start, stop, #spec},                                                             \
-      {#spec ": what does not fit", what_does_not_fit, start, stop, #spec},                                             \
-      {#spec ": host inputs and device outputs", host_inputs_and_device_outputs, start, stop, #spec},                   \
-      {#spec ": failed copy", failed_copy, start, stop, #spec}, {#spec ": failed run", failed_run, start, stop, #spec}, \
-      {#spec ": other dims after a failure", other_dims_after_a_failure, start, stop, #spec},                           \
-      {#spec ": failed run stops", failed_run_stops, start, stop, #spec}, {                                             \
-#spec ": the schedule is the optimum", the_schedule_is_the_optimum, start, stop, #spec                              \
+#define CASES(spec)                                                                                                 \
+  {#spec ": full slots are said", full_slots_are_said, stage_open, stage_close, #spec},                             \
+      {#spec ": ends are in order", ends_are_in_order, stage_open, stage_close, #spec},                             \
+      {#spec ": host inputs and device outputs", host_inputs_and_device_outputs, stage_open, stage_close, #spec}, { \
+#spec ": the schedule is the optimum", the_schedule_is_the_optimum, stage_open, stage_close, #spec              \
   }
 
 static const struct CMUnitTest tests[] = {CASES(cpu), CASES(webgpu), CASES(vdev), CASES(cuda)};

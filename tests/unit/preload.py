@@ -88,7 +88,7 @@ class Preload(unittest.TestCase):
         self.assertEqual(self.found(self.root / "plain"), sorted(plain))
         os.remove(self.root / "plain/libcurand.so.10")
         self.assertIn("preload: not found: libcurand.so.10;", self.found(self.root / "plain", code=1))
-        self.assertIn("expected a directory, also from that of ONNX Runtime's package, got", self.found(self.root / "none", code=1))
+        self.assertIn("expected a directory, absolute or relative to ONNX Runtime's package, got", self.found(self.root / "none", code=1))
 
     def test_a_folder_from_that_of_onnx_runtimes_package(self):
         thirteen = self.thirteen()

@@ -1,6 +1,6 @@
 /* Items of a pipeline, and runs without a binding, whose data are on the device already, and outputs that stay there or are not
  * wanted. */
-#include "fixture.h"
+#include "stage.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -11,39 +11,30 @@
 
 enum { COUNT = 64, FRAMES = 5, SLOTS = 3 };
 
-static iobind_runtime *runtime;
-static iobind_device *device;
-static iobind_device *cpu;
 static iobind_stream *decoder; /* another program's work on the device: it makes the frames */
 static iobind_tensor *source;  /* on the device: what a decoder decodes */
-static const char *spec_of_test;
 
 static int start(void **state) {
-  spec_of_test = *state;
-  runtime = fixture_runtime();
-  cpu = iobind_runtime_get_device(runtime, 0);
-  device = fixture_device(runtime, spec_of_test);
+  (void)stage_open(state);
   expect_ok(iobind_stream_create(device, NULL, &decoder, &fault));
   float values[COUNT];
   for (size_t i = 0; i < COUNT; i++) {
     values[i] = (float)i;
   }
   source = fixture_floats(device, values, COUNT);
-  if (strcmp(spec_of_test, "vdev") == 0) {
+  if (is_device("vdev")) {
     assert_int_equal(vdev_set(0, "race", "fail"), 0);
   }
   return 0;
 }
 
 static int stop(void **state) {
-  (void)state;
-  if (strcmp(spec_of_test, "vdev") == 0) {
+  if (is_device("vdev")) {
     assert_int_equal(vdev_set(0, "race", "off"), 0);
   }
   iobind_stream_destroy(decoder);
   iobind_tensor_release(source);
-  iobind_runtime_destroy(runtime);
-  return 0;
+  return stage_close(state);
 }
 
 /* Does the session read its inputs in memory that the host cannot read? */
@@ -168,7 +159,7 @@ static void frames_of_a_decoder(void **state) {
 /* Without its event an item reads what the decoder may still be writing. */
 static void a_frame_without_its_event(void **state) {
   (void)state;
-  if (strcmp(spec_of_test, "vdev") != 0) {
+  if (!is_device("vdev")) {
     skip(); /* which has a race detector */
   }
   film self = open_film(1);
@@ -377,7 +368,7 @@ static void options_that_are_refused(void **state) {
   iobind_pipeline_options options = IOBIND_PIPELINE_OPTIONS_INIT;
   options.placements = &place;
   expect(IOBIND_ERROR_INVALID_ARGUMENT, call_pipeline_create(session, &options, &pipeline, &fault));
-  expect_words("pipeline_create: outputs: 'y': 3");
+  expect_words("pipeline_create: placements: 'y': expected 0 .. 2, got 3");
   place = IOBIND_PLACE_NONE;
   expect(IOBIND_ERROR_INVALID_ARGUMENT, call_pipeline_create(session, &options, &pipeline, &fault));
   expect_words("no output is fetched");
@@ -456,7 +447,7 @@ static void a_run_by_choice(void **state) {
 /* Each surface has its graph in each slot; a run without a binding captures none. */
 static void a_session_that_captures_graphs(void **state) {
   (void)state;
-  if (strcmp(spec_of_test, "vdev") != 0) {
+  if (!is_device("vdev")) {
     skip();
   }
   iobind_session_options options = IOBIND_SESSION_OPTIONS_INIT;
@@ -535,7 +526,7 @@ static void runs_that_are_refused(void **state) {
   expect_words("session_run: no output");
   assert_null(output);
   expect(IOBIND_ERROR_INVALID_ARGUMENT, run(session, &input, NULL, wrong, &output));
-  expect_words("session_run: outputs: 'y': -1");
+  expect_words("session_run: placements: 'y': expected 0 .. 2, got -1");
   expect(IOBIND_ERROR_SHAPE, run(session, &input, &source, NULL, &output));
   expect_words("session_run: ");
   expect(IOBIND_ERROR_INVALID_ARGUMENT, run(session, &input, &input, NULL, &output));

@@ -1,6 +1,6 @@
 /* Copies of rows with a pitch: each byte of source and target beside what memcpy makes of them, between all the memory of a device and the
  * host. */
-#include "fixture.h"
+#include "stage.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,14 +12,10 @@
 
 enum { SIZE = 2048, LARGE = 1 << 18, KINDS = 3 };
 
-static iobind_runtime *runtime;
-static iobind_device *device;
-static iobind_device *cpu;
 static iobind_stream *stream;
-static const char *spec_of_test;
 
 static bool is_vdev(void) {
-  return strcmp(spec_of_test, "vdev") == 0;
+  return is_device("vdev");
 }
 
 static void set_speeds(const char *gbps) {
@@ -29,10 +25,7 @@ static void set_speeds(const char *gbps) {
 }
 
 static int start(void **state) {
-  spec_of_test = *state;
-  runtime = fixture_runtime();
-  cpu = iobind_runtime_get_device(runtime, 0);
-  device = fixture_device(runtime, spec_of_test);
+  (void)stage_open(state);
   expect_ok(iobind_stream_create(device, NULL, &stream, &fault));
   if (is_vdev()) {
     assert_int_equal(vdev_set(0, "race", "fail"), 0);
@@ -41,15 +34,13 @@ static int start(void **state) {
 }
 
 static int stop(void **state) {
-  (void)state;
   if (is_vdev()) {
     assert_int_equal(vdev_set(0, "race", "off"), 0);
     assert_int_equal(vdev_set(0, "clock", "real"), 0);
     set_speeds("0");
   }
   iobind_stream_destroy(stream);
-  iobind_runtime_destroy(runtime);
-  return 0;
+  return stage_close(state);
 }
 
 static iobind_device_info info(void) {
@@ -456,7 +447,7 @@ static void to_another_device(void **state) {
   (void)state;
   static const shape rows = {13, 64, 27, 51, 9, 30};
   const char *other_spec = is_vdev() ? "webgpu" : "vdev";
-  if (strcmp(spec_of_test, "cpu") == 0 || !fixture_has(other_spec)) {
+  if (is_device("cpu") || !fixture_has(other_spec)) {
     skip();
   }
   unsigned char *data = made(SIZE, 3);

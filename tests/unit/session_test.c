@@ -1,7 +1,6 @@
 /* Sessions: options that are taken or refused, models that are none, placement, signature. */
 #define _POSIX_C_SOURCE 200809L /* mkdtemp, mkfifo */
 #include "fixture.h"
-#include "onnx.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -17,18 +16,15 @@
 #include "support/system.h"
 #include "../rig/calls.h"
 #include "vdev.h"
+#include "stage.h"
 
-static iobind_runtime *runtime;
-static iobind_device *cpu;
 static char folder[] = "/tmp/iobind-session-XXXXXX";
 
 static int start(void **state) {
-  (void)state;
   if (mkdtemp(folder) == NULL) {
     return -1;
   }
-  runtime = fixture_runtime();
-  cpu = iobind_runtime_get_device(runtime, 0);
+  (void)stage_open(state);
   return 0;
 }
 
@@ -219,10 +215,10 @@ static void every_policy_loads_and_runs(void **state) {
   free(made.bytes);
 }
 
-static iobind_status load_with_ep_option(iobind_device *device, const char *key, const char *value) {
+static iobind_status load_with_ep_option(iobind_device *where, const char *key, const char *value) {
   iobind_session_options options = IOBIND_SESSION_OPTIONS_INIT;
-  options.devices = &device;
-  options.device_count = device != NULL;
+  options.devices = &where;
+  options.device_count = where != NULL;
   options.ep_keys = &key;
   options.ep_values = &value;
   options.ep_option_count = 1;
@@ -387,27 +383,7 @@ static iobind_session *session_with_long_names(void) {
   memset(in, 'i', sizeof in);
   memset(out, 'o', sizeof out);
   in[sizeof in - 1] = out[sizeof out - 1] = '\0';
-  const int64_t four = 4;
-  const onnx_type type = {.kind = ONNX_KIND_TENSOR, .dtype = ONNX_FLOAT32, .dims = &four, .rank = 1};
-  onnx_writer writer = ONNX_WRITER_INIT;
-  onnx_model_begin(&writer, NULL);
-  onnx_opset(&writer, "", 21);
-  onnx_graph_begin(&writer, "graph");
-  onnx_input(&writer, in, &type);
-  onnx_output(&writer, out, &type);
-  onnx_node_begin(&writer, "Neg", "", "");
-  onnx_node_input(&writer, in);
-  onnx_node_output(&writer, out);
-  onnx_node_end(&writer);
-  onnx_graph_end(&writer);
-  onnx_model_end(&writer);
-  const void *bytes = NULL;
-  size_t size = 0;
-  assert_int_equal(onnx_writer_finish(&writer, &bytes, &size), ONNX_OK);
-  iobind_session *session = NULL;
-  expect_ok(iobind_session_create_from_memory(runtime, bytes, size, NULL, &session, &fault));
-  onnx_writer_release(&writer);
-  return session;
+  return stage_named_session(in, out);
 }
 
 /* Whatever a model calls its inputs and outputs, a message has room for the rest. */
@@ -424,7 +400,7 @@ static void messages_of_long_names(void **state) {
   expect_words("iii...iii");
   expect_words("iii' is not bound");
   expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_binding_set_input(binding, 0, (iobind_input_mode)9, x, NULL, &fault));
-  expect_words("iii': 9 is not a mode of an input");
+  expect_words("iii': expected mode 0 .. 2, got 9");
   expect_ok(iobind_binding_set_input(binding, 0, IOBIND_INPUT_RESIDENT, x, NULL, &fault));
   expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_binding_write_input(binding, 0, values, 4, NULL, &fault));
   expect_words("iii': expected 16 bytes, got 4");
@@ -432,7 +408,7 @@ static void messages_of_long_names(void **state) {
   expect_words("ooo' overlaps the memory of input 'iii");
   expect_words("iii': bind it IN_PLACE if the model allows it");
   expect(IOBIND_ERROR_INVALID_STATE, iobind_binding_get_output(binding, 0, NULL, &result, &fault));
-  expect_words("ooo': no run has finished since the binding changed");
+  expect_words("ooo': no run is complete since the binding changed");
   expect(IOBIND_ERROR_INVALID_ARGUMENT, call_session_run(session, (iobind_tensor *[]){NULL}, &result, &fault));
   expect_words("iii': the tensor is NULL");
   iobind_binding_destroy(binding);
@@ -617,7 +593,7 @@ static void files_that_are_no_models(void **state) {
   iobind_session *session = (iobind_session *)state;
   expect(IOBIND_ERROR_IO, iobind_session_create(runtime, folder, NULL, &session, &fault));
   assert_null(session);
-  expect_words("folder");
+  expect_words("a directory");
   expect(IOBIND_ERROR_NOT_FOUND, iobind_session_create(runtime, "no/such/model.onnx", NULL, &session, &fault));
   expect_words("no/such/model.onnx");
   expect(IOBIND_ERROR_NOT_FOUND, iobind_session_create(runtime, "", NULL, &session, &fault));

@@ -10,26 +10,11 @@
 #include "binding/table.h"
 #include "vdev.h"
 #include "../rig/calls.h"
-
-static iobind_runtime *runtime;
-static const char *spec_of_test;
-static iobind_device *device; /* found by `model`: a test can be skipped, its set-up cannot */
-
-static int start(void **state) {
-  runtime = fixture_runtime();
-  spec_of_test = *state;
-  return 0;
-}
-
-static int stop(void **state) {
-  (void)state;
-  iobind_runtime_destroy(runtime);
-  return 0;
-}
+#include "stage.h"
 
 /* sum = x + y, product = x * y */
 static iobind_session *pair(void) {
-  device = fixture_device(runtime, spec_of_test);
+  device = fixture_device(runtime, device_spec);
   return fixture_session(runtime, device, "pair");
 }
 
@@ -246,7 +231,7 @@ static void first_state_of_another_shape(void **state) {
   (void)state;
   static const iobind_carry_mode modes[] = {IOBIND_CARRY_SWAP, IOBIND_CARRY_IN_PLACE};
   static const int64_t three[] = {3};
-  device = fixture_device(runtime, spec_of_test);
+  device = fixture_device(runtime, device_spec);
   iobind_session *session = fixture_session(runtime, device, "shape dims=n dtype=int64");
   iobind_tensor *x;
   expect_ok(iobind_tensor_create(device, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_INT64, three, 1, &x, &fault));
@@ -374,7 +359,7 @@ static void queued_runs_outlive_their_binding(void **state) {
 /* An input that the model hands on as an output, which is bound over it, and then another input: the output must hold that one's values. */
 static void handed_on_in_place(void **state) {
   (void)state;
-  device = fixture_device(runtime, spec_of_test);
+  device = fixture_device(runtime, device_spec);
   iobind_session *session = fixture_session(runtime, device, "passthrough");
   iobind_tensor *x = twos(1);
   iobind_tensor *other = twos(7);
@@ -406,7 +391,7 @@ static iobind_binding *bind_handed_on(iobind_session *session, iobind_tensor *x)
 /* However such an output is bound, and whatever it was bound to before, it holds what the input held in the run. */
 static void handed_on_after_another_way(void **state) {
   (void)state;
-  device = fixture_device(runtime, spec_of_test);
+  device = fixture_device(runtime, device_spec);
   iobind_session *session = fixture_session(runtime, device, "passthrough");
   iobind_tensor *x = twos(1);
   iobind_tensor *other = twos(7);
@@ -452,7 +437,7 @@ static void handed_on_after_another_way(void **state) {
 static void handed_on_over_a_part(void **state) {
   (void)state;
   static const float values[3] = {1, 2, 3};
-  device = fixture_device(runtime, spec_of_test);
+  device = fixture_device(runtime, device_spec);
   iobind_session *session = fixture_session(runtime, device, "passthrough");
   iobind_tensor *all = fixture_floats(device, values, 3);
   iobind_tensor *first;
@@ -478,7 +463,7 @@ static void handed_on_over_a_part(void **state) {
 static void handed_on_beside_a_first_state(void **state) {
   (void)state;
   static const float values[3] = {1, 2, 3};
-  device = fixture_device(runtime, spec_of_test);
+  device = fixture_device(runtime, device_spec);
   iobind_session *session = fixture_session(runtime, device, "passthrough z=1");
   iobind_tensor *all = fixture_floats(device, values, 3);
   iobind_tensor *first;
@@ -509,7 +494,7 @@ static void handed_on_to_the_host(void **state) {
   enum { TO_ITSELF, TO_PINNED, TO_HOST, WAYS };
   static const float values[2] = {5, 6};
   static const int64_t two = 2;
-  device = fixture_device(runtime, spec_of_test);
+  device = fixture_device(runtime, device_spec);
   iobind_device *host = iobind_runtime_get_device(runtime, 0);
   iobind_session *session = fixture_session(runtime, device, "passthrough");
   assert_int_equal(vdev_set(0, "race", "fail"), 0);
@@ -596,16 +581,16 @@ static void input_let_go_is_missed(void **state) {
   iobind_session_destroy(session);
 }
 
-#define CASES(spec)                                                                                             \
-  {#spec ": swap ends beside another", swap_ends_beside_another, start, stop, #spec},                           \
-      {#spec ": retained state as another input", retained_state_as_another_input, start, stop, #spec},         \
-      {#spec ": fixed output over a buffer", fixed_output_over_a_buffer, start, stop, #spec},                   \
-      {#spec ": state in place needs its own tensor", state_in_place_needs_its_own_tensor, start, stop, #spec}, \
-      {#spec ": handed on in place", handed_on_in_place, start, stop, #spec},                                   \
-      {#spec ": input let go is missed", input_let_go_is_missed, start, stop, #spec},                           \
-      {#spec ": handed on after another way", handed_on_after_another_way, start, stop, #spec},                 \
-      {#spec ": queued runs", queued_runs, start, stop, #spec}, {                                               \
-#spec ": queued runs outlive their binding", queued_runs_outlive_their_binding, start, stop, #spec          \
+#define CASES(spec)                                                                                                         \
+  {#spec ": swap ends beside another", swap_ends_beside_another, stage_open, stage_close, #spec},                           \
+      {#spec ": retained state as another input", retained_state_as_another_input, stage_open, stage_close, #spec},         \
+      {#spec ": fixed output over a buffer", fixed_output_over_a_buffer, stage_open, stage_close, #spec},                   \
+      {#spec ": state in place needs its own tensor", state_in_place_needs_its_own_tensor, stage_open, stage_close, #spec}, \
+      {#spec ": handed on in place", handed_on_in_place, stage_open, stage_close, #spec},                                   \
+      {#spec ": input let go is missed", input_let_go_is_missed, stage_open, stage_close, #spec},                           \
+      {#spec ": handed on after another way", handed_on_after_another_way, stage_open, stage_close, #spec},                 \
+      {#spec ": queued runs", queued_runs, stage_open, stage_close, #spec}, {                                               \
+#spec ": queued runs outlive their binding", queued_runs_outlive_their_binding, stage_open, stage_close, #spec          \
   }
 
 static const struct CMUnitTest tests[] = {
@@ -613,14 +598,14 @@ static const struct CMUnitTest tests[] = {
     CASES(webgpu),
     CASES(cuda),
     CASES(vdev),
-    {"cpu: handed on over a part", handed_on_over_a_part, start, stop, "cpu"},
-    {"vdev: handed on over a part", handed_on_over_a_part, start, stop, "vdev"},
-    {"cpu: handed on beside a first state", handed_on_beside_a_first_state, start, stop, "cpu"},
-    {"vdev: handed on beside a first state", handed_on_beside_a_first_state, start, stop, "vdev"},
-    {"vdev: handed on to the host", handed_on_to_the_host, start, stop, "vdev"},
-    {"vdev: failed run has finished", failed_run_has_finished, start, stop, "vdev"},
-    {"cpu: swap over memory that goes", swap_over_memory_that_goes, start, stop, "cpu"},
-    {"cpu: wrapped memory is free at once", wrapped_memory_is_free_at_once, start, stop, "cpu"},
-    {"cpu: first state of another shape", first_state_of_another_shape, start, stop, "cpu"}};
+    {"cpu: handed on over a part", handed_on_over_a_part, stage_open, stage_close, "cpu"},
+    {"vdev: handed on over a part", handed_on_over_a_part, stage_open, stage_close, "vdev"},
+    {"cpu: handed on beside a first state", handed_on_beside_a_first_state, stage_open, stage_close, "cpu"},
+    {"vdev: handed on beside a first state", handed_on_beside_a_first_state, stage_open, stage_close, "vdev"},
+    {"vdev: handed on to the host", handed_on_to_the_host, stage_open, stage_close, "vdev"},
+    {"vdev: failed run has finished", failed_run_has_finished, stage_open, stage_close, "vdev"},
+    {"cpu: swap over memory that goes", swap_over_memory_that_goes, stage_open, stage_close, "cpu"},
+    {"cpu: wrapped memory is free at once", wrapped_memory_is_free_at_once, stage_open, stage_close, "cpu"},
+    {"cpu: first state of another shape", first_state_of_another_shape, stage_open, stage_close, "cpu"}};
 
 FIXTURE_MAIN_OF_DEVICES(tests);

@@ -1,29 +1,13 @@
 /* Device specs: every form, every mistake, and which device of a list is taken. */
-#include "fixture.h"
+#include "stage.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #include "vdev.h"
 
-static iobind_runtime *runtime;
-static iobind_device *cpu;
-
-static int start(void **state) {
-  (void)state;
-  runtime = fixture_runtime();
-  cpu = iobind_runtime_get_device(runtime, 0);
-  return 0;
-}
-
-static int stop(void **state) {
-  (void)state;
-  iobind_runtime_destroy(runtime);
-  return 0;
-}
-
 static iobind_device *find(const char *spec) {
-  iobind_device *device = NULL;
+  device = NULL;
   iobind_memory memory = (iobind_memory)9;
   expect_ok(iobind_runtime_find_device(runtime, spec, &device, &memory, &fault));
   assert_int_equal(memory, IOBIND_MEMORY_DEFAULT);
@@ -36,7 +20,7 @@ static iobind_device *find(const char *spec) {
 }
 
 static void expect_no_device(iobind_status status, const char *spec) {
-  iobind_device *device = cpu;
+  device = cpu;
   iobind_memory memory = IOBIND_MEMORY_DEFAULT;
   expect(status, iobind_runtime_find_device(runtime, spec, &device, &memory, &fault));
   assert_null(device);
@@ -60,7 +44,7 @@ static void every_device_is_found_by_its_spec(void **state) {
   iobind_runtime_info all = IOBIND_RUNTIME_INFO_INIT;
   expect_ok(iobind_runtime_get_info(runtime, &all, &fault));
   for (size_t i = 0; i < all.device_count; i++) {
-    iobind_device *device = iobind_runtime_get_device(runtime, i);
+    device = iobind_runtime_get_device(runtime, i);
     iobind_device_info info = IOBIND_DEVICE_INFO_INIT;
     expect_ok(iobind_device_get_info(device, &info, &fault));
     if (iobind_device_check(device, NULL) == IOBIND_OK) {
@@ -124,7 +108,7 @@ static void none_that_works(void **state) {
 
 static void pinned_needs_a_kind_of_memory(void **state) {
   (void)state;
-  iobind_device *device = cpu;
+  device = cpu;
   expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_runtime_find_device(runtime, "cpu/pinned", &device, NULL, &fault));
   assert_null(device);
   expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_runtime_find_device(runtime, "cpu,cuda/pinned", &device, NULL, &fault));
@@ -175,7 +159,7 @@ static void mistakes(void **state) {
   expect_no_device(IOBIND_ERROR_INVALID_ARGUMENT, "cpu,wbegpu");
   expect_words("'wbegpu'");
   expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_runtime_find_device(runtime, "cpu", NULL, NULL, &fault));
-  iobind_device *device = cpu;
+  device = cpu;
   expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_runtime_find_device(NULL, "cpu", &device, NULL, &fault));
   assert_null(device);
 }
@@ -201,7 +185,7 @@ static void metadata(void **state) {
   iobind_runtime_info all = IOBIND_RUNTIME_INFO_INIT;
   expect_ok(iobind_runtime_get_info(runtime, &all, &fault));
   for (size_t d = 0; d < all.device_count; d++) {
-    iobind_device *device = iobind_runtime_get_device(runtime, d);
+    device = iobind_runtime_get_device(runtime, d);
     iobind_device_info info = IOBIND_DEVICE_INFO_INIT;
     expect_ok(iobind_device_get_info(device, &info, &fault));
     assert_true(info.ep_name[0] != '\0' && info.memory_name[0] != '\0' && info.vendor != NULL && info.ep_vendor != NULL);
@@ -222,7 +206,7 @@ static void options_of_the_check(void **state) {
   (void)state;
   fixture_device(runtime, "vdev");
   vdev_set(0, "fail_session", "every:1");
-  iobind_device *device = NULL;
+  device = NULL;
   expect(IOBIND_ERROR_WRONG_DEVICE, iobind_runtime_find_device(runtime, "vdev:0?trace=0", &device, NULL, &fault));
   expect_words("session creation");
   iobind_device *found = find("vdev:0?trace=0&fail_session=0");
@@ -248,4 +232,4 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(metadata),
 };
 
-FIXTURE_MAIN(tests, start, stop);
+FIXTURE_MAIN(tests, stage_open, stage_close);

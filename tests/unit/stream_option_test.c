@@ -1,20 +1,5 @@
 /* Options of streams. The EPs ignore what they do not know, so it is refused before it reaches them. */
-#include "fixture.h"
-
-static iobind_runtime *runtime;
-static iobind_device *device;
-
-static int start(void **state) {
-  runtime = fixture_runtime();
-  device = fixture_device(runtime, *state);
-  return 0;
-}
-
-static int stop(void **state) {
-  (void)state;
-  iobind_runtime_destroy(runtime);
-  return 0;
-}
+#include "stage.h"
 
 static void an_unknown_option(void **state) {
   (void)state;
@@ -35,7 +20,7 @@ static void an_unknown_option(void **state) {
 }
 
 #define ON(device, test) \
-  { #device ": " #test, test, start, stop, #device }
+  { #device ": " #test, test, stage_open, stage_close, #device }
 #define ON_GPUS(test) ON(vdev, test), ON(cuda, test)
 
 static const struct CMUnitTest tests[] = {

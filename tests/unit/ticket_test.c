@@ -9,11 +9,10 @@
 #include <string.h>
 
 #include "memory/kind.h"
+#include "stage.h"
 
 enum { BYTES = 1000000, MANY = 3000 }; /* at 1 GB/s, 1 ms */
 
-static iobind_runtime *runtime;
-static iobind_device *device;
 static iobind_stream *stream;
 static bool by_ep;
 
@@ -27,8 +26,7 @@ int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, v
 }
 
 static int start(void **state) {
-  runtime = fixture_runtime();
-  device = fixture_device(runtime, *state);
+  (void)stage_open(state);
   by_ep = (device->flags & IOBIND_DEVICE_STREAMS) != 0;
   if (by_ep) {
     assert_int_equal(vdev_set(0, "clock", "virtual"), 0);
@@ -39,10 +37,8 @@ static int start(void **state) {
 }
 
 static int stop(void **state) {
-  (void)state;
   iobind_stream_destroy(stream);
-  iobind_runtime_destroy(runtime);
-  return 0;
+  return stage_close(state);
 }
 
 /* ---- a task that counts what happens to it ---- */

@@ -5,22 +5,9 @@
 #include <string.h>
 
 #include "memory/transfer.h"
+#include "stage.h"
 
 static const char *const specs[] = {"cpu", "webgpu"};
-static iobind_runtime *runtime;
-static iobind_device *device;
-
-static int start(void **state) {
-  (void)state;
-  runtime = fixture_runtime();
-  return 0;
-}
-
-static int stop(void **state) {
-  (void)state;
-  iobind_runtime_destroy(runtime);
-  return 0;
-}
 
 static int on_cpu(void **state) {
   *state = (void *)(uintptr_t)specs[0];
@@ -184,7 +171,6 @@ static void parts_outside_are_refused(void **state) {
 /* More pairs than go into one call of ORT, over several routes, in one batch. */
 static void copies_in_a_batch(void **state) {
   device = fixture_device(runtime, *state);
-  iobind_device *cpu = iobind_runtime_get_device(runtime, 0);
   enum { PAIRS = 40 };
   iobind_tensor *sources[PAIRS];
   iobind_tensor *targets[PAIRS];
@@ -305,7 +291,6 @@ static void large_memory_holds_or_is_refused(void **state) {
 
 static void strings(void **state) {
   (void)state;
-  iobind_device *cpu = iobind_runtime_get_device(runtime, 0);
   static const int64_t two = 2;
   iobind_tensor *tensor = NULL;
   expect_ok(iobind_tensor_create(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_STRING, &two, 1, &tensor, &fault));
@@ -371,4 +356,4 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test_setup(strings_on_a_device, on_webgpu),
 };
 
-FIXTURE_MAIN(tests, start, stop);
+FIXTURE_MAIN(tests, stage_open, stage_close);

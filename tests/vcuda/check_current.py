@@ -11,7 +11,7 @@ CANNOT = {
         get_host_api_base catalogue_get_ep catalogue_get_option catalogue_get_conflict""",
     "registers EPs, and asks at most how many devices there are": "runtime_create runtime_register_ep",
     "reads what the object knows": """runtime_get_info runtime_get_ep runtime_get_device runtime_get_ort device_get_info device_get_metadata
-        device_get_counters stream_get_native tensor_get_info tensor_get_address session_get_info session_get_metadata session_get_input
+        device_get_counters device_get_memory stream_get_native tensor_get_info tensor_get_address session_get_info session_get_metadata session_get_input
         session_get_output session_find_input session_find_output session_get_node session_get_ort audit_get_info audit_get_entry""",
     "counts a reference": "tensor_retain",
     "frees host memory": "audit_destroy",

@@ -437,7 +437,7 @@ static void pipeline_of_replays(void **state) {
     pull(pipeline, 2);
   }
   assert_int_equal(vcuda_reset(0), 0);
-  close_gate(&g, session->stream);
+  close_gate(&g, session->compute.stream);
   for (int i = 0; i < slots; i++) {
     fill(item, (float)i);
     expect_ok(call_pipeline_submit(pipeline, &item, 1, &fault));
@@ -473,7 +473,7 @@ static void older_runtimes_wait(void **state) {
   assert_int_equal(try_session("scale", 1, stream, &session), IOBIND_ERROR_INVALID_ARGUMENT);
   expect_words("ORT 1.27 or newer");
   session = make_session("scale", 1, NULL);
-  assert_null(session->stream);
+  assert_null(session->compute.stream);
   doubler d = make_doubler(session);
   for (int i = 1; i < 5; i++) {
     const float values[COUNT] = {(float)i, (float)i, (float)i, (float)i};

@@ -396,7 +396,7 @@ static void callers_options_go_first(void **state) {
   iobind_stream *stream = make_stream();
   iobind_session *session;
   expect_ok(open_on(NULL, "do_copy_in_default_stream", "0", &session));
-  assert_null(session->stream);
+  assert_null(session->compute.stream);
   product p = make_product(session);
   expect_ok(iobind_tensor_write(p.x, 0, values, sizeof values, stream, &fault));
   expect_ok(iobind_binding_run(p.binding, stream, &fault));
@@ -600,7 +600,7 @@ static void copies_overlap_runs(void **state) {
   assert_int_equal(vcuda_reset(0), 0);
   assert_int_equal(vcuda_set(0, "trace", "1"), 0);
   expect_ok(call_pipeline_submit(pipeline, &item, 1, &fault));
-  close_gate(&g, session->stream);
+  close_gate(&g, session->compute.stream);
   expect_ok(call_pipeline_submit(pipeline, &item, 1, &fault));
   expect_ok(call_pipeline_submit(pipeline, &item, 1, &fault));
   assert_int_equal(vcuda_get(0, "syncs"), 0);

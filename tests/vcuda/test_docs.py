@@ -1,4 +1,4 @@
-"""The programs of docs/vcuda.md and docs/cuda.md do what those say, and their tables name all settings, counters and options.
+"""The programs of docs/vcuda.md, of vcuda/README.md in Python, and of docs/cuda.md do what those say, and their tables name all settings, counters and options.
 
 usage: test_docs.py WITH_CUDA LIBIOBIND MAKE_MODEL IOBIND PYTHON [unittest's arguments]"""
 
@@ -10,10 +10,12 @@ import sys
 import tempfile
 import textwrap
 import unittest
-import zipfile
+
+import gpu_python
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs/vcuda.md").read_text()
+README = (ROOT / "vcuda/README.md").read_text()
 CUDA = (ROOT / "docs/cuda.md").read_text()
 WITH_CUDA, LIBIOBIND, MAKE_MODEL, IOBIND, PYTHON = sys.argv[1:6]
 
@@ -22,13 +24,7 @@ def blocks(language, page):
     return re.findall(rf"^```{language}\n(.*?)^```$", page, flags=re.M | re.S)
 
 
-def block(language):
-    return blocks(language, PAGE)[0]
-
-
-def newest():
-    """The onnxruntime-gpu that `make vcuda` fetches."""
-    return re.search(r"^onnxruntime-gpu +(\S+) ", (ROOT / "scripts/checksums").read_text(), flags=re.M)[1]
+BOUND = blocks("python", README)[0]
 
 
 def table(heading):
@@ -63,29 +59,22 @@ class Docs(unittest.TestCase):
         return f"./{name}"
 
     def test_the_c_program(self):
-        self.compile(block("c"))
+        self.compile(blocks("c", PAGE)[0])
         said = self.run_on_cuda("./counted", "scale.onnx", VCUDA_TRACE_FILE="trace.json")
         self.assertRegex(said, r"^[1-9]\d* launches, the host waited \d+ times$")
         self.assertIn("cudaLaunchKernel", (self.folder / "trace.json").read_text())
 
     def unpack_python(self):
-        """onnxruntime-gpu for Python, but for its largest library, which lies with the fetched runtime. Gives its version and folder."""
-        runtime = pathlib.Path(os.environ.get("ORT_NATIVE_LIB_PATH") or ROOT / ".runtime/packages" / f"onnxruntime-gpu-{newest()}-linux-x64")
-        version = re.fullmatch(r"onnxruntime-gpu-([\d.]+)-linux-x64", runtime.name)[1]
-        wheels = list((ROOT / ".runtime/downloads").glob(f"onnxruntime_gpu-{version}-*.whl"))
-        if not wheels or not runtime.is_dir() or sys.version_info[:2] != (3, 11):
+        unpacked = gpu_python.unpack(self.folder)
+        if unpacked is None:
             self.skipTest("no onnxruntime-gpu for this Python: 'make vcuda' fetches it")
-        with zipfile.ZipFile(wheels[0]) as wheel:
-            wheel.extractall(self.folder, [name for name in wheel.namelist() if not name.endswith(("_cuda.so", "_tensorrt.so"))])
-        own = self.folder / "onnxruntime/capi"
-        os.symlink(runtime / "libonnxruntime_providers_cuda.so", own / "libonnxruntime_providers_cuda.so")
-        return version, own
+        return unpacked.version, unpacked.capi
 
     def test_the_python_program(self):
         """An older package that ORT_NATIVE_LIB_PATH names is Python's own here: with-cuda is told of it as the page says."""
         version, own = self.unpack_python()
-        (self.folder / "bound.py").write_text(block("python"))
-        named = {} if version == newest() else {"ORT_NATIVE_LIB_PATH": str(own)}
+        (self.folder / "bound.py").write_text(BOUND)
+        named = {} if version == gpu_python.newest() else {"ORT_NATIVE_LIB_PATH": str(own)}
         self.run_on_cuda(PYTHON, "bound.py", PYTHONPATH=str(self.folder), **named)
 
     def test_pytest(self):
@@ -95,7 +84,7 @@ class Docs(unittest.TestCase):
         (self.folder / "iobind_vcuda/lib").mkdir(parents=True)
         for name, place in {"bin": pathlib.Path(WITH_CUDA).parent, "lib/vcuda": libraries / "vcuda"}.items():
             os.symlink(place, self.folder / "iobind_vcuda" / name)
-        (self.folder / "test_bound.py").write_text("def test_on_cuda():\n" + textwrap.indent(block("python"), "    ") + """
+        (self.folder / "test_bound.py").write_text("def test_on_cuda():\n" + textwrap.indent(BOUND, "    ") + """
 def test_on_vdev(vdev):
     import numpy, onnx, onnxruntime
     model = onnx.parser.parse_model('<ir_version: 10, opset_import: ["": 20]> g (float[2] x) => (float[2] y) { y = Add(x, x) }')

@@ -63,7 +63,7 @@ static void multiply(iobind_runtime *runtime, iobind_device *device, bool on_a_s
   expect_ok(iobind_stream_create(device, NULL, &stream, &fault));
   assert_null(api->CreateRunOptions(&options));
   if (on_a_stream) {
-    api->RunOptionsSetSyncStream(options, stream->sync);
+    api->RunOptionsSetSyncStream(options, stream->ep.sync);
   }
   OrtStatus *failed = api->Run(session->session, options, session->input_names, inputs, 2, session->output_names, 1, &output);
   if (failed != NULL) {

@@ -239,6 +239,37 @@ static void test_compute_by_name(void **state) {
   rig.api->ReleaseSession(session);
 }
 
+/* Work that fails after its submission: ORT ignores the status of a stream's Flush, and still a run that waits returns the failure,
+ * once; work that is not waited for is submitted without an error. */
+static void test_late_failures(void **state) {
+  const bench *one = *state;
+  const char *const names[] = {"x", "y"};
+  static const char *const clocks[] = {"real", "virtual"};
+  for (int i = 0; i < 2; i++) {
+    OrtValue *result = NULL;
+    rig_set("clock", clocks[i], "fail_compute", "1,late", NULL);
+    refused("kernel Mul of 8004 bytes failed late, as asked (fail_compute)", rig_run(one->session, one->binding, NULL));
+    ok(rig_run(one->session, one->binding, NULL));
+    rig_set("fail_compute", "1,late,name:Mul", NULL);
+    refused("failed late", rig.api->Run(one->session, NULL, names, (const OrtValue *const *)&one->x, 1, names + 1, 1, &result));
+    assert_null(result);
+    ok(rig_run(one->session, one->binding, NULL)); /* on the stream of the run that has failed */
+    OrtSyncStream *stream = rig_stream(0);
+    rig_set("fail_compute", "1,late", NULL);
+    ok(rig_run(one->session, one->binding, stream));
+    assert_int_equal(vdev_stream_synchronize(rig_native(stream)), -1);
+    assert_non_null(strstr(vdev_last_error(), "failed late"));
+    assert_int_equal(vdev_stream_synchronize(rig_native(stream)), 0);
+    rig_set("fail_copy", "1,late", NULL); /* of pageable memory, so that the call waits */
+    refused("upload of 4000 bytes failed late, as asked (fail_copy)", rig_copy(one->host, one->x, stream));
+    ok(rig_copy(one->host, one->x, stream));
+    rig.api->ReleaseSyncStream(stream);
+  }
+  rig_set("clock", "real", NULL);
+  assert_int_equal(vdev_set(0, "fail_alloc", "1,late"), -1);
+  assert_int_equal(vdev_set(0, "delay_copy", "1,late,us:5"), -1);
+}
+
 /* A kernel that fails by itself, where the shape of its output is known only afterwards: on a stream or not, at once or late. */
 static void test_failure_of_unknown_shape(void **state) {
   const bench *one = *state;
@@ -424,6 +455,7 @@ static const struct CMUnitTest cases[] = {
     ON_BENCH(test_compute),
     ON_BENCH(test_compute_by_name),
     ON_BENCH(test_every_kernel),
+    ON_BENCH(test_late_failures),
     ON_BENCH(test_failure_of_unknown_shape),
     ON_BENCH(test_streams),
     ON_BENCH(test_sessions),

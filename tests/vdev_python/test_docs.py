@@ -1,15 +1,12 @@
-"""The pieces of docs/vdev.md do what it says, and its tables name all settings and statistics.
+"""The programs of docs/vdev.md do what it says, and its tables name all settings and statistics.
 
 usage: test_docs.py LIBRARY [unittest's arguments]
 
-Each program is put into a folder under the name in its first line, beside the library; the shell's lines run there, and what they
-do not run is run by itself."""
+Each program is put into a directory under the name in its first line, beside the library."""
 
-import json
 import os
 import pathlib
 import re
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -19,10 +16,6 @@ import vdev
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs/vdev.md").read_text()
-# ORT's header is not fetched; what the C program needs of it is declared here.
-HEADER = """#include "ort.h"
-const OrtApiBase *OrtGetApiBase(void);
-"""
 
 
 def blocks(language):
@@ -42,41 +35,24 @@ class Docs(unittest.TestCase):
         self.addCleanup(folder.cleanup)
         self.folder = pathlib.Path(folder.name)
         os.symlink(os.path.realpath(sys.argv[0]), self.folder / "libiobind_vdev.so")
-        header = self.folder / "include/onnxruntime_c_api.h"
-        header.parent.mkdir()
-        header.write_text(HEADER)
-        (header.parent / "iobind").mkdir()
-        os.symlink(ROOT / "vdev/vdev.h", header.parent / "iobind/vdev.h")
         (self.folder / "bin").mkdir()
         python = self.folder / "bin/python"
         python.write_text(f"#!/bin/sh\nexec {sys.executable} \"$@\"\n")
         python.chmod(0o755)
-        ort = f"{ROOT}/.runtime/onnxruntime"
-        self.environment = dict(os.environ, PATH=f"{python.parent}:{os.environ['PATH']}",
-                                CPATH=f"{header.parent}:{ROOT}/abi", LIBRARY_PATH=ort, LD_LIBRARY_PATH=ort)
+        self.environment = dict(os.environ, PATH=f"{python.parent}:{os.environ['PATH']}")
 
     def run_in_folder(self, *command):
         ran = subprocess.run(command, cwd=self.folder, env=self.environment, capture_output=True, text=True)
         self.assertEqual(ran.returncode, 0, ran.stdout + ran.stderr)
 
     def test_the_programs(self):
-        programs = blocks("python") + blocks("c")
+        """Each by itself: those of the README have a test in tests/alone."""
+        programs = [program for program in blocks("python") if not re.match("# (test_|conftest)", program)]  # bindings/python/tests has pytest
+        self.assertTrue(programs)
         for program in programs:
-            name = re.match(r"(?:#|//) ([\w.]+)", program)[1]
-            if name.startswith(("test_", "conftest")):
-                continue  # bindings/python/tests has pytest
+            name = re.match(r"# ([\w.]+)", program)[1]
             (self.folder / name).write_text(program)
-        commands = blocks("sh")
-        self.assertTrue(commands and len(programs) >= 3)
-        if not shutil.which("cc", path=self.environment["PATH"]):
-            self.skipTest("no C compiler")
-        for block in commands:
-            self.run_in_folder("bash", "-eu", "-c", block)
-        for path in sorted(self.folder.glob("*.py")):
-            if not any(path.name in block for block in commands):
-                self.run_in_folder("python", path.name)
-        events = json.loads((self.folder / "trace.json").read_text())["traceEvents"]
-        self.assertTrue({"upload", "Add", "download"} <= {event["name"] for event in events})
+            self.run_in_folder("python", name)
 
     def test_the_settings_are_those_that_there_are(self):
         named = set(table("Settings"))

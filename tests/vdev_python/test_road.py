@@ -123,6 +123,23 @@ class Road(unittest.TestCase):
             self.library.set("race", "off")
             self.library.set("compute_us", 0)
 
+    def test_a_kernel_that_fails_late_fails_its_run(self):
+        """Once, and no other run: also where threads of ONNX Runtime's submit the work."""
+        for mode in onnxruntime.ExecutionMode.ORT_SEQUENTIAL, onnxruntime.ExecutionMode.ORT_PARALLEL:
+            options = onnxruntime.SessionOptions()
+            options.execution_mode, options.inter_op_num_threads = mode, 2
+            session = self.library.session(ADD, options=options)
+            binding, z = session.io_binding(), vdev.empty([FLOATS], np.float32)
+            binding.bind_ortvalue_input("x", vdev.on_device(X))
+            binding.bind_ortvalue_input("y", vdev.on_device(Y))
+            binding.bind_ortvalue_output("z", z)
+            for _ in range(3):
+                self.library.set("fail_compute", "1,late")
+                with self.assertRaisesRegex(Exception, "failed late"):
+                    session.run_with_iobinding(binding)
+                session.run_with_iobinding(binding)
+                np.testing.assert_array_equal(z.numpy(), X + Y)
+
     def test_a_denied_operator_stays_on_the_cpu(self):
         mixed = model(("Add", "xy", "a"), ("Mul", "ay", "b"), ("Sub", "bx", "z"))
         try:

@@ -126,7 +126,7 @@ static int make_folder(audit_job *job) {
   if (job->folder == NULL || job->prefix == NULL) return tool_fail(job->tool, "out of memory");
   snprintf(job->folder, size, "%s/iobind-audit-XXXXXX", base);
   if (mkdtemp(job->folder) == NULL) {
-    int code = tool_fail(job->tool, "no folder for the profile can be made in %s; set TMPDIR to one that can be written", base);
+    int code = tool_fail(job->tool, "no directory for the profile can be created in %s; set TMPDIR to a writable one", base);
     free(job->folder);
     job->folder = NULL;
     return code;

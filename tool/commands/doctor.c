@@ -33,7 +33,7 @@ static int report_eps(tool_state *tool, tool_report *report, size_t count) {
     report_cell(table, loaded ? json_null() : report_string(info.message), "%s", "");
     if (!loaded) report_note(report, "%s does not load: %s [%s]", info.name, info.message, iobind_status_get_name(info.status));
   }
-  if (count == 0) report_note(report, "none found; --ep-library or IOBIND_EP_LIBRARIES names one, or its folder");
+  if (count == 0) report_note(report, "none found; --ep-library or IOBIND_EP_LIBRARIES names one, or its directory");
   return TOOL_GO;
 }
 

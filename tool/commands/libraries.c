@@ -107,7 +107,7 @@ static void find_cure(const char *name, int cuda, finding *found) {
   const struct nvidia *known = nvidia_of(name);
   char other[64];
   if (known == NULL) {
-    snprintf(found->cure, TEXT, "install what has it, or put its folder into LD_LIBRARY_PATH");
+    snprintf(found->cure, TEXT, "install the package that contains it, or add its directory to LD_LIBRARY_PATH");
     return;
   }
   if (known->package == NULL) {

@@ -183,7 +183,7 @@ static int read_inputs(loop *l, char *const *first_texts) {
 
 static int read_gathered(loop *l, char *const *names) {
   if (names != NULL && l->folder == NULL) {
-    return tool_misuse(l->tool, "--gather %s: --output-dir is missing, the folder that it is written to", names[0]);
+    return tool_misuse(l->tool, "--gather %s: expected --output-dir, the directory that it is written to", names[0]);
   }
   for (; names != NULL && *names != NULL; names++) {
     iobind_error error = IOBIND_ERROR_INIT;
@@ -280,7 +280,7 @@ static int write_output(const loop *l, const npy_array *array, size_t index, con
 
 static void add_notes(tool_report *report, const iobind_value_info *value, const gather *all, bool carried) {
   if (value->kind != IOBIND_VALUE_TENSOR) report_note(report, "'%s' is not a tensor: not gathered", value->name);
-  if (value->dtype == IOBIND_DTYPE_STRING) report_note(report, "'%s' holds texts: not gathered", value->name);
+  if (value->dtype == IOBIND_DTYPE_STRING) report_note(report, "'%s' holds strings: not gathered", value->name);
   if (all->uneven) {
     report_note(report, "'%s' changes its dims from step to step: not gathered%s", value->name,
                 carried ? "; its last state is written" : "");
@@ -474,8 +474,7 @@ int command_loop(int argc, const char **argv) {
        "swap (two buffers) or in-place (one buffer, if the model allows it); repeatable",
        "OUTPUT=INPUT[,MODE]"},
       {"steps", 'n', POPT_ARG_ARGV, &counts, 0, "How many; all slices of what is fed, if not given", "N"},
-      {"output-dir", 'o', POPT_ARG_ARGV, &folders, 0, "Write FOLDER/NAME.npy: the last state, or an output of all steps",
-       "FOLDER"},
+      {"output-dir", 'o', POPT_ARG_ARGV, &folders, 0, "Write DIR/NAME.npy: the last state, or an output of all steps", "DIR"},
       {"first", 0, POPT_ARG_ARGV, &lists.first, 0,
        "What an input is only in the first step, such as a prompt; --input is for the later ones; repeatable", "NAME=FILE"},
       {"gather", 0, POPT_ARG_ARGV, &lists.gathered, 0,
@@ -489,9 +488,9 @@ int command_loop(int argc, const char **argv) {
       .arguments = "MODEL",
       .summary = "Run a model step by step; outputs become inputs and stay on the device.",
       .notes =
-          "An input given as NAME=FILE.npy@AXIS is fed one slice a step; any other one stays as it is, or is the first state\n"
-          "if it is carried: NAME=zeros is an empty one if the model leaves its size open. Outputs that are not carried are gathered along a new first axis, with --output-dir; without it\n"
-          "they are not fetched.",
+          "NAME=FILE.npy@AXIS feeds an input one slice a step. Any other input is constant, or the first state if it is carried;\n"
+          "NAME=zeros is a state of zeros, in which an open dim is 0. With --output-dir, outputs that are not carried are\n"
+          "gathered along a new first axis; without it they are not fetched.",
       .takes = TOOL_TAKES_DEVICE | TOOL_TAKES_DIMS | TOOL_TAKES_INPUTS | TOOL_TAKES_SESSION | TOOL_TAKES_RUNS,
       .argument_count = 1,
       .options = options,

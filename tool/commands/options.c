@@ -31,7 +31,7 @@ static void list_eps(tool_report *report) {
     report_cell(table, json_integer((json_int_t)ep.option_count), NULL);
     report_cell(table, report_string(ep.source), NULL);
   }
-  report_note(report, "`iobind options EP` lists them; what is not listed here has none that are known");
+  report_note(report, "`iobind options EP` lists them; of other EPs no options are known");
 }
 
 /* "" of the catalogue is what does not apply. */

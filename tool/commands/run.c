@@ -279,7 +279,7 @@ static int prepare_target(model_run *job) {
       return tool_fail_error(job->tool, NULL, &error);
     }
     if (value.kind == IOBIND_VALUE_TENSOR && !npz_can_name(value.name)) {
-      return tool_fail(job->tool, "output '%s': its name cannot stand in an archive; give --output-dir", value.name);
+      return tool_fail(job->tool, "output '%s': an archive cannot have a file of its name; give --output-dir", value.name);
     }
   }
   job->arrays = calloc(job->output_count + 1, sizeof *job->arrays);
@@ -349,7 +349,7 @@ int command_run(int argc, const char **argv) {
   char **archives = NULL;
   char **binds = NULL;
   const struct poptOption options[] = {
-      {"output-dir", 'o', POPT_ARG_ARGV, &folders, 0, "Write each output to FOLDER/NAME.npy; made if it is missing", "FOLDER"},
+      {"output-dir", 'o', POPT_ARG_ARGV, &folders, 0, "Write each output to DIR/NAME.npy; created if it is missing", "DIR"},
       {"output", 0, POPT_ARG_ARGV, &archives, 0, "Write all outputs into one archive of numpy arrays", "FILE.npz"},
       {"bind", 'b', POPT_ARG_ARGV, &binds, 0, "Inputs and outputs on the device (default), or on the host, as a plain run",
        "device|host"},

@@ -24,7 +24,7 @@ int file_open(const char *path, uint64_t *size, tool_fault *fault) {
   if (fstat(descriptor, &status) != 0) {
     fault_set(fault, "%s: cannot be read: %s", path, strerror(errno));
   } else if (S_ISDIR(status.st_mode)) {
-    fault_set(fault, "%s: is a folder; a file was expected", path);
+    fault_set(fault, "%s: expected a file, got a directory", path);
   } else if (!S_ISREG(status.st_mode)) {
     fault_set(fault, "%s: is not a regular file; save the data to a file first", path);
   } else {
@@ -164,7 +164,7 @@ static bool replace(const char *path, char *temporary, file_filler *fill, void *
 bool file_produce(const char *path, file_filler *fill, void *context, tool_fault *fault) {
   struct stat status;
   if (stat(path, &status) == 0 && !S_ISREG(status.st_mode)) {
-    const char *what = S_ISDIR(status.st_mode) ? "a folder" : "not a regular file";
+    const char *what = S_ISDIR(status.st_mode) ? "a directory" : "not a regular file";
     return fault_set(fault, "%s: cannot be written: it is %s", path, what);
   }
   char *temporary = name_temporary(path);
@@ -202,7 +202,7 @@ static bool is_folder(const char *path) {
 }
 
 bool file_make_folder(const char *path, tool_fault *fault) {
-  if (path[0] == 0) return fault_set(fault, "'': the folder's name is empty");
+  if (path[0] == 0) return fault_set(fault, "'': the directory's name is empty");
   char *part = strdup(path);
   if (part == NULL) return fault_set(fault, "%s: out of memory", path);
   int failure = 0;
@@ -216,7 +216,7 @@ bool file_make_folder(const char *path, tool_fault *fault) {
   }
   if (failure == 0 && !is_folder(path)) failure = ENOTDIR;
   free(part);
-  if (failure == ENOTDIR) return fault_set(fault, "%s: cannot be a folder: a file of that name is there", path);
-  if (failure != 0) return fault_set(fault, "%s: the folder cannot be made: %s", path, strerror(failure));
+  if (failure == ENOTDIR) return fault_set(fault, "%s: cannot be a directory: there is a file of that name", path);
+  if (failure != 0) return fault_set(fault, "%s: the directory cannot be created: %s", path, strerror(failure));
   return true;
 }

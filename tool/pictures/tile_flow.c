@@ -72,7 +72,7 @@ static int refuse_outputs(const tile_job *job, const char *name, const iobind_te
   int code = tool_fail(
       job->tool,
       "output '%s' of a tile of %" PRId64 " x %" PRId64 " is %s%s: expected float32, float16 or uint8 with its height and "
-      "width, multiplied or divided by a whole number; what says one thing of a whole picture needs no tiles [SHAPE]",
+      "width, multiplied or divided by a whole number; a model with one result for a whole picture needs no tiles [SHAPE]",
       name, job->tiles.dims[MOSAIC_H], job->tiles.dims[MOSAIC_W], iobind_dtype_get_name(info->dtype),
       dims == NULL ? "?" : dims);
   free(dims);
@@ -110,7 +110,7 @@ static int try_out(tile_job *job) {
   }
   if (value.name == NULL) return tool_fail(job->tool, "the model has no output that is a tensor [NOT_SUPPORTED]");
   if (job->output == job->output_count) return refuse_outputs(job, value.name, &info);
-  if (job->output_count > 1) tool_warn(job->tool, "of %zu outputs '%s' is put together", job->output_count, value.name);
+  if (job->output_count > 1) tool_warn(job->tool, "of %zu outputs '%s' is used", job->output_count, value.name);
   return TOOL_GO;
 }
 

@@ -139,7 +139,8 @@ static bool resolve_dims(const tool_state *tool, const iobind_value_info *value,
 int tool_resolve_dims(const tool_state *tool, const iobind_value_info *value, int64_t *dims) {
   tool_fault fault;
   if (value->has_shape && value->rank > IOBIND_MAX_RANK) {
-    return tool_fail(tool, "input '%s' has %zu dims; at most %d can be had [SHAPE]", value->name, value->rank, IOBIND_MAX_RANK);
+    return tool_fail(tool, "input '%s' has %zu dims; at most %d are supported [SHAPE]", value->name, value->rank,
+                     IOBIND_MAX_RANK);
   }
   if (resolve_dims(tool, value, dims, &fault)) return TOOL_GO;
   return tool_fail(tool, "input '%s': %s [SHAPE]", value->name, fault.text);
@@ -262,7 +263,8 @@ int tool_make_input(tool_state *tool, const iobind_value_info *value, const char
   } else if (file == NULL && !tool->random) {
     code = fail_missing(tool, value, described);
   } else if (value->has_shape && value->rank > IOBIND_MAX_RANK) {
-    code = tool_fail(tool, "input '%s' has %zu dims; at most %d can be had [SHAPE]", value->name, value->rank, IOBIND_MAX_RANK);
+    code =
+        tool_fail(tool, "input '%s' has %zu dims; at most %d are supported [SHAPE]", value->name, value->rank, IOBIND_MAX_RANK);
   } else if (!resolve_dims(tool, value, dims, &fault)) {
     code = tool_fail(tool, "input '%s' (%s): %s [SHAPE]", value->name, described, fault.text);
   } else {

@@ -51,13 +51,13 @@ static bool opens_without_ep_libraries(const tool_state *tool) {
 int tool_fail_open(const tool_state *tool, const iobind_error *error) {
   const char *status = iobind_status_get_name(error->status);
   if (opens_without_ep_libraries(tool)) {
-    return tool_fail(tool, "--ep-library: %s [%s]; name the library of an EP, or a folder that holds some", tool_reason(error),
+    return tool_fail(tool, "--ep-library: %s [%s]; name the library of an EP, or a directory that has some", tool_reason(error),
                      status);
   }
   bool library =
       error->status == IOBIND_ERROR_NOT_FOUND || error->status == IOBIND_ERROR_VERSION || error->status == IOBIND_ERROR_RUNTIME;
   if (!library) return tool_fail_error(tool, NULL, error);
-  return tool_fail(tool, "%s [%s]; name ONNX Runtime's library, or its folder, by --ort or ORT_NATIVE_LIB_PATH",
+  return tool_fail(tool, "%s [%s]; name ONNX Runtime's library, or its directory, by --ort or ORT_NATIVE_LIB_PATH",
                    tool_reason(error), status);
 }
 

@@ -149,8 +149,8 @@ static void build_tables(tool_state *tool) {
     share_option(tool, &count, "run-config", 0, &tool->wish.words.run_configs,
                  "Set a run config entry of ONNX Runtime for bound runs; repeatable", "KEY=VALUE");
   }
-  share_option(tool, &count, "ort", 0, &tool->orts, "ONNX Runtime's library, or its folder", "FILE_OR_FOLDER");
-  share_option(tool, &count, "ep-library", 0, &tool->ep_libraries, "An EP library or a folder of them; repeatable",
+  share_option(tool, &count, "ort", 0, &tool->orts, "ONNX Runtime's library, or its directory", "FILE_OR_DIR");
+  share_option(tool, &count, "ep-library", 0, &tool->ep_libraries, "An EP library or a directory of them; repeatable",
                "[NAME=]FILE");
   share_flag(tool, &count, "json", 'j', &tool->json, 0, "Print JSON");
   share_flag(tool, &count, "verbose", 'v', NULL, 'v', "Say more, and log to stderr; twice: even more");

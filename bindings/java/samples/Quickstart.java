@@ -8,7 +8,7 @@ import io.github.iobind.api.OrtValueRef;
 import io.github.iobind.api.OutputMode;
 import java.nio.file.Path;
 
-/** Quickstart MODEL [DEVICE]: PP-OCR's classifier over a stream of pictures; in a run only the picture crosses the link. */
+/** Quickstart MODEL [DEVICE]: PP-OCR's classifier over a stream of pictures; in a run only the picture and its scores cross the link. */
 public class Quickstart {
   public static void main(String[] arguments) {
     DeviceSpec device = DeviceSpec.of(arguments.length > 1 ? arguments[1] : "cpu");
@@ -19,12 +19,11 @@ public class Quickstart {
         OrtIoBindingFFM binding = session.createBinding();
         OrtValueRef picture = OrtValueRef.allocate(runtime, device, MemoryDescriptor.of(OnnxTensorElementType.FLOAT32, 1, 3,
             48, 192))) {
+      float[] pixels = new float[3 * 48 * 192], result = new float[2];
       binding.bindInput("x", picture); // it is on the device, where the session reads it
       binding.bindOutputToDevice(0, DeviceSpec.CPU, OutputMode.REUSE);
-      float[] pixels = new float[3 * 48 * 192], result = new float[2];
       for (int frame = 0; frame < 5; frame++) {
-        fill(pixels, frame);
-        picture.write(pixels);
+        picture.write(fill(pixels, frame)); // the only upload
         binding.runWithBindings();
         binding.readOutput(0, result);
         System.out.printf("picture %d: upright %.4f, upside down %.4f%n", frame, result[0], result[1]);
@@ -33,7 +32,8 @@ public class Quickstart {
     }
   }
 
-  private static void fill(float[] pixels, int frame) {
+  private static float[] fill(float[] pixels, int frame) {
     for (int i = 0; i < pixels.length; i++) pixels[i] = (i * 7 + frame * 13) % 255 / 127.5f - 1;
+    return pixels;
   }
 }

@@ -23,7 +23,6 @@ ADVICE = {
     "copy (IOBIND_DLPACK_COPY_STRIDED)": "copy (copy=True)",
     "IOBIND_SESSION_PLACEMENT": "placement=True",
     "IOBIND_SESSION_STRICT": "strict=True",
-    "iobind_placement": "placement",
     "make it there, or bind it SNAPSHOT or LIVE to have it copied": "make it there, tensor.to(device), or bind an array, which is copied",
     "or SNAPSHOT and iobind_binding_write_input": "or an array, and Binding.update",
     "iobind_tensor_read and iobind_tensor_write reach the part": "Tensor.read and Tensor.write with an offset reach the part",
@@ -36,7 +35,7 @@ ADVICE = {
 """what the library's messages advise, in C's words and in Python's"""
 
 MENTIONS = {"iobind_binding_": "Binding.", "iobind_session_create": "iobind.Session", "iobind_pipeline_next": "next()",
-            "iobind_tensor_get_string": "Tensor.numpy", "iobind_tensor_": "Tensor.", "iobind_binding_write_input": "Binding.update",
+            "iobind_tensor_get_string": "Tensor.numpy", "iobind_tensor_set_string": "Tensor.write", "iobind_tensor_": "Tensor.", "iobind_binding_write_input": "Binding.update",
             "iobind_binding_reset_graphs": "Binding.forget_graphs"}
 """names of C's calls within a message, and Python's; the longest that fits counts"""
 
@@ -120,7 +119,7 @@ class DTypeError(Error, TypeError):
 
 
 class Timeout(Error, TimeoutError):
-    """The time given was not enough."""
+    """Timed out: the work stays in flight."""
 
 
 class Cancelled(Error):

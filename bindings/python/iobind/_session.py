@@ -49,7 +49,9 @@ class Session(_core.Session):
                 inter_threads: int = 0, strict: bool = False, placement: bool = False, memory_reuse: bool = True,
                 graphs: int = 0, profile: str | os.PathLike[str] | None = None, stream: Any = None) -> Session:
         if policy not in POLICIES or optimization not in OPTIMIZATIONS:
-            raise InvalidArgument(f"session: policy: one of {', '.join(POLICIES)}; optimization: one of {', '.join(OPTIMIZATIONS)}")
+            name, known, got = (("policy", POLICIES, policy) if policy not in POLICIES else
+                                ("optimization", OPTIMIZATIONS, optimization))
+            raise InvalidArgument(f"session: {name}: expected one of {', '.join(known)}, got {got!r}")
         if not is_device(device) and not isinstance(device, (Iterable, type(None))):
             raise InvalidArgument("session: device: expected a spec such as \"gpu,cpu\", an iobind.Device, or a list of them, "
                                   f"got {device!r:.60}")

@@ -141,17 +141,19 @@ class Predictor:
         wanted = _dtypes.numpy_dtype(_dtypes.BY_NAME[value.dtype])
         if rows.dtype == "uint8" and wanted != rows.dtype:  # bytes of another type
             if rows.shape[1] % wanted.itemsize:
-                raise ShapeError(f"column {column!r}: {rows.shape[1]} bytes are not a number of {value.dtype}")
+                raise ShapeError(f"column {column!r}: expected a multiple of {wanted.itemsize} bytes for {value.dtype}, got {rows.shape[1]}")
             rows = rows.reshape(-1).view(wanted).reshape(len(rows), -1)
         dims = list(value.shape or [])[1:]
         open_dims = [number for number, dim in enumerate(dims) if not isinstance(dim, int)]
         if len(open_dims) > 1:
-            raise ShapeError(f"column {column!r}: {value.name!r} is {list(value.shape or [])}: what its dims are, `prepare` says")
+            raise ShapeError(f"column {column!r}: {value.name!r} is {list(value.shape or [])}: expected one open dim at "
+                             "most: make the input by `prepare`")
         known = [-1 if number in open_dims else dim for number, dim in enumerate(dims)]
         try:
             return rows.reshape([len(rows), *known])
         except ValueError:
-            raise ShapeError(f"column {column!r}: {value.name!r} is {list(value.shape or [])}, a row has {rows.shape[1]} values") from None
+            raise ShapeError(f"column {column!r}: expected rows for {value.name!r}, {list(value.shape or [])}, "
+                             f"got {rows.shape[1]} values in a row: make the input by `prepare`") from None
 
 
 def _index(batch: Any, name: str) -> int:
@@ -196,7 +198,7 @@ def _column(array: Any, rows: int, name: str) -> Any:
     import pyarrow
 
     if array.ndim == 0 or len(array) != rows:
-        raise ShapeError(f"output {name!r} has the shape {list(array.shape)}, and not {rows} rows, as the input has")
+        raise ShapeError(f"output {name!r}: expected {rows} rows, as the input has, got the shape {list(array.shape)}")
     if array.ndim == 1:
         return pyarrow.array(array)
     values = pyarrow.array(array.reshape(-1))

@@ -208,6 +208,30 @@ static PyObject *device_counters(Device *self, PyObject *none) {
                              (number)got.allocation_count);
 }
 
+static PyObject *memory_of(const Device *self, iobind_holder holder) {
+  iobind_memory_usage usage = IOBIND_MEMORY_USAGE_INIT;
+  iobind_error error = IOBIND_ERROR_INIT;
+  typedef unsigned long long number;
+  return iobind_device_get_memory(self->handle, holder, &usage, &error) != IOBIND_OK
+             ? raise_error(&error)
+             : Py_BuildValue("{s:K,s:K,s:K}", "bytes", (number)usage.bytes, "count", (number)usage.count, "most_bytes",
+                             (number)usage.most_bytes);
+}
+
+static PyObject *device_memory(Device *self, PyObject *none) {
+  static const char *const names[] = {"any", "caller", "binding", "graph", "pipeline", "stream"}; /* as iobind_holder */
+  (void)none;
+  PyObject *all = PyDict_New();
+  for (size_t i = 0; all != NULL && i < sizeof names / sizeof names[0]; i++) {
+    PyObject *one = memory_of(self, (iobind_holder)i);
+    if (one == NULL || PyDict_SetItemString(all, names[i], one) < 0) {
+      Py_CLEAR(all);
+    }
+    Py_XDECREF(one);
+  }
+  return all;
+}
+
 static PyObject *device_check(Device *self, PyObject *none) {
   (void)none;
   iobind_error error = IOBIND_ERROR_INIT;
@@ -273,6 +297,9 @@ static PyMethodDef device_methods[] = {
     {"counters", (PyCFunction)device_counters, METH_NOARGS,
      "counters()\n--\n\nWhat iobind moved and allocated on the device since it was loaded, as a dict: upload_bytes, upload_count,\n"
      "download_bytes, download_count, local_bytes, local_count, allocated_bytes (held now), allocation_count."},
+    {"memory", (PyCFunction)device_memory, METH_NOARGS,
+     "memory()\n--\n\nMemory of the device that iobind has allocated, by who holds it, as a dict: any, caller, binding, graph, pipeline,\n"
+     "stream. Each is a dict: bytes and count (now), most_bytes (the most at one time). What ONNX Runtime allocates is not included."},
     {"check", (PyCFunction)device_check, METH_NOARGS,
      "check()\n--\n\nRun a tiny model on the device, once. Raises DeviceError, which says why it does not work."},
     {NULL, NULL, 0, NULL},

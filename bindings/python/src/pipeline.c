@@ -184,7 +184,7 @@ static void pipeline_dealloc(Pipeline *self) {
 
 static int enter(Pipeline *self) {
   if (self->busy) {
-    raise_status(IOBIND_ERROR_INVALID_STATE, "pipeline: another thread is in a call of it");
+    raise_status(IOBIND_ERROR_INVALID_STATE, "pipeline: a call of another thread is in flight: use one pipeline in one thread");
     return -1;
   }
   self->busy = 1;

@@ -71,10 +71,10 @@ def test_every_function_of_c_has_a_way():
 CANNOT_FAIL = {
     "REUSE", "Audit", "Live", "live", "in_place", "attached", "Value", "Times", "Error", "Device", "Tensor", "Outputs", "Binding",
     "Binding.audit", "Binding.cancel", "Session.get_inputs", "Session.get_outputs", "Session.info", "Session.metadata",
-    "Session.nodes", "Device.info", "Device.metadata", "Device.counters", "vdev.Fault", "vdev.Vdev.reset", "spark.SessionSpec",
+    "Session.nodes", "Device.info", "Device.metadata", "Device.counters", "Device.memory", "vdev.Fault", "vdev.Vdev.reset", "spark.SessionSpec",
     "spark.Predictor", "spark.Held.close", "spark.release", "vcuda.folder", "_pytest.pytest_configure"}
 SPECIAL = {"__call__", "__getitem__", "__setitem__", "__next__", "__dlpack__"}
-UNITS = {"timeout": "seconds", "offset": "bytes", "nbytes": "bytes", "Times": "nanoseconds", "Audit": "bytes", "Device.counters": "bytes"}
+UNITS = {"timeout": "seconds", "offset": "bytes", "nbytes": "bytes", "Times": "nanoseconds", "Audit": "bytes", "Device.counters": "bytes", "Device.memory": "bytes"}
 SHAPED = {"array", "out", "shape", "dims", "Tensor.reshape", "Tensor.copy", "Tensor.copy_from", "Tensor.to", "Tensor.read", "Tensor.numpy",
           "copy", "Session.run", "Binding.bind", "Binding.take", "Binding.update"}
 

@@ -440,7 +440,7 @@ def test_a_refused_input_keeps_its_producer():
 
 
 def test_errors_have_a_status(tmp_path):
-    with pytest.raises(iobind.FileError, match="a folder"):
+    with pytest.raises(iobind.FileError, match="a directory"):
         iobind.Session(tmp_path)
     with pytest.raises(iobind.NotFound) as caught:
         iobind.Session("/nowhere/m.onnx")

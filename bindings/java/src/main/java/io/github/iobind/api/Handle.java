@@ -109,7 +109,7 @@ final class Handle extends PhantomReference<Object> {
     /** Work that is over at once. */
     Work NONE = (address, deadline) -> true;
 
-    /** Waits for it, in the only call of the object; false where the time was not enough. Later calls may bring new work. */
+    /** Waits for it, in the only call of the object; false if it timed out. Later calls may bring new work. */
     boolean await(long address, Deadline deadline);
   }
 
@@ -371,7 +371,7 @@ final class Handle extends PhantomReference<Object> {
     return isClosed() && awaitEnd(deadline); // another thread closes it
   }
 
-  /** Waits for the calls and the work in the object, which stays open; false where the time was not enough. */
+  /** Waits for the calls and the work in the object, which stays open; false if it timed out. */
   boolean awaitQuiet(Deadline deadline) {
     if (!enterQuiet(deadline)) return isClosed() && awaitEnd(deadline);
     try {
@@ -386,7 +386,7 @@ final class Handle extends PhantomReference<Object> {
     await(Deadline.NEVER);
   }
 
-  /** Enters a call when no other one is in the object; false where the time was not enough, or the object is closed. */
+  /** Enters a call when no other one is in the object; false if it timed out, or the object is closed. */
   private boolean enterQuiet(Deadline deadline) {
     while (true) {
       settle();

@@ -35,7 +35,7 @@ final class InFlight {
       InFlight.this.passed(this);
     }
 
-    /** Waits for the work, for a caller who closes what it needs; false where the time was not enough. */
+    /** Waits for the work, for a caller who closes what it needs; false if it timed out. */
     boolean await(Deadline deadline) {
       if (isOver()) return true;
       try {

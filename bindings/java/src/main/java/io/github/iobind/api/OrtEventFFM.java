@@ -82,7 +82,7 @@ public final class OrtEventFFM implements AutoCloseable {
    * Waits for the event, for a limited time.
    *
    * @param timeout how long
-   * @return false where the time was not enough; what was waited for goes on
+   * @return false if it timed out; the work stays in flight
    * @throws OrtFFMException as {@link #await()}
    */
   public boolean await(Duration timeout) {

@@ -786,7 +786,7 @@ public final class OrtIoBindingFFM extends BoundMemory implements AutoCloseable 
    * As {@link #close()}, for at most so long; {@link #cancel()} ends a run sooner.
    *
    * @param timeout how long to wait for a run
-   * @return false where it was not enough: the binding is still open
+   * @return false if it timed out: the binding is still open
    * @throws OrtFFMException as {@link #close()}
    */
   public boolean close(Duration timeout) {

@@ -227,7 +227,7 @@ public final class OrtPipelineFFM implements AutoCloseable {
       outputs = Arena.ofAuto().allocate(JAVA_LONG, Math.max(1, session.outputs().size()));
     }
 
-    /** The oldest one, alone in the pipeline; null: the time was not enough. */
+    /** The oldest one, alone in the pipeline; null: timed out. */
     Item next(long address, long nanos) {
       Object known = pulled.poll();
       if (known instanceof OrtFFMException failure) throw failure;
@@ -255,7 +255,7 @@ public final class OrtPipelineFFM implements AutoCloseable {
           Layouts.getLong(item, layout, "download_ns"), tag);
     }
 
-    /** Waits for all of them, and keeps them for {@link #next}; false where the time was not enough. */
+    /** Waits for all of them, and keeps them for {@link #next}; false if it timed out. */
     boolean await(long address, Deadline deadline) {
       while (underWay > 0) {
         try {
@@ -541,7 +541,7 @@ public final class OrtPipelineFFM implements AutoCloseable {
    * Waits for the oldest item that was not pulled, for a limited time.
    *
    * @param timeout how long
-   * @return the item; the caller closes it. Empty: the time was not enough, and the item is still the next one
+   * @return the item; the caller closes it. Empty: timed out, and the item is still the next one
    * @throws OrtFFMException as {@link #next()}
    */
   public Optional<Item> next(Duration timeout) {
@@ -574,7 +574,7 @@ public final class OrtPipelineFFM implements AutoCloseable {
    * As {@link #close()}, for at most so long.
    *
    * @param timeout how long to wait for the call in the pipeline and for the items that are in flight
-   * @return false where it was not enough: the pipeline is still open, and all its items can be pulled
+   * @return false if it timed out: the pipeline is still open, and all its items can be pulled
    * @throws OrtFFMException as {@link #close()}
    */
   public boolean close(Duration timeout) {

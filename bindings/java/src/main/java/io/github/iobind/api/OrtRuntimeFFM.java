@@ -527,6 +527,31 @@ public final class OrtRuntimeFFM implements AutoCloseable {
     }
   }
 
+  /**
+   * Memory of a device that iobind has allocated.
+   *
+   * @param spec names the device
+   * @param holder who holds the memory
+   * @return how much it is
+   * @throws OrtFFMException as {@link #device}
+   */
+  public MemoryUsage memory(DeviceSpec spec, MemoryHolder holder) {
+    Objects.requireNonNull(holder, "holder");
+    Place place = resolve(spec);
+    try (Scratch scratch = Scratch.take()) {
+      enter();
+      try {
+        MemorySegment s = scratch.struct(Layouts.MEMORY_USAGE);
+        scratch.check(Iobind.deviceGetMemory(place.device(), holder.ordinal(), s, scratch.error()));
+        var layout = Layouts.MEMORY_USAGE;
+        return new MemoryUsage(Layouts.getLong(s, layout, "bytes"), Layouts.getLong(s, layout, "count"),
+            Layouts.getLong(s, layout, "most_bytes"));
+      } finally {
+        handle.exit();
+      }
+    }
+  }
+
   Place resolve(DeviceSpec spec) {
     Objects.requireNonNull(spec, "spec");
     Place known = resolved.get(spec);

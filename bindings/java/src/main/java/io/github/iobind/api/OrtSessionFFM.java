@@ -837,7 +837,7 @@ public final class OrtSessionFFM implements AutoCloseable {
    * As {@link #close()}, for at most so long.
    *
    * @param timeout how long to wait for the calls in the session, and an adopted one's runs and pipelines
-   * @return false where it was not enough: the session is still open, and so are its pipelines
+   * @return false if it timed out: the session is still open, and so are its pipelines
    * @throws OrtFFMException as {@link #close()}
    */
   public boolean close(Duration timeout) {

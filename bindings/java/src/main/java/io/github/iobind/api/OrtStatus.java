@@ -26,7 +26,7 @@ public enum OrtStatus {
   SHAPE,
   /** The element type does not fit. */
   DTYPE,
-  /** The time given was not enough. */
+  /** Timed out: the work stays in flight. */
   TIMEOUT,
   /** The run was cancelled. */
   CANCELLED,

@@ -262,7 +262,7 @@ public final class OrtStreamFFM implements AutoCloseable {
    * As {@link #close()}, for at most so long.
    *
    * @param timeout how long to wait for the calls in the stream and for the work on it
-   * @return false where it was not enough: the stream is still open
+   * @return false if it timed out: the stream is still open
    * @throws OrtFFMException as {@link #close()}
    */
   public boolean close(Duration timeout) {

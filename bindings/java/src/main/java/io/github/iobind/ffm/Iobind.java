@@ -248,6 +248,17 @@ public final class Iobind {
     }
   }
 
+  private static final MethodHandle DEVICE_GET_MEMORY = status("iobind_device_get_memory", OBJECT, ENUM, MEMORY, OBJECT);
+
+  /** {@code iobind_device_get_memory}. */
+  public static int deviceGetMemory(long device, int holder, MemorySegment usage, long error) {
+    try {
+      return (int) DEVICE_GET_MEMORY.invokeExact(device, holder, usage, error);
+    } catch (Throwable t) {
+      throw thrown(t);
+    }
+  }
+
   // ---- streams and events
 
   private static final MethodHandle STREAM_CREATE = status("iobind_stream_create", OBJECT, MEMORY, OBJECT, OBJECT);

@@ -48,6 +48,10 @@ public final class Layouts {
       size("upload_bytes"), size("upload_count"), size("download_bytes"), size("download_count"), size("local_bytes"),
       size("local_count"), size("allocated_bytes"), size("allocation_count"));
 
+  /** {@code iobind_memory_usage}. */
+  public static final StructLayout MEMORY_USAGE = struct("iobind_memory_usage", u32("struct_size"), u32("reserved"), size("bytes"),
+      size("count"), size("most_bytes"));
+
   /** {@code iobind_stream_options}. */
   public static final StructLayout STREAM_OPTIONS = struct("iobind_stream_options", u32("struct_size"), u32("flags"),
       pointer("option_keys"), pointer("option_values"), size("option_count"));
@@ -125,7 +129,7 @@ public final class Layouts {
 
   /** All of them, for the test. */
   public static final List<StructLayout> ALL = List.of(ERROR, RUNTIME_OPTIONS, RUNTIME_INFO, EP_INFO, PRELOAD_OPTIONS,
-      DEVICE_INFO, DEVICE_COUNTERS, STREAM_OPTIONS, NATIVE, ORT, BUFFER, TENSOR_INFO, SESSION_OPTIONS, SESSION_INFO, VALUE_INFO,
+      DEVICE_INFO, DEVICE_COUNTERS, MEMORY_USAGE, STREAM_OPTIONS, NATIVE, ORT, BUFFER, TENSOR_INFO, SESSION_OPTIONS, SESSION_INFO, VALUE_INFO,
       NODE_INFO, RUN_OPTIONS, RUN_REQUEST, PIPELINE_OPTIONS, PIPELINE_REQUEST, PIPELINE_ITEM, AUDIT_INFO, AUDIT_ENTRY);
 
   private Layouts() {}

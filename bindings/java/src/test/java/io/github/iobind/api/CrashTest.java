@@ -12,6 +12,7 @@ import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
 /** What ended the process once, see {@link CrashCases}. */
+@Tag("ci")
 class CrashTest {
   @ParameterizedTest
   @ValueSource(strings = {"adoptedSessionIsClosed", "readOnlyMemory", "arenaIsClosedInARun", "arenaIsClosedInARunOnAStream",
@@ -36,7 +37,6 @@ class CrashTest {
   }
 
   /** What the native threads do is a race with the end of the process. */
-  @Tag("ci")
   @ParameterizedTest
   @ValueSource(strings = {"mainReturnsInARunOnAStream", "mainReturnsInAPipeline"})
   void survivesTheEndOfTheJvmAgainAndAgain(String name) throws Exception {

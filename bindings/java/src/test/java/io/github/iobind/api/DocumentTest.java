@@ -13,6 +13,7 @@ import java.util.Map;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import java.util.stream.Stream;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -76,6 +77,7 @@ class DocumentTest {
   }
 
   /** The first program, by the line of the document; the jars are those that `make java` makes, in another folder. */
+  @Tag("ci")
   @Test
   void firstProgram(@TempDir Path folder) throws Exception {
     String document = Files.readString(Models.PROJECT.resolve("docs/java.md"));

@@ -146,8 +146,8 @@ class LayoutsTest {
     for (Class<?> of : List.of(Iobind.class, IobindFlow.class, IobindInterop.class, IobindJava.class)) {
       for (Method method : of.getDeclaredMethods()) {
         if (!Modifier.isPublic(method.getModifiers()) || List.of("functions", "holding").contains(method.getName())) continue;
-        String call = of.getSimpleName() + "(\\.|::)" + method.getName();
-        if (!sources.toString().matches("(?s).*\\b" + call + "\\b.*")) unused.add(method.getName());
+        Pattern call = Pattern.compile("\\b" + of.getSimpleName() + "(\\.|::)" + method.getName() + "\\b");
+        if (!call.matcher(sources).find()) unused.add(method.getName());
       }
     }
     assertEquals(Set.of(), unused);
@@ -164,6 +164,7 @@ class LayoutsTest {
     enumIs("iobind_dtype", "IOBIND_DTYPE_", OnnxTensorElementType.values());
     enumIs("iobind_input_mode", "IOBIND_INPUT_", InputMode.values());
     enumIs("iobind_carry_mode", "IOBIND_CARRY_", CarryMode.values());
+    enumIs("iobind_holder", "IOBIND_HOLDER_", MemoryHolder.values());
     enumIs("iobind_audit_kind", "IOBIND_AUDIT_", BindingAudit.Kind.values());
     enumIs("iobind_policy", "IOBIND_POLICY_", OrtSessionFFM.Policy.values());
     enumIs("iobind_log_level", "IOBIND_LOG_", OrtRuntimeFFM.LogLevel.values());

@@ -456,6 +456,7 @@ class LifetimeTest {
   }
 
   /** What is never closed is freed when it is collected, and reported with the place where it was made. */
+  @Tag("ci")
   @Test
   void leaksAreReported() throws Exception {
     String report = leak("report");
@@ -506,6 +507,7 @@ class LifetimeTest {
   }
 
   /** Values that were forgotten among others that were closed, in whatever order and by whatever thread: these, and no more. */
+  @Tag("ci")
   @Test
   void everyLeakIsReported() throws Exception {
     Child child = Child.test(Map.of(), Forgetful.class);
@@ -538,6 +540,7 @@ class LifetimeTest {
   }
 
   /** Native memory that is forgotten is found although the heap has room for all that Java knows of it. */
+  @Tag("ci")
   @Test
   void muchThatIsForgottenIsCollected() throws Exception {
     Child child = Child.java(Map.of(), "--enable-native-access=ALL-UNNAMED", Child.LIBRARY, "-Diobind.leaks=off",
@@ -560,6 +563,7 @@ class LifetimeTest {
   }
 
   /** The collector is not asked where the limit is 0, or a number that makes no sense. */
+  @Tag("ci")
   @ParameterizedTest
   @ValueSource(strings = {"0", "-1", "9223372036854775807"})
   void nothingIsCollectedUnasked(String limit) throws Exception {

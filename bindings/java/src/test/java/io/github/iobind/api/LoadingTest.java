@@ -16,6 +16,7 @@ import java.util.jar.JarOutputStream;
 import java.util.stream.Collectors;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.BeforeAll;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
@@ -123,6 +124,7 @@ class LoadingTest {
   }
 
   /** An image by jlink has the package and the program; the natives jar, an automatic module, stays beside it on the class path. */
+  @Tag("ci")
   @Test
   void jlinkedImage() throws Exception {
     Path jlink = Path.of(System.getProperty("java.home"), "bin", "jlink");
@@ -174,6 +176,7 @@ class LoadingTest {
   }
 
   /** libiobind_java is taken from beside the file that the property names, else from the natives jar. */
+  @Tag("ci")
   @Test
   void libiobindJavaIsNotThere() throws Exception {
     Path alone = Files.createDirectory(folder.resolve("alone")).resolve(System.mapLibraryName("iobind"));
@@ -191,6 +194,7 @@ class LoadingTest {
     }
   }
 
+  @Tag("ci")
   @Test
   void onnxRuntimeIsNotThere() throws Exception {
     Child child = Child.java(environment(folder), "--enable-native-access=ALL-UNNAMED", "-cp", path(api, natives, program),
@@ -206,6 +210,7 @@ class LoadingTest {
   }
 
   /** The virtual accelerator is in the natives jar; it is there for a program that names it, and for no other. */
+  @Tag("ci")
   @Test
   void theVirtualAcceleratorIsInTheJar() throws Exception {
     Path source = Files.writeString(folder.resolve("Devices.java"), """
@@ -234,6 +239,7 @@ class LoadingTest {
   }
 
   /** Nothing is left in the temporary folder. */
+  @Tag("ci")
   @Test
   void theUnpackedLibraryIsGone() throws Exception {
     Path temporary = Files.createDirectory(folder.resolve("tmp"));

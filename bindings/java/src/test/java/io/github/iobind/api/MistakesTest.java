@@ -16,6 +16,7 @@ import java.util.List;
 import java.util.Map;
 import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.BeforeAll;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.function.Executable;
 
@@ -390,6 +391,7 @@ class MistakesTest {
   }
 
   /** A folder that IOBIND_EP_LIBRARIES names may have the virtual accelerator; an entry that is not there is told. */
+  @Tag("ci")
   @Test
   void librariesOfTheEnvironment(@org.junit.jupiter.api.io.TempDir java.nio.file.Path folder) throws Exception {
     java.nio.file.Path build = java.nio.file.Path.of(System.getProperty("iobind.library")).toRealPath();

@@ -19,11 +19,13 @@ import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
 import java.util.Random;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
 
 /** The same model, the same inputs, the same ONNX Runtime in Python with its own I/O binding: the same bits on the CPU. */
+@Tag("ci")
 class PythonTest {
   private static final Path PYTHON = Models.PROJECT.resolve(".runtime/python/bin/python");
 

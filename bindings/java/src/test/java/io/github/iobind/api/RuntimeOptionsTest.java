@@ -15,11 +15,13 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import org.junit.jupiter.api.BeforeAll;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
 /** How a runtime is made and finds execution providers. Its options are those of the process: each case has a JVM of its own. */
+@Tag("ci")
 class RuntimeOptionsTest {
   /** The virtual accelerator's library, which is not beside libiobind here, and a copy of it. */
   @TempDir

@@ -23,6 +23,7 @@ import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
 /** The samples run on each device that is there: one as a program of one file, as the document says, the others compiled. */
+@Tag("ci")
 class SamplesTest {
   private static final String CLASSES = Path.of("target/classes").toAbsolutePath().toString();
   private static List<String> quickstartOnCpu;

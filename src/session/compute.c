@@ -1,5 +1,5 @@
-/* The stream that a session computes on. An EP that refuses a stream with each run is given one when the session is made, by an option
- * of the EP. Other EPs are given it with each run. */
+/* Where a session computes. An EP that refuses a stream with each run is given one when the session is made, by an option of the EP. Other
+ * EPs are given it with each run. */
 #include <string.h>
 
 #include "iobind/interop.h"
@@ -79,10 +79,6 @@ static iobind_device *find_device(const iobind_session_options *options) {
   return count == 1 ? found : NULL;
 }
 
-bool iobind__session_stream_is_option(const iobind_session *session) {
-  return session->stream != NULL && iobind__device_has(session->stream->device, IOBIND__QUIRK_REFUSES_RUN_STREAM);
-}
-
 /* Can the device's EP capture graphs on a stream that is given to it? A replay must not wait for that. */
 static bool captures_on_stream(const iobind_device *device) {
   return device != NULL && iobind__device_has(device, IOBIND__QUIRK_REFUSES_RUN_STREAM) &&
@@ -134,7 +130,7 @@ static iobind_status check_stream(const iobind_session_options *options, const i
 static iobind_status open_for_option(const iobind_session_options *options, iobind_device *device, iobind_stream **stream,
                                      iobind_error *error) {
   iobind_native native = IOBIND_NATIVE_INIT;
-  native.kind = iobind__driver_of(device)->native;
+  native.kind = iobind__native_of(device).kind;
   return find_given(options, device, &native.handle) ? iobind_stream_wrap(device, &native, NULL, NULL, stream, error)
                                                      : iobind_stream_create(device, NULL, stream, error);
 }
@@ -163,4 +159,67 @@ iobind_status iobind__session_open_stream(const iobind_session_options *options,
   }
   IOBIND__TRY(iobind__session_check_user_streams(options, error));
   return iobind__renamed(open_for_option(options, device, stream, error), error, "session_create");
+}
+
+/* ---- the way ---- */
+
+void iobind__compute_open(iobind_session *session, iobind_stream *stream) {
+  bool by_option = stream != NULL && iobind__device_has(stream->device, IOBIND__QUIRK_REFUSES_RUN_STREAM);
+  session->compute = (iobind__compute){by_option ? IOBIND__COMPUTE_BY_OPTION : IOBIND__COMPUTE_IN_CALL, stream};
+}
+
+static bool gives_run_streams(const iobind_device *device) {
+  return (device->flags & IOBIND_DEVICE_STREAMS) != 0 && !iobind__device_has(device, IOBIND__QUIRK_REFUSES_RUN_STREAM);
+}
+
+/* ORT takes one stream for a run: that of the only device that has streams. It crashes if no node runs on that device. From outside, only an
+ * input that is read there proves that one does: an output there may be a constant. A replay is launched on the stream of its capture, so that
+ * no run can give a stream to it. */
+void iobind__compute_choose(iobind_session *session) {
+  size_t devices = 0;
+  bool reads = false;
+  for (size_t i = 0; i < session->device_count; i++) {
+    devices += (session->devices[i]->flags & IOBIND_DEVICE_STREAMS) != 0;
+  }
+  for (size_t i = 0; i < session->input_count; i++) {
+    const iobind__place *place = session->inputs[i].place;
+    reads = reads || (!place->host && gives_run_streams(place->device));
+  }
+  bool may_be_given = devices == 1 && session->graphs.limit == 0 && session->compute.way == IOBIND__COMPUTE_IN_CALL;
+  if (may_be_given && session->attachment != NULL) {
+    session->compute.way = IOBIND__COMPUTE_ON_QUEUE;
+  } else if (may_be_given && reads) {
+    session->compute.way = IOBIND__COMPUTE_BY_RUN;
+  }
+}
+
+iobind_status iobind__compute_await(const iobind_session *session, iobind_error *error) {
+  const iobind__compute *compute = &session->compute;
+  return compute->way == IOBIND__COMPUTE_BY_OPTION ? iobind__stream_enter(compute->stream, error)
+                                                   : iobind__stream_drain(compute->stream, error);
+}
+
+iobind_status iobind__compute_begin(const iobind_session *session, iobind_stream *stream, OrtRunOptions *options,
+                                    iobind_error *error) {
+  iobind_stream *compute = iobind__compute_target(session, stream);
+  IOBIND__TRY(compute == stream ? IOBIND_OK : iobind__stream_fork(stream, compute, error));
+  if (session->compute.way == IOBIND__COMPUTE_BY_RUN) {
+    IOBIND__API(session->runtime)->RunOptionsSetSyncStream(options, iobind__stream_ort(compute));
+  }
+  return iobind__stream_enter(compute, error);
+}
+
+iobind_status iobind__compute_end(const iobind_session *session, iobind_stream *stream, iobind_status status,
+                                  iobind_error *error) {
+  iobind_stream *compute = iobind__compute_target(session, stream);
+  iobind_status left = iobind__stream_leave(compute, status == IOBIND_OK ? error : NULL);
+  status = status == IOBIND_OK ? left : status;
+  if (compute == stream) {
+    return status;
+  }
+  iobind_status joined = iobind__stream_join(stream, compute, status == IOBIND_OK ? error : NULL);
+  if (joined != IOBIND_OK) {
+    (void)iobind__stream_drain(compute, NULL); /* the stream does not know of it */
+  }
+  return status == IOBIND_OK ? joined : status;
 }

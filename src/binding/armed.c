@@ -1,0 +1,106 @@
+/* Armed runs: nothing has changed since the last one, and nothing is to be done but ORT's call. */
+#include "binding/run.h"
+
+/* ---- a replay, by the thread that has captured the graph ---- */
+
+/* A replay holds the turn and the gate, and looks after nothing else. */
+static bool is_gate_enough(const iobind_session *session) {
+  return session->guard->gated && session->guard->serial == NULL && session->guard->context == NULL;
+}
+
+/* Would the next run do nothing but ORT's call? On another library's stream each run waits for what that library has submitted. */
+static bool can_replay(iobind_binding *binding) {
+  const iobind_session *session = binding->session;
+  bool repeats = iobind__run_is_steady(binding, NULL) && binding->results == IOBIND__RESULTS_HELD && binding->plan.is_seen &&
+                 !binding->plan.has_waits && session->queued == NULL && is_gate_enough(session) &&
+                 !iobind__stream_is_foreign(session->compute.stream);
+  return repeats && iobind__graphs_repeat(binding, &binding->replay);
+}
+
+static iobind_status fail_replay(iobind_binding *binding, OrtStatus *failed, iobind_error *error) {
+  iobind_session *session = binding->session;
+  atomic_store(&binding->flight.state, IOBIND__RUNNING);
+  iobind__gate_leave();
+  iobind__scope scope;
+  iobind__guard_enter_anyway(session->inside, &scope); /* what follows may enter again */
+  iobind__results_drop(binding, NULL);                 /* those of the run before */
+  iobind_status status = iobind__call_failed(binding, binding->replay.options, failed, NULL, error);
+  status = iobind__guard_end(&scope, status, error);
+  iobind__turn_give(&session->turn);
+  iobind__run_leave(binding, IOBIND__IDLE);
+  return iobind__named(status, error, "binding_run");
+}
+
+/* All of a steady replay, whose instructions are counted (bench/graph): the caller's error is kept in the binding, so that the frame is
+ * small. */
+iobind_status iobind__armed_replay(iobind_binding *binding) {
+  const iobind__replay *replayed = &binding->replay;
+  iobind__turn_take(replayed->turn);
+  iobind__gate_enter();
+  OrtStatus *failed = replayed->run(replayed->session, replayed->options, replayed->binding);
+  if (failed != NULL) {
+    return fail_replay(binding, failed, replayed->error);
+  }
+  iobind__gate_leave();
+  iobind__turn_give(replayed->turn);
+  atomic_fetch_sub(&binding->flight.state, IOBIND__RUNNING);
+  return IOBIND_OK;
+}
+
+/* ---- any other, by any thread ---- */
+
+/* Only in a debug build: a change that did not disarm the binding is a defect. */
+static inline iobind_status check_armed(const iobind_binding *binding, iobind_error *error) {
+#if defined(NDEBUG)
+  (void)binding;
+  (void)error;
+  return IOBIND_OK;
+#else
+  return iobind__plan_holds(binding)
+             ? IOBIND_OK
+             : iobind__fail(error, IOBIND_ERROR_INTERNAL, "binding_run: the binding has changed, and is still armed");
+#endif
+}
+
+/* An output could not be bound again: ORT's binding has no results. */
+static iobind_status fail_refresh(iobind_binding *binding, iobind_status status, iobind_error *error) {
+  binding->results = IOBIND__RESULTS_NONE;
+  iobind__run_leave(binding, IOBIND__IDLE);
+  return iobind__named(status, error, "binding_run");
+}
+
+static iobind_status fail_armed(iobind_binding *binding, OrtStatus *failed, iobind_error *error) {
+  iobind_status status =
+      failed == NULL ? iobind__call_cancelled(error) : iobind__call_failed(binding, binding->options.now, failed, NULL, error);
+  binding->results = IOBIND__RESULTS_NONE;
+  iobind__run_leave(binding, IOBIND__IDLE);
+  return iobind__named(status, error, "binding_run");
+}
+
+/* All of a steady run, whose instructions are counted (bench/overhead). */
+iobind_status iobind__armed_repeat(iobind_binding *binding, iobind_error *error) {
+  const iobind_session *session = binding->session;
+  const iobind__side *side = iobind__side_of_turn(binding);
+  iobind_status status = check_armed(binding, error);
+  if (status == IOBIND_OK && binding->plan.fresh_count > 0) {
+    status = iobind__side_refresh(binding, side, error);
+  }
+  if (status != IOBIND_OK) {
+    return fail_refresh(binding, status, error);
+  }
+  OrtStatus *failed = IOBIND__API(session->runtime)->RunWithBinding(session->session, binding->options.now, side->binding);
+  binding->results = IOBIND__RESULTS_HELD;
+  uint64_t running = IOBIND__RUNNING;
+  bool is_whole = failed == NULL && atomic_compare_exchange_strong(&binding->flight.state, &running, IOBIND__ARMED);
+  return is_whole ? IOBIND_OK : fail_armed(binding, failed, error);
+}
+
+/* ---- after a run ---- */
+
+uint64_t iobind__armed_key(iobind_binding *binding) {
+  if (binding->graphs != NULL) {
+    return can_replay(binding) ? binding->replay.thread : IOBIND__IDLE;
+  }
+  bool repeats = binding->plan.repeats && binding->plan.is_seen && binding->results == IOBIND__RESULTS_HELD;
+  return repeats ? IOBIND__ARMED : IOBIND__IDLE;
+}

@@ -1,0 +1,164 @@
+/* The runs of a binding that are in flight: its run state, and the stream that they are on. */
+#include <sched.h>
+
+#include "binding/run.h"
+
+/* ---- the run state ---- */
+
+static void release_status(const OrtApi *api, OrtStatus *status) {
+  if (status != NULL) {
+    api->ReleaseStatus(status);
+  }
+}
+
+/* The terminate flag of a run that was cancelled must not reach the next one. */
+static void unset_terminate(iobind_binding *binding) {
+  const OrtApi *api = IOBIND__API(binding->session->runtime);
+  release_status(api, api->RunOptionsUnsetTerminate(binding->options.now));
+  if (binding->options.queued != NULL) {
+    release_status(api, api->RunOptionsUnsetTerminate(binding->options.queued));
+  }
+}
+
+bool iobind__run_goes_on(iobind_binding *binding) {
+  while (atomic_load(&binding->flight.state) == IOBIND__CANCELLING) {
+    sched_yield();
+  }
+  bool cancelled = atomic_load(&binding->flight.state) == IOBIND__CANCELLED;
+  if (cancelled) {
+    unset_terminate(binding);
+  }
+  return cancelled;
+}
+
+void iobind__run_leave(iobind_binding *binding, uint64_t next) {
+  uint64_t state = IOBIND__RUNNING;
+  while (!atomic_compare_exchange_weak(&binding->flight.state, &state, next)) {
+    if (state == IOBIND__CANCELLED) {
+      unset_terminate(binding);
+      atomic_store(&binding->flight.state, IOBIND__IDLE);
+      return;
+    }
+    if (state == IOBIND__CANCELLING) {
+      sched_yield(); /* another thread is between two instructions, and its cancel may fail */
+    }
+    state = IOBIND__RUNNING;
+  }
+}
+
+void iobind__queue_leave(iobind_binding *binding) {
+  if (atomic_fetch_sub(&binding->queued, 1) == 1) {
+    iobind__run_leave(binding, IOBIND__IDLE);
+  }
+}
+
+static iobind_status refuse_busy(iobind_error *error) {
+  return iobind__fail(error, IOBIND_ERROR_INVALID_STATE, "binding_run: a run of this binding is in flight: wait for it first");
+}
+
+/* The same where the state was not IDLE: a run is in flight, or a replay is offered, which this run is not. */
+static iobind_status enter_from(iobind_binding *binding, uint64_t state, iobind_error *error) {
+  bool idle = state % IOBIND__RUN_STATES == IOBIND__IDLE;
+  return idle && atomic_compare_exchange_strong(&binding->flight.state, &state, IOBIND__RUNNING) ? IOBIND_OK
+                                                                                                 : refuse_busy(error);
+}
+
+iobind_status iobind__run_enter(iobind_binding *binding, iobind_error *error) {
+  uint64_t state = IOBIND__IDLE;
+  return atomic_compare_exchange_strong(&binding->flight.state, &state, IOBIND__RUNNING) ? IOBIND_OK
+                                                                                         : enter_from(binding, state, error);
+}
+
+iobind_status iobind__queue_enter(iobind_binding *binding, bool follows, iobind_error *error) {
+  if (atomic_fetch_add(&binding->queued, 1) > 0) {
+    return IOBIND_OK;
+  }
+  iobind_status status = iobind__run_enter(binding, follows ? NULL : error);
+  while (status != IOBIND_OK && follows) {
+    sched_yield();
+    status = iobind__run_enter(binding, NULL);
+  }
+  if (status != IOBIND_OK) {
+    atomic_fetch_sub(&binding->queued, 1);
+  }
+  return status;
+}
+
+/* ---- runs on a stream, of which the host has not heard ---- */
+
+void iobind__binding_fail(iobind_binding *binding, const iobind_error *failure) {
+  iobind__results_drop(binding, NULL);
+  binding->results = IOBIND__RESULTS_FAILED;
+  binding->failure = *failure;
+  for (size_t i = 0; i < binding->carry_count; i++) {
+    binding->carries[i].due = false;
+  }
+}
+
+/* The states of runs of which some have been made, and the last has failed. */
+static void lose_states(iobind_binding *binding) {
+  iobind__carry_note_failure(binding);
+  for (size_t i = 0; i < binding->carry_count && binding->flight.runs > 1; i++) {
+    binding->inputs[binding->carries[i].input].is_spoiled = true; /* the last one has read the results of another */
+    iobind__table_changed(binding);
+  }
+}
+
+void iobind__flight_look(iobind_binding *binding) {
+  iobind__flight *flight = &binding->flight;
+  if (flight->stream == NULL || !iobind__stream_seen(flight->stream, flight->ticket)) {
+    return;
+  }
+  iobind_error failure = IOBIND_ERROR_INIT;
+  if (iobind__stream_outcome(flight->stream, flight->ticket, &failure) != IOBIND_OK) {
+    iobind__binding_fail(binding, &failure); /* the EP's stream has failed after the run was submitted */
+    if (flight->has_run) {
+      lose_states(binding);
+    }
+  }
+  iobind__ref_release(&iobind__flight_end(flight)->ref);
+}
+
+iobind_status iobind__flight_wait(iobind_binding *binding, iobind_error *error) {
+  const iobind__flight *flight = &binding->flight;
+  return flight->stream == NULL ? IOBIND_OK : iobind__stream_wait_ticket(flight->stream, flight->ticket, error);
+}
+
+iobind_status iobind__binding_check_idle(iobind_binding *binding, const char *what, iobind_error *error) {
+  iobind__flight_look(binding);
+  if (iobind__flight_runs(&binding->flight)) {
+    return iobind__fail(error, IOBIND_ERROR_INVALID_STATE, "%s: a run of this binding is in flight: wait for it first", what);
+  }
+  if (binding->flight.stream != NULL) {
+    return iobind__fail(error, IOBIND_ERROR_INVALID_STATE,
+                        "%s: a run of this binding is in flight: wait for its event or synchronize its stream first", what);
+  }
+  return IOBIND_OK;
+}
+
+/* ---- cancelled ---- */
+
+iobind_status iobind_binding_cancel(iobind_binding *binding, iobind_error *error) {
+  if (binding == NULL) {
+    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "binding_cancel: binding is NULL");
+  }
+  IOBIND__TRY(iobind__process_check("binding_cancel", error));
+  /* the run cannot end, and its options cannot be freed, between these two states */
+  uint64_t running = IOBIND__RUNNING;
+  if (!atomic_compare_exchange_strong(&binding->flight.state, &running, IOBIND__CANCELLING)) {
+    return IOBIND_OK;
+  }
+  const OrtApi *api = IOBIND__API(binding->session->runtime);
+  OrtStatus *status = api->RunOptionsSetTerminate(binding->options.now);
+  if (status == NULL && binding->options.queued != NULL) {
+    status = api->RunOptionsSetTerminate(binding->options.queued);
+  }
+  iobind_status result = IOBIND_OK;
+  if (status != NULL) {
+    unset_terminate(binding);
+    result = iobind__ort_fail(api, status, error, "binding_cancel");
+  }
+  atomic_store(&binding->flight.state,
+               result == IOBIND_OK ? IOBIND__CANCELLED : IOBIND__RUNNING); /* cancelling can be tried again */
+  return result;
+}

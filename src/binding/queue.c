@@ -1,0 +1,228 @@
+/* Runs on a stream: those of one binding may queue on one stream. */
+#include <stdlib.h>
+
+#include "binding/run.h"
+
+/* ---- on an EP's stream ---- */
+
+/* A run that comes behind others has read their states, also if it is not made then. */
+static void note_follower(iobind_binding *binding) {
+  binding->flight.runs += binding->flight.stream != NULL;
+}
+
+/* What the host reads while a run is submitted to an EP's stream: an input that the session reads on the host, or the pageable source of one
+ * that is copied before each run, which goes through pinned memory. NULL: nothing. */
+static const iobind_tensor *read_at_once(const iobind_binding *binding, size_t index) {
+  const iobind__input *input = &binding->inputs[index];
+  if (input->source != NULL) {
+    return iobind__place_is_pageable(input->source->place) ? input->source : NULL;
+  }
+  return binding->session->inputs[index].place->host ? input->bound : NULL;
+}
+
+/* What the host reads while it submits the run must be there by then, whoever brings it; and what is to be delivered to host memory comes
+ * before the run uses that memory. */
+static iobind_status settle_host_memory(const iobind_binding *binding, iobind_stream *stream, iobind_error *error) {
+  const iobind_session *session = binding->session;
+  for (size_t i = 0; i < session->input_count; i++) {
+    const iobind__input *input = &binding->inputs[i];
+    const iobind_tensor *used = input->source != NULL ? input->source : input->bound;
+    const iobind_tensor *read = read_at_once(binding, i);
+    if (used->place->host) {
+      IOBIND__TRY(iobind__stream_use_host(stream, used->data, used->bytes, error));
+    }
+    if (read != NULL && input->event != NULL) {
+      IOBIND__TRY(iobind__stream_order_event(NULL, input->event, error));
+    }
+    IOBIND__TRY(read == NULL ? IOBIND_OK : iobind__tensor_settle_for(read, IOBIND__READ, &binding->flight, error));
+  }
+  for (size_t i = 0; i < session->output_count; i++) {
+    const iobind_tensor *target = binding->outputs[i].target;
+    if (target != NULL && target->place->host) {
+      IOBIND__TRY(iobind__stream_use_host(stream, target->data, target->bytes, error));
+    }
+  }
+  return IOBIND_OK;
+}
+
+/* A state that is moved is replaced by the next run's, and so is the first one of those that are swapped. That run may be submitted
+ * before the stream has read the old state, so the stream keeps it. */
+static void keep_states(const iobind_binding *binding, iobind_stream *stream) {
+  for (size_t i = 0; i < binding->carry_count; i++) {
+    const iobind__carry *carry = &binding->carries[i];
+    iobind_tensor *state = binding->inputs[carry->input].bound;
+    bool stays = carry->mode == IOBIND_CARRY_IN_PLACE || state == carry->buffers[0] || state == carry->buffers[1];
+    if (!stays) {
+      iobind__tensor_use(state, stream, IOBIND__READ);
+    }
+  }
+}
+
+static iobind_status execute_on(iobind_binding *binding, iobind_stream *stream, iobind_error *error) {
+  const iobind_session *session = binding->session;
+  iobind_stream *compute = iobind__compute_target(session, stream);
+  IOBIND__TRY(iobind__compute_begin(session, stream, binding->options.queued, error));
+  iobind_status status = iobind__run_execute(binding, binding->options.queued, compute, compute->device, error);
+  return iobind__compute_end(session, stream, status, error);
+}
+
+/* ORT has made the run, but it has failed for the caller, who is told `reason`: its results are given up, and the next run reads the
+ * states that it has read. */
+static iobind_status disown_run(iobind_binding *binding, const iobind_error *reason, iobind_error *error) {
+  (void)iobind__flight_wait(binding, NULL);
+  iobind__flight_look(binding);
+  iobind__results_drop(binding, binding->flight.stream); /* not NULL: nobody can tell when the run is over */
+  iobind__binding_fail(binding, reason);
+  iobind__carry_note_failure(binding);
+  return iobind__error_copy(error, reason);
+}
+
+static iobind_status submit(iobind_binding *binding, iobind_stream *stream, iobind_error *error) {
+  iobind_error reason = IOBIND_ERROR_INIT;
+  note_follower(binding);
+  IOBIND__TRY(iobind__run_begin(binding, binding->flight.stream, error));
+  IOBIND__TRY(iobind__run_await(binding, stream, NULL, error));
+  IOBIND__TRY(settle_host_memory(binding, stream, error));
+  if (execute_on(binding, stream, &reason) != IOBIND_OK) {
+    (void)iobind__stream_drain(stream, NULL); /* work that was submitted before the failure uses what is bound */
+    bool is_made = binding->results != IOBIND__RESULTS_NONE;
+    return is_made ? disown_run(binding, &reason, error) : iobind__error_copy(error, &reason);
+  }
+  keep_states(binding, stream);
+  binding->flight.has_run = true;
+  iobind__flight_add(&binding->flight, stream, iobind__stream_take_ticket(stream));
+  return IOBIND_OK;
+}
+
+/* On the session's stream, of an EP that is given it with each run: also a run without a stream computes there. */
+iobind_status iobind__queue_and_wait(iobind_binding *binding, iobind_stream *own, iobind_error *error) {
+  iobind_error reason = IOBIND_ERROR_INIT;
+  IOBIND__TRY(submit(binding, own, error));
+  iobind_status status = iobind__flight_wait(binding, &reason);
+  iobind__flight_look(binding);
+  return status == IOBIND_OK ? IOBIND_OK : disown_run(binding, &reason, error);
+}
+
+static iobind_status run_on_ep(iobind_binding *binding, iobind_stream *stream, iobind_error *error) {
+  IOBIND__TRY(iobind__run_enter(binding, error));
+  iobind_status status = submit(binding, stream, error);
+  iobind__run_leave(binding, IOBIND__IDLE);
+  return status;
+}
+
+/* ---- by a thread of iobind's ---- */
+
+typedef struct run_task {
+  iobind__task task;
+  iobind_binding *binding; /* a reference is held */
+  const iobind_device *ordered;
+  bool begins;             /* an earlier run was in flight when this one was submitted: its results are known only now */
+  iobind__point *points[]; /* of the inputs' events when the run was submitted; references are held */
+} run_task;
+
+static void free_run(iobind__task *task) {
+  run_task *self = (run_task *)task;
+  for (size_t i = 0; i < self->binding->session->input_count; i++) {
+    iobind__point_release(self->points[i]);
+  }
+  iobind__ref_release(&self->binding->ref);
+  free(self);
+}
+
+static iobind_status execute_task(const run_task *self, const iobind_error *failure, iobind_error *error) {
+  iobind_binding *binding = self->binding;
+  if (failure != NULL) {
+    return iobind__error_copy(error, failure);
+  }
+  if (self->begins) {
+    IOBIND__TRY(iobind__run_begin(binding, NULL, error));
+  }
+  IOBIND__TRY(iobind__run_await(binding, NULL, self->points, error));
+  return iobind__run_execute(binding, binding->options.now, NULL, self->ordered, error);
+}
+
+static iobind_status run_task_now(iobind__task *task, const iobind_error *failure, iobind_error *error) {
+  const run_task *self = (const run_task *)task;
+  iobind_status status = execute_task(self, failure, error);
+  if (status == IOBIND_OK) {
+    self->binding->flight.has_run = true;
+  } else {
+    iobind__binding_fail(self->binding, error); /* if ORT has been called, run_ort has noted what that does to the states */
+  }
+  iobind__queue_leave(self->binding);
+  return status;
+}
+
+static run_task *make_task(iobind_binding *binding, const iobind_device *ordered, bool begins) {
+  size_t inputs = binding->session->input_count;
+  run_task *self = calloc(1, sizeof *self + inputs * sizeof self->points[0]);
+  if (self == NULL) {
+    return NULL;
+  }
+  self->task.run = run_task_now;
+  self->task.destroy = free_run;
+  self->binding = binding;
+  iobind__ref_retain(&binding->ref);
+  self->ordered = ordered;
+  self->begins = begins;
+  for (size_t i = 0; i < inputs; i++) {
+    self->points[i] = binding->inputs[i].event == NULL ? NULL : iobind__event_point(binding->inputs[i].event);
+  }
+  return self;
+}
+
+/* The first of several runs begins on the caller's thread, so that errors are returned at once. */
+static iobind_status submit_task(iobind_binding *binding, iobind_stream *stream, bool follows, iobind__ticket *ticket,
+                                 iobind_error *error) {
+  if (!follows) {
+    IOBIND__TRY(iobind__run_begin(binding, NULL, error));
+  }
+  run_task *task = make_task(binding, stream->device, follows);
+  if (task == NULL) {
+    return iobind__out_of_memory(error, "binding_run");
+  }
+  iobind_status status = iobind__stream_submit(stream, &task->task, ticket, error);
+  if (status != IOBIND_OK) {
+    free_run(&task->task);
+  }
+  return status;
+}
+
+static iobind_status run_by_worker(iobind_binding *binding, iobind_stream *stream, iobind_error *error) {
+  bool follows = binding->flight.stream != NULL;
+  iobind__ticket ticket;
+  IOBIND__TRY(iobind__queue_enter(binding, follows, error));
+  iobind_status status = submit_task(binding, stream, follows, &ticket, error);
+  if (status != IOBIND_OK) {
+    iobind__queue_leave(binding);
+    return status;
+  }
+  note_follower(binding);
+  iobind__flight_add(&binding->flight, stream, ticket);
+  return IOBIND_OK;
+}
+
+/* ---- on which of the two ---- */
+
+static iobind_status run_on(iobind_binding *binding, iobind_stream *stream, iobind_error *error) {
+  iobind__flight_look(binding);
+  if (binding->flight.stream != NULL && binding->flight.stream != stream) {
+    return iobind__binding_check_idle(binding, "binding_run", error);
+  }
+  if (!iobind__stream_orders_calls(stream)) {
+    return run_by_worker(binding, stream, error);
+  }
+  if (iobind__compute_takes_stream(binding->session)) {
+    return run_on_ep(binding, stream, error);
+  }
+  IOBIND__TRY(iobind__stream_drain(stream, error));
+  return iobind__run_now(binding, error);
+}
+
+iobind_status iobind__queue(iobind_binding *binding, iobind_stream *stream, iobind_error *error) {
+  if (!iobind__session_has_device(binding->session, stream->device)) {
+    return iobind__fail(error, IOBIND_ERROR_WRONG_DEVICE,
+                        "binding_run: the stream is of '%s', which is not a device of the session", stream->device->spec);
+  }
+  return run_on(binding, stream, error);
+}

@@ -1,0 +1,80 @@
+/* The run of a binding. There are two ways: now, finished on return, and in a queue, behind other work of a stream. A run that waits for its turn
+ * in a thread of iobind's, and one on a stream of a session that takes none, are runs now. Where nothing has changed since the last run, the
+ * binding is armed: the run is ORT's call alone. */
+#ifndef IOBIND_BINDING_RUN_H
+#define IOBIND_BINDING_RUN_H
+
+#include "binding/table.h"
+
+/* ---- flight.c: the run state ---- */
+
+/* INVALID_STATE if a run is in flight. */
+iobind_status iobind__run_enter(iobind_binding *binding, iobind_error *error);
+
+/* The next state, unless the run was cancelled: IDLE, or who may repeat it. */
+void iobind__run_leave(iobind_binding *binding, uint64_t next);
+
+/* The same for a run on a worker's stream. If it comes after another run of this stream, the binding is in that state already, unless the
+ * worker is just leaving it. */
+iobind_status iobind__queue_enter(iobind_binding *binding, bool follows, iobind_error *error);
+void iobind__queue_leave(iobind_binding *binding); /* it has ended, or was never queued */
+
+/* ---- call.c ---- */
+
+/* ORT's call, and the checks and copies behind it; the states stay where they are. `stream` is an EP's, which ORT submits to; NULL: ORT waits for
+ * the run. `ordered` is the device whose stream the run is on, or NULL. *reason is set if ORT's call fails. */
+iobind_status iobind__call(iobind_binding *binding, OrtRunOptions *options, iobind_stream *stream, const iobind_device *ordered,
+                           iobind__ort_reason *reason, iobind_error *error);
+
+/* ORT's call has failed. */
+iobind_status iobind__call_failed(iobind_binding *binding, const OrtRunOptions *options, OrtStatus *failed,
+                                  const iobind_stream *stream, iobind_error *error);
+iobind_status iobind__call_cancelled(iobind_error *error);
+
+/* ---- run.c ---- */
+
+/* Has iobind__run_begin nothing to do? Then it does not enter the EP either. `busy` is the EP's stream on which earlier runs may be in flight, or
+ * NULL. */
+bool iobind__run_is_steady(const iobind_binding *binding, const iobind_stream *busy);
+
+/* Make states of the last results, and bring ORT's binding in line with the table. */
+iobind_status iobind__run_begin(iobind_binding *binding, iobind_stream *busy, iobind_error *error);
+
+/* Make the run wait for the producers of its inputs. `points` are what the inputs' events held when the run was queued; NULL: what they hold now.
+ * The lock of an EP for one thread is not held meanwhile: a worker that is waited for may need it. */
+iobind_status iobind__run_await(const iobind_binding *binding, iobind_stream *stream, iobind__point *const *points,
+                                iobind_error *error);
+
+/* ORT's call with all that it needs: the turn, the graph, the EP entered, inputs that are copied before each run. */
+iobind_status iobind__run_execute(iobind_binding *binding, OrtRunOptions *options, iobind_stream *stream,
+                                  const iobind_device *ordered, iobind_error *error);
+
+iobind_status iobind__run_now(iobind_binding *binding, iobind_error *error);
+
+/* ---- queue.c ---- */
+
+iobind_status iobind__queue(iobind_binding *binding, iobind_stream *stream, iobind_error *error);
+
+/* On the stream that the EP is given with each run of the session. The run state is entered. */
+iobind_status iobind__queue_and_wait(iobind_binding *binding, iobind_stream *own, iobind_error *error);
+
+/* ---- armed.c ---- */
+
+/* The state after a run: who may repeat it without a look, or IDLE. */
+uint64_t iobind__armed_key(iobind_binding *binding);
+
+/* Enter the run state for a replay, or for any other armed run. */
+static inline bool iobind__armed_enter_replay(iobind_binding *binding) {
+  uint64_t offered = iobind__thread;
+  return atomic_compare_exchange_strong(&binding->flight.state, &offered, offered + IOBIND__RUNNING);
+}
+
+static inline bool iobind__armed_enter(iobind_binding *binding) {
+  uint64_t armed = IOBIND__ARMED;
+  return !iobind__process_is_forked() && atomic_compare_exchange_strong(&binding->flight.state, &armed, IOBIND__RUNNING);
+}
+
+iobind_status iobind__armed_replay(iobind_binding *binding);
+iobind_status iobind__armed_repeat(iobind_binding *binding, iobind_error *error);
+
+#endif
