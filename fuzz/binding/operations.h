@@ -52,6 +52,8 @@ void update_input(bound *one, size_t index, int stream, const step *from, bool s
 slot *bind_other_dims(bound *one, size_t index);
 void bind_again(bound *one, size_t index, slot *old);
 
+/* Memory for the output that replace_one may replace. */
+void give_one(bound *one, const step *from);
 /* Another tensor of its kind for an input or output, between runs. */
 void replace_one(bound *one, const step *from);
 

@@ -365,6 +365,7 @@ void do_runs(const step *from) {
   bound *one = take_binding(from);
   int runs = 2 + from->x[2] % 4;
   if (one != NULL && from->x[1] < 32) swap_once(one, from);
+  if (one != NULL && from->x[1] >= 192 && from->x[4] % 2 == 1) give_one(one, from);
   while (runs > 0 && can_run(one) && run_once(one, -1, NULL, from)) {
     runs--;
     if (runs == 1 && from->x[3] % 2 == 0) replace_one(one, from);
