@@ -191,7 +191,7 @@ def main():
     asked = parser.parse_args()
     defects = [one for one in read_table() if not asked.names or one.name in asked.names]
     if asked.list:
-        print("\n".join(f"{one['name']}: src/{one['file']}: {one['function']}" for one in defects))
+        print("\n".join(f"{one.name}: src/{row['file']}: {row['function']}" for one in defects for row in one.rows))
         return 0
     if asked.build is None or not defects:
         parser.error("--build is missing" if defects else "no such defect")
