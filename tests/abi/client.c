@@ -58,6 +58,9 @@ static iobind_device *looks_at_the_runtime(iobind_runtime *runtime) {
   NEED(strcmp(device.spec, "cpu") == 0 && (device.flags & IOBIND_DEVICE_HOST_MEMORY) != 0);
   iobind_device_counters counters = IOBIND_DEVICE_COUNTERS_INIT;
   OK(iobind_device_get_counters(cpu, &counters, &error));
+  iobind_memory_usage usage = IOBIND_MEMORY_USAGE_INIT;
+  OK(iobind_device_get_memory(cpu, IOBIND_HOLDER_ANY, &usage, &error));
+  NEED(usage.bytes == counters.allocated_bytes);
   return cpu;
 }
 
