@@ -1,0 +1,17 @@
+/** @file iobind.h
+ *  I/O binding for ONNX Runtime (ORT): keep tensors on the device, with any execution provider (EP). base.h has the rules that hold for
+ *  every function. interop.h, which is not included here, is for programs that share streams, tensors or memory with other libraries. */
+#ifndef IOBIND_H
+#define IOBIND_H
+
+#include "base.h"
+#include "runtime.h"
+#include "device.h"
+#include "stream.h"
+#include "tensor.h"
+#include "session.h"
+#include "binding.h"
+#include "pipeline.h"
+#include "audit.h"
+
+#endif

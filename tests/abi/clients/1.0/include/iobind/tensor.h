@@ -1,0 +1,217 @@
+/** @file tensor.h
+ *  Tensors: typed, shaped memory at a memory location; reads, writes and copies. */
+#ifndef IOBIND_TENSOR_H
+#define IOBIND_TENSOR_H
+
+/* clang-format off: laid out by hand, as a page to read */
+
+#include "device.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** Element types. The values are those of ORT's C interface, which are ONNX's except for the last three. */
+typedef enum iobind_dtype {
+  IOBIND_DTYPE_UNDEFINED = 0,
+  IOBIND_DTYPE_FLOAT32 = 1,
+  IOBIND_DTYPE_UINT8 = 2,
+  IOBIND_DTYPE_INT8 = 3,
+  IOBIND_DTYPE_UINT16 = 4,
+  IOBIND_DTYPE_INT16 = 5,
+  IOBIND_DTYPE_INT32 = 6,
+  IOBIND_DTYPE_INT64 = 7,
+  IOBIND_DTYPE_STRING = 8, /**< host memory only; its elements have no byte size */
+  IOBIND_DTYPE_BOOL = 9,
+  IOBIND_DTYPE_FLOAT16 = 10,
+  IOBIND_DTYPE_FLOAT64 = 11,
+  IOBIND_DTYPE_UINT32 = 12,
+  IOBIND_DTYPE_UINT64 = 13,
+  IOBIND_DTYPE_COMPLEX64 = 14,  /**< has a name and a size; ORT has no tensors of it */
+  IOBIND_DTYPE_COMPLEX128 = 15, /**< as COMPLEX64 */
+  IOBIND_DTYPE_BFLOAT16 = 16,
+  IOBIND_DTYPE_FLOAT8E4M3FN = 17,
+  IOBIND_DTYPE_FLOAT8E4M3FNUZ = 18,
+  IOBIND_DTYPE_FLOAT8E5M2 = 19,
+  IOBIND_DTYPE_FLOAT8E5M2FNUZ = 20,
+  IOBIND_DTYPE_UINT4 = 21,      /**< packed, two to a byte, the first in the low bits */
+  IOBIND_DTYPE_INT4 = 22,       /**< packed */
+  IOBIND_DTYPE_FLOAT4E2M1 = 23, /**< packed */
+  IOBIND_DTYPE_UINT2 = 24,      /**< packed, four to a byte; ORT 1.27 and older make no tensors of this type and the next two */
+  IOBIND_DTYPE_INT2 = 25,       /**< packed */
+  IOBIND_DTYPE_FLOAT8E8M0 = 26,
+  IOBIND_DTYPE_FORCE32 = 0x7FFFFFFF
+} iobind_dtype;
+
+/** The maximum rank of a tensor. */
+#define IOBIND_MAX_RANK 16
+
+/** The name of an element type, such as "float32"; "unknown" for any other number. Static lifetime.
+ *  @threads any   @since 1.0 */
+IOBIND_API const char *iobind_dtype_get_name(int32_t dtype);
+
+/** Bits of one element: 2, 4, 8 .. 128; 0 for STRING and for a number that is no element type.
+ *  @threads any   @since 1.0 */
+IOBIND_API uint32_t iobind_dtype_get_bits(int32_t dtype);
+
+/** Bytes of a dense tensor: ceil(elements * bits / 8); 0 if a dim is 0.
+ *  @param dims  `rank` dims of 0 or more; may be NULL if rank is 0 (a scalar: one element)
+ *  @return OK; SHAPE a negative dim, a rank above IOBIND_MAX_RANK, or a product that overflows; DTYPE no such type, or STRING; INVALID_ARGUMENT
+ *  @threads any   @since 1.0 */
+IOBIND_API IOBIND_CHECK iobind_status iobind_dtype_get_bytes(iobind_dtype dtype, const int64_t *dims, size_t rank,
+                                                             size_t *bytes, iobind_error *error);
+
+/** Create a tensor. Its content is undefined; strings are empty.
+ *  @param memory  DEFAULT, or HOST_ACCESSIBLE if the device has it. Host tensors are in the CPU's default memory
+ *  @param dims    `rank` dims of 0 or more
+ *  @return OK; OUT_OF_MEMORY, also if the device returns a buffer that it cannot back; SHAPE; DTYPE; INVALID_ARGUMENT; RUNTIME;
+ *          NOT_SUPPORTED the device has no such memory, or cannot hold that type (strings)
+ *  @threads any   @since 1.0 */
+IOBIND_API IOBIND_CHECK iobind_status iobind_tensor_create(iobind_device *device, iobind_memory memory, iobind_dtype dtype,
+                                                           const int64_t *dims, size_t rank, iobind_tensor **tensor,
+                                                           iobind_error *error);
+
+/** Memory of the caller's, and the dense, row-major tensor in it. */
+typedef struct iobind_buffer {
+  uint32_t struct_size;
+  int32_t memory;         /**< iobind_memory of the device */
+  int32_t dtype;          /**< iobind_dtype */
+  uint32_t reserved;      /**< 0 */
+  const int64_t *dims;    /**< `rank` dims of 0 or more */
+  size_t rank;
+  void *data;             /**< the first element; NULL only for 0 bytes. On a device without IOBIND_DEVICE_ADDRESSABLE the EP's
+                               handle (a WGPUBuffer) */
+  size_t bytes;           /**< size of the memory; at least the tensor's bytes */
+  iobind_deleter deleter; /**< called with `data`; NULL: the memory must outlive the tensor and every run that uses it */
+  void *context;          /**< passed to `deleter` */
+} iobind_buffer;
+#define IOBIND_BUFFER_INIT {sizeof(iobind_buffer), 0, 0, 0, NULL, 0, NULL, 0, NULL, NULL}
+
+/** Make a tensor over the caller's memory, without a copy. CUDA's driver is asked whether the address is of that device and memory.
+ *  @return OK; INVALID_ARGUMENT NULL data, too few bytes, or an address that is not of that memory; SHAPE; DTYPE strings;
+ *          NOT_SUPPORTED no such memory; RUNTIME; OUT_OF_MEMORY
+ *  @threads any   @since 1.0 */
+IOBIND_API IOBIND_CHECK iobind_status iobind_tensor_wrap(iobind_device *device, const iobind_buffer *buffer,
+                                                         iobind_tensor **tensor, iobind_error *error);
+
+/** Make a tensor over a part of another one: same memory, no copy. The view keeps the other tensor alive.
+ *  @param offset  in bytes from the start. Without IOBIND_DEVICE_ADDRESSABLE it must be 0, and the view's bytes a multiple of 4 or
+ *                 those of the whole tensor
+ *  @return OK; INVALID_ARGUMENT the part is not inside the tensor; NOT_SUPPORTED a part that the device cannot address
+ *          (iobind_tensor_read and iobind_tensor_write can access it), or a tensor of strings; SHAPE; DTYPE
+ *  @threads any   @since 1.0 */
+IOBIND_API IOBIND_CHECK iobind_status iobind_tensor_view(iobind_tensor *tensor, size_t offset, iobind_dtype dtype,
+                                                         const int64_t *dims, size_t rank, iobind_tensor **view,
+                                                         iobind_error *error);
+
+/** Make a view of `count` entries of the first axis, beginning with `start`: dims {count, d1, d2, ...}.
+ *  @return as iobind_tensor_view; SHAPE a scalar, or a part outside the axis; NOT_SUPPORTED also if the part of a packed type does
+ *          not begin on a byte
+ *  @threads any   @since 1.0 */
+IOBIND_API IOBIND_CHECK iobind_status iobind_tensor_slice(iobind_tensor *tensor, int64_t start, int64_t count,
+                                                          iobind_tensor **view, iobind_error *error);
+
+/** Retain a reference; returns the tensor.
+ *  @threads any   @since 1.0 */
+IOBIND_API iobind_tensor *iobind_tensor_retain(iobind_tensor *tensor);
+
+/** Release a reference. With the last one the memory is freed, or the deleter called.
+ *  @threads any   @since 1.0 */
+IOBIND_API void iobind_tensor_release(iobind_tensor *tensor);
+
+typedef struct iobind_tensor_info {
+  uint32_t struct_size;
+  int32_t dtype;         /**< iobind_dtype */
+  const int64_t *dims;   /**< `rank` dims; valid as long as the tensor */
+  size_t rank;
+  size_t bytes;          /**< 0 for strings */
+  iobind_device *device;
+  int32_t memory;        /**< iobind_memory */
+  int32_t host_readable; /**< 1: iobind_tensor_map works */
+  int32_t read_only;     /**< 1: refused as a target; imported by DLPack (interop.h) */
+  uint32_t reserved;
+} iobind_tensor_info;
+#define IOBIND_TENSOR_INFO_INIT {sizeof(iobind_tensor_info), 0, NULL, 0, 0, NULL, 0, 0, 0, 0}
+
+/** Describe a tensor.
+ *  @return OK; INVALID_ARGUMENT   @threads any   @since 1.0 */
+IOBIND_API IOBIND_CHECK iobind_status iobind_tensor_get_info(const iobind_tensor *tensor, iobind_tensor_info *info,
+                                                             iobind_error *error);
+
+/** The address of the data on any device, for other libraries that work there (a CUDA kernel). The host must not access device memory
+ *  through it. NULL for 0 bytes and for strings. Valid as long as the tensor.
+ *  @threads any   @since 1.0 */
+IOBIND_API void *iobind_tensor_get_address(const iobind_tensor *tensor);
+
+/* ---- access by the host ---------------------------------------------------------------------------------------------- */
+/* Access without a stream is ordered after all of iobind's work in flight on that memory, on any stream or thread: a read after
+ * writers, a write after readers and writers. Views and DLPack share the memory. Do not access a tensor in a callback of a run. */
+
+/** What the host will do with mapped memory. */
+typedef enum iobind_access {
+  IOBIND_ACCESS_READ = 0,
+  IOBIND_ACCESS_WRITE = 1, /**< read and write */
+  IOBIND_ACCESS_FORCE32 = 0x7FFFFFFF
+} iobind_access;
+
+/** Get the address of data in host memory. It orders only accesses up to the next call that uses the tensor: map it again after that.
+ *  @param dtype   the element type that the caller will access
+ *  @param access  WRITE also waits for work in flight that reads the tensor
+ *  @param data    receives the address; NULL if the tensor has 0 bytes; valid as long as the tensor
+ *  @return OK; WRONG_DEVICE the tensor is in device memory (iobind_tensor_read copies it); DTYPE it has another type, or strings;
+ *          INVALID_ARGUMENT WRITE of a read-only tensor; the failure of a run in flight that was to write it
+ *  @threads any   @blocks if work in flight uses it   @since 1.0 */
+IOBIND_API IOBIND_CHECK iobind_status iobind_tensor_map(iobind_tensor *tensor, iobind_dtype dtype, iobind_access access,
+                                                        void **data, iobind_error *error);
+
+/** Write host memory into a tensor or a part of it. Without IOBIND_DEVICE_ADDRESSABLE a part is staged if it does not begin at 0, or
+ *  ends neither at a multiple of 4 bytes nor with the tensor: one download and one upload, counted and logged.
+ *  @param offset  in the tensor, in bytes
+ *  @param data    `bytes` bytes; with a stream they must remain valid and unchanged until the copy is complete
+ *  @param stream  NULL: complete on return. Otherwise a stream of the tensor's device
+ *  @return OK; INVALID_ARGUMENT the part is not inside the tensor; DTYPE strings; WRONG_DEVICE another device's stream; RUNTIME
+ *  @threads serial for each tensor   @blocks if stream is NULL   @since 1.0 */
+IOBIND_API IOBIND_CHECK iobind_status iobind_tensor_write(iobind_tensor *tensor, size_t offset, const void *data, size_t bytes,
+                                                          iobind_stream *stream, iobind_error *error);
+
+/** Read a tensor or a part of it into host memory. Parameters and errors as iobind_tensor_write. Without IOBIND_DEVICE_ADDRESSABLE
+ *  a part that does not begin at 0 is staged: one download of offset + bytes.
+ *  With a stream, the data are valid after a wait or a query has reported that the copy is complete: of a later event, or
+ *  iobind_stream_synchronize. If the stream has failed, they are not written.
+ *  @threads shared-read   @blocks if stream is NULL   @since 1.0 */
+IOBIND_API IOBIND_CHECK iobind_status iobind_tensor_read(const iobind_tensor *tensor, size_t offset, void *data, size_t bytes,
+                                                         iobind_stream *stream, iobind_error *error);
+
+/** Copy tensors, pair by pair, between any two memory locations. The tensors of a pair must have the same element type and dims, and
+ *  must not overlap. Pairs with the same two devices go to the EP in one call. Between devices of unrelated EPs the data pass through
+ *  the host: one download and one upload.
+ *  @param sources, targets  `count` tensors each
+ *  @param stream            NULL: complete on return. Otherwise a stream of a device that takes part; data for pageable memory
+ *                           become valid as with iobind_tensor_read
+ *  @return OK; DTYPE, SHAPE a pair differs (the message has its index); INVALID_ARGUMENT overlap; NOT_SUPPORTED strings;
+ *          WRONG_DEVICE another runtime, or a stream of a device that takes no part; RUNTIME.
+ *          After a failure the content of the targets is undefined
+ *  @threads serial for the targets   @blocks if stream is NULL   @since 1.0 */
+IOBIND_API IOBIND_CHECK iobind_status iobind_tensor_copy(const iobind_tensor *const *sources, iobind_tensor *const *targets,
+                                                         size_t count, iobind_stream *stream, iobind_error *error);
+
+/** Read one element of a tensor of strings.
+ *  @param buffer    receives up to `capacity` bytes, not NUL-terminated; may be NULL if capacity is 0
+ *  @param needed    receives the element's bytes
+ *  @return OK, also if the buffer is too small: compare `needed`; DTYPE not strings; INVALID_ARGUMENT index out of range
+ *  @threads shared-read   @since 1.0 */
+IOBIND_API IOBIND_CHECK iobind_status iobind_tensor_get_string(const iobind_tensor *tensor, size_t index, char *buffer,
+                                                               size_t capacity, size_t *needed, iobind_error *error);
+
+/** Write one element of a tensor of strings.
+ *  @param text  UTF-8, NUL-terminated, copied
+ *  @return OK; DTYPE not strings; INVALID_ARGUMENT index out of range; OUT_OF_MEMORY
+ *  @threads serial   @since 1.0 */
+IOBIND_API IOBIND_CHECK iobind_status iobind_tensor_set_string(iobind_tensor *tensor, size_t index, const char *text,
+                                                               iobind_error *error);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
