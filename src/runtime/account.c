@@ -37,7 +37,7 @@ iobind_status iobind_device_get_memory(const iobind_device *device, iobind_holde
     return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "device_get_memory: device is NULL");
   }
   if ((int)holder < 0 || (int)holder >= IOBIND__HOLDERS) {
-    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "device_get_memory: holder: expected an iobind_holder, got %d",
+    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "device_get_memory: holder: expected 0 .. 5, got %d",
                         (int)holder);
   }
   iobind_memory_usage full = {.bytes = atomic_load(&device->memory[holder].bytes),
