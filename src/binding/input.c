@@ -157,6 +157,7 @@ static inline iobind_status exchange_alike(iobind_binding *binding, size_t index
     input->bound = old;
     return status;
   }
+  input->is_spoiled = false; /* by a run of a carry that has ended */
   iobind__ref_retain(&tensor->ref);
   iobind__input_hold(binding, index);
   iobind__sides_let_go(binding, old);

@@ -100,26 +100,34 @@ static bool is_kept_elsewhere(const iobind_binding *binding, size_t index) {
   return output->mode != IOBIND__OUTPUT_FRESH && (home->flags & IOBIND_DEVICE_STREAMS) != 0;
 }
 
-/* Some releases of ORT that copy several outputs to another memory copy some of them too early: the run may still be writing them. In every
- * release an input that is handed on goes to another memory without regard to the stream. */
-void iobind__outputs_choose_copied(iobind_binding *binding) {
+/* Some releases of ORT that copy several outputs to another memory copy some of them too early: the run may still be writing them. */
+static bool are_copied_early(const iobind_binding *binding) {
   const iobind_session *session = binding->session;
   size_t early = 0;
-  binding->plan.copied_count = 0;
   for (size_t i = 0; i < session->output_count; i++) {
-    iobind__output *output = &binding->outputs[i];
-    bool is_handed_on = session->outputs[i].handed_on >= 0;
-    bool is_moved = moves(binding, i);
-    output->is_copied = output->mode != IOBIND__OUTPUT_NONE &&
-                        (is_handed_on || is_in_scratch(binding, output) || (is_moved && is_kept_elsewhere(binding, i)));
-    binding->plan.copied_count += output->is_copied ? 1 : 0;
-    early += is_moved && iobind__device_has(session->outputs[i].place->device, IOBIND__QUIRK_EARLY_OUTPUT_COPIES);
+    early += moves(binding, i) && iobind__device_has(session->outputs[i].place->device, IOBIND__QUIRK_EARLY_OUTPUT_COPIES);
   }
-  for (size_t i = 0; early > 1 && i < session->output_count; i++) {
+  return early > 1;
+}
+
+/* In every release an input that is handed on goes to another memory without regard to the stream. */
+static bool must_be_copied(const iobind_binding *binding, size_t index, bool early) {
+  const iobind__output *output = &binding->outputs[index];
+  bool is_handed_on = binding->session->outputs[index].handed_on >= 0;
+  return output->mode != IOBIND__OUTPUT_NONE && (is_handed_on || is_in_scratch(binding, output) ||
+                                                 (moves(binding, index) && (early || is_kept_elsewhere(binding, index))));
+}
+
+void iobind__outputs_choose_copied(iobind_binding *binding) {
+  bool early = are_copied_early(binding);
+  binding->plan.copied_count = 0;
+  for (size_t i = 0; i < binding->session->output_count; i++) {
     iobind__output *output = &binding->outputs[i];
-    if (!output->is_copied && moves(binding, i)) {
-      output->is_copied = true;
-      binding->plan.copied_count++;
+    bool was_copied = output->is_copied;
+    output->is_copied = must_be_copied(binding, i, early);
+    binding->plan.copied_count += output->is_copied ? 1 : 0;
+    if (was_copied && !output->is_copied) {
+      iobind__output_show(binding, i, NULL); /* ORT makes other memory, and the caller may bind the old one elsewhere */
     }
   }
 }

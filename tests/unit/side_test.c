@@ -581,6 +581,62 @@ static void input_let_go_is_missed(void **state) {
   iobind_session_destroy(session);
 }
 
+/* A run has spoiled a state, and its carry ends: another tensor, of the same kind, is whole. */
+static void input_after_a_spoiled_state(void **state) {
+  (void)state;
+  iobind_session *session = pair();
+  iobind_tensor *x = twos(1);
+  iobind_tensor *y = twos(2);
+  iobind_tensor *other = twos(5);
+  iobind_binding *binding = bind(session, x, y);
+  expect_ok(iobind_binding_carry(binding, 0, 0, IOBIND_CARRY_IN_PLACE, &fault));
+  assert_int_equal(vdev_set(0, "fail_compute", "1"), 0);
+  expect(IOBIND_ERROR_RUNTIME, iobind_binding_run(binding, NULL, &fault));
+  assert_int_equal(vdev_set(0, "fail_compute", "0"), 0);
+  expect_ok(iobind_binding_place_output(binding, 0, IOBIND_OUTPUT_FRESH, NULL, IOBIND_MEMORY_DEFAULT, &fault));
+  expect(IOBIND_ERROR_INVALID_STATE, iobind_binding_run(binding, NULL, &fault));
+  expect_words("the state 'x' is undefined");
+  expect_ok(iobind_binding_set_input(binding, 0, IOBIND_INPUT_RESIDENT, other, NULL, &fault));
+  run(binding);
+  expect_output(binding, 0, 7);
+  iobind_binding_destroy(binding);
+  iobind_tensor_release(x);
+  iobind_tensor_release(y);
+  iobind_tensor_release(other);
+  iobind_session_destroy(session);
+}
+
+/* Several outputs that go elsewhere are copied by iobind, one alone by ORT, in memory of ORT's: what iobind copied it to before is the caller's,
+ * who binds it as another output. */
+static void memory_of_a_copy_that_ended(void **state) {
+  (void)state;
+  iobind_session *session = pair();
+  const uint32_t quirks = device->quirks;
+  device->quirks |= IOBIND__QUIRK_EARLY_OUTPUT_COPIES; /* in every release of ORT */
+  iobind_tensor *x = twos(3);
+  iobind_tensor *y = twos(4);
+  iobind_binding *binding = bind(session, x, y);
+  iobind_tensor *kept;
+  expect_ok(iobind_binding_place_output(binding, 0, IOBIND_OUTPUT_REUSE, cpu, IOBIND_MEMORY_DEFAULT, &fault));
+  expect_ok(iobind_binding_place_output(binding, 1, IOBIND_OUTPUT_FRESH, cpu, IOBIND_MEMORY_DEFAULT, &fault));
+  run(binding);
+  expect_ok(iobind_binding_get_output(binding, 0, NULL, &kept, &fault));
+  iobind_tensor_retain(kept);
+  expect_ok(iobind_binding_place_output(binding, 1, IOBIND_OUTPUT_NONE, NULL, IOBIND_MEMORY_DEFAULT, &fault));
+  run(binding);
+  expect_ok(iobind_binding_set_output(binding, 1, kept, 0, &fault));
+  run(binding);
+  expect_output(binding, 0, 7);
+  expect_output(binding, 1, 12);
+  expect_twos(kept, 12);
+  iobind_binding_destroy(binding);
+  iobind_tensor_release(kept);
+  iobind_tensor_release(x);
+  iobind_tensor_release(y);
+  device->quirks = quirks;
+  iobind_session_destroy(session);
+}
+
 #define CASES(spec)                                                                                                         \
   {#spec ": swap ends beside another", swap_ends_beside_another, stage_open, stage_close, #spec},                           \
       {#spec ": retained state as another input", retained_state_as_another_input, stage_open, stage_close, #spec},         \
@@ -603,6 +659,8 @@ static const struct CMUnitTest tests[] = {
     {"cpu: handed on beside a first state", handed_on_beside_a_first_state, stage_open, stage_close, "cpu"},
     {"vdev: handed on beside a first state", handed_on_beside_a_first_state, stage_open, stage_close, "vdev"},
     {"vdev: handed on to the host", handed_on_to_the_host, stage_open, stage_close, "vdev"},
+    {"vdev: input after a spoiled state", input_after_a_spoiled_state, stage_open, stage_close, "vdev"},
+    {"webgpu: memory of a copy that ended", memory_of_a_copy_that_ended, stage_open, stage_close, "webgpu"},
     {"vdev: failed run has finished", failed_run_has_finished, stage_open, stage_close, "vdev"},
     {"cpu: swap over memory that goes", swap_over_memory_that_goes, stage_open, stage_close, "cpu"},
     {"cpu: wrapped memory is free at once", wrapped_memory_is_free_at_once, stage_open, stage_close, "cpu"},
