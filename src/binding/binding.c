@@ -1,4 +1,4 @@
-/* Bindings: created, cleared, destroyed; the runs of a stream that are in flight. */
+/* Bindings: created, cleared, destroyed. */
 #include <stdlib.h>
 
 #include "binding/table.h"

@@ -19,6 +19,9 @@ void iobind__run_leave(iobind_binding *binding, uint64_t next);
 iobind_status iobind__queue_enter(iobind_binding *binding, bool follows, iobind_error *error);
 void iobind__queue_leave(iobind_binding *binding); /* it has ended, or was never queued */
 
+/* Let ORT run, although the run was cancelled, what must follow it; the run stays cancelled. Was it cancelled? */
+bool iobind__run_goes_on(iobind_binding *binding);
+
 /* ---- call.c ---- */
 
 /* ORT's call, and the checks and copies behind it; the states stay where they are. `stream` is an EP's, which ORT submits to; NULL: ORT waits for

@@ -149,7 +149,7 @@ iobind_status iobind__plan_compile(iobind_binding *binding, iobind_error *error)
 /* Is what an armed binding relies on true? For assertions: a change that nobody noted shows here. */
 bool iobind__plan_holds(const iobind_binding *binding);
 
-/* ---- binding.c ---- */
+/* ---- flight.c ---- */
 
 /* Does the host know that the runs on a stream have passed? Then they are not in flight any more. */
 void iobind__flight_look(iobind_binding *binding);
@@ -160,6 +160,8 @@ iobind_status iobind__flight_wait(iobind_binding *binding, iobind_error *error);
 /* The last run has failed after its call had returned: its results cannot be fetched or carried. That says nothing about the states that
  * it reads: it may have been refused before it began. */
 void iobind__binding_fail(iobind_binding *binding, const iobind_error *failure);
+
+/* ---- what a change of the table does ---- */
 
 /* The next run must look before it repeats the last one. */
 static inline void iobind__binding_disarm(iobind_binding *binding) {
@@ -180,25 +182,24 @@ static inline iobind_status iobind__binding_must_be_idle(iobind_binding *binding
   return idle ? IOBIND_OK : iobind__binding_check_idle(binding, what, error);
 }
 
-/* input.c */
+/* ---- input.c ---- */
+
 void iobind__input_clear(iobind__input *input);
 
-/* Hold the memory that the caller has bound to an input, or to an output, so that host access comes after the runs that use it. To be called
- * after a change, before the reference to the old tensor is released. */
+/* Hold the memory that the caller has bound to an input, so that host access comes after the runs that use it. To be called after a change,
+ * before the reference to the old tensor is released. */
 void iobind__input_hold(iobind_binding *binding, size_t index);
 void iobind__input_let_loose(iobind_binding *binding, size_t index);
-void iobind__output_hold(iobind_binding *binding, size_t index);
 
-/* REUSE: the caller is given this tensor of the memory that later runs write, too; NULL: they write other memory. */
-void iobind__output_show(iobind_binding *binding, size_t index, iobind_tensor *tensor);
-
-/* check.c */
+/* ---- check.c ---- */
 
 /* Is everything bound that a run needs, do symbolic dims agree, and does no memory overlap that must not? `what` names the
  * call. */
 iobind_status iobind__binding_check_complete(iobind_binding *binding, const char *what, iobind_error *error);
 
-/* overlap.c: memory that a run reads and memory that it writes must not overlap, unless the caller asks for it. */
+/* ---- overlap.c ---- */
+
+/* Memory that a run reads and memory that it writes must not overlap, unless the caller asks for it. */
 iobind_status iobind__overlap_check_input(const iobind_binding *binding, size_t index, const iobind_tensor *tensor,
                                           const char *what, iobind_error *error);
 /* The same for the state that is bound where an output is to be carried. */
@@ -220,13 +221,20 @@ static inline iobind_status iobind__overlap_make_room(iobind_binding *binding, c
   return is_elsewhere ? IOBIND_OK : iobind__overlap_renew(binding, tensor, error);
 }
 
+/* ---- output.c ---- */
+
 /* Where ORT leaves an output that iobind copies from there. */
 static inline iobind__place *iobind__output_home(const iobind_binding *binding, size_t index) {
   const iobind__value *value = &binding->session->outputs[index];
   return value->handed_on >= 0 ? binding->session->inputs[value->handed_on].place : value->place;
 }
 
-/* output.c */
+/* As iobind__input_hold. */
+void iobind__output_hold(iobind_binding *binding, size_t index);
+
+/* REUSE: the caller is given this tensor of the memory that later runs write, too; NULL: they write other memory. */
+void iobind__output_show(iobind_binding *binding, size_t index, iobind_tensor *tensor);
+
 /* The output is bound to something else: the last run's results are given up, and if mode or place differ, a run has to show
  * again where it lands. */
 void iobind__output_set(iobind_binding *binding, size_t index, iobind__output_mode mode, iobind__place *place,
@@ -242,7 +250,9 @@ void iobind__outputs_choose_copied(iobind_binding *binding);
 /* The dims of an input changed: REUSE outputs whose dims may follow get new memory. */
 void iobind__outputs_reshape(iobind_binding *binding);
 
-/* results.c: the results of the last run. `busy` is the EP's stream that may still be writing them, whose memory stays until
+/* ---- results.c ---- */
+
+/* Give up the results of the last run. `busy` is the EP's stream that may still be writing them, whose memory stays until
  * the stream has passed; NULL: none. */
 void iobind__results_drop(iobind_binding *binding, iobind_stream *busy);
 iobind_status iobind__results_fetch(iobind_binding *binding, iobind_error *error);
@@ -256,14 +266,14 @@ iobind_status iobind__result_locate(const iobind_binding *binding, size_t index,
 iobind_status iobind__result_overlaps(const iobind_binding *binding, size_t index, const iobind_tensor *tensor, bool *overlaps,
                                       iobind_error *error);
 
-/* verify.c */
+/* ---- verify.c ---- */
 
 /* Has each output landed where it was asked for? An output of 0 bytes does not show it. */
 iobind_status iobind__results_verify(iobind_binding *binding, iobind_error *error);
 iobind_status iobind__result_verify_place(const iobind_binding *binding, size_t index, const OrtValue *value,
                                           iobind_error *error);
 
-/* carry.c: what happens before a run, after it and when it fails. */
+/* ---- carry.c ---- */
 
 /* The states that the last run left become inputs. */
 iobind_status iobind__carry_advance(iobind_binding *binding, iobind_stream *busy, iobind_error *error);
@@ -299,10 +309,8 @@ static inline void iobind__carry_end(iobind_binding *binding, size_t output) {
   }
 }
 
-/* Let ORT run, although the run was cancelled, what must follow it; the run stays cancelled. Was it cancelled? */
-bool iobind__run_goes_on(iobind_binding *binding);
+/* ---- run_options.c ---- */
 
-/* run_options.c */
 /* Options as ORT takes them. `graph`: the number of a graph; NULL: none. */
 iobind_status iobind__ort_options_make(const iobind_session *session, const iobind_run_options *options, const char *graph,
                                        const char *what, iobind__ort_options *out, iobind_error *error);

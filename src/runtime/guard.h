@@ -11,7 +11,7 @@
 #include "support/error.h"
 #include "support/process.h"
 
-typedef struct iobind__context iobind__context; /* context.c */
+typedef struct iobind__context iobind__context; /* driver_context.c */
 
 /* One run of a session at a time. */
 typedef struct iobind__turn {
@@ -157,7 +157,7 @@ static inline void iobind__turn_give(iobind__turn *turn) {
   }
 }
 
-/* ---- context.c: the device that is current in a thread, as NVIDIA's EPs take it ---- */
+/* ---- driver_context.c: the device that is current in a thread, as NVIDIA's EPs take it ---- */
 
 struct iobind_device;
 

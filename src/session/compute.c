@@ -100,7 +100,7 @@ static iobind_status refuse_stream(const iobind_stream *stream, iobind_error *er
                       device->spec);
 }
 
-/* the caller's stream */
+/* Can the session compute on the caller's stream? */
 static iobind_status check_stream(const iobind_session_options *options, const iobind_device *device, iobind_error *error) {
   const iobind_stream *stream = options->stream;
   bool named = false;

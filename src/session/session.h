@@ -99,12 +99,14 @@ static inline bool iobind__session_graphs_have(const iobind_session *session, io
 #define IOBIND__GRAPH_ID "gpu_graph_id"
 #define IOBIND__NO_GRAPH "-1"
 
-/* options.c: translates our options, which were checked, into ORT's. */
+/* ---- options.c ---- */
+
 iobind_status iobind__session_options_check(iobind_runtime *runtime, const iobind_session_options *options,
                                             iobind_error *error);
 /* With a device besides the CPU: its EP may take no node, silently. Not if it captures graphs, which nodes on the CPU stand in the way of: the
  * record costs each run some instructions of ORT's. */
 bool iobind__session_lists_nodes(const iobind_session_options *options);
+/* Translate our options, which were checked, into ORT's. */
 iobind_status iobind__session_options_build(iobind_runtime *runtime, const iobind_session_options *options,
                                             OrtSessionOptions **out, iobind_error *error);
 
@@ -175,26 +177,37 @@ iobind_status iobind__compute_begin(const iobind_session *session, iobind_stream
 iobind_status iobind__compute_end(const iobind_session *session, iobind_stream *stream, iobind_status status,
                                   iobind_error *error);
 
-/* ep_options.c: the devices' EPs, each with its options, into ORT's session options. */
+/* ---- ep_options.c ---- */
+
+/* The devices' EPs, each with its options, into ORT's session options. */
 iobind_status iobind__session_append_eps(iobind_runtime *runtime, const iobind_session_options *options, OrtSessionOptions *out,
                                          iobind_error *error);
 
-/* dims.c: NOT_FOUND if an override names a dim that the model does not have, which ORT would ignore. */
+/* ---- dims.c ---- */
+
+/* NOT_FOUND if an override names a dim that the model does not have, which ORT would ignore. */
 iobind_status iobind__session_check_dims(const iobind_session_options *options, const char *path, const void *model,
                                          size_t bytes, iobind_error *error);
 
-/* graph.c: can this session capture graphs? *device gets the one that does, NULL if none is asked for. */
+/* ---- graph.c ---- */
+
+/* Can this session capture graphs? *device gets the one that does, NULL if none is asked for. */
 iobind_status iobind__session_check_graph(const iobind_runtime *runtime, const iobind_session_options *options,
                                           const char *path, const void *bytes, size_t size, iobind_device **device,
                                           iobind_error *error);
-/* capturable.c: NOT_SUPPORTED if the model has something that a replay does not repeat. */
-iobind_status iobind__model_check_capturable(const char *path, const void *bytes, size_t size, iobind_error *error);
 
-/* graph.c: the same when the session is made: what its outputs tell. */
+/* The same when the session is made: what its outputs tell. */
 iobind_status iobind__session_check_graph_outputs(const iobind_session *session, iobind_error *error);
 
 /* Graphs that iobind does not know of would be replayed whatever is bound: their keys are refused. `what` says whose key it is. */
 iobind_status iobind__session_check_graph_key(const char *what, const char *key, iobind_error *error);
+
+/* ---- capturable.c ---- */
+
+/* NOT_SUPPORTED if the model has something that a replay does not repeat. */
+iobind_status iobind__model_check_capturable(const char *path, const void *bytes, size_t size, iobind_error *error);
+
+/* ---- the turn of a session ---- */
 
 static inline bool iobind__session_runs_alone(const iobind_session *session) {
   return session->graphs.limit > 0 || session->compute.stream != NULL;
@@ -219,10 +232,11 @@ static inline void iobind__session_leave(iobind_session *session) {
   }
 }
 
+/* ---- run_options.c: of runs with a binding and without. `what` names the call ---- */
+
 /* ORT's run config entry that makes a run return before its work is done. */
 #define IOBIND__UNSYNCHRONIZED "disable_synchronize_execution_providers"
 
-/* run_options.c: of runs with a binding and without. `what` names the call. */
 bool iobind__run_options_want_no_graph(const iobind_run_options *options);
 iobind_status iobind__run_options_read(const iobind_session *session, const iobind_run_options *given, const char *what,
                                        iobind_run_options *out, iobind_error *error);
@@ -230,7 +244,7 @@ iobind_status iobind__run_options_read(const iobind_session *session, const iobi
 iobind_status iobind__run_options_translate(const OrtApi *api, const iobind_run_options *options, const char *graph,
                                             const char *what, OrtRunOptions **out, iobind_error *error);
 
-/* metadata.c: what the model says of itself. */
+/* ---- metadata.c: what the model says of itself ---- */
 
 /* A copy of a text that ORT has allocated, which ORT gets back. `what` is for the message. */
 iobind_status iobind__session_take_text(const iobind_session *session, char *text, char **out, const char *what,
@@ -238,11 +252,14 @@ iobind_status iobind__session_take_text(const iobind_session *session, char *tex
 iobind_status iobind__session_read_metadata(iobind_session *session, iobind_error *error);
 void iobind__session_free_metadata(iobind_session *session);
 
-/* signature.c: names, types, shapes and places of inputs and outputs. */
+/* ---- signature.c: names, types, shapes and places of inputs and outputs ---- */
+
 iobind_status iobind__session_read_signature(iobind_session *session, iobind_error *error);
 void iobind__session_free_signature(iobind_session *session);
 
-/* place.c: the place of a memory info of this session: a device's, or, if no device has that memory, one that the session
+/* ---- place.c ---- */
+
+/* The place of a memory info of this session: a device's, or, if no device has that memory, one that the session
  * lends. */
 iobind_status iobind__session_find_place(iobind_session *session, const OrtMemoryInfo *info, iobind__place **place,
                                          iobind_error *error);
@@ -255,7 +272,7 @@ void iobind__session_free_places(iobind_session *session);
 /* Can the session read the tensor as this input where it is? Host memory it can read wherever that is. */
 bool iobind__session_reads(const iobind_session *session, const iobind__value *input, const iobind_tensor *tensor);
 
-/* DEVICE: an input's tensor is neither on the host nor where the session reads it. */
+/* WRONG_DEVICE: an input's tensor is neither on the host nor where the session reads it. */
 iobind_status iobind__refuse_elsewhere(const iobind_session *session, size_t input, const iobind_tensor *tensor,
                                        const char *what, iobind_error *error);
 
@@ -268,6 +285,8 @@ iobind_status iobind__placements_check(const iobind_session *session, const int3
                                        iobind_error *error);
 
 bool iobind__session_has_device(const iobind_session *session, const iobind_device *device);
+
+/* ---- signature.c: does a tensor fit? ---- */
 
 /* Are dims of the tensor with the same name equal? */
 bool iobind__value_symbols_agree(const iobind__value *value, const iobind_tensor *tensor);
@@ -286,7 +305,7 @@ static inline iobind_status iobind__value_accepts(const iobind__value *value, co
   return fits ? IOBIND_OK : iobind__value_refuse(value, tensor, what, error);
 }
 
-/* run.c */
+/* ---- run.c ---- */
 
 /* Run without a binding: all inputs, as many as the session has, and all outputs on the host. */
 iobind_status iobind__session_run(iobind_session *session, iobind_tensor *const *inputs, iobind_tensor **outputs,
