@@ -2,7 +2,6 @@
  * a session on the CPU does neither. But it does not tell whether ORT really wrote into a given output. So arrays are used only
  * after a run of ORT's binding has shown where everything lands. */
 #include <stdlib.h>
-#include <string.h>
 
 #include "binding/table.h"
 

@@ -1,4 +1,4 @@
-/* A session's inputs and outputs, bound to memory. The rooms below use only these functions, no fields. */
+/* A session's inputs and outputs, bound to memory. The modules below use only these functions, no fields. */
 #ifndef IOBIND_BINDING_BINDING_H
 #define IOBIND_BINDING_BINDING_H
 

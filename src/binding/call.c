@@ -11,12 +11,6 @@ static void name_held_outputs(const iobind_binding *binding, iobind__text *names
   }
 }
 
-static void release_status(const OrtApi *api, OrtStatus *status) {
-  if (status != NULL) {
-    api->ReleaseStatus(status);
-  }
-}
-
 /* Wait for a device that queues by itself, unless the run is on one of its streams: then the order of its queue is enough. */
 static iobind_status wait_for_devices(const iobind_binding *binding, const iobind_device *ordered, iobind_error *error) {
   const iobind_session *session = binding->session;
@@ -35,7 +29,7 @@ static void wait_after_failure(iobind_binding *binding) {
   const iobind__side *side = iobind__side_of_turn(binding);
   const OrtApi *api = IOBIND__API(binding->session->runtime);
   if (side->binding != NULL && !binding->arrays.in_use) {
-    release_status(api, api->SynchronizeBoundOutputs(side->binding));
+    iobind__ort_ignore(api, api->SynchronizeBoundOutputs(side->binding));
   }
   (void)wait_for_devices(binding, NULL, NULL);
 }

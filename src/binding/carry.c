@@ -78,8 +78,8 @@ static void advance_swapped(iobind_binding *binding) {
     if (carry->mode == IOBIND_CARRY_SWAP) {
       iobind__output *output = &binding->outputs[carry->output];
       if (carry->due) {
-        bool is_buffer = output->target == carry->buffers[0] || output->target == carry->buffers[1]; /* which the carry holds */
-        bind_state(binding, carry->input, iobind_tensor_retain(output->target), !is_buffer);
+        bool is_shared = !iobind__carry_has_buffer(carry, output->target);
+        bind_state(binding, carry->input, iobind_tensor_retain(output->target), is_shared);
         carry->due = false;
       }
       aim_at_buffer(output, carry->buffers[binding->turn]);
@@ -123,7 +123,7 @@ iobind_status iobind__carry_advance(iobind_binding *binding, iobind_stream *busy
 /* ---- before a run: memory for the states that it writes ---- */
 
 /* Takes the reference. */
-void iobind__carry_set_buffer(iobind_binding *binding, iobind__carry *carry, size_t side, iobind_tensor *buffer) {
+static void set_buffer(iobind_binding *binding, iobind__carry *carry, size_t side, iobind_tensor *buffer) {
   const iobind_session *session = binding->session;
   iobind__holder *holder = &binding->holders[session->input_count + session->output_count + 2 * carry->output + side];
   iobind_tensor *old = carry->buffers[side];
@@ -143,23 +143,30 @@ void iobind__carry_set_buffer(iobind_binding *binding, iobind__carry *carry, siz
 
 void iobind__carry_leave_buffer(iobind_binding *binding, iobind__carry *carry, size_t side) {
   bool is_state = binding->inputs[carry->input].bound == carry->buffers[side];
-  iobind__carry_set_buffer(binding, carry, side, NULL);
+  set_buffer(binding, carry, side, NULL);
   if (is_state) {
     iobind__input_hold(binding, carry->input);
   }
 }
 
-/* A buffer for this side to write: of the state's shape. */
-static iobind_status prepare_swapped(iobind_binding *binding, iobind__carry *carry, iobind_error *error) {
+/* Give a side a buffer of the state's shape, unless it has one. */
+static iobind_status fit_buffer(iobind_binding *binding, iobind__carry *carry, size_t side, iobind_error *error) {
   const iobind_tensor *state = binding->inputs[carry->input].bound;
-  iobind_tensor **buffer = &carry->buffers[binding->turn];
-  if (*buffer == NULL || !iobind__tensor_same_dims(*buffer, state)) {
+  const iobind_tensor *buffer = carry->buffers[side];
+  if (buffer == NULL || !iobind__tensor_same_dims(buffer, state)) {
     iobind_tensor *made;
     IOBIND__TRY(iobind__input_make(binding->session, carry->input, state, &made, error));
-    iobind__carry_set_buffer(binding, carry, binding->turn, made);
+    set_buffer(binding, carry, side, made);
   }
-  if (binding->outputs[carry->output].target != *buffer) {
-    aim_at_buffer(&binding->outputs[carry->output], *buffer);
+  return IOBIND_OK;
+}
+
+/* The run of this turn writes its side's buffer. */
+static iobind_status prepare_swapped(iobind_binding *binding, iobind__carry *carry, iobind_error *error) {
+  IOBIND__TRY(fit_buffer(binding, carry, binding->turn, error));
+  iobind_tensor *buffer = carry->buffers[binding->turn];
+  if (binding->outputs[carry->output].target != buffer) {
+    aim_at_buffer(&binding->outputs[carry->output], buffer);
   }
   return IOBIND_OK;
 }
@@ -179,18 +186,15 @@ iobind_status iobind__carry_prepare(iobind_binding *binding, iobind_error *error
 /* A buffer of the state's shape that the run of this turn reads. */
 static iobind_status stage_state(iobind_binding *binding, iobind__carry *carry, iobind_error *error) {
   iobind__input *input = &binding->inputs[carry->input];
-  iobind_tensor **buffer = &carry->buffers[1 - binding->turn];
-  if (input->bound == *buffer) {
+  size_t side = 1 - binding->turn;
+  if (input->bound == carry->buffers[side]) {
     return IOBIND_OK;
   }
-  if (*buffer == NULL || !iobind__tensor_same_dims(*buffer, input->bound)) {
-    iobind_tensor *made;
-    IOBIND__TRY(iobind__input_make(binding->session, carry->input, input->bound, &made, error));
-    iobind__carry_set_buffer(binding, carry, 1 - binding->turn, made);
-  }
-  IOBIND__TRY(iobind__tensor_copy_one(input->bound, *buffer, binding->session->compute.stream, error));
+  IOBIND__TRY(fit_buffer(binding, carry, side, error));
+  iobind_tensor *buffer = carry->buffers[side];
+  IOBIND__TRY(iobind__tensor_copy_one(input->bound, buffer, binding->session->compute.stream, error));
   iobind_tensor *old = input->bound;
-  input->bound = iobind_tensor_retain(*buffer);
+  input->bound = iobind_tensor_retain(buffer);
   iobind__input_let_loose(binding, carry->input); /* the carry holds its buffers */
   iobind__table_changed(binding);
   iobind__sides_let_go(binding, old);
@@ -262,8 +266,8 @@ static void remove_carry(iobind_binding *binding, iobind__carry *carry) {
 }
 
 void iobind__carry_remove(iobind_binding *binding, iobind__carry *carry) {
-  iobind__carry_set_buffer(binding, carry, 0, NULL);
-  iobind__carry_set_buffer(binding, carry, 1, NULL);
+  set_buffer(binding, carry, 0, NULL);
+  set_buffer(binding, carry, 1, NULL);
   remove_carry(binding, carry);
   if (!swaps(binding)) {
     iobind__side_clear(binding, &binding->sides[1 - binding->turn]); /* it has no more turns */

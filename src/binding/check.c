@@ -36,7 +36,8 @@ static iobind_status check_input(iobind_binding *binding, size_t index, const ch
   const iobind__input *input = &binding->inputs[index];
   if (input->bound == NULL) {
     return value->kind == IOBIND_VALUE_TENSOR
-               ? iobind__fail(error, IOBIND_ERROR_INVALID_STATE, "%s: input '%s' is not bound", what, value->label)
+               ? iobind__fail(error, IOBIND_ERROR_INVALID_STATE, "%s: input '%s' is not bound: bind a tensor to it first", what,
+                              value->label)
                : iobind__fail(error, IOBIND_ERROR_NOT_SUPPORTED,
                               "%s: input '%s' is not a tensor, and only tensors can be bound", what, value->label);
   }

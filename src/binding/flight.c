@@ -5,18 +5,12 @@
 
 /* ---- the run state ---- */
 
-static void release_status(const OrtApi *api, OrtStatus *status) {
-  if (status != NULL) {
-    api->ReleaseStatus(status);
-  }
-}
-
 /* The terminate flag of a run that was cancelled must not reach the next one. */
 static void unset_terminate(iobind_binding *binding) {
   const OrtApi *api = IOBIND__API(binding->session->runtime);
-  release_status(api, api->RunOptionsUnsetTerminate(binding->options.now));
+  iobind__ort_ignore(api, api->RunOptionsUnsetTerminate(binding->options.now));
   if (binding->options.queued != NULL) {
-    release_status(api, api->RunOptionsUnsetTerminate(binding->options.queued));
+    iobind__ort_ignore(api, api->RunOptionsUnsetTerminate(binding->options.queued));
   }
 }
 

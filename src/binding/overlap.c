@@ -143,7 +143,8 @@ static iobind_status check_written(const iobind_binding *binding, size_t index, 
   }
   for (size_t i = 0; i < session->output_count; i++) {
     if (i != index && meet(tensor, chosen_memory(binding, i))) {
-      return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "binding_set_output: '%s' overlaps the memory of output '%s'",
+      return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT,
+                          "binding_set_output: '%s' overlaps the memory of output '%s': give them tensors of their own",
                           session->outputs[index].label, session->outputs[i].label);
     }
   }

@@ -1,11 +1,11 @@
-/* Runs on a stream: those of one binding may queue on one stream. */
+/* Runs in the queue of a stream: the device's, or that of a thread of iobind's. Several runs of one binding may be in it. */
 #include <stdlib.h>
 
 #include "binding/run.h"
 
 /* ---- on an EP's stream ---- */
 
-/* A run that comes behind others has read their states, also if it is not made then. */
+/* A run that is ordered after others has read their states, also if it is not made then. */
 static void note_follower(iobind_binding *binding) {
   binding->flight.runs += binding->flight.stream != NULL;
 }
@@ -51,8 +51,7 @@ static void keep_states(const iobind_binding *binding, iobind_stream *stream) {
   for (size_t i = 0; i < binding->carry_count; i++) {
     const iobind__carry *carry = &binding->carries[i];
     iobind_tensor *state = binding->inputs[carry->input].bound;
-    bool stays = carry->mode == IOBIND_CARRY_IN_PLACE || state == carry->buffers[0] || state == carry->buffers[1];
-    if (!stays) {
+    if (carry->mode != IOBIND_CARRY_IN_PLACE && !iobind__carry_has_buffer(carry, state)) {
       iobind__tensor_use(state, stream, IOBIND__READ);
     }
   }

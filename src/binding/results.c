@@ -257,7 +257,7 @@ static iobind_status find_result(iobind_binding *binding, size_t index, iobind__
   const char *name = binding->session->outputs[index].label;
   *out = output;
   if (output->mode == IOBIND__OUTPUT_NONE) {
-    return iobind__fail(error, IOBIND_ERROR_INVALID_STATE, "%s: '%s' is not bound", what, name);
+    return iobind__fail(error, IOBIND_ERROR_INVALID_STATE, "%s: '%s' is not bound: bind it and run first", what, name);
   }
   if (binding->results == IOBIND__RESULTS_FAILED) {
     return iobind__error_copy(error, &binding->failure);

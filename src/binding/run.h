@@ -1,4 +1,4 @@
-/* The run of a binding. There are two ways: now, finished on return, and in a queue, behind other work of a stream. A run that waits for its turn
+/* The run of a binding. There are two ways: now, finished on return, and in a queue, ordered after other work of a stream. A run that waits for its turn
  * in a thread of iobind's, and one on a stream of a session that takes none, are runs now. Where nothing has changed since the last run, the
  * binding is armed: the run is ORT's call alone. */
 #ifndef IOBIND_BINDING_RUN_H
@@ -24,7 +24,7 @@ bool iobind__run_goes_on(iobind_binding *binding);
 
 /* ---- call.c ---- */
 
-/* ORT's call, and the checks and copies behind it; the states stay where they are. `stream` is an EP's, which ORT submits to; NULL: ORT waits for
+/* ORT's call, and the checks and copies after it; the states stay where they are. `stream` is an EP's, which ORT submits to; NULL: ORT waits for
  * the run. `ordered` is the device whose stream the run is on, or NULL. *reason is set if ORT's call fails. */
 iobind_status iobind__call(iobind_binding *binding, OrtRunOptions *options, iobind_stream *stream, const iobind_device *ordered,
                            iobind__ort_reason *reason, iobind_error *error);

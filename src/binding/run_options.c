@@ -1,6 +1,5 @@
 /* The options of a binding's runs: created once, so that a run only passes them on. */
 #include <stdlib.h>
-#include <string.h>
 
 #include "binding/table.h"
 

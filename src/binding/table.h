@@ -282,7 +282,6 @@ iobind_status iobind__carry_advance(iobind_binding *binding, iobind_stream *busy
 iobind_status iobind__carry_prepare(iobind_binding *binding, iobind_error *error);
 void iobind__carry_note_run(iobind_binding *binding);
 void iobind__carry_note_failure(iobind_binding *binding);
-void iobind__carry_set_buffer(iobind_binding *binding, iobind__carry *carry, size_t side, iobind_tensor *buffer);
 
 /* A buffer of SWAP has become the caller's: the side gets a new one at its turn. */
 void iobind__carry_leave_buffer(iobind_binding *binding, iobind__carry *carry, size_t side);
@@ -291,6 +290,11 @@ void iobind__carry_remove(iobind_binding *binding, iobind__carry *carry);
 
 /* For a captured graph: a state that is carried by SWAP is read from one of its two buffers, also the first one. Without the session. */
 iobind_status iobind__carry_stage(iobind_binding *binding, iobind_error *error);
+
+/* Is it one of the two buffers of SWAP, which the carry holds? */
+static inline bool iobind__carry_has_buffer(const iobind__carry *carry, const iobind_tensor *tensor) {
+  return tensor == carry->buffers[0] || tensor == carry->buffers[1];
+}
 
 /* The carry of an input or output; NULL: none. */
 static inline iobind__carry *iobind__carry_of_input(const iobind_binding *binding, size_t input) {

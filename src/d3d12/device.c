@@ -1,5 +1,4 @@
 /* The device, DirectML's device and the queue that sessions compute on: the caller's, or made. */
-#include <string.h>
 
 #include "d3d12/d3d12.h"
 #include "support/system.h"

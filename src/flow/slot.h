@@ -1,4 +1,4 @@
-/* A pipeline, its slots, and the stages that the item of a slot goes through. Only this room includes this header. */
+/* A pipeline, its slots, and the stages that the item of a slot goes through. Only this module includes this header. */
 #ifndef IOBIND_FLOW_SLOT_H
 #define IOBIND_FLOW_SLOT_H
 

@@ -56,9 +56,7 @@ static void unwrap(iobind_device *device, void *handle) {
     return;
   }
   OrtStatus *failed = gone->bytes > 0 ? NULL : dml->api->FreeGPUAllocation(gone->handle);
-  if (failed != NULL) {
-    IOBIND__API(device->runtime)->ReleaseStatus(failed);
-  }
+  iobind__ort_ignore(IOBIND__API(device->runtime), failed);
   iobind__com_release(gone->resource);
   free(gone);
 }

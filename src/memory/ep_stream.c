@@ -2,6 +2,10 @@
 #include "memory/kind.h"
 #include "memory/transfer.h"
 
+void *iobind__stream_handle(const iobind_stream *stream) {
+  return IOBIND__API(stream->device->runtime)->SyncStream_GetHandle(stream->ep.sync);
+}
+
 static iobind_status open_sync(iobind_stream *stream, iobind_error *error) {
   const iobind_device *device = stream->device;
   const OrtApi *api = IOBIND__API(device->runtime);
@@ -87,8 +91,8 @@ static bool has_earlier(const iobind_stream *stream, iobind__ticket ticket) {
   return other != NULL;
 }
 
-/* An EP tells a failure once, and a later wait that it is all right. So this thread goes on only when those that wait for what comes before,
- * which has passed, have written down what they were told. */
+/* An EP reports a failure to one wait; later waits succeed. So this thread continues only when the waits for earlier work, which has passed,
+ * have recorded what was reported to them. */
 static void end_wait(iobind_stream *stream, const iobind__wait *self) {
   pthread_mutex_lock(&stream->timeline.mutex);
   iobind__wait **at = &stream->ep.waits;
@@ -120,7 +124,7 @@ static iobind_status wait_notification(iobind_stream *stream, iobind__ticket tic
     iobind__stream_fail(stream, passed, ticket, &reason);
   }
   end_wait(stream, &self);
-  iobind__stream_hear_joined(stream, ticket);
+  iobind__stream_collect_joined_failures(stream, ticket);
   iobind__stream_advance(stream, ticket); /* failed work is over too */
   return iobind__stream_outcome(stream, ticket, error);
 }

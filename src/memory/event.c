@@ -1,7 +1,7 @@
 /* Events: each holds a point in a stream for the caller. */
 #include <stdlib.h>
 
-#include "memory/kind.h"
+#include "memory/stream.h"
 
 static void free_event(iobind__ref *ref) {
   iobind_event *event = (iobind_event *)ref;

@@ -17,7 +17,7 @@ typedef struct iobind__flight {
   pthread_mutex_t mutex;
   iobind_stream *stream; /* of runs of which the host does not know that they have completed; a reference is held; NULL: none */
   iobind__ticket ticket; /* of the last of them */
-  size_t runs;           /* and one that came behind them, but was not made */
+  size_t runs;           /* how many, with one that was ordered after them, but was not made */
   bool has_run; /* one was given to an EP's stream, or a worker has made it: then a failure leaves the states unknown */
 } iobind__flight;
 

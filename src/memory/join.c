@@ -1,6 +1,6 @@
 /* An EP's stream that uses what another stream does: a session computes on a stream of its own, or an output was lent. Both ways the order is
- * kept by events. An EP tells a failure only to those who wait for the stream that failed, so that a stream remembers what it was joined
- * with, and a wait for it hears of those failures, too. */
+ * kept by events. An EP reports a failure only to a wait for the stream that failed. So a stream remembers what it was joined with, and a wait
+ * for it collects those failures, too. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -99,7 +99,7 @@ void iobind__stream_forget_joined(iobind_stream *stream) {
 /* The oldest first: two streams may be joined with each other, and what one of them then asks of the other has been heard already. Each is
  * asked, since a later point of the same stream does not know a failure that somebody else was told in between. It is forgotten only when
  * its failure is written down: another thread that waits for the same finds one or the other. */
-void iobind__stream_hear_joined(iobind_stream *stream, iobind__ticket ticket) {
+void iobind__stream_collect_joined_failures(iobind_stream *stream, iobind__ticket ticket) {
   iobind__joined oldest;
   while ((oldest = find_oldest(stream, ticket)).point != NULL) {
     iobind_error reason = IOBIND_ERROR_INIT;

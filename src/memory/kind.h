@@ -1,4 +1,4 @@
-/* The three kinds of streams, and what they share with stream.c. Only this room includes this header. */
+/* The kinds of streams, and what they share with stream.c. Only this module includes this header. */
 #ifndef IOBIND_MEMORY_KIND_H
 #define IOBIND_MEMORY_KIND_H
 
@@ -46,18 +46,18 @@ void iobind__stream_collect(iobind_stream *stream, iobind__ticket ticket);
 
 /* ---- join.c ---- */
 
-/* The device has passed the ticket: wait for what was joined up to it, and take over its failures. */
-void iobind__stream_hear_joined(iobind_stream *stream, iobind__ticket ticket);
+/* The device has passed the ticket: wait for what was joined up to it, and record its failures. */
+void iobind__stream_collect_joined_failures(iobind_stream *stream, iobind__ticket ticket);
 
-/* Forget all that was joined. */
+/* Release all that was joined. */
 void iobind__stream_forget_joined(iobind_stream *stream);
 
 /* ---- native.c ---- */
 
-/* Before work is submitted to the EP's stream: it comes behind what the other library has submitted. Nothing without a bridge. */
+/* Before work is submitted to the EP's stream: order it after all work that the other library has submitted. Nothing without a bridge. */
 iobind_status iobind__bridge_in(const iobind_stream *stream, iobind_error *error);
 
-/* After that: what the other library submits next comes behind it. */
+/* After that: the other library's later work waits for it. */
 iobind_status iobind__bridge_out(iobind_stream *stream, iobind_error *error);
 
 void *iobind__bridge_native(const iobind__bridge *bridge); /* as the caller knows it */

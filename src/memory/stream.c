@@ -1,4 +1,4 @@
-/* What streams of both kinds share: tickets and their outcomes, references and bytes that wait for a ticket, creating and
+/* What streams of all kinds share: tickets and their outcomes, references and bytes that wait for a ticket, creating and
  * destroying. */
 #include "memory/stream.h"
 
@@ -382,7 +382,7 @@ void iobind_stream_destroy(iobind_stream *stream) {
   }
   iobind__stream_advance(stream, last);
   if (atomic_fetch_sub(&stream->owners, 1) > 1) {
-    return; /* a session computes on it: it is closed with that, and may be gone by now */
+    return; /* a session computes on it, which closes it, and may have done so by now */
   }
   iobind__worker_stop(stream);
   iobind__loss_unwatch(stream->device, &stream->loss);
@@ -395,8 +395,4 @@ void iobind_stream_destroy(iobind_stream *stream) {
   }
   stream->kind->close(stream);
   iobind__ref_release(&stream->ref);
-}
-
-void *iobind__stream_handle(const iobind_stream *stream) {
-  return IOBIND__API(stream->device->runtime)->SyncStream_GetHandle(stream->ep.sync);
 }

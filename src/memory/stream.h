@@ -1,7 +1,8 @@
 /* Streams: work of a device in order. There are several kinds. On a device with streams of its own it is the execution provider's
  * (ep_stream.c): ORT's calls submit to it and return, and events are the EP's notifications, which ORT lends to an application through
- * its plugin interface, so that no vendor's call is needed. A driver may have streams of its own (driver.h). On any other device it is a queue of tasks with one of our threads
- * (worker_stream.c). The differences between the kinds are in one table of functions, kind.h; the rooms below need only this header.
+ * its plugin interface, so that no vendor's call is needed. A driver may have streams of its own (driver.h). On any other device it is a
+ * queue of tasks with one of iobind's threads (worker_stream.c). The differences between the kinds are in one table of functions, kind.h; the
+ * modules below need only this header.
  *
  * Work on a stream has a ticket, its number in the order of submission. This is how a run of a binding uses it; any number of runs may
  * be queued, each with its own ticket:
@@ -120,7 +121,7 @@ typedef struct iobind__ep_part {
   } joined;
 } iobind__ep_part;
 
-/* Other rooms use only `ref` and `device`. */
+/* Other modules use only `ref` and `device`. */
 struct iobind_stream {
   iobind__ref ref;
   iobind_device *device;
@@ -181,15 +182,17 @@ bool iobind__stream_orders_calls(const iobind_stream *stream);
 /* What ORT's calls need to submit to this stream; NULL if they are done when they return, and for no stream. */
 OrtSyncStream *iobind__stream_ort(const iobind_stream *stream);
 
-/* What the EP calls its stream: CUDA's cudaStream_t. Only of an EP's stream. */
-void *iobind__stream_handle(const iobind_stream *stream);
-
 /* Must work for the stream be submitted as a task? Not if the EP orders it, nor if nothing comes before it (a failure does). */
 bool iobind__stream_is_busy(const iobind_stream *stream);
 
+/* ---- ep_stream.c ---- */
+
+/* What the EP calls its stream: CUDA's cudaStream_t. Only of an EP's stream. */
+void *iobind__stream_handle(const iobind_stream *stream);
+
 /* ---- stream.c: tickets ---- */
 
-/* A ticket for everything submitted so far. On an EP's stream it is that of the last submission. */
+/* A ticket for all previously submitted work. On an EP's stream it is that of the last submission. */
 iobind__ticket iobind__stream_take_ticket(iobind_stream *stream);
 
 /* Give a task to the stream's thread, which is started when it is first needed. On a worker's stream the task comes after everything
@@ -224,17 +227,17 @@ void iobind__stream_retire(iobind_stream *stream, iobind__ticket ticket, iobind_
  * work that nobody has waited for counts as failed. */
 void iobind__stream_suspect(iobind_stream *stream, const iobind_error *failure);
 
-/* An owner more, who gives it up by iobind_stream_destroy. */
+/* One more owner, who releases the stream by iobind_stream_destroy. */
 iobind_stream *iobind__stream_share(iobind_stream *stream);
 
 /* ---- join.c: a stream that uses what another one does ---- */
 
-/* Put what is submitted to `compute` next behind what `stream` has got so far. The host does not wait. */
+/* Make later work on `compute` wait for all work submitted to `stream`. The host does not wait. */
 iobind_status iobind__stream_fork(iobind_stream *stream, iobind_stream *compute, iobind_error *error);
 
-/* Put what is submitted to `stream` next behind what `compute` has got so far, which counts as work of `stream` from now on: its failure is
- * the stream's, too. A worker's stream fails with what it waits for; an EP's remembers the other one for that. The host waits where the
- * order cannot be the device's (see iobind__stream_order), and once 1024 are not heard of. */
+/* Make later work on `stream` wait for all work submitted to `compute`, which counts as work of `stream` from now on: its failure is the
+ * stream's, too. A worker's stream fails with what it waits for; an EP's remembers the other one for that. The host waits where the order
+ * cannot be the device's (see iobind__stream_order), and once it has not asked for the outcome of 1024. */
 iobind_status iobind__stream_join(iobind_stream *stream, iobind_stream *compute, iobind_error *error);
 
 /* ---- native.c: the stream of another library, if it is one. NULL: not a stream ---- */
@@ -246,10 +249,10 @@ iobind_status iobind__bridge_check(const iobind_stream *stream, iobind_error *er
 
 /* ---- stream.c: around work that ORT submits to a stream ---- */
 
-/* Before: it comes behind what the stream is to wait for. Does nothing for NULL. */
+/* Before: order the work after what the stream is to wait for. Does nothing for NULL. */
 iobind_status iobind__stream_enter(const iobind_stream *stream, iobind_error *error);
 
-/* After that: what comes next on the stream, or on another library's that it bridges, comes behind it. */
+/* After that: later work on the stream, or on another library's that it bridges, waits for it. */
 iobind_status iobind__stream_leave(iobind_stream *stream, iobind_error *error);
 
 /* ---- stream.c: deliveries ---- */

@@ -1,6 +1,5 @@
 #include "memory/transfer.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "memory/driver.h"

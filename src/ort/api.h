@@ -1,4 +1,4 @@
-/* ONNX Runtime as it was loaded, and its statuses as ours. Other rooms use ORT's table only through this header. */
+/* ONNX Runtime as it was loaded, and its statuses as ours. Other modules use ORT's table only through this header. */
 #ifndef IOBIND_ORT_API_H
 #define IOBIND_ORT_API_H
 
@@ -51,6 +51,13 @@ iobind__ort_error_set(const OrtApi *api, OrtStatus *status, iobind_status as, io
        : (iobind_status)IOBIND_ERROR_RUNTIME)
 #define iobind__ort_fail_as(api, status, as, error, ...) \
   ((void)iobind__ort_error_set(api, status, as, error, __VA_ARGS__), (iobind_status)(as))
+
+/* Release the status of a call whose failure changes nothing. NULL is a no-op. */
+static inline void iobind__ort_ignore(const OrtApi *api, OrtStatus *status) {
+  if (status != NULL) {
+    api->ReleaseStatus(status);
+  }
+}
 
 /* Leave the function if a call of ORT failed; the text says what was being done. */
 #define IOBIND__ORT_TRY(api, call, error, ...)                              \

@@ -69,9 +69,7 @@ static int ordinal_of(const iobind_device *device) {
   const iobind__place *place = &device->places[IOBIND_MEMORY_DEFAULT];
   int id = 0;
   OrtStatus *failed = place->host ? NULL : api->MemoryInfoGetId(place->info, &id);
-  if (failed != NULL) {
-    api->ReleaseStatus(failed);
-  }
+  iobind__ort_ignore(api, failed);
   return place->host || failed != NULL ? (int)device->ordinal : id;
 }
 

@@ -1,7 +1,6 @@
 /* A device that is lost: after some failures nothing works on it until the process ends (a kernel that has touched foreign memory, a GPU that
  * has fallen off the bus). Then all that is in flight there has failed, nobody may wait for it, and what is begun is refused. */
 #include "runtime/runtime.h"
-#include "support/text.h"
 
 void iobind__loss_init(iobind__loss *loss) {
   pthread_mutex_init(&loss->mutex, NULL);

@@ -2,7 +2,6 @@
 #include "runtime/runtime.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "iobind/interop.h"
 #include "support/options.h"

@@ -270,9 +270,7 @@ static iobind_status ask(ep_choice *choice, iobind_error *error) {
   if (answered) {
     return refused == NULL ? IOBIND_OK : refuse(choice, refused, error);
   }
-  if (refused != NULL) {
-    api->ReleaseStatus(refused);
-  }
+  iobind__ort_ignore(api, refused);
   if (!choice->strange) { /* only the table decides */
     return IOBIND_OK;
   }

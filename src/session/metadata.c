@@ -55,9 +55,7 @@ static void free_keys(const iobind_session *session, char **keys, int64_t taken,
   const OrtApi *api = IOBIND__API(session->runtime);
   for (int64_t i = taken; i <= count; i++) {
     OrtStatus *failed = api->AllocatorFree(session->runtime->cpu_allocator, i < count ? (void *)keys[i] : (void *)keys);
-    if (failed != NULL) {
-      api->ReleaseStatus(failed);
-    }
+    iobind__ort_ignore(api, failed);
   }
 }
 

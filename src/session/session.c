@@ -15,9 +15,7 @@ static OrtAllocator *keep_pinned_arena(const iobind_session *session) {
   if (session->compute.way == IOBIND__COMPUTE_BY_OPTION) {
     const iobind__place *pinned = &session->compute.stream->device->places[IOBIND_MEMORY_HOST_ACCESSIBLE];
     OrtStatus *failed = pinned->info == NULL ? NULL : api->CreateAllocator(session->session, pinned->info, &kept);
-    if (failed != NULL) {
-      api->ReleaseStatus(failed);
-    }
+    iobind__ort_ignore(api, failed);
   }
   return kept;
 }
@@ -54,9 +52,7 @@ static void session_destroy(iobind__ref *ref) {
   free(session->devices);
   if (session->profile != NULL) {
     OrtStatus *freed = api->AllocatorFree(runtime->cpu_allocator, session->profile);
-    if (freed != NULL) {
-      api->ReleaseStatus(freed);
-    }
+    iobind__ort_ignore(api, freed);
   }
   if (session->run_options != NULL) {
     api->ReleaseRunOptions(session->run_options);

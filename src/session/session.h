@@ -38,7 +38,7 @@ typedef enum iobind__compute_way {
 
 typedef struct iobind__compute {
   iobind__compute_way way;
-  iobind_stream *stream; /* what all runs compute on, of which the session is an owner; NULL: the run's, or one of ORT's */
+  iobind_stream *stream; /* that all runs compute on, of which the session is an owner; NULL: the run's, or one of ORT's */
 } iobind__compute;
 
 struct iobind_session {
@@ -167,11 +167,11 @@ static inline iobind_stream *iobind__compute_given(const iobind_session *session
   return session->compute.way == IOBIND__COMPUTE_BY_RUN ? session->compute.stream : NULL;
 }
 
-/* Before a run that is on no stream: it comes behind what is on the session's. */
+/* Before a run that is on no stream: order it after all work submitted to the session's. */
 iobind_status iobind__compute_await(const iobind_session *session, iobind_error *error);
 
-/* Around what ORT submits for a run on `stream`: it comes behind what the stream has got so far, and before what the stream gets next. `status` is
- * the run's. */
+/* Around what ORT submits for a run on `stream`: order it after all work submitted to the stream, and before the stream's later work. `status`
+ * is the run's. */
 iobind_status iobind__compute_begin(const iobind_session *session, iobind_stream *stream, OrtRunOptions *options,
                                     iobind_error *error);
 iobind_status iobind__compute_end(const iobind_session *session, iobind_stream *stream, iobind_status status,

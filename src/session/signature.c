@@ -1,4 +1,5 @@
 /* Inputs and outputs: names, types, shapes, symbols, and where the session wants or leaves them. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,6 +1,4 @@
 /* What a session is loaded from, and why ORT refuses it. */
-#include <stdlib.h>
-
 #include "session/source.h"
 
 iobind_status iobind__source_load(const iobind__source *from, iobind_session *session, const iobind_session_options *options,
@@ -48,9 +46,7 @@ static bool name_nodes_on_cpu(const iobind__source *from, iobind_runtime *runtim
   if (count > NAMED) {
     iobind__text_add(names, " and %zu more", count - NAMED);
   }
-  if (refused != NULL) {
-    IOBIND__API(runtime)->ReleaseStatus(refused);
-  }
+  iobind__ort_ignore(IOBIND__API(runtime), refused);
   if (session != NULL) {
     iobind__ref_release(&session->ref);
   }

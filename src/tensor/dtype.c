@@ -1,6 +1,7 @@
 /* Element types: names and sizes. */
 #include "tensor/tensor.h"
 
+#include <stdio.h>
 #include <string.h>
 
 static const struct {

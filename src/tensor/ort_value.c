@@ -21,9 +21,7 @@ static iobind_status wrap(iobind_runtime *runtime, OrtValue *value, iobind_tenso
   if (place == NULL) {
     const char *name = "?";
     OrtStatus *unnamed = api->MemoryInfoGetName(info, &name);
-    if (unnamed != NULL) {
-      api->ReleaseStatus(unnamed);
-    }
+    iobind__ort_ignore(api, unnamed);
     return iobind__fail(
         error, IOBIND_ERROR_WRONG_DEVICE,
         "%s: no device of this runtime has the OrtValue's memory '%s': register the EP's library with the runtime", what, name);

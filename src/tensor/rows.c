@@ -1,5 +1,6 @@
 /* Copies of rows that lie apart. A device whose memory has addresses copies each row by itself, where it is; any other memory comes to
  * the host, which moves the rows. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -109,9 +109,7 @@ static iobind_status check_known(const iobind_runtime *runtime, iobind_dtype dty
     status = api->GetTensorElementTypeAndShapeDataReference(value, &known, &dims, &rank);
     api->ReleaseValue(value);
   }
-  if (status != NULL) {
-    api->ReleaseStatus(status);
-  }
+  iobind__ort_ignore(api, status);
   return (iobind_dtype)known == dtype
              ? IOBIND_OK
              : iobind__fail(error, IOBIND_ERROR_NOT_SUPPORTED, "%s: ONNX Runtime %s has no tensors of %s", what,

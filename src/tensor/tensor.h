@@ -2,8 +2,6 @@
 #ifndef IOBIND_TENSOR_TENSOR_H
 #define IOBIND_TENSOR_TENSOR_H
 
-#include <stdio.h>
-
 #include "memory/holder.h"
 #include "memory/transfer.h"
 
