@@ -32,10 +32,29 @@ __attribute__((noinline)) static iobind_status fail_replay(iobind_binding *bindi
   return iobind__named(status, error, "binding_run");
 }
 
+/* Only in a debug build, as check_armed: is ORT's binding still what the graph was captured with? */
+static inline iobind_status check_replay(const iobind_binding *binding) {
+#if defined(NDEBUG)
+  (void)binding;
+  return IOBIND_OK;
+#else
+  const iobind__side *side = &binding->sides[binding->turn];
+  bool holds = iobind__run_is_steady(binding, NULL) && iobind__side_holds(binding, side) && side->graph != NULL &&
+               side->graph->options.now == binding->replay.options;
+  return holds ? IOBIND_OK
+               : iobind__fail(binding->replay.error, IOBIND_ERROR_INTERNAL,
+                              "binding_run: the binding has changed, and a replay is still armed");
+#endif
+}
+
 /* All of a steady replay, whose instructions are counted (bench/graph): the caller's error is kept in the binding, so that the frame is
  * small. */
 iobind_status iobind__armed_replay(iobind_binding *binding) {
   const iobind__replay *replayed = &binding->replay;
+  if (check_replay(binding) != IOBIND_OK) {
+    atomic_store(&binding->flight.state, IOBIND__IDLE);
+    return IOBIND_ERROR_INTERNAL;
+  }
   iobind__turn_take(replayed->turn);
   iobind__gate_enter();
   OrtStatus *failed = replayed->run(replayed->session, replayed->options, replayed->binding);
