@@ -1,4 +1,5 @@
-/* Armed runs: nothing has changed since the last one, and nothing is to be done but ORT's call. */
+/* Armed runs: nothing has changed since the last one, and nothing is to be done but ORT's call. What follows a failure is not inlined, so that
+ * the frames are small. */
 #include "binding/run.h"
 
 /* ---- a replay, by the thread that has captured the graph ---- */
@@ -17,7 +18,7 @@ static bool can_replay(iobind_binding *binding) {
   return repeats && iobind__graphs_repeat(binding, &binding->replay);
 }
 
-static iobind_status fail_replay(iobind_binding *binding, OrtStatus *failed, iobind_error *error) {
+__attribute__((noinline)) static iobind_status fail_replay(iobind_binding *binding, OrtStatus *failed, iobind_error *error) {
   iobind_session *session = binding->session;
   atomic_store(&binding->flight.state, IOBIND__RUNNING);
   iobind__gate_leave();
@@ -63,13 +64,14 @@ static inline iobind_status check_armed(const iobind_binding *binding, iobind_er
 }
 
 /* An output could not be bound again: ORT's binding has no results. */
-static iobind_status fail_refresh(iobind_binding *binding, iobind_status status, iobind_error *error) {
+__attribute__((noinline)) static iobind_status fail_refresh(iobind_binding *binding, iobind_status status,
+                                                            iobind_error *error) {
   binding->results = IOBIND__RESULTS_NONE;
   iobind__run_leave(binding, IOBIND__IDLE);
   return iobind__named(status, error, "binding_run");
 }
 
-static iobind_status fail_armed(iobind_binding *binding, OrtStatus *failed, iobind_error *error) {
+__attribute__((noinline)) static iobind_status fail_armed(iobind_binding *binding, OrtStatus *failed, iobind_error *error) {
   iobind_status status =
       failed == NULL ? iobind__call_cancelled(error) : iobind__call_failed(binding, binding->options.now, failed, NULL, error);
   binding->results = IOBIND__RESULTS_NONE;

@@ -147,7 +147,8 @@ static iobind_status run_task_now(iobind__task *task, const iobind_error *failur
   if (status == IOBIND_OK) {
     self->binding->flight.has_run = true;
   } else {
-    iobind__binding_fail(self->binding, error); /* if ORT has been called, iobind__call has noted what that does to the states */
+    iobind__binding_fail(self->binding,
+                         error); /* if ORT has been called, iobind__call has noted what that does to the states */
   }
   iobind__queue_leave(self->binding);
   return status;
