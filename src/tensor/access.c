@@ -323,6 +323,64 @@ iobind_status iobind__tensor_copy_one(const iobind_tensor *source, iobind_tensor
   return IOBIND_OK;
 }
 
+/* Pairs of which none depends on another. */
+static iobind_status copy_together(const iobind_tensor *const *sources, iobind_tensor *const *targets, size_t count,
+                                   iobind_stream *stream, iobind_error *error) {
+  iobind__transfer few[FEW];
+  iobind__transfer *transfers = count <= FEW ? few : calloc(count, sizeof *transfers);
+  if (transfers == NULL) {
+    return iobind__out_of_memory(error, "tensor_copy");
+  }
+  size_t together = 0;
+  iobind_status status = IOBIND_OK;
+  for (size_t i = 0; i < count && status == IOBIND_OK; i++) {
+    if (is_staged(sources[i], targets[i], stream)) {
+      status = iobind__tensor_copy_one(sources[i], targets[i], stream, error);
+    } else {
+      transfers[together++] = transfer_of(sources[i], targets[i]);
+    }
+  }
+  if (status == IOBIND_OK) {
+    status = iobind__transfer_all(targets[0]->place->device->runtime, transfers, together, stream, error);
+  }
+  for (size_t i = 0; i < count; i++) {
+    use_pair(sources[i], targets[i], stream);
+  }
+  if (transfers != few) {
+    free(transfers);
+  }
+  return status;
+}
+
+/* Of two tensors with memory of their own, the usual case, nothing is to be compared. */
+static inline bool meet(const iobind_tensor *a, const iobind_tensor *b) {
+  return (a == b || a->allocated == 0 || b->allocated == 0) && iobind__tensor_overlaps(a, b);
+}
+
+/* Does the last of these pairs read what an earlier one writes, or write what an earlier one reads or writes? */
+static bool last_depends(const iobind_tensor *const *sources, iobind_tensor *const *targets, size_t count) {
+  const iobind_tensor *source = sources[count - 1];
+  const iobind_tensor *target = targets[count - 1];
+  bool depends = false;
+  for (size_t i = 0; !depends && i + 1 < count; i++) {
+    depends = meet(source, targets[i]) || meet(target, sources[i]) || meet(target, targets[i]);
+  }
+  return depends;
+}
+
+/* One pair after the other, as far as that can be told from the result. */
+static iobind_status copy_in_order(const iobind_tensor *const *sources, iobind_tensor *const *targets, size_t count,
+                                   iobind_stream *stream, iobind_error *error) {
+  size_t first = 0;
+  for (size_t i = 1; i < count; i++) {
+    if (last_depends(sources + first, targets + first, i + 1 - first)) {
+      IOBIND__TRY(copy_together(sources + first, targets + first, i - first, stream, error));
+      first = i;
+    }
+  }
+  return copy_together(sources + first, targets + first, count - first, stream, error);
+}
+
 iobind_status iobind__tensor_copy(const iobind_tensor *const *sources, iobind_tensor *const *targets, size_t count,
                                   iobind_stream *stream, iobind__order order, iobind_error *error) {
   if (count == 0) {
@@ -341,33 +399,8 @@ iobind_status iobind__tensor_copy(const iobind_tensor *const *sources, iobind_te
     IOBIND__TRY(settle(sources[i], IOBIND__READ, stream, order, error));
     IOBIND__TRY(settle(targets[i], IOBIND__WRITE, stream, order, error));
   }
-  if (stream != NULL && iobind__stream_is_busy(stream)) {
-    return iobind__submit_copy(sources, targets, count, stream, error);
-  }
-  iobind__transfer few[FEW];
-  iobind__transfer *transfers = count <= FEW ? few : calloc(count, sizeof *transfers);
-  if (transfers == NULL) {
-    return iobind__out_of_memory(error, "tensor_copy");
-  }
-  size_t together = 0;
-  iobind_status status = IOBIND_OK;
-  for (size_t i = 0; i < count && status == IOBIND_OK; i++) {
-    if (is_staged(sources[i], targets[i], stream)) {
-      status = iobind__tensor_copy_one(sources[i], targets[i], stream, error);
-    } else {
-      transfers[together++] = transfer_of(sources[i], targets[i]);
-    }
-  }
-  if (status == IOBIND_OK) {
-    status = iobind__transfer_all(runtime, transfers, together, stream, error);
-  }
-  for (size_t i = 0; i < count; i++) {
-    use_pair(sources[i], targets[i], stream);
-  }
-  if (transfers != few) {
-    free(transfers);
-  }
-  return status;
+  return stream != NULL && iobind__stream_is_busy(stream) ? iobind__submit_copy(sources, targets, count, stream, error)
+                                                          : copy_in_order(sources, targets, count, stream, error);
 }
 
 iobind_status iobind_tensor_copy(const iobind_tensor *const *sources, iobind_tensor *const *targets, size_t count,
