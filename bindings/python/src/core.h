@@ -56,6 +56,7 @@ typedef struct Tensor {
   Stream **writers;    /* the streams that were told to write it, each once */
   size_t writer_count;
   Event *ready;   /* recorded behind the run that writes it; NULL: its content is there, as far as it is known here */
+  bool is_idle;   /* no work in flight uses the memory, so that a map does not block */
   bool is_shared; /* the library, or another one, may hold or read the memory longer than this object lives */
 } Tensor;
 

@@ -16,6 +16,9 @@ static iobind_status bind_all(const Session *self, iobind_binding *binding, iobi
     status = iobind_binding_set_input(binding, i, on_host ? IOBIND_INPUT_LIVE : IOBIND_INPUT_RESIDENT, inputs[i], NULL, NULL);
   }
   for (size_t i = 0; i < self->output_count && status == IOBIND_OK; i++) {
+    if (self->outputs[i].on_cpu) { /* a new binding leaves it there, FRESH */
+      continue;
+    }
     status = iobind_binding_place_output(binding, i, IOBIND_OUTPUT_FRESH, cpu, IOBIND_MEMORY_DEFAULT, NULL);
   }
   return status;
@@ -56,39 +59,41 @@ static void name_session_run(iobind_error *error) {
   }
 }
 
-/* With the binding of bind_once, on the main thread. */
+/* With the binding of bind_once, on the main thread, without the GIL. */
 static iobind_status run_by_binding(const Session *self, iobind_binding *binding, iobind_tensor **outputs,
                                     iobind_error *error) {
-  iobind_status status;
-  (void)run_begins(binding); /* false only on another thread, where run_once does not come here */
-  Py_BEGIN_ALLOW_THREADS
-  status = iobind_binding_run(binding, NULL, error);
+  (void)run_begins(binding); /* false only on another thread, where run_without_gil does not come here */
+  iobind_status status = iobind_binding_run(binding, NULL, error);
   if (status == IOBIND_OK) {
     status = take_all(self, binding, outputs, error);
   }
   run_ends();
   iobind_binding_destroy(binding);
-  Py_END_ALLOW_THREADS
-  name_session_run(error);
+  if (status != IOBIND_OK) {
+    name_session_run(error);
+  }
   return status;
 }
 
 /* iobind_session_run cannot be cancelled, a run of a binding can: the main thread, the one that hears of Ctrl-C, has one for this run. But
  * ORT takes inputs that a binding refuses, such as one of 1 element beside one of N where the model has one name for both dims:
  * whatever is refused before the run is left to iobind_session_run, and so are its words for what is wrong. */
-static iobind_status run_once(Session *self, iobind_tensor *const *inputs, iobind_tensor **outputs, iobind_error *error) {
-  iobind_binding *binding = NULL;
-  if (self->runs_by_binding && is_main_thread()) {
-    WITH_SESSION(self, binding, bind_once(self, inputs));
-  }
+static iobind_status run_without_gil(const Session *self, bool can_cancel, iobind_tensor *const *inputs,
+                                     iobind_tensor **outputs, iobind_error *error) {
+  iobind_binding *binding = can_cancel ? bind_once(self, inputs) : NULL;
   if (binding != NULL) {
     return run_by_binding(self, binding, outputs, error);
   }
   iobind_run_request request = IOBIND_RUN_REQUEST_INIT;
   request.inputs = inputs;
   request.input_count = self->input_count;
+  return iobind_session_run(self->handle, &request, outputs, self->output_count, error);
+}
+
+static iobind_status run_once(Session *self, iobind_tensor *const *inputs, iobind_tensor **outputs, iobind_error *error) {
+  const bool can_cancel = self->runs_by_binding && is_main_thread();
   iobind_status status;
-  WITH_SESSION(self, status, iobind_session_run(self->handle, &request, outputs, self->output_count, error));
+  WITH_SESSION(self, status, run_without_gil(self, can_cancel, inputs, outputs, error));
   return status;
 }
 
@@ -198,9 +203,14 @@ static PyObject *array_of(iobind_tensor *handle, Session *self) {
   if (handle == NULL) {
     Py_RETURN_NONE;
   }
-  PyObject *tensor = output_object(handle, self);
-  PyObject *array = tensor == NULL ? NULL : tensor_to_numpy((Tensor *)tensor, NULL);
-  Py_XDECREF(tensor);
+  Tensor *tensor = (Tensor *)output_object(handle, self);
+  if (tensor == NULL) {
+    return NULL;
+  }
+  tensor->is_idle = true; /* the run is complete, and nobody else has the tensor yet */
+  PyObject *array = tensor_to_numpy(tensor, NULL);
+  tensor->is_idle = false;
+  Py_DECREF((PyObject *)tensor);
   return array;
 }
 

@@ -210,7 +210,11 @@ static int map_tensor(const Tensor *self, void **data) {
   iobind_access access = self->info.read_only != 0 ? IOBIND_ACCESS_READ : IOBIND_ACCESS_WRITE;
   iobind_error error = IOBIND_ERROR_INIT;
   iobind_status status;
-  WITHOUT_GIL(status, iobind_tensor_map(self->handle, (iobind_dtype)self->info.dtype, access, data, &error));
+  if (self->is_idle) {
+    status = iobind_tensor_map(self->handle, (iobind_dtype)self->info.dtype, access, data, &error);
+  } else {
+    WITHOUT_GIL(status, iobind_tensor_map(self->handle, (iobind_dtype)self->info.dtype, access, data, &error));
+  }
   if (status != IOBIND_OK) {
     raise_error(&error);
   }
