@@ -139,7 +139,7 @@ typedef enum iobind_carry_mode {
  *  - A failed run leaves the state as it was, unless it is IN_PLACE, or later runs were queued after it. Then the carried states
  *    become undefined: runs are refused until they are rebound, or written by iobind_binding_write_input.
  *  - iobind_binding_get_output returns the state that a run left, until the next run. No run overwrites a MOVE state that is retained,
- *    or any state that was taken.
+ *    or a MOVE or SWAP state that was taken. The next run overwrites an IN_PLACE state, also one that was taken.
  *  - iobind_binding_set_output, iobind_binding_place_output and iobind_binding_clear end the carry.
  *  @param output, input  indices; each can be carried once
  *  @return OK; NOT_FOUND index; DTYPE, SHAPE the output can never match the input; NOT_SUPPORTED one of them is not a tensor, or

@@ -183,8 +183,8 @@ IOBIND_API IOBIND_CHECK iobind_status iobind_tensor_read(const iobind_tensor *te
                                                          iobind_stream *stream, iobind_error *error);
 
 /** Copy tensors, pair by pair, between any two memory locations. The tensors of a pair must have the same element type and dims, and
- *  must not overlap. Pairs with the same two devices go to the EP in one call. Between devices of unrelated EPs the data pass through
- *  the host: one download and one upload.
+ *  must not overlap. A pair sees what earlier pairs have written; of the others, those with the same two devices go to the EP in one
+ *  call. Between devices of unrelated EPs the data pass through the host: one download and one upload.
  *  @param sources, targets  `count` tensors each
  *  @param stream            NULL: complete on return. Otherwise a stream of a device that takes part; data for pageable memory
  *                           become valid as with iobind_tensor_read
