@@ -10,9 +10,10 @@ usage: mutants.py --build DIR [--jobs N] [--list] [--trust] [NAME]...
 
 mutants.tsv has a defect in each row: its name; the file below src/, the function, and the text that is replaced (the first time it occurs in that
 function) by another one; and the runs that must find it, of which the first that fails is enough. A run is a program, in bin/ if no directory is named,
-and its arguments; behind "cuda: " it sees two GPUs of vcuda. Rows of one name are one defect. Each call of NOTED in src/ must be the text of a row. The object of that file is compiled
-from the copy, and the program is linked with it, by the commands that the build tree has for them: src/ stays as it is. A defect that no run finds, a
-text that is not there any more and a copy that does not compile are failures. Exit code 77: a run needs a device that is not here."""
+and its arguments; behind "cuda: " it sees two GPUs of vcuda. Rows of one name are one defect. Each call of NOTED in src/ must be the text of a row.
+The object of that file, or of all sources of a header's module, is compiled from the copy, and the program is linked with it, by the commands that
+the build tree has for them: src/ stays as it is. A defect that no run finds, a text that is not there any more and a copy that does not compile are
+failures. Exit code 77: a run needs a device that is not here."""
 import argparse
 import concurrent.futures
 import csv
@@ -128,17 +129,28 @@ class Build:
         return self.links[program]
 
     def compile(self, defect, folder):
-        for number, file in enumerate(defect.files()):
-            copy = folder / f"{number}-{pathlib.Path(file).name}"
+        for file in defect.files():
+            copy = folder / "src" / file
+            copy.parent.mkdir(parents=True, exist_ok=True)
             copy.write_text(defect.source(file))
-            words = []
-            skip = False
-            for word in self.commands[file]:
-                if not skip and word not in ("-o", "-MF", "-MT", "-MD", "-c", "-Werror") and not word.endswith(f"src/{file}"):
-                    words.append(word)
-                skip = word in ("-o", "-MF", "-MT")
-            # what a defect leaves unused is no defect of its own
-            run([*words, "-w", "-c", copy, "-o", f"{copy}.o"], self.path)
+        for file in defect.files():
+            # a header of a module is for its sources alone
+            includers = [name for name in self.commands if pathlib.Path(name).parent == pathlib.Path(file).parent]
+            for source in includers if file.endswith(".h") else [file]:
+                self.compile_one(source, folder)
+
+    def compile_one(self, file, folder):
+        changed = folder / "src" / file
+        words = []
+        skip = False
+        for word in self.commands[file]:
+            if not skip and word not in ("-o", "-MF", "-MT", "-MD", "-c", "-Werror") and not word.endswith(f"src/{file}"):
+                words.append(word)
+            skip = word in ("-o", "-MF", "-MT")
+        # the copies come before src/; what a defect leaves unused is no defect of its own
+        words.insert(words.index(f"-I{SOURCES}"), f"-I{folder / 'src'}")
+        source = changed if changed.exists() else SOURCES / file
+        run([*words, "-w", "-c", source, "-o", folder / f"{file.replace('/', '-')}.o"], self.path)
 
     def link(self, program, folder):
         """The program with the defect in it, in a tree like that of the build: it finds the same libraries."""

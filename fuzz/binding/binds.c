@@ -314,7 +314,7 @@ void update_input(bound *one, size_t index, int stream, const step *from, bool s
     if (world_stream((size_t)stream) == NULL) return;
     world_host_uses(to.block, true, NULL);
   } else if (world_stream((size_t)stream) != NULL) {
-    world_stream_uses((size_t)stream, to.block, true, from->x[4] % 2 == 0);
+    world_stream_uses((size_t)stream, to.block, true, NULL, from->x[4] % 2 == 0);
   } else {
     return;
   }

@@ -39,7 +39,7 @@ static void copy_here(slot *source, slot *to, int stream) {
     world_change();
     world_host_uses(source->at.block, false, NULL);
     world_change();
-    world_stream_uses((size_t)stream, to->at.block, true, false);
+    world_stream_uses((size_t)stream, to->at.block, true, NULL, false);
   }
   begin_call("copy(t%d, t%d%s)", world_index(source), world_index(to), on_stream(stream));
   (void)require_ok(

@@ -33,7 +33,7 @@ static void do_write(const step *from) {
   world_new_values(values, to->at.count);
   if (stream >= 0 && world_stream((size_t)stream) == NULL) return;
   if (stream < 0 && fault_is_set()) world_host_uses(to->at.block, true, NULL);
-  if (stream >= 0) world_stream_uses((size_t)stream, to->at.block, true, from->x[2] % 2 == 0);
+  if (stream >= 0) world_stream_uses((size_t)stream, to->at.block, true, NULL, from->x[2] % 2 == 0);
   begin_call("write(t%d, {%g ...}%s)", world_index(to), (double)values[0], on_stream(stream));
   bool well = require_ok(end_call(iobind_tensor_write(to->tensor, 0, values, sizeof(float) * to->at.count,
                                                       stream < 0 ? NULL : W->lanes[stream].handle, &the_error)));
@@ -70,7 +70,7 @@ static void do_read(const step *from) {
   }
   float *there = world_memory(of->at.count);
   if (stream < 0 && fault_is_set()) world_host_uses(of->at.block, false, NULL);
-  if (stream >= 0) world_stream_uses((size_t)stream, of->at.block, false, from->x[2] % 2 == 0);
+  if (stream >= 0) world_stream_uses((size_t)stream, of->at.block, false, NULL, from->x[2] % 2 == 0);
   begin_call("read(t%d%s)", world_index(of), on_stream(stream));
   bool well = require_ok(end_call(iobind_tensor_read(of->tensor, 0, there, sizeof(float) * of->at.count,
                                                      stream < 0 ? NULL : W->lanes[stream].handle, &the_error)));
@@ -90,8 +90,8 @@ void copy_tensor(slot *source, slot *to, int stream, bool by_event) {
     world_host_uses(source->at.block, false, NULL);
     world_host_uses(to->at.block, true, NULL);
   } else if (stream >= 0) {
-    world_stream_uses((size_t)stream, source->at.block, false, by_event);
-    world_stream_uses((size_t)stream, to->at.block, true, by_event);
+    world_stream_uses((size_t)stream, source->at.block, false, NULL, by_event);
+    world_stream_uses((size_t)stream, to->at.block, true, NULL, by_event);
   }
   const iobind_tensor *sources[1] = {source->tensor};
   begin_call("copy(t%d, t%d%s)", world_index(source), world_index(to), on_stream(stream));

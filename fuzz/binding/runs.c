@@ -34,7 +34,7 @@ static void use(int stream, block *memory, bool writes, const uint64_t *granted,
   if (stream < 0) {
     world_host_uses(memory, writes, granted);
   } else {
-    world_stream_uses((size_t)stream, memory, writes, by_event);
+    world_stream_uses((size_t)stream, memory, writes, granted, by_event);
   }
 }
 

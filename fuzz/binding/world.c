@@ -591,10 +591,11 @@ static void order_by_event(size_t stream, size_t other) {
   }
 }
 
-void world_stream_uses(size_t stream, block *memory, bool writes, bool by_event) {
+void world_stream_uses(size_t stream, block *memory, bool writes, const uint64_t *granted, bool by_event) {
   for (size_t i = 0; i < STREAMS && memory != NULL; i++) {
     uint64_t last = writes ? memory->touched[i] : memory->written[i];
     if (i == stream || last <= W->lanes[i].seen || last <= W->lanes[stream].after[i]) continue;
+    if (granted != NULL && last <= granted[i]) continue; /* an event of the run is to order them */
     if (by_event) {
       order_by_event(stream, i);
     } else {

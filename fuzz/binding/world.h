@@ -152,7 +152,7 @@ float *world_memory(size_t count);
 /* The host, or work on a stream, is about to touch memory: what has to be waited for is waited for. `by_event`: between streams
  * by an event, not by the host. `granted`: what an event given to the call waits for; NULL: nothing. */
 void world_host_uses(const block *memory, bool writes, const uint64_t *granted);
-void world_stream_uses(size_t stream, block *memory, bool writes, bool by_event);
+void world_stream_uses(size_t stream, block *memory, bool writes, const uint64_t *granted, bool by_event);
 void world_stamp(size_t stream, block *memory, bool writes); /* the next work on the stream uses it */
 uint64_t world_submit(size_t stream);
 void world_synchronize(size_t stream);
