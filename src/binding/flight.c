@@ -25,7 +25,7 @@ bool iobind__run_goes_on(iobind_binding *binding) {
   return cancelled;
 }
 
-void iobind__run_leave(iobind_binding *binding, uint64_t next) {
+void iobind__run_leave_cancelled(iobind_binding *binding, uint64_t next) {
   uint64_t state = IOBIND__RUNNING;
   while (!atomic_compare_exchange_weak(&binding->flight.state, &state, next)) {
     if (state == IOBIND__CANCELLED) {
@@ -50,17 +50,10 @@ static iobind_status refuse_busy(iobind_error *error) {
   return iobind__fail(error, IOBIND_ERROR_INVALID_STATE, "binding_run: a run of this binding is in flight: wait for it first");
 }
 
-/* The same where the state was not IDLE: a run is in flight, or a replay is offered, which this run is not. */
-static iobind_status enter_from(iobind_binding *binding, uint64_t state, iobind_error *error) {
+iobind_status iobind__run_enter_from(iobind_binding *binding, uint64_t state, iobind_error *error) {
   bool idle = state % IOBIND__RUN_STATES == IOBIND__IDLE;
   return idle && atomic_compare_exchange_strong(&binding->flight.state, &state, IOBIND__RUNNING) ? IOBIND_OK
                                                                                                  : refuse_busy(error);
-}
-
-iobind_status iobind__run_enter(iobind_binding *binding, iobind_error *error) {
-  uint64_t state = IOBIND__IDLE;
-  return atomic_compare_exchange_strong(&binding->flight.state, &state, IOBIND__RUNNING) ? IOBIND_OK
-                                                                                         : enter_from(binding, state, error);
 }
 
 iobind_status iobind__queue_enter(iobind_binding *binding, bool follows, iobind_error *error) {

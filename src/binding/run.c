@@ -104,8 +104,9 @@ static iobind_status execute(iobind_binding *binding, OrtRunOptions *options, io
   return IOBIND_OK;
 }
 
-iobind_status iobind__run_execute(iobind_binding *binding, OrtRunOptions *options, iobind_stream *stream,
-                                  const iobind_device *ordered, iobind_error *error) {
+__attribute__((always_inline)) static inline iobind_status execute_inside(iobind_binding *binding, OrtRunOptions *options,
+                                                                          iobind_stream *stream, const iobind_device *ordered,
+                                                                          iobind_error *error) {
   iobind_session *session = binding->session;
   iobind_status status = IOBIND_OK;
   iobind__graph *graph = NULL;
@@ -126,15 +127,20 @@ iobind_status iobind__run_execute(iobind_binding *binding, OrtRunOptions *option
   return status;
 }
 
+iobind_status iobind__run_execute(iobind_binding *binding, OrtRunOptions *options, iobind_stream *stream,
+                                  const iobind_device *ordered, iobind_error *error) {
+  return execute_inside(binding, options, stream, ordered, error);
+}
+
 static iobind_status run(iobind_binding *binding, iobind_error *error) {
   iobind_stream *own = iobind__compute_given(binding->session);
   if (own != NULL) {
     return iobind__queue_and_wait(binding, own, error);
   }
-  IOBIND__TRY(iobind__compute_await(binding->session, error));
+  IOBIND__TRY(binding->session->compute.stream == NULL ? IOBIND_OK : iobind__compute_await(binding->session, error));
   IOBIND__TRY(iobind__run_begin(binding, NULL, error));
   IOBIND__TRY(iobind__run_await(binding, NULL, NULL, error));
-  return iobind__run_execute(binding, binding->options.now, NULL, NULL, error);
+  return execute_inside(binding, binding->options.now, NULL, NULL, error);
 }
 
 iobind_status iobind__run_now(iobind_binding *binding, iobind_error *error) {

@@ -8,11 +8,27 @@
 
 /* ---- flight.c: the run state ---- */
 
+/* Where the state was not IDLE: a run is in flight, or may be repeated by somebody, which this run does not. */
+iobind_status iobind__run_enter_from(iobind_binding *binding, uint64_t state, iobind_error *error);
+
+/* Where it was not RUNNING: the run was, or is being, cancelled. */
+void iobind__run_leave_cancelled(iobind_binding *binding, uint64_t next);
+
 /* INVALID_STATE if a run is in flight. */
-iobind_status iobind__run_enter(iobind_binding *binding, iobind_error *error);
+static inline iobind_status iobind__run_enter(iobind_binding *binding, iobind_error *error) {
+  uint64_t state = IOBIND__IDLE;
+  return atomic_compare_exchange_strong(&binding->flight.state, &state, IOBIND__RUNNING)
+             ? IOBIND_OK
+             : iobind__run_enter_from(binding, state, error);
+}
 
 /* The next state, unless the run was cancelled: IDLE, or who may repeat it. */
-void iobind__run_leave(iobind_binding *binding, uint64_t next);
+static inline void iobind__run_leave(iobind_binding *binding, uint64_t next) {
+  uint64_t state = IOBIND__RUNNING;
+  if (!atomic_compare_exchange_strong(&binding->flight.state, &state, next)) {
+    iobind__run_leave_cancelled(binding, next);
+  }
+}
 
 /* The same for a run on a worker's stream. If it comes after another run of this stream, the binding is in that state already, unless the
  * worker is just leaving it. */
