@@ -132,13 +132,9 @@ static void set_buffer(iobind_binding *binding, iobind__carry *carry, size_t sid
     iobind__graphs_forget_memory(binding, old); /* what was captured in it is not met again */
   }
   iobind__tensor_hold(buffer, holder, &binding->flight, true);
-  if (buffer != NULL) {
-    iobind__tensor_hand_to(buffer, IOBIND_HOLDER_BINDING);
-  }
-  if (old != NULL) {
-    iobind__tensor_hand_to(old, IOBIND_HOLDER_CALLER); /* who may keep it */
-    iobind_tensor_release(old);
-  }
+  iobind__tensor_hand_to(buffer, IOBIND_HOLDER_BINDING);
+  iobind__tensor_hand_to(old, IOBIND_HOLDER_CALLER); /* who may keep it */
+  iobind_tensor_release(old);
 }
 
 void iobind__carry_leave_buffer(iobind_binding *binding, iobind__carry *carry, size_t side) {

@@ -132,10 +132,8 @@ void iobind__graph_destroy(const iobind_binding *binding, iobind__graph *self) {
     return;
   }
   for (size_t i = 0; self->made != NULL && i < binding->session->output_count; i++) {
-    if (self->made[i] != NULL) {
-      iobind__tensor_hand_to(self->made[i], IOBIND_HOLDER_CALLER); /* who may keep it */
-      iobind_tensor_release(self->made[i]);
-    }
+    iobind__tensor_hand_to(self->made[i], IOBIND_HOLDER_CALLER); /* who may keep it */
+    iobind_tensor_release(self->made[i]);
   }
   iobind__ort_options_release(binding->session, &self->options);
   iobind__registry_give_up(binding->session, self->captured);

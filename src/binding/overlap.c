@@ -17,13 +17,8 @@ static inline const iobind_tensor *chosen_memory(const iobind_binding *binding, 
   return self->mode == IOBIND__OUTPUT_REUSE ? NULL : self->target; /* a graph's REUSE output has a target that iobind made */
 }
 
-/* Two tensors with their own memory, the usual case, overlap only if they are the same. */
-static inline bool may_meet(const iobind_tensor *a, const iobind_tensor *b) {
-  return a != NULL && b != NULL && (a == b || a->allocated == 0 || b->allocated == 0);
-}
-
 static inline bool meet(const iobind_tensor *a, const iobind_tensor *b) {
-  if (!may_meet(a, b)) {
+  if (!iobind__tensor_may_overlap(a, b)) {
     return false;
   }
   return a->dtype == IOBIND_DTYPE_STRING ? iobind__strings_meet(a, b) : iobind__tensor_overlaps(a, b);
@@ -33,7 +28,7 @@ static inline bool meet(const iobind_tensor *a, const iobind_tensor *b) {
 static inline bool is_apart_from_inputs(const iobind_binding *binding, const iobind_tensor *tensor) {
   bool apart = binding->carry_count == 0;
   for (size_t i = 0; apart && i < binding->session->input_count; i++) {
-    apart = !may_meet(tensor, binding->inputs[i].bound);
+    apart = !iobind__tensor_may_overlap(tensor, binding->inputs[i].bound);
   }
   return apart;
 }
@@ -42,7 +37,7 @@ static inline bool is_apart_from_inputs(const iobind_binding *binding, const iob
 static inline bool is_apart_from_outputs(const iobind_binding *binding, size_t output, const iobind_tensor *tensor) {
   bool apart = true;
   for (size_t i = 0; apart && i < binding->session->output_count; i++) {
-    apart = i == output || !may_meet(tensor, chosen_memory(binding, i));
+    apart = i == output || !iobind__tensor_may_overlap(tensor, chosen_memory(binding, i));
   }
   return apart;
 }

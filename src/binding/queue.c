@@ -65,7 +65,7 @@ static iobind_status execute_on(iobind_binding *binding, iobind_stream *stream, 
   return iobind__compute_end(session, stream, status, error);
 }
 
-/* ORT has made the run, but it has failed for the caller, who is told `reason`: its results are given up, and the next run reads the
+/* ORT has made the run, but it has failed for the caller, who receives `reason`: its results are given up, and the next run reads the
  * states that it has read. */
 static iobind_status disown_run(iobind_binding *binding, const iobind_error *reason, iobind_error *error) {
   (void)iobind__flight_wait(binding, NULL);

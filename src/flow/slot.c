@@ -47,9 +47,7 @@ static iobind_status make_input(iobind__slot *self, size_t index, const iobind_t
     return status;
   }
   iobind__tensor_hand_to(input, IOBIND_HOLDER_PIPELINE);
-  if (staging != NULL) {
-    iobind__tensor_hand_to(staging, IOBIND_HOLDER_PIPELINE);
-  }
+  iobind__tensor_hand_to(staging, IOBIND_HOLDER_PIPELINE);
   iobind_tensor_release(self->inputs[index]);
   iobind_tensor_release(self->staging[index]);
   self->inputs[index] = input;

@@ -352,9 +352,8 @@ static iobind_status copy_together(const iobind_tensor *const *sources, iobind_t
   return status;
 }
 
-/* Of two tensors with memory of their own, the usual case, nothing is to be compared. */
 static inline bool meet(const iobind_tensor *a, const iobind_tensor *b) {
-  return (a == b || a->allocated == 0 || b->allocated == 0) && iobind__tensor_overlaps(a, b);
+  return iobind__tensor_may_overlap(a, b) && iobind__tensor_overlaps(a, b);
 }
 
 /* Does the last of these pairs read what an earlier one writes, or write what an earlier one reads or writes? */

@@ -186,7 +186,7 @@ iobind_status iobind__tensor_create_at(iobind__place *place, iobind_dtype dtype,
 }
 
 void iobind__tensor_hand_to(iobind_tensor *tensor, iobind_holder holder) {
-  if (tensor->allocated > 0 && tensor->holder != holder) {
+  if (tensor != NULL && tensor->allocated > 0 && tensor->holder != holder) {
     iobind__device_note_handed(tensor->place->device, tensor->holder, holder, tensor->allocated);
     tensor->holder = holder;
   }

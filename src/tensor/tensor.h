@@ -71,6 +71,11 @@ static inline void iobind__tensor_drop(iobind_tensor *tensor) {
   iobind__ref_release(tensor == NULL ? NULL : &tensor->ref);
 }
 
+/* False at a glance: two tensors with memory of their own, the usual case, overlap only if they are the same. Either may be NULL. */
+static inline bool iobind__tensor_may_overlap(const iobind_tensor *a, const iobind_tensor *b) {
+  return a != NULL && b != NULL && (a == b || a->allocated == 0 || b->allocated == 0);
+}
+
 /* The tensor whose memory it is, a view's or its own. */
 static inline iobind_tensor *iobind__tensor_memory(iobind_tensor *tensor) {
   return tensor->base != NULL ? tensor->base : tensor;
@@ -95,7 +100,8 @@ iobind_status iobind__tensor_check_stream(const iobind_stream *stream, const iob
 iobind_status iobind__tensor_create_at(iobind__place *place, iobind_dtype dtype, const int64_t *dims, size_t rank,
                                        iobind_tensor **out, iobind_error *error);
 
-/* Who holds the tensor's memory from now on, for the account of iobind_device_get_memory. It is the caller who holds a new one. */
+/* Who holds the tensor's memory from now on, for the account of iobind_device_get_memory. It is the caller who holds a new one. NULL is a
+ * no-op. */
 void iobind__tensor_hand_to(iobind_tensor *tensor, iobind_holder holder);
 
 /* Make a tensor of a value that ORT has made. On success the tensor owns the value. `what` begins the messages. */
