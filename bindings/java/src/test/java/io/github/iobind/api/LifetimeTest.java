@@ -430,6 +430,23 @@ class LifetimeTest {
     }
   }
 
+  /** Each run needs the memory that is bound then, and no other. */
+  @Test
+  void runsHoldTheSegmentsThatAreBoundNow() {
+    try (OrtRuntimeFFM runtime = OrtRuntimeFFM.create(); OrtSessionFFM session = Models.session(runtime, "scale");
+        OrtIoBindingFFM binding = session.createBinding()) {
+      Arena first = Arena.ofShared(), second = Arena.ofShared();
+      for (MemorySegment memory : List.of(first.allocate(4, 16), Arena.global().allocate(4, 16), second.allocate(4, 16))) {
+        binding.bindInput("x", memory, 1);
+        binding.runWithBindings();
+      }
+      first.close();
+      binding.runWithBindings();
+      second.close();
+      assertThrows(IllegalStateException.class, binding::runWithBindings);
+    }
+  }
+
   private static void run(Runnable run, int times) {
     for (int i = 0; i < times; i++) run.run();
   }
