@@ -1,6 +1,6 @@
 /* A run with arrays of values. ORT's binding looks up every name and makes a list of places for each new output; a plain run of
- * a session on the CPU does neither. But it does not tell whether ORT really wrote into a given output. So arrays are used only
- * after a run of ORT's binding has shown where everything lands. */
+ * a session on the CPU does neither. So it costs less where everything would be bound for one run only. But it does not tell whether ORT
+ * really wrote into a given output. So arrays are used only after a run of ORT's binding has shown where everything lands. */
 #include <stdlib.h>
 
 #include "binding/table.h"
@@ -16,25 +16,30 @@ static bool is_plain_memory(const iobind_binding *binding, const iobind__place *
   return place == &binding->session->runtime->cpu->places[IOBIND_MEMORY_DEFAULT];
 }
 
-/* Is some output moved, and is all of the binding in the CPU's default memory? */
+/* Is some output moved, or was all unbound? In the next run of the same table, ORT's binding is cheaper. */
 static bool pays(const iobind_binding *binding) {
-  const iobind_session *session = binding->session;
-  bool fits = session->device_count == 1 && binding->plan.copied_count == 0; /* the CPU is always one of the devices */
   bool moves = false;
   for (size_t i = 0; i < binding->carry_count; i++) {
     moves = moves || binding->carries[i].mode == IOBIND_CARRY_MOVE;
   }
-  for (size_t i = 0; fits && i < session->input_count; i++) {
-    fits = is_plain_memory(binding, session->inputs[i].place) && is_plain_memory(binding, binding->inputs[i].bound->place);
+  return moves || (binding->arrays.follow_clear && binding->carry_count == 0);
+}
+
+/* Is all of the binding in the CPU's default memory? */
+static bool is_plain(const iobind_binding *binding) {
+  const iobind_session *session = binding->session;
+  bool plain = session->device_count == 1 && binding->plan.copied_count == 0; /* the CPU is always one of the devices */
+  for (size_t i = 0; plain && i < session->input_count; i++) {
+    plain = is_plain_memory(binding, session->inputs[i].place) && is_plain_memory(binding, binding->inputs[i].bound->place);
   }
-  for (size_t i = 0; fits && i < session->output_count; i++) {
+  for (size_t i = 0; plain && i < session->output_count; i++) {
     const iobind__output *output = &binding->outputs[i];
     const iobind__place *place = iobind__output_is_given(output) ? output->target->place : output->place;
-    fits = output->mode == IOBIND__OUTPUT_NONE ||
-           (output->mode != IOBIND__OUTPUT_REUSE && is_plain_memory(binding, session->outputs[i].place) &&
-            is_plain_memory(binding, place));
+    plain = output->mode == IOBIND__OUTPUT_NONE ||
+            (output->mode != IOBIND__OUTPUT_REUSE && is_plain_memory(binding, session->outputs[i].place) &&
+             is_plain_memory(binding, place));
   }
-  return fits && moves;
+  return plain;
 }
 
 static iobind_status make_room(iobind_binding *binding, iobind_error *error) {
@@ -63,27 +68,23 @@ static void list_names(iobind_binding *binding) {
   }
 }
 
-iobind_status iobind__arrays_choose(iobind_binding *binding, bool *chosen, iobind_error *error) {
+iobind_status iobind__arrays_choose(iobind_binding *binding, iobind_error *error) {
   iobind__arrays *arrays = &binding->arrays;
-  *chosen = false;
-  if (!binding->plan.is_seen) {
-    arrays->in_use = false;
-    arrays->generation = 0;
+  bool repeats = arrays->generation == binding->generation;
+  if (repeats && (binding->carry_count > 0 || !arrays->in_use)) {
     return IOBIND_OK;
   }
-  if (arrays->generation != binding->generation) {
-    bool in_use = pays(binding);
-    if (in_use) {
-      IOBIND__TRY(make_room(binding, error));
-      list_names(binding);
-    }
-    for (size_t i = 0; in_use && !arrays->in_use && i < 2; i++) {
-      iobind__side_clear(binding, &binding->sides[i]); /* it would hold an old state */
-    }
-    arrays->in_use = in_use;
-    arrays->generation = binding->generation;
+  bool in_use = binding->plan.is_seen && pays(binding) && is_plain(binding);
+  if (in_use) {
+    IOBIND__TRY(make_room(binding, error));
+    list_names(binding);
   }
-  *chosen = arrays->in_use;
+  for (size_t i = 0; in_use && !arrays->in_use && i < 2; i++) {
+    iobind__side_clear(binding, &binding->sides[i]); /* it would hold an old state */
+  }
+  arrays->in_use = in_use;
+  arrays->follow_clear = false;
+  arrays->generation = binding->plan.is_seen ? binding->generation : 0;
   return IOBIND_OK;
 }
 

@@ -135,6 +135,7 @@ iobind_status iobind_binding_clear(iobind_binding *binding, iobind_error *error)
   for (size_t i = 0; i < 2; i++) {
     iobind__side_clear(binding, &binding->sides[i]);
   }
+  binding->arrays.follow_clear = true;
   clear_inputs(binding);
   for (size_t i = 0; i < binding->session->output_count; i++) {
     iobind__carry_end(binding, i);

@@ -7,15 +7,12 @@
 static iobind_status prepare(iobind_binding *binding, iobind_error *error) {
   iobind__side *side = iobind__side_of_turn(binding);
   bool differs = side->generation != binding->generation;
-  bool by_arrays = false;
   IOBIND__TRY(iobind__plan_is_valid(binding) ? IOBIND_OK : iobind__plan_compile(binding, error));
   if (binding->carry_count > 0 && differs) {
     IOBIND__TRY(iobind__carry_prepare(binding, error));
   }
-  if (binding->carry_count > 0 || binding->arrays.in_use) {
-    IOBIND__TRY(iobind__arrays_choose(binding, &by_arrays, error));
-  }
-  if (by_arrays) {
+  IOBIND__TRY(iobind__arrays_choose(binding, error));
+  if (binding->arrays.in_use) {
     return IOBIND_OK;
   }
   return differs ? iobind__side_compare(binding, side, error) : iobind__side_refresh(binding, side, error);
@@ -42,7 +39,7 @@ static iobind_status begin(iobind_binding *binding, iobind_stream *busy, iobind_
   if (binding->plan.fresh_count == 0) {
     return IOBIND_OK;
   }
-  /* only where something is carried may the arrays of values be in use, which have nothing to refresh */
+  /* if nothing is carried, a run by arrays of values has left no side that has the table */
   return binding->carry_count == 0 ? iobind__side_refresh(binding, side, error) : prepare(binding, error);
 }
 
