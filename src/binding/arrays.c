@@ -6,14 +6,13 @@
 #include "binding/table.h"
 
 void iobind__arrays_free(iobind_binding *binding) {
-  free(binding->arrays.inputs);
-  free(binding->arrays.outputs);
-  free(binding->arrays.output_names);
-  binding->arrays = (iobind__arrays){0};
-}
-
-static bool is_plain_memory(const iobind_binding *binding, const iobind__place *place) {
-  return place == &binding->session->runtime->cpu->places[IOBIND_MEMORY_DEFAULT];
+  iobind__arrays *arrays = &binding->arrays;
+  free(arrays->inputs);
+  free(arrays->outputs);
+  free(arrays->output_names);
+  arrays->inputs = NULL;
+  arrays->outputs = NULL;
+  arrays->output_names = NULL;
 }
 
 /* Is some output moved, or was all unbound? In the next run of the same table, ORT's binding is cheaper. */
@@ -25,19 +24,35 @@ static bool pays(const iobind_binding *binding) {
   return moves || (binding->arrays.follow_clear && binding->carry_count == 0);
 }
 
-/* Is all of the binding in the CPU's default memory? */
+static const iobind__place *plain_memory(const iobind_session *session) {
+  return &session->runtime->cpu->places[IOBIND_MEMORY_DEFAULT];
+}
+
+void iobind__arrays_open(iobind_binding *binding) {
+  const iobind_session *session = binding->session;
+  const iobind__place *memory = plain_memory(session);
+  bool plain = session->device_count == 1; /* the CPU is always one of the devices */
+  for (size_t i = 0; plain && i < session->input_count; i++) {
+    plain = session->inputs[i].place == memory;
+  }
+  for (size_t i = 0; plain && i < session->output_count; i++) {
+    plain = session->outputs[i].place == memory || session->outputs[i].kind != IOBIND_VALUE_TENSOR;
+  }
+  binding->arrays.in_plain_session = plain;
+}
+
+/* Is all that is bound in the CPU's default memory, too? */
 static bool is_plain(const iobind_binding *binding) {
   const iobind_session *session = binding->session;
-  bool plain = session->device_count == 1 && binding->plan.copied_count == 0; /* the CPU is always one of the devices */
+  const iobind__place *memory = plain_memory(session);
+  bool plain = binding->arrays.in_plain_session && binding->plan.copied_count == 0;
   for (size_t i = 0; plain && i < session->input_count; i++) {
-    plain = is_plain_memory(binding, session->inputs[i].place) && is_plain_memory(binding, binding->inputs[i].bound->place);
+    plain = binding->inputs[i].bound->place == memory;
   }
   for (size_t i = 0; plain && i < session->output_count; i++) {
     const iobind__output *output = &binding->outputs[i];
-    const iobind__place *place = iobind__output_is_given(output) ? output->target->place : output->place;
-    plain = output->mode == IOBIND__OUTPUT_NONE ||
-            (output->mode != IOBIND__OUTPUT_REUSE && is_plain_memory(binding, session->outputs[i].place) &&
-             is_plain_memory(binding, place));
+    const iobind__place *place = output->target != NULL ? output->target->place : output->place;
+    plain = output->mode == IOBIND__OUTPUT_NONE || (output->mode != IOBIND__OUTPUT_REUSE && place == memory);
   }
   return plain;
 }
@@ -59,13 +74,15 @@ static iobind_status make_room(iobind_binding *binding, iobind_error *error) {
 }
 
 static void list_names(iobind_binding *binding) {
-  iobind__arrays *arrays = &binding->arrays;
-  arrays->output_count = 0;
-  for (size_t i = 0; i < binding->session->output_count; i++) {
+  const iobind_session *session = binding->session;
+  const char **names = binding->arrays.output_names;
+  size_t count = 0;
+  for (size_t i = 0; i < session->output_count; i++) {
     if (binding->outputs[i].mode != IOBIND__OUTPUT_NONE) {
-      arrays->output_names[arrays->output_count++] = binding->session->outputs[i].name;
+      names[count++] = session->outputs[i].name;
     }
   }
+  binding->arrays.output_count = count;
 }
 
 iobind_status iobind__arrays_choose(iobind_binding *binding, iobind_error *error) {
@@ -88,29 +105,35 @@ iobind_status iobind__arrays_choose(iobind_binding *binding, iobind_error *error
   return IOBIND_OK;
 }
 
+/* An output with a target is given; of the others ORT makes the values. */
 OrtStatus *iobind__arrays_run(iobind_binding *binding, const OrtRunOptions *options) {
   const iobind_session *session = binding->session;
   const OrtApi *api = IOBIND__API(session->runtime);
-  iobind__arrays *arrays = &binding->arrays;
-  for (size_t i = 0; i < session->input_count; i++) {
-    arrays->inputs[i] = binding->inputs[i].bound->value;
-  }
+  const iobind__arrays *arrays = &binding->arrays;
+  const OrtValue **inputs = arrays->inputs;
+  OrtValue **outputs = arrays->outputs;
   size_t count = 0;
+  for (size_t i = 0; i < session->input_count; i++) {
+    inputs[i] = binding->inputs[i].bound->value;
+  }
   for (size_t i = 0; i < session->output_count; i++) {
     const iobind__output *output = &binding->outputs[i];
     if (output->mode != IOBIND__OUTPUT_NONE) {
-      arrays->outputs[count++] = iobind__output_is_given(output) ? output->target->value : NULL;
+      outputs[count++] = output->target != NULL ? output->target->value : NULL;
     }
   }
-  OrtStatus *status = api->Run(session->session, options, session->input_names, arrays->inputs, session->input_count,
-                               arrays->output_names, arrays->output_count, arrays->outputs);
+  OrtStatus *status = api->Run(session->session, options, session->input_names, inputs, session->input_count,
+                               arrays->output_names, arrays->output_count, outputs);
+  if (status != NULL) {
+    return status;
+  }
   count = 0;
-  for (size_t i = 0; i < session->output_count && status == NULL; i++) {
+  for (size_t i = 0; i < session->output_count; i++) {
     iobind__output *output = &binding->outputs[i];
     if (output->mode != IOBIND__OUTPUT_NONE) {
-      OrtValue *value = arrays->outputs[count++];
-      output->value = iobind__output_is_given(output) ? NULL : value;
+      output->value = output->target != NULL ? NULL : outputs[count];
+      count++;
     }
   }
-  return status;
+  return NULL;
 }
