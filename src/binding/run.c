@@ -149,32 +149,3 @@ iobind_status iobind__run_now(iobind_binding *binding, iobind_error *error) {
   iobind__run_leave(binding, status == IOBIND_OK ? iobind__armed_key(binding) : IOBIND__IDLE);
   return status;
 }
-
-/* These two are not inlined, so that the replay has a small frame. */
-__attribute__((noinline)) static iobind_status run_in_order(iobind_binding *binding, iobind_stream *stream,
-                                                            iobind_error *error) {
-  IOBIND__TRY(iobind__process_check("binding_run", error));
-  return iobind__named(iobind__queue(binding, stream, error), error, "binding_run");
-}
-
-__attribute__((noinline)) static iobind_status run_and_wait(iobind_binding *binding, iobind_error *error) {
-  IOBIND__TRY(iobind__process_check("binding_run", error));
-  return iobind__named(iobind__run_now(binding, error), error, "binding_run");
-}
-
-iobind_status iobind_binding_run(iobind_binding *binding, iobind_stream *stream, iobind_error *error) {
-  if (binding == NULL) {
-    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "binding_run: binding is NULL");
-  }
-  if (stream != NULL) {
-    return run_in_order(binding, stream, error);
-  }
-  if (binding->graphs != NULL && iobind__armed_enter_replay(binding)) {
-    binding->replay.error = error;
-    return iobind__armed_replay(binding);
-  }
-  if (iobind__armed_enter(binding)) {
-    return iobind__armed_repeat(binding, error);
-  }
-  return run_and_wait(binding, error);
-}
