@@ -116,6 +116,19 @@ void *model_largest(size_t *bytes) {
   return finish(&writer, bytes);
 }
 
+void *model_nonzero(size_t *bytes) {
+  const int64_t dims[] = {-1}, found[] = {1, -1};
+  const char *const symbols[] = {"n"}, *const found_symbols[] = {"", "count"};
+  const onnx_type type = {.dtype = ONNX_FLOAT32, .dims = dims, .symbols = symbols, .rank = 1};
+  const onnx_type places = {.dtype = ONNX_INT64, .dims = found, .symbols = found_symbols, .rank = 2};
+  onnx_writer writer = ONNX_WRITER_INIT;
+  begin(&writer, "nonzero");
+  onnx_input(&writer, "x", &type);
+  onnx_output(&writer, "y", &places);
+  change(&writer, "NonZero", "x", "y");
+  return finish(&writer, bytes);
+}
+
 static void double_state(onnx_writer *writer, int number, const onnx_type *type) {
   char state[16], next[16];
   snprintf(state, sizeof state, "state%d", number);

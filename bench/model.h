@@ -21,6 +21,9 @@ void *model_cache(int64_t width, size_t *bytes);
 /* y = the largest element of x[n], float32, as a scalar. As model_add. */
 void *model_largest(size_t *bytes);
 
+/* y[1,count] = where x[n], float32, is not 0, int64: how much comes out depends on what is in x. As model_add. */
+void *model_nonzero(size_t *bytes);
+
 /* 64 states of float32[4], each doubled, state0 to next0 and so on, and behind them y[n] = mask[n] + mask[n]. As model_add. */
 enum { MODEL_STATES = 64 };
 void *model_states(size_t *bytes);
