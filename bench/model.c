@@ -56,6 +56,23 @@ void *model_double(size_t *bytes) {
   return finish(&writer, bytes);
 }
 
+void *model_chain(int count, size_t *bytes) {
+  const int64_t dims[] = {-1};
+  const char *const symbols[] = {"n"};
+  const onnx_type type = {.dtype = ONNX_FLOAT32, .dims = dims, .symbols = symbols, .rank = 1};
+  char from[32] = "x", to[32];
+  onnx_writer writer = ONNX_WRITER_INIT;
+  begin(&writer, "chain");
+  onnx_input(&writer, "x", &type);
+  onnx_output(&writer, "y", &type);
+  for (int i = 1; i <= count; i++) {
+    snprintf(to, sizeof to, i == count ? "y" : "v%d", i);
+    node(&writer, "Add", from, from, to);
+    memcpy(from, to, sizeof from);
+  }
+  return finish(&writer, bytes);
+}
+
 static void append(onnx_writer *writer, const char *past, const char *joined) {
   onnx_node_begin(writer, "Concat", "", "");
   onnx_node_input(writer, past);
