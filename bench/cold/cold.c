@@ -5,17 +5,13 @@
  *      iobind   the same by iobind, which looks for no EP libraries
  *
  * Without arguments it prints the path of the library that iobind finds. */
-#define _GNU_SOURCE
-
-#include <dlfcn.h>
 #include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "fixture.h"
 #include "model.h"
-#include "ort.h"
+#include "raw.h"
 
 enum { NODES = 5000 };
 
@@ -27,41 +23,14 @@ static void print_memory(void) {
   printf("%zu %ld\n", heap.uordblks + heap.hblkhd, fixture_resident_bytes() / 1024);
 }
 
-static void check(const OrtApi *ort, OrtStatus *status) {
-  if (status == NULL) return;
-  fprintf(stderr, "ONNX Runtime: %s\n", ort->GetErrorMessage(status));
-  exit(1);
-}
-
-static void ignore_log(void *param, OrtLoggingLevel severity, const char *category, const char *id, const char *location,
-                       const char *message) {
-  (void)param, (void)severity, (void)category, (void)id, (void)location, (void)message;
-}
-
-static const OrtApi *load(const char *library) {
-  void *handle = dlopen(library, RTLD_NOW | RTLD_LOCAL);
-  OrtGetApiBaseFunction get = NULL;
-  void *symbol = handle == NULL ? NULL : dlsym(handle, "OrtGetApiBase");
-  memcpy(&get, &symbol, sizeof get); /* C has no cast from an object's to a function's address */
-  const OrtApi *ort = get == NULL ? NULL : get()->GetApi(ORT_API_OLDEST);
-  if (ort != NULL) return ort;
-  fprintf(stderr, "%s: ONNX Runtime's interface was not found\n", library);
-  exit(1);
-}
-
 static void measure_raw(const char *library) {
-  const OrtApi *ort = load(library);
-  OrtEnv *env = NULL;
-  OrtSessionOptions *options = NULL;
-  OrtSession *session = NULL;
-  check(ort, ort->CreateEnvWithCustomLogger(ignore_log, NULL, ORT_LOGGING_LEVEL_WARNING, "cold", &env));
-  check(ort, ort->CreateSessionOptions(&options));
-  check(ort, ort->SetIntraOpNumThreads(options, 1));
-  check(ort, ort->CreateSessionFromArray(env, model, model_bytes, options, &session));
-  ort->ReleaseSessionOptions(options);
+  raw r = {0};
+  raw_open_library(&r, library);
+  raw_check(&r, r.ort->CreateSessionFromArray(r.env, model, model_bytes, r.options, &r.session));
+  r.ort->ReleaseSessionOptions(r.options);
+  r.options = NULL;
   print_memory();
-  ort->ReleaseSession(session);
-  ort->ReleaseEnv(env);
+  raw_close(&r);
 }
 
 static void measure_iobind(const char *library) {
@@ -95,8 +64,8 @@ int main(int argc, char **argv) {
     print_library();
     return 0;
   }
-  int raw = argc == 3 && strcmp(argv[1], "raw") == 0;
-  if (!raw && (argc != 3 || strcmp(argv[1], "iobind") != 0)) {
+  int is_raw = argc == 3 && strcmp(argv[1], "raw") == 0;
+  if (!is_raw && (argc != 3 || strcmp(argv[1], "iobind") != 0)) {
     fputs("usage: cold [MODE ORT]; modes: raw iobind\n", stderr);
     return 2;
   }
@@ -105,7 +74,7 @@ int main(int argc, char **argv) {
     fputs("the model could not be made\n", stderr);
     return 1;
   }
-  if (raw) {
+  if (is_raw) {
     measure_raw(argv[2]);
   } else {
     measure_iobind(argv[2]);
