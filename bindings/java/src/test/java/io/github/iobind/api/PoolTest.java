@@ -103,7 +103,9 @@ class PoolTest {
         assertNotSame(one, lease.binding());
       }
       assertFalse(one.isClosed());
-      assertEquals(new OrtBindingPool.Metrics(6, 3, 1, 1, pool.metrics().waitedNanos(), 2, 0), pool.metrics());
+      OrtBindingPool.Metrics metrics = pool.metrics();
+      assertTrue(metrics.waits() <= 1); // none where the thread was away for the whole millisecond
+      assertEquals(new OrtBindingPool.Metrics(6, 3, 1, metrics.waits(), metrics.waitedNanos(), 2, 0), metrics);
     }
   }
 
