@@ -21,6 +21,7 @@ iobind_status iobind__side_open(iobind_binding *binding, iobind__side *side, con
     free(given);
     return status == NULL ? entered : iobind__ort_fail(api, status, error, "%s", what);
   }
+  side->is_empty = true;
   side->inputs = given;
   side->outputs = given + session->input_count;
   return IOBIND_OK;
@@ -76,11 +77,12 @@ static void clear_outputs(iobind_binding *binding, iobind__side *side) {
 }
 
 void iobind__side_clear(iobind_binding *binding, iobind__side *side) {
-  if (side->binding != NULL) {
+  if (side->binding != NULL && !side->is_empty) {
     iobind__scope scope;
     iobind__guard_enter_anyway(binding->session->inside, &scope);
     clear_inputs(binding, side);
     clear_outputs(binding, side);
+    side->is_empty = true;
     iobind__guard_leave(&scope);
   }
 }
@@ -282,6 +284,7 @@ void iobind__sides_replace(iobind_binding *binding, const iobind_tensor *tensor)
 
 iobind_status iobind__side_compare(iobind_binding *binding, iobind__side *side, iobind_error *error) {
   const iobind_session *session = binding->session;
+  side->is_empty = false;
   for (size_t i = 0; i < session->input_count; i++) {
     if (side->inputs[i].serial != binding->inputs[i].bound->serial) {
       IOBIND__TRY(give_input(binding, side, i, "binding_run", error));

@@ -257,9 +257,6 @@ void iobind__output_reset(iobind_binding *binding, size_t index);
 /* The next run writes this tensor, which may be NULL. */
 void iobind__output_aim(iobind_binding *binding, size_t index, iobind_tensor *target);
 
-/* Which outputs does iobind copy? What ORT copies instead is not always ordered behind the run. */
-void iobind__outputs_choose_copied(iobind_binding *binding);
-
 /* The dims of an input changed: REUSE outputs whose dims may follow get new memory. */
 void iobind__outputs_reshape(iobind_binding *binding);
 
