@@ -162,19 +162,28 @@ void iobind__stream_add_failure(iobind_stream *stream, iobind__ticket from, iobi
   atomic_store(&stream->timeline.untold, true);
 }
 
+/* All from a ticket on has failed: after a failure the EP may have skipped later work, too. With the mutex held. */
+static void fail_from(iobind_stream *stream, iobind__ticket first, const iobind_error *failure) {
+  iobind__timeline *timeline = &stream->timeline;
+  iobind__ticket last = atomic_load(&timeline->work.submitted);
+  iobind__stream_add_failure(stream, first, atomic_load(&timeline->submitted), failure);
+  if (last >= first) {
+    (void)iobind__ticket_raise(&timeline->work.failed, last);
+  }
+}
+
 void iobind__stream_fail(iobind_stream *stream, iobind__ticket after, iobind__ticket ticket, const iobind_error *failure) {
   iobind__timeline *timeline = &stream->timeline;
-  iobind__ticket first = after < ticket ? after + 1 : ticket;
-  pthread_mutex_lock(&timeline->mutex);
-  if (find_failure(stream, ticket) == NULL) { /* otherwise another thread has waited for the same */
-    /* After a failure the EP may have skipped later work, too. Counted first: what is being submitted finds the count, or its ticket is found
-     * here. With the mutex, so that a later failure does not end before this one. */
-    atomic_fetch_add(&timeline->work.failures, 1);
-    iobind__stream_add_failure(stream, first, atomic_load(&timeline->submitted), failure);
-    iobind__ticket last = atomic_load(&timeline->work.submitted);
-    if (last >= first) {
-      (void)iobind__ticket_raise(&timeline->work.failed, last);
-    }
+  pthread_mutex_lock(&timeline->mutex); /* so that a later failure does not end before this one */
+  bool is_known = find_failure(stream, ticket) != NULL;
+  /* Counted first: what is being submitted finds the count, or its ticket is found here. */
+  atomic_fetch_add(&timeline->work.failures, 1);
+  if (!is_known) {
+    fail_from(stream, after < ticket ? after + 1 : ticket, failure);
+  } else if (atomic_load(&timeline->work.submitted) > atomic_load(&timeline->work.marked)) {
+    /* Another thread has waited for the same, or this is a second failure of work that has failed already. Work behind that with a point of its
+     * own asks the EP itself. */
+    fail_from(stream, atomic_load(&timeline->work.marked) + 1, failure);
   }
   pthread_mutex_unlock(&timeline->mutex);
 }

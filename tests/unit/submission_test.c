@@ -82,11 +82,25 @@ static OrtStatus *ORT_CALL wait_and_fail(OrtSyncNotificationImpl *self) {
   return IOBIND__API(runtime)->CreateStatus(ORT_FAIL, "it failed");
 }
 
+static iobind_event *record_failing(iobind_stream *of) {
+  iobind_event *event = record(of);
+  event->point->notification->WaitOnHost = wait_and_fail;
+  return event;
+}
+
 /* The stream fails when it comes to this place. */
 static void let_fail(iobind_stream *of) {
   iobind_event_destroy(earlier);
-  earlier = record(of);
-  earlier->point->notification->WaitOnHost = wait_and_fail;
+  earlier = record_failing(of);
+}
+
+/* It has failed before, and fails again at a place that counts as failed already: the second report may be that of a new failure. */
+static void let_fail_again(iobind_stream *of) {
+  let_fail(of);
+  iobind_event *second = record_failing(of);
+  assert_int_equal(iobind_event_wait(earlier, IOBIND_NO_TIMEOUT, NULL), IOBIND_ERROR_RUNTIME);
+  iobind_event_destroy(earlier);
+  earlier = second;
 }
 
 static void receive_failure(void) {
@@ -103,7 +117,6 @@ static iobind_status leave_after_a_failure(iobind_stream *of, iobind_error *erro
 static iobind__stream_kind meeting;
 
 static void meet_in_next(iobind_stream *of) {
-  let_fail(of);
   meeting = iobind__ep_stream;
   meeting.leave = leave_after_a_failure;
   of->kind = &meeting;
@@ -229,9 +242,9 @@ static void expect_asked(const work *self, iobind_status expected) {
 /* ---- the tests ---- */
 
 /* And then the stream works again: what is submitted later counts. */
-static void a_failure_in_the_middle(void **state) {
-  (void)state;
+static void meet_in_each(void (*fails)(iobind_stream *of)) {
   for (size_t i = 0; i < sizeof works / sizeof works[0]; i++) {
+    fails(stream);
     meet_in_next(stream);
     works[i].submit();
     expect_asked(&works[i], IOBIND_ERROR_RUNTIME);
@@ -243,15 +256,47 @@ static void a_failure_in_the_middle(void **state) {
   }
 }
 
-/* The other thread was told of the work before, and nobody of this one. */
-static void a_failure_after_the_submission(void **state) {
+static void a_failure_in_the_middle(void **state) {
   (void)state;
+  meet_in_each(let_fail);
+}
+
+static void a_second_failure_in_the_middle(void **state) {
+  (void)state;
+  meet_in_each(let_fail_again);
+}
+
+/* The other thread was told of the work before, and nobody of this one. */
+static void receive_after_each(void (*fails)(iobind_stream *of)) {
   for (size_t i = 0; i < sizeof works / sizeof works[0]; i++) {
-    let_fail(stream);
+    fails(stream);
     works[i].submit();
     receive_failure();
     expect_asked(&works[i], IOBIND_ERROR_RUNTIME);
     (void)ask_stream();
+    memset(arrived, UNTOUCHED, BYTES);
+  }
+}
+
+static void a_failure_after_the_submission(void **state) {
+  (void)state;
+  receive_after_each(let_fail);
+}
+
+static void a_second_failure_after_the_submission(void **state) {
+  (void)state;
+  receive_after_each(let_fail_again);
+}
+
+/* Whoever waits again for what has failed is told, and the stream's later work has nothing to do with it. The stream itself returns the failure once. */
+static void a_failure_that_is_asked_for_again(void **state) {
+  (void)state;
+  let_fail(stream);
+  receive_failure();
+  for (size_t i = 0; i < sizeof works / sizeof works[0]; i++) {
+    works[i].submit();
+    receive_failure();
+    expect_asked(&works[i], works[i].ask == ask_stream ? IOBIND_ERROR_RUNTIME : IOBIND_OK);
     memset(arrived, UNTOUCHED, BYTES);
   }
 }
@@ -329,6 +374,7 @@ static void a_failure_of_the_stream_that_computes(void **state) {
   expect_ok(test_session_with(runtime, "scale", &options, &other, &fault));
   iobind_binding *run = bind(other);
   for (int by_event = 0; by_event < 2; by_event++) {
+    let_fail(compute);
     meet_in_next(compute);
     expect_ok(iobind_binding_run(run, stream, &fault));
     if (by_event) {
@@ -349,7 +395,10 @@ static void a_failure_of_the_stream_that_computes(void **state) {
 
 static const struct CMUnitTest tests[] = {
     ON_VDEV(a_failure_in_the_middle),
+    ON_VDEV(a_second_failure_in_the_middle),
     ON_VDEV(a_failure_after_the_submission),
+    ON_VDEV(a_second_failure_after_the_submission),
+    ON_VDEV(a_failure_that_is_asked_for_again),
     ON_VDEV(work_after_skipped_work),
     ON_VDEV(work_with_events_after_a_failure),
     ON_VDEV(an_output_that_is_lent_after_a_failure),
