@@ -56,6 +56,23 @@ void *model_double(size_t *bytes) {
   return finish(&writer, bytes);
 }
 
+void *model_chain(int count, size_t *bytes) {
+  const int64_t dims[] = {-1};
+  const char *const symbols[] = {"n"};
+  const onnx_type type = {.dtype = ONNX_FLOAT32, .dims = dims, .symbols = symbols, .rank = 1};
+  char from[32] = "x", to[32];
+  onnx_writer writer = ONNX_WRITER_INIT;
+  begin(&writer, "chain");
+  onnx_input(&writer, "x", &type);
+  onnx_output(&writer, "y", &type);
+  for (int i = 1; i <= count; i++) {
+    snprintf(to, sizeof to, i == count ? "y" : "v%d", i);
+    node(&writer, "Add", from, from, to);
+    memcpy(from, to, sizeof from);
+  }
+  return finish(&writer, bytes);
+}
+
 static void append(onnx_writer *writer, const char *past, const char *joined) {
   onnx_node_begin(writer, "Concat", "", "");
   onnx_node_input(writer, past);
@@ -113,6 +130,19 @@ void *model_largest(size_t *bytes) {
   onnx_node_output(&writer, "y");
   onnx_attribute_int(&writer, "keepdims", 0);
   onnx_node_end(&writer);
+  return finish(&writer, bytes);
+}
+
+void *model_nonzero(size_t *bytes) {
+  const int64_t dims[] = {-1}, found[] = {1, -1};
+  const char *const symbols[] = {"n"}, *const found_symbols[] = {"", "count"};
+  const onnx_type type = {.dtype = ONNX_FLOAT32, .dims = dims, .symbols = symbols, .rank = 1};
+  const onnx_type places = {.dtype = ONNX_INT64, .dims = found, .symbols = found_symbols, .rank = 2};
+  onnx_writer writer = ONNX_WRITER_INIT;
+  begin(&writer, "nonzero");
+  onnx_input(&writer, "x", &type);
+  onnx_output(&writer, "y", &places);
+  change(&writer, "NonZero", "x", "y");
   return finish(&writer, bytes);
 }
 

@@ -11,6 +11,9 @@ void *model_add(size_t *bytes);
 /* y[n] = x[n] + x[n], float32. As model_add. */
 void *model_double(size_t *bytes);
 
+/* y[n] = x[n] added to itself, and so on, by `count` nodes in a row, float32. As model_add. */
+void *model_chain(int count, size_t *bytes);
+
 /* One head of attention, float32: key[total,8] and value[total,8] are past_key[past,8] and past_value[past,8] with row[1,8] behind
  * them, and y[1,8] is what row finds there. As model_add. */
 void *model_attention(size_t *bytes);
@@ -20,6 +23,9 @@ void *model_cache(int64_t width, size_t *bytes);
 
 /* y = the largest element of x[n], float32, as a scalar. As model_add. */
 void *model_largest(size_t *bytes);
+
+/* y[1,count] = where x[n], float32, is not 0, int64: how much comes out depends on what is in x. As model_add. */
+void *model_nonzero(size_t *bytes);
 
 /* 64 states of float32[4], each doubled, state0 to next0 and so on, and behind them y[n] = mask[n] + mask[n]. As model_add. */
 enum { MODEL_STATES = 64 };

@@ -5,12 +5,16 @@
  *      raw-reuse, iobind-reuse   the output's memory is made by the first run
  *      raw-fresh, iobind-fresh   each run makes new memory: rebound before each
  *      raw-run, iobind-run       no binding: ORT's Run, iobind_session_run; each leaves a new tensor, which is released
+ *      raw-data, iobind-data     how much comes out depends on the input's content, which differs from run to run: new memory in each run
+ *      raw-found, iobind-found   the same, and the caller asks each run for the output's dims and address
  */
 
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "model.h"
 #include "raw.h"
 
 enum { WARM_UP = 100 };
@@ -23,12 +27,12 @@ typedef struct bench {
   OrtValue *values[3]; /* a, b, y */
   iobind_tensor *inputs[2];
   float data[3];
+  int64_t found; /* elements of the outputs whose size depends on the data */
 } bench;
 
 static void open_inputs(bench *b) {
   static const char *const names[] = {"a", "b"};
   const int64_t dims[] = {1};
-  raw_open(&b->raw, &b->fixture);
   for (size_t i = 0; i < 3; i++) {
     b->data[i] = (float)i + 1;
     b->values[i] = raw_tensor(&b->raw, &b->data[i], dims, 1);
@@ -37,7 +41,9 @@ static void open_inputs(bench *b) {
 }
 
 static void close_inputs(bench *b) {
-  for (size_t i = 0; b->raw.ort != NULL && i < 3; i++) b->raw.ort->ReleaseValue(b->values[i]);
+  for (size_t i = 0; b->raw.ort != NULL && i < 3; i++) {
+    if (b->values[i] != NULL) b->raw.ort->ReleaseValue(b->values[i]);
+  }
   raw_close(&b->raw);
 }
 
@@ -58,6 +64,50 @@ static void run_iobind(bench *b) {
     fprintf(stderr, "iobind_binding_run: %s\n", iobind_status_get_name((int32_t)status));
     exit(1);
   }
+}
+
+/* How many elements of the input are not 0 differs in each run. */
+static void change_data(bench *b) {
+  b->data[1] = 1 - b->data[1];
+}
+
+static void run_raw_data(bench *b) {
+  change_data(b);
+  run_raw_fresh(b);
+}
+
+static void run_iobind_data(bench *b) {
+  change_data(b);
+  run_iobind(b);
+}
+
+static void run_raw_found(bench *b) {
+  const raw *r = &b->raw;
+  OrtValue **values = NULL;
+  ONNXTensorElementDataType type;
+  const int64_t *dims = NULL;
+  size_t count = 0, rank = 0;
+  void *data = NULL;
+  run_raw_data(b);
+  raw_check(r, r->ort->GetBoundOutputValues(r->binding, r->allocator, &values, &count));
+  raw_check(r, r->ort->GetTensorElementTypeAndShapeDataReference(values[0], &type, &dims, &rank));
+  raw_check(r, r->ort->GetTensorMutableData(values[0], &data));
+  b->found += data == NULL ? 0 : dims[1];
+  r->ort->ReleaseValue(values[0]);
+  raw_check(r, r->ort->AllocatorFree(r->allocator, values));
+}
+
+static void run_iobind_found(bench *b) {
+  iobind_tensor *y = NULL;
+  iobind_tensor_info info = IOBIND_TENSOR_INFO_INIT;
+  run_iobind_data(b);
+  iobind_status status = iobind_binding_get_output(b->bound, 0, NULL, &y, NULL);
+  if (status == IOBIND_OK) status = iobind_tensor_get_info(y, &info, NULL);
+  if (status != IOBIND_OK || iobind_tensor_get_address(y) == NULL) {
+    fprintf(stderr, "iobind_binding_get_output: %s\n", iobind_status_get_name((int32_t)status));
+    exit(1);
+  }
+  b->found += info.dims[1];
 }
 
 static void run_raw_unbound(bench *b) {
@@ -92,10 +142,12 @@ void steady(bench *b, void (*run)(bench *b), long runs) {
 /* ---- modes ------------------------------------------------------------------------------------------------------ */
 
 static void prepare_raw_fixed(bench *b) {
+  open_inputs(b);
   raw_check(&b->raw, b->raw.ort->BindOutput(b->raw.binding, "y", b->values[2]));
 }
 
 static void prepare_raw_device(bench *b) {
+  open_inputs(b);
   raw_check(&b->raw, b->raw.ort->BindOutputToDevice(b->raw.binding, "y", b->raw.memory));
 }
 
@@ -122,22 +174,37 @@ static void prepare_iobind_fresh(bench *b) {
   prepare_iobind(b, IOBIND_OUTPUT_FRESH);
 }
 
-static void prepare_raw_run(bench *b) {
-  (void)b;
+/* A tensor over all or some of the data. */
+static iobind_tensor *wrap(bench *b, float *data, int64_t count) {
+  iobind_error error = IOBIND_ERROR_INIT;
+  iobind_buffer buffer = IOBIND_BUFFER_INIT;
+  iobind_tensor *tensor = NULL;
+  buffer.dtype = IOBIND_DTYPE_FLOAT32;
+  buffer.dims = &count;
+  buffer.rank = 1;
+  buffer.data = data;
+  buffer.bytes = (size_t)count * sizeof *data;
+  fixture_check(iobind_tensor_wrap(b->fixture.cpu, &buffer, &tensor, &error), &error);
+  return tensor;
 }
 
 static void prepare_iobind_run(bench *b) {
-  static const int64_t dims[] = {1};
-  for (size_t i = 0; i < 2; i++) {
-    iobind_error error = IOBIND_ERROR_INIT;
-    iobind_buffer buffer = IOBIND_BUFFER_INIT;
-    buffer.dtype = IOBIND_DTYPE_FLOAT32;
-    buffer.dims = dims;
-    buffer.rank = 1;
-    buffer.data = &b->data[i];
-    buffer.bytes = sizeof b->data[i];
-    fixture_check(iobind_tensor_wrap(b->fixture.cpu, &buffer, &b->inputs[i], &error), &error);
-  }
+  for (size_t i = 0; i < 2; i++) b->inputs[i] = wrap(b, &b->data[i], 1);
+}
+
+static void prepare_raw_data(bench *b) {
+  static const int64_t dims[] = {3};
+  b->data[0] = b->data[2] = 1;
+  b->values[0] = raw_tensor(&b->raw, b->data, dims, 1);
+  raw_check(&b->raw, b->raw.ort->BindInput(b->raw.binding, "x", b->values[0]));
+}
+
+static void prepare_iobind_data(bench *b) {
+  iobind_error error = IOBIND_ERROR_INIT;
+  b->data[0] = b->data[2] = 1;
+  b->inputs[0] = wrap(b, b->data, 3);
+  fixture_check(iobind_binding_create(b->fixture.session, &b->bound, &error), &error);
+  fixture_check(iobind_binding_set_input(b->bound, 0, IOBIND_INPUT_RESIDENT, b->inputs[0], NULL, &error), &error);
 }
 
 typedef struct mode {
@@ -150,7 +217,9 @@ static const mode modes[] = {
     {"raw-fixed", prepare_raw_fixed, run_raw},        {"iobind-fixed", prepare_iobind_fixed, run_iobind},
     {"raw-reuse", prepare_raw_device, run_raw},       {"iobind-reuse", prepare_iobind_reuse, run_iobind},
     {"raw-fresh", prepare_raw_device, run_raw_fresh}, {"iobind-fresh", prepare_iobind_fresh, run_iobind},
-    {"raw-run", prepare_raw_run, run_raw_unbound},    {"iobind-run", prepare_iobind_run, run_iobind_unbound},
+    {"raw-run", open_inputs, run_raw_unbound},        {"iobind-run", prepare_iobind_run, run_iobind_unbound},
+    {"raw-data", prepare_raw_data, run_raw_data},     {"iobind-data", prepare_iobind_data, run_iobind_data},
+    {"raw-found", prepare_raw_data, run_raw_found},   {"iobind-found", prepare_iobind_data, run_iobind_found},
 };
 
 static const mode *find_mode(const char *name) {
@@ -162,8 +231,9 @@ static const mode *find_mode(const char *name) {
 
 static void measure(const mode *m, long runs) {
   bench b = {0};
-  fixture_open(&b.fixture);
-  if (strncmp(m->name, "raw-", 4) == 0) open_inputs(&b);
+  bool depends = strstr(m->name, "-data") != NULL || strstr(m->name, "-found") != NULL;
+  fixture_open_model(&b.fixture, depends ? model_nonzero : model_add);
+  if (strncmp(m->name, "raw-", 4) == 0) raw_open(&b.raw, &b.fixture);
   m->prepare(&b);
   for (int i = 0; i < WARM_UP; i++) m->run(&b);
   raw_tell_counter("allocations_begin");
@@ -181,7 +251,7 @@ int main(int argc, char **argv) {
   for (int i = 2; i < argc; i++) known = known && find_mode(argv[i]) != NULL;
   if (!known) {
     fputs(
-        "usage: overhead RUNS MODE...; modes: raw-fixed raw-reuse raw-fresh raw-run iobind-fixed iobind-reuse iobind-fresh iobind-run\n",
+        "usage: overhead RUNS MODE...; modes: raw-fixed raw-reuse raw-fresh raw-run raw-data raw-found, and the same with iobind-\n",
         stderr);
     return 2;
   }

@@ -18,25 +18,28 @@ static void ignore_log(void *param, OrtLoggingLevel severity, const char *catego
   (void)param, (void)severity, (void)category, (void)id, (void)location, (void)message;
 }
 
-/* The table of the very ORT that iobind has loaded. */
-static const OrtApi *find_ort(const iobind_runtime *runtime) {
-  iobind_error error = IOBIND_ERROR_INIT;
-  iobind_runtime_info info = IOBIND_RUNTIME_INFO_INIT;
-  fixture_check(iobind_runtime_get_info(runtime, &info, &error), &error);
-  void *library = dlopen(info.ort_library, RTLD_NOW | RTLD_LOCAL);
+static const OrtApi *load(const char *path) {
+  void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
   OrtGetApiBaseFunction get = NULL;
   void *symbol = library == NULL ? NULL : dlsym(library, "OrtGetApiBase");
   memcpy(&get, &symbol, sizeof get); /* C has no cast from an object's to a function's address */
   const OrtApi *ort = get == NULL ? NULL : get()->GetApi(ORT_API_OLDEST);
   if (ort == NULL) {
-    fprintf(stderr, "%s: ONNX Runtime's interface was not found\n", info.ort_library);
+    fprintf(stderr, "%s: ONNX Runtime's interface was not found\n", path);
     exit(1);
   }
   return ort;
 }
 
 void raw_open_environment(raw *r, const fixture *f) {
-  const OrtApi *ort = r->ort = find_ort(f->runtime);
+  iobind_error error = IOBIND_ERROR_INIT;
+  iobind_runtime_info info = IOBIND_RUNTIME_INFO_INIT;
+  fixture_check(iobind_runtime_get_info(f->runtime, &info, &error), &error);
+  raw_open_library(r, info.ort_library);
+}
+
+void raw_open_library(raw *r, const char *path) {
+  const OrtApi *ort = r->ort = load(path);
   raw_check(r, ort->CreateEnvWithCustomLogger(ignore_log, NULL, ORT_LOGGING_LEVEL_WARNING, "overhead", &r->env));
   raw_check(r, ort->CreateSessionOptions(&r->options));
   raw_check(r, ort->SetIntraOpNumThreads(r->options, 1));

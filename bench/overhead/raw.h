@@ -24,6 +24,8 @@ void raw_open(raw *r, const fixture *f);
 
 /* Its two parts, between which `options` can be given a device. */
 void raw_open_environment(raw *r, const fixture *f);
+/* The first one for a library by its path. */
+void raw_open_library(raw *r, const char *path);
 void raw_open_session(raw *r, const fixture *f);
 void raw_close(raw *r);
 

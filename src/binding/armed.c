@@ -1,5 +1,5 @@
-/* Armed runs: nothing has changed since the last one, and nothing is to be done but ORT's call. What follows a failure is not inlined, so that
- * the frames are small. */
+/* A run, as the caller asks for it. If it is armed, nothing has changed since the last one, and nothing is to be done but ORT's call. Neither the
+ * ways nor what follows a failure are inlined, so that the frames are small. */
 #include "binding/run.h"
 
 /* ---- a replay, by the thread that has captured the graph ---- */
@@ -47,9 +47,15 @@ static inline iobind_status check_replay(const iobind_binding *binding) {
 #endif
 }
 
+/* Enter the run state. */
+static inline bool enter_replay(iobind_binding *binding) {
+  uint64_t offered = iobind__thread;
+  return atomic_compare_exchange_strong(&binding->flight.state, &offered, offered + IOBIND__RUNNING);
+}
+
 /* All of a steady replay, whose instructions are counted (bench/graph): the caller's error is kept in the binding, so that the frame is
  * small. */
-iobind_status iobind__armed_replay(iobind_binding *binding) {
+__attribute__((noinline)) static iobind_status replay(iobind_binding *binding) {
   const iobind__replay *replayed = &binding->replay;
   if (check_replay(binding) != IOBIND_OK) {
     atomic_store(&binding->flight.state, IOBIND__IDLE);
@@ -98,8 +104,13 @@ __attribute__((noinline)) static iobind_status fail_armed(iobind_binding *bindin
   return iobind__named(status, error, "binding_run");
 }
 
+static inline bool enter_armed(iobind_binding *binding) {
+  uint64_t armed = IOBIND__ARMED;
+  return !iobind__process_is_forked() && atomic_compare_exchange_strong(&binding->flight.state, &armed, IOBIND__RUNNING);
+}
+
 /* All of a steady run, whose instructions are counted (bench/overhead). */
-iobind_status iobind__armed_repeat(iobind_binding *binding, iobind_error *error) {
+__attribute__((noinline)) static iobind_status repeat(iobind_binding *binding, iobind_error *error) {
   const iobind_session *session = binding->session;
   const iobind__side *side = iobind__side_of_turn(binding);
   iobind_status status = check_armed(binding, error);
@@ -124,4 +135,34 @@ uint64_t iobind__armed_key(iobind_binding *binding) {
   }
   bool repeats = binding->plan.repeats && binding->plan.is_seen && binding->results == IOBIND__RESULTS_HELD;
   return repeats ? IOBIND__ARMED : IOBIND__IDLE;
+}
+
+/* ---- any run ---- */
+
+__attribute__((noinline)) static iobind_status run_in_order(iobind_binding *binding, iobind_stream *stream,
+                                                            iobind_error *error) {
+  IOBIND__TRY(iobind__process_check("binding_run", error));
+  return iobind__named(iobind__queue(binding, stream, error), error, "binding_run");
+}
+
+__attribute__((noinline)) static iobind_status run_and_wait(iobind_binding *binding, iobind_error *error) {
+  IOBIND__TRY(iobind__process_check("binding_run", error));
+  return iobind__named(iobind__run_now(binding, error), error, "binding_run");
+}
+
+iobind_status iobind_binding_run(iobind_binding *binding, iobind_stream *stream, iobind_error *error) {
+  if (binding == NULL) {
+    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "binding_run: binding is NULL");
+  }
+  if (stream != NULL) {
+    return run_in_order(binding, stream, error);
+  }
+  if (binding->graphs != NULL && enter_replay(binding)) {
+    binding->replay.error = error;
+    return replay(binding);
+  }
+  if (enter_armed(binding)) {
+    return repeat(binding, error);
+  }
+  return run_and_wait(binding, error);
 }

@@ -1,40 +1,60 @@
 /* A run with arrays of values. ORT's binding looks up every name and makes a list of places for each new output; a plain run of
- * a session on the CPU does neither. But it does not tell whether ORT really wrote into a given output. So arrays are used only
- * after a run of ORT's binding has shown where everything lands. */
+ * a session on the CPU does neither. So it costs less where everything would be bound for one run only. But it does not tell whether ORT
+ * really wrote into a given output. So arrays are used only after a run of ORT's binding has shown where everything lands. */
 #include <stdlib.h>
 
 #include "binding/table.h"
 
 void iobind__arrays_free(iobind_binding *binding) {
-  free(binding->arrays.inputs);
-  free(binding->arrays.outputs);
-  free(binding->arrays.output_names);
-  binding->arrays = (iobind__arrays){0};
+  iobind__arrays *arrays = &binding->arrays;
+  free(arrays->inputs);
+  free(arrays->outputs);
+  free(arrays->output_names);
+  arrays->inputs = NULL;
+  arrays->outputs = NULL;
+  arrays->output_names = NULL;
 }
 
-static bool is_plain_memory(const iobind_binding *binding, const iobind__place *place) {
-  return place == &binding->session->runtime->cpu->places[IOBIND_MEMORY_DEFAULT];
-}
-
-/* Is some output moved, and is all of the binding in the CPU's default memory? */
+/* Is some output moved, or was all unbound? In the next run of the same table, ORT's binding is cheaper. */
 static bool pays(const iobind_binding *binding) {
-  const iobind_session *session = binding->session;
-  bool fits = session->device_count == 1 && binding->plan.copied_count == 0; /* the CPU is always one of the devices */
   bool moves = false;
   for (size_t i = 0; i < binding->carry_count; i++) {
     moves = moves || binding->carries[i].mode == IOBIND_CARRY_MOVE;
   }
-  for (size_t i = 0; fits && i < session->input_count; i++) {
-    fits = is_plain_memory(binding, session->inputs[i].place) && is_plain_memory(binding, binding->inputs[i].bound->place);
+  return moves || (binding->arrays.follow_clear && binding->carry_count == 0);
+}
+
+static const iobind__place *plain_memory(const iobind_session *session) {
+  return &session->runtime->cpu->places[IOBIND_MEMORY_DEFAULT];
+}
+
+void iobind__arrays_open(iobind_binding *binding) {
+  const iobind_session *session = binding->session;
+  const iobind__place *memory = plain_memory(session);
+  bool plain = session->device_count == 1; /* the CPU is always one of the devices */
+  for (size_t i = 0; plain && i < session->input_count; i++) {
+    plain = session->inputs[i].place == memory;
   }
-  for (size_t i = 0; fits && i < session->output_count; i++) {
+  for (size_t i = 0; plain && i < session->output_count; i++) {
+    plain = session->outputs[i].place == memory || session->outputs[i].kind != IOBIND_VALUE_TENSOR;
+  }
+  binding->arrays.in_plain_session = plain;
+}
+
+/* Is all that is bound in the CPU's default memory, too? */
+static bool is_plain(const iobind_binding *binding) {
+  const iobind_session *session = binding->session;
+  const iobind__place *memory = plain_memory(session);
+  bool plain = binding->arrays.in_plain_session && binding->plan.copied_count == 0;
+  for (size_t i = 0; plain && i < session->input_count; i++) {
+    plain = binding->inputs[i].bound->place == memory;
+  }
+  for (size_t i = 0; plain && i < session->output_count; i++) {
     const iobind__output *output = &binding->outputs[i];
-    const iobind__place *place = iobind__output_is_given(output) ? output->target->place : output->place;
-    fits = output->mode == IOBIND__OUTPUT_NONE ||
-           (output->mode != IOBIND__OUTPUT_REUSE && is_plain_memory(binding, session->outputs[i].place) &&
-            is_plain_memory(binding, place));
+    const iobind__place *place = output->target != NULL ? output->target->place : output->place;
+    plain = output->mode == IOBIND__OUTPUT_NONE || (output->mode != IOBIND__OUTPUT_REUSE && place == memory);
   }
-  return fits && moves;
+  return plain;
 }
 
 static iobind_status make_room(iobind_binding *binding, iobind_error *error) {
@@ -54,62 +74,66 @@ static iobind_status make_room(iobind_binding *binding, iobind_error *error) {
 }
 
 static void list_names(iobind_binding *binding) {
-  iobind__arrays *arrays = &binding->arrays;
-  arrays->output_count = 0;
-  for (size_t i = 0; i < binding->session->output_count; i++) {
+  const iobind_session *session = binding->session;
+  const char **names = binding->arrays.output_names;
+  size_t count = 0;
+  for (size_t i = 0; i < session->output_count; i++) {
     if (binding->outputs[i].mode != IOBIND__OUTPUT_NONE) {
-      arrays->output_names[arrays->output_count++] = binding->session->outputs[i].name;
+      names[count++] = session->outputs[i].name;
     }
   }
+  binding->arrays.output_count = count;
 }
 
-iobind_status iobind__arrays_choose(iobind_binding *binding, bool *chosen, iobind_error *error) {
+iobind_status iobind__arrays_choose(iobind_binding *binding, iobind_error *error) {
   iobind__arrays *arrays = &binding->arrays;
-  *chosen = false;
-  if (!binding->plan.is_seen) {
-    arrays->in_use = false;
-    arrays->generation = 0;
+  bool repeats = arrays->generation == binding->generation;
+  if (repeats && (binding->carry_count > 0 || !arrays->in_use)) {
     return IOBIND_OK;
   }
-  if (arrays->generation != binding->generation) {
-    bool in_use = pays(binding);
-    if (in_use) {
-      IOBIND__TRY(make_room(binding, error));
-      list_names(binding);
-    }
-    for (size_t i = 0; in_use && !arrays->in_use && i < 2; i++) {
-      iobind__side_clear(binding, &binding->sides[i]); /* it would hold an old state */
-    }
-    arrays->in_use = in_use;
-    arrays->generation = binding->generation;
+  bool in_use = binding->plan.is_seen && pays(binding) && is_plain(binding);
+  if (in_use) {
+    IOBIND__TRY(make_room(binding, error));
+    list_names(binding);
   }
-  *chosen = arrays->in_use;
+  for (size_t i = 0; in_use && !arrays->in_use && i < 2; i++) {
+    iobind__side_clear(binding, &binding->sides[i]); /* it would hold an old state */
+  }
+  arrays->in_use = in_use;
+  arrays->follow_clear = false;
+  arrays->generation = binding->plan.is_seen ? binding->generation : 0;
   return IOBIND_OK;
 }
 
+/* An output with a target is given; of the others ORT makes the values. */
 OrtStatus *iobind__arrays_run(iobind_binding *binding, const OrtRunOptions *options) {
   const iobind_session *session = binding->session;
   const OrtApi *api = IOBIND__API(session->runtime);
-  iobind__arrays *arrays = &binding->arrays;
-  for (size_t i = 0; i < session->input_count; i++) {
-    arrays->inputs[i] = binding->inputs[i].bound->value;
-  }
+  const iobind__arrays *arrays = &binding->arrays;
+  const OrtValue **inputs = arrays->inputs;
+  OrtValue **outputs = arrays->outputs;
   size_t count = 0;
+  for (size_t i = 0; i < session->input_count; i++) {
+    inputs[i] = binding->inputs[i].bound->value;
+  }
   for (size_t i = 0; i < session->output_count; i++) {
     const iobind__output *output = &binding->outputs[i];
     if (output->mode != IOBIND__OUTPUT_NONE) {
-      arrays->outputs[count++] = iobind__output_is_given(output) ? output->target->value : NULL;
+      outputs[count++] = output->target != NULL ? output->target->value : NULL;
     }
   }
-  OrtStatus *status = api->Run(session->session, options, session->input_names, arrays->inputs, session->input_count,
-                               arrays->output_names, arrays->output_count, arrays->outputs);
+  OrtStatus *status = api->Run(session->session, options, session->input_names, inputs, session->input_count,
+                               arrays->output_names, arrays->output_count, outputs);
+  if (status != NULL) {
+    return status;
+  }
   count = 0;
-  for (size_t i = 0; i < session->output_count && status == NULL; i++) {
+  for (size_t i = 0; i < session->output_count; i++) {
     iobind__output *output = &binding->outputs[i];
     if (output->mode != IOBIND__OUTPUT_NONE) {
-      OrtValue *value = arrays->outputs[count++];
-      output->value = iobind__output_is_given(output) ? NULL : value;
+      output->value = output->target != NULL ? NULL : outputs[count];
+      count++;
     }
   }
-  return status;
+  return NULL;
 }

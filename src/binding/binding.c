@@ -80,6 +80,7 @@ static iobind_status fill(iobind_binding *binding, iobind_error *error) {
     return iobind__out_of_memory(error, "binding_create");
   }
   IOBIND__TRY(iobind__plan_open(binding, error));
+  iobind__arrays_open(binding);
   for (size_t i = 0; i < session->output_count; i++) {
     binding->outputs[i].mode = IOBIND__OUTPUT_NONE;
     iobind__output_reset(binding, i);
@@ -135,6 +136,7 @@ iobind_status iobind_binding_clear(iobind_binding *binding, iobind_error *error)
   for (size_t i = 0; i < 2; i++) {
     iobind__side_clear(binding, &binding->sides[i]);
   }
+  binding->arrays.follow_clear = true;
   clear_inputs(binding);
   for (size_t i = 0; i < binding->session->output_count; i++) {
     iobind__carry_end(binding, i);

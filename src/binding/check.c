@@ -54,8 +54,8 @@ static iobind_status check_input(iobind_binding *binding, size_t index, const ch
 }
 
 /* SWAP and IN_PLACE write the output into memory of the state's shape. */
-static iobind_status check_carry(iobind_binding *binding, const iobind__carry *carry, const char *what, iobind_error *error) {
-  const iobind__value *output = &binding->session->outputs[carry->output];
+static iobind_status check_carry(iobind_binding *binding, const iobind__carry *carry, const iobind__value *output,
+                                 const char *what, iobind_error *error) {
   const iobind_tensor *state = binding->inputs[carry->input].bound;
   if (carry->mode == IOBIND_CARRY_MOVE) {
     return IOBIND_OK;
@@ -96,6 +96,20 @@ static iobind_status check_handed_on(const iobind_binding *binding, size_t index
   return IOBIND_OK;
 }
 
+static inline iobind_status check_output(iobind_binding *binding, size_t index, const char *what, iobind_error *error) {
+  const iobind__value *value = &binding->session->outputs[index];
+  const iobind__output *output = &binding->outputs[index];
+  const iobind__carry *carry = iobind__carry_of_output(binding, index);
+  if (value->handed_on >= 0) {
+    IOBIND__TRY(check_handed_on(binding, index, what, error));
+  }
+  if (carry != NULL) {
+    return check_carry(binding, carry, value, what, error);
+  }
+  const size_t owner = binding->session->input_count + index;
+  return output->target == NULL ? IOBIND_OK : agree_symbols(binding, value, output->target, owner, what, error);
+}
+
 iobind_status iobind__binding_check_complete(iobind_binding *binding, const char *what, iobind_error *error) {
   const iobind_session *session = binding->session;
   for (size_t i = 0; i < session->symbol_count; i++) {
@@ -104,19 +118,10 @@ iobind_status iobind__binding_check_complete(iobind_binding *binding, const char
   for (size_t i = 0; i < session->input_count; i++) {
     IOBIND__TRY(check_input(binding, i, what, error));
   }
-  for (size_t i = 0; i < binding->carry_count; i++) {
-    IOBIND__TRY(check_carry(binding, &binding->carries[i], what, error));
-  }
   bool any = false;
   for (size_t i = 0; i < session->output_count; i++) {
-    const iobind__output *output = &binding->outputs[i];
-    any = any || output->mode != IOBIND__OUTPUT_NONE;
-    if (session->outputs[i].handed_on >= 0) {
-      IOBIND__TRY(check_handed_on(binding, i, what, error));
-    }
-    if (output->target != NULL && iobind__carry_of_output(binding, i) == NULL) {
-      IOBIND__TRY(agree_symbols(binding, &session->outputs[i], output->target, session->input_count + i, what, error));
-    }
+    any = any || binding->outputs[i].mode != IOBIND__OUTPUT_NONE;
+    IOBIND__TRY(check_output(binding, i, what, error));
   }
   return any ? IOBIND_OK
              : iobind__fail(error, IOBIND_ERROR_INVALID_STATE, "%s: no output is bound: a run needs at least one", what);

@@ -80,58 +80,6 @@ size_t iobind__output_references(const iobind_binding *binding, size_t index, co
          iobind__graphs_references(binding, index, tensor);
 }
 
-static bool moves(const iobind_binding *binding, size_t index) {
-  const iobind__output *output = &binding->outputs[index];
-  const iobind__place *place = output->target != NULL ? output->target->place : output->place;
-  return output->mode != IOBIND__OUTPUT_NONE && place != binding->session->outputs[index].place;
-}
-
-/* Scratch memory of a captured graph counts as free between its replays, which write it: ORT may make an output of a plain run there. An
- * output on the host has been copied before another run of the session begins. */
-static bool is_in_scratch(const iobind_binding *binding, const iobind__output *output) {
-  return binding->session->graphs.limit > 0 && output->mode == IOBIND__OUTPUT_FRESH && !output->place->host;
-}
-
-/* For an output that moves. Where a run is on a stream of an EP, ORT refuses or forgets the copy into memory that it was given, or keeps from run to run, if the session
- * leaves the output elsewhere. */
-static bool is_kept_elsewhere(const iobind_binding *binding, size_t index) {
-  const iobind__output *output = &binding->outputs[index];
-  const iobind_device *home = binding->session->outputs[index].place->device;
-  return output->mode != IOBIND__OUTPUT_FRESH && (home->flags & IOBIND_DEVICE_STREAMS) != 0;
-}
-
-/* Some releases of ORT that copy several outputs to another memory copy some of them too early: the run may still be writing them. */
-static bool are_copied_early(const iobind_binding *binding) {
-  const iobind_session *session = binding->session;
-  size_t early = 0;
-  for (size_t i = 0; i < session->output_count; i++) {
-    early += moves(binding, i) && iobind__device_has(session->outputs[i].place->device, IOBIND__QUIRK_EARLY_OUTPUT_COPIES);
-  }
-  return early > 1;
-}
-
-/* In every release an input that is handed on goes to another memory without regard to the stream. */
-static bool must_be_copied(const iobind_binding *binding, size_t index, bool early) {
-  const iobind__output *output = &binding->outputs[index];
-  bool is_handed_on = binding->session->outputs[index].handed_on >= 0;
-  return output->mode != IOBIND__OUTPUT_NONE && (is_handed_on || is_in_scratch(binding, output) ||
-                                                 (moves(binding, index) && (early || is_kept_elsewhere(binding, index))));
-}
-
-void iobind__outputs_choose_copied(iobind_binding *binding) {
-  bool early = are_copied_early(binding);
-  binding->plan.copied_count = 0;
-  for (size_t i = 0; i < binding->session->output_count; i++) {
-    iobind__output *output = &binding->outputs[i];
-    bool was_copied = output->is_copied;
-    output->is_copied = must_be_copied(binding, i, early);
-    binding->plan.copied_count += output->is_copied ? 1 : 0;
-    if (was_copied && !output->is_copied) {
-      iobind__output_show(binding, i, NULL); /* ORT makes other memory, and the caller may bind the old one elsewhere */
-    }
-  }
-}
-
 void iobind__outputs_reshape(iobind_binding *binding) {
   for (size_t i = 0; i < binding->session->output_count; i++) {
     if (binding->outputs[i].mode == IOBIND__OUTPUT_REUSE && !binding->outputs[i].has_fixed_dims) {

@@ -19,29 +19,78 @@ void iobind__plan_close(iobind_binding *binding) {
   free(binding->plan.symbol_owners);
 }
 
-static bool has_waits(const iobind_binding *binding) {
-  bool any = false;
-  for (size_t i = 0; !any && i < binding->session->input_count; i++) {
-    any = binding->inputs[i].source != NULL || binding->inputs[i].event != NULL;
-  }
-  return any;
+/* ---- which outputs iobind copies: what ORT copies instead is not always ordered behind the run ---- */
+
+static inline bool moves(const iobind__output *output, const iobind__value *value) {
+  const iobind__place *place = output->target != NULL ? output->target->place : output->place;
+  return output->mode != IOBIND__OUTPUT_NONE && place != value->place;
 }
+
+/* Scratch memory of a captured graph counts as free between its replays, which write it: ORT may make an output of a plain run there. An
+ * output on the host has been copied before another run of the session begins. */
+static inline bool is_in_scratch(const iobind_session *session, const iobind__output *output) {
+  return session->graphs.limit > 0 && output->mode == IOBIND__OUTPUT_FRESH && !output->place->host;
+}
+
+/* For an output that moves. Where a run is on a stream of an EP, ORT refuses or forgets the copy into memory that it was given, or keeps from run to run, if the session
+ * leaves the output elsewhere. */
+static bool is_kept_elsewhere(const iobind__output *output, const iobind__value *value) {
+  return output->mode != IOBIND__OUTPUT_FRESH && (value->place->device->flags & IOBIND_DEVICE_STREAMS) != 0;
+}
+
+/* Some releases of ORT that copy several outputs to another memory copy some of them too early: the run may still be writing them. */
+static bool are_copied_early(const iobind_binding *binding) {
+  const iobind_session *session = binding->session;
+  size_t early = 0;
+  for (size_t i = 0; i < session->output_count; i++) {
+    const iobind__value *value = &session->outputs[i];
+    early += iobind__device_has(value->place->device, IOBIND__QUIRK_EARLY_OUTPUT_COPIES) && moves(&binding->outputs[i], value);
+  }
+  return early > 1;
+}
+
+/* In every release an input that is handed on goes to another memory without regard to the stream. */
+static inline bool must_be_copied(const iobind_session *session, const iobind__output *output, const iobind__value *value,
+                                  bool early) {
+  return output->mode != IOBIND__OUTPUT_NONE && (value->handed_on >= 0 || is_in_scratch(session, output) ||
+                                                 (moves(output, value) && (early || is_kept_elsewhere(output, value))));
+}
+
+/* ---- the plan ---- */
 
 static inline bool is_output_seen(const iobind__output *output) {
   return output->mode == IOBIND__OUTPUT_NONE || output->is_verified;
 }
 
 static void plan_outputs(iobind_binding *binding) {
+  const iobind_session *session = binding->session;
   iobind__plan *plan = &binding->plan;
+  const bool early = are_copied_early(binding);
   plan->fresh_count = 0;
+  plan->copied_count = 0;
   plan->is_seen = true;
-  for (size_t i = 0; i < binding->session->output_count; i++) {
-    const iobind__output *output = &binding->outputs[i];
+  for (size_t i = 0; i < session->output_count; i++) {
+    iobind__output *output = &binding->outputs[i];
+    const bool was_copied = output->is_copied;
+    output->is_copied = must_be_copied(session, output, &session->outputs[i], early);
+    plan->copied_count += output->is_copied;
+    if (was_copied && !output->is_copied) {
+      iobind__output_show(binding, i, NULL); /* ORT makes other memory, and the caller may bind the old one elsewhere */
+    }
     plan->is_seen = plan->is_seen && is_output_seen(output);
     if (iobind__output_is_fresh(output)) {
       plan->fresh[plan->fresh_count++] = i;
     }
   }
+}
+
+static bool has_waits(const iobind_binding *binding) {
+  const size_t count = binding->session->input_count;
+  bool any = false;
+  for (size_t i = 0; !any && i < count; i++) {
+    any = binding->inputs[i].source != NULL || binding->inputs[i].event != NULL;
+  }
+  return any;
 }
 
 /* Neither a guard is to be entered, nor anything to be done around ORT's call but to bind outputs again. */
@@ -53,7 +102,6 @@ static bool repeats(const iobind_binding *binding, bool has_waits) {
 iobind_status iobind__plan_compile(iobind_binding *binding, iobind_error *error) {
   iobind__plan *plan = &binding->plan;
   IOBIND__TRY(iobind__binding_check_complete(binding, "binding_run", error));
-  iobind__outputs_choose_copied(binding);
   plan_outputs(binding);
   plan->has_waits = has_waits(binding);
   plan->repeats = repeats(binding, plan->has_waits);

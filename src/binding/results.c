@@ -11,7 +11,7 @@ static void drop(iobind_binding *binding, size_t index) {
     IOBIND__API(binding->session->runtime)->ReleaseValue(output->value);
   }
   output->value = NULL;
-  iobind_tensor_release(output->result);
+  iobind__tensor_drop(output->result);
   output->result = NULL;
   output->is_taken = false;
 }

@@ -7,15 +7,12 @@
 static iobind_status prepare(iobind_binding *binding, iobind_error *error) {
   iobind__side *side = iobind__side_of_turn(binding);
   bool differs = side->generation != binding->generation;
-  bool by_arrays = false;
   IOBIND__TRY(iobind__plan_is_valid(binding) ? IOBIND_OK : iobind__plan_compile(binding, error));
   if (binding->carry_count > 0 && differs) {
     IOBIND__TRY(iobind__carry_prepare(binding, error));
   }
-  if (binding->carry_count > 0 || binding->arrays.in_use) {
-    IOBIND__TRY(iobind__arrays_choose(binding, &by_arrays, error));
-  }
-  if (by_arrays) {
+  IOBIND__TRY(iobind__arrays_choose(binding, error));
+  if (binding->arrays.in_use) {
     return IOBIND_OK;
   }
   return differs ? iobind__side_compare(binding, side, error) : iobind__side_refresh(binding, side, error);
@@ -42,7 +39,7 @@ static iobind_status begin(iobind_binding *binding, iobind_stream *busy, iobind_
   if (binding->plan.fresh_count == 0) {
     return IOBIND_OK;
   }
-  /* only where something is carried may the arrays of values be in use, which have nothing to refresh */
+  /* if nothing is carried, a run by arrays of values has left no side that has the table */
   return binding->carry_count == 0 ? iobind__side_refresh(binding, side, error) : prepare(binding, error);
 }
 
@@ -163,33 +160,4 @@ iobind_status iobind__run_now(iobind_binding *binding, iobind_error *error) {
   iobind_status status = run(binding, error);
   iobind__run_leave(binding, status == IOBIND_OK ? iobind__armed_key(binding) : IOBIND__IDLE);
   return status;
-}
-
-/* These two are not inlined, so that the replay has a small frame. */
-__attribute__((noinline)) static iobind_status run_in_order(iobind_binding *binding, iobind_stream *stream,
-                                                            iobind_error *error) {
-  IOBIND__TRY(iobind__process_check("binding_run", error));
-  return iobind__named(iobind__queue(binding, stream, error), error, "binding_run");
-}
-
-__attribute__((noinline)) static iobind_status run_and_wait(iobind_binding *binding, iobind_error *error) {
-  IOBIND__TRY(iobind__process_check("binding_run", error));
-  return iobind__named(iobind__run_now(binding, error), error, "binding_run");
-}
-
-iobind_status iobind_binding_run(iobind_binding *binding, iobind_stream *stream, iobind_error *error) {
-  if (binding == NULL) {
-    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "binding_run: binding is NULL");
-  }
-  if (stream != NULL) {
-    return run_in_order(binding, stream, error);
-  }
-  if (binding->graphs != NULL && iobind__armed_enter_replay(binding)) {
-    binding->replay.error = error;
-    return iobind__armed_replay(binding);
-  }
-  if (iobind__armed_enter(binding)) {
-    return iobind__armed_repeat(binding, error);
-  }
-  return run_and_wait(binding, error);
 }

@@ -82,18 +82,4 @@ iobind_status iobind__queue_and_wait(iobind_binding *binding, iobind_stream *own
 /* The state after a run: who may repeat it without a look, or IDLE. */
 uint64_t iobind__armed_key(iobind_binding *binding);
 
-/* Enter the run state for a replay, or for any other armed run. */
-static inline bool iobind__armed_enter_replay(iobind_binding *binding) {
-  uint64_t offered = iobind__thread;
-  return atomic_compare_exchange_strong(&binding->flight.state, &offered, offered + IOBIND__RUNNING);
-}
-
-static inline bool iobind__armed_enter(iobind_binding *binding) {
-  uint64_t armed = IOBIND__ARMED;
-  return !iobind__process_is_forked() && atomic_compare_exchange_strong(&binding->flight.state, &armed, IOBIND__RUNNING);
-}
-
-iobind_status iobind__armed_replay(iobind_binding *binding);
-iobind_status iobind__armed_repeat(iobind_binding *binding, iobind_error *error);
-
 #endif

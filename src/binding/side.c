@@ -21,6 +21,7 @@ iobind_status iobind__side_open(iobind_binding *binding, iobind__side *side, con
     free(given);
     return status == NULL ? entered : iobind__ort_fail(api, status, error, "%s", what);
   }
+  side->is_empty = true;
   side->inputs = given;
   side->outputs = given + session->input_count;
   return IOBIND_OK;
@@ -30,7 +31,10 @@ iobind_status iobind__side_open(iobind_binding *binding, iobind__side *side, con
 static void note(iobind__given *given, uint64_t serial, iobind_tensor *kept) {
   iobind_tensor *old = given->kept;
   given->serial = serial;
-  given->kept = iobind_tensor_retain(kept);
+  given->kept = kept;
+  if (kept != NULL) {
+    iobind__ref_retain(&kept->ref);
+  }
   iobind__tensor_drop(old);
 }
 
@@ -73,11 +77,12 @@ static void clear_outputs(iobind_binding *binding, iobind__side *side) {
 }
 
 void iobind__side_clear(iobind_binding *binding, iobind__side *side) {
-  if (side->binding != NULL) {
+  if (side->binding != NULL && !side->is_empty) {
     iobind__scope scope;
     iobind__guard_enter_anyway(binding->session->inside, &scope);
     clear_inputs(binding, side);
     clear_outputs(binding, side);
+    side->is_empty = true;
     iobind__guard_leave(&scope);
   }
 }
@@ -160,11 +165,6 @@ static iobind_status give_output(const iobind_binding *binding, const iobind__si
   return IOBIND_OK;
 }
 
-/* Is there only one binding of ORT, and does it have everything of the table? */
-static bool is_in_line(const iobind_binding *binding) {
-  return binding->sides[0].generation == binding->generation && binding->sides[1].binding == NULL;
-}
-
 /* Not inlined, so that it costs nothing where no guard is needed. */
 __attribute__((noinline)) static iobind_status give_input_inside(iobind_binding *binding, size_t index, const char *what,
                                                                  iobind_error *error) {
@@ -174,7 +174,7 @@ __attribute__((noinline)) static iobind_status give_input_inside(iobind_binding 
 }
 
 iobind_status iobind__side_replace_input(iobind_binding *binding, size_t index, const char *what, iobind_error *error) {
-  if (!is_in_line(binding)) {
+  if (!iobind__binding_is_in_line(binding)) {
     iobind__table_changed(binding);
     return IOBIND_OK;
   }
@@ -199,7 +199,7 @@ __attribute__((noinline)) static iobind_status replace_target_inside(iobind_bind
 }
 
 iobind_status iobind__side_replace_output(iobind_binding *binding, size_t index, const char *what, iobind_error *error) {
-  if (!is_in_line(binding)) {
+  if (!iobind__binding_is_in_line(binding)) {
     iobind__table_changed(binding);
     return IOBIND_OK;
   }
@@ -284,6 +284,7 @@ void iobind__sides_replace(iobind_binding *binding, const iobind_tensor *tensor)
 
 iobind_status iobind__side_compare(iobind_binding *binding, iobind__side *side, iobind_error *error) {
   const iobind_session *session = binding->session;
+  side->is_empty = false;
   for (size_t i = 0; i < session->input_count; i++) {
     if (side->inputs[i].serial != binding->inputs[i].bound->serial) {
       IOBIND__TRY(give_input(binding, side, i, "binding_run", error));

@@ -16,6 +16,7 @@ typedef struct iobind__given {
 
 typedef struct iobind__side {
   OrtIoBinding *binding;       /* NULL: not open */
+  bool is_empty;               /* neither ORT's binding nor the mirror has anything */
   uint64_t generation;         /* of the table when it was last compared with the mirror; 0: compare */
   struct iobind__graph *graph; /* of exactly what ORT's binding has, if that is known */
   iobind__given *inputs;
@@ -25,7 +26,7 @@ typedef struct iobind__side {
 iobind_status iobind__side_open(iobind_binding *binding, iobind__side *side, const char *what, iobind_error *error);
 void iobind__side_close(iobind_binding *binding, iobind__side *side);
 
-/* Empty ORT's binding. */
+/* Empty ORT's binding, unless it is. */
 void iobind__side_clear(iobind_binding *binding, iobind__side *side);
 
 /* ORT's bindings hold no input any more: the next run binds all of them again. */
@@ -61,18 +62,22 @@ static inline void iobind__sides_let_go(iobind_binding *binding, const iobind_te
 /* Bind again what is bound before each run: FRESH outputs, and those that are copied. */
 iobind_status iobind__side_refresh(const iobind_binding *binding, const iobind__side *side, iobind_error *error);
 
-/* Arrays of values are cheaper than ORT's binding if states are moved and nothing is on a device. */
+/* Arrays of values are cheaper than ORT's binding if nothing stays bound from run to run, and nothing is on a device. */
 typedef struct iobind__arrays {
-  uint64_t generation; /* the generation of the table for which it was last decided whether they can be used; 0: not yet */
+  uint64_t generation;   /* the generation of the table for which it was last decided whether they are used; 0: not yet */
+  bool in_plain_session; /* the session has nothing but the CPU's default memory */
   bool in_use;
+  bool follow_clear; /* all was unbound since the last run, and may be before the next one */
   size_t output_count;
   const OrtValue **inputs;
   OrtValue **outputs;
   const char **output_names;
 } iobind__arrays;
 
-/* Can this run use arrays? Then ORT's bindings are emptied. */
-iobind_status iobind__arrays_choose(iobind_binding *binding, bool *chosen, iobind_error *error);
+void iobind__arrays_open(iobind_binding *binding);
+
+/* Does this run use arrays? Then ORT's bindings are emptied. */
+iobind_status iobind__arrays_choose(iobind_binding *binding, iobind_error *error);
 OrtStatus *iobind__arrays_run(iobind_binding *binding, const OrtRunOptions *options);
 void iobind__arrays_free(iobind_binding *binding);
 

@@ -98,6 +98,34 @@ static void swap_ends_beside_another(void **state) {
   iobind_session_destroy(session);
 }
 
+/* ORT has two bindings once a state was carried by SWAP, also when nothing is carried any more. The one in use must follow the table. */
+static void input_replaced_after_a_swap(void **state) {
+  (void)state;
+  iobind_session *session = pair();
+  for (int before = 1; before < 4; before++) {
+    iobind_tensor *x = twos(1);
+    iobind_tensor *y = twos(1);
+    iobind_binding *binding = bind(session, x, y);
+    expect_ok(iobind_binding_carry(binding, 0, 0, IOBIND_CARRY_SWAP, &fault));
+    for (int i = 0; i < before; i++) {
+      run(binding);
+    }
+    expect_ok(iobind_binding_place_output(binding, 0, IOBIND_OUTPUT_FRESH, NULL, IOBIND_MEMORY_DEFAULT, &fault));
+    for (int i = 2; i < 6; i++) {
+      iobind_tensor *next = twos((float)i);
+      expect_ok(iobind_binding_set_input(binding, 0, IOBIND_INPUT_RESIDENT, next, NULL, &fault));
+      run(binding);
+      expect_output(binding, 0, (float)i + 1);
+      expect_output(binding, 1, (float)i);
+      iobind_tensor_release(next);
+    }
+    iobind_binding_destroy(binding);
+    iobind_tensor_release(x);
+    iobind_tensor_release(y);
+  }
+  iobind_session_destroy(session);
+}
+
 static void unmap(void *context, void *data) {
   munmap(data, *(size_t *)context);
 }
@@ -637,12 +665,85 @@ static void memory_of_a_copy_that_ended(void **state) {
   iobind_session_destroy(session);
 }
 
+/* What is bound for one run only goes to ORT in arrays of values; if the run is repeated, through ORT's binding. */
+static void all_is_unbound_before_each_run(void **state) {
+  (void)state;
+  iobind_session *session = pair();
+  const bool takes_arrays = strcmp(device_spec, "cpu") == 0;
+  iobind_tensor *x = twos(2);
+  iobind_tensor *fixed = twos(0);
+  iobind_binding *binding;
+  expect_ok(iobind_binding_create(session, &binding, &fault));
+  for (int turn = 0; turn < 4; turn++) {
+    iobind_tensor *y = twos((float)turn);
+    expect_ok(iobind_binding_clear(binding, &fault));
+    assert_true(binding->sides[0].is_empty);
+    expect_ok(iobind_binding_set_input(binding, 0, IOBIND_INPUT_RESIDENT, x, NULL, &fault));
+    expect_ok(iobind_binding_set_input(binding, 1, IOBIND_INPUT_RESIDENT, y, NULL, &fault));
+    expect_ok(iobind_binding_set_output(binding, 0, fixed, 0, &fault));
+    for (int repeat = 0; repeat < 1 + turn; repeat++) {
+      run(binding);
+      assert_int_equal(binding->arrays.in_use,
+                       takes_arrays && turn > 0 && repeat == 0); /* the first run shows where outputs land */
+      assert_int_equal(binding->sides[0].is_empty, binding->arrays.in_use);
+      expect_twos(fixed, 2 + (float)turn);
+      expect_output(binding, 1, 2 * (float)turn);
+    }
+    iobind_tensor_release(y);
+  }
+  iobind_binding_destroy(binding);
+  iobind_tensor_release(x);
+  iobind_tensor_release(fixed);
+  iobind_session_destroy(session);
+}
+
+static iobind_tensor *places(int64_t count) {
+  const int64_t dims[] = {1, count};
+  iobind_tensor *tensor;
+  expect_ok(iobind_tensor_create(device, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_INT64, dims, 2, &tensor, &fault));
+  return tensor;
+}
+
+/* A run by arrays fails as one of ORT's binding does. The run of an input with two elements that are not 0 gives two places. */
+static void wrong_shape_after_all_was_unbound(void **state) {
+  (void)state;
+  device = fixture_device(runtime, device_spec);
+  iobind_session *session = fixture_session(runtime, device, "nonzero");
+  iobind_tensor *x = fixture_floats(device, (const float[]){1, 0, 3}, 3);
+  iobind_tensor *two = places(2);
+  iobind_tensor *three = places(3);
+  iobind_binding *binding;
+  int64_t found[2];
+  expect_ok(iobind_binding_create(session, &binding, &fault));
+  for (int turn = 0; turn < 3; turn++) {
+    expect_ok(iobind_binding_clear(binding, &fault));
+    expect_ok(iobind_binding_set_input(binding, 0, IOBIND_INPUT_RESIDENT, x, NULL, &fault));
+    expect_ok(iobind_binding_set_output(binding, 0, turn == 0 ? two : three, 0, &fault));
+    for (int repeat = 0; repeat < turn; repeat++) {
+      expect(IOBIND_ERROR_SHAPE, iobind_binding_run(binding, NULL, &fault));
+      expect_words("output 'y': not the shape that is bound");
+    }
+    expect_ok(iobind_binding_set_output(binding, 0, two, 0, &fault));
+    run(binding);
+    expect_ok(iobind_tensor_read(two, 0, found, sizeof found, NULL, &fault));
+    assert_int_equal(found[0], 0);
+    assert_int_equal(found[1], 2);
+  }
+  iobind_binding_destroy(binding);
+  iobind_tensor_release(x);
+  iobind_tensor_release(two);
+  iobind_tensor_release(three);
+  iobind_session_destroy(session);
+}
+
 #define CASES(spec)                                                                                                         \
   {#spec ": swap ends beside another", swap_ends_beside_another, stage_open, stage_close, #spec},                           \
+      {#spec ": input replaced after a swap", input_replaced_after_a_swap, stage_open, stage_close, #spec},                 \
       {#spec ": retained state as another input", retained_state_as_another_input, stage_open, stage_close, #spec},         \
       {#spec ": fixed output over a buffer", fixed_output_over_a_buffer, stage_open, stage_close, #spec},                   \
       {#spec ": state in place needs its own tensor", state_in_place_needs_its_own_tensor, stage_open, stage_close, #spec}, \
       {#spec ": handed on in place", handed_on_in_place, stage_open, stage_close, #spec},                                   \
+      {#spec ": all is unbound before each run", all_is_unbound_before_each_run, stage_open, stage_close, #spec},           \
       {#spec ": input let go is missed", input_let_go_is_missed, stage_open, stage_close, #spec},                           \
       {#spec ": handed on after another way", handed_on_after_another_way, stage_open, stage_close, #spec},                 \
       {#spec ": queued runs", queued_runs, stage_open, stage_close, #spec}, {                                               \
@@ -664,6 +765,7 @@ static const struct CMUnitTest tests[] = {
     {"vdev: failed run has finished", failed_run_has_finished, stage_open, stage_close, "vdev"},
     {"cpu: swap over memory that goes", swap_over_memory_that_goes, stage_open, stage_close, "cpu"},
     {"cpu: wrapped memory is free at once", wrapped_memory_is_free_at_once, stage_open, stage_close, "cpu"},
+    {"cpu: wrong shape after all was unbound", wrong_shape_after_all_was_unbound, stage_open, stage_close, "cpu"},
     {"cpu: first state of another shape", first_state_of_another_shape, stage_open, stage_close, "cpu"}};
 
 FIXTURE_MAIN_OF_DEVICES(tests);
