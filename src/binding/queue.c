@@ -47,12 +47,12 @@ static iobind_status settle_host_memory(const iobind_binding *binding, iobind_st
 
 /* A state that is moved is replaced by the next run's, and so is the first one of those that are swapped. That run may be submitted
  * before the stream has read the old state, so the stream keeps it. */
-static void keep_states(const iobind_binding *binding, iobind_stream *stream) {
+static void keep_states(const iobind_binding *binding, const iobind__submission *submission) {
   for (size_t i = 0; i < binding->carry_count; i++) {
     const iobind__carry *carry = &binding->carries[i];
     iobind_tensor *state = binding->inputs[carry->input].bound;
     if (carry->mode != IOBIND_CARRY_IN_PLACE && !iobind__carry_has_buffer(carry, state)) {
-      iobind__tensor_use(state, stream, IOBIND__READ);
+      iobind__tensor_use(state, submission, IOBIND__READ);
     }
   }
 }
@@ -60,9 +60,10 @@ static void keep_states(const iobind_binding *binding, iobind_stream *stream) {
 static iobind_status execute_on(iobind_binding *binding, iobind_stream *stream, iobind_error *error) {
   const iobind_session *session = binding->session;
   iobind_stream *compute = iobind__compute_target(session, stream);
+  const iobind__submission computed = iobind__stream_begin(compute);
   IOBIND__TRY(iobind__compute_begin(session, stream, binding->options.queued, error));
   iobind_status status = iobind__run_execute(binding, binding->options.queued, compute, compute->device, error);
-  return iobind__compute_end(session, stream, status, error);
+  return iobind__compute_end(session, stream, &computed, status, error);
 }
 
 /* ORT has made the run, but it has failed for the caller, who receives `reason`: its results are given up, and the next run reads the
@@ -82,14 +83,15 @@ static iobind_status submit(iobind_binding *binding, iobind_stream *stream, iobi
   IOBIND__TRY(iobind__run_begin(binding, binding->flight.stream, error));
   IOBIND__TRY(iobind__run_await(binding, stream, NULL, error));
   IOBIND__TRY(settle_host_memory(binding, stream, error));
+  const iobind__submission submission = iobind__stream_begin(stream);
   if (execute_on(binding, stream, &reason) != IOBIND_OK) {
     (void)iobind__stream_drain(stream, NULL); /* work that was submitted before the failure uses what is bound */
     bool is_made = binding->results != IOBIND__RESULTS_NONE;
     return is_made ? disown_run(binding, &reason, error) : iobind__error_copy(error, &reason);
   }
-  keep_states(binding, stream);
+  keep_states(binding, &submission);
   binding->flight.has_run = true;
-  iobind__flight_add(&binding->flight, stream, iobind__stream_take_ticket(stream));
+  iobind__flight_add(&binding->flight, stream, iobind__submission_ticket(&submission));
   return IOBIND_OK;
 }
 

@@ -194,12 +194,13 @@ static iobind_status copy_output(iobind_binding *binding, size_t index, iobind_s
   iobind_tensor *copy = NULL;
   IOBIND__TRY(find_source(binding, index, &source, error));
   iobind_status status = make_copy(binding, index, source, &copy, error);
+  const iobind__submission submission = iobind__stream_begin(stream);
   if (status == IOBIND_OK) {
     status = copy_content(source, copy, stream, error);
   }
   if (status == IOBIND_OK) {
     iobind__output *output = &binding->outputs[index];
-    iobind__tensor_use(source, stream, IOBIND__READ);
+    iobind__tensor_use(source, &submission, IOBIND__READ);
     iobind_tensor_release(output->result);
     output->result = iobind_tensor_retain(copy);
     if (output->mode == IOBIND__OUTPUT_REUSE && output->target == NULL) {
@@ -221,8 +222,9 @@ iobind_status iobind__results_copy(iobind_binding *binding, iobind_stream *strea
   return IOBIND_OK;
 }
 
-/* The memory of a run's results stays until the stream has passed the run. */
+/* The memory of a run's results stays until the stream has passed what was submitted by now, and who reads them is told of the run's failure. */
 static iobind_status retire(iobind_binding *binding, iobind_stream *stream) {
+  const iobind__submission submission = iobind__stream_begin(stream);
   IOBIND__TRY(iobind__results_fetch(binding, NULL));
   for (size_t i = 0; i < binding->session->output_count; i++) {
     const iobind__output *output = &binding->outputs[i];
@@ -230,7 +232,8 @@ static iobind_status retire(iobind_binding *binding, iobind_stream *stream) {
       continue; /* not bound, taken, or a state that is an input now */
     }
     IOBIND__TRY(make_result(binding, i, NULL));
-    iobind__tensor_use(output->result, stream, IOBIND__WRITE);
+    iobind__tensor_use_at(output->result, stream, binding->flight.ticket, IOBIND__WRITE);
+    iobind__tensor_use(output->result, &submission, IOBIND__READ);
   }
   return IOBIND_OK;
 }

@@ -89,23 +89,32 @@ static iobind_status load_live_inputs(const iobind_binding *binding, iobind_stre
 
 /* With the EP entered. */
 static iobind_status execute(iobind_binding *binding, OrtRunOptions *options, iobind_stream *stream,
-                             const iobind_device *ordered, iobind_error *error) {
-  iobind__ort_reason reason;
+                             const iobind_device *ordered, iobind__ort_reason *reason, iobind_error *error) {
   if (binding->plan.has_waits) {
     IOBIND__TRY(load_live_inputs(binding, stream, error));
   }
-  IOBIND__TRY(iobind__call(binding, options, stream, ordered, &reason, error));
+  IOBIND__TRY(iobind__call(binding, options, stream, ordered, reason, error));
   if (binding->carry_count > 0) {
     iobind__carry_note_run(binding);
   }
   return IOBIND_OK;
 }
 
+/* An EP that waits in the middle of a run may report there the failure of earlier work, and it reports it only once. */
+__attribute__((noinline)) static void suspect_earlier(iobind_stream *stream, const iobind_error *failure) {
+  iobind_error reason = IOBIND_ERROR_INIT;
+  iobind__error_set(&reason, IOBIND_ERROR_RUNTIME, failure->ort_code, "a later run on '%s' waited for it, and failed: %s",
+                    stream->device->spec, iobind__error_text(failure));
+  iobind__stream_suspect(stream, &reason);
+}
+
+/* On a stream `error` is not NULL. */
 __attribute__((always_inline)) static inline iobind_status execute_inside(iobind_binding *binding, OrtRunOptions *options,
                                                                           iobind_stream *stream, const iobind_device *ordered,
                                                                           iobind_error *error) {
   iobind_session *session = binding->session;
   iobind_status status = IOBIND_OK;
+  iobind__ort_reason reason = IOBIND__ORT_OTHER;
   iobind__graph *graph = NULL;
   if (binding->graphs != NULL) {
     IOBIND__TRY(iobind__graphs_find(binding, stream, &graph, error));
@@ -117,8 +126,11 @@ __attribute__((always_inline)) static inline iobind_status execute_inside(iobind
   if (status == IOBIND_OK) {
     iobind__scope scope;
     status = iobind__guard_enter(session->inside, &scope, error);
-    status = status == IOBIND_OK ? execute(binding, options, stream, ordered, error) : status;
+    status = status == IOBIND_OK ? execute(binding, options, stream, ordered, &reason, error) : status;
     status = iobind__guard_end(&scope, status, error);
+    if (reason == IOBIND__ORT_COPY_FAILED && stream != NULL) {
+      suspect_earlier(stream, error);
+    }
   }
   iobind__session_leave(session);
   return status;

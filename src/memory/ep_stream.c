@@ -107,8 +107,17 @@ static void end_wait(iobind_stream *stream, const iobind__wait *self) {
   pthread_mutex_unlock(&stream->timeline.mutex);
 }
 
+/* Has it passed, and failed? The EP is not asked again: another report of a failure that is known could be that of a new one. */
+static bool is_over(iobind_stream *stream, iobind__ticket ticket) {
+  return iobind__stream_passed(stream, ticket) && iobind__stream_outcome(stream, ticket, NULL) != IOBIND_OK;
+}
+
 static iobind_status wait_notification(iobind_stream *stream, iobind__ticket ticket, OrtSyncNotificationImpl *notification,
                                        iobind_error *error) {
+  if (is_over(stream, ticket)) {
+    (void)iobind__ticket_raise(&stream->timeline.seen, ticket);
+    return iobind__stream_outcome(stream, ticket, error);
+  }
   iobind__wait self = {.ticket = ticket};
   iobind__scope scope;
   iobind__guard_enter_anyway(stream->device->guard, &scope);

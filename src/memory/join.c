@@ -9,7 +9,7 @@
 iobind_status iobind__stream_fork(iobind_stream *stream, iobind_stream *compute, iobind_error *error) {
   const OrtApi *api = IOBIND__API(stream->device->runtime);
   iobind__point *point;
-  IOBIND__TRY(iobind__point_make(stream, &point, error));
+  IOBIND__TRY(iobind__point_open(stream, &point, error));
   /* What the stream still delivers to the host is no reason to wait: a run that reads that memory has waited for it. */
   iobind__scope scope;
   iobind_status status = iobind__guard_enter(compute->device->guard, &scope, error);
@@ -34,12 +34,13 @@ static bool has_room(iobind_stream *stream) {
   return stream->ep.joined.count < stream->ep.joined.capacity;
 }
 
-/* The point is of another stream, and has passed when this one's next ticket has. Takes the reference. */
-static iobind_status remember(iobind_stream *stream, iobind__point *point, iobind_error *error) {
+/* The point is of another stream, and has passed when the submission's next ticket has. Takes the reference. */
+static iobind_status remember(const iobind__submission *submission, iobind__point *point, iobind_error *error) {
+  iobind_stream *stream = submission->stream;
   pthread_mutex_lock(&stream->timeline.mutex);
   bool kept = has_room(stream);
   if (kept) {
-    stream->ep.joined.items[stream->ep.joined.count++] = (iobind__joined){iobind__stream_take_ticket(stream), point};
+    stream->ep.joined.items[stream->ep.joined.count++] = (iobind__joined){iobind__submission_ticket_inside(submission), point};
   }
   pthread_mutex_unlock(&stream->timeline.mutex);
   if (kept) {
@@ -54,9 +55,10 @@ static iobind_status remember(iobind_stream *stream, iobind__point *point, iobin
 iobind_status iobind__stream_join(iobind_stream *stream, iobind_stream *compute, iobind_error *error) {
   iobind__point *point;
   IOBIND__TRY(iobind__point_make(compute, &point, error));
+  const iobind__submission submission = iobind__stream_begin(stream);
   iobind_status status = iobind__stream_order(stream, point, error);
   if (status == IOBIND_OK && iobind__stream_ort(stream) != NULL) {
-    return remember(stream, point, error);
+    return remember(&submission, point, error);
   }
   iobind__point_release(point);
   return status;

@@ -31,11 +31,20 @@ extern const iobind__stream_kind iobind__worker_stream;
 
 /* ---- stream.c ---- */
 
+/* A ticket that is nobody's work. */
+iobind__ticket iobind__stream_take_ticket(iobind_stream *stream);
+
+/* iobind__submission_ticket with the mutex held. */
+iobind__ticket iobind__submission_ticket_inside(const iobind__submission *self);
+
+/* A ticket for which somebody can ask: it has the failures of all submissions since the last such. */
+void iobind__stream_mark(iobind_stream *stream, iobind__ticket ticket);
+
 /* The host knows now that the stream has passed the ticket: deliver bytes, release references. */
 void iobind__stream_advance(iobind_stream *stream, iobind__ticket ticket);
 
 /* Waiting for an EP's stream has failed: some work after one ticket and up to another failed. What has been submitted by now
- * counts as failed too. */
+ * counts as failed too, and what is being submitted. */
 void iobind__stream_fail(iobind_stream *stream, iobind__ticket after, iobind__ticket ticket, const iobind_error *failure);
 
 /* The work of these tickets has failed. With the mutex held. */
@@ -43,6 +52,11 @@ void iobind__stream_add_failure(iobind_stream *stream, iobind__ticket from, iobi
 
 /* Release the references up to a ticket, which the stream has passed. */
 void iobind__stream_collect(iobind_stream *stream, iobind__ticket ticket);
+
+/* ---- point.c ---- */
+
+/* A point for which nobody asks: only the device waits for it. */
+iobind_status iobind__point_open(iobind_stream *stream, iobind__point **out, iobind_error *error);
 
 /* ---- join.c ---- */
 

@@ -17,7 +17,7 @@ static void free_point(iobind__ref *ref) {
   free(point);
 }
 
-iobind_status iobind__point_make(iobind_stream *stream, iobind__point **out, iobind_error *error) {
+iobind_status iobind__point_open(iobind_stream *stream, iobind__point **out, iobind_error *error) {
   *out = NULL;
   iobind__point *point = calloc(1, sizeof *point);
   if (point == NULL) {
@@ -33,6 +33,12 @@ iobind_status iobind__point_make(iobind_stream *stream, iobind__point **out, iob
   iobind__ref_retain(&stream->ref);
   atomic_init(&point->watch, IOBIND__WATCH_NOBODY);
   *out = point;
+  return IOBIND_OK;
+}
+
+iobind_status iobind__point_make(iobind_stream *stream, iobind__point **out, iobind_error *error) {
+  IOBIND__TRY(iobind__point_open(stream, out, error));
+  iobind__stream_mark(stream, (*out)->ticket);
   return IOBIND_OK;
 }
 

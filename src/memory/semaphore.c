@@ -94,6 +94,7 @@ static iobind_status use(iobind_stream *stream, iobind_semaphore *semaphore, uin
     return iobind__fail(error, IOBIND_ERROR_NOT_SUPPORTED, "%s: '%s' has no streams of its own", what, device->spec);
   }
   IOBIND__TRY(iobind__named(waits ? iobind__bridge_check(stream, error) : iobind__stream_enter(stream, error), error, what));
+  const iobind__submission submission = iobind__stream_begin(stream);
   iobind__scope scope;
   IOBIND__TRY(iobind__named(iobind__guard_enter(device->guard, &scope, error), error, what));
   OrtStatus *failed = waits ? importer->api->WaitSemaphore(importer->ort, semaphore->handle, sync, value)
@@ -101,7 +102,7 @@ static iobind_status use(iobind_stream *stream, iobind_semaphore *semaphore, uin
   iobind__guard_leave(&scope);
   IOBIND__ORT_TRY(IOBIND__API(device->runtime), failed, error, "%s: '%s'", what, device->spec);
   iobind__ref_retain(&semaphore->ref); /* until the stream has passed it */
-  iobind__stream_retire(stream, iobind__stream_take_ticket(stream), &semaphore->ref);
+  iobind__stream_retire(stream, iobind__submission_ticket(&submission), &semaphore->ref);
   return waits ? iobind__named(iobind__stream_leave(stream, error), error, what) : IOBIND_OK;
 }
 

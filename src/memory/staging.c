@@ -87,8 +87,8 @@ iobind__staging *iobind__staging_take(iobind_stream *stream, const iobind__place
   return slot;
 }
 
-void iobind__staging_used(iobind_stream *stream, iobind__staging *staging) {
-  set_used(stream, staging, iobind__stream_take_ticket(stream));
+void iobind__staging_used(const iobind__submission *submission, iobind__staging *staging) {
+  set_used(submission->stream, staging, iobind__submission_ticket(submission));
 }
 
 void iobind__staging_free(iobind_stream *stream) {

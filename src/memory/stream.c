@@ -36,6 +36,75 @@ iobind__ticket iobind__stream_take_ticket(iobind_stream *stream) {
   return stream->kind->take_ticket(stream);
 }
 
+/* Has the EP perhaps skipped some of it? */
+static bool may_have_failed(const iobind__submission *self) {
+  return atomic_load(&self->stream->timeline.work.failures) != self->failures;
+}
+
+iobind__submission iobind__stream_begin(iobind_stream *stream) {
+  if (stream == NULL) {
+    return (iobind__submission){0};
+  }
+  iobind__timeline *timeline = &stream->timeline;
+  iobind__submission self = {stream, atomic_load(&timeline->work.failures)};
+  iobind__ticket failed = atomic_load(&timeline->work.failed);
+  if (failed > atomic_load(&timeline->work.marked) && failed > atomic_load(&timeline->seen)) {
+    self.failures--;
+  }
+  return self;
+}
+
+/* The latest failure is that of this ticket, too. With the mutex held. */
+static void extend_failure(iobind__timeline *timeline, iobind__ticket ticket) {
+  iobind__failure *latest = &timeline->failures[timeline->failure_count - 1];
+  if (latest->to < ticket) {
+    latest->to = ticket;
+    atomic_store(&timeline->last_failed, ticket);
+    atomic_store(&timeline->untold, true);
+  }
+}
+
+/* The mark comes before the look at the failures: a failure that is recorded after the look finds the mark. */
+static iobind__ticket take_for_work(iobind_stream *stream) {
+  iobind__ticket ticket = iobind__stream_take_ticket(stream);
+  (void)iobind__ticket_raise(&stream->timeline.work.submitted, ticket);
+  return ticket;
+}
+
+static void fail_work(iobind__timeline *timeline, iobind__ticket ticket) {
+  extend_failure(timeline, ticket);
+  (void)iobind__ticket_raise(&timeline->work.failed, ticket);
+}
+
+iobind__ticket iobind__submission_ticket_inside(const iobind__submission *self) {
+  iobind__ticket ticket = take_for_work(self->stream);
+  if (may_have_failed(self)) {
+    fail_work(&self->stream->timeline, ticket);
+  }
+  return ticket;
+}
+
+iobind__ticket iobind__submission_ticket(const iobind__submission *self) {
+  iobind__timeline *timeline = &self->stream->timeline;
+  iobind__ticket ticket = take_for_work(self->stream);
+  if (may_have_failed(self)) {
+    pthread_mutex_lock(&timeline->mutex); /* the failure is recorded when it is free */
+    fail_work(timeline, ticket);
+    pthread_mutex_unlock(&timeline->mutex);
+  }
+  return ticket;
+}
+
+void iobind__stream_mark(iobind_stream *stream, iobind__ticket ticket) {
+  iobind__timeline *timeline = &stream->timeline;
+  if (atomic_load(&timeline->work.failed) > atomic_load(&timeline->work.marked)) {
+    pthread_mutex_lock(&timeline->mutex);
+    extend_failure(timeline, ticket);
+    pthread_mutex_unlock(&timeline->mutex);
+  }
+  (void)iobind__ticket_raise(&timeline->work.marked, ticket);
+}
+
 iobind_status iobind__stream_submit(iobind_stream *stream, iobind__task *task, iobind__ticket *ticket, iobind_error *error) {
   return iobind__worker_give(stream, task, !stream->kind->orders_calls, ticket, error);
 }
@@ -93,14 +162,30 @@ void iobind__stream_add_failure(iobind_stream *stream, iobind__ticket from, iobi
   atomic_store(&stream->timeline.untold, true);
 }
 
-void iobind__stream_fail(iobind_stream *stream, iobind__ticket after, iobind__ticket ticket, const iobind_error *failure) {
-  pthread_mutex_lock(&stream->timeline.mutex);
-  /* after a failure the EP may have skipped later work, too; with the mutex, so that a later failure does not end before this one */
-  iobind__ticket last = atomic_load(&stream->timeline.submitted);
-  if (find_failure(stream, ticket) == NULL) { /* otherwise another thread has waited for the same */
-    iobind__stream_add_failure(stream, after < ticket ? after + 1 : ticket, last, failure);
+/* All from a ticket on has failed: after a failure the EP may have skipped later work, too. With the mutex held. */
+static void fail_from(iobind_stream *stream, iobind__ticket first, const iobind_error *failure) {
+  iobind__timeline *timeline = &stream->timeline;
+  iobind__ticket last = atomic_load(&timeline->work.submitted);
+  iobind__stream_add_failure(stream, first, atomic_load(&timeline->submitted), failure);
+  if (last >= first) {
+    (void)iobind__ticket_raise(&timeline->work.failed, last);
   }
-  pthread_mutex_unlock(&stream->timeline.mutex);
+}
+
+void iobind__stream_fail(iobind_stream *stream, iobind__ticket after, iobind__ticket ticket, const iobind_error *failure) {
+  iobind__timeline *timeline = &stream->timeline;
+  pthread_mutex_lock(&timeline->mutex); /* so that a later failure does not end before this one */
+  bool is_known = find_failure(stream, ticket) != NULL;
+  /* Counted first: what is being submitted finds the count, or its ticket is found here. */
+  atomic_fetch_add(&timeline->work.failures, 1);
+  if (!is_known) {
+    fail_from(stream, after < ticket ? after + 1 : ticket, failure);
+  } else if (atomic_load(&timeline->work.submitted) > atomic_load(&timeline->work.marked)) {
+    /* Another thread has waited for the same, or this is a second failure of work that has failed already. Work behind that with a point of its
+     * own asks the EP itself. */
+    fail_from(stream, atomic_load(&timeline->work.marked) + 1, failure);
+  }
+  pthread_mutex_unlock(&timeline->mutex);
 }
 
 void iobind__stream_suspect(iobind_stream *stream, const iobind_error *failure) {
@@ -129,6 +214,7 @@ static void end_failure(iobind_stream *stream) {
     latest->to = atomic_load(&stream->timeline.submitted);
     atomic_store(&stream->timeline.last_failed, latest->to);
   }
+  (void)iobind__ticket_raise(&stream->timeline.work.marked, atomic_load(&stream->timeline.work.failed));
   atomic_store(&stream->timeline.untold, false);
 }
 
@@ -217,12 +303,13 @@ void iobind__stream_retire(iobind_stream *stream, iobind__ticket ticket, iobind_
 
 /* ---- deliveries ---- */
 
-void iobind__stream_deliver(iobind_stream *stream, const void *from, void *to, size_t bytes) {
+void iobind__stream_deliver(const iobind__submission *submission, const void *from, void *to, size_t bytes) {
+  iobind_stream *stream = submission->stream;
   pthread_mutex_lock(&stream->timeline.mutex);
   size_t count = atomic_load_explicit(&stream->deliveries.count, memory_order_relaxed);
   /* before the ticket: a caller that takes a later ticket and waits for it must see the delivery */
   atomic_store(&stream->deliveries.count, count + 1);
-  stream->deliveries.items[count] = (iobind__delivery){iobind__stream_take_ticket(stream), from, to, bytes};
+  stream->deliveries.items[count] = (iobind__delivery){iobind__submission_ticket_inside(submission), from, to, bytes};
   pthread_mutex_unlock(&stream->timeline.mutex);
 }
 

@@ -8,8 +8,9 @@
  * be queued, each with its own ticket:
  *
  *   if (iobind__stream_orders_calls(stream)) {
+ *     submission = iobind__stream_begin(stream);         before the submission: a failure may be reported in its middle
  *     RunWithBinding(...);                               submits to the EP: the run options have iobind__stream_ort(stream)
- *     ticket = iobind__stream_take_ticket(stream);       only after the submission: what waits takes its own before
+ *     ticket = iobind__submission_ticket(&submission);   only after the submission: what waits takes its own before
  *   } else {
  *     iobind__stream_submit(stream, task, &ticket, error);
  *   }
@@ -27,6 +28,13 @@
 #include "runtime/runtime.h"
 
 typedef uint64_t iobind__ticket;
+
+/* Work that is submitted to an EP's stream, from before the first call that submits a part of it. Once a stream has failed, the EP skips what
+ * was submitted to it, until the failure is reported to a wait; and the wait may be another thread's. */
+typedef struct iobind__submission {
+  iobind_stream *stream;   /* NULL: none */
+  uint_least64_t failures; /* that were recorded when it began */
+} iobind__submission;
 
 /* Work for a stream's thread. */
 typedef struct iobind__task {
@@ -98,6 +106,13 @@ typedef struct iobind__timeline {
   iobind__failure failures[IOBIND__FAILURES]; /* the oldest first */
   size_t failure_count;
   atomic_uint_least64_t last_failed; /* the end of the latest failure */
+  struct {
+    atomic_uint_least64_t failures;  /* of the EP's stream, each counted before it is recorded */
+    atomic_uint_least64_t submitted; /* the last ticket of a submission */
+    atomic_uint_least64_t failed;    /* the last of these that has failed */
+    atomic_uint_least64_t
+        marked; /* the last point that somebody can ask for: it has the failures of all submissions before it */
+  } work;
 } iobind__timeline;
 
 /* The thread of a stream, and its queue. */
@@ -192,8 +207,12 @@ void *iobind__stream_handle(const iobind_stream *stream);
 
 /* ---- stream.c: tickets ---- */
 
-/* A ticket for all previously submitted work. On an EP's stream it is that of the last submission. */
-iobind__ticket iobind__stream_take_ticket(iobind_stream *stream);
+/* A submission begins; NULL: none does. Not before a wait for the same stream, whose failure would be that of the submission. It begins as
+ * failed after work that has failed and whose failure nobody can have been told: it may use what that work was to write. */
+iobind__submission iobind__stream_begin(iobind_stream *stream);
+
+/* A ticket for all of the submission so far; any number may be taken, and each has its failures. */
+iobind__ticket iobind__submission_ticket(const iobind__submission *self);
 
 /* Give a task to the stream's thread, which is started when it is first needed. On a worker's stream the task comes after everything
  * on the stream, and *ticket is its ticket. On an EP's stream the thread is not ordered with the EP's work; it waits when the caller
@@ -259,7 +278,7 @@ iobind_status iobind__stream_leave(iobind_stream *stream, iobind_error *error);
 
 /* The work just submitted to an EP's stream writes these bytes into a staging buffer. Before any caller sees that the stream has passed it,
  * the host copies them to `to`, unless the work has failed. At most one delivery for each staging buffer. */
-void iobind__stream_deliver(iobind_stream *stream, const void *from, void *to, size_t bytes);
+void iobind__stream_deliver(const iobind__submission *submission, const void *from, void *to, size_t bytes);
 
 /* Does the stream, up to a ticket, still have to deliver? */
 bool iobind__stream_delivers(iobind_stream *stream, iobind__ticket ticket);
@@ -280,14 +299,14 @@ size_t iobind__staging_least(const iobind_stream *stream);
 iobind__staging *iobind__staging_take(iobind_stream *stream, const iobind__place *remote, size_t bytes);
 
 /* The copy has been submitted, or has failed: it must be said of every buffer that was taken. */
-void iobind__staging_used(iobind_stream *stream, iobind__staging *staging);
+void iobind__staging_used(const iobind__submission *submission, iobind__staging *staging);
 
 /* Free all of it; the stream has passed every copy. */
 void iobind__staging_free(iobind_stream *stream);
 
 /* ---- point.c ---- */
 
-/* The current end of a stream. */
+/* The current end of a stream. A wait for it returns the failure of any submission since the last such point. */
 iobind_status iobind__point_make(iobind_stream *stream, iobind__point **out, iobind_error *error);
 
 void iobind__point_release(iobind__point *point); /* NULL is a no-op */

@@ -30,6 +30,7 @@ typedef enum iobind__ort_reason {
   IOBIND__ORT_OUT_OF_MEMORY,
   IOBIND__ORT_WRONG_SHAPE,    /* an output does not fit the tensor that was bound to it */
   IOBIND__ORT_WORDS_LOST,     /* DirectML's EP passes on only a number of what ORT said: any of these, or another */
+  IOBIND__ORT_COPY_FAILED,    /* between two nodes of a run: the EP waits for its stream there */
   IOBIND__ORT_REGISTERED,     /* an EP library is registered already */
   IOBIND__ORT_CAPTURE_BROKEN, /* another thread's call has ended the capture of a graph */
   IOBIND__ORT_NO_CAPTURE,     /* the model has nodes with which the session cannot capture graphs */

@@ -91,6 +91,7 @@ iobind__ort_reason iobind__ort_reason_of(const OrtApi *api, const OrtStatus *sta
       {" failure 901: ", IOBIND__ORT_CAPTURE_BROKEN},
       {"the capture of a graph failed: another thread", IOBIND__ORT_CAPTURE_BROKEN}, /* an EP plugin's own words */
       {"cannot use the graph capture feature", IOBIND__ORT_NO_CAPTURE},
+      {"while running Memcpy", IOBIND__ORT_COPY_FAILED},
       {"already registered", IOBIND__ORT_REGISTERED},
       {"fallback to CPU EP has been explicitly disabled", IOBIND__ORT_NODES_ON_CPU},
   };

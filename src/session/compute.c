@@ -209,14 +209,15 @@ iobind_status iobind__compute_begin(const iobind_session *session, iobind_stream
   return iobind__stream_enter(compute, error);
 }
 
-iobind_status iobind__compute_end(const iobind_session *session, iobind_stream *stream, iobind_status status,
-                                  iobind_error *error) {
+iobind_status iobind__compute_end(const iobind_session *session, iobind_stream *stream, const iobind__submission *computed,
+                                  iobind_status status, iobind_error *error) {
   iobind_stream *compute = iobind__compute_target(session, stream);
   iobind_status left = iobind__stream_leave(compute, status == IOBIND_OK ? error : NULL);
   status = status == IOBIND_OK ? left : status;
   if (compute == stream) {
     return status;
   }
+  (void)iobind__submission_ticket(computed); /* that of the run on the stream on which it computes */
   iobind_status joined = iobind__stream_join(stream, compute, status == IOBIND_OK ? error : NULL);
   if (joined != IOBIND_OK) {
     (void)iobind__stream_drain(compute, NULL); /* the stream does not know of it */

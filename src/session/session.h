@@ -170,12 +170,12 @@ static inline iobind_stream *iobind__compute_given(const iobind_session *session
 /* Before a run that is on no stream: order it after all work submitted to the session's. */
 iobind_status iobind__compute_await(const iobind_session *session, iobind_error *error);
 
-/* Around what ORT submits for a run on `stream`: order it after all work submitted to the stream, and before the stream's later work. `status`
- * is the run's. */
+/* Around what ORT submits for a run on `stream`: order it after all work submitted to the stream, and before the stream's later work. `computed`
+ * is what is submitted to the stream that the run computes on, and `status` is the run's. */
 iobind_status iobind__compute_begin(const iobind_session *session, iobind_stream *stream, OrtRunOptions *options,
                                     iobind_error *error);
-iobind_status iobind__compute_end(const iobind_session *session, iobind_stream *stream, iobind_status status,
-                                  iobind_error *error);
+iobind_status iobind__compute_end(const iobind_session *session, iobind_stream *stream, const iobind__submission *computed,
+                                  iobind_status status, iobind_error *error);
 
 /* ---- ep_options.c ---- */
 

@@ -142,18 +142,19 @@ static iobind_status write_staged(iobind_tensor *tensor, size_t offset, const vo
 static iobind_status write_addressed(iobind_tensor *tensor, size_t offset, const void *data, size_t bytes,
                                      iobind_stream *stream, iobind_error *error) {
   IOBIND__TRY(iobind__stream_use_host(stream, data, bytes, error));
+  const iobind__submission submission = iobind__stream_begin(stream);
   iobind__staging *staging =
       stream == NULL || bytes < iobind__staging_least(stream) ? NULL : iobind__staging_take(stream, tensor->place, bytes);
   if (staging != NULL) {
     memcpy(staging->data, data, bytes);
     iobind_status status = move_with(tensor, offset, staging->data, staging->place, bytes, true, stream, error);
-    iobind__staging_used(stream, staging); /* even a copy that failed may have been submitted */
+    iobind__staging_used(&submission, staging); /* even a copy that failed may have been submitted */
     IOBIND__TRY(status);
   } else {
     void *source = (void *)(uintptr_t)data; /* ORT has no const data; a copy only reads it */
     IOBIND__TRY(move(tensor, offset, source, bytes, true, stream, error));
   }
-  iobind__tensor_use(tensor, stream, IOBIND__WRITE);
+  iobind__tensor_use(tensor, &submission, IOBIND__WRITE);
   return IOBIND_OK;
 }
 
@@ -189,13 +190,13 @@ iobind_status iobind_tensor_write(iobind_tensor *tensor, size_t offset, const vo
 
 /* Read on a stream without waiting: into pinned memory, from which the host copies the bytes once it knows that the stream has
  * passed. */
-static iobind_status read_staged(const iobind_tensor *tensor, size_t offset, void *data, size_t bytes, iobind_stream *stream,
-                                 iobind__staging *staging, iobind_error *error) {
-  iobind_status status = move_with(tensor, offset, staging->data, staging->place, bytes, false, stream, error);
+static iobind_status read_staged(const iobind_tensor *tensor, size_t offset, void *data, size_t bytes,
+                                 const iobind__submission *submission, iobind__staging *staging, iobind_error *error) {
+  iobind_status status = move_with(tensor, offset, staging->data, staging->place, bytes, false, submission->stream, error);
   if (status == IOBIND_OK) {
-    iobind__stream_deliver(stream, staging->data, data, bytes);
+    iobind__stream_deliver(submission, staging->data, data, bytes);
   }
-  iobind__staging_used(stream, staging); /* even a copy that failed may have been submitted */
+  iobind__staging_used(submission, staging); /* even a copy that failed may have been submitted */
   return status;
 }
 
@@ -207,9 +208,10 @@ static iobind_status read_addressed(const iobind_tensor *tensor, size_t offset, 
     IOBIND__TRY(iobind__stream_drain(stream, error)); /* all buffers are in use: wait for the earlier reads, which frees them */
     staging = iobind__staging_take(stream, tensor->place, bytes);
   }
-  IOBIND__TRY(staging != NULL ? read_staged(tensor, offset, data, bytes, stream, staging, error)
+  const iobind__submission submission = iobind__stream_begin(stream);
+  IOBIND__TRY(staging != NULL ? read_staged(tensor, offset, data, bytes, &submission, staging, error)
                               : move(tensor, offset, data, bytes, false, stream, error));
-  iobind__tensor_use((iobind_tensor *)(uintptr_t)tensor, stream, IOBIND__READ); /* only its use is recorded */
+  iobind__tensor_use((iobind_tensor *)(uintptr_t)tensor, &submission, IOBIND__READ); /* only its use is recorded */
   return IOBIND_OK;
 }
 
@@ -294,11 +296,11 @@ static iobind__transfer transfer_of(const iobind_tensor *source, iobind_tensor *
 }
 
 /* A pageable source has been read when the call returns: it was staged, or the EP has made the host wait. */
-static void use_pair(const iobind_tensor *source, iobind_tensor *target, iobind_stream *stream) {
+static void use_pair(const iobind_tensor *source, iobind_tensor *target, const iobind__submission *submission) {
   if (!iobind__place_is_pageable(source->place)) {
-    iobind__tensor_use((iobind_tensor *)(uintptr_t)source, stream, IOBIND__READ); /* only its use is recorded */
+    iobind__tensor_use((iobind_tensor *)(uintptr_t)source, submission, IOBIND__READ); /* only its use is recorded */
   }
-  iobind__tensor_use(target, stream, IOBIND__WRITE);
+  iobind__tensor_use(target, submission, IOBIND__WRITE);
 }
 
 /* A copy between pageable memory and the device of an EP's stream becomes a read or write, because the EP would make the host
@@ -311,6 +313,7 @@ static bool is_staged(const iobind_tensor *source, const iobind_tensor *target, 
 
 iobind_status iobind__tensor_copy_one(const iobind_tensor *source, iobind_tensor *target, iobind_stream *stream,
                                       iobind_error *error) {
+  const iobind__submission submission = iobind__stream_begin(stream);
   if (!is_staged(source, target, stream)) {
     iobind__transfer transfer = transfer_of(source, target);
     IOBIND__TRY(iobind__transfer_all(target->place->device->runtime, &transfer, 1, stream, error));
@@ -319,7 +322,7 @@ iobind_status iobind__tensor_copy_one(const iobind_tensor *source, iobind_tensor
   } else {
     IOBIND__TRY(read_addressed(source, 0, target->data, source->bytes, stream, error));
   }
-  use_pair(source, target, stream);
+  use_pair(source, target, &submission);
   return IOBIND_OK;
 }
 
@@ -331,6 +334,7 @@ static iobind_status copy_together(const iobind_tensor *const *sources, iobind_t
   if (transfers == NULL) {
     return iobind__out_of_memory(error, "tensor_copy");
   }
+  const iobind__submission submission = iobind__stream_begin(stream);
   size_t together = 0;
   iobind_status status = IOBIND_OK;
   for (size_t i = 0; i < count && status == IOBIND_OK; i++) {
@@ -344,7 +348,7 @@ static iobind_status copy_together(const iobind_tensor *const *sources, iobind_t
     status = iobind__transfer_all(targets[0]->place->device->runtime, transfers, together, stream, error);
   }
   for (size_t i = 0; i < count; i++) {
-    use_pair(sources[i], targets[i], stream);
+    use_pair(sources[i], targets[i], &submission);
   }
   if (transfers != few) {
     free(transfers);

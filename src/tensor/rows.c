@@ -159,8 +159,9 @@ static iobind_status upload_staged(const side *from, const side *to, const recta
                                    iobind__staging *staging, iobind_error *error) {
   const side pinned = {.tensor = from->tensor, .place = staging->place, .data = staging->data, .pitch = extent->bytes};
   copy_on_host(from, &pinned, extent);
+  const iobind__submission submission = iobind__stream_begin(stream);
   iobind_status status = copy_ranges(&pinned, to, extent, stream, error);
-  iobind__staging_used(stream, staging); /* even a copy that failed may have been submitted */
+  iobind__staging_used(&submission, staging); /* even a copy that failed may have been submitted */
   return status;
 }
 
@@ -168,11 +169,12 @@ static iobind_status upload_staged(const side *from, const side *to, const recta
 static iobind_status download_staged(const side *from, const side *to, const rectangle *extent, iobind_stream *stream,
                                      iobind__staging *staging, iobind_error *error) {
   const side pinned = {.tensor = from->tensor, .place = staging->place, .data = staging->data, .pitch = extent->bytes};
+  const iobind__submission submission = iobind__stream_begin(stream);
   iobind_status status = copy_ranges(from, &pinned, extent, stream, error);
   if (status == IOBIND_OK) {
-    iobind__stream_deliver(stream, staging->data, to->data, extent->bytes * extent->rows);
+    iobind__stream_deliver(&submission, staging->data, to->data, extent->bytes * extent->rows);
   }
-  iobind__staging_used(stream, staging); /* as above */
+  iobind__staging_used(&submission, staging); /* as above */
   return status;
 }
 
@@ -312,9 +314,10 @@ iobind_status iobind__tensor_copy_rows(const iobind_rows *source, const iobind_r
   if (stream != NULL && iobind__stream_is_busy(stream)) {
     return iobind__submit_rows(source, target, extent->bytes, extent->rows, stream, error);
   }
+  const iobind__submission submission = iobind__stream_begin(stream);
   iobind_status status = copy_sides(&from, &to, extent, stream, error);
-  iobind__tensor_use(from.tensor, stream, IOBIND__READ);
-  iobind__tensor_use(to.tensor, stream, IOBIND__WRITE);
+  iobind__tensor_use(from.tensor, &submission, IOBIND__READ);
+  iobind__tensor_use(to.tensor, &submission, IOBIND__WRITE);
   return status;
 }
 

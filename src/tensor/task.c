@@ -84,7 +84,7 @@ iobind_status iobind__submit_write(iobind_tensor *tensor, size_t offset, const v
   }
   self->tensors[0] = iobind_tensor_retain(tensor);
   IOBIND__TRY(submit(self, stream, &ticket, error));
-  iobind__tensor_use_by_task(tensor, stream, ticket, IOBIND__WRITE);
+  iobind__tensor_use_at(tensor, stream, ticket, IOBIND__WRITE);
   return IOBIND_OK;
 }
 
@@ -98,7 +98,7 @@ iobind_status iobind__submit_read(const iobind_tensor *tensor, size_t offset, vo
   }
   self->tensors[0] = iobind_tensor_retain(source);
   IOBIND__TRY(submit(self, stream, &ticket, error));
-  iobind__tensor_use_by_task(source, stream, ticket, IOBIND__READ);
+  iobind__tensor_use_at(source, stream, ticket, IOBIND__READ);
   return IOBIND_OK;
 }
 
@@ -115,8 +115,8 @@ iobind_status iobind__submit_copy(const iobind_tensor *const *sources, iobind_te
   }
   IOBIND__TRY(submit(self, stream, &ticket, error));
   for (size_t i = 0; i < count; i++) {
-    iobind__tensor_use_by_task((iobind_tensor *)(uintptr_t)sources[i], stream, ticket, IOBIND__READ);
-    iobind__tensor_use_by_task(targets[i], stream, ticket, IOBIND__WRITE);
+    iobind__tensor_use_at((iobind_tensor *)(uintptr_t)sources[i], stream, ticket, IOBIND__READ);
+    iobind__tensor_use_at(targets[i], stream, ticket, IOBIND__WRITE);
   }
   return IOBIND_OK;
 }
@@ -132,7 +132,7 @@ iobind_status iobind__submit_rows(const iobind_rows *source, const iobind_rows *
     self->tensors[i] = iobind_tensor_retain(self->sides[i].tensor);
   }
   IOBIND__TRY(submit(self, stream, &ticket, error));
-  iobind__tensor_use_by_task(source->tensor, stream, ticket, IOBIND__READ);
-  iobind__tensor_use_by_task(target->tensor, stream, ticket, IOBIND__WRITE);
+  iobind__tensor_use_at(source->tensor, stream, ticket, IOBIND__READ);
+  iobind__tensor_use_at(target->tensor, stream, ticket, IOBIND__WRITE);
   return IOBIND_OK;
 }

@@ -454,13 +454,14 @@ static void add_use(iobind_tensor *tensor, iobind_stream *stream, iobind__ticket
   }
 }
 
-void iobind__tensor_use(iobind_tensor *tensor, iobind_stream *stream, iobind__access access) {
+void iobind__tensor_use(iobind_tensor *tensor, const iobind__submission *submission, iobind__access access) {
+  iobind_stream *stream = submission->stream;
   if (stream != NULL && iobind__stream_orders_calls(stream) && tensor->data != NULL) {
-    add_use(iobind__tensor_memory(tensor), stream, iobind__stream_take_ticket(stream), access);
+    add_use(iobind__tensor_memory(tensor), stream, iobind__submission_ticket(submission), access);
   }
 }
 
-void iobind__tensor_use_by_task(iobind_tensor *tensor, iobind_stream *stream, iobind__ticket ticket, iobind__access access) {
+void iobind__tensor_use_at(iobind_tensor *tensor, iobind_stream *stream, iobind__ticket ticket, iobind__access access) {
   add_use(iobind__tensor_memory(tensor), stream, ticket, access);
 }
 

@@ -125,12 +125,12 @@ static inline bool iobind__tensor_is_alike(const iobind_tensor *a, const iobind_
   return a->place == b->place && a->dtype == b->dtype && iobind__tensor_same_dims(a, b);
 }
 
-/* What was just submitted to the stream accesses the tensor: the memory stays until the stream has passed it, and host access is ordered after
- * it. Does nothing for NULL, and for a worker's stream: its tasks say it themselves. */
-void iobind__tensor_use(iobind_tensor *tensor, iobind_stream *stream, iobind__access access);
+/* What was just submitted to a stream accesses the tensor: the memory stays until the stream has passed it, and host access is ordered after
+ * it. Does nothing without a stream, and for a worker's stream: its tasks say it themselves. */
+void iobind__tensor_use(iobind_tensor *tensor, const iobind__submission *submission, iobind__access access);
 
-/* The same for a task that was submitted to a worker's stream, and that holds references. */
-void iobind__tensor_use_by_task(iobind_tensor *tensor, iobind_stream *stream, iobind__ticket ticket, iobind__access access);
+/* The same for work that has its ticket. */
+void iobind__tensor_use_at(iobind_tensor *tensor, iobind_stream *stream, iobind__ticket ticket, iobind__access access);
 
 /* What a binding of this flight has bound; NULL: nothing more. */
 static inline void iobind__tensor_hold(iobind_tensor *tensor, iobind__holder *holder, iobind__flight *flight, bool writes) {

@@ -2,6 +2,7 @@
  * write after what reads or writes it. */
 #define _GNU_SOURCE /* gettid, nanosleep */
 #include "gate.h"
+#include "onnx.h"
 #include "../rig/calls.h"
 
 enum { COUNT = 8, HALF = COUNT / 2 };
@@ -347,6 +348,71 @@ static void access_on_the_stream(void **state) {
   iobind_tensor_release(out);
 }
 
+/* ---- nodes on the host ---- */
+
+/* y = -tanh(-x), whose tanh is left to the CPU: ORT copies to the host in the middle of a run, and the EP waits for its stream there. */
+static iobind_session *make_split_session(void) {
+  static const char *const nodes[] = {"Neg", "Tanh", "Neg"};
+  static const char *const values[] = {"x", "negative", "bounded", "y"};
+  static const int64_t dim = COUNT;
+  const onnx_type type = {.kind = ONNX_KIND_TENSOR, .dtype = ONNX_FLOAT32, .dims = &dim, .rank = 1};
+  const void *bytes = NULL;
+  size_t size = 0;
+  iobind_session *split = NULL;
+  iobind_session_options options = IOBIND_SESSION_OPTIONS_INIT;
+  onnx_writer writer = ONNX_WRITER_INIT;
+  onnx_model_begin(&writer, NULL);
+  onnx_opset(&writer, "", 21);
+  onnx_graph_begin(&writer, "graph");
+  onnx_input(&writer, values[0], &type);
+  onnx_output(&writer, values[3], &type);
+  for (size_t i = 0; i < sizeof nodes / sizeof nodes[0]; i++) {
+    onnx_node_begin(&writer, nodes[i], "", "");
+    onnx_node_input(&writer, values[i]);
+    onnx_node_output(&writer, values[i + 1]);
+    onnx_node_end(&writer);
+  }
+  onnx_graph_end(&writer);
+  onnx_model_end(&writer);
+  assert_int_equal(onnx_writer_finish(&writer, &bytes, &size), ONNX_OK);
+  options.devices = &device;
+  options.device_count = 1;
+  assert_int_equal(vdev_set(0, "deny", "Tanh"), 0);
+  expect_ok(iobind_session_create_from_memory(runtime, bytes, size, &options, &split, &fault));
+  assert_int_equal(vdev_set(0, "deny", ""), 0);
+  onnx_writer_release(&writer);
+  return split;
+}
+
+/* The EP reports a failure once: to the later run. Whoever asks for the earlier one is told of it all the same. */
+static void a_later_run_meets_the_failure(void **state) {
+  (void)state;
+  iobind_session *split = make_split_session();
+  iobind_binding *later = NULL;
+  iobind_tensor *output = NULL;
+  iobind_event *event = NULL;
+  expect_ok(iobind_event_create(device, &event, &fault));
+  expect_ok(iobind_binding_create(split, &later, &fault));
+  expect_ok(iobind_binding_set_input(later, 0, IOBIND_INPUT_RESIDENT, x, NULL, &fault));
+  expect_ok(iobind_binding_run(later, NULL, &fault));
+  gate_close(&held, stream);
+  assert_int_equal(vdev_set(0, "fail_compute", "1,late"), 0);
+  expect_ok(call_binding_run(binding, stream, event, &fault));
+  BEHIND_GATE(&held, IOBIND_ERROR_RUNTIME, iobind_binding_run(later, stream, &fault));
+  expect_words("MemcpyToHost");
+  expect(IOBIND_ERROR_RUNTIME, iobind_binding_get_output(binding, 0, NULL, &output, &fault));
+  expect_words("failed late");
+  expect(IOBIND_ERROR_RUNTIME, iobind_event_wait(event, IOBIND_NO_TIMEOUT, &fault));
+  expect(IOBIND_ERROR_RUNTIME, iobind_stream_synchronize(stream, &fault));
+  expect_ok(iobind_binding_run(binding, stream, &fault));
+  expect_ok(iobind_binding_run(later, stream, &fault));
+  expect_ok(iobind_stream_synchronize(stream, &fault));
+  fixture_expect_floats(y, sixes, COUNT);
+  iobind_event_destroy(event);
+  iobind_binding_destroy(later);
+  iobind_session_destroy(split);
+}
+
 #define ON(device, test) \
   { #device ": " #test, test, start, stop, #device }
 #define ON_EACH(test) ON(vdev, test), ON(cpu, test), ON(cuda, test)
@@ -372,6 +438,7 @@ static const struct CMUnitTest tests[] = {
     ON_GPUS(write_to_a_constant_of_a_pipeline), /* no session computes on a thread's stream */
     ON_EACH(write_behind_many_items),
     ON_EACH(access_on_the_stream),
+    ON(vdev, a_later_run_meets_the_failure), /* a GPU of CUDA's is lost by it */
 };
 
 FIXTURE_MAIN(tests, NULL, NULL);
