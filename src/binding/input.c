@@ -160,7 +160,9 @@ static inline iobind_status exchange_alike(iobind_binding *binding, size_t index
   input->is_spoiled = false; /* by a run of a carry that has ended */
   iobind__ref_retain(&tensor->ref);
   iobind__input_hold(binding, index);
-  iobind__sides_let_go(binding, old);
+  if (!iobind__binding_is_in_line(binding)) { /* else ORT has the new tensor, and the old one only where it is still bound */
+    iobind__sides_let_go(binding, old);
+  }
   iobind__ref_release(&old->ref);
   return IOBIND_OK;
 }

@@ -24,11 +24,11 @@ static inline bool meet(const iobind_tensor *a, const iobind_tensor *b) {
   return a->dtype == IOBIND_DTYPE_STRING ? iobind__strings_meet(a, b) : iobind__tensor_overlaps(a, b);
 }
 
-/* The usual case, in which nothing is looked at closely: memory of its own, that no input has, */
+/* The usual case, in which no message is needed: memory that no input has, */
 static inline bool is_apart_from_inputs(const iobind_binding *binding, const iobind_tensor *tensor) {
   bool apart = binding->carry_count == 0;
   for (size_t i = 0; apart && i < binding->session->input_count; i++) {
-    apart = !iobind__tensor_may_overlap(tensor, binding->inputs[i].bound);
+    apart = !meet(tensor, binding->inputs[i].bound);
   }
   return apart;
 }
@@ -37,7 +37,7 @@ static inline bool is_apart_from_inputs(const iobind_binding *binding, const iob
 static inline bool is_apart_from_outputs(const iobind_binding *binding, size_t output, const iobind_tensor *tensor) {
   bool apart = true;
   for (size_t i = 0; apart && i < binding->session->output_count; i++) {
-    apart = i == output || !iobind__tensor_may_overlap(tensor, chosen_memory(binding, i));
+    apart = i == output || !meet(tensor, chosen_memory(binding, i));
   }
   return apart;
 }

@@ -31,7 +31,10 @@ iobind_status iobind__side_open(iobind_binding *binding, iobind__side *side, con
 static void note(iobind__given *given, uint64_t serial, iobind_tensor *kept) {
   iobind_tensor *old = given->kept;
   given->serial = serial;
-  given->kept = iobind_tensor_retain(kept);
+  given->kept = kept;
+  if (kept != NULL) {
+    iobind__ref_retain(&kept->ref);
+  }
   iobind__tensor_drop(old);
 }
 
@@ -162,11 +165,6 @@ static iobind_status give_output(const iobind_binding *binding, const iobind__si
   return IOBIND_OK;
 }
 
-/* Is there only one binding of ORT, and does it have everything of the table? */
-static bool is_in_line(const iobind_binding *binding) {
-  return binding->sides[0].generation == binding->generation && binding->sides[1].binding == NULL;
-}
-
 /* Not inlined, so that it costs nothing where no guard is needed. */
 __attribute__((noinline)) static iobind_status give_input_inside(iobind_binding *binding, size_t index, const char *what,
                                                                  iobind_error *error) {
@@ -176,7 +174,7 @@ __attribute__((noinline)) static iobind_status give_input_inside(iobind_binding 
 }
 
 iobind_status iobind__side_replace_input(iobind_binding *binding, size_t index, const char *what, iobind_error *error) {
-  if (!is_in_line(binding)) {
+  if (!iobind__binding_is_in_line(binding)) {
     iobind__table_changed(binding);
     return IOBIND_OK;
   }
@@ -201,7 +199,7 @@ __attribute__((noinline)) static iobind_status replace_target_inside(iobind_bind
 }
 
 iobind_status iobind__side_replace_output(iobind_binding *binding, size_t index, const char *what, iobind_error *error) {
-  if (!is_in_line(binding)) {
+  if (!iobind__binding_is_in_line(binding)) {
     iobind__table_changed(binding);
     return IOBIND_OK;
   }

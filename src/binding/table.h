@@ -108,6 +108,11 @@ static inline iobind__side *iobind__side_of_turn(iobind_binding *binding) {
   return &binding->sides[binding->turn];
 }
 
+/* Is there only one binding of ORT, and does it have everything of the table? */
+static inline bool iobind__binding_is_in_line(const iobind_binding *binding) {
+  return binding->sides[0].generation == binding->generation && binding->sides[1].binding == NULL;
+}
+
 /* Is nothing carried or copied, and is no run replayed at the addresses of another one? */
 static inline bool iobind__binding_is_plain(const iobind_binding *binding) {
   return (binding->carry_count | binding->plan.copied_count | (uintptr_t)binding->graphs) == 0;
@@ -208,6 +213,14 @@ iobind_status iobind__overlap_check_carry(const iobind_binding *binding, const i
 iobind_status iobind__overlap_check_output(const iobind_binding *binding, size_t index, iobind__output_mode mode,
                                            const iobind_tensor *tensor, iobind_error *error);
 
+static inline bool iobind__outputs_reuse(const iobind_binding *binding) {
+  bool found = false;
+  for (size_t i = 0; !found && i < binding->session->output_count; i++) {
+    found = binding->outputs[i].mode == IOBIND__OUTPUT_REUSE;
+  }
+  return found;
+}
+
 /* A tensor is bound: REUSE outputs in its memory, or perhaps in it, and states that are swapped get new memory in the next run. */
 iobind_status iobind__overlap_renew(iobind_binding *binding, const iobind_tensor *tensor, iobind_error *error);
 void iobind__overlap_leave_buffers(iobind_binding *binding, const iobind_tensor *tensor);
@@ -218,7 +231,7 @@ static inline iobind_status iobind__overlap_make_room(iobind_binding *binding, c
   }
   /* ORT makes the memory of REUSE outputs, and iobind only if runs are captured as graphs or it copies the outputs */
   bool is_elsewhere = iobind__tensor_is_allocated(tensor) && binding->graphs == NULL && binding->plan.copied_count == 0;
-  return is_elsewhere ? IOBIND_OK : iobind__overlap_renew(binding, tensor, error);
+  return is_elsewhere || !iobind__outputs_reuse(binding) ? IOBIND_OK : iobind__overlap_renew(binding, tensor, error);
 }
 
 /* ---- output.c ---- */

@@ -108,6 +108,8 @@ static const iobind__option options[] = {
 static const iobind__option_pair pairs[] = {
     IOBIND__NVIDIA_PAIR,
     {"user_compute_stream", NULL, "do_copy_in_default_stream", "0", "copies would not be ordered with the stream"},
+    {"fuse_conv_bias", "1", "prefer_nhwc", "0",
+     "with channels first ONNX Runtime adds each result to the one before, so that all results but the first are wrong"},
 };
 
 static const iobind__option_table table = {

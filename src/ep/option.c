@@ -153,25 +153,29 @@ void iobind__option_range(const iobind__option_table *table, const iobind__optio
   }
 }
 
-/* Is a key given with this value, or (NULL) with any but the preset? */
-static bool is_given(const iobind__option_table *table, const char *key, const char *value, const char *const *keys,
-                     const char *const *values, size_t count) {
+/* Has a key this value, given or by its preset, or (NULL) any but the preset? */
+static bool has_value(const iobind__option_table *table, const char *key, const char *value, const char *const *keys,
+                      const char *const *values, size_t count) {
   const iobind__option *option = iobind__option_find(table, key);
-  for (size_t i = 0; option != NULL && i < count; i++) {
-    if (strcmp(keys[i], key) == 0) {
-      bool preset = option->preset != NULL && iobind__option_same(option, values[i], option->preset);
-      return value == NULL ? !preset : iobind__option_same(option, values[i], value);
-    }
+  if (option == NULL) {
+    return false;
   }
-  return false;
+  const char *has = option->preset;
+  for (size_t i = 0; i < count; i++) {
+    has = strcmp(keys[i], key) == 0 ? values[i] : has;
+  }
+  if (value == NULL) {
+    return has != option->preset && (option->preset == NULL || !iobind__option_same(option, has, option->preset));
+  }
+  return has != NULL && iobind__option_same(option, has, value);
 }
 
 const iobind__option_pair *iobind__option_meet(const iobind__option_table *table, const char *const *keys,
                                                const char *const *values, size_t count) {
   for (size_t i = 0; i < table->pair_count; i++) {
     const iobind__option_pair *pair = &table->pairs[i];
-    if (is_given(table, pair->key, pair->value, keys, values, count) &&
-        is_given(table, pair->other, pair->other_value, keys, values, count)) {
+    if (has_value(table, pair->key, pair->value, keys, values, count) &&
+        has_value(table, pair->other, pair->other_value, keys, values, count)) {
       return pair;
     }
   }

@@ -33,7 +33,7 @@ typedef struct iobind__option {
   bool excludes_stream; /* with another value than the preset there is no room for a stream of iobind's to compute on */
 } iobind__option;
 
-/* Two options that must not be given together. A value of NULL means any but the preset. */
+/* Two options that must not meet. A value is the one that is given, or else the preset. NULL means any but the preset. */
 typedef struct iobind__option_pair {
   const char *key;
   const char *value;
@@ -73,7 +73,7 @@ enum { IOBIND__OPTION_RANGE = 160 };
 /* What the values may be, for a message or a table. */
 void iobind__option_range(const iobind__option_table *table, const iobind__option *option, char out[IOBIND__OPTION_RANGE]);
 
-/* The first pair in a list of options that must not be given together; NULL if there is none. */
+/* The first pair that meets in a list of options; NULL if there is none. */
 const iobind__option_pair *iobind__option_meet(const iobind__option_table *table, const char *const *keys,
                                                const char *const *values, size_t count);
 

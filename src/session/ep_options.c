@@ -175,9 +175,11 @@ static iobind_status choice_check_pairs(const ep_choice *choice, iobind_error *e
   if (pair == NULL) {
     return IOBIND_OK;
   }
+  const char *other = choice_value(choice, pair->other);
   return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT,
-                      "session_create: EP options '%s' and '%s=%s' of %s exclude each other: %s", pair->key, pair->other,
-                      choice_value(choice, pair->other), choice->ep->name, pair->reason);
+                      "session_create: EP options '%s' and '%s=%s'%s of %s exclude each other: %s", pair->key, pair->other,
+                      other == NULL ? pair->other_value : other, other == NULL ? ", its preset," : "", choice->ep->name,
+                      pair->reason);
 }
 
 /* The session's stream, for an EP that knows it by an option. If the caller gave that option, the stream orders work with the caller's. */

@@ -18,7 +18,8 @@
 #include "vdev.h"
 #include "../rig/calls.h"
 
-enum { GATE_WAITS_MS = 50, GATE_WAITS_AT_MOST_MS = 20000 };
+/* A call that waits for a GPU of NVIDIA's may spin. */
+enum { GATE_WAITS_MS = 50, GATE_WAITS_AT_MOST_MS = 20000, GATE_SPINS_MS = 500 };
 
 typedef struct gate {
   int file; /* a semaphore of vdev's; -1: the gate is a host function of CUDA's */
@@ -100,10 +101,20 @@ static bool gate_caller_sleeps(const gate *self) {
   return behind_name != NULL && behind_name[2] == 'S';
 }
 
+static bool gate_caller_may_spin(void) {
+  void *library = is_device("cuda") ? dlopen("libcudart.so.13", RTLD_NOW | RTLD_NOLOAD) : NULL;
+  bool software = library == NULL || dlsym(library, "vcuda_get") != NULL;
+  if (library != NULL) {
+    dlclose(library);
+  }
+  return !software;
+}
+
 static void *gate_open_later(void *context) {
   static const struct timespec moment = {.tv_nsec = 1000000};
   gate *self = context;
-  for (int i = 0, slept = 0; i < GATE_WAITS_AT_MOST_MS && slept < GATE_WAITS_MS && !atomic_load(&self->has_returned); i++) {
+  int at_most = gate_caller_may_spin() ? GATE_SPINS_MS : GATE_WAITS_AT_MOST_MS;
+  for (int i = 0, slept = 0; i < at_most && slept < GATE_WAITS_MS && !atomic_load(&self->has_returned); i++) {
     (void)nanosleep(&moment, NULL);
     slept += gate_caller_sleeps(self) ? 1 : 0;
   }

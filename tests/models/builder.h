@@ -57,6 +57,7 @@ void build_unused(builder *b);
 void build_passthrough(builder *b);
 void build_matmul(builder *b);
 void build_reduce(builder *b);
+void build_convolution(builder *b);
 void build_transpose(builder *b);
 void build_concat(builder *b);
 void build_lookup(builder *b);

@@ -20,6 +20,7 @@ const model_kind model_kinds[] = {
     {"passthrough", "x itself is an output; y = x + x, x + z or x of strings  [dtype=float32 dims=n z=0]", build_passthrough},
     {"matmul", "z[m,n] = x[m,k] y[k,n]  [dtype=float32 m=m k=k n=n]", build_matmul},
     {"reduce", "y = sum of x over an axis  [dtype=float32 dims=n,3 axis=0]", build_reduce},
+    {"convolution", "y = x + 1, a convolution with a bias  [dims=1,1,h,w]", build_convolution},
     {"transpose", "y = x with its dims in another order  [dtype=float32 dims=n,m order=1,0]", build_transpose},
     {"concat", "joined = first and second, one after the other  [dtype=float32 dims=past,3 dims2=new,3 axis=0]", build_concat},
     {"lookup", "found[n,columns] = rows `index[n]` of a constant table  [index=int64 rows=16 columns=4 n=n]", build_lookup},

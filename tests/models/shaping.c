@@ -45,6 +45,24 @@ void build_reduce(builder *b) {
   builder_node_end(b);
 }
 
+void build_convolution(builder *b) {
+  static const int64_t ones[4] = {1, 1, 1, 1};
+  static const float one = 1;
+  test_shape x;
+  builder_shape(b, "dims", "1,1,h,w", &x);
+  if (x.rank != 4) {
+    builder_fail(b, "four dims are expected", "dims");
+    return;
+  }
+  onnx_tensor weight = {.name = "weight", .dtype = ONNX_FLOAT32, .dims = ones, .rank = 4, .data = &one, .bytes = sizeof one};
+  onnx_tensor bias = {.name = "bias", .dtype = ONNX_FLOAT32, .dims = ones, .rank = 1, .data = &one, .bytes = sizeof one};
+  onnx_initializer(&b->writer, &weight);
+  onnx_initializer(&b->writer, &bias);
+  builder_input(b, "x", ONNX_FLOAT32, &x);
+  builder_output(b, "y", ONNX_FLOAT32, &x);
+  builder_node(b, "Conv", "x weight bias", "y");
+}
+
 void build_transpose(builder *b) {
   int32_t dtype = builder_dtype(b, "dtype", ONNX_FLOAT32);
   test_shape x, y, order;

@@ -98,6 +98,34 @@ static void swap_ends_beside_another(void **state) {
   iobind_session_destroy(session);
 }
 
+/* ORT has two bindings once a state was carried by SWAP, also when nothing is carried any more. The one in use must follow the table. */
+static void input_replaced_after_a_swap(void **state) {
+  (void)state;
+  iobind_session *session = pair();
+  for (int before = 1; before < 4; before++) {
+    iobind_tensor *x = twos(1);
+    iobind_tensor *y = twos(1);
+    iobind_binding *binding = bind(session, x, y);
+    expect_ok(iobind_binding_carry(binding, 0, 0, IOBIND_CARRY_SWAP, &fault));
+    for (int i = 0; i < before; i++) {
+      run(binding);
+    }
+    expect_ok(iobind_binding_place_output(binding, 0, IOBIND_OUTPUT_FRESH, NULL, IOBIND_MEMORY_DEFAULT, &fault));
+    for (int i = 2; i < 6; i++) {
+      iobind_tensor *next = twos((float)i);
+      expect_ok(iobind_binding_set_input(binding, 0, IOBIND_INPUT_RESIDENT, next, NULL, &fault));
+      run(binding);
+      expect_output(binding, 0, (float)i + 1);
+      expect_output(binding, 1, (float)i);
+      iobind_tensor_release(next);
+    }
+    iobind_binding_destroy(binding);
+    iobind_tensor_release(x);
+    iobind_tensor_release(y);
+  }
+  iobind_session_destroy(session);
+}
+
 static void unmap(void *context, void *data) {
   munmap(data, *(size_t *)context);
 }
@@ -710,6 +738,7 @@ static void wrong_shape_after_all_was_unbound(void **state) {
 
 #define CASES(spec)                                                                                                         \
   {#spec ": swap ends beside another", swap_ends_beside_another, stage_open, stage_close, #spec},                           \
+      {#spec ": input replaced after a swap", input_replaced_after_a_swap, stage_open, stage_close, #spec},                 \
       {#spec ": retained state as another input", retained_state_as_another_input, stage_open, stage_close, #spec},         \
       {#spec ": fixed output over a buffer", fixed_output_over_a_buffer, stage_open, stage_close, #spec},                   \
       {#spec ": state in place needs its own tensor", state_in_place_needs_its_own_tensor, stage_open, stage_close, #spec}, \

@@ -270,12 +270,21 @@ abstract sealed class BoundMemory permits OrtIoBindingFFM {
   /** Something was bound, which libiobind refuses while a run is in flight. */
   void note(Slot slot, MemorySegment guard) {
     submitted = false;
-    if (slot.guard != null) guards--;
-    if (guard != null) guards++;
-    if (slot.guard != guard) isHeldKnown = false;
-    slot.guard = guard;
+    if (slot.guard != guard) noteGuard(slot, guard);
     slot.own = null;
     slot.tensor = 0;
+  }
+
+  private void noteGuard(Slot slot, MemorySegment guard) {
+    boolean isOnlyOne = guards == 1 && slot.guard != null && guard != null;
+    if (slot.guard != null) guards--;
+    if (guard != null) guards++;
+    slot.guard = guard;
+    if (isOnlyOne && isHeldKnown) {
+      firstHeld = guard; // as the one before was
+    } else {
+      isHeldKnown = false;
+    }
   }
 
   void noteOutput(Slot slot, MemorySegment guard, OutputMode mode) {

@@ -25,15 +25,14 @@ final class Wraps {
   private static final long DELETER = Layouts.offset(Layouts.BUFFER, "deleter");
   private static final long CONTEXT = Layouts.offset(Layouts.BUFFER, "context");
 
-  private static final class Wrap {
-    private final WeakReference<MemorySegment> segment;
+  private static final class Wrap extends WeakReference<MemorySegment> {
     private final Place place;
     private final OnnxTensorElementType type;
     private final long[] dims;
     private final long tensor;
 
     private Wrap(MemorySegment segment, Place place, MemoryDescriptor descriptor, long tensor) {
-      this.segment = new WeakReference<>(segment);
+      super(segment);
       this.place = place;
       this.type = descriptor.type();
       this.dims = descriptor.dims();
@@ -50,7 +49,7 @@ final class Wraps {
 
     /** Whether another segment is over the same memory of the same arena, such as those of a buffer, which are made each time. */
     private boolean isOver(MemorySegment wanted) {
-      MemorySegment known = segment.get();
+      MemorySegment known = get();
       return wanted.equals(known) && wanted.byteSize() == known.byteSize() && wanted.scope().equals(known.scope());
     }
   }
@@ -92,10 +91,10 @@ final class Wraps {
     Wrap[] wraps = ofSlots[slot];
     if (wraps != null) {
       for (Wrap wrap : wraps) {
-        if (wrap != null && wrap.segment.refersTo(segment) && wrap.isOf(place, type, shape)) return wrap.tensor;
+        if (wrap != null && wrap.refersTo(segment) && wrap.isOf(place, type, shape)) return wrap.tensor;
       }
     }
-    return otherTensor(scratch, slot, place, segment, type, shape);
+    return otherTensor(scratch, slot, place, segment, type, shape.clone()); // so that the JVM need not make the caller's array
   }
 
   /** As {@link #tensor}, of a segment that is not known itself. */

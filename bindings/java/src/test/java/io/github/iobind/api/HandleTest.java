@@ -10,6 +10,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import java.time.Duration;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicReference;
@@ -191,7 +192,7 @@ class HandleTest {
     Handle handle = slow();
     handle.enter();
     Thread closing = Thread.ofPlatform().start(handle::close);
-    while (!handle.isClosed()) Thread.onSpinWait();
+    Wait.until("the close begins", handle::isClosed);
     assertThrows(IllegalStateException.class, handle::enter);
     handle.enterLate();
     handle.exit();
@@ -252,7 +253,7 @@ class HandleTest {
 
   /** What an object used may close it once more while it is destroyed; that waits for nothing, which would be for itself. */
   @Test
-  @Timeout(value = 60, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
+  @Timeout(value = 5, unit = TimeUnit.MINUTES, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
   void aDestructionThatClosesAgain() {
     Handle[] own = new Handle[1];
     AtomicInteger closes = new AtomicInteger();

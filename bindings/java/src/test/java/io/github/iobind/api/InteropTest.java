@@ -16,6 +16,7 @@ import java.lang.invoke.MethodHandles;
 import java.lang.invoke.MethodType;
 import java.util.List;
 import java.util.Map;
+import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
 import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.BeforeAll;
@@ -111,7 +112,7 @@ class InteropTest {
 
   /** A library that gives its tensor by DLPack may close the value in its deleter, which the value's own close calls. */
   @Test
-  @Timeout(value = 60, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
+  @Timeout(value = 5, unit = TimeUnit.MINUTES, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
   void aDeleterThatClosesTheValue() throws Exception {
     try (Arena arena = Arena.ofShared()) {
       MemorySegment stub = Linker.nativeLinker().upcallStub(

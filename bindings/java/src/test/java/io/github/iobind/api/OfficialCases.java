@@ -185,7 +185,7 @@ final class OfficialCases {
         binding.runWithBindings(stream, null);
         if (i % 2 == 0) stream.synchronize();
       }
-      require(true, LifetimeTest.isFreed(runtime, DeviceSpec.CPU, before, 500));
+      LifetimeTest.awaitFreed(runtime, DeviceSpec.CPU, before);
     }
   }
 
