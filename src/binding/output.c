@@ -99,7 +99,7 @@ static iobind_status check_tensor(const iobind_binding *binding, size_t index, i
   if (tensor->place->device->runtime != session->runtime || !iobind__session_has_device(session, tensor->place->device)) {
     return iobind__fail(error, IOBIND_ERROR_WRONG_DEVICE,
                         "binding_set_output: '%s': the tensor is on '%s', which is not a device of the session: its kernels "
-                        "would write through a foreign address",
+                        "would write through a foreign address; make it on one of the session's",
                         value->label, tensor->place->device->spec);
   }
   IOBIND__TRY(iobind__tensor_check_writable(tensor, "binding_set_output", error));
@@ -118,7 +118,7 @@ static iobind_status find_target(const iobind_binding *binding, size_t index, io
     return iobind__fail(
         error, IOBIND_ERROR_WRONG_DEVICE,
         "binding_place_output: '%s': '%s' is not a device of the session: ONNX Runtime would silently leave the "
-        "output on the CPU",
+        "output on the CPU; name one of the session's",
         value->label, device->spec);
   }
   *place = &device->places[memory];

@@ -323,9 +323,10 @@ static iobind_status get_output(iobind_binding *binding, size_t index, iobind_st
   }
   IOBIND__TRY(iobind__process_check("binding_get_output", error));
   if (stream != NULL && !iobind__session_has_device(binding->session, stream->device)) {
-    return iobind__fail(error, IOBIND_ERROR_WRONG_DEVICE,
-                        "binding_get_output: the stream is of '%s', which is not a device of the session",
-                        stream->device->spec);
+    return iobind__fail(
+        error, IOBIND_ERROR_WRONG_DEVICE,
+        "binding_get_output: the stream is of '%s', which is not a device of the session: make one on a device that is",
+        stream->device->spec);
   }
   iobind__output *output = NULL;
   IOBIND__TRY(stream == NULL ? get_result(binding, index, &output, "binding_get_output", error)

@@ -116,8 +116,8 @@ static iobind_status check_lists(const iobind_session_options *options, iobind_e
     for (size_t i = 0; i < lists[l].count; i++) {
       if (lists[l].keys[i] == NULL || (l == 0 && options->ep_values[i] == NULL) ||
           (l == 1 && options->config_values[i] == NULL)) {
-        return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "session_create: %s key or value %zu is NULL", lists[l].name,
-                            i);
+        return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT,
+                            "session_create: %s key or value %zu: expected a text, got NULL", lists[l].name, i);
       }
     }
   }
