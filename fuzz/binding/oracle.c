@@ -468,6 +468,12 @@ void shadow_lose_states(shadow *of, bool several) {
   }
 }
 
+void shadow_doubt_states(shadow *of) {
+  for (size_t i = 0; i < of->model->output_count; i++) {
+    if (of->carries[i].is_on) of->inputs[of->carries[i].input].torn = true;
+  }
+}
+
 bool shadow_has_lost(const shadow *of) {
   bool any = false;
   for (size_t i = 0; i < of->model->input_count; i++) any = any || of->inputs[i].lost;

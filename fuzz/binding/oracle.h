@@ -130,6 +130,9 @@ void shadow_fail(shadow *of);
 
 /* A run has failed in the midst: states in place are lost, and, if it was one of `several`, all of them. */
 void shadow_lose_states(shadow *of, bool several);
+
+/* A run may have received the failure of the one before it, which is given up then. */
+void shadow_doubt_states(shadow *of);
 bool shadow_has_lost(const shadow *of);
 
 /* Would the next run write over what it still has to read? Only IN_PLACE asks for that, where the caller is to know better: such a run

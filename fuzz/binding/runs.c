@@ -216,10 +216,12 @@ static bool run_once(bound *one, int stream, point *at, const step *from) {
   expectation expected = {0};
   bool late;
   expect_run(&one->shadow, &expected, &late);
+  bool may_queue = one->flight.stream >= 0 && one->flight.stream == stream;
+  late = late ||
+         (may_queue && W->at_host && (expected.must & STATUS(SHAPE)) != 0); /* a task looks at the state when there is one */
   if (late && stream >= 0) expected = (expectation){.may = expected.must | expected.may};
   bool bold = one->flight.stream >= 0 && one->flight.stream != stream && one->flight.calls == call_count;
   if (!bold) visit_memory(one, stream, false, from->x[3] % 2 == 0);
-  bool may_queue = one->flight.stream >= 0 && one->flight.stream == stream;
   expect_idle(one, &expected, may_queue);
   bool was_in_flight = is_in_flight(one);
   bool follows = one->ran_at != 0 && one->ran_at == call_count;
@@ -248,6 +250,7 @@ static bool run_once(bound *one, int stream, point *at, const step *from) {
     run_failed(one, status, late || faulty);
     if (stream < 0 && status == IOBIND_ERROR_RUNTIME && (late || faulty_kernel)) shadow_lose_states(&one->shadow, false);
     reached_if(FEATURE_STATES_LOST, was_lost && status == IOBIND_ERROR_INVALID_STATE);
+    if (may_queue && faulty) shadow_doubt_states(&one->shadow); /* it may have received the failure of the run before */
     if (may_queue) one->flight.stream = -1;
   }
   if (stream >= 0 && (faulty || late)) settle((size_t)stream);

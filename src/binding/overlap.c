@@ -42,14 +42,32 @@ static inline bool is_apart_from_outputs(const iobind_binding *binding, size_t o
   return apart;
 }
 
+/* Is a tensor in the memory that the next run reads as this input: the last run's state, or else the bound tensor? */
+static iobind_status meets_next(const iobind_binding *binding, size_t index, const iobind_tensor *tensor, bool *meets,
+                                iobind_error *error) {
+  const iobind__carry *carry = iobind__carry_of_input(binding, index);
+  if (carry == NULL || !carry->due) {
+    *meets = meet(tensor, binding->inputs[index].bound);
+    return IOBIND_OK;
+  }
+  const iobind_tensor *state = binding->outputs[carry->output].target;
+  if (state == NULL) {
+    return iobind__result_overlaps(binding, carry->output, tensor, meets, error);
+  }
+  *meets = iobind__tensor_overlaps(tensor, state);
+  return IOBIND_OK;
+}
+
 /* The tensor is to be bound to an input that is carried in place: then the output writes it. */
 static iobind_status check_state(const iobind_binding *binding, const iobind__carry *carry, const iobind_tensor *tensor,
                                  const char *what, iobind_error *error) {
   const iobind_session *session = binding->session;
   for (size_t i = 0; i < session->input_count; i++) {
-    const iobind__carry *other = iobind__carry_of_input(binding, i);
-    bool is_past = other != NULL && other->due; /* the next run reads another state */
-    if (i != carry->input && !is_past && meet(tensor, binding->inputs[i].bound)) {
+    bool meets = false;
+    if (i != carry->input) {
+      IOBIND__TRY(meets_next(binding, i, tensor, &meets, error));
+    }
+    if (meets) {
       return iobind__fail(
           error, IOBIND_ERROR_INVALID_ARGUMENT,
           "%s: '%s' is carried in place, and its tensor overlaps the memory of input '%s': give them tensors of "
@@ -104,32 +122,12 @@ iobind_status iobind__overlap_check_carry(const iobind_binding *binding, const i
   return check_read(binding, carry->input, carry, state, what, error);
 }
 
-/* Is a tensor in the memory that the next run reads as this carried input: the last run's state, or else the bound tensor? */
-static iobind_status meets_state(const iobind_binding *binding, size_t index, const iobind_tensor *tensor, bool *meets,
-                                 iobind_error *error) {
-  const iobind__carry *carry = iobind__carry_of_input(binding, index);
-  if (!carry->due) {
-    *meets = meet(tensor, binding->inputs[index].bound);
-    return IOBIND_OK;
-  }
-  const iobind_tensor *state = binding->outputs[carry->output].target;
-  if (state == NULL) {
-    return iobind__result_overlaps(binding, carry->output, tensor, meets, error);
-  }
-  *meets = iobind__tensor_overlaps(tensor, state);
-  return IOBIND_OK;
-}
-
 static iobind_status check_written(const iobind_binding *binding, size_t index, iobind__output_mode mode,
                                    const iobind_tensor *tensor, iobind_error *error) {
   const iobind_session *session = binding->session;
   for (size_t i = 0; i < session->input_count && mode == IOBIND__OUTPUT_FIXED; i++) {
     bool meets = false;
-    if (iobind__carry_of_input(binding, i) == NULL) {
-      meets = meet(tensor, binding->inputs[i].bound);
-    } else {
-      IOBIND__TRY(meets_state(binding, i, tensor, &meets, error));
-    }
+    IOBIND__TRY(meets_next(binding, i, tensor, &meets, error));
     if (meets) {
       return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT,
                           "binding_set_output: '%s' overlaps the memory of input '%s': bind it IN_PLACE if the model allows it",

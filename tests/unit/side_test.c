@@ -126,6 +126,30 @@ static void input_replaced_after_a_swap(void **state) {
   iobind_session_destroy(session);
 }
 
+/* The state that is moved becomes an input with the next change: what meets it is refused before that, and the results stay. */
+static void refused_carry_keeps_the_results(void **state) {
+  (void)state;
+  iobind_session *session = pair();
+  iobind_tensor *x = twos(2);
+  iobind_tensor *y = twos(3);
+  iobind_tensor *product = NULL;
+  iobind_binding *binding = bind(session, x, y);
+  expect_ok(iobind_binding_carry(binding, 1, 0, IOBIND_CARRY_MOVE, &fault));
+  run(binding);
+  expect_ok(iobind_binding_take_output(binding, 1, &product, &fault));
+  expect_ok(iobind_binding_set_input(binding, 1, IOBIND_INPUT_RESIDENT, product, NULL, &fault));
+  expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_binding_carry(binding, 0, 1, IOBIND_CARRY_IN_PLACE, &fault));
+  expect_words("its tensor overlaps the memory of input 'x'");
+  expect_output(binding, 0, 5);
+  run(binding);
+  expect_output(binding, 0, 12);
+  iobind_binding_destroy(binding);
+  iobind_tensor_release(product);
+  iobind_tensor_release(x);
+  iobind_tensor_release(y);
+  iobind_session_destroy(session);
+}
+
 static void unmap(void *context, void *data) {
   munmap(data, *(size_t *)context);
 }
@@ -739,6 +763,7 @@ static void wrong_shape_after_all_was_unbound(void **state) {
 #define CASES(spec)                                                                                                         \
   {#spec ": swap ends beside another", swap_ends_beside_another, stage_open, stage_close, #spec},                           \
       {#spec ": input replaced after a swap", input_replaced_after_a_swap, stage_open, stage_close, #spec},                 \
+      {#spec ": refused carry keeps the results", refused_carry_keeps_the_results, stage_open, stage_close, #spec},         \
       {#spec ": retained state as another input", retained_state_as_another_input, stage_open, stage_close, #spec},         \
       {#spec ": fixed output over a buffer", fixed_output_over_a_buffer, stage_open, stage_close, #spec},                   \
       {#spec ": state in place needs its own tensor", state_in_place_needs_its_own_tensor, stage_open, stage_close, #spec}, \
