@@ -342,6 +342,10 @@ void expect_run(const shadow *of, expectation *expected, bool *late) {
   *late = false;
   expect_check(of, expected);
   expect_room(of, expected);
+  for (size_t i = 0; i < of->model->input_count;
+       i++) { /* the state is that of one run or of another one, whose dims may not fit */
+    if (of->inputs[i].torn) expected->may |= STATUS(RUNTIME) | STATUS(SHAPE);
+  }
   if (expected->must != 0) return;
   size_t counts[MOST_PORTS];
   if (!shadow_counts(of, counts)) {

@@ -243,12 +243,13 @@ static bool run_once(bound *one, int stream, point *at, const step *from) {
     wait_for_events(one, -1);
     one->failures = 0;
     shadow_run(&one->shadow);
-    if (at != NULL) *at = (point){.handle = at->handle, .stream = -1};
   } else if (well) {
     submitted(one, (size_t)stream, late, at);
   } else {
     run_failed(one, status, late || faulty);
-    if (stream < 0 && status == IOBIND_ERROR_RUNTIME && (late || faulty_kernel)) shadow_lose_states(&one->shadow, false);
+    bool has_begun = faulty_kernel || (late && !faulty); /* a copy that failed may have come before it */
+    if (stream < 0 && status == IOBIND_ERROR_RUNTIME && has_begun) shadow_lose_states(&one->shadow, false);
+    if (late && faulty) shadow_doubt_states(&one->shadow);
     reached_if(FEATURE_STATES_LOST, was_lost && status == IOBIND_ERROR_INVALID_STATE);
     if (may_queue && faulty) shadow_doubt_states(&one->shadow); /* it may have received the failure of the run before */
     if (may_queue) one->flight.stream = -1;
