@@ -171,7 +171,7 @@ iobind_status iobind__overlap_renew(iobind_binding *binding, const iobind_tensor
     }
     /* iobind has made the memory for a graph, or to copy the output there */
     const iobind_tensor *made = output->target != NULL ? output->target : output->is_copied ? output->shown : NULL;
-    bool overlaps = made != NULL ? iobind__tensor_overlaps(made, tensor) : !is_known || output->is_taken;
+    bool overlaps = made != NULL ? meet(made, tensor) : !is_known || output->is_taken;
     if (made == NULL && !overlaps) {
       IOBIND__TRY(iobind__results_fetch(binding, error));
       IOBIND__TRY(iobind__result_overlaps(binding, i, tensor, &overlaps, error));

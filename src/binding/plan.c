@@ -19,7 +19,7 @@ void iobind__plan_close(iobind_binding *binding) {
   free(binding->plan.symbol_owners);
 }
 
-/* ---- which outputs iobind copies: what ORT copies instead is not always ordered behind the run ---- */
+/* ---- which outputs iobind copies: what ORT copies instead is not always ordered behind the run, and it appends to texts ---- */
 
 static inline bool moves(const iobind__output *output, const iobind__value *value) {
   const iobind__place *place = output->target != NULL ? output->target->place : output->place;
@@ -32,8 +32,8 @@ static inline bool is_in_scratch(const iobind_session *session, const iobind__ou
   return session->graphs.limit > 0 && output->mode == IOBIND__OUTPUT_FRESH && !output->place->host;
 }
 
-/* For an output that moves. Where a run is on a stream of an EP, ORT refuses or forgets the copy into memory that it was given, or keeps from run to run, if the session
- * leaves the output elsewhere. */
+/* For an output that moves. Where a run is on a stream of an EP, ORT refuses or forgets the copy into memory that it was given, or keeps from
+ * run to run, if the session leaves the output elsewhere. */
 static bool is_kept_elsewhere(const iobind__output *output, const iobind__value *value) {
   return output->mode != IOBIND__OUTPUT_FRESH && (value->place->device->flags & IOBIND_DEVICE_STREAMS) != 0;
 }
@@ -49,11 +49,17 @@ static bool are_copied_early(const iobind_binding *binding) {
   return early > 1;
 }
 
+/* ORT's StringConcat appends to the texts that it finds in its output. */
+static inline bool has_old_texts(const iobind__output *output, const iobind__value *value) {
+  return value->dtype == IOBIND_DTYPE_STRING && (output->mode == IOBIND__OUTPUT_FIXED || output->mode == IOBIND__OUTPUT_REUSE);
+}
+
 /* In every release an input that is handed on goes to another memory without regard to the stream. */
 static inline bool must_be_copied(const iobind_session *session, const iobind__output *output, const iobind__value *value,
                                   bool early) {
-  return output->mode != IOBIND__OUTPUT_NONE && (value->handed_on >= 0 || is_in_scratch(session, output) ||
-                                                 (moves(output, value) && (early || is_kept_elsewhere(output, value))));
+  return output->mode != IOBIND__OUTPUT_NONE &&
+         (value->handed_on >= 0 || is_in_scratch(session, output) || has_old_texts(output, value) ||
+          (moves(output, value) && (early || is_kept_elsewhere(output, value))));
 }
 
 /* ---- the plan ---- */

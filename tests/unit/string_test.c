@@ -117,10 +117,92 @@ static void a_target_of_a_request(void **state) {
   iobind_session_destroy(session);
 }
 
+/* ORT's StringConcat appends to what its output holds. */
+static void texts_are_not_appended(void **state) {
+  (void)state;
+  iobind_session *session = fixture_session(runtime, NULL, "join");
+  iobind_tensor *left = make_text("le");
+  iobind_tensor *right = make_text("ft");
+  for (int fixed = 0; fixed < 2; fixed++) {
+    iobind_binding *binding = bind(session);
+    iobind_tensor *target = make_text("old");
+    expect_ok(iobind_binding_set_input(binding, 0, IOBIND_INPUT_RESIDENT, left, NULL, &fault));
+    expect_ok(iobind_binding_set_input(binding, 1, IOBIND_INPUT_RESIDENT, right, NULL, &fault));
+    if (fixed) {
+      expect_ok(iobind_binding_set_output(binding, 0, target, 0, &fault));
+    } else {
+      expect_ok(iobind_binding_place_output(binding, 0, IOBIND_OUTPUT_REUSE, NULL, IOBIND_MEMORY_DEFAULT, &fault));
+    }
+    for (int i = 0; i < 4; i++) {
+      iobind_tensor *joined = NULL;
+      expect_ok(iobind_binding_run(binding, NULL, &fault));
+      expect_ok(iobind_binding_get_output(binding, 0, NULL, &joined, &fault));
+      expect_text(joined, "left");
+    }
+    if (fixed) {
+      expect_text(target, "left");
+    }
+    iobind_binding_destroy(binding);
+    iobind_tensor_release(target);
+  }
+  iobind_tensor_release(left);
+  iobind_tensor_release(right);
+  iobind_session_destroy(session);
+}
+
+/* What was taken is the caller's, and the next run writes other texts elsewhere. */
+static void a_taken_text_stays(void **state) {
+  (void)state;
+  iobind_session *session = fixture_session(runtime, NULL, "join");
+  iobind_binding *binding = bind(session);
+  iobind_tensor *x = make_text("a");
+  iobind_tensor *taken = NULL;
+  iobind_tensor *joined = NULL;
+  expect_ok(iobind_binding_set_input(binding, 0, IOBIND_INPUT_RESIDENT, x, NULL, &fault));
+  expect_ok(iobind_binding_set_input(binding, 1, IOBIND_INPUT_RESIDENT, x, NULL, &fault));
+  expect_ok(iobind_binding_place_output(binding, 0, IOBIND_OUTPUT_REUSE, NULL, IOBIND_MEMORY_DEFAULT, &fault));
+  for (int i = 0; i < 2; i++) {
+    expect_ok(iobind_binding_run(binding, NULL, &fault));
+  }
+  expect_ok(iobind_binding_take_output(binding, 0, &taken, &fault));
+  expect_ok(iobind_tensor_set_string(x, 0, "b", &fault));
+  for (int i = 0; i < 2; i++) {
+    expect_ok(iobind_binding_run(binding, NULL, &fault));
+    expect_ok(iobind_binding_get_output(binding, 0, NULL, &joined, &fault));
+    expect_text(joined, "bb");
+    expect_text(taken, "aa");
+  }
+  iobind_binding_destroy(binding);
+  iobind_tensor_release(taken);
+  iobind_tensor_release(x);
+  iobind_session_destroy(session);
+}
+
+static void a_target_with_old_texts(void **state) {
+  (void)state;
+  iobind_session *session = fixture_session(runtime, NULL, "join");
+  iobind_tensor *inputs[2] = {make_text("le"), make_text("ft")};
+  iobind_tensor *targets[1] = {make_text("old")};
+  iobind_tensor *joined = NULL;
+  iobind_run_request request = IOBIND_RUN_REQUEST_INIT;
+  request.inputs = inputs;
+  request.input_count = 2;
+  request.targets = targets;
+  request.target_count = 1;
+  expect_ok(iobind_session_run(session, &request, &joined, 1, &fault));
+  expect_text(targets[0], "left");
+  expect_text(joined, "left");
+  iobind_tensor_release(joined);
+  iobind_tensor_release(targets[0]);
+  iobind_tensor_release(inputs[0]);
+  iobind_tensor_release(inputs[1]);
+  iobind_session_destroy(session);
+}
+
 static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(two_tensors_of_one_value),
-    cmocka_unit_test(a_reused_output_as_an_input),
-    cmocka_unit_test(a_target_of_a_request),
+    cmocka_unit_test(two_tensors_of_one_value), cmocka_unit_test(a_reused_output_as_an_input),
+    cmocka_unit_test(a_target_of_a_request),    cmocka_unit_test(texts_are_not_appended),
+    cmocka_unit_test(a_taken_text_stays),       cmocka_unit_test(a_target_with_old_texts),
 };
 
 FIXTURE_MAIN(tests, stage_open, stage_close);
