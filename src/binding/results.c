@@ -222,7 +222,7 @@ iobind_status iobind__results_copy(iobind_binding *binding, iobind_stream *strea
   return IOBIND_OK;
 }
 
-/* The memory of a run's results stays until the stream has passed what was submitted by now, and who reads them is told of the run's failure. */
+/* The memory of a run's results stays until the stream has passed what was submitted by now, and a reader of them receives the run's failure. */
 static iobind_status retire(iobind_binding *binding, iobind_stream *stream) {
   const iobind__submission submission = iobind__stream_begin(stream);
   IOBIND__TRY(iobind__results_fetch(binding, NULL));

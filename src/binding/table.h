@@ -37,8 +37,7 @@ typedef struct iobind__output {
   iobind__output_mode seen_mode;   /* with which it was verified last, */
   const iobind__place *seen_place; /* and where, even if something else was bound in between; NULL: never */
   bool has_fixed_dims; /* the model fixes the dims, and they came out so: other dims of an input do not change them */
-  bool
-      is_copied; /* iobind copies it after each run: from an input that is handed on, from where the session leaves it, or from new texts */
+  bool is_copied;      /* iobind copies it after each run: from an input that is handed on, another memory, or new texts */
   /* of the last run */
   OrtValue *value;       /* fetched from ORT, not yet in a tensor */
   iobind_tensor *result; /* the value as a tensor */

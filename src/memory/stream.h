@@ -110,8 +110,7 @@ typedef struct iobind__timeline {
     atomic_uint_least64_t failures;  /* of the EP's stream, each counted before it is recorded */
     atomic_uint_least64_t submitted; /* the last ticket of a submission */
     atomic_uint_least64_t failed;    /* the last of these that has failed */
-    atomic_uint_least64_t
-        marked; /* the last point that somebody can ask for: it has the failures of all submissions before it */
+    atomic_uint_least64_t marked;    /* the last point that can be queried: it has the failures of all submissions before it */
   } work;
 } iobind__timeline;
 

@@ -384,7 +384,7 @@ static iobind_session *make_split_session(void) {
   return split;
 }
 
-/* The EP reports a failure once: to the later run. Whoever asks for the earlier one is told of it all the same. */
+/* The EP reports a failure once: to the later run. A query of the earlier one returns it all the same. */
 static void a_later_run_meets_the_failure(void **state) {
   (void)state;
   iobind_session *split = make_split_session();

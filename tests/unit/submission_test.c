@@ -122,7 +122,7 @@ static void meet_in_next(iobind_stream *of) {
   of->kind = &meeting;
 }
 
-/* ---- what is submitted, and who asks for it ---- */
+/* ---- what is submitted, and the query of it ---- */
 
 typedef struct work {
   const char *name;
@@ -266,7 +266,7 @@ static void a_second_failure_in_the_middle(void **state) {
   meet_in_each(let_fail_again);
 }
 
-/* The other thread was told of the work before, and nobody of this one. */
+/* The other thread has received the failure of the work before, and nobody that of this one. */
 static void receive_after_each(void (*fails)(iobind_stream *of)) {
   for (size_t i = 0; i < sizeof works / sizeof works[0]; i++) {
     fails(stream);
@@ -288,7 +288,8 @@ static void a_second_failure_after_the_submission(void **state) {
   receive_after_each(let_fail_again);
 }
 
-/* Whoever waits again for what has failed is told, and the stream's later work has nothing to do with it. The stream itself returns the failure once. */
+/* A second wait for what has failed returns the failure again, and the stream's later work has nothing to do with it. The stream itself returns it
+ * once. */
 static void a_failure_that_is_asked_for_again(void **state) {
   (void)state;
   let_fail(stream);
