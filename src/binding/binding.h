@@ -35,6 +35,23 @@ iobind_session *iobind__binding_session(const iobind_binding *binding);
 iobind__input_view iobind__binding_view_input(const iobind_binding *binding, size_t index);
 iobind__output_view iobind__binding_view_output(const iobind_binding *binding, size_t index);
 
+/* An output that becomes an input. */
+typedef struct iobind__pair {
+  size_t output;
+  size_t input;
+} iobind__pair;
+
+size_t iobind__binding_count_carries(const iobind_binding *binding);
+iobind__pair iobind__binding_view_carry(const iobind_binding *binding, size_t index);
+
+/* A state for each carry, with a reference for the caller, that nobody writes. *made is an event of the work that makes them, which the caller
+ * destroys; NULL: they are there. */
+iobind_status iobind__binding_save(iobind_binding *binding, iobind_tensor **states, iobind_event **made, iobind_error *error);
+
+/* The next run reads these states, one for each carry, which are of the types of its inputs. No run is in flight. */
+iobind_status iobind__binding_restore(iobind_binding *binding, iobind_tensor *const *states, iobind_event *made,
+                                      iobind_error *error);
+
 /* Bytes of an output: of its given tensor, of the last run, or by its dims if all are fixed. */
 iobind_status iobind__binding_output_bytes(iobind_binding *binding, size_t index, uint64_t *bytes, bool *known,
                                            iobind_error *error);

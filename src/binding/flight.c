@@ -93,7 +93,7 @@ static void lose_states(iobind_binding *binding) {
 
 void iobind__flight_look(iobind_binding *binding) {
   iobind__flight *flight = &binding->flight;
-  if (flight->stream == NULL || !iobind__stream_seen(flight->stream, flight->ticket)) {
+  if (flight->stream == NULL || !iobind__stream_seen(flight->stream, flight->end)) {
     return;
   }
   iobind_error failure = IOBIND_ERROR_INIT;
@@ -108,7 +108,13 @@ void iobind__flight_look(iobind_binding *binding) {
 
 iobind_status iobind__flight_wait(iobind_binding *binding, iobind_error *error) {
   const iobind__flight *flight = &binding->flight;
-  return flight->stream == NULL ? IOBIND_OK : iobind__stream_wait_ticket(flight->stream, flight->ticket, error);
+  if (flight->stream == NULL) {
+    return IOBIND_OK;
+  }
+  if (flight->end != flight->ticket) { /* its failure is that of the state, and not of the run */
+    (void)iobind__stream_wait_ticket(flight->stream, flight->end, NULL);
+  }
+  return iobind__stream_wait_ticket(flight->stream, flight->ticket, error);
 }
 
 iobind_status iobind__binding_check_idle(iobind_binding *binding, const char *what, iobind_error *error) {

@@ -208,6 +208,11 @@ __attribute__((always_inline)) static inline void put(iobind_binding *binding, s
   release(&old);
 }
 
+void iobind__input_go_on(iobind_binding *binding, size_t index, iobind_tensor *state, iobind_event *event) {
+  put(binding, index, IOBIND_INPUT_RESIDENT,
+      (supply){.bound = state, .event = event == NULL ? NULL : iobind__event_retain(event)});
+}
+
 /* The session reads a copy: one that is made now, or, for LIVE, before each run. */
 __attribute__((noinline)) static iobind_status bind_copy(iobind_binding *binding, size_t index, iobind_input_mode mode,
                                                          iobind_tensor *tensor, iobind_event *event, iobind_error *error) {
@@ -275,6 +280,21 @@ static iobind_status check_update(iobind_binding *binding, size_t index, const i
   return IOBIND_OK;
 }
 
+/* A carried input reads a state that was saved, which is never written: the new data are a state of their own. */
+static iobind_status replace_state(iobind_binding *binding, size_t index, const void *data, size_t bytes, iobind_stream *stream,
+                                   iobind_error *error) {
+  iobind_tensor *made;
+  IOBIND__TRY(iobind__input_make(binding->session, index, binding->inputs[index].bound, &made, error));
+  iobind_status status = iobind_tensor_write(made, 0, data, bytes, stream, error);
+  if (status != IOBIND_OK) {
+    iobind_tensor_release(made);
+    return status;
+  }
+  iobind__tensor_hand_to(made, IOBIND_HOLDER_BINDING);
+  iobind__input_go_on(binding, index, made, NULL);
+  return IOBIND_OK;
+}
+
 static iobind_status write_input(iobind_binding *binding, size_t index, const void *data, size_t bytes, iobind_stream *stream,
                                  iobind_error *error) {
   IOBIND__TRY(check_index(binding, index, "binding_write_input", error));
@@ -294,6 +314,9 @@ static iobind_status write_input(iobind_binding *binding, size_t index, const vo
   if (target->dtype != IOBIND_DTYPE_STRING && bytes != target->bytes) {
     return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "binding_write_input: '%s': expected %zu bytes, got %zu", name,
                         target->bytes, bytes);
+  }
+  if (carry != NULL && target->read_only) {
+    return replace_state(binding, index, data, bytes, stream, error);
   }
   /* host memory is written by the host, behind what is on the session's stream: a run there may still read it */
   bool is_written_by_host = stream != NULL && target->place->host && target->place->device != stream->device &&

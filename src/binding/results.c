@@ -141,6 +141,11 @@ static iobind_status make_result(iobind_binding *binding, size_t index, iobind_e
   return IOBIND_OK;
 }
 
+iobind_status iobind__result_make(iobind_binding *binding, size_t index, iobind_error *error) {
+  IOBIND__TRY(iobind__results_fetch(binding, error));
+  return make_result(binding, index, error);
+}
+
 /* What a copied output is copied from, with a reference for the caller: an input that was handed on, or what the run made. */
 static iobind_status find_source(iobind_binding *binding, size_t index, iobind_tensor **source, iobind_error *error) {
   const iobind_session *session = binding->session;

@@ -196,6 +196,9 @@ void iobind__input_clear(iobind__input *input);
 void iobind__input_hold(iobind_binding *binding, size_t index);
 void iobind__input_let_loose(iobind_binding *binding, size_t index);
 
+/* The input goes on from this state, which `event` is recorded behind, or NULL. Takes the reference to the tensor. */
+void iobind__input_go_on(iobind_binding *binding, size_t index, iobind_tensor *state, iobind_event *event);
+
 /* ---- check.c ---- */
 
 /* Is everything bound that a run needs, do symbolic dims agree, and does no memory overlap that must not? `what` names the
@@ -269,6 +272,9 @@ iobind_status iobind__results_fetch(iobind_binding *binding, iobind_error *error
 
 /* Copy the outputs that are copied to where they are bound. */
 iobind_status iobind__results_copy(iobind_binding *binding, iobind_stream *stream, iobind_error *error);
+
+/* Make a tensor of what the last run has left as an output, unless there is one. */
+iobind_status iobind__result_make(iobind_binding *binding, size_t index, iobind_error *error);
 
 /* The address of an output's value. NULL, and 0 bytes, for strings. */
 iobind_status iobind__result_locate(const iobind_binding *binding, size_t index, OrtValue *value, void **data, size_t *bytes,

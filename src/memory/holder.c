@@ -24,7 +24,12 @@ void iobind__flight_add(iobind__flight *self, iobind_stream *stream, iobind__tic
     self->runs = 1;
   }
   self->ticket = ticket;
+  self->end = ticket;
   pthread_mutex_unlock(&self->mutex);
+}
+
+void iobind__flight_follow(iobind__flight *self, iobind__ticket ticket) {
+  self->end = ticket; /* which only the owner's thread looks at */
 }
 
 iobind_stream *iobind__flight_end(iobind__flight *self) {
@@ -32,6 +37,7 @@ iobind_stream *iobind__flight_end(iobind__flight *self) {
   iobind_stream *stream = self->stream;
   self->stream = NULL;
   self->ticket = 0;
+  self->end = 0;
   self->runs = 0;
   self->has_run = false;
   pthread_mutex_unlock(&self->mutex);

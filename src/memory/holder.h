@@ -17,6 +17,7 @@ typedef struct iobind__flight {
   pthread_mutex_t mutex;
   iobind_stream *stream; /* of runs of which the host does not know that they have completed; a reference is held; NULL: none */
   iobind__ticket ticket; /* of the last of them */
+  iobind__ticket end;    /* of the last work on what is bound: that run, or a copy of the state that it has left */
   size_t runs;           /* how many, with one that was ordered after them, but was not made */
   bool has_run; /* one was given to an EP's stream, or a worker has made it: then a failure leaves the states unknown */
 } iobind__flight;
@@ -30,6 +31,9 @@ static inline bool iobind__flight_runs(const iobind__flight *self) {
 
 /* One more run was submitted to the stream, and this is its ticket. */
 void iobind__flight_add(iobind__flight *self, iobind_stream *stream, iobind__ticket ticket);
+
+/* Other work on what is bound follows the last run, on its stream. */
+void iobind__flight_follow(iobind__flight *self, iobind__ticket ticket);
 
 /* No run is in flight any more. The caller gets the reference to the stream. */
 iobind_stream *iobind__flight_end(iobind__flight *self);

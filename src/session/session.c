@@ -48,6 +48,7 @@ static void session_destroy(iobind__ref *ref) {
   }
   iobind__session_free_signature(session);
   iobind__session_free_metadata(session);
+  iobind__model_forget(session->model);
   free(session->nodes);
   free(session->devices);
   if (session->profile != NULL) {
@@ -139,7 +140,8 @@ static iobind_status heed(const iobind_session *session, iobind_status status, i
 static iobind_status check(iobind_runtime *runtime, const iobind__source *from, const iobind_session_options *options,
                            iobind_device **graph_device, iobind_error *error) {
   IOBIND__TRY(iobind__flags_check(options->flags,
-                                  IOBIND_SESSION_STRICT | IOBIND_SESSION_PLACEMENT | IOBIND_SESSION_NO_MEMORY_REUSE,
+                                  IOBIND_SESSION_STRICT | IOBIND_SESSION_PLACEMENT | IOBIND_SESSION_NO_MEMORY_REUSE |
+                                      IOBIND_SESSION_IDENTIFY,
                                   "session_create", error));
   IOBIND__TRY(iobind__session_check_dims(options, from->path, from->model, from->bytes, error));
   IOBIND__TRY(iobind__session_options_check(runtime, options, error));
@@ -171,6 +173,9 @@ static iobind_status fill(iobind_session *session, const iobind__source *from, i
   options->stream = stream;
   session->profiling = options->profile != NULL;
   session->graphs.limit = options->graph_limit;
+  if (from->path != NULL || (options->flags & IOBIND_SESSION_IDENTIFY) != 0) {
+    IOBIND__TRY(iobind__model_note(from->path, from->model, from->bytes, &session->model, error));
+  }
   return load(session, from, options, error);
 }
 

@@ -3,6 +3,7 @@
 #define IOBIND_SESSION_SESSION_H
 
 #include "memory/driver.h"
+#include "session/model.h"
 #include "session/registry.h"
 #include "tensor/tensor.h"
 
@@ -48,6 +49,7 @@ struct iobind_session {
   bool wrapped; /* other code's session: passed to `deleter` at the end, never released */
   iobind_deleter deleter;
   void *deleter_context;
+  iobind__model *model; /* what it was loaded from; NULL: not known */
   bool profiling;
   char *profile;          /* the file of a profile that has ended; ORT owns the string */
   char *texts[4];         /* producer, graph name, domain, description */

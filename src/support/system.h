@@ -74,6 +74,20 @@ const char *iobind__path_name(const char *path); /* its last part */
 
 FILE *iobind__file_open(const char *path); /* to read bytes; NULL if it cannot be opened */
 
+/* What changes when a file does. */
+typedef struct iobind__file_stamp {
+  uint64_t bytes;
+  uint64_t number; /* of the file in its file system; 0: unknown */
+  int64_t written; /* nanoseconds since 1970 */
+} iobind__file_stamp;
+bool iobind__file_stamp_get(const char *path, iobind__file_stamp *stamp); /* false: it cannot be read */
+
+/* A new file to write, which must not exist yet; NULL, with errno, if it cannot be created. */
+FILE *iobind__file_create(const char *path);
+bool iobind__file_finish(FILE *file);                        /* write all of it to the disk, and close it */
+bool iobind__file_replace(const char *from, const char *to); /* in one step, an existing file too */
+void iobind__file_remove(const char *path);
+
 /* The names in a folder, sorted, because no order may depend on the disk; NULL ends the list, iobind__folder_free frees it. The
  * list is NULL if the folder cannot be read. False: out of memory. */
 bool iobind__folder_list(const char *folder, char ***names);

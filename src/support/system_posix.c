@@ -8,6 +8,7 @@
 #include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -98,6 +99,45 @@ const char *iobind__path_name(const char *path) {
 
 FILE *iobind__file_open(const char *path) {
   return fopen(path, "rb");
+}
+
+bool iobind__file_stamp_get(const char *path, iobind__file_stamp *stamp) {
+  struct stat status;
+  if (stat(path, &status) != 0) {
+    return false;
+  }
+#if defined(__APPLE__)
+  const struct timespec written = status.st_mtimespec;
+#else
+  const struct timespec written = status.st_mtim;
+#endif
+  *stamp = (iobind__file_stamp){.bytes = (uint64_t)status.st_size,
+                                .number = (uint64_t)status.st_ino,
+                                .written = (int64_t)written.tv_sec * 1000000000 + written.tv_nsec};
+  return true;
+}
+
+FILE *iobind__file_create(const char *path) {
+  int descriptor = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+  FILE *file = descriptor < 0 ? NULL : fdopen(descriptor, "wb");
+  if (descriptor >= 0 && file == NULL) {
+    close(descriptor);
+    unlink(path);
+  }
+  return file;
+}
+
+bool iobind__file_finish(FILE *file) {
+  bool written = fflush(file) == 0 && fsync(fileno(file)) == 0;
+  return fclose(file) == 0 && written;
+}
+
+bool iobind__file_replace(const char *from, const char *to) {
+  return rename(from, to) == 0;
+}
+
+void iobind__file_remove(const char *path) {
+  unlink(path);
 }
 
 bool iobind__folder_list(const char *folder, char ***names) {

@@ -205,6 +205,51 @@ FILE *iobind__file_open(const char *path) {
   return file;
 }
 
+bool iobind__file_stamp_get(const char *path, iobind__file_stamp *stamp) {
+  WIN32_FILE_ATTRIBUTE_DATA found;
+  wchar_t *native = iobind__path_native(path);
+  bool is_read = native != NULL && GetFileAttributesExW(native, GetFileExInfoStandard, &found) != 0;
+  free(native);
+  if (!is_read) {
+    return false;
+  }
+  uint64_t ticks = (uint64_t)found.ftLastWriteTime.dwHighDateTime << 32 | found.ftLastWriteTime.dwLowDateTime;
+  const uint64_t from_1601_to_1970 = 116444736000000000; /* in units of 100 ns */
+  *stamp = (iobind__file_stamp){.bytes = (uint64_t)found.nFileSizeHigh << 32 | found.nFileSizeLow,
+                                .written = (int64_t)(ticks - from_1601_to_1970) * 100};
+  return true;
+}
+
+FILE *iobind__file_create(const char *path) {
+  wchar_t *native = iobind__path_native(path);
+  FILE *file = native == NULL ? NULL : _wfopen(native, L"wbx");
+  free(native);
+  return file;
+}
+
+bool iobind__file_finish(FILE *file) {
+  bool written = fflush(file) == 0 && _commit(_fileno(file)) == 0;
+  return fclose(file) == 0 && written;
+}
+
+bool iobind__file_replace(const char *from, const char *to) {
+  wchar_t *native_from = iobind__path_native(from);
+  wchar_t *native_to = iobind__path_native(to);
+  bool replaced = native_from != NULL && native_to != NULL &&
+                  MoveFileExW(native_from, native_to, MOVEFILE_REPLACE_EXISTING | MOVEFILE_WRITE_THROUGH) != 0;
+  free(native_from);
+  free(native_to);
+  return replaced;
+}
+
+void iobind__file_remove(const char *path) {
+  wchar_t *native = iobind__path_native(path);
+  if (native != NULL) {
+    (void)_wremove(native);
+  }
+  free(native);
+}
+
 static int compare_names(const void *a, const void *b) {
   return strcmp(*(char *const *)a, *(char *const *)b);
 }

@@ -143,9 +143,10 @@ static iobind_status check_kind(const iobind__place *place, iobind_dtype dtype, 
 }
 
 iobind_status iobind__tensor_check_writable(const iobind_tensor *tensor, const char *what, iobind_error *error) {
-  return tensor->read_only ? iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT,
-                                          "%s: the tensor is read-only, as its producer said: use a copy of it", what)
-                           : IOBIND_OK;
+  return tensor->read_only
+             ? iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT,
+                            "%s: the tensor is read-only: a saved state, or its producer said so: use a copy of it", what)
+             : IOBIND_OK;
 }
 
 static iobind_status find_place(iobind_device *device, iobind_memory memory, iobind__place **place, const char *what,
@@ -555,6 +556,7 @@ bool iobind__tensor_replace_value(iobind_tensor *tensor, OrtValue *value, bool *
   }
   tensor->value = value;
   tensor->serial = iobind__serial_next();
+  tensor->read_only = false; /* it was a saved state, which nobody has any more */
   tensor->data = data;
   tensor->bytes = (size_t)((bits + 7) / 8);
   for (size_t i = 0; *reshaped && i < rank; i++) {

@@ -80,7 +80,8 @@ static void run_moving(world *w, const step *s) {
 static const keyword prefixes[] = {{"fail", run_failing}, {"times", run_times}, {"moves", run_moving}, {NULL, NULL}};
 
 static void run_step(world *w, const step *s) {
-  static const keyword *const lists[] = {prefixes, tensor_keywords, binding_keywords, stream_keywords, pipeline_keywords};
+  static const keyword *const lists[] = {prefixes,        tensor_keywords,   binding_keywords,
+                                         stream_keywords, pipeline_keywords, state_keywords};
   if (s->count == 0 || w->failure[0] != '\0') return;
   for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++) {
     for (const keyword *k = lists[i]; k->word != NULL; k++) {

@@ -16,6 +16,7 @@ extern const keyword tensor_keywords[];
 extern const keyword binding_keywords[];
 extern const keyword stream_keywords[];
 extern const keyword pipeline_keywords[];
+extern const keyword state_keywords[];
 
 /** Take back what the step `fault` asked a virtual device for. */
 void script_forget_faults(const world *w);

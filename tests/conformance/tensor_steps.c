@@ -300,7 +300,7 @@ static void check_access(world *w, tensor *t, const iobind_tensor_info *info) {
   if (info->host_readable != readable) world_fail(w, "%s: host_readable is %d", t->name, info->host_readable);
   if (!has_bytes) return;
   void *data = t;
-  iobind_status status = iobind_tensor_map(t->handle, (iobind_dtype)t->value.dtype, IOBIND_ACCESS_WRITE, &data, world_error(w));
+  iobind_status status = iobind_tensor_map(t->handle, (iobind_dtype)t->value.dtype, IOBIND_ACCESS_READ, &data, world_error(w));
   if (!readable) {
     if (status != IOBIND_ERROR_WRONG_DEVICE || data != NULL) world_fail(w, "%s: the host may look into device memory", t->name);
   } else if (world_must(w, status)) {

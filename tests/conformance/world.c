@@ -185,6 +185,16 @@ void world_drop_binding(binding *b) {
   memset(b, 0, sizeof *b);
 }
 
+void world_drop_state(named_state *s) {
+  iobind_state_release(s->handle);
+  s->handle = NULL;
+  s->name[0] = '\0';
+  for (size_t i = 0; i < WORLD_SLOTS; i++) {
+    if (s->holds[i]) value_release(&s->values[i]);
+    s->holds[i] = 0;
+  }
+}
+
 void world_drop_pipeline(named_pipeline *p) {
   iobind_pipeline_destroy(p->handle);
   for (size_t i = 0; i < WORLD_SLOTS; i++) {
@@ -229,7 +239,9 @@ static void adapt_model(const world *w, const char *spec, char adapted[TEST_MODE
 static const char *read_options(world *w, const char *spec, iobind_session_options *options, char dim[64], int64_t *dim_value) {
   while (*spec == '+') {
     size_t length = strcspn(spec, " ");
-    if (strncmp(spec, "+strict", length) == 0) {
+    if (strncmp(spec, "+unknown", length) == 0) {
+      options->flags &= ~(uint32_t)IOBIND_SESSION_IDENTIFY;
+    } else if (strncmp(spec, "+strict", length) == 0) {
       options->flags |= IOBIND_SESSION_STRICT;
     } else if (strncmp(spec, "+placement", length) == 0) {
       options->flags |= IOBIND_SESSION_PLACEMENT;
@@ -276,6 +288,7 @@ session *world_load(world *w, const char *spec, int settle) {
   int64_t dim_value = 0;
   options.devices = &w->device;
   options.device_count = 1;
+  options.flags = IOBIND_SESSION_IDENTIFY;
   const char *model_spec = read_options(w, spec, &options, dim, &dim_value);
   if (options.dim_count != 0) {
     options.dim_names = dim_names;
@@ -435,9 +448,10 @@ void world_clear(world *w) {
   for (size_t i = 0; i < w->binding_count; i++) world_drop_binding(&w->bindings[i]);
   for (size_t i = 0; i < w->tensor_count; i++) world_drop_tensor(&w->tensors[i]);
   for (size_t i = 0; i < w->event_count; i++) iobind_event_destroy(w->events[i].handle);
+  for (size_t i = 0; i < w->state_count; i++) world_drop_state(&w->states[i]);
   for (size_t i = 0; i < w->stream_count; i++) iobind_stream_destroy(w->streams[i].handle);
   for (size_t i = 0; i < w->kept_count; i++) free(w->kept[i]);
-  w->binding_count = w->tensor_count = w->event_count = w->stream_count = w->kept_count = 0;
+  w->binding_count = w->tensor_count = w->event_count = w->stream_count = w->kept_count = w->state_count = 0;
   w->pipeline_count = 0;
   w->current = NULL;
   w->failure[0] = '\0';

@@ -88,6 +88,15 @@ typedef struct named_pipeline {
   uint64_t pulled;
 } named_pipeline;
 
+/** A saved state by name, and what it holds: by input. */
+typedef struct named_state {
+  char name[32];
+  iobind_state *handle;
+  int holds[WORLD_SLOTS];
+  size_t from[WORLD_SLOTS]; /**< the output that is carried */
+  value values[WORLD_SLOTS];
+} named_state;
+
 typedef struct world {
   iobind_runtime *runtime;
   iobind_device *host;
@@ -108,6 +117,8 @@ typedef struct world {
   size_t stream_count;
   named_event events[WORLD_NAMES];
   size_t event_count;
+  named_state states[WORLD_NAMES];
+  size_t state_count;
   named_pipeline pipelines[WORLD_PIPELINES];
   size_t pipeline_count;
   void *kept[WORLD_KEPT]; /**< memory that lives as long as the row */
@@ -161,6 +172,9 @@ binding *world_add_binding(world *w, const char *name, session *s);
 
 /** Give a tensor up. */
 void world_drop_tensor(tensor *t);
+
+/** Give a state up. */
+void world_drop_state(named_state *s);
 
 /** Memory that lives until the row ends; NULL and a failure where there is none. */
 void *world_keep(world *w, size_t bytes);

@@ -1,0 +1,234 @@
+/* The state of a binding as tensors that nobody writes: saved from what is carried, and restored to it. */
+#include <stdlib.h>
+
+#include "binding/table.h"
+
+/* ---- saved ---- */
+
+/* What the next run reads as a carried input; borrowed. */
+static iobind_status find_state(iobind_binding *binding, const iobind__carry *carry, iobind_tensor **state,
+                                iobind_error *error) {
+  const iobind__input *input = &binding->inputs[carry->input];
+  const char *name = binding->session->inputs[carry->input].label;
+  if (carry->due) {
+    IOBIND__TRY(iobind__result_make(binding, carry->output, error));
+    *state = binding->outputs[carry->output].result;
+    return IOBIND_OK;
+  }
+  if (input->bound == NULL) {
+    return iobind__fail(error, IOBIND_ERROR_INVALID_STATE, "binding_save_state: '%s' is not bound: it has no state yet", name);
+  }
+  if (input->is_spoiled) {
+    return iobind__fail(error, IOBIND_ERROR_INVALID_STATE,
+                        "binding_save_state: the state '%s' is undefined: a run that failed may have written a part of it: "
+                        "restore one that was saved, or bind it again",
+                        name);
+  }
+  IOBIND__TRY(input->event == NULL ? IOBIND_OK : iobind_event_wait(input->event, IOBIND_NO_TIMEOUT, error));
+  *state = input->bound;
+  return IOBIND_OK;
+}
+
+/* Is it a result that no run writes again, in memory that nobody but the binding and saved states can reach? */
+static bool is_kept_as_it_is(const iobind_binding *binding, const iobind__carry *carry, const iobind_tensor *state) {
+  if (!carry->due || carry->mode == IOBIND_CARRY_IN_PLACE || binding->graphs != NULL) {
+    return false;
+  }
+  size_t own = iobind__output_references(binding, carry->output, state) + (size_t)(carry->buffers[0] == state) +
+               (size_t)(carry->buffers[1] == state);
+  bool is_alone = atomic_load_explicit(&state->ref.count, memory_order_acquire) == own;
+  return iobind__tensor_owns_memory(state) && (state->read_only || is_alone);
+}
+
+static iobind_status copy_state(const iobind_binding *binding, const iobind__carry *carry, const iobind_tensor *state,
+                                iobind_stream *stream, iobind_tensor **copy, iobind_error *error) {
+  iobind_tensor *made;
+  IOBIND__TRY(iobind__input_make(binding->session, carry->input, state, &made, error));
+  iobind_status status = iobind__tensor_copy(&state, &made, 1, stream, IOBIND__SETTLED, error);
+  if (status != IOBIND_OK) {
+    iobind_tensor_release(made);
+    return status;
+  }
+  made->read_only = true;
+  *copy = made;
+  return IOBIND_OK;
+}
+
+static iobind_status gather(iobind_binding *binding, iobind_stream *busy, iobind_tensor **states, iobind_error *error) {
+  for (size_t i = 0; i < binding->carry_count; i++) {
+    const iobind__carry *carry = &binding->carries[i];
+    iobind_tensor *state = NULL;
+    IOBIND__TRY(find_state(binding, carry, &state, error));
+    if (is_kept_as_it_is(binding, carry, state)) {
+      states[i] = iobind_tensor_retain(state);
+    } else {
+      IOBIND__TRY(copy_state(binding, carry, state, busy, &states[i], error));
+    }
+  }
+  return IOBIND_OK;
+}
+
+/* What was kept by reference is written by nobody any more. */
+static void keep(iobind_binding *binding, iobind_stream *busy, iobind_tensor *const *states) {
+  for (size_t i = 0; i < binding->carry_count; i++) {
+    iobind__carry *carry = &binding->carries[i];
+    if (states[i] != binding->outputs[carry->output].result) {
+      continue;
+    }
+    if (busy != NULL) { /* who reads it receives the run's failure */
+      iobind__tensor_use_at(states[i], busy, binding->flight.ticket, IOBIND__WRITE);
+    }
+    if (!states[i]->read_only) {
+      states[i]->read_only = true;
+      iobind__carry_take(binding, carry);
+    }
+  }
+}
+
+/* The end of the stream that makes the states. */
+static iobind_status mark(iobind_stream *busy, iobind_event **made, iobind_error *error) {
+  iobind_event *event;
+  IOBIND__TRY(iobind_event_create(busy->device, &event, error));
+  iobind_status status = iobind_event_record(event, busy, error);
+  if (status != IOBIND_OK) {
+    iobind_event_destroy(event);
+    return status;
+  }
+  *made = event;
+  return IOBIND_OK;
+}
+
+/* The runs in flight on an EP's stream have made their results, as far as the order of that stream goes. Others are waited for. */
+static iobind_status settle_flight(iobind_binding *binding, iobind_stream **busy, iobind_error *error) {
+  iobind__flight_look(binding);
+  *busy = binding->flight.stream;
+  if (*busy == NULL || !iobind__stream_orders_calls(*busy)) {
+    (void)iobind__flight_wait(binding, NULL); /* a failure is a result */
+    IOBIND__TRY(iobind__binding_check_idle(binding, "binding_save_state", error));
+    *busy = NULL;
+  }
+  bool has_failed = *busy == NULL && binding->results == IOBIND__RESULTS_FAILED;
+  return has_failed ? iobind__error_copy(error, &binding->failure) : IOBIND_OK;
+}
+
+static iobind_status save(iobind_binding *binding, iobind_tensor **states, iobind_event **made, iobind_error *error) {
+  iobind_stream *busy = NULL;
+  IOBIND__TRY(settle_flight(binding, &busy, error));
+  const iobind__submission submission = iobind__stream_begin(busy);
+  IOBIND__TRY(gather(binding, busy, states, error));
+  if (busy != NULL) {
+    IOBIND__TRY(mark(busy, made, error));
+    iobind__flight_follow(&binding->flight, iobind__submission_ticket(&submission));
+  }
+  keep(binding, busy, states);
+  return IOBIND_OK;
+}
+
+iobind_status iobind__binding_save(iobind_binding *binding, iobind_tensor **states, iobind_event **made, iobind_error *error) {
+  *made = NULL;
+  iobind_status status = save(binding, states, made, error);
+  for (size_t i = 0; status != IOBIND_OK && i < binding->carry_count; i++) {
+    iobind_tensor_release(states[i]);
+    states[i] = NULL;
+  }
+  return status;
+}
+
+/* ---- restored ---- */
+
+/* Is it copied into the memory that is bound? */
+static bool is_written_over(const iobind_binding *binding, const iobind__carry *carry, const iobind_tensor *state) {
+  const iobind_tensor *bound = binding->inputs[carry->input].bound;
+  bool is_carrys = carry->mode == IOBIND_CARRY_IN_PLACE || iobind__carry_has_buffer(carry, bound);
+  return bound != NULL && is_carrys && !bound->read_only && iobind__tensor_is_alike(bound, state);
+}
+
+/* Does a run write what it reads, or must graphs find what they have captured? */
+static bool is_copied(const iobind_binding *binding, const iobind__carry *carry) {
+  return carry->mode == IOBIND_CARRY_IN_PLACE || binding->graphs != NULL;
+}
+
+static iobind_status check_shape(const iobind_session *session, const iobind__carry *carry, const iobind_tensor *state,
+                                 iobind_error *error) {
+  IOBIND__TRY(iobind__value_accepts(&session->inputs[carry->input], state, "binding_restore_state", error));
+  return carry->mode == IOBIND_CARRY_MOVE
+             ? IOBIND_OK
+             : iobind__value_accepts(&session->outputs[carry->output], state, "binding_restore_state", error);
+}
+
+/* The tensors that become inputs, with references; NULL where the state is written over what is bound. */
+static iobind_status prepare(const iobind_binding *binding, iobind_tensor *const *states, iobind_tensor **inputs,
+                             iobind_error *error) {
+  for (size_t i = 0; i < binding->carry_count; i++) {
+    const iobind__carry *carry = &binding->carries[i];
+    IOBIND__TRY(check_shape(binding->session, carry, states[i], error));
+    if (!is_copied(binding, carry)) {
+      inputs[i] = iobind_tensor_retain(states[i]);
+    } else if (is_written_over(binding, carry, states[i])) {
+      IOBIND__TRY(iobind__tensor_settle(states[i], IOBIND__READ, error)); /* the failure of the run that was to make it */
+    } else {
+      IOBIND__TRY(copy_state(binding, carry, states[i], NULL, &inputs[i], error));
+      inputs[i]->read_only = false;
+      iobind__tensor_hand_to(inputs[i], IOBIND_HOLDER_BINDING);
+    }
+  }
+  return IOBIND_OK;
+}
+
+/* Those inputs that stay where they are. If a copy fails, none of them is known. */
+static iobind_status write_over(iobind_binding *binding, iobind_tensor *const *states, iobind_tensor *const *inputs,
+                                iobind_error *error) {
+  iobind_status status = IOBIND_OK;
+  for (size_t i = 0; i < binding->carry_count && status == IOBIND_OK; i++) {
+    const iobind_tensor *state = states[i];
+    iobind_tensor *bound = binding->inputs[binding->carries[i].input].bound;
+    status = inputs[i] != NULL ? IOBIND_OK : iobind__tensor_copy(&state, &bound, 1, NULL, IOBIND__SETTLED, error);
+  }
+  for (size_t i = 0; i < binding->carry_count; i++) {
+    if (inputs[i] == NULL) {
+      binding->inputs[binding->carries[i].input].is_spoiled = status != IOBIND_OK;
+      binding->carries[i].due = false;
+    }
+  }
+  iobind__table_changed(
+      binding); /* also where nothing is bound anew: the bytes of inputs on the host decide which graph is replayed */
+  return status;
+}
+
+static iobind_status restore(iobind_binding *binding, iobind_tensor *const *states, iobind_event *made, iobind_tensor **inputs,
+                             iobind_error *error) {
+  IOBIND__TRY(prepare(binding, states, inputs, error));
+  iobind__results_drop(binding, NULL);
+  IOBIND__TRY(write_over(binding, states, inputs, error));
+  for (size_t i = 0; i < binding->carry_count; i++) {
+    const iobind__carry *carry = &binding->carries[i];
+    if (inputs[i] != NULL) {
+      iobind__input_go_on(binding, carry->input, inputs[i], is_copied(binding, carry) ? NULL : made);
+      inputs[i] = NULL;
+    }
+  }
+  return IOBIND_OK;
+}
+
+iobind_status iobind__binding_restore(iobind_binding *binding, iobind_tensor *const *states, iobind_event *made,
+                                      iobind_error *error) {
+  iobind_tensor **inputs = calloc(binding->carry_count, sizeof(iobind_tensor *));
+  if (inputs == NULL) {
+    return iobind__out_of_memory(error, "binding_restore_state");
+  }
+  iobind_status status = restore(binding, states, made, inputs, error);
+  for (size_t i = 0; i < binding->carry_count; i++) {
+    iobind_tensor_release(inputs[i]);
+  }
+  free(inputs);
+  return status;
+}
+
+size_t iobind__binding_count_carries(const iobind_binding *binding) {
+  return binding->carry_count;
+}
+
+iobind__pair iobind__binding_view_carry(const iobind_binding *binding, size_t index) {
+  const iobind__carry *carry = &binding->carries[index];
+  return (iobind__pair){.output = carry->output, .input = carry->input};
+}

@@ -1,0 +1,270 @@
+#include "session/model.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "session/protobuf.h"
+#include "support/system.h"
+
+struct iobind__model {
+  char *path; /* NULL: it was in memory, and is identified */
+  iobind__file_stamp stamp;
+  int64_t noted; /* when, in nanoseconds since 1970 */
+  pthread_mutex_t mutex;
+  bool is_identified;
+  bool has_data; /* in memory, and names files of external data: which they are, only ORT knows */
+  iobind__identity identity;
+};
+
+/* ---- the file ---- */
+
+void iobind__model_forget(iobind__model *self) {
+  if (self != NULL) {
+    pthread_mutex_destroy(&self->mutex);
+    free(self->path);
+    free(self);
+  }
+}
+
+static bool is_same(const iobind__file_stamp *a, const iobind__file_stamp *b) {
+  return a->bytes == b->bytes && a->number == b->number && a->written == b->written;
+}
+
+static iobind_status refuse_changed(const char *path, iobind_error *error) {
+  char shown[IOBIND__NAME_TEXT];
+  iobind__text_shorten(path, shown);
+  return iobind__fail(error, IOBIND_ERROR_IO,
+                      "'%s' has changed since the session was created: it does not identify the session's model any more",
+                      shown);
+}
+
+static iobind_status hash_file(const char *path, iobind__hasher *hasher, iobind_error *error) {
+  enum { PART = 1 << 20 };
+  FILE *file = iobind__file_open(path);
+  unsigned char *part = malloc(PART);
+  size_t got = PART;
+  while (file != NULL && part != NULL && got == PART) {
+    got = fread(part, 1, PART, file);
+    iobind__hash_add(hasher, part, got);
+  }
+  iobind_status status = part == NULL ? iobind__out_of_memory(error, "the model's hash") : IOBIND_OK;
+  if (status == IOBIND_OK && (file == NULL || ferror(file) != 0)) {
+    char shown[IOBIND__NAME_TEXT];
+    iobind__text_shorten(path, shown);
+    status = iobind__fail(error, IOBIND_ERROR_IO, "'%s', a file of the session's model, cannot be read", shown);
+  }
+  free(part);
+  if (file != NULL) {
+    fclose(file);
+  }
+  return status;
+}
+
+/* ---- external data: the names of files beside the model, each in the order in which it is first named ---- */
+
+typedef struct names {
+  char **items;
+  size_t count;
+  bool failed; /* out of memory */
+} names;
+
+static void add_name(names *self, const char *name) {
+  for (size_t i = 0; i < self->count; i++) {
+    if (strcmp(self->items[i], name) == 0) {
+      return;
+    }
+  }
+  char **longer = realloc(self->items, (self->count + 1) * sizeof *longer);
+  char *copy = iobind__string_copy(name);
+  self->failed = self->failed || longer == NULL || copy == NULL;
+  self->items = longer == NULL ? self->items : longer;
+  if (self->failed) {
+    free(copy);
+    return;
+  }
+  self->items[self->count++] = copy;
+}
+
+/* An entry of a tensor's external data: a key and its value. */
+static void read_entry(iobind__model_bytes *model, const iobind__field *entry, names *found) {
+  enum { KEY = 1, VALUE = 2 };
+  char key[16] = "";
+  char value[4096] = "";
+  uint64_t offset = entry->offset;
+  iobind__field field;
+  while (iobind__model_next(model, &offset, entry->offset + entry->length, &field)) {
+    if (field.number == KEY) {
+      (void)iobind__model_text(model, &field, key, sizeof key);
+    } else if (field.number == VALUE) {
+      (void)iobind__model_text(model, &field, value, sizeof value);
+    }
+  }
+  if (strcmp(key, "location") == 0) {
+    add_name(found, value);
+  }
+}
+
+/* What can hold a tensor, and which of its fields lead there. */
+typedef enum message { MODEL, GRAPH, NODE, ATTRIBUTE, TENSOR, SPARSE, FUNCTION, NOTHING } message;
+
+static message inside(message of, uint64_t number) {
+  static const struct {
+    message of;
+    uint64_t number;
+    message is;
+  } ways[] = {{MODEL, 7, GRAPH},     {MODEL, 25, FUNCTION},   {GRAPH, 1, NODE},       {GRAPH, 5, TENSOR},
+              {GRAPH, 15, SPARSE},   {FUNCTION, 7, NODE},     {NODE, 5, ATTRIBUTE},   {ATTRIBUTE, 5, TENSOR},
+              {ATTRIBUTE, 6, GRAPH}, {ATTRIBUTE, 10, TENSOR}, {ATTRIBUTE, 11, GRAPH}, {SPARSE, 1, TENSOR},
+              {SPARSE, 2, TENSOR}};
+  for (size_t i = 0; i < sizeof ways / sizeof ways[0]; i++) {
+    if (ways[i].of == of && ways[i].number == number) {
+      return ways[i].is;
+    }
+  }
+  return NOTHING;
+}
+
+static void find_names(iobind__model_bytes *model, uint64_t offset, uint64_t end, message of, int depth, names *found) {
+  enum { EXTERNAL_DATA = 13, DEEPEST = 64 };
+  iobind__field field;
+  while (depth < DEEPEST && iobind__model_next(model, &offset, end, &field)) {
+    message is = field.is_message ? inside(of, field.number) : NOTHING;
+    if (of == TENSOR && field.number == EXTERNAL_DATA && field.is_message) {
+      read_entry(model, &field, found);
+    } else if (is != NOTHING) {
+      find_names(model, field.offset, field.offset + field.length, is, depth + 1, found);
+    }
+  }
+}
+
+static void free_names(names *self) {
+  for (size_t i = 0; i < self->count; i++) {
+    free(self->items[i]);
+  }
+  free(self->items);
+}
+
+/* The path of a file beside the model; the caller frees it. NULL: out of memory. */
+static char *beside(const iobind__model *self, const char *name) {
+  iobind__text path = {0};
+  int directory = (int)(iobind__path_name(self->path) - self->path);
+  iobind__text_add(&path, "%.*s%s", directory, self->path, name);
+  if (path.failed) {
+    iobind__text_free(&path);
+  }
+  return path.data;
+}
+
+/* The names of a model's files; the caller frees them. */
+static iobind_status list_data(iobind__model_bytes *model, names *found, iobind_error *error) {
+  if (!iobind__model_is_ort_format(model)) { /* which has no external data */
+    find_names(model, 0, model->size, MODEL, 0, found);
+  }
+  return found->failed ? iobind__out_of_memory(error, "the model's hash") : IOBIND_OK;
+}
+
+static iobind_status hash_data(const iobind__model *self, const names *found, iobind__identity *identity, iobind_error *error) {
+  iobind__hasher hasher;
+  iobind__hash_begin(&hasher);
+  for (size_t i = 0; i < found->count; i++) {
+    char *path = beside(self, found->items[i]);
+    iobind__file_stamp stamp;
+    iobind_status status = path == NULL ? iobind__out_of_memory(error, "the model's hash") : hash_file(path, &hasher, error);
+    if (status == IOBIND_OK && (!iobind__file_stamp_get(path, &stamp) || stamp.written > self->noted)) {
+      status = refuse_changed(path, error);
+    }
+    free(path);
+    IOBIND__TRY(status);
+  }
+  identity->data_bytes = hasher.bytes;
+  identity->data_hash = iobind__hash_end(&hasher);
+  return IOBIND_OK;
+}
+
+static iobind_status identify_data(const iobind__model *self, iobind__identity *identity, iobind_error *error) {
+  iobind__model_bytes model;
+  names found = {0};
+  IOBIND__TRY(iobind__model_open(&model, self->path, NULL, 0, "the model's hash", error));
+  iobind_status status = list_data(&model, &found, error);
+  iobind__model_close(&model);
+  if (status == IOBIND_OK) {
+    status = hash_data(self, &found, identity, error);
+  }
+  free_names(&found);
+  return status;
+}
+
+/* ---- both ---- */
+
+static iobind_status identify(const iobind__model *self, iobind__identity *identity, iobind_error *error) {
+  iobind__hasher hasher;
+  iobind__file_stamp now;
+  iobind__hash_begin(&hasher);
+  IOBIND__TRY(hash_file(self->path, &hasher, error));
+  identity->bytes = hasher.bytes;
+  identity->hash = iobind__hash_end(&hasher);
+  IOBIND__TRY(identify_data(self, identity, error));
+  bool stays = iobind__file_stamp_get(self->path, &now) && is_same(&now, &self->stamp);
+  return stays ? IOBIND_OK : refuse_changed(self->path, error);
+}
+
+static iobind_status note_file(iobind__model *self, const char *path, iobind_error *error) {
+  struct timespec now = {0};
+  (void)timespec_get(&now, TIME_UTC);
+  self->noted = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+  self->path = iobind__path_absolute(path);
+  if (self->path == NULL) {
+    return iobind__out_of_memory(error, "session_create");
+  }
+  return iobind__file_stamp_get(self->path, &self->stamp)
+             ? IOBIND_OK
+             : iobind__fail(error, IOBIND_ERROR_IO, "session_create: '%s' cannot be read", path);
+}
+
+static iobind_status note_bytes(iobind__model *self, const void *bytes, size_t size, iobind_error *error) {
+  iobind__model_bytes model;
+  names found = {0};
+  self->identity.bytes = size;
+  self->identity.hash = iobind__hash_of(bytes, size);
+  self->is_identified = true;
+  IOBIND__TRY(iobind__model_open(&model, NULL, bytes, size, "session_create", error));
+  iobind_status status = list_data(&model, &found, error);
+  self->has_data = found.count > 0;
+  free_names(&found);
+  return status;
+}
+
+iobind_status iobind__model_note(const char *path, const void *bytes, size_t size, iobind__model **out, iobind_error *error) {
+  iobind__model *self = calloc(1, sizeof *self);
+  if (self == NULL) {
+    return iobind__out_of_memory(error, "session_create");
+  }
+  pthread_mutex_init(&self->mutex, NULL);
+  iobind_status status = path != NULL ? note_file(self, path, error) : note_bytes(self, bytes, size, error);
+  if (status != IOBIND_OK) {
+    iobind__model_forget(self);
+    return status;
+  }
+  *out = self;
+  return IOBIND_OK;
+}
+
+iobind_status iobind__model_identify(iobind__model *self, iobind__identity *identity, iobind_error *error) {
+  if (self->has_data) {
+    return iobind__fail(error, IOBIND_ERROR_NOT_SUPPORTED,
+                        "the session's model was in memory and has external data, which iobind cannot identify: create the "
+                        "session from a file");
+  }
+  pthread_mutex_lock(&self->mutex);
+  iobind__identity found = {0};
+  iobind_status status = self->is_identified ? IOBIND_OK : identify(self, &found, error);
+  if (status == IOBIND_OK && !self->is_identified) {
+    self->identity = found;
+    self->is_identified = true;
+  }
+  *identity = self->identity;
+  pthread_mutex_unlock(&self->mutex);
+  return status;
+}

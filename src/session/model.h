@@ -1,0 +1,25 @@
+/* What a session was loaded from, and what identifies the model. */
+#ifndef IOBIND_SESSION_MODEL_H
+#define IOBIND_SESSION_MODEL_H
+
+#include "support/error.h"
+#include "support/hash.h"
+
+typedef struct iobind__model iobind__model;
+
+/* The same for the same model, wherever its files lie. */
+typedef struct iobind__identity {
+  uint64_t bytes; /* of the model's file */
+  iobind__hash hash;
+  uint64_t data_bytes; /* of the files with its external data; 0: none */
+  iobind__hash data_hash;
+} iobind__identity;
+
+/* The file as it is now, or the bytes, which are read now; the session is loaded after that. */
+iobind_status iobind__model_note(const char *path, const void *bytes, size_t size, iobind__model **out, iobind_error *error);
+void iobind__model_forget(iobind__model *self); /* NULL is a no-op */
+
+/* Read the model's files, unless that was done. IO if they have changed since then. */
+iobind_status iobind__model_identify(iobind__model *self, iobind__identity *identity, iobind_error *error);
+
+#endif

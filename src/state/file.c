@@ -1,0 +1,485 @@
+/* A state in a file: a header with the model's identity and a record of each tensor, then the bytes of each tensor with their hash. All numbers are
+ * little-endian. Sizes are checked before memory is allocated for them, and hashes before there is a state. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "state/state.h"
+#include "support/system.h"
+
+/* The file begins with this, and its number of the format. Another mark after a change that an older iobind could misread. */
+static const char file_mark[8] = {'i', 'o', 'b', 's', 't', 'a', 't', 'e'};
+enum {
+  FORMAT = 1,
+  ALIGNMENT = 64,            /* of each tensor in the file */
+  START = 8 + 4 + 4 + 8,     /* mark, format, bytes of the header, bytes of the file */
+  LONGEST_HEADER = 64 << 20, /* a file that claims more is damaged */
+  LONGEST_NAME = 1 << 16,
+  HASH = 16
+};
+
+static size_t round_up(size_t bytes) {
+  return (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+}
+
+/* ---- a header, written and read ---- */
+
+typedef struct words {
+  unsigned char *data;
+  size_t length; /* written, or to be read */
+  size_t room;   /* written: what is allocated; read: what was read so far */
+  bool failed;   /* out of memory; read: there is less than is asked for */
+} words;
+
+static void put_bytes(words *self, const void *data, size_t bytes) {
+  if (!self->failed && bytes > self->room - self->length) {
+    size_t room = 2 * (self->length + bytes);
+    unsigned char *longer = realloc(self->data, room);
+    self->failed = longer == NULL;
+    self->data = longer == NULL ? self->data : longer;
+    self->room = longer == NULL ? self->room : room;
+  }
+  if (!self->failed) {
+    memcpy(self->data + self->length, data, bytes);
+    self->length += bytes;
+  }
+}
+
+static void put_number(words *self, uint64_t number, size_t bytes) {
+  unsigned char digits[8];
+  for (size_t i = 0; i < bytes; i++) {
+    digits[i] = (unsigned char)(number >> (8 * i));
+  }
+  put_bytes(self, digits, bytes);
+}
+
+static void put_hash(words *self, iobind__hash hash) {
+  put_number(self, hash.words[0], 8);
+  put_number(self, hash.words[1], 8);
+}
+
+static void put_text(words *self, const char *text) {
+  put_number(self, strlen(text), 4);
+  put_bytes(self, text, strlen(text));
+}
+
+static uint64_t get_number(words *self, size_t bytes) {
+  uint64_t number = 0;
+  self->failed = self->failed || bytes > self->length - self->room;
+  for (size_t i = 0; !self->failed && i < bytes; i++) {
+    number |= (uint64_t)self->data[self->room + i] << (8 * i);
+  }
+  self->room += self->failed ? 0 : bytes;
+  return number;
+}
+
+static iobind__hash get_hash(words *self) {
+  iobind__hash hash;
+  hash.words[0] = get_number(self, 8);
+  hash.words[1] = get_number(self, 8);
+  return hash;
+}
+
+/* A copy, which the caller frees; NULL: failed. */
+static char *get_text(words *self) {
+  size_t length = (size_t)get_number(self, 4);
+  self->failed = self->failed || length > LONGEST_NAME || length > self->length - self->room;
+  char *text = self->failed ? NULL : malloc(length + 1);
+  self->failed = text == NULL;
+  if (text != NULL) {
+    memcpy(text, self->data + self->room, length);
+    text[length] = '\0';
+    self->room += length;
+  }
+  return text;
+}
+
+static bool are_equal(iobind__hash a, iobind__hash b) {
+  return a.words[0] == b.words[0] && a.words[1] == b.words[1];
+}
+
+/* ---- the model ---- */
+
+static iobind_status identify(const iobind_session *session, const char *what, iobind__identity *identity,
+                              iobind_error *error) {
+  if (session->model == NULL) {
+    return iobind__fail(error, IOBIND_ERROR_NOT_SUPPORTED,
+                        "%s: the session's model is not known: create the session from a file, or with IOBIND_SESSION_IDENTIFY",
+                        what);
+  }
+  return iobind__named(iobind__model_identify(session->model, identity, error), error, what);
+}
+
+/* ---- written ---- */
+
+/* The bytes of a tensor in host memory; *copy is what the caller frees, or NULL. */
+static iobind_status fetch(const iobind_tensor *tensor, const void **data, void **copy, iobind_error *error) {
+  *copy = NULL;
+  *data = tensor->data;
+  IOBIND__TRY(iobind__tensor_settle(tensor, IOBIND__READ, error));
+  if (tensor->place->host || tensor->bytes == 0) {
+    return IOBIND_OK;
+  }
+  *copy = malloc(tensor->bytes);
+  if (*copy == NULL) {
+    return iobind__out_of_memory(error, "state_save");
+  }
+  *data = *copy;
+  return iobind__tensor_read(tensor, 0, *copy, tensor->bytes, NULL, IOBIND__IN_FLIGHT, error);
+}
+
+static void put_record(words *header, const iobind_state *state, const iobind__kept *kept) {
+  const iobind_tensor *tensor = kept->tensor;
+  put_text(header, state->session->outputs[kept->pair.output].name);
+  put_text(header, state->session->inputs[kept->pair.input].name);
+  put_number(header, (uint64_t)tensor->dtype, 4);
+  put_number(header, tensor->rank, 4);
+  for (size_t i = 0; i < tensor->rank; i++) {
+    put_number(header, (uint64_t)tensor->dims[i], 8);
+  }
+  put_number(header, tensor->bytes, 8);
+}
+
+/* Where the header's length and the file's are written, once they are known. */
+static void set_number(words *self, size_t at, uint64_t number, size_t bytes) {
+  for (size_t i = 0; i < bytes; i++) {
+    self->data[at + i] = (unsigned char)(number >> (8 * i));
+  }
+}
+
+static iobind_status make_header(const iobind_state *state, words *header, iobind_error *error) {
+  iobind__identity identity;
+  IOBIND__TRY(identify(state->session, "state_save", &identity, error));
+  put_bytes(header, file_mark, sizeof file_mark);
+  put_number(header, FORMAT, 4);
+  put_number(header, 0, 4); /* the header's length and the file's: see below */
+  put_number(header, 0, 8);
+  put_number(header, identity.bytes, 8);
+  put_hash(header, identity.hash);
+  put_number(header, identity.data_bytes, 8);
+  put_hash(header, identity.data_hash);
+  put_number(header, state->count, 4);
+  uint64_t bytes = 0;
+  for (size_t i = 0; i < state->count; i++) {
+    put_record(header, state, &state->kept[i]);
+    bytes += round_up(state->kept[i].tensor->bytes + HASH);
+  }
+  if (header->failed) {
+    return iobind__out_of_memory(error, "state_save");
+  }
+  if (header->length + HASH > LONGEST_HEADER) {
+    return iobind__fail(error, IOBIND_ERROR_NOT_SUPPORTED,
+                        "state_save: the names of %zu tensors do not fit into a header of %d bytes", state->count,
+                        LONGEST_HEADER);
+  }
+  set_number(header, 12, header->length + HASH, 4);
+  set_number(header, 16, round_up(header->length + HASH) + bytes, 8);
+  put_hash(header, iobind__hash_of(header->data, header->length));
+  return header->failed ? iobind__out_of_memory(error, "state_save") : IOBIND_OK;
+}
+
+static bool write_bytes(FILE *file, const void *data, size_t bytes) {
+  return bytes == 0 || fwrite(data, 1, bytes, file) == bytes;
+}
+
+/* Behind so many bytes. */
+static bool write_padding(FILE *file, size_t bytes) {
+  static const unsigned char zeros[ALIGNMENT] = {0};
+  return write_bytes(file, zeros, round_up(bytes) - bytes);
+}
+
+static bool write_hashed(FILE *file, const void *data, size_t bytes) {
+  unsigned char digits[HASH];
+  words hash = {.data = digits, .room = HASH};
+  put_hash(&hash, iobind__hash_of(data, bytes));
+  return write_bytes(file, data, bytes) && write_bytes(file, digits, HASH) && write_padding(file, bytes + HASH);
+}
+
+static iobind_status refuse_write(const char *path, iobind_error *error) {
+  char shown[IOBIND__NAME_TEXT];
+  iobind__text_shorten(path, shown);
+  return iobind__fail(error, IOBIND_ERROR_IO, "state_save: '%s' cannot be written: is there such a directory, and room?",
+                      shown);
+}
+
+static iobind_status write_tensor(FILE *file, const iobind_tensor *tensor, const char *path, iobind_error *error) {
+  const void *data;
+  void *copy;
+  iobind_status status = fetch(tensor, &data, &copy, error);
+  if (status == IOBIND_OK && !write_hashed(file, data, tensor->bytes)) {
+    status = refuse_write(path, error);
+  }
+  free(copy);
+  return status;
+}
+
+static iobind_status write_all(const iobind_state *state, const words *header, FILE *file, const char *path,
+                               iobind_error *error) {
+  bool is_written = write_bytes(file, header->data, header->length) && write_padding(file, header->length);
+  iobind_status status = is_written ? IOBIND_OK : refuse_write(path, error);
+  for (size_t i = 0; i < state->count && status == IOBIND_OK; i++) {
+    status = write_tensor(file, state->kept[i].tensor, path, error);
+  }
+  bool finished = iobind__file_finish(file);
+  return status == IOBIND_OK && !finished ? refuse_write(path, error) : status;
+}
+
+/* Into a file beside it, which then takes its place. */
+static iobind_status write_file(const iobind_state *state, const words *header, const char *path, iobind_error *error) {
+  iobind__text part = {0};
+  iobind__text_add(&part, "%s.%016" PRIx64 ".part", path, iobind__clock_ns() ^ iobind__serial_next() << 48);
+  if (part.failed) {
+    iobind__text_free(&part);
+    return iobind__out_of_memory(error, "state_save");
+  }
+  FILE *file = iobind__file_create(part.data);
+  iobind_status status = file == NULL ? refuse_write(path, error) : write_all(state, header, file, path, error);
+  if (status == IOBIND_OK && !iobind__file_replace(part.data, path)) {
+    status = refuse_write(path, error);
+  }
+  if (file != NULL && status != IOBIND_OK) {
+    iobind__file_remove(part.data);
+  }
+  iobind__text_free(&part);
+  return status;
+}
+
+iobind_status iobind_state_save(iobind_state *state, const char *path, iobind_error *error) {
+  if (state == NULL || path == NULL) {
+    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "state_save: %s is NULL", state == NULL ? "state" : "path");
+  }
+  IOBIND__TRY(iobind__process_check("state_save", error));
+  words header = {0};
+  iobind_status status = make_header(state, &header, error);
+  if (status == IOBIND_OK) {
+    status = write_file(state, &header, path, error);
+  }
+  free(header.data);
+  return iobind__named(status, error, "state_save");
+}
+
+/* ---- read ---- */
+
+/* A file that is being read: what the messages name, and how far it is. */
+typedef struct reader {
+  iobind_session *session;
+  FILE *file;
+  char shown[IOBIND__NAME_TEXT];
+  uint64_t bytes; /* of the file */
+  words header;
+} reader;
+
+static iobind_status refuse_damaged(const reader *self, const char *what, iobind_error *error) {
+  return iobind__fail(error, IOBIND_ERROR_IO, "state_load: '%s': %s: save the state again", self->shown, what);
+}
+
+static iobind_status refuse_other(const reader *self, const char *what, iobind_error *error) {
+  return iobind__fail(error, IOBIND_ERROR_IO, "state_load: '%s' is the state of another model: %s differs from the session's",
+                      self->shown, what);
+}
+
+static iobind_status open_file(reader *self, const char *path, iobind_error *error) {
+  iobind__file_stamp stamp;
+  iobind__text_shorten(path, self->shown);
+  self->file = iobind__file_open(path);
+  if (self->file == NULL || !iobind__file_stamp_get(path, &stamp)) {
+    return iobind__fail(error, IOBIND_ERROR_IO, "state_load: '%s' cannot be read", self->shown);
+  }
+  self->bytes = stamp.bytes;
+  return IOBIND_OK;
+}
+
+static bool read_bytes(reader *self, void *data, size_t bytes) {
+  return bytes == 0 || fread(data, 1, bytes, self->file) == bytes;
+}
+
+/* The padding behind so many bytes, which is zero. */
+static bool read_padding(reader *self, size_t bytes) {
+  static const unsigned char zeros[ALIGNMENT] = {0};
+  unsigned char padding[ALIGNMENT];
+  size_t rest = round_up(bytes) - bytes;
+  return read_bytes(self, padding, rest) && memcmp(padding, zeros, rest) == 0;
+}
+
+/* All of the header, whose hash is right. */
+static iobind_status read_header(reader *self, iobind_error *error) {
+  unsigned char start[START];
+  words first = {.data = start, .length = START, .room = sizeof file_mark};
+  if (!read_bytes(self, start, START) || memcmp(start, file_mark, sizeof file_mark) != 0) {
+    return iobind__fail(error, IOBIND_ERROR_IO, "state_load: '%s' is not the file of a state", self->shown);
+  }
+  uint64_t format = get_number(&first, 4);
+  size_t length = (size_t)get_number(&first, 4);
+  uint64_t bytes = get_number(&first, 8);
+  if (format != FORMAT) {
+    return iobind__fail(error, IOBIND_ERROR_VERSION, "state_load: '%s' has format %llu, this iobind reads %d", self->shown,
+                        (unsigned long long)format, FORMAT);
+  }
+  if (length < START + HASH || length > LONGEST_HEADER || round_up(length) > self->bytes) {
+    return refuse_damaged(self, "its header is damaged, or the file is cut", error);
+  }
+  words *header = &self->header;
+  *header = (words){.data = malloc(length), .length = length - HASH, .room = START};
+  if (header->data == NULL) {
+    return iobind__out_of_memory(error, "state_load");
+  }
+  memcpy(header->data, start, START);
+  bool is_read = read_bytes(self, header->data + START, length - START) && read_padding(self, length);
+  words hash = {.data = header->data, .length = length, .room = length - HASH};
+  if (!is_read || !are_equal(get_hash(&hash), iobind__hash_of(header->data, header->length))) {
+    return refuse_damaged(self, "its header is damaged", error);
+  }
+  return bytes == self->bytes ? IOBIND_OK : refuse_damaged(self, "the file is cut, or longer than it was written", error);
+}
+
+static iobind_status check_model(reader *self, iobind_error *error) {
+  iobind__identity ours;
+  iobind__identity theirs;
+  theirs.bytes = get_number(&self->header, 8);
+  theirs.hash = get_hash(&self->header);
+  theirs.data_bytes = get_number(&self->header, 8);
+  theirs.data_hash = get_hash(&self->header);
+  IOBIND__TRY(identify(self->session, "state_load", &ours, error));
+  if (theirs.bytes != ours.bytes || !are_equal(theirs.hash, ours.hash)) {
+    return refuse_other(self, "its file", error);
+  }
+  bool same = theirs.data_bytes == ours.data_bytes && are_equal(theirs.data_hash, ours.data_hash);
+  return same ? IOBIND_OK : refuse_other(self, "its external data", error);
+}
+
+/* What a tensor's record says. */
+typedef struct record {
+  iobind__pair pair;
+  iobind_dtype dtype;
+  size_t rank;
+  int64_t dims[IOBIND_MAX_RANK];
+  size_t bytes;
+} record;
+
+/* The model is the same, so only a file that iobind has not written has other names. */
+static iobind_status find_pair(const reader *self, const char *output, const char *input, iobind__pair *pair,
+                               iobind_error *error) {
+  if (output == NULL || input == NULL) {
+    return refuse_damaged(self, "a name is damaged", error);
+  }
+  IOBIND__TRY(iobind__renamed(iobind_session_find_output(self->session, output, &pair->output, error), error, "state_load"));
+  return iobind__renamed(iobind_session_find_input(self->session, input, &pair->input, error), error, "state_load");
+}
+
+static iobind_status read_record(reader *self, record *out, iobind_error *error) {
+  words *header = &self->header;
+  char *output = get_text(header);
+  char *input = get_text(header);
+  iobind_status status = find_pair(self, output, input, &out->pair, error);
+  free(output);
+  free(input);
+  IOBIND__TRY(status);
+  out->dtype = (iobind_dtype)get_number(header, 4);
+  out->rank = (size_t)get_number(header, 4);
+  if (header->failed || out->rank > IOBIND_MAX_RANK) {
+    return refuse_damaged(self, "a rank is damaged", error);
+  }
+  for (size_t i = 0; i < out->rank; i++) {
+    out->dims[i] = (int64_t)get_number(header, 8);
+  }
+  uint64_t bytes = get_number(header, 8);
+  IOBIND__TRY(iobind__dtype_bytes(out->dtype, out->dims, out->rank, &out->bytes, "state_load", error));
+  return !header->failed && bytes == out->bytes && bytes <= self->bytes ? IOBIND_OK
+                                                                        : refuse_damaged(self, "a size is damaged", error);
+}
+
+/* The next tensor's bytes, whose hash is right. */
+static iobind_status read_tensor(reader *self, const iobind_tensor *tensor, iobind_error *error) {
+  unsigned char digits[HASH];
+  words hash = {.data = digits, .length = HASH};
+  bool is_read = read_bytes(self, tensor->data, tensor->bytes) && read_bytes(self, digits, HASH) &&
+                 read_padding(self, tensor->bytes + HASH);
+  return is_read && are_equal(get_hash(&hash), iobind__hash_of(tensor->data, tensor->bytes))
+             ? IOBIND_OK
+             : refuse_damaged(self, "the bytes of a tensor are damaged", error);
+}
+
+/* To where the session reads the input. Takes the reference. */
+static iobind_status move_tensor(const reader *self, size_t input, iobind_tensor *tensor, iobind_tensor **out,
+                                 iobind_error *error) {
+  iobind_status status = iobind__value_accepts(&self->session->inputs[input], tensor, "state_load", error);
+  if (status == IOBIND_OK && self->session->inputs[input].place == tensor->place) {
+    *out = tensor;
+    return IOBIND_OK;
+  }
+  iobind_tensor *made = NULL;
+  if (status == IOBIND_OK) {
+    status = iobind__input_make(self->session, input, tensor, &made, error);
+  }
+  if (status == IOBIND_OK) {
+    status = iobind__tensor_copy_one(tensor, made, NULL, error);
+  }
+  iobind_tensor_release(tensor);
+  if (status != IOBIND_OK) {
+    iobind_tensor_release(made);
+    return status;
+  }
+  *out = made;
+  return IOBIND_OK;
+}
+
+static iobind_status read_kept(reader *self, iobind__kept *kept, iobind_error *error) {
+  record from;
+  iobind_tensor *tensor;
+  iobind_device *cpu = self->session->runtime->cpu;
+  IOBIND__TRY(read_record(self, &from, error));
+  IOBIND__TRY(iobind__tensor_create_at(&cpu->places[IOBIND_MEMORY_DEFAULT], from.dtype, from.dims, from.rank, &tensor, error));
+  iobind_status status = read_tensor(self, tensor, error);
+  if (status != IOBIND_OK) {
+    iobind_tensor_release(tensor);
+    return status;
+  }
+  IOBIND__TRY(move_tensor(self, from.pair.input, tensor, &kept->tensor, error));
+  kept->pair = from.pair;
+  kept->tensor->read_only = true;
+  return IOBIND_OK;
+}
+
+static iobind_status read_state(reader *self, iobind_state **out, iobind_error *error) {
+  IOBIND__TRY(read_header(self, error));
+  IOBIND__TRY(check_model(self, error));
+  size_t count = (size_t)get_number(&self->header, 4);
+  if (self->header.failed || count == 0 || count > self->session->input_count) {
+    return refuse_damaged(self, "the number of its tensors is damaged", error);
+  }
+  iobind_state *state;
+  IOBIND__TRY(iobind__state_allocate(self->session, count, "state_load", &state, error));
+  iobind_status status = IOBIND_OK;
+  for (size_t i = 0; i < count && status == IOBIND_OK; i++) {
+    status = read_kept(self, &state->kept[i], error);
+  }
+  if (status != IOBIND_OK) {
+    iobind_state_release(state);
+    return status;
+  }
+  *out = state;
+  return IOBIND_OK;
+}
+
+iobind_status iobind_state_load(iobind_session *session, const char *path, iobind_state **state, iobind_error *error) {
+  if (state != NULL) {
+    *state = NULL;
+  }
+  if (session == NULL || path == NULL || state == NULL) {
+    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "state_load: %s is NULL",
+                        session == NULL ? "session"
+                        : path == NULL  ? "path"
+                                        : "state");
+  }
+  IOBIND__TRY(iobind__process_check("state_load", error));
+  reader self = {.session = session};
+  iobind_status status = open_file(&self, path, error);
+  if (status == IOBIND_OK) {
+    status = read_state(&self, state, error);
+  }
+  if (self.file != NULL) {
+    fclose(self.file);
+  }
+  free(self.header.data);
+  return iobind__named(status, error, "state_load");
+}

@@ -1,0 +1,178 @@
+#include "state/state.h"
+
+#include <stdlib.h>
+
+#include "support/options.h"
+
+/* ---- the object ---- */
+
+static void free_state(iobind__ref *ref) {
+  iobind_state *state = (iobind_state *)ref;
+  for (size_t i = 0; i < state->count; i++) {
+    iobind_tensor_release(state->kept[i].tensor);
+  }
+  iobind_event_destroy(state->made);
+  iobind__ref_release(&state->session->ref);
+  free(state);
+}
+
+iobind_status iobind__state_allocate(iobind_session *session, size_t count, const char *what, iobind_state **out,
+                                     iobind_error *error) {
+  iobind_state *state = calloc(1, sizeof *state + count * sizeof state->kept[0]);
+  if (state == NULL) {
+    return iobind__out_of_memory(error, what);
+  }
+  iobind__ref_init(&state->ref, free_state);
+  iobind__ref_retain(&session->ref);
+  state->session = session;
+  state->count = count;
+  *out = state;
+  return IOBIND_OK;
+}
+
+iobind_state *iobind_state_retain(iobind_state *state) {
+  if (state != NULL) {
+    iobind__ref_retain(&state->ref);
+  }
+  return state;
+}
+
+void iobind_state_release(iobind_state *state) {
+  iobind__ref_release(state == NULL ? NULL : &state->ref);
+}
+
+/* ---- described ---- */
+
+iobind_status iobind_state_get_info(const iobind_state *state, iobind_state_info *info, iobind_error *error) {
+  if (state == NULL) {
+    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "state_get_info: state is NULL");
+  }
+  iobind_state_info full = {.struct_size = sizeof full, .pair_count = state->count};
+  for (size_t i = 0; i < state->count; i++) {
+    full.bytes += state->kept[i].tensor->bytes;
+  }
+  return iobind__info_write(info, "info", &full, sizeof full, sizeof full, "state_get_info", error);
+}
+
+iobind_status iobind_state_get_pair(const iobind_state *state, size_t index, iobind_state_pair *pair, iobind_error *error) {
+  if (state == NULL) {
+    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "state_get_pair: state is NULL");
+  }
+  if (index >= state->count) {
+    return iobind__fail(error, IOBIND_ERROR_NOT_FOUND, "state_get_pair: expected an index below %zu, got %zu", state->count,
+                        index);
+  }
+  const iobind__kept *kept = &state->kept[index];
+  const iobind_state_pair full = {
+      .struct_size = sizeof full, .output = kept->pair.output, .input = kept->pair.input, .tensor = kept->tensor};
+  return iobind__info_write(pair, "pair", &full, sizeof full, sizeof full, "state_get_pair", error);
+}
+
+/* ---- saved ---- */
+
+static int compare_inputs(const void *a, const void *b) {
+  size_t left = ((const iobind__kept *)a)->pair.input;
+  size_t right = ((const iobind__kept *)b)->pair.input;
+  return (left > right) - (left < right);
+}
+
+/* Takes the references. */
+static void fill(iobind_state *state, const iobind_binding *binding, iobind_tensor *const *tensors) {
+  for (size_t i = 0; i < state->count; i++) {
+    state->kept[i] = (iobind__kept){.pair = iobind__binding_view_carry(binding, i), .tensor = tensors[i]};
+  }
+  qsort(state->kept, state->count, sizeof state->kept[0], compare_inputs);
+}
+
+static iobind_status save(iobind_binding *binding, iobind_state **out, iobind_error *error) {
+  size_t count = iobind__binding_count_carries(binding);
+  if (count == 0) {
+    return iobind__fail(error, IOBIND_ERROR_INVALID_STATE,
+                        "binding_save_state: the binding carries nothing: carry an output to an input first");
+  }
+  iobind_state *state;
+  IOBIND__TRY(iobind__state_allocate(iobind__binding_session(binding), count, "binding_save_state", &state, error));
+  iobind_tensor **tensors = calloc(count, sizeof(iobind_tensor *));
+  iobind_status status = tensors == NULL ? iobind__out_of_memory(error, "binding_save_state")
+                                         : iobind__binding_save(binding, tensors, &state->made, error);
+  if (status == IOBIND_OK) {
+    fill(state, binding, tensors);
+    *out = state;
+  } else {
+    iobind_state_release(state);
+  }
+  free(tensors);
+  return status;
+}
+
+iobind_status iobind_binding_save_state(iobind_binding *binding, iobind_state **state, iobind_error *error) {
+  if (state != NULL) {
+    *state = NULL;
+  }
+  if (binding == NULL || state == NULL) {
+    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "binding_save_state: %s is NULL",
+                        binding == NULL ? "binding" : "state");
+  }
+  IOBIND__TRY(iobind__process_check("binding_save_state", error));
+  return iobind__named(save(binding, state, error), error, "binding_save_state");
+}
+
+/* ---- restored ---- */
+
+static iobind_tensor *find_tensor(const iobind_state *state, iobind__pair pair) {
+  for (size_t i = 0; i < state->count; i++) {
+    if (state->kept[i].pair.input == pair.input && state->kept[i].pair.output == pair.output) {
+      return state->kept[i].tensor;
+    }
+  }
+  return NULL;
+}
+
+/* The state's tensors, in the order of what the binding carries. */
+static iobind_status assign(const iobind_binding *binding, const iobind_state *state, iobind_tensor **tensors,
+                            iobind_error *error) {
+  const iobind_session *session = state->session;
+  size_t count = iobind__binding_count_carries(binding);
+  for (size_t i = 0; i < count; i++) {
+    const iobind__pair pair = iobind__binding_view_carry(binding, i);
+    tensors[i] = find_tensor(state, pair);
+    if (tensors[i] == NULL) {
+      return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT,
+                          "binding_restore_state: the binding carries '%s' to '%s', and the state does not have that",
+                          session->outputs[pair.output].label, session->inputs[pair.input].label);
+    }
+  }
+  return count == state->count ? IOBIND_OK
+                               : iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT,
+                                              "binding_restore_state: the state has %zu carried inputs, the binding carries "
+                                              "%zu: carry the same",
+                                              state->count, count);
+}
+
+static iobind_status restore(iobind_binding *binding, const iobind_state *state, iobind_error *error) {
+  if (state->session != iobind__binding_session(binding)) {
+    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT,
+                        "binding_restore_state: the state is of another session: save it to a file and load that for this one");
+  }
+  IOBIND__TRY(iobind__binding_check_idle(binding, "binding_restore_state", error));
+  size_t count = iobind__binding_count_carries(binding);
+  iobind_tensor **tensors = calloc(count + 1, sizeof(iobind_tensor *));
+  if (tensors == NULL) {
+    return iobind__out_of_memory(error, "binding_restore_state");
+  }
+  iobind_status status = assign(binding, state, tensors, error);
+  if (status == IOBIND_OK) {
+    status = iobind__binding_restore(binding, tensors, state->made, error);
+  }
+  free(tensors);
+  return status;
+}
+
+iobind_status iobind_binding_restore_state(iobind_binding *binding, iobind_state *state, iobind_error *error) {
+  if (binding == NULL || state == NULL) {
+    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "binding_restore_state: %s is NULL",
+                        binding == NULL ? "binding" : "state");
+  }
+  IOBIND__TRY(iobind__process_check("binding_restore_state", error));
+  return iobind__named(restore(binding, state, error), error, "binding_restore_state");
+}

@@ -1,0 +1,24 @@
+/* A state: what the carried inputs of a binding hold at a moment. Its tensors are written by nobody. */
+#ifndef IOBIND_STATE_STATE_H
+#define IOBIND_STATE_STATE_H
+
+#include "binding/binding.h"
+
+typedef struct iobind__kept {
+  iobind__pair pair;
+  iobind_tensor *tensor; /* a reference is held */
+} iobind__kept;
+
+struct iobind_state {
+  iobind__ref ref;
+  iobind_session *session; /* a reference is held */
+  iobind_event *made;      /* behind the work that makes the tensors; NULL: they are there */
+  size_t count;
+  iobind__kept kept[]; /* in the order of the inputs */
+};
+
+/* A state of `count` pairs, which are nothing yet. */
+iobind_status iobind__state_allocate(iobind_session *session, size_t count, const char *what, iobind_state **out,
+                                     iobind_error *error);
+
+#endif

@@ -1,0 +1,162 @@
+#define _POSIX_C_SOURCE 200809L
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "script.h"
+#include "../rig/calls.h"
+
+/* Steps on saved states. What a state must hold is copied when it is saved, and never changes. */
+
+static named_state *find_state(world *w, const char *name) {
+  for (size_t i = 0; i < w->state_count; i++) {
+    if (w->states[i].handle != NULL && strcmp(w->states[i].name, name) == 0) return &w->states[i];
+  }
+  world_fail(w, "script: no state '%s'", name);
+  return NULL;
+}
+
+static named_state *add_state(world *w, const char *name, iobind_state *handle) {
+  for (size_t i = 0; i < w->state_count; i++) {
+    if (strcmp(w->states[i].name, name) == 0) world_drop_state(&w->states[i]);
+  }
+  if (w->state_count == WORLD_NAMES) {
+    world_fail(w, "script: too many states");
+    iobind_state_release(handle);
+    return NULL;
+  }
+  named_state *named = &w->states[w->state_count++];
+  memset(named, 0, sizeof *named);
+  named->handle = handle;
+  snprintf(named->name, sizeof named->name, "%s", name);
+  return named;
+}
+
+static void copy_value(world *w, value *to, const value *from) {
+  if (!value_copy(to, from)) world_fail(w, "no memory for a mirror");
+}
+
+/* save S: of the current binding. */
+static void save(world *w, const step *s) {
+  binding *b = w->current;
+  iobind_state *handle = (iobind_state *)w;
+  if (b == NULL || w->failure[0] != '\0') return;
+  iobind_status status = iobind_binding_save_state(b->handle, &handle, world_error(w));
+  if (status != IOBIND_OK && handle != NULL) world_fail(w, "the call failed and left its out pointer");
+  if (!world_settle(w, status, handle)) return;
+  named_state *named = add_state(w, world_word(w, s, 1), handle);
+  if (named == NULL) return;
+  for (size_t i = 0; i < WORLD_SLOTS; i++) {
+    const slot *from = &b->outputs[i];
+    if (!from->carried) continue;
+    named->holds[from->to] = 1;
+    named->from[from->to] = i;
+    copy_value(w, &named->values[from->to], from->due ? &from->value : &b->inputs[from->to].value);
+    named->values[from->to].device = from->device;
+    named->values[from->to].memory = from->memory;
+  }
+}
+
+static int same_type(const value *a, const value *b) {
+  return a->mirror != NULL && a->dtype == b->dtype && a->rank == b->rank &&
+         memcmp(a->dims, b->dims, a->rank * sizeof a->dims[0]) == 0;
+}
+
+/* restore S: the current binding goes on from there. */
+static void restore(world *w, const step *s) {
+  binding *b = w->current;
+  named_state *named = find_state(w, world_word(w, s, 1));
+  if (b == NULL || named == NULL || w->failure[0] != '\0') return;
+  if (!world_settle(w, iobind_binding_restore_state(b->handle, named->handle, world_error(w)), w)) return;
+  for (size_t i = 0; i < WORLD_SLOTS; i++) {
+    if (!named->holds[i]) continue;
+    slot *input = &b->inputs[i];
+    slot *output = &b->outputs[named->from[i]];
+    output->due = 0;
+    if (output->mode == OUTPUT_IN_PLACE && same_type(&input->value, &named->values[i])) {
+      memcpy(value_data(&input->value), value_data(&named->values[i]), value_bytes(&input->value));
+    } else {
+      value_release(&input->value);
+      copy_value(w, &input->value, &named->values[i]);
+    }
+    input->is_set = 1;
+  }
+}
+
+/* state T S I: the tensor of a state that is for input I. */
+static void state(world *w, const step *s) {
+  named_state *named = find_state(w, world_word(w, s, 2));
+  size_t input = (size_t)world_number(w, s, 3);
+  iobind_state_info info = IOBIND_STATE_INFO_INIT;
+  iobind_state_pair pair = IOBIND_STATE_PAIR_INIT;
+  if (named == NULL || !world_must(w, iobind_state_get_info(named->handle, &info, world_error(w)))) return;
+  for (size_t i = 0; i < info.pair_count; i++) {
+    iobind_status status = iobind_state_get_pair(named->handle, i, &pair, world_error(w));
+    if (status != IOBIND_OK || pair.input == input) break;
+  }
+  if (!world_settle(w, pair.input == input ? IOBIND_OK : IOBIND_ERROR_NOT_FOUND, w)) return;
+  tensor *t = world_add_tensor(w, world_word(w, s, 1));
+  if (t == NULL) return;
+  t->handle = iobind_tensor_retain(pair.tensor);
+  value_share(&t->value, &named->values[input]);
+  if (pair.output != named->from[input]) world_fail(w, "input %zu is from output %zu", input, pair.output);
+}
+
+static void drop_state(world *w, const step *s) {
+  named_state *named = find_state(w, world_word(w, s, 1));
+  if (named != NULL) world_drop_state(named);
+}
+
+/* A file of the row's own. */
+static void state_path(const char *name, char path[128]) {
+  const char *directory = getenv("TMPDIR");
+  snprintf(path, 128, "%.64s/iobind-state-%ld-%.31s", directory == NULL ? "/tmp" : directory, (long)getpid(), name);
+}
+
+/* write-state S F, read-state S F: into a file and from it, for the current session. */
+static void write_state(world *w, const step *s) {
+  named_state *named = find_state(w, world_word(w, s, 1));
+  char path[128];
+  state_path(world_word(w, s, 2), path);
+  if (named != NULL) world_settle(w, iobind_state_save(named->handle, path, world_error(w)), w);
+}
+
+/* read-state S F OF: what it holds is what the state OF does. */
+static void read_state(world *w, const step *s) {
+  named_state *like = find_state(w, world_word(w, s, 3));
+  iobind_state *handle = (iobind_state *)w;
+  char path[128];
+  if (w->current == NULL || like == NULL) return;
+  state_path(world_word(w, s, 2), path);
+  iobind_status status = iobind_state_load(w->current->session->handle, path, &handle, world_error(w));
+  if (status != IOBIND_OK && handle != NULL) world_fail(w, "the call failed and left its out pointer");
+  if (!world_settle(w, status, handle)) return;
+  named_state *named = add_state(w, world_word(w, s, 1), handle);
+  for (size_t i = 0; named != NULL && i < WORLD_SLOTS; i++) {
+    if (!like->holds[i]) continue;
+    named->holds[i] = 1;
+    named->from[i] = like->from[i];
+    copy_value(w, &named->values[i], &like->values[i]);
+    named->values[i].device = w->current->session->inputs[i].device;
+    named->values[i].memory = w->current->session->inputs[i].memory;
+  }
+}
+
+static void drop_file(world *w, const step *s) {
+  char path[128];
+  state_path(world_word(w, s, 1), path);
+  if (remove(path) != 0) world_fail(w, "there is no file '%s'", path);
+}
+
+const keyword state_keywords[] = {
+    {"save", save},
+    {"restore", restore},
+    {"state", state},
+    {"drop-state", drop_state},
+    {"write-state", write_state},
+    {"read-state", read_state},
+    {"drop-file", drop_file},
+    {NULL, NULL},
+};
