@@ -63,7 +63,7 @@ iobind_status iobind__ort_options_make(const iobind_session *session, const iobi
   iobind__ort_options made = {NULL, NULL};
   IOBIND__TRY(iobind__run_options_translate(api, options, graph, what, &made.now, error));
   iobind_status status =
-      iobind__compute_takes_stream(session) ? make_queued(api, options, graph, what, &made.queued, error) : IOBIND_OK;
+      iobind__compute_takes_stream(&session->compute) ? make_queued(api, options, graph, what, &made.queued, error) : IOBIND_OK;
   if (status != IOBIND_OK) {
     iobind__ort_options_release(session, &made);
     return status;

@@ -1,7 +1,7 @@
 /* The devices of a session, and what a call into their EPs must hold. */
 #include <stdlib.h>
 
-#include "session/session.h"
+#include "session/create.h"
 
 iobind_status iobind__session_collect_devices(iobind_session *session, const iobind_session_options *options,
                                               iobind_error *error) {
@@ -44,13 +44,9 @@ static void set_guard(iobind_session *session, const iobind__guard *found) {
   session->inside = iobind__guard_is_needed(found) ? &session->guards[1] : NULL;
 }
 
-void iobind__session_guard(iobind_session *session, const iobind_session_options *options) {
-  const iobind__guard found = guard_of(options->devices, options->device_count);
-  set_guard(session, &found);
-}
-
-void iobind__session_guard_all(iobind_session *session) {
-  const iobind__guard found = guard_of_all(session->runtime);
+void iobind__session_set_guard(iobind_session *session, const iobind_session_options *options) {
+  bool is_given = !session->wrapped && options->policy == IOBIND_POLICY_NONE;
+  const iobind__guard found = is_given ? guard_of(options->devices, options->device_count) : guard_of_all(session->runtime);
   set_guard(session, &found);
 }
 

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "session/session.h"
+#include "session/create.h"
 #include "support/options.h"
 
 iobind_status iobind__session_take_text(const iobind_session *session, char *text, char **out, const char *what,

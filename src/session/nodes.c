@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "runtime/log.h"
-#include "session/session.h"
+#include "session/create.h"
 #include "support/options.h"
 
 bool iobind__node_is_on_cpu(const iobind_node_info *node) {

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "session/session.h"
+#include "session/create.h"
 #include "support/system.h"
 
 /* As many as the largest machines have hardware threads. ORT creates them one by one, and each is busy from then on: with two

@@ -1,5 +1,5 @@
 /* Sessions: creating, describing, destroying. */
-#include "session/source.h"
+#include "session/create.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -141,10 +141,10 @@ static iobind_status check(iobind_runtime *runtime, const iobind__source *from, 
   IOBIND__TRY(iobind__flags_check(options->flags,
                                   IOBIND_SESSION_STRICT | IOBIND_SESSION_PLACEMENT | IOBIND_SESSION_NO_MEMORY_REUSE,
                                   "session_create", error));
-  IOBIND__TRY(iobind__session_check_dims(options, from->path, from->model, from->bytes, error));
+  IOBIND__TRY(iobind__session_check_dims(options, from, error));
   IOBIND__TRY(iobind__session_options_check(runtime, options, error));
   IOBIND__TRY(from->path == NULL ? check_bytes_are_copied(options, error) : IOBIND_OK);
-  return iobind__session_check_graph(runtime, options, from->path, from->model, from->bytes, graph_device, error);
+  return iobind__session_check_graph(runtime, options, from, graph_device, error);
 }
 
 /* `options` has the session's stream. */
@@ -153,7 +153,8 @@ static iobind_status load(iobind_session *session, const iobind__source *from, c
   OrtSessionOptions *ort_options = NULL;
   OrtStatus *failed = NULL;
   IOBIND__TRY(iobind__session_options_build(session->runtime, options, &ort_options, error));
-  iobind_status status = iobind__source_load(from, session, options, ort_options, &failed, error);
+  iobind__session_set_guard(session, options);
+  iobind_status status = iobind__source_load(from, session, ort_options, &failed, error);
   if (status == IOBIND_OK) {
     status = failed == NULL ? describe(session, options, error)
                             : iobind__source_refused(from, session->runtime, options, failed, error);
@@ -167,7 +168,7 @@ static iobind_status fill(iobind_session *session, const iobind__source *from, i
                           iobind_error *error) {
   iobind_stream *stream;
   IOBIND__TRY(iobind__session_open_stream(options, &stream, error));
-  iobind__compute_open(session, stream);
+  iobind__compute_open(&session->compute, stream);
   options->stream = stream;
   session->profiling = options->profile != NULL;
   session->graphs.limit = options->graph_limit;
@@ -272,8 +273,8 @@ iobind_status iobind_session_wrap(iobind_runtime *runtime, void *ort_session, io
   }
   session->session = ort_session;
   session->wrapped = true;
-  iobind__session_guard_all(session);
   static const iobind_session_options none = IOBIND_SESSION_OPTIONS_INIT;
+  iobind__session_set_guard(session, &none);
   iobind_status status = describe(session, &none, error);
   if (status != IOBIND_OK) {
     iobind__ref_release(&session->ref);
