@@ -80,7 +80,6 @@ static iobind_status fill(iobind_binding *binding, iobind_error *error) {
     return iobind__out_of_memory(error, "binding_create");
   }
   IOBIND__TRY(iobind__plan_open(binding, error));
-  iobind__arrays_open(binding);
   for (size_t i = 0; i < session->output_count; i++) {
     binding->outputs[i].mode = IOBIND__OUTPUT_NONE;
     iobind__output_reset(binding, i);

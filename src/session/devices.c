@@ -58,6 +58,18 @@ static void narrow_guard(iobind_session *session) {
   }
 }
 
+static bool is_plain(const iobind_session *session) {
+  const iobind__place *memory = &session->runtime->cpu->places[IOBIND_MEMORY_DEFAULT];
+  bool plain = session->device_count == 1; /* the CPU is always one of the devices */
+  for (size_t i = 0; plain && i < session->input_count; i++) {
+    plain = session->inputs[i].place == memory;
+  }
+  for (size_t i = 0; plain && i < session->output_count; i++) {
+    plain = session->outputs[i].place == memory || session->outputs[i].kind != IOBIND_VALUE_TENSOR;
+  }
+  return plain;
+}
+
 void iobind__session_add_devices(iobind_session *session) {
   const iobind__value *groups[2] = {session->inputs, session->outputs};
   const size_t counts[2] = {session->input_count, session->output_count};
@@ -75,6 +87,7 @@ void iobind__session_add_devices(iobind_session *session) {
       session->queued_count++;
     }
   }
+  session->is_plain = is_plain(session);
   narrow_guard(session);
 }
 

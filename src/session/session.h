@@ -38,6 +38,7 @@ struct iobind_session {
   size_t symbol_count;
   iobind_device **devices; /* those that may hold its tensors; always includes the CPU */
   size_t device_count;
+  bool is_plain;                  /* inputs and outputs are in the CPU's default memory, and there is no other device */
   iobind_device *queued;          /* a device whose runs return before their work is done; NULL: none */
   size_t queued_count;            /* if there are several, a run waits for all of them, with a stream or without */
   iobind__attachment *attachment; /* to the device whose driver must know the session; NULL: none */
