@@ -212,16 +212,15 @@ iobind_status iobind_tensor_create(iobind_device *device, iobind_memory memory, 
   return iobind__named(create(device, memory, dtype, dims, rank, tensor, error), error, "tensor_create");
 }
 
-/* A tensor over existing memory: the caller's, or a part of another tensor's. */
-static iobind_status tensor_over(iobind__place *place, iobind__ref *owner, iobind_dtype dtype, const int64_t *dims, size_t rank,
-                                 void *data, size_t bytes, iobind_tensor **out, const char *what, iobind_error *error) {
-  iobind_tensor *tensor = tensor_new(place, owner, dtype, dims, rank);
+/* Make a new tensor one over existing memory: the caller's, or a part of another tensor's. NULL: there was no memory for it. */
+static iobind_status tensor_over(iobind_tensor *tensor, void *data, size_t bytes, iobind_tensor **out, const char *what,
+                                 iobind_error *error) {
   if (tensor == NULL) {
     return iobind__out_of_memory(error, what);
   }
   const OrtApi *api = IOBIND__API(runtime_of(tensor));
-  OrtStatus *status = api->CreateTensorWithDataAsOrtValue(place->info, data, bytes, dims, rank,
-                                                          (ONNXTensorElementDataType)dtype, &tensor->value);
+  OrtStatus *status = api->CreateTensorWithDataAsOrtValue(tensor->place->info, data, bytes, tensor->dims, tensor->rank,
+                                                          (ONNXTensorElementDataType)tensor->dtype, &tensor->value);
   if (status != NULL) {
     iobind_tensor_release(tensor);
     return iobind__ort_fail(api, status, error, "%s", what);
@@ -264,7 +263,8 @@ static iobind_status wrap(iobind_device *device, const iobind_buffer *buffer, io
   if (is_handle) {
     IOBIND__TRY(iobind__named(driver->wrap(device, data, needed, &handle, error), error, "tensor_wrap"));
   }
-  iobind_status status = tensor_over(place, place->owner, dtype, dims, rank, handle, needed, tensor, "tensor_wrap", error);
+  iobind_tensor *made = tensor_new(place, place->owner, dtype, dims, rank);
+  iobind_status status = tensor_over(made, handle, needed, tensor, "tensor_wrap", error);
   if (status != IOBIND_OK) {
     if (is_handle) {
       driver->unwrap(device, handle);
@@ -326,7 +326,8 @@ iobind_status iobind_tensor_view(iobind_tensor *tensor, size_t offset, iobind_dt
         tensor->place->device->spec, IOBIND__UNIT, bytes, offset);
   }
   void *data = tensor->data == NULL ? NULL : (char *)tensor->data + offset;
-  IOBIND__TRY(tensor_over(tensor->place, tensor->owner, dtype, dims, rank, data, bytes, view, "tensor_view", error));
+  iobind_tensor *made = tensor_new(tensor->place, tensor->owner, dtype, dims, rank);
+  IOBIND__TRY(tensor_over(made, data, bytes, view, "tensor_view", error));
   (*view)->base = iobind_tensor_retain(tensor->base != NULL ? tensor->base : tensor);
   (*view)->read_only = tensor->read_only;
   return IOBIND_OK;
