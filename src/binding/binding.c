@@ -94,10 +94,8 @@ iobind_status iobind_binding_create(iobind_session *session, iobind_binding **ou
   if (out != NULL) {
     *out = NULL;
   }
-  if (session == NULL || out == NULL) {
-    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "binding_create: %s is NULL",
-                        session == NULL ? "session" : "binding");
-  }
+  IOBIND__TRY(iobind__null_check(session, "session", "binding_create", error));
+  IOBIND__TRY(iobind__null_check(out, "binding", "binding_create", error));
   IOBIND__TRY(iobind__process_check("binding_create", error));
   iobind_binding *binding = calloc(1, sizeof *binding + session->input_count * sizeof binding->inputs[0]);
   if (binding == NULL) {
@@ -125,9 +123,7 @@ void iobind_binding_destroy(iobind_binding *binding) {
 }
 
 iobind_status iobind_binding_clear(iobind_binding *binding, iobind_error *error) {
-  if (binding == NULL) {
-    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "binding_clear: binding is NULL");
-  }
+  IOBIND__TRY(iobind__null_check(binding, "binding", "binding_clear", error));
   IOBIND__TRY(iobind__process_check("binding_clear", error));
   IOBIND__TRY(iobind__binding_must_be_idle(binding, "binding_clear", error));
   iobind__results_drop(binding, NULL);

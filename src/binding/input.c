@@ -46,9 +46,7 @@ void iobind__input_let_loose(iobind_binding *binding, size_t index) {
 }
 
 static iobind_status check_index(const iobind_binding *binding, size_t index, const char *what, iobind_error *error) {
-  if (binding == NULL) {
-    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "%s: binding is NULL", what);
-  }
+  IOBIND__TRY(iobind__null_check(binding, "binding", what, error));
   if (index >= binding->session->input_count) {
     return iobind__fail(error, IOBIND_ERROR_NOT_FOUND, "%s: expected an index below %zu, got %zu", what,
                         binding->session->input_count, index);

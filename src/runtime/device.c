@@ -334,9 +334,7 @@ static const char *or_empty(const char *text) {
 }
 
 iobind_status iobind_device_get_info(const iobind_device *device, iobind_device_info *info, iobind_error *error) {
-  if (device == NULL) {
-    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "device_get_info: device is NULL");
-  }
+  IOBIND__TRY(iobind__null_check(device, "device", "device_get_info", error));
   const OrtApi *api = IOBIND__API(device->runtime);
   const OrtHardwareDevice *hardware = api->EpDevice_Device(device->ep_device);
   const char *memory_name = NULL;
@@ -370,12 +368,9 @@ iobind_status iobind_device_get_metadata(const iobind_device *device, size_t ind
   if (value != NULL) {
     *value = NULL;
   }
-  if (device == NULL || key == NULL || value == NULL) {
-    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "device_get_metadata: %s is NULL",
-                        device == NULL ? "device"
-                        : key == NULL  ? "key"
-                                       : "value");
-  }
+  IOBIND__TRY(iobind__null_check(device, "device", "device_get_metadata", error));
+  IOBIND__TRY(iobind__null_check(key, "key", "device_get_metadata", error));
+  IOBIND__TRY(iobind__null_check(value, "value", "device_get_metadata", error));
   size_t total = 0;
   for (int group = 0; group < METADATA_GROUPS; group++) {
     const char *const *keys;
@@ -394,9 +389,7 @@ iobind_status iobind_device_get_metadata(const iobind_device *device, size_t ind
 }
 
 iobind_status iobind_device_get_counters(const iobind_device *device, iobind_device_counters *counters, iobind_error *error) {
-  if (device == NULL) {
-    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "device_get_counters: device is NULL");
-  }
+  IOBIND__TRY(iobind__null_check(device, "device", "device_get_counters", error));
   iobind_device_counters full = {.upload_bytes = atomic_load(&device->counters.upload_bytes),
                                  .upload_count = atomic_load(&device->counters.upload_count),
                                  .download_bytes = atomic_load(&device->counters.download_bytes),

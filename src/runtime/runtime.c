@@ -151,9 +151,7 @@ static bool has_runtimes(void) {
 }
 
 iobind_status iobind_runtime_create(const iobind_runtime_options *given, iobind_runtime **out, iobind_error *error) {
-  if (out == NULL) {
-    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "runtime_create: runtime is NULL");
-  }
+  IOBIND__TRY(iobind__null_check(out, "runtime", "runtime_create", error));
   *out = NULL;
   iobind_runtime_options options;
   IOBIND__TRY(iobind__options_read(&options, sizeof options, sizeof options, given, "runtime_create", error));
@@ -202,9 +200,7 @@ void iobind_runtime_destroy(iobind_runtime *runtime) {
 }
 
 iobind_status iobind_runtime_get_info(const iobind_runtime *runtime, iobind_runtime_info *info, iobind_error *error) {
-  if (runtime == NULL) {
-    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "runtime_get_info: runtime is NULL");
-  }
+  IOBIND__TRY(iobind__null_check(runtime, "runtime", "runtime_get_info", error));
   iobind__runtime_lock(runtime);
   iobind_runtime_info full = {.ort_api_version = runtime->ort.api_version,
                               .ort_version = runtime->ort.version,
@@ -217,9 +213,7 @@ iobind_status iobind_runtime_get_info(const iobind_runtime *runtime, iobind_runt
 }
 
 iobind_status iobind_runtime_get_ort(const iobind_runtime *runtime, iobind_ort *ort, iobind_error *error) {
-  if (runtime == NULL) {
-    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "runtime_get_ort: runtime is NULL");
-  }
+  IOBIND__TRY(iobind__null_check(runtime, "runtime", "runtime_get_ort", error));
   iobind_ort full = {.api_version = runtime->ort.api_version, .api = runtime->ort.api, .env = runtime->env};
   return iobind__info_write(ort, "ort", &full, sizeof full, sizeof full, "runtime_get_ort", error);
 }

@@ -285,12 +285,9 @@ iobind_status iobind_runtime_find_device(iobind_runtime *runtime, const char *te
   if (device != NULL) {
     *device = NULL;
   }
-  if (runtime == NULL || text == NULL || device == NULL) {
-    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "runtime_find_device: %s is NULL",
-                        runtime == NULL ? "runtime"
-                        : text == NULL  ? "spec"
-                                        : "device");
-  }
+  IOBIND__TRY(iobind__null_check(runtime, "runtime", "runtime_find_device", error));
+  IOBIND__TRY(iobind__null_check(text, "spec", "runtime_find_device", error));
+  IOBIND__TRY(iobind__null_check(device, "device", "runtime_find_device", error));
   IOBIND__TRY(iobind__process_check("runtime_find_device", error));
   /* the whole list is read before any device is tried: whether an error at its end is found must not depend on the machine */
   for (const char *entry = text; entry != NULL; entry = next_entry(entry)) {

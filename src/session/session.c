@@ -201,12 +201,9 @@ iobind_status iobind_session_create(iobind_runtime *runtime, const char *path, c
   if (session != NULL) {
     *session = NULL;
   }
-  if (runtime == NULL || path == NULL || session == NULL) {
-    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "session_create: %s is NULL",
-                        runtime == NULL ? "runtime"
-                        : path == NULL  ? "path"
-                                        : "session");
-  }
+  IOBIND__TRY(iobind__null_check(runtime, "runtime", "session_create", error));
+  IOBIND__TRY(iobind__null_check(path, "path", "session_create", error));
+  IOBIND__TRY(iobind__null_check(session, "session", "session_create", error));
   if (!iobind__file_exists(path)) {
     return iobind__path_exists(path)
                ? iobind__fail(error, IOBIND_ERROR_IO, "session_create: '%s': expected a model file, got %s", path,
@@ -226,12 +223,9 @@ iobind_status iobind_session_create_from_memory(iobind_runtime *runtime, const v
   if (session != NULL) {
     *session = NULL;
   }
-  if (runtime == NULL || model == NULL || session == NULL) {
-    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "session_create: %s is NULL",
-                        runtime == NULL ? "runtime"
-                        : model == NULL ? "model"
-                                        : "session");
-  }
+  IOBIND__TRY(iobind__null_check(runtime, "runtime", "session_create", error));
+  IOBIND__TRY(iobind__null_check(model, "model", "session_create", error));
+  IOBIND__TRY(iobind__null_check(session, "session", "session_create", error));
   const iobind__source from = {NULL, NULL, model, bytes};
   return create(runtime, &from, options, session, error);
 }
@@ -259,12 +253,9 @@ iobind_status iobind_session_wrap(iobind_runtime *runtime, void *ort_session, io
   if (out != NULL) {
     *out = NULL;
   }
-  if (runtime == NULL || ort_session == NULL || out == NULL) {
-    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "session_wrap: %s is NULL",
-                        runtime == NULL       ? "runtime"
-                        : ort_session == NULL ? "ort_session"
-                                              : "session");
-  }
+  IOBIND__TRY(iobind__null_check(runtime, "runtime", "session_wrap", error));
+  IOBIND__TRY(iobind__null_check(ort_session, "ort_session", "session_wrap", error));
+  IOBIND__TRY(iobind__null_check(out, "session", "session_wrap", error));
   IOBIND__TRY(iobind__process_check("session_wrap", error));
   IOBIND__TRY(check_same_ort(runtime, ort_session, error));
   iobind_session *session = iobind__session_allocate(runtime);
@@ -294,10 +285,8 @@ iobind_status iobind_session_end_profile(iobind_session *session, const char **p
   if (path != NULL) {
     *path = NULL;
   }
-  if (session == NULL || path == NULL) {
-    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "session_end_profile: %s is NULL",
-                        session == NULL ? "session" : "path");
-  }
+  IOBIND__TRY(iobind__null_check(session, "session", "session_end_profile", error));
+  IOBIND__TRY(iobind__null_check(path, "path", "session_end_profile", error));
   IOBIND__TRY(iobind__process_check("session_end_profile", error));
   if (!session->profiling) {
     return iobind__fail(error, IOBIND_ERROR_INVALID_STATE, "session_end_profile: %s",

@@ -271,17 +271,13 @@ static iobind_status get_value(const iobind__value *values, size_t count, size_t
 
 iobind_status iobind_session_get_input(const iobind_session *session, size_t index, iobind_value_info *info,
                                        iobind_error *error) {
-  if (session == NULL) {
-    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "session_get_input: session is NULL");
-  }
+  IOBIND__TRY(iobind__null_check(session, "session", "session_get_input", error));
   return get_value(session->inputs, session->input_count, index, info, "session_get_input", error);
 }
 
 iobind_status iobind_session_get_output(const iobind_session *session, size_t index, iobind_value_info *info,
                                         iobind_error *error) {
-  if (session == NULL) {
-    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "session_get_output: session is NULL");
-  }
+  IOBIND__TRY(iobind__null_check(session, "session", "session_get_output", error));
   return get_value(session->outputs, session->output_count, index, info, "session_get_output", error);
 }
 
@@ -305,12 +301,9 @@ static iobind_status find_value(const iobind__value *values, size_t count, const
 
 static iobind_status check_find(const iobind_session *session, const char *name, const size_t *index, const char *what,
                                 iobind_error *error) {
-  if (session == NULL || name == NULL || index == NULL) {
-    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "%s: %s is NULL", what,
-                        session == NULL ? "session"
-                        : name == NULL  ? "name"
-                                        : "index");
-  }
+  IOBIND__TRY(iobind__null_check(session, "session", what, error));
+  IOBIND__TRY(iobind__null_check(name, "name", what, error));
+  IOBIND__TRY(iobind__null_check(index, "index", what, error));
   return IOBIND_OK;
 }
 

@@ -43,9 +43,8 @@ iobind_status iobind_tensor_map(iobind_tensor *tensor, iobind_dtype dtype, iobin
   if (data != NULL) {
     *data = NULL;
   }
-  if (tensor == NULL || data == NULL) {
-    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "tensor_map: %s is NULL", tensor == NULL ? "tensor" : "data");
-  }
+  IOBIND__TRY(iobind__null_check(tensor, "tensor", "tensor_map", error));
+  IOBIND__TRY(iobind__null_check(data, "data", "tensor_map", error));
   return iobind__named(map(tensor, dtype, access, data, error), error, "tensor_map");
 }
 
@@ -391,10 +390,8 @@ iobind_status iobind__tensor_copy(const iobind_tensor *const *sources, iobind_te
   if (count == 0) {
     return IOBIND_OK;
   }
-  if (sources == NULL || targets == NULL) {
-    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "tensor_copy: %s is NULL",
-                        sources == NULL ? "sources" : "targets");
-  }
+  IOBIND__TRY(iobind__null_check(sources, "sources", "tensor_copy", error));
+  IOBIND__TRY(iobind__null_check(targets, "targets", "tensor_copy", error));
   IOBIND__TRY(iobind__process_check("tensor_copy", error));
   iobind_runtime *runtime = targets[0] == NULL ? NULL : targets[0]->place->device->runtime;
   for (size_t i = 0; i < count; i++) {
@@ -414,9 +411,7 @@ iobind_status iobind_tensor_copy(const iobind_tensor *const *sources, iobind_ten
 }
 
 static iobind_status check_string(const iobind_tensor *tensor, size_t index, const char *what, iobind_error *error) {
-  if (tensor == NULL) {
-    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "%s: tensor is NULL", what);
-  }
+  IOBIND__TRY(iobind__null_check(tensor, "tensor", what, error));
   if (tensor->dtype != IOBIND_DTYPE_STRING) {
     return iobind__fail(error, IOBIND_ERROR_DTYPE, "%s: expected a tensor of strings, got %s", what,
                         iobind_dtype_get_name((int32_t)tensor->dtype));
@@ -501,9 +496,7 @@ iobind_status iobind__strings_copy(const iobind_tensor *source, iobind_tensor *t
 
 iobind_status iobind_tensor_set_string(iobind_tensor *tensor, size_t index, const char *text, iobind_error *error) {
   IOBIND__TRY(check_string(tensor, index, "tensor_set_string", error));
-  if (text == NULL) {
-    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "tensor_set_string: text is NULL");
-  }
+  IOBIND__TRY(iobind__null_check(text, "text", "tensor_set_string", error));
   IOBIND__TRY(iobind__named(iobind__tensor_settle(tensor, IOBIND__WRITE, error), error, "tensor_set_string"));
   const OrtApi *api = IOBIND__API(tensor->place->device->runtime);
   IOBIND__ORT_TRY(api, api->FillStringTensorElement(tensor->value, text, index), error, "tensor_set_string");

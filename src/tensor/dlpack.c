@@ -148,10 +148,8 @@ iobind_status iobind_tensor_to_dlpack(iobind_tensor *tensor, uint32_t flags, voi
   if (managed != NULL) {
     *managed = NULL;
   }
-  if (tensor == NULL || managed == NULL) {
-    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "tensor_to_dlpack: %s is NULL",
-                        tensor == NULL ? "tensor" : "managed");
-  }
+  IOBIND__TRY(iobind__null_check(tensor, "tensor", "tensor_to_dlpack", error));
+  IOBIND__TRY(iobind__null_check(managed, "managed", "tensor_to_dlpack", error));
   IOBIND__TRY(iobind__process_check("tensor_to_dlpack", error));
   IOBIND__TRY(iobind__flags_check(flags, IOBIND_DLPACK_LEGACY, "tensor_to_dlpack", error));
   return to_dlpack(tensor, flags, managed, error);
@@ -367,12 +365,9 @@ iobind_status iobind_tensor_from_dlpack(iobind_runtime *runtime, void *managed, 
   if (tensor != NULL) {
     *tensor = NULL;
   }
-  if (runtime == NULL || managed == NULL || tensor == NULL) {
-    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "tensor_from_dlpack: %s is NULL",
-                        runtime == NULL   ? "runtime"
-                        : managed == NULL ? "managed"
-                                          : "tensor");
-  }
+  IOBIND__TRY(iobind__null_check(runtime, "runtime", "tensor_from_dlpack", error));
+  IOBIND__TRY(iobind__null_check(managed, "managed", "tensor_from_dlpack", error));
+  IOBIND__TRY(iobind__null_check(tensor, "tensor", "tensor_from_dlpack", error));
   IOBIND__TRY(iobind__process_check("tensor_from_dlpack", error));
   IOBIND__TRY(iobind__flags_check(flags, IOBIND_DLPACK_LEGACY | IOBIND_DLPACK_COPY_STRIDED, "tensor_from_dlpack", error));
   const iobind__dl_tensor *from = &((iobind__dl_legacy *)managed)->tensor;

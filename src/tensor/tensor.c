@@ -197,10 +197,8 @@ static iobind_status create(iobind_device *device, iobind_memory memory, iobind_
   if (tensor != NULL) {
     *tensor = NULL;
   }
-  if (device == NULL || tensor == NULL) {
-    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "tensor_create: %s is NULL",
-                        device == NULL ? "device" : "tensor");
-  }
+  IOBIND__TRY(iobind__null_check(device, "device", "tensor_create", error));
+  IOBIND__TRY(iobind__null_check(tensor, "tensor", "tensor_create", error));
   IOBIND__TRY(iobind__process_check("tensor_create", error));
   iobind__place *place;
   IOBIND__TRY(find_place(device, memory, &place, "tensor_create", error));
@@ -286,12 +284,9 @@ iobind_status iobind_tensor_wrap(iobind_device *device, const iobind_buffer *giv
   if (tensor != NULL) {
     *tensor = NULL;
   }
-  if (device == NULL || given == NULL || tensor == NULL) {
-    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "tensor_wrap: %s is NULL",
-                        device == NULL  ? "device"
-                        : given == NULL ? "buffer"
-                                        : "tensor");
-  }
+  IOBIND__TRY(iobind__null_check(device, "device", "tensor_wrap", error));
+  IOBIND__TRY(iobind__null_check(given, "buffer", "tensor_wrap", error));
+  IOBIND__TRY(iobind__null_check(tensor, "tensor", "tensor_wrap", error));
   IOBIND__TRY(iobind__process_check("tensor_wrap", error));
   iobind_buffer buffer;
   IOBIND__TRY(iobind__options_read(&buffer, sizeof buffer, sizeof buffer, given, "tensor_wrap", error));
@@ -303,9 +298,8 @@ iobind_status iobind_tensor_view(iobind_tensor *tensor, size_t offset, iobind_dt
   if (view != NULL) {
     *view = NULL;
   }
-  if (tensor == NULL || view == NULL) {
-    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "tensor_view: %s is NULL", tensor == NULL ? "tensor" : "view");
-  }
+  IOBIND__TRY(iobind__null_check(tensor, "tensor", "tensor_view", error));
+  IOBIND__TRY(iobind__null_check(view, "view", "tensor_view", error));
   IOBIND__TRY(iobind__process_check("tensor_view", error));
   if (tensor->dtype == IOBIND_DTYPE_STRING || dtype == IOBIND_DTYPE_STRING) {
     return iobind__fail(error, IOBIND_ERROR_NOT_SUPPORTED, "tensor_view: strings have no views");
@@ -338,9 +332,8 @@ iobind_status iobind_tensor_slice(iobind_tensor *tensor, int64_t start, int64_t 
   if (view != NULL) {
     *view = NULL;
   }
-  if (tensor == NULL || view == NULL) {
-    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "tensor_slice: %s is NULL", tensor == NULL ? "tensor" : "view");
-  }
+  IOBIND__TRY(iobind__null_check(tensor, "tensor", "tensor_slice", error));
+  IOBIND__TRY(iobind__null_check(view, "view", "tensor_slice", error));
   if (tensor->rank == 0) {
     return iobind__fail(error, IOBIND_ERROR_SHAPE, "tensor_slice: a scalar has no axis to slice");
   }
@@ -578,9 +571,7 @@ void iobind_tensor_release(iobind_tensor *tensor) {
 }
 
 iobind_status iobind_tensor_get_info(const iobind_tensor *tensor, iobind_tensor_info *info, iobind_error *error) {
-  if (tensor == NULL) {
-    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "tensor_get_info: tensor is NULL");
-  }
+  IOBIND__TRY(iobind__null_check(tensor, "tensor", "tensor_get_info", error));
   iobind_tensor_info full = {.dtype = (int32_t)tensor->dtype,
                              .dims = tensor->dims,
                              .rank = tensor->rank,
@@ -604,10 +595,8 @@ static iobind_status get_native(const iobind_tensor *tensor, iobind_native *nati
 }
 
 iobind_status iobind_tensor_get_native(const iobind_tensor *tensor, iobind_native *native, iobind_error *error) {
-  if (tensor == NULL || native == NULL) {
-    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "tensor_get_native: %s is NULL",
-                        tensor == NULL ? "tensor" : "native");
-  }
+  IOBIND__TRY(iobind__null_check(tensor, "tensor", "tensor_get_native", error));
+  IOBIND__TRY(iobind__null_check(native, "native", "tensor_get_native", error));
   IOBIND__TRY(iobind__process_check("tensor_get_native", error));
   return iobind__named(get_native(tensor, native, error), error, "tensor_get_native");
 }
