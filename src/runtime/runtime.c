@@ -150,6 +150,26 @@ static bool has_runtimes(void) {
   return has;
 }
 
+/* The runtime of an ORT that is in use already, with one more reference, or a new one. With `all_mutex` locked. */
+static iobind_status find_or_build(const iobind_runtime_options *options, bool *existing, iobind_runtime **out,
+                                   iobind_error *error) {
+  iobind__ort ort;
+  if ((options->flags & IOBIND_RUNTIME_TELEMETRY) == 0) {
+    iobind__environment_default("ORT_DISABLE_TELEMETRY", "1");
+  }
+  IOBIND__TRY(iobind__ort_find(options->ort_library, options->ort_api_base, options->ort_api, &ort, error));
+  *out = find_existing(ort.api);
+  *existing = *out != NULL;
+  if (*existing) {
+    iobind__ort_free(&ort);
+    return IOBIND_OK;
+  }
+  IOBIND__TRY(build(options, &ort, out, error));
+  (*out)->next = all_runtimes;
+  all_runtimes = *out;
+  return IOBIND_OK;
+}
+
 iobind_status iobind_runtime_create(const iobind_runtime_options *given, iobind_runtime **out, iobind_error *error) {
   IOBIND__TRY(iobind__null_check(out, "runtime", "runtime_create", error));
   *out = NULL;
@@ -159,27 +179,10 @@ iobind_status iobind_runtime_create(const iobind_runtime_options *given, iobind_
   IOBIND__TRY(iobind__process_check("runtime_create", error));
   iobind__process_watch(has_runtimes);
   iobind__library_stay(); /* ORT calls the log, and fork the child handler, as long as the process lives */
-  pthread_mutex_lock(&all_mutex);
-  if ((options.flags & IOBIND_RUNTIME_TELEMETRY) == 0) {
-    iobind__environment_default("ORT_DISABLE_TELEMETRY", "1");
-  }
-  iobind__ort ort;
   iobind_runtime *runtime = NULL;
   bool existing = false;
-  iobind_status status = iobind__ort_find(options.ort_library, options.ort_api_base, options.ort_api, &ort, error);
-  if (status == IOBIND_OK) {
-    runtime = find_existing(ort.api);
-    existing = runtime != NULL;
-    if (existing) {
-      iobind__ort_free(&ort);
-    } else {
-      status = build(&options, &ort, &runtime, error);
-      if (status == IOBIND_OK) {
-        runtime->next = all_runtimes;
-        all_runtimes = runtime;
-      }
-    }
-  }
+  pthread_mutex_lock(&all_mutex);
+  iobind_status status = find_or_build(&options, &existing, &runtime, error);
   pthread_mutex_unlock(&all_mutex);
   if (status == IOBIND_OK && existing) {
     status = iobind__runtime_register_given(runtime, options.ep_libraries, options.ep_library_count, error);

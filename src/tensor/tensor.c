@@ -230,11 +230,28 @@ static iobind_status tensor_over(iobind_tensor *tensor, void *data, size_t bytes
   return IOBIND_OK;
 }
 
+/* *needed is how many bytes the dims need. */
+static iobind_status check_buffer(const iobind_device *device, const iobind_buffer *buffer, const iobind__place *place,
+                                  size_t *needed, iobind_error *error) {
+  const iobind_dtype dtype = (iobind_dtype)buffer->dtype;
+  const void *data = buffer->data;
+  IOBIND__TRY(check_kind(place, dtype, buffer->dims, buffer->rank, needed, "tensor_wrap", error));
+  if (buffer->bytes < *needed || (data == NULL && *needed > 0)) {
+    char shape[IOBIND__SHAPE_TEXT];
+    iobind__shape_text(buffer->dtype, buffer->dims, NULL, buffer->rank, shape, sizeof shape);
+    return data == NULL
+               ? iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "tensor_wrap: data is NULL, %s has %zu bytes", shape,
+                              *needed)
+               : iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "tensor_wrap: expected %zu bytes or more for %s, got %zu",
+                              *needed, shape, buffer->bytes);
+  }
+  return device->context == NULL || *needed == 0
+             ? IOBIND_OK
+             : iobind__context_check_address(device->context, (iobind_memory)buffer->memory, data, error);
+}
+
 static iobind_status wrap(iobind_device *device, const iobind_buffer *buffer, iobind_tensor **tensor, iobind_error *error) {
   const iobind_dtype dtype = (iobind_dtype)buffer->dtype;
-  const int64_t *dims = buffer->dims;
-  const size_t rank = buffer->rank;
-  void *data = buffer->data;
   if (dtype == IOBIND_DTYPE_STRING) {
     return iobind__fail(error, IOBIND_ERROR_DTYPE,
                         "tensor_wrap: strings cannot be wrapped: make a tensor and set its elements");
@@ -242,26 +259,12 @@ static iobind_status wrap(iobind_device *device, const iobind_buffer *buffer, io
   iobind__place *place;
   size_t needed;
   IOBIND__TRY(find_place(device, (iobind_memory)buffer->memory, &place, "tensor_wrap", error));
-  IOBIND__TRY(check_kind(place, dtype, dims, rank, &needed, "tensor_wrap", error));
-  if (buffer->bytes < needed || (data == NULL && needed > 0)) {
-    char shape[IOBIND__SHAPE_TEXT];
-    iobind__shape_text((int32_t)dtype, dims, NULL, rank, shape, sizeof shape);
-    return data == NULL ? iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "tensor_wrap: data is NULL, %s has %zu bytes",
-                                       shape, needed)
-                        : iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT,
-                                       "tensor_wrap: expected %zu bytes or more for %s, got %zu", needed, shape, buffer->bytes);
-  }
-  if (device->context != NULL && needed > 0) {
-    IOBIND__TRY(iobind__named(iobind__context_check_address(device->context, (iobind_memory)buffer->memory, data, error), error,
-                              "tensor_wrap"));
-  }
+  IOBIND__TRY(check_buffer(device, buffer, place, &needed, error));
   const iobind__driver *driver = iobind__driver_of(device);
   bool is_handle = driver->wrap != NULL && !place->host;
-  void *handle = data;
-  if (is_handle) {
-    IOBIND__TRY(iobind__named(driver->wrap(device, data, needed, &handle, error), error, "tensor_wrap"));
-  }
-  iobind_tensor *made = tensor_new(place, place->owner, dtype, dims, rank);
+  void *handle = buffer->data;
+  IOBIND__TRY(is_handle ? driver->wrap(device, buffer->data, needed, &handle, error) : IOBIND_OK);
+  iobind_tensor *made = tensor_new(place, place->owner, dtype, buffer->dims, buffer->rank);
   iobind_status status = tensor_over(made, handle, needed, tensor, "tensor_wrap", error);
   if (status != IOBIND_OK) {
     if (is_handle) {
@@ -275,7 +278,7 @@ static iobind_status wrap(iobind_device *device, const iobind_buffer *buffer, io
   }
   (*tensor)->deleter = buffer->deleter;
   (*tensor)->deleter_context = buffer->context;
-  (*tensor)->given = data;
+  (*tensor)->given = buffer->data;
   return IOBIND_OK;
 }
 
@@ -290,7 +293,7 @@ iobind_status iobind_tensor_wrap(iobind_device *device, const iobind_buffer *giv
   IOBIND__TRY(iobind__process_check("tensor_wrap", error));
   iobind_buffer buffer;
   IOBIND__TRY(iobind__options_read(&buffer, sizeof buffer, sizeof buffer, given, "tensor_wrap", error));
-  return wrap(device, &buffer, tensor, error);
+  return iobind__named(wrap(device, &buffer, tensor, error), error, "tensor_wrap");
 }
 
 iobind_status iobind_tensor_view(iobind_tensor *tensor, size_t offset, iobind_dtype dtype, const int64_t *dims, size_t rank,
