@@ -131,6 +131,28 @@ static iobind_status works(iobind_device *device, const spec *wanted, iobind_err
   return status;
 }
 
+/* What comes before the options and the number. Returns what was expected instead; NULL: it is known. */
+static const char *parse_name(const char *text, size_t length, spec *out) {
+  out->name = text;
+  out->length = length;
+  if (equals(text, length, "gpu")) {
+    out->kind = SPEC_GPU;
+  } else if (equals(text, length, "npu")) {
+    out->kind = SPEC_NPU;
+  } else if (length > 3 && memcmp(text, "ep=", 3) == 0) {
+    out->kind = SPEC_EP;
+    out->name = text + 3;
+    out->length = length - 3;
+  } else if (length > 7 && memcmp(text, "vendor=", 7) == 0) {
+    out->kind = SPEC_VENDOR;
+    return parse_vendor(text + 7, length - 7, &out->vendor) ? NULL : "expected a hexadecimal vendor id";
+  } else {
+    out->kind = SPEC_NAME;
+    return iobind__ep_by_name(text, length) != NULL ? NULL : "its name is not in the EP catalogue";
+  }
+  return NULL;
+}
+
 static iobind_status parse(const char *text, size_t length, spec *out, iobind_error *error) {
   size_t whole = length;
   memset(out, 0, sizeof *out);
@@ -158,27 +180,8 @@ static iobind_status parse(const char *text, size_t length, spec *out, iobind_er
       break;
     }
   }
-  if (equals(text, length, "gpu")) {
-    out->kind = SPEC_GPU;
-  } else if (equals(text, length, "npu")) {
-    out->kind = SPEC_NPU;
-  } else if (length > 3 && memcmp(text, "ep=", 3) == 0) {
-    out->kind = SPEC_EP;
-    out->name = text + 3;
-    out->length = length - 3;
-  } else if (length > 7 && memcmp(text, "vendor=", 7) == 0) {
-    out->kind = SPEC_VENDOR;
-    if (!parse_vendor(text + 7, length - 7, &out->vendor)) {
-      return malformed(text, whole, "expected a hexadecimal vendor id", error);
-    }
-  } else if (iobind__ep_by_name(text, length) != NULL) {
-    out->kind = SPEC_NAME;
-    out->name = text;
-    out->length = length;
-  } else {
-    return malformed(text, whole, "its name is not in the EP catalogue", error);
-  }
-  return IOBIND_OK;
+  const char *expected = parse_name(text, length, out);
+  return expected == NULL ? IOBIND_OK : malformed(text, whole, expected, error);
 }
 
 static bool matches(const iobind_device *device, const spec *wanted) {
@@ -285,12 +288,9 @@ iobind_status iobind_runtime_find_device(iobind_runtime *runtime, const char *te
   if (device != NULL) {
     *device = NULL;
   }
-  if (runtime == NULL || text == NULL || device == NULL) {
-    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "runtime_find_device: %s is NULL",
-                        runtime == NULL ? "runtime"
-                        : text == NULL  ? "spec"
-                                        : "device");
-  }
+  IOBIND__TRY(iobind__null_check(runtime, "runtime", "runtime_find_device", error));
+  IOBIND__TRY(iobind__null_check(text, "spec", "runtime_find_device", error));
+  IOBIND__TRY(iobind__null_check(device, "device", "runtime_find_device", error));
   IOBIND__TRY(iobind__process_check("runtime_find_device", error));
   /* the whole list is read before any device is tried: whether an error at its end is found must not depend on the machine */
   for (const char *entry = text; entry != NULL; entry = next_entry(entry)) {
