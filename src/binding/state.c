@@ -160,6 +160,17 @@ static iobind_status check_shape(const iobind_session *session, const iobind__ca
              : iobind__value_accepts(&session->outputs[carry->output], state, "binding_restore_state", error);
 }
 
+/* Copies are made of what is there. The event reports a failed run each time, the wait for a tensor once. */
+static iobind_status await_copied(const iobind_binding *binding, iobind_event *made, iobind_error *error) {
+  bool any = false;
+  for (size_t i = 0; i < binding->carry_count; i++) {
+    any = any || is_copied(binding, &binding->carries[i]);
+  }
+  return any && made != NULL
+             ? iobind__renamed(iobind_event_wait(made, IOBIND_NO_TIMEOUT, error), error, "binding_restore_state")
+             : IOBIND_OK;
+}
+
 /* The tensors that become inputs, with references; NULL where the state is written over what is bound. */
 static iobind_status prepare(const iobind_binding *binding, iobind_tensor *const *states, iobind_tensor **inputs,
                              iobind_error *error) {
@@ -169,7 +180,7 @@ static iobind_status prepare(const iobind_binding *binding, iobind_tensor *const
     if (!is_copied(binding, carry)) {
       inputs[i] = iobind_tensor_retain(states[i]);
     } else if (is_written_over(binding, carry, states[i])) {
-      IOBIND__TRY(iobind__tensor_settle(states[i], IOBIND__READ, error)); /* the failure of the run that was to make it */
+      IOBIND__TRY(iobind__tensor_settle(states[i], IOBIND__READ, error));
     } else {
       IOBIND__TRY(copy_state(binding, carry, states[i], NULL, &inputs[i], error));
       inputs[i]->read_only = false;
@@ -201,6 +212,7 @@ static iobind_status write_over(iobind_binding *binding, iobind_tensor *const *s
 
 static iobind_status restore(iobind_binding *binding, iobind_tensor *const *states, iobind_event *made, iobind_tensor **inputs,
                              iobind_error *error) {
+  IOBIND__TRY(await_copied(binding, made, error));
   IOBIND__TRY(prepare(binding, states, inputs, error));
   iobind__results_drop(binding, NULL);
   IOBIND__TRY(write_over(binding, states, inputs, error));

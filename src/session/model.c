@@ -195,7 +195,7 @@ static iobind_status identify_data(const iobind__model *self, iobind__identity *
   }
   iobind_status status = list_data(&model, &found, error);
   iobind__model_close(&model);
-  if (status == IOBIND_OK) {
+  if (status == IOBIND_OK && found.count > 0) { /* without any it is as a model in memory */
     status = hash_data(self, &found, identity, error);
   }
   free_names(&found);

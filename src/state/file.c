@@ -250,6 +250,9 @@ iobind_status iobind_state_save(iobind_state *state, const char *path, iobind_er
     return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "state_save: %s is NULL", state == NULL ? "state" : "path");
   }
   IOBIND__TRY(iobind__process_check("state_save", error));
+  if (state->made != NULL) { /* the event reports a failed run each time, the wait for a tensor once */
+    IOBIND__TRY(iobind__renamed(iobind_event_wait(state->made, IOBIND_NO_TIMEOUT, error), error, "state_save"));
+  }
   words header = {0};
   iobind_status status = make_header(state, &header, error);
   if (status == IOBIND_OK) {
