@@ -781,6 +781,11 @@ public:
     tensors_.reserve(count);
     for (std::size_t i = 0; i < count; i++) tensors_.emplace_back(iobind_tensor_retain(pair(i, failed).tensor));
   }
+  state(const state &) = delete;
+  state &operator=(const state &) = delete;
+  state(state &&other) noexcept = default;
+  state &operator=(state &&other) noexcept = default;
+  ~state() = default;
   /** One more reference. */
   [[nodiscard]] state share(error *failed = nullptr) const {
     return state(get() == nullptr ? nullptr : iobind_state_retain(get()), session_, failed);
