@@ -8,7 +8,7 @@ import tempfile
 import unittest
 
 SCRIPTS = pathlib.Path(__file__).resolve().parents[2] / "scripts"
-HIDDEN = {"mvn", "patchelf", "javac", "sudo", "xz"}
+HIDDEN = {"mvn", "patchelf", "javac", "sudo", "xz", "bzip2"}
 
 
 class Packages(unittest.TestCase):
@@ -52,7 +52,7 @@ class Packages(unittest.TestCase):
         self.assertEqual(self.asked_for("java"), ["maven"])
 
     def test_python_on_a_minimal_system(self):
-        self.assertIn("xz-utils", self.asked_for("python"))  # get-port-libraries unpacks with it
+        self.assertLessEqual({"xz-utils", "bzip2"}, set(self.asked_for("python")))  # get-port-libraries unpacks with them
 
 
 if __name__ == "__main__":
