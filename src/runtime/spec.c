@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "runtime/runtime.h"
+#include "support/system.h"
 
 typedef enum spec_kind { SPEC_NAME, SPEC_GPU, SPEC_NPU, SPEC_EP, SPEC_VENDOR } spec_kind;
 
@@ -204,12 +205,19 @@ static void add_reason(iobind__text *reasons, const char *reason, int length, co
   iobind__text_add(reasons, "%.*s: %s", length, text, reason);
 }
 
-/* Why an EP has no devices at all: perhaps its library did not load. */
+/* Why an EP has no devices at all: its library did not load, or it offers software adapters only on request. */
 static const char *library_reason(const iobind_runtime *runtime, const spec *wanted) {
   for (size_t i = 0; wanted->kind == SPEC_NAME && i < runtime->ep_library_count; i++) {
     const iobind__ep_library *library = runtime->ep_libraries[i];
-    if (library->status != IOBIND_OK && equals(wanted->name, wanted->length, library->name)) {
+    if (!equals(wanted->name, wanted->length, library->name)) {
+      continue;
+    }
+    if (library->status != IOBIND_OK) {
       return library->message;
+    }
+    const char *variable = iobind__ep_by_name(wanted->name, wanted->length)->software_variable;
+    if (variable != NULL && !iobind__environment_has(variable)) {
+      return "no such device; without a GPU it needs IOBIND_RUNTIME_SOFTWARE_DEVICES";
     }
   }
   return "no such device";
