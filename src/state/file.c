@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "state/state.h"
+#include "support/bytes.h"
 #include "support/system.h"
 
 /* The file begins with this, and its number of the format. Another mark after a change that an older iobind could misread. */
@@ -24,25 +25,11 @@ static size_t round_up(size_t bytes) {
 
 /* ---- a header, written and read ---- */
 
-typedef struct words {
-  unsigned char *data;
-  size_t length; /* written, or to be read */
-  size_t room;   /* written: what is allocated; read: what was read so far */
-  bool failed;   /* out of memory; read: there is less than is asked for */
-} words;
+/* Written: bytes that grow. Read: `length` bytes, of which `room` were read so far, and `failed` says that there were less than asked for. */
+typedef iobind__bytes words;
 
 static void put_bytes(words *self, const void *data, size_t bytes) {
-  if (!self->failed && bytes > self->room - self->length) {
-    size_t room = 2 * (self->length + bytes);
-    unsigned char *longer = realloc(self->data, room);
-    self->failed = longer == NULL;
-    self->data = longer == NULL ? self->data : longer;
-    self->room = longer == NULL ? self->room : room;
-  }
-  if (!self->failed) {
-    memcpy(self->data + self->length, data, bytes);
-    self->length += bytes;
-  }
+  iobind__bytes_put(self, data, bytes);
 }
 
 static void put_number(words *self, uint64_t number, size_t bytes) {
