@@ -15,7 +15,6 @@ enum {
   ALIGNMENT = 64,            /* of each tensor in the file */
   START = 8 + 4 + 4 + 8,     /* mark, format, bytes of the header, bytes of the file */
   LONGEST_HEADER = 64 << 20, /* a file that claims more is damaged */
-  LONGEST_NAME = 1 << 16,
   HASH = 16
 };
 
@@ -45,9 +44,10 @@ static void put_hash(words *self, iobind__hash hash) {
   put_number(self, hash.words[1], 8);
 }
 
+/* With its last 0. */
 static void put_text(words *self, const char *text) {
-  put_number(self, strlen(text), 4);
-  put_bytes(self, text, strlen(text));
+  put_number(self, strlen(text) + 1, 4);
+  put_bytes(self, text, strlen(text) + 1);
 }
 
 static uint64_t get_number(words *self, size_t bytes) {
@@ -67,18 +67,13 @@ static iobind__hash get_hash(words *self) {
   return hash;
 }
 
-/* A copy, which the caller frees; NULL: failed. */
-static char *get_text(words *self) {
+/* Lives as long as the header; NULL: failed. */
+static const char *get_text(words *self) {
   size_t length = (size_t)get_number(self, 4);
-  self->failed = self->failed || length > LONGEST_NAME || length > self->length - self->room;
-  char *text = self->failed ? NULL : malloc(length + 1);
-  self->failed = text == NULL;
-  if (text != NULL) {
-    memcpy(text, self->data + self->room, length);
-    text[length] = '\0';
-    self->room += length;
-  }
-  return text;
+  const char *text = (const char *)self->data + self->room;
+  self->failed = self->failed || length == 0 || length > self->length - self->room || text[length - 1] != '\0';
+  self->room += self->failed ? 0 : length;
+  return self->failed ? NULL : text;
 }
 
 static bool are_equal(iobind__hash a, iobind__hash b) {
@@ -359,12 +354,9 @@ static iobind_status find_pair(const reader *self, const char *output, const cha
 
 static iobind_status read_record(reader *self, record *out, iobind_error *error) {
   words *header = &self->header;
-  char *output = get_text(header);
-  char *input = get_text(header);
-  iobind_status status = find_pair(self, output, input, &out->pair, error);
-  free(output);
-  free(input);
-  IOBIND__TRY(status);
+  const char *output = get_text(header);
+  const char *input = get_text(header);
+  IOBIND__TRY(find_pair(self, output, input, &out->pair, error));
   out->dtype = (iobind_dtype)get_number(header, 4);
   out->rank = (size_t)get_number(header, 4);
   if (header->failed || out->rank > IOBIND_MAX_RANK) {
