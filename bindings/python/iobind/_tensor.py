@@ -218,8 +218,21 @@ class Tensor(_core.Tensor):
             raise InvalidArgument("read: out: expected a dense, writable NumPy array; for one with gaps, out[...] = tensor.read()")
         if _dtypes.numpy_dtype(self.dtype_code) != out.dtype:
             raise DTypeError(f"read: expected an array of {self.dtype_name}, got {out.dtype}")
-        self._read_bytes(as_bytes(out), offset, stream)
+        if stream is None or out.nbytes == 0 or offset < 0 or offset + out.nbytes > self.nbytes:  # the last two are refused
+            self._read_bytes(as_bytes(out), offset, stream)
+        else:
+            self._read_on(stream, out, offset)
         return out
+
+    def _read_on(self, stream: Stream, out: NDArray[Any], offset: int) -> None:
+        """A copy between tensors retains the array until the bytes are there, though the program may drop it before."""
+        try:
+            source = self if out.nbytes == self.nbytes else self._view(offset, _dtypes.BY_NAME["uint8"], [out.nbytes])
+        except NotSupported:  # no part of this memory is a tensor
+            self._read_bytes(as_bytes(out), offset, stream)
+            stream.record().wait()
+            return
+        _core.copy([source], [_core.wrap(find_device("cpu"), 0, source.dtype_code, list(source.shape), as_bytes(out), True)], stream)
 
     def _view_on_host(self) -> NDArray[Any]:
         """numpy() where the buffer protocol has no name for the element type: the bytes have one."""

@@ -401,7 +401,7 @@ static PyObject *update_input(Binding *self, PyObject *arguments) {
                                                  stream == NULL ? NULL : stream->handle, &error));
   stream_leave(stream);
   self->busy = 0;
-  PyBuffer_Release(&view);
+  stream_hold(stream, &view);
   if (status != IOBIND_OK) {
     return raise_error(&error);
   }

@@ -38,6 +38,7 @@ typedef struct Stream {
   void *native;          /* the execution provider's own stream; NULL: it has none */
   pthread_mutex_t mutex; /* see stream_enter */
   Py_ssize_t notes;      /* tensors that hold it as a writer */
+  struct held *held;     /* host memory that its work still reads, the oldest first */
 } Stream;
 
 typedef struct Event {
@@ -141,6 +142,9 @@ int ready_tensor_or_none(PyObject *object, Tensor **out); /* and the content is 
  * so that its holder may take the GIL. What is freed within a call may come back to the stream. NULL: nothing. */
 void stream_enter(Stream *stream);
 void stream_leave(Stream *stream);
+
+/* The buffer that the call before has given to the stream is released when the stream has read it. Takes it over. */
+void stream_hold(Stream *stream, Py_buffer *view);
 PyObject *device_object(iobind_device *handle, PyObject *runtime);
 iobind_status wait_event(void *event, uint64_t timeout_ns, iobind_error *error); /* for wait_in_parts */
 /* Record the event, of whatever device, at a point that has passed. */
