@@ -318,15 +318,23 @@ class Tensor(_core.Tensor):
                                      "None, -1, 1 for the legacy default stream, 2 for that of the thread, or a cudaStream_t"))
         if stream == -1:
             return
+        if stream is None:
+            self._settle()
+            return
         for writer in self._writers():
-            if stream is None or kind is None or writer.native <= 2:  # 2 and less: a default stream that was wrapped
+            if kind is None or writer.native <= 2:  # 2 and less: a default stream that was wrapped
                 writer.record().wait()
             elif writer.native != stream:
                 put_behind(kind, stream, writer)
-        if stream is None:
-            self._await(None)
+
+    def _settle(self) -> None:
+        """Block until all that writes the tensor is complete."""
+        for writer in self._writers():
+            writer.record().wait()
+        self._await(None)
+        if self.dtype_code != _dtypes.STRING:
             self._synchronize()
-            self._forget_writers()
+        self._forget_writers()
 
 
 class Live:

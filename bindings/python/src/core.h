@@ -206,6 +206,8 @@ void tensor_comes_with(Tensor *tensor, Stream *stream, Event *ready);
 int tensor_order(Tensor *tensor, Stream *stream);
 /* What a run must wait for before it reads the tensor, borrowed; NULL: nothing. */
 Event *tensor_ready(Tensor *tensor);
+/* The same for a tensor that streams were told to write, such as a bound output: a new reference. NULL: nothing, or an exception. */
+Event *tensor_written(Tensor *tensor);
 PyObject *tensor_to_numpy(Tensor *self, PyObject *none);
 /* The element type of a buffer's format; 0: none. */
 int32_t dtype_of_format(const char *format, Py_ssize_t itemsize);

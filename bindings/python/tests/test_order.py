@@ -235,3 +235,26 @@ def test_arrays_that_are_dropped_after_calls_on_a_stream(device):
     assert [result.numpy().tolist() for result in results] == [[i if i % 2 else 2 * i] * COUNT for i in range(6)]
     assert [set(other.tolist()) for other in others] == [{7}] * 16
     assert [array() for array in written] == [None] * 6
+
+
+def chained(held):
+    """y = 2 x by the run that is held, then z = 2 y by another binding."""
+    return iobind.Session(twice(), device=held.device).bind({"x": held.y})
+
+
+NEXT_RUNS = {
+    "bind and run": lambda held: chained(held).run()["y"].numpy(),
+    "bind live and run": lambda held: iobind.Session(twice(), device=held.device).bind({"x": iobind.live(held.y)}).run()["y"].numpy(),
+    "bind a part": lambda held: iobind.Session(twice(), device=held.device).bind({"x": held.y[1:]}).run()["y"].numpy(),
+    "bind and run on another stream": lambda held: chained(held).run(stream=iobind.Stream(held.device))["y"].numpy(),
+    "Session.run": lambda held: iobind.Session(twice(), device=held.device).run(None, {"x": held.y})[0],
+}
+
+
+@pytest.mark.parametrize("consume", NEXT_RUNS)
+def test_a_run_comes_after_the_run_on_a_stream_that_writes_what_is_bound(device, consume):
+    held = Held(device)
+    held.run()
+    got = NEXT_RUNS[consume](held).tolist()
+    held.stream.synchronize()
+    assert got == [12] * len(got)
