@@ -143,7 +143,7 @@ static iobind_status write_staged(const iobind__part *part, const void *data, io
 static iobind_status write_addressed(const iobind__part *part, const void *data, iobind_stream *stream, iobind_error *error) {
   IOBIND__TRY(iobind__stream_use_host(stream, data, part->bytes, error));
   const iobind__submission submission = iobind__stream_begin(stream);
-  bool is_small = stream == NULL || part->bytes < iobind__staging_least(stream);
+  bool is_small = stream == NULL || part->bytes < iobind__staging_min_bytes(stream);
   iobind__staging *staging = is_small ? NULL : iobind__staging_take(stream, part->tensor->place, part->bytes);
   if (staging != NULL) {
     memcpy(staging->data, data, part->bytes);
@@ -308,7 +308,8 @@ static void use_pair(const iobind_tensor *source, iobind_tensor *target, const i
 static bool is_staged(const iobind_tensor *source, const iobind_tensor *target, const iobind_stream *stream) {
   const iobind_tensor *host = source->place->host ? source : target;
   return stream != NULL && iobind__stream_orders_calls(stream) && source->place->host != target->place->host &&
-         iobind__place_is_pageable(host->place) && source->bytes >= (source->place->host ? iobind__staging_least(stream) : 1);
+         iobind__place_is_pageable(host->place) &&
+         source->bytes >= (source->place->host ? iobind__staging_min_bytes(stream) : 1);
 }
 
 iobind_status iobind__tensor_copy_one(const iobind_tensor *source, iobind_tensor *target, iobind_stream *stream,
