@@ -222,7 +222,7 @@ iobind_status iobind_session_create(iobind_runtime *runtime, const char *path, c
   if (!iobind__file_exists(path)) {
     return iobind__path_exists(path)
                ? iobind__fail(error, IOBIND_ERROR_IO, "session_create: '%s': expected a model file, got %s", path,
-                              iobind__folder_exists(path) ? "a directory" : "something that is not a regular file")
+                              iobind__directory_exists(path) ? "a directory" : "something that is not a regular file")
                : iobind__fail(error, IOBIND_ERROR_NOT_FOUND, "session_create: '%s': no such file", path);
   }
   const iobind__source from = {path, iobind__path_native(path), NULL, 0};
