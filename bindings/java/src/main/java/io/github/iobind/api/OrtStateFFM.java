@@ -140,7 +140,7 @@ public final class OrtStateFFM implements AutoCloseable {
   }
 
   /**
-   * Gives the state up when the calls in it have returned. Values that came out of it, and bindings that read it, live on.
+   * Gives the state up when the calls in it have returned. Values that came out of it, and bindings that read it, remain valid.
    *
    * @throws OrtFFMException INVALID_STATE: in a callback, while a call is in the state
    */

@@ -11,9 +11,6 @@ import static io.github.iobind.api.Words.typeOf;
 import io.github.iobind.api.Words.Inexpressible;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
-import java.io.IOException;
-import java.io.UncheckedIOException;
-import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayDeque;
 import java.util.ArrayList;
@@ -48,10 +45,10 @@ final class Conformance {
   private final Map<String, OrtEventFFM> events = new HashMap<>();
   private final Map<String, Line> pipelines = new LinkedHashMap<>();
   private final Map<String, Wrapped> wrapped = new HashMap<>();
-  private final Map<String, Saved> states = new HashMap<>();
+  private final StateSteps states = new StateSteps(this);
   private final List<AutoCloseable> given = new ArrayList<>();
   private Arena arena;
-  private Bound current;
+  Bound current;
   private Thread runner;
   private volatile OrtFFMException runFailure;
   private OrtStatus expected;
@@ -68,18 +65,12 @@ final class Conformance {
     }
   }
 
-  private record Tensor(OrtValueRef handle, Mirror value, DeviceSpec place) {}
-
-  /** What a state holds for an input. */
-  private record Kept(int output, Mirror value, DeviceSpec place) {}
-
-  /** A state, and what it must hold, by the index of the input. */
-  private record Saved(OrtStateFFM handle, Map<Integer, Kept> kept) {}
+  record Tensor(OrtValueRef handle, Mirror value, DeviceSpec place) {}
 
   /** Memory of the row's own, and its arena. */
   private record Wrapped(Arena arena, MemorySegment memory) {}
 
-  private static final class Slot {
+  static final class Slot {
     Mirror value;
     boolean taken;
     OutputMode mode = OutputMode.FRESH;
@@ -89,7 +80,7 @@ final class Conformance {
     boolean due;
   }
 
-  private static final class Bound {
+  static final class Bound {
     final OrtIoBindingFFM handle;
     final OrtSessionFFM session;
     final String spec;
@@ -191,13 +182,12 @@ final class Conformance {
       if (bound.ownsSession) bound.session.close();
     }
     for (Tensor tensor : tensors.values()) tensor.handle().close();
-    for (Saved saved : states.values()) saved.handle().close();
+    states.clear();
     for (AutoCloseable object : given) object.close();
     events.values().forEach(OrtEventFFM::close);
     streams.values().forEach(OrtStreamFFM::close);
     bindings.clear();
     tensors.clear();
-    states.clear();
     given.clear();
     events.clear();
     streams.clear();
@@ -232,7 +222,7 @@ final class Conformance {
   }
 
   private OrtSessionFFM cached(String spec) {
-    return cache.computeIfAbsent(spec, s -> OrtSessionFFM.create(runtime, Models.bytes(s), new OrtSessionFFM.Options().devices(device).identify()));
+    return cache.computeIfAbsent(spec, s -> OrtSessionFFM.create(runtime, Models.bytes(s), Words.options(List.of(), device)));
   }
 
   private boolean onDevice(OrtSessionFFM session) {
@@ -342,13 +332,7 @@ final class Conformance {
       case "run" -> runBinding(w);
       case "get", "keep", "take" -> fetch(w);
       case "unbound" -> unbound(w.get(1));
-      case "save" -> save(w.get(1));
-      case "restore" -> restore(states.get(w.get(1)));
-      case "state" -> state(w.get(1), states.get(w.get(2)), index(w.get(3)));
-      case "drop-state" -> states.remove(w.get(1)).handle().close();
-      case "write-state" -> settle(() -> states.get(w.get(1)).handle().save(stateFile(w.get(2))));
-      case "read-state" -> readState(w.get(1), stateFile(w.get(2)), states.get(w.get(3)));
-      case "drop-file" -> dropFile(stateFile(w.get(1)));
+      case "save", "restore", "state", "drop-state", "write-state", "read-state", "drop-file" -> states.run(w);
       case "stream" -> {
         OrtStreamFFM stream = settle(() -> OrtStreamFFM.create(runtime, w.size() > 2 ? place(w.get(2)) : device));
         if (stream != null) streams.put(w.get(1), stream);
@@ -377,7 +361,7 @@ final class Conformance {
   }
 
   /** Makes the step's call, and compares its outcome with what the step expects. Null where it failed, as expected. */
-  private <T> T settle(Supplier<T> call) {
+  <T> T settle(Supplier<T> call) {
     settled = true;
     T result;
     try {
@@ -396,14 +380,14 @@ final class Conformance {
     return result;
   }
 
-  private boolean settle(Runnable call) {
+  boolean settle(Runnable call) {
     return settle(() -> {
       call.run();
       return true;
     }) != null;
   }
 
-  private static void require(String what, Object wanted, Object got) {
+  static void require(String what, Object wanted, Object got) {
     if (!wanted.equals(got)) throw new Wrong(what + ": expected " + wanted + ", got " + got);
   }
 
@@ -437,7 +421,7 @@ final class Conformance {
     };
   }
 
-  private Tensor keep(String name, OrtValueRef handle, Mirror value, DeviceSpec place) {
+  Tensor keep(String name, OrtValueRef handle, Mirror value, DeviceSpec place) {
     Tensor tensor = new Tensor(handle, value, place);
     Tensor before = tensors.put(name, tensor);
     if (before != null) before.handle().close();
@@ -624,24 +608,9 @@ final class Conformance {
   // ---- sessions
 
   private void open(String name, List<String> words) {
-    OrtSessionFFM.Options options = new OrtSessionFFM.Options();
-    boolean onCpu = false, isKnown = true;
-    int at = 0;
-    for (; words.get(at).startsWith("+"); at++) {
-      String option = words.get(at);
-      switch (option.split(":")[0]) {
-        case "+strict" -> options.strict();
-        case "+placement" -> options.placement();
-        case "+unknown" -> isKnown = false;
-        case "+cpu" -> onCpu = true;
-        case "+dim" -> options.freeDimension(option.substring(5, option.indexOf('=')),
-            Long.parseLong(option.substring(option.indexOf('=') + 1)));
-        default -> throw new Wrong(option + " is no option");
-      }
-    }
-    String spec = String.join(" ", words.subList(at, words.size()));
-    if (!onCpu) options.devices(device);
-    if (isKnown) options.identify();
+    int count = (int) words.stream().takeWhile(word -> word.startsWith("+")).count();
+    String spec = String.join(" ", words.subList(count, words.size()));
+    OrtSessionFFM.Options options = Words.options(words.subList(0, count), device);
     OrtSessionFFM session = settle(() -> OrtSessionFFM.create(runtime, Models.bytes(spec), options));
     if (session == null) return;
     current = new Bound(session, spec, true);
@@ -821,70 +790,6 @@ final class Conformance {
     if (results == null) return;
     List<Mirror> values = compute();
     for (int i = 0; i < results.size(); i++) keep(name + i, results.get(i), values.get(i), host);
-  }
-
-  // ---- states
-
-  private void keepState(String name, OrtStateFFM handle, Map<Integer, Kept> kept) {
-    Saved before = states.put(name, new Saved(handle, kept));
-    if (before != null) before.handle().close();
-    List<String> names = kept.keySet().stream().sorted().map(index -> current.session.inputs().get(index).name()).toList();
-    require("the inputs of the state", names, List.copyOf(handle.inputs()));
-    require("bytes of the state", kept.values().stream().mapToLong(one -> one.value().byteCount()).sum(), handle.bytes());
-  }
-
-  private void save(String name) {
-    OrtStateFFM handle = settle(() -> current.handle.saveState());
-    if (handle == null) return;
-    Map<Integer, Kept> kept = new HashMap<>();
-    for (int i = 0; i < current.outputs.length; i++) {
-      Slot from = current.outputs[i];
-      if (from.carriedTo < 0) continue;
-      Mirror value = from.due ? from.value : current.inputs[from.carriedTo].value;
-      kept.put(from.carriedTo, new Kept(i, value.copy(), from.place));
-    }
-    keepState(name, handle, kept);
-  }
-
-  private void restore(Saved saved) {
-    if (!settle(() -> current.handle.restoreState(saved.handle()))) return;
-    saved.kept().forEach((index, kept) -> {
-      Slot input = current.inputs[index], output = current.outputs[kept.output()];
-      output.due = false;
-      boolean fits = input.value != null && input.value.typeText().equals(kept.value().typeText());
-      if (output.mode == OutputMode.IN_PLACE && fits) {
-        input.value.put(0, kept.value().content());
-      } else {
-        input.value = kept.value().copy();
-      }
-    });
-  }
-
-  private void state(String name, Saved saved, int index) {
-    OrtValueRef handle = settle(() -> saved.handle().get(current.session.inputs().get(index).name()));
-    if (handle != null) keep(name, handle, saved.kept().get(index).value(), saved.kept().get(index).place());
-  }
-
-  /** A file of the row's own. */
-  private static Path stateFile(String name) {
-    return Path.of(System.getProperty("java.io.tmpdir"), "iobind-state-" + ProcessHandle.current().pid() + "-" + name);
-  }
-
-  private void readState(String name, Path file, Saved like) {
-    OrtStateFFM handle = settle(() -> current.session.loadState(file));
-    if (handle == null) return;
-    Map<Integer, Kept> kept = new HashMap<>();
-    like.kept().forEach((index, one) -> kept.put(index,
-        new Kept(one.output(), one.value().copy(), current.session.inputs().get(index).device())));
-    keepState(name, handle, kept);
-  }
-
-  private static void dropFile(Path file) {
-    try {
-      Files.delete(file);
-    } catch (IOException e) {
-      throw new UncheckedIOException(e);
-    }
   }
 
   // ---- pipelines
