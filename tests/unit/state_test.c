@@ -378,6 +378,8 @@ static void failed_write(void **state) {
   iobind_session *session = session_of("model.onnx", 0);
   iobind_state *saved = state_of(session);
   expect_ok(save_to(saved, "state"));
+  assert_ptr_equal(iobind_state_retain(saved), saved);
+  iobind_state_release(saved);
   content good = read_file("state");
   iobind_binding *binding = carried(session, IOBIND_CARRY_MOVE);
   run(binding, 3);
@@ -390,6 +392,8 @@ static void failed_write(void **state) {
   expect(IOBIND_ERROR_IO, save_to(other, "directory"));
   expect_no_part();
   assert_int_equal(rmdir(path), 0);
+  expect_ok(save_to(saved, "state"));
+  expect_content("state", &good);
   expect_ok(save_to(other, "state"));
   expect_no_part();
   iobind_state_release(saved);
