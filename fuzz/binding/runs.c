@@ -348,6 +348,10 @@ void do_run(const step *from) {
   if (stream < 0) world_check_all();
 }
 
+void run_on_stream(bound *one, int stream, const step *from) {
+  if (world_stream((size_t)stream) != NULL && can_run(one)) (void)run_once(one, stream, NULL, from);
+}
+
 /* A state that is swapped for one run leaves two sides behind. */
 static void swap_once(bound *one, const step *from) {
   enum { SWAPPED = 1, FIXED_AGAIN = 6 };
@@ -468,6 +472,8 @@ void settle(size_t stream) {
     int on = one->handle != NULL ? one->flight.stream : -1;
     if (on >= 0 && one->flight.stamp > before[on] && (failed[on] || tainted[on])) ask(one, tainted[on]);
   }
+  for (size_t i = 0; i < STREAMS; i++) failed[i] = failed[i] || tainted[i];
+  states_settle(before, failed);
   for (size_t i = 0; i < EVENTS; i++) {
     point *at = &W->points[i];
     if (at->handle == NULL || at->stream < 0) continue;

@@ -10,7 +10,7 @@ static iobind_status find_state(iobind_binding *binding, const iobind__carry *ca
                                 iobind_error *error) {
   const iobind__input *input = &binding->inputs[carry->input];
   const char *name = binding->session->inputs[carry->input].label;
-  if (carry->due) {
+  if (carry->due && carry->mode != IOBIND_CARRY_IN_PLACE) { /* in place it is what is bound, also when the results are gone */
     IOBIND__TRY(iobind__result_make(binding, carry->output, error));
     *state = binding->outputs[carry->output].result;
     return IOBIND_OK;
@@ -54,7 +54,9 @@ static iobind_status copy_state(const iobind_binding *binding, const iobind__car
   return IOBIND_OK;
 }
 
-static iobind_status gather(iobind_binding *binding, iobind_stream *busy, iobind_tensor **states, iobind_error *error) {
+static iobind_status gather(iobind_binding *binding, iobind_stream *busy, iobind_tensor **states, bool *copies,
+                            iobind_error *error) {
+  *copies = false;
   for (size_t i = 0; i < binding->carry_count; i++) {
     const iobind__carry *carry = &binding->carries[i];
     iobind_tensor *state = NULL;
@@ -63,6 +65,7 @@ static iobind_status gather(iobind_binding *binding, iobind_stream *busy, iobind
       states[i] = iobind_tensor_retain(state);
     } else {
       IOBIND__TRY(copy_state(binding, carry, state, busy, &states[i], error));
+      *copies = true;
     }
   }
   return IOBIND_OK;
@@ -114,10 +117,11 @@ static iobind_status settle_flight(iobind_binding *binding, iobind_stream **busy
 static iobind_status save(iobind_binding *binding, iobind_tensor **states, iobind_event **made, iobind_error *error) {
   iobind_stream *busy = NULL;
   IOBIND__TRY(settle_flight(binding, &busy, error));
+  bool copies;
   const iobind__submission submission = iobind__stream_begin(busy);
-  IOBIND__TRY(gather(binding, busy, states, error));
-  if (busy != NULL) {
-    IOBIND__TRY(mark(busy, made, error));
+  IOBIND__TRY(gather(binding, busy, states, &copies, error));
+  IOBIND__TRY(busy == NULL ? IOBIND_OK : mark(busy, made, error));
+  if (busy != NULL && copies) {
     iobind__flight_follow(&binding->flight, iobind__submission_ticket(&submission));
   }
   keep(binding, busy, states);
@@ -156,6 +160,17 @@ static iobind_status check_shape(const iobind_session *session, const iobind__ca
              : iobind__value_accepts(&session->outputs[carry->output], state, "binding_restore_state", error);
 }
 
+/* Copies are made of what is there. The event reports a failed run each time, the wait for a tensor once. */
+static iobind_status await_copied(const iobind_binding *binding, iobind_event *made, iobind_error *error) {
+  bool any = false;
+  for (size_t i = 0; i < binding->carry_count; i++) {
+    any = any || is_copied(binding, &binding->carries[i]);
+  }
+  return any && made != NULL
+             ? iobind__renamed(iobind_event_wait(made, IOBIND_NO_TIMEOUT, error), error, "binding_restore_state")
+             : IOBIND_OK;
+}
+
 /* The tensors that become inputs, with references; NULL where the state is written over what is bound. */
 static iobind_status prepare(const iobind_binding *binding, iobind_tensor *const *states, iobind_tensor **inputs,
                              iobind_error *error) {
@@ -165,7 +180,7 @@ static iobind_status prepare(const iobind_binding *binding, iobind_tensor *const
     if (!is_copied(binding, carry)) {
       inputs[i] = iobind_tensor_retain(states[i]);
     } else if (is_written_over(binding, carry, states[i])) {
-      IOBIND__TRY(iobind__tensor_settle(states[i], IOBIND__READ, error)); /* the failure of the run that was to make it */
+      IOBIND__TRY(iobind__tensor_settle(states[i], IOBIND__READ, error));
     } else {
       IOBIND__TRY(copy_state(binding, carry, states[i], NULL, &inputs[i], error));
       inputs[i]->read_only = false;
@@ -190,13 +205,14 @@ static iobind_status write_over(iobind_binding *binding, iobind_tensor *const *s
       binding->carries[i].due = false;
     }
   }
-  iobind__table_changed(
-      binding); /* also where nothing is bound anew: the bytes of inputs on the host decide which graph is replayed */
+  /* also where nothing is bound anew: the bytes of inputs on the host decide which graph is replayed */
+  iobind__table_changed(binding);
   return status;
 }
 
 static iobind_status restore(iobind_binding *binding, iobind_tensor *const *states, iobind_event *made, iobind_tensor **inputs,
                              iobind_error *error) {
+  IOBIND__TRY(await_copied(binding, made, error));
   IOBIND__TRY(prepare(binding, states, inputs, error));
   iobind__results_drop(binding, NULL);
   IOBIND__TRY(write_over(binding, states, inputs, error));

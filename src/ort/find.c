@@ -264,7 +264,9 @@ iobind_status iobind__ort_find(const char *library, const void *api_base, const 
     bool found = false;
     status = search(library, ort, &tried, &found, error);
     if (status == IOBIND_OK && !found) {
-      status = iobind__fail(error, IOBIND_ERROR_NOT_FOUND, "runtime_create: no ONNX Runtime found. Tried: %s",
+      bool named = library != NULL || iobind__environment_has("ORT_NATIVE_LIB_PATH");
+      status = iobind__fail(error, IOBIND_ERROR_NOT_FOUND, "runtime_create: no ONNX Runtime found%s. Tried: %s",
+                            named ? "" : ", and ORT_NATIVE_LIB_PATH, which may name the library or its directory, is not set",
                             iobind__text_get(&tried));
     }
     iobind__text_free(&tried);

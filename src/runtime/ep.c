@@ -224,10 +224,8 @@ static iobind_status register_file(iobind_runtime *runtime, const char *name, co
 }
 
 iobind_status iobind_runtime_register_ep(iobind_runtime *runtime, const char *name, const char *path, iobind_error *error) {
-  if (runtime == NULL || path == NULL) {
-    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "runtime_register_ep: %s is NULL",
-                        runtime == NULL ? "runtime" : "path");
-  }
+  IOBIND__TRY(iobind__null_check(runtime, "runtime", "runtime_register_ep", error));
+  IOBIND__TRY(iobind__null_check(path, "path", "runtime_register_ep", error));
   IOBIND__TRY(iobind__process_check("runtime_register_ep", error));
   iobind_error reason = IOBIND_ERROR_INIT;
   iobind_status status = register_file(runtime, name, path, &reason);
@@ -238,9 +236,7 @@ iobind_status iobind_runtime_register_ep(iobind_runtime *runtime, const char *na
 }
 
 iobind_status iobind_runtime_get_ep(const iobind_runtime *runtime, size_t index, iobind_ep_info *info, iobind_error *error) {
-  if (runtime == NULL) {
-    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "runtime_get_ep: runtime is NULL");
-  }
+  IOBIND__TRY(iobind__null_check(runtime, "runtime", "runtime_get_ep", error));
   iobind__runtime_lock(runtime);
   size_t count = runtime->ep_library_count;
   const iobind__ep_library *library = index < count ? runtime->ep_libraries[index] : NULL;

@@ -113,7 +113,7 @@ static iobind_status identify(const iobind_session *session, const char *what, i
 /* ---- written ---- */
 
 /* The bytes of a tensor in host memory; *copy is what the caller frees, or NULL. */
-static iobind_status fetch(const iobind_tensor *tensor, const void **data, void **copy, iobind_error *error) {
+static iobind_status fetch(iobind_tensor *tensor, const void **data, void **copy, iobind_error *error) {
   *copy = NULL;
   *data = tensor->data;
   IOBIND__TRY(iobind__tensor_settle(tensor, IOBIND__READ, error));
@@ -125,7 +125,8 @@ static iobind_status fetch(const iobind_tensor *tensor, const void **data, void 
     return iobind__out_of_memory(error, "state_save");
   }
   *data = *copy;
-  return iobind__tensor_read(tensor, 0, *copy, tensor->bytes, NULL, IOBIND__IN_FLIGHT, error);
+  const iobind__part whole = {.tensor = tensor, .bytes = tensor->bytes};
+  return iobind__tensor_read(&whole, *copy, NULL, IOBIND__IN_FLIGHT, error);
 }
 
 static void put_record(words *header, const iobind_state *state, const iobind__kept *kept) {
@@ -202,7 +203,7 @@ static iobind_status refuse_write(const char *path, iobind_error *error) {
                       shown);
 }
 
-static iobind_status write_tensor(FILE *file, const iobind_tensor *tensor, const char *path, iobind_error *error) {
+static iobind_status write_tensor(FILE *file, iobind_tensor *tensor, const char *path, iobind_error *error) {
   const void *data;
   void *copy;
   iobind_status status = fetch(tensor, &data, &copy, error);
@@ -249,6 +250,9 @@ iobind_status iobind_state_save(iobind_state *state, const char *path, iobind_er
     return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "state_save: %s is NULL", state == NULL ? "state" : "path");
   }
   IOBIND__TRY(iobind__process_check("state_save", error));
+  if (state->made != NULL) { /* the event reports a failed run each time, the wait for a tensor once */
+    IOBIND__TRY(iobind__renamed(iobind_event_wait(state->made, IOBIND_NO_TIMEOUT, error), error, "state_save"));
+  }
   words header = {0};
   iobind_status status = make_header(state, &header, error);
   if (status == IOBIND_OK) {

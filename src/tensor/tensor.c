@@ -198,10 +198,8 @@ static iobind_status create(iobind_device *device, iobind_memory memory, iobind_
   if (tensor != NULL) {
     *tensor = NULL;
   }
-  if (device == NULL || tensor == NULL) {
-    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "tensor_create: %s is NULL",
-                        device == NULL ? "device" : "tensor");
-  }
+  IOBIND__TRY(iobind__null_check(device, "device", "tensor_create", error));
+  IOBIND__TRY(iobind__null_check(tensor, "tensor", "tensor_create", error));
   IOBIND__TRY(iobind__process_check("tensor_create", error));
   iobind__place *place;
   IOBIND__TRY(find_place(device, memory, &place, "tensor_create", error));
@@ -213,16 +211,15 @@ iobind_status iobind_tensor_create(iobind_device *device, iobind_memory memory, 
   return iobind__named(create(device, memory, dtype, dims, rank, tensor, error), error, "tensor_create");
 }
 
-/* A tensor over existing memory: the caller's, or a part of another tensor's. */
-static iobind_status tensor_over(iobind__place *place, iobind__ref *owner, iobind_dtype dtype, const int64_t *dims, size_t rank,
-                                 void *data, size_t bytes, iobind_tensor **out, const char *what, iobind_error *error) {
-  iobind_tensor *tensor = tensor_new(place, owner, dtype, dims, rank);
+/* Make a new tensor one over existing memory: the caller's, or a part of another tensor's. NULL: there was no memory for it. */
+static iobind_status tensor_over(iobind_tensor *tensor, void *data, size_t bytes, iobind_tensor **out, const char *what,
+                                 iobind_error *error) {
   if (tensor == NULL) {
     return iobind__out_of_memory(error, what);
   }
   const OrtApi *api = IOBIND__API(runtime_of(tensor));
-  OrtStatus *status = api->CreateTensorWithDataAsOrtValue(place->info, data, bytes, dims, rank,
-                                                          (ONNXTensorElementDataType)dtype, &tensor->value);
+  OrtStatus *status = api->CreateTensorWithDataAsOrtValue(tensor->place->info, data, bytes, tensor->dims, tensor->rank,
+                                                          (ONNXTensorElementDataType)tensor->dtype, &tensor->value);
   if (status != NULL) {
     iobind_tensor_release(tensor);
     return iobind__ort_fail(api, status, error, "%s", what);
@@ -234,11 +231,28 @@ static iobind_status tensor_over(iobind__place *place, iobind__ref *owner, iobin
   return IOBIND_OK;
 }
 
+/* *needed is how many bytes the dims need. */
+static iobind_status check_buffer(const iobind_device *device, const iobind_buffer *buffer, const iobind__place *place,
+                                  size_t *needed, iobind_error *error) {
+  const iobind_dtype dtype = (iobind_dtype)buffer->dtype;
+  const void *data = buffer->data;
+  IOBIND__TRY(check_kind(place, dtype, buffer->dims, buffer->rank, needed, "tensor_wrap", error));
+  if (buffer->bytes < *needed || (data == NULL && *needed > 0)) {
+    char shape[IOBIND__SHAPE_TEXT];
+    iobind__shape_text(buffer->dtype, buffer->dims, NULL, buffer->rank, shape, sizeof shape);
+    return data == NULL
+               ? iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "tensor_wrap: data is NULL, %s has %zu bytes", shape,
+                              *needed)
+               : iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "tensor_wrap: expected %zu bytes or more for %s, got %zu",
+                              *needed, shape, buffer->bytes);
+  }
+  return device->context == NULL || *needed == 0
+             ? IOBIND_OK
+             : iobind__context_check_address(device->context, (iobind_memory)buffer->memory, data, error);
+}
+
 static iobind_status wrap(iobind_device *device, const iobind_buffer *buffer, iobind_tensor **tensor, iobind_error *error) {
   const iobind_dtype dtype = (iobind_dtype)buffer->dtype;
-  const int64_t *dims = buffer->dims;
-  const size_t rank = buffer->rank;
-  void *data = buffer->data;
   if (dtype == IOBIND_DTYPE_STRING) {
     return iobind__fail(error, IOBIND_ERROR_DTYPE,
                         "tensor_wrap: strings cannot be wrapped: make a tensor and set its elements");
@@ -246,26 +260,13 @@ static iobind_status wrap(iobind_device *device, const iobind_buffer *buffer, io
   iobind__place *place;
   size_t needed;
   IOBIND__TRY(find_place(device, (iobind_memory)buffer->memory, &place, "tensor_wrap", error));
-  IOBIND__TRY(check_kind(place, dtype, dims, rank, &needed, "tensor_wrap", error));
-  if (buffer->bytes < needed || (data == NULL && needed > 0)) {
-    char shape[IOBIND__SHAPE_TEXT];
-    iobind__shape_text((int32_t)dtype, dims, NULL, rank, shape, sizeof shape);
-    return data == NULL ? iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "tensor_wrap: data is NULL, %s has %zu bytes",
-                                       shape, needed)
-                        : iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT,
-                                       "tensor_wrap: expected %zu bytes or more for %s, got %zu", needed, shape, buffer->bytes);
-  }
-  if (device->context != NULL && needed > 0) {
-    IOBIND__TRY(iobind__named(iobind__context_check_address(device->context, (iobind_memory)buffer->memory, data, error), error,
-                              "tensor_wrap"));
-  }
+  IOBIND__TRY(check_buffer(device, buffer, place, &needed, error));
   const iobind__driver *driver = iobind__driver_of(device);
   bool is_handle = driver->wrap != NULL && !place->host;
-  void *handle = data;
-  if (is_handle) {
-    IOBIND__TRY(iobind__named(driver->wrap(device, data, needed, &handle, error), error, "tensor_wrap"));
-  }
-  iobind_status status = tensor_over(place, place->owner, dtype, dims, rank, handle, needed, tensor, "tensor_wrap", error);
+  void *handle = buffer->data;
+  IOBIND__TRY(is_handle ? driver->wrap(device, buffer->data, needed, &handle, error) : IOBIND_OK);
+  iobind_tensor *made = tensor_new(place, place->owner, dtype, buffer->dims, buffer->rank);
+  iobind_status status = tensor_over(made, handle, needed, tensor, "tensor_wrap", error);
   if (status != IOBIND_OK) {
     if (is_handle) {
       driver->unwrap(device, handle);
@@ -278,7 +279,7 @@ static iobind_status wrap(iobind_device *device, const iobind_buffer *buffer, io
   }
   (*tensor)->deleter = buffer->deleter;
   (*tensor)->deleter_context = buffer->context;
-  (*tensor)->given = data;
+  (*tensor)->given = buffer->data;
   return IOBIND_OK;
 }
 
@@ -287,16 +288,13 @@ iobind_status iobind_tensor_wrap(iobind_device *device, const iobind_buffer *giv
   if (tensor != NULL) {
     *tensor = NULL;
   }
-  if (device == NULL || given == NULL || tensor == NULL) {
-    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "tensor_wrap: %s is NULL",
-                        device == NULL  ? "device"
-                        : given == NULL ? "buffer"
-                                        : "tensor");
-  }
+  IOBIND__TRY(iobind__null_check(device, "device", "tensor_wrap", error));
+  IOBIND__TRY(iobind__null_check(given, "buffer", "tensor_wrap", error));
+  IOBIND__TRY(iobind__null_check(tensor, "tensor", "tensor_wrap", error));
   IOBIND__TRY(iobind__process_check("tensor_wrap", error));
   iobind_buffer buffer;
   IOBIND__TRY(iobind__options_read(&buffer, sizeof buffer, sizeof buffer, given, "tensor_wrap", error));
-  return wrap(device, &buffer, tensor, error);
+  return iobind__named(wrap(device, &buffer, tensor, error), error, "tensor_wrap");
 }
 
 iobind_status iobind_tensor_view(iobind_tensor *tensor, size_t offset, iobind_dtype dtype, const int64_t *dims, size_t rank,
@@ -304,9 +302,8 @@ iobind_status iobind_tensor_view(iobind_tensor *tensor, size_t offset, iobind_dt
   if (view != NULL) {
     *view = NULL;
   }
-  if (tensor == NULL || view == NULL) {
-    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "tensor_view: %s is NULL", tensor == NULL ? "tensor" : "view");
-  }
+  IOBIND__TRY(iobind__null_check(tensor, "tensor", "tensor_view", error));
+  IOBIND__TRY(iobind__null_check(view, "view", "tensor_view", error));
   IOBIND__TRY(iobind__process_check("tensor_view", error));
   if (tensor->dtype == IOBIND_DTYPE_STRING || dtype == IOBIND_DTYPE_STRING) {
     return iobind__fail(error, IOBIND_ERROR_NOT_SUPPORTED, "tensor_view: strings have no views");
@@ -327,7 +324,8 @@ iobind_status iobind_tensor_view(iobind_tensor *tensor, size_t offset, iobind_dt
         tensor->place->device->spec, IOBIND__UNIT, bytes, offset);
   }
   void *data = tensor->data == NULL ? NULL : (char *)tensor->data + offset;
-  IOBIND__TRY(tensor_over(tensor->place, tensor->owner, dtype, dims, rank, data, bytes, view, "tensor_view", error));
+  iobind_tensor *made = tensor_new(tensor->place, tensor->owner, dtype, dims, rank);
+  IOBIND__TRY(tensor_over(made, data, bytes, view, "tensor_view", error));
   (*view)->base = iobind_tensor_retain(tensor->base != NULL ? tensor->base : tensor);
   (*view)->read_only = tensor->read_only;
   return IOBIND_OK;
@@ -338,9 +336,8 @@ iobind_status iobind_tensor_slice(iobind_tensor *tensor, int64_t start, int64_t 
   if (view != NULL) {
     *view = NULL;
   }
-  if (tensor == NULL || view == NULL) {
-    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "tensor_slice: %s is NULL", tensor == NULL ? "tensor" : "view");
-  }
+  IOBIND__TRY(iobind__null_check(tensor, "tensor", "tensor_slice", error));
+  IOBIND__TRY(iobind__null_check(view, "view", "tensor_slice", error));
   if (tensor->rank == 0) {
     return iobind__fail(error, IOBIND_ERROR_SHAPE, "tensor_slice: a scalar has no axis to slice");
   }
@@ -579,9 +576,7 @@ void iobind_tensor_release(iobind_tensor *tensor) {
 }
 
 iobind_status iobind_tensor_get_info(const iobind_tensor *tensor, iobind_tensor_info *info, iobind_error *error) {
-  if (tensor == NULL) {
-    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "tensor_get_info: tensor is NULL");
-  }
+  IOBIND__TRY(iobind__null_check(tensor, "tensor", "tensor_get_info", error));
   iobind_tensor_info full = {.dtype = (int32_t)tensor->dtype,
                              .dims = tensor->dims,
                              .rank = tensor->rank,
@@ -605,10 +600,8 @@ static iobind_status get_native(const iobind_tensor *tensor, iobind_native *nati
 }
 
 iobind_status iobind_tensor_get_native(const iobind_tensor *tensor, iobind_native *native, iobind_error *error) {
-  if (tensor == NULL || native == NULL) {
-    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "tensor_get_native: %s is NULL",
-                        tensor == NULL ? "tensor" : "native");
-  }
+  IOBIND__TRY(iobind__null_check(tensor, "tensor", "tensor_get_native", error));
+  IOBIND__TRY(iobind__null_check(native, "native", "tensor_get_native", error));
   IOBIND__TRY(iobind__process_check("tensor_get_native", error));
   return iobind__named(get_native(tensor, native, error), error, "tensor_get_native");
 }

@@ -15,6 +15,7 @@ from ._errors import DTypeError, InvalidArgument, InvalidState, NameNotFound, No
 from ._runtime import DeviceSpec, is_device
 from ._runtime import place as find_place
 from ._session import Session, as_dict, as_host_tensor, run_options, signature
+from ._state import State
 
 RESIDENT, SNAPSHOT, LIVE = range(3)
 COPY = 16  # a RESIDENT tensor that only the input has
@@ -378,6 +379,33 @@ class Binding(_core.Binding):
         new memory. A bound tensor and a state in place are written again all the same: copy() keeps their content. Raises NotFound,
         InvalidState (no run has finished, or it was taken), DeviceError, and what the run failed with."""
         return self._take(self._output(name, "take")[0])
+
+    def save(self) -> State:
+        """What the next run would read as its carried inputs, as a State that never changes. A state that is moved or swapped and that nobody
+        references is not copied: the binding gets new memory for it when it needs that. Any other is copied, where it is, on the device.
+        Does not wait for runs on a stream of the execution provider's: the state is that of the last one. Raises InvalidState (nothing is
+        carried, an input is not bound, a run that failed has left no state, another thread's call is in flight), what the last run failed
+        with, OutOfMemory, OrtError."""
+        return State._save(self)
+
+    def restore(self, state: State) -> None:
+        """Go on from `state`, which this binding, or another one of the session that carries the same, has saved: the next run reads it. A
+        state that is moved or swapped is read where it is; one in place, and any with graphs=, is copied into the memory that is bound if its
+        shape is the same. Outputs of the last run must have been fetched, as before a run. Raises InvalidState (a run is in flight, the state
+        is closed), InvalidArgument (another session's, other inputs are carried), ShapeError, what the run failed with that was to make the
+        state, OutOfMemory, OrtError."""
+        if not isinstance(state, State):
+            raise InvalidArgument(f"restore: expected an iobind.State, got {type(state).__name__}")
+        for index in self._carried.keys() & self._tensors.keys():
+            self._tensors[index]._await(None)
+        shapes = [state._shape(number) for number in range(len(state))]
+        state._restore_to(self)
+        for name, shape in zip(state, shapes):
+            index = self._inputs[name][0]
+            bound = self._tensors.get(index)
+            if bound is None or bound.shape != shape or bound.read_only:  # otherwise it was written, and stays bound
+                self._forget(index)
+            self._shapes[index] = shape
 
     def set_run_options(self, config: Mapping[str, Any] | None = None, *, tag: str | None = None, log_level: int = 0) -> None:
         """For all later runs. config: ONNX Runtime's run entries, such as {"memory.enable_memory_arena_shrinkage": "gpu:0"}. tag: names

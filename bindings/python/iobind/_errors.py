@@ -11,18 +11,19 @@ CALLS = {
     "session_create": "session", "session_create_from_memory": "session", "session_run": "run", "session_wrap": "adopt",
     "binding_set_input": "bind", "binding_set_output": "bind", "binding_place_output": "bind", "binding_write_input": "update",
     "binding_get_output": "outputs", "binding_reset_graphs": "forget_graphs", "binding_take_output": "take", "binding_create": "bind", "tensor_create": "empty",
-    "tensor_to_dlpack": "__dlpack__", "tensor_get_string": "numpy", "tensor_set_string": "write", "tensor_map": "numpy",
+    "binding_save_state": "save", "binding_restore_state": "restore", "state_load": "load_state", "tensor_to_dlpack": "__dlpack__", "tensor_get_string": "numpy", "tensor_set_string": "write", "tensor_map": "numpy",
     "stream_create": "stream", "event_create": "event", "pipeline_create": "map", "pipeline_next": "map", "pipeline_submit": "map",
     "runtime_create": "onnxruntime", "runtime_find_device": "device", "dtype_get_bytes": "dtype"}
 """calls of C that begin the library's messages, and what begins them in Python; any other call has its verb as its name"""
 
-BEGINS = re.compile(r"^(?:runtime|device|session|binding|tensor|stream|event|pipeline|dtype|audit)_([a-z0-9_]+)(?=: )")
+BEGINS = re.compile(r"^(?:runtime|device|session|binding|tensor|stream|event|pipeline|dtype|audit|state)_([a-z0-9_]+)(?=: )")
 
 ADVICE = {
     "attach to that copy (ort_api_base)": "call iobind.attach(onnxruntime) before anything else of iobind, under pytest in conftest.py",
     "copy (IOBIND_DLPACK_COPY_STRIDED)": "copy (copy=True)",
     "IOBIND_SESSION_PLACEMENT": "placement=True",
     "IOBIND_SESSION_STRICT": "strict=True",
+    "IOBIND_SESSION_IDENTIFY": "identify=True",
     "make it there, or bind it SNAPSHOT or LIVE to have it copied": "make it there, tensor.to(device), or bind an array, which is copied",
     "or SNAPSHOT and iobind_binding_write_input": "or an array, and Binding.update",
     "iobind_tensor_read and iobind_tensor_write reach the part": "Tensor.read and Tensor.write with an offset reach the part",

@@ -15,6 +15,7 @@ from ._runtime import device as find_device
 if TYPE_CHECKING:
     from ._binding import Binding
     from ._pipeline import Map
+    from ._state import State
 
 POLICIES = ["none", "default", "prefer_cpu", "prefer_npu", "prefer_gpu", "max_performance", "max_efficiency", "min_power"]
 OPTIMIZATIONS = ["all", "none", "basic", "extended", "layout"]
@@ -47,7 +48,8 @@ class Session(_core.Session):
                 ep_options: Mapping[str, Any] | None = None, config: Mapping[str, Any] | None = None,
                 dims: Mapping[str, int] | None = None, policy: str = "none", optimization: str = "all", threads: int = 0,
                 inter_threads: int = 0, strict: bool = False, placement: bool = False, memory_reuse: bool = True,
-                graphs: int = 0, profile: str | os.PathLike[str] | None = None, stream: Any = None) -> Session:
+                graphs: int = 0, profile: str | os.PathLike[str] | None = None, stream: Any = None,
+                identify: bool = False) -> Session:
         if policy not in POLICIES or optimization not in OPTIMIZATIONS:
             name, known, got = (("policy", POLICIES, policy) if policy not in POLICIES else
                                 ("optimization", OPTIMIZATIONS, optimization))
@@ -61,16 +63,16 @@ class Session(_core.Session):
         of_dims = as_dict(dims, "session: dims")
         options: dict[str, Any] = {
             "devices": devices, "stream": None if stream is None else _stream_of(stream, devices),
-            "flags": (1 if strict else 0) | (2 if placement else 0) | (0 if memory_reuse else 4),
+            "flags": (1 if strict else 0) | (2 if placement else 0) | (0 if memory_reuse else 4) | (8 if identify else 0),
             "policy": POLICIES.index(policy), "optimization": OPTIMIZATIONS.index(optimization),
             "threads": threads, "inter_threads": inter_threads, "graphs": graphs,
             "ep_keys": list(of_ep), "ep_values": list(of_ep.values()),
             "config_keys": list(of_session), "config_values": list(of_session.values()),
             "dim_names": list(of_dims), "dim_values": list(of_dims.values())}
         if profile is not None:
-            options["profile"] = _path(profile, "session: profile")
+            options["profile"] = as_path(profile, "session: profile")
         if isinstance(model, (str, os.PathLike)):
-            path = _path(model, "session: model")
+            path = as_path(model, "session: model")
             require_file(path, "session")
             return cls._make(runtime(), path, None, options)
         return cls._make(runtime(), None, model, options)
@@ -86,6 +88,7 @@ class Session(_core.Session):
         which provider runs which node, for nodes() and audit(). graphs: capture runs as graphs, which later runs replay, at most so
         many for each binding (docs/async.md). profile: record ONNX Runtime's profile to files of this prefix. stream: an iobind.Stream, or
         another library's, such as a torch.cuda.Stream, that the session computes on: runs of all its bindings follow one another there.
+        identify: hash a model that is given as bytes, so that states of the session can be kept in files; a file's is hashed when it is needed.
         Raises FileNotFound, NotFound (no such device or dim), FileError, OrtError (the model or a device is refused), DeviceError, NotSupported,
         InvalidArgument, OutOfMemory."""
 
@@ -176,6 +179,17 @@ class Session(_core.Session):
         made.bind(inputs, outputs=outputs, carry=carry, carry_mode=carry_mode)
         return made
 
+    def load_state(self, path: str | os.PathLike[str]) -> State:
+        """The state that State.save() wrote to the file `path`, where the session reads its inputs: for Binding.restore(). The session that it
+        was saved from had the same model, on any device. Raises FileNotFound; FileError for a file that cannot be read, is no state, is cut or
+        damaged, or is of another model; VersionError (a newer iobind wrote it), NotSupported (the model is not known: identify=True),
+        InvalidState (the session is closed), InvalidArgument, OutOfMemory, OrtError."""
+        from ._state import State
+
+        name = as_path(path, "load_state: path")
+        require_file(name, "load_state")
+        return State._load(self, name)
+
     def empty(self, name: str, /, **dims: int) -> _tensor.Tensor:
         """A tensor for an input, where the session wants it; `dims` are values of its open dims: s.empty("past", length=0). A dim
         whose name is not a word of Python's goes by a dict: s.empty("past", **{"past.length": 0}). Raises NameNotFound for an input or dim
@@ -264,7 +278,8 @@ def _texts(given: Mapping[str, Any] | None, what: str) -> dict[str, str]:
     return {name: _text(value) for name, value in as_dict(given, what).items()}
 
 
-def _path(given: Any, what: str) -> bytes:
+def as_path(given: Any, what: str) -> bytes:
+    """A path's bytes, as the system has them."""
     try:
         return os.fsencode(given)
     except (TypeError, UnicodeEncodeError) as reason:

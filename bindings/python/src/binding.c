@@ -85,9 +85,7 @@ static void keep_outputs_of_call(Binding *self) {
   }
 }
 
-/* A change of what the outputs are: those of the last run end only if it succeeds. Each change_begins that gives 0 needs a change_ends. What is
- * freed between the two may give the GIL up; `busy` stays set until all is changed, so that another thread's call is refused meanwhile. */
-static int change_begins(Binding *self) {
+int change_begins(Binding *self) {
   if (check_idle(self) != 0) {
     return -1;
   }
@@ -95,7 +93,7 @@ static int change_begins(Binding *self) {
   return binding_enter(self);
 }
 
-static PyObject *change_ends(Binding *self, iobind_status status, const iobind_error *error) {
+PyObject *change_ends(Binding *self, iobind_status status, const iobind_error *error) {
   self->busy = 0;
   release_now();
   if (status != IOBIND_OK) {

@@ -64,6 +64,11 @@ typedef struct Outputs {
 /* Is another thread in a call of the binding? -1 with an exception; otherwise this call is, until it sets `busy` to 0. */
 int binding_enter(Binding *self);
 
+/* A change of what the outputs are: those of the last run end only if it succeeds. Each change_begins that gives 0 needs a change_ends. What is
+ * freed between the two may give the GIL up; `busy` stays set until all is changed, so that another thread's call is refused meanwhile. */
+int change_begins(Binding *self);
+PyObject *change_ends(Binding *self, iobind_status status, const iobind_error *error);
+
 /* Wait for a run on a stream before a call of the library does, which Ctrl-C cannot end; -1 with the exception of a signal's handler. If the
  * run failed, that call reports it. */
 int binding_await_run(const Binding *self);
@@ -85,6 +90,9 @@ void state_end(Binding *self, size_t output);
 /* The output was fetched, or (NULL) taken: then no run writes its memory. */
 void state_fetched(Binding *self, size_t output, Tensor *tensor);
 void state_bound(Binding *self, size_t input);
+
+/* Before a save: results that nobody references any more, which therefore need no copy. */
+void states_drop_unreferenced(Binding *self);
 
 /* Before a run: states whose next buffer has a result that is still referenced are moved from now on. -1 with an exception. */
 int states_spare(Binding *self);

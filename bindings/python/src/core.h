@@ -88,7 +88,7 @@ typedef struct Session {
 
 /* module.c */
 extern PyTypeObject *runtime_type, *device_type, *stream_type, *event_type, *session_type, *binding_type, *outputs_type,
-    *pipeline_type;
+    *pipeline_type, *state_type;
 extern PyObject *tensor_class;  /* iobind.Tensor, which tensors that come out are */
 extern PyObject *outputs_class; /* iobind.Outputs */
 extern PyTypeObject *tensor_type;
@@ -213,7 +213,7 @@ PyObject *dlpack_device(Tensor *self,
                         PyObject *none); /* (device type, device id) by DLPack's numbers, which only the struct says */
 
 extern PyType_Spec runtime_spec, device_spec, stream_spec, event_spec, tensor_spec, session_spec, binding_spec, outputs_spec,
-    pipeline_spec;
+    pipeline_spec, state_spec;
 extern PyMethodDef tensor_functions[];
 
 #endif

@@ -88,6 +88,17 @@ bool state_is_referenced(Binding *self, size_t input) {
   return found;
 }
 
+void states_drop_unreferenced(Binding *self) {
+  if (!outputs_are_held(self)) {
+    outputs_end(self);
+  }
+  for (size_t i = 0; i < self->session->output_count; i++) {
+    if (!is_referenced(self, i, self->states[i].last)) {
+      SET_REFERENCE(self->states[i].last, NULL);
+    }
+  }
+}
+
 static int move(Binding *self, size_t output) {
   struct state *state = &self->states[output];
   if (binding_quiesce(self) != 0) {

@@ -12,13 +12,14 @@ import os
 import pathlib
 import re
 import sys
+import tempfile
 import threading
 import weakref
 
 import numpy
 
 import iobind
-from iobind import _core, _runtime
+from iobind import _core, _errors, _runtime
 from rows import STRING, Mirror, make_model, numpy_dtype, parse_type, read_rows, reference, text_of, words_of
 
 BUILD = pathlib.Path(iobind.__file__).parents[3]
@@ -67,6 +68,16 @@ class Slot:
         self.carried_to = None
 
 
+class Saved:
+    """A state, and what it must hold: for the index of an input, that of the output, and a tensor."""
+
+    def __init__(self, handle, values, pairs):
+        self.handle, self.pairs = handle, dict(sorted(pairs.items()))
+        self.names = [values[index].name for index in self.pairs]
+        require("the inputs of the state", self.names, list(handle))
+        require("bytes of the state", sum(value.nbytes for _, value, _ in pairs.values()), handle.nbytes)
+
+
 class Bound:
     """A binding and its mirror."""
 
@@ -106,7 +117,7 @@ class World:
         self.forget()
 
     def forget(self):
-        self.tensors, self.bindings, self.streams, self.events, self.pipelines, self.wrapped = {}, {}, {}, {}, {}, {}
+        self.tensors, self.bindings, self.streams, self.events, self.pipelines, self.wrapped, self.states = {}, {}, {}, {}, {}, {}, {}
         self.kept = []  # arrays that a stream reads or writes
         self.current = self.runner = self.cancelled = None
         self.expected = None  # (status, text) that the step's call must fail with
@@ -150,6 +161,7 @@ class World:
             self.fault_setter(0, setting.encode(), b"0")
         streams = self.streams
         self.pipelines.clear()
+        self.states.clear()
         self.forget()
         for stream in streams.values():
             try:
@@ -159,7 +171,7 @@ class World:
 
     def session(self, spec):
         if spec not in self.sessions:
-            self.sessions[spec] = iobind.Session(make_model(BUILD, spec), device=self.device)
+            self.sessions[spec] = iobind.Session(make_model(BUILD, spec), device=self.device, identify=True)
         return self.sessions[spec]
 
     def has(self, need):
@@ -191,7 +203,7 @@ class World:
 
     def run(self, w):
         if w[0] == "fail":
-            self.expected = (w[1], w[2])
+            self.expected = (w[1], _errors.in_python(w[2]))
             self.run(w[4:])
             if not self.settled:
                 raise Wrong("it makes no call that can fail")
@@ -408,7 +420,7 @@ class World:
     # ---- sessions
 
     def do_open(self, name, *words):
-        options, on = {}, self.device
+        options, on = {"identify": True}, self.device
         rest = list(words)
         while rest[0].startswith("+"):
             word, _, value = rest.pop(0).partition(":")
@@ -416,6 +428,8 @@ class World:
                 on = ()
             elif word == "+dim":
                 options["dims"] = {value.split("=")[0]: int(value.split("=")[1])}
+            elif word == "+unknown":
+                options["identify"] = False
             elif word in ("+strict", "+placement"):
                 options[word[1:]] = True
             else:
@@ -616,6 +630,57 @@ class World:
             for number, (array, computed) in enumerate(zip(results, self.compute(), strict=True)):
                 handle = iobind.tensor(array) if computed.name == STRING else iobind.wrap(array)
                 self.tensors[f"{name}{number}"] = Tensor(handle, computed, (self.host, 0))
+
+    # ---- states
+
+    def do_save(self, name):
+        bound = self.current
+        for handle in self.settle(bound.handle.save):
+            pairs = {}
+            for number, slot in enumerate(bound.outputs):
+                if slot.carried_to is not None:
+                    value = slot.value if slot.due else bound.inputs[slot.carried_to].value
+                    pairs[slot.carried_to] = number, value.copy(), slot.place
+            self.states[name] = Saved(handle, bound.input_values, pairs)
+
+    def do_restore(self, name):
+        bound, saved = self.current, self.states[name]
+        for _ in self.settle(bound.handle.restore, saved.handle):
+            bound.outputs_of_run = None  # a program that holds them keeps what it has fetched
+            for index, (number, value, _) in saved.pairs.items():
+                slot, state = bound.inputs[index], bound.outputs[number]
+                state.due = False
+                if state.mode == "in-place" and slot.value is not None and slot.value.text == value.text:
+                    slot.value.bytes[:] = value.bytes
+                else:
+                    slot.value = value.copy()
+
+    def do_state(self, name, saved, index):
+        of, number = self.states[saved], int(index)
+        for handle in self.settle(of.handle.__getitem__, of.names[list(of.pairs).index(number)]):
+            require(f"{name} is read-only", True, handle.read_only)
+            self.tensors[name] = Tensor(handle, *of.pairs[number][1:])
+
+    def do_drop_state(self, name):
+        del self.states[name]
+
+    def file(self, name):
+        """A file of the row's own."""
+        return pathlib.Path(tempfile.gettempdir()) / f"iobind-state-{os.getpid()}-{name}"
+
+    def do_write_state(self, name, file):
+        self.settle(self.states[name].handle.save, self.file(file))
+
+    def do_read_state(self, name, file, like):
+        session, path = self.current.session, self.file(file)
+        load = session.load_state if path.exists() else lambda one: iobind.State._load(session, os.fsencode(one))  # it raises FileNotFound
+        for handle in self.settle(load, path):
+            values = self.current.input_values
+            self.states[name] = Saved(handle, values, {index: (number, value.copy(), (values[index].device, values[index].memory))
+                                                       for index, (number, value, _) in self.states[like].pairs.items()})
+
+    def do_drop_file(self, name):
+        self.file(name).unlink()
 
     # ---- pipelines
 

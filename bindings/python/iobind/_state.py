@@ -1,0 +1,56 @@
+"""Saved states: what the carried inputs of a binding hold at a moment."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from . import _core, _tensor
+from ._errors import NameNotFound
+from ._session import as_path
+
+
+class State(_core.State, Mapping[str, _tensor.Tensor]):
+    """What the carried inputs of a binding hold at a moment, by name: state["past"] is a read-only Tensor. Binding.save() and
+    Session.load_state() make one, Binding.restore() goes on from it, any number of times and in any number of bindings. It never changes, and
+    any thread may use it. The end of a block `with state:` closes it."""
+
+    __slots__ = ()
+
+    def __getitem__(self, name: str) -> _tensor.Tensor:
+        """The tensor of the carried input `name`, with its shape. On the device it is there at once, and what is done with it comes behind the
+        run that makes it; on the host it is waited for. Raises NameNotFound, InvalidState (it is closed), what that run failed with."""
+        names = self._names()
+        if name not in names:
+            raise NameNotFound(f"state: no carried input {name!r}; there are {', '.join(names)}")
+        return self._tensor(names.index(name))
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names())
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._names()
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+    __hash__ = object.__hash__
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the state to a file, which Session.load_state() reads, also in another process, on another device, and with another version
+        of ONNX Runtime; an existing one is replaced, and no reader sees half of it. Waits for the run that makes the state. path: the file.
+        Raises FileError for a file that cannot be written, or a model's file that has changed since the session was made; NotSupported for
+        a model that is not known (Session(..., identify=True)); InvalidState (it is closed), InvalidArgument, what that run failed with,
+        OutOfMemory, OrtError."""
+        self._save_to(as_path(path, "save: path"))
+
+    def __enter__(self) -> State:
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        holds = "closed" if self._is_closed else f"of {', '.join(self)}, {self.nbytes} bytes"
+        return f"<iobind.State {holds}>"

@@ -1,0 +1,325 @@
+/* Saved states: what the carried inputs of a binding hold at a moment. Of runs in flight on a stream a state is handed out before it is made:
+ * its tensors come with an event of that stream, as outputs do. */
+#include "binding.h"
+
+typedef struct State {
+  PyObject_HEAD
+  iobind_state *handle; /* NULL: it is closed */
+  Session *session;
+  PyObject *names; /* a tuple: of the inputs */
+  size_t bytes;
+  Stream *stream; /* of the runs that make it, and the event behind them; NULL: it is there */
+  Event *made;
+} State;
+
+static bool is_open(const State *self) {
+  if (self->handle == NULL) {
+    raise_status(IOBIND_ERROR_INVALID_STATE, "state: it is closed");
+  }
+  return self->handle != NULL;
+}
+
+/* Freeing memory may wait for a device, or for a run of another thread. */
+static void release_state(iobind_state *handle) {
+  Py_BEGIN_ALLOW_THREADS
+  iobind_state_release(handle);
+  Py_END_ALLOW_THREADS
+  release_now();
+}
+
+static int check_is(PyObject *object, PyTypeObject *type, const char *what) {
+  if (PyObject_TypeCheck(object, type)) {
+    return 0;
+  }
+  PyErr_Format(PyExc_TypeError, "expected %s, got %R", what, object);
+  return -1;
+}
+
+/* ---- made ---- */
+
+static PyObject *names_of(const State *self, size_t count) {
+  PyObject *names = PyTuple_New((Py_ssize_t)count);
+  for (size_t i = 0; names != NULL && i < count; i++) {
+    iobind_state_pair pair = IOBIND_STATE_PAIR_INIT;
+    (void)!iobind_state_get_pair(self->handle, i, &pair, NULL); /* it cannot fail: the index is right */
+    PyObject *name = self->session->inputs[pair.input].name;
+    Py_INCREF(name);
+    (void)PyTuple_SetItem(names, (Py_ssize_t)i, name);
+  }
+  return names;
+}
+
+/* Takes the handle over, also where it fails. */
+static PyObject *state_object(PyTypeObject *type, iobind_state *handle, Session *session, Stream *stream, Event *made) {
+  State *self = (State *)PyType_GenericAlloc(type, 0);
+  if (self == NULL) {
+    release_state(handle);
+    return NULL;
+  }
+  iobind_state_info info = IOBIND_STATE_INFO_INIT;
+  (void)!iobind_state_get_info(handle, &info, NULL); /* it cannot fail: both are given */
+  Py_INCREF((PyObject *)session);
+  Py_XINCREF((PyObject *)stream);
+  Py_XINCREF((PyObject *)made);
+  self->handle = handle;
+  self->session = session;
+  self->bytes = info.bytes;
+  self->stream = stream;
+  self->made = made;
+  self->names = names_of(self, info.pair_count);
+  if (self->names == NULL) {
+    Py_DECREF((PyObject *)self);
+    return NULL;
+  }
+  return (PyObject *)self;
+}
+
+/* Is the last run in flight, as far as it is known here? */
+static bool is_in_flight(const Binding *binding) {
+  if (!binding->on_stream || !binding->is_behind) {
+    return binding->on_stream;
+  }
+  iobind_error error = IOBIND_ERROR_INIT;
+  iobind_status status;
+  int32_t is_complete = 0;
+  WITHOUT_GIL(status, iobind_event_query(binding->behind->handle, &is_complete, &error));
+  return status == IOBIND_OK && is_complete == 0;
+}
+
+/* The state, of a binding that this call has entered. `made` is recorded behind what makes it; NULL: the call waits for that. */
+static iobind_status save_on(Binding *binding, const Event *made, iobind_state **handle, iobind_error *error) {
+  iobind_status status;
+  Stream *stream = made == NULL ? NULL : binding->stream;
+  stream_enter(stream);
+  WITHOUT_GIL(status, iobind_binding_save_state(binding->handle, handle, error));
+  if (status == IOBIND_OK && made != NULL) {
+    WITHOUT_GIL(status, iobind_event_record(made->handle, stream->handle, error));
+  }
+  stream_leave(stream);
+  return status;
+}
+
+static PyObject *save_entered(PyTypeObject *type, Binding *binding) {
+  states_drop_unreferenced(binding);
+  bool is_lent = is_in_flight(binding) && binding->stream->native != NULL;
+  Event *made = NULL;
+  if (is_lent) {
+    made = (Event *)PyObject_CallFunctionObjArgs((PyObject *)event_type, (PyObject *)binding->stream->device, NULL);
+  }
+  if ((is_lent && made == NULL) || (!is_lent && binding_await_run(binding) != 0)) {
+    return NULL;
+  }
+  iobind_state *handle = NULL;
+  iobind_error error = IOBIND_ERROR_INIT;
+  PyObject *state = NULL;
+  if (save_on(binding, made, &handle, &error) == IOBIND_OK) {
+    state = state_object(type, handle, binding->session, is_lent ? binding->stream : NULL, made);
+  } else {
+    release_state(handle);
+    raise_error(&error);
+  }
+  Py_XDECREF((PyObject *)made);
+  return state;
+}
+
+/* State._save(binding) */
+static PyObject *state_of_binding(PyObject *type, PyObject *given) {
+  Binding *binding = (Binding *)given;
+  if (check_is(given, binding_type, "an iobind.Binding") != 0 || binding_enter(binding) != 0) {
+    return NULL;
+  }
+  PyObject *state = save_entered((PyTypeObject *)type, binding);
+  binding->busy = 0;
+  release_now();
+  return state;
+}
+
+/* State._load(session, the path's bytes) */
+static PyObject *state_of_file(PyObject *type, PyObject *arguments) {
+  Session *session;
+  const char *path;
+  if (!PyArg_ParseTuple(arguments, "O!y", session_type, &session, &path) || !session_is_open(session)) {
+    return NULL;
+  }
+  iobind_state *handle;
+  iobind_error error = IOBIND_ERROR_INIT;
+  iobind_status status;
+  WITH_SESSION(session, status, iobind_state_load(session->handle, path, &handle, &error));
+  return status == IOBIND_OK ? state_object((PyTypeObject *)type, handle, session, NULL, NULL) : raise_error(&error);
+}
+
+/* A stream may have a program's attributes. */
+static int state_traverse(State *self, visitproc visit, void *arg) {
+  Py_VISIT(Py_TYPE((PyObject *)self));
+  Py_VISIT((PyObject *)self->session);
+  Py_VISIT((PyObject *)self->stream);
+  Py_VISIT((PyObject *)self->made);
+  return 0;
+}
+
+static PyObject *state_close(State *self, PyObject *none) {
+  (void)none;
+  iobind_state *handle = self->handle;
+  self->handle = NULL; /* before the GIL is given up */
+  SET_REFERENCE(self->stream, NULL);
+  SET_REFERENCE(self->made, NULL);
+  release_state(handle);
+  Py_RETURN_NONE;
+}
+
+static int state_clear_cycle(State *self) {
+  Py_XDECREF(state_close(self, NULL));
+  return 0;
+}
+
+static void state_dealloc(State *self) {
+  PyTypeObject *type = Py_TYPE((PyObject *)self);
+  PyObject_GC_UnTrack(self);
+  (void)state_clear_cycle(self);
+  Py_XDECREF(self->names);
+  Py_XDECREF((PyObject *)self->session);
+  ((freefunc)PyType_GetSlot(type, Py_tp_free))(self);
+  Py_DECREF(type);
+}
+
+/* ---- restored ---- */
+
+/* The library's calls that come later see the state that the binding has now. */
+static void note_restored(Binding *binding, iobind_state *handle, Event *made) {
+  iobind_state_pair pair = IOBIND_STATE_PAIR_INIT;
+  outputs_end(binding);
+  for (size_t i = 0; iobind_state_get_pair(handle, i, &pair, NULL) == IOBIND_OK; i++) {
+    state_bound(binding, pair.input);
+    Py_XINCREF((PyObject *)made);
+    SET_REFERENCE(binding->producers[pair.input], made);
+    binding->has_producers = binding->has_producers || made != NULL;
+  }
+}
+
+/* _restore_to(binding) */
+static PyObject *restore_to(State *self, PyObject *given) {
+  Binding *binding = (Binding *)given;
+  if (check_is(given, binding_type, "an iobind.Binding") != 0 || !is_open(self) || change_begins(binding) != 0) {
+    return NULL;
+  }
+  iobind_state *handle = iobind_state_retain(self->handle); /* another thread may close it meanwhile */
+  Event *made = self->made;
+  Py_XINCREF((PyObject *)made);
+  iobind_error error = IOBIND_ERROR_INIT;
+  iobind_status status;
+  WITHOUT_GIL(status, iobind_binding_restore_state(binding->handle, handle, &error));
+  if (status == IOBIND_OK) {
+    note_restored(binding, handle, made);
+  }
+  Py_XDECREF((PyObject *)made);
+  release_state(handle);
+  return change_ends(binding, status, &error);
+}
+
+/* ---- looked at, and kept in a file ---- */
+
+/* What is kept for one of the inputs, by its number in their order, borrowed; NULL with an exception. */
+static iobind_tensor *find_tensor(const State *self, PyObject *number) {
+  size_t index = PyLong_AsSize_t(number);
+  iobind_state_pair pair = IOBIND_STATE_PAIR_INIT;
+  iobind_error error = IOBIND_ERROR_INIT;
+  if (PyErr_Occurred() || !is_open(self)) {
+    return NULL;
+  }
+  if (iobind_state_get_pair(self->handle, index, &pair, &error) != IOBIND_OK) {
+    raise_error(&error);
+  }
+  return pair.tensor;
+}
+
+/* _shape(index) */
+static PyObject *get_shape(State *self, PyObject *number) {
+  iobind_tensor *handle = find_tensor(self, number);
+  iobind_tensor_info info = IOBIND_TENSOR_INFO_INIT;
+  if (handle == NULL) {
+    return NULL;
+  }
+  (void)!iobind_tensor_get_info(handle, &info, NULL); /* it cannot fail: both are given */
+  return dims_to_tuple(info.dims, info.rank);
+}
+
+/* _tensor(index) */
+static PyObject *get_tensor(State *self, PyObject *number) {
+  iobind_tensor *handle = find_tensor(self, number);
+  Tensor *tensor = handle == NULL ? NULL : (Tensor *)output_object(iobind_tensor_retain(handle), self->session);
+  if (tensor != NULL && self->made != NULL) {
+    tensor_comes_with(tensor, self->stream, self->made);
+  }
+  if (tensor != NULL && tensor->info.host_readable != 0 && tensor_order(tensor, NULL) != 0) {
+    Py_CLEAR(tensor);
+  }
+  return (PyObject *)tensor;
+}
+
+/* _save_to(the path's bytes) */
+static PyObject *save_to(State *self, PyObject *arguments) {
+  const char *path;
+  if (!PyArg_ParseTuple(arguments, "y", &path) || !is_open(self)) {
+    return NULL;
+  }
+  iobind_state *handle = iobind_state_retain(self->handle);
+  iobind_error error = IOBIND_ERROR_INIT;
+  iobind_status status;
+  WITHOUT_GIL(status, iobind_state_save(handle, path, &error));
+  release_state(handle);
+  if (status != IOBIND_OK) {
+    return raise_error(&error);
+  }
+  Py_RETURN_NONE;
+}
+
+static PyObject *get_names(State *self, PyObject *none) {
+  (void)none;
+  Py_INCREF(self->names);
+  return self->names;
+}
+
+static Py_ssize_t state_length(State *self) {
+  return PyTuple_Size(self->names);
+}
+
+static PyObject *get_bytes(State *self, void *none) {
+  (void)none;
+  return PyLong_FromSize_t(self->bytes);
+}
+
+static PyObject *get_closed(State *self, void *none) {
+  (void)none;
+  return PyBool_FromLong(self->handle == NULL);
+}
+
+static PyMethodDef state_methods[] = {
+    {"_save", (PyCFunction)state_of_binding, METH_O | METH_CLASS, NULL},
+    {"_load", (PyCFunction)state_of_file, METH_VARARGS | METH_CLASS, NULL},
+    {"_restore_to", (PyCFunction)restore_to, METH_O, NULL},
+    {"_save_to", (PyCFunction)save_to, METH_VARARGS, NULL},
+    {"_shape", (PyCFunction)get_shape, METH_O, NULL},
+    {"_tensor", (PyCFunction)get_tensor, METH_O, NULL},
+    {"_names", (PyCFunction)get_names, METH_NOARGS, NULL},
+    {"close", (PyCFunction)state_close, METH_NOARGS,
+     "close()\n--\n\nGive the state up, as the end of a block `with state:` does: its memory is freed when no tensor of it is left and no binding\n"
+     "reads it. Later calls of the state raise InvalidState."},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyGetSetDef state_fields[] = {
+    {"nbytes", (getter)get_bytes, NULL, "bytes of all its tensors", NULL},
+    {"_is_closed", (getter)get_closed, NULL, NULL, NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
+static PyType_Slot state_slots[] = {{Py_tp_dealloc, state_dealloc},
+                                    {Py_tp_traverse, state_traverse},
+                                    {Py_tp_clear, state_clear_cycle},
+                                    {Py_tp_methods, state_methods},
+                                    {Py_tp_getset, state_fields},
+                                    {Py_mp_length, state_length},
+                                    {0, NULL}};
+PyType_Spec state_spec = {"iobind._core.State", sizeof(State), 0,
+                          Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+                          state_slots};
