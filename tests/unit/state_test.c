@@ -412,8 +412,15 @@ static void failed_write(void **state) {
   expect(IOBIND_ERROR_IO, save_to(other, "none/state"));
   assert_int_equal(mkdir(in_folder("directory", path), 0777), 0);
   expect(IOBIND_ERROR_IO, save_to(other, "directory"));
-  expect_no_part();
   assert_int_equal(rmdir(path), 0);
+  assert_int_equal(mkfifo(in_folder("pipe", path), 0777), 0);
+  expect(IOBIND_ERROR_IO, save_to(other, "pipe"));
+  expect_words("is not a regular file");
+  struct stat pipe;
+  assert_int_equal(stat(path, &pipe), 0);
+  assert_true(S_ISFIFO(pipe.st_mode));
+  remove_file("pipe");
+  expect_no_part();
   expect_ok(save_to(saved, "state"));
   expect_content("state", &good);
   expect_ok(save_to(other, "state"));
