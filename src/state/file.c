@@ -185,6 +185,16 @@ static iobind_status refuse_write(const char *path, iobind_error *error) {
                       shown);
 }
 
+/* What is no file would be replaced by one: a device such as /dev/null, a pipe. */
+static iobind_status check_target(const char *path, iobind_error *error) {
+  if (!iobind__path_exists(path) || iobind__file_exists(path)) {
+    return IOBIND_OK;
+  }
+  char shown[IOBIND__NAME_TEXT];
+  iobind__text_shorten(path, shown);
+  return iobind__fail(error, IOBIND_ERROR_IO, "state_save: '%s' is not a regular file: name a file, which may exist", shown);
+}
+
 static iobind_status write_tensor(FILE *file, iobind_tensor *tensor, const char *path, iobind_error *error) {
   const void *data;
   void *copy;
@@ -235,6 +245,7 @@ iobind_status iobind_state_save(iobind_state *state, const char *path, iobind_er
   if (state->made != NULL) { /* the event reports a failed run each time, the wait for a tensor once */
     IOBIND__TRY(iobind__renamed(iobind_event_wait(state->made, IOBIND_NO_TIMEOUT, error), error, "state_save"));
   }
+  IOBIND__TRY(check_target(path, error));
   words header = {0};
   iobind_status status = make_header(state, &header, error);
   if (status == IOBIND_OK) {

@@ -79,6 +79,7 @@ typedef struct iobind__file_stamp {
   uint64_t bytes;
   uint64_t number; /* of the file in its file system; 0: unknown */
   int64_t written; /* nanoseconds since 1970 */
+  int64_t changed; /* the same, of its bytes or its name: when an older file took its place; where that is unknown, `written` */
 } iobind__file_stamp;
 bool iobind__file_stamp_get(const char *path, iobind__file_stamp *stamp); /* false: it cannot be read */
 

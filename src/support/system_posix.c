@@ -108,12 +108,15 @@ bool iobind__file_stamp_get(const char *path, iobind__file_stamp *stamp) {
   }
 #if defined(__APPLE__)
   const struct timespec written = status.st_mtimespec;
+  const struct timespec changed = status.st_ctimespec;
 #else
   const struct timespec written = status.st_mtim;
+  const struct timespec changed = status.st_ctim;
 #endif
   *stamp = (iobind__file_stamp){.bytes = (uint64_t)status.st_size,
                                 .number = (uint64_t)status.st_ino,
-                                .written = (int64_t)written.tv_sec * 1000000000 + written.tv_nsec};
+                                .written = (int64_t)written.tv_sec * 1000000000 + written.tv_nsec,
+                                .changed = (int64_t)changed.tv_sec * 1000000000 + changed.tv_nsec};
   return true;
 }
 

@@ -215,8 +215,9 @@ bool iobind__file_stamp_get(const char *path, iobind__file_stamp *stamp) {
   }
   uint64_t ticks = (uint64_t)found.ftLastWriteTime.dwHighDateTime << 32 | found.ftLastWriteTime.dwLowDateTime;
   const uint64_t from_1601_to_1970 = 116444736000000000; /* in units of 100 ns */
-  *stamp = (iobind__file_stamp){.bytes = (uint64_t)found.nFileSizeHigh << 32 | found.nFileSizeLow,
-                                .written = (int64_t)(ticks - from_1601_to_1970) * 100};
+  const int64_t written = (int64_t)(ticks - from_1601_to_1970) * 100;
+  *stamp = (iobind__file_stamp){
+      .bytes = (uint64_t)found.nFileSizeHigh << 32 | found.nFileSizeLow, .written = written, .changed = written};
   return true;
 }
 
