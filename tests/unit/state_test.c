@@ -83,11 +83,11 @@ static void expect_content(const char *name, const content *expected) {
 /* No file that is written beside another one. */
 static void expect_no_part(void) {
   char **names;
-  assert_true(iobind__folder_list(folder, &names));
+  assert_true(iobind__directory_list(folder, &names));
   for (char **name = names; *name != NULL; name++) {
     assert_null(strstr(*name, ".part"));
   }
-  iobind__folder_free(names);
+  iobind__directory_free(names);
 }
 
 /* ---- models ---- */
