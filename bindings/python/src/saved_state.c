@@ -148,7 +148,7 @@ static PyObject *state_of_file(PyObject *type, PyObject *arguments) {
   return status == IOBIND_OK ? state_object((PyTypeObject *)type, handle, session, NULL, NULL) : raise_error(&error);
 }
 
-/* A stream may have a program's attributes. */
+/* A stream may have a program's attributes, whose dict is where a cycle is broken. */
 static int state_traverse(State *self, visitproc visit, void *arg) {
   Py_VISIT(Py_TYPE((PyObject *)self));
   Py_VISIT((PyObject *)self->session);
@@ -167,15 +167,10 @@ static PyObject *state_close(State *self, PyObject *none) {
   Py_RETURN_NONE;
 }
 
-static int state_clear_cycle(State *self) {
-  Py_XDECREF(state_close(self, NULL));
-  return 0;
-}
-
 static void state_dealloc(State *self) {
   PyTypeObject *type = Py_TYPE((PyObject *)self);
   PyObject_GC_UnTrack(self);
-  (void)state_clear_cycle(self);
+  Py_XDECREF(state_close(self, NULL));
   Py_XDECREF(self->names);
   Py_XDECREF((PyObject *)self->session);
   ((freefunc)PyType_GetSlot(type, Py_tp_free))(self);
@@ -313,13 +308,9 @@ static PyGetSetDef state_fields[] = {
     {NULL, NULL, NULL, NULL, NULL},
 };
 
-static PyType_Slot state_slots[] = {{Py_tp_dealloc, state_dealloc},
-                                    {Py_tp_traverse, state_traverse},
-                                    {Py_tp_clear, state_clear_cycle},
-                                    {Py_tp_methods, state_methods},
-                                    {Py_tp_getset, state_fields},
-                                    {Py_mp_length, state_length},
-                                    {0, NULL}};
+static PyType_Slot state_slots[] = {{Py_tp_dealloc, state_dealloc}, {Py_tp_traverse, state_traverse},
+                                    {Py_tp_methods, state_methods}, {Py_tp_getset, state_fields},
+                                    {Py_mp_length, state_length},   {0, NULL}};
 PyType_Spec state_spec = {"iobind._core.State", sizeof(State), 0,
                           Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_DISALLOW_INSTANTIATION,
                           state_slots};
