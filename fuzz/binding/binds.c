@@ -241,6 +241,22 @@ void do_set_output(const step *from) {
 
 static const char *const carry_modes[] = {"MOVE", "SWAP", "IN_PLACE", "3"};
 
+void set_carry(bound *one, size_t output, size_t input, iobind_carry_mode mode) {
+  expectation expected = {0};
+  if (mode > IOBIND_CARRY_IN_PLACE) expected.must |= STATUS(INVALID_ARGUMENT);
+  expect_carry(&one->shadow, output, input, mode, &expected);
+  expect_idle(one, &expected, false);
+  begin_call("carry(b%d, %s, %s, %s)", binding_index(one), one->shadow.model->outputs[output].name,
+             one->shadow.model->inputs[input].name, carry_modes[mode]);
+  if (!require(expected, end_call(iobind_binding_carry(one->handle, output, input, mode, &the_error)))) {
+    if (fault_was_set()) shadow_forget_results(&one->shadow, RESULT_MAYBE);
+    return;
+  }
+  has_passed(one);
+  shadow_carry(&one->shadow, output, input, mode);
+  one->where[output] = PLACE_HOME;
+}
+
 void do_carry(const step *from) {
   static const unsigned char likely[MODELS][8] = {{1, 2, 3, 1, 2, 0, 4, 1}, {0, 0, 1, 0, 0, 1, 0, 0}, {0, 0, 0, 1, 1, 0, 1, 0}};
   static const unsigned char likely_input[MODELS][8] = {
@@ -257,19 +273,7 @@ void do_carry(const step *from) {
   if (mode == IOBIND_CARRY_IN_PLACE && (one->shadow.model->may_overwrite[output] & 1u << input) == 0) mode = IOBIND_CARRY_SWAP;
   if (mode == IOBIND_CARRY_SWAP && without_swap) mode = IOBIND_CARRY_MOVE;
   if (mode == IOBIND_CARRY_IN_PLACE && without_in_place) mode = IOBIND_CARRY_MOVE;
-  expectation expected = {0};
-  if (mode > IOBIND_CARRY_IN_PLACE) expected.must |= STATUS(INVALID_ARGUMENT);
-  expect_carry(&one->shadow, output, input, mode, &expected);
-  expect_idle(one, &expected, false);
-  begin_call("carry(b%d, %s, %s, %s)", binding_index(one), one->shadow.model->outputs[output].name,
-             one->shadow.model->inputs[input].name, carry_modes[mode]);
-  if (!require(expected, end_call(iobind_binding_carry(one->handle, output, input, mode, &the_error)))) {
-    if (fault_was_set()) shadow_forget_results(&one->shadow, RESULT_MAYBE);
-    return;
-  }
-  has_passed(one);
-  shadow_carry(&one->shadow, output, input, mode);
-  one->where[output] = PLACE_HOME;
+  set_carry(one, output, input, mode);
 }
 
 /* ---- what is bound, rewritten ---- */
@@ -295,11 +299,13 @@ static void updated(bound *one, size_t index, const float *values, bool was_due)
 void update_input(bound *one, size_t index, int stream, const step *from, bool spoils) {
   view to = shadow_next_input(&one->shadow, index);
   if (view_is_anothers(to, one->shadow.number)) return;
+  if (to.block != NULL && to.block->is_frozen && to.block->refs > 2) return; /* whose else it is keeps what it has */
   const carry_shadow *carry = shadow_carry_of_input(&one->shadow, index);
   bool was_due = carry != NULL && carry->is_due;
   size_t size = to.count * sizeof(float) + (from->x[3] >= 248 ? 4 : 0);
   expectation expected = {0};
   if (to.block == NULL) expected.must |= STATUS(INVALID_STATE);
+  if (to.block != NULL && to.block->is_frozen && carry == NULL) expected.may |= STATUS(INVALID_ARGUMENT);
   if (size != to.count * sizeof(float)) expected.must |= STATUS(INVALID_ARGUMENT);
   if (one->shadow.inputs[index].torn)
     expected.may |= STATUS(INVALID_ARGUMENT); /* of a lost state the size is not known either */

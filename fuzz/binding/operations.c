@@ -16,7 +16,7 @@ const char *on_stream(int stream) {
 slot *take_writable(uint8_t chosen) {
   for (size_t i = 0; i < TENSORS; i++) {
     slot *at = &W->slots[(chosen + i) % TENSORS];
-    if (at->tensor != NULL && at->is_plain && !at->is_lent && at->at.count > 0) return at;
+    if (at->tensor != NULL && at->is_plain && !at->is_lent && !at->at.block->is_frozen && at->at.count > 0) return at;
   }
   return NULL;
 }
@@ -64,7 +64,7 @@ static void do_read(const step *from) {
   if (of == NULL || !of->is_plain || of->at.count == 0) return;
   int stream = from->x[1] >= 96 && takes_stream(of) ? from->x[1] % STREAMS : -1;
   if (stream >= 0 && world_stream((size_t)stream) == NULL) return;
-  if (stream < 0 && (W->at_host || of->where != PLACE_HOME) && from->x[3] >= 128) {
+  if (stream < 0 && (W->at_host || of->where != PLACE_HOME) && from->x[3] >= 128 && !of->at.block->is_frozen) {
     look_at(of);
     return;
   }
@@ -163,11 +163,11 @@ typedef struct operation {
 } operation;
 
 static const operation operations[] = {
-    {do_run, 40},    {do_runs, 18},   {do_set_input, 36},   {do_set_output, 23}, {do_carry, 20},  {do_result, 26},
+    {do_run, 36},    {do_runs, 18},   {do_set_input, 32},   {do_set_output, 23}, {do_carry, 20},  {do_result, 26},
     {do_fill, 14},   {do_write, 8},   {do_update_input, 9}, {do_release, 6},     {do_event, 8},   {do_read, 4},
     {do_copy, 7},    {do_fault, 3},   {do_cancel, 1},       {do_clear, 2},       {do_check, 2},   {do_wrong, 1},
     {do_destroy, 1}, {do_options, 1}, {do_lend, 4},         {do_dlpack, 3},      {do_request, 5}, {do_strings, 2},
-    {do_visit, 8},   {do_cross, 4}};
+    {do_visit, 8},   {do_cross, 4},   {do_state, 8}};
 
 uint8_t operation_fill(void) {
   size_t first = 0;

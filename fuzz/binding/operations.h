@@ -46,6 +46,7 @@ slot *take_tensor(uint8_t chosen, const port *to, bool at_home);
 slot *find_slot(view at);
 
 void set_input(bound *one, size_t index, iobind_input_mode mode, slot *tensor, int event);
+void set_carry(bound *one, size_t output, size_t input, iobind_carry_mode mode);
 void update_input(bound *one, size_t index, int stream, const step *from, bool spoils); /* by a value that ends runs */
 
 /* Bind an input of other dims; what was bound before, or NULL: nothing was done. */
@@ -62,6 +63,7 @@ void replace_one(bound *one, const step *from);
 void do_run(const step *from);
 void do_runs(const step *from);
 void do_cancel(const step *from);
+void run_on_stream(bound *one, int stream, const step *from); /* if it can run */
 
 /* Nothing but this call came between two runs. */
 enum { REPLACED_INPUT = 1, REPLACED_OUTPUT = 2 };
@@ -95,6 +97,10 @@ void record_point(point *at, size_t stream);
 
 void do_visit(const step *from);
 void do_cross(const step *from);
+
+/* ---- states.c ---- */
+
+void do_state(const step *from);
 
 /* ---- others.c ---- */
 

@@ -180,6 +180,7 @@ void expect_input(const shadow *of, size_t input, iobind_input_mode mode, view r
   }
   if (elsewhere) return;
   if (is_ours(of, read)) expected->may |= STATUS(INVALID_ARGUMENT);
+  if (read.block->is_frozen && own != NULL && own->mode == IOBIND_CARRY_IN_PLACE) expected->may |= STATUS(INVALID_ARGUMENT);
   for (size_t i = 0; i < of->model->input_count && own != NULL && own->mode == IOBIND_CARRY_IN_PLACE; i++) {
     bool overlaps = views_overlap(read, shadow_next_input(of, i)) || views_overlap(read, of->inputs[i].read);
     if (i != input && overlaps) expected->may |= STATUS(INVALID_ARGUMENT); /* with the state before this one, too */
@@ -195,7 +196,7 @@ void expect_input(const shadow *of, size_t input, iobind_input_mode mode, view r
 void expect_output(const shadow *of, size_t output, int mode, view target, expectation *expected) {
   if (!is_given(mode)) return;
   expect_torn(of, expected);
-  if (is_ours(of, target)) expected->may |= STATUS(INVALID_ARGUMENT);
+  if (is_ours(of, target) || target.block->is_frozen) expected->may |= STATUS(INVALID_ARGUMENT);
   for (size_t i = 0; i < of->model->input_count && mode == OUTPUT_FIXED; i++) {
     if (views_overlap(target, shadow_next_input(of, i)) && !of->inputs[i].elsewhere) expected->must |= STATUS(INVALID_ARGUMENT);
     if (views_overlap(target, of->inputs[i].read)) expected->may |= STATUS(INVALID_ARGUMENT); /* the state before this one */
@@ -223,6 +224,7 @@ void expect_carry(const shadow *of, size_t output, size_t input, iobind_carry_mo
   if (mode == IOBIND_CARRY_MOVE || state.block == NULL) return;
   expect_torn(of, expected);
   if (is_ours(of, state)) expected->may |= STATUS(INVALID_ARGUMENT);
+  if (state.block->is_frozen && mode == IOBIND_CARRY_IN_PLACE) expected->may |= STATUS(INVALID_ARGUMENT);
   if (from->dim == NULL && from->count != state.count) expected->may |= STATUS(SHAPE);
   for (size_t i = 0; i < of->model->output_count; i++) {
     if (i != output && views_overlap(state, written_by(of, i))) expected->may |= STATUS(INVALID_ARGUMENT);

@@ -20,6 +20,7 @@ typedef struct block {
   unsigned owner;       /* the binding whose next runs may write it again, by its number: REUSE, SWAP; 0: none */
   unsigned partly_for;  /* a state in place that a failed run of this binding may have written in part; 0: none */
   bool is_reused;       /* of an owner's REUSE output */
+  bool is_frozen;       /* a state was saved of it: its tensor may be read-only */
   unsigned given_up_by; /* the binding that was its owner until it became an input, and after how many runs */
   size_t given_up_after;
   bool was_known;                              /* before a stream failed */

@@ -60,7 +60,7 @@ void do_dlpack(const step *from) {
   slot *to = world_kept_slot(from->x[1]);
   if (to == of || of->tensor == NULL) return; /* the slot had to be emptied for it */
   void *managed = NULL;
-  expectation expected = {.may = of->where == PLACE_PINNED ? STATUS(NOT_SUPPORTED) : 0};
+  expectation expected = {.may = of->where == PLACE_PINNED || of->at.block->is_frozen ? STATUS(NOT_SUPPORTED) : 0};
   begin_call("t%d = from_dlpack(to_dlpack(t%d))", world_index(to), world_index(of));
   if (!require(expected, end_call(iobind_tensor_to_dlpack(of->tensor, 0, &managed, &the_error)))) return;
   the_error = armed();
@@ -104,7 +104,7 @@ static void choose_outputs(request *self, const step *from) {
   for (size_t i = 0; i < of->output_count; i++) {
     const slot *target = (from->x[2] >> i & 1) != 0 ? world_tensor((from->x[3] + 3 * i) % OWN_TENSORS) : NULL;
     size_t wanted = 3 + (of == &models[1] && i == 0 ? 3 : 0);
-    if (target != NULL && target->is_plain && !target->is_lent && target->at.count == wanted) {
+    if (target != NULL && target->is_plain && !target->is_lent && !target->at.block->is_frozen && target->at.count == wanted) {
       world_host_uses(target->at.block, true, NULL);
       expect_output(&self->shadow, i, OUTPUT_FIXED, target->at, &self->expected);
       shadow_set_output(&self->shadow, i, OUTPUT_FIXED, target->at);

@@ -59,6 +59,11 @@ enum { ON_HOST = 1, ON_DEVICE = 2, ON_ANY = 3, ON_VIRTUAL = 4, ON_TWO = 8, ON_CU
   X(STRINGS_OVERLAP, ON_ANY, "strings that would be read and written, refused")   \
   X(REQUEST, ON_ANY, "a request")                                                 \
   X(REQUEST_TARGET, ON_ANY, "a request with a target")                            \
+  X(STATE_SAVED, ON_ANY, "a state saved")                                         \
+  X(STATE_IN_FLIGHT, ON_DEVICE, "a state saved while its run is in flight")       \
+  X(STATE_RESTORED, ON_ANY, "a state restored")                                   \
+  X(STATE_PENDING, ON_DEVICE, "a state restored before it is there")              \
+  X(STATE_BRANCHED, ON_ANY, "a state restored into another binding")              \
   X(DESTROYED, ON_ANY, "a binding destroyed in flight")                           \
   X(CANCELLED, ON_ANY, "a binding cancelled in flight")                           \
   X(FAULT, ON_VIRTUAL, "a fault that a call returned")                            \

@@ -67,7 +67,7 @@ void check_result(bound *one, size_t output, iobind_tensor *tensor) {
   float read[MOST_ELEMENTS];
   void *data = NULL;
   if (info.host_readable) {
-    CHECK(iobind_tensor_map(tensor, IOBIND_DTYPE_FLOAT32, IOBIND_ACCESS_WRITE, &data, NULL) == IOBIND_OK);
+    CHECK(iobind_tensor_map(tensor, IOBIND_DTYPE_FLOAT32, IOBIND_ACCESS_READ, &data, NULL) == IOBIND_OK);
     memcpy(read, data, info.bytes);
   } else {
     CHECK(iobind_tensor_read(tensor, 0, read, info.bytes, NULL, NULL) == IOBIND_OK);

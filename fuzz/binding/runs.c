@@ -216,6 +216,8 @@ static bool run_once(bound *one, int stream, point *at, const step *from) {
   expectation expected = {0};
   bool late;
   expect_run(&one->shadow, &expected, &late);
+  if (stream >= 0 && expected.must == 0 && (expected.may & STATUS(RUNTIME)) != 0)
+    return false; /* nobody can tell how it goes later */
   bool may_queue = one->flight.stream >= 0 && one->flight.stream == stream;
   late = late ||
          (may_queue && W->at_host && (expected.must & STATUS(SHAPE)) != 0); /* a task looks at the state when there is one */
@@ -348,6 +350,10 @@ void do_run(const step *from) {
   if (stream < 0) world_check_all();
 }
 
+void run_on_stream(bound *one, int stream, const step *from) {
+  if (world_stream((size_t)stream) != NULL && can_run(one)) (void)run_once(one, stream, NULL, from);
+}
+
 /* A state that is swapped for one run leaves two sides behind. */
 static void swap_once(bound *one, const step *from) {
   enum { SWAPPED = 1, FIXED_AGAIN = 6 };
@@ -468,6 +474,8 @@ void settle(size_t stream) {
     int on = one->handle != NULL ? one->flight.stream : -1;
     if (on >= 0 && one->flight.stamp > before[on] && (failed[on] || tainted[on])) ask(one, tainted[on]);
   }
+  for (size_t i = 0; i < STREAMS; i++) failed[i] = failed[i] || tainted[i];
+  states_settle(before, failed);
   for (size_t i = 0; i < EVENTS; i++) {
     point *at = &W->points[i];
     if (at->handle == NULL || at->stream < 0) continue;

@@ -254,6 +254,7 @@ bound *world_binding(size_t index) {
   iobind_session *session = world_session(which);
   begin_call("binding_create(%s%s, &b%zu)", world_model(which)->name, which < MODELS ? "" : " of another session", index);
   if (!require_ok(end_call(iobind_binding_create(session, &one->handle, &the_error)))) return NULL;
+  one->session = session;
   shadow_init(&one->shadow, world_model(which), ++W->numbers);
   shadow_init(&one->before, world_model(which), W->numbers);
   one->flight = (flight){.stream = -1};
@@ -286,6 +287,8 @@ static void end(void) {
     if (W->lanes[i].handle != NULL) world_synchronize(i);
   }
   world_check_all();
+  states_check();
+  for (size_t i = 0; i < STATES; i++) state_drop(&W->states[i]);
   for (size_t i = 0; i < TENSORS; i++) world_release_tensor(i);
   for (size_t i = 0; i < EVENTS; i++) {
     iobind_event_destroy(W->points[i].handle);

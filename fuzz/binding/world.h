@@ -9,6 +9,7 @@
 #include "oracle.h"
 
 enum { OWN_TENSORS = 16, KEPT_TENSORS = 8, TENSORS = OWN_TENSORS + KEPT_TENSORS, BINDINGS = 5, EVENTS = 3, WORLDS = 2 };
+enum { STATES = 3 };
 enum { SESSIONS = MODELS + 1 }; /* two of the first model */
 
 typedef enum place {
@@ -38,6 +39,7 @@ typedef struct flight {
 
 typedef struct bound {
   iobind_binding *handle; /* NULL: not made yet */
+  iobind_session *session;
   shadow shadow;
   shadow before; /* the flight */
   flight flight;
@@ -49,6 +51,19 @@ typedef struct bound {
   bool reshaped;           /* an input of other dims was bound since the last run */
   block lent;              /* stands for all memory that was lent: what streams still do with it */
 } bound;
+
+/* A saved state. */
+typedef struct saved {
+  iobind_state *handle;    /* NULL: none */
+  iobind_session *session; /* of its bindings */
+  unsigned made_by;        /* the number of a binding */
+  unsigned holds;          /* a bit for each input */
+  size_t outputs[MOST_PORTS];
+  view values[MOST_PORTS];
+  int stream; /* on which it is made; -1: it is there */
+  uint64_t stamp;
+  unsigned users; /* the bindings that go on from it before it is there */
+} saved;
 
 typedef struct point {
   iobind_event *handle;
@@ -80,6 +95,7 @@ typedef struct world {
   slot slots[TENSORS];
   lane lanes[STREAMS];
   point points[EVENTS];
+  saved states[STATES];
   unsigned numbers; /* of bindings */
   float next_value;
   char fault[48]; /* a setting of vdev for the next call; "": none */
@@ -140,6 +156,12 @@ void world_check_all(void);
 void world_new_values(float *values, size_t count);
 void compare(const float *got, view expected, const char *what);
 int world_index(const slot *of); /* those of the second world are counted from 100 */
+
+/* ---- states.c ---- */
+
+void state_drop(saved *of);
+void states_check(void); /* they hold what they must */
+void states_settle(const uint64_t *seen, const bool *failed);
 
 /* ---- streams ---- */
 

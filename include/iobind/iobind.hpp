@@ -2,7 +2,7 @@
  *  iobind.h for C++17 and newer: headers only, no other library. iobind.h documents every call; the comments here say only what C++
  *  adds. interop.hpp does the same for interop.h.
  *
- *  - Owners (runtime, stream, event, tensor, session, binding, audit, pipeline) are move-only and release themselves, in any order. A
+ *  - Owners (runtime, stream, event, tensor, state, session, binding, audit, pipeline) are move-only and release themselves, in any order. A
  *    default-constructed or moved-from one is empty: calls on it fail with INVALID_ARGUMENT. `get()` returns the C object.
  *  - Handles (device, input_slot, output_slot) are copied freely and keep what they refer to alive.
  *  - A call that fails throws iobind::error. With an `iobind::error *` as the last argument it throws nothing: it returns false, an
@@ -769,6 +769,55 @@ inline bool copy(const list_of<const tensor> &sources, const list_of<tensor> &ta
          detail::call(failed, iobind_tensor_copy, sources.data(), targets.data(), sources.size(), on.get());
 }
 
+/* ---- states ----------------------------------------------------------------------------------------------------------- */
+
+/** What the carried inputs of a binding hold at a moment; it never changes. From binding::save or session::load_state. */
+class state : public detail::owner<iobind_state, iobind_state_release> {
+public:
+  state() noexcept = default;
+  /** The reference is this object's from now on; `of` is the session that it was saved from or loaded for. */
+  state(iobind_state *taken, iobind_session *of, error *failed = nullptr) : owner(taken), session_(of) {
+    const std::size_t count = taken == nullptr ? 0 : ask(failed).pair_count;
+    tensors_.reserve(count);
+    for (std::size_t i = 0; i < count; i++) tensors_.emplace_back(iobind_tensor_retain(pair(i, failed).tensor));
+  }
+  state(const state &) = delete;
+  state &operator=(const state &) = delete;
+  state(state &&other) noexcept = default;
+  state &operator=(state &&other) noexcept = default;
+  ~state() = default;
+  /** One more reference. */
+  [[nodiscard]] state share(error *failed = nullptr) const {
+    return state(get() == nullptr ? nullptr : iobind_state_retain(get()), session_, failed);
+  }
+  std::size_t size() const noexcept { return tensors_.size(); } /**< carried inputs */
+  std::size_t bytes(error *failed = nullptr) const { return ask(failed).bytes; }
+  /** One of the carried inputs, in the order of the inputs; its tensor is borrowed. */
+  iobind_state_pair pair(std::size_t index, error *failed = nullptr) const & {
+    return detail::ask<iobind_state_pair>(failed, iobind_state_get_pair, get(), index);
+  }
+  iobind_state_pair pair(std::size_t index, error *failed = nullptr) const && = delete;
+  /** What a carried input reads after a restore; valid as long as the state. Empty if the call failed. */
+  const tensor &at(const text &input, error *failed = nullptr) const & {
+    std::size_t index = 0;
+    if (!detail::call(failed, iobind_session_find_input, get() == nullptr ? nullptr : session_, input, &index)) return none_;
+    for (std::size_t i = 0; i < size(); i++) {
+      if (pair(i, failed).input == index) return tensors_[i];
+    }
+    detail::refuse(failed, IOBIND_ERROR_NOT_FOUND, "state", "a carried input", input.get());
+    return none_;
+  }
+  const tensor &at(const text &input, error *failed = nullptr) const && = delete;
+  /** Into a file, which is replaced. */
+  bool save(const text &path, error *failed = nullptr) const { return detail::call(failed, iobind_state_save, get(), path); }
+
+private:
+  iobind_state_info ask(error *failed) const { return detail::ask<iobind_state_info>(failed, iobind_state_get_info, get()); }
+  iobind_session *session_ = nullptr; /* lives as long as the state, even if its own object is gone */
+  std::vector<tensor> tensors_{};
+  tensor none_{};
+};
+
 /* ---- sessions --------------------------------------------------------------------------------------------------------- */
 
 /** iobind_session_options with its arrays. */
@@ -931,6 +980,11 @@ public:
     raw.placement_count = placements.size();
     raw.options = request.options;
     return run_raw(raw, failed);
+  }
+  /** From a file, to where the session reads its inputs. */
+  [[nodiscard]] state load_state(const text &path, error *failed = nullptr) const {
+    iobind_state *loaded = nullptr;
+    return detail::call(failed, iobind_state_load, get(), path, &loaded) ? state(loaded, get(), failed) : state();
   }
   /** The file's path; empty if the call failed. */
   std::string end_profile(error *failed = nullptr) {
@@ -1155,6 +1209,15 @@ public:
   /** The event is recorded after the run. */
   bool run(stream &on, event &after, error *failed = nullptr) {
     return detail::refuse_empty(failed, after, "binding_run: event") && run(on, failed) && on.record(after, failed);
+  }
+  /** What the next run would read as its carried inputs. */
+  [[nodiscard]] state save(error *failed = nullptr) {
+    iobind_state *saved = nullptr;
+    return detail::call(failed, iobind_binding_save_state, get(), &saved) ? state(saved, session_, failed) : state();
+  }
+  /** Go on from a state of this binding, or of another one of the same session. */
+  bool restore(const state &from, error *failed = nullptr) {
+    return detail::call(failed, iobind_binding_restore_state, get(), from.get());
   }
   bool check(error *failed = nullptr) { return detail::call(failed, iobind_binding_check, get()); }
   /** From any thread. */

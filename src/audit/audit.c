@@ -60,7 +60,7 @@ static void describe_live(line *self, const iobind__input_view *view) {
   self->shown.bytes = view->source->bytes;
   self->shown.flags = differ(from, to) ? IOBIND_AUDIT_CROSSES : 0;
   bool waits = iobind__place_is_pageable(from) && (to->device->flags & IOBIND_DEVICE_STREAMS) != 0 &&
-               (view->source->bytes < IOBIND__STAGED_LEAST || view->source->bytes > IOBIND__STAGED_MOST);
+               (view->source->bytes < IOBIND__STAGING_MIN_BYTES || view->source->bytes > IOBIND__STAGING_MAX_BYTES);
   write_text(self->reason, "LIVE: copied before each run from '%s' to '%s', where the session reads it%s", from->device->spec,
              to->device->spec, waits ? "; from pageable memory so little, or so much, may wait on a stream too" : "");
   write_text(self->advice, "bind a tensor on '%s' RESIDENT, and write into it when the data change%s", to->device->spec,
@@ -193,10 +193,8 @@ iobind_status iobind_audit_create(iobind_binding *binding, iobind_audit **out, i
   if (out != NULL) {
     *out = NULL;
   }
-  if (binding == NULL || out == NULL) {
-    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "audit_create: %s is NULL",
-                        binding == NULL ? "binding" : "audit");
-  }
+  IOBIND__TRY(iobind__null_check(binding, "binding", "audit_create", error));
+  IOBIND__TRY(iobind__null_check(out, "audit", "audit_create", error));
   IOBIND__TRY(iobind__process_check("audit_create", error));
   IOBIND__TRY(iobind__binding_check_idle(binding, "audit_create", error));
   iobind_audit *audit = calloc(1, sizeof *audit);
@@ -224,9 +222,7 @@ void iobind_audit_destroy(iobind_audit *audit) {
 }
 
 iobind_status iobind_audit_get_info(const iobind_audit *audit, iobind_audit_info *info, iobind_error *error) {
-  if (audit == NULL) {
-    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "audit_get_info: audit is NULL");
-  }
+  IOBIND__TRY(iobind__null_check(audit, "audit", "audit_get_info", error));
   iobind_audit_info full = {.entry_count = audit->count};
   for (size_t i = 0; i < audit->count; i++) {
     const iobind_audit_entry *one = &audit->entries[i].shown;
@@ -239,9 +235,7 @@ iobind_status iobind_audit_get_info(const iobind_audit *audit, iobind_audit_info
 }
 
 iobind_status iobind_audit_get_entry(const iobind_audit *audit, size_t index, iobind_audit_entry *entry, iobind_error *error) {
-  if (audit == NULL) {
-    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "audit_get_entry: audit is NULL");
-  }
+  IOBIND__TRY(iobind__null_check(audit, "audit", "audit_get_entry", error));
   if (index >= audit->count) {
     return iobind__fail(error, IOBIND_ERROR_NOT_FOUND, "audit_get_entry: expected an index below %zu, got %zu", audit->count,
                         index);

@@ -24,28 +24,11 @@ static bool pays(const iobind_binding *binding) {
   return moves || (binding->arrays.follow_clear && binding->carry_count == 0);
 }
 
-static const iobind__place *plain_memory(const iobind_session *session) {
-  return &session->runtime->cpu->places[IOBIND_MEMORY_DEFAULT];
-}
-
-void iobind__arrays_open(iobind_binding *binding) {
-  const iobind_session *session = binding->session;
-  const iobind__place *memory = plain_memory(session);
-  bool plain = session->device_count == 1; /* the CPU is always one of the devices */
-  for (size_t i = 0; plain && i < session->input_count; i++) {
-    plain = session->inputs[i].place == memory;
-  }
-  for (size_t i = 0; plain && i < session->output_count; i++) {
-    plain = session->outputs[i].place == memory || session->outputs[i].kind != IOBIND_VALUE_TENSOR;
-  }
-  binding->arrays.in_plain_session = plain;
-}
-
 /* Is all that is bound in the CPU's default memory, too? */
 static bool is_plain(const iobind_binding *binding) {
   const iobind_session *session = binding->session;
-  const iobind__place *memory = plain_memory(session);
-  bool plain = binding->arrays.in_plain_session && binding->plan.copied_count == 0;
+  const iobind__place *memory = &session->runtime->cpu->places[IOBIND_MEMORY_DEFAULT];
+  bool plain = session->is_plain && binding->plan.copied_count == 0;
   for (size_t i = 0; plain && i < session->input_count; i++) {
     plain = binding->inputs[i].bound->place == memory;
   }

@@ -80,7 +80,6 @@ static iobind_status fill(iobind_binding *binding, iobind_error *error) {
     return iobind__out_of_memory(error, "binding_create");
   }
   IOBIND__TRY(iobind__plan_open(binding, error));
-  iobind__arrays_open(binding);
   for (size_t i = 0; i < session->output_count; i++) {
     binding->outputs[i].mode = IOBIND__OUTPUT_NONE;
     iobind__output_reset(binding, i);
@@ -95,10 +94,8 @@ iobind_status iobind_binding_create(iobind_session *session, iobind_binding **ou
   if (out != NULL) {
     *out = NULL;
   }
-  if (session == NULL || out == NULL) {
-    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "binding_create: %s is NULL",
-                        session == NULL ? "session" : "binding");
-  }
+  IOBIND__TRY(iobind__null_check(session, "session", "binding_create", error));
+  IOBIND__TRY(iobind__null_check(out, "binding", "binding_create", error));
   IOBIND__TRY(iobind__process_check("binding_create", error));
   iobind_binding *binding = calloc(1, sizeof *binding + session->input_count * sizeof binding->inputs[0]);
   if (binding == NULL) {
@@ -126,9 +123,7 @@ void iobind_binding_destroy(iobind_binding *binding) {
 }
 
 iobind_status iobind_binding_clear(iobind_binding *binding, iobind_error *error) {
-  if (binding == NULL) {
-    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "binding_clear: binding is NULL");
-  }
+  IOBIND__TRY(iobind__null_check(binding, "binding", "binding_clear", error));
   IOBIND__TRY(iobind__process_check("binding_clear", error));
   IOBIND__TRY(iobind__binding_must_be_idle(binding, "binding_clear", error));
   iobind__results_drop(binding, NULL);

@@ -128,9 +128,7 @@ iobind_status iobind__binding_check_complete(iobind_binding *binding, const char
 }
 
 iobind_status iobind_binding_check(iobind_binding *binding, iobind_error *error) {
-  if (binding == NULL) {
-    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "binding_check: binding is NULL");
-  }
+  IOBIND__TRY(iobind__null_check(binding, "binding", "binding_check", error));
   IOBIND__TRY(iobind__process_check("binding_check", error));
   IOBIND__TRY(iobind__binding_check_idle(binding, "binding_check", error));
   return iobind__binding_check_complete(binding, "binding_check", error);

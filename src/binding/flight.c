@@ -132,9 +132,7 @@ iobind_status iobind__binding_check_idle(iobind_binding *binding, const char *wh
 /* ---- cancelled ---- */
 
 iobind_status iobind_binding_cancel(iobind_binding *binding, iobind_error *error) {
-  if (binding == NULL) {
-    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "binding_cancel: binding is NULL");
-  }
+  IOBIND__TRY(iobind__null_check(binding, "binding", "binding_cancel", error));
   IOBIND__TRY(iobind__process_check("binding_cancel", error));
   /* the run cannot end, and its options cannot be freed, between these two states */
   uint64_t running = IOBIND__RUNNING;

@@ -3,14 +3,9 @@
 #define IOBIND_BINDING_GRAPH_H
 
 #include "binding/binding.h"
+#include "binding/run_options.h"
 
 typedef struct iobind__graphs iobind__graphs;
-
-/* One set of run options, as ORT takes them: for a run that has finished on return, and for one that is queued on an EP's stream. */
-typedef struct iobind__ort_options {
-  OrtRunOptions *now;    /* NULL: not made */
-  OrtRunOptions *queued; /* NULL: the session takes no stream */
-} iobind__ort_options;
 
 /* ---- graph.c: what a graph is ---- */
 

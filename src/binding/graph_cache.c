@@ -79,9 +79,7 @@ void iobind__graphs_close(iobind_binding *binding) {
 }
 
 iobind_status iobind_binding_reset_graphs(iobind_binding *binding, iobind_error *error) {
-  if (binding == NULL) {
-    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "binding_reset_graphs: binding is NULL");
-  }
+  IOBIND__TRY(iobind__null_check(binding, "binding", "binding_reset_graphs", error));
   IOBIND__TRY(iobind__process_check("binding_reset_graphs", error));
   IOBIND__TRY(iobind__binding_check_idle(binding, "binding_reset_graphs", error));
   iobind__graphs_forget(binding);

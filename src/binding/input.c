@@ -46,12 +46,30 @@ void iobind__input_let_loose(iobind_binding *binding, size_t index) {
 }
 
 static iobind_status check_index(const iobind_binding *binding, size_t index, const char *what, iobind_error *error) {
-  if (binding == NULL) {
-    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "%s: binding is NULL", what);
-  }
+  IOBIND__TRY(iobind__null_check(binding, "binding", what, error));
   if (index >= binding->session->input_count) {
     return iobind__fail(error, IOBIND_ERROR_NOT_FOUND, "%s: expected an index below %zu, got %zu", what,
                         binding->session->input_count, index);
+  }
+  return IOBIND_OK;
+}
+
+/* Can an input that the session reads elsewhere be copied there? */
+static iobind_status check_copied(const iobind_binding *binding, size_t index, iobind_input_mode mode,
+                                  const iobind_tensor *tensor, iobind_error *error) {
+  const iobind__value *value = &binding->session->inputs[index];
+  IOBIND__TRY(mode == IOBIND_INPUT_LIVE ? iobind__graphs_check_live(binding, index, error) : IOBIND_OK);
+  if (mode == IOBIND_INPUT_RESIDENT) {
+    return iobind__fail(
+        error, IOBIND_ERROR_WRONG_DEVICE,
+        "binding_set_input: '%s': the session reads it in memory of '%s%s', the tensor is in '%s%s': make it there, or bind it "
+        "SNAPSHOT or LIVE to have it copied",
+        value->label, value->place->device->spec, iobind__place_suffix(value->place), tensor->place->device->spec,
+        iobind__place_suffix(tensor->place));
+  }
+  if (tensor->dtype == IOBIND_DTYPE_STRING) {
+    return iobind__fail(error, IOBIND_ERROR_NOT_SUPPORTED, "binding_set_input: '%s': strings cannot be copied to '%s'",
+                        value->label, value->place->device->spec);
   }
   return IOBIND_OK;
 }
@@ -84,20 +102,7 @@ static iobind_status check_input(const iobind_binding *binding, size_t index, io
     IOBIND__TRY(iobind__value_accepts(&session->outputs[carry->output], tensor, "binding_set_input", error));
   }
   *at_home = iobind__session_reads(session, value, tensor);
-  IOBIND__TRY(mode == IOBIND_INPUT_LIVE && !*at_home ? iobind__graphs_check_live(binding, index, error) : IOBIND_OK);
-  if (mode == IOBIND_INPUT_RESIDENT && !*at_home) {
-    return iobind__fail(
-        error, IOBIND_ERROR_WRONG_DEVICE,
-        "binding_set_input: '%s': the session reads it in memory of '%s%s', the tensor is in '%s%s': make it there, or bind it "
-        "SNAPSHOT or LIVE to have it copied",
-        value->label, value->place->device->spec, iobind__place_suffix(value->place), tensor->place->device->spec,
-        iobind__place_suffix(tensor->place));
-  }
-  if (tensor->dtype == IOBIND_DTYPE_STRING && !*at_home) {
-    return iobind__fail(error, IOBIND_ERROR_NOT_SUPPORTED, "binding_set_input: '%s': strings cannot be copied to '%s'",
-                        value->label, value->place->device->spec);
-  }
-  return IOBIND_OK;
+  return *at_home ? IOBIND_OK : check_copied(binding, index, mode, tensor, error);
 }
 
 iobind_status iobind__input_make(iobind_session *session, size_t index, const iobind_tensor *like, iobind_tensor **tensor,

@@ -59,11 +59,11 @@ static void keep_states(const iobind_binding *binding, const iobind__submission 
 
 static iobind_status execute_on(iobind_binding *binding, iobind_stream *stream, iobind_error *error) {
   const iobind_session *session = binding->session;
-  iobind_stream *compute = iobind__compute_target(session, stream);
+  iobind_stream *compute = iobind__compute_target(&session->compute, stream);
   const iobind__submission computed = iobind__stream_begin(compute);
-  IOBIND__TRY(iobind__compute_begin(session, stream, binding->options.queued, error));
+  IOBIND__TRY(iobind__compute_begin(&session->compute, stream, binding->options.queued, error));
   iobind_status status = iobind__run_execute(binding, binding->options.queued, compute, compute->device, error);
-  return iobind__compute_end(session, stream, &computed, status, error);
+  return iobind__compute_end(&session->compute, stream, &computed, status, error);
 }
 
 /* ORT has made the run, but it has failed for the caller, who receives `reason`: its results are given up, and the next run reads the
@@ -214,7 +214,7 @@ static iobind_status run_on(iobind_binding *binding, iobind_stream *stream, iobi
   if (!iobind__stream_orders_calls(stream)) {
     return run_by_worker(binding, stream, error);
   }
-  if (iobind__compute_takes_stream(binding->session)) {
+  if (iobind__compute_takes_stream(&binding->session->compute)) {
     return run_on_ep(binding, stream, error);
   }
   IOBIND__TRY(iobind__stream_drain(stream, error));

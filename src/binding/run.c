@@ -142,11 +142,11 @@ iobind_status iobind__run_execute(iobind_binding *binding, OrtRunOptions *option
 }
 
 static iobind_status run(iobind_binding *binding, iobind_error *error) {
-  iobind_stream *own = iobind__compute_given(binding->session);
+  iobind_stream *own = iobind__compute_given(&binding->session->compute);
   if (own != NULL) {
     return iobind__queue_and_wait(binding, own, error);
   }
-  IOBIND__TRY(binding->session->compute.stream == NULL ? IOBIND_OK : iobind__compute_await(binding->session, error));
+  IOBIND__TRY(binding->session->compute.stream == NULL ? IOBIND_OK : iobind__compute_await(&binding->session->compute, error));
   IOBIND__TRY(iobind__run_begin(binding, NULL, error));
   IOBIND__TRY(iobind__run_await(binding, NULL, NULL, error));
   return execute_inside(binding, binding->options.now, NULL, NULL, error);

@@ -63,7 +63,7 @@ iobind_status iobind__ort_options_make(const iobind_session *session, const iobi
   iobind__ort_options made = {NULL, NULL};
   IOBIND__TRY(iobind__run_options_translate(api, options, graph, what, &made.now, error));
   iobind_status status =
-      iobind__compute_takes_stream(session) ? make_queued(api, options, graph, what, &made.queued, error) : IOBIND_OK;
+      iobind__compute_takes_stream(&session->compute) ? make_queued(api, options, graph, what, &made.queued, error) : IOBIND_OK;
   if (status != IOBIND_OK) {
     iobind__ort_options_release(session, &made);
     return status;
@@ -107,9 +107,7 @@ iobind_status iobind__run_options_replace(iobind_binding *binding, const iobind_
 }
 
 iobind_status iobind_binding_set_run_options(iobind_binding *binding, const iobind_run_options *given, iobind_error *error) {
-  if (binding == NULL) {
-    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "binding_set_run_options: binding is NULL");
-  }
+  IOBIND__TRY(iobind__null_check(binding, "binding", "binding_set_run_options", error));
   iobind_run_options options;
   IOBIND__TRY(iobind__run_options_read(binding->session, given, "binding_set_run_options", &options, error));
   IOBIND__TRY(iobind__process_check("binding_set_run_options", error));

@@ -64,8 +64,7 @@ iobind_status iobind__side_refresh(const iobind_binding *binding, const iobind__
 
 /* Arrays of values are cheaper than ORT's binding if nothing stays bound from run to run, and nothing is on a device. */
 typedef struct iobind__arrays {
-  uint64_t generation;   /* the generation of the table for which it was last decided whether they are used; 0: not yet */
-  bool in_plain_session; /* the session has nothing but the CPU's default memory */
+  uint64_t generation; /* the generation of the table for which it was last decided whether they are used; 0: not yet */
   bool in_use;
   bool follow_clear; /* all was unbound since the last run, and may be before the next one */
   size_t output_count;
@@ -73,8 +72,6 @@ typedef struct iobind__arrays {
   OrtValue **outputs;
   const char **output_names;
 } iobind__arrays;
-
-void iobind__arrays_open(iobind_binding *binding);
 
 /* Does this run use arrays? Then ORT's bindings are emptied. */
 iobind_status iobind__arrays_choose(iobind_binding *binding, iobind_error *error);

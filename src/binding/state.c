@@ -6,23 +6,24 @@
 /* ---- saved ---- */
 
 /* What the next run reads as a carried input; borrowed. */
-static iobind_status find_state(iobind_binding *binding, const iobind__carry *carry, iobind_tensor **state,
+static iobind_status find_state(iobind_binding *binding, const iobind__carry *carry, const char *what, iobind_tensor **state,
                                 iobind_error *error) {
   const iobind__input *input = &binding->inputs[carry->input];
   const char *name = binding->session->inputs[carry->input].label;
-  if (carry->due) {
+  if (carry->due && carry->mode != IOBIND_CARRY_IN_PLACE) { /* in place it is what is bound, also when the results are gone */
     IOBIND__TRY(iobind__result_make(binding, carry->output, error));
     *state = binding->outputs[carry->output].result;
     return IOBIND_OK;
   }
   if (input->bound == NULL) {
-    return iobind__fail(error, IOBIND_ERROR_INVALID_STATE, "binding_save_state: '%s' is not bound: it has no state yet", name);
+    return iobind__fail(error, IOBIND_ERROR_INVALID_STATE, "%s: '%s' is not bound: it has no state yet", what, name);
   }
   if (input->is_spoiled) {
-    return iobind__fail(error, IOBIND_ERROR_INVALID_STATE,
-                        "binding_save_state: the state '%s' is undefined: a run that failed may have written a part of it: "
-                        "restore one that was saved, or bind it again",
-                        name);
+    return iobind__fail(
+        error, IOBIND_ERROR_INVALID_STATE,
+        "%s: the state '%s' is undefined: a run that failed may have written a part of it: restore one that was "
+        "saved, or bind it again",
+        what, name);
   }
   IOBIND__TRY(input->event == NULL ? IOBIND_OK : iobind_event_wait(input->event, IOBIND_NO_TIMEOUT, error));
   *state = input->bound;
@@ -54,15 +55,18 @@ static iobind_status copy_state(const iobind_binding *binding, const iobind__car
   return IOBIND_OK;
 }
 
-static iobind_status gather(iobind_binding *binding, iobind_stream *busy, iobind_tensor **states, iobind_error *error) {
+static iobind_status gather(iobind_binding *binding, iobind_stream *busy, iobind_tensor **states, bool *copies,
+                            iobind_error *error) {
+  *copies = false;
   for (size_t i = 0; i < binding->carry_count; i++) {
     const iobind__carry *carry = &binding->carries[i];
     iobind_tensor *state = NULL;
-    IOBIND__TRY(find_state(binding, carry, &state, error));
+    IOBIND__TRY(find_state(binding, carry, "binding_save_state", &state, error));
     if (is_kept_as_it_is(binding, carry, state)) {
       states[i] = iobind_tensor_retain(state);
     } else {
       IOBIND__TRY(copy_state(binding, carry, state, busy, &states[i], error));
+      *copies = true;
     }
   }
   return IOBIND_OK;
@@ -114,10 +118,11 @@ static iobind_status settle_flight(iobind_binding *binding, iobind_stream **busy
 static iobind_status save(iobind_binding *binding, iobind_tensor **states, iobind_event **made, iobind_error *error) {
   iobind_stream *busy = NULL;
   IOBIND__TRY(settle_flight(binding, &busy, error));
+  bool copies;
   const iobind__submission submission = iobind__stream_begin(busy);
-  IOBIND__TRY(gather(binding, busy, states, error));
-  if (busy != NULL) {
-    IOBIND__TRY(mark(busy, made, error));
+  IOBIND__TRY(gather(binding, busy, states, &copies, error));
+  IOBIND__TRY(busy == NULL ? IOBIND_OK : mark(busy, made, error));
+  if (busy != NULL && copies) {
     iobind__flight_follow(&binding->flight, iobind__submission_ticket(&submission));
   }
   keep(binding, busy, states);
@@ -132,6 +137,14 @@ iobind_status iobind__binding_save(iobind_binding *binding, iobind_tensor **stat
     states[i] = NULL;
   }
   return status;
+}
+
+iobind_status iobind__binding_peek_state(iobind_binding *binding, size_t index, const char *what, iobind_tensor **state,
+                                         iobind_error *error) {
+  if (binding->results == IOBIND__RESULTS_FAILED) {
+    return iobind__error_copy(error, &binding->failure);
+  }
+  return find_state(binding, &binding->carries[index], what, state, error);
 }
 
 /* ---- restored ---- */
@@ -201,8 +214,8 @@ static iobind_status write_over(iobind_binding *binding, iobind_tensor *const *s
       binding->carries[i].due = false;
     }
   }
-  iobind__table_changed(
-      binding); /* also where nothing is bound anew: the bytes of inputs on the host decide which graph is replayed */
+  /* also where nothing is bound anew: the bytes of inputs on the host decide which graph is replayed */
+  iobind__table_changed(binding);
   return status;
 }
 

@@ -61,13 +61,6 @@ typedef struct iobind__carry {
   iobind_tensor *buffers[2]; /* SWAP: the buffers that the runs write in turn; references are held */
 } iobind__carry;
 
-/* A copy of the caller's run options. */
-typedef struct iobind__run_words {
-  iobind_run_options options;
-  char **texts; /* what the options point to: the tag, then keys and values */
-  size_t count;
-} iobind__run_words;
-
 /* What a run of the table does, compiled after a change (plan.c). All of it follows from the table and from what runs have shown. */
 typedef struct iobind__plan {
   uint64_t generation; /* of the table that it was compiled from */
@@ -328,13 +321,5 @@ static inline void iobind__carry_end(iobind_binding *binding, size_t output) {
     iobind__carry_remove(binding, iobind__carry_of_output(binding, output));
   }
 }
-
-/* ---- run_options.c ---- */
-
-/* Options as ORT takes them. `graph`: the number of a graph; NULL: none. */
-iobind_status iobind__ort_options_make(const iobind_session *session, const iobind_run_options *options, const char *graph,
-                                       const char *what, iobind__ort_options *out, iobind_error *error);
-void iobind__ort_options_release(const iobind_session *session, iobind__ort_options *self);
-void iobind__run_options_free(iobind_binding *binding);
 
 #endif

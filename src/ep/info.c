@@ -42,9 +42,7 @@ iobind_status iobind_catalogue_get_ep(size_t index, iobind_catalogue_info *info,
 
 /* The options of an EP by its name; NULL if none are known. */
 static iobind_status find_table(const char *name, const iobind__option_table **table, const char *what, iobind_error *error) {
-  if (name == NULL) {
-    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "%s: ep is NULL", what);
-  }
+  IOBIND__TRY(iobind__null_check(name, "ep", what, error));
   const iobind__ep *ep = iobind__ep_by_name(name, strlen(name));
   if (ep == NULL) {
     return iobind__fail(error, IOBIND_ERROR_NOT_FOUND, "%s: '%s' is no EP of the catalogue: iobind_catalogue_get_ep lists them",

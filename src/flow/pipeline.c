@@ -34,10 +34,8 @@ static iobind_status submit(iobind_pipeline *pipeline, const iobind_pipeline_req
 iobind_status iobind_pipeline_submit(iobind_pipeline *pipeline, const iobind_pipeline_request *request, iobind_error *error) {
   static const char what[] = "pipeline_submit";
   iobind_pipeline_request given;
-  if (pipeline == NULL || request == NULL) {
-    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "%s: %s is NULL", what,
-                        pipeline == NULL ? "pipeline" : "request");
-  }
+  IOBIND__TRY(iobind__null_check(pipeline, "pipeline", what, error));
+  IOBIND__TRY(iobind__null_check(request, "request", what, error));
   IOBIND__TRY(iobind__process_check(what, error));
   IOBIND__TRY(iobind__options_read(&given, sizeof given, sizeof given, request, what, error));
   return submit(pipeline, &given, what, error);
@@ -95,9 +93,7 @@ iobind_status iobind_pipeline_next(iobind_pipeline *pipeline, uint64_t timeout_n
   for (size_t i = 0; outputs != NULL && i < output_count; i++) {
     outputs[i] = NULL;
   }
-  if (pipeline == NULL) {
-    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "pipeline_next: pipeline is NULL");
-  }
+  IOBIND__TRY(iobind__null_check(pipeline, "pipeline", "pipeline_next", error));
   uint64_t until = timeout_ns == IOBIND_NO_TIMEOUT ? IOBIND_NO_TIMEOUT : iobind__deadline(timeout_ns);
   return next(pipeline, until, outputs, output_count, item, error);
 }
@@ -210,10 +206,8 @@ iobind_status iobind_pipeline_create(iobind_session *session, const iobind_pipel
   if (out != NULL) {
     *out = NULL;
   }
-  if (session == NULL || out == NULL) {
-    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "pipeline_create: %s is NULL",
-                        session == NULL ? "session" : "pipeline");
-  }
+  IOBIND__TRY(iobind__null_check(session, "session", "pipeline_create", error));
+  IOBIND__TRY(iobind__null_check(out, "pipeline", "pipeline_create", error));
   IOBIND__TRY(iobind__process_check("pipeline_create", error));
   enum { DEFAULT_SLOTS = 3, MOST_SLOTS = 1024 };
   iobind_pipeline_options options;

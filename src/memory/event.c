@@ -16,9 +16,8 @@ iobind_status iobind_event_create(iobind_device *device, iobind_event **event, i
   if (event != NULL) {
     *event = NULL;
   }
-  if (device == NULL || event == NULL) {
-    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "event_create: %s is NULL", device == NULL ? "device" : "event");
-  }
+  IOBIND__TRY(iobind__null_check(device, "device", "event_create", error));
+  IOBIND__TRY(iobind__null_check(event, "event", "event_create", error));
   iobind_event *made = calloc(1, sizeof *made);
   if (made == NULL) {
     return iobind__out_of_memory(error, "event_create");
@@ -65,9 +64,8 @@ iobind__point *iobind__event_point(iobind_event *event) {
 }
 
 static iobind_status record(iobind_event *event, iobind_stream *stream, iobind_error *error) {
-  if (event == NULL || stream == NULL) {
-    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "event_record: %s is NULL", event == NULL ? "event" : "stream");
-  }
+  IOBIND__TRY(iobind__null_check(event, "event", "event_record", error));
+  IOBIND__TRY(iobind__null_check(stream, "stream", "event_record", error));
   IOBIND__TRY(iobind__process_check("event_record", error));
   if (event->device != stream->device) {
     return iobind__fail(error, IOBIND_ERROR_WRONG_DEVICE, "event_record: expected a stream of '%s', got one of '%s'",
@@ -93,9 +91,7 @@ iobind_status iobind__stream_order_event(iobind_stream *stream, iobind_event *ev
 }
 
 iobind_status iobind_event_wait(iobind_event *event, uint64_t timeout_ns, iobind_error *error) {
-  if (event == NULL) {
-    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "event_wait: event is NULL");
-  }
+  IOBIND__TRY(iobind__null_check(event, "event", "event_wait", error));
   IOBIND__TRY(iobind__process_check("event_wait", error));
   if (timeout_ns == IOBIND_NO_TIMEOUT) {
     return iobind__named(iobind__stream_order_event(NULL, event, error), error, "event_wait");
@@ -122,9 +118,8 @@ static iobind_status query(iobind__point *point, int32_t *done, iobind_error *er
 }
 
 iobind_status iobind_event_query(iobind_event *event, int32_t *done, iobind_error *error) {
-  if (done == NULL || event == NULL) {
-    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "event_query: %s is NULL", done == NULL ? "done" : "event");
-  }
+  IOBIND__TRY(iobind__null_check(done, "done", "event_query", error));
+  IOBIND__TRY(iobind__null_check(event, "event", "event_query", error));
   IOBIND__TRY(iobind__process_check("event_query", error));
   *done = 0;
   iobind__point *point = iobind__event_point(event);
@@ -138,9 +133,8 @@ iobind_status iobind_event_query(iobind_event *event, int32_t *done, iobind_erro
 }
 
 iobind_status iobind_stream_wait(iobind_stream *stream, iobind_event *event, iobind_error *error) {
-  if (stream == NULL || event == NULL) {
-    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "stream_wait: %s is NULL", stream == NULL ? "stream" : "event");
-  }
+  IOBIND__TRY(iobind__null_check(stream, "stream", "stream_wait", error));
+  IOBIND__TRY(iobind__null_check(event, "event", "stream_wait", error));
   IOBIND__TRY(iobind__process_check("stream_wait", error));
   return iobind__named(iobind__stream_order_event(stream, event, error), error, "stream_wait");
 }

@@ -3,40 +3,7 @@
 #ifndef IOBIND_MEMORY_HOLDER_H
 #define IOBIND_MEMORY_HOLDER_H
 
-#include "memory/stream.h"
-
-/* The run state of a binding. The state of an idle binding may say who may repeat the last run without a look: any thread (ARMED), or one
- * thread by its number, which may replay the last graph. That number stays while it does so, and that replay cannot be cancelled. */
-enum { IOBIND__IDLE, IOBIND__RUNNING, IOBIND__CANCELLING, IOBIND__CANCELLED, IOBIND__RUN_STATES };
-#define IOBIND__ARMED (UINT64_MAX - UINT64_MAX % IOBIND__RUN_STATES) /* no thread has this number */
-_Static_assert(IOBIND__THREADS_APART % IOBIND__RUN_STATES == 0, "the number of a thread leaves room for a run state");
-
-/* The runs of one binding. Only its owner's thread changes it; other threads look at the state, and with the mutex at stream and ticket. */
-typedef struct iobind__flight {
-  atomic_uint_least64_t state;
-  pthread_mutex_t mutex;
-  iobind_stream *stream; /* of runs of which the host does not know that they have completed; a reference is held; NULL: none */
-  iobind__ticket ticket; /* of the last of them */
-  iobind__ticket end;    /* of the last work on what is bound: that run, or a copy of the state that it has left */
-  size_t runs;           /* how many, with one that was ordered after them, but was not made */
-  bool has_run; /* one was given to an EP's stream, or a worker has made it: then a failure leaves the states unknown */
-} iobind__flight;
-
-void iobind__flight_init(iobind__flight *self);
-void iobind__flight_destroy(iobind__flight *self); /* it has no stream any more */
-
-static inline bool iobind__flight_runs(const iobind__flight *self) {
-  return atomic_load_explicit(&self->state, memory_order_acquire) % IOBIND__RUN_STATES != IOBIND__IDLE;
-}
-
-/* One more run was submitted to the stream, and this is its ticket. */
-void iobind__flight_add(iobind__flight *self, iobind_stream *stream, iobind__ticket ticket);
-
-/* Other work on what is bound follows the last run, on its stream. */
-void iobind__flight_follow(iobind__flight *self, iobind__ticket ticket);
-
-/* No run is in flight any more. The caller gets the reference to the stream. */
-iobind_stream *iobind__flight_end(iobind__flight *self);
+#include "memory/flight.h"
 
 /* The holders of one memory. */
 typedef struct iobind__holders {

@@ -27,9 +27,7 @@ static iobind_status check_kind(int32_t kind, const char *what, iobind_error *er
 
 iobind_status iobind__imported_read(iobind__imported *out, const iobind_external *given, bool memory, const char *what,
                                     iobind_error *error) {
-  if (given == NULL) {
-    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "%s: external is NULL", what);
-  }
+  IOBIND__TRY(iobind__null_check(given, "external", what, error));
   IOBIND__TRY(iobind__options_read(&out->given, sizeof out->given, sizeof out->given, given, what, error));
   const iobind_external *read = &out->given;
   IOBIND__TRY(check_kind(read->kind, what, error));
@@ -118,9 +116,7 @@ void iobind__importer_close(iobind__importer *importer) {
 }
 
 iobind_status iobind_device_check_import(iobind_device *device, int32_t kind, iobind_error *error) {
-  if (device == NULL) {
-    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "device_check_import: device is NULL");
-  }
+  IOBIND__TRY(iobind__null_check(device, "device", "device_check_import", error));
   IOBIND__TRY(iobind__process_check("device_check_import", error));
   IOBIND__TRY(check_kind(kind, "device_check_import", error));
   iobind__importer importer;

@@ -143,9 +143,7 @@ static iobind_status read_native(iobind_native *out, const iobind_native *given,
                                  const char *what, iobind_error *error) {
   const iobind__driver *driver = iobind__driver_of(device);
   const iobind__native taken = iobind__native_of(device);
-  if (given == NULL) {
-    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "%s: native is NULL", what);
-  }
+  IOBIND__TRY(iobind__null_check(given, "native", what, error));
   IOBIND__TRY(iobind__options_read(out, sizeof *out, sizeof *out, given, what, error));
   const char *name = iobind__ep_native_name(out->kind);
   if (name == NULL) {
@@ -216,9 +214,8 @@ iobind_status iobind_stream_wrap(iobind_device *device, const iobind_native *giv
   if (stream != NULL) {
     *stream = NULL;
   }
-  if (device == NULL || stream == NULL) {
-    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "stream_wrap: %s is NULL", device == NULL ? "device" : "stream");
-  }
+  IOBIND__TRY(iobind__null_check(device, "device", "stream_wrap", error));
+  IOBIND__TRY(iobind__null_check(stream, "stream", "stream_wrap", error));
   iobind_native native;
   iobind_stream *made = NULL;
   IOBIND__TRY(iobind__process_check("stream_wrap", error));
@@ -259,9 +256,7 @@ iobind_status iobind__foreign_use_event(iobind_stream *stream, const iobind_nati
 static iobind_status use_event(iobind_stream *stream, const iobind_native *given, bool waits, const char *what,
                                iobind_error *error) {
   iobind_native native;
-  if (stream == NULL) {
-    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "%s: stream is NULL", what);
-  }
+  IOBIND__TRY(iobind__null_check(stream, "stream", what, error));
   IOBIND__TRY(iobind__process_check(what, error));
   IOBIND__TRY(read_native(&native, given, stream->device, false, what, error));
   if (native.handle == NULL) {
@@ -281,9 +276,7 @@ iobind_status iobind_stream_signal_native(iobind_stream *stream, const iobind_na
 iobind_status iobind_stream_get_native(const iobind_stream *stream, iobind_native *native, iobind_error *error) {
   static const char what[] = "stream_get_native";
   iobind_native full = IOBIND_NATIVE_INIT;
-  if (stream == NULL) {
-    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "%s: stream is NULL", what);
-  }
+  IOBIND__TRY(iobind__null_check(stream, "stream", what, error));
   IOBIND__TRY(iobind__info_write(native, "native", &full, sizeof full, sizeof full, what, error));
   if (stream->kind->native == NULL) {
     return iobind__fail(error, IOBIND_ERROR_NOT_SUPPORTED, "%s: the stream of '%s' is a thread of iobind", what,

@@ -60,10 +60,8 @@ iobind_status iobind_semaphore_import(iobind_device *device, const iobind_extern
   if (semaphore != NULL) {
     *semaphore = NULL;
   }
-  if (device == NULL || semaphore == NULL) {
-    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "semaphore_import: %s is NULL",
-                        device == NULL ? "device" : "semaphore");
-  }
+  IOBIND__TRY(iobind__null_check(device, "device", "semaphore_import", error));
+  IOBIND__TRY(iobind__null_check(semaphore, "semaphore", "semaphore_import", error));
   IOBIND__TRY(iobind__process_check("semaphore_import", error));
   iobind__imported from;
   IOBIND__TRY(iobind__imported_read(&from, external, false, "semaphore_import", error));
@@ -78,9 +76,8 @@ void iobind_semaphore_destroy(iobind_semaphore *semaphore) {
 
 static iobind_status use(iobind_stream *stream, iobind_semaphore *semaphore, uint64_t value, bool waits, const char *what,
                          iobind_error *error) {
-  if (stream == NULL || semaphore == NULL) {
-    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "%s: %s is NULL", what, stream == NULL ? "stream" : "semaphore");
-  }
+  IOBIND__TRY(iobind__null_check(stream, "stream", what, error));
+  IOBIND__TRY(iobind__null_check(semaphore, "semaphore", what, error));
   IOBIND__TRY(iobind__process_check(what, error));
   iobind__importer *importer = &semaphore->importer;
   iobind_device *device = importer->device;

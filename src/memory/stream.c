@@ -219,9 +219,7 @@ static void end_failure(iobind_stream *stream) {
 }
 
 static iobind_status synchronize(iobind_stream *stream, iobind_error *error) {
-  if (stream == NULL) {
-    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "stream_synchronize: stream is NULL");
-  }
+  IOBIND__TRY(iobind__null_check(stream, "stream", "stream_synchronize", error));
   IOBIND__TRY(iobind__process_check("stream_synchronize", error));
   iobind_status status = iobind__stream_drain(stream, error);
   pthread_mutex_lock(&stream->timeline.mutex);
@@ -421,10 +419,8 @@ iobind_status iobind_stream_create(iobind_device *device, const iobind_stream_op
   if (stream != NULL) {
     *stream = NULL;
   }
-  if (device == NULL || stream == NULL) {
-    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "stream_create: %s is NULL",
-                        device == NULL ? "device" : "stream");
-  }
+  IOBIND__TRY(iobind__null_check(device, "device", "stream_create", error));
+  IOBIND__TRY(iobind__null_check(stream, "stream", "stream_create", error));
   IOBIND__TRY(iobind__process_check("stream_create", error));
   iobind_stream_options options;
   IOBIND__TRY(iobind__options_read(&options, sizeof options, sizeof options, given, "stream_create", error));

@@ -33,9 +33,7 @@ void iobind__device_note_handed(iobind_device *device, iobind_holder from, iobin
 
 iobind_status iobind_device_get_memory(const iobind_device *device, iobind_holder holder, iobind_memory_usage *usage,
                                        iobind_error *error) {
-  if (device == NULL) {
-    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "device_get_memory: device is NULL");
-  }
+  IOBIND__TRY(iobind__null_check(device, "device", "device_get_memory", error));
   if ((int)holder < 0 || (int)holder >= IOBIND__HOLDERS) {
     return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "device_get_memory: holder: expected 0 .. 5, got %d",
                         (int)holder);

@@ -97,9 +97,7 @@ iobind_status iobind__device_works(iobind_device *device, iobind_error *reason) 
 }
 
 iobind_status iobind_device_check(iobind_device *device, iobind_error *error) {
-  if (device == NULL) {
-    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "device_check: device is NULL");
-  }
+  IOBIND__TRY(iobind__null_check(device, "device", "device_check", error));
   IOBIND__TRY(iobind__process_check("device_check", error));
   iobind_error reason;
   iobind_status status = iobind__device_works(device, &reason);

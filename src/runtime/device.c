@@ -129,16 +129,12 @@ static bool is_bridged(const iobind_device *device) {
          (library == NULL || iobind__library_symbol(library, "GetProvider") != NULL);
 }
 
-static iobind_status add_device(iobind_runtime *runtime, const OrtEpDevice *ep_device, iobind_error *error) {
-  iobind_device **list = realloc(runtime->devices, (runtime->device_count + 1) * sizeof(iobind_device *));
-  if (list == NULL) {
-    return iobind__out_of_memory(error, "devices");
-  }
-  runtime->devices = list;
+/* What is known of the next device without a call into its EP. NULL: out of memory. */
+static iobind_device *make_device(iobind_runtime *runtime, const OrtEpDevice *ep_device) {
   const char *ep_name = IOBIND__API(runtime)->EpDevice_EpName(ep_device);
   iobind_device *device = calloc(1, sizeof *device);
   if (device == NULL) {
-    return iobind__out_of_memory(error, "devices");
+    return NULL;
   }
   pthread_mutex_init(&device->check_mutex, NULL);
   iobind__loss_init(&device->loss);
@@ -159,24 +155,35 @@ static iobind_status add_device(iobind_runtime *runtime, const OrtEpDevice *ep_d
   device->spec = spec.data;
   if (device->spec == NULL) {
     device_free(device);
-    return iobind__out_of_memory(error, "devices");
+    return NULL;
   }
   fill_places(device);
+  return device;
+}
+
+static iobind_status open_device(iobind_device *device, iobind_error *error) {
   const iobind__device_driver *driver = iobind__device_driver_of(device);
-  iobind_status status = driver->open == NULL ? IOBIND_OK : driver->open(device, error);
+  IOBIND__TRY(driver->open == NULL ? IOBIND_OK : driver->open(device, error));
+  fill_flags(device);
+  IOBIND__TRY(iobind__context_open(device, &device->context, error));
+  device->own_guard.device = device->context != NULL ? device : NULL;
+  device->own_guard.context = iobind__context_is_one_of_several(device->context) ? device->context : NULL;
+  device->guard = iobind__guard_is_needed(&device->own_guard) ? &device->own_guard : NULL;
+  return IOBIND_OK;
+}
+
+static iobind_status add_device(iobind_runtime *runtime, const OrtEpDevice *ep_device, iobind_error *error) {
+  iobind_device **list = realloc(runtime->devices, (runtime->device_count + 1) * sizeof(iobind_device *));
+  runtime->devices = list == NULL ? runtime->devices : list;
+  iobind_device *device = list == NULL ? NULL : make_device(runtime, ep_device);
+  if (device == NULL) {
+    return iobind__out_of_memory(error, "devices");
+  }
+  iobind_status status = open_device(device, error);
   if (status != IOBIND_OK) {
     device_free(device);
     return status;
   }
-  fill_flags(device);
-  iobind_status opened = iobind__context_open(device, &device->context, error);
-  if (opened != IOBIND_OK) {
-    device_free(device);
-    return opened;
-  }
-  device->own_guard.device = device->context != NULL ? device : NULL;
-  device->own_guard.context = iobind__context_is_one_of_several(device->context) ? device->context : NULL;
-  device->guard = iobind__guard_is_needed(&device->own_guard) ? &device->own_guard : NULL;
   if (runtime->device_count == 0) {
     runtime->cpu = device;
   }
@@ -334,9 +341,7 @@ static const char *or_empty(const char *text) {
 }
 
 iobind_status iobind_device_get_info(const iobind_device *device, iobind_device_info *info, iobind_error *error) {
-  if (device == NULL) {
-    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "device_get_info: device is NULL");
-  }
+  IOBIND__TRY(iobind__null_check(device, "device", "device_get_info", error));
   const OrtApi *api = IOBIND__API(device->runtime);
   const OrtHardwareDevice *hardware = api->EpDevice_Device(device->ep_device);
   const char *memory_name = NULL;
@@ -370,12 +375,9 @@ iobind_status iobind_device_get_metadata(const iobind_device *device, size_t ind
   if (value != NULL) {
     *value = NULL;
   }
-  if (device == NULL || key == NULL || value == NULL) {
-    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "device_get_metadata: %s is NULL",
-                        device == NULL ? "device"
-                        : key == NULL  ? "key"
-                                       : "value");
-  }
+  IOBIND__TRY(iobind__null_check(device, "device", "device_get_metadata", error));
+  IOBIND__TRY(iobind__null_check(key, "key", "device_get_metadata", error));
+  IOBIND__TRY(iobind__null_check(value, "value", "device_get_metadata", error));
   size_t total = 0;
   for (int group = 0; group < METADATA_GROUPS; group++) {
     const char *const *keys;
@@ -394,9 +396,7 @@ iobind_status iobind_device_get_metadata(const iobind_device *device, size_t ind
 }
 
 iobind_status iobind_device_get_counters(const iobind_device *device, iobind_device_counters *counters, iobind_error *error) {
-  if (device == NULL) {
-    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "device_get_counters: device is NULL");
-  }
+  IOBIND__TRY(iobind__null_check(device, "device", "device_get_counters", error));
   iobind_device_counters full = {.upload_bytes = atomic_load(&device->counters.upload_bytes),
                                  .upload_count = atomic_load(&device->counters.upload_count),
                                  .download_bytes = atomic_load(&device->counters.download_bytes),

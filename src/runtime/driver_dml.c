@@ -176,12 +176,9 @@ iobind_status iobind_runtime_adopt_device(iobind_runtime *runtime, const iobind_
   if (device != NULL) {
     *device = NULL;
   }
-  if (runtime == NULL || given == NULL || device == NULL) {
-    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "runtime_adopt_device: %s is NULL",
-                        runtime == NULL ? "runtime"
-                        : given == NULL ? "native"
-                                        : "device");
-  }
+  IOBIND__TRY(iobind__null_check(runtime, "runtime", "runtime_adopt_device", error));
+  IOBIND__TRY(iobind__null_check(given, "native", "runtime_adopt_device", error));
+  IOBIND__TRY(iobind__null_check(device, "device", "runtime_adopt_device", error));
   iobind_native_device native;
   IOBIND__TRY(iobind__process_check("runtime_adopt_device", error));
   IOBIND__TRY(iobind__options_read(&native, sizeof native, sizeof native, given, "runtime_adopt_device", error));

@@ -150,10 +150,28 @@ static bool has_runtimes(void) {
   return has;
 }
 
-iobind_status iobind_runtime_create(const iobind_runtime_options *given, iobind_runtime **out, iobind_error *error) {
-  if (out == NULL) {
-    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "runtime_create: runtime is NULL");
+/* The runtime of an ORT that is in use already, with one more reference, or a new one. With `all_mutex` locked. */
+static iobind_status find_or_build(const iobind_runtime_options *options, bool *existing, iobind_runtime **out,
+                                   iobind_error *error) {
+  iobind__ort ort;
+  if ((options->flags & IOBIND_RUNTIME_TELEMETRY) == 0) {
+    iobind__environment_default("ORT_DISABLE_TELEMETRY", "1");
   }
+  IOBIND__TRY(iobind__ort_find(options->ort_library, options->ort_api_base, options->ort_api, &ort, error));
+  *out = find_existing(ort.api);
+  *existing = *out != NULL;
+  if (*existing) {
+    iobind__ort_free(&ort);
+    return IOBIND_OK;
+  }
+  IOBIND__TRY(build(options, &ort, out, error));
+  (*out)->next = all_runtimes;
+  all_runtimes = *out;
+  return IOBIND_OK;
+}
+
+iobind_status iobind_runtime_create(const iobind_runtime_options *given, iobind_runtime **out, iobind_error *error) {
+  IOBIND__TRY(iobind__null_check(out, "runtime", "runtime_create", error));
   *out = NULL;
   iobind_runtime_options options;
   IOBIND__TRY(iobind__options_read(&options, sizeof options, sizeof options, given, "runtime_create", error));
@@ -161,27 +179,10 @@ iobind_status iobind_runtime_create(const iobind_runtime_options *given, iobind_
   IOBIND__TRY(iobind__process_check("runtime_create", error));
   iobind__process_watch(has_runtimes);
   iobind__library_stay(); /* ORT calls the log, and fork the child handler, as long as the process lives */
-  pthread_mutex_lock(&all_mutex);
-  if ((options.flags & IOBIND_RUNTIME_TELEMETRY) == 0) {
-    iobind__environment_default("ORT_DISABLE_TELEMETRY", "1");
-  }
-  iobind__ort ort;
   iobind_runtime *runtime = NULL;
   bool existing = false;
-  iobind_status status = iobind__ort_find(options.ort_library, options.ort_api_base, options.ort_api, &ort, error);
-  if (status == IOBIND_OK) {
-    runtime = find_existing(ort.api);
-    existing = runtime != NULL;
-    if (existing) {
-      iobind__ort_free(&ort);
-    } else {
-      status = build(&options, &ort, &runtime, error);
-      if (status == IOBIND_OK) {
-        runtime->next = all_runtimes;
-        all_runtimes = runtime;
-      }
-    }
-  }
+  pthread_mutex_lock(&all_mutex);
+  iobind_status status = find_or_build(&options, &existing, &runtime, error);
   pthread_mutex_unlock(&all_mutex);
   if (status == IOBIND_OK && existing) {
     status = iobind__runtime_register_given(runtime, options.ep_libraries, options.ep_library_count, error);
@@ -202,9 +203,7 @@ void iobind_runtime_destroy(iobind_runtime *runtime) {
 }
 
 iobind_status iobind_runtime_get_info(const iobind_runtime *runtime, iobind_runtime_info *info, iobind_error *error) {
-  if (runtime == NULL) {
-    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "runtime_get_info: runtime is NULL");
-  }
+  IOBIND__TRY(iobind__null_check(runtime, "runtime", "runtime_get_info", error));
   iobind__runtime_lock(runtime);
   iobind_runtime_info full = {.ort_api_version = runtime->ort.api_version,
                               .ort_version = runtime->ort.version,
@@ -217,9 +216,7 @@ iobind_status iobind_runtime_get_info(const iobind_runtime *runtime, iobind_runt
 }
 
 iobind_status iobind_runtime_get_ort(const iobind_runtime *runtime, iobind_ort *ort, iobind_error *error) {
-  if (runtime == NULL) {
-    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "runtime_get_ort: runtime is NULL");
-  }
+  IOBIND__TRY(iobind__null_check(runtime, "runtime", "runtime_get_ort", error));
   iobind_ort full = {.api_version = runtime->ort.api_version, .api = runtime->ort.api, .env = runtime->env};
   return iobind__info_write(ort, "ort", &full, sizeof full, sizeof full, "runtime_get_ort", error);
 }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "runtime/runtime.h"
+#include "support/system.h"
 
 typedef enum spec_kind { SPEC_NAME, SPEC_GPU, SPEC_NPU, SPEC_EP, SPEC_VENDOR } spec_kind;
 
@@ -131,6 +132,28 @@ static iobind_status works(iobind_device *device, const spec *wanted, iobind_err
   return status;
 }
 
+/* What comes before the options and the number. Returns what was expected instead; NULL: it is known. */
+static const char *parse_name(const char *text, size_t length, spec *out) {
+  out->name = text;
+  out->length = length;
+  if (equals(text, length, "gpu")) {
+    out->kind = SPEC_GPU;
+  } else if (equals(text, length, "npu")) {
+    out->kind = SPEC_NPU;
+  } else if (length > 3 && memcmp(text, "ep=", 3) == 0) {
+    out->kind = SPEC_EP;
+    out->name = text + 3;
+    out->length = length - 3;
+  } else if (length > 7 && memcmp(text, "vendor=", 7) == 0) {
+    out->kind = SPEC_VENDOR;
+    return parse_vendor(text + 7, length - 7, &out->vendor) ? NULL : "expected a hexadecimal vendor id";
+  } else {
+    out->kind = SPEC_NAME;
+    return iobind__ep_by_name(text, length) != NULL ? NULL : "its name is not in the EP catalogue";
+  }
+  return NULL;
+}
+
 static iobind_status parse(const char *text, size_t length, spec *out, iobind_error *error) {
   size_t whole = length;
   memset(out, 0, sizeof *out);
@@ -158,27 +181,8 @@ static iobind_status parse(const char *text, size_t length, spec *out, iobind_er
       break;
     }
   }
-  if (equals(text, length, "gpu")) {
-    out->kind = SPEC_GPU;
-  } else if (equals(text, length, "npu")) {
-    out->kind = SPEC_NPU;
-  } else if (length > 3 && memcmp(text, "ep=", 3) == 0) {
-    out->kind = SPEC_EP;
-    out->name = text + 3;
-    out->length = length - 3;
-  } else if (length > 7 && memcmp(text, "vendor=", 7) == 0) {
-    out->kind = SPEC_VENDOR;
-    if (!parse_vendor(text + 7, length - 7, &out->vendor)) {
-      return malformed(text, whole, "expected a hexadecimal vendor id", error);
-    }
-  } else if (iobind__ep_by_name(text, length) != NULL) {
-    out->kind = SPEC_NAME;
-    out->name = text;
-    out->length = length;
-  } else {
-    return malformed(text, whole, "its name is not in the EP catalogue", error);
-  }
-  return IOBIND_OK;
+  const char *expected = parse_name(text, length, out);
+  return expected == NULL ? IOBIND_OK : malformed(text, whole, expected, error);
 }
 
 static bool matches(const iobind_device *device, const spec *wanted) {
@@ -201,12 +205,19 @@ static void add_reason(iobind__text *reasons, const char *reason, int length, co
   iobind__text_add(reasons, "%.*s: %s", length, text, reason);
 }
 
-/* Why an EP has no devices at all: perhaps its library did not load. */
+/* Why an EP has no devices at all: its library did not load, or it offers software adapters only on request. */
 static const char *library_reason(const iobind_runtime *runtime, const spec *wanted) {
   for (size_t i = 0; wanted->kind == SPEC_NAME && i < runtime->ep_library_count; i++) {
     const iobind__ep_library *library = runtime->ep_libraries[i];
-    if (library->status != IOBIND_OK && equals(wanted->name, wanted->length, library->name)) {
+    if (!equals(wanted->name, wanted->length, library->name)) {
+      continue;
+    }
+    if (library->status != IOBIND_OK) {
       return library->message;
+    }
+    const char *variable = iobind__ep_by_name(wanted->name, wanted->length)->software_variable;
+    if (variable != NULL && !iobind__environment_has(variable)) {
+      return "no such device; without a GPU it needs IOBIND_RUNTIME_SOFTWARE_DEVICES";
     }
   }
   return "no such device";
@@ -285,12 +296,9 @@ iobind_status iobind_runtime_find_device(iobind_runtime *runtime, const char *te
   if (device != NULL) {
     *device = NULL;
   }
-  if (runtime == NULL || text == NULL || device == NULL) {
-    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "runtime_find_device: %s is NULL",
-                        runtime == NULL ? "runtime"
-                        : text == NULL  ? "spec"
-                                        : "device");
-  }
+  IOBIND__TRY(iobind__null_check(runtime, "runtime", "runtime_find_device", error));
+  IOBIND__TRY(iobind__null_check(text, "spec", "runtime_find_device", error));
+  IOBIND__TRY(iobind__null_check(device, "device", "runtime_find_device", error));
   IOBIND__TRY(iobind__process_check("runtime_find_device", error));
   /* the whole list is read before any device is tried: whether an error at its end is found must not depend on the machine */
   for (const char *entry = text; entry != NULL; entry = next_entry(entry)) {

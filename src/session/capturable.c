@@ -3,8 +3,8 @@
  * error. So the model is checked before the session is created. */
 #include <string.h>
 
+#include "session/create.h"
 #include "session/protobuf.h"
-#include "session/session.h"
 
 enum { NAME = 64 };
 
@@ -135,9 +135,9 @@ static iobind_status check_model(iobind__model_bytes *model, iobind_error *error
   return IOBIND_OK;
 }
 
-iobind_status iobind__model_check_capturable(const char *path, const void *bytes, size_t size, iobind_error *error) {
+iobind_status iobind__source_check_capturable(const iobind__source *from, iobind_error *error) {
   iobind__model_bytes model;
-  IOBIND__TRY(iobind__model_open(&model, path, bytes, size, "session_create", error));
+  IOBIND__TRY(iobind__model_open(&model, from, error));
   iobind_status status = check_model(&model, error);
   iobind__model_close(&model);
   return status;

@@ -1,7 +1,7 @@
 /* The devices of a session, and what a call into their EPs must hold. */
 #include <stdlib.h>
 
-#include "session/session.h"
+#include "session/create.h"
 
 iobind_status iobind__session_collect_devices(iobind_session *session, const iobind_session_options *options,
                                               iobind_error *error) {
@@ -44,13 +44,9 @@ static void set_guard(iobind_session *session, const iobind__guard *found) {
   session->inside = iobind__guard_is_needed(found) ? &session->guards[1] : NULL;
 }
 
-void iobind__session_guard(iobind_session *session, const iobind_session_options *options) {
-  const iobind__guard found = guard_of(options->devices, options->device_count);
-  set_guard(session, &found);
-}
-
-void iobind__session_guard_all(iobind_session *session) {
-  const iobind__guard found = guard_of_all(session->runtime);
+void iobind__session_set_guard(iobind_session *session, const iobind_session_options *options) {
+  bool is_given = !session->lender.is_other && options->policy == IOBIND_POLICY_NONE;
+  const iobind__guard found = is_given ? guard_of(options->devices, options->device_count) : guard_of_all(session->runtime);
   set_guard(session, &found);
 }
 
@@ -60,6 +56,18 @@ static void narrow_guard(iobind_session *session) {
   if (iobind__guard_is_needed(&found)) {
     set_guard(session, &found);
   }
+}
+
+static bool is_plain(const iobind_session *session) {
+  const iobind__place *memory = &session->runtime->cpu->places[IOBIND_MEMORY_DEFAULT];
+  bool plain = session->device_count == 1; /* the CPU is always one of the devices */
+  for (size_t i = 0; plain && i < session->input_count; i++) {
+    plain = session->inputs[i].place == memory;
+  }
+  for (size_t i = 0; plain && i < session->output_count; i++) {
+    plain = session->outputs[i].place == memory || session->outputs[i].kind != IOBIND_VALUE_TENSOR;
+  }
+  return plain;
 }
 
 void iobind__session_add_devices(iobind_session *session) {
@@ -79,6 +87,7 @@ void iobind__session_add_devices(iobind_session *session) {
       session->queued_count++;
     }
   }
+  session->is_plain = is_plain(session);
   narrow_guard(session);
 }
 
@@ -89,11 +98,11 @@ iobind_status iobind__session_attach(iobind_session *session, const iobind_sessi
     if (driver->attach == NULL) {
       continue;
     }
-    if (session->wrapped || options->policy != IOBIND_POLICY_NONE) {
+    if (session->lender.is_other || options->policy != IOBIND_POLICY_NONE) {
       return iobind__fail(error, IOBIND_ERROR_NOT_SUPPORTED,
                           "%s: it computes on a queue of the execution provider's own: name the device '%s' in "
                           "iobind_session_create",
-                          session->wrapped ? "session_wrap" : "session_create", device->spec);
+                          session->lender.is_other ? "session_wrap" : "session_create", device->spec);
     }
     IOBIND__TRY(iobind__named(driver->attach(device, session->session, &session->attachment, error), error, "session_create"));
   }

@@ -1,8 +1,8 @@
 /* Free dimension overrides: does the model have an open dim of that name? ORT ignores an override of any other name. */
 #include <string.h>
 
+#include "session/create.h"
 #include "session/protobuf.h"
-#include "session/session.h"
 
 /* The path from the model to the names of its inputs' dims: graph, input, type, tensor type, shape, dim, dim_param. */
 static const uint64_t dim_path[] = {7, 11, 2, 1, 2, 1, 2};
@@ -25,23 +25,23 @@ static bool find_name(iobind__model_bytes *model, uint64_t offset, uint64_t end,
   return false;
 }
 
-iobind_status iobind__session_check_dims(const iobind_session_options *options, const char *path, const void *model,
-                                         size_t bytes, iobind_error *error) {
+iobind_status iobind__session_check_dims(const iobind_session_options *options, const iobind__source *from,
+                                         iobind_error *error) {
   if (options->dim_count == 0 || options->dim_names == NULL) {
     return IOBIND_OK;
   }
-  iobind__model_bytes from;
+  iobind__model_bytes model;
   iobind_status status = IOBIND_OK;
-  IOBIND__TRY(iobind__model_open(&from, path, model, bytes, "session_create", error));
-  for (size_t i = 0; i < options->dim_count && status == IOBIND_OK && !iobind__model_is_ort_format(&from); i++) {
+  IOBIND__TRY(iobind__model_open(&model, from, error));
+  for (size_t i = 0; i < options->dim_count && status == IOBIND_OK && !iobind__model_is_ort_format(&model); i++) {
     const char *name = options->dim_names[i]; /* a NULL is said by the check of the lists */
-    from.sound = true;
+    model.sound = true;
     /* ORT says what is not a model at all */
-    if (name != NULL && !find_name(&from, 0, from.size, 0, name) && from.sound) {
+    if (name != NULL && !find_name(&model, 0, model.size, 0, name) && model.sound) {
       status = iobind__fail(error, IOBIND_ERROR_NOT_FOUND,
                             "session_create: dim '%s': no input of the model has an open dim of that name", name);
     }
   }
-  iobind__model_close(&from);
+  iobind__model_close(&model);
   return status;
 }

@@ -1,7 +1,7 @@
 /* May a session capture graphs? Checked when it is created: its device, its options, its model, and where its outputs are. */
 #include <string.h>
 
-#include "session/session.h"
+#include "session/create.h"
 
 /* The one device besides the CPU, if its EP captures graphs and this ORT lets it. */
 static iobind_status find_device(const iobind_runtime *runtime, const iobind_session_options *options, iobind_device **out,
@@ -61,8 +61,7 @@ iobind_status iobind__session_check_graph_key(const char *what, const char *key,
 }
 
 iobind_status iobind__session_check_graph(const iobind_runtime *runtime, const iobind_session_options *options,
-                                          const char *path, const void *bytes, size_t size, iobind_device **device,
-                                          iobind_error *error) {
+                                          const iobind__source *from, iobind_device **device, iobind_error *error) {
   *device = NULL;
   if (options->graph_limit == 0) {
     return IOBIND_OK;
@@ -70,7 +69,7 @@ iobind_status iobind__session_check_graph(const iobind_runtime *runtime, const i
   iobind_device *found = NULL;
   IOBIND__TRY(find_device(runtime, options, &found, error));
   IOBIND__TRY(check_config(options, error));
-  IOBIND__TRY(iobind__model_check_capturable(path, bytes, size, error));
+  IOBIND__TRY(iobind__source_check_capturable(from, error));
   *device = found;
   return IOBIND_OK;
 }

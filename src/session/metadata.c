@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "session/session.h"
+#include "session/create.h"
 #include "support/options.h"
 
 iobind_status iobind__session_take_text(const iobind_session *session, char *text, char **out, const char *what,
@@ -115,9 +115,7 @@ void iobind__session_free_metadata(iobind_session *session) {
 }
 
 iobind_status iobind_session_get_info(const iobind_session *session, iobind_session_info *info, iobind_error *error) {
-  if (session == NULL) {
-    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "session_get_info: session is NULL");
-  }
+  IOBIND__TRY(iobind__null_check(session, "session", "session_get_info", error));
   iobind_session_info full = {.input_count = session->input_count,
                               .output_count = session->output_count,
                               .node_count = session->node_count,
@@ -142,12 +140,9 @@ iobind_status iobind_session_get_metadata(const iobind_session *session, size_t 
   if (value != NULL) {
     *value = NULL;
   }
-  if (session == NULL || key == NULL || value == NULL) {
-    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "session_get_metadata: %s is NULL",
-                        session == NULL ? "session"
-                        : key == NULL   ? "key"
-                                        : "value");
-  }
+  IOBIND__TRY(iobind__null_check(session, "session", "session_get_metadata", error));
+  IOBIND__TRY(iobind__null_check(key, "key", "session_get_metadata", error));
+  IOBIND__TRY(iobind__null_check(value, "value", "session_get_metadata", error));
   if (index >= session->entry_count) {
     return iobind__fail(error, IOBIND_ERROR_NOT_FOUND, "session_get_metadata: the model has %zu entries, got index %zu",
                         session->entry_count, index);

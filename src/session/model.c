@@ -40,6 +40,12 @@ static iobind_status refuse_changed(const char *path, iobind_error *error) {
                       shown);
 }
 
+static iobind_status refuse_unread(const char *path, iobind_error *error) {
+  char shown[IOBIND__NAME_TEXT];
+  iobind__text_shorten(path, shown);
+  return iobind__fail(error, IOBIND_ERROR_IO, "'%s', a file of the session's model, cannot be read", shown);
+}
+
 static iobind_status hash_file(const char *path, iobind__hasher *hasher, iobind_error *error) {
   enum { PART = 1 << 20 };
   FILE *file = iobind__file_open(path);
@@ -51,9 +57,7 @@ static iobind_status hash_file(const char *path, iobind__hasher *hasher, iobind_
   }
   iobind_status status = part == NULL ? iobind__out_of_memory(error, "the model's hash") : IOBIND_OK;
   if (status == IOBIND_OK && (file == NULL || ferror(file) != 0)) {
-    char shown[IOBIND__NAME_TEXT];
-    iobind__text_shorten(path, shown);
-    status = iobind__fail(error, IOBIND_ERROR_IO, "'%s', a file of the session's model, cannot be read", shown);
+    status = refuse_unread(path, error);
   }
   free(part);
   if (file != NULL) {
@@ -172,7 +176,7 @@ static iobind_status hash_data(const iobind__model *self, const names *found, io
     char *path = beside(self, found->items[i]);
     iobind__file_stamp stamp;
     iobind_status status = path == NULL ? iobind__out_of_memory(error, "the model's hash") : hash_file(path, &hasher, error);
-    if (status == IOBIND_OK && (!iobind__file_stamp_get(path, &stamp) || stamp.written > self->noted)) {
+    if (status == IOBIND_OK && (!iobind__file_stamp_get(path, &stamp) || stamp.changed > self->noted)) {
       status = refuse_changed(path, error);
     }
     free(path);
@@ -186,7 +190,9 @@ static iobind_status hash_data(const iobind__model *self, const names *found, io
 static iobind_status identify_data(const iobind__model *self, iobind__identity *identity, iobind_error *error) {
   iobind__model_bytes model;
   names found = {0};
-  IOBIND__TRY(iobind__model_open(&model, self->path, NULL, 0, "the model's hash", error));
+  if (iobind__model_open(&model, &(iobind__source){.path = self->path}, NULL) != IOBIND_OK) {
+    return refuse_unread(self->path, error);
+  }
   iobind_status status = list_data(&model, &found, error);
   iobind__model_close(&model);
   if (status == IOBIND_OK && found.count > 0) { /* without any it is as a model in memory */
@@ -223,26 +229,26 @@ static iobind_status note_file(iobind__model *self, const char *path, iobind_err
              : iobind__fail(error, IOBIND_ERROR_IO, "session_create: '%s' cannot be read", path);
 }
 
-static iobind_status note_bytes(iobind__model *self, const void *bytes, size_t size, iobind_error *error) {
+static iobind_status note_bytes(iobind__model *self, const iobind__source *from, iobind_error *error) {
   iobind__model_bytes model;
   names found = {0};
-  self->identity.bytes = size;
-  self->identity.hash = iobind__hash_of(bytes, size);
+  self->identity.bytes = from->bytes;
+  self->identity.hash = iobind__hash_of(from->model, from->bytes);
   self->is_identified = true;
-  IOBIND__TRY(iobind__model_open(&model, NULL, bytes, size, "session_create", error));
+  IOBIND__TRY(iobind__model_open(&model, from, error));
   iobind_status status = list_data(&model, &found, error);
   self->has_data = found.count > 0;
   free_names(&found);
   return status;
 }
 
-iobind_status iobind__model_note(const char *path, const void *bytes, size_t size, iobind__model **out, iobind_error *error) {
+iobind_status iobind__model_note(const iobind__source *from, iobind__model **out, iobind_error *error) {
   iobind__model *self = calloc(1, sizeof *self);
   if (self == NULL) {
     return iobind__out_of_memory(error, "session_create");
   }
   pthread_mutex_init(&self->mutex, NULL);
-  iobind_status status = path != NULL ? note_file(self, path, error) : note_bytes(self, bytes, size, error);
+  iobind_status status = from->path != NULL ? note_file(self, from->path, error) : note_bytes(self, from, error);
   if (status != IOBIND_OK) {
     iobind__model_forget(self);
     return status;

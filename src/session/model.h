@@ -2,6 +2,7 @@
 #ifndef IOBIND_SESSION_MODEL_H
 #define IOBIND_SESSION_MODEL_H
 
+#include "session/source.h"
 #include "support/error.h"
 #include "support/hash.h"
 
@@ -16,7 +17,7 @@ typedef struct iobind__identity {
 } iobind__identity;
 
 /* The file as it is now, or the bytes, which are read now; the session is loaded after that. */
-iobind_status iobind__model_note(const char *path, const void *bytes, size_t size, iobind__model **out, iobind_error *error);
+iobind_status iobind__model_note(const iobind__source *from, iobind__model **out, iobind_error *error);
 void iobind__model_forget(iobind__model *self); /* NULL is a no-op */
 
 /* Read the model's files, unless that was done. IO if they have changed since then. */

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "runtime/log.h"
-#include "session/session.h"
+#include "session/create.h"
 #include "support/options.h"
 
 bool iobind__node_is_on_cpu(const iobind_node_info *node) {
@@ -57,9 +57,7 @@ void iobind__session_warn_of_idle_device(const iobind_session *session, const io
 
 iobind_status iobind_session_get_node(const iobind_session *session, size_t index, iobind_node_info *info,
                                       iobind_error *error) {
-  if (session == NULL) {
-    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "session_get_node: session is NULL");
-  }
+  IOBIND__TRY(iobind__null_check(session, "session", "session_get_node", error));
   if (index >= session->node_count) {
     return iobind__fail(error, IOBIND_ERROR_NOT_FOUND, "session_get_node: expected an index below %zu, got %zu%s",
                         session->node_count, index,

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "session/session.h"
+#include "session/create.h"
 #include "support/system.h"
 
 /* As many as the largest machines have hardware threads. ORT creates them one by one, and each is busy from then on: with two
@@ -27,6 +27,30 @@ bool iobind__session_lists_nodes(const iobind_session_options *options) {
   return lists;
 }
 
+static iobind_status set_profile(const OrtApi *api, const char *profile, OrtSessionOptions *out, iobind_error *error) {
+  iobind__path_char *native = iobind__path_native(profile);
+  OrtStatus *enabled = native == NULL ? NULL : api->EnableProfiling(out, native);
+  free(native);
+  if (native == NULL) {
+    return iobind__out_of_memory(error, "session_create");
+  }
+  IOBIND__ORT_TRY(api, enabled, error, "session_create: profile");
+  return IOBIND_OK;
+}
+
+static iobind_status set_lists(const OrtApi *api, const iobind_session_options *options, OrtSessionOptions *out,
+                               iobind_error *error) {
+  for (size_t i = 0; i < options->config_count; i++) {
+    IOBIND__ORT_TRY(api, api->AddSessionConfigEntry(out, options->config_keys[i], options->config_values[i]), error,
+                    "session_create: config entry '%s'", options->config_keys[i]);
+  }
+  for (size_t i = 0; i < options->dim_count; i++) {
+    IOBIND__ORT_TRY(api, api->AddFreeDimensionOverrideByName(out, options->dim_names[i], options->dim_values[i]), error,
+                    "session_create: dim '%s'", options->dim_names[i]);
+  }
+  return IOBIND_OK;
+}
+
 static iobind_status set_plain(const OrtApi *api, const iobind_session_options *options, OrtSessionOptions *out,
                                iobind_error *error) {
   static const GraphOptimizationLevel levels[] = {ORT_ENABLE_ALL, ORT_DISABLE_ALL, ORT_ENABLE_BASIC, ORT_ENABLE_EXTENDED,
@@ -38,15 +62,7 @@ static iobind_status set_plain(const OrtApi *api, const iobind_session_options *
   if (options->inter_op_threads > 0) {
     IOBIND__ORT_TRY(api, api->SetInterOpNumThreads(out, options->inter_op_threads), error, "session_create");
   }
-  if (options->profile != NULL) {
-    iobind__path_char *native = iobind__path_native(options->profile);
-    OrtStatus *enabled = native == NULL ? NULL : api->EnableProfiling(out, native);
-    free(native);
-    if (native == NULL) {
-      return iobind__out_of_memory(error, "session_create");
-    }
-    IOBIND__ORT_TRY(api, enabled, error, "session_create: profile");
-  }
+  IOBIND__TRY(options->profile != NULL ? set_profile(api, options->profile, out, error) : IOBIND_OK);
   if ((options->flags & IOBIND_SESSION_NO_MEMORY_REUSE) != 0) {
     IOBIND__ORT_TRY(api, api->AddSessionConfigEntry(out, "session.enable_mem_reuse", "0"), error, "session_create");
     IOBIND__ORT_TRY(api, api->DisableMemPattern(out), error, "session_create");
@@ -58,14 +74,7 @@ static iobind_status set_plain(const OrtApi *api, const iobind_session_options *
     IOBIND__ORT_TRY(api, api->AddSessionConfigEntry(out, "session.record_ep_graph_assignment_info", "1"), error,
                     "session_create");
   }
-  for (size_t i = 0; i < options->config_count; i++) {
-    IOBIND__ORT_TRY(api, api->AddSessionConfigEntry(out, options->config_keys[i], options->config_values[i]), error,
-                    "session_create: config entry '%s'", options->config_keys[i]);
-  }
-  for (size_t i = 0; i < options->dim_count; i++) {
-    IOBIND__ORT_TRY(api, api->AddFreeDimensionOverrideByName(out, options->dim_names[i], options->dim_values[i]), error,
-                    "session_create: dim '%s'", options->dim_names[i]);
-  }
+  IOBIND__TRY(set_lists(api, options, out, error));
   if (options->policy != IOBIND_POLICY_NONE) {
     /* ours is ORT's plus one, because 0 means none */
     IOBIND__ORT_TRY(api, api->SessionOptionsSetEpSelectionPolicy(out, (OrtExecutionProviderDevicePolicy)(options->policy - 1)),

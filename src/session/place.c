@@ -29,6 +29,20 @@ iobind_status iobind__refuse_elsewhere(const iobind_session *session, size_t inp
                       value->label, value->place->device->spec, tensor->place->device->spec);
 }
 
+/* Whose memory it is, and who can access it. */
+static void describe(const iobind_session *session, const OrtMemoryInfo *info, iobind__place *lent) {
+  const iobind__place *known = iobind__runtime_find_place(session->runtime, info);
+  if (known != NULL) {
+    lent->device = known->device;
+    lent->memory = known->memory;
+    lent->host = known->host;
+    lent->addressable = known->addressable;
+  } else {
+    /* memory that no device declares: the EP of the first device is the likeliest to have made it */
+    lent->device = session->devices[session->device_count > 1 ? 1 : 0];
+  }
+}
+
 static iobind_status lend_place(iobind_session *session, const OrtMemoryInfo *info, iobind__place **place,
                                 iobind_error *error) {
   for (size_t i = 0; i < session->place_count; i++) {
@@ -46,7 +60,9 @@ static iobind_status lend_place(iobind_session *session, const OrtMemoryInfo *in
     return iobind__out_of_memory(error, "session_create");
   }
   if (session->place_count == most) {
-    return iobind__fail(error, IOBIND_ERROR_INTERNAL, "session: more kinds of memory than inputs and outputs");
+    return iobind__fail(error, IOBIND_ERROR_INTERNAL,
+                        "session_create: expected at most %zu memory locations besides those of the devices, got one more",
+                        most);
   }
   const OrtApi *api = IOBIND__API(session->runtime);
   OrtAllocator *allocator = NULL;
@@ -55,16 +71,7 @@ static iobind_status lend_place(iobind_session *session, const OrtMemoryInfo *in
     return iobind__ort_fail(api, made, error, "session_create: allocator");
   }
   iobind__place *lent = &session->places[session->place_count++];
-  const iobind__place *known = iobind__runtime_find_place(session->runtime, info);
-  if (known != NULL) {
-    lent->device = known->device;
-    lent->memory = known->memory;
-    lent->host = known->host;
-    lent->addressable = known->addressable;
-  } else {
-    /* memory that no device declares: the EP of the first device is the likeliest to have made it */
-    lent->device = session->devices[session->device_count > 1 ? 1 : 0];
-  }
+  describe(session, info, lent);
   lent->info = allocator->Info(allocator); /* copied, because `info` may live only as long as a value */
   lent->owner = &session->ref;
   atomic_init(&lent->allocator, allocator);

@@ -4,8 +4,6 @@
 
 #include <string.h>
 
-#include "support/system.h"
-
 static bool in_window(const iobind__model_bytes *model, uint64_t offset, size_t size) {
   return offset >= model->window_at && offset - model->window_at <= model->window_size &&
          size <= model->window_size - (size_t)(offset - model->window_at);
@@ -56,20 +54,19 @@ static bool read_varint(iobind__model_bytes *model, uint64_t *offset, uint64_t *
   return false;
 }
 
-iobind_status iobind__model_open(iobind__model_bytes *model, const char *path, const void *bytes, size_t size, const char *what,
-                                 iobind_error *error) {
-  *model = (iobind__model_bytes){.bytes = bytes, .size = size, .sound = true};
-  if (path == NULL) {
+iobind_status iobind__model_open(iobind__model_bytes *model, const iobind__source *from, iobind_error *error) {
+  *model = (iobind__model_bytes){.bytes = from->model, .size = from->bytes, .sound = true};
+  if (from->path == NULL) {
     return IOBIND_OK;
   }
-  model->file = iobind__file_open(path);
+  model->file = iobind__file_open(from->path);
   off_t end = -1;
   if (model->file != NULL && fseeko(model->file, 0, SEEK_END) == 0) {
     end = ftello(model->file);
   }
   if (end < 0) {
     iobind__model_close(model);
-    return iobind__fail(error, IOBIND_ERROR_IO, "%s: '%s' cannot be read", what, path);
+    return iobind__fail(error, IOBIND_ERROR_IO, "session_create: '%s' cannot be read", from->path);
   }
   model->size = (uint64_t)end;
   return IOBIND_OK;

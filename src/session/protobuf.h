@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "session/source.h"
 #include "support/error.h"
 
 typedef struct iobind__model_bytes {
@@ -27,9 +28,7 @@ typedef struct iobind__field {
   uint64_t length;
 } iobind__field;
 
-/* `path` NULL: in memory. `what` begins the message. */
-iobind_status iobind__model_open(iobind__model_bytes *model, const char *path, const void *bytes, size_t size, const char *what,
-                                 iobind_error *error);
+iobind_status iobind__model_open(iobind__model_bytes *model, const iobind__source *from, iobind_error *error);
 void iobind__model_close(iobind__model_bytes *model);
 
 /* ORT's own format, which is not protobuf. */

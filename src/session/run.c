@@ -131,7 +131,7 @@ iobind_status iobind__session_run(iobind_session *session, iobind_tensor *const 
   iobind_status status = values == NULL || results == NULL ? iobind__out_of_memory(error, "session_run")
                                                            : check_inputs(session, inputs, values, error);
   if (status == IOBIND_OK) {
-    status = iobind__compute_await(session, error);
+    status = iobind__compute_await(&session->compute, error);
   }
   if (status == IOBIND_OK) {
     iobind__scope scope;

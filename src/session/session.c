@@ -1,5 +1,5 @@
 /* Sessions: creating, describing, destroying. */
-#include "session/source.h"
+#include "session/create.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -38,10 +38,20 @@ static void release_ort(iobind_session *session) {
   }
 }
 
+static void release_companions(iobind_session *session) {
+  while (session->companions != NULL) {
+    iobind__companion *first = session->companions;
+    session->companions = first->next;
+    iobind__ref_release(&first->session->ref);
+    free(first);
+  }
+}
+
 static void session_destroy(iobind__ref *ref) {
   iobind_session *session = (iobind_session *)ref;
   iobind_runtime *runtime = session->runtime;
   const OrtApi *api = IOBIND__API(runtime);
+  release_companions(session);
   iobind__session_free_places(session); /* lent allocators must go before their session */
   if (session->attachment != NULL) {
     iobind__driver_of(session->attachment->device)->detach(session->attachment);
@@ -58,9 +68,9 @@ static void session_destroy(iobind__ref *ref) {
   if (session->run_options != NULL) {
     api->ReleaseRunOptions(session->run_options);
   }
-  if (session->wrapped) {
-    if (session->deleter != NULL) {
-      session->deleter(session->deleter_context, session->session);
+  if (session->lender.is_other) {
+    if (session->lender.deleter != NULL) {
+      session->lender.deleter(session->lender.context, session->session);
     }
   } else if (session->session != NULL) {
     release_ort(session);
@@ -143,10 +153,10 @@ static iobind_status check(iobind_runtime *runtime, const iobind__source *from, 
                                   IOBIND_SESSION_STRICT | IOBIND_SESSION_PLACEMENT | IOBIND_SESSION_NO_MEMORY_REUSE |
                                       IOBIND_SESSION_IDENTIFY,
                                   "session_create", error));
-  IOBIND__TRY(iobind__session_check_dims(options, from->path, from->model, from->bytes, error));
+  IOBIND__TRY(iobind__session_check_dims(options, from, error));
   IOBIND__TRY(iobind__session_options_check(runtime, options, error));
   IOBIND__TRY(from->path == NULL ? check_bytes_are_copied(options, error) : IOBIND_OK);
-  return iobind__session_check_graph(runtime, options, from->path, from->model, from->bytes, graph_device, error);
+  return iobind__session_check_graph(runtime, options, from, graph_device, error);
 }
 
 /* `options` has the session's stream. */
@@ -155,7 +165,8 @@ static iobind_status load(iobind_session *session, const iobind__source *from, c
   OrtSessionOptions *ort_options = NULL;
   OrtStatus *failed = NULL;
   IOBIND__TRY(iobind__session_options_build(session->runtime, options, &ort_options, error));
-  iobind_status status = iobind__source_load(from, session, options, ort_options, &failed, error);
+  iobind__session_set_guard(session, options);
+  iobind_status status = iobind__source_load(from, session, ort_options, &failed, error);
   if (status == IOBIND_OK) {
     status = failed == NULL ? describe(session, options, error)
                             : iobind__source_refused(from, session->runtime, options, failed, error);
@@ -169,12 +180,12 @@ static iobind_status fill(iobind_session *session, const iobind__source *from, i
                           iobind_error *error) {
   iobind_stream *stream;
   IOBIND__TRY(iobind__session_open_stream(options, &stream, error));
-  iobind__compute_open(session, stream);
+  iobind__compute_open(&session->compute, stream);
   options->stream = stream;
   session->profiling = options->profile != NULL;
   session->graphs.limit = options->graph_limit;
   if (from->path != NULL || (options->flags & IOBIND_SESSION_IDENTIFY) != 0) {
-    IOBIND__TRY(iobind__model_note(from->path, from->model, from->bytes, &session->model, error));
+    IOBIND__TRY(iobind__model_note(from, &session->model, error));
   }
   return load(session, from, options, error);
 }
@@ -205,16 +216,13 @@ iobind_status iobind_session_create(iobind_runtime *runtime, const char *path, c
   if (session != NULL) {
     *session = NULL;
   }
-  if (runtime == NULL || path == NULL || session == NULL) {
-    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "session_create: %s is NULL",
-                        runtime == NULL ? "runtime"
-                        : path == NULL  ? "path"
-                                        : "session");
-  }
+  IOBIND__TRY(iobind__null_check(runtime, "runtime", "session_create", error));
+  IOBIND__TRY(iobind__null_check(path, "path", "session_create", error));
+  IOBIND__TRY(iobind__null_check(session, "session", "session_create", error));
   if (!iobind__file_exists(path)) {
     return iobind__path_exists(path)
                ? iobind__fail(error, IOBIND_ERROR_IO, "session_create: '%s': expected a model file, got %s", path,
-                              iobind__folder_exists(path) ? "a directory" : "something that is not a regular file")
+                              iobind__directory_exists(path) ? "a directory" : "something that is not a regular file")
                : iobind__fail(error, IOBIND_ERROR_NOT_FOUND, "session_create: '%s': no such file", path);
   }
   const iobind__source from = {path, iobind__path_native(path), NULL, 0};
@@ -230,12 +238,9 @@ iobind_status iobind_session_create_from_memory(iobind_runtime *runtime, const v
   if (session != NULL) {
     *session = NULL;
   }
-  if (runtime == NULL || model == NULL || session == NULL) {
-    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "session_create: %s is NULL",
-                        runtime == NULL ? "runtime"
-                        : model == NULL ? "model"
-                                        : "session");
-  }
+  IOBIND__TRY(iobind__null_check(runtime, "runtime", "session_create", error));
+  IOBIND__TRY(iobind__null_check(model, "model", "session_create", error));
+  IOBIND__TRY(iobind__null_check(session, "session", "session_create", error));
   const iobind__source from = {NULL, NULL, model, bytes};
   return create(runtime, &from, options, session, error);
 }
@@ -263,12 +268,9 @@ iobind_status iobind_session_wrap(iobind_runtime *runtime, void *ort_session, io
   if (out != NULL) {
     *out = NULL;
   }
-  if (runtime == NULL || ort_session == NULL || out == NULL) {
-    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "session_wrap: %s is NULL",
-                        runtime == NULL       ? "runtime"
-                        : ort_session == NULL ? "ort_session"
-                                              : "session");
-  }
+  IOBIND__TRY(iobind__null_check(runtime, "runtime", "session_wrap", error));
+  IOBIND__TRY(iobind__null_check(ort_session, "ort_session", "session_wrap", error));
+  IOBIND__TRY(iobind__null_check(out, "session", "session_wrap", error));
   IOBIND__TRY(iobind__process_check("session_wrap", error));
   IOBIND__TRY(check_same_ort(runtime, ort_session, error));
   iobind_session *session = iobind__session_allocate(runtime);
@@ -276,16 +278,16 @@ iobind_status iobind_session_wrap(iobind_runtime *runtime, void *ort_session, io
     return iobind__out_of_memory(error, "session_wrap");
   }
   session->session = ort_session;
-  session->wrapped = true;
-  iobind__session_guard_all(session);
+  session->lender.is_other = true;
   static const iobind_session_options none = IOBIND_SESSION_OPTIONS_INIT;
+  iobind__session_set_guard(session, &none);
   iobind_status status = describe(session, &none, error);
   if (status != IOBIND_OK) {
     iobind__ref_release(&session->ref);
     return status;
   }
-  session->deleter = deleter;
-  session->deleter_context = context;
+  session->lender.deleter = deleter;
+  session->lender.context = context;
   *out = session;
   return IOBIND_OK;
 }
@@ -298,10 +300,8 @@ iobind_status iobind_session_end_profile(iobind_session *session, const char **p
   if (path != NULL) {
     *path = NULL;
   }
-  if (session == NULL || path == NULL) {
-    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "session_end_profile: %s is NULL",
-                        session == NULL ? "session" : "path");
-  }
+  IOBIND__TRY(iobind__null_check(session, "session", "session_end_profile", error));
+  IOBIND__TRY(iobind__null_check(path, "path", "session_end_profile", error));
   IOBIND__TRY(iobind__process_check("session_end_profile", error));
   if (!session->profiling) {
     return iobind__fail(error, IOBIND_ERROR_INVALID_STATE, "session_end_profile: %s",

@@ -1,9 +1,8 @@
 /* Inputs and outputs: names, types, shapes, symbols, and where the session wants or leaves them. */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "session/session.h"
+#include "session/create.h"
 #include "support/options.h"
 
 static iobind_status find_symbol(iobind_session *session, const char *name, int *id, const char **text, iobind_error *error) {
@@ -272,17 +271,13 @@ static iobind_status get_value(const iobind__value *values, size_t count, size_t
 
 iobind_status iobind_session_get_input(const iobind_session *session, size_t index, iobind_value_info *info,
                                        iobind_error *error) {
-  if (session == NULL) {
-    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "session_get_input: session is NULL");
-  }
+  IOBIND__TRY(iobind__null_check(session, "session", "session_get_input", error));
   return get_value(session->inputs, session->input_count, index, info, "session_get_input", error);
 }
 
 iobind_status iobind_session_get_output(const iobind_session *session, size_t index, iobind_value_info *info,
                                         iobind_error *error) {
-  if (session == NULL) {
-    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "session_get_output: session is NULL");
-  }
+  IOBIND__TRY(iobind__null_check(session, "session", "session_get_output", error));
   return get_value(session->outputs, session->output_count, index, info, "session_get_output", error);
 }
 
@@ -306,12 +301,9 @@ static iobind_status find_value(const iobind__value *values, size_t count, const
 
 static iobind_status check_find(const iobind_session *session, const char *name, const size_t *index, const char *what,
                                 iobind_error *error) {
-  if (session == NULL || name == NULL || index == NULL) {
-    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "%s: %s is NULL", what,
-                        session == NULL ? "session"
-                        : name == NULL  ? "name"
-                                        : "index");
-  }
+  IOBIND__TRY(iobind__null_check(session, "session", what, error));
+  IOBIND__TRY(iobind__null_check(name, "name", what, error));
+  IOBIND__TRY(iobind__null_check(index, "index", what, error));
   return IOBIND_OK;
 }
 
@@ -323,32 +315,4 @@ iobind_status iobind_session_find_input(const iobind_session *session, const cha
 iobind_status iobind_session_find_output(const iobind_session *session, const char *name, size_t *index, iobind_error *error) {
   IOBIND__TRY(check_find(session, name, index, "session_find_output", error));
   return find_value(session->outputs, session->output_count, name, index, "session_find_output", error);
-}
-
-bool iobind__value_symbols_agree(const iobind__value *value, const iobind_tensor *tensor) {
-  bool same = true;
-  for (size_t i = 0; same && i < value->rank; i++) {
-    for (size_t j = 0; same && value->symbol_ids[i] >= 0 && j < i; j++) {
-      same = value->symbol_ids[i] != value->symbol_ids[j] || tensor->dims[i] == tensor->dims[j];
-    }
-  }
-  return same;
-}
-
-iobind_status iobind__value_refuse(const iobind__value *value, const iobind_tensor *tensor, const char *what,
-                                   iobind_error *error) {
-  if (value->kind != IOBIND_VALUE_TENSOR) {
-    return iobind__fail(error, IOBIND_ERROR_NOT_SUPPORTED, "%s: '%s' is not a tensor, and only tensors can be bound", what,
-                        value->label);
-  }
-  char wanted[IOBIND__SHAPE_TEXT];
-  char given[IOBIND__SHAPE_TEXT];
-  if (value->has_shape) {
-    iobind__shape_text((int32_t)value->dtype, value->dims, value->symbols, value->rank, wanted, sizeof wanted);
-  } else {
-    snprintf(wanted, sizeof wanted, "%s of any shape", iobind_dtype_get_name((int32_t)value->dtype));
-  }
-  iobind__shape_text((int32_t)tensor->dtype, tensor->dims, NULL, tensor->rank, given, sizeof given);
-  return iobind__fail(error, tensor->dtype != value->dtype ? IOBIND_ERROR_DTYPE : IOBIND_ERROR_SHAPE,
-                      "%s: '%s': expected %s, got %s", what, value->label, wanted, given);
 }

@@ -1,16 +1,11 @@
 /* What a session is loaded from, and why ORT refuses it. */
-#include "session/source.h"
+#include "session/create.h"
 
-iobind_status iobind__source_load(const iobind__source *from, iobind_session *session, const iobind_session_options *options,
-                                  const OrtSessionOptions *ort_options, OrtStatus **refused, iobind_error *error) {
+iobind_status iobind__source_load(const iobind__source *from, iobind_session *session, const OrtSessionOptions *ort_options,
+                                  OrtStatus **refused, iobind_error *error) {
   const OrtApi *api = IOBIND__API(session->runtime);
   const OrtEnv *env = session->runtime->env;
   iobind__scope scope;
-  if (options->policy == IOBIND_POLICY_NONE) {
-    iobind__session_guard(session, options);
-  } else {
-    iobind__session_guard_all(session);
-  }
   IOBIND__TRY(iobind__named(iobind__guard_enter(session->inside, &scope, error), error, "session_create"));
   *refused = from->path != NULL ? api->CreateSession(env, from->native, ort_options, &session->session)
                                 : api->CreateSessionFromArray(env, from->model, from->bytes, ort_options, &session->session);
@@ -32,7 +27,8 @@ static bool name_nodes_on_cpu(const iobind__source *from, iobind_runtime *runtim
   OrtStatus *refused = NULL;
   bool told = session != NULL && iobind__session_options_build(runtime, &options, &ort_options, NULL) == IOBIND_OK;
   if (told) {
-    told = iobind__source_load(from, session, &options, ort_options, &refused, NULL) == IOBIND_OK && refused == NULL &&
+    iobind__session_set_guard(session, &options);
+    told = iobind__source_load(from, session, ort_options, &refused, NULL) == IOBIND_OK && refused == NULL &&
            iobind__session_read_nodes(session, NULL) == IOBIND_OK;
     IOBIND__API(runtime)->ReleaseSessionOptions(ort_options);
   }

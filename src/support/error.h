@@ -49,4 +49,9 @@ const char *iobind__error_text(const iobind_error *error);
 #define iobind__fail(error, status, ...) (iobind__error_set(error, status, 0, __VA_ARGS__), (iobind_status)(status))
 #define iobind__out_of_memory(error, what) iobind__fail(error, IOBIND_ERROR_OUT_OF_MEMORY, "%s: out of host memory", what)
 
+/* INVALID_ARGUMENT for an argument that is NULL. */
+static inline iobind_status iobind__null_check(const void *argument, const char *name, const char *what, iobind_error *error) {
+  return argument != NULL ? IOBIND_OK : iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "%s: %s is NULL", what, name);
+}
+
 #endif

@@ -37,9 +37,7 @@ iobind_status iobind__flags_check(uint32_t flags, uint32_t known, const char *wh
 
 iobind_status iobind__info_write(void *info, const char *name, const void *full, size_t size, size_t oldest, const char *what,
                                  iobind_error *error) {
-  if (info == NULL) {
-    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "%s: %s is NULL", what, name);
-  }
+  IOBIND__TRY(iobind__null_check(info, name, what, error));
   uint32_t given;
   memcpy(&given, info, sizeof given);
   if (given < oldest) {
@@ -55,9 +53,7 @@ iobind_status iobind__info_write(void *info, const char *name, const void *full,
 
 iobind_status iobind__array_check(const void *array, size_t count, size_t expected, bool is_optional, const char *name,
                                   const char *what, iobind_error *error) {
-  if (array == NULL && expected > 0 && !is_optional) {
-    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "%s: %s is NULL", what, name);
-  }
+  IOBIND__TRY(expected > 0 && !is_optional ? iobind__null_check(array, name, what, error) : IOBIND_OK);
   size_t wanted = array == NULL ? 0 : expected;
   return count == wanted ? IOBIND_OK
                          : iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "%s: %s: expected a length of %zu, got %zu", what,

@@ -43,44 +43,45 @@ iobind_status iobind_tensor_map(iobind_tensor *tensor, iobind_dtype dtype, iobin
   if (data != NULL) {
     *data = NULL;
   }
-  if (tensor == NULL || data == NULL) {
-    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "tensor_map: %s is NULL", tensor == NULL ? "tensor" : "data");
-  }
+  IOBIND__TRY(iobind__null_check(tensor, "tensor", "tensor_map", error));
+  IOBIND__TRY(iobind__null_check(data, "data", "tensor_map", error));
   return iobind__named(map(tensor, dtype, access, data, error), error, "tensor_map");
 }
 
-/* Copy `bytes` bytes between a tensor and host memory: from its start, or from any part if the device has addresses. ORT sees
+/* Copy between a part of a tensor and host memory: from its start, or from any part if the device has addresses. ORT sees
  * bytes, or the tensor's own type if all of it is copied, because an EP may not know bytes. */
-static iobind_status move_with(const iobind_tensor *tensor, size_t offset, void *host, const iobind__place *host_place,
-                               size_t bytes, bool to_tensor, iobind_stream *stream, iobind_error *error) {
+static iobind_status move_with(const iobind__part *part, void *host, const iobind__place *host_place, bool to_tensor,
+                               iobind_stream *stream, iobind_error *error) {
+  const iobind_tensor *tensor = part->tensor;
+  const size_t bytes = part->bytes;
   iobind_runtime *runtime = tensor->place->device->runtime;
   const OrtApi *api = IOBIND__API(runtime);
-  bool whole = offset == 0 && bytes == tensor->bytes;
+  bool whole = part->offset == 0 && bytes == tensor->bytes;
   int64_t length = (int64_t)bytes;
   const int64_t *dims = whole ? tensor->dims : &length;
   size_t rank = whole ? tensor->rank : 1;
   ONNXTensorElementDataType dtype = whole ? (ONNXTensorElementDataType)tensor->dtype : ONNX_TENSOR_ELEMENT_DATA_TYPE_UINT8;
   OrtValue *host_value = NULL;
-  OrtValue *part = NULL;
-  void *data = (char *)tensor->data + offset;
+  OrtValue *part_value = NULL;
+  void *data = (char *)tensor->data + part->offset;
   OrtStatus *made = NULL;
   if (!tensor->place->host) {
     made = api->CreateTensorWithDataAsOrtValue(host_place->info, host, bytes, dims, rank, dtype, &host_value);
     if (made == NULL && !whole) {
-      made = api->CreateTensorWithDataAsOrtValue(tensor->place->info, data, bytes, dims, rank, dtype, &part);
+      made = api->CreateTensorWithDataAsOrtValue(tensor->place->info, data, bytes, dims, rank, dtype, &part_value);
     }
   }
   iobind_status status;
   if (made != NULL) {
     status = iobind__ort_fail(api, made, error, "tensor_%s", to_tensor ? "write" : "read");
   } else {
-    OrtValue *value = whole ? tensor->value : part;
+    OrtValue *value = whole ? tensor->value : part_value;
     iobind__transfer transfer = to_tensor ? (iobind__transfer){host_place, tensor->place, host_value, value, host, data, bytes}
                                           : (iobind__transfer){tensor->place, host_place, value, host_value, data, host, bytes};
     status = iobind__transfer_all(runtime, &transfer, 1, stream, error);
   }
-  if (part != NULL) {
-    api->ReleaseValue(part);
+  if (part_value != NULL) {
+    api->ReleaseValue(part_value);
   }
   if (host_value != NULL) {
     api->ReleaseValue(host_value);
@@ -88,25 +89,25 @@ static iobind_status move_with(const iobind_tensor *tensor, size_t offset, void 
   return status;
 }
 
-static iobind_status move(const iobind_tensor *tensor, size_t offset, void *host, size_t bytes, bool to_tensor,
-                          iobind_stream *stream, iobind_error *error) {
-  const iobind__place *pageable = &tensor->place->device->runtime->cpu->places[IOBIND_MEMORY_DEFAULT];
-  return move_with(tensor, offset, host, pageable, bytes, to_tensor, stream, error);
+static iobind_status move(const iobind__part *part, void *host, bool to_tensor, iobind_stream *stream, iobind_error *error) {
+  const iobind__place *pageable = &part->tensor->place->device->runtime->cpu->places[IOBIND_MEMORY_DEFAULT];
+  return move_with(part, host, pageable, to_tensor, stream, error);
 }
 
-static iobind_status check_part(const iobind_tensor *tensor, size_t offset, const void *data, size_t bytes,
-                                const iobind_stream *stream, const char *what, iobind_error *error) {
-  if (tensor == NULL || (data == NULL && bytes > 0)) {
+static iobind_status check_part(const iobind__part *part, const void *data, const iobind_stream *stream, const char *what,
+                                iobind_error *error) {
+  const iobind_tensor *tensor = part->tensor;
+  if (tensor == NULL || (data == NULL && part->bytes > 0)) {
     return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "%s: %s is NULL", what, tensor == NULL ? "tensor" : "data");
   }
   if (tensor->dtype == IOBIND_DTYPE_STRING) {
     return iobind__fail(error, IOBIND_ERROR_DTYPE,
                         "%s: strings have no bytes: use iobind_tensor_get_string and iobind_tensor_set_string", what);
   }
-  if (offset > tensor->bytes || bytes > tensor->bytes - offset) {
+  if (part->offset > tensor->bytes || part->bytes > tensor->bytes - part->offset) {
     return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT,
                         "%s: expected a part of the tensor's %zu bytes, got %zu bytes at offset %zu", what, tensor->bytes,
-                        bytes, offset);
+                        part->bytes, part->offset);
   }
   return iobind__tensor_check_stream(stream, tensor->place->device, tensor->place->device, what, error);
 }
@@ -119,42 +120,41 @@ static size_t unit_end(const iobind_tensor *tensor, size_t end) {
 
 /* Write a part of memory without addresses: the units that it shares with other data are downloaded and uploaded again. The host waits
  * for the stream before, and for the copies. */
-static iobind_status write_staged(iobind_tensor *tensor, size_t offset, const void *data, size_t bytes, iobind_stream *stream,
-                                  iobind_error *error) {
+static iobind_status write_staged(const iobind__part *part, const void *data, iobind_stream *stream, iobind_error *error) {
   IOBIND__TRY(iobind__stream_drain(stream, error));
-  size_t end = unit_end(tensor, offset + bytes);
-  iobind__log_line(tensor->place->device->runtime->log, IOBIND_LOG_WARNING,
+  const iobind_device *device = part->tensor->place->device;
+  const iobind__part whole = {part->tensor, 0, unit_end(part->tensor, part->offset + part->bytes)};
+  iobind__log_line(device->runtime->log, IOBIND_LOG_WARNING,
                    "iobind: tensor_write: '%s' has no addresses: %zu bytes come down and go up again for %zu at offset %zu",
-                   tensor->place->device->spec, end, bytes, offset);
-  char *staging = malloc(end);
+                   device->spec, whole.bytes, part->bytes, part->offset);
+  char *staging = malloc(whole.bytes);
   if (staging == NULL) {
     return iobind__out_of_memory(error, "tensor_write");
   }
-  iobind_status status = move(tensor, 0, staging, end, false, NULL, error);
+  iobind_status status = move(&whole, staging, false, NULL, error);
   if (status == IOBIND_OK) {
-    memcpy(staging + offset, data, bytes);
-    status = move(tensor, 0, staging, end, true, NULL, error);
+    memcpy(staging + part->offset, data, part->bytes);
+    status = move(&whole, staging, true, NULL, error);
   }
   free(staging);
   return status;
 }
 
-static iobind_status write_addressed(iobind_tensor *tensor, size_t offset, const void *data, size_t bytes,
-                                     iobind_stream *stream, iobind_error *error) {
-  IOBIND__TRY(iobind__stream_use_host(stream, data, bytes, error));
+static iobind_status write_addressed(const iobind__part *part, const void *data, iobind_stream *stream, iobind_error *error) {
+  IOBIND__TRY(iobind__stream_use_host(stream, data, part->bytes, error));
   const iobind__submission submission = iobind__stream_begin(stream);
-  iobind__staging *staging =
-      stream == NULL || bytes < iobind__staging_least(stream) ? NULL : iobind__staging_take(stream, tensor->place, bytes);
+  bool is_small = stream == NULL || part->bytes < iobind__staging_min_bytes(stream);
+  iobind__staging *staging = is_small ? NULL : iobind__staging_take(stream, part->tensor->place, part->bytes);
   if (staging != NULL) {
-    memcpy(staging->data, data, bytes);
-    iobind_status status = move_with(tensor, offset, staging->data, staging->place, bytes, true, stream, error);
+    memcpy(staging->data, data, part->bytes);
+    iobind_status status = move_with(part, staging->data, staging->place, true, stream, error);
     iobind__staging_used(&submission, staging); /* even a copy that failed may have been submitted */
     IOBIND__TRY(status);
   } else {
     void *source = (void *)(uintptr_t)data; /* ORT has no const data; a copy only reads it */
-    IOBIND__TRY(move(tensor, offset, source, bytes, true, stream, error));
+    IOBIND__TRY(move(part, source, true, stream, error));
   }
-  iobind__tensor_use(tensor, &submission, IOBIND__WRITE);
+  iobind__tensor_use(part->tensor, &submission, IOBIND__WRITE);
   return IOBIND_OK;
 }
 
@@ -164,94 +164,94 @@ static iobind_status settle(const iobind_tensor *tensor, iobind__access access, 
   return stream == NULL && order == IOBIND__SETTLED ? iobind__tensor_settle(tensor, access, error) : IOBIND_OK;
 }
 
-iobind_status iobind__tensor_write(iobind_tensor *tensor, size_t offset, const void *data, size_t bytes, iobind_stream *stream,
-                                   iobind__order order, iobind_error *error) {
+iobind_status iobind__tensor_write(const iobind__part *part, const void *data, iobind_stream *stream, iobind__order order,
+                                   iobind_error *error) {
   IOBIND__TRY(iobind__process_check("tensor_write", error));
-  IOBIND__TRY(check_part(tensor, offset, data, bytes, stream, "tensor_write", error));
-  IOBIND__TRY(iobind__tensor_check_writable(tensor, "tensor_write", error));
-  if (bytes == 0) {
+  IOBIND__TRY(check_part(part, data, stream, "tensor_write", error));
+  IOBIND__TRY(iobind__tensor_check_writable(part->tensor, "tensor_write", error));
+  if (part->bytes == 0) {
     return IOBIND_OK;
   }
-  IOBIND__TRY(settle(tensor, IOBIND__WRITE, stream, order, error));
+  IOBIND__TRY(settle(part->tensor, IOBIND__WRITE, stream, order, error));
   if (stream != NULL && iobind__stream_is_busy(stream)) {
-    return iobind__submit_write(tensor, offset, data, bytes, stream, error);
+    return iobind__submit_write(part, data, stream, error);
   }
-  if (!tensor->place->addressable && (offset > 0 || unit_end(tensor, bytes) != bytes)) {
-    return write_staged(tensor, offset, data, bytes, stream, error);
-  }
-  return write_addressed(tensor, offset, data, bytes, stream, error);
+  bool is_reached =
+      part->tensor->place->addressable || (part->offset == 0 && unit_end(part->tensor, part->bytes) == part->bytes);
+  return is_reached ? write_addressed(part, data, stream, error) : write_staged(part, data, stream, error);
 }
 
 iobind_status iobind_tensor_write(iobind_tensor *tensor, size_t offset, const void *data, size_t bytes, iobind_stream *stream,
                                   iobind_error *error) {
-  return iobind__named(iobind__tensor_write(tensor, offset, data, bytes, stream, IOBIND__SETTLED, error), error,
-                       "tensor_write");
+  const iobind__part part = {tensor, offset, bytes};
+  return iobind__named(iobind__tensor_write(&part, data, stream, IOBIND__SETTLED, error), error, "tensor_write");
 }
 
 /* Read on a stream without waiting: into pinned memory, from which the host copies the bytes once it knows that the stream has
  * passed. */
-static iobind_status read_staged(const iobind_tensor *tensor, size_t offset, void *data, size_t bytes,
-                                 const iobind__submission *submission, iobind__staging *staging, iobind_error *error) {
-  iobind_status status = move_with(tensor, offset, staging->data, staging->place, bytes, false, submission->stream, error);
+static iobind_status read_staged(const iobind__part *part, void *data, const iobind__submission *submission,
+                                 iobind__staging *staging, iobind_error *error) {
+  iobind_status status = move_with(part, staging->data, staging->place, false, submission->stream, error);
   if (status == IOBIND_OK) {
-    iobind__stream_deliver(submission, staging->data, data, bytes);
+    iobind__stream_deliver(submission, staging->data, data, part->bytes);
   }
   iobind__staging_used(submission, staging); /* even a copy that failed may have been submitted */
   return status;
 }
 
-static iobind_status read_addressed(const iobind_tensor *tensor, size_t offset, void *data, size_t bytes, iobind_stream *stream,
-                                    iobind_error *error) {
+static iobind_status read_addressed(const iobind__part *part, void *data, iobind_stream *stream, iobind_error *error) {
+  const iobind__place *place = part->tensor->place;
   IOBIND__TRY(iobind__bridge_check(stream, error)); /* a capture may forbid that memory is allocated */
-  iobind__staging *staging = stream == NULL ? NULL : iobind__staging_take(stream, tensor->place, bytes);
+  iobind__staging *staging = stream == NULL ? NULL : iobind__staging_take(stream, place, part->bytes);
   if (staging == NULL && stream != NULL && iobind__stream_delivers(stream, UINT64_MAX)) {
     IOBIND__TRY(iobind__stream_drain(stream, error)); /* all buffers are in use: wait for the earlier reads, which frees them */
-    staging = iobind__staging_take(stream, tensor->place, bytes);
+    staging = iobind__staging_take(stream, place, part->bytes);
   }
   const iobind__submission submission = iobind__stream_begin(stream);
-  IOBIND__TRY(staging != NULL ? read_staged(tensor, offset, data, bytes, &submission, staging, error)
-                              : move(tensor, offset, data, bytes, false, stream, error));
-  iobind__tensor_use((iobind_tensor *)(uintptr_t)tensor, &submission, IOBIND__READ); /* only its use is recorded */
+  IOBIND__TRY(staging != NULL ? read_staged(part, data, &submission, staging, error) : move(part, data, false, stream, error));
+  iobind__tensor_use(part->tensor, &submission, IOBIND__READ);
   return IOBIND_OK;
 }
 
 /* Read a part of memory without addresses, behind the bytes before it. The host waits for the stream before, and for the copy. */
-static iobind_status read_behind(const iobind_tensor *tensor, size_t offset, void *data, size_t bytes, iobind_stream *stream,
-                                 iobind_error *error) {
+static iobind_status read_behind(const iobind__part *part, void *data, iobind_stream *stream, iobind_error *error) {
   IOBIND__TRY(iobind__stream_drain(stream, error));
-  iobind__log_line(tensor->place->device->runtime->log, IOBIND_LOG_WARNING,
-                   "iobind: tensor_read: '%s' has no addresses: %zu bytes come down for %zu at offset %zu",
-                   tensor->place->device->spec, offset + bytes, bytes, offset);
-  char *staging = malloc(offset + bytes);
+  const iobind_device *device = part->tensor->place->device;
+  const iobind__part whole = {part->tensor, 0, part->offset + part->bytes};
+  iobind__log_line(device->runtime->log, IOBIND_LOG_WARNING,
+                   "iobind: tensor_read: '%s' has no addresses: %zu bytes come down for %zu at offset %zu", device->spec,
+                   whole.bytes, part->bytes, part->offset);
+  char *staging = malloc(whole.bytes);
   if (staging == NULL) {
     return iobind__out_of_memory(error, "tensor_read");
   }
-  iobind_status status = move(tensor, 0, staging, offset + bytes, false, NULL, error);
+  iobind_status status = move(&whole, staging, false, NULL, error);
   if (status == IOBIND_OK) {
-    memcpy(data, staging + offset, bytes);
+    memcpy(data, staging + part->offset, part->bytes);
   }
   free(staging);
   return status;
 }
 
-iobind_status iobind__tensor_read(const iobind_tensor *tensor, size_t offset, void *data, size_t bytes, iobind_stream *stream,
-                                  iobind__order order, iobind_error *error) {
+iobind_status iobind__tensor_read(const iobind__part *part, void *data, iobind_stream *stream, iobind__order order,
+                                  iobind_error *error) {
   IOBIND__TRY(iobind__process_check("tensor_read", error));
-  IOBIND__TRY(check_part(tensor, offset, data, bytes, stream, "tensor_read", error));
-  if (bytes == 0) {
+  IOBIND__TRY(check_part(part, data, stream, "tensor_read", error));
+  if (part->bytes == 0) {
     return IOBIND_OK;
   }
-  IOBIND__TRY(settle(tensor, IOBIND__READ, stream, order, error));
+  IOBIND__TRY(settle(part->tensor, IOBIND__READ, stream, order, error));
   if (stream != NULL && iobind__stream_is_busy(stream)) {
-    return iobind__submit_read(tensor, offset, data, bytes, stream, error);
+    return iobind__submit_read(part, data, stream, error);
   }
-  return tensor->place->addressable || offset == 0 ? read_addressed(tensor, offset, data, bytes, stream, error)
-                                                   : read_behind(tensor, offset, data, bytes, stream, error);
+  return part->tensor->place->addressable || part->offset == 0 ? read_addressed(part, data, stream, error)
+                                                               : read_behind(part, data, stream, error);
 }
 
 iobind_status iobind_tensor_read(const iobind_tensor *tensor, size_t offset, void *data, size_t bytes, iobind_stream *stream,
                                  iobind_error *error) {
-  return iobind__named(iobind__tensor_read(tensor, offset, data, bytes, stream, IOBIND__SETTLED, error), error, "tensor_read");
+  const iobind__part part = {(iobind_tensor *)(uintptr_t)tensor, offset, bytes}; /* only its uses change */
+  return iobind__named(iobind__tensor_read(&part, data, stream, IOBIND__SETTLED, error), error, "tensor_read");
 }
 
 /* Shapes are formatted only here: a copy without errors must not pay for that. */
@@ -308,7 +308,8 @@ static void use_pair(const iobind_tensor *source, iobind_tensor *target, const i
 static bool is_staged(const iobind_tensor *source, const iobind_tensor *target, const iobind_stream *stream) {
   const iobind_tensor *host = source->place->host ? source : target;
   return stream != NULL && iobind__stream_orders_calls(stream) && source->place->host != target->place->host &&
-         iobind__place_is_pageable(host->place) && source->bytes >= (source->place->host ? iobind__staging_least(stream) : 1);
+         iobind__place_is_pageable(host->place) &&
+         source->bytes >= (source->place->host ? iobind__staging_min_bytes(stream) : 1);
 }
 
 iobind_status iobind__tensor_copy_one(const iobind_tensor *source, iobind_tensor *target, iobind_stream *stream,
@@ -318,9 +319,10 @@ iobind_status iobind__tensor_copy_one(const iobind_tensor *source, iobind_tensor
     iobind__transfer transfer = transfer_of(source, target);
     IOBIND__TRY(iobind__transfer_all(target->place->device->runtime, &transfer, 1, stream, error));
   } else if (source->place->host) {
-    IOBIND__TRY(write_addressed(target, 0, source->data, source->bytes, stream, error));
+    IOBIND__TRY(write_addressed(&(iobind__part){target, 0, source->bytes}, source->data, stream, error));
   } else {
-    IOBIND__TRY(read_addressed(source, 0, target->data, source->bytes, stream, error));
+    const iobind__part part = {(iobind_tensor *)(uintptr_t)source, 0, source->bytes}; /* only its uses change */
+    IOBIND__TRY(read_addressed(&part, target->data, stream, error));
   }
   use_pair(source, target, &submission);
   return IOBIND_OK;
@@ -389,10 +391,8 @@ iobind_status iobind__tensor_copy(const iobind_tensor *const *sources, iobind_te
   if (count == 0) {
     return IOBIND_OK;
   }
-  if (sources == NULL || targets == NULL) {
-    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "tensor_copy: %s is NULL",
-                        sources == NULL ? "sources" : "targets");
-  }
+  IOBIND__TRY(iobind__null_check(sources, "sources", "tensor_copy", error));
+  IOBIND__TRY(iobind__null_check(targets, "targets", "tensor_copy", error));
   IOBIND__TRY(iobind__process_check("tensor_copy", error));
   iobind_runtime *runtime = targets[0] == NULL ? NULL : targets[0]->place->device->runtime;
   for (size_t i = 0; i < count; i++) {
@@ -409,101 +409,4 @@ iobind_status iobind__tensor_copy(const iobind_tensor *const *sources, iobind_te
 iobind_status iobind_tensor_copy(const iobind_tensor *const *sources, iobind_tensor *const *targets, size_t count,
                                  iobind_stream *stream, iobind_error *error) {
   return iobind__named(iobind__tensor_copy(sources, targets, count, stream, IOBIND__SETTLED, error), error, "tensor_copy");
-}
-
-static iobind_status check_string(const iobind_tensor *tensor, size_t index, const char *what, iobind_error *error) {
-  if (tensor == NULL) {
-    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "%s: tensor is NULL", what);
-  }
-  if (tensor->dtype != IOBIND_DTYPE_STRING) {
-    return iobind__fail(error, IOBIND_ERROR_DTYPE, "%s: expected a tensor of strings, got %s", what,
-                        iobind_dtype_get_name((int32_t)tensor->dtype));
-  }
-  uint64_t elements = 0;
-  IOBIND__TRY(iobind__dims_check(tensor->dims, tensor->rank, &elements, what, error));
-  if (index >= elements) {
-    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "%s: expected an index below %llu, got %zu", what,
-                        (unsigned long long)elements, index);
-  }
-  return IOBIND_OK;
-}
-
-iobind_status iobind_tensor_get_string(const iobind_tensor *tensor, size_t index, char *buffer, size_t capacity, size_t *needed,
-                                       iobind_error *error) {
-  IOBIND__TRY(check_string(tensor, index, "tensor_get_string", error));
-  if (needed == NULL || (buffer == NULL && capacity > 0)) {
-    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "tensor_get_string: %s is NULL",
-                        needed == NULL ? "needed" : "buffer");
-  }
-  *needed = 0;
-  IOBIND__TRY(iobind__named(iobind__tensor_settle(tensor, IOBIND__READ, error), error, "tensor_get_string"));
-  const OrtApi *api = IOBIND__API(tensor->place->device->runtime);
-  size_t length = 0;
-  IOBIND__ORT_TRY(api, api->GetStringTensorElementLength(tensor->value, index, &length), error, "tensor_get_string");
-  *needed = length;
-  if (length == 0 || capacity == 0) {
-    return IOBIND_OK;
-  }
-  /* ORT writes all of an element or nothing */
-  char *whole = capacity < length ? malloc(length) : buffer;
-  if (whole == NULL) {
-    return iobind__out_of_memory(error, "tensor_get_string");
-  }
-  OrtStatus *status = api->GetStringTensorElement(tensor->value, length, index, whole);
-  if (whole != buffer) {
-    if (status == NULL) {
-      memcpy(buffer, whole, capacity);
-    }
-    free(whole);
-  }
-  return status == NULL ? IOBIND_OK : iobind__ort_fail(api, status, error, "tensor_get_string");
-}
-
-iobind_status iobind__strings_shared(const iobind_runtime *runtime, const OrtValue *a, const OrtValue *b, bool *shared,
-                                     iobind_error *error) {
-  const OrtApi *api = IOBIND__API(runtime);
-  const OrtValue *values[2] = {a, b};
-  void *data[2] = {NULL, NULL};
-  for (int i = 0; i < 2; i++) {
-    /* the address of C++ objects, only to be compared */
-    IOBIND__ORT_TRY(api, api->GetTensorMutableData((OrtValue *)(uintptr_t)values[i], &data[i]), error, "output of strings");
-  }
-  *shared = data[0] != NULL && data[0] == data[1];
-  return IOBIND_OK;
-}
-
-bool iobind__strings_meet(const iobind_tensor *a, const iobind_tensor *b) {
-  bool shared = true;
-  if (b->dtype != IOBIND_DTYPE_STRING) {
-    return false;
-  }
-  bool is_known = iobind__strings_shared(a->place->device->runtime, a->value, b->value, &shared, NULL) == IOBIND_OK;
-  return shared || !is_known;
-}
-
-iobind_status iobind__strings_copy(const iobind_tensor *source, iobind_tensor *target, iobind_error *error) {
-  const OrtApi *api = IOBIND__API(target->place->device->runtime);
-  uint64_t elements = 0;
-  IOBIND__TRY(iobind__dims_check(source->dims, source->rank, &elements, "copy of strings", error));
-  for (size_t i = 0; i < elements; i++) {
-    size_t length = 0;
-    char *buffer = NULL;
-    IOBIND__ORT_TRY(api, api->GetStringTensorElementLength(source->value, i, &length), error, "copy of strings");
-    IOBIND__ORT_TRY(api, api->GetResizedStringTensorElementBuffer(target->value, i, length, &buffer), error, "copy of strings");
-    if (length > 0) {
-      IOBIND__ORT_TRY(api, api->GetStringTensorElement(source->value, length, i, buffer), error, "copy of strings");
-    }
-  }
-  return IOBIND_OK;
-}
-
-iobind_status iobind_tensor_set_string(iobind_tensor *tensor, size_t index, const char *text, iobind_error *error) {
-  IOBIND__TRY(check_string(tensor, index, "tensor_set_string", error));
-  if (text == NULL) {
-    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "tensor_set_string: text is NULL");
-  }
-  IOBIND__TRY(iobind__named(iobind__tensor_settle(tensor, IOBIND__WRITE, error), error, "tensor_set_string"));
-  const OrtApi *api = IOBIND__API(tensor->place->device->runtime);
-  IOBIND__ORT_TRY(api, api->FillStringTensorElement(tensor->value, text, index), error, "tensor_set_string");
-  return IOBIND_OK;
 }

@@ -99,8 +99,8 @@ static void describe(handed *out, iobind__dl_tensor *to, const iobind_tensor *te
   }
 }
 
-static iobind_status to_dlpack(iobind_tensor *tensor, uint32_t flags, void **managed, iobind_error *error) {
-  bool legacy = (flags & IOBIND_DLPACK_LEGACY) != 0;
+/* Can a struct of DLPack's describe the tensor? *code is that of its elements. */
+static iobind_status check_exported(const iobind_tensor *tensor, bool legacy, uint8_t *code, iobind_error *error) {
   size_t type = 0;
   while (type < TYPE_COUNT && types[type].dtype != tensor->dtype) {
     type++;
@@ -114,6 +114,14 @@ static iobind_status to_dlpack(iobind_tensor *tensor, uint32_t flags, void **man
     return iobind__fail(error, IOBIND_ERROR_NOT_SUPPORTED,
                         "tensor_to_dlpack: a legacy struct cannot say that a tensor is read-only");
   }
+  *code = types[type].code;
+  return IOBIND_OK;
+}
+
+static iobind_status to_dlpack(iobind_tensor *tensor, uint32_t flags, void **managed, iobind_error *error) {
+  bool legacy = (flags & IOBIND_DLPACK_LEGACY) != 0;
+  uint8_t code;
+  IOBIND__TRY(check_exported(tensor, legacy, &code, error));
   int32_t device_type = device_type_of(tensor->place);
   if (device_type == 0) {
     return iobind__fail(error, IOBIND_ERROR_NOT_SUPPORTED,
@@ -130,7 +138,7 @@ static iobind_status to_dlpack(iobind_tensor *tensor, uint32_t flags, void **man
   if (legacy) {
     out->managed.legacy.context = out;
     out->managed.legacy.deleter = delete_legacy;
-    describe(out, &out->managed.legacy.tensor, tensor, device_type, device_id, types[type].code);
+    describe(out, &out->managed.legacy.tensor, tensor, device_type, device_id, code);
   } else {
     iobind__dl_versioned *versioned = &out->managed.versioned;
     versioned->major = IOBIND__DL_MAJOR;
@@ -138,7 +146,7 @@ static iobind_status to_dlpack(iobind_tensor *tensor, uint32_t flags, void **man
     versioned->context = out;
     versioned->deleter = delete_versioned;
     versioned->flags = tensor->read_only ? IOBIND__DL_READ_ONLY : 0;
-    describe(out, &versioned->tensor, tensor, device_type, device_id, types[type].code);
+    describe(out, &versioned->tensor, tensor, device_type, device_id, code);
   }
   *managed = &out->managed;
   return IOBIND_OK;
@@ -148,10 +156,8 @@ iobind_status iobind_tensor_to_dlpack(iobind_tensor *tensor, uint32_t flags, voi
   if (managed != NULL) {
     *managed = NULL;
   }
-  if (tensor == NULL || managed == NULL) {
-    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "tensor_to_dlpack: %s is NULL",
-                        tensor == NULL ? "tensor" : "managed");
-  }
+  IOBIND__TRY(iobind__null_check(tensor, "tensor", "tensor_to_dlpack", error));
+  IOBIND__TRY(iobind__null_check(managed, "managed", "tensor_to_dlpack", error));
   IOBIND__TRY(iobind__process_check("tensor_to_dlpack", error));
   IOBIND__TRY(iobind__flags_check(flags, IOBIND_DLPACK_LEGACY, "tensor_to_dlpack", error));
   return to_dlpack(tensor, flags, managed, error);
@@ -188,7 +194,7 @@ static iobind_dtype dtype_of(const iobind__dl_tensor *from) {
   return IOBIND_DTYPE_UNDEFINED;
 }
 
-/* The place for a memory of DLPack's; NULL: none. */
+/* The place for a memory of DLPack's. */
 static iobind_status find_place(iobind_runtime *runtime, const iobind__dl_tensor *from, iobind__place **found,
                                 iobind_error *error) {
   *found = from->device_type == IOBIND__DL_CPU ? &runtime->cpu->places[IOBIND_MEMORY_DEFAULT] : NULL;
@@ -206,7 +212,11 @@ static iobind_status find_place(iobind_runtime *runtime, const iobind__dl_tensor
       }
     }
   }
-  return IOBIND_OK;
+  return *found != NULL
+             ? IOBIND_OK
+             : iobind__fail(error, IOBIND_ERROR_WRONG_DEVICE,
+                            "tensor_from_dlpack: no device of this runtime has memory of DLPack's device type %d, number %d",
+                            from->device_type, from->device_id);
 }
 
 /* Are the elements one after the other, in row-major order? The dims have been checked: without a dim of 0 their product does not overflow. */
@@ -257,8 +267,14 @@ static void gather(const iobind__dl_tensor *from, const char *data, char *to) {
   }
 }
 
-static iobind_status copy_strided(const iobind__dl_tensor *from, iobind__place *place, iobind_dtype dtype, iobind_tensor **out,
-                                  iobind_error *error) {
+static iobind_status copy_strided(const iobind__dl_tensor *from, const iobind__place *place, uint32_t flags,
+                                  iobind_tensor **out, iobind_error *error) {
+  iobind_dtype dtype = dtype_of(from);
+  if ((flags & IOBIND_DLPACK_COPY_STRIDED) == 0) {
+    return iobind__fail(error, IOBIND_ERROR_SHAPE,
+                        "tensor_from_dlpack: expected dense, row-major memory, got strides: make the array dense, or ask for a "
+                        "copy (IOBIND_DLPACK_COPY_STRIDED)");
+  }
   if (!place->host || from->bits < 8) {
     return iobind__fail(error, IOBIND_ERROR_NOT_SUPPORTED,
                         "tensor_from_dlpack: only host memory of whole bytes is copied, got %s on '%s': make the array dense "
@@ -323,22 +339,11 @@ static iobind_status take_over(iobind_runtime *runtime, void *managed, const iob
   IOBIND__TRY(check_described(from, error));
   iobind__place *place;
   IOBIND__TRY(find_place(runtime, from, &place, error));
-  if (place == NULL) {
-    return iobind__fail(error, IOBIND_ERROR_WRONG_DEVICE,
-                        "tensor_from_dlpack: no device of this runtime has memory of DLPack's device type %d, number %d",
-                        from->device_type, from->device_id);
-  }
   iobind_dtype dtype = dtype_of(from);
   size_t bytes;
   IOBIND__TRY(iobind__dtype_bytes(dtype, from->dims, (size_t)from->rank, &bytes, "tensor_from_dlpack", error));
   if (!is_dense(from)) {
-    if ((flags & IOBIND_DLPACK_COPY_STRIDED) == 0) {
-      return iobind__fail(
-          error, IOBIND_ERROR_SHAPE,
-          "tensor_from_dlpack: expected dense, row-major memory, got strides: make the array dense, or ask for a "
-          "copy (IOBIND_DLPACK_COPY_STRIDED)");
-    }
-    IOBIND__TRY(copy_strided(from, place, dtype, tensor, error));
+    IOBIND__TRY(copy_strided(from, place, flags, tensor, error));
     delete_managed(managed, legacy);
     return IOBIND_OK;
   }
@@ -367,12 +372,9 @@ iobind_status iobind_tensor_from_dlpack(iobind_runtime *runtime, void *managed, 
   if (tensor != NULL) {
     *tensor = NULL;
   }
-  if (runtime == NULL || managed == NULL || tensor == NULL) {
-    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "tensor_from_dlpack: %s is NULL",
-                        runtime == NULL   ? "runtime"
-                        : managed == NULL ? "managed"
-                                          : "tensor");
-  }
+  IOBIND__TRY(iobind__null_check(runtime, "runtime", "tensor_from_dlpack", error));
+  IOBIND__TRY(iobind__null_check(managed, "managed", "tensor_from_dlpack", error));
+  IOBIND__TRY(iobind__null_check(tensor, "tensor", "tensor_from_dlpack", error));
   IOBIND__TRY(iobind__process_check("tensor_from_dlpack", error));
   IOBIND__TRY(iobind__flags_check(flags, IOBIND_DLPACK_LEGACY | IOBIND_DLPACK_COPY_STRIDED, "tensor_from_dlpack", error));
   const iobind__dl_tensor *from = &((iobind__dl_legacy *)managed)->tensor;

@@ -94,9 +94,7 @@ iobind_status iobind__dtype_bytes(iobind_dtype dtype, const int64_t *dims, size_
 }
 
 iobind_status iobind_dtype_get_bytes(iobind_dtype dtype, const int64_t *dims, size_t rank, size_t *bytes, iobind_error *error) {
-  if (bytes == NULL) {
-    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "dtype_get_bytes: bytes is NULL");
-  }
+  IOBIND__TRY(iobind__null_check(bytes, "bytes", "dtype_get_bytes", error));
   return iobind__dtype_bytes(dtype, dims, rank, bytes, "dtype_get_bytes", error);
 }
 

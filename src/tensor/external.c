@@ -63,10 +63,8 @@ iobind_status iobind_external_memory_import(iobind_device *device, const iobind_
   if (memory != NULL) {
     *memory = NULL;
   }
-  if (device == NULL || memory == NULL) {
-    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "external_memory_import: %s is NULL",
-                        device == NULL ? "device" : "memory");
-  }
+  IOBIND__TRY(iobind__null_check(device, "device", "external_memory_import", error));
+  IOBIND__TRY(iobind__null_check(memory, "memory", "external_memory_import", error));
   IOBIND__TRY(iobind__process_check("external_memory_import", error));
   iobind__imported from;
   IOBIND__TRY(iobind__imported_read(&from, external, true, "external_memory_import", error));
@@ -135,9 +133,8 @@ iobind_status iobind_external_memory_view(iobind_external_memory *memory, size_t
   if (tensor != NULL) {
     *tensor = NULL;
   }
-  if (memory == NULL || tensor == NULL) {
-    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "%s: %s is NULL", what, memory == NULL ? "memory" : "tensor");
-  }
+  IOBIND__TRY(iobind__null_check(memory, "memory", what, error));
+  IOBIND__TRY(iobind__null_check(tensor, "tensor", what, error));
   IOBIND__TRY(iobind__process_check(what, error));
   if (dtype == IOBIND_DTYPE_STRING) {
     return iobind__fail(error, IOBIND_ERROR_DTYPE, "%s: strings live only in host memory of ONNX Runtime's own", what);

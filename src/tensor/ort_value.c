@@ -37,12 +37,9 @@ iobind_status iobind_tensor_wrap_ort(iobind_runtime *runtime, void *ort_value, i
   if (tensor != NULL) {
     *tensor = NULL;
   }
-  if (runtime == NULL || ort_value == NULL || tensor == NULL) {
-    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "tensor_wrap_ort: %s is NULL",
-                        runtime == NULL     ? "runtime"
-                        : ort_value == NULL ? "ort_value"
-                                            : "tensor");
-  }
+  IOBIND__TRY(iobind__null_check(runtime, "runtime", "tensor_wrap_ort", error));
+  IOBIND__TRY(iobind__null_check(ort_value, "ort_value", "tensor_wrap_ort", error));
+  IOBIND__TRY(iobind__null_check(tensor, "tensor", "tensor_wrap_ort", error));
   IOBIND__TRY(iobind__process_check("tensor_wrap_ort", error));
   IOBIND__TRY(wrap(runtime, ort_value, tensor, error));
   (*tensor)->deleter = deleter;
@@ -122,10 +119,8 @@ iobind_status iobind_tensor_to_ort(iobind_tensor *tensor, void **ort_value, iobi
   if (ort_value != NULL) {
     *ort_value = NULL;
   }
-  if (tensor == NULL || ort_value == NULL) {
-    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "tensor_to_ort: %s is NULL",
-                        tensor == NULL ? "tensor" : "ort_value");
-  }
+  IOBIND__TRY(iobind__null_check(tensor, "tensor", "tensor_to_ort", error));
+  IOBIND__TRY(iobind__null_check(ort_value, "ort_value", "tensor_to_ort", error));
   IOBIND__TRY(iobind__process_check("tensor_to_ort", error));
   if (tensor->read_only) {
     return iobind__fail(error, IOBIND_ERROR_NOT_SUPPORTED,

@@ -19,62 +19,55 @@ typedef struct side {
   size_t pitch;
 } side;
 
-/* What is copied. */
-typedef struct rectangle {
-  size_t bytes; /* of a row */
-  size_t rows;
-} rectangle;
-
 /* From the first byte of the first row to the last one of the last row. */
-static size_t span_of(const side *self, const rectangle *extent) {
+static size_t span_of(const side *self, const iobind__extent *extent) {
   return (extent->rows - 1) * self->pitch + extent->bytes;
 }
 
-static bool is_dense(const side *self, const rectangle *extent) {
+static bool is_dense(const side *self, const iobind__extent *extent) {
   return self->pitch == extent->bytes;
 }
 
-static iobind_status copy_sides(const side *from, const side *to, const rectangle *extent, iobind_stream *stream,
+static iobind_status copy_sides(const side *from, const side *to, const iobind__extent *extent, iobind_stream *stream,
                                 iobind_error *error);
 
-static void copy_on_host(const side *from, const side *to, const rectangle *extent) {
+static void copy_on_host(const side *from, const side *to, const iobind__extent *extent) {
   for (size_t row = 0; row < extent->rows; row++) {
     memcpy(to->data + row * to->pitch, from->data + row * from->pitch, extent->bytes);
   }
 }
 
 /* A value over `bytes` bytes of memory that somebody else keeps. */
-static iobind_status make_value(const side *self, size_t at, size_t bytes, OrtValue **value, iobind_error *error) {
-  const OrtApi *api = IOBIND__API(self->place->device->runtime);
+static iobind_status make_value(const iobind__place *place, void *data, size_t bytes, OrtValue **value, iobind_error *error) {
+  const OrtApi *api = IOBIND__API(place->device->runtime);
   const int64_t length = (int64_t)bytes;
-  IOBIND__ORT_TRY(api,
-                  api->CreateTensorWithDataAsOrtValue(self->place->info, self->data + at, bytes, &length, 1,
-                                                      ONNX_TENSOR_ELEMENT_DATA_TYPE_UINT8, value),
-                  error, "tensor_copy_rows");
+  IOBIND__ORT_TRY(
+      api,
+      api->CreateTensorWithDataAsOrtValue(place->info, data, bytes, &length, 1, ONNX_TENSOR_ELEMENT_DATA_TYPE_UINT8, value),
+      error, "tensor_copy_rows");
   return IOBIND_OK;
 }
 
-/* `count` rows, from the row `first` on, in one call. */
-static iobind_status copy_batch(const side *from, const side *to, size_t bytes, size_t first, size_t count,
-                                iobind_stream *stream, iobind_error *error) {
+/* At most TOGETHER rows, in one call. */
+static iobind_status copy_batch(const side *from, const side *to, const iobind__extent *extent, iobind_stream *stream,
+                                iobind_error *error) {
   iobind_runtime *runtime = from->place->device->runtime;
   OrtValue *values[2 * TOGETHER] = {NULL};
   iobind__transfer transfers[TOGETHER];
   iobind_status status = IOBIND_OK;
-  for (size_t i = 0; i < count && status == IOBIND_OK; i++) {
-    size_t source = (first + i) * from->pitch;
-    size_t target = (first + i) * to->pitch;
-    status = make_value(from, source, bytes, &values[2 * i], error);
+  for (size_t i = 0; i < extent->rows && status == IOBIND_OK; i++) {
+    char *source = from->data + i * from->pitch;
+    char *target = to->data + i * to->pitch;
+    status = make_value(from->place, source, extent->bytes, &values[2 * i], error);
     if (status == IOBIND_OK) {
-      status = make_value(to, target, bytes, &values[2 * i + 1], error);
+      status = make_value(to->place, target, extent->bytes, &values[2 * i + 1], error);
     }
-    transfers[i] = (iobind__transfer){from->place,         to->place,         values[2 * i], values[2 * i + 1],
-                                      from->data + source, to->data + target, bytes};
+    transfers[i] = (iobind__transfer){from->place, to->place, values[2 * i], values[2 * i + 1], source, target, extent->bytes};
   }
   if (status == IOBIND_OK) {
-    status = iobind__transfer_all(runtime, transfers, count, stream, error);
+    status = iobind__transfer_all(runtime, transfers, extent->rows, stream, error);
   }
-  for (size_t i = 0; i < 2 * count; i++) {
+  for (size_t i = 0; i < 2 * extent->rows; i++) {
     if (values[i] != NULL) {
       IOBIND__API(runtime)->ReleaseValue(values[i]);
     }
@@ -83,14 +76,17 @@ static iobind_status copy_batch(const side *from, const side *to, size_t bytes, 
 }
 
 /* Each row by itself, or all as one range if none lies apart. */
-static iobind_status copy_ranges(const side *from, const side *to, const rectangle *extent, iobind_stream *stream,
+static iobind_status copy_ranges(const side *from, const side *to, const iobind__extent *extent, iobind_stream *stream,
                                  iobind_error *error) {
   bool dense = is_dense(from, extent) && is_dense(to, extent);
-  size_t bytes = dense ? extent->bytes * extent->rows : extent->bytes;
-  size_t rows = dense ? 1 : extent->rows;
-  for (size_t first = 0; first < rows; first += TOGETHER) {
-    size_t count = rows - first < TOGETHER ? rows - first : TOGETHER;
-    IOBIND__TRY(copy_batch(from, to, bytes, first, count, stream, error));
+  const iobind__extent all = dense ? (iobind__extent){extent->bytes * extent->rows, 1} : *extent;
+  for (size_t first = 0; first < all.rows; first += TOGETHER) {
+    const iobind__extent batch = {all.bytes, all.rows - first < TOGETHER ? all.rows - first : TOGETHER};
+    side source = *from;
+    side target = *to;
+    source.data += first * source.pitch;
+    target.data += first * target.pitch;
+    IOBIND__TRY(copy_batch(&source, &target, &batch, stream, error));
   }
   return IOBIND_OK;
 }
@@ -104,7 +100,7 @@ static side scratch_of(const side *self, size_t begin, char *scratch) {
 }
 
 /* The rows and what lies between them come to the host, in one part. */
-static iobind_status copy_from_scratch(const side *from, const side *to, const rectangle *extent, iobind_stream *stream,
+static iobind_status copy_from_scratch(const side *from, const side *to, const iobind__extent *extent, iobind_stream *stream,
                                        iobind_error *error) {
   size_t span = span_of(from, extent);
   char *scratch = malloc(span);
@@ -126,7 +122,7 @@ static iobind_status copy_from_scratch(const side *from, const side *to, const r
 
 /* The rows are laid out on the host, and go to the device in one part. Memory without addresses can only be written from its start:
  * if the rows are not all of the tensor, the tensor comes down first, and all of it goes up. */
-static iobind_status copy_by_scratch(const side *from, const side *to, const rectangle *extent, iobind_stream *stream,
+static iobind_status copy_by_scratch(const side *from, const side *to, const iobind__extent *extent, iobind_stream *stream,
                                      iobind_error *error) {
   bool addressable = to->place->addressable;
   size_t begin = addressable ? to->offset : 0;
@@ -155,7 +151,7 @@ static iobind_status copy_by_scratch(const side *from, const side *to, const rec
 }
 
 /* From pageable memory on an EP's stream, without making the host wait: by pinned memory of the stream. */
-static iobind_status upload_staged(const side *from, const side *to, const rectangle *extent, iobind_stream *stream,
+static iobind_status upload_staged(const side *from, const side *to, const iobind__extent *extent, iobind_stream *stream,
                                    iobind__staging *staging, iobind_error *error) {
   const side pinned = {.tensor = from->tensor, .place = staging->place, .data = staging->data, .pitch = extent->bytes};
   copy_on_host(from, &pinned, extent);
@@ -166,7 +162,7 @@ static iobind_status upload_staged(const side *from, const side *to, const recta
 }
 
 /* To dense pageable memory on an EP's stream: the host copies the bytes once it knows that the stream has passed. */
-static iobind_status download_staged(const side *from, const side *to, const rectangle *extent, iobind_stream *stream,
+static iobind_status download_staged(const side *from, const side *to, const iobind__extent *extent, iobind_stream *stream,
                                      iobind__staging *staging, iobind_error *error) {
   const side pinned = {.tensor = from->tensor, .place = staging->place, .data = staging->data, .pitch = extent->bytes};
   const iobind__submission submission = iobind__stream_begin(stream);
@@ -179,7 +175,7 @@ static iobind_status download_staged(const side *from, const side *to, const rec
 }
 
 /* Between the host and a device with addresses. For pageable memory pinned memory, or one part, is better than a copy for each row. */
-static iobind_status copy_with_host(const side *from, const side *to, const rectangle *extent, iobind_stream *stream,
+static iobind_status copy_with_host(const side *from, const side *to, const iobind__extent *extent, iobind_stream *stream,
                                     iobind_error *error) {
   bool up = from->place->host;
   const side *host = up ? from : to;
@@ -201,7 +197,7 @@ static iobind_status copy_with_host(const side *from, const side *to, const rect
   return up ? copy_by_scratch(from, to, extent, stream, error) : copy_from_scratch(from, to, extent, stream, error);
 }
 
-static iobind_status copy_sides(const side *from, const side *to, const rectangle *extent, iobind_stream *stream,
+static iobind_status copy_sides(const side *from, const side *to, const iobind__extent *extent, iobind_stream *stream,
                                 iobind_error *error) {
   if (from->place->host && to->place->host) {
     IOBIND__TRY(iobind__stream_drain(stream, error)); /* the host's own copy must come after the work on the stream */
@@ -220,7 +216,7 @@ static iobind_status copy_sides(const side *from, const side *to, const rectangl
 
 /* ---- what is refused ---- */
 
-static iobind_status read_side(const iobind_rows *given, const rectangle *extent, const char *name, side *out,
+static iobind_status read_side(const iobind_rows *given, const iobind__extent *extent, const char *name, side *out,
                                iobind_error *error) {
   char what[32];
   (void)snprintf(what, sizeof what, "tensor_copy_rows: %s", name);
@@ -261,7 +257,7 @@ static iobind_status read_side(const iobind_rows *given, const rectangle *extent
 }
 
 /* Do rows of one memory have a byte in common? Rows of different pitches count as one part each. */
-static bool overlaps(const side *a, const side *b, const rectangle *extent) {
+static bool overlaps(const side *a, const side *b, const iobind__extent *extent) {
   if (!iobind__memory_overlaps(a->place, a->place->addressable ? a->data : a->tensor->data, span_of(a, extent), b->place,
                                b->place->addressable ? b->data : b->tensor->data, span_of(b, extent))) {
     return false;
@@ -290,10 +286,8 @@ static iobind_status check_sides(const side *from, const side *to, const iobind_
   return iobind__tensor_check_stream(stream, from->place->device, to->place->device, "tensor_copy_rows", error);
 }
 
-iobind_status iobind__tensor_copy_rows(const iobind_rows *source, const iobind_rows *target, size_t row_bytes, size_t rows,
+iobind_status iobind__tensor_copy_rows(const iobind_rows *source, const iobind_rows *target, const iobind__extent *extent,
                                        iobind_stream *stream, iobind__order order, iobind_error *error) {
-  const rectangle shape = {row_bytes, rows};
-  const rectangle *extent = &shape;
   side from;
   side to;
   IOBIND__TRY(iobind__process_check("tensor_copy_rows", error));
@@ -312,7 +306,7 @@ iobind_status iobind__tensor_copy_rows(const iobind_rows *source, const iobind_r
     IOBIND__TRY(iobind__tensor_settle(to.tensor, IOBIND__WRITE, error));
   }
   if (stream != NULL && iobind__stream_is_busy(stream)) {
-    return iobind__submit_rows(source, target, extent->bytes, extent->rows, stream, error);
+    return iobind__submit_rows(source, target, extent, stream, error);
   }
   const iobind__submission submission = iobind__stream_begin(stream);
   iobind_status status = copy_sides(&from, &to, extent, stream, error);
@@ -323,6 +317,7 @@ iobind_status iobind__tensor_copy_rows(const iobind_rows *source, const iobind_r
 
 iobind_status iobind_tensor_copy_rows(const iobind_rows *source, const iobind_rows *target, size_t row_bytes, size_t rows,
                                       iobind_stream *stream, iobind_error *error) {
-  return iobind__named(iobind__tensor_copy_rows(source, target, row_bytes, rows, stream, IOBIND__SETTLED, error), error,
+  const iobind__extent extent = {row_bytes, rows};
+  return iobind__named(iobind__tensor_copy_rows(source, target, &extent, stream, IOBIND__SETTLED, error), error,
                        "tensor_copy_rows");
 }

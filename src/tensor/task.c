@@ -8,13 +8,12 @@
 typedef struct access {
   iobind__task task;
   enum { WRITE, READ, COPY, ROWS } kind;
-  size_t offset;
+  iobind__part part;
   const void *from;
   void *to;
-  size_t bytes; /* of a row for ROWS */
   size_t count; /* of pairs for COPY and ROWS */
   iobind_rows sides[2];
-  size_t rows;
+  iobind__extent extent;
   iobind_tensor *tensors[];
 } access;
 
@@ -37,21 +36,18 @@ static iobind_status run_access(iobind__task *task, const iobind_error *failure,
   }
   switch (self->kind) {
     case WRITE:
-      return iobind__named(
-          iobind__tensor_write(self->tensors[0], self->offset, self->from, self->bytes, NULL, IOBIND__IN_FLIGHT, error), error,
-          "tensor_write");
+      return iobind__named(iobind__tensor_write(&self->part, self->from, NULL, IOBIND__IN_FLIGHT, error), error,
+                           "tensor_write");
     case READ:
-      return iobind__named(
-          iobind__tensor_read(self->tensors[0], self->offset, self->to, self->bytes, NULL, IOBIND__IN_FLIGHT, error), error,
-          "tensor_read");
+      return iobind__named(iobind__tensor_read(&self->part, self->to, NULL, IOBIND__IN_FLIGHT, error), error, "tensor_read");
     case COPY:
       return iobind__named(iobind__tensor_copy((const iobind_tensor *const *)self->tensors, self->tensors + self->count,
                                                self->count, NULL, IOBIND__IN_FLIGHT, error),
                            error, "tensor_copy");
     case ROWS:
       return iobind__named(
-          iobind__tensor_copy_rows(&self->sides[0], &self->sides[1], self->bytes, self->rows, NULL, IOBIND__IN_FLIGHT, error),
-          error, "tensor_copy_rows");
+          iobind__tensor_copy_rows(&self->sides[0], &self->sides[1], &self->extent, NULL, IOBIND__IN_FLIGHT, error), error,
+          "tensor_copy_rows");
   }
   return iobind__fail(error, IOBIND_ERROR_INTERNAL, "stream: no such task");
 }
@@ -75,30 +71,27 @@ static iobind_status submit(access *self, iobind_stream *stream, iobind__ticket 
   return status;
 }
 
-iobind_status iobind__submit_write(iobind_tensor *tensor, size_t offset, const void *data, size_t bytes, iobind_stream *stream,
-                                   iobind_error *error) {
+iobind_status iobind__submit_write(const iobind__part *part, const void *data, iobind_stream *stream, iobind_error *error) {
   iobind__ticket ticket;
-  access *self = make(&(access){.kind = WRITE, .offset = offset, .from = data, .bytes = bytes});
+  access *self = make(&(access){.kind = WRITE, .part = *part, .from = data});
   if (self == NULL) {
     return iobind__out_of_memory(error, "tensor_write");
   }
-  self->tensors[0] = iobind_tensor_retain(tensor);
+  self->tensors[0] = iobind_tensor_retain(part->tensor);
   IOBIND__TRY(submit(self, stream, &ticket, error));
-  iobind__tensor_use_at(tensor, stream, ticket, IOBIND__WRITE);
+  iobind__tensor_use_at(part->tensor, stream, ticket, IOBIND__WRITE);
   return IOBIND_OK;
 }
 
-iobind_status iobind__submit_read(const iobind_tensor *tensor, size_t offset, void *data, size_t bytes, iobind_stream *stream,
-                                  iobind_error *error) {
+iobind_status iobind__submit_read(const iobind__part *part, void *data, iobind_stream *stream, iobind_error *error) {
   iobind__ticket ticket;
-  iobind_tensor *source = (iobind_tensor *)(uintptr_t)tensor; /* only its reference count and uses change */
-  access *self = make(&(access){.kind = READ, .offset = offset, .to = data, .bytes = bytes});
+  access *self = make(&(access){.kind = READ, .part = *part, .to = data});
   if (self == NULL) {
     return iobind__out_of_memory(error, "tensor_read");
   }
-  self->tensors[0] = iobind_tensor_retain(source);
+  self->tensors[0] = iobind_tensor_retain(part->tensor);
   IOBIND__TRY(submit(self, stream, &ticket, error));
-  iobind__tensor_use_at(source, stream, ticket, IOBIND__READ);
+  iobind__tensor_use_at(part->tensor, stream, ticket, IOBIND__READ);
   return IOBIND_OK;
 }
 
@@ -110,7 +103,8 @@ iobind_status iobind__submit_copy(const iobind_tensor *const *sources, iobind_te
     return iobind__out_of_memory(error, "tensor_copy");
   }
   for (size_t i = 0; i < count; i++) {
-    self->tensors[i] = iobind_tensor_retain((iobind_tensor *)(uintptr_t)sources[i]); /* as above */
+    self->tensors[i] =
+        iobind_tensor_retain((iobind_tensor *)(uintptr_t)sources[i]); /* only its reference count and uses change */
     self->tensors[count + i] = iobind_tensor_retain(targets[i]);
   }
   IOBIND__TRY(submit(self, stream, &ticket, error));
@@ -121,10 +115,10 @@ iobind_status iobind__submit_copy(const iobind_tensor *const *sources, iobind_te
   return IOBIND_OK;
 }
 
-iobind_status iobind__submit_rows(const iobind_rows *source, const iobind_rows *target, size_t row_bytes, size_t rows,
+iobind_status iobind__submit_rows(const iobind_rows *source, const iobind_rows *target, const iobind__extent *extent,
                                   iobind_stream *stream, iobind_error *error) {
   iobind__ticket ticket;
-  access *self = make(&(access){.kind = ROWS, .bytes = row_bytes, .count = 1, .sides = {*source, *target}, .rows = rows});
+  access *self = make(&(access){.kind = ROWS, .count = 1, .sides = {*source, *target}, .extent = *extent});
   if (self == NULL) {
     return iobind__out_of_memory(error, "tensor_copy_rows");
   }

@@ -198,10 +198,8 @@ static iobind_status create(iobind_device *device, iobind_memory memory, iobind_
   if (tensor != NULL) {
     *tensor = NULL;
   }
-  if (device == NULL || tensor == NULL) {
-    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "tensor_create: %s is NULL",
-                        device == NULL ? "device" : "tensor");
-  }
+  IOBIND__TRY(iobind__null_check(device, "device", "tensor_create", error));
+  IOBIND__TRY(iobind__null_check(tensor, "tensor", "tensor_create", error));
   IOBIND__TRY(iobind__process_check("tensor_create", error));
   iobind__place *place;
   IOBIND__TRY(find_place(device, memory, &place, "tensor_create", error));
@@ -213,16 +211,15 @@ iobind_status iobind_tensor_create(iobind_device *device, iobind_memory memory, 
   return iobind__named(create(device, memory, dtype, dims, rank, tensor, error), error, "tensor_create");
 }
 
-/* A tensor over existing memory: the caller's, or a part of another tensor's. */
-static iobind_status tensor_over(iobind__place *place, iobind__ref *owner, iobind_dtype dtype, const int64_t *dims, size_t rank,
-                                 void *data, size_t bytes, iobind_tensor **out, const char *what, iobind_error *error) {
-  iobind_tensor *tensor = tensor_new(place, owner, dtype, dims, rank);
+/* Make a new tensor one over existing memory: the caller's, or a part of another tensor's. NULL: there was no memory for it. */
+static iobind_status tensor_over(iobind_tensor *tensor, void *data, size_t bytes, iobind_tensor **out, const char *what,
+                                 iobind_error *error) {
   if (tensor == NULL) {
     return iobind__out_of_memory(error, what);
   }
   const OrtApi *api = IOBIND__API(runtime_of(tensor));
-  OrtStatus *status = api->CreateTensorWithDataAsOrtValue(place->info, data, bytes, dims, rank,
-                                                          (ONNXTensorElementDataType)dtype, &tensor->value);
+  OrtStatus *status = api->CreateTensorWithDataAsOrtValue(tensor->place->info, data, bytes, tensor->dims, tensor->rank,
+                                                          (ONNXTensorElementDataType)tensor->dtype, &tensor->value);
   if (status != NULL) {
     iobind_tensor_release(tensor);
     return iobind__ort_fail(api, status, error, "%s", what);
@@ -234,11 +231,28 @@ static iobind_status tensor_over(iobind__place *place, iobind__ref *owner, iobin
   return IOBIND_OK;
 }
 
+/* *needed is how many bytes the dims need. */
+static iobind_status check_buffer(const iobind_device *device, const iobind_buffer *buffer, const iobind__place *place,
+                                  size_t *needed, iobind_error *error) {
+  const iobind_dtype dtype = (iobind_dtype)buffer->dtype;
+  const void *data = buffer->data;
+  IOBIND__TRY(check_kind(place, dtype, buffer->dims, buffer->rank, needed, "tensor_wrap", error));
+  if (buffer->bytes < *needed || (data == NULL && *needed > 0)) {
+    char shape[IOBIND__SHAPE_TEXT];
+    iobind__shape_text(buffer->dtype, buffer->dims, NULL, buffer->rank, shape, sizeof shape);
+    return data == NULL
+               ? iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "tensor_wrap: data is NULL, %s has %zu bytes", shape,
+                              *needed)
+               : iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "tensor_wrap: expected %zu bytes or more for %s, got %zu",
+                              *needed, shape, buffer->bytes);
+  }
+  return device->context == NULL || *needed == 0
+             ? IOBIND_OK
+             : iobind__context_check_address(device->context, (iobind_memory)buffer->memory, data, error);
+}
+
 static iobind_status wrap(iobind_device *device, const iobind_buffer *buffer, iobind_tensor **tensor, iobind_error *error) {
   const iobind_dtype dtype = (iobind_dtype)buffer->dtype;
-  const int64_t *dims = buffer->dims;
-  const size_t rank = buffer->rank;
-  void *data = buffer->data;
   if (dtype == IOBIND_DTYPE_STRING) {
     return iobind__fail(error, IOBIND_ERROR_DTYPE,
                         "tensor_wrap: strings cannot be wrapped: make a tensor and set its elements");
@@ -246,26 +260,13 @@ static iobind_status wrap(iobind_device *device, const iobind_buffer *buffer, io
   iobind__place *place;
   size_t needed;
   IOBIND__TRY(find_place(device, (iobind_memory)buffer->memory, &place, "tensor_wrap", error));
-  IOBIND__TRY(check_kind(place, dtype, dims, rank, &needed, "tensor_wrap", error));
-  if (buffer->bytes < needed || (data == NULL && needed > 0)) {
-    char shape[IOBIND__SHAPE_TEXT];
-    iobind__shape_text((int32_t)dtype, dims, NULL, rank, shape, sizeof shape);
-    return data == NULL ? iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "tensor_wrap: data is NULL, %s has %zu bytes",
-                                       shape, needed)
-                        : iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT,
-                                       "tensor_wrap: expected %zu bytes or more for %s, got %zu", needed, shape, buffer->bytes);
-  }
-  if (device->context != NULL && needed > 0) {
-    IOBIND__TRY(iobind__named(iobind__context_check_address(device->context, (iobind_memory)buffer->memory, data, error), error,
-                              "tensor_wrap"));
-  }
+  IOBIND__TRY(check_buffer(device, buffer, place, &needed, error));
   const iobind__driver *driver = iobind__driver_of(device);
   bool is_handle = driver->wrap != NULL && !place->host;
-  void *handle = data;
-  if (is_handle) {
-    IOBIND__TRY(iobind__named(driver->wrap(device, data, needed, &handle, error), error, "tensor_wrap"));
-  }
-  iobind_status status = tensor_over(place, place->owner, dtype, dims, rank, handle, needed, tensor, "tensor_wrap", error);
+  void *handle = buffer->data;
+  IOBIND__TRY(is_handle ? driver->wrap(device, buffer->data, needed, &handle, error) : IOBIND_OK);
+  iobind_tensor *made = tensor_new(place, place->owner, dtype, buffer->dims, buffer->rank);
+  iobind_status status = tensor_over(made, handle, needed, tensor, "tensor_wrap", error);
   if (status != IOBIND_OK) {
     if (is_handle) {
       driver->unwrap(device, handle);
@@ -278,7 +279,7 @@ static iobind_status wrap(iobind_device *device, const iobind_buffer *buffer, io
   }
   (*tensor)->deleter = buffer->deleter;
   (*tensor)->deleter_context = buffer->context;
-  (*tensor)->given = data;
+  (*tensor)->given = buffer->data;
   return IOBIND_OK;
 }
 
@@ -287,16 +288,13 @@ iobind_status iobind_tensor_wrap(iobind_device *device, const iobind_buffer *giv
   if (tensor != NULL) {
     *tensor = NULL;
   }
-  if (device == NULL || given == NULL || tensor == NULL) {
-    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "tensor_wrap: %s is NULL",
-                        device == NULL  ? "device"
-                        : given == NULL ? "buffer"
-                                        : "tensor");
-  }
+  IOBIND__TRY(iobind__null_check(device, "device", "tensor_wrap", error));
+  IOBIND__TRY(iobind__null_check(given, "buffer", "tensor_wrap", error));
+  IOBIND__TRY(iobind__null_check(tensor, "tensor", "tensor_wrap", error));
   IOBIND__TRY(iobind__process_check("tensor_wrap", error));
   iobind_buffer buffer;
   IOBIND__TRY(iobind__options_read(&buffer, sizeof buffer, sizeof buffer, given, "tensor_wrap", error));
-  return wrap(device, &buffer, tensor, error);
+  return iobind__named(wrap(device, &buffer, tensor, error), error, "tensor_wrap");
 }
 
 iobind_status iobind_tensor_view(iobind_tensor *tensor, size_t offset, iobind_dtype dtype, const int64_t *dims, size_t rank,
@@ -304,9 +302,8 @@ iobind_status iobind_tensor_view(iobind_tensor *tensor, size_t offset, iobind_dt
   if (view != NULL) {
     *view = NULL;
   }
-  if (tensor == NULL || view == NULL) {
-    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "tensor_view: %s is NULL", tensor == NULL ? "tensor" : "view");
-  }
+  IOBIND__TRY(iobind__null_check(tensor, "tensor", "tensor_view", error));
+  IOBIND__TRY(iobind__null_check(view, "view", "tensor_view", error));
   IOBIND__TRY(iobind__process_check("tensor_view", error));
   if (tensor->dtype == IOBIND_DTYPE_STRING || dtype == IOBIND_DTYPE_STRING) {
     return iobind__fail(error, IOBIND_ERROR_NOT_SUPPORTED, "tensor_view: strings have no views");
@@ -327,7 +324,8 @@ iobind_status iobind_tensor_view(iobind_tensor *tensor, size_t offset, iobind_dt
         tensor->place->device->spec, IOBIND__UNIT, bytes, offset);
   }
   void *data = tensor->data == NULL ? NULL : (char *)tensor->data + offset;
-  IOBIND__TRY(tensor_over(tensor->place, tensor->owner, dtype, dims, rank, data, bytes, view, "tensor_view", error));
+  iobind_tensor *made = tensor_new(tensor->place, tensor->owner, dtype, dims, rank);
+  IOBIND__TRY(tensor_over(made, data, bytes, view, "tensor_view", error));
   (*view)->base = iobind_tensor_retain(tensor->base != NULL ? tensor->base : tensor);
   (*view)->read_only = tensor->read_only;
   return IOBIND_OK;
@@ -338,9 +336,8 @@ iobind_status iobind_tensor_slice(iobind_tensor *tensor, int64_t start, int64_t 
   if (view != NULL) {
     *view = NULL;
   }
-  if (tensor == NULL || view == NULL) {
-    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "tensor_slice: %s is NULL", tensor == NULL ? "tensor" : "view");
-  }
+  IOBIND__TRY(iobind__null_check(tensor, "tensor", "tensor_slice", error));
+  IOBIND__TRY(iobind__null_check(view, "view", "tensor_slice", error));
   if (tensor->rank == 0) {
     return iobind__fail(error, IOBIND_ERROR_SHAPE, "tensor_slice: a scalar has no axis to slice");
   }
@@ -399,116 +396,6 @@ iobind_status iobind__tensor_from_value(OrtValue *value, iobind__place *place, i
   tensor->bytes = bytes;
   *out = tensor;
   return IOBIND_OK;
-}
-
-/* A free entry for one more stream: one of the same stream, an empty one, or one whose stream has passed. */
-static iobind__use *find_use(iobind_tensor *tensor, const iobind_stream *stream) {
-  iobind__use *found = NULL;
-  for (size_t i = 0; i < sizeof tensor->uses / sizeof tensor->uses[0]; i++) {
-    iobind__use *use = &tensor->uses[i];
-    if (use->stream == stream) {
-      return use;
-    }
-    if (use->stream == NULL || iobind__stream_passed(use->stream, use->ticket)) {
-      found = use;
-    }
-  }
-  return found;
-}
-
-static void note_use(iobind__use *use, iobind__ticket ticket, iobind__access access) {
-  if (use->ticket < ticket) { /* otherwise another thread has used it on the stream since */
-    use->ticket = ticket;
-  }
-  if (access == IOBIND__WRITE && use->written < ticket) {
-    use->written = ticket;
-  }
-}
-
-static void add_use(iobind_tensor *tensor, iobind_stream *stream, iobind__ticket ticket, iobind__access access) {
-  pthread_mutex_t *mutex = &runtime_of(tensor)->mutex;
-  pthread_mutex_lock(mutex);
-  iobind__use *use = find_use(tensor, stream);
-  while (use == NULL) {
-    /* a third stream: wait for the first, which is the likeliest to have passed; other threads may do the same */
-    iobind__use first = tensor->uses[0];
-    iobind__ref_retain(&first.stream->ref);
-    pthread_mutex_unlock(mutex);
-    (void)iobind__stream_drain(first.stream, NULL);
-    pthread_mutex_lock(mutex);
-    use = find_use(tensor, stream);
-    if (use == NULL && !iobind__stream_passed(first.stream, first.ticket)) {
-      use = &tensor->uses[0]; /* it cannot be waited for */
-    }
-    iobind__ref_release(&first.stream->ref);
-  }
-  iobind_stream *old = use->stream;
-  if (old != stream) {
-    iobind__ref_retain(&stream->ref);
-    *use = (iobind__use){.stream = stream};
-  }
-  note_use(use, ticket, access);
-  atomic_store_explicit(&tensor->is_used, true, memory_order_release);
-  pthread_mutex_unlock(mutex);
-  if (old != NULL && old != stream) {
-    iobind__ref_release(&old->ref);
-  }
-}
-
-void iobind__tensor_use(iobind_tensor *tensor, const iobind__submission *submission, iobind__access access) {
-  iobind_stream *stream = submission->stream;
-  if (stream != NULL && iobind__stream_orders_calls(stream) && tensor->data != NULL) {
-    add_use(iobind__tensor_memory(tensor), stream, iobind__submission_ticket(submission), access);
-  }
-}
-
-void iobind__tensor_use_at(iobind_tensor *tensor, iobind_stream *stream, iobind__ticket ticket, iobind__access access) {
-  add_use(iobind__tensor_memory(tensor), stream, ticket, access);
-}
-
-/* ---- host access in order ---- */
-
-/* The use that an access must wait for, with a reference to its stream; without a stream: none. */
-static iobind__use find_pending(const iobind_tensor *memory, iobind__access access) {
-  pthread_mutex_t *mutex = &runtime_of(memory)->mutex;
-  iobind__use pending = {0};
-  pthread_mutex_lock(mutex);
-  for (size_t i = 0; i < sizeof memory->uses / sizeof memory->uses[0] && pending.stream == NULL; i++) {
-    iobind__use use = memory->uses[i];
-    use.ticket = access == IOBIND__WRITE ? use.ticket : use.written;
-    if (use.stream != NULL && !iobind__stream_passed(use.stream, use.ticket)) {
-      iobind__ref_retain(&use.stream->ref);
-      pending = use;
-    }
-  }
-  pthread_mutex_unlock(mutex);
-  return pending;
-}
-
-iobind_status iobind__tensor_settle_for(const iobind_tensor *tensor, iobind__access access, const iobind__flight *own,
-                                        iobind_error *error) {
-  iobind_tensor *memory = iobind__tensor_memory((iobind_tensor *)(uintptr_t)tensor); /* whose list of holders has a lock */
-  iobind_status status = iobind__holders_await(&memory->holders, access == IOBIND__WRITE, own, error);
-  while (status == IOBIND_OK && atomic_load_explicit(&memory->is_used, memory_order_acquire)) {
-    iobind_error reason = IOBIND_ERROR_INIT;
-    iobind__use pending = find_pending(memory, access);
-    if (pending.stream == NULL) {
-      break;
-    }
-    status = iobind__stream_wait_ticket(pending.stream, pending.ticket, &reason);
-    if (status != IOBIND_OK && access == IOBIND__WRITE && iobind__stream_passed(pending.stream, pending.ticket)) {
-      status = IOBIND_OK; /* what failed is over, and is overwritten now */
-    }
-    iobind__ref_release(&pending.stream->ref);
-    if (status != IOBIND_OK) {
-      (void)iobind__error_copy(error, &reason);
-    }
-  }
-  return status;
-}
-
-iobind_status iobind__tensor_settle(const iobind_tensor *tensor, iobind__access access, iobind_error *error) {
-  return iobind__tensor_settle_for(tensor, access, NULL, error);
 }
 
 /* Is this the only reference, does the tensor hold nothing but its value, and is no stream working on it? */
@@ -579,9 +466,7 @@ void iobind_tensor_release(iobind_tensor *tensor) {
 }
 
 iobind_status iobind_tensor_get_info(const iobind_tensor *tensor, iobind_tensor_info *info, iobind_error *error) {
-  if (tensor == NULL) {
-    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "tensor_get_info: tensor is NULL");
-  }
+  IOBIND__TRY(iobind__null_check(tensor, "tensor", "tensor_get_info", error));
   iobind_tensor_info full = {.dtype = (int32_t)tensor->dtype,
                              .dims = tensor->dims,
                              .rank = tensor->rank,
@@ -605,10 +490,8 @@ static iobind_status get_native(const iobind_tensor *tensor, iobind_native *nati
 }
 
 iobind_status iobind_tensor_get_native(const iobind_tensor *tensor, iobind_native *native, iobind_error *error) {
-  if (tensor == NULL || native == NULL) {
-    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "tensor_get_native: %s is NULL",
-                        tensor == NULL ? "tensor" : "native");
-  }
+  IOBIND__TRY(iobind__null_check(tensor, "tensor", "tensor_get_native", error));
+  IOBIND__TRY(iobind__null_check(native, "native", "tensor_get_native", error));
   IOBIND__TRY(iobind__process_check("tensor_get_native", error));
   return iobind__named(get_native(tensor, native, error), error, "tensor_get_native");
 }

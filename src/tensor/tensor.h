@@ -40,6 +40,19 @@ struct iobind_tensor {
   int64_t dims[];
 };
 
+/* Bytes of a tensor. */
+typedef struct iobind__part {
+  iobind_tensor *tensor;
+  size_t offset;
+  size_t bytes;
+} iobind__part;
+
+/* What a copy of rows copies. */
+typedef struct iobind__extent {
+  size_t bytes; /* of a row */
+  size_t rows;
+} iobind__extent;
+
 enum {
   IOBIND__SHAPE_TEXT = 128,
   /* Memory without addresses can only be reached from its start. WebGPU writes it in units of this many bytes: a write that
@@ -167,25 +180,24 @@ iobind_status iobind__tensor_copy_one(const iobind_tensor *source, iobind_tensor
 /* access.c, rows.c: the public functions of these names. `order` says whether an access without a stream comes after work in flight: a task of a
  * stream, which is such work, has its place in the order already. */
 typedef enum iobind__order { IOBIND__SETTLED, IOBIND__IN_FLIGHT } iobind__order;
-iobind_status iobind__tensor_write(iobind_tensor *tensor, size_t offset, const void *data, size_t bytes, iobind_stream *stream,
-                                   iobind__order order, iobind_error *error);
-iobind_status iobind__tensor_read(const iobind_tensor *tensor, size_t offset, void *data, size_t bytes, iobind_stream *stream,
-                                  iobind__order order, iobind_error *error);
+iobind_status iobind__tensor_write(const iobind__part *part, const void *data, iobind_stream *stream, iobind__order order,
+                                   iobind_error *error);
+iobind_status iobind__tensor_read(const iobind__part *part, void *data, iobind_stream *stream, iobind__order order,
+                                  iobind_error *error);
 iobind_status iobind__tensor_copy(const iobind_tensor *const *sources, iobind_tensor *const *targets, size_t count,
                                   iobind_stream *stream, iobind__order order, iobind_error *error);
 struct iobind_rows;
-iobind_status iobind__tensor_copy_rows(const struct iobind_rows *source, const struct iobind_rows *target, size_t row_bytes,
-                                       size_t rows, iobind_stream *stream, iobind__order order, iobind_error *error);
+iobind_status iobind__tensor_copy_rows(const struct iobind_rows *source, const struct iobind_rows *target,
+                                       const iobind__extent *extent, iobind_stream *stream, iobind__order order,
+                                       iobind_error *error);
 
 /* task.c: reading, writing and copying as a task of a worker's stream. The arguments are checked already; the host memory must
  * stay valid until the stream has passed. */
-iobind_status iobind__submit_write(iobind_tensor *tensor, size_t offset, const void *data, size_t bytes, iobind_stream *stream,
-                                   iobind_error *error);
-iobind_status iobind__submit_read(const iobind_tensor *tensor, size_t offset, void *data, size_t bytes, iobind_stream *stream,
-                                  iobind_error *error);
+iobind_status iobind__submit_write(const iobind__part *part, const void *data, iobind_stream *stream, iobind_error *error);
+iobind_status iobind__submit_read(const iobind__part *part, void *data, iobind_stream *stream, iobind_error *error);
 iobind_status iobind__submit_copy(const iobind_tensor *const *sources, iobind_tensor *const *targets, size_t count,
                                   iobind_stream *stream, iobind_error *error);
-iobind_status iobind__submit_rows(const struct iobind_rows *source, const struct iobind_rows *target, size_t row_bytes,
-                                  size_t rows, iobind_stream *stream, iobind_error *error);
+iobind_status iobind__submit_rows(const struct iobind_rows *source, const struct iobind_rows *target,
+                                  const iobind__extent *extent, iobind_stream *stream, iobind_error *error);
 
 #endif

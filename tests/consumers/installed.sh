@@ -62,6 +62,10 @@ done
 use_tool "$prefix/bin/iobind"
 expect "iobind $version (libiobind $version)" "$prefix/bin/iobind" --version
 
+# Without ONNX Runtime the message names the variable that nobody has set. A machine may have one that the loader finds.
+missing=$(env -u ORT_NATIVE_LIB_PATH "$prefix/bin/iobind" devices 2>&1) ||
+  grep -q 'no ONNX Runtime found, and ORT_NATIVE_LIB_PATH, which may name' <<<"$missing" || fail "devices without ONNX Runtime: $missing"
+
 # ONNX Runtime and an EP plugin where docs/install.md says that they go: nothing has to be named then.
 plugin=onnxruntime_providers_webgpu
 mkdir -p "$prefix/lib/iobind/ep"

@@ -129,6 +129,33 @@ static void bindings(const iobind::session &model, const device &cpu, const devi
   CHECK(moved.set_run_options(options, &failed) && moved.cancel(&failed) && moved.clear(&failed));
 }
 
+static void states(const iobind::session &model, const iobind::session &other, const std::filesystem::path &file, const device &on) {
+  error failed;
+  iobind::binding binding(model), branch(model);
+  binding.input("x", tensor::from(on, {4}, ones));
+  CHECK(!binding.save(&failed) && has(failed, IOBIND_ERROR_INVALID_STATE, "carries"));
+  CHECK(binding.carry("y", "x") && branch.carry("y", "x", IOBIND_CARRY_SWAP) && binding.run());
+  iobind::state state = binding.save(&failed);
+  CHECK(state && !failed && state.size() == 1 && state.bytes() == 16 && state.pair(0).input == 0 && state.pair(0).output == 0);
+  CHECK(state.at("x").read<float>() == twos && state.at(std::string("x")).where() == on);
+  CHECK(!state.at("z", &failed) && has(failed, IOBIND_ERROR_NOT_FOUND, "z") && !state.pair(1, &failed).tensor && failed);
+  CHECK(binding.run() && binding.run() && binding.output("y").get().read<float>()[0] == 8);
+  CHECK(branch.restore(state, &failed) && branch.run() && branch.output("y").get().read<float>()[0] == 4);
+  CHECK(binding.restore(state, &failed) && !failed && binding.run() && binding.output("y").get().read<float>()[0] == 4);
+  CHECK(state.save(file, &failed) && !failed && state.save(file.string(), &failed));
+  iobind::state loaded = model.load_state(file, &failed);
+  CHECK(loaded.at("x", &failed).read<float>() == twos && !failed && loaded.bytes() == 16);
+  CHECK(!other.load_state(file, &failed) && has(failed, IOBIND_ERROR_IO, "another model"));
+  CHECK(!model.load_state("/nowhere", &failed) && !state.save(file / "below", &failed) && has(failed, IOBIND_ERROR_IO, "cannot be written"));
+  iobind::state second = state.share();
+  const tensor &borrowed = second.at("x");
+  iobind::state moved = std::move(second);
+  state = iobind::state();
+  CHECK(borrowed.read<float>() == twos && moved.size() == 1);
+  CHECK(branch.restore(moved) && branch.run() && moved.at("x").read<float>() == twos);
+  std::filesystem::remove(file);
+}
+
 static void on_streams(const iobind::session &model, const device &on) {
   iobind::stream stream(on);
   iobind::event behind(on);
@@ -271,6 +298,7 @@ int main(int argc, char **argv) {
   tensors(cpu, on);
   sessions(runtime, argv[1], on);
   bindings(scale, cpu, on);
+  states(scale, decoder, argv[1] + std::string(".state"), on);
   on_streams(scale, on);
   pipelines(scale, cpu);
   lending(scale, cpu, on);

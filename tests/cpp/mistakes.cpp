@@ -161,6 +161,45 @@ static void moved_from(const iobind::session &scale, const device &cpu, const de
   CHECK(!kept.output("y", here, &failed) && says(IOBIND_ERROR_INVALID_ARGUMENT, "device"));
 }
 
+static void states(const iobind::runtime &runtime, const iobind::session &scale, const char *path, const device &on) {
+  iobind::binding binding(scale);
+  CHECK(!binding.save(&failed) && says(IOBIND_ERROR_INVALID_STATE, "carries"));
+  CHECK(binding.carry("y", "x", IOBIND_CARRY_SWAP, &failed) && !binding.save(&failed) && says(IOBIND_ERROR_INVALID_STATE, "not bound"));
+  binding.input("x", tensor::from(on, {4}, ones), IOBIND_INPUT_SNAPSHOT);
+  binding.run();
+  iobind::state state = binding.save(&failed);
+  CHECK(!state.at("y", &failed) && says(IOBIND_ERROR_NOT_FOUND, "y") && !state.pair(1, &failed).tensor && failed);
+  CHECK(!state.at(std::string_view("x\0y", 3), &failed) && says(IOBIND_ERROR_INVALID_ARGUMENT, "NUL"));
+  CHECK(!state.save(nullptr, &failed) && says(IOBIND_ERROR_INVALID_ARGUMENT, "path"));
+  CHECK(!tensor(iobind_tensor_retain(state.pair(0).tensor)).write(ones, &failed) && says(IOBIND_ERROR_INVALID_ARGUMENT, "read-only"));
+  CHECK(!binding.output("y", tensor(iobind_tensor_retain(state.pair(0).tensor)), &failed) && failed);
+  iobind::session second(runtime, path, on);
+  iobind::binding other(second);
+  CHECK(other.carry("y", "x") && !other.restore(state, &failed) && says(IOBIND_ERROR_INVALID_ARGUMENT, "another session"));
+  CHECK(iobind::binding(scale).restore(state, &failed) == false && says(IOBIND_ERROR_INVALID_ARGUMENT, "carried inputs"));
+
+  iobind::state kept = leave(state);
+  CHECK(!state && state.size() == 0 && state.bytes(&failed) == 0 && failed && !state.at("x", &failed) && failed); // NOLINT
+  CHECK(!state.save("/nowhere", &failed) && failed && !state.share() && !state.pair(0, &failed).tensor && failed); // NOLINT
+  CHECK(!binding.restore(state, &failed) && says(IOBIND_ERROR_INVALID_ARGUMENT, "state")); // NOLINT
+  iobind::state none;
+  CHECK(!none.at("x", &failed) && failed.status() == IOBIND_ERROR_INVALID_ARGUMENT && none.bytes(&failed) == 0 && failed);
+  CHECK(!iobind::binding().save(&failed) && failed && !iobind::binding().restore(kept, &failed) && failed);
+  CHECK(!iobind::session().load_state("/nowhere", &failed) && failed.status() == IOBIND_ERROR_INVALID_ARGUMENT);
+  CHECK(kept.at("x").read<float>(&failed)[3] == 8);
+}
+
+// A state keeps its session and its names, whatever else is gone.
+static iobind::state outlive_all(const char *path, const char *spec) {
+  iobind::runtime runtime;
+  iobind::session session(runtime, path, runtime.find(spec));
+  iobind::binding binding(session);
+  binding.input("x", tensor::from(runtime.cpu(), {4}, ones), IOBIND_INPUT_SNAPSHOT);
+  binding.carry("y", "x");
+  binding.run();
+  return binding.save();
+}
+
 static void empty(const iobind::runtime &runtime, const iobind::session &scale, const char *path, const device &on) {
   iobind::runtime no_runtime(nullptr);
   CHECK(!no_runtime && !no_runtime.find("cpu", &failed) && failed && !no_runtime.cpu() && !no_runtime.at(7));
@@ -234,6 +273,9 @@ int main(int argc, char **argv) {
   on = device();
   CHECK(late.counters().allocation_count > 0 && tensor::of<float>(late, {4}).where() == late);
   late = device();
+  iobind::state state = outlive_all(argv[1], argv[3]);
+  CHECK(state.at("x").read<float>()[3] == 8 && state.bytes() == 16);
+  state = iobind::state();
 
   iobind::runtime runtime;
   device cpu = runtime.cpu();
@@ -247,6 +289,7 @@ int main(int argc, char **argv) {
   temporaries(scale, on);
   moved_from(scale, cpu, on);
   empty(runtime, scale, argv[1], on);
+  states(runtime, scale, argv[1], on);
   if (wrong == 0) std::printf("%s: right\n", argv[3]);
   return wrong != 0;
 }

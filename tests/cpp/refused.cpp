@@ -37,6 +37,10 @@ void mistakes(iobind::runtime &runtime, iobind::session &session, iobind::bindin
   use(iobind::get_ort(iobind::runtime()));
 #elif defined(OUTPUT_OF_TEMPORARY_PIPELINE) // deleted
   use(iobind::pipeline(session).output(0));
+#elif defined(TENSOR_OF_TEMPORARY_STATE) // deleted
+  use(binding.save().at("x"));
+#elif defined(PAIR_OF_TEMPORARY_STATE) // deleted
+  use(session.load_state("file").pair(0));
 #elif defined(WRAP_TEMPORARY) // the memory must outlive the tensor
   use(tensor::wrap(device, {2}, std::vector<float>{1, 2}));
 #elif defined(WRAP_CONST) // const memory cannot be wrapped
@@ -53,6 +57,12 @@ void mistakes(iobind::runtime &runtime, iobind::session &session, iobind::bindin
   x.read(fixed);
 #elif defined(WRITE_CONST_TENSOR) // qualifiers|not marked const|no matching|discards
   constant.write(values);
+#elif defined(WRITE_STATE) // qualifiers|not marked const|no matching|discards
+  iobind::state state = binding.save();
+  state.at("x").write(values);
+#elif defined(STATE_AS_OUTPUT) // no matching|discards
+  iobind::state state = binding.save();
+  binding.output("y", state.at("x"));
 #elif defined(DATA_OF_CONST_TENSOR) // const
   float *data = constant.data<float>().data();
   use(data);
@@ -91,6 +101,10 @@ void mistakes(iobind::runtime &runtime, iobind::session &session, iobind::bindin
 #elif defined(COPY_BINDING) // deleted
   iobind::binding second = binding;
   use(second);
+#elif defined(COPY_STATE) // deleted
+  iobind::state first = binding.save();
+  iobind::state second = first;
+  use(second);
 #elif defined(TENSORS_BY_VALUE) // no matching|could not convert|no viable
   pipeline.submit({x});
 #elif defined(ARRAY_OF_OUTPUTS) // no matching|cannot convert|no viable
@@ -118,6 +132,9 @@ void mistakes(iobind::runtime &runtime, iobind::session &session, iobind::bindin
   std::vector<const tensor *> pointers{&constant};
   use(iobind::copy({&constant}, {&x}), iobind::copy(several, several), iobind::copy(pointers, several, stream), session.run({&constant}));
   use(pipeline.output(0).read<float>(), pipeline.take(0), session.input(0), binding.audit().info());
+  iobind::state state = binding.save();
+  use(state.at("x").read<float>(), state.at("x").data<float>(), state.share(), binding.restore(session.load_state("file")));
+  binding.input("x", state.at("x"));
   binding.output("y", made());
   y.bind(x, IOBIND_OUTPUT_IN_PLACE);
   use(iobind::event(device).wait_for(std::chrono::milliseconds(10)));

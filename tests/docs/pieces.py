@@ -123,7 +123,6 @@ def check_cpp(root, compiler):
         if not is_program(code):
             source = compiler.folder / "readme.cpp"
             source.write_text(PROGRAM.format(line=line, code=code[0][1]))
-            (compiler.folder / ".runtime").symlink_to(root / ".runtime")
             run(compiler.folder, compiler.build(source))
 
 

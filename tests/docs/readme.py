@@ -19,7 +19,7 @@ import markdown
 import pieces
 
 # Programs of others, which only need to be spelled as they are.
-OTHERS = {"cc", "c++", "git", "cmake", "ctest", "cd", "export", "pkg-config", "apt-get"}
+OTHERS = {"cc", "c++", "git", "cmake", "ctest", "cd", "export", "mkdir", "pkg-config", "apt-get", "python3"}
 README_LINES, PIECE_LINES = 90, 8
 GROUPS = ["Start", "Guides", "Devices", "Reference", "Internals"]
 NOT_OURS = {".git", ".runtime", "build", "dist"}
@@ -121,13 +121,13 @@ class Commands:
         words = shlex.split(line, comments=True)
         while words and re.fullmatch(r"[A-Za-z_]\w*=.*", words[0], flags=re.S):
             words.pop(0)
-        if not words or words[0] in OTHERS:
+        if not words or words[0] in OTHERS or words[0].endswith("/bin/java"):
             yield from self.check_preset(words)
             return
         program, arguments = words[0], words[1:]
         options = {word.partition("=")[0] for word in arguments if word.startswith("--")}
         if program == "make":
-            for word in arguments:
+            for word in arguments[2:] if arguments[:1] == ["-C"] else arguments:
                 if "=" not in word and word not in self.targets:
                     yield f"make has no target '{word}'"
         elif pathlib.PurePosixPath(program).name == "iobind":

@@ -56,6 +56,7 @@ FAULTS = [
     ("links", "README.md", "docs/tool.md#run", "docs/tool.md#walk"),
     ("links", "docs/design.md", "Nothing.", "![picture](nowhere.svg)"),
     ("commands", "README.md", "`make demo`", "`make dmo`"),
+    ("commands", "README.md", "`make demo`", "`make -C .. dmo`"),
     ("commands", "README.md", "iobind run MODEL", "iobind walk MODEL"),
     ("commands", "README.md", "MODEL --json", "MODEL --jsn"),
     ("commands", "README.md", "--preset dev", "--preset base"),

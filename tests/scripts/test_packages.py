@@ -8,7 +8,7 @@ import tempfile
 import unittest
 
 SCRIPTS = pathlib.Path(__file__).resolve().parents[2] / "scripts"
-HIDDEN = {"mvn", "patchelf", "javac", "sudo"}
+HIDDEN = {"mvn", "patchelf", "javac", "sudo", "xz", "bzip2"}
 
 
 class Packages(unittest.TestCase):
@@ -50,6 +50,9 @@ class Packages(unittest.TestCase):
     def test_java_with_one(self):
         self.program("java-home", "echo /somewhere", self.folder / "scripts")
         self.assertEqual(self.asked_for("java"), ["maven"])
+
+    def test_python_on_a_minimal_system(self):
+        self.assertLessEqual({"xz-utils", "bzip2"}, set(self.asked_for("python")))  # get-port-libraries unpacks with them
 
 
 if __name__ == "__main__":

@@ -34,6 +34,18 @@ class Graph(Case):
             self.assertEqual((ways["captured"], ways["carried"]), (1, ways["host"]))
             self.assertTrue(report["same"], mode)
 
+    def test_a_state_is_restored_for_captured_steps(self):
+        """The session that captures is another one, and loads the file too."""
+        model = self.model("denoise.onnx", "denoise", "dims=4")
+        kept = self.path("captured.state")
+        for mode in ("swap", "in-place"):
+            words = ("loop", model, "--device", DEVICE, "-c", f"denoised=latents,{mode}", "--steps", "4", "--random")
+            self.good(*words, "--save-state", kept)
+            report = self.good_json(*words, "--graph", "--restore-state", kept)
+            self.assertEqual([way["way"] for way in report["ways"]], ["carried", "captured", "host"])
+            self.assertTrue(report["same"], mode)
+            self.good(*words, "--graph", "--restore-state", kept, "--no-host")  # no copy on the host to begin with
+
     def test_what_cannot_be_captured_is_said(self):
         self.refused(FAILED, "got MOVE", "loop", self.model("scale.onnx", "scale"), "--device", DEVICE, "--graph", "--steps", "2", "-c",
                      "y=x,move", "--random", "--dim", "x[0]=4")

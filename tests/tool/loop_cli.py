@@ -101,6 +101,47 @@ class Loop(Case):
                      "--first", f"first={prompt}")
         self.refused(FAILED, "--first: ", "loop", *words, "-i", f"second={self.rows}@0", "--first", f"third={prompt}")
 
+    def test_a_state_goes_on_in_another_process(self):
+        """Saved on one device and restored on the other; all at once gives the same."""
+        x = self.write("x.npy", floats([1, 3], (2,)))
+        kept = self.path("kept.state")
+        model = self.model("loop-scale.onnx", "scale")
+        for mode in ("move", "swap", "in-place"):
+            words = (model, "-c", f"y=x,{mode}", "-n", "2")
+            saved = self.loop(*words, "-i", f"x={x}", "--save-state", kept, device="cpu")
+            self.assertEqual((saved["saved_state"], "restored_state" in saved), (kept, False))
+            report = self.loop(*words, "--restore-state", kept, "--save-state", kept)
+            self.assertEqual((report["saved_state"], report["restored_state"], report["same"]), (kept, kept, True))
+            self.assertEqual(self.read("y.npy"), ((2,), [16, 48]), mode)
+            self.assertEqual(report["ways"][0]["upload_bytes"], 0)
+            text = self.good("loop", *words, "--restore-state", kept, "--no-host", "-o", self.out)
+            self.assertIn(f"restored state: {kept} (8 B)", text)
+            self.assertNotIn("saved state", text)
+            self.assertEqual(self.read("y.npy"), ((2,), [64, 192]), mode)
+        # A first step has other dims, and slices begin again.
+        words = (self.concat, "-c", "joined=first", "-i", f"second={self.rows}@0", "-n", "2")
+        self.loop(*words, "-i", "first=zeros", "--save-state", kept)
+        self.loop(*words, "--restore-state", kept, device="cpu")
+        self.assertEqual(self.read("joined.npy"), ((4, 3), list(range(6)) * 2))
+
+    def test_a_state_is_refused(self):
+        kept = self.path("refused.state")
+        pair = self.model("loop-add.onnx", "add", "dims=2,1")
+        one = ("loop", pair, "-c", "z=x", "-i", "y=zeros", "-n", "2")
+        self.good(*one, "-i", "x=zeros", "--save-state", kept)
+        self.refused(MISUSED, "--input x=zeros: the input is carried, and --restore-state gives its first state", *one, "-i", "x=zeros",
+                     "--restore-state", kept)
+        for option in ("--save-state", "--restore-state"):
+            self.refused(MISUSED, f"{option}: there is no state, because nothing is carried", "loop", pair, "-r", "-n", "2", option, kept)
+        self.refused(MISUSED, "--save-state is given 2 times", *one, "-i", "x=zeros", "--save-state", kept, "--save-state", kept)
+        self.refused(FAILED, "it has no state of 'y': expected one of a loop with the same --carry", "loop", pair, "-c", "z=y", "-i", "x=zeros",
+                     "-n", "2", "--restore-state", kept)
+        self.refused(FAILED, "is the state of another model: its file differs", "loop", self.model("loop-scale.onnx", "scale"), "-c", "y=x",
+                     "-n", "2", "--restore-state", kept)
+        self.refused(FAILED, "is not the file of a state [IO]", *one, "--restore-state", self.rows)
+        self.refused(FAILED, "cannot be read [IO]", *one, "--restore-state", self.path("nothing"))
+        self.refused(FAILED, "cannot be written", *one, "-i", "x=zeros", "--save-state", self.path("nothing/state"))
+
     def test_a_stack_of_inputs_without_any_state(self):
         scale = self.model("loop-scale2.onnx", "scale", "dims=1,3")
         for device in ("cpu", "vdev"):

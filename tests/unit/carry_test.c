@@ -233,11 +233,151 @@ static void moved_state_outgrows_a_fixed_dim(void **state) {
   iobind_session_destroy(session);
 }
 
+/* A result that the caller has bound elsewhere before the save is written there: so the state is a copy of it. */
+static void kept_result_is_copied(void **state) {
+  (void)state;
+  static const float ones[2] = {1, 1};
+  static const float two[2] = {2, 2};
+  static const float nine[2] = {9, 9};
+  iobind_session *session = model("scale");
+  iobind_tensor *first = fixture_floats(device, ones, 2);
+  iobind_tensor *others = fixture_floats(device, nine, 2);
+  iobind_binding *binding = carried(session, IOBIND_CARRY_MOVE, first);
+  iobind_binding *other;
+  iobind_tensor *result;
+  iobind_state *saved;
+  iobind_state_pair pair = IOBIND_STATE_PAIR_INIT;
+  run(binding);
+  expect_ok(iobind_binding_get_output(binding, 0, NULL, &result, &fault));
+  expect_ok(iobind_binding_create(session, &other, &fault));
+  expect_ok(iobind_binding_set_input(other, 0, IOBIND_INPUT_RESIDENT, others, NULL, &fault));
+  expect_ok(iobind_binding_set_output(other, 0, result, 0, &fault));
+  expect_ok(iobind_binding_save_state(binding, &saved, &fault));
+  run(other);
+  expect_ok(iobind_state_get_pair(saved, 0, &pair, &fault));
+  fixture_expect_floats(pair.tensor, two, 2);
+  iobind_state_release(saved);
+  iobind_tensor_release(first);
+  iobind_tensor_release(others);
+  iobind_binding_destroy(binding);
+  iobind_binding_destroy(other);
+  iobind_session_destroy(session);
+}
+
+/* A restored state that could be copied in part only is not gone on from, until it is restored again. */
+static void restore_that_fails_is_refused(void **state) {
+  (void)state;
+  static const float ones[2] = {1, 1};
+  static const float four[2] = {4, 4};
+  iobind_session *session = model("scale");
+  iobind_tensor *first = fixture_floats(device, ones, 2);
+  iobind_binding *binding = carried(session, IOBIND_CARRY_IN_PLACE, first);
+  iobind_state *saved;
+  iobind_tensor *result;
+  run(binding);
+  expect_ok(iobind_binding_save_state(binding, &saved, &fault));
+  run(binding);
+  run(binding);
+  assert_int_equal(vdev_set(0, "fail_copy", "1"), 0);
+  expect(IOBIND_ERROR_RUNTIME, iobind_binding_restore_state(binding, saved, &fault));
+  assert_int_equal(vdev_set(0, "fail_copy", "0"), 0);
+  expect(IOBIND_ERROR_INVALID_STATE, iobind_binding_run(binding, NULL, &fault));
+  expect_words("is undefined");
+  expect_ok(iobind_binding_restore_state(binding, saved, &fault));
+  run(binding);
+  expect_ok(iobind_binding_get_output(binding, 0, NULL, &result, &fault));
+  fixture_expect_floats(result, four, 2);
+  iobind_state_release(saved);
+  iobind_tensor_release(first);
+  iobind_binding_destroy(binding);
+  iobind_session_destroy(session);
+}
+
+/* What was saved by reference costs no copy, and one new buffer where two are swapped; in place it is one copy, each way. */
+static void saved_states_copy_what_they_must(void **state) {
+  (void)state;
+  enum { BYTES = 8 };
+  static const float ones[2] = {1, 1};
+  static const int64_t copied[3] = {0, 0, 2 * BYTES};
+  for (int mode = IOBIND_CARRY_MOVE; mode <= IOBIND_CARRY_IN_PLACE; mode++) {
+    iobind_session *session = model("scale");
+    iobind_tensor *first = fixture_floats(device, ones, 2);
+    iobind_binding *binding = carried(session, (iobind_carry_mode)mode, first);
+    iobind_state *saved;
+    run(binding);
+    run(binding);
+    run(binding);
+    int64_t allocations = vdev_get(0, "allocations");
+    int64_t up = vdev_get(0, "h2d_bytes");
+    int64_t down = vdev_get(0, "d2h_bytes");
+    int64_t local = vdev_get(0, "d2d_bytes");
+    expect_ok(iobind_binding_save_state(binding, &saved, &fault));
+    assert_int_equal(vdev_get(0, "allocations") - allocations, mode == IOBIND_CARRY_IN_PLACE ? 1 : 0);
+    expect_ok(iobind_binding_restore_state(binding, saved, &fault));
+    assert_int_equal(vdev_get(0, "allocations") - allocations, mode == IOBIND_CARRY_IN_PLACE ? 1 : 0);
+    assert_int_equal(vdev_get(0, "h2d_bytes"), up);
+    assert_int_equal(vdev_get(0, "d2h_bytes"), down);
+    assert_int_equal(vdev_get(0, "d2d_bytes") - local, copied[mode]);
+    iobind_state_release(saved);
+    iobind_tensor_release(first);
+    iobind_binding_destroy(binding);
+    iobind_session_destroy(session);
+  }
+}
+
+/* On a stream a save waits for nothing; what it copies comes before the next run, on whatever stream that is. */
+static void save_in_flight_does_not_wait(void **state) {
+  (void)state;
+  static const float ones[2] = {1, 1};
+  static const float two[2] = {2, 2};
+  static const float four[2] = {4, 4};
+  for (int mode = IOBIND_CARRY_MOVE; mode <= IOBIND_CARRY_IN_PLACE; mode++) {
+    iobind_session *session = model("scale");
+    iobind_tensor *first = fixture_floats(device, ones, 2);
+    iobind_binding *binding = carried(session, (iobind_carry_mode)mode, first);
+    iobind_stream *stream;
+    iobind_event *event;
+    iobind_state *saved;
+    iobind_tensor *result;
+    expect_ok(iobind_stream_create(device, NULL, &stream, &fault));
+    expect_ok(iobind_event_create(device, &event, &fault));
+    assert_int_equal(vdev_set(0, "compute_us", "20000"), 0);
+    expect_ok(iobind_binding_run(binding, stream, &fault));
+    assert_int_equal(vdev_set(0, "compute_us", "0"), 0);
+    expect_ok(iobind_event_record(event, stream, &fault));
+    assert_int_equal(vdev_set(0, "delay_copy", "every:1,us:20000"), 0); /* which is behind the event */
+    expect_ok(iobind_binding_save_state(binding, &saved, &fault));
+    expect_ok(iobind_event_wait(event, IOBIND_NO_TIMEOUT, &fault));
+    assert_int_equal(vdev_set(0, "delay_copy", "0"), 0);
+    iobind_state_pair pair = IOBIND_STATE_PAIR_INIT;
+    iobind_status early = iobind_binding_run(binding, NULL, &fault); /* refused if the binding still is in use */
+    assert_true(early == IOBIND_OK || (mode == IOBIND_CARRY_IN_PLACE && early == IOBIND_ERROR_INVALID_STATE));
+    expect_ok(iobind_stream_synchronize(stream, &fault));
+    if (early != IOBIND_OK) {
+      run(binding);
+    }
+    expect_ok(iobind_state_get_pair(saved, 0, &pair, &fault));
+    fixture_expect_floats(pair.tensor, two, 2);
+    expect_ok(iobind_binding_get_output(binding, 0, NULL, &result, &fault));
+    fixture_expect_floats(result, four, 2);
+    iobind_state_release(saved);
+    iobind_event_destroy(event);
+    iobind_stream_destroy(stream);
+    iobind_tensor_release(first);
+    iobind_binding_destroy(binding);
+    iobind_session_destroy(session);
+  }
+}
+
 static const struct CMUnitTest tests[] = {
     {"cpu: moved state outgrows a fixed dim", moved_state_outgrows_a_fixed_dim, stage_open, stage_close, "cpu"},
     {"torn state is refused", torn_state_is_refused, stage_open, stage_close, "vdev"},
     {"state of a failed run is refused", state_of_a_failed_run_is_refused, stage_open, stage_close, "vdev"},
     {"reused beside a growing state", reused_beside_a_growing_state, stage_open, stage_close, "vdev"},
+    {"cpu: kept result is copied", kept_result_is_copied, stage_open, stage_close, "cpu"},
+    {"restore that fails is refused", restore_that_fails_is_refused, stage_open, stage_close, "vdev"},
+    {"saved states copy what they must", saved_states_copy_what_they_must, stage_open, stage_close, "vdev"},
+    {"save in flight does not wait", save_in_flight_does_not_wait, stage_open, stage_close, "vdev"},
     {"states stay on the device", states_stay_on_the_device, stage_open, stage_close, "vdev"},
 };
 

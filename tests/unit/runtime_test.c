@@ -193,6 +193,22 @@ static void library_by_name_and_search(void **state) {
   iobind_runtime_destroy(runtime);
 }
 
+/* The tool lists a software adapter, and the library does not: the message says which flag makes the difference. */
+static void software_adapter_without_the_flag(void **state) {
+  (void)state;
+  const char *library = webgpu_library();
+  unsetenv("ORT_WEBGPU_EP_ALLOW_SOFTWARE_ADAPTER");
+  iobind_runtime_options options = listed(&library, 1);
+  options.flags = IOBIND_RUNTIME_NO_EP_SEARCH;
+  iobind_runtime *runtime = create(&options);
+  if (count_devices(runtime, "WebGpuExecutionProvider") == 0) {
+    iobind_device *device = NULL;
+    expect(IOBIND_ERROR_NOT_FOUND, iobind_runtime_find_device(runtime, "webgpu,gpu", &device, NULL, &fault));
+    expect_words("webgpu: no such device; without a GPU it needs IOBIND_RUNTIME_SOFTWARE_DEVICES; gpu: no such device");
+  }
+  iobind_runtime_destroy(runtime);
+}
+
 /* Relative to the current folder: ORT would look beside itself. */
 static void library_by_relative_path(void **state) {
   (void)state;
@@ -605,6 +621,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(library_by_file),
     cmocka_unit_test(library_by_name),
     cmocka_unit_test(library_by_name_and_search),
+    cmocka_unit_test(software_adapter_without_the_flag),
     cmocka_unit_test(library_by_relative_path),
     cmocka_unit_test(library_by_folder),
     cmocka_unit_test(library_by_environment),

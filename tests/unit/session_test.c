@@ -101,7 +101,7 @@ static void numbers_out_of_range(void **state) {
       {0, 0, -1, 0, 0, IOBIND_ERROR_INVALID_ARGUMENT},         {0, 0, 0, -1, 0, IOBIND_ERROR_INVALID_ARGUMENT},
       {0, 0, 1025, 0, 0, IOBIND_ERROR_INVALID_ARGUMENT},       {0, 0, INT32_MAX, 0, 0, IOBIND_ERROR_INVALID_ARGUMENT},
       {0, 0, 0, 1025, 0, IOBIND_ERROR_INVALID_ARGUMENT},       {0, 0, 0, 0, 1u << 31, IOBIND_ERROR_NOT_SUPPORTED},
-      {0, 0, 0, 0, 1u << 3, IOBIND_ERROR_NOT_SUPPORTED},       {0, 1, 1, 1, 0, IOBIND_OK},
+      {0, 0, 0, 0, 1u << 4, IOBIND_ERROR_NOT_SUPPORTED},       {0, 1, 1, 1, IOBIND_SESSION_IDENTIFY, IOBIND_OK},
       {0, 4, 2, 2, IOBIND_SESSION_NO_MEMORY_REUSE, IOBIND_OK},
   };
   for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {

@@ -67,7 +67,14 @@ static bool bind_outputs(work *w, tool_fault *fault) {
   return true;
 }
 
-static bool bind(work *w, tool_fault *fault) {
+static bool is_carried(const cycle *c, size_t input) {
+  for (size_t i = 0; i < c->carry_count; i++) {
+    if (c->carries[i].input == input) return true;
+  }
+  return false;
+}
+
+static bool bind(work *w, iobind_state *restored, tool_fault *fault) {
   cycle *c = w->c;
   iobind_error error = IOBIND_ERROR_INIT;
   if (iobind_binding_create(w->session, &w->binding, &error) != IOBIND_OK) return say(w, fault, &error);
@@ -81,11 +88,12 @@ static bool bind(work *w, tool_fault *fault) {
   if (wish_configure(c->run_configs, w->binding, &error) != IOBIND_OK) return say(w, fault, &error);
   if (!bind_outputs(w, fault)) return false;
   for (size_t i = 0; i < c->input_count; i++) {
+    if (restored != NULL && is_carried(c, i)) continue;
     if (iobind_binding_set_input(w->binding, i, IOBIND_INPUT_SNAPSHOT, first_of(c, i), NULL, &error) != IOBIND_OK) {
       return say(w, fault, &error);
     }
   }
-  return true;
+  return restored == NULL || iobind_binding_restore_state(w->binding, restored, &error) == IOBIND_OK || say(w, fault, &error);
 }
 
 static bool feed_carried(work *w, size_t input, size_t step, tool_fault *fault) {
@@ -223,6 +231,11 @@ static bool read_states(work *w, tool_fault *fault) {
   return true;
 }
 
+static bool save_state(work *w, tool_fault *fault) {
+  iobind_error error = IOBIND_ERROR_INIT;
+  return iobind_binding_save_state(w->binding, &w->c->saved, &error) == IOBIND_OK || say(w, fault, &error);
+}
+
 /* What iobind has moved and allocated on all devices; what moves within the host is not counted. */
 static bool add_counters(work *w, bool after, tool_fault *fault) {
   iobind_error error = IOBIND_ERROR_INIT;
@@ -279,9 +292,10 @@ static bool measure(work *w, cycle_way way, size_t *step, tool_fault *fault) {
 bool cycle_run(cycle *c, cycle_way way, size_t *step, tool_fault *fault) {
   work w = {.c = c, .lane = &c->lanes[way], .session = way == CYCLE_CAPTURED ? c->captured : c->session};
   *step = 0;
-  bool done = way == CYCLE_HOST ? take_host_tensors(&w, fault) : bind(&w, fault);
+  bool done = way == CYCLE_HOST ? take_host_tensors(&w, fault) : bind(&w, c->restored[way], fault);
   done = done && measure(&w, way, step, fault);
   done = done && read_states(&w, fault);
+  done = done && (way != CYCLE_CARRIED || !c->saves || save_state(&w, fault));
   for (size_t i = 0; w.inputs != NULL && i < c->input_count; i++) iobind_tensor_release(w.inputs[i]);
   for (size_t i = 0; w.outputs != NULL && i < c->output_count; i++) iobind_tensor_release(w.outputs[i]);
   free(w.inputs);
@@ -328,7 +342,9 @@ void cycle_end(cycle *c) {
   for (int way = 0; way < CYCLE_WAYS; way++) {
     for (size_t i = 0; c->lanes[way].outputs != NULL && i < c->output_count; i++) gather_free(&c->lanes[way].outputs[i]);
     free(c->lanes[way].outputs);
+    iobind_state_release(c->restored[way]);
   }
+  iobind_state_release(c->saved);
   for (size_t i = 0; c->first != NULL && i < c->input_count; i++) iobind_tensor_release(c->first[i]);
   free(c->inputs);
   free(c->first);

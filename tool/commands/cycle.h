@@ -50,7 +50,10 @@ typedef struct cycle {
   feed *fed;              /**< for each input; count 0: it gets no slices */
   cycle_carry *carries;   /**< malloc'ed */
   size_t carry_count;
+  iobind_state *restored[CYCLE_WAYS]; /**< what a binding begins with, of the way's session; NULL: of the inputs */
   size_t steps;
+  bool saves; /**< the state behind the last step of the carried way becomes `saved` */
+  iobind_state *saved;
   bool gathers;         /**< outputs that are not carried are read in each step, */
   bool *gathered;       /**< and of the carried ones these */
   iobind_error failure; /**< the failure of a run */

@@ -20,11 +20,13 @@ typedef struct loop {
   iobind_device *device;
   iobind_session *session;
   cycle cycle;
-  const char *folder; /* NULL: nothing is written */
-  const char **names; /* of the outputs */
-  char **files;       /* of the outputs, in the folder */
-  bool through_host;  /* the same loop through the host, for comparison */
-  bool is_captured;   /* the same loop with captured graphs */
+  const char *folder;   /* NULL: nothing is written */
+  const char **names;   /* of the outputs */
+  char **files;         /* of the outputs, in the folder */
+  const char *restored; /* the file of the first state; NULL: inputs are */
+  const char *saved;    /* the file of the last state; NULL: none */
+  bool through_host;    /* the same loop through the host, for comparison */
+  bool is_captured;     /* the same loop with captured graphs */
 } loop;
 
 /* Lists of the command line, of NAME or NAME=...; NULL if an option is not given. */
@@ -137,6 +139,34 @@ static int read_fed(loop *l, const iobind_value_info *value, size_t index, const
   return tool_fail(l->tool, "input '%s': %s: %s", value->name, text, fault.text);
 }
 
+/* The first state, from --restore-state: on the host, too, if the loop runs through it. */
+static int read_restored(loop *l, const iobind_value_info *value, size_t index) {
+  const iobind_state *state = l->cycle.restored[CYCLE_CARRIED];
+  iobind_state_pair pair = IOBIND_STATE_PAIR_INIT;
+  iobind_tensor_info info = IOBIND_TENSOR_INFO_INIT;
+  iobind_error error = IOBIND_ERROR_INIT;
+  iobind_device *host = iobind_runtime_get_device(l->tool->runtime, 0);
+  iobind_status status = IOBIND_OK;
+  size_t at = 0;
+  do {
+    status = iobind_state_get_pair(state, at++, &pair, &error);
+  } while (status == IOBIND_OK && pair.input != index);
+  if (status == IOBIND_ERROR_NOT_FOUND) {
+    return tool_fail(l->tool, "--restore-state %s: it has no state of '%s': expected one of a loop with the same --carry",
+                     l->restored, value->name);
+  }
+  if (status == IOBIND_OK && l->through_host) {
+    const iobind_tensor *const from = pair.tensor;
+    iobind_tensor **to = &l->cycle.inputs[index];
+    status = iobind_tensor_get_info(from, &info, &error);
+    if (status == IOBIND_OK) {
+      status = iobind_tensor_create(host, IOBIND_MEMORY_DEFAULT, (iobind_dtype)info.dtype, info.dims, info.rank, to, &error);
+    }
+    if (status == IOBIND_OK) status = iobind_tensor_copy(&from, to, 1, NULL, &error);
+  }
+  return status == IOBIND_OK ? TOOL_GO : tool_fail_error(l->tool, "--restore-state", &error);
+}
+
 /* A constant input, or a first state: "zeros" makes its open dims 0. */
 static int read_constant(loop *l, const iobind_value_info *value, size_t index, const char *file) {
   iobind_value_info wanted = *value;
@@ -165,7 +195,14 @@ static int read_input(loop *l, size_t index, const char *file, const char *first
   int64_t axis = 0;
   if (iobind_session_get_input(l->session, index, &value, &error) != IOBIND_OK) return tool_fail_error(l->tool, NULL, &error);
   bool fed = file != NULL && feed_split(file, &length, &axis);
-  int code = fed ? read_fed(l, &value, index, file, length, axis) : read_constant(l, &value, index, file);
+  bool is_restored = l->restored != NULL && is_carried(&l->cycle, index);
+  if (is_restored && file != NULL) {
+    return tool_misuse(l->tool, "--input %s=%s: the input is carried, and --restore-state gives its first state", value.name,
+                       file);
+  }
+  int code = is_restored ? read_restored(l, &value, index)
+             : fed       ? read_fed(l, &value, index, file, length, axis)
+                         : read_constant(l, &value, index, file);
   return code == TOOL_GO && first != NULL ? read_first(l, &value, index, first) : code;
 }
 
@@ -179,6 +216,31 @@ static int read_inputs(loop *l, char *const *first_texts) {
   for (size_t i = 0; code == TOOL_GO && i < c->input_count; i++) code = read_input(l, i, files[i], first[i]);
   free(files);
   return code;
+}
+
+/* The captured way has a session of its own, and a state is of one session. */
+static int load_states(loop *l) {
+  iobind_error error = IOBIND_ERROR_INIT;
+  iobind_session *const sessions[CYCLE_HOST] = {l->session, l->cycle.captured};
+  if (l->cycle.carry_count == 0 && (l->restored != NULL || l->saved != NULL)) {
+    return tool_misuse(l->tool, "%s: there is no state, because nothing is carried (--carry OUTPUT=INPUT)",
+                       l->restored != NULL ? "--restore-state" : "--save-state");
+  }
+  for (int way = 0; l->restored != NULL && way < CYCLE_HOST; way++) {
+    if (sessions[way] == NULL) continue;
+    progress_say("reading %s", l->restored);
+    if (iobind_state_load(sessions[way], l->restored, &l->cycle.restored[way], &error) != IOBIND_OK) {
+      return tool_fail_error(l->tool, "--restore-state", &error);
+    }
+  }
+  return TOOL_GO;
+}
+
+static int write_state(const loop *l) {
+  iobind_error error = IOBIND_ERROR_INIT;
+  progress_say("writing %s", l->saved);
+  return iobind_state_save(l->cycle.saved, l->saved, &error) == IOBIND_OK ? TOOL_GO
+                                                                          : tool_fail_error(l->tool, "--save-state", &error);
 }
 
 static int read_gathered(loop *l, char *const *names) {
@@ -250,10 +312,12 @@ static int open_loop(loop *l, const loop_lists *lists, int64_t steps) {
     return tool_fail(tool, "out of memory");
   }
   l->cycle.gathers = l->folder != NULL;
+  l->cycle.saves = l->saved != NULL;
   if (l->is_captured) code = tool_load_captured(tool, tool->arguments[0], &l->device, GRAPHS, &l->cycle.captured);
   if (code != TOOL_GO) return code;
   code = name_outputs(l);
   if (code == TOOL_GO) code = read_carries(l, lists->carries);
+  if (code == TOOL_GO) code = load_states(l);
   if (code == TOOL_GO) code = read_gathered(l, lists->gathered);
   if (code == TOOL_GO) code = read_inputs(l, lists->first);
   if (code == TOOL_GO) code = find_steps(l, steps);
@@ -392,11 +456,20 @@ static void add_ways(const loop *l, tool_report *report) {
   if (l->through_host) add_way(table, &l->cycle, CYCLE_HOST);
 }
 
+static void add_state(const iobind_state *state, const char *path, const char *key, const char *label, tool_report *report) {
+  iobind_state_info info = IOBIND_STATE_INFO_INIT;
+  char text[NUMBER_TEXT];
+  if (path == NULL || iobind_state_get_info(state, &info, NULL) != IOBIND_OK) return;
+  report_field(report, key, label, report_string(path), "%s (%s)", path, number_format_bytes(info.bytes, text));
+}
+
 static int report_loop(loop *l, tool_report *report) {
   report_field(report, "model", "model", report_string(l->tool->arguments[0]), NULL);
   report_field(report, "device", "device", report_string(tool_device_spec(l->device)), NULL);
   tool_report_clock(l->tool, report);
   report_field(report, "steps", "steps", json_integer((json_int_t)l->cycle.steps), NULL);
+  add_state(l->cycle.restored[CYCLE_CARRIED], l->restored, "restored_state", "restored state", report);
+  add_state(l->cycle.saved, l->saved, "saved_state", "saved state", report);
   int code = add_outputs(l, report);
   if (code != TOOL_GO) return code;
   add_ways(l, report);
@@ -448,6 +521,7 @@ static int run_loop(loop *l, const loop_lists *lists, int64_t steps) {
   if (code == TOOL_GO) code = run(l, CYCLE_CARRIED);
   if (code == TOOL_GO && l->is_captured) code = run(l, CYCLE_CAPTURED);
   if (code == TOOL_GO && l->through_host) code = run(l, CYCLE_HOST);
+  if (code == TOOL_GO && l->saved != NULL) code = write_state(l);
   if (code == TOOL_GO) {
     tool_report *report = report_create();
     code = report_loop(l, report);
@@ -466,6 +540,8 @@ int command_loop(int argc, const char **argv) {
   loop_lists lists = {0};
   char **counts = NULL;
   char **folders = NULL;
+  char **saved = NULL;
+  char **restored = NULL;
   int no_host = 0;
   int graph = 0;
   const struct poptOption options[] = {
@@ -479,6 +555,8 @@ int command_loop(int argc, const char **argv) {
        "What an input is only in the first step, such as a prompt; --input is for the later ones; repeatable", "NAME=FILE"},
       {"gather", 0, POPT_ARG_ARGV, &lists.gathered, 0,
        "A carried output that is written as it came out of all steps, and not only its last state; repeatable", "OUTPUT"},
+      {"save-state", 0, POPT_ARG_ARGV, &saved, 0, "Write what is carried after the last step, for --restore-state", "FILE"},
+      {"restore-state", 0, POPT_ARG_ARGV, &restored, 0, "Begin with the state that --save-state wrote, on any device", "FILE"},
       {"graph", 0, POPT_ARG_NONE, &graph, 0,
        "The same once more with the steps captured as graphs; the mode is swap if none is given", NULL},
       {"no-host", 0, POPT_ARG_NONE, &no_host, 0, "Leave out the same loop through the host", NULL},
@@ -500,6 +578,8 @@ int command_loop(int argc, const char **argv) {
   int64_t steps = 0;
   int code = tool_begin(&tool, &usage, argc, argv);
   if (code == TOOL_GO) code = tool_single(&tool, folders, "--output-dir", &l.folder);
+  if (code == TOOL_GO) code = tool_single(&tool, saved, "--save-state", &l.saved);
+  if (code == TOOL_GO) code = tool_single(&tool, restored, "--restore-state", &l.restored);
   if (code == TOOL_GO) code = tool_integer(&tool, counts, "--steps", 1, 1000000000, &steps);
   l.through_host = no_host == 0;
   l.is_captured = graph != 0;
@@ -510,5 +590,7 @@ int command_loop(int argc, const char **argv) {
   tool_free_list(lists.first);
   tool_free_list(counts);
   tool_free_list(folders);
+  tool_free_list(saved);
+  tool_free_list(restored);
   return code;
 }

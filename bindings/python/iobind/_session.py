@@ -166,6 +166,9 @@ class Session(_core.Session):
         for name in given:
             if name not in inputs:
                 raise NameNotFound(f"run: no input {name!r}; there are {', '.join(inputs)}")
+        for value in given.values():
+            if isinstance(value, _tensor.Tensor):
+                value._settle()
         return [as_host_tensor(given[name], _dtypes.BY_NAME.get(value.dtype, 0), f"run: {name!r}", densify=True)
                 for name, value in inputs.items()]
 

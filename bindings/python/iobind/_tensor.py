@@ -218,8 +218,21 @@ class Tensor(_core.Tensor):
             raise InvalidArgument("read: out: expected a dense, writable NumPy array; for one with gaps, out[...] = tensor.read()")
         if _dtypes.numpy_dtype(self.dtype_code) != out.dtype:
             raise DTypeError(f"read: expected an array of {self.dtype_name}, got {out.dtype}")
-        self._read_bytes(as_bytes(out), offset, stream)
+        if stream is None or out.nbytes == 0 or offset < 0 or offset + out.nbytes > self.nbytes:  # the last two are refused
+            self._read_bytes(as_bytes(out), offset, stream)
+        else:
+            self._read_on(stream, out, offset)
         return out
+
+    def _read_on(self, stream: Stream, out: NDArray[Any], offset: int) -> None:
+        """A copy between tensors retains the array until the bytes are there, though the program may drop it before."""
+        try:
+            source = self if out.nbytes == self.nbytes else self._view(offset, _dtypes.BY_NAME["uint8"], [out.nbytes])
+        except NotSupported:  # no part of this memory is a tensor
+            self._read_bytes(as_bytes(out), offset, stream)
+            stream.record().wait()
+            return
+        _core.copy([source], [_core.wrap(find_device("cpu"), 0, source.dtype_code, list(source.shape), as_bytes(out), True)], stream)
 
     def _view_on_host(self) -> NDArray[Any]:
         """numpy() where the buffer protocol has no name for the element type: the bytes have one."""
@@ -305,15 +318,23 @@ class Tensor(_core.Tensor):
                                      "None, -1, 1 for the legacy default stream, 2 for that of the thread, or a cudaStream_t"))
         if stream == -1:
             return
+        if stream is None:
+            self._settle()
+            return
         for writer in self._writers():
-            if stream is None or kind is None or writer.native <= 2:  # 2 and less: a default stream that was wrapped
+            if kind is None or writer.native <= 2:  # 2 and less: a default stream that was wrapped
                 writer.record().wait()
             elif writer.native != stream:
                 put_behind(kind, stream, writer)
-        if stream is None:
-            self._await(None)
+
+    def _settle(self) -> None:
+        """Block until all that writes the tensor is complete."""
+        for writer in self._writers():
+            writer.record().wait()
+        self._await(None)
+        if self.dtype_code != _dtypes.STRING:
             self._synchronize()
-            self._forget_writers()
+        self._forget_writers()
 
 
 class Live:

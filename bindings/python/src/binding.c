@@ -281,17 +281,25 @@ static PyObject *set_input(Binding *self, PyObject *arguments) {
   }
   bool is_copy = mode == COPY || mode == IOBIND_INPUT_SNAPSHOT;
   mode = mode == COPY ? IOBIND_INPUT_RESIDENT : mode;
+  Event *made = NULL;
   if (event == NULL && tensor != NULL) {
     event = tensor_ready(tensor); /* an output of a run that may be in flight: each run waits for that one */
+    made = event == NULL ? tensor_written(tensor) : NULL;
+    event = made != NULL ? made : event;
+    if (event == NULL && PyErr_Occurred()) {
+      return NULL;
+    }
   } else if (tensor != NULL && tensor_order(tensor, NULL) != 0) {
     return NULL;
   }
   if (binding_enter(self) != 0) {
+    Py_XDECREF((PyObject *)made);
     return NULL;
   }
   iobind_error error = IOBIND_ERROR_INIT;
   iobind_status status;
   Py_XINCREF((PyObject *)event); /* another thread may wait for the tensor, which forgets it then */
+  Py_XDECREF((PyObject *)made);
   WITHOUT_GIL(status,
               iobind_binding_set_input(self->handle, (size_t)index, (iobind_input_mode)mode,
                                        tensor == NULL ? NULL : tensor->handle, event == NULL ? NULL : event->handle, &error));
@@ -401,7 +409,7 @@ static PyObject *update_input(Binding *self, PyObject *arguments) {
                                                  stream == NULL ? NULL : stream->handle, &error));
   stream_leave(stream);
   self->busy = 0;
-  PyBuffer_Release(&view);
+  stream_hold(stream, &view);
   if (status != IOBIND_OK) {
     return raise_error(&error);
   }

@@ -38,6 +38,7 @@ typedef struct Stream {
   void *native;          /* the execution provider's own stream; NULL: it has none */
   pthread_mutex_t mutex; /* see stream_enter */
   Py_ssize_t notes;      /* tensors that hold it as a writer */
+  struct held *held;     /* host memory that its work still reads, the oldest first */
 } Stream;
 
 typedef struct Event {
@@ -141,6 +142,9 @@ int ready_tensor_or_none(PyObject *object, Tensor **out); /* and the content is 
  * so that its holder may take the GIL. What is freed within a call may come back to the stream. NULL: nothing. */
 void stream_enter(Stream *stream);
 void stream_leave(Stream *stream);
+
+/* The buffer that the call before has given to the stream is released when the stream has read it. Takes it over. */
+void stream_hold(Stream *stream, Py_buffer *view);
 PyObject *device_object(iobind_device *handle, PyObject *runtime);
 iobind_status wait_event(void *event, uint64_t timeout_ns, iobind_error *error); /* for wait_in_parts */
 /* Record the event, of whatever device, at a point that has passed. */
@@ -202,6 +206,8 @@ void tensor_comes_with(Tensor *tensor, Stream *stream, Event *ready);
 int tensor_order(Tensor *tensor, Stream *stream);
 /* What a run must wait for before it reads the tensor, borrowed; NULL: nothing. */
 Event *tensor_ready(Tensor *tensor);
+/* The same for a tensor that streams were told to write, such as a bound output: a new reference. NULL: nothing, or an exception. */
+Event *tensor_written(Tensor *tensor);
 PyObject *tensor_to_numpy(Tensor *self, PyObject *none);
 /* The element type of a buffer's format; 0: none. */
 int32_t dtype_of_format(const char *format, Py_ssize_t itemsize);

@@ -334,6 +334,65 @@ void stream_leave(Stream *stream) {
   }
 }
 
+typedef struct held {
+  struct held *next;
+  iobind_event *event; /* recorded behind the work; NULL: there is none, and only the end of the stream tells */
+  Py_buffer view;
+} held;
+
+static bool held_is_read(const held *self) {
+  int32_t over = 0;
+  return self->event != NULL && (iobind_event_query(self->event, &over, NULL) != IOBIND_OK || over != 0);
+}
+
+/* Releases the oldest. Its exporter may call back into this module, so the list is in order before that. */
+static void let_oldest_go(Stream *stream) {
+  held *oldest = stream->held;
+  stream->held = oldest->next;
+  iobind_event_destroy(oldest->event);
+  PyBuffer_Release(&oldest->view);
+  PyMem_Free(oldest);
+}
+
+static void let_read_go(Stream *stream) {
+  while (stream->held != NULL && held_is_read(stream->held)) {
+    let_oldest_go(stream);
+  }
+}
+
+static iobind_event *event_behind(Stream *stream) {
+  iobind_event *event = NULL;
+  if (iobind_event_create(stream->device->handle, &event, NULL) != IOBIND_OK) {
+    return NULL;
+  }
+  iobind_status status;
+  stream_enter(stream);
+  WITHOUT_GIL(status, iobind_event_record(event, stream->handle, NULL));
+  stream_leave(stream);
+  if (status != IOBIND_OK) {
+    iobind_event_destroy(event);
+    event = NULL;
+  }
+  return event;
+}
+
+void stream_hold(Stream *stream, Py_buffer *view) {
+  /* The stream of an execution provider has read pageable memory when the call returns; a thread of the library's reads it later. */
+  held *made = stream == NULL || stream->native != NULL ? NULL : PyMem_Calloc(1, sizeof *made);
+  if (made == NULL) {
+    PyBuffer_Release(view);
+    return;
+  }
+  made->view = *view;
+  made->event = event_behind(stream);
+  held **last = &stream->held;
+  while (*last != NULL) {
+    last = &(*last)->next;
+  }
+  *last = made;
+  let_read_go(stream);
+}
+
 /* Takes the handle over, also where it fails. */
 static PyObject *stream_object(PyTypeObject *type, iobind_stream *handle, PyObject *device) {
   Stream *self = (Stream *)((allocfunc)PyType_GetSlot(type, Py_tp_alloc))(type, 0);
@@ -434,6 +493,9 @@ static void stream_dealloc(Stream *self) {
   iobind_stream_destroy(self->handle);
   Py_END_ALLOW_THREADS
   pthread_mutex_destroy(&self->mutex);
+  while (self->held != NULL) {
+    let_oldest_go(self);
+  }
   release_now();
   Py_XDECREF((PyObject *)self->device);
   ((freefunc)PyType_GetSlot(type, Py_tp_free))(self);
@@ -474,6 +536,7 @@ static PyObject *stream_synchronize(Stream *self, PyObject *none) {
   stream_enter(self);
   WITHOUT_GIL(status, iobind_stream_synchronize(self->handle, &error)); /* which also reports what failed */
   stream_leave(self);
+  let_read_go(self);
   release_now();
   if (status != IOBIND_OK) {
     return raise_error(&error);

@@ -253,6 +253,33 @@ static PyObject *get_writers(Tensor *self, PyObject *none) {
   return list;
 }
 
+/* record() of the stream; NULL with an exception */
+static PyObject *recorded_on(PyObject *stream) {
+  return PyObject_CallMethod(stream, "record", NULL);
+}
+
+static bool wait_behind(PyObject *stream) {
+  PyObject *event = recorded_on(stream);
+  PyObject *over = event == NULL ? NULL : PyObject_CallMethod(event, "wait", NULL);
+  Py_XDECREF(event);
+  Py_XDECREF(over);
+  return over != NULL;
+}
+
+Event *tensor_written(Tensor *tensor) {
+  if (root_of(tensor)->writer_count == 0) {
+    return NULL;
+  }
+  PyObject *writers = get_writers(tensor, NULL);
+  bool waited = writers != NULL;
+  for (Py_ssize_t i = 1; waited && i < PyList_Size(writers); i++) { /* an input has one event */
+    waited = wait_behind(PyList_GetItem(writers, i));
+  }
+  PyObject *event = waited ? recorded_on(PyList_GetItem(writers, 0)) : NULL;
+  Py_XDECREF(writers);
+  return (Event *)event;
+}
+
 static PyObject *forget_all_writers(Tensor *self, PyObject *none) {
   (void)none;
   forget_writers(root_of(self));
@@ -641,7 +668,7 @@ static PyObject *write_bytes(Tensor *self, PyObject *arguments) {
   WITHOUT_GIL(status, iobind_tensor_write(self->handle, (size_t)offset, view.buf, (size_t)view.len,
                                           stream == NULL ? NULL : stream->handle, &error));
   stream_leave(stream);
-  PyBuffer_Release(&view);
+  stream_hold(stream, &view);
   if (stream != NULL) {
     note_writer(self, stream);
   }

@@ -4,6 +4,7 @@ writes it."""
 import asyncio
 import ctypes
 import os
+import weakref
 
 import numpy
 import pytest
@@ -209,3 +210,51 @@ def test_a_view_is_given_after_a_run_in_a_thread(consumer):
     binding = iobind.Session(early_and_late(), threads=1).bind({"x": numpy.full((64, 64), 3, f32)}, outputs={"z": z})
     seen, _ = within_a_run(binding, lambda: CONSUMERS[consumer](z).copy())
     assert numpy.unique(seen).tolist() == [3]
+
+
+
+def test_arrays_that_are_dropped_after_calls_on_a_stream(device):
+    """Other arrays may get their memory at once: work in flight neither reads those nor writes into them."""
+    held = Held(device)
+    target, results, written = filled(0, device), [filled(0, "cpu") for _ in range(6)], []
+    held.hold()
+    for i, result in enumerate(results):
+        array = numpy.full(COUNT, i, f32)
+        written.append(weakref.ref(array))
+        if i % 2:
+            target.write(array, stream=held.stream)
+        else:
+            held.binding.update("x", array, stream=held.stream)
+            held.binding.run(stream=held.stream)
+        del array
+        result.copy_from(target if i % 2 else held.y, stream=held.stream)
+    for offset in (0, 4):
+        held.y.read(numpy.empty(COUNT - offset // 4, f32), offset=offset, stream=held.stream)
+    others = [numpy.full(COUNT - i % 2, 7, f32) for i in range(16)]
+    held.stream.synchronize()
+    assert [result.numpy().tolist() for result in results] == [[i if i % 2 else 2 * i] * COUNT for i in range(6)]
+    assert [set(other.tolist()) for other in others] == [{7}] * 16
+    assert [array() for array in written] == [None] * 6
+
+
+def chained(held):
+    """y = 2 x by the run that is held, then z = 2 y by another binding."""
+    return iobind.Session(twice(), device=held.device).bind({"x": held.y})
+
+
+NEXT_RUNS = {
+    "bind and run": lambda held: chained(held).run()["y"].numpy(),
+    "bind live and run": lambda held: iobind.Session(twice(), device=held.device).bind({"x": iobind.live(held.y)}).run()["y"].numpy(),
+    "bind a part": lambda held: iobind.Session(twice(), device=held.device).bind({"x": held.y[1:]}).run()["y"].numpy(),
+    "bind and run on another stream": lambda held: chained(held).run(stream=iobind.Stream(held.device))["y"].numpy(),
+    "Session.run": lambda held: iobind.Session(twice(), device=held.device).run(None, {"x": held.y})[0],
+}
+
+
+@pytest.mark.parametrize("consume", NEXT_RUNS)
+def test_a_run_comes_after_the_run_on_a_stream_that_writes_what_is_bound(device, consume):
+    held = Held(device)
+    held.run()
+    got = NEXT_RUNS[consume](held).tolist()
+    held.stream.synchronize()
+    assert got == [12] * len(got)

@@ -33,15 +33,15 @@ def test_boxes_of_text(tmp_path):
 
 
 def test_the_piece_in_the_readme(monkeypatch):
-    monkeypatch.chdir(PROJECT)
-    if not pathlib.Path(".runtime/models/pp-ocr-cls.onnx").exists():
+    """As it stands, in a directory with the model."""
+    if not (PROJECT / ".runtime/models/pp-ocr-cls.onnx").exists():
         pytest.skip("no pp-ocr-cls.onnx: scripts/get-models fetches it")
-    pieces = re.findall(r"```python\n(.*?)```", pathlib.Path("README.md").read_text(encoding="utf-8"), flags=re.S)
-    pictures = [numpy.full((1, 3, 48, 192), value, numpy.float32) for value in (0, 0.5)]
-    names = {"iobind": iobind, "first_picture": pictures[0], "pictures": pictures}
+    monkeypatch.chdir(PROJECT / ".runtime/models")
+    pieces = re.findall(r"```python\n(.*?)```", (PROJECT / "README.md").read_text(encoding="utf-8"), flags=re.S)
+    names = {}
     assert len(pieces) == 1
     exec(pieces[0], names)
-    expected = iobind.Session(".runtime/models/pp-ocr-cls.onnx", device="gpu,cpu").run(None, {"x": pictures[1]})[0]
+    expected = iobind.Session("pp-ocr-cls.onnx", device="gpu,cpu").run(None, {"x": names["pictures"][-1]})[0]
     assert (names["scores"]["save_infer_model/scale_0.tmp_1"].numpy() == expected).all()
 
 

@@ -1,0 +1,27 @@
+/* The options of a binding's runs. */
+#ifndef IOBIND_BINDING_RUN_OPTIONS_H
+#define IOBIND_BINDING_RUN_OPTIONS_H
+
+#include "session/session.h"
+
+/* A copy of the caller's run options. */
+typedef struct iobind__run_words {
+  iobind_run_options options;
+  char **texts; /* what the options point to: the tag, then keys and values */
+  size_t count;
+} iobind__run_words;
+
+/* Run options as ORT takes them: for a run that has finished on return, and for one that is queued on an EP's stream. */
+typedef struct iobind__ort_options {
+  OrtRunOptions *now;    /* NULL: not made */
+  OrtRunOptions *queued; /* NULL: the session takes no stream */
+} iobind__ort_options;
+
+/* `graph`: the number of a graph; NULL: none. */
+iobind_status iobind__ort_options_make(const iobind_session *session, const iobind_run_options *options, const char *graph,
+                                       const char *what, iobind__ort_options *out, iobind_error *error);
+void iobind__ort_options_release(const iobind_session *session, iobind__ort_options *self);
+
+void iobind__run_options_free(iobind_binding *binding);
+
+#endif
