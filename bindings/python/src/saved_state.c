@@ -211,6 +211,57 @@ static PyObject *restore_to(State *self, PyObject *given) {
   return change_ends(binding, status, &error);
 }
 
+/* A sequence of int as rows, to be freed by PyMem_Free; NULL with an exception. */
+static int64_t *rows_of(PyObject *sequence, size_t *count) {
+  PyObject *tuple = PySequence_Tuple(sequence);
+  if (tuple == NULL) {
+    return NULL;
+  }
+  Py_ssize_t size = PyTuple_Size(tuple);
+  int64_t *rows = PyMem_Calloc((size_t)size + 1, sizeof *rows);
+  if (rows == NULL) {
+    PyErr_NoMemory();
+  }
+  for (Py_ssize_t i = 0; rows != NULL && i < size; i++) {
+    PyObject *number = PyNumber_Index(PyTuple_GetItem(tuple, i));
+    rows[i] = number == NULL ? -1 : PyLong_AsLongLong(number);
+    Py_XDECREF(number);
+    if (PyErr_Occurred()) {
+      PyMem_Free(rows);
+      rows = NULL;
+    }
+  }
+  Py_DECREF(tuple);
+  *count = (size_t)size;
+  return rows;
+}
+
+/* _reorder(axis, rows) */
+PyObject *reorder_states(Binding *self, PyObject *arguments) {
+  Py_ssize_t axis;
+  PyObject *sequence;
+  size_t count;
+  if (!PyArg_ParseTuple(arguments, "nO", &axis, &sequence)) {
+    return NULL;
+  }
+  int64_t *rows = rows_of(sequence, &count);
+  if (rows == NULL || change_begins(self) != 0) {
+    PyMem_Free(rows);
+    return NULL;
+  }
+  iobind_error error = IOBIND_ERROR_INIT;
+  iobind_status status;
+  WITHOUT_GIL(status, iobind_binding_reorder_state(self->handle, (size_t)axis, rows, count, &error));
+  PyMem_Free(rows);
+  if (status == IOBIND_OK) {
+    outputs_end(self);
+    for (size_t i = 0; i < self->session->input_count; i++) {
+      state_bound(self, i);
+    }
+  }
+  return change_ends(self, status, &error);
+}
+
 /* ---- looked at, and kept in a file ---- */
 
 /* What is kept for one of the inputs, by its number in their order, borrowed; NULL with an exception. */

@@ -217,6 +217,80 @@ def test_with_graphs_none_is_captured_again():
     assert binding.session._info()["graph_count"] == captured and value(state["s"]) == 4
 
 
+# ---- rows in another order
+
+ROWS = [("Add", ["s", "x"], ["s2"])], [("s", FLOAT, ["n"]), ("x", FLOAT, [1])], [("s2", FLOAT, ["n"])]
+
+
+def rows_of(device, mode, first):
+    return iobind.Session(model(*ROWS), device=device).bind({"s": first, "x": floats(10)}, carry={"s2": "s"}, carry_mode=mode)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_rows_in_another_order(device, mode):
+    binding = rows_of(device, mode, floats(1, 2, 3))
+    out = binding.run()
+    state = binding.save()
+    binding.reorder(numpy.array([2, 0, 0]))
+    with pytest.raises(iobind.InvalidState, match="^take: "):
+        binding.take("s2")
+    assert state["s"].numpy().tolist() == [11, 12, 13] and (mode is not None or out["s2"].numpy().tolist() == [11, 12, 13])
+    assert binding.run()["s2"].numpy().tolist() == [23, 21, 21]
+    binding.reorder([1, 1, 0, 0], axis=0)
+    binding.update("s", floats(5, 6, 7, 8))
+    assert binding.run()["s2"].numpy().tolist() == [15, 16, 17, 18]
+
+
+@pytest.mark.parametrize("how", HELD)
+def test_reordered_rows_leave_results(how):
+    hold, look = HELD[how]
+    for ran_before in (1, 2, 3):
+        binding, held = count("cpu"), []
+        for number in range(ran_before + 3):
+            out = binding.run()
+            held.append(binding.take("s2") if how == "taken" else hold(out))
+            if number == ran_before - 1:
+                binding.reorder([0])
+                binding.update("x", floats(10))
+        expected = [*range(1, ran_before + 1), *(ran_before + 10 * further for further in (1, 2, 3))]
+        assert [look(one).ravel().tolist()[0] for one in held] == expected
+
+
+def test_rows_of_the_tensor_that_is_bound():
+    """As many rows: in place, and it stays bound. Others: in memory of the binding's own."""
+    x, stream = iobind.tensor(floats(1, 2), "vdev"), iobind.Stream("vdev")
+    binding = rows_of("vdev", "in_place", x)
+    binding.reorder([1, 0])
+    assert x.numpy().tolist() == [2, 1]
+    binding.run(stream=stream)
+    stream.synchronize()
+    assert x._writers() == [stream] and x.numpy().tolist() == [12, 11]
+    x._forget_writers()
+    binding.reorder([0, 0, 1])
+    binding.run(stream=stream)
+    stream.synchronize()
+    assert x._writers() == [] and x.numpy().tolist() == [12, 11]
+    with pytest.raises(iobind.ShapeError, match=r"expected \[3\]"):
+        binding.update("s", floats(1, 2, 3).reshape(3, 1))
+
+
+def test_rows_that_are_refused():
+    binding = rows_of("cpu", None, floats(1, 2))
+    out = binding.run()
+    for rows, axis, error in (([0, 2], 0, iobind.InvalidArgument), ([-1, 0], 0, iobind.InvalidArgument), ([], 0, iobind.InvalidArgument),
+                              ([0, 1], 1, iobind.ShapeError), ([0, 1], -1, iobind.ShapeError)):
+        with pytest.raises(error, match="^reorder: "):
+            binding.reorder(rows, axis=axis)
+    for wrong in ([0.5, 1], ["0"], 3, [[0, 1]]):
+        with pytest.raises(TypeError):
+            binding.reorder(wrong)
+    with pytest.raises(OverflowError):
+        binding.reorder([1 << 70])
+    with pytest.raises(iobind.InvalidState, match="^reorder: the binding carries nothing"):
+        binding.session.bind({"s": floats(1), "x": floats(1)}).reorder([0])
+    assert out["s2"].numpy().tolist() == [11, 12] and binding.run()["s2"].numpy().tolist() == [21, 22]
+
+
 # ---- on streams
 
 # Each use of a state that a queued run makes comes behind that run; delays make the run late.
