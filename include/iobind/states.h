@@ -39,6 +39,20 @@ IOBIND_API IOBIND_CHECK iobind_status iobind_binding_save_state(iobind_binding *
 IOBIND_API IOBIND_CHECK iobind_status iobind_binding_restore_state(iobind_binding *binding, iobind_state *state,
                                                                    iobind_error *error);
 
+/** Replace the rows of all carried states: the new row i is the old row `rows[i]`, such as the beams that a search goes on with. A generated
+ *  model moves them where they are; over the link go 8 bytes for each row.
+ *  - The results of the last run cannot be fetched afterwards. Saved states keep their rows.
+ *  - The first call for an axis loads the model.
+ *  @param axis   of each carried state; they must have the same number of rows there
+ *  @param rows   `count` old rows; one may be taken several times, or not at all. Another number of rows than before is possible, unless
+ *                the session captures graphs
+ *  @return OK; INVALID_ARGUMENT a row is out of range, or `count` is 0; SHAPE a state does not have the axis, or another number of rows;
+ *          NOT_SUPPORTED another number of rows where graphs are captured; INVALID_STATE as for iobind_binding_save_state, or a run is in
+ *          flight; OUT_OF_MEMORY; RUNTIME. After an error as after one of iobind_binding_restore_state
+ *  @threads serial for the binding   @blocks yes   @since 1.0 */
+IOBIND_API IOBIND_CHECK iobind_status iobind_binding_reorder_state(iobind_binding *binding, size_t axis, const int64_t *rows,
+                                                                   size_t count, iobind_error *error);
+
 /** Retain a reference; returns the state.
  *  @threads any   @since 1.0 */
 IOBIND_API iobind_state *iobind_state_retain(iobind_state *state);

@@ -60,7 +60,7 @@ static void describe_live(line *self, const iobind__input_view *view) {
   self->shown.bytes = view->source->bytes;
   self->shown.flags = differ(from, to) ? IOBIND_AUDIT_CROSSES : 0;
   bool waits = iobind__place_is_pageable(from) && (to->device->flags & IOBIND_DEVICE_STREAMS) != 0 &&
-               (view->source->bytes < IOBIND__STAGED_LEAST || view->source->bytes > IOBIND__STAGED_MOST);
+               (view->source->bytes < IOBIND__STAGING_MIN_BYTES || view->source->bytes > IOBIND__STAGING_MAX_BYTES);
   write_text(self->reason, "LIVE: copied before each run from '%s' to '%s', where the session reads it%s", from->device->spec,
              to->device->spec, waits ? "; from pageable memory so little, or so much, may wait on a stream too" : "");
   write_text(self->advice, "bind a tensor on '%s' RESIDENT, and write into it when the data change%s", to->device->spec,

@@ -48,6 +48,10 @@ iobind__pair iobind__binding_view_carry(const iobind_binding *binding, size_t in
  * destroys; NULL: they are there. */
 iobind_status iobind__binding_save(iobind_binding *binding, iobind_tensor **states, iobind_event **made, iobind_error *error);
 
+/* What the next run reads as the input of a carry; borrowed. No run is in flight. */
+iobind_status iobind__binding_peek_state(iobind_binding *binding, size_t index, const char *what, iobind_tensor **state,
+                                         iobind_error *error);
+
 /* The next run reads these states, one for each carry, which are of the types of its inputs. No run is in flight. */
 iobind_status iobind__binding_restore(iobind_binding *binding, iobind_tensor *const *states, iobind_event *made,
                                       iobind_error *error);

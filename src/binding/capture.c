@@ -135,7 +135,7 @@ static iobind_status make_outputs(iobind_binding *binding, iobind_error *error) 
   return IOBIND_OK;
 }
 
-static void run_for_nothing(iobind_binding *binding, const iobind_device *ordered) {
+static void run_and_discard(iobind_binding *binding, const iobind_device *ordered) {
   if (iobind__graph_bring_in_line(binding, NULL) == IOBIND_OK) {
     (void)run(binding, binding->options.now, ordered, NULL);
   }
@@ -146,9 +146,9 @@ static void run_for_nothing(iobind_binding *binding, const iobind_device *ordere
  * waited for. */
 static void wait_for_failed(iobind_binding *binding, const iobind_device *ordered) {
   bool cancelled = iobind__run_goes_on(binding);
-  run_for_nothing(binding, ordered);
+  run_and_discard(binding, ordered);
   if (!cancelled && iobind__run_goes_on(binding)) {
-    run_for_nothing(binding, ordered); /* it was cancelled just now */
+    run_and_discard(binding, ordered); /* it was cancelled just now */
   }
   (void)iobind__stream_drain(binding->session->compute.stream, NULL);
 }

@@ -315,6 +315,13 @@ static iobind_status check_pair(const iobind__value *output, const iobind__value
   return fits ? IOBIND_OK : refuse_pair(output, input, IOBIND_ERROR_SHAPE, error);
 }
 
+/* The state that the last run left is not known as an input yet, but whether it may be written in place is: a saved one may not. */
+static iobind_status check_due(const iobind_binding *binding, const iobind__carry *carry, iobind_error *error) {
+  const iobind_tensor *state = binding->outputs[carry->output].result;
+  return carry->mode == IOBIND_CARRY_IN_PLACE && state != NULL ? iobind__tensor_check_writable(state, "binding_carry", error)
+                                                               : IOBIND_OK;
+}
+
 /* With SWAP and IN_PLACE the state gives the output its shape, with IN_PLACE also its memory, and it may be bound already. */
 static iobind_status check_first_state(const iobind_binding *binding, const iobind__carry *carry, iobind_error *error) {
   const iobind_tensor *state = binding->inputs[carry->input].bound;
@@ -349,7 +356,7 @@ iobind_status iobind_binding_carry(iobind_binding *binding, size_t output, size_
   }
   iobind__carry made = {.output = output, .input = input, .mode = mode};
   bool is_due = taken != 0 && binding->carries[taken - 1].due; /* the state is known again only when it has become the input */
-  IOBIND__TRY(is_due ? IOBIND_OK : check_first_state(binding, &made, error));
+  IOBIND__TRY(is_due ? check_due(binding, &made, error) : check_first_state(binding, &made, error));
   IOBIND__TRY(iobind__carry_advance(binding, NULL, error));
   IOBIND__TRY(check_first_state(binding, &made, error));
   if (mode == IOBIND_CARRY_SWAP && binding->sides[1].binding == NULL) {

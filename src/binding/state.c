@@ -6,7 +6,7 @@
 /* ---- saved ---- */
 
 /* What the next run reads as a carried input; borrowed. */
-static iobind_status find_state(iobind_binding *binding, const iobind__carry *carry, iobind_tensor **state,
+static iobind_status find_state(iobind_binding *binding, const iobind__carry *carry, const char *what, iobind_tensor **state,
                                 iobind_error *error) {
   const iobind__input *input = &binding->inputs[carry->input];
   const char *name = binding->session->inputs[carry->input].label;
@@ -16,13 +16,14 @@ static iobind_status find_state(iobind_binding *binding, const iobind__carry *ca
     return IOBIND_OK;
   }
   if (input->bound == NULL) {
-    return iobind__fail(error, IOBIND_ERROR_INVALID_STATE, "binding_save_state: '%s' is not bound: it has no state yet", name);
+    return iobind__fail(error, IOBIND_ERROR_INVALID_STATE, "%s: '%s' is not bound: it has no state yet", what, name);
   }
   if (input->is_spoiled) {
-    return iobind__fail(error, IOBIND_ERROR_INVALID_STATE,
-                        "binding_save_state: the state '%s' is undefined: a run that failed may have written a part of it: "
-                        "restore one that was saved, or bind it again",
-                        name);
+    return iobind__fail(
+        error, IOBIND_ERROR_INVALID_STATE,
+        "%s: the state '%s' is undefined: a run that failed may have written a part of it: restore one that was "
+        "saved, or bind it again",
+        what, name);
   }
   IOBIND__TRY(input->event == NULL ? IOBIND_OK : iobind_event_wait(input->event, IOBIND_NO_TIMEOUT, error));
   *state = input->bound;
@@ -60,7 +61,7 @@ static iobind_status gather(iobind_binding *binding, iobind_stream *busy, iobind
   for (size_t i = 0; i < binding->carry_count; i++) {
     const iobind__carry *carry = &binding->carries[i];
     iobind_tensor *state = NULL;
-    IOBIND__TRY(find_state(binding, carry, &state, error));
+    IOBIND__TRY(find_state(binding, carry, "binding_save_state", &state, error));
     if (is_kept_as_it_is(binding, carry, state)) {
       states[i] = iobind_tensor_retain(state);
     } else {
@@ -136,6 +137,14 @@ iobind_status iobind__binding_save(iobind_binding *binding, iobind_tensor **stat
     states[i] = NULL;
   }
   return status;
+}
+
+iobind_status iobind__binding_peek_state(iobind_binding *binding, size_t index, const char *what, iobind_tensor **state,
+                                         iobind_error *error) {
+  if (binding->results == IOBIND__RESULTS_FAILED) {
+    return iobind__error_copy(error, &binding->failure);
+  }
+  return find_state(binding, &binding->carries[index], what, state, error);
 }
 
 /* ---- restored ---- */

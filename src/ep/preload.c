@@ -13,7 +13,7 @@
 /* In the order in which they are loaded: each before those that need it. */
 static const struct nvidia_library {
   const char *stem;
-  const char *component; /* the wheel's folder with CUDA 12 */
+  const char *component; /* the wheel's directory with CUDA 12 */
   int versions[2];       /* with CUDA 12 and 13 */
   bool needed;           /* missing is an error where it is asked for */
   bool cudnn;
@@ -50,12 +50,12 @@ typedef struct search {
   bool failed;
 } search;
 
-static void add_folder(search *self, char ***list, size_t *count, const char *folder) {
-  if (!iobind__folder_exists(folder)) {
+static void add_directory(search *self, char ***list, size_t *count, const char *directory) {
+  if (!iobind__directory_exists(directory)) {
     return;
   }
   char **grown = realloc(*list, (*count + 1) * sizeof *grown);
-  char *copy = grown == NULL ? NULL : iobind__string_copy(folder);
+  char *copy = grown == NULL ? NULL : iobind__string_copy(directory);
   *list = grown == NULL ? *list : grown;
   self->failed = self->failed || copy == NULL;
   if (copy != NULL) {
@@ -63,40 +63,40 @@ static void add_folder(search *self, char ***list, size_t *count, const char *fo
   }
 }
 
-static void add_site(search *self, const char *folder) {
-  add_folder(self, &self->sites, &self->site_count, folder);
+static void add_site(search *self, const char *directory) {
+  add_directory(self, &self->sites, &self->site_count, directory);
 }
 
-static void add_plain(search *self, const char *folder) {
-  add_folder(self, &self->plain, &self->plain_count, folder);
+static void add_plain(search *self, const char *directory) {
+  add_directory(self, &self->plain, &self->plain_count, directory);
 }
 
-static void add_ort(search *self, const char *folder) {
-  add_folder(self, &self->orts, &self->ort_count, folder);
+static void add_ort(search *self, const char *directory) {
+  add_directory(self, &self->orts, &self->ort_count, directory);
 }
 
 /* The packages of all Pythons below a prefix. */
 static void add_prefix(search *self, const char *prefix, const char *below) {
-  iobind__text folder = {0};
+  iobind__text directory = {0};
   char **names = NULL;
 #if defined(_WIN32)
-  iobind__text_add(&folder, "%s/%s" SITE_PACKAGES, prefix, below);
-  add_site(self, iobind__text_get(&folder));
+  iobind__text_add(&directory, "%s/%s" SITE_PACKAGES, prefix, below);
+  add_site(self, iobind__text_get(&directory));
 #else
-  iobind__text_add(&folder, "%s/%slib", prefix, below);
-  self->failed = self->failed || folder.failed || !iobind__folder_list(iobind__text_get(&folder), &names);
+  iobind__text_add(&directory, "%s/%slib", prefix, below);
+  self->failed = self->failed || directory.failed || !iobind__directory_list(iobind__text_get(&directory), &names);
   for (size_t i = 0; names != NULL && names[i] != NULL; i++) {
     if (strncmp(names[i], "python3", strlen("python3")) == 0) {
       iobind__text site = {0};
-      iobind__text_add(&site, "%s/%s/site-packages", iobind__text_get(&folder), names[i]);
+      iobind__text_add(&site, "%s/%s/site-packages", iobind__text_get(&directory), names[i]);
       add_site(self, iobind__text_get(&site));
       self->failed = self->failed || site.failed;
       iobind__text_free(&site);
     }
   }
 #endif
-  iobind__folder_free(names);
-  iobind__text_free(&folder);
+  iobind__directory_free(names);
+  iobind__text_free(&directory);
 }
 
 static void add_environment(search *self, const char *variable, const char *below) {
@@ -109,18 +109,18 @@ static void add_environment(search *self, const char *variable, const char *belo
 }
 
 /* Python's packages as far as they can be told from here, and what scripts/get-onnxruntime --cuda-libraries has fetched.
- * @param beside  a file of ORT's: in Python's package it lies two folders below the other packages; NULL: ORT_NATIVE_LIB_PATH */
-static void find_folders(search *self, const char *beside) {
-  char *own = iobind__library_own_folder();
+ * @param beside  a file of ORT's: in Python's package it lies two directories below the other packages; NULL: ORT_NATIVE_LIB_PATH */
+static void find_directories(search *self, const char *beside) {
+  char *own = iobind__library_own_directory();
   char *named = NULL;
   if (beside == NULL && !iobind__environment_get("ORT_NATIVE_LIB_PATH", &named)) {
     self->failed = true;
   }
   beside = beside == NULL ? named : beside;
   if (beside != NULL) {
-    bool folder = iobind__folder_exists(beside);
+    bool directory = iobind__directory_exists(beside);
     iobind__text ort = {0};
-    iobind__text_add(&ort, "%.*s", (int)(folder ? strlen(beside) : (size_t)(iobind__path_name(beside) - beside)), beside);
+    iobind__text_add(&ort, "%.*s", (int)(directory ? strlen(beside) : (size_t)(iobind__path_name(beside) - beside)), beside);
     add_ort(self, iobind__text_get(&ort));
     iobind__text_add(&ort, "/../..");
     add_site(self, iobind__text_get(&ort));
@@ -169,11 +169,11 @@ static void add_file_name(iobind__text *text, const struct nvidia_library *libra
   iobind__text_add(text, ON_WINDOWS ? "%s64_%d.dll" : "lib%s.so.%d", library->stem, version);
 }
 
-/* Load one file of a folder. False: it is not there, or does not load. */
-static bool load_from(search *self, const char *folder, const char *below, const struct nvidia_library *library, int cuda) {
+/* Load one file of a directory. False: it is not there, or does not load. */
+static bool load_from(search *self, const char *directory, const char *below, const struct nvidia_library *library, int cuda) {
   iobind__text path = {0};
   iobind__text reason = {0};
-  iobind__text_add(&path, "%s/%s", folder, below);
+  iobind__text_add(&path, "%s/%s", directory, below);
   add_file_name(&path, library, cuda);
   self->failed = self->failed || path.failed;
   bool loaded = iobind__file_exists(iobind__text_get(&path)) && iobind__library_open(path.data, &reason) != NULL;
@@ -182,7 +182,7 @@ static bool load_from(search *self, const char *folder, const char *below, const
   return loaded;
 }
 
-/* With CUDA 12 each component has a folder of its own; with 13 they share one, but for cuDNN. */
+/* With CUDA 12 each component has a directory of its own; with 13 they share one, but for cuDNN. */
 static bool load_from_wheels(search *self, const char *site, const struct nvidia_library *library, int cuda) {
   iobind__text below = {0};
   if (cuda >= NEWEST_CUDA && !library->cudnn) {
@@ -286,14 +286,14 @@ static void preload_nvidia(search *self, const iobind_preload_options *options, 
 }
 
 /* The caller's directory, which may begin at that of ORT's package. */
-static iobind_status add_given(search *self, const search *known, const char *folder, iobind_error *error) {
+static iobind_status add_given(search *self, const search *known, const char *directory, iobind_error *error) {
   iobind__text path = {0};
-  iobind__text_add(&path, "%s", folder);
-  for (size_t i = 0; i < known->ort_count && !iobind__folder_exists(iobind__text_get(&path)); i++) {
+  iobind__text_add(&path, "%s", directory);
+  for (size_t i = 0; i < known->ort_count && !iobind__directory_exists(iobind__text_get(&path)); i++) {
     iobind__text_free(&path);
-    iobind__text_add(&path, "%s/../%s", known->orts[i], folder);
+    iobind__text_add(&path, "%s/../%s", known->orts[i], directory);
   }
-  bool found = iobind__folder_exists(iobind__text_get(&path));
+  bool found = iobind__directory_exists(iobind__text_get(&path));
   add_plain(self, iobind__text_get(&path));
   add_site(self, iobind__text_get(&path));
   bool failed = self->failed || known->failed || path.failed;
@@ -304,7 +304,7 @@ static iobind_status add_given(search *self, const search *known, const char *fo
   return found ? IOBIND_OK
                : iobind__fail(error, IOBIND_ERROR_NOT_FOUND,
                               "preload: folder: expected a directory, absolute or relative to ONNX Runtime's package, got '%s'",
-                              folder);
+                              directory);
 }
 
 static iobind_status preload(const iobind_preload_options *options, search *self, search *known, iobind_error *error) {
@@ -345,29 +345,29 @@ iobind_status iobind_preload(const iobind_preload_options *given, iobind_error *
     return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "preload: cuda: expected 0, %d or %d, got %u", OLDEST_CUDA,
                         NEWEST_CUDA, options.cuda);
   }
-  find_folders(&known, NULL);
-  bool has_folder = options.folder != NULL && options.folder[0] != '\0';
-  iobind_status status = preload(&options, has_folder ? &chosen : &known, &known, error);
+  find_directories(&known, NULL);
+  bool has_directory = options.folder != NULL && options.folder[0] != '\0';
+  iobind_status status = preload(&options, has_directory ? &chosen : &known, &known, error);
   search_free(&known);
   search_free(&chosen);
   return status;
 }
 
-/* Does a folder of LD_LIBRARY_PATH have it? Then that one is wanted. */
+/* Does a directory of LD_LIBRARY_PATH have it? Then that one is wanted. */
 static bool loader_has(const char *name) {
   char *list = NULL;
   bool has = false;
   if (ON_WINDOWS || !iobind__environment_get("LD_LIBRARY_PATH", &list)) {
     return false;
   }
-  for (char *folder = list, *end; folder != NULL && !has; folder = end) {
-    end = strchr(folder, ':');
+  for (char *directory = list, *end; directory != NULL && !has; directory = end) {
+    end = strchr(directory, ':');
     if (end != NULL) {
       *end++ = '\0';
     }
     iobind__text path = {0};
-    iobind__text_add(&path, "%s/%s", folder, name);
-    has = folder[0] != '\0' && iobind__file_exists(iobind__text_get(&path));
+    iobind__text_add(&path, "%s/%s", directory, name);
+    has = directory[0] != '\0' && iobind__file_exists(iobind__text_get(&path));
     iobind__text_free(&path);
   }
   free(list);
@@ -380,7 +380,7 @@ void iobind__preload_for(const char *ep_library) {
   if (!iobind__needed_list(ep_library, &needed) || needed == NULL) {
     return;
   }
-  find_folders(&self, ep_library);
+  find_directories(&self, ep_library);
   int cuda = needed_cuda(needed);
   for (size_t i = 0; cuda != 0 && i < LIBRARY_COUNT; i++) {
     iobind__text name = {0};

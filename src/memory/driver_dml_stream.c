@@ -173,5 +173,5 @@ const iobind__stream_kind iobind__dml_stream = {
     .leave = leave,
     .native = native,
     .free = free_lane,
-    .staging_least = 1, /* iobind's own copies would make the host wait for pageable memory of any size */
+    .staging_min_bytes = 1, /* iobind's own copies would make the host wait for pageable memory of any size */
 };

@@ -207,5 +207,5 @@ const iobind__stream_kind iobind__ep_stream = {
     .enter = iobind__bridge_in,
     .leave = iobind__bridge_out,
     .native = native,
-    .staging_least = IOBIND__STAGED_LEAST,
+    .staging_min_bytes = IOBIND__STAGING_MIN_BYTES,
 };

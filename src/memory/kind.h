@@ -23,7 +23,7 @@ typedef struct iobind__stream_kind {
   iobind_status (*leave)(iobind_stream *stream, iobind_error *error);
   void *(*native)(const iobind_stream *stream); /* for iobind_stream_get_native; NULL: there is none */
   void (*free)(iobind_stream *stream);          /* the last point of the stream is gone; NULL: nothing */
-  size_t staging_least;                         /* the smallest write for which pinned memory is worth it, in bytes */
+  size_t staging_min_bytes;                     /* the smallest write for which pinned memory is worth it, in bytes */
 } iobind__stream_kind;
 
 extern const iobind__stream_kind iobind__ep_stream;

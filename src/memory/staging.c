@@ -3,8 +3,8 @@
 #include "memory/allocator.h"
 #include "memory/kind.h"
 
-size_t iobind__staging_least(const iobind_stream *stream) {
-  return stream->kind->staging_least;
+size_t iobind__staging_min_bytes(const iobind_stream *stream) {
+  return stream->kind->staging_min_bytes;
 }
 
 static void free_slot(iobind__staging *slot) {
@@ -21,7 +21,7 @@ static void free_slot(iobind__staging *slot) {
 }
 
 static bool allocate(iobind__staging *slot, iobind__place *pinned, size_t bytes) {
-  const int64_t dims[1] = {bytes < IOBIND__STAGED_LEAST ? IOBIND__STAGED_LEAST : (int64_t)bytes};
+  const int64_t dims[1] = {bytes < IOBIND__STAGING_MIN_BYTES ? IOBIND__STAGING_MIN_BYTES : (int64_t)bytes};
   OrtValue *value;
   void *data;
   if (iobind__place_allocate(pinned, ONNX_TENSOR_ELEMENT_DATA_TYPE_UINT8, dims, 1, (size_t)dims[0], &value, &data, NULL) !=
@@ -74,8 +74,8 @@ static iobind__staging *take_slot(iobind_stream *stream, size_t bytes) {
 
 iobind__staging *iobind__staging_take(iobind_stream *stream, const iobind__place *remote, size_t bytes) {
   iobind__place *pinned = &remote->device->places[IOBIND_MEMORY_HOST_ACCESSIBLE];
-  if (bytes > IOBIND__STAGED_MOST || !iobind__stream_orders_calls(stream) || stream->device != remote->device || remote->host ||
-      pinned->info == NULL || !pinned->host) {
+  if (bytes > IOBIND__STAGING_MAX_BYTES || !iobind__stream_orders_calls(stream) || stream->device != remote->device ||
+      remote->host || pinned->info == NULL || !pinned->host) {
     return NULL;
   }
   iobind__staging *slot = take_slot(stream, bytes);

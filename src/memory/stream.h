@@ -288,10 +288,10 @@ iobind_status iobind__stream_use_host(iobind_stream *stream, const void *data, s
 /* ---- staging.c ---- */
 
 /* In bytes. An EP copies a smaller write at once, and a smaller buffer could rarely be reused; a larger one would keep too much pinned. */
-enum { IOBIND__STAGED_LEAST = 64 * 1024, IOBIND__STAGED_MOST = 256 * 1024 * 1024 };
+enum { IOBIND__STAGING_MIN_BYTES = 64 * 1024, IOBIND__STAGING_MAX_BYTES = 256 * 1024 * 1024 };
 
 /* The smallest write for which it is worth it. */
-size_t iobind__staging_least(const iobind_stream *stream);
+size_t iobind__staging_min_bytes(const iobind_stream *stream);
 
 /* Pinned memory of the stream, of at least `bytes` bytes, that no earlier copy uses any more: a copy between it and a device's memory need
  * not wait. NULL: there is none, and the EP copies as it does without. Borrowed for the one copy that is submitted next. */

@@ -77,5 +77,5 @@ const iobind__stream_kind iobind__worker_stream = {
     .mark = mark,
     .wait_point = wait_point,
     .order = order,
-    .staging_least = IOBIND__STAGED_LEAST,
+    .staging_min_bytes = IOBIND__STAGING_MIN_BYTES,
 };

@@ -102,10 +102,10 @@ static bool has_version(const char *name) {
          name[sizeof prefix - 1 + strspn(name + sizeof prefix - 1, "0123456789.")] == '\0';
 }
 
-static iobind_status try_name_in(const char *folder, const char *name, const char *found_by, iobind__ort *ort,
+static iobind_status try_name_in(const char *directory, const char *name, const char *found_by, iobind__ort *ort,
                                  iobind__text *tried, bool *found, iobind_error *error) {
   iobind__text path = {0};
-  iobind__text_add(&path, "%s/%s", folder, name);
+  iobind__text_add(&path, "%s/%s", directory, name);
   iobind_status status = IOBIND_OK;
   if (path.failed) {
     status = iobind__out_of_memory(error, "runtime_create");
@@ -116,47 +116,47 @@ static iobind_status try_name_in(const char *folder, const char *name, const cha
   return status;
 }
 
-/* Try the library in a folder, under each name that it may have. */
-static iobind_status try_folder(const char *folder, const char *found_by, iobind__ort *ort, iobind__text *tried, bool *found,
-                                iobind_error *error) {
+/* Try the library in a directory, under each name that it may have. */
+static iobind_status try_directory(const char *directory, const char *found_by, iobind__ort *ort, iobind__text *tried,
+                                   bool *found, iobind_error *error) {
   for (size_t i = 0; i < LOADER_NAME_COUNT && !*found; i++) {
-    IOBIND__TRY(try_name_in(folder, loader_names[i], found_by, ort, tried, found, error));
+    IOBIND__TRY(try_name_in(directory, loader_names[i], found_by, ort, tried, found, error));
   }
   char **names = NULL;
-  if (!*found && !iobind__folder_list(folder, &names)) {
+  if (!*found && !iobind__directory_list(directory, &names)) {
     return iobind__out_of_memory(error, "runtime_create");
   }
   iobind_status status = IOBIND_OK;
   for (size_t i = 0; names != NULL && names[i] != NULL && !*found && status == IOBIND_OK; i++) {
     if (has_version(names[i])) {
-      status = try_name_in(folder, names[i], found_by, ort, tried, found, error);
+      status = try_name_in(directory, names[i], found_by, ort, tried, found, error);
     }
   }
-  iobind__folder_free(names);
+  iobind__directory_free(names);
   IOBIND__TRY(status);
   if (!*found) {
-    iobind__text_add(tried, "%s%s: no usable %s in '%s'", tried->length == 0 ? "" : "; ", found_by, LIBRARY_NAME, folder);
+    iobind__text_add(tried, "%s%s: no usable %s in '%s'", tried->length == 0 ? "" : "; ", found_by, LIBRARY_NAME, directory);
   }
   return IOBIND_OK;
 }
 
-/* A path that a person has given: a file or a folder, below the current folder if it is relative. Only a bare name that is
+/* A path that a person has given: a file or a directory, below the current directory if it is relative. Only a bare name that is
  * neither is left to the loader. */
-static iobind_status try_file_or_folder(const char *path, const char *found_by, iobind__ort *ort, iobind__text *tried,
-                                        bool *found, iobind_error *error) {
+static iobind_status try_file_or_directory(const char *path, const char *found_by, iobind__ort *ort, iobind__text *tried,
+                                           bool *found, iobind_error *error) {
   bool exists = iobind__path_exists(path);
-  if (iobind__folder_exists(path)) {
-    return try_folder(path, found_by, ort, tried, found, error);
+  if (iobind__directory_exists(path)) {
+    return try_directory(path, found_by, ort, tried, found, error);
   }
   if (exists && !iobind__file_exists(path)) {
     iobind__text_add(tried, "%s: '%s': expected a file or a directory, got neither", found_by,
                      path); /* opening a pipe would hang */
     return IOBIND_OK;
   }
-  if (!exists && !iobind__path_has_folder(path)) {
+  if (!exists && !iobind__path_has_directory(path)) {
     return try_name(path, found_by, ort, tried, found, error);
   }
-  char *absolute = iobind__path_absolute(path); /* without a folder in it, the loader would search for the name */
+  char *absolute = iobind__path_absolute(path); /* without a directory in it, the loader would search for the name */
   iobind_status status = absolute == NULL ? iobind__out_of_memory(error, "runtime_create")
                                           : try_name(absolute, found_by, ort, tried, found, error);
   free(absolute);
@@ -175,25 +175,25 @@ static iobind_status try_loaded(iobind__ort *ort, bool *found, iobind_error *err
   return IOBIND_OK;
 }
 
-/* The folder of libiobind, and the runtime folder beside it. */
-static iobind_status try_own_folders(iobind__ort *ort, iobind__text *tried, bool *found, iobind_error *error) {
+/* The directory of libiobind, and the runtime directory beside it. */
+static iobind_status try_own_directories(iobind__ort *ort, iobind__text *tried, bool *found, iobind_error *error) {
   static const struct {
     const char *below;
     const char *found_by;
   } places[] = {{"", "beside libiobind"},
                 {"/iobind/onnxruntime", "the runtime directory"},
                 {"/../lib/iobind/onnxruntime", "the runtime directory"}};
-  char *own = iobind__library_own_folder();
+  char *own = iobind__library_own_directory();
   if (own == NULL) {
     return IOBIND_OK;
   }
   iobind_status status = IOBIND_OK;
   for (size_t i = 0; i < sizeof places / sizeof places[0] && status == IOBIND_OK && !*found; i++) {
-    iobind__text folder = {0};
-    iobind__text_add(&folder, "%s%s", own, places[i].below);
-    status = folder.failed ? iobind__out_of_memory(error, "runtime_create")
-                           : try_folder(folder.data, places[i].found_by, ort, tried, found, error);
-    iobind__text_free(&folder);
+    iobind__text directory = {0};
+    iobind__text_add(&directory, "%s%s", own, places[i].below);
+    status = directory.failed ? iobind__out_of_memory(error, "runtime_create")
+                              : try_directory(directory.data, places[i].found_by, ort, tried, found, error);
+    iobind__text_free(&directory);
   }
   free(own);
   return status;
@@ -205,21 +205,21 @@ static iobind_status search(const char *library, iobind__ort *ort, iobind__text 
     return IOBIND_OK;
   }
   if (library != NULL) {
-    return try_file_or_folder(library, "the given path", ort, tried, found, error);
+    return try_file_or_directory(library, "the given path", ort, tried, found, error);
   }
   char *named = NULL;
   if (!iobind__environment_get("ORT_NATIVE_LIB_PATH", &named)) {
     return iobind__out_of_memory(error, "runtime_create");
   }
   if (named != NULL && named[0] != '\0') {
-    iobind_status status = try_file_or_folder(named, "ORT_NATIVE_LIB_PATH", ort, tried, found, error);
+    iobind_status status = try_file_or_directory(named, "ORT_NATIVE_LIB_PATH", ort, tried, found, error);
     free(named);
     return status;
   }
   free(named);
   IOBIND__TRY(try_loaded(ort, found, error));
   if (!*found) {
-    IOBIND__TRY(try_own_folders(ort, tried, found, error));
+    IOBIND__TRY(try_own_directories(ort, tried, found, error));
   }
   for (size_t i = 0; i < LOADER_NAME_COUNT && !*found; i++) {
     IOBIND__TRY(try_name(loader_names[i], "the loader's search", ort, tried, found, error));

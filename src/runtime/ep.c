@@ -269,10 +269,10 @@ static iobind_status register_found(iobind_runtime *runtime, const iobind__ep *e
   return is_remembered(status, reason) ? IOBIND_OK : status;
 }
 
-/* Register the EP libraries in a folder and in the folders inside it, by the catalogue's file names. */
-static iobind_status register_folder(iobind_runtime *runtime, const char *folder, bool nested, iobind_error *reason) {
+/* Register the EP libraries in a directory and in the directories inside it, by the catalogue's file names. */
+static iobind_status register_directory(iobind_runtime *runtime, const char *directory, bool nested, iobind_error *reason) {
   char **names = NULL;
-  if (!iobind__folder_list(folder, &names)) {
+  if (!iobind__directory_list(directory, &names)) {
     return no_memory(reason);
   }
   iobind_status status = IOBIND_OK;
@@ -281,25 +281,25 @@ static iobind_status register_folder(iobind_runtime *runtime, const char *folder
       continue;
     }
     iobind__text path = {0};
-    iobind__text_add(&path, "%s/%s", folder, names[i]);
+    iobind__text_add(&path, "%s/%s", directory, names[i]);
     const iobind__ep *ep = iobind__ep_by_file(names[i]);
     if (path.failed) {
       status = no_memory(reason);
     } else if (ep != NULL && !ep->on_demand && iobind__file_exists(path.data)) {
       status = register_found(runtime, ep, path.data, reason);
-    } else if (nested && iobind__folder_exists(path.data)) {
-      status = register_folder(runtime, path.data, false, reason);
+    } else if (nested && iobind__directory_exists(path.data)) {
+      status = register_directory(runtime, path.data, false, reason);
     }
     iobind__text_free(&path);
   }
-  iobind__folder_free(names);
+  iobind__directory_free(names);
   return status;
 }
 
-/* One entry: "FILE", "NAME=FILE" or a folder. */
+/* One entry: "FILE", "NAME=FILE" or a directory. */
 static iobind_status register_entry(iobind_runtime *runtime, const char *entry, iobind_error *reason) {
-  if (iobind__folder_exists(entry)) {
-    return register_folder(runtime, entry, true, reason);
+  if (iobind__directory_exists(entry)) {
+    return register_directory(runtime, entry, true, reason);
   }
   const char *equals = iobind__file_exists(entry) ? NULL : strchr(entry, '=');
   if (equals == NULL) {
@@ -365,23 +365,24 @@ static iobind_status register_environment(iobind_runtime *runtime, iobind_error 
   return status;
 }
 
-/* The folders of libiobind, of the runtime folder and of ORT. */
-static iobind_status register_folders(iobind_runtime *runtime, iobind_error *reason) {
+/* The directories of libiobind, of the runtime directory and of ORT. */
+static iobind_status register_directories(iobind_runtime *runtime, iobind_error *reason) {
   iobind_status status = IOBIND_OK;
   static const char *const below_own[] = {"", "/iobind/ep", "/../lib/iobind/ep"};
-  char *own = iobind__library_own_folder();
+  char *own = iobind__library_own_directory();
   for (size_t i = 0; own != NULL && i < sizeof below_own / sizeof below_own[0] && status == IOBIND_OK; i++) {
-    iobind__text folder = {0};
-    iobind__text_add(&folder, "%s%s", own, below_own[i]);
-    status = folder.failed ? no_memory(reason) : register_folder(runtime, folder.data, below_own[i][0] != '\0', reason);
-    iobind__text_free(&folder);
+    iobind__text directory = {0};
+    iobind__text_add(&directory, "%s%s", own, below_own[i]);
+    status =
+        directory.failed ? no_memory(reason) : register_directory(runtime, directory.data, below_own[i][0] != '\0', reason);
+    iobind__text_free(&directory);
   }
   free(own);
   /* ORT's GPU package contains its EP library */
   char *slash = status == IOBIND_OK ? strrchr(runtime->ort.path, '/') : NULL;
   if (slash != NULL) {
     *slash = '\0';
-    status = register_folder(runtime, runtime->ort.path, false, reason);
+    status = register_directory(runtime, runtime->ort.path, false, reason);
     *slash = '/';
   }
   return status;
@@ -391,7 +392,7 @@ iobind_status iobind__runtime_search_eps(iobind_runtime *runtime, iobind_error *
   iobind_error reason = IOBIND_ERROR_INIT;
   iobind_status status = register_environment(runtime, &reason);
   if (status == IOBIND_OK) {
-    status = register_folders(runtime, &reason);
+    status = register_directories(runtime, &reason);
   }
   if (status != IOBIND_OK) {
     iobind__error_set(error, status, reason.ort_code, "runtime_create: EP libraries: %s", reason.message);
@@ -399,14 +400,14 @@ iobind_status iobind__runtime_search_eps(iobind_runtime *runtime, iobind_error *
   return status;
 }
 
-/* Where an installation has its files: beside libiobind, or beside the program's folder of libraries. */
-static const char *const library_folders[] = {"", "/../lib"};
+/* Where an installation has its files: beside libiobind, or beside the program's directory of libraries. */
+static const char *const library_directories[] = {"", "/../lib"};
 
-static iobind_status demand_in(iobind_runtime *runtime, const iobind__ep *ep, const char *folder, const char *below,
+static iobind_status demand_in(iobind_runtime *runtime, const iobind__ep *ep, const char *directory, const char *below,
                                iobind_error *reason) {
   iobind_status status = IOBIND_OK;
   iobind__text path = {0};
-  iobind__text_add(&path, "%s%s/" IOBIND__LIBRARY_PREFIX "%s" IOBIND__LIBRARY_SUFFIX, folder, below, ep->library);
+  iobind__text_add(&path, "%s%s/" IOBIND__LIBRARY_PREFIX "%s" IOBIND__LIBRARY_SUFFIX, directory, below, ep->library);
   if (path.failed) {
     status = no_memory(reason);
   } else if (iobind__file_exists(path.data)) {
@@ -416,7 +417,7 @@ static iobind_status demand_in(iobind_runtime *runtime, const iobind__ep *ep, co
   return status;
 }
 
-/* The folders that IOBIND_EP_LIBRARIES names; its files are registered already. */
+/* The directories that IOBIND_EP_LIBRARIES names; its files are registered already. */
 static iobind_status demand_in_environment(iobind_runtime *runtime, const iobind__ep *ep, iobind_error *reason) {
   char *list = NULL;
   if (!iobind__environment_get("IOBIND_EP_LIBRARIES", &list)) {
@@ -428,7 +429,7 @@ static iobind_status demand_in_environment(iobind_runtime *runtime, const iobind
     if (end != NULL) {
       *end++ = '\0';
     }
-    if (entry[0] != '\0' && iobind__folder_exists(entry)) {
+    if (entry[0] != '\0' && iobind__directory_exists(entry)) {
       status = demand_in(runtime, ep, entry, "", reason);
     }
   }
@@ -439,9 +440,10 @@ static iobind_status demand_in_environment(iobind_runtime *runtime, const iobind
 iobind_status iobind__runtime_demand_ep(iobind_runtime *runtime, const iobind__ep *ep, iobind_error *error) {
   iobind_error reason = IOBIND_ERROR_INIT;
   iobind_status status = demand_in_environment(runtime, ep, &reason);
-  char *own = iobind__library_own_folder();
-  for (size_t i = 0; own != NULL && i < sizeof library_folders / sizeof library_folders[0] && status == IOBIND_OK; i++) {
-    status = demand_in(runtime, ep, own, library_folders[i], &reason);
+  char *own = iobind__library_own_directory();
+  for (size_t i = 0; own != NULL && i < sizeof library_directories / sizeof library_directories[0] && status == IOBIND_OK;
+       i++) {
+    status = demand_in(runtime, ep, own, library_directories[i], &reason);
   }
   free(own);
   if (status != IOBIND_OK) {

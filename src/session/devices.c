@@ -45,7 +45,7 @@ static void set_guard(iobind_session *session, const iobind__guard *found) {
 }
 
 void iobind__session_set_guard(iobind_session *session, const iobind_session_options *options) {
-  bool is_given = !session->wrapped && options->policy == IOBIND_POLICY_NONE;
+  bool is_given = !session->lender.is_other && options->policy == IOBIND_POLICY_NONE;
   const iobind__guard found = is_given ? guard_of(options->devices, options->device_count) : guard_of_all(session->runtime);
   set_guard(session, &found);
 }
@@ -98,11 +98,11 @@ iobind_status iobind__session_attach(iobind_session *session, const iobind_sessi
     if (driver->attach == NULL) {
       continue;
     }
-    if (session->wrapped || options->policy != IOBIND_POLICY_NONE) {
+    if (session->lender.is_other || options->policy != IOBIND_POLICY_NONE) {
       return iobind__fail(error, IOBIND_ERROR_NOT_SUPPORTED,
                           "%s: it computes on a queue of the execution provider's own: name the device '%s' in "
                           "iobind_session_create",
-                          session->wrapped ? "session_wrap" : "session_create", device->spec);
+                          session->lender.is_other ? "session_wrap" : "session_create", device->spec);
     }
     IOBIND__TRY(iobind__named(driver->attach(device, session->session, &session->attachment, error), error, "session_create"));
   }

@@ -230,7 +230,7 @@ static iobind_status choice_gather(ep_choice *choice, const iobind_session_optio
 
 /* ---- ORT's own EPs ---------------------------------------------------------------------------------------------- */
 
-/* ORT loads such an EP from the folder of its own library: is the one that is in use the same file? */
+/* ORT loads such an EP from the directory of its own library: is the one that is in use the same file? */
 static bool lies_beside_ort(const iobind_device *device) {
   const iobind_runtime *runtime = device->runtime;
   iobind__runtime_lock(runtime);
@@ -240,8 +240,8 @@ static bool lies_beside_ort(const iobind_device *device) {
   char *ort = iobind__file_resolve(runtime->ort.path);
   bool beside = false;
   if (library != NULL && ort != NULL) {
-    size_t folder = (size_t)(iobind__path_name(library) - library);
-    beside = folder == (size_t)(iobind__path_name(ort) - ort) && memcmp(library, ort, folder) == 0;
+    size_t directory = (size_t)(iobind__path_name(library) - library);
+    beside = directory == (size_t)(iobind__path_name(ort) - ort) && memcmp(library, ort, directory) == 0;
   }
   free(library);
   free(ort);

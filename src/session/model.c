@@ -176,7 +176,7 @@ static iobind_status hash_data(const iobind__model *self, const names *found, io
     char *path = beside(self, found->items[i]);
     iobind__file_stamp stamp;
     iobind_status status = path == NULL ? iobind__out_of_memory(error, "the model's hash") : hash_file(path, &hasher, error);
-    if (status == IOBIND_OK && (!iobind__file_stamp_get(path, &stamp) || stamp.written > self->noted)) {
+    if (status == IOBIND_OK && (!iobind__file_stamp_get(path, &stamp) || stamp.changed > self->noted)) {
       status = refuse_changed(path, error);
     }
     free(path);

@@ -38,10 +38,20 @@ static void release_ort(iobind_session *session) {
   }
 }
 
+static void release_companions(iobind_session *session) {
+  while (session->companions != NULL) {
+    iobind__companion *first = session->companions;
+    session->companions = first->next;
+    iobind__ref_release(&first->session->ref);
+    free(first);
+  }
+}
+
 static void session_destroy(iobind__ref *ref) {
   iobind_session *session = (iobind_session *)ref;
   iobind_runtime *runtime = session->runtime;
   const OrtApi *api = IOBIND__API(runtime);
+  release_companions(session);
   iobind__session_free_places(session); /* lent allocators must go before their session */
   if (session->attachment != NULL) {
     iobind__driver_of(session->attachment->device)->detach(session->attachment);
@@ -58,9 +68,9 @@ static void session_destroy(iobind__ref *ref) {
   if (session->run_options != NULL) {
     api->ReleaseRunOptions(session->run_options);
   }
-  if (session->wrapped) {
-    if (session->deleter != NULL) {
-      session->deleter(session->deleter_context, session->session);
+  if (session->lender.is_other) {
+    if (session->lender.deleter != NULL) {
+      session->lender.deleter(session->lender.context, session->session);
     }
   } else if (session->session != NULL) {
     release_ort(session);
@@ -212,7 +222,7 @@ iobind_status iobind_session_create(iobind_runtime *runtime, const char *path, c
   if (!iobind__file_exists(path)) {
     return iobind__path_exists(path)
                ? iobind__fail(error, IOBIND_ERROR_IO, "session_create: '%s': expected a model file, got %s", path,
-                              iobind__folder_exists(path) ? "a directory" : "something that is not a regular file")
+                              iobind__directory_exists(path) ? "a directory" : "something that is not a regular file")
                : iobind__fail(error, IOBIND_ERROR_NOT_FOUND, "session_create: '%s': no such file", path);
   }
   const iobind__source from = {path, iobind__path_native(path), NULL, 0};
@@ -268,7 +278,7 @@ iobind_status iobind_session_wrap(iobind_runtime *runtime, void *ort_session, io
     return iobind__out_of_memory(error, "session_wrap");
   }
   session->session = ort_session;
-  session->wrapped = true;
+  session->lender.is_other = true;
   static const iobind_session_options none = IOBIND_SESSION_OPTIONS_INIT;
   iobind__session_set_guard(session, &none);
   iobind_status status = describe(session, &none, error);
@@ -276,8 +286,8 @@ iobind_status iobind_session_wrap(iobind_runtime *runtime, void *ort_session, io
     iobind__ref_release(&session->ref);
     return status;
   }
-  session->deleter = deleter;
-  session->deleter_context = context;
+  session->lender.deleter = deleter;
+  session->lender.context = context;
   *out = session;
   return IOBIND_OK;
 }

@@ -13,13 +13,25 @@ typedef struct iobind__entry {
   char *value;
 } iobind__entry;
 
+/* Whose session of ORT's it is. */
+typedef struct iobind__lender {
+  bool is_other; /* other code's: passed to the deleter at the end, never released */
+  iobind_deleter deleter;
+  void *context;
+} iobind__lender;
+
+/* A session of a generated model, which moves tensors of this one. */
+typedef struct iobind__companion {
+  struct iobind__companion *next;
+  iobind_session *session;
+  char key[]; /* what the model does */
+} iobind__companion;
+
 struct iobind_session {
   iobind__ref ref;
   iobind_runtime *runtime; /* a reference is held */
   OrtSession *session;
-  bool wrapped; /* other code's session: passed to `deleter` at the end, never released */
-  iobind_deleter deleter;
-  void *deleter_context;
+  iobind__lender lender;
   iobind__model *model; /* what it was loaded from; NULL: not known */
   bool profiling;
   char *profile;          /* the file of a profile that has ended; ORT owns the string */
@@ -50,7 +62,8 @@ struct iobind_session {
   iobind__guard guards[2];     /* these two */
   iobind__place *places;       /* the session's own: memory that no device of the runtime has */
   size_t place_count;
-  pthread_mutex_t places_mutex; /* a run may meet memory that the signature did not show */
+  pthread_mutex_t places_mutex;  /* a run may meet memory that the signature did not show */
+  iobind__companion *companions; /* the mutex of the places guards the list; none leaves it before the session ends */
   iobind_node_info *nodes;
   size_t node_count;
   size_t device_node_count; /* those of them that ORT's CPU EP does not run */
@@ -61,7 +74,7 @@ struct iobind_session {
 
 /* Would ORT capture a graph, or replay one, in a run that names none? In other sessions the number would only cost time. */
 static inline bool iobind__session_may_capture(const iobind_session *session) {
-  return session->graphs.limit > 0 || session->wrapped;
+  return session->graphs.limit > 0 || session->lender.is_other;
 }
 
 /* Does the session capture graphs, and has the EP that captures them this quirk? */

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "state/state.h"
+#include "support/bytes.h"
 #include "support/system.h"
 
 /* The file begins with this, and its number of the format. Another mark after a change that an older iobind could misread. */
@@ -14,7 +15,6 @@ enum {
   ALIGNMENT = 64,            /* of each tensor in the file */
   START = 8 + 4 + 4 + 8,     /* mark, format, bytes of the header, bytes of the file */
   LONGEST_HEADER = 64 << 20, /* a file that claims more is damaged */
-  LONGEST_NAME = 1 << 16,
   HASH = 16
 };
 
@@ -24,25 +24,11 @@ static size_t round_up(size_t bytes) {
 
 /* ---- a header, written and read ---- */
 
-typedef struct words {
-  unsigned char *data;
-  size_t length; /* written, or to be read */
-  size_t room;   /* written: what is allocated; read: what was read so far */
-  bool failed;   /* out of memory; read: there is less than is asked for */
-} words;
+/* Written: bytes that grow. Read: `length` bytes, of which `room` were read so far, and `failed` says that there were less than asked for. */
+typedef iobind__bytes words;
 
 static void put_bytes(words *self, const void *data, size_t bytes) {
-  if (!self->failed && bytes > self->room - self->length) {
-    size_t room = 2 * (self->length + bytes);
-    unsigned char *longer = realloc(self->data, room);
-    self->failed = longer == NULL;
-    self->data = longer == NULL ? self->data : longer;
-    self->room = longer == NULL ? self->room : room;
-  }
-  if (!self->failed) {
-    memcpy(self->data + self->length, data, bytes);
-    self->length += bytes;
-  }
+  iobind__bytes_put(self, data, bytes);
 }
 
 static void put_number(words *self, uint64_t number, size_t bytes) {
@@ -58,9 +44,10 @@ static void put_hash(words *self, iobind__hash hash) {
   put_number(self, hash.words[1], 8);
 }
 
+/* With its last 0. */
 static void put_text(words *self, const char *text) {
-  put_number(self, strlen(text), 4);
-  put_bytes(self, text, strlen(text));
+  put_number(self, strlen(text) + 1, 4);
+  put_bytes(self, text, strlen(text) + 1);
 }
 
 static uint64_t get_number(words *self, size_t bytes) {
@@ -80,18 +67,13 @@ static iobind__hash get_hash(words *self) {
   return hash;
 }
 
-/* A copy, which the caller frees; NULL: failed. */
-static char *get_text(words *self) {
+/* Lives as long as the header; NULL: failed. */
+static const char *get_text(words *self) {
   size_t length = (size_t)get_number(self, 4);
-  self->failed = self->failed || length > LONGEST_NAME || length > self->length - self->room;
-  char *text = self->failed ? NULL : malloc(length + 1);
-  self->failed = text == NULL;
-  if (text != NULL) {
-    memcpy(text, self->data + self->room, length);
-    text[length] = '\0';
-    self->room += length;
-  }
-  return text;
+  const char *text = (const char *)self->data + self->room;
+  self->failed = self->failed || length == 0 || length > self->length - self->room || text[length - 1] != '\0';
+  self->room += self->failed ? 0 : length;
+  return self->failed ? NULL : text;
 }
 
 static bool are_equal(iobind__hash a, iobind__hash b) {
@@ -203,6 +185,16 @@ static iobind_status refuse_write(const char *path, iobind_error *error) {
                       shown);
 }
 
+/* What is no file would be replaced by one: a device such as /dev/null, a pipe. */
+static iobind_status check_target(const char *path, iobind_error *error) {
+  if (!iobind__path_exists(path) || iobind__file_exists(path)) {
+    return IOBIND_OK;
+  }
+  char shown[IOBIND__NAME_TEXT];
+  iobind__text_shorten(path, shown);
+  return iobind__fail(error, IOBIND_ERROR_IO, "state_save: '%s' is not a regular file: name a file, which may exist", shown);
+}
+
 static iobind_status write_tensor(FILE *file, iobind_tensor *tensor, const char *path, iobind_error *error) {
   const void *data;
   void *copy;
@@ -253,6 +245,7 @@ iobind_status iobind_state_save(iobind_state *state, const char *path, iobind_er
   if (state->made != NULL) { /* the event reports a failed run each time, the wait for a tensor once */
     IOBIND__TRY(iobind__renamed(iobind_event_wait(state->made, IOBIND_NO_TIMEOUT, error), error, "state_save"));
   }
+  IOBIND__TRY(check_target(path, error));
   words header = {0};
   iobind_status status = make_header(state, &header, error);
   if (status == IOBIND_OK) {
@@ -372,12 +365,9 @@ static iobind_status find_pair(const reader *self, const char *output, const cha
 
 static iobind_status read_record(reader *self, record *out, iobind_error *error) {
   words *header = &self->header;
-  char *output = get_text(header);
-  char *input = get_text(header);
-  iobind_status status = find_pair(self, output, input, &out->pair, error);
-  free(output);
-  free(input);
-  IOBIND__TRY(status);
+  const char *output = get_text(header);
+  const char *input = get_text(header);
+  IOBIND__TRY(find_pair(self, output, input, &out->pair, error));
   out->dtype = (iobind_dtype)get_number(header, 4);
   out->rank = (size_t)get_number(header, 4);
   if (header->failed || out->rank > IOBIND_MAX_RANK) {

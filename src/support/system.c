@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-char *iobind__library_own_folder(void) {
+char *iobind__library_own_directory(void) {
   static const char here = 0; /* an object of this library, found by its address */
   char *path = iobind__library_of(&here);
   char *slash = path == NULL ? NULL : strrchr(path, '/');
@@ -16,7 +16,7 @@ char *iobind__library_own_folder(void) {
   return path;
 }
 
-void iobind__folder_free(char **names) {
+void iobind__directory_free(char **names) {
   for (char **name = names; name != NULL && *name != NULL; name++) {
     free(*name);
   }

@@ -1,4 +1,4 @@
-/* What differs between systems: dynamic libraries, files and folders, the environment. Paths and values are UTF-8; paths that
+/* What differs between systems: dynamic libraries, files and directories, the environment. Paths and values are UTF-8; paths that
  * come out have '/' between their parts. */
 #ifndef IOBIND_SUPPORT_SYSTEM_H
 #define IOBIND_SUPPORT_SYSTEM_H
@@ -55,21 +55,21 @@ bool iobind__library_same(const void *a, const void *b);
 /* Keep the library that contains this code in the process, even if it is unloaded. */
 void iobind__library_stay(void);
 
-/* The folder of libiobind (or of the program that it is linked into); the caller frees it. */
-char *iobind__library_own_folder(void);
+/* The directory of libiobind (or of the program that it is linked into); the caller frees it. */
+char *iobind__library_own_directory(void);
 
-/* ---- files and folders ---- */
+/* ---- files and directories ---- */
 
 /* A path without links and dots; the caller frees it. NULL if there is no such file. */
 char *iobind__file_resolve(const char *path);
 
-/* The path from the root, by the present current folder, with links kept. The caller frees it. NULL: out of memory. */
+/* The path from the root, by the present current directory, with links kept. The caller frees it. NULL: out of memory. */
 char *iobind__path_absolute(const char *path);
-bool iobind__path_has_folder(const char *path); /* if not, the loader searches for it */
+bool iobind__path_has_directory(const char *path); /* if not, the loader searches for it */
 
 bool iobind__file_exists(const char *path); /* a regular file */
 bool iobind__path_exists(const char *path); /* anything */
-bool iobind__folder_exists(const char *path);
+bool iobind__directory_exists(const char *path);
 const char *iobind__path_name(const char *path); /* its last part */
 
 FILE *iobind__file_open(const char *path); /* to read bytes; NULL if it cannot be opened */
@@ -79,6 +79,7 @@ typedef struct iobind__file_stamp {
   uint64_t bytes;
   uint64_t number; /* of the file in its file system; 0: unknown */
   int64_t written; /* nanoseconds since 1970 */
+  int64_t changed; /* the same, of its bytes or its name: when an older file took its place; where that is unknown, `written` */
 } iobind__file_stamp;
 bool iobind__file_stamp_get(const char *path, iobind__file_stamp *stamp); /* false: it cannot be read */
 
@@ -88,10 +89,10 @@ bool iobind__file_finish(FILE *file);                        /* write all of it 
 bool iobind__file_replace(const char *from, const char *to); /* in one step, an existing file too */
 void iobind__file_remove(const char *path);
 
-/* The names in a folder, sorted, because no order may depend on the disk; NULL ends the list, iobind__folder_free frees it. The
- * list is NULL if the folder cannot be read. False: out of memory. */
-bool iobind__folder_list(const char *folder, char ***names);
-void iobind__folder_free(char **names);
+/* The names in a directory, sorted, because no order may depend on the disk; NULL ends the list, iobind__directory_free frees it. The
+ * list is NULL if the directory cannot be read. False: out of memory. */
+bool iobind__directory_list(const char *directory, char ***names);
+void iobind__directory_free(char **names);
 
 /* A path as the system's own functions take it; the caller frees it. NULL: out of memory. */
 iobind__path_char *iobind__path_native(const char *path);

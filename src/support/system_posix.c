@@ -60,20 +60,20 @@ char *iobind__file_resolve(const char *path) {
 }
 
 char *iobind__path_absolute(const char *path) {
-  char *folder = path[0] == '/' ? NULL : getcwd(NULL, 0);
-  if (folder == NULL) {
-    return iobind__string_copy(path); /* it is absolute already, or there is no current folder */
+  char *directory = path[0] == '/' ? NULL : getcwd(NULL, 0);
+  if (directory == NULL) {
+    return iobind__string_copy(path); /* it is absolute already, or there is no current directory */
   }
   iobind__text absolute = {0};
-  iobind__text_add(&absolute, "%s/%s", folder, path);
-  free(folder);
+  iobind__text_add(&absolute, "%s/%s", directory, path);
+  free(directory);
   if (absolute.failed) {
     iobind__text_free(&absolute);
   }
   return absolute.data;
 }
 
-bool iobind__path_has_folder(const char *path) {
+bool iobind__path_has_directory(const char *path) {
   return strchr(path, '/') != NULL;
 }
 
@@ -87,7 +87,7 @@ bool iobind__path_exists(const char *path) {
   return stat(path, &status) == 0;
 }
 
-bool iobind__folder_exists(const char *path) {
+bool iobind__directory_exists(const char *path) {
   struct stat status;
   return stat(path, &status) == 0 && S_ISDIR(status.st_mode);
 }
@@ -108,12 +108,15 @@ bool iobind__file_stamp_get(const char *path, iobind__file_stamp *stamp) {
   }
 #if defined(__APPLE__)
   const struct timespec written = status.st_mtimespec;
+  const struct timespec changed = status.st_ctimespec;
 #else
   const struct timespec written = status.st_mtim;
+  const struct timespec changed = status.st_ctim;
 #endif
   *stamp = (iobind__file_stamp){.bytes = (uint64_t)status.st_size,
                                 .number = (uint64_t)status.st_ino,
-                                .written = (int64_t)written.tv_sec * 1000000000 + written.tv_nsec};
+                                .written = (int64_t)written.tv_sec * 1000000000 + written.tv_nsec,
+                                .changed = (int64_t)changed.tv_sec * 1000000000 + changed.tv_nsec};
   return true;
 }
 
@@ -140,9 +143,9 @@ void iobind__file_remove(const char *path) {
   unlink(path);
 }
 
-bool iobind__folder_list(const char *folder, char ***names) {
+bool iobind__directory_list(const char *directory, char ***names) {
   struct dirent **entries = NULL;
-  int count = scandir(folder, &entries, NULL, alphasort);
+  int count = scandir(directory, &entries, NULL, alphasort);
   *names = count < 0 ? NULL : calloc((size_t)count + 1, sizeof **names);
   bool whole = count < 0 ? errno != ENOMEM : *names != NULL;
   for (int i = 0; i < count; i++) {
@@ -154,7 +157,7 @@ bool iobind__folder_list(const char *folder, char ***names) {
   }
   free(entries);
   if (!whole) {
-    iobind__folder_free(*names);
+    iobind__directory_free(*names);
     *names = NULL;
   }
   return whole;

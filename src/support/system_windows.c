@@ -67,7 +67,7 @@ static void add_error(iobind__text *reason, DWORD code) {
   free(text);
 }
 
-/* The path is made absolute: only then does the loader search its folder for the libraries that it needs. */
+/* The path is made absolute: only then does the loader search its directory for the libraries that it needs. */
 void *iobind__library_open(const char *name, iobind__text *reason) {
   wchar_t *native = iobind__path_native(name);
   HMODULE library = NULL;
@@ -164,7 +164,7 @@ char *iobind__path_absolute(const char *path) {
   return absolute;
 }
 
-bool iobind__path_has_folder(const char *path) {
+bool iobind__path_has_directory(const char *path) {
   return iobind__path_name(path) != path;
 }
 
@@ -183,7 +183,7 @@ bool iobind__path_exists(const char *path) {
   return attributes_of(path) != INVALID_FILE_ATTRIBUTES;
 }
 
-bool iobind__folder_exists(const char *path) {
+bool iobind__directory_exists(const char *path) {
   DWORD attributes = attributes_of(path);
   return attributes != INVALID_FILE_ATTRIBUTES && (attributes & FILE_ATTRIBUTE_DIRECTORY) != 0;
 }
@@ -215,8 +215,9 @@ bool iobind__file_stamp_get(const char *path, iobind__file_stamp *stamp) {
   }
   uint64_t ticks = (uint64_t)found.ftLastWriteTime.dwHighDateTime << 32 | found.ftLastWriteTime.dwLowDateTime;
   const uint64_t from_1601_to_1970 = 116444736000000000; /* in units of 100 ns */
-  *stamp = (iobind__file_stamp){.bytes = (uint64_t)found.nFileSizeHigh << 32 | found.nFileSizeLow,
-                                .written = (int64_t)(ticks - from_1601_to_1970) * 100};
+  const int64_t written = (int64_t)(ticks - from_1601_to_1970) * 100;
+  *stamp = (iobind__file_stamp){
+      .bytes = (uint64_t)found.nFileSizeHigh << 32 | found.nFileSizeLow, .written = written, .changed = written};
   return true;
 }
 
@@ -271,10 +272,10 @@ static bool list_names(HANDLE search, WIN32_FIND_DATAW *found, char ***names, si
   return true;
 }
 
-bool iobind__folder_list(const char *folder, char ***names) {
+bool iobind__directory_list(const char *directory, char ***names) {
   *names = NULL;
   iobind__text pattern = {0};
-  iobind__text_add(&pattern, "%s/*", folder);
+  iobind__text_add(&pattern, "%s/*", directory);
   wchar_t *native = pattern.failed ? NULL : iobind__path_native(pattern.data);
   iobind__text_free(&pattern);
   if (native == NULL) {
@@ -290,7 +291,7 @@ bool iobind__folder_list(const char *folder, char ***names) {
   bool whole = list_names(search, &found, names, &count);
   FindClose(search);
   if (!whole) {
-    iobind__folder_free(*names);
+    iobind__directory_free(*names);
     *names = NULL;
     return false;
   }

@@ -85,6 +85,60 @@ static void restore(world *w, const step *s) {
   }
 }
 
+/* Rows of an axis: whole bytes for each element. */
+static int permute(value *of, size_t axis, const int64_t *rows, size_t count) {
+  value made = *of;
+  made.mirror = NULL;
+  made.offset = 0;
+  made.dims[axis] = (int64_t)count;
+  if (!value_allocate(&made)) return 0;
+  size_t inner = value_count(of) == 0 ? 0 : value_bytes(of) / value_count(of);
+  size_t outer = 1;
+  for (size_t i = 0; i < axis; i++) outer *= (size_t)of->dims[i];
+  for (size_t i = axis + 1; i < of->rank; i++) inner *= (size_t)of->dims[i];
+  for (size_t o = 0; o < outer; o++) {
+    for (size_t r = 0; r < count; r++) {
+      const unsigned char *from = value_data(of) + (o * (size_t)of->dims[axis] + (size_t)rows[r]) * inner;
+      memcpy(value_data(&made) + (o * count + r) * inner, from, inner);
+    }
+  }
+  value_release(of);
+  *of = made;
+  return 1;
+}
+
+static void reorder_slot(world *w, binding *b, slot *from, size_t axis, const int64_t *rows, size_t count) {
+  slot *input = &b->inputs[from->to];
+  value next = {0};
+  copy_value(w, &next, from->due ? &from->value : &input->value);
+  if (!permute(&next, axis, rows, count)) world_fail(w, "no memory for a mirror");
+  if (from->mode == OUTPUT_IN_PLACE && same_type(&input->value, &next)) {
+    memcpy(value_data(&input->value), value_data(&next), value_bytes(&next));
+    value_release(&next);
+  } else {
+    value_release(&input->value);
+    input->value = next;
+  }
+  from->due = 0;
+}
+
+/* reorder AXIS R,R,...: rows of all states of the current binding. */
+static void reorder(world *w, const step *s) {
+  binding *b = w->current;
+  int64_t rows[16];
+  size_t count = 0;
+  size_t axis = (size_t)world_number(w, s, 1);
+  const char *text = world_word(w, s, 2);
+  for (char *end; *text != '\0' && *text != '-' && count < 16; text = *end == ',' ? end + 1 : end) {
+    rows[count++] = strtoll(text, &end, 10);
+  }
+  if (b == NULL || w->failure[0] != '\0') return;
+  if (!world_settle(w, iobind_binding_reorder_state(b->handle, axis, rows, count, world_error(w)), w)) return;
+  for (size_t i = 0; i < WORLD_SLOTS; i++) {
+    if (b->outputs[i].carried) reorder_slot(w, b, &b->outputs[i], axis, rows, count);
+  }
+}
+
 /* state T S I: the tensor of a state that is for input I. */
 static void state(world *w, const step *s) {
   named_state *named = find_state(w, world_word(w, s, 2));
@@ -153,6 +207,7 @@ static void drop_file(world *w, const step *s) {
 const keyword state_keywords[] = {
     {"save", save},
     {"restore", restore},
+    {"reorder", reorder},
     {"state", state},
     {"drop-state", drop_state},
     {"write-state", write_state},

@@ -27,9 +27,9 @@ typedef struct failing {
 /* Slots that may succeed and hand out NULL: a device without a shared allocator, a tensor of a device that is out of memory. */
 static const char *const may_be_empty[] = {"GetSharedAllocator", "GetTensorMutableData"};
 
-static const struct scenario *const groups[] = {runtime_scenarios, stream_scenarios,   tensor_scenarios,  session_scenarios,
-                                                binding_scenarios, carry_scenarios,    graph_scenarios,   busy_scenarios,
-                                                audit_scenarios,   pipeline_scenarios, external_scenarios};
+static const struct scenario *const groups[] = {runtime_scenarios, stream_scenarios, tensor_scenarios,   session_scenarios,
+                                                binding_scenarios, carry_scenarios,  graph_scenarios,    busy_scenarios,
+                                                audit_scenarios,   state_scenarios,  pipeline_scenarios, external_scenarios};
 enum { GROUPS = sizeof groups / sizeof groups[0] };
 
 static bool verbose;

@@ -28,6 +28,7 @@ struct rig {
   iobind_event *event;
   iobind_pipeline *pipeline;
   iobind_audit *audit;
+  iobind_state *state;
   iobind_external_memory *external;
   iobind_semaphore *semaphore;
   int file;         /* of what is imported; 0: none is open */

@@ -26,6 +26,7 @@ extern const struct scenario tensor_scenarios[];
 extern const struct scenario session_scenarios[];
 extern const struct scenario binding_scenarios[];
 extern const struct scenario carry_scenarios[];
+extern const struct scenario state_scenarios[];
 extern const struct scenario graph_scenarios[];
 extern const struct scenario audit_scenarios[];
 extern const struct scenario busy_scenarios[];

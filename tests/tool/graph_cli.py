@@ -44,6 +44,7 @@ class Graph(Case):
             report = self.good_json(*words, "--graph", "--restore-state", kept)
             self.assertEqual([way["way"] for way in report["ways"]], ["carried", "captured", "host"])
             self.assertTrue(report["same"], mode)
+            self.good(*words, "--graph", "--restore-state", kept, "--no-host")  # no copy on the host to begin with
 
     def test_what_cannot_be_captured_is_said(self):
         self.refused(FAILED, "got MOVE", "loop", self.model("scale.onnx", "scale"), "--device", DEVICE, "--graph", "--steps", "2", "-c",

@@ -83,11 +83,11 @@ static void expect_content(const char *name, const content *expected) {
 /* No file that is written beside another one. */
 static void expect_no_part(void) {
   char **names;
-  assert_true(iobind__folder_list(folder, &names));
+  assert_true(iobind__directory_list(folder, &names));
   for (char **name = names; *name != NULL; name++) {
     assert_null(strstr(*name, ".part"));
   }
-  iobind__folder_free(names);
+  iobind__directory_free(names);
 }
 
 /* ---- models ---- */
@@ -129,9 +129,9 @@ static void write_external_model(const char *name) {
   onnx_writer_release(&writer);
 }
 
-static void write_weights(float weight) {
+static void write_weights(const char *name, float weight) {
   const float weights[4] = {weight, weight, weight, weight};
-  write_file("weights.data", weights, sizeof weights);
+  write_file(name, weights, sizeof weights);
 }
 
 static iobind_session *session_of(const char *name, size_t graph_limit) {
@@ -309,18 +309,39 @@ static void model_has_changed(void **state) {
   }
 }
 
-/* Later than any session: a clock that differs, or a file written long after. */
-static void age_weights(time_t seconds) {
+static void write_weights_at(const char *name, float weight, time_t seconds) {
   char path[PATH_TEXT];
-  const struct timespec later = {.tv_sec = time(NULL) + seconds};
-  const struct timespec times[2] = {later, later};
-  assert_int_equal(utimensat(AT_FDCWD, in_folder("weights.data", path), times, 0), 0);
+  const struct timespec written = {.tv_sec = seconds};
+  const struct timespec times[2] = {written, written};
+  write_weights(name, weight);
+  assert_int_equal(utimensat(AT_FDCWD, in_folder(name, path), times, 0), 0);
+}
+
+/* Until a file that is written now is later than all before the call: the clock of files advances in steps of milliseconds. */
+static void wait_for_files(void) {
+  char path[PATH_TEXT];
+  struct timespec now;
+  iobind__file_stamp stamp;
+  assert_int_equal(timespec_get(&now, TIME_UTC), TIME_UTC);
+  do {
+    write_file("clock", "", 0);
+    assert_true(iobind__file_stamp_get(in_folder("clock", path), &stamp));
+  } while (stamp.changed <= (int64_t)now.tv_sec * 1000000000 + now.tv_nsec);
+  remove_file("clock");
+}
+
+/* A file that was written long ago takes the place of the one that the session has read. */
+static void replace_weights(void) {
+  char from[PATH_TEXT];
+  char to[PATH_TEXT];
+  wait_for_files();
+  assert_int_equal(rename(in_folder("old.data", from), in_folder("weights.data", to)), 0);
 }
 
 static void external_data(void **state) {
   (void)state;
   write_external_model("model.onnx");
-  write_weights(2);
+  write_weights_at("weights.data", 2, time(NULL) + 3600); /* another clock wrote it */
   iobind_session *first = session_of("model.onnx", 0);
   iobind_session *second = session_of("model.onnx", 0);
   iobind_state *saved = state_of(first);
@@ -335,15 +356,16 @@ static void external_data(void **state) {
   iobind_state_release(loaded);
   iobind_session_destroy(second);
 
-  write_weights(3);
+  write_weights("weights.data", 3);
   second = session_of("model.onnx", 0);
   expect(IOBIND_ERROR_IO, load_from(second, "state", &loaded));
   expect_words("another model: its external data differs");
   iobind_session_destroy(second);
 
+  write_weights_at("old.data", 2, 1000000000);
   second = session_of("model.onnx", 0);
   iobind_state *late = state_of(second);
-  age_weights(60);
+  replace_weights();
   expect(IOBIND_ERROR_IO, save_to(late, "late"));
   expect_words("weights.data' has changed");
   remove_file("weights.data");
@@ -378,6 +400,8 @@ static void failed_write(void **state) {
   iobind_session *session = session_of("model.onnx", 0);
   iobind_state *saved = state_of(session);
   expect_ok(save_to(saved, "state"));
+  assert_ptr_equal(iobind_state_retain(saved), saved);
+  iobind_state_release(saved);
   content good = read_file("state");
   iobind_binding *binding = carried(session, IOBIND_CARRY_MOVE);
   run(binding, 3);
@@ -388,8 +412,17 @@ static void failed_write(void **state) {
   expect(IOBIND_ERROR_IO, save_to(other, "none/state"));
   assert_int_equal(mkdir(in_folder("directory", path), 0777), 0);
   expect(IOBIND_ERROR_IO, save_to(other, "directory"));
-  expect_no_part();
   assert_int_equal(rmdir(path), 0);
+  assert_int_equal(mkfifo(in_folder("pipe", path), 0777), 0);
+  expect(IOBIND_ERROR_IO, save_to(other, "pipe"));
+  expect_words("is not a regular file");
+  struct stat pipe;
+  assert_int_equal(stat(path, &pipe), 0);
+  assert_true(S_ISFIFO(pipe.st_mode));
+  remove_file("pipe");
+  expect_no_part();
+  expect_ok(save_to(saved, "state"));
+  expect_content("state", &good);
   expect_ok(save_to(other, "state"));
   expect_no_part();
   iobind_state_release(saved);

@@ -19,8 +19,8 @@ class State(_core.State, Mapping[str, _tensor.Tensor]):
     __slots__ = ()
 
     def __getitem__(self, name: str) -> _tensor.Tensor:
-        """The tensor of the carried input `name`, with its shape. On the device it is there at once, and what is done with it comes behind the
-        run that makes it; on the host it is waited for. Raises NameNotFound, InvalidState (it is closed), what that run failed with."""
+        """The tensor of the carried input `name`, with its shape. If a run that makes it is in flight: on the device this returns at once, and
+        uses of the tensor are ordered after the run; on the host it blocks for the run. Raises NameNotFound, InvalidState (it is closed), what that run failed with."""
         names = self._names()
         if name not in names:
             raise NameNotFound(f"state: no carried input {name!r}; there are {', '.join(names)}")

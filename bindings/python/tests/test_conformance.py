@@ -10,7 +10,7 @@ import iobind
 
 HERE = pathlib.Path(__file__).parent
 ROWS = HERE.parents[2] / "tests" / "conformance"
-AT_LEAST = {"cpu": 750, "vdev": 790, "webgpu": 745, "cuda": 790}
+AT_LEAST = {"cpu": 826, "vdev": 869, "webgpu": 821, "cuda": 790}
 
 
 def run_rows(device, file, wanted):

@@ -1,5 +1,6 @@
 package io.github.iobind.api;
 
+import static java.lang.foreign.ValueLayout.JAVA_LONG;
 
 import io.github.iobind.ffm.Constants;
 import io.github.iobind.ffm.Iobind;
@@ -8,12 +9,17 @@ import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.nio.Buffer;
 import java.util.Arrays;
+import java.util.HashSet;
+import java.util.Set;
 import java.util.concurrent.atomic.AtomicReference;
 import java.util.function.LongConsumer;
 import org.jspecify.annotations.Nullable;
 
 /** What is bound to a session's inputs and outputs: the part of {@link OrtIoBindingFFM} that binds it. */
 abstract sealed class BoundMemory permits OrtIoBindingFFM {
+  private static final long DIMS = Layouts.offset(Layouts.TENSOR_INFO, "dims");
+  private static final long RANK = Layouts.offset(Layouts.TENSOR_INFO, "rank");
+
   final Handle handle;
   final OrtSessionFFM session;
   final Scratch scratch = new Scratch();
@@ -45,6 +51,8 @@ abstract sealed class BoundMemory permits OrtIoBindingFFM {
     InputMode inputMode;
     /** The caller's memory that is bound; null where it is libiobind's. */
     MemorySegment guard;
+    /** Inputs: the tensor over that memory, which libiobind keeps while it is bound. */
+    long guardTensor;
     /** Array inputs on the host: the memory of the input's own tensor, and what it holds. */
     MemorySegment own;
     OnnxTensorElementType type;
@@ -256,6 +264,7 @@ abstract sealed class BoundMemory permits OrtIoBindingFFM {
 
   private void noteInput(Slot slot, MemorySegment guard, long tensor, InputMode mode) {
     note(slot, guard);
+    slot.guardTensor = tensor;
     if (slot.carry == null) slot.tensor = tensor;
     slot.inputMode = mode;
   }
@@ -764,6 +773,33 @@ abstract sealed class BoundMemory permits OrtIoBindingFFM {
     } finally {
       handle.isLeaving = true;
       handle.exitAlone();
+    }
+  }
+
+  /** The inputs in memory of the caller's that a state will be written into: those in place that have its shapes. */
+  Set<Slot> writtenBy(OrtStateFFM state) {
+    Set<Slot> written = new HashSet<>();
+    state.tensors().forEach((name, tensor) -> {
+      Slot slot = inputs[session.inputIndex(name)];
+      if (slot.carry != CarryMode.IN_PLACE || slot.guard == null) return;
+      if (Arrays.equals(shape(slot.guardTensor), shape(tensor))) written.add(slot);
+    });
+    return written;
+  }
+
+  private long[] shape(long tensor) {
+    MemorySegment info = scratch.tensorInfo(tensor);
+    return Layouts.longs(info.get(JAVA_LONG, DIMS), info.get(JAVA_LONG, RANK));
+  }
+
+  /** The carried inputs hold a state that was saved, which lies in libiobind's memory but where it was written. */
+  void noteRestored(OrtStateFFM state, Set<Slot> written) {
+    for (String name : state.inputs()) {
+      int index = session.inputIndex(name);
+      Slot slot = inputs[index];
+      boolean stays = written.contains(slot);
+      note(slot, stays ? slot.guard : null);
+      if (!stays) noteEvent(index, null);
     }
   }
 

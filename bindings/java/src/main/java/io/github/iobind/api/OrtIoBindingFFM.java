@@ -6,6 +6,7 @@ import static java.lang.foreign.ValueLayout.JAVA_LONG;
 import io.github.iobind.ffm.Constants;
 import io.github.iobind.ffm.Iobind;
 import io.github.iobind.ffm.IobindFlow;
+import io.github.iobind.ffm.IobindStates;
 import io.github.iobind.ffm.Layouts;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
@@ -16,6 +17,7 @@ import java.util.Collection;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import java.util.concurrent.CompletableFuture;
 import org.jspecify.annotations.Nullable;
 
@@ -729,6 +731,72 @@ public final class OrtIoBindingFFM extends BoundMemory implements AutoCloseable 
     } catch (RuntimeException e) {
       values.values().forEach(OrtValueRef::close);
       throw e;
+    }
+  }
+
+  // ---- states
+
+  /**
+   * Saves what the next run would read as the carried inputs. A state that is carried by MOVE or SWAP and that no value refers to is not
+   * copied: the binding gets new memory when it needs it. It is copied, where it is, if it is carried IN_PLACE, if a value refers to it, if the
+   * session captures graphs, and before the first run.
+   *
+   * <p>It does not wait for a run on a stream of the execution provider's: the state is that of the last one, and whoever uses it
+   * receives the failure if that run fails. The stream must not be used by another thread meanwhile. Where that run works in memory of the
+   * caller's it waits.
+   *
+   * @return the state; the caller closes it
+   * @throws OrtFFMException INVALID_STATE: nothing is carried, an input is not bound, a state is undefined after a failed run, or a call of
+   *     another thread is in flight; what the last run failed with, if that was on a stream and is over; OUT_OF_MEMORY; RUNTIME. After an
+   *     error nothing has changed
+   * @throws IllegalStateException the binding, or memory bound to it, is closed
+   */
+  public OrtStateFFM saveState() {
+    long address = enter();
+    try {
+      requireGuards();
+      MemorySegment[] memory = held();
+      InFlight.Work work = lastWork.get();
+      if (memory != null && work != null) Threads.await(() -> work.await(Deadline.NEVER)); // a copy on the stream would outlast this call
+      Hold.during(memory, () -> scratch.check(IobindStates.bindingSaveState(address, scratch.out(0), scratch.error())));
+      return new OrtStateFFM(session, scratch.getLong(0), scratch);
+    } finally {
+      handle.isLeaving = true;
+      handle.exitAlone();
+    }
+  }
+
+  /**
+   * Goes on from a state that was saved from this binding, or from another one of the session that carries the same: the next run reads it. A
+   * MOVE or SWAP state is read where it is. If it is carried IN_PLACE, or the session captures graphs, it is copied into the memory that is
+   * bound if the shape is the same: no graph is lost and nothing is allocated. Otherwise it is copied into new memory, and what was bound is
+   * not used any more.
+   *
+   * <p>It ends the outputs of the last run, as a run does.
+   *
+   * @param state the state; it may be closed after this
+   * @throws OrtFFMException INVALID_ARGUMENT: the state is of another session, or the binding carries other inputs; SHAPE; INVALID_STATE: a
+   *     run is in flight; what the run failed with that was to make the state; OUT_OF_MEMORY; RUNTIME. After an error nothing has
+   *     changed, but if a copy into bound memory fails, the states of these inputs are undefined
+   * @throws IllegalStateException the binding, the state, or memory bound to the binding is closed
+   */
+  public void restoreState(OrtStateFFM state) {
+    long address = enter();
+    try {
+      requireGuards();
+      long from = state.enter();
+      try {
+        Set<Slot> written = state.session() == session ? writtenBy(state) : Set.of(); // another session's is refused
+        Hold.during(held(), () -> scratch.check(IobindStates.bindingRestoreState(address, from, scratch.error())));
+        noteRestored(state, written);
+      } finally {
+        state.exit();
+      }
+      runs++;
+      takeBack();
+    } finally {
+      handle.isLeaving = true;
+      handle.exitAlone();
     }
   }
 

@@ -5,6 +5,7 @@ import static java.lang.foreign.ValueLayout.JAVA_LONG;
 import io.github.iobind.ffm.Constants;
 import io.github.iobind.ffm.Iobind;
 import io.github.iobind.ffm.IobindInterop;
+import io.github.iobind.ffm.IobindStates;
 import io.github.iobind.ffm.Layouts;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
@@ -114,6 +115,17 @@ public final class OrtSessionFFM implements AutoCloseable {
      */
     public Options noMemoryReuse() {
       flags |= Constants.SESSION_NO_MEMORY_REUSE;
+      return this;
+    }
+
+    /**
+     * Hash a model that is given as bytes, so that states of the session can be kept in files: {@link OrtStateFFM#save}. A model's file needs
+     * no option, and is hashed with the first such state.
+     *
+     * @return this
+     */
+    public Options identify() {
+      flags |= Constants.SESSION_IDENTIFY;
       return this;
     }
 
@@ -654,6 +666,31 @@ public final class OrtSessionFFM implements AutoCloseable {
     try (Scratch scratch = Scratch.take()) {
       scratch.check(Iobind.bindingCreate(session, scratch.out(0), scratch.error()));
       return scratch.getLong(0);
+    }
+  }
+
+  /**
+   * Loads a state from a file that {@link OrtStateFFM#save} wrote, to where the session reads its inputs. It was saved from a session of the
+   * same model, on any device.
+   *
+   * @param path the file
+   * @return the state; the caller closes it
+   * @throws OrtFFMException IO: the file cannot be read, is no file of a state, is cut or damaged, or is of another model: the message says
+   *     what differs; VERSION: a newer iobind wrote it; NOT_SUPPORTED: the session was made from bytes without {@link Options#identify}, or
+   *     was adopted; INVALID_ARGUMENT: the path is of another file system of Java's, such as a zip file; OUT_OF_MEMORY, RUNTIME
+   * @throws IllegalStateException the session is closed
+   */
+  public OrtStateFFM loadState(Path path) {
+    String file = Texts.path(path, "loadState");
+    try (Arena arena = Arena.ofConfined(); Scratch scratch = Scratch.take()) {
+      MemorySegment text = Texts.allocate(arena, file, "path");
+      long address = enter();
+      try {
+        scratch.check(IobindStates.stateLoad(address, text, scratch.out(0), scratch.error()));
+        return new OrtStateFFM(this, scratch.getLong(0), scratch);
+      } finally {
+        exit();
+      }
     }
   }
 

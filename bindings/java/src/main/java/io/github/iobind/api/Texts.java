@@ -23,6 +23,8 @@ final class Texts {
       Map.entry("binding_set_run_options", "setRunOptions"), Map.entry("binding_check", "check"),
       Map.entry("binding_run", "runWithBindings"), Map.entry("binding_cancel", "cancel"),
       Map.entry("binding_get_output", "getOutput"), Map.entry("binding_take_output", "takeOutput"),
+      Map.entry("binding_save_state", "saveState"), Map.entry("binding_restore_state", "restoreState"),
+      Map.entry("state_save", "save"), Map.entry("state_load", "loadState"),
       Map.entry("binding_carry", "carry"), Map.entry("binding_clear", "clear"), Map.entry("audit_create", "audit"),
       Map.entry("pipeline_create", "OrtPipelineFFM.create"), Map.entry("pipeline_submit", "submit"),
       Map.entry("pipeline_next", "next"), Map.entry("tensor_create", "allocate"),
@@ -50,6 +52,7 @@ final class Texts {
       Map.entry("inter_op_threads", "interOp"), Map.entry("ort_library", "ortLibrary"), Map.entry("ort_api", "ortApi"),
       Map.entry("ort_api_base", "ortApiBase"), Map.entry("ort_session", "ortSession"), Map.entry("ort_value", "ortValue"),
       Map.entry("IOBIND_SESSION_PLACEMENT", "Options.placement"), Map.entry("IOBIND_SESSION_STRICT", "Options.strict"),
+      Map.entry("IOBIND_SESSION_IDENTIFY", "Options.identify"),
       Map.entry("IOBIND_DLPACK_COPY_STRIDED", "Dlpack.COPY_STRIDED"));
   /** What libiobind quotes, such as a path or a name of the model. An apostrophe that a letter follows does not end it. */
   private static final String QUOTED = "(?<!\\w)'(?:[^']|'(?=\\w))*+'";

@@ -20,6 +20,8 @@ public final class Constants {
   public static final int SESSION_PLACEMENT = 1 << 1;
   /** {@code IOBIND_SESSION_NO_MEMORY_REUSE}. */
   public static final int SESSION_NO_MEMORY_REUSE = 1 << 2;
+  /** {@code IOBIND_SESSION_IDENTIFY}. */
+  public static final int SESSION_IDENTIFY = 1 << 3;
   /** {@code IOBIND_AUDIT_CROSSES}. */
   public static final int AUDIT_CROSSES = 1;
   /** {@code IOBIND_AUDIT_UNKNOWN}. */

@@ -43,6 +43,7 @@ public final class Iobind {
   public static Map<String, FunctionDescriptor> functions() {
     IobindFlow.load();
     IobindInterop.load();
+    IobindStates.load();
     return Collections.unmodifiableMap(FUNCTIONS);
   }
 

@@ -105,6 +105,14 @@ public final class Layouts {
       pointer("inputs"), size("input_count"), pointer("targets"), size("target_count"), pointer("placements"), size("placement_count"),
       pointer("options"));
 
+  /** {@code iobind_state_info}. */
+  public static final StructLayout STATE_INFO = struct("iobind_state_info", u32("struct_size"), u32("reserved"),
+      size("pair_count"), size("bytes"));
+
+  /** {@code iobind_state_pair}. */
+  public static final StructLayout STATE_PAIR = struct("iobind_state_pair", u32("struct_size"), u32("reserved"), size("output"),
+      size("input"), pointer("tensor"));
+
   /** {@code iobind_pipeline_options}. */
   public static final StructLayout PIPELINE_OPTIONS = struct("iobind_pipeline_options", u32("struct_size"), u32("flags"),
       size("slots"), pointer("constants"), size("constant_count"), pointer("placements"), size("placement_count"),
@@ -130,7 +138,8 @@ public final class Layouts {
   /** All of them, for the test. */
   public static final List<StructLayout> ALL = List.of(ERROR, RUNTIME_OPTIONS, RUNTIME_INFO, EP_INFO, PRELOAD_OPTIONS,
       DEVICE_INFO, DEVICE_COUNTERS, MEMORY_USAGE, STREAM_OPTIONS, NATIVE, ORT, BUFFER, TENSOR_INFO, SESSION_OPTIONS, SESSION_INFO, VALUE_INFO,
-      NODE_INFO, RUN_OPTIONS, RUN_REQUEST, PIPELINE_OPTIONS, PIPELINE_REQUEST, PIPELINE_ITEM, AUDIT_INFO, AUDIT_ENTRY);
+      NODE_INFO, RUN_OPTIONS, RUN_REQUEST, STATE_INFO, STATE_PAIR, PIPELINE_OPTIONS, PIPELINE_REQUEST, PIPELINE_ITEM, AUDIT_INFO,
+      AUDIT_ENTRY);
 
   private Layouts() {}
 

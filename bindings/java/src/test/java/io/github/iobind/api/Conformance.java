@@ -45,9 +45,10 @@ final class Conformance {
   private final Map<String, OrtEventFFM> events = new HashMap<>();
   private final Map<String, Line> pipelines = new LinkedHashMap<>();
   private final Map<String, Wrapped> wrapped = new HashMap<>();
+  private final StateSteps states = new StateSteps(this);
   private final List<AutoCloseable> given = new ArrayList<>();
   private Arena arena;
-  private Bound current;
+  Bound current;
   private Thread runner;
   private volatile OrtFFMException runFailure;
   private OrtStatus expected;
@@ -64,12 +65,12 @@ final class Conformance {
     }
   }
 
-  private record Tensor(OrtValueRef handle, Mirror value, DeviceSpec place) {}
+  record Tensor(OrtValueRef handle, Mirror value, DeviceSpec place) {}
 
   /** Memory of the row's own, and its arena. */
   private record Wrapped(Arena arena, MemorySegment memory) {}
 
-  private static final class Slot {
+  static final class Slot {
     Mirror value;
     boolean taken;
     OutputMode mode = OutputMode.FRESH;
@@ -79,7 +80,7 @@ final class Conformance {
     boolean due;
   }
 
-  private static final class Bound {
+  static final class Bound {
     final OrtIoBindingFFM handle;
     final OrtSessionFFM session;
     final String spec;
@@ -181,6 +182,7 @@ final class Conformance {
       if (bound.ownsSession) bound.session.close();
     }
     for (Tensor tensor : tensors.values()) tensor.handle().close();
+    states.clear();
     for (AutoCloseable object : given) object.close();
     events.values().forEach(OrtEventFFM::close);
     streams.values().forEach(OrtStreamFFM::close);
@@ -220,7 +222,7 @@ final class Conformance {
   }
 
   private OrtSessionFFM cached(String spec) {
-    return cache.computeIfAbsent(spec, s -> Models.session(runtime, s, device));
+    return cache.computeIfAbsent(spec, s -> OrtSessionFFM.create(runtime, Models.bytes(s), Words.options(List.of(), device)));
   }
 
   private boolean onDevice(OrtSessionFFM session) {
@@ -330,6 +332,7 @@ final class Conformance {
       case "run" -> runBinding(w);
       case "get", "keep", "take" -> fetch(w);
       case "unbound" -> unbound(w.get(1));
+      case "save", "restore", "state", "drop-state", "write-state", "read-state", "drop-file" -> states.run(w);
       case "stream" -> {
         OrtStreamFFM stream = settle(() -> OrtStreamFFM.create(runtime, w.size() > 2 ? place(w.get(2)) : device));
         if (stream != null) streams.put(w.get(1), stream);
@@ -358,7 +361,7 @@ final class Conformance {
   }
 
   /** Makes the step's call, and compares its outcome with what the step expects. Null where it failed, as expected. */
-  private <T> T settle(Supplier<T> call) {
+  <T> T settle(Supplier<T> call) {
     settled = true;
     T result;
     try {
@@ -377,14 +380,14 @@ final class Conformance {
     return result;
   }
 
-  private boolean settle(Runnable call) {
+  boolean settle(Runnable call) {
     return settle(() -> {
       call.run();
       return true;
     }) != null;
   }
 
-  private static void require(String what, Object wanted, Object got) {
+  static void require(String what, Object wanted, Object got) {
     if (!wanted.equals(got)) throw new Wrong(what + ": expected " + wanted + ", got " + got);
   }
 
@@ -418,7 +421,7 @@ final class Conformance {
     };
   }
 
-  private Tensor keep(String name, OrtValueRef handle, Mirror value, DeviceSpec place) {
+  Tensor keep(String name, OrtValueRef handle, Mirror value, DeviceSpec place) {
     Tensor tensor = new Tensor(handle, value, place);
     Tensor before = tensors.put(name, tensor);
     if (before != null) before.handle().close();
@@ -605,22 +608,9 @@ final class Conformance {
   // ---- sessions
 
   private void open(String name, List<String> words) {
-    OrtSessionFFM.Options options = new OrtSessionFFM.Options();
-    boolean onCpu = false;
-    int at = 0;
-    for (; words.get(at).startsWith("+"); at++) {
-      String option = words.get(at);
-      switch (option.split(":")[0]) {
-        case "+strict" -> options.strict();
-        case "+placement" -> options.placement();
-        case "+cpu" -> onCpu = true;
-        case "+dim" -> options.freeDimension(option.substring(5, option.indexOf('=')),
-            Long.parseLong(option.substring(option.indexOf('=') + 1)));
-        default -> throw new Wrong(option + " is no option");
-      }
-    }
-    String spec = String.join(" ", words.subList(at, words.size()));
-    if (!onCpu) options.devices(device);
+    int count = (int) words.stream().takeWhile(word -> word.startsWith("+")).count();
+    String spec = String.join(" ", words.subList(count, words.size()));
+    OrtSessionFFM.Options options = Words.options(words.subList(0, count), device);
     OrtSessionFFM session = settle(() -> OrtSessionFFM.create(runtime, Models.bytes(spec), options));
     if (session == null) return;
     current = new Bound(session, spec, true);

@@ -27,12 +27,12 @@ class ConformanceTest {
 
   @Test
   void rowsOnVdev() throws Exception {
-    rows("vdev", 730);
+    rows("vdev", 806);
   }
 
   @Tag("ci")
   @ParameterizedTest
-  @CsvSource({"cpu, 700", "webgpu, 690"})
+  @CsvSource({"cpu, 776", "webgpu, 766"})
   void rowsOn(String device, int atLeast) throws Exception {
     rows(device, atLeast);
   }

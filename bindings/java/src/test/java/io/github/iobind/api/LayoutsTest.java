@@ -12,6 +12,7 @@ import io.github.iobind.ffm.Iobind;
 import io.github.iobind.ffm.IobindFlow;
 import io.github.iobind.ffm.IobindInterop;
 import io.github.iobind.ffm.IobindJava;
+import io.github.iobind.ffm.IobindStates;
 import io.github.iobind.ffm.Layouts;
 import java.lang.foreign.FunctionDescriptor;
 import java.lang.foreign.MemoryLayout;
@@ -89,7 +90,8 @@ class LayoutsTest {
       "iobind_status_get_name", "OrtStatus has the names",
       "iobind_device_check", "a device that is found by its spec has passed the same check",
       "iobind_session_find_input", "OrtSessionFFM has the names in a map",
-      "iobind_session_find_output", "as iobind_session_find_input"));
+      "iobind_session_find_output", "as iobind_session_find_input",
+      "iobind_state_retain", "Java has one reference to a state, and counts the calls in it"));
 
   static {
     for (String name : List.of("iobind_runtime_adopt_device", "iobind_tensor_get_native")) {
@@ -143,7 +145,7 @@ class LayoutsTest {
       }
     }
     Set<String> unused = new TreeSet<>();
-    for (Class<?> of : List.of(Iobind.class, IobindFlow.class, IobindInterop.class, IobindJava.class)) {
+    for (Class<?> of : List.of(Iobind.class, IobindFlow.class, IobindInterop.class, IobindJava.class, IobindStates.class)) {
       for (Method method : of.getDeclaredMethods()) {
         if (!Modifier.isPublic(method.getModifiers()) || List.of("functions", "holding").contains(method.getName())) continue;
         Pattern call = Pattern.compile("\\b" + of.getSimpleName() + "(\\.|::)" + method.getName() + "\\b");

@@ -1,6 +1,7 @@
 package io.github.iobind.api;
 
 import java.util.Arrays;
+import java.util.List;
 import java.util.Locale;
 
 /** The words of a conformance row: what they mean in Java. */
@@ -55,5 +56,22 @@ final class Words {
     } catch (IllegalArgumentException e) {
       throw new Inexpressible("no mode " + word);
     }
+  }
+
+  /** How a session is made, on the device unless something else is said: its model is hashed, so that its states can be kept in files. */
+  static OrtSessionFFM.Options options(List<String> words, DeviceSpec device) {
+    OrtSessionFFM.Options options = new OrtSessionFFM.Options();
+    for (String word : words) {
+      switch (word.split(":")[0]) {
+        case "+strict" -> options.strict();
+        case "+placement" -> options.placement();
+        case "+cpu", "+unknown" -> {}
+        case "+dim" -> options.freeDimension(word.substring(5, word.indexOf('=')),
+            Long.parseLong(word.substring(word.indexOf('=') + 1)));
+        default -> throw new IllegalArgumentException(word + " is no option");
+      }
+    }
+    if (!words.contains("+cpu")) options.devices(device);
+    return words.contains("+unknown") ? options : options.identify();
   }
 }

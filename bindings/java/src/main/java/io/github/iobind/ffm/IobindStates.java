@@ -1,0 +1,96 @@
+package io.github.iobind.ffm;
+
+import static io.github.iobind.ffm.Iobind.MEMORY;
+import static io.github.iobind.ffm.Iobind.OBJECT;
+import static io.github.iobind.ffm.Iobind.SIZE;
+import static io.github.iobind.ffm.Iobind.action;
+import static io.github.iobind.ffm.Iobind.status;
+import static io.github.iobind.ffm.Iobind.thrown;
+
+import java.lang.foreign.MemorySegment;
+import java.lang.invoke.MethodHandle;
+
+/** The functions of iobind.h on saved states. As {@link Iobind}. */
+public final class IobindStates {
+  private IobindStates() {}
+
+  /** Has the functions found. */
+  static void load() {}
+
+  private static final MethodHandle BINDING_SAVE_STATE = status("iobind_binding_save_state", OBJECT, OBJECT, OBJECT);
+
+  /** {@code iobind_binding_save_state}. */
+  public static int bindingSaveState(long binding, long state, long error) {
+    try {
+      return (int) BINDING_SAVE_STATE.invokeExact(binding, state, error);
+    } catch (Throwable t) {
+      throw thrown(t);
+    }
+  }
+
+  private static final MethodHandle BINDING_RESTORE_STATE = status("iobind_binding_restore_state", OBJECT, OBJECT, OBJECT);
+
+  /** {@code iobind_binding_restore_state}. */
+  public static int bindingRestoreState(long binding, long state, long error) {
+    try {
+      return (int) BINDING_RESTORE_STATE.invokeExact(binding, state, error);
+    } catch (Throwable t) {
+      throw thrown(t);
+    }
+  }
+
+  private static final MethodHandle STATE_RELEASE = action("iobind_state_release", OBJECT);
+
+  /** {@code iobind_state_release}. */
+  public static void stateRelease(long state) {
+    try {
+      STATE_RELEASE.invokeExact(state);
+    } catch (Throwable t) {
+      throw thrown(t);
+    }
+  }
+
+  private static final MethodHandle STATE_GET_INFO = status("iobind_state_get_info", OBJECT, MEMORY, OBJECT);
+
+  /** {@code iobind_state_get_info}. */
+  public static int stateGetInfo(long state, MemorySegment info, long error) {
+    try {
+      return (int) STATE_GET_INFO.invokeExact(state, info, error);
+    } catch (Throwable t) {
+      throw thrown(t);
+    }
+  }
+
+  private static final MethodHandle STATE_GET_PAIR = status("iobind_state_get_pair", OBJECT, SIZE, MEMORY, OBJECT);
+
+  /** {@code iobind_state_get_pair}. */
+  public static int stateGetPair(long state, long index, MemorySegment pair, long error) {
+    try {
+      return (int) STATE_GET_PAIR.invokeExact(state, index, pair, error);
+    } catch (Throwable t) {
+      throw thrown(t);
+    }
+  }
+
+  private static final MethodHandle STATE_SAVE = status("iobind_state_save", OBJECT, MEMORY, OBJECT);
+
+  /** {@code iobind_state_save}. */
+  public static int stateSave(long state, MemorySegment path, long error) {
+    try {
+      return (int) STATE_SAVE.invokeExact(state, path, error);
+    } catch (Throwable t) {
+      throw thrown(t);
+    }
+  }
+
+  private static final MethodHandle STATE_LOAD = status("iobind_state_load", OBJECT, MEMORY, OBJECT, OBJECT);
+
+  /** {@code iobind_state_load}. */
+  public static int stateLoad(long session, MemorySegment path, long state, long error) {
+    try {
+      return (int) STATE_LOAD.invokeExact(session, path, state, error);
+    } catch (Throwable t) {
+      throw thrown(t);
+    }
+  }
+}

@@ -1,0 +1,17 @@
+/* Bytes that grow: what is written to a file, or handed to ORT as a model. */
+#ifndef IOBIND_SUPPORT_BYTES_H
+#define IOBIND_SUPPORT_BYTES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+typedef struct iobind__bytes {
+  unsigned char *data; /* the owner frees it */
+  size_t length;
+  size_t room;
+  bool failed; /* out of memory: what was put since then is lost */
+} iobind__bytes;
+
+void iobind__bytes_put(iobind__bytes *self, const void *data, size_t count);
+
+#endif

@@ -1,0 +1,112 @@
+/* Work on streams that uses the memory of a tensor: which, and access from the host in order. */
+#include "tensor/tensor.h"
+
+/* A free entry for one more stream: one of the same stream, an empty one, or one whose stream has passed. */
+static iobind__use *find_use(iobind_tensor *tensor, const iobind_stream *stream) {
+  iobind__use *found = NULL;
+  for (size_t i = 0; i < sizeof tensor->uses / sizeof tensor->uses[0]; i++) {
+    iobind__use *use = &tensor->uses[i];
+    if (use->stream == stream) {
+      return use;
+    }
+    if (use->stream == NULL || iobind__stream_passed(use->stream, use->ticket)) {
+      found = use;
+    }
+  }
+  return found;
+}
+
+static void note_use(iobind__use *use, iobind__ticket ticket, iobind__access access) {
+  if (use->ticket < ticket) { /* otherwise another thread has used it on the stream since */
+    use->ticket = ticket;
+  }
+  if (access == IOBIND__WRITE && use->written < ticket) {
+    use->written = ticket;
+  }
+}
+
+static void add_use(iobind_tensor *tensor, iobind_stream *stream, iobind__ticket ticket, iobind__access access) {
+  pthread_mutex_t *mutex = &tensor->place->device->runtime->mutex;
+  pthread_mutex_lock(mutex);
+  iobind__use *use = find_use(tensor, stream);
+  while (use == NULL) {
+    /* a third stream: wait for the first, which is the likeliest to have passed; other threads may do the same */
+    iobind__use first = tensor->uses[0];
+    iobind__ref_retain(&first.stream->ref);
+    pthread_mutex_unlock(mutex);
+    (void)iobind__stream_drain(first.stream, NULL);
+    pthread_mutex_lock(mutex);
+    use = find_use(tensor, stream);
+    if (use == NULL && !iobind__stream_passed(first.stream, first.ticket)) {
+      use = &tensor->uses[0]; /* it cannot be waited for */
+    }
+    iobind__ref_release(&first.stream->ref);
+  }
+  iobind_stream *old = use->stream;
+  if (old != stream) {
+    iobind__ref_retain(&stream->ref);
+    *use = (iobind__use){.stream = stream};
+  }
+  note_use(use, ticket, access);
+  atomic_store_explicit(&tensor->is_used, true, memory_order_release);
+  pthread_mutex_unlock(mutex);
+  if (old != NULL && old != stream) {
+    iobind__ref_release(&old->ref);
+  }
+}
+
+void iobind__tensor_use(iobind_tensor *tensor, const iobind__submission *submission, iobind__access access) {
+  iobind_stream *stream = submission->stream;
+  if (stream != NULL && iobind__stream_orders_calls(stream) && tensor->data != NULL) {
+    add_use(iobind__tensor_memory(tensor), stream, iobind__submission_ticket(submission), access);
+  }
+}
+
+void iobind__tensor_use_at(iobind_tensor *tensor, iobind_stream *stream, iobind__ticket ticket, iobind__access access) {
+  add_use(iobind__tensor_memory(tensor), stream, ticket, access);
+}
+
+/* ---- host access in order ---- */
+
+/* The use that an access must wait for, with a reference to its stream; without a stream: none. */
+static iobind__use find_pending(const iobind_tensor *memory, iobind__access access) {
+  pthread_mutex_t *mutex = &memory->place->device->runtime->mutex;
+  iobind__use pending = {0};
+  pthread_mutex_lock(mutex);
+  for (size_t i = 0; i < sizeof memory->uses / sizeof memory->uses[0] && pending.stream == NULL; i++) {
+    iobind__use use = memory->uses[i];
+    use.ticket = access == IOBIND__WRITE ? use.ticket : use.written;
+    if (use.stream != NULL && !iobind__stream_passed(use.stream, use.ticket)) {
+      iobind__ref_retain(&use.stream->ref);
+      pending = use;
+    }
+  }
+  pthread_mutex_unlock(mutex);
+  return pending;
+}
+
+iobind_status iobind__tensor_settle_for(const iobind_tensor *tensor, iobind__access access, const iobind__flight *own,
+                                        iobind_error *error) {
+  iobind_tensor *memory = iobind__tensor_memory((iobind_tensor *)(uintptr_t)tensor); /* whose list of holders has a lock */
+  iobind_status status = iobind__holders_await(&memory->holders, access == IOBIND__WRITE, own, error);
+  while (status == IOBIND_OK && atomic_load_explicit(&memory->is_used, memory_order_acquire)) {
+    iobind_error reason = IOBIND_ERROR_INIT;
+    iobind__use pending = find_pending(memory, access);
+    if (pending.stream == NULL) {
+      break;
+    }
+    status = iobind__stream_wait_ticket(pending.stream, pending.ticket, &reason);
+    if (status != IOBIND_OK && access == IOBIND__WRITE && iobind__stream_passed(pending.stream, pending.ticket)) {
+      status = IOBIND_OK; /* what failed is over, and is overwritten now */
+    }
+    iobind__ref_release(&pending.stream->ref);
+    if (status != IOBIND_OK) {
+      (void)iobind__error_copy(error, &reason);
+    }
+  }
+  return status;
+}
+
+iobind_status iobind__tensor_settle(const iobind_tensor *tensor, iobind__access access, iobind_error *error) {
+  return iobind__tensor_settle_for(tensor, access, NULL, error);
+}

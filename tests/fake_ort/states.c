@@ -1,0 +1,247 @@
+/* Saved states. y = 2 x: the state is 2 4 6 8 after the run that comes before each call. */
+#define _POSIX_C_SOURCE 200809L
+
+#include <stddef.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "scenario.h"
+
+static const float eights[RIG_VALUES] = {4, 8, 12, 16};
+static const float turned[RIG_VALUES] = {8, 6, 4, 2}; /* twos, the last one first */
+
+/* ---- what the calls stand on ---- */
+
+static void make_carried(struct rig *rig, iobind_carry_mode mode) {
+  size_t bytes;
+  const void *model = rig_model("scale", &bytes);
+  iobind_session_options options = IOBIND_SESSION_OPTIONS_INIT;
+  options.flags = IOBIND_SESSION_IDENTIFY;
+  options.devices = &rig->device;
+  options.device_count = 1;
+  options.intra_op_threads = 1;
+  NEED(rig, iobind_session_create_from_memory(rig->runtime, model, bytes, &options, &rig->session, &rig->error));
+  NEED(rig, iobind_binding_create(rig->session, &rig->binding, &rig->error));
+  rig->x = rig_floats(rig, rig->device, rig_ones, RIG_VALUES);
+  NEED(rig, iobind_binding_carry(rig->binding, 0, 0, mode, &rig->error));
+  NEED(rig, iobind_binding_set_input(rig->binding, 0, IOBIND_INPUT_SNAPSHOT, rig->x, NULL, &rig->error));
+  NEED(rig, iobind_binding_run(rig->binding, NULL, &rig->error));
+}
+
+static void make_moved(struct rig *rig) {
+  make_carried(rig, IOBIND_CARRY_MOVE);
+}
+
+static void make_swapped(struct rig *rig) {
+  make_carried(rig, IOBIND_CARRY_SWAP);
+}
+
+static void make_in_place(struct rig *rig) {
+  make_carried(rig, IOBIND_CARRY_IN_PLACE);
+}
+
+/* The run is in flight. */
+static void submit(struct rig *rig, iobind_carry_mode mode) {
+  make_carried(rig, mode);
+  NEED(rig, iobind_stream_create(rig->device, NULL, &rig->stream, &rig->error));
+  NEED(rig, iobind_binding_set_input(rig->binding, 0, IOBIND_INPUT_SNAPSHOT, rig->x, NULL, &rig->error));
+  NEED(rig, iobind_binding_run(rig->binding, rig->stream, &rig->error));
+}
+
+static void submit_moved(struct rig *rig) {
+  submit(rig, IOBIND_CARRY_MOVE);
+}
+
+static void submit_in_place(struct rig *rig) {
+  submit(rig, IOBIND_CARRY_IN_PLACE);
+}
+
+static void make_saved(struct rig *rig, iobind_carry_mode mode) {
+  make_carried(rig, mode);
+  NEED(rig, iobind_binding_save_state(rig->binding, &rig->state, &rig->error));
+  NEED(rig, iobind_binding_run(rig->binding, NULL, &rig->error));
+  NEED(rig, iobind_binding_run(rig->binding, NULL, &rig->error));
+}
+
+static void save_moved(struct rig *rig) {
+  make_saved(rig, IOBIND_CARRY_MOVE);
+}
+
+static void save_swapped(struct rig *rig) {
+  make_saved(rig, IOBIND_CARRY_SWAP);
+}
+
+static void save_in_place(struct rig *rig) {
+  make_saved(rig, IOBIND_CARRY_IN_PLACE);
+}
+
+/* A file of this process. */
+static const char *path(void) {
+  static char text[64];
+  snprintf(text, sizeof text, "/tmp/iobind-fail-each-%ld", (long)getpid());
+  return text;
+}
+
+static void remove_file(struct rig *rig) {
+  (void)rig;
+  (void)remove(path());
+}
+
+static void make_for_file(struct rig *rig) {
+  save_moved(rig);
+  rig->end = remove_file;
+}
+
+static void make_file(struct rig *rig) {
+  make_for_file(rig);
+  NEED(rig, iobind_state_save(rig->state, path(), &rig->error));
+  iobind_state_release(rig->state);
+  rig->state = NULL;
+}
+
+/* ---- calls ---- */
+
+static iobind_status save(struct rig *rig) {
+  return iobind_binding_save_state(rig->binding, &rig->state, &rig->error);
+}
+
+static iobind_status restore(struct rig *rig) {
+  return iobind_binding_restore_state(rig->binding, rig->state, &rig->error);
+}
+
+static iobind_status reorder(struct rig *rig) {
+  static const int64_t rows[RIG_VALUES] = {3, 2, 1, 0};
+  return iobind_binding_reorder_state(rig->binding, 0, rows, RIG_VALUES, &rig->error);
+}
+
+static iobind_status get_info(struct rig *rig) {
+  iobind_state_info info = IOBIND_STATE_INFO_INIT;
+  iobind_status status = iobind_state_get_info(rig->state, &info, &rig->error);
+  rig->number = info.bytes;
+  return status;
+}
+
+static iobind_status get_pair(struct rig *rig) {
+  iobind_state_pair pair = IOBIND_STATE_PAIR_INIT;
+  iobind_status status = iobind_state_get_pair(rig->state, 0, &pair, &rig->error);
+  rig->found_tensor = pair.tensor;
+  return status;
+}
+
+static iobind_status retain(struct rig *rig) {
+  iobind_state_release(iobind_state_retain(rig->state));
+  return IOBIND_OK;
+}
+
+static iobind_status release(struct rig *rig) {
+  iobind_state_release(rig->state);
+  rig->state = NULL;
+  return IOBIND_OK;
+}
+
+static iobind_status write_file(struct rig *rig) {
+  return iobind_state_save(rig->state, path(), &rig->error);
+}
+
+static iobind_status read_file(struct rig *rig) {
+  return iobind_state_load(rig->session, path(), &rig->state, &rig->error);
+}
+
+/* ---- what must be right afterwards ---- */
+
+static void state_is_twos(struct rig *rig) {
+  NEED(rig, get_pair(rig));
+  rig_expect(rig, rig->found_tensor, rig_twos, RIG_VALUES);
+}
+
+static void run_leaves(struct rig *rig, const float *expected) {
+  iobind_tensor *output = NULL;
+  NEED(rig, iobind_binding_run(rig->binding, NULL, &rig->error));
+  NEED(rig, iobind_binding_get_output(rig->binding, 0, NULL, &output, &rig->error));
+  rig_expect(rig, output, expected, RIG_VALUES);
+}
+
+static void is_saved(struct rig *rig) {
+  NEED(rig, iobind_stream_synchronize(rig->stream, &rig->error));
+  run_leaves(rig, eights);
+  state_is_twos(rig);
+}
+
+static void is_saved_now(struct rig *rig) {
+  run_leaves(rig, eights);
+  state_is_twos(rig);
+}
+
+static void is_restored(struct rig *rig) {
+  run_leaves(rig, eights);
+  state_is_twos(rig);
+}
+
+static void is_turned(struct rig *rig) {
+  float expected[RIG_VALUES];
+  for (size_t i = 0; i < RIG_VALUES; i++) {
+    expected[i] = 2 * turned[i];
+  }
+  run_leaves(rig, expected);
+}
+
+static void has_bytes(struct rig *rig) {
+  NEED_TRUE(rig->number == sizeof rig_twos);
+}
+
+static void found_is_twos(struct rig *rig) {
+  rig_expect(rig, rig->found_tensor, rig_twos, RIG_VALUES);
+}
+
+static void is_written(struct rig *rig) {
+  iobind_state *read = NULL;
+  iobind_state_pair pair = IOBIND_STATE_PAIR_INIT;
+  NEED(rig, iobind_state_load(rig->session, path(), &read, &rig->error));
+  NEED(rig, iobind_state_get_pair(read, 0, &pair, &rig->error));
+  rig_expect(rig, pair.tensor, rig_twos, RIG_VALUES);
+  iobind_state_release(read);
+}
+
+#define SAVES(of, in, prepares, checks)                                                                            \
+  {                                                                                                                \
+    .function = "iobind_binding_save_state", .variant = (of), .places = (in), .prepare = (prepares), .call = save, \
+    .out = OUT(state), .right = (checks)                                                                           \
+  }
+#define GOES_ON(name, of, prepares, calls, checks) \
+  { .function = (name), .variant = (of), .places = ON_ALL, .prepare = (prepares), .call = (calls), .right = (checks) }
+
+const struct scenario state_scenarios[] = {
+    SAVES("moved", ON_ALL, make_moved, is_saved_now),
+    SAVES("swapped", ON_ALL, make_swapped, is_saved_now),
+    SAVES("in place", ON_ALL, make_in_place, is_saved_now),
+    SAVES("moved in flight", ON_VDEV, submit_moved, is_saved),
+    SAVES("in place in flight", ON_VDEV, submit_in_place, is_saved),
+    GOES_ON("iobind_binding_restore_state", "moved", save_moved, restore, is_restored),
+    GOES_ON("iobind_binding_restore_state", "swapped", save_swapped, restore, is_restored),
+    GOES_ON("iobind_binding_restore_state", "in place", save_in_place, restore, is_restored),
+    {.function = "iobind_binding_reorder_state",
+     .variant = "moved",
+     .places = ON_CPU | ON_VDEV,
+     .prepare = make_moved,
+     .call = reorder,
+     .right = is_turned},
+    {.function = "iobind_binding_reorder_state",
+     .variant = "swapped",
+     .places = ON_CPU | ON_VDEV,
+     .prepare = make_swapped,
+     .call = reorder,
+     .right = is_turned},
+    GOES_ON("iobind_state_get_info", "", save_moved, get_info, has_bytes),
+    GOES_ON("iobind_state_get_pair", "", save_moved, get_pair, found_is_twos),
+    GOES_ON("iobind_state_retain", "", save_moved, retain, NULL),
+    {.function = "iobind_state_release", .variant = "", .places = ON_ALL, .prepare = save_moved, .call = release, .last = true},
+    GOES_ON("iobind_state_save", "", make_for_file, write_file, is_written),
+    {.function = "iobind_state_load",
+     .variant = "",
+     .places = ON_ALL,
+     .prepare = make_file,
+     .call = read_file,
+     .out = OUT(state),
+     .right = state_is_twos},
+    {.function = NULL},
+};
