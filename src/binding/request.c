@@ -101,8 +101,9 @@ iobind_status iobind_session_run(iobind_session *session, const iobind_run_reque
   for (size_t i = 0; outputs != NULL && i < output_count; i++) {
     outputs[i] = NULL;
   }
-  IOBIND__TRY(iobind__null_check(session, "session", what, error));
-  IOBIND__TRY(iobind__null_check(given, "request", what, error));
+  if (session == NULL || given == NULL) {
+    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "%s: %s is NULL", what, session == NULL ? "session" : "request");
+  }
   iobind_run_request request;
   IOBIND__TRY(iobind__process_check(what, error));
   IOBIND__TRY(iobind__array_check(outputs, output_count, session->output_count, false, "outputs", what, error));
