@@ -216,6 +216,8 @@ static bool run_once(bound *one, int stream, point *at, const step *from) {
   expectation expected = {0};
   bool late;
   expect_run(&one->shadow, &expected, &late);
+  if (stream >= 0 && expected.must == 0 && (expected.may & STATUS(RUNTIME)) != 0)
+    return false; /* nobody can tell how it goes later */
   bool may_queue = one->flight.stream >= 0 && one->flight.stream == stream;
   late = late ||
          (may_queue && W->at_host && (expected.must & STATUS(SHAPE)) != 0); /* a task looks at the state when there is one */

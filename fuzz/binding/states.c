@@ -56,7 +56,9 @@ static void save(bound *one, saved *to) {
   bool in_flight = is_in_flight(one);
   if (fault_is_set() || one->flight.must_fail) return;
   for (size_t i = 0; i < one->shadow.model->input_count; i++) {
-    if (in_flight && one->before.inputs[i].torn) return; /* nobody can tell how the run goes */
+    /* nobody can tell how the run goes, or of which run the state is */
+    bool is_torn = one->shadow.inputs[i].torn && !one->shadow.inputs[i].lost;
+    if (is_torn || (in_flight && one->before.inputs[i].torn)) return;
     view next = shadow_next_input(&one->shadow, i);
     if (shadow_carry_of_input(&one->shadow, i) == NULL || next.block == NULL) continue;
     if (view_is_anothers(next, one->shadow.number)) return;

@@ -165,9 +165,8 @@ static void give_back(const iobind__context *self, const iobind__scope *scope) {
 }
 
 iobind_status iobind__context_enter(iobind__context *context, iobind__scope *scope, iobind_error *error) {
-  scope->context = NULL;
   scope->outer = entered;
-  if (context == NULL || entered == context || (entered != NULL && context->ordinal == ANY)) {
+  if (entered == context || (entered != NULL && context->ordinal == ANY)) {
     return IOBIND_OK; /* who has entered it gives the caller's back */
   }
   IOBIND__TRY(make_current(context, scope, error));
@@ -177,11 +176,7 @@ iobind_status iobind__context_enter(iobind__context *context, iobind__scope *sco
 }
 
 void iobind__context_leave(iobind__scope *scope) {
-  const iobind__context *self = scope->context;
-  if (self == NULL) {
-    return;
-  }
-  give_back(self, scope);
+  give_back(scope->context, scope);
   entered = scope->outer;
 }
 

@@ -95,6 +95,17 @@ static bool is_gated(const iobind__guard *guard) {
 
 /* ---- entered and left ---- */
 
+static inline iobind_status enter_context(const iobind__guard *guard, iobind__scope *scope, iobind_error *error) {
+  scope->context = NULL;
+  return guard->context == NULL ? IOBIND_OK : iobind__context_enter(guard->context, scope, error);
+}
+
+static inline void leave_context(iobind__scope *scope) {
+  if (scope->context != NULL) {
+    iobind__context_leave(scope);
+  }
+}
+
 /* All but the device. */
 static void take(const iobind__guard *guard, iobind__scope *scope) {
   scope->guard = guard;
@@ -139,7 +150,7 @@ iobind_status iobind__guard_heed(const iobind__guard *guard, iobind_status statu
 iobind_status iobind__guard_take(const iobind__guard *guard, iobind__scope *scope, iobind_error *error) {
   IOBIND__TRY(check_lost(guard, error));
   take(guard, scope);
-  iobind_status status = iobind__context_enter(guard->context, scope, error);
+  iobind_status status = enter_context(guard, scope, error);
   if (status != IOBIND_OK) {
     give(scope);
   }
@@ -148,11 +159,11 @@ iobind_status iobind__guard_take(const iobind__guard *guard, iobind__scope *scop
 
 void iobind__guard_take_anyway(const iobind__guard *guard, iobind__scope *scope) {
   take(guard, scope);
-  (void)iobind__context_enter(guard->context, scope, NULL); /* if it fails, no other device would do */
+  (void)enter_context(guard, scope, NULL); /* if it fails, no other device would do */
 }
 
 void iobind__guard_give(iobind__scope *scope) {
-  iobind__context_leave(scope);
+  leave_context(scope);
   give(scope);
 }
 
@@ -164,7 +175,7 @@ iobind_status iobind__guard_enter_alone(const iobind__guard *guard, iobind__scop
     shut();
   }
   scope->guard = guard;
-  iobind_status status = iobind__context_enter(guard->context, scope, error);
+  iobind_status status = enter_context(guard, scope, error);
   if (status != IOBIND_OK) {
     iobind__guard_leave_alone(scope);
   }
@@ -173,7 +184,7 @@ iobind_status iobind__guard_enter_alone(const iobind__guard *guard, iobind__scop
 
 void iobind__guard_leave_alone(iobind__scope *scope) {
   const iobind__guard *guard = scope->guard;
-  iobind__context_leave(scope);
+  leave_context(scope);
   if (guard->serial != NULL) {
     pthread_mutex_unlock(guard->serial);
   } else if (is_gated(guard)) {

@@ -29,13 +29,23 @@ static inline uint64_t step(uint64_t column, uint64_t word, uint64_t number) {
   return rotate((column ^ word) * number, 29);
 }
 
+/* Written out, so that the columns stay in registers at any level of optimization. */
+static inline void add_block(uint64_t *columns, const unsigned char *data) {
+  columns[0] = step(columns[0], load(data), numbers[0]);
+  columns[1] = step(columns[1], load(data + 8), numbers[1]);
+  columns[2] = step(columns[2], load(data + 16), numbers[2]);
+  columns[3] = step(columns[3], load(data + 24), numbers[3]);
+  columns[4] = step(columns[4], load(data + 32), numbers[4]);
+  columns[5] = step(columns[5], load(data + 40), numbers[5]);
+  columns[6] = step(columns[6], load(data + 48), numbers[6]);
+  columns[7] = step(columns[7], load(data + 56), numbers[7]);
+}
+
 static void add_blocks(iobind__hasher *self, const unsigned char *data, size_t blocks) {
   uint64_t columns[IOBIND__HASH_COLUMNS];
   memcpy(columns, self->columns, sizeof columns);
   for (size_t i = 0; i < blocks; i++) {
-    for (size_t k = 0; k < IOBIND__HASH_COLUMNS; k++) {
-      columns[k] = step(columns[k], load(data + i * IOBIND__HASH_BLOCK + 8 * k), numbers[k]);
-    }
+    add_block(columns, data + i * IOBIND__HASH_BLOCK);
   }
   memcpy(self->columns, columns, sizeof columns);
 }

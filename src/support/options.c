@@ -53,7 +53,9 @@ iobind_status iobind__info_write(void *info, const char *name, const void *full,
 
 iobind_status iobind__array_check(const void *array, size_t count, size_t expected, bool is_optional, const char *name,
                                   const char *what, iobind_error *error) {
-  IOBIND__TRY(expected > 0 && !is_optional ? iobind__null_check(array, name, what, error) : IOBIND_OK);
+  if (array == NULL && expected > 0 && !is_optional) {
+    return iobind__null_check(array, name, what, error);
+  }
   size_t wanted = array == NULL ? 0 : expected;
   return count == wanted ? IOBIND_OK
                          : iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "%s: %s: expected a length of %zu, got %zu", what,

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "support/error.h"
+#include "support/hash.h"
 #include "support/needed.h"
 #include "support/options.h"
 #include "support/ref.h"
@@ -414,6 +415,52 @@ static void letters_by_ascii(void **state) {
   assert_false(iobind__text_same_letters("a[", "a{"));
 }
 
+/* Files keep hashes: the same bytes must have the same one in every release, on every machine. */
+static void hash_stays_as_it_is(void **state) {
+  (void)state;
+  static const uint64_t kept[2] = {0x4fdb1b7b54eb7940, 0xa20e6debb9d1ace4};
+  unsigned char bytes[1000];
+  for (size_t i = 0; i < sizeof bytes; i++) {
+    bytes[i] = (unsigned char)i;
+  }
+  iobind__hash hash = iobind__hash_of(bytes, sizeof bytes);
+  assert_memory_equal(hash.words, kept, sizeof kept);
+}
+
+static void hash_of_parts_is_that_of_the_whole(void **state) {
+  (void)state;
+  unsigned char bytes[400];
+  for (size_t i = 0; i < sizeof bytes; i++) {
+    bytes[i] = (unsigned char)(7 * i);
+  }
+  iobind__hash whole = iobind__hash_of(bytes, sizeof bytes);
+  for (size_t part = 1; part < sizeof bytes; part++) {
+    iobind__hasher hasher;
+    iobind__hash_begin(&hasher);
+    for (size_t at = 0; at < sizeof bytes; at += part) {
+      iobind__hash_add(&hasher, bytes + at, sizeof bytes - at < part ? sizeof bytes - at : part);
+    }
+    iobind__hash hash = iobind__hash_end(&hasher);
+    assert_memory_equal(hash.words, whole.words, sizeof whole.words);
+  }
+}
+
+static void hash_sees_each_bit_and_the_length(void **state) {
+  (void)state;
+  unsigned char bytes[200] = {0};
+  iobind__hash zeros = iobind__hash_of(bytes, sizeof bytes);
+  for (size_t bit = 0; bit < 8 * sizeof bytes; bit++) {
+    bytes[bit / 8] ^= (unsigned char)(1u << bit % 8);
+    iobind__hash other = iobind__hash_of(bytes, sizeof bytes);
+    assert_true(other.words[0] != zeros.words[0] && other.words[1] != zeros.words[1]);
+    bytes[bit / 8] = 0;
+  }
+  for (size_t length = 0; length < sizeof bytes; length++) {
+    iobind__hash other = iobind__hash_of(bytes, length);
+    assert_true(other.words[0] != zeros.words[0] && other.words[1] != zeros.words[1]);
+  }
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(error_is_filled),
     cmocka_unit_test(error_may_be_null),
@@ -438,6 +485,9 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(name_is_shortened_in_its_middle),
     cmocka_unit_test(name_is_left_out),
     cmocka_unit_test(letters_by_ascii),
+    cmocka_unit_test(hash_stays_as_it_is),
+    cmocka_unit_test(hash_of_parts_is_that_of_the_whole),
+    cmocka_unit_test(hash_sees_each_bit_and_the_length),
 #if defined(__linux__)
     cmocka_unit_test(needed_libraries_of_a_damaged_file),
 #endif

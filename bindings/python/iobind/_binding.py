@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import math
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from . import _core, _dtypes, _tensor
@@ -103,7 +103,7 @@ class Binding(_core.Binding):
     """
 
     # Of its own, the interpreter finds a method faster where no dict has been made; a program's attributes are in one still.
-    __slots__ = ("session", "_orders", "_tensors", "_shapes", "_carried", "_calls", "_foreign", "_pool", "_inputs", "_outputs", "__dict__",
+    __slots__ = ("session", "_orders", "_tensors", "_shapes", "_carried", "_states", "_calls", "_foreign", "_pool", "_inputs", "_outputs", "__dict__",
                  "__weakref__")
 
     def __new__(cls, session: Session) -> Binding:
@@ -113,6 +113,7 @@ class Binding(_core.Binding):
         made._tensors = {}
         made._shapes = {}
         made._carried = {}
+        made._states = {}
         made._calls = {}
         made._foreign = None
         made._pool = None
@@ -131,6 +132,8 @@ class Binding(_core.Binding):
     """the shapes that inputs were bound with"""
     _carried: dict[int, str]
     """inputs that have been carried, and how"""
+    _states: dict[int, int]
+    """the outputs that are carried now, and to which inputs"""
     _calls: dict[tuple[str, int], Callable[[_core.Binding], None]]
     """what is bound, but for what only the binding has: memory of its own, and states that were carried on"""
     _foreign: tuple[int, _tensor.Stream] | None
@@ -271,6 +274,7 @@ class Binding(_core.Binding):
         self._tensors.clear()
         self._shapes.clear()
         self._carried.clear()
+        self._states.clear()
         self._calls.clear()
         self._use_order(None)
 
@@ -333,6 +337,7 @@ class Binding(_core.Binding):
     def _step_to(self, index: int, call: Callable[[_core.Binding], None]) -> Step:
         def note() -> None:
             self._calls["output", index] = call
+            self._states.pop(index, None)
 
         return Step(("output", index), call, note)
 
@@ -368,6 +373,7 @@ class Binding(_core.Binding):
         def note() -> None:
             self._calls["output", number] = call
             self._carried[to] = chosen
+            self._states[number] = to
             if chosen != "in_place":
                 self._tensors.pop(to, None)
                 self._calls.pop(("input", to), None)
@@ -396,16 +402,40 @@ class Binding(_core.Binding):
         state, OutOfMemory, OrtError."""
         if not isinstance(state, State):
             raise InvalidArgument(f"restore: expected an iobind.State, got {type(state).__name__}")
-        for index in self._carried.keys() & self._tensors.keys():
-            self._tensors[index]._await(None)
+        self._await_states()
         shapes = [state._shape(number) for number in range(len(state))]
         state._restore_to(self)
         for name, shape in zip(state, shapes):
-            index = self._inputs[name][0]
-            bound = self._tensors.get(index)
-            if bound is None or bound.shape != shape or bound.read_only:  # otherwise it was written, and stays bound
-                self._forget(index)
-            self._shapes[index] = shape
+            self._note_state(self._inputs[name][0], shape)
+
+    def reorder(self, rows: Sequence[int], *, axis: int = 0) -> None:
+        """Replace the rows of all carried states, where they are: the new row i is the old row rows[i], such as the beams that a search goes on
+        with. rows: one may be taken several times, or not at all; as many as before or not. axis: of each carried state, whose shapes have the
+        same number of rows there. States that were saved keep their rows. Outputs of the last run must have been fetched, as before a run.
+        Raises InvalidArgument (a row that is not there, no rows), ShapeError (a state without that axis, or with another number of rows),
+        NotSupported (another number of rows with graphs=), InvalidState (nothing is carried, a run is in flight), what the last run failed
+        with, OutOfMemory, OrtError."""
+        if axis < 0:
+            raise ShapeError(f"reorder: axis: expected 0 or more, got {axis}")
+        self._await_states()
+        given = list(rows)
+        self._reorder(axis, given)
+        for index in self._states.values():
+            bound = self._shapes.get(index, ())
+            if len(bound) > axis:
+                self._note_state(index, (*bound[:axis], len(given), *bound[axis + 1:]))
+
+    def _await_states(self) -> None:
+        """The tensors that a state in place is written into have been written by what writes them now."""
+        for index in self._carried.keys() & self._tensors.keys():
+            self._tensors[index]._await(None)
+
+    def _note_state(self, index: int, shape: tuple[int, ...]) -> None:
+        """The carried input has another state: in place in the tensor that is bound if that has its shape, otherwise in memory of its own."""
+        bound = self._tensors.get(index)
+        if bound is None or bound.shape != shape or bound.read_only:
+            self._forget(index)
+        self._shapes[index] = shape
 
     def set_run_options(self, config: Mapping[str, Any] | None = None, *, tag: str | None = None, log_level: int = 0) -> None:
         """For all later runs. config: ONNX Runtime's run entries, such as {"memory.enable_memory_arena_shrinkage": "gpu:0"}. tag: names

@@ -856,6 +856,7 @@ static PyMethodDef binding_methods[] = {
     {"_set_output", (PyCFunction)set_output, METH_VARARGS, NULL},
     {"_place_output", (PyCFunction)place_output, METH_VARARGS, NULL},
     {"_carry", (PyCFunction)carry, METH_VARARGS, NULL},
+    {"_reorder", (PyCFunction)reorder_states, METH_VARARGS, NULL},
     {"_stage", (PyCFunction)stage, METH_NOARGS, NULL},
     {"_spares", (PyCFunction)spares, METH_O, NULL},
     {"_await_runs", (PyCFunction)await_runs, METH_NOARGS, NULL},

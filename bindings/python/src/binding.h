@@ -77,6 +77,9 @@ int binding_await_run(const Binding *self);
  * handler. */
 int binding_quiesce(const Binding *self);
 
+/* saved_state.c: a method of bindings */
+PyObject *reorder_states(Binding *self, PyObject *arguments);
+
 /* states.c */
 
 int states_open(Binding *self);

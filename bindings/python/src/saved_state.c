@@ -148,7 +148,7 @@ static PyObject *state_of_file(PyObject *type, PyObject *arguments) {
   return status == IOBIND_OK ? state_object((PyTypeObject *)type, handle, session, NULL, NULL) : raise_error(&error);
 }
 
-/* A stream may have a program's attributes. */
+/* A stream may have a program's attributes, whose dict is where a cycle is broken. */
 static int state_traverse(State *self, visitproc visit, void *arg) {
   Py_VISIT(Py_TYPE((PyObject *)self));
   Py_VISIT((PyObject *)self->session);
@@ -167,15 +167,10 @@ static PyObject *state_close(State *self, PyObject *none) {
   Py_RETURN_NONE;
 }
 
-static int state_clear_cycle(State *self) {
-  Py_XDECREF(state_close(self, NULL));
-  return 0;
-}
-
 static void state_dealloc(State *self) {
   PyTypeObject *type = Py_TYPE((PyObject *)self);
   PyObject_GC_UnTrack(self);
-  (void)state_clear_cycle(self);
+  Py_XDECREF(state_close(self, NULL));
   Py_XDECREF(self->names);
   Py_XDECREF((PyObject *)self->session);
   ((freefunc)PyType_GetSlot(type, Py_tp_free))(self);
@@ -214,6 +209,57 @@ static PyObject *restore_to(State *self, PyObject *given) {
   Py_XDECREF((PyObject *)made);
   release_state(handle);
   return change_ends(binding, status, &error);
+}
+
+/* A sequence of int as rows, to be freed by PyMem_Free; NULL with an exception. */
+static int64_t *rows_of(PyObject *sequence, size_t *count) {
+  PyObject *tuple = PySequence_Tuple(sequence);
+  if (tuple == NULL) {
+    return NULL;
+  }
+  Py_ssize_t size = PyTuple_Size(tuple);
+  int64_t *rows = PyMem_Calloc((size_t)size + 1, sizeof *rows);
+  if (rows == NULL) {
+    PyErr_NoMemory();
+  }
+  for (Py_ssize_t i = 0; rows != NULL && i < size; i++) {
+    PyObject *number = PyNumber_Index(PyTuple_GetItem(tuple, i));
+    rows[i] = number == NULL ? -1 : PyLong_AsLongLong(number);
+    Py_XDECREF(number);
+    if (PyErr_Occurred()) {
+      PyMem_Free(rows);
+      rows = NULL;
+    }
+  }
+  Py_DECREF(tuple);
+  *count = (size_t)size;
+  return rows;
+}
+
+/* _reorder(axis, rows) */
+PyObject *reorder_states(Binding *self, PyObject *arguments) {
+  Py_ssize_t axis;
+  PyObject *sequence;
+  size_t count;
+  if (!PyArg_ParseTuple(arguments, "nO", &axis, &sequence)) {
+    return NULL;
+  }
+  int64_t *rows = rows_of(sequence, &count);
+  if (rows == NULL || change_begins(self) != 0) {
+    PyMem_Free(rows);
+    return NULL;
+  }
+  iobind_error error = IOBIND_ERROR_INIT;
+  iobind_status status;
+  WITHOUT_GIL(status, iobind_binding_reorder_state(self->handle, (size_t)axis, rows, count, &error));
+  PyMem_Free(rows);
+  if (status == IOBIND_OK) {
+    outputs_end(self);
+    for (size_t i = 0; i < self->session->input_count; i++) {
+      state_bound(self, i);
+    }
+  }
+  return change_ends(self, status, &error);
 }
 
 /* ---- looked at, and kept in a file ---- */
@@ -313,13 +359,9 @@ static PyGetSetDef state_fields[] = {
     {NULL, NULL, NULL, NULL, NULL},
 };
 
-static PyType_Slot state_slots[] = {{Py_tp_dealloc, state_dealloc},
-                                    {Py_tp_traverse, state_traverse},
-                                    {Py_tp_clear, state_clear_cycle},
-                                    {Py_tp_methods, state_methods},
-                                    {Py_tp_getset, state_fields},
-                                    {Py_mp_length, state_length},
-                                    {0, NULL}};
+static PyType_Slot state_slots[] = {{Py_tp_dealloc, state_dealloc}, {Py_tp_traverse, state_traverse},
+                                    {Py_tp_methods, state_methods}, {Py_tp_getset, state_fields},
+                                    {Py_mp_length, state_length},   {0, NULL}};
 PyType_Spec state_spec = {"iobind._core.State", sizeof(State), 0,
                           Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_DISALLOW_INSTANTIATION,
                           state_slots};

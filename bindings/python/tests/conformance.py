@@ -655,6 +655,22 @@ class World:
                 else:
                     slot.value = value.copy()
 
+    def do_reorder(self, axis, rows):
+        bound, at = self.current, int(axis)
+        numbers = [] if rows == "-" else [int(row) for row in rows.split(",")]
+        for _ in self.settle(bound.handle.reorder, numbers, axis=at):
+            bound.outputs_of_run = None  # a program that holds them keeps what it has fetched
+            for state in (slot for slot in bound.outputs if slot.carried_to is not None):
+                slot = bound.inputs[state.carried_to]
+                old = state.value if state.due else slot.value
+                array = old.array().reshape(old.dims).take(numbers, at)
+                new = Mirror(old.name, array.shape, numpy.ascontiguousarray(array).reshape(-1).view(numpy.uint8).copy())
+                state.due = False
+                if state.mode == "in-place" and slot.value is not None and slot.value.text == new.text:
+                    slot.value.bytes[:] = new.bytes
+                else:
+                    slot.value = new
+
     def do_state(self, name, saved, index):
         of, number = self.states[saved], int(index)
         for handle in self.settle(of.handle.__getitem__, of.names[list(of.pairs).index(number)]):

@@ -9,7 +9,7 @@ import time
 import pytest
 
 import iobind
-from support import SMALL, child
+from support import DEVICE, SMALL, child
 
 
 def interrupted(code):
@@ -46,6 +46,37 @@ session = iobind.Session(twice())
 print(session.bind({"x": x}).run()["y"].numpy().tolist(), session.run(None, {"x": x})[0].tolist())
 """)
     assert out == "interrupted\n[2.0, 2.0] [2.0, 2.0]\n", errors
+
+
+# Sessions whose state is on the device, or on the host beside a run on the device; and uses that wait for it.
+SAVED = {"a device's": ("iobind.Session(device_model, PLACE)", "state['s'].numpy()"),
+         "a device's that is restored": ("iobind.Session(device_model, PLACE)", "branch.run()"),
+         "the host's": ("iobind.Session(mixed_model, PLACE)", "state['s']")}
+
+
+@pytest.mark.parametrize("of", SAVED)
+def test_ctrl_c_ends_a_wait_for_a_saved_state(of):
+    session, use = SAVED[of]
+    out, errors = interrupted("PLACE = 'vdev'\n" + DEVICE + """
+from support import FLOAT, model
+device_model = model([("Mul", ["s", "x"], ["s2"])], [("s", FLOAT, [1]), ("x", FLOAT, [1])], [("s2", FLOAT, [1])])
+mixed_model = model([("Add", ["s", "s"], ["s2"]), ("Mul", ["x", "x"], ["y"])], [("s", FLOAT, [1]), ("x", FLOAT, [1])],
+                    [("s2", FLOAT, [1]), ("y", FLOAT, [1])])
+setting(0, b"deny", b"Add")
+session, stream = """ + session + """, iobind.Stream(PLACE)
+binding, branch = (session.bind({"s": x[:1], "x": x[:1]}, carry={"s2": "s"}) for _ in range(2))
+setting(0, b"delay_compute", b"every:1,us:1000000000")
+binding.run(stream=stream)
+state = binding.save()
+branch.restore(state)
+try:
+    print("ready", flush=True)
+    """ + use + """
+except KeyboardInterrupt:
+    print("interrupted", session.inputs[0].device, flush=True)
+os._exit(0)
+""")
+    assert out == f"interrupted {'cpu' if 'mixed' in session else 'vdev:0'}\n", errors
 
 
 def test_ctrl_c_ends_a_wait():

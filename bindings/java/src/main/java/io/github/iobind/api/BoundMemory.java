@@ -792,14 +792,24 @@ abstract sealed class BoundMemory permits OrtIoBindingFFM {
     return Layouts.longs(info.get(JAVA_LONG, DIMS), info.get(JAVA_LONG, RANK));
   }
 
-  /** The carried inputs hold a state that was saved, which lies in libiobind's memory but where it was written. */
-  void noteRestored(OrtStateFFM state, Set<Slot> written) {
-    for (String name : state.inputs()) {
-      int index = session.inputIndex(name);
-      Slot slot = inputs[index];
-      boolean stays = written.contains(slot);
-      note(slot, stays ? slot.guard : null);
-      if (!stays) noteEvent(index, null);
+  /** As {@link #writtenBy(OrtStateFFM)}, where the states get so many rows. */
+  Set<Slot> writtenBy(int axis, int rows) {
+    Set<Slot> written = new HashSet<>();
+    for (Slot slot : inputs) {
+      if (slot.carry != CarryMode.IN_PLACE || slot.guard == null) continue;
+      long[] shape = shape(slot.guardTensor);
+      if (axis < shape.length && shape[axis] == rows) written.add(slot);
+    }
+    return written;
+  }
+
+  /** All carried inputs have other states, which lie in libiobind's memory but where they were written. */
+  void noteStatesReplaced(Set<Slot> written) {
+    for (int i = 0; i < inputs.length; i++) {
+      if (inputs[i].carry == null) continue;
+      boolean stays = written.contains(inputs[i]);
+      note(inputs[i], stays ? inputs[i].guard : null);
+      if (!stays) noteEvent(i, null);
     }
   }
 

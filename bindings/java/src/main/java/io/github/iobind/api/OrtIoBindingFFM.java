@@ -788,10 +788,40 @@ public final class OrtIoBindingFFM extends BoundMemory implements AutoCloseable 
       try {
         Set<Slot> written = state.session() == session ? writtenBy(state) : Set.of(); // another session's is refused
         Hold.during(held(), () -> scratch.check(IobindStates.bindingRestoreState(address, from, scratch.error())));
-        noteRestored(state, written);
+        noteStatesReplaced(written);
       } finally {
         state.exit();
       }
+      runs++;
+      takeBack();
+    } finally {
+      handle.isLeaving = true;
+      handle.exitAlone();
+    }
+  }
+
+  /**
+   * Replaces the rows of all carried states, where they are: the new row i is the old row {@code rows[i]}, such as the beams that a search goes
+   * on with. States that were saved keep their rows. It ends the outputs of the last run, as a run does.
+   *
+   * @param axis of each carried state, whose shapes have the same number of rows there
+   * @param rows old rows; one may be taken several times, or not at all; as many as before or not
+   * @throws OrtFFMException INVALID_ARGUMENT: a row is not there, or there are no rows; SHAPE: a state does not have the axis, or another number
+   *     of rows; NOT_SUPPORTED: another number of rows where the session captures graphs; INVALID_STATE: as {@link #saveState}, or a run is in
+   *     flight; OUT_OF_MEMORY; RUNTIME. After an error as after one of {@link #restoreState}
+   * @throws IllegalStateException the binding, or memory bound to it, is closed
+   */
+  public void reorderState(int axis, long... rows) {
+    if (axis < 0) throw new OrtFFMException(OrtStatus.SHAPE, "reorderState: axis: expected 0 or more, got " + axis);
+    long address = enter();
+    try (Arena arena = Arena.ofConfined()) {
+      requireGuards();
+      MemorySegment numbers = arena.allocate(JAVA_LONG, Math.max(1, rows.length));
+      MemorySegment.copy(rows, 0, numbers, JAVA_LONG, 0, rows.length);
+      Set<Slot> written = writtenBy(axis, rows.length);
+      Hold.during(held(),
+          () -> scratch.check(IobindStates.bindingReorderState(address, axis, numbers, rows.length, scratch.error())));
+      noteStatesReplaced(written);
       runs++;
       takeBack();
     } finally {

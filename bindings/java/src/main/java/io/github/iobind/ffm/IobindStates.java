@@ -39,6 +39,18 @@ public final class IobindStates {
     }
   }
 
+  private static final MethodHandle BINDING_REORDER_STATE = status("iobind_binding_reorder_state", OBJECT, SIZE, MEMORY, SIZE,
+      OBJECT);
+
+  /** {@code iobind_binding_reorder_state}. */
+  public static int bindingReorderState(long binding, long axis, MemorySegment rows, long count, long error) {
+    try {
+      return (int) BINDING_REORDER_STATE.invokeExact(binding, axis, rows, count, error);
+    } catch (Throwable t) {
+      throw thrown(t);
+    }
+  }
+
   private static final MethodHandle STATE_RELEASE = action("iobind_state_release", OBJECT);
 
   /** {@code iobind_state_release}. */

@@ -6,6 +6,7 @@ import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.Arrays;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
@@ -31,6 +32,7 @@ final class StateSteps {
     switch (w.getFirst()) {
       case "save" -> save(name);
       case "restore" -> restore(states.get(name));
+      case "reorder" -> reorder(index(name), w.get(2));
       case "state" -> look(name, states.get(w.get(2)), index(w.get(3)));
       case "drop-state" -> states.remove(name).handle().close();
       case "write-state" -> row.settle(() -> states.get(name).handle().save(file(w.get(2))));
@@ -69,16 +71,47 @@ final class StateSteps {
   private void restore(Saved saved) {
     Conformance.Bound to = row.current;
     if (!row.settle(() -> to.handle.restoreState(saved.handle()))) return;
-    saved.kept().forEach((index, kept) -> {
-      Conformance.Slot input = to.inputs[index], output = to.outputs[kept.output()];
-      output.due = false;
-      boolean fits = input.value != null && input.value.typeText().equals(kept.value().typeText());
-      if (output.mode == OutputMode.IN_PLACE && fits) {
-        input.value.put(0, kept.value().content());
-      } else {
-        input.value = kept.value().copy();
+    saved.kept().forEach((index, kept) -> replace(to.inputs[index], to.outputs[kept.output()], kept.value()));
+  }
+
+  private static void replace(Conformance.Slot input, Conformance.Slot output, Mirror value) {
+    output.due = false;
+    boolean fits = input.value != null && input.value.typeText().equals(value.typeText());
+    if (output.mode == OutputMode.IN_PLACE && fits) {
+      input.value.put(0, value.content());
+    } else {
+      input.value = value.copy();
+    }
+  }
+
+  private void reorder(int axis, String text) {
+    Conformance.Bound of = row.current;
+    long[] rows = text.equals("-") ? new long[0] : Arrays.stream(text.split(",")).mapToLong(Words::number).toArray();
+    if (!row.settle(() -> of.handle.reorderState(axis, rows))) return;
+    for (Conformance.Slot output : of.outputs) {
+      if (output.carriedTo < 0) continue;
+      Conformance.Slot input = of.inputs[output.carriedTo];
+      replace(input, output, rowsOf(output.due ? output.value : input.value, axis, rows));
+    }
+  }
+
+  /** Rows of an axis: whole bytes for each element. */
+  private static Mirror rowsOf(Mirror value, int axis, long[] rows) {
+    long[] dims = value.dims().clone();
+    int outer = 1, inner = value.count() == 0 ? 0 : value.byteCount() / value.count();
+    for (int i = 0; i < axis; i++) outer *= (int) dims[i];
+    for (int i = axis + 1; i < dims.length; i++) inner *= (int) dims[i];
+    byte[] from = value.content();
+    int before = (int) dims[axis];
+    dims[axis] = rows.length;
+    Mirror made = Mirror.of(value.type(), dims);
+    for (int o = 0; o < outer; o++) {
+      for (int r = 0; r < rows.length; r++) {
+        int at = (o * before + (int) rows[r]) * inner;
+        made.put((o * rows.length + r) * inner, Arrays.copyOfRange(from, at, at + inner));
       }
-    });
+    }
+    return made;
   }
 
   private void look(String name, Saved saved, int index) {

@@ -239,6 +239,59 @@ class StateTest {
     }
   }
 
+  // ---- rows in another order
+
+  @ParameterizedTest
+  @CsvSource({"cpu, MOVE", "cpu, SWAP", "cpu, IN_PLACE", "vdev, MOVE", "vdev, SWAP", "vdev, IN_PLACE"})
+  void rowsInAnotherOrder(String device, CarryMode mode) {
+    try (OrtSessionFFM session = session(device); OrtIoBindingFFM binding = bind(session, mode, 1, 3, 5)) {
+      Map<String, OrtValueRef> outputs = binding.runWithBindings();
+      try (OrtStateFFM state = binding.saveState()) {
+        binding.reorderState(0, 2, 0, 0);
+        assertThrows(IllegalStateException.class, () -> outputs.get("y"));
+        refused(OrtStatus.INVALID_STATE, () -> binding.getOutput("y"));
+        assertArrayEquals(new float[] {20, 4, 4}, run(binding, 1));
+        binding.reorderState(0, 1, 1, 0, 0);
+        assertArrayEquals(new float[] {8, 8, 40, 40}, run(binding, 1));
+        assertArrayEquals(new float[] {2, 6, 10}, content(state));
+      }
+    }
+  }
+
+  @Test
+  void rowsThatAreRefused() {
+    try (OrtSessionFFM session = session("cpu"); OrtIoBindingFFM binding = bind(session, CarryMode.MOVE, 1, 3)) {
+      OrtValueRef y = binding.runWithBindings().get("y");
+      refused(OrtStatus.INVALID_ARGUMENT, () -> binding.reorderState(0, 0, 2));
+      refused(OrtStatus.INVALID_ARGUMENT, () -> binding.reorderState(0));
+      assertTrue(refused(OrtStatus.SHAPE, () -> binding.reorderState(1, 0, 1)).getMessage().startsWith("reorderState: "));
+      refused(OrtStatus.SHAPE, () -> binding.reorderState(-1, 0, 1));
+      assertThrows(NullPointerException.class, () -> binding.reorderState(0, (long[]) null));
+      assertArrayEquals(new float[] {2, 6}, y.toFloatArray());
+      assertArrayEquals(new float[] {4, 12}, run(binding, 1));
+    }
+  }
+
+  /** As many rows: in place, and it stays bound. Others: in memory of libiobind's. */
+  @Test
+  void rowsOfMemoryOfTheCallers() {
+    try (OrtSessionFFM session = session("cpu"); OrtIoBindingFFM binding = session.createBinding()) {
+      Arena arena = Arena.ofShared();
+      MemorySegment x = arena.allocateFrom(ValueLayout.JAVA_FLOAT, 1, 3);
+      try (OrtValueRef value = OrtValueRef.wrap(runtime, DeviceSpec.CPU, x, MemoryDescriptor.of(OnnxTensorElementType.FLOAT32, 2))) {
+        binding.bindInput("x", value);
+      }
+      binding.carry("y", "x", CarryMode.IN_PLACE);
+      binding.reorderState(0, 1, 0);
+      assertArrayEquals(new float[] {3, 1}, x.toArray(ValueLayout.JAVA_FLOAT));
+      assertTrue(binding.holds(x));
+      binding.reorderState(0, 1, 1, 0);
+      assertFalse(binding.holds(x));
+      arena.close();
+      assertArrayEquals(new float[] {4, 4, 12}, run(binding, 2));
+    }
+  }
+
   // ---- on a stream
 
   @ParameterizedTest

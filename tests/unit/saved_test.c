@@ -1,0 +1,239 @@
+/* Saved states where they meet what else there is: streams, requests, DLPack, threads, another device. The rows of conformance have the rest. */
+#include "stage.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "iobind/interop.h"
+#include "vdev.h"
+
+enum { COUNT = 4 };
+static const float ones[COUNT] = {1, 1, 1, 1};
+static const float twos[COUNT] = {2, 2, 2, 2};
+static const float fours[COUNT] = {4, 4, 4, 4};
+
+/* y = 2 x, which is carried; one run has left twos. */
+typedef struct doubler {
+  iobind_session *session;
+  iobind_binding *binding;
+  iobind_tensor *first;
+} doubler;
+
+static doubler open_doubler(iobind_device *on, iobind_carry_mode mode) {
+  doubler made = {.session = fixture_session(runtime, on, "scale"), .first = fixture_floats(on, ones, COUNT)};
+  expect_ok(iobind_binding_create(made.session, &made.binding, &fault));
+  expect_ok(iobind_binding_carry(made.binding, 0, 0, mode, &fault));
+  expect_ok(iobind_binding_set_input(made.binding, 0, IOBIND_INPUT_RESIDENT, made.first, NULL, &fault));
+  expect_ok(iobind_binding_run(made.binding, NULL, &fault));
+  return made;
+}
+
+static void close_doubler(doubler *self) {
+  iobind_binding_destroy(self->binding);
+  iobind_tensor_release(self->first);
+  iobind_session_destroy(self->session);
+}
+
+static iobind_state *save(iobind_binding *binding) {
+  iobind_state *state;
+  expect_ok(iobind_binding_save_state(binding, &state, &fault));
+  return state;
+}
+
+/* Borrowed. */
+static iobind_tensor *tensor_of(const iobind_state *state) {
+  iobind_state_pair pair = IOBIND_STATE_PAIR_INIT;
+  expect_ok(iobind_state_get_pair(state, 0, &pair, &fault));
+  return pair.tensor;
+}
+
+static void expect_result(iobind_binding *binding, const float *expected) {
+  iobind_tensor *result;
+  expect_ok(iobind_binding_get_output(binding, 0, NULL, &result, &fault));
+  fixture_expect_floats(result, expected, COUNT);
+}
+
+/* The caller has the result while its run is in flight, and reads it on another stream. */
+static void of_a_lent_result(void **state) {
+  (void)state;
+  for (int mode = IOBIND_CARRY_MOVE; mode <= IOBIND_CARRY_IN_PLACE; mode++) {
+    doubler self = open_doubler(device, (iobind_carry_mode)mode);
+    iobind_stream *stream;
+    iobind_stream *reader;
+    iobind_tensor *lent;
+    float read[COUNT];
+    expect_ok(iobind_stream_create(device, NULL, &stream, &fault));
+    expect_ok(iobind_stream_create(device, NULL, &reader, &fault));
+    assert_int_equal(vdev_set(0, "compute_us", "5000"), 0);
+    expect_ok(iobind_binding_run(self.binding, stream, &fault));
+    assert_int_equal(vdev_set(0, "compute_us", "0"), 0);
+    expect_ok(iobind_binding_get_output(self.binding, 0, reader, &lent, &fault));
+    iobind_state *saved = save(self.binding);
+    expect_ok(iobind_tensor_read(lent, 0, read, sizeof read, reader, &fault));
+    expect_ok(iobind_stream_synchronize(reader, &fault));
+    expect_ok(iobind_stream_synchronize(stream, &fault));
+    expect_ok(iobind_binding_run(self.binding, NULL, &fault));
+    assert_memory_equal(read, fours, sizeof read);
+    fixture_expect_floats(tensor_of(saved), fours, COUNT);
+    iobind_state_release(saved);
+    close_doubler(&self);
+    iobind_stream_destroy(stream);
+    iobind_stream_destroy(reader);
+  }
+}
+
+/* A request reads it, and does not write it. */
+static void in_a_request(void **state) {
+  (void)state;
+  doubler self = open_doubler(device, IOBIND_CARRY_SWAP);
+  iobind_state *saved = save(self.binding);
+  iobind_tensor *tensor = tensor_of(saved);
+  iobind_tensor *output;
+  iobind_run_request request = IOBIND_RUN_REQUEST_INIT;
+  request.inputs = &tensor;
+  request.input_count = 1;
+  expect_ok(iobind_session_run(self.session, &request, &output, 1, &fault));
+  fixture_expect_floats(output, fours, COUNT);
+  iobind_tensor_release(output);
+  request.inputs = &self.first;
+  request.targets = &tensor;
+  request.target_count = 1;
+  expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_session_run(self.session, &request, &output, 1, &fault));
+  expect_words("read-only");
+  fixture_expect_floats(tensor, twos, COUNT);
+  iobind_state_release(saved);
+  close_doubler(&self);
+}
+
+/* Whoever gets it by DLPack is told that it is read-only. */
+static void by_dlpack(void **state) {
+  (void)state;
+  doubler self = open_doubler(device, IOBIND_CARRY_MOVE);
+  iobind_state *saved = save(self.binding);
+  iobind_tensor_info info = IOBIND_TENSOR_INFO_INIT;
+  void *managed;
+  iobind_tensor *again;
+  expect(IOBIND_ERROR_NOT_SUPPORTED, iobind_tensor_to_dlpack(tensor_of(saved), IOBIND_DLPACK_LEGACY, &managed, &fault));
+  expect_ok(iobind_tensor_to_dlpack(tensor_of(saved), 0, &managed, &fault));
+  iobind_state_release(saved);
+  expect_ok(iobind_tensor_from_dlpack(runtime, managed, 0, &again, &fault));
+  expect_ok(iobind_tensor_get_info(again, &info, &fault));
+  assert_int_equal(info.read_only, 1);
+  expect_ok(iobind_binding_run(self.binding, NULL, &fault));
+  fixture_expect_floats(again, twos, COUNT);
+  iobind_tensor_release(again);
+  close_doubler(&self);
+}
+
+/* Threads go on from one state, each with a binding of its own. */
+enum { THREADS = 4, RUNS = 50 };
+
+typedef struct branch {
+  pthread_t thread;
+  iobind_session *session;
+  iobind_state *from;
+  iobind_status status;
+  float read[COUNT];
+} branch;
+
+static iobind_status go_on(const branch *self, iobind_binding *binding, float *read) {
+  iobind_tensor *result;
+  iobind_state *saved = NULL;
+  iobind_status status = iobind_binding_carry(binding, 0, 0, IOBIND_CARRY_SWAP, NULL);
+  for (int i = 0; i < RUNS && status == IOBIND_OK; i++) {
+    status = iobind_binding_restore_state(binding, self->from, NULL);
+    status = status == IOBIND_OK ? iobind_binding_run(binding, NULL, NULL) : status;
+    status = status == IOBIND_OK ? iobind_binding_save_state(binding, &saved, NULL) : status;
+    iobind_state_release(saved);
+    saved = NULL;
+  }
+  status = status == IOBIND_OK ? iobind_binding_get_output(binding, 0, NULL, &result, NULL) : status;
+  return status == IOBIND_OK ? iobind_tensor_read(result, 0, read, sizeof self->read, NULL, NULL) : status;
+}
+
+static void *work(void *context) {
+  branch *self = context;
+  iobind_binding *binding;
+  self->status = iobind_binding_create(self->session, &binding, NULL);
+  if (self->status == IOBIND_OK) {
+    self->status = go_on(self, binding, self->read);
+    iobind_binding_destroy(binding);
+  }
+  iobind_state_release(self->from);
+  return NULL;
+}
+
+static void in_several_threads(void **state) {
+  (void)state;
+  doubler self = open_doubler(device, IOBIND_CARRY_SWAP);
+  iobind_state *saved = save(self.binding);
+  branch branches[THREADS] = {0};
+  for (size_t i = 0; i < THREADS; i++) {
+    branches[i].session = self.session;
+    branches[i].from = iobind_state_retain(saved);
+    assert_int_equal(pthread_create(&branches[i].thread, NULL, work, &branches[i]), 0);
+  }
+  expect_ok(iobind_binding_run(self.binding, NULL, &fault));
+  for (size_t i = 0; i < THREADS; i++) {
+    pthread_join(branches[i].thread, NULL);
+    assert_int_equal(branches[i].status, IOBIND_OK);
+    assert_memory_equal(branches[i].read, fours, sizeof fours);
+  }
+  expect_result(self.binding, fours);
+  fixture_expect_floats(tensor_of(saved), twos, COUNT);
+  iobind_state_release(saved);
+  close_doubler(&self);
+}
+
+/* By a file, from the accelerator to the processor. */
+static iobind_session *identified(iobind_device *on) {
+  iobind_session_options options = IOBIND_SESSION_OPTIONS_INIT;
+  iobind_session *session;
+  options.flags = IOBIND_SESSION_IDENTIFY;
+  options.devices = &on;
+  options.device_count = 1;
+  expect_ok(test_session_with(runtime, "scale", &options, &session, &fault));
+  return session;
+}
+
+static void to_another_device(void **state) {
+  (void)state;
+  iobind_device *places[2] = {device, cpu};
+  char path[64];
+  iobind_state *saved = NULL;
+  snprintf(path, sizeof path, "/tmp/iobind-saved-%ld", (long)getpid());
+  for (size_t i = 0; i < 2; i++) {
+    doubler self = {.session = identified(places[i]), .first = fixture_floats(places[i], ones, COUNT)};
+    expect_ok(iobind_binding_create(self.session, &self.binding, &fault));
+    expect_ok(iobind_binding_carry(self.binding, 0, 0, IOBIND_CARRY_IN_PLACE, &fault));
+    expect_ok(iobind_binding_set_input(self.binding, 0, IOBIND_INPUT_SNAPSHOT, self.first, NULL, &fault));
+    if (i == 1) {
+      expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_binding_restore_state(self.binding, saved, &fault));
+      expect_words("another session");
+      iobind_state_release(saved);
+      expect_ok(iobind_state_load(self.session, path, &saved, &fault));
+      expect_ok(iobind_binding_restore_state(self.binding, saved, &fault));
+    }
+    expect_ok(iobind_binding_run(self.binding, NULL, &fault));
+    expect_result(self.binding, i == 0 ? twos : fours);
+    if (i == 0) {
+      saved = save(self.binding);
+      expect_ok(iobind_state_save(saved, path, &fault));
+    }
+    close_doubler(&self);
+  }
+  iobind_state_release(saved);
+  assert_int_equal(remove(path), 0);
+}
+
+static const struct CMUnitTest tests[] = {
+    {"of a lent result", of_a_lent_result, stage_open, stage_close, "vdev"},
+    {"in a request", in_a_request, stage_open, stage_close, "vdev"},
+    {"by dlpack", by_dlpack, stage_open, stage_close, "vdev"},
+    {"in several threads", in_several_threads, stage_open, stage_close, "vdev"},
+    {"to another device", to_another_device, stage_open, stage_close, "vdev"},
+};
+
+FIXTURE_MAIN(tests, NULL, NULL);
