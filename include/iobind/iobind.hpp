@@ -1219,6 +1219,15 @@ public:
   bool restore(const state &from, error *failed = nullptr) {
     return detail::call(failed, iobind_binding_restore_state, get(), from.get());
   }
+  /** The new row i of all carried states is the old row `rows[i]`: a range of integers, or {2, 0, 0}. */
+  template <class Range, class = std::enable_if_t<std::is_integral_v<detail::element<const Range>>>>
+  bool reorder(std::size_t axis, const Range &rows, error *failed = nullptr) {
+    const std::vector<std::int64_t> old(std::begin(rows), std::end(rows));
+    return detail::call(failed, iobind_binding_reorder_state, get(), axis, old.data(), old.size());
+  }
+  bool reorder(std::size_t axis, std::initializer_list<std::int64_t> rows, error *failed = nullptr) {
+    return reorder(axis, span<const std::int64_t>(rows.begin(), rows.size()), failed);
+  }
   bool check(error *failed = nullptr) { return detail::call(failed, iobind_binding_check, get()); }
   /** From any thread. */
   bool cancel(error *failed = nullptr) const { return detail::call(failed, iobind_binding_cancel, get()); }

@@ -154,6 +154,10 @@ static void states(const iobind::session &model, const iobind::session &other, c
   CHECK(borrowed.read<float>() == twos && moved.size() == 1);
   CHECK(branch.restore(moved) && branch.run() && moved.at("x").read<float>() == twos);
   std::filesystem::remove(file);
+  CHECK(branch.restore(moved) && branch.reorder(0, {3, 0, 0, 1}, &failed) && !failed && branch.run());
+  CHECK((branch.output("y").get().read<float>() == std::vector<float>{16, 4, 4, 8}));
+  CHECK(branch.reorder(0, std::vector<int>{0, 1, 0, 0}) && branch.reorder(0, std::array<std::int64_t, 4>{1, 1, 0, 0}) && branch.run());
+  CHECK((branch.output("y").get().read<float>() == std::vector<float>{8, 8, 32, 32}));
 }
 
 static void on_streams(const iobind::session &model, const device &on) {

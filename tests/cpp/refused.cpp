@@ -101,6 +101,8 @@ void mistakes(iobind::runtime &runtime, iobind::session &session, iobind::bindin
 #elif defined(COPY_BINDING) // deleted
   iobind::binding second = binding;
   use(second);
+#elif defined(ROWS_AS_FLOAT) // no matching|no viable|could not convert
+  binding.reorder(0, values);
 #elif defined(COPY_STATE) // deleted
   iobind::state first = binding.save();
   iobind::state second = first;
@@ -135,6 +137,7 @@ void mistakes(iobind::runtime &runtime, iobind::session &session, iobind::bindin
   iobind::state state = binding.save();
   use(state.at("x").read<float>(), state.at("x").data<float>(), state.share(), binding.restore(session.load_state("file")));
   binding.input("x", state.at("x"));
+  use(binding.reorder(0, {1, 0}), binding.reorder(0, std::vector<int>(2)));
   binding.output("y", made());
   y.bind(x, IOBIND_OUTPUT_IN_PLACE);
   use(iobind::event(device).wait_for(std::chrono::milliseconds(10)));

@@ -44,6 +44,21 @@ def test_the_piece_in_the_readme(monkeypatch):
     expected = iobind.Session("pp-ocr-cls.onnx", device="gpu,cpu").run(None, {"x": names["pictures"][-1]})[0]
     assert (names["scores"]["save_infer_model/scale_0.tmp_1"].numpy() == expected).all()
 
+def test_the_piece_in_states(monkeypatch, tmp_path):
+    model = PROJECT / ".runtime/models/silero-vad.onnx"
+    if not model.exists():
+        pytest.skip("no silero-vad.onnx: scripts/get-models fetches it")
+    monkeypatch.chdir(tmp_path)
+    pieces = re.findall(r"```python\n(.*?)```", (PROJECT / "docs/states.md").read_text(encoding="utf-8"), flags=re.S)
+    session = iobind.Session(model, device="vdev")
+    window = numpy.sin(numpy.arange(576, dtype=numpy.float32)).reshape(1, 576)
+    names = {"session": session, "window": window, "zeros": numpy.zeros((2, 1, 128), numpy.float32)}
+    assert len(pieces) == 1
+    exec(pieces[0], names)
+    scores = [names[binding].run()["output"].numpy() for binding in ("ear", "branch")]
+    assert (scores[0] == scores[1]).all()  # the second window of each, after the same state
+    assert (scores[0] != session.bind({"input": window, "sr": 16000, "state": names["zeros"]}).run()["output"].numpy()).any()
+
 
 def test_the_samples_of_the_io_binding_page():
     """Data on the device, outputs of an unknown size there, a device tensor by its address: as shown, or shorter."""

@@ -1,7 +1,5 @@
 package io.github.iobind.api;
 
-import static java.lang.foreign.ValueLayout.JAVA_LONG;
-
 import io.github.iobind.ffm.Constants;
 import io.github.iobind.ffm.Iobind;
 import io.github.iobind.ffm.Layouts;
@@ -9,17 +7,12 @@ import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.nio.Buffer;
 import java.util.Arrays;
-import java.util.HashSet;
-import java.util.Set;
 import java.util.concurrent.atomic.AtomicReference;
 import java.util.function.LongConsumer;
 import org.jspecify.annotations.Nullable;
 
 /** What is bound to a session's inputs and outputs: the part of {@link OrtIoBindingFFM} that binds it. */
-abstract sealed class BoundMemory permits OrtIoBindingFFM {
-  private static final long DIMS = Layouts.offset(Layouts.TENSOR_INFO, "dims");
-  private static final long RANK = Layouts.offset(Layouts.TENSOR_INFO, "rank");
-
+abstract sealed class BoundMemory permits CarriedStates {
   final Handle handle;
   final OrtSessionFFM session;
   final Scratch scratch = new Scratch();
@@ -773,43 +766,6 @@ abstract sealed class BoundMemory permits OrtIoBindingFFM {
     } finally {
       handle.isLeaving = true;
       handle.exitAlone();
-    }
-  }
-
-  /** The inputs in memory of the caller's that a state will be written into: those in place that have its shapes. */
-  Set<Slot> writtenBy(OrtStateFFM state) {
-    Set<Slot> written = new HashSet<>();
-    state.tensors().forEach((name, tensor) -> {
-      Slot slot = inputs[session.inputIndex(name)];
-      if (slot.carry != CarryMode.IN_PLACE || slot.guard == null) return;
-      if (Arrays.equals(shape(slot.guardTensor), shape(tensor))) written.add(slot);
-    });
-    return written;
-  }
-
-  private long[] shape(long tensor) {
-    MemorySegment info = scratch.tensorInfo(tensor);
-    return Layouts.longs(info.get(JAVA_LONG, DIMS), info.get(JAVA_LONG, RANK));
-  }
-
-  /** As {@link #writtenBy(OrtStateFFM)}, where the states get so many rows. */
-  Set<Slot> writtenBy(int axis, int rows) {
-    Set<Slot> written = new HashSet<>();
-    for (Slot slot : inputs) {
-      if (slot.carry != CarryMode.IN_PLACE || slot.guard == null) continue;
-      long[] shape = shape(slot.guardTensor);
-      if (axis < shape.length && shape[axis] == rows) written.add(slot);
-    }
-    return written;
-  }
-
-  /** All carried inputs have other states, which lie in libiobind's memory but where they were written. */
-  void noteStatesReplaced(Set<Slot> written) {
-    for (int i = 0; i < inputs.length; i++) {
-      if (inputs[i].carry == null) continue;
-      boolean stays = written.contains(inputs[i]);
-      note(inputs[i], stays ? inputs[i].guard : null);
-      if (!stays) noteEvent(i, null);
     }
   }
 

@@ -6,7 +6,6 @@ import static java.lang.foreign.ValueLayout.JAVA_LONG;
 import io.github.iobind.ffm.Constants;
 import io.github.iobind.ffm.Iobind;
 import io.github.iobind.ffm.IobindFlow;
-import io.github.iobind.ffm.IobindStates;
 import io.github.iobind.ffm.Layouts;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
@@ -17,7 +16,6 @@ import java.util.Collection;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
-import java.util.Set;
 import java.util.concurrent.CompletableFuture;
 import org.jspecify.annotations.Nullable;
 
@@ -28,7 +26,7 @@ import org.jspecify.annotations.Nullable;
  * <p>One thread at a time uses a binding: a call while another one is in flight fails with INVALID_STATE. {@link #cancel} and
  * {@link #close} are for any thread at any time. Virtual threads are safe; a run keeps its carrier thread busy.
  */
-public final class OrtIoBindingFFM extends BoundMemory implements AutoCloseable {
+public final class OrtIoBindingFFM extends CarriedStates implements AutoCloseable {
   private static final long DTYPE = Layouts.offset(Layouts.TENSOR_INFO, "dtype");
   private static final long BYTES = Layouts.offset(Layouts.TENSOR_INFO, "bytes");
   private static final long HOST_READABLE = Layouts.offset(Layouts.TENSOR_INFO, "host_readable");
@@ -650,6 +648,12 @@ public final class OrtIoBindingFFM extends BoundMemory implements AutoCloseable 
     }
   }
 
+  @Override
+  void endOutputs() {
+    runs++;
+    takeBack();
+  }
+
   /** Closes what was lent; what a call of another thread is using is closed the next time. */
   private void takeBack() {
     synchronized (lent) {
@@ -734,102 +738,6 @@ public final class OrtIoBindingFFM extends BoundMemory implements AutoCloseable 
     }
   }
 
-  // ---- states
-
-  /**
-   * Saves what the next run would read as the carried inputs. A state that is carried by MOVE or SWAP and that no value refers to is not
-   * copied: the binding gets new memory when it needs it. It is copied, where it is, if it is carried IN_PLACE, if a value refers to it, if the
-   * session captures graphs, and before the first run.
-   *
-   * <p>It does not wait for a run on a stream of the execution provider's: the state is that of the last one, and whoever uses it
-   * receives the failure if that run fails. The stream must not be used by another thread meanwhile. Where that run works in memory of the
-   * caller's it waits.
-   *
-   * @return the state; the caller closes it
-   * @throws OrtFFMException INVALID_STATE: nothing is carried, an input is not bound, a state is undefined after a failed run, or a call of
-   *     another thread is in flight; what the last run failed with, if that was on a stream and is over; OUT_OF_MEMORY; RUNTIME. After an
-   *     error nothing has changed
-   * @throws IllegalStateException the binding, or memory bound to it, is closed
-   */
-  public OrtStateFFM saveState() {
-    long address = enter();
-    try {
-      requireGuards();
-      MemorySegment[] memory = held();
-      InFlight.Work work = lastWork.get();
-      if (memory != null && work != null) Threads.await(() -> work.await(Deadline.NEVER)); // a copy on the stream would outlast this call
-      Hold.during(memory, () -> scratch.check(IobindStates.bindingSaveState(address, scratch.out(0), scratch.error())));
-      return new OrtStateFFM(session, scratch.getLong(0), scratch);
-    } finally {
-      handle.isLeaving = true;
-      handle.exitAlone();
-    }
-  }
-
-  /**
-   * Goes on from a state that was saved from this binding, or from another one of the session that carries the same: the next run reads it. A
-   * MOVE or SWAP state is read where it is. If it is carried IN_PLACE, or the session captures graphs, it is copied into the memory that is
-   * bound if the shape is the same: no graph is lost and nothing is allocated. Otherwise it is copied into new memory, and what was bound is
-   * not used any more.
-   *
-   * <p>It ends the outputs of the last run, as a run does.
-   *
-   * @param state the state; it may be closed after this
-   * @throws OrtFFMException INVALID_ARGUMENT: the state is of another session, or the binding carries other inputs; SHAPE; INVALID_STATE: a
-   *     run is in flight; what the run failed with that was to make the state; OUT_OF_MEMORY; RUNTIME. After an error nothing has
-   *     changed, but if a copy into bound memory fails, the states of these inputs are undefined
-   * @throws IllegalStateException the binding, the state, or memory bound to the binding is closed
-   */
-  public void restoreState(OrtStateFFM state) {
-    long address = enter();
-    try {
-      requireGuards();
-      long from = state.enter();
-      try {
-        Set<Slot> written = state.session() == session ? writtenBy(state) : Set.of(); // another session's is refused
-        Hold.during(held(), () -> scratch.check(IobindStates.bindingRestoreState(address, from, scratch.error())));
-        noteStatesReplaced(written);
-      } finally {
-        state.exit();
-      }
-      runs++;
-      takeBack();
-    } finally {
-      handle.isLeaving = true;
-      handle.exitAlone();
-    }
-  }
-
-  /**
-   * Replaces the rows of all carried states, where they are: the new row i is the old row {@code rows[i]}, such as the beams that a search goes
-   * on with. States that were saved keep their rows. It ends the outputs of the last run, as a run does.
-   *
-   * @param axis of each carried state, whose shapes have the same number of rows there
-   * @param rows old rows; one may be taken several times, or not at all; as many as before or not
-   * @throws OrtFFMException INVALID_ARGUMENT: a row is not there, or there are no rows; SHAPE: a state does not have the axis, or another number
-   *     of rows; NOT_SUPPORTED: another number of rows where the session captures graphs; INVALID_STATE: as {@link #saveState}, or a run is in
-   *     flight; OUT_OF_MEMORY; RUNTIME. After an error as after one of {@link #restoreState}
-   * @throws IllegalStateException the binding, or memory bound to it, is closed
-   */
-  public void reorderState(int axis, long... rows) {
-    if (axis < 0) throw new OrtFFMException(OrtStatus.SHAPE, "reorderState: axis: expected 0 or more, got " + axis);
-    long address = enter();
-    try (Arena arena = Arena.ofConfined()) {
-      requireGuards();
-      MemorySegment numbers = arena.allocate(JAVA_LONG, Math.max(1, rows.length));
-      MemorySegment.copy(rows, 0, numbers, JAVA_LONG, 0, rows.length);
-      Set<Slot> written = writtenBy(axis, rows.length);
-      Hold.during(held(),
-          () -> scratch.check(IobindStates.bindingReorderState(address, axis, numbers, rows.length, scratch.error())));
-      noteStatesReplaced(written);
-      runs++;
-      takeBack();
-    } finally {
-      handle.isLeaving = true;
-      handle.exitAlone();
-    }
-  }
-
   /**
    * Gives the binding's captured graphs up, of a session made with {@link OrtSessionFFM.Options#graphs}: the next runs capture
    * again.
@@ -855,8 +763,7 @@ public final class OrtIoBindingFFM extends BoundMemory implements AutoCloseable 
     long address = enter();
     try {
       scratch.check(Iobind.bindingClear(address, scratch.error()));
-      runs++;
-      takeBack();
+      endOutputs();
       for (Slot slot : inputs) note(slot, null);
       for (int i = 0; i < events.length; i++) noteEvent(i, null);
       for (Slot slot : outputs) noteOutput(slot, null, OutputMode.NONE);

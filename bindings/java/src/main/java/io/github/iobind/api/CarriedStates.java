@@ -1,0 +1,153 @@
+package io.github.iobind.api;
+
+import static java.lang.foreign.ValueLayout.JAVA_LONG;
+
+import io.github.iobind.ffm.IobindStates;
+import io.github.iobind.ffm.Layouts;
+import java.lang.foreign.Arena;
+import java.lang.foreign.MemorySegment;
+import java.util.Arrays;
+import java.util.HashSet;
+import java.util.Set;
+
+/** The states that a binding carries: the part of {@link OrtIoBindingFFM} that saves, restores and reorders them. */
+abstract sealed class CarriedStates extends BoundMemory permits OrtIoBindingFFM {
+  private static final long DIMS = Layouts.offset(Layouts.TENSOR_INFO, "dims");
+  private static final long RANK = Layouts.offset(Layouts.TENSOR_INFO, "rank");
+
+  CarriedStates(OrtSessionFFM session, long address, boolean isOwn) {
+    super(session, address, isOwn);
+  }
+
+  /** The outputs of the last run are no longer the binding's. */
+  abstract void endOutputs();
+
+  /**
+   * Saves what the next run would read as the carried inputs. A state that is carried by MOVE or SWAP and that no value refers to is not
+   * copied: the binding gets new memory when it needs it. It is copied, where it is, if it is carried IN_PLACE, if a value refers to it, if the
+   * session captures graphs, and before the first run.
+   *
+   * <p>It does not wait for a run on a stream of the execution provider's: the state is that of the last one, and whoever uses it
+   * receives the failure if that run fails. The stream must not be used by another thread meanwhile. Where that run works in memory of the
+   * caller's it waits.
+   *
+   * @return the state; the caller closes it
+   * @throws OrtFFMException INVALID_STATE: nothing is carried, an input is not bound, a state is undefined after a failed run, or a call of
+   *     another thread is in flight; what the last run failed with, if that was on a stream and is over; OUT_OF_MEMORY; RUNTIME. After an
+   *     error nothing has changed
+   * @throws IllegalStateException the binding, or memory bound to it, is closed
+   */
+  public OrtStateFFM saveState() {
+    long address = enter();
+    try {
+      requireGuards();
+      MemorySegment[] memory = held();
+      InFlight.Work work = lastWork.get();
+      if (memory != null && work != null) Threads.await(() -> work.await(Deadline.NEVER)); // a copy on the stream would outlast this call
+      Hold.during(memory, () -> scratch.check(IobindStates.bindingSaveState(address, scratch.out(0), scratch.error())));
+      return new OrtStateFFM(session, scratch.getLong(0), scratch);
+    } finally {
+      handle.isLeaving = true;
+      handle.exitAlone();
+    }
+  }
+
+  /**
+   * Goes on from a state that was saved from this binding, or from another one of the session that carries the same: the next run reads it. A
+   * MOVE or SWAP state is read where it is. If it is carried IN_PLACE, or the session captures graphs, it is copied into the memory that is
+   * bound if the shape is the same: no graph is lost and nothing is allocated. Otherwise it is copied into new memory, and what was bound is
+   * not used any more.
+   *
+   * <p>It ends the outputs of the last run, as a run does.
+   *
+   * @param state the state; it may be closed after this
+   * @throws OrtFFMException INVALID_ARGUMENT: the state is of another session, or the binding carries other inputs; SHAPE; INVALID_STATE: a
+   *     run is in flight; what the run failed with that was to make the state; OUT_OF_MEMORY; RUNTIME. After an error nothing has
+   *     changed, but if a copy into bound memory fails, the states of these inputs are undefined
+   * @throws IllegalStateException the binding, the state, or memory bound to the binding is closed
+   */
+  public void restoreState(OrtStateFFM state) {
+    long address = enter();
+    try {
+      requireGuards();
+      long from = state.enter();
+      try {
+        Set<Slot> written = state.session() == session ? writtenBy(state) : Set.of(); // another session's is refused
+        Hold.during(held(), () -> scratch.check(IobindStates.bindingRestoreState(address, from, scratch.error())));
+        noteStatesReplaced(written);
+      } finally {
+        state.exit();
+      }
+      endOutputs();
+    } finally {
+      handle.isLeaving = true;
+      handle.exitAlone();
+    }
+  }
+
+  /**
+   * Replaces the rows of all carried states, where they are: the new row i is the old row {@code rows[i]}, such as the beams that a search goes
+   * on with. States that were saved keep their rows. It ends the outputs of the last run, as a run does.
+   *
+   * @param axis of each carried state, whose shapes have the same number of rows there
+   * @param rows old rows; one may be taken several times, or not at all; as many as before or not
+   * @throws OrtFFMException INVALID_ARGUMENT: a row is not there, or there are no rows; SHAPE: a state does not have the axis, or another number
+   *     of rows; NOT_SUPPORTED: another number of rows where the session captures graphs; INVALID_STATE: as {@link #saveState}, or a run is in
+   *     flight; OUT_OF_MEMORY; RUNTIME. After an error as after one of {@link #restoreState}
+   * @throws IllegalStateException the binding, or memory bound to it, is closed
+   */
+  public void reorderState(int axis, long... rows) {
+    if (axis < 0) throw new OrtFFMException(OrtStatus.SHAPE, "reorderState: axis: expected 0 or more, got " + axis);
+    long address = enter();
+    try (Arena arena = Arena.ofConfined()) {
+      requireGuards();
+      MemorySegment numbers = arena.allocate(JAVA_LONG, Math.max(1, rows.length));
+      MemorySegment.copy(rows, 0, numbers, JAVA_LONG, 0, rows.length);
+      Set<Slot> written = writtenBy(axis, rows.length);
+      Hold.during(held(),
+          () -> scratch.check(IobindStates.bindingReorderState(address, axis, numbers, rows.length, scratch.error())));
+      noteStatesReplaced(written);
+      endOutputs();
+    } finally {
+      handle.isLeaving = true;
+      handle.exitAlone();
+    }
+  }
+
+  /** The inputs in memory of the caller's that a state will be written into: those in place that have its shapes. */
+  private Set<Slot> writtenBy(OrtStateFFM state) {
+    Set<Slot> written = new HashSet<>();
+    state.tensors().forEach((name, tensor) -> {
+      Slot slot = inputs[session.inputIndex(name)];
+      if (slot.carry != CarryMode.IN_PLACE || slot.guard == null) return;
+      if (Arrays.equals(shape(slot.guardTensor), shape(tensor))) written.add(slot);
+    });
+    return written;
+  }
+
+  private long[] shape(long tensor) {
+    MemorySegment info = scratch.tensorInfo(tensor);
+    return Layouts.longs(info.get(JAVA_LONG, DIMS), info.get(JAVA_LONG, RANK));
+  }
+
+  /** As {@link #writtenBy(OrtStateFFM)}, where the states get so many rows. */
+  private Set<Slot> writtenBy(int axis, int rows) {
+    Set<Slot> written = new HashSet<>();
+    for (Slot slot : inputs) {
+      if (slot.carry != CarryMode.IN_PLACE || slot.guard == null) continue;
+      long[] shape = shape(slot.guardTensor);
+      if (axis < shape.length && shape[axis] == rows) written.add(slot);
+    }
+    return written;
+  }
+
+  /** All carried inputs have other states, which lie in libiobind's memory but where they were written. */
+  private void noteStatesReplaced(Set<Slot> written) {
+    for (int i = 0; i < inputs.length; i++) {
+      if (inputs[i].carry == null) continue;
+      boolean stays = written.contains(inputs[i]);
+      note(inputs[i], stays ? inputs[i].guard : null);
+      if (!stays) noteEvent(i, null);
+    }
+  }
+}
