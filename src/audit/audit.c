@@ -111,7 +111,7 @@ static iobind_status describe_output(line *self, iobind_binding *binding, const 
   const iobind__place *to = view.place;
   set_places(self, from, to);
   bool moves = differ(from, to);
-  if (!moves && !view.is_handed_on) {
+  if (!moves && !view.is_passthrough) {
     write_text(self->reason, "is where the session leaves it");
     return IOBIND_OK;
   }

@@ -27,7 +27,7 @@ typedef enum iobind__output_mode {
 typedef struct iobind__output_view {
   iobind__output_mode mode;
   const iobind__place *place; /* where it goes */
-  bool is_handed_on;          /* the model passes an input through, which iobind copies after each run */
+  bool is_passthrough;        /* the model passes an input through, which iobind copies after each run */
 } iobind__output_view;
 
 iobind_session *iobind__binding_session(const iobind_binding *binding);

@@ -65,10 +65,10 @@ static iobind_status check_carry(iobind_binding *binding, const iobind__carry *c
 }
 
 /* An input that the model passes through as this output is copied by iobind; ORT compares nothing. */
-static iobind_status check_handed_on(const iobind_binding *binding, size_t index, const char *what, iobind_error *error) {
+static iobind_status check_passthrough(const iobind_binding *binding, size_t index, const char *what, iobind_error *error) {
   const iobind__value *value = &binding->session->outputs[index];
   const iobind__carry *carry = iobind__carry_of_output(binding, index);
-  const iobind_tensor *source = binding->inputs[value->handed_on].bound;
+  const iobind_tensor *source = binding->inputs[value->passthrough_input].bound;
   const iobind_tensor *target = carry == NULL                      ? binding->outputs[index].target
                                 : carry->mode == IOBIND_CARRY_MOVE ? NULL
                                                                    : binding->inputs[carry->input].bound;
@@ -100,8 +100,8 @@ static inline iobind_status check_output(iobind_binding *binding, size_t index, 
   const iobind__value *value = &binding->session->outputs[index];
   const iobind__output *output = &binding->outputs[index];
   const iobind__carry *carry = iobind__carry_of_output(binding, index);
-  if (value->handed_on >= 0) {
-    IOBIND__TRY(check_handed_on(binding, index, what, error));
+  if (value->passthrough_input >= 0) {
+    IOBIND__TRY(check_passthrough(binding, index, what, error));
   }
   if (carry != NULL) {
     return check_carry(binding, carry, value, what, error);

@@ -91,7 +91,7 @@ static void lose_states(iobind_binding *binding) {
   }
 }
 
-void iobind__flight_look(iobind_binding *binding) {
+void iobind__flight_poll(iobind_binding *binding) {
   iobind__flight *flight = &binding->flight;
   if (flight->stream == NULL || !iobind__stream_seen(flight->stream, flight->end)) {
     return;
@@ -118,7 +118,7 @@ iobind_status iobind__flight_wait(iobind_binding *binding, iobind_error *error) 
 }
 
 iobind_status iobind__binding_check_idle(iobind_binding *binding, const char *what, iobind_error *error) {
-  iobind__flight_look(binding);
+  iobind__flight_poll(binding);
   if (iobind__flight_runs(&binding->flight)) {
     return iobind__fail(error, IOBIND_ERROR_INVALID_STATE, "%s: a run of this binding is in flight: wait for it first", what);
   }

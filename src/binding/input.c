@@ -272,7 +272,7 @@ iobind_status iobind_binding_set_input(iobind_binding *binding, size_t index, io
 /* A run may be in flight on the stream of the new data: these come after it. But a carried input reads another tensor by
  * then. */
 static iobind_status check_update(iobind_binding *binding, size_t index, const iobind_stream *stream, iobind_error *error) {
-  iobind__flight_look(binding);
+  iobind__flight_poll(binding);
   if (binding->flight.stream == NULL || binding->flight.stream != stream) {
     return iobind__binding_check_idle(binding, "binding_write_input", error);
   }

@@ -234,5 +234,5 @@ iobind__output_view iobind__binding_view_output(const iobind_binding *binding, s
   const iobind__output *output = &binding->outputs[index];
   return (iobind__output_view){.mode = output->mode,
                                .place = output->target != NULL ? output->target->place : output->place,
-                               .is_handed_on = binding->session->outputs[index].handed_on >= 0};
+                               .is_passthrough = binding->session->outputs[index].passthrough_input >= 0};
 }

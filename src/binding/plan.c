@@ -54,11 +54,11 @@ static inline bool has_old_texts(const iobind__output *output, const iobind__val
   return value->dtype == IOBIND_DTYPE_STRING && (output->mode == IOBIND__OUTPUT_FIXED || output->mode == IOBIND__OUTPUT_REUSE);
 }
 
-/* In every release an input that is handed on goes to another memory without regard to the stream. */
+/* In every release an input that is passed through goes to another memory without regard to the stream. */
 static inline bool must_be_copied(const iobind_session *session, const iobind__output *output, const iobind__value *value,
                                   bool early) {
   return output->mode != IOBIND__OUTPUT_NONE &&
-         (value->handed_on >= 0 || is_in_scratch(session, output) || has_old_texts(output, value) ||
+         (value->passthrough_input >= 0 || is_in_scratch(session, output) || has_old_texts(output, value) ||
           (moves(output, value) && (early || is_kept_elsewhere(output, value))));
 }
 

@@ -70,7 +70,7 @@ static iobind_status execute_on(iobind_binding *binding, iobind_stream *stream, 
  * states that it has read. */
 static iobind_status disown_run(iobind_binding *binding, const iobind_error *reason, iobind_error *error) {
   (void)iobind__flight_wait(binding, NULL);
-  iobind__flight_look(binding);
+  iobind__flight_poll(binding);
   iobind__results_drop(binding, binding->flight.stream); /* not NULL: nobody can tell when the run is over */
   iobind__binding_fail(binding, reason);
   iobind__carry_note_failure(binding);
@@ -100,7 +100,7 @@ iobind_status iobind__queue_and_wait(iobind_binding *binding, iobind_stream *own
   iobind_error reason = IOBIND_ERROR_INIT;
   IOBIND__TRY(submit(binding, own, error));
   iobind_status status = iobind__flight_wait(binding, &reason);
-  iobind__flight_look(binding);
+  iobind__flight_poll(binding);
   return status == IOBIND_OK ? IOBIND_OK : disown_run(binding, &reason, error);
 }
 
@@ -207,7 +207,7 @@ static iobind_status run_by_worker(iobind_binding *binding, iobind_stream *strea
 /* ---- on which of the two ---- */
 
 static iobind_status run_on(iobind_binding *binding, iobind_stream *stream, iobind_error *error) {
-  iobind__flight_look(binding);
+  iobind__flight_poll(binding);
   if (binding->flight.stream != NULL && binding->flight.stream != stream) {
     return iobind__binding_check_idle(binding, "binding_run", error);
   }

@@ -146,13 +146,13 @@ iobind_status iobind__result_make(iobind_binding *binding, size_t index, iobind_
   return make_result(binding, index, error);
 }
 
-/* What a copied output is copied from, with a reference for the caller: an input that was handed on, or what the run made. */
+/* What a copied output is copied from, with a reference for the caller: an input that was passed through, or what the run made. */
 static iobind_status find_source(iobind_binding *binding, size_t index, iobind_tensor **source, iobind_error *error) {
   const iobind_session *session = binding->session;
   iobind__output *output = &binding->outputs[index];
-  int handed_on = session->outputs[index].handed_on;
-  if (handed_on >= 0) {
-    *source = iobind_tensor_retain(binding->inputs[handed_on].bound);
+  int passthrough_input = session->outputs[index].passthrough_input;
+  if (passthrough_input >= 0) {
+    *source = iobind_tensor_retain(binding->inputs[passthrough_input].bound);
     return IOBIND_OK;
   }
   IOBIND__TRY(iobind__result_verify_place(binding, index, output->value, error));
@@ -305,7 +305,7 @@ iobind_status iobind__binding_peek(iobind_binding *binding, size_t index, iobind
 static iobind_status get_ordered_result(iobind_binding *binding, size_t index, iobind_stream *stream, iobind__output **out,
                                         iobind_error *error) {
   const char *what = "binding_get_output";
-  iobind__flight_look(binding);
+  iobind__flight_poll(binding);
   iobind_stream *busy = binding->flight.stream;
   if (busy == NULL || !iobind__stream_orders_calls(busy) || index >= binding->session->output_count) {
     return get_result(binding, index, out, what, error);

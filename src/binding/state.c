@@ -104,7 +104,7 @@ static iobind_status mark(iobind_stream *busy, iobind_event **made, iobind_error
 
 /* The runs in flight on an EP's stream have made their results, as far as the order of that stream goes. Others are waited for. */
 static iobind_status settle_flight(iobind_binding *binding, iobind_stream **busy, iobind_error *error) {
-  iobind__flight_look(binding);
+  iobind__flight_poll(binding);
   *busy = binding->flight.stream;
   if (*busy == NULL || !iobind__stream_orders_calls(*busy)) {
     (void)iobind__flight_wait(binding, NULL); /* a failure is a result */

@@ -37,7 +37,7 @@ typedef struct iobind__output {
   iobind__output_mode seen_mode;   /* with which it was verified last, */
   const iobind__place *seen_place; /* and where, even if something else was bound in between; NULL: never */
   bool has_fixed_dims; /* the model fixes the dims, and they came out so: other dims of an input do not change them */
-  bool is_copied;      /* iobind copies it after each run: from an input that is handed on, another memory, or new texts */
+  bool is_copied;      /* iobind copies it after each run: from an input that is passed through, another memory, or new texts */
   /* of the last run */
   OrtValue *value;       /* fetched from ORT, not yet in a tensor */
   iobind_tensor *result; /* the value as a tensor */
@@ -111,7 +111,7 @@ static inline bool iobind__binding_is_plain(const iobind_binding *binding) {
   return (binding->carry_count | binding->plan.copied_count | (uintptr_t)binding->graphs) == 0;
 }
 
-/* Is the output bound again before each run? ORT writes into what an output holds: the last result, or an input that it handed on. */
+/* Is the output bound again before each run? ORT writes into what an output holds: the last result, or an input that it passed through. */
 static inline bool iobind__output_is_fresh(const iobind__output *output) {
   return output->mode == IOBIND__OUTPUT_FRESH || output->is_copied;
 }
@@ -150,7 +150,7 @@ bool iobind__plan_holds(const iobind_binding *binding);
 /* ---- flight.c ---- */
 
 /* Does the host know that the runs on a stream have passed? Then they are not in flight any more. */
-void iobind__flight_look(iobind_binding *binding);
+void iobind__flight_poll(iobind_binding *binding);
 
 /* Wait for the runs that are in flight on a stream. */
 iobind_status iobind__flight_wait(iobind_binding *binding, iobind_error *error);
@@ -235,7 +235,7 @@ static inline iobind_status iobind__overlap_make_room(iobind_binding *binding, c
 /* Where ORT leaves an output that iobind copies from there. */
 static inline iobind__place *iobind__output_home(const iobind_binding *binding, size_t index) {
   const iobind__value *value = &binding->session->outputs[index];
-  return value->handed_on >= 0 ? binding->session->inputs[value->handed_on].place : value->place;
+  return value->passthrough_input >= 0 ? binding->session->inputs[value->passthrough_input].place : value->place;
 }
 
 /* As iobind__input_hold. */

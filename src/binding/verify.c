@@ -50,7 +50,7 @@ static iobind_status verify(iobind_binding *binding, size_t index, iobind_error 
   void *data;
   size_t bytes;
   if (output->is_copied) { /* by iobind itself: an input lies where it was bound, and the others are looked at each time */
-    output->is_verified = binding->session->outputs[index].handed_on >= 0;
+    output->is_verified = binding->session->outputs[index].passthrough_input >= 0;
     return IOBIND_OK;
   }
   IOBIND__TRY(iobind__result_verify_place(binding, index, output->value, error));

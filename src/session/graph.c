@@ -79,7 +79,7 @@ iobind_status iobind__session_check_graph_outputs(const iobind_session *session,
     return iobind__fail(
         error, IOBIND_ERROR_NOT_SUPPORTED,
         "session_create: graph_limit: the model has an output that no node makes, a constant or an input that is "
-        "handed on: a replay does not write it");
+        "passed through: a replay does not write it");
   }
   for (size_t i = 0; i < session->output_count; i++) {
     if (session->outputs[i].place->host) {

@@ -57,13 +57,13 @@ static void release_value(const iobind_session *session, OrtValue *value) {
   }
 }
 
-/* One output of the run as a host tensor. An input that ORT handed on is the caller's memory: it is copied. */
+/* One output of the run as a host tensor. An input that ORT passed through is the caller's memory: it is copied. */
 static iobind_status take_output(iobind_session *session, size_t index, iobind_tensor *const *inputs, OrtValue *value,
                                  iobind_tensor **output, iobind_error *error) {
-  int handed_on = session->outputs[index].handed_on;
-  if (handed_on >= 0 && inputs != NULL) { /* NULL only where the model has none */
+  int passthrough_input = session->outputs[index].passthrough_input;
+  if (passthrough_input >= 0 && inputs != NULL) { /* NULL only where the model has none */
     release_value(session, value);
-    return copy_to_host(session, inputs[handed_on], output, error);
+    return copy_to_host(session, inputs[passthrough_input], output, error);
   }
   iobind__place *place = NULL;
   iobind_status result = find_place(session, value, &place, error);

@@ -133,8 +133,8 @@ static void guess_output_places(iobind_session *session) {
     iobind__value *output = &session->outputs[i];
     bool on_host = output->kind != IOBIND_VALUE_TENSOR || output->dtype == IOBIND_DTYPE_STRING;
     output->place = &(on_host ? session->devices[0] : first)->places[IOBIND_MEMORY_DEFAULT];
-    if (output->handed_on >= 0) {
-      output->place = session->inputs[output->handed_on].place;
+    if (output->passthrough_input >= 0) {
+      output->place = session->inputs[output->passthrough_input].place;
     }
   }
 }
@@ -220,7 +220,7 @@ iobind_status iobind__session_read_signature(iobind_session *session, iobind_err
   }
   for (size_t i = 0; i < session->output_count; i++) {
     IOBIND__TRY(read_value(session, i, false, &session->outputs[i], error));
-    session->outputs[i].handed_on = find_input(session, session->outputs[i].name);
+    session->outputs[i].passthrough_input = find_input(session, session->outputs[i].name);
   }
   IOBIND__TRY(collect_names(session, error));
   IOBIND__TRY(read_places(session, session->inputs, session->input_count, true, error));

@@ -17,7 +17,7 @@ typedef struct iobind__value {
   int *symbol_ids;      /* the same name has the same number in the whole session; -1: none */
   bool repeats_symbol;  /* two dims have the same name */
   iobind__place *place; /* where the session wants it or leaves it */
-  int handed_on; /* an output: the input that ORT hands on as it, the one of the same name; -1: a node makes it, or a constant is it */
+  int passthrough_input; /* an output: the input that ORT passes through as it, the one of the same name; -1: a node makes it, or a constant is it */
 } iobind__value;
 
 /* Are dims of the tensor with the same name equal? */

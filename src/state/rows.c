@@ -230,10 +230,10 @@ static iobind_status reorder(iobind_binding *binding, const order *by, iobind_er
 iobind_status iobind_binding_reorder_state(iobind_binding *binding, size_t axis, const int64_t *rows, size_t count,
                                            iobind_error *error) {
   IOBIND__TRY(iobind__null_check(binding, "binding", what, error));
-  IOBIND__TRY(iobind__null_check(rows, "rows", what, error));
   if (count == 0) {
     return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "%s: expected 1 row or more, got 0", what);
   }
+  IOBIND__TRY(iobind__null_check(rows, "rows", what, error));
   IOBIND__TRY(iobind__process_check(what, error));
   const order by = {axis, rows, count};
   return iobind__named(reorder(binding, &by, error), error, what);
