@@ -66,6 +66,7 @@ typedef struct iobind_event iobind_event;       /**< a point in a stream that ca
 typedef struct iobind_tensor iobind_tensor;     /**< typed, shaped memory on a device or on the host */
 typedef struct iobind_session iobind_session;   /**< a loaded model on its devices */
 typedef struct iobind_binding iobind_binding;   /**< inputs and outputs of a session, bound to memory */
+typedef struct iobind_state iobind_state;       /**< what the carried inputs of a binding held at a moment */
 typedef struct iobind_audit iobind_audit;       /**< the bytes that a run of a binding moves, and why */
 typedef struct iobind_pipeline iobind_pipeline; /**< pipelined runs of one session; copies overlap compute */
 

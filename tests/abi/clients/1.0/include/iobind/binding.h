@@ -172,6 +172,7 @@ IOBIND_API IOBIND_CHECK iobind_status iobind_binding_check(iobind_binding *bindi
  *    reads the carried states that the previous one leaves.
  *  - Any other change of the binding is refused.
  *  - Tensors, session and binding may be released and destroyed: runs keep what they use alive.
+ *  - Access to what is bound is ordered as tensor.h describes. Runs of other bindings are not: they need the stream or an event.
  *  - ORT's work on the CPU for a run on a native stream (submission, nodes that the EP does not take, outputs of unknown size) is
  *    done by the calling thread.
  *  @param stream  NULL: the run is complete when the call returns. Otherwise a stream of a device of the session

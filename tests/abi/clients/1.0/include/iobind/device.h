@@ -190,7 +190,7 @@ typedef struct iobind_option_info {
 IOBIND_API IOBIND_CHECK iobind_status iobind_catalogue_get_option(const char *ep, size_t index, iobind_option_info *info,
                                                                   iobind_error *error);
 
-/** Two options that exclude each other. A value of NULL means any but the preset. */
+/** Two options that exclude each other. A value is the one that is given, or else the preset. NULL means any but the preset. */
 typedef struct iobind_conflict_info {
   uint32_t struct_size;
   uint32_t reserved;

@@ -11,6 +11,7 @@
 #include "tensor.h"
 #include "session.h"
 #include "binding.h"
+#include "states.h"
 #include "pipeline.h"
 #include "audit.h"
 

@@ -1,0 +1,118 @@
+/** @file states.h
+ *  States: what the carried inputs of a binding hold at a moment, as an object: to go back to, to branch from, and to keep in a file. */
+#ifndef IOBIND_STATES_H
+#define IOBIND_STATES_H
+
+/* clang-format off: laid out by hand, as a page to read */
+
+#include "binding.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** Save the state of a binding: what its next run would read as its carried inputs. A saved state never changes.
+ *  - A state that is carried by MOVE or SWAP is kept by reference, unless somebody else has a reference to its tensor. Then that tensor is
+ *    read-only; the binding gets new memory when it needs it.
+ *  - It is copied, where it is, if it is carried IN_PLACE, if the session captures graphs, and before the first run after it was bound.
+ *  - If runs are in flight on a native stream, the state is that of the last one. The call does not wait; copies are ordered on that
+ *    stream. If the run fails, whoever uses the state receives the failure.
+ *  @param state  receives a reference; iobind_state_release
+ *  @return OK; INVALID_STATE nothing is carried, an input is not bound, a state is undefined after a failed run, or another thread runs
+ *          the binding; the failure of the last run, if that was on a stream and is complete; OUT_OF_MEMORY; RUNTIME. After an error
+ *          nothing has changed
+ *  @threads serial for the binding   @blocks for copies if no run is in flight, and for runs in flight on a thread of iobind's
+ *  @since 1.0 */
+IOBIND_API IOBIND_CHECK iobind_status iobind_binding_save_state(iobind_binding *binding, iobind_state **state,
+                                                                iobind_error *error);
+
+/** Go on from a saved state, in the binding that it was saved from or in another one of the same session: the next run reads it. It may be
+ *  restored any number of times, into any number of bindings.
+ *  - An input that is carried by MOVE or SWAP reads the state's memory; nothing is copied.
+ *  - If it is carried IN_PLACE, or the session captures graphs, the state is copied into the memory that is bound, if the dims are the
+ *    same: no graph is lost and nothing is allocated. Otherwise into new memory.
+ *  - The results of the last run cannot be fetched afterwards.
+ *  @return OK; INVALID_ARGUMENT the state is of another session, or the binding carries other inputs; SHAPE; INVALID_STATE a run is in
+ *          flight; the failure of the run that was to make the state; OUT_OF_MEMORY; RUNTIME. After an error nothing has changed, but
+ *          if a copy into bound memory fails, the states of these inputs are undefined
+ *  @threads serial for the binding   @blocks for copies   @since 1.0 */
+IOBIND_API IOBIND_CHECK iobind_status iobind_binding_restore_state(iobind_binding *binding, iobind_state *state,
+                                                                   iobind_error *error);
+
+/** Replace the rows of all carried states: the new row i is the old row `rows[i]`, such as the beams that a search goes on with. A generated
+ *  model moves them where they are; over the link go 8 bytes for each row.
+ *  - The results of the last run cannot be fetched afterwards. Saved states keep their rows.
+ *  - The first call for an axis loads the model.
+ *  @param axis   of each carried state; they must have the same number of rows there
+ *  @param rows   `count` old rows; one may be taken several times, or not at all. Another number of rows than before is possible, unless
+ *                the session captures graphs
+ *  @return OK; INVALID_ARGUMENT a row is out of range, or `count` is 0; SHAPE a state does not have the axis, or another number of rows;
+ *          NOT_SUPPORTED another number of rows where graphs are captured; INVALID_STATE as for iobind_binding_save_state, or a run is in
+ *          flight; OUT_OF_MEMORY; RUNTIME. After an error as after one of iobind_binding_restore_state
+ *  @threads serial for the binding   @blocks yes   @since 1.0 */
+IOBIND_API IOBIND_CHECK iobind_status iobind_binding_reorder_state(iobind_binding *binding, size_t axis, const int64_t *rows,
+                                                                   size_t count, iobind_error *error);
+
+/** Retain a reference; returns the state.
+ *  @threads any   @since 1.0 */
+IOBIND_API iobind_state *iobind_state_retain(iobind_state *state);
+
+/** Release a reference. The state keeps its session alive.
+ *  @threads any   @since 1.0 */
+IOBIND_API void iobind_state_release(iobind_state *state);
+
+typedef struct iobind_state_info {
+  uint32_t struct_size;
+  uint32_t reserved;
+  size_t pair_count; /**< carried inputs: entries of iobind_state_get_pair */
+  size_t bytes;      /**< of all its tensors */
+} iobind_state_info;
+#define IOBIND_STATE_INFO_INIT {sizeof(iobind_state_info), 0, 0, 0}
+
+/** Describe a state.
+ *  @return OK; INVALID_ARGUMENT
+ *  @threads any   @since 1.0 */
+IOBIND_API IOBIND_CHECK iobind_status iobind_state_get_info(const iobind_state *state, iobind_state_info *info,
+                                                            iobind_error *error);
+
+/** What an output left for an input. */
+typedef struct iobind_state_pair {
+  uint32_t struct_size;
+  uint32_t reserved;
+  size_t output;         /**< index of the session's output */
+  size_t input;          /**< index of the session's input */
+  iobind_tensor *tensor; /**< borrowed, read-only. Access from the host waits for the run that makes it; work on another stream does not */
+} iobind_state_pair;
+#define IOBIND_STATE_PAIR_INIT {sizeof(iobind_state_pair), 0, 0, 0, NULL}
+
+/** Get one of the carried inputs of a state, in the order of the inputs.
+ *  @param index  0 .. pair_count - 1
+ *  @return OK; NOT_FOUND index out of range; INVALID_ARGUMENT
+ *  @threads any   @since 1.0 */
+IOBIND_API IOBIND_CHECK iobind_status iobind_state_get_pair(const iobind_state *state, size_t index, iobind_state_pair *pair,
+                                                            iobind_error *error);
+
+/** Write a state to a file: beside `path` at first, and then in its place, so that no reader sees half a file. The file has checksums, the
+ *  model's hash, and the names, types and dims of the tensors. It does not depend on EP, device, or version of ORT.
+ *  @param path  an existing file is replaced
+ *  @return OK; IO the file cannot be written, or the model's file has changed since the session was created; NOT_SUPPORTED the session
+ *          was created from memory without IOBIND_SESSION_IDENTIFY, or by other code; the failure of the run that was to make
+ *          the state; INVALID_ARGUMENT; OUT_OF_MEMORY; RUNTIME
+ *  @threads any   @blocks yes   @since 1.0 */
+IOBIND_API IOBIND_CHECK iobind_status iobind_state_save(iobind_state *state, const char *path, iobind_error *error);
+
+/** Load a state from a file, to where the session reads its inputs.
+ *  @param session  of the same model, on any device
+ *  @param path     of a file that iobind_state_save has written
+ *  @return OK; IO the file cannot be read, is no file of a state, is cut or damaged, or is of another model (the message says what
+ *          differs); VERSION it is of a newer iobind; SHAPE the session fixes a dim to another value;
+ *          NOT_SUPPORTED, OUT_OF_MEMORY, RUNTIME as for iobind_state_save; INVALID_ARGUMENT
+ *  @threads any   @blocks yes   @since 1.0 */
+IOBIND_API IOBIND_CHECK iobind_status iobind_state_load(iobind_session *session, const char *path, iobind_state **state,
+                                                        iobind_error *error);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
