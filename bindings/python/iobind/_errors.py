@@ -23,6 +23,7 @@ ADVICE = {
     "copy (IOBIND_DLPACK_COPY_STRIDED)": "copy (copy=True)",
     "IOBIND_SESSION_PLACEMENT": "placement=True",
     "IOBIND_SESSION_STRICT": "strict=True",
+    "IOBIND_RUNTIME_SOFTWARE_DEVICES": "iobind.configure(software_devices=True)",
     "IOBIND_SESSION_IDENTIFY": "identify=True",
     "make it there, or bind it SNAPSHOT or LIVE to have it copied": "make it there, tensor.to(device), or bind an array, which is copied",
     "or SNAPSHOT and iobind_binding_write_input": "or an array, and Binding.update",

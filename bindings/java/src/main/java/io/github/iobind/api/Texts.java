@@ -53,6 +53,7 @@ final class Texts {
       Map.entry("inter_op_threads", "interOp"), Map.entry("ort_library", "ortLibrary"), Map.entry("ort_api", "ortApi"),
       Map.entry("ort_api_base", "ortApiBase"), Map.entry("ort_session", "ortSession"), Map.entry("ort_value", "ortValue"),
       Map.entry("IOBIND_SESSION_PLACEMENT", "Options.placement"), Map.entry("IOBIND_SESSION_STRICT", "Options.strict"),
+      Map.entry("IOBIND_RUNTIME_SOFTWARE_DEVICES", "OrtRuntimeFFM.Options.softwareDevices"),
       Map.entry("IOBIND_SESSION_IDENTIFY", "Options.identify"),
       Map.entry("IOBIND_DLPACK_COPY_STRIDED", "Dlpack.COPY_STRIDED"));
   /** What libiobind quotes, such as a path or a name of the model. An apostrophe that a letter follows does not end it. */
