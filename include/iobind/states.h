@@ -87,7 +87,7 @@ typedef struct iobind_state_pair {
 
 /** Get one of the carried inputs of a state, in the order of the inputs.
  *  @param index  0 .. pair_count - 1
- *  @return OK; NOT_FOUND index out of range; INVALID_ARGUMENT
+ *  @return OK; NOT_FOUND index out of range; the failure of the run that was to make the state, if that is known; INVALID_ARGUMENT
  *  @threads any   @since 1.0 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_state_get_pair(const iobind_state *state, size_t index, iobind_state_pair *pair,
                                                             iobind_error *error);

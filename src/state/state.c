@@ -54,6 +54,15 @@ iobind_status iobind_state_get_info(const iobind_state *state, iobind_state_info
   return iobind__info_write(info, "info", &full, sizeof full, sizeof full, "state_get_info", error);
 }
 
+/* The failure of the run that was to make the tensors, if that is known: their memory holds anything. */
+static iobind_status check_made(const iobind_state *state, iobind_error *error) {
+  iobind__point *point = state->made == NULL ? NULL : iobind__event_point(state->made);
+  bool is_over = point != NULL && iobind__point_passed(point);
+  iobind_status status = is_over ? iobind__stream_outcome(point->stream, point->ticket, error) : IOBIND_OK;
+  iobind__point_release(point);
+  return iobind__renamed(status, error, "state_get_pair");
+}
+
 iobind_status iobind_state_get_pair(const iobind_state *state, size_t index, iobind_state_pair *pair, iobind_error *error) {
   if (state == NULL) {
     return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "state_get_pair: state is NULL");
@@ -62,6 +71,7 @@ iobind_status iobind_state_get_pair(const iobind_state *state, size_t index, iob
     return iobind__fail(error, IOBIND_ERROR_NOT_FOUND, "state_get_pair: expected an index below %zu, got %zu", state->count,
                         index);
   }
+  IOBIND__TRY(check_made(state, error));
   const iobind__kept *kept = &state->kept[index];
   const iobind_state_pair full = {
       .struct_size = sizeof full, .output = kept->pair.output, .input = kept->pair.input, .tensor = kept->tensor};

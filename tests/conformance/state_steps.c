@@ -146,11 +146,12 @@ static void state(world *w, const step *s) {
   iobind_state_info info = IOBIND_STATE_INFO_INIT;
   iobind_state_pair pair = IOBIND_STATE_PAIR_INIT;
   if (named == NULL || !world_must(w, iobind_state_get_info(named->handle, &info, world_error(w)))) return;
+  iobind_status status = IOBIND_ERROR_NOT_FOUND;
   for (size_t i = 0; i < info.pair_count; i++) {
-    iobind_status status = iobind_state_get_pair(named->handle, i, &pair, world_error(w));
+    status = iobind_state_get_pair(named->handle, i, &pair, world_error(w));
     if (status != IOBIND_OK || pair.input == input) break;
   }
-  if (!world_settle(w, pair.input == input ? IOBIND_OK : IOBIND_ERROR_NOT_FOUND, w)) return;
+  if (!world_settle(w, status, w)) return;
   tensor *t = world_add_tensor(w, world_word(w, s, 1));
   if (t == NULL) return;
   t->handle = iobind_tensor_retain(pair.tensor);

@@ -409,7 +409,7 @@ static PyObject *update_input(Binding *self, PyObject *arguments) {
                                                  stream == NULL ? NULL : stream->handle, &error));
   stream_leave(stream);
   self->busy = 0;
-  stream_hold(stream, &view);
+  stream_hold(status == IOBIND_OK ? stream : NULL, &view);
   if (status != IOBIND_OK) {
     return raise_error(&error);
   }

@@ -143,7 +143,7 @@ int ready_tensor_or_none(PyObject *object, Tensor **out); /* and the content is 
 void stream_enter(Stream *stream);
 void stream_leave(Stream *stream);
 
-/* The buffer that the call before has given to the stream is released when the stream has read it. Takes it over. */
+/* The buffer that the call before has given to the stream is released when the stream has read it, or one of many later ones. Takes it over. */
 void stream_hold(Stream *stream, Py_buffer *view);
 PyObject *device_object(iobind_device *handle, PyObject *runtime);
 iobind_status wait_event(void *event, uint64_t timeout_ns, iobind_error *error); /* for wait_in_parts */

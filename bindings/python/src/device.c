@@ -376,21 +376,42 @@ static iobind_event *event_behind(Stream *stream) {
   return event;
 }
 
-void stream_hold(Stream *stream, Py_buffer *view) {
-  /* The stream of an execution provider has read pageable memory when the call returns; a thread of the library's reads it later. */
-  held *made = stream == NULL || stream->native != NULL ? NULL : PyMem_Calloc(1, sizeof *made);
-  if (made == NULL) {
+/* There is no memory to keep the buffer by: wait until it was read. */
+static void await_read(Stream *stream, Py_buffer *view) {
+  iobind_event *event = event_behind(stream);
+  if (event != NULL) {
+    Py_BEGIN_ALLOW_THREADS(void)
+    !iobind_event_wait(event, IOBIND_NO_TIMEOUT, NULL);
+    Py_END_ALLOW_THREADS
+    iobind_event_destroy(event);
     PyBuffer_Release(view);
+  } /* otherwise nobody can tell: it stays */
+}
+
+/* Only the oldest of many is asked for: an answer about work behind a run tells that the run is over, and nobody has asked for that yet. */
+void stream_hold(Stream *stream, Py_buffer *view) {
+  enum { MANY = 64 };
+  /* The stream of an execution provider has read pageable memory when the call returns; a thread of the library's reads it later. */
+  if (stream == NULL || stream->native != NULL) {
+    PyBuffer_Release(view);
+    return;
+  }
+  held *made = PyMem_Calloc(1, sizeof *made);
+  if (made == NULL) {
+    await_read(stream, view);
     return;
   }
   made->view = *view;
   made->event = event_behind(stream);
   held **last = &stream->held;
-  while (*last != NULL) {
-    last = &(*last)->next;
+  size_t count = 0;
+  for (; *last != NULL; last = &(*last)->next) {
+    count++;
   }
   *last = made;
-  let_read_go(stream);
+  if (count >= MANY && held_is_read(stream->held)) {
+    let_oldest_go(stream);
+  }
 }
 
 /* Takes the handle over, also where it fails. */

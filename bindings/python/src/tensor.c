@@ -668,7 +668,7 @@ static PyObject *write_bytes(Tensor *self, PyObject *arguments) {
   WITHOUT_GIL(status, iobind_tensor_write(self->handle, (size_t)offset, view.buf, (size_t)view.len,
                                           stream == NULL ? NULL : stream->handle, &error));
   stream_leave(stream);
-  stream_hold(stream, &view);
+  stream_hold(status == IOBIND_OK ? stream : NULL, &view);
   if (stream != NULL) {
     note_writer(self, stream);
   }
