@@ -1,7 +1,6 @@
-/* Saved states where they meet what else there is: streams, requests, DLPack, threads, another device. The rows of conformance have the rest. */
+/* Saved states where they meet what else there is: streams, requests, DLPack, another device. The rows of conformance have the rest. */
 #include "stage.h"
 
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -127,66 +126,6 @@ static void by_dlpack(void **state) {
   close_doubler(&self);
 }
 
-/* Threads go on from one state, each with a binding of its own. */
-enum { THREADS = 4, RUNS = 50 };
-
-typedef struct branch {
-  pthread_t thread;
-  iobind_session *session;
-  iobind_state *from;
-  iobind_status status;
-  float read[COUNT];
-} branch;
-
-static iobind_status go_on(const branch *self, iobind_binding *binding, float *read) {
-  iobind_tensor *result;
-  iobind_state *saved = NULL;
-  iobind_status status = iobind_binding_carry(binding, 0, 0, IOBIND_CARRY_SWAP, NULL);
-  for (int i = 0; i < RUNS && status == IOBIND_OK; i++) {
-    status = iobind_binding_restore_state(binding, self->from, NULL);
-    status = status == IOBIND_OK ? iobind_binding_run(binding, NULL, NULL) : status;
-    status = status == IOBIND_OK ? iobind_binding_save_state(binding, &saved, NULL) : status;
-    iobind_state_release(saved);
-    saved = NULL;
-  }
-  status = status == IOBIND_OK ? iobind_binding_get_output(binding, 0, NULL, &result, NULL) : status;
-  return status == IOBIND_OK ? iobind_tensor_read(result, 0, read, sizeof self->read, NULL, NULL) : status;
-}
-
-static void *work(void *context) {
-  branch *self = context;
-  iobind_binding *binding;
-  self->status = iobind_binding_create(self->session, &binding, NULL);
-  if (self->status == IOBIND_OK) {
-    self->status = go_on(self, binding, self->read);
-    iobind_binding_destroy(binding);
-  }
-  iobind_state_release(self->from);
-  return NULL;
-}
-
-static void in_several_threads(void **state) {
-  (void)state;
-  doubler self = open_doubler(device, IOBIND_CARRY_SWAP);
-  iobind_state *saved = save(self.binding);
-  branch branches[THREADS] = {0};
-  for (size_t i = 0; i < THREADS; i++) {
-    branches[i].session = self.session;
-    branches[i].from = iobind_state_retain(saved);
-    assert_int_equal(pthread_create(&branches[i].thread, NULL, work, &branches[i]), 0);
-  }
-  expect_ok(iobind_binding_run(self.binding, NULL, &fault));
-  for (size_t i = 0; i < THREADS; i++) {
-    pthread_join(branches[i].thread, NULL);
-    assert_int_equal(branches[i].status, IOBIND_OK);
-    assert_memory_equal(branches[i].read, fours, sizeof fours);
-  }
-  expect_result(self.binding, fours);
-  fixture_expect_floats(tensor_of(saved), twos, COUNT);
-  iobind_state_release(saved);
-  close_doubler(&self);
-}
-
 /* By a file, from the accelerator to the processor. */
 static iobind_session *identified(iobind_device *on) {
   iobind_session_options options = IOBIND_SESSION_OPTIONS_INIT;
@@ -232,7 +171,6 @@ static const struct CMUnitTest tests[] = {
     {"of a lent result", of_a_lent_result, stage_open, stage_close, "vdev"},
     {"in a request", in_a_request, stage_open, stage_close, "vdev"},
     {"by dlpack", by_dlpack, stage_open, stage_close, "vdev"},
-    {"in several threads", in_several_threads, stage_open, stage_close, "vdev"},
     {"to another device", to_another_device, stage_open, stage_close, "vdev"},
 };
 
