@@ -78,9 +78,6 @@ static iobind_status check_input(const iobind_binding *binding, size_t index, io
                                  const iobind_tensor *tensor, bool *at_home, iobind_error *error) {
   const iobind_session *session = binding->session;
   const iobind__value *value = &session->inputs[index];
-  if (tensor == NULL) {
-    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "binding_set_input: '%s': tensor is NULL", value->label);
-  }
   if (mode < IOBIND_INPUT_RESIDENT || mode > IOBIND_INPUT_LIVE) {
     return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "binding_set_input: '%s': expected mode 0 .. %d, got %d",
                         value->label, IOBIND_INPUT_LIVE, (int)mode);
@@ -238,6 +235,10 @@ static inline iobind_status bind(iobind_binding *binding, size_t index, iobind_i
                                  iobind_event *event, iobind_error *error) {
   bool at_home = false;
   IOBIND__TRY(iobind__process_check("binding_set_input", error));
+  if (tensor == NULL) {
+    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "binding_set_input: '%s': tensor is NULL",
+                        binding->session->inputs[index].label);
+  }
   IOBIND__TRY(check_input(binding, index, mode, tensor, &at_home, error));
   if (mode == IOBIND_INPUT_SNAPSHOT || !at_home) {
     return bind_copy(binding, index, mode, tensor, event, error);

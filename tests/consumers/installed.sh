@@ -28,6 +28,7 @@ include/iobind/iobind.hpp
 include/iobind/pipeline.h
 include/iobind/runtime.h
 include/iobind/session.h
+include/iobind/states.h
 include/iobind/stream.h
 include/iobind/tensor.h
 include/iobind/vdev.h

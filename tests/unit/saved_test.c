@@ -83,6 +83,35 @@ static void of_a_lent_result(void **state) {
   }
 }
 
+/* A run that fails after its state was saved: nobody gets the tensors, also once the failure was reported. If it has failed before, the save
+ * says so. */
+static void of_a_run_that_fails_late(void **state) {
+  (void)state;
+  for (int mode = IOBIND_CARRY_MOVE; mode <= IOBIND_CARRY_IN_PLACE; mode++) {
+    doubler self = open_doubler(device, (iobind_carry_mode)mode);
+    iobind_stream *stream;
+    iobind_state *saved = NULL;
+    iobind_state_pair pair = IOBIND_STATE_PAIR_INIT;
+    expect_ok(iobind_stream_create(device, NULL, &stream, &fault));
+    assert_int_equal(vdev_set(0, "compute_us", "20000"), 0);
+    assert_int_equal(vdev_set(0, "fail_compute", "1,late"), 0);
+    expect_ok(iobind_binding_run(self.binding, stream, &fault));
+    iobind_status status = iobind_binding_save_state(self.binding, &saved, &fault);
+    expect(IOBIND_ERROR_RUNTIME, iobind_stream_synchronize(stream, &fault));
+    assert_int_equal(vdev_set(0, "compute_us", "0"), 0);
+    assert_int_equal(vdev_set(0, "fail_compute", "0"), 0);
+    for (int again = 0; again < 2 && status == IOBIND_OK; again++) {
+      expect(IOBIND_ERROR_RUNTIME, iobind_state_get_pair(saved, 0, &pair, &fault));
+      expect_words("fail_compute");
+      expect(IOBIND_ERROR_RUNTIME, iobind_state_save(saved, "/tmp/iobind-never", &fault));
+    }
+    assert_true(status == IOBIND_OK || status == IOBIND_ERROR_RUNTIME);
+    iobind_state_release(saved);
+    close_doubler(&self);
+    iobind_stream_destroy(stream);
+  }
+}
+
 /* A request reads it, and does not write it. */
 static void in_a_request(void **state) {
   (void)state;
@@ -169,6 +198,7 @@ static void to_another_device(void **state) {
 
 static const struct CMUnitTest tests[] = {
     {"of a lent result", of_a_lent_result, stage_open, stage_close, "vdev"},
+    {"of a run that fails late", of_a_run_that_fails_late, stage_open, stage_close, "vdev"},
     {"in a request", in_a_request, stage_open, stage_close, "vdev"},
     {"by dlpack", by_dlpack, stage_open, stage_close, "vdev"},
     {"to another device", to_another_device, stage_open, stage_close, "vdev"},
