@@ -174,8 +174,8 @@ static void states(const iobind::runtime &runtime, const iobind::session &scale,
   CHECK(!tensor(iobind_tensor_retain(state.pair(0).tensor)).write(ones, &failed) && says(IOBIND_ERROR_INVALID_ARGUMENT, "read-only"));
   CHECK(!binding.output("y", tensor(iobind_tensor_retain(state.pair(0).tensor)), &failed) && failed);
   CHECK(!binding.reorder(0, {0, 4}, &failed) && says(IOBIND_ERROR_INVALID_ARGUMENT, "0 .. 3"));
-  CHECK(!binding.reorder(0, {}, &failed) && says(IOBIND_ERROR_INVALID_ARGUMENT, "rows"));
-  CHECK(!binding.reorder(0, std::vector<int>(), &failed) && says(IOBIND_ERROR_INVALID_ARGUMENT, "rows"));
+  CHECK(!binding.reorder(0, {}, &failed) && says(IOBIND_ERROR_INVALID_ARGUMENT, "1 row"));
+  CHECK(!binding.reorder(0, std::vector<int>(), &failed) && says(IOBIND_ERROR_INVALID_ARGUMENT, "1 row"));
   CHECK(!binding.reorder(7, std::array<int, 1>{0}, &failed) && says(IOBIND_ERROR_SHAPE, "axis 7"));
   CHECK(!binding.reorder(0, std::array<std::int64_t, 1>{-1}, &failed) && failed.status() == IOBIND_ERROR_INVALID_ARGUMENT);
   CHECK(!iobind::binding().reorder(0, {0}, &failed) && failed.status() == IOBIND_ERROR_INVALID_ARGUMENT);

@@ -89,6 +89,11 @@ class Clone:
         devices = json.loads(self.run("iobind doctor --json")[1]).get("devices", [])
         self.has_webgpu = any(device["spec"].startswith("webgpu") and device["works"] for device in devices)
 
+    def export(self, command):
+        """The variables that a line exports, as if it were typed in this folder."""
+        for name, value in re.findall(r"(\w+)=(\S+)", command.split("#")[0]):
+            self.environment[name] = value.replace("$PWD", str(self.folder))
+
     def run(self, command):
         ran = subprocess.run(["bash", "-c", command], cwd=self.folder, env=self.environment, stdout=subprocess.PIPE,
                              stderr=subprocess.STDOUT, text=True)
@@ -101,6 +106,8 @@ def runs(command):
 
 def check_block(clone, language, first, content):
     for number, command, printed in commands(language, first, content):
+        if command.startswith("export "):
+            clone.export(command)
         if not runs(command):
             continue
         code, came = clone.run(command)
