@@ -71,6 +71,7 @@ class Clone:
         (folder / "dist/lib/iobind").symlink_to(root / ".runtime")
         for name in [".runtime", "examples"]:
             (folder / name).symlink_to(root / name)
+        (folder / "pp-ocr-cls.onnx").symlink_to(root / ".runtime/models/pp-ocr-cls.onnx")  # README's blocks run beside a copy
         (folder / "build/demo").mkdir(parents=True)
         subprocess.run([str(build / "bin/make-lookup"), str(folder / "build/demo")], check=True, capture_output=True)
         self.lacks = []  # files that a document speaks of, and the fetched Python is not there to make
