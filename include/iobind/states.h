@@ -104,7 +104,7 @@ IOBIND_API IOBIND_CHECK iobind_status iobind_state_save(iobind_state *state, con
 /** Load a state from a file, to where the session reads its inputs.
  *  @param session  of the same model, on any device
  *  @param path     of a file that iobind_state_save has written
- *  @return OK; IO the file cannot be read, is no file of a state, is cut or damaged, or is of another model (the message says what
+ *  @return OK; IO the file cannot be read, is not the file of a state, is cut or damaged, or is of another model (the message says what
  *          differs); VERSION it is of a newer iobind; SHAPE the session fixes a dim to another value;
  *          NOT_SUPPORTED, OUT_OF_MEMORY, RUNTIME as for iobind_state_save; INVALID_ARGUMENT
  *  @threads any   @blocks yes   @since 1.0 */

@@ -107,4 +107,8 @@ void iobind__input_let_go(iobind_binding *binding, size_t index);
 iobind_status iobind__input_make(iobind_session *session, size_t index, const iobind_tensor *like, iobind_tensor **tensor,
                                  iobind_error *error);
 
+/* The same with the content of `from`, on a stream or, for NULL, at once; no strings. */
+iobind_status iobind__input_copy(iobind_session *session, size_t index, const iobind_tensor *from, iobind_stream *stream,
+                                 iobind_tensor **copy, iobind_error *error);
+
 #endif

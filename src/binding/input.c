@@ -118,6 +118,19 @@ iobind_status iobind__input_make(iobind_session *session, size_t index, const io
   return iobind__tensor_create_at(place, like->dtype, like->dims, like->rank, tensor, error);
 }
 
+iobind_status iobind__input_copy(iobind_session *session, size_t index, const iobind_tensor *from, iobind_stream *stream,
+                                 iobind_tensor **copy, iobind_error *error) {
+  iobind_tensor *made;
+  IOBIND__TRY(iobind__input_make(session, index, from, &made, error));
+  iobind_status status = iobind__tensor_copy(&from, &made, 1, stream, IOBIND__SETTLED, error);
+  if (status != IOBIND_OK) {
+    iobind_tensor_release(made);
+    return status;
+  }
+  *copy = made;
+  return IOBIND_OK;
+}
+
 /* A copy of the tensor where the session reads it, made after its producer is ready. */
 static iobind_status make_snapshot(const iobind_binding *binding, size_t index, const iobind_tensor *tensor,
                                    iobind_event *event, iobind_tensor **copy, iobind_error *error) {

@@ -41,20 +41,6 @@ static bool is_kept_as_it_is(const iobind_binding *binding, const iobind__carry 
   return iobind__tensor_owns_memory(state) && (state->read_only || is_alone);
 }
 
-static iobind_status copy_state(const iobind_binding *binding, const iobind__carry *carry, const iobind_tensor *state,
-                                iobind_stream *stream, iobind_tensor **copy, iobind_error *error) {
-  iobind_tensor *made;
-  IOBIND__TRY(iobind__input_make(binding->session, carry->input, state, &made, error));
-  iobind_status status = iobind__tensor_copy(&state, &made, 1, stream, IOBIND__SETTLED, error);
-  if (status != IOBIND_OK) {
-    iobind_tensor_release(made);
-    return status;
-  }
-  made->read_only = true;
-  *copy = made;
-  return IOBIND_OK;
-}
-
 static iobind_status gather(iobind_binding *binding, iobind_stream *busy, iobind_tensor **states, bool *copies,
                             iobind_error *error) {
   *copies = false;
@@ -65,7 +51,8 @@ static iobind_status gather(iobind_binding *binding, iobind_stream *busy, iobind
     if (is_kept_as_it_is(binding, carry, state)) {
       states[i] = iobind_tensor_retain(state);
     } else {
-      IOBIND__TRY(copy_state(binding, carry, state, busy, &states[i], error));
+      IOBIND__TRY(iobind__input_copy(binding->session, carry->input, state, busy, &states[i], error));
+      states[i]->read_only = true;
       *copies = true;
     }
   }
@@ -191,8 +178,7 @@ static iobind_status prepare(const iobind_binding *binding, iobind_tensor *const
     } else if (is_written_over(binding, carry, states[i])) {
       IOBIND__TRY(iobind__tensor_settle(states[i], IOBIND__READ, error));
     } else {
-      IOBIND__TRY(copy_state(binding, carry, states[i], NULL, &inputs[i], error));
-      inputs[i]->read_only = false;
+      IOBIND__TRY(iobind__input_copy(binding->session, carry->input, states[i], NULL, &inputs[i], error));
       iobind__tensor_hand_to(inputs[i], IOBIND_HOLDER_BINDING);
     }
   }

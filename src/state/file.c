@@ -12,8 +12,10 @@
 static const char file_mark[8] = {'i', 'o', 'b', 's', 't', 'a', 't', 'e'};
 enum {
   FORMAT = 1,
-  ALIGNMENT = 64,            /* of each tensor in the file */
-  START = 8 + 4 + 4 + 8,     /* mark, format, bytes of the header, bytes of the file */
+  ALIGNMENT = 64,          /* of each tensor in the file */
+  HEADER_BYTES_AT = 8 + 4, /* behind mark and format */
+  FILE_BYTES_AT = HEADER_BYTES_AT + 4,
+  START = FILE_BYTES_AT + 8,
   LONGEST_HEADER = 64 << 20, /* a file that claims more is damaged */
   HASH = 16
 };
@@ -24,43 +26,48 @@ static size_t round_up(size_t bytes) {
 
 /* ---- a header, written and read ---- */
 
-/* Written: bytes that grow. Read: `length` bytes, of which `room` were read so far, and `failed` says that there were less than asked for. */
-typedef iobind__bytes words;
-
-static void put_bytes(words *self, const void *data, size_t bytes) {
-  iobind__bytes_put(self, data, bytes);
-}
-
-static void put_number(words *self, uint64_t number, size_t bytes) {
-  unsigned char digits[8];
+static void store_number(unsigned char *to, uint64_t number, size_t bytes) {
   for (size_t i = 0; i < bytes; i++) {
-    digits[i] = (unsigned char)(number >> (8 * i));
+    to[i] = (unsigned char)(number >> (8 * i));
   }
-  put_bytes(self, digits, bytes);
 }
 
-static void put_hash(words *self, iobind__hash hash) {
+static void put_number(iobind__bytes *self, uint64_t number, size_t bytes) {
+  unsigned char digits[8];
+  store_number(digits, number, bytes);
+  iobind__bytes_put(self, digits, bytes);
+}
+
+static void put_hash(iobind__bytes *self, iobind__hash hash) {
   put_number(self, hash.words[0], 8);
   put_number(self, hash.words[1], 8);
 }
 
 /* With its last 0. */
-static void put_text(words *self, const char *text) {
+static void put_text(iobind__bytes *self, const char *text) {
   put_number(self, strlen(text) + 1, 4);
-  put_bytes(self, text, strlen(text) + 1);
+  iobind__bytes_put(self, text, strlen(text) + 1);
 }
 
-static uint64_t get_number(words *self, size_t bytes) {
+/* Bytes that are read one after the other. */
+typedef struct cursor {
+  const unsigned char *data;
+  size_t length;
+  size_t at;
+  bool failed; /* there were fewer than was asked for */
+} cursor;
+
+static uint64_t get_number(cursor *self, size_t bytes) {
   uint64_t number = 0;
-  self->failed = self->failed || bytes > self->length - self->room;
+  self->failed = self->failed || bytes > self->length - self->at;
   for (size_t i = 0; !self->failed && i < bytes; i++) {
-    number |= (uint64_t)self->data[self->room + i] << (8 * i);
+    number |= (uint64_t)self->data[self->at + i] << (8 * i);
   }
-  self->room += self->failed ? 0 : bytes;
+  self->at += self->failed ? 0 : bytes;
   return number;
 }
 
-static iobind__hash get_hash(words *self) {
+static iobind__hash get_hash(cursor *self) {
   iobind__hash hash;
   hash.words[0] = get_number(self, 8);
   hash.words[1] = get_number(self, 8);
@@ -68,11 +75,11 @@ static iobind__hash get_hash(words *self) {
 }
 
 /* Lives as long as the header; NULL: failed. */
-static const char *get_text(words *self) {
+static const char *get_text(cursor *self) {
   size_t length = (size_t)get_number(self, 4);
-  const char *text = (const char *)self->data + self->room;
-  self->failed = self->failed || length == 0 || length > self->length - self->room || text[length - 1] != '\0';
-  self->room += self->failed ? 0 : length;
+  const char *text = (const char *)self->data + self->at;
+  self->failed = self->failed || length == 0 || length > self->length - self->at || text[length - 1] != '\0';
+  self->at += self->failed ? 0 : length;
   return self->failed ? NULL : text;
 }
 
@@ -111,7 +118,7 @@ static iobind_status fetch(iobind_tensor *tensor, const void **data, void **copy
   return iobind__tensor_read(&whole, *copy, NULL, IOBIND__IN_FLIGHT, error);
 }
 
-static void put_record(words *header, const iobind_state *state, const iobind__kept *kept) {
+static void put_record(iobind__bytes *header, const iobind_state *state, const iobind__kept *kept) {
   const iobind_tensor *tensor = kept->tensor;
   put_text(header, state->session->outputs[kept->pair.output].name);
   put_text(header, state->session->inputs[kept->pair.input].name);
@@ -123,19 +130,12 @@ static void put_record(words *header, const iobind_state *state, const iobind__k
   put_number(header, tensor->bytes, 8);
 }
 
-/* Where the header's length and the file's are written, once they are known. */
-static void set_number(words *self, size_t at, uint64_t number, size_t bytes) {
-  for (size_t i = 0; i < bytes; i++) {
-    self->data[at + i] = (unsigned char)(number >> (8 * i));
-  }
-}
-
-static iobind_status make_header(const iobind_state *state, words *header, iobind_error *error) {
+static iobind_status make_header(const iobind_state *state, iobind__bytes *header, iobind_error *error) {
   iobind__identity identity;
   IOBIND__TRY(identify(state->session, "state_save", &identity, error));
-  put_bytes(header, file_mark, sizeof file_mark);
+  iobind__bytes_put(header, file_mark, sizeof file_mark);
   put_number(header, FORMAT, 4);
-  put_number(header, 0, 4); /* the header's length and the file's: see below */
+  put_number(header, 0, 4); /* the bytes of the header, and of the file: known at its end */
   put_number(header, 0, 8);
   put_number(header, identity.bytes, 8);
   put_hash(header, identity.hash);
@@ -155,8 +155,8 @@ static iobind_status make_header(const iobind_state *state, words *header, iobin
                         "state_save: the names of %zu tensors do not fit into a header of %d bytes", state->count,
                         LONGEST_HEADER);
   }
-  set_number(header, 12, header->length + HASH, 4);
-  set_number(header, 16, round_up(header->length + HASH) + bytes, 8);
+  store_number(header->data + HEADER_BYTES_AT, header->length + HASH, 4);
+  store_number(header->data + FILE_BYTES_AT, round_up(header->length + HASH) + bytes, 8);
   put_hash(header, iobind__hash_of(header->data, header->length));
   return header->failed ? iobind__out_of_memory(error, "state_save") : IOBIND_OK;
 }
@@ -173,7 +173,7 @@ static bool write_padding(FILE *file, size_t bytes) {
 
 static bool write_hashed(FILE *file, const void *data, size_t bytes) {
   unsigned char digits[HASH];
-  words hash = {.data = digits, .room = HASH};
+  iobind__bytes hash = {.data = digits, .room = HASH};
   put_hash(&hash, iobind__hash_of(data, bytes));
   return write_bytes(file, data, bytes) && write_bytes(file, digits, HASH) && write_padding(file, bytes + HASH);
 }
@@ -185,7 +185,7 @@ static iobind_status refuse_write(const char *path, iobind_error *error) {
                       shown);
 }
 
-/* What is no file would be replaced by one: a device such as /dev/null, a pipe. */
+/* A device such as /dev/null, or a pipe, would be replaced by a file. */
 static iobind_status check_target(const char *path, iobind_error *error) {
   if (!iobind__path_exists(path) || iobind__file_exists(path)) {
     return IOBIND_OK;
@@ -206,7 +206,7 @@ static iobind_status write_tensor(FILE *file, iobind_tensor *tensor, const char 
   return status;
 }
 
-static iobind_status write_all(const iobind_state *state, const words *header, FILE *file, const char *path,
+static iobind_status write_all(const iobind_state *state, const iobind__bytes *header, FILE *file, const char *path,
                                iobind_error *error) {
   bool is_written = write_bytes(file, header->data, header->length) && write_padding(file, header->length);
   iobind_status status = is_written ? IOBIND_OK : refuse_write(path, error);
@@ -218,7 +218,7 @@ static iobind_status write_all(const iobind_state *state, const words *header, F
 }
 
 /* Into a file beside it, which then takes its place. */
-static iobind_status write_file(const iobind_state *state, const words *header, const char *path, iobind_error *error) {
+static iobind_status write_file(const iobind_state *state, const iobind__bytes *header, const char *path, iobind_error *error) {
   iobind__text part = {0};
   iobind__text_add(&part, "%s.%016" PRIx64 ".part", path, iobind__clock_ns() ^ iobind__serial_next() << 48);
   if (part.failed) {
@@ -238,15 +238,14 @@ static iobind_status write_file(const iobind_state *state, const words *header, 
 }
 
 iobind_status iobind_state_save(iobind_state *state, const char *path, iobind_error *error) {
-  if (state == NULL || path == NULL) {
-    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "state_save: %s is NULL", state == NULL ? "state" : "path");
-  }
+  IOBIND__TRY(iobind__null_check(state, "state", "state_save", error));
+  IOBIND__TRY(iobind__null_check(path, "path", "state_save", error));
   IOBIND__TRY(iobind__process_check("state_save", error));
   if (state->made != NULL) { /* the event reports a failed run each time, the wait for a tensor once */
     IOBIND__TRY(iobind__renamed(iobind_event_wait(state->made, IOBIND_NO_TIMEOUT, error), error, "state_save"));
   }
   IOBIND__TRY(check_target(path, error));
-  words header = {0};
+  iobind__bytes header = {0};
   iobind_status status = make_header(state, &header, error);
   if (status == IOBIND_OK) {
     status = write_file(state, &header, path, error);
@@ -262,8 +261,9 @@ typedef struct reader {
   iobind_session *session;
   FILE *file;
   char shown[IOBIND__NAME_TEXT];
-  uint64_t bytes; /* of the file */
-  words header;
+  uint64_t bytes;      /* of the file */
+  unsigned char *data; /* of the header; the owner frees it */
+  cursor header;
 } reader;
 
 static iobind_status refuse_damaged(const reader *self, const char *what, iobind_error *error) {
@@ -301,7 +301,7 @@ static bool read_padding(reader *self, size_t bytes) {
 /* All of the header, whose hash is right. */
 static iobind_status read_header(reader *self, iobind_error *error) {
   unsigned char start[START];
-  words first = {.data = start, .length = START, .room = sizeof file_mark};
+  cursor first = {.data = start, .length = START, .at = sizeof file_mark};
   if (!read_bytes(self, start, START) || memcmp(start, file_mark, sizeof file_mark) != 0) {
     return iobind__fail(error, IOBIND_ERROR_IO, "state_load: '%s' is not the file of a state", self->shown);
   }
@@ -315,15 +315,15 @@ static iobind_status read_header(reader *self, iobind_error *error) {
   if (length < START + HASH || length > LONGEST_HEADER || round_up(length) > self->bytes) {
     return refuse_damaged(self, "its header is damaged, or the file is cut", error);
   }
-  words *header = &self->header;
-  *header = (words){.data = malloc(length), .length = length - HASH, .room = START};
-  if (header->data == NULL) {
+  self->data = malloc(length);
+  if (self->data == NULL) {
     return iobind__out_of_memory(error, "state_load");
   }
-  memcpy(header->data, start, START);
-  bool is_read = read_bytes(self, header->data + START, length - START) && read_padding(self, length);
-  words hash = {.data = header->data, .length = length, .room = length - HASH};
-  if (!is_read || !are_equal(get_hash(&hash), iobind__hash_of(header->data, header->length))) {
+  memcpy(self->data, start, START);
+  bool is_read = read_bytes(self, self->data + START, length - START) && read_padding(self, length);
+  self->header = (cursor){.data = self->data, .length = length - HASH, .at = START};
+  cursor hash = {.data = self->data, .length = length, .at = length - HASH};
+  if (!is_read || !are_equal(get_hash(&hash), iobind__hash_of(self->data, length - HASH))) {
     return refuse_damaged(self, "its header is damaged", error);
   }
   return bytes == self->bytes ? IOBIND_OK : refuse_damaged(self, "the file is cut, or longer than it was written", error);
@@ -364,7 +364,7 @@ static iobind_status find_pair(const reader *self, const char *output, const cha
 }
 
 static iobind_status read_record(reader *self, record *out, iobind_error *error) {
-  words *header = &self->header;
+  cursor *header = &self->header;
   const char *output = get_text(header);
   const char *input = get_text(header);
   IOBIND__TRY(find_pair(self, output, input, &out->pair, error));
@@ -385,7 +385,7 @@ static iobind_status read_record(reader *self, record *out, iobind_error *error)
 /* The next tensor's bytes, whose hash is right. */
 static iobind_status read_tensor(reader *self, const iobind_tensor *tensor, iobind_error *error) {
   unsigned char digits[HASH];
-  words hash = {.data = digits, .length = HASH};
+  cursor hash = {.data = digits, .length = HASH};
   bool is_read = read_bytes(self, tensor->data, tensor->bytes) && read_bytes(self, digits, HASH) &&
                  read_padding(self, tensor->bytes + HASH);
   return is_read && are_equal(get_hash(&hash), iobind__hash_of(tensor->data, tensor->bytes))
@@ -401,20 +401,11 @@ static iobind_status move_tensor(const reader *self, size_t input, iobind_tensor
     *out = tensor;
     return IOBIND_OK;
   }
-  iobind_tensor *made = NULL;
   if (status == IOBIND_OK) {
-    status = iobind__input_make(self->session, input, tensor, &made, error);
-  }
-  if (status == IOBIND_OK) {
-    status = iobind__tensor_copy_one(tensor, made, NULL, error);
+    status = iobind__input_copy(self->session, input, tensor, NULL, out, error);
   }
   iobind_tensor_release(tensor);
-  if (status != IOBIND_OK) {
-    iobind_tensor_release(made);
-    return status;
-  }
-  *out = made;
-  return IOBIND_OK;
+  return status;
 }
 
 static iobind_status read_kept(reader *self, iobind__kept *kept, iobind_error *error) {
@@ -459,12 +450,9 @@ iobind_status iobind_state_load(iobind_session *session, const char *path, iobin
   if (state != NULL) {
     *state = NULL;
   }
-  if (session == NULL || path == NULL || state == NULL) {
-    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "state_load: %s is NULL",
-                        session == NULL ? "session"
-                        : path == NULL  ? "path"
-                                        : "state");
-  }
+  IOBIND__TRY(iobind__null_check(session, "session", "state_load", error));
+  IOBIND__TRY(iobind__null_check(path, "path", "state_load", error));
+  IOBIND__TRY(iobind__null_check(state, "state", "state_load", error));
   IOBIND__TRY(iobind__process_check("state_load", error));
   reader self = {.session = session};
   iobind_status status = open_file(&self, path, error);
@@ -474,6 +462,6 @@ iobind_status iobind_state_load(iobind_session *session, const char *path, iobin
   if (self.file != NULL) {
     fclose(self.file);
   }
-  free(self.header.data);
+  free(self.data);
   return iobind__named(status, error, "state_load");
 }

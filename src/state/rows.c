@@ -174,10 +174,7 @@ static iobind_status take_moved(iobind_binding *mover, const moved *self, size_t
     self->to[index] = made;
     return IOBIND_OK;
   }
-  iobind_status status = iobind__input_make(session, input, made, &self->to[index], error);
-  if (status == IOBIND_OK) {
-    status = iobind__tensor_copy_one(made, self->to[index], NULL, error);
-  }
+  iobind_status status = iobind__input_copy(session, input, made, NULL, &self->to[index], error);
   iobind_tensor_release(made);
   return status;
 }

@@ -44,9 +44,7 @@ void iobind_state_release(iobind_state *state) {
 /* ---- described ---- */
 
 iobind_status iobind_state_get_info(const iobind_state *state, iobind_state_info *info, iobind_error *error) {
-  if (state == NULL) {
-    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "state_get_info: state is NULL");
-  }
+  IOBIND__TRY(iobind__null_check(state, "state", "state_get_info", error));
   iobind_state_info full = {.struct_size = sizeof full, .pair_count = state->count};
   for (size_t i = 0; i < state->count; i++) {
     full.bytes += state->kept[i].tensor->bytes;
@@ -64,9 +62,7 @@ static iobind_status check_made(const iobind_state *state, iobind_error *error) 
 }
 
 iobind_status iobind_state_get_pair(const iobind_state *state, size_t index, iobind_state_pair *pair, iobind_error *error) {
-  if (state == NULL) {
-    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "state_get_pair: state is NULL");
-  }
+  IOBIND__TRY(iobind__null_check(state, "state", "state_get_pair", error));
   if (index >= state->count) {
     return iobind__fail(error, IOBIND_ERROR_NOT_FOUND, "state_get_pair: expected an index below %zu, got %zu", state->count,
                         index);
@@ -119,10 +115,8 @@ iobind_status iobind_binding_save_state(iobind_binding *binding, iobind_state **
   if (state != NULL) {
     *state = NULL;
   }
-  if (binding == NULL || state == NULL) {
-    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "binding_save_state: %s is NULL",
-                        binding == NULL ? "binding" : "state");
-  }
+  IOBIND__TRY(iobind__null_check(binding, "binding", "binding_save_state", error));
+  IOBIND__TRY(iobind__null_check(state, "state", "binding_save_state", error));
   IOBIND__TRY(iobind__process_check("binding_save_state", error));
   return iobind__named(save(binding, state, error), error, "binding_save_state");
 }
@@ -179,10 +173,8 @@ static iobind_status restore(iobind_binding *binding, const iobind_state *state,
 }
 
 iobind_status iobind_binding_restore_state(iobind_binding *binding, iobind_state *state, iobind_error *error) {
-  if (binding == NULL || state == NULL) {
-    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "binding_restore_state: %s is NULL",
-                        binding == NULL ? "binding" : "state");
-  }
+  IOBIND__TRY(iobind__null_check(binding, "binding", "binding_restore_state", error));
+  IOBIND__TRY(iobind__null_check(state, "state", "binding_restore_state", error));
   IOBIND__TRY(iobind__process_check("binding_restore_state", error));
   return iobind__named(restore(binding, state, error), error, "binding_restore_state");
 }

@@ -1,4 +1,4 @@
-/* A hash of 128 bits, to find data that were changed by accident, or are others. It is no protection from whoever forges them. */
+/* A hash of 128 bits, to find data that were changed by accident, or are others. It does not stop whoever forges them. */
 #ifndef IOBIND_SUPPORT_HASH_H
 #define IOBIND_SUPPORT_HASH_H
 

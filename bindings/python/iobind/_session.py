@@ -184,7 +184,7 @@ class Session(_core.Session):
 
     def load_state(self, path: str | os.PathLike[str]) -> State:
         """The state that State.save() wrote to the file `path`, where the session reads its inputs: for Binding.restore(). The session that it
-        was saved from had the same model, on any device. Raises FileNotFound; FileError for a file that cannot be read, is no state, is cut or
+        was saved from had the same model, on any device. Raises FileNotFound; FileError for a file that cannot be read, is not the file of a state, is cut or
         damaged, or is of another model; VersionError (a newer iobind wrote it), NotSupported (the model is not known: identify=True),
         InvalidState (the session is closed), InvalidArgument, OutOfMemory, OrtError."""
         from ._state import State

@@ -675,7 +675,7 @@ public final class OrtSessionFFM implements AutoCloseable {
    *
    * @param path the file
    * @return the state; the caller closes it
-   * @throws OrtFFMException IO: the file cannot be read, is no file of a state, is cut or damaged, or is of another model: the message says
+   * @throws OrtFFMException IO: the file cannot be read, is not the file of a state, is cut or damaged, or is of another model: the message says
    *     what differs; VERSION: a newer iobind wrote it; NOT_SUPPORTED: the session was made from bytes without {@link Options#identify}, or
    *     was adopted; INVALID_ARGUMENT: the path is of another file system of Java's, such as a zip file; OUT_OF_MEMORY, RUNTIME
    * @throws IllegalStateException the session is closed
