@@ -150,7 +150,7 @@ static void wait_for_failed(iobind_binding *binding, const iobind_device *ordere
   if (!cancelled && iobind__run_goes_on(binding)) {
     run_and_discard(binding, ordered); /* it was cancelled just now */
   }
-  (void)iobind__stream_drain(binding->session->compute.stream, NULL);
+  iobind__stream_pass(binding->session->compute.stream);
 }
 
 /* After a run whose outcome is `status`: what it has done to the states is undone, and its results are given up. */

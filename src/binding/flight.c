@@ -91,6 +91,16 @@ static void lose_states(iobind_binding *binding) {
   }
 }
 
+/* Whoever reads what the run was to write into the caller's tensors is told of its failure, unless another caller is before. */
+static void leave_to_readers(const iobind_binding *binding) {
+  for (size_t i = 0; i < binding->session->output_count; i++) {
+    iobind_tensor *written = binding->outputs[i].target != NULL ? binding->outputs[i].target : binding->outputs[i].shown;
+    if (written != NULL) {
+      iobind__tensor_use_at(written, binding->flight.stream, binding->flight.ticket, IOBIND__WRITE);
+    }
+  }
+}
+
 void iobind__flight_poll(iobind_binding *binding) {
   iobind__flight *flight = &binding->flight;
   if (flight->stream == NULL || !iobind__stream_seen(flight->stream, flight->end)) {
@@ -98,6 +108,9 @@ void iobind__flight_poll(iobind_binding *binding) {
   }
   iobind_error failure = IOBIND_ERROR_INIT;
   if (iobind__stream_outcome(flight->stream, flight->ticket, &failure) != IOBIND_OK) {
+    if (iobind__stream_owes(flight->stream, flight->ticket)) {
+      leave_to_readers(binding);
+    }
     iobind__binding_fail(binding, &failure); /* the EP's stream has failed after the run was submitted */
     if (flight->has_run) {
       lose_states(binding);

@@ -85,7 +85,7 @@ static iobind_status submit(iobind_binding *binding, iobind_stream *stream, iobi
   IOBIND__TRY(settle_host_memory(binding, stream, error));
   const iobind__submission submission = iobind__stream_begin(stream);
   if (execute_on(binding, stream, &reason) != IOBIND_OK) {
-    (void)iobind__stream_drain(stream, NULL); /* work that was submitted before the failure uses what is bound */
+    iobind__stream_pass(stream); /* work that was submitted before the failure uses what is bound */
     bool is_made = binding->results != IOBIND__RESULTS_NONE;
     return is_made ? disown_run(binding, &reason, error) : iobind__error_copy(error, &reason);
   }

@@ -245,7 +245,7 @@ static iobind_status retire(iobind_binding *binding, iobind_stream *stream) {
 
 void iobind__results_drop(iobind_binding *binding, iobind_stream *busy) {
   if (busy != NULL && has_results(binding) && retire(binding, busy) != IOBIND_OK) {
-    (void)iobind__stream_drain(busy, NULL); /* nothing else keeps the memory until the stream has passed */
+    iobind__stream_pass(busy); /* nothing else keeps the memory until the stream has passed */
   }
   if (binding->results == IOBIND__RESULTS_READY) {
     iobind__scope scope;

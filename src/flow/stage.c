@@ -135,7 +135,7 @@ static iobind_status stamp(iobind__task *task, const iobind_error *failure, iobi
   const stage_task *self = (const stage_task *)task;
   iobind_pipeline *pipeline = self->slot->pipeline;
   (void)failure;
-  (void)iobind__point_wait(self->point, error); /* the caller waits too, and gets the failure */
+  (void)iobind__point_pass(self->point, error); /* the caller waits too, and gets the failure */
   pthread_mutex_lock(&pipeline->mutex);
   self->slot->ends[self->stage] = iobind__clock_ns();
   pipeline->stamps--;
@@ -208,7 +208,7 @@ static iobind_status enqueue(iobind__slot *self, int stage, iobind_event *before
   self->reached[stage] = iobind_event_record(self->events[stage], stream, status == IOBIND_OK ? error : NULL) == IOBIND_OK;
   IOBIND__TRY(status);
   if (!self->reached[stage]) {
-    (void)iobind__stream_drain(stream, NULL); /* without the event nobody could tell when it is over */
+    iobind__stream_pass(stream); /* without the event nobody could tell when it is over */
     return (iobind_status)(error->status);
   }
   return (pipeline->flags & IOBIND_PIPELINE_TIMES) != 0 && iobind__stream_orders_calls(stream) ? watch(self, stage, error)

@@ -132,8 +132,9 @@ static iobind_status wait_for(iobind_stream *stream, iobind__ticket ticket, iobi
   return iobind__stream_outcome(stream, ticket, error);
 }
 
-static iobind_status drain(iobind_stream *stream, iobind_error *error) {
-  return wait_for(stream, take_ticket(stream), error);
+static iobind_status drain(iobind_stream *stream, iobind__ticket *ticket, iobind_error *error) {
+  *ticket = take_ticket(stream);
+  return wait_for(stream, *ticket, error);
 }
 
 static iobind_status mark(iobind_stream *stream, iobind__point *point, iobind_error *error) {

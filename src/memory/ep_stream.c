@@ -75,24 +75,27 @@ static iobind_status mark_end(iobind_stream *stream, iobind__ticket *ticket, Ort
   return iobind__guard_end(&scope, status, error);
 }
 
-static void begin_wait(iobind_stream *stream, iobind__wait *self) {
-  pthread_mutex_lock(&stream->timeline.mutex);
-  self->next = stream->ep.waits;
-  stream->ep.waits = self;
-  pthread_mutex_unlock(&stream->timeline.mutex);
-}
-
 /* With the mutex held. */
 static bool has_earlier(const iobind_stream *stream, iobind__ticket ticket) {
   const iobind__wait *other = stream->ep.waits;
-  while (other != NULL && other->ticket > ticket) {
+  while (other != NULL && other->ticket >= ticket) {
     other = other->next;
   }
   return other != NULL;
 }
 
-/* An EP reports a failure to one wait; later waits succeed. So this thread continues only when the waits for earlier work, which has passed,
- * have recorded what was reported to them. */
+/* An EP reports a failure to one wait; later waits succeed. So a wait for earlier work comes first, and has recorded what was reported to it
+ * when this one begins, or goes on. */
+static void begin_wait(iobind_stream *stream, iobind__wait *self) {
+  pthread_mutex_lock(&stream->timeline.mutex);
+  while (has_earlier(stream, self->ticket)) {
+    pthread_cond_wait(&stream->timeline.changed, &stream->timeline.mutex);
+  }
+  self->next = stream->ep.waits;
+  stream->ep.waits = self;
+  pthread_mutex_unlock(&stream->timeline.mutex);
+}
+
 static void end_wait(iobind_stream *stream, const iobind__wait *self) {
   pthread_mutex_lock(&stream->timeline.mutex);
   iobind__wait **at = &stream->ep.waits;
@@ -115,7 +118,6 @@ static bool is_over(iobind_stream *stream, iobind__ticket ticket) {
 static iobind_status wait_notification(iobind_stream *stream, iobind__ticket ticket, OrtSyncNotificationImpl *notification,
                                        iobind_error *error) {
   if (is_over(stream, ticket)) {
-    (void)iobind__ticket_raise(&stream->timeline.seen, ticket);
     return iobind__stream_outcome(stream, ticket, error);
   }
   iobind__wait self = {.ticket = ticket};
@@ -138,13 +140,12 @@ static iobind_status wait_notification(iobind_stream *stream, iobind__ticket tic
   return iobind__stream_outcome(stream, ticket, error);
 }
 
-static iobind_status drain(iobind_stream *stream, iobind_error *error) {
+static iobind_status drain(iobind_stream *stream, iobind__ticket *ticket, iobind_error *error) {
   OrtSyncNotificationImpl *end;
-  iobind__ticket ticket;
-  iobind_status status = mark_end(stream, &ticket, &end, error);
+  iobind_status status = mark_end(stream, ticket, &end, error);
   /* If a thread waits for a stream on behalf of a tensor, the stream's owner may destroy it meanwhile: then all has passed. */
   if (end != NULL) {
-    status = wait_notification(stream, ticket, end, error);
+    status = wait_notification(stream, *ticket, end, error);
     iobind__scope scope;
     if (iobind__guard_enter_to_free(stream->device->guard, &scope)) {
       end->Release(end);
@@ -156,7 +157,8 @@ static iobind_status drain(iobind_stream *stream, iobind_error *error) {
 
 static iobind_status wait_for(iobind_stream *stream, iobind__ticket ticket, iobind_error *error) {
   (void)ticket;
-  return drain(stream, error);
+  iobind__ticket last;
+  return drain(stream, &last, error);
 }
 
 /* ---- points ---- */

@@ -88,7 +88,8 @@ typedef struct obstacle {
  * how fast it was. */
 static bool is_busy(iobind__flight *flight, const iobind__flight *own, obstacle *found) {
   pthread_mutex_lock(&flight->mutex);
-  if (flight->stream != NULL && !iobind__stream_seen(flight->stream, flight->ticket)) {
+  if (flight->stream != NULL &&
+      (!iobind__stream_seen(flight->stream, flight->ticket) || iobind__stream_owes(flight->stream, flight->ticket))) {
     iobind__ref_retain(&flight->stream->ref);
     found->stream = flight->stream;
     found->ticket = flight->ticket;

@@ -12,7 +12,8 @@ typedef struct iobind__stream_kind {
   bool (*is_busy)(const iobind_stream *stream);
   /* Wait until the ticket has passed. Returns a failure to wait, not the outcome of the work. */
   iobind_status (*wait)(iobind_stream *stream, iobind__ticket ticket, iobind_error *error);
-  iobind_status (*drain)(iobind_stream *stream, iobind_error *error);
+  /* Wait until everything has passed, up to this ticket, and return the outcome. */
+  iobind_status (*drain)(iobind_stream *stream, iobind__ticket *ticket, iobind_error *error);
   /* Fill in a point at the current end. */
   iobind_status (*mark)(iobind_stream *stream, iobind__point *point, iobind_error *error);
   iobind_status (*wait_point)(iobind__point *point, iobind_error *error);
@@ -37,10 +38,10 @@ iobind__ticket iobind__stream_take_ticket(iobind_stream *stream);
 /* iobind__submission_ticket with the mutex held. */
 iobind__ticket iobind__submission_ticket_inside(const iobind__submission *self);
 
-/* A ticket for which somebody can ask: it has the failures of all submissions since the last such. */
+/* A ticket for which somebody can ask: it has the failure of earlier work, until a caller is told of that. */
 void iobind__stream_mark(iobind_stream *stream, iobind__ticket ticket);
 
-/* The host knows now that the stream has passed the ticket: deliver bytes, release references. */
+/* The host knows now that the stream has passed the ticket: deliver bytes, release references. No caller has been told yet. */
 void iobind__stream_advance(iobind_stream *stream, iobind__ticket ticket);
 
 /* Waiting for an EP's stream has failed: some work after one ticket and up to another failed. What has been submitted by now

@@ -48,8 +48,14 @@ void iobind__point_release(iobind__point *point) {
   }
 }
 
-iobind_status iobind__point_wait(iobind__point *point, iobind_error *error) {
+iobind_status iobind__point_pass(iobind__point *point, iobind_error *error) {
   return point->stream->kind->wait_point(point, error);
+}
+
+iobind_status iobind__point_wait(iobind__point *point, iobind_error *error) {
+  iobind_status status = iobind__point_pass(point, error);
+  iobind__stream_tell(point->stream, point->ticket, status);
+  return status;
 }
 
 bool iobind__point_passed(const iobind__point *point) {
@@ -73,13 +79,13 @@ static iobind_status run_waiting(iobind__task *task, const iobind_error *failure
   if (failure != NULL) {
     return iobind__error_copy(error, failure);
   }
-  return iobind__point_wait(((waiting *)task)->point, error);
+  return iobind__point_pass(((waiting *)task)->point, error);
 }
 
 /* A point that cannot be waited for is not a failure of the stream: the next caller that asks waits itself, and is told. */
 static iobind_status run_watching(iobind__task *task, const iobind_error *failure, iobind_error *error) {
   iobind__point *point = ((waiting *)task)->point;
-  if (failure != NULL || iobind__point_wait(point, NULL) != IOBIND_OK) {
+  if (failure != NULL || iobind__point_pass(point, NULL) != IOBIND_OK) {
     atomic_store(&point->watch, IOBIND__WATCH_REFUSED);
   }
   pthread_mutex_lock(&point->stream->timeline.mutex);

@@ -38,58 +38,58 @@ iobind__ticket iobind__stream_take_ticket(iobind_stream *stream) {
 
 /* Has the EP perhaps skipped some of it? */
 static bool may_have_failed(const iobind__submission *self) {
-  return atomic_load(&self->stream->timeline.work.failures) != self->failures;
+  return atomic_load(&self->stream->timeline.reports) != self->reports;
 }
 
 iobind__submission iobind__stream_begin(iobind_stream *stream) {
   if (stream == NULL) {
     return (iobind__submission){0};
   }
-  iobind__timeline *timeline = &stream->timeline;
-  iobind__submission self = {stream, atomic_load(&timeline->work.failures)};
-  iobind__ticket failed = atomic_load(&timeline->work.failed);
-  if (failed > atomic_load(&timeline->work.marked) && failed > atomic_load(&timeline->seen)) {
-    self.failures--;
-  }
+  iobind__submission self = {stream, atomic_load(&stream->timeline.reports)};
+  self.reports -= atomic_load(&stream->timeline.owed);
   return self;
 }
 
+/* Until a caller has been told of a failure, and of its end, or can ask a point behind that. With the mutex held. */
+static void find_debt(iobind__timeline *timeline) {
+  const iobind__failure *latest = &timeline->failures[timeline->failure_count - 1];
+  bool ends_untold = latest->to > latest->told && latest->to > timeline->marked;
+  atomic_store(&timeline->owed, latest->told == 0 || ends_untold);
+}
+
 /* The latest failure is that of this ticket, too. With the mutex held. */
-static void extend_failure(iobind__timeline *timeline, iobind__ticket ticket) {
+static void extend_failure(iobind_stream *stream, iobind__ticket ticket) {
+  iobind__timeline *timeline = &stream->timeline;
   iobind__failure *latest = &timeline->failures[timeline->failure_count - 1];
-  if (latest->to < ticket) {
-    latest->to = ticket;
-    atomic_store(&timeline->last_failed, ticket);
-    atomic_store(&timeline->untold, true);
+  if (latest->to >= ticket) {
+    return;
   }
+  if (latest->told >= latest->to) {
+    const iobind_error again = latest->error;
+    iobind__stream_add_failure(stream, ticket, ticket, &again);
+    return;
+  }
+  latest->to = ticket;
+  atomic_store(&timeline->last_failed, ticket);
+  atomic_store(&timeline->untold, true);
+  find_debt(timeline);
 }
 
-/* The mark comes before the look at the failures: a failure that is recorded after the look finds the mark. */
-static iobind__ticket take_for_work(iobind_stream *stream) {
-  iobind__ticket ticket = iobind__stream_take_ticket(stream);
-  (void)iobind__ticket_raise(&stream->timeline.work.submitted, ticket);
-  return ticket;
-}
-
-static void fail_work(iobind__timeline *timeline, iobind__ticket ticket) {
-  extend_failure(timeline, ticket);
-  (void)iobind__ticket_raise(&timeline->work.failed, ticket);
-}
-
+/* The ticket comes before the look at the failures: a failure that is recorded after the look finds the ticket. */
 iobind__ticket iobind__submission_ticket_inside(const iobind__submission *self) {
-  iobind__ticket ticket = take_for_work(self->stream);
+  iobind__ticket ticket = iobind__stream_take_ticket(self->stream);
   if (may_have_failed(self)) {
-    fail_work(&self->stream->timeline, ticket);
+    extend_failure(self->stream, ticket);
   }
   return ticket;
 }
 
 iobind__ticket iobind__submission_ticket(const iobind__submission *self) {
   iobind__timeline *timeline = &self->stream->timeline;
-  iobind__ticket ticket = take_for_work(self->stream);
+  iobind__ticket ticket = iobind__stream_take_ticket(self->stream);
   if (may_have_failed(self)) {
     pthread_mutex_lock(&timeline->mutex); /* the failure is recorded when it is free */
-    fail_work(timeline, ticket);
+    extend_failure(self->stream, ticket);
     pthread_mutex_unlock(&timeline->mutex);
   }
   return ticket;
@@ -97,12 +97,15 @@ iobind__ticket iobind__submission_ticket(const iobind__submission *self) {
 
 void iobind__stream_mark(iobind_stream *stream, iobind__ticket ticket) {
   iobind__timeline *timeline = &stream->timeline;
-  if (atomic_load(&timeline->work.failed) > atomic_load(&timeline->work.marked)) {
-    pthread_mutex_lock(&timeline->mutex);
-    extend_failure(timeline, ticket);
-    pthread_mutex_unlock(&timeline->mutex);
+  pthread_mutex_lock(&timeline->mutex);
+  if (atomic_load(&timeline->owed)) {
+    extend_failure(stream, ticket);
   }
-  (void)iobind__ticket_raise(&timeline->work.marked, ticket);
+  timeline->marked = ticket > timeline->marked ? ticket : timeline->marked;
+  if (timeline->failure_count > 0) {
+    find_debt(timeline);
+  }
+  pthread_mutex_unlock(&timeline->mutex);
 }
 
 iobind_status iobind__stream_submit(iobind_stream *stream, iobind__task *task, iobind__ticket *ticket, iobind_error *error) {
@@ -128,18 +131,31 @@ iobind_status iobind__stream_wait_ticket(iobind_stream *stream, iobind__ticket t
   if (!iobind__stream_passed(stream, ticket)) {
     IOBIND__TRY(stream->kind->wait(stream, ticket, error));
   }
-  iobind__ticket_raise(&stream->timeline.seen,
-                       ticket); /* the thread that sets the marks may have raised only the other one so far */
-  return iobind__stream_outcome(stream, ticket, error);
+  iobind_status status = iobind__stream_outcome(stream, ticket, error);
+  iobind__stream_tell(stream, ticket, status);
+  return status;
 }
 
 iobind_status iobind__stream_drain(iobind_stream *stream, iobind_error *error) {
-  return stream == NULL ? IOBIND_OK : stream->kind->drain(stream, error);
+  if (stream == NULL) {
+    return IOBIND_OK;
+  }
+  iobind__ticket ticket;
+  iobind_status status = stream->kind->drain(stream, &ticket, error);
+  iobind__stream_tell(stream, ticket, status);
+  return status;
+}
+
+void iobind__stream_pass(iobind_stream *stream) {
+  if (stream != NULL) {
+    iobind__ticket ticket;
+    (void)stream->kind->drain(stream, &ticket, NULL);
+  }
 }
 
 /* ---- failures ---- */
 
-static const iobind__failure *find_failure(const iobind_stream *stream, iobind__ticket ticket) {
+static iobind__failure *find_failure(iobind_stream *stream, iobind__ticket ticket) {
   for (size_t i = 0; i < stream->timeline.failure_count; i++) {
     if (stream->timeline.failures[i].from <= ticket && ticket <= stream->timeline.failures[i].to) {
       return &stream->timeline.failures[i];
@@ -153,23 +169,17 @@ void iobind__stream_add_failure(iobind_stream *stream, iobind__ticket from, iobi
     /* Merge the two oldest. A caller that asks so late about work between them is told of a failure that did not happen: better
      * than missing one. */
     stream->timeline.failures[0].to = stream->timeline.failures[1].to;
+    if (stream->timeline.failures[0].told > 0) {
+      stream->timeline.failures[0].told = stream->timeline.failures[1].told;
+    }
     memmove(&stream->timeline.failures[1], &stream->timeline.failures[2],
             (IOBIND__FAILURES - 2) * sizeof stream->timeline.failures[0]);
     stream->timeline.failure_count--;
   }
-  stream->timeline.failures[stream->timeline.failure_count++] = (iobind__failure){from, to, *failure};
+  stream->timeline.failures[stream->timeline.failure_count++] = (iobind__failure){.from = from, .to = to, .error = *failure};
   atomic_store(&stream->timeline.last_failed, to);
   atomic_store(&stream->timeline.untold, true);
-}
-
-/* All from a ticket on has failed: after a failure the EP may have skipped later work, too. With the mutex held. */
-static void fail_from(iobind_stream *stream, iobind__ticket first, const iobind_error *failure) {
-  iobind__timeline *timeline = &stream->timeline;
-  iobind__ticket last = atomic_load(&timeline->work.submitted);
-  iobind__stream_add_failure(stream, first, atomic_load(&timeline->submitted), failure);
-  if (last >= first) {
-    (void)iobind__ticket_raise(&timeline->work.failed, last);
-  }
+  find_debt(&stream->timeline);
 }
 
 void iobind__stream_fail(iobind_stream *stream, iobind__ticket after, iobind__ticket ticket, const iobind_error *failure) {
@@ -177,13 +187,13 @@ void iobind__stream_fail(iobind_stream *stream, iobind__ticket after, iobind__ti
   pthread_mutex_lock(&timeline->mutex); /* so that a later failure does not end before this one */
   bool is_known = find_failure(stream, ticket) != NULL;
   /* Counted first: what is being submitted finds the count, or its ticket is found here. */
-  atomic_fetch_add(&timeline->work.failures, 1);
+  atomic_fetch_add(&timeline->reports, 1);
+  iobind__ticket last = atomic_load(&timeline->submitted); /* after a failure the EP may have skipped later work, too */
   if (!is_known) {
-    fail_from(stream, after < ticket ? after + 1 : ticket, failure);
-  } else if (atomic_load(&timeline->work.submitted) > atomic_load(&timeline->work.marked)) {
-    /* Another thread has waited for the same, or this is a second failure of work that has failed already. Work behind that with a point of its
-     * own asks the EP itself. */
-    fail_from(stream, atomic_load(&timeline->work.marked) + 1, failure);
+    iobind__stream_add_failure(stream, after < ticket ? after + 1 : ticket, last, failure);
+  } else if (timeline->failures[timeline->failure_count - 1].to < last) {
+    /* Another thread has waited for the same, or this is a second failure of work that has failed already. */
+    iobind__stream_add_failure(stream, timeline->failures[timeline->failure_count - 1].to + 1, last, failure);
   }
   pthread_mutex_unlock(&timeline->mutex);
 }
@@ -207,15 +217,46 @@ iobind_status iobind__stream_outcome(iobind_stream *stream, iobind__ticket ticke
   return status;
 }
 
+bool iobind__stream_owes(iobind_stream *stream, iobind__ticket ticket) {
+  if (atomic_load(&stream->timeline.last_failed) < ticket) {
+    return false;
+  }
+  pthread_mutex_lock(&stream->timeline.mutex);
+  const iobind__failure *failure = find_failure(stream, ticket);
+  bool owes = failure != NULL && failure->told < ticket;
+  pthread_mutex_unlock(&stream->timeline.mutex);
+  return owes;
+}
+
+void iobind__stream_tell(iobind_stream *stream, iobind__ticket ticket, iobind_status outcome) {
+  if (!iobind__stream_passed(stream, ticket)) {
+    return; /* it could not be waited for */
+  }
+  if (outcome != IOBIND_OK) {
+    pthread_mutex_lock(&stream->timeline.mutex);
+    iobind__failure *failure = find_failure(stream, ticket);
+    if (failure != NULL && failure->told < ticket) {
+      failure->told = ticket;
+      find_debt(&stream->timeline);
+    }
+    pthread_mutex_unlock(&stream->timeline.mutex);
+  }
+  (void)iobind__ticket_raise(&stream->timeline.seen, ticket);
+}
+
 /* The caller has been told of the latest failure: the stream works again. */
 static void end_failure(iobind_stream *stream) {
-  iobind__failure *latest = &stream->timeline.failures[stream->timeline.failure_count - 1];
+  iobind__timeline *timeline = &stream->timeline;
+  iobind__failure *latest = &timeline->failures[timeline->failure_count - 1];
   if (latest->to == UINT64_MAX) {
-    latest->to = atomic_load(&stream->timeline.submitted);
-    atomic_store(&stream->timeline.last_failed, latest->to);
+    latest->to = atomic_load(&timeline->submitted);
+    atomic_store(&timeline->last_failed, latest->to);
   }
-  (void)iobind__ticket_raise(&stream->timeline.work.marked, atomic_load(&stream->timeline.work.failed));
-  atomic_store(&stream->timeline.untold, false);
+  for (size_t i = 0; i < timeline->failure_count; i++) {
+    timeline->failures[i].told = timeline->failures[i].to;
+  }
+  atomic_store(&timeline->owed, false);
+  atomic_store(&timeline->untold, false);
 }
 
 static iobind_status synchronize(iobind_stream *stream, iobind_error *error) {
@@ -294,7 +335,7 @@ void iobind__stream_retire(iobind_stream *stream, iobind__ticket ticket, iobind_
     return;
   }
   if (!passed) {
-    (void)iobind__stream_drain(stream, NULL);
+    iobind__stream_pass(stream);
   }
   iobind__ref_release(ref);
 }
@@ -363,7 +404,6 @@ void iobind__stream_advance(iobind_stream *stream, iobind__ticket ticket) {
   if (iobind__ticket_raise(&stream->timeline.passed, ticket) || iobind__device_is_lost(stream->device)) {
     iobind__stream_collect(stream, ticket);
   }
-  iobind__ticket_raise(&stream->timeline.seen, ticket);
 }
 
 /* All work has failed, and is over. References are released by the next call that waits: what they keep may belong to the thread that finds
@@ -464,12 +504,15 @@ void iobind_stream_destroy(iobind_stream *stream) {
     iobind__stream_fail(stream, atomic_load(&stream->timeline.passed), last, &reason);
   }
   iobind__stream_advance(stream, last);
+  (void)iobind__ticket_raise(&stream->timeline.seen, last);
   if (atomic_fetch_sub(&stream->owners, 1) > 1) {
     return; /* a session computes on it, which closes it, and may have done so by now */
   }
   iobind__worker_stop(stream);
   iobind__loss_unwatch(stream->device, &stream->loss);
-  iobind__stream_advance(stream, atomic_load(&stream->timeline.submitted));
+  last = atomic_load(&stream->timeline.submitted);
+  iobind__stream_advance(stream, last);
+  (void)iobind__ticket_raise(&stream->timeline.seen, last);
   iobind__stream_collect(stream, UINT64_MAX);
   iobind__stream_forget_joined(stream);
   iobind__staging_free(stream);

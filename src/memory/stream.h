@@ -32,8 +32,8 @@ typedef uint64_t iobind__ticket;
 /* Work that is submitted to an EP's stream, from before the first call that submits a part of it. Once a stream has failed, the EP skips what
  * was submitted to it, until the failure is reported to a wait; and the wait may be another thread's. */
 typedef struct iobind__submission {
-  iobind_stream *stream;   /* NULL: none */
-  uint_least64_t failures; /* that were recorded when it began */
+  iobind_stream *stream;  /* NULL: none */
+  uint_least64_t reports; /* of failures, when it began */
 } iobind__submission;
 
 /* Work for a stream's thread. */
@@ -55,7 +55,8 @@ typedef struct iobind__retired {
  * stream works again after it was synchronized; callers that ask later find the failure here. */
 typedef struct iobind__failure {
   iobind__ticket from;
-  iobind__ticket to; /* UINT64_MAX: all later work, until the stream is synchronized */
+  iobind__ticket to;   /* UINT64_MAX: all later work, until the stream is synchronized */
+  iobind__ticket told; /* the last one of which a caller has received it; 0: none */
   iobind_error error;
 } iobind__failure;
 
@@ -106,12 +107,9 @@ typedef struct iobind__timeline {
   iobind__failure failures[IOBIND__FAILURES]; /* the oldest first */
   size_t failure_count;
   atomic_uint_least64_t last_failed; /* the end of the latest failure */
-  struct {
-    atomic_uint_least64_t failures;  /* of the EP's stream, each counted before it is recorded */
-    atomic_uint_least64_t submitted; /* the last ticket of a submission */
-    atomic_uint_least64_t failed;    /* the last of these that has failed */
-    atomic_uint_least64_t marked;    /* the last point that can be queried: it has the failures of all submissions before it */
-  } work;
+  iobind__ticket marked;             /* the last point that can be queried */
+  atomic_bool owed;                  /* is later work that of the latest failure, too? */
+  atomic_uint_least64_t reports;     /* of failures, by the EP's stream, each counted before it is recorded */
 } iobind__timeline;
 
 /* The thread of a stream, and its queue. */
@@ -207,7 +205,7 @@ void *iobind__stream_handle(const iobind_stream *stream);
 /* ---- stream.c: tickets ---- */
 
 /* A submission begins; NULL: none does. Not before a wait for the same stream, whose failure would be that of the submission. It begins as
- * failed after work that has failed and whose failure nobody can have been told: it may use what that work was to write. */
+ * failed after work that has failed and of which nobody has been told: it may use what that work was to write. */
 iobind__submission iobind__stream_begin(iobind_stream *stream);
 
 /* A ticket for all of the submission so far; any number may be taken, and each has its failures. */
@@ -231,11 +229,20 @@ bool iobind__stream_seen(const iobind_stream *stream, iobind__ticket ticket);
 /* The outcome of a ticket that has passed: OK, or the failure that it is part of. */
 iobind_status iobind__stream_outcome(iobind_stream *stream, iobind__ticket ticket, iobind_error *error);
 
+/* Has the ticket failed, and has no caller been told? A later point of the stream may not know of it. */
+bool iobind__stream_owes(iobind_stream *stream, iobind__ticket ticket);
+
+/* A caller is told that the ticket has passed, and its outcome. */
+void iobind__stream_tell(iobind_stream *stream, iobind__ticket ticket, iobind_status outcome);
+
 /* Wait on the host for a ticket, and return its outcome. On an EP's stream this waits for all that is on it. */
 iobind_status iobind__stream_wait_ticket(iobind_stream *stream, iobind__ticket ticket, iobind_error *error);
 
-/* Wait on the host for everything on a stream; does nothing for NULL. */
+/* Wait on the host for everything on a stream, and return the outcome; does nothing for NULL. */
 iobind_status iobind__stream_drain(iobind_stream *stream, iobind_error *error);
+
+/* Wait on the host for everything on a stream, and tell nobody: whoever uses what has failed is told later. Does nothing for NULL. */
+void iobind__stream_pass(iobind_stream *stream);
 
 /* Release a reference once the stream has passed the ticket; at once if it has. At most 1024 are kept; then the call waits for the stream.
  * So a task must not call this for its own stream; it can hold references itself. */
@@ -305,13 +312,17 @@ void iobind__staging_free(iobind_stream *stream);
 
 /* ---- point.c ---- */
 
-/* The current end of a stream. A wait for it returns the failure of any submission since the last such point. */
+/* The current end of a stream. A wait for it returns the failure of any submission since the last such point, and one of which no caller has been
+ * told at all. */
 iobind_status iobind__point_make(iobind_stream *stream, iobind__point **out, iobind_error *error);
 
 void iobind__point_release(iobind__point *point); /* NULL is a no-op */
 
 /* Wait on the host, and return the outcome. */
 iobind_status iobind__point_wait(iobind__point *point, iobind_error *error);
+
+/* The same in a thread of iobind's, or for another stream: no caller is told. */
+iobind_status iobind__point_pass(iobind__point *point, iobind_error *error);
 
 /* The same until the clock (iobind__clock_ns) shows a time: TIMEOUT, with a message that has no name before it. */
 iobind_status iobind__point_wait_until(iobind__point *point, uint64_t until, iobind_error *error);

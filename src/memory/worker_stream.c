@@ -37,8 +37,14 @@ static iobind_status wait_for(iobind_stream *stream, iobind__ticket ticket, iobi
   return IOBIND_OK;
 }
 
-static iobind_status drain(iobind_stream *stream, iobind_error *error) {
-  IOBIND__TRY(iobind__stream_wait_ticket(stream, take_ticket(stream), error));
+static iobind_status get_outcome(iobind_stream *stream, iobind__ticket ticket, iobind_error *error) {
+  (void)wait_for(stream, ticket, NULL);
+  return iobind__stream_outcome(stream, ticket, error);
+}
+
+static iobind_status drain(iobind_stream *stream, iobind__ticket *ticket, iobind_error *error) {
+  *ticket = take_ticket(stream);
+  IOBIND__TRY(get_outcome(stream, *ticket, error));
   return iobind__device_wait(stream->device, error);
 }
 
@@ -50,7 +56,7 @@ static iobind_status mark(iobind_stream *stream, iobind__point *point, iobind_er
 }
 
 static iobind_status wait_point(iobind__point *point, iobind_error *error) {
-  IOBIND__TRY(iobind__stream_wait_ticket(point->stream, point->ticket, error));
+  IOBIND__TRY(get_outcome(point->stream, point->ticket, error));
   if (atomic_load(&point->queued)) {
     IOBIND__TRY(iobind__device_wait(point->stream->device, error));
     atomic_store(&point->queued, false);
@@ -61,7 +67,7 @@ static iobind_status wait_point(iobind__point *point, iobind_error *error) {
 static iobind_status order(iobind_stream *stream, iobind__point *point, iobind_error *error) {
   if (point->stream->device == stream->device && iobind__stream_passed(point->stream, point->ticket)) {
     /* work submitted to a device with one queue: the order of the calls is the order of the work */
-    return iobind__stream_wait_ticket(point->stream, point->ticket, error);
+    return get_outcome(point->stream, point->ticket, error);
   }
   return iobind__point_submit_wait(stream, point, error);
 }

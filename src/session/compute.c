@@ -58,7 +58,7 @@ iobind_status iobind__compute_end(const iobind__compute *self, iobind_stream *st
   (void)iobind__submission_ticket(computed); /* that of the run on the stream on which it computes */
   iobind_status joined = iobind__stream_join(stream, compute, status == IOBIND_OK ? error : NULL);
   if (joined != IOBIND_OK) {
-    (void)iobind__stream_drain(compute, NULL); /* the stream does not know of it */
+    iobind__stream_pass(compute); /* the stream does not know of it */
   }
   return status == IOBIND_OK ? joined : status;
 }

@@ -30,7 +30,7 @@ static void release_ort(iobind_session *session) {
   api->ReleaseSession(session->session);
   iobind__guard_leave(&scope);
   if (kept != NULL) {
-    (void)iobind__stream_drain(session->compute.stream, NULL);
+    iobind__stream_pass(session->compute.stream);
     if (iobind__guard_enter_to_free(session->inside, &scope)) {
       api->ReleaseAllocator(kept);
       iobind__guard_leave(&scope);

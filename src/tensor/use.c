@@ -1,7 +1,12 @@
 /* Work on streams that uses the memory of a tensor: which, and access from the host in order. */
 #include "tensor/tensor.h"
 
-/* A free entry for one more stream: one of the same stream, an empty one, or one whose stream has passed. */
+/* Has the use passed, and nobody is still to be told that what it wrote is missing? */
+static bool is_over(const iobind__use *use) {
+  return iobind__stream_passed(use->stream, use->ticket) && !iobind__stream_owes(use->stream, use->written);
+}
+
+/* A free entry for one more stream: one of the same stream, an empty one, or one that is over. */
 static iobind__use *find_use(iobind_tensor *tensor, const iobind_stream *stream) {
   iobind__use *found = NULL;
   for (size_t i = 0; i < sizeof tensor->uses / sizeof tensor->uses[0]; i++) {
@@ -9,7 +14,7 @@ static iobind__use *find_use(iobind_tensor *tensor, const iobind_stream *stream)
     if (use->stream == stream) {
       return use;
     }
-    if (use->stream == NULL || iobind__stream_passed(use->stream, use->ticket)) {
+    if (use->stream == NULL || is_over(use)) {
       found = use;
     }
   }
@@ -34,11 +39,11 @@ static void add_use(iobind_tensor *tensor, iobind_stream *stream, iobind__ticket
     iobind__use first = tensor->uses[0];
     iobind__ref_retain(&first.stream->ref);
     pthread_mutex_unlock(mutex);
-    (void)iobind__stream_drain(first.stream, NULL);
+    iobind__stream_pass(first.stream);
     pthread_mutex_lock(mutex);
     use = find_use(tensor, stream);
-    if (use == NULL && !iobind__stream_passed(first.stream, first.ticket)) {
-      use = &tensor->uses[0]; /* it cannot be waited for */
+    if (use == NULL && tensor->uses[0].stream == first.stream) {
+      use = &tensor->uses[0]; /* it cannot be waited for, or has failed */
     }
     iobind__ref_release(&first.stream->ref);
   }
@@ -68,15 +73,18 @@ void iobind__tensor_use_at(iobind_tensor *tensor, iobind_stream *stream, iobind_
 
 /* ---- host access in order ---- */
 
-/* The use that an access must wait for, with a reference to its stream; without a stream: none. */
+/* The use that an access must wait for, or a reader be told of, with a reference to its stream; without a stream: none. */
 static iobind__use find_pending(const iobind_tensor *memory, iobind__access access) {
   pthread_mutex_t *mutex = &memory->place->device->runtime->mutex;
   iobind__use pending = {0};
   pthread_mutex_lock(mutex);
   for (size_t i = 0; i < sizeof memory->uses / sizeof memory->uses[0] && pending.stream == NULL; i++) {
     iobind__use use = memory->uses[i];
-    use.ticket = access == IOBIND__WRITE ? use.ticket : use.written;
-    if (use.stream != NULL && !iobind__stream_passed(use.stream, use.ticket)) {
+    bool writes = access == IOBIND__WRITE;
+    use.ticket = writes ? use.ticket : use.written;
+    bool is_done = use.stream == NULL ||
+                   (iobind__stream_passed(use.stream, use.ticket) && (writes || !iobind__stream_owes(use.stream, use.ticket)));
+    if (!is_done) {
       iobind__ref_retain(&use.stream->ref);
       pending = use;
     }

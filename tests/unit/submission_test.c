@@ -314,6 +314,49 @@ static void work_after_skipped_work(void **state) {
   expect_ok(iobind_tensor_read(z, 0, arrived, BYTES, NULL, &fault));
 }
 
+/* A thread of iobind's has received the failure, which tells no caller. Whoever asks first is told, whatever has been recorded in between, and
+ * then the stream works again. */
+static void a_failure_of_which_nobody_is_told(void **state) {
+  (void)state;
+  for (int reads = 0; reads < 2; reads++) {
+    let_fail(stream);
+    copy(x, y);
+    iobind_event *watched = record(stream);
+    assert_int_equal(iobind__point_pass(earlier->point, NULL), IOBIND_ERROR_RUNTIME);
+    iobind_event *later = record(stream);
+    if (reads) {
+      expect(IOBIND_ERROR_RUNTIME, iobind_tensor_read(y, 0, arrived, BYTES, NULL, &fault));
+    } else {
+      expect(IOBIND_ERROR_RUNTIME, iobind_event_wait(later, IOBIND_NO_TIMEOUT, &fault));
+    }
+    expect(IOBIND_ERROR_RUNTIME, iobind_event_wait(watched, IOBIND_NO_TIMEOUT, &fault));
+    expect(IOBIND_ERROR_RUNTIME, iobind_event_wait(later, IOBIND_NO_TIMEOUT, &fault));
+    copy(x, z);
+    expect_ok(ask_event());
+    expect_ok(iobind_tensor_read(z, 0, arrived, BYTES, NULL, &fault));
+    iobind_event_destroy(watched);
+    iobind_event_destroy(later);
+  }
+}
+
+/* The caller's tensor remembers the failure of a run whose binding knows it by now. */
+static void the_output_of_a_run_that_failed(void **state) {
+  (void)state;
+  iobind_tensor *output;
+  iobind_tensor *bound = fixture_floats(device, (const float[FLOATS]){5, 5, 5, 5}, FLOATS);
+  expect_ok(iobind_binding_set_output(binding, 0, bound, 0, &fault));
+  let_fail(stream);
+  submit_run();
+  iobind_event *watched = record(stream);
+  assert_int_equal(iobind__point_pass(earlier->point, NULL), IOBIND_ERROR_RUNTIME);
+  expect(IOBIND_ERROR_RUNTIME, iobind_tensor_read(bound, 0, arrived, FLOATS * sizeof(float), NULL, &fault));
+  expect(IOBIND_ERROR_RUNTIME, iobind_binding_get_output(binding, 0, NULL, &output, &fault));
+  expect_ok(iobind_binding_run(binding, NULL, &fault));
+  expect_ok(iobind_tensor_read(bound, 0, arrived, FLOATS * sizeof(float), NULL, &fault));
+  iobind_event_destroy(watched);
+  iobind_tensor_release(bound);
+}
+
 /* Items of a pipeline: each has its event, and the failure of one is not that of one which is submitted after it was reported. */
 static void work_with_events_after_a_failure(void **state) {
   (void)state;
@@ -401,6 +444,8 @@ static const struct CMUnitTest tests[] = {
     ON_VDEV(a_second_failure_after_the_submission),
     ON_VDEV(a_failure_that_is_asked_for_again),
     ON_VDEV(work_after_skipped_work),
+    ON_VDEV(a_failure_of_which_nobody_is_told),
+    ON_VDEV(the_output_of_a_run_that_failed),
     ON_VDEV(work_with_events_after_a_failure),
     ON_VDEV(an_output_that_is_lent_after_a_failure),
     ON_VDEV(a_result_that_is_kept),
