@@ -20,7 +20,7 @@ static bool can_replay(iobind_binding *binding) {
 
 __attribute__((noinline)) static iobind_status fail_replay(iobind_binding *binding, OrtStatus *failed, iobind_error *error) {
   iobind_session *session = binding->session;
-  atomic_store(&binding->flight.state, IOBIND__RUNNING);
+  iobind__binding_disarm(binding);
   iobind__gate_leave();
   iobind__scope scope;
   iobind__guard_enter_anyway(session->inside, &scope); /* what follows may enter again */
@@ -58,7 +58,8 @@ static inline bool enter_replay(iobind_binding *binding) {
 __attribute__((noinline)) static iobind_status replay(iobind_binding *binding) {
   const iobind__replay *replayed = &binding->replay;
   if (check_replay(binding) != IOBIND_OK) {
-    atomic_store(&binding->flight.state, IOBIND__IDLE);
+    iobind__binding_disarm(binding);
+    iobind__run_leave(binding, IOBIND__IDLE);
     return IOBIND_ERROR_INTERNAL;
   }
   iobind__turn_take(replayed->turn);
@@ -96,7 +97,12 @@ __attribute__((noinline)) static iobind_status fail_refresh(iobind_binding *bind
   return iobind__named(status, error, "binding_run");
 }
 
-__attribute__((noinline)) static iobind_status fail_armed(iobind_binding *binding, OrtStatus *failed, iobind_error *error) {
+/* Where the binding cannot be armed again at once. */
+__attribute__((noinline)) static iobind_status leave_armed(iobind_binding *binding, OrtStatus *failed, iobind_error *error) {
+  if (failed == NULL && !iobind__run_is_cancelled(binding)) { /* other work uses the same memory by now */
+    iobind__run_leave(binding, IOBIND__ARMED);
+    return IOBIND_OK;
+  }
   iobind_status status =
       failed == NULL ? iobind__call_cancelled(error) : iobind__call_failed(binding, binding->options.now, failed, NULL, error);
   binding->results = IOBIND__RESULTS_NONE;
@@ -124,7 +130,7 @@ __attribute__((noinline)) static iobind_status repeat(iobind_binding *binding, i
   binding->results = IOBIND__RESULTS_HELD;
   uint64_t running = IOBIND__RUNNING;
   bool is_whole = failed == NULL && atomic_compare_exchange_strong(&binding->flight.state, &running, IOBIND__ARMED);
-  return is_whole ? IOBIND_OK : fail_armed(binding, failed, error);
+  return is_whole ? IOBIND_OK : leave_armed(binding, failed, error);
 }
 
 /* ---- after a run ---- */
@@ -147,7 +153,12 @@ __attribute__((noinline)) static iobind_status run_in_order(iobind_binding *bind
 
 __attribute__((noinline)) static iobind_status run_and_wait(iobind_binding *binding, iobind_error *error) {
   IOBIND__TRY(iobind__process_check("binding_run", error));
-  return iobind__named(iobind__run_now(binding, error), error, "binding_run");
+  return iobind__named(iobind__run_now(binding, true, error), error, "binding_run");
+}
+
+iobind_status iobind__binding_run_in_turn(iobind_binding *binding, iobind_stream *stream, iobind_error *error) {
+  return stream != NULL ? run_in_order(binding, stream, error)
+                        : iobind__named(iobind__run_now(binding, false, error), error, "binding_run");
 }
 
 iobind_status iobind_binding_run(iobind_binding *binding, iobind_stream *stream, iobind_error *error) {

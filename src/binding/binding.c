@@ -75,7 +75,7 @@ static iobind_status fill(iobind_binding *binding, iobind_error *error) {
   const iobind_session *session = binding->session;
   binding->outputs = calloc(session->output_count + 1, sizeof *binding->outputs);
   binding->carries = calloc(session->output_count + 1, sizeof *binding->carries);
-  binding->holders = calloc(session->input_count + 3 * session->output_count + 1, sizeof *binding->holders);
+  binding->holders = calloc(iobind__holder_count(session) + 1, sizeof *binding->holders);
   if (binding->outputs == NULL || binding->holders == NULL || binding->carries == NULL) {
     return iobind__out_of_memory(error, "binding_create");
   }

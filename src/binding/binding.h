@@ -86,6 +86,9 @@ void iobind__graphs_serve(iobind_binding *binding, iobind__graphs_user user);
 /* Borrow an output of a run that may still be in flight on an EP's stream: for work that is ordered after it. */
 iobind_status iobind__binding_peek(iobind_binding *binding, size_t index, iobind_tensor **tensor, iobind_error *error);
 
+/* A run that has its turn already: for NULL it is made at once, by the thread that does the work of a stream, and waits for nothing else. */
+iobind_status iobind__binding_run_in_turn(iobind_binding *binding, iobind_stream *stream, iobind_error *error);
+
 /* How many references the binding holds to a tensor that an output of it has been written into. */
 size_t iobind__output_references(const iobind_binding *binding, size_t index, const iobind_tensor *tensor);
 

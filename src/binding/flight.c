@@ -14,29 +14,37 @@ static void unset_terminate(iobind_binding *binding) {
   }
 }
 
+/* The run state alone, which is `from`. */
+static void change_state(iobind_binding *binding, uint64_t from, uint64_t to) {
+  atomic_fetch_add(&binding->flight.state, to - from);
+}
+
 bool iobind__run_goes_on(iobind_binding *binding) {
-  while (atomic_load(&binding->flight.state) == IOBIND__CANCELLING) {
+  while (atomic_load(&binding->flight.state) % IOBIND__RUN_STATES == IOBIND__CANCELLING) {
     sched_yield();
   }
-  bool cancelled = atomic_load(&binding->flight.state) == IOBIND__CANCELLED;
+  bool cancelled = iobind__run_is_cancelled(binding);
   if (cancelled) {
     unset_terminate(binding);
   }
   return cancelled;
 }
 
-void iobind__run_leave_cancelled(iobind_binding *binding, uint64_t next) {
-  uint64_t state = IOBIND__RUNNING;
-  while (!atomic_compare_exchange_weak(&binding->flight.state, &state, next)) {
-    if (state == IOBIND__CANCELLED) {
+void iobind__run_leave_from(iobind_binding *binding, uint64_t state, uint64_t next) {
+  bool has_left = false;
+  while (!has_left) {
+    const uint64_t meets = state & IOBIND__MEETS;
+    if (state % IOBIND__RUN_STATES == IOBIND__CANCELLED) {
       unset_terminate(binding);
-      atomic_store(&binding->flight.state, IOBIND__IDLE);
+      change_state(binding, IOBIND__CANCELLED, IOBIND__IDLE);
       return;
     }
-    if (state == IOBIND__CANCELLING) {
+    if (state % IOBIND__RUN_STATES == IOBIND__CANCELLING) {
       sched_yield(); /* another thread is between two instructions, and its cancel may fail */
+      state = atomic_load(&binding->flight.state);
+    } else {
+      has_left = atomic_compare_exchange_weak(&binding->flight.state, &state, next + meets);
     }
-    state = IOBIND__RUNNING;
   }
 }
 
@@ -51,9 +59,11 @@ static iobind_status refuse_busy(iobind_error *error) {
 }
 
 iobind_status iobind__run_enter_from(iobind_binding *binding, uint64_t state, iobind_error *error) {
-  bool idle = state % IOBIND__RUN_STATES == IOBIND__IDLE;
-  return idle && atomic_compare_exchange_strong(&binding->flight.state, &state, IOBIND__RUNNING) ? IOBIND_OK
-                                                                                                 : refuse_busy(error);
+  bool has_entered = false;
+  while (!has_entered && state % IOBIND__RUN_STATES == IOBIND__IDLE) {
+    has_entered = atomic_compare_exchange_weak(&binding->flight.state, &state, IOBIND__RUNNING + (state & IOBIND__MEETS));
+  }
+  return has_entered ? IOBIND_OK : refuse_busy(error);
 }
 
 iobind_status iobind__queue_enter(iobind_binding *binding, bool follows, iobind_error *error) {
@@ -67,6 +77,33 @@ iobind_status iobind__queue_enter(iobind_binding *binding, bool follows, iobind_
   }
   if (status != IOBIND_OK) {
     atomic_fetch_sub(&binding->queued, 1);
+  }
+  return status;
+}
+
+/* ---- other work that uses the same memory ---- */
+
+void iobind__binding_meet(const iobind_binding *binding) {
+  for (size_t i = 0; i < iobind__holder_count(binding->session); i++) {
+    const iobind__holder *holder = &binding->holders[i];
+    if (holder->holders != NULL) {
+      iobind__holders_meet(holder->holders, holder->writes, &binding->flight);
+    }
+  }
+}
+
+iobind_status iobind__run_settle(iobind_binding *binding, iobind_error *error) {
+  iobind_status status = IOBIND_OK;
+  if ((atomic_load(&binding->flight.state) & IOBIND__MEETS) == 0) {
+    return IOBIND_OK;
+  }
+  atomic_fetch_and(&binding->flight.state,
+                   ~(uint64_t)IOBIND__MEETS); /* before the look: what is submitted after it is met next time */
+  for (size_t i = 0; i < iobind__holder_count(binding->session) && status == IOBIND_OK; i++) {
+    status = iobind__tensor_settle_held(&binding->holders[i], &binding->flight, error);
+  }
+  if (status != IOBIND_OK) {
+    iobind__flight_meet(&binding->flight);
   }
   return status;
 }
@@ -148,9 +185,11 @@ iobind_status iobind_binding_cancel(iobind_binding *binding, iobind_error *error
   IOBIND__TRY(iobind__null_check(binding, "binding", "binding_cancel", error));
   IOBIND__TRY(iobind__process_check("binding_cancel", error));
   /* the run cannot end, and its options cannot be freed, between these two states */
-  uint64_t running = IOBIND__RUNNING;
-  if (!atomic_compare_exchange_strong(&binding->flight.state, &running, IOBIND__CANCELLING)) {
-    return IOBIND_OK;
+  uint64_t state = IOBIND__RUNNING;
+  while (!atomic_compare_exchange_weak(&binding->flight.state, &state, IOBIND__CANCELLING + (state & IOBIND__MEETS))) {
+    if ((state & ~(uint64_t)IOBIND__MEETS) != IOBIND__RUNNING) {
+      return IOBIND_OK;
+    }
   }
   const OrtApi *api = IOBIND__API(binding->session->runtime);
   OrtStatus *status = api->RunOptionsSetTerminate(binding->options.now);
@@ -162,7 +201,7 @@ iobind_status iobind_binding_cancel(iobind_binding *binding, iobind_error *error
     unset_terminate(binding);
     result = iobind__ort_fail(api, status, error, "binding_cancel");
   }
-  atomic_store(&binding->flight.state,
-               result == IOBIND_OK ? IOBIND__CANCELLED : IOBIND__RUNNING); /* cancelling can be tried again */
+  change_state(binding, IOBIND__CANCELLING,
+               result == IOBIND_OK ? IOBIND__CANCELLED : IOBIND__RUNNING); /* it can be tried again */
   return result;
 }

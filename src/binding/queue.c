@@ -92,6 +92,7 @@ static iobind_status submit(iobind_binding *binding, iobind_stream *stream, iobi
   keep_states(binding, &submission);
   binding->flight.has_run = true;
   iobind__flight_add(&binding->flight, stream, iobind__submission_ticket(&submission));
+  iobind__binding_meet(binding);
   return IOBIND_OK;
 }
 
@@ -201,6 +202,7 @@ static iobind_status run_by_worker(iobind_binding *binding, iobind_stream *strea
   }
   note_follower(binding);
   iobind__flight_add(&binding->flight, stream, ticket);
+  iobind__binding_meet(binding);
   return IOBIND_OK;
 }
 
@@ -218,7 +220,7 @@ static iobind_status run_on(iobind_binding *binding, iobind_stream *stream, iobi
     return run_on_ep(binding, stream, error);
   }
   IOBIND__TRY(iobind__stream_drain(stream, error));
-  return iobind__run_now(binding, error);
+  return iobind__run_now(binding, false, error);
 }
 
 iobind_status iobind__queue(iobind_binding *binding, iobind_stream *stream, iobind_error *error) {

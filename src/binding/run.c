@@ -152,12 +152,13 @@ static iobind_status run(iobind_binding *binding, iobind_error *error) {
   return execute_inside(binding, binding->options.now, NULL, NULL, error);
 }
 
-iobind_status iobind__run_now(iobind_binding *binding, iobind_error *error) {
+iobind_status iobind__run_now(iobind_binding *binding, bool looks, iobind_error *error) {
   if (binding->flight.stream != NULL) {
     IOBIND__TRY(iobind__binding_check_idle(binding, "binding_run", error));
   }
   IOBIND__TRY(iobind__run_enter(binding, error));
-  iobind_status status = run(binding, error);
+  iobind_status status = looks ? iobind__run_settle(binding, error) : IOBIND_OK;
+  status = status == IOBIND_OK ? run(binding, error) : status;
   iobind__run_leave(binding, status == IOBIND_OK ? iobind__armed_key(binding) : IOBIND__IDLE);
   return status;
 }

@@ -11,8 +11,8 @@
 /* Where the state was not IDLE: a run is in flight, or may be repeated by somebody, which this run does not. */
 iobind_status iobind__run_enter_from(iobind_binding *binding, uint64_t state, iobind_error *error);
 
-/* Where it was not RUNNING: the run was, or is being, cancelled. */
-void iobind__run_leave_cancelled(iobind_binding *binding, uint64_t next);
+/* Where it was not RUNNING: the run was, or is being, cancelled, or other work uses the same memory by now. */
+void iobind__run_leave_from(iobind_binding *binding, uint64_t state, uint64_t next);
 
 /* INVALID_STATE if a run is in flight. */
 static inline iobind_status iobind__run_enter(iobind_binding *binding, iobind_error *error) {
@@ -26,7 +26,7 @@ static inline iobind_status iobind__run_enter(iobind_binding *binding, iobind_er
 static inline void iobind__run_leave(iobind_binding *binding, uint64_t next) {
   uint64_t state = IOBIND__RUNNING;
   if (!atomic_compare_exchange_strong(&binding->flight.state, &state, next)) {
-    iobind__run_leave_cancelled(binding, next);
+    iobind__run_leave_from(binding, state, next);
   }
 }
 
@@ -34,6 +34,11 @@ static inline void iobind__run_leave(iobind_binding *binding, uint64_t next) {
  * worker is just leaving it. */
 iobind_status iobind__queue_enter(iobind_binding *binding, bool follows, iobind_error *error);
 void iobind__queue_leave(iobind_binding *binding); /* it has ended, or was never queued */
+
+/* Is the run being cancelled, or was it? */
+static inline bool iobind__run_is_cancelled(const iobind_binding *binding) {
+  return atomic_load(&binding->flight.state) % IOBIND__RUN_STATES != IOBIND__RUNNING;
+}
 
 /* Let ORT run, although the run was cancelled, what must follow it; the run stays cancelled. Was it cancelled? */
 bool iobind__run_goes_on(iobind_binding *binding);
@@ -56,6 +61,9 @@ iobind_status iobind__call_cancelled(iobind_error *error);
  * NULL. */
 bool iobind__run_is_steady(const iobind_binding *binding, const iobind_stream *busy);
 
+/* Wait for other work on streams that uses the same memory. The run state is entered. */
+iobind_status iobind__run_settle(iobind_binding *binding, iobind_error *error);
+
 /* Make states of the last results, and bring ORT's binding in line with the table. */
 iobind_status iobind__run_begin(iobind_binding *binding, iobind_stream *busy, iobind_error *error);
 
@@ -68,7 +76,8 @@ iobind_status iobind__run_await(const iobind_binding *binding, iobind_stream *st
 iobind_status iobind__run_execute(iobind_binding *binding, OrtRunOptions *options, iobind_stream *stream,
                                   const iobind_device *ordered, iobind_error *error);
 
-iobind_status iobind__run_now(iobind_binding *binding, iobind_error *error);
+/* `looks` says whether it waits for other work that uses the same memory. On a stream it comes after that stream's work alone. */
+iobind_status iobind__run_now(iobind_binding *binding, bool looks, iobind_error *error);
 
 /* ---- queue.c ---- */
 

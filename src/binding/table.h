@@ -74,6 +74,11 @@ typedef struct iobind__plan {
   size_t *symbol_owners;
 } iobind__plan;
 
+/* The holders of a binding: of inputs, of outputs, then of each output's two buffers if it is carried by SWAP. */
+static inline size_t iobind__holder_count(const iobind_session *session) {
+  return session->input_count + 3 * session->output_count;
+}
+
 struct iobind_binding {
   iobind__ref ref;
   iobind_session *session; /* a reference is held */
@@ -91,7 +96,7 @@ struct iobind_binding {
   iobind__results results;
   iobind_error failure;
   iobind__output *outputs;
-  iobind__holder *holders; /* of inputs, of outputs, then of each output's two buffers if it is carried by SWAP */
+  iobind__holder *holders;
   iobind__carry *carries;
   size_t carry_count;
   iobind__input inputs[];
@@ -155,6 +160,9 @@ void iobind__flight_poll(iobind_binding *binding);
 /* Wait for the runs that are in flight on a stream. */
 iobind_status iobind__flight_wait(iobind_binding *binding, iobind_error *error);
 
+/* A run that is in flight uses what is bound: other runs of the same memory look. */
+void iobind__binding_meet(const iobind_binding *binding);
+
 /* The last run has failed after its call had returned: its results cannot be fetched or carried. That says nothing about the states that
  * it reads: it may have been refused before it began. */
 void iobind__binding_fail(iobind_binding *binding, const iobind_error *failure);
@@ -163,8 +171,8 @@ void iobind__binding_fail(iobind_binding *binding, const iobind_error *failure);
 
 /* The next run must look before it repeats the last one. */
 static inline void iobind__binding_disarm(iobind_binding *binding) {
-  if (atomic_load_explicit(&binding->flight.state, memory_order_relaxed) >= IOBIND__RUN_STATES) {
-    atomic_fetch_and(&binding->flight.state, IOBIND__RUN_STATES - 1);
+  if (atomic_load_explicit(&binding->flight.state, memory_order_relaxed) >= IOBIND__THREADS_APART) {
+    atomic_fetch_and(&binding->flight.state, IOBIND__THREADS_APART - 1);
   }
 }
 

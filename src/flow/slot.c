@@ -81,6 +81,14 @@ static iobind_status check_input(const iobind_pipeline *pipeline, size_t index, 
   return iobind__refuse_elsewhere(session, index, tensor, what, error);
 }
 
+void iobind__slot_meet(const iobind__slot *self) {
+  for (size_t i = 0; i < self->pipeline->session->input_count; i++) {
+    if (self->holders[i].holders != NULL) {
+      iobind__holders_meet(self->holders[i].holders, false, &self->flight);
+    }
+  }
+}
+
 void iobind__slot_let_go(iobind__slot *self) {
   for (size_t i = 0; i < self->pipeline->session->input_count; i++) {
     if (self->given[i] != NULL) {

@@ -58,6 +58,9 @@ void iobind__slot_free(iobind__slot *self);
 /* Memory for the item and its data in it. A tensor that is where the session reads it, and not on the host, is not copied. */
 iobind_status iobind__slot_bring(iobind__slot *self, const iobind_pipeline_request *of, const char *what, iobind_error *error);
 
+/* A worker is to make the item's run: other runs of the same memory look. */
+void iobind__slot_meet(const iobind__slot *self);
+
 /* The caller's tensors are the caller's again. */
 void iobind__slot_let_go(iobind__slot *self);
 

@@ -41,14 +41,14 @@ static iobind_status run_anew(iobind__slot *self, iobind_stream *stream, iobind_
       IOBIND__TRY(iobind_binding_place_output(self->binding, i, IOBIND_OUTPUT_FRESH, NULL, IOBIND_MEMORY_DEFAULT, error));
     }
   }
-  return iobind_binding_run(self->binding, stream, error);
+  return iobind__binding_run_in_turn(self->binding, stream, error);
 }
 
 static iobind_status run_item(iobind__slot *self, iobind_stream *stream, iobind_error *error) {
   for (size_t i = 0; i < self->pipeline->session->input_count; i++) {
     IOBIND__TRY(iobind__stream_order(stream, self->points[i], error));
   }
-  iobind_status status = iobind_binding_run(self->binding, stream, error);
+  iobind_status status = iobind__binding_run_in_turn(self->binding, stream, error);
   return status == IOBIND_ERROR_SHAPE && !self->is_fresh ? run_anew(self, stream, error) : status;
 }
 
@@ -195,7 +195,8 @@ static iobind_status start(iobind__slot *self, int stage, iobind_event *before, 
   iobind_status status = submit_task(self, stage, work, point, &ticket, error);
   iobind__point_release(point);
   if (status == IOBIND_OK && stage == IOBIND__RUN) {
-    iobind__flight_add(&self->flight, stream, ticket); /* host access to what the run will read comes after it */
+    iobind__flight_add(&self->flight, stream, ticket); /* access to what the run will read comes after it */
+    iobind__slot_meet(self);
   }
   return status;
 }

@@ -4,11 +4,19 @@
 
 #include "memory/stream.h"
 
-/* The run state of a binding. The state of an idle binding may say who may repeat the last run without a look: any thread (ARMED), or one
- * thread by its number, which may replay the last graph. That number stays while it does so, and that replay cannot be cancelled. */
-enum { IOBIND__IDLE, IOBIND__RUNNING, IOBIND__CANCELLING, IOBIND__CANCELLED, IOBIND__RUN_STATES };
-#define IOBIND__ARMED (UINT64_MAX - UINT64_MAX % IOBIND__RUN_STATES) /* no thread has this number */
-_Static_assert(IOBIND__THREADS_APART % IOBIND__RUN_STATES == 0, "the number of a thread leaves room for a run state");
+/* The run state of a binding, to which MEETS is added while other work may be in flight on a stream that uses the same memory. The state of
+ * an idle binding may say who may repeat the last run without a look: any thread (ARMED), or one thread by its number, which may replay the
+ * last graph. That number stays while it does so, and that replay cannot be cancelled. */
+enum {
+  IOBIND__IDLE,
+  IOBIND__RUNNING,
+  IOBIND__CANCELLING,
+  IOBIND__CANCELLED,
+  IOBIND__RUN_STATES,
+  IOBIND__MEETS = IOBIND__RUN_STATES
+};
+#define IOBIND__ARMED (UINT64_MAX - UINT64_MAX % IOBIND__THREADS_APART) /* no thread has this number */
+_Static_assert(IOBIND__THREADS_APART == 2 * IOBIND__RUN_STATES, "the number of a thread leaves room for a run state");
 
 /* The runs of one binding. Only its owner's thread changes it; other threads look at the state, and with the mutex at stream and ticket. */
 typedef struct iobind__flight {
@@ -26,6 +34,13 @@ void iobind__flight_destroy(iobind__flight *self); /* it has no stream any more 
 
 static inline bool iobind__flight_runs(const iobind__flight *self) {
   return atomic_load_explicit(&self->state, memory_order_acquire) % IOBIND__RUN_STATES != IOBIND__IDLE;
+}
+
+/* Other work uses the memory: a run without a stream looks before it begins. */
+static inline void iobind__flight_meet(iobind__flight *self) {
+  if ((atomic_load(&self->state) & IOBIND__MEETS) == 0) {
+    atomic_fetch_or(&self->state, IOBIND__MEETS);
+  }
 }
 
 /* One more run was submitted to the stream, and this is its ticket. */

@@ -56,7 +56,11 @@ static inline bool try_set(iobind__holder *self, iobind__holders *holders, iobin
   self->writes = writes;
   self->next = atomic_load_explicit(&holders->first, memory_order_relaxed);
   atomic_store_explicit(&holders->first, self, memory_order_relaxed);
+  bool is_alone = self->next == NULL;
   unlock(holders);
+  if (!is_alone) {
+    iobind__flight_meet(flight);
+  }
   return true;
 }
 
@@ -95,7 +99,7 @@ static bool is_busy(iobind__flight *flight, const iobind__flight *own, obstacle 
     found->ticket = flight->ticket;
   }
   pthread_mutex_unlock(&flight->mutex);
-  found->is_running = found->stream == NULL && flight != own && iobind__flight_runs(flight);
+  found->is_running = found->stream == NULL && own == NULL && iobind__flight_runs(flight);
   return found->stream != NULL || found->is_running;
 }
 
@@ -110,6 +114,19 @@ static bool find_obstacle(iobind__holders *self, bool writes, const iobind__flig
   }
   unlock(self);
   return any;
+}
+
+void iobind__holders_meet(iobind__holders *self, bool writes, const iobind__flight *own) {
+  if (atomic_load_explicit(&self->first, memory_order_acquire) == NULL) {
+    return;
+  }
+  lock(self);
+  for (iobind__holder *one = atomic_load_explicit(&self->first, memory_order_relaxed); one != NULL; one = one->next) {
+    if ((writes || one->writes) && one->flight != own) {
+      iobind__flight_meet(one->flight);
+    }
+  }
+  unlock(self);
 }
 
 iobind_status iobind__holders_await(iobind__holders *self, bool writes, const iobind__flight *own, iobind_error *error) {

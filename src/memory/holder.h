@@ -23,7 +23,11 @@ typedef struct iobind__holder {
 void iobind__holder_set(iobind__holder *self, iobind__holders *holders, iobind__flight *flight, bool writes);
 
 /* Block until no run that uses the memory is in flight: for an access that writes, none at all; for one that reads, none that writes. Returns
- * the failure of a run that was to write what is read now. `own` is the flight of the binding whose run the calling thread prepares, or NULL. */
+ * the failure of a run that was to write what is read now. `own` is NULL, or the flight of the binding whose run the calling thread prepares: then
+ * only for runs on streams, because another thread may prepare one that waits for this one. */
 iobind_status iobind__holders_await(iobind__holders *self, bool writes, const iobind__flight *own, iobind_error *error);
+
+/* Work on a stream that uses the memory was submitted: the runs of other flights that have to come after it look. `own` may be NULL. */
+void iobind__holders_meet(iobind__holders *self, bool writes, const iobind__flight *own);
 
 #endif

@@ -20,7 +20,7 @@
 
 /* A number that no other thread ever has: a system gives the ids of threads that have ended to new ones. A thread gets it when it asks by
  * the function; until then, and in a forked child, the variable is UINT64_MAX. It is a multiple of this, so that a small number can be added. */
-enum { IOBIND__THREADS_APART = 4 };
+enum { IOBIND__THREADS_APART = 8 };
 uint64_t iobind__thread_number(void);
 extern IOBIND__OF_THREAD uint64_t iobind__thread;
 

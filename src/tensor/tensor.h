@@ -147,16 +147,23 @@ void iobind__tensor_use_at(iobind_tensor *tensor, iobind_stream *stream, iobind_
 
 /* What a binding of this flight has bound; NULL: nothing more. */
 static inline void iobind__tensor_hold(iobind_tensor *tensor, iobind__holder *holder, iobind__flight *flight, bool writes) {
-  iobind__holder_set(holder, tensor == NULL ? NULL : &iobind__tensor_memory(tensor)->holders, flight, writes);
+  iobind_tensor *memory = tensor == NULL ? NULL : iobind__tensor_memory(tensor);
+  iobind__holder_set(holder, memory == NULL ? NULL : &memory->holders, flight, writes);
+  if (memory != NULL && atomic_load(&memory->is_used)) {
+    iobind__flight_meet(flight);
+  }
 }
 
 /* Before the host accesses the memory: block until all of iobind's work in flight that writes it has completed, and for an access that writes
  * also what reads it. Returns the failure of what was to write the data that are read now. Not on a stream's own thread. */
 iobind_status iobind__tensor_settle(const iobind_tensor *tensor, iobind__access access, iobind_error *error);
 
-/* The same for a run that is being prepared, which does not wait for itself. */
+/* The same for a run that is being prepared: it waits for what is on streams. */
 iobind_status iobind__tensor_settle_for(const iobind_tensor *tensor, iobind__access access, const iobind__flight *own,
                                         iobind_error *error);
+
+/* The same for the memory of what a binding holds. */
+iobind_status iobind__tensor_settle_held(const iobind__holder *holder, const iobind__flight *own, iobind_error *error);
 
 /* Do two tensors have a byte in common? */
 bool iobind__tensor_overlaps(const iobind_tensor *a, const iobind_tensor *b);

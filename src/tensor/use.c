@@ -1,4 +1,6 @@
 /* Work on streams that uses the memory of a tensor: which, and access from the host in order. */
+#include <stddef.h>
+
 #include "tensor/tensor.h"
 
 /* Has the use passed, and nobody is still to be told that what it wrote is missing? */
@@ -53,8 +55,9 @@ static void add_use(iobind_tensor *tensor, iobind_stream *stream, iobind__ticket
     *use = (iobind__use){.stream = stream};
   }
   note_use(use, ticket, access);
-  atomic_store_explicit(&tensor->is_used, true, memory_order_release);
+  atomic_store(&tensor->is_used, true);
   pthread_mutex_unlock(mutex);
+  iobind__holders_meet(&tensor->holders, access == IOBIND__WRITE, NULL);
   if (old != NULL && old != stream) {
     iobind__ref_release(&old->ref);
   }
@@ -93,9 +96,7 @@ static iobind__use find_pending(const iobind_tensor *memory, iobind__access acce
   return pending;
 }
 
-iobind_status iobind__tensor_settle_for(const iobind_tensor *tensor, iobind__access access, const iobind__flight *own,
-                                        iobind_error *error) {
-  iobind_tensor *memory = iobind__tensor_memory((iobind_tensor *)(uintptr_t)tensor); /* whose list of holders has a lock */
+static iobind_status settle(iobind_tensor *memory, iobind__access access, const iobind__flight *own, iobind_error *error) {
   iobind_status status = iobind__holders_await(&memory->holders, access == IOBIND__WRITE, own, error);
   while (status == IOBIND_OK && atomic_load_explicit(&memory->is_used, memory_order_acquire)) {
     iobind_error reason = IOBIND_ERROR_INIT;
@@ -113,6 +114,20 @@ iobind_status iobind__tensor_settle_for(const iobind_tensor *tensor, iobind__acc
     }
   }
   return status;
+}
+
+iobind_status iobind__tensor_settle_for(const iobind_tensor *tensor, iobind__access access, const iobind__flight *own,
+                                        iobind_error *error) {
+  return settle(iobind__tensor_memory((iobind_tensor *)(uintptr_t)tensor), access, own,
+                error); /* whose list of holders has a lock */
+}
+
+iobind_status iobind__tensor_settle_held(const iobind__holder *holder, const iobind__flight *own, iobind_error *error) {
+  if (holder->holders == NULL) {
+    return IOBIND_OK;
+  }
+  iobind_tensor *memory = (iobind_tensor *)((char *)holder->holders - offsetof(iobind_tensor, holders));
+  return settle(memory, holder->writes ? IOBIND__WRITE : IOBIND__READ, own, error);
 }
 
 iobind_status iobind__tensor_settle(const iobind_tensor *tensor, iobind__access access, iobind_error *error) {
