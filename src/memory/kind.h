@@ -10,7 +10,7 @@ typedef struct iobind__stream_kind {
   void (*close)(iobind_stream *stream); /* the stream has passed everything */
   iobind__ticket (*take_ticket)(iobind_stream *stream);
   bool (*is_busy)(const iobind_stream *stream);
-  /* Wait until the ticket has passed. Returns a failure to wait, not the outcome of the work. */
+  /* Wait until the ticket has passed. A failure is one to wait only if it has not. */
   iobind_status (*wait)(iobind_stream *stream, iobind__ticket ticket, iobind_error *error);
   /* Wait until everything has passed, up to this ticket, and return the outcome. */
   iobind_status (*drain)(iobind_stream *stream, iobind__ticket *ticket, iobind_error *error);

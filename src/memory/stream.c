@@ -129,7 +129,11 @@ bool iobind__ticket_raise(atomic_uint_least64_t *mark, iobind__ticket ticket) {
 
 iobind_status iobind__stream_wait_ticket(iobind_stream *stream, iobind__ticket ticket, iobind_error *error) {
   if (!iobind__stream_passed(stream, ticket)) {
-    IOBIND__TRY(stream->kind->wait(stream, ticket, error));
+    iobind_error reason = IOBIND_ERROR_INIT; /* perhaps of later work */
+    iobind_status waited = stream->kind->wait(stream, ticket, &reason);
+    if (waited != IOBIND_OK && !iobind__stream_passed(stream, ticket)) {
+      return iobind__error_copy(error, &reason);
+    }
   }
   iobind_status status = iobind__stream_outcome(stream, ticket, error);
   iobind__stream_tell(stream, ticket, status);

@@ -417,6 +417,7 @@ static void a_later_run_meets_the_failure(void **state) {
   { #device ": " #test, test, start, stop, #device }
 #define ON_EACH(test) ON(vdev, test), ON(cpu, test), ON(cuda, test)
 #define ON_GPUS(test) ON(vdev, test), ON(cuda, test)
+#define ON_VDEV(test) ON(vdev, test)
 
 static const struct CMUnitTest tests[] = {
     ON_EACH(read_of_an_output),
@@ -438,7 +439,7 @@ static const struct CMUnitTest tests[] = {
     ON_GPUS(write_to_a_constant_of_a_pipeline), /* no session computes on a thread's stream */
     ON_EACH(write_behind_many_items),
     ON_EACH(access_on_the_stream),
-    ON(vdev, a_later_run_meets_the_failure), /* a GPU of CUDA's is lost by it */
+    ON_VDEV(a_later_run_meets_the_failure), /* a GPU of CUDA's is lost by it */
 };
 
 FIXTURE_MAIN(tests, NULL, NULL);

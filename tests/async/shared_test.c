@@ -1,0 +1,328 @@
+/* Bindings that share memory: a run without a stream comes after the work in flight on streams that it shares memory with. It reads what others
+ * write, and writes what others read or write; where both only read, it does not wait. What is shared may have been bound before that work was
+ * submitted, when the binding had run many times and was not to look at it again. */
+#define _GNU_SOURCE /* gettid, nanosleep */
+#include "gate.h"
+#include "../rig/calls.h"
+
+enum { COUNT = 8, HALF = COUNT / 2 };
+static const float zeros[COUNT];
+static const float threes[COUNT] = {3, 3, 3, 3, 3, 3, 3, 3};
+static const float sixes[COUNT] = {6, 6, 6, 6, 6, 6, 6, 6};
+static const float nines[COUNT] = {9, 9, 9, 9, 9, 9, 9, 9};
+static const float twelves[COUNT] = {12, 12, 12, 12, 12, 12, 12, 12};
+
+static iobind_session *session; /* y = 2 x */
+static iobind_stream *stream;
+static iobind_binding *binding; /* from x into y, on the stream */
+static iobind_binding *other;
+static iobind_tensor *x;
+static iobind_tensor *y;
+static iobind_tensor *z;
+static gate held; /* static: still valid after a test that fails with its gate closed */
+
+static int start(void **state) {
+  (void)stage_open(state);
+  session = fixture_session(runtime, device, "scale");
+  x = fixture_floats(device, threes, COUNT);
+  y = fixture_floats(device, zeros, COUNT);
+  z = fixture_floats(device, zeros, COUNT);
+  expect_ok(iobind_stream_create(device, NULL, &stream, &fault));
+  expect_ok(iobind_binding_create(session, &binding, &fault));
+  expect_ok(iobind_binding_set_input(binding, 0, IOBIND_INPUT_RESIDENT, x, NULL, &fault));
+  expect_ok(iobind_binding_set_output(binding, 0, y, 0, &fault));
+  expect_ok(iobind_binding_create(session, &other, &fault));
+  return 0;
+}
+
+static int stop(void **state) {
+  iobind_stream_destroy(stream);
+  iobind_binding_destroy(binding);
+  iobind_binding_destroy(other);
+  iobind_tensor_release(x);
+  iobind_tensor_release(y);
+  iobind_tensor_release(z);
+  iobind_session_destroy(session);
+  return stage_close(state);
+}
+
+static void bind_other(iobind_tensor *input, iobind_tensor *output) {
+  expect_ok(iobind_binding_set_input(other, 0, IOBIND_INPUT_RESIDENT, input, NULL, &fault));
+  expect_ok(iobind_binding_set_output(other, 0, output, 0, &fault));
+}
+
+/* So often that nothing but ORT's call is left of the next run. */
+static void warm_up(iobind_binding *one) {
+  for (int i = 0; i < 3; i++) {
+    expect_ok(iobind_binding_run(one, NULL, &fault));
+  }
+}
+
+static void hold_a_run(void) {
+  gate_close(&held, stream);
+  expect_ok(iobind_binding_run(binding, stream, &fault));
+}
+
+static iobind_status run_other(void) {
+  fixture_arm();
+  return iobind_binding_run(other, NULL, &fault);
+}
+
+static void copy_on_stream(const iobind_tensor *from, iobind_tensor *to) {
+  expect_ok(iobind_tensor_copy(&from, &to, 1, stream, &fault));
+}
+
+static void expect_both(const float *of_binding, const float *of_other, iobind_tensor *output) {
+  expect_ok(iobind_stream_synchronize(stream, &fault));
+  fixture_expect_floats(y, of_binding, COUNT);
+  fixture_expect_floats(output, of_other, COUNT);
+}
+
+/* ---- what a run reads ---- */
+
+static void output_that_was_bound_before(void **state) {
+  (void)state;
+  bind_other(y, z);
+  warm_up(other);
+  for (int i = 0; i < 2; i++) {
+    expect_ok(iobind_tensor_write(x, 0, i == 0 ? threes : sixes, sizeof threes, NULL, &fault));
+    hold_a_run();
+    BEHIND_GATE(&held, IOBIND_OK, run_other());
+    expect_both(i == 0 ? sixes : twelves, i == 0 ? twelves : (const float[COUNT]){24, 24, 24, 24, 24, 24, 24, 24}, z);
+  }
+}
+
+static void output_that_is_bound_then(void **state) {
+  (void)state;
+  hold_a_run();
+  bind_other(y, z);
+  BEHIND_GATE(&held, IOBIND_OK, run_other());
+  expect_both(sixes, twelves, z);
+}
+
+/* The binding stays as it is but for the tensor. */
+static void output_that_takes_the_place_of_another(void **state) {
+  (void)state;
+  iobind_tensor *first = fixture_floats(device, nines, COUNT);
+  bind_other(first, z);
+  warm_up(other);
+  hold_a_run();
+  expect_ok(iobind_binding_set_input(other, 0, IOBIND_INPUT_RESIDENT, y, NULL, &fault));
+  BEHIND_GATE(&held, IOBIND_OK, run_other());
+  expect_both(sixes, twelves, z);
+  iobind_tensor_release(first);
+}
+
+static void part_of_an_output(void **state) {
+  (void)state;
+  iobind_tensor *part = NULL;
+  iobind_tensor *result = fixture_floats(device, zeros, HALF);
+  expect_ok(iobind_tensor_slice(y, HALF, HALF, &part, &fault));
+  bind_other(part, result);
+  warm_up(other);
+  hold_a_run();
+  BEHIND_GATE(&held, IOBIND_OK, run_other());
+  fixture_expect_floats(result, twelves, HALF);
+  iobind_tensor_release(part);
+  iobind_tensor_release(result);
+}
+
+static void source_of_a_live_input(void **state) {
+  (void)state;
+  expect_ok(iobind_binding_set_input(other, 0, IOBIND_INPUT_LIVE, y, NULL, &fault));
+  expect_ok(iobind_binding_set_output(other, 0, z, 0, &fault));
+  warm_up(other);
+  hold_a_run();
+  BEHIND_GATE(&held, IOBIND_OK, run_other());
+  expect_both(sixes, twelves, z);
+}
+
+static void what_a_copy_brings(void **state) {
+  (void)state;
+  iobind_tensor *target = fixture_floats(device, zeros, COUNT);
+  bind_other(target, z);
+  warm_up(other);
+  hold_a_run();
+  copy_on_stream(y, target);
+  BEHIND_GATE(&held, IOBIND_OK, run_other());
+  expect_both(sixes, twelves, z);
+  iobind_tensor_release(target);
+}
+
+static void own_input_that_a_copy_brings(void **state) {
+  (void)state;
+  iobind_tensor *source = fixture_floats(device, sixes, COUNT);
+  warm_up(binding);
+  gate_close(&held, stream);
+  copy_on_stream(source, x);
+  BEHIND_GATE(&held, IOBIND_OK, iobind_binding_run(binding, NULL, &fault));
+  fixture_expect_floats(y, twelves, COUNT);
+  iobind_tensor_release(source);
+}
+
+/* ---- what a run writes ---- */
+
+static void input_of_a_run_in_flight(void **state) {
+  (void)state;
+  iobind_tensor *source = fixture_floats(device, sixes, COUNT);
+  bind_other(source, x);
+  warm_up(other);
+  expect_ok(iobind_tensor_write(x, 0, threes, sizeof threes, NULL, &fault));
+  hold_a_run();
+  BEHIND_GATE(&held, IOBIND_OK, run_other());
+  expect_both(sixes, twelves, x);
+  iobind_tensor_release(source);
+}
+
+static void output_of_both(void **state) {
+  (void)state;
+  iobind_tensor *source = fixture_floats(device, sixes, COUNT);
+  bind_other(source, y);
+  warm_up(other);
+  hold_a_run();
+  BEHIND_GATE(&held, IOBIND_OK, run_other());
+  expect_both(twelves, twelves, y);
+  iobind_tensor_release(source);
+}
+
+static void source_of_a_copy(void **state) {
+  (void)state;
+  iobind_tensor *target = fixture_floats(device, zeros, COUNT);
+  bind_other(x, z);
+  warm_up(other);
+  expect_ok(iobind_tensor_write(z, 0, nines, sizeof nines, NULL, &fault));
+  gate_close(&held, stream);
+  copy_on_stream(z, target);
+  BEHIND_GATE(&held, IOBIND_OK, run_other());
+  expect_ok(iobind_stream_synchronize(stream, &fault));
+  fixture_expect_floats(target, nines, COUNT);
+  fixture_expect_floats(z, sixes, COUNT);
+  iobind_tensor_release(target);
+}
+
+/* A result that is written anew by each run, and was lent to the caller. */
+static void source_that_is_a_reused_output(void **state) {
+  (void)state;
+  iobind_tensor *result = NULL;
+  iobind_tensor *target = fixture_floats(device, zeros, COUNT);
+  expect_ok(iobind_binding_set_input(other, 0, IOBIND_INPUT_RESIDENT, x, NULL, &fault));
+  expect_ok(iobind_binding_place_output(other, 0, IOBIND_OUTPUT_REUSE, device, IOBIND_MEMORY_DEFAULT, &fault));
+  warm_up(other);
+  expect_ok(iobind_binding_get_output(other, 0, NULL, &result, &fault));
+  gate_close(&held, stream);
+  copy_on_stream(result, target);
+  expect_ok(iobind_binding_set_input(other, 0, IOBIND_INPUT_RESIDENT, z, NULL, &fault));
+  BEHIND_GATE(&held, IOBIND_OK, run_other());
+  expect_ok(iobind_stream_synchronize(stream, &fault));
+  fixture_expect_floats(target, sixes, COUNT);
+  iobind_tensor_release(target);
+}
+
+static void constant_of_a_pipeline(void **state) {
+  (void)state;
+  iobind_session_options options = IOBIND_SESSION_OPTIONS_INIT;
+  iobind_pipeline_options wanted = IOBIND_PIPELINE_OPTIONS_INIT;
+  iobind_session *adds = NULL;
+  iobind_pipeline *pipeline = NULL;
+  iobind_tensor *sum = NULL;
+  iobind_tensor *item = fixture_floats(cpu, threes, COUNT);
+  iobind_tensor *source = fixture_floats(device, sixes, COUNT);
+  iobind_tensor *constants[2] = {NULL, x};
+  iobind_tensor *items[2] = {item, NULL};
+  options.devices = &device;
+  options.device_count = 1;
+  options.stream = stream;
+  wanted.constants = constants;
+  bind_other(source, x);
+  warm_up(other);
+  expect_ok(iobind_tensor_write(x, 0, threes, sizeof threes, NULL, &fault));
+  expect_ok(test_session_with(runtime, "add", &options, &adds, &fault));
+  expect_ok(call_pipeline_create(adds, &wanted, &pipeline, &fault));
+  expect_ok(call_pipeline_submit(pipeline, items, 2, &fault)); /* the memory is made */
+  expect_ok(iobind_pipeline_next(pipeline, IOBIND_NO_TIMEOUT, &sum, 1, NULL, &fault));
+  gate_close(&held, stream);
+  expect_ok(call_pipeline_submit(pipeline, items, 2, &fault));
+  BEHIND_GATE(&held, IOBIND_OK, run_other());
+  expect_ok(iobind_pipeline_next(pipeline, IOBIND_NO_TIMEOUT, &sum, 1, NULL, &fault));
+  fixture_expect_floats(sum, sixes, COUNT);
+  fixture_expect_floats(x, twelves, COUNT);
+  iobind_pipeline_destroy(pipeline);
+  iobind_session_destroy(adds);
+  iobind_tensor_release(item);
+  iobind_tensor_release(source);
+}
+
+/* ---- who does not wait, and who is told ---- */
+
+static void input_of_both(void **state) {
+  (void)state;
+  bind_other(x, z);
+  warm_up(other);
+  hold_a_run();
+  iobind_status status = run_other();
+  gate_open(&held);
+  assert_int_equal(status, IOBIND_OK);
+  expect_both(sixes, sixes, z);
+}
+
+/* The run without a stream is told of the failure, and the next one is not. */
+static void run_that_fails(void **state) {
+  (void)state;
+  bind_other(y, z);
+  warm_up(other);
+  hold_a_run();
+  gate_open(&held);
+  expect_ok(iobind_stream_synchronize(stream, &fault));
+  gate_close(&held, stream);
+  assert_int_equal(vdev_set(0, "fail_compute", "1,late"), 0);
+  expect_ok(iobind_binding_run(binding, stream, &fault));
+  BEHIND_GATE(&held, IOBIND_ERROR_RUNTIME, run_other());
+  expect_words("binding_run");
+  expect_words("fail_compute");
+  expect_ok(run_other());
+}
+
+/* One binding, two threads' turns: runs on the stream and runs of the other binding, each behind what it uses. */
+static void turns(void **state) {
+  (void)state;
+  enum { TURNS = 50 };
+  float value[COUNT] = {1, 1, 1, 1, 1, 1, 1, 1};
+  bind_other(y, z);
+  warm_up(other);
+  for (int i = 0; i < TURNS; i++) {
+    value[0] = value[COUNT - 1] = (float)i;
+    expect_ok(iobind_tensor_write(x, 0, value, sizeof value, i % 2 == 0 ? stream : NULL, &fault));
+    expect_ok(iobind_binding_run(binding, stream, &fault));
+    expect_ok(run_other());
+    float ends[COUNT];
+    expect_ok(iobind_tensor_read(z, 0, ends, sizeof ends, NULL, &fault));
+    assert_true(ends[0] == (float)(4 * i) && ends[COUNT - 1] == (float)(4 * i) && ends[1] == 4);
+  }
+}
+
+#define ON(device, test) \
+  { #device ": " #test, test, start, stop, #device }
+#define ON_EACH(test) ON(vdev, test), ON(cpu, test), ON(cuda, test)
+#define ON_GPUS(test) ON(vdev, test), ON(cuda, test)
+#define ON_OTHERS(test) ON(vdev, test), ON(cpu, test)
+#define ON_VDEV(test) ON(vdev, test)
+
+static const struct CMUnitTest tests[] = {
+    ON_EACH(output_that_was_bound_before),
+    ON_EACH(output_that_is_bound_then),
+    ON_EACH(output_that_takes_the_place_of_another),
+    ON_EACH(part_of_an_output),
+    ON_EACH(source_of_a_live_input),
+    ON_EACH(what_a_copy_brings),
+    ON_EACH(own_input_that_a_copy_brings),
+    ON_EACH(input_of_a_run_in_flight),
+    ON_EACH(output_of_both),
+    ON_EACH(source_of_a_copy),
+    ON_EACH(source_that_is_a_reused_output),
+    ON_GPUS(constant_of_a_pipeline), /* no session computes on a thread's stream */
+    ON_OTHERS(input_of_both),        /* CUDA's session waits for its stream */
+    ON_VDEV(run_that_fails),         /* a GPU of CUDA's is lost by it */
+    ON_EACH(turns),
+};
+
+FIXTURE_MAIN(tests, NULL, NULL);
