@@ -79,6 +79,9 @@ static iobind_status fill(iobind_binding *binding, iobind_error *error) {
   if (binding->outputs == NULL || binding->holders == NULL || binding->carries == NULL) {
     return iobind__out_of_memory(error, "binding_create");
   }
+  for (size_t i = 0; i < iobind__holder_count(session); i++) {
+    iobind__holder_init(&binding->holders[i], &binding->flight, i >= session->input_count);
+  }
   IOBIND__TRY(iobind__plan_open(binding, error));
   for (size_t i = 0; i < session->output_count; i++) {
     binding->outputs[i].mode = IOBIND__OUTPUT_NONE;

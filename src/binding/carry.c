@@ -131,7 +131,7 @@ static void set_buffer(iobind_binding *binding, iobind__carry *carry, size_t sid
   if (old != NULL) {
     iobind__graphs_forget_memory(binding, old); /* what was captured in it is not met again */
   }
-  iobind__tensor_hold(buffer, holder, &binding->flight, true);
+  iobind__tensor_hold(buffer, holder);
   iobind__tensor_hand_to(buffer, IOBIND_HOLDER_BINDING);
   iobind__tensor_hand_to(old, IOBIND_HOLDER_CALLER); /* who may keep it */
   iobind_tensor_release(old);

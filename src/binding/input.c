@@ -38,11 +38,11 @@ void iobind__input_clear(iobind__input *input) {
 
 void iobind__input_hold(iobind_binding *binding, size_t index) {
   const iobind__input *input = &binding->inputs[index];
-  iobind__tensor_hold(input->source != NULL ? input->source : input->bound, &binding->holders[index], &binding->flight, false);
+  iobind__tensor_hold(input->source != NULL ? input->source : input->bound, &binding->holders[index]);
 }
 
 void iobind__input_let_loose(iobind_binding *binding, size_t index) {
-  iobind__holder_set(&binding->holders[index], NULL, NULL, false);
+  iobind__holder_set(&binding->holders[index], NULL);
 }
 
 static iobind_status check_index(const iobind_binding *binding, size_t index, const char *what, iobind_error *error) {

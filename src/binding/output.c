@@ -8,7 +8,7 @@ void iobind__output_hold(iobind_binding *binding, size_t index) {
   const iobind__carry *carry = iobind__carry_of_output(binding, index);
   bool swaps = carry != NULL && carry->mode == IOBIND_CARRY_SWAP;
   iobind_tensor *tensor = output->target != NULL ? output->target : output->shown;
-  iobind__tensor_hold(swaps ? NULL : tensor, &binding->holders[binding->session->input_count + index], &binding->flight, true);
+  iobind__tensor_hold(swaps ? NULL : tensor, &binding->holders[binding->session->input_count + index]);
 }
 
 void iobind__output_aim(iobind_binding *binding, size_t index, iobind_tensor *target) {
@@ -172,7 +172,7 @@ static iobind_status replace(iobind_binding *binding, size_t index, iobind_tenso
     return status;
   }
   iobind__ref_retain(&tensor->ref);
-  iobind__tensor_hold(tensor, &binding->holders[binding->session->input_count + index], &binding->flight, true);
+  iobind__tensor_hold(tensor, &binding->holders[binding->session->input_count + index]);
   iobind__sides_let_go(binding, old);
   iobind__ref_release(&old->ref);
   return IOBIND_OK;

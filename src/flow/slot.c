@@ -93,7 +93,7 @@ void iobind__slot_let_go(iobind__slot *self) {
   for (size_t i = 0; i < self->pipeline->session->input_count; i++) {
     if (self->given[i] != NULL) {
       iobind__input_let_go(self->binding, i);
-      iobind__tensor_hold(NULL, &self->holders[i], &self->flight, false);
+      iobind__tensor_hold(NULL, &self->holders[i]);
       iobind_tensor_release(self->given[i]);
       iobind__point_release(self->points[i]);
       self->given[i] = NULL;
@@ -105,7 +105,7 @@ void iobind__slot_let_go(iobind__slot *self) {
 static iobind_status give(iobind__slot *self, size_t index, iobind_tensor *tensor, iobind_event *event, iobind_error *error) {
   IOBIND__TRY(iobind_binding_set_input(self->binding, index, IOBIND_INPUT_RESIDENT, tensor, NULL, error));
   self->given[index] = iobind_tensor_retain(tensor);
-  iobind__tensor_hold(tensor, &self->holders[index], &self->flight, false);
+  iobind__tensor_hold(tensor, &self->holders[index]);
   self->points[index] = event == NULL ? NULL : iobind__event_point(event);
   return IOBIND_OK;
 }
@@ -211,6 +211,9 @@ iobind_status iobind__slot_make(iobind_pipeline *pipeline, iobind__slot *self, c
   }
   self->staging = self->inputs + session->input_count;
   self->given = self->staging + session->input_count;
+  for (size_t i = 0; i < session->input_count; i++) {
+    iobind__holder_init(&self->holders[i], &self->flight, false);
+  }
   for (int stage = 0; stage < IOBIND__STAGES; stage++) {
     IOBIND__TRY(iobind_event_create(device, &self->events[stage], error));
   }
@@ -220,7 +223,7 @@ iobind_status iobind__slot_make(iobind_pipeline *pipeline, iobind__slot *self, c
   for (size_t i = 0; i < session->input_count; i++) {
     if (!pipeline->streamed[i]) {
       IOBIND__TRY(iobind_binding_set_input(self->binding, i, IOBIND_INPUT_RESIDENT, options->constants[i], NULL, error));
-      iobind__tensor_hold(options->constants[i], &self->holders[i], &self->flight, false);
+      iobind__tensor_hold(options->constants[i], &self->holders[i]);
     }
   }
   for (size_t i = 0; i < session->output_count; i++) {
@@ -233,7 +236,7 @@ iobind_status iobind__slot_make(iobind_pipeline *pipeline, iobind__slot *self, c
 void iobind__slot_free(iobind__slot *self) {
   const iobind_session *session = self->pipeline->session;
   for (size_t i = 0; self->holders != NULL && i < session->input_count; i++) { /* while the binding keeps what they hold */
-    iobind__tensor_hold(NULL, &self->holders[i], &self->flight, false);
+    iobind__tensor_hold(NULL, &self->holders[i]);
   }
   iobind_stream *stream = iobind__flight_end(&self->flight);
   if (stream != NULL) {

@@ -45,7 +45,7 @@ static inline bool meets(const iobind__holder *self) {
 }
 
 /* False: another thread has the lock of a list. It can be called again. */
-static inline bool try_set(iobind__holder *self, iobind__holders *holders, iobind__flight *flight, bool writes) {
+__attribute__((always_inline)) static inline bool try_set(iobind__holder *self, iobind__holders *holders) {
   iobind__holders *old = self->holders;
   if (old != NULL) {
     if (!try_lock(old)) {
@@ -61,29 +61,26 @@ static inline bool try_set(iobind__holder *self, iobind__holders *holders, iobin
     return false;
   }
   self->holders = holders;
-  self->flight = flight;
-  self->writes = writes;
   self->next = atomic_load_explicit(&holders->first, memory_order_relaxed);
   atomic_store_explicit(&holders->first, self, memory_order_relaxed);
   bool has_met = meets(self);
   unlock(holders);
   if (has_met) {
-    iobind__flight_meet(flight);
+    iobind__flight_meet(self->flight);
   }
   return true;
 }
 
 /* Not inlined, so that the usual case needs no frame. */
-__attribute__((noinline)) static void set_contended(iobind__holder *self, iobind__holders *holders, iobind__flight *flight,
-                                                    bool writes) {
-  while (!try_set(self, holders, flight, writes)) {
+__attribute__((noinline)) static void set_contended(iobind__holder *self, iobind__holders *holders) {
+  while (!try_set(self, holders)) {
     sched_yield();
   }
 }
 
-void iobind__holder_set(iobind__holder *self, iobind__holders *holders, iobind__flight *flight, bool writes) {
-  if (!try_set(self, holders, flight, writes)) {
-    set_contended(self, holders, flight, writes);
+void iobind__holder_set(iobind__holder *self, iobind__holders *holders) {
+  if (!try_set(self, holders)) {
+    set_contended(self, holders);
   }
 }
 

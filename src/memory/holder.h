@@ -20,8 +20,12 @@ typedef struct iobind__holder {
   bool writes; /* the runs write the memory; otherwise they only read it */
 } iobind__holder;
 
+static inline void iobind__holder_init(iobind__holder *self, iobind__flight *flight, bool writes) {
+  *self = (iobind__holder){.flight = flight, .writes = writes};
+}
+
 /* Hold this memory instead of what was held before; NULL: nothing. The list must live as long as it is held. */
-void iobind__holder_set(iobind__holder *self, iobind__holders *holders, iobind__flight *flight, bool writes);
+void iobind__holder_set(iobind__holder *self, iobind__holders *holders);
 
 /* Block until no run that uses the memory is in flight: for an access that writes, none at all; for one that reads, none that writes. Returns
  * the failure of a run that was to write what is read now. `own` is NULL, or the flight of the binding whose run the calling thread prepares: then

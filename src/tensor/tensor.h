@@ -144,9 +144,9 @@ void iobind__tensor_use(iobind_tensor *tensor, const iobind__submission *submiss
 /* The same for work that has its ticket. */
 void iobind__tensor_use_at(iobind_tensor *tensor, iobind_stream *stream, iobind__ticket ticket, iobind__access access);
 
-/* What a binding of this flight has bound; NULL: nothing more. */
-static inline void iobind__tensor_hold(iobind_tensor *tensor, iobind__holder *holder, iobind__flight *flight, bool writes) {
-  iobind__holder_set(holder, tensor == NULL ? NULL : &iobind__tensor_memory(tensor)->holders, flight, writes);
+/* What a binding has bound; NULL: nothing more. */
+static inline void iobind__tensor_hold(iobind_tensor *tensor, iobind__holder *holder) {
+  iobind__holder_set(holder, tensor == NULL ? NULL : &iobind__tensor_memory(tensor)->holders);
 }
 
 /* Before the host accesses the memory: block until all of iobind's work in flight that writes it has completed, and for an access that writes
