@@ -258,3 +258,23 @@ def test_a_run_comes_after_the_run_on_a_stream_that_writes_what_is_bound(device,
     got = NEXT_RUNS[consume](held).tolist()
     held.stream.synchronize()
     assert got == [12] * len(got)
+
+
+def test_a_run_comes_after_the_run_on_a_stream_that_writes_what_was_bound_before(device):
+    held = Held(device)
+    other = chained(held)
+    for _ in range(3):
+        other.run()
+    held.run()
+    assert other.run()["y"].numpy().tolist() == [12] * COUNT
+
+
+def test_a_run_that_overwrites_comes_after_the_run_on_a_stream_that_reads(device):
+    held = Held(device)
+    other = iobind.Session(twice(), device=device).bind({"x": filled(9, device)}, outputs={"y": held.x})
+    for _ in range(3):
+        other.run()
+    held.x.write(numpy.full(COUNT, 3, f32))
+    held.run()
+    other.run()
+    assert held.result() == [6] * COUNT and held.x.numpy().tolist() == [18] * COUNT
