@@ -83,13 +83,15 @@ iobind_status iobind__queue_enter(iobind_binding *binding, bool follows, iobind_
 
 /* ---- other work that uses the same memory ---- */
 
-void iobind__binding_meet(const iobind_binding *binding) {
+void iobind__binding_meet(iobind_binding *binding) {
+  pthread_mutex_lock(&binding->holding);
   for (size_t i = 0; i < iobind__holder_count(binding->session); i++) {
     const iobind__holder *holder = &binding->holders[i];
     if (holder->holders != NULL) {
       iobind__holders_meet(holder->holders, holder->writes, &binding->flight);
     }
   }
+  pthread_mutex_unlock(&binding->holding);
 }
 
 iobind_status iobind__run_settle(iobind_binding *binding, iobind_error *error) {

@@ -300,6 +300,28 @@ static void turns(void **state) {
   }
 }
 
+/* Later runs bind the states of earlier ones in the stream's thread, while the caller submits. */
+static void states_of_queued_runs(void **state) {
+  (void)state;
+  enum { TURNS = 20, RUNS = 4 };
+  for (int turn = 0; turn < TURNS; turn++) {
+    iobind_tensor *first = fixture_floats(device, threes, COUNT);
+    iobind_tensor *last = NULL;
+    bind_other(first, z);
+    expect_ok(iobind_binding_set_input(binding, 0, IOBIND_INPUT_RESIDENT, first, NULL, &fault));
+    expect_ok(iobind_binding_carry(binding, 0, 0, turn % 2 == 0 ? IOBIND_CARRY_MOVE : IOBIND_CARRY_SWAP, &fault));
+    iobind_tensor_release(first);
+    for (int i = 0; i < RUNS; i++) {
+      expect_ok(iobind_binding_run(binding, stream, &fault));
+      expect_ok(run_other());
+    }
+    expect_ok(iobind_stream_synchronize(stream, &fault));
+    fixture_expect_floats(z, sixes, COUNT);
+    expect_ok(iobind_binding_get_output(binding, 0, NULL, &last, &fault));
+    fixture_expect_floats(last, (const float[COUNT]){48, 48, 48, 48, 48, 48, 48, 48}, COUNT);
+  }
+}
+
 #define ON(device, test) \
   { #device ": " #test, test, start, stop, #device }
 #define ON_EACH(test) ON(vdev, test), ON(cpu, test), ON(cuda, test)
@@ -323,6 +345,7 @@ static const struct CMUnitTest tests[] = {
     ON_OTHERS(input_of_both),        /* CUDA's session waits for its stream */
     ON_VDEV(run_that_fails),         /* a GPU of CUDA's is lost by it */
     ON_EACH(turns),
+    ON_EACH(states_of_queued_runs),
 };
 
 FIXTURE_MAIN(tests, NULL, NULL);
