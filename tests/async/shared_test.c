@@ -322,6 +322,33 @@ static void states_of_queued_runs(void **state) {
   }
 }
 
+/* A FRESH output in device memory, which the caller has while the run is in flight. */
+static void output_that_is_lent(void **state) {
+  (void)state;
+  iobind_tensor *lent = NULL;
+  expect_ok(iobind_binding_place_output(binding, 0, IOBIND_OUTPUT_FRESH, device, IOBIND_MEMORY_DEFAULT, &fault));
+  for (int i = 0; i < 2; i++) {
+    expect_ok(iobind_tensor_write(x, 0, i == 0 ? threes : sixes, sizeof threes, NULL, &fault));
+    hold_a_run();
+    expect_ok(iobind_binding_get_output(binding, 0, stream, &lent, &fault));
+    bind_other(lent, z);
+    BEHIND_GATE(&held, IOBIND_OK, run_other());
+    expect_ok(iobind_stream_synchronize(stream, &fault));
+    fixture_expect_floats(z, i == 0 ? twelves : (const float[COUNT]){24, 24, 24, 24, 24, 24, 24, 24}, COUNT);
+  }
+}
+
+static void output_that_is_lent_and_read(void **state) {
+  (void)state;
+  float got[COUNT];
+  iobind_tensor *lent = NULL;
+  expect_ok(iobind_binding_place_output(binding, 0, IOBIND_OUTPUT_FRESH, device, IOBIND_MEMORY_DEFAULT, &fault));
+  hold_a_run();
+  expect_ok(iobind_binding_get_output(binding, 0, stream, &lent, &fault));
+  BEHIND_GATE(&held, IOBIND_OK, iobind_tensor_read(lent, 0, got, sizeof got, NULL, &fault));
+  assert_memory_equal(got, sixes, sizeof got);
+}
+
 #define ON(device, test) \
   { #device ": " #test, test, start, stop, #device }
 #define ON_EACH(test) ON(vdev, test), ON(cpu, test), ON(cuda, test)
@@ -346,6 +373,8 @@ static const struct CMUnitTest tests[] = {
     ON_VDEV(run_that_fails),         /* a GPU of CUDA's is lost by it */
     ON_EACH(turns),
     ON_EACH(states_of_queued_runs),
+    ON_GPUS(output_that_is_lent),
+    ON_GPUS(output_that_is_lent_and_read),
 };
 
 FIXTURE_MAIN(tests, NULL, NULL);
