@@ -156,6 +156,13 @@ static iobind_status run_task_now(iobind__task *task, const iobind_error *failur
   return status;
 }
 
+/* A state that comes from the run before needs no event, and the stream's thread may be about to give up that of the first state. */
+static iobind_event *event_of(iobind_binding *binding, size_t input, bool follows) {
+  const iobind__carry *carry = iobind__carry_of_input(binding, input);
+  bool is_state = follows && carry != NULL && carry->mode != IOBIND_CARRY_IN_PLACE;
+  return is_state ? NULL : binding->inputs[input].event;
+}
+
 static run_task *make_task(iobind_binding *binding, const iobind_device *ordered, bool begins) {
   size_t inputs = binding->session->input_count;
   run_task *self = calloc(1, sizeof *self + inputs * sizeof self->points[0]);
@@ -169,7 +176,8 @@ static run_task *make_task(iobind_binding *binding, const iobind_device *ordered
   self->ordered = ordered;
   self->begins = begins;
   for (size_t i = 0; i < inputs; i++) {
-    self->points[i] = binding->inputs[i].event == NULL ? NULL : iobind__event_point(binding->inputs[i].event);
+    iobind_event *event = event_of(binding, i, begins);
+    self->points[i] = event == NULL ? NULL : iobind__event_point(event);
   }
   return self;
 }

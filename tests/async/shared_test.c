@@ -303,12 +303,16 @@ static void turns(void **state) {
 /* Later runs bind the states of earlier ones in the stream's thread, while the caller submits. */
 static void states_of_queued_runs(void **state) {
   (void)state;
-  enum { TURNS = 20, RUNS = 4 };
+  enum { TURNS = 100, RUNS = 4 };
   for (int turn = 0; turn < TURNS; turn++) {
     iobind_tensor *first = fixture_floats(device, threes, COUNT);
     iobind_tensor *last = NULL;
+    iobind_event *ready = NULL;
+    expect_ok(iobind_event_create(device, &ready, &fault));
+    expect_ok(iobind_event_record(ready, stream, &fault));
     bind_other(first, z);
-    expect_ok(iobind_binding_set_input(binding, 0, IOBIND_INPUT_RESIDENT, first, NULL, &fault));
+    expect_ok(iobind_binding_set_input(binding, 0, IOBIND_INPUT_RESIDENT, first, ready, &fault));
+    iobind_event_destroy(ready);
     expect_ok(iobind_binding_carry(binding, 0, 0, turn % 2 == 0 ? IOBIND_CARRY_MOVE : IOBIND_CARRY_SWAP, &fault));
     iobind_tensor_release(first);
     for (int i = 0; i < RUNS; i++) {
