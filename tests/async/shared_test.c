@@ -300,6 +300,42 @@ static void turns(void **state) {
   }
 }
 
+/* ---- what a run binds itself ---- */
+
+/* The first run makes it an output, too. */
+static void state_in_place(void **state) {
+  (void)state;
+  expect_ok(iobind_binding_set_input(other, 0, IOBIND_INPUT_RESIDENT, x, NULL, &fault));
+  expect_ok(iobind_binding_carry(other, 0, 0, IOBIND_CARRY_IN_PLACE, &fault));
+  hold_a_run();
+  BEHIND_GATE(&held, IOBIND_OK, run_other());
+  expect_both(sixes, sixes, x);
+}
+
+/* The next run makes it an input. */
+static void state_that_a_copy_replaces(void **state) {
+  (void)state;
+  const iobind_carry_mode modes[] = {IOBIND_CARRY_MOVE, IOBIND_CARRY_SWAP, IOBIND_CARRY_IN_PLACE};
+  iobind_tensor *source = fixture_floats(device, nines, COUNT);
+  for (size_t i = 0; i < sizeof modes / sizeof modes[0]; i++) {
+    iobind_tensor *result = NULL;
+    iobind_tensor *last = NULL;
+    expect_ok(iobind_binding_clear(other, &fault));
+    expect_ok(iobind_binding_set_input(other, 0, IOBIND_INPUT_RESIDENT, z, NULL, &fault));
+    expect_ok(iobind_binding_carry(other, 0, 0, modes[i], &fault));
+    expect_ok(iobind_binding_run(other, NULL, &fault));
+    expect_ok(iobind_binding_take_output(other, 0, &result, &fault));
+    gate_close(&held, stream);
+    copy_on_stream(source, result);
+    BEHIND_GATE(&held, IOBIND_OK, run_other());
+    expect_ok(iobind_binding_get_output(other, 0, NULL, &last, &fault));
+    fixture_expect_floats(last, (const float[COUNT]){18, 18, 18, 18, 18, 18, 18, 18}, COUNT);
+    expect_ok(iobind_stream_synchronize(stream, &fault));
+    iobind_tensor_release(result);
+  }
+  iobind_tensor_release(source);
+}
+
 /* Later runs bind the states of earlier ones in the stream's thread, while the caller submits. */
 static void states_of_queued_runs(void **state) {
   (void)state;
@@ -377,6 +413,8 @@ static const struct CMUnitTest tests[] = {
     ON_VDEV(run_that_fails),         /* a GPU of CUDA's is lost by it */
     ON_EACH(turns),
     ON_EACH(states_of_queued_runs),
+    ON_EACH(state_in_place),
+    ON_EACH(state_that_a_copy_replaces),
     ON_GPUS(output_that_is_lent),
     ON_GPUS(output_that_is_lent_and_read),
 };
