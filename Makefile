@@ -6,7 +6,7 @@
 #   make test       whether iobind works here: each suite, the same result on every machine; at most 6 minutes
 #   make test-ci    what else must hold before a change is taken: some 50 minutes, and 300 MB more to fetch
 #   make test-all   both, with the tests that take hours, other ONNX Runtimes, other platforms and valgrind
-#   make bench      part of test-ci: instructions and memory, each against its limit
+#   make bench      part of test-ci: instructions, memory, and the load of a state beside its computation, each against its limit
 #   make vcuda      NVIDIA's runtime libraries in software, and the ONNX Runtime with CUDA's provider to run on them (255 MB)
 #   make python     the Python package: a wheel, vcuda's wheel and a source distribution, in dist/
 #   make java       the Java package: jars with sources and javadoc, in dist/

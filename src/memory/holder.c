@@ -35,6 +35,15 @@ static inline void leave(iobind__holder *self) {
   self->holders = NULL;
 }
 
+/* Does another flight's work use the memory, or may it? With the list locked. */
+static inline bool meets(const iobind__holder *self) {
+  const iobind__holder *other = self->next;
+  while (other != NULL && other->flight == self->flight) {
+    other = other->next;
+  }
+  return other != NULL || atomic_load_explicit(&self->holders->is_used, memory_order_relaxed);
+}
+
 /* False: another thread has the lock of a list. It can be called again. */
 static inline bool try_set(iobind__holder *self, iobind__holders *holders, iobind__flight *flight, bool writes) {
   iobind__holders *old = self->holders;
@@ -56,9 +65,9 @@ static inline bool try_set(iobind__holder *self, iobind__holders *holders, iobin
   self->writes = writes;
   self->next = atomic_load_explicit(&holders->first, memory_order_relaxed);
   atomic_store_explicit(&holders->first, self, memory_order_relaxed);
-  bool is_alone = self->next == NULL;
+  bool has_met = meets(self);
   unlock(holders);
-  if (!is_alone) {
+  if (has_met) {
     iobind__flight_meet(flight);
   }
   return true;

@@ -7,7 +7,8 @@
 
 /* The holders of one memory. */
 typedef struct iobind__holders {
-  atomic_bool locked; /* for the few instructions that change or read the list */
+  atomic_bool locked;  /* for the few instructions that change or read the list */
+  atomic_bool is_used; /* work on a stream has used the memory without holding it: a copy */
   _Atomic(struct iobind__holder *) first;
 } iobind__holders;
 

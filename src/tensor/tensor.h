@@ -32,8 +32,7 @@ struct iobind_tensor {
   void *given;    /* what the deleter gets: `data`, or the resource */
   iobind_deleter deleter;
   void *deleter_context;
-  iobind__use uses[2]; /* of the memory, like the next two; a view has its base's. Guarded by the runtime's mutex */
-  atomic_bool is_used; /* there was a use */
+  iobind__use uses[2]; /* of the memory, like the next one; a view has its base's. Guarded by the runtime's mutex */
   iobind__holders holders;
   iobind_dtype dtype;
   size_t rank;
@@ -147,11 +146,7 @@ void iobind__tensor_use_at(iobind_tensor *tensor, iobind_stream *stream, iobind_
 
 /* What a binding of this flight has bound; NULL: nothing more. */
 static inline void iobind__tensor_hold(iobind_tensor *tensor, iobind__holder *holder, iobind__flight *flight, bool writes) {
-  iobind_tensor *memory = tensor == NULL ? NULL : iobind__tensor_memory(tensor);
-  iobind__holder_set(holder, memory == NULL ? NULL : &memory->holders, flight, writes);
-  if (memory != NULL && atomic_load(&memory->is_used)) {
-    iobind__flight_meet(flight);
-  }
+  iobind__holder_set(holder, tensor == NULL ? NULL : &iobind__tensor_memory(tensor)->holders, flight, writes);
 }
 
 /* Before the host accesses the memory: block until all of iobind's work in flight that writes it has completed, and for an access that writes

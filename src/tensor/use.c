@@ -62,7 +62,7 @@ static void add_use(iobind_tensor *tensor, iobind_stream *stream, iobind__ticket
     *use = (iobind__use){.stream = stream};
   }
   note_use(use, ticket, access);
-  atomic_store(&tensor->is_used, true);
+  atomic_store(&tensor->holders.is_used, true); /* before the look at the list: whoever comes to it later sees this */
   pthread_mutex_unlock(mutex);
   iobind__holders_meet(&tensor->holders, access == IOBIND__WRITE, NULL);
   if (old != NULL && old != stream) {
@@ -105,7 +105,7 @@ static iobind__use find_pending(const iobind_tensor *memory, iobind__access acce
 
 static iobind_status settle(iobind_tensor *memory, iobind__access access, const iobind__flight *own, iobind_error *error) {
   iobind_status status = iobind__holders_await(&memory->holders, access == IOBIND__WRITE, own, error);
-  while (status == IOBIND_OK && atomic_load_explicit(&memory->is_used, memory_order_acquire)) {
+  while (status == IOBIND_OK && atomic_load_explicit(&memory->holders.is_used, memory_order_acquire)) {
     iobind_error reason = IOBIND_ERROR_INIT;
     iobind__use pending = find_pending(memory, access);
     if (pending.stream == NULL) {

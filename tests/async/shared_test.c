@@ -160,6 +160,56 @@ static void own_input_that_a_copy_brings(void **state) {
   iobind_tensor_release(source);
 }
 
+/* A captured graph is replayed only then, too. */
+static void input_of_a_graph(void **state) {
+  (void)state;
+  iobind_session_options options = IOBIND_SESSION_OPTIONS_INIT;
+  iobind_session *captures = NULL;
+  iobind_binding *replays = NULL;
+  options.devices = &device;
+  options.device_count = 1;
+  options.graph_limit = 1;
+  expect_ok(test_session_with(runtime, "scale", &options, &captures, &fault));
+  expect_ok(iobind_binding_create(captures, &replays, &fault));
+  expect_ok(iobind_binding_set_input(replays, 0, IOBIND_INPUT_RESIDENT, y, NULL, &fault));
+  expect_ok(iobind_binding_set_output(replays, 0, z, 0, &fault));
+  warm_up(replays);
+  for (int i = 0; i < 2; i++) {
+    expect_ok(iobind_tensor_write(x, 0, i == 0 ? threes : nines, sizeof threes, NULL, &fault));
+    hold_a_run();
+    BEHIND_GATE(&held, IOBIND_OK, iobind_binding_run(replays, NULL, &fault));
+    fixture_expect_floats(z, i == 0 ? twelves : (const float[COUNT]){36, 36, 36, 36, 36, 36, 36, 36}, COUNT);
+    warm_up(replays);
+  }
+  iobind_binding_destroy(replays);
+  iobind_session_destroy(captures);
+}
+
+static void state_that_is_carried(void **state) {
+  (void)state;
+  for (int mode = IOBIND_CARRY_MOVE; mode <= IOBIND_CARRY_IN_PLACE; mode++) {
+    iobind_tensor *result = NULL;
+    iobind_tensor *source = fixture_floats(device, twelves, COUNT);
+    iobind_tensor *first = fixture_floats(device, threes, COUNT);
+    iobind_binding *carries = NULL;
+    expect_ok(iobind_binding_create(session, &carries, &fault));
+    expect_ok(iobind_binding_carry(carries, 0, 0, (iobind_carry_mode)mode, &fault));
+    expect_ok(iobind_binding_set_input(carries, 0, IOBIND_INPUT_RESIDENT, first, NULL, &fault));
+    gate_close(&held, stream);
+    copy_on_stream(source, first);
+    BEHIND_GATE(&held, IOBIND_OK, iobind_binding_run(carries, NULL, &fault));
+    expect_ok(iobind_binding_get_output(carries, 0, NULL, &result, &fault)); /* which the next run reads */
+    gate_close(&held, stream);
+    copy_on_stream(source, result);
+    BEHIND_GATE(&held, IOBIND_OK, iobind_binding_run(carries, NULL, &fault));
+    expect_ok(iobind_binding_get_output(carries, 0, NULL, &result, &fault));
+    fixture_expect_floats(result, (const float[COUNT]){24, 24, 24, 24, 24, 24, 24, 24}, COUNT);
+    iobind_binding_destroy(carries);
+    iobind_tensor_release(source);
+    iobind_tensor_release(first);
+  }
+}
+
 /* ---- what a run writes ---- */
 
 static void input_of_a_run_in_flight(void **state) {
@@ -404,6 +454,8 @@ static const struct CMUnitTest tests[] = {
     ON_EACH(source_of_a_live_input),
     ON_EACH(what_a_copy_brings),
     ON_EACH(own_input_that_a_copy_brings),
+    ON_GPUS(input_of_a_graph),
+    ON_EACH(state_that_is_carried),
     ON_EACH(input_of_a_run_in_flight),
     ON_EACH(output_of_both),
     ON_EACH(source_of_a_copy),
