@@ -94,20 +94,7 @@ void iobind__binding_meet(iobind_binding *binding) {
   pthread_mutex_unlock(&binding->holding);
 }
 
-/* Results of the last run that this one reads, and that nothing holds until then. */
-static iobind_status settle_states(const iobind_binding *binding, iobind_error *error) {
-  for (size_t i = 0; i < binding->carry_count; i++) {
-    const iobind__carry *carry = &binding->carries[i];
-    const iobind_tensor *state = binding->outputs[carry->output].result;
-    if (carry->due && state != NULL) {
-      IOBIND__TRY(iobind__tensor_settle_for(state, IOBIND__READ, &binding->flight, error));
-    }
-  }
-  return IOBIND_OK;
-}
-
 iobind_status iobind__run_settle(iobind_binding *binding, iobind_error *error) {
-  IOBIND__TRY(settle_states(binding, error));
   iobind_status status = IOBIND_OK;
   if ((atomic_load(&binding->flight.state) & IOBIND__MEETS) == 0) {
     return IOBIND_OK;
