@@ -54,6 +54,7 @@ static void free_now(iobind_binding *binding) {
   iobind_session *session = binding->session;
   iobind_stream *stream = iobind__flight_end(&binding->flight);
   iobind__flight_destroy(&binding->flight);
+  pthread_mutex_destroy(&binding->holding);
   free(binding);
   iobind__ref_release(stream == NULL ? NULL : &stream->ref);
   iobind__ref_release(&session->ref);
@@ -110,6 +111,7 @@ iobind_status iobind_binding_create(iobind_session *session, iobind_binding **ou
   binding->generation = 1;
   iobind__flight_init(&binding->flight);
   atomic_init(&binding->queued, 0);
+  pthread_mutex_init(&binding->holding, NULL);
   iobind_status status = fill(binding, error);
   if (status != IOBIND_OK) {
     iobind__ref_release(&binding->ref);

@@ -83,29 +83,18 @@ iobind_status iobind__queue_enter(iobind_binding *binding, bool follows, iobind_
 
 /* ---- other work that uses the same memory ---- */
 
-void iobind__binding_meet(const iobind_binding *binding) {
+void iobind__binding_meet(iobind_binding *binding) {
+  pthread_mutex_lock(&binding->holding);
   for (size_t i = 0; i < iobind__holder_count(binding->session); i++) {
     const iobind__holder *holder = &binding->holders[i];
     if (holder->holders != NULL) {
       iobind__holders_meet(holder->holders, holder->writes, &binding->flight);
     }
   }
-}
-
-/* Results of the last run that this one reads, and that nothing holds until then. */
-static iobind_status settle_states(const iobind_binding *binding, iobind_error *error) {
-  for (size_t i = 0; i < binding->carry_count; i++) {
-    const iobind__carry *carry = &binding->carries[i];
-    const iobind_tensor *state = binding->outputs[carry->output].result;
-    if (carry->due && state != NULL) {
-      IOBIND__TRY(iobind__tensor_settle_for(state, IOBIND__READ, &binding->flight, error));
-    }
-  }
-  return IOBIND_OK;
+  pthread_mutex_unlock(&binding->holding);
 }
 
 iobind_status iobind__run_settle(iobind_binding *binding, iobind_error *error) {
-  IOBIND__TRY(settle_states(binding, error));
   iobind_status status = IOBIND_OK;
   if ((atomic_load(&binding->flight.state) & IOBIND__MEETS) == 0) {
     return IOBIND_OK;

@@ -8,7 +8,9 @@ void iobind__output_hold(iobind_binding *binding, size_t index) {
   const iobind__carry *carry = iobind__carry_of_output(binding, index);
   bool swaps = carry != NULL && carry->mode == IOBIND_CARRY_SWAP;
   iobind_tensor *tensor = output->target != NULL ? output->target : output->shown;
+  pthread_mutex_lock(&binding->holding);
   iobind__tensor_hold(swaps ? NULL : tensor, &binding->holders[binding->session->input_count + index]);
+  pthread_mutex_unlock(&binding->holding);
 }
 
 void iobind__output_aim(iobind_binding *binding, size_t index, iobind_tensor *target) {

@@ -77,11 +77,12 @@ static iobind_status disown_run(iobind_binding *binding, const iobind_error *rea
   return iobind__error_copy(error, reason);
 }
 
-static iobind_status submit(iobind_binding *binding, iobind_stream *stream, iobind_error *error) {
+static iobind_status submit(iobind_binding *binding, iobind_stream *stream, bool looks, iobind_error *error) {
   iobind_error reason = IOBIND_ERROR_INIT;
   note_follower(binding);
   IOBIND__TRY(iobind__run_begin(binding, binding->flight.stream, error));
   IOBIND__TRY(iobind__run_await(binding, stream, NULL, error));
+  IOBIND__TRY(looks ? iobind__run_settle(binding, error) : IOBIND_OK);
   IOBIND__TRY(settle_host_memory(binding, stream, error));
   const iobind__submission submission = iobind__stream_begin(stream);
   if (execute_on(binding, stream, &reason) != IOBIND_OK) {
@@ -97,9 +98,9 @@ static iobind_status submit(iobind_binding *binding, iobind_stream *stream, iobi
 }
 
 /* On the session's stream, of an EP that is given it with each run: also a run without a stream computes there. */
-iobind_status iobind__queue_and_wait(iobind_binding *binding, iobind_stream *own, iobind_error *error) {
+iobind_status iobind__queue_and_wait(iobind_binding *binding, iobind_stream *own, bool looks, iobind_error *error) {
   iobind_error reason = IOBIND_ERROR_INIT;
-  IOBIND__TRY(submit(binding, own, error));
+  IOBIND__TRY(submit(binding, own, looks, error));
   iobind_status status = iobind__flight_wait(binding, &reason);
   iobind__flight_poll(binding);
   return status == IOBIND_OK ? IOBIND_OK : disown_run(binding, &reason, error);
@@ -107,7 +108,7 @@ iobind_status iobind__queue_and_wait(iobind_binding *binding, iobind_stream *own
 
 static iobind_status run_on_ep(iobind_binding *binding, iobind_stream *stream, iobind_error *error) {
   IOBIND__TRY(iobind__run_enter(binding, error));
-  iobind_status status = submit(binding, stream, error);
+  iobind_status status = submit(binding, stream, false, error);
   iobind__run_leave(binding, IOBIND__IDLE);
   return status;
 }
@@ -156,6 +157,13 @@ static iobind_status run_task_now(iobind__task *task, const iobind_error *failur
   return status;
 }
 
+/* A state that comes from the run before needs no event, and the stream's thread may be about to give up that of the first state. */
+static iobind_event *event_of(iobind_binding *binding, size_t input, bool follows) {
+  const iobind__carry *carry = iobind__carry_of_input(binding, input);
+  bool is_state = follows && carry != NULL && carry->mode != IOBIND_CARRY_IN_PLACE;
+  return is_state ? NULL : binding->inputs[input].event;
+}
+
 static run_task *make_task(iobind_binding *binding, const iobind_device *ordered, bool begins) {
   size_t inputs = binding->session->input_count;
   run_task *self = calloc(1, sizeof *self + inputs * sizeof self->points[0]);
@@ -169,7 +177,8 @@ static run_task *make_task(iobind_binding *binding, const iobind_device *ordered
   self->ordered = ordered;
   self->begins = begins;
   for (size_t i = 0; i < inputs; i++) {
-    self->points[i] = binding->inputs[i].event == NULL ? NULL : iobind__event_point(binding->inputs[i].event);
+    iobind_event *event = event_of(binding, i, begins);
+    self->points[i] = event == NULL ? NULL : iobind__event_point(event);
   }
   return self;
 }

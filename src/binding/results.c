@@ -314,6 +314,9 @@ static iobind_status get_ordered_result(iobind_binding *binding, size_t index, i
   if ((*out)->result->place->host) {
     return get_result(binding, index, out, what, error);
   }
+  if (!iobind__output_is_given(*out)) { /* no list of holders says who writes a FRESH one */
+    iobind__tensor_use_at((*out)->result, busy, binding->flight.ticket, IOBIND__WRITE);
+  }
   return stream == busy ? IOBIND_OK : iobind__stream_join(stream, busy, error);
 }
 

@@ -61,8 +61,8 @@ iobind_status iobind__run_await(const iobind_binding *binding, iobind_stream *st
                                 iobind_error *error) {
   for (size_t i = 0; binding->plan.has_waits && i < binding->session->input_count; i++) {
     const iobind__input *input = &binding->inputs[i];
-    if (points != NULL) {
-      IOBIND__TRY(iobind__stream_order(stream, points[i], error));
+    if (points != NULL) { /* in a stream's thread: the failure is that of the run, and no caller is told of it here */
+      IOBIND__TRY(points[i] == NULL ? IOBIND_OK : iobind__point_pass(points[i], error));
     } else if (input->event != NULL) {
       IOBIND__TRY(iobind__stream_order_event(stream, input->event, error));
     }
@@ -141,14 +141,15 @@ iobind_status iobind__run_execute(iobind_binding *binding, OrtRunOptions *option
   return execute_inside(binding, options, stream, ordered, error);
 }
 
-static iobind_status run(iobind_binding *binding, iobind_error *error) {
+static iobind_status run(iobind_binding *binding, bool looks, iobind_error *error) {
   iobind_stream *own = iobind__compute_given(&binding->session->compute);
   if (own != NULL) {
-    return iobind__queue_and_wait(binding, own, error);
+    return iobind__queue_and_wait(binding, own, looks, error);
   }
   IOBIND__TRY(binding->session->compute.stream == NULL ? IOBIND_OK : iobind__compute_await(&binding->session->compute, error));
   IOBIND__TRY(iobind__run_begin(binding, NULL, error));
   IOBIND__TRY(iobind__run_await(binding, NULL, NULL, error));
+  IOBIND__TRY(looks ? iobind__run_settle(binding, error) : IOBIND_OK); /* what it uses is bound by now: also states */
   return execute_inside(binding, binding->options.now, NULL, NULL, error);
 }
 
@@ -157,8 +158,7 @@ iobind_status iobind__run_now(iobind_binding *binding, bool looks, iobind_error 
     IOBIND__TRY(iobind__binding_check_idle(binding, "binding_run", error));
   }
   IOBIND__TRY(iobind__run_enter(binding, error));
-  iobind_status status = looks ? iobind__run_settle(binding, error) : IOBIND_OK;
-  status = status == IOBIND_OK ? run(binding, error) : status;
+  iobind_status status = run(binding, looks, error);
   iobind__run_leave(binding, status == IOBIND_OK ? iobind__armed_key(binding) : IOBIND__IDLE);
   return status;
 }

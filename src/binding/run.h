@@ -61,7 +61,7 @@ iobind_status iobind__call_cancelled(iobind_error *error);
  * NULL. */
 bool iobind__run_is_steady(const iobind_binding *binding, const iobind_stream *busy);
 
-/* Wait for other work on streams that uses the same memory. The run state is entered. */
+/* Wait for other work on streams that uses the same memory. The run state is entered, and the run has begun: that binds states. */
 iobind_status iobind__run_settle(iobind_binding *binding, iobind_error *error);
 
 /* Make states of the last results, and bring ORT's binding in line with the table. */
@@ -84,7 +84,7 @@ iobind_status iobind__run_now(iobind_binding *binding, bool looks, iobind_error 
 iobind_status iobind__queue(iobind_binding *binding, iobind_stream *stream, iobind_error *error);
 
 /* On the stream that the EP is given with each run of the session. The run state is entered. */
-iobind_status iobind__queue_and_wait(iobind_binding *binding, iobind_stream *own, iobind_error *error);
+iobind_status iobind__queue_and_wait(iobind_binding *binding, iobind_stream *own, bool looks, iobind_error *error);
 
 /* ---- armed.c ---- */
 

@@ -97,6 +97,8 @@ struct iobind_binding {
   iobind_error failure;
   iobind__output *outputs;
   iobind__holder *holders;
+  pthread_mutex_t
+      holding; /* while `holders` are changed that a stream's thread may change, and while the caller's thread walks them meanwhile */
   iobind__carry *carries;
   size_t carry_count;
   iobind__input inputs[];
@@ -161,7 +163,7 @@ void iobind__flight_poll(iobind_binding *binding);
 iobind_status iobind__flight_wait(iobind_binding *binding, iobind_error *error);
 
 /* A run that is in flight uses what is bound: other runs of the same memory look. */
-void iobind__binding_meet(const iobind_binding *binding);
+void iobind__binding_meet(iobind_binding *binding);
 
 /* The last run has failed after its call had returned: its results cannot be fetched or carried. That says nothing about the states that
  * it reads: it may have been refused before it began. */

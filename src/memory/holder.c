@@ -94,12 +94,16 @@ typedef struct obstacle {
   iobind__ticket ticket;
 } obstacle;
 
-/* A run that is complete is waited for, too, until somebody has been told: the failure of one that was to write the memory must not depend on
- * how fast it was. */
-static bool is_busy(iobind__flight *flight, const iobind__flight *own, obstacle *found) {
+/* A run that was to write the memory is waited for until somebody has been told, also if it is complete: its failure must not depend on how
+ * fast it was. */
+static bool is_over(const iobind__flight *flight, bool writes) {
+  return writes ? iobind__stream_seen(flight->stream, flight->ticket) && !iobind__stream_owes(flight->stream, flight->ticket)
+                : iobind__stream_passed(flight->stream, flight->ticket);
+}
+
+static bool is_busy(iobind__flight *flight, bool writes, const iobind__flight *own, obstacle *found) {
   pthread_mutex_lock(&flight->mutex);
-  if (flight->stream != NULL &&
-      (!iobind__stream_seen(flight->stream, flight->ticket) || iobind__stream_owes(flight->stream, flight->ticket))) {
+  if (flight->stream != NULL && !is_over(flight, writes)) {
     iobind__ref_retain(&flight->stream->ref);
     found->stream = flight->stream;
     found->ticket = flight->ticket;
@@ -115,7 +119,7 @@ static bool find_obstacle(iobind__holders *self, bool writes, const iobind__flig
   lock(self);
   for (const iobind__holder *one = atomic_load_explicit(&self->first, memory_order_relaxed); one != NULL && !any;
        one = one->next) {
-    any = (writes || one->writes) && is_busy(one->flight, own, found);
+    any = (writes || one->writes) && is_busy(one->flight, one->writes, own, found);
     found->writes = one->writes;
   }
   unlock(self);
@@ -147,10 +151,13 @@ iobind_status iobind__holders_await(iobind__holders *self, bool writes, const io
       continue;
     }
     iobind_error reason = IOBIND_ERROR_INIT;
-    iobind_status status = iobind__stream_wait_ticket(found.stream, found.ticket, &reason);
-    bool passed = iobind__stream_passed(found.stream, found.ticket);
+    iobind_status status = iobind__stream_pass_ticket(found.stream, found.ticket, &reason);
+    bool returns = status != IOBIND_OK && (found.writes || !iobind__stream_passed(found.stream, found.ticket));
+    if (returns || status == IOBIND_OK) { /* whoever reads what a run was to write elsewhere is told of it */
+      iobind__stream_tell(found.stream, found.ticket, status);
+    }
     iobind__ref_release(&found.stream->ref);
-    if (status != IOBIND_OK && (found.writes || !passed)) {
+    if (returns) {
       return iobind__error_copy(error, &reason);
     }
   }

@@ -50,10 +50,13 @@ iobind__submission iobind__stream_begin(iobind_stream *stream) {
   return self;
 }
 
-/* Until a caller has been told of a failure, and of its end, or can ask a point behind that. With the mutex held. */
+/* Until a caller has been told of a failure, and of the last work that it is of, or can ask a point behind that. With the mutex held. */
 static void find_debt(iobind__timeline *timeline) {
   const iobind__failure *latest = &timeline->failures[timeline->failure_count - 1];
-  bool ends_untold = latest->to > latest->told && latest->to > timeline->marked;
+  const iobind__ticket given = atomic_load(&timeline->given);
+  const iobind__ticket end =
+      latest->to < given ? latest->to : given; /* what waited has a ticket, too, which is nobody's work */
+  bool ends_untold = end > latest->told && end > timeline->marked;
   atomic_store(&timeline->owed, latest->told == 0 || ends_untold);
 }
 
@@ -62,6 +65,7 @@ static void extend_failure(iobind_stream *stream, iobind__ticket ticket) {
   iobind__timeline *timeline = &stream->timeline;
   iobind__failure *latest = &timeline->failures[timeline->failure_count - 1];
   if (latest->to >= ticket) {
+    find_debt(timeline);
     return;
   }
   if (latest->told >= latest->to) {
@@ -78,6 +82,7 @@ static void extend_failure(iobind_stream *stream, iobind__ticket ticket) {
 /* The ticket comes before the look at the failures: a failure that is recorded after the look finds the ticket. */
 iobind__ticket iobind__submission_ticket_inside(const iobind__submission *self) {
   iobind__ticket ticket = iobind__stream_take_ticket(self->stream);
+  (void)iobind__ticket_raise(&self->stream->timeline.given, ticket);
   if (may_have_failed(self)) {
     extend_failure(self->stream, ticket);
   }
@@ -87,6 +92,7 @@ iobind__ticket iobind__submission_ticket_inside(const iobind__submission *self) 
 iobind__ticket iobind__submission_ticket(const iobind__submission *self) {
   iobind__timeline *timeline = &self->stream->timeline;
   iobind__ticket ticket = iobind__stream_take_ticket(self->stream);
+  (void)iobind__ticket_raise(&timeline->given, ticket);
   if (may_have_failed(self)) {
     pthread_mutex_lock(&timeline->mutex); /* the failure is recorded when it is free */
     extend_failure(self->stream, ticket);
@@ -127,7 +133,7 @@ bool iobind__ticket_raise(atomic_uint_least64_t *mark, iobind__ticket ticket) {
   return old < ticket;
 }
 
-iobind_status iobind__stream_wait_ticket(iobind_stream *stream, iobind__ticket ticket, iobind_error *error) {
+iobind_status iobind__stream_pass_ticket(iobind_stream *stream, iobind__ticket ticket, iobind_error *error) {
   if (!iobind__stream_passed(stream, ticket)) {
     iobind_error reason = IOBIND_ERROR_INIT; /* perhaps of later work */
     iobind_status waited = stream->kind->wait(stream, ticket, &reason);
@@ -135,7 +141,11 @@ iobind_status iobind__stream_wait_ticket(iobind_stream *stream, iobind__ticket t
       return iobind__error_copy(error, &reason);
     }
   }
-  iobind_status status = iobind__stream_outcome(stream, ticket, error);
+  return iobind__stream_outcome(stream, ticket, error);
+}
+
+iobind_status iobind__stream_wait_ticket(iobind_stream *stream, iobind__ticket ticket, iobind_error *error) {
+  iobind_status status = iobind__stream_pass_ticket(stream, ticket, error);
   iobind__stream_tell(stream, ticket, status);
   return status;
 }

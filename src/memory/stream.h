@@ -108,6 +108,7 @@ typedef struct iobind__timeline {
   size_t failure_count;
   atomic_uint_least64_t last_failed; /* the end of the latest failure */
   iobind__ticket marked;             /* the last point that can be queried */
+  atomic_uint_least64_t given;       /* the last ticket of a submission */
   atomic_bool owed;                  /* is later work that of the latest failure, too? */
   atomic_uint_least64_t reports;     /* of failures, by the EP's stream, each counted before it is recorded */
 } iobind__timeline;
@@ -237,6 +238,9 @@ void iobind__stream_tell(iobind_stream *stream, iobind__ticket ticket, iobind_st
 
 /* Wait on the host for a ticket, and return its outcome. On an EP's stream this waits for all that is on it. */
 iobind_status iobind__stream_wait_ticket(iobind_stream *stream, iobind__ticket ticket, iobind_error *error);
+
+/* The same, and tell nobody: the caller is not returned a failure, or not here. */
+iobind_status iobind__stream_pass_ticket(iobind_stream *stream, iobind__ticket ticket, iobind_error *error);
 
 /* Wait on the host for everything on a stream, and return the outcome; does nothing for NULL. */
 iobind_status iobind__stream_drain(iobind_stream *stream, iobind_error *error);

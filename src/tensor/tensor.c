@@ -401,12 +401,14 @@ iobind_status iobind__tensor_from_value(OrtValue *value, iobind__place *place, i
 /* Is this the only reference, does the tensor hold nothing but its value, and is no stream working on it? */
 static bool is_plain(const iobind_tensor *tensor) {
   bool used = false;
+  if (atomic_load_explicit(&tensor->ref.count, memory_order_acquire) != 1) {
+    return false; /* others may submit work that uses it */
+  }
   for (size_t i = 0; i < sizeof tensor->uses / sizeof tensor->uses[0]; i++) {
     const iobind__use *use = &tensor->uses[i];
     used = used || (use->stream != NULL && !iobind__stream_passed(use->stream, use->ticket));
   }
-  return atomic_load_explicit(&tensor->ref.count, memory_order_acquire) == 1 && iobind__tensor_owns_memory(tensor) &&
-         tensor->allocated == 0 && !used;
+  return iobind__tensor_owns_memory(tensor) && tensor->allocated == 0 && !used;
 }
 
 bool iobind__tensor_replace_value(iobind_tensor *tensor, OrtValue *value, bool *reshaped) {

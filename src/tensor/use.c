@@ -32,22 +32,29 @@ static void note_use(iobind__use *use, iobind__ticket ticket, iobind__access acc
   }
 }
 
+/* The use to wait for where there is no free entry: one that has not failed, since that one must stay until somebody has been told. */
+static iobind__use *find_waitable(iobind_tensor *tensor) {
+  iobind__use *first = &tensor->uses[0];
+  return iobind__stream_passed(first->stream, first->ticket) ? &tensor->uses[1] : first;
+}
+
 static void add_use(iobind_tensor *tensor, iobind_stream *stream, iobind__ticket ticket, iobind__access access) {
   pthread_mutex_t *mutex = &tensor->place->device->runtime->mutex;
   pthread_mutex_lock(mutex);
   iobind__use *use = find_use(tensor, stream);
   while (use == NULL) {
-    /* a third stream: wait for the first, which is the likeliest to have passed; other threads may do the same */
-    iobind__use first = tensor->uses[0];
-    iobind__ref_retain(&first.stream->ref);
+    /* a third stream: wait for one of the two; other threads may do the same */
+    iobind__use *waited = find_waitable(tensor);
+    const iobind__use old = *waited;
+    iobind__ref_retain(&old.stream->ref);
     pthread_mutex_unlock(mutex);
-    iobind__stream_pass(first.stream);
+    iobind__stream_pass(old.stream);
     pthread_mutex_lock(mutex);
     use = find_use(tensor, stream);
-    if (use == NULL && tensor->uses[0].stream == first.stream) {
-      use = &tensor->uses[0]; /* it cannot be waited for, or has failed */
+    if (use == NULL && waited == find_waitable(tensor) && waited->stream == old.stream) {
+      use = waited; /* it cannot be waited for, or both have failed */
     }
-    iobind__ref_release(&first.stream->ref);
+    iobind__ref_release(&old.stream->ref);
   }
   iobind_stream *old = use->stream;
   if (old != stream) {
@@ -104,9 +111,11 @@ static iobind_status settle(iobind_tensor *memory, iobind__access access, const 
     if (pending.stream == NULL) {
       break;
     }
-    status = iobind__stream_wait_ticket(pending.stream, pending.ticket, &reason);
+    status = iobind__stream_pass_ticket(pending.stream, pending.ticket, &reason);
     if (status != IOBIND_OK && access == IOBIND__WRITE && iobind__stream_passed(pending.stream, pending.ticket)) {
-      status = IOBIND_OK; /* what failed is over, and is overwritten now */
+      status = IOBIND_OK; /* what failed is over, and is overwritten now; what else it was to write is still missing */
+    } else {
+      iobind__stream_tell(pending.stream, pending.ticket, status);
     }
     iobind__ref_release(&pending.stream->ref);
     if (status != IOBIND_OK) {

@@ -350,6 +350,95 @@ static void turns(void **state) {
   }
 }
 
+/* ---- what a run binds itself ---- */
+
+/* The first run makes it an output, too. */
+static void state_in_place(void **state) {
+  (void)state;
+  expect_ok(iobind_binding_set_input(other, 0, IOBIND_INPUT_RESIDENT, x, NULL, &fault));
+  expect_ok(iobind_binding_carry(other, 0, 0, IOBIND_CARRY_IN_PLACE, &fault));
+  hold_a_run();
+  BEHIND_GATE(&held, IOBIND_OK, run_other());
+  expect_both(sixes, sixes, x);
+}
+
+/* The next run makes it an input. */
+static void state_that_a_copy_replaces(void **state) {
+  (void)state;
+  const iobind_carry_mode modes[] = {IOBIND_CARRY_MOVE, IOBIND_CARRY_SWAP, IOBIND_CARRY_IN_PLACE};
+  iobind_tensor *source = fixture_floats(device, nines, COUNT);
+  for (size_t i = 0; i < sizeof modes / sizeof modes[0]; i++) {
+    iobind_tensor *result = NULL;
+    iobind_tensor *last = NULL;
+    expect_ok(iobind_binding_clear(other, &fault));
+    expect_ok(iobind_binding_set_input(other, 0, IOBIND_INPUT_RESIDENT, z, NULL, &fault));
+    expect_ok(iobind_binding_carry(other, 0, 0, modes[i], &fault));
+    expect_ok(iobind_binding_run(other, NULL, &fault));
+    expect_ok(iobind_binding_take_output(other, 0, &result, &fault));
+    gate_close(&held, stream);
+    copy_on_stream(source, result);
+    BEHIND_GATE(&held, IOBIND_OK, run_other());
+    expect_ok(iobind_binding_get_output(other, 0, NULL, &last, &fault));
+    fixture_expect_floats(last, (const float[COUNT]){18, 18, 18, 18, 18, 18, 18, 18}, COUNT);
+    expect_ok(iobind_stream_synchronize(stream, &fault));
+    iobind_tensor_release(result);
+  }
+  iobind_tensor_release(source);
+}
+
+/* Later runs bind the states of earlier ones in the stream's thread, while the caller submits. */
+static void states_of_queued_runs(void **state) {
+  (void)state;
+  enum { TURNS = 100, RUNS = 4 };
+  for (int turn = 0; turn < TURNS; turn++) {
+    iobind_tensor *first = fixture_floats(device, threes, COUNT);
+    iobind_tensor *last = NULL;
+    iobind_event *ready = NULL;
+    expect_ok(iobind_event_create(device, &ready, &fault));
+    expect_ok(iobind_event_record(ready, stream, &fault));
+    bind_other(first, z);
+    expect_ok(iobind_binding_set_input(binding, 0, IOBIND_INPUT_RESIDENT, first, ready, &fault));
+    iobind_event_destroy(ready);
+    expect_ok(iobind_binding_carry(binding, 0, 0, turn % 2 == 0 ? IOBIND_CARRY_MOVE : IOBIND_CARRY_SWAP, &fault));
+    iobind_tensor_release(first);
+    for (int i = 0; i < RUNS; i++) {
+      expect_ok(iobind_binding_run(binding, stream, &fault));
+      expect_ok(run_other());
+    }
+    expect_ok(iobind_stream_synchronize(stream, &fault));
+    fixture_expect_floats(z, sixes, COUNT);
+    expect_ok(iobind_binding_get_output(binding, 0, NULL, &last, &fault));
+    fixture_expect_floats(last, (const float[COUNT]){48, 48, 48, 48, 48, 48, 48, 48}, COUNT);
+  }
+}
+
+/* A FRESH output in device memory, which the caller has while the run is in flight. */
+static void output_that_is_lent(void **state) {
+  (void)state;
+  iobind_tensor *lent = NULL;
+  expect_ok(iobind_binding_place_output(binding, 0, IOBIND_OUTPUT_FRESH, device, IOBIND_MEMORY_DEFAULT, &fault));
+  for (int i = 0; i < 2; i++) {
+    expect_ok(iobind_tensor_write(x, 0, i == 0 ? threes : sixes, sizeof threes, NULL, &fault));
+    hold_a_run();
+    expect_ok(iobind_binding_get_output(binding, 0, stream, &lent, &fault));
+    bind_other(lent, z);
+    BEHIND_GATE(&held, IOBIND_OK, run_other());
+    expect_ok(iobind_stream_synchronize(stream, &fault));
+    fixture_expect_floats(z, i == 0 ? twelves : (const float[COUNT]){24, 24, 24, 24, 24, 24, 24, 24}, COUNT);
+  }
+}
+
+static void output_that_is_lent_and_read(void **state) {
+  (void)state;
+  float got[COUNT];
+  iobind_tensor *lent = NULL;
+  expect_ok(iobind_binding_place_output(binding, 0, IOBIND_OUTPUT_FRESH, device, IOBIND_MEMORY_DEFAULT, &fault));
+  hold_a_run();
+  expect_ok(iobind_binding_get_output(binding, 0, stream, &lent, &fault));
+  BEHIND_GATE(&held, IOBIND_OK, iobind_tensor_read(lent, 0, got, sizeof got, NULL, &fault));
+  assert_memory_equal(got, sixes, sizeof got);
+}
+
 #define ON(device, test) \
   { #device ": " #test, test, start, stop, #device }
 #define ON_EACH(test) ON(vdev, test), ON(cpu, test), ON(cuda, test)
@@ -375,6 +464,11 @@ static const struct CMUnitTest tests[] = {
     ON_OTHERS(input_of_both),        /* CUDA's session waits for its stream */
     ON_VDEV(run_that_fails),         /* a GPU of CUDA's is lost by it */
     ON_EACH(turns),
+    ON_EACH(states_of_queued_runs),
+    ON_EACH(state_in_place),
+    ON_EACH(state_that_a_copy_replaces),
+    ON_GPUS(output_that_is_lent),
+    ON_GPUS(output_that_is_lent_and_read),
 };
 
 FIXTURE_MAIN(tests, NULL, NULL);

@@ -225,6 +225,32 @@ static void a_live_input_of_all(void **state) {
   iobind_tensor_release(of_all);
 }
 
+/* One that is moved: while one worker gives it up, the others copy it on their streams. */
+static void move_from(worker *self) {
+  enum { TURNS = 100 };
+  const iobind_tensor *from = of_all;
+  iobind_tensor *y = NULL;
+  for (int turn = 0; turn < TURNS; turn++) {
+    (void)WELL(self, iobind_binding_set_input(self->binding, 0, IOBIND_INPUT_RESIDENT, of_all, NULL, NULL));
+    (void)WELL(self, iobind_binding_carry(self->binding, 0, 0, IOBIND_CARRY_MOVE, NULL));
+    (void)WELL(self, iobind_tensor_copy(&from, &self->x, 1, self->stream, NULL));
+    (void)WELL(self, iobind_binding_run(self->binding, NULL, NULL));
+    (void)WELL(self, iobind_binding_run(self->binding, NULL, NULL));
+    look(self, self->x, COUNT, 5);
+    if (WELL(self, iobind_binding_get_output(self->binding, 0, NULL, &y, NULL))) {
+      look(self, y, COUNT, 20);
+    }
+  }
+}
+
+static void a_first_state_of_all(void **state) {
+  (void)state;
+  static const float fives[COUNT] = {5, 5, 5, 5, 5, 5, 5, 5};
+  of_all = fixture_floats(device, fives, COUNT);
+  work_together("scale", move_from);
+  iobind_tensor_release(of_all);
+}
+
 /* The length is read on the host: by CUDA's EP always, on the virtual accelerator because it does not take the node. */
 static void expand(worker *self) {
   static const int64_t one = 1;
@@ -266,6 +292,7 @@ static void host_inputs_of_each(void **state) {
 static const struct CMUnitTest tests[] = {
     ON_EACH(states_of_each),       ON_EACH(outputs_taken_by_each), ON_GPUS(pinned_outputs_of_each),
     ON_EACH(outputs_lent_to_each), ON_EACH(a_live_input_of_all),   ON_EACH(host_inputs_of_each),
+    ON_EACH(a_first_state_of_all),
 };
 
 FIXTURE_MAIN(tests, NULL, NULL);

@@ -444,6 +444,141 @@ static void a_failure_of_the_stream_that_computes(void **state) {
   iobind_stream_destroy(compute);
 }
 
+/* ---- who waits, and is not told ---- */
+
+/* The wait that comes next, which asks for nothing of what has failed, receives the failure. */
+static iobind_status drain_after_a_failure(iobind_stream *of, iobind__ticket *ticket, iobind_error *error) {
+  of->kind = &iobind__ep_stream;
+  assert_int_equal(iobind__point_pass(earlier->point, NULL), IOBIND_ERROR_RUNTIME);
+  return iobind__ep_stream.drain(of, ticket, error);
+}
+
+static iobind_status wait_after_a_failure(iobind_stream *of, iobind__ticket ticket, iobind_error *error) {
+  return drain_after_a_failure(of, &ticket, error);
+}
+
+static void fail_in_next_wait(iobind_stream *of) {
+  meeting = iobind__ep_stream;
+  meeting.drain = drain_after_a_failure;
+  meeting.wait = wait_after_a_failure;
+  of->kind = &meeting;
+}
+
+static iobind_tensor *bind_output(void) {
+  iobind_tensor *bound = fixture_floats(device, (const float[FLOATS]){5, 5, 5, 5}, FLOATS);
+  expect_ok(iobind_binding_set_output(binding, 0, bound, 0, &fault));
+  return bound;
+}
+
+/* A write needs nothing of the run but its end. */
+static void an_input_that_is_written_after_a_failure(void **state) {
+  (void)state;
+  static const float values[FLOATS] = {9, 9, 9, 9};
+  iobind_tensor *bound = bind_output();
+  let_fail(stream);
+  submit_run();
+  fail_in_next_wait(stream);
+  expect_ok(iobind_tensor_write(floats, 0, values, sizeof values, NULL, &fault));
+  expect(IOBIND_ERROR_RUNTIME, iobind_tensor_read(bound, 0, arrived, sizeof values, NULL, &fault));
+  iobind_tensor_release(bound);
+}
+
+/* The same by a run that writes it. */
+static void an_input_that_a_run_writes_after_a_failure(void **state) {
+  (void)state;
+  iobind_tensor *bound = bind_output();
+  iobind_tensor *source_of_other = fixture_floats(device, (const float[FLOATS]){7, 7, 7, 7}, FLOATS);
+  iobind_binding *other = bind(session);
+  expect_ok(iobind_binding_set_input(other, 0, IOBIND_INPUT_RESIDENT, source_of_other, NULL, &fault));
+  expect_ok(iobind_binding_set_output(other, 0, floats, 0, &fault));
+  let_fail(stream);
+  submit_run();
+  fail_in_next_wait(stream);
+  expect_ok(iobind_binding_run(other, NULL, &fault));
+  expect(IOBIND_ERROR_RUNTIME, iobind_tensor_read(bound, 0, arrived, FLOATS * sizeof(float), NULL, &fault));
+  iobind_binding_destroy(other);
+  iobind_tensor_release(source_of_other);
+  iobind_tensor_release(bound);
+}
+
+/* One of two copies is written over: the other one is missing still. */
+static void a_target_that_is_written_after_a_failure(void **state) {
+  (void)state;
+  let_fail(stream);
+  copy(x, z);
+  copy(x, y);
+  fail_in_next_wait(stream);
+  expect_ok(iobind_tensor_write(y, 0, source, BYTES, NULL, &fault));
+  expect(IOBIND_ERROR_RUNTIME, iobind_tensor_read(z, 0, arrived, BYTES, NULL, &fault));
+}
+
+/* A tensor knows of two streams. When a third one uses it, the one that has failed stays. */
+static void a_tensor_that_a_third_stream_uses(void **state) {
+  (void)state;
+  iobind_stream *others[2];
+  iobind_tensor *target = make(IOBIND_MEMORY_DEFAULT);
+  const iobind_tensor *from = y;
+  expect_ok(iobind_stream_create(device, NULL, &others[0], &fault));
+  expect_ok(iobind_stream_create(device, NULL, &others[1], &fault));
+  let_fail(stream);
+  expect_ok(iobind_tensor_copy(&from, &z, 1, others[0], &fault));
+  copy(x, y);
+  fail_in_next_wait(stream);
+  expect_ok(iobind_tensor_copy(&from, &target, 1, others[1], &fault));
+  expect(IOBIND_ERROR_RUNTIME, iobind_tensor_read(y, 0, arrived, BYTES, NULL, &fault));
+  iobind_stream_destroy(others[0]);
+  iobind_stream_destroy(others[1]);
+  iobind_tensor_release(target);
+}
+
+/* A run on the CPU that waits for the stream's event, in a thread of iobind's. */
+static void a_run_that_waits_for_the_failure(void **state) {
+  (void)state;
+  iobind_stream *worker;
+  iobind_session *on_cpu = fixture_session(runtime, cpu, "scale");
+  iobind_tensor *host = fixture_floats(cpu, (const float[FLOATS]){5, 5, 5, 5}, FLOATS);
+  iobind_binding *reader;
+  expect_ok(iobind_stream_create(cpu, NULL, &worker, &fault));
+  expect_ok(iobind_binding_create(on_cpu, &reader, &fault));
+  copy(x, y);
+  iobind_event *failing = record_failing(stream);
+  expect_ok(iobind_binding_set_input(reader, 0, IOBIND_INPUT_RESIDENT, host, failing, &fault));
+  expect_ok(iobind_binding_run(reader, worker, &fault));
+  iobind__stream_pass(worker);
+  expect(IOBIND_ERROR_RUNTIME, iobind_tensor_read(y, 0, arrived, BYTES, NULL, &fault));
+  expect(IOBIND_ERROR_RUNTIME, iobind_stream_synchronize(worker, &fault));
+  iobind_binding_destroy(reader);
+  iobind_stream_destroy(worker);
+  iobind_event_destroy(failing);
+  iobind_tensor_release(host);
+  iobind_session_destroy(on_cpu);
+}
+
+/* ---- who is told ---- */
+
+/* What the call itself waits for fails: only that is later than what it asks for. */
+static iobind_status wait_and_receive(iobind_stream *of, iobind__ticket ticket, iobind_error *error) {
+  (void)ticket;
+  iobind__point *end;
+  of->kind = &iobind__ep_stream;
+  expect_ok(iobind__point_open(of, &end, &fault));
+  end->notification->WaitOnHost = wait_and_fail;
+  iobind_status status = iobind__point_pass(end, error);
+  iobind__point_release(end);
+  return status;
+}
+
+static void work_after_a_read_that_failed(void **state) {
+  (void)state;
+  copy(x, y);
+  meeting = iobind__ep_stream;
+  meeting.wait = wait_and_receive;
+  stream->kind = &meeting;
+  expect(IOBIND_ERROR_RUNTIME, iobind_tensor_read(y, 0, arrived, BYTES, NULL, &fault));
+  copy(x, z);
+  expect_ok(iobind_tensor_read(z, 0, arrived, BYTES, NULL, &fault));
+}
+
 #define ON_VDEV(test) \
   { #test, test, start, stop, NULL }
 
@@ -460,6 +595,12 @@ static const struct CMUnitTest tests[] = {
     ON_VDEV(an_output_that_is_lent_after_a_failure),
     ON_VDEV(a_result_that_is_kept),
     ON_VDEV(a_failure_of_the_stream_that_computes),
+    ON_VDEV(an_input_that_is_written_after_a_failure),
+    ON_VDEV(an_input_that_a_run_writes_after_a_failure),
+    ON_VDEV(a_target_that_is_written_after_a_failure),
+    ON_VDEV(a_tensor_that_a_third_stream_uses),
+    ON_VDEV(a_run_that_waits_for_the_failure),
+    ON_VDEV(work_after_a_read_that_failed),
 };
 
 FIXTURE_MAIN(tests, NULL, NULL);
