@@ -97,8 +97,7 @@ struct iobind_binding {
   iobind_error failure;
   iobind__output *outputs;
   iobind__holder *holders;
-  pthread_mutex_t
-      holding; /* while `holders` are changed that a stream's thread may change, and while the caller's thread walks them meanwhile */
+  pthread_mutex_t holding; /* a stream's thread may change what is held, while the caller's thread looks at it */
   iobind__carry *carries;
   size_t carry_count;
   iobind__input inputs[];
