@@ -142,7 +142,7 @@ static void run_prompt(iobind_binding *binding) {
 }
 
 typedef struct logits {
-  float values[DECODER_VOCABULARY];
+  uint32_t bits[DECODER_VOCABULARY]; /* of floats: they are compared as such */
 } logits;
 
 static void run_next(iobind_binding *binding, logits *out) {
@@ -150,7 +150,7 @@ static void run_next(iobind_binding *binding, logits *out) {
   iobind_tensor *tensor;
   run_tokens(binding, &token, 1);
   must(iobind_binding_get_output(binding, LOGITS, NULL, &tensor, &error));
-  must(iobind_tensor_read(tensor, 0, out->values, sizeof out->values, NULL, &error));
+  must(iobind_tensor_read(tensor, 0, out->bits, sizeof out->bits, NULL, &error));
 }
 
 /* ---- what is measured ---- */

@@ -176,7 +176,7 @@ static void pinned_outputs_of_each(void **state) {
 }
 
 static void lend_all(worker *self) {
-  float values[COUNT];
+  float values[COUNT] = {0};
   iobind_stream *later = NULL;
   (void)WELL(self, iobind_stream_create(device, NULL, &later, NULL));
   bind_x(self);
