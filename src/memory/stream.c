@@ -205,9 +205,14 @@ void iobind__stream_fail(iobind_stream *stream, iobind__ticket after, iobind__ti
   iobind__ticket last = atomic_load(&timeline->submitted); /* after a failure the EP may have skipped later work, too */
   if (!is_known) {
     iobind__stream_add_failure(stream, after < ticket ? after + 1 : ticket, last, failure);
-  } else if (timeline->failures[timeline->failure_count - 1].to < last) {
-    /* Another thread has waited for the same, or this is a second failure of work that has failed already. */
-    iobind__stream_add_failure(stream, timeline->failures[timeline->failure_count - 1].to + 1, last, failure);
+  } else {
+    /* Another thread has waited for the same, or this is a second failure, of later work. */
+    iobind__ticket known = timeline->failures[timeline->failure_count - 1].to;
+    iobind__ticket passed = atomic_load(&timeline->passed);
+    iobind__ticket good = known > passed ? known : passed;
+    if (good < last) {
+      iobind__stream_add_failure(stream, good + 1, last, failure);
+    }
   }
   pthread_mutex_unlock(&timeline->mutex);
 }

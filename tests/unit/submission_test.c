@@ -288,6 +288,21 @@ static void a_second_failure_after_the_submission(void **state) {
   receive_after_each(let_fail_again);
 }
 
+/* Also of work that has an event, whoever asks for it, and however. */
+static void a_second_failure_of_work_with_an_event(void **state) {
+  (void)state;
+  for (size_t i = 0; i < sizeof works / sizeof works[0]; i++) {
+    let_fail_again(stream);
+    works[i].submit();
+    iobind_event *own = record(stream);
+    receive_failure();
+    expect_asked(&works[i], IOBIND_ERROR_RUNTIME);
+    (void)ask_stream();
+    memset(arrived, UNTOUCHED, BYTES);
+    iobind_event_destroy(own);
+  }
+}
+
 /* A second wait for what has failed returns the failure again, and the stream's later work has nothing to do with it. The stream itself returns it
  * once. */
 static void a_failure_that_is_asked_for_again(void **state) {
@@ -587,6 +602,7 @@ static const struct CMUnitTest tests[] = {
     ON_VDEV(a_second_failure_in_the_middle),
     ON_VDEV(a_failure_after_the_submission),
     ON_VDEV(a_second_failure_after_the_submission),
+    ON_VDEV(a_second_failure_of_work_with_an_event),
     ON_VDEV(a_failure_that_is_asked_for_again),
     ON_VDEV(work_after_skipped_work),
     ON_VDEV(a_failure_of_which_nobody_is_told),
