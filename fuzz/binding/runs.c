@@ -31,10 +31,12 @@ void has_passed(bound *one) {
 /* ---- runs ---- */
 
 static void use(int stream, block *memory, bool writes, const uint64_t *granted, bool by_event) {
-  if (stream < 0) {
-    world_host_uses(memory, writes, granted);
-  } else {
+  if (stream >= 0) {
     world_stream_uses((size_t)stream, memory, writes, granted, by_event);
+  } else if (fault_is_set()) { /* which is meant for the run */
+    world_host_uses(memory, writes, granted);
+  } else if (memory != NULL) { /* the run waits for it */
+    world_host_used(memory, writes);
   }
 }
 
@@ -253,7 +255,7 @@ static bool run_once(bound *one, int stream, point *at, const step *from) {
     if (stream < 0 && status == IOBIND_ERROR_RUNTIME && has_begun) shadow_lose_states(&one->shadow, false);
     if (late && faulty) shadow_doubt_states(&one->shadow);
     reached_if(FEATURE_STATES_LOST, was_lost && status == IOBIND_ERROR_INVALID_STATE);
-    if (may_queue && faulty) shadow_doubt_states(&one->shadow); /* it may have received the failure of the run before */
+    if (may_queue && (faulty || late)) shadow_doubt_states(&one->shadow); /* those before may have failed with it */
     if (may_queue) one->flight.stream = -1;
   }
   if (stream >= 0 && (faulty || late)) settle((size_t)stream);
@@ -447,6 +449,7 @@ static bool synchronize(size_t stream, bool must_fail) {
 
 void settle(size_t stream) {
   uint64_t before[STREAMS];
+  uint64_t waited[STREAMS]; /* what the library knows by itself: it does not conclude from one stream to another */
   bool failed[STREAMS] = {false};
   bool tainted[STREAMS] = {false};
   bool must_fail = false;
@@ -454,7 +457,10 @@ void settle(size_t stream) {
   for (size_t i = 0; i < BINDINGS; i++) {
     must_fail = must_fail || (W->bindings[i].flight.stream == (int)stream && W->bindings[i].flight.must_fail);
   }
-  for (size_t i = 0; i < STREAMS; i++) before[i] = W->lanes[i].seen;
+  for (size_t i = 0; i < STREAMS; i++) {
+    before[i] = W->lanes[i].seen;
+    waited[i] = W->lanes[i].waited;
+  }
   for (size_t turn = 0; turn < STREAMS; turn++) {
     size_t i = turn == 0 ? stream : turn == stream ? 0 : turn;
     if (W->lanes[i].handle == NULL) continue;
@@ -472,10 +478,10 @@ void settle(size_t stream) {
   for (size_t i = 0; i < BINDINGS; i++) {
     bound *one = &W->bindings[i];
     int on = one->handle != NULL ? one->flight.stream : -1;
-    if (on >= 0 && one->flight.stamp > before[on] && (failed[on] || tainted[on])) ask(one, tainted[on]);
+    if (on >= 0 && one->flight.stamp > waited[on] && (failed[on] || tainted[on])) ask(one, tainted[on]);
   }
   for (size_t i = 0; i < STREAMS; i++) failed[i] = failed[i] || tainted[i];
-  states_settle(before, failed);
+  states_settle(waited, failed);
   for (size_t i = 0; i < EVENTS; i++) {
     point *at = &W->points[i];
     if (at->handle == NULL || at->stream < 0) continue;

@@ -187,10 +187,10 @@ void states_check(void) {
 }
 
 /* Something on a stream has failed: nobody can tell what was made of a state that was not there yet. */
-void states_settle(const uint64_t *seen, const bool *failed) {
+void states_settle(const uint64_t *waited, const bool *failed) {
   for (size_t i = 0; i < STATES; i++) {
     saved *of = &W->states[i];
-    if (of->handle == NULL || of->stream < 0 || !failed[of->stream] || of->stamp <= seen[of->stream]) continue;
+    if (of->handle == NULL || of->stream < 0 || !failed[of->stream] || of->stamp <= waited[of->stream]) continue;
     for (size_t b = 0; b < BINDINGS; b++) {
       if ((of->users & 1u << b) != 0) world_destroy_binding(b);
     }

@@ -161,7 +161,7 @@ int world_index(const slot *of); /* those of the second world are counted from 1
 
 void state_drop(saved *of);
 void states_check(void); /* they hold what they must */
-void states_settle(const uint64_t *seen, const bool *failed);
+void states_settle(const uint64_t *waited, const bool *failed);
 
 /* ---- streams ---- */
 

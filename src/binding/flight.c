@@ -95,12 +95,12 @@ void iobind__binding_meet(iobind_binding *binding) {
 }
 
 iobind_status iobind__run_settle(iobind_binding *binding, iobind_error *error) {
+  const uint64_t meets = IOBIND__MEETS;
   iobind_status status = IOBIND_OK;
-  if ((atomic_load(&binding->flight.state) & IOBIND__MEETS) == 0) {
+  if ((atomic_load(&binding->flight.state) & meets) == 0) {
     return IOBIND_OK;
   }
-  atomic_fetch_and(&binding->flight.state,
-                   ~(uint64_t)IOBIND__MEETS); /* before the look: what is submitted after it is met next time */
+  atomic_fetch_and(&binding->flight.state, ~meets); /* before the look: what is submitted after it is met next time */
   for (size_t i = 0; i < iobind__holder_count(binding->session) && status == IOBIND_OK; i++) {
     status = iobind__tensor_settle_held(&binding->holders[i], &binding->flight, error);
   }
