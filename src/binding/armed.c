@@ -18,14 +18,9 @@ static bool can_replay(iobind_binding *binding) {
   return repeats && iobind__graphs_repeat(binding, &binding->replay);
 }
 
-/* The thread's number goes; the run goes on as any other. */
-static void give_up_replay(iobind_binding *binding) {
-  atomic_fetch_and(&binding->flight.state, IOBIND__THREADS_APART - 1);
-}
-
 __attribute__((noinline)) static iobind_status fail_replay(iobind_binding *binding, OrtStatus *failed, iobind_error *error) {
   iobind_session *session = binding->session;
-  give_up_replay(binding);
+  iobind__flight_disarm(&binding->flight); /* the run goes on as any other */
   iobind__gate_leave();
   iobind__scope scope;
   iobind__guard_enter_anyway(session->inside, &scope); /* what follows may enter again */
@@ -63,7 +58,7 @@ static inline bool enter_replay(iobind_binding *binding) {
 __attribute__((noinline)) static iobind_status replay(iobind_binding *binding) {
   const iobind__replay *replayed = &binding->replay;
   if (check_replay(binding) != IOBIND_OK) {
-    give_up_replay(binding);
+    iobind__flight_disarm(&binding->flight);
     iobind__run_leave(binding, IOBIND__IDLE);
     return IOBIND_ERROR_INTERNAL;
   }

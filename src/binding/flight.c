@@ -86,10 +86,7 @@ iobind_status iobind__queue_enter(iobind_binding *binding, bool follows, iobind_
 void iobind__binding_meet(iobind_binding *binding) {
   pthread_mutex_lock(&binding->holding);
   for (size_t i = 0; i < iobind__holder_count(binding->session); i++) {
-    const iobind__holder *holder = &binding->holders[i];
-    if (holder->holders != NULL) {
-      iobind__holders_meet(holder->holders, holder->writes, &binding->flight);
-    }
+    iobind__holder_meet(&binding->holders[i]);
   }
   pthread_mutex_unlock(&binding->holding);
 }
@@ -102,7 +99,7 @@ iobind_status iobind__run_settle(iobind_binding *binding, iobind_error *error) {
   }
   atomic_fetch_and(&binding->flight.state, ~meets); /* before the look: what is submitted after it is met next time */
   for (size_t i = 0; i < iobind__holder_count(binding->session) && status == IOBIND_OK; i++) {
-    status = iobind__tensor_settle_held(&binding->holders[i], &binding->flight, error);
+    status = iobind__tensor_settle_held(&binding->holders[i], error);
   }
   if (status != IOBIND_OK) {
     iobind__flight_meet(&binding->flight);
@@ -130,7 +127,7 @@ static void lose_states(iobind_binding *binding) {
   }
 }
 
-/* Whoever reads what the run was to write into the caller's tensors is told of its failure, unless another caller is before. */
+/* The failure is returned by a read of what the run was to write into the caller's tensors, unless another call returns it before. */
 static void leave_to_readers(const iobind_binding *binding) {
   for (size_t i = 0; i < binding->session->output_count; i++) {
     iobind_tensor *written = binding->outputs[i].target != NULL ? binding->outputs[i].target : binding->outputs[i].shown;

@@ -61,8 +61,8 @@ iobind_status iobind__run_await(const iobind_binding *binding, iobind_stream *st
                                 iobind_error *error) {
   for (size_t i = 0; binding->plan.has_waits && i < binding->session->input_count; i++) {
     const iobind__input *input = &binding->inputs[i];
-    if (points != NULL) { /* in a stream's thread: the failure is that of the run, and no caller is told of it here */
-      IOBIND__TRY(points[i] == NULL ? IOBIND_OK : iobind__point_pass(points[i], error));
+    if (points != NULL) { /* in a stream's thread: no call returns the failure here, the run has it */
+      IOBIND__TRY(iobind__point_pass(points[i], error));
     } else if (input->event != NULL) {
       IOBIND__TRY(iobind__stream_order_event(stream, input->event, error));
     }

@@ -173,7 +173,7 @@ void iobind__binding_fail(iobind_binding *binding, const iobind_error *failure);
 /* The next run must look before it repeats the last one. */
 static inline void iobind__binding_disarm(iobind_binding *binding) {
   if (atomic_load_explicit(&binding->flight.state, memory_order_relaxed) >= IOBIND__THREADS_APART) {
-    atomic_fetch_and(&binding->flight.state, IOBIND__THREADS_APART - 1);
+    iobind__flight_disarm(&binding->flight);
   }
 }
 

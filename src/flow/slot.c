@@ -83,9 +83,7 @@ static iobind_status check_input(const iobind_pipeline *pipeline, size_t index, 
 
 void iobind__slot_meet(const iobind__slot *self) {
   for (size_t i = 0; i < self->pipeline->session->input_count; i++) {
-    if (self->holders[i].holders != NULL) {
-      iobind__holders_meet(self->holders[i].holders, false, &self->flight);
-    }
+    iobind__holder_meet(&self->holders[i]);
   }
 }
 

@@ -44,14 +44,10 @@ static iobind_status run_anew(iobind__slot *self, iobind_stream *stream, iobind_
   return iobind__binding_run_in_turn(self->binding, stream, error);
 }
 
-/* In a stream's thread. */
-static iobind_status pass_point(iobind__point *point, iobind_error *error) {
-  return point == NULL ? IOBIND_OK : iobind__point_pass(point, error);
-}
-
 static iobind_status run_item(iobind__slot *self, iobind_stream *stream, iobind_error *error) {
   for (size_t i = 0; i < self->pipeline->session->input_count; i++) {
-    IOBIND__TRY(stream != NULL ? iobind__stream_order(stream, self->points[i], error) : pass_point(self->points[i], error));
+    IOBIND__TRY(stream != NULL ? iobind__stream_order(stream, self->points[i], error)
+                               : iobind__point_pass(self->points[i], error));
   }
   iobind_status status = iobind__binding_run_in_turn(self->binding, stream, error);
   return status == IOBIND_ERROR_SHAPE && !self->is_fresh ? run_anew(self, stream, error) : status;

@@ -43,6 +43,11 @@ static inline void iobind__flight_meet(iobind__flight *self) {
   }
 }
 
+/* Nobody may repeat the last run without a look any more. */
+static inline void iobind__flight_disarm(iobind__flight *self) {
+  atomic_fetch_and(&self->state, IOBIND__THREADS_APART - 1);
+}
+
 /* One more run was submitted to the stream, and this is its ticket. */
 void iobind__flight_add(iobind__flight *self, iobind_stream *stream, iobind__ticket ticket);
 

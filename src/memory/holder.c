@@ -153,7 +153,7 @@ iobind_status iobind__holders_await(iobind__holders *self, bool writes, const io
     iobind_error reason = IOBIND_ERROR_INIT;
     iobind_status status = iobind__stream_pass_ticket(found.stream, found.ticket, &reason);
     bool returns = status != IOBIND_OK && (found.writes || !iobind__stream_passed(found.stream, found.ticket));
-    if (returns || status == IOBIND_OK) { /* whoever reads what a run was to write elsewhere is told of it */
+    if (returns || status == IOBIND_OK) { /* otherwise a read of what the run was to write elsewhere returns it */
       iobind__stream_tell(found.stream, found.ticket, status);
     }
     iobind__ref_release(&found.stream->ref);

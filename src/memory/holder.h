@@ -35,4 +35,11 @@ iobind_status iobind__holders_await(iobind__holders *self, bool writes, const io
 /* Work on a stream that uses the memory was submitted: the runs of other flights that have to come after it look. `own` may be NULL. */
 void iobind__holders_meet(iobind__holders *self, bool writes, const iobind__flight *own);
 
+/* The work is a run of the holder's flight. */
+static inline void iobind__holder_meet(const iobind__holder *self) {
+  if (self->holders != NULL) {
+    iobind__holders_meet(self->holders, self->writes, self->flight);
+  }
+}
+
 #endif

@@ -38,7 +38,7 @@ iobind__ticket iobind__stream_take_ticket(iobind_stream *stream);
 /* iobind__submission_ticket with the mutex held. */
 iobind__ticket iobind__submission_ticket_inside(const iobind__submission *self);
 
-/* A ticket for which somebody can ask: it has the failure of earlier work, until a caller is told of that. */
+/* A ticket for which somebody can ask: it has the failure of earlier work, until a call has returned that. */
 void iobind__stream_mark(iobind_stream *stream, iobind__ticket ticket);
 
 /* The host knows now that the stream has passed the ticket: deliver bytes, release references. No caller has been told yet. */

@@ -49,7 +49,7 @@ void iobind__point_release(iobind__point *point) {
 }
 
 iobind_status iobind__point_pass(iobind__point *point, iobind_error *error) {
-  return point->stream->kind->wait_point(point, error);
+  return point == NULL ? IOBIND_OK : point->stream->kind->wait_point(point, error);
 }
 
 iobind_status iobind__point_wait(iobind__point *point, iobind_error *error) {

@@ -54,8 +54,8 @@ iobind__submission iobind__stream_begin(iobind_stream *stream) {
 static void find_debt(iobind__timeline *timeline) {
   const iobind__failure *latest = &timeline->failures[timeline->failure_count - 1];
   const iobind__ticket given = atomic_load(&timeline->given);
-  const iobind__ticket end =
-      latest->to < given ? latest->to : given; /* what waited has a ticket, too, which is nobody's work */
+  /* a wait takes a ticket, too, which is nobody's work */
+  const iobind__ticket end = latest->to < given ? latest->to : given;
   bool ends_untold = end > latest->told && end > timeline->marked;
   atomic_store(&timeline->owed, latest->told == 0 || ends_untold);
 }

@@ -233,7 +233,7 @@ iobind_status iobind__stream_outcome(iobind_stream *stream, iobind__ticket ticke
 /* Has the ticket failed, and has no caller been told? A later point of the stream may not know of it. */
 bool iobind__stream_owes(iobind_stream *stream, iobind__ticket ticket);
 
-/* A caller is told that the ticket has passed, and its outcome. */
+/* A call returns that the ticket has passed, and its outcome. */
 void iobind__stream_tell(iobind_stream *stream, iobind__ticket ticket, iobind_status outcome);
 
 /* Wait on the host for a ticket, and return its outcome. On an EP's stream this waits for all that is on it. */
@@ -245,7 +245,7 @@ iobind_status iobind__stream_pass_ticket(iobind_stream *stream, iobind__ticket t
 /* Wait on the host for everything on a stream, and return the outcome; does nothing for NULL. */
 iobind_status iobind__stream_drain(iobind_stream *stream, iobind_error *error);
 
-/* Wait on the host for everything on a stream, and tell nobody: whoever uses what has failed is told later. Does nothing for NULL. */
+/* Wait on the host for everything on a stream, and return no failure: that is left to who uses what has failed. Does nothing for NULL. */
 void iobind__stream_pass(iobind_stream *stream);
 
 /* Release a reference once the stream has passed the ticket; at once if it has. At most 1024 are kept; then the call waits for the stream.
@@ -325,7 +325,7 @@ void iobind__point_release(iobind__point *point); /* NULL is a no-op */
 /* Wait on the host, and return the outcome. */
 iobind_status iobind__point_wait(iobind__point *point, iobind_error *error);
 
-/* The same in a thread of iobind's, or for another stream: no caller is told. */
+/* The same in a thread of iobind's, or for another stream: no call returns the failure yet. Does nothing for NULL. */
 iobind_status iobind__point_pass(iobind__point *point, iobind_error *error);
 
 /* The same until the clock (iobind__clock_ns) shows a time: TIMEOUT, with a message that has no name before it. */

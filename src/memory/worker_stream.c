@@ -37,14 +37,9 @@ static iobind_status wait_for(iobind_stream *stream, iobind__ticket ticket, iobi
   return IOBIND_OK;
 }
 
-static iobind_status get_outcome(iobind_stream *stream, iobind__ticket ticket, iobind_error *error) {
-  (void)wait_for(stream, ticket, NULL);
-  return iobind__stream_outcome(stream, ticket, error);
-}
-
 static iobind_status drain(iobind_stream *stream, iobind__ticket *ticket, iobind_error *error) {
   *ticket = take_ticket(stream);
-  IOBIND__TRY(get_outcome(stream, *ticket, error));
+  IOBIND__TRY(iobind__stream_pass_ticket(stream, *ticket, error));
   return iobind__device_wait(stream->device, error);
 }
 
@@ -56,7 +51,7 @@ static iobind_status mark(iobind_stream *stream, iobind__point *point, iobind_er
 }
 
 static iobind_status wait_point(iobind__point *point, iobind_error *error) {
-  IOBIND__TRY(get_outcome(point->stream, point->ticket, error));
+  IOBIND__TRY(iobind__stream_pass_ticket(point->stream, point->ticket, error));
   if (atomic_load(&point->queued)) {
     IOBIND__TRY(iobind__device_wait(point->stream->device, error));
     atomic_store(&point->queued, false);
@@ -67,7 +62,7 @@ static iobind_status wait_point(iobind__point *point, iobind_error *error) {
 static iobind_status order(iobind_stream *stream, iobind__point *point, iobind_error *error) {
   if (point->stream->device == stream->device && iobind__stream_passed(point->stream, point->ticket)) {
     /* work submitted to a device with one queue: the order of the calls is the order of the work */
-    return get_outcome(point->stream, point->ticket, error);
+    return iobind__stream_pass_ticket(point->stream, point->ticket, error);
   }
   return iobind__point_submit_wait(stream, point, error);
 }

@@ -157,8 +157,8 @@ iobind_status iobind__tensor_settle(const iobind_tensor *tensor, iobind__access 
 iobind_status iobind__tensor_settle_for(const iobind_tensor *tensor, iobind__access access, const iobind__flight *own,
                                         iobind_error *error);
 
-/* The same for the memory of what a binding holds. */
-iobind_status iobind__tensor_settle_held(const iobind__holder *holder, const iobind__flight *own, iobind_error *error);
+/* The same for the memory that a binding holds. */
+iobind_status iobind__tensor_settle_held(const iobind__holder *holder, iobind_error *error);
 
 /* Do two tensors have a byte in common? */
 bool iobind__tensor_overlaps(const iobind_tensor *a, const iobind_tensor *b);

@@ -3,7 +3,7 @@
 
 #include "tensor/tensor.h"
 
-/* Has the use passed, and nobody is still to be told that what it wrote is missing? */
+/* Has the use passed, and has a call returned its failure, if what it wrote is missing? */
 static bool is_over(const iobind__use *use) {
   return iobind__stream_passed(use->stream, use->ticket) && !iobind__stream_owes(use->stream, use->written);
 }
@@ -32,7 +32,7 @@ static void note_use(iobind__use *use, iobind__ticket ticket, iobind__access acc
   }
 }
 
-/* The use to wait for where there is no free entry: one that has not failed, since that one must stay until somebody has been told. */
+/* The use to wait for where no entry is free: one that has not failed, since that one must stay until a call has returned its failure. */
 static iobind__use *find_waitable(iobind_tensor *tensor) {
   iobind__use *first = &tensor->uses[0];
   return iobind__stream_passed(first->stream, first->ticket) ? &tensor->uses[1] : first;
@@ -83,7 +83,7 @@ void iobind__tensor_use_at(iobind_tensor *tensor, iobind_stream *stream, iobind_
 
 /* ---- host access in order ---- */
 
-/* The use that an access must wait for, or a reader be told of, with a reference to its stream; without a stream: none. */
+/* The use that an access must wait for, or whose failure a read must return, with a reference to its stream; without a stream: none. */
 static iobind__use find_pending(const iobind_tensor *memory, iobind__access access) {
   pthread_mutex_t *mutex = &memory->place->device->runtime->mutex;
   iobind__use pending = {0};
@@ -127,16 +127,16 @@ static iobind_status settle(iobind_tensor *memory, iobind__access access, const 
 
 iobind_status iobind__tensor_settle_for(const iobind_tensor *tensor, iobind__access access, const iobind__flight *own,
                                         iobind_error *error) {
-  return settle(iobind__tensor_memory((iobind_tensor *)(uintptr_t)tensor), access, own,
-                error); /* whose list of holders has a lock */
+  iobind_tensor *memory = iobind__tensor_memory((iobind_tensor *)(uintptr_t)tensor); /* whose list of holders has a lock */
+  return settle(memory, access, own, error);
 }
 
-iobind_status iobind__tensor_settle_held(const iobind__holder *holder, const iobind__flight *own, iobind_error *error) {
+iobind_status iobind__tensor_settle_held(const iobind__holder *holder, iobind_error *error) {
   if (holder->holders == NULL) {
     return IOBIND_OK;
   }
   iobind_tensor *memory = (iobind_tensor *)((char *)holder->holders - offsetof(iobind_tensor, holders));
-  return settle(memory, holder->writes ? IOBIND__WRITE : IOBIND__READ, own, error);
+  return settle(memory, holder->writes ? IOBIND__WRITE : IOBIND__READ, holder->flight, error);
 }
 
 iobind_status iobind__tensor_settle(const iobind_tensor *tensor, iobind__access access, iobind_error *error) {

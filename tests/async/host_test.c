@@ -1,7 +1,7 @@
 /* Access of the host to tensors that work in flight uses. Without a stream it comes after all of that work: a read after what writes the tensor, a
  * write after what reads or writes it. */
 #define _GNU_SOURCE /* gettid, nanosleep */
-#include "gate.h"
+#include "adder.h"
 #include "onnx.h"
 #include "../rig/calls.h"
 
@@ -265,31 +265,12 @@ static void write_to_a_live_input(void **state) {
 
 static void write_to_a_constant_of_a_pipeline(void **state) {
   (void)state;
-  iobind_session_options options = IOBIND_SESSION_OPTIONS_INIT;
-  iobind_pipeline_options wanted = IOBIND_PIPELINE_OPTIONS_INIT;
-  iobind_session *adds = NULL;
-  iobind_pipeline *pipeline = NULL;
-  iobind_tensor *sum = NULL;
-  iobind_tensor *item = fixture_floats(cpu, threes, COUNT);
-  iobind_tensor *constants[2] = {NULL, x};
-  iobind_tensor *items[2] = {item, NULL};
-  options.devices = &device;
-  options.device_count = 1;
-  options.stream = stream;
-  wanted.constants = constants;
-  expect_ok(test_session_with(runtime, "add", &options, &adds, &fault));
-  expect_ok(call_pipeline_create(adds, &wanted, &pipeline, &fault));
-  expect_ok(call_pipeline_submit(pipeline, items, sizeof items / sizeof *items, &fault)); /* the memory is made */
-  expect_ok(iobind_pipeline_next(pipeline, IOBIND_NO_TIMEOUT, &sum, 1, NULL, &fault));
-  fixture_expect_floats(sum, sixes, COUNT);
+  adder adds = adder_open(stream, x, threes, sixes, COUNT);
   gate_close(&held, stream);
-  expect_ok(call_pipeline_submit(pipeline, items, sizeof items / sizeof *items, &fault));
+  adder_submit(&adds);
   BEHIND_GATE(&held, IOBIND_OK, iobind_tensor_write(x, 0, nines, sizeof nines, NULL, &fault));
-  expect_ok(iobind_pipeline_next(pipeline, IOBIND_NO_TIMEOUT, &sum, 1, NULL, &fault));
-  fixture_expect_floats(sum, sixes, COUNT);
-  iobind_pipeline_destroy(pipeline);
-  iobind_session_destroy(adds);
-  iobind_tensor_release(item);
+  adder_expect(&adds, sixes, COUNT);
+  adder_close(&adds);
 }
 
 /* Of a pipeline whose worker is far behind, if the device has no streams: each item has what the constant held when it was submitted. */

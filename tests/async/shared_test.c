@@ -2,7 +2,7 @@
  * write, and writes what others read or write; where both only read, it does not wait. What is shared may have been bound before that work was
  * submitted, when the binding had run many times and was not to look at it again. */
 #define _GNU_SOURCE /* gettid, nanosleep */
-#include "gate.h"
+#include "adder.h"
 #include "../rig/calls.h"
 
 enum { COUNT = 8, HALF = COUNT / 2 };
@@ -250,7 +250,7 @@ static void source_of_a_copy(void **state) {
   iobind_tensor_release(target);
 }
 
-/* A result that is written anew by each run, and was lent to the caller. */
+/* A result that each run writes again, and that was lent to the caller. */
 static void source_that_is_a_reused_output(void **state) {
   (void)state;
   iobind_tensor *result = NULL;
@@ -270,39 +270,21 @@ static void source_that_is_a_reused_output(void **state) {
 
 static void constant_of_a_pipeline(void **state) {
   (void)state;
-  iobind_session_options options = IOBIND_SESSION_OPTIONS_INIT;
-  iobind_pipeline_options wanted = IOBIND_PIPELINE_OPTIONS_INIT;
-  iobind_session *adds = NULL;
-  iobind_pipeline *pipeline = NULL;
-  iobind_tensor *sum = NULL;
-  iobind_tensor *item = fixture_floats(cpu, threes, COUNT);
   iobind_tensor *source = fixture_floats(device, sixes, COUNT);
-  iobind_tensor *constants[2] = {NULL, x};
-  iobind_tensor *items[2] = {item, NULL};
-  options.devices = &device;
-  options.device_count = 1;
-  options.stream = stream;
-  wanted.constants = constants;
   bind_other(source, x);
   warm_up(other);
   expect_ok(iobind_tensor_write(x, 0, threes, sizeof threes, NULL, &fault));
-  expect_ok(test_session_with(runtime, "add", &options, &adds, &fault));
-  expect_ok(call_pipeline_create(adds, &wanted, &pipeline, &fault));
-  expect_ok(call_pipeline_submit(pipeline, items, 2, &fault)); /* the memory is made */
-  expect_ok(iobind_pipeline_next(pipeline, IOBIND_NO_TIMEOUT, &sum, 1, NULL, &fault));
+  adder adds = adder_open(stream, x, threes, sixes, COUNT);
   gate_close(&held, stream);
-  expect_ok(call_pipeline_submit(pipeline, items, 2, &fault));
+  adder_submit(&adds);
   BEHIND_GATE(&held, IOBIND_OK, run_other());
-  expect_ok(iobind_pipeline_next(pipeline, IOBIND_NO_TIMEOUT, &sum, 1, NULL, &fault));
-  fixture_expect_floats(sum, sixes, COUNT);
+  adder_expect(&adds, sixes, COUNT);
   fixture_expect_floats(x, twelves, COUNT);
-  iobind_pipeline_destroy(pipeline);
-  iobind_session_destroy(adds);
-  iobind_tensor_release(item);
+  adder_close(&adds);
   iobind_tensor_release(source);
 }
 
-/* ---- who does not wait, and who is told ---- */
+/* ---- runs that do not wait, and failures that are returned ---- */
 
 static void input_of_both(void **state) {
   (void)state;
@@ -315,7 +297,7 @@ static void input_of_both(void **state) {
   expect_both(sixes, sixes, z);
 }
 
-/* The run without a stream is told of the failure, and the next one is not. */
+/* The run without a stream returns the failure, and the next one does not. */
 static void run_that_fails(void **state) {
   (void)state;
   bind_other(y, z);

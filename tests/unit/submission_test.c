@@ -329,7 +329,7 @@ static void work_after_skipped_work(void **state) {
   expect_ok(iobind_tensor_read(z, 0, arrived, BYTES, NULL, &fault));
 }
 
-/* A thread of iobind's has received the failure, which tells no caller. Whoever asks first is told, whatever has been recorded in between, and
+/* A thread of iobind's has received the failure, and no call has returned it. The first that asks returns it, whatever has been recorded in between, and
  * then the stream works again. */
 static void a_failure_of_which_nobody_is_told(void **state) {
   (void)state;
@@ -355,7 +355,7 @@ static void a_failure_of_which_nobody_is_told(void **state) {
   }
 }
 
-/* A caller was told of the work before, and waits for an event behind all of it, which is good: what the run was to write is missing still,
+/* A call has returned the failure of the work before, and the caller waits for an event behind all of it, which is good: what the run was to write is missing still,
  * also when the binding has taken note. */
 static void the_output_of_a_run_that_failed(void **state) {
   (void)state;
@@ -459,7 +459,7 @@ static void a_failure_of_the_stream_that_computes(void **state) {
   iobind_stream_destroy(compute);
 }
 
-/* ---- who waits, and is not told ---- */
+/* ---- waits that return no failure ---- */
 
 /* The wait that comes next, which asks for nothing of what has failed, receives the failure. */
 static iobind_status drain_after_a_failure(iobind_stream *of, iobind__ticket *ticket, iobind_error *error) {
@@ -569,7 +569,7 @@ static void a_run_that_waits_for_the_failure(void **state) {
   iobind_session_destroy(on_cpu);
 }
 
-/* ---- who is told ---- */
+/* ---- failures that are returned ---- */
 
 /* What the call itself waits for fails: only that is later than what it asks for. */
 static iobind_status wait_and_receive(iobind_stream *of, iobind__ticket ticket, iobind_error *error) {
