@@ -1,0 +1,426 @@
+/* Batches, and their rows that join and leave. */
+#include "batch/batch.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "support/options.h"
+#include "support/system.h"
+
+/* ---- slots ---- */
+
+enum { GENERATION_SHIFT = 32 };
+
+iobind_status iobind__batch_find(iobind_batch *batch, iobind_slot slot, const char *what, iobind__seat **seat,
+                                 iobind_error *error) {
+  const size_t index = (size_t)(slot & UINT32_MAX);
+  const uint32_t generation = (uint32_t)(slot >> GENERATION_SHIFT);
+  *seat = index < batch->most ? &batch->seats[index] : NULL;
+  if (*seat == NULL || (*seat)->where == IOBIND__GONE || (*seat)->generation != generation) {
+    return iobind__fail(error, IOBIND_ERROR_NOT_FOUND, "%s: no row has the slot %#llx: it has left, or is of another batch", what,
+                        (unsigned long long)slot);
+  }
+  return IOBIND_OK;
+}
+
+void iobind__batch_await_idle(iobind_batch *batch) {
+  while (batch->is_stepping) {
+    (void)iobind__condition_wait(&batch->changed, &batch->mutex, UINT64_MAX);
+  }
+}
+
+static iobind_status join(iobind_batch *batch, iobind_state *state, iobind_slot *slot, iobind_error *error) {
+  size_t index = 0;
+  while (index < batch->most && batch->seats[index].where != IOBIND__GONE) {
+    index++;
+  }
+  if (index == batch->most) {
+    return iobind__fail(error, IOBIND_ERROR_INVALID_STATE, "batch_join: the batch has its most rows, %zu: let one leave",
+                        batch->most);
+  }
+  iobind__seat *seat = &batch->seats[index];
+  seat->generation++;
+  seat->where = IOBIND__SAVED;
+  seat->state = iobind_state_retain(state);
+  batch->row_count++;
+  *slot = (uint64_t)seat->generation << GENERATION_SHIFT | index;
+  return IOBIND_OK;
+}
+
+iobind_status iobind_batch_join(iobind_batch *batch, iobind_state *state, iobind_slot *slot, iobind_error *error) {
+  static const char what[] = "batch_join";
+  IOBIND__TRY(iobind__null_check(batch, "batch", what, error));
+  IOBIND__TRY(iobind__null_check(slot, "slot", what, error));
+  IOBIND__TRY(iobind__process_check(what, error));
+  if (state != NULL) {
+    IOBIND__TRY(iobind__batch_check_state(batch, state, what, error));
+  }
+  pthread_mutex_lock(&batch->mutex);
+  iobind_status status = join(batch, state != NULL ? state : batch->first, slot, error);
+  pthread_mutex_unlock(&batch->mutex);
+  return status;
+}
+
+static void empty(iobind_batch *batch, iobind__seat *seat) {
+  iobind__order_leave(batch, seat);
+  for (size_t i = 0; i < batch->feed_count; i++) {
+    free(seat->brought[i].data);
+    seat->brought[i] = (iobind__brought){0};
+  }
+  iobind__outcome_drop(seat->outcome);
+  seat->outcome = NULL;
+  free(seat->failure);
+  seat->failure = NULL;
+  seat->turnout = IOBIND__UNASKED;
+}
+
+static iobind_status leave(iobind_batch *batch, iobind_slot slot, iobind_state **state, iobind_error *error) {
+  iobind__seat *seat;
+  iobind__batch_await_idle(batch);
+  IOBIND__TRY(iobind__batch_settle(batch, error));
+  IOBIND__TRY(iobind__batch_find(batch, slot, "batch_leave", &seat, error));
+  if (state != NULL) {
+    IOBIND__TRY(iobind__batch_save_row(batch, seat, state, error));
+  }
+  empty(batch, seat);
+  batch->row_count--;
+  pthread_cond_broadcast(&batch->changed);
+  return IOBIND_OK;
+}
+
+iobind_status iobind_batch_leave(iobind_batch *batch, iobind_slot slot, iobind_state **state, iobind_error *error) {
+  static const char what[] = "batch_leave";
+  if (state != NULL) {
+    *state = NULL;
+  }
+  IOBIND__TRY(iobind__null_check(batch, "batch", what, error));
+  IOBIND__TRY(iobind__process_check(what, error));
+  pthread_mutex_lock(&batch->mutex);
+  iobind_status status = leave(batch, slot, state, error);
+  pthread_mutex_unlock(&batch->mutex);
+  return iobind__renamed(status, error, what);
+}
+
+/* ---- described ---- */
+
+iobind_status iobind_batch_get_info(iobind_batch *batch, iobind_batch_info *info, iobind_error *error) {
+  IOBIND__TRY(iobind__null_check(batch, "batch", "batch_get_info", error));
+  iobind_batch_info full = IOBIND_BATCH_INFO_INIT;
+  pthread_mutex_lock(&batch->mutex);
+  full.row_count = batch->row_count;
+  full.width = batch->width;
+  full.steps = batch->steps;
+  full.moved_rows = batch->moved;
+  for (size_t i = 0; i < batch->column_count; i++) {
+    full.bytes += batch->sides[0].tensors[i]->bytes + batch->sides[1].tensors[i]->bytes;
+    full.bytes += batch->store.tensors == NULL ? 0 : batch->store.tensors[i]->bytes;
+  }
+  pthread_mutex_unlock(&batch->mutex);
+  return iobind__info_write(info, "info", &full, sizeof full, sizeof full, "batch_get_info", error);
+}
+
+/* ---- destroyed ---- */
+
+static void free_feeds(iobind_batch *batch) {
+  for (size_t i = 0; i < batch->feed_count; i++) {
+    iobind_tensor_release(batch->feeds[i].staging);
+    iobind_tensor_release(batch->feeds[i].target);
+  }
+  for (size_t i = 0; batch->shared != NULL && i < batch->session->input_count; i++) {
+    iobind_tensor_release(batch->shared[i]);
+  }
+  free(batch->feeds);
+  free(batch->shared);
+  free(batch->input_axes);
+  free(batch->output_axes);
+}
+
+static void free_seats(iobind_batch *batch) {
+  for (size_t i = 0; batch->seats != NULL && i < batch->most; i++) {
+    iobind__seat *seat = &batch->seats[i];
+    if (seat->brought != NULL) {
+      empty(batch, seat);
+    }
+    free(seat->brought);
+  }
+  free(batch->seats);
+  free(batch->dense);
+  free(batch->asked);
+  free(batch->tried);
+  free(batch->costs.runs);
+}
+
+/* Whatever of it was made. */
+static void free_batch(iobind_batch *batch) {
+  for (int side = 0; side < IOBIND__SIDES; side++) {
+    iobind_binding_destroy(batch->bindings[side]);
+  }
+  iobind_binding_destroy(batch->moving);
+  iobind_session_destroy(batch->mover);
+  free_seats(batch);
+  free_feeds(batch);
+  for (int side = 0; side < IOBIND__SIDES; side++) {
+    iobind__rows_free(batch, &batch->sides[side]);
+  }
+  iobind__rows_free(batch, &batch->store);
+  iobind_state_release(batch->first);
+  free(batch->columns);
+  pthread_cond_destroy(&batch->changed);
+  pthread_mutex_destroy(&batch->mutex);
+  iobind__ref_release(&batch->session->ref);
+  free(batch);
+}
+
+void iobind_batch_destroy(iobind_batch *batch) {
+  if (batch == NULL || iobind__process_check("batch_destroy", NULL) != IOBIND_OK) {
+    return;
+  }
+  pthread_mutex_lock(&batch->mutex);
+  iobind__batch_await_idle(batch);
+  (void)iobind__batch_settle(batch, NULL);
+  pthread_mutex_unlock(&batch->mutex);
+  free_batch(batch);
+}
+
+/* ---- created ---- */
+
+static const char what[] = "batch_create";
+
+static iobind_status check_pair(const iobind_batch *batch, const iobind_batch_pair *pair, iobind_error *error) {
+  const iobind_session *session = batch->session;
+  if (pair->output >= session->output_count || pair->input >= session->input_count) {
+    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT,
+                        "%s: a pair: expected an output below %zu and an input below %zu, got %zu and %zu", what,
+                        session->output_count, session->input_count, pair->output, pair->input);
+  }
+  const iobind__value *output = &session->outputs[pair->output];
+  const iobind__value *input = &session->inputs[pair->input];
+  if (output->dtype != input->dtype) {
+    return iobind__fail(error, IOBIND_ERROR_DTYPE, "%s: output '%s' is %s, input '%s' %s", what, output->label,
+                        iobind_dtype_get_name((int32_t)output->dtype), input->label,
+                        iobind_dtype_get_name((int32_t)input->dtype));
+  }
+  const int32_t axis = batch->input_axes[pair->input];
+  if (axis == IOBIND_BATCH_NO_AXIS || axis != batch->output_axes[pair->output] || output->rank != input->rank) {
+    return iobind__fail(error, IOBIND_ERROR_SHAPE,
+                        "%s: output '%s' and input '%s': expected the same rank and batch axis, got ranks %zu and %zu, axes %d "
+                        "and %d",
+                        what, output->label, input->label, output->rank, input->rank, (int)batch->output_axes[pair->output],
+                        (int)axis);
+  }
+  return IOBIND_OK;
+}
+
+/* A state that is longer after each step has no place in memory for the most rows. */
+static iobind_status check_growth(const iobind_batch *batch, const iobind_batch_pair *pair, iobind_error *error) {
+  const iobind__value *output = &batch->session->outputs[pair->output];
+  const iobind__value *input = &batch->session->inputs[pair->input];
+  for (size_t i = 0; i < input->rank; i++) {
+    bool named = output->symbol_ids[i] >= 0 && input->symbol_ids[i] >= 0;
+    bool differ = output->dims[i] >= 0 && input->dims[i] >= 0 ? output->dims[i] != input->dims[i]
+                                                              : named && output->symbol_ids[i] != input->symbol_ids[i];
+    if (differ) {
+      return iobind__fail(error, IOBIND_ERROR_NOT_SUPPORTED,
+                          "%s: output '%s' and input '%s' differ in dim %zu: a state of a batch keeps its dims", what,
+                          output->label, input->label, i);
+    }
+  }
+  return IOBIND_OK;
+}
+
+static int compare_columns(const void *a, const void *b) {
+  const size_t left = ((const iobind__column *)a)->input;
+  const size_t right = ((const iobind__column *)b)->input;
+  return (left > right) - (left < right);
+}
+
+static iobind_status make_columns(iobind_batch *batch, const iobind_batch_options *options, iobind_error *error) {
+  batch->columns = calloc(options->pair_count + 1, sizeof batch->columns[0]);
+  if (batch->columns == NULL) {
+    return iobind__out_of_memory(error, what);
+  }
+  for (size_t i = 0; i < options->pair_count; i++) {
+    const iobind_batch_pair *pair = &options->pairs[i];
+    IOBIND__TRY(check_pair(batch, pair, error));
+    IOBIND__TRY(check_growth(batch, pair, error));
+    for (size_t j = 0; j < i; j++) {
+      if (batch->columns[j].input == pair->input || batch->columns[j].output == pair->output) {
+        return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "%s: '%s' and '%s': each can be in one pair", what,
+                            batch->session->outputs[pair->output].label, batch->session->inputs[pair->input].label);
+      }
+    }
+    batch->columns[i] = (iobind__column){.output = pair->output, .input = pair->input};
+  }
+  batch->column_count = options->pair_count;
+  qsort(batch->columns, batch->column_count, sizeof batch->columns[0], compare_columns);
+  return IOBIND_OK;
+}
+
+/* The dims of one row: of the first state, or, if the model fixes all others, the model's. */
+static iobind_status shape_column(iobind_batch *batch, size_t index, const iobind_state *first, iobind_error *error) {
+  iobind__column *column = &batch->columns[index];
+  const iobind__value *input = &batch->session->inputs[column->input];
+  const int32_t axis = batch->input_axes[column->input];
+  const iobind_tensor *given = first != NULL && index < first->count ? first->kept[index].tensor : NULL;
+  column->rank = input->rank;
+  for (size_t i = 0; i < input->rank; i++) {
+    column->dims[i] = i == (size_t)axis ? 1 : given != NULL && given->rank == input->rank ? given->dims[i] : input->dims[i];
+    if (column->dims[i] < 0) {
+      return iobind__fail(error, IOBIND_ERROR_SHAPE,
+                          "%s: the model leaves dim %zu of the state '%s' open: give the first state of a row", what, i,
+                          input->label);
+    }
+  }
+  column->layout = iobind__layout_of(input->dtype, column->dims, column->rank, axis);
+  return IOBIND_OK;
+}
+
+static iobind_status zero(iobind_batch *batch, iobind__rows_of *rows, iobind_error *error) {
+  iobind_status status = IOBIND_OK;
+  for (size_t i = 0; status == IOBIND_OK && i < batch->column_count; i++) {
+    const size_t bytes = rows->tensors[i]->bytes;
+    void *zeros = calloc(1, bytes + 1);
+    status = zeros == NULL ? iobind__out_of_memory(error, what)
+                           : iobind_tensor_write(rows->tensors[i], 0, zeros, bytes, NULL, error);
+    free(zeros);
+  }
+  return status;
+}
+
+static iobind_status make_zeros(iobind_batch *batch, iobind_state **state, iobind_error *error) {
+  iobind__rows_of rows;
+  IOBIND__TRY(iobind__rows_make(batch, 1, &rows, error));
+  iobind_status status = zero(batch, &rows, error);
+  if (status == IOBIND_OK) {
+    status = iobind__rows_to_state(batch, &rows, state, error);
+  }
+  iobind__rows_free(batch, &rows);
+  return status;
+}
+
+static iobind_status make_states(iobind_batch *batch, const iobind_batch_options *options, iobind_error *error) {
+  IOBIND__TRY(make_columns(batch, options, error));
+  for (size_t i = 0; i < batch->column_count; i++) {
+    IOBIND__TRY(shape_column(batch, i, options->first, error));
+  }
+  if (options->first != NULL) {
+    IOBIND__TRY(iobind__batch_check_state(batch, options->first, what, error));
+    batch->first = iobind_state_retain(options->first);
+  } else {
+    IOBIND__TRY(make_zeros(batch, &batch->first, error));
+  }
+  IOBIND__TRY(iobind__rows_make(batch, batch->most, &batch->sides[0], error));
+  return iobind__rows_make(batch, batch->most, &batch->sides[1], error);
+}
+
+/* What is no state and has a batch axis, each row brings. */
+static iobind_status make_feeds(iobind_batch *batch, iobind_error *error) {
+  const iobind_session *session = batch->session;
+  batch->feeds = calloc(session->input_count + 1, sizeof batch->feeds[0]);
+  if (batch->feeds == NULL) {
+    return iobind__out_of_memory(error, what);
+  }
+  for (size_t i = 0; i < session->input_count; i++) {
+    bool is_state = false;
+    for (size_t c = 0; c < batch->column_count; c++) {
+      is_state = is_state || batch->columns[c].input == i;
+    }
+    if (!is_state && batch->input_axes[i] != IOBIND_BATCH_NO_AXIS) {
+      batch->feeds[batch->feed_count++] = (iobind__feed){.input = i, .axis = batch->input_axes[i]};
+    }
+  }
+  return IOBIND_OK;
+}
+
+static iobind_status make_seats(iobind_batch *batch, iobind_error *error) {
+  batch->seats = calloc(batch->most, sizeof batch->seats[0]);
+  batch->dense = calloc(batch->most, sizeof batch->dense[0]);
+  batch->asked = calloc(batch->most, sizeof batch->asked[0]);
+  batch->tried = calloc(batch->most + 1, sizeof batch->tried[0]);
+  batch->costs.runs = calloc(batch->most + 1, sizeof batch->costs.runs[0]);
+  bool made = batch->seats != NULL && batch->dense != NULL && batch->asked != NULL && batch->tried != NULL &&
+              batch->costs.runs != NULL;
+  for (size_t i = 0; made && i < batch->most; i++) {
+    batch->dense[i] = IOBIND__NOBODY;
+    batch->seats[i].brought = calloc(batch->feed_count + 1, sizeof(iobind__brought));
+    made = batch->seats[i].brought != NULL;
+  }
+  return made ? IOBIND_OK : iobind__out_of_memory(error, what);
+}
+
+static iobind_status make(iobind_batch *batch, const iobind_batch_options *options, iobind_error *error) {
+  const iobind_session *session = batch->session;
+  batch->input_axes = calloc(session->input_count + 1, sizeof batch->input_axes[0]);
+  batch->output_axes = calloc(session->output_count + 1, sizeof batch->output_axes[0]);
+  batch->shared = calloc(session->input_count + 1, sizeof(iobind_tensor *));
+  if (batch->input_axes == NULL || batch->output_axes == NULL || batch->shared == NULL) {
+    return iobind__out_of_memory(error, what);
+  }
+  IOBIND__TRY(iobind__axes_find(batch, options, error));
+  IOBIND__TRY(make_states(batch, options, error));
+  IOBIND__TRY(make_feeds(batch, error));
+  IOBIND__TRY(make_seats(batch, error));
+  for (int side = 0; side < IOBIND__SIDES; side++) {
+    IOBIND__TRY(iobind_binding_create(batch->session, &batch->bindings[side], error));
+  }
+  return IOBIND_OK;
+}
+
+static iobind_status check_options(const iobind_session *session, const iobind_batch_options *options, iobind_error *error) {
+  IOBIND__TRY(iobind__flags_check(options->flags, IOBIND_BATCH_ON_DEVICE, what, error));
+  if (options->most_rows == 0 || options->most_rows > IOBIND__MOST_ROWS) {
+    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "%s: most_rows: expected 1 .. %d, got %zu", what,
+                        (int)IOBIND__MOST_ROWS, options->most_rows);
+  }
+  if ((options->pairs == NULL) != (options->pair_count == 0)) {
+    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "%s: pairs: expected an array and its length, got %s and %zu", what,
+                        options->pairs == NULL ? "NULL" : "an array", options->pair_count);
+  }
+  if (!(options->tolerance >= 0) || isinf(options->tolerance)) {
+    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "%s: tolerance: expected 0 or more, got %g", what,
+                        options->tolerance);
+  }
+  if (session->graphs.limit > 0) {
+    return iobind__fail(error, IOBIND_ERROR_NOT_SUPPORTED,
+                        "%s: the session captures graphs: create one without graph_limit for a batch", what);
+  }
+  return IOBIND_OK;
+}
+
+static iobind_status create(iobind_session *session, const iobind_batch_options *options, iobind_batch **out,
+                            iobind_error *error) {
+  IOBIND__TRY(check_options(session, options, error));
+  iobind_batch *batch = calloc(1, sizeof *batch);
+  if (batch == NULL) {
+    return iobind__out_of_memory(error, what);
+  }
+  iobind__ref_retain(&session->ref);
+  batch->session = session;
+  batch->flags = options->flags;
+  batch->tolerance = options->tolerance;
+  batch->most = options->most_rows;
+  pthread_mutex_init(&batch->mutex, NULL);
+  iobind__condition_init(&batch->changed);
+  iobind_status status = make(batch, options, error);
+  if (status != IOBIND_OK) {
+    free_batch(batch);
+    return status;
+  }
+  *out = batch;
+  return IOBIND_OK;
+}
+
+iobind_status iobind_batch_create(iobind_session *session, const iobind_batch_options *options, iobind_batch **batch,
+                                  iobind_error *error) {
+  iobind_batch_options given;
+  if (batch != NULL) {
+    *batch = NULL;
+  }
+  IOBIND__TRY(iobind__null_check(session, "session", what, error));
+  IOBIND__TRY(iobind__null_check(options, "options", what, error));
+  IOBIND__TRY(iobind__null_check(batch, "batch", what, error));
+  IOBIND__TRY(iobind__process_check(what, error));
+  IOBIND__TRY(iobind__options_read(&given, sizeof given, sizeof given, options, what, error));
+  return iobind__renamed(create(session, &given, batch, error), error, what);
+}

@@ -1,0 +1,220 @@
+/* A live batch. Its states lie in two sides: a step reads one and writes the other, so that a step that fails has changed nothing. Only this
+ * module includes this header. */
+#ifndef IOBIND_BATCH_BATCH_H
+#define IOBIND_BATCH_BATCH_H
+
+#include "state/state.h"
+
+enum { IOBIND__MOST_ROWS = 65536, IOBIND__SIDES = 2 };
+
+/* What of a value belongs to a row: the value is [lead, rows, rest], row-major, with the batch axis in the middle. */
+typedef struct iobind__layout {
+  int32_t axis; /* IOBIND_BATCH_NO_AXIS: all of it belongs to all rows */
+  size_t lead;  /* pieces of a row */
+  size_t piece; /* bytes of one */
+} iobind__layout;
+
+/* A state: an output and the input that it becomes. */
+typedef struct iobind__column {
+  size_t output;
+  size_t input;
+  iobind__layout layout;
+  size_t rank;
+  int64_t dims[IOBIND_MAX_RANK]; /* of one row */
+} iobind__column;
+
+/* Rows of all states: one tensor for each column, whose memory is [lead, width, rest]. */
+typedef struct iobind__rows_of {
+  iobind_tensor **tensors;
+  size_t width;
+} iobind__rows_of;
+
+/* A row that moves. */
+typedef struct iobind__move {
+  size_t from;
+  size_t to;
+} iobind__move;
+
+/* An input that each row brings. */
+typedef struct iobind__feed {
+  size_t input;
+  int32_t axis;
+  iobind_tensor *staging; /* host memory for the most rows; NULL: the dims of a row are not known */
+  iobind_tensor *target;  /* where the session reads it, if that is not the staging */
+  iobind__layout layout;
+  size_t rank;
+  int64_t dims[IOBIND_MAX_RANK]; /* of one row */
+} iobind__feed;
+
+/* What a row has brought for its next step. */
+typedef struct iobind__brought {
+  bool is_set;
+  size_t rank;
+  int64_t dims[IOBIND_MAX_RANK];
+  void *data;
+  size_t bytes;
+} iobind__brought;
+
+/* The outputs of a step, for all of its rows. */
+typedef struct iobind__outcome {
+  iobind__ref ref;
+  size_t width;
+  size_t count;
+  iobind_tensor *outputs[]; /* NULL: a state */
+} iobind__outcome;
+
+/* Where the state of a row is. */
+typedef enum iobind__where {
+  IOBIND__GONE,   /* there is no row */
+  IOBIND__SAVED,  /* in a saved state: the row has made no step since it joined */
+  IOBIND__DENSE,  /* in the side that the next step reads */
+  IOBIND__STORED, /* in the store, in the row of the seat's number */
+} iobind__where;
+
+typedef enum iobind__turnout {
+  IOBIND__UNASKED,
+  IOBIND__SUBMITTED,
+  IOBIND__STEPPING,
+  IOBIND__STEPPED, /* and not awaited */
+} iobind__turnout;
+
+typedef struct iobind__seat {
+  uint32_t generation;
+  iobind__where where;
+  size_t dense;        /* DENSE: its row in the side */
+  iobind_state *state; /* SAVED; a reference is held */
+  iobind__brought *brought; /* one for each feed */
+  iobind__outcome *outcome; /* of its last step; a reference is held; NULL: none */
+  size_t row;               /* in it */
+  iobind__turnout turnout;
+  uint64_t submitted;       /* when */
+  iobind_status ended;   /* STEPPED: how its step ended */
+  iobind_error *failure; /* and the words for it; NULL: none */
+} iobind__seat;
+
+enum { IOBIND__NOBODY = -1 };
+
+/* The least time of a run of a width, and of the move of a row: 0 if that was never measured. */
+typedef struct iobind__costs {
+  uint64_t *runs; /* one for each width */
+  uint64_t move;
+} iobind__costs;
+
+struct iobind_batch {
+  iobind_session *session; /* a reference is held */
+  uint32_t flags;
+  double tolerance;
+  size_t most;
+  iobind__column *columns;
+  size_t column_count;
+  iobind__feed *feeds;
+  size_t feed_count;
+  iobind_tensor **shared; /* one for each input; NULL: it is no shared input, or not set */
+  int32_t *input_axes;
+  int32_t *output_axes;
+  iobind_state *first; /* a reference is held */
+
+  pthread_mutex_t mutex; /* guards everything below */
+  pthread_cond_t changed;
+  bool is_stepping; /* a thread makes a step, for the time of the run without the mutex */
+  iobind__seat *seats;
+  size_t row_count;
+
+  iobind__rows_of sides[IOBIND__SIDES];
+  iobind__rows_of store; /* no tensors: nothing was ever put aside */
+  int side;              /* that the next step reads */
+  int64_t *dense;        /* who has each row of it, or IOBIND__NOBODY */
+  size_t width;
+  iobind_binding *bindings[IOBIND__SIDES]; /* that read this side */
+  size_t bound[IOBIND__SIDES];             /* the width they are bound for; 0: they must be bound again */
+  bool *tried;                             /* the widths that were tested */
+  iobind__costs costs;
+
+  iobind_event *flight; /* the end of a step in flight; NULL: none */
+  size_t *asked;        /* the seats of the step */
+  size_t asked_count;
+  uint64_t steps;
+  uint64_t moved;
+
+  iobind_session *mover; /* NULL: not needed until now */
+  iobind_binding *moving;
+};
+
+/* ---- axes.c ---- */
+
+/* The axes of all inputs and outputs, given or found. */
+iobind_status iobind__axes_find(iobind_batch *batch, const iobind_batch_options *options, iobind_error *error);
+
+/* How rows lie in a tensor of such dims. */
+iobind__layout iobind__layout_of(iobind_dtype dtype, const int64_t *dims, size_t rank, int32_t axis);
+
+/* ---- memory.c: rows and their tensors ---- */
+
+/* Tensors for `width` rows of all states, where the session reads them. */
+iobind_status iobind__rows_make(iobind_batch *batch, size_t width, iobind__rows_of *out, iobind_error *error);
+void iobind__rows_free(const iobind_batch *batch, iobind__rows_of *self);
+
+/* A view of the first bytes of a tensor, as `width` rows. */
+iobind_status iobind__rows_view(iobind_tensor *tensor, const iobind__column *column, size_t width, iobind_tensor **view,
+                                iobind_error *error);
+
+/* A state of 1 row whose tensors are these, which are taken. */
+iobind_status iobind__rows_to_state(iobind_batch *batch, iobind__rows_of *rows, iobind_state **state, iobind_error *error);
+/* Borrowed tensors of a state, in the order of the columns. */
+void iobind__rows_of_state(const iobind_batch *batch, const iobind_state *state, iobind_tensor **tensors);
+iobind_status iobind__batch_check_state(const iobind_batch *batch, const iobind_state *state, const char *what,
+                                        iobind_error *error);
+
+/* ---- mover.c ---- */
+
+/* Move rows of all states, on the host by the host and on a device by a generated model there. `from` and `to` may be the same rows, if no row
+ * that is read is written. Complete on return. */
+iobind_status iobind__rows_move(iobind_batch *batch, const iobind__rows_of *from, const iobind__rows_of *to,
+                                const iobind__move *moves, size_t count, iobind_error *error);
+
+/* ---- order.c: which rows a step runs ---- */
+
+/* Bring the rows that are asked for into the side that the step reads; others may run with them. After an error each row is where its seat says. */
+iobind_status iobind__order_arrange(iobind_batch *batch, iobind_error *error);
+
+/* Write the states of the rows that ran and were not asked for as they were before the step into the other side. */
+iobind_status iobind__order_put_back(iobind_batch *batch, iobind_error *error);
+void iobind__order_leave(iobind_batch *batch, iobind__seat *seat);
+
+/* ---- feed.c ---- */
+
+iobind_status iobind__feed_check(const iobind_batch *batch, const char *what, iobind_error *error);
+/* The inputs of the rows that are asked for, in the order of the side, where the session reads them. */
+iobind_status iobind__feed_bring(iobind_batch *batch, iobind_stream *stream, iobind_error *error);
+/* A tensor over the memory of `width` rows. */
+iobind_status iobind__feed_view(const iobind__feed *feed, iobind_tensor *of, size_t width, iobind_tensor **view,
+                                iobind_error *error);
+void iobind__feed_copy_row(const iobind__layout *layout, char *to, size_t width, size_t row, const char *from);
+
+/* ---- trial.c ---- */
+
+/* Test that rows are not mixed, for a step of this width, unless that was done. */
+iobind_status iobind__batch_try(iobind_batch *batch, size_t width, iobind_error *error);
+
+/* ---- step.c ---- */
+
+/* A step of the rows in batch->asked. The mutex is held, and no other thread makes a step. */
+iobind_status iobind__batch_make_step(iobind_batch *batch, iobind_stream *stream, const char *what, iobind_error *error);
+/* The end of the step in flight, and its failure. */
+iobind_status iobind__batch_settle(iobind_batch *batch, iobind_error *error);
+void iobind__outcome_drop(iobind__outcome *outcome);
+iobind_status iobind__batch_save_row(iobind_batch *batch, const iobind__seat *seat, iobind_state **state, iobind_error *error);
+
+/* ---- batch.c ---- */
+
+/* The seat of a slot. The mutex is held. */
+iobind_status iobind__batch_find(iobind_batch *batch, iobind_slot slot, const char *what, iobind__seat **seat,
+                                 iobind_error *error);
+/* Until no thread makes a step. The mutex is held. */
+void iobind__batch_await_idle(iobind_batch *batch);
+
+static inline size_t iobind__seat_index(const iobind_batch *batch, const iobind__seat *seat) {
+  return (size_t)(seat - batch->seats);
+}
+
+#endif

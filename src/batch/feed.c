@@ -1,0 +1,253 @@
+/* Inputs of rows: kept row by row on the host until their step, brought together in the order of its rows. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "batch/batch.h"
+
+/* ---- set ---- */
+
+static iobind__feed *find_feed(iobind_batch *batch, size_t input) {
+  for (size_t i = 0; i < batch->feed_count; i++) {
+    if (batch->feeds[i].input == input) {
+      return &batch->feeds[i];
+    }
+  }
+  return NULL;
+}
+
+static bool is_state(const iobind_batch *batch, size_t input) {
+  bool is = false;
+  for (size_t i = 0; i < batch->column_count; i++) {
+    is = is || batch->columns[i].input == input;
+  }
+  return is;
+}
+
+static iobind_status check_kind(iobind_batch *batch, bool is_for_all, size_t index, const char *what, iobind_error *error) {
+  const char *label = batch->session->inputs[index].label;
+  if (is_state(batch, index)) {
+    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT,
+                        "%s: '%s' is a state, which a step leaves for the next one: iobind_batch_join takes one", what, label);
+  }
+  const bool is_feed = find_feed(batch, index) != NULL;
+  if (is_feed && is_for_all) {
+    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "%s: '%s' has a batch axis: set it for each slot", what, label);
+  }
+  if (!is_feed && !is_for_all) {
+    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT,
+                        "%s: '%s' has no batch axis: set it once, for the slot IOBIND_BATCH_ALL", what, label);
+  }
+  return IOBIND_OK;
+}
+
+/* The dims that the model leaves open are those of the first row that has come; all rows of a step have the same. */
+static iobind_status keep_row(iobind__brought *brought, const iobind_tensor *row, const void *data, const char *what,
+                              iobind_error *error) {
+  if (row->bytes > brought->bytes || brought->data == NULL) {
+    void *room = realloc(brought->data, row->bytes + 1);
+    if (room == NULL) {
+      return iobind__out_of_memory(error, what);
+    }
+    brought->data = room;
+  }
+  if (row->bytes > 0) {
+    memcpy(brought->data, data, row->bytes);
+  }
+  memcpy(brought->dims, row->dims, row->rank * sizeof row->dims[0]);
+  brought->rank = row->rank;
+  brought->bytes = row->bytes;
+  brought->is_set = true;
+  return IOBIND_OK;
+}
+
+static iobind_status set_row(iobind_batch *batch, iobind_slot slot, size_t index, iobind_tensor *row, const char *what,
+                             iobind_error *error) {
+  const iobind__value *value = &batch->session->inputs[index];
+  iobind__feed *feed = find_feed(batch, index);
+  if (row->dims[feed->axis] != 1) {
+    return iobind__fail(error, IOBIND_ERROR_SHAPE, "%s: '%s': expected 1 row on axis %d, got %lld", what, value->label,
+                        (int)feed->axis, (long long)row->dims[feed->axis]);
+  }
+  void *data;
+  IOBIND__TRY(iobind__renamed(iobind_tensor_map(row, row->dtype, IOBIND_ACCESS_READ, &data, error), error, what));
+  pthread_mutex_lock(&batch->mutex);
+  iobind__seat *seat;
+  iobind_status status = iobind__batch_find(batch, slot, what, &seat, error);
+  if (status == IOBIND_OK) {
+    status = keep_row(&seat->brought[feed - batch->feeds], row, data, what, error);
+  }
+  pthread_mutex_unlock(&batch->mutex);
+  return status;
+}
+
+static iobind_status set_shared(iobind_batch *batch, size_t index, iobind_tensor *all, const char *what, iobind_error *error) {
+  iobind_tensor *copy;
+  IOBIND__TRY(iobind__renamed(iobind__input_copy(batch->session, index, all, NULL, &copy, error), error, what));
+  pthread_mutex_lock(&batch->mutex);
+  iobind__batch_await_idle(batch);
+  iobind_status status = iobind__batch_settle(batch, error);
+  if (status == IOBIND_OK) {
+    iobind_tensor_release(batch->shared[index]);
+    batch->shared[index] = copy;
+    memset(batch->bound, 0, sizeof batch->bound);
+  } else {
+    iobind_tensor_release(copy);
+  }
+  pthread_mutex_unlock(&batch->mutex);
+  return status;
+}
+
+iobind_status iobind_batch_set_input(iobind_batch *batch, iobind_slot slot, size_t index, iobind_tensor *row,
+                                     iobind_error *error) {
+  static const char what[] = "batch_set_input";
+  IOBIND__TRY(iobind__null_check(batch, "batch", what, error));
+  IOBIND__TRY(iobind__null_check(row, "row", what, error));
+  IOBIND__TRY(iobind__process_check(what, error));
+  if (index >= batch->session->input_count) {
+    return iobind__fail(error, IOBIND_ERROR_NOT_FOUND, "%s: expected an input below %zu, got %zu", what,
+                        batch->session->input_count, index);
+  }
+  const bool is_for_all = slot == IOBIND_BATCH_ALL;
+  IOBIND__TRY(check_kind(batch, is_for_all, index, what, error));
+  IOBIND__TRY(iobind__value_accepts(&batch->session->inputs[index], row, what, error));
+  if (!row->place->host) {
+    return iobind__fail(error, IOBIND_ERROR_WRONG_DEVICE, "%s: '%s': expected a tensor in host memory, it is on '%s'", what,
+                        batch->session->inputs[index].label, row->place->device->spec);
+  }
+  iobind_status status =
+      is_for_all ? set_shared(batch, index, row, what, error) : set_row(batch, slot, index, row, what, error);
+  return iobind__named(status, error, what);
+}
+
+/* ---- checked ---- */
+
+static bool are_alike(const iobind__brought *a, const iobind__brought *b) {
+  return a->rank == b->rank && memcmp(a->dims, b->dims, a->rank * sizeof a->dims[0]) == 0;
+}
+
+static iobind_status check_feed(const iobind_batch *batch, size_t index, const char *what, iobind_error *error) {
+  const char *label = batch->session->inputs[batch->feeds[index].input].label;
+  const iobind__brought *first = &batch->seats[batch->asked[0]].brought[index];
+  for (size_t i = 0; i < batch->asked_count; i++) {
+    const iobind__brought *brought = &batch->seats[batch->asked[i]].brought[index];
+    if (!brought->is_set) {
+      return iobind__fail(error, IOBIND_ERROR_INVALID_STATE,
+                          "%s: row %zu: '%s' is not set for this step: iobind_batch_set_input", what, i, label);
+    }
+    if (!are_alike(first, brought)) {
+      char expected[IOBIND__SHAPE_TEXT];
+      char got[IOBIND__SHAPE_TEXT];
+      const int32_t dtype = (int32_t)batch->session->inputs[batch->feeds[index].input].dtype;
+      iobind__shape_text(dtype, first->dims, NULL, first->rank, expected, sizeof expected);
+      iobind__shape_text(dtype, brought->dims, NULL, brought->rank, got, sizeof got);
+      return iobind__fail(error, IOBIND_ERROR_SHAPE, "%s: row %zu: '%s': expected %s as in row 0, got %s: make two steps", what, i,
+                          label, expected, got);
+    }
+  }
+  return IOBIND_OK;
+}
+
+iobind_status iobind__feed_check(const iobind_batch *batch, const char *what, iobind_error *error) {
+  for (size_t i = 0; i < batch->feed_count; i++) {
+    IOBIND__TRY(check_feed(batch, i, what, error));
+  }
+  for (size_t i = 0; i < batch->session->input_count; i++) {
+    if (batch->input_axes[i] == IOBIND_BATCH_NO_AXIS && batch->shared[i] == NULL) {
+      return iobind__fail(error, IOBIND_ERROR_INVALID_STATE,
+                          "%s: '%s', which all rows share, is not set: iobind_batch_set_input for IOBIND_BATCH_ALL", what,
+                          batch->session->inputs[i].label);
+    }
+  }
+  return IOBIND_OK;
+}
+
+/* ---- brought together ---- */
+
+static void dims_for(const iobind__feed *feed, size_t width, int64_t dims[IOBIND_MAX_RANK]) {
+  memcpy(dims, feed->dims, feed->rank * sizeof dims[0]);
+  dims[feed->axis] = (int64_t)width;
+}
+
+/* Memory for the most rows of these dims. */
+static iobind_status shape(iobind_batch *batch, iobind__feed *feed, const iobind__brought *like, iobind_error *error) {
+  bool fits = feed->staging != NULL && feed->rank == like->rank;
+  if (fits && memcmp(feed->dims, like->dims, like->rank * sizeof like->dims[0]) == 0) {
+    return IOBIND_OK;
+  }
+  const iobind__value *input = &batch->session->inputs[feed->input];
+  iobind__feed made = *feed;
+  made.rank = like->rank;
+  memcpy(made.dims, like->dims, like->rank * sizeof like->dims[0]);
+  made.layout = iobind__layout_of(input->dtype, made.dims, made.rank, feed->axis);
+  made.target = NULL;
+  int64_t dims[IOBIND_MAX_RANK];
+  dims_for(&made, batch->most, dims);
+  iobind__place *host =
+      input->place->host ? input->place : &batch->session->runtime->cpu->places[IOBIND_MEMORY_DEFAULT];
+  IOBIND__TRY(iobind__tensor_create_at(host, input->dtype, dims, made.rank, &made.staging, error));
+  iobind_status status = input->place->host ? IOBIND_OK
+                                            : iobind__tensor_create_at(input->place, input->dtype, dims, made.rank,
+                                                                       &made.target, error);
+  if (status != IOBIND_OK) {
+    iobind_tensor_release(made.staging);
+    return status;
+  }
+  iobind_tensor_release(feed->staging);
+  iobind_tensor_release(feed->target);
+  *feed = made;
+  memset(batch->bound, 0, sizeof batch->bound);
+  return IOBIND_OK;
+}
+
+iobind_status iobind__feed_view(const iobind__feed *feed, iobind_tensor *of, size_t width, iobind_tensor **view,
+                                iobind_error *error) {
+  int64_t dims[IOBIND_MAX_RANK];
+  dims_for(feed, width, dims);
+  return iobind_tensor_view(of, 0, of->dtype, dims, feed->rank, view, error);
+}
+
+void iobind__feed_copy_row(const iobind__layout *layout, char *to, size_t width, size_t row, const char *from) {
+  for (size_t lead = 0; layout->piece > 0 && lead < layout->lead; lead++) {
+    memcpy(to + (lead * width + row) * layout->piece, from + lead * layout->piece, layout->piece);
+  }
+}
+
+/* A row that runs along has the data of the first one that is asked for, which the model takes. */
+static const iobind__brought *brought_of(const iobind_batch *batch, size_t row, size_t index) {
+  const int64_t who = batch->dense[row];
+  const bool is_asked = who != IOBIND__NOBODY && batch->seats[who].turnout == IOBIND__STEPPING;
+  return &batch->seats[is_asked ? (size_t)who : batch->asked[0]].brought[index];
+}
+
+static iobind_status upload(const iobind_batch *batch, const iobind__feed *feed, iobind_stream *stream, iobind_error *error) {
+  iobind_tensor *source = NULL;
+  iobind_tensor *target = NULL;
+  iobind_status status = iobind__feed_view(feed, feed->staging, batch->width, &source, error);
+  if (status == IOBIND_OK) {
+    status = iobind__feed_view(feed, feed->target, batch->width, &target, error);
+  }
+  if (status == IOBIND_OK) {
+    status = iobind_tensor_copy((const iobind_tensor *const *)&source, &target, 1, stream, error);
+  }
+  iobind_tensor_release(source);
+  iobind_tensor_release(target);
+  return status;
+}
+
+static iobind_status bring(iobind_batch *batch, size_t index, iobind_stream *stream, iobind_error *error) {
+  iobind__feed *feed = &batch->feeds[index];
+  IOBIND__TRY(shape(batch, feed, &batch->seats[batch->asked[0]].brought[index], error));
+  void *data;
+  IOBIND__TRY(iobind_tensor_map(feed->staging, feed->staging->dtype, IOBIND_ACCESS_WRITE, &data, error));
+  for (size_t row = 0; row < batch->width; row++) {
+    iobind__feed_copy_row(&feed->layout, data, batch->width, row, brought_of(batch, row, index)->data);
+  }
+  return feed->target == NULL ? IOBIND_OK : upload(batch, feed, stream, error);
+}
+
+iobind_status iobind__feed_bring(iobind_batch *batch, iobind_stream *stream, iobind_error *error) {
+  for (size_t i = 0; i < batch->feed_count; i++) {
+    IOBIND__TRY(bring(batch, i, stream, error));
+  }
+  return IOBIND_OK;
+}

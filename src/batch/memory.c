@@ -1,0 +1,103 @@
+/* Rows of all states: their tensors. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "batch/batch.h"
+
+static void dims_of(const iobind__column *column, size_t width, int64_t dims[IOBIND_MAX_RANK]) {
+  memcpy(dims, column->dims, column->rank * sizeof dims[0]);
+  dims[column->layout.axis] = (int64_t)width;
+}
+
+iobind_status iobind__rows_make(iobind_batch *batch, size_t width, iobind__rows_of *out, iobind_error *error) {
+  iobind__rows_of made = {calloc(batch->column_count, sizeof(iobind_tensor *)), width};
+  iobind_status status = made.tensors == NULL ? iobind__out_of_memory(error, "batch") : IOBIND_OK;
+  for (size_t i = 0; status == IOBIND_OK && i < batch->column_count; i++) {
+    const iobind__column *column = &batch->columns[i];
+    const iobind__value *input = &batch->session->inputs[column->input];
+    int64_t dims[IOBIND_MAX_RANK];
+    dims_of(column, width, dims);
+    status = iobind__tensor_create_at(input->place, input->dtype, dims, column->rank, &made.tensors[i], error);
+  }
+  if (status != IOBIND_OK) {
+    iobind__rows_free(batch, &made);
+    return status;
+  }
+  *out = made;
+  return IOBIND_OK;
+}
+
+void iobind__rows_free(const iobind_batch *batch, iobind__rows_of *self) {
+  for (size_t i = 0; self->tensors != NULL && i < batch->column_count; i++) {
+    iobind_tensor_release(self->tensors[i]);
+  }
+  free(self->tensors);
+  *self = (iobind__rows_of){0};
+}
+
+iobind_status iobind__rows_view(iobind_tensor *tensor, const iobind__column *column, size_t width, iobind_tensor **view,
+                                iobind_error *error) {
+  int64_t dims[IOBIND_MAX_RANK];
+  dims_of(column, width, dims);
+  return iobind_tensor_view(tensor, 0, tensor->dtype, dims, column->rank, view, error);
+}
+
+/* ---- states of one row ---- */
+
+iobind_status iobind__rows_to_state(iobind_batch *batch, iobind__rows_of *rows, iobind_state **out, iobind_error *error) {
+  iobind_state *state;
+  IOBIND__TRY(iobind__state_allocate(batch->session, batch->column_count, "batch_save_state", &state, error));
+  for (size_t i = 0; i < batch->column_count; i++) {
+    const iobind__column *column = &batch->columns[i];
+    state->kept[i] = (iobind__kept){.pair = {.output = column->output, .input = column->input}, .tensor = rows->tensors[i]};
+    rows->tensors[i]->read_only = true;
+    rows->tensors[i] = NULL;
+  }
+  iobind__rows_free(batch, rows);
+  *out = state;
+  return IOBIND_OK;
+}
+
+/* The columns are in the order of the inputs, as a state's tensors are. */
+void iobind__rows_of_state(const iobind_batch *batch, const iobind_state *state, iobind_tensor **tensors) {
+  for (size_t i = 0; i < batch->column_count; i++) {
+    tensors[i] = state->kept[i].tensor;
+  }
+}
+
+static iobind_status check_dims(const iobind_batch *batch, const iobind__column *column, const iobind_tensor *tensor,
+                                const char *what, iobind_error *error) {
+  bool fits = tensor->rank == column->rank;
+  for (size_t i = 0; fits && i < column->rank; i++) {
+    fits = tensor->dims[i] == column->dims[i];
+  }
+  if (fits) {
+    return IOBIND_OK;
+  }
+  char expected[IOBIND__SHAPE_TEXT];
+  char got[IOBIND__SHAPE_TEXT];
+  iobind__shape_text((int32_t)tensor->dtype, column->dims, NULL, column->rank, expected, sizeof expected);
+  iobind__shape_text((int32_t)tensor->dtype, tensor->dims, NULL, tensor->rank, got, sizeof got);
+  return iobind__fail(error, IOBIND_ERROR_SHAPE, "%s: the state of '%s': expected one row, %s, got %s", what,
+                      batch->session->inputs[column->input].label, expected, got);
+}
+
+iobind_status iobind__batch_check_state(const iobind_batch *batch, const iobind_state *state, const char *what,
+                                        iobind_error *error) {
+  if (state->session != batch->session) {
+    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT,
+                        "%s: the state is of another session: save it to a file and load that for this one", what);
+  }
+  bool same = state->count == batch->column_count;
+  for (size_t i = 0; same && i < state->count; i++) {
+    same = state->kept[i].pair.input == batch->columns[i].input && state->kept[i].pair.output == batch->columns[i].output;
+  }
+  if (!same) {
+    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "%s: expected a state of the batch's %zu pairs, got others", what,
+                        batch->column_count);
+  }
+  for (size_t i = 0; i < state->count; i++) {
+    IOBIND__TRY(check_dims(batch, &batch->columns[i], state->kept[i].tensor, what, error));
+  }
+  return IOBIND_OK;
+}

@@ -1,0 +1,189 @@
+/* A server's loop: threads submit rows and await them, one makes the steps. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "batch/batch.h"
+#include "support/options.h"
+#include "support/system.h"
+
+enum { USUAL_ROWS = 16, USUAL_WAIT_NS = 1000000 };
+
+/* ---- submitted ---- */
+
+static iobind_status submit(iobind_batch *batch, iobind_slot slot, const char *what, iobind_error *error) {
+  iobind__seat *seat;
+  IOBIND__TRY(iobind__batch_find(batch, slot, what, &seat, error));
+  if (seat->turnout == IOBIND__SUBMITTED || seat->turnout == IOBIND__STEPPING) {
+    return iobind__fail(error, IOBIND_ERROR_INVALID_STATE, "%s: the slot is submitted already: iobind_batch_await", what);
+  }
+  for (size_t i = 0; i < batch->feed_count; i++) {
+    if (!seat->brought[i].is_set) {
+      return iobind__fail(error, IOBIND_ERROR_INVALID_STATE, "%s: '%s' is not set for this step: iobind_batch_set_input", what,
+                          batch->session->inputs[batch->feeds[i].input].label);
+    }
+  }
+  free(seat->failure);
+  seat->failure = NULL;
+  seat->turnout = IOBIND__SUBMITTED;
+  seat->submitted = iobind__clock_ns();
+  pthread_cond_broadcast(&batch->changed);
+  return IOBIND_OK;
+}
+
+iobind_status iobind_batch_submit(iobind_batch *batch, iobind_slot slot, iobind_error *error) {
+  static const char what[] = "batch_submit";
+  IOBIND__TRY(iobind__null_check(batch, "batch", what, error));
+  IOBIND__TRY(iobind__process_check(what, error));
+  pthread_mutex_lock(&batch->mutex);
+  iobind_status status = submit(batch, slot, what, error);
+  pthread_mutex_unlock(&batch->mutex);
+  return status;
+}
+
+/* ---- stepped ---- */
+
+/* The row that has waited longest; NULL: none is submitted. */
+static const iobind__seat *find_oldest(const iobind_batch *batch, size_t *count) {
+  const iobind__seat *oldest = NULL;
+  *count = 0;
+  for (size_t i = 0; i < batch->most; i++) {
+    const iobind__seat *seat = &batch->seats[i];
+    if (seat->turnout == IOBIND__SUBMITTED) {
+      oldest = oldest == NULL || seat->submitted < oldest->submitted ? seat : oldest;
+      ++*count;
+    }
+  }
+  return oldest;
+}
+
+/* Until enough rows are submitted, or one has waited long enough. NULL: none was within the time. */
+static const iobind__seat *await_rows(iobind_batch *batch, const iobind_batch_wait *wait) {
+  const size_t rows = wait->rows == 0 ? USUAL_ROWS : wait->rows;
+  const uint64_t longest = wait->longest_ns == 0 ? USUAL_WAIT_NS : wait->longest_ns;
+  const uint64_t until = iobind__deadline(wait->timeout_ns);
+  for (;;) {
+    size_t count;
+    const iobind__seat *oldest = find_oldest(batch, &count);
+    const uint64_t now = iobind__clock_ns();
+    const uint64_t due = oldest == NULL ? until : oldest->submitted + longest;
+    const bool is_full = count >= rows || count == batch->row_count;
+    if (!batch->is_stepping && (now >= due || (oldest != NULL && is_full))) {
+      return oldest;
+    }
+    (void)iobind__condition_wait(&batch->changed, &batch->mutex, batch->is_stepping ? UINT64_MAX : due);
+  }
+}
+
+static bool are_alike(const iobind_batch *batch, const iobind__seat *a, const iobind__seat *b) {
+  bool alike = true;
+  for (size_t i = 0; alike && i < batch->feed_count; i++) {
+    const iobind__brought *left = &a->brought[i];
+    const iobind__brought *right = &b->brought[i];
+    alike = left->rank == right->rank && memcmp(left->dims, right->dims, left->rank * sizeof left->dims[0]) == 0;
+  }
+  return alike;
+}
+
+static void ask(iobind_batch *batch, const iobind__seat *oldest) {
+  for (size_t i = 0; i < batch->most; i++) {
+    iobind__seat *seat = &batch->seats[i];
+    if (seat->turnout == IOBIND__SUBMITTED && are_alike(batch, seat, oldest)) {
+      seat->turnout = IOBIND__STEPPING;
+      batch->asked[batch->asked_count++] = i;
+    }
+  }
+}
+
+/* A failure without memory for its words is one without words. */
+static void report(iobind_batch *batch, const size_t *asked, size_t count, iobind_status status, const iobind_error *failure) {
+  for (size_t i = 0; i < count; i++) {
+    iobind__seat *seat = &batch->seats[asked[i]];
+    seat->turnout = IOBIND__STEPPED;
+    seat->failure = status == IOBIND_OK ? NULL : malloc(sizeof *seat->failure);
+    if (seat->failure != NULL) {
+      *seat->failure = *failure;
+    }
+    seat->ended = status;
+  }
+}
+
+static iobind_status make_step(iobind_batch *batch, const iobind__seat *oldest, size_t *count, iobind_error *error) {
+  iobind_error failure = IOBIND_ERROR_INIT;
+  size_t *asked = calloc(batch->most, sizeof asked[0]);
+  if (asked == NULL) {
+    return iobind__out_of_memory(error, "batch_step");
+  }
+  ask(batch, oldest);
+  *count = batch->asked_count;
+  memcpy(asked, batch->asked, *count * sizeof asked[0]);
+  batch->is_stepping = true;
+  iobind_status status = iobind__batch_make_step(batch, NULL, "batch_step", &failure);
+  batch->is_stepping = false;
+  report(batch, asked, *count, status, &failure);
+  free(asked);
+  pthread_cond_broadcast(&batch->changed);
+  return status == IOBIND_OK ? IOBIND_OK : iobind__error_copy(error, &failure);
+}
+
+static iobind_status step(iobind_batch *batch, const iobind_batch_wait *wait, size_t *count, iobind_error *error) {
+  const iobind__seat *oldest = await_rows(batch, wait);
+  if (oldest == NULL) {
+    return iobind__fail(error, IOBIND_ERROR_TIMEOUT, "batch_step: no row was submitted within the time");
+  }
+  IOBIND__TRY(iobind__batch_settle(batch, error));
+  return make_step(batch, oldest, count, error);
+}
+
+iobind_status iobind_batch_step(iobind_batch *batch, const iobind_batch_wait *wait, size_t *count, iobind_error *error) {
+  static const char what[] = "batch_step";
+  const iobind_batch_wait usual = IOBIND_BATCH_WAIT_INIT;
+  iobind_batch_wait given;
+  size_t rows = 0;
+  IOBIND__TRY(iobind__null_check(batch, "batch", what, error));
+  IOBIND__TRY(iobind__process_check(what, error));
+  IOBIND__TRY(iobind__options_read(&given, sizeof given, sizeof given, wait == NULL ? &usual : wait, what, error));
+  pthread_mutex_lock(&batch->mutex);
+  iobind_status status = step(batch, &given, &rows, error);
+  pthread_mutex_unlock(&batch->mutex);
+  if (count != NULL) {
+    *count = rows;
+  }
+  return iobind__named(status, error, what);
+}
+
+/* ---- awaited ---- */
+
+static iobind_status await(iobind_batch *batch, iobind_slot slot, uint64_t until, const char *what, iobind_error *error) {
+  iobind__seat *seat;
+  for (;;) {
+    IOBIND__TRY(iobind__batch_find(batch, slot, what, &seat, error));
+    if (seat->turnout == IOBIND__UNASKED) {
+      return iobind__fail(error, IOBIND_ERROR_INVALID_STATE, "%s: the row was not submitted: iobind_batch_submit", what);
+    }
+    if (seat->turnout == IOBIND__STEPPED) {
+      break;
+    }
+    if (!iobind__condition_wait(&batch->changed, &batch->mutex, until)) {
+      return iobind__fail(error, IOBIND_ERROR_TIMEOUT, "%s: the row's step has not been made within the time", what);
+    }
+  }
+  iobind_status status = seat->ended;
+  if (status != IOBIND_OK && seat->failure != NULL) {
+    status = iobind__error_copy(error, seat->failure);
+  } else if (status != IOBIND_OK) {
+    status = iobind__fail(error, status, "%s: the row's step has failed", what);
+  }
+  seat->turnout = IOBIND__UNASKED;
+  return status;
+}
+
+iobind_status iobind_batch_await(iobind_batch *batch, iobind_slot slot, uint64_t timeout_ns, iobind_error *error) {
+  static const char what[] = "batch_await";
+  IOBIND__TRY(iobind__null_check(batch, "batch", what, error));
+  IOBIND__TRY(iobind__process_check(what, error));
+  const uint64_t until = iobind__deadline(timeout_ns);
+  pthread_mutex_lock(&batch->mutex);
+  iobind_status status = await(batch, slot, until, what, error);
+  pthread_mutex_unlock(&batch->mutex);
+  return status;
+}

@@ -1,0 +1,406 @@
+/* A step: its rows together, their inputs, a run from one side of the states to the other, and only then anything that stays. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "batch/batch.h"
+#include "support/system.h"
+
+/* ---- bound ---- */
+
+static bool is_state_output(const iobind_batch *batch, size_t output) {
+  bool is = false;
+  for (size_t i = 0; i < batch->column_count; i++) {
+    is = is || batch->columns[i].output == output;
+  }
+  return is;
+}
+
+static iobind_status bind_column(iobind_batch *batch, int side, size_t index, iobind_error *error) {
+  const iobind__column *column = &batch->columns[index];
+  iobind_tensor *from = NULL;
+  iobind_tensor *to = NULL;
+  iobind_status status = iobind__rows_view(batch->sides[side].tensors[index], column, batch->width, &from, error);
+  if (status == IOBIND_OK) {
+    status = iobind__rows_view(batch->sides[1 - side].tensors[index], column, batch->width, &to, error);
+  }
+  if (status == IOBIND_OK) {
+    status = iobind_binding_set_input(batch->bindings[side], column->input, IOBIND_INPUT_RESIDENT, from, NULL, error);
+  }
+  if (status == IOBIND_OK) {
+    status = iobind_binding_set_output(batch->bindings[side], column->output, to, 0, error);
+  }
+  iobind_tensor_release(from);
+  iobind_tensor_release(to);
+  return status;
+}
+
+static iobind_status bind_feed(iobind_batch *batch, iobind_binding *binding, const iobind__feed *feed, iobind_error *error) {
+  iobind_tensor *view;
+  IOBIND__TRY(iobind__feed_view(feed, feed->target != NULL ? feed->target : feed->staging, batch->width, &view, error));
+  iobind_status status = iobind_binding_set_input(binding, feed->input, IOBIND_INPUT_RESIDENT, view, NULL, error);
+  iobind_tensor_release(view);
+  return status;
+}
+
+/* All of it anew: the dims of any tensor may differ from the last step's. */
+static iobind_status bind(iobind_batch *batch, int side, iobind_error *error) {
+  iobind_binding *binding = batch->bindings[side];
+  iobind_device *host = (batch->flags & IOBIND_BATCH_ON_DEVICE) != 0 ? NULL : batch->session->runtime->cpu;
+  if (batch->bound[side] == batch->width) {
+    return IOBIND_OK;
+  }
+  batch->bound[side] = 0;
+  IOBIND__TRY(iobind_binding_clear(binding, error));
+  for (size_t i = 0; i < batch->column_count; i++) {
+    IOBIND__TRY(bind_column(batch, side, i, error));
+  }
+  for (size_t i = 0; i < batch->feed_count; i++) {
+    IOBIND__TRY(bind_feed(batch, binding, &batch->feeds[i], error));
+  }
+  for (size_t i = 0; i < batch->session->input_count; i++) {
+    if (batch->shared[i] != NULL) {
+      IOBIND__TRY(iobind_binding_set_input(binding, i, IOBIND_INPUT_RESIDENT, batch->shared[i], NULL, error));
+    }
+  }
+  for (size_t i = 0; i < batch->session->output_count; i++) {
+    if (!is_state_output(batch, i)) {
+      IOBIND__TRY(iobind_binding_place_output(binding, i, IOBIND_OUTPUT_FRESH, host, IOBIND_MEMORY_DEFAULT, error));
+    }
+  }
+  batch->bound[side] = batch->width;
+  return IOBIND_OK;
+}
+
+/* ---- what stays ---- */
+
+static void free_outcome(iobind__ref *ref) {
+  iobind__outcome *outcome = (iobind__outcome *)ref;
+  for (size_t i = 0; i < outcome->count; i++) {
+    iobind_tensor_release(outcome->outputs[i]);
+  }
+  free(outcome);
+}
+
+void iobind__outcome_drop(iobind__outcome *outcome) {
+  iobind__ref_release(outcome == NULL ? NULL : &outcome->ref);
+}
+
+static iobind_status check_output(const iobind_batch *batch, size_t index, const iobind_tensor *output, iobind_error *error) {
+  const int32_t axis = batch->output_axes[index];
+  bool fits = axis == IOBIND_BATCH_NO_AXIS || ((size_t)axis < output->rank && output->dims[axis] == (int64_t)batch->width);
+  if (fits) {
+    return IOBIND_OK;
+  }
+  char got[IOBIND__SHAPE_TEXT];
+  iobind__shape_text((int32_t)output->dtype, output->dims, NULL, output->rank, got, sizeof got);
+  return iobind__fail(error, IOBIND_ERROR_SHAPE, "batch_run: output '%s': expected %zu rows on axis %d, got %s",
+                      batch->session->outputs[index].label, batch->width, (int)axis, got);
+}
+
+static iobind_status collect(iobind_batch *batch, iobind__outcome *outcome, iobind_error *error) {
+  iobind_binding *binding = batch->bindings[batch->side];
+  for (size_t i = 0; i < outcome->count; i++) {
+    if (!is_state_output(batch, i)) {
+      IOBIND__TRY(iobind_binding_take_output(binding, i, &outcome->outputs[i], error));
+      IOBIND__TRY(check_output(batch, i, outcome->outputs[i], error));
+    }
+  }
+  return IOBIND_OK;
+}
+
+static iobind_status make_outcome(iobind_batch *batch, iobind__outcome **out, iobind_error *error) {
+  const size_t count = batch->session->output_count;
+  iobind__outcome *outcome = calloc(1, sizeof *outcome + count * sizeof outcome->outputs[0]);
+  if (outcome == NULL) {
+    return iobind__out_of_memory(error, "batch_run");
+  }
+  iobind__ref_init(&outcome->ref, free_outcome);
+  outcome->width = batch->width;
+  outcome->count = count;
+  iobind_status status = collect(batch, outcome, error);
+  if (status != IOBIND_OK) {
+    iobind__outcome_drop(outcome);
+    return status;
+  }
+  *out = outcome;
+  return IOBIND_OK;
+}
+
+static void commit(iobind_batch *batch, iobind__outcome *outcome) {
+  for (size_t i = 0; i < batch->asked_count; i++) {
+    iobind__seat *seat = &batch->seats[batch->asked[i]];
+    for (size_t f = 0; f < batch->feed_count; f++) {
+      seat->brought[f].is_set = false;
+    }
+    iobind__outcome_drop(seat->outcome);
+    iobind__ref_retain(&outcome->ref);
+    seat->outcome = outcome;
+    seat->row = seat->dense;
+  }
+  batch->side = 1 - batch->side;
+  batch->steps++;
+}
+
+/* The run is complete. */
+static iobind_status finish(iobind_batch *batch, iobind_error *error) {
+  iobind__outcome *outcome;
+  IOBIND__TRY(make_outcome(batch, &outcome, error));
+  iobind_status status = iobind__order_put_back(batch, error);
+  if (status == IOBIND_OK) {
+    commit(batch, outcome);
+  }
+  iobind__outcome_drop(outcome);
+  return status;
+}
+
+/* ---- made ---- */
+
+/* The mutex is not held during the run: rows join and bring their inputs. */
+static iobind_status run(iobind_batch *batch, iobind_stream *stream, iobind_error *error) {
+  const uint64_t begin = iobind__clock_ns();
+  pthread_mutex_unlock(&batch->mutex);
+  iobind_status status = iobind_binding_run(batch->bindings[batch->side], stream, error);
+  pthread_mutex_lock(&batch->mutex);
+  const uint64_t took = iobind__clock_ns() - begin;
+  uint64_t *least = &batch->costs.runs[batch->width];
+  if (status == IOBIND_OK && stream == NULL && (*least == 0 || took < *least)) {
+    *least = took;
+  }
+  return status;
+}
+
+static iobind_status prepare(iobind_batch *batch, iobind_stream *stream, const char *what, iobind_error *error) {
+  IOBIND__TRY(iobind__feed_check(batch, what, error));
+  IOBIND__TRY(iobind__batch_try(batch, batch->asked_count, error));
+  IOBIND__TRY(iobind__order_arrange(batch, error));
+  IOBIND__TRY(iobind__batch_try(batch, batch->width, error));
+  IOBIND__TRY(iobind__feed_bring(batch, stream, error));
+  return bind(batch, batch->side, error);
+}
+
+/* With an event behind the run, which is there before it: a run that nobody knows of would write the states later. */
+static iobind_status submit(iobind_batch *batch, iobind_stream *stream, iobind_error *error) {
+  iobind_event *event;
+  IOBIND__TRY(iobind_event_create(stream->device, &event, error));
+  iobind_status status = run(batch, stream, error);
+  if (status == IOBIND_OK) {
+    status = iobind_event_record(event, stream, error);
+    if (status != IOBIND_OK) {
+      (void)iobind_stream_synchronize(stream, NULL);
+    }
+  }
+  if (status != IOBIND_OK) {
+    iobind_event_destroy(event);
+    return status;
+  }
+  batch->flight = event;
+  return IOBIND_OK;
+}
+
+static iobind_status complete(iobind_batch *batch, iobind_error *error) {
+  IOBIND__TRY(run(batch, NULL, error));
+  return finish(batch, error);
+}
+
+static void call_off(iobind_batch *batch) {
+  for (size_t i = 0; i < batch->asked_count; i++) {
+    batch->seats[batch->asked[i]].turnout = IOBIND__UNASKED;
+  }
+  batch->asked_count = 0;
+}
+
+iobind_status iobind__batch_make_step(iobind_batch *batch, iobind_stream *stream, const char *what, iobind_error *error) {
+  iobind_status status = prepare(batch, stream, what, error);
+  if (status == IOBIND_OK) {
+    status = stream != NULL ? submit(batch, stream, error) : complete(batch, error);
+  }
+  if (status != IOBIND_OK || stream == NULL) {
+    call_off(batch);
+  }
+  return iobind__renamed(status, error, what);
+}
+
+iobind_status iobind__batch_settle(iobind_batch *batch, iobind_error *error) {
+  if (batch->flight == NULL) {
+    return IOBIND_OK;
+  }
+  iobind_status status = iobind_event_wait(batch->flight, IOBIND_NO_TIMEOUT, error);
+  if (status == IOBIND_OK) {
+    status = finish(batch, error);
+  }
+  iobind_event_destroy(batch->flight);
+  batch->flight = NULL;
+  call_off(batch);
+  return status;
+}
+
+/* ---- called for ---- */
+
+static iobind_status ask(iobind_batch *batch, const iobind_slot *slots, size_t count, iobind_error *error) {
+  for (size_t i = 0; i < count; i++) {
+    iobind__seat *seat;
+    IOBIND__TRY(iobind__batch_find(batch, slots[i], "batch_run", &seat, error));
+    if (seat->turnout == IOBIND__STEPPING) {
+      return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "batch_run: row %zu: the slot is among the others already", i);
+    }
+    if (seat->turnout == IOBIND__SUBMITTED) {
+      return iobind__fail(error, IOBIND_ERROR_INVALID_STATE,
+                          "batch_run: row %zu: the slot is submitted: iobind_batch_step makes its step", i);
+    }
+    seat->turnout = IOBIND__STEPPING;
+    batch->asked[batch->asked_count++] = iobind__seat_index(batch, seat);
+  }
+  return IOBIND_OK;
+}
+
+static iobind_status step(iobind_batch *batch, const iobind_slot *slots, size_t count, iobind_stream *stream,
+                          iobind_error *error) {
+  iobind__batch_await_idle(batch);
+  IOBIND__TRY(iobind__batch_settle(batch, error));
+  iobind_status status = ask(batch, slots, count, error);
+  if (status != IOBIND_OK) {
+    call_off(batch);
+    return status;
+  }
+  batch->is_stepping = true;
+  status = iobind__batch_make_step(batch, stream, "batch_run", error);
+  batch->is_stepping = false;
+  pthread_cond_broadcast(&batch->changed);
+  return status;
+}
+
+iobind_status iobind_batch_run(iobind_batch *batch, const iobind_slot *slots, size_t count, iobind_stream *stream,
+                               iobind_error *error) {
+  static const char what[] = "batch_run";
+  IOBIND__TRY(iobind__null_check(batch, "batch", what, error));
+  IOBIND__TRY(iobind__null_check(slots, "slots", what, error));
+  IOBIND__TRY(iobind__process_check(what, error));
+  if (count == 0 || count > batch->most) {
+    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "%s: expected 1 .. %zu rows, got %zu", what, batch->most, count);
+  }
+  pthread_mutex_lock(&batch->mutex);
+  iobind_status status = step(batch, slots, count, stream, error);
+  pthread_mutex_unlock(&batch->mutex);
+  return iobind__named(status, error, what);
+}
+
+/* ---- outputs ---- */
+
+/* The pieces of a row, where they are. */
+static iobind_status copy_row(const iobind__layout *layout, iobind_tensor *all, size_t width, size_t row, iobind_tensor *out,
+                              iobind_error *error) {
+  const iobind_rows source = {
+      .struct_size = sizeof source, .tensor = all, .offset = row * layout->piece, .pitch = width * layout->piece};
+  const iobind_rows target = {.struct_size = sizeof target, .tensor = out, .pitch = layout->piece};
+  return iobind_tensor_copy_rows(&source, &target, layout->piece, layout->lead, NULL, error);
+}
+
+static iobind_status take_row(iobind_batch *batch, const iobind__outcome *outcome, size_t row, size_t index,
+                              iobind_tensor **tensor, iobind_error *error) {
+  iobind_tensor *all = outcome->outputs[index];
+  const int32_t axis = batch->output_axes[index];
+  if (axis == IOBIND_BATCH_NO_AXIS) {
+    *tensor = iobind_tensor_retain(all);
+    return IOBIND_OK;
+  }
+  if (axis == 0 && all->place->addressable) {
+    return iobind_tensor_slice(all, (int64_t)row, 1, tensor, error);
+  }
+  int64_t dims[IOBIND_MAX_RANK];
+  memcpy(dims, all->dims, all->rank * sizeof dims[0]);
+  dims[axis] = 1;
+  const iobind__layout layout = iobind__layout_of(all->dtype, dims, all->rank, axis);
+  IOBIND__TRY(iobind__tensor_create_at(all->place, all->dtype, dims, all->rank, tensor, error));
+  iobind_status status = copy_row(&layout, all, outcome->width, row, *tensor, error);
+  if (status != IOBIND_OK) {
+    iobind_tensor_release(*tensor);
+    *tensor = NULL;
+  }
+  return status;
+}
+
+/* A row that makes no step now has its outputs without a wait. */
+static iobind_status get_output(iobind_batch *batch, iobind_slot slot, size_t index, iobind_tensor **tensor,
+                                iobind_error *error) {
+  iobind__seat *seat;
+  IOBIND__TRY(iobind__batch_find(batch, slot, "batch_get_output", &seat, error));
+  while (batch->is_stepping && seat->turnout == IOBIND__STEPPING) {
+    (void)iobind__condition_wait(&batch->changed, &batch->mutex, UINT64_MAX);
+    IOBIND__TRY(iobind__batch_find(batch, slot, "batch_get_output", &seat, error));
+  }
+  if (seat->turnout == IOBIND__STEPPING) {
+    IOBIND__TRY(iobind__batch_settle(batch, error));
+  }
+  if (seat->outcome == NULL) {
+    return iobind__fail(error, IOBIND_ERROR_INVALID_STATE, "batch_get_output: the row has made no step");
+  }
+  return take_row(batch, seat->outcome, seat->row, index, tensor, error);
+}
+
+iobind_status iobind_batch_get_output(iobind_batch *batch, iobind_slot slot, size_t index, iobind_tensor **tensor,
+                                      iobind_error *error) {
+  static const char what[] = "batch_get_output";
+  if (tensor != NULL) {
+    *tensor = NULL;
+  }
+  IOBIND__TRY(iobind__null_check(batch, "batch", what, error));
+  IOBIND__TRY(iobind__null_check(tensor, "tensor", what, error));
+  IOBIND__TRY(iobind__process_check(what, error));
+  if (index >= batch->session->output_count) {
+    return iobind__fail(error, IOBIND_ERROR_NOT_FOUND, "%s: expected an output below %zu, got %zu", what,
+                        batch->session->output_count, index);
+  }
+  if (is_state_output(batch, index)) {
+    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "%s: '%s' is a state: iobind_batch_save_state", what,
+                        batch->session->outputs[index].label);
+  }
+  pthread_mutex_lock(&batch->mutex);
+  iobind_status status = get_output(batch, slot, index, tensor, error);
+  pthread_mutex_unlock(&batch->mutex);
+  return iobind__named(iobind__renamed(status, error, what), error, what);
+}
+
+/* ---- states ---- */
+
+iobind_status iobind__batch_save_row(iobind_batch *batch, const iobind__seat *seat, iobind_state **state, iobind_error *error) {
+  if (batch->column_count == 0) {
+    return iobind__fail(error, IOBIND_ERROR_INVALID_STATE, "batch_save_state: the batch has no states");
+  }
+  if (seat->where == IOBIND__SAVED) {
+    *state = iobind_state_retain(seat->state);
+    return IOBIND_OK;
+  }
+  iobind__rows_of made;
+  IOBIND__TRY(iobind__rows_make(batch, 1, &made, error));
+  const iobind__rows_of side = {batch->sides[batch->side].tensors, batch->width};
+  const bool is_stored = seat->where == IOBIND__STORED;
+  const iobind__move move = {is_stored ? iobind__seat_index(batch, seat) : seat->dense, 0};
+  iobind_status status = iobind__rows_move(batch, is_stored ? &batch->store : &side, &made, &move, 1, error);
+  if (status == IOBIND_OK) {
+    status = iobind__rows_to_state(batch, &made, state, error);
+  }
+  iobind__rows_free(batch, &made);
+  return status;
+}
+
+static iobind_status save(iobind_batch *batch, iobind_slot slot, iobind_state **state, iobind_error *error) {
+  iobind__seat *seat;
+  iobind__batch_await_idle(batch);
+  IOBIND__TRY(iobind__batch_settle(batch, error));
+  IOBIND__TRY(iobind__batch_find(batch, slot, "batch_save_state", &seat, error));
+  return iobind__batch_save_row(batch, seat, state, error);
+}
+
+iobind_status iobind_batch_save_state(iobind_batch *batch, iobind_slot slot, iobind_state **state, iobind_error *error) {
+  static const char what[] = "batch_save_state";
+  if (state != NULL) {
+    *state = NULL;
+  }
+  IOBIND__TRY(iobind__null_check(batch, "batch", what, error));
+  IOBIND__TRY(iobind__null_check(state, "state", what, error));
+  IOBIND__TRY(iobind__process_check(what, error));
+  pthread_mutex_lock(&batch->mutex);
+  iobind_status status = save(batch, slot, state, error);
+  pthread_mutex_unlock(&batch->mutex);
+  return iobind__renamed(status, error, what);
+}

@@ -1,0 +1,296 @@
+/* Does the model mix rows? It runs with rows of different data, and with each of them alone. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "batch/batch.h"
+
+enum { FEW = 8, DRAWS_OF_FEW = 4, SCALES = 5 };
+
+static const char what[] = "batch_run";
+
+/* A run with several rows, and one with one of them. */
+typedef struct trial {
+  iobind_batch *batch;
+  size_t width;
+  uint64_t random;
+  iobind_tensor **inputs;  /* of all rows; shared ones are borrowed */
+  iobind_tensor **outputs; /* NULL: not made yet */
+  iobind_tensor **alone;   /* inputs of one row */
+  iobind_tensor **single;  /* its outputs */
+} trial;
+
+/* ---- data ---- */
+
+static uint64_t next_random(trial *self) { /* xorshift64* */
+  self->random ^= self->random >> 12;
+  self->random ^= self->random << 25;
+  self->random ^= self->random >> 27;
+  return self->random * 2685821657736338717u;
+}
+
+/* From -1 to 1, times the row's scale. */
+static double next_real(trial *self, size_t row) {
+  static const double scales[SCALES] = {0.25, 0.5, 1, 2, 4};
+  return (double)(int64_t)next_random(self) / 9223372036854775808.0 * scales[row % SCALES];
+}
+
+/* A float of 16 bits by its bits: sign, an exponent of the row's, and a fraction. */
+static uint16_t next_half(trial *self, size_t row, unsigned exponent_of_one, unsigned fraction_bits) {
+  const uint64_t random = next_random(self);
+  const uint64_t exponent = exponent_of_one - 3 + row % SCALES;
+  return (uint16_t)((random >> 63) << 15 | exponent << fraction_bits | (random & ((1u << fraction_bits) - 1)));
+}
+
+/* One number of a row; false: only the caller knows which numbers the model takes. */
+static bool put_random(trial *self, iobind_dtype dtype, size_t row, char *to) {
+  const double real = next_real(self, row);
+  const float single = (float)real;
+  const uint16_t half = dtype == IOBIND_DTYPE_BFLOAT16 ? next_half(self, row, 127, 7) : next_half(self, row, 15, 10);
+  switch ((int)dtype) {
+    case IOBIND_DTYPE_FLOAT32:
+      memcpy(to, &single, sizeof single);
+      return true;
+    case IOBIND_DTYPE_FLOAT64:
+      memcpy(to, &real, sizeof real);
+      return true;
+    case IOBIND_DTYPE_FLOAT16:
+    case IOBIND_DTYPE_BFLOAT16:
+      memcpy(to, &half, sizeof half);
+      return true;
+    default:
+      return false;
+  }
+}
+
+/* A row of an input: random numbers, or, if they are of no such type, the data that a row has. */
+static void fill_row(trial *self, iobind_tensor *all, const iobind__layout *layout, size_t row, const char *like) {
+  const size_t size = iobind_dtype_get_bits((int32_t)all->dtype) / 8;
+  for (size_t lead = 0; lead < layout->lead; lead++) {
+    char *piece = (char *)all->data + (lead * self->width + row) * layout->piece;
+    for (size_t at = 0; at < layout->piece; at += size) {
+      if (!put_random(self, all->dtype, row, piece + at)) {
+        memcpy(piece + at, like + lead * layout->piece + at, size);
+      }
+    }
+  }
+}
+
+static iobind_status make_input(trial *self, size_t input, const int64_t *row_dims, size_t rank, int32_t axis, size_t width,
+                                iobind_tensor **out, iobind_error *error) {
+  int64_t dims[IOBIND_MAX_RANK];
+  memcpy(dims, row_dims, rank * sizeof dims[0]);
+  dims[axis] = (int64_t)width;
+  iobind_device *host = self->batch->session->runtime->cpu;
+  return iobind_tensor_create(host, IOBIND_MEMORY_DEFAULT, self->batch->session->inputs[input].dtype, dims, rank, out, error);
+}
+
+static iobind_status make_both(trial *self, size_t input, const int64_t *dims, size_t rank, int32_t axis, iobind_error *error) {
+  IOBIND__TRY(make_input(self, input, dims, rank, axis, self->width, &self->inputs[input], error));
+  return make_input(self, input, dims, rank, axis, 1, &self->alone[input], error);
+}
+
+static iobind_status fill_feed(trial *self, size_t index, iobind_error *error) {
+  const iobind_batch *batch = self->batch;
+  const iobind__feed *feed = &batch->feeds[index];
+  const iobind__brought *first = &batch->seats[batch->asked[0]].brought[index];
+  IOBIND__TRY(make_both(self, feed->input, first->dims, first->rank, feed->axis, error));
+  iobind_tensor *all = self->inputs[feed->input];
+  const iobind__layout layout = iobind__layout_of(all->dtype, first->dims, first->rank, feed->axis);
+  for (size_t row = 0; row < self->width; row++) {
+    fill_row(self, all, &layout, row, batch->seats[batch->asked[row % batch->asked_count]].brought[index].data);
+  }
+  return IOBIND_OK;
+}
+
+static iobind_status fill_column(trial *self, size_t index, iobind_error *error) {
+  const iobind__column *column = &self->batch->columns[index];
+  iobind_tensor *first = self->batch->first->kept[index].tensor;
+  IOBIND__TRY(make_both(self, column->input, column->dims, column->rank, column->layout.axis, error));
+  char *like = malloc(first->bytes + 1);
+  if (like == NULL) {
+    return iobind__out_of_memory(error, what);
+  }
+  iobind_status status = iobind_tensor_read(first, 0, like, first->bytes, NULL, error);
+  for (size_t row = 0; status == IOBIND_OK && row < self->width; row++) {
+    fill_row(self, self->inputs[column->input], &column->layout, row, like);
+  }
+  free(like);
+  return status;
+}
+
+static iobind_status fill(trial *self, iobind_error *error) {
+  const iobind_batch *batch = self->batch;
+  for (size_t i = 0; i < batch->session->input_count; i++) {
+    self->inputs[i] = iobind_tensor_retain(batch->shared[i]);
+    self->alone[i] = iobind_tensor_retain(batch->shared[i]);
+  }
+  for (size_t i = 0; i < batch->feed_count; i++) {
+    IOBIND__TRY(fill_feed(self, i, error));
+  }
+  for (size_t i = 0; i < batch->column_count; i++) {
+    IOBIND__TRY(fill_column(self, i, error));
+  }
+  return IOBIND_OK;
+}
+
+/* ---- compared ---- */
+
+static double number_at(iobind_dtype dtype, const char *data) {
+  float single;
+  double real;
+  memcpy(&single, data, sizeof single);
+  if (dtype == IOBIND_DTYPE_FLOAT32) {
+    return (double)single;
+  }
+  memcpy(&real, data, sizeof real);
+  return real;
+}
+
+/* From the least to the greatest number. */
+static double range_of(const iobind_tensor *tensor) {
+  const size_t size = iobind_dtype_get_bits((int32_t)tensor->dtype) / 8;
+  double least = INFINITY;
+  double greatest = -INFINITY;
+  for (size_t at = 0; at < tensor->bytes; at += size) {
+    const double number = number_at(tensor->dtype, (const char *)tensor->data + at);
+    least = number < least ? number : least;
+    greatest = number > greatest ? number : greatest;
+  }
+  return greatest - least;
+}
+
+/* The greatest difference of two pieces. Only floats of 32 and 64 bits have one; others are equal, or infinitely far apart. */
+static double distance(iobind_dtype dtype, const char *a, const char *b, size_t bytes) {
+  if (memcmp(a, b, bytes) == 0) {
+    return 0;
+  }
+  if (dtype != IOBIND_DTYPE_FLOAT32 && dtype != IOBIND_DTYPE_FLOAT64) {
+    return INFINITY;
+  }
+  double greatest = 0;
+  const size_t size = iobind_dtype_get_bits((int32_t)dtype) / 8;
+  for (size_t at = 0; at < bytes; at += size) {
+    const double difference = fabs(number_at(dtype, a + at) - number_at(dtype, b + at));
+    const bool same = memcmp(a + at, b + at, size) == 0;
+    greatest = same || difference <= greatest ? greatest : isnan(difference) ? INFINITY : difference;
+  }
+  return greatest;
+}
+
+static iobind_status refuse(const trial *self, size_t output, size_t row, double part, iobind_error *error) {
+  return iobind__fail(error, IOBIND_ERROR_NOT_SUPPORTED,
+                      "%s: the model mixes rows: in a test with %zu rows, row %zu of output '%s' differs from the row alone by "
+                      "%.3g of the values' range, allowed is %.3g. If it is rounding, set `tolerance`",
+                      what, self->width, row, self->batch->session->outputs[output].label, part, self->batch->tolerance);
+}
+
+static iobind_status compare_output(const trial *self, size_t output, size_t row, iobind_error *error) {
+  const iobind_batch *batch = self->batch;
+  const iobind_tensor *all = self->outputs[output];
+  const iobind_tensor *one = self->single[output];
+  const int32_t axis = batch->output_axes[output];
+  bool fits = (size_t)axis < all->rank && all->dims[axis] == (int64_t)self->width && one->rank == all->rank &&
+              all->bytes == one->bytes * self->width;
+  if (!fits) {
+    return iobind__fail(error, IOBIND_ERROR_SHAPE,
+                        "%s: output '%s': expected %zu rows on axis %d, each as large as one alone: give the axes", what,
+                        batch->session->outputs[output].label, self->width, (int)axis);
+  }
+  const iobind__layout layout = iobind__layout_of(one->dtype, one->dims, one->rank, axis);
+  double greatest = 0;
+  for (size_t lead = 0; layout.piece > 0 && lead < layout.lead; lead++) {
+    const char *in_all = (const char *)all->data + (lead * self->width + row) * layout.piece;
+    const double apart = distance(all->dtype, in_all, (const char *)one->data + lead * layout.piece, layout.piece);
+    greatest = apart > greatest ? apart : greatest;
+  }
+  if (greatest == 0) {
+    return IOBIND_OK;
+  }
+  const double part = isinf(greatest) ? greatest : greatest / range_of(all);
+  return part <= batch->tolerance ? IOBIND_OK : refuse(self, output, row, part, error);
+}
+
+static void drop(iobind_tensor **tensors, size_t count) {
+  for (size_t i = 0; i < count; i++) {
+    iobind_tensor_release(tensors[i]);
+    tensors[i] = NULL;
+  }
+}
+
+static void take_row(const trial *self, size_t input, size_t row) {
+  const iobind_tensor *all = self->inputs[input];
+  iobind_tensor *one = self->alone[input];
+  const iobind__layout layout = iobind__layout_of(one->dtype, one->dims, one->rank, self->batch->input_axes[input]);
+  for (size_t lead = 0; layout.piece > 0 && lead < layout.lead; lead++) {
+    memcpy((char *)one->data + lead * layout.piece,
+           (const char *)all->data + (lead * self->width + row) * layout.piece, layout.piece);
+  }
+}
+
+static iobind_status compare_row(const trial *self, size_t row, iobind_error *error) {
+  iobind_session *session = self->batch->session;
+  for (size_t i = 0; i < session->input_count; i++) {
+    if (self->batch->input_axes[i] != IOBIND_BATCH_NO_AXIS) {
+      take_row(self, i, row);
+    }
+  }
+  IOBIND__TRY(iobind__session_run(session, self->alone, self->single, error));
+  iobind_status status = IOBIND_OK;
+  for (size_t i = 0; status == IOBIND_OK && i < session->output_count; i++) {
+    status = self->batch->output_axes[i] == IOBIND_BATCH_NO_AXIS ? IOBIND_OK : compare_output(self, i, row, error);
+  }
+  drop(self->single, session->output_count);
+  return status;
+}
+
+/* ---- made ---- */
+
+static iobind_status draw(trial *self, iobind_error *error) {
+  iobind_session *session = self->batch->session;
+  iobind_status status = fill(self, error);
+  if (status == IOBIND_OK) {
+    status = iobind__session_run(session, self->inputs, self->outputs, error);
+  }
+  for (size_t row = 0; status == IOBIND_OK && row < self->width; row++) {
+    status = compare_row(self, row, error);
+  }
+  drop(self->inputs, session->input_count);
+  drop(self->alone, session->input_count);
+  drop(self->outputs, session->output_count);
+  return status;
+}
+
+static iobind_status try_width(iobind_batch *batch, size_t width, iobind_error *error) {
+  const size_t inputs = batch->session->input_count;
+  const size_t outputs = batch->session->output_count;
+  trial self = {.batch = batch, .width = width, .random = 88172645463325252u + width};
+  if (width == 1 || batch->tried[width]) {
+    return IOBIND_OK;
+  }
+  iobind_tensor **tensors = calloc(2 * (inputs + outputs), sizeof(iobind_tensor *));
+  if (tensors == NULL) {
+    return iobind__out_of_memory(error, what);
+  }
+  self.inputs = tensors;
+  self.alone = self.inputs + inputs;
+  self.outputs = self.alone + inputs;
+  self.single = self.outputs + outputs;
+  iobind_status status = IOBIND_OK;
+  for (size_t i = 0; status == IOBIND_OK && i < (width <= FEW ? DRAWS_OF_FEW : 1); i++) {
+    status = draw(&self, error);
+  }
+  free(tensors);
+  batch->tried[width] = status == IOBIND_OK;
+  return status;
+}
+
+iobind_status iobind__batch_try(iobind_batch *batch, size_t width, iobind_error *error) {
+  static const size_t first[] = {2, 3, 5, FEW};
+  for (size_t i = 0; i < sizeof first / sizeof first[0]; i++) {
+    if (first[i] <= batch->most) {
+      IOBIND__TRY(try_width(batch, first[i], error));
+    }
+  }
+  return try_width(batch, width, error);
+}
