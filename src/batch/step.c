@@ -186,7 +186,7 @@ static iobind_status submit(iobind_batch *batch, iobind_stream *stream, iobind_e
   if (status == IOBIND_OK) {
     status = iobind_event_record(event, stream, error);
     if (status != IOBIND_OK) {
-      (void)iobind_stream_synchronize(stream, NULL);
+      (void)iobind__stream_drain(stream, NULL);
     }
   }
   if (status != IOBIND_OK) {
