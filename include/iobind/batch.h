@@ -109,7 +109,7 @@ IOBIND_API IOBIND_CHECK iobind_status iobind_batch_set_input(iobind_batch *batch
  *  - A row that is not among them is put aside, or runs along and is put back: what has cost less time in this batch.
  *  @param slots   `count` different rows, whose inputs are set, with the same dims
  *  @param stream  NULL: complete on return. Otherwise a stream as for iobind_binding_run: the step is in flight until the next call that
- *                 needs its end (iobind_batch_run, iobind_batch_step, get_output, save_state, leave), which also returns its failure
+ *                 needs its end (iobind_batch_run, step, submit, get_output, save_state, leave), which also returns its failure
  *  @return OK; INVALID_ARGUMENT no row, or a row twice; NOT_FOUND a slot; INVALID_STATE an input is not set (the message names it); SHAPE
  *          rows of different dims, or an output that does not have a row for each; NOT_SUPPORTED the model mixes rows (the message names
  *          the output); as iobind_binding_run; the failure of the step in flight

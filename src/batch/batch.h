@@ -46,9 +46,11 @@ typedef struct iobind__feed {
   int64_t dims[IOBIND_MAX_RANK]; /* of one row */
 } iobind__feed;
 
-/* What a row has brought for its next step. */
+/* What a row has brought for its next step. While a step is made, the row may bring the next one's. */
+typedef enum iobind__supply { IOBIND__MISSING, IOBIND__BROUGHT, IOBIND__IN_STEP } iobind__supply;
+
 typedef struct iobind__brought {
-  bool is_set;
+  iobind__supply supply; /* IN_STEP: the step that is made has a copy */
   size_t rank;
   int64_t dims[IOBIND_MAX_RANK];
   void *data;
@@ -189,7 +191,8 @@ iobind_status iobind__feed_bring(iobind_batch *batch, iobind_stream *stream, iob
 /* A tensor over the memory of `width` rows. */
 iobind_status iobind__feed_view(const iobind__feed *feed, iobind_tensor *of, size_t width, iobind_tensor **view,
                                 iobind_error *error);
-void iobind__feed_copy_row(const iobind__layout *layout, char *to, size_t width, size_t row, const char *from);
+/* The step has ended: what it has used is needed again only if it failed. */
+void iobind__feed_end(iobind_batch *batch, bool has_failed);
 
 /* ---- trial.c ---- */
 

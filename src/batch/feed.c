@@ -56,7 +56,7 @@ static iobind_status keep_row(iobind__brought *brought, const iobind_tensor *row
   memcpy(brought->dims, row->dims, row->rank * sizeof row->dims[0]);
   brought->rank = row->rank;
   brought->bytes = row->bytes;
-  brought->is_set = true;
+  brought->supply = IOBIND__BROUGHT;
   return IOBIND_OK;
 }
 
@@ -130,7 +130,7 @@ static iobind_status check_feed(const iobind_batch *batch, size_t index, const c
   const iobind__brought *first = &batch->seats[batch->asked[0]].brought[index];
   for (size_t i = 0; i < batch->asked_count; i++) {
     const iobind__brought *brought = &batch->seats[batch->asked[i]].brought[index];
-    if (!brought->is_set) {
+    if (brought->supply != IOBIND__BROUGHT) {
       return iobind__fail(error, IOBIND_ERROR_INVALID_STATE,
                           "%s: row %zu: '%s' is not set for this step: iobind_batch_set_input", what, i, label);
     }
@@ -206,7 +206,7 @@ iobind_status iobind__feed_view(const iobind__feed *feed, iobind_tensor *of, siz
   return iobind_tensor_view(of, 0, of->dtype, dims, feed->rank, view, error);
 }
 
-void iobind__feed_copy_row(const iobind__layout *layout, char *to, size_t width, size_t row, const char *from) {
+static void copy_row(const iobind__layout *layout, char *to, size_t width, size_t row, const char *from) {
   for (size_t lead = 0; layout->piece > 0 && lead < layout->lead; lead++) {
     memcpy(to + (lead * width + row) * layout->piece, from + lead * layout->piece, layout->piece);
   }
@@ -240,7 +240,7 @@ static iobind_status bring(iobind_batch *batch, size_t index, iobind_stream *str
   void *data;
   IOBIND__TRY(iobind_tensor_map(feed->staging, feed->staging->dtype, IOBIND_ACCESS_WRITE, &data, error));
   for (size_t row = 0; row < batch->width; row++) {
-    iobind__feed_copy_row(&feed->layout, data, batch->width, row, brought_of(batch, row, index)->data);
+    copy_row(&feed->layout, data, batch->width, row, brought_of(batch, row, index)->data);
   }
   return feed->target == NULL ? IOBIND_OK : upload(batch, feed, stream, error);
 }
@@ -249,5 +249,21 @@ iobind_status iobind__feed_bring(iobind_batch *batch, iobind_stream *stream, iob
   for (size_t i = 0; i < batch->feed_count; i++) {
     IOBIND__TRY(bring(batch, i, stream, error));
   }
+  for (size_t i = 0; i < batch->asked_count; i++) {
+    for (size_t f = 0; f < batch->feed_count; f++) {
+      batch->seats[batch->asked[i]].brought[f].supply = IOBIND__IN_STEP;
+    }
+  }
   return IOBIND_OK;
+}
+
+void iobind__feed_end(iobind_batch *batch, bool has_failed) {
+  for (size_t i = 0; i < batch->asked_count; i++) {
+    for (size_t f = 0; f < batch->feed_count; f++) {
+      iobind__brought *brought = &batch->seats[batch->asked[i]].brought[f];
+      if (brought->supply == IOBIND__IN_STEP) {
+        brought->supply = has_failed ? IOBIND__BROUGHT : IOBIND__MISSING;
+      }
+    }
+  }
 }

@@ -13,11 +13,14 @@ enum { USUAL_ROWS = 16, USUAL_WAIT_NS = 1000000 };
 static iobind_status submit(iobind_batch *batch, iobind_slot slot, const char *what, iobind_error *error) {
   iobind__seat *seat;
   IOBIND__TRY(iobind__batch_find(batch, slot, what, &seat, error));
+  if (seat->turnout == IOBIND__STEPPING) { /* a step in flight need not be this call's */
+    IOBIND__TRY(iobind__batch_settle(batch, error));
+  }
   if (seat->turnout == IOBIND__SUBMITTED || seat->turnout == IOBIND__STEPPING) {
     return iobind__fail(error, IOBIND_ERROR_INVALID_STATE, "%s: the slot is submitted already: iobind_batch_await", what);
   }
   for (size_t i = 0; i < batch->feed_count; i++) {
-    if (!seat->brought[i].is_set) {
+    if (seat->brought[i].supply != IOBIND__BROUGHT) {
       return iobind__fail(error, IOBIND_ERROR_INVALID_STATE, "%s: '%s' is not set for this step: iobind_batch_set_input", what,
                           batch->session->inputs[batch->feeds[i].input].label);
     }

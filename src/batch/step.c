@@ -129,9 +129,6 @@ static iobind_status make_outcome(iobind_batch *batch, iobind__outcome **out, io
 static void commit(iobind_batch *batch, iobind__outcome *outcome) {
   for (size_t i = 0; i < batch->asked_count; i++) {
     iobind__seat *seat = &batch->seats[batch->asked[i]];
-    for (size_t f = 0; f < batch->feed_count; f++) {
-      seat->brought[f].is_set = false;
-    }
     iobind__outcome_drop(seat->outcome);
     iobind__ref_retain(&outcome->ref);
     seat->outcome = outcome;
@@ -202,7 +199,9 @@ static iobind_status complete(iobind_batch *batch, iobind_error *error) {
   return finish(batch, error);
 }
 
-static void call_off(iobind_batch *batch) {
+/* The step has ended, or was never made. */
+static void dismiss(iobind_batch *batch, bool has_failed) {
+  iobind__feed_end(batch, has_failed);
   for (size_t i = 0; i < batch->asked_count; i++) {
     batch->seats[batch->asked[i]].turnout = IOBIND__UNASKED;
   }
@@ -215,7 +214,7 @@ iobind_status iobind__batch_make_step(iobind_batch *batch, iobind_stream *stream
     status = stream != NULL ? submit(batch, stream, error) : complete(batch, error);
   }
   if (status != IOBIND_OK || stream == NULL) {
-    call_off(batch);
+    dismiss(batch, status != IOBIND_OK);
   }
   return iobind__renamed(status, error, what);
 }
@@ -230,7 +229,7 @@ iobind_status iobind__batch_settle(iobind_batch *batch, iobind_error *error) {
   }
   iobind_event_destroy(batch->flight);
   batch->flight = NULL;
-  call_off(batch);
+  dismiss(batch, status != IOBIND_OK);
   return status;
 }
 
@@ -259,7 +258,7 @@ static iobind_status step(iobind_batch *batch, const iobind_slot *slots, size_t 
   IOBIND__TRY(iobind__batch_settle(batch, error));
   iobind_status status = ask(batch, slots, count, error);
   if (status != IOBIND_OK) {
-    call_off(batch);
+    dismiss(batch, true);
     return status;
   }
   batch->is_stepping = true;

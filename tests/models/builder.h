@@ -76,6 +76,7 @@ void build_loop(builder *b);
 void build_decoder(builder *b);
 void build_cache(builder *b);
 void build_denoise(builder *b);
+void build_voices(builder *b);
 void build_transformer(builder *b);
 
 #endif

@@ -1,5 +1,7 @@
 #include "builder.h"
 
+#include <stdio.h>
+
 /* Models with a state that goes from run to run. */
 
 static void set_dims(test_shape *shape, const char *text) {
@@ -97,4 +99,52 @@ void build_denoise(builder *b) {
   builder_node(b, "Mul", "timestep part", "share");
   builder_node(b, "Mul", "noise share", "found");
   builder_node(b, "Sub", "latents found", "denoised");
+}
+
+static test_shape rows_of(builder *b, int64_t lead, int64_t width) {
+  test_shape shape;
+  char rows[TEST_MODEL_TEXT];
+  char text[2 * TEST_MODEL_TEXT];
+  builder_text(b, "rows", "rows", rows);
+  if (lead > 1) {
+    snprintf(text, sizeof text, "%lld,%s,%lld", (long long)lead, rows, (long long)width);
+  } else {
+    snprintf(text, sizeof text, "%s,%lld", rows, (long long)width);
+  }
+  set_dims(&shape, text);
+  return shape;
+}
+
+/* Independent streams, whose states have their rows on the first axis and on the second one. Whole numbers remain exact. */
+void build_voices(builder *b) {
+  static const float factors[2] = {1, 2};
+  int64_t width = builder_int(b, "width", 4), dims[3] = {2, 1, 1}, axis = 0;
+  test_shape plain = rows_of(b, 1, width), deep = rows_of(b, 2, width), one = rows_of(b, 1, 1), scalar = {.rank = 0};
+  onnx_tensor table = {
+      .name = "factors", .dtype = ONNX_FLOAT32, .dims = dims, .rank = 3, .data = factors, .bytes = sizeof factors};
+  builder_input(b, "x", ONNX_FLOAT32, &plain);
+  builder_input(b, "gain", ONNX_FLOAT32, &scalar);
+  builder_input(b, "a", ONNX_FLOAT32, &deep);
+  builder_input(b, "b", ONNX_FLOAT32, &plain);
+  builder_input(b, "count", ONNX_INT64, &one);
+  builder_output(b, "y", ONNX_FLOAT32, &deep);
+  builder_output(b, "z", ONNX_FLOAT32, &plain);
+  builder_output(b, "next_a", ONNX_FLOAT32, &deep);
+  builder_output(b, "next_b", ONNX_FLOAT32, &plain);
+  builder_output(b, "next_count", ONNX_INT64, &one);
+  onnx_initializer(&b->writer, &table);
+  builder_scalar(b, "one", ONNX_INT64, 1);
+  builder_node(b, "Mul", "x factors", "scaled");
+  builder_node(b, "Sub", "scaled a", "next_a");
+  if (builder_int(b, "mix", 0) != 0) {
+    builder_int64s(b, "axes", &axis, 1);
+    builder_node(b, "ReduceSum", "x axes", "sum");
+    builder_node(b, "Sub", "x sum", "less");
+    builder_node(b, "Max", "b less", "next_b");
+  } else {
+    builder_node(b, "Max", "b x", "next_b");
+  }
+  builder_node(b, "Add", "count one", "next_count");
+  builder_node(b, "Add", "next_a next_b", "y");
+  builder_node(b, "Add", "next_b gain", "z");
 }

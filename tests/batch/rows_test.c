@@ -1,0 +1,290 @@
+/* Rows of a batch beside the same rows in plain C. */
+#include "voices.h"
+
+#include <stdio.h>
+
+static iobind_session *session;
+
+static int start(void **state) {
+  (void)stage_open(state);
+  session = fixture_session(runtime, device, "voices");
+  return 0;
+}
+
+static int stop(void **state) {
+  iobind_session_destroy(session);
+  session = NULL;
+  return stage_close(state);
+}
+
+/* ---- one after the other ---- */
+
+static void fill(float x[WIDTH], int64_t seed) {
+  for (int i = 0; i < WIDTH; i++) {
+    x[i] = (float)((seed * 7 + i * 5) % 17 - 8);
+  }
+}
+
+/* A row that is in no step keeps its state, whether it is put aside or runs along. */
+static void rows_that_rest(void **state) {
+  (void)state;
+  enum { ROWS = 5, STEPS = 12 };
+  iobind_batch *batch = voice_batch(session, ROWS, 0);
+  iobind_slot slots[ROWS];
+  voice rows[ROWS] = {{{{0}}, {0}, 0}};
+  for (int i = 0; i < ROWS; i++) {
+    expect_ok(iobind_batch_join(batch, NULL, &slots[i], &fault));
+  }
+  for (int step = 0; step < STEPS; step++) {
+    iobind_slot asked[ROWS];
+    voice_results results[ROWS];
+    size_t count = 0;
+    for (int i = 0; i < ROWS; i++) {
+      if ((step + i) % 3 != 0 || step == 0) {
+        float x[WIDTH];
+        fill(x, step * ROWS + i);
+        voice_bring(batch, slots[i], x);
+        results[count] = voice_step(&rows[i], x);
+        asked[count++] = slots[i];
+      }
+    }
+    expect_ok(iobind_batch_run(batch, asked, count, NULL, &fault));
+    for (size_t i = 0; i < count; i++) {
+      voice_expect_results(batch, asked[i], &results[i]);
+    }
+    for (int i = 0; i < ROWS; i++) {
+      voice_expect_state(batch, slots[i], &rows[i]);
+    }
+  }
+  iobind_batch_destroy(batch);
+}
+
+/* ---- at random ---- */
+
+typedef struct member {
+  bool is_here;
+  iobind_slot slot;
+  voice row;
+} member;
+
+typedef struct saved {
+  iobind_state *state; /* NULL: none */
+  voice row;
+} saved;
+
+typedef struct play {
+  iobind_batch *batch;
+  iobind_stream *stream;
+  uint64_t random;
+  member members[MOST];
+  saved saved;
+  int64_t seed;
+} play;
+
+static size_t pick(play *self, size_t below) {
+  self->random = self->random * 6364136223846793005u + 1442695040888963407u;
+  return (size_t)(self->random >> 33) % below;
+}
+
+static void join(play *self) {
+  size_t free_one = 0;
+  while (free_one < MOST && self->members[free_one].is_here) {
+    free_one++;
+  }
+  const bool from_saved = self->saved.state != NULL && pick(self, 2) == 0;
+  iobind_state *state = from_saved ? self->saved.state : NULL;
+  iobind_slot slot;
+  if (free_one == MOST) {
+    expect(IOBIND_ERROR_INVALID_STATE, iobind_batch_join(self->batch, state, &slot, &fault));
+    return;
+  }
+  expect_ok(iobind_batch_join(self->batch, state, &slot, &fault));
+  self->members[free_one] = (member){.is_here = true, .slot = slot};
+  if (from_saved) {
+    self->members[free_one].row = self->saved.row;
+  }
+}
+
+static void keep(play *self, iobind_state *state, const voice *row) {
+  voice_expect_saved(state, row);
+  iobind_state_release(self->saved.state);
+  self->saved = (saved){state, *row};
+}
+
+static void leave(play *self, member *one) {
+  iobind_state *state = NULL;
+  const bool keeps = pick(self, 2) == 0;
+  expect_ok(iobind_batch_leave(self->batch, one->slot, keeps ? &state : NULL, &fault));
+  expect(IOBIND_ERROR_NOT_FOUND, iobind_batch_leave(self->batch, one->slot, NULL, &fault));
+  if (keeps) {
+    keep(self, state, &one->row);
+  }
+  one->is_here = false;
+}
+
+static void save(play *self, const member *one) {
+  iobind_state *state;
+  expect_ok(iobind_batch_save_state(self->batch, one->slot, &state, &fault));
+  keep(self, state, &one->row);
+}
+
+/* Some of the rows, in any order; by a run, on a stream, or as submitted ones. */
+static void step(play *self) {
+  iobind_slot asked[MOST];
+  member *who[MOST];
+  voice_results results[MOST];
+  size_t count = 0;
+  const size_t part = 1 + pick(self, 4);
+  const size_t first = pick(self, MOST);
+  for (size_t i = 0; i < MOST; i++) {
+    member *one = &self->members[(first + i) % MOST];
+    if (one->is_here && pick(self, part) == 0) {
+      float x[WIDTH];
+      fill(x, self->seed++);
+      voice_bring(self->batch, one->slot, x);
+      results[count] = voice_step(&one->row, x);
+      who[count] = one;
+      asked[count++] = one->slot;
+    }
+  }
+  if (count == 0) {
+    return;
+  }
+  if (pick(self, 3) == 0) {
+    size_t made = 0;
+    iobind_batch_wait wait = IOBIND_BATCH_WAIT_INIT;
+    wait.rows = 1;
+    wait.timeout_ns = 0;
+    for (size_t i = 0; i < count; i++) {
+      expect_ok(iobind_batch_submit(self->batch, asked[i], &fault));
+    }
+    expect_ok(iobind_batch_step(self->batch, &wait, &made, &fault));
+    assert_int_equal(made, count);
+    for (size_t i = 0; i < count; i++) {
+      expect_ok(iobind_batch_await(self->batch, asked[i], 0, &fault));
+    }
+  } else {
+    expect_ok(iobind_batch_run(self->batch, asked, count, pick(self, 2) == 0 ? self->stream : NULL, &fault));
+  }
+  for (size_t i = 0; i < count && pick(self, 3) != 0; i++) {
+    voice_expect_results(self->batch, who[i]->slot, &results[i]);
+  }
+}
+
+static member *pick_member(play *self) {
+  member *one = &self->members[pick(self, MOST)];
+  return one->is_here ? one : NULL;
+}
+
+static void check_all(play *self) {
+  iobind_batch_info info = IOBIND_BATCH_INFO_INIT;
+  size_t here = 0;
+  for (size_t i = 0; i < MOST; i++) {
+    if (self->members[i].is_here) {
+      voice_expect_state(self->batch, self->members[i].slot, &self->members[i].row);
+      here++;
+    }
+  }
+  expect_ok(iobind_batch_get_info(self->batch, &info, &fault));
+  assert_int_equal(info.row_count, here);
+}
+
+static void act(play *self) {
+  member *one = pick_member(self);
+  switch (pick(self, 8)) {
+    case 0:
+    case 1:
+      join(self);
+      break;
+    case 2:
+      if (one != NULL) {
+        leave(self, one);
+      }
+      break;
+    case 3:
+      if (one != NULL) {
+        save(self, one);
+      }
+      break;
+    default:
+      step(self);
+  }
+}
+
+static void random_sequences(void **state) {
+  (void)state;
+  enum { PLAYS = 12, ACTS = 60 };
+  for (uint64_t seed = 1; seed <= PLAYS; seed++) {
+    play self = {.random = seed * 977, .seed = (int64_t)seed};
+    self.batch = voice_batch(session, MOST, seed % 2 == 0 ? IOBIND_BATCH_ON_DEVICE : 0);
+    expect_ok(iobind_stream_create(device, NULL, &self.stream, &fault));
+    for (int i = 0; i < ACTS; i++) {
+      act(&self);
+    }
+    check_all(&self);
+    iobind_state_release(self.saved.state);
+    iobind_batch_destroy(self.batch);
+    iobind_stream_destroy(self.stream);
+  }
+}
+
+/* ---- states ---- */
+
+/* A row's state goes on in a binding of the session, and a binding's in a row. */
+static void between_binding_and_row(void **state) {
+  (void)state;
+  iobind_batch *batch = voice_batch(session, 2, 0);
+  iobind_slot slot;
+  iobind_slot other;
+  iobind_state *saved_state;
+  voice row = {{{0}}, {0}, 0};
+  float x[WIDTH];
+  expect_ok(iobind_batch_join(batch, NULL, &slot, &fault));
+  fill(x, 4);
+  voice_bring(batch, slot, x);
+  (void)voice_step(&row, x);
+  expect_ok(iobind_batch_run(batch, &slot, 1, NULL, &fault));
+  expect_ok(iobind_batch_save_state(batch, slot, &saved_state, &fault));
+  iobind_binding *binding;
+  iobind_tensor *input;
+  iobind_tensor *gain;
+  const int64_t dims[] = {1, WIDTH};
+  expect_ok(iobind_binding_create(session, &binding, &fault));
+  for (size_t i = 0; i < sizeof voice_pairs / sizeof voice_pairs[0]; i++) {
+    expect_ok(iobind_binding_carry(binding, voice_pairs[i].output, voice_pairs[i].input, IOBIND_CARRY_MOVE, &fault));
+  }
+  expect_ok(iobind_binding_restore_state(binding, saved_state, &fault));
+  iobind_state_release(saved_state);
+  expect_ok(iobind_tensor_create(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, dims, 2, &input, &fault));
+  expect_ok(iobind_tensor_create(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, NULL, 0, &gain, &fault));
+  expect_ok(iobind_tensor_write(input, 0, x, sizeof x, NULL, &fault));
+  expect_ok(iobind_tensor_write(gain, 0, &voice_gain, sizeof voice_gain, NULL, &fault));
+  expect_ok(iobind_binding_set_input(binding, X, IOBIND_INPUT_SNAPSHOT, input, NULL, &fault));
+  expect_ok(iobind_binding_set_input(binding, GAIN, IOBIND_INPUT_SNAPSHOT, gain, NULL, &fault));
+  expect_ok(iobind_binding_run(binding, NULL, &fault));
+  (void)voice_step(&row, x);
+  expect_ok(iobind_binding_save_state(binding, &saved_state, &fault));
+  voice_expect_saved(saved_state, &row);
+  expect_ok(iobind_batch_join(batch, saved_state, &other, &fault));
+  iobind_state_release(saved_state);
+  voice_bring(batch, other, x);
+  (void)voice_step(&row, x);
+  expect_ok(iobind_batch_run(batch, &other, 1, NULL, &fault));
+  voice_expect_state(batch, other, &row);
+  iobind_tensor_release(input);
+  iobind_tensor_release(gain);
+  iobind_binding_destroy(binding);
+  iobind_batch_destroy(batch);
+}
+
+#define ON(device, test) \
+  { #device ": " #test, test, start, stop, #device }
+#define ON_EACH(test) ON(vdev, test), ON(cpu, test), ON(cuda, test)
+
+static const struct CMUnitTest tests[] = {
+    ON_EACH(rows_that_rest),
+    ON_EACH(random_sequences),
+    ON_EACH(between_binding_and_row),
+};
+
+FIXTURE_MAIN(tests, NULL, NULL);
