@@ -85,8 +85,8 @@ static raw_batch raw_batch_open(int64_t rows) {
   raw_batch made = {.input = zeros((size_t)rows * WINDOW)};
   float *output = zeros((size_t)rows), *states[2] = {zeros((size_t)rows * 2 * STATE), zeros((size_t)rows * 2 * STATE)};
   OrtValue *sr = NULL;
-  raw_check(&r, r.ort->CreateTensorWithDataAsOrtValue(r.memory, &rate, sizeof rate, NULL, 0, ONNX_TENSOR_ELEMENT_DATA_TYPE_INT64,
-                                                      &sr));
+  raw_check(&r, r.ort->CreateTensorWithDataAsOrtValue(r.memory, &rate, sizeof rate, NULL, 0,
+                                                      ONNX_TENSOR_ELEMENT_DATA_TYPE_INT64, &sr));
   for (int turn = 0; turn < 2; turn++) {
     raw_check(&r, r.ort->CreateIoBinding(r.session, &made.bindings[turn]));
     raw_check(&r, r.ort->BindInput(made.bindings[turn], "input", raw_tensor(&r, made.input, input_dims, 2)));
@@ -234,7 +234,8 @@ static double measure_bindings(void) {
   static const int64_t dims[] = {2, 1, STATE};
   iobind_tensor *rate = rate_tensor();
   for (size_t i = 0; i < MOST; i++) {
-    iobind_tensor *window = window_tensor(i), *first = wrap(zeros(2 * STATE), IOBIND_DTYPE_FLOAT32, dims, 3, 2 * STATE * sizeof(float));
+    iobind_tensor *window = window_tensor(i),
+                  *first = wrap(zeros(2 * STATE), IOBIND_DTYPE_FLOAT32, dims, 3, 2 * STATE * sizeof(float));
     must(iobind_binding_create(f.session, &bindings[i], &error));
     must(iobind_binding_set_input(bindings[i], input, IOBIND_INPUT_RESIDENT, window, NULL, &error));
     must(iobind_binding_set_input(bindings[i], sr, IOBIND_INPUT_RESIDENT, rate, NULL, &error));
@@ -258,7 +259,8 @@ static int print_times(callers *all, size_t count, const char *what, double most
   for (int round = 0; round < ROUNDS; round++) {
     double raw_ms, batch_ms;
     double ratio = measure(all, count, &raw_ms, &batch_ms);
-    printf("%s: ONNX Runtime's bound run of %zu rows %.3f ms, a step %.3f ms, ratio %.3f\n", what, count, raw_ms, batch_ms, ratio);
+    printf("%s: ONNX Runtime's bound run of %zu rows %.3f ms, a step %.3f ms, ratio %.3f\n", what, count, raw_ms, batch_ms,
+           ratio);
     if (most == 0 || ratio <= most) return 1;
   }
   return 0;

@@ -173,7 +173,9 @@ static void axes_that_cannot_be_found(void **state) {
   static const struct {
     const char *model;
     const char *words;
-  } cases[] = {{"voices rows=?", "give input_axes"}, {"voices rows=3", "give input_axes"}, {"identity dims=n,m", "any of the dims 'n', 'm'"}};
+  } cases[] = {{"voices rows=?", "give input_axes"},
+               {"voices rows=3", "give input_axes"},
+               {"identity dims=n,m", "any of the dims 'n', 'm'"}};
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
     iobind_session *other = fixture_session(runtime, device, cases[i].model);
     iobind_batch_options options = IOBIND_BATCH_OPTIONS_INIT;
@@ -376,8 +378,7 @@ static void *call_in(void *context) {
                 iobind_batch_submit(batch, slot, NULL) == IOBIND_OK &&
                 iobind_batch_await(batch, slot, IOBIND_NO_TIMEOUT, NULL) == IOBIND_OK &&
                 iobind_batch_get_output(batch, slot, Z, &z, NULL) == IOBIND_OK &&
-                iobind_tensor_read(z, 0, got, sizeof got, NULL, NULL) == IOBIND_OK &&
-                memcmp(got, results.z, sizeof got) == 0;
+                iobind_tensor_read(z, 0, got, sizeof got, NULL, NULL) == IOBIND_OK && memcmp(got, results.z, sizeof got) == 0;
     iobind_tensor_release(z);
     self->wrong += !good;
   }
@@ -403,7 +404,7 @@ static void callers_of_a_server(void **state) {
   size_t made = 0;
   while (made < (size_t)ROWS * STEPS) {
     size_t count = 0;
-    iobind_status status = iobind_batch_step(batch, &wait, &count, &fault);
+    iobind_status status = iobind_batch_step(batch, &wait, NULL, 0, &count, &fault);
     assert_true(status == IOBIND_OK || status == IOBIND_ERROR_TIMEOUT);
     made += count;
   }
@@ -430,7 +431,7 @@ static void failure_of_submitted_rows(void **state) {
   expect(IOBIND_ERROR_INVALID_STATE, run(slots, 1));
   expect(IOBIND_ERROR_TIMEOUT, iobind_batch_await(batch, slots[0], 0, &fault));
   assert_int_equal(vdev_set(0, "fail_compute", "1"), 0);
-  expect(IOBIND_ERROR_RUNTIME, iobind_batch_step(batch, NULL, &count, &fault));
+  expect(IOBIND_ERROR_RUNTIME, iobind_batch_step(batch, NULL, NULL, 0, &count, &fault));
   assert_int_equal(vdev_set(0, "fail_compute", "0"), 0);
   assert_int_equal(count, 2);
   for (int i = 0; i < 2; i++) {
@@ -438,7 +439,7 @@ static void failure_of_submitted_rows(void **state) {
     expect_words("fail_compute");
     expect_ok(iobind_batch_submit(batch, slots[i], &fault));
   }
-  expect_ok(iobind_batch_step(batch, NULL, &count, &fault));
+  expect_ok(iobind_batch_step(batch, NULL, NULL, 0, &count, &fault));
   expect_rows(2, results);
 }
 
