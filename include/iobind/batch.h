@@ -48,12 +48,13 @@ typedef struct iobind_batch_options {
 } iobind_batch_options;
 #define IOBIND_BATCH_OPTIONS_INIT {sizeof(iobind_batch_options), 0, 0, NULL, 0, NULL, 0, NULL, 0, NULL, 0}
 
-/** Create a batch. Nothing may mix its rows: before its first step with a number of rows, a batch runs the model with as many rows of
+/** Create a batch. A session with a graph_limit captures a graph for each power of two that is a step's number of rows or the next above, and all
+ *  steps are then made by one thread. Any other session runs exactly the rows of a step. Nothing may mix rows: before its first step with a number of rows, a batch runs the model with as many rows of
  *  different data, and with each of them alone; and before its very first step with 2, 3, 5 and 8 rows. That finds a model that mixes
  *  rows. It cannot prove that a model never does.
  *  @return OK; INVALID_ARGUMENT; SHAPE no batch axis can be found (the message lists the candidates: give the axes), or a state does not
- *          fit; DTYPE a state's input and output differ; NOT_SUPPORTED the session captures graphs, a value is not a tensor, or has
- *          strings or a packed type, or a state grows; OUT_OF_MEMORY; RUNTIME
+ *          fit; DTYPE a state's input and output differ; NOT_SUPPORTED a value is not a tensor, or has strings or a packed
+ *          type, or a state grows; OUT_OF_MEMORY; RUNTIME
  *  @threads any   @since 1.0 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_batch_create(iobind_session *session, const iobind_batch_options *options,
                                                           iobind_batch **batch, iobind_error *error);

@@ -221,20 +221,6 @@ static void states_that_do_not_fit(void **state) {
   iobind_session_destroy(other_session);
 }
 
-static void captured_graphs(void **state) {
-  (void)state;
-  iobind_session_options options = IOBIND_SESSION_OPTIONS_INIT;
-  iobind_session *capturing;
-  iobind_batch_options wanted = voice_options(1);
-  iobind_batch *none;
-  options.devices = &device;
-  options.device_count = 1;
-  options.graph_limit = 4;
-  expect_ok(test_session_with(runtime, "voices", &options, &capturing, &fault));
-  expect(IOBIND_ERROR_NOT_SUPPORTED, iobind_batch_create(capturing, &wanted, &none, &fault));
-  iobind_session_destroy(capturing);
-}
-
 /* ---- failures ---- */
 
 /* The run fails at once, or late on a stream: rows and inputs are as before, and the same step goes well. */
@@ -446,7 +432,6 @@ static void failure_of_submitted_rows(void **state) {
 #define ON(device, test) \
   { #device ": " #test, test, start, stop, #device }
 #define ON_EACH(test) ON(vdev, test), ON(cpu, test), ON(cuda, test)
-#define ON_GPUS(test) ON(vdev, test), ON(cuda, test)
 #define ON_VDEV(test) ON(vdev, test)
 #define ON_OTHERS(test) ON(vdev, test), ON(cpu, test)
 
@@ -458,7 +443,6 @@ static const struct CMUnitTest tests[] = {
     ON_OTHERS(axes_that_cannot_be_found),
     ON_EACH(model_that_mixes_rows),
     ON_OTHERS(states_that_do_not_fit),
-    ON_GPUS(captured_graphs),
     ON_VDEV(step_that_fails),
     ON_EACH(input_for_the_step_after),
     ON_EACH(outputs_that_are_kept),
