@@ -386,8 +386,7 @@ static iobind_status check_options(const iobind_batch_options *options, iobind_e
                         what, options->pairs == NULL ? "NULL" : "an array", options->pair_count);
   }
   if (!(options->tolerance >= 0) || isinf(options->tolerance)) {
-    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "%s: tolerance: expected 0 or more, got %g", what,
-                        options->tolerance);
+    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "%s: tolerance: expected a finite number, 0 or more", what);
   }
   return IOBIND_OK;
 }
