@@ -146,7 +146,7 @@ static iobind_tensor *window_tensor(size_t row) {
 
 typedef struct callers {
   iobind_batch *batch;
-  iobind_slot slots[MOST];
+  uint64_t slots[MOST];
   iobind_tensor *windows[MOST];
 } callers;
 
@@ -173,7 +173,7 @@ static void close_callers(callers *self) {
 
 /* A step of `count` callers, and the sum of what they hear. */
 static double step_callers(callers *self, const size_t *who, size_t count) {
-  iobind_slot slots[MOST];
+  uint64_t slots[MOST];
   float sum = 0;
   double begun = now();
   for (size_t i = 0; i < count; i++) {
