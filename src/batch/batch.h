@@ -131,6 +131,7 @@ struct iobind_batch {
   size_t bound[IOBIND__SIDES];             /* the width they are bound for; 0: they must be bound again */
   bool *tried;                             /* the widths that were tested */
   iobind__costs costs;
+  bool is_strict; /* a run has failed with rows that were not asked for: none runs along any more */
 
   iobind_event *flight; /* the end of a step in flight; NULL: none */
   size_t *asked;        /* the seats of the step */
