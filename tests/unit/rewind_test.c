@@ -121,6 +121,20 @@ static void expect_rows(iobind_binding *binding, const float *values, size_t cou
   iobind_state_release(saved);
 }
 
+/* Nothing is done: the result of the last run is still there. */
+static void to_the_present(void **state) {
+  (void)state;
+  appender self = open_appender(0, IOBIND_CARRY_MOVE);
+  iobind_tensor *before;
+  iobind_tensor *after;
+  expect_ok(iobind_binding_run(self.binding, NULL, &fault));
+  expect_ok(iobind_binding_get_output(self.binding, 0, NULL, &before, &fault));
+  expect_ok(iobind_binding_rewind_state(self.binding, 3, &fault));
+  expect_ok(iobind_binding_get_output(self.binding, 0, NULL, &after, &fault));
+  assert_ptr_equal(before, after);
+  close_appender(&self);
+}
+
 /* On a thread of iobind's, after the call: a row that is too wide. An accelerator tells that in the call. */
 static void after_a_run_that_fails_late(void **state) {
   (void)state;
@@ -178,6 +192,7 @@ static void where_graphs_are_captured(void **state) {
 static const struct CMUnitTest tests[] = {
     {"cpu: of a decoder", of_a_decoder, stage_open, stage_close, "cpu"},
     {"vdev: of a decoder", of_a_decoder, stage_open, stage_close, "vdev"},
+    {"to the present", to_the_present, stage_open, stage_close, "vdev"},
     {"after a run that fails late", after_a_run_that_fails_late, stage_open, stage_close, "cpu"},
     {"that fails", that_fails, stage_open, stage_close, "vdev"},
     {"where graphs are captured", where_graphs_are_captured, stage_open, stage_close, "vdev"},

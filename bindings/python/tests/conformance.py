@@ -671,6 +671,29 @@ class World:
                 else:
                     slot.value = new
 
+    def do_rewind(self, length, axes):
+        bound, count = self.current, int(length)
+        for _ in self.settle(bound.handle.rewind, count):
+            bound.outputs_of_run = None
+            carried = [slot for slot in bound.outputs if slot.carried_to is not None]
+            on = [int(axis) for axis in axes.split(",")]
+            for number, state in enumerate(carried):
+                slot = bound.inputs[state.carried_to]
+                old = state.value if state.due else slot.value
+                array = old.array().reshape(old.dims).take(range(count), on[min(number, len(on) - 1)])
+                new = Mirror(old.name, array.shape, numpy.ascontiguousarray(array).reshape(-1).view(numpy.uint8).copy())
+                if new.text == old.text:
+                    continue  # the present length: nothing has changed
+                state.due = False
+                slot.value = new
+
+    def do_kind(self, output, input, kind, axis=None):
+        session, numbers = self.current.session, (int(output), int(input))
+        names = [[one.name for one in values] for values in (session.outputs, session.inputs)]
+        named = [of[number] if number < len(of) else f"no {what}" for of, number, what in zip(names, numbers, ("output", "input"))]
+        for found in self.settle(session.state_kind, *named):
+            require("its kind", (kind, None if axis is None else int(axis)), tuple(found))
+
     def do_state(self, name, saved, index):
         of, number = self.states[saved], int(index)
         for handle in self.settle(of.handle.__getitem__, of.names[list(of.pairs).index(number)]):

@@ -201,6 +201,7 @@ def reference(spec, inputs):
         "outer": lambda: [a * b],
         "reduce": lambda: [a.sum(axis)],
         "transpose": lambda: [a.transpose([int(number) for number in given.get("order", "1,0").split(",")])],
+        "grow": lambda: [numpy.concatenate([a, inputs[2].numbers()]), numpy.concatenate([b, inputs[2].numbers().T], 1)],
         "concat": lambda: [numpy.concatenate([a, b], axis)],
         "expand": lambda: [a * numpy.ones(b.astype(int))],
     }
