@@ -645,6 +645,41 @@ public final class OrtSessionFFM implements AutoCloseable {
     }
   }
 
+  /**
+   * The kind of the state that an output leaves for an input. The first call reads the graph from the model's file; weights are skipped.
+   *
+   * @param output the output's name
+   * @param input the input's name
+   * @return the kind; UNKNOWN also for a session that was adopted, or made from bytes without {@link Options#identify}
+   * @throws OrtFFMException NOT_FOUND: no such output or input; IO: the model's file cannot be read, or has changed since the session was
+   *     made; OUT_OF_MEMORY
+   * @throws IllegalStateException the session is closed
+   */
+  public StateKind stateKind(String output, String input) {
+    return stateKind(outputIndex(output), inputIndex(input));
+  }
+
+  /**
+   * As {@link #stateKind(String, String)}, by indexes.
+   *
+   * @param output the output's index
+   * @param input the input's index
+   * @return the kind
+   */
+  public StateKind stateKind(int output, int input) {
+    try (Scratch scratch = Scratch.take()) {
+      long address = enter();
+      try {
+        MemorySegment info = scratch.struct(Layouts.STATE_KIND_INFO);
+        scratch.check(IobindStates.sessionGetStateKind(address, output, input, info, scratch.error()));
+        return new StateKind(StateKind.Kind.values()[Layouts.getInt(info, Layouts.STATE_KIND_INFO, "kind")],
+            (int) Layouts.getLong(info, Layouts.STATE_KIND_INFO, "axis"));
+      } finally {
+        exit();
+      }
+    }
+  }
+
   // ---- use
 
   /**
