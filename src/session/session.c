@@ -188,8 +188,9 @@ static iobind_status fill(iobind_session *session, const iobind__source *from, i
     IOBIND__TRY(iobind__model_note(from, &session->model, error));
   }
   IOBIND__TRY(load(session, from, options, error));
-  return from->path == NULL && session->model != NULL ? iobind__model_note_kinds(session->model, from, session, error)
-                                                      : IOBIND_OK;
+  bool is_read = from->path == NULL && session->model != NULL;
+  return is_read ? iobind__named(iobind__model_note_kinds(session->model, from, session, error), error, "session_create")
+                 : IOBIND_OK;
 }
 
 static iobind_status create(iobind_runtime *runtime, const iobind__source *from, const iobind_session_options *given,
