@@ -147,7 +147,7 @@ abstract sealed class CarriedStates extends BoundMemory permits OrtIoBindingFFM 
       Slot slot = outputs[i].carriedTo;
       if (slot == null || slot.guard == null || submitted) continue;
       long[] shape = shape(slot.guardTensor);
-      int axis = session.stateKind(i, Arrays.asList(inputs).indexOf(slot)).axis();
+      int axis = StateKind.of(session, i, Arrays.asList(inputs).indexOf(slot)).axis();
       if (shape[axis] == length) staying.add(slot);
     }
     return staying;

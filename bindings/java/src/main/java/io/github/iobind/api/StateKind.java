@@ -1,5 +1,9 @@
 package io.github.iobind.api;
 
+import io.github.iobind.ffm.IobindStates;
+import io.github.iobind.ffm.Layouts;
+import java.lang.foreign.MemorySegment;
+
 /**
  * What the model's graph shows of the state that an output leaves for an input. Most graphs show nothing: UNKNOWN is common.
  *
@@ -19,5 +23,20 @@ public record StateKind(Kind kind, int axis) {
     WINDOW,
     /** A cache of fixed capacity, whose lengths are other inputs. */
     CAPACITY
+  }
+
+  /** Of the session's output and input by their indexes. */
+  static StateKind of(OrtSessionFFM session, int output, int input) {
+    try (Scratch scratch = Scratch.take()) {
+      long address = session.enter();
+      try {
+        MemorySegment info = scratch.struct(Layouts.STATE_KIND_INFO);
+        scratch.check(IobindStates.sessionGetStateKind(address, output, input, info, scratch.error()));
+        return new StateKind(Kind.values()[Layouts.getInt(info, Layouts.STATE_KIND_INFO, "kind")],
+            (int) Layouts.getLong(info, Layouts.STATE_KIND_INFO, "axis"));
+      } finally {
+        session.exit();
+      }
+    }
   }
 }

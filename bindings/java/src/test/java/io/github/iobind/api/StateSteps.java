@@ -115,7 +115,7 @@ final class StateSteps {
 
   private void kind(int output, int input, String kind, int axis) {
     OrtSessionFFM session = row.current.session;
-    StateKind found = row.settle(() -> session.stateKind(output, input));
+    StateKind found = row.settle(() -> StateKind.of(session, output, input));
     if (found != null) Conformance.require("the kind", new StateKind(StateKind.Kind.valueOf(kind.toUpperCase(Locale.ROOT)), axis), found);
   }
 

@@ -348,8 +348,7 @@ class StateTest {
       assertTrue(refused(OrtStatus.NOT_SUPPORTED, () -> doubled.rewindState(0)).getMessage().contains("save a state earlier"));
       assertEquals(new StateKind(StateKind.Kind.UNKNOWN, -1), scale.stateKind("y", "x"));
       refused(OrtStatus.NOT_FOUND, () -> session.stateKind("first", "first"));
-      refused(OrtStatus.NOT_FOUND, () -> session.stateKind(1, 0));
-      refused(OrtStatus.NOT_FOUND, () -> session.stateKind(0, -1));
+      refused(OrtStatus.NOT_FOUND, () -> session.stateKind("joined", "joined"));
     }
   }
 
