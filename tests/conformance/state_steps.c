@@ -148,9 +148,10 @@ static void rewind_states(world *w, const step *s) {
   int64_t length = world_number(w, s, 1);
   const char *axes = world_word(w, s, 2);
   int changes = 0;
+  if (length > 64) world_fail(w, "script: too many rows");
   if (b == NULL || w->failure[0] != '\0') return;
   if (!world_settle(w, iobind_binding_rewind_state(b->handle, (size_t)length, world_error(w)), w)) return;
-  for (int64_t i = 0; i < length && i < 64; i++) rows[i] = i;
+  for (int64_t i = 0; i < 64; i++) rows[i] = i;
   for (size_t i = 0; i < WORLD_SLOTS; i++) {
     slot *from = &b->outputs[i];
     if (!from->carried) continue;
