@@ -14,7 +14,7 @@
 
 /* ---- models by lines of text ---- */
 
-/* A line is `in NAME TYPE DIMS`, `out NAME TYPE DIMS`, `ints NAME N,N` (an initializer), or a node: `OP INPUTS OUTPUTS [ATTRIBUTE=VALUE]`, with
+/* A line is `in NAME TYPE DIMS`, `out NAME TYPE DIMS`, `ints NAME N,N` (an initializer), `chain FROM TO N` (so many nodes), or a node: `OP INPUTS OUTPUTS [ATTRIBUTE=VALUE]`, with
  * `_` for what is left out; a VALUE is a number, [N,N] or a word. */
 enum { LINES = 12, WORDS = 8, FEW = 8 };
 
@@ -91,6 +91,22 @@ static void write_names(onnx_writer *writer, char *list, onnx_status (*add)(onnx
   for (char *name; (name = strtok_r(list, ",", &list)) != NULL;) add(writer, strcmp(name, "_") == 0 ? "" : name);
 }
 
+static void write_chain(onnx_writer *writer, const char *from, const char *to, long count) {
+  char name[2][64];
+  snprintf(name[1], sizeof name[1], "%s", from); /* what the first node reads */
+  for (long i = 0; i < count; i++) {
+    if (i + 1 == count) {
+      snprintf(name[i % 2], sizeof name[0], "%s", to);
+    } else {
+      snprintf(name[i % 2], sizeof name[0], "%.16s_%ld", to, i);
+    }
+    onnx_node_begin(writer, "Tanh", "", "");
+    onnx_node_input(writer, name[1 - i % 2]);
+    onnx_node_output(writer, name[i % 2]);
+    onnx_node_end(writer);
+  }
+}
+
 static void write_line(onnx_writer *writer, const char *text) {
   line of = split(text);
   cut(&of);
@@ -102,6 +118,8 @@ static void write_line(onnx_writer *writer, const char *text) {
     const onnx_tensor tensor = {
         .name = of.words[1], .dtype = ONNX_INT64, .dims = &dim, .rank = 1, .data = values, .bytes = (size_t)dim * 8};
     onnx_initializer(writer, &tensor);
+  } else if (strcmp(of.words[0], "chain") == 0) {
+    write_chain(writer, of.words[1], of.words[2], strtol(of.words[3], NULL, 10));
   } else {
     bool is_contrib = strcmp(of.words[0], "GroupQueryAttention") == 0;
     onnx_node_begin(writer, of.words[0], is_contrib ? "com.microsoft" : "", "");
@@ -162,6 +180,20 @@ static const example examples[] = {
     {"counted from the end", {GROWS, "Concat past,new present axis=-2"}, 0, NULL, IOBIND_STATE_GROWING, 1, "not bound"},
     {"several things", {GROWS, "Concat past,new,new present axis=1"}, 0, NULL, IOBIND_STATE_GROWING, 1, "not bound"},
     {"of another input", {GROWS, "Concat past,new present axis=1"}, 0, "new", IOBIND_STATE_UNKNOWN, NONE, "does not show"},
+    {"in a large graph",
+     {GROWS, "out bent float 2,n,3", "Concat past,new present axis=1", "chain new bent 900"},
+     0,
+     NULL,
+     IOBIND_STATE_GROWING,
+     1,
+     "not bound"},
+    {"nothing else",
+     {GROWS, "Add new,new sum", "Concat past present axis=1"},
+     0,
+     NULL,
+     IOBIND_STATE_UNKNOWN,
+     NONE,
+     "does not show"},
     {"passed on",
      {GROWS, "Identity past same", "Cast same half to=10", "Cast new less to=10", "Concat half,less all axis=1",
       "Cast all present to=1"},
