@@ -266,7 +266,7 @@ static bool run_once(bound *one, int stream, point *at, const step *from) {
 }
 
 static bool can_run(const bound *one) {
-  const shadow *of = one != NULL ? &one->shadow : NULL;
+  const shadow *of = one != NULL && one->handle != NULL ? &one->shadow : NULL; /* a failure may have destroyed it */
   return of != NULL && !too_long(one) && !shadow_is_muddled(of) && !shadow_trespasses(of) && !shadow_is_unforeseeable(of);
 }
 

@@ -219,7 +219,7 @@ static bound *take_carrying(const step *from) {
   do_carry(&next);
   do_fill(&next);
   do_run(&next);
-  return one;
+  return one->handle != NULL ? one : NULL;
 }
 
 /* The binding carries what the state has. */
@@ -247,12 +247,13 @@ static void save_and_go_on(saved *at, const step *from) {
   bound *one = take_carrying(from);
   if (one == NULL) return;
   if (from->x[6] >= 96) run_on_stream(one, from->x[6] % STREAMS, from);
+  if (one->handle == NULL) return; /* it went on from a state that has failed */
   save(one, at);
   at->made_by = one->shadow.number;
   if (at->handle == NULL || from->x[5] < 96) return;
   if (from->x[5] % 2 == 0) do_run(from);
   bound *to = from->x[5] < 160 ? one : take_other(at, from);
-  if (to == NULL || at->handle == NULL) return;
+  if (to == NULL || to->handle == NULL || at->handle == NULL) return;
   if (from->x[3] < 224 && to->session == at->session) carry_like(to, at, from);
   restore(to, at);
 }
