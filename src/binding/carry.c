@@ -266,8 +266,8 @@ static void remove_carry(iobind_binding *binding, iobind__carry *carry) {
 }
 
 void iobind__carry_remove(iobind_binding *binding, iobind__carry *carry) {
-  set_buffer(binding, carry, 0, NULL);
-  set_buffer(binding, carry, 1, NULL);
+  iobind__carry_leave_buffer(binding, carry, 0);
+  iobind__carry_leave_buffer(binding, carry, 1);
   remove_carry(binding, carry);
   if (!swaps(binding)) {
     iobind__side_clear(binding, &binding->sides[1 - binding->turn]); /* it has no more turns */

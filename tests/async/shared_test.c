@@ -368,6 +368,70 @@ static void state_that_a_copy_replaces(void **state) {
   iobind_tensor_release(source);
 }
 
+/* So large that the stream's pinned memory takes the data, and the write returns. */
+static void write_large(iobind_carry_mode mode, bool ended) {
+  enum { LARGE = 1 << 15 };
+  static float data[LARGE];
+  for (size_t i = 0; i < LARGE; i++) {
+    data[i] = 9;
+  }
+  iobind_tensor *last = NULL;
+  iobind_tensor *first = fixture_floats(device, data, LARGE);
+  iobind_tensor *result = fixture_floats(device, data, LARGE);
+  expect_ok(iobind_binding_clear(other, &fault));
+  expect_ok(iobind_binding_set_input(other, 0, IOBIND_INPUT_RESIDENT, first, NULL, &fault));
+  expect_ok(iobind_binding_carry(other, 0, 0, mode, &fault));
+  warm_up(other);
+  if (ended) {
+    expect_ok(iobind_binding_set_output(other, 0, result, 0, &fault));
+  }
+  gate_close(&held, stream);
+  expect_ok(iobind_binding_write_input(other, 0, data, sizeof data, stream, &fault));
+  BEHIND_GATE(&held, IOBIND_OK, run_other());
+  expect_ok(iobind_binding_get_output(other, 0, NULL, &last, &fault));
+  expect_ok(iobind_tensor_read(last, 0, data, sizeof data, NULL, &fault));
+  assert_true(data[0] == 18 && data[LARGE - 1] == 18);
+  iobind_tensor_release(first);
+  iobind_tensor_release(result);
+}
+
+/* A run has left it, and nobody has fetched it. */
+static void state_that_is_written(void **state) {
+  (void)state;
+  for (int mode = IOBIND_CARRY_MOVE; mode <= IOBIND_CARRY_IN_PLACE; mode++) {
+    write_large((iobind_carry_mode)mode, false);
+  }
+}
+
+static void state_that_is_written_after_its_carry(void **state) {
+  (void)state;
+  for (int mode = IOBIND_CARRY_MOVE; mode <= IOBIND_CARRY_IN_PLACE; mode++) {
+    write_large((iobind_carry_mode)mode, true);
+  }
+}
+
+/* The caller has it, and its carry has ended. */
+static void state_that_a_copy_replaces_after_its_carry(void **state) {
+  (void)state;
+  iobind_tensor *source = fixture_floats(device, nines, COUNT);
+  for (int mode = IOBIND_CARRY_MOVE; mode <= IOBIND_CARRY_IN_PLACE; mode++) {
+    iobind_tensor *last = NULL;
+    expect_ok(iobind_binding_clear(other, &fault));
+    expect_ok(iobind_binding_set_input(other, 0, IOBIND_INPUT_RESIDENT, x, NULL, &fault));
+    expect_ok(iobind_binding_carry(other, 0, 0, (iobind_carry_mode)mode, &fault));
+    warm_up(other);
+    expect_ok(iobind_binding_get_output(other, 0, NULL, &last, &fault));
+    iobind_tensor_retain(last);
+    expect_ok(iobind_binding_set_output(other, 0, z, 0, &fault));
+    gate_close(&held, stream);
+    copy_on_stream(source, last);
+    BEHIND_GATE(&held, IOBIND_OK, run_other());
+    fixture_expect_floats(z, (const float[COUNT]){18, 18, 18, 18, 18, 18, 18, 18}, COUNT);
+    iobind_tensor_release(last);
+  }
+  iobind_tensor_release(source);
+}
+
 /* Later runs bind the states of earlier ones in the stream's thread, while the caller submits. */
 static void states_of_queued_runs(void **state) {
   (void)state;
@@ -449,6 +513,9 @@ static const struct CMUnitTest tests[] = {
     ON_EACH(states_of_queued_runs),
     ON_EACH(state_in_place),
     ON_EACH(state_that_a_copy_replaces),
+    ON_EACH(state_that_is_written),
+    ON_EACH(state_that_is_written_after_its_carry),
+    ON_EACH(state_that_a_copy_replaces_after_its_carry),
     ON_GPUS(output_that_is_lent),
     ON_GPUS(output_that_is_lent_and_read),
 };
