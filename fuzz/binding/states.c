@@ -62,7 +62,11 @@ static void save(bound *one, saved *to) {
     view next = shadow_next_input(&one->shadow, i);
     if (shadow_carry_of_input(&one->shadow, i) == NULL || next.block == NULL) continue;
     if (view_is_anothers(next, one->shadow.number)) return;
-    if (!in_flight) world_host_uses(next.block, false, NULL);
+    if (in_flight && !W->at_host) { /* copies are ordered on the stream of the run */
+      world_stream_uses((size_t)one->flight.stream, next.block, false, NULL, true);
+    } else if (!in_flight) {
+      world_host_uses(next.block, false, NULL);
+    }
   }
   state_drop(to);
   expectation expected = {0};

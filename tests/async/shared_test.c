@@ -268,6 +268,42 @@ static void source_that_is_a_reused_output(void **state) {
   iobind_tensor_release(target);
 }
 
+/* Two memories, which the runs write in turn beside a state that is swapped: both are the caller's to access. */
+static void reused_output_beside_a_swapped_state(void **state) {
+  (void)state;
+  enum { PRODUCT = 1 };
+  float got[COUNT];
+  iobind_tensor *results[2] = {NULL};
+  iobind_tensor *target = fixture_floats(device, zeros, COUNT);
+  iobind_session *multiplies = fixture_session(runtime, device, "pair");
+  iobind_binding *swaps = NULL;
+  expect_ok(iobind_binding_create(multiplies, &swaps, &fault));
+  expect_ok(iobind_binding_set_input(swaps, 0, IOBIND_INPUT_RESIDENT, x, NULL, &fault));
+  expect_ok(iobind_binding_set_input(swaps, 1, IOBIND_INPUT_RESIDENT, x, NULL, &fault));
+  expect_ok(iobind_binding_carry(swaps, 0, 0, IOBIND_CARRY_SWAP, &fault));
+  expect_ok(iobind_binding_place_output(swaps, PRODUCT, IOBIND_OUTPUT_REUSE, device, IOBIND_MEMORY_DEFAULT, &fault));
+  for (int i = 0; i < 2; i++) {
+    expect_ok(iobind_binding_run(swaps, NULL, &fault));
+    expect_ok(iobind_binding_get_output(swaps, PRODUCT, NULL, &results[i], &fault));
+    iobind_tensor_retain(results[i]);
+  }
+  gate_close(&held, stream);
+  expect_ok(iobind_binding_run(swaps, stream, &fault));
+  BEHIND_GATE(&held, IOBIND_OK, iobind_tensor_read(results[0], 0, got, sizeof got, NULL, &fault));
+  assert_true(got[0] == 27 && got[COUNT - 1] == 27);
+  expect_ok(iobind_stream_synchronize(stream, &fault));
+  gate_close(&held, stream);
+  copy_on_stream(results[1], target);
+  BEHIND_GATE(&held, IOBIND_OK, iobind_binding_run(swaps, NULL, &fault));
+  fixture_expect_floats(target, (const float[COUNT]){18, 18, 18, 18, 18, 18, 18, 18}, COUNT);
+  fixture_expect_floats(results[1], (const float[COUNT]){36, 36, 36, 36, 36, 36, 36, 36}, COUNT);
+  iobind_binding_destroy(swaps);
+  iobind_session_destroy(multiplies);
+  iobind_tensor_release(target);
+  iobind_tensor_release(results[0]);
+  iobind_tensor_release(results[1]);
+}
+
 static void constant_of_a_pipeline(void **state) {
   (void)state;
   iobind_tensor *source = fixture_floats(device, sixes, COUNT);
@@ -506,6 +542,7 @@ static const struct CMUnitTest tests[] = {
     ON_EACH(output_of_both),
     ON_EACH(source_of_a_copy),
     ON_EACH(source_that_is_a_reused_output),
+    ON_EACH(reused_output_beside_a_swapped_state),
     ON_GPUS(constant_of_a_pipeline), /* no session computes on a thread's stream */
     ON_OTHERS(input_of_both),        /* CUDA's session waits for its stream */
     ON_VDEV(run_that_fails),         /* a GPU of CUDA's is lost by it */
