@@ -239,7 +239,7 @@ static double measure_bindings(void) {
   iobind_tensor *rate = rate_tensor();
   for (size_t i = 0; i < MOST; i++) {
     iobind_tensor *window = window_tensor(i),
-                  *first = wrap(zeros(2 * STATE), IOBIND_DTYPE_FLOAT32, dims, 3, 2 * STATE * sizeof(float));
+                  *first = wrap(zeros((size_t)2 * STATE), IOBIND_DTYPE_FLOAT32, dims, 3, sizeof(float[2][STATE]));
     must(iobind_binding_create(f.session, &bindings[i], &error));
     must(iobind_binding_set_input(bindings[i], input, IOBIND_INPUT_RESIDENT, window, NULL, &error));
     must(iobind_binding_set_input(bindings[i], sr, IOBIND_INPUT_RESIDENT, rate, NULL, &error));

@@ -78,7 +78,7 @@ IOBIND_API IOBIND_CHECK iobind_status iobind_batch_get_info(iobind_batch *batch,
 
 /** Let a row join. Nothing is moved before its first step.
  *  @param state  with 1 row, from iobind_batch_save_state or a binding of the session; NULL: the batch's first state
- *  @param slot   receives the row's number, which no other row of the batch ever has
+ *  @param slot   receives the row's number, which no other row of any batch ever has
  *  @return OK; INVALID_STATE the batch has its most rows; INVALID_ARGUMENT a state of another session or of other pairs; SHAPE a state
  *          of other dims, or of more rows than 1; OUT_OF_MEMORY
  *  @threads any   @since 1.0 */
@@ -140,13 +140,13 @@ IOBIND_API IOBIND_CHECK iobind_status iobind_batch_save_state(iobind_batch *batc
  *  @threads any   @since 1.0 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_batch_submit(iobind_batch *batch, uint64_t slot, iobind_error *error);
 
-/** When iobind_batch_step makes a step. */
+/** When iobind_batch_step makes a step: also as soon as every row that has joined is submitted. Each field that is 0 has its default. */
 typedef struct iobind_batch_wait {
   uint32_t struct_size;
   uint32_t reserved;   /**< 0 */
   size_t rows;         /**< as soon as so many rows are submitted; 0: 16 */
   uint64_t longest_ns; /**< or as soon as one of them has waited so long; 0: 1 ms */
-  uint64_t timeout_ns; /**< for the first row; 0: no limit */
+  uint64_t timeout_ns; /**< for the first row alone; 0: no limit */
 } iobind_batch_wait;
 #define IOBIND_BATCH_WAIT_INIT {sizeof(iobind_batch_wait), 0, 0, 0, 0}
 

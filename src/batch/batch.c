@@ -12,10 +12,9 @@
 
 iobind_status iobind__batch_find(iobind_batch *batch, uint64_t slot, const char *what, iobind__seat **seat,
                                  iobind_error *error) {
-  const size_t index = (size_t)(slot & UINT32_MAX);
-  const uint32_t generation = (uint32_t)(slot >> IOBIND__GENERATION_SHIFT);
+  const size_t index = (size_t)(slot & (((uint64_t)1 << IOBIND__SEAT_BITS) - 1));
   *seat = index < batch->most ? &batch->seats[index] : NULL;
-  if (*seat == NULL || (*seat)->where == IOBIND__GONE || (*seat)->generation != generation) {
+  if (*seat == NULL || (*seat)->where == IOBIND__GONE || iobind__seat_slot(batch, *seat) != slot) {
     return iobind__fail(error, IOBIND_ERROR_NOT_FOUND, "%s: no row has the slot %#llx: it has left, or is of another batch",
                         what, (unsigned long long)slot);
   }
@@ -46,7 +45,7 @@ static iobind_status join(iobind_batch *batch, iobind_state *state, uint64_t *sl
                         batch->most);
   }
   iobind__seat *seat = &batch->seats[index];
-  seat->generation++;
+  seat->serial = iobind__serial_next();
   seat->where = IOBIND__SAVED;
   seat->state = iobind_state_retain(state);
   batch->row_count++;

@@ -81,7 +81,7 @@ typedef enum iobind__turnout {
 } iobind__turnout;
 
 typedef struct iobind__seat {
-  uint32_t generation;
+  uint64_t serial; /* of the row, which no row of any batch ever has again */
   iobind__where where;
   size_t dense;             /* DENSE: its row in the side */
   iobind_state *state;      /* SAVED; a reference is held */
@@ -172,7 +172,7 @@ iobind_status iobind__rows_view(iobind_tensor *tensor, const iobind__column *col
                                 iobind_error *error);
 
 /* A state of 1 row whose tensors are these, which are taken. */
-iobind_status iobind__rows_to_state(iobind_batch *batch, iobind__rows_of *rows, iobind_state **state, iobind_error *error);
+iobind_status iobind__rows_to_state(iobind_batch *batch, iobind__rows_of *rows, iobind_state **out, iobind_error *error);
 /* Borrowed tensors of a state, in the order of the columns. */
 void iobind__rows_of_state(const iobind_batch *batch, const iobind_state *state, iobind_tensor **tensors);
 iobind_status iobind__batch_check_state(const iobind_batch *batch, const iobind_state *state, const char *what,
@@ -234,10 +234,10 @@ static inline size_t iobind__seat_index(const iobind_batch *batch, const iobind_
   return (size_t)(seat - batch->seats);
 }
 
-/* A slot is the number of its seat, and how many rows have had that. */
-enum { IOBIND__GENERATION_SHIFT = 32 };
+/* A slot is the serial number of its row, and the number of its seat. */
+enum { IOBIND__SEAT_BITS = 17 };
 static inline uint64_t iobind__seat_slot(const iobind_batch *batch, const iobind__seat *seat) {
-  return (uint64_t)seat->generation << IOBIND__GENERATION_SHIFT | iobind__seat_index(batch, seat);
+  return seat->serial << IOBIND__SEAT_BITS | iobind__seat_index(batch, seat);
 }
 
 #endif

@@ -229,7 +229,7 @@ static void commit(const plan *self) {
 
 static iobind_status bring_together(plan *self, iobind_error *error) {
   iobind_batch *batch = self->batch;
-  bool *done = calloc(self->width, sizeof done[0]);
+  bool *done = calloc(batch->room, sizeof done[0]);
   if (done == NULL) {
     return iobind__out_of_memory(error, what);
   }
@@ -274,7 +274,7 @@ iobind_status iobind__order_arrange(iobind_batch *batch, iobind_error *error) {
 
 iobind_status iobind__order_put_back(iobind_batch *batch, iobind_error *error) {
   size_t count = 0;
-  iobind__move *moves = calloc(batch->width, sizeof moves[0]);
+  iobind__move *moves = calloc(batch->room, sizeof moves[0]);
   if (moves == NULL) {
     return iobind__out_of_memory(error, what);
   }

@@ -77,15 +77,15 @@ static void put_axis(iobind__bytes *node, int64_t axis) {
   put_message(node, NODE_ATTRIBUTE, &attribute);
 }
 
-void iobind__onnx_node(iobind__bytes *graph, const iobind__onnx_op *of) {
+void iobind__onnx_node(iobind__bytes *graph, const iobind__onnx_op *op) {
   iobind__bytes node = {0};
-  for (size_t i = 0; i < NODE_INPUTS && of->inputs[i] != NULL; i++) {
-    put_text(&node, NODE_INPUT, of->inputs[i]);
+  for (size_t i = 0; i < NODE_INPUTS && op->inputs[i] != NULL; i++) {
+    put_text(&node, NODE_INPUT, op->inputs[i]);
   }
-  put_text(&node, NODE_OUTPUT, of->output);
-  put_text(&node, NODE_OP_TYPE, of->op_type);
-  if (of->axis != IOBIND__NO_AXIS) {
-    put_axis(&node, of->axis);
+  put_text(&node, NODE_OUTPUT, op->output);
+  put_text(&node, NODE_OP_TYPE, op->op_type);
+  if (op->axis != IOBIND__NO_AXIS) {
+    put_axis(&node, op->axis);
   }
   put_message(graph, GRAPH_NODE, &node);
 }

@@ -330,7 +330,7 @@ typedef struct owner {
 } owner;
 
 static bool is_tensor(iobind_tensor *tensor, const void *expected, size_t bytes) {
-  char got[LEADS * WIDTH * sizeof(float)];
+  char got[sizeof(float[LEADS][WIDTH])];
   return iobind_tensor_read(tensor, 0, got, bytes, NULL, NULL) == IOBIND_OK && memcmp(got, expected, bytes) == 0;
 }
 

@@ -23,7 +23,7 @@ static int stop(void **state) {
 
 static void fill(float x[WIDTH], int64_t seed) {
   for (int i = 0; i < WIDTH; i++) {
-    x[i] = (float)((seed * 7 + i * 5) % 17 - 8);
+    x[i] = (float)((seed * 7 + (int64_t)i * 5) % 17 - 8);
   }
 }
 

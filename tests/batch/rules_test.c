@@ -70,6 +70,11 @@ static void wrong_slots(void **state) {
   bring(ROWS, 1, results);
   expect(IOBIND_ERROR_INVALID_ARGUMENT, run(slots, 0));
   expect(IOBIND_ERROR_INVALID_ARGUMENT, run(slots, ROWS + 1));
+  iobind_batch *other = voice_batch(session, 1, 0);
+  uint64_t foreign;
+  expect_ok(iobind_batch_join(other, NULL, &foreign, &fault));
+  expect(IOBIND_ERROR_NOT_FOUND, run(&foreign, 1)); /* its seat is in use here, too */
+  iobind_batch_destroy(other);
   expect(IOBIND_ERROR_INVALID_ARGUMENT, run((const uint64_t[]){slots[0], slots[1], slots[0]}, 3));
   expect_words("row 2");
   expect(IOBIND_ERROR_INVALID_STATE, iobind_batch_get_output(batch, slots[0], Z, &output, &fault));
@@ -313,8 +318,8 @@ static void states_stay_on_the_device(void **state) {
   link_bytes before = count_link();
   expect_ok(run(slots, ROWS));
   link_bytes after = count_link();
-  assert_int_equal(after.up - before.up, ROWS * WIDTH * sizeof(float));
-  assert_int_equal(after.down - before.down, ROWS * (LEADS + 1) * WIDTH * sizeof(float));
+  assert_int_equal(after.up - before.up, sizeof(float[ROWS][WIDTH]));
+  assert_int_equal(after.down - before.down, sizeof(float[ROWS][LEADS + 1][WIDTH]));
   before = count_link();
   expect_ok(iobind_batch_save_state(batch, slots[1], &saved, &fault));
   expect_ok(iobind_batch_leave(batch, slots[1], NULL, &fault));
@@ -327,7 +332,7 @@ static void states_stay_on_the_device(void **state) {
   before = count_link();
   expect_ok(run(slots, ROWS));
   after = count_link();
-  assert_true(after.up - before.up <= (int64_t)(ROWS * WIDTH * sizeof(float)) + 64);
+  assert_true(after.up - before.up <= (int64_t)sizeof(float[ROWS][WIDTH]) + 64);
   expect_rows(ROWS, results);
 }
 

@@ -44,7 +44,7 @@ static inline void voice_bring(iobind_batch *batch, uint64_t slot, const float x
   const int64_t dims[] = {1, WIDTH};
   iobind_tensor *row;
   expect_ok(iobind_tensor_create(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, dims, 2, &row, &fault));
-  expect_ok(iobind_tensor_write(row, 0, x, WIDTH * sizeof x[0], NULL, &fault));
+  expect_ok(iobind_tensor_write(row, 0, x, sizeof(float[WIDTH]), NULL, &fault));
   expect_ok(iobind_batch_set_input(batch, slot, X, row, &fault));
   iobind_tensor_release(row);
 }
@@ -75,7 +75,7 @@ static inline iobind_batch *voice_batch(iobind_session *session, size_t most, ui
 }
 
 static inline void voice_expect_tensor(iobind_tensor *tensor, const void *expected, size_t bytes) {
-  char got[LEADS * WIDTH * sizeof(float)];
+  char got[sizeof(float[LEADS][WIDTH])];
   assert_true(bytes <= sizeof got);
   expect_ok(iobind_tensor_read(tensor, 0, got, bytes, NULL, &fault));
   assert_memory_equal(got, expected, bytes);
