@@ -415,8 +415,8 @@ static PyObject *batch_info(Batch *self, PyObject *none) {
   if (status != IOBIND_OK) {
     return raise_failure(self, &error);
   }
-  return Py_BuildValue("{s:n,s:n,s:K,s:K,s:n}", "row_count", (Py_ssize_t)info.row_count, "width", (Py_ssize_t)info.width, "steps",
-                       (unsigned long long)info.steps, "moved_rows", (unsigned long long)info.moved_rows, "nbytes",
+  return Py_BuildValue("{s:n,s:n,s:K,s:K,s:n}", "row_count", (Py_ssize_t)info.row_count, "width", (Py_ssize_t)info.width,
+                       "steps", (unsigned long long)info.steps, "moved_rows", (unsigned long long)info.moved_rows, "nbytes",
                        (Py_ssize_t)info.bytes);
 }
 
@@ -473,8 +473,8 @@ static PyGetSetDef batch_fields[] = {
     {NULL, NULL, NULL, NULL, NULL},
 };
 
-static PyType_Slot batch_slots[] = {{Py_tp_new, batch_new},         {Py_tp_dealloc, batch_dealloc},
+static PyType_Slot batch_slots[] = {{Py_tp_new, batch_new},           {Py_tp_dealloc, batch_dealloc},
                                     {Py_tp_traverse, batch_traverse}, {Py_tp_methods, batch_methods},
-                                    {Py_tp_getset, batch_fields},   {0, NULL}};
+                                    {Py_tp_getset, batch_fields},     {0, NULL}};
 PyType_Spec batch_spec = {"iobind._core.Batch", sizeof(Batch), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_BASETYPE,
                           batch_slots};
