@@ -27,7 +27,7 @@ class Waiter:
         self.row = row
         self.loop = asyncio.get_running_loop()
         self.future: asyncio.Future[dict[str, _tensor.Tensor]] = self.loop.create_future()
-        self.has_ended = False
+        self.has_ended = self.is_delivered = False
 
     def resolve(self) -> None:
         """Keep how the step has ended, if it has."""
@@ -42,7 +42,8 @@ class Waiter:
 
     def deliver(self) -> None:
         """In the loop's thread."""
-        if self.future.done():
+        self.is_delivered = True
+        if self.future.done():  # cancelled
             return
         if isinstance(self.ended, Exception):
             self.future.set_exception(self.ended)
@@ -265,14 +266,13 @@ class Row:
         waiter = Waiter(self)
         self.batch._add_waiter(waiter)
         try:
-            await asyncio.wait([waiter.future])  # which, cancelled, does not cancel the future
+            return await waiter.future
         except asyncio.CancelledError:
-            while not waiter.future.done():
-                with contextlib.suppress(asyncio.CancelledError):  # cancelled again: the row is still submitted
-                    await asyncio.wait([waiter.future])
-            waiter.future.exception()  # a cancelled task does not ask for it
+            while not waiter.is_delivered:
+                waiter.future = waiter.loop.create_future()
+                with contextlib.suppress(asyncio.CancelledError, Exception):  # cancelled again: the row is still submitted
+                    await waiter.future
             raise
-        return waiter.future.result()
 
     async def steps(self, items: Iterable[Mapping[str, Any]] | AsyncIterable[Mapping[str, Any]]) -> AsyncIterator[dict[str, _tensor.Tensor]]:
         """A step for each item, one after the other: async for outputs in row.steps(items). items: dicts of inputs, from a list, a generator, or

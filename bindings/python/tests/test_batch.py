@@ -11,7 +11,7 @@ import onnx
 import pytest
 
 import iobind
-from support import FLOAT, add, model, needs_graphs
+from support import FLOAT, add, child, model, needs_graphs
 from test_states import floats
 
 STATES = {"h2": "h", "c2": "c"}
@@ -558,6 +558,7 @@ def test_a_closed_batch():
             use()
     with row:
         pass
+    assert "has left" in repr(row)
     assert kept.numpy().item() == 1 and state["s"].numpy().item() == 1
 
 
@@ -580,6 +581,25 @@ def test_closing_ends_the_waits_of_other_threads(wait):
     batch.close()
     thread.join(60)
     assert not thread.is_alive() and raised == ["batch: it is closed"]
+
+
+def test_ctrl_c_ends_waits():
+    assert child("""
+import os, signal, threading, iobind
+from test_batch import counting, one
+signal.signal(signal.SIGINT, signal.default_int_handler)
+batch = counting()
+row = batch.join()
+row["x"] = one(1)
+row.submit()
+def interrupted(wait):
+    try:
+        threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT)).start()
+        wait()
+    except KeyboardInterrupt:
+        return True
+print(interrupted(row.result), batch.step(), row.result()["y"].item(), interrupted(batch.step))
+""") == "True 1 1.0 True\n"
 
 
 def test_what_is_dropped_goes():
