@@ -10,18 +10,24 @@
 
 /* ---- slots ---- */
 
-enum { GENERATION_SHIFT = 32 };
-
 iobind_status iobind__batch_find(iobind_batch *batch, iobind_slot slot, const char *what, iobind__seat **seat,
                                  iobind_error *error) {
   const size_t index = (size_t)(slot & UINT32_MAX);
-  const uint32_t generation = (uint32_t)(slot >> GENERATION_SHIFT);
+  const uint32_t generation = (uint32_t)(slot >> IOBIND__GENERATION_SHIFT);
   *seat = index < batch->most ? &batch->seats[index] : NULL;
   if (*seat == NULL || (*seat)->where == IOBIND__GONE || (*seat)->generation != generation) {
     return iobind__fail(error, IOBIND_ERROR_NOT_FOUND, "%s: no row has the slot %#llx: it has left, or is of another batch",
                         what, (unsigned long long)slot);
   }
   return IOBIND_OK;
+}
+
+void iobind__batch_rebind(iobind_batch *batch) {
+  for (size_t i = 0; i < IOBIND__WIDTHS; i++) {
+    for (int side = 0; side < IOBIND__SIDES; side++) {
+      batch->readers[i][side].bound = 0;
+    }
+  }
 }
 
 void iobind__batch_await_idle(iobind_batch *batch) {
@@ -44,7 +50,7 @@ static iobind_status join(iobind_batch *batch, iobind_state *state, iobind_slot 
   seat->where = IOBIND__SAVED;
   seat->state = iobind_state_retain(state);
   batch->row_count++;
-  *slot = (uint64_t)seat->generation << GENERATION_SHIFT | index;
+  *slot = iobind__seat_slot(batch, seat);
   return IOBIND_OK;
 }
 
@@ -154,8 +160,10 @@ static void free_seats(iobind_batch *batch) {
 
 /* Whatever of it was made. */
 static void free_batch(iobind_batch *batch) {
-  for (int side = 0; side < IOBIND__SIDES; side++) {
-    iobind_binding_destroy(batch->bindings[side]);
+  for (size_t i = 0; i < IOBIND__WIDTHS; i++) {
+    for (int side = 0; side < IOBIND__SIDES; side++) {
+      iobind_binding_destroy(batch->readers[i][side].binding);
+    }
   }
   iobind_binding_destroy(batch->moving);
   iobind_session_destroy(batch->mover);
@@ -311,8 +319,8 @@ static iobind_status make_states(iobind_batch *batch, const iobind_batch_options
   } else {
     IOBIND__TRY(make_zeros(batch, &batch->first, error));
   }
-  IOBIND__TRY(iobind__rows_make(batch, batch->most, &batch->sides[0], error));
-  return iobind__rows_make(batch, batch->most, &batch->sides[1], error);
+  IOBIND__TRY(iobind__rows_make(batch, batch->room, &batch->sides[0], error));
+  return iobind__rows_make(batch, batch->room, &batch->sides[1], error);
 }
 
 /* What is no state and has a batch axis, each row brings. */
@@ -336,15 +344,17 @@ static iobind_status make_feeds(iobind_batch *batch, iobind_error *error) {
 
 static iobind_status make_seats(iobind_batch *batch, iobind_error *error) {
   batch->seats = calloc(batch->most, sizeof batch->seats[0]);
-  batch->dense = calloc(batch->most, sizeof batch->dense[0]);
+  batch->dense = calloc(batch->room, sizeof batch->dense[0]);
   batch->asked = calloc(batch->most, sizeof batch->asked[0]);
   batch->stepped = calloc(batch->most, sizeof batch->stepped[0]);
-  batch->tried = calloc(batch->most + 1, sizeof batch->tried[0]);
-  batch->costs.runs = calloc(batch->most + 1, sizeof batch->costs.runs[0]);
+  batch->tried = calloc(batch->room + 1, sizeof batch->tried[0]);
+  batch->costs.runs = calloc(batch->room + 1, sizeof batch->costs.runs[0]);
   bool made = batch->seats != NULL && batch->dense != NULL && batch->asked != NULL && batch->stepped != NULL &&
               batch->tried != NULL && batch->costs.runs != NULL;
-  for (size_t i = 0; made && i < batch->most; i++) {
+  for (size_t i = 0; made && i < batch->room; i++) {
     batch->dense[i] = IOBIND__NOBODY;
+  }
+  for (size_t i = 0; made && i < batch->most; i++) {
     batch->seats[i].brought = calloc(batch->feed_count + 1, sizeof(iobind__brought));
     made = batch->seats[i].brought != NULL;
   }
@@ -362,14 +372,10 @@ static iobind_status make(iobind_batch *batch, const iobind_batch_options *optio
   IOBIND__TRY(iobind__axes_find(batch, options, error));
   IOBIND__TRY(make_states(batch, options, error));
   IOBIND__TRY(make_feeds(batch, error));
-  IOBIND__TRY(make_seats(batch, error));
-  for (int side = 0; side < IOBIND__SIDES; side++) {
-    IOBIND__TRY(iobind_binding_create(batch->session, &batch->bindings[side], error));
-  }
-  return IOBIND_OK;
+  return make_seats(batch, error);
 }
 
-static iobind_status check_options(const iobind_session *session, const iobind_batch_options *options, iobind_error *error) {
+static iobind_status check_options(const iobind_batch_options *options, iobind_error *error) {
   IOBIND__TRY(iobind__flags_check(options->flags, IOBIND_BATCH_ON_DEVICE, what, error));
   if (options->most_rows == 0 || options->most_rows > IOBIND__MOST_ROWS) {
     return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "%s: most_rows: expected 1 .. %d, got %zu", what,
@@ -380,19 +386,14 @@ static iobind_status check_options(const iobind_session *session, const iobind_b
                         what, options->pairs == NULL ? "NULL" : "an array", options->pair_count);
   }
   if (!(options->tolerance >= 0) || isinf(options->tolerance)) {
-    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "%s: tolerance: expected 0 or more, got %g", what,
-                        options->tolerance);
-  }
-  if (session->graphs.limit > 0) {
-    return iobind__fail(error, IOBIND_ERROR_NOT_SUPPORTED,
-                        "%s: the session captures graphs: create one without graph_limit for a batch", what);
+    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "%s: tolerance: expected a finite number, 0 or more", what);
   }
   return IOBIND_OK;
 }
 
 static iobind_status create(iobind_session *session, const iobind_batch_options *options, iobind_batch **out,
                             iobind_error *error) {
-  IOBIND__TRY(check_options(session, options, error));
+  IOBIND__TRY(check_options(options, error));
   iobind_batch *batch = calloc(1, sizeof *batch);
   if (batch == NULL) {
     return iobind__out_of_memory(error, what);
@@ -402,6 +403,8 @@ static iobind_status create(iobind_session *session, const iobind_batch_options 
   batch->flags = options->flags;
   batch->tolerance = options->tolerance;
   batch->most = options->most_rows;
+  batch->captures = session->graphs.limit > 0;
+  batch->room = iobind__order_width(batch, batch->most);
   pthread_mutex_init(&batch->mutex, NULL);
   iobind__condition_init(&batch->changed);
   iobind_status status = make(batch, options, error);

@@ -27,7 +27,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 HEADER = HERE.parents[1] / "include" / "iobind" / "interop.h"  # it includes iobind.h
 STORED, CLIENTS, CLIENT = HERE / "abi.json", HERE / "clients", HERE / "client.c"
 CC = os.environ.get("CC", "cc")
-NOT_ABI = re.compile(r"IOBIND_(H|[A-Z]+_H|NO_TIMEOUT|VERSION_\w+|API|CHECK|BUILD|STATIC|STATUS_MAP)$")
+NOT_ABI = re.compile(r"IOBIND_(H|[A-Z]+_H|NO_TIMEOUT|BATCH_ALL|VERSION_\w+|API|CHECK|BUILD|STATIC|STATUS_MAP)$")
 
 
 class Failed(Exception):
@@ -89,6 +89,8 @@ class Interface:
             nonlocal code
             code = re.sub(pattern, lambda match: handle(*match.groups()) or " ", code)
 
+        for number, name in re.findall(r"typedef (u?int\d+_t) (\w+) ?;", code): # another name of a number, which no program sees
+            code = re.sub(rf"\b{name}\b", number, code.replace(f"typedef {number} {name};", ""))
         cut(r"typedef struct (\w+) \{([^{}]*)\} \1 ?;", self.take_struct)
         cut(r"typedef enum (\w+) \{([^{}]*)\} \1 ?;", lambda name, body: self.enums.update({name: self.constants(body)}))
         cut(r"\benum \{([^{}]*)\} ?;", lambda body: self.anonymous.extend(self.constants(body)))

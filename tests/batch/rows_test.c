@@ -152,15 +152,21 @@ static void step(play *self) {
   }
   if (pick(self, 3) == 0) {
     size_t made = 0;
+    iobind_slot stepped[MOST];
     iobind_batch_wait wait = IOBIND_BATCH_WAIT_INIT;
     wait.rows = 1;
     wait.timeout_ns = 0;
     for (size_t i = 0; i < count; i++) {
       expect_ok(iobind_batch_submit(self->batch, asked[i], &fault));
     }
-    expect_ok(iobind_batch_step(self->batch, &wait, &made, &fault));
+    expect_ok(iobind_batch_step(self->batch, &wait, stepped, MOST, &made, &fault));
     assert_int_equal(made, count);
     for (size_t i = 0; i < count; i++) {
+      bool is_among = false;
+      for (size_t k = 0; k < made; k++) {
+        is_among = is_among || stepped[k] == asked[i];
+      }
+      assert_true(is_among);
       expect_ok(iobind_batch_await(self->batch, asked[i], 0, &fault));
     }
   } else {
@@ -208,10 +214,10 @@ static void act(play *self) {
   }
 }
 
-static void random_sequences(void **state) {
-  (void)state;
-  enum { PLAYS = 12, ACTS = 60 };
-  for (uint64_t seed = 1; seed <= PLAYS; seed++) {
+enum { ACTS = 60 };
+
+static void play_all(uint64_t plays) {
+  for (uint64_t seed = 1; seed <= plays; seed++) {
     play self = {.random = seed * 977, .seed = (int64_t)seed};
     self.batch = voice_batch(session, MOST, seed % 2 == 0 ? IOBIND_BATCH_ON_DEVICE : 0);
     expect_ok(iobind_stream_create(device, NULL, &self.stream, &fault));
@@ -223,6 +229,69 @@ static void random_sequences(void **state) {
     iobind_batch_destroy(self.batch);
     iobind_stream_destroy(self.stream);
   }
+}
+
+static void random_sequences(void **state) {
+  (void)state;
+  play_all(12);
+}
+
+static void open_capturing_session(void) {
+  iobind_session_options options = IOBIND_SESSION_OPTIONS_INIT;
+  iobind_session_destroy(session);
+  options.devices = &device;
+  options.device_count = 1;
+  options.graph_limit = 1;
+  expect_ok(test_session_with(runtime, "voices", &options, &session, &fault));
+}
+
+static size_t count_graphs(void) {
+  iobind_session_info info = IOBIND_SESSION_INFO_INIT;
+  expect_ok(iobind_session_get_info(session, &info, &fault));
+  return info.graph_count + info.kept_graph_count;
+}
+
+static void captured_sequences(void **state) {
+  (void)state;
+  open_capturing_session();
+  play_all(6);
+}
+
+/* A width has two graphs, one for each side, which no row loses that joins, rests or leaves. */
+static void graphs_of_a_width(void **state) {
+  (void)state;
+  enum { ROWS = 3, STEPS = 12 };
+  open_capturing_session();
+  iobind_batch *batch = voice_batch(session, ROWS, 0);
+  iobind_slot slots[ROWS];
+  voice rows[ROWS] = {{{{0}}, {0}, 0}};
+  for (int i = 0; i < ROWS; i++) {
+    expect_ok(iobind_batch_join(batch, NULL, &slots[i], &fault));
+  }
+  for (int step = 0; step < STEPS; step++) {
+    for (int i = 0; i < ROWS; i++) {
+      float x[WIDTH];
+      fill(x, step * ROWS + i);
+      voice_bring(batch, slots[i], x);
+      (void)voice_step(&rows[i], x);
+    }
+    if (step > 2 && step % 3 == 0) {
+      const int leaver = step / 3 % ROWS;
+      iobind_state *moving;
+      expect_ok(iobind_batch_leave(batch, slots[leaver], &moving, &fault));
+      expect_ok(iobind_batch_join(batch, moving, &slots[leaver], &fault));
+      iobind_state_release(moving);
+      float x[WIDTH];
+      fill(x, step * ROWS + leaver);
+      voice_bring(batch, slots[leaver], x);
+    }
+    expect_ok(iobind_batch_run(batch, slots, ROWS, NULL, &fault));
+    assert_true(step < 1 || count_graphs() == 2);
+    for (int i = 0; i < ROWS; i++) {
+      voice_expect_state(batch, slots[i], &rows[i]);
+    }
+  }
+  iobind_batch_destroy(batch);
 }
 
 /* ---- states ---- */
@@ -278,10 +347,12 @@ static void between_binding_and_row(void **state) {
   { #device ": " #test, test, start, stop, #device }
 #define ON_EACH(test) ON(vdev, test), ON(cpu, test), ON(cuda, test)
 
+#define ON_GPUS(test) ON(vdev, test), ON(cuda, test)
+
 static const struct CMUnitTest tests[] = {
-    ON_EACH(rows_that_rest),
-    ON_EACH(random_sequences),
-    ON_EACH(between_binding_and_row),
+    ON_EACH(rows_that_rest),      ON_EACH(random_sequences),           ON_GPUS(captured_sequences),
+    ON_GPUS(graphs_of_a_width),   ON_EACH(between_binding_and_row),    ON(webgpu, rows_that_rest),
+    ON(webgpu, random_sequences), ON(webgpu, between_binding_and_row),
 };
 
-FIXTURE_MAIN(tests, NULL, NULL);
+FIXTURE_MAIN_OF_DEVICES(tests);
