@@ -10,7 +10,7 @@
 
 /* ---- slots ---- */
 
-iobind_status iobind__batch_find(iobind_batch *batch, iobind_slot slot, const char *what, iobind__seat **seat,
+iobind_status iobind__batch_find(iobind_batch *batch, uint64_t slot, const char *what, iobind__seat **seat,
                                  iobind_error *error) {
   const size_t index = (size_t)(slot & UINT32_MAX);
   const uint32_t generation = (uint32_t)(slot >> IOBIND__GENERATION_SHIFT);
@@ -36,7 +36,7 @@ void iobind__batch_await_idle(iobind_batch *batch) {
   }
 }
 
-static iobind_status join(iobind_batch *batch, iobind_state *state, iobind_slot *slot, iobind_error *error) {
+static iobind_status join(iobind_batch *batch, iobind_state *state, uint64_t *slot, iobind_error *error) {
   size_t index = 0;
   while (index < batch->most && batch->seats[index].where != IOBIND__GONE) {
     index++;
@@ -54,7 +54,7 @@ static iobind_status join(iobind_batch *batch, iobind_state *state, iobind_slot 
   return IOBIND_OK;
 }
 
-iobind_status iobind_batch_join(iobind_batch *batch, iobind_state *state, iobind_slot *slot, iobind_error *error) {
+iobind_status iobind_batch_join(iobind_batch *batch, iobind_state *state, uint64_t *slot, iobind_error *error) {
   static const char what[] = "batch_join";
   IOBIND__TRY(iobind__null_check(batch, "batch", what, error));
   IOBIND__TRY(iobind__null_check(slot, "slot", what, error));
@@ -81,7 +81,7 @@ static void empty(iobind_batch *batch, iobind__seat *seat) {
   seat->turnout = IOBIND__UNASKED;
 }
 
-static iobind_status leave(iobind_batch *batch, iobind_slot slot, iobind_state **state, iobind_error *error) {
+static iobind_status leave(iobind_batch *batch, uint64_t slot, iobind_state **state, iobind_error *error) {
   iobind__seat *seat;
   iobind__batch_await_idle(batch);
   IOBIND__TRY(iobind__batch_settle(batch, error));
@@ -95,7 +95,7 @@ static iobind_status leave(iobind_batch *batch, iobind_slot slot, iobind_state *
   return IOBIND_OK;
 }
 
-iobind_status iobind_batch_leave(iobind_batch *batch, iobind_slot slot, iobind_state **state, iobind_error *error) {
+iobind_status iobind_batch_leave(iobind_batch *batch, uint64_t slot, iobind_state **state, iobind_error *error) {
   static const char what[] = "batch_leave";
   if (state != NULL) {
     *state = NULL;

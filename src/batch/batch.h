@@ -222,7 +222,7 @@ iobind_status iobind__batch_save_row(iobind_batch *batch, const iobind__seat *se
 /* ---- batch.c ---- */
 
 /* The seat of a slot. The mutex is held. */
-iobind_status iobind__batch_find(iobind_batch *batch, iobind_slot slot, const char *what, iobind__seat **seat,
+iobind_status iobind__batch_find(iobind_batch *batch, uint64_t slot, const char *what, iobind__seat **seat,
                                  iobind_error *error);
 /* What is bound is not what must be. */
 void iobind__batch_rebind(iobind_batch *batch);
@@ -235,8 +235,8 @@ static inline size_t iobind__seat_index(const iobind_batch *batch, const iobind_
 
 /* A slot is the number of its seat, and how many rows have had that. */
 enum { IOBIND__GENERATION_SHIFT = 32 };
-static inline iobind_slot iobind__seat_slot(const iobind_batch *batch, const iobind__seat *seat) {
-  return (iobind_slot)seat->generation << IOBIND__GENERATION_SHIFT | iobind__seat_index(batch, seat);
+static inline uint64_t iobind__seat_slot(const iobind_batch *batch, const iobind__seat *seat) {
+  return (uint64_t)seat->generation << IOBIND__GENERATION_SHIFT | iobind__seat_index(batch, seat);
 }
 
 #endif

@@ -60,7 +60,7 @@ static iobind_status keep_row(iobind__brought *brought, const iobind_tensor *row
   return IOBIND_OK;
 }
 
-static iobind_status set_row(iobind_batch *batch, iobind_slot slot, size_t index, iobind_tensor *row, const char *what,
+static iobind_status set_row(iobind_batch *batch, uint64_t slot, size_t index, iobind_tensor *row, const char *what,
                              iobind_error *error) {
   const iobind__value *value = &batch->session->inputs[index];
   iobind__feed *feed = find_feed(batch, index);
@@ -97,7 +97,7 @@ static iobind_status set_shared(iobind_batch *batch, size_t index, iobind_tensor
   return status;
 }
 
-iobind_status iobind_batch_set_input(iobind_batch *batch, iobind_slot slot, size_t index, iobind_tensor *row,
+iobind_status iobind_batch_set_input(iobind_batch *batch, uint64_t slot, size_t index, iobind_tensor *row,
                                      iobind_error *error) {
   static const char what[] = "batch_set_input";
   IOBIND__TRY(iobind__null_check(batch, "batch", what, error));

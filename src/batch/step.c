@@ -274,7 +274,7 @@ iobind_status iobind__batch_settle(iobind_batch *batch, iobind_error *error) {
 
 /* ---- called for ---- */
 
-static iobind_status ask(iobind_batch *batch, const iobind_slot *slots, size_t count, iobind_error *error) {
+static iobind_status ask(iobind_batch *batch, const uint64_t *slots, size_t count, iobind_error *error) {
   for (size_t i = 0; i < count; i++) {
     iobind__seat *seat;
     IOBIND__TRY(iobind__batch_find(batch, slots[i], "batch_run", &seat, error));
@@ -291,7 +291,7 @@ static iobind_status ask(iobind_batch *batch, const iobind_slot *slots, size_t c
   return IOBIND_OK;
 }
 
-static iobind_status step(iobind_batch *batch, const iobind_slot *slots, size_t count, iobind_stream *stream,
+static iobind_status step(iobind_batch *batch, const uint64_t *slots, size_t count, iobind_stream *stream,
                           iobind_error *error) {
   iobind__batch_await_idle(batch);
   IOBIND__TRY(iobind__batch_settle(batch, error));
@@ -307,7 +307,7 @@ static iobind_status step(iobind_batch *batch, const iobind_slot *slots, size_t 
   return status;
 }
 
-iobind_status iobind_batch_run(iobind_batch *batch, const iobind_slot *slots, size_t count, iobind_stream *stream,
+iobind_status iobind_batch_run(iobind_batch *batch, const uint64_t *slots, size_t count, iobind_stream *stream,
                                iobind_error *error) {
   static const char what[] = "batch_run";
   IOBIND__TRY(iobind__null_check(batch, "batch", what, error));
@@ -358,8 +358,7 @@ static iobind_status take_row(iobind_batch *batch, const iobind__outcome *outcom
 }
 
 /* A row that makes no step now has its outputs without a wait. */
-static iobind_status get_output(iobind_batch *batch, iobind_slot slot, size_t index, iobind_tensor **tensor,
-                                iobind_error *error) {
+static iobind_status get_output(iobind_batch *batch, uint64_t slot, size_t index, iobind_tensor **tensor, iobind_error *error) {
   iobind__seat *seat;
   IOBIND__TRY(iobind__batch_find(batch, slot, "batch_get_output", &seat, error));
   while (batch->is_stepping && seat->turnout == IOBIND__STEPPING) {
@@ -375,7 +374,7 @@ static iobind_status get_output(iobind_batch *batch, iobind_slot slot, size_t in
   return take_row(batch, seat->outcome, seat->row, index, tensor, error);
 }
 
-iobind_status iobind_batch_get_output(iobind_batch *batch, iobind_slot slot, size_t index, iobind_tensor **tensor,
+iobind_status iobind_batch_get_output(iobind_batch *batch, uint64_t slot, size_t index, iobind_tensor **tensor,
                                       iobind_error *error) {
   static const char what[] = "batch_get_output";
   if (tensor != NULL) {
@@ -421,7 +420,7 @@ iobind_status iobind__batch_save_row(iobind_batch *batch, const iobind__seat *se
   return status;
 }
 
-static iobind_status save(iobind_batch *batch, iobind_slot slot, iobind_state **state, iobind_error *error) {
+static iobind_status save(iobind_batch *batch, uint64_t slot, iobind_state **state, iobind_error *error) {
   iobind__seat *seat;
   iobind__batch_await_idle(batch);
   IOBIND__TRY(iobind__batch_settle(batch, error));
@@ -429,7 +428,7 @@ static iobind_status save(iobind_batch *batch, iobind_slot slot, iobind_state **
   return iobind__batch_save_row(batch, seat, state, error);
 }
 
-iobind_status iobind_batch_save_state(iobind_batch *batch, iobind_slot slot, iobind_state **state, iobind_error *error) {
+iobind_status iobind_batch_save_state(iobind_batch *batch, uint64_t slot, iobind_state **state, iobind_error *error) {
   static const char what[] = "batch_save_state";
   if (state != NULL) {
     *state = NULL;

@@ -89,8 +89,6 @@ class Interface:
             nonlocal code
             code = re.sub(pattern, lambda match: handle(*match.groups()) or " ", code)
 
-        for number, name in re.findall(r"typedef (u?int\d+_t) (\w+) ?;", code): # another name of a number, which no program sees
-            code = re.sub(rf"\b{name}\b", number, code.replace(f"typedef {number} {name};", ""))
         cut(r"typedef struct (\w+) \{([^{}]*)\} \1 ?;", self.take_struct)
         cut(r"typedef enum (\w+) \{([^{}]*)\} \1 ?;", lambda name, body: self.enums.update({name: self.constants(body)}))
         cut(r"\benum \{([^{}]*)\} ?;", lambda body: self.anonymous.extend(self.constants(body)))

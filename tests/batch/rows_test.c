@@ -30,13 +30,13 @@ static void rows_that_rest(void **state) {
   (void)state;
   enum { ROWS = 5, STEPS = 12 };
   iobind_batch *batch = voice_batch(session, ROWS, 0);
-  iobind_slot slots[ROWS];
+  uint64_t slots[ROWS];
   voice rows[ROWS] = {{{{0}}, {0}, 0}};
   for (int i = 0; i < ROWS; i++) {
     expect_ok(iobind_batch_join(batch, NULL, &slots[i], &fault));
   }
   for (int step = 0; step < STEPS; step++) {
-    iobind_slot asked[ROWS];
+    uint64_t asked[ROWS];
     voice_results results[ROWS];
     size_t count = 0;
     for (int i = 0; i < ROWS; i++) {
@@ -63,7 +63,7 @@ static void rows_that_rest(void **state) {
 
 typedef struct member {
   bool is_here;
-  iobind_slot slot;
+  uint64_t slot;
   voice row;
 } member;
 
@@ -93,7 +93,7 @@ static void join(play *self) {
   }
   const bool from_saved = self->saved.state != NULL && pick(self, 2) == 0;
   iobind_state *state = from_saved ? self->saved.state : NULL;
-  iobind_slot slot;
+  uint64_t slot;
   if (free_one == MOST) {
     expect(IOBIND_ERROR_INVALID_STATE, iobind_batch_join(self->batch, state, &slot, &fault));
     return;
@@ -130,7 +130,7 @@ static void save(play *self, const member *one) {
 
 /* Some of the rows, in any order; by a run, on a stream, or as submitted ones. */
 static void step(play *self) {
-  iobind_slot asked[MOST];
+  uint64_t asked[MOST];
   member *who[MOST];
   voice_results results[MOST];
   size_t count = 0;
@@ -152,10 +152,10 @@ static void step(play *self) {
   }
   if (pick(self, 3) == 0) {
     size_t made = 0;
-    iobind_slot stepped[MOST];
+    uint64_t stepped[MOST];
     iobind_batch_wait wait = IOBIND_BATCH_WAIT_INIT;
     wait.rows = 1;
-    wait.timeout_ns = 0;
+    wait.timeout_ns = 1;
     for (size_t i = 0; i < count; i++) {
       expect_ok(iobind_batch_submit(self->batch, asked[i], &fault));
     }
@@ -263,7 +263,7 @@ static void graphs_of_a_width(void **state) {
   enum { ROWS = 3, STEPS = 12 };
   open_capturing_session();
   iobind_batch *batch = voice_batch(session, ROWS, 0);
-  iobind_slot slots[ROWS];
+  uint64_t slots[ROWS];
   voice rows[ROWS] = {{{{0}}, {0}, 0}};
   for (int i = 0; i < ROWS; i++) {
     expect_ok(iobind_batch_join(batch, NULL, &slots[i], &fault));
@@ -300,8 +300,8 @@ static void graphs_of_a_width(void **state) {
 static void between_binding_and_row(void **state) {
   (void)state;
   iobind_batch *batch = voice_batch(session, 2, 0);
-  iobind_slot slot;
-  iobind_slot other;
+  uint64_t slot;
+  uint64_t other;
   iobind_state *saved_state;
   voice row = {{{0}}, {0}, 0};
   float x[WIDTH];

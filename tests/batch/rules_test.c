@@ -10,7 +10,7 @@ enum { ROWS = 3 };
 
 static iobind_session *session;
 static iobind_batch *batch;
-static iobind_slot slots[ROWS];
+static uint64_t slots[ROWS];
 static voice rows[ROWS];
 
 static int start(void **state) {
@@ -57,7 +57,7 @@ static void expect_rows(int count, const voice_results results[ROWS]) {
 
 /* ---- refused ---- */
 
-static iobind_status run(const iobind_slot *of, size_t count) {
+static iobind_status run(const uint64_t *of, size_t count) {
   return iobind_batch_run(batch, of, count, NULL, &fault);
 }
 
@@ -66,16 +66,16 @@ static void wrong_slots(void **state) {
   voice_results results[ROWS];
   iobind_tensor *output;
   iobind_state *saved;
-  iobind_slot left = slots[2];
+  uint64_t left = slots[2];
   bring(ROWS, 1, results);
   expect(IOBIND_ERROR_INVALID_ARGUMENT, run(slots, 0));
   expect(IOBIND_ERROR_INVALID_ARGUMENT, run(slots, ROWS + 1));
-  expect(IOBIND_ERROR_INVALID_ARGUMENT, run((const iobind_slot[]){slots[0], slots[1], slots[0]}, 3));
+  expect(IOBIND_ERROR_INVALID_ARGUMENT, run((const uint64_t[]){slots[0], slots[1], slots[0]}, 3));
   expect_words("row 2");
   expect(IOBIND_ERROR_INVALID_STATE, iobind_batch_get_output(batch, slots[0], Z, &output, &fault));
   expect(IOBIND_ERROR_INVALID_STATE, iobind_batch_join(batch, NULL, &slots[2], &fault));
   expect_ok(iobind_batch_leave(batch, left, NULL, &fault));
-  expect(IOBIND_ERROR_NOT_FOUND, run((const iobind_slot[]){slots[0], left}, 2));
+  expect(IOBIND_ERROR_NOT_FOUND, run((const uint64_t[]){slots[0], left}, 2));
   expect(IOBIND_ERROR_NOT_FOUND, iobind_batch_save_state(batch, left, &saved, &fault));
   expect(IOBIND_ERROR_NOT_FOUND, iobind_batch_submit(batch, left, &fault));
   expect(IOBIND_ERROR_NOT_FOUND, iobind_batch_await(batch, left, 0, &fault));
@@ -120,7 +120,7 @@ static void shared_input_that_is_not_set(void **state) {
   (void)state;
   iobind_batch_options options = voice_options(1);
   iobind_batch *other;
-  iobind_slot slot;
+  uint64_t slot;
   float x[WIDTH] = {0};
   expect_ok(iobind_batch_create(session, &options, &other, &fault));
   expect_ok(iobind_batch_join(other, NULL, &slot, &fault));
@@ -192,7 +192,7 @@ static void model_that_mixes_rows(void **state) {
   (void)state;
   iobind_session *mixing = fixture_session(runtime, device, "voices mix=1");
   iobind_batch *other = voice_batch(mixing, 4, 0);
-  iobind_slot slot;
+  uint64_t slot;
   float x[WIDTH] = {1, 2, 3, 4};
   expect_ok(iobind_batch_join(other, NULL, &slot, &fault));
   voice_bring(other, slot, x);
@@ -210,7 +210,7 @@ static void states_that_do_not_fit(void **state) {
   iobind_session *other_session = fixture_session(runtime, device, "voices");
   iobind_batch *other = voice_batch(other_session, 1, 0);
   iobind_state *saved;
-  iobind_slot slot;
+  uint64_t slot;
   bring(1, 2, results);
   expect_ok(run(slots, 1));
   expect_ok(iobind_batch_save_state(batch, slots[0], &saved, &fault));
@@ -346,7 +346,7 @@ static void *call_in(void *context) {
   caller *self = context;
   const int64_t dims[] = {1, WIDTH};
   voice row = {{{0}}, {0}, 0};
-  iobind_slot slot;
+  uint64_t slot;
   iobind_tensor *tensor;
   float x[WIDTH];
   if (iobind_tensor_create(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, dims, 2, &tensor, NULL) != IOBIND_OK ||

@@ -43,7 +43,7 @@ static bool tensor_has(iobind_tensor *tensor, float expected) {
   return good;
 }
 
-static bool hears(iobind_batch *batch, iobind_slot slot, float expected) {
+static bool hears(iobind_batch *batch, uint64_t slot, float expected) {
   iobind_tensor *z = NULL;
   bool good = iobind_batch_get_output(batch, slot, Z, &z, NULL) == IOBIND_OK && tensor_has(z, expected);
   iobind_tensor_release(z);
@@ -56,14 +56,14 @@ static bool state_has(iobind_state *state, float expected) {
 }
 
 /* By itself, or with whoever has submitted: any thread may make that step. */
-static void make_step(member *self, iobind_batch *batch, iobind_slot slot, size_t round) {
+static void make_step(member *self, iobind_batch *batch, uint64_t slot, size_t round) {
   if (round % 2 == 0) {
     WELL(self, iobind_batch_run(batch, &slot, 1, NULL, NULL));
     return;
   }
   iobind_batch_wait now = IOBIND_BATCH_WAIT_INIT;
   now.rows = 1;
-  now.timeout_ns = 0;
+  now.timeout_ns = 1;
   WELL(self, iobind_batch_submit(batch, slot, NULL));
   iobind_status status = iobind_batch_step(batch, &now, NULL, 0, NULL, NULL);
   HOLDS(self, status == IOBIND_OK || status == IOBIND_ERROR_TIMEOUT);
@@ -76,7 +76,7 @@ static void call_in(member *self) {
   iobind_batch *batch = of->batch != NULL ? of->batch : make_batch(of->session);
   iobind_batch_info info = IOBIND_BATCH_INFO_INIT;
   iobind_state *state = NULL;
-  iobind_slot slot = 0;
+  uint64_t slot = 0;
   HOLDS(self, batch != NULL);
   for (size_t round = 0; round < ROUNDS && self->good; round++) {
     const float value = (float)(self->number * ROUNDS + round + 1);

@@ -7,7 +7,7 @@ typedef struct stepper {
   world w;
   iobind_session *session;
   iobind_batch *batch;
-  iobind_slot slots[ROWS];
+  uint64_t slots[ROWS];
   iobind_tensor *x; /* one row, on the host */
   iobind_tensor *gain;
   iobind_state *state;
