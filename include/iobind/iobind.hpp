@@ -1352,8 +1352,8 @@ public:
     return *this;
   }
   ~row() { drop(); }
-  iobind_slot slot() const noexcept { return slot_; }
-  operator iobind_slot() const noexcept { return slot_; }
+  std::uint64_t slot() const noexcept { return slot_; }
+  operator std::uint64_t() const noexcept { return slot_; }
   explicit operator bool() const noexcept { return batch_ != nullptr; } /**< it has not left */
 
   /** An input of the next step, which is copied. */
@@ -1402,7 +1402,7 @@ public:
 
 private:
   friend class batch;
-  row(std::shared_ptr<iobind_batch> of, iobind_session *session, iobind_slot number) noexcept
+  row(std::shared_ptr<iobind_batch> of, iobind_session *session, std::uint64_t number) noexcept
       : batch_(std::move(of)), session_(session), slot_(number) {}
   iobind_session *model() const noexcept { return batch_ == nullptr ? nullptr : session_; }
   void drop() noexcept { /* a failure of the step in flight is told to one call, after which the row leaves */
@@ -1413,7 +1413,7 @@ private:
   }
   std::shared_ptr<iobind_batch> batch_{};
   iobind_session *session_ = nullptr; /* lives as long as the batch */
-  iobind_slot slot_ = 0;
+  std::uint64_t slot_ = 0;
 };
 
 /** Many independent streams of one recurrent model as rows of one run; see iobind_batch_create. Any thread may call it. */
@@ -1426,6 +1426,7 @@ public:
     if (!raw.fill(options, of.get(), failed) || !detail::call(failed, iobind_batch_create, of.get(), raw.get(), &made)) return;
     object_.reset(made, iobind_batch_destroy);
     session_ = of.get();
+    most_rows_ = options.most_rows;
   }
   batch(const batch &) = delete;
   batch &operator=(const batch &) = delete;
@@ -1450,37 +1451,46 @@ public:
            detail::call(failed, iobind_batch_set_input, get(), IOBIND_BATCH_ALL, index, value.get());
   }
   /** A step of some rows: {first, second}, or a range of slots. */
-  bool run(std::initializer_list<iobind_slot> rows, error *failed = nullptr) {
+  bool run(std::initializer_list<std::uint64_t> rows, error *failed = nullptr) {
     return detail::call(failed, iobind_batch_run, get(), rows.begin(), rows.size(), nullptr);
   }
-  bool run(span<const iobind_slot> rows, error *failed = nullptr) {
+  bool run(span<const std::uint64_t> rows, error *failed = nullptr) {
     return detail::call(failed, iobind_batch_run, get(), rows.data(), rows.size(), nullptr);
   }
   /** Returns when it is submitted. */
-  bool run(std::initializer_list<iobind_slot> rows, stream &on, error *failed = nullptr) {
-    return run(span<const iobind_slot>(rows.begin(), rows.size()), on, failed);
+  bool run(std::initializer_list<std::uint64_t> rows, stream &on, error *failed = nullptr) {
+    return run(span<const std::uint64_t>(rows.begin(), rows.size()), on, failed);
   }
-  bool run(span<const iobind_slot> rows, stream &on, error *failed = nullptr) {
+  bool run(span<const std::uint64_t> rows, stream &on, error *failed = nullptr) {
     return detail::refuse_empty(failed, on, "batch_run: stream") &&
            detail::call(failed, iobind_batch_run, get(), rows.data(), rows.size(), on.get());
   }
   /** A step of the rows that are submitted: how many. Fails with TIMEOUT if there are none. */
-  std::size_t step(const batch_wait &when = batch_wait(), error *failed = nullptr) {
-    iobind_batch_wait raw = detail::sized<iobind_batch_wait>();
-    std::size_t count = 0;
-    raw.rows = when.rows;
-    raw.longest_ns = (std::max)(event::limit(when.longest), std::uint64_t{1}); /* C takes 0 for its own choice */
-    raw.timeout_ns = event::limit(when.timeout);
-    return detail::call(failed, iobind_batch_step, get(), &raw, &count) ? count : 0;
+  std::size_t step(const batch_wait &when = batch_wait(), error *failed = nullptr) { return step_into(nullptr, 0, when, failed); }
+  /** The same; `rows` receives their slots, also if the step fails. A loop keeps the vector, so that nothing is allocated. */
+  std::size_t step(std::vector<std::uint64_t> &rows, const batch_wait &when = batch_wait(), error *failed = nullptr) {
+    rows.assign(most_rows_, 0);
+    rows.resize(step_into(rows.data(), rows.size(), when, failed));
+    return rows.size();
   }
   std::size_t step(error *failed) { return step(batch_wait(), failed); }
 
 private:
+  std::size_t step_into(std::uint64_t *slots, std::size_t room, const batch_wait &when, error *failed) {
+    iobind_batch_wait raw = detail::sized<iobind_batch_wait>();
+    std::size_t count = 0;
+    raw.rows = when.rows;
+    raw.longest_ns = (std::max)(event::limit(when.longest), std::uint64_t{1}); /* C takes 0 for its own choice */
+    raw.timeout_ns = (std::max)(event::limit(when.timeout), std::uint64_t{1});
+    detail::call(failed, iobind_batch_step, get(), &raw, slots, room, &count);
+    return count;
+  }
   row join_with(iobind_state *from, error *failed) {
-    iobind_slot number = 0;
+    std::uint64_t number = 0;
     return detail::call(failed, iobind_batch_join, get(), from, &number) ? row(object_, session_, number) : row();
   }
   std::shared_ptr<iobind_batch> object_{}; /* its rows share it */
+  std::size_t most_rows_ = 0;
   iobind_session *session_ = nullptr;      /* lives as long as the batch, even if its own object is gone */
 };
 

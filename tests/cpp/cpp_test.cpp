@@ -187,7 +187,7 @@ static void batches(const iobind::session &pair, const iobind::session &scale, c
   iobind::state saved = second.save(&failed);
   CHECK(saved && saved.at("x").read<float>() == std::vector<float>{3});
   iobind::row third = batch.join(saved, &failed);
-  const std::vector<iobind_slot> all{third, second, first};
+  const std::vector<std::uint64_t> all{third, second, first};
   CHECK(third.set("y", two) && second.set("y", two) && first.set("y", two) && batch.run(all, &failed));
   CHECK(product(third) == 6 && product(second) == 6 && product(first) == 10 && batch.info().steps == 3);
   CHECK(!batch.run({first, first}, &failed) && has(failed, IOBIND_ERROR_INVALID_ARGUMENT, "among the others"));
@@ -208,7 +208,8 @@ static void batches(const iobind::session &pair, const iobind::session &scale, c
     CHECK(!fourth.submit(&failed) && failed.status() == IOBIND_ERROR_INVALID_ARGUMENT);
     CHECK(!batch.join(&failed) && has(failed, IOBIND_ERROR_INVALID_STATE, "most rows"));
     third = std::move(moved); // the third one leaves
-    CHECK(batch.info().row_count == 3 && batch.join() && batch.info().row_count == 3); // a temporary one has left at once
+    CHECK(batch.info().row_count == 3 && batch.join()); // a temporary one leaves at once
+    CHECK(batch.info().row_count == 3);
   }
   iobind::state last = first.leave_saved(&failed);
   CHECK(last && last.at("x").read<float>()[0] == 12 && !first && !first.leave(&failed) && failed);
@@ -219,6 +220,9 @@ static void batches(const iobind::session &pair, const iobind::session &scale, c
   CHECK(third.set("y", two) && third.submit(&failed) && !third.submit(&failed) && has(failed, IOBIND_ERROR_INVALID_STATE, "submitted"));
   CHECK(!third.wait_for(std::chrono::nanoseconds(0), &failed) && failed.status() == IOBIND_ERROR_TIMEOUT);
   CHECK(batch.step(&failed) == 1 && third.wait(&failed) && !failed && product(third) == 0);
+  std::vector<std::uint64_t> stepped;
+  CHECK(third.set("y", two) && third.submit() && batch.step(stepped) == 1 && stepped == std::vector<std::uint64_t>{third});
+  CHECK(batch.step(stepped, when, &failed) == 0 && failed.status() == IOBIND_ERROR_TIMEOUT && stepped.empty());
   iobind::batch_options options = counting();
   options.first = &last;
   options.axes = {{"x", 0}, {"y", 0}, {"sum", 0}, {"product", 0}};

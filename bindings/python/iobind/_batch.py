@@ -65,7 +65,7 @@ class Batch(_core.Batch):
     _inputs: dict[str, tuple[int, int]]
     _outputs: dict[str, int]
     _given: dict[str, int]
-    _slots: set[int]
+    _rows: dict[int, Row]
     _awaited: tuple[int, int]
     _lock: threading.Lock
     _waiters: list[Waiter]
@@ -86,7 +86,7 @@ class Batch(_core.Batch):
         made._inputs = inputs
         made._outputs = outputs
         made._given = {name: index for name, index in outputs.items() if index not in carried}
-        made._slots = set()
+        made._rows = {}
         made._awaited = (_count(rows, "batch: rows"), _least(longest, "batch: longest"))
         made._lock = threading.Lock()
         made._waiters = []
@@ -102,9 +102,9 @@ class Batch(_core.Batch):
         """A new row. Nothing is moved before its first step. state: what it goes on from, of one row, from Row.save(), Binding.save() or
         Session.load_state(); without it, the batch's first state. Raises InvalidState (the batch has its most rows, or is closed),
         InvalidArgument (a state of another session, or of other pairs), ShapeError, TypeError, OutOfMemory."""
-        slot = self._join(state)
-        self._slots.add(slot)
-        return Row(self, slot)
+        row = Row(self, self._join(state))
+        self._rows[row._slot] = row
+        return row
 
     def set(self, inputs: Mapping[str, Any]) -> None:
         """Set inputs without a batch axis, which all rows share, until they are set again: {name: array}. The data are copied. inputs: an
@@ -130,13 +130,14 @@ class Batch(_core.Batch):
                 row.set(given)
         self._run([row._slot for row in rows], stream)
 
-    def step(self, rows: int = 16, longest: float = 0.001, timeout: float | None = None) -> int:
-        """Make a step of the rows that are submitted; returns their number. Those whose dims differ from the first one's remain for the next
-        step. rows: it is made as soon as so many are submitted, or all that are in the batch. longest: or as soon as one of them has
-        waited so long, in seconds. timeout: for the first row, in seconds; None: no limit. Raises Timeout (no row was submitted), and what
-        Batch.run raises, which Row.result raises for each of the rows, too: NotSupported, ShapeError, OutOfMemory, OrtError. Raises
-        InvalidArgument, InvalidState (the batch is closed)."""
-        return self._step(_count(rows, "step: rows"), _least(longest, "step: longest"), _nanoseconds(timeout, "step: timeout"))
+    def step(self, rows: int = 16, longest: float = 0.001, timeout: float | None = None) -> list[Row]:
+        """Make a step of the rows that are submitted, which it returns; their outputs are there then. Those whose dims differ from the first
+        one's remain for the next step. rows: it is made as soon as so many are submitted, or all that are in the batch. longest: or as soon
+        as one of them has waited so long, in seconds. timeout: for the first row, in seconds; None: no limit. Raises Timeout (no row was
+        submitted), and what Batch.run raises, which Row.result raises for each of the rows, too: NotSupported, ShapeError, OutOfMemory,
+        OrtError. Raises InvalidArgument, InvalidState (the batch is closed)."""
+        made = self._step(_count(rows, "step: rows"), _least(longest, "step: longest"), _nanoseconds(timeout, "step: timeout"))
+        return [self._rows[slot] for slot in made if slot in self._rows]
 
     def info(self) -> dict[str, int]:
         """What the batch has done: row_count (rows that have joined and not left), width (rows of the last step's run, idle ones included),
@@ -146,8 +147,8 @@ class Batch(_core.Batch):
     def close(self) -> None:
         """Let all rows leave after the step in flight, as the end of a block `with batch:` does. Outputs and saved states remain valid. Tasks and
         threads that await a row get InvalidState, and so does each later call. Raises nothing but MemoryError."""
-        self._close(list(self._slots))
-        self._slots.clear()
+        self._close(list(self._rows))
+        self._rows.clear()
 
     def __enter__(self) -> Batch:
         return self
@@ -156,7 +157,7 @@ class Batch(_core.Batch):
         self.close()
 
     def __repr__(self) -> str:
-        return f"<iobind.Batch {'closed' if self._is_closed else f'of {len(self._slots)} rows'}>"
+        return f"<iobind.Batch {'closed' if self._is_closed else f'of {len(self._rows)} rows'}>"
 
     def _set_all(self, slot: int, inputs: Mapping[str, Any]) -> None:
         for name, value in as_dict(inputs, "set").items():
@@ -235,12 +236,12 @@ class Row:
         """Leave the batch, after the step in flight. Raises NotFound (the row has left), InvalidState, what the step in flight has failed
         with: the row has then not left."""
         self.batch._leave(self._slot, None)
-        self.batch._slots.discard(self._slot)
+        self.batch._rows.pop(self._slot, None)
 
     def leave_saved(self) -> State:
         """As leave(), and the state as save() gives it. Raises as those: NotFound, InvalidState, OutOfMemory, OrtError; the row has then not left."""
         state = self.batch._leave(self._slot, State)
-        self.batch._slots.discard(self._slot)
+        self.batch._rows.pop(self._slot, None)
         assert state is not None
         return state
 
@@ -289,11 +290,11 @@ class Row:
         return self
 
     def __exit__(self, *error: object) -> None:
-        if not self.batch._is_closed and self._slot in self.batch._slots:
+        if not self.batch._is_closed and self._slot in self.batch._rows:
             self.leave()
 
     def __repr__(self) -> str:
-        has_left = self._slot not in self.batch._slots
+        has_left = self._slot not in self.batch._rows
         return f"<iobind.Row {self._slot:#x}{' that has left' if has_left else ''} of {self.batch!r}>"
 
 

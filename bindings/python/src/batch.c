@@ -10,6 +10,7 @@ typedef struct Batch {
   iobind_batch *handle; /* NULL: it is closed, and no call is left */
   Session *session;
   Stream *stream; /* of the last step that was submitted to one; NULL: none was */
+  size_t most;    /* rows */
   size_t calls;   /* that use the handle without the GIL */
   atomic_bool is_closed;
 } Batch;
@@ -166,6 +167,7 @@ static PyObject *batch_new(PyTypeObject *type, PyObject *arguments, PyObject *ke
   Py_INCREF((PyObject *)session);
   self->session = session;
   self->handle = handle;
+  self->most = options.most_rows;
   return (PyObject *)self;
 }
 
@@ -190,7 +192,7 @@ static void batch_dealloc(Batch *self) {
 /* _join(State or None): the slot */
 static PyObject *batch_join(Batch *self, PyObject *given) {
   iobind_state *state;
-  iobind_slot slot;
+  uint64_t slot;
   iobind_error error = IOBIND_ERROR_INIT;
   iobind_status status;
   if (!is_open(self) || state_or_none(given, &state) != 0) {
@@ -276,9 +278,9 @@ static PyObject *batch_get_output(Batch *self, PyObject *arguments) {
 /* ---- steps ---- */
 
 /* A list of int as slots, to be freed by PyMem_Free; NULL with an exception. */
-static iobind_slot *slots_of(PyObject *list, size_t *count) {
+static uint64_t *slots_of(PyObject *list, size_t *count) {
   *count = (size_t)PyList_Size(list);
-  iobind_slot *slots = PyMem_Calloc(*count + 1, sizeof *slots);
+  uint64_t *slots = PyMem_Calloc(*count + 1, sizeof *slots);
   if (slots == NULL) {
     PyErr_NoMemory();
   }
@@ -301,7 +303,7 @@ static PyObject *batch_run(Batch *self, PyObject *arguments) {
   if (!PyArg_ParseTuple(arguments, "O!O", &PyList_Type, &list, &on) || stream_or_none(on, &stream) != 0 || !is_open(self)) {
     return NULL;
   }
-  iobind_slot *slots = slots_of(list, &count);
+  uint64_t *slots = slots_of(list, &count);
   if (slots == NULL) {
     return NULL;
   }
@@ -335,17 +337,19 @@ static PyObject *batch_submit(Batch *self, PyObject *number) {
 typedef struct stepping {
   Batch *batch;
   iobind_batch_wait wait;
+  uint64_t *slots;
   size_t count;
 } stepping;
 
 /* In parts, so that it ends if the batch is closed meanwhile: no row comes then. */
 static iobind_status step_part(void *what, uint64_t timeout_ns, iobind_error *error) {
   stepping *step = what;
-  iobind_status status = IOBIND_ERROR_INVALID_STATE;
+  iobind_status status;
   while (!step->batch->is_closed) {
-    step->wait.timeout_ns = timeout_ns < TICK_NS ? timeout_ns : TICK_NS;
-    status = iobind_batch_step(step->batch->handle, &step->wait, &step->count, error);
-    timeout_ns -= timeout_ns == IOBIND_NO_TIMEOUT ? 0 : step->wait.timeout_ns;
+    uint64_t part = timeout_ns < TICK_NS ? timeout_ns : TICK_NS;
+    step->wait.timeout_ns = part > 0 ? part : 1; /* 0 is no limit */
+    status = iobind_batch_step(step->batch->handle, &step->wait, step->slots, step->batch->most, &step->count, error);
+    timeout_ns -= timeout_ns == IOBIND_NO_TIMEOUT ? 0 : part;
     if (status != IOBIND_ERROR_TIMEOUT || timeout_ns == 0) {
       return status;
     }
@@ -353,7 +357,18 @@ static iobind_status step_part(void *what, uint64_t timeout_ns, iobind_error *er
   return IOBIND_ERROR_INVALID_STATE;
 }
 
-/* _step(rows, longest in ns, timeout in ns): the number of rows */
+static PyObject *slots_to_list(const uint64_t *slots, size_t count) {
+  PyObject *list = PyList_New((Py_ssize_t)count);
+  for (size_t i = 0; list != NULL && i < count; i++) {
+    PyObject *number = PyLong_FromUnsignedLongLong(slots[i]);
+    if (number == NULL || PyList_SetItem(list, (Py_ssize_t)i, number) != 0) {
+      Py_CLEAR(list);
+    }
+  }
+  return list;
+}
+
+/* _step(rows, longest in ns, timeout in ns): the slots of the rows */
 static PyObject *batch_step(Batch *self, PyObject *arguments) {
   Py_ssize_t rows;
   unsigned long long longest;
@@ -361,7 +376,10 @@ static PyObject *batch_step(Batch *self, PyObject *arguments) {
   if (!PyArg_ParseTuple(arguments, "nKK", &rows, &longest, &timeout) || !is_open(self)) {
     return NULL;
   }
-  stepping step = {self, IOBIND_BATCH_WAIT_INIT, 0};
+  stepping step = {self, IOBIND_BATCH_WAIT_INIT, PyMem_Calloc(self->most, sizeof(uint64_t)), 0};
+  if (step.slots == NULL) {
+    return PyErr_NoMemory();
+  }
   step.wait.rows = (size_t)rows;
   step.wait.longest_ns = longest;
   iobind_error error = IOBIND_ERROR_INIT;
@@ -369,15 +387,16 @@ static PyObject *batch_step(Batch *self, PyObject *arguments) {
   self->calls++;
   bool goes_on = wait_in_parts(step_part, &step, timeout, &status, &error);
   call_ends(self);
-  if (!goes_on) {
-    return NULL;
-  }
-  return status == IOBIND_OK ? PyLong_FromSize_t(step.count) : raise_failure(self, &error);
+  PyObject *made = !goes_on                ? NULL
+                   : status == IOBIND_OK ? slots_to_list(step.slots, step.count)
+                                         : raise_failure(self, &error);
+  PyMem_Free(step.slots);
+  return made;
 }
 
 typedef struct awaited {
   iobind_batch *batch;
-  iobind_slot slot;
+  uint64_t slot;
 } awaited;
 
 static iobind_status await_part(void *what, uint64_t timeout_ns, iobind_error *error) {
@@ -421,7 +440,7 @@ static PyObject *batch_info(Batch *self, PyObject *none) {
 }
 
 /* A failure of the step in flight is told to one call, and the row has not left then. */
-static iobind_status leave_all(iobind_batch *batch, const iobind_slot *slots, size_t count) {
+static iobind_status leave_all(iobind_batch *batch, const uint64_t *slots, size_t count) {
   for (size_t i = 0; i < count; i++) {
     if (iobind_batch_leave(batch, slots[i], NULL, NULL) != IOBIND_OK) {
       (void)!iobind_batch_leave(batch, slots[i], NULL, NULL);
@@ -436,7 +455,7 @@ static PyObject *batch_close(Batch *self, PyObject *list) {
   if (self->is_closed) {
     Py_RETURN_NONE;
   }
-  iobind_slot *slots = slots_of(list, &count);
+  uint64_t *slots = slots_of(list, &count);
   if (slots == NULL) {
     return NULL;
   }

@@ -330,7 +330,7 @@ def test_batches_that_are_refused():
             (lambda: session.batch(2, axes={"nothing": 0}), iobind.NameNotFound, "batch: axes: no input or output 'nothing'"),
             (lambda: session.batch(2, axes={"s": 0, "x": -1, "s2": 0, "y": 0}), iobind.InvalidArgument, "batch: axes: 'x': expected an axis of 0 or more"),
             (lambda: session.batch(2, axes={"s": 0, "x": 2, "s2": 0, "y": 0}), iobind.ShapeError, "batch: 'x': expected an axis below its rank 2, or None"),
-            (lambda: session.batch(2, states={"s2": "s"}, tolerance=-1), iobind.InvalidArgument, "batch: tolerance: expected 0 or more"),
+            (lambda: session.batch(2, states={"s2": "s"}, tolerance=-1), iobind.InvalidArgument, "batch: tolerance: expected a finite number, 0 or more"),
             (lambda: session.batch(2, rows=0), iobind.InvalidArgument, "batch: rows: expected 1 or more, got 0"),
             (lambda: session.batch(2, longest=-1), iobind.InvalidArgument, "batch: longest: expected 0 or more seconds"),
             (lambda: session.batch(2, states={"s2": "s"}, first=5), TypeError, "expected an iobind.State or None, got 5"),
@@ -361,10 +361,14 @@ def test_more_rows_than_fit_and_states_of_others():
     batch.join()
 
 
-def test_graphs_are_refused():
+def test_captured_graphs():
     needs_graphs()
-    with pytest.raises(iobind.NotSupported, match="^batch: the session captures graphs: create one without graphs for a batch$"):
-        iobind.Session(counter(), device="vdev", graphs=1).batch(2, states={"s2": "s"})
+    batch = iobind.Session(counter(), device="vdev", graphs=4).batch(4, states={"s2": "s"})
+    rows = [batch.join() for _ in range(3)]
+    for count in range(1, 12):
+        some = rows[:1 + count % 3]
+        batch.run(some, [{"x": one(count)}] * len(some))
+    assert [value(row) for row in rows] == [[66], [48], [26]]
 
 
 # ---- streams
@@ -438,10 +442,10 @@ def test_a_step_of_what_is_submitted():
         first.result(0)
     with pytest.raises(iobind.InvalidState, match="^result: the row was not submitted: Row.submit$"):
         second.result()
-    assert batch.step(1) == 1 and first.result()["y"].numpy().item() == 3
+    assert batch.step(1) == [first] and first.result()["y"].numpy().item() == 3
     second.submit({"x": one(4)})
     first.submit({"x": one(5)})
-    assert batch.step(rows=100, longest=1000) == 2  # all that are there
+    assert set(batch.step(rows=100, longest=1000)) == {first, second}  # all that are there
     assert first.result(1e12)["y"].numpy().item() == 8 and second.result()["y"].numpy().item() == 4
     for wrong in ({"rows": 0}, {"longest": -1}, {"timeout": float("nan")}):
         with pytest.raises(iobind.InvalidArgument, match="^step: .*: expected"):
@@ -598,8 +602,8 @@ def interrupted(wait):
         wait()
     except KeyboardInterrupt:
         return True
-print(interrupted(row.result), batch.step(), row.result()["y"].item(), interrupted(batch.step))
-""") == "True 1 1.0 True\n"
+print(interrupted(row.result), batch.step() == [row], row.result()["y"].item(), interrupted(batch.step))
+""") == "True True 1.0 True\n"
 
 
 def test_what_is_dropped_goes():
