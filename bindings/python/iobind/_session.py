@@ -195,7 +195,7 @@ class Session(_core.Session):
         once. rows, longest: when a step of rows that tasks await is made, as Batch.step has them; longest in seconds.
 
         Raises NameNotFound, InvalidArgument, ShapeError (no batch axis can be found: the message lists the candidates), DTypeError,
-        NotSupported (the session captures graphs, strings, a state that grows), OutOfMemory, OrtError."""
+        NotSupported (strings, a packed type, a state that grows), OutOfMemory, OrtError."""
         from ._batch import Batch
 
         return Batch(self, most_rows, states=states, axes=axes, first=first, tolerance=tolerance, on_device=on_device, rows=rows, longest=longest)
