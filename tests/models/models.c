@@ -19,7 +19,9 @@ const model_kind model_kinds[] = {
     {"unused", "y = x + x; the input `unused` is read by nothing  [dtype=float32 dims=n]", build_unused},
     {"passthrough", "x itself is an output; y = x + x, x + z or x of strings  [dtype=float32 dims=n z=0]", build_passthrough},
     {"matmul", "z[m,n] = x[m,k] y[k,n]  [dtype=float32 m=m k=k n=n]", build_matmul},
-    {"reduce", "y = sum of x over an axis  [dtype=float32 dims=n,3 axis=0]", build_reduce},
+    {"reduce",
+     "y = sum of x over an axis; mix=1: y = x + sum; mix=2: y = |x + sum| / relu(x)  [dtype=float32 dims=n,3 axis=0 mix=0]",
+     build_reduce},
     {"convolution", "y = x + 1, a convolution with a bias  [dims=1,1,h,w]", build_convolution},
     {"transpose", "y = x with its dims in another order  [dtype=float32 dims=n,m order=1,0]", build_transpose},
     {"concat", "joined = first and second, one after the other  [dtype=float32 dims=past,3 dims2=new,3 axis=0]", build_concat},
@@ -39,6 +41,7 @@ const model_kind model_kinds[] = {
      "logits, key, value, weights = attention of tokens over past_key and past_value; exact numbers with softmax=0  "
      "[vocab=16 width=8 softmax=1]",
      build_decoder},
+    {"grow", "all, all_turned = past and its like on the other axis, with `row` behind them", build_grow},
     {"cache", "next = cache with `row` at row `at`, sum over its rows  [capacity=16 width=8]", build_cache},
     {"denoise", "denoised = latents - tanh(latents) * timestep / 4  [dims=1,4,16,16]", build_denoise},
     {"voices",

@@ -387,9 +387,7 @@ static PyObject *batch_step(Batch *self, PyObject *arguments) {
   self->calls++;
   bool goes_on = wait_in_parts(step_part, &step, timeout, &status, &error);
   call_ends(self);
-  PyObject *made = !goes_on                ? NULL
-                   : status == IOBIND_OK ? slots_to_list(step.slots, step.count)
-                                         : raise_failure(self, &error);
+  PyObject *made = !goes_on ? NULL : status == IOBIND_OK ? slots_to_list(step.slots, step.count) : raise_failure(self, &error);
   PyMem_Free(step.slots);
   return made;
 }
