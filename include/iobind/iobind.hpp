@@ -2,8 +2,8 @@
  *  iobind.h for C++17 and newer: headers only, no other library. iobind.h documents every call; the comments here say only what C++
  *  adds. interop.hpp does the same for interop.h.
  *
- *  - Owners (runtime, stream, event, tensor, state, session, binding, audit, pipeline) are move-only and release themselves, in any order. A
- *    default-constructed or moved-from one is empty: calls on it fail with INVALID_ARGUMENT. `get()` returns the C object.
+ *  - Owners (runtime, stream, event, tensor, state, session, binding, audit, batch, row, pipeline) are move-only and release themselves, in
+ *    any order. A default-constructed or moved-from one is empty: calls on it fail with INVALID_ARGUMENT. `get()` returns the C object.
  *  - Handles (device, input_slot, output_slot) are copied freely and keep what they refer to alive.
  *  - A call that fails throws iobind::error. With an `iobind::error *` as the last argument it throws nothing: it returns false, an
  *    empty object or an empty range, and the error says why. With -fno-exceptions a call without that argument prints the message
@@ -1260,6 +1260,252 @@ private:
   iobind_session *model() const noexcept { return object_ == nullptr ? nullptr : session_; }
   std::shared_ptr<iobind_binding> object_{}; /* its slots share it */
   iobind_session *session_ = nullptr;        /* lives as long as the binding, even if its own object is gone */
+};
+
+/* ---- batches ---------------------------------------------------------------------------------------------------------- */
+
+/** iobind_batch_options with its arrays, by name. */
+struct batch_options {
+  std::size_t most_rows = 0;
+  std::vector<std::pair<std::string, std::string>> states{}; /**< an output, and the input that it becomes in the row's next step */
+  std::vector<std::pair<std::string, std::int32_t>> axes{};  /**< none: found; or of each input and output, IOBIND_BATCH_NO_AXIS for none */
+  const state *first = nullptr;                              /**< must remain valid until the batch is made */
+  double tolerance = 0;
+  std::uint32_t flags = 0; /**< IOBIND_BATCH_* */
+};
+
+/** When batch::step makes a step. */
+struct batch_wait {
+  std::size_t rows = 16;                     /**< as soon as so many are submitted */
+  std::chrono::nanoseconds longest{1000000}; /**< or as soon as one has waited so long */
+  std::chrono::nanoseconds timeout = std::chrono::nanoseconds::max(); /**< for the first row; max(): no limit */
+};
+
+namespace detail {
+
+/* Batch options as C takes them: valid as long as what they were made of. */
+class raw_batch_options {
+public:
+  bool fill(const batch_options &from, iobind_session *of, error *failed) {
+    raw_.flags = from.flags;
+    raw_.most_rows = from.most_rows;
+    raw_.first = from.first == nullptr ? nullptr : from.first->get();
+    raw_.tolerance = from.tolerance;
+    return add_states(from, of, failed) && (from.axes.empty() || add_axes(from, of, failed));
+  }
+  const iobind_batch_options *get() const noexcept { return &raw_; }
+
+private:
+  static constexpr std::int32_t unknown_axis = INT32_MIN;
+
+  bool add_states(const batch_options &from, iobind_session *of, error *failed) {
+    for (const auto &names : from.states) {
+      iobind_batch_pair pair = {};
+      if (!call(failed, iobind_session_find_output, of, text(names.first), &pair.output) ||
+          !call(failed, iobind_session_find_input, of, text(names.second), &pair.input)) {
+        return false;
+      }
+      pairs_.push_back(pair);
+    }
+    raw_.pairs = pairs_.empty() ? nullptr : pairs_.data();
+    raw_.pair_count = pairs_.size();
+    return true;
+  }
+  bool add_axes(const batch_options &from, iobind_session *of, error *failed) {
+    iobind_session_info model = sized<iobind_session_info>();
+    if (!call(failed, iobind_session_get_info, of, &model)) return false;
+    input_axes_.assign(model.input_count, unknown_axis);
+    output_axes_.assign(model.output_count, unknown_axis);
+    for (const auto &axis : from.axes) {
+      error none; /* an input may also be an output */
+      std::size_t index = 0;
+      bool is_input = call(&none, iobind_session_find_input, of, text(axis.first), &index);
+      if (is_input) input_axes_[index] = axis.second;
+      bool is_output = call(is_input ? &none : failed, iobind_session_find_output, of, text(axis.first), &index);
+      if (is_output) output_axes_[index] = axis.second;
+      if (!is_input && !is_output) return false;
+    }
+    raw_.input_axes = input_axes_.data();
+    raw_.input_axis_count = input_axes_.size();
+    raw_.output_axes = output_axes_.data();
+    raw_.output_axis_count = output_axes_.size();
+    return has_all(input_axes_, of, iobind_session_get_input, failed) && has_all(output_axes_, of, iobind_session_get_output, failed);
+  }
+  template <class Describe>
+  static bool has_all(const std::vector<std::int32_t> &axes, iobind_session *of, Describe describe, error *failed) {
+    const auto without = std::find(axes.begin(), axes.end(), unknown_axis);
+    if (without == axes.end()) return true;
+    iobind_value_info value = sized<iobind_value_info>();
+    const auto index = static_cast<std::size_t>(without - axes.begin());
+    return call(failed, describe, of, index, &value) &&
+           refuse(failed, IOBIND_ERROR_INVALID_ARGUMENT, "batch_create: axes", "one for each input and output",
+                  (std::string("none for '") + value.name + "'").c_str());
+  }
+
+  std::vector<iobind_batch_pair> pairs_{};
+  std::vector<std::int32_t> input_axes_{}, output_axes_{};
+  iobind_batch_options raw_ = sized<iobind_batch_options>();
+};
+
+} // namespace detail
+
+/** A row of a batch, from batch::join. It keeps the batch alive, and leaves it at its end. As an argument of batch::run it is its slot. */
+class row {
+public:
+  row() noexcept = default;
+  row(const row &) = delete;
+  row &operator=(const row &) = delete;
+  row(row &&other) noexcept : batch_(std::move(other.batch_)), session_(other.session_), slot_(std::exchange(other.slot_, 0u)) {}
+  row &operator=(row &&other) noexcept {
+    if (this != &other) {
+      drop();
+      batch_ = std::move(other.batch_);
+      session_ = other.session_;
+      slot_ = std::exchange(other.slot_, 0u); /* which no row has */
+    }
+    return *this;
+  }
+  ~row() { drop(); }
+  std::uint64_t slot() const noexcept { return slot_; }
+  operator std::uint64_t() const noexcept { return slot_; }
+  explicit operator bool() const noexcept { return batch_ != nullptr; } /**< it has not left */
+
+  /** An input of the next step, which is copied. */
+  bool set(const text &input, const tensor &value, error *failed = nullptr) {
+    std::size_t index = 0;
+    return detail::call(failed, iobind_session_find_input, model(), input, &index) && set(index, value, failed);
+  }
+  bool set(std::size_t index, const tensor &value, error *failed = nullptr) {
+    return detail::call(failed, iobind_batch_set_input, batch_.get(), slot_, index, value.get());
+  }
+  /** Of the last step; no later step overwrites it. */
+  [[nodiscard]] tensor output(const text &name, error *failed = nullptr) const {
+    std::size_t index = 0;
+    return detail::call(failed, iobind_session_find_output, model(), name, &index) ? output(index, failed) : tensor();
+  }
+  [[nodiscard]] tensor output(std::size_t index, error *failed = nullptr) const {
+    iobind_tensor *found = nullptr;
+    detail::call(failed, iobind_batch_get_output, batch_.get(), slot_, index, &found);
+    return tensor(found);
+  }
+  [[nodiscard]] state save(error *failed = nullptr) const {
+    iobind_state *saved = nullptr;
+    return detail::call(failed, iobind_batch_save_state, batch_.get(), slot_, &saved) ? state(saved, session_, failed) : state();
+  }
+  /** After a failure it has not left. */
+  bool leave(error *failed = nullptr) {
+    if (!detail::call(failed, iobind_batch_leave, batch_.get(), slot_, nullptr)) return false;
+    batch_.reset();
+    return true;
+  }
+  /** Leave with the state. */
+  [[nodiscard]] state leave_saved(error *failed = nullptr) {
+    iobind_state *saved = nullptr;
+    if (!detail::call(failed, iobind_batch_leave, batch_.get(), slot_, &saved)) return state();
+    state taken(saved, session_, failed); /* which the session's objects keep alive */
+    batch_.reset();
+    return taken;
+  }
+  /** For the next batch::step, which another thread makes. */
+  bool submit(error *failed = nullptr) { return detail::call(failed, iobind_batch_submit, batch_.get(), slot_); }
+  bool wait(error *failed = nullptr) { return wait_for(std::chrono::nanoseconds::max(), failed); }
+  /** Fails with TIMEOUT; the row remains submitted. */
+  bool wait_for(std::chrono::nanoseconds timeout, error *failed = nullptr) {
+    return detail::call(failed, iobind_batch_await, batch_.get(), slot_, event::limit(timeout));
+  }
+
+private:
+  friend class batch;
+  row(std::shared_ptr<iobind_batch> of, iobind_session *session, std::uint64_t number) noexcept
+      : batch_(std::move(of)), session_(session), slot_(number) {}
+  iobind_session *model() const noexcept { return batch_ == nullptr ? nullptr : session_; }
+  void drop() noexcept { /* a failure of the step in flight is told to one call, after which the row leaves */
+    if (batch_ != nullptr && iobind_batch_leave(batch_.get(), slot_, nullptr, nullptr) != IOBIND_OK) {
+      static_cast<void>(!iobind_batch_leave(batch_.get(), slot_, nullptr, nullptr));
+    }
+    batch_.reset();
+  }
+  std::shared_ptr<iobind_batch> batch_{};
+  iobind_session *session_ = nullptr; /* lives as long as the batch */
+  std::uint64_t slot_ = 0;
+};
+
+/** Many independent streams of one recurrent model as rows of one run; see iobind_batch_create. Any thread may call it. */
+class batch {
+public:
+  batch() noexcept = default;
+  batch(const session &of, const batch_options &options, error *failed = nullptr) {
+    detail::raw_batch_options raw;
+    iobind_batch *made = nullptr;
+    if (!raw.fill(options, of.get(), failed) || !detail::call(failed, iobind_batch_create, of.get(), raw.get(), &made)) return;
+    object_.reset(made, iobind_batch_destroy);
+    session_ = of.get();
+    most_rows_ = options.most_rows;
+  }
+  batch(const batch &) = delete;
+  batch &operator=(const batch &) = delete;
+  batch(batch &&other) noexcept = default;
+  batch &operator=(batch &&other) noexcept = default;
+  ~batch() = default;
+  iobind_batch *get() const noexcept { return object_.get(); }
+  explicit operator bool() const noexcept { return object_ != nullptr; }
+
+  iobind_batch_info info(error *failed = nullptr) const {
+    return detail::ask<iobind_batch_info>(failed, iobind_batch_get_info, get());
+  }
+  /** A row that begins with the batch's first state. */
+  [[nodiscard]] row join(error *failed = nullptr) { return join_with(nullptr, failed); }
+  [[nodiscard]] row join(const state &from, error *failed = nullptr) {
+    return detail::refuse_empty(failed, from, "batch_join: state") ? join_with(from.get(), failed) : row();
+  }
+  /** An input that all rows share; it is copied. */
+  bool set(const text &input, const tensor &value, error *failed = nullptr) {
+    std::size_t index = 0;
+    return detail::call(failed, iobind_session_find_input, object_ == nullptr ? nullptr : session_, input, &index) &&
+           detail::call(failed, iobind_batch_set_input, get(), IOBIND_BATCH_ALL, index, value.get());
+  }
+  /** A step of some rows: {first, second}, or a range of slots. */
+  bool run(std::initializer_list<std::uint64_t> rows, error *failed = nullptr) {
+    return detail::call(failed, iobind_batch_run, get(), rows.begin(), rows.size(), nullptr);
+  }
+  bool run(span<const std::uint64_t> rows, error *failed = nullptr) {
+    return detail::call(failed, iobind_batch_run, get(), rows.data(), rows.size(), nullptr);
+  }
+  /** Returns when it is submitted. */
+  bool run(std::initializer_list<std::uint64_t> rows, stream &on, error *failed = nullptr) {
+    return run(span<const std::uint64_t>(rows.begin(), rows.size()), on, failed);
+  }
+  bool run(span<const std::uint64_t> rows, stream &on, error *failed = nullptr) {
+    return detail::refuse_empty(failed, on, "batch_run: stream") &&
+           detail::call(failed, iobind_batch_run, get(), rows.data(), rows.size(), on.get());
+  }
+  /** A step of the rows that are submitted: how many. Fails with TIMEOUT if there are none. */
+  std::size_t step(const batch_wait &when = batch_wait(), error *failed = nullptr) { return step_into(nullptr, 0, when, failed); }
+  /** The same; `rows` receives their slots, also if the step fails. A loop keeps the vector, so that nothing is allocated. */
+  std::size_t step(std::vector<std::uint64_t> &rows, const batch_wait &when = batch_wait(), error *failed = nullptr) {
+    rows.assign(most_rows_, 0);
+    rows.resize(step_into(rows.data(), rows.size(), when, failed));
+    return rows.size();
+  }
+  std::size_t step(error *failed) { return step(batch_wait(), failed); }
+
+private:
+  std::size_t step_into(std::uint64_t *slots, std::size_t room, const batch_wait &when, error *failed) {
+    iobind_batch_wait raw = detail::sized<iobind_batch_wait>();
+    std::size_t count = 0;
+    raw.rows = when.rows;
+    raw.longest_ns = (std::max)(event::limit(when.longest), std::uint64_t{1}); /* C takes 0 for its own choice */
+    raw.timeout_ns = (std::max)(event::limit(when.timeout), std::uint64_t{1});
+    detail::call(failed, iobind_batch_step, get(), &raw, slots, room, &count);
+    return count;
+  }
+  row join_with(iobind_state *from, error *failed) {
+    std::uint64_t number = 0;
+    return detail::call(failed, iobind_batch_join, get(), from, &number) ? row(object_, session_, number) : row();
+  }
+  std::shared_ptr<iobind_batch> object_{}; /* its rows share it */
+  std::size_t most_rows_ = 0;
+  iobind_session *session_ = nullptr;      /* lives as long as the batch, even if its own object is gone */
 };
 
 /* ---- pipelines -------------------------------------------------------------------------------------------------------- */

@@ -73,7 +73,7 @@ def compile_with(compiler, standard, library, make_model):
         leave(f"no compiler '{compiler}' here")
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
-        models = {model: folder / f"{model}.onnx" for model in ("scale", "nonzero", "decoder")}
+        models = {model: folder / f"{model}.onnx" for model in ("scale", "nonzero", "decoder", "pair")}
         for model, path in models.items():
             run(make_model, model, path)
         for header in ("iobind.hpp", "interop.hpp"):
@@ -84,7 +84,7 @@ def compile_with(compiler, standard, library, make_model):
         for flags in ([], ["-fno-exceptions", "-fno-rtti"]) if oldest else ([],):
             build(compiler, standard, library, HERE / "cpp_test.cpp", folder / "cpp_test", *flags)
             for device in ("cpu", "vdev"):
-                run(folder / "cpp_test", models["scale"], models["decoder"], device)
+                run(folder / "cpp_test", models["scale"], models["decoder"], models["pair"], device)
         if oldest:
             build(compiler, standard, library, EXAMPLES / "quickstart.cpp", folder / "quickstart")  # the documents' tests run it
         for (example, device), said in SAYS.items() if oldest else ():

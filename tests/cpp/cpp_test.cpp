@@ -1,5 +1,5 @@
-// cpp_test SCALE DECODER DEVICE: iobind.hpp on a device, with exceptions and (-fno-exceptions) only with values. SCALE: y = 2 x;
-// DECODER: a model with more inputs than one.
+// cpp_test SCALE DECODER PAIR DEVICE: iobind.hpp on a device, with exceptions and (-fno-exceptions) only with values. SCALE: y = 2 x;
+// DECODER: a model with more inputs than one; PAIR: sum = x + y, product = x y.
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
@@ -176,6 +176,90 @@ static void shorter(const iobind::session &decoder, const device &on) {
   CHECK(binding.rewind(4) && binding.run() && binding.output("key").get().dims()[0] == 7);
 }
 
+static iobind::batch_options counting() {
+  iobind::batch_options options;
+  options.most_rows = 4;
+  options.states = {{"sum", "x"}};
+  return options;
+}
+
+static float product(const iobind::row &row) {
+  error failed;
+  const std::vector<float> values = row.output("product", &failed).read<float>(&failed);
+  return values.size() == 1 && !failed ? values[0] : -1;
+}
+
+/* Each row adds what it is given to its state, and gives the state times that. */
+static void batches(const iobind::session &pair, const iobind::session &scale, const device &cpu, const device &on) {
+  error failed;
+  tensor two = tensor::from(cpu, {1}, {2.f}), three = tensor::from(cpu, {1}, {3.f});
+  iobind::batch batch(pair, counting(), &failed);
+  CHECK(batch && !failed && batch.info().row_count == 0);
+  iobind::row first = batch.join(&failed), second = batch.join();
+  CHECK(first && second && !failed && first.slot() != second.slot() && batch.info(&failed).row_count == 2);
+  CHECK(!batch.run({first, second}, &failed) && has(failed, IOBIND_ERROR_INVALID_STATE, "'y' is not set"));
+  CHECK(first.set("y", two, &failed) && second.set(1, three, &failed) && batch.run({first, second}, &failed) && !failed);
+  CHECK(first.set("y", three) && batch.run({first}) && product(first) == 6 && product(second) == 0);
+  iobind::state saved = second.save(&failed);
+  CHECK(saved && saved.at("x").read<float>() == std::vector<float>{3});
+  iobind::row third = batch.join(saved, &failed);
+  const std::vector<std::uint64_t> all{third, second, first};
+  CHECK(third.set("y", two) && second.set("y", two) && first.set("y", two) && batch.run(all, &failed));
+  CHECK(product(third) == 6 && product(second) == 6 && product(first) == 10 && batch.info().steps == 3);
+  CHECK(!batch.run({first, first}, &failed) && has(failed, IOBIND_ERROR_INVALID_ARGUMENT, "among the others"));
+  CHECK(!first.set("y", tensor::from(cpu, {2}, {1.f, 2.f}), &failed) && has(failed, IOBIND_ERROR_SHAPE, "'y'"));
+  CHECK(!first.set("y", tensor::from(cpu, {1}, {1}), &failed) && has(failed, IOBIND_ERROR_DTYPE, "int32"));
+  CHECK(!first.set("x", two, &failed) && has(failed, IOBIND_ERROR_INVALID_ARGUMENT, "state"));
+  CHECK(!first.set("z", two, &failed) && has(failed, IOBIND_ERROR_NOT_FOUND, "z") && !first.output("z", &failed) && failed);
+  CHECK(!first.output("sum", &failed) && has(failed, IOBIND_ERROR_INVALID_ARGUMENT, "state"));
+  CHECK(!batch.set("y", two, &failed) && has(failed, IOBIND_ERROR_INVALID_ARGUMENT, "has a batch axis"));
+  CHECK(!batch.join(iobind::state(), &failed) && has(failed, IOBIND_ERROR_INVALID_ARGUMENT, "state"));
+  iobind::stream stream(on);
+  CHECK(first.set("y", two) && batch.run({first}, stream, &failed) && first.set("y", three) && batch.run({first}, stream));
+  iobind::stream none;
+  CHECK(product(first) == 27 && !batch.run({first}, none, &failed) && has(failed, IOBIND_ERROR_INVALID_ARGUMENT, "stream"));
+  { // rows leave at their end, and go on where they are moved to
+    iobind::row fourth = batch.join(), moved = std::move(fourth);
+    CHECK(!fourth && moved && batch.info().row_count == 4); // NOLINT: a moved-from object is empty, and may be asked
+    CHECK(!fourth.submit(&failed) && failed.status() == IOBIND_ERROR_INVALID_ARGUMENT);
+    CHECK(!batch.join(&failed) && has(failed, IOBIND_ERROR_INVALID_STATE, "most rows"));
+    third = std::move(moved); // the third one leaves
+    CHECK(batch.info().row_count == 3 && batch.join()); // a temporary one leaves at once
+    CHECK(batch.info().row_count == 3);
+  }
+  iobind::state last = first.leave_saved(&failed);
+  CHECK(last && last.at("x").read<float>()[0] == 12 && !first && !first.leave(&failed) && failed);
+  CHECK(second.leave(&failed) && !second && batch.info().row_count == 1);
+  iobind::batch_wait when;
+  when.timeout = std::chrono::nanoseconds(0);
+  CHECK(batch.step(when, &failed) == 0 && failed.status() == IOBIND_ERROR_TIMEOUT);
+  CHECK(third.set("y", two) && third.submit(&failed) && !third.submit(&failed) && has(failed, IOBIND_ERROR_INVALID_STATE, "submitted"));
+  CHECK(!third.wait_for(std::chrono::nanoseconds(0), &failed) && failed.status() == IOBIND_ERROR_TIMEOUT);
+  CHECK(batch.step(&failed) == 1 && third.wait(&failed) && !failed && product(third) == 0);
+  std::vector<std::uint64_t> stepped;
+  CHECK(third.set("y", two) && third.submit() && batch.step(stepped) == 1 && stepped == std::vector<std::uint64_t>{third});
+  CHECK(batch.step(stepped, when, &failed) == 0 && failed.status() == IOBIND_ERROR_TIMEOUT && stepped.empty());
+  iobind::batch_options options = counting();
+  options.first = &last;
+  options.axes = {{"x", 0}, {"y", 0}, {"sum", 0}, {"product", 0}};
+  options.flags = IOBIND_BATCH_ON_DEVICE;
+  iobind::batch again(pair, options, &failed);
+  iobind::row fifth = again.join();
+  CHECK(fifth.set("y", two) && again.run({fifth}) && product(fifth) == 24 && fifth.output("product").where() == on);
+  batch = std::move(again); // rows keep their own batch
+  CHECK(third.set("y", two) && third.save(&failed) && !failed && batch.info().row_count == 1);
+  options.axes.pop_back();
+  CHECK(!iobind::batch(pair, options, &failed) && has(failed, IOBIND_ERROR_INVALID_ARGUMENT, "none for 'product'"));
+  options.axes = {{"z", 0}};
+  CHECK(!iobind::batch(pair, options, &failed) && has(failed, IOBIND_ERROR_NOT_FOUND, "z"));
+  options = counting();
+  options.states = {{"sum", "z"}};
+  CHECK(!iobind::batch(pair, options, &failed) && has(failed, IOBIND_ERROR_NOT_FOUND, "z"));
+  options = iobind::batch_options();
+  CHECK(!iobind::batch(scale, options, &failed) && has(failed, IOBIND_ERROR_INVALID_ARGUMENT, "most_rows"));
+  CHECK(!iobind::batch(iobind::session(), options, &failed) && !iobind::batch().join(&failed) && failed);
+}
+
 static void on_streams(const iobind::session &model, const device &on) {
   iobind::stream stream(on);
   iobind::event behind(on);
@@ -310,22 +394,23 @@ static void interop(const iobind::runtime &runtime, const iobind::session &model
 }
 
 int main(int argc, char **argv) {
-  if (argc != 4) return 2;
+  if (argc != 5) return 2;
   iobind::runtime runtime;
   CHECK(runtime.info().device_count > 0 && iobind::version() != 0 && iobind::version_string()[0] != 0);
-  device on = runtime.find(argv[3]), cpu = runtime.cpu();
-  iobind::session scale(runtime, argv[1], on), decoder(runtime, argv[2], on);
+  device on = runtime.find(argv[4]), cpu = runtime.cpu();
+  iobind::session scale(runtime, argv[1], on), decoder(runtime, argv[2], on), pair(runtime, argv[3], on);
   tensors(cpu, on);
   sessions(runtime, argv[1], on);
   bindings(scale, cpu, on);
   states(scale, decoder, argv[1] + std::string(".state"), on);
   shorter(decoder, on);
+  batches(pair, scale, cpu, on);
   on_streams(scale, on);
   pipelines(scale, cpu);
   lending(scale, cpu, on);
   several_inputs(decoder, cpu);
   interop(runtime, scale, cpu);
   exceptions(runtime, on);
-  if (wrong == 0) std::printf("%s: right\n", argv[3]);
+  if (wrong == 0) std::printf("%s: right\n", argv[4]);
   return wrong != 0;
 }

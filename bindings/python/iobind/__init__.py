@@ -9,6 +9,7 @@
 
 from . import _core
 from ._audit import Audit
+from ._batch import Batch, Row
 from ._binding import REUSE, Binding, Outputs, in_place
 from ._core import Device
 from ._errors import (
@@ -45,8 +46,8 @@ for _class in CLASSES:
 _core.use_classes(Tensor, Outputs, Binding, BY_STATUS)
 
 __all__ = [
-    "REUSE", "Audit", "Binding", "Cancelled", "DTypeError", "Device", "DeviceError", "DeviceLost", "Error", "Event", "FileError", "FileNotFound",
-    "InternalError", "InvalidArgument", "InvalidState", "Live", "Map", "NameNotFound", "NotFound", "NotSupported", "OrtError", "OutOfMemory", "Outputs", "Session",
+    "REUSE", "Audit", "Batch", "Binding", "Cancelled", "DTypeError", "Device", "DeviceError", "DeviceLost", "Error", "Event", "FileError", "FileNotFound",
+    "InternalError", "InvalidArgument", "InvalidState", "Live", "Map", "NameNotFound", "NotFound", "NotSupported", "OrtError", "OutOfMemory", "Outputs", "Row", "Session",
     "ShapeError", "State", "StateKind", "Stream", "Tensor", "Timeout", "Times", "Value", "VersionError", "attach", "attached", "configure", "copy", "device",
     "devices", "empty", "from_dlpack", "in_place", "info", "live", "preload", "register_ep", "tensor", "wrap", "wrap_address",
 ]

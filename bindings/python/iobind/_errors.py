@@ -12,11 +12,11 @@ CALLS = {
     "binding_set_input": "bind", "binding_set_output": "bind", "binding_place_output": "bind", "binding_write_input": "update",
     "binding_get_output": "outputs", "binding_reset_graphs": "forget_graphs", "binding_take_output": "take", "binding_create": "bind", "tensor_create": "empty",
     "binding_save_state": "save", "binding_restore_state": "restore", "binding_reorder_state": "reorder", "binding_rewind_state": "rewind", "session_get_state_kind": "state_kind", "state_kind": "state_kind", "state_load": "load_state", "tensor_to_dlpack": "__dlpack__", "tensor_get_string": "numpy", "tensor_set_string": "write", "tensor_map": "numpy",
-    "stream_create": "stream", "event_create": "event", "pipeline_create": "map", "pipeline_next": "map", "pipeline_submit": "map",
+    "stream_create": "stream", "event_create": "event", "batch_create": "batch", "batch_set_input": "set", "batch_get_output": "outputs", "batch_save_state": "save", "batch_await": "result", "pipeline_create": "map", "pipeline_next": "map", "pipeline_submit": "map",
     "runtime_create": "onnxruntime", "runtime_find_device": "device", "dtype_get_bytes": "dtype"}
 """calls of C that begin the library's messages, and what begins them in Python; any other call has its verb as its name"""
 
-BEGINS = re.compile(r"^(?:runtime|device|session|binding|tensor|stream|event|pipeline|dtype|audit|state)_([a-z0-9_]+)(?=: )")
+BEGINS = re.compile(r"^(?:runtime|device|session|binding|tensor|stream|event|pipeline|dtype|audit|state|batch)_([a-z0-9_]+)(?=: )")
 
 ADVICE = {
     "attach to that copy (ort_api_base)": "call iobind.attach(onnxruntime) before anything else of iobind, under pytest in conftest.py",
@@ -30,6 +30,11 @@ ADVICE = {
     "iobind_tensor_read and iobind_tensor_write reach the part": "Tensor.read and Tensor.write with an offset reach the part",
     "iobind_tensor_read copies it": "Tensor.read copies it",
     "iobind_tensor_get_address tells its address": "its address is Tensor.address",
+    ": iobind_batch_set_input for IOBIND_BATCH_ALL": ": Batch.set",
+    "set it once, for the slot IOBIND_BATCH_ALL": "set it once, by Batch.set",
+    "set it for each slot": "set it for each row, by Row.set",
+    "input_axes and output_axes": "axes",
+    "or IOBIND_BATCH_NO_AXIS": "or None",
     "graph_limit": "graphs",
     "intra_op_threads": "threads",
     "inter_op_threads": "inter_threads",
@@ -38,6 +43,8 @@ ADVICE = {
 
 MENTIONS = {"iobind_binding_": "Binding.", "iobind_session_create": "iobind.Session", "iobind_pipeline_next": "next()",
             "iobind_tensor_get_string": "Tensor.numpy", "iobind_tensor_set_string": "Tensor.write", "iobind_tensor_": "Tensor.", "iobind_binding_write_input": "Binding.update",
+            "iobind_batch_set_input": "Row.set", "iobind_batch_join": "Batch.join", "iobind_batch_save_state": "Row.save",
+            "iobind_batch_submit": "Row.submit", "iobind_batch_step": "Batch.step", "iobind_batch_await": "Row.result",
             "iobind_binding_reset_graphs": "Binding.forget_graphs"}
 """names of C's calls within a message, and Python's; the longest that fits counts"""
 

@@ -13,6 +13,7 @@ from ._runtime import DeviceSpec, is_device, require_file, runtime
 from ._runtime import device as find_device
 
 if TYPE_CHECKING:
+    from ._batch import Batch
     from ._binding import Binding
     from ._pipeline import Map
     from ._state import State
@@ -192,6 +193,23 @@ class Session(_core.Session):
         made = Binding(self)
         made.bind(inputs, outputs=outputs, carry=carry, carry_mode=carry_mode)
         return made
+
+    def batch(self, most_rows: int, *, states: Mapping[str, str] | None = None, axes: Mapping[str, int | None] | None = None,
+              first: State | None = None, tolerance: float = 0.0, on_device: bool = False, rows: int = 16, longest: float = 0.001) -> Batch:
+        """A new Batch: many independent streams (callers, sentences, videos) as rows of one run, each with its own state.
+
+        most_rows: rows that can be in it at a time. states: {output: the input that it becomes in the row's next step}. axes: {name: the
+        batch axis, or None} of each input and output; without it, the named open dim that every input of rank 1 or more, and every
+        output, has exactly once. first: the state of one row, which rows begin with, from Row.save(), Binding.save() or load_state();
+        without it, zeros. tolerance: of the test that the model does not mix rows, as a part of the range of an output's values; 0: equal
+        to the bit. on_device: outputs stay where the session leaves them; otherwise they are copied to the host, those of all rows at
+        once. rows, longest: when a step of rows that tasks await is made, as Batch.step has them; longest in seconds.
+
+        Raises NameNotFound, InvalidArgument, ShapeError (no batch axis can be found: the message lists the candidates), DTypeError,
+        NotSupported (strings, a packed type, a state that grows), OutOfMemory, OrtError."""
+        from ._batch import Batch
+
+        return Batch(self, most_rows, states=states, axes=axes, first=first, tolerance=tolerance, on_device=on_device, rows=rows, longest=longest)
 
     def state_kind(self, output: str, input: str) -> StateKind:
         """The kind of the state that `output` leaves for `input`. The first call reads the graph from the model's file; weights are skipped.

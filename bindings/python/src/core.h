@@ -89,7 +89,7 @@ typedef struct Session {
 
 /* module.c */
 extern PyTypeObject *runtime_type, *device_type, *stream_type, *event_type, *session_type, *binding_type, *outputs_type,
-    *pipeline_type, *state_type;
+    *pipeline_type, *state_type, *batch_type;
 extern PyObject *tensor_class;  /* iobind.Tensor, which tensors that come out are */
 extern PyObject *outputs_class; /* iobind.Outputs */
 extern PyTypeObject *tensor_type;
@@ -189,6 +189,18 @@ void session_leave(Session *self);
 /* run.c */
 PyObject *session_run_tensors(Session *self, PyObject *inputs);
 PyObject *session_run_arrays(Session *self, PyObject *given);
+/* An array as a tensor on its own memory, which `view` holds; false where Python sees to it: it has another type, gaps, no elements, or is no
+ * array. Either way both are to be released. */
+bool array_to_tensor(const Session *session, size_t index, PyObject *value, Py_buffer *view, iobind_tensor **tensor);
+
+/* saved_state.c */
+
+/* Takes the handle over, also where it fails. `made`: recorded on the stream behind what makes the state; NULL: it is there. */
+PyObject *state_object(PyTypeObject *type, iobind_state *handle, Session *session, Stream *stream, Event *made);
+/* A reference to what a State holds, or NULL for None; -1 with an exception. */
+int state_or_none(PyObject *object, iobind_state **out);
+/* Freeing memory may wait for a device, or for a run of another thread. */
+void state_release(iobind_state *handle);
 
 /* tensor.c; takes the reference over, also where it fails */
 PyObject *tensor_object(iobind_tensor *handle);
@@ -219,7 +231,7 @@ PyObject *dlpack_device(Tensor *self,
                         PyObject *none); /* (device type, device id) by DLPack's numbers, which only the struct says */
 
 extern PyType_Spec runtime_spec, device_spec, stream_spec, event_spec, tensor_spec, session_spec, binding_spec, outputs_spec,
-    pipeline_spec, state_spec;
+    pipeline_spec, state_spec, batch_spec;
 extern PyMethodDef tensor_functions[];
 
 #endif

@@ -6,7 +6,7 @@
 #include <string.h>
 
 PyTypeObject *runtime_type, *device_type, *stream_type, *event_type, *tensor_type, *session_type, *binding_type, *outputs_type,
-    *pipeline_type, *state_type;
+    *pipeline_type, *state_type, *batch_type;
 PyObject *tensor_class;
 PyObject *outputs_class;
 static PyObject *exceptions; /* status -> class */
@@ -353,7 +353,8 @@ PyMODINIT_FUNC PyInit__core(void) {
       (event_type = add_type(module, &event_spec)) != NULL && (tensor_type = add_type(module, &tensor_spec)) != NULL &&
       (session_type = add_type(module, &session_spec)) != NULL && (binding_type = add_type(module, &binding_spec)) != NULL &&
       (outputs_type = add_type(module, &outputs_spec)) != NULL && (pipeline_type = add_type(module, &pipeline_spec)) != NULL &&
-      (state_type = add_type(module, &state_spec)) != NULL && PyModule_AddFunctions(module, tensor_functions) == 0;
+      (state_type = add_type(module, &state_spec)) != NULL && (batch_type = add_type(module, &batch_spec)) != NULL &&
+      PyModule_AddFunctions(module, tensor_functions) == 0;
   if (!made) {
     Py_XDECREF(module);
     return NULL;

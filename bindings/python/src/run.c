@@ -168,10 +168,8 @@ static void feed_close(const Session *self, feed *made) {
   PyMem_Free(made->views);
 }
 
-/* Take an array as a tensor on its own memory; false where Python sees to it: it has another type, gaps, no elements, or is no array. */
-static bool take_array(const Session *self, size_t index, PyObject *value, feed *made) {
+bool array_to_tensor(const Session *self, size_t index, PyObject *value, Py_buffer *view, iobind_tensor **tensor) {
   const int32_t dtype = self->inputs[index].dtype;
-  Py_buffer *view = &made->views[index];
   if (value == NULL || PyObject_TypeCheck(value, tensor_type) || PyObject_GetBuffer(value, view, PyBUF_FULL_RO) != 0) {
     PyErr_Clear();
     return false;
@@ -185,14 +183,14 @@ static bool take_array(const Session *self, size_t index, PyObject *value, feed 
   buffer.data = view->buf;
   buffer.bytes = (size_t)view->len;
   iobind_device *cpu = iobind_runtime_get_device(((Runtime *)self->runtime)->handle, 0);
-  return fits && iobind_tensor_wrap(cpu, &buffer, &made->inputs[index], NULL) == IOBIND_OK;
+  return fits && iobind_tensor_wrap(cpu, &buffer, tensor, NULL) == IOBIND_OK;
 }
 
 /* All inputs by name, and nothing else. */
 static bool take_arrays(const Session *self, PyObject *given, feed *made) {
   bool fits = PyDict_CheckExact(given) && (size_t)PyDict_Size(given) == self->input_count;
   for (size_t i = 0; i < self->input_count && fits; i++) {
-    fits = take_array(self, i, PyDict_GetItemWithError(given, self->inputs[i].name), made);
+    fits = array_to_tensor(self, i, PyDict_GetItemWithError(given, self->inputs[i].name), &made->views[i], &made->inputs[i]);
   }
   PyErr_Clear();
   return fits;

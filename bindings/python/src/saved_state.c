@@ -19,8 +19,7 @@ static bool is_open(const State *self) {
   return self->handle != NULL;
 }
 
-/* Freeing memory may wait for a device, or for a run of another thread. */
-static void release_state(iobind_state *handle) {
+void state_release(iobind_state *handle) {
   Py_BEGIN_ALLOW_THREADS
   iobind_state_release(handle);
   Py_END_ALLOW_THREADS
@@ -33,6 +32,18 @@ static int check_is(PyObject *object, PyTypeObject *type, const char *what) {
   }
   PyErr_Format(PyExc_TypeError, "expected %s, got %R", what, object);
   return -1;
+}
+
+int state_or_none(PyObject *object, iobind_state **out) {
+  *out = NULL;
+  if (object == Py_None) {
+    return 0;
+  }
+  if (check_is(object, state_type, "an iobind.State or None") != 0 || !is_open((State *)object)) {
+    return -1;
+  }
+  *out = iobind_state_retain(((State *)object)->handle);
+  return 0;
 }
 
 /* ---- made ---- */
@@ -49,11 +60,10 @@ static PyObject *names_of(const State *self, size_t count) {
   return names;
 }
 
-/* Takes the handle over, also where it fails. */
-static PyObject *state_object(PyTypeObject *type, iobind_state *handle, Session *session, Stream *stream, Event *made) {
+PyObject *state_object(PyTypeObject *type, iobind_state *handle, Session *session, Stream *stream, Event *made) {
   State *self = (State *)PyType_GenericAlloc(type, 0);
   if (self == NULL) {
-    release_state(handle);
+    state_release(handle);
     return NULL;
   }
   iobind_state_info info = IOBIND_STATE_INFO_INIT;
@@ -115,7 +125,7 @@ static PyObject *save_entered(PyTypeObject *type, Binding *binding) {
   if (save_on(binding, made, &handle, &error) == IOBIND_OK) {
     state = state_object(type, handle, binding->session, is_lent ? binding->stream : NULL, made);
   } else {
-    release_state(handle);
+    state_release(handle);
     raise_error(&error);
   }
   Py_XDECREF((PyObject *)made);
@@ -163,7 +173,7 @@ static PyObject *state_close(State *self, PyObject *none) {
   self->handle = NULL; /* before the GIL is given up */
   SET_REFERENCE(self->stream, NULL);
   SET_REFERENCE(self->made, NULL);
-  release_state(handle);
+  state_release(handle);
   Py_RETURN_NONE;
 }
 
@@ -207,7 +217,7 @@ static PyObject *restore_to(State *self, PyObject *given) {
     note_restored(binding, handle, made);
   }
   Py_XDECREF((PyObject *)made);
-  release_state(handle);
+  state_release(handle);
   return change_ends(binding, status, &error);
 }
 
@@ -329,7 +339,7 @@ static PyObject *save_to(State *self, PyObject *arguments) {
   iobind_error error = IOBIND_ERROR_INIT;
   iobind_status status;
   WITHOUT_GIL(status, iobind_state_save(handle, path, &error));
-  release_state(handle);
+  state_release(handle);
   if (status != IOBIND_OK) {
     return raise_error(&error);
   }

@@ -1,5 +1,6 @@
 """The samples, and what the documents of ONNX Runtime show in Python, on the virtual accelerator."""
 
+import asyncio
 import pathlib
 import re
 import subprocess
@@ -58,6 +59,55 @@ def test_the_piece_in_states(monkeypatch, tmp_path):
     scores = [names[binding].run()["output"].numpy() for binding in ("ear", "branch")]
     assert (scores[0] == scores[1]).all()  # the second window of each, after the same state
     assert (scores[0] != session.bind({"input": window, "sr": 16000, "state": names["zeros"]}).run()["output"].numpy()).any()
+
+
+class Caller:
+    """Sends what it says, and hears what was found."""
+
+    def __init__(self, frames):
+        self.frames, self.heard = frames, []
+
+    async def __aiter__(self):
+        for frame in self.frames:
+            yield frame
+
+    async def send(self, speech):
+        self.heard.append(speech)
+
+
+def test_the_pieces_of_many_streams():
+    """Each caller hears to the bit what it hears alone."""
+    model = PROJECT / ".runtime/models/silero-vad.onnx"
+    if not model.exists():
+        pytest.skip("no silero-vad.onnx: scripts/get-models fetches it")
+    section = (PROJECT / "docs/python.md").read_text(encoding="utf-8").split("## Many streams")[1].split("\n## ")[0]
+    first, tasks, loop = re.findall(r"```python\n(.*?)```", section, flags=re.S)
+    session = iobind.Session(model)
+    sounds = numpy.random.default_rng(3).standard_normal((6, 12, 1, 576)).astype("f4")
+    names = {"s": session, "iobind": iobind, "first": sounds[0, 0], "second": sounds[1, 0]}
+    exec(first, names)
+    exec(tasks, names)
+    alone = []
+    for frames in sounds:
+        binding = session.bind({"sr": 16000, "state": numpy.zeros((2, 1, 128), "f4")}, carry={"stateN": "state"}, outputs={"output": "cpu"})
+        alone.append([])
+        for frame in frames:
+            binding["input"] = frame
+            alone[-1].append(binding.run()["output"].item())
+    assert names["speech"].tolist() == [[alone[0][0]]]
+    callers = [Caller(frames) for frames in sounds]
+
+    async def serve_all():
+        await asyncio.gather(*(names["serve"](caller) for caller in callers))
+
+    asyncio.run(serve_all())
+    assert [caller.heard for caller in callers] == alone and names["batch"].info()["row_count"] == 1
+    names["rows"][0].submit({"input": sounds[0, 1]})
+    names["serving"] = iter([True, True, False]).__next__
+    handed = []
+    names["hand_out"] = lambda row, outputs: handed.append((row, outputs["output"].item()))
+    exec(loop, names)
+    assert handed == [(names["rows"][0], alone[0][1])]
 
 
 def test_the_samples_of_the_io_binding_page():
