@@ -163,7 +163,7 @@ iobind_status iobind__rows_view(iobind_tensor *tensor, const iobind__column *col
                                 iobind_error *error);
 
 /* A state of 1 row whose tensors are these, which are taken. */
-iobind_status iobind__rows_to_state(iobind_batch *batch, iobind__rows_of *rows, iobind_state **state, iobind_error *error);
+iobind_status iobind__rows_to_state(iobind_batch *batch, iobind__rows_of *rows, iobind_state **out, iobind_error *error);
 /* Borrowed tensors of a state, in the order of the columns. */
 void iobind__rows_of_state(const iobind_batch *batch, const iobind_state *state, iobind_tensor **tensors);
 iobind_status iobind__batch_check_state(const iobind_batch *batch, const iobind_state *state, const char *what,

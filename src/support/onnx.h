@@ -26,7 +26,7 @@ typedef struct iobind__onnx_op {
 /* Parts of a graph, in any order but for the nodes'. */
 void iobind__onnx_input(iobind__bytes *graph, const iobind__onnx_value *input);
 void iobind__onnx_output(iobind__bytes *graph, const iobind__onnx_value *output);
-void iobind__onnx_node(iobind__bytes *graph, const iobind__onnx_op *node);
+void iobind__onnx_node(iobind__bytes *graph, const iobind__onnx_op *of);
 
 /* The constant 0, 1, 2 .. count - 1: int64 of the dims [count, 1, 1]. */
 void iobind__onnx_range(iobind__bytes *graph, const char *name, size_t count);
