@@ -22,6 +22,24 @@ iobind_status iobind__batch_find(iobind_batch *batch, iobind_slot slot, const ch
   return IOBIND_OK;
 }
 
+/* A failure without memory for its words is one without words. */
+void iobind__seat_end(iobind__seat *seat, iobind_status status, const iobind_error *failure) {
+  free(seat->failure);
+  seat->failure = status == IOBIND_OK ? NULL : malloc(sizeof *seat->failure);
+  if (seat->failure != NULL) {
+    *seat->failure = *failure;
+  }
+  seat->ended = status;
+}
+
+iobind_status iobind__seat_get_end(const iobind__seat *seat, const char *what, iobind_error *error) {
+  if (seat->ended == IOBIND_OK) {
+    return IOBIND_OK;
+  }
+  return seat->failure != NULL ? iobind__error_copy(error, seat->failure)
+                               : iobind__fail(error, seat->ended, "%s: the row's step has failed", what);
+}
+
 void iobind__batch_await_idle(iobind_batch *batch) {
   while (batch->is_stepping) {
     (void)iobind__condition_wait(&batch->changed, &batch->mutex, UINT64_MAX);
@@ -68,8 +86,7 @@ static void empty(iobind_batch *batch, iobind__seat *seat) {
   }
   iobind__outcome_drop(seat->outcome);
   seat->outcome = NULL;
-  free(seat->failure);
-  seat->failure = NULL;
+  iobind__seat_end(seat, IOBIND_OK, NULL);
   seat->turnout = IOBIND__UNASKED;
 }
 

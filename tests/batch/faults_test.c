@@ -62,6 +62,7 @@ static void moves_that_fail(void **state) {
     voice rows[ROWS] = {{{{0}}, {0}, 0}};
     char setting[16];
     iobind_state *saved = make_state(maker, &rows[0]);
+    batch->tried[2] = batch->tried[3] = true; /* that takes time */
     rows[1] = rows[0];
     for (int i = 0; i < ROWS; i++) {
       expect_ok(iobind_batch_join(batch, i < 2 ? saved : NULL, &slots[i], &fault));
@@ -128,6 +129,38 @@ static void state_of_a_run_that_failed(void **state) {
   iobind_tensor_release(input);
   iobind_tensor_release(gain);
   iobind_binding_destroy(binding);
+  iobind_batch_destroy(batch);
+  iobind_stream_destroy(stream);
+}
+
+/* Another row's call receives the failure first; the row that has failed has no output of an earlier step for that of this one. */
+static void output_of_a_step_that_failed(void **state) {
+  (void)state;
+  iobind_batch *batch = voice_batch(session, ROWS, IOBIND_BATCH_ON_DEVICE);
+  iobind_stream *stream;
+  iobind_slot slots[2];
+  voice rows[2] = {{{{0}}, {0}, 0}};
+  iobind_tensor *output;
+  iobind_state *saved;
+  expect_ok(iobind_stream_create(device, NULL, &stream, &fault));
+  for (int i = 0; i < 2; i++) {
+    expect_ok(iobind_batch_join(batch, NULL, &slots[i], &fault));
+    (void)advance(batch, slots[i], &rows[i], i);
+  }
+  expect_ok(iobind_batch_run(batch, slots, 2, NULL, &fault));
+  voice_results results = advance(batch, slots[0], &rows[0], 7);
+  assert_int_equal(vdev_set(0, "fail_compute", "1,late"), 0);
+  expect_ok(iobind_batch_run(batch, slots, 1, stream, &fault));
+  expect(IOBIND_ERROR_RUNTIME, iobind_batch_save_state(batch, slots[1], &saved, &fault));
+  for (int i = 0; i < 2; i++) {
+    expect(IOBIND_ERROR_RUNTIME, iobind_batch_get_output(batch, slots[0], Z, &output, &fault));
+    expect_words("fail_compute");
+  }
+  expect_ok(iobind_batch_run(batch, slots, 1, stream, &fault));
+  voice_expect_results(batch, slots[0], &results);
+  for (int i = 0; i < 2; i++) {
+    voice_expect_state(batch, slots[i], &rows[i]);
+  }
   iobind_batch_destroy(batch);
   iobind_stream_destroy(stream);
 }
@@ -487,6 +520,7 @@ static void input_that_is_an_output(void **state) {
 static const struct CMUnitTest tests[] = {
     ON_VDEV(moves_that_fail),
     ON_VDEV(state_of_a_run_that_failed),
+    ON_VDEV(output_of_a_step_that_failed),
     ON_VDEV(upload_that_fails_late),
     ON_EACH(rows_that_run_along),
     ON_VDEV(step_without_those_that_ran_along),
