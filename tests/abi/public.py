@@ -27,7 +27,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 HEADER = HERE.parents[1] / "include" / "iobind" / "interop.h"  # it includes iobind.h
 STORED, CLIENTS, CLIENT = HERE / "abi.json", HERE / "clients", HERE / "client.c"
 CC = os.environ.get("CC", "cc")
-NOT_ABI = re.compile(r"IOBIND_(H|[A-Z]+_H|NO_TIMEOUT|VERSION_\w+|API|CHECK|BUILD|STATIC|STATUS_MAP)$")
+NOT_ABI = re.compile(r"IOBIND_(H|[A-Z]+_H|NO_TIMEOUT|BATCH_ALL|VERSION_\w+|API|CHECK|BUILD|STATIC|STATUS_MAP)$")
 
 
 class Failed(Exception):
