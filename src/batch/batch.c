@@ -336,8 +336,11 @@ static iobind_status make_states(iobind_batch *batch, const iobind_batch_options
   } else {
     IOBIND__TRY(make_zeros(batch, &batch->first, error));
   }
-  IOBIND__TRY(iobind__rows_make(batch, batch->room, &batch->sides[0], error));
-  return iobind__rows_make(batch, batch->room, &batch->sides[1], error);
+  for (int side = 0; side < IOBIND__SIDES; side++) { /* rows that are nobody's may run, too */
+    IOBIND__TRY(iobind__rows_make(batch, batch->room, &batch->sides[side], error));
+    IOBIND__TRY(zero(batch, &batch->sides[side], error));
+  }
+  return IOBIND_OK;
 }
 
 /* What is no state and has a batch axis, each row brings. */

@@ -263,6 +263,23 @@ static void rows_that_run_along(void **state) {
   iobind_batch_destroy(batch);
 }
 
+/* A run of more rows than there are reads states that a model can take, and not whatever the memory held. */
+static void rows_of_nobody(void **state) {
+  (void)state;
+  iobind_batch *batch = voice_batch(session, ROWS, 0);
+  static const char zeros[ROWS * LEADS * WIDTH * sizeof(float)];
+  for (int side = 0; side < IOBIND__SIDES; side++) {
+    for (size_t i = 0; i < batch->column_count; i++) {
+      char got[sizeof zeros];
+      const size_t bytes = batch->sides[side].tensors[i]->bytes;
+      assert_true(bytes <= sizeof got);
+      expect_ok(iobind_tensor_read(batch->sides[side].tensors[i], 0, got, bytes, NULL, &fault));
+      assert_memory_equal(got, zeros, bytes);
+    }
+  }
+  iobind_batch_destroy(batch);
+}
+
 /* The state of a row that ran along may be why the run failed, at once or late: the step can be made without it. */
 static void step_without_those_that_ran_along(void **state) {
   (void)state;
@@ -562,10 +579,19 @@ static void input_that_is_an_output(void **state) {
 #define ON_CUDA(test) ON(cuda, test)
 
 static const struct CMUnitTest tests[] = {
-    ON_VDEV(moves_that_fail),          ON_VDEV(state_of_a_run_that_failed), ON_VDEV(output_of_a_step_that_failed),
-    ON_VDEV(upload_that_fails_late),   ON_EACH(rows_that_run_along),        ON_VDEV(step_without_those_that_ran_along),
-    ON_EACH(await_of_a_run_in_flight), ON_EACH(wait_without_a_limit),       ON_EACH(owners_of_rows),
-    ON_CUDA(session_with_a_stream),    ON_EACH(values_of_0_bytes),          ON_EACH(input_that_is_an_output),
+    ON_VDEV(moves_that_fail),
+    ON_VDEV(state_of_a_run_that_failed),
+    ON_VDEV(output_of_a_step_that_failed),
+    ON_VDEV(upload_that_fails_late),
+    ON_EACH(rows_that_run_along),
+    ON_VDEV(rows_of_nobody),
+    ON_VDEV(step_without_those_that_ran_along),
+    ON_EACH(await_of_a_run_in_flight),
+    ON_EACH(wait_without_a_limit),
+    ON_EACH(owners_of_rows),
+    ON_CUDA(session_with_a_stream),
+    ON_EACH(values_of_0_bytes),
+    ON_EACH(input_that_is_an_output),
 };
 
 FIXTURE_MAIN(tests, NULL, NULL);
