@@ -98,7 +98,8 @@ IOBIND_API IOBIND_CHECK iobind_status iobind_batch_leave(iobind_batch *batch, ui
  *  @param index  of the input; it is no state
  *  @param row    of the input's type and dims, with 1 on the batch axis; in host memory
  *  @return OK; NOT_FOUND slot or index; DTYPE; SHAPE; WRONG_DEVICE the data are not in host memory; INVALID_ARGUMENT a state, or a
- *          shared input and a slot, or the reverse; OUT_OF_MEMORY; the failure of work that was to write `row`
+ *          shared input and a slot, or the reverse; OUT_OF_MEMORY; the failure of work that was to write `row`, and for a shared input
+ *          that of the step in flight: it is then not set
  *  @threads any   @blocks for work in flight that writes `row`, and a shared input for the step in flight   @since 1.0 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_batch_set_input(iobind_batch *batch, uint64_t slot, size_t index,
                                                              iobind_tensor *row, iobind_error *error);
@@ -108,7 +109,8 @@ IOBIND_API IOBIND_CHECK iobind_status iobind_batch_set_input(iobind_batch *batch
  *  - A row that is not among them is put aside, or runs along and is put back: what has cost less time in this batch.
  *  @param slots   `count` different rows, whose inputs are set, with the same dims
  *  @param stream  NULL: complete on return. Otherwise a stream as for iobind_binding_run: the step is in flight until the next call that
- *                 needs its end (iobind_batch_run, step, submit, get_output, save_state, leave), which also returns its failure
+ *                 needs its end (iobind_batch_run, step, submit, get_output, save_state, leave, set_input of a shared one), which also
+ *                 returns its failure; iobind_batch_get_output of its rows returns that, too, until their next step
  *  @return OK; INVALID_ARGUMENT no row, or a row twice; NOT_FOUND a slot; INVALID_STATE an input is not set (the message names it); SHAPE
  *          rows of different dims, or an output that does not have a row for each; NOT_SUPPORTED the model mixes rows (the message names
  *          the output); as iobind_binding_run; the failure of the step in flight
@@ -136,8 +138,8 @@ IOBIND_API IOBIND_CHECK iobind_status iobind_batch_save_state(iobind_batch *batc
 /* ---- a server's loop: one thread makes steps and hands the results out; or the threads that submit rows await them -------- */
 
 /** Submit a row for the next iobind_batch_step.
- *  @return OK; NOT_FOUND slot; INVALID_STATE an input is not set, or the row is submitted already
- *  @threads any   @since 1.0 */
+ *  @return OK; NOT_FOUND slot; INVALID_STATE an input is not set, or the row is submitted already; the failure of the step in flight
+ *  @threads any   @blocks for a step in flight of the row   @since 1.0 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_batch_submit(iobind_batch *batch, uint64_t slot, iobind_error *error);
 
 /** When iobind_batch_step makes a step: also as soon as every row that has joined is submitted. Each field that is 0 has its default. */

@@ -21,6 +21,24 @@ iobind_status iobind__batch_find(iobind_batch *batch, uint64_t slot, const char 
   return IOBIND_OK;
 }
 
+/* A failure without memory for its words is one without words. */
+void iobind__seat_end(iobind__seat *seat, iobind_status status, const iobind_error *failure) {
+  free(seat->failure);
+  seat->failure = status == IOBIND_OK ? NULL : malloc(sizeof *seat->failure);
+  if (seat->failure != NULL) {
+    *seat->failure = *failure;
+  }
+  seat->ended = status;
+}
+
+iobind_status iobind__seat_get_end(const iobind__seat *seat, const char *what, iobind_error *error) {
+  if (seat->ended == IOBIND_OK) {
+    return IOBIND_OK;
+  }
+  return seat->failure != NULL ? iobind__error_copy(error, seat->failure)
+                               : iobind__fail(error, seat->ended, "%s: the row's step has failed", what);
+}
+
 void iobind__batch_rebind(iobind_batch *batch) {
   for (size_t i = 0; i < IOBIND__WIDTHS; i++) {
     for (int side = 0; side < IOBIND__SIDES; side++) {
@@ -75,8 +93,7 @@ static void empty(iobind_batch *batch, iobind__seat *seat) {
   }
   iobind__outcome_drop(seat->outcome);
   seat->outcome = NULL;
-  free(seat->failure);
-  seat->failure = NULL;
+  iobind__seat_end(seat, IOBIND_OK, NULL);
   seat->turnout = IOBIND__UNASKED;
 }
 
@@ -318,8 +335,11 @@ static iobind_status make_states(iobind_batch *batch, const iobind_batch_options
   } else {
     IOBIND__TRY(make_zeros(batch, &batch->first, error));
   }
-  IOBIND__TRY(iobind__rows_make(batch, batch->room, &batch->sides[0], error));
-  return iobind__rows_make(batch, batch->room, &batch->sides[1], error);
+  for (int side = 0; side < IOBIND__SIDES; side++) { /* rows that are nobody's may run, too */
+    IOBIND__TRY(iobind__rows_make(batch, batch->room, &batch->sides[side], error));
+    IOBIND__TRY(zero(batch, &batch->sides[side], error));
+  }
+  return IOBIND_OK;
 }
 
 /* What is no state and has a batch axis, each row brings. */

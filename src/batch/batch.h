@@ -90,7 +90,7 @@ typedef struct iobind__seat {
   size_t row;               /* in it */
   iobind__turnout turnout;
   uint64_t submitted;    /* when */
-  iobind_status ended;   /* STEPPED: how its step ended */
+  iobind_status ended;   /* how its step ended, if that was submitted, or has failed in flight */
   iobind_error *failure; /* and the words for it; NULL: none */
 } iobind__seat;
 
@@ -225,6 +225,10 @@ iobind_status iobind__batch_save_row(iobind_batch *batch, const iobind__seat *se
 /* The seat of a slot. The mutex is held. */
 iobind_status iobind__batch_find(iobind_batch *batch, uint64_t slot, const char *what, iobind__seat **seat,
                                  iobind_error *error);
+/* The end of a row's step, for the calls that ask for it later. */
+void iobind__seat_end(iobind__seat *seat, iobind_status status, const iobind_error *failure);
+iobind_status iobind__seat_get_end(const iobind__seat *seat, const char *what, iobind_error *error);
+
 /* What is bound is not what must be. */
 void iobind__batch_rebind(iobind_batch *batch);
 /* Until no thread makes a step. The mutex is held. */

@@ -17,6 +17,7 @@ typedef struct plan {
   iobind__rows_of to;
   int64_t *dense;        /* who gets each row of `to` */
   iobind__move *moves;   /* room for all rows */
+  bool *done;            /* rows of `to` that have their state */
   iobind_tensor **saved; /* room for a state's tensors */
 } plan;
 
@@ -173,18 +174,18 @@ static bool is_in_place(const plan *self, size_t row) {
   return !self->changes_sides && seat->where == IOBIND__DENSE && seat->dense == row;
 }
 
-/* The rows from `first` on whose source is that of `first`. `done` has those that were moved. */
-static size_t list_moves(const plan *self, size_t first, bool *done) {
+/* The rows from `first` on whose source is that of `first`. */
+static size_t list_moves(const plan *self, size_t first) {
   const iobind__seat *leader = &self->batch->seats[self->dense[first]];
   size_t count = 0;
   for (size_t i = first; i < self->width; i++) {
-    if (self->dense[i] == IOBIND__NOBODY || done[i] || is_in_place(self, i)) {
+    if (self->dense[i] == IOBIND__NOBODY || self->done[i] || is_in_place(self, i)) {
       continue;
     }
     const iobind__seat *seat = &self->batch->seats[self->dense[i]];
     if (is_same_source(seat, leader)) {
       self->moves[count++] = (iobind__move){row_in_source(self->batch, seat), i};
-      done[i] = true;
+      self->done[i] = true;
     }
   }
   return count;
@@ -199,13 +200,13 @@ static void seat_at(iobind_batch *batch, int64_t who, size_t row) {
 }
 
 /* Only rows that are nobody's are written: after an error each row is still where it was. */
-static iobind_status move_together(const plan *self, bool *done, iobind_error *error) {
+static iobind_status move_together(const plan *self, iobind_error *error) {
   for (size_t i = 0; i < self->width; i++) {
-    if (self->dense[i] == IOBIND__NOBODY || done[i] || is_in_place(self, i)) {
+    if (self->dense[i] == IOBIND__NOBODY || self->done[i] || is_in_place(self, i)) {
       continue;
     }
     const iobind__rows_of source = source_of(self, &self->batch->seats[self->dense[i]]);
-    const size_t count = list_moves(self, i, done);
+    const size_t count = list_moves(self, i);
     IOBIND__TRY(await_source(&self->batch->seats[self->dense[i]], error));
     IOBIND__TRY(iobind__rows_move(self->batch, &source, &self->to, self->moves, count, error));
   }
@@ -229,22 +230,13 @@ static void commit(const plan *self) {
 
 static iobind_status bring_together(plan *self, iobind_error *error) {
   iobind_batch *batch = self->batch;
-  bool *done = calloc(batch->room, sizeof done[0]);
-  if (done == NULL) {
-    return iobind__out_of_memory(error, what);
-  }
-  iobind_status status = self->stays ? IOBIND_OK : put_aside(self, error);
-  if (status == IOBIND_OK) {
-    self->from = rows_at(batch, batch->side, batch->width);
-    self->to = rows_at(batch, self->changes_sides ? 1 - batch->side : batch->side, self->width);
-    assign(self);
-    status = move_together(self, done, error);
-  }
-  if (status == IOBIND_OK) {
-    commit(self);
-  }
-  free(done);
-  return status;
+  IOBIND__TRY(self->stays ? IOBIND_OK : put_aside(self, error));
+  self->from = rows_at(batch, batch->side, batch->width);
+  self->to = rows_at(batch, self->changes_sides ? 1 - batch->side : batch->side, self->width);
+  assign(self);
+  IOBIND__TRY(move_together(self, error));
+  commit(self);
+  return IOBIND_OK;
 }
 
 static iobind_status arrange(iobind_batch *batch, bool stays, iobind_error *error) {
@@ -252,11 +244,13 @@ static iobind_status arrange(iobind_batch *batch, bool stays, iobind_error *erro
   self.changes_sides = depends_on_width(batch) && self.width != batch->width && batch->width > 0;
   self.dense = calloc(batch->room, sizeof self.dense[0]);
   self.moves = calloc(batch->room, sizeof self.moves[0]);
+  self.done = calloc(batch->room, sizeof self.done[0]);
   self.saved = calloc(batch->column_count + 1, sizeof(iobind_tensor *));
-  iobind_status status = self.dense == NULL || self.moves == NULL || self.saved == NULL ? iobind__out_of_memory(error, what)
-                                                                                        : bring_together(&self, error);
+  bool has_room = self.dense != NULL && self.moves != NULL && self.done != NULL && self.saved != NULL;
+  iobind_status status = has_room ? bring_together(&self, error) : iobind__out_of_memory(error, what);
   free(self.dense);
   free(self.moves);
+  free(self.done);
   free(self.saved);
   return status;
 }

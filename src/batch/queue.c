@@ -25,8 +25,6 @@ static iobind_status submit(iobind_batch *batch, uint64_t slot, const char *what
                           batch->session->inputs[batch->feeds[i].input].label);
     }
   }
-  free(seat->failure);
-  seat->failure = NULL;
   seat->turnout = IOBIND__SUBMITTED;
   seat->submitted = iobind__clock_ns();
   pthread_cond_broadcast(&batch->changed);
@@ -101,16 +99,11 @@ static void ask(iobind_batch *batch, const iobind__seat *oldest) {
   }
 }
 
-/* A failure without memory for its words is one without words. */
 static void report(iobind_batch *batch, size_t count, iobind_status status, const iobind_error *failure) {
   for (size_t i = 0; i < count; i++) {
     iobind__seat *seat = &batch->seats[batch->stepped[i]];
     seat->turnout = IOBIND__STEPPED;
-    seat->failure = status == IOBIND_OK ? NULL : malloc(sizeof *seat->failure);
-    if (seat->failure != NULL) {
-      *seat->failure = *failure;
-    }
-    seat->ended = status;
+    iobind__seat_end(seat, status, failure);
   }
 }
 
@@ -176,14 +169,8 @@ static iobind_status await(iobind_batch *batch, uint64_t slot, uint64_t until, c
       return iobind__fail(error, IOBIND_ERROR_TIMEOUT, "%s: the row's step has not been made within the time", what);
     }
   }
-  iobind_status status = seat->ended;
-  if (status != IOBIND_OK && seat->failure != NULL) {
-    status = iobind__error_copy(error, seat->failure);
-  } else if (status != IOBIND_OK) {
-    status = iobind__fail(error, status, "%s: the row's step has failed", what);
-  }
   seat->turnout = IOBIND__UNASKED;
-  return status;
+  return iobind__seat_get_end(seat, what, error);
 }
 
 iobind_status iobind_batch_await(iobind_batch *batch, uint64_t slot, uint64_t timeout_ns, iobind_error *error) {

@@ -171,6 +171,7 @@ static void commit(iobind_batch *batch, iobind__outcome *outcome) {
     iobind__ref_retain(&outcome->ref);
     seat->outcome = outcome;
     seat->row = seat->dense;
+    iobind__seat_end(seat, IOBIND_OK, NULL);
   }
   batch->side = 1 - batch->side;
   batch->steps++;
@@ -266,20 +267,34 @@ iobind_status iobind__batch_make_step(iobind_batch *batch, iobind_stream *stream
   return iobind__renamed(status, error, what);
 }
 
+/* Any call may receive the failure: those that ask for an output of the step do, too, and not the output of an earlier one. */
+static void report_failure(iobind_batch *batch, iobind_status status, const iobind_error *failure) {
+  for (size_t i = 0; i < batch->asked_count; i++) {
+    iobind__seat *seat = &batch->seats[batch->asked[i]];
+    iobind__outcome_drop(seat->outcome);
+    seat->outcome = NULL;
+    iobind__seat_end(seat, status, failure);
+  }
+}
+
 iobind_status iobind__batch_settle(iobind_batch *batch, iobind_error *error) {
+  iobind_error failure = IOBIND_ERROR_INIT;
   if (batch->flight == NULL) {
     return IOBIND_OK;
   }
-  iobind_status status = iobind_event_wait(batch->flight, IOBIND_NO_TIMEOUT, error);
+  iobind_status status = iobind_event_wait(batch->flight, IOBIND_NO_TIMEOUT, &failure);
   if (status == IOBIND_OK) {
-    status = finish(batch, error);
+    status = finish(batch, &failure);
   } else {
     note_failure(batch);
+  }
+  if (status != IOBIND_OK) {
+    report_failure(batch, status, &failure);
   }
   iobind_event_destroy(batch->flight);
   batch->flight = NULL;
   dismiss(batch, status != IOBIND_OK);
-  return status;
+  return status == IOBIND_OK ? IOBIND_OK : iobind__error_copy(error, &failure);
 }
 
 /* ---- called for ---- */
@@ -379,6 +394,7 @@ static iobind_status get_output(iobind_batch *batch, uint64_t slot, size_t index
     IOBIND__TRY(iobind__batch_settle(batch, error));
   }
   if (seat->outcome == NULL) {
+    IOBIND__TRY(iobind__seat_get_end(seat, "batch_get_output", error));
     return iobind__fail(error, IOBIND_ERROR_INVALID_STATE, "batch_get_output: the row has made no step");
   }
   return take_row(batch, seat->outcome, seat->row, index, tensor, error);

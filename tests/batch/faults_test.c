@@ -62,6 +62,7 @@ static void moves_that_fail(void **state) {
     voice rows[ROWS] = {{{{0}}, {0}, 0}};
     char setting[16];
     iobind_state *saved = make_state(maker, &rows[0]);
+    batch->tried[2] = batch->tried[3] = true; /* that takes time */
     rows[1] = rows[0];
     for (int i = 0; i < ROWS; i++) {
       expect_ok(iobind_batch_join(batch, i < 2 ? saved : NULL, &slots[i], &fault));
@@ -88,32 +89,40 @@ static void moves_that_fail(void **state) {
   }
 }
 
+/* A binding that continues from a state, with the input x. */
+static iobind_binding *bind(iobind_state *from, const float x[WIDTH]) {
+  const int64_t dims[] = {1, WIDTH};
+  iobind_binding *binding;
+  iobind_tensor *input;
+  iobind_tensor *gain;
+  expect_ok(iobind_binding_create(session, &binding, &fault));
+  for (size_t i = 0; i < sizeof voice_pairs / sizeof voice_pairs[0]; i++) {
+    expect_ok(iobind_binding_carry(binding, voice_pairs[i].output, voice_pairs[i].input, IOBIND_CARRY_MOVE, &fault));
+  }
+  expect_ok(iobind_binding_restore_state(binding, from, &fault));
+  expect_ok(iobind_tensor_create(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, dims, 2, &input, &fault));
+  expect_ok(iobind_tensor_create(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, NULL, 0, &gain, &fault));
+  expect_ok(iobind_tensor_write(input, 0, x, WIDTH * sizeof x[0], NULL, &fault));
+  expect_ok(iobind_tensor_write(gain, 0, &voice_gain, sizeof voice_gain, NULL, &fault));
+  expect_ok(iobind_binding_set_input(binding, X, IOBIND_INPUT_SNAPSHOT, input, NULL, &fault));
+  expect_ok(iobind_binding_set_input(binding, GAIN, IOBIND_INPUT_SNAPSHOT, gain, NULL, &fault));
+  iobind_tensor_release(input);
+  iobind_tensor_release(gain);
+  return binding;
+}
+
 /* A run that fails late has made no state, whoever asks how often. */
 static void state_of_a_run_that_failed(void **state) {
   (void)state;
   iobind_batch *batch = voice_batch(session, ROWS, 0);
   iobind_stream *stream;
-  iobind_binding *binding;
   iobind_state *saved;
   uint64_t slot;
   voice row = {{{0}}, {0}, 0};
   iobind_state *first = make_state(batch, &row);
-  float x[WIDTH] = {1, 2, 3, 4};
-  const int64_t dims[] = {1, WIDTH};
-  iobind_tensor *input;
-  iobind_tensor *gain;
+  const float x[WIDTH] = {1, 2, 3, 4};
+  iobind_binding *binding = bind(first, x);
   expect_ok(iobind_stream_create(device, NULL, &stream, &fault));
-  expect_ok(iobind_binding_create(session, &binding, &fault));
-  for (size_t i = 0; i < sizeof voice_pairs / sizeof voice_pairs[0]; i++) {
-    expect_ok(iobind_binding_carry(binding, voice_pairs[i].output, voice_pairs[i].input, IOBIND_CARRY_MOVE, &fault));
-  }
-  expect_ok(iobind_binding_restore_state(binding, first, &fault));
-  expect_ok(iobind_tensor_create(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, dims, 2, &input, &fault));
-  expect_ok(iobind_tensor_create(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, NULL, 0, &gain, &fault));
-  expect_ok(iobind_tensor_write(input, 0, x, sizeof x, NULL, &fault));
-  expect_ok(iobind_tensor_write(gain, 0, &voice_gain, sizeof voice_gain, NULL, &fault));
-  expect_ok(iobind_binding_set_input(binding, X, IOBIND_INPUT_SNAPSHOT, input, NULL, &fault));
-  expect_ok(iobind_binding_set_input(binding, GAIN, IOBIND_INPUT_SNAPSHOT, gain, NULL, &fault));
   assert_int_equal(vdev_set(0, "fail_compute", "1,late"), 0);
   expect_ok(iobind_binding_run(binding, stream, &fault));
   expect_ok(iobind_binding_save_state(binding, &saved, &fault));
@@ -125,9 +134,39 @@ static void state_of_a_run_that_failed(void **state) {
   }
   iobind_state_release(saved);
   iobind_state_release(first);
-  iobind_tensor_release(input);
-  iobind_tensor_release(gain);
   iobind_binding_destroy(binding);
+  iobind_batch_destroy(batch);
+  iobind_stream_destroy(stream);
+}
+
+/* Another row's call receives the failure first; the row that has failed has no output of an earlier step for that of this one. */
+static void output_of_a_step_that_failed(void **state) {
+  (void)state;
+  iobind_batch *batch = voice_batch(session, ROWS, IOBIND_BATCH_ON_DEVICE);
+  iobind_stream *stream;
+  uint64_t slots[2];
+  voice rows[2] = {{{{0}}, {0}, 0}};
+  iobind_tensor *output;
+  iobind_state *saved;
+  expect_ok(iobind_stream_create(device, NULL, &stream, &fault));
+  for (int i = 0; i < 2; i++) {
+    expect_ok(iobind_batch_join(batch, NULL, &slots[i], &fault));
+    (void)advance(batch, slots[i], &rows[i], i);
+  }
+  expect_ok(iobind_batch_run(batch, slots, 2, NULL, &fault));
+  voice_results results = advance(batch, slots[0], &rows[0], 7);
+  assert_int_equal(vdev_set(0, "fail_compute", "1,late"), 0);
+  expect_ok(iobind_batch_run(batch, slots, 1, stream, &fault));
+  expect(IOBIND_ERROR_RUNTIME, iobind_batch_save_state(batch, slots[1], &saved, &fault));
+  for (int i = 0; i < 2; i++) {
+    expect(IOBIND_ERROR_RUNTIME, iobind_batch_get_output(batch, slots[0], Z, &output, &fault));
+    expect_words("fail_compute");
+  }
+  expect_ok(iobind_batch_run(batch, slots, 1, stream, &fault));
+  voice_expect_results(batch, slots[0], &results);
+  for (int i = 0; i < 2; i++) {
+    voice_expect_state(batch, slots[i], &rows[i]);
+  }
   iobind_batch_destroy(batch);
   iobind_stream_destroy(stream);
 }
@@ -219,6 +258,23 @@ static void rows_that_run_along(void **state) {
     voice_expect_results(batch, slots[asked], &results[asked]);
     for (int i = 0; i < ROWS; i++) {
       voice_expect_state(batch, slots[i], &rows[i]);
+    }
+  }
+  iobind_batch_destroy(batch);
+}
+
+/* A run of more rows than there are reads states that a model can take, and not whatever the memory held. */
+static void rows_of_nobody(void **state) {
+  (void)state;
+  iobind_batch *batch = voice_batch(session, ROWS, 0);
+  static const char zeros[ROWS * LEADS * WIDTH * sizeof(float)];
+  for (int side = 0; side < IOBIND__SIDES; side++) {
+    for (size_t i = 0; i < batch->column_count; i++) {
+      char got[sizeof zeros];
+      const size_t bytes = batch->sides[side].tensors[i]->bytes;
+      assert_true(bytes <= sizeof got);
+      expect_ok(iobind_tensor_read(batch->sides[side].tensors[i], 0, got, bytes, NULL, &fault));
+      assert_memory_equal(got, zeros, bytes);
     }
   }
   iobind_batch_destroy(batch);
@@ -404,6 +460,43 @@ static void owners_of_rows(void **state) {
   }
 }
 
+/* ---- the session's own stream ---- */
+
+/* Rows are moved beside it. */
+static void session_with_a_stream(void **state) {
+  (void)state;
+  enum { STEPS = 8 };
+  iobind_session_options options = IOBIND_SESSION_OPTIONS_INIT;
+  iobind_session *own_stream;
+  iobind_stream *stream;
+  uint64_t slots[ROWS];
+  voice rows[ROWS] = {{{{0}}, {0}, 0}};
+  expect_ok(iobind_stream_create(device, NULL, &stream, &fault));
+  options.devices = &device;
+  options.device_count = 1;
+  options.stream = stream;
+  expect_ok(test_session_with(runtime, "voices", &options, &own_stream, &fault));
+  iobind_batch *batch = voice_batch(own_stream, ROWS, IOBIND_BATCH_ON_DEVICE);
+  for (int i = 0; i < ROWS; i++) {
+    expect_ok(iobind_batch_join(batch, NULL, &slots[i], &fault));
+  }
+  for (int step = 0; step < STEPS; step++) {
+    const int count = 1 + step % ROWS;
+    voice_results results[ROWS];
+    for (int i = 0; i < count; i++) {
+      results[i] = advance(batch, slots[i], &rows[i], step * ROWS + i);
+    }
+    expect_ok(iobind_batch_run(batch, slots, (size_t)count, step % 2 == 0 ? stream : NULL, &fault));
+    for (int i = 0; i < count; i++) {
+      voice_expect_results(batch, slots[i], &results[i]);
+    }
+    voice_expect_state(batch, slots[ROWS - 1], &rows[ROWS - 1]);
+  }
+  iobind_batch_destroy(batch);
+  iobind_session_destroy(own_stream);
+  iobind_stream_destroy(stream);
+}
+
 /* ---- values ---- */
 
 /* Nothing of x, a and b, and a count. */
@@ -483,16 +576,20 @@ static void input_that_is_an_output(void **state) {
   { #device ": " #test, test, start, stop, #device }
 #define ON_EACH(test) ON(vdev, test), ON(cpu, test), ON(cuda, test)
 #define ON_VDEV(test) ON(vdev, test)
+#define ON_CUDA(test) ON(cuda, test)
 
 static const struct CMUnitTest tests[] = {
     ON_VDEV(moves_that_fail),
     ON_VDEV(state_of_a_run_that_failed),
+    ON_VDEV(output_of_a_step_that_failed),
     ON_VDEV(upload_that_fails_late),
     ON_EACH(rows_that_run_along),
+    ON_VDEV(rows_of_nobody),
     ON_VDEV(step_without_those_that_ran_along),
     ON_EACH(await_of_a_run_in_flight),
     ON_EACH(wait_without_a_limit),
     ON_EACH(owners_of_rows),
+    ON_CUDA(session_with_a_stream),
     ON_EACH(values_of_0_bytes),
     ON_EACH(input_that_is_an_output),
 };
