@@ -16,6 +16,7 @@ import java.util.ArrayList;
 import java.util.Collections;
 import java.util.List;
 import java.util.Random;
+import java.util.concurrent.CancellationException;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ExecutionException;
 import java.util.stream.IntStream;
@@ -203,7 +204,7 @@ class BatchTest {
         asked.forEach(Pair::compareStep);
       }
       try (OrtValueRef z = one.row.getOutput("z")) {
-        assertEquals(DeviceSpec.of("vdev"), z.device());
+        assertEquals(session.inputs().getFirst().device(), z.device());
       }
     }
   }
@@ -521,7 +522,8 @@ class BatchTest {
 
   @Test
   void aRowThatLeavesAndABatchThatCloses() {
-    try (OrtSessionFFM session = session("cpu"); OrtBatchFFM batch = batch(session)) {
+    try (OrtSessionFFM session = session("cpu")) {
+      OrtBatchFFM batch = batch(session);
       OrtBatchFFM.Row left = batch.join(), kept = batch.join();
       set(left, 1);
       set(kept, 1);
@@ -566,6 +568,46 @@ class BatchTest {
       for (Thread thread : threads) thread.join();
       assertEquals(List.of(), wrong);
       assertTrue(batch.info().steps() <= 2L * callers * steps, batch.info().toString());
+    }
+  }
+
+  /** A row may leave at any time: its future ends, and the others' rows are what they are. */
+  @Test
+  void rowsLeaveWhileStepsAreMade() throws Exception {
+    try (OrtSessionFFM session = session("cpu"); OrtBatchFFM batch = batch(session, options(8).steps(2, Duration.ofNanos(1)));
+        Pair stays = new Pair(batch)) {
+      batch.start();
+      List<Throwable> wrong = Collections.synchronizedList(new ArrayList<>());
+      List<Thread> threads = new ArrayList<>();
+      for (int i = 0; i < 4; i++) {
+        threads.add(Thread.ofPlatform().start(() -> {
+          try {
+            for (int visit = 0; visit < 100; visit++) {
+              CompletableFuture<OrtBatchFFM.Row> future;
+              try (OrtBatchFFM.Row row = batch.join()) {
+                set(row, 1);
+                future = row.submit();
+                Thread.yield();
+              }
+              try {
+                future.get(); // which may be just about to be completed
+              } catch (CancellationException hasLeft) {
+                continue;
+              }
+            }
+          } catch (Throwable t) {
+            wrong.add(t);
+          }
+        }));
+      }
+      Random random = new Random(5);
+      for (int i = 0; i < 50; i++) {
+        stays.bring(numbers(random));
+        stays.row.submit().get();
+        stays.compareStep();
+      }
+      for (Thread thread : threads) thread.join();
+      assertEquals(List.of(), wrong);
     }
   }
 
