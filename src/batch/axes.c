@@ -78,9 +78,10 @@ static bool is_candidate(const iobind_session *session, int symbol) {
 /* Names of dims, or what stands for none. */
 static iobind_status refuse(const char *names, bool are_several, iobind_error *error) {
   return iobind__fail(error, IOBIND_ERROR_SHAPE,
-                      are_several ? "%s: the batch axis may be any of the dims %s: give input_axes and output_axes"
-                                  : "%s: expected one named dim that every input of rank 1 or more and every output has exactly "
-                                    "once, the model's are %s: give input_axes and output_axes",
+                      are_several
+                          ? "%s: the batch axis may be any of the dims %s: give input_axes and output_axes"
+                          : "%s: expected one named dim that every input of rank 1 or more and every output has exactly "
+                            "once, the model's are %s: give input_axes and output_axes",
                       what, names[0] == '\0' ? "not named" : names);
 }
 
@@ -117,19 +118,21 @@ static iobind_status find(iobind_batch *batch, iobind_error *error) {
 static iobind_status check_value(const iobind__value *value, iobind_error *error) {
   bool is_whole = value->kind == IOBIND_VALUE_TENSOR && value->has_shape && value->dtype != IOBIND_DTYPE_STRING &&
                   iobind_dtype_get_bits((int32_t)value->dtype) % 8 == 0;
-  return is_whole ? IOBIND_OK
-                  : iobind__fail(error, IOBIND_ERROR_NOT_SUPPORTED,
-                                 "%s: '%s': expected a tensor of a declared rank, whose elements are whole bytes and no strings",
-                                 what, value->label);
+  return is_whole
+             ? IOBIND_OK
+             : iobind__fail(error, IOBIND_ERROR_NOT_SUPPORTED,
+                            "%s: '%s': expected a tensor of a declared rank, whose elements are whole bytes and no strings",
+                            what, value->label);
 }
 
 iobind_status iobind__axes_find(iobind_batch *batch, const iobind_batch_options *options, iobind_error *error) {
   const iobind_session *session = batch->session;
   for (size_t i = 0; i < session->input_count + session->output_count; i++) {
-    IOBIND__TRY(check_value(i < session->input_count ? &session->inputs[i] : &session->outputs[i - session->input_count], error));
+    IOBIND__TRY(
+        check_value(i < session->input_count ? &session->inputs[i] : &session->outputs[i - session->input_count], error));
   }
-  IOBIND__TRY(iobind__array_check(options->input_axes, options->input_axis_count, session->input_count, true, "input_axes", what,
-                                  error));
+  IOBIND__TRY(iobind__array_check(options->input_axes, options->input_axis_count, session->input_count, true, "input_axes",
+                                  what, error));
   IOBIND__TRY(iobind__array_check(options->output_axes, options->output_axis_count, session->output_count, true, "output_axes",
                                   what, error));
   if ((options->input_axes == NULL) != (options->output_axes == NULL)) {

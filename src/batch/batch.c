@@ -18,8 +18,8 @@ iobind_status iobind__batch_find(iobind_batch *batch, iobind_slot slot, const ch
   const uint32_t generation = (uint32_t)(slot >> GENERATION_SHIFT);
   *seat = index < batch->most ? &batch->seats[index] : NULL;
   if (*seat == NULL || (*seat)->where == IOBIND__GONE || (*seat)->generation != generation) {
-    return iobind__fail(error, IOBIND_ERROR_NOT_FOUND, "%s: no row has the slot %#llx: it has left, or is of another batch", what,
-                        (unsigned long long)slot);
+    return iobind__fail(error, IOBIND_ERROR_NOT_FOUND, "%s: no row has the slot %#llx: it has left, or is of another batch",
+                        what, (unsigned long long)slot);
   }
   return IOBIND_OK;
 }
@@ -147,6 +147,7 @@ static void free_seats(iobind_batch *batch) {
   free(batch->seats);
   free(batch->dense);
   free(batch->asked);
+  free(batch->stepped);
   free(batch->tried);
   free(batch->costs.runs);
 }
@@ -337,10 +338,11 @@ static iobind_status make_seats(iobind_batch *batch, iobind_error *error) {
   batch->seats = calloc(batch->most, sizeof batch->seats[0]);
   batch->dense = calloc(batch->most, sizeof batch->dense[0]);
   batch->asked = calloc(batch->most, sizeof batch->asked[0]);
+  batch->stepped = calloc(batch->most, sizeof batch->stepped[0]);
   batch->tried = calloc(batch->most + 1, sizeof batch->tried[0]);
   batch->costs.runs = calloc(batch->most + 1, sizeof batch->costs.runs[0]);
-  bool made = batch->seats != NULL && batch->dense != NULL && batch->asked != NULL && batch->tried != NULL &&
-              batch->costs.runs != NULL;
+  bool made = batch->seats != NULL && batch->dense != NULL && batch->asked != NULL && batch->stepped != NULL &&
+              batch->tried != NULL && batch->costs.runs != NULL;
   for (size_t i = 0; made && i < batch->most; i++) {
     batch->dense[i] = IOBIND__NOBODY;
     batch->seats[i].brought = calloc(batch->feed_count + 1, sizeof(iobind__brought));
@@ -374,8 +376,8 @@ static iobind_status check_options(const iobind_session *session, const iobind_b
                         (int)IOBIND__MOST_ROWS, options->most_rows);
   }
   if ((options->pairs == NULL) != (options->pair_count == 0)) {
-    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "%s: pairs: expected an array and its length, got %s and %zu", what,
-                        options->pairs == NULL ? "NULL" : "an array", options->pair_count);
+    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "%s: pairs: expected an array and its length, got %s and %zu",
+                        what, options->pairs == NULL ? "NULL" : "an array", options->pair_count);
   }
   if (!(options->tolerance >= 0) || isinf(options->tolerance)) {
     return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "%s: tolerance: expected 0 or more, got %g", what,

@@ -83,13 +83,13 @@ typedef enum iobind__turnout {
 typedef struct iobind__seat {
   uint32_t generation;
   iobind__where where;
-  size_t dense;        /* DENSE: its row in the side */
-  iobind_state *state; /* SAVED; a reference is held */
+  size_t dense;             /* DENSE: its row in the side */
+  iobind_state *state;      /* SAVED; a reference is held */
   iobind__brought *brought; /* one for each feed */
   iobind__outcome *outcome; /* of its last step; a reference is held; NULL: none */
   size_t row;               /* in it */
   iobind__turnout turnout;
-  uint64_t submitted;       /* when */
+  uint64_t submitted;    /* when */
   iobind_status ended;   /* STEPPED: how its step ended */
   iobind_error *failure; /* and the words for it; NULL: none */
 } iobind__seat;
@@ -135,6 +135,7 @@ struct iobind_batch {
   iobind_event *flight; /* the end of a step in flight; NULL: none */
   size_t *asked;        /* the seats of the step */
   size_t asked_count;
+  size_t *stepped; /* the same, for iobind_batch_step to report to */
   uint64_t steps;
   uint64_t moved;
 

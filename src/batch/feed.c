@@ -140,8 +140,8 @@ static iobind_status check_feed(const iobind_batch *batch, size_t index, const c
       const int32_t dtype = (int32_t)batch->session->inputs[batch->feeds[index].input].dtype;
       iobind__shape_text(dtype, first->dims, NULL, first->rank, expected, sizeof expected);
       iobind__shape_text(dtype, brought->dims, NULL, brought->rank, got, sizeof got);
-      return iobind__fail(error, IOBIND_ERROR_SHAPE, "%s: row %zu: '%s': expected %s as in row 0, got %s: make two steps", what, i,
-                          label, expected, got);
+      return iobind__fail(error, IOBIND_ERROR_SHAPE, "%s: row %zu: '%s': expected %s as in row 0, got %s: make two steps", what,
+                          i, label, expected, got);
     }
   }
   return IOBIND_OK;
@@ -182,12 +182,11 @@ static iobind_status shape(iobind_batch *batch, iobind__feed *feed, const iobind
   made.target = NULL;
   int64_t dims[IOBIND_MAX_RANK];
   dims_for(&made, batch->most, dims);
-  iobind__place *host =
-      input->place->host ? input->place : &batch->session->runtime->cpu->places[IOBIND_MEMORY_DEFAULT];
+  iobind__place *host = input->place->host ? input->place : &batch->session->runtime->cpu->places[IOBIND_MEMORY_DEFAULT];
   IOBIND__TRY(iobind__tensor_create_at(host, input->dtype, dims, made.rank, &made.staging, error));
-  iobind_status status = input->place->host ? IOBIND_OK
-                                            : iobind__tensor_create_at(input->place, input->dtype, dims, made.rank,
-                                                                       &made.target, error);
+  iobind_status status = input->place->host
+                             ? IOBIND_OK
+                             : iobind__tensor_create_at(input->place, input->dtype, dims, made.rank, &made.target, error);
   if (status != IOBIND_OK) {
     iobind_tensor_release(made.staging);
     return status;

@@ -135,11 +135,10 @@ static iobind_status open_mover(iobind_batch *batch, iobind_device *device, iobi
   write_model(batch, &model);
   options.devices = &device;
   options.device_count = 1;
-  iobind_status status =
-      batch->mover != NULL ? IOBIND_OK
-      : model.failed
-          ? iobind__out_of_memory(error, what)
-          : iobind_session_create_from_memory(device->runtime, model.data, model.length, &options, &batch->mover, error);
+  iobind_status status = batch->mover != NULL ? IOBIND_OK
+                         : model.failed       ? iobind__out_of_memory(error, what)
+                                        : iobind_session_create_from_memory(device->runtime, model.data, model.length, &options,
+                                                                            &batch->mover, error);
   free(model.data);
   return status != IOBIND_OK ? status : iobind_binding_create(batch->mover, &batch->moving, error);
 }
@@ -186,8 +185,7 @@ static iobind_status bind_numbers(const journey *self, size_t index, int64_t *nu
   buffer.bytes = (size_t)(rank == 1 ? dims[0] : dims[1]) * sizeof numbers[0];
   iobind_tensor *tensor;
   IOBIND__TRY(iobind_tensor_wrap(self->batch->session->runtime->cpu, &buffer, &tensor, error));
-  iobind_status status =
-      iobind_binding_set_input(self->batch->moving, index, IOBIND_INPUT_SNAPSHOT, tensor, NULL, error);
+  iobind_status status = iobind_binding_set_input(self->batch->moving, index, IOBIND_INPUT_SNAPSHOT, tensor, NULL, error);
   iobind_tensor_release(tensor);
   return status;
 }

@@ -31,7 +31,7 @@ static double run_time(const iobind_batch *batch, size_t width) {
   for (size_t away = 0; away < batch->most; away++) {
     const size_t below = width > away ? width - away : 0;
     const size_t above = width + away;
-    const size_t known = below > 0 && batch->costs.runs[below] > 0                ? below
+    const size_t known = below > 0 && batch->costs.runs[below] > 0              ? below
                          : above <= batch->most && batch->costs.runs[above] > 0 ? above
                                                                                 : 0;
     if (known > 0) {
@@ -150,9 +150,7 @@ static iobind__rows_of source_of(const plan *self, const iobind__seat *seat) {
 }
 
 static size_t row_in_source(const iobind_batch *batch, const iobind__seat *seat) {
-  return seat->where == IOBIND__SAVED    ? 0
-         : seat->where == IOBIND__STORED ? iobind__seat_index(batch, seat)
-                                         : seat->dense;
+  return seat->where == IOBIND__SAVED ? 0 : seat->where == IOBIND__STORED ? iobind__seat_index(batch, seat) : seat->dense;
 }
 
 /* Is the row where it must be? */

@@ -98,9 +98,9 @@ static void ask(iobind_batch *batch, const iobind__seat *oldest) {
 }
 
 /* A failure without memory for its words is one without words. */
-static void report(iobind_batch *batch, const size_t *asked, size_t count, iobind_status status, const iobind_error *failure) {
+static void report(iobind_batch *batch, size_t count, iobind_status status, const iobind_error *failure) {
   for (size_t i = 0; i < count; i++) {
-    iobind__seat *seat = &batch->seats[asked[i]];
+    iobind__seat *seat = &batch->seats[batch->stepped[i]];
     seat->turnout = IOBIND__STEPPED;
     seat->failure = status == IOBIND_OK ? NULL : malloc(sizeof *seat->failure);
     if (seat->failure != NULL) {
@@ -112,18 +112,13 @@ static void report(iobind_batch *batch, const size_t *asked, size_t count, iobin
 
 static iobind_status make_step(iobind_batch *batch, const iobind__seat *oldest, size_t *count, iobind_error *error) {
   iobind_error failure = IOBIND_ERROR_INIT;
-  size_t *asked = calloc(batch->most, sizeof asked[0]);
-  if (asked == NULL) {
-    return iobind__out_of_memory(error, "batch_step");
-  }
   ask(batch, oldest);
   *count = batch->asked_count;
-  memcpy(asked, batch->asked, *count * sizeof asked[0]);
+  memcpy(batch->stepped, batch->asked, *count * sizeof batch->asked[0]);
   batch->is_stepping = true;
   iobind_status status = iobind__batch_make_step(batch, NULL, "batch_step", &failure);
   batch->is_stepping = false;
-  report(batch, asked, *count, status, &failure);
-  free(asked);
+  report(batch, *count, status, &failure);
   pthread_cond_broadcast(&batch->changed);
   return status == IOBIND_OK ? IOBIND_OK : iobind__error_copy(error, &failure);
 }

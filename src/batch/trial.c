@@ -48,18 +48,11 @@ static bool put_random(trial *self, iobind_dtype dtype, size_t row, char *to) {
   const float single = (float)real;
   const uint16_t half = dtype == IOBIND_DTYPE_BFLOAT16 ? next_half(self, row, 127, 7) : next_half(self, row, 15, 10);
   switch ((int)dtype) {
-    case IOBIND_DTYPE_FLOAT32:
-      memcpy(to, &single, sizeof single);
-      return true;
-    case IOBIND_DTYPE_FLOAT64:
-      memcpy(to, &real, sizeof real);
-      return true;
+    case IOBIND_DTYPE_FLOAT32: memcpy(to, &single, sizeof single); return true;
+    case IOBIND_DTYPE_FLOAT64: memcpy(to, &real, sizeof real); return true;
     case IOBIND_DTYPE_FLOAT16:
-    case IOBIND_DTYPE_BFLOAT16:
-      memcpy(to, &half, sizeof half);
-      return true;
-    default:
-      return false;
+    case IOBIND_DTYPE_BFLOAT16: memcpy(to, &half, sizeof half); return true;
+    default: return false;
   }
 }
 
@@ -223,8 +216,8 @@ static void take_row(const trial *self, size_t input, size_t row) {
   iobind_tensor *one = self->alone[input];
   const iobind__layout layout = iobind__layout_of(one->dtype, one->dims, one->rank, self->batch->input_axes[input]);
   for (size_t lead = 0; layout.piece > 0 && lead < layout.lead; lead++) {
-    memcpy((char *)one->data + lead * layout.piece,
-           (const char *)all->data + (lead * self->width + row) * layout.piece, layout.piece);
+    memcpy((char *)one->data + lead * layout.piece, (const char *)all->data + (lead * self->width + row) * layout.piece,
+           layout.piece);
   }
 }
 

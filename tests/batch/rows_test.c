@@ -193,9 +193,7 @@ static void act(play *self) {
   member *one = pick_member(self);
   switch (pick(self, 8)) {
     case 0:
-    case 1:
-      join(self);
-      break;
+    case 1: join(self); break;
     case 2:
       if (one != NULL) {
         leave(self, one);
@@ -206,8 +204,7 @@ static void act(play *self) {
         save(self, one);
       }
       break;
-    default:
-      step(self);
+    default: step(self);
   }
 }
 

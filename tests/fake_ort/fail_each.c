@@ -29,7 +29,8 @@ static const char *const may_be_empty[] = {"GetSharedAllocator", "GetTensorMutab
 
 static const struct scenario *const groups[] = {runtime_scenarios, stream_scenarios, tensor_scenarios,   session_scenarios,
                                                 binding_scenarios, carry_scenarios,  graph_scenarios,    busy_scenarios,
-                                                audit_scenarios,   state_scenarios,  pipeline_scenarios, external_scenarios};
+                                                audit_scenarios,   state_scenarios,  pipeline_scenarios, external_scenarios,
+                                                batch_scenarios};
 enum { GROUPS = sizeof groups / sizeof groups[0] };
 
 static bool verbose;

@@ -13,13 +13,16 @@ BY_HAND = {"GetModelEditorApi", "GetEpApi", "GetInteropApi", "EpDevice_EpName"} 
 LEFT = {"CreateStatus"}  # what it returns is no failure; the library has no use for it
 BORROWED = {"GetAllocatorWithDefaultOptions", "GetSharedAllocator", "CreateSharedAllocator"}  # nothing that a caller gives back
 MADE = {
-    "Run": "for (size_t i = 0; i < output_names_len; i++) { fake__made(KIND_OrtValue, outputs[i]); }",
+    "Run": "for (size_t i = 0; i < output_names_len; i++) { fake__made(KIND_OrtValue, outputs[i]); } "
+           "for (size_t i = 0; i < given; i++) { fake__gone(KIND_OrtValue, outputs); }",
     "GetBoundOutputValues": "fake__made(KIND_memory, *output); "
                             "for (size_t i = 0; i < *output_count; i++) { fake__made(KIND_OrtValue, (*output)[i]); }",
     "ModelMetadataGetCustomMetadataMapKeys": "if (*keys != NULL) { fake__made(KIND_memory, *keys); } "
                                              "for (int64_t i = 0; i < *num_keys; i++) { fake__made(KIND_memory, (*keys)[i]); }",
     "RegisterExecutionProviderLibrary": "fake__made(KIND_library, registration_name);",
 }
+# What is to be known of before: outputs that the caller has made.
+BEFORE = {"Run": "size_t given = 0; for (size_t i = 0; i < output_names_len; i++) { given += outputs[i] != NULL; }"}
 # These give something back. One that is to fail does so all the same, or the fake would be the leak.
 GONE = {
     "AllocatorFree": "fake__gone(KIND_memory, p);",
@@ -100,6 +103,8 @@ def print_function(slot, known):
     print(f"static {slot.returns} ORT_CALL {slot.name}({', '.join(slot.parameters) or 'void'}) {{")
     if slot.is_status:
         print(f"  OrtStatus *status = NULL;\n  if (fake__enter(SLOT_{slot.name}, &status)) {{")
+        if slot.name in BEFORE:
+            print(f"    {BEFORE[slot.name]}")
         print(f"    status = fake__leave({call});")
         if made(slot, known):
             print(f"    if (status == NULL) {{ {made(slot, known)} }}")

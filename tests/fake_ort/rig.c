@@ -77,6 +77,7 @@ void rig_close(struct rig *rig) {
   }
   iobind_pipeline_destroy(rig->pipeline);
   iobind_audit_destroy(rig->audit);
+  iobind_batch_destroy(rig->batch);
   iobind_state_release(rig->state);
   iobind_binding_destroy(rig->binding);
   iobind_binding_destroy(rig->second_binding);

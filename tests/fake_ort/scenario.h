@@ -27,6 +27,7 @@ extern const struct scenario session_scenarios[];
 extern const struct scenario binding_scenarios[];
 extern const struct scenario carry_scenarios[];
 extern const struct scenario state_scenarios[];
+extern const struct scenario batch_scenarios[];
 extern const struct scenario graph_scenarios[];
 extern const struct scenario audit_scenarios[];
 extern const struct scenario busy_scenarios[];

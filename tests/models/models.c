@@ -41,8 +41,9 @@ const model_kind model_kinds[] = {
      build_decoder},
     {"cache", "next = cache with `row` at row `at`, sum over its rows  [capacity=16 width=8]", build_cache},
     {"denoise", "denoised = latents - tanh(latents) * timestep / 4  [dims=1,4,16,16]", build_denoise},
-    {"voices", "rows with states: next_a = x * [1, 2] - a, next_b = max(b, x), next_count = count + 1, y = next_a + next_b, z = next_b + gain; mix=1: next_b has "
-               "other rows in it  [rows=rows width=4 mix=0]",
+    {"voices",
+     "rows with states: next_a = x * [1, 2] - a, next_b = max(b, x), next_count = count + 1, y = next_a + next_b, z = next_b + gain; mix=1: next_b has "
+     "other rows in it  [rows=rows width=4 mix=0]",
      build_voices},
     {"transformer",
      "logits, state = tokens behind the state `past`, through layers of attention and networks  [dtype=float32 vocab=32 "
