@@ -268,6 +268,31 @@ class BatchTest {
     }
   }
 
+  /** Bindings, pipelines and runs without a binding of the same session, between the steps. */
+  @Test
+  void besideOtherRunsOfTheSession() {
+    try (OrtSessionFFM session = session("vdev"); OrtBatchFFM batch = batch(session); Pair one = new Pair(batch); Pair two = new Pair(batch);
+        OrtPipelineFFM pipeline = OrtPipelineFFM.create(session, new OrtPipelineFFM.Options())) {
+      Random random = new Random(8);
+      List<OrtValueRef> inputs = new ArrayList<>();
+      for (OrtValueInfo input : session.inputs()) {
+        long[] shape = input.shape().stream().mapToLong(dim -> dim < 0 ? 1 : dim).toArray();
+        inputs.add(OrtValueRef.allocate(runtime, DeviceSpec.CPU, MemoryDescriptor.of(input.type(), shape)));
+        inputs.getLast().asMemorySegment().fill((byte) 0);
+      }
+      for (int i = 0; i < 4; i++) {
+        for (Pair pair : List.of(one, two)) pair.bring(numbers(random));
+        pipeline.submit(inputs);
+        session.run(inputs).forEach(OrtValueRef::close);
+        batch.run(one.row, two.row);
+        pipeline.next().close();
+        one.compareStep();
+        two.compareStep();
+      }
+      inputs.forEach(OrtValueRef::close);
+    }
+  }
+
   // ---- states
 
   @ParameterizedTest
@@ -371,6 +396,34 @@ class BatchTest {
     }
   }
 
+  @Test
+  void inputsInPinnedMemory() {
+    try (OrtSessionFFM session = session("vdev"); OrtBatchFFM batch = batch(session);
+        OrtValueRef x = OrtValueRef.allocate(runtime, DeviceSpec.of("vdev/pinned"), MemoryDescriptor.of(OnnxTensorElementType.FLOAT32, 1, WIDTH))) {
+      OrtBatchFFM.Row row = batch.join();
+      x.write(new float[] {1, 2, 3, 4});
+      row.setInput("x", x);
+      x.write(new float[WIDTH]);
+      batch.run(row);
+      assertArrayEquals(new float[] {4, 5, 6, 7}, output(row, "z"));
+    }
+  }
+
+  @ParameterizedTest
+  @ValueSource(strings = {"cpu", "vdev"})
+  void inputsAndOutputsByDlpack(String device) {
+    try (OrtSessionFFM session = session(device); OrtBatchFFM batch = batch(session)) {
+      OrtBatchFFM.Row row = batch.join(), other = batch.join();
+      set(row, 1, 2, 3, 4);
+      batch.run(row);
+      try (OrtValueRef z = row.getOutput("z"); OrtValueRef taken = OrtInterop.fromDlpack(runtime, OrtInterop.toDlpack(z))) {
+        other.setInput("x", taken);
+      }
+      batch.run(other);
+      assertArrayEquals(new float[] {7, 8, 9, 10}, output(other, "z"));
+    }
+  }
+
   // ---- what is refused
 
   @Test
@@ -401,6 +454,9 @@ class BatchTest {
       refused(OrtStatus.NOT_FOUND, () -> OrtBatchFFM.create(session, options(2).outputAxis("w", 0)));
       refused(OrtStatus.DTYPE, () -> OrtBatchFFM.create(session, new OrtBatchFFM.Options(2).carry("next_count", "b")));
       refused(OrtStatus.INVALID_ARGUMENT, () -> options(2).steps(-1, Duration.ZERO));
+    }
+    try (OrtSessionFFM session = session("cpu", "identity dtype=string dims=rows,3")) {
+      assertTrue(refused(OrtStatus.NOT_SUPPORTED, () -> OrtBatchFFM.create(session, new OrtBatchFFM.Options(2))).getMessage().contains("'x'"));
     }
     Devices.require(runtime, "vdev");
     var graphs = new OrtSessionFFM.Options().devices(DeviceSpec.of("vdev")).graphs(2);
