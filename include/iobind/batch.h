@@ -134,7 +134,7 @@ IOBIND_API IOBIND_CHECK iobind_status iobind_batch_get_output(iobind_batch *batc
 IOBIND_API IOBIND_CHECK iobind_status iobind_batch_save_state(iobind_batch *batch, iobind_slot slot, iobind_state **state,
                                                               iobind_error *error);
 
-/* ---- a server's loop: one thread makes steps, others submit rows and await them ---------------------------------------- */
+/* ---- a server's loop: one thread makes steps and hands the results out; or the threads that submit rows await them -------- */
 
 /** Submit a row for the next iobind_batch_step.
  *  @return OK; NOT_FOUND slot; INVALID_STATE an input is not set, or the row is submitted already
@@ -153,12 +153,14 @@ typedef struct iobind_batch_wait {
 
 /** Make a step of the rows that are submitted. Those whose dims differ from the first one's remain for the next call.
  *  @param wait   NULL: IOBIND_BATCH_WAIT_INIT
+ *  @param slots  receives the rows' slots, also if the step fails; NULL: not wanted
+ *  @param room   entries of `slots`: the batch's most_rows, or 0 with NULL
  *  @param count  receives the number of rows; may be NULL
  *  @return OK; TIMEOUT no row was submitted; as iobind_batch_run: each of these rows' iobind_batch_await returns the same, and they are no
  *          longer submitted
  *  @threads any   @blocks for the rows and the step   @since 1.0 */
-IOBIND_API IOBIND_CHECK iobind_status iobind_batch_step(iobind_batch *batch, const iobind_batch_wait *wait, size_t *count,
-                                                        iobind_error *error);
+IOBIND_API IOBIND_CHECK iobind_status iobind_batch_step(iobind_batch *batch, const iobind_batch_wait *wait, iobind_slot *slots,
+                                                        size_t room, size_t *count, iobind_error *error);
 
 /** Wait for the step of a row that was submitted; its outputs are then those of that step.
  *  @return OK; TIMEOUT; the failure of the step; NOT_FOUND slot, also if it leaves; INVALID_STATE it was not submitted since the last wait

@@ -10,12 +10,10 @@
 
 /* ---- slots ---- */
 
-enum { GENERATION_SHIFT = 32 };
-
 iobind_status iobind__batch_find(iobind_batch *batch, iobind_slot slot, const char *what, iobind__seat **seat,
                                  iobind_error *error) {
   const size_t index = (size_t)(slot & UINT32_MAX);
-  const uint32_t generation = (uint32_t)(slot >> GENERATION_SHIFT);
+  const uint32_t generation = (uint32_t)(slot >> IOBIND__GENERATION_SHIFT);
   *seat = index < batch->most ? &batch->seats[index] : NULL;
   if (*seat == NULL || (*seat)->where == IOBIND__GONE || (*seat)->generation != generation) {
     return iobind__fail(error, IOBIND_ERROR_NOT_FOUND, "%s: no row has the slot %#llx: it has left, or is of another batch",
@@ -44,7 +42,7 @@ static iobind_status join(iobind_batch *batch, iobind_state *state, iobind_slot 
   seat->where = IOBIND__SAVED;
   seat->state = iobind_state_retain(state);
   batch->row_count++;
-  *slot = (uint64_t)seat->generation << GENERATION_SHIFT | index;
+  *slot = iobind__seat_slot(batch, seat);
   return IOBIND_OK;
 }
 

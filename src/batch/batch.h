@@ -221,4 +221,10 @@ static inline size_t iobind__seat_index(const iobind_batch *batch, const iobind_
   return (size_t)(seat - batch->seats);
 }
 
+/* A slot is the number of its seat, and how many rows have had that. */
+enum { IOBIND__GENERATION_SHIFT = 32 };
+static inline iobind_slot iobind__seat_slot(const iobind_batch *batch, const iobind__seat *seat) {
+  return (iobind_slot)seat->generation << IOBIND__GENERATION_SHIFT | iobind__seat_index(batch, seat);
+}
+
 #endif

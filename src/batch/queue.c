@@ -123,25 +123,32 @@ static iobind_status make_step(iobind_batch *batch, const iobind__seat *oldest, 
   return status == IOBIND_OK ? IOBIND_OK : iobind__error_copy(error, &failure);
 }
 
-static iobind_status step(iobind_batch *batch, const iobind_batch_wait *wait, size_t *count, iobind_error *error) {
+static iobind_status step(iobind_batch *batch, const iobind_batch_wait *wait, iobind_slot *slots, size_t *count,
+                          iobind_error *error) {
   const iobind__seat *oldest = await_rows(batch, wait);
   if (oldest == NULL) {
     return iobind__fail(error, IOBIND_ERROR_TIMEOUT, "batch_step: no row was submitted within the time");
   }
   IOBIND__TRY(iobind__batch_settle(batch, error));
-  return make_step(batch, oldest, count, error);
+  iobind_status status = make_step(batch, oldest, count, error);
+  for (size_t i = 0; slots != NULL && i < *count; i++) {
+    slots[i] = iobind__seat_slot(batch, &batch->seats[batch->stepped[i]]);
+  }
+  return status;
 }
 
-iobind_status iobind_batch_step(iobind_batch *batch, const iobind_batch_wait *wait, size_t *count, iobind_error *error) {
+iobind_status iobind_batch_step(iobind_batch *batch, const iobind_batch_wait *wait, iobind_slot *slots, size_t room,
+                                size_t *count, iobind_error *error) {
   static const char what[] = "batch_step";
   const iobind_batch_wait usual = IOBIND_BATCH_WAIT_INIT;
   iobind_batch_wait given;
   size_t rows = 0;
   IOBIND__TRY(iobind__null_check(batch, "batch", what, error));
   IOBIND__TRY(iobind__process_check(what, error));
+  IOBIND__TRY(iobind__array_check(slots, room, batch->most, true, "slots", what, error));
   IOBIND__TRY(iobind__options_read(&given, sizeof given, sizeof given, wait == NULL ? &usual : wait, what, error));
   pthread_mutex_lock(&batch->mutex);
-  iobind_status status = step(batch, &given, &rows, error);
+  iobind_status status = step(batch, &given, slots, &rows, error);
   pthread_mutex_unlock(&batch->mutex);
   if (count != NULL) {
     *count = rows;

@@ -79,7 +79,7 @@ static void submit_both(struct rig *rig) {
 
 static void await_first(struct rig *rig) {
   submit_both(rig);
-  NEED(rig, iobind_batch_step(rig->batch, NULL, NULL, &rig->error));
+  NEED(rig, iobind_batch_step(rig->batch, NULL, NULL, 0, NULL, &rig->error));
 }
 
 static void save_first(struct rig *rig) {
@@ -142,7 +142,7 @@ static iobind_status step(struct rig *rig) {
       return IOBIND_ERROR_OUT_OF_MEMORY;
     }
   }
-  return iobind_batch_step(rig->batch, NULL, &rig->number, &rig->error);
+  return iobind_batch_step(rig->batch, NULL, NULL, 0, &rig->number, &rig->error);
 }
 
 static iobind_status await(struct rig *rig) {

@@ -1,10 +1,13 @@
 package io.github.iobind.api;
 
+import static java.lang.foreign.ValueLayout.JAVA_LONG;
+
 import io.github.iobind.ffm.IobindBatch;
+import java.lang.foreign.MemorySegment;
 import java.util.ArrayList;
-import java.util.LinkedHashSet;
+import java.util.LinkedHashMap;
 import java.util.List;
-import java.util.Set;
+import java.util.Map;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.locks.Condition;
 import java.util.concurrent.locks.ReentrantLock;
@@ -18,7 +21,8 @@ import java.util.concurrent.locks.ReentrantLock;
 final class BatchTurns {
   private final ReentrantLock lock = new ReentrantLock();
   private final Condition changed = lock.newCondition();
-  private final Set<OrtBatchFFM.Row> rows = new LinkedHashSet<>();
+  /** By their slots. */
+  private final Map<Long, OrtBatchFFM.Row> rows = new LinkedHashMap<>();
   private boolean isStarted;
   private boolean isOver;
 
@@ -38,7 +42,7 @@ final class BatchTurns {
   void add(OrtBatchFFM.Row row) {
     lock.lock();
     try {
-      rows.add(row);
+      rows.put(row.slot(), row);
       changed.signalAll();
     } finally {
       lock.unlock();
@@ -48,7 +52,7 @@ final class BatchTurns {
   void remove(OrtBatchFFM.Row row) {
     lock.lock();
     try {
-      rows.remove(row);
+      rows.remove(row.slot());
     } finally {
       lock.unlock();
     }
@@ -76,16 +80,33 @@ final class BatchTurns {
   private List<OrtBatchFFM.Row> all() {
     lock.lock();
     try {
-      return List.copyOf(rows);
+      return List.copyOf(rows.values());
     } finally {
       lock.unlock();
     }
   }
 
-  /** What completes the futures of the rows that have made their steps, to be done outside of any call. */
-  List<Runnable> collect(long batch, Scratch scratch) {
+  private List<OrtBatchFFM.Row> of(MemorySegment slots, int count) {
+    List<OrtBatchFFM.Row> found = new ArrayList<>();
+    lock.lock();
+    try {
+      for (int i = 0; i < count; i++) {
+        OrtBatchFFM.Row row = rows.get(slots.getAtIndex(JAVA_LONG, i));
+        if (row != null) found.add(row); // it has not left
+      }
+      return found;
+    } finally {
+      lock.unlock();
+    }
+  }
+
+  /**
+   * What completes the futures of a step's rows, to be done outside of any call. Where no row made one, those of all rows that have made
+   * theirs: by another thread, which may be late, and whom this one would not wait for.
+   */
+  List<Runnable> collect(long batch, MemorySegment slots, int count, Scratch scratch) {
     List<Runnable> ended = new ArrayList<>();
-    for (OrtBatchFFM.Row row : all()) {
+    for (OrtBatchFFM.Row row : count == 0 ? all() : of(slots, count)) {
       row.lock.lock(); // behind a call that submits it, or lets it leave
       try {
         CompletableFuture<OrtBatchFFM.Row> future = row.pending;

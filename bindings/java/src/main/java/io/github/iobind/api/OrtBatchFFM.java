@@ -18,6 +18,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Objects;
 import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.atomic.AtomicReference;
 import java.util.concurrent.locks.ReentrantLock;
 import java.util.function.LongConsumer;
 import java.util.function.ToIntFunction;
@@ -35,8 +36,11 @@ public final class OrtBatchFFM implements AutoCloseable {
   private final Handle handle;
   private final OrtSessionFFM session;
   private final BatchTurns turns;
+  private final int mostRows;
   private final long stepRows;
   private final long stepNanos;
+  /** Where a step writes which rows it was of; null while one does. */
+  private final AtomicReference<MemorySegment> room = new AtomicReference<>();
 
   /** How a batch is made; every setter returns this object. */
   public static final class Options {
@@ -199,6 +203,7 @@ public final class OrtBatchFFM implements AutoCloseable {
     this.session = session;
     BatchTurns all = new BatchTurns();
     turns = all;
+    mostRows = options.mostRows;
     stepRows = options.rows;
     stepNanos = Deadline.nanos(options.longest);
     Handle runtime = session.keptRuntime().handle();
@@ -675,25 +680,24 @@ public final class OrtBatchFFM implements AutoCloseable {
   private int stepSubmitted() {
     List<Runnable> ended;
     OrtFFMException failure = null;
-    int count = 0;
+    int count;
+    MemorySegment known = room.getAndSet(null), slots = known != null ? known : Arena.ofAuto().allocate(JAVA_LONG, mostRows);
     boolean isCounted = session.beginRun();
-    try (Arena arena = Arena.ofConfined(); Scratch scratch = Scratch.take()) {
-      MemorySegment wait = Layouts.allocate(arena, Layouts.BATCH_WAIT);
+    try (Scratch scratch = Scratch.take()) {
+      MemorySegment wait = scratch.struct(Layouts.BATCH_WAIT);
       Layouts.setLong(wait, Layouts.BATCH_WAIT, "rows", stepRows);
       Layouts.setLong(wait, Layouts.BATCH_WAIT, "longest_ns", stepNanos);
       long address = enter();
       try {
-        int status = IobindBatch.batchStep(address, wait, scratch.out(0), scratch.error());
-        if (status == 0) {
-          count = (int) scratch.getLong(0);
-        } else if (status != OrtStatus.TIMEOUT.ordinal()) {
-          failure = scratch.failure(status);
-        }
-        ended = turns.collect(address, scratch);
+        int status = IobindBatch.batchStep(address, wait, slots, mostRows, scratch.out(0), scratch.error());
+        count = (int) scratch.getLong(0);
+        if (status != 0 && status != OrtStatus.TIMEOUT.ordinal()) failure = scratch.failure(status);
+        ended = turns.collect(address, slots, count, scratch);
       } finally {
         handle.exit();
       }
     } finally {
+      room.set(slots);
       session.endRun(isCounted);
     }
     ended.forEach(Runnable::run); // stages may close the batch: nothing is in it

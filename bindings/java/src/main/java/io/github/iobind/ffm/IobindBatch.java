@@ -132,12 +132,12 @@ public final class IobindBatch {
     }
   }
 
-  private static final MethodHandle BATCH_STEP = status("iobind_batch_step", OBJECT, MEMORY, OBJECT, OBJECT);
+  private static final MethodHandle BATCH_STEP = status("iobind_batch_step", OBJECT, MEMORY, MEMORY, SIZE, OBJECT, OBJECT);
 
   /** {@code iobind_batch_step}. */
-  public static int batchStep(long batch, MemorySegment wait, long count, long error) {
+  public static int batchStep(long batch, MemorySegment wait, MemorySegment slots, long room, long count, long error) {
     try {
-      return (int) BATCH_STEP.invokeExact(batch, wait, count, error);
+      return (int) BATCH_STEP.invokeExact(batch, wait, slots, room, count, error);
     } catch (Throwable t) {
       throw thrown(t);
     }

@@ -1,0 +1,294 @@
+/* bench_batch MODEL [MOST-OF-ALL MOST-OF-FEW]: Silero's voice detector (a file of the variant without If) for 256 callers on one thread: a live batch beside ONNX
+ * Runtime's own bound run of the same width, which copies no rows; beside a binding for each caller; and 17 callers of 256, other ones in each
+ * step, beside a bound run of 17 rows. A step of the batch takes each caller's window, and hands each caller's result out.
+ *
+ * Ratios are those of processor time of the thread, each step next to its raw run, medians. With limits it ends with 1 if a ratio is above its
+ * own in each of three rounds, and with 77 if there is no model. Instructions would be steadier, but callgrind takes too long for this model. */
+#define _POSIX_C_SOURCE 200809L /* clock_gettime */
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "raw.h"
+
+enum { MOST = 256, FEW = 17, WINDOW = 576, STATE = 128, RATE = 16000, PAIRS = 31, WARM_UP = 3, ROUNDS = 3 };
+
+static iobind_error error = IOBIND_ERROR_INIT;
+static const char *model_path;
+static fixture f;
+static raw r;
+static float windows[MOST][WINDOW];
+
+static void must(iobind_status status) {
+  fixture_check(status, &error);
+}
+
+static void *read_model(size_t *bytes) {
+  FILE *file = fopen(model_path, "rb");
+  if (file == NULL || fseek(file, 0, SEEK_END) != 0) {
+    perror(model_path);
+    exit(1);
+  }
+  *bytes = (size_t)ftell(file);
+  rewind(file);
+  void *model = malloc(*bytes);
+  if (model == NULL || fread(model, 1, *bytes, file) != *bytes) {
+    perror(model_path);
+    exit(1);
+  }
+  fclose(file);
+  return model;
+}
+
+static double now(void) {
+  struct timespec time;
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return (double)time.tv_sec * 1e3 + (double)time.tv_nsec / 1e6;
+}
+
+static int by_size(const void *one, const void *other) {
+  double a = *(const double *)one, b = *(const double *)other;
+  return (a > b) - (a < b);
+}
+
+static double median(double *values, size_t count) {
+  qsort(values, count, sizeof *values, by_size);
+  return values[count / 2];
+}
+
+static uint32_t seed = 1;
+static uint32_t random_number(void) {
+  seed = seed * 1664525 + 1013904223;
+  return seed >> 8;
+}
+
+/* ---- ONNX Runtime alone: two bindings between which the state goes to and fro ------------------------------------------- */
+
+typedef struct raw_batch {
+  OrtIoBinding *bindings[2];
+  float *input;
+  int turn;
+} raw_batch;
+
+static float *zeros(size_t count) {
+  float *made = calloc(count, sizeof *made);
+  if (made == NULL) exit(1);
+  return made;
+}
+
+static raw_batch raw_batch_open(int64_t rows) {
+  static int64_t rate = RATE;
+  const int64_t input_dims[] = {rows, WINDOW}, state_dims[] = {2, rows, STATE}, output_dims[] = {rows, 1};
+  raw_batch made = {.input = zeros((size_t)rows * WINDOW)};
+  float *output = zeros((size_t)rows), *states[2] = {zeros((size_t)rows * 2 * STATE), zeros((size_t)rows * 2 * STATE)};
+  OrtValue *sr = NULL;
+  raw_check(&r, r.ort->CreateTensorWithDataAsOrtValue(r.memory, &rate, sizeof rate, NULL, 0,
+                                                      ONNX_TENSOR_ELEMENT_DATA_TYPE_INT64, &sr));
+  for (int turn = 0; turn < 2; turn++) {
+    raw_check(&r, r.ort->CreateIoBinding(r.session, &made.bindings[turn]));
+    raw_check(&r, r.ort->BindInput(made.bindings[turn], "input", raw_tensor(&r, made.input, input_dims, 2)));
+    raw_check(&r, r.ort->BindInput(made.bindings[turn], "state", raw_tensor(&r, states[turn], state_dims, 3)));
+    raw_check(&r, r.ort->BindInput(made.bindings[turn], "sr", sr));
+    raw_check(&r, r.ort->BindOutput(made.bindings[turn], "output", raw_tensor(&r, output, output_dims, 2)));
+    raw_check(&r, r.ort->BindOutput(made.bindings[turn], "stateN", raw_tensor(&r, states[1 - turn], state_dims, 3)));
+  }
+  memcpy(made.input, windows, (size_t)rows * sizeof windows[0]);
+  return made;
+}
+
+static void raw_run(raw_batch *batch) {
+  raw_check(&r, r.ort->RunWithBinding(r.session, r.run_options, batch->bindings[batch->turn]));
+  batch->turn = 1 - batch->turn;
+}
+
+static double raw_step(raw_batch *batch) {
+  double begun = now();
+  raw_run(batch);
+  return now() - begun;
+}
+
+/* ---- iobind ------------------------------------------------------------------------------------------------------------ */
+
+static size_t input, state, sr, output, next_state;
+
+static void find_names(void) {
+  must(iobind_session_find_input(f.session, "input", &input, &error));
+  must(iobind_session_find_input(f.session, "state", &state, &error));
+  must(iobind_session_find_input(f.session, "sr", &sr, &error));
+  must(iobind_session_find_output(f.session, "output", &output, &error));
+  must(iobind_session_find_output(f.session, "stateN", &next_state, &error));
+}
+
+static iobind_tensor *wrap(void *data, iobind_dtype dtype, const int64_t *dims, size_t rank, size_t bytes) {
+  iobind_buffer buffer = IOBIND_BUFFER_INIT;
+  iobind_tensor *tensor;
+  buffer.dtype = (int32_t)dtype;
+  buffer.dims = dims;
+  buffer.rank = rank;
+  buffer.data = data;
+  buffer.bytes = bytes;
+  must(iobind_tensor_wrap(f.cpu, &buffer, &tensor, &error));
+  return tensor;
+}
+
+static iobind_tensor *rate_tensor(void) {
+  static int64_t rate = RATE;
+  return wrap(&rate, IOBIND_DTYPE_INT64, NULL, 0, sizeof rate);
+}
+
+static iobind_tensor *window_tensor(size_t row) {
+  static const int64_t dims[] = {1, WINDOW};
+  return wrap(windows[row], IOBIND_DTYPE_FLOAT32, dims, 2, sizeof windows[row]);
+}
+
+typedef struct callers {
+  iobind_batch *batch;
+  iobind_slot slots[MOST];
+  iobind_tensor *windows[MOST];
+} callers;
+
+static void open_callers(callers *self) {
+  const iobind_batch_pair pair = {next_state, state};
+  iobind_batch_options options = IOBIND_BATCH_OPTIONS_INIT;
+  iobind_tensor *rate = rate_tensor();
+  options.most_rows = MOST;
+  options.pairs = &pair;
+  options.pair_count = 1;
+  must(iobind_batch_create(f.session, &options, &self->batch, &error));
+  must(iobind_batch_set_input(self->batch, IOBIND_BATCH_ALL, sr, rate, &error));
+  iobind_tensor_release(rate);
+  for (size_t i = 0; i < MOST; i++) {
+    must(iobind_batch_join(self->batch, NULL, &self->slots[i], &error));
+    self->windows[i] = window_tensor(i);
+  }
+}
+
+static void close_callers(callers *self) {
+  for (size_t i = 0; i < MOST; i++) iobind_tensor_release(self->windows[i]);
+  iobind_batch_destroy(self->batch);
+}
+
+/* A step of `count` callers, and the sum of what they hear. */
+static double step_callers(callers *self, const size_t *who, size_t count) {
+  iobind_slot slots[MOST];
+  float sum = 0;
+  double begun = now();
+  for (size_t i = 0; i < count; i++) {
+    slots[i] = self->slots[who[i]];
+    must(iobind_batch_set_input(self->batch, slots[i], input, self->windows[who[i]], &error));
+  }
+  must(iobind_batch_run(self->batch, slots, count, NULL, &error));
+  for (size_t i = 0; i < count; i++) {
+    iobind_tensor *heard;
+    void *probability;
+    must(iobind_batch_get_output(self->batch, slots[i], output, &heard, &error));
+    must(iobind_tensor_map(heard, IOBIND_DTYPE_FLOAT32, IOBIND_ACCESS_READ, &probability, &error));
+    sum += *(const float *)probability;
+    iobind_tensor_release(heard);
+  }
+  double took = now() - begun;
+  if (!(sum > 0)) {
+    fprintf(stderr, "bench_batch: nothing was heard\n");
+    exit(1);
+  }
+  return took;
+}
+
+static void choose(size_t *who, size_t count, int all) {
+  size_t order[MOST];
+  for (size_t i = 0; i < MOST; i++) order[i] = i;
+  for (size_t i = 0; i < count; i++) {
+    size_t other = all ? i : i + random_number() % (MOST - i);
+    who[i] = order[other];
+    order[other] = order[i];
+  }
+}
+
+/* Pairs of a raw step and one of the batch's. */
+static double measure(callers *self, size_t count, double *raw_ms, double *batch_ms) {
+  static double ratios[PAIRS], raws[PAIRS], batches[PAIRS];
+  raw_batch beside = raw_batch_open((int64_t)count);
+  size_t who[MOST];
+  for (int i = -WARM_UP; i < PAIRS; i++) {
+    choose(who, count, count == MOST);
+    double alone = raw_step(&beside), step = step_callers(self, who, count);
+    if (i >= 0) {
+      raws[i] = alone;
+      batches[i] = step;
+      ratios[i] = step / alone;
+    }
+  }
+  *raw_ms = median(raws, PAIRS);
+  *batch_ms = median(batches, PAIRS);
+  return median(ratios, PAIRS);
+}
+
+/* ---- a binding for each caller ------------------------------------------------------------------------------------------ */
+
+static double measure_bindings(void) {
+  static iobind_binding *bindings[MOST];
+  static double took[PAIRS];
+  static const int64_t dims[] = {2, 1, STATE};
+  iobind_tensor *rate = rate_tensor();
+  for (size_t i = 0; i < MOST; i++) {
+    iobind_tensor *window = window_tensor(i),
+                  *first = wrap(zeros(2 * STATE), IOBIND_DTYPE_FLOAT32, dims, 3, 2 * STATE * sizeof(float));
+    must(iobind_binding_create(f.session, &bindings[i], &error));
+    must(iobind_binding_set_input(bindings[i], input, IOBIND_INPUT_RESIDENT, window, NULL, &error));
+    must(iobind_binding_set_input(bindings[i], sr, IOBIND_INPUT_RESIDENT, rate, NULL, &error));
+    must(iobind_binding_set_input(bindings[i], state, IOBIND_INPUT_RESIDENT, first, NULL, &error));
+    must(iobind_binding_carry(bindings[i], next_state, state, IOBIND_CARRY_SWAP, &error));
+    iobind_tensor_release(window);
+    iobind_tensor_release(first);
+  }
+  for (int n = -WARM_UP; n < PAIRS; n++) {
+    double begun = now();
+    for (size_t i = 0; i < MOST; i++) must(iobind_binding_run(bindings[i], NULL, &error));
+    if (n >= 0) took[n] = now() - begun;
+  }
+  for (size_t i = 0; i < MOST; i++) iobind_binding_destroy(bindings[i]);
+  iobind_tensor_release(rate);
+  return median(took, PAIRS);
+}
+
+/* Is the ratio below the limit? Other processes disturb a round. */
+static int print_times(callers *all, size_t count, const char *what, double most) {
+  for (int round = 0; round < ROUNDS; round++) {
+    double raw_ms, batch_ms;
+    double ratio = measure(all, count, &raw_ms, &batch_ms);
+    printf("%s: ONNX Runtime's bound run of %zu rows %.3f ms, a step %.3f ms, ratio %.3f\n", what, count, raw_ms, batch_ms,
+           ratio);
+    if (most == 0 || ratio <= most) return 1;
+  }
+  return 0;
+}
+
+int main(int argc, char **argv) {
+  static callers all;
+  if (argc != 2 && argc != 4) {
+    fprintf(stderr, "usage: bench_batch MODEL [MOST-OF-ALL MOST-OF-FEW]\n");
+    return 2;
+  }
+  model_path = argv[1];
+  if (access(model_path, R_OK) != 0) {
+    fprintf(stderr, "bench_batch: %s is not there: scripts/get-models fetches it\n", model_path);
+    return 77;
+  }
+  fixture_open_model(&f, read_model);
+  raw_open(&r, &f);
+  find_names();
+  for (size_t i = 0; i < MOST; i++) {
+    for (size_t k = 0; k < WINDOW; k++) windows[i][k] = (float)(random_number() % 2001) / 1000 - 1;
+  }
+  open_callers(&all);
+  int holds = print_times(&all, MOST, "256 of 256 callers", argc == 4 ? strtod(argv[2], NULL) : 0);
+  holds &= print_times(&all, FEW, "17 of 256 callers, others in each step", argc == 4 ? strtod(argv[3], NULL) : 0);
+  double bindings = measure_bindings();
+  printf("256 callers, a binding for each: %.3f ms a step\n", bindings);
+  close_callers(&all);
+  fixture_close(&f);
+  return !holds;
+}
