@@ -687,6 +687,7 @@ public final class OrtBatchFFM implements AutoCloseable {
       MemorySegment wait = scratch.struct(Layouts.BATCH_WAIT);
       Layouts.setLong(wait, Layouts.BATCH_WAIT, "rows", stepRows);
       Layouts.setLong(wait, Layouts.BATCH_WAIT, "longest_ns", stepNanos);
+      scratch.setLong(0, 0); // what is refused leaves it as it is
       long address = enter();
       try {
         int status = IobindBatch.batchStep(address, wait, slots, mostRows, scratch.out(0), scratch.error());
