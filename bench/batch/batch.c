@@ -1,11 +1,15 @@
-/* bench_batch MODEL [MOST-OF-ALL MOST-OF-FEW]: Silero's voice detector (a file of the variant without If) for 256 callers on one thread: a live batch beside ONNX
+/* bench_batch MODEL [MOST-OF-ALL MOST-OF-FEW | --server]: Silero's voice detector (a file of the variant without If) for 256 callers on one thread: a live batch beside ONNX
  * Runtime's own bound run of the same width, which copies no rows; beside a binding for each caller; and 17 callers of 256, other ones in each
  * step, beside a bound run of 17 rows. A step of the batch takes each caller's window, and hands each caller's result out.
+ *
+ * With --server, a server's loop instead: a window of each caller comes every 32 ms, evenly spread; how long until its result is there, and how
+ * busy the thread that makes the steps is, for several longest waits.
  *
  * Ratios are those of processor time of the thread, each step next to its raw run, medians. With limits it ends with 1 if a ratio is above its
  * own in each of three rounds, and with 77 if there is no model. Instructions would be steadier, but callgrind takes too long for this model. */
 #define _POSIX_C_SOURCE 200809L /* clock_gettime */
 
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -146,7 +150,7 @@ static iobind_tensor *window_tensor(size_t row) {
 
 typedef struct callers {
   iobind_batch *batch;
-  iobind_slot slots[MOST];
+  uint64_t slots[MOST];
   iobind_tensor *windows[MOST];
 } callers;
 
@@ -173,7 +177,7 @@ static void close_callers(callers *self) {
 
 /* A step of `count` callers, and the sum of what they hear. */
 static double step_callers(callers *self, const size_t *who, size_t count) {
-  iobind_slot slots[MOST];
+  uint64_t slots[MOST];
   float sum = 0;
   double begun = now();
   for (size_t i = 0; i < count; i++) {
@@ -254,6 +258,87 @@ static double measure_bindings(void) {
   return median(took, PAIRS);
 }
 
+/* ---- a server's loop ---------------------------------------------------------------------------------------------------- */
+
+enum { PERIOD_NS = 32000000, PERIODS = 60, RESULTS = MOST * PERIODS };
+
+static uint64_t clock_ns(clockid_t of) {
+  struct timespec time;
+  clock_gettime(of, &time);
+  return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
+}
+
+static uint64_t due[MOST]; /* when the caller's last window came */
+
+static void *call_in(void *context) {
+  const callers *self = context;
+  const uint64_t begun = clock_ns(CLOCK_MONOTONIC);
+  for (uint64_t n = 0; n < RESULTS; n++) {
+    const size_t who = n % MOST;
+    const uint64_t at = begun + n * PERIOD_NS / MOST;
+    const struct timespec until = {.tv_sec = (time_t)(at / 1000000000u), .tv_nsec = (long)(at % 1000000000u)};
+    clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL);
+    if (n >= MOST) { /* the last window's result was handed out long ago, or this waits for it */
+      must(iobind_batch_await(self->batch, self->slots[who], IOBIND_NO_TIMEOUT, NULL));
+    }
+    due[who] = at;
+    must(iobind_batch_set_input(self->batch, self->slots[who], input, self->windows[who], NULL));
+    must(iobind_batch_submit(self->batch, self->slots[who], NULL));
+  }
+  return NULL;
+}
+
+static size_t index_of(const callers *self, uint64_t slot) {
+  size_t index = 0;
+  while (self->slots[index] != slot) index++;
+  return index;
+}
+
+static void serve(callers *self, uint64_t longest_ns) {
+  static double late[RESULTS];
+  iobind_batch_wait wait = IOBIND_BATCH_WAIT_INIT;
+  pthread_t thread;
+  size_t count = 0, steps = 0;
+  wait.rows = MOST;
+  wait.longest_ns = longest_ns;
+  if (pthread_create(&thread, NULL, call_in, self) != 0) exit(1);
+  const uint64_t begun = clock_ns(CLOCK_MONOTONIC), busy = clock_ns(CLOCK_THREAD_CPUTIME_ID);
+  while (count < RESULTS) {
+    uint64_t slots[MOST];
+    size_t made = 0;
+    must(iobind_batch_step(self->batch, &wait, slots, MOST, &made, &error));
+    for (size_t i = 0; i < made; i++) {
+      iobind_tensor *heard;
+      must(iobind_batch_get_output(self->batch, slots[i], output, &heard, &error));
+      iobind_tensor_release(heard);
+      late[count++] = (double)(clock_ns(CLOCK_MONOTONIC) - due[index_of(self, slots[i])]) / 1e6;
+    }
+    steps++;
+  }
+  const double took = (double)(clock_ns(CLOCK_MONOTONIC) - begun), worked = (double)(clock_ns(CLOCK_THREAD_CPUTIME_ID) - busy);
+  pthread_join(thread, NULL);
+  qsort(late, RESULTS, sizeof *late, by_size);
+  printf("longest wait %.1f ms: p50 %.2f ms, p99 %.2f ms, %.1f rows a step, %.0f %% busy\n", (double)longest_ns / 1e6, late[RESULTS / 2],
+         late[RESULTS * 99 / 100], (double)count / (double)steps, 100 * worked / took);
+}
+
+/* Every width is tested at first, which no caller is to wait for. */
+static void serve_all(callers *self) {
+  static const uint64_t waits[] = {500000, 1000000, 2000000, 5000000};
+  size_t who[MOST];
+  for (size_t width = 1; width <= 64; width++) {
+    choose(who, width, 0);
+    (void)step_callers(self, who, width);
+  }
+  for (size_t i = 0; i < sizeof waits / sizeof waits[0]; i++) {
+    for (size_t k = 0; k < MOST; k++) { /* nothing is awaited from before */
+      must(iobind_batch_leave(self->batch, self->slots[k], NULL, &error));
+      must(iobind_batch_join(self->batch, NULL, &self->slots[k], &error));
+    }
+    serve(self, waits[i]);
+  }
+}
+
 /* Is the ratio below the limit? Other processes disturb a round. */
 static int print_times(callers *all, size_t count, const char *what, double most) {
   for (int round = 0; round < ROUNDS; round++) {
@@ -268,8 +353,8 @@ static int print_times(callers *all, size_t count, const char *what, double most
 
 int main(int argc, char **argv) {
   static callers all;
-  if (argc != 2 && argc != 4) {
-    fprintf(stderr, "usage: bench_batch MODEL [MOST-OF-ALL MOST-OF-FEW]\n");
+  if (argc < 2 || argc > 4) {
+    fprintf(stderr, "usage: bench_batch MODEL [MOST-OF-ALL MOST-OF-FEW | --server]\n");
     return 2;
   }
   model_path = argv[1];
@@ -284,6 +369,10 @@ int main(int argc, char **argv) {
     for (size_t k = 0; k < WINDOW; k++) windows[i][k] = (float)(random_number() % 2001) / 1000 - 1;
   }
   open_callers(&all);
+  if (argc == 3) {
+    serve_all(&all);
+    return 0;
+  }
   int holds = print_times(&all, MOST, "256 of 256 callers", argc == 4 ? strtod(argv[2], NULL) : 0);
   holds &= print_times(&all, FEW, "17 of 256 callers, others in each step", argc == 4 ? strtod(argv[3], NULL) : 0);
   double bindings = measure_bindings();

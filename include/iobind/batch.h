@@ -12,9 +12,6 @@
 extern "C" {
 #endif
 
-/** A row of a batch. The number of a slot that has left is never given again. */
-typedef uint64_t iobind_slot;
-
 /** For `slot` of iobind_batch_set_input: an input without a batch axis, which all rows share. */
 #define IOBIND_BATCH_ALL UINT64_MAX
 
@@ -48,12 +45,13 @@ typedef struct iobind_batch_options {
 } iobind_batch_options;
 #define IOBIND_BATCH_OPTIONS_INIT {sizeof(iobind_batch_options), 0, 0, NULL, 0, NULL, 0, NULL, 0, NULL, 0}
 
-/** Create a batch. Nothing may mix its rows: before its first step with a number of rows, a batch runs the model with as many rows of
+/** Create a batch. A session with a graph_limit captures a graph for each power of two that is a step's number of rows or the next above, and all
+ *  steps are then made by one thread. Any other session runs exactly the rows of a step. Nothing may mix rows: before its first step with a number of rows, a batch runs the model with as many rows of
  *  different data, and with each of them alone; and before its very first step with 2, 3, 5 and 8 rows. That finds a model that mixes
  *  rows. It cannot prove that a model never does.
  *  @return OK; INVALID_ARGUMENT; SHAPE no batch axis can be found (the message lists the candidates: give the axes), or a state does not
- *          fit; DTYPE a state's input and output differ; NOT_SUPPORTED the session captures graphs, a value is not a tensor, or has
- *          strings or a packed type, or a state grows; OUT_OF_MEMORY; RUNTIME
+ *          fit; DTYPE a state's input and output differ; NOT_SUPPORTED a value is not a tensor, or has strings or a packed
+ *          type, or a state grows; OUT_OF_MEMORY; RUNTIME
  *  @threads any   @since 1.0 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_batch_create(iobind_session *session, const iobind_batch_options *options,
                                                           iobind_batch **batch, iobind_error *error);
@@ -79,18 +77,18 @@ IOBIND_API IOBIND_CHECK iobind_status iobind_batch_get_info(iobind_batch *batch,
 
 /** Let a row join. Nothing is moved before its first step.
  *  @param state  with 1 row, from iobind_batch_save_state or a binding of the session; NULL: the batch's first state
- *  @param slot   receives the row's number
+ *  @param slot   receives the row's number, which no other row of the batch ever has
  *  @return OK; INVALID_STATE the batch has its most rows; INVALID_ARGUMENT a state of another session or of other pairs; SHAPE a state
  *          of other dims, or of more rows than 1; OUT_OF_MEMORY
  *  @threads any   @since 1.0 */
-IOBIND_API IOBIND_CHECK iobind_status iobind_batch_join(iobind_batch *batch, iobind_state *state, iobind_slot *slot,
+IOBIND_API IOBIND_CHECK iobind_status iobind_batch_join(iobind_batch *batch, iobind_state *state, uint64_t *slot,
                                                         iobind_error *error);
 
 /** Let a row leave, after the step in flight.
  *  @param state  receives the row's state, as iobind_batch_save_state does; NULL: it is dropped
  *  @return OK; NOT_FOUND no such slot, or it has left; as iobind_batch_save_state, and the row has then not left
  *  @threads any   @blocks for the step in flight   @since 1.0 */
-IOBIND_API IOBIND_CHECK iobind_status iobind_batch_leave(iobind_batch *batch, iobind_slot slot, iobind_state **state,
+IOBIND_API IOBIND_CHECK iobind_status iobind_batch_leave(iobind_batch *batch, uint64_t slot, iobind_state **state,
                                                          iobind_error *error);
 
 /** Set an input of a row for its next step. The data are copied by this call. An input of a row holds for one step; a shared one, until
@@ -101,7 +99,7 @@ IOBIND_API IOBIND_CHECK iobind_status iobind_batch_leave(iobind_batch *batch, io
  *  @return OK; NOT_FOUND slot or index; DTYPE; SHAPE; WRONG_DEVICE the data are not in host memory; INVALID_ARGUMENT a state, or a
  *          shared input and a slot, or the reverse; OUT_OF_MEMORY; the failure of work that was to write `row`
  *  @threads any   @blocks for work in flight that writes `row`, and a shared input for the step in flight   @since 1.0 */
-IOBIND_API IOBIND_CHECK iobind_status iobind_batch_set_input(iobind_batch *batch, iobind_slot slot, size_t index,
+IOBIND_API IOBIND_CHECK iobind_status iobind_batch_set_input(iobind_batch *batch, uint64_t slot, size_t index,
                                                              iobind_tensor *row, iobind_error *error);
 
 /** Make a step of some rows. All other rows keep their states to the bit. After a failure every row is as it was before, its inputs too.
@@ -114,7 +112,7 @@ IOBIND_API IOBIND_CHECK iobind_status iobind_batch_set_input(iobind_batch *batch
  *          rows of different dims, or an output that does not have a row for each; NOT_SUPPORTED the model mixes rows (the message names
  *          the output); as iobind_binding_run; the failure of the step in flight
  *  @threads any; steps of one batch are made one after the other   @blocks if stream is NULL   @since 1.0 */
-IOBIND_API IOBIND_CHECK iobind_status iobind_batch_run(iobind_batch *batch, const iobind_slot *slots, size_t count,
+IOBIND_API IOBIND_CHECK iobind_status iobind_batch_run(iobind_batch *batch, const uint64_t *slots, size_t count,
                                                        iobind_stream *stream, iobind_error *error);
 
 /** Get an output of a row's last step. No later step overwrites it. A view if the batch axis is the first and the memory has addresses;
@@ -124,14 +122,14 @@ IOBIND_API IOBIND_CHECK iobind_status iobind_batch_run(iobind_batch *batch, cons
  *  @return OK; NOT_FOUND slot or index; INVALID_STATE the row has made no step; INVALID_ARGUMENT the output is a state:
  *          iobind_batch_save_state; the failure of the step in flight; OUT_OF_MEMORY; RUNTIME
  *  @threads any   @blocks for the step in flight   @since 1.0 */
-IOBIND_API IOBIND_CHECK iobind_status iobind_batch_get_output(iobind_batch *batch, iobind_slot slot, size_t index,
+IOBIND_API IOBIND_CHECK iobind_status iobind_batch_get_output(iobind_batch *batch, uint64_t slot, size_t index,
                                                               iobind_tensor **tensor, iobind_error *error);
 
 /** Save the state of a row, with 1 row: for another row, a binding of the session, or a file (states.h).
  *  @param state  receives a reference; iobind_state_release
  *  @return OK; NOT_FOUND slot; INVALID_STATE the batch has no states; the failure of the step in flight; OUT_OF_MEMORY; RUNTIME
  *  @threads any   @blocks for the step in flight   @since 1.0 */
-IOBIND_API IOBIND_CHECK iobind_status iobind_batch_save_state(iobind_batch *batch, iobind_slot slot, iobind_state **state,
+IOBIND_API IOBIND_CHECK iobind_status iobind_batch_save_state(iobind_batch *batch, uint64_t slot, iobind_state **state,
                                                               iobind_error *error);
 
 /* ---- a server's loop: one thread makes steps and hands the results out; or the threads that submit rows await them -------- */
@@ -139,7 +137,7 @@ IOBIND_API IOBIND_CHECK iobind_status iobind_batch_save_state(iobind_batch *batc
 /** Submit a row for the next iobind_batch_step.
  *  @return OK; NOT_FOUND slot; INVALID_STATE an input is not set, or the row is submitted already
  *  @threads any   @since 1.0 */
-IOBIND_API IOBIND_CHECK iobind_status iobind_batch_submit(iobind_batch *batch, iobind_slot slot, iobind_error *error);
+IOBIND_API IOBIND_CHECK iobind_status iobind_batch_submit(iobind_batch *batch, uint64_t slot, iobind_error *error);
 
 /** When iobind_batch_step makes a step. */
 typedef struct iobind_batch_wait {
@@ -147,25 +145,25 @@ typedef struct iobind_batch_wait {
   uint32_t reserved;   /**< 0 */
   size_t rows;         /**< as soon as so many rows are submitted; 0: 16 */
   uint64_t longest_ns; /**< or as soon as one of them has waited so long; 0: 1 ms */
-  uint64_t timeout_ns; /**< for the first row; IOBIND_NO_TIMEOUT: no limit; 0: only rows that are submitted now */
+  uint64_t timeout_ns; /**< for the first row; 0: no limit */
 } iobind_batch_wait;
-#define IOBIND_BATCH_WAIT_INIT {sizeof(iobind_batch_wait), 0, 0, 0, IOBIND_NO_TIMEOUT}
+#define IOBIND_BATCH_WAIT_INIT {sizeof(iobind_batch_wait), 0, 0, 0, 0}
 
 /** Make a step of the rows that are submitted. Those whose dims differ from the first one's remain for the next call.
- *  @param wait   NULL: IOBIND_BATCH_WAIT_INIT
+ *  @param wait   NULL: the defaults
  *  @param slots  receives the rows' slots, also if the step fails; NULL: not wanted
  *  @param room   entries of `slots`: the batch's most_rows, or 0 with NULL
  *  @param count  receives the number of rows; may be NULL
  *  @return OK; TIMEOUT no row was submitted; as iobind_batch_run: each of these rows' iobind_batch_await returns the same, and they are no
  *          longer submitted
  *  @threads any   @blocks for the rows and the step   @since 1.0 */
-IOBIND_API IOBIND_CHECK iobind_status iobind_batch_step(iobind_batch *batch, const iobind_batch_wait *wait, iobind_slot *slots,
+IOBIND_API IOBIND_CHECK iobind_status iobind_batch_step(iobind_batch *batch, const iobind_batch_wait *wait, uint64_t *slots,
                                                         size_t room, size_t *count, iobind_error *error);
 
 /** Wait for the step of a row that was submitted; its outputs are then those of that step.
  *  @return OK; TIMEOUT; the failure of the step; NOT_FOUND slot, also if it leaves; INVALID_STATE it was not submitted since the last wait
  *  @threads any   @blocks for timeout_ns at most   @since 1.0 */
-IOBIND_API IOBIND_CHECK iobind_status iobind_batch_await(iobind_batch *batch, iobind_slot slot, uint64_t timeout_ns,
+IOBIND_API IOBIND_CHECK iobind_status iobind_batch_await(iobind_batch *batch, uint64_t slot, uint64_t timeout_ns,
                                                          iobind_error *error);
 
 #ifdef __cplusplus

@@ -10,7 +10,7 @@
 
 /* ---- slots ---- */
 
-iobind_status iobind__batch_find(iobind_batch *batch, iobind_slot slot, const char *what, iobind__seat **seat,
+iobind_status iobind__batch_find(iobind_batch *batch, uint64_t slot, const char *what, iobind__seat **seat,
                                  iobind_error *error) {
   const size_t index = (size_t)(slot & UINT32_MAX);
   const uint32_t generation = (uint32_t)(slot >> IOBIND__GENERATION_SHIFT);
@@ -22,13 +22,21 @@ iobind_status iobind__batch_find(iobind_batch *batch, iobind_slot slot, const ch
   return IOBIND_OK;
 }
 
+void iobind__batch_rebind(iobind_batch *batch) {
+  for (size_t i = 0; i < IOBIND__WIDTHS; i++) {
+    for (int side = 0; side < IOBIND__SIDES; side++) {
+      batch->readers[i][side].bound = 0;
+    }
+  }
+}
+
 void iobind__batch_await_idle(iobind_batch *batch) {
   while (batch->is_stepping) {
     (void)iobind__condition_wait(&batch->changed, &batch->mutex, UINT64_MAX);
   }
 }
 
-static iobind_status join(iobind_batch *batch, iobind_state *state, iobind_slot *slot, iobind_error *error) {
+static iobind_status join(iobind_batch *batch, iobind_state *state, uint64_t *slot, iobind_error *error) {
   size_t index = 0;
   while (index < batch->most && batch->seats[index].where != IOBIND__GONE) {
     index++;
@@ -46,7 +54,7 @@ static iobind_status join(iobind_batch *batch, iobind_state *state, iobind_slot 
   return IOBIND_OK;
 }
 
-iobind_status iobind_batch_join(iobind_batch *batch, iobind_state *state, iobind_slot *slot, iobind_error *error) {
+iobind_status iobind_batch_join(iobind_batch *batch, iobind_state *state, uint64_t *slot, iobind_error *error) {
   static const char what[] = "batch_join";
   IOBIND__TRY(iobind__null_check(batch, "batch", what, error));
   IOBIND__TRY(iobind__null_check(slot, "slot", what, error));
@@ -73,7 +81,7 @@ static void empty(iobind_batch *batch, iobind__seat *seat) {
   seat->turnout = IOBIND__UNASKED;
 }
 
-static iobind_status leave(iobind_batch *batch, iobind_slot slot, iobind_state **state, iobind_error *error) {
+static iobind_status leave(iobind_batch *batch, uint64_t slot, iobind_state **state, iobind_error *error) {
   iobind__seat *seat;
   iobind__batch_await_idle(batch);
   IOBIND__TRY(iobind__batch_settle(batch, error));
@@ -87,7 +95,7 @@ static iobind_status leave(iobind_batch *batch, iobind_slot slot, iobind_state *
   return IOBIND_OK;
 }
 
-iobind_status iobind_batch_leave(iobind_batch *batch, iobind_slot slot, iobind_state **state, iobind_error *error) {
+iobind_status iobind_batch_leave(iobind_batch *batch, uint64_t slot, iobind_state **state, iobind_error *error) {
   static const char what[] = "batch_leave";
   if (state != NULL) {
     *state = NULL;
@@ -152,8 +160,10 @@ static void free_seats(iobind_batch *batch) {
 
 /* Whatever of it was made. */
 static void free_batch(iobind_batch *batch) {
-  for (int side = 0; side < IOBIND__SIDES; side++) {
-    iobind_binding_destroy(batch->bindings[side]);
+  for (size_t i = 0; i < IOBIND__WIDTHS; i++) {
+    for (int side = 0; side < IOBIND__SIDES; side++) {
+      iobind_binding_destroy(batch->readers[i][side].binding);
+    }
   }
   iobind_binding_destroy(batch->moving);
   iobind_session_destroy(batch->mover);
@@ -309,8 +319,8 @@ static iobind_status make_states(iobind_batch *batch, const iobind_batch_options
   } else {
     IOBIND__TRY(make_zeros(batch, &batch->first, error));
   }
-  IOBIND__TRY(iobind__rows_make(batch, batch->most, &batch->sides[0], error));
-  return iobind__rows_make(batch, batch->most, &batch->sides[1], error);
+  IOBIND__TRY(iobind__rows_make(batch, batch->room, &batch->sides[0], error));
+  return iobind__rows_make(batch, batch->room, &batch->sides[1], error);
 }
 
 /* What is no state and has a batch axis, each row brings. */
@@ -334,15 +344,17 @@ static iobind_status make_feeds(iobind_batch *batch, iobind_error *error) {
 
 static iobind_status make_seats(iobind_batch *batch, iobind_error *error) {
   batch->seats = calloc(batch->most, sizeof batch->seats[0]);
-  batch->dense = calloc(batch->most, sizeof batch->dense[0]);
+  batch->dense = calloc(batch->room, sizeof batch->dense[0]);
   batch->asked = calloc(batch->most, sizeof batch->asked[0]);
   batch->stepped = calloc(batch->most, sizeof batch->stepped[0]);
-  batch->tried = calloc(batch->most + 1, sizeof batch->tried[0]);
-  batch->costs.runs = calloc(batch->most + 1, sizeof batch->costs.runs[0]);
+  batch->tried = calloc(batch->room + 1, sizeof batch->tried[0]);
+  batch->costs.runs = calloc(batch->room + 1, sizeof batch->costs.runs[0]);
   bool made = batch->seats != NULL && batch->dense != NULL && batch->asked != NULL && batch->stepped != NULL &&
               batch->tried != NULL && batch->costs.runs != NULL;
-  for (size_t i = 0; made && i < batch->most; i++) {
+  for (size_t i = 0; made && i < batch->room; i++) {
     batch->dense[i] = IOBIND__NOBODY;
+  }
+  for (size_t i = 0; made && i < batch->most; i++) {
     batch->seats[i].brought = calloc(batch->feed_count + 1, sizeof(iobind__brought));
     made = batch->seats[i].brought != NULL;
   }
@@ -360,14 +372,10 @@ static iobind_status make(iobind_batch *batch, const iobind_batch_options *optio
   IOBIND__TRY(iobind__axes_find(batch, options, error));
   IOBIND__TRY(make_states(batch, options, error));
   IOBIND__TRY(make_feeds(batch, error));
-  IOBIND__TRY(make_seats(batch, error));
-  for (int side = 0; side < IOBIND__SIDES; side++) {
-    IOBIND__TRY(iobind_binding_create(batch->session, &batch->bindings[side], error));
-  }
-  return IOBIND_OK;
+  return make_seats(batch, error);
 }
 
-static iobind_status check_options(const iobind_session *session, const iobind_batch_options *options, iobind_error *error) {
+static iobind_status check_options(const iobind_batch_options *options, iobind_error *error) {
   IOBIND__TRY(iobind__flags_check(options->flags, IOBIND_BATCH_ON_DEVICE, what, error));
   if (options->most_rows == 0 || options->most_rows > IOBIND__MOST_ROWS) {
     return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "%s: most_rows: expected 1 .. %d, got %zu", what,
@@ -378,19 +386,14 @@ static iobind_status check_options(const iobind_session *session, const iobind_b
                         what, options->pairs == NULL ? "NULL" : "an array", options->pair_count);
   }
   if (!(options->tolerance >= 0) || isinf(options->tolerance)) {
-    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "%s: tolerance: expected 0 or more, got %g", what,
-                        options->tolerance);
-  }
-  if (session->graphs.limit > 0) {
-    return iobind__fail(error, IOBIND_ERROR_NOT_SUPPORTED,
-                        "%s: the session captures graphs: create one without graph_limit for a batch", what);
+    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "%s: tolerance: expected a finite number, 0 or more", what);
   }
   return IOBIND_OK;
 }
 
 static iobind_status create(iobind_session *session, const iobind_batch_options *options, iobind_batch **out,
                             iobind_error *error) {
-  IOBIND__TRY(check_options(session, options, error));
+  IOBIND__TRY(check_options(options, error));
   iobind_batch *batch = calloc(1, sizeof *batch);
   if (batch == NULL) {
     return iobind__out_of_memory(error, what);
@@ -400,6 +403,8 @@ static iobind_status create(iobind_session *session, const iobind_batch_options 
   batch->flags = options->flags;
   batch->tolerance = options->tolerance;
   batch->most = options->most_rows;
+  batch->captures = session->graphs.limit > 0;
+  batch->room = iobind__order_width(batch, batch->most);
   pthread_mutex_init(&batch->mutex, NULL);
   iobind__condition_init(&batch->changed);
   iobind_status status = make(batch, options, error);

@@ -5,7 +5,7 @@
 
 #include "state/state.h"
 
-enum { IOBIND__MOST_ROWS = 65536, IOBIND__SIDES = 2 };
+enum { IOBIND__MOST_ROWS = 65536, IOBIND__WIDTHS = 17, IOBIND__SIDES = 2 };
 
 /* What of a value belongs to a row: the value is [lead, rows, rest], row-major, with the batch axis in the middle. */
 typedef struct iobind__layout {
@@ -96,6 +96,12 @@ typedef struct iobind__seat {
 
 enum { IOBIND__NOBODY = -1 };
 
+/* A binding that reads a side and writes the other one. */
+typedef struct iobind__reader {
+  iobind_binding *binding;
+  size_t bound; /* the width that it is bound for; 0: it must be bound again */
+} iobind__reader;
+
 /* The least time of a run of a width, and of the move of a row: 0 if that was never measured. */
 typedef struct iobind__costs {
   uint64_t *runs; /* one for each width */
@@ -107,6 +113,9 @@ struct iobind_batch {
   uint32_t flags;
   double tolerance;
   size_t most;
+  bool
+      captures; /* the session captures graphs: widths are powers of two, each with bindings of its own, whose addresses stay */
+  size_t room;  /* the greatest width */
   iobind__column *columns;
   size_t column_count;
   iobind__feed *feeds;
@@ -127,9 +136,9 @@ struct iobind_batch {
   int side;              /* that the next step reads */
   int64_t *dense;        /* who has each row of it, or IOBIND__NOBODY */
   size_t width;
-  iobind_binding *bindings[IOBIND__SIDES]; /* that read this side */
-  size_t bound[IOBIND__SIDES];             /* the width they are bound for; 0: they must be bound again */
-  bool *tried;                             /* the widths that were tested */
+  iobind__reader readers[IOBIND__WIDTHS]
+                        [IOBIND__SIDES]; /* of each power of two that is captured; otherwise of all widths, the first ones */
+  bool *tried;                           /* the widths that were tested */
   iobind__costs costs;
 
   iobind_event *flight; /* the end of a step in flight; NULL: none */
@@ -178,6 +187,7 @@ iobind_status iobind__rows_move(iobind_batch *batch, const iobind__rows_of *from
 /* ---- order.c: which rows a step runs ---- */
 
 /* Bring the rows that are asked for into the side that the step reads; others may run with them. After an error each row is where its seat says. */
+size_t iobind__order_width(const iobind_batch *batch, size_t rows); /* of a run of so many rows and no others */
 iobind_status iobind__order_arrange(iobind_batch *batch, iobind_error *error);
 
 /* Write the states of the rows that ran and were not asked for as they were before the step into the other side. */
@@ -212,8 +222,10 @@ iobind_status iobind__batch_save_row(iobind_batch *batch, const iobind__seat *se
 /* ---- batch.c ---- */
 
 /* The seat of a slot. The mutex is held. */
-iobind_status iobind__batch_find(iobind_batch *batch, iobind_slot slot, const char *what, iobind__seat **seat,
+iobind_status iobind__batch_find(iobind_batch *batch, uint64_t slot, const char *what, iobind__seat **seat,
                                  iobind_error *error);
+/* What is bound is not what must be. */
+void iobind__batch_rebind(iobind_batch *batch);
 /* Until no thread makes a step. The mutex is held. */
 void iobind__batch_await_idle(iobind_batch *batch);
 
@@ -223,8 +235,8 @@ static inline size_t iobind__seat_index(const iobind_batch *batch, const iobind_
 
 /* A slot is the number of its seat, and how many rows have had that. */
 enum { IOBIND__GENERATION_SHIFT = 32 };
-static inline iobind_slot iobind__seat_slot(const iobind_batch *batch, const iobind__seat *seat) {
-  return (iobind_slot)seat->generation << IOBIND__GENERATION_SHIFT | iobind__seat_index(batch, seat);
+static inline uint64_t iobind__seat_slot(const iobind_batch *batch, const iobind__seat *seat) {
+  return (uint64_t)seat->generation << IOBIND__GENERATION_SHIFT | iobind__seat_index(batch, seat);
 }
 
 #endif

@@ -60,7 +60,7 @@ static iobind_status keep_row(iobind__brought *brought, const iobind_tensor *row
   return IOBIND_OK;
 }
 
-static iobind_status set_row(iobind_batch *batch, iobind_slot slot, size_t index, iobind_tensor *row, const char *what,
+static iobind_status set_row(iobind_batch *batch, uint64_t slot, size_t index, iobind_tensor *row, const char *what,
                              iobind_error *error) {
   const iobind__value *value = &batch->session->inputs[index];
   iobind__feed *feed = find_feed(batch, index);
@@ -89,7 +89,7 @@ static iobind_status set_shared(iobind_batch *batch, size_t index, iobind_tensor
   if (status == IOBIND_OK) {
     iobind_tensor_release(batch->shared[index]);
     batch->shared[index] = copy;
-    memset(batch->bound, 0, sizeof batch->bound);
+    iobind__batch_rebind(batch);
   } else {
     iobind_tensor_release(copy);
   }
@@ -97,7 +97,7 @@ static iobind_status set_shared(iobind_batch *batch, size_t index, iobind_tensor
   return status;
 }
 
-iobind_status iobind_batch_set_input(iobind_batch *batch, iobind_slot slot, size_t index, iobind_tensor *row,
+iobind_status iobind_batch_set_input(iobind_batch *batch, uint64_t slot, size_t index, iobind_tensor *row,
                                      iobind_error *error) {
   static const char what[] = "batch_set_input";
   IOBIND__TRY(iobind__null_check(batch, "batch", what, error));
@@ -181,7 +181,7 @@ static iobind_status shape(iobind_batch *batch, iobind__feed *feed, const iobind
   made.layout = iobind__layout_of(input->dtype, made.dims, made.rank, feed->axis);
   made.target = NULL;
   int64_t dims[IOBIND_MAX_RANK];
-  dims_for(&made, batch->most, dims);
+  dims_for(&made, batch->room, dims);
   iobind__place *host = input->place->host ? input->place : &batch->session->runtime->cpu->places[IOBIND_MEMORY_DEFAULT];
   IOBIND__TRY(iobind__tensor_create_at(host, input->dtype, dims, made.rank, &made.staging, error));
   iobind_status status = input->place->host
@@ -194,7 +194,7 @@ static iobind_status shape(iobind_batch *batch, iobind__feed *feed, const iobind
   iobind_tensor_release(feed->staging);
   iobind_tensor_release(feed->target);
   *feed = made;
-  memset(batch->bound, 0, sizeof batch->bound);
+  iobind__batch_rebind(batch);
   return IOBIND_OK;
 }
 

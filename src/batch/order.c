@@ -24,15 +24,23 @@ static iobind__rows_of rows_at(const iobind_batch *batch, int side, size_t width
   return (iobind__rows_of){batch->sides[side].tensors, width};
 }
 
+size_t iobind__order_width(const iobind_batch *batch, size_t rows) {
+  size_t width = rows;
+  while (batch->captures && (width & (width - 1)) != 0) {
+    width += width & (~width + 1);
+  }
+  return width;
+}
+
 /* ---- what is cheaper ---- */
 
 /* The time of a run of a width, by the nearest one that was measured; 0: none was. */
 static double run_time(const iobind_batch *batch, size_t width) {
-  for (size_t away = 0; away < batch->most; away++) {
+  for (size_t away = 0; away < batch->room; away++) {
     const size_t below = width > away ? width - away : 0;
     const size_t above = width + away;
     const size_t known = below > 0 && batch->costs.runs[below] > 0              ? below
-                         : above <= batch->most && batch->costs.runs[above] > 0 ? above
+                         : above <= batch->room && batch->costs.runs[above] > 0 ? above
                                                                                 : 0;
     if (known > 0) {
       return (double)batch->costs.runs[known] * (double)width / (double)known;
@@ -72,18 +80,18 @@ static bool depends_on_width(const iobind_batch *batch) {
 
 /* Is a run of all rows that are in the side cheaper than to bring only those asked for together? */
 static bool is_cheaper_to_stay(const iobind_batch *batch, const tally *count) {
-  const size_t asked = batch->asked_count;
-  const size_t joining = asked - count->present;
+  const size_t width = iobind__order_width(batch, batch->asked_count);
+  const size_t joining = batch->asked_count - count->present;
   if (joining > count->spare) {
     return false;
   }
-  if (count->idle + count->spare == joining) {
+  if (count->idle == 0 && batch->width == width) {
     return true;
   }
   const double move = (double)batch->costs.move;
   const double stay = run_time(batch, batch->width) + move * (double)(joining + count->idle);
-  const bool all_move = depends_on_width(batch) && asked != batch->width;
-  const double leave = run_time(batch, asked) + move * (double)(count->idle + (all_move ? asked : joining));
+  const bool all_move = depends_on_width(batch) && width != batch->width;
+  const double leave = run_time(batch, width) + move * (double)(count->idle + (all_move ? batch->asked_count : joining));
   return stay > 0 && leave > 0 && stay < leave;
 }
 
@@ -218,7 +226,7 @@ static void commit(const plan *self) {
       seat_at(batch, self->dense[i], i);
     }
   }
-  for (size_t i = self->width; i < batch->most; i++) {
+  for (size_t i = self->width; i < batch->room; i++) {
     batch->dense[i] = IOBIND__NOBODY;
   }
   batch->side = self->changes_sides ? 1 - batch->side : batch->side;
@@ -246,10 +254,10 @@ static iobind_status bring_together(plan *self, iobind_error *error) {
 }
 
 static iobind_status arrange(iobind_batch *batch, bool stays, iobind_error *error) {
-  plan self = {.batch = batch, .stays = stays, .width = stays ? batch->width : batch->asked_count};
+  plan self = {.batch = batch, .stays = stays, .width = stays ? batch->width : iobind__order_width(batch, batch->asked_count)};
   self.changes_sides = depends_on_width(batch) && self.width != batch->width && batch->width > 0;
-  self.dense = calloc(batch->most, sizeof self.dense[0]);
-  self.moves = calloc(batch->most, sizeof self.moves[0]);
+  self.dense = calloc(batch->room, sizeof self.dense[0]);
+  self.moves = calloc(batch->room, sizeof self.moves[0]);
   self.saved = calloc(batch->column_count + 1, sizeof(iobind_tensor *));
   iobind_status status = self.dense == NULL || self.moves == NULL || self.saved == NULL ? iobind__out_of_memory(error, what)
                                                                                         : bring_together(&self, error);
@@ -261,7 +269,8 @@ static iobind_status arrange(iobind_batch *batch, bool stays, iobind_error *erro
 
 iobind_status iobind__order_arrange(iobind_batch *batch, iobind_error *error) {
   const tally count = count_rows(batch);
-  if (count.present == batch->asked_count && batch->asked_count == batch->width) {
+  const bool is_wide = iobind__order_width(batch, batch->asked_count) == batch->width;
+  if (count.present == batch->asked_count && count.idle == 0 && is_wide) {
     return IOBIND_OK;
   }
   return arrange(batch, is_cheaper_to_stay(batch, &count), error);

@@ -10,7 +10,7 @@ enum { USUAL_ROWS = 16, USUAL_WAIT_NS = 1000000 };
 
 /* ---- submitted ---- */
 
-static iobind_status submit(iobind_batch *batch, iobind_slot slot, const char *what, iobind_error *error) {
+static iobind_status submit(iobind_batch *batch, uint64_t slot, const char *what, iobind_error *error) {
   iobind__seat *seat;
   IOBIND__TRY(iobind__batch_find(batch, slot, what, &seat, error));
   if (seat->turnout == IOBIND__STEPPING) { /* a step in flight need not be this call's */
@@ -33,7 +33,7 @@ static iobind_status submit(iobind_batch *batch, iobind_slot slot, const char *w
   return IOBIND_OK;
 }
 
-iobind_status iobind_batch_submit(iobind_batch *batch, iobind_slot slot, iobind_error *error) {
+iobind_status iobind_batch_submit(iobind_batch *batch, uint64_t slot, iobind_error *error) {
   static const char what[] = "batch_submit";
   IOBIND__TRY(iobind__null_check(batch, "batch", what, error));
   IOBIND__TRY(iobind__process_check(what, error));
@@ -63,7 +63,7 @@ static const iobind__seat *find_oldest(const iobind_batch *batch, size_t *count)
 static const iobind__seat *await_rows(iobind_batch *batch, const iobind_batch_wait *wait) {
   const size_t rows = wait->rows == 0 ? USUAL_ROWS : wait->rows;
   const uint64_t longest = wait->longest_ns == 0 ? USUAL_WAIT_NS : wait->longest_ns;
-  const uint64_t until = iobind__deadline(wait->timeout_ns);
+  const uint64_t until = wait->timeout_ns == 0 ? UINT64_MAX : iobind__deadline(wait->timeout_ns);
   for (;;) {
     size_t count;
     const iobind__seat *oldest = find_oldest(batch, &count);
@@ -123,7 +123,7 @@ static iobind_status make_step(iobind_batch *batch, const iobind__seat *oldest, 
   return status == IOBIND_OK ? IOBIND_OK : iobind__error_copy(error, &failure);
 }
 
-static iobind_status step(iobind_batch *batch, const iobind_batch_wait *wait, iobind_slot *slots, size_t *count,
+static iobind_status step(iobind_batch *batch, const iobind_batch_wait *wait, uint64_t *slots, size_t *count,
                           iobind_error *error) {
   const iobind__seat *oldest = await_rows(batch, wait);
   if (oldest == NULL) {
@@ -137,16 +137,15 @@ static iobind_status step(iobind_batch *batch, const iobind_batch_wait *wait, io
   return status;
 }
 
-iobind_status iobind_batch_step(iobind_batch *batch, const iobind_batch_wait *wait, iobind_slot *slots, size_t room,
-                                size_t *count, iobind_error *error) {
+iobind_status iobind_batch_step(iobind_batch *batch, const iobind_batch_wait *wait, uint64_t *slots, size_t room, size_t *count,
+                                iobind_error *error) {
   static const char what[] = "batch_step";
-  const iobind_batch_wait usual = IOBIND_BATCH_WAIT_INIT;
   iobind_batch_wait given;
   size_t rows = 0;
   IOBIND__TRY(iobind__null_check(batch, "batch", what, error));
   IOBIND__TRY(iobind__process_check(what, error));
   IOBIND__TRY(iobind__array_check(slots, room, batch->most, true, "slots", what, error));
-  IOBIND__TRY(iobind__options_read(&given, sizeof given, sizeof given, wait == NULL ? &usual : wait, what, error));
+  IOBIND__TRY(iobind__options_read(&given, sizeof given, sizeof given, wait, what, error));
   pthread_mutex_lock(&batch->mutex);
   iobind_status status = step(batch, &given, slots, &rows, error);
   pthread_mutex_unlock(&batch->mutex);
@@ -158,7 +157,7 @@ iobind_status iobind_batch_step(iobind_batch *batch, const iobind_batch_wait *wa
 
 /* ---- awaited ---- */
 
-static iobind_status await(iobind_batch *batch, iobind_slot slot, uint64_t until, const char *what, iobind_error *error) {
+static iobind_status await(iobind_batch *batch, uint64_t slot, uint64_t until, const char *what, iobind_error *error) {
   iobind__seat *seat;
   for (;;) {
     IOBIND__TRY(iobind__batch_find(batch, slot, what, &seat, error));
@@ -182,7 +181,7 @@ static iobind_status await(iobind_batch *batch, iobind_slot slot, uint64_t until
   return status;
 }
 
-iobind_status iobind_batch_await(iobind_batch *batch, iobind_slot slot, uint64_t timeout_ns, iobind_error *error) {
+iobind_status iobind_batch_await(iobind_batch *batch, uint64_t slot, uint64_t timeout_ns, iobind_error *error) {
   static const char what[] = "batch_await";
   IOBIND__TRY(iobind__null_check(batch, "batch", what, error));
   IOBIND__TRY(iobind__process_check(what, error));

@@ -15,7 +15,17 @@ static bool is_state_output(const iobind_batch *batch, size_t output) {
   return is;
 }
 
-static iobind_status bind_column(iobind_batch *batch, int side, size_t index, iobind_error *error) {
+/* Whose bindings a run of the width uses. */
+static iobind__reader *find_reader(iobind_batch *batch) {
+  size_t index = 0;
+  while (batch->captures && (size_t)1 << index < batch->width) {
+    index++;
+  }
+  return &batch->readers[index][batch->side];
+}
+
+static iobind_status bind_column(iobind_batch *batch, iobind_binding *binding, size_t index, iobind_error *error) {
+  const int side = batch->side;
   const iobind__column *column = &batch->columns[index];
   iobind_tensor *from = NULL;
   iobind_tensor *to = NULL;
@@ -24,10 +34,10 @@ static iobind_status bind_column(iobind_batch *batch, int side, size_t index, io
     status = iobind__rows_view(batch->sides[1 - side].tensors[index], column, batch->width, &to, error);
   }
   if (status == IOBIND_OK) {
-    status = iobind_binding_set_input(batch->bindings[side], column->input, IOBIND_INPUT_RESIDENT, from, NULL, error);
+    status = iobind_binding_set_input(binding, column->input, IOBIND_INPUT_RESIDENT, from, NULL, error);
   }
   if (status == IOBIND_OK) {
-    status = iobind_binding_set_output(batch->bindings[side], column->output, to, 0, error);
+    status = iobind_binding_set_output(binding, column->output, to, 0, error);
   }
   iobind_tensor_release(from);
   iobind_tensor_release(to);
@@ -42,17 +52,18 @@ static iobind_status bind_feed(iobind_batch *batch, iobind_binding *binding, con
   return status;
 }
 
-/* All of it anew: the dims of any tensor may differ from the last step's. */
-static iobind_status bind(iobind_batch *batch, int side, iobind_error *error) {
-  iobind_binding *binding = batch->bindings[side];
-  iobind_device *host = (batch->flags & IOBIND_BATCH_ON_DEVICE) != 0 ? NULL : batch->session->runtime->cpu;
-  if (batch->bound[side] == batch->width) {
-    return IOBIND_OK;
-  }
-  batch->bound[side] = 0;
+/* Where a run leaves an output that is no state. A captured one stays on the device, and is copied from there. */
+static iobind_status place_output(const iobind_batch *batch, iobind_binding *binding, size_t index, iobind_error *error) {
+  const bool stays = batch->captures || (batch->flags & IOBIND_BATCH_ON_DEVICE) != 0;
+  iobind_device *where = stays ? NULL : batch->session->runtime->cpu;
+  return iobind_binding_place_output(binding, index, batch->captures ? IOBIND_OUTPUT_REUSE : IOBIND_OUTPUT_FRESH, where,
+                                     IOBIND_MEMORY_DEFAULT, error);
+}
+
+static iobind_status bind_all(iobind_batch *batch, iobind_binding *binding, iobind_error *error) {
   IOBIND__TRY(iobind_binding_clear(binding, error));
   for (size_t i = 0; i < batch->column_count; i++) {
-    IOBIND__TRY(bind_column(batch, side, i, error));
+    IOBIND__TRY(bind_column(batch, binding, i, error));
   }
   for (size_t i = 0; i < batch->feed_count; i++) {
     IOBIND__TRY(bind_feed(batch, binding, &batch->feeds[i], error));
@@ -64,10 +75,23 @@ static iobind_status bind(iobind_batch *batch, int side, iobind_error *error) {
   }
   for (size_t i = 0; i < batch->session->output_count; i++) {
     if (!is_state_output(batch, i)) {
-      IOBIND__TRY(iobind_binding_place_output(binding, i, IOBIND_OUTPUT_FRESH, host, IOBIND_MEMORY_DEFAULT, error));
+      IOBIND__TRY(place_output(batch, binding, i, error));
     }
   }
-  batch->bound[side] = batch->width;
+  return IOBIND_OK;
+}
+
+static iobind_status bind(iobind_batch *batch, iobind_error *error) {
+  iobind__reader *reader = find_reader(batch);
+  if (reader->bound == batch->width) {
+    return IOBIND_OK;
+  }
+  reader->bound = 0;
+  if (reader->binding == NULL) {
+    IOBIND__TRY(iobind_binding_create(batch->session, &reader->binding, error));
+  }
+  IOBIND__TRY(bind_all(batch, reader->binding, error));
+  reader->bound = batch->width;
   return IOBIND_OK;
 }
 
@@ -97,11 +121,25 @@ static iobind_status check_output(const iobind_batch *batch, size_t index, const
                       batch->session->outputs[index].label, batch->width, (int)axis, got);
 }
 
+/* A result that no later step overwrites. What a graph writes stays the graph's. */
+static iobind_status take_output(const iobind_batch *batch, iobind_binding *binding, size_t index, iobind_tensor **output,
+                                 iobind_error *error) {
+  if (!batch->captures) {
+    return iobind_binding_take_output(binding, index, output, error);
+  }
+  iobind_tensor *made;
+  IOBIND__TRY(iobind_binding_get_output(binding, index, NULL, &made, error));
+  const bool stays = (batch->flags & IOBIND_BATCH_ON_DEVICE) != 0;
+  iobind__place *place = stays ? made->place : &batch->session->runtime->cpu->places[IOBIND_MEMORY_DEFAULT];
+  IOBIND__TRY(iobind__tensor_create_at(place, made->dtype, made->dims, made->rank, output, error));
+  return iobind_tensor_copy((const iobind_tensor *const *)&made, output, 1, NULL, error);
+}
+
 static iobind_status collect(iobind_batch *batch, iobind__outcome *outcome, iobind_error *error) {
-  iobind_binding *binding = batch->bindings[batch->side];
+  iobind_binding *binding = find_reader(batch)->binding;
   for (size_t i = 0; i < outcome->count; i++) {
     if (!is_state_output(batch, i)) {
-      IOBIND__TRY(iobind_binding_take_output(binding, i, &outcome->outputs[i], error));
+      IOBIND__TRY(take_output(batch, binding, i, &outcome->outputs[i], error));
       IOBIND__TRY(check_output(batch, i, outcome->outputs[i], error));
     }
   }
@@ -154,9 +192,10 @@ static iobind_status finish(iobind_batch *batch, iobind_error *error) {
 
 /* The mutex is not held during the run: rows join and bring their inputs. */
 static iobind_status run(iobind_batch *batch, iobind_stream *stream, iobind_error *error) {
+  iobind_binding *binding = find_reader(batch)->binding;
   const uint64_t begin = iobind__clock_ns();
   pthread_mutex_unlock(&batch->mutex);
-  iobind_status status = iobind_binding_run(batch->bindings[batch->side], stream, error);
+  iobind_status status = iobind_binding_run(binding, stream, error);
   pthread_mutex_lock(&batch->mutex);
   const uint64_t took = iobind__clock_ns() - begin;
   uint64_t *least = &batch->costs.runs[batch->width];
@@ -168,11 +207,11 @@ static iobind_status run(iobind_batch *batch, iobind_stream *stream, iobind_erro
 
 static iobind_status prepare(iobind_batch *batch, iobind_stream *stream, const char *what, iobind_error *error) {
   IOBIND__TRY(iobind__feed_check(batch, what, error));
-  IOBIND__TRY(iobind__batch_try(batch, batch->asked_count, error));
+  IOBIND__TRY(iobind__batch_try(batch, iobind__order_width(batch, batch->asked_count), error));
   IOBIND__TRY(iobind__order_arrange(batch, error));
   IOBIND__TRY(iobind__batch_try(batch, batch->width, error));
   IOBIND__TRY(iobind__feed_bring(batch, stream, error));
-  return bind(batch, batch->side, error);
+  return bind(batch, error);
 }
 
 /* With an event behind the run, which is there before it: a run that nobody knows of would write the states later. */
@@ -235,7 +274,7 @@ iobind_status iobind__batch_settle(iobind_batch *batch, iobind_error *error) {
 
 /* ---- called for ---- */
 
-static iobind_status ask(iobind_batch *batch, const iobind_slot *slots, size_t count, iobind_error *error) {
+static iobind_status ask(iobind_batch *batch, const uint64_t *slots, size_t count, iobind_error *error) {
   for (size_t i = 0; i < count; i++) {
     iobind__seat *seat;
     IOBIND__TRY(iobind__batch_find(batch, slots[i], "batch_run", &seat, error));
@@ -252,7 +291,7 @@ static iobind_status ask(iobind_batch *batch, const iobind_slot *slots, size_t c
   return IOBIND_OK;
 }
 
-static iobind_status step(iobind_batch *batch, const iobind_slot *slots, size_t count, iobind_stream *stream,
+static iobind_status step(iobind_batch *batch, const uint64_t *slots, size_t count, iobind_stream *stream,
                           iobind_error *error) {
   iobind__batch_await_idle(batch);
   IOBIND__TRY(iobind__batch_settle(batch, error));
@@ -268,7 +307,7 @@ static iobind_status step(iobind_batch *batch, const iobind_slot *slots, size_t 
   return status;
 }
 
-iobind_status iobind_batch_run(iobind_batch *batch, const iobind_slot *slots, size_t count, iobind_stream *stream,
+iobind_status iobind_batch_run(iobind_batch *batch, const uint64_t *slots, size_t count, iobind_stream *stream,
                                iobind_error *error) {
   static const char what[] = "batch_run";
   IOBIND__TRY(iobind__null_check(batch, "batch", what, error));
@@ -319,8 +358,7 @@ static iobind_status take_row(iobind_batch *batch, const iobind__outcome *outcom
 }
 
 /* A row that makes no step now has its outputs without a wait. */
-static iobind_status get_output(iobind_batch *batch, iobind_slot slot, size_t index, iobind_tensor **tensor,
-                                iobind_error *error) {
+static iobind_status get_output(iobind_batch *batch, uint64_t slot, size_t index, iobind_tensor **tensor, iobind_error *error) {
   iobind__seat *seat;
   IOBIND__TRY(iobind__batch_find(batch, slot, "batch_get_output", &seat, error));
   while (batch->is_stepping && seat->turnout == IOBIND__STEPPING) {
@@ -336,7 +374,7 @@ static iobind_status get_output(iobind_batch *batch, iobind_slot slot, size_t in
   return take_row(batch, seat->outcome, seat->row, index, tensor, error);
 }
 
-iobind_status iobind_batch_get_output(iobind_batch *batch, iobind_slot slot, size_t index, iobind_tensor **tensor,
+iobind_status iobind_batch_get_output(iobind_batch *batch, uint64_t slot, size_t index, iobind_tensor **tensor,
                                       iobind_error *error) {
   static const char what[] = "batch_get_output";
   if (tensor != NULL) {
@@ -382,7 +420,7 @@ iobind_status iobind__batch_save_row(iobind_batch *batch, const iobind__seat *se
   return status;
 }
 
-static iobind_status save(iobind_batch *batch, iobind_slot slot, iobind_state **state, iobind_error *error) {
+static iobind_status save(iobind_batch *batch, uint64_t slot, iobind_state **state, iobind_error *error) {
   iobind__seat *seat;
   iobind__batch_await_idle(batch);
   IOBIND__TRY(iobind__batch_settle(batch, error));
@@ -390,7 +428,7 @@ static iobind_status save(iobind_batch *batch, iobind_slot slot, iobind_state **
   return iobind__batch_save_row(batch, seat, state, error);
 }
 
-iobind_status iobind_batch_save_state(iobind_batch *batch, iobind_slot slot, iobind_state **state, iobind_error *error) {
+iobind_status iobind_batch_save_state(iobind_batch *batch, uint64_t slot, iobind_state **state, iobind_error *error) {
   static const char what[] = "batch_save_state";
   if (state != NULL) {
     *state = NULL;

@@ -171,11 +171,17 @@ static double distance(iobind_dtype dtype, const char *a, const char *b, size_t 
   return greatest;
 }
 
+/* In billionths, which are printed without a point. */
+static unsigned long long billionths(double part) {
+  return part < 1e9 ? (unsigned long long)(part * 1e9) : 1000000000000000000u;
+}
+
 static iobind_status refuse(const trial *self, size_t output, size_t row, double part, iobind_error *error) {
   return iobind__fail(error, IOBIND_ERROR_NOT_SUPPORTED,
                       "%s: the model mixes rows: in a test with %zu rows, row %zu of output '%s' differs from the row alone by "
-                      "%.3g of the values' range, allowed is %.3g. If it is rounding, set `tolerance`",
-                      what, self->width, row, self->batch->session->outputs[output].label, part, self->batch->tolerance);
+                      "%llu billionths of the values' range, allowed are %llu. If it is rounding, set `tolerance`",
+                      what, self->width, row, self->batch->session->outputs[output].label, billionths(part),
+                      billionths(self->batch->tolerance));
 }
 
 static iobind_status compare_output(const trial *self, size_t output, size_t row, iobind_error *error) {

@@ -27,7 +27,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 HEADER = HERE.parents[1] / "include" / "iobind" / "interop.h"  # it includes iobind.h
 STORED, CLIENTS, CLIENT = HERE / "abi.json", HERE / "clients", HERE / "client.c"
 CC = os.environ.get("CC", "cc")
-NOT_ABI = re.compile(r"IOBIND_(H|[A-Z]+_H|NO_TIMEOUT|VERSION_\w+|API|CHECK|BUILD|STATIC|STATUS_MAP)$")
+NOT_ABI = re.compile(r"IOBIND_(H|[A-Z]+_H|NO_TIMEOUT|BATCH_ALL|VERSION_\w+|API|CHECK|BUILD|STATIC|STATUS_MAP)$")
 
 
 class Failed(Exception):
@@ -73,24 +73,16 @@ class Interface:
         code = "\n".join(line for line in lines if not line.startswith("#"))
         code = " ".join(re.sub(r"__attribute__\s*\(\(.*?\)\)\)?(?=\s)", " ", code).split())
         self.anonymous = []
-        self.take(self.without_aliases(code))
+        self.take(code)
 
     def take_macro(self, line):
         name, value = re.match(r"#define (\w+)(?:\([^)]*\))?\s*(.*)", line).groups()
         if name.endswith("_INIT") and (struct := re.match(r"\{\s*sizeof\((\w+)\)", value)):
             self.inits[struct[1]] = name
-        elif re.fullmatch(r"\(?-?(0x[0-9A-Fa-f]+|\d+)[uUlL]*\)?|UINT64_MAX", value) and not NOT_ABI.match(name):
+        elif re.fullmatch(r"\(?-?(0x[0-9A-Fa-f]+|\d+)[uUlL]*\)?", value) and not NOT_ABI.match(name):
             self.numbers.append(name)
         elif not NOT_ABI.match(name) and name != "IOBIND_STATUS_VALUE":
             raise Failed(f"{name}: a macro that this comparison does not know: {value}")
-
-    @staticmethod
-    def without_aliases(code):
-        """Another name of a number: a program relies on the number's type."""
-        pattern = r"typedef (u?int\d+_t|size_t|float|double) (\w+) ?;"
-        for known, alias in re.findall(pattern, code):
-            code = re.sub(rf"\b{alias}\b", known, re.sub(rf"typedef {known} {alias} ?;", " ", code))
-        return code
 
     def take(self, code):
         def cut(pattern, handle):

@@ -49,13 +49,13 @@ static void states_on_host_and_device(void **state) {
   expect_ok(iobind_session_get_input(session, A, &info, &fault));
   assert_ptr_equal(info.device, devices[0]);
   iobind_batch *batch = voice_batch(session, ROWS, 0);
-  iobind_slot slots[ROWS];
+  uint64_t slots[ROWS];
   voice rows[ROWS] = {{{{0}}, {0}, 0}};
   for (int i = 0; i < ROWS; i++) {
     expect_ok(iobind_batch_join(batch, NULL, &slots[i], &fault));
   }
   for (int step = 0; step < STEPS; step++) {
-    iobind_slot asked[ROWS];
+    uint64_t asked[ROWS];
     voice_results results[ROWS];
     size_t count = 0;
     for (int i = 0; i < ROWS; i++) {
@@ -85,7 +85,7 @@ static void on_two_devices(void **state) {
   iobind_session *sessions[PAIR];
   iobind_batch *batches[PAIR];
   iobind_stream *streams[PAIR];
-  iobind_slot slots[PAIR];
+  uint64_t slots[PAIR];
   iobind_state *saved = NULL;
   voice rows[PAIR] = {{{{0}}, {0}, 0}};
   for (int i = 0; i < PAIR; i++) {

@@ -30,13 +30,13 @@ static void rows_that_rest(void **state) {
   (void)state;
   enum { ROWS = 5, STEPS = 12 };
   iobind_batch *batch = voice_batch(session, ROWS, 0);
-  iobind_slot slots[ROWS];
+  uint64_t slots[ROWS];
   voice rows[ROWS] = {{{{0}}, {0}, 0}};
   for (int i = 0; i < ROWS; i++) {
     expect_ok(iobind_batch_join(batch, NULL, &slots[i], &fault));
   }
   for (int step = 0; step < STEPS; step++) {
-    iobind_slot asked[ROWS];
+    uint64_t asked[ROWS];
     voice_results results[ROWS];
     size_t count = 0;
     for (int i = 0; i < ROWS; i++) {
@@ -63,7 +63,7 @@ static void rows_that_rest(void **state) {
 
 typedef struct member {
   bool is_here;
-  iobind_slot slot;
+  uint64_t slot;
   voice row;
 } member;
 
@@ -93,7 +93,7 @@ static void join(play *self) {
   }
   const bool from_saved = self->saved.state != NULL && pick(self, 2) == 0;
   iobind_state *state = from_saved ? self->saved.state : NULL;
-  iobind_slot slot;
+  uint64_t slot;
   if (free_one == MOST) {
     expect(IOBIND_ERROR_INVALID_STATE, iobind_batch_join(self->batch, state, &slot, &fault));
     return;
@@ -130,7 +130,7 @@ static void save(play *self, const member *one) {
 
 /* Some of the rows, in any order; by a run, on a stream, or as submitted ones. */
 static void step(play *self) {
-  iobind_slot asked[MOST];
+  uint64_t asked[MOST];
   member *who[MOST];
   voice_results results[MOST];
   size_t count = 0;
@@ -152,10 +152,10 @@ static void step(play *self) {
   }
   if (pick(self, 3) == 0) {
     size_t made = 0;
-    iobind_slot stepped[MOST];
+    uint64_t stepped[MOST];
     iobind_batch_wait wait = IOBIND_BATCH_WAIT_INIT;
     wait.rows = 1;
-    wait.timeout_ns = 0;
+    wait.timeout_ns = 1;
     for (size_t i = 0; i < count; i++) {
       expect_ok(iobind_batch_submit(self->batch, asked[i], &fault));
     }
@@ -214,10 +214,10 @@ static void act(play *self) {
   }
 }
 
-static void random_sequences(void **state) {
-  (void)state;
-  enum { PLAYS = 12, ACTS = 60 };
-  for (uint64_t seed = 1; seed <= PLAYS; seed++) {
+enum { ACTS = 60 };
+
+static void play_all(uint64_t plays) {
+  for (uint64_t seed = 1; seed <= plays; seed++) {
     play self = {.random = seed * 977, .seed = (int64_t)seed};
     self.batch = voice_batch(session, MOST, seed % 2 == 0 ? IOBIND_BATCH_ON_DEVICE : 0);
     expect_ok(iobind_stream_create(device, NULL, &self.stream, &fault));
@@ -231,14 +231,77 @@ static void random_sequences(void **state) {
   }
 }
 
+static void random_sequences(void **state) {
+  (void)state;
+  play_all(12);
+}
+
+static void open_capturing_session(void) {
+  iobind_session_options options = IOBIND_SESSION_OPTIONS_INIT;
+  iobind_session_destroy(session);
+  options.devices = &device;
+  options.device_count = 1;
+  options.graph_limit = 1;
+  expect_ok(test_session_with(runtime, "voices", &options, &session, &fault));
+}
+
+static size_t count_graphs(void) {
+  iobind_session_info info = IOBIND_SESSION_INFO_INIT;
+  expect_ok(iobind_session_get_info(session, &info, &fault));
+  return info.graph_count + info.kept_graph_count;
+}
+
+static void captured_sequences(void **state) {
+  (void)state;
+  open_capturing_session();
+  play_all(6);
+}
+
+/* A width has two graphs, one for each side, which no row loses that joins, rests or leaves. */
+static void graphs_of_a_width(void **state) {
+  (void)state;
+  enum { ROWS = 3, STEPS = 12 };
+  open_capturing_session();
+  iobind_batch *batch = voice_batch(session, ROWS, 0);
+  uint64_t slots[ROWS];
+  voice rows[ROWS] = {{{{0}}, {0}, 0}};
+  for (int i = 0; i < ROWS; i++) {
+    expect_ok(iobind_batch_join(batch, NULL, &slots[i], &fault));
+  }
+  for (int step = 0; step < STEPS; step++) {
+    for (int i = 0; i < ROWS; i++) {
+      float x[WIDTH];
+      fill(x, step * ROWS + i);
+      voice_bring(batch, slots[i], x);
+      (void)voice_step(&rows[i], x);
+    }
+    if (step > 2 && step % 3 == 0) {
+      const int leaver = step / 3 % ROWS;
+      iobind_state *moving;
+      expect_ok(iobind_batch_leave(batch, slots[leaver], &moving, &fault));
+      expect_ok(iobind_batch_join(batch, moving, &slots[leaver], &fault));
+      iobind_state_release(moving);
+      float x[WIDTH];
+      fill(x, step * ROWS + leaver);
+      voice_bring(batch, slots[leaver], x);
+    }
+    expect_ok(iobind_batch_run(batch, slots, ROWS, NULL, &fault));
+    assert_true(step < 1 || count_graphs() == 2);
+    for (int i = 0; i < ROWS; i++) {
+      voice_expect_state(batch, slots[i], &rows[i]);
+    }
+  }
+  iobind_batch_destroy(batch);
+}
+
 /* ---- states ---- */
 
 /* A row's state goes on in a binding of the session, and a binding's in a row. */
 static void between_binding_and_row(void **state) {
   (void)state;
   iobind_batch *batch = voice_batch(session, 2, 0);
-  iobind_slot slot;
-  iobind_slot other;
+  uint64_t slot;
+  uint64_t other;
   iobind_state *saved_state;
   voice row = {{{0}}, {0}, 0};
   float x[WIDTH];
@@ -284,9 +347,12 @@ static void between_binding_and_row(void **state) {
   { #device ": " #test, test, start, stop, #device }
 #define ON_EACH(test) ON(vdev, test), ON(cpu, test), ON(cuda, test)
 
+#define ON_GPUS(test) ON(vdev, test), ON(cuda, test)
+
 static const struct CMUnitTest tests[] = {
-    ON_EACH(rows_that_rest),    ON_EACH(random_sequences),    ON_EACH(between_binding_and_row),
-    ON(webgpu, rows_that_rest), ON(webgpu, random_sequences), ON(webgpu, between_binding_and_row),
+    ON_EACH(rows_that_rest),      ON_EACH(random_sequences),           ON_GPUS(captured_sequences),
+    ON_GPUS(graphs_of_a_width),   ON_EACH(between_binding_and_row),    ON(webgpu, rows_that_rest),
+    ON(webgpu, random_sequences), ON(webgpu, between_binding_and_row),
 };
 
 FIXTURE_MAIN_OF_DEVICES(tests);

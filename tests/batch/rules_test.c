@@ -10,7 +10,7 @@ enum { ROWS = 3 };
 
 static iobind_session *session;
 static iobind_batch *batch;
-static iobind_slot slots[ROWS];
+static uint64_t slots[ROWS];
 static voice rows[ROWS];
 
 static int start(void **state) {
@@ -57,7 +57,7 @@ static void expect_rows(int count, const voice_results results[ROWS]) {
 
 /* ---- refused ---- */
 
-static iobind_status run(const iobind_slot *of, size_t count) {
+static iobind_status run(const uint64_t *of, size_t count) {
   return iobind_batch_run(batch, of, count, NULL, &fault);
 }
 
@@ -66,16 +66,16 @@ static void wrong_slots(void **state) {
   voice_results results[ROWS];
   iobind_tensor *output;
   iobind_state *saved;
-  iobind_slot left = slots[2];
+  uint64_t left = slots[2];
   bring(ROWS, 1, results);
   expect(IOBIND_ERROR_INVALID_ARGUMENT, run(slots, 0));
   expect(IOBIND_ERROR_INVALID_ARGUMENT, run(slots, ROWS + 1));
-  expect(IOBIND_ERROR_INVALID_ARGUMENT, run((const iobind_slot[]){slots[0], slots[1], slots[0]}, 3));
+  expect(IOBIND_ERROR_INVALID_ARGUMENT, run((const uint64_t[]){slots[0], slots[1], slots[0]}, 3));
   expect_words("row 2");
   expect(IOBIND_ERROR_INVALID_STATE, iobind_batch_get_output(batch, slots[0], Z, &output, &fault));
   expect(IOBIND_ERROR_INVALID_STATE, iobind_batch_join(batch, NULL, &slots[2], &fault));
   expect_ok(iobind_batch_leave(batch, left, NULL, &fault));
-  expect(IOBIND_ERROR_NOT_FOUND, run((const iobind_slot[]){slots[0], left}, 2));
+  expect(IOBIND_ERROR_NOT_FOUND, run((const uint64_t[]){slots[0], left}, 2));
   expect(IOBIND_ERROR_NOT_FOUND, iobind_batch_save_state(batch, left, &saved, &fault));
   expect(IOBIND_ERROR_NOT_FOUND, iobind_batch_submit(batch, left, &fault));
   expect(IOBIND_ERROR_NOT_FOUND, iobind_batch_await(batch, left, 0, &fault));
@@ -120,7 +120,7 @@ static void shared_input_that_is_not_set(void **state) {
   (void)state;
   iobind_batch_options options = voice_options(1);
   iobind_batch *other;
-  iobind_slot slot;
+  uint64_t slot;
   float x[WIDTH] = {0};
   expect_ok(iobind_batch_create(session, &options, &other, &fault));
   expect_ok(iobind_batch_join(other, NULL, &slot, &fault));
@@ -192,7 +192,7 @@ static void model_that_mixes_rows(void **state) {
   (void)state;
   iobind_session *mixing = fixture_session(runtime, device, "voices mix=1");
   iobind_batch *other = voice_batch(mixing, 4, 0);
-  iobind_slot slot;
+  uint64_t slot;
   float x[WIDTH] = {1, 2, 3, 4};
   expect_ok(iobind_batch_join(other, NULL, &slot, &fault));
   voice_bring(other, slot, x);
@@ -210,7 +210,7 @@ static void states_that_do_not_fit(void **state) {
   iobind_session *other_session = fixture_session(runtime, device, "voices");
   iobind_batch *other = voice_batch(other_session, 1, 0);
   iobind_state *saved;
-  iobind_slot slot;
+  uint64_t slot;
   bring(1, 2, results);
   expect_ok(run(slots, 1));
   expect_ok(iobind_batch_save_state(batch, slots[0], &saved, &fault));
@@ -219,20 +219,6 @@ static void states_that_do_not_fit(void **state) {
   iobind_state_release(saved);
   iobind_batch_destroy(other);
   iobind_session_destroy(other_session);
-}
-
-static void captured_graphs(void **state) {
-  (void)state;
-  iobind_session_options options = IOBIND_SESSION_OPTIONS_INIT;
-  iobind_session *capturing;
-  iobind_batch_options wanted = voice_options(1);
-  iobind_batch *none;
-  options.devices = &device;
-  options.device_count = 1;
-  options.graph_limit = 4;
-  expect_ok(test_session_with(runtime, "voices", &options, &capturing, &fault));
-  expect(IOBIND_ERROR_NOT_SUPPORTED, iobind_batch_create(capturing, &wanted, &none, &fault));
-  iobind_session_destroy(capturing);
 }
 
 /* ---- failures ---- */
@@ -360,7 +346,7 @@ static void *call_in(void *context) {
   caller *self = context;
   const int64_t dims[] = {1, WIDTH};
   voice row = {{{0}}, {0}, 0};
-  iobind_slot slot;
+  uint64_t slot;
   iobind_tensor *tensor;
   float x[WIDTH];
   if (iobind_tensor_create(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, dims, 2, &tensor, NULL) != IOBIND_OK ||
@@ -446,7 +432,6 @@ static void failure_of_submitted_rows(void **state) {
 #define ON(device, test) \
   { #device ": " #test, test, start, stop, #device }
 #define ON_EACH(test) ON(vdev, test), ON(cpu, test), ON(cuda, test)
-#define ON_GPUS(test) ON(vdev, test), ON(cuda, test)
 #define ON_VDEV(test) ON(vdev, test)
 #define ON_OTHERS(test) ON(vdev, test), ON(cpu, test)
 
@@ -458,7 +443,6 @@ static const struct CMUnitTest tests[] = {
     ON_OTHERS(axes_that_cannot_be_found),
     ON_EACH(model_that_mixes_rows),
     ON_OTHERS(states_that_do_not_fit),
-    ON_GPUS(captured_graphs),
     ON_VDEV(step_that_fails),
     ON_EACH(input_for_the_step_after),
     ON_EACH(outputs_that_are_kept),

@@ -40,7 +40,7 @@ static inline voice_results voice_step(voice *self, const float x[WIDTH]) {
   return results;
 }
 
-static inline void voice_bring(iobind_batch *batch, iobind_slot slot, const float x[WIDTH]) {
+static inline void voice_bring(iobind_batch *batch, uint64_t slot, const float x[WIDTH]) {
   const int64_t dims[] = {1, WIDTH};
   iobind_tensor *row;
   expect_ok(iobind_tensor_create(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, dims, 2, &row, &fault));
@@ -81,7 +81,7 @@ static inline void voice_expect_tensor(iobind_tensor *tensor, const void *expect
   assert_memory_equal(got, expected, bytes);
 }
 
-static inline void voice_expect_results(iobind_batch *batch, iobind_slot slot, const voice_results *expected) {
+static inline void voice_expect_results(iobind_batch *batch, uint64_t slot, const voice_results *expected) {
   iobind_tensor *y;
   iobind_tensor *z;
   expect_ok(iobind_batch_get_output(batch, slot, Y, &y, &fault));
@@ -103,7 +103,7 @@ static inline void voice_expect_saved(const iobind_state *state, const voice *ex
   voice_expect_tensor(pair.tensor, &expected->count, sizeof expected->count);
 }
 
-static inline void voice_expect_state(iobind_batch *batch, iobind_slot slot, const voice *expected) {
+static inline void voice_expect_state(iobind_batch *batch, uint64_t slot, const voice *expected) {
   iobind_state *state;
   expect_ok(iobind_batch_save_state(batch, slot, &state, &fault));
   voice_expect_saved(state, expected);

@@ -19,6 +19,7 @@ came=$(cd "$prefix" && find . \( -type f -o -type l \) | sed 's|^\./||; s|-[a-z]
 expected="bin/iobind
 include/iobind/audit.h
 include/iobind/base.h
+include/iobind/batch.h
 include/iobind/binding.h
 include/iobind/device.h
 include/iobind/interop.h

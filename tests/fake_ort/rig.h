@@ -30,7 +30,7 @@ struct rig {
   iobind_audit *audit;
   iobind_state *state;
   iobind_batch *batch;
-  iobind_slot slots[2];
+  uint64_t slots[2];
   iobind_external_memory *external;
   iobind_semaphore *semaphore;
   int file;         /* of what is imported; 0: none is open */

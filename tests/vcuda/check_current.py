@@ -13,9 +13,10 @@ CANNOT = {
     "reads what the object knows": """runtime_get_info runtime_get_ep runtime_get_device runtime_get_ort device_get_info device_get_metadata
         device_get_counters device_get_memory stream_get_native tensor_get_info tensor_get_address session_get_info session_get_metadata session_get_input
         session_get_output session_find_input session_find_output session_get_node session_get_ort audit_get_info audit_get_entry state_get_info
-        state_get_pair""",
+        state_get_pair batch_get_info""",
     "counts a reference": "tensor_retain state_retain",
     "frees host memory": "audit_destroy",
+    "joins with a reference, and waits for a step of another thread": "batch_join batch_await",
     "strings are in host memory": "tensor_get_string tensor_set_string",
     "ORT's profile is in host memory": "session_end_profile",
     "reads a file, and is session_create_from_memory then": "session_create",
@@ -32,7 +33,7 @@ def functions():
 
 
 def main():
-    sources = "".join((HERE / name).read_text(encoding="utf-8") for name in ("current_test.c", "current_run_test.c", "current_state_test.c"))
+    sources = "".join((HERE / name).read_text(encoding="utf-8") for name in ("current_test.c", "current_run_test.c", "current_state_test.c", "current_batch_test.c"))
     rows = {row.split("__")[0] for row in re.findall(r"\bROW\((\w+)\)", sources)}
     excused = set(" ".join(CANNOT.values()).split())
     public = set(functions())

@@ -12,6 +12,7 @@
 #include "session.h"
 #include "binding.h"
 #include "states.h"
+#include "batch.h"
 #include "pipeline.h"
 #include "audit.h"
 

@@ -33,6 +33,9 @@ import org.jspecify.annotations.Nullable;
  * one of the batch's own by {@link #start}.
  */
 public final class OrtBatchFFM implements AutoCloseable {
+  /** {@code IOBIND_BATCH_ALL}. */
+  private static final long ALL = -1;
+
   private final Handle handle;
   private final OrtSessionFFM session;
   private final BatchTurns turns;
@@ -227,12 +230,15 @@ public final class OrtBatchFFM implements AutoCloseable {
    * data, and with each of them alone; and before its very first step with 2, 3, 5 and 8 rows. That finds a model that mixes rows. It cannot
    * prove that a model never does.
    *
+   * <p>A session that captures graphs captures two for each power of two that is a step's number of rows or the next above, and one thread makes
+   * all steps. Any other session runs exactly the rows of a step.
+   *
    * @param session whose model it runs; it may be closed before the batch
    * @param options how
    * @return the batch
    * @throws OrtFFMException INVALID_ARGUMENT; NOT_FOUND: no such input or output; SHAPE: no batch axis can be found, the message lists the
-   *     candidates, or a state does not fit; DTYPE: a state's input and output differ; NOT_SUPPORTED: the session captures graphs, a value is
-   *     not a tensor, has strings or a packed type, or a state grows; OUT_OF_MEMORY; RUNTIME
+   *     candidates, or a state does not fit; DTYPE: a state's input and output differ; NOT_SUPPORTED: a value is not a tensor, has strings
+   *     or a packed type, or a state grows; OUT_OF_MEMORY; RUNTIME
    * @throws IllegalStateException the session, or the first state, is closed
    */
   public static OrtBatchFFM create(OrtSessionFFM session, Options options) {
@@ -535,7 +541,7 @@ public final class OrtBatchFFM implements AutoCloseable {
    * @throws IllegalStateException the batch or the value is closed
    */
   public void setShared(String name, OrtValueRef value) {
-    set(Constants.BATCH_ALL, session.inputIndex(name), value);
+    set(ALL, session.inputIndex(name), value);
   }
 
   /**
@@ -687,6 +693,7 @@ public final class OrtBatchFFM implements AutoCloseable {
       MemorySegment wait = scratch.struct(Layouts.BATCH_WAIT);
       Layouts.setLong(wait, Layouts.BATCH_WAIT, "rows", stepRows);
       Layouts.setLong(wait, Layouts.BATCH_WAIT, "longest_ns", stepNanos);
+      Layouts.setLong(wait, Layouts.BATCH_WAIT, "timeout_ns", 1); // rows that are submitted now: threads wait for them in Java
       scratch.setLong(0, 0); // what is refused leaves it as it is
       long address = enter();
       try {

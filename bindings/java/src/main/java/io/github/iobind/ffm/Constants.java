@@ -32,8 +32,6 @@ public final class Constants {
   public static final int PIPELINE_TIMES = 1 << 1;
   /** {@code IOBIND_BATCH_ON_DEVICE}. */
   public static final int BATCH_ON_DEVICE = 1;
-  /** {@code IOBIND_BATCH_ALL}. */
-  public static final long BATCH_ALL = -1;
   /** {@code IOBIND_BATCH_NO_AXIS}. */
   public static final int BATCH_NO_AXIS = -1;
   /** {@code IOBIND_DLPACK_LEGACY}. */

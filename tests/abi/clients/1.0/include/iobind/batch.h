@@ -1,0 +1,173 @@
+/** @file batch.h
+ *  Live batches: many independent streams of one recurrent model (callers, sentences, videos) as rows of one run. Each row has its own
+ *  state. Rows join and leave at any time. */
+#ifndef IOBIND_BATCH_H
+#define IOBIND_BATCH_H
+
+/* clang-format off: laid out by hand, as a page to read */
+
+#include "states.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** For `slot` of iobind_batch_set_input: an input without a batch axis, which all rows share. */
+#define IOBIND_BATCH_ALL UINT64_MAX
+
+/** For an axis of iobind_batch_options: the input or output has no batch axis. */
+#define IOBIND_BATCH_NO_AXIS (-1)
+
+enum {
+  IOBIND_BATCH_ON_DEVICE = 1u << 0 /**< outputs stay where the session leaves them; without it they are copied to the host, all rows
+                                        at once */
+};
+
+/** An output that becomes an input of the row's next step. */
+typedef struct iobind_batch_pair {
+  size_t output; /**< index of the session's output */
+  size_t input;  /**< index of the session's input */
+} iobind_batch_pair;
+
+typedef struct iobind_batch_options {
+  uint32_t struct_size;
+  uint32_t flags;                 /**< IOBIND_BATCH_* */
+  size_t most_rows;               /**< rows that can be in the batch; 1 .. 65536 */
+  const iobind_batch_pair *pairs; /**< the states; dims other than the batch's stay the same from step to step */
+  size_t pair_count;
+  const int32_t *input_axes;      /**< the batch axis of each input, or IOBIND_BATCH_NO_AXIS; NULL: the name of an open dim that every
+                                       input of rank 1 or more has exactly once, and each state output, too */
+  size_t input_axis_count;        /**< 0 with NULL, and otherwise the session's input_count */
+  const int32_t *output_axes;     /**< likewise of the outputs; both are given, or none */
+  size_t output_axis_count;
+  iobind_state *first;            /**< what a row begins with: a state of the same pairs with 1 row. NULL: zeros */
+  double tolerance;               /**< of the test below, as a part of the range of an output's values; 0: equal to the bit */
+} iobind_batch_options;
+#define IOBIND_BATCH_OPTIONS_INIT {sizeof(iobind_batch_options), 0, 0, NULL, 0, NULL, 0, NULL, 0, NULL, 0}
+
+/** Create a batch. A session with a graph_limit captures a graph for each power of two that is a step's number of rows or the next above, and all
+ *  steps are then made by one thread. Any other session runs exactly the rows of a step. Nothing may mix rows: before its first step with a number of rows, a batch runs the model with as many rows of
+ *  different data, and with each of them alone; and before its very first step with 2, 3, 5 and 8 rows. That finds a model that mixes
+ *  rows. It cannot prove that a model never does.
+ *  @return OK; INVALID_ARGUMENT; SHAPE no batch axis can be found (the message lists the candidates: give the axes), or a state does not
+ *          fit; DTYPE a state's input and output differ; NOT_SUPPORTED a value is not a tensor, or has strings or a packed
+ *          type, or a state grows; OUT_OF_MEMORY; RUNTIME
+ *  @threads any   @since 1.0 */
+IOBIND_API IOBIND_CHECK iobind_status iobind_batch_create(iobind_session *session, const iobind_batch_options *options,
+                                                          iobind_batch **batch, iobind_error *error);
+
+/** Destroy a batch after the step in flight. States and outputs of its rows remain valid. No other thread may be in a call of it.
+ *  @threads serial   @blocks for the step in flight   @since 1.0 */
+IOBIND_API void iobind_batch_destroy(iobind_batch *batch);
+
+typedef struct iobind_batch_info {
+  uint32_t struct_size;
+  uint32_t reserved;
+  size_t row_count;    /**< rows that have joined and not left */
+  size_t width;        /**< rows of the last step's run, idle ones included */
+  uint64_t steps;      /**< that have been made */
+  uint64_t moved_rows; /**< rows whose states were moved: by joins, leaves, changes of the rows of a step, and saved states */
+  size_t bytes;        /**< of the states' memory in this batch */
+} iobind_batch_info;
+#define IOBIND_BATCH_INFO_INIT {sizeof(iobind_batch_info), 0, 0, 0, 0, 0, 0}
+
+/** Describe a batch.
+ *  @return OK; INVALID_ARGUMENT   @threads any   @since 1.0 */
+IOBIND_API IOBIND_CHECK iobind_status iobind_batch_get_info(iobind_batch *batch, iobind_batch_info *info, iobind_error *error);
+
+/** Let a row join. Nothing is moved before its first step.
+ *  @param state  with 1 row, from iobind_batch_save_state or a binding of the session; NULL: the batch's first state
+ *  @param slot   receives the row's number, which no other row of the batch ever has
+ *  @return OK; INVALID_STATE the batch has its most rows; INVALID_ARGUMENT a state of another session or of other pairs; SHAPE a state
+ *          of other dims, or of more rows than 1; OUT_OF_MEMORY
+ *  @threads any   @since 1.0 */
+IOBIND_API IOBIND_CHECK iobind_status iobind_batch_join(iobind_batch *batch, iobind_state *state, uint64_t *slot,
+                                                        iobind_error *error);
+
+/** Let a row leave, after the step in flight.
+ *  @param state  receives the row's state, as iobind_batch_save_state does; NULL: it is dropped
+ *  @return OK; NOT_FOUND no such slot, or it has left; as iobind_batch_save_state, and the row has then not left
+ *  @threads any   @blocks for the step in flight   @since 1.0 */
+IOBIND_API IOBIND_CHECK iobind_status iobind_batch_leave(iobind_batch *batch, uint64_t slot, iobind_state **state,
+                                                         iobind_error *error);
+
+/** Set an input of a row for its next step. The data are copied by this call. An input of a row holds for one step; a shared one, until
+ *  it is set again.
+ *  @param slot   IOBIND_BATCH_ALL for an input without a batch axis, which must be set before the first step
+ *  @param index  of the input; it is no state
+ *  @param row    of the input's type and dims, with 1 on the batch axis; in host memory
+ *  @return OK; NOT_FOUND slot or index; DTYPE; SHAPE; WRONG_DEVICE the data are not in host memory; INVALID_ARGUMENT a state, or a
+ *          shared input and a slot, or the reverse; OUT_OF_MEMORY; the failure of work that was to write `row`
+ *  @threads any   @blocks for work in flight that writes `row`, and a shared input for the step in flight   @since 1.0 */
+IOBIND_API IOBIND_CHECK iobind_status iobind_batch_set_input(iobind_batch *batch, uint64_t slot, size_t index,
+                                                             iobind_tensor *row, iobind_error *error);
+
+/** Make a step of some rows. All other rows keep their states to the bit. After a failure every row is as it was before, its inputs too.
+ *  - Rows that stay the same from step to step are not moved. The states never go over the link.
+ *  - A row that is not among them is put aside, or runs along and is put back: what has cost less time in this batch.
+ *  @param slots   `count` different rows, whose inputs are set, with the same dims
+ *  @param stream  NULL: complete on return. Otherwise a stream as for iobind_binding_run: the step is in flight until the next call that
+ *                 needs its end (iobind_batch_run, step, submit, get_output, save_state, leave), which also returns its failure
+ *  @return OK; INVALID_ARGUMENT no row, or a row twice; NOT_FOUND a slot; INVALID_STATE an input is not set (the message names it); SHAPE
+ *          rows of different dims, or an output that does not have a row for each; NOT_SUPPORTED the model mixes rows (the message names
+ *          the output); as iobind_binding_run; the failure of the step in flight
+ *  @threads any; steps of one batch are made one after the other   @blocks if stream is NULL   @since 1.0 */
+IOBIND_API IOBIND_CHECK iobind_status iobind_batch_run(iobind_batch *batch, const uint64_t *slots, size_t count,
+                                                       iobind_stream *stream, iobind_error *error);
+
+/** Get an output of a row's last step. No later step overwrites it. A view if the batch axis is the first and the memory has addresses;
+ *  otherwise a copy. An output without a batch axis is the whole.
+ *  @param index   of the output
+ *  @param tensor  receives a reference; iobind_tensor_release
+ *  @return OK; NOT_FOUND slot or index; INVALID_STATE the row has made no step; INVALID_ARGUMENT the output is a state:
+ *          iobind_batch_save_state; the failure of the step in flight; OUT_OF_MEMORY; RUNTIME
+ *  @threads any   @blocks for the step in flight   @since 1.0 */
+IOBIND_API IOBIND_CHECK iobind_status iobind_batch_get_output(iobind_batch *batch, uint64_t slot, size_t index,
+                                                              iobind_tensor **tensor, iobind_error *error);
+
+/** Save the state of a row, with 1 row: for another row, a binding of the session, or a file (states.h).
+ *  @param state  receives a reference; iobind_state_release
+ *  @return OK; NOT_FOUND slot; INVALID_STATE the batch has no states; the failure of the step in flight; OUT_OF_MEMORY; RUNTIME
+ *  @threads any   @blocks for the step in flight   @since 1.0 */
+IOBIND_API IOBIND_CHECK iobind_status iobind_batch_save_state(iobind_batch *batch, uint64_t slot, iobind_state **state,
+                                                              iobind_error *error);
+
+/* ---- a server's loop: one thread makes steps and hands the results out; or the threads that submit rows await them -------- */
+
+/** Submit a row for the next iobind_batch_step.
+ *  @return OK; NOT_FOUND slot; INVALID_STATE an input is not set, or the row is submitted already
+ *  @threads any   @since 1.0 */
+IOBIND_API IOBIND_CHECK iobind_status iobind_batch_submit(iobind_batch *batch, uint64_t slot, iobind_error *error);
+
+/** When iobind_batch_step makes a step. */
+typedef struct iobind_batch_wait {
+  uint32_t struct_size;
+  uint32_t reserved;   /**< 0 */
+  size_t rows;         /**< as soon as so many rows are submitted; 0: 16 */
+  uint64_t longest_ns; /**< or as soon as one of them has waited so long; 0: 1 ms */
+  uint64_t timeout_ns; /**< for the first row; 0: no limit */
+} iobind_batch_wait;
+#define IOBIND_BATCH_WAIT_INIT {sizeof(iobind_batch_wait), 0, 0, 0, 0}
+
+/** Make a step of the rows that are submitted. Those whose dims differ from the first one's remain for the next call.
+ *  @param wait   NULL: the defaults
+ *  @param slots  receives the rows' slots, also if the step fails; NULL: not wanted
+ *  @param room   entries of `slots`: the batch's most_rows, or 0 with NULL
+ *  @param count  receives the number of rows; may be NULL
+ *  @return OK; TIMEOUT no row was submitted; as iobind_batch_run: each of these rows' iobind_batch_await returns the same, and they are no
+ *          longer submitted
+ *  @threads any   @blocks for the rows and the step   @since 1.0 */
+IOBIND_API IOBIND_CHECK iobind_status iobind_batch_step(iobind_batch *batch, const iobind_batch_wait *wait, uint64_t *slots,
+                                                        size_t room, size_t *count, iobind_error *error);
+
+/** Wait for the step of a row that was submitted; its outputs are then those of that step.
+ *  @return OK; TIMEOUT; the failure of the step; NOT_FOUND slot, also if it leaves; INVALID_STATE it was not submitted since the last wait
+ *  @threads any   @blocks for timeout_ns at most   @since 1.0 */
+IOBIND_API IOBIND_CHECK iobind_status iobind_batch_await(iobind_batch *batch, uint64_t slot, uint64_t timeout_ns,
+                                                         iobind_error *error);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
