@@ -318,8 +318,8 @@ static void serve(callers *self, uint64_t longest_ns) {
   const double took = (double)(clock_ns(CLOCK_MONOTONIC) - begun), worked = (double)(clock_ns(CLOCK_THREAD_CPUTIME_ID) - busy);
   pthread_join(thread, NULL);
   qsort(late, RESULTS, sizeof *late, by_size);
-  printf("longest wait %.1f ms: p50 %.2f ms, p99 %.2f ms, %.1f rows a step, %.0f %% busy\n", (double)longest_ns / 1e6, late[RESULTS / 2],
-         late[RESULTS * 99 / 100], (double)count / (double)steps, 100 * worked / took);
+  printf("longest wait %.1f ms: p50 %.2f ms, p99 %.2f ms, %.1f rows a step, %.0f %% busy\n", (double)longest_ns / 1e6,
+         late[RESULTS / 2], late[RESULTS * 99 / 100], (double)count / (double)steps, 100 * worked / took);
 }
 
 /* Every width is tested at first, which no caller is to wait for. */
