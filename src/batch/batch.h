@@ -140,6 +140,7 @@ struct iobind_batch {
                         [IOBIND__SIDES]; /* of each power of two that is captured; otherwise of all widths, the first ones */
   bool *tried;                           /* the widths that were tested */
   iobind__costs costs;
+  bool is_strict; /* a run has failed with rows that were not asked for: none runs along any more */
 
   iobind_event *flight; /* the end of a step in flight; NULL: none */
   size_t *asked;        /* the seats of the step */

@@ -10,7 +10,7 @@ static void dims_of(const iobind__column *column, size_t width, int64_t dims[IOB
 }
 
 iobind_status iobind__rows_make(iobind_batch *batch, size_t width, iobind__rows_of *out, iobind_error *error) {
-  iobind__rows_of made = {calloc(batch->column_count, sizeof(iobind_tensor *)), width};
+  iobind__rows_of made = {calloc(batch->column_count + 1, sizeof(iobind_tensor *)), width};
   iobind_status status = made.tensors == NULL ? iobind__out_of_memory(error, "batch") : IOBIND_OK;
   for (size_t i = 0; status == IOBIND_OK && i < batch->column_count; i++) {
     const iobind__column *column = &batch->columns[i];

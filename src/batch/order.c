@@ -82,7 +82,7 @@ static bool depends_on_width(const iobind_batch *batch) {
 static bool is_cheaper_to_stay(const iobind_batch *batch, const tally *count) {
   const size_t width = iobind__order_width(batch, batch->asked_count);
   const size_t joining = batch->asked_count - count->present;
-  if (joining > count->spare) {
+  if (joining > count->spare || batch->is_strict) {
     return false;
   }
   if (count->idle == 0 && batch->width == width) {
@@ -157,6 +157,12 @@ static iobind__rows_of source_of(const plan *self, const iobind__seat *seat) {
   return seat->where == IOBIND__STORED ? self->batch->store : self->from;
 }
 
+/* The event reports a failed run to each wait, the tensors only to one. */
+static iobind_status await_source(const iobind__seat *seat, iobind_error *error) {
+  bool is_pending = seat->where == IOBIND__SAVED && seat->state->made != NULL;
+  return is_pending ? iobind_event_wait(seat->state->made, IOBIND_NO_TIMEOUT, error) : IOBIND_OK;
+}
+
 static size_t row_in_source(const iobind_batch *batch, const iobind__seat *seat) {
   return seat->where == IOBIND__SAVED ? 0 : seat->where == IOBIND__STORED ? iobind__seat_index(batch, seat) : seat->dense;
 }
@@ -192,19 +198,7 @@ static void seat_at(iobind_batch *batch, int64_t who, size_t row) {
   seat->dense = row;
 }
 
-/* In the same side a row that has moved is where it must be from then on, also if another one fails. */
-static void note_moves(const plan *self, size_t count) {
-  for (size_t i = 0; !self->changes_sides && i < count; i++) {
-    const size_t row = self->moves[i].to;
-    iobind__seat *seat = &self->batch->seats[self->dense[row]];
-    if (seat->where == IOBIND__DENSE) {
-      self->batch->dense[seat->dense] = IOBIND__NOBODY;
-    }
-    self->batch->dense[row] = self->dense[row];
-    seat_at(self->batch, self->dense[row], row);
-  }
-}
-
+/* Only rows that are nobody's are written: after an error each row is still where it was. */
 static iobind_status move_together(const plan *self, bool *done, iobind_error *error) {
   for (size_t i = 0; i < self->width; i++) {
     if (self->dense[i] == IOBIND__NOBODY || done[i] || is_in_place(self, i)) {
@@ -212,8 +206,8 @@ static iobind_status move_together(const plan *self, bool *done, iobind_error *e
     }
     const iobind__rows_of source = source_of(self, &self->batch->seats[self->dense[i]]);
     const size_t count = list_moves(self, i, done);
+    IOBIND__TRY(await_source(&self->batch->seats[self->dense[i]], error));
     IOBIND__TRY(iobind__rows_move(self->batch, &source, &self->to, self->moves, count, error));
-    note_moves(self, count);
   }
   return IOBIND_OK;
 }

@@ -59,6 +59,10 @@ static const iobind__seat *find_oldest(const iobind_batch *batch, size_t *count)
   return oldest;
 }
 
+static uint64_t due_time(uint64_t since, uint64_t longest) {
+  return longest > UINT64_MAX - since ? UINT64_MAX : since + longest;
+}
+
 /* Until enough rows are submitted, or one has waited long enough. NULL: none was within the time. */
 static const iobind__seat *await_rows(iobind_batch *batch, const iobind_batch_wait *wait) {
   const size_t rows = wait->rows == 0 ? USUAL_ROWS : wait->rows;
@@ -68,7 +72,7 @@ static const iobind__seat *await_rows(iobind_batch *batch, const iobind_batch_wa
     size_t count;
     const iobind__seat *oldest = find_oldest(batch, &count);
     const uint64_t now = iobind__clock_ns();
-    const uint64_t due = oldest == NULL ? until : oldest->submitted + longest;
+    const uint64_t due = oldest == NULL ? until : due_time(oldest->submitted, longest);
     const bool is_full = count >= rows || count == batch->row_count;
     if (!batch->is_stepping && (now >= due || (oldest != NULL && is_full))) {
       return oldest;
@@ -161,7 +165,8 @@ static iobind_status await(iobind_batch *batch, uint64_t slot, uint64_t until, c
   iobind__seat *seat;
   for (;;) {
     IOBIND__TRY(iobind__batch_find(batch, slot, what, &seat, error));
-    if (seat->turnout == IOBIND__UNASKED) {
+    bool is_of_run = seat->turnout == IOBIND__STEPPING && batch->flight != NULL; /* iobind_batch_step leaves none in flight */
+    if (seat->turnout == IOBIND__UNASKED || is_of_run) {
       return iobind__fail(error, IOBIND_ERROR_INVALID_STATE, "%s: the row was not submitted: iobind_batch_submit", what);
     }
     if (seat->turnout == IOBIND__STEPPED) {

@@ -190,6 +190,11 @@ static iobind_status finish(iobind_batch *batch, iobind_error *error) {
 
 /* ---- made ---- */
 
+/* The state of a row that ran along may be what the model cannot take. */
+static void note_failure(iobind_batch *batch) {
+  batch->is_strict = batch->is_strict || batch->width > batch->asked_count;
+}
+
 /* The mutex is not held during the run: rows join and bring their inputs. */
 static iobind_status run(iobind_batch *batch, iobind_stream *stream, iobind_error *error) {
   iobind_binding *binding = find_reader(batch)->binding;
@@ -201,6 +206,9 @@ static iobind_status run(iobind_batch *batch, iobind_stream *stream, iobind_erro
   uint64_t *least = &batch->costs.runs[batch->width];
   if (status == IOBIND_OK && stream == NULL && (*least == 0 || took < *least)) {
     *least = took;
+  }
+  if (status != IOBIND_OK) {
+    note_failure(batch);
   }
   return status;
 }
@@ -265,6 +273,8 @@ iobind_status iobind__batch_settle(iobind_batch *batch, iobind_error *error) {
   iobind_status status = iobind_event_wait(batch->flight, IOBIND_NO_TIMEOUT, error);
   if (status == IOBIND_OK) {
     status = finish(batch, error);
+  } else {
+    note_failure(batch);
   }
   iobind_event_destroy(batch->flight);
   batch->flight = NULL;

@@ -129,36 +129,53 @@ static iobind_status fill(trial *self, iobind_error *error) {
 
 /* ---- compared ---- */
 
+static double half_value(uint16_t bits, int exponent_of_one, int fraction_bits) {
+  const int fraction = bits & ((1 << fraction_bits) - 1);
+  const int exponent = (bits & 0x7fff) >> fraction_bits;
+  const int is_normal = exponent > 0;
+  const double size = exponent == 2 * exponent_of_one + 1 ? (fraction == 0 ? INFINITY : NAN)
+                                                          : ldexp(fraction + (is_normal << fraction_bits),
+                                                                  exponent + !is_normal - exponent_of_one - fraction_bits);
+  return (bits & 0x8000) != 0 ? -size : size;
+}
+
+/* Of a float. */
 static double number_at(iobind_dtype dtype, const char *data) {
   float single;
   double real;
-  memcpy(&single, data, sizeof single);
-  if (dtype == IOBIND_DTYPE_FLOAT32) {
-    return (double)single;
+  uint16_t half;
+  switch ((int)dtype) {
+    case IOBIND_DTYPE_FLOAT32: memcpy(&single, data, sizeof single); return (double)single;
+    case IOBIND_DTYPE_FLOAT64: memcpy(&real, data, sizeof real); return real;
+    default: memcpy(&half, data, sizeof half);
   }
-  memcpy(&real, data, sizeof real);
-  return real;
+  return dtype == IOBIND_DTYPE_BFLOAT16 ? half_value(half, 127, 7) : half_value(half, 15, 10);
 }
 
-/* From the least to the greatest number. */
+/* From the least to the greatest finite number. */
 static double range_of(const iobind_tensor *tensor) {
   const size_t size = iobind_dtype_get_bits((int32_t)tensor->dtype) / 8;
   double least = INFINITY;
   double greatest = -INFINITY;
   for (size_t at = 0; at < tensor->bytes; at += size) {
     const double number = number_at(tensor->dtype, (const char *)tensor->data + at);
-    least = number < least ? number : least;
-    greatest = number > greatest ? number : greatest;
+    least = isfinite(number) && number < least ? number : least;
+    greatest = isfinite(number) && number > greatest ? number : greatest;
   }
   return greatest - least;
 }
 
-/* The greatest difference of two pieces. Only floats of 32 and 64 bits have one; others are equal, or infinitely far apart. */
+static bool is_float(iobind_dtype dtype) {
+  return dtype == IOBIND_DTYPE_FLOAT32 || dtype == IOBIND_DTYPE_FLOAT64 || dtype == IOBIND_DTYPE_FLOAT16 ||
+         dtype == IOBIND_DTYPE_BFLOAT16;
+}
+
+/* The greatest difference of two pieces. Only floats have one; others are equal, or infinitely far apart. */
 static double distance(iobind_dtype dtype, const char *a, const char *b, size_t bytes) {
   if (memcmp(a, b, bytes) == 0) {
     return 0;
   }
-  if (dtype != IOBIND_DTYPE_FLOAT32 && dtype != IOBIND_DTYPE_FLOAT64) {
+  if (!is_float(dtype)) {
     return INFINITY;
   }
   double greatest = 0;
@@ -190,7 +207,7 @@ static iobind_status compare_output(const trial *self, size_t output, size_t row
   const iobind_tensor *one = self->single[output];
   const int32_t axis = batch->output_axes[output];
   bool fits = (size_t)axis < all->rank && all->dims[axis] == (int64_t)self->width && one->rank == all->rank &&
-              all->bytes == one->bytes * self->width;
+              one->dims[axis] == 1 && all->bytes == one->bytes * self->width;
   if (!fits) {
     return iobind__fail(error, IOBIND_ERROR_SHAPE,
                         "%s: output '%s': expected %zu rows on axis %d, each as large as one alone: give the axes", what,
@@ -206,8 +223,8 @@ static iobind_status compare_output(const trial *self, size_t output, size_t row
   if (greatest == 0) {
     return IOBIND_OK;
   }
-  const double part = isinf(greatest) ? greatest : greatest / range_of(all);
-  return part <= batch->tolerance ? IOBIND_OK : refuse(self, output, row, part, error);
+  const double range = isinf(greatest) ? 0 : range_of(all);
+  return greatest <= batch->tolerance * range ? IOBIND_OK : refuse(self, output, row, greatest / range, error);
 }
 
 static void drop(iobind_tensor **tensors, size_t count) {

@@ -3,6 +3,8 @@
 
 #include <stdio.h>
 
+#include "vdev.h"
+
 static iobind_session *session;
 
 static int start(void **state) {
@@ -79,6 +81,7 @@ typedef struct play {
   member members[MOST];
   saved saved;
   int64_t seed;
+  size_t failures;
 } play;
 
 static size_t pick(play *self, size_t below) {
@@ -128,6 +131,42 @@ static void save(play *self, const member *one) {
   keep(self, state, &one->row);
 }
 
+/* A kernel of the step fails: one of the test, of rows that move, or of the run, and that at once or late. */
+static void set_failure(size_t nth, bool is_late) {
+  char text[32];
+  snprintf(text, sizeof text, "%zu%s", nth, is_late ? ",late" : "");
+  assert_int_equal(vdev_set(0, "fail_compute", text), 0);
+}
+
+/* A step in flight ends with the next call that needs its end. This one runs no kernel of its own. */
+static iobind_status settle(play *self, uint64_t slot) {
+  iobind_tensor *output = NULL;
+  iobind_status status = iobind_batch_get_output(self->batch, slot, Z, &output, NULL);
+  iobind_tensor_release(output);
+  return status;
+}
+
+/* A step that fails leaves all as it was, so that it can be made again. */
+static void run(play *self, const uint64_t *asked, size_t count) {
+  iobind_stream *stream = pick(self, 2) == 0 ? self->stream : NULL;
+  const bool fails = is_device("vdev") && pick(self, 4) == 0;
+  if (!fails) {
+    expect_ok(iobind_batch_run(self->batch, asked, count, stream, &fault));
+    return;
+  }
+  set_failure(1 + pick(self, 12), stream != NULL && pick(self, 2) == 0);
+  iobind_status status = iobind_batch_run(self->batch, asked, count, stream, NULL);
+  if (status == IOBIND_OK && stream != NULL) {
+    status = settle(self, asked[0]);
+  }
+  set_failure(0, false);
+  if (status != IOBIND_OK) {
+    assert_int_equal(status, IOBIND_ERROR_RUNTIME);
+    self->failures++;
+    expect_ok(iobind_batch_run(self->batch, asked, count, NULL, &fault));
+  }
+}
+
 /* Some of the rows, in any order; by a run, on a stream, or as submitted ones. */
 static void step(play *self) {
   uint64_t asked[MOST];
@@ -170,7 +209,7 @@ static void step(play *self) {
       expect_ok(iobind_batch_await(self->batch, asked[i], 0, &fault));
     }
   } else {
-    expect_ok(iobind_batch_run(self->batch, asked, count, pick(self, 2) == 0 ? self->stream : NULL, &fault));
+    run(self, asked, count);
   }
   for (size_t i = 0; i < count && pick(self, 3) != 0; i++) {
     voice_expect_results(self->batch, who[i]->slot, &results[i]);
@@ -216,7 +255,11 @@ static void act(play *self) {
 
 enum { ACTS = 60 };
 
+/* As many as the environment says, for a longer test. */
 static void play_all(uint64_t plays) {
+  const char *wanted = getenv("BATCH_PLAYS");
+  size_t failures = 0;
+  plays = wanted != NULL ? strtoull(wanted, NULL, 10) : plays;
   for (uint64_t seed = 1; seed <= plays; seed++) {
     play self = {.random = seed * 977, .seed = (int64_t)seed};
     self.batch = voice_batch(session, MOST, seed % 2 == 0 ? IOBIND_BATCH_ON_DEVICE : 0);
@@ -225,10 +268,12 @@ static void play_all(uint64_t plays) {
       act(&self);
     }
     check_all(&self);
+    failures += self.failures;
     iobind_state_release(self.saved.state);
     iobind_batch_destroy(self.batch);
     iobind_stream_destroy(self.stream);
   }
+  assert_true(!is_device("vdev") || failures > 0);
 }
 
 static void random_sequences(void **state) {

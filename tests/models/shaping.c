@@ -34,15 +34,24 @@ void build_reduce(builder *b) {
     return;
   }
   size_t axis = read_axis(b, "axis", x.rank);
+  int64_t mix = builder_int(b, "mix", 0);
   open_shape(x.rank - 1, &y);
   for (size_t i = 0; i < y.rank; i++) copy_dim(&y, i, &x, i < axis ? i : i + 1);
   int64_t axes[1] = {(int64_t)axis};
   builder_int64s(b, "axes", axes, 1);
   builder_input(b, "x", dtype, &x);
-  builder_output(b, "y", dtype, &y);
-  builder_node_begin(b, "ReduceSum", "x axes", "y");
-  onnx_attribute_int(&b->writer, "keepdims", 0);
+  builder_output(b, "y", dtype, mix == 0 ? &y : &x);
+  builder_node_begin(b, "ReduceSum", "x axes", mix == 0 ? "y" : "sum");
+  onnx_attribute_int(&b->writer, "keepdims", mix != 0);
   builder_node_end(b);
+  if (mix == 1) {
+    builder_node(b, "Add", "x sum", "y");
+  } else if (mix == 2) {
+    builder_node(b, "Add", "x sum", "mixed");
+    builder_node(b, "Abs", "mixed", "size");
+    builder_node(b, "Relu", "x", "part");
+    builder_node(b, "Div", "size part", "y");
+  }
 }
 
 void build_convolution(builder *b) {

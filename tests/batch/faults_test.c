@@ -1,0 +1,500 @@
+/* Steps that fail on the way, and calls that meet them. */
+#include "fixture.h"
+
+#include <pthread.h>
+#include <stdio.h>
+
+#include "batch/batch.h"
+#include "vdev.h"
+#include "voices.h"
+
+enum { ROWS = 3 };
+
+static iobind_session *session;
+
+static int start(void **state) {
+  (void)stage_open(state);
+  session = fixture_session(runtime, device, "voices");
+  return 0;
+}
+
+static int stop(void **state) {
+  iobind_session_destroy(session);
+  session = NULL;
+  return stage_close(state);
+}
+
+static void fill(float x[WIDTH], int seed) {
+  for (int i = 0; i < WIDTH; i++) {
+    x[i] = (float)((seed * 5 + i * 3) % 11 - 5);
+  }
+}
+
+/* Bring the next input and make the row's step in plain C. */
+static voice_results advance(iobind_batch *batch, iobind_slot slot, voice *row, int seed) {
+  float x[WIDTH];
+  fill(x, seed);
+  voice_bring(batch, slot, x);
+  return voice_step(row, x);
+}
+
+/* A state that is not zero. */
+static iobind_state *make_state(iobind_batch *batch, voice *row) {
+  iobind_state *state;
+  iobind_slot slot;
+  expect_ok(iobind_batch_join(batch, NULL, &slot, &fault));
+  (void)advance(batch, slot, row, 2);
+  expect_ok(iobind_batch_run(batch, &slot, 1, NULL, &fault));
+  expect_ok(iobind_batch_leave(batch, slot, &state, &fault));
+  return state;
+}
+
+/* ---- moves ---- */
+
+/* Rows of two sources join: each kernel fails once, that of the second move after the first one was made. Then fewer rows make a step. */
+static void moves_that_fail(void **state) {
+  (void)state;
+  bool failed = true;
+  for (int kernel = 1; failed; kernel++) {
+    iobind_batch *batch = voice_batch(session, ROWS, 0);
+    iobind_batch *maker = voice_batch(session, 1, 0);
+    iobind_slot slots[ROWS];
+    voice rows[ROWS] = {{{{0}}, {0}, 0}};
+    char setting[16];
+    iobind_state *saved = make_state(maker, &rows[0]);
+    rows[1] = rows[0];
+    for (int i = 0; i < ROWS; i++) {
+      expect_ok(iobind_batch_join(batch, i < 2 ? saved : NULL, &slots[i], &fault));
+    }
+    voice_results results[ROWS];
+    for (int i = 0; i < ROWS; i++) {
+      results[i] = advance(batch, slots[i], &rows[i], i);
+    }
+    snprintf(setting, sizeof setting, "%d", kernel);
+    assert_int_equal(vdev_set(0, "fail_compute", setting), 0);
+    failed = iobind_batch_run(batch, slots, ROWS, NULL, NULL) != IOBIND_OK;
+    assert_int_equal(vdev_set(0, "fail_compute", "0"), 0);
+    if (failed) {
+      expect_ok(iobind_batch_run(batch, slots, 2, NULL, &fault));
+      expect_ok(iobind_batch_run(batch, &slots[2], 1, NULL, &fault));
+    }
+    for (int i = 0; i < ROWS; i++) {
+      voice_expect_results(batch, slots[i], &results[i]);
+      voice_expect_state(batch, slots[i], &rows[i]);
+    }
+    iobind_state_release(saved);
+    iobind_batch_destroy(maker);
+    iobind_batch_destroy(batch);
+  }
+}
+
+/* A run that fails late has made no state, whoever asks how often. */
+static void state_of_a_run_that_failed(void **state) {
+  (void)state;
+  iobind_batch *batch = voice_batch(session, ROWS, 0);
+  iobind_stream *stream;
+  iobind_binding *binding;
+  iobind_state *saved;
+  iobind_slot slot;
+  voice row = {{{0}}, {0}, 0};
+  iobind_state *first = make_state(batch, &row);
+  float x[WIDTH] = {1, 2, 3, 4};
+  const int64_t dims[] = {1, WIDTH};
+  iobind_tensor *input;
+  iobind_tensor *gain;
+  expect_ok(iobind_stream_create(device, NULL, &stream, &fault));
+  expect_ok(iobind_binding_create(session, &binding, &fault));
+  for (size_t i = 0; i < sizeof voice_pairs / sizeof voice_pairs[0]; i++) {
+    expect_ok(iobind_binding_carry(binding, voice_pairs[i].output, voice_pairs[i].input, IOBIND_CARRY_MOVE, &fault));
+  }
+  expect_ok(iobind_binding_restore_state(binding, first, &fault));
+  expect_ok(iobind_tensor_create(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, dims, 2, &input, &fault));
+  expect_ok(iobind_tensor_create(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, NULL, 0, &gain, &fault));
+  expect_ok(iobind_tensor_write(input, 0, x, sizeof x, NULL, &fault));
+  expect_ok(iobind_tensor_write(gain, 0, &voice_gain, sizeof voice_gain, NULL, &fault));
+  expect_ok(iobind_binding_set_input(binding, X, IOBIND_INPUT_SNAPSHOT, input, NULL, &fault));
+  expect_ok(iobind_binding_set_input(binding, GAIN, IOBIND_INPUT_SNAPSHOT, gain, NULL, &fault));
+  assert_int_equal(vdev_set(0, "fail_compute", "1,late"), 0);
+  expect_ok(iobind_binding_run(binding, stream, &fault));
+  expect_ok(iobind_binding_save_state(binding, &saved, &fault));
+  expect_ok(iobind_batch_join(batch, saved, &slot, &fault));
+  voice_bring(batch, slot, x);
+  for (int i = 0; i < 3; i++) {
+    expect(IOBIND_ERROR_RUNTIME, iobind_batch_run(batch, &slot, 1, NULL, &fault));
+    expect_words("fail_compute");
+  }
+  iobind_state_release(saved);
+  iobind_state_release(first);
+  iobind_tensor_release(input);
+  iobind_tensor_release(gain);
+  iobind_binding_destroy(binding);
+  iobind_batch_destroy(batch);
+  iobind_stream_destroy(stream);
+}
+
+/* The upload of the inputs fails when the stream reaches it. */
+static void upload_that_fails_late(void **state) {
+  (void)state;
+  iobind_batch *batch = voice_batch(session, ROWS, 0);
+  iobind_stream *stream;
+  iobind_slot slots[ROWS];
+  voice rows[ROWS] = {{{{0}}, {0}, 0}};
+  voice_results results[ROWS];
+  expect_ok(iobind_stream_create(device, NULL, &stream, &fault));
+  for (int i = 0; i < ROWS; i++) {
+    expect_ok(iobind_batch_join(batch, NULL, &slots[i], &fault));
+    (void)advance(batch, slots[i], &rows[i], i);
+  }
+  expect_ok(iobind_batch_run(batch, slots, ROWS, NULL, &fault));
+  for (int copy = 1; copy <= 4; copy++) {
+    iobind_tensor *output;
+    char setting[16];
+    for (int i = 0; i < ROWS; i++) {
+      results[i] = advance(batch, slots[i], &rows[i], copy * 7 + i);
+    }
+    snprintf(setting, sizeof setting, "%d,late", copy);
+    assert_int_equal(vdev_set(0, "fail_copy", setting), 0);
+    iobind_status status = iobind_batch_run(batch, slots, ROWS, stream, NULL);
+    if (status == IOBIND_OK) {
+      status = iobind_batch_get_output(batch, slots[0], Z, &output, NULL);
+      iobind_tensor_release(output);
+    }
+    assert_int_equal(vdev_set(0, "fail_copy", "0"), 0);
+    if (status != IOBIND_OK) {
+      expect_ok(iobind_batch_run(batch, slots, ROWS, copy % 2 == 0 ? stream : NULL, &fault));
+    }
+    for (int i = 0; i < ROWS; i++) {
+      voice_expect_results(batch, slots[i], &results[i]);
+      voice_expect_state(batch, slots[i], &rows[i]);
+    }
+  }
+  iobind_batch_destroy(batch);
+  iobind_stream_destroy(stream);
+}
+
+/* ---- rows that run along ---- */
+
+/* As if the whole side had cost least. */
+static void prefer_to_stay(iobind_batch *batch, size_t asked) {
+  batch->costs.move = 1;
+  batch->costs.runs[asked] = UINT32_MAX;
+  batch->costs.runs[ROWS] = 1;
+}
+
+/* They are put back; a row that has left runs along, too, and a row that joins takes its place. */
+static void rows_that_run_along(void **state) {
+  (void)state;
+  enum { STEPS = 9 };
+  iobind_batch *batch = voice_batch(session, ROWS, 0);
+  iobind_batch_info info = IOBIND_BATCH_INFO_INIT;
+  iobind_slot slots[ROWS];
+  voice rows[ROWS] = {{{{0}}, {0}, 0}};
+  voice_results results[ROWS];
+  for (int i = 0; i < ROWS; i++) {
+    expect_ok(iobind_batch_join(batch, NULL, &slots[i], &fault));
+    (void)advance(batch, slots[i], &rows[i], i);
+  }
+  expect_ok(iobind_batch_run(batch, slots, ROWS, NULL, &fault));
+  for (int step = 0; step < STEPS; step++) {
+    const int asked = step % ROWS;
+    if (step % 2 == 1) {
+      const int other = (asked + 1) % ROWS;
+      expect_ok(iobind_batch_leave(batch, slots[other], NULL, &fault));
+      if (step % 4 == 1) {
+        expect_ok(iobind_batch_join(batch, NULL, &slots[other], &fault));
+        rows[other] = (voice){{{0}}, {0}, 0};
+      } else {
+        iobind_state *saved;
+        expect_ok(iobind_batch_save_state(batch, slots[asked], &saved, &fault));
+        expect_ok(iobind_batch_join(batch, saved, &slots[other], &fault));
+        rows[other] = rows[asked];
+        iobind_state_release(saved);
+      }
+    }
+    results[asked] = advance(batch, slots[asked], &rows[asked], step * 3);
+    prefer_to_stay(batch, 1);
+    expect_ok(iobind_batch_run(batch, &slots[asked], 1, NULL, &fault));
+    expect_ok(iobind_batch_get_info(batch, &info, &fault));
+    assert_int_equal(info.width, ROWS);
+    voice_expect_results(batch, slots[asked], &results[asked]);
+    for (int i = 0; i < ROWS; i++) {
+      voice_expect_state(batch, slots[i], &rows[i]);
+    }
+  }
+  iobind_batch_destroy(batch);
+}
+
+/* The state of a row that ran along may be why the run failed, at once or late: the step can be made without it. */
+static void step_without_those_that_ran_along(void **state) {
+  (void)state;
+  static const char *const settings[] = {"1", "1,late"};
+  for (size_t way = 0; way < sizeof settings / sizeof settings[0]; way++) {
+    iobind_batch *batch = voice_batch(session, ROWS, 0);
+    iobind_batch_info info = IOBIND_BATCH_INFO_INIT;
+    iobind_stream *stream;
+    iobind_slot slots[ROWS];
+    voice rows[ROWS] = {{{{0}}, {0}, 0}};
+    expect_ok(iobind_stream_create(device, NULL, &stream, &fault));
+    for (int i = 0; i < ROWS; i++) {
+      expect_ok(iobind_batch_join(batch, NULL, &slots[i], &fault));
+      (void)advance(batch, slots[i], &rows[i], i);
+    }
+    expect_ok(iobind_batch_run(batch, slots, ROWS, NULL, &fault));
+    voice_results results = advance(batch, slots[1], &rows[1], 5);
+    prefer_to_stay(batch, 1);
+    assert_int_equal(vdev_set(0, "fail_compute", settings[way]), 0);
+    iobind_status status = iobind_batch_run(batch, &slots[1], 1, stream, NULL);
+    if (status == IOBIND_OK) {
+      status = iobind_batch_leave(batch, slots[1], NULL, NULL);
+    }
+    assert_int_equal(status, IOBIND_ERROR_RUNTIME);
+    assert_int_equal(vdev_set(0, "fail_compute", "0"), 0);
+    expect_ok(iobind_batch_get_info(batch, &info, &fault));
+    assert_int_equal(info.width, ROWS);
+    expect_ok(iobind_batch_run(batch, &slots[1], 1, NULL, &fault));
+    expect_ok(iobind_batch_get_info(batch, &info, &fault));
+    assert_int_equal(info.width, 1);
+    voice_expect_results(batch, slots[1], &results);
+    for (int i = 0; i < ROWS; i++) {
+      voice_expect_state(batch, slots[i], &rows[i]);
+    }
+    iobind_batch_destroy(batch);
+    iobind_stream_destroy(stream);
+  }
+}
+
+/* ---- a server's loop ---- */
+
+/* A run in flight makes no submitted row's step: nobody would end the wait. */
+static void await_of_a_run_in_flight(void **state) {
+  (void)state;
+  iobind_batch *batch = voice_batch(session, ROWS, 0);
+  iobind_stream *stream;
+  iobind_slot slot;
+  voice row = {{{0}}, {0}, 0};
+  expect_ok(iobind_stream_create(device, NULL, &stream, &fault));
+  expect_ok(iobind_batch_join(batch, NULL, &slot, &fault));
+  voice_results results = advance(batch, slot, &row, 1);
+  expect_ok(iobind_batch_run(batch, &slot, 1, stream, &fault));
+  expect(IOBIND_ERROR_INVALID_STATE, iobind_batch_await(batch, slot, 0, &fault));
+  voice_expect_results(batch, slot, &results);
+  iobind_batch_destroy(batch);
+  iobind_stream_destroy(stream);
+}
+
+typedef struct submitter {
+  iobind_batch *batch;
+  iobind_slot slot;
+  iobind_status status;
+} submitter;
+
+static void *submit(void *context) {
+  submitter *self = context;
+  self->status = iobind_batch_submit(self->batch, self->slot, NULL);
+  return NULL;
+}
+
+/* Without a limit a step waits for its rows. */
+static void wait_without_a_limit(void **state) {
+  (void)state;
+  iobind_batch *batch = voice_batch(session, ROWS, 0);
+  iobind_batch_wait wait = IOBIND_BATCH_WAIT_INIT;
+  iobind_slot slots[ROWS];
+  voice rows[ROWS] = {{{{0}}, {0}, 0}};
+  pthread_t thread;
+  size_t count = 0;
+  wait.rows = 2;
+  wait.longest_ns = IOBIND_NO_TIMEOUT;
+  for (int i = 0; i < ROWS; i++) {
+    expect_ok(iobind_batch_join(batch, NULL, &slots[i], &fault));
+    (void)advance(batch, slots[i], &rows[i], i);
+  }
+  submitter other = {.batch = batch, .slot = slots[1]};
+  expect_ok(iobind_batch_submit(batch, slots[0], &fault));
+  assert_int_equal(pthread_create(&thread, NULL, submit, &other), 0);
+  expect_ok(iobind_batch_step(batch, &wait, NULL, 0, &count, &fault));
+  assert_int_equal(pthread_join(thread, NULL), 0);
+  assert_int_equal(other.status, IOBIND_OK);
+  assert_int_equal(count, 2);
+  iobind_batch_destroy(batch);
+}
+
+/* ---- threads ---- */
+
+typedef struct owner {
+  iobind_batch *batch;
+  iobind_stream *stream;
+  pthread_t thread;
+  int index;
+  int wrong;
+} owner;
+
+static bool is_tensor(iobind_tensor *tensor, const void *expected, size_t bytes) {
+  char got[LEADS * WIDTH * sizeof(float)];
+  return iobind_tensor_read(tensor, 0, got, bytes, NULL, NULL) == IOBIND_OK && memcmp(got, expected, bytes) == 0;
+}
+
+static bool has_results(const owner *self, iobind_slot slot, const voice_results *expected) {
+  iobind_tensor *y = NULL;
+  iobind_tensor *z = NULL;
+  bool good = iobind_batch_get_output(self->batch, slot, Y, &y, NULL) == IOBIND_OK &&
+              iobind_batch_get_output(self->batch, slot, Z, &z, NULL) == IOBIND_OK &&
+              is_tensor(y, expected->y, sizeof expected->y) && is_tensor(z, expected->z, sizeof expected->z);
+  iobind_tensor_release(y);
+  iobind_tensor_release(z);
+  return good;
+}
+
+/* The row leaves with its state, and one with that state joins. */
+static bool join_again(const owner *self, iobind_slot *slot) {
+  iobind_state *saved = NULL;
+  bool good = iobind_batch_leave(self->batch, *slot, &saved, NULL) == IOBIND_OK &&
+              iobind_batch_join(self->batch, saved, slot, NULL) == IOBIND_OK;
+  iobind_state_release(saved);
+  return good;
+}
+
+static void *own(void *context) {
+  enum { STEPS = 24 };
+  owner *self = context;
+  const int64_t dims[] = {1, WIDTH};
+  voice row = {{{0}}, {0}, 0};
+  iobind_slot slot;
+  iobind_tensor *tensor;
+  if (iobind_tensor_create(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, dims, 2, &tensor, NULL) != IOBIND_OK ||
+      iobind_batch_join(self->batch, NULL, &slot, NULL) != IOBIND_OK) {
+    self->wrong++;
+    return NULL;
+  }
+  for (int step = 0; step < STEPS; step++) {
+    float x[WIDTH];
+    fill(x, self->index * STEPS + step);
+    voice_results results = voice_step(&row, x);
+    bool good = iobind_tensor_write(tensor, 0, x, sizeof x, NULL, NULL) == IOBIND_OK &&
+                iobind_batch_set_input(self->batch, slot, X, tensor, NULL) == IOBIND_OK &&
+                iobind_batch_run(self->batch, &slot, 1, step % 2 == 0 ? self->stream : NULL, NULL) == IOBIND_OK &&
+                has_results(self, slot, &results) && (step % 5 != 0 || join_again(self, &slot));
+    self->wrong += !good;
+  }
+  iobind_tensor_release(tensor);
+  return NULL;
+}
+
+/* Each has a row and a stream of its own; the steps of all are made one after the other. Two batches share the session. */
+static void owners_of_rows(void **state) {
+  (void)state;
+  iobind_batch *batches[] = {voice_batch(session, ROWS, 0), voice_batch(session, ROWS, IOBIND_BATCH_ON_DEVICE)};
+  owner owners[ROWS + 1];
+  for (int i = 0; i < ROWS + 1; i++) {
+    owners[i] = (owner){.batch = batches[i % 2], .index = i};
+    expect_ok(iobind_stream_create(device, NULL, &owners[i].stream, &fault));
+  }
+  for (int i = 0; i < ROWS + 1; i++) {
+    assert_int_equal(pthread_create(&owners[i].thread, NULL, own, &owners[i]), 0);
+  }
+  for (int i = 0; i < ROWS + 1; i++) {
+    assert_int_equal(pthread_join(owners[i].thread, NULL), 0);
+    assert_int_equal(owners[i].wrong, 0);
+  }
+  for (int i = 0; i < 2; i++) {
+    iobind_batch_destroy(batches[i]);
+  }
+  for (int i = 0; i < ROWS + 1; i++) {
+    iobind_stream_destroy(owners[i].stream);
+  }
+}
+
+/* ---- values ---- */
+
+/* Nothing of x, a and b, and a count. */
+static void values_of_0_bytes(void **state) {
+  (void)state;
+  iobind_session *empty = fixture_session(runtime, device, "voices width=0");
+  iobind_batch *batch = voice_batch(empty, ROWS, 0);
+  const int64_t dims[] = {1, 0};
+  iobind_tensor *x;
+  iobind_slot slots[ROWS];
+  expect_ok(iobind_tensor_create(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, dims, 2, &x, &fault));
+  for (int i = 0; i < ROWS; i++) {
+    expect_ok(iobind_batch_join(batch, NULL, &slots[i], &fault));
+  }
+  for (int step = 0; step < 6; step++) {
+    const size_t count = 1 + (size_t)step % ROWS;
+    for (size_t i = 0; i < count; i++) {
+      expect_ok(iobind_batch_set_input(batch, slots[i], X, x, &fault));
+    }
+    expect_ok(iobind_batch_run(batch, slots, count, NULL, &fault));
+    iobind_tensor *y;
+    expect_ok(iobind_batch_get_output(batch, slots[0], Y, &y, &fault));
+    iobind_tensor_release(y);
+  }
+  for (int i = 0; i < ROWS; i++) {
+    iobind_state_pair pair = IOBIND_STATE_PAIR_INIT;
+    const int64_t made[] = {6, 4, 2};
+    iobind_state *saved;
+    expect_ok(iobind_batch_save_state(batch, slots[i], &saved, &fault));
+    expect_ok(iobind_state_get_pair(saved, 2, &pair, &fault));
+    voice_expect_tensor(pair.tensor, &made[i], sizeof made[i]);
+    iobind_state_release(saved);
+  }
+  iobind_tensor_release(x);
+  iobind_batch_destroy(batch);
+  iobind_session_destroy(empty);
+}
+
+/* An input that is an output, too, of a batch without states. */
+static void input_that_is_an_output(void **state) {
+  (void)state;
+  iobind_session *passing = fixture_session(runtime, device, "passthrough");
+  for (uint32_t flags = 0; flags <= IOBIND_BATCH_ON_DEVICE; flags++) {
+    enum { STEPS = 4 };
+    iobind_batch_options options = IOBIND_BATCH_OPTIONS_INIT;
+    iobind_batch *batch;
+    iobind_slot slots[2];
+    iobind_tensor *kept[STEPS];
+    iobind_state *saved;
+    options.most_rows = 2;
+    options.flags = flags;
+    expect_ok(iobind_batch_create(passing, &options, &batch, &fault));
+    expect_ok(iobind_batch_join(batch, NULL, &slots[0], &fault));
+    expect_ok(iobind_batch_join(batch, NULL, &slots[1], &fault));
+    for (int step = 0; step < STEPS; step++) {
+      for (int i = 0; i < 2; i++) {
+        const float value = (float)(step * 2 + i);
+        iobind_tensor *x = fixture_floats(cpu, &value, 1);
+        expect_ok(iobind_batch_set_input(batch, slots[i], 0, x, &fault));
+        iobind_tensor_release(x);
+      }
+      expect_ok(iobind_batch_run(batch, slots, 2, NULL, &fault));
+      expect_ok(iobind_batch_get_output(batch, slots[1], 0, &kept[step], &fault));
+    }
+    expect(IOBIND_ERROR_INVALID_STATE, iobind_batch_save_state(batch, slots[0], &saved, &fault));
+    iobind_batch_destroy(batch);
+    for (int step = 0; step < STEPS; step++) {
+      const float value = (float)(step * 2 + 1);
+      voice_expect_tensor(kept[step], &value, sizeof value);
+      iobind_tensor_release(kept[step]);
+    }
+  }
+  iobind_session_destroy(passing);
+}
+
+#define ON(device, test) \
+  { #device ": " #test, test, start, stop, #device }
+#define ON_EACH(test) ON(vdev, test), ON(cpu, test), ON(cuda, test)
+#define ON_VDEV(test) ON(vdev, test)
+
+static const struct CMUnitTest tests[] = {
+    ON_VDEV(moves_that_fail),
+    ON_VDEV(state_of_a_run_that_failed),
+    ON_VDEV(upload_that_fails_late),
+    ON_EACH(rows_that_run_along),
+    ON_VDEV(step_without_those_that_ran_along),
+    ON_EACH(await_of_a_run_in_flight),
+    ON_EACH(wait_without_a_limit),
+    ON_EACH(owners_of_rows),
+    ON_EACH(values_of_0_bytes),
+    ON_EACH(input_that_is_an_output),
+};
+
+FIXTURE_MAIN(tests, NULL, NULL);

@@ -1,0 +1,87 @@
+/* The test for models that mix rows: what it finds, and what it leaves to the tolerance. */
+#include "voices.h"
+
+static int start(void **state) {
+  return stage_open(state);
+}
+
+/* A batch without states, on axis 0 of the only input and output. */
+static iobind_batch *make(iobind_session *session, size_t most, double tolerance) {
+  static const int32_t axes[] = {0};
+  iobind_batch_options options = IOBIND_BATCH_OPTIONS_INIT;
+  iobind_batch *batch;
+  options.most_rows = most;
+  options.input_axes = axes;
+  options.input_axis_count = 1;
+  options.output_axes = axes;
+  options.output_axis_count = 1;
+  options.tolerance = tolerance;
+  expect_ok(iobind_batch_create(session, &options, &batch, &fault));
+  return batch;
+}
+
+/* A step of one row of zeros. */
+static void expect_step(iobind_status expected, const char *model, iobind_dtype dtype, size_t most, double tolerance) {
+  static const int64_t dims[] = {1, 2};
+  static const char zeros[2 * sizeof(double)];
+  iobind_session *session = fixture_session(runtime, device, model);
+  iobind_batch *batch = make(session, most, tolerance);
+  iobind_slot slot;
+  iobind_tensor *row;
+  expect_ok(iobind_batch_join(batch, NULL, &slot, &fault));
+  expect_ok(iobind_tensor_create(cpu, IOBIND_MEMORY_DEFAULT, dtype, dims, 2, &row, &fault));
+  expect_ok(iobind_tensor_write(row, 0, zeros, 2 * iobind_dtype_get_bits((int32_t)dtype) / 8, NULL, &fault));
+  expect_ok(iobind_batch_set_input(batch, slot, 0, row, &fault));
+  expect(expected, iobind_batch_run(batch, &slot, 1, NULL, &fault));
+  iobind_tensor_release(row);
+  iobind_batch_destroy(batch);
+  iobind_session_destroy(session);
+}
+
+static void outputs_that_are_infinite(void **state) {
+  (void)state;
+  expect_step(IOBIND_ERROR_NOT_SUPPORTED, "reduce dims=n,2 mix=2", IOBIND_DTYPE_FLOAT32, 4, 0);
+  expect_words("mixes rows");
+}
+
+/* Numbers are compared also in the types without a C type. */
+static void tolerance_of_each_type(void **state) {
+  (void)state;
+  static const struct {
+    const char *model;
+    iobind_dtype dtype;
+  } cases[] = {{"reduce dims=n,2 mix=1", IOBIND_DTYPE_FLOAT32},
+               {"reduce dims=n,2 mix=1 dtype=float64", IOBIND_DTYPE_FLOAT64},
+               {"reduce dims=n,2 mix=1 dtype=float16", IOBIND_DTYPE_FLOAT16}};
+  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    expect_step(IOBIND_ERROR_NOT_SUPPORTED, cases[i].model, cases[i].dtype, 8, 0);
+    expect_step(IOBIND_ERROR_NOT_SUPPORTED, cases[i].model, cases[i].dtype, 8, 1e-3);
+    expect_step(IOBIND_OK, cases[i].model, cases[i].dtype, 8, 100);
+  }
+}
+
+/* A transposed output has as many columns as a test has rows. */
+static void wrong_axis_of_equal_size(void **state) {
+  (void)state;
+  expect_step(IOBIND_ERROR_SHAPE, "transpose dims=n,m", IOBIND_DTYPE_FLOAT32, 2, 0);
+  expect_words("give the axes");
+}
+
+/* A row alone cannot be mixed with others. */
+static void batch_of_one_row(void **state) {
+  (void)state;
+  expect_step(IOBIND_OK, "reduce dims=n,2 mix=1", IOBIND_DTYPE_FLOAT32, 1, 0);
+}
+
+#define ON(device, test) \
+  { #device ": " #test, test, start, stage_close, #device }
+#define ON_OTHERS(test) ON(vdev, test), ON(cpu, test)
+
+static const struct CMUnitTest tests[] = {
+    ON_OTHERS(outputs_that_are_infinite),
+    ON_OTHERS(tolerance_of_each_type),
+    ON_OTHERS(wrong_axis_of_equal_size),
+    ON_OTHERS(batch_of_one_row),
+};
+
+FIXTURE_MAIN(tests, NULL, NULL);
