@@ -31,7 +31,7 @@ static void fill(float x[WIDTH], int seed) {
 }
 
 /* Bring the next input and make the row's step in plain C. */
-static voice_results advance(iobind_batch *batch, iobind_slot slot, voice *row, int seed) {
+static voice_results advance(iobind_batch *batch, uint64_t slot, voice *row, int seed) {
   float x[WIDTH];
   fill(x, seed);
   voice_bring(batch, slot, x);
@@ -41,7 +41,7 @@ static voice_results advance(iobind_batch *batch, iobind_slot slot, voice *row, 
 /* A state that is not zero. */
 static iobind_state *make_state(iobind_batch *batch, voice *row) {
   iobind_state *state;
-  iobind_slot slot;
+  uint64_t slot;
   expect_ok(iobind_batch_join(batch, NULL, &slot, &fault));
   (void)advance(batch, slot, row, 2);
   expect_ok(iobind_batch_run(batch, &slot, 1, NULL, &fault));
@@ -58,7 +58,7 @@ static void moves_that_fail(void **state) {
   for (int kernel = 1; failed; kernel++) {
     iobind_batch *batch = voice_batch(session, ROWS, 0);
     iobind_batch *maker = voice_batch(session, 1, 0);
-    iobind_slot slots[ROWS];
+    uint64_t slots[ROWS];
     voice rows[ROWS] = {{{{0}}, {0}, 0}};
     char setting[16];
     iobind_state *saved = make_state(maker, &rows[0]);
@@ -95,7 +95,7 @@ static void state_of_a_run_that_failed(void **state) {
   iobind_stream *stream;
   iobind_binding *binding;
   iobind_state *saved;
-  iobind_slot slot;
+  uint64_t slot;
   voice row = {{{0}}, {0}, 0};
   iobind_state *first = make_state(batch, &row);
   float x[WIDTH] = {1, 2, 3, 4};
@@ -137,7 +137,7 @@ static void upload_that_fails_late(void **state) {
   (void)state;
   iobind_batch *batch = voice_batch(session, ROWS, 0);
   iobind_stream *stream;
-  iobind_slot slots[ROWS];
+  uint64_t slots[ROWS];
   voice rows[ROWS] = {{{{0}}, {0}, 0}};
   voice_results results[ROWS];
   expect_ok(iobind_stream_create(device, NULL, &stream, &fault));
@@ -187,7 +187,7 @@ static void rows_that_run_along(void **state) {
   enum { STEPS = 9 };
   iobind_batch *batch = voice_batch(session, ROWS, 0);
   iobind_batch_info info = IOBIND_BATCH_INFO_INIT;
-  iobind_slot slots[ROWS];
+  uint64_t slots[ROWS];
   voice rows[ROWS] = {{{{0}}, {0}, 0}};
   voice_results results[ROWS];
   for (int i = 0; i < ROWS; i++) {
@@ -232,7 +232,7 @@ static void step_without_those_that_ran_along(void **state) {
     iobind_batch *batch = voice_batch(session, ROWS, 0);
     iobind_batch_info info = IOBIND_BATCH_INFO_INIT;
     iobind_stream *stream;
-    iobind_slot slots[ROWS];
+    uint64_t slots[ROWS];
     voice rows[ROWS] = {{{{0}}, {0}, 0}};
     expect_ok(iobind_stream_create(device, NULL, &stream, &fault));
     for (int i = 0; i < ROWS; i++) {
@@ -270,7 +270,7 @@ static void await_of_a_run_in_flight(void **state) {
   (void)state;
   iobind_batch *batch = voice_batch(session, ROWS, 0);
   iobind_stream *stream;
-  iobind_slot slot;
+  uint64_t slot;
   voice row = {{{0}}, {0}, 0};
   expect_ok(iobind_stream_create(device, NULL, &stream, &fault));
   expect_ok(iobind_batch_join(batch, NULL, &slot, &fault));
@@ -284,7 +284,7 @@ static void await_of_a_run_in_flight(void **state) {
 
 typedef struct submitter {
   iobind_batch *batch;
-  iobind_slot slot;
+  uint64_t slot;
   iobind_status status;
 } submitter;
 
@@ -299,7 +299,7 @@ static void wait_without_a_limit(void **state) {
   (void)state;
   iobind_batch *batch = voice_batch(session, ROWS, 0);
   iobind_batch_wait wait = IOBIND_BATCH_WAIT_INIT;
-  iobind_slot slots[ROWS];
+  uint64_t slots[ROWS];
   voice rows[ROWS] = {{{{0}}, {0}, 0}};
   pthread_t thread;
   size_t count = 0;
@@ -334,7 +334,7 @@ static bool is_tensor(iobind_tensor *tensor, const void *expected, size_t bytes)
   return iobind_tensor_read(tensor, 0, got, bytes, NULL, NULL) == IOBIND_OK && memcmp(got, expected, bytes) == 0;
 }
 
-static bool has_results(const owner *self, iobind_slot slot, const voice_results *expected) {
+static bool has_results(const owner *self, uint64_t slot, const voice_results *expected) {
   iobind_tensor *y = NULL;
   iobind_tensor *z = NULL;
   bool good = iobind_batch_get_output(self->batch, slot, Y, &y, NULL) == IOBIND_OK &&
@@ -346,7 +346,7 @@ static bool has_results(const owner *self, iobind_slot slot, const voice_results
 }
 
 /* The row leaves with its state, and one with that state joins. */
-static bool join_again(const owner *self, iobind_slot *slot) {
+static bool join_again(const owner *self, uint64_t *slot) {
   iobind_state *saved = NULL;
   bool good = iobind_batch_leave(self->batch, *slot, &saved, NULL) == IOBIND_OK &&
               iobind_batch_join(self->batch, saved, slot, NULL) == IOBIND_OK;
@@ -359,7 +359,7 @@ static void *own(void *context) {
   owner *self = context;
   const int64_t dims[] = {1, WIDTH};
   voice row = {{{0}}, {0}, 0};
-  iobind_slot slot;
+  uint64_t slot;
   iobind_tensor *tensor;
   if (iobind_tensor_create(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, dims, 2, &tensor, NULL) != IOBIND_OK ||
       iobind_batch_join(self->batch, NULL, &slot, NULL) != IOBIND_OK) {
@@ -413,7 +413,7 @@ static void values_of_0_bytes(void **state) {
   iobind_batch *batch = voice_batch(empty, ROWS, 0);
   const int64_t dims[] = {1, 0};
   iobind_tensor *x;
-  iobind_slot slots[ROWS];
+  uint64_t slots[ROWS];
   expect_ok(iobind_tensor_create(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, dims, 2, &x, &fault));
   for (int i = 0; i < ROWS; i++) {
     expect_ok(iobind_batch_join(batch, NULL, &slots[i], &fault));
@@ -450,7 +450,7 @@ static void input_that_is_an_output(void **state) {
     enum { STEPS = 4 };
     iobind_batch_options options = IOBIND_BATCH_OPTIONS_INIT;
     iobind_batch *batch;
-    iobind_slot slots[2];
+    uint64_t slots[2];
     iobind_tensor *kept[STEPS];
     iobind_state *saved;
     options.most_rows = 2;

@@ -146,7 +146,7 @@ static iobind_status settle(play *self, uint64_t slot) {
   return status;
 }
 
-/* A step that fails leaves all as it was, so that it can be made again. */
+/* A step that fails leaves all as it was, so that it can be made again. The one before it has ended, so that it is not that one which fails. */
 static void run(play *self, const uint64_t *asked, size_t count) {
   iobind_stream *stream = pick(self, 2) == 0 ? self->stream : NULL;
   const bool fails = is_device("vdev") && pick(self, 4) == 0;
@@ -154,6 +154,9 @@ static void run(play *self, const uint64_t *asked, size_t count) {
     expect_ok(iobind_batch_run(self->batch, asked, count, stream, &fault));
     return;
   }
+  iobind_state *state;
+  expect_ok(iobind_batch_save_state(self->batch, asked[0], &state, &fault));
+  iobind_state_release(state);
   set_failure(1 + pick(self, 12), stream != NULL && pick(self, 2) == 0);
   iobind_status status = iobind_batch_run(self->batch, asked, count, stream, NULL);
   if (status == IOBIND_OK && stream != NULL) {

@@ -26,7 +26,7 @@ static void expect_step(iobind_status expected, const char *model, iobind_dtype 
   static const char zeros[2 * sizeof(double)];
   iobind_session *session = fixture_session(runtime, device, model);
   iobind_batch *batch = make(session, most, tolerance);
-  iobind_slot slot;
+  uint64_t slot;
   iobind_tensor *row;
   expect_ok(iobind_batch_join(batch, NULL, &slot, &fault));
   expect_ok(iobind_tensor_create(cpu, IOBIND_MEMORY_DEFAULT, dtype, dims, 2, &row, &fault));

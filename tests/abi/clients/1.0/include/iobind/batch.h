@@ -36,7 +36,7 @@ typedef struct iobind_batch_options {
   const iobind_batch_pair *pairs; /**< the states; dims other than the batch's stay the same from step to step */
   size_t pair_count;
   const int32_t *input_axes;      /**< the batch axis of each input, or IOBIND_BATCH_NO_AXIS; NULL: the name of an open dim that every
-                                       input of rank 1 or more has exactly once, and each state output, too */
+                                       input of rank 1 or more and every output has exactly once */
   size_t input_axis_count;        /**< 0 with NULL, and otherwise the session's input_count */
   const int32_t *output_axes;     /**< likewise of the outputs; both are given, or none */
   size_t output_axis_count;
@@ -48,7 +48,8 @@ typedef struct iobind_batch_options {
 /** Create a batch. A session with a graph_limit captures a graph for each power of two that is a step's number of rows or the next above, and all
  *  steps are then made by one thread. Any other session runs exactly the rows of a step. Nothing may mix rows: before its first step with a number of rows, a batch runs the model with as many rows of
  *  different data, and with each of them alone; and before its very first step with 2, 3, 5 and 8 rows. That finds a model that mixes
- *  rows. It cannot prove that a model never does.
+ *  rows. It cannot prove that a model never does. Only floats are drawn at random: inputs of other types have the data of the rows of the
+ *  step, and states of other types those of the first state. A shared input that is set later is not tested again.
  *  @return OK; INVALID_ARGUMENT; SHAPE no batch axis can be found (the message lists the candidates: give the axes), or a state does not
  *          fit; DTYPE a state's input and output differ; NOT_SUPPORTED a value is not a tensor, or has strings or a packed
  *          type, or a state grows; OUT_OF_MEMORY; RUNTIME
@@ -92,7 +93,7 @@ IOBIND_API IOBIND_CHECK iobind_status iobind_batch_leave(iobind_batch *batch, ui
                                                          iobind_error *error);
 
 /** Set an input of a row for its next step. The data are copied by this call. An input of a row holds for one step; a shared one, until
- *  it is set again.
+ *  it is set again. An input that is set during a step is for the next one; if the step fails, it replaces that of the step.
  *  @param slot   IOBIND_BATCH_ALL for an input without a batch axis, which must be set before the first step
  *  @param index  of the input; it is no state
  *  @param row    of the input's type and dims, with 1 on the batch axis; in host memory

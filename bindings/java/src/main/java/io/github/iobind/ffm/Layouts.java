@@ -114,6 +114,10 @@ public final class Layouts {
   public static final StructLayout STATE_PAIR = struct("iobind_state_pair", u32("struct_size"), u32("reserved"), size("output"),
       size("input"), pointer("tensor"));
 
+  /** {@code iobind_state_kind_info}. */
+  public static final StructLayout STATE_KIND_INFO = struct("iobind_state_kind_info", u32("struct_size"), u32("kind"),
+      size("axis"));
+
   /** {@code iobind_batch_pair}. */
   public static final StructLayout BATCH_PAIR = struct("iobind_batch_pair", size("output"), size("input"));
 
@@ -155,8 +159,8 @@ public final class Layouts {
   /** All of them, for the test. */
   public static final List<StructLayout> ALL = List.of(ERROR, RUNTIME_OPTIONS, RUNTIME_INFO, EP_INFO, PRELOAD_OPTIONS,
       DEVICE_INFO, DEVICE_COUNTERS, MEMORY_USAGE, STREAM_OPTIONS, NATIVE, ORT, BUFFER, TENSOR_INFO, SESSION_OPTIONS, SESSION_INFO, VALUE_INFO,
-      NODE_INFO, RUN_OPTIONS, RUN_REQUEST, STATE_INFO, STATE_PAIR, BATCH_PAIR, BATCH_OPTIONS, BATCH_INFO, BATCH_WAIT, PIPELINE_OPTIONS,
-      PIPELINE_REQUEST, PIPELINE_ITEM, AUDIT_INFO, AUDIT_ENTRY);
+      NODE_INFO, RUN_OPTIONS, RUN_REQUEST, STATE_INFO, STATE_PAIR, STATE_KIND_INFO, BATCH_PAIR, BATCH_OPTIONS, BATCH_INFO, BATCH_WAIT,
+      PIPELINE_OPTIONS, PIPELINE_REQUEST, PIPELINE_ITEM, AUDIT_INFO, AUDIT_ENTRY);
 
   private Layouts() {}
 
