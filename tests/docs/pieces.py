@@ -109,7 +109,7 @@ def check_functions(compiler, folder, device, name, found):
     """All functions of a document in one program; what each prints comes after a line of its own."""
     source = folder / f"{name}.c"
     table = "".join(f"  {{{line}, section_{line}}},\n" for line, _, _ in found)
-    source.write_text('#include "frame.h"\n#include <stdlib.h>\n#include <string.h>\n'
+    source.write_text('#include "frame.h"\n#include <pthread.h>\n#include <stdlib.h>\n#include <string.h>\n'
                       + "".join(FUNCTION.format(line=line, **code) for line, code, _ in found)
                       + f"const section sections[] = {{\n{table}  {{0, NULL}}}};\n")
     output = run(folder, compiler.build(source, HERE / "frame.c"), device)

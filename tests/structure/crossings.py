@@ -35,7 +35,7 @@ def tests_of(name, text):
     if name.endswith(".py"):
         return set(re.findall(r"^[ \t]*def (test\w*)\(", text, flags=re.M))
     if name.endswith(".java"):
-        return set(re.findall(r"@(?:Test|ParameterizedTest|RepeatedTest)\b[^;{}]*?\bvoid (\w+)\(", text))
+        return set(re.findall(r"@(?:Test|ParameterizedTest|RepeatedTest)\b(?:[^;{}]|\{[^;{}]*\})*?\bvoid (\w+)\(", text))
     defined = set(re.findall(r"^static void (\w+)\((?:void \*\*state|int own)\) \{", text, flags=re.M))
     listed = set(re.findall(r"[(,]\s*(\w+)\s*(?=[,)])", re.sub(r"//[^\n]*|/\*.*?\*/", "", text, flags=re.S)))
     return defined & listed

@@ -37,7 +37,7 @@ SOUND = {
                            "static const struct CMUnitTest tests[] = {cmocka_unit_test(lent), {\"late\", lent_late, 0}}; /* (idle) */\n",
     "tests/cases.tsv": "# a comment\tof two\n=list\ta b\nname\teach\tsteps\nlend/@\ta b\trun\n",
     "python/test_b.py": "def test_taken(x):\n    pass\ndef taken():\n    pass\n",
-    "java/C.java": "class C {\n  @Test\n  void taken() throws Exception {}\n  void helps() {}\n}\n",
+    "java/C.java": "class C {\n  @ParameterizedTest\n  @ValueSource(strings = {\"a\"})\n  void taken() throws Exception {}\n  void helps() {}\n}\n",
 }
 
 

@@ -21,6 +21,7 @@ final class JavaArrays {
   /** The method that was given an array; its messages say which other one takes strings. */
   enum Use {
     BIND("bindInput", false, "bind a String[]"),
+    SET("setInput", false, "a batch has none"),
     UPDATE("update", false, "bind them again, by bindInput(name, strings, dims)"),
     WRITE("write", false, "writeStrings writes them"),
     READ("read", true, "readStrings reads them"),
@@ -46,8 +47,8 @@ final class JavaArrays {
   static MemorySegment segment(Object array, MemoryDescriptor descriptor, Use use, @Nullable String name) {
     MemorySegment segment = segment(array, descriptor.type(), use, name);
     if (segment.byteSize() != descriptor.byteSize()) {
-      String hint = use != Use.BIND || descriptor.rank() > 0 ? ""
-          : ": no dims were given, which is a scalar: they come behind the array, as in bindInput(name, array, 1, 3)";
+      String hint = use != Use.BIND && use != Use.SET || descriptor.rank() > 0 ? ""
+          : ": no dims were given, which is a scalar: they come behind the array, as in " + use.method + "(name, array, 1, 3)";
       throw use.failure(OrtStatus.SHAPE, name,
           "expected " + descriptor.byteSize() + " bytes for " + descriptor + ", got " + segment.byteSize() + hint);
     }

@@ -851,7 +851,7 @@ public final class OrtSessionFFM implements AutoCloseable {
     if (work != null) works.remove(work);
   }
 
-  /** A pipeline was made: what it runs is not seen here. */
+  /** A pipeline or a batch was made: what it runs is not seen here. */
   void pipelineOpened(Handle pipeline) {
     if (isShared()) pipelines.add(pipeline);
   }
@@ -862,7 +862,7 @@ public final class OrtSessionFFM implements AutoCloseable {
 
   /**
    * Gives the session up when the calls in it have returned; its bindings live on. An adopted session also waits for the runs
-   * of its bindings, and closes its pipelines, so that the session of the official package can be closed next.
+   * of its bindings, and closes its pipelines and batches, so that the session of the official package can be closed next.
    *
    * @throws OrtFFMException INVALID_STATE: in a callback, or a {@link RunListener}, while a call is in the session; an adopted one:
    *     in any callback of native code

@@ -89,6 +89,10 @@ final class Scratch implements AutoCloseable {
     return memory.get(JAVA_LONG, OUT + index * (long) Long.BYTES);
   }
 
+  void setLong(int index, long value) {
+    memory.set(JAVA_LONG, OUT + index * (long) Long.BYTES, value);
+  }
+
   int getInt(int index) {
     return memory.get(JAVA_INT, OUT + index * (long) Long.BYTES);
   }

@@ -1,6 +1,6 @@
 package io.github.iobind.ffm;
 
-/** The flags of iobind.h, by its names. A test compares every one with the header. */
+/** The flags and numbers of iobind.h, by its names. A test compares every one with the header. */
 public final class Constants {
   /** {@code IOBIND_RUNTIME_TELEMETRY}. */
   public static final int RUNTIME_TELEMETRY = 1;
@@ -30,6 +30,10 @@ public final class Constants {
   public static final int PIPELINE_STOP = 1;
   /** {@code IOBIND_PIPELINE_TIMES}. */
   public static final int PIPELINE_TIMES = 1 << 1;
+  /** {@code IOBIND_BATCH_ON_DEVICE}. */
+  public static final int BATCH_ON_DEVICE = 1;
+  /** {@code IOBIND_BATCH_NO_AXIS}. */
+  public static final int BATCH_NO_AXIS = -1;
   /** {@code IOBIND_DLPACK_LEGACY}. */
   public static final int DLPACK_LEGACY = 1;
   /** {@code IOBIND_DLPACK_COPY_STRIDED}. */

@@ -41,6 +41,7 @@ public final class Iobind {
 
   /** The functions of libiobind that this package calls, by name. */
   public static Map<String, FunctionDescriptor> functions() {
+    IobindBatch.load();
     IobindFlow.load();
     IobindInterop.load();
     IobindStates.load();

@@ -2,6 +2,7 @@ package io.github.iobind.ffm;
 
 import static java.lang.foreign.ValueLayout.ADDRESS;
 import static java.lang.foreign.ValueLayout.JAVA_BYTE;
+import static java.lang.foreign.ValueLayout.JAVA_DOUBLE;
 import static java.lang.foreign.ValueLayout.JAVA_INT;
 import static java.lang.foreign.ValueLayout.JAVA_LONG;
 
@@ -117,6 +118,22 @@ public final class Layouts {
   public static final StructLayout STATE_KIND_INFO = struct("iobind_state_kind_info", u32("struct_size"), u32("kind"),
       size("axis"));
 
+  /** {@code iobind_batch_pair}. */
+  public static final StructLayout BATCH_PAIR = struct("iobind_batch_pair", size("output"), size("input"));
+
+  /** {@code iobind_batch_options}. */
+  public static final StructLayout BATCH_OPTIONS = struct("iobind_batch_options", u32("struct_size"), u32("flags"), size("most_rows"),
+      pointer("pairs"), size("pair_count"), pointer("input_axes"), size("input_axis_count"), pointer("output_axes"),
+      size("output_axis_count"), pointer("first"), JAVA_DOUBLE.withName("tolerance"));
+
+  /** {@code iobind_batch_info}. */
+  public static final StructLayout BATCH_INFO = struct("iobind_batch_info", u32("struct_size"), u32("reserved"), size("row_count"),
+      size("width"), size("steps"), size("moved_rows"), size("bytes"));
+
+  /** {@code iobind_batch_wait}. */
+  public static final StructLayout BATCH_WAIT = struct("iobind_batch_wait", u32("struct_size"), u32("reserved"), size("rows"),
+      size("longest_ns"), size("timeout_ns"));
+
   /** {@code iobind_pipeline_options}. */
   public static final StructLayout PIPELINE_OPTIONS = struct("iobind_pipeline_options", u32("struct_size"), u32("flags"),
       size("slots"), pointer("constants"), size("constant_count"), pointer("placements"), size("placement_count"),
@@ -142,8 +159,8 @@ public final class Layouts {
   /** All of them, for the test. */
   public static final List<StructLayout> ALL = List.of(ERROR, RUNTIME_OPTIONS, RUNTIME_INFO, EP_INFO, PRELOAD_OPTIONS,
       DEVICE_INFO, DEVICE_COUNTERS, MEMORY_USAGE, STREAM_OPTIONS, NATIVE, ORT, BUFFER, TENSOR_INFO, SESSION_OPTIONS, SESSION_INFO, VALUE_INFO,
-      NODE_INFO, RUN_OPTIONS, RUN_REQUEST, STATE_INFO, STATE_PAIR, STATE_KIND_INFO, PIPELINE_OPTIONS, PIPELINE_REQUEST, PIPELINE_ITEM, AUDIT_INFO,
-      AUDIT_ENTRY);
+      NODE_INFO, RUN_OPTIONS, RUN_REQUEST, STATE_INFO, STATE_PAIR, STATE_KIND_INFO, BATCH_PAIR, BATCH_OPTIONS, BATCH_INFO, BATCH_WAIT,
+      PIPELINE_OPTIONS, PIPELINE_REQUEST, PIPELINE_ITEM, AUDIT_INFO, AUDIT_ENTRY);
 
   private Layouts() {}
 
@@ -198,6 +215,11 @@ public final class Layouts {
   /** A field of 64 bits, or a pointer. */
   public static long getLong(MemorySegment struct, StructLayout layout, String field) {
     return struct.get(JAVA_LONG, offset(layout, field));
+  }
+
+  /** Sets a field of floating point. */
+  public static void setDouble(MemorySegment struct, StructLayout layout, String field, double value) {
+    struct.set(JAVA_DOUBLE, offset(layout, field), value);
   }
 
   /** The text that a field points to; "" where it points nowhere. */

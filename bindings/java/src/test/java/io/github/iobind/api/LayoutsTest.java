@@ -9,6 +9,7 @@ import com.google.gson.JsonObject;
 import com.google.gson.JsonParser;
 import io.github.iobind.ffm.Constants;
 import io.github.iobind.ffm.Iobind;
+import io.github.iobind.ffm.IobindBatch;
 import io.github.iobind.ffm.IobindFlow;
 import io.github.iobind.ffm.IobindInterop;
 import io.github.iobind.ffm.IobindJava;
@@ -145,7 +146,7 @@ class LayoutsTest {
       }
     }
     Set<String> unused = new TreeSet<>();
-    for (Class<?> of : List.of(Iobind.class, IobindFlow.class, IobindInterop.class, IobindJava.class, IobindStates.class)) {
+    for (Class<?> of : List.of(Iobind.class, IobindBatch.class, IobindFlow.class, IobindInterop.class, IobindJava.class, IobindStates.class)) {
       for (Method method : of.getDeclaredMethods()) {
         if (!Modifier.isPublic(method.getModifiers()) || List.of("functions", "holding").contains(method.getName())) continue;
         Pattern call = Pattern.compile("\\b" + of.getSimpleName() + "(\\.|::)" + method.getName() + "\\b");
@@ -198,7 +199,7 @@ class LayoutsTest {
       got.put("IOBIND_DEVICE_" + capability.name(), 1L << capability.ordinal());
     }
     for (Field field : Constants.class.getFields()) {
-      if (!field.getName().startsWith("ACCESS_")) got.put("IOBIND_" + field.getName(), (long) field.getInt(null));
+      if (!field.getName().startsWith("ACCESS_")) got.put("IOBIND_" + field.getName(), field.getLong(null));
     }
     got.put("IOBIND_MAX_RANK", (long) MemoryDescriptor.MAX_RANK);
     assertEquals(expected, got);

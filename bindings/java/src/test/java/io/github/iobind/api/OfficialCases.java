@@ -30,6 +30,7 @@ final class OfficialCases {
       case "forgottenOnAStream" -> forgottenOnAStream();
       case "otherRuntimeBeside" -> otherRuntimeBeside();
       case "linesOfOrt" -> linesOfOrt();
+      case "batchOfASharedSession" -> batchOfASharedSession();
       default -> throw new IllegalArgumentException(arguments[0]);
     }
     System.out.println("passed: " + arguments[0]);
@@ -148,6 +149,42 @@ final class OfficialCases {
     }
     binding.close();
     shared.close();
+  }
+
+  /** Steps of a batch are runs of the official session, which can be closed behind the adopting one. */
+  private static void batchOfASharedSession() throws Exception {
+    OrtSession session = official("pair dims=rows,1");
+    OrtSessionFFM shared = OrtSessionFFM.createFromOrtSession(session);
+    OrtBatchFFM batch = OrtBatchFFM.create(shared, new OrtBatchFFM.Options(2).carry("sum", "y"));
+    batch.start();
+    OrtBatchFFM.Row row = batch.join();
+    for (int i = 0; i < 3; i++) {
+      row.setInput("x", new float[] {2}, 1, 1);
+      row.submit().get();
+      try (OrtValueRef product = row.getOutput("product")) {
+        require(4f * i, product.toFloatArray()[0]);
+      }
+    }
+    shared.close();
+    try {
+      batch.join();
+      throw new AssertionError("it was to be closed");
+    } catch (IllegalStateException e) {
+      require("OrtBatchFFM is closed", String.valueOf(e.getMessage()));
+    }
+    session.close();
+    batch.close();
+    OrtSession gone = official("pair dims=rows,1");
+    OrtSessionFFM adopting = OrtSessionFFM.createFromOrtSession(gone);
+    OrtBatchFFM left = OrtBatchFFM.create(adopting, new OrtBatchFFM.Options(2).carry("sum", "y"));
+    gone.close();
+    try {
+      left.join();
+      throw new AssertionError("its session is gone");
+    } catch (IllegalStateException e) {
+      left.close();
+      adopting.close();
+    }
   }
 
   private static void closeInEveryOrder() throws Exception {

@@ -50,7 +50,7 @@ class OfficialTest {
   @Tag("ci")
   @ParameterizedTest
   @ValueSource(strings = {"oneRuntime", "sessionFirst", "closedOfficialSession", "forgotten", "forgottenOnAStream", "notASession",
-      "nativeSession"})
+      "nativeSession", "batchOfASharedSession"})
   void sharesAlso(String name) throws Exception {
     passes(name);
   }

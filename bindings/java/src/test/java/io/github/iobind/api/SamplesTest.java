@@ -14,6 +14,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
+import java.util.stream.IntStream;
 import javax.tools.ToolProvider;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.Tag;
@@ -39,7 +40,7 @@ class SamplesTest {
   @BeforeAll
   static void compile() {
     int status = ToolProvider.getSystemJavaCompiler().run(null, null, null, "-d", compiled.toString(), "-cp", CLASSES,
-        "samples/Graphs.java", "samples/KvCache.java", "samples/Quickstart.java", "samples/Recurrent.java", "samples/Service.java", "samples/Tiles.java");
+        "samples/Callers.java", "samples/Graphs.java", "samples/KvCache.java", "samples/Quickstart.java", "samples/Recurrent.java", "samples/Service.java", "samples/Tiles.java");
     assertEquals(0, status);
   }
 
@@ -110,6 +111,17 @@ class SamplesTest {
     if (recurrentOnCpu == null) recurrentOnCpu = run("Recurrent", "cpu", model("silero-vad.onnx"));
     assertEquals(31, lines.size());
     near(numbers(recurrentOnCpu), numbers(lines), 0.01);
+  }
+
+  /** The caller whose sound is that of the sample before is heard as there. */
+  @ParameterizedTest
+  @ValueSource(strings = {"cpu", "vdev", "cuda"})
+  void callers(String device) throws Exception {
+    List<String> lines = run("Callers", device, model("silero-vad.onnx"));
+    double[] alone = numbers(run("Recurrent", "cpu", model("silero-vad.onnx")));
+    long found = IntStream.range(0, alone.length).filter(i -> i % 2 == 1 && alone[i] > 0.5).count(); // each behind its time
+    assertEquals("caller 0: speech in " + found + " windows", lines.getFirst());
+    assertEquals(8, lines.size());
   }
 
   @ParameterizedTest
