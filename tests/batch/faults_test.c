@@ -267,7 +267,7 @@ static void rows_that_run_along(void **state) {
 static void rows_of_nobody(void **state) {
   (void)state;
   iobind_batch *batch = voice_batch(session, ROWS, 0);
-  static const char zeros[ROWS * LEADS * WIDTH * sizeof(float)];
+  static const char zeros[(size_t)ROWS * LEADS * WIDTH * sizeof(float)];
   for (int side = 0; side < IOBIND__SIDES; side++) {
     for (size_t i = 0; i < batch->column_count; i++) {
       char got[sizeof zeros];
@@ -386,7 +386,7 @@ typedef struct owner {
 } owner;
 
 static bool is_tensor(iobind_tensor *tensor, const void *expected, size_t bytes) {
-  char got[LEADS * WIDTH * sizeof(float)];
+  char got[(size_t)LEADS * WIDTH * sizeof(float)];
   return iobind_tensor_read(tensor, 0, got, bytes, NULL, NULL) == IOBIND_OK && memcmp(got, expected, bytes) == 0;
 }
 

@@ -75,7 +75,7 @@ static inline iobind_batch *voice_batch(iobind_session *session, size_t most, ui
 }
 
 static inline void voice_expect_tensor(iobind_tensor *tensor, const void *expected, size_t bytes) {
-  char got[LEADS * WIDTH * sizeof(float)];
+  char got[(size_t)LEADS * WIDTH * sizeof(float)];
   assert_true(bytes <= sizeof got);
   expect_ok(iobind_tensor_read(tensor, 0, got, bytes, NULL, &fault));
   assert_memory_equal(got, expected, bytes);
