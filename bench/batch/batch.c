@@ -188,7 +188,7 @@ static double step_callers(callers *self, const size_t *who, size_t count) {
   for (size_t i = 0; i < count; i++) {
     iobind_tensor *heard;
     void *probability;
-    must(iobind_batch_get_output(self->batch, slots[i], output, &heard, &error));
+    must(iobind_batch_take_output(self->batch, slots[i], output, &heard, &error));
     must(iobind_tensor_map(heard, IOBIND_DTYPE_FLOAT32, IOBIND_ACCESS_READ, &probability, &error));
     sum += *(const float *)probability;
     iobind_tensor_release(heard);
@@ -309,7 +309,7 @@ static void serve(callers *self, uint64_t longest_ns) {
     must(iobind_batch_step(self->batch, &wait, slots, MOST, &made, &error));
     for (size_t i = 0; i < made; i++) {
       iobind_tensor *heard;
-      must(iobind_batch_get_output(self->batch, slots[i], output, &heard, &error));
+      must(iobind_batch_take_output(self->batch, slots[i], output, &heard, &error));
       iobind_tensor_release(heard);
       late[count++] = (double)(clock_ns(CLOCK_MONOTONIC) - due[index_of(self, slots[i])]) / 1e6;
     }

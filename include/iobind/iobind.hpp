@@ -1385,7 +1385,7 @@ public:
   }
   [[nodiscard]] tensor output(std::size_t index, error *failed = nullptr) const {
     iobind_tensor *found = nullptr;
-    detail::call(failed, iobind_batch_get_output, batch_.get(), slot_, index, &found);
+    detail::call(failed, iobind_batch_take_output, batch_.get(), slot_, index, &found);
     return tensor(found);
   }
   [[nodiscard]] state save(error *failed = nullptr) const {

@@ -385,24 +385,24 @@ static iobind_status take_row(iobind_batch *batch, const iobind__outcome *outcom
 /* A row that makes no step now has its outputs without a wait. */
 static iobind_status get_output(iobind_batch *batch, uint64_t slot, size_t index, iobind_tensor **tensor, iobind_error *error) {
   iobind__seat *seat;
-  IOBIND__TRY(iobind__batch_find(batch, slot, "batch_get_output", &seat, error));
+  IOBIND__TRY(iobind__batch_find(batch, slot, "batch_take_output", &seat, error));
   while (batch->is_stepping && seat->turnout == IOBIND__STEPPING) {
     (void)iobind__condition_wait(&batch->changed, &batch->mutex, UINT64_MAX);
-    IOBIND__TRY(iobind__batch_find(batch, slot, "batch_get_output", &seat, error));
+    IOBIND__TRY(iobind__batch_find(batch, slot, "batch_take_output", &seat, error));
   }
   if (seat->turnout == IOBIND__STEPPING) {
     IOBIND__TRY(iobind__batch_settle(batch, error));
   }
   if (seat->outcome == NULL) {
-    IOBIND__TRY(iobind__seat_get_end(seat, "batch_get_output", error));
-    return iobind__fail(error, IOBIND_ERROR_INVALID_STATE, "batch_get_output: the row has made no step");
+    IOBIND__TRY(iobind__seat_get_end(seat, "batch_take_output", error));
+    return iobind__fail(error, IOBIND_ERROR_INVALID_STATE, "batch_take_output: the row has made no step");
   }
   return take_row(batch, seat->outcome, seat->row, index, tensor, error);
 }
 
-iobind_status iobind_batch_get_output(iobind_batch *batch, uint64_t slot, size_t index, iobind_tensor **tensor,
+iobind_status iobind_batch_take_output(iobind_batch *batch, uint64_t slot, size_t index, iobind_tensor **tensor,
                                       iobind_error *error) {
-  static const char what[] = "batch_get_output";
+  static const char what[] = "batch_take_output";
   if (tensor != NULL) {
     *tensor = NULL;
   }

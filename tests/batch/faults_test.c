@@ -159,7 +159,7 @@ static void output_of_a_step_that_failed(void **state) {
   expect_ok(iobind_batch_run(batch, slots, 1, stream, &fault));
   expect(IOBIND_ERROR_RUNTIME, iobind_batch_save_state(batch, slots[1], &saved, &fault));
   for (int i = 0; i < 2; i++) {
-    expect(IOBIND_ERROR_RUNTIME, iobind_batch_get_output(batch, slots[0], Z, &output, &fault));
+    expect(IOBIND_ERROR_RUNTIME, iobind_batch_take_output(batch, slots[0], Z, &output, &fault));
     expect_words("fail_compute");
   }
   expect_ok(iobind_batch_run(batch, slots, 1, stream, &fault));
@@ -195,7 +195,7 @@ static void upload_that_fails_late(void **state) {
     assert_int_equal(vdev_set(0, "fail_copy", setting), 0);
     iobind_status status = iobind_batch_run(batch, slots, ROWS, stream, NULL);
     if (status == IOBIND_OK) {
-      status = iobind_batch_get_output(batch, slots[0], Z, &output, NULL);
+      status = iobind_batch_take_output(batch, slots[0], Z, &output, NULL);
       iobind_tensor_release(output);
     }
     assert_int_equal(vdev_set(0, "fail_copy", "0"), 0);
@@ -267,7 +267,7 @@ static void rows_that_run_along(void **state) {
 static void rows_of_nobody(void **state) {
   (void)state;
   iobind_batch *batch = voice_batch(session, ROWS, 0);
-  static const char zeros[ROWS * LEADS * WIDTH * sizeof(float)];
+  static const char zeros[(size_t)ROWS * LEADS * WIDTH * sizeof(float)];
   for (int side = 0; side < IOBIND__SIDES; side++) {
     for (size_t i = 0; i < batch->column_count; i++) {
       char got[sizeof zeros];
@@ -393,8 +393,8 @@ static bool is_tensor(iobind_tensor *tensor, const void *expected, size_t bytes)
 static bool has_results(const owner *self, uint64_t slot, const voice_results *expected) {
   iobind_tensor *y = NULL;
   iobind_tensor *z = NULL;
-  bool good = iobind_batch_get_output(self->batch, slot, Y, &y, NULL) == IOBIND_OK &&
-              iobind_batch_get_output(self->batch, slot, Z, &z, NULL) == IOBIND_OK &&
+  bool good = iobind_batch_take_output(self->batch, slot, Y, &y, NULL) == IOBIND_OK &&
+              iobind_batch_take_output(self->batch, slot, Z, &z, NULL) == IOBIND_OK &&
               is_tensor(y, expected->y, sizeof expected->y) && is_tensor(z, expected->z, sizeof expected->z);
   iobind_tensor_release(y);
   iobind_tensor_release(z);
@@ -518,7 +518,7 @@ static void values_of_0_bytes(void **state) {
     }
     expect_ok(iobind_batch_run(batch, slots, count, NULL, &fault));
     iobind_tensor *y;
-    expect_ok(iobind_batch_get_output(batch, slots[0], Y, &y, &fault));
+    expect_ok(iobind_batch_take_output(batch, slots[0], Y, &y, &fault));
     iobind_tensor_release(y);
   }
   for (int i = 0; i < ROWS; i++) {
@@ -559,7 +559,7 @@ static void input_that_is_an_output(void **state) {
         iobind_tensor_release(x);
       }
       expect_ok(iobind_batch_run(batch, slots, 2, NULL, &fault));
-      expect_ok(iobind_batch_get_output(batch, slots[1], 0, &kept[step], &fault));
+      expect_ok(iobind_batch_take_output(batch, slots[1], 0, &kept[step], &fault));
     }
     expect(IOBIND_ERROR_INVALID_STATE, iobind_batch_save_state(batch, slots[0], &saved, &fault));
     iobind_batch_destroy(batch);

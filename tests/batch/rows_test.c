@@ -141,7 +141,7 @@ static void set_failure(size_t nth, bool is_late) {
 /* A step in flight ends with the next call that needs its end. This one runs no kernel of its own. */
 static iobind_status settle(play *self, uint64_t slot) {
   iobind_tensor *output = NULL;
-  iobind_status status = iobind_batch_get_output(self->batch, slot, Z, &output, NULL);
+  iobind_status status = iobind_batch_take_output(self->batch, slot, Z, &output, NULL);
   iobind_tensor_release(output);
   return status;
 }

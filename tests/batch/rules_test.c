@@ -77,7 +77,7 @@ static void wrong_slots(void **state) {
   iobind_batch_destroy(other);
   expect(IOBIND_ERROR_INVALID_ARGUMENT, run((const uint64_t[]){slots[0], slots[1], slots[0]}, 3));
   expect_words("row 2");
-  expect(IOBIND_ERROR_INVALID_STATE, iobind_batch_get_output(batch, slots[0], Z, &output, &fault));
+  expect(IOBIND_ERROR_INVALID_STATE, iobind_batch_take_output(batch, slots[0], Z, &output, &fault));
   expect(IOBIND_ERROR_INVALID_STATE, iobind_batch_join(batch, NULL, &slots[2], &fault));
   expect_ok(iobind_batch_leave(batch, left, NULL, &fault));
   expect(IOBIND_ERROR_NOT_FOUND, run((const uint64_t[]){slots[0], left}, 2));
@@ -248,7 +248,7 @@ static void step_that_fails(void **state) {
   iobind_status status = iobind_batch_run(batch, slots, 2, stream, &fault);
   if (status == IOBIND_OK) {
     iobind_tensor *output;
-    expect(IOBIND_ERROR_RUNTIME, iobind_batch_get_output(batch, slots[0], Z, &output, &fault));
+    expect(IOBIND_ERROR_RUNTIME, iobind_batch_take_output(batch, slots[0], Z, &output, &fault));
   }
   assert_int_equal(vdev_set(0, "fail_compute", "0"), 0);
   expect_ok(run(slots, 2));
@@ -283,7 +283,7 @@ static void outputs_that_are_kept(void **state) {
   iobind_tensor *kept;
   bring(ROWS, 4, first);
   expect_ok(run(slots, ROWS));
-  expect_ok(iobind_batch_get_output(batch, slots[1], Z, &kept, &fault));
+  expect_ok(iobind_batch_take_output(batch, slots[1], Z, &kept, &fault));
   for (int step = 0; step < 4; step++) {
     bring(ROWS, 20 + step, second);
     expect_ok(run(slots, ROWS));
@@ -368,7 +368,7 @@ static void *call_in(void *context) {
                 iobind_batch_set_input(batch, slot, X, tensor, NULL) == IOBIND_OK &&
                 iobind_batch_submit(batch, slot, NULL) == IOBIND_OK &&
                 iobind_batch_await(batch, slot, IOBIND_NO_TIMEOUT, NULL) == IOBIND_OK &&
-                iobind_batch_get_output(batch, slot, Z, &z, NULL) == IOBIND_OK &&
+                iobind_batch_take_output(batch, slot, Z, &z, NULL) == IOBIND_OK &&
                 iobind_tensor_read(z, 0, got, sizeof got, NULL, NULL) == IOBIND_OK && memcmp(got, results.z, sizeof got) == 0;
     iobind_tensor_release(z);
     self->wrong += !good;

@@ -84,8 +84,8 @@ static inline void voice_expect_tensor(iobind_tensor *tensor, const void *expect
 static inline void voice_expect_results(iobind_batch *batch, uint64_t slot, const voice_results *expected) {
   iobind_tensor *y;
   iobind_tensor *z;
-  expect_ok(iobind_batch_get_output(batch, slot, Y, &y, &fault));
-  expect_ok(iobind_batch_get_output(batch, slot, Z, &z, &fault));
+  expect_ok(iobind_batch_take_output(batch, slot, Y, &y, &fault));
+  expect_ok(iobind_batch_take_output(batch, slot, Z, &z, &fault));
   voice_expect_tensor(y, expected->y, sizeof expected->y);
   voice_expect_tensor(z, expected->z, sizeof expected->z);
   iobind_tensor_release(y);

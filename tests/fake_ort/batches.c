@@ -119,11 +119,11 @@ static iobind_status run_on_stream(struct rig *rig) {
 }
 
 static iobind_status get_output(struct rig *rig) {
-  return iobind_batch_get_output(rig->batch, rig->slots[0], Z, &rig->result, &rig->error);
+  return iobind_batch_take_output(rig->batch, rig->slots[0], Z, &rig->result, &rig->error);
 }
 
 static iobind_status get_deep_output(struct rig *rig) {
-  return iobind_batch_get_output(rig->batch, rig->slots[0], 0, &rig->result, &rig->error);
+  return iobind_batch_take_output(rig->batch, rig->slots[0], 0, &rig->result, &rig->error);
 }
 
 static iobind_status save_state(struct rig *rig) {
@@ -166,7 +166,7 @@ static iobind_status destroy(struct rig *rig) {
 
 static void row_has(struct rig *rig, size_t row, const float *expected) {
   iobind_tensor *output = NULL;
-  NEED(rig, iobind_batch_get_output(rig->batch, rig->slots[row], Z, &output, &rig->error));
+  NEED(rig, iobind_batch_take_output(rig->batch, rig->slots[row], Z, &output, &rig->error));
   rig_expect(rig, output, expected, RIG_VALUES);
   iobind_tensor_release(output);
 }
@@ -220,8 +220,8 @@ const struct scenario batch_scenarios[] = {
      .right = both_have_sums},
     CALLS("iobind_batch_run", "of a row more", step_first, run, both_have_sums),
     CALLS("iobind_batch_run", "on a stream", submit_on_stream, run_on_stream, both_have_sums),
-    RETURNS("iobind_batch_get_output", "a view", step_both, get_output, result, result_has_sums),
-    RETURNS("iobind_batch_get_output", "a copy", step_both, get_deep_output, result, NULL),
+    RETURNS("iobind_batch_take_output", "a view", step_both, get_output, result, result_has_sums),
+    RETURNS("iobind_batch_take_output", "a copy", step_both, get_deep_output, result, NULL),
     RETURNS("iobind_batch_save_state", "", step_both, save_state, state, state_has_ones),
     CALLS("iobind_batch_submit", "", join_both, submit, NULL),
     CALLS("iobind_batch_step", "", submit_both, step, both_have_sums),

@@ -45,7 +45,7 @@ static bool tensor_has(iobind_tensor *tensor, float expected) {
 
 static bool hears(iobind_batch *batch, uint64_t slot, float expected) {
   iobind_tensor *z = NULL;
-  bool good = iobind_batch_get_output(batch, slot, Z, &z, NULL) == IOBIND_OK && tensor_has(z, expected);
+  bool good = iobind_batch_take_output(batch, slot, Z, &z, NULL) == IOBIND_OK && tensor_has(z, expected);
   iobind_tensor_release(z);
   return good;
 }

@@ -64,7 +64,7 @@ static void end_stepper(stepper *self) {
 static void expect_heard(const stepper *self, size_t which) {
   iobind_tensor *z;
   float got[COUNT] = {0};
-  expect_ok(iobind_batch_get_output(self->batch, self->slots[which], Z, &z, &fault));
+  expect_ok(iobind_batch_take_output(self->batch, self->slots[which], Z, &z, &fault));
   expect_ok(iobind_tensor_read(z, 0, got, sizeof got, NULL, &fault));
   iobind_tensor_release(z);
   for (int i = 0; i < COUNT; i++) {
@@ -109,11 +109,11 @@ static void batch_run__on_a_stream(int own) {
   end_stepper(&self);
 }
 
-static void batch_get_output(int own) {
+static void batch_take_output(int own) {
   stepper self = make_stepper(own);
   iobind_tensor *y;
   expect_ok(iobind_batch_run(self.batch, self.slots, ROWS, self.w.stream, &fault));
-  ELSEWHERE(own, iobind_batch_get_output(self.batch, self.slots[1], 0, &y, &fault));
+  ELSEWHERE(own, iobind_batch_take_output(self.batch, self.slots[1], 0, &y, &fault));
   iobind_tensor_release(y);
   end_stepper(&self);
 }
@@ -152,7 +152,7 @@ static void batch_step(int own) {
 
 static const struct CMUnitTest tests[] = {
     ROW(batch_create),     ROW(batch_destroy),    ROW(batch_set_input), ROW(batch_run),    ROW(batch_run__on_a_stream),
-    ROW(batch_get_output), ROW(batch_save_state), ROW(batch_leave),     ROW(batch_submit), ROW(batch_step),
+    ROW(batch_take_output), ROW(batch_save_state), ROW(batch_leave),     ROW(batch_submit), ROW(batch_step),
 };
 
 FIXTURE_MAIN(tests, NULL, NULL);

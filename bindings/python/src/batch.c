@@ -262,7 +262,7 @@ static PyObject *batch_set_input(Batch *self, PyObject *arguments) {
 }
 
 /* _get_output(slot, index) */
-static PyObject *batch_get_output(Batch *self, PyObject *arguments) {
+static PyObject *batch_take_output(Batch *self, PyObject *arguments) {
   unsigned long long slot;
   Py_ssize_t index;
   iobind_tensor *tensor = NULL;
@@ -271,7 +271,7 @@ static PyObject *batch_get_output(Batch *self, PyObject *arguments) {
   if (!PyArg_ParseTuple(arguments, "Kn", &slot, &index) || !is_open(self)) {
     return NULL;
   }
-  WITH_BATCH(self, status, iobind_batch_get_output(self->handle, slot, (size_t)index, &tensor, &error));
+  WITH_BATCH(self, status, iobind_batch_take_output(self->handle, slot, (size_t)index, &tensor, &error));
   return status == IOBIND_OK ? output_object(tensor, self->session) : raise_failure(self, &error);
 }
 
@@ -475,7 +475,7 @@ static PyMethodDef batch_methods[] = {
     {"_leave", (PyCFunction)batch_leave, METH_VARARGS, NULL},
     {"_save", (PyCFunction)batch_save, METH_VARARGS, NULL},
     {"_set_input", (PyCFunction)batch_set_input, METH_VARARGS, NULL},
-    {"_get_output", (PyCFunction)batch_get_output, METH_VARARGS, NULL},
+    {"_get_output", (PyCFunction)batch_take_output, METH_VARARGS, NULL},
     {"_run", (PyCFunction)batch_run, METH_VARARGS, NULL},
     {"_submit", (PyCFunction)batch_submit, METH_O, NULL},
     {"_step", (PyCFunction)batch_step, METH_VARARGS, NULL},

@@ -123,7 +123,7 @@ IOBIND_API IOBIND_CHECK iobind_status iobind_batch_run(iobind_batch *batch, cons
  *  @return OK; NOT_FOUND slot or index; INVALID_STATE the row has made no step; INVALID_ARGUMENT the output is a state:
  *          iobind_batch_save_state; the failure of the step in flight; OUT_OF_MEMORY; RUNTIME
  *  @threads any   @blocks for the step in flight   @since 1.0 */
-IOBIND_API IOBIND_CHECK iobind_status iobind_batch_get_output(iobind_batch *batch, uint64_t slot, size_t index,
+IOBIND_API IOBIND_CHECK iobind_status iobind_batch_take_output(iobind_batch *batch, uint64_t slot, size_t index,
                                                               iobind_tensor **tensor, iobind_error *error);
 
 /** Save the state of a row, with 1 row: for another row, a binding of the session, or a file (states.h).

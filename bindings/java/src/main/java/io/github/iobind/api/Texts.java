@@ -50,7 +50,7 @@ final class Texts {
       Map.entry("stream_signal_native", "signal"),
       Map.entry("binding_create", "createBinding"), Map.entry("session_get_metadata", "metadata"),
       Map.entry("batch_create", "OrtBatchFFM.create"), Map.entry("batch_join", "join"), Map.entry("batch_leave", "leave"),
-      Map.entry("batch_set_input", "setInput"), Map.entry("batch_run", "run"), Map.entry("batch_get_output", "getOutput"),
+      Map.entry("batch_set_input", "setInput"), Map.entry("batch_run", "run"), Map.entry("batch_take_output", "getOutput"),
       Map.entry("batch_save_state", "saveState"), Map.entry("batch_submit", "submit"), Map.entry("batch_step", "step"),
       // what C gives in a struct or by a constant
       Map.entry("graph_limit", "Options.graphs"), Map.entry("intra_op_threads", "intraOp"),

@@ -99,9 +99,9 @@ public final class IobindBatch {
     }
   }
 
-  private static final MethodHandle BATCH_GET_OUTPUT = status("iobind_batch_get_output", OBJECT, SLOT, SIZE, OBJECT, OBJECT);
+  private static final MethodHandle BATCH_GET_OUTPUT = status("iobind_batch_take_output", OBJECT, SLOT, SIZE, OBJECT, OBJECT);
 
-  /** {@code iobind_batch_get_output}. */
+  /** {@code iobind_batch_take_output}. */
   public static int batchGetOutput(long batch, long slot, long index, long tensor, long error) {
     try {
       return (int) BATCH_GET_OUTPUT.invokeExact(batch, slot, index, tensor, error);
