@@ -401,7 +401,7 @@ static iobind_status get_output(iobind_batch *batch, uint64_t slot, size_t index
 }
 
 iobind_status iobind_batch_take_output(iobind_batch *batch, uint64_t slot, size_t index, iobind_tensor **tensor,
-                                      iobind_error *error) {
+                                       iobind_error *error) {
   static const char what[] = "batch_take_output";
   if (tensor != NULL) {
     *tensor = NULL;

@@ -151,7 +151,7 @@ static void batch_step(int own) {
 }
 
 static const struct CMUnitTest tests[] = {
-    ROW(batch_create),     ROW(batch_destroy),    ROW(batch_set_input), ROW(batch_run),    ROW(batch_run__on_a_stream),
+    ROW(batch_create),      ROW(batch_destroy),    ROW(batch_set_input), ROW(batch_run),    ROW(batch_run__on_a_stream),
     ROW(batch_take_output), ROW(batch_save_state), ROW(batch_leave),     ROW(batch_submit), ROW(batch_step),
 };
 

@@ -45,11 +45,14 @@ typedef struct iobind_batch_options {
 } iobind_batch_options;
 #define IOBIND_BATCH_OPTIONS_INIT {sizeof(iobind_batch_options), 0, 0, NULL, 0, NULL, 0, NULL, 0, NULL, 0}
 
-/** Create a batch. A session with a graph_limit captures a graph for each power of two that is a step's number of rows or the next above, and all
- *  steps are then made by one thread. Any other session runs exactly the rows of a step. Nothing may mix rows: before its first step with a number of rows, a batch runs the model with as many rows of
- *  different data, and with each of them alone; and before its very first step with 2, 3, 5 and 8 rows. That finds a model that mixes
- *  rows. It cannot prove that a model never does. Only floats are drawn at random: inputs of other types have the data of the rows of the
- *  step, and states of other types those of the first state. A shared input that is set later is not tested again.
+/** Create a batch.
+ *  - A step runs exactly its rows. In a session with a graph_limit it runs the next power of two, for which graphs are captured, and all
+ *    steps are made by one thread.
+ *  - Nothing may mix rows. Before its first step with a number of rows, a batch runs the model with as many rows of different data, and
+ *    with each of them alone; and before its very first step, with 2, 3, 5 and 8 rows. That finds a model that mixes rows. It cannot
+ *    prove that a model never does.
+ *  - Only floats are drawn at random for that: inputs of other types have the data of the rows of the step, and states of other types those
+ *    of the first state. A shared input that is set later is not tested again.
  *  @return OK; INVALID_ARGUMENT; SHAPE no batch axis can be found (the message lists the candidates: give the axes), or a state does not
  *          fit; DTYPE a state's input and output differ; NOT_SUPPORTED a value is not a tensor, or has strings or a packed
  *          type, or a state grows; OUT_OF_MEMORY; RUNTIME
@@ -98,7 +101,8 @@ IOBIND_API IOBIND_CHECK iobind_status iobind_batch_leave(iobind_batch *batch, ui
  *  @param index  of the input; it is no state
  *  @param row    of the input's type and dims, with 1 on the batch axis; in host memory
  *  @return OK; NOT_FOUND slot or index; DTYPE; SHAPE; WRONG_DEVICE the data are not in host memory; INVALID_ARGUMENT a state, or a
- *          shared input and a slot, or the reverse; OUT_OF_MEMORY; the failure of work that was to write `row`
+ *          shared input and a slot, or the reverse; OUT_OF_MEMORY; the failure of work that was to write `row`, and for a shared input
+ *          that of the step in flight: it is then not set
  *  @threads any   @blocks for work in flight that writes `row`, and a shared input for the step in flight   @since 1.0 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_batch_set_input(iobind_batch *batch, uint64_t slot, size_t index,
                                                              iobind_tensor *row, iobind_error *error);
@@ -108,7 +112,8 @@ IOBIND_API IOBIND_CHECK iobind_status iobind_batch_set_input(iobind_batch *batch
  *  - A row that is not among them is put aside, or runs along and is put back: what has cost less time in this batch.
  *  @param slots   `count` different rows, whose inputs are set, with the same dims
  *  @param stream  NULL: complete on return. Otherwise a stream as for iobind_binding_run: the step is in flight until the next call that
- *                 needs its end (iobind_batch_run, step, submit, get_output, save_state, leave), which also returns its failure
+ *                 needs its end (iobind_batch_run, step, submit, take_output, save_state, leave, set_input of a shared one), which also
+ *                 returns its failure; iobind_batch_take_output of its rows returns that, too, until their next step
  *  @return OK; INVALID_ARGUMENT no row, or a row twice; NOT_FOUND a slot; INVALID_STATE an input is not set (the message names it); SHAPE
  *          rows of different dims, or an output that does not have a row for each; NOT_SUPPORTED the model mixes rows (the message names
  *          the output); as iobind_binding_run; the failure of the step in flight
@@ -116,7 +121,7 @@ IOBIND_API IOBIND_CHECK iobind_status iobind_batch_set_input(iobind_batch *batch
 IOBIND_API IOBIND_CHECK iobind_status iobind_batch_run(iobind_batch *batch, const uint64_t *slots, size_t count,
                                                        iobind_stream *stream, iobind_error *error);
 
-/** Get an output of a row's last step. No later step overwrites it. A view if the batch axis is the first and the memory has addresses;
+/** Take an output of a row's last step. No later step overwrites it. A view if the batch axis is the first and the memory has addresses;
  *  otherwise a copy. An output without a batch axis is the whole.
  *  @param index   of the output
  *  @param tensor  receives a reference; iobind_tensor_release
@@ -136,8 +141,8 @@ IOBIND_API IOBIND_CHECK iobind_status iobind_batch_save_state(iobind_batch *batc
 /* ---- a server's loop: one thread makes steps and hands the results out; or the threads that submit rows await them -------- */
 
 /** Submit a row for the next iobind_batch_step.
- *  @return OK; NOT_FOUND slot; INVALID_STATE an input is not set, or the row is submitted already
- *  @threads any   @since 1.0 */
+ *  @return OK; NOT_FOUND slot; INVALID_STATE an input is not set, or the row is submitted already; the failure of the step in flight
+ *  @threads any   @blocks for a step in flight of the row   @since 1.0 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_batch_submit(iobind_batch *batch, uint64_t slot, iobind_error *error);
 
 /** When iobind_batch_step makes a step: also as soon as every row that has joined is submitted. Each field that is 0 has its default. */
@@ -146,7 +151,7 @@ typedef struct iobind_batch_wait {
   uint32_t reserved;   /**< 0 */
   size_t rows;         /**< as soon as so many rows are submitted; 0: 16 */
   uint64_t longest_ns; /**< or as soon as one of them has waited so long; 0: 1 ms */
-  uint64_t timeout_ns; /**< for the first row alone; 0: no limit */
+  uint64_t timeout_ns; /**< for the first row alone; 0: no limit; 1: only rows that are submitted now */
 } iobind_batch_wait;
 #define IOBIND_BATCH_WAIT_INIT {sizeof(iobind_batch_wait), 0, 0, 0, 0}
 
