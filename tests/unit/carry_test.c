@@ -371,6 +371,39 @@ static void save_in_flight_does_not_wait(void **state) {
   }
 }
 
+/* Another binding goes on from a state that a run in flight makes, on another stream. */
+static void restored_in_flight_is_waited_for(void **state) {
+  (void)state;
+  static const float ones[2] = {1, 1};
+  static const float four[2] = {4, 4};
+  iobind_session *session = model("scale");
+  iobind_tensor *first = fixture_floats(device, ones, 2);
+  iobind_binding *binding = carried(session, IOBIND_CARRY_MOVE, first);
+  iobind_binding *branch = carried(session, IOBIND_CARRY_MOVE, first);
+  iobind_stream *stream;
+  iobind_stream *other;
+  iobind_state *saved;
+  iobind_tensor *result;
+  expect_ok(iobind_stream_create(device, NULL, &stream, &fault));
+  expect_ok(iobind_stream_create(device, NULL, &other, &fault));
+  assert_int_equal(vdev_set(0, "race", "fail"), 0);
+  expect_ok(iobind_binding_run(binding, stream, &fault));
+  expect_ok(iobind_binding_save_state(binding, &saved, &fault));
+  expect_ok(iobind_binding_restore_state(branch, saved, &fault));
+  expect_ok(iobind_binding_run(branch, other, &fault));
+  expect_ok(iobind_stream_synchronize(other, &fault));
+  assert_int_equal(vdev_set(0, "race", "off"), 0);
+  expect_ok(iobind_binding_get_output(branch, 0, NULL, &result, &fault));
+  fixture_expect_floats(result, four, 2);
+  iobind_state_release(saved);
+  iobind_binding_destroy(branch);
+  iobind_binding_destroy(binding);
+  iobind_stream_destroy(other);
+  iobind_stream_destroy(stream);
+  iobind_tensor_release(first);
+  iobind_session_destroy(session);
+}
+
 /* The last run's result is the state, and the caller has bound it to the other input, too: it cannot be carried in place. */
 static void refused_carry_leaves_the_results(void **state) {
   (void)state;
@@ -405,6 +438,7 @@ static const struct CMUnitTest tests[] = {
     {"restore that fails is refused", restore_that_fails_is_refused, stage_open, stage_close, "vdev"},
     {"saved states copy what they must", saved_states_copy_what_they_must, stage_open, stage_close, "vdev"},
     {"save in flight does not wait", save_in_flight_does_not_wait, stage_open, stage_close, "vdev"},
+    {"restored in flight is waited for", restored_in_flight_is_waited_for, stage_open, stage_close, "vdev"},
     {"refused carry leaves the results", refused_carry_leaves_the_results, stage_open, stage_close, "vdev"},
     {"states stay on the device", states_stay_on_the_device, stage_open, stage_close, "vdev"},
 };
