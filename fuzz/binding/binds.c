@@ -296,10 +296,26 @@ static void updated(bound *one, size_t index, const float *values, bool was_due)
   input->torn = input->lost = false;
 }
 
+/* Has anyone but this input and the output that is carried to it a part of the memory? */
+static bool is_shared(const bound *one, size_t input, const block *memory) {
+  size_t others = memory->refs;
+  const shadow *shadows[] = {&one->shadow, &one->before};
+  for (size_t s = 0; s < sizeof shadows / sizeof shadows[0]; s++) {
+    others -= shadows[s]->inputs[input].read.block == memory;
+    for (size_t i = 0; i < shadows[s]->model->output_count; i++) {
+      const carry_shadow *carry = &shadows[s]->carries[i];
+      bool is_own = carry->is_on && carry->input == input;
+      others -= is_own && shadows[s]->results[i].at.block == memory;
+    }
+  }
+  return others > 0;
+}
+
 void update_input(bound *one, size_t index, int stream, const step *from, bool spoils) {
   view to = shadow_next_input(&one->shadow, index);
   if (view_is_anothers(to, one->shadow.number)) return;
-  if (to.block != NULL && to.block->is_frozen && to.block->refs > 2) return; /* whose else it is keeps what it has */
+  if (to.block != NULL && to.block->is_frozen && is_shared(one, index, to.block))
+    return; /* whose else it is keeps what it has */
   const carry_shadow *carry = shadow_carry_of_input(&one->shadow, index);
   bool was_due = carry != NULL && carry->is_due;
   size_t size = to.count * sizeof(float) + (from->x[3] >= 248 ? 4 : 0);

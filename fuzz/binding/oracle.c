@@ -312,9 +312,17 @@ static void expect_room(const shadow *of, expectation *expected) {
   }
 }
 
+/* Memory that this binding has lent may be that of any of its states by now: which one, only the library knows. */
+static bool is_hidden_state(const shadow *of, view memory) {
+  bool is_read = false;
+  for (size_t i = 0; i < of->model->input_count; i++) is_read = is_read || views_equal(memory, shadow_next_input(of, i));
+  return is_ours(of, memory) && !is_read;
+}
+
 bool shadow_is_muddled(const shadow *of) {
   for (size_t i = 0; i < of->model->output_count; i++) {
     view written = written_by(of, i);
+    if (of->outputs[i].mode == OUTPUT_IN_PLACE && is_hidden_state(of, written)) return true;
     for (size_t j = 0; j < of->model->input_count; j++) {
       if (!views_overlap(written, shadow_next_input(of, j))) continue;
       if (of->inputs[j].elsewhere) continue; /* it is copied to where it is read, and the output is written later */

@@ -12,10 +12,12 @@
 
 /* ---- lent results ---- */
 
-/* What a lent result holds is read on the stream that it was lent to. */
-static void read_lent(bound *one, size_t output, iobind_tensor *tensor, size_t stream) {
+/* What a lent result holds is read on the stream that it was lent to: that waits for the binding's run, and for nobody else's who writes the
+ * memory. */
+static void read_lent(bound *one, size_t output, iobind_tensor *tensor, size_t stream, bool by_event) {
   const view *at = &one->shadow.results[output].at;
   if (at->count == 0) return;
+  world_stream_uses(stream, at->block, false, NULL, by_event);
   float *there = world_memory(at->count);
   begin_call("read(the lent %s%s)", one->shadow.model->outputs[output].name, on_stream((int)stream));
   bool well = require_ok(
@@ -49,7 +51,7 @@ void do_lend(const step *from) {
   size_t run = (size_t)one->flight.stream;
   if (run != stream && W->lanes[stream].after[run] < one->flight.stamp) W->lanes[stream].after[run] = one->flight.stamp;
   find_memory(one, output, iobind_tensor_get_address(tensor));
-  read_lent(one, output, tensor, stream);
+  read_lent(one, output, tensor, stream, from->x[3] % 2 == 0);
 }
 
 /* ---- DLPack ---- */

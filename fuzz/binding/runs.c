@@ -255,8 +255,10 @@ static bool run_once(bound *one, int stream, point *at, const step *from) {
     if (stream < 0 && status == IOBIND_ERROR_RUNTIME && has_begun) shadow_lose_states(&one->shadow, false);
     if (late && faulty) shadow_doubt_states(&one->shadow);
     reached_if(FEATURE_STATES_LOST, was_lost && status == IOBIND_ERROR_INVALID_STATE);
-    if (may_queue && (faulty || late)) shadow_doubt_states(&one->shadow); /* those before may have failed with it */
-    if (may_queue) one->flight.stream = -1;
+    if (may_queue && (faulty || late)) { /* those before may have failed with it; behind a run that never began they go on */
+      shadow_doubt_states(&one->shadow);
+      one->flight.stream = -1;
+    }
   }
   if (stream >= 0 && (faulty || late)) settle((size_t)stream);
   delay_kernels(false);
@@ -264,7 +266,7 @@ static bool run_once(bound *one, int stream, point *at, const step *from) {
 }
 
 static bool can_run(const bound *one) {
-  const shadow *of = one != NULL ? &one->shadow : NULL;
+  const shadow *of = one != NULL && one->handle != NULL ? &one->shadow : NULL; /* a failure may have destroyed it */
   return of != NULL && !too_long(one) && !shadow_is_muddled(of) && !shadow_trespasses(of) && !shadow_is_unforeseeable(of);
 }
 

@@ -62,7 +62,11 @@ static void save(bound *one, saved *to) {
     view next = shadow_next_input(&one->shadow, i);
     if (shadow_carry_of_input(&one->shadow, i) == NULL || next.block == NULL) continue;
     if (view_is_anothers(next, one->shadow.number)) return;
-    if (!in_flight) world_host_uses(next.block, false, NULL);
+    if (in_flight && !W->at_host) { /* copies are ordered on the stream of the run */
+      world_stream_uses((size_t)one->flight.stream, next.block, false, NULL, true);
+    } else if (!in_flight) {
+      world_host_uses(next.block, false, NULL);
+    }
   }
   state_drop(to);
   expectation expected = {0};
@@ -219,7 +223,7 @@ static bound *take_carrying(const step *from) {
   do_carry(&next);
   do_fill(&next);
   do_run(&next);
-  return one;
+  return one->handle != NULL ? one : NULL;
 }
 
 /* The binding carries what the state has. */
@@ -247,12 +251,13 @@ static void save_and_go_on(saved *at, const step *from) {
   bound *one = take_carrying(from);
   if (one == NULL) return;
   if (from->x[6] >= 96) run_on_stream(one, from->x[6] % STREAMS, from);
+  if (one->handle == NULL) return; /* it went on from a state that has failed */
   save(one, at);
   at->made_by = one->shadow.number;
   if (at->handle == NULL || from->x[5] < 96) return;
   if (from->x[5] % 2 == 0) do_run(from);
   bound *to = from->x[5] < 160 ? one : take_other(at, from);
-  if (to == NULL || at->handle == NULL) return;
+  if (to == NULL || to->handle == NULL || at->handle == NULL) return;
   if (from->x[3] < 224 && to->session == at->session) carry_like(to, at, from);
   restore(to, at);
 }

@@ -986,6 +986,16 @@ public:
     iobind_state *loaded = nullptr;
     return detail::call(failed, iobind_state_load, get(), path, &loaded) ? state(loaded, get(), failed) : state();
   }
+  /** What the model's graph shows of the state that an output leaves for an input; `kind` is an iobind_state_kind. */
+  iobind_state_kind_info state_kind(const text &output, const text &input, error *failed = nullptr) const {
+    std::size_t from = 0, to = 0;
+    iobind_state_kind_info found = detail::sized<iobind_state_kind_info>();
+    if (detail::call(failed, iobind_session_find_output, get(), output, &from) &&
+        detail::call(failed, iobind_session_find_input, get(), input, &to)) {
+      detail::call(failed, iobind_session_get_state_kind, get(), from, to, &found);
+    }
+    return found;
+  }
   /** The file's path; empty if the call failed. */
   std::string end_profile(error *failed = nullptr) {
     const char *path = nullptr;
@@ -1227,6 +1237,10 @@ public:
   }
   bool reorder(std::size_t axis, std::initializer_list<std::int64_t> rows, error *failed = nullptr) {
     return reorder(axis, span<const std::int64_t>(rows.begin(), rows.size()), failed);
+  }
+  /** Back to a shorter length: of all carried states, which are growing ones, the first rows remain. */
+  bool rewind(std::size_t length, error *failed = nullptr) {
+    return detail::call(failed, iobind_binding_rewind_state, get(), length);
   }
   bool check(error *failed = nullptr) { return detail::call(failed, iobind_binding_check, get()); }
   /** From any thread. */

@@ -126,15 +126,13 @@ iobind_status iobind__carry_advance(iobind_binding *binding, iobind_stream *busy
 
 /* Takes the reference. */
 static void set_buffer(iobind_binding *binding, iobind__carry *carry, size_t side, iobind_tensor *buffer) {
-  const iobind_session *session = binding->session;
-  iobind__holder *holder = &binding->holders[session->input_count + session->output_count + 2 * carry->output + side];
   iobind_tensor *old = carry->buffers[side];
   carry->buffers[side] = buffer;
   if (old != NULL) {
     iobind__graphs_forget_memory(binding, old); /* what was captured in it is not met again */
   }
   pthread_mutex_lock(&binding->holding);
-  iobind__tensor_hold(buffer, holder);
+  iobind__tensor_hold(buffer, iobind__side_holder(binding, carry->output, side));
   pthread_mutex_unlock(&binding->holding);
   iobind__tensor_hand_to(buffer, IOBIND_HOLDER_BINDING);
   iobind__tensor_hand_to(old, IOBIND_HOLDER_CALLER); /* who may keep it */
@@ -266,8 +264,8 @@ static void remove_carry(iobind_binding *binding, iobind__carry *carry) {
 }
 
 void iobind__carry_remove(iobind_binding *binding, iobind__carry *carry) {
-  set_buffer(binding, carry, 0, NULL);
-  set_buffer(binding, carry, 1, NULL);
+  iobind__carry_leave_buffer(binding, carry, 0);
+  iobind__carry_leave_buffer(binding, carry, 1);
   remove_carry(binding, carry);
   if (!swaps(binding)) {
     iobind__side_clear(binding, &binding->sides[1 - binding->turn]); /* it has no more turns */

@@ -128,9 +128,10 @@ static void lose_states(iobind_binding *binding) {
 }
 
 /* The failure is returned by a read of what the run was to write into the caller's tensors, unless another call returns it before. */
-static void leave_to_readers(const iobind_binding *binding) {
+static void leave_to_readers(iobind_binding *binding) {
   for (size_t i = 0; i < binding->session->output_count; i++) {
-    iobind_tensor *written = binding->outputs[i].target != NULL ? binding->outputs[i].target : binding->outputs[i].shown;
+    iobind_tensor *target = binding->outputs[i].target;
+    iobind_tensor *written = target != NULL ? target : *iobind__output_shown(binding, i);
     if (written != NULL) {
       iobind__tensor_use_at(written, binding->flight.stream, binding->flight.ticket, IOBIND__WRITE);
     }

@@ -314,6 +314,15 @@ static iobind_status replace_state(iobind_binding *binding, size_t index, const 
   return IOBIND_OK;
 }
 
+/* A state that a run has left is held by nobody, because nobody can access it: now a stream does. */
+static void hold_written(iobind_binding *binding, size_t index) {
+  pthread_mutex_lock(&binding->holding);
+  if (binding->holders[index].holders == NULL) {
+    iobind__input_hold(binding, index);
+  }
+  pthread_mutex_unlock(&binding->holding);
+}
+
 static iobind_status write_input(iobind_binding *binding, size_t index, const void *data, size_t bytes, iobind_stream *stream,
                                  iobind_error *error) {
   IOBIND__TRY(check_index(binding, index, "binding_write_input", error));
@@ -341,6 +350,9 @@ static iobind_status write_input(iobind_binding *binding, size_t index, const vo
   bool is_written_by_host = stream != NULL && target->place->host && target->place->device != stream->device &&
                             iobind__session_has_device(binding->session, stream->device);
   IOBIND__TRY(is_written_by_host ? iobind__stream_drain(stream, error) : IOBIND_OK);
+  if (stream != NULL) {
+    hold_written(binding, index);
+  }
   IOBIND__TRY(iobind_tensor_write(target, 0, data, bytes, is_written_by_host ? NULL : stream, error));
   input->is_spoiled = false;
   return IOBIND_OK;

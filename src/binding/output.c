@@ -7,9 +7,11 @@ void iobind__output_hold(iobind_binding *binding, size_t index) {
   const iobind__output *output = &binding->outputs[index];
   const iobind__carry *carry = iobind__carry_of_output(binding, index);
   bool swaps = carry != NULL && carry->mode == IOBIND_CARRY_SWAP;
-  iobind_tensor *tensor = output->target != NULL ? output->target : output->shown;
   pthread_mutex_lock(&binding->holding);
-  iobind__tensor_hold(swaps ? NULL : tensor, &binding->holders[binding->session->input_count + index]);
+  iobind__tensor_hold(swaps ? NULL : output->target, &binding->holders[binding->session->input_count + index]);
+  for (size_t side = 0; side < 2 && !swaps; side++) {
+    iobind__tensor_hold(output->shown[side], iobind__side_holder(binding, index, side));
+  }
   pthread_mutex_unlock(&binding->holding);
 }
 
@@ -21,20 +23,27 @@ void iobind__output_aim(iobind_binding *binding, size_t index, iobind_tensor *ta
   iobind_tensor_release(old);
 }
 
-/* The caller's tensor of a REUSE output's memory is the caller's alone now, or a new one. */
 void iobind__output_show(iobind_binding *binding, size_t index, iobind_tensor *tensor) {
-  iobind__output *output = &binding->outputs[index];
-  iobind_tensor *old = output->shown;
-  output->shown = iobind_tensor_retain(tensor);
+  iobind_tensor **shown = iobind__output_shown(binding, index);
+  iobind_tensor *old = *shown;
+  *shown = iobind_tensor_retain(tensor);
   iobind__output_hold(binding, index);
   iobind_tensor_release(old);
+}
+
+void iobind__output_hide(iobind_binding *binding, size_t index) {
+  iobind__output *output = &binding->outputs[index];
+  iobind_tensor *old[2] = {output->shown[0], output->shown[1]};
+  output->shown[0] = output->shown[1] = NULL;
+  iobind__output_hold(binding, index);
+  iobind__tensor_drop(old[0]);
+  iobind__tensor_drop(old[1]);
 }
 
 void iobind__output_set(iobind_binding *binding, size_t index, iobind__output_mode mode, iobind__place *place,
                         iobind_tensor *target) {
   iobind__output *output = &binding->outputs[index];
   iobind_tensor *old = output->target;
-  iobind_tensor *shown = output->shown;
   const iobind__place *old_place = old != NULL ? old->place : output->place;
   const iobind__place *new_place = target != NULL ? target->place : place;
   bool was_seen = output->seen_place != NULL && output->seen_place == new_place && output->seen_mode == mode;
@@ -50,10 +59,8 @@ void iobind__output_set(iobind_binding *binding, size_t index, iobind__output_mo
   output->place = place;
   output->memory = mode == IOBIND__OUTPUT_REUSE ? iobind__serial_next() : 0;
   output->target = iobind_tensor_retain(target);
-  output->shown = NULL;
-  iobind__output_hold(binding, index);
+  iobind__output_hide(binding, index);
   iobind__sides_let_go(binding, old);
-  iobind__tensor_drop(shown);
   iobind__tensor_drop(old);
   iobind__table_changed(binding);
 }
@@ -66,7 +73,7 @@ void iobind__output_reset(iobind_binding *binding, size_t index) {
 
 void iobind__output_renew(iobind_binding *binding, size_t index) {
   binding->outputs[index].memory = iobind__serial_next();
-  iobind__output_show(binding, index, NULL);
+  iobind__output_hide(binding, index);
   iobind__output_aim(binding, index, NULL);
   iobind__table_changed(binding);
 }
@@ -78,8 +85,8 @@ void iobind__output_leave(iobind_binding *binding, size_t index, const iobind_te
 
 size_t iobind__output_references(const iobind_binding *binding, size_t index, const iobind_tensor *tensor) {
   const iobind__output *output = &binding->outputs[index];
-  return (size_t)(output->result == tensor) + (size_t)(output->target == tensor) + (size_t)(output->shown == tensor) +
-         iobind__graphs_references(binding, index, tensor);
+  return (size_t)(output->result == tensor) + (size_t)(output->target == tensor) + (size_t)(output->shown[0] == tensor) +
+         (size_t)(output->shown[1] == tensor) + iobind__graphs_references(binding, index, tensor);
 }
 
 void iobind__outputs_reshape(iobind_binding *binding) {

@@ -170,7 +170,7 @@ iobind_status iobind__overlap_renew(iobind_binding *binding, const iobind_tensor
       continue;
     }
     /* iobind has made the memory for a graph, or to copy the output there */
-    const iobind_tensor *made = output->target != NULL ? output->target : output->is_copied ? output->shown : NULL;
+    const iobind_tensor *made = output->target != NULL ? output->target : output->is_copied ? output->shown[0] : NULL;
     bool overlaps = made != NULL ? meet(made, tensor) : !is_known || output->is_taken;
     if (made == NULL && !overlaps) {
       IOBIND__TRY(iobind__results_fetch(binding, error));

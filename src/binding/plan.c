@@ -81,7 +81,7 @@ static void plan_outputs(iobind_binding *binding) {
     output->is_copied = must_be_copied(session, output, &session->outputs[i], early);
     plan->copied_count += output->is_copied;
     if (was_copied && !output->is_copied) {
-      iobind__output_show(binding, i, NULL); /* ORT makes other memory, and the caller may bind the old one elsewhere */
+      iobind__output_hide(binding, i); /* ORT makes other memory, and the caller may bind the old one elsewhere */
     }
     plan->is_seen = plan->is_seen && is_output_seen(output);
     if (iobind__output_is_fresh(output)) {

@@ -106,12 +106,13 @@ iobind_status iobind__result_overlaps(const iobind_binding *binding, size_t inde
 /* One memory, one tensor: whoever still has that of an earlier run accesses what later runs write. */
 static void show(iobind_binding *binding, size_t index) {
   iobind__output *output = &binding->outputs[index];
-  if (output->shown == NULL || output->shown->data != output->result->data) {
+  iobind_tensor *shown = *iobind__output_shown(binding, index);
+  if (shown == NULL || shown->data != output->result->data) {
     iobind__output_show(binding, index, output->result);
     return;
   }
   iobind_tensor_release(output->result);
-  output->result = iobind_tensor_retain(output->shown);
+  output->result = iobind_tensor_retain(shown);
 }
 
 /* Give the value of an output to a tensor. */
@@ -165,11 +166,12 @@ static iobind_status find_source(iobind_binding *binding, size_t index, iobind_t
 }
 
 /* A tensor for the copy: what was given for the output, or memory of its own. */
-static iobind_status make_copy(const iobind_binding *binding, size_t index, const iobind_tensor *source, iobind_tensor **copy,
+static iobind_status make_copy(iobind_binding *binding, size_t index, const iobind_tensor *source, iobind_tensor **copy,
                                iobind_error *error) {
   const iobind__output *output = &binding->outputs[index];
-  if (output->mode == IOBIND__OUTPUT_REUSE && output->shown != NULL && iobind__tensor_same_dims(source, output->shown)) {
-    *copy = iobind_tensor_retain(output->shown);
+  iobind_tensor *shown = *iobind__output_shown(binding, index);
+  if (output->mode == IOBIND__OUTPUT_REUSE && shown != NULL && iobind__tensor_same_dims(source, shown)) {
+    *copy = iobind_tensor_retain(shown);
     return IOBIND_OK;
   }
   if (!iobind__output_is_given(output)) {

@@ -27,11 +27,11 @@ typedef struct iobind__input {
 
 typedef struct iobind__output {
   iobind__output_mode mode;
-  iobind__place *place;  /* FRESH, REUSE: where it goes */
-  iobind_tensor *target; /* FIXED, IN_PLACE: the tensor that the next run writes; a reference is held */
-  size_t carry;          /* as of an input */
-  uint64_t memory;       /* REUSE: the serial number of the wanted memory; a new number means new memory */
-  iobind_tensor *shown;  /* REUSE: the tensor of that memory that the caller was given; a reference is held; NULL: none yet */
+  iobind__place *place;    /* FRESH, REUSE: where it goes */
+  iobind_tensor *target;   /* FIXED, IN_PLACE: the tensor that the next run writes; a reference is held */
+  size_t carry;            /* as of an input */
+  uint64_t memory;         /* REUSE: the serial number of the wanted memory; a new number means new memory */
+  iobind_tensor *shown[2]; /* REUSE: by side, the tensors of that memory that the caller was given; references are held */
   /* what a run has shown; stays until mode or place change */
   bool is_verified;                /* it lands where it was asked for */
   iobind__output_mode seen_mode;   /* with which it was verified last, */
@@ -80,7 +80,8 @@ typedef struct iobind__plan {
   size_t *symbol_owners;
 } iobind__plan;
 
-/* The holders of a binding: of inputs, of outputs, then of each output's two buffers if it is carried by SWAP. */
+/* The holders of a binding: of inputs, of outputs, then two of each output: of its buffers if it is carried by SWAP, of the memory of each side
+ * if it is REUSE. */
 static inline size_t iobind__holder_count(const iobind_session *session) {
   return session->input_count + 3 * session->output_count;
 }
@@ -108,6 +109,10 @@ struct iobind_binding {
   size_t carry_count;
   iobind__input inputs[];
 };
+
+static inline iobind__holder *iobind__side_holder(const iobind_binding *binding, size_t output, size_t side) {
+  return &binding->holders[binding->session->input_count + binding->session->output_count + 2 * output + side];
+}
 
 static inline iobind__side *iobind__side_of_turn(iobind_binding *binding) {
   return &binding->sides[binding->turn];
@@ -138,6 +143,12 @@ static inline iobind_status iobind__output_check_index(const iobind_binding *bin
   return index < count
              ? IOBIND_OK
              : iobind__fail(error, IOBIND_ERROR_NOT_FOUND, "%s: expected an index below %zu, got %zu", what, count, index);
+}
+
+/* The tensor of a REUSE output's memory that the caller was given; NULL: none. iobind copies an output into one memory, whatever the side. */
+static inline iobind_tensor **iobind__output_shown(iobind_binding *binding, size_t index) {
+  iobind__output *output = &binding->outputs[index];
+  return &output->shown[output->is_copied ? 0 : binding->turn];
 }
 
 static inline bool iobind__output_is_given(const iobind__output *output) {
@@ -256,8 +267,11 @@ static inline iobind__place *iobind__output_home(const iobind_binding *binding, 
 /* As iobind__input_hold. */
 void iobind__output_hold(iobind_binding *binding, size_t index);
 
-/* REUSE: the caller is given this tensor of the memory that later runs write, too; NULL: they write other memory. */
+/* REUSE: the caller is given this tensor of the memory that later runs write, too, */
 void iobind__output_show(iobind_binding *binding, size_t index, iobind_tensor *tensor);
+
+/* or they write other memory: what the caller was given is the caller's alone now. */
+void iobind__output_hide(iobind_binding *binding, size_t index);
 
 /* The output is bound to something else: the last run's results are given up, and if mode or place differ, a run has to show
  * again where it lands. */

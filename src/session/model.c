@@ -16,6 +16,7 @@ struct iobind__model {
   bool is_identified;
   bool has_data; /* in memory, and names files of external data: which they are, only ORT knows */
   iobind__identity identity;
+  iobind__kind *kinds; /* of the session's outputs; NULL: not read */
 };
 
 /* ---- the file ---- */
@@ -24,6 +25,7 @@ void iobind__model_forget(iobind__model *self) {
   if (self != NULL) {
     pthread_mutex_destroy(&self->mutex);
     free(self->path);
+    free(self->kinds);
     free(self);
   }
 }
@@ -36,8 +38,7 @@ static iobind_status refuse_changed(const char *path, iobind_error *error) {
   char shown[IOBIND__NAME_TEXT];
   iobind__text_shorten(path, shown);
   return iobind__fail(error, IOBIND_ERROR_IO,
-                      "'%s' has changed since the session was created: it does not identify the session's model any more",
-                      shown);
+                      "'%s' has changed since the session was created: it is not the session's model any more", shown);
 }
 
 static iobind_status refuse_unread(const char *path, iobind_error *error) {
@@ -273,4 +274,43 @@ iobind_status iobind__model_identify(iobind__model *self, iobind__identity *iden
   *identity = self->identity;
   pthread_mutex_unlock(&self->mutex);
   return status;
+}
+
+/* ---- the kinds of states ---- */
+
+static iobind_status read_kinds(const iobind__model *self, const iobind_session *session, iobind__kind **kinds,
+                                iobind_error *error) {
+  iobind__model_bytes model;
+  iobind__file_stamp now;
+  if (iobind__model_open(&model, &(iobind__source){.path = self->path}, NULL) != IOBIND_OK) {
+    return refuse_unread(self->path, error);
+  }
+  iobind_status status = iobind__kinds_read(&model, session, kinds, error);
+  iobind__model_close(&model);
+  IOBIND__TRY(status);
+  if (!iobind__file_stamp_get(self->path, &now) || !is_same(&now, &self->stamp)) {
+    free(*kinds);
+    return refuse_changed(self->path, error);
+  }
+  return IOBIND_OK;
+}
+
+iobind_status iobind__model_find_kinds(iobind__model *self, const iobind_session *session, const iobind__kind **kinds,
+                                       iobind_error *error) {
+  iobind__kind *found = NULL;
+  pthread_mutex_lock(&self->mutex);
+  iobind_status status = self->kinds == NULL && self->path != NULL ? read_kinds(self, session, &found, error) : IOBIND_OK;
+  if (status == IOBIND_OK && found != NULL) {
+    self->kinds = found;
+  }
+  *kinds = self->kinds;
+  pthread_mutex_unlock(&self->mutex);
+  return status;
+}
+
+iobind_status iobind__model_note_kinds(iobind__model *self, const iobind__source *from, const iobind_session *session,
+                                       iobind_error *error) {
+  iobind__model_bytes model;
+  IOBIND__TRY(iobind__model_open(&model, from, error));
+  return iobind__kinds_read(&model, session, &self->kinds, error);
 }

@@ -2,6 +2,7 @@
 #ifndef IOBIND_SESSION_MODEL_H
 #define IOBIND_SESSION_MODEL_H
 
+#include "session/kind.h"
 #include "session/source.h"
 #include "support/error.h"
 #include "support/hash.h"
@@ -22,5 +23,14 @@ void iobind__model_forget(iobind__model *self); /* NULL is a no-op */
 
 /* Read the model's files, unless that was done. IO if they have changed since then. */
 iobind_status iobind__model_identify(iobind__model *self, iobind__identity *identity, iobind_error *error);
+
+/* The kind of each output of the session that was loaded from it. The file is read in the first call; IO as above. NULL: not known, because
+ * the model was in memory, and not read at that time. */
+iobind_status iobind__model_find_kinds(iobind__model *self, const iobind_session *session, const iobind__kind **kinds,
+                                       iobind_error *error);
+
+/* Of a model in memory, before it is gone. */
+iobind_status iobind__model_note_kinds(iobind__model *self, const iobind__source *from, const iobind_session *session,
+                                       iobind_error *error);
 
 #endif

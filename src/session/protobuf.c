@@ -37,8 +37,7 @@ static bool read_at(iobind__model_bytes *model, uint64_t offset, void *out, size
   return true;
 }
 
-/* A number of protobuf's variable length. */
-static bool read_varint(iobind__model_bytes *model, uint64_t *offset, uint64_t *number) {
+bool iobind__model_varint(iobind__model_bytes *model, uint64_t *offset, uint64_t *number) {
   *number = 0;
   for (unsigned shift = 0; shift < 64; shift += 7) {
     unsigned char byte;
@@ -90,10 +89,10 @@ bool iobind__model_next(iobind__model_bytes *model, uint64_t *offset, uint64_t e
   if (!model->sound || *offset >= end) {
     return false;
   }
-  model->sound = read_varint(model, offset, &tag);
+  model->sound = iobind__model_varint(model, offset, &tag);
   unsigned wire = (unsigned)(tag & 7u);
   if (wire == 0 || wire == 2) {
-    model->sound = model->sound && read_varint(model, offset, &field->value);
+    model->sound = model->sound && iobind__model_varint(model, offset, &field->value);
   }
   field->number = tag >> 3;
   field->is_message = wire == 2;

@@ -34,6 +34,9 @@ void iobind__model_close(iobind__model_bytes *model);
 /* ORT's own format, which is not protobuf. */
 bool iobind__model_is_ort_format(iobind__model_bytes *model);
 
+/* A number of protobuf's variable length, at *offset. */
+bool iobind__model_varint(iobind__model_bytes *model, uint64_t *offset, uint64_t *number);
+
 /* The next field of the message that goes on at *offset and ends at `end`. False: there is none, or the bytes are not sound. */
 bool iobind__model_next(iobind__model_bytes *model, uint64_t *offset, uint64_t end, iobind__field *field);
 

@@ -187,7 +187,10 @@ static iobind_status fill(iobind_session *session, const iobind__source *from, i
   if (from->path != NULL || (options->flags & IOBIND_SESSION_IDENTIFY) != 0) {
     IOBIND__TRY(iobind__model_note(from, &session->model, error));
   }
-  return load(session, from, options, error);
+  IOBIND__TRY(load(session, from, options, error));
+  bool is_read = from->path == NULL && session->model != NULL;
+  return is_read ? iobind__named(iobind__model_note_kinds(session->model, from, session, error), error, "session_create")
+                 : IOBIND_OK;
 }
 
 static iobind_status create(iobind_runtime *runtime, const iobind__source *from, const iobind_session_options *given,

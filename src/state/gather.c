@@ -77,22 +77,22 @@ static void put_node(iobind__bytes *graph, const char *input, const char *output
   put_message(graph, GRAPH_NODE, &node);
 }
 
-static void put_tensor(iobind__bytes *graph, size_t index, iobind__gathered of, size_t axis) {
+static void put_tensor(iobind__bytes *graph, size_t index, iobind__gathered of) {
   char input[NAME];
   char output[NAME];
   snprintf(input, sizeof input, "in%zu", index);
   snprintf(output, sizeof output, "out%zu", index);
-  put_node(graph, input, output, axis);
+  put_node(graph, input, output, of.axis);
   put_value(graph, GRAPH_INPUT, input, of);
   put_value(graph, GRAPH_OUTPUT, output, of);
 }
 
-void iobind__gather_write(const iobind__gathered *tensors, size_t count, size_t axis, iobind__bytes *model) {
+void iobind__gather_write(const iobind__gathered *tensors, size_t count, iobind__bytes *model) {
   iobind__bytes graph = {0};
   iobind__bytes opset = {0};
   put_text(&graph, GRAPH_NAME, "iobind: rows of states");
   for (size_t i = 0; i < count; i++) {
-    put_tensor(&graph, i, tensors[i], axis);
+    put_tensor(&graph, i, tensors[i]);
   }
   put_value(&graph, GRAPH_INPUT, "rows", (iobind__gathered){.dtype = IOBIND_DTYPE_INT64, .rank = 1});
   put_number(&opset, OPSET_VERSION, OPSET);

@@ -1,52 +1,12 @@
-/* The rows of all states of a binding in another order, by a generated model: so the EP moves them, where they are. */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "binding/binding.h"
-#include "state/gather.h"
-
-/* What is reordered. */
-typedef struct order {
-  size_t axis;
-  const int64_t *rows;
-  size_t count;
-} order;
-
-/* The tensors of a call: what the binding reads next, and the same in another order. */
-typedef struct moved {
-  iobind_binding *binding;
-  size_t count;
-  iobind_tensor **from; /* borrowed */
-  iobind_tensor **to;   /* references are held; NULL: not made yet */
-} moved;
+/* The rows of all states of a binding in another order. */
+#include "state/mover.h"
 
 static const char what[] = "binding_reorder_state";
 
-/* ---- checked ---- */
-
-static iobind_status check_extent(const moved *self, size_t index, size_t axis, int64_t *extent, iobind_error *error) {
+static iobind_status check_rows(const iobind__mover *self, const iobind__rows *by, iobind_error *error) {
   const iobind_session *session = iobind__binding_session(self->binding);
-  const iobind_tensor *state = self->from[index];
-  const char *name = session->inputs[iobind__binding_view_carry(self->binding, index).input].label;
-  if (axis >= state->rank) {
-    return iobind__fail(error, IOBIND_ERROR_SHAPE, "%s: '%s': expected a state with an axis %zu, its rank is %zu", what, name,
-                        axis, state->rank);
-  }
-  if (*extent >= 0 && state->dims[axis] != *extent) {
-    return iobind__fail(error, IOBIND_ERROR_SHAPE, "%s: '%s' has %lld rows on axis %zu, another state has %lld", what, name,
-                        (long long)state->dims[axis], axis, (long long)*extent);
-  }
-  *extent = state->dims[axis];
-  return IOBIND_OK;
-}
-
-static iobind_status check_order(const moved *self, const order *by, iobind_error *error) {
-  const iobind_session *session = iobind__binding_session(self->binding);
-  int64_t extent = -1;
-  for (size_t i = 0; i < self->count; i++) {
-    IOBIND__TRY(check_extent(self, i, by->axis, &extent, error));
-  }
+  int64_t extent;
+  IOBIND__TRY(iobind__mover_measure(self, &extent, error));
   for (size_t i = 0; i < by->count; i++) {
     if (by->rows[i] < 0 || by->rows[i] >= extent) {
       return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "%s: row %zu: expected 0 .. %lld, got %lld", what, i,
@@ -61,177 +21,27 @@ static iobind_status check_order(const moved *self, const order *by, iobind_erro
   return IOBIND_OK;
 }
 
-/* ---- the session that moves them ---- */
-
-static iobind_status load(const moved *self, const iobind__gathered *tensors, size_t axis, iobind_session **out,
-                          iobind_error *error) {
-  iobind_device *device = self->from[0]->place->device;
-  iobind_session_options options = IOBIND_SESSION_OPTIONS_INIT;
-  iobind__bytes model = {0};
-  iobind__gather_write(tensors, self->count, axis, &model);
-  options.devices = &device;
-  options.device_count = device->runtime->cpu == device ? 0 : 1;
-  iobind_status status =
-      model.failed
-          ? iobind__out_of_memory(error, what)
-          : iobind__renamed(iobind_session_create_from_memory(device->runtime, model.data, model.length, &options, out, error),
-                            error, what);
-  free(model.data);
-  return status;
-}
-
-/* A session that has this key; NULL: none. */
-static iobind_session *find_companion(iobind_session *session, const char *key) {
-  iobind_session *found = NULL;
-  pthread_mutex_lock(&session->places_mutex);
-  for (iobind__companion *one = session->companions; one != NULL && found == NULL; one = one->next) {
-    found = strcmp(one->key, key) == 0 ? one->session : NULL;
-  }
-  pthread_mutex_unlock(&session->places_mutex);
-  return found;
-}
-
-static void add_companion(iobind_session *session, iobind__companion *made) {
-  pthread_mutex_lock(&session->places_mutex);
-  made->next = session->companions;
-  session->companions = made;
-  pthread_mutex_unlock(&session->places_mutex);
-}
-
-/* Loaded without the lock: the EP may be entered. If two threads load the same, both are kept. */
-static iobind_status find_mover(const moved *self, const char *key, const iobind__gathered *tensors, size_t axis,
-                                iobind_session **out, iobind_error *error) {
-  iobind_session *session = iobind__binding_session(self->binding);
-  *out = find_companion(session, key);
-  if (*out != NULL) {
-    return IOBIND_OK;
-  }
-  iobind__companion *made = calloc(1, sizeof *made + strlen(key) + 1);
-  if (made == NULL) {
-    return iobind__out_of_memory(error, what);
-  }
-  iobind_status status = load(self, tensors, axis, &made->session, error);
-  if (status != IOBIND_OK) {
-    free(made);
-    return status;
-  }
-  memcpy(made->key, key, strlen(key) + 1);
-  *out = made->session;
-  add_companion(session, made);
-  return IOBIND_OK;
-}
-
-/* The session lives as long as the binding's. */
-static iobind_status open_mover(const moved *self, size_t axis, iobind_session **out, iobind_error *error) {
-  iobind__text key = {0};
-  iobind__gathered *tensors = calloc(self->count, sizeof *tensors);
-  iobind__text_add(&key, "rows of axis %zu on '%s':", axis, self->from[0]->place->device->spec);
-  for (size_t i = 0; tensors != NULL && i < self->count; i++) {
-    tensors[i] = (iobind__gathered){self->from[i]->dtype, self->from[i]->rank};
-    iobind__text_add(&key, " %d/%zu", (int)tensors[i].dtype, tensors[i].rank);
-  }
-  iobind_status status = tensors == NULL || key.failed ? iobind__out_of_memory(error, what)
-                                                       : find_mover(self, key.data, tensors, axis, out, error);
-  iobind__text_free(&key);
-  free(tensors);
-  return status;
-}
-
-/* ---- moved ---- */
-
-static iobind_status bind_rows(iobind_binding *mover, const moved *self, const order *by, iobind_error *error) {
-  const int64_t dim = (int64_t)by->count;
-  iobind_tensor *rows;
-  const iobind_buffer buffer = {.struct_size = sizeof buffer,
-                                .dtype = IOBIND_DTYPE_INT64,
-                                .dims = &dim,
-                                .rank = 1,
-                                .data = (void *)(uintptr_t)by->rows,
-                                .bytes = by->count * sizeof by->rows[0]};
-  IOBIND__TRY(iobind_tensor_wrap(self->from[0]->place->device->runtime->cpu, &buffer, &rows, error));
-  iobind_status status = iobind_binding_set_input(mover, self->count, IOBIND_INPUT_SNAPSHOT, rows, NULL, error);
-  iobind_tensor_release(rows);
-  return status;
-}
-
-static iobind_status bind_states(iobind_binding *mover, const moved *self, iobind_error *error) {
-  const iobind_session *session = iobind__binding_session(mover);
+static iobind_status reorder(iobind__mover *self, size_t axis, const iobind__rows *by, iobind_error *error) {
   for (size_t i = 0; i < self->count; i++) {
-    bool at_home = iobind__session_reads(session, &session->inputs[i], self->from[i]);
-    IOBIND__TRY(iobind_binding_set_input(mover, i, at_home ? IOBIND_INPUT_RESIDENT : IOBIND_INPUT_SNAPSHOT, self->from[i], NULL,
-                                         error));
+    self->axes[i] = axis;
   }
-  return IOBIND_OK;
-}
-
-/* A result of the mover's, where the binding's session reads it. */
-static iobind_status take_moved(iobind_binding *mover, const moved *self, size_t index, iobind_error *error) {
-  iobind_session *session = iobind__binding_session(self->binding);
-  size_t input = iobind__binding_view_carry(self->binding, index).input;
-  iobind_tensor *made;
-  IOBIND__TRY(iobind_binding_take_output(mover, index, &made, error));
-  if (iobind__session_reads(session, &session->inputs[input], made)) {
-    self->to[index] = made;
-    return IOBIND_OK;
-  }
-  iobind_status status = iobind__input_copy(session, input, made, NULL, &self->to[index], error);
-  iobind_tensor_release(made);
-  return status;
-}
-
-static iobind_status run_mover(iobind_binding *mover, const moved *self, const order *by, iobind_error *error) {
-  IOBIND__TRY(bind_states(mover, self, error));
-  IOBIND__TRY(bind_rows(mover, self, by, error));
-  IOBIND__TRY(iobind_binding_run(mover, NULL, error));
-  for (size_t i = 0; i < self->count; i++) {
-    IOBIND__TRY(take_moved(mover, self, i, error));
-  }
-  return IOBIND_OK;
-}
-
-static iobind_status move_rows(const moved *self, const order *by, iobind_error *error) {
-  iobind_session *session;
-  iobind_binding *mover;
-  for (size_t i = 0; i < self->count; i++) {
-    IOBIND__TRY(iobind__binding_peek_state(self->binding, i, what, &self->from[i], error));
-  }
-  IOBIND__TRY(check_order(self, by, error));
-  IOBIND__TRY(open_mover(self, by->axis, &session, error));
-  IOBIND__TRY(iobind__renamed(iobind_binding_create(session, &mover, error), error, what));
-  iobind_status status = iobind__renamed(run_mover(mover, self, by, error), error, what);
-  iobind_binding_destroy(mover);
-  IOBIND__TRY(status);
-  return iobind__renamed(iobind__binding_restore(self->binding, self->to, NULL, error), error, what);
-}
-
-static iobind_status reorder(iobind_binding *binding, const order *by, iobind_error *error) {
-  IOBIND__TRY(iobind__binding_check_idle(binding, what, error));
-  size_t count = iobind__binding_count_carries(binding);
-  if (count == 0) {
-    return iobind__fail(error, IOBIND_ERROR_INVALID_STATE, "%s: the binding carries nothing: carry an output to an input first",
-                        what);
-  }
-  moved self = {.binding = binding, .count = count, .from = calloc(2 * count, sizeof(iobind_tensor *))};
-  if (self.from == NULL) {
-    return iobind__out_of_memory(error, what);
-  }
-  self.to = self.from + count;
-  iobind_status status = move_rows(&self, by, error);
-  for (size_t i = 0; i < count; i++) {
-    iobind_tensor_release(self.to[i]);
-  }
-  free(self.from);
-  return status;
+  IOBIND__TRY(iobind__mover_peek(self, error));
+  IOBIND__TRY(check_rows(self, by, error));
+  return iobind__mover_move(self, by, error);
 }
 
 iobind_status iobind_binding_reorder_state(iobind_binding *binding, size_t axis, const int64_t *rows, size_t count,
                                            iobind_error *error) {
+  iobind__mover mover;
+  const iobind__rows by = {rows, count};
   IOBIND__TRY(iobind__null_check(binding, "binding", what, error));
   if (count == 0) {
     return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "%s: expected 1 row or more, got 0", what);
   }
   IOBIND__TRY(iobind__null_check(rows, "rows", what, error));
   IOBIND__TRY(iobind__process_check(what, error));
-  const order by = {axis, rows, count};
-  return iobind__named(reorder(binding, &by, error), error, what);
+  IOBIND__TRY(iobind__mover_open(&mover, binding, what, error));
+  iobind_status status = reorder(&mover, axis, &by, error);
+  iobind__mover_close(&mover);
+  return iobind__named(status, error, what);
 }

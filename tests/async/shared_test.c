@@ -268,6 +268,42 @@ static void source_that_is_a_reused_output(void **state) {
   iobind_tensor_release(target);
 }
 
+/* Two memories, which the runs write in turn beside a state that is swapped: both are the caller's to access. */
+static void reused_output_beside_a_swapped_state(void **state) {
+  (void)state;
+  enum { PRODUCT = 1 };
+  float got[COUNT];
+  iobind_tensor *results[2] = {NULL};
+  iobind_tensor *target = fixture_floats(device, zeros, COUNT);
+  iobind_session *multiplies = fixture_session(runtime, device, "pair");
+  iobind_binding *swaps = NULL;
+  expect_ok(iobind_binding_create(multiplies, &swaps, &fault));
+  expect_ok(iobind_binding_set_input(swaps, 0, IOBIND_INPUT_RESIDENT, x, NULL, &fault));
+  expect_ok(iobind_binding_set_input(swaps, 1, IOBIND_INPUT_RESIDENT, x, NULL, &fault));
+  expect_ok(iobind_binding_carry(swaps, 0, 0, IOBIND_CARRY_SWAP, &fault));
+  expect_ok(iobind_binding_place_output(swaps, PRODUCT, IOBIND_OUTPUT_REUSE, device, IOBIND_MEMORY_DEFAULT, &fault));
+  for (int i = 0; i < 2; i++) {
+    expect_ok(iobind_binding_run(swaps, NULL, &fault));
+    expect_ok(iobind_binding_get_output(swaps, PRODUCT, NULL, &results[i], &fault));
+    iobind_tensor_retain(results[i]);
+  }
+  gate_close(&held, stream);
+  expect_ok(iobind_binding_run(swaps, stream, &fault));
+  BEHIND_GATE(&held, IOBIND_OK, iobind_tensor_read(results[0], 0, got, sizeof got, NULL, &fault));
+  assert_true(got[0] == 27 && got[COUNT - 1] == 27);
+  expect_ok(iobind_stream_synchronize(stream, &fault));
+  gate_close(&held, stream);
+  copy_on_stream(results[1], target);
+  BEHIND_GATE(&held, IOBIND_OK, iobind_binding_run(swaps, NULL, &fault));
+  fixture_expect_floats(target, (const float[COUNT]){18, 18, 18, 18, 18, 18, 18, 18}, COUNT);
+  fixture_expect_floats(results[1], (const float[COUNT]){36, 36, 36, 36, 36, 36, 36, 36}, COUNT);
+  iobind_binding_destroy(swaps);
+  iobind_session_destroy(multiplies);
+  iobind_tensor_release(target);
+  iobind_tensor_release(results[0]);
+  iobind_tensor_release(results[1]);
+}
+
 static void constant_of_a_pipeline(void **state) {
   (void)state;
   iobind_tensor *source = fixture_floats(device, sixes, COUNT);
@@ -368,6 +404,70 @@ static void state_that_a_copy_replaces(void **state) {
   iobind_tensor_release(source);
 }
 
+/* So large that the stream's pinned memory takes the data, and the write returns. */
+static void write_large(iobind_carry_mode mode, bool ended) {
+  enum { LARGE = 1 << 15 };
+  static float data[LARGE];
+  for (size_t i = 0; i < LARGE; i++) {
+    data[i] = 9;
+  }
+  iobind_tensor *last = NULL;
+  iobind_tensor *first = fixture_floats(device, data, LARGE);
+  iobind_tensor *result = fixture_floats(device, data, LARGE);
+  expect_ok(iobind_binding_clear(other, &fault));
+  expect_ok(iobind_binding_set_input(other, 0, IOBIND_INPUT_RESIDENT, first, NULL, &fault));
+  expect_ok(iobind_binding_carry(other, 0, 0, mode, &fault));
+  warm_up(other);
+  if (ended) {
+    expect_ok(iobind_binding_set_output(other, 0, result, 0, &fault));
+  }
+  gate_close(&held, stream);
+  expect_ok(iobind_binding_write_input(other, 0, data, sizeof data, stream, &fault));
+  BEHIND_GATE(&held, IOBIND_OK, run_other());
+  expect_ok(iobind_binding_get_output(other, 0, NULL, &last, &fault));
+  expect_ok(iobind_tensor_read(last, 0, data, sizeof data, NULL, &fault));
+  assert_true(data[0] == 18 && data[LARGE - 1] == 18);
+  iobind_tensor_release(first);
+  iobind_tensor_release(result);
+}
+
+/* A run has left it, and nobody has fetched it. */
+static void state_that_is_written(void **state) {
+  (void)state;
+  for (int mode = IOBIND_CARRY_MOVE; mode <= IOBIND_CARRY_IN_PLACE; mode++) {
+    write_large((iobind_carry_mode)mode, false);
+  }
+}
+
+static void state_that_is_written_after_its_carry(void **state) {
+  (void)state;
+  for (int mode = IOBIND_CARRY_MOVE; mode <= IOBIND_CARRY_IN_PLACE; mode++) {
+    write_large((iobind_carry_mode)mode, true);
+  }
+}
+
+/* The caller has it, and its carry has ended. */
+static void state_that_a_copy_replaces_after_its_carry(void **state) {
+  (void)state;
+  iobind_tensor *source = fixture_floats(device, nines, COUNT);
+  for (int mode = IOBIND_CARRY_MOVE; mode <= IOBIND_CARRY_IN_PLACE; mode++) {
+    iobind_tensor *last = NULL;
+    expect_ok(iobind_binding_clear(other, &fault));
+    expect_ok(iobind_binding_set_input(other, 0, IOBIND_INPUT_RESIDENT, x, NULL, &fault));
+    expect_ok(iobind_binding_carry(other, 0, 0, (iobind_carry_mode)mode, &fault));
+    warm_up(other);
+    expect_ok(iobind_binding_get_output(other, 0, NULL, &last, &fault));
+    iobind_tensor_retain(last);
+    expect_ok(iobind_binding_set_output(other, 0, z, 0, &fault));
+    gate_close(&held, stream);
+    copy_on_stream(source, last);
+    BEHIND_GATE(&held, IOBIND_OK, run_other());
+    fixture_expect_floats(z, (const float[COUNT]){18, 18, 18, 18, 18, 18, 18, 18}, COUNT);
+    iobind_tensor_release(last);
+  }
+  iobind_tensor_release(source);
+}
+
 /* Later runs bind the states of earlier ones in the stream's thread, while the caller submits. */
 static void states_of_queued_runs(void **state) {
   (void)state;
@@ -442,6 +542,7 @@ static const struct CMUnitTest tests[] = {
     ON_EACH(output_of_both),
     ON_EACH(source_of_a_copy),
     ON_EACH(source_that_is_a_reused_output),
+    ON_EACH(reused_output_beside_a_swapped_state),
     ON_GPUS(constant_of_a_pipeline), /* no session computes on a thread's stream */
     ON_OTHERS(input_of_both),        /* CUDA's session waits for its stream */
     ON_VDEV(run_that_fails),         /* a GPU of CUDA's is lost by it */
@@ -449,6 +550,9 @@ static const struct CMUnitTest tests[] = {
     ON_EACH(states_of_queued_runs),
     ON_EACH(state_in_place),
     ON_EACH(state_that_a_copy_replaces),
+    ON_EACH(state_that_is_written),
+    ON_EACH(state_that_is_written_after_its_carry),
+    ON_EACH(state_that_a_copy_replaces_after_its_carry),
     ON_GPUS(output_that_is_lent),
     ON_GPUS(output_that_is_lent_and_read),
 };

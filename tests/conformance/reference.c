@@ -178,13 +178,11 @@ static size_t transpose(const call *c) {
   return 1;
 }
 
-static size_t concat(const call *c) {
-  const value *first = &c->inputs[0], *second = &c->inputs[1];
-  size_t axis = (size_t)parameter(c, "axis", "0");
+static int join(const call *c, size_t index, const value *first, const value *second, size_t axis) {
   int64_t dims[VALUE_MAX_RANK];
   memcpy(dims, first->dims, sizeof dims);
   dims[axis] += second->dims[axis];
-  value *joined = make(c, 0, first->dtype, dims, first->rank);
+  value *joined = make(c, index, first->dtype, dims, first->rank);
   size_t inner = stride(first, axis), split = (size_t)first->dims[axis], steps = (size_t)dims[axis];
   for (size_t i = 0; joined != NULL && i < value_count(joined); i++) {
     size_t row = i / inner / steps, step = i / inner % steps, column = i % inner;
@@ -193,6 +191,22 @@ static size_t concat(const call *c) {
     set(joined, i, get(step < split ? first : second, from));
   }
   return joined != NULL;
+}
+
+static size_t concat(const call *c) {
+  return (size_t)join(c, 0, &c->inputs[0], &c->inputs[1], (size_t)parameter(c, "axis", "0"));
+}
+
+static size_t grow(const call *c) {
+  const value *row = &c->inputs[2];
+  value turned = {.dtype = row->dtype, .rank = 2, .dims = {row->dims[1], row->dims[0]}};
+  if (!value_allocate(&turned)) return 0;
+  for (size_t i = 0; i < value_count(row); i++) {
+    set(&turned, i % 3 * (size_t)row->dims[0] + i / 3, get(row, i));
+  }
+  int made = join(c, 0, &c->inputs[0], row, 0) && join(c, 1, &c->inputs[1], &turned, 1);
+  value_release(&turned);
+  return made ? 2 : 0;
 }
 
 static size_t lookup(const call *c) {
@@ -320,6 +334,7 @@ static const struct {
     {"nonzero", nonzero},     {"reshape", reshape},   {"expand", expand},
     {"shape", shape_of},      {"constant", constant}, {"passthrough", passthrough},
     {"if", condition},        {"loop", loop},         {"decoder", decoder},
+    {"grow", grow},
 };
 
 size_t reference_run(const char *spec, const value *inputs, value *outputs) {

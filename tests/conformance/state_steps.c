@@ -1,6 +1,7 @@
 #define _POSIX_C_SOURCE 200809L
 
 #include <stdio.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -139,6 +140,43 @@ static void reorder(world *w, const step *s) {
   }
 }
 
+/* rewind N A,A,...: so many rows of the states of the current binding stay, each on its axis in the order of the outputs; the last axis is that
+ * of all others. */
+static void rewind_states(world *w, const step *s) {
+  binding *b = w->current;
+  int64_t rows[64];
+  int64_t length = world_number(w, s, 1);
+  const char *axes = world_word(w, s, 2);
+  int changes = 0;
+  if (length > 64) world_fail(w, "script: too many rows");
+  if (b == NULL || w->failure[0] != '\0') return;
+  if (!world_settle(w, iobind_binding_rewind_state(b->handle, (size_t)length, world_error(w)), w)) return;
+  for (int64_t i = 0; i < 64; i++) rows[i] = i;
+  for (size_t i = 0; i < WORLD_SLOTS; i++) {
+    slot *from = &b->outputs[i];
+    if (!from->carried) continue;
+    size_t axis = (size_t)(*axes - '0');
+    const value *state = from->due ? &from->value : &b->inputs[from->to].value;
+    changes = changes || state->dims[axis] != length;
+    if (changes) reorder_slot(w, b, from, axis, rows, (size_t)length);
+    if (axes[1] == ',') axes += 2;
+  }
+}
+
+/* kind O I KIND [AXIS]: of the state that output O leaves for input I. */
+static void kind(world *w, const step *s) {
+  static const char *const words[] = {"unknown", "recurrent", "growing", "window", "capacity"};
+  iobind_state_kind_info info = IOBIND_STATE_KIND_INFO_INIT;
+  size_t axis = s->count > 4 ? (size_t)world_number(w, s, 4) : SIZE_MAX;
+  if (w->current == NULL || w->failure[0] != '\0') return;
+  iobind_status status = iobind_session_get_state_kind(w->current->session->handle, (size_t)world_number(w, s, 1),
+                                                       (size_t)world_number(w, s, 2), &info, world_error(w));
+  if (!world_settle(w, status, w)) return;
+  if (strcmp(words[info.kind], world_word(w, s, 3)) != 0 || info.axis != axis) {
+    world_fail(w, "expected the kind '%s', got '%s' of axis %zu", world_word(w, s, 3), words[info.kind], info.axis);
+  }
+}
+
 /* state T S I: the tensor of a state that is for input I. */
 static void state(world *w, const step *s) {
   named_state *named = find_state(w, world_word(w, s, 2));
@@ -209,6 +247,8 @@ const keyword state_keywords[] = {
     {"save", save},
     {"restore", restore},
     {"reorder", reorder},
+    {"rewind", rewind_states},
+    {"kind", kind},
     {"state", state},
     {"drop-state", drop_state},
     {"write-state", write_state},

@@ -13,25 +13,30 @@
 static const char multi[] = "multi"; /* sum = x + x, product = x * x, same = x */
 static const char passthrough[] = "passthrough";
 static const char strings[] = "passthrough dtype=string";
+static const char growing[] = "concat dims=past dims2=new"; /* joined = first and second */
 
 /* ---- made ---- */
+
+static void write_model(const char *spec, const char *name, char path[600]) {
+  size_t bytes;
+  const void *model = rig_model(spec, &bytes);
+  rig_build_path(name, path, 600);
+  FILE *file = fopen(path, "wb");
+  NEED_TRUE(file != NULL && fwrite(model, 1, bytes, file) == bytes && fclose(file) == 0);
+}
 
 /* The model in a file, written once. */
 static const char *model_file(void) {
   static char path[600];
   if (path[0] == '\0') {
-    size_t bytes;
-    const void *model = rig_model(multi, &bytes);
-    rig_build_path("fail_each.onnx", path, sizeof path);
-    FILE *file = fopen(path, "wb");
-    NEED_TRUE(file != NULL && fwrite(model, 1, bytes, file) == bytes && fclose(file) == 0);
+    write_model(multi, "fail_each.onnx", path);
   }
   return path;
 }
 
 /* The models are made before the call whose allocations are counted. */
 static void warm(struct rig *rig) {
-  static const char *const models[] = {multi, passthrough, "sequence"};
+  static const char *const models[] = {multi, passthrough, "sequence", growing};
   size_t bytes;
   (void)rig;
   (void)model_file();
@@ -353,6 +358,36 @@ static void strings_are_right(struct rig *rig) {
   rig_expect_strings(rig, rig->many[0], "first", "second");
 }
 
+/* ---- the kinds of its states ---- */
+
+static iobind_status create_identified(struct rig *rig) {
+  iobind_session_options options = IOBIND_SESSION_OPTIONS_INIT;
+  options.flags = IOBIND_SESSION_IDENTIFY;
+  options.intra_op_threads = 1;
+  return create_from_memory(rig, growing, &options);
+}
+
+/* From a file that is read by the call. */
+static void make_growing(struct rig *rig) {
+  static char path[600];
+  if (path[0] == '\0') {
+    write_model(growing, "fail_each_growing.onnx", path);
+  }
+  NEED(rig, iobind_session_create(rig->runtime, path, NULL, &rig->session, &rig->error));
+}
+
+static iobind_status get_state_kind(struct rig *rig) {
+  iobind_state_kind_info info = IOBIND_STATE_KIND_INFO_INIT;
+  iobind_status status = iobind_session_get_state_kind(rig->session, 0, 0, &info, &rig->error);
+  rig->number = (size_t)info.kind;
+  return status;
+}
+
+static void kind_is_growing(struct rig *rig) {
+  NEED(rig, get_state_kind(rig));
+  NEED_TRUE(rig->number == IOBIND_STATE_GROWING);
+}
+
 #define MAKES(name, of, where, calls, checks)                                                                      \
   {                                                                                                                \
     .function = (name), .variant = (of), .places = (where), .prepare = warm, .call = (calls), .out = OUT(session), \
@@ -373,6 +408,7 @@ const struct scenario session_scenarios[] = {
     MAKES("iobind_session_create_from_memory", "by policy", ON_CPU, create_by_policy, session_works),
     MAKES("iobind_session_create_from_memory", "passed through", ON_VDEV, create_passthrough, passthrough_works),
     MAKES("iobind_session_create_from_memory", "of a sequence", ON_CPU, create_sequence, NULL),
+    MAKES("iobind_session_create_from_memory", "identified", ON_CPU, create_identified, kind_is_growing),
     {.function = "iobind_session_create_from_memory",
      .variant = "with a profile",
      .places = ON_CPU,
@@ -408,6 +444,12 @@ const struct scenario session_scenarios[] = {
     LOOKS("iobind_session_find_input", ON_CPU, make_multi, find_input),
     LOOKS("iobind_session_find_output", ON_CPU, make_multi, find_output),
     LOOKS("iobind_session_get_node", ON_CPU, make_placed, get_node),
+    {.function = "iobind_session_get_state_kind",
+     .variant = "",
+     .places = ON_CPU,
+     .prepare = make_growing,
+     .call = get_state_kind,
+     .right = kind_is_growing},
     RUNS("", ON_ALL, make_multi_and_x, multi_is_right),
     {.function = "iobind_session_run",
      .variant = "with a target",

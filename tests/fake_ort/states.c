@@ -12,9 +12,9 @@ static const float turned[RIG_VALUES] = {8, 6, 4, 2}; /* twos, the last one firs
 
 /* ---- what the calls stand on ---- */
 
-static void make_carried(struct rig *rig, iobind_carry_mode mode) {
+static void load(struct rig *rig, const char *spec) {
   size_t bytes;
-  const void *model = rig_model("scale", &bytes);
+  const void *model = rig_model(spec, &bytes);
   iobind_session_options options = IOBIND_SESSION_OPTIONS_INIT;
   options.flags = IOBIND_SESSION_IDENTIFY;
   options.devices = &rig->device;
@@ -22,6 +22,10 @@ static void make_carried(struct rig *rig, iobind_carry_mode mode) {
   options.intra_op_threads = 1;
   NEED(rig, iobind_session_create_from_memory(rig->runtime, model, bytes, &options, &rig->session, &rig->error));
   NEED(rig, iobind_binding_create(rig->session, &rig->binding, &rig->error));
+}
+
+static void make_carried(struct rig *rig, iobind_carry_mode mode) {
+  load(rig, "scale");
   rig->x = rig_floats(rig, rig->device, rig_ones, RIG_VALUES);
   NEED(rig, iobind_binding_carry(rig->binding, 0, 0, mode, &rig->error));
   NEED(rig, iobind_binding_set_input(rig->binding, 0, IOBIND_INPUT_SNAPSHOT, rig->x, NULL, &rig->error));
@@ -30,6 +34,17 @@ static void make_carried(struct rig *rig, iobind_carry_mode mode) {
 
 static void make_moved(struct rig *rig) {
   make_carried(rig, IOBIND_CARRY_MOVE);
+}
+
+/* Each run appends the twos; one has appended them to the ones. */
+static void make_grown(struct rig *rig) {
+  load(rig, "concat dims=past dims2=new");
+  rig->x = rig_floats(rig, rig->device, rig_ones, RIG_VALUES);
+  rig->y = rig_floats(rig, rig->device, rig_twos, RIG_VALUES);
+  NEED(rig, iobind_binding_carry(rig->binding, 0, 0, IOBIND_CARRY_MOVE, &rig->error));
+  NEED(rig, iobind_binding_set_input(rig->binding, 0, IOBIND_INPUT_RESIDENT, rig->x, NULL, &rig->error));
+  NEED(rig, iobind_binding_set_input(rig->binding, 1, IOBIND_INPUT_RESIDENT, rig->y, NULL, &rig->error));
+  NEED(rig, iobind_binding_run(rig->binding, NULL, &rig->error));
 }
 
 static void make_swapped(struct rig *rig) {
@@ -114,6 +129,10 @@ static iobind_status reorder(struct rig *rig) {
   return iobind_binding_reorder_state(rig->binding, 0, rows, RIG_VALUES, &rig->error);
 }
 
+static iobind_status go_back(struct rig *rig) {
+  return iobind_binding_rewind_state(rig->binding, 3, &rig->error);
+}
+
 static iobind_status get_info(struct rig *rig) {
   iobind_state_info info = IOBIND_STATE_INFO_INIT;
   iobind_status status = iobind_state_get_info(rig->state, &info, &rig->error);
@@ -154,11 +173,15 @@ static void state_is_twos(struct rig *rig) {
   rig_expect(rig, rig->found_tensor, rig_twos, RIG_VALUES);
 }
 
-static void run_leaves(struct rig *rig, const float *expected) {
+static void run_leaves_all(struct rig *rig, const float *expected, size_t count) {
   iobind_tensor *output = NULL;
   NEED(rig, iobind_binding_run(rig->binding, NULL, &rig->error));
   NEED(rig, iobind_binding_get_output(rig->binding, 0, NULL, &output, &rig->error));
-  rig_expect(rig, output, expected, RIG_VALUES);
+  rig_expect(rig, output, expected, count);
+}
+
+static void run_leaves(struct rig *rig, const float *expected) {
+  run_leaves_all(rig, expected, RIG_VALUES);
 }
 
 static void is_saved(struct rig *rig) {
@@ -183,6 +206,11 @@ static void is_turned(struct rig *rig) {
     expected[i] = 2 * turned[i];
   }
   run_leaves(rig, expected);
+}
+
+static void is_shorter(struct rig *rig) {
+  static const float expected[] = {1, 2, 3, 2, 4, 6, 8};
+  run_leaves_all(rig, expected, sizeof expected / sizeof expected[0]);
 }
 
 static void has_bytes(struct rig *rig) {
@@ -231,6 +259,12 @@ const struct scenario state_scenarios[] = {
      .prepare = make_swapped,
      .call = reorder,
      .right = is_turned},
+    {.function = "iobind_binding_rewind_state",
+     .variant = "",
+     .places = ON_CPU | ON_VDEV,
+     .prepare = make_grown,
+     .call = go_back,
+     .right = is_shorter},
     GOES_ON("iobind_state_get_info", "", save_moved, get_info, has_bytes),
     GOES_ON("iobind_state_get_pair", "", save_moved, get_pair, found_is_twos),
     GOES_ON("iobind_state_retain", "", save_moved, retain, NULL),

@@ -74,6 +74,7 @@ void build_optional(builder *b);
 void build_if(builder *b);
 void build_loop(builder *b);
 void build_decoder(builder *b);
+void build_grow(builder *b);
 void build_cache(builder *b);
 void build_denoise(builder *b);
 void build_transformer(builder *b);

@@ -39,6 +39,7 @@ const model_kind model_kinds[] = {
      "logits, key, value, weights = attention of tokens over past_key and past_value; exact numbers with softmax=0  "
      "[vocab=16 width=8 softmax=1]",
      build_decoder},
+    {"grow", "all, all_turned = past and its like on the other axis, with `row` behind them", build_grow},
     {"cache", "next = cache with `row` at row `at`, sum over its rows  [capacity=16 width=8]", build_cache},
     {"denoise", "denoised = latents - tanh(latents) * timestep / 4  [dims=1,4,16,16]", build_denoise},
     {"transformer",

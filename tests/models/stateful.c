@@ -68,6 +68,28 @@ void build_decoder(builder *b) {
   builder_node(b, "MatMul", "context table_turned", "logits");
 }
 
+/* Two caches that grow, the second one turned round: its rows are on another axis. */
+void build_grow(builder *b) {
+  static const struct {
+    const char *name, *dims;
+  } inputs[] = {{"past", "past,3"}, {"past_turned", "3,past_turned"}, {"row", "new,3"}},
+    outputs[] = {{"all", "total,3"}, {"all_turned", "3,total_turned"}};
+  test_shape shape;
+  for (size_t i = 0; i < 3; i++) {
+    set_dims(&shape, inputs[i].dims);
+    builder_input(b, inputs[i].name, ONNX_FLOAT32, &shape);
+  }
+  for (size_t i = 0; i < 2; i++) {
+    set_dims(&shape, outputs[i].dims);
+    builder_output(b, outputs[i].name, ONNX_FLOAT32, &shape);
+  }
+  builder_node(b, "Transpose", "row", "turned");
+  join(b, "past row", "all");
+  builder_node_begin(b, "Concat", "past_turned turned", "all_turned");
+  onnx_attribute_int(&b->writer, "axis", 1);
+  builder_node_end(b);
+}
+
 /* A row is written into a cache of fixed size; ScatterND may work in the memory of its input. */
 void build_cache(builder *b) {
   int64_t capacity = builder_int(b, "capacity", 16), width = builder_int(b, "width", 8), axis = 0;

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "model.h"
 #include "threads.h"
 
 enum { ROUNDS = 10 };
@@ -76,8 +77,60 @@ static void one_state(void **state) {
   iobind_session_destroy(of.session);
 }
 
+/* ---- kinds, read from the model's file by the first who asks, and a binding of each thread that goes back ---- */
+
+static iobind_session *session_of_a_file(const char *path) {
+  size_t bytes;
+  char text[TEST_MODEL_TEXT];
+  const void *model = test_model("concat dims=past dims2=new", &bytes, text);
+  FILE *file = fopen(path, "wb");
+  iobind_session_options options = IOBIND_SESSION_OPTIONS_INIT;
+  iobind_session *session;
+  assert_true(model != NULL && file != NULL && fwrite(model, 1, bytes, file) == bytes && fclose(file) == 0);
+  options.devices = &vdev;
+  options.device_count = 1;
+  expect_ok(iobind_session_create(runtime, path, &options, &session, &fault));
+  return session;
+}
+
+static void ask_and_go_back(member *self) {
+  iobind_session *session = self->shared;
+  iobind_state_kind_info info = IOBIND_STATE_KIND_INFO_INIT;
+  iobind_binding *binding = NULL;
+  WELL(self, iobind_session_get_state_kind(session, 0, 0, &info, NULL));
+  HOLDS(self, info.kind == IOBIND_STATE_GROWING && info.axis == 0);
+  iobind_tensor *x = threads_floats(vdev); /* 1 2 3 */
+  WELL(self, iobind_binding_create(session, &binding, NULL));
+  WELL(self, iobind_binding_set_input(binding, 0, IOBIND_INPUT_RESIDENT, x, NULL, NULL));
+  WELL(self, iobind_binding_set_input(binding, 1, IOBIND_INPUT_RESIDENT, x, NULL, NULL));
+  WELL(self, iobind_binding_carry(binding, 0, 0, IOBIND_CARRY_MOVE, NULL));
+  for (size_t i = 0; i < ROUNDS && self->good; i++) {
+    iobind_state *state = NULL;
+    WELL(self, iobind_binding_run(binding, NULL, NULL));
+    WELL(self, iobind_binding_rewind_state(binding, 1, NULL));
+    WELL(self, iobind_binding_save_state(binding, &state, NULL));
+    HOLDS(self, holds(state, 1));
+    iobind_state_release(state);
+  }
+  iobind_binding_destroy(binding);
+  iobind_tensor_release(x);
+}
+
+static void kinds(void **state) {
+  (void)state;
+  char path[64];
+  snprintf(path, sizeof path, "/tmp/iobind-threads-%ld.onnx", (long)getpid());
+  for (size_t i = 0; i < ROUNDS; i++) {
+    iobind_session *session = session_of_a_file(path);
+    threads_run(ask_and_go_back, session);
+    iobind_session_destroy(session);
+  }
+  assert_int_equal(remove(path), 0);
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(one_state),
+    cmocka_unit_test(kinds),
 };
 
 FIXTURE_MAIN(tests, threads_open, threads_close);

@@ -214,6 +214,16 @@ class Models(Case):
         report = self.good_json("inspect", self.model("add.onnx", "add"), "--dim", "n=7")
         self.assertEqual(report["inputs"][0]["dims"], [7])
 
+    def test_inspect_states(self):
+        decoder = self.model("decoder.onnx", "decoder")
+        self.assertEqual(self.good_json("inspect", decoder)["states"], [
+            {"output": "key", "input": "past_key", "kind": "growing", "axis": 0},
+            {"output": "value", "input": "past_value", "kind": "growing", "axis": 0}])
+        self.assertRegex(self.good("inspect", decoder), r"STATE +CARRIED TO +KIND +AXIS\nkey +past_key +growing +0\n")
+        add = self.model("add.onnx", "add")
+        self.assertEqual(self.good_json("inspect", add)["states"], [])
+        self.assertNotIn("STATE", self.good("inspect", add))
+
     def test_inspect_other_kinds(self):
         report = self.good_json("inspect", self.model("sequence.onnx", "sequence"))
         self.assertEqual(report["outputs"][0]["kind"], "sequence")
@@ -822,6 +832,11 @@ class RealModels(Case):
         if not os.path.exists(path):
             self.skipTest(f"{name} is not fetched")
         return path
+
+    def test_states_that_the_graph_does_not_show(self):
+        for options in ([], ["--device", "cpu"]):
+            self.assertEqual(self.good_json("inspect", self.real("silero-vad.onnx"), *options)["states"],
+                             [{"output": "stateN", "input": "state", "kind": "unknown", "axis": None}])
 
     def test_all_can_be_inspected(self):
         for name in ("pp-ocr-det.onnx", "pp-ocr-cls.onnx", "pp-ocr-rec.onnx", "silero-vad.onnx", "magika.onnx"):

@@ -13,6 +13,7 @@
 #include "shared/nearest.h"
 #include "shared/number.h"
 #include "shared/outputs.h"
+#include "shared/pairing.h"
 #include "shared/quote.h"
 
 static void takes_whole_numbers(void **state) {
@@ -182,12 +183,44 @@ static void quotes_words(void **state) {
   }
 }
 
+static void pairs_states_by_name(void **state) {
+  (void)state;
+  static const char *const good[][2] = {{"present.0.key", "past_key_values.0.key"},
+                                        {"stateN", "state"},
+                                        {"hn", "h"},
+                                        {"r1o", "r1i"},
+                                        {"new_h", "h"},
+                                        {"h_out", "h_in"},
+                                        {"new_cached_key_0", "cached_key_0"},
+                                        {"Next.State", "state"},
+                                        {"h", "h"}};
+  static const char *const bad[][2] = {{"present.0.key", "past_key_values.1.key"},
+                                       {"present.0.key", "past_key_values.0.value"},
+                                       {"present.10.key", "past_key_values.0.key"},
+                                       {"output", "input"},
+                                       {"y", "x"},
+                                       {"hn", "c"},
+                                       {"", ""},
+                                       {"logits", "input_ids"}};
+  for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
+    if (!pairing_matches(good[i][0], good[i][1])) fail_msg("'%s' is not '%s'", good[i][0], good[i][1]);
+  }
+  for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+    if (pairing_matches(bad[i][0], bad[i][1])) fail_msg("'%s' is '%s'", bad[i][0], bad[i][1]);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(takes_whole_numbers),  cmocka_unit_test(takes_real_numbers),
-      cmocka_unit_test(writes_numbers),       cmocka_unit_test(the_clock_goes_on),
-      cmocka_unit_test(finds_what_was_meant), cmocka_unit_test(names_files),
-      cmocka_unit_test(names_many_files),     cmocka_unit_test(leaves_out_what_steers_a_terminal),
+      cmocka_unit_test(pairs_states_by_name),
+      cmocka_unit_test(takes_whole_numbers),
+      cmocka_unit_test(takes_real_numbers),
+      cmocka_unit_test(writes_numbers),
+      cmocka_unit_test(the_clock_goes_on),
+      cmocka_unit_test(finds_what_was_meant),
+      cmocka_unit_test(names_files),
+      cmocka_unit_test(names_many_files),
+      cmocka_unit_test(leaves_out_what_steers_a_terminal),
       cmocka_unit_test(quotes_words),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -19,6 +19,7 @@ CANNOT = {
     "strings are in host memory": "tensor_get_string tensor_set_string",
     "ORT's profile is in host memory": "session_end_profile",
     "reads a file, and is session_create_from_memory then": "session_create",
+    "reads the model's file": "session_get_state_kind",
     "Direct3D's": "runtime_adopt_device tensor_get_native",
     "CUDA's EP is not asked: it imports nothing": """device_check_import external_memory_import external_memory_destroy external_memory_view
         semaphore_import semaphore_destroy stream_wait_semaphore stream_signal_semaphore""",

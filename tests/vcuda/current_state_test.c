@@ -97,6 +97,32 @@ static void binding_reorder_state(int own) {
   }
 }
 
+/* The matrix, and the unit matrix behind it, of which nothing stays. */
+static void binding_rewind_state(int own) {
+  world w = make_world(own);
+  iobind_session_options options = IOBIND_SESSION_OPTIONS_INIT;
+  iobind_session *session;
+  iobind_binding *binding;
+  iobind_state *state;
+  options.flags = IOBIND_SESSION_IDENTIFY;
+  options.devices = &w.device;
+  options.device_count = 1;
+  expect_ok(test_session_with(runtime, "concat dims=past,2 dims2=new,2", &options, &session, &fault));
+  expect_ok(iobind_binding_create(session, &binding, &fault));
+  bind_input(binding, 0, w.x);
+  bind_input(binding, 1, w.y);
+  expect_ok(iobind_binding_carry(binding, 0, 0, IOBIND_CARRY_MOVE, &fault));
+  expect_ok(iobind_binding_run(binding, NULL, &fault));
+  make_current(own);
+  ELSEWHERE(own, iobind_binding_rewind_state(binding, 2, &fault));
+  expect_ok(iobind_binding_save_state(binding, &state, &fault));
+  expect_state(state, values);
+  iobind_state_release(state);
+  iobind_binding_destroy(binding);
+  iobind_session_destroy(session);
+  end_world(&w);
+}
+
 static void state_release(int own) {
   doubler self = make_doubler(own, IOBIND_CARRY_IN_PLACE);
   expect_ok(iobind_binding_save_state(self.binding, &self.state, &fault));
@@ -137,6 +163,7 @@ static const struct CMUnitTest tests[] = {
     ROW(binding_save_state__in_flight),
     ROW(binding_restore_state),
     ROW(binding_reorder_state),
+    ROW(binding_rewind_state),
     ROW(state_release),
     ROW(state_save),
     ROW(state_load),

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "shared/pairing.h"
 #include "shared/tool.h"
 
 enum { SHOWN_NODES = 20 };
@@ -86,6 +87,93 @@ static int report_values(tool_state *tool, tool_report *report, const char *key,
     if (!add_value(table, &value)) return tool_fail(tool, "out of memory");
   }
   return TOOL_GO;
+}
+
+/* ---- states: outputs that may be the next run's inputs ---- */
+
+typedef struct pairs {
+  iobind_session *session;
+  size_t outputs;
+  size_t inputs;
+  bool *likely; /* by type and name, of each output and input */
+} pairs;
+
+static bool *is_likely(const pairs *of, size_t output, size_t input) {
+  return &of->likely[output * of->inputs + input];
+}
+
+static bool fits(const iobind_value_info *output, const iobind_value_info *input) {
+  bool same = output->kind == IOBIND_VALUE_TENSOR && input->kind == IOBIND_VALUE_TENSOR && output->dtype == input->dtype;
+  bool known = same && output->has_shape && input->has_shape;
+  same = same && (!known || output->rank == input->rank);
+  for (size_t i = 0; known && same && i < input->rank; i++) {
+    same = output->dims[i] < 0 || input->dims[i] < 0 || output->dims[i] == input->dims[i];
+  }
+  return same;
+}
+
+static iobind_status find_likely(pairs *of, iobind_error *error) {
+  iobind_value_info output = IOBIND_VALUE_INFO_INIT, input = IOBIND_VALUE_INFO_INIT;
+  iobind_status status = IOBIND_OK;
+  for (size_t i = 0; status == IOBIND_OK && i < of->outputs * of->inputs; i++) {
+    status = iobind_session_get_output(of->session, i / of->inputs, &output, error);
+    if (status == IOBIND_OK) status = iobind_session_get_input(of->session, i % of->inputs, &input, error);
+    of->likely[i] = status == IOBIND_OK && fits(&output, &input) && pairing_matches(output.name, input.name);
+  }
+  return status;
+}
+
+/* Is there no other pair of this output or this input that is as likely? */
+static bool is_only_one(const pairs *of, size_t output, size_t input) {
+  size_t count = 0;
+  for (size_t i = 0; i < of->inputs; i++) count += *is_likely(of, output, i) ? 1 : 0;
+  for (size_t i = 0; i < of->outputs; i++) count += *is_likely(of, i, input) ? 1 : 0;
+  return *is_likely(of, output, input) && count == 2;
+}
+
+static report_table *add_states(tool_report *report) {
+  report_table *table = report_add_table(report, "states", NULL);
+  report_column(table, "output", "STATE", REPORT_LEFT);
+  report_column(table, "input", "CARRIED TO", REPORT_LEFT);
+  report_column(table, "kind", "KIND", REPORT_LEFT);
+  report_column(table, "axis", "AXIS", REPORT_RIGHT);
+  return table;
+}
+
+static iobind_status add_state(tool_report *report, report_table **table, const pairs *of, size_t output, size_t input,
+                               iobind_error *error) {
+  static const char *const kinds[] = {"unknown", "recurrent", "growing", "window", "capacity"};
+  iobind_state_kind_info info = IOBIND_STATE_KIND_INFO_INIT;
+  iobind_value_info from = IOBIND_VALUE_INFO_INIT, to = IOBIND_VALUE_INFO_INIT;
+  iobind_status status = iobind_session_get_state_kind(of->session, output, input, &info, error);
+  bool shown = info.kind != IOBIND_STATE_UNKNOWN || is_only_one(of, output, input);
+  if (status != IOBIND_OK || !shown) return status;
+  status = iobind_session_get_output(of->session, output, &from, error);
+  if (status == IOBIND_OK) status = iobind_session_get_input(of->session, input, &to, error);
+  if (status != IOBIND_OK) return status;
+  if (*table == NULL) *table = add_states(report);
+  bool known = info.axis != SIZE_MAX;
+  report_row(*table);
+  report_cell(*table, report_string(from.name), NULL);
+  report_cell(*table, report_string(to.name), NULL);
+  report_cell(*table, json_string(kinds[info.kind]), NULL);
+  report_cell(*table, known ? json_integer((json_int_t)info.axis) : json_null(), known ? "%zu" : "-", info.axis);
+  return IOBIND_OK;
+}
+
+static int report_states(tool_state *tool, tool_report *report, iobind_session *session, const iobind_session_info *info) {
+  pairs of = {.session = session, .outputs = info->output_count, .inputs = info->input_count};
+  report_table *table = NULL;
+  iobind_error error = IOBIND_ERROR_INIT;
+  of.likely = calloc(of.outputs * of.inputs + 1, sizeof *of.likely);
+  if (of.likely == NULL) return tool_fail(tool, "out of memory");
+  iobind_status status = find_likely(&of, &error);
+  for (size_t i = 0; status == IOBIND_OK && i < of.outputs * of.inputs; i++) {
+    status = add_state(report, &table, &of, i / of.inputs, i % of.inputs, &error);
+  }
+  free(of.likely);
+  if (table == NULL) report_field(report, "states", NULL, json_array(), NULL);
+  return status == IOBIND_OK ? TOOL_GO : tool_fail_error(tool, NULL, &error);
 }
 
 /* ---- where the nodes run ---- */
@@ -235,6 +323,7 @@ static int describe(tool_state *tool, tool_report *report, const char *path, iob
   if (code == TOOL_GO) {
     code = report_values(tool, report, "outputs", "OUTPUT", session, info.output_count, iobind_session_get_output);
   }
+  if (code == TOOL_GO) code = report_states(tool, report, session, &info);
   if (code == TOOL_GO && is_placed(tool)) code = report_nodes(tool, report, session, info.node_count, device);
   if (code == TOOL_GO) code = tool_report_profile(tool, session, report);
   return code == TOOL_GO ? tool_print(tool, report, TOOL_DONE) : code;
@@ -279,8 +368,10 @@ int command_inspect(int argc, const char **argv) {
       .command = "inspect",
       .arguments = "MODEL",
       .summary = "Show a model's inputs and outputs and, with --device, which execution provider (EP) runs which nodes.",
-      .notes = "TYPE shows open dims by their symbol, '?' if they have none. DEVICE and MEMORY are where the session reads an\n"
-               "input and leaves an output: data that is there already need not be copied.",
+      .notes =
+          "TYPE shows open dims by their symbol, '?' if they have none. DEVICE and MEMORY are where the session reads an\n"
+          "input and leaves an output: data that is there already need not be copied.\n"
+          "STATE lists outputs that may be the next run's inputs, by the model's graph, or by name and type: KIND is unknown then.",
       .takes = TOOL_TAKES_DEVICE | TOOL_TAKES_DIMS | TOOL_TAKES_SESSION | TOOL_TAKES_RUNS,
       .argument_count = 1,
   };

@@ -35,7 +35,7 @@ from ._errors import (
 )
 from ._pipeline import Map, Times
 from ._runtime import attach, attached, configure, device, devices, info, preload, register_ep
-from ._session import Session, Value
+from ._session import Session, StateKind, Value
 from ._state import State
 from ._tensor import Event, Live, Stream, Tensor, copy, empty, from_dlpack, live, tensor, wrap, wrap_address
 
@@ -47,6 +47,6 @@ _core.use_classes(Tensor, Outputs, Binding, BY_STATUS)
 __all__ = [
     "REUSE", "Audit", "Binding", "Cancelled", "DTypeError", "Device", "DeviceError", "DeviceLost", "Error", "Event", "FileError", "FileNotFound",
     "InternalError", "InvalidArgument", "InvalidState", "Live", "Map", "NameNotFound", "NotFound", "NotSupported", "OrtError", "OutOfMemory", "Outputs", "Session",
-    "ShapeError", "State", "Stream", "Tensor", "Timeout", "Times", "Value", "VersionError", "attach", "attached", "configure", "copy", "device",
+    "ShapeError", "State", "StateKind", "Stream", "Tensor", "Timeout", "Times", "Value", "VersionError", "attach", "attached", "configure", "copy", "device",
     "devices", "empty", "from_dlpack", "in_place", "info", "live", "preload", "register_ep", "tensor", "wrap", "wrap_address",
 ]

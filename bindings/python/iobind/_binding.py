@@ -425,6 +425,23 @@ class Binding(_core.Binding):
             if len(bound) > axis:
                 self._note_state(index, (*bound[:axis], len(given), *bound[axis + 1:]))
 
+    def rewind(self, length: int) -> None:
+        """Go back to a shorter length: of each carried state the first `length` rows remain, on the axis that Session.state_kind() tells, such as
+        the tokens of a decoder that were right. Other inputs that depend on the length are yours to bind. States that were saved keep
+        their rows. Outputs of the last run must have been fetched, as before a run. Raises NotSupported (a state is of another kind than
+        "growing": save a state earlier, and restore it; for "capacity" write the lengths into the model's inputs), InvalidArgument (a state
+        is shorter), ShapeError (the states have different lengths), FileError as Session.state_kind, InvalidState (nothing is carried, a
+        run is in flight), what the last run failed with, OutOfMemory, OrtError."""
+        if length < 0:
+            raise InvalidArgument(f"rewind: length: expected 0 or more, got {length}")
+        self._await_states()
+        self._rewind(length)
+        for output, index in self._states.items():
+            axis = self.session._kind_of(output, index).axis
+            bound = self._shapes.get(index, ())
+            if axis is not None and len(bound) > axis:
+                self._note_state(index, (*bound[:axis], length, *bound[axis + 1:]))
+
     def _await_states(self) -> None:
         """The tensors that a state in place is written into have been written by what writes them now."""
         for index in self._carried.keys() & self._tensors.keys():

@@ -11,7 +11,7 @@ CALLS = {
     "session_create": "session", "session_create_from_memory": "session", "session_run": "run", "session_wrap": "adopt",
     "binding_set_input": "bind", "binding_set_output": "bind", "binding_place_output": "bind", "binding_write_input": "update",
     "binding_get_output": "outputs", "binding_reset_graphs": "forget_graphs", "binding_take_output": "take", "binding_create": "bind", "tensor_create": "empty",
-    "binding_save_state": "save", "binding_restore_state": "restore", "binding_reorder_state": "reorder", "state_load": "load_state", "tensor_to_dlpack": "__dlpack__", "tensor_get_string": "numpy", "tensor_set_string": "write", "tensor_map": "numpy",
+    "binding_save_state": "save", "binding_restore_state": "restore", "binding_reorder_state": "reorder", "binding_rewind_state": "rewind", "session_get_state_kind": "state_kind", "state_kind": "state_kind", "state_load": "load_state", "tensor_to_dlpack": "__dlpack__", "tensor_get_string": "numpy", "tensor_set_string": "write", "tensor_map": "numpy",
     "stream_create": "stream", "event_create": "event", "pipeline_create": "map", "pipeline_next": "map", "pipeline_submit": "map",
     "runtime_create": "onnxruntime", "runtime_find_device": "device", "dtype_get_bytes": "dtype"}
 """calls of C that begin the library's messages, and what begins them in Python; any other call has its verb as its name"""

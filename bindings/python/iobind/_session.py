@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 POLICIES = ["none", "default", "prefer_cpu", "prefer_npu", "prefer_gpu", "max_performance", "max_efficiency", "min_power"]
 OPTIMIZATIONS = ["all", "none", "basic", "extended", "layout"]
 KINDS = ["unknown", "tensor", "sequence", "map", "opaque", "sparse", "optional"]
+STATE_KINDS = ["unknown", "recurrent", "growing", "window", "capacity"]
 
 
 class Value(NamedTuple):
@@ -39,6 +40,16 @@ class Value(NamedTuple):
     """of that device. 0: its own; 1: host memory that it reads directly"""
     memory_name: str
     """ONNX Runtime's name of that memory"""
+
+
+class StateKind(NamedTuple):
+    """What the model's graph shows of a carried state. Most graphs show nothing: "unknown" is common."""
+
+    kind: str
+    """unknown, recurrent (GRU, LSTM, RNN), growing (each run appends to it), window (and drops its oldest part) or capacity (a cache of fixed
+    size, whose lengths are other inputs)"""
+    axis: int | None
+    """of the length; None: not known, or no such kind"""
 
 
 class Session(_core.Session):
@@ -181,6 +192,23 @@ class Session(_core.Session):
         made = Binding(self)
         made.bind(inputs, outputs=outputs, carry=carry, carry_mode=carry_mode)
         return made
+
+    def state_kind(self, output: str, input: str) -> StateKind:
+        """The kind of the state that `output` leaves for `input`. The first call reads the graph from the model's file; weights are skipped.
+        Raises NameNotFound, FileError (the file cannot be read, or has changed since the session was made), InvalidState (the session is
+        closed), OutOfMemory."""
+        return self._kind_of(self._number(output, self.outputs, "output"), self._number(input, self.inputs, "input"))
+
+    def _kind_of(self, output: int, input: int) -> StateKind:
+        kind, axis = self._state_kind(output, input)
+        return StateKind(STATE_KINDS[kind], axis)
+
+    @staticmethod
+    def _number(name: str, among: list[Value], what: str) -> int:
+        for number, value in enumerate(among):
+            if value.name == name:
+                return number
+        raise NameNotFound(f"state_kind: no {what} {name!r}; there are {', '.join(value.name for value in among)}")
 
     def load_state(self, path: str | os.PathLike[str]) -> State:
         """The state that State.save() wrote to the file `path`, where the session reads its inputs: for Binding.restore(). The session that it

@@ -857,6 +857,7 @@ static PyMethodDef binding_methods[] = {
     {"_place_output", (PyCFunction)place_output, METH_VARARGS, NULL},
     {"_carry", (PyCFunction)carry, METH_VARARGS, NULL},
     {"_reorder", (PyCFunction)reorder_states, METH_VARARGS, NULL},
+    {"_rewind", (PyCFunction)rewind_states, METH_O, NULL},
     {"_stage", (PyCFunction)stage, METH_NOARGS, NULL},
     {"_spares", (PyCFunction)spares, METH_O, NULL},
     {"_await_runs", (PyCFunction)await_runs, METH_NOARGS, NULL},

@@ -79,6 +79,7 @@ int binding_quiesce(const Binding *self);
 
 /* saved_state.c: a method of bindings */
 PyObject *reorder_states(Binding *self, PyObject *arguments);
+PyObject *rewind_states(Binding *self, PyObject *number);
 
 /* states.c */
 

@@ -236,6 +236,29 @@ static int64_t *rows_of(PyObject *sequence, size_t *count) {
   return rows;
 }
 
+/* A change of the library's that replaces what the carried inputs read is over. */
+static PyObject *states_replaced(Binding *self, iobind_status status, iobind_error *error) {
+  if (status == IOBIND_OK) {
+    outputs_end(self);
+    for (size_t i = 0; i < self->session->input_count; i++) {
+      state_bound(self, i);
+    }
+  }
+  return change_ends(self, status, error);
+}
+
+/* _rewind(length) */
+PyObject *rewind_states(Binding *self, PyObject *number) {
+  size_t length = PyLong_AsSize_t(number);
+  if ((length == (size_t)-1 && PyErr_Occurred() != NULL) || change_begins(self) != 0) {
+    return NULL;
+  }
+  iobind_error error = IOBIND_ERROR_INIT;
+  iobind_status status;
+  WITHOUT_GIL(status, iobind_binding_rewind_state(self->handle, length, &error));
+  return states_replaced(self, status, &error);
+}
+
 /* _reorder(axis, rows) */
 PyObject *reorder_states(Binding *self, PyObject *arguments) {
   Py_ssize_t axis;
@@ -253,13 +276,7 @@ PyObject *reorder_states(Binding *self, PyObject *arguments) {
   iobind_status status;
   WITHOUT_GIL(status, iobind_binding_reorder_state(self->handle, (size_t)axis, rows, count, &error));
   PyMem_Free(rows);
-  if (status == IOBIND_OK) {
-    outputs_end(self);
-    for (size_t i = 0; i < self->session->input_count; i++) {
-      state_bound(self, i);
-    }
-  }
-  return change_ends(self, status, &error);
+  return states_replaced(self, status, &error);
 }
 
 /* ---- looked at, and kept in a file ---- */

@@ -401,6 +401,24 @@ static PyObject *session_nodes(Session *self, PyObject *none) {
   return list;
 }
 
+/* _state_kind(output, input): the number of the kind, and the axis of the length or None */
+static PyObject *session_state_kind(Session *self, PyObject *arguments) {
+  Py_ssize_t output;
+  Py_ssize_t input;
+  if (!session_is_open(self) || !PyArg_ParseTuple(arguments, "nn", &output, &input)) {
+    return NULL;
+  }
+  iobind_state_kind_info info = IOBIND_STATE_KIND_INFO_INIT;
+  iobind_error error = IOBIND_ERROR_INIT;
+  iobind_status status;
+  WITH_SESSION(self, status, iobind_session_get_state_kind(self->handle, (size_t)output, (size_t)input, &info, &error));
+  if (status != IOBIND_OK) {
+    return raise_error(&error);
+  }
+  return info.axis == SIZE_MAX ? Py_BuildValue("(iO)", (int)info.kind, Py_None)
+                               : Py_BuildValue("(in)", (int)info.kind, (Py_ssize_t)info.axis);
+}
+
 static PyObject *session_end_profile(Session *self, PyObject *none) {
   (void)none;
   if (!session_is_open(self)) {
@@ -420,6 +438,7 @@ static PyMethodDef session_methods[] = {
     {"_info", (PyCFunction)session_info, METH_NOARGS, NULL},
     {"_metadata", (PyCFunction)session_metadata, METH_NOARGS, NULL},
     {"_nodes", (PyCFunction)session_nodes, METH_NOARGS, NULL},
+    {"_state_kind", (PyCFunction)session_state_kind, METH_VARARGS, NULL},
     {"_run_tensors", (PyCFunction)session_run_tensors, METH_O, NULL},
     {"_run_arrays", (PyCFunction)session_run_arrays, METH_O, NULL},
     {"close", (PyCFunction)session_close, METH_NOARGS,

@@ -12,7 +12,6 @@ import os
 import pathlib
 import re
 import sys
-import tempfile
 import threading
 import weakref
 
@@ -20,7 +19,8 @@ import numpy
 
 import iobind
 from iobind import _core, _errors, _runtime
-from rows import STRING, Mirror, make_model, numpy_dtype, parse_type, read_rows, reference, text_of, words_of
+from rows import STRING, Mirror, Tensor, Wrong, make_model, numpy_dtype, parse_type, read_rows, reference, require, text_of, words_of
+from state_steps import StateSteps
 
 BUILD = pathlib.Path(iobind.__file__).parents[3]
 INPUT_MODES = ["resident", "snapshot", "live"]
@@ -42,22 +42,6 @@ WITHOUT = {
 WITHOUT_ON = {"cuda": {"unbound-passthrough": "a race of ONNX Runtime's own: tests/vcuda/conformance.sh"}}
 
 
-class Wrong(Exception):
-    """What a step found to be wrong."""
-
-
-def require(what, wanted, got):
-    if wanted != got:
-        raise Wrong(f"{what}: expected {wanted}, got {got}")
-
-
-class Tensor:
-    """A tensor of a row, what it must hold, and where it must be."""
-
-    def __init__(self, handle, value, place):
-        self.handle, self.value, self.place = handle, value, place
-
-
 class Slot:
     """An input or output of a binding: what it must hold."""
 
@@ -66,16 +50,6 @@ class Slot:
         self.taken = self.due = False
         self.mode = "fresh"
         self.carried_to = None
-
-
-class Saved:
-    """A state, and what it must hold: for the index of an input, that of the output, and a tensor."""
-
-    def __init__(self, handle, values, pairs):
-        self.handle, self.pairs = handle, dict(sorted(pairs.items()))
-        self.names = [values[index].name for index in self.pairs]
-        require("the inputs of the state", self.names, list(handle))
-        require("bytes of the state", sum(value.nbytes for _, value, _ in pairs.values()), handle.nbytes)
 
 
 class Bound:
@@ -106,7 +80,7 @@ def name_of(values, index):
     return values[int(index)].name if 0 <= int(index) < len(values) else index
 
 
-class World:
+class World(StateSteps):
     """What the rows of a device stand on, and what the present one has made."""
 
     def __init__(self, device):
@@ -630,73 +604,6 @@ class World:
             for number, (array, computed) in enumerate(zip(results, self.compute(), strict=True)):
                 handle = iobind.tensor(array) if computed.name == STRING else iobind.wrap(array)
                 self.tensors[f"{name}{number}"] = Tensor(handle, computed, (self.host, 0))
-
-    # ---- states
-
-    def do_save(self, name):
-        bound = self.current
-        for handle in self.settle(bound.handle.save):
-            pairs = {}
-            for number, slot in enumerate(bound.outputs):
-                if slot.carried_to is not None:
-                    value = slot.value if slot.due else bound.inputs[slot.carried_to].value
-                    pairs[slot.carried_to] = number, value.copy(), slot.place
-            self.states[name] = Saved(handle, bound.input_values, pairs)
-
-    def do_restore(self, name):
-        bound, saved = self.current, self.states[name]
-        for _ in self.settle(bound.handle.restore, saved.handle):
-            bound.outputs_of_run = None  # a program that holds them keeps what it has fetched
-            for index, (number, value, _) in saved.pairs.items():
-                slot, state = bound.inputs[index], bound.outputs[number]
-                state.due = False
-                if state.mode == "in-place" and slot.value is not None and slot.value.text == value.text:
-                    slot.value.bytes[:] = value.bytes
-                else:
-                    slot.value = value.copy()
-
-    def do_reorder(self, axis, rows):
-        bound, at = self.current, int(axis)
-        numbers = [] if rows == "-" else [int(row) for row in rows.split(",")]
-        for _ in self.settle(bound.handle.reorder, numbers, axis=at):
-            bound.outputs_of_run = None  # a program that holds them keeps what it has fetched
-            for state in (slot for slot in bound.outputs if slot.carried_to is not None):
-                slot = bound.inputs[state.carried_to]
-                old = state.value if state.due else slot.value
-                array = old.array().reshape(old.dims).take(numbers, at)
-                new = Mirror(old.name, array.shape, numpy.ascontiguousarray(array).reshape(-1).view(numpy.uint8).copy())
-                state.due = False
-                if state.mode == "in-place" and slot.value is not None and slot.value.text == new.text:
-                    slot.value.bytes[:] = new.bytes
-                else:
-                    slot.value = new
-
-    def do_state(self, name, saved, index):
-        of, number = self.states[saved], int(index)
-        for handle in self.settle(of.handle.__getitem__, of.names[list(of.pairs).index(number)]):
-            require(f"{name} is read-only", True, handle.read_only)
-            self.tensors[name] = Tensor(handle, *of.pairs[number][1:])
-
-    def do_drop_state(self, name):
-        del self.states[name]
-
-    def file(self, name):
-        """A file of the row's own."""
-        return pathlib.Path(tempfile.gettempdir()) / f"iobind-state-{os.getpid()}-{name}"
-
-    def do_write_state(self, name, file):
-        self.settle(self.states[name].handle.save, self.file(file))
-
-    def do_read_state(self, name, file, like):
-        session, path = self.current.session, self.file(file)
-        load = session.load_state if path.exists() else lambda one: iobind.State._load(session, os.fsencode(one))  # it raises FileNotFound
-        for handle in self.settle(load, path):
-            values = self.current.input_values
-            self.states[name] = Saved(handle, values, {index: (number, value.copy(), (values[index].device, values[index].memory))
-                                                       for index, (number, value, _) in self.states[like].pairs.items()})
-
-    def do_drop_file(self, name):
-        self.file(name).unlink()
 
     # ---- pipelines
 

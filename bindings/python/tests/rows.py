@@ -179,6 +179,22 @@ def make_model(build, spec):
         return pathlib.Path(file.name).read_bytes()
 
 
+class Wrong(Exception):
+    """What a step found to be wrong."""
+
+
+def require(what, wanted, got):
+    if wanted != got:
+        raise Wrong(f"{what}: expected {wanted}, got {got}")
+
+
+class Tensor:
+    """A tensor of a row, what it must hold, and where it must be."""
+
+    def __init__(self, handle, value, place):
+        self.handle, self.value, self.place = handle, value, place
+
+
 def reference(spec, inputs):
     """The outputs of a model, in NumPy. Numbers are doubles; the outputs' types round them."""
     model, *rest = spec.split()
@@ -201,6 +217,7 @@ def reference(spec, inputs):
         "outer": lambda: [a * b],
         "reduce": lambda: [a.sum(axis)],
         "transpose": lambda: [a.transpose([int(number) for number in given.get("order", "1,0").split(",")])],
+        "grow": lambda: [numpy.concatenate([a, inputs[2].numbers()]), numpy.concatenate([b, inputs[2].numbers().T], 1)],
         "concat": lambda: [numpy.concatenate([a, b], axis)],
         "expand": lambda: [a * numpy.ones(b.astype(int))],
     }

@@ -296,6 +296,81 @@ def test_rows_that_are_refused():
     assert out["s2"].numpy().tolist() == [11, 12] and binding.run()["s2"].numpy().tolist() == [21, 22]
 
 
+# ---- back to a shorter length
+
+GROWS = [("Concat", ["s", "x"], ["s2"], {"axis": 1})], [("s", FLOAT, [1, "n"]), ("x", FLOAT, [1, 1])], [("s2", FLOAT, [1, "m"])]
+
+
+def row(*numbers):
+    return floats(*numbers).reshape(1, -1)
+
+
+def grown(device, *first, **options):
+    return iobind.Session(model(*GROWS), device=device, identify=True, **options).bind({"s": row(*first), "x": row(10)}, carry={"s2": "s"})
+
+
+def test_back_to_a_shorter_length(device):
+    binding = grown(device, 1, 2)
+    out, state = binding.run(), binding.save()
+    binding.rewind(2)
+    assert out["s2"].numpy().tolist() == [[1, 2, 10]] == state["s"].numpy().tolist()  # it is kept, as before a run
+    with pytest.raises(iobind.InvalidState, match="^take: "):
+        binding.take("s2")
+    binding.update("x", row(7))
+    assert binding.run()["s2"].numpy().tolist() == [[1, 2, 7]]
+    binding.rewind(1)
+    binding.update("s", row(5))  # of its shape now
+    assert binding.run()["s2"].numpy().tolist() == [[5, 7]]
+    binding.rewind(0)
+    assert binding.run()["s2"].numpy().tolist() == [[7]]
+    binding.rewind(1)
+    assert binding.run()["s2"].numpy().tolist() == [[7, 7]]
+    binding.restore(state)
+    binding.rewind(1)
+    assert binding.run()["s2"].numpy().tolist() == [[1, 7]] and state["s"].numpy().tolist() == [[1, 2, 10]]
+
+
+def test_lengths_that_are_refused():
+    binding = grown("cpu", 1, 2)
+    out = binding.run()
+    for length in (-1, 4):
+        with pytest.raises(iobind.InvalidArgument, match=f"^rewind: .*{length}$"):
+            binding.rewind(length)
+    for wrong in (0.5, "0", None):
+        with pytest.raises(TypeError):
+            binding.rewind(wrong)
+    assert out["s2"].numpy().tolist() == [[1, 2, 10]]
+    with pytest.raises(iobind.InvalidState, match="^rewind: the binding carries nothing"):
+        binding.session.bind({"s": row(1), "x": row(1)}).rewind(0)
+    counter = count("cpu")
+    counter.run()
+    with pytest.raises(iobind.NotSupported, match="^rewind: 's2' to 's': .*save a state earlier"):
+        counter.rewind(0)
+    unknown = iobind.Session(model(*GROWS)).bind({"s": row(1), "x": row(1)}, carry={"s2": "s"})
+    with pytest.raises(iobind.NotSupported, match="identify=True"):
+        unknown.rewind(0)
+
+
+def test_kinds_of_states(tmp_path):
+    session = iobind.Session(model(*GROWS), identify=True)
+    assert session.state_kind("s2", "s") == iobind.StateKind("growing", 1) and session.state_kind("s2", "x") == ("unknown", None)
+    assert iobind.Session(model(*GROWS)).state_kind("s2", "s") == ("unknown", None)
+    for output, given, name in (("s", "s", "output 's'"), ("s2", "s2", "input 's2'")):
+        with pytest.raises(iobind.NameNotFound, match=f"^state_kind: no {name}; there are s"):
+            session.state_kind(output, given)
+    path = tmp_path / "grows.onnx"
+    path.write_bytes(model(*GROWS))
+    kept, gone = iobind.Session(path), iobind.Session(path)
+    assert kept.state_kind("s2", "s").kind == "growing"
+    path.unlink()
+    assert kept.state_kind("s2", "s").kind == "growing"
+    with pytest.raises(iobind.FileError, match="^state_kind: .*cannot be read"):
+        gone.state_kind("s2", "s")
+    gone.close()
+    with pytest.raises(iobind.InvalidState):
+        gone.state_kind("s2", "s")
+
+
 # ---- on streams
 
 # Each use of a state that a queued run makes comes behind that run; delays make the run late.

@@ -172,13 +172,16 @@ IOBIND_API IOBIND_CHECK iobind_status iobind_binding_check(iobind_binding *bindi
  *    reads the carried states that the previous one leaves.
  *  - Any other change of the binding is refused.
  *  - Tensors, session and binding may be released and destroyed: runs keep what they use alive.
- *  - Access to what is bound is ordered as tensor.h describes. Runs of other bindings are not: they need the stream or an event.
+ *  - Access to what is bound is ordered as tensor.h describes, and so is a run of another binding that shares memory, if it has no
+ *    stream. On another stream it needs an event.
  *  - ORT's work on the CPU for a run on a native stream (submission, nodes that the EP does not take, outputs of unknown size) is
  *    done by the calling thread.
- *  @param stream  NULL: the run is complete when the call returns. Otherwise a stream of a device of the session
+ *  @param stream  NULL: the run is complete when the call returns; it waits for work on streams that writes what it reads, or uses what
+ *                 it writes. Otherwise a stream of a device of the session
  *  @return OK; as iobind_binding_check; WRONG_DEVICE an output is not at the requested location, or the stream is not of a device of the
  *          session; SHAPE an output does not have the shape of its bound tensor; INVALID_STATE a run is in flight; NOT_SUPPORTED an
- *          input or output is not a tensor; CANCELLED; DEVICE_LOST; RUNTIME ORT failed; OUT_OF_MEMORY. A failure after the call has
+ *          input or output is not a tensor; CANCELLED; DEVICE_LOST; RUNTIME ORT failed; OUT_OF_MEMORY; the failure of work on a
+ *          stream that was to write what a run without a stream reads. A failure after the call has
  *          returned is returned by waits on the stream or on an event recorded there, and by iobind_binding_get_output. A failed run
  *          leaves no output, and the binding can run again
  *  @threads serial   @blocks if stream is NULL   @since 1.0 */

@@ -29,8 +29,9 @@ enum {
   IOBIND_SESSION_STRICT = 1u << 0,    /**< a node that none of `devices` takes is an error, not a silent fallback to the CPU */
   IOBIND_SESSION_PLACEMENT = 1u << 1, /**< record which EP runs which node, for iobind_session_get_node */
   IOBIND_SESSION_NO_MEMORY_REUSE = 1u << 2, /**< disable ORT's reuse of buffers within a run */
-  IOBIND_SESSION_IDENTIFY = 1u << 3 /**< hash a model in memory, so that states of the session can be kept in files (states.h). A model
-                                         file needs no flag: it is hashed with the first such state */
+  IOBIND_SESSION_IDENTIFY = 1u << 3 /**< hash a model in memory, and read the kinds of its states, so that states of the session can be
+                                         kept in files and rewound (states.h). A model file needs no flag: it is read when that is
+                                         needed first */
 };
 
 typedef struct iobind_session_options {

@@ -53,6 +53,50 @@ IOBIND_API IOBIND_CHECK iobind_status iobind_binding_restore_state(iobind_bindin
 IOBIND_API IOBIND_CHECK iobind_status iobind_binding_reorder_state(iobind_binding *binding, size_t axis, const int64_t *rows,
                                                                    size_t count, iobind_error *error);
 
+/** What a carried input is, as far as the model's graph shows it. Most graphs do not: UNKNOWN is common. */
+typedef enum iobind_state_kind {
+  IOBIND_STATE_UNKNOWN = 0,
+  IOBIND_STATE_RECURRENT = 1, /**< GRU, LSTM, RNN: each run makes it anew */
+  IOBIND_STATE_GROWING = 2,   /**< each run appends to it: Concat, or ONNX's Attention */
+  IOBIND_STATE_WINDOW = 3,    /**< each run appends to it and drops its oldest part: Concat and Slice, a circular TensorScatter */
+  IOBIND_STATE_CAPACITY = 4,  /**< a cache of fixed capacity, whose lengths are other inputs: GroupQueryAttention, TensorScatter */
+  IOBIND_STATE_KIND_FORCE32 = 0x7FFFFFFF
+} iobind_state_kind;
+
+typedef struct iobind_state_kind_info {
+  uint32_t struct_size;
+  int32_t kind; /**< iobind_state_kind */
+  size_t axis;  /**< GROWING, WINDOW, CAPACITY: of the length; SIZE_MAX: not known, or no such kind */
+} iobind_state_kind_info;
+#define IOBIND_STATE_KIND_INFO_INIT {sizeof(iobind_state_kind_info), 0, 0}
+
+/** Get the kind of the state that an output leaves for an input. The first call for a session reads the graph from the model's file; weights
+ *  are skipped. UNKNOWN: the graph shows nothing, the file is in ORT's own format, or the session was created by other code, or from memory
+ *  without IOBIND_SESSION_IDENTIFY.
+ *  @param output  index of the session's output
+ *  @param input   index of the session's input
+ *  @return OK; NOT_FOUND index out of range; IO the model's file cannot be read, or has changed since the session was created;
+ *          INVALID_ARGUMENT; OUT_OF_MEMORY
+ *  @threads any   @blocks yes   @since 1.0 */
+IOBIND_API IOBIND_CHECK iobind_status iobind_session_get_state_kind(iobind_session *session, size_t output, size_t input,
+                                                                    iobind_state_kind_info *info, iobind_error *error);
+
+/** Go back to a shorter length: of each carried state the first `length` rows remain, on the axis of its kind, such as the tokens of a
+ *  decoder that were right. All states are GROWING, or nothing is done. A generated model moves the rows where they are; over the link go
+ *  8 bytes for each row.
+ *  - Other inputs that depend on the length, such as a mask, are the caller's to bind.
+ *  - A state of another kind cannot be shortened: save a state earlier, and restore it. CAPACITY needs no rewind: write the shorter length
+ *    into the inputs that the model takes it from.
+ *  - The results of the last run cannot be fetched afterwards. Saved states keep their rows.
+ *  - If `length` is the present length, nothing changes.
+ *  @param length  0 .. the present length
+ *  @return OK; NOT_SUPPORTED a state is not GROWING (the message says of what kind), or the session captures graphs; INVALID_ARGUMENT
+ *          `length` is longer than a state; SHAPE the states have different lengths, or the model does not take that length; IO as for
+ *          iobind_session_get_state_kind; INVALID_STATE, OUT_OF_MEMORY, RUNTIME as for iobind_binding_reorder_state. After an error as
+ *          after one of iobind_binding_restore_state
+ *  @threads serial for the binding   @blocks yes   @since 1.0 */
+IOBIND_API IOBIND_CHECK iobind_status iobind_binding_rewind_state(iobind_binding *binding, size_t length, iobind_error *error);
+
 /** Retain a reference; returns the state.
  *  @threads any   @since 1.0 */
 IOBIND_API iobind_state *iobind_state_retain(iobind_state *state);

@@ -10,7 +10,7 @@ import java.util.Arrays;
 import java.util.HashSet;
 import java.util.Set;
 
-/** The states that a binding carries: the part of {@link OrtIoBindingFFM} that saves, restores and reorders them. */
+/** The states that a binding carries: the part of {@link OrtIoBindingFFM} that saves, restores, reorders and rewinds them. */
 abstract sealed class CarriedStates extends BoundMemory permits OrtIoBindingFFM {
   private static final long DIMS = Layouts.offset(Layouts.TENSOR_INFO, "dims");
   private static final long RANK = Layouts.offset(Layouts.TENSOR_INFO, "rank");
@@ -112,6 +112,45 @@ abstract sealed class CarriedStates extends BoundMemory permits OrtIoBindingFFM 
       handle.isLeaving = true;
       handle.exitAlone();
     }
+  }
+
+  /**
+   * Goes back to a shorter length: of each carried state the first {@code length} rows remain, on the axis of {@link OrtSessionFFM#stateKind}, such
+   * as the tokens of a decoder that were right. Other inputs that depend on the length are the caller's to bind. States that were saved keep
+   * their rows. It ends the outputs of the last run, as a run does.
+   *
+   * @param length how many rows remain, at most as many as there are
+   * @throws OrtFFMException NOT_SUPPORTED: a state is of another kind than GROWING (save a state earlier, and restore it; of CAPACITY write the
+   *     lengths into the model's inputs); INVALID_ARGUMENT: a state is shorter; SHAPE: the states have different lengths; IO: as
+   *     {@link OrtSessionFFM#stateKind}; INVALID_STATE: as {@link #saveState}, or a run is in flight; OUT_OF_MEMORY; RUNTIME. After an error as
+   *     after one of {@link #restoreState}
+   * @throws IllegalStateException the binding, or memory bound to it, is closed
+   */
+  public void rewindState(long length) {
+    if (length < 0) throw new OrtFFMException(OrtStatus.INVALID_ARGUMENT, "rewindState: length: expected 0 or more, got " + length);
+    long address = enter();
+    try {
+      requireGuards();
+      Hold.during(held(), () -> scratch.check(IobindStates.bindingRewindState(address, length, scratch.error())));
+      noteStatesReplaced(stayingAt(length));
+      endOutputs();
+    } finally {
+      handle.isLeaving = true;
+      handle.exitAlone();
+    }
+  }
+
+  /** The inputs in memory of the caller's that no run has replaced and that have this length already: they stay as they are. */
+  private Set<Slot> stayingAt(long length) {
+    Set<Slot> staying = new HashSet<>();
+    for (int i = 0; i < outputs.length; i++) {
+      Slot slot = outputs[i].carriedTo;
+      if (slot == null || slot.guard == null || submitted) continue;
+      long[] shape = shape(slot.guardTensor);
+      int axis = StateKind.of(session, i, Arrays.asList(inputs).indexOf(slot)).axis();
+      if (shape[axis] == length) staying.add(slot);
+    }
+    return staying;
   }
 
   /** The inputs in memory of the caller's that a state will be written into: those in place that have its shapes. */

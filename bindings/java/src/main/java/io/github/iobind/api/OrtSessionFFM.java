@@ -5,7 +5,6 @@ import static java.lang.foreign.ValueLayout.JAVA_LONG;
 import io.github.iobind.ffm.Constants;
 import io.github.iobind.ffm.Iobind;
 import io.github.iobind.ffm.IobindInterop;
-import io.github.iobind.ffm.IobindStates;
 import io.github.iobind.ffm.Layouts;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
@@ -645,6 +644,19 @@ public final class OrtSessionFFM implements AutoCloseable {
     }
   }
 
+  /**
+   * The kind of the state that an output leaves for an input. The first call reads the graph from the model's file, without the weights.
+   *
+   * @param output the output's name
+   * @param input the input's name
+   * @return the kind; UNKNOWN also for a session that was adopted, or made from bytes without {@link Options#identify}
+   * @throws OrtFFMException NOT_FOUND; IO: the model's file cannot be read, or has changed since the session was made; OUT_OF_MEMORY
+   * @throws IllegalStateException the session is closed
+   */
+  public StateKind stateKind(String output, String input) {
+    return StateKind.of(this, outputIndex(output), inputIndex(input));
+  }
+
   // ---- use
 
   /**
@@ -681,17 +693,7 @@ public final class OrtSessionFFM implements AutoCloseable {
    * @throws IllegalStateException the session is closed
    */
   public OrtStateFFM loadState(Path path) {
-    String file = Texts.path(path, "loadState");
-    try (Arena arena = Arena.ofConfined(); Scratch scratch = Scratch.take()) {
-      MemorySegment text = Texts.allocate(arena, file, "path");
-      long address = enter();
-      try {
-        scratch.check(IobindStates.stateLoad(address, text, scratch.out(0), scratch.error()));
-        return new OrtStateFFM(this, scratch.getLong(0), scratch);
-      } finally {
-        exit();
-      }
-    }
+    return OrtStateFFM.load(this, path);
   }
 
   /** A native binding for a constructor; a session that was made for it alone does not outlive a failure. */

@@ -56,6 +56,21 @@ public final class OrtStateFFM implements AutoCloseable {
     handle = Handle.of(this, OrtStateFFM.class, address, release, bytes);
   }
 
+  /** {@link OrtSessionFFM#loadState}. */
+  static OrtStateFFM load(OrtSessionFFM session, Path path) {
+    String file = Texts.path(path, "loadState");
+    try (Arena arena = Arena.ofConfined(); Scratch scratch = Scratch.take()) {
+      MemorySegment text = Texts.allocate(arena, file, "path");
+      long address = session.enter();
+      try {
+        scratch.check(IobindStates.stateLoad(address, text, scratch.out(0), scratch.error()));
+        return new OrtStateFFM(session, scratch.getLong(0), scratch);
+      } finally {
+        session.exit();
+      }
+    }
+  }
+
   /**
    * The carried inputs.
    *

@@ -51,6 +51,29 @@ public final class IobindStates {
     }
   }
 
+  private static final MethodHandle BINDING_REWIND_STATE = status("iobind_binding_rewind_state", OBJECT, SIZE, OBJECT);
+
+  /** {@code iobind_binding_rewind_state}. */
+  public static int bindingRewindState(long binding, long length, long error) {
+    try {
+      return (int) BINDING_REWIND_STATE.invokeExact(binding, length, error);
+    } catch (Throwable t) {
+      throw thrown(t);
+    }
+  }
+
+  private static final MethodHandle SESSION_GET_STATE_KIND = status("iobind_session_get_state_kind", OBJECT, SIZE, SIZE, MEMORY,
+      OBJECT);
+
+  /** {@code iobind_session_get_state_kind}. */
+  public static int sessionGetStateKind(long session, long output, long input, MemorySegment info, long error) {
+    try {
+      return (int) SESSION_GET_STATE_KIND.invokeExact(session, output, input, info, error);
+    } catch (Throwable t) {
+      throw thrown(t);
+    }
+  }
+
   private static final MethodHandle STATE_RELEASE = action("iobind_state_release", OBJECT);
 
   /** {@code iobind_state_release}. */

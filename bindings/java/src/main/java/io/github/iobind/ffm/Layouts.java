@@ -113,6 +113,10 @@ public final class Layouts {
   public static final StructLayout STATE_PAIR = struct("iobind_state_pair", u32("struct_size"), u32("reserved"), size("output"),
       size("input"), pointer("tensor"));
 
+  /** {@code iobind_state_kind_info}. */
+  public static final StructLayout STATE_KIND_INFO = struct("iobind_state_kind_info", u32("struct_size"), u32("kind"),
+      size("axis"));
+
   /** {@code iobind_pipeline_options}. */
   public static final StructLayout PIPELINE_OPTIONS = struct("iobind_pipeline_options", u32("struct_size"), u32("flags"),
       size("slots"), pointer("constants"), size("constant_count"), pointer("placements"), size("placement_count"),
@@ -138,7 +142,7 @@ public final class Layouts {
   /** All of them, for the test. */
   public static final List<StructLayout> ALL = List.of(ERROR, RUNTIME_OPTIONS, RUNTIME_INFO, EP_INFO, PRELOAD_OPTIONS,
       DEVICE_INFO, DEVICE_COUNTERS, MEMORY_USAGE, STREAM_OPTIONS, NATIVE, ORT, BUFFER, TENSOR_INFO, SESSION_OPTIONS, SESSION_INFO, VALUE_INFO,
-      NODE_INFO, RUN_OPTIONS, RUN_REQUEST, STATE_INFO, STATE_PAIR, PIPELINE_OPTIONS, PIPELINE_REQUEST, PIPELINE_ITEM, AUDIT_INFO,
+      NODE_INFO, RUN_OPTIONS, RUN_REQUEST, STATE_INFO, STATE_PAIR, STATE_KIND_INFO, PIPELINE_OPTIONS, PIPELINE_REQUEST, PIPELINE_ITEM, AUDIT_INFO,
       AUDIT_ENTRY);
 
   private Layouts() {}

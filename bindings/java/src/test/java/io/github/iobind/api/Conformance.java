@@ -332,7 +332,7 @@ final class Conformance {
       case "run" -> runBinding(w);
       case "get", "keep", "take" -> fetch(w);
       case "unbound" -> unbound(w.get(1));
-      case "save", "restore", "reorder", "state", "drop-state", "write-state", "read-state", "drop-file" -> states.run(w);
+      case "save", "restore", "reorder", "rewind", "kind", "state", "drop-state", "write-state", "read-state", "drop-file" -> states.run(w);
       case "stream" -> {
         OrtStreamFFM stream = settle(() -> OrtStreamFFM.create(runtime, w.size() > 2 ? place(w.get(2)) : device));
         if (stream != null) streams.put(w.get(1), stream);

@@ -166,6 +166,7 @@ class LayoutsTest {
     enumIs("iobind_dtype", "IOBIND_DTYPE_", OnnxTensorElementType.values());
     enumIs("iobind_input_mode", "IOBIND_INPUT_", InputMode.values());
     enumIs("iobind_carry_mode", "IOBIND_CARRY_", CarryMode.values());
+    enumIs("iobind_state_kind", "IOBIND_STATE_", StateKind.Kind.values());
     enumIs("iobind_holder", "IOBIND_HOLDER_", MemoryHolder.values());
     enumIs("iobind_audit_kind", "IOBIND_AUDIT_", BindingAudit.Kind.values());
     enumIs("iobind_policy", "IOBIND_POLICY_", OrtSessionFFM.Policy.values());

@@ -103,6 +103,12 @@ final class Reference {
       case "reduce" -> reduce(x, (int) parameter("axis", "0"));
       case "transpose" -> transpose(x);
       case "concat" -> concat(x, y, (int) parameter("axis", "0"));
+      case "grow" -> {
+        Mirror row = inputs.get(2), turned = Mirror.of(row.type(), row.dims()[1], row.dims()[0]);
+        for (int i = 0; i < row.count(); i++) turned.set(i % 3 * (int) row.dims()[0] + i / 3, row.get(i));
+        concat(x, row, 0);
+        concat(y, turned, 1);
+      }
       case "lookup" -> {
         int columns = (int) parameter("columns", "4");
         fill(make(OnnxTensorElementType.FLOAT32, x.dims()[0], columns),

@@ -9,8 +9,10 @@ import java.nio.file.Path;
 import java.util.Arrays;
 import java.util.HashMap;
 import java.util.List;
+import java.util.Locale;
 import java.util.Map;
 import java.util.TreeMap;
+import java.util.stream.LongStream;
 
 /** The steps of conformance rows on saved states. */
 final class StateSteps {
@@ -33,6 +35,8 @@ final class StateSteps {
       case "save" -> save(name);
       case "restore" -> restore(states.get(name));
       case "reorder" -> reorder(index(name), w.get(2));
+      case "rewind" -> rewind(Words.number(name), w.get(2).split(","));
+      case "kind" -> kind(index(name), index(w.get(2)), w.get(3), w.size() > 4 ? index(w.get(4)) : -1);
       case "state" -> look(name, states.get(w.get(2)), index(w.get(3)));
       case "drop-state" -> states.remove(name).handle().close();
       case "write-state" -> row.settle(() -> states.get(name).handle().save(file(w.get(2))));
@@ -93,6 +97,26 @@ final class StateSteps {
       Conformance.Slot input = of.inputs[output.carriedTo];
       replace(input, output, rowsOf(output.due ? output.value : input.value, axis, rows));
     }
+  }
+
+  private void rewind(long length, String[] axes) {
+    Conformance.Bound of = row.current;
+    long[] rows = LongStream.range(0, length).toArray();
+    if (!row.settle(() -> of.handle.rewindState(length))) return;
+    int number = 0;
+    for (Conformance.Slot output : of.outputs) {
+      if (output.carriedTo < 0) continue;
+      Conformance.Slot input = of.inputs[output.carriedTo];
+      Mirror state = output.due ? output.value : input.value;
+      int axis = index(axes[Math.min(number++, axes.length - 1)]);
+      if (state.dims()[axis] != length) replace(input, output, rowsOf(state, axis, rows));
+    }
+  }
+
+  private void kind(int output, int input, String kind, int axis) {
+    OrtSessionFFM session = row.current.session;
+    StateKind found = row.settle(() -> StateKind.of(session, output, input));
+    if (found != null) Conformance.require("the kind", new StateKind(StateKind.Kind.valueOf(kind.toUpperCase(Locale.ROOT)), axis), found);
   }
 
   /** Rows of an axis: whole bytes for each element. */

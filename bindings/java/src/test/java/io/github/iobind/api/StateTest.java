@@ -292,6 +292,85 @@ class StateTest {
     }
   }
 
+  // ---- back to a shorter length
+
+  private static OrtSessionFFM growing(String device) {
+    Devices.require(runtime, device);
+    return OrtSessionFFM.create(runtime, Models.bytes("concat dims=past dims2=new"),
+        new OrtSessionFFM.Options().devices(DeviceSpec.of(device)).identify());
+  }
+
+  /** Each run appends 9 to what there is at first. */
+  private static OrtIoBindingFFM grow(OrtSessionFFM session, float... first) {
+    OrtIoBindingFFM binding = session.createBinding();
+    if (first.length > 0) binding.bindInput("first", first, first.length);
+    binding.bindInput("second", new float[] {9}, 1);
+    binding.carry("joined", "first", CarryMode.MOVE);
+    return binding;
+  }
+
+  private static float[] grown(OrtIoBindingFFM binding) {
+    binding.runWithBindings();
+    try (OrtValueRef joined = binding.getOutput("joined")) {
+      return joined.toFloatArray();
+    }
+  }
+
+  @ParameterizedTest
+  @CsvSource({"cpu", "vdev"})
+  void backToAShorterLength(String device) {
+    try (OrtSessionFFM session = growing(device); OrtIoBindingFFM binding = grow(session, 1, 2)) {
+      assertEquals(new StateKind(StateKind.Kind.GROWING, 0), session.stateKind("joined", "first"));
+      Map<String, OrtValueRef> outputs = binding.runWithBindings();
+      try (OrtStateFFM state = binding.saveState()) {
+        binding.rewindState(1);
+        assertThrows(IllegalStateException.class, () -> outputs.get("joined"));
+        refused(OrtStatus.INVALID_STATE, () -> binding.getOutput("joined"));
+        assertArrayEquals(new float[] {1, 9}, grown(binding));
+        binding.rewindState(0);
+        assertArrayEquals(new float[] {9}, grown(binding));
+        binding.restoreState(state);
+        binding.rewindState(2);
+        assertArrayEquals(new float[] {1, 2, 9}, grown(binding));
+      }
+    }
+  }
+
+  @Test
+  void lengthsThatAreRefused() {
+    try (OrtSessionFFM session = growing("cpu"); OrtIoBindingFFM binding = grow(session, 1, 2);
+        OrtSessionFFM scale = session("cpu"); OrtIoBindingFFM doubled = bind(scale, CarryMode.MOVE, 1)) {
+      OrtValueRef joined = binding.runWithBindings().get("joined");
+      assertTrue(refused(OrtStatus.INVALID_ARGUMENT, () -> binding.rewindState(4)).getMessage().startsWith("rewindState: "));
+      refused(OrtStatus.INVALID_ARGUMENT, () -> binding.rewindState(-1));
+      assertArrayEquals(new float[] {1, 2, 9}, joined.toFloatArray());
+      run(doubled, 1);
+      assertTrue(refused(OrtStatus.NOT_SUPPORTED, () -> doubled.rewindState(0)).getMessage().contains("save a state earlier"));
+      assertEquals(new StateKind(StateKind.Kind.UNKNOWN, -1), scale.stateKind("y", "x"));
+      refused(OrtStatus.NOT_FOUND, () -> session.stateKind("first", "first"));
+      refused(OrtStatus.NOT_FOUND, () -> session.stateKind("joined", "joined"));
+    }
+  }
+
+  /** As long as it is: it stays bound. Shorter: in memory of libiobind's. */
+  @Test
+  void lengthsOfMemoryOfTheCallers() {
+    try (OrtSessionFFM session = growing("cpu"); OrtIoBindingFFM binding = grow(session)) {
+      Arena arena = Arena.ofShared();
+      MemorySegment x = arena.allocateFrom(ValueLayout.JAVA_FLOAT, 1, 3);
+      try (OrtValueRef value = OrtValueRef.wrap(runtime, DeviceSpec.CPU, x, MemoryDescriptor.of(OnnxTensorElementType.FLOAT32, 2))) {
+        binding.bindInput("first", value);
+      }
+      binding.carry("joined", "first", CarryMode.MOVE);
+      binding.rewindState(2);
+      assertTrue(binding.holds(x));
+      binding.rewindState(1);
+      assertFalse(binding.holds(x));
+      arena.close();
+      assertArrayEquals(new float[] {1, 9}, grown(binding));
+    }
+  }
+
   // ---- on a stream
 
   @ParameterizedTest

@@ -1,0 +1,42 @@
+package io.github.iobind.api;
+
+import io.github.iobind.ffm.IobindStates;
+import io.github.iobind.ffm.Layouts;
+import java.lang.foreign.MemorySegment;
+
+/**
+ * What the model's graph shows of the state that an output leaves for an input. Most graphs show nothing: UNKNOWN is common.
+ *
+ * @param kind the kind
+ * @param axis of the length, for GROWING, WINDOW and CAPACITY; -1: not known, or no such kind
+ */
+public record StateKind(Kind kind, int axis) {
+  /** How a run makes the state out of the last one. */
+  public enum Kind {
+    /** The graph does not show it. */
+    UNKNOWN,
+    /** GRU, LSTM, RNN: each run makes it anew. */
+    RECURRENT,
+    /** Each run appends to it. */
+    GROWING,
+    /** Each run appends to it and drops its oldest part. */
+    WINDOW,
+    /** A cache of fixed capacity, whose lengths are other inputs. */
+    CAPACITY
+  }
+
+  /** Of the session's output and input by their indexes. */
+  static StateKind of(OrtSessionFFM session, int output, int input) {
+    try (Scratch scratch = Scratch.take()) {
+      long address = session.enter();
+      try {
+        MemorySegment info = scratch.struct(Layouts.STATE_KIND_INFO);
+        scratch.check(IobindStates.sessionGetStateKind(address, output, input, info, scratch.error()));
+        return new StateKind(Kind.values()[Layouts.getInt(info, Layouts.STATE_KIND_INFO, "kind")],
+            (int) Layouts.getLong(info, Layouts.STATE_KIND_INFO, "axis"));
+      } finally {
+        session.exit();
+      }
+    }
+  }
+}

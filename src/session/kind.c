@@ -1,0 +1,407 @@
+/* The kinds of states: patterns of operators between an output and the input that it is carried to. What no pattern fits is unknown. */
+#include "session/kind.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "session/session.h"
+#include "session/topology.h"
+#include "support/options.h"
+
+enum { LONGEST = 16, RANKS = 16 };
+
+/* An operator that makes a state out of an earlier one. */
+typedef struct pattern {
+  iobind__op op;
+  uint32_t output;
+  uint32_t input;
+  iobind_state_kind kind;
+} pattern;
+
+static const pattern patterns[] = {
+    {IOBIND__OP_CONCAT, 0, 0, IOBIND_STATE_GROWING},
+    {IOBIND__OP_ATTENTION, 1, 4, IOBIND_STATE_GROWING},
+    {IOBIND__OP_ATTENTION, 2, 5, IOBIND_STATE_GROWING},
+    {IOBIND__OP_GROUP_QUERY_ATTENTION, 1, 3, IOBIND_STATE_CAPACITY},
+    {IOBIND__OP_GROUP_QUERY_ATTENTION, 2, 4, IOBIND_STATE_CAPACITY},
+    {IOBIND__OP_TENSOR_SCATTER, 0, 0, IOBIND_STATE_CAPACITY},
+    {IOBIND__OP_GRU, 1, 5, IOBIND_STATE_RECURRENT},
+    {IOBIND__OP_LSTM, 1, 5, IOBIND_STATE_RECURRENT},
+    {IOBIND__OP_LSTM, 2, 6, IOBIND_STATE_RECURRENT},
+    {IOBIND__OP_RNN, 1, 5, IOBIND_STATE_RECURRENT},
+};
+
+/* What is looked at: the graph, and which of its wires are the session's inputs. */
+typedef struct search {
+  const iobind__topology *graph;
+  const iobind_session *session;
+  size_t *inputs; /* of each wire; SIZE_MAX: none */
+} search;
+
+/* Nodes that pass a state on, from the end to the beginning. */
+typedef struct chain {
+  uint32_t start; /* the wire at the beginning */
+  size_t count;
+  size_t slices;
+  uint32_t nodes[LONGEST];
+} chain;
+
+/* A state between two operators. */
+typedef struct pattern_match {
+  const pattern *by;
+  uint32_t node;
+  chain before; /* from the input to the operator */
+  chain behind; /* from the operator to the output */
+} pattern_match;
+
+/* ---- from the output back to the input ---- */
+
+static bool passes_on(iobind__op op) {
+  return op == IOBIND__OP_IDENTITY || op == IOBIND__OP_CAST || op == IOBIND__OP_RESHAPE || op == IOBIND__OP_SQUEEZE ||
+         op == IOBIND__OP_UNSQUEEZE || op == IOBIND__OP_SLICE;
+}
+
+/* As far as nodes only pass on. False: that is too far. */
+static bool trace(const search *in, uint32_t wire, chain *found) {
+  *found = (chain){.start = wire};
+  for (;;) {
+    uint32_t node = iobind__topology_wire(in->graph, found->start)->node;
+    iobind__op op = node == IOBIND__NO_INDEX ? IOBIND__OP_OTHER : iobind__topology_node(in->graph, node)->op;
+    if (!passes_on(op)) {
+      return true;
+    }
+    if (found->count == LONGEST) {
+      return false;
+    }
+    found->nodes[found->count++] = node;
+    found->slices += op == IOBIND__OP_SLICE ? 1 : 0;
+    found->start = iobind__topology_input(in->graph, node, 0);
+  }
+}
+
+static const pattern *find_pattern(iobind__op op, uint32_t output) {
+  for (size_t i = 0; i < sizeof patterns / sizeof patterns[0]; i++) {
+    if (patterns[i].op == op && patterns[i].output == output) {
+      return &patterns[i];
+    }
+  }
+  return NULL;
+}
+
+/* Does the node append something else? */
+static bool appends(const search *in, uint32_t node, uint32_t state) {
+  uint32_t count = iobind__topology_node(in->graph, node)->input_count;
+  for (uint32_t i = 1; i < count; i++) {
+    chain other;
+    if (!trace(in, iobind__topology_input(in->graph, node, i), &other) || other.start == state) {
+      return false;
+    }
+  }
+  return count > 1;
+}
+
+static bool find_match(const search *in, uint32_t output, pattern_match *found) {
+  if (!trace(in, output, &found->behind)) {
+    return false;
+  }
+  const iobind__wire *end = iobind__topology_wire(in->graph, found->behind.start);
+  found->node = end->node;
+  found->by = end->node == IOBIND__NO_INDEX ? NULL : find_pattern(iobind__topology_node(in->graph, end->node)->op, end->slot);
+  if (found->by == NULL || !trace(in, iobind__topology_input(in->graph, end->node, found->by->input), &found->before)) {
+    return false;
+  }
+  uint32_t state = found->before.start;
+  return in->inputs[state] != SIZE_MAX && (found->by->op != IOBIND__OP_CONCAT || appends(in, end->node, state));
+}
+
+/* ---- which axis of the state is which axis of a value on the way ---- */
+
+typedef struct axes {
+  size_t rank;
+  size_t of[RANKS]; /* the state's; SIZE_MAX: none */
+  size_t sliced;    /* the state's; SIZE_MAX: none */
+} axes;
+
+static bool normalise(int64_t axis, size_t rank, size_t *out) {
+  int64_t from_start = axis < 0 ? axis + (int64_t)rank : axis;
+  *out = (size_t)from_start;
+  return from_start >= 0 && from_start < (int64_t)rank;
+}
+
+/* The axes of a node are an attribute in old models, an input in others. As a set of bits. */
+static bool read_axes(const search *in, uint32_t node, uint32_t slot, size_t rank, uint32_t *set) {
+  iobind__few few;
+  uint32_t wire = iobind__topology_input(in->graph, node, slot);
+  bool is_known =
+      wire != 0 ? iobind__topology_constant(in->graph, wire, &few) : iobind__topology_attribute(in->graph, node, "axes", &few);
+  *set = 0;
+  for (size_t i = 0; is_known && i < few.count; i++) {
+    size_t axis;
+    is_known = normalise(few.values[i], rank, &axis);
+    *set |= is_known ? 1u << axis : 0;
+  }
+  return is_known && few.count > 0;
+}
+
+static bool squeeze(const search *in, uint32_t node, axes *at) {
+  uint32_t set;
+  size_t kept = 0;
+  if (!read_axes(in, node, 1, at->rank, &set)) {
+    return false;
+  }
+  for (size_t i = 0; i < at->rank; i++) {
+    if ((set >> i & 1u) == 0) {
+      at->of[kept++] = at->of[i];
+    }
+  }
+  at->rank = kept;
+  return true;
+}
+
+static bool unsqueeze(const search *in, uint32_t node, axes *at) {
+  iobind__few few;
+  uint32_t wire = iobind__topology_input(in->graph, node, 1);
+  bool is_known =
+      wire != 0 ? iobind__topology_constant(in->graph, wire, &few) : iobind__topology_attribute(in->graph, node, "axes", &few);
+  axes made = {.sliced = at->sliced, .rank = at->rank + (is_known ? few.count : 0)};
+  uint32_t set;
+  if (!is_known || made.rank > RANKS || !read_axes(in, node, 1, made.rank, &set)) {
+    return false;
+  }
+  size_t next = 0;
+  for (size_t i = 0; i < made.rank; i++) {
+    bool is_new = (set >> i & 1u) != 0;
+    if (!is_new && next == at->rank) {
+      return false; /* an axis was given twice */
+    }
+    made.of[i] = is_new ? SIZE_MAX : at->of[next++];
+  }
+  *at = made;
+  return next == made.rank - few.count;
+}
+
+static bool slice(const search *in, uint32_t node, axes *at) {
+  uint32_t set;
+  if (!read_axes(in, node, 3, at->rank, &set)) {
+    return false;
+  }
+  for (size_t i = 0; i < at->rank; i++) {
+    if ((set >> i & 1u) != 0) {
+      if (at->of[i] == SIZE_MAX || (at->sliced != SIZE_MAX && at->sliced != at->of[i])) {
+        return false;
+      }
+      at->sliced = at->of[i];
+    }
+  }
+  return true;
+}
+
+static bool follow(const search *in, const chain *along, axes *at) {
+  bool is_known = true;
+  for (size_t i = along->count; is_known && i > 0; i--) {
+    uint32_t node = along->nodes[i - 1];
+    iobind__op op = iobind__topology_node(in->graph, node)->op;
+    is_known = op == IOBIND__OP_SQUEEZE     ? squeeze(in, node, at)
+               : op == IOBIND__OP_UNSQUEEZE ? unsqueeze(in, node, at)
+               : op == IOBIND__OP_SLICE     ? slice(in, node, at)
+                                            : op != IOBIND__OP_RESHAPE;
+  }
+  return is_known;
+}
+
+/* Of what the operator reads; attention has [batch, heads, length, size of a head]. */
+static bool read_axis(const search *in, const pattern_match *of, int64_t *axis) {
+  iobind__few few = {0};
+  if (of->by->op == IOBIND__OP_ATTENTION || of->by->op == IOBIND__OP_GROUP_QUERY_ATTENTION) {
+    *axis = 2;
+    return true;
+  }
+  bool is_given = iobind__topology_attribute(in->graph, of->node, "axis", &few);
+  *axis = is_given ? few.values[0] : -2; /* TensorScatter's default */
+  return is_given || of->by->op == IOBIND__OP_TENSOR_SCATTER;
+}
+
+/* The state's axis that its length is on, if each axis of the output is the same one of the input. */
+static size_t find_axis(const search *in, const pattern_match *of, size_t *sliced) {
+  const iobind__value *state = &in->session->inputs[in->inputs[of->before.start]];
+  axes at = {.rank = state->rank, .sliced = SIZE_MAX};
+  int64_t axis;
+  size_t place;
+  if (!state->has_shape || state->rank > RANKS) {
+    return SIZE_MAX;
+  }
+  for (size_t i = 0; i < at.rank; i++) {
+    at.of[i] = i;
+  }
+  if (!follow(in, &of->before, &at) || !read_axis(in, of, &axis) || !normalise(axis, at.rank, &place)) {
+    return SIZE_MAX;
+  }
+  size_t found = at.of[place];
+  bool is_same = follow(in, &of->behind, &at) && at.rank == state->rank;
+  for (size_t i = 0; is_same && i < at.rank; i++) {
+    is_same = at.of[i] == i || at.of[i] == SIZE_MAX; /* squeezed out and put back: a dim of 1 */
+  }
+  *sliced = at.sliced;
+  return is_same ? found : SIZE_MAX;
+}
+
+/* ---- the inputs that the lengths of a cache come from ---- */
+
+static void add_length(const search *in, uint32_t wire, iobind__kind *to) {
+  size_t input = in->inputs[wire];
+  bool is_new = input != SIZE_MAX && input != to->input && to->length_count < IOBIND__LENGTH_INPUTS;
+  for (size_t i = 0; is_new && i < to->length_count; i++) {
+    is_new = to->lengths[i] != input;
+  }
+  if (is_new) {
+    to->lengths[to->length_count++] = input;
+  }
+}
+
+/* Through all that is computed on the way. `seen` and `due` have a place for each wire. */
+static void collect_lengths(const search *in, uint32_t from, bool *seen, uint32_t *due, iobind__kind *to) {
+  size_t count = 0;
+  if (from != 0 && !seen[from]) {
+    due[count++] = from;
+    seen[from] = true;
+  }
+  while (count > 0) {
+    uint32_t wire = due[--count];
+    uint32_t node = iobind__topology_wire(in->graph, wire)->node;
+    add_length(in, wire, to);
+    uint32_t inputs = node == IOBIND__NO_INDEX ? 0 : iobind__topology_node(in->graph, node)->input_count;
+    for (uint32_t i = 0; i < inputs; i++) {
+      uint32_t next = iobind__topology_input(in->graph, node, i);
+      if (next != 0 && !seen[next]) {
+        due[count++] = next;
+        seen[next] = true;
+      }
+    }
+  }
+}
+
+/* ONNX's Attention takes the lengths of the caches that TensorScatter writes. */
+static void collect_attended(const search *in, uint32_t cache, bool *seen, uint32_t *due, iobind__kind *to) {
+  for (uint32_t i = 0; i < iobind__topology_node_count(in->graph); i++) {
+    bool reads = iobind__topology_input(in->graph, i, 1) == cache || iobind__topology_input(in->graph, i, 2) == cache;
+    if (reads && iobind__topology_node(in->graph, i)->op == IOBIND__OP_ATTENTION) {
+      collect_lengths(in, iobind__topology_input(in->graph, i, 6), seen, due, to);
+    }
+  }
+}
+
+static iobind_status find_lengths(const search *in, const pattern_match *of, iobind__kind *to, iobind_error *error) {
+  size_t count = iobind__topology_wire_count(in->graph);
+  bool *seen = calloc(count, sizeof *seen);
+  uint32_t *due = calloc(count, sizeof *due);
+  iobind_status status = seen == NULL || due == NULL ? iobind__out_of_memory(error, "the model's graph") : IOBIND_OK;
+  if (status == IOBIND_OK && of->by->op == IOBIND__OP_GROUP_QUERY_ATTENTION) {
+    collect_lengths(in, iobind__topology_input(in->graph, of->node, 5), seen, due, to);
+    collect_lengths(in, iobind__topology_input(in->graph, of->node, 6), seen, due, to);
+  } else if (status == IOBIND_OK) {
+    collect_lengths(in, iobind__topology_input(in->graph, of->node, 2), seen, due, to);
+    collect_attended(in, of->behind.start, seen, due, to);
+  }
+  free(seen);
+  free(due);
+  return status;
+}
+
+/* ---- together ---- */
+
+static iobind_state_kind judge(const search *in, const pattern_match *of, size_t axis, size_t sliced) {
+  bool is_sliced = of->before.slices + of->behind.slices > 0;
+  if (of->by->kind == IOBIND_STATE_GROWING) {
+    return axis == SIZE_MAX ? IOBIND_STATE_UNKNOWN
+           : !is_sliced     ? IOBIND_STATE_GROWING
+           : sliced == axis ? IOBIND_STATE_WINDOW
+                            : IOBIND_STATE_UNKNOWN;
+  }
+  bool is_ring =
+      of->by->op == IOBIND__OP_TENSOR_SCATTER && iobind__topology_attribute_is(in->graph, of->node, "mode", "circular");
+  return is_sliced ? IOBIND_STATE_UNKNOWN : is_ring ? IOBIND_STATE_WINDOW : of->by->kind;
+}
+
+static iobind_status find_kind(const search *in, const char *output, iobind__kind *out, iobind_error *error) {
+  uint32_t wire = iobind__topology_find(in->graph, output);
+  pattern_match found;
+  size_t sliced = SIZE_MAX;
+  *out = (iobind__kind){.axis = SIZE_MAX};
+  if (wire == IOBIND__NO_INDEX || !find_match(in, wire, &found)) {
+    return IOBIND_OK;
+  }
+  size_t axis = found.by->kind == IOBIND_STATE_RECURRENT ? SIZE_MAX : find_axis(in, &found, &sliced);
+  *out = (iobind__kind){.kind = judge(in, &found, axis, sliced), .input = in->inputs[found.before.start], .axis = axis};
+  return out->kind == IOBIND_STATE_CAPACITY ? find_lengths(in, &found, out, error) : IOBIND_OK;
+}
+
+static iobind_status find_all(const search *in, iobind__kind *kinds, iobind_error *error) {
+  const iobind_session *session = in->session;
+  memset(in->inputs, 0xFF, iobind__topology_wire_count(in->graph) * sizeof *in->inputs);
+  for (size_t i = 0; i < session->input_count; i++) {
+    uint32_t wire = iobind__topology_find(in->graph, session->inputs[i].name);
+    if (wire != IOBIND__NO_INDEX) {
+      in->inputs[wire] = i;
+    }
+  }
+  for (size_t i = 0; i < session->output_count; i++) {
+    IOBIND__TRY(find_kind(in, session->outputs[i].name, &kinds[i], error));
+  }
+  return IOBIND_OK;
+}
+
+iobind_status iobind__kinds_read(iobind__model_bytes *model, const iobind_session *session, iobind__kind **kinds,
+                                 iobind_error *error) {
+  iobind__topology graph;
+  IOBIND__TRY(iobind__topology_read(model, &graph, error));
+  search in = {.graph = &graph, .session = session};
+  in.inputs = calloc(iobind__topology_wire_count(&graph) + 1, sizeof *in.inputs);
+  iobind__kind *made = calloc(session->output_count + 1, sizeof *made);
+  iobind_status status =
+      in.inputs == NULL || made == NULL ? iobind__out_of_memory(error, "the model's graph") : find_all(&in, made, error);
+  free(in.inputs);
+  iobind__topology_free(&graph);
+  if (status != IOBIND_OK) {
+    free(made);
+    return status;
+  }
+  *kinds = made;
+  return IOBIND_OK;
+}
+
+/* ---- asked ---- */
+
+const char *iobind__kind_word(iobind_state_kind kind) {
+  static const char *const words[] = {"unknown", "recurrent", "growing", "window", "capacity"};
+  return words[kind];
+}
+
+iobind_status iobind__session_find_kind(iobind_session *session, size_t output, size_t input, iobind__kind *out,
+                                        iobind_error *error) {
+  const iobind__kind *kinds = NULL;
+  *out = (iobind__kind){.axis = SIZE_MAX};
+  if (session->model != NULL) {
+    IOBIND__TRY(iobind__model_find_kinds(session->model, session, &kinds, error));
+  }
+  if (kinds != NULL && kinds[output].kind != IOBIND_STATE_UNKNOWN && kinds[output].input == input) {
+    *out = kinds[output];
+  }
+  return IOBIND_OK;
+}
+
+iobind_status iobind_session_get_state_kind(iobind_session *session, size_t output, size_t input, iobind_state_kind_info *info,
+                                            iobind_error *error) {
+  static const char what[] = "session_get_state_kind";
+  iobind__kind found;
+  IOBIND__TRY(iobind__null_check(session, "session", what, error));
+  if (output >= session->output_count || input >= session->input_count) {
+    bool bad_output = output >= session->output_count;
+    return iobind__fail(error, IOBIND_ERROR_NOT_FOUND, "%s: %s: expected an index below %zu, got %zu", what,
+                        bad_output ? "output" : "input", bad_output ? session->output_count : session->input_count,
+                        bad_output ? output : input);
+  }
+  IOBIND__TRY(iobind__process_check(what, error));
+  IOBIND__TRY(iobind__named(iobind__session_find_kind(session, output, input, &found, error), error, what));
+  const iobind_state_kind_info full = {.struct_size = sizeof full, .kind = found.kind, .axis = found.axis};
+  return iobind__info_write(info, "info", &full, sizeof full, sizeof full, what, error);
+}

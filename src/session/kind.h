@@ -1,0 +1,28 @@
+/* What an output leaves for an input, as the model's graph shows it. */
+#ifndef IOBIND_SESSION_KIND_H
+#define IOBIND_SESSION_KIND_H
+
+#include "session/protobuf.h"
+
+enum { IOBIND__LENGTH_INPUTS = 4 };
+
+typedef struct iobind__kind {
+  iobind_state_kind kind;
+  size_t input; /* of the session: for this one alone it holds */
+  size_t axis;  /* SIZE_MAX: not known */
+  size_t length_count;
+  size_t lengths[IOBIND__LENGTH_INPUTS]; /* CAPACITY: the session's inputs that its lengths come from, the first ones */
+} iobind__kind;
+
+/* The kind of each output of the session, which the caller frees. */
+iobind_status iobind__kinds_read(iobind__model_bytes *model, const iobind_session *session, iobind__kind **kinds,
+                                 iobind_error *error);
+
+/* UNKNOWN if nothing is known of the pair. */
+iobind_status iobind__session_find_kind(iobind_session *session, size_t output, size_t input, iobind__kind *out,
+                                        iobind_error *error);
+
+/* As a message says it, such as "recurrent". */
+const char *iobind__kind_word(iobind_state_kind kind);
+
+#endif

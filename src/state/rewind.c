@@ -1,0 +1,101 @@
+/* Back to a shorter length of all states of a binding. */
+#include <stdlib.h>
+
+#include "session/kind.h"
+#include "state/mover.h"
+
+static const char what[] = "binding_rewind_state";
+
+/* ---- which states can be shortened ---- */
+
+static void list_lengths(const iobind_session *session, const iobind__kind *kind, iobind__text *names) {
+  for (size_t i = 0; i < kind->length_count; i++) {
+    iobind__text_add(names, "%s'%s'", i == 0 ? "" : ", ", session->inputs[kind->lengths[i]].label);
+  }
+}
+
+static iobind_status refuse_capacity(const iobind_session *session, iobind__pair pair, const iobind__kind *kind,
+                                     iobind_error *error) {
+  iobind__text names = {0};
+  list_lengths(session, kind, &names);
+  iobind_status status = iobind__fail(
+      error, IOBIND_ERROR_NOT_SUPPORTED,
+      "%s: '%s' to '%s' is a cache of fixed capacity, of which nothing is moved: write the shorter length into %s%s", what,
+      session->outputs[pair.output].label, session->inputs[pair.input].label, names.length > 0 ? "its inputs: " : "",
+      names.length > 0 ? iobind__text_get(&names) : "the inputs that the model takes it from");
+  iobind__text_free(&names);
+  return status;
+}
+
+static iobind_status refuse(const iobind_session *session, iobind__pair pair, iobind_state_kind kind, iobind_error *error) {
+  const char *why = kind == IOBIND_STATE_RECURRENT ? "which has no earlier rows"
+                    : kind == IOBIND_STATE_WINDOW  ? "which has dropped earlier rows"
+                    : session->model == NULL
+                        ? "for the session's model is not known (create it from a file, or with IOBIND_SESSION_IDENTIFY)"
+                        : "for the model's graph does not show it";
+  return iobind__fail(error, IOBIND_ERROR_NOT_SUPPORTED,
+                      "%s: '%s' to '%s': expected a growing state, its kind is %s, %s: save a state earlier, and restore it",
+                      what, session->outputs[pair.output].label, session->inputs[pair.input].label, iobind__kind_word(kind),
+                      why);
+}
+
+static iobind_status find_axes(iobind__mover *self, iobind_error *error) {
+  iobind_session *session = iobind__binding_session(self->binding);
+  for (size_t i = 0; i < self->count; i++) {
+    const iobind__pair pair = iobind__binding_view_carry(self->binding, i);
+    iobind__kind found;
+    IOBIND__TRY(iobind__session_find_kind(session, pair.output, pair.input, &found, error));
+    if (found.kind != IOBIND_STATE_GROWING) {
+      return found.kind == IOBIND_STATE_CAPACITY ? refuse_capacity(session, pair, &found, error)
+                                                 : refuse(session, pair, found.kind, error);
+    }
+    self->axes[i] = found.axis;
+  }
+  return session->graphs.limit == 0
+             ? IOBIND_OK
+             : iobind__fail(
+                   error, IOBIND_ERROR_NOT_SUPPORTED,
+                   "%s: the session captures graphs, whose states keep their dims: expected a session with graph_limit 0",
+                   what);
+}
+
+/* ---- shortened ---- */
+
+static iobind_status check_length(const iobind__mover *self, size_t length, int64_t *extent, iobind_error *error) {
+  IOBIND__TRY(iobind__mover_measure(self, extent, error));
+  return length <= (size_t)*extent
+             ? IOBIND_OK
+             : iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "%s: '%s': expected a length of 0 .. %lld, got %zu", what,
+                            iobind__mover_name(self, 0), (long long)*extent, length);
+}
+
+static iobind_status keep_first(const iobind__mover *self, size_t length, iobind_error *error) {
+  int64_t *rows = calloc(length + 1, sizeof *rows);
+  if (rows == NULL) {
+    return iobind__out_of_memory(error, what);
+  }
+  for (size_t i = 0; i < length; i++) {
+    rows[i] = (int64_t)i;
+  }
+  iobind_status status = iobind__mover_move(self, &(iobind__rows){rows, length}, error);
+  free(rows);
+  return status;
+}
+
+static iobind_status rewind_all(iobind__mover *self, size_t length, iobind_error *error) {
+  int64_t extent;
+  IOBIND__TRY(find_axes(self, error));
+  IOBIND__TRY(iobind__mover_peek(self, error));
+  IOBIND__TRY(check_length(self, length, &extent, error));
+  return (int64_t)length == extent ? IOBIND_OK : keep_first(self, length, error);
+}
+
+iobind_status iobind_binding_rewind_state(iobind_binding *binding, size_t length, iobind_error *error) {
+  iobind__mover mover;
+  IOBIND__TRY(iobind__null_check(binding, "binding", what, error));
+  IOBIND__TRY(iobind__process_check(what, error));
+  IOBIND__TRY(iobind__mover_open(&mover, binding, what, error));
+  iobind_status status = rewind_all(&mover, length, error);
+  iobind__mover_close(&mover);
+  return iobind__named(status, error, what);
+}

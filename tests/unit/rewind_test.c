@@ -1,0 +1,201 @@
+/* Back to a shorter length where it meets what else there is: a decoder, streams, captured graphs. The rows of conformance have the rest. */
+#include "stage.h"
+
+#include <string.h>
+
+#include "iobind/interop.h"
+#include "vdev.h"
+
+enum { WIDTH = 8, VOCAB = 16, TOKENS = 8, PROMPT = 3 };
+
+static iobind_session *session_of(const char *model, size_t graph_limit) {
+  iobind_session_options options = IOBIND_SESSION_OPTIONS_INIT;
+  iobind_session *session;
+  options.flags = IOBIND_SESSION_IDENTIFY;
+  options.devices = &device;
+  options.device_count = is_device("cpu") ? 0 : 1;
+  options.graph_limit = graph_limit;
+  expect_ok(test_session_with(runtime, model, &options, &session, &fault));
+  return session;
+}
+
+/* ---- a decoder ---- */
+
+/* Its keys and values are carried from none on. */
+static iobind_binding *bind_decoder(iobind_session *session) {
+  static const int64_t dims[] = {0, WIDTH};
+  iobind_binding *binding;
+  expect_ok(iobind_binding_create(session, &binding, &fault));
+  for (size_t i = 1; i <= 2; i++) {
+    iobind_tensor *none;
+    expect_ok(iobind_tensor_create(device, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, dims, 2, &none, &fault));
+    expect_ok(iobind_binding_set_input(binding, i, IOBIND_INPUT_RESIDENT, none, NULL, &fault));
+    expect_ok(iobind_binding_carry(binding, i, i, IOBIND_CARRY_MOVE, &fault));
+    iobind_tensor_release(none);
+  }
+  return binding;
+}
+
+/* The tokens behind those that came so far; the logits of the last one. */
+static void step(iobind_binding *binding, const int64_t *tokens, int64_t count, float logits[VOCAB]) {
+  iobind_tensor *given;
+  iobind_tensor *result;
+  expect_ok(iobind_tensor_create(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_INT64, &count, 1, &given, &fault));
+  expect_ok(iobind_tensor_write(given, 0, tokens, (size_t)count * sizeof *tokens, NULL, &fault));
+  expect_ok(iobind_binding_set_input(binding, 0, IOBIND_INPUT_SNAPSHOT, given, NULL, &fault));
+  iobind_tensor_release(given);
+  expect_ok(iobind_binding_run(binding, NULL, &fault));
+  expect_ok(iobind_binding_get_output(binding, 0, NULL, &result, &fault));
+  size_t row = VOCAB * sizeof(float);
+  expect_ok(iobind_tensor_read(result, (size_t)(count - 1) * row, logits, row, NULL, &fault));
+}
+
+/* After other tokens and a rewind the same tokens have the same logits, to the bit. */
+static void of_a_decoder(void **state) {
+  (void)state;
+  static const int64_t tokens[TOKENS] = {3, 7, 1, 12, 5, 9, 2, 11};
+  static const int64_t others[TOKENS] = {6, 6, 6, 6, 6, 6, 6, 6};
+  float expected[TOKENS][VOCAB];
+  float logits[VOCAB];
+  iobind_session *session = session_of("decoder", 0);
+  iobind_binding *binding = bind_decoder(session);
+  step(binding, tokens, PROMPT, logits);
+  for (size_t i = PROMPT; i < TOKENS; i++) step(binding, &tokens[i], 1, expected[i]);
+  for (size_t back = PROMPT; back < TOKENS; back++) {
+    expect_ok(iobind_binding_rewind_state(binding, back, &fault));
+    step(binding, others, (int64_t)(TOKENS - back), logits);
+    expect_ok(iobind_binding_rewind_state(binding, back, &fault));
+    for (size_t i = back; i < TOKENS; i++) {
+      step(binding, &tokens[i], 1, logits);
+      assert_memory_equal(logits, expected[i], sizeof logits);
+    }
+  }
+  iobind_binding_destroy(binding);
+  iobind_session_destroy(session);
+}
+
+/* ---- rows of three numbers that are appended ---- */
+
+typedef struct appender {
+  iobind_session *session;
+  iobind_binding *binding;
+  iobind_tensor *row;
+} appender;
+
+static iobind_tensor *rows(const float *values, int64_t count, int64_t width) {
+  const int64_t dims[] = {count, width};
+  iobind_tensor *made;
+  expect_ok(iobind_tensor_create(device, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, dims, 2, &made, &fault));
+  expect_ok(iobind_tensor_write(made, 0, values, (size_t)(count * width) * sizeof *values, NULL, &fault));
+  return made;
+}
+
+/* From the rows 1 1 1 and 2 2 2 on. */
+static appender open_appender(size_t graph_limit, iobind_carry_mode mode) {
+  static const float first[] = {1, 1, 1, 2, 2, 2};
+  static const float next[] = {5, 5, 5};
+  appender made = {.session = session_of("concat dims=past,width dims2=new,other", graph_limit), .row = rows(next, 1, 3)};
+  iobind_tensor *state = rows(first, 2, 3);
+  expect_ok(iobind_binding_create(made.session, &made.binding, &fault));
+  expect_ok(iobind_binding_set_input(made.binding, 0, IOBIND_INPUT_SNAPSHOT, state, NULL, &fault));
+  expect_ok(iobind_binding_set_input(made.binding, 1, IOBIND_INPUT_RESIDENT, made.row, NULL, &fault));
+  expect_ok(iobind_binding_carry(made.binding, 0, 0, mode, &fault));
+  iobind_tensor_release(state);
+  return made;
+}
+
+static void close_appender(appender *self) {
+  iobind_binding_destroy(self->binding);
+  iobind_tensor_release(self->row);
+  iobind_session_destroy(self->session);
+}
+
+static void expect_rows(iobind_binding *binding, const float *values, size_t count) {
+  iobind_state *saved;
+  iobind_state_pair pair = IOBIND_STATE_PAIR_INIT;
+  char text[TEST_WHY];
+  expect_ok(iobind_binding_save_state(binding, &saved, &fault));
+  expect_ok(iobind_state_get_pair(saved, 0, &pair, &fault));
+  const char *wrong = test_floats_wrong(pair.tensor, values, count, text);
+  if (wrong != NULL) fail_msg("%s", wrong);
+  iobind_state_release(saved);
+}
+
+/* Nothing is done: the result of the last run is still there. */
+static void to_the_present(void **state) {
+  (void)state;
+  appender self = open_appender(0, IOBIND_CARRY_MOVE);
+  iobind_tensor *before;
+  iobind_tensor *after;
+  expect_ok(iobind_binding_run(self.binding, NULL, &fault));
+  expect_ok(iobind_binding_get_output(self.binding, 0, NULL, &before, &fault));
+  expect_ok(iobind_binding_rewind_state(self.binding, 3, &fault));
+  expect_ok(iobind_binding_get_output(self.binding, 0, NULL, &after, &fault));
+  assert_ptr_equal(before, after);
+  close_appender(&self);
+}
+
+/* On a thread of iobind's, after the call: a row that is too wide. An accelerator tells that in the call. */
+static void after_a_run_that_fails_late(void **state) {
+  (void)state;
+  static const float wide[] = {1, 1, 1, 1};
+  appender self = open_appender(0, IOBIND_CARRY_MOVE);
+  iobind_tensor *row = rows(wide, 1, 4);
+  iobind_stream *stream;
+  iobind_state *saved;
+  expect_ok(iobind_stream_create(device, NULL, &stream, &fault));
+  expect_ok(iobind_binding_run(self.binding, NULL, &fault));
+  expect_ok(iobind_binding_save_state(self.binding, &saved, &fault));
+  expect_ok(iobind_binding_set_input(self.binding, 1, IOBIND_INPUT_RESIDENT, row, NULL, &fault));
+  expect_ok(iobind_binding_run(self.binding, stream, &fault));
+  assert_int_not_equal(iobind_stream_synchronize(stream, NULL), IOBIND_OK);
+  for (int again = 0; again < 2; again++) {
+    assert_int_not_equal(iobind_binding_rewind_state(self.binding, 1, &fault), IOBIND_OK);
+    expect_words("Concat");
+  }
+  expect_ok(iobind_binding_restore_state(self.binding, saved, &fault));
+  expect_ok(iobind_binding_rewind_state(self.binding, 1, &fault));
+  expect_rows(self.binding, wide, 3);
+  iobind_tensor_release(row);
+  iobind_state_release(saved);
+  iobind_stream_destroy(stream);
+  close_appender(&self);
+}
+
+/* The run that moves the rows fails: nothing has changed. */
+static void that_fails(void **state) {
+  (void)state;
+  static const float all[] = {1, 1, 1, 2, 2, 2, 5, 5, 5};
+  appender self = open_appender(0, IOBIND_CARRY_MOVE);
+  expect_ok(iobind_binding_run(self.binding, NULL, &fault));
+  assert_int_equal(vdev_set(0, "fail_compute", "1"), 0);
+  expect(IOBIND_ERROR_RUNTIME, iobind_binding_rewind_state(self.binding, 1, &fault));
+  expect_words("binding_rewind_state");
+  assert_int_equal(vdev_set(0, "fail_compute", "0"), 0);
+  expect_rows(self.binding, all, 9);
+  expect_ok(iobind_binding_rewind_state(self.binding, 1, &fault));
+  expect_rows(self.binding, all, 3);
+  close_appender(&self);
+}
+
+/* There a state that grows cannot run; what is bound can be asked for. */
+static void where_graphs_are_captured(void **state) {
+  (void)state;
+  static const float both[] = {1, 1, 1, 2, 2, 2};
+  appender self = open_appender(2, IOBIND_CARRY_SWAP);
+  expect(IOBIND_ERROR_NOT_SUPPORTED, iobind_binding_rewind_state(self.binding, 1, &fault));
+  expect_words("captures graphs");
+  expect_rows(self.binding, both, 6);
+  close_appender(&self);
+}
+
+static const struct CMUnitTest tests[] = {
+    {"cpu: of a decoder", of_a_decoder, stage_open, stage_close, "cpu"},
+    {"vdev: of a decoder", of_a_decoder, stage_open, stage_close, "vdev"},
+    {"to the present", to_the_present, stage_open, stage_close, "vdev"},
+    {"after a run that fails late", after_a_run_that_fails_late, stage_open, stage_close, "cpu"},
+    {"that fails", that_fails, stage_open, stage_close, "vdev"},
+    {"where graphs are captured", where_graphs_are_captured, stage_open, stage_close, "vdev"},
+};
+
+FIXTURE_MAIN(tests, NULL, NULL);

@@ -1,0 +1,11 @@
+/** @file pairing.h
+ *  Which output may be the next run's input, by their names. */
+#ifndef IOBIND_TOOL_PAIRING_H
+#define IOBIND_TOOL_PAIRING_H
+
+#include <stdbool.h>
+
+/** Are the names the same but for what says of which run it is, as in `past_key_values.0.key` and `present.0.key`, or `state` and `stateN`? */
+bool pairing_matches(const char *output, const char *input);
+
+#endif
