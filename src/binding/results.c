@@ -134,7 +134,7 @@ static iobind_status make_result(iobind_binding *binding, size_t index, iobind_e
       return IOBIND_OK;
     }
   }
-  IOBIND__TRY(output->is_verified ? IOBIND_OK : iobind__result_verify_place(binding, index, output->value, error));
+  IOBIND__TRY(iobind__result_verify_place(binding, index, output->value, error));
   IOBIND__TRY(
       iobind__tensor_from_value(output->value, output->place, &binding->session->ref, &output->result, "output", error));
   output->value = NULL;
