@@ -158,6 +158,22 @@ static void states(const iobind::session &model, const iobind::session &other, c
   CHECK((branch.output("y").get().read<float>() == std::vector<float>{16, 4, 4, 8}));
   CHECK(branch.reorder(0, std::vector<int>{0, 1, 0, 0}) && branch.reorder(0, std::array<std::int64_t, 4>{1, 1, 0, 0}) && branch.run());
   CHECK((branch.output("y").get().read<float>() == std::vector<float>{8, 8, 32, 32}));
+  CHECK(!branch.rewind(0, &failed) && has(failed, IOBIND_ERROR_NOT_SUPPORTED, "save a state earlier"));
+  CHECK(model.state_kind("y", "x", &failed).kind == IOBIND_STATE_UNKNOWN && !failed);
+  CHECK(other.state_kind("key", std::string("past_key")).kind == IOBIND_STATE_GROWING && other.state_kind("value", "past_value").axis == 0);
+  CHECK(other.state_kind("key", "past", &failed).kind == IOBIND_STATE_UNKNOWN && has(failed, IOBIND_ERROR_NOT_FOUND, "past"));
+}
+
+static void shorter(const iobind::session &decoder, const device &on) {
+  iobind::binding binding(decoder);
+  binding.input("tokens", tensor::from(on, {3}, std::vector<std::int64_t>{3, 7, 1}));
+  for (const char *name : {"key", "value"}) {
+    const std::string past = std::string("past_") + name;
+    binding.input(past, tensor::of<float>(on, {0, 8}));
+    CHECK(binding.carry(name, past));
+  }
+  CHECK(binding.run() && binding.run() && binding.output("key").get().dims()[0] == 6);
+  CHECK(binding.rewind(4) && binding.run() && binding.output("key").get().dims()[0] == 7);
 }
 
 static void on_streams(const iobind::session &model, const device &on) {
@@ -303,6 +319,7 @@ int main(int argc, char **argv) {
   sessions(runtime, argv[1], on);
   bindings(scale, cpu, on);
   states(scale, decoder, argv[1] + std::string(".state"), on);
+  shorter(decoder, on);
   on_streams(scale, on);
   pipelines(scale, cpu);
   lending(scale, cpu, on);
