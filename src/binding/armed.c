@@ -1,5 +1,5 @@
 /* A run, as the caller asks for it. If it is armed, nothing has changed since the last one, and nothing is to be done but ORT's call. Neither the
- * ways nor what follows a failure are inlined, so that the frames are small. */
+ * ways nor what follows a failure are inlined, and the caller's error is kept in the binding, so that the frames are small. */
 #include "binding/run.h"
 
 /* ---- a replay, by the thread that has captured the graph ---- */
@@ -15,7 +15,7 @@ static bool can_replay(iobind_binding *binding) {
   bool repeats = iobind__run_is_steady(binding, NULL) && binding->results == IOBIND__RESULTS_HELD && binding->plan.is_seen &&
                  !binding->plan.has_waits && session->queued == NULL && is_gate_enough(session) &&
                  !iobind__stream_is_foreign(session->compute.stream);
-  return repeats && iobind__graphs_repeat(binding, &binding->replay);
+  return repeats && iobind__graphs_repeat(binding, &binding->repeat);
 }
 
 __attribute__((noinline)) static iobind_status fail_replay(iobind_binding *binding, OrtStatus *failed, iobind_error *error) {
@@ -25,7 +25,7 @@ __attribute__((noinline)) static iobind_status fail_replay(iobind_binding *bindi
   iobind__scope scope;
   iobind__guard_enter_anyway(session->inside, &scope); /* what follows may enter again */
   iobind__results_drop(binding, NULL);                 /* those of the run before */
-  iobind_status status = iobind__call_failed(binding, binding->replay.options, failed, NULL, error);
+  iobind_status status = iobind__call_failed(binding, binding->repeat.options, failed, NULL, error);
   status = iobind__guard_end(&scope, status, error);
   iobind__turn_give(&session->turn);
   iobind__run_leave(binding, IOBIND__IDLE);
@@ -40,9 +40,9 @@ static inline iobind_status check_replay(const iobind_binding *binding) {
 #else
   const iobind__side *side = &binding->sides[binding->turn];
   bool holds = iobind__run_is_steady(binding, NULL) && iobind__side_holds(binding, side) && side->graph != NULL &&
-               side->graph->options.now == binding->replay.options;
+               side->graph->options.now == binding->repeat.options;
   return holds ? IOBIND_OK
-               : iobind__fail(binding->replay.error, IOBIND_ERROR_INTERNAL,
+               : iobind__fail(binding->repeat.error, IOBIND_ERROR_INTERNAL,
                               "binding_run: the binding has changed, and a replay is still armed");
 #endif
 }
@@ -53,23 +53,22 @@ static inline bool enter_replay(iobind_binding *binding) {
   return atomic_compare_exchange_strong(&binding->flight.state, &offered, offered + IOBIND__RUNNING);
 }
 
-/* All of a steady replay, whose instructions are counted (bench/graph): the caller's error is kept in the binding, so that the frame is
- * small. */
+/* All of a steady replay, whose instructions are counted (bench/graph). */
 __attribute__((noinline)) static iobind_status replay(iobind_binding *binding) {
-  const iobind__replay *replayed = &binding->replay;
+  const iobind__repeat *last = &binding->repeat;
   if (check_replay(binding) != IOBIND_OK) {
     iobind__flight_disarm(&binding->flight);
     iobind__run_leave(binding, IOBIND__IDLE);
     return IOBIND_ERROR_INTERNAL;
   }
-  iobind__turn_take(replayed->turn);
+  iobind__turn_take(last->turn);
   iobind__gate_enter();
-  OrtStatus *failed = replayed->run(replayed->session, replayed->options, replayed->binding);
+  OrtStatus *failed = last->run(last->session, last->options, last->binding);
   if (failed != NULL) {
-    return fail_replay(binding, failed, replayed->error);
+    return fail_replay(binding, failed, last->error);
   }
   iobind__gate_leave();
-  iobind__turn_give(replayed->turn);
+  iobind__turn_give(last->turn);
   atomic_fetch_sub(&binding->flight.state, IOBIND__RUNNING);
   return IOBIND_OK;
 }
@@ -77,28 +76,27 @@ __attribute__((noinline)) static iobind_status replay(iobind_binding *binding) {
 /* ---- any other, by any thread ---- */
 
 /* Only in a debug build: a change that did not disarm the binding is a defect. */
-static inline iobind_status check_armed(const iobind_binding *binding, iobind_error *error) {
+static inline iobind_status check_armed(const iobind_binding *binding) {
 #if defined(NDEBUG)
   (void)binding;
-  (void)error;
   return IOBIND_OK;
 #else
-  return iobind__plan_holds(binding)
-             ? IOBIND_OK
-             : iobind__fail(error, IOBIND_ERROR_INTERNAL, "binding_run: the binding has changed, and is still armed");
+  return iobind__plan_holds(binding) ? IOBIND_OK
+                                     : iobind__fail(binding->repeat.error, IOBIND_ERROR_INTERNAL,
+                                                    "binding_run: the binding has changed, and is still armed");
 #endif
 }
 
 /* An output could not be bound again: ORT's binding has no results. */
-__attribute__((noinline)) static iobind_status fail_refresh(iobind_binding *binding, iobind_status status,
-                                                            iobind_error *error) {
+__attribute__((noinline)) static iobind_status fail_repeat(iobind_binding *binding, iobind_status status) {
   binding->results = IOBIND__RESULTS_NONE;
   iobind__run_leave(binding, IOBIND__IDLE);
-  return iobind__named(status, error, "binding_run");
+  return iobind__named(status, binding->repeat.error, "binding_run");
 }
 
 /* Where the binding cannot be armed again at once. */
-__attribute__((noinline)) static iobind_status leave_armed(iobind_binding *binding, OrtStatus *failed, iobind_error *error) {
+__attribute__((noinline)) static iobind_status leave_armed(iobind_binding *binding, OrtStatus *failed) {
+  iobind_error *error = binding->repeat.error;
   if (failed == NULL && !iobind__run_is_cancelled(binding)) { /* other work uses the same memory by now */
     iobind__run_leave(binding, IOBIND__ARMED);
     return IOBIND_OK;
@@ -115,29 +113,46 @@ static inline bool enter_armed(iobind_binding *binding) {
   return !iobind__process_is_forked() && atomic_compare_exchange_strong(&binding->flight.state, &armed, IOBIND__RUNNING);
 }
 
+/* What comes before ORT's call. */
+__attribute__((noinline)) static iobind_status renew(iobind_binding *binding) {
+  if (binding->results == IOBIND__RESULTS_READY) {
+    iobind__results_drop(binding, NULL);
+  }
+  return iobind__side_refresh(binding, binding->repeat.error);
+}
+
 /* All of a steady run, whose instructions are counted (bench/overhead). */
-__attribute__((noinline)) static iobind_status repeat(iobind_binding *binding, iobind_error *error) {
-  const iobind_session *session = binding->session;
-  const iobind__side *side = iobind__side_of_turn(binding);
-  iobind_status status = check_armed(binding, error);
-  if (status == IOBIND_OK && binding->plan.fresh_count > 0) {
-    status = iobind__side_refresh(binding, side, error);
+__attribute__((noinline)) static iobind_status repeat(iobind_binding *binding) {
+  const iobind__repeat *last = &binding->repeat;
+  iobind_status status = check_armed(binding);
+  if (status == IOBIND_OK && (binding->plan.fresh_count | (binding->results == IOBIND__RESULTS_READY)) != 0) {
+    status = renew(binding);
   }
   if (status != IOBIND_OK) {
-    return fail_refresh(binding, status, error);
+    return fail_repeat(binding, status);
   }
-  OrtStatus *failed = IOBIND__API(session->runtime)->RunWithBinding(session->session, binding->options.now, side->binding);
+  OrtStatus *failed = last->run(last->session, last->options, last->binding);
   binding->results = IOBIND__RESULTS_HELD;
   uint64_t running = IOBIND__RUNNING;
   bool is_whole = failed == NULL && atomic_compare_exchange_strong(&binding->flight.state, &running, IOBIND__ARMED);
-  return is_whole ? IOBIND_OK : leave_armed(binding, failed, error);
+  return is_whole ? IOBIND_OK : leave_armed(binding, failed);
 }
 
 /* ---- after a run ---- */
 
+static void keep_call(iobind_binding *binding) {
+  iobind_session *session = binding->session;
+  binding->repeat = (iobind__repeat){.run = IOBIND__API(session->runtime)->RunWithBinding,
+                                     .session = session->session,
+                                     .options = binding->options.now,
+                                     .binding = iobind__side_of_turn(binding)->binding,
+                                     .turn = &session->turn};
+}
+
 uint64_t iobind__armed_key(iobind_binding *binding) {
+  keep_call(binding);
   if (binding->graphs != NULL) {
-    return can_replay(binding) ? binding->replay.thread : IOBIND__IDLE;
+    return can_replay(binding) ? binding->repeat.thread : IOBIND__IDLE;
   }
   bool repeats = binding->plan.repeats && binding->plan.is_seen && binding->results == IOBIND__RESULTS_HELD;
   return repeats ? IOBIND__ARMED : IOBIND__IDLE;
@@ -169,11 +184,12 @@ iobind_status iobind_binding_run(iobind_binding *binding, iobind_stream *stream,
     return run_in_order(binding, stream, error);
   }
   if (binding->graphs != NULL && enter_replay(binding)) {
-    binding->replay.error = error;
+    binding->repeat.error = error;
     return replay(binding);
   }
   if (enter_armed(binding)) {
-    return repeat(binding, error);
+    binding->repeat.error = error;
+    return repeat(binding);
   }
   return run_and_wait(binding, error);
 }

@@ -317,17 +317,24 @@ static iobind_status check_pair(const iobind__value *output, const iobind__value
   return fits ? IOBIND_OK : refuse_pair(output, input, IOBIND_ERROR_SHAPE, error);
 }
 
-/* The state that the last run left is not known as an input yet, but whether it may be written in place is: a saved one may not. */
-static iobind_status check_due(const iobind_binding *binding, const iobind__carry *carry, iobind_error *error) {
-  const iobind_tensor *state = binding->outputs[carry->output].result;
-  return carry->mode == IOBIND_CARRY_IN_PLACE && state != NULL ? iobind__tensor_check_writable(state, "binding_carry", error)
-                                                               : IOBIND_OK;
+/* What the next run reads as the input, which `old` carries, or nothing; borrowed. NULL: nothing is bound. */
+static iobind_status find_first_state(iobind_binding *binding, const iobind__carry *old, size_t input,
+                                      const iobind_tensor **state, iobind_error *error) {
+  bool is_result = old != NULL && old->due && old->mode != IOBIND_CARRY_IN_PLACE;
+  IOBIND__TRY(is_result ? iobind__result_make(binding, old->output, error) : IOBIND_OK);
+  *state = is_result ? binding->outputs[old->output].result : binding->inputs[input].bound;
+  return IOBIND_OK;
 }
 
-/* With SWAP and IN_PLACE the state gives the output its shape, with IN_PLACE also its memory, and it may be bound already. */
-static iobind_status check_first_state(const iobind_binding *binding, const iobind__carry *carry, iobind_error *error) {
-  const iobind_tensor *state = binding->inputs[carry->input].bound;
-  if (state == NULL || carry->mode == IOBIND_CARRY_MOVE) {
+/* With SWAP and IN_PLACE the state gives the output its shape, with IN_PLACE also its memory, and it may be there already. */
+static iobind_status check_first_state(iobind_binding *binding, const iobind__carry *carry, const iobind__carry *old,
+                                       iobind_error *error) {
+  const iobind_tensor *state = NULL;
+  if (carry->mode == IOBIND_CARRY_MOVE) {
+    return IOBIND_OK;
+  }
+  IOBIND__TRY(find_first_state(binding, old, carry->input, &state, error));
+  if (state == NULL) {
     return IOBIND_OK;
   }
   IOBIND__TRY(iobind__value_accepts(&binding->session->outputs[carry->output], state, "binding_carry", error));
@@ -357,10 +364,8 @@ iobind_status iobind_binding_carry(iobind_binding *binding, size_t output, size_
                         "binding_carry: the input '%s' is bound LIVE: bind the first state RESIDENT or SNAPSHOT", to->label);
   }
   iobind__carry made = {.output = output, .input = input, .mode = mode};
-  bool is_due = taken != 0 && binding->carries[taken - 1].due; /* the state is known again only when it has become the input */
-  IOBIND__TRY(is_due ? check_due(binding, &made, error) : check_first_state(binding, &made, error));
+  IOBIND__TRY(check_first_state(binding, &made, taken == 0 ? NULL : &binding->carries[taken - 1], error));
   IOBIND__TRY(iobind__carry_advance(binding, NULL, error));
-  IOBIND__TRY(check_first_state(binding, &made, error));
   if (mode == IOBIND_CARRY_SWAP && binding->sides[1].binding == NULL) {
     IOBIND__TRY(iobind__side_open(binding, &binding->sides[1], "binding_carry", error));
   }

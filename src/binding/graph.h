@@ -4,6 +4,7 @@
 
 #include "binding/binding.h"
 #include "binding/run_options.h"
+#include "binding/side.h"
 
 typedef struct iobind__graphs iobind__graphs;
 
@@ -59,19 +60,8 @@ iobind_status iobind__graphs_find(iobind_binding *binding, iobind_stream *stream
 iobind_status iobind__graphs_choose(iobind_binding *binding, iobind__graph *found, iobind_stream *stream,
                                     const iobind_device *ordered, OrtRunOptions **options, iobind_error *error);
 
-/* The call that replays a graph, and all that it takes. */
-typedef struct iobind__replay {
-  uint64_t thread; /* which may replay it */
-  iobind__turn *turn;
-  OrtStatus *(ORT_CALL *run)(OrtSession *session, const OrtRunOptions *options, const OrtIoBinding *binding);
-  OrtSession *session;
-  OrtRunOptions *options;
-  OrtIoBinding *binding;
-  iobind_error *error; /* the caller's, of the one that is in flight */
-} iobind__replay;
-
-/* The replay of the run that has just finished, good for as long as nothing changes. False: each one must be looked at. */
-bool iobind__graphs_repeat(const iobind_binding *binding, iobind__replay *replay);
+/* May the run that has just finished be replayed for as long as nothing changes? Then which thread may, and the options of its graph. */
+bool iobind__graphs_repeat(const iobind_binding *binding, iobind__repeat *repeat);
 
 void iobind__graphs_forget(iobind_binding *binding); /* give up all of them */
 

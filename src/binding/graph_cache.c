@@ -300,13 +300,9 @@ iobind_status iobind__graphs_choose(iobind_binding *binding, iobind__graph *foun
   return iobind__graph_make_options(binding, found, stream != NULL, options, error);
 }
 
-bool iobind__graphs_repeat(const iobind_binding *binding, iobind__replay *replay) {
+bool iobind__graphs_repeat(const iobind_binding *binding, iobind__repeat *repeat) {
   const iobind__side *side = &binding->sides[binding->turn];
-  *replay = (iobind__replay){.thread = binding->graphs->thread,
-                             .run = IOBIND__API(binding->session->runtime)->RunWithBinding,
-                             .session = binding->session->session,
-                             .turn = &binding->session->turn,
-                             .options = side->graph->options.now,
-                             .binding = side->binding};
+  repeat->thread = binding->graphs->thread;
+  repeat->options = side->graph->options.now;
   return !binding->graphs->reads_host && !wants_no_graph(binding) && side->graph->captured != NULL;
 }

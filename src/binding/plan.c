@@ -85,7 +85,8 @@ static void plan_outputs(iobind_binding *binding) {
     }
     plan->is_seen = plan->is_seen && is_output_seen(output);
     if (iobind__output_is_fresh(output)) {
-      plan->fresh[plan->fresh_count++] = i;
+      const iobind__place *place = output->is_copied ? iobind__output_home(binding, i) : output->place;
+      plan->fresh[plan->fresh_count++] = (iobind__fresh){&session->outputs[i], place->info};
     }
   }
 }
@@ -116,6 +117,7 @@ iobind_status iobind__plan_compile(iobind_binding *binding, iobind_error *error)
 }
 
 bool iobind__plan_holds(const iobind_binding *binding) {
+  const iobind__side *side = &binding->sides[binding->turn];
   size_t fresh = 0;
   bool is_seen = true;
   for (size_t i = 0; i < binding->session->output_count; i++) {
@@ -123,6 +125,6 @@ bool iobind__plan_holds(const iobind_binding *binding) {
     fresh += iobind__output_is_fresh(&binding->outputs[i]);
   }
   return repeats(binding, has_waits(binding)) && is_seen && fresh == binding->plan.fresh_count &&
-         binding->results != IOBIND__RESULTS_READY && binding->flight.stream == NULL &&
-         iobind__side_holds(binding, &binding->sides[binding->turn]);
+         binding->flight.stream == NULL && binding->repeat.options == binding->options.now &&
+         binding->repeat.binding == side->binding && iobind__side_holds(binding, side);
 }

@@ -44,7 +44,9 @@ iobind_status iobind__results_fetch(iobind_binding *binding, iobind_error *error
                   api->GetBoundOutputValues(iobind__side_of_turn(binding)->binding, runtime->cpu_allocator, &values, &count),
                   error, "binding: outputs");
   size_t expected = hand_out(binding, values, count);
-  iobind__binding_disarm(binding); /* the next run has results to give up */
+  if (binding->graphs != NULL) {
+    iobind__binding_disarm(binding); /* a replay gives up no results */
+  }
   binding->results = IOBIND__RESULTS_READY;
   if (values != NULL) {
     IOBIND__ORT_TRY(api, api->AllocatorFree(runtime->cpu_allocator, values), error, "binding: outputs");
@@ -292,7 +294,7 @@ static iobind_status get_result(iobind_binding *binding, size_t index, iobind__o
                                 iobind_error *error) {
   IOBIND__TRY(iobind__output_check_index(binding, index, what, error));
   IOBIND__TRY(iobind__flight_wait(binding, error));
-  IOBIND__TRY(iobind__binding_check_idle(binding, what, error));
+  IOBIND__TRY(iobind__binding_must_be_idle(binding, what, error));
   return find_result(binding, index, out, what, error);
 }
 

@@ -15,7 +15,7 @@ static iobind_status prepare(iobind_binding *binding, iobind_error *error) {
   if (binding->arrays.in_use) {
     return IOBIND_OK;
   }
-  return differs ? iobind__side_compare(binding, side, error) : iobind__side_refresh(binding, side, error);
+  return differs ? iobind__side_compare(binding, side, error) : iobind__side_refresh(binding, error);
 }
 
 bool iobind__run_is_steady(const iobind_binding *binding, const iobind_stream *busy) {
@@ -40,7 +40,7 @@ static iobind_status begin(iobind_binding *binding, iobind_stream *busy, iobind_
     return IOBIND_OK;
   }
   /* if nothing is carried, a run by arrays of values has left no side that has the table */
-  return binding->carry_count == 0 ? iobind__side_refresh(binding, side, error) : prepare(binding, error);
+  return binding->carry_count == 0 ? iobind__side_refresh(binding, error) : prepare(binding, error);
 }
 
 static iobind_status begin_inside(iobind_binding *binding, iobind_stream *busy, iobind_error *error) {

@@ -103,6 +103,7 @@ iobind_status iobind__run_options_replace(iobind_binding *binding, const iobind_
   }
   iobind__ort_options_release(session, &binding->options);
   binding->options = made;
+  iobind__binding_disarm(binding);
   return IOBIND_OK;
 }
 

@@ -304,22 +304,14 @@ iobind_status iobind__side_compare(iobind_binding *binding, iobind__side *side, 
   return IOBIND_OK;
 }
 
-static iobind_status refresh_failed(const iobind_binding *binding, size_t index, OrtStatus *status, iobind_error *error) {
-  const iobind_session *session = binding->session;
-  return iobind__ort_fail(IOBIND__API(session->runtime), status, error, "binding_run: output '%s'",
-                          session->outputs[index].label);
-}
-
 /* Part of the steady run with a FRESH output. */
-iobind_status iobind__side_refresh(const iobind_binding *binding, const iobind__side *side, iobind_error *error) {
-  for (size_t i = 0; i < binding->plan.fresh_count; i++) {
-    const iobind_session *session = binding->session;
-    const iobind__value *output = &session->outputs[binding->plan.fresh[i]];
-    const iobind__place *place = output_place(binding, binding->plan.fresh[i]);
-    OrtStatus *status = IOBIND__API(session->runtime)->BindOutputToDevice(side->binding, output->name, place->info);
-    if (status != NULL) {
-      return refresh_failed(binding, binding->plan.fresh[i], status, error);
-    }
+iobind_status iobind__side_refresh(iobind_binding *binding, iobind_error *error) {
+  const OrtApi *api = IOBIND__API(binding->session->runtime);
+  OrtIoBinding *bound = iobind__side_of_turn(binding)->binding;
+  const iobind__fresh *end = binding->plan.fresh + binding->plan.fresh_count;
+  for (const iobind__fresh *fresh = binding->plan.fresh; fresh < end; fresh++) {
+    IOBIND__ORT_TRY(api, api->BindOutputToDevice(bound, fresh->value->name, fresh->memory), error, "binding_run: output '%s'",
+                    fresh->value->label);
   }
   return IOBIND_OK;
 }

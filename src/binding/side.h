@@ -60,7 +60,18 @@ static inline void iobind__sides_let_go(iobind_binding *binding, const iobind_te
 }
 
 /* Bind again what is bound before each run: FRESH outputs, and those that are copied. */
-iobind_status iobind__side_refresh(const iobind_binding *binding, const iobind__side *side, iobind_error *error);
+iobind_status iobind__side_refresh(iobind_binding *binding, iobind_error *error);
+
+/* The call that repeats the last run, and all that it takes. */
+typedef struct iobind__repeat {
+  OrtStatus *(ORT_CALL *run)(OrtSession *session, const OrtRunOptions *options, const OrtIoBinding *binding);
+  OrtSession *session;
+  OrtRunOptions *options;
+  OrtIoBinding *binding;
+  iobind_error *error; /* the caller's, of the run that is in flight */
+  iobind__turn *turn;  /* of a replay */
+  uint64_t thread;     /* which may replay it */
+} iobind__repeat;
 
 /* Arrays of values are cheaper than ORT's binding if nothing stays bound from run to run, and nothing is on a device. */
 typedef struct iobind__arrays {

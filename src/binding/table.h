@@ -61,14 +61,20 @@ typedef struct iobind__carry {
   iobind_tensor *buffers[2]; /* SWAP: the buffers that the runs write in turn; references are held */
 } iobind__carry;
 
+/* An output that is bound again before each run. */
+typedef struct iobind__fresh {
+  const iobind__value *value;
+  const OrtMemoryInfo *memory; /* where ORT makes it */
+} iobind__fresh;
+
 /* What a run of the table does, compiled after a change (plan.c). All of it follows from the table and from what runs have shown. */
 typedef struct iobind__plan {
-  uint64_t generation; /* of the table that it was compiled from */
-  bool has_waits;      /* some input has an event, or is LIVE with a source */
-  bool is_seen;        /* every bound output has been seen where it was asked for */
-  bool repeats;        /* once it is seen, a run is ORT's call alone, after `fresh` */
-  size_t copied_count; /* outputs that iobind copies */
-  size_t *fresh;       /* the outputs that are bound again before each run */
+  uint64_t generation;  /* of the table that it was compiled from */
+  bool has_waits;       /* some input has an event, or is LIVE with a source */
+  bool is_seen;         /* every bound output has been seen where it was asked for */
+  bool repeats;         /* once it is seen, a run is ORT's call alone, after `fresh` */
+  size_t copied_count;  /* outputs that iobind copies */
+  iobind__fresh *fresh; /* the outputs that are bound again before each run */
   size_t fresh_count;
   int64_t *symbol_values; /* for the check of symbolic dims */
   size_t *symbol_owners;
@@ -89,7 +95,7 @@ struct iobind_binding {
   iobind__arrays arrays;       /* or, for the whole binding, arrays of values */
   size_t turn;                 /* the side of the next run */
   iobind__graphs *graphs;      /* NULL: the session captures none */
-  iobind__replay replay;       /* what the state offers */
+  iobind__repeat repeat;       /* what the state offers */
   iobind__run_words words;     /* the caller's run options */
   iobind__ort_options options; /* the same, as ORT takes them */
   iobind__flight flight;

@@ -170,7 +170,7 @@ static void knock(member *self) {
   endless *all = self->shared;
   iobind_binding *binding = all->binding;
   iobind_tensor *y = NULL;
-  while (atomic_load(&binding->flight.state) == IOBIND__IDLE) {
+  while (!iobind__flight_runs(&binding->flight)) {
     sched_yield();
   }
   for (size_t i = 0; i < ROUNDS; i++) {

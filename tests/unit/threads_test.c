@@ -167,7 +167,7 @@ static void busy_and_cancelled(void **state) {
     long_run run = {.binding = binding, .status = IOBIND_OK};
     pthread_t thread;
     assert_int_equal(pthread_create(&thread, NULL, run_long, &run), 0);
-    while (atomic_load(&binding->flight.state) == IOBIND__IDLE) {
+    while (!iobind__flight_runs(&binding->flight)) {
       sched_yield();
     }
     iobind_tensor *output = trips;
