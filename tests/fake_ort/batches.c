@@ -219,7 +219,12 @@ const struct scenario batch_scenarios[] = {
      .call = run,
      .right = both_have_sums},
     CALLS("iobind_batch_run", "of a row more", step_first, run, both_have_sums),
-    CALLS("iobind_batch_run", "on a stream", submit_on_stream, run_on_stream, both_have_sums),
+    {.function = "iobind_batch_run",
+     .variant = "on a stream",
+     .places = ON_VDEV, /* whose streams are native: elsewhere a thread of iobind's makes the calls, at some time */
+     .prepare = submit_on_stream,
+     .call = run_on_stream,
+     .right = both_have_sums},
     RETURNS("iobind_batch_take_output", "a view", step_both, get_output, result, result_has_sums),
     RETURNS("iobind_batch_take_output", "a copy", step_both, get_deep_output, result, NULL),
     RETURNS("iobind_batch_save_state", "", step_both, save_state, state, state_has_ones),
