@@ -1419,7 +1419,7 @@ private:
   row(std::shared_ptr<iobind_batch> of, iobind_session *session, std::uint64_t number) noexcept
       : batch_(std::move(of)), session_(session), slot_(number) {}
   iobind_session *model() const noexcept { return batch_ == nullptr ? nullptr : session_; }
-  void drop() noexcept { /* a failure of the step in flight is told to one call, after which the row leaves */
+  void drop() noexcept { /* a failure of the step in flight is returned by one call, after which the row leaves */
     if (batch_ != nullptr && iobind_batch_leave(batch_.get(), slot_, nullptr, nullptr) != IOBIND_OK) {
       static_cast<void>(!iobind_batch_leave(batch_.get(), slot_, nullptr, nullptr));
     }

@@ -56,7 +56,7 @@ IOBIND_API IOBIND_CHECK iobind_status iobind_binding_reorder_state(iobind_bindin
 /** What a carried input is, as far as the model's graph shows it. Most graphs do not: UNKNOWN is common. */
 typedef enum iobind_state_kind {
   IOBIND_STATE_UNKNOWN = 0,
-  IOBIND_STATE_RECURRENT = 1, /**< GRU, LSTM, RNN: each run makes it anew */
+  IOBIND_STATE_RECURRENT = 1, /**< GRU, LSTM, RNN: each run makes a new one */
   IOBIND_STATE_GROWING = 2,   /**< each run appends to it: Concat, or ONNX's Attention */
   IOBIND_STATE_WINDOW = 3,    /**< each run appends to it and drops its oldest part: Concat and Slice, a circular TensorScatter */
   IOBIND_STATE_CAPACITY = 4,  /**< a cache of fixed capacity, whose lengths are other inputs: GroupQueryAttention, TensorScatter */

@@ -342,7 +342,7 @@ static iobind_status make_states(iobind_batch *batch, const iobind_batch_options
   return IOBIND_OK;
 }
 
-/* What is no state and has a batch axis, each row brings. */
+/* Each row brings the inputs that have a batch axis and are not states. */
 static iobind_status make_feeds(iobind_batch *batch, iobind_error *error) {
   const iobind_session *session = batch->session;
   batch->feeds = calloc(session->input_count + 1, sizeof batch->feeds[0]);
@@ -350,11 +350,7 @@ static iobind_status make_feeds(iobind_batch *batch, iobind_error *error) {
     return iobind__out_of_memory(error, what);
   }
   for (size_t i = 0; i < session->input_count; i++) {
-    bool is_state = false;
-    for (size_t c = 0; c < batch->column_count; c++) {
-      is_state = is_state || batch->columns[c].input == i;
-    }
-    if (!is_state && batch->input_axes[i] != IOBIND_BATCH_NO_AXIS) {
+    if (!iobind__batch_carries(batch, i) && batch->input_axes[i] != IOBIND_BATCH_NO_AXIS) {
       batch->feeds[batch->feed_count++] = (iobind__feed){.input = i, .axis = batch->input_axes[i]};
     }
   }

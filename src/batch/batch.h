@@ -3,6 +3,8 @@
 #ifndef IOBIND_BATCH_BATCH_H
 #define IOBIND_BATCH_BATCH_H
 
+#include <string.h>
+
 #include "state/state.h"
 
 enum { IOBIND__MOST_ROWS = 65536, IOBIND__WIDTHS = 17, IOBIND__SIDES = 2 };
@@ -236,6 +238,25 @@ void iobind__batch_await_idle(iobind_batch *batch);
 
 static inline size_t iobind__seat_index(const iobind_batch *batch, const iobind__seat *seat) {
   return (size_t)(seat - batch->seats);
+}
+
+/* Has the input a state? */
+static inline bool iobind__batch_carries(const iobind_batch *batch, size_t input) {
+  bool carries = false;
+  for (size_t i = 0; i < batch->column_count; i++) {
+    carries = carries || batch->columns[i].input == input;
+  }
+  return carries;
+}
+
+/* Is the row of a seat one of the step's? IOBIND__NOBODY is not. */
+static inline bool iobind__batch_asks(const iobind_batch *batch, int64_t who) {
+  return who != IOBIND__NOBODY && batch->seats[who].turnout == IOBIND__STEPPING;
+}
+
+/* Can rows that have brought these make one step? */
+static inline bool iobind__brought_alike(const iobind__brought *a, const iobind__brought *b) {
+  return a->rank == b->rank && memcmp(a->dims, b->dims, a->rank * sizeof a->dims[0]) == 0;
 }
 
 /* A slot is the serial number of its row, and the number of its seat. */

@@ -15,17 +15,9 @@ static iobind__feed *find_feed(iobind_batch *batch, size_t input) {
   return NULL;
 }
 
-static bool is_state(const iobind_batch *batch, size_t input) {
-  bool is = false;
-  for (size_t i = 0; i < batch->column_count; i++) {
-    is = is || batch->columns[i].input == input;
-  }
-  return is;
-}
-
 static iobind_status check_kind(iobind_batch *batch, bool is_for_all, size_t index, const char *what, iobind_error *error) {
   const char *label = batch->session->inputs[index].label;
-  if (is_state(batch, index)) {
+  if (iobind__batch_carries(batch, index)) {
     return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT,
                         "%s: '%s' is a state, which a step leaves for the next one: iobind_batch_join takes one", what, label);
   }
@@ -121,10 +113,6 @@ iobind_status iobind_batch_set_input(iobind_batch *batch, uint64_t slot, size_t 
 
 /* ---- checked ---- */
 
-static bool are_alike(const iobind__brought *a, const iobind__brought *b) {
-  return a->rank == b->rank && memcmp(a->dims, b->dims, a->rank * sizeof a->dims[0]) == 0;
-}
-
 static iobind_status check_feed(const iobind_batch *batch, size_t index, const char *what, iobind_error *error) {
   const char *label = batch->session->inputs[batch->feeds[index].input].label;
   const iobind__brought *first = &batch->seats[batch->asked[0]].brought[index];
@@ -134,7 +122,7 @@ static iobind_status check_feed(const iobind_batch *batch, size_t index, const c
       return iobind__fail(error, IOBIND_ERROR_INVALID_STATE,
                           "%s: row %zu: '%s' is not set for this step: iobind_batch_set_input", what, i, label);
     }
-    if (!are_alike(first, brought)) {
+    if (!iobind__brought_alike(first, brought)) {
       char expected[IOBIND__SHAPE_TEXT];
       char got[IOBIND__SHAPE_TEXT];
       const int32_t dtype = (int32_t)batch->session->inputs[batch->feeds[index].input].dtype;
@@ -214,8 +202,7 @@ static void copy_row(const iobind__layout *layout, char *to, size_t width, size_
 /* A row that runs along has the data of the first one that is asked for, which the model takes. */
 static const iobind__brought *brought_of(const iobind_batch *batch, size_t row, size_t index) {
   const int64_t who = batch->dense[row];
-  const bool is_asked = who != IOBIND__NOBODY && batch->seats[who].turnout == IOBIND__STEPPING;
-  return &batch->seats[is_asked ? (size_t)who : batch->asked[0]].brought[index];
+  return &batch->seats[iobind__batch_asks(batch, who) ? (size_t)who : batch->asked[0]].brought[index];
 }
 
 static iobind_status upload(const iobind_batch *batch, const iobind__feed *feed, iobind_stream *stream, iobind_error *error) {

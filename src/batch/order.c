@@ -57,15 +57,11 @@ typedef struct tally {
   size_t spare;   /* rows of the side that are nobody's */
 } tally;
 
-static bool is_asked(const iobind_batch *batch, int64_t who) {
-  return who != IOBIND__NOBODY && batch->seats[who].turnout == IOBIND__STEPPING;
-}
-
 static tally count_rows(const iobind_batch *batch) {
   tally count = {0, 0, 0};
   for (size_t i = 0; i < batch->width; i++) {
-    count.present += is_asked(batch, batch->dense[i]);
-    count.idle += batch->dense[i] != IOBIND__NOBODY && !is_asked(batch, batch->dense[i]);
+    count.present += iobind__batch_asks(batch, batch->dense[i]);
+    count.idle += batch->dense[i] != IOBIND__NOBODY && !iobind__batch_asks(batch, batch->dense[i]);
     count.spare += batch->dense[i] == IOBIND__NOBODY;
   }
   return count;
@@ -106,7 +102,7 @@ static iobind_status put_aside(plan *self, iobind_error *error) {
   iobind_batch *batch = self->batch;
   size_t count = 0;
   for (size_t i = 0; i < batch->width; i++) {
-    if (batch->dense[i] != IOBIND__NOBODY && !is_asked(batch, batch->dense[i])) {
+    if (batch->dense[i] != IOBIND__NOBODY && !iobind__batch_asks(batch, batch->dense[i])) {
       self->moves[count++] = (iobind__move){i, (size_t)batch->dense[i]};
     }
   }
@@ -129,7 +125,7 @@ static iobind_status put_aside(plan *self, iobind_error *error) {
 static void assign(plan *self) {
   iobind_batch *batch = self->batch;
   for (size_t i = 0; i < self->width; i++) {
-    bool keeps = i < batch->width && (self->stays || is_asked(batch, batch->dense[i]));
+    bool keeps = i < batch->width && (self->stays || iobind__batch_asks(batch, batch->dense[i]));
     self->dense[i] = keeps ? batch->dense[i] : IOBIND__NOBODY;
   }
   size_t free_row = 0;
@@ -273,7 +269,7 @@ iobind_status iobind__order_put_back(iobind_batch *batch, iobind_error *error) {
     return iobind__out_of_memory(error, what);
   }
   for (size_t i = 0; i < batch->width; i++) {
-    if (batch->dense[i] != IOBIND__NOBODY && !is_asked(batch, batch->dense[i])) {
+    if (batch->dense[i] != IOBIND__NOBODY && !iobind__batch_asks(batch, batch->dense[i])) {
       moves[count++] = (iobind__move){i, i};
     }
   }

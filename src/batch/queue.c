@@ -82,9 +82,7 @@ static const iobind__seat *await_rows(iobind_batch *batch, const iobind_batch_wa
 static bool are_alike(const iobind_batch *batch, const iobind__seat *a, const iobind__seat *b) {
   bool alike = true;
   for (size_t i = 0; alike && i < batch->feed_count; i++) {
-    const iobind__brought *left = &a->brought[i];
-    const iobind__brought *right = &b->brought[i];
-    alike = left->rank == right->rank && memcmp(left->dims, right->dims, left->rank * sizeof left->dims[0]) == 0;
+    alike = iobind__brought_alike(&a->brought[i], &b->brought[i]);
   }
   return alike;
 }

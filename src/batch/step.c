@@ -52,7 +52,7 @@ static iobind_status bind_feed(iobind_batch *batch, iobind_binding *binding, con
   return status;
 }
 
-/* Where a run leaves an output that is no state. A captured one stays on the device, and is copied from there. */
+/* Where a run leaves an output that is not a state. A captured one stays on the device, and is copied from there. */
 static iobind_status place_output(const iobind_batch *batch, iobind_binding *binding, size_t index, iobind_error *error) {
   const bool stays = batch->captures || (batch->flags & IOBIND_BATCH_ON_DEVICE) != 0;
   iobind_device *where = stays ? NULL : batch->session->runtime->cpu;

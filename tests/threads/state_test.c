@@ -77,7 +77,7 @@ static void one_state(void **state) {
   iobind_session_destroy(of.session);
 }
 
-/* ---- kinds, read from the model's file by the first who asks, and a binding of each thread that goes back ---- */
+/* ---- kinds, read from the model's file by the first thread that asks, and a binding of each thread that goes back ---- */
 
 static iobind_session *session_of_a_file(const char *path) {
   size_t bytes;

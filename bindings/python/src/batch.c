@@ -437,7 +437,7 @@ static PyObject *batch_info(Batch *self, PyObject *none) {
                        (Py_ssize_t)info.bytes);
 }
 
-/* A failure of the step in flight is told to one call, and the row has not left then. */
+/* A failure of the step in flight is returned by one call, and the row has not left then. */
 static iobind_status leave_all(iobind_batch *batch, const uint64_t *slots, size_t count) {
   for (size_t i = 0; i < count; i++) {
     if (iobind_batch_leave(batch, slots[i], NULL, NULL) != IOBIND_OK) {

@@ -98,7 +98,7 @@ IOBIND_API IOBIND_CHECK iobind_status iobind_batch_leave(iobind_batch *batch, ui
 /** Set an input of a row for its next step. The data are copied by this call. An input of a row holds for one step; a shared one, until
  *  it is set again. An input that is set during a step is for the next one; if the step fails, it replaces that of the step.
  *  @param slot   IOBIND_BATCH_ALL for an input without a batch axis, which must be set before the first step
- *  @param index  of the input; it is no state
+ *  @param index  of the input; not a state's
  *  @param row    of the input's type and dims, with 1 on the batch axis; in host memory
  *  @return OK; NOT_FOUND slot or index; DTYPE; SHAPE; WRONG_DEVICE the data are not in host memory; INVALID_ARGUMENT a state, or a
  *          shared input and a slot, or the reverse; OUT_OF_MEMORY; the failure of work that was to write `row`, and for a shared input

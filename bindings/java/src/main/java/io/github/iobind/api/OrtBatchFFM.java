@@ -326,7 +326,7 @@ public final class OrtBatchFFM implements AutoCloseable {
     /**
      * Sets an input for the row's next step: the value's content of now. It holds for one step.
      *
-     * @param name an input with a batch axis, which is no state
+     * @param name an input with a batch axis, which is not a state
      * @param value in host memory, of the input's type and dims, with 1 on the batch axis
      * @throws OrtFFMException NOT_FOUND: the name; DTYPE, SHAPE: it does not fit; WRONG_DEVICE: it is not in host memory; INVALID_ARGUMENT: a
      *     state, or an input without a batch axis; OUT_OF_MEMORY; what work failed with that was to write the value
@@ -340,7 +340,7 @@ public final class OrtBatchFFM implements AutoCloseable {
     /**
      * Sets an input for the row's next step: the content of a Java array, or of a buffer.
      *
-     * @param name an input with a batch axis, which is no state
+     * @param name an input with a batch axis, which is not a state
      * @param array {@code float[]}, {@code long[]}, ..., as {@link OnnxTensorElementType#component} says for the input's type
      * @param shape the dims, with 1 on the batch axis
      * @throws OrtFFMException as {@link #setInput(String, OrtValueRef)}; DTYPE, SHAPE also: an array of another type or length
@@ -355,7 +355,7 @@ public final class OrtBatchFFM implements AutoCloseable {
     /**
      * Sets an input for the row's next step: the content of native memory.
      *
-     * @param name an input with a batch axis, which is no state
+     * @param name an input with a batch axis, which is not a state
      * @param segment native memory, of the bytes of the input
      * @param shape the dims, with 1 on the batch axis
      * @throws OrtFFMException as {@link #setInput(String, OrtValueRef)}; INVALID_ARGUMENT also: a Java array's segment, or too small
@@ -370,7 +370,7 @@ public final class OrtBatchFFM implements AutoCloseable {
     /**
      * An output of the row's last step, which no later step overwrites. Waits for a step in flight on a stream.
      *
-     * @param name an output that is no state; one without a batch axis is the whole
+     * @param name an output that is not a state; one without a batch axis is the whole
      * @return the value; the caller closes it
      * @throws OrtFFMException NOT_FOUND: the name; INVALID_STATE: the row has made no step; INVALID_ARGUMENT: a state, see {@link #saveState};
      *     what the step in flight failed with; OUT_OF_MEMORY; RUNTIME

@@ -15,7 +15,7 @@ public record StateKind(Kind kind, int axis) {
   public enum Kind {
     /** The graph does not show it. */
     UNKNOWN,
-    /** GRU, LSTM, RNN: each run makes it anew. */
+    /** GRU, LSTM, RNN: each run makes a new one. */
     RECURRENT,
     /** Each run appends to it. */
     GROWING,
