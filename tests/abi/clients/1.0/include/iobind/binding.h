@@ -141,6 +141,7 @@ typedef enum iobind_carry_mode {
  *  - iobind_binding_get_output returns the state that a run left, until the next run. No run overwrites a MOVE state that is retained,
  *    or a MOVE or SWAP state that was taken. The next run overwrites an IN_PLACE state, also one that was taken.
  *  - iobind_binding_set_output, iobind_binding_place_output and iobind_binding_clear end the carry.
+ *  - A carry that is refused changes nothing: neither bindings, nor results of the last run.
  *  @param output, input  indices; each can be carried once
  *  @return OK; NOT_FOUND index; DTYPE, SHAPE the output can never match the input; NOT_SUPPORTED one of them is not a tensor, or
  *          holds strings; INVALID_ARGUMENT no such mode, or the input is carried from another output, bound LIVE, or overlaps other
