@@ -243,7 +243,17 @@ iobind_status iobind__feed_bring(iobind_batch *batch, iobind_stream *stream, iob
   return IOBIND_OK;
 }
 
+/* The caller has the failure of the step, which was perhaps that of a copy: a read takes it, so that the next step is not told of it. */
+static void take_failure(const iobind__feed *feed) {
+  if (feed->target != NULL) {
+    (void)iobind__tensor_settle(feed->target, IOBIND__READ, NULL);
+  }
+}
+
 void iobind__feed_end(iobind_batch *batch, bool has_failed) {
+  for (size_t i = 0; has_failed && i < batch->feed_count; i++) {
+    take_failure(&batch->feeds[i]);
+  }
   for (size_t i = 0; i < batch->asked_count; i++) {
     for (size_t f = 0; f < batch->feed_count; f++) {
       iobind__brought *brought = &batch->seats[batch->asked[i]].brought[f];
