@@ -247,6 +247,8 @@ iobind_status iobind__rows_move(iobind_batch *batch, const iobind__rows_of *from
   IOBIND__TRY(move(&self, error));
   const uint64_t each = (iobind__clock_ns() - begin) / count;
   batch->costs.move = batch->costs.move == 0 || each < batch->costs.move ? each : batch->costs.move;
+  pthread_mutex_lock(&batch->mutex);
   batch->moved += count;
+  pthread_mutex_unlock(&batch->mutex);
   return IOBIND_OK;
 }

@@ -95,7 +95,15 @@ static bool is_cheaper_to_stay(const iobind_batch *batch, const tally *count) {
 /* ---- put aside ---- */
 
 static iobind_status make_store(iobind_batch *batch, iobind_error *error) {
-  return batch->store.tensors != NULL ? IOBIND_OK : iobind__rows_make(batch, batch->most, &batch->store, error);
+  iobind__rows_of made;
+  if (batch->store.tensors != NULL) {
+    return IOBIND_OK;
+  }
+  IOBIND__TRY(iobind__rows_make(batch, batch->most, &made, error));
+  pthread_mutex_lock(&batch->mutex);
+  batch->store = made;
+  pthread_mutex_unlock(&batch->mutex);
+  return IOBIND_OK;
 }
 
 static iobind_status put_aside(plan *self, iobind_error *error) {
@@ -112,10 +120,12 @@ static iobind_status put_aside(plan *self, iobind_error *error) {
   const iobind__rows_of from = rows_at(batch, batch->side, batch->width);
   IOBIND__TRY(make_store(batch, error));
   IOBIND__TRY(iobind__rows_move(batch, &from, &batch->store, self->moves, count, error));
+  pthread_mutex_lock(&batch->mutex);
   for (size_t i = 0; i < count; i++) {
     batch->seats[self->moves[i].to].where = IOBIND__STORED;
     batch->dense[self->moves[i].from] = IOBIND__NOBODY;
   }
+  pthread_mutex_unlock(&batch->mutex);
   return IOBIND_OK;
 }
 
@@ -211,6 +221,7 @@ static iobind_status move_together(const plan *self, iobind_error *error) {
 
 static void commit(const plan *self) {
   iobind_batch *batch = self->batch;
+  pthread_mutex_lock(&batch->mutex);
   for (size_t i = 0; i < self->width; i++) {
     batch->dense[i] = self->dense[i];
     if (self->dense[i] != IOBIND__NOBODY) {
@@ -222,6 +233,7 @@ static void commit(const plan *self) {
   }
   batch->side = self->changes_sides ? 1 - batch->side : batch->side;
   batch->width = self->width;
+  pthread_mutex_unlock(&batch->mutex);
 }
 
 static iobind_status bring_together(plan *self, iobind_error *error) {

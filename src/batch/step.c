@@ -165,6 +165,7 @@ static iobind_status make_outcome(iobind_batch *batch, iobind__outcome **out, io
 }
 
 static void commit(iobind_batch *batch, iobind__outcome *outcome) {
+  pthread_mutex_lock(&batch->mutex);
   for (size_t i = 0; i < batch->asked_count; i++) {
     iobind__seat *seat = &batch->seats[batch->asked[i]];
     iobind__outcome_drop(seat->outcome);
@@ -175,6 +176,7 @@ static void commit(iobind_batch *batch, iobind__outcome *outcome) {
   }
   batch->side = 1 - batch->side;
   batch->steps++;
+  pthread_mutex_unlock(&batch->mutex);
 }
 
 /* The run is complete. */
@@ -196,13 +198,10 @@ static void note_failure(iobind_batch *batch) {
   batch->is_strict = batch->is_strict || batch->width > batch->asked_count;
 }
 
-/* The mutex is not held during the run: rows join and bring their inputs. */
 static iobind_status run(iobind_batch *batch, iobind_stream *stream, iobind_error *error) {
   iobind_binding *binding = find_reader(batch)->binding;
   const uint64_t begin = iobind__clock_ns();
-  pthread_mutex_unlock(&batch->mutex);
   iobind_status status = iobind_binding_run(binding, stream, error);
-  pthread_mutex_lock(&batch->mutex);
   const uint64_t took = iobind__clock_ns() - begin;
   uint64_t *least = &batch->costs.runs[batch->width];
   if (status == IOBIND_OK && stream == NULL && (*least == 0 || took < *least)) {
@@ -214,8 +213,7 @@ static iobind_status run(iobind_batch *batch, iobind_stream *stream, iobind_erro
   return status;
 }
 
-static iobind_status prepare(iobind_batch *batch, iobind_stream *stream, const char *what, iobind_error *error) {
-  IOBIND__TRY(iobind__feed_check(batch, what, error));
+static iobind_status prepare(iobind_batch *batch, iobind_stream *stream, iobind_error *error) {
   IOBIND__TRY(iobind__batch_try(batch, iobind__order_width(batch, batch->asked_count), error));
   IOBIND__TRY(iobind__order_arrange(batch, error));
   IOBIND__TRY(iobind__batch_try(batch, batch->width, error));
@@ -247,24 +245,54 @@ static iobind_status complete(iobind_batch *batch, iobind_error *error) {
   return finish(batch, error);
 }
 
+static iobind_status make(iobind_batch *batch, iobind_stream *stream, iobind_error *error) {
+  iobind_status status = prepare(batch, stream, error);
+  if (status == IOBIND_OK) {
+    status = stream != NULL ? submit(batch, stream, error) : complete(batch, error);
+  }
+  if (status != IOBIND_OK) {
+    iobind__feed_settle(batch);
+  }
+  return status;
+}
+
 /* The step has ended, or was never made. */
 static void dismiss(iobind_batch *batch, bool has_failed) {
   iobind__feed_end(batch, has_failed);
   for (size_t i = 0; i < batch->asked_count; i++) {
-    batch->seats[batch->asked[i]].turnout = IOBIND__UNASKED;
+    batch->seats[batch->asked[i]].in_step = false;
   }
   batch->asked_count = 0;
 }
 
 iobind_status iobind__batch_make_step(iobind_batch *batch, iobind_stream *stream, const char *what, iobind_error *error) {
-  iobind_status status = prepare(batch, stream, what, error);
+  iobind_status status = iobind__feed_take(batch, what, error);
   if (status == IOBIND_OK) {
-    status = stream != NULL ? submit(batch, stream, error) : complete(batch, error);
+    pthread_mutex_unlock(&batch->mutex);
+    status = make(batch, stream, error);
+    pthread_mutex_lock(&batch->mutex);
   }
   if (status != IOBIND_OK || stream == NULL) {
     dismiss(batch, status != IOBIND_OK);
   }
   return iobind__renamed(status, error, what);
+}
+
+/* ---- in flight ---- */
+
+static iobind_status await_flight(iobind_batch *batch, iobind_error *error) {
+  iobind_status status = iobind_event_wait(batch->flight, IOBIND_NO_TIMEOUT, error);
+  if (status == IOBIND_OK) {
+    status = finish(batch, error);
+  } else {
+    note_failure(batch);
+  }
+  if (status != IOBIND_OK) {
+    iobind__feed_settle(batch);
+  }
+  iobind_event_destroy(batch->flight);
+  batch->flight = NULL;
+  return status;
 }
 
 /* Any call may receive the failure: those that ask for an output of the step do, too, and not the output of an earlier one. */
@@ -282,19 +310,29 @@ iobind_status iobind__batch_settle(iobind_batch *batch, iobind_error *error) {
   if (batch->flight == NULL) {
     return IOBIND_OK;
   }
-  iobind_status status = iobind_event_wait(batch->flight, IOBIND_NO_TIMEOUT, &failure);
-  if (status == IOBIND_OK) {
-    status = finish(batch, &failure);
-  } else {
-    note_failure(batch);
-  }
+  pthread_mutex_unlock(&batch->mutex);
+  iobind_status status = await_flight(batch, &failure);
+  pthread_mutex_lock(&batch->mutex);
   if (status != IOBIND_OK) {
     report_failure(batch, status, &failure);
   }
-  iobind_event_destroy(batch->flight);
-  batch->flight = NULL;
   dismiss(batch, status != IOBIND_OK);
   return status == IOBIND_OK ? IOBIND_OK : iobind__error_copy(error, &failure);
+}
+
+iobind_status iobind__batch_find_idle(iobind_batch *batch, uint64_t slot, const char *what, iobind__seat **seat,
+                                      iobind_error *error) {
+  IOBIND__TRY(iobind__batch_find(batch, slot, what, seat, error));
+  if (!(*seat)->in_step) {
+    return IOBIND_OK;
+  }
+  iobind__batch_take_turn(batch); /* a step that another thread makes has then ended */
+  iobind_status status = iobind__batch_find(batch, slot, what, seat, error);
+  if (status == IOBIND_OK && (*seat)->in_step) {
+    status = iobind__batch_settle(batch, error);
+  }
+  iobind__batch_give_turn(batch);
+  return status;
 }
 
 /* ---- called for ---- */
@@ -303,14 +341,15 @@ static iobind_status ask(iobind_batch *batch, const uint64_t *slots, size_t coun
   for (size_t i = 0; i < count; i++) {
     iobind__seat *seat;
     IOBIND__TRY(iobind__batch_find(batch, slots[i], "batch_run", &seat, error));
-    if (seat->turnout == IOBIND__STEPPING) {
+    if (seat->in_step) {
       return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "batch_run: row %zu: the slot is among the others already", i);
     }
-    if (seat->turnout == IOBIND__SUBMITTED) {
-      return iobind__fail(error, IOBIND_ERROR_INVALID_STATE,
-                          "batch_run: row %zu: the slot is submitted: iobind_batch_step makes its step", i);
+    if (seat->turnout != IOBIND__UNASKED) {
+      return iobind__fail(error, IOBIND_ERROR_INVALID_STATE, "batch_run: row %zu: the slot %s", i,
+                          seat->turnout == IOBIND__SUBMITTED ? "is submitted: iobind_batch_step makes its step"
+                                                             : "was submitted, and has made its step: iobind_batch_await first");
     }
-    seat->turnout = IOBIND__STEPPING;
+    seat->in_step = true;
     batch->asked[batch->asked_count++] = iobind__seat_index(batch, seat);
   }
   return IOBIND_OK;
@@ -318,18 +357,13 @@ static iobind_status ask(iobind_batch *batch, const uint64_t *slots, size_t coun
 
 static iobind_status step(iobind_batch *batch, const uint64_t *slots, size_t count, iobind_stream *stream,
                           iobind_error *error) {
-  iobind__batch_await_idle(batch);
   IOBIND__TRY(iobind__batch_settle(batch, error));
   iobind_status status = ask(batch, slots, count, error);
   if (status != IOBIND_OK) {
     dismiss(batch, true);
     return status;
   }
-  batch->is_stepping = true;
-  status = iobind__batch_make_step(batch, stream, "batch_run", error);
-  batch->is_stepping = false;
-  pthread_cond_broadcast(&batch->changed);
-  return status;
+  return iobind__batch_make_step(batch, stream, "batch_run", error);
 }
 
 iobind_status iobind_batch_run(iobind_batch *batch, const uint64_t *slots, size_t count, iobind_stream *stream,
@@ -342,7 +376,9 @@ iobind_status iobind_batch_run(iobind_batch *batch, const uint64_t *slots, size_
     return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "%s: expected 1 .. %zu rows, got %zu", what, batch->most, count);
   }
   pthread_mutex_lock(&batch->mutex);
+  iobind__batch_take_turn(batch);
   iobind_status status = step(batch, slots, count, stream, error);
+  iobind__batch_give_turn(batch);
   pthread_mutex_unlock(&batch->mutex);
   return iobind__named(status, error, what);
 }
@@ -383,21 +419,31 @@ static iobind_status take_row(iobind_batch *batch, const iobind__outcome *outcom
 }
 
 /* A row that makes no step now has its outputs without a wait. */
-static iobind_status get_output(iobind_batch *batch, uint64_t slot, size_t index, iobind_tensor **tensor, iobind_error *error) {
+static iobind_status find_outcome(iobind_batch *batch, uint64_t slot, iobind__outcome **outcome, size_t *row,
+                                  iobind_error *error) {
   iobind__seat *seat;
-  IOBIND__TRY(iobind__batch_find(batch, slot, "batch_take_output", &seat, error));
-  while (batch->is_stepping && seat->turnout == IOBIND__STEPPING) {
-    (void)iobind__condition_wait(&batch->changed, &batch->mutex, UINT64_MAX);
-    IOBIND__TRY(iobind__batch_find(batch, slot, "batch_take_output", &seat, error));
-  }
-  if (seat->turnout == IOBIND__STEPPING) {
-    IOBIND__TRY(iobind__batch_settle(batch, error));
-  }
+  IOBIND__TRY(iobind__batch_find_idle(batch, slot, "batch_take_output", &seat, error));
   if (seat->outcome == NULL) {
     IOBIND__TRY(iobind__seat_get_end(seat, "batch_take_output", error));
     return iobind__fail(error, IOBIND_ERROR_INVALID_STATE, "batch_take_output: the row has made no step");
   }
-  return take_row(batch, seat->outcome, seat->row, index, tensor, error);
+  iobind__ref_retain(&seat->outcome->ref);
+  *outcome = seat->outcome;
+  *row = seat->row;
+  return IOBIND_OK;
+}
+
+static iobind_status get_output(iobind_batch *batch, uint64_t slot, size_t index, iobind_tensor **tensor, iobind_error *error) {
+  iobind__outcome *outcome;
+  size_t row;
+  pthread_mutex_lock(&batch->mutex);
+  iobind_status status = find_outcome(batch, slot, &outcome, &row, error);
+  pthread_mutex_unlock(&batch->mutex);
+  if (status == IOBIND_OK) {
+    status = take_row(batch, outcome, row, index, tensor, error);
+    iobind__outcome_drop(outcome);
+  }
+  return status;
 }
 
 iobind_status iobind_batch_take_output(iobind_batch *batch, uint64_t slot, size_t index, iobind_tensor **tensor,
@@ -417,9 +463,7 @@ iobind_status iobind_batch_take_output(iobind_batch *batch, uint64_t slot, size_
     return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "%s: '%s' is a state: iobind_batch_save_state", what,
                         batch->session->outputs[index].label);
   }
-  pthread_mutex_lock(&batch->mutex);
   iobind_status status = get_output(batch, slot, index, tensor, error);
-  pthread_mutex_unlock(&batch->mutex);
   return iobind__named(iobind__renamed(status, error, what), error, what);
 }
 
@@ -448,10 +492,12 @@ iobind_status iobind__batch_save_row(iobind_batch *batch, const iobind__seat *se
 
 static iobind_status save(iobind_batch *batch, uint64_t slot, iobind_state **state, iobind_error *error) {
   iobind__seat *seat;
-  iobind__batch_await_idle(batch);
   IOBIND__TRY(iobind__batch_settle(batch, error));
   IOBIND__TRY(iobind__batch_find(batch, slot, "batch_save_state", &seat, error));
-  return iobind__batch_save_row(batch, seat, state, error);
+  pthread_mutex_unlock(&batch->mutex);
+  iobind_status status = iobind__batch_save_row(batch, seat, state, error);
+  pthread_mutex_lock(&batch->mutex);
+  return status;
 }
 
 iobind_status iobind_batch_save_state(iobind_batch *batch, uint64_t slot, iobind_state **state, iobind_error *error) {
@@ -463,7 +509,9 @@ iobind_status iobind_batch_save_state(iobind_batch *batch, uint64_t slot, iobind
   IOBIND__TRY(iobind__null_check(state, "state", what, error));
   IOBIND__TRY(iobind__process_check(what, error));
   pthread_mutex_lock(&batch->mutex);
+  iobind__batch_take_turn(batch);
   iobind_status status = save(batch, slot, state, error);
+  iobind__batch_give_turn(batch);
   pthread_mutex_unlock(&batch->mutex);
   return iobind__renamed(status, error, what);
 }
