@@ -24,6 +24,8 @@ typedef struct iobind__driver {
   void (*unwrap)(iobind_device *device, void *handle);
   /* The object behind the handle of a tensor; a reference is returned with it. NULL: there is none. */
   iobind_status (*get_native)(iobind_device *device, void *handle, iobind_native *native, iobind_error *error);
+  /* Memory and semaphores of other libraries, where the EP is behind ORT's bridge, which imports nothing. NULL: there are none then. */
+  const struct iobind__import_calls *imports;
 
   /* ---- sessions ---- */
   /* Before a session is created: would the EP end the process? NULL: it does not. */
@@ -53,6 +55,7 @@ extern const iobind__driver iobind__ort_driver;
 extern const iobind__driver iobind__cuda_driver;
 extern const iobind__driver iobind__direct3d_driver;
 extern const iobind__driver iobind__library_driver;
+extern const struct iobind__import_calls iobind__cuda_imports; /* a part of its driver */
 
 const iobind__driver *iobind__driver_of(const iobind_device *device);
 

@@ -189,8 +189,6 @@ static iobind_status check_ready(const iobind_device *device, iobind_error *erro
 }
 
 const iobind__driver iobind__cuda_driver = {
-    IOBIND__DRIVEN_BY_ORT,
-    .check_ready = check_ready,
-    .foreign = &calls,
-    .use_event = iobind__foreign_use_event,
+    IOBIND__DRIVEN_BY_ORT, .imports = &iobind__cuda_imports,       .check_ready = check_ready,
+    .foreign = &calls,     .use_event = iobind__foreign_use_event,
 };

@@ -153,6 +153,11 @@ def call_memory(cuda):
     cuda.cudaFreeAsync(memory, stream)
     cuda.cudaMemPoolDestroy(pool)
     cuda.cudaMalloc(at(memory), 64)
+    import_with(cuda, "cuda", stream)
+    handle = IpcHandle()
+    cuda.cudaIpcGetMemHandle(at(handle), memory)
+    cuda.cudaIpcOpenMemHandle(at(host), handle, 1)  # refused in this process
+    cuda.cudaIpcCloseMemHandle(memory)
     cuda.cudaPointerGetAttributes(text, memory)
     cuda.cudaMemset(memory, 1, 64)
     cuda.cudaMemcpy(memory, text, 64, 1)
@@ -169,6 +174,30 @@ def call_memory(cuda):
     cuda.cudaHostRegister(text, 64, 0)
     cuda.cudaHostUnregister(text)
     cuda.cudaStreamDestroy(stream)
+
+
+class IpcHandle(ctypes.Structure):
+    _fields_ = [("bytes", ctypes.c_char * 64)]
+
+
+def import_with(cuda, prefix, stream):
+    """Memory of a file, and a semaphore, by the functions of either interface."""
+    def call(name, *arguments):
+        getattr(cuda, prefix + name)(*arguments)
+    memory, address, semaphore = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_void_p()
+    at = ctypes.byref
+    file = os.memfd_create("shared")
+    os.ftruncate(file, 4096)
+    call("ImportExternalMemory", at(memory), (ctypes.c_uint64 * 16)(1, file, 0, 4096))
+    call("ExternalMemoryGetMappedBuffer", at(address), memory, (ctypes.c_uint64 * 16)(0, 4096))
+    getattr(cuda, {"cuda": "cudaFree", "cu": "cuMemFree_v2"}[prefix])(address)
+    call("DestroyExternalMemory", memory)
+    file = cuda.libraries[0].vcuda_semaphore_create(ctypes.c_uint64(0))
+    params = (ctypes.c_uint64 * 18)(1)
+    call("ImportExternalSemaphore", at(semaphore), (ctypes.c_uint64 * 16)(9, file))
+    call("SignalExternalSemaphoresAsync", at(semaphore), params, 1, stream)
+    call("WaitExternalSemaphoresAsync", at(semaphore), params, 1, stream)
+    call("DestroyExternalSemaphore", semaphore)
 
 
 def call_kernels(cuda):
@@ -228,6 +257,7 @@ def call_driver(cuda):
     cuda.cuEventQuery(event)
     cuda.cuEventDestroy_v2(event)
     cuda.cuLaunchHostFunc(stream, ctypes.cast(ctypes.CDLL(None).free, ctypes.c_void_p), None)
+    import_with(cuda, "cu", stream)
     cuda.cuMemAlloc_v2(at(memory), 64)
     cuda.cuMemcpyHtoD_v2(memory, text, 64)
     cuda.cuMemcpyAsync(memory, memory, 64, stream)
