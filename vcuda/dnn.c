@@ -118,31 +118,6 @@ int vcuda_dnn_free(const char *name, void *object) {
 
 /* clang-format off */
 #define REFUSED(X) \
-  X(cudnnActivationForward) \
-  X(cudnnAddTensor) \
-  X(cudnnBackendCreateDescriptor) \
-  X(cudnnBackendDestroyDescriptor) \
-  X(cudnnBackendExecute) \
-  X(cudnnBackendFinalize) \
-  X(cudnnBackendGetAttribute) \
-  X(cudnnBackendSetAttribute) \
-  X(cudnnConvolutionBiasActivationForward) \
-  X(cudnnConvolutionForward) \
-  X(cudnnCreateActivationDescriptor) \
-  X(cudnnCreateConvolutionDescriptor) \
-  X(cudnnCreateFilterDescriptor) \
-  X(cudnnDestroyActivationDescriptor) \
-  X(cudnnDestroyConvolutionDescriptor) \
-  X(cudnnDestroyFilterDescriptor) \
-  X(cudnnFindConvolutionForwardAlgorithmEx) \
-  X(cudnnGetConvolutionForwardAlgorithm_v7) \
-  X(cudnnGetConvolutionForwardWorkspaceSize) \
-  X(cudnnSetActivationDescriptor) \
-  X(cudnnSetConvolutionGroupCount) \
-  X(cudnnSetConvolutionMathType) \
-  X(cudnnSetConvolutionNdDescriptor) \
-  X(cudnnSetFilterNdDescriptor) \
-  \
   X(cudnnBatchNormalizationForwardInference) \
   X(cudnnBatchNormalizationForwardTraining) \
   X(cudnnCreateDropoutDescriptor) \
