@@ -5,7 +5,7 @@
 #include <string.h>
 
 /* cudnnConvolutionFwdAlgo_t. All compute the same: the first needs no workspace, the others have the filter in it. */
-enum { ALGO_WITHOUT_WORKSPACE = 0, ALGO_USUAL = 1, ALGO_DIRECT = 3, ALGO_LAST = 7 };
+enum { ALGO_WITHOUT_WORKSPACE = 0, ALGO_USUAL = 1, ALGO_LAST = 7 };
 enum { NCHW = 0, NHWC = 1, CROSS_CORRELATION = 1 };
 
 typedef struct vcuda_dnn_mover { /* cudnnConvolutionDescriptor_t */
@@ -127,7 +127,7 @@ static int describe(const char *name, const vcuda_dnn_tensor *x, const vcuda_dnn
 }
 
 static int check_algorithm(const char *name, int algorithm) {
-  if (algorithm >= 0 && algorithm <= ALGO_LAST && algorithm != ALGO_DIRECT) return DNN_OK;
+  if (algorithm >= 0 && algorithm <= ALGO_LAST) return DNN_OK;
   return vcuda_dnn_unknown("%s: algorithm %d is not known here", name, algorithm);
 }
 
