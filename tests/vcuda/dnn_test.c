@@ -1,17 +1,10 @@
 /* cuDNN and cuFFT on the virtual GPU's streams: order, delays, the race detector, captures, failures and counters, as for any kernel. */
 #include "device.h"
 
+#include "cufft.h"
 #include "dnn_filter.h"
 
 enum { SIDE = 8, COUNT = SIDE * SIDE, BYTES = COUNT * 4 };
-
-int cufftCreate(int *handle);
-int cufftDestroy(int handle);
-int cufftSetStream(int handle, void *stream);
-int cufftXtMakePlanMany(int handle, int rank, const long long *lengths, const long long *in_embed, long long in_stride,
-                        long long in_distance, int in_type, const long long *out_embed, long long out_stride,
-                        long long out_distance, int out_type, long long batches, size_t *workspace, int compute_type);
-int cufftXtExec(int handle, void *in, void *out, int direction);
 
 /* A convolution of one picture with a filter of one number: y = 3 * x. */
 typedef struct fixture {
@@ -227,7 +220,7 @@ static void call_in_a_host_function(void *data) {
   assert_int_equal(convolve(f, f->x, f->y), DNN_EXECUTION_FAILED);
   assert_int_equal(cudnnSetStream(f->handle, NULL), DNN_EXECUTION_FAILED);
   assert_int_equal(cudnnCreate(&handle), DNN_EXECUTION_FAILED);
-  assert_int_equal(cufftCreate(&fft), 6);
+  assert_int_equal(cufftCreate(&fft), FFT_EXEC_FAILED);
 }
 
 static void host_functions(void **state) {
@@ -251,7 +244,7 @@ static void devices(void **state) {
   OK(cufftXtMakePlanMany(fft, 1, &length, NULL, 1, 1, 4, NULL, 1, 1, 4, 1, NULL, 4));
   OK(cudaSetDevice(1));
   FAILS(DNN_EXECUTION_FAILED, convolve(&f, f.x, f.y));
-  FAILS(6, cufftXtExec(fft, f.x, f.x, 1));
+  FAILS(FFT_EXEC_FAILED, cufftXtExec(fft, f.x, f.x, 1));
   OK(cudaSetDevice(0));
   OK(convolve(&f, f.x, f.y));
   OK(cudaDeviceSynchronize());
