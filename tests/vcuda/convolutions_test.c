@@ -376,7 +376,8 @@ static void refused_executions(void **state) {
   assert_int_equal(cudnnBackendExecute(handle, plan, without), DNN_BAD_PARAM);
   assert_int_equal(cudnnBackendExecute(handle, plan, empty), DNN_BAD_PARAM); /* not finalized */
   assert_int_equal(cudnnBackendExecute(handle, plan, problem_finalize(empty)), DNN_BAD_PARAM);
-  assert_int_equal(cudnnBackendExecute(handle, good, plan), DNN_BAD_PARAM);
+  assert_int_equal(cudnnBackendExecute(handle, good, good), DNN_BAD_PARAM);
+  assert_int_equal(cudnnBackendExecute(handle, plan, plan), DNN_BAD_PARAM);
   assert_int_equal(cudnnBackendExecute(NULL, plan, good), DNN_BAD_PARAM);
   host_set_device(1);
   assert_int_equal(cudnnBackendExecute(handle, plan, good), DNN_EXECUTION_FAILED);
