@@ -346,8 +346,9 @@ static iobind_status ask(iobind_batch *batch, const uint64_t *slots, size_t coun
     }
     if (seat->turnout != IOBIND__UNASKED) {
       return iobind__fail(error, IOBIND_ERROR_INVALID_STATE, "batch_run: row %zu: the slot %s", i,
-                          seat->turnout == IOBIND__SUBMITTED ? "is submitted: iobind_batch_step makes its step"
-                                                             : "was submitted, and has made its step: iobind_batch_await first");
+                          seat->turnout == IOBIND__SUBMITTED
+                              ? "is submitted: iobind_batch_step makes its step"
+                              : "was submitted, and has made its step: iobind_batch_await first");
     }
     seat->in_step = true;
     batch->asked[batch->asked_count++] = iobind__seat_index(batch, seat);

@@ -359,22 +359,8 @@ static void between_binding_and_row(void **state) {
   (void)voice_step(&row, x);
   expect_ok(iobind_batch_run(batch, &slot, 1, NULL, &fault));
   expect_ok(iobind_batch_save_state(batch, slot, &saved_state, &fault));
-  iobind_binding *binding;
-  iobind_tensor *input;
-  iobind_tensor *gain;
-  const int64_t dims[] = {1, WIDTH};
-  expect_ok(iobind_binding_create(session, &binding, &fault));
-  for (size_t i = 0; i < sizeof voice_pairs / sizeof voice_pairs[0]; i++) {
-    expect_ok(iobind_binding_carry(binding, voice_pairs[i].output, voice_pairs[i].input, IOBIND_CARRY_MOVE, &fault));
-  }
-  expect_ok(iobind_binding_restore_state(binding, saved_state, &fault));
+  iobind_binding *binding = voice_binding(session, saved_state, x);
   iobind_state_release(saved_state);
-  expect_ok(iobind_tensor_create(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, dims, 2, &input, &fault));
-  expect_ok(iobind_tensor_create(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, NULL, 0, &gain, &fault));
-  expect_ok(iobind_tensor_write(input, 0, x, sizeof x, NULL, &fault));
-  expect_ok(iobind_tensor_write(gain, 0, &voice_gain, sizeof voice_gain, NULL, &fault));
-  expect_ok(iobind_binding_set_input(binding, X, IOBIND_INPUT_SNAPSHOT, input, NULL, &fault));
-  expect_ok(iobind_binding_set_input(binding, GAIN, IOBIND_INPUT_SNAPSHOT, gain, NULL, &fault));
   expect_ok(iobind_binding_run(binding, NULL, &fault));
   (void)voice_step(&row, x);
   expect_ok(iobind_binding_save_state(binding, &saved_state, &fault));
@@ -385,8 +371,6 @@ static void between_binding_and_row(void **state) {
   (void)voice_step(&row, x);
   expect_ok(iobind_batch_run(batch, &other, 1, NULL, &fault));
   voice_expect_state(batch, other, &row);
-  iobind_tensor_release(input);
-  iobind_tensor_release(gain);
   iobind_binding_destroy(binding);
   iobind_batch_destroy(batch);
 }

@@ -74,6 +74,28 @@ static inline iobind_batch *voice_batch(iobind_session *session, size_t most, ui
   return batch;
 }
 
+/* A binding that continues from a state of a row, with the input x. */
+static inline iobind_binding *voice_binding(iobind_session *session, iobind_state *from, const float x[WIDTH]) {
+  const int64_t dims[] = {1, WIDTH};
+  iobind_binding *binding;
+  iobind_tensor *input;
+  iobind_tensor *gain;
+  expect_ok(iobind_binding_create(session, &binding, &fault));
+  for (size_t i = 0; i < sizeof voice_pairs / sizeof voice_pairs[0]; i++) {
+    expect_ok(iobind_binding_carry(binding, voice_pairs[i].output, voice_pairs[i].input, IOBIND_CARRY_MOVE, &fault));
+  }
+  expect_ok(iobind_binding_restore_state(binding, from, &fault));
+  expect_ok(iobind_tensor_create(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, dims, 2, &input, &fault));
+  expect_ok(iobind_tensor_create(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, NULL, 0, &gain, &fault));
+  expect_ok(iobind_tensor_write(input, 0, x, WIDTH * sizeof x[0], NULL, &fault));
+  expect_ok(iobind_tensor_write(gain, 0, &voice_gain, sizeof voice_gain, NULL, &fault));
+  expect_ok(iobind_binding_set_input(binding, X, IOBIND_INPUT_SNAPSHOT, input, NULL, &fault));
+  expect_ok(iobind_binding_set_input(binding, GAIN, IOBIND_INPUT_SNAPSHOT, gain, NULL, &fault));
+  iobind_tensor_release(input);
+  iobind_tensor_release(gain);
+  return binding;
+}
+
 static inline void voice_expect_tensor(iobind_tensor *tensor, const void *expected, size_t bytes) {
   char got[sizeof(float[LEADS][WIDTH])];
   assert_true(bytes <= sizeof got);
