@@ -57,6 +57,23 @@ static inline void voice_set_gain(iobind_batch *batch) {
   iobind_tensor_release(gain);
 }
 
+/* A session that captures graphs, in place of the open one. */
+static inline void voice_capture(iobind_session **session) {
+  iobind_session_options options = IOBIND_SESSION_OPTIONS_INIT;
+  iobind_session_destroy(*session);
+  *session = NULL;
+  options.devices = &device;
+  options.device_count = 1;
+  options.graph_limit = 1;
+  expect_ok(test_session_with(runtime, "voices", &options, session, &fault));
+}
+
+static inline size_t voice_count_graphs(iobind_session *session) {
+  iobind_session_info info = IOBIND_SESSION_INFO_INIT;
+  expect_ok(iobind_session_get_info(session, &info, &fault));
+  return info.graph_count + info.kept_graph_count;
+}
+
 static inline iobind_batch_options voice_options(size_t most) {
   iobind_batch_options options = IOBIND_BATCH_OPTIONS_INIT;
   options.most_rows = most;

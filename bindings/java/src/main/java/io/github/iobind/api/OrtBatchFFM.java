@@ -230,8 +230,8 @@ public final class OrtBatchFFM implements AutoCloseable {
    * data, and with each of them alone; and before its very first step with 2, 3, 5 and 8 rows. That finds a model that mixes rows. It cannot
    * prove that a model never does.
    *
-   * <p>A session that captures graphs captures two for each power of two that is a step's number of rows or the next above, and one thread makes
-   * all steps. Any other session runs exactly the rows of a step.
+   * <p>A session that captures graphs captures two for each power of two that occurs: a step is one replay of the next one, or several replays of
+   * smaller ones, whichever has taken less time. One thread makes all steps. Any other session runs exactly the rows of a step.
    *
    * @param session whose model it runs; it may be closed before the batch
    * @param options how
