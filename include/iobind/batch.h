@@ -46,8 +46,8 @@ typedef struct iobind_batch_options {
 #define IOBIND_BATCH_OPTIONS_INIT {sizeof(iobind_batch_options), 0, 0, NULL, 0, NULL, 0, NULL, 0, NULL, 0}
 
 /** Create a batch.
- *  - A step runs exactly its rows. In a session with a graph_limit it runs the next power of two, for which graphs are captured, and all
- *    steps are made by one thread.
+ *  - A step runs exactly its rows. In a session with a graph_limit graphs are captured for powers of two: a step is one replay of the next
+ *    one, or several replays of smaller ones, where those have taken less time in this batch. All steps are made by one thread.
  *  - Nothing may mix rows. Before its first step with a number of rows, a batch runs the model with as many rows of different data, and
  *    with each of them alone; and before its very first step, with 2, 3, 5 and 8 rows. That finds a model that mixes rows. It cannot
  *    prove that a model never does.
@@ -76,7 +76,7 @@ typedef struct iobind_batch_info {
   uint32_t struct_size;
   uint32_t reserved;
   size_t row_count;    /**< rows that have joined and not left */
-  size_t width;        /**< rows of the last step's run, idle ones included */
+  size_t width;        /**< rows of the last step's runs, idle ones included */
   uint64_t steps;      /**< that have been made */
   uint64_t moved_rows; /**< rows whose states were moved: by joins, leaves, changes of the rows of a step, and saved states */
   size_t bytes;        /**< of the states' memory in this batch */

@@ -43,6 +43,7 @@ void iobind__batch_rebind(iobind_batch *batch) {
   for (size_t i = 0; i < IOBIND__WIDTHS; i++) {
     for (int side = 0; side < IOBIND__SIDES; side++) {
       batch->readers[i][side].bound = 0;
+      batch->readers[i][side].has_run = false;
     }
   }
 }
@@ -159,7 +160,7 @@ iobind_status iobind_batch_get_info(iobind_batch *batch, iobind_batch_info *info
   iobind_batch_info full = IOBIND_BATCH_INFO_INIT;
   pthread_mutex_lock(&batch->mutex);
   full.row_count = batch->row_count;
-  full.width = batch->width;
+  full.width = batch->blocks.rows;
   full.steps = batch->steps;
   full.moved_rows = batch->moved;
   for (size_t i = 0; i < batch->column_count; i++) {
@@ -387,6 +388,15 @@ static iobind_status make_feeds(iobind_batch *batch, iobind_error *error) {
   return IOBIND_OK;
 }
 
+/* Blocks begin anywhere in memory only where an address inside it can be bound. */
+static bool has_addresses(const iobind_batch *batch) {
+  bool has = true;
+  for (size_t i = 0; i < batch->session->input_count; i++) {
+    has = has && (batch->input_axes[i] == IOBIND_BATCH_NO_AXIS || batch->session->inputs[i].place->addressable);
+  }
+  return has;
+}
+
 static iobind_status make_seats(iobind_batch *batch, iobind_error *error) {
   batch->seats = calloc(batch->most, sizeof batch->seats[0]);
   batch->dense = calloc(batch->room, sizeof batch->dense[0]);
@@ -418,6 +428,7 @@ static iobind_status make(iobind_batch *batch, const iobind_batch_options *optio
   IOBIND__TRY(iobind__axes_find(batch, options, error));
   IOBIND__TRY(make_states(batch, options, error));
   IOBIND__TRY(make_feeds(batch, error));
+  batch->splits = batch->captures && has_addresses(batch);
   return make_seats(batch, error);
 }
 

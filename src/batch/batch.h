@@ -28,11 +28,25 @@ typedef struct iobind__column {
   int64_t dims[IOBIND_MAX_RANK]; /* of one row */
 } iobind__column;
 
-/* Rows of all states: one tensor for each column, whose memory is [lead, width, rest]. */
+/* Rows of all states: one tensor for each column, whose memory is [lead, width, rest] behind `offset` rows. */
 typedef struct iobind__rows_of {
   iobind_tensor **tensors;
   size_t width;
+  size_t offset;
 } iobind__rows_of;
+
+/* Rows next to each other in a side, which one run computes. */
+typedef struct iobind__block {
+  size_t offset;
+  size_t width;
+} iobind__block;
+
+/* Those of a step: no two overlap. */
+typedef struct iobind__blocks {
+  iobind__block of[IOBIND__WIDTHS];
+  size_t count;
+  size_t rows; /* of all */
+} iobind__blocks;
 
 /* A row that moves. */
 typedef struct iobind__move {
@@ -60,7 +74,7 @@ typedef struct iobind__brought {
   size_t bytes;
 } iobind__brought;
 
-/* The outputs of a step, for all of its rows. */
+/* The outputs of a step, for the rows of a block. */
 typedef struct iobind__outcome {
   iobind__ref ref;
   size_t width;
@@ -106,6 +120,7 @@ enum { IOBIND__NOBODY = -1 };
 typedef struct iobind__reader {
   iobind_binding *binding;
   size_t bound; /* the width that it is bound for; 0: it must be bound again */
+  bool has_run; /* as it is bound: of a captured width all later runs are replays */
 } iobind__reader;
 
 /* The least time of a run of a width, and of the move of a row: 0 if that was never measured. */
@@ -119,9 +134,9 @@ struct iobind_batch {
   uint32_t flags;
   double tolerance;
   size_t most;
-  bool
-      captures; /* the session captures graphs: widths are powers of two, each with bindings of its own, whose addresses stay */
-  size_t room;  /* the greatest width */
+  bool captures; /* the session captures graphs: each width is a power of two, with bindings of its own, whose addresses stay */
+  bool splits;   /* a step may be several replays: a power of two has a block of its own */
+  size_t room;   /* the greatest width */
   iobind__column *columns;
   size_t column_count;
   iobind__feed *feeds;
@@ -147,7 +162,7 @@ struct iobind_batch {
   iobind__rows_of store; /* no tensors: nothing was ever put aside */
   int side;              /* that the next step reads */
   int64_t *dense;        /* who has each row of it, or IOBIND__NOBODY */
-  size_t width;
+  iobind__blocks blocks; /* of the last step */
   iobind__reader readers[IOBIND__WIDTHS]
                         [IOBIND__SIDES]; /* of each power of two that is captured; otherwise of all widths, the first ones */
   bool *tried;                           /* the widths that were tested */
@@ -177,9 +192,9 @@ iobind__layout iobind__layout_of(iobind_dtype dtype, const int64_t *dims, size_t
 iobind_status iobind__rows_make(iobind_batch *batch, size_t width, iobind__rows_of *out, iobind_error *error);
 void iobind__rows_free(const iobind_batch *batch, iobind__rows_of *self);
 
-/* A view of the first bytes of a tensor, as `width` rows. */
-iobind_status iobind__rows_view(iobind_tensor *tensor, const iobind__column *column, size_t width, iobind_tensor **view,
-                                iobind_error *error);
+/* A view of a block of a tensor. */
+iobind_status iobind__rows_view(iobind_tensor *tensor, const iobind__column *column, const iobind__block *block,
+                                iobind_tensor **view, iobind_error *error);
 
 /* A state of 1 row whose tensors are these, which are taken. */
 iobind_status iobind__rows_to_state(iobind_batch *batch, iobind__rows_of *rows, iobind_state **out, iobind_error *error);
@@ -199,9 +214,18 @@ iobind_status iobind__rows_move(iobind_batch *batch, const iobind__rows_of *from
 
 size_t iobind__order_width(const iobind_batch *batch, size_t rows); /* of a run of so many rows and no others */
 
-/* Bring the rows that are asked for into the side that the step reads; others may run with them. After an error each row is where its seat says.
- * The mutex is not held. */
-iobind_status iobind__order_arrange(iobind_batch *batch, iobind_error *error);
+/* The cheapest blocks for the rows that are asked for. */
+typedef struct iobind__choice {
+  iobind__blocks blocks;
+  bool stays; /* rows that are not asked for run along */
+} iobind__choice;
+iobind__choice iobind__order_choose(const iobind_batch *batch);
+
+/* Bring the rows that are asked for into these blocks of the side that the step reads. After an error each row is where its seat says. The mutex is
+ * not held. */
+iobind_status iobind__order_arrange(iobind_batch *batch, const iobind__choice *choice, iobind_error *error);
+/* The rows of a side with which this one lies, and its number among them. */
+iobind__rows_of iobind__order_rows(const iobind_batch *batch, int side, const iobind__blocks *blocks, size_t *row);
 
 /* Write the states of the rows that ran and were not asked for as they were before the step into the other side. */
 iobind_status iobind__order_put_back(iobind_batch *batch, iobind_error *error);
@@ -213,8 +237,8 @@ void iobind__order_leave(iobind_batch *batch, iobind__seat *seat);
 iobind_status iobind__feed_take(iobind_batch *batch, const char *what, iobind_error *error);
 /* The inputs of the rows that are asked for, in the order of the side, where the session reads them. */
 iobind_status iobind__feed_bring(iobind_batch *batch, iobind_stream *stream, iobind_error *error);
-/* A tensor over the memory of `width` rows. */
-iobind_status iobind__feed_view(const iobind__feed *feed, iobind_tensor *of, size_t width, iobind_tensor **view,
+/* A tensor over the memory of a block. */
+iobind_status iobind__feed_view(const iobind__feed *feed, iobind_tensor *of, const iobind__block *block, iobind_tensor **view,
                                 iobind_error *error);
 /* The step has failed, perhaps by a copy: nobody is told that once more. The mutex is not held. */
 void iobind__feed_settle(iobind_batch *batch);

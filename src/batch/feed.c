@@ -234,11 +234,12 @@ static iobind_status shape(iobind_batch *batch, iobind__feed *feed, const iobind
   return IOBIND_OK;
 }
 
-iobind_status iobind__feed_view(const iobind__feed *feed, iobind_tensor *of, size_t width, iobind_tensor **view,
+iobind_status iobind__feed_view(const iobind__feed *feed, iobind_tensor *of, const iobind__block *block, iobind_tensor **view,
                                 iobind_error *error) {
   int64_t dims[IOBIND_MAX_RANK];
-  dims_for(feed, width, dims);
-  return iobind_tensor_view(of, 0, of->dtype, dims, feed->rank, view, error);
+  dims_for(feed, block->width, dims);
+  return iobind_tensor_view(of, block->offset * feed->layout.lead * feed->layout.piece, of->dtype, dims, feed->rank, view,
+                            error);
 }
 
 static void copy_row(const iobind__layout *layout, char *to, size_t width, size_t row, const char *from) {
@@ -253,12 +254,12 @@ static const iobind__brought *taken_of(const iobind_batch *batch, size_t row, si
   return &batch->seats[iobind__batch_asks(batch, who) ? (size_t)who : batch->asked[0]].taken[index];
 }
 
-static iobind_status upload(const iobind_batch *batch, const iobind__feed *feed, iobind_stream *stream, iobind_error *error) {
+static iobind_status upload(const iobind__feed *feed, const iobind__block *block, iobind_stream *stream, iobind_error *error) {
   iobind_tensor *source = NULL;
   iobind_tensor *target = NULL;
-  iobind_status status = iobind__feed_view(feed, feed->staging, batch->width, &source, error);
+  iobind_status status = iobind__feed_view(feed, feed->staging, block, &source, error);
   if (status == IOBIND_OK) {
-    status = iobind__feed_view(feed, feed->target, batch->width, &target, error);
+    status = iobind__feed_view(feed, feed->target, block, &target, error);
   }
   if (status == IOBIND_OK) {
     status = iobind_tensor_copy((const iobind_tensor *const *)&source, &target, 1, stream, error);
@@ -273,10 +274,17 @@ static iobind_status bring(iobind_batch *batch, size_t index, iobind_stream *str
   IOBIND__TRY(shape(batch, feed, &batch->seats[batch->asked[0]].taken[index], error));
   void *data;
   IOBIND__TRY(iobind_tensor_map(feed->staging, feed->staging->dtype, IOBIND_ACCESS_WRITE, &data, error));
-  for (size_t row = 0; row < batch->width; row++) {
-    copy_row(&feed->layout, data, batch->width, row, taken_of(batch, row, index)->data);
+  for (size_t i = 0; i < batch->blocks.count; i++) {
+    const iobind__block *block = &batch->blocks.of[i];
+    char *first = (char *)data + block->offset * feed->layout.lead * feed->layout.piece;
+    for (size_t row = 0; row < block->width; row++) {
+      copy_row(&feed->layout, first, block->width, row, taken_of(batch, block->offset + row, index)->data);
+    }
   }
-  return feed->target == NULL ? IOBIND_OK : upload(batch, feed, stream, error);
+  for (size_t i = 0; feed->target != NULL && i < batch->blocks.count; i++) {
+    IOBIND__TRY(upload(feed, &batch->blocks.of[i], stream, error));
+  }
+  return IOBIND_OK;
 }
 
 iobind_status iobind__feed_bring(iobind_batch *batch, iobind_stream *stream, iobind_error *error) {

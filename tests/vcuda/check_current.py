@@ -16,7 +16,7 @@ CANNOT = {
         state_get_pair batch_get_info""",
     "counts a reference": "tensor_retain state_retain",
     "frees host memory": "audit_destroy",
-    "joins with a reference, and waits for a step of another thread": "batch_join batch_await",
+    "joins with a reference, and waits for a step of another thread, or ends that": "batch_join batch_await batch_stop",
     "strings are in host memory": "tensor_get_string tensor_set_string",
     "ORT's profile is in host memory": "session_end_profile",
     "reads a file, and is session_create_from_memory then": "session_create",
