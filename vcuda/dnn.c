@@ -141,39 +141,7 @@ int vcuda_dnn_free(const char *name, void *object) {
   X(cudnnSetConvolutionGroupCount) \
   X(cudnnSetConvolutionMathType) \
   X(cudnnSetConvolutionNdDescriptor) \
-  X(cudnnSetFilterNdDescriptor) \
-  \
-  X(cudnnBatchNormalizationForwardInference) \
-  X(cudnnBatchNormalizationForwardTraining) \
-  X(cudnnCreateDropoutDescriptor) \
-  X(cudnnCreateLRNDescriptor) \
-  X(cudnnCreatePoolingDescriptor) \
-  X(cudnnCreateRNNDataDescriptor) \
-  X(cudnnCreateRNNDescriptor) \
-  X(cudnnCreateReduceTensorDescriptor) \
-  X(cudnnDeriveBNTensorDescriptor) \
-  X(cudnnDestroyDropoutDescriptor) \
-  X(cudnnDestroyLRNDescriptor) \
-  X(cudnnDestroyPoolingDescriptor) \
-  X(cudnnDestroyRNNDataDescriptor) \
-  X(cudnnDestroyRNNDescriptor) \
-  X(cudnnDestroyReduceTensorDescriptor) \
-  X(cudnnDropoutGetStatesSize) \
-  X(cudnnGetRNNTempSpaceSizes) \
-  X(cudnnGetRNNWeightParams) \
-  X(cudnnGetReductionIndicesSize) \
-  X(cudnnGetReductionWorkspaceSize) \
-  X(cudnnLRNCrossChannelForward) \
-  X(cudnnPoolingForward) \
-  X(cudnnRNNForward) \
-  X(cudnnReduceTensor) \
-  X(cudnnSetDropoutDescriptor) \
-  X(cudnnSetLRNDescriptor) \
-  X(cudnnSetPoolingNdDescriptor) \
-  X(cudnnSetRNNDataDescriptor) \
-  X(cudnnSetRNNDescriptor_v8) \
-  X(cudnnSetReduceTensorDescriptor) \
-  X(cudnnSoftmaxForward)
+  X(cudnnSetFilterNdDescriptor)
 /* clang-format on */
 
 #define REFUSE(name)                                                             \
