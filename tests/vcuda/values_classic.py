@@ -301,7 +301,7 @@ def main():
             missing[kernel].append(case.name)
         else:
             failed += 1
-            print(f"{case.name}: {wrong}")
+            print(f"{case.name}: {wrong}", flush=True)
     for kernel, names in sorted(missing.items()):
         print(f"skipped {len(names)}: vcuda does not have the kernel {kernel}: {' '.join(names[:4])}{' ...' if len(names) > 4 else ''}")
     print(f"{passed} passed, {failed} failed, {sum(map(len, missing.values()))} skipped")
