@@ -1,23 +1,13 @@
 /* libcufft.so.12, and .11 for older releases of ORT: transforms along one dimension or two, as ORT's CUDA EP asks for them. They are
  * computed in doubles; halves of even lengths are transformed apart, odd lengths by the definition. */
+#include "cufft.h"
+
 #include <complex.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdlib.h>
 
 #include "number.h"
-#include "work.h"
-
-enum {
-  FFT_OK = 0,
-  FFT_INVALID_PLAN = 1,
-  FFT_ALLOC_FAILED = 2,
-  FFT_INVALID_TYPE = 3,
-  FFT_INVALID_VALUE = 4,
-  FFT_EXEC_FAILED = 6,
-  FFT_NOT_SUPPORTED = 16
-};
-enum { FORWARD = -1, INVERSE = 1 };
 
 typedef double complex number;
 
@@ -31,15 +21,6 @@ typedef struct plan {
   bool from_real, to_real;
   int64_t rows, columns, batches;
 } plan;
-
-VCUDA_SHARED int cufftCreate(int *handle);
-VCUDA_SHARED int cufftDestroy(int handle);
-VCUDA_SHARED int cufftSetStream(int handle, void *stream);
-VCUDA_SHARED int cufftXtMakePlanMany(int handle, int rank, const long long *lengths, const long long *in_embed,
-                                     long long in_stride, long long in_distance, int in_type, const long long *out_embed,
-                                     long long out_stride, long long out_distance, int out_type, long long batches,
-                                     size_t *workspace, int compute_type);
-VCUDA_SHARED int cufftXtExec(int handle, void *in, void *out, int direction);
 
 /* ---- handles: numbers from 1 on ---- */
 
@@ -280,8 +261,8 @@ int cufftXtExec(int handle, void *in, void *out, int direction) {
   VCUDA_OPEN(e.plan.stream);
   if (vcuda_refuses(&call) != 0) return vcuda_close(&call, FFT_EXEC_FAILED);
   if (!e.plan.made) return vcuda_close(&call, FFT_INVALID_PLAN);
-  if (e.plan.from_real || e.plan.to_real) e.direction = e.plan.from_real ? FORWARD : INVERSE;
-  if (e.direction != FORWARD && e.direction != INVERSE) return vcuda_close(&call, FFT_INVALID_VALUE);
+  if (e.plan.from_real || e.plan.to_real) e.direction = e.plan.from_real ? FFT_FORWARD : FFT_INVERSE;
+  if (e.direction != FFT_FORWARD && e.direction != FFT_INVERSE) return vcuda_close(&call, FFT_INVALID_VALUE);
   if (vcuda_current_device() != e.plan.device) {
     vcuda_log("cufftXtExec: a plan of device %d, and device %d is current", e.plan.device, vcuda_current_device());
     return vcuda_close(&call, FFT_EXEC_FAILED);

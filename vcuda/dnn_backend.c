@@ -1,10 +1,11 @@
 /* cuDNN's graph interface: descriptors with numbered attributes. A descriptor keeps copies of the descriptors that it is given, so each may
  * be freed at any time. A graph is one convolution and what is added to it; its only engine computes it as one piece of work. */
-#include "dnn.h"
-#include "dnn_convolution.h"
+#include "dnn_backend.h"
 
 #include <stdlib.h>
 #include <string.h>
+
+#include "dnn_convolution.h"
 
 enum { MAX_OPERATIONS = 1 + DNN_MAX_STEPS, MAX_POINTERS = 16, VIRTUAL = -1 };
 
@@ -116,7 +117,7 @@ typedef struct variants {
   void *pointers[MAX_POINTERS], *workspace;
 } variants;
 
-typedef struct vcuda_dnn_backend { /* cudnnBackendDescriptor_t */
+typedef struct vcuda_dnn_backend {
   kind kind;
   bool is_final;
   union {
@@ -129,14 +130,6 @@ typedef struct vcuda_dnn_backend { /* cudnnBackendDescriptor_t */
     variants variants;
   };
 } descriptor;
-
-VCUDA_SHARED int cudnnBackendCreateDescriptor(int kind, descriptor **object);
-VCUDA_SHARED int cudnnBackendDestroyDescriptor(descriptor *object);
-VCUDA_SHARED int cudnnBackendSetAttribute(descriptor *object, int name, int type, int64_t count, const void *values);
-VCUDA_SHARED int cudnnBackendGetAttribute(const descriptor *object, int name, int type, int64_t room, int64_t *count,
-                                          void *values);
-VCUDA_SHARED int cudnnBackendFinalize(descriptor *object);
-VCUDA_SHARED int cudnnBackendExecute(vcuda_dnn *handle, const descriptor *plan, const descriptor *pack);
 
 int cudnnBackendCreateDescriptor(int number, descriptor **object) {
   VCUDA_OPEN(NULL);

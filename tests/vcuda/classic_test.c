@@ -767,6 +767,241 @@ static void recurrent_networks(void **state) {
   run_cases(network_once);
 }
 
+/* ---- what is refused, by name ---- */
+
+/* A small call of each kind, whose arguments a row of a table spoils. */
+typedef struct simple {
+  vcuda_dnn_tensor *x, *c, *unset;
+  vcuda_dnn_pooling *pooling;
+  vcuda_dnn_lrn *lrn;
+  vcuda_dnn_reduction *reduction;
+  vcuda_dnn_dropout *dropout;
+  vcuda_dnn_rnn *rnn;
+  vcuda_dnn_rnn_data *data;
+} simple;
+
+static const int ones[] = {1, 1, 1, 1, 1, 1, 1, 1, 1}, zeros[9] = {0}, twos[] = {2, 2, 2, 2};
+
+static void make_simple(simple *to) {
+  assert_int_equal(cudnnCreateTensorDescriptor(&to->x), DNN_OK);
+  assert_int_equal(cudnnCreateTensorDescriptor(&to->c), DNN_OK);
+  assert_int_equal(cudnnCreateTensorDescriptor(&to->unset), DNN_OK);
+  assert_int_equal(cudnnSetTensorNdDescriptor(to->x, 0, 4, twos, (const int[]){8, 4, 2, 1}), DNN_OK);
+  assert_int_equal(cudnnSetTensorNdDescriptor(to->c, 0, 4, ones, ones), DNN_OK);
+  assert_int_equal(cudnnCreatePoolingDescriptor(&to->pooling), DNN_OK);
+  assert_int_equal(cudnnCreateLRNDescriptor(&to->lrn), DNN_OK);
+  assert_int_equal(cudnnCreateReduceTensorDescriptor(&to->reduction), DNN_OK);
+  assert_int_equal(cudnnCreateDropoutDescriptor(&to->dropout), DNN_OK);
+  assert_int_equal(cudnnCreateRNNDescriptor(&to->rnn), DNN_OK);
+  assert_int_equal(cudnnCreateRNNDataDescriptor(&to->data), DNN_OK);
+}
+
+static void drop_simple(const simple *from) {
+  assert_int_equal(cudnnDestroyTensorDescriptor(from->x), DNN_OK);
+  assert_int_equal(cudnnDestroyTensorDescriptor(from->c), DNN_OK);
+  assert_int_equal(cudnnDestroyTensorDescriptor(from->unset), DNN_OK);
+  assert_int_equal(cudnnDestroyPoolingDescriptor(from->pooling), DNN_OK);
+  assert_int_equal(cudnnDestroyLRNDescriptor(from->lrn), DNN_OK);
+  assert_int_equal(cudnnDestroyReduceTensorDescriptor(from->reduction), DNN_OK);
+  assert_int_equal(cudnnDestroyDropoutDescriptor(from->dropout), DNN_OK);
+  assert_int_equal(cudnnDestroyRNNDescriptor(from->rnn), DNN_OK);
+  assert_int_equal(cudnnDestroyRNNDataDescriptor(from->data), DNN_OK);
+}
+
+static int set_rnn(const simple *s, const int *v) {
+  return cudnnSetRNNDescriptor_v8(s->rnn, v[0], v[1], v[2], v[3], v[4], v[5], v[6], v[7], v[8], v[9], v[10], v[11], s->dropout,
+                                  (unsigned)v[12]);
+}
+
+/* Returns the status, which must have been logged with the text. */
+#define REFUSED(status, text, call)                                              \
+  do {                                                                           \
+    char said[256];                                                              \
+    int before = host_logs();                                                    \
+    assert_int_equal(call, status);                                              \
+    assert_int_equal(host_logs(), before + 1);                                   \
+    cudnnGetLastErrorString(said, sizeof said);                                  \
+    if (strstr(said, text) == NULL) fail_msg("'%s' is not in '%s'", text, said); \
+  } while (0)
+
+static void unknown_values(void **state) {
+  (void)state;
+  simple s;
+  make_simple(&s);
+  REFUSED(DNN_NOT_SUPPORTED, "mode 4", cudnnSetPoolingNdDescriptor(s.pooling, 4, 0, 2, ones, zeros, ones));
+  REFUSED(DNN_NOT_SUPPORTED, "NaN propagation 2", cudnnSetPoolingNdDescriptor(s.pooling, 0, 2, 2, ones, zeros, ones));
+  REFUSED(DNN_BAD_PARAM, "8 dims", cudnnSetPoolingNdDescriptor(s.pooling, 0, 0, 8, ones, zeros, ones));
+  REFUSED(DNN_BAD_PARAM, "window 0", cudnnSetPoolingNdDescriptor(s.pooling, 0, 0, 2, zeros, zeros, ones));
+  REFUSED(DNN_BAD_PARAM, "stride 0", cudnnSetPoolingNdDescriptor(s.pooling, 0, 0, 2, ones, zeros, zeros));
+  REFUSED(DNN_BAD_PARAM, "width 0", cudnnSetLRNDescriptor(s.lrn, 0, 1, 1, 1));
+  REFUSED(DNN_BAD_PARAM, "width 17", cudnnSetLRNDescriptor(s.lrn, 17, 1, 1, 1));
+  REFUSED(DNN_BAD_PARAM, "beta 0.001", cudnnSetLRNDescriptor(s.lrn, 3, 1, 0.001, 1));
+  REFUSED(DNN_BAD_PARAM, "k 0", cudnnSetLRNDescriptor(s.lrn, 3, 1, 1, 0));
+  REFUSED(DNN_NOT_SUPPORTED, "operation 9", cudnnSetReduceTensorDescriptor(s.reduction, 9, 0, 0, 0, 0));
+  REFUSED(DNN_NOT_SUPPORTED, "cudnnDataType_t 2", cudnnSetReduceTensorDescriptor(s.reduction, 0, 2, 0, 0, 0));
+  REFUSED(DNN_NOT_SUPPORTED, "NaN propagation 2", cudnnSetReduceTensorDescriptor(s.reduction, 0, 0, 2, 0, 0));
+  REFUSED(DNN_NOT_SUPPORTED, "indices 2", cudnnSetReduceTensorDescriptor(s.reduction, 3, 0, 0, 2, 0));
+  REFUSED(DNN_NOT_SUPPORTED, "cudnnIndicesType_t 1", cudnnSetReduceTensorDescriptor(s.reduction, 3, 0, 0, 1, 1));
+  REFUSED(DNN_NOT_SUPPORTED, "mode 3", cudnnDeriveBNTensorDescriptor(s.c, s.x, 3));
+  REFUSED(DNN_BAD_PARAM, "0 dims", cudnnDeriveBNTensorDescriptor(s.c, s.unset, 1));
+  static const struct {
+    int at, value, status;
+    const char *text;
+  } rows[] = {{0, 1, DNN_NOT_SUPPORTED, "algorithm 1"},      {1, 4, DNN_NOT_SUPPORTED, "cell 4"},
+              {2, 4, DNN_NOT_SUPPORTED, "bias mode 4"},      {3, 2, DNN_NOT_SUPPORTED, "direction mode 2"},
+              {4, 1, DNN_NOT_SUPPORTED, "input mode 1"},     {5, 9, DNN_NOT_SUPPORTED, "cudnnDataType_t 9"},
+              {6, 3, DNN_NOT_SUPPORTED, "computing with 3"}, {7, 4, DNN_NOT_SUPPORTED, "math type 4"},
+              {8, 0, DNN_BAD_PARAM, "input size 0"},         {9, 0, DNN_BAD_PARAM, "hidden size 0"},
+              {10, 1, DNN_NOT_SUPPORTED, "projection to 1"}, {11, 2, DNN_NOT_SUPPORTED, "layers of 2"},
+              {12, 0, DNN_NOT_SUPPORTED, "auxFlags 0"}};
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    int good[] = {0, 2, 2, 0, 0, 0, 0, 0, 3, 2, 2, 1, 1};
+    good[rows[i].at] = rows[i].value;
+    REFUSED(rows[i].status, rows[i].text, set_rnn(&s, good));
+  }
+  REFUSED(DNN_NOT_SUPPORTED, "cudnnDataType_t 9", cudnnSetRNNDataDescriptor(s.data, 9, 0, 2, 1, 3, twos, NULL));
+  REFUSED(DNN_NOT_SUPPORTED, "layout 1", cudnnSetRNNDataDescriptor(s.data, 0, 1, 2, 1, 3, twos, NULL));
+  REFUSED(DNN_BAD_PARAM, "sequence 0 has 2 steps", cudnnSetRNNDataDescriptor(s.data, 0, 0, 1, 1, 3, twos, NULL));
+  REFUSED(DNN_BAD_PARAM, "0 steps", cudnnSetRNNDataDescriptor(s.data, 0, 0, 0, 1, 3, twos, NULL));
+  REFUSED(DNN_BAD_PARAM, "dropout of 2", cudnnSetDropoutDescriptor(s.dropout, handle, 2, NULL, 0, 1));
+  REFUSED(DNN_BAD_PARAM, "states of 8 bytes", cudnnSetDropoutDescriptor(s.dropout, handle, 0, host_memory(8), 8, 1));
+  drop_simple(&s);
+}
+
+static void calls_that_cannot_be(void **state) {
+  (void)state;
+  simple s;
+  const float one = 1, zero = 0;
+  float *x = host_memory(64), *y = host_memory(64), *room = host_memory(64);
+  size_t bytes;
+  make_simple(&s);
+  REFUSED(DNN_BAD_PARAM, "pooling descriptor is not set", cudnnPoolingForward(handle, s.pooling, &one, s.x, x, &zero, s.x, y));
+  assert_int_equal(cudnnSetPoolingNdDescriptor(s.pooling, 0, 0, 1, ones, zeros, ones), DNN_OK);
+  REFUSED(DNN_BAD_PARAM, "x has 4 dims", cudnnPoolingForward(handle, s.pooling, &one, s.x, x, &zero, s.x, y));
+  assert_int_equal(cudnnSetPoolingNdDescriptor(s.pooling, 0, 0, 2, ones, zeros, ones), DNN_OK);
+  REFUSED(DNN_BAD_PARAM, "x has 2 images", cudnnPoolingForward(handle, s.pooling, &one, s.x, x, &zero, s.c, y));
+  REFUSED(DNN_BAD_PARAM, "LRN descriptor is not set",
+          cudnnLRNCrossChannelForward(handle, s.lrn, 0, &one, s.x, x, &zero, s.x, y));
+  assert_int_equal(cudnnSetLRNDescriptor(s.lrn, 3, 1, 1, 1), DNN_OK);
+  REFUSED(DNN_NOT_SUPPORTED, "mode 1", cudnnLRNCrossChannelForward(handle, s.lrn, 1, &one, s.x, x, &zero, s.x, y));
+  REFUSED(DNN_BAD_PARAM, "y is x", cudnnLRNCrossChannelForward(handle, s.lrn, 0, &one, s.x, x, &zero, s.x, x));
+  REFUSED(DNN_BAD_PARAM, "dim 0 of x is 2, of y 1", cudnnLRNCrossChannelForward(handle, s.lrn, 0, &one, s.x, x, &zero, s.c, y));
+  REFUSED(DNN_NOT_SUPPORTED, "algorithm 3", cudnnSoftmaxForward(handle, 3, 0, &one, s.x, x, &zero, s.x, y));
+  REFUSED(DNN_NOT_SUPPORTED, "mode 2", cudnnSoftmaxForward(handle, 1, 2, &one, s.x, x, &zero, s.x, y));
+  REFUSED(DNN_BAD_PARAM, "0 dims", cudnnSoftmaxForward(handle, 1, 0, &one, s.unset, x, &zero, s.x, y));
+  REFUSED(DNN_BAD_PARAM, "cudnnDeriveBNTensorDescriptor",
+          cudnnBatchNormalizationForwardInference(handle, 1, &one, &zero, s.x, x, s.x, y, s.c, x, x, x, x, 0));
+  assert_int_equal(cudnnDeriveBNTensorDescriptor(s.c, s.x, 1), DNN_OK);
+  REFUSED(DNN_BAD_PARAM, "epsilon -1",
+          cudnnBatchNormalizationForwardInference(handle, 1, &one, &zero, s.x, x, s.x, y, s.c, x, x, x, x, -1));
+  REFUSED(
+      DNN_BAD_PARAM, "a mean with each variance",
+      cudnnBatchNormalizationForwardTraining(handle, 1, &one, &zero, s.x, x, s.x, y, s.c, x, x, 1, room, NULL, 0, NULL, NULL));
+  REFUSED(DNN_BAD_PARAM, "reduction descriptor is not set",
+          cudnnGetReductionIndicesSize(handle, s.reduction, s.x, s.c, &bytes));
+  assert_int_equal(cudnnSetReduceTensorDescriptor(s.reduction, 3, 0, 0, 1, 0), DNN_OK);
+  REFUSED(DNN_BAD_PARAM, "0 bytes for indices",
+          cudnnReduceTensor(handle, s.reduction, room, 0, room, 64, &one, s.x, x, &zero, s.c, y));
+  REFUSED(DNN_BAD_PARAM, "workspace of 4 bytes",
+          cudnnReduceTensor(handle, s.reduction, room, 64, room, 4, &one, s.x, x, &zero, s.c, y));
+  REFUSED(DNN_BAD_PARAM, "dim 0 of c is 2",
+          cudnnReduceTensor(handle, s.reduction, room, 64, room, 64, &one, s.c, x, &zero, s.x, y));
+  assert_int_equal(host_error(), 0);
+  drop_simple(&s);
+}
+
+/* A network of one step: weights of 12 numbers, states of one. */
+static void networks_that_cannot_be(void **state) {
+  (void)state;
+  simple s;
+  const int good[] = {0, 2, 2, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1};
+  enum { WEIGHTS = 4 * (1 + 1 + 2) * 4 };
+  float *memory = host_memory(256);
+  void *address;
+  size_t workspace = 0, reserve;
+  make_simple(&s);
+#define FORWARD(lengths, mode, y, h, hx, weight_bytes, workspace_bytes)                                                     \
+  cudnnRNNForward(handle, s.rnn, mode, lengths, s.data, memory, y, memory + 1, h, hx, NULL, NULL, NULL, NULL, weight_bytes, \
+                  memory + 2, workspace_bytes, memory + 20, 0, NULL)
+  REFUSED(DNN_BAD_PARAM, "is not set", FORWARD(NULL, 0, s.data, s.c, NULL, WEIGHTS, 999));
+  assert_int_equal(set_rnn(&s, good), DNN_OK);
+  assert_int_equal(cudnnSetRNNDataDescriptor(s.data, 0, 0, 1, 1, 1, ones, NULL), DNN_OK);
+  assert_int_equal(cudnnGetRNNTempSpaceSizes(handle, s.rnn, 0, s.data, &workspace, &reserve), DNN_OK);
+  REFUSED(DNN_NOT_SUPPORTED, "forward mode 1", cudnnGetRNNTempSpaceSizes(handle, s.rnn, 1, s.data, &workspace, &reserve));
+  REFUSED(DNN_NOT_SUPPORTED, "forward mode 1", FORWARD(NULL, 1, s.data, s.c, NULL, WEIGHTS, workspace));
+  REFUSED(DNN_BAD_PARAM, "descriptor of the states", FORWARD(NULL, 0, s.data, s.c, memory, WEIGHTS, workspace));
+  REFUSED(DNN_BAD_PARAM, "weights of 63 bytes", FORWARD(NULL, 0, s.data, s.c, NULL, WEIGHTS - 1, workspace));
+  REFUSED(DNN_BAD_PARAM, "a workspace of", FORWARD(NULL, 0, s.data, s.c, NULL, WEIGHTS, workspace - 1));
+  REFUSED(DNN_BAD_PARAM, "pseudo-layer 1",
+          cudnnGetRNNWeightParams(handle, s.rnn, 1, WEIGHTS, memory, 0, s.x, &address, s.c, &address));
+  REFUSED(DNN_BAD_PARAM, "linear layer 8",
+          cudnnGetRNNWeightParams(handle, s.rnn, 0, WEIGHTS, memory, 8, s.x, &address, s.c, &address));
+  REFUSED(DNN_BAD_PARAM, "weights of 63 bytes",
+          cudnnGetRNNWeightParams(handle, s.rnn, 0, 63, memory, 0, s.x, &address, s.c, &address));
+  assert_int_equal(host_error(), 0);
+  const int32_t other = 0; /* not what the descriptor says: found when it runs */
+  assert_int_equal(FORWARD(host_copy(&other, 4), 0, s.data, s.c, NULL, WEIGHTS, workspace), DNN_OK);
+  assert_int_equal(host_error(), 719);
+  assert_non_null(strstr(host_message(), "sequence 0 has 0 steps in device memory; expected 1"));
+  assert_int_equal(cudnnSetRNNDataDescriptor(s.data, 0, 0, 1, 1, 2, ones, NULL), DNN_OK);
+  REFUSED(DNN_BAD_PARAM, "vectors of 2 in x", FORWARD(NULL, 0, s.data, s.c, NULL, WEIGHTS, workspace));
+  drop_simple(&s);
+}
+
+/* ---- no memory on the host ---- */
+
+static int until_failure;
+
+void *__real_malloc(size_t bytes);
+void *__real_calloc(size_t count, size_t bytes);
+void *__wrap_malloc(size_t bytes);
+void *__wrap_calloc(size_t count, size_t bytes);
+
+void *__wrap_malloc(size_t bytes) {
+  return until_failure > 0 && --until_failure == 0 ? NULL : __real_malloc(bytes);
+}
+
+void *__wrap_calloc(size_t number, size_t bytes) {
+  return until_failure > 0 && --until_failure == 0 ? NULL : __real_calloc(number, bytes);
+}
+
+/* All that allocates: descriptors, lengths of sequences, and the arguments of a run with them. The first status that is none of success. */
+static int allocate_all(float *memory) {
+  simple s = {0};
+  const int good[] = {0, 1, 2, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1};
+  int status = cudnnCreatePoolingDescriptor(&s.pooling);
+  if (status == DNN_OK) status = cudnnCreateLRNDescriptor(&s.lrn);
+  if (status == DNN_OK) status = cudnnCreateReduceTensorDescriptor(&s.reduction);
+  if (status == DNN_OK) status = cudnnCreateDropoutDescriptor(&s.dropout);
+  if (status == DNN_OK) status = cudnnCreateRNNDescriptor(&s.rnn);
+  if (status == DNN_OK) status = cudnnCreateRNNDataDescriptor(&s.data);
+  if (status == DNN_OK) status = set_rnn(&s, good);
+  if (status == DNN_OK) status = cudnnSetRNNDataDescriptor(s.data, 0, 0, 1, 1, 1, ones, NULL);
+  if (status == DNN_OK) status = FORWARD(NULL, 0, s.data, NULL, NULL, 16, 128);
+  assert_int_equal(cudnnDestroyPoolingDescriptor(s.pooling), DNN_OK);
+  assert_int_equal(cudnnDestroyLRNDescriptor(s.lrn), DNN_OK);
+  assert_int_equal(cudnnDestroyReduceTensorDescriptor(s.reduction), DNN_OK);
+  assert_int_equal(cudnnDestroyDropoutDescriptor(s.dropout), DNN_OK);
+  assert_int_equal(cudnnDestroyRNNDescriptor(s.rnn), DNN_OK);
+  assert_int_equal(cudnnDestroyRNNDataDescriptor(s.data), DNN_OK);
+  return status;
+}
+
+static void failed_allocations(void **state) {
+  (void)state;
+  int failures = 0, status = DNN_NO_MEMORY;
+  float *memory = host_memory(256);
+  memset(memory, 0, 256);
+  while (status != DNN_OK) {
+    until_failure = ++failures;
+    status = allocate_all(memory);
+    until_failure = 0;
+    assert_true(status == DNN_OK || status == DNN_NO_MEMORY);
+  }
+  assert_int_equal(failures, 8 + 1); /* six descriptors, the lengths, the arguments */
+  assert_int_equal(host_error(), 0);
+}
+
 int main(int argc, char **argv) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup_teardown(pooling_of_all_kinds, start, stop),
@@ -777,6 +1012,10 @@ int main(int argc, char **argv) {
       cmocka_unit_test_setup_teardown(batch_normalization_in_training, start, stop),
       cmocka_unit_test_setup_teardown(reductions, start, stop),
       cmocka_unit_test_setup_teardown(recurrent_networks, start, stop),
+      cmocka_unit_test_setup_teardown(unknown_values, start, stop),
+      cmocka_unit_test_setup_teardown(calls_that_cannot_be, start, stop),
+      cmocka_unit_test_setup_teardown(networks_that_cannot_be, start, stop),
+      cmocka_unit_test_setup_teardown(failed_allocations, start, stop),
   };
   if (argc > 1) cases = atoi(argv[1]);
   if (argc > 2) first_seed = atoi(argv[2]);
