@@ -244,7 +244,7 @@ def reference(case, values):
 
 
 def differs(case, got, expected):
-    tolerance = TOLERANCE.get(case.kind, 1e-5)
+    tolerance = TOLERANCE.get(case.kind, 1e-4 if case.op in GATES else 1e-5)
     if case.kind in "il" and case.op in ("ReduceL2", "ReduceMean"):
         expected = np.trunc(expected)
     if got.shape != expected.shape:
@@ -254,14 +254,19 @@ def differs(case, got, expected):
     return f"{np.nanmax(np.abs(got - expected)):.3g} off"
 
 
+kept = []  # to release a session after a failed run with pinned memory may end the process: a defect of ORT's
+
+
 def judge(case):
     """None, or what is wrong."""
     session = make_session(model_of(case, case.kind), "CUDAExecutionProvider")
+    kept.append(session)
     for run, seed in enumerate((1, 1, 2)):
         values = values_of(case, seed)
         for i, (got, expected) in enumerate(zip(session.run(None, values), reference(case, values))):
             if (wrong := differs(case, got, expected)) is not None:
                 return f"run {run + 1}, output {i}: {wrong}"
+    kept.pop()
     return None
 
 
@@ -308,4 +313,7 @@ def main():
     return 1 if failed or passed < chosen.least else 0
 
 
-sys.exit(main())
+status = main()
+sys.stdout.flush()
+folder.cleanup()
+os._exit(status)
