@@ -1,58 +1,14 @@
-/* libcudnn.so.9: handles, statuses, and what descriptors of all kinds share. */
+/* libcudnn.so.9: handles, and what descriptors of all kinds share. */
 #include "dnn.h"
 
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 /* The last version before the EP computes attention with cuDNN. */
 enum { DNN_VERSION = 90200 };
 
-static _Thread_local char last_text[256];
-
 size_t cudnnGetVersion(void) {
   vcuda_note(__func__, NULL);
   return DNN_VERSION;
-}
-
-const char *cudnnGetErrorString(int status) {
-  vcuda_note(__func__, NULL);
-  switch (status) {
-    case DNN_OK: return "CUDNN_STATUS_SUCCESS";
-    case DNN_NOT_INITIALIZED: return "CUDNN_STATUS_NOT_INITIALIZED";
-    case DNN_BAD_PARAM: return "CUDNN_STATUS_BAD_PARAM";
-    case DNN_NOT_SUPPORTED: return "CUDNN_STATUS_NOT_SUPPORTED";
-    case DNN_NO_MEMORY: return "CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED";
-    case DNN_EXECUTION_FAILED: return "CUDNN_STATUS_EXECUTION_FAILED";
-    default: return "CUDNN_UNKNOWN_STATUS";
-  }
-}
-
-void cudnnGetLastErrorString(char *text, size_t bytes) {
-  vcuda_note(__func__, NULL);
-  snprintf(text, bytes, "%s", last_text);
-}
-
-static int refuse(int status, const char *format, va_list list) {
-  vsnprintf(last_text, sizeof last_text, format, list);
-  vcuda_log("%s", last_text);
-  return status;
-}
-
-int vcuda_dnn_bad(const char *format, ...) {
-  va_list list;
-  va_start(list, format);
-  int status = refuse(DNN_BAD_PARAM, format, list);
-  va_end(list);
-  return status;
-}
-
-int vcuda_dnn_unknown(const char *format, ...) {
-  va_list list;
-  va_start(list, format);
-  int status = refuse(DNN_NOT_SUPPORTED, format, list);
-  va_end(list);
-  return status;
 }
 
 /* ---- handles ---- */

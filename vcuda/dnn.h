@@ -21,7 +21,7 @@ enum {
 
 enum { DNN_MAX_RANK = 9 }; /* the EP reduces tensors of rank 9; hardware takes 8 */
 
-/* ---- handles: dnn.c ---- */
+/* ---- handles: dnn.c; statuses: dnn_status.c ---- */
 
 typedef struct vcuda_dnn { /* cudnnHandle_t */
   int device;              /* that was current when it was made */
@@ -59,7 +59,7 @@ int vcuda_dnn_free(const char *name, void *object);
   int cudnnCreate##noun##Descriptor(type **object) {                                       \
     void *made = NULL;                                                                     \
     int status = vcuda_dnn_make(__func__, object == NULL ? NULL : &made, sizeof **object); \
-    if (status == DNN_OK) *object = made;                                                  \
+    if (object != NULL && status == DNN_OK) *object = made;                                \
     return status;                                                                         \
   }                                                                                        \
   int cudnnDestroy##noun##Descriptor(type *object) {                                       \

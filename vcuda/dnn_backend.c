@@ -604,6 +604,7 @@ static int get(const question *q) {
   }
 }
 
+/* NOLINTNEXTLINE(readability-non-const-parameter): the answer is written there */
 int cudnnBackendGetAttribute(const descriptor *object, int name, int type, int64_t room, int64_t *count, void *values) {
   VCUDA_OPEN(NULL);
   if (object == NULL || !object->is_final) {

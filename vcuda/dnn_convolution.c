@@ -345,12 +345,12 @@ static void find_runs(const job *j, tile *t, int64_t start) {
     }                                                                                                                   \
   }
 
-/* NOLINTBEGIN(bugprone-implicit-widening-of-multiplication-result) */
+/* NOLINTBEGIN(bugprone-implicit-widening-of-multiplication-result,readability-suspicious-call-argument) */
 GATHER(float)
 MULTIPLY(float)
 GATHER(double)
 MULTIPLY(double)
-/* NOLINTEND(bugprone-implicit-widening-of-multiplication-result) */
+/* NOLINTEND(bugprone-implicit-widening-of-multiplication-result,readability-suspicious-call-argument) */
 
 /* ---- after: the result ---- */
 
@@ -387,7 +387,7 @@ static bool is_plain(const job *j) {
 
 static void write_run(const job *j, const tile *t, int64_t channel, const run *r, const char *sums) {
   const view *y = &j->result;
-  int64_t at = place(j, y, t, channel, r), stride = y->strides[j->axis_count + 1], places[DNN_MAX_STEPS];
+  int64_t at = place(j, y, t, channel, r), stride = y->strides[j->axis_count + 1], places[DNN_MAX_STEPS] = {0};
   if (is_plain(j) && stride == 1) {
     memcpy((char *)y->data + (size_t)at * j->size, sums, (size_t)r->length * j->size);
     return;
@@ -420,7 +420,7 @@ static void compute_tile(const job *j, int64_t number, void *room) {
   tile t = {.image = number / j->tiles / j->c->groups, .group = number / j->tiles % j->c->groups};
   int64_t start = number % j->tiles * TILE;
   t.width = j->positions - start < TILE ? j->positions - start : TILE;
-  char *sums = (char *)room + DEPTH * TILE * j->size;
+  char *sums = (char *)room + (size_t)DEPTH * TILE * j->size;
   find_runs(j, &t, start);
   if (j->c->compute == VCUDA_FLOAT64) {
     compute_double(j, &t, room, (double *)(void *)sums);
@@ -450,13 +450,13 @@ static int64_t count_workers(const job *j) {
 
 /* The calling thread is one of the workers: where no other can be started, it does all. */
 static bool compute(job *j) {
-  worker workers[MAX_WORKERS];
   pthread_t threads[MAX_WORKERS];
   int64_t count = count_workers(j), started = 1;
-  size_t bytes = (size_t)(DEPTH + j->rows) * TILE * j->size;
+  size_t bytes = ((size_t)j->rows + DEPTH) * TILE * j->size;
   char *room = j->own[2] = malloc((size_t)count * bytes);
   if (room == NULL) return false;
-  for (int64_t i = 0; i < count; i++) workers[i] = (worker){j, room + (size_t)i * bytes};
+  worker workers[MAX_WORKERS] = {{j, room}};
+  for (int64_t i = 1; i < count; i++) workers[i] = (worker){j, room + (size_t)i * bytes};
   while (started < count && pthread_create(&threads[started], NULL, work, &workers[started]) == 0) started++;
   (void)work(&workers[0]);
   for (int64_t i = 1; i < started; i++) pthread_join(threads[i], NULL);

@@ -104,9 +104,10 @@ int cudnnGetConvolutionForwardWorkspaceSize(vcuda_dnn *handle, const vcuda_dnn_t
   vcuda_dnn_convolution c;
   int status = describe(__func__, x, w, mover, y, &c);
   if (status == DNN_OK) status = check_algorithm(__func__, algorithm);
-  if (status == DNN_OK && bytes == NULL) status = vcuda_dnn_bad("%s: no room for the size", __func__);
-  if (status == DNN_OK) *bytes = bytes_of(&c, algorithm);
-  return vcuda_close(&call, status);
+  if (status != DNN_OK) return vcuda_close(&call, status);
+  if (bytes == NULL) return vcuda_close(&call, vcuda_dnn_bad("%s: no room for the size", __func__));
+  *bytes = bytes_of(&c, algorithm);
+  return vcuda_close(&call, DNN_OK);
 }
 
 static void offer(const vcuda_dnn_convolution *c, const vcuda_dnn_mover *mover, int algorithm, int *count,
@@ -121,9 +122,10 @@ int cudnnGetConvolutionForwardAlgorithm_v7(vcuda_dnn *handle, const vcuda_dnn_te
                                            vcuda_dnn_found found[]) {
   VCUDA_DNN_OPEN(handle);
   vcuda_dnn_convolution c;
+  if (room < 1 || count == NULL || found == NULL) {
+    return vcuda_close(&call, vcuda_dnn_bad("%s: room for %d results", __func__, room));
+  }
   int status = describe(__func__, x, w, mover, y, &c);
-  if (status == DNN_OK && (room < 1 || count == NULL || found == NULL))
-    status = vcuda_dnn_bad("%s: room for %d results", __func__, room);
   if (status == DNN_OK) offer(&c, mover, ALGO_USUAL, count, found);
   return vcuda_close(&call, status);
 }
@@ -152,9 +154,10 @@ int cudnnFindConvolutionForwardAlgorithmEx(vcuda_dnn *handle, const vcuda_dnn_te
                                            vcuda_dnn_found found[], void *workspace, size_t bytes) {
   VCUDA_DNN_OPEN(handle);
   vcuda_dnn_convolution c;
+  if (room < 1 || count == NULL || found == NULL) {
+    return vcuda_close(&call, vcuda_dnn_bad("%s: room for %d results", __func__, room));
+  }
   int status = describe(__func__, x, w, mover, y, &c);
-  if (status == DNN_OK && (room < 1 || count == NULL || found == NULL))
-    status = vcuda_dnn_bad("%s: room for %d results", __func__, room);
   if (status != DNN_OK) return vcuda_close(&call, status);
   int algorithm = workspace != NULL && bytes >= bytes_of(&c, ALGO_USUAL) ? ALGO_USUAL : ALGO_WITHOUT_WORKSPACE;
   status = place(__func__, &c, x_data, w_data, y_data, algorithm, workspace, bytes);
@@ -192,12 +195,13 @@ int cudnnConvolutionBiasActivationForward(vcuda_dnn *handle, const void *alpha1,
                                           const void *bias_data, const vcuda_dnn_activation *activation,
                                           const vcuda_dnn_tensor *y, void *y_data) {
   VCUDA_DNN_OPEN(handle);
-  vcuda_dnn_convolution c;
-  int status = describe(__func__, x, w, mover, y, &c);
-  if (status == DNN_OK && (bias == NULL || activation == NULL)) status = vcuda_dnn_bad("%s: a descriptor is NULL", __func__);
-  if (status == DNN_OK && activation->mode != DNN_RELU && activation->mode != DNN_IDENTITY) {
-    status = vcuda_dnn_unknown("%s: activation mode %d; expected RELU or IDENTITY", __func__, activation->mode);
+  vcuda_dnn_convolution c = {.alpha = 1};
+  if (bias == NULL || activation == NULL) return vcuda_close(&call, vcuda_dnn_bad("%s: a descriptor is NULL", __func__));
+  if (activation->mode != DNN_RELU && activation->mode != DNN_IDENTITY) {
+    return vcuda_close(&call,
+                       vcuda_dnn_unknown("%s: activation mode %d; expected RELU or IDENTITY", __func__, activation->mode));
   }
+  int status = describe(__func__, x, w, mover, y, &c);
   if (status == DNN_OK) status = place(__func__, &c, x_data, w_data, y_data, algorithm, workspace, bytes);
   if (status != DNN_OK) return vcuda_close(&call, status);
   c.alpha = vcuda_dnn_factor(y, alpha1);

@@ -1,410 +1,13 @@
 /* Convolutions of the virtual GPU's cuDNN, by its graph interface and by its older calls: random shapes, windows, groups, memory orders,
- * types and additions, against the formula. All numbers are small whole ones or quarters, so results are equal bit by bit.
+ * types and additions, against the formula; what is refused; each allocation failed once.
  *
  * usage: vcuda_convolutions [COUNT]   how many random problems: 150 if it is not given */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
-#include "dnn_backend.h"
 #include "dnn_filter.h"
-#include "host.h"
-
-enum { MAX = 5, FORWARD = 10, BACKWARD = 12, MODE_B = 1, MODE_A = 3, FALLBACK = 2, HALO = 16 };
-enum { LIMIT = 200000 }; /* products of the formula for one random problem */
+#include "problem.h"
 
 static int random_count = 150;
 
-/* ---- random numbers: each problem has its own ---- */
-
-static uint64_t random_state;
-
-static void seed(uint64_t number) {
-  random_state = number * 0x9E3779B97F4A7C15U + 1;
-}
-
-static int64_t pick(int64_t least, int64_t most) {
-  random_state ^= random_state << 13;
-  random_state ^= random_state >> 7;
-  random_state ^= random_state << 17;
-  return least + (int64_t)((random_state >> 11) % (uint64_t)(most - least + 1));
-}
-
-static bool chance(int of) {
-  return pick(1, of) == 1;
-}
-
-/* ---- tensors of a problem ---- */
-
-typedef struct tensor {
-  vcuda_type type;
-  int number; /* cudnnDataType_t */
-  int rank;
-  int64_t dims[MAX], strides[MAX];
-  size_t bytes;
-  char *data, *before; /* what the virtual GPU has, and a copy of it from before it computed */
-} tensor;
-
-static int64_t count_of(const tensor *t) {
-  int64_t count = 1;
-  for (int i = 0; i < t->rank; i++) count *= t->dims[i];
-  return count;
-}
-
-static bool advance(const tensor *t, int64_t *index) {
-  for (int i = t->rank - 1; i >= 0; i--) {
-    if (++index[i] < t->dims[i]) return true;
-    index[i] = 0;
-  }
-  return false;
-}
-
-static int64_t offset_of(const tensor *t, const int64_t *index) {
-  int64_t offset = 0;
-  for (int i = 0; i < t->rank; i++) offset += (t->dims[i] == 1 ? 0 : index[i]) * t->strides[i];
-  return offset;
-}
-
-/* Channels first, channels last, or first with gaps. */
-static void choose_strides(tensor *t) {
-  int64_t stride = 1, gap = chance(4) ? pick(1, 3) : 0;
-  bool last = chance(3);
-  if (last) {
-    t->strides[1] = stride;
-    stride *= t->dims[1];
-  }
-  for (int i = t->rank - 1; i >= 0; i--) {
-    if (i == 1 && last) continue;
-    t->strides[i] = stride;
-    stride = stride * t->dims[i] + gap;
-  }
-  int64_t extent = 1;
-  for (int i = 0; i < t->rank; i++) extent += (t->dims[i] - 1) * t->strides[i];
-  t->bytes = (size_t)extent * vcuda_type_size(t->type);
-}
-
-static void fill(tensor *t) {
-  t->data = host_memory(t->bytes);
-  for (size_t i = 0; i < t->bytes / vcuda_type_size(t->type); i++) {
-    vcuda_store_real(t->type, t->data, (int64_t)i, (double)pick(-2, 2));
-  }
-  t->before = host_copy(t->data, t->bytes);
-}
-
-/* ---- a problem, and its solution by the formula ---- */
-
-typedef struct problem {
-  bool backward;
-  int mode; /* of the heuristics */
-  int spatial;
-  int64_t groups, before[3], after[3], strides[3], dilations[3];
-  tensor x, w, y;
-  double alpha, beta;
-  int additions;
-  tensor added[2];
-  double factors[2][2]; /* of what is there, and of what is added */
-  vcuda_type between;   /* the type of virtual tensors */
-  int between_number;
-} problem;
-
-static tensor *result_of(problem *p) {
-  return p->backward ? &p->x : &p->y;
-}
-
-/* Where tap `tap` of the filter lies on x for the position `y` of y; false: in the padding. */
-static bool meet(const problem *p, const int64_t *y, const int64_t *tap, int64_t *x) {
-  for (int i = 0; i < p->spatial; i++) {
-    x[i] = y[i] * p->strides[i] + tap[i] * p->dilations[i] - p->before[i];
-    if (x[i] < 0 || x[i] >= p->x.dims[i + 2]) return false;
-  }
-  return true;
-}
-
-static void convolve(const problem *p, double *sums) {
-  int64_t y[MAX] = {0};
-  const tensor *result = p->backward ? &p->x : &p->y;
-  tensor dense = *result;
-  int64_t stride = 1;
-  for (int i = dense.rank - 1; i >= 0; i--) {
-    dense.strides[i] = stride;
-    stride *= dense.dims[i];
-  }
-  do {
-    int64_t w[MAX] = {0};
-    tensor slice = p->w;
-    slice.dims[0] = 1;
-    do {
-      int64_t x[MAX] = {y[0], y[1] / (p->y.dims[1] / p->groups) * p->w.dims[1] + w[1]};
-      int64_t filter[MAX];
-      memcpy(filter, w, sizeof filter);
-      filter[0] = y[1];
-      if (!meet(p, y + 2, w + 2, x + 2)) continue;
-      double weight = vcuda_load_real(p->w.type, p->w.data, offset_of(&p->w, filter));
-      if (p->backward) {
-        sums[offset_of(&dense, x)] += weight * vcuda_load_real(p->y.type, p->y.data, offset_of(&p->y, y));
-      } else {
-        sums[offset_of(&dense, y)] += weight * vcuda_load_real(p->x.type, p->x.data, offset_of(&p->x, x));
-      }
-    } while (advance(&slice, w));
-  } while (advance(&p->y, y));
-}
-
-static double rounded(vcuda_type type, double value) {
-  char room[8];
-  vcuda_store_real(type, room, 0, value);
-  return vcuda_load_real(type, room, 0);
-}
-
-/* The result's memory as it should be, gaps included. */
-static char *solve(problem *p, bool rectifies) {
-  tensor *result = result_of(p);
-  double *sums = test_calloc((size_t)count_of(result), sizeof *sums);
-  char *expected = host_copy(result->before, result->bytes);
-  int64_t index[MAX] = {0}, i = 0;
-  convolve(p, sums);
-  do {
-    double value = p->alpha * sums[i++];
-    int64_t at = offset_of(result, index);
-    for (int n = 0; n < p->additions; n++) {
-      const tensor *added = &p->added[n];
-      double other = vcuda_load_real(added->type, added->before, offset_of(added, index));
-      value = p->factors[n][0] * rounded(p->between, value) + p->factors[n][1] * other;
-    }
-    if (rectifies && value < 0) value = 0;
-    if (p->beta != 0) value += p->beta * vcuda_load_real(result->type, result->before, at);
-    vcuda_store_real(result->type, expected, at, value);
-  } while (advance(result, index));
-  test_free(sums);
-  return expected;
-}
-
 /* ---- random problems ---- */
-
-static const struct {
-  vcuda_type type;
-  int number;
-} types[] = {{VCUDA_FLOAT32, 0}, {VCUDA_FLOAT64, 1}, {VCUDA_FLOAT16, 2}, {VCUDA_BFLOAT16, 9}};
-
-static void choose_type(tensor *t, int which) {
-  t->type = types[which].type;
-  t->number = types[which].number;
-}
-
-static bool choose_shapes(problem *p) {
-  p->spatial = (int)pick(1, 3);
-  p->groups = chance(3) ? pick(2, 3) : 1;
-  int64_t inputs = chance(6) ? pick(20, 60) : pick(1, 6), outputs = pick(1, 9), batch = pick(1, 3);
-  p->x = (tensor){.rank = p->spatial + 2, .dims = {batch, inputs * p->groups}};
-  p->w = (tensor){.rank = p->spatial + 2, .dims = {outputs * p->groups, inputs}};
-  p->y = (tensor){.rank = p->spatial + 2, .dims = {batch, outputs * p->groups}};
-  for (int i = 0; i < p->spatial; i++) {
-    p->before[i] = pick(0, 3);
-    p->after[i] = chance(3) ? pick(0, 3) : p->before[i];
-    p->strides[i] = chance(2) ? 1 : pick(1, 3);
-    p->dilations[i] = chance(2) ? 1 : pick(1, 3);
-    p->w.dims[i + 2] = pick(1, 4);
-    p->x.dims[i + 2] = chance(5) ? 1 : pick(1, p->spatial == 1 ? 200 : 20);
-    int64_t room = p->x.dims[i + 2] + p->before[i] + p->after[i] - (p->w.dims[i + 2] - 1) * p->dilations[i] - 1;
-    if (room < 0) return false;
-    p->y.dims[i + 2] = room / p->strides[i] + 1;
-  }
-  return count_of(&p->y) * count_of(&p->w) / p->w.dims[0] <= LIMIT;
-}
-
-static double choose_factor(void) {
-  return (const double[]){1, 2, -0.5, 0.25}[pick(0, 3)];
-}
-
-static void choose_additions(problem *p, int which) {
-  const tensor *result = result_of(p);
-  p->additions = chance(2) ? 0 : (int)pick(1, 2);
-  for (int n = 0; n < p->additions; n++) {
-    tensor *t = &p->added[n];
-    *t = *result;
-    for (int i = 0; i < t->rank; i++) t->dims[i] = chance(2) ? t->dims[i] : 1;
-    choose_type(t, which);
-    choose_strides(t);
-    fill(t);
-    p->factors[n][0] = choose_factor();
-    p->factors[n][1] = choose_factor();
-  }
-  int between = chance(2) ? which : which == 1 ? 1 : 0;
-  p->between = types[between].type;
-  p->between_number = types[between].number;
-}
-
-static void choose(problem *p, uint64_t number) {
-  seed(number);
-  while (!choose_shapes(p)) {
-  }
-  int which = (int)pick(0, 3);
-  tensor *all[] = {&p->x, &p->w, &p->y};
-  for (int i = 0; i < 3; i++) {
-    choose_type(all[i], which);
-    choose_strides(all[i]);
-    fill(all[i]);
-  }
-  p->backward = chance(3);
-  p->mode = (const int[]){MODE_A, MODE_B, FALLBACK}[pick(0, 2)];
-  p->alpha = choose_factor();
-  choose_additions(p, which);
-  p->beta = p->additions == 0 && chance(3) ? choose_factor() : 0;
-}
-
-/* ---- by the graph interface; each descriptor is freed as soon as it was given to another ---- */
-
-static vcuda_dnn_backend *make(int kind) {
-  vcuda_dnn_backend *made = NULL;
-  assert_int_equal(cudnnBackendCreateDescriptor(kind, &made), 0);
-  return made;
-}
-
-static void set(vcuda_dnn_backend *d, int name, int type, int64_t count, const void *values) {
-  assert_int_equal(cudnnBackendSetAttribute(d, name, type, count, values), 0);
-}
-
-static void set_number(vcuda_dnn_backend *d, int name, int64_t value) {
-  set(d, name, 3, 1, &value);
-}
-
-static void set_enum(vcuda_dnn_backend *d, int name, int type, int value) {
-  set(d, name, type, 1, &value);
-}
-
-static void set_factor(vcuda_dnn_backend *d, int name, const problem *p, double value) {
-  const float single = (float)value;
-  bool wide = p->x.type == VCUDA_FLOAT64;
-  set(d, name, wide ? 5 : 4, 1, wide ? (const void *)&value : &single);
-}
-
-static vcuda_dnn_backend * final(vcuda_dnn_backend *d) {
-  assert_int_equal(cudnnBackendFinalize(d), 0);
-  return d;
-}
-
-/* Gives `object` to an attribute, and frees it. */
-static void give(vcuda_dnn_backend *d, int name, vcuda_dnn_backend *object) {
-  set(d, name, 15, 1, &object);
-  assert_int_equal(cudnnBackendDestroyDescriptor(object), 0);
-}
-
-static vcuda_dnn_backend *describe_tensor(const tensor *t, int64_t uid, int number, bool is_virtual) {
-  vcuda_dnn_backend *d = make(17);
-  const char yes = 1, no = 0;
-  set_enum(d, 901, 1, number);
-  set(d, 902, 3, t->rank, t->dims);
-  set(d, 903, 3, t->rank, t->strides);
-  set_number(d, 906, uid);
-  set_number(d, 900, 1);
-  if (is_virtual) set(d, 907, 2, 1, &yes);
-  set(d, 908, 2, 1, &no);
-  return final(d);
-}
-
-static vcuda_dnn_backend *describe_window(const problem *p) {
-  vcuda_dnn_backend *d = make(1);
-  set_enum(d, 100, 1, p->x.type == VCUDA_FLOAT64 ? 1 : 0);
-  set_enum(d, 101, 7, 1);
-  set_number(d, 106, p->spatial);
-  set(d, 105, 3, p->spatial, p->before);
-  set(d, 104, 3, p->spatial, p->after);
-  set(d, 102, 3, p->spatial, p->dilations);
-  set(d, 103, 3, p->spatial, p->strides);
-  return final(d);
-}
-
-/* uids: x 1, w 2, y 3; what is added 10, 11; between them 20, 21. */
-enum { X = 1, W = 2, Y = 3, ADDED = 10, BETWEEN = 20 };
-
-static vcuda_dnn_backend *describe_result(problem *p, int operations_before) {
-  bool last = operations_before == p->additions;
-  return describe_tensor(result_of(p), last ? (p->backward ? X : Y) : BETWEEN + operations_before,
-                         last ? result_of(p)->number : p->between_number, !last);
-}
-
-static vcuda_dnn_backend *describe_convolution(problem *p) {
-  vcuda_dnn_backend *d = make(p->backward ? BACKWARD : FORWARD);
-  const tensor *from = p->backward ? &p->y : &p->x;
-  give(d, p->backward ? 711 : 704, describe_tensor(from, p->backward ? Y : X, from->number, false));
-  give(d, p->backward ? 709 : 703, describe_tensor(&p->w, W, p->w.number, false));
-  give(d, p->backward ? 710 : 705, describe_result(p, 0));
-  give(d, p->backward ? 708 : 702, describe_window(p));
-  set_factor(d, p->backward ? 706 : 700, p, p->alpha);
-  set_factor(d, p->backward ? 707 : 701, p, p->beta);
-  return final(d);
-}
-
-static vcuda_dnn_backend *describe_addition(problem *p, int n) {
-  vcuda_dnn_backend *d = make(13), *add = make(0);
-  bool swapped = chance(2);
-  set_enum(add, 0, 14, 0);
-  set_enum(add, 1, 1, p->x.type == VCUDA_FLOAT64 ? 1 : 0);
-  give(d, 750, final(add));
-  give(d, swapped ? 752 : 751, describe_result(p, n));
-  give(d, swapped ? 751 : 752, describe_tensor(&p->added[n], ADDED + n, p->added[n].number, false));
-  give(d, 753, describe_result(p, n + 1));
-  set_factor(d, swapped ? 755 : 754, p, p->factors[n][0]);
-  set_factor(d, swapped ? 754 : 755, p, p->factors[n][1]);
-  return final(d);
-}
-
-static vcuda_dnn_backend *describe_graph(problem *p, vcuda_dnn *handle) {
-  vcuda_dnn_backend *operations[3] = {describe_convolution(p)}, *d = make(15);
-  for (int n = 0; n < p->additions; n++) operations[n + 1] = describe_addition(p, n);
-  set(d, 801, 15, p->additions + 1, operations);
-  set(d, 800, 0, 1, &handle);
-  for (int n = 0; n <= p->additions; n++) assert_int_equal(cudnnBackendDestroyDescriptor(operations[n]), 0);
-  return final(d);
-}
-
-/* As the EP does it: how many engines, the first one's configuration, the plan; the workspace is asked for without a count. */
-static vcuda_dnn_backend *make_plan(problem *p, vcuda_dnn *handle, int64_t *workspace) {
-  vcuda_dnn_backend *heuristics = make(4), *config = make(3), *plan = make(5);
-  int64_t count = 0, of_config = -1;
-  give(heuristics, 201, describe_graph(p, handle));
-  set_enum(heuristics, 200, 8, p->mode);
-  assert_int_equal(cudnnBackendGetAttribute(final(heuristics), 202, 15, 0, &count, NULL), 0);
-  assert_int_equal(count, 1);
-  assert_int_equal(cudnnBackendGetAttribute(heuristics, 202, 15, 1, &count, &config), 0);
-  assert_int_equal(cudnnBackendDestroyDescriptor(heuristics), 0);
-  assert_int_equal(cudnnBackendGetAttribute(config, 303, 3, 1, NULL, &of_config), 0);
-  give(plan, 401, config);
-  assert_int_equal(cudnnBackendGetAttribute(final(plan), 402, 3, 1, NULL, workspace), 0);
-  assert_int_equal(of_config, *workspace);
-  return plan;
-}
-
-static vcuda_dnn_backend *make_pack(const problem *p, void *workspace) {
-  vcuda_dnn_backend *pack = make(16);
-  const int64_t uids[] = {ADDED, X, ADDED + 1, Y, W};
-  void *pointers[] = {p->added[0].data, p->x.data, p->added[1].data, p->y.data, p->w.data};
-  set(pack, 1003, 6, 1, &workspace);
-  set(pack, 1001, 6, 5, pointers);
-  set(pack, 1000, 3, 5, uids);
-  return final(pack);
-}
-
-static void run_graph(problem *p, vcuda_dnn *handle) {
-  int64_t workspace = -1;
-  vcuda_dnn_backend *plan = make_plan(p, handle, &workspace);
-  assert_int_equal(workspace > 0, p->mode != FALLBACK);
-  vcuda_dnn_backend *pack = make_pack(p, workspace > 0 ? host_memory((size_t)workspace) : NULL);
-  assert_int_equal(cudnnBackendExecute(handle, plan, pack), 0);
-  assert_int_equal(cudnnBackendDestroyDescriptor(pack), 0);
-  assert_int_equal(cudnnBackendDestroyDescriptor(plan), 0);
-}
-
-static void check(const problem *p, const char *expected, uint64_t number) {
-  const tensor *result = p->backward ? &p->x : &p->y;
-  assert_int_equal(host_error(), 0);
-  if (memcmp(result->data, expected, result->bytes) != 0) print_error("problem %llu\n", (unsigned long long)number);
-  assert_memory_equal(result->data, expected, result->bytes);
-}
 
 static void random_graphs(void **state) {
   (void)state;
@@ -412,10 +15,10 @@ static void random_graphs(void **state) {
   assert_int_equal(cudnnCreate(&handle), 0);
   for (int i = 0; i < random_count; i++) {
     problem p = {0};
-    choose(&p, (uint64_t)i);
-    const char *expected = solve(&p, false);
-    run_graph(&p, handle);
-    check(&p, expected, (uint64_t)i);
+    problem_choose(&p, (uint64_t)i);
+    const char *expected = problem_solve(&p, false);
+    problem_run(&p, handle);
+    problem_check(&p, expected, (uint64_t)i);
     host_reset(NULL);
   }
   assert_int_equal(cudnnDestroy(handle), 0);
@@ -445,15 +48,15 @@ static vcuda_dnn_tensor *old_tensor(const tensor *t) {
 /* A filter's memory has one of two orders, and no gaps. */
 static vcuda_dnn_tensor *old_filter(tensor *w) {
   vcuda_dnn_tensor *made = NULL;
-  int dims[MAX], format = chance(2) ? 1 : 0;
+  int dims[MAX], format = problem_chance(2) ? 1 : 0;
   int64_t stride = format == 1 ? w->dims[1] : 1;
   for (int i = w->rank - 1; i >= 0; i--) {
     dims[i] = (int)w->dims[i];
     w->strides[i] = format == 1 && i == 1 ? 1 : stride;
     stride *= format == 1 && i == 1 ? 1 : w->dims[i];
   }
-  w->bytes = (size_t)count_of(w) * vcuda_type_size(w->type);
-  fill(w);
+  w->bytes = (size_t)problem_count(w) * vcuda_type_size(w->type);
+  problem_fill(w);
   assert_int_equal(cudnnCreateFilterDescriptor(&made), 0);
   assert_int_equal(cudnnSetFilterNdDescriptor(made, w->number, format, w->rank, dims), 0);
   return made;
@@ -496,9 +99,9 @@ static void close_older(older *o) {
 static int find_algorithm(const older *o, const problem *p, void **workspace, size_t *bytes) {
   vcuda_dnn_found found = {.algorithm = -1};
   int count = 0;
-  *bytes = chance(2) ? 1 << 20 : 0;
+  *bytes = problem_chance(2) ? 1 << 20 : 0;
   *workspace = *bytes > 0 ? host_memory(*bytes) : NULL;
-  if (chance(2)) {
+  if (problem_chance(2)) {
     assert_int_equal(cudnnFindConvolutionForwardAlgorithmEx(o->handle, o->x, p->x.data, o->w, p->w.data, o->mover, o->y,
                                                             p->y.data, 1, &count, &found, *workspace, *bytes),
                      0);
@@ -528,14 +131,14 @@ static void run_activation(older *o, problem *p, int algorithm, void *workspace,
   p->additions = 2;
   p->between = p->x.type == VCUDA_FLOAT64 ? VCUDA_FLOAT64 : VCUDA_FLOAT32;
   p->added[0] = p->y;
-  choose_strides(&p->added[0]);
-  fill(&p->added[0]);
+  problem_choose_strides(&p->added[0]);
+  problem_fill(&p->added[0]);
   p->added[1] = p->y;
   for (int i = 0; i < p->y.rank; i++) p->added[1].dims[i] = i == 1 ? p->y.dims[1] : 1;
-  choose_strides(&p->added[1]);
-  fill(&p->added[1]);
+  problem_choose_strides(&p->added[1]);
+  problem_fill(&p->added[1]);
   p->factors[0][0] = p->factors[1][0] = p->factors[1][1] = 1;
-  p->factors[0][1] = chance(3) ? 0 : choose_factor();
+  p->factors[0][1] = problem_chance(3) ? 0 : problem_choose_factor();
   o->z = old_tensor(&p->added[0]);
   o->bias = old_tensor(&p->added[1]);
   assert_int_equal(cudnnConvolutionBiasActivationForward(o->handle, old_factor(p, p->alpha, &alpha), o->x, p->x.data, o->w,
@@ -558,12 +161,12 @@ static void random_older_calls(void **state) {
     do {
       host_reset(NULL);
       p = (problem){0};
-      choose(&p, number++);
+      problem_choose(&p, number++);
     } while (p.backward || memcmp(p.before, p.after, sizeof p.before) != 0);
     p.additions = 0;
     older o = open_older(&p, handle);
     int algorithm = find_algorithm(&o, &p, &workspace, &bytes);
-    bool activates = chance(2);
+    bool activates = problem_chance(2);
     if (activates) {
       run_activation(&o, &p, algorithm, workspace, bytes);
     } else {
@@ -571,7 +174,7 @@ static void random_older_calls(void **state) {
                                                algorithm, workspace, bytes, old_factor(&p, p.beta, &beta), o.y, p.y.data),
                        0);
     }
-    check(&p, solve(&p, activates), number - 1);
+    problem_check(&p, problem_solve(&p, activates), number - 1);
     close_older(&o);
     host_reset(NULL);
   }
@@ -581,7 +184,7 @@ static void random_older_calls(void **state) {
 /* ---- one known problem, [1, 2, 6, 6] and 3 * 3 ---- */
 
 static void choose_known(problem *p, int64_t size, int64_t outputs) {
-  seed(1);
+  problem_seed(1);
   *p = (problem){.spatial = 2, .groups = 1, .before = {1, 1}, .after = {1, 1}, .strides = {1, 1}, .dilations = {1, 1}};
   p->x = (tensor){.rank = 4, .dims = {1, 2, size, size}};
   p->w = (tensor){.rank = 4, .dims = {outputs, 2, 3, 3}};
@@ -589,13 +192,13 @@ static void choose_known(problem *p, int64_t size, int64_t outputs) {
   tensor *all[] = {&p->x, &p->w, &p->y};
   for (int i = 0; i < 3; i++) {
     int64_t stride = 1;
-    choose_type(all[i], 0);
+    problem_choose_type(all[i], 0);
     for (int d = 3; d >= 0; d--) {
       all[i]->strides[d] = stride;
       stride *= all[i]->dims[d];
     }
     all[i]->bytes = (size_t)stride * sizeof(float);
-    fill(all[i]);
+    problem_fill(all[i]);
   }
   p->alpha = 1;
   p->mode = MODE_B;
@@ -608,9 +211,9 @@ static void many_threads(void **state) {
   problem p;
   assert_int_equal(cudnnCreate(&handle), 0);
   choose_known(&p, 96, 24);
-  const char *expected = solve(&p, false);
-  run_graph(&p, handle);
-  check(&p, expected, 0);
+  const char *expected = problem_solve(&p, false);
+  problem_run(&p, handle);
+  problem_check(&p, expected, 0);
   assert_int_equal(cudnnDestroy(handle), 0);
 }
 
@@ -626,16 +229,16 @@ static void precision(void **state) {
     p.y = (tensor){.rank = 3, .dims = {1, 1, 1}, .strides = {1, 1, 1}};
     tensor *all[] = {&p.x, &p.w, &p.y};
     for (int i = 0; i < 3; i++) {
-      choose_type(all[i], type);
-      all[i]->bytes = (size_t)count_of(all[i]) * vcuda_type_size(all[i]->type);
-      fill(all[i]);
+      problem_choose_type(all[i], type);
+      all[i]->bytes = (size_t)problem_count(all[i]) * vcuda_type_size(all[i]->type);
+      problem_fill(all[i]);
     }
     const double x[] = {67108864, 1, -67108864};
     for (int i = 0; i < 3; i++) {
       vcuda_store_real(p.x.type, p.x.data, i, x[i]);
       vcuda_store_real(p.w.type, p.w.data, i, 1);
     }
-    run_graph(&p, handle);
+    problem_run(&p, handle);
     assert_true(vcuda_load_real(p.y.type, p.y.data, 0) == (type == 0 ? 0 : 1));
   }
   assert_int_equal(cudnnDestroy(handle), 0);
@@ -650,10 +253,10 @@ static void memory_that_is_not_there(void **state) {
     int64_t workspace = 0;
     assert_int_equal(cudnnCreate(&handle), 0);
     choose_known(&p, 6, 3);
-    vcuda_dnn_backend *plan = make_plan(&p, handle, &workspace);
+    vcuda_dnn_backend *plan = problem_make_plan(&p, handle, &workspace);
     tensor *all[] = {&p.x, &p.w, &p.y};
     if (missing < 3) all[missing]->data = host_memory(all[missing]->bytes - 1);
-    vcuda_dnn_backend *pack = make_pack(&p, host_memory((size_t)workspace - (missing == 3 ? 1 : 0)));
+    vcuda_dnn_backend *pack = problem_make_pack(&p, host_memory((size_t)workspace - (missing == 3 ? 1 : 0)));
     assert_int_equal(cudnnBackendExecute(handle, plan, pack), 0);
     assert_int_equal(host_error(), 700);
     if (missing != 2) assert_memory_equal(p.y.data, p.y.before, p.y.bytes);
@@ -678,13 +281,13 @@ static void unknown_attributes(void **state) {
   const int kinds[] = {0, 1, 2, 3, 4, 5, 7, 10, 12, 13, 15, 16, 17};
   vcuda_dnn_backend *none = NULL;
   for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
-    vcuda_dnn_backend *d = make(kinds[i]);
+    vcuda_dnn_backend *d = problem_make(kinds[i]);
     refuse(d, 9999, 3, 1, numbers, DNN_NOT_SUPPORTED);
     assert_int_equal(cudnnBackendDestroyDescriptor(d), 0);
   }
   assert_int_equal(cudnnBackendCreateDescriptor(6, &none), DNN_NOT_SUPPORTED);
   assert_null(none);
-  vcuda_dnn_backend *tensors = make(17);
+  vcuda_dnn_backend *tensors = problem_make(17);
   const char yes = 1;
   const int int8x4 = 5;
   refuse(tensors, 902, 3, 9, numbers, DNN_BAD_PARAM);
@@ -694,7 +297,7 @@ static void unknown_attributes(void **state) {
   refuse(tensors, 901, 1, 1, &int8x4, DNN_NOT_SUPPORTED);
   assert_int_equal(cudnnBackendFinalize(tensors), DNN_BAD_PARAM);
   refuse(NULL, 902, 3, 1, numbers, DNN_BAD_PARAM);
-  vcuda_dnn_backend *forward = make(10);
+  vcuda_dnn_backend *forward = problem_make(10);
   refuse(forward, 704, 15, 1, &tensors, DNN_BAD_PARAM); /* it is not finalized */
   assert_int_equal(cudnnBackendFinalize(forward), DNN_BAD_PARAM);
   assert_int_equal(cudnnBackendDestroyDescriptor(forward), 0);
@@ -703,16 +306,16 @@ static void unknown_attributes(void **state) {
 
 static void refused_modes(void **state) {
   (void)state;
-  vcuda_dnn_backend *window = make(1), *pointwise = make(0), *knob = make(7);
+  vcuda_dnn_backend *window = problem_make(1), *pointwise = problem_make(0), *knob = problem_make(7);
   const int64_t one = 1;
-  set_enum(pointwise, 0, 14, 100);
+  problem_set_enum(pointwise, 0, 14, 100);
   assert_int_equal(cudnnBackendFinalize(pointwise), DNN_NOT_SUPPORTED);
-  set_enum(window, 100, 1, 0);
-  set_enum(window, 101, 7, 0); /* a flipped filter */
-  set_number(window, 106, 1);
+  problem_set_enum(window, 100, 1, 0);
+  problem_set_enum(window, 101, 7, 0); /* a flipped filter */
+  problem_set_number(window, 106, 1);
   for (int name = 102; name <= 105; name++) {
     assert_int_equal(cudnnBackendFinalize(window), DNN_BAD_PARAM);
-    set(window, name, 3, 1, &one);
+    problem_set(window, name, 3, 1, &one);
   }
   assert_int_equal(cudnnBackendFinalize(window), DNN_NOT_SUPPORTED);
   assert_int_equal(cudnnBackendFinalize(knob), DNN_NOT_SUPPORTED);
@@ -723,9 +326,9 @@ static void refused_modes(void **state) {
 
 /* A graph of the convolution of `p`: is it refused? */
 static void refuse_graph(problem *p, vcuda_dnn *handle, int status) {
-  vcuda_dnn_backend *operation = describe_convolution(p), *d = make(15);
-  set(d, 801, 15, 1, &operation);
-  set(d, 800, 0, 1, &handle);
+  vcuda_dnn_backend *operation = problem_describe_convolution(p), *d = problem_make(15);
+  problem_set(d, 801, 15, 1, &operation);
+  problem_set(d, 800, 0, 1, &handle);
   assert_int_equal(cudnnBackendDestroyDescriptor(operation), 0);
   int logs = host_logs();
   assert_int_equal(cudnnBackendFinalize(d), status);
@@ -767,12 +370,14 @@ static void refused_executions(void **state) {
   assert_int_equal(cudnnCreate(&handle), 0);
   choose_known(&p, 6, 3);
   void *room = host_memory(4096);
-  vcuda_dnn_backend *plan = make_plan(&p, handle, &workspace), *good = make_pack(&p, room), *without = make_pack(&p, NULL);
-  vcuda_dnn_backend *empty = make(16);
+  vcuda_dnn_backend *plan = problem_make_plan(&p, handle, &workspace), *good = problem_make_pack(&p, room),
+                    *without = problem_make_pack(&p, NULL);
+  vcuda_dnn_backend *empty = problem_make(16);
   assert_int_equal(cudnnBackendExecute(handle, plan, without), DNN_BAD_PARAM);
   assert_int_equal(cudnnBackendExecute(handle, plan, empty), DNN_BAD_PARAM); /* not finalized */
-  assert_int_equal(cudnnBackendExecute(handle, plan, final(empty)), DNN_BAD_PARAM);
-  assert_int_equal(cudnnBackendExecute(handle, good, plan), DNN_BAD_PARAM);
+  assert_int_equal(cudnnBackendExecute(handle, plan, problem_finalize(empty)), DNN_BAD_PARAM);
+  assert_int_equal(cudnnBackendExecute(handle, good, good), DNN_BAD_PARAM);
+  assert_int_equal(cudnnBackendExecute(handle, plan, plan), DNN_BAD_PARAM);
   assert_int_equal(cudnnBackendExecute(NULL, plan, good), DNN_BAD_PARAM);
   host_set_device(1);
   assert_int_equal(cudnnBackendExecute(handle, plan, good), DNN_EXECUTION_FAILED);
@@ -799,11 +404,11 @@ static void questions(void **state) {
   int32_t shared = -1;
   assert_int_equal(cudnnCreate(&handle), 0);
   choose_known(&p, 6, 3);
-  vcuda_dnn_backend *plan = make_plan(&p, handle, &workspace);
-  vcuda_dnn_backend *heuristics = make(4), *config = make(3), *engine = make(2);
-  give(heuristics, 201, describe_graph(&p, handle));
-  set_enum(heuristics, 200, 8, FALLBACK);
-  final(heuristics);
+  vcuda_dnn_backend *plan = problem_make_plan(&p, handle, &workspace);
+  vcuda_dnn_backend *heuristics = problem_make(4), *config = problem_make(3), *engine = problem_make(2);
+  problem_give(heuristics, 201, problem_describe_graph(&p, handle));
+  problem_set_enum(heuristics, 200, 8, FALLBACK);
+  problem_finalize(heuristics);
   assert_int_equal(cudnnBackendGetAttribute(config, 303, 3, 1, NULL, &index), DNN_BAD_PARAM); /* it is not filled */
   assert_int_equal(cudnnBackendGetAttribute(heuristics, 202, 15, 1, &count, &config), 0);
   assert_int_equal(cudnnBackendGetAttribute(config, 300, 15, 1, &count, &engine), 0);
@@ -985,8 +590,8 @@ static void failed_allocations(void **state) {
   assert_int_equal(cudnnCreate(&handle), 0);
   choose_known(&p, 6, 3);
   p.mode = FALLBACK;
-  const char *expected = solve(&p, false);
-  vcuda_dnn_backend *plan = make_plan(&p, handle, &workspace), *pack = make_pack(&p, NULL);
+  const char *expected = problem_solve(&p, false);
+  vcuda_dnn_backend *plan = problem_make_plan(&p, handle, &workspace), *pack = problem_make_pack(&p, NULL);
   int failures = 0;
   do {
     memcpy(p.y.data, p.y.before, p.y.bytes);
@@ -998,7 +603,7 @@ static void failed_allocations(void **state) {
   } while (until_failure == 0);
   until_failure = 0;
   assert_int_equal(failures, 6); /* data, filter, two axes, a worker's tile: then it works */
-  check(&p, expected, 0);
+  problem_check(&p, expected, 0);
   assert_int_equal(cudnnBackendDestroyDescriptor(plan), 0);
   assert_int_equal(cudnnBackendDestroyDescriptor(pack), 0);
   assert_int_equal(cudnnDestroy(handle), 0);

@@ -145,7 +145,7 @@ static void captures(void **state) {
   int fft = 0;
   const long long length = COUNT;
   fixture f = open_fixture(stream);
-  float *spectrum = make_memory((COUNT / 2 + 1) * 8);
+  float *spectrum = make_memory((size_t)(COUNT / 2 + 1) * 8);
   OK(cufftCreate(&fft));
   OK(cufftXtMakePlanMany(fft, 1, &length, NULL, 1, COUNT, 0, NULL, 1, COUNT / 2 + 1, 4, 1, NULL, 4));
   OK(cufftSetStream(fft, stream));

@@ -29,7 +29,8 @@ static void define(const number *in, int rows, int columns, int direction, numbe
   for (int p = 0; p < rows * columns; p++) {
     out[p] = 0;
     for (int q = 0; q < rows * columns; q++) {
-      double turns = (double)(p / columns * (q / columns)) / rows + (double)(p % columns * (q % columns)) / columns;
+      int down = p / columns * (q / columns), across = p % columns * (q % columns);
+      double turns = (double)down / rows + (double)across / columns;
       out[p] += in[q] * cexp(2 * 3.14159265358979323846 * direction * turns * I);
     }
   }
