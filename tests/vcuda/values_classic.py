@@ -1,6 +1,7 @@
 """What CUDA's EP computes with cuDNN's older interface, held against the CPU EP: pooling, normalisation, reductions, recurrent networks.
 
-usage: values_classic.py [--list] [--least N] [CASE...]        under with-cuda
+usage: values_classic.py [--list] [--least N] [--models FOLDER] [CASE...]        under with-cuda
+  --models FOLDER  also Silero's models of speech, which scripts/get-models fetches: several steps of a stream, with its state
 
 Each case is one operator in one type with one shape. Every node must run on CUDA: a fallback to the CPU is an error. A case runs three
 times, the third time with other values. Types other than float32 lie between casts, so that inputs and outputs are always float32, and
@@ -214,12 +215,16 @@ def values_of(case, seed):
     return values
 
 
-def make_session(model, provider):
+CPU, CUDA = "CPUExecutionProvider", "CUDAExecutionProvider"
+
+
+def make_session(model, provider, whole=True):
+    """`whole`: on the provider alone, each node as it is written."""
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    if provider != "CPUExecutionProvider":
-        options.add_session_config_entry("session.disable_cpu_ep_fallback", "1")
+    if whole:
+        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+        options.add_session_config_entry("session.disable_cpu_ep_fallback", "0" if provider == CPU else "1")
     session = onnxruntime.InferenceSession(model, options, providers=[provider])
     session.disable_fallback()
     return session
@@ -231,7 +236,7 @@ def make_session(model, provider):
 def reference(case, values):
     """On the CPU in float32. The CPU EP has no BiasSoftmax, and its MaxPool passes a NaN over."""
     if case.name.endswith("-nan"):
-        session, values = make_session(model_of(case, "f"), "CPUExecutionProvider"), values["x0"]
+        session, values = make_session(model_of(case, "f"), CPU), values["x0"]
         clean, = session.run(None, {"x0": np.where(np.isnan(values), -np.inf, values)})
         holds, = session.run(None, {"x0": np.isnan(values).astype(np.float32)})
         return [np.where(holds == 1, np.nan, clean)]
@@ -240,7 +245,7 @@ def reference(case, values):
         raised = np.exp(summed - summed.max(-1, keepdims=True))
         return [raised / raised.sum(-1, keepdims=True)]
     kind = case.kind if case.kind in "ilcu" and case.op not in ("ReduceL1", "ReduceL2", "ReduceProd") else "f"
-    return make_session(model_of(case, kind), "CPUExecutionProvider").run(None, values)
+    return make_session(model_of(case, kind), CPU).run(None, values)
 
 
 def differs(case, got, expected):
@@ -259,7 +264,7 @@ kept = []  # to release a session after a failed run with pinned memory may end 
 
 def judge(case):
     """None, or what is wrong."""
-    session = make_session(model_of(case, case.kind), "CUDAExecutionProvider")
+    session = make_session(model_of(case, case.kind), CUDA)
     kept.append(session)
     for run, seed in enumerate((1, 1, 2)):
         values = values_of(case, seed)
@@ -268,6 +273,28 @@ def judge(case):
                 return f"run {run + 1}, output {i}: {wrong}"
     kept.pop()
     return None
+
+
+def speak(path, rate):
+    """Steps of a stream of sound through Silero's model, whose nodes of shapes run on the CPU. None, or what is wrong."""
+    on_cpu, on_cuda = make_session(path, CPU, whole=False), make_session(path, CUDA, whole=False)
+    kept.append(on_cuda)
+    states = [np.zeros((2, 1, 128), np.float32)] * 2
+    generator = np.random.default_rng(rate)
+    for step in range(4):
+        sound = generator.uniform(-0.5, 0.5, (1, rate * 36 // 1000)).astype(np.float32)
+        outputs = []
+        for i, session in enumerate((on_cpu, on_cuda)):
+            spoken, states[i] = session.run(None, {"input": sound, "sr": np.array(rate, np.int64), "state": states[i]})[:2]
+            outputs.append(spoken)
+        for one, other in (outputs, states):
+            if not np.allclose(one, other, 1e-4, 1e-5):
+                return f"step {step + 1}: {np.abs(one - other).max():.3g} off"
+    kept.pop()
+    return None
+
+
+SPEECH = ("silero-vad", 16000), ("silero-vad", 8000), ("silero-vad-ifless", 16000)
 
 
 def missing_kernel():
@@ -284,29 +311,39 @@ def options():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--list", action="store_true", help="print the names of all cases")
     parser.add_argument("--least", type=int, default=0, metavar="N")
+    parser.add_argument("--models", metavar="FOLDER")
     parser.add_argument("cases", nargs="*", metavar="CASE", help="only these, or those that begin so")
     return parser.parse_intermixed_args()
 
 
+def find_work(chosen):
+    """(name, function that judges it) of each case."""
+    work = [(case.name, lambda case=case: judge(case)) for case in collect()]
+    if chosen.models is not None:
+        paths = [(os.path.join(chosen.models, f"{name}.onnx"), rate) for name, rate in SPEECH]
+        work += [(f"{os.path.basename(path)}-{rate}", lambda path=path, rate=rate: speak(path, rate)) for path, rate in paths]
+    return [(name, judged) for name, judged in work if not chosen.cases or name.startswith(tuple(chosen.cases))]
+
+
 def main():
     chosen = options()
-    cases = [case for case in collect() if not chosen.cases or case.name.startswith(tuple(chosen.cases))]
+    work = find_work(chosen)
     if chosen.list:
-        print("\n".join(case.name for case in cases))
+        print("\n".join(name for name, _ in work))
         return 0
     passed, failed, missing = 0, 0, collections.defaultdict(list)
-    for case in cases:
+    for name, judged in work:
         try:
-            wrong = judge(case)
+            wrong = judged()
         except Exception as error:
             wrong = str(error).strip().splitlines()[-1][-400:]
         if wrong is None:
             passed += 1
         elif (kernel := missing_kernel()) is not None:
-            missing[kernel].append(case.name)
+            missing[kernel].append(name)
         else:
             failed += 1
-            print(f"{case.name}: {wrong}", flush=True)
+            print(f"{name}: {wrong}", flush=True)
     for kernel, names in sorted(missing.items()):
         print(f"skipped {len(names)}: vcuda does not have the kernel {kernel}: {' '.join(names[:4])}{' ...' if len(names) > 4 else ''}")
     print(f"{passed} passed, {failed} failed, {sum(map(len, missing.values()))} skipped")
