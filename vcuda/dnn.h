@@ -19,7 +19,7 @@ enum {
   DNN_EXECUTION_FAILED = 5000
 };
 
-enum { DNN_MAX_RANK = 8 };
+enum { DNN_MAX_RANK = 9 }; /* the EP reduces tensors of rank 9; hardware takes 8 */
 
 /* ---- handles: dnn.c; statuses: dnn_status.c ---- */
 

@@ -34,6 +34,9 @@ typedef struct iobind__driver {
    * driver need not know it. */
   iobind_status (*attach)(iobind_device *device, OrtSession *session, iobind__attachment **attachment, iobind_error *error);
   void (*detach)(iobind__attachment *attachment); /* before ORT's session is released */
+  /* After ORT's session is released: block until the device has completed what the EP has queued meanwhile on a stream of its own. NULL: it
+   * queues nothing then. */
+  void (*settle)(iobind_device *device);
 
   /* ---- streams ---- */
   const struct iobind__stream_kind *streams;   /* of a device that has streams */
