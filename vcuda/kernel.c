@@ -88,6 +88,8 @@ static const struct {
     {"onnxruntime::cuda::NearestMappingInfo", 8},
     {"onnxruntime::cuda::LinearMappingInfo", 16},
     {"std::pair<unsigned long, unsigned long>", 16},
+    {"onnxruntime::flash::Flash_fwd_params", 400}, /* what is read of it */
+    {"KVCacheList<false>", 40},
 };
 
 static size_t object_size(const char *text) {
@@ -244,8 +246,9 @@ static bool split_name(vcuda_kernel *kernel, char **types, char **parameters) {
 /* ---- kernels ---- */
 
 static const vcuda_form *const families[] = {
-    vcuda_elementwise_forms, vcuda_move_forms, vcuda_pad_forms, vcuda_index_forms,  vcuda_reduce_forms,   vcuda_norm_forms,
-    vcuda_scan_forms,        vcuda_make_forms, vcuda_top_forms, vcuda_resize_forms, vcuda_quantize_forms, vcuda_rotary_forms,
+    vcuda_elementwise_forms, vcuda_move_forms,   vcuda_pad_forms,  vcuda_index_forms, vcuda_reduce_forms,
+    vcuda_norm_forms,        vcuda_scan_forms,   vcuda_make_forms, vcuda_top_forms,   vcuda_resize_forms,
+    vcuda_quantize_forms,    vcuda_rotary_forms, vcuda_gqa_forms,  vcuda_flash_forms,
 };
 
 static bool parameters_match(const vcuda_kernel *kernel, const char *letters) {
