@@ -248,7 +248,7 @@ static bool split_name(vcuda_kernel *kernel, char **types, char **parameters) {
 static const vcuda_form *const families[] = {
     vcuda_elementwise_forms, vcuda_move_forms,   vcuda_pad_forms,  vcuda_index_forms, vcuda_reduce_forms,
     vcuda_norm_forms,        vcuda_scan_forms,   vcuda_make_forms, vcuda_top_forms,   vcuda_resize_forms,
-    vcuda_quantize_forms,    vcuda_rotary_forms, vcuda_gqa_forms,  vcuda_flash_forms,
+    vcuda_quantize_forms,    vcuda_rotary_forms, vcuda_gqa_forms,  vcuda_flash_forms, vcuda_nbits_forms,
 };
 
 static bool parameters_match(const vcuda_kernel *kernel, const char *letters) {
