@@ -9,7 +9,8 @@ static double score_of(const vcuda_view *view, const double *query, int64_t key)
     product += query[i] * vcuda_load_real(view->keys.type, view->keys.data, key * view->keys.stride + i);
   }
   product *= view->scale;
-  return view->cap == 0 ? product : view->cap * tanh(product / view->cap);
+  if (view->cap != 0) product = view->cap * tanh(product / view->cap);
+  return view->bias == NULL ? product : product + vcuda_load_real(view->bias_type, view->bias, key);
 }
 
 /* In one pass: what was summed so far shrinks whenever a score exceeds all before it. */
@@ -18,6 +19,7 @@ double vcuda_attend(const vcuda_view *view, const double *query, double *mean) {
   for (int64_t i = 0; i < view->values.size; i++) mean[i] = 0;
   for (int64_t key = view->first; key < view->end; key++) {
     double score = score_of(view, query, key), kept = 1;
+    if (isinf(score) && score < 0) continue;
     if (score > greatest) {
       kept = exp(greatest - score);
       greatest = score;

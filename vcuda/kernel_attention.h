@@ -20,6 +20,8 @@ typedef struct vcuda_view {
   double scale;
   double cap;  /* scores are bent below it: cap * tanh(score / cap); 0: they are not */
   double sink; /* one more score, which has no value; -INFINITY: there is none */
+  vcuda_type bias_type;
+  const void *bias; /* of key 0, added to the scores after the cap; NULL: there is none */
 } vcuda_view;
 
 /* The weighted mean of the values. Returns the logarithm of the sum of the exponentials of all scores; -INFINITY, and a mean of 0,

@@ -213,8 +213,22 @@ def attention_cases():
     yield attention("attention past, groups", past=6, tokens=1, groups=2, flat=True, is_causal=1)
     yield attention("attention cap", softcap=3.0)
     yield attention("attention used", tokens=3, keys=8, used=(8, 5), opset=24)
-    yield attention("attention used, causal", tokens=1, keys=8, used=(8, 5), opset=24, groups=2)
+    yield attention("attention used, causal", tokens=1, keys=8, used=(8, 5), opset=24, groups=2, is_causal=1)
     yield attention("attention head 64", size=64, tokens=8, is_causal=1)
+
+
+def attention_long():
+    yield attention("attention groups, bool", groups=2, mask="bool", tokens=3)
+    yield attention("attention groups, mask", groups=2, mask=(2, 1, 4, 4), is_causal=1, softcap=3.0)
+    yield attention("attention groups, mask of heads", groups=2, mask=(1, 4, 4, 4))
+    yield attention("attention past, mask", past=4, tokens=4, mask=(4, 8))
+    yield attention("attention past, bool", past=3, tokens=2, mask="bool", is_causal=1)
+    yield attention("attention cross causal", tokens=3, keys=7, is_causal=1)
+    yield attention("attention values", size=16, values=24)
+    yield attention("attention head 80, many", size=80, tokens=70, is_causal=1)
+    yield attention("attention scale", scale=0.2)
+    yield attention("attention used, heads", tokens=2, keys=8, used=(8, 5), opset=24, is_causal=1, size=64)
+    yield attention("attention used, mask", tokens=4, keys=8, used=(8, 5), opset=24, mask=(4, 8))
 
 
 def scatter_cases():
@@ -297,8 +311,8 @@ def bert_cases():
               fields={"output_types": {"lengths": TensorProto.INT32}})
 
 
-SHORT = [group_query_cases, normalisation_cases, activation_cases, rotary_cases, n_bits_cases, scatter_cases]
-LONG = [group_query_long]
+SHORT = [group_query_cases, normalisation_cases, activation_cases, rotary_cases, n_bits_cases, attention_cases, scatter_cases]
+LONG = [group_query_long, attention_long]
 
 
 def collect(all_of_them):
