@@ -50,7 +50,152 @@ static void run_join(const vcuda_launch *launch) {
   }
 }
 
+/* ---- the same with a bias; elements are one, two or four numbers ---- */
+
+typedef struct biased {
+  const vcuda_launch *launch;
+  tensor shape;
+  vcuda_type type;
+  int64_t numbers;  /* of an element */
+  int64_t matrices; /* in the input, if they are between tokens and heads; 0: they come first */
+  int bias, out;    /* parameters; the input is the one before the bias */
+} biased;
+
+static const struct {
+  const char *name;
+  vcuda_type type;
+  int numbers;
+} elements[] = {
+    {"float", VCUDA_FLOAT32, 1},  {"float2", VCUDA_FLOAT32, 2},  {"float4", VCUDA_FLOAT32, 4},
+    {"__half", VCUDA_FLOAT16, 1}, {"__half2", VCUDA_FLOAT16, 2}, {"onnxruntime::cuda::Half4", VCUDA_FLOAT16, 4},
+};
+
+static bool read_element(const vcuda_kernel *kernel, biased *b) {
+  for (size_t i = 0; i < sizeof elements / sizeof *elements; i++) {
+    if (strcmp(kernel->types[0].text, elements[i].name) == 0) {
+      *b = (biased){.type = elements[i].type, .numbers = elements[i].numbers};
+      return true;
+    }
+  }
+  return false;
+}
+
+static bool has_known_element(vcuda_kernel *kernel) {
+  biased b;
+  return read_element(kernel, &b);
+}
+
+/* Where head `head` of the result [matrices][batch][heads][tokens] lies in the input. */
+static int64_t source_of(const biased *b, int64_t head) {
+  const tensor *t = &b->shape;
+  if (b->matrices != 0) return joined(t, b->matrices, head);
+  int64_t token = head % t->tokens, n = head / t->tokens % t->heads, sequence = head / t->tokens / t->heads;
+  return (sequence * t->tokens + token) * t->heads + n;
+}
+
+/* `in_order`: the result is [matrices][batch][tokens][heads]. */
+static void add_bias(const biased *b, bool in_order) {
+  const tensor *t = &b->shape;
+  const vcuda_launch *launch = b->launch;
+  int64_t all = b->matrices == 0 ? t->matrices : b->matrices, size = t->size * b->numbers;
+  int64_t heads = t->matrices * t->batch * t->heads * t->tokens, each = t->batch * t->heads * t->tokens;
+  const void *in = vcuda_input(launch, b->bias - 1, t->batch * t->tokens * all * t->heads * t->size), *bias = NULL;
+  bool has_bias = vcuda_address(launch, b->bias) != NULL;
+  if (has_bias) bias = vcuda_input(launch, b->bias, t->matrices * t->heads * t->size);
+  void *out = vcuda_output(launch, b->out, heads * t->size);
+  for (int64_t head = 0; in != NULL && out != NULL && (!has_bias || bias != NULL) && head < heads; head++) {
+    int64_t token = head % t->tokens, n = head / t->tokens % t->heads, m = head / each;
+    int64_t to = in_order ? (head / t->tokens / t->heads * t->tokens + token) * t->heads + n : head;
+    for (int64_t i = 0; i < size; i++) {
+      double value = vcuda_load_real(b->type, in, source_of(b, head) * size + i);
+      if (bias != NULL) value += vcuda_load_real(b->type, bias, (m * t->heads + n) * size + i);
+      vcuda_store_real(b->type, out, to * size + i, value);
+    }
+  }
+}
+
+static biased biased_of(const vcuda_launch *launch, int64_t size) {
+  biased b = {0};
+  (void)read_element(launch->kernel, &b);
+  b.launch = launch;
+  b.shape = tensor_of(launch, size);
+  return b;
+}
+
+/* [matrices][batch][tokens][heads] -> [matrices][batch][heads][tokens]: ([size, ]in, bias, out) */
+static void run_bias_apart(const vcuda_launch *launch) {
+  bool is_large = launch->kernel->argument_count == 4;
+  biased b = biased_of(launch, is_large ? vcuda_integer(launch, 0) : launch->block[0]);
+  b.bias = is_large ? 2 : 1;
+  b.out = b.bias + 1;
+  add_bias(&b, false);
+}
+
+/* [batch][tokens][matrices][heads] -> [matrices][batch][heads][tokens]: (matrices, in, bias, out, the same in the input's order), or
+ * (size, in, bias, out, the same, matrices) */
+static void run_bias_packed(const vcuda_launch *launch) {
+  bool is_large = launch->kernel->argument_count == 6;
+  biased b = biased_of(launch, is_large ? vcuda_integer(launch, 0) : launch->block[0]);
+  b.matrices = vcuda_integer(launch, is_large ? 5 : 0);
+  b.bias = 2;
+  b.out = 3;
+  if (vcuda_address(launch, 4) != NULL) {
+    vcuda_fail(719, "AddBiasTransposeQKV with two results: not known here");
+  } else {
+    add_bias(&b, false);
+  }
+}
+
+/* [batch][tokens][matrices][heads] -> [matrices][batch][tokens][heads]: (matrices, in, bias, out), or (size, in, bias, out,
+ * matrices) */
+static void run_bias_ordered(const vcuda_launch *launch) {
+  bool is_large = launch->kernel->argument_count == 5;
+  biased b = biased_of(launch, is_large ? vcuda_integer(launch, 0) : launch->block[0]);
+  b.matrices = vcuda_integer(launch, is_large ? 4 : 0);
+  b.bias = 2;
+  b.out = 3;
+  add_bias(&b, true);
+}
+
+/* [batch][tokens][matrices][heads] -> [batch][tokens][heads][matrices]: ([size, ]in, bias, out) */
+static void run_bias_interleaved(const vcuda_launch *launch) {
+  bool is_large = launch->kernel->argument_count == 4;
+  biased b = biased_of(launch, is_large ? vcuda_integer(launch, 0) : launch->block[0]);
+  const tensor *t = &b.shape;
+  int first = is_large ? 1 : 0;
+  int64_t size = t->size * b.numbers, heads = t->batch * t->tokens * t->matrices * t->heads;
+  const void *in = vcuda_input(launch, first, heads * t->size), *bias = NULL;
+  bool has_bias = vcuda_address(launch, first + 1) != NULL;
+  if (has_bias) bias = vcuda_input(launch, first + 1, t->matrices * t->heads * t->size);
+  void *out = vcuda_output(launch, first + 2, heads * t->size);
+  for (int64_t i = 0; in != NULL && out != NULL && (!has_bias || bias != NULL) && i < heads * size; i++) {
+    int64_t head = i / size, n = head % t->heads, m = head / t->heads % t->matrices, token = head / t->heads / t->matrices;
+    double value = vcuda_load_real(b.type, in, i);
+    if (bias != NULL) value += vcuda_load_real(b.type, bias, (m * t->heads + n) * size + i % size);
+    vcuda_store_real(b.type, out, ((token * t->heads + n) * t->matrices + m) * size + i % size, value);
+  }
+}
+
 /* ---- new keys and values after those of the past ---- */
+
+/* [matrices][batch][heads][rows]: (new rows, past, new, out) or (new rows, size, past, new, out) */
+static void run_concat(const vcuda_launch *launch) {
+  bool is_large = launch->kernel->argument_count == 5;
+  int64_t new_rows = vcuda_integer(launch, 0), size = is_large ? vcuda_integer(launch, 1) : launch->block[0];
+  int64_t rows = launch->grid[0], heads = (int64_t)launch->block[1] * launch->grid[1] * launch->grid[2],
+          past_rows = rows - new_rows;
+  int first = is_large ? 2 : 1;
+  size_t bytes = (size_t)size * vcuda_size_of(launch, first);
+  const char *past = vcuda_input(launch, first, heads * past_rows * size);
+  const char *new = vcuda_input(launch, first + 1, heads * new_rows * size);
+  char *out = vcuda_output(launch, first + 2, heads * rows * size);
+  for (int64_t i = 0; past != NULL && new != NULL &&out != NULL &&i < heads *rows; i++) {
+    int64_t row = i % rows, head = i / rows;
+    const char *from = row < past_rows ? past + (size_t)(head * past_rows + row) * bytes
+                                       : new + (size_t)(head * new_rows + row - past_rows) * bytes;
+    memcpy(out + (size_t)i * bytes, from, bytes);
+  }
+}
 
 typedef struct concat {
   const vcuda_launch *launch;
@@ -127,6 +272,16 @@ const vcuda_form vcuda_heads_forms[] = {
     {"TransposeQKVLarge", "nnppn", run_split, NULL},
     {"TransposeCtx", "nnpp", run_join, NULL},
     {"TransposeCtxLarge", "nnpp", run_join, NULL},
+    {"AddBiasTranspose", "ppp", run_bias_apart, has_known_element},
+    {"AddBiasTransposeLarge", "nppp", run_bias_apart, has_known_element},
+    {"AddBiasTransposeQKV", "npppp", run_bias_packed, has_known_element},
+    {"AddBiasTransposeQKVLarge", "nppppn", run_bias_packed, has_known_element},
+    {"AddBiasTransposeCutlass", "nppp", run_bias_ordered, has_known_element},
+    {"AddBiasTransposeCutlassLarge", "npppn", run_bias_ordered, has_known_element},
+    {"AddBiasTransposeTrt", "ppp", run_bias_interleaved, has_known_element},
+    {"AddBiasTransposeTrtLarge", "nppp", run_bias_interleaved, has_known_element},
+    {"ConcatTensorToTensor", "nppp", run_concat, NULL},
+    {"ConcatTensorToTensorLarge", "nnppp", run_concat, NULL},
     {"ConcatNewToPastKVFused", "nnppppppppnnppnpn", run_append, NULL},
     {"ConcatNewToPastKVFusedLarge", "nnnnppppppppnnppnpn", run_append_large, NULL},
     {.name = NULL},

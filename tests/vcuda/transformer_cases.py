@@ -24,6 +24,7 @@ class Case(typing.NamedTuple):
     opset: int = 21
     reference: typing.Callable | None = None
     slack: float = 1
+    needs_cudnn: bool = False  # the EP asks for a handle, and may not use it
 
 
 def random_of(name):
@@ -243,17 +244,15 @@ def scatter_cases():
 
 # ---- attention of encoders and older decoders ----
 
-def multi_head(name, tokens=4, keys=0, heads=4, size=16, batch=2, packed="", bias=False, padding=None, mask=None, past=0, outputs=None,
-               types=(FLOAT, HALF), **attributes):
+# Without TensorRT's kernels, which are no kernels of ORT's.
+OWN_KERNELS = {"sdpa_kernel": "19"}
+
+
+def multi_head(name, tokens=4, keys=0, heads=4, size=16, batch=2, bias=False, padding=None, mask=None, past=0, types=(FLOAT, HALF),
+               provider=OWN_KERNELS, **attributes):
     random = random_of(name)
     keys = keys or tokens
-    inputs = {}
-    if packed == "qkv":
-        inputs["q"] = random(batch, tokens, heads, 3, size)
-    elif packed == "kv":
-        inputs |= {"q": random(batch, tokens, heads * size), "k": random(batch, keys, heads, 2, size)}
-    else:
-        inputs |= {"q": random(batch, tokens, heads * size), "k": random(batch, keys, heads * size), "v": random(batch, keys, heads * size)}
+    inputs = {"q": random(batch, tokens, heads * size), "k": random(batch, keys, heads * size), "v": random(batch, keys, heads * size)}
     if bias:
         inputs["bias"] = random(3 * heads * size)
     if padding is not None:
@@ -263,16 +262,15 @@ def multi_head(name, tokens=4, keys=0, heads=4, size=16, batch=2, packed="", bia
     if past:
         inputs |= {"past_key": random(batch, heads, past, size), "past_value": random(batch, heads, past, size)}
     order = [each if each in inputs else "" for each in ["q", "k", "v", "bias", "padding", "mask", "past_key", "past_value"]]
-    outputs = outputs or (["out", "present_key", "present_value"] if past else ["out"])
-    return one(name, "MultiHeadAttention", inputs, outputs, domain=MS, types=types, order=order, num_heads=heads, **attributes)
+    outputs = ["out", "present_key", "present_value"] if past else ["out"]
+    return one(name, "MultiHeadAttention", inputs, outputs, domain=MS, types=types, order=order, num_heads=heads,
+               fields={"provider": provider, "needs_cudnn": True}, **attributes)
 
 
 def multi_head_cases():
     yield multi_head("multi head")
     yield multi_head("multi head bias", bias=True)
     yield multi_head("multi head cross", tokens=3, keys=7)
-    yield multi_head("multi head packed", packed="qkv", types=(HALF,))
-    yield multi_head("multi head packed pairs", packed="kv", types=(HALF,))
     yield multi_head("multi head lengths", padding=(4, 2))
     yield multi_head("multi head padding", padding=((1, 1, 1, 1), (1, 1, 0, 0)))
     yield multi_head("multi head mask", mask=(2, 4, 4, 4))
@@ -281,17 +279,30 @@ def multi_head_cases():
     yield multi_head("multi head scale", scale=0.3)
 
 
-def bert_attention(name, tokens=4, heads=4, size=8, batch=2, mask=None, types=(FLOAT, HALF), past=0, **attributes):
+def multi_head_long():
+    yield multi_head("multi head by default", provider={})
+    yield multi_head("multi head large", size=128, heads=16, bias=True, tokens=3)
+    yield multi_head("multi head odd", size=7, bias=True)
+    yield multi_head("multi head many", tokens=300, size=32, batch=1, mask=(1, 1, 300, 300))
+    yield multi_head("multi head padding, many", tokens=1200, size=8, heads=1, batch=1, padding=((1,) * 1000 + (0,) * 200,))
+    yield multi_head("multi head many causal", tokens=1100, size=8, heads=1, batch=1, unidirectional=1, mask=(1, 1, 1100, 1100))
+    yield bert_attention("bert attention start", mask=(4, 3, 0, 1))
+    yield bert_attention("bert attention mask of queries", mask=np.tril(np.ones((2, 4, 4), np.int32)))
+    yield bert_attention("bert attention large", size=64, heads=20, provider=OWN_KERNELS)
+
+
+def bert_attention(name, tokens=4, heads=4, size=8, batch=2, mask=None, types=(FLOAT, HALF), past=0, provider={}, **attributes):
     random, hidden = random_of(name), heads * size
     inputs = {"x": random(batch, tokens, hidden)}
-    weights = {"w": random(hidden, 3 * hidden) / 4, "b": random(3 * hidden)}
+    weights = {"w": random(hidden, 3 * hidden) / np.sqrt(np.float32(hidden)), "b": random(3 * hidden)}
     if mask is not None:
         inputs["mask"] = np.array(mask, np.int32)
     if past:
         inputs["past"] = random(2, batch, heads, past, size)
     order = [each if each in inputs or each in weights else "" for each in ["x", "w", "b", "mask", "past"]]
     outputs = ["out", "present"] if past else ["out"]
-    return one(name, "Attention", inputs, outputs, domain=MS, types=types, weights=weights, order=order, num_heads=heads, **attributes)
+    return one(name, "Attention", inputs, outputs, domain=MS, types=types, weights=weights, order=order, num_heads=heads,
+               fields={"provider": provider, "needs_cudnn": True}, **attributes)
 
 
 def bert_cases():
@@ -311,8 +322,9 @@ def bert_cases():
               fields={"output_types": {"lengths": TensorProto.INT32}})
 
 
-SHORT = [group_query_cases, normalisation_cases, activation_cases, rotary_cases, n_bits_cases, attention_cases, scatter_cases]
-LONG = [group_query_long, attention_long]
+SHORT = [group_query_cases, normalisation_cases, activation_cases, rotary_cases, n_bits_cases, attention_cases, scatter_cases,
+         multi_head_cases, bert_cases]
+LONG = [group_query_long, attention_long, multi_head_long]
 
 
 def collect(all_of_them):

@@ -1,4 +1,6 @@
 """Runs one case on CUDA's EP, bound on the device, and on the CPU EP."""
+import ctypes
+
 import ml_dtypes
 import numpy as np
 import onnx
@@ -120,6 +122,14 @@ def difference(expected, got, tolerance):
     largest = max(1.0, float(np.abs(expected).max(initial=0)))
     error = float(np.abs(expected - got).max(initial=0)) / largest
     return "" if error <= tolerance else f"off by {error:.3g}, tolerance {tolerance:.3g}"
+
+
+def has_cudnn():
+    try:
+        ctypes.CDLL("libcudnn.so.9")
+    except OSError:
+        return False
+    return True
 
 
 def judge(case):
