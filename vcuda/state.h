@@ -198,6 +198,8 @@ static inline int vcuda_sticky(const vcuda_device *device, int error) {
 
 /* The caller of a launch may ignore its failure, so the next wait or copy fails too, once. */
 int vcuda_take_missed(vcuda_device *device);
+/* A variable of device code that is known here. */
+bool vcuda_is_variable(const void *symbol);
 
 /* ---- memory.c, pinned.c; with the lock held ---- */
 
