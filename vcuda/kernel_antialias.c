@@ -234,9 +234,74 @@ static void run_level_3(const vcuda_launch *launch) {
   run_pass(&p);
 }
 
+/* ---- height and width in one kernel ---- */
+
+typedef struct line {
+  int64_t in, out, window;
+  const int64_t *bounds, *outside; /* the latter NULL: outside is as inside */
+  const void *weights;
+} line;
+
+/* Height (0) or width (1). */
+static bool read_line(const vcuda_launch *launch, int which, line *l) {
+  *l = (line){.in = vcuda_integer(launch, 1 + which),
+              .out = vcuda_integer(launch, 3 + which),
+              .window = vcuda_integer(launch, 8 + which)};
+  l->bounds = vcuda_input(launch, 12 + which, 2 * l->out);
+  l->weights = vcuda_input(launch, 16 + which, l->out * l->window);
+  if (vcuda_integer(launch, 10) == 0) return l->bounds != NULL && l->weights != NULL;
+  l->outside = vcuda_input(launch, 14 + which, l->out);
+  return l->bounds != NULL && l->weights != NULL && l->outside != NULL;
+}
+
+/* `first` is the input's first element, and `stride` leads from a column to the next. */
+static double sum_square(const vcuda_launch *launch, const line lines[2], const int64_t at[2], const void *in, int64_t first,
+                         int64_t stride) {
+  vcuda_type type = vcuda_type_of(launch, 18), of_weights = vcuda_type_of(launch, 16);
+  const int64_t *rows = lines[0].bounds + 2 * at[0], *columns = lines[1].bounds + 2 * at[1];
+  double sum = 0;
+  for (int64_t y = rows[0]; y < rows[1]; y++) {
+    double down = vcuda_load_real(of_weights, lines[0].weights, at[0] * lines[0].window + y - rows[0]);
+    for (int64_t x = columns[0]; x < columns[1]; x++) {
+      double right = vcuda_load_real(of_weights, lines[1].weights, at[1] * lines[1].window + x - columns[0]);
+      sum += vcuda_load_real(type, in, first + (y * lines[1].in + x) * stride) * down * right;
+    }
+  }
+  return type == VCUDA_INT32 ? round(sum) : sum;
+}
+
+/* (channels, input's height and width, the output's, .., .., .., windows, extrapolates, value, bounds, what is outside, weights, each of
+ * both, in, out, N) */
+static void run_square(const vcuda_launch *launch, bool channels_last) {
+  line lines[2];
+  if (!read_line(launch, 0, &lines[0]) || !read_line(launch, 1, &lines[1])) return;
+  vcuda_type type = vcuda_type_of(launch, 18);
+  int64_t count = vcuda_integer(launch, 20), inner = channels_last ? vcuda_integer(launch, 0) : 1;
+  int64_t area = lines[0].in * lines[1].in * inner, out_area = lines[0].out * lines[1].out * inner;
+  const void *in = vcuda_input(launch, 18, out_area == 0 ? 0 : count / out_area * area);
+  void *out = vcuda_output(launch, 19, count);
+  for (int64_t id = 0; in != NULL && out != NULL && id < count; id++) {
+    int64_t at[2] = {id % out_area / inner / lines[1].out, id / inner % lines[1].out};
+    bool outside = lines[0].outside != NULL && (lines[0].outside[at[0]] != -1 || lines[1].outside[at[1]] != -1);
+    double value =
+        outside ? vcuda_real(launch, 11) : sum_square(launch, lines, at, in, id / out_area * area + id % inner, inner);
+    vcuda_store_real(type, out, id, value);
+  }
+}
+
+static void run_square_planes(const vcuda_launch *launch) {
+  run_square(launch, false);
+}
+
+static void run_square_channels_last(const vcuda_launch *launch) {
+  run_square(launch, true);
+}
+
 const vcuda_form vcuda_antialias_forms[] = {
     {"_SetupBilinearUpsampleFilterAntiAlias", "ooooooovnppo", run_set_up_2d, has_weights},
     {"_SetupTrilinerarUpsampleFilterAntiAlias", "ooooooonppo", run_set_up_3d, has_weights},
+    {"_ComputeFusedInterpolation2D", "nnnnndddnnnvppppppppn", run_square_planes, NULL},
+    {"_ComputeFusedInterpolation2D_NHWC", "nnnnndddnnnvppppppppn", run_square_channels_last, NULL},
     {"_ComputeInterpolationAtLevel1", "nnnnnddnppopppn", run_level_1, NULL},
     {"_ComputeInterpolationAtLevel2", "nnnnndddnnvppopppn", run_level_2, NULL},
     {"_ComputeInterpolationAtLevel3", "nnnnnndddnnvppopppn", run_level_3, NULL},
