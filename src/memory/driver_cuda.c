@@ -203,10 +203,6 @@ static void settle(iobind_device *device) {
 }
 
 const iobind__driver iobind__cuda_driver = {
-    IOBIND__DRIVEN_BY_ORT,
-    .imports = &iobind__cuda_imports,
-    .check_ready = check_ready,
-    .settle = settle,
-    .foreign = &calls,
-    .use_event = iobind__foreign_use_event,
+    IOBIND__DRIVEN_BY_ORT, .imports = &iobind__cuda_imports,       .check_ready = check_ready, .settle = settle,
+    .foreign = &calls,     .use_event = iobind__foreign_use_event,
 };
