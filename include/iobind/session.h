@@ -34,14 +34,6 @@ enum {
                                          needed first */
 };
 
-/** How far an element of each type may differ: by `absolute`, and by `relative` times the right one. Elements of any other type must be
- *  equal. These are the defaults of iobind_verify and of `iobind compare`: for float16 and bfloat16, ten times what the type resolves. */
-#define IOBIND_TOLERANCE_MAP(XX) \
-  XX(FLOAT32, 1e-4, 1e-3)        \
-  XX(FLOAT64, 1e-4, 1e-3)        \
-  XX(FLOAT16, 1e-2, 1e-2)        \
-  XX(BFLOAT16, 8e-2, 8e-2)
-
 /** A session that verifies its first runs: they are repeated on the CPU, with the same inputs and states, and the outputs are compared.
  *
  *  - `runs` counts for each set of dims (of the inputs that are not carried), the first 64 of them, of each binding. Requests count
@@ -55,7 +47,7 @@ enum {
 typedef struct iobind_verify {
   uint32_t runs;
   uint32_t reserved; /**< 0 */
-  double absolute;   /**< both 0: by type, IOBIND_TOLERANCE_MAP; otherwise they count for all floating-point types */
+  double absolute;   /**< both 0: by type, as in iobind_tensor_compare; otherwise they count for all floating-point types */
   double relative;
 } iobind_verify;
 

@@ -146,14 +146,14 @@ iobind_status iobind__verified_begin(iobind_binding *binding, iobind_stream *str
 /* ---- compared ---- */
 
 static iobind_status find_difference(const iobind_binding *binding, size_t index, const iobind_tensor *tensor,
-                                     iobind__difference *found, iobind_error *error) {
-  const iobind__tolerance tolerance = iobind__shadow_tolerance(binding->session->shadow, tensor->dtype);
+                                     iobind_difference *found, iobind_error *error) {
+  const iobind_tolerance tolerance = iobind__shadow_tolerance(binding->session->shadow, tensor->dtype);
   return iobind__difference_find(tensor, binding->verified->right[index], &tolerance, found, error);
 }
 
 static iobind_status differs_again(const iobind_binding *binding, size_t index, bool *differs, iobind_error *error) {
   const iobind_tensor *again = binding->verified->again[index];
-  iobind__difference found = {0, 0, 0};
+  iobind_difference found = IOBIND_DIFFERENCE_INIT;
   *differs = !iobind__tensor_same_dims(again, binding->verified->right[index]);
   IOBIND__TRY(*differs ? IOBIND_OK : find_difference(binding, index, again, &found, error));
   *differs = *differs || found.beyond > 0;
@@ -198,7 +198,7 @@ static iobind_status refuse_dims(const iobind_binding *binding, size_t index, co
 }
 
 static iobind_status refuse_values(const iobind_binding *binding, size_t index, const iobind_tensor *tensor,
-                                   const iobind__difference *found, const char *run, iobind_error *error) {
+                                   const iobind_difference *found, const char *run, iobind_error *error) {
   enum { POSITION_TEXT = 64, DIGITS = 3 };
   char position[POSITION_TEXT];
   char made[IOBIND__ELEMENT_TEXT];
@@ -213,13 +213,13 @@ static iobind_status refuse_values(const iobind_binding *binding, size_t index, 
       "binding_run: output '%s'%s: expected %s, as the CPU makes it, got %s from %s; elements that differ: %zu, "
       "largest relative difference: %s: `iobind compare --nodes` names the first node that differs; the session "
       "option `verify` has the tolerances",
-      binding->session->outputs[index].label, position, wanted, made, run, found->beyond, relative);
+      binding->session->outputs[index].label, position, wanted, made, run, (size_t)found->beyond, relative);
 }
 
 /* `tensor` is on the host. */
 static iobind_status compare(const iobind_binding *binding, size_t index, const iobind_tensor *tensor, const char *run,
                              iobind_error *error) {
-  iobind__difference found = {0, 0, 0};
+  iobind_difference found = IOBIND_DIFFERENCE_INIT;
   bool random = false;
   const bool same_dims = iobind__tensor_same_dims(tensor, binding->verified->right[index]);
   IOBIND__TRY(same_dims ? find_difference(binding, index, tensor, &found, error) : IOBIND_OK);

@@ -53,26 +53,20 @@ bool iobind__verify_counts_note(iobind__verify_counts *self, const iobind__hash 
   return is_due;
 }
 
-iobind__tolerance iobind__shadow_tolerance(const iobind__shadow *self, iobind_dtype dtype) {
+iobind_tolerance iobind__shadow_tolerance(const iobind__shadow *self, iobind_dtype dtype) {
   const iobind_verify *verify = &self->verify;
   const bool by_type = verify->absolute == 0 && verify->relative == 0;
-  return by_type ? iobind__tolerance_of(dtype) : (iobind__tolerance){verify->absolute, verify->relative};
+  return by_type ? iobind__tolerance_of(dtype) : (iobind_tolerance){verify->absolute, verify->relative};
 }
 
 /* ---- the options ---- */
 
-static bool is_tolerance(double value) {
-  return value >= 0 && value <= 1e30; /* false for NaN */
-}
-
 iobind_status iobind__verify_check(const iobind_verify *verify, iobind_error *error) {
+  const iobind_tolerance tolerance = {verify->absolute, verify->relative};
   if (verify->reserved != 0) {
     return iobind__fail(error, IOBIND_ERROR_NOT_SUPPORTED, "session_create: verify: reserved is not 0");
   }
-  const bool is_right = is_tolerance(verify->absolute) && is_tolerance(verify->relative);
-  return is_right ? IOBIND_OK
-                  : iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "session_create: verify: expected %s of 0 .. 1e30",
-                                 is_tolerance(verify->absolute) ? "a relative tolerance" : "an absolute tolerance");
+  return iobind__tolerance_check(&tolerance, "session_create: verify", error);
 }
 
 static iobind_status read_runs(const char *text, uint32_t *runs, iobind_error *error) {

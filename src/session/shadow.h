@@ -34,6 +34,6 @@ bool iobind__verify_counts_is_due(iobind__verify_counts *self, const iobind__has
 bool iobind__verify_counts_note(iobind__verify_counts *self, const iobind__hash *dims);
 
 /* The tolerance for an output. */
-iobind__tolerance iobind__shadow_tolerance(const iobind__shadow *self, iobind_dtype dtype);
+iobind_tolerance iobind__shadow_tolerance(const iobind__shadow *self, iobind_dtype dtype);
 
 #endif

@@ -6,16 +6,32 @@
 #include <string.h>
 
 #include "support/decimal.h"
+#include "support/options.h"
 #include "support/text.h"
 
-iobind__tolerance iobind__tolerance_of(iobind_dtype dtype) {
+iobind_tolerance iobind__tolerance_of(iobind_dtype dtype) {
   switch (dtype) {
-#define TOLERANCE_CASE(name, absolute, relative) \
-  case IOBIND_DTYPE_##name: return (iobind__tolerance){absolute, relative};
-    IOBIND_TOLERANCE_MAP(TOLERANCE_CASE)
-#undef TOLERANCE_CASE
-    default: return (iobind__tolerance){0, 0};
+    case IOBIND_DTYPE_FLOAT32:
+    case IOBIND_DTYPE_FLOAT64: return (iobind_tolerance){1e-4, 1e-3};
+    case IOBIND_DTYPE_FLOAT16: return (iobind_tolerance){1e-2, 1e-2};
+    case IOBIND_DTYPE_BFLOAT16: return (iobind_tolerance){8e-2, 8e-2};
+    default: return (iobind_tolerance){0, 0};
   }
+}
+
+static bool is_in_range(double value) {
+  return value >= 0 && value <= 1e30; /* false for NaN */
+}
+
+iobind_status iobind__tolerance_check(const iobind_tolerance *tolerance, const char *what, iobind_error *error) {
+  const bool absolute_fits = is_in_range(tolerance->absolute);
+  char got[IOBIND__DECIMAL_TEXT];
+  if (absolute_fits && is_in_range(tolerance->relative)) {
+    return IOBIND_OK;
+  }
+  iobind__decimal_text(absolute_fits ? tolerance->relative : tolerance->absolute, IOBIND__DECIMAL_DIGITS, got);
+  return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "%s: tolerance: %s: expected 0 .. 1e30, got %s", what,
+                      absolute_fits ? "relative" : "absolute", got);
 }
 
 /* ---- elements as numbers ---- */
@@ -100,7 +116,7 @@ static char *read_text(const iobind_tensor *tensor, size_t index, size_t *length
   }
   char *text = calloc(*length + 1, 1);
   if (text == NULL) {
-    (void)iobind__out_of_memory(error, "binding_run");
+    (void)iobind__out_of_memory(error, "comparison of strings");
   } else if (iobind_tensor_get_string(tensor, index, text, *length, length, error) != IOBIND_OK) {
     free(text);
     text = NULL;
@@ -123,20 +139,24 @@ static iobind_status compare_text(const iobind_tensor *tensor, const iobind_tens
 
 /* ---- compared ---- */
 
-static void note_beyond(iobind__difference *found, size_t index) {
+static void note_beyond(iobind_difference *found, size_t index) {
   found->first = found->beyond == 0 ? index : found->first;
   found->beyond++;
 }
 
-static void compare_number(double value, double right, const iobind__tolerance *tolerance, size_t index,
-                           iobind__difference *found) {
+static double larger(double a, double b) {
+  return a > b ? a : b; /* b if a is NaN: 0 / 0 */
+}
+
+static void compare_numbers(double value, double right, const iobind_tolerance *tolerance, size_t index,
+                            iobind_difference *found) {
   if (value == right || (isnan(value) && isnan(right))) {
     return;
   }
   const bool is_finite = isfinite(value) && isfinite(right);
   const double absolute = is_finite ? fabs(value - right) : (double)INFINITY;
-  const double relative = is_finite ? absolute / fabs(right) : (double)INFINITY;
-  found->relative = relative > found->relative ? relative : found->relative;
+  found->absolute = larger(absolute, found->absolute);
+  found->relative = larger(is_finite ? absolute / fabs(right) : absolute, found->relative);
   if (!is_finite || absolute > tolerance->absolute + tolerance->relative * fabs(right)) {
     note_beyond(found, index);
   }
@@ -146,35 +166,93 @@ static bool is_floating(iobind_dtype dtype) {
   return iobind__tolerance_of(dtype).relative > 0;
 }
 
-iobind_status iobind__difference_find(const iobind_tensor *tensor, const iobind_tensor *right,
-                                      const iobind__tolerance *tolerance, iobind__difference *out, iobind_error *error) {
-  const bool floating = is_floating(tensor->dtype);
-  const size_t count = count_elements(tensor);
-  *out = (iobind__difference){0, 0, 0};
-  if (tensor->dtype != IOBIND_DTYPE_STRING && (tensor->bytes == 0 || memcmp(tensor->data, right->data, tensor->bytes) == 0)) {
-    return IOBIND_OK;
+static bool has_same_bits(const iobind_tensor *tensor, const iobind_tensor *right, size_t index) {
+  const size_t bytes = iobind_dtype_get_bits((int32_t)tensor->dtype) / 8;
+  return bytes == 0 ? read_bits(tensor, index) == read_bits(right, index)
+                    : memcmp((const char *)tensor->data + index * bytes, (const char *)right->data + index * bytes, bytes) == 0;
+}
+
+static void compare_bits(const iobind_tensor *tensor, const iobind_tensor *right, size_t index, iobind_difference *found) {
+  double values[2];
+  if (has_same_bits(tensor, right, index)) {
+    return;
   }
+  note_beyond(found, index);
+  if (read_number(tensor, index, &values[0]) && read_number(right, index, &values[1])) {
+    const double absolute = fabs(values[0] - values[1]);
+    found->absolute = larger(absolute, found->absolute);
+    found->relative = larger(absolute / fabs(values[1]), found->relative);
+  }
+}
+
+static iobind_status compare_texts(const iobind_tensor *tensor, const iobind_tensor *right, iobind_difference *found,
+                                   iobind_error *error) {
+  const size_t count = count_elements(tensor);
   for (size_t i = 0; i < count; i++) {
-    double values[2];
     bool same = false;
-    if (floating && read_number(tensor, i, &values[0]) && read_number(right, i, &values[1])) {
-      compare_number(values[0], values[1], tolerance, i, out);
-      continue;
-    }
-    if (tensor->dtype == IOBIND_DTYPE_STRING) {
-      IOBIND__TRY(compare_text(tensor, right, i, &same, error));
-    } else {
-      same = read_bits(tensor, i) == read_bits(right, i);
-    }
+    IOBIND__TRY(compare_text(tensor, right, i, &same, error));
     if (!same) {
-      note_beyond(out, i);
-      if (read_number(tensor, i, &values[0]) && read_number(right, i, &values[1])) {
-        const double relative = fabs(values[0] - values[1]) / fabs(values[1]);
-        out->relative = relative > out->relative ? relative : out->relative;
-      }
+      note_beyond(found, i);
     }
   }
   return IOBIND_OK;
+}
+
+iobind_status iobind__difference_find(const iobind_tensor *tensor, const iobind_tensor *right,
+                                      const iobind_tolerance *tolerance, iobind_difference *out, iobind_error *error) {
+  const bool floating = is_floating(tensor->dtype);
+  *out = (iobind_difference)IOBIND_DIFFERENCE_INIT;
+  if (tensor->dtype == IOBIND_DTYPE_STRING) {
+    return compare_texts(tensor, right, out, error);
+  }
+  const bool same = tensor->bytes == 0 || memcmp(tensor->data, right->data, tensor->bytes) == 0;
+  const size_t count = same ? 0 : count_elements(tensor);
+  for (size_t i = 0; i < count; i++) {
+    double values[2];
+    if (floating && read_number(tensor, i, &values[0]) && read_number(right, i, &values[1])) {
+      compare_numbers(values[0], values[1], tolerance, i, out);
+    } else {
+      compare_bits(tensor, right, i, out);
+    }
+  }
+  return IOBIND_OK;
+}
+
+/* ---- by the caller ---- */
+
+static iobind_status check_pair(const iobind_tensor *tensor, const iobind_tensor *right, iobind_error *error) {
+  static const char what[] = "tensor_compare";
+  if (tensor->dtype != right->dtype || !iobind__tensor_same_dims(tensor, right)) {
+    char got[IOBIND__SHAPE_TEXT];
+    char wanted[IOBIND__SHAPE_TEXT];
+    iobind__shape_text((int32_t)tensor->dtype, tensor->dims, NULL, tensor->rank, got, sizeof got);
+    iobind__shape_text((int32_t)right->dtype, right->dims, NULL, right->rank, wanted, sizeof wanted);
+    return iobind__fail(error, tensor->dtype != right->dtype ? IOBIND_ERROR_DTYPE : IOBIND_ERROR_SHAPE,
+                        "%s: expected %s, as the right one is, got %s", what, wanted, got);
+  }
+  const iobind_tensor *elsewhere = !tensor->place->host ? tensor : !right->place->host ? right : NULL;
+  if (elsewhere != NULL) {
+    return iobind__fail(error, IOBIND_ERROR_WRONG_DEVICE,
+                        "%s: expected host memory, got memory of '%s': iobind_tensor_copy brings it to the host", what,
+                        elsewhere->place->device->spec);
+  }
+  IOBIND__TRY(iobind__named(iobind__tensor_settle(tensor, IOBIND__READ, error), error, what));
+  return iobind__named(iobind__tensor_settle(right, IOBIND__READ, error), error, what);
+}
+
+iobind_status iobind_tensor_compare(const iobind_tensor *tensor, const iobind_tensor *right, const iobind_tolerance *tolerance,
+                                    iobind_difference *difference, iobind_error *error) {
+  static const char what[] = "tensor_compare";
+  iobind_difference found;
+  IOBIND__TRY(iobind__null_check(tensor, "tensor", what, error));
+  IOBIND__TRY(iobind__null_check(right, "right", what, error));
+  IOBIND__TRY(iobind__null_check(difference, "difference", what, error));
+  IOBIND__TRY(tolerance == NULL ? IOBIND_OK : iobind__tolerance_check(tolerance, what, error));
+  IOBIND__TRY(check_pair(tensor, right, error));
+  const iobind_tolerance usual = iobind__tolerance_of(tensor->dtype);
+  IOBIND__TRY(iobind__named(iobind__difference_find(tensor, right, tolerance == NULL ? &usual : tolerance, &found, error),
+                            error, what));
+  return iobind__info_write(difference, "difference", &found, sizeof found, sizeof found, what, error);
 }
 
 /* ---- shown ---- */

@@ -4,24 +4,15 @@
 
 #include "tensor/tensor.h"
 
-/* How far an element may differ from the right one. */
-typedef struct iobind__tolerance {
-  double absolute;
-  double relative; /* times the right one */
-} iobind__tolerance;
-
-typedef struct iobind__difference {
-  size_t beyond;   /* elements that differ by more than they may */
-  size_t first;    /* the index of the first of them */
-  double relative; /* the largest of any element; infinity where NaN or infinity is on one side only */
-} iobind__difference;
-
 /* What is usual for the type: 0 and 0 if its elements must be equal. */
-iobind__tolerance iobind__tolerance_of(iobind_dtype dtype);
+iobind_tolerance iobind__tolerance_of(iobind_dtype dtype);
 
-/* Both are of the same type and dims. `tolerance` counts for floating-point types. */
+/* INVALID_ARGUMENT if one is negative, NaN or infinite. The message begins with `what`. */
+iobind_status iobind__tolerance_check(const iobind_tolerance *tolerance, const char *what, iobind_error *error);
+
+/* Both are of the same type and dims, and nothing writes them. `tolerance` counts for floating-point types. */
 iobind_status iobind__difference_find(const iobind_tensor *tensor, const iobind_tensor *right,
-                                      const iobind__tolerance *tolerance, iobind__difference *out, iobind_error *error);
+                                      const iobind_tolerance *tolerance, iobind_difference *out, iobind_error *error);
 
 /* An element as a message shows it. */
 enum { IOBIND__ELEMENT_TEXT = 48 };
