@@ -131,9 +131,11 @@ static iobind_status copy_inputs(const iobind_binding *binding, iobind_error *er
 static iobind_status run_on_cpu(const iobind_binding *binding, iobind_tensor **outputs, iobind_error *error) {
   iobind_error reason = IOBIND_ERROR_INIT;
   iobind_status status = iobind__session_run(binding->session->shadow->session, binding->verified->inputs, outputs, &reason);
-  return status == IOBIND_OK
-             ? IOBIND_OK
-             : iobind__fail(error, status, "binding_run: verify: the run on the CPU: %s", iobind__error_text(&reason));
+  if (status != IOBIND_OK) {
+    iobind__error_set(error, status, reason.ort_code, "binding_run: verify: the run on the CPU: %s",
+                      iobind__error_text(&reason));
+  }
+  return status;
 }
 
 iobind_status iobind__verified_begin(iobind_binding *binding, iobind_stream *stream, iobind_error *error) {
@@ -270,6 +272,7 @@ iobind_status iobind__verified_end(iobind_binding *binding, iobind_stream *strea
     if (status != IOBIND_OK) {
       iobind__binding_fail(binding, &reason);
       iobind__carry_note_failure(binding);
+      binding->results = IOBIND__RESULTS_NONE; /* the call returns the failure, as one of ORT's does */
       status = iobind__error_copy(error, &reason);
     }
   }

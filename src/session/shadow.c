@@ -128,9 +128,11 @@ static iobind_status load(iobind_session *session, const iobind__source *from, c
   iobind_error reason = IOBIND_ERROR_INIT;
   iobind_status status = iobind__session_load(session->runtime, from, &made, out, &reason);
   free(keys);
-  return status == IOBIND_OK ? IOBIND_OK
-                             : iobind__fail(error, status, "session_create: verify: the CPU, whose results count as right: %s",
-                                            iobind__error_text(&reason));
+  if (status != IOBIND_OK) {
+    iobind__error_set(error, status, reason.ort_code, "session_create: verify: the CPU, whose results count as right: %s",
+                      iobind__error_text(&reason));
+  }
+  return status;
 }
 
 static bool has_device(const iobind_session *session) {

@@ -28,7 +28,7 @@ static void plain_runs(void **state) {
     expect_words("output 'y'[0]: expected 6, as the CPU makes it, got ");
     expect_words("elements that differ: 1, largest relative difference: ");
     expect_words("`iobind compare --nodes`");
-    expect(IOBIND_ERROR_RESULT, iobind_binding_get_output(binding, 0, NULL, &y, &fault));
+    expect(IOBIND_ERROR_INVALID_STATE, iobind_binding_get_output(binding, 0, NULL, &y, &fault));
   }
   set_wrong("0");
   for (int i = 0; i < RUNS; i++) {

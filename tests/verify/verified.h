@@ -8,16 +8,20 @@
 
 enum { N = 8 };
 
-/* The N-th kernel from now, "every:1" or "from:N": one element of its result is another one. */
-static inline void set_wrong(const char *value) {
+static inline void set_device(const char *name, const char *value) {
   const bool is_vdev = is_device("vdev");
   void *library = dlopen(is_vdev ? fixture_path("lib/libiobind_vdev.so") : "libcudart.so.13", RTLD_NOW | RTLD_NOLOAD);
   int (*set)(int, const char *, const char *) = NULL;
   assert_non_null(library);
   *(void **)&set = dlsym(library, is_vdev ? "vdev_set" : "vcuda_set");
   assert_non_null(set);
-  assert_int_equal(set(0, "wrong_compute", value), 0);
+  assert_int_equal(set(0, name, value), 0);
   dlclose(library);
+}
+
+/* The N-th kernel from now, "every:1" or "from:N": one element of its result is another one. */
+static inline void set_wrong(const char *value) {
+  set_device("wrong_compute", value);
 }
 
 static inline iobind_session *verified_session(const char *model, uint32_t runs, size_t graph_limit) {

@@ -60,6 +60,9 @@ public final class OrtSessionFFM implements AutoCloseable {
     private int interOpThreads;
     private String profile;
     private int graphLimit;
+    private int verifiedRuns;
+    private double absoluteTolerance;
+    private double relativeTolerance;
     private OrtStreamFFM ownStream;
 
     /** All defaults: the CPU. */
@@ -237,6 +240,35 @@ public final class OrtSessionFFM implements AutoCloseable {
       return this;
     }
 
+    /**
+     * Make the first runs of each binding, and of each set of dims, on the CPU as well, and compare the outputs. A run that
+     * differs throws with {@link OrtStatus#RESULT}, and says where.
+     *
+     * @param runs how many; 0, the default: as many as the environment variable IOBIND_VERIFY says
+     * @return this
+     * @throws OrtFFMException INVALID_ARGUMENT: it is negative
+     */
+    public Options verify(int runs) {
+      return verify(runs, 0, 0);
+    }
+
+    /**
+     * The same with limits for all floating-point types: an element may differ by absolute + relative * |the CPU's|.
+     *
+     * @param runs how many
+     * @param absolute both limits 0: by type
+     * @param relative as a part of the CPU's
+     * @return this
+     * @throws OrtFFMException INVALID_ARGUMENT: runs is negative
+     */
+    public Options verify(int runs, double absolute, double relative) {
+      if (runs < 0) throw new OrtFFMException(OrtStatus.INVALID_ARGUMENT, "verify: expected 0 runs or more, got " + runs);
+      verifiedRuns = runs;
+      absoluteTolerance = absolute;
+      relativeTolerance = relative;
+      return this;
+    }
+
     private MemorySegment write(Arena arena, OrtRuntimeFFM runtime) {
       StructLayout layout = Layouts.SESSION_OPTIONS;
       MemorySegment struct = Layouts.allocate(arena, layout);
@@ -259,6 +291,10 @@ public final class OrtSessionFFM implements AutoCloseable {
       set(struct, "dim_values", dimValues.length == 0 ? MemorySegment.NULL : arena.allocateFrom(JAVA_LONG, dimValues));
       Layouts.setLong(struct, layout, "dim_count", dims.size());
       Layouts.setLong(struct, layout, "graph_limit", graphLimit);
+      MemorySegment verify = struct.asSlice(Layouts.offset(layout, "verify"), Layouts.VERIFY);
+      Layouts.setInt(verify, Layouts.VERIFY, "runs", verifiedRuns);
+      Layouts.setDouble(verify, Layouts.VERIFY, "absolute", absoluteTolerance);
+      Layouts.setDouble(verify, Layouts.VERIFY, "relative", relativeTolerance);
       if (profile != null) set(struct, "profile", Texts.allocate(arena, profile, "profile"));
       return struct;
     }
