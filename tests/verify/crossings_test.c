@@ -67,17 +67,16 @@ static void output_modes(void **state) {
   iobind_tensor_release(y);
 }
 
-/* The outputs in which an element is wrong are not bound, and so not compared. */
+/* The output in which an element is wrong, the kernel's first one, is not bound, and so not compared. */
 static void unbound_output(void **state) {
   (void)state;
+  enum { SAME = 2 };
   iobind_session *multi = verified_session("multi", RUNS, 0);
   iobind_binding *made = bind(multi);
-  for (size_t i = 0; i < 3; i += 2) { /* the second one is made by the kernel that makes the first one */
-    expect_ok(iobind_binding_place_output(made, i, IOBIND_OUTPUT_NONE, NULL, IOBIND_MEMORY_DEFAULT, &fault));
-  }
+  expect_ok(iobind_binding_place_output(made, SAME, IOBIND_OUTPUT_NONE, NULL, IOBIND_MEMORY_DEFAULT, &fault));
   set_wrong("every:1");
   expect_ok(iobind_binding_run(made, NULL, &fault));
-  expect_ok(iobind_binding_place_output(made, 0, IOBIND_OUTPUT_FRESH, NULL, IOBIND_MEMORY_DEFAULT, &fault));
+  expect_ok(iobind_binding_place_output(made, SAME, IOBIND_OUTPUT_FRESH, NULL, IOBIND_MEMORY_DEFAULT, &fault));
   expect(IOBIND_ERROR_RESULT, iobind_binding_run(made, NULL, &fault));
   set_wrong("0");
   iobind_binding_destroy(made);
