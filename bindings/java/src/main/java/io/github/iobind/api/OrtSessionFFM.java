@@ -60,9 +60,7 @@ public final class OrtSessionFFM implements AutoCloseable {
     private int interOpThreads;
     private String profile;
     private int graphLimit;
-    private int verifiedRuns;
-    private double absoluteTolerance;
-    private double relativeTolerance;
+    private OrtVerification verification = OrtVerification.NONE;
     private OrtStreamFFM ownStream;
 
     /** All defaults: the CPU. */
@@ -241,31 +239,13 @@ public final class OrtSessionFFM implements AutoCloseable {
     }
 
     /**
-     * Make the first runs of each binding, and of each set of dims, on the CPU as well, and compare the outputs. A run that
-     * differs throws with {@link OrtStatus#RESULT}, and says where.
+     * Make the first runs on the CPU as well, and compare the outputs. A run that differs throws with {@link OrtStatus#RESULT}.
      *
-     * @param runs how many; 0, the default: as many as the environment variable IOBIND_VERIFY says
+     * @param how which runs, and how far they may differ
      * @return this
-     * @throws OrtFFMException INVALID_ARGUMENT: it is negative
      */
-    public Options verify(int runs) {
-      return verify(runs, 0, 0);
-    }
-
-    /**
-     * The same with limits for all floating-point types: an element may differ by absolute + relative * |the CPU's|.
-     *
-     * @param runs how many
-     * @param absolute both limits 0: by type
-     * @param relative as a part of the CPU's
-     * @return this
-     * @throws OrtFFMException INVALID_ARGUMENT: runs is negative
-     */
-    public Options verify(int runs, double absolute, double relative) {
-      if (runs < 0) throw new OrtFFMException(OrtStatus.INVALID_ARGUMENT, "verify: expected 0 runs or more, got " + runs);
-      verifiedRuns = runs;
-      absoluteTolerance = absolute;
-      relativeTolerance = relative;
+    public Options verify(OrtVerification how) {
+      verification = Objects.requireNonNull(how, "how");
       return this;
     }
 
@@ -278,29 +258,24 @@ public final class OrtSessionFFM implements AutoCloseable {
       Layouts.setInt(struct, layout, "intra_op_threads", intraOpThreads);
       Layouts.setInt(struct, layout, "inter_op_threads", interOpThreads);
       long[] deviceAddresses = devices.stream().mapToLong(spec -> runtime.resolve(spec).device()).toArray();
-      set(struct, "devices", deviceAddresses.length == 0 ? MemorySegment.NULL : arena.allocateFrom(JAVA_LONG, deviceAddresses));
+      Layouts.setPointer(struct, layout, "devices",
+          deviceAddresses.length == 0 ? MemorySegment.NULL : arena.allocateFrom(JAVA_LONG, deviceAddresses));
       Layouts.setLong(struct, layout, "device_count", deviceAddresses.length);
-      set(struct, "ep_keys", OrtRuntimeFFM.strings(arena, List.copyOf(ep.keySet())));
-      set(struct, "ep_values", OrtRuntimeFFM.strings(arena, List.copyOf(ep.values())));
+      Layouts.setPointer(struct, layout, "ep_keys", OrtRuntimeFFM.strings(arena, List.copyOf(ep.keySet())));
+      Layouts.setPointer(struct, layout, "ep_values", OrtRuntimeFFM.strings(arena, List.copyOf(ep.values())));
       Layouts.setLong(struct, layout, "ep_option_count", ep.size());
-      set(struct, "config_keys", OrtRuntimeFFM.strings(arena, List.copyOf(config.keySet())));
-      set(struct, "config_values", OrtRuntimeFFM.strings(arena, List.copyOf(config.values())));
+      Layouts.setPointer(struct, layout, "config_keys", OrtRuntimeFFM.strings(arena, List.copyOf(config.keySet())));
+      Layouts.setPointer(struct, layout, "config_values", OrtRuntimeFFM.strings(arena, List.copyOf(config.values())));
       Layouts.setLong(struct, layout, "config_count", config.size());
-      set(struct, "dim_names", OrtRuntimeFFM.strings(arena, List.copyOf(dims.keySet())));
+      Layouts.setPointer(struct, layout, "dim_names", OrtRuntimeFFM.strings(arena, List.copyOf(dims.keySet())));
       long[] dimValues = dims.values().stream().mapToLong(Long::longValue).toArray();
-      set(struct, "dim_values", dimValues.length == 0 ? MemorySegment.NULL : arena.allocateFrom(JAVA_LONG, dimValues));
+      Layouts.setPointer(struct, layout, "dim_values",
+          dimValues.length == 0 ? MemorySegment.NULL : arena.allocateFrom(JAVA_LONG, dimValues));
       Layouts.setLong(struct, layout, "dim_count", dims.size());
       Layouts.setLong(struct, layout, "graph_limit", graphLimit);
-      MemorySegment verify = struct.asSlice(Layouts.offset(layout, "verify"), Layouts.VERIFY);
-      Layouts.setInt(verify, Layouts.VERIFY, "runs", verifiedRuns);
-      Layouts.setDouble(verify, Layouts.VERIFY, "absolute", absoluteTolerance);
-      Layouts.setDouble(verify, Layouts.VERIFY, "relative", relativeTolerance);
-      if (profile != null) set(struct, "profile", Texts.allocate(arena, profile, "profile"));
+      verification.write(struct.asSlice(Layouts.offset(layout, "verify"), Layouts.VERIFY));
+      if (profile != null) Layouts.setPointer(struct, layout, "profile", Texts.allocate(arena, profile, "profile"));
       return struct;
-    }
-
-    private static void set(MemorySegment struct, String field, MemorySegment value) {
-      Layouts.setLong(struct, Layouts.SESSION_OPTIONS, field, value.address());
     }
   }
 

@@ -34,7 +34,7 @@ public enum OrtStatus {
   INTERNAL,
   /** Nothing works on the device any more in this process; its work has failed. */
   DEVICE_LOST,
-  /** The device's result is not the CPU's: see {@link OrtSessionFFM.Options#verify(int)}. */
+  /** The device's result is not the CPU's: see {@link OrtVerification}. */
   RESULT;
 
   private static final OrtStatus[] VALUES = values();

@@ -221,6 +221,11 @@ public final class Layouts {
     return struct.get(JAVA_LONG, offset(layout, field));
   }
 
+  /** A field that is a pointer. */
+  public static void setPointer(MemorySegment struct, StructLayout layout, String field, MemorySegment value) {
+    struct.set(JAVA_LONG, offset(layout, field), value.address());
+  }
+
   /** Sets a field of floating point. */
   public static void setDouble(MemorySegment struct, StructLayout layout, String field, double value) {
     struct.set(JAVA_DOUBLE, offset(layout, field), value);
