@@ -84,7 +84,7 @@ def test_types_and_shapes():
 
 
 # Literals of the library's sources that are no messages to a caller of Python: other languages', or the environment's.
-OTHERS = re.compile(r"IOBIND_EP_LIBRARIES|iobind_catalogue_get_ep|IOBIND_NATIVE|iobind_runtime_adopt_device|IOBIND__|iobind__|^iobind_vdev$")
+OTHERS = re.compile(r"IOBIND_EP_LIBRARIES|IOBIND_VERIFY|iobind_catalogue_get_ep|IOBIND_NATIVE|iobind_runtime_adopt_device|IOBIND__|iobind__|^iobind_vdev$")
 
 
 def messages():
