@@ -11,7 +11,7 @@
 iobind_session *iobind__session_allocate(iobind_runtime *runtime);
 
 /* A session of what was read from the caller's options. `out` stays as it is if it fails. */
-iobind_status iobind__session_load(iobind_runtime *runtime, const iobind__source *from, const iobind_session_options *options,
+iobind_status iobind__session_load(iobind_runtime *runtime, const iobind__source *from, const iobind_session_options *given,
                                    iobind_session **out, iobind_error *error);
 
 /* ---- shadow.c ---- */

@@ -258,8 +258,7 @@ public final class OrtSessionFFM implements AutoCloseable {
       Layouts.setInt(struct, layout, "intra_op_threads", intraOpThreads);
       Layouts.setInt(struct, layout, "inter_op_threads", interOpThreads);
       long[] deviceAddresses = devices.stream().mapToLong(spec -> runtime.resolve(spec).device()).toArray();
-      Layouts.setPointer(struct, layout, "devices",
-          deviceAddresses.length == 0 ? MemorySegment.NULL : arena.allocateFrom(JAVA_LONG, deviceAddresses));
+      Layouts.setPointer(struct, layout, "devices", OrtRuntimeFFM.longs(arena, deviceAddresses));
       Layouts.setLong(struct, layout, "device_count", deviceAddresses.length);
       Layouts.setPointer(struct, layout, "ep_keys", OrtRuntimeFFM.strings(arena, List.copyOf(ep.keySet())));
       Layouts.setPointer(struct, layout, "ep_values", OrtRuntimeFFM.strings(arena, List.copyOf(ep.values())));
@@ -269,8 +268,7 @@ public final class OrtSessionFFM implements AutoCloseable {
       Layouts.setLong(struct, layout, "config_count", config.size());
       Layouts.setPointer(struct, layout, "dim_names", OrtRuntimeFFM.strings(arena, List.copyOf(dims.keySet())));
       long[] dimValues = dims.values().stream().mapToLong(Long::longValue).toArray();
-      Layouts.setPointer(struct, layout, "dim_values",
-          dimValues.length == 0 ? MemorySegment.NULL : arena.allocateFrom(JAVA_LONG, dimValues));
+      Layouts.setPointer(struct, layout, "dim_values", OrtRuntimeFFM.longs(arena, dimValues));
       Layouts.setLong(struct, layout, "dim_count", dims.size());
       Layouts.setLong(struct, layout, "graph_limit", graphLimit);
       verification.write(struct.asSlice(Layouts.offset(layout, "verify"), Layouts.VERIFY));
