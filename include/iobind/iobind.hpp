@@ -594,6 +594,11 @@ public:
     iobind_device *found = ask(failed).device;
     return found == nullptr ? device() : device(found, failed);
   }
+  /** How far it differs from the right one, both on the host. A tolerance for each type is usual. */
+  iobind_difference compare(const tensor &right, error *failed = nullptr) const { return compare_by(right, nullptr, failed); }
+  iobind_difference compare(const tensor &right, const iobind_tolerance &tolerance, error *failed = nullptr) const {
+    return compare_by(right, &tolerance, failed);
+  }
   /** On any device, for other libraries that work there; valid as long as the tensor. */
   void *address() & noexcept { return iobind_tensor_get_address(get()); }
   const void *address() const & noexcept { return iobind_tensor_get_address(get()); }
@@ -695,6 +700,11 @@ public:
   }
 
 private:
+  iobind_difference compare_by(const tensor &right, const iobind_tolerance *tolerance, error *failed) const {
+    iobind_difference found = detail::sized<iobind_difference>();
+    detail::call(failed, iobind_tensor_compare, get(), right.get(), tolerance, &found);
+    return found;
+  }
   iobind_tensor_info ask(error *failed) const {
     return detail::ask<iobind_tensor_info>(failed, iobind_tensor_get_info, get());
   }
@@ -833,6 +843,7 @@ struct session_options {
   std::int32_t intra_op_threads = 0;
   std::int32_t inter_op_threads = 0;
   std::size_t graph_limit = 0;
+  iobind_verify verify{}; /**< compare the first `runs` runs with the CPU's */
   const stream *on = nullptr; /**< must remain valid until the session is made */
 };
 
@@ -866,6 +877,7 @@ public:
     raw_.dim_count = dim_names_.size();
     raw_.profile = from.profile.empty() ? nullptr : from.profile.c_str();
     raw_.graph_limit = from.graph_limit;
+    raw_.verify = from.verify;
     raw_.stream = from.on == nullptr ? nullptr : from.on->get();
   }
   const iobind_session_options *get() const noexcept { return &raw_; }

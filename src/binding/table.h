@@ -73,12 +73,15 @@ typedef struct iobind__plan {
   bool has_waits;       /* some input has an event, or is LIVE with a source */
   bool is_seen;         /* every bound output has been seen where it was asked for */
   bool repeats;         /* once it is seen, a run is ORT's call alone, after `fresh` */
+  bool is_verified;     /* the next run is compared with the CPU's */
   size_t copied_count;  /* outputs that iobind copies */
   iobind__fresh *fresh; /* the outputs that are bound again before each run */
   size_t fresh_count;
   int64_t *symbol_values; /* for the check of symbolic dims */
   size_t *symbol_owners;
 } iobind__plan;
+
+typedef struct iobind__verified iobind__verified;
 
 /* The holders of a binding: of inputs, of outputs, then two of each output: of its buffers if it is carried by SWAP, of the memory of each side
  * if it is REUSE. */
@@ -95,6 +98,7 @@ struct iobind_binding {
   iobind__arrays arrays;       /* or, for the whole binding, arrays of values */
   size_t turn;                 /* the side of the next run */
   iobind__graphs *graphs;      /* NULL: the session captures none */
+  iobind__verified *verified;  /* NULL: no run is compared with the CPU's */
   iobind__repeat repeat;       /* what the state offers */
   iobind__run_words words;     /* the caller's run options */
   iobind__ort_options options; /* the same, as ORT takes them */
@@ -310,6 +314,20 @@ iobind_status iobind__result_overlaps(const iobind_binding *binding, size_t inde
 iobind_status iobind__results_verify(iobind_binding *binding, iobind_error *error);
 iobind_status iobind__result_verify_place(const iobind_binding *binding, size_t index, const OrtValue *value,
                                           iobind_error *error);
+
+/* ---- shadow.c: runs that are verified ---- */
+
+iobind_status iobind__verified_open(iobind_binding *binding, iobind_error *error);
+void iobind__verified_close(iobind_binding *binding);
+
+/* The binding lives for one request: it counts with all requests of the session. */
+void iobind__verified_serve_request(iobind_binding *binding);
+
+/* Is this one to be verified? A request that is not needs no binding. */
+bool iobind__verified_wants_request(iobind_session *session, iobind_tensor *const *inputs);
+
+/* Is a run of the table to be verified? All inputs are bound. */
+bool iobind__verified_is_due(iobind_binding *binding);
 
 /* ---- carry.c ---- */
 
