@@ -1250,7 +1250,15 @@ public:
   bool reorder(std::size_t axis, std::initializer_list<std::int64_t> rows, error *failed = nullptr) {
     return reorder(axis, span<const std::int64_t>(rows.begin(), rows.size()), failed);
   }
-  /** Back to a shorter length: of all carried states, which are growing ones, the first rows remain. */
+  /** The lengths of carried caches of fixed capacity, for a run that adds so many rows; -1: the length is that which iobind has counted. */
+  bool write_lengths(std::size_t added, std::int64_t length = -1, error *failed = nullptr) {
+    return detail::call(failed, iobind_binding_write_lengths, get(), added, length, nullptr);
+  }
+  bool write_lengths(std::size_t added, std::int64_t length, stream &on, error *failed = nullptr) {
+    return detail::refuse_empty(failed, on, "binding_write_lengths: stream") &&
+           detail::call(failed, iobind_binding_write_lengths, get(), added, length, on.get());
+  }
+  /** Back to a shorter length: of all carried states, which are growing or caches of fixed capacity, the first rows remain. */
   bool rewind(std::size_t length, error *failed = nullptr) {
     return detail::call(failed, iobind_binding_rewind_state, get(), length);
   }

@@ -111,6 +111,7 @@ iobind_status iobind_binding_create(iobind_session *session, iobind_binding **ou
   binding->session = session;
   iobind__ref_retain(&session->ref);
   binding->generation = 1;
+  iobind__lengths_forget(binding);
   iobind__flight_init(&binding->flight);
   atomic_init(&binding->queued, 0);
   pthread_mutex_init(&binding->holding, NULL);

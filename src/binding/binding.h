@@ -56,6 +56,13 @@ iobind_status iobind__binding_peek_state(iobind_binding *binding, size_t index, 
 iobind_status iobind__binding_restore(iobind_binding *binding, iobind_tensor *const *states, iobind_event *made,
                                       iobind_error *error);
 
+/* The length of the carried caches of fixed capacity; -1: iobind does not count it. */
+int64_t iobind__binding_get_length(const iobind_binding *binding);
+void iobind__binding_set_length(iobind_binding *binding, int64_t length);
+
+/* Back to a shorter length, which is known. No run is in flight. */
+iobind_status iobind__binding_rewind_length(iobind_binding *binding, int64_t length, const char *name, iobind_error *error);
+
 /* Bytes of an output: of its given tensor, of the last run, or by its dims if all are fixed. */
 iobind_status iobind__binding_output_bytes(iobind_binding *binding, size_t index, uint64_t *bytes, bool *known,
                                            iobind_error *error);

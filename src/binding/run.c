@@ -169,13 +169,16 @@ static iobind_status run(iobind_binding *binding, bool looks, iobind_error *erro
   IOBIND__TRY(iobind__run_begin(binding, NULL, error));
   IOBIND__TRY(iobind__run_await(binding, NULL, NULL, error));
   IOBIND__TRY(looks ? iobind__run_settle(binding, error) : IOBIND_OK); /* what it uses is bound by now: also states */
-  return execute_found(binding, binding->options.now, NULL, NULL, error);
+  IOBIND__TRY(execute_found(binding, binding->options.now, NULL, NULL, error));
+  iobind__lengths_note_run(binding);
+  return IOBIND_OK;
 }
 
 iobind_status iobind__run_now(iobind_binding *binding, bool looks, iobind_error *error) {
   if (binding->flight.stream != NULL) {
     IOBIND__TRY(iobind__binding_check_idle(binding, "binding_run", error));
   }
+  IOBIND__TRY(iobind__lengths_begin(binding, error));
   IOBIND__TRY(iobind__run_enter(binding, error));
   iobind_status status = run(binding, looks, error);
   iobind__run_leave(binding, status == IOBIND_OK ? iobind__armed_key(binding) : IOBIND__IDLE);

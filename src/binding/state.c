@@ -210,6 +210,7 @@ static iobind_status restore(iobind_binding *binding, iobind_tensor *const *stat
   IOBIND__TRY(await_copied(binding, made, error));
   IOBIND__TRY(prepare(binding, states, inputs, error));
   iobind__results_drop(binding, NULL);
+  iobind__lengths_forget(binding);
   IOBIND__TRY(write_over(binding, states, inputs, error));
   for (size_t i = 0; i < binding->carry_count; i++) {
     const iobind__carry *carry = &binding->carries[i];

@@ -8,6 +8,7 @@
 #include "binding/graph.h"
 #include "binding/side.h"
 #include "memory/holder.h"
+#include "session/kind.h"
 
 typedef struct iobind__dims {
   bool known;
@@ -17,12 +18,13 @@ typedef struct iobind__dims {
 
 typedef struct iobind__input {
   iobind_input_mode mode;
-  iobind_tensor *bound;  /* what ORT reads; NULL: not set. A reference is held, as on the next two */
-  iobind_tensor *source; /* LIVE if the tensor is elsewhere: copied into `bound` before each run */
-  iobind_event *event;   /* the producer's */
-  bool is_spoiled;       /* a carried state that a failed run may have written, or that a later run has used */
-  iobind__dims past;     /* of the tensor that was let go; REUSE outputs have memory for them */
-  size_t carry;          /* its place among the carries, counted from 1; 0: not carried */
+  iobind_tensor *bound;     /* what ORT reads; NULL: not set. A reference is held, as on the next two */
+  iobind_tensor *source;    /* LIVE if the tensor is elsewhere: copied into `bound` before each run */
+  iobind_event *event;      /* the producer's */
+  bool is_spoiled;          /* a carried state that a failed run may have written, or that a later run has used */
+  iobind__dims past;        /* of the tensor that was let go; REUSE outputs have memory for them */
+  size_t carry;             /* its place among the carries, counted from 1; 0: not carried */
+  iobind__length_role role; /* of the lengths that iobind writes; COMPUTED: none */
 } iobind__input;
 
 typedef struct iobind__output {
@@ -60,6 +62,19 @@ typedef struct iobind__carry {
   bool due;                  /* a run has finished since the input was bound: the output is the next state */
   iobind_tensor *buffers[2]; /* SWAP: the buffers that the runs write in turn; references are held */
 } iobind__carry;
+
+enum { IOBIND__LENGTH_UNKNOWN = -1, IOBIND__LENGTHS_LOST = -1 };
+
+/* How many rows the carried caches of fixed capacity hold, as iobind counts them. Only the caller's thread uses it. */
+typedef struct iobind__lengths {
+  int64_t now;        /* behind the runs that were submitted */
+  int64_t settled;    /* behind the runs that are known to have succeeded: after a failure it is this one again */
+  int64_t added;      /* by the next run, whose inputs say so; 0: nobody has written them; LOST: no run may read them */
+  int64_t capacity;   /* the smallest one; -1: not looked for yet, as the rest */
+  int64_t rows;       /* of a cache's first axis */
+  size_t tokens;      /* the input with the new rows; SIZE_MAX: not known */
+  size_t tokens_axis; /* of its dims */
+} iobind__lengths;
 
 /* An output that is bound again before each run. */
 typedef struct iobind__fresh {
@@ -111,6 +126,7 @@ struct iobind_binding {
   pthread_mutex_t holding; /* a stream's thread may change what is held, while the caller's thread looks at it */
   iobind__carry *carries;
   size_t carry_count;
+  iobind__lengths lengths;
   iobind__input inputs[];
 };
 
@@ -219,8 +235,26 @@ void iobind__input_clear(iobind__input *input);
 void iobind__input_hold(iobind_binding *binding, size_t index);
 void iobind__input_let_loose(iobind_binding *binding, size_t index);
 
+/* Write the values into a bound input that is not carried. On a stream they are kept until they have been read. */
+iobind_status iobind__input_write_from(iobind_binding *binding, size_t index, iobind_tensor *values, iobind_stream *stream,
+                                       iobind_error *error);
+
 /* The input goes on from this state, which `event` is recorded behind, or NULL. Takes the reference to the tensor. */
 void iobind__input_go_on(iobind_binding *binding, size_t index, iobind_tensor *state, iobind_event *event);
+
+/* ---- lengths.c ---- */
+
+/* The states are others: nothing is known of their lengths. */
+void iobind__lengths_forget(iobind_binding *binding);
+
+/* A run begins: are the lengths that it reads those of this run? */
+iobind_status iobind__lengths_begin(iobind_binding *binding, iobind_error *error);
+
+/* A run was made, or submitted. */
+void iobind__lengths_note_run(iobind_binding *binding);
+
+/* The runs in flight have ended. */
+void iobind__lengths_note_end(iobind_binding *binding, bool has_failed);
 
 /* ---- check.c ---- */
 

@@ -26,6 +26,7 @@ iobind_status iobind__state_allocate(iobind_session *session, size_t count, cons
   iobind__ref_retain(&session->ref);
   state->session = session;
   state->count = count;
+  state->length = -1;
   *out = state;
   return IOBIND_OK;
 }
@@ -103,6 +104,7 @@ static iobind_status save(iobind_binding *binding, iobind_state **out, iobind_er
                                          : iobind__binding_save(binding, tensors, &state->made, error);
   if (status == IOBIND_OK) {
     fill(state, binding, tensors);
+    state->length = iobind__binding_get_length(binding);
     *out = state;
   } else {
     iobind_state_release(state);
@@ -167,6 +169,9 @@ static iobind_status restore(iobind_binding *binding, const iobind_state *state,
   iobind_status status = assign(binding, state, tensors, error);
   if (status == IOBIND_OK) {
     status = iobind__binding_restore(binding, tensors, state->made, error);
+  }
+  if (status == IOBIND_OK) {
+    iobind__binding_set_length(binding, state->length);
   }
   free(tensors);
   return status;
