@@ -146,7 +146,7 @@ struct vcuda_dnn_rnn_data {
 int cudnnCreateRNNDataDescriptor(vcuda_dnn_rnn_data **data) {
   void *made = NULL;
   int status = vcuda_dnn_make(__func__, data == NULL ? NULL : &made, sizeof **data);
-  if (status == DNN_OK) *data = made;
+  if (made != NULL) *data = made;
   return status;
 }
 
@@ -214,7 +214,7 @@ static int check_data(const char *name, const vcuda_dnn_rnn *rnn, const vcuda_dn
   if (x->type != rnn->type || y->type != rnn->type) return vcuda_dnn_bad("%s: x or y has another type than the RNN", name);
   if (x->size != rnn->input || y->size != rnn->hidden * rnn->directions) {
     return vcuda_dnn_bad("%s: vectors of %lld in x, %lld in y; expected %lld and %lld", name, (long long)x->size,
-                         (long long)y->size, (long long)rnn->input, (long long)(rnn->hidden * rnn->directions));
+                         (long long)y->size, (long long)rnn->input, (long long)rnn->hidden * rnn->directions);
   }
   if (x->steps != y->steps || x->batch != y->batch ||
       memcmp(x->lengths, y->lengths, (size_t)x->batch * sizeof *x->lengths) != 0) {
