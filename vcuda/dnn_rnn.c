@@ -236,8 +236,9 @@ static int check_state(const char *name, const vcuda_dnn_rnn *rnn, int64_t batch
 static int check_memory(const char *name, const vcuda_dnn_rnn_run *run, size_t weight_bytes, size_t workspace_bytes) {
   size_t weights = vcuda_dnn_rnn_weight_bytes(&run->rnn), workspace = vcuda_dnn_rnn_workspace_bytes(&run->rnn);
   if (run->x == NULL || run->y == NULL) return vcuda_dnn_bad("%s: x or y is NULL", name);
-  if (weight_bytes < weights || run->weights == NULL) {
-    return vcuda_dnn_bad("%s: weights of %zu bytes at %p; expected %zu", name, weight_bytes, run->weights, weights);
+  if (weight_bytes < weights || run->weights == NULL || (uintptr_t)run->weights % sizeof(float) != 0) {
+    return vcuda_dnn_bad("%s: weights of %zu bytes at %p; expected %zu at a multiple of 4", name, weight_bytes, run->weights,
+                         weights);
   }
   if (workspace_bytes < workspace || run->workspace == NULL || (uintptr_t)run->workspace % sizeof(double) != 0) {
     return vcuda_dnn_bad("%s: a workspace of %zu bytes at %p; expected %zu at a multiple of 8", name, workspace_bytes,

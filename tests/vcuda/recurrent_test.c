@@ -251,6 +251,9 @@ static void networks_that_cannot_be(void **state) {
           cudnnGetRNNWeightParams(handle, s.rnn, 0, WEIGHTS, memory, 8, s.x, &address, s.c, &address));
   REFUSED(DNN_BAD_PARAM, "weights of 63 bytes",
           cudnnGetRNNWeightParams(handle, s.rnn, 0, 63, memory, 0, s.x, &address, s.c, &address));
+  memory = (float *)((char *)memory + 1);
+  REFUSED(DNN_BAD_PARAM, "at a multiple of 4", FORWARD(NULL, 0, s.data, s.c, NULL, WEIGHTS, workspace));
+  memory = (float *)((char *)memory - 1);
   assert_int_equal(host_error(), 0);
   const int32_t other = 0; /* not what the descriptor says: found when it runs */
   assert_int_equal(FORWARD(host_copy(&other, 4), 0, s.data, s.c, NULL, WEIGHTS, workspace), DNN_OK);
