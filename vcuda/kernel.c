@@ -86,8 +86,17 @@ static const struct {
     {"onnxruntime::cuda::ElementCountsAndInputDimsSpanOrGpu", 104},
     {"onnxruntime::cuda::detail::ReduceSumNdMetadata", 536},
     {"onnxruntime::cuda::NearestMappingInfo", 8},
-    {"onnxruntime::cuda::LinearMappingInfo", 16},
+    {"onnxruntime::cuda::LinearMappingInfo", 12},
+    {"onnxruntime::cuda::CubicMappingInfo", 24},
+    {"onnxruntime::cuda::(anonymous namespace)::Box", 16},
     {"std::pair<unsigned long, unsigned long>", 16},
+    {"onnxruntime::flash::Flash_fwd_params", 400}, /* what is read of it */
+    {"KVCacheList<false>", 40},
+    {"AttentionKernel<", 216}, /* what is read of it */
+    {"__nv_bfloat162", 4},
+    {"float4", 16},
+    {"onnxruntime::cuda::Half4", 8},
+    {"cuda::std::", 1},
 };
 
 static size_t object_size(const char *text) {
@@ -95,6 +104,13 @@ static size_t object_size(const char *text) {
   char item[32];
   if (sscanf(text, "onnxruntime::cuda::aligned_vector<%31[^,], %u>", item, &count) == 2) {
     return vcuda_type_size(type_of(item)) * count;
+  }
+  if (strncmp(text, "std::tuple<", 11) == 0) { /* of one type */
+    const char *comma = strchr(text, ',');
+    size_t items = 1;
+    snprintf(item, sizeof item, "%.*s", (int)strcspn(text + 11, ",>"), text + 11);
+    for (; comma != NULL; comma = strchr(comma + 1, ',')) items++;
+    return items * (strchr(item, '*') != NULL ? sizeof(void *) : vcuda_type_size(type_of(item)));
   }
   if (strncmp(text, "cub::", 5) == 0) { /* a state is one pointer, the others are empty */
     return strstr(text, "ScanTileState<") != NULL ? 8 : 1;
@@ -244,8 +260,12 @@ static bool split_name(vcuda_kernel *kernel, char **types, char **parameters) {
 /* ---- kernels ---- */
 
 static const vcuda_form *const families[] = {
-    vcuda_elementwise_forms, vcuda_move_forms, vcuda_pad_forms, vcuda_index_forms,  vcuda_reduce_forms,   vcuda_norm_forms,
-    vcuda_scan_forms,        vcuda_make_forms, vcuda_top_forms, vcuda_resize_forms, vcuda_quantize_forms, vcuda_rotary_forms,
+    vcuda_elementwise_forms, vcuda_move_forms,     vcuda_pad_forms,    vcuda_index_forms,     vcuda_reduce_forms,
+    vcuda_norm_forms,        vcuda_scan_forms,     vcuda_make_forms,   vcuda_top_forms,       vcuda_resize_forms,
+    vcuda_quantize_forms,    vcuda_rotary_forms,   vcuda_gqa_forms,    vcuda_flash_forms,     vcuda_nbits_forms,
+    vcuda_efficient_forms,   vcuda_heads_forms,    vcuda_masks_forms,  vcuda_scores_forms,    vcuda_embed_forms,
+    vcuda_pool_forms,        vcuda_sequence_forms, vcuda_sample_forms, vcuda_antialias_forms, vcuda_sort_forms,
+    vcuda_suppress_forms,
 };
 
 static bool parameters_match(const vcuda_kernel *kernel, const char *letters) {

@@ -435,6 +435,28 @@ static void run_gather(const vcuda_launch *launch) {
   if (m.mapping != NULL) run_from(&m, 6, by_index);
 }
 
+/* ---- a diagonal: two dims become one ---- */
+
+static place by_diagonal(const move *m, int64_t id) {
+  const vcuda_launch *launch = m->launch;
+  int64_t index = 0, axis = 0;
+  for (int i = 0; i < (int)m->numbers[0] - 1; i++) {
+    int64_t stride = vcuda_item(launch, 6, i), at = id / stride;
+    id %= stride;
+    if (axis == m->numbers[2]) axis++;
+    if (i == m->numbers[1]) index += at * vcuda_item(launch, 4, (int)m->numbers[2]);
+    index += at * vcuda_item(launch, 4, (int)axis++);
+  }
+  return (place){0, index};
+}
+
+/* (in, rank, first dim, second dim, input strides, out, output strides, N) */
+static void run_diagonal(const vcuda_launch *launch) {
+  move m = begin(launch, 7, 5);
+  for (int i = 0; i < 3; i++) m.numbers[i] = vcuda_integer(launch, 1 + i);
+  run_from(&m, 0, by_diagonal);
+}
+
 /* ---- the triangle of a matrix ---- */
 
 static place by_triangle(const move *m, int64_t id) {
@@ -476,6 +498,7 @@ const vcuda_form vcuda_move_forms[] = {
     {"_TileBatchedMemcpyKernelFromInput", "ppdnnnnnn", run_tile_batched_from_input, NULL},
     {"_UnRolledTileKernel", "naapapn", run_tile, NULL},
     {"_GatherKernel", "nnddpnppn", run_gather, NULL},
+    {"_DiagonalKernel", "pnnnapan", run_diagonal, NULL},
     {"TriluKernel", "nppndd", run_triangle, NULL},
     {.name = NULL},
 };

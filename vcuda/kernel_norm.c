@@ -243,6 +243,26 @@ static bool holds_pairs(vcuda_kernel *kernel) {
   return true;
 }
 
+/* (in, scale, bias, means, variances, the variances' correction, epsilon, elements of a channel, channels, out, N): a mean for each image
+ * and channel */
+static void run_instance_norm(const vcuda_launch *launch) {
+  vcuda_type type = vcuda_type_of(launch, 0), statistics = vcuda_type_of(launch, 3);
+  int64_t inner = vcuda_integer(launch, 7), channels = vcuda_integer(launch, 8), count = vcuda_integer(launch, 10);
+  int64_t planes = inner == 0 ? 0 : count / inner;
+  double correction = vcuda_real(launch, 5), epsilon = vcuda_real(launch, 6);
+  const void *in = vcuda_input(launch, 0, count), *scale = vcuda_input(launch, 1, channels),
+             *bias = vcuda_input(launch, 2, channels);
+  const void *means = vcuda_input(launch, 3, planes), *variances = vcuda_input(launch, 4, planes);
+  void *out = vcuda_output(launch, 9, count);
+  if (in == NULL || scale == NULL || bias == NULL || means == NULL || variances == NULL || out == NULL) return;
+  for (int64_t i = 0; i < count; i++) {
+    int64_t plane = i / inner, channel = plane % channels;
+    double variance = vcuda_load_real(statistics, variances, plane) * correction;
+    double x = (vcuda_load_real(type, in, i) - vcuda_load_real(statistics, means, plane)) / sqrt(variance + epsilon);
+    vcuda_store_real(type, out, i, x * vcuda_load_real(type, scale, channel) + vcuda_load_real(type, bias, channel));
+  }
+}
+
 const vcuda_form vcuda_norm_forms[] = {
     {"softmax_warp_forward", "ppnnn", run_softmax_short, NULL},
     {"softmax_warp_forward_resource_efficient", "ppnnn", run_softmax_short, NULL},
@@ -252,6 +272,7 @@ const vcuda_form vcuda_norm_forms[] = {
     {"SkipLayerNormKernel", "pppppppvnn", run_skip_layer_norm, NULL},
     {"SkipLayerNormKernelSmall", "pppppppvnn", run_skip_layer_norm, NULL},
     {"LpNormKernel", "ppnnn", run_lp_norm, NULL},
+    {"_InstanceNormKernel", "pppppvvddpn", run_instance_norm, NULL},
     {"BiasGeluKernel", "nppp", run_bias_gelu, NULL},
     {"VectorizedBiasGeluKernel", "nppp", run_bias_gelu, NULL},
     {"FastGeluKernel", "vvvnnppp", run_fast_gelu, NULL},

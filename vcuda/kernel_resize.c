@@ -1,13 +1,9 @@
 /* Resize: first each output coordinate's place in the input, dim by dim, then the elements. */
 #include "kernel.h"
+#include "resize.h"
 
 #include <math.h>
 #include <string.h>
-
-typedef struct axis {
-  int64_t in, out;
-  float scale, roi_start, roi_end;
-} axis;
 
 /* As ORT has it in memory. */
 typedef struct nearest {
@@ -21,7 +17,7 @@ typedef struct linear {
 } linear;
 
 /* The functors' names tell the rule. Computed as floats, as on the device, so that halves are rounded the same way. */
-static float original(const char *rule, const axis *a, float x) {
+float vcuda_resize_original(const char *rule, const vcuda_resize_axis *a, float x) {
   float in = (float)a->in, out = (float)a->out;
   if (strstr(rule, "ASYMMETRIC") != NULL) return x / a->scale;
   if (strstr(rule, "ALIGN_CORNERS") != NULL) return a->out == 1 ? 0 : x * (in - 1) / (out - 1);
@@ -50,31 +46,38 @@ static int64_t clamp(int64_t value, int64_t size) {
   return value < 0 ? 0 : value >= size ? size - 1 : value;
 }
 
-static void map_nearest(const vcuda_kernel *kernel, const axis *a, bool extrapolates, nearest *map) {
+static void map_nearest(const vcuda_kernel *kernel, const vcuda_resize_axis *a, bool extrapolates, nearest *map) {
   for (int64_t i = 0; i < a->out; i++) {
     map[i] = (nearest){(int32_t)clamp(i, a->in), 0};
     if (a->scale == 1) continue;
-    float at = original(kernel->types[1].text, a, (float)i);
+    float at = vcuda_resize_original(kernel->types[1].text, a, (float)i);
     map[i].outside = extrapolates && (at < 0 || at > (float)(a->in - 1));
     map[i].origin = (int32_t)clamp((int64_t)to_nearest(kernel->types[2].text, at, a->scale < 1), a->in);
   }
 }
 
+/* The dim `i` of `dims`: the inputs' dims come first, then the outputs', the scales, and where each one's region begins and ends. */
+static vcuda_resize_axis read_axis(const vcuda_launch *launch, int dims, int i) {
+  vcuda_resize_axis a = {.in = vcuda_integer(launch, i), .out = vcuda_integer(launch, dims + i)};
+  a.scale = (float)vcuda_real(launch, 2 * dims + i);
+  a.roi_start = (float)vcuda_real(launch, 3 * dims + 2 * i);
+  a.roi_end = (float)vcuda_real(launch, 3 * dims + 2 * i + 1);
+  return a;
+}
+
+static int64_t sum_outputs(const vcuda_launch *launch, int dims) {
+  int64_t sum = 0;
+  for (int i = 0; i < dims; i++) sum += vcuda_integer(launch, dims + i);
+  return sum;
+}
+
 /* <T, coordinates, rounding>(inputs' dims, outputs' dims, scales, each one's region, outside, .., .., map) */
 static void map_dims(const vcuda_launch *launch, int dims) {
-  axis axes[3];
-  int64_t total = 0;
-  for (int i = 0; i < dims; i++) {
-    axes[i] = (axis){.in = vcuda_integer(launch, i), .out = vcuda_integer(launch, dims + i)};
-    axes[i].scale = (float)vcuda_real(launch, 2 * dims + i);
-    axes[i].roi_start = (float)vcuda_real(launch, 3 * dims + 2 * i);
-    axes[i].roi_end = (float)vcuda_real(launch, 3 * dims + 2 * i + 1);
-    total += axes[i].out;
-  }
-  nearest *map = vcuda_output(launch, 5 * dims + 3, total);
+  nearest *map = vcuda_output(launch, 5 * dims + 3, sum_outputs(launch, dims));
   for (int i = 0; map != NULL && i < dims; i++) {
-    map_nearest(launch->kernel, &axes[i], vcuda_integer(launch, 5 * dims) != 0, map);
-    map += axes[i].out;
+    vcuda_resize_axis a = read_axis(launch, dims, i);
+    map_nearest(launch->kernel, &a, vcuda_integer(launch, 5 * dims) != 0, map);
+    map += a.out;
   }
 }
 
@@ -98,7 +101,7 @@ static void run_map(const vcuda_launch *launch) {
   nearest *map = vcuda_output(launch, 10, vcuda_integer(launch, 5));
   int64_t *starts = vcuda_output(launch, 9, rank), start = 0;
   for (int i = 0; map != NULL && starts != NULL && i < rank; i++) {
-    axis a = {.in = vcuda_item(launch, 1, i), .out = vcuda_item(launch, 2, i), .scale = float_item(launch, 3, i)};
+    vcuda_resize_axis a = {.in = vcuda_item(launch, 1, i), .out = vcuda_item(launch, 2, i), .scale = float_item(launch, 3, i)};
     a.roi_start = float_item(launch, 4, i);
     a.roi_end = float_item(launch, 4, rank + i);
     map_nearest(launch->kernel, &a, vcuda_integer(launch, 6) != 0, map + start);
@@ -186,11 +189,11 @@ static void run_nearest(const vcuda_launch *launch) {
   run_sampling(&s, 0, 0);
 }
 
-/* ---- linear in two dims ---- */
+/* ---- linear in two dims or three ---- */
 
-static void map_linear(const vcuda_kernel *kernel, const axis *a, bool extrapolates, linear *map) {
+static void map_linear(const vcuda_kernel *kernel, const vcuda_resize_axis *a, bool extrapolates, linear *map) {
   for (int64_t i = 0; i < a->out; i++) {
-    float at = a->scale == 1 ? (float)i : original(kernel->types[1].text, a, (float)i);
+    float at = a->scale == 1 ? (float)i : vcuda_resize_original(kernel->types[1].text, a, (float)i);
     float inside = fminf(fmaxf(at, 0), (float)(a->in - 1));
     map[i].outside = extrapolates && (at < 0 || at > (float)(a->in - 1));
     map[i].origin = (int32_t)inside;
@@ -198,46 +201,151 @@ static void map_linear(const vcuda_kernel *kernel, const axis *a, bool extrapola
   }
 }
 
-/* <T, coordinates>(input's and output's height and width, scales, region, N of the map, extrapolates, .., map) */
-static void run_map_linear(const vcuda_launch *launch) {
-  linear *map = vcuda_output(launch, 13, vcuda_integer(launch, 2) + vcuda_integer(launch, 3));
-  for (int i = 0; map != NULL && i < 2; i++) {
-    axis a = {.in = vcuda_integer(launch, i), .out = vcuda_integer(launch, 2 + i), .scale = (float)vcuda_real(launch, 4 + i)};
-    a.roi_start = (float)vcuda_real(launch, 6 + 2 * i);
-    a.roi_end = (float)vcuda_real(launch, 7 + 2 * i);
-    map_linear(launch->kernel, &a, vcuda_integer(launch, 11) != 0, map);
+/* <T, coordinates>(.., N of the map, extrapolates, .., map) */
+static void map_linear_dims(const vcuda_launch *launch, int dims) {
+  linear *map = vcuda_output(launch, 5 * dims + 3, sum_outputs(launch, dims));
+  for (int i = 0; map != NULL && i < dims; i++) {
+    vcuda_resize_axis a = read_axis(launch, dims, i);
+    map_linear(launch->kernel, &a, vcuda_integer(launch, 5 * dims + 1) != 0, map);
     map += a.out;
   }
 }
 
-/* (input's and output's height and width, output's width and image, in, out, N, value, map) */
-static void run_linear(const vcuda_launch *launch) {
-  vcuda_type type = vcuda_type_of(launch, 6);
-  int64_t height = vcuda_integer(launch, 0), width = vcuda_integer(launch, 1), out_height = vcuda_integer(launch, 2);
-  int64_t out_width = vcuda_integer(launch, 3), count = vcuda_integer(launch, 8), images = count / (out_height * out_width);
-  const linear *map = vcuda_input(launch, 10, out_height + out_width);
-  const void *in = vcuda_input(launch, 6, images * height * width);
-  void *out = vcuda_output(launch, 7, count);
+static void run_map_linear_2d(const vcuda_launch *launch) {
+  map_linear_dims(launch, 2);
+}
+
+static void run_map_linear_3d(const vcuda_launch *launch) {
+  map_linear_dims(launch, 3);
+}
+
+/* The map's entries for an output element, one for each dim; its image is returned. */
+static int64_t find_entries(const int64_t *out, int dims, int64_t id, int64_t entries[3]) {
+  int64_t start = 0;
+  for (int i = dims - 1; i >= 0; i--) {
+    entries[i] = id % out[i];
+    id /= out[i];
+  }
+  for (int i = 0; i < dims; i++) {
+    entries[i] += start;
+    start += out[i];
+  }
+  return id;
+}
+
+static double blend(const linear *const entries[3], int dims, const int64_t *sizes, vcuda_type type, const void *in,
+                    int64_t image) {
+  double sum = 0;
+  for (int corner = 0; corner < 1 << dims; corner++) {
+    int64_t index = image;
+    double weight = 1;
+    for (int i = 0; i < dims; i++) {
+      bool next = (corner >> i & 1) != 0;
+      index = index * sizes[i] + clamp(entries[i]->origin + next, sizes[i]);
+      weight *= (double)(next ? entries[i]->weight : 1 - entries[i]->weight);
+    }
+    sum += weight * vcuda_load_real(type, in, index);
+  }
+  return sum;
+}
+
+/* (inputs' dims, outputs' dims, a divisor for each, in, out, N, value, map) */
+static void run_linear(const vcuda_launch *launch, int dims) {
+  vcuda_type type = vcuda_type_of(launch, 3 * dims);
+  int64_t in_dims[3], out_dims[3], in_size = 1, out_size = 1, count = vcuda_integer(launch, 3 * dims + 2);
+  for (int i = 0; i < dims; i++) {
+    in_size *= in_dims[i] = vcuda_integer(launch, i);
+    out_size *= out_dims[i] = vcuda_integer(launch, dims + i);
+  }
+  const linear *map = vcuda_input(launch, 3 * dims + 4, sum_outputs(launch, dims));
+  const void *in = vcuda_input(launch, 3 * dims, count / out_size * in_size);
+  void *out = vcuda_output(launch, 3 * dims + 1, count);
   for (int64_t id = 0; map != NULL && in != NULL && out != NULL && id < count; id++) {
-    const linear *y = &map[id / out_width % out_height], *x = &map[out_height + id % out_width];
-    if (y->outside || x->outside) {
-      vcuda_store(type, out, id, vcuda_scalar(launch, 9));
-      continue;
+    int64_t at[3], image = find_entries(out_dims, dims, id, at);
+    const linear *entries[3];
+    bool outside = false;
+    for (int i = 0; i < dims; i++) {
+      entries[i] = &map[at[i]];
+      outside = outside || entries[i]->outside;
     }
-    double sum = 0;
-    for (int corner = 0; corner < 4; corner++) {
-      int64_t row = clamp(y->origin + corner / 2, height), column = clamp(x->origin + corner % 2, width);
-      double down = (double)(corner / 2 != 0 ? y->weight : 1 - y->weight),
-             right = (double)(corner % 2 != 0 ? x->weight : 1 - x->weight);
-      sum += down * right * vcuda_load_real(type, in, (id / out_width / out_height * height + row) * width + column);
+    if (outside) {
+      vcuda_store(type, out, id, vcuda_scalar(launch, 3 * dims + 3));
+    } else {
+      vcuda_store_real(type, out, id, blend(entries, dims, in_dims, type, in, image));
     }
-    vcuda_store_real(type, out, id, sum);
   }
 }
 
-static bool maps_linear(vcuda_kernel *kernel) {
-  kernel->arguments[kernel->argument_count - 1].size = sizeof(linear);
-  return true;
+static void run_linear_2d(const vcuda_launch *launch) {
+  run_linear(launch, 2);
+}
+
+static void run_linear_3d(const vcuda_launch *launch) {
+  run_linear(launch, 3);
+}
+
+/* ---- cubic in two dims ---- */
+
+typedef struct cubic {
+  int32_t origin, outside;
+  float weights[4];
+} cubic;
+
+static void map_cubic(const vcuda_launch *launch, const vcuda_resize_axis *a, cubic *map) {
+  bool extrapolates = vcuda_integer(launch, 11) != 0, excludes = vcuda_integer(launch, 13) != 0;
+  float c = (float)vcuda_real(launch, 12);
+  for (int64_t i = 0; i < a->out; i++) {
+    float at = a->scale == 1 ? (float)i : vcuda_resize_original(launch->kernel->types[1].text, a, (float)i), sum = 0;
+    map[i].origin = (int32_t)floorf(at);
+    map[i].outside = extrapolates && (at < 0 || at > (float)(a->in - 1));
+    for (int tap = 0; tap < 4; tap++) {
+      float x = fabsf(at - (float)map[i].origin - (float)(tap - 1));
+      bool near = tap == 1 || tap == 2;
+      int64_t from = map[i].origin + tap - 1;
+      map[i].weights[tap] = near ? ((c + 2) * x - (c + 3)) * x * x + 1 : ((c * x - 5 * c) * x + 8 * c) * x - 4 * c;
+      if (excludes && (from < 0 || from >= a->in)) map[i].weights[tap] = 0;
+      sum += map[i].weights[tap];
+    }
+    for (int tap = 0; excludes && tap < 4; tap++) map[i].weights[tap] /= sum;
+  }
+}
+
+/* <T, coordinates>(.., N of the map, extrapolates, the cubic's coefficient, excludes what is outside, .., map) */
+static void run_map_cubic(const vcuda_launch *launch) {
+  cubic *map = vcuda_output(launch, 15, sum_outputs(launch, 2));
+  for (int i = 0; map != NULL && i < 2; i++) {
+    vcuda_resize_axis a = read_axis(launch, 2, i);
+    map_cubic(launch, &a, map);
+    map += a.out;
+  }
+}
+
+/* (inputs' dims, outputs' dims, .., in, out, N, value, map) */
+static void run_cubic(const vcuda_launch *launch) {
+  vcuda_type type = vcuda_type_of(launch, 6);
+  int64_t in_dims[2], out_dims[2], count = vcuda_integer(launch, 8);
+  for (int i = 0; i < 2; i++) {
+    in_dims[i] = vcuda_integer(launch, i);
+    out_dims[i] = vcuda_integer(launch, 2 + i);
+  }
+  const cubic *map = vcuda_input(launch, 10, sum_outputs(launch, 2));
+  const void *in = vcuda_input(launch, 6, count / (out_dims[0] * out_dims[1]) * in_dims[0] * in_dims[1]);
+  void *out = vcuda_output(launch, 7, count);
+  for (int64_t id = 0; map != NULL && in != NULL && out != NULL && id < count; id++) {
+    int64_t at[3], image = find_entries(out_dims, 2, id, at);
+    const cubic *y = &map[at[0]], *x = &map[at[1]];
+    double sum = 0;
+    for (int tap = 0; tap < 16; tap++) {
+      int64_t row = clamp(y->origin - 1 + tap / 4, in_dims[0]), column = clamp(x->origin - 1 + tap % 4, in_dims[1]);
+      double weight = (double)(y->weights[tap / 4] * x->weights[tap % 4]);
+      sum += weight * vcuda_load_real(type, in, (image * in_dims[0] + row) * in_dims[1] + column);
+    }
+    if (y->outside || x->outside) {
+      vcuda_store(type, out, id, vcuda_scalar(launch, 9));
+    } else {
+      vcuda_store_real(type, out, id, sum);
+    }
+  }
 }
 
 const vcuda_form vcuda_resize_forms[] = {
@@ -247,7 +355,11 @@ const vcuda_form vcuda_resize_forms[] = {
     {"_ResizeNearestKernel2D", "nnnnddppnvp", run_nearest_2d, NULL},
     {"_ResizeNearestKernel3D", "nnnnnndddppnvp", run_nearest_3d, NULL},
     {"_ResizeNearestKernel", "naappnvpp", run_nearest, NULL},
-    {"_ResizeBilinearCoordinateMapping", "nnnnvvvvvvnnpp", run_map_linear, maps_linear},
-    {"_ResizeBilinearKernel", "nnnnddppnvp", run_linear, maps_linear},
+    {"_ResizeBilinearCoordinateMapping", "nnnnvvvvvvnnpp", run_map_linear_2d, NULL},
+    {"_ResizeTrilinearCoordinateMapping", "nnnnnnvvvvvvvvvnnpp", run_map_linear_3d, NULL},
+    {"_ResizeBilinearKernel", "nnnnddppnvp", run_linear_2d, NULL},
+    {"_ResizeTrilinearKernel", "nnnnnndddppnvp", run_linear_3d, NULL},
+    {"_ResizeCubicCoordinateMapping", "nnnnvvvvvvnnvnpp", run_map_cubic, NULL},
+    {"_ResizeBiCubicKernel", "nnnnddppnvp", run_cubic, NULL},
     {.name = NULL},
 };
