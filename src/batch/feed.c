@@ -82,7 +82,7 @@ static iobind_status set_row(iobind_batch *batch, uint64_t slot, size_t index, i
   iobind__seat *seat;
   status = iobind__batch_find(batch, slot, what, &seat, error);
   iobind__brought *brought = status == IOBIND_OK ? &seat->brought[feed - batch->feeds] : NULL;
-  if (status == IOBIND_OK && held == NULL) {
+  if (status == IOBIND_OK && data != NULL) { /* nothing is kept of no bytes */
     status = keep_row(brought, row, data, what, error);
   }
   if (status == IOBIND_OK) {
