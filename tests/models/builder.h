@@ -79,6 +79,8 @@ void build_grow(builder *b);
 void build_cache(builder *b);
 void build_denoise(builder *b);
 void build_voices(builder *b);
+void build_ragged(builder *b);
+void build_encoder(builder *b);
 void build_transformer(builder *b);
 
 #endif
