@@ -210,13 +210,14 @@ void iobind__feed_settle(iobind_batch *batch) {
   }
 }
 
-/* What a row has brought meanwhile replaces what the step had. */
+/* What a row has brought meanwhile replaces what the step had. Otherwise its memory is used again, so that most rows need it once. */
 void iobind__feed_end(iobind_batch *batch, bool has_failed) {
   for (size_t i = 0; i < batch->asked_count; i++) {
     iobind__seat *seat = &batch->seats[batch->asked[i]];
     for (size_t f = 0; f < batch->feed_count; f++) {
-      if (has_failed && seat->taken[f].is_set && !seat->brought[f].is_set) {
+      if (seat->taken[f].is_set && !seat->brought[f].is_set) {
         exchange(seat, f);
+        seat->brought[f].is_set = has_failed;
       }
       seat->taken[f].is_set = false;
     }
