@@ -1,9 +1,11 @@
-/* bench_batch MODEL [MOST-OF-ALL MOST-OF-FEW | --server]: Silero's voice detector (a file of the variant without If) for 256 callers on one thread: a live batch beside ONNX
+/* bench_batch MODEL [MOST-OF-ALL MOST-OF-FEW | --server | --memory MOST]: Silero's voice detector (a file of the variant without If) for 256 callers on one thread: a live batch beside ONNX
  * Runtime's own bound run of the same width, which copies no rows; beside a binding for each caller; and 17 callers of 256, other ones in each
  * step, beside a bound run of 17 rows. A step of the batch takes each caller's window, and hands each caller's result out.
  *
  * With --server, a server's loop instead: a window of each caller comes every 32 ms, evenly spread; how long until its result is there, and how
  * busy the thread that makes the steps is, for several longest waits.
+ *
+ * With --memory, the resident memory of a process that has made steps of 256 callers, by the batch and by ONNX Runtime's bound run alone.
  *
  * Ratios are those of processor time of the thread, each step next to its raw run, medians. With limits it ends with 1 if a ratio is above its
  * own in each of three rounds, and with 77 if there is no model. Instructions would be steadier, but callgrind takes too long for this model. */
@@ -13,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -339,6 +342,56 @@ static void serve_all(callers *self) {
   }
 }
 
+/* ---- memory ------------------------------------------------------------------------------------------------------------- */
+
+static double resident_mb(void) {
+  FILE *file = fopen("/proc/self/statm", "r");
+  long all, pages = 0;
+  if (file == NULL || fscanf(file, "%ld %ld", &all, &pages) != 2) exit(1);
+  fclose(file);
+  return (double)pages * (double)sysconf(_SC_PAGESIZE) / 1e6;
+}
+
+static void open_all(void) {
+  fixture_open_model(&f, read_model);
+  raw_open(&r, &f);
+  find_names();
+}
+
+static double step_and_measure(int by_batch) {
+  static callers all;
+  size_t who[MOST];
+  open_all();
+  if (by_batch) open_callers(&all);
+  raw_batch alone = by_batch ? (raw_batch){.turn = 0} : raw_batch_open(MOST);
+  choose(who, MOST, 1);
+  for (int i = 0; i < WARM_UP + PAIRS; i++) {
+    (void)(by_batch ? step_callers(&all, who, MOST) : raw_step(&alone));
+  }
+  return resident_mb();
+}
+
+/* In a process of its own. */
+static double measure_memory(int by_batch) {
+  int ends[2];
+  double mb = 0;
+  if (pipe(ends) != 0) exit(1);
+  pid_t child = fork();
+  if (child < 0) exit(1);
+  if (child == 0) {
+    mb = step_and_measure(by_batch);
+    _exit(write(ends[1], &mb, sizeof mb) != (ssize_t)sizeof mb);
+  }
+  if (read(ends[0], &mb, sizeof mb) != (ssize_t)sizeof mb || waitpid(child, NULL, 0) != child) exit(1);
+  return mb;
+}
+
+static int print_memory(double most) {
+  double alone = measure_memory(0), batch = measure_memory(1);
+  printf("256 callers: ONNX Runtime's bound run %.1f MB resident, a batch %.1f MB, ratio %.3f\n", alone, batch, batch / alone);
+  return batch / alone <= most;
+}
+
 /* Is the ratio below the limit? Other processes disturb a round. */
 static int print_times(callers *all, size_t count, const char *what, double most) {
   for (int round = 0; round < ROUNDS; round++) {
@@ -354,7 +407,7 @@ static int print_times(callers *all, size_t count, const char *what, double most
 int main(int argc, char **argv) {
   static callers all;
   if (argc < 2 || argc > 4) {
-    fprintf(stderr, "usage: bench_batch MODEL [MOST-OF-ALL MOST-OF-FEW | --server]\n");
+    fprintf(stderr, "usage: bench_batch MODEL [MOST-OF-ALL MOST-OF-FEW | --server | --memory MOST]\n");
     return 2;
   }
   model_path = argv[1];
@@ -362,12 +415,13 @@ int main(int argc, char **argv) {
     fprintf(stderr, "bench_batch: %s is not there: scripts/get-models fetches it\n", model_path);
     return 77;
   }
-  fixture_open_model(&f, read_model);
-  raw_open(&r, &f);
-  find_names();
   for (size_t i = 0; i < MOST; i++) {
     for (size_t k = 0; k < WINDOW; k++) windows[i][k] = (float)(random_number() % 2001) / 1000 - 1;
   }
+  if (argc == 4 && strcmp(argv[2], "--memory") == 0) {
+    return !print_memory(strtod(argv[3], NULL));
+  }
+  open_all();
   open_callers(&all);
   if (argc == 3) {
     serve_all(&all);

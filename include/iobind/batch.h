@@ -107,8 +107,9 @@ IOBIND_API IOBIND_CHECK iobind_status iobind_batch_leave(iobind_batch *batch, ui
  *  it is set again. An input that is set during a step is for the next one; if the step fails, it replaces that of the step.
  *  @param slot   IOBIND_BATCH_ALL for an input without a batch axis, which must be set before the first step
  *  @param index  of the input; not a state's
- *  @param row    of the input's type and dims, with 1 on the batch axis; in host memory
- *  @return OK; NOT_FOUND slot or index; DTYPE; SHAPE; WRONG_DEVICE the data are not in host memory; INVALID_ARGUMENT a state, or a
+ *  @param row    of the input's type and dims, with 1 on the batch axis; in host memory, or on the device where the session reads the
+ *                input, if its memory has addresses (IOBIND_DEVICE_ADDRESSABLE): nothing then goes over the link
+ *  @return OK; NOT_FOUND slot or index; DTYPE; SHAPE; WRONG_DEVICE the data are elsewhere; INVALID_ARGUMENT a state, or a
  *          shared input and a slot, or the reverse; OUT_OF_MEMORY; the failure of work that was to write `row`, and for a shared input
  *          that of the step in flight: it is then not set
  *  @threads any   @blocks for work in flight that writes `row`, and a shared input for the step in flight   @since 1.0 */

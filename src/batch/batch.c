@@ -100,9 +100,8 @@ iobind_status iobind_batch_join(iobind_batch *batch, iobind_state *state, uint64
 static void empty(iobind_batch *batch, iobind__seat *seat) {
   iobind__order_leave(batch, seat);
   for (size_t i = 0; i < batch->feed_count; i++) {
-    free(seat->brought[i].data);
-    free(seat->taken[i].data);
-    seat->brought[i] = seat->taken[i] = (iobind__brought){0};
+    iobind__brought_free(&seat->brought[i]);
+    iobind__brought_free(&seat->taken[i]);
   }
   iobind__outcome_drop(seat->outcome);
   seat->outcome = NULL;

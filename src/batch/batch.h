@@ -72,6 +72,7 @@ typedef struct iobind__brought {
   int64_t dims[IOBIND_MAX_RANK];
   void *data;
   size_t bytes;
+  iobind_tensor *held; /* where the session reads it; NULL: in `data` */
 } iobind__brought;
 
 /* The outputs of a step, for the rows of a block. */
@@ -232,6 +233,8 @@ iobind_status iobind__order_put_back(iobind_batch *batch, iobind_error *error);
 void iobind__order_leave(iobind_batch *batch, iobind__seat *seat);
 
 /* ---- feed.c ---- */
+
+void iobind__brought_free(iobind__brought *brought);
 
 /* The step takes what its rows have brought, so that they may bring the next. The mutex is held. */
 iobind_status iobind__feed_take(iobind_batch *batch, const char *what, iobind_error *error);

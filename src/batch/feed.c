@@ -4,6 +4,12 @@
 
 #include "batch/batch.h"
 
+void iobind__brought_free(iobind__brought *brought) {
+  iobind_tensor_release(brought->held);
+  free(brought->data);
+  *brought = (iobind__brought){0};
+}
+
 /* ---- set ---- */
 
 static iobind__feed *find_feed(iobind_batch *batch, size_t input) {
@@ -45,11 +51,18 @@ static iobind_status keep_row(iobind__brought *brought, const iobind_tensor *row
   if (row->bytes > 0) {
     memcpy(brought->data, data, row->bytes);
   }
+  brought->bytes = row->bytes;
+  return IOBIND_OK;
+}
+
+/* `held` is taken, and what was held before is left there. */
+static void note_row(iobind__brought *brought, const iobind_tensor *row, iobind_tensor **held) {
+  iobind_tensor *before = brought->held;
+  brought->held = *held;
+  *held = before;
   memcpy(brought->dims, row->dims, row->rank * sizeof row->dims[0]);
   brought->rank = row->rank;
-  brought->bytes = row->bytes;
   brought->is_set = true;
-  return IOBIND_OK;
 }
 
 static iobind_status set_row(iobind_batch *batch, uint64_t slot, size_t index, iobind_tensor *row, const char *what,
@@ -60,16 +73,41 @@ static iobind_status set_row(iobind_batch *batch, uint64_t slot, size_t index, i
     return iobind__fail(error, IOBIND_ERROR_SHAPE, "%s: '%s': expected 1 row on axis %d, got %lld", what, value->label,
                         (int)feed->axis, (long long)row->dims[feed->axis]);
   }
-  void *data;
-  IOBIND__TRY(iobind__renamed(iobind_tensor_map(row, row->dtype, IOBIND_ACCESS_READ, &data, error), error, what));
+  void *data = NULL;
+  iobind_tensor *held = NULL;
+  iobind_status status = row->place->host ? iobind_tensor_map(row, row->dtype, IOBIND_ACCESS_READ, &data, error)
+                                          : iobind__input_copy(batch->session, index, row, NULL, &held, error);
+  IOBIND__TRY(iobind__renamed(status, error, what));
   pthread_mutex_lock(&batch->mutex);
   iobind__seat *seat;
-  iobind_status status = iobind__batch_find(batch, slot, what, &seat, error);
+  status = iobind__batch_find(batch, slot, what, &seat, error);
+  iobind__brought *brought = status == IOBIND_OK ? &seat->brought[feed - batch->feeds] : NULL;
+  if (status == IOBIND_OK && data != NULL) { /* nothing is kept of no bytes */
+    status = keep_row(brought, row, data, what, error);
+  }
   if (status == IOBIND_OK) {
-    status = keep_row(&seat->brought[feed - batch->feeds], row, data, what, error);
+    note_row(brought, row, &held);
   }
   pthread_mutex_unlock(&batch->mutex);
+  iobind_tensor_release(held);
   return status;
+}
+
+/* On the host, or where the session reads it: a copy from elsewhere would cross a link, as would one into memory without addresses. */
+static iobind_status check_location(const iobind_batch *batch, size_t index, const iobind_tensor *row, const char *what,
+                                    iobind_error *error) {
+  const iobind__value *input = &batch->session->inputs[index];
+  if (row->place->host) {
+    return IOBIND_OK;
+  }
+  if (!iobind__session_reads(batch->session, input, row)) {
+    return iobind__refuse_elsewhere(batch->session, index, row, what, error);
+  }
+  return row->place->addressable
+             ? IOBIND_OK
+             : iobind__fail(error, IOBIND_ERROR_WRONG_DEVICE,
+                            "%s: '%s': expected a tensor in host memory, it is on '%s', whose memory has no addresses", what,
+                            input->label, row->place->device->spec);
 }
 
 static iobind_status set_shared(iobind_batch *batch, size_t index, iobind_tensor *all, const char *what, iobind_error *error) {
@@ -103,10 +141,7 @@ iobind_status iobind_batch_set_input(iobind_batch *batch, uint64_t slot, size_t 
   const bool is_for_all = slot == IOBIND_BATCH_ALL;
   IOBIND__TRY(check_kind(batch, is_for_all, index, what, error));
   IOBIND__TRY(iobind__value_accepts(&batch->session->inputs[index], row, what, error));
-  if (!row->place->host) {
-    return iobind__fail(error, IOBIND_ERROR_WRONG_DEVICE, "%s: '%s': expected a tensor in host memory, it is on '%s'", what,
-                        batch->session->inputs[index].label, row->place->device->spec);
-  }
+  IOBIND__TRY(check_location(batch, index, row, what, error));
   iobind_status status =
       is_for_all ? set_shared(batch, index, row, what, error) : set_row(batch, slot, index, row, what, error);
   return iobind__named(status, error, what);
@@ -175,13 +210,14 @@ void iobind__feed_settle(iobind_batch *batch) {
   }
 }
 
-/* What a row has brought meanwhile replaces what the step had. */
+/* What a row has brought meanwhile replaces what the step had. Otherwise its memory is used again, so that most rows need it once. */
 void iobind__feed_end(iobind_batch *batch, bool has_failed) {
   for (size_t i = 0; i < batch->asked_count; i++) {
     iobind__seat *seat = &batch->seats[batch->asked[i]];
     for (size_t f = 0; f < batch->feed_count; f++) {
-      if (has_failed && seat->taken[f].is_set && !seat->brought[f].is_set) {
+      if (seat->taken[f].is_set && !seat->brought[f].is_set) {
         exchange(seat, f);
+        seat->brought[f].is_set = has_failed;
       }
       seat->taken[f].is_set = false;
     }
@@ -269,20 +305,48 @@ static iobind_status upload(const iobind__feed *feed, const iobind__block *block
   return status;
 }
 
+/* A row that is on the device already: its pieces, into its place among those of the block. */
+static iobind_status copy_held(const iobind__feed *feed, const iobind__block *block, size_t row, iobind_tensor *held,
+                               iobind_stream *stream, iobind_error *error) {
+  const iobind__layout *layout = &feed->layout;
+  const size_t first = (block->offset * layout->lead + row) * layout->piece;
+  const iobind_rows from = {.struct_size = sizeof from, .tensor = held, .pitch = layout->piece};
+  const iobind_rows to = {
+      .struct_size = sizeof to, .tensor = feed->target, .offset = first, .pitch = block->width * layout->piece};
+  return iobind_tensor_copy_rows(&from, &to, layout->piece, layout->lead, stream, error);
+}
+
+/* What a block's rows have on the host goes up at once; a row that has nothing there has zeros, or what it had. */
+static iobind_status bring_block(const iobind_batch *batch, size_t index, const iobind__block *block, iobind_stream *stream,
+                                 iobind_error *error) {
+  const iobind__feed *feed = &batch->feeds[index];
+  char *first = (char *)feed->staging->data + block->offset * feed->layout.lead * feed->layout.piece;
+  size_t on_host = 0;
+  for (size_t row = 0; row < block->width; row++) {
+    const iobind__brought *taken = taken_of(batch, block->offset + row, index);
+    if (taken->held == NULL) {
+      copy_row(&feed->layout, first, block->width, row, taken->data);
+      on_host++;
+    }
+  }
+  if (feed->target != NULL && on_host > 0) {
+    IOBIND__TRY(upload(feed, block, stream, error));
+  }
+  for (size_t row = 0; row < block->width; row++) {
+    iobind_tensor *held = taken_of(batch, block->offset + row, index)->held;
+    if (held != NULL && held->bytes > 0) {
+      IOBIND__TRY(copy_held(feed, block, row, held, stream, error));
+    }
+  }
+  return IOBIND_OK;
+}
+
 static iobind_status bring(iobind_batch *batch, size_t index, iobind_stream *stream, iobind_error *error) {
   iobind__feed *feed = &batch->feeds[index];
   IOBIND__TRY(shape(batch, feed, &batch->seats[batch->asked[0]].taken[index], error));
-  void *data;
-  IOBIND__TRY(iobind_tensor_map(feed->staging, feed->staging->dtype, IOBIND_ACCESS_WRITE, &data, error));
+  IOBIND__TRY(iobind__tensor_settle(feed->staging, IOBIND__WRITE, error));
   for (size_t i = 0; i < batch->blocks.count; i++) {
-    const iobind__block *block = &batch->blocks.of[i];
-    char *first = (char *)data + block->offset * feed->layout.lead * feed->layout.piece;
-    for (size_t row = 0; row < block->width; row++) {
-      copy_row(&feed->layout, first, block->width, row, taken_of(batch, block->offset + row, index)->data);
-    }
-  }
-  for (size_t i = 0; feed->target != NULL && i < batch->blocks.count; i++) {
-    IOBIND__TRY(upload(feed, &batch->blocks.of[i], stream, error));
+    IOBIND__TRY(bring_block(batch, index, &batch->blocks.of[i], stream, error));
   }
   return IOBIND_OK;
 }

@@ -83,17 +83,36 @@ static iobind_status make_both(trial *self, size_t input, const int64_t *dims, s
   return make_input(self, input, dims, rank, axis, 1, &self->alone[input], error);
 }
 
+static bool is_float(iobind_dtype dtype) {
+  return dtype == IOBIND_DTYPE_FLOAT32 || dtype == IOBIND_DTYPE_FLOAT64 || dtype == IOBIND_DTYPE_FLOAT16 ||
+         dtype == IOBIND_DTYPE_BFLOAT16;
+}
+
+/* What a row has brought, on the host: of floats nothing is needed. */
+static iobind_status fill_like(trial *self, size_t index, size_t row, char *like, iobind_error *error) {
+  const iobind_batch *batch = self->batch;
+  const iobind__brought *taken = &batch->seats[batch->asked[row % batch->asked_count]].taken[index];
+  iobind_tensor *all = self->inputs[batch->feeds[index].input];
+  const iobind__layout layout = iobind__layout_of(all->dtype, taken->dims, taken->rank, batch->feeds[index].axis);
+  if (taken->held != NULL && !is_float(all->dtype)) {
+    IOBIND__TRY(iobind_tensor_read(taken->held, 0, like, taken->held->bytes, NULL, error));
+  }
+  fill_row(self, all, &layout, row, taken->held != NULL ? like : taken->data);
+  return IOBIND_OK;
+}
+
 static iobind_status fill_feed(trial *self, size_t index, iobind_error *error) {
   const iobind_batch *batch = self->batch;
   const iobind__feed *feed = &batch->feeds[index];
   const iobind__brought *first = &batch->seats[batch->asked[0]].taken[index];
   IOBIND__TRY(make_both(self, feed->input, first->dims, first->rank, feed->axis, error));
-  iobind_tensor *all = self->inputs[feed->input];
-  const iobind__layout layout = iobind__layout_of(all->dtype, first->dims, first->rank, feed->axis);
-  for (size_t row = 0; row < self->width; row++) {
-    fill_row(self, all, &layout, row, batch->seats[batch->asked[row % batch->asked_count]].taken[index].data);
+  char *like = malloc(self->alone[feed->input]->bytes + 1);
+  iobind_status status = like == NULL ? iobind__out_of_memory(error, what) : IOBIND_OK;
+  for (size_t row = 0; status == IOBIND_OK && row < self->width; row++) {
+    status = fill_like(self, index, row, like, error);
   }
-  return IOBIND_OK;
+  free(like);
+  return status;
 }
 
 static iobind_status fill_column(trial *self, size_t index, iobind_error *error) {
@@ -163,11 +182,6 @@ static double range_of(const iobind_tensor *tensor) {
     greatest = isfinite(number) && number > greatest ? number : greatest;
   }
   return greatest - least;
-}
-
-static bool is_float(iobind_dtype dtype) {
-  return dtype == IOBIND_DTYPE_FLOAT32 || dtype == IOBIND_DTYPE_FLOAT64 || dtype == IOBIND_DTYPE_FLOAT16 ||
-         dtype == IOBIND_DTYPE_BFLOAT16;
 }
 
 /* The greatest difference of two pieces. Only floats have one; others are equal, or infinitely far apart. */

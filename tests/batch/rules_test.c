@@ -336,6 +336,54 @@ static void states_stay_on_the_device(void **state) {
   expect_rows(ROWS, results);
 }
 
+/* Inputs that are on the device do not go over the link; a row on the host beside them does. */
+static void inputs_on_the_device(void **state) {
+  (void)state;
+  voice_results results[ROWS];
+  float x[WIDTH];
+  bring(ROWS, 1, results);
+  expect_ok(run(slots, ROWS));
+  for (int on_host = 0; on_host < 2; on_host++) {
+    link_bytes before = {0, 0};
+    for (int i = 0; i < ROWS; i++) {
+      fill(x, 40 + i);
+      (i == 0 && on_host ? voice_bring : voice_bring_there)(batch, slots[i], x);
+      results[i] = voice_step(&rows[i], x);
+    }
+    before = count_link();
+    expect_ok(run(slots, ROWS));
+    link_bytes after = count_link();
+    assert_int_equal(after.up - before.up, on_host ? sizeof(float[ROWS][WIDTH]) : 0);
+    assert_int_equal(after.down - before.down, sizeof(float[ROWS][LEADS + 1][WIDTH]));
+    expect_rows(ROWS, results);
+  }
+}
+
+/* What is set is a copy: the memory may be used again. The last one that was set counts, wherever it was. */
+static void input_on_the_device_is_copied(void **state) {
+  (void)state;
+  static const int64_t dims[] = {1, WIDTH};
+  float x[WIDTH];
+  float other[WIDTH];
+  iobind_tensor *tensor;
+  fill(x, 3);
+  fill(other, 8);
+  expect_ok(iobind_tensor_create(device, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, dims, 2, &tensor, &fault));
+  expect_ok(iobind_tensor_write(tensor, 0, x, sizeof x, NULL, &fault));
+  voice_bring(batch, slots[0], other);
+  expect_ok(iobind_batch_set_input(batch, slots[0], X, tensor, &fault));
+  expect_ok(iobind_tensor_write(tensor, 0, other, sizeof other, NULL, &fault));
+  voice_results results = voice_step(&rows[0], x);
+  expect_ok(run(slots, 1));
+  voice_expect_results(batch, slots[0], &results);
+  expect_ok(iobind_batch_set_input(batch, slots[0], X, tensor, &fault));
+  voice_bring(batch, slots[0], x);
+  results = voice_step(&rows[0], x);
+  expect_ok(run(slots, 1));
+  voice_expect_results(batch, slots[0], &results);
+  iobind_tensor_release(tensor);
+}
+
 /* ---- threads ---- */
 
 enum { STEPS = 40 };
@@ -460,6 +508,8 @@ static const struct CMUnitTest tests[] = {
     ON_EACH(input_for_the_step_after),
     ON_EACH(outputs_that_are_kept),
     ON_VDEV(states_stay_on_the_device),
+    ON_VDEV(inputs_on_the_device),
+    ON_EACH(input_on_the_device_is_copied),
     ON_EACH(callers_of_a_server),
     ON_VDEV(failure_of_submitted_rows),
 };

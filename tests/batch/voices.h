@@ -49,6 +49,16 @@ static inline void voice_bring(iobind_batch *batch, uint64_t slot, const float x
   iobind_tensor_release(row);
 }
 
+/* The same from memory of the device. */
+static inline void voice_bring_there(iobind_batch *batch, uint64_t slot, const float x[WIDTH]) {
+  const int64_t dims[] = {1, WIDTH};
+  iobind_tensor *row;
+  expect_ok(iobind_tensor_create(device, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, dims, 2, &row, &fault));
+  expect_ok(iobind_tensor_write(row, 0, x, sizeof(float[WIDTH]), NULL, &fault));
+  expect_ok(iobind_batch_set_input(batch, slot, X, row, &fault));
+  iobind_tensor_release(row);
+}
+
 static inline void voice_set_gain(iobind_batch *batch) {
   iobind_tensor *gain;
   expect_ok(iobind_tensor_create(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, NULL, 0, &gain, &fault));

@@ -81,6 +81,8 @@ void build_append(builder *b);
 void build_shared(builder *b);
 void build_denoise(builder *b);
 void build_voices(builder *b);
+void build_ragged(builder *b);
+void build_encoder(builder *b);
 void build_transformer(builder *b);
 
 #endif

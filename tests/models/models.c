@@ -56,6 +56,13 @@ const model_kind model_kinds[] = {
      "rows with states: next_a = x * [1, 2] - a, next_b = max(b, x), next_count = count + 1, y = next_a + next_b, z = next_b + gain; mix=1: next_b has "
      "other rows in it  [rows=rows width=4 mix=0]",
      build_voices},
+    {"ragged",
+     "logits = attention of each row's token over a cache of its own, which is written at the row's length; exact numbers  [vocab=16 width=8 "
+     "capacity=16]",
+     build_ragged},
+    {"encoder",
+     "many states, nearly all with their rows on the second axis: next = x - state, y = x + the last next  [states=98 lead=24 width=194]",
+     build_encoder},
     {"transformer",
      "logits, state = tokens behind the state `past`, through layers of attention and networks  [dtype=float32 vocab=32 "
      "width=16 heads=2 layers=2 room=64]",

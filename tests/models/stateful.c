@@ -217,3 +217,88 @@ void build_voices(builder *b) {
   builder_node(b, "Add", "next_a next_b", "y");
   builder_node(b, "Add", "next_b gain", "z");
 }
+
+/* A row a step, each with a cache of its own, which is written at the row's length: a decoder whose rows have different lengths. Products of
+ * eighths, which float32 holds exactly, and no softmax. */
+void build_ragged(builder *b) {
+  static int64_t places[64];
+  int64_t vocab = builder_int(b, "vocab", 16), width = builder_int(b, "width", 8), capacity = builder_int(b, "capacity", 16);
+  int64_t down[3] = {1, capacity, 1}, across[3] = {1, 1, capacity};
+  test_shape token, cache, length, logits;
+  if (capacity < 1 || capacity > 64) {
+    builder_fail(b, "a capacity of 1 to 64 is expected", b->spec);
+    return;
+  }
+  for (int64_t i = 0; i < capacity; i++) {
+    places[i] = i;
+  }
+  set_dims(&token, "rows,1");
+  set_dims(&length, "rows,1,1");
+  set_dims(&cache, "rows,?,?");
+  cache.dims[1] = capacity;
+  cache.dims[2] = width;
+  set_dims(&logits, "rows,1,?");
+  logits.dims[2] = vocab;
+  builder_input(b, "token", ONNX_INT64, &token);
+  builder_input(b, "key", ONNX_FLOAT32, &cache);
+  builder_input(b, "value", ONNX_FLOAT32, &cache);
+  builder_input(b, "length", ONNX_INT64, &length);
+  builder_output(b, "logits", ONNX_FLOAT32, &logits);
+  builder_output(b, "next_key", ONNX_FLOAT32, &cache);
+  builder_output(b, "next_value", ONNX_FLOAT32, &cache);
+  builder_output(b, "next_length", ONNX_INT64, &length);
+  add_table(b, "table", vocab, width, 0);
+  add_table(b, "table_turned", vocab, width, 1);
+  onnx_tensor table = {
+      .name = "down", .dtype = ONNX_INT64, .dims = down, .rank = 3, .data = places, .bytes = (size_t)capacity * 8};
+  onnx_initializer(&b->writer, &table);
+  table.name = "across";
+  table.dims = across;
+  onnx_initializer(&b->writer, &table);
+  builder_scalar(b, "one", ONNX_INT64, 1);
+  builder_scalar(b, "half", ONNX_FLOAT32, 0.5);
+  builder_scalar(b, "nothing", ONNX_FLOAT32, 0);
+  builder_node(b, "Gather", "table token", "row");
+  builder_node(b, "Mul", "row half", "changed");
+  builder_node(b, "Equal", "down length", "is_here");
+  builder_node(b, "Where", "is_here row key", "next_key");
+  builder_node(b, "Where", "is_here changed value", "next_value");
+  builder_node(b, "Add", "length one", "next_length");
+  const int64_t turned[3] = {0, 2, 1};
+  builder_node_begin(b, "Transpose", "next_key", "key_turned");
+  onnx_attribute_ints(&b->writer, "perm", turned, 3);
+  builder_node_end(b);
+  builder_node(b, "MatMul", "row key_turned", "scores");
+  builder_node(b, "Less", "across next_length", "is_before");
+  builder_node(b, "Where", "is_before scores nothing", "weights");
+  builder_node(b, "MatMul", "weights next_value", "context");
+  builder_node(b, "MatMul", "context table_turned", "logits");
+}
+
+/* States like those of a streaming encoder: many, nearly all with their rows on the second axis. next = x - state, y = x + the next state of the
+ * last one. */
+void build_encoder(builder *b) {
+  int64_t states = builder_int(b, "states", 98), lead = builder_int(b, "lead", 24), width = builder_int(b, "width", 194);
+  test_shape plain, deep;
+  set_dims(&plain, "rows,1");
+  set_dims(&deep, "?,rows,?");
+  deep.dims[0] = lead;
+  deep.dims[2] = width;
+  builder_input(b, "x", ONNX_FLOAT32, &plain);
+  builder_output(b, "y", ONNX_FLOAT32, &plain);
+  for (int64_t i = 0; i < states; i++) {
+    char input[32];
+    char output[32];
+    char both[48];
+    snprintf(input, sizeof input, "state%d", (int)i);
+    snprintf(output, sizeof output, "next%d", (int)i);
+    snprintf(both, sizeof both, "x state%d", (int)i);
+    builder_input(b, input, ONNX_FLOAT32, i + 1 < states ? &deep : &plain);
+    builder_output(b, output, ONNX_FLOAT32, i + 1 < states ? &deep : &plain);
+    builder_node(b, "Sub", both, output);
+    if (i + 1 == states) {
+      snprintf(both, sizeof both, "x %s", output);
+      builder_node(b, "Add", both, "y");
+    }
+  }
+}

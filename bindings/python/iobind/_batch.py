@@ -109,7 +109,7 @@ class Batch(_core.Batch):
     def set(self, inputs: Mapping[str, Any]) -> None:
         """Set inputs without a batch axis, which all rows share, until they are set again: {name: array}. The data are copied. inputs: an
         array has the input's type and shape. Blocks for the step in flight. Raises NameNotFound, InvalidArgument (an input that each row
-        brings, or a state), DTypeError, ShapeError, DeviceError (not in host memory), InvalidState, OutOfMemory, OrtError."""
+        brings, or a state), DTypeError, ShapeError, DeviceError (it is on another device), InvalidState, OutOfMemory, OrtError."""
         self._set_all(ALL, inputs)
 
     def run(self, rows: Sequence[Row], inputs: Sequence[Mapping[str, Any]] | None = None, *, stream: _tensor.Stream | None = None) -> None:
@@ -212,7 +212,7 @@ class Row:
     def set(self, inputs: Mapping[str, Any]) -> None:
         """Set inputs for the row's next step: {name: array}. The data are copied. inputs: an array has the input's type and shape, with 1 on
         the batch axis. Raises NameNotFound, NotFound (the row has left), InvalidArgument (a state, or an input that all rows share),
-        DTypeError, ShapeError, DeviceError (not in host memory), InvalidState (the batch is closed), OutOfMemory."""
+        DTypeError, ShapeError, DeviceError (it is on another device), InvalidState (the batch is closed), OutOfMemory."""
         self.batch._set_all(self._slot, inputs)
 
     @property

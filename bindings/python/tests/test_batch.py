@@ -265,7 +265,7 @@ def test_inputs_that_are_refused():
             ({"x": floats(1, 2).reshape(2, 1)}, iobind.ShapeError, "set: 'x': expected 1 row on axis 0, got 2"),
             ({"x": floats(1)}, iobind.ShapeError, "set: .*'x'"),
             ({"x": numpy.ones((1, 2), "f4")}, iobind.ShapeError, "set: .*'x'"),
-            ({"x": iobind.tensor(one(1), "vdev")}, iobind.DeviceError, "set: 'x': expected a tensor in host memory, it is on 'vdev:0'"),
+            ({"x": iobind.tensor(one(1), "vdev")}, iobind.DeviceError, "set: 'x': expected a host tensor of the session's runtime, or one on 'cpu', got one on 'vdev:0'"),
             ({"s": one(1)}, iobind.InvalidArgument, "set: 's' is a state, .*: Batch.join takes one"),
             ({"y": one(1)}, iobind.NameNotFound, "set: no input 'y'; there are s, x"),
             ([1], iobind.InvalidArgument, "set: expected a dict by name")):

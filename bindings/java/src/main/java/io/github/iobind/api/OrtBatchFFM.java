@@ -327,8 +327,8 @@ public final class OrtBatchFFM implements AutoCloseable {
      * Sets an input for the row's next step: the value's content of now. It holds for one step.
      *
      * @param name an input with a batch axis, which is not a state
-     * @param value in host memory, of the input's type and dims, with 1 on the batch axis
-     * @throws OrtFFMException NOT_FOUND: the name; DTYPE, SHAPE: it does not fit; WRONG_DEVICE: it is not in host memory; INVALID_ARGUMENT: a
+     * @param value of the input's type and dims, with 1 on the batch axis; in host memory, or where the session reads the input
+     * @throws OrtFFMException NOT_FOUND: the name; DTYPE, SHAPE: it does not fit; WRONG_DEVICE: it is elsewhere; INVALID_ARGUMENT: a
      *     state, or an input without a batch axis; OUT_OF_MEMORY; what work failed with that was to write the value
      * @throws IllegalStateException the row has left, or the batch or the value is closed
      */
@@ -536,7 +536,7 @@ public final class OrtBatchFFM implements AutoCloseable {
    * Sets an input without a batch axis, which all rows share, until it is set again: the value's content of now. Waits for the step in flight.
    *
    * @param name the input
-   * @param value in host memory, of the input's type and dims
+   * @param value of the input's type and dims; in host memory, or where the session reads the input
    * @throws OrtFFMException as {@link Row#setInput(String, OrtValueRef)}; INVALID_ARGUMENT: an input with a batch axis
    * @throws IllegalStateException the batch or the value is closed
    */

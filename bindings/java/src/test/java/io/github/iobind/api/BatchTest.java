@@ -430,11 +430,18 @@ class BatchTest {
     }
   }
 
+  /** They are where the session reads them, or refused. */
   @Test
-  void inputsOnADeviceAreRefused() {
-    try (OrtSessionFFM session = session("vdev"); OrtBatchFFM batch = batch(session);
-        OrtValueRef x = OrtValueRef.allocate(runtime, DeviceSpec.of("vdev"), MemoryDescriptor.of(OnnxTensorElementType.FLOAT32, 1, WIDTH))) {
-      refused(OrtStatus.WRONG_DEVICE, () -> batch.join().setInput("x", x));
+  void inputsOnADevice() {
+    MemoryDescriptor descriptor = MemoryDescriptor.of(OnnxTensorElementType.FLOAT32, 1, WIDTH);
+    try (OrtSessionFFM there = session("vdev"); OrtSessionFFM elsewhere = session("cpu"); OrtBatchFFM batch = batch(there);
+        OrtBatchFFM other = batch(elsewhere); OrtValueRef x = OrtValueRef.allocate(runtime, DeviceSpec.of("vdev"), descriptor)) {
+      x.write(0, MemorySegment.ofArray(new float[] {1, 1, 1, 1}), null);
+      OrtBatchFFM.Row row = batch.join();
+      row.setInput("x", x);
+      batch.run(row);
+      assertArrayEquals(new float[] {4, 4, 4, 4}, output(row, "z"));
+      refused(OrtStatus.WRONG_DEVICE, () -> other.join().setInput("x", x));
     }
   }
 
