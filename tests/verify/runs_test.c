@@ -355,7 +355,9 @@ static void pipelines(void **state) {
 }
 
 static int start(void **state) {
-  return stage_open(state);
+  (void)stage_open(state);
+  set_device("race", "fail");
+  return 0;
 }
 
 static int stop(void **state) {
