@@ -155,6 +155,16 @@ static bool parse_metadata(const char *text, char *field) {
   return keep_text(text, field);
 }
 
+/* A result is wrong when it is made. */
+static bool parse_wrong(const char *text, vdev_site site, vdev_fault *fault) {
+  vdev_fault read;
+  bool is_read = vdev_fault_parse(text, site, false, &read) && !read.late;
+  if (is_read) {
+    *fault = read;
+  }
+  return is_read;
+}
+
 static bool parse(const struct setting *setting, const char *value, void *field) {
   switch (setting->kind) {
     case NUMBER: return parse_number(value, setting->lowest, setting->highest, field);
@@ -165,7 +175,7 @@ static bool parse(const struct setting *setting, const char *value, void *field)
     case PATH: return parse_path(value, field);
     case METADATA: return parse_metadata(value, field);
     case FAIL: return vdev_fault_parse(value, setting->site, false, field);
-    case WRONG: return vdev_fault_parse(value, setting->site, false, field) && !((const vdev_fault *)field)->late;
+    case WRONG: return parse_wrong(value, setting->site, field);
     case DELAY: return vdev_fault_parse(value, setting->site, true, field);
   }
   return false;

@@ -236,7 +236,7 @@ typedef struct iobind_difference {
  *  @return OK, also if they differ; SHAPE, DTYPE they have other dims or types; WRONG_DEVICE one of them is not on the host;
  *          INVALID_ARGUMENT, also a tolerance that is negative or NaN; the failure of work that was to write one of them; OUT_OF_MEMORY;
  *          RUNTIME
- *  @threads any   @blocks for work in flight that writes them   @since 1.0 */
+ *  @threads shared-read   @blocks for work in flight that writes them   @since 1.0 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_tensor_compare(const iobind_tensor *tensor, const iobind_tensor *right,
                                                             const iobind_tolerance *tolerance, iobind_difference *difference,
                                                             iobind_error *error);

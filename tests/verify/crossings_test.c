@@ -27,6 +27,7 @@ static iobind_binding *bind(iobind_session *of) {
 static int start(void **state) {
   setenv("VDEV_DEVICES", "2", 1);
   (void)stage_open(state);
+  set_device("race", "fail");
   session = verified_session("scale", RUNS, 0);
   x = make_filled(3);
   binding = bind(session);
@@ -175,6 +176,32 @@ static void lent_output(void **state) {
   expect_ok(iobind_stream_synchronize(stream, &fault));
   expect_output(binding, 6);
   iobind_stream_destroy(stream);
+}
+
+/* An input that is still on its way when the run is submitted: the CPU reads it when it is there. */
+static void producer_in_flight(void **state) {
+  (void)state;
+  float values[N];
+  iobind_stream *streams[2];
+  iobind_event *event;
+  for (int i = 0; i < N; i++) {
+    values[i] = 7;
+  }
+  for (int i = 0; i < 2; i++) {
+    expect_ok(iobind_stream_create(device, NULL, &streams[i], &fault));
+  }
+  expect_ok(iobind_event_create(device, &event, &fault));
+  set_device("delay_copy", "1,us:20000");
+  expect_ok(iobind_tensor_write(x, 0, values, sizeof values, streams[0], &fault));
+  expect_ok(iobind_event_record(event, streams[0], &fault));
+  expect_ok(iobind_binding_set_input(binding, 0, IOBIND_INPUT_RESIDENT, x, event, &fault));
+  expect_ok(iobind_binding_run(binding, streams[1], &fault));
+  expect_ok(iobind_stream_synchronize(streams[1], &fault));
+  expect_output(binding, 14);
+  set_device("delay_copy", "0");
+  iobind_event_destroy(event);
+  iobind_stream_destroy(streams[0]);
+  iobind_stream_destroy(streams[1]);
 }
 
 static void taken_output(void **state) {
@@ -346,10 +373,21 @@ static void second_device(void **state) {
 #define ON_VDEV(test) ON(vdev, test)
 
 static const struct CMUnitTest tests[] = {
-    ON_GPUS(output_modes), ON_VDEV(unbound_output), ON_GPUS(host_read_input),  ON_GPUS(pinned),
-    ON_GPUS(strings),      ON_GPUS(live_input),     ON_GPUS(lent_output),      ON_GPUS(taken_output),
-    ON_GPUS(dlpack_input), ON_GPUS(failing_run),    ON_GPUS(save_and_restore), ON_GPUS(bindings_of_threads),
-    ON_GPUS(batch_rows),   ON_VDEV(second_device),
+    ON_GPUS(output_modes),
+    ON_VDEV(unbound_output),
+    ON_GPUS(host_read_input),
+    ON_GPUS(pinned),
+    ON_GPUS(strings),
+    ON_GPUS(live_input),
+    ON_GPUS(lent_output),
+    ON_GPUS(producer_in_flight),
+    ON_GPUS(taken_output),
+    ON_GPUS(dlpack_input),
+    ON_GPUS(failing_run),
+    ON_GPUS(save_and_restore),
+    ON_GPUS(bindings_of_threads),
+    ON_GPUS(batch_rows),
+    ON_VDEV(second_device),
 };
 
 FIXTURE_MAIN(tests, NULL, NULL);

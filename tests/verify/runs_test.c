@@ -66,7 +66,8 @@ static void wrong_from_a_run_on(void **state) {
 /* Each binding, and each set of dims, has its runs. */
 static void sets_of_dims(void **state) {
   (void)state;
-  static const int64_t dims[2] = {N, 2 * N};
+  enum { TWICE = 2 * N };
+  static const int64_t dims[2] = {N, TWICE};
   static const float values[2 * N] = {1, 2, 3};
   iobind_session *session = verified_session("scale", 1, 0);
   iobind_tensor *xs[2];
@@ -354,7 +355,9 @@ static void pipelines(void **state) {
 }
 
 static int start(void **state) {
-  return stage_open(state);
+  (void)stage_open(state);
+  set_device("race", "fail");
+  return 0;
 }
 
 static int stop(void **state) {

@@ -55,7 +55,7 @@ class MistakesTest {
     var verified = new OrtSessionFFM.Options().devices(DeviceSpec.of("vdev")).verify(new OrtVerification(2));
     try (OrtSessionFFM session = OrtSessionFFM.create(runtime, Models.bytes("scale"), verified);
         OrtValueRef x = OrtValueRef.of(runtime, new float[] {1, 2}, floats(2)); OrtValueRef y = session.run(List.of(x)).get(0)) {
-      assertArrayEquals(new float[] {2, 4}, y.readFloats());
+      assertArrayEquals(new float[] {2, 4}, y.toFloatArray());
     }
     assertEquals(16, OrtStatus.RESULT.ordinal());
   }
