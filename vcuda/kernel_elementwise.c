@@ -374,6 +374,33 @@ static void run_where(const vcuda_launch *launch) {
   choose(launch, (const int[]){2, 4, 6}, walks, 8, vcuda_integer(launch, 9));
 }
 
+/* ---- Shrink, LogSumExp ---- */
+
+/* (in, bias, lambda, out, N): the bounds are floats, whatever the type is. */
+static void run_shrink(const vcuda_launch *launch) {
+  vcuda_type type = vcuda_type_of(launch, 0);
+  double bias = vcuda_real(launch, 1), lambda = vcuda_real(launch, 2);
+  int64_t count = vcuda_integer(launch, 4);
+  const void *in = vcuda_input(launch, 0, count);
+  void *out = vcuda_output(launch, 3, count);
+  for (int64_t i = 0; in != NULL && out != NULL && i < count; i++) {
+    double x = vcuda_load_real(type, in, i);
+    vcuda_store_real(type, out, i, x < -lambda ? x + bias : x > lambda ? x - bias : 0);
+  }
+}
+
+/* (x, exp(x - max), N): if the greatest one is infinite, that difference is NaN. exp of minus infinity is 0, and of the greatest 1. */
+static void run_fix_exp(const vcuda_launch *launch) {
+  vcuda_type type = vcuda_type_of(launch, 0);
+  int64_t count = vcuda_integer(launch, 2);
+  const void *in = vcuda_input(launch, 0, count);
+  void *out = vcuda_output(launch, 1, count);
+  for (int64_t i = 0; in != NULL && out != NULL && i < count; i++) {
+    double x = vcuda_load_real(type, in, i);
+    if (isnan(vcuda_load_real(type, out, i)) && isinf(x)) vcuda_store_real(type, out, i, x > 0 ? 1 : 0);
+  }
+}
+
 /* ---- Clip, bias ---- */
 
 /* (in, out, lowest, highest, default lowest, default highest, N): the bounds are scalars on the device, or NULL. */
@@ -412,31 +439,6 @@ static void run_bias(const vcuda_launch *launch) {
   }
 }
 
-/* (in, bias, lambda, out, N): the bounds are floats, whatever the type is. */
-static void run_shrink(const vcuda_launch *launch) {
-  vcuda_type type = vcuda_type_of(launch, 0);
-  double bias = vcuda_real(launch, 1), lambda = vcuda_real(launch, 2);
-  int64_t count = vcuda_integer(launch, 4);
-  const void *in = vcuda_input(launch, 0, count);
-  void *out = vcuda_output(launch, 3, count);
-  for (int64_t i = 0; in != NULL && out != NULL && i < count; i++) {
-    double x = vcuda_load_real(type, in, i);
-    vcuda_store_real(type, out, i, x < -lambda ? x + bias : x > lambda ? x - bias : 0);
-  }
-}
-
-/* (x, exp(x - max), N): if the greatest one is infinite, that difference is NaN. exp of minus infinity is 0, and of the greatest 1. */
-static void run_fix_exp(const vcuda_launch *launch) {
-  vcuda_type type = vcuda_type_of(launch, 0);
-  int64_t count = vcuda_integer(launch, 2);
-  const void *in = vcuda_input(launch, 0, count);
-  void *out = vcuda_output(launch, 1, count);
-  for (int64_t i = 0; in != NULL && out != NULL && i < count; i++) {
-    double x = vcuda_load_real(type, in, i);
-    if (isnan(vcuda_load_real(type, out, i)) && isinf(x)) vcuda_store_real(type, out, i, x > 0 ? 1 : 0);
-  }
-}
-
 const vcuda_form vcuda_elementwise_forms[] = {
     {"_UnaryElementWise", "ppon", run_unary, is_unary},
     {"_BinaryElementWiseSimple", "pppon", run_simple, is_binary},
@@ -444,11 +446,11 @@ const vcuda_form vcuda_elementwise_forms[] = {
     {"_BinaryElementWiseRhsPerChannelBatch1", "ppdpon", run_channel, is_binary},
     {"_BinaryElementWiseRhsPerChannelBatchN", "ppddpon", run_channels, is_binary},
     {"VariadicElementWiseNoBroadcastInputBatchKernel", "onap", run_many, is_binary},
+    {"_ShrinkKernel", "pvvpn", run_shrink, NULL},
+    {"_FixExpForReduceLogSumExp", "ppn", run_fix_exp, NULL},
     {"_TenaryElementWiseSimple", "ppppn", run_where_simple, NULL},
     {"_TenaryElementWise", "napapapapn", run_where, NULL},
     {"_Clip", "ppppvvn", run_clip, NULL},
-    {"_ShrinkKernel", "pvvpn", run_shrink, NULL},
-    {"_FixExpForReduceLogSumExp", "ppn", run_fix_exp, NULL},
     {"BroadcastBiasKernel", "ppndnnv", run_bias, NULL},
     {"BroadcastBiasKernel", "ppnonnv", run_bias, NULL},
     {.name = NULL},
