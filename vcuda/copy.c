@@ -149,10 +149,14 @@ int cudaMemcpy2DAsync(void *to, size_t to_pitch, const void *from, size_t from_p
   return vcuda_end(&call, copy(to, to_pitch, from, from_pitch, width, height, kind, stream, "cudaMemcpy2DAsync", false));
 }
 
-/* Variables of device code have no memory here, because there is no such code. */
+/* Variables of device code have no memory here, because there is no such code. Those that are known are 0. */
 int cudaMemcpyFromSymbol(void *to, const void *symbol, size_t bytes, size_t offset, int kind) {
   VCUDA_ENTER_DEVICE(NULL);
-  (void)to, (void)bytes, (void)offset, (void)kind;
+  (void)offset, (void)kind;
+  if (vcuda_is_variable(symbol)) {
+    memset(to, 0, bytes);
+    return vcuda_end(&call, CUDA_OK);
+  }
   vcuda_log("cudaMemcpyFromSymbol: the variable at %p: vcuda has no variables of device code", symbol);
   return vcuda_end(&call, CUDA_INVALID_SYMBOL);
 }

@@ -20,6 +20,7 @@ enum {
   CUDA_INVALID_FUNCTION = 98,
   CUDA_NO_DEVICE = 100,
   CUDA_INVALID_DEVICE = 101,
+  CUDA_INVALID_CONTEXT = 201,
   CUDA_ECC = 214,
   CUDA_INVALID_HANDLE = 400,
   CUDA_ILLEGAL_STATE = 401,
@@ -194,6 +195,66 @@ CUDA_API int cudaFreeHost(void *address);
 CUDA_API int cudaHostGetDevicePointer(void **on_device, void *on_host, unsigned flags);
 CUDA_API int cudaHostRegister(void *address, size_t bytes, unsigned flags);
 CUDA_API int cudaHostUnregister(void *address);
+/* ---- memory and semaphores of other libraries and processes ---- */
+
+enum { CUDA_EXTERNAL_MEMORY_FD = 1 };   /* cudaExternalMemoryHandleType */
+enum { CUDA_EXTERNAL_TIMELINE_FD = 9 }; /* cudaExternalSemaphoreHandleType */
+enum { CUDA_IPC_LAZY = 1 };             /* cudaIpcMemLazyEnablePeerAccess */
+typedef struct vcuda_external *cuda_external_memory;
+typedef struct vcuda_semaphore *cuda_external_semaphore;
+
+typedef union cuda_external_handle {
+  int fd;
+  struct {
+    void *handle;
+    const void *name;
+  } win32;
+} cuda_external_handle;
+
+typedef struct cuda_external_memory_desc { /* cudaExternalMemoryHandleDesc; the driver's has reserved members behind it */
+  int type;
+  cuda_external_handle handle;
+  uint64_t size;
+  unsigned flags;
+} cuda_external_memory_desc;
+
+typedef struct cuda_external_buffer_desc {
+  uint64_t offset;
+  uint64_t size;
+  unsigned flags;
+} cuda_external_buffer_desc;
+
+typedef struct cuda_external_semaphore_desc {
+  int type;
+  cuda_external_handle handle;
+  unsigned flags;
+} cuda_external_semaphore_desc;
+
+typedef struct cuda_semaphore_params { /* cudaExternalSemaphoreSignalParams, cudaExternalSemaphoreWaitParams: of one size */
+  uint64_t value;                      /* of a timeline semaphore, or a fence */
+  unsigned char others[64];
+  unsigned flags;
+  unsigned reserved[16];
+} cuda_semaphore_params;
+
+typedef struct cuda_ipc_handle { /* cudaIpcMemHandle_t, cudaIpcEventHandle_t */
+  char bytes[64];
+} cuda_ipc_handle;
+
+CUDA_API int cudaImportExternalMemory(cuda_external_memory *memory, const cuda_external_memory_desc *desc);
+CUDA_API int cudaExternalMemoryGetMappedBuffer(void **address, cuda_external_memory memory,
+                                               const cuda_external_buffer_desc *desc);
+CUDA_API int cudaDestroyExternalMemory(cuda_external_memory memory);
+CUDA_API int cudaImportExternalSemaphore(cuda_external_semaphore *semaphore, const cuda_external_semaphore_desc *desc);
+CUDA_API int cudaSignalExternalSemaphoresAsync(const cuda_external_semaphore *semaphores, const cuda_semaphore_params *params,
+                                               unsigned count, cuda_stream stream);
+CUDA_API int cudaWaitExternalSemaphoresAsync(const cuda_external_semaphore *semaphores, const cuda_semaphore_params *params,
+                                             unsigned count, cuda_stream stream);
+CUDA_API int cudaDestroyExternalSemaphore(cuda_external_semaphore semaphore);
+CUDA_API int cudaIpcGetMemHandle(cuda_ipc_handle *handle, void *address);
+CUDA_API int cudaIpcOpenMemHandle(void **address, cuda_ipc_handle handle, unsigned flags);
+CUDA_API int cudaIpcCloseMemHandle(void *address);
+
 CUDA_API int cudaMemPoolCreate(cuda_pool *pool, const cuda_pool_properties *properties);
 CUDA_API int cudaMemPoolDestroy(cuda_pool pool);
 CUDA_API int cudaMemPoolGetAttribute(cuda_pool pool, int attribute, void *value);

@@ -55,6 +55,16 @@ CUDA_API int cuMemcpyHtoD_v2(uintptr_t to, const void *from, size_t bytes);
 CUDA_API int cuMemcpyDtoH_v2(void *to, uintptr_t from, size_t bytes);
 CUDA_API int cuMemcpyAsync(uintptr_t to, uintptr_t from, size_t bytes, cuda_stream stream);
 CUDA_API int cuMemsetD8Async(uintptr_t address, unsigned char value, size_t bytes, cuda_stream stream);
+CUDA_API int cuImportExternalMemory(cuda_external_memory *memory, const cuda_external_memory_desc *desc);
+CUDA_API int cuExternalMemoryGetMappedBuffer(uintptr_t *address, cuda_external_memory memory,
+                                             const cuda_external_buffer_desc *desc);
+CUDA_API int cuDestroyExternalMemory(cuda_external_memory memory);
+CUDA_API int cuImportExternalSemaphore(cuda_external_semaphore *semaphore, const cuda_external_semaphore_desc *desc);
+CUDA_API int cuSignalExternalSemaphoresAsync(const cuda_external_semaphore *semaphores, const cuda_semaphore_params *params,
+                                             unsigned count, cuda_stream stream);
+CUDA_API int cuWaitExternalSemaphoresAsync(const cuda_external_semaphore *semaphores, const cuda_semaphore_params *params,
+                                           unsigned count, cuda_stream stream);
+CUDA_API int cuDestroyExternalSemaphore(cuda_external_semaphore semaphore);
 CUDA_API int cuTensorMapEncodeTiled(void);
 
 int cuInit(unsigned flags) {
@@ -317,6 +327,48 @@ int cuMemcpyAsync(uintptr_t to, uintptr_t from, size_t bytes, cuda_stream stream
 int cuMemsetD8Async(uintptr_t address, unsigned char value, size_t bytes, cuda_stream stream) {
   VCUDA_OPEN(stream);
   return vcuda_close(&call, cudaMemsetAsync((void *)address, value, bytes, stream));
+}
+
+/* ---- memory and semaphores of other libraries ---- */
+
+int cuImportExternalMemory(cuda_external_memory *memory, const cuda_external_memory_desc *desc) {
+  VCUDA_OPEN(NULL);
+  return vcuda_close(&call, cudaImportExternalMemory(memory, desc));
+}
+
+int cuExternalMemoryGetMappedBuffer(uintptr_t *address, cuda_external_memory memory, const cuda_external_buffer_desc *desc) {
+  VCUDA_OPEN(NULL);
+  void *made = NULL;
+  int error = cudaExternalMemoryGetMappedBuffer(&made, memory, desc);
+  *address = (uintptr_t)made;
+  return vcuda_close(&call, error);
+}
+
+int cuDestroyExternalMemory(cuda_external_memory memory) {
+  VCUDA_OPEN(NULL);
+  return vcuda_close(&call, cudaDestroyExternalMemory(memory));
+}
+
+int cuImportExternalSemaphore(cuda_external_semaphore *semaphore, const cuda_external_semaphore_desc *desc) {
+  VCUDA_OPEN(NULL);
+  return vcuda_close(&call, cudaImportExternalSemaphore(semaphore, desc));
+}
+
+int cuSignalExternalSemaphoresAsync(const cuda_external_semaphore *semaphores, const cuda_semaphore_params *params,
+                                    unsigned count, cuda_stream stream) {
+  VCUDA_OPEN(stream);
+  return vcuda_close(&call, cudaSignalExternalSemaphoresAsync(semaphores, params, count, stream));
+}
+
+int cuWaitExternalSemaphoresAsync(const cuda_external_semaphore *semaphores, const cuda_semaphore_params *params,
+                                  unsigned count, cuda_stream stream) {
+  VCUDA_OPEN(stream);
+  return vcuda_close(&call, cudaWaitExternalSemaphoresAsync(semaphores, params, count, stream));
+}
+
+int cuDestroyExternalSemaphore(cuda_external_semaphore semaphore) {
+  VCUDA_OPEN(NULL);
+  return vcuda_close(&call, cudaDestroyExternalSemaphore(semaphore));
 }
 
 /* A descriptor for device code of compute capability 9.0, which does not run here. */

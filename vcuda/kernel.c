@@ -90,6 +90,12 @@ static const struct {
     {"onnxruntime::cuda::CubicMappingInfo", 24},
     {"onnxruntime::cuda::(anonymous namespace)::Box", 16},
     {"std::pair<unsigned long, unsigned long>", 16},
+    {"onnxruntime::flash::Flash_fwd_params", 400}, /* what is read of it */
+    {"KVCacheList<false>", 40},
+    {"AttentionKernel<", 216}, /* what is read of it */
+    {"__nv_bfloat162", 4},
+    {"float4", 16},
+    {"onnxruntime::cuda::Half4", 8},
     {"cuda::std::", 1},
 };
 
@@ -254,10 +260,12 @@ static bool split_name(vcuda_kernel *kernel, char **types, char **parameters) {
 /* ---- kernels ---- */
 
 static const vcuda_form *const families[] = {
-    vcuda_elementwise_forms, vcuda_move_forms,   vcuda_pad_forms,      vcuda_index_forms,    vcuda_reduce_forms,
-    vcuda_norm_forms,        vcuda_scan_forms,   vcuda_make_forms,     vcuda_top_forms,      vcuda_resize_forms,
-    vcuda_quantize_forms,    vcuda_rotary_forms, vcuda_pool_forms,     vcuda_sequence_forms, vcuda_sample_forms,
-    vcuda_antialias_forms,   vcuda_sort_forms,   vcuda_suppress_forms,
+    vcuda_elementwise_forms, vcuda_move_forms,     vcuda_pad_forms,    vcuda_index_forms,     vcuda_reduce_forms,
+    vcuda_norm_forms,        vcuda_scan_forms,     vcuda_make_forms,   vcuda_top_forms,       vcuda_resize_forms,
+    vcuda_quantize_forms,    vcuda_rotary_forms,   vcuda_gqa_forms,    vcuda_flash_forms,     vcuda_nbits_forms,
+    vcuda_efficient_forms,   vcuda_heads_forms,    vcuda_masks_forms,  vcuda_scores_forms,    vcuda_embed_forms,
+    vcuda_pool_forms,        vcuda_sequence_forms, vcuda_sample_forms, vcuda_antialias_forms, vcuda_sort_forms,
+    vcuda_suppress_forms,
 };
 
 static bool parameters_match(const vcuda_kernel *kernel, const char *letters) {

@@ -272,6 +272,14 @@ static int64_t walk_extent(const walk *w, int64_t count) {
   return w->modulus != 0 && last >= w->modulus ? w->modulus : last + 1;
 }
 
+/* The usual case: floats, without a choice of type for each element. */
+static void run_floats(const operation *how, const float *a, const walk *a_walk, const float *b, const walk *b_walk, float *out,
+                       int64_t count) {
+  for (int64_t i = 0; i < count; i++) {
+    out[i] = (float)how->real((double)a[walk_offset(a_walk, i)], (double)b[walk_offset(b_walk, i)], NULL);
+  }
+}
+
 static void run_walks(const vcuda_launch *launch, int lhs, const walk *lhs_walk, int rhs, const walk *rhs_walk, int output,
                       int64_t count) {
   const operation *how = launch->kernel->detail;
@@ -280,6 +288,10 @@ static void run_walks(const vcuda_launch *launch, int lhs, const walk *lhs_walk,
              *b = vcuda_input(launch, rhs, walk_extent(rhs_walk, count));
   void *out = vcuda_output(launch, output, count);
   if (a == NULL || b == NULL || out == NULL) return;
+  if (type_a == VCUDA_FLOAT32 && type_b == VCUDA_FLOAT32 && to == VCUDA_FLOAT32) {
+    run_floats(how, a, lhs_walk, b, rhs_walk, out, count);
+    return;
+  }
   for (int64_t i = 0; i < count; i++) {
     vcuda_number x = vcuda_load(type_a, a, walk_offset(lhs_walk, i)), y = vcuda_load(type_b, b, walk_offset(rhs_walk, i));
     vcuda_store(to, out, i, apply(how, to, type_a, x, type_b, y, NULL));
@@ -374,33 +386,6 @@ static void run_where(const vcuda_launch *launch) {
   choose(launch, (const int[]){2, 4, 6}, walks, 8, vcuda_integer(launch, 9));
 }
 
-/* ---- Shrink, LogSumExp ---- */
-
-/* (in, bias, lambda, out, N): the bounds are floats, whatever the type is. */
-static void run_shrink(const vcuda_launch *launch) {
-  vcuda_type type = vcuda_type_of(launch, 0);
-  double bias = vcuda_real(launch, 1), lambda = vcuda_real(launch, 2);
-  int64_t count = vcuda_integer(launch, 4);
-  const void *in = vcuda_input(launch, 0, count);
-  void *out = vcuda_output(launch, 3, count);
-  for (int64_t i = 0; in != NULL && out != NULL && i < count; i++) {
-    double x = vcuda_load_real(type, in, i);
-    vcuda_store_real(type, out, i, x < -lambda ? x + bias : x > lambda ? x - bias : 0);
-  }
-}
-
-/* (x, exp(x - max), N): if the greatest one is infinite, that difference is NaN. exp of minus infinity is 0, and of the greatest 1. */
-static void run_fix_exp(const vcuda_launch *launch) {
-  vcuda_type type = vcuda_type_of(launch, 0);
-  int64_t count = vcuda_integer(launch, 2);
-  const void *in = vcuda_input(launch, 0, count);
-  void *out = vcuda_output(launch, 1, count);
-  for (int64_t i = 0; in != NULL && out != NULL && i < count; i++) {
-    double x = vcuda_load_real(type, in, i);
-    if (isnan(vcuda_load_real(type, out, i)) && isinf(x)) vcuda_store_real(type, out, i, x > 0 ? 1 : 0);
-  }
-}
-
 /* ---- Clip, bias ---- */
 
 /* (in, out, lowest, highest, default lowest, default highest, N): the bounds are scalars on the device, or NULL. */
@@ -439,6 +424,40 @@ static void run_bias(const vcuda_launch *launch) {
   }
 }
 
+/* <T>(data, count, divisor): what cuFFT's inverse transform leaves out. */
+static void run_normalize(const vcuda_launch *launch) {
+  vcuda_type type = vcuda_type_of(launch, 0);
+  int64_t count = vcuda_integer(launch, 1);
+  double divisor = vcuda_real(launch, 2);
+  void *data = vcuda_output(launch, 0, count);
+  for (int64_t i = 0; data != NULL && i < count; i++) vcuda_store_real(type, data, i, vcuda_load_real(type, data, i) / divisor);
+}
+
+/* (in, bias, lambda, out, N): the bounds are floats, whatever the type is. */
+static void run_shrink(const vcuda_launch *launch) {
+  vcuda_type type = vcuda_type_of(launch, 0);
+  double bias = vcuda_real(launch, 1), lambda = vcuda_real(launch, 2);
+  int64_t count = vcuda_integer(launch, 4);
+  const void *in = vcuda_input(launch, 0, count);
+  void *out = vcuda_output(launch, 3, count);
+  for (int64_t i = 0; in != NULL && out != NULL && i < count; i++) {
+    double x = vcuda_load_real(type, in, i);
+    vcuda_store_real(type, out, i, x < -lambda ? x + bias : x > lambda ? x - bias : 0);
+  }
+}
+
+/* (x, exp(x - max), N): if the greatest one is infinite, that difference is NaN. exp of minus infinity is 0, and of the greatest 1. */
+static void run_fix_exp(const vcuda_launch *launch) {
+  vcuda_type type = vcuda_type_of(launch, 0);
+  int64_t count = vcuda_integer(launch, 2);
+  const void *in = vcuda_input(launch, 0, count);
+  void *out = vcuda_output(launch, 1, count);
+  for (int64_t i = 0; in != NULL && out != NULL && i < count; i++) {
+    double x = vcuda_load_real(type, in, i);
+    if (isnan(vcuda_load_real(type, out, i)) && isinf(x)) vcuda_store_real(type, out, i, x > 0 ? 1 : 0);
+  }
+}
+
 const vcuda_form vcuda_elementwise_forms[] = {
     {"_UnaryElementWise", "ppon", run_unary, is_unary},
     {"_BinaryElementWiseSimple", "pppon", run_simple, is_binary},
@@ -446,11 +465,12 @@ const vcuda_form vcuda_elementwise_forms[] = {
     {"_BinaryElementWiseRhsPerChannelBatch1", "ppdpon", run_channel, is_binary},
     {"_BinaryElementWiseRhsPerChannelBatchN", "ppddpon", run_channels, is_binary},
     {"VariadicElementWiseNoBroadcastInputBatchKernel", "onap", run_many, is_binary},
-    {"_ShrinkKernel", "pvvpn", run_shrink, NULL},
-    {"_FixExpForReduceLogSumExp", "ppn", run_fix_exp, NULL},
     {"_TenaryElementWiseSimple", "ppppn", run_where_simple, NULL},
     {"_TenaryElementWise", "napapapapn", run_where, NULL},
     {"_Clip", "ppppvvn", run_clip, NULL},
+    {"_Normalize", "pnn", run_normalize, NULL},
+    {"_ShrinkKernel", "pvvpn", run_shrink, NULL},
+    {"_FixExpForReduceLogSumExp", "ppn", run_fix_exp, NULL},
     {"BroadcastBiasKernel", "ppndnnv", run_bias, NULL},
     {"BroadcastBiasKernel", "ppnonnv", run_bias, NULL},
     {.name = NULL},

@@ -56,12 +56,8 @@ static bool grow(void) {
   return true;
 }
 
-/* NOLINTBEGIN(readability-non-const-parameter): the compiler that generates these calls fixes their types */
-void __cudaRegisterFunction(void **handle, const char *host, char *device_function, const char *name, int threads, void *thread,
-                            void *block, void *block_dim, void *grid_dim, int *warp) {
-  (void)handle, (void)device_function, (void)threads, (void)thread, (void)block, (void)block_dim, (void)grid_dim, (void)warp;
+static void add(const void *host, const char *name) {
   function *new = calloc(1, sizeof *new);
-  note_loading(__func__);
   vcuda_lock();
   if (new != NULL && grow()) {
     new->host = host;
@@ -73,10 +69,23 @@ void __cudaRegisterFunction(void **handle, const char *host, char *device_functi
   vcuda_unlock();
 }
 
+/* NOLINTBEGIN(readability-non-const-parameter): the compiler that generates these calls fixes their types */
+void __cudaRegisterFunction(void **handle, const char *host, char *device_function, const char *name, int threads, void *thread,
+                            void *block, void *block_dim, void *grid_dim, int *warp) {
+  (void)handle, (void)device_function, (void)threads, (void)thread, (void)block, (void)block_dim, (void)grid_dim, (void)warp;
+  note_loading(__func__);
+  add(host, name);
+}
+
+/* The only variable that the EP reads: the shared memory that a kernel of XQA needs. Here a kernel needs none. */
 void __cudaRegisterVar(void **handle, char *variable, char *device_address, const char *name, int external, size_t bytes,
                        int constant, int global) {
-  (void)handle, (void)variable, (void)device_address, (void)name, (void)external, (void)bytes, (void)constant, (void)global;
+  static const char end[] = "8smemSizeE";
+  (void)handle, (void)device_address, (void)external, (void)bytes, (void)constant, (void)global;
+  size_t size = strlen(name);
   note_loading(__func__);
+  if (size < sizeof end || strcmp(name + size - (sizeof end - 1), end) != 0) return;
+  add(variable, name);
 }
 
 /* NOLINTEND(readability-non-const-parameter) */
@@ -90,6 +99,13 @@ static function *find(const void *host) {
   }
   function **found = bsearch(&wanted, functions, function_count, sizeof *functions, compare);
   return found == NULL ? NULL : *found;
+}
+
+bool vcuda_is_variable(const void *symbol) {
+  vcuda_lock();
+  bool found = find(symbol) != NULL;
+  vcuda_unlock();
+  return found;
 }
 
 /* ---- launches ---- */

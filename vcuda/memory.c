@@ -13,7 +13,7 @@
 /* One file in memory is mapped twice: the addresses that callers see have no access rights, so that a host access faults; the
  * other mapping is used for the bytes. Pages that nobody has written take no memory. */
 
-enum { ALIGNMENT = 512, POISON = 0xCD };
+enum { ALIGNMENT = 512, PAGE = 4096, POISON = 0xCD };
 
 bool vcuda_memory_reserve(vcuda_device *device) {
   size_t size = (size_t)(device->settings.reserve != 0 ? device->settings.reserve : 2 * device->settings.memory);
@@ -21,13 +21,14 @@ bool vcuda_memory_reserve(vcuda_device *device) {
   bool made = file >= 0 && ftruncate(file, (off_t)size) == 0;
   void *base = made ? mmap(NULL, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0) : MAP_FAILED;
   void *twin = made ? mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, file, 0) : MAP_FAILED;
-  if (file >= 0) (void)close(file);
   if (base == MAP_FAILED || twin == MAP_FAILED) {
+    if (file >= 0) (void)close(file);
     fprintf(stderr, "vcuda: device %d: no %zu bytes of address space: VCUDA_RESERVE makes it less\n", device->index, size);
     return false;
   }
   device->base = base;
   device->twin = twin;
+  device->file = file;
   device->reserved = size;
   return true;
 }
@@ -48,20 +49,26 @@ static size_t find_behind(const vcuda_device *device, size_t offset) {
   return low;
 }
 
-static size_t align(size_t offset) {
-  return (offset + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+static size_t align(size_t offset, size_t alignment) {
+  return (offset + alignment - 1) / alignment * alignment;
+}
+
+/* Where the memory ends that nobody else may use: pages of another file are mapped whole. */
+static size_t end_of(const vcuda_block *block) {
+  return block->foreign ? align(block->offset + block->size, PAGE) : block->offset + block->size;
 }
 
 /* A gap of this size between `from` and `to`; SIZE_MAX: none. *index receives the place among the blocks. */
-static size_t find_gap(const vcuda_device *device, size_t from, size_t to, size_t size, size_t *index) {
-  size_t at = align(from);
+static size_t find_gap(const vcuda_device *device, size_t from, size_t to, size_t size, size_t alignment, size_t *index) {
+  size_t at = align(from, alignment);
   for (*index = find_behind(device, from); *index <= device->block_count; (*index)++) {
     bool last = *index == device->block_count;
     size_t end = last ? to : device->blocks[*index].offset;
+    if (!last && device->blocks[*index].foreign) end = end / PAGE * PAGE;
     end = end < to ? end : to;
     if (at <= end && end - at >= size) return at;
     if (last || end == to) return SIZE_MAX;
-    at = align(device->blocks[*index].offset + device->blocks[*index].size);
+    at = align(end_of(&device->blocks[*index]), alignment);
   }
   return SIZE_MAX;
 }
@@ -85,19 +92,57 @@ static void count_live(vcuda_device *device, int64_t bytes) {
   }
 }
 
-void *vcuda_memory_allocate(vcuda_device *device, size_t bytes, vcuda_pool *pool) {
-  size_t index = 0, free_bytes = (size_t)(device->settings.memory - device->counters[VCUDA_COUNT_live_bytes]);
-  if (bytes == 0 || bytes > free_bytes || !grow(device)) return NULL;
-  size_t offset = find_gap(device, device->cursor, device->reserved, bytes, &index);
-  if (offset == SIZE_MAX) offset = find_gap(device, 0, device->reserved, bytes, &index);
-  if (offset == SIZE_MAX) return NULL;
+/* Room for `bytes`, and where in it. SIZE_MAX: none. */
+static size_t find_room(vcuda_device *device, size_t bytes, size_t alignment, size_t *index) {
+  size_t free_bytes = (size_t)(device->settings.memory - device->counters[VCUDA_COUNT_live_bytes]);
+  if (bytes == 0 || bytes > free_bytes || !grow(device)) return SIZE_MAX;
+  size_t offset = find_gap(device, device->cursor, device->reserved, bytes, alignment, index);
+  return offset != SIZE_MAX ? offset : find_gap(device, 0, device->reserved, bytes, alignment, index);
+}
+
+static void put_block(vcuda_device *device, size_t index, vcuda_block block) {
   memmove(&device->blocks[index + 1], &device->blocks[index], (device->block_count - index) * sizeof *device->blocks);
-  device->blocks[index] = (vcuda_block){.offset = offset, .size = bytes, .pool = pool};
+  device->blocks[index] = block;
   device->block_count++;
-  device->cursor = offset + bytes;
-  count_live(device, (int64_t)bytes);
+  device->cursor = end_of(&block);
+  count_live(device, (int64_t)block.size);
+}
+
+void *vcuda_memory_allocate(vcuda_device *device, size_t bytes, vcuda_pool *pool) {
+  size_t index = 0;
+  size_t offset = find_room(device, bytes, ALIGNMENT, &index);
+  if (offset == SIZE_MAX) return NULL;
+  put_block(device, index, (vcuda_block){.offset = offset, .size = bytes, .pool = pool});
   if (device->settings.poison != 0) memset(device->twin + offset, POISON, bytes);
   return device->base + offset;
+}
+
+/* Both addresses of a byte have the same place in their page, as in the file. */
+void *vcuda_memory_adopt(vcuda_device *device, int file, size_t start, size_t bytes) {
+  size_t index = 0, skipped = start % PAGE, span = align(skipped + bytes, PAGE);
+  size_t offset = find_room(device, span, PAGE, &index);
+  if (offset == SIZE_MAX) return NULL;
+  void *twin = device->twin + offset;
+  if (mmap(twin, span, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file, (off_t)(start - skipped)) != twin) return NULL;
+  put_block(device, index, (vcuda_block){.offset = offset + skipped, .size = bytes, .foreign = true});
+  return device->base + offset + skipped;
+}
+
+/* The device's own pages instead of another file's. */
+static void give_pages_back(vcuda_device *device, const vcuda_block *block) {
+  size_t first = block->offset / PAGE * PAGE, last = align(block->offset + block->size, PAGE);
+  void *twin = device->twin + first;
+  if (mmap(twin, last - first, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED | MAP_NORESERVE, device->file, (off_t)first) !=
+      twin) {
+    fprintf(stderr, "vcuda: device %d: no pages of its own for %zu bytes that were another file's\n", device->index,
+            last - first);
+    abort();
+  }
+}
+
+static void free_pages(vcuda_device *device, const vcuda_block *block) {
+  size_t first = align(block->offset, PAGE), last = (block->offset + block->size) / PAGE * PAGE;
+  if (last > first) (void)madvise(device->twin + first, last - first, MADV_REMOVE);
 }
 
 vcuda_block *vcuda_memory_block(vcuda_device *device, const void *address) {
@@ -106,10 +151,13 @@ vcuda_block *vcuda_memory_block(vcuda_device *device, const void *address) {
 }
 
 void vcuda_memory_release(vcuda_device *device, vcuda_block *block) {
-  size_t index = (size_t)(block - device->blocks), page = 4096;
-  size_t first = (block->offset + page - 1) / page * page, last = (block->offset + block->size) / page * page;
+  size_t index = (size_t)(block - device->blocks);
   vcuda_race_forget(device->base + block->offset, block->size);
-  if (last > first) (void)madvise(device->twin + first, last - first, MADV_REMOVE); /* release its pages */
+  if (block->foreign) {
+    give_pages_back(device, block);
+  } else {
+    free_pages(device, block);
+  }
   count_live(device, -(int64_t)block->size);
   memmove(block, block + 1, (--device->block_count - index) * sizeof *block);
 }

@@ -47,6 +47,7 @@ typedef struct vcuda_block {
   size_t size;
   vcuda_pool *pool; /* NULL: cudaMalloc's */
   bool freeing;     /* a cudaFreeAsync is queued */
+  bool foreign;     /* its pages are another file's */
 } vcuda_block;
 
 typedef struct vcuda_device {
@@ -54,6 +55,7 @@ typedef struct vcuda_device {
   vcuda_settings settings;
   unsigned char *base; /* the addresses that callers see: nobody can touch them */
   unsigned char *twin; /* the address of the bytes themselves */
+  int file;            /* whose pages they are */
   size_t reserved;
   vcuda_block *blocks; /* by offset */
   size_t block_count;
@@ -196,6 +198,8 @@ static inline int vcuda_sticky(const vcuda_device *device, int error) {
 
 /* The caller of a launch may ignore its failure, so the next wait or copy fails too, once. */
 int vcuda_take_missed(vcuda_device *device);
+/* A variable of device code that is known here. */
+bool vcuda_is_variable(const void *symbol);
 
 /* ---- memory.c, pinned.c; with the lock held ---- */
 
@@ -209,6 +213,8 @@ typedef struct vcuda_place {
 
 bool vcuda_memory_reserve(vcuda_device *device);
 void *vcuda_memory_allocate(vcuda_device *device, size_t bytes, vcuda_pool *pool);
+/* A block of the pages of another file, from `start` in it. NULL: they cannot be mapped, or there is no room. */
+void *vcuda_memory_adopt(vcuda_device *device, int file, size_t start, size_t bytes);
 vcuda_block *vcuda_memory_block(vcuda_device *device, const void *address); /* that begins there */
 void vcuda_memory_release(vcuda_device *device, vcuda_block *block);
 vcuda_device *vcuda_memory_owner(const void *address);

@@ -43,6 +43,16 @@ VCUDA_API const char *vcuda_last_message(void);
  *  @return 0; -1 a race was found (it is counted, too) @since 0.2 */
 VCUDA_API int vcuda_host_access(const void *data, size_t bytes, int write);
 
+/** Make a semaphore that stands for another library's: a file descriptor that CUDA imports as a timeline semaphore (type 9), and owns then: give
+ *  it a duplicate. @return the file descriptor; -1 it cannot be made @since 1.0 */
+VCUDA_API int vcuda_semaphore_create(uint64_t value);
+
+/** Raise such a semaphore, as that library would. @return 0; -1 it is none, or has that value already @since 1.0 */
+VCUDA_API int vcuda_semaphore_signal(int file, uint64_t value);
+
+/** The value of such a semaphore. @return it; -1 it is none @since 1.0 */
+VCUDA_API int64_t vcuda_semaphore_get(int file);
+
 /** Write what was traced so far as a Chrome trace (Perfetto opens it). @return 0; -1 the file cannot be written @since 0.2 */
 VCUDA_API int vcuda_trace_write(const char *path);
 

@@ -414,7 +414,8 @@ static void ask(bound *one, bool tainted) {
   if (well && must_fail) fail("a run that cannot have worked is handed out as done");
   for (size_t i = 0; i < one->shadow.model->output_count; i++) {
     block *at = one->shadow.results[i].at.block;
-    if (well && at != NULL) at->known = at->was_known && !tainted;
+    bool wrote_last = at != NULL && at->written[one->flight.stream] <= one->flight.stamp;
+    if (well && wrote_last) at->known = at->was_known && !tainted;
   }
   if (!well) {
     bool many = one->flight.runs > 1;

@@ -146,6 +146,8 @@ static void restore(bound *one, saved *from) {
     size_t output = from->outputs[i];
     bool is_shaped = one->shadow.carries[output].mode != IOBIND_CARRY_MOVE && one->shadow.model->outputs[output].dim == NULL;
     if (is_shaped && one->shadow.model->outputs[output].count != from->values[i].count) expected.must |= STATUS(SHAPE);
+    const port *input = &one->shadow.model->inputs[i];
+    if (input->dim == NULL && input->count != from->values[i].count) expected.must |= STATUS(SHAPE);
     if (!is_written_over(&one->shadow, i, output, from->values[i])) continue;
     if (view_is_anothers(one->shadow.inputs[i].read, one->shadow.number)) return;
     world_host_uses(one->shadow.inputs[i].read.block, true, NULL);

@@ -1488,6 +1488,8 @@ public:
     return rows.size();
   }
   std::size_t step(error *failed) { return step(batch_wait(), failed); }
+  /** End what waits for rows and for steps, with CANCELLED, in any thread; see iobind_batch_stop. */
+  void stop() noexcept { iobind_batch_stop(get()); }
 
 private:
   std::size_t step_into(std::uint64_t *slots, std::size_t room, const batch_wait &when, error *failed) {

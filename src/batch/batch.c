@@ -43,18 +43,30 @@ void iobind__batch_rebind(iobind_batch *batch) {
   for (size_t i = 0; i < IOBIND__WIDTHS; i++) {
     for (int side = 0; side < IOBIND__SIDES; side++) {
       batch->readers[i][side].bound = 0;
+      batch->readers[i][side].has_run = false;
     }
   }
 }
 
-void iobind__batch_await_idle(iobind_batch *batch) {
-  while (batch->is_stepping) {
-    (void)iobind__condition_wait(&batch->changed, &batch->mutex, UINT64_MAX);
+void iobind__batch_take_turn(iobind_batch *batch) {
+  const uint64_t ticket = batch->tickets++;
+  while (batch->served != ticket) {
+    (void)iobind__condition_wait(&batch->turned, &batch->mutex, UINT64_MAX);
   }
 }
 
+void iobind__batch_give_turn(iobind_batch *batch) {
+  batch->served++;
+  pthread_cond_broadcast(&batch->turned);
+}
+
+/* ---- rows ---- */
+
 static iobind_status join(iobind_batch *batch, iobind_state *state, uint64_t *slot, iobind_error *error) {
   size_t index = 0;
+  if (batch->is_stopped) {
+    return iobind__fail(error, IOBIND_ERROR_INVALID_STATE, "batch_join: the batch was stopped: no row joins any more");
+  }
   while (index < batch->most && batch->seats[index].where != IOBIND__GONE) {
     index++;
   }
@@ -89,7 +101,8 @@ static void empty(iobind_batch *batch, iobind__seat *seat) {
   iobind__order_leave(batch, seat);
   for (size_t i = 0; i < batch->feed_count; i++) {
     free(seat->brought[i].data);
-    seat->brought[i] = (iobind__brought){0};
+    free(seat->taken[i].data);
+    seat->brought[i] = seat->taken[i] = (iobind__brought){0};
   }
   iobind__outcome_drop(seat->outcome);
   seat->outcome = NULL;
@@ -99,11 +112,13 @@ static void empty(iobind_batch *batch, iobind__seat *seat) {
 
 static iobind_status leave(iobind_batch *batch, uint64_t slot, iobind_state **state, iobind_error *error) {
   iobind__seat *seat;
-  iobind__batch_await_idle(batch);
   IOBIND__TRY(iobind__batch_settle(batch, error));
   IOBIND__TRY(iobind__batch_find(batch, slot, "batch_leave", &seat, error));
   if (state != NULL) {
-    IOBIND__TRY(iobind__batch_save_row(batch, seat, state, error));
+    pthread_mutex_unlock(&batch->mutex);
+    iobind_status status = iobind__batch_save_row(batch, seat, state, error);
+    pthread_mutex_lock(&batch->mutex);
+    IOBIND__TRY(status);
   }
   empty(batch, seat);
   batch->row_count--;
@@ -119,9 +134,23 @@ iobind_status iobind_batch_leave(iobind_batch *batch, uint64_t slot, iobind_stat
   IOBIND__TRY(iobind__null_check(batch, "batch", what, error));
   IOBIND__TRY(iobind__process_check(what, error));
   pthread_mutex_lock(&batch->mutex);
+  iobind__batch_take_turn(batch);
   iobind_status status = leave(batch, slot, state, error);
+  iobind__batch_give_turn(batch);
   pthread_mutex_unlock(&batch->mutex);
   return iobind__renamed(status, error, what);
+}
+
+/* ---- stopped ---- */
+
+void iobind_batch_stop(iobind_batch *batch) {
+  if (batch == NULL || iobind__process_check("batch_stop", NULL) != IOBIND_OK) {
+    return;
+  }
+  pthread_mutex_lock(&batch->mutex);
+  batch->is_stopped = true;
+  pthread_cond_broadcast(&batch->changed);
+  pthread_mutex_unlock(&batch->mutex);
 }
 
 /* ---- described ---- */
@@ -131,7 +160,7 @@ iobind_status iobind_batch_get_info(iobind_batch *batch, iobind_batch_info *info
   iobind_batch_info full = IOBIND_BATCH_INFO_INIT;
   pthread_mutex_lock(&batch->mutex);
   full.row_count = batch->row_count;
-  full.width = batch->width;
+  full.width = batch->blocks.rows;
   full.steps = batch->steps;
   full.moved_rows = batch->moved;
   for (size_t i = 0; i < batch->column_count; i++) {
@@ -161,10 +190,11 @@ static void free_feeds(iobind_batch *batch) {
 static void free_seats(iobind_batch *batch) {
   for (size_t i = 0; batch->seats != NULL && i < batch->most; i++) {
     iobind__seat *seat = &batch->seats[i];
-    if (seat->brought != NULL) {
+    if (seat->brought != NULL && seat->taken != NULL) {
       empty(batch, seat);
     }
     free(seat->brought);
+    free(seat->taken);
   }
   free(batch->seats);
   free(batch->dense);
@@ -192,6 +222,7 @@ static void free_batch(iobind_batch *batch) {
   iobind_state_release(batch->first);
   free(batch->columns);
   pthread_cond_destroy(&batch->changed);
+  pthread_cond_destroy(&batch->turned);
   pthread_mutex_destroy(&batch->mutex);
   iobind__ref_release(&batch->session->ref);
   free(batch);
@@ -202,7 +233,7 @@ void iobind_batch_destroy(iobind_batch *batch) {
     return;
   }
   pthread_mutex_lock(&batch->mutex);
-  iobind__batch_await_idle(batch);
+  iobind__batch_take_turn(batch);
   (void)iobind__batch_settle(batch, NULL);
   pthread_mutex_unlock(&batch->mutex);
   free_batch(batch);
@@ -357,6 +388,15 @@ static iobind_status make_feeds(iobind_batch *batch, iobind_error *error) {
   return IOBIND_OK;
 }
 
+/* Blocks begin anywhere in memory only where an address inside it can be bound. */
+static bool has_addresses(const iobind_batch *batch) {
+  bool has = true;
+  for (size_t i = 0; i < batch->session->input_count; i++) {
+    has = has && (batch->input_axes[i] == IOBIND_BATCH_NO_AXIS || batch->session->inputs[i].place->addressable);
+  }
+  return has;
+}
+
 static iobind_status make_seats(iobind_batch *batch, iobind_error *error) {
   batch->seats = calloc(batch->most, sizeof batch->seats[0]);
   batch->dense = calloc(batch->room, sizeof batch->dense[0]);
@@ -371,7 +411,8 @@ static iobind_status make_seats(iobind_batch *batch, iobind_error *error) {
   }
   for (size_t i = 0; made && i < batch->most; i++) {
     batch->seats[i].brought = calloc(batch->feed_count + 1, sizeof(iobind__brought));
-    made = batch->seats[i].brought != NULL;
+    batch->seats[i].taken = calloc(batch->feed_count + 1, sizeof(iobind__brought));
+    made = batch->seats[i].brought != NULL && batch->seats[i].taken != NULL;
   }
   return made ? IOBIND_OK : iobind__out_of_memory(error, what);
 }
@@ -387,6 +428,7 @@ static iobind_status make(iobind_batch *batch, const iobind_batch_options *optio
   IOBIND__TRY(iobind__axes_find(batch, options, error));
   IOBIND__TRY(make_states(batch, options, error));
   IOBIND__TRY(make_feeds(batch, error));
+  batch->splits = batch->captures && has_addresses(batch);
   return make_seats(batch, error);
 }
 
@@ -422,6 +464,7 @@ static iobind_status create(iobind_session *session, const iobind_batch_options 
   batch->room = iobind__order_width(batch, batch->most);
   pthread_mutex_init(&batch->mutex, NULL);
   iobind__condition_init(&batch->changed);
+  iobind__condition_init(&batch->turned);
   iobind_status status = make(batch, options, error);
   if (status != IOBIND_OK) {
     free_batch(batch);

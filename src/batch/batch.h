@@ -1,5 +1,8 @@
 /* A live batch. Its states lie in two sides: a step reads one and writes the other, so that a step that fails has changed nothing. Only this
- * module includes this header. */
+ * module includes this header.
+ *
+ * One thread at a time has the batch's turn: it makes a step, waits for the one in flight, tests the model, or moves rows. The mutex covers the
+ * tables, and is held for moments: nobody waits for a device with it. A thread that has the turn may take the mutex, and not the reverse. */
 #ifndef IOBIND_BATCH_BATCH_H
 #define IOBIND_BATCH_BATCH_H
 
@@ -25,11 +28,25 @@ typedef struct iobind__column {
   int64_t dims[IOBIND_MAX_RANK]; /* of one row */
 } iobind__column;
 
-/* Rows of all states: one tensor for each column, whose memory is [lead, width, rest]. */
+/* Rows of all states: one tensor for each column, whose memory is [lead, width, rest] behind `offset` rows. */
 typedef struct iobind__rows_of {
   iobind_tensor **tensors;
   size_t width;
+  size_t offset;
 } iobind__rows_of;
+
+/* Rows next to each other in a side, which one run computes. */
+typedef struct iobind__block {
+  size_t offset;
+  size_t width;
+} iobind__block;
+
+/* Those of a step: no two overlap. */
+typedef struct iobind__blocks {
+  iobind__block of[IOBIND__WIDTHS];
+  size_t count;
+  size_t rows; /* of all */
+} iobind__blocks;
 
 /* A row that moves. */
 typedef struct iobind__move {
@@ -48,18 +65,16 @@ typedef struct iobind__feed {
   int64_t dims[IOBIND_MAX_RANK]; /* of one row */
 } iobind__feed;
 
-/* What a row has brought for its next step. While a step is made, the row may bring the next one's. */
-typedef enum iobind__supply { IOBIND__MISSING, IOBIND__BROUGHT, IOBIND__IN_STEP } iobind__supply;
-
+/* What a row has brought for an input. */
 typedef struct iobind__brought {
-  iobind__supply supply; /* IN_STEP: the step that is made has a copy */
+  bool is_set; /* otherwise only its memory counts */
   size_t rank;
   int64_t dims[IOBIND_MAX_RANK];
   void *data;
   size_t bytes;
 } iobind__brought;
 
-/* The outputs of a step, for all of its rows. */
+/* The outputs of a step, for the rows of a block. */
 typedef struct iobind__outcome {
   iobind__ref ref;
   size_t width;
@@ -77,17 +92,20 @@ typedef enum iobind__where {
 
 typedef enum iobind__turnout {
   IOBIND__UNASKED,
-  IOBIND__SUBMITTED,
-  IOBIND__STEPPING,
-  IOBIND__STEPPED, /* and not awaited */
+  IOBIND__SUBMITTED, /* until its step has ended */
+  IOBIND__STEPPED,   /* and not awaited */
 } iobind__turnout;
 
+/* The mutex guards it. What says where a row is, and whether it is in a step, the thread with the turn alone changes; it may look without the
+ * mutex. A row joins a seat that is GONE, which that thread does not look at. */
 typedef struct iobind__seat {
   uint64_t serial; /* of the row, which no row of any batch ever has again */
   iobind__where where;
   size_t dense;             /* DENSE: its row in the side */
   iobind_state *state;      /* SAVED; a reference is held */
-  iobind__brought *brought; /* one for each feed */
+  bool in_step;             /* of the step that is made, or is in flight */
+  iobind__brought *brought; /* for the row's next step, one for each feed */
+  iobind__brought *taken;   /* by the step that it is in: the turn's */
   iobind__outcome *outcome; /* of its last step; a reference is held; NULL: none */
   size_t row;               /* in it */
   iobind__turnout turnout;
@@ -102,6 +120,7 @@ enum { IOBIND__NOBODY = -1 };
 typedef struct iobind__reader {
   iobind_binding *binding;
   size_t bound; /* the width that it is bound for; 0: it must be bound again */
+  bool has_run; /* as it is bound: of a captured width all later runs are replays */
 } iobind__reader;
 
 /* The least time of a run of a width, and of the move of a row: 0 if that was never measured. */
@@ -115,9 +134,9 @@ struct iobind_batch {
   uint32_t flags;
   double tolerance;
   size_t most;
-  bool
-      captures; /* the session captures graphs: widths are powers of two, each with bindings of its own, whose addresses stay */
-  size_t room;  /* the greatest width */
+  bool captures; /* the session captures graphs: each width is a power of two, with bindings of its own, whose addresses stay */
+  bool splits;   /* a step may be several replays: a power of two has a block of its own */
+  size_t room;   /* the greatest width */
   iobind__column *columns;
   size_t column_count;
   iobind__feed *feeds;
@@ -127,17 +146,23 @@ struct iobind_batch {
   int32_t *output_axes;
   iobind_state *first; /* a reference is held */
 
-  pthread_mutex_t mutex; /* guards everything below */
-  pthread_cond_t changed;
-  bool is_stepping; /* a thread makes a step, for the time of the run without the mutex */
+  pthread_mutex_t mutex;
+  pthread_cond_t changed; /* a row was submitted, has made its step, or has left; or the batch was stopped */
+  pthread_cond_t turned;  /* the turn was given back */
+  uint64_t tickets;       /* for the turn, which were drawn */
+  uint64_t served;        /* of them; the first one that is not has the turn */
+  bool is_stopped;
   iobind__seat *seats;
   size_t row_count;
+  uint64_t steps;
+  uint64_t moved;
 
+  /* What follows is the turn's. What iobind_batch_get_info reads of it changes with the mutex held, too. */
   iobind__rows_of sides[IOBIND__SIDES];
   iobind__rows_of store; /* no tensors: nothing was ever put aside */
   int side;              /* that the next step reads */
   int64_t *dense;        /* who has each row of it, or IOBIND__NOBODY */
-  size_t width;
+  iobind__blocks blocks; /* of the last step */
   iobind__reader readers[IOBIND__WIDTHS]
                         [IOBIND__SIDES]; /* of each power of two that is captured; otherwise of all widths, the first ones */
   bool *tried;                           /* the widths that were tested */
@@ -148,8 +173,6 @@ struct iobind_batch {
   size_t *asked;        /* the seats of the step */
   size_t asked_count;
   size_t *stepped; /* the same, for iobind_batch_step to report to */
-  uint64_t steps;
-  uint64_t moved;
 
   iobind_session *mover; /* NULL: not needed until now */
   iobind_binding *moving;
@@ -169,9 +192,9 @@ iobind__layout iobind__layout_of(iobind_dtype dtype, const int64_t *dims, size_t
 iobind_status iobind__rows_make(iobind_batch *batch, size_t width, iobind__rows_of *out, iobind_error *error);
 void iobind__rows_free(const iobind_batch *batch, iobind__rows_of *self);
 
-/* A view of the first bytes of a tensor, as `width` rows. */
-iobind_status iobind__rows_view(iobind_tensor *tensor, const iobind__column *column, size_t width, iobind_tensor **view,
-                                iobind_error *error);
+/* A view of a block of a tensor. */
+iobind_status iobind__rows_view(iobind_tensor *tensor, const iobind__column *column, const iobind__block *block,
+                                iobind_tensor **view, iobind_error *error);
 
 /* A state of 1 row whose tensors are these, which are taken. */
 iobind_status iobind__rows_to_state(iobind_batch *batch, iobind__rows_of *rows, iobind_state **out, iobind_error *error);
@@ -182,16 +205,27 @@ iobind_status iobind__batch_check_state(const iobind_batch *batch, const iobind_
 
 /* ---- mover.c ---- */
 
-/* Move rows of all states, on the host by the host and on a device by a generated model there. `from` and `to` may be the same rows, if no row
+/* Move rows of all states, the mutex not held, on the host by the host and on a device by a generated model there. `from` and `to` may be the same rows, if no row
  * that is read is written. Complete on return. */
 iobind_status iobind__rows_move(iobind_batch *batch, const iobind__rows_of *from, const iobind__rows_of *to,
                                 const iobind__move *moves, size_t count, iobind_error *error);
 
 /* ---- order.c: which rows a step runs ---- */
 
-/* Bring the rows that are asked for into the side that the step reads; others may run with them. After an error each row is where its seat says. */
 size_t iobind__order_width(const iobind_batch *batch, size_t rows); /* of a run of so many rows and no others */
-iobind_status iobind__order_arrange(iobind_batch *batch, iobind_error *error);
+
+/* The cheapest blocks for the rows that are asked for. */
+typedef struct iobind__choice {
+  iobind__blocks blocks;
+  bool stays; /* rows that are not asked for run along */
+} iobind__choice;
+iobind__choice iobind__order_choose(const iobind_batch *batch);
+
+/* Bring the rows that are asked for into these blocks of the side that the step reads. After an error each row is where its seat says. The mutex is
+ * not held. */
+iobind_status iobind__order_arrange(iobind_batch *batch, const iobind__choice *choice, iobind_error *error);
+/* The rows of a side with which this one lies, and its number among them. */
+iobind__rows_of iobind__order_rows(const iobind_batch *batch, int side, const iobind__blocks *blocks, size_t *row);
 
 /* Write the states of the rows that ran and were not asked for as they were before the step into the other side. */
 iobind_status iobind__order_put_back(iobind_batch *batch, iobind_error *error);
@@ -199,27 +233,34 @@ void iobind__order_leave(iobind_batch *batch, iobind__seat *seat);
 
 /* ---- feed.c ---- */
 
-iobind_status iobind__feed_check(const iobind_batch *batch, const char *what, iobind_error *error);
+/* The step takes what its rows have brought, so that they may bring the next. The mutex is held. */
+iobind_status iobind__feed_take(iobind_batch *batch, const char *what, iobind_error *error);
 /* The inputs of the rows that are asked for, in the order of the side, where the session reads them. */
 iobind_status iobind__feed_bring(iobind_batch *batch, iobind_stream *stream, iobind_error *error);
-/* A tensor over the memory of `width` rows. */
-iobind_status iobind__feed_view(const iobind__feed *feed, iobind_tensor *of, size_t width, iobind_tensor **view,
+/* A tensor over the memory of a block. */
+iobind_status iobind__feed_view(const iobind__feed *feed, iobind_tensor *of, const iobind__block *block, iobind_tensor **view,
                                 iobind_error *error);
-/* The step has ended: what it has used is needed again only if it failed. */
+/* The step has failed, perhaps by a copy: nobody is told that once more. The mutex is not held. */
+void iobind__feed_settle(iobind_batch *batch);
+/* The step has ended: what it has taken is needed again only if it failed. The mutex is held. */
 void iobind__feed_end(iobind_batch *batch, bool has_failed);
 
 /* ---- trial.c ---- */
 
-/* Test that rows are not mixed, for a step of this width, unless that was done. */
+/* Test that rows are not mixed, for a step of this width, unless that was done. The mutex is not held. */
 iobind_status iobind__batch_try(iobind_batch *batch, size_t width, iobind_error *error);
 
 /* ---- step.c ---- */
 
-/* A step of the rows in batch->asked. The mutex is held, and no other thread makes a step. */
+/* A step of the rows in batch->asked. The turn and the mutex are held, this one not while the step is made. */
 iobind_status iobind__batch_make_step(iobind_batch *batch, iobind_stream *stream, const char *what, iobind_error *error);
-/* The end of the step in flight, and its failure. */
+/* The end of the step in flight, and its failure. The turn and the mutex are held, this one not while it waits. */
 iobind_status iobind__batch_settle(iobind_batch *batch, iobind_error *error);
+/* The seat of a slot, after the step that it is in. The mutex is held, but while this waits. */
+iobind_status iobind__batch_find_idle(iobind_batch *batch, uint64_t slot, const char *what, iobind__seat **seat,
+                                      iobind_error *error);
 void iobind__outcome_drop(iobind__outcome *outcome);
+/* The turn is held, and the mutex is not. */
 iobind_status iobind__batch_save_row(iobind_batch *batch, const iobind__seat *seat, iobind_state **state, iobind_error *error);
 
 /* ---- batch.c ---- */
@@ -233,8 +274,9 @@ iobind_status iobind__seat_get_end(const iobind__seat *seat, const char *what, i
 
 /* What is bound is not what must be. */
 void iobind__batch_rebind(iobind_batch *batch);
-/* Until no thread makes a step. The mutex is held. */
-void iobind__batch_await_idle(iobind_batch *batch);
+/* Threads have the turn in the order in which they ask for it. The mutex is held, but while they wait. */
+void iobind__batch_take_turn(iobind_batch *batch);
+void iobind__batch_give_turn(iobind_batch *batch);
 
 static inline size_t iobind__seat_index(const iobind_batch *batch, const iobind__seat *seat) {
   return (size_t)(seat - batch->seats);
@@ -251,7 +293,7 @@ static inline bool iobind__batch_carries(const iobind_batch *batch, size_t input
 
 /* Is the row of a seat one of the step's? IOBIND__NOBODY is not. */
 static inline bool iobind__batch_asks(const iobind_batch *batch, int64_t who) {
-  return who != IOBIND__NOBODY && batch->seats[who].turnout == IOBIND__STEPPING;
+  return who != IOBIND__NOBODY && batch->seats[who].in_step;
 }
 
 /* Can rows that have brought these make one step? */

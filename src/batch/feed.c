@@ -48,7 +48,7 @@ static iobind_status keep_row(iobind__brought *brought, const iobind_tensor *row
   memcpy(brought->dims, row->dims, row->rank * sizeof row->dims[0]);
   brought->rank = row->rank;
   brought->bytes = row->bytes;
-  brought->supply = IOBIND__BROUGHT;
+  brought->is_set = true;
   return IOBIND_OK;
 }
 
@@ -76,16 +76,17 @@ static iobind_status set_shared(iobind_batch *batch, size_t index, iobind_tensor
   iobind_tensor *copy;
   IOBIND__TRY(iobind__renamed(iobind__input_copy(batch->session, index, all, NULL, &copy, error), error, what));
   pthread_mutex_lock(&batch->mutex);
-  iobind__batch_await_idle(batch);
+  iobind__batch_take_turn(batch);
   iobind_status status = iobind__batch_settle(batch, error);
+  iobind_tensor *unused = copy;
   if (status == IOBIND_OK) {
-    iobind_tensor_release(batch->shared[index]);
+    unused = batch->shared[index];
     batch->shared[index] = copy;
     iobind__batch_rebind(batch);
-  } else {
-    iobind_tensor_release(copy);
   }
+  iobind__batch_give_turn(batch);
   pthread_mutex_unlock(&batch->mutex);
+  iobind_tensor_release(unused);
   return status;
 }
 
@@ -111,14 +112,14 @@ iobind_status iobind_batch_set_input(iobind_batch *batch, uint64_t slot, size_t 
   return iobind__named(status, error, what);
 }
 
-/* ---- checked ---- */
+/* ---- taken ---- */
 
 static iobind_status check_feed(const iobind_batch *batch, size_t index, const char *what, iobind_error *error) {
   const char *label = batch->session->inputs[batch->feeds[index].input].label;
   const iobind__brought *first = &batch->seats[batch->asked[0]].brought[index];
   for (size_t i = 0; i < batch->asked_count; i++) {
     const iobind__brought *brought = &batch->seats[batch->asked[i]].brought[index];
-    if (brought->supply != IOBIND__BROUGHT) {
+    if (!brought->is_set) {
       return iobind__fail(error, IOBIND_ERROR_INVALID_STATE,
                           "%s: row %zu: '%s' is not set for this step: iobind_batch_set_input", what, i, label);
     }
@@ -135,7 +136,7 @@ static iobind_status check_feed(const iobind_batch *batch, size_t index, const c
   return IOBIND_OK;
 }
 
-iobind_status iobind__feed_check(const iobind_batch *batch, const char *what, iobind_error *error) {
+static iobind_status check(const iobind_batch *batch, const char *what, iobind_error *error) {
   for (size_t i = 0; i < batch->feed_count; i++) {
     IOBIND__TRY(check_feed(batch, i, what, error));
   }
@@ -149,11 +150,58 @@ iobind_status iobind__feed_check(const iobind_batch *batch, const char *what, io
   return IOBIND_OK;
 }
 
+static void exchange(iobind__seat *seat, size_t index) {
+  const iobind__brought brought = seat->brought[index];
+  seat->brought[index] = seat->taken[index];
+  seat->taken[index] = brought;
+}
+
+iobind_status iobind__feed_take(iobind_batch *batch, const char *what, iobind_error *error) {
+  IOBIND__TRY(check(batch, what, error));
+  for (size_t i = 0; i < batch->asked_count; i++) {
+    for (size_t f = 0; f < batch->feed_count; f++) {
+      exchange(&batch->seats[batch->asked[i]], f);
+    }
+  }
+  return IOBIND_OK;
+}
+
+/* The event of the step has reported the failure; the memory of a copy would report it to the next one. */
+void iobind__feed_settle(iobind_batch *batch) {
+  for (size_t i = 0; i < batch->feed_count; i++) {
+    if (batch->feeds[i].target != NULL) {
+      (void)iobind__tensor_settle(batch->feeds[i].target, IOBIND__READ, NULL);
+    }
+  }
+}
+
+/* What a row has brought meanwhile replaces what the step had. */
+void iobind__feed_end(iobind_batch *batch, bool has_failed) {
+  for (size_t i = 0; i < batch->asked_count; i++) {
+    iobind__seat *seat = &batch->seats[batch->asked[i]];
+    for (size_t f = 0; f < batch->feed_count; f++) {
+      if (has_failed && seat->taken[f].is_set && !seat->brought[f].is_set) {
+        exchange(seat, f);
+      }
+      seat->taken[f].is_set = false;
+    }
+  }
+}
+
 /* ---- brought together ---- */
 
 static void dims_for(const iobind__feed *feed, size_t width, int64_t dims[IOBIND_MAX_RANK]) {
   memcpy(dims, feed->dims, feed->rank * sizeof dims[0]);
   dims[feed->axis] = (int64_t)width;
+}
+
+/* What says which input it is stays: other threads look at it. */
+static void keep_shape(iobind__feed *feed, const iobind__feed *made) {
+  feed->staging = made->staging;
+  feed->target = made->target;
+  feed->layout = made->layout;
+  feed->rank = made->rank;
+  memcpy(feed->dims, made->dims, made->rank * sizeof made->dims[0]);
 }
 
 /* Memory for the most rows of these dims. */
@@ -181,16 +229,17 @@ static iobind_status shape(iobind_batch *batch, iobind__feed *feed, const iobind
   }
   iobind_tensor_release(feed->staging);
   iobind_tensor_release(feed->target);
-  *feed = made;
+  keep_shape(feed, &made);
   iobind__batch_rebind(batch);
   return IOBIND_OK;
 }
 
-iobind_status iobind__feed_view(const iobind__feed *feed, iobind_tensor *of, size_t width, iobind_tensor **view,
+iobind_status iobind__feed_view(const iobind__feed *feed, iobind_tensor *of, const iobind__block *block, iobind_tensor **view,
                                 iobind_error *error) {
   int64_t dims[IOBIND_MAX_RANK];
-  dims_for(feed, width, dims);
-  return iobind_tensor_view(of, 0, of->dtype, dims, feed->rank, view, error);
+  dims_for(feed, block->width, dims);
+  return iobind_tensor_view(of, block->offset * feed->layout.lead * feed->layout.piece, of->dtype, dims, feed->rank, view,
+                            error);
 }
 
 static void copy_row(const iobind__layout *layout, char *to, size_t width, size_t row, const char *from) {
@@ -200,17 +249,17 @@ static void copy_row(const iobind__layout *layout, char *to, size_t width, size_
 }
 
 /* A row that runs along has the data of the first one that is asked for, which the model takes. */
-static const iobind__brought *brought_of(const iobind_batch *batch, size_t row, size_t index) {
+static const iobind__brought *taken_of(const iobind_batch *batch, size_t row, size_t index) {
   const int64_t who = batch->dense[row];
-  return &batch->seats[iobind__batch_asks(batch, who) ? (size_t)who : batch->asked[0]].brought[index];
+  return &batch->seats[iobind__batch_asks(batch, who) ? (size_t)who : batch->asked[0]].taken[index];
 }
 
-static iobind_status upload(const iobind_batch *batch, const iobind__feed *feed, iobind_stream *stream, iobind_error *error) {
+static iobind_status upload(const iobind__feed *feed, const iobind__block *block, iobind_stream *stream, iobind_error *error) {
   iobind_tensor *source = NULL;
   iobind_tensor *target = NULL;
-  iobind_status status = iobind__feed_view(feed, feed->staging, batch->width, &source, error);
+  iobind_status status = iobind__feed_view(feed, feed->staging, block, &source, error);
   if (status == IOBIND_OK) {
-    status = iobind__feed_view(feed, feed->target, batch->width, &target, error);
+    status = iobind__feed_view(feed, feed->target, block, &target, error);
   }
   if (status == IOBIND_OK) {
     status = iobind_tensor_copy((const iobind_tensor *const *)&source, &target, 1, stream, error);
@@ -222,34 +271,25 @@ static iobind_status upload(const iobind_batch *batch, const iobind__feed *feed,
 
 static iobind_status bring(iobind_batch *batch, size_t index, iobind_stream *stream, iobind_error *error) {
   iobind__feed *feed = &batch->feeds[index];
-  IOBIND__TRY(shape(batch, feed, &batch->seats[batch->asked[0]].brought[index], error));
+  IOBIND__TRY(shape(batch, feed, &batch->seats[batch->asked[0]].taken[index], error));
   void *data;
   IOBIND__TRY(iobind_tensor_map(feed->staging, feed->staging->dtype, IOBIND_ACCESS_WRITE, &data, error));
-  for (size_t row = 0; row < batch->width; row++) {
-    copy_row(&feed->layout, data, batch->width, row, brought_of(batch, row, index)->data);
+  for (size_t i = 0; i < batch->blocks.count; i++) {
+    const iobind__block *block = &batch->blocks.of[i];
+    char *first = (char *)data + block->offset * feed->layout.lead * feed->layout.piece;
+    for (size_t row = 0; row < block->width; row++) {
+      copy_row(&feed->layout, first, block->width, row, taken_of(batch, block->offset + row, index)->data);
+    }
   }
-  return feed->target == NULL ? IOBIND_OK : upload(batch, feed, stream, error);
+  for (size_t i = 0; feed->target != NULL && i < batch->blocks.count; i++) {
+    IOBIND__TRY(upload(feed, &batch->blocks.of[i], stream, error));
+  }
+  return IOBIND_OK;
 }
 
 iobind_status iobind__feed_bring(iobind_batch *batch, iobind_stream *stream, iobind_error *error) {
   for (size_t i = 0; i < batch->feed_count; i++) {
     IOBIND__TRY(bring(batch, i, stream, error));
   }
-  for (size_t i = 0; i < batch->asked_count; i++) {
-    for (size_t f = 0; f < batch->feed_count; f++) {
-      batch->seats[batch->asked[i]].brought[f].supply = IOBIND__IN_STEP;
-    }
-  }
   return IOBIND_OK;
-}
-
-void iobind__feed_end(iobind_batch *batch, bool has_failed) {
-  for (size_t i = 0; i < batch->asked_count; i++) {
-    for (size_t f = 0; f < batch->feed_count; f++) {
-      iobind__brought *brought = &batch->seats[batch->asked[i]].brought[f];
-      if (brought->supply == IOBIND__IN_STEP) {
-        brought->supply = has_failed ? IOBIND__BROUGHT : IOBIND__MISSING;
-      }
-    }
-  }
 }

@@ -10,7 +10,7 @@ static void dims_of(const iobind__column *column, size_t width, int64_t dims[IOB
 }
 
 iobind_status iobind__rows_make(iobind_batch *batch, size_t width, iobind__rows_of *out, iobind_error *error) {
-  iobind__rows_of made = {calloc(batch->column_count + 1, sizeof(iobind_tensor *)), width};
+  iobind__rows_of made = {.tensors = calloc(batch->column_count + 1, sizeof(iobind_tensor *)), .width = width};
   iobind_status status = made.tensors == NULL ? iobind__out_of_memory(error, "batch") : IOBIND_OK;
   for (size_t i = 0; status == IOBIND_OK && i < batch->column_count; i++) {
     const iobind__column *column = &batch->columns[i];
@@ -35,11 +35,12 @@ void iobind__rows_free(const iobind_batch *batch, iobind__rows_of *self) {
   *self = (iobind__rows_of){0};
 }
 
-iobind_status iobind__rows_view(iobind_tensor *tensor, const iobind__column *column, size_t width, iobind_tensor **view,
-                                iobind_error *error) {
+iobind_status iobind__rows_view(iobind_tensor *tensor, const iobind__column *column, const iobind__block *block,
+                                iobind_tensor **view, iobind_error *error) {
   int64_t dims[IOBIND_MAX_RANK];
-  dims_of(column, width, dims);
-  return iobind_tensor_view(tensor, 0, tensor->dtype, dims, column->rank, view, error);
+  const size_t row = column->layout.lead * column->layout.piece;
+  dims_of(column, block->width, dims);
+  return iobind_tensor_view(tensor, block->offset * row, tensor->dtype, dims, column->rank, view, error);
 }
 
 /* ---- states of one row ---- */

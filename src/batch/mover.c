@@ -32,14 +32,14 @@ static iobind_status move_on_host(const journey *self, size_t index, iobind_erro
   iobind_tensor *from = self->from->tensors[index];
   iobind_tensor *to = self->to->tensors[index];
   void *source;
-  void *target;
   IOBIND__TRY(iobind_tensor_map(from, from->dtype, IOBIND_ACCESS_READ, &source, error));
   IOBIND__TRY(iobind__tensor_settle(to, IOBIND__WRITE, error));
-  target = to->data;
+  const char *first = (const char *)source + self->from->offset * layout.lead * layout.piece;
+  char *target = (char *)to->data + self->to->offset * layout.lead * layout.piece;
   for (size_t lead = 0; layout.piece > 0 && lead < layout.lead; lead++) {
     for (size_t i = 0; i < self->count; i++) {
-      memcpy((char *)target + (lead * self->to->width + self->moves[i].to) * layout.piece,
-             (const char *)source + (lead * self->from->width + self->moves[i].from) * layout.piece, layout.piece);
+      memcpy(target + (lead * self->to->width + self->moves[i].to) * layout.piece,
+             first + (lead * self->from->width + self->moves[i].from) * layout.piece, layout.piece);
     }
   }
   return IOBIND_OK;
@@ -145,11 +145,23 @@ static iobind_status open_mover(iobind_batch *batch, iobind_device *device, iobi
 
 /* ---- on the device ---- */
 
+/* What is bound of a column's memory: as [lead, width, units] to be read, and as [lead * width, units] to be written. */
+typedef struct pieces {
+  iobind_tensor *of;
+  const iobind__column *column;
+  const iobind__rows_of *rows;
+} pieces;
+
 /* A view that the binding keeps. */
-static iobind_status bind_view(iobind_binding *binding, size_t index, iobind_tensor *of, int32_t unit, const int64_t *dims,
-                               size_t rank, iobind_error *error) {
+static iobind_status bind_view(iobind_binding *binding, size_t index, const pieces *self, size_t rank, iobind_error *error) {
   iobind_tensor *view;
-  IOBIND__TRY(iobind_tensor_view(of, 0, (iobind_dtype)unit, dims, rank, &view, error));
+  const int64_t lead = (int64_t)self->column->layout.lead;
+  const int64_t width = (int64_t)self->rows->width;
+  const int64_t read[] = {lead, width, units_of(self->column)};
+  const int64_t written[] = {lead * width, units_of(self->column)};
+  const size_t begin = self->rows->offset * self->column->layout.lead * self->column->layout.piece;
+  IOBIND__TRY(iobind_tensor_view(self->of, begin, (iobind_dtype)unit_type(self->column), rank == 2 ? written : read, rank,
+                                 &view, error));
   iobind_status status = iobind_binding_set_input(binding, index, IOBIND_INPUT_RESIDENT, view, NULL, error);
   if (status == IOBIND_OK && rank == 2) {
     status = iobind_binding_set_output(binding, index / 2, view, IOBIND_OUTPUT_IN_PLACE, error);
@@ -165,11 +177,8 @@ static iobind_status bind_columns(const journey *self, size_t *bound, iobind_err
     if (is_on_host(self->batch, column)) {
       continue;
     }
-    const int64_t lead = (int64_t)column->layout.lead;
-    const int64_t from[] = {lead, (int64_t)self->from->width, units_of(column)};
-    const int64_t to[] = {lead * (int64_t)self->to->width, units_of(column)};
-    IOBIND__TRY(bind_view(binding, *bound, self->from->tensors[i], unit_type(column), from, 3, error));
-    IOBIND__TRY(bind_view(binding, *bound + 1, self->to->tensors[i], unit_type(column), to, 2, error));
+    IOBIND__TRY(bind_view(binding, *bound, &(pieces){self->from->tensors[i], column, self->from}, 3, error));
+    IOBIND__TRY(bind_view(binding, *bound + 1, &(pieces){self->to->tensors[i], column, self->to}, 2, error));
     *bound += 2;
   }
   return IOBIND_OK;
@@ -247,6 +256,8 @@ iobind_status iobind__rows_move(iobind_batch *batch, const iobind__rows_of *from
   IOBIND__TRY(move(&self, error));
   const uint64_t each = (iobind__clock_ns() - begin) / count;
   batch->costs.move = batch->costs.move == 0 || each < batch->costs.move ? each : batch->costs.move;
+  pthread_mutex_lock(&batch->mutex);
   batch->moved += count;
+  pthread_mutex_unlock(&batch->mutex);
   return IOBIND_OK;
 }

@@ -13,14 +13,17 @@ enum { USUAL_ROWS = 16, USUAL_WAIT_NS = 1000000 };
 static iobind_status submit(iobind_batch *batch, uint64_t slot, const char *what, iobind_error *error) {
   iobind__seat *seat;
   IOBIND__TRY(iobind__batch_find(batch, slot, what, &seat, error));
-  if (seat->turnout == IOBIND__STEPPING) { /* a step in flight need not be this call's */
-    IOBIND__TRY(iobind__batch_settle(batch, error));
+  if (seat->turnout != IOBIND__SUBMITTED) { /* the step that it may be in is one of iobind_batch_run */
+    IOBIND__TRY(iobind__batch_find_idle(batch, slot, what, &seat, error));
   }
-  if (seat->turnout == IOBIND__SUBMITTED || seat->turnout == IOBIND__STEPPING) {
+  if (batch->is_stopped) {
+    return iobind__fail(error, IOBIND_ERROR_INVALID_STATE, "%s: the batch was stopped: no row is submitted any more", what);
+  }
+  if (seat->turnout == IOBIND__SUBMITTED) {
     return iobind__fail(error, IOBIND_ERROR_INVALID_STATE, "%s: the slot is submitted already: iobind_batch_await", what);
   }
   for (size_t i = 0; i < batch->feed_count; i++) {
-    if (seat->brought[i].supply != IOBIND__BROUGHT) {
+    if (!seat->brought[i].is_set) {
       return iobind__fail(error, IOBIND_ERROR_INVALID_STATE, "%s: '%s' is not set for this step: iobind_batch_set_input", what,
                           batch->session->inputs[batch->feeds[i].input].label);
     }
@@ -61,21 +64,44 @@ static uint64_t due_time(uint64_t since, uint64_t longest) {
   return longest > UINT64_MAX - since ? UINT64_MAX : since + longest;
 }
 
-/* Until enough rows are submitted, or one has waited long enough. NULL: none was within the time. */
-static const iobind__seat *await_rows(iobind_batch *batch, const iobind_batch_wait *wait) {
-  const size_t rows = wait->rows == 0 ? USUAL_ROWS : wait->rows;
-  const uint64_t longest = wait->longest_ns == 0 ? USUAL_WAIT_NS : wait->longest_ns;
-  const uint64_t until = wait->timeout_ns == 0 ? UINT64_MAX : iobind__deadline(wait->timeout_ns);
+/* What a step waits for. */
+typedef struct wanted {
+  size_t rows;
+  uint64_t longest;
+  uint64_t until;
+} wanted;
+
+static wanted read_wait(const iobind_batch_wait *wait) {
+  return (wanted){
+      .rows = wait->rows == 0 ? USUAL_ROWS : wait->rows,
+      .longest = wait->longest_ns == 0 ? USUAL_WAIT_NS : wait->longest_ns,
+      .until = wait->timeout_ns == 0 ? UINT64_MAX : iobind__deadline(wait->timeout_ns),
+  };
+}
+
+/* Is it time for a step? If not, `due` is when to look again if nothing changes. NULL and true: no row was submitted within the time. */
+static bool is_due(const iobind_batch *batch, const wanted *self, const iobind__seat **oldest, uint64_t *due) {
+  size_t count;
+  *oldest = find_oldest(batch, &count);
+  *due = *oldest == NULL ? self->until : due_time((*oldest)->submitted, self->longest);
+  const bool is_full = count >= self->rows || count == batch->row_count;
+  return batch->is_stopped || iobind__clock_ns() >= *due || (*oldest != NULL && is_full);
+}
+
+/* Until enough rows are submitted, or one has waited long enough, and nobody else steps them: the turn is then held. NULL: none was within the
+ * time. */
+static const iobind__seat *await_rows(iobind_batch *batch, const wanted *self) {
+  const iobind__seat *oldest;
+  uint64_t due;
   for (;;) {
-    size_t count;
-    const iobind__seat *oldest = find_oldest(batch, &count);
-    const uint64_t now = iobind__clock_ns();
-    const uint64_t due = oldest == NULL ? until : due_time(oldest->submitted, longest);
-    const bool is_full = count >= rows || count == batch->row_count;
-    if (!batch->is_stepping && (now >= due || (oldest != NULL && is_full))) {
+    while (!is_due(batch, self, &oldest, &due)) {
+      (void)iobind__condition_wait(&batch->changed, &batch->mutex, due);
+    }
+    iobind__batch_take_turn(batch);
+    if (is_due(batch, self, &oldest, &due)) {
       return oldest;
     }
-    (void)iobind__condition_wait(&batch->changed, &batch->mutex, batch->is_stepping ? UINT64_MAX : due);
+    iobind__batch_give_turn(batch);
   }
 }
 
@@ -91,7 +117,7 @@ static void ask(iobind_batch *batch, const iobind__seat *oldest) {
   for (size_t i = 0; i < batch->most; i++) {
     iobind__seat *seat = &batch->seats[i];
     if (seat->turnout == IOBIND__SUBMITTED && are_alike(batch, seat, oldest)) {
-      seat->turnout = IOBIND__STEPPING;
+      seat->in_step = true;
       batch->asked[batch->asked_count++] = i;
     }
   }
@@ -110,17 +136,17 @@ static iobind_status make_step(iobind_batch *batch, const iobind__seat *oldest, 
   ask(batch, oldest);
   *count = batch->asked_count;
   memcpy(batch->stepped, batch->asked, *count * sizeof batch->asked[0]);
-  batch->is_stepping = true;
   iobind_status status = iobind__batch_make_step(batch, NULL, "batch_step", &failure);
-  batch->is_stepping = false;
   report(batch, *count, status, &failure);
   pthread_cond_broadcast(&batch->changed);
   return status == IOBIND_OK ? IOBIND_OK : iobind__error_copy(error, &failure);
 }
 
-static iobind_status step(iobind_batch *batch, const iobind_batch_wait *wait, uint64_t *slots, size_t *count,
+static iobind_status step(iobind_batch *batch, const iobind__seat *oldest, uint64_t *slots, size_t *count,
                           iobind_error *error) {
-  const iobind__seat *oldest = await_rows(batch, wait);
+  if (batch->is_stopped) {
+    return iobind__fail(error, IOBIND_ERROR_CANCELLED, "batch_step: the batch was stopped");
+  }
   if (oldest == NULL) {
     return iobind__fail(error, IOBIND_ERROR_TIMEOUT, "batch_step: no row was submitted within the time");
   }
@@ -141,8 +167,11 @@ iobind_status iobind_batch_step(iobind_batch *batch, const iobind_batch_wait *wa
   IOBIND__TRY(iobind__process_check(what, error));
   IOBIND__TRY(iobind__array_check(slots, room, batch->most, true, "slots", what, error));
   IOBIND__TRY(iobind__options_read(&given, sizeof given, sizeof given, wait, what, error));
+  const wanted rows_wanted = read_wait(&given);
   pthread_mutex_lock(&batch->mutex);
-  iobind_status status = step(batch, &given, slots, &rows, error);
+  const iobind__seat *oldest = await_rows(batch, &rows_wanted);
+  iobind_status status = step(batch, oldest, slots, &rows, error);
+  iobind__batch_give_turn(batch);
   pthread_mutex_unlock(&batch->mutex);
   if (count != NULL) {
     *count = rows;
@@ -156,12 +185,14 @@ static iobind_status await(iobind_batch *batch, uint64_t slot, uint64_t until, c
   iobind__seat *seat;
   for (;;) {
     IOBIND__TRY(iobind__batch_find(batch, slot, what, &seat, error));
-    bool is_of_run = seat->turnout == IOBIND__STEPPING && batch->flight != NULL; /* iobind_batch_step leaves none in flight */
-    if (seat->turnout == IOBIND__UNASKED || is_of_run) {
+    if (seat->turnout == IOBIND__UNASKED) {
       return iobind__fail(error, IOBIND_ERROR_INVALID_STATE, "%s: the row was not submitted: iobind_batch_submit", what);
     }
     if (seat->turnout == IOBIND__STEPPED) {
       break;
+    }
+    if (batch->is_stopped && !seat->in_step) {
+      return iobind__fail(error, IOBIND_ERROR_CANCELLED, "%s: the batch was stopped before the row's step", what);
     }
     if (!iobind__condition_wait(&batch->changed, &batch->mutex, until)) {
       return iobind__fail(error, IOBIND_ERROR_TIMEOUT, "%s: the row's step has not been made within the time", what);

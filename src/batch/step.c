@@ -15,39 +15,45 @@ static bool is_state_output(const iobind_batch *batch, size_t output) {
   return is;
 }
 
-/* Whose bindings a run of the width uses. */
-static iobind__reader *find_reader(iobind_batch *batch) {
+/* Whose bindings a run of the block uses. */
+static iobind__reader *find_reader(iobind_batch *batch, const iobind__block *block) {
   size_t index = 0;
-  while (batch->captures && (size_t)1 << index < batch->width) {
+  while (batch->captures && (size_t)1 << index < block->width) {
     index++;
   }
   return &batch->readers[index][batch->side];
 }
 
-static iobind_status bind_column(iobind_batch *batch, iobind_binding *binding, size_t index, iobind_error *error) {
+/* A block, and the binding of its width. */
+typedef struct part {
+  const iobind__block *block;
+  iobind_binding *binding;
+} part;
+
+static iobind_status bind_column(iobind_batch *batch, const part *self, size_t index, iobind_error *error) {
   const int side = batch->side;
   const iobind__column *column = &batch->columns[index];
   iobind_tensor *from = NULL;
   iobind_tensor *to = NULL;
-  iobind_status status = iobind__rows_view(batch->sides[side].tensors[index], column, batch->width, &from, error);
+  iobind_status status = iobind__rows_view(batch->sides[side].tensors[index], column, self->block, &from, error);
   if (status == IOBIND_OK) {
-    status = iobind__rows_view(batch->sides[1 - side].tensors[index], column, batch->width, &to, error);
+    status = iobind__rows_view(batch->sides[1 - side].tensors[index], column, self->block, &to, error);
   }
   if (status == IOBIND_OK) {
-    status = iobind_binding_set_input(binding, column->input, IOBIND_INPUT_RESIDENT, from, NULL, error);
+    status = iobind_binding_set_input(self->binding, column->input, IOBIND_INPUT_RESIDENT, from, NULL, error);
   }
   if (status == IOBIND_OK) {
-    status = iobind_binding_set_output(binding, column->output, to, 0, error);
+    status = iobind_binding_set_output(self->binding, column->output, to, 0, error);
   }
   iobind_tensor_release(from);
   iobind_tensor_release(to);
   return status;
 }
 
-static iobind_status bind_feed(iobind_batch *batch, iobind_binding *binding, const iobind__feed *feed, iobind_error *error) {
+static iobind_status bind_feed(const part *self, const iobind__feed *feed, iobind_error *error) {
   iobind_tensor *view;
-  IOBIND__TRY(iobind__feed_view(feed, feed->target != NULL ? feed->target : feed->staging, batch->width, &view, error));
-  iobind_status status = iobind_binding_set_input(binding, feed->input, IOBIND_INPUT_RESIDENT, view, NULL, error);
+  IOBIND__TRY(iobind__feed_view(feed, feed->target != NULL ? feed->target : feed->staging, self->block, &view, error));
+  iobind_status status = iobind_binding_set_input(self->binding, feed->input, IOBIND_INPUT_RESIDENT, view, NULL, error);
   iobind_tensor_release(view);
   return status;
 }
@@ -60,38 +66,39 @@ static iobind_status place_output(const iobind_batch *batch, iobind_binding *bin
                                      IOBIND_MEMORY_DEFAULT, error);
 }
 
-static iobind_status bind_all(iobind_batch *batch, iobind_binding *binding, iobind_error *error) {
-  IOBIND__TRY(iobind_binding_clear(binding, error));
+static iobind_status bind_all(iobind_batch *batch, const part *self, iobind_error *error) {
+  IOBIND__TRY(iobind_binding_clear(self->binding, error));
   for (size_t i = 0; i < batch->column_count; i++) {
-    IOBIND__TRY(bind_column(batch, binding, i, error));
+    IOBIND__TRY(bind_column(batch, self, i, error));
   }
   for (size_t i = 0; i < batch->feed_count; i++) {
-    IOBIND__TRY(bind_feed(batch, binding, &batch->feeds[i], error));
+    IOBIND__TRY(bind_feed(self, &batch->feeds[i], error));
   }
   for (size_t i = 0; i < batch->session->input_count; i++) {
     if (batch->shared[i] != NULL) {
-      IOBIND__TRY(iobind_binding_set_input(binding, i, IOBIND_INPUT_RESIDENT, batch->shared[i], NULL, error));
+      IOBIND__TRY(iobind_binding_set_input(self->binding, i, IOBIND_INPUT_RESIDENT, batch->shared[i], NULL, error));
     }
   }
   for (size_t i = 0; i < batch->session->output_count; i++) {
     if (!is_state_output(batch, i)) {
-      IOBIND__TRY(place_output(batch, binding, i, error));
+      IOBIND__TRY(place_output(batch, self->binding, i, error));
     }
   }
   return IOBIND_OK;
 }
 
-static iobind_status bind(iobind_batch *batch, iobind_error *error) {
-  iobind__reader *reader = find_reader(batch);
-  if (reader->bound == batch->width) {
+static iobind_status bind(iobind_batch *batch, const iobind__block *block, iobind_error *error) {
+  iobind__reader *reader = find_reader(batch, block);
+  if (reader->bound == block->width) {
     return IOBIND_OK;
   }
   reader->bound = 0;
+  reader->has_run = false;
   if (reader->binding == NULL) {
     IOBIND__TRY(iobind_binding_create(batch->session, &reader->binding, error));
   }
-  IOBIND__TRY(bind_all(batch, reader->binding, error));
-  reader->bound = batch->width;
+  IOBIND__TRY(bind_all(batch, &(part){block, reader->binding}, error));
+  reader->bound = block->width;
   return IOBIND_OK;
 }
 
@@ -109,16 +116,18 @@ void iobind__outcome_drop(iobind__outcome *outcome) {
   iobind__ref_release(outcome == NULL ? NULL : &outcome->ref);
 }
 
-static iobind_status check_output(const iobind_batch *batch, size_t index, const iobind_tensor *output, iobind_error *error) {
+static iobind_status check_output(const iobind_batch *batch, size_t index, const iobind__outcome *outcome,
+                                  iobind_error *error) {
+  const iobind_tensor *output = outcome->outputs[index];
   const int32_t axis = batch->output_axes[index];
-  bool fits = axis == IOBIND_BATCH_NO_AXIS || ((size_t)axis < output->rank && output->dims[axis] == (int64_t)batch->width);
+  bool fits = axis == IOBIND_BATCH_NO_AXIS || ((size_t)axis < output->rank && output->dims[axis] == (int64_t)outcome->width);
   if (fits) {
     return IOBIND_OK;
   }
   char got[IOBIND__SHAPE_TEXT];
   iobind__shape_text((int32_t)output->dtype, output->dims, NULL, output->rank, got, sizeof got);
   return iobind__fail(error, IOBIND_ERROR_SHAPE, "batch_run: output '%s': expected %zu rows on axis %d, got %s",
-                      batch->session->outputs[index].label, batch->width, (int)axis, got);
+                      batch->session->outputs[index].label, outcome->width, (int)axis, got);
 }
 
 /* A result that no later step overwrites. What a graph writes stays the graph's. */
@@ -135,27 +144,26 @@ static iobind_status take_output(const iobind_batch *batch, iobind_binding *bind
   return iobind_tensor_copy((const iobind_tensor *const *)&made, output, 1, NULL, error);
 }
 
-static iobind_status collect(iobind_batch *batch, iobind__outcome *outcome, iobind_error *error) {
-  iobind_binding *binding = find_reader(batch)->binding;
+static iobind_status collect(iobind_batch *batch, iobind_binding *binding, iobind__outcome *outcome, iobind_error *error) {
   for (size_t i = 0; i < outcome->count; i++) {
     if (!is_state_output(batch, i)) {
       IOBIND__TRY(take_output(batch, binding, i, &outcome->outputs[i], error));
-      IOBIND__TRY(check_output(batch, i, outcome->outputs[i], error));
+      IOBIND__TRY(check_output(batch, i, outcome, error));
     }
   }
   return IOBIND_OK;
 }
 
-static iobind_status make_outcome(iobind_batch *batch, iobind__outcome **out, iobind_error *error) {
+static iobind_status make_outcome(iobind_batch *batch, const iobind__block *block, iobind__outcome **out, iobind_error *error) {
   const size_t count = batch->session->output_count;
   iobind__outcome *outcome = calloc(1, sizeof *outcome + count * sizeof outcome->outputs[0]);
   if (outcome == NULL) {
     return iobind__out_of_memory(error, "batch_run");
   }
   iobind__ref_init(&outcome->ref, free_outcome);
-  outcome->width = batch->width;
+  outcome->width = block->width;
   outcome->count = count;
-  iobind_status status = collect(batch, outcome, error);
+  iobind_status status = collect(batch, find_reader(batch, block)->binding, outcome, error);
   if (status != IOBIND_OK) {
     iobind__outcome_drop(outcome);
     return status;
@@ -164,28 +172,45 @@ static iobind_status make_outcome(iobind_batch *batch, iobind__outcome **out, io
   return IOBIND_OK;
 }
 
-static void commit(iobind_batch *batch, iobind__outcome *outcome) {
+static void hand_out(iobind_batch *batch, const iobind__block *block, iobind__outcome *outcome) {
   for (size_t i = 0; i < batch->asked_count; i++) {
     iobind__seat *seat = &batch->seats[batch->asked[i]];
-    iobind__outcome_drop(seat->outcome);
-    iobind__ref_retain(&outcome->ref);
-    seat->outcome = outcome;
-    seat->row = seat->dense;
-    iobind__seat_end(seat, IOBIND_OK, NULL);
+    if (seat->dense >= block->offset && seat->dense - block->offset < block->width) {
+      iobind__outcome_drop(seat->outcome);
+      iobind__ref_retain(&outcome->ref);
+      seat->outcome = outcome;
+      seat->row = seat->dense - block->offset;
+      iobind__seat_end(seat, IOBIND_OK, NULL);
+    }
+  }
+}
+
+static void commit(iobind_batch *batch, iobind__outcome *const outcomes[]) {
+  pthread_mutex_lock(&batch->mutex);
+  for (size_t i = 0; i < batch->blocks.count; i++) {
+    hand_out(batch, &batch->blocks.of[i], outcomes[i]);
   }
   batch->side = 1 - batch->side;
   batch->steps++;
+  pthread_mutex_unlock(&batch->mutex);
 }
 
 /* The run is complete. */
 static iobind_status finish(iobind_batch *batch, iobind_error *error) {
-  iobind__outcome *outcome;
-  IOBIND__TRY(make_outcome(batch, &outcome, error));
-  iobind_status status = iobind__order_put_back(batch, error);
-  if (status == IOBIND_OK) {
-    commit(batch, outcome);
+  iobind__outcome *outcomes[IOBIND__WIDTHS] = {NULL};
+  iobind_status status = IOBIND_OK;
+  for (size_t i = 0; status == IOBIND_OK && i < batch->blocks.count; i++) {
+    status = make_outcome(batch, &batch->blocks.of[i], &outcomes[i], error);
   }
-  iobind__outcome_drop(outcome);
+  if (status == IOBIND_OK) {
+    status = iobind__order_put_back(batch, error);
+  }
+  if (status == IOBIND_OK) {
+    commit(batch, outcomes);
+  }
+  for (size_t i = 0; i < batch->blocks.count; i++) {
+    iobind__outcome_drop(outcomes[i]);
+  }
   return status;
 }
 
@@ -193,20 +218,36 @@ static iobind_status finish(iobind_batch *batch, iobind_error *error) {
 
 /* The state of a row that ran along may be what the model cannot take. */
 static void note_failure(iobind_batch *batch) {
-  batch->is_strict = batch->is_strict || batch->width > batch->asked_count;
+  batch->is_strict = batch->is_strict || batch->blocks.rows > batch->asked_count;
 }
 
-/* The mutex is not held during the run: rows join and bring their inputs. */
-static iobind_status run(iobind_batch *batch, iobind_stream *stream, iobind_error *error) {
-  iobind_binding *binding = find_reader(batch)->binding;
-  const uint64_t begin = iobind__clock_ns();
-  pthread_mutex_unlock(&batch->mutex);
-  iobind_status status = iobind_binding_run(binding, stream, error);
-  pthread_mutex_lock(&batch->mutex);
-  const uint64_t took = iobind__clock_ns() - begin;
-  uint64_t *least = &batch->costs.runs[batch->width];
-  if (status == IOBIND_OK && stream == NULL && (*least == 0 || took < *least)) {
+/* A run that captures takes much longer than the replays that follow. */
+static void note_time(iobind_batch *batch, iobind__reader *reader, uint64_t took) {
+  uint64_t *least = &batch->costs.runs[reader->bound];
+  if ((!batch->captures || reader->has_run) && (*least == 0 || took < *least)) {
     *least = took;
+  }
+  reader->has_run = true;
+}
+
+static iobind_status run_block(iobind_batch *batch, const iobind__block *block, iobind_stream *stream, iobind_error *error) {
+  iobind__reader *reader = find_reader(batch, block);
+  const uint64_t begin = iobind__clock_ns();
+  IOBIND__TRY(iobind_binding_run(reader->binding, stream, error));
+  if (stream == NULL) {
+    note_time(batch, reader, iobind__clock_ns() - begin);
+  }
+  return IOBIND_OK;
+}
+
+/* One that was submitted before another has failed is over when this returns. */
+static iobind_status run(iobind_batch *batch, iobind_stream *stream, iobind_error *error) {
+  iobind_status status = IOBIND_OK;
+  for (size_t i = 0; status == IOBIND_OK && i < batch->blocks.count; i++) {
+    status = run_block(batch, &batch->blocks.of[i], stream, error);
+    if (status != IOBIND_OK && stream != NULL && i > 0) {
+      (void)iobind__stream_drain(stream, NULL);
+    }
   }
   if (status != IOBIND_OK) {
     note_failure(batch);
@@ -214,13 +255,17 @@ static iobind_status run(iobind_batch *batch, iobind_stream *stream, iobind_erro
   return status;
 }
 
-static iobind_status prepare(iobind_batch *batch, iobind_stream *stream, const char *what, iobind_error *error) {
-  IOBIND__TRY(iobind__feed_check(batch, what, error));
-  IOBIND__TRY(iobind__batch_try(batch, iobind__order_width(batch, batch->asked_count), error));
-  IOBIND__TRY(iobind__order_arrange(batch, error));
-  IOBIND__TRY(iobind__batch_try(batch, batch->width, error));
+static iobind_status prepare(iobind_batch *batch, iobind_stream *stream, iobind_error *error) {
+  const iobind__choice choice = iobind__order_choose(batch);
+  for (size_t i = 0; i < choice.blocks.count; i++) {
+    IOBIND__TRY(iobind__batch_try(batch, choice.blocks.of[i].width, error));
+  }
+  IOBIND__TRY(iobind__order_arrange(batch, &choice, error));
   IOBIND__TRY(iobind__feed_bring(batch, stream, error));
-  return bind(batch, error);
+  for (size_t i = 0; i < batch->blocks.count; i++) {
+    IOBIND__TRY(bind(batch, &batch->blocks.of[i], error));
+  }
+  return IOBIND_OK;
 }
 
 /* With an event behind the run, which is there before it: a run that nobody knows of would write the states later. */
@@ -247,24 +292,54 @@ static iobind_status complete(iobind_batch *batch, iobind_error *error) {
   return finish(batch, error);
 }
 
+static iobind_status make(iobind_batch *batch, iobind_stream *stream, iobind_error *error) {
+  iobind_status status = prepare(batch, stream, error);
+  if (status == IOBIND_OK) {
+    status = stream != NULL ? submit(batch, stream, error) : complete(batch, error);
+  }
+  if (status != IOBIND_OK) {
+    iobind__feed_settle(batch);
+  }
+  return status;
+}
+
 /* The step has ended, or was never made. */
 static void dismiss(iobind_batch *batch, bool has_failed) {
   iobind__feed_end(batch, has_failed);
   for (size_t i = 0; i < batch->asked_count; i++) {
-    batch->seats[batch->asked[i]].turnout = IOBIND__UNASKED;
+    batch->seats[batch->asked[i]].in_step = false;
   }
   batch->asked_count = 0;
 }
 
 iobind_status iobind__batch_make_step(iobind_batch *batch, iobind_stream *stream, const char *what, iobind_error *error) {
-  iobind_status status = prepare(batch, stream, what, error);
+  iobind_status status = iobind__feed_take(batch, what, error);
   if (status == IOBIND_OK) {
-    status = stream != NULL ? submit(batch, stream, error) : complete(batch, error);
+    pthread_mutex_unlock(&batch->mutex);
+    status = make(batch, stream, error);
+    pthread_mutex_lock(&batch->mutex);
   }
   if (status != IOBIND_OK || stream == NULL) {
     dismiss(batch, status != IOBIND_OK);
   }
   return iobind__renamed(status, error, what);
+}
+
+/* ---- in flight ---- */
+
+static iobind_status await_flight(iobind_batch *batch, iobind_error *error) {
+  iobind_status status = iobind_event_wait(batch->flight, IOBIND_NO_TIMEOUT, error);
+  if (status == IOBIND_OK) {
+    status = finish(batch, error);
+  } else {
+    note_failure(batch);
+  }
+  if (status != IOBIND_OK) {
+    iobind__feed_settle(batch);
+  }
+  iobind_event_destroy(batch->flight);
+  batch->flight = NULL;
+  return status;
 }
 
 /* Any call may receive the failure: those that ask for an output of the step do, too, and not the output of an earlier one. */
@@ -282,19 +357,29 @@ iobind_status iobind__batch_settle(iobind_batch *batch, iobind_error *error) {
   if (batch->flight == NULL) {
     return IOBIND_OK;
   }
-  iobind_status status = iobind_event_wait(batch->flight, IOBIND_NO_TIMEOUT, &failure);
-  if (status == IOBIND_OK) {
-    status = finish(batch, &failure);
-  } else {
-    note_failure(batch);
-  }
+  pthread_mutex_unlock(&batch->mutex);
+  iobind_status status = await_flight(batch, &failure);
+  pthread_mutex_lock(&batch->mutex);
   if (status != IOBIND_OK) {
     report_failure(batch, status, &failure);
   }
-  iobind_event_destroy(batch->flight);
-  batch->flight = NULL;
   dismiss(batch, status != IOBIND_OK);
   return status == IOBIND_OK ? IOBIND_OK : iobind__error_copy(error, &failure);
+}
+
+iobind_status iobind__batch_find_idle(iobind_batch *batch, uint64_t slot, const char *what, iobind__seat **seat,
+                                      iobind_error *error) {
+  IOBIND__TRY(iobind__batch_find(batch, slot, what, seat, error));
+  if (!(*seat)->in_step) {
+    return IOBIND_OK;
+  }
+  iobind__batch_take_turn(batch); /* a step that another thread makes has then ended */
+  iobind_status status = iobind__batch_find(batch, slot, what, seat, error);
+  if (status == IOBIND_OK && (*seat)->in_step) {
+    status = iobind__batch_settle(batch, error);
+  }
+  iobind__batch_give_turn(batch);
+  return status;
 }
 
 /* ---- called for ---- */
@@ -303,14 +388,16 @@ static iobind_status ask(iobind_batch *batch, const uint64_t *slots, size_t coun
   for (size_t i = 0; i < count; i++) {
     iobind__seat *seat;
     IOBIND__TRY(iobind__batch_find(batch, slots[i], "batch_run", &seat, error));
-    if (seat->turnout == IOBIND__STEPPING) {
+    if (seat->in_step) {
       return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "batch_run: row %zu: the slot is among the others already", i);
     }
-    if (seat->turnout == IOBIND__SUBMITTED) {
-      return iobind__fail(error, IOBIND_ERROR_INVALID_STATE,
-                          "batch_run: row %zu: the slot is submitted: iobind_batch_step makes its step", i);
+    if (seat->turnout != IOBIND__UNASKED) {
+      return iobind__fail(error, IOBIND_ERROR_INVALID_STATE, "batch_run: row %zu: the slot %s", i,
+                          seat->turnout == IOBIND__SUBMITTED
+                              ? "is submitted: iobind_batch_step makes its step"
+                              : "was submitted, and has made its step: iobind_batch_await first");
     }
-    seat->turnout = IOBIND__STEPPING;
+    seat->in_step = true;
     batch->asked[batch->asked_count++] = iobind__seat_index(batch, seat);
   }
   return IOBIND_OK;
@@ -318,18 +405,13 @@ static iobind_status ask(iobind_batch *batch, const uint64_t *slots, size_t coun
 
 static iobind_status step(iobind_batch *batch, const uint64_t *slots, size_t count, iobind_stream *stream,
                           iobind_error *error) {
-  iobind__batch_await_idle(batch);
   IOBIND__TRY(iobind__batch_settle(batch, error));
   iobind_status status = ask(batch, slots, count, error);
   if (status != IOBIND_OK) {
     dismiss(batch, true);
     return status;
   }
-  batch->is_stepping = true;
-  status = iobind__batch_make_step(batch, stream, "batch_run", error);
-  batch->is_stepping = false;
-  pthread_cond_broadcast(&batch->changed);
-  return status;
+  return iobind__batch_make_step(batch, stream, "batch_run", error);
 }
 
 iobind_status iobind_batch_run(iobind_batch *batch, const uint64_t *slots, size_t count, iobind_stream *stream,
@@ -342,7 +424,9 @@ iobind_status iobind_batch_run(iobind_batch *batch, const uint64_t *slots, size_
     return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "%s: expected 1 .. %zu rows, got %zu", what, batch->most, count);
   }
   pthread_mutex_lock(&batch->mutex);
+  iobind__batch_take_turn(batch);
   iobind_status status = step(batch, slots, count, stream, error);
+  iobind__batch_give_turn(batch);
   pthread_mutex_unlock(&batch->mutex);
   return iobind__named(status, error, what);
 }
@@ -383,21 +467,31 @@ static iobind_status take_row(iobind_batch *batch, const iobind__outcome *outcom
 }
 
 /* A row that makes no step now has its outputs without a wait. */
-static iobind_status get_output(iobind_batch *batch, uint64_t slot, size_t index, iobind_tensor **tensor, iobind_error *error) {
+static iobind_status find_outcome(iobind_batch *batch, uint64_t slot, iobind__outcome **outcome, size_t *row,
+                                  iobind_error *error) {
   iobind__seat *seat;
-  IOBIND__TRY(iobind__batch_find(batch, slot, "batch_take_output", &seat, error));
-  while (batch->is_stepping && seat->turnout == IOBIND__STEPPING) {
-    (void)iobind__condition_wait(&batch->changed, &batch->mutex, UINT64_MAX);
-    IOBIND__TRY(iobind__batch_find(batch, slot, "batch_take_output", &seat, error));
-  }
-  if (seat->turnout == IOBIND__STEPPING) {
-    IOBIND__TRY(iobind__batch_settle(batch, error));
-  }
+  IOBIND__TRY(iobind__batch_find_idle(batch, slot, "batch_take_output", &seat, error));
   if (seat->outcome == NULL) {
     IOBIND__TRY(iobind__seat_get_end(seat, "batch_take_output", error));
     return iobind__fail(error, IOBIND_ERROR_INVALID_STATE, "batch_take_output: the row has made no step");
   }
-  return take_row(batch, seat->outcome, seat->row, index, tensor, error);
+  iobind__ref_retain(&seat->outcome->ref);
+  *outcome = seat->outcome;
+  *row = seat->row;
+  return IOBIND_OK;
+}
+
+static iobind_status get_output(iobind_batch *batch, uint64_t slot, size_t index, iobind_tensor **tensor, iobind_error *error) {
+  iobind__outcome *outcome;
+  size_t row;
+  pthread_mutex_lock(&batch->mutex);
+  iobind_status status = find_outcome(batch, slot, &outcome, &row, error);
+  pthread_mutex_unlock(&batch->mutex);
+  if (status == IOBIND_OK) {
+    status = take_row(batch, outcome, row, index, tensor, error);
+    iobind__outcome_drop(outcome);
+  }
+  return status;
 }
 
 iobind_status iobind_batch_take_output(iobind_batch *batch, uint64_t slot, size_t index, iobind_tensor **tensor,
@@ -417,9 +511,7 @@ iobind_status iobind_batch_take_output(iobind_batch *batch, uint64_t slot, size_
     return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "%s: '%s' is a state: iobind_batch_save_state", what,
                         batch->session->outputs[index].label);
   }
-  pthread_mutex_lock(&batch->mutex);
   iobind_status status = get_output(batch, slot, index, tensor, error);
-  pthread_mutex_unlock(&batch->mutex);
   return iobind__named(iobind__renamed(status, error, what), error, what);
 }
 
@@ -435,9 +527,10 @@ iobind_status iobind__batch_save_row(iobind_batch *batch, const iobind__seat *se
   }
   iobind__rows_of made;
   IOBIND__TRY(iobind__rows_make(batch, 1, &made, error));
-  const iobind__rows_of side = {batch->sides[batch->side].tensors, batch->width};
+  size_t row = seat->dense;
   const bool is_stored = seat->where == IOBIND__STORED;
-  const iobind__move move = {is_stored ? iobind__seat_index(batch, seat) : seat->dense, 0};
+  const iobind__rows_of side = iobind__order_rows(batch, batch->side, &batch->blocks, &row);
+  const iobind__move move = {is_stored ? iobind__seat_index(batch, seat) : row, 0};
   iobind_status status = iobind__rows_move(batch, is_stored ? &batch->store : &side, &made, &move, 1, error);
   if (status == IOBIND_OK) {
     status = iobind__rows_to_state(batch, &made, state, error);
@@ -448,10 +541,12 @@ iobind_status iobind__batch_save_row(iobind_batch *batch, const iobind__seat *se
 
 static iobind_status save(iobind_batch *batch, uint64_t slot, iobind_state **state, iobind_error *error) {
   iobind__seat *seat;
-  iobind__batch_await_idle(batch);
   IOBIND__TRY(iobind__batch_settle(batch, error));
   IOBIND__TRY(iobind__batch_find(batch, slot, "batch_save_state", &seat, error));
-  return iobind__batch_save_row(batch, seat, state, error);
+  pthread_mutex_unlock(&batch->mutex);
+  iobind_status status = iobind__batch_save_row(batch, seat, state, error);
+  pthread_mutex_lock(&batch->mutex);
+  return status;
 }
 
 iobind_status iobind_batch_save_state(iobind_batch *batch, uint64_t slot, iobind_state **state, iobind_error *error) {
@@ -463,7 +558,9 @@ iobind_status iobind_batch_save_state(iobind_batch *batch, uint64_t slot, iobind
   IOBIND__TRY(iobind__null_check(state, "state", what, error));
   IOBIND__TRY(iobind__process_check(what, error));
   pthread_mutex_lock(&batch->mutex);
+  iobind__batch_take_turn(batch);
   iobind_status status = save(batch, slot, state, error);
+  iobind__batch_give_turn(batch);
   pthread_mutex_unlock(&batch->mutex);
   return iobind__renamed(status, error, what);
 }

@@ -86,12 +86,12 @@ static iobind_status make_both(trial *self, size_t input, const int64_t *dims, s
 static iobind_status fill_feed(trial *self, size_t index, iobind_error *error) {
   const iobind_batch *batch = self->batch;
   const iobind__feed *feed = &batch->feeds[index];
-  const iobind__brought *first = &batch->seats[batch->asked[0]].brought[index];
+  const iobind__brought *first = &batch->seats[batch->asked[0]].taken[index];
   IOBIND__TRY(make_both(self, feed->input, first->dims, first->rank, feed->axis, error));
   iobind_tensor *all = self->inputs[feed->input];
   const iobind__layout layout = iobind__layout_of(all->dtype, first->dims, first->rank, feed->axis);
   for (size_t row = 0; row < self->width; row++) {
-    fill_row(self, all, &layout, row, batch->seats[batch->asked[row % batch->asked_count]].brought[index].data);
+    fill_row(self, all, &layout, row, batch->seats[batch->asked[row % batch->asked_count]].taken[index].data);
   }
   return IOBIND_OK;
 }

@@ -87,7 +87,6 @@ iobind_status iobind_binding_reset_graphs(iobind_binding *binding, iobind_error 
 }
 
 void iobind__graphs_drop_options(iobind_binding *binding) {
-  iobind__binding_disarm(binding);
   for (iobind__graph *one = binding->graphs->first; one != NULL; one = one->next) {
     iobind__ort_options_release(binding->session, &one->options);
   }

@@ -24,6 +24,8 @@ typedef struct iobind__driver {
   void (*unwrap)(iobind_device *device, void *handle);
   /* The object behind the handle of a tensor; a reference is returned with it. NULL: there is none. */
   iobind_status (*get_native)(iobind_device *device, void *handle, iobind_native *native, iobind_error *error);
+  /* Memory and semaphores of other libraries, where the EP is behind ORT's bridge, which imports nothing. NULL: there are none then. */
+  const struct iobind__import_calls *imports;
 
   /* ---- sessions ---- */
   /* Before a session is created: would the EP end the process? NULL: it does not. */
@@ -32,6 +34,9 @@ typedef struct iobind__driver {
    * driver need not know it. */
   iobind_status (*attach)(iobind_device *device, OrtSession *session, iobind__attachment **attachment, iobind_error *error);
   void (*detach)(iobind__attachment *attachment); /* before ORT's session is released */
+  /* After ORT's session is released: block until the device has completed what the EP has queued meanwhile on a stream of its own. NULL: it
+   * queues nothing then. */
+  void (*settle)(iobind_device *device);
 
   /* ---- streams ---- */
   const struct iobind__stream_kind *streams;   /* of a device that has streams */
@@ -53,6 +58,7 @@ extern const iobind__driver iobind__ort_driver;
 extern const iobind__driver iobind__cuda_driver;
 extern const iobind__driver iobind__direct3d_driver;
 extern const iobind__driver iobind__library_driver;
+extern const struct iobind__import_calls iobind__cuda_imports; /* a part of its driver */
 
 const iobind__driver *iobind__driver_of(const iobind_device *device);
 

@@ -166,6 +166,10 @@ static bool open_context(iobind__foreign *self, const iobind_device *device) {
          ((int (*)(void **, int))self->found[RETAIN])(&self->context, found) == 0;
 }
 
+static int synchronize(iobind__foreign *self, const iobind_device *device) {
+  return open_context(self, device) ? in_context(self, act_synchronize, NULL, NULL) : 0;
+}
+
 /* The EP waits for its device when a session is made, and ends the process if it cannot: some library captures a stream of the device, or
  * earlier work has failed. To ask is to wait as the EP does: by CUDA's rules either ends a capture (900), or finds one ended so (901). */
 static iobind_status check_ready(const iobind_device *device, iobind_error *error) {
@@ -176,7 +180,7 @@ static iobind_status check_ready(const iobind_device *device, iobind_error *erro
   iobind__foreign self = {.calls = &calls};
   iobind__scope scope;
   IOBIND__TRY(iobind__named(iobind__guard_enter(device->guard, &scope, error), error, "session_create"));
-  int failed = open_context(&self, device) ? in_context(&self, act_synchronize, NULL, NULL) : 0;
+  int failed = synchronize(&self, device);
   iobind_status status = failed == 0 ? IOBIND_OK : fail(&self, failed, "session_create: waiting for the device", error);
   if (failed == CAPTURED || failed == CAPTURE_ENDED) {
     status = iobind__fail(
@@ -188,9 +192,17 @@ static iobind_status check_ready(const iobind_device *device, iobind_error *erro
   return iobind__guard_end(&scope, status, error);
 }
 
+/* To release a session is to wait for its device already, as memory is freed: this ends no capture that has not ended. */
+static void settle(iobind_device *device) {
+  iobind__foreign self = {.calls = &calls};
+  iobind__scope scope;
+  if (iobind__guard_enter_to_free(device->guard, &scope)) {
+    (void)synchronize(&self, device);
+    iobind__guard_leave(&scope);
+  }
+}
+
 const iobind__driver iobind__cuda_driver = {
-    IOBIND__DRIVEN_BY_ORT,
-    .check_ready = check_ready,
-    .foreign = &calls,
-    .use_event = iobind__foreign_use_event,
+    IOBIND__DRIVEN_BY_ORT, .imports = &iobind__cuda_imports,       .check_ready = check_ready, .settle = settle,
+    .foreign = &calls,     .use_event = iobind__foreign_use_event,
 };

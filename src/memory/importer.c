@@ -1,5 +1,6 @@
 #include "memory/importer.h"
 
+#include "memory/driver.h"
 #include "support/options.h"
 
 /* By iobind_external_kind. */
@@ -48,10 +49,20 @@ iobind_status iobind__imported_read(iobind__imported *out, const iobind_external
   return IOBIND_OK;
 }
 
+const char *iobind__import_kind_name(int32_t kind) {
+  return kinds[kind].name;
+}
+
+/* ---- by ORT's interop interface ---- */
+
 static iobind_status imports_nothing(const iobind_device *device, const char *what, iobind_error *error) {
   return iobind__fail(error, IOBIND_ERROR_NOT_SUPPORTED,
                       "%s: the execution provider of '%s' imports no memory or semaphores in ONNX Runtime %s", what,
                       device->spec, device->runtime->ort.version);
+}
+
+static const OrtInteropApi *interop(const iobind__importer *self) {
+  return IOBIND__API(self->device->runtime)->GetInteropApi();
 }
 
 /* ORT's own failures beside those that say that there is nothing of the kind. */
@@ -62,40 +73,119 @@ static iobind_status refuse(const iobind_device *device, OrtStatus *status, cons
              : iobind__ort_fail(api, status, error, "%s: '%s'", what, device->spec);
 }
 
-static iobind_status open_inside(iobind_device *device, int32_t kind, iobind__importer *out, const char *what,
-                                 iobind_error *error) {
-  *out = (iobind__importer){.device = device};
+static iobind_status check_can(const iobind__importer *self, int32_t kind, const char *what, iobind_error *error) {
+  const OrtInteropApi *api = interop(self);
+  bool can = false;
+  OrtStatus *status = kinds[kind].memory
+                          ? api->CanImportMemory(self->own, (OrtExternalMemoryHandleType)kinds[kind].ort_kind, &can)
+                          : api->CanImportSemaphore(self->own, (OrtExternalSemaphoreType)kinds[kind].ort_kind, &can);
+  if (status != NULL) {
+    return refuse(self->device, status, what, error);
+  }
+  return can ? IOBIND_OK
+             : iobind__fail(error, IOBIND_ERROR_NOT_SUPPORTED, "%s: the execution provider of '%s' imports nothing of kind %s",
+                            what, self->device->spec, kinds[kind].name);
+}
+
+static void ort_close(iobind__importer *self) {
+  interop(self)->ReleaseExternalResourceImporter(self->own);
+}
+
+static iobind_status ort_open(iobind__importer *self, int32_t kind, const char *what, iobind_error *error) {
+  const iobind_device *device = self->device;
+  OrtExternalResourceImporter *importer = NULL;
   /* An EP behind ORT's bridge leaves this slot of its table uninitialised (CUDA's up to 1.31), and ORT jumps through it. */
-  out->api = device->bridged ? NULL : IOBIND__API(device->runtime)->GetInteropApi();
-  if (out->api == NULL) {
+  if (device->bridged || interop(self) == NULL) {
     return imports_nothing(device, what, error);
   }
-  OrtStatus *status = out->api->CreateExternalResourceImporterForDevice(device->ep_device, &out->ort);
+  OrtStatus *status = interop(self)->CreateExternalResourceImporterForDevice(device->ep_device, &importer);
   if (status != NULL) {
     return refuse(device, status, what, error);
   }
-  if (out->ort == NULL) { /* ORT's answer for an EP without such a slot */
+  if (importer == NULL) { /* ORT's answer for an EP without such a slot */
     return imports_nothing(device, what, error);
   }
-  bool can = false;
-  status = kinds[kind].memory ? out->api->CanImportMemory(out->ort, (OrtExternalMemoryHandleType)kinds[kind].ort_kind, &can)
-                              : out->api->CanImportSemaphore(out->ort, (OrtExternalSemaphoreType)kinds[kind].ort_kind, &can);
-  if (status == NULL && can) {
-    return IOBIND_OK;
+  self->own = importer;
+  iobind_status can = check_can(self, kind, what, error);
+  if (can != IOBIND_OK) {
+    ort_close(self);
   }
-  iobind_status failed = status != NULL ? refuse(device, status, what, error)
-                                        : iobind__fail(error, IOBIND_ERROR_NOT_SUPPORTED,
-                                                       "%s: the execution provider of '%s' imports nothing of kind %s", what,
-                                                       device->spec, kinds[kind].name);
-  out->api->ReleaseExternalResourceImporter(out->ort);
-  return failed;
+  return can;
 }
+
+static iobind_status ort_take_memory(iobind__importer *self, const iobind__imported *from, const char *what,
+                                     iobind_error *error) {
+  const iobind_runtime *runtime = self->device->runtime;
+  const OrtExternalMemoryDescriptor descriptor = {.version = runtime->ort.api_version,
+                                                  .handle_type = (OrtExternalMemoryHandleType)from->ort_kind,
+                                                  .native_handle = from->given.handle,
+                                                  .size_bytes = from->given.bytes};
+  OrtExternalMemoryHandle *handle = NULL;
+  IOBIND__ORT_TRY(IOBIND__API(runtime), interop(self)->ImportMemory(self->own, &descriptor, &handle), error, "%s: '%s'", what,
+                  self->device->spec);
+  self->object = handle;
+  return IOBIND_OK;
+}
+
+static void ort_give_memory(iobind__importer *self) {
+  interop(self)->ReleaseExternalMemoryHandle(self->object);
+}
+
+static iobind_status ort_view(iobind__importer *self, const OrtExternalTensorDescriptor *part, size_t bytes, OrtValue **value,
+                              const char *what, iobind_error *error) {
+  (void)bytes;
+  IOBIND__ORT_TRY(IOBIND__API(self->device->runtime),
+                  interop(self)->CreateTensorFromMemory(self->own, self->object, part, value), error, "%s: '%s'", what,
+                  self->device->spec);
+  return IOBIND_OK;
+}
+
+static iobind_status ort_take_semaphore(iobind__importer *self, const iobind__imported *from, const char *what,
+                                        iobind_error *error) {
+  const iobind_runtime *runtime = self->device->runtime;
+  const OrtExternalSemaphoreDescriptor descriptor = {.version = runtime->ort.api_version,
+                                                     .type = (OrtExternalSemaphoreType)from->ort_kind,
+                                                     .native_handle = from->given.handle};
+  OrtExternalSemaphoreHandle *handle = NULL;
+  IOBIND__ORT_TRY(IOBIND__API(runtime), interop(self)->ImportSemaphore(self->own, &descriptor, &handle), error, "%s: '%s'",
+                  what, self->device->spec);
+  self->object = handle;
+  return IOBIND_OK;
+}
+
+static void ort_give_semaphore(iobind__importer *self) {
+  interop(self)->ReleaseExternalSemaphoreHandle(self->object);
+}
+
+static iobind_status ort_use(iobind__importer *self, iobind_stream *stream, uint64_t value, bool waits, const char *what,
+                             iobind_error *error) {
+  OrtSyncStream *sync = iobind__stream_ort(stream);
+  OrtStatus *failed = waits ? interop(self)->WaitSemaphore(self->own, self->object, sync, value)
+                            : interop(self)->SignalSemaphore(self->own, self->object, sync, value);
+  IOBIND__ORT_TRY(IOBIND__API(self->device->runtime), failed, error, "%s: '%s'", what, self->device->spec);
+  return IOBIND_OK;
+}
+
+static const iobind__import_calls ort_imports = {
+    .open = ort_open,
+    .close = ort_close,
+    .take_memory = ort_take_memory,
+    .give_memory = ort_give_memory,
+    .view = ort_view,
+    .take_semaphore = ort_take_semaphore,
+    .give_semaphore = ort_give_semaphore,
+    .use = ort_use,
+};
+
+/* ---- by whoever it is ---- */
 
 iobind_status iobind__importer_open(iobind_device *device, int32_t kind, iobind__importer *out, const char *what,
                                     iobind_error *error) {
+  const iobind__import_calls *own = device->bridged ? iobind__driver_of(device)->imports : NULL;
+  *out = (iobind__importer){.device = device, .calls = own != NULL ? own : &ort_imports};
   iobind__scope scope;
   IOBIND__TRY(iobind__named(iobind__guard_enter(device->guard, &scope, error), error, what));
-  iobind_status status = open_inside(device, kind, out, what, error);
+  iobind_status status = out->calls->open(out, kind, what, error);
   iobind__guard_leave(&scope);
   if (status == IOBIND_OK) {
     iobind__ref_retain(&device->runtime->ref);
@@ -103,14 +193,15 @@ iobind_status iobind__importer_open(iobind_device *device, int32_t kind, iobind_
   return status;
 }
 
-void iobind__importer_close(iobind__importer *importer) {
+void iobind__importer_close(iobind__importer *importer, void (*give)(iobind__importer *self)) {
   iobind_runtime *runtime = importer->device->runtime;
-  if (iobind__device_is_registered(importer->device)) {
-    iobind__scope scope;
-    if (iobind__guard_enter_to_free(importer->device->guard, &scope)) {
-      importer->api->ReleaseExternalResourceImporter(importer->ort);
-      iobind__guard_leave(&scope);
+  iobind__scope scope;
+  if (iobind__device_is_registered(importer->device) && iobind__guard_enter_to_free(importer->device->guard, &scope)) {
+    if (give != NULL) {
+      give(importer);
     }
+    importer->calls->close(importer);
+    iobind__guard_leave(&scope);
   }
   iobind__ref_release(&runtime->ref);
 }
@@ -121,6 +212,6 @@ iobind_status iobind_device_check_import(iobind_device *device, int32_t kind, io
   IOBIND__TRY(check_kind(kind, "device_check_import", error));
   iobind__importer importer;
   IOBIND__TRY(iobind__importer_open(device, kind, &importer, "device_check_import", error));
-  iobind__importer_close(&importer);
+  iobind__importer_close(&importer, NULL);
   return IOBIND_OK;
 }

@@ -7,45 +7,32 @@
 struct iobind_semaphore {
   iobind__ref ref;
   iobind__importer importer;
-  OrtExternalSemaphoreHandle *handle;
 };
 
 static void semaphore_destroy(iobind__ref *ref) {
   iobind_semaphore *semaphore = (iobind_semaphore *)ref;
   iobind__importer *importer = &semaphore->importer;
-  if (semaphore->handle != NULL && iobind__device_is_registered(importer->device)) {
-    iobind__scope scope;
-    if (iobind__guard_enter_to_free(importer->device->guard, &scope)) {
-      importer->api->ReleaseExternalSemaphoreHandle(semaphore->handle);
-      iobind__guard_leave(&scope);
-    }
-  }
-  iobind__importer_close(importer);
+  iobind__importer_close(importer, importer->object == NULL ? NULL : importer->calls->give_semaphore);
   free(semaphore);
 }
 
-static iobind_status import(iobind_device *device, const iobind__imported *from, iobind_semaphore **out, iobind_error *error) {
+static iobind_status import(iobind_device *device, const iobind__imported *from, iobind_semaphore **out, const char *what,
+                            iobind_error *error) {
   iobind_semaphore *semaphore = calloc(1, sizeof *semaphore);
   if (semaphore == NULL) {
-    return iobind__out_of_memory(error, "semaphore_import");
+    return iobind__out_of_memory(error, what);
   }
   iobind__ref_init(&semaphore->ref, semaphore_destroy);
   iobind__importer *importer = &semaphore->importer;
-  iobind_status status = iobind__importer_open(device, from->given.kind, importer, "semaphore_import", error);
+  iobind_status status = iobind__importer_open(device, from->given.kind, importer, what, error);
   if (status != IOBIND_OK) {
     free(semaphore);
     return status;
   }
-  const OrtExternalSemaphoreDescriptor descriptor = {.version = device->runtime->ort.api_version,
-                                                     .type = (OrtExternalSemaphoreType)from->ort_kind,
-                                                     .native_handle = from->given.handle};
   iobind__scope scope;
-  status = iobind__named(iobind__guard_enter(device->guard, &scope, error), error, "semaphore_import");
-  OrtStatus *failed =
-      status == IOBIND_OK ? importer->api->ImportSemaphore(importer->ort, &descriptor, &semaphore->handle) : NULL;
-  iobind__guard_leave(&scope);
-  if (failed != NULL) {
-    status = iobind__ort_fail(IOBIND__API(device->runtime), failed, error, "semaphore_import: '%s'", device->spec);
+  status = iobind__named(iobind__guard_enter(device->guard, &scope, error), error, what);
+  if (status == IOBIND_OK) {
+    status = iobind__guard_end(&scope, importer->calls->take_semaphore(importer, from, what, error), error);
   }
   if (status != IOBIND_OK) {
     iobind__ref_release(&semaphore->ref);
@@ -65,7 +52,7 @@ iobind_status iobind_semaphore_import(iobind_device *device, const iobind_extern
   IOBIND__TRY(iobind__process_check("semaphore_import", error));
   iobind__imported from;
   IOBIND__TRY(iobind__imported_read(&from, external, false, "semaphore_import", error));
-  return import(device, &from, semaphore, error);
+  return import(device, &from, semaphore, "semaphore_import", error);
 }
 
 void iobind_semaphore_destroy(iobind_semaphore *semaphore) {
@@ -86,18 +73,14 @@ static iobind_status use(iobind_stream *stream, iobind_semaphore *semaphore, uin
                         "%s: expected a stream of '%s', which has imported the semaphore, got one of '%s'", what, device->spec,
                         stream->device->spec);
   }
-  OrtSyncStream *sync = iobind__stream_ort(stream);
-  if (sync == NULL) {
+  if (iobind__stream_ort(stream) == NULL) {
     return iobind__fail(error, IOBIND_ERROR_NOT_SUPPORTED, "%s: '%s' has no streams of its own", what, device->spec);
   }
   IOBIND__TRY(iobind__named(waits ? iobind__bridge_check(stream, error) : iobind__stream_enter(stream, error), error, what));
   const iobind__submission submission = iobind__stream_begin(stream);
   iobind__scope scope;
   IOBIND__TRY(iobind__named(iobind__guard_enter(device->guard, &scope, error), error, what));
-  OrtStatus *failed = waits ? importer->api->WaitSemaphore(importer->ort, semaphore->handle, sync, value)
-                            : importer->api->SignalSemaphore(importer->ort, semaphore->handle, sync, value);
-  iobind__guard_leave(&scope);
-  IOBIND__ORT_TRY(IOBIND__API(device->runtime), failed, error, "%s: '%s'", what, device->spec);
+  IOBIND__TRY(iobind__guard_end(&scope, importer->calls->use(importer, stream, value, waits, what, error), error));
   iobind__ref_retain(&semaphore->ref); /* until the stream has passed it */
   iobind__stream_retire(stream, iobind__submission_ticket(&submission), &semaphore->ref);
   return waits ? iobind__named(iobind__stream_leave(stream, error), error, what) : IOBIND_OK;

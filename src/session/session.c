@@ -7,34 +7,52 @@
 #include "iobind/interop.h"
 #include "support/options.h"
 
-/* As CUDA's EP goes, up to ORT 1.30, it queues on the session's stream that pinned memory goes back to its arena. The arena may end
- * there, with calls that CUDA allows on no stream, and the process with it: an allocator keeps it until the stream has passed. */
-static OrtAllocator *keep_pinned_arena(const iobind_session *session) {
-  const OrtApi *api = IOBIND__API(session->runtime);
-  OrtAllocator *kept = NULL;
+/* The device whose EP queues, as it goes, that pinned memory goes back to its arena; NULL: there is none. CUDA's does so up to ORT 1.30, and
+ * later on if a run has failed that had such memory. */
+static iobind_device *find_late_device(const iobind_session *session) {
   if (session->compute.way == IOBIND__COMPUTE_BY_OPTION) {
-    const iobind__place *pinned = &session->compute.stream->device->places[IOBIND_MEMORY_HOST_ACCESSIBLE];
-    OrtStatus *failed = pinned->info == NULL ? NULL : api->CreateAllocator(session->session, pinned->info, &kept);
-    iobind__ort_ignore(api, failed);
+    return session->compute.stream->device;
+  }
+  size_t i = 0;
+  while (i < session->device_count && iobind__driver_of(session->devices[i])->settle == NULL) {
+    i++;
+  }
+  return i < session->device_count ? session->devices[i] : NULL;
+}
+
+/* The arena may end where its memory goes back, with calls that CUDA allows on no stream, and the process with it: an allocator keeps it
+ * until the device has completed that. */
+static OrtAllocator *keep_pinned_arena(const iobind_session *session, const iobind_device *device) {
+  const OrtApi *api = IOBIND__API(session->runtime);
+  const iobind__place *pinned = device == NULL ? NULL : &device->places[IOBIND_MEMORY_HOST_ACCESSIBLE];
+  OrtAllocator *kept = NULL;
+  if (pinned != NULL && pinned->info != NULL) {
+    iobind__ort_ignore(api, api->CreateAllocator(session->session, pinned->info, &kept));
   }
   return kept;
 }
 
 static void release_ort(iobind_session *session) {
   const OrtApi *api = IOBIND__API(session->runtime);
+  iobind_device *device = find_late_device(session);
   iobind__scope scope;
   if (!iobind__guard_enter_to_free(session->inside, &scope)) {
     return;
   }
-  OrtAllocator *kept = keep_pinned_arena(session);
+  OrtAllocator *kept = keep_pinned_arena(session, device);
   api->ReleaseSession(session->session);
   iobind__guard_leave(&scope);
-  if (kept != NULL) {
+  if (kept == NULL) {
+    return;
+  }
+  if (session->compute.stream != NULL) {
     iobind__stream_pass(session->compute.stream);
-    if (iobind__guard_enter_to_free(session->inside, &scope)) {
-      api->ReleaseAllocator(kept);
-      iobind__guard_leave(&scope);
-    }
+  } else {
+    iobind__driver_of(device)->settle(device);
+  }
+  if (iobind__guard_enter_to_free(session->inside, &scope)) {
+    api->ReleaseAllocator(kept);
+    iobind__guard_leave(&scope);
   }
 }
 
@@ -60,7 +78,6 @@ static void session_destroy(iobind__ref *ref) {
   iobind__session_free_metadata(session);
   iobind__model_forget(session->model);
   free(session->nodes);
-  free(session->devices);
   if (session->profile != NULL) {
     OrtStatus *freed = api->AllocatorFree(runtime->cpu_allocator, session->profile);
     iobind__ort_ignore(api, freed);
@@ -75,6 +92,7 @@ static void session_destroy(iobind__ref *ref) {
   } else if (session->session != NULL) {
     release_ort(session);
   }
+  free(session->devices);
   iobind_stream_destroy(session->compute.stream);
   iobind__registry_close(&session->graphs);
   pthread_mutex_destroy(&session->places_mutex);

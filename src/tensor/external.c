@@ -7,48 +7,34 @@
 struct iobind_external_memory {
   iobind__ref ref;
   iobind__importer importer;
-  OrtExternalMemoryHandle *handle;
   size_t bytes;
 };
 
 static void memory_destroy(iobind__ref *ref) {
   iobind_external_memory *memory = (iobind_external_memory *)ref;
   iobind__importer *importer = &memory->importer;
-  if (memory->handle != NULL && iobind__device_is_registered(importer->device)) {
-    iobind__scope scope;
-    if (iobind__guard_enter_to_free(importer->device->guard, &scope)) {
-      importer->api->ReleaseExternalMemoryHandle(memory->handle);
-      iobind__guard_leave(&scope);
-    }
-  }
-  iobind__importer_close(importer);
+  iobind__importer_close(importer, importer->object == NULL ? NULL : importer->calls->give_memory);
   free(memory);
 }
 
-static iobind_status import(iobind_device *device, const iobind__imported *from, iobind_external_memory **out,
+static iobind_status import(iobind_device *device, const iobind__imported *from, iobind_external_memory **out, const char *what,
                             iobind_error *error) {
   iobind_external_memory *memory = calloc(1, sizeof *memory);
   if (memory == NULL) {
-    return iobind__out_of_memory(error, "external_memory_import");
+    return iobind__out_of_memory(error, what);
   }
   iobind__ref_init(&memory->ref, memory_destroy);
   iobind__importer *importer = &memory->importer;
-  iobind_status status = iobind__importer_open(device, from->given.kind, importer, "external_memory_import", error);
+  iobind_status status = iobind__importer_open(device, from->given.kind, importer, what, error);
   if (status != IOBIND_OK) {
     free(memory);
     return status;
   }
   memory->bytes = from->given.bytes;
-  const OrtExternalMemoryDescriptor descriptor = {.version = device->runtime->ort.api_version,
-                                                  .handle_type = (OrtExternalMemoryHandleType)from->ort_kind,
-                                                  .native_handle = from->given.handle,
-                                                  .size_bytes = from->given.bytes};
   iobind__scope scope;
-  status = iobind__named(iobind__guard_enter(device->guard, &scope, error), error, "external_memory_import");
-  OrtStatus *failed = status == IOBIND_OK ? importer->api->ImportMemory(importer->ort, &descriptor, &memory->handle) : NULL;
-  iobind__guard_leave(&scope);
-  if (failed != NULL) {
-    status = iobind__ort_fail(IOBIND__API(device->runtime), failed, error, "external_memory_import: '%s'", device->spec);
+  status = iobind__named(iobind__guard_enter(device->guard, &scope, error), error, what);
+  if (status == IOBIND_OK) {
+    status = iobind__guard_end(&scope, importer->calls->take_memory(importer, from, what, error), error);
   }
   if (status != IOBIND_OK) {
     iobind__ref_release(&memory->ref);
@@ -68,7 +54,7 @@ iobind_status iobind_external_memory_import(iobind_device *device, const iobind_
   IOBIND__TRY(iobind__process_check("external_memory_import", error));
   iobind__imported from;
   IOBIND__TRY(iobind__imported_read(&from, external, true, "external_memory_import", error));
-  return import(device, &from, memory, error);
+  return import(device, &from, memory, "external_memory_import", error);
 }
 
 void iobind_external_memory_destroy(iobind_external_memory *memory) {
@@ -112,9 +98,7 @@ static iobind_status make(iobind_external_memory *memory, size_t offset, iobind_
   OrtValue *value = NULL;
   iobind__scope scope;
   IOBIND__TRY(iobind__named(iobind__guard_enter(device->guard, &scope, error), error, what));
-  OrtStatus *failed = importer->api->CreateTensorFromMemory(importer->ort, memory->handle, &descriptor, &value);
-  iobind__guard_leave(&scope);
-  IOBIND__ORT_TRY(IOBIND__API(device->runtime), failed, error, "%s: '%s'", what, device->spec);
+  IOBIND__TRY(iobind__guard_end(&scope, importer->calls->view(importer, &descriptor, bytes, &value, what, error), error));
   iobind_status status = take(memory, value, tensor, what, error);
   if (status != IOBIND_OK) {
     if (iobind__guard_enter_to_free(device->guard, &scope)) {

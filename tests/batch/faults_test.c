@@ -89,28 +89,6 @@ static void moves_that_fail(void **state) {
   }
 }
 
-/* A binding that continues from a state, with the input x. */
-static iobind_binding *bind(iobind_state *from, const float x[WIDTH]) {
-  const int64_t dims[] = {1, WIDTH};
-  iobind_binding *binding;
-  iobind_tensor *input;
-  iobind_tensor *gain;
-  expect_ok(iobind_binding_create(session, &binding, &fault));
-  for (size_t i = 0; i < sizeof voice_pairs / sizeof voice_pairs[0]; i++) {
-    expect_ok(iobind_binding_carry(binding, voice_pairs[i].output, voice_pairs[i].input, IOBIND_CARRY_MOVE, &fault));
-  }
-  expect_ok(iobind_binding_restore_state(binding, from, &fault));
-  expect_ok(iobind_tensor_create(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, dims, 2, &input, &fault));
-  expect_ok(iobind_tensor_create(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, NULL, 0, &gain, &fault));
-  expect_ok(iobind_tensor_write(input, 0, x, WIDTH * sizeof x[0], NULL, &fault));
-  expect_ok(iobind_tensor_write(gain, 0, &voice_gain, sizeof voice_gain, NULL, &fault));
-  expect_ok(iobind_binding_set_input(binding, X, IOBIND_INPUT_SNAPSHOT, input, NULL, &fault));
-  expect_ok(iobind_binding_set_input(binding, GAIN, IOBIND_INPUT_SNAPSHOT, gain, NULL, &fault));
-  iobind_tensor_release(input);
-  iobind_tensor_release(gain);
-  return binding;
-}
-
 /* A run that fails late has made no state, whoever asks how often. */
 static void state_of_a_run_that_failed(void **state) {
   (void)state;
@@ -121,7 +99,7 @@ static void state_of_a_run_that_failed(void **state) {
   voice row = {{{0}}, {0}, 0};
   iobind_state *first = make_state(batch, &row);
   const float x[WIDTH] = {1, 2, 3, 4};
-  iobind_binding *binding = bind(first, x);
+  iobind_binding *binding = voice_binding(session, first, x);
   expect_ok(iobind_stream_create(device, NULL, &stream, &fault));
   assert_int_equal(vdev_set(0, "fail_compute", "1,late"), 0);
   expect_ok(iobind_binding_run(binding, stream, &fault));

@@ -1,9 +1,11 @@
 /* Rows of a batch beside the same rows in plain C. */
-#include "voices.h"
+#include "fixture.h"
 
 #include <stdio.h>
 
+#include "batch/batch.h"
 #include "vdev.h"
+#include "voices.h"
 
 static iobind_session *session;
 
@@ -82,6 +84,7 @@ typedef struct play {
   saved saved;
   int64_t seed;
   size_t failures;
+  size_t split; /* steps of several replays */
 } play;
 
 static size_t pick(play *self, size_t below) {
@@ -170,6 +173,14 @@ static void run(play *self, const uint64_t *asked, size_t count) {
   }
 }
 
+/* Several replays cost what one does, or each costs as much as any: whatever is measured is more. */
+static void set_costs(play *self) {
+  const bool splits = pick(self, 2) == 0;
+  for (size_t width = 1; self->batch->captures && width <= self->batch->room; width *= 2) {
+    self->batch->costs.runs[width] = splits ? width : 1;
+  }
+}
+
 /* Some of the rows, in any order; by a run, on a stream, or as submitted ones. */
 static void step(play *self) {
   uint64_t asked[MOST];
@@ -192,6 +203,7 @@ static void step(play *self) {
   if (count == 0) {
     return;
   }
+  set_costs(self);
   if (pick(self, 3) == 0) {
     size_t made = 0;
     uint64_t stepped[MOST];
@@ -214,6 +226,7 @@ static void step(play *self) {
   } else {
     run(self, asked, count);
   }
+  self->split += self->batch->blocks.count > 1;
   for (size_t i = 0; i < count && pick(self, 3) != 0; i++) {
     voice_expect_results(self->batch, who[i]->slot, &results[i]);
   }
@@ -262,6 +275,8 @@ enum { ACTS = 60 };
 static void play_all(uint64_t plays) {
   const char *wanted = getenv("BATCH_PLAYS");
   size_t failures = 0;
+  size_t split = 0;
+  bool captures = false;
   plays = wanted != NULL ? strtoull(wanted, NULL, 10) : plays;
   for (uint64_t seed = 1; seed <= plays; seed++) {
     play self = {.random = seed * 977, .seed = (int64_t)seed};
@@ -272,11 +287,14 @@ static void play_all(uint64_t plays) {
     }
     check_all(&self);
     failures += self.failures;
+    split += self.split;
+    captures = self.batch->captures;
     iobind_state_release(self.saved.state);
     iobind_batch_destroy(self.batch);
     iobind_stream_destroy(self.stream);
   }
   assert_true(!is_device("vdev") || failures > 0);
+  assert_true(!captures || split > 0);
 }
 
 static void random_sequences(void **state) {
@@ -284,62 +302,10 @@ static void random_sequences(void **state) {
   play_all(12);
 }
 
-static void open_capturing_session(void) {
-  iobind_session_options options = IOBIND_SESSION_OPTIONS_INIT;
-  iobind_session_destroy(session);
-  options.devices = &device;
-  options.device_count = 1;
-  options.graph_limit = 1;
-  expect_ok(test_session_with(runtime, "voices", &options, &session, &fault));
-}
-
-static size_t count_graphs(void) {
-  iobind_session_info info = IOBIND_SESSION_INFO_INIT;
-  expect_ok(iobind_session_get_info(session, &info, &fault));
-  return info.graph_count + info.kept_graph_count;
-}
-
 static void captured_sequences(void **state) {
   (void)state;
-  open_capturing_session();
+  voice_capture(&session);
   play_all(6);
-}
-
-/* A width has two graphs, one for each side, which no row loses that joins, rests or leaves. */
-static void graphs_of_a_width(void **state) {
-  (void)state;
-  enum { ROWS = 3, STEPS = 12 };
-  open_capturing_session();
-  iobind_batch *batch = voice_batch(session, ROWS, 0);
-  uint64_t slots[ROWS];
-  voice rows[ROWS] = {{{{0}}, {0}, 0}};
-  for (int i = 0; i < ROWS; i++) {
-    expect_ok(iobind_batch_join(batch, NULL, &slots[i], &fault));
-  }
-  for (int step = 0; step < STEPS; step++) {
-    for (int i = 0; i < ROWS; i++) {
-      float x[WIDTH];
-      fill(x, step * ROWS + i);
-      voice_bring(batch, slots[i], x);
-      (void)voice_step(&rows[i], x);
-    }
-    if (step > 2 && step % 3 == 0) {
-      const int leaver = step / 3 % ROWS;
-      iobind_state *moving;
-      expect_ok(iobind_batch_leave(batch, slots[leaver], &moving, &fault));
-      expect_ok(iobind_batch_join(batch, moving, &slots[leaver], &fault));
-      iobind_state_release(moving);
-      float x[WIDTH];
-      fill(x, step * ROWS + leaver);
-      voice_bring(batch, slots[leaver], x);
-    }
-    expect_ok(iobind_batch_run(batch, slots, ROWS, NULL, &fault));
-    assert_true(step < 1 || count_graphs() == 2);
-    for (int i = 0; i < ROWS; i++) {
-      voice_expect_state(batch, slots[i], &rows[i]);
-    }
-  }
-  iobind_batch_destroy(batch);
 }
 
 /* ---- states ---- */
@@ -359,22 +325,8 @@ static void between_binding_and_row(void **state) {
   (void)voice_step(&row, x);
   expect_ok(iobind_batch_run(batch, &slot, 1, NULL, &fault));
   expect_ok(iobind_batch_save_state(batch, slot, &saved_state, &fault));
-  iobind_binding *binding;
-  iobind_tensor *input;
-  iobind_tensor *gain;
-  const int64_t dims[] = {1, WIDTH};
-  expect_ok(iobind_binding_create(session, &binding, &fault));
-  for (size_t i = 0; i < sizeof voice_pairs / sizeof voice_pairs[0]; i++) {
-    expect_ok(iobind_binding_carry(binding, voice_pairs[i].output, voice_pairs[i].input, IOBIND_CARRY_MOVE, &fault));
-  }
-  expect_ok(iobind_binding_restore_state(binding, saved_state, &fault));
+  iobind_binding *binding = voice_binding(session, saved_state, x);
   iobind_state_release(saved_state);
-  expect_ok(iobind_tensor_create(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, dims, 2, &input, &fault));
-  expect_ok(iobind_tensor_create(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, NULL, 0, &gain, &fault));
-  expect_ok(iobind_tensor_write(input, 0, x, sizeof x, NULL, &fault));
-  expect_ok(iobind_tensor_write(gain, 0, &voice_gain, sizeof voice_gain, NULL, &fault));
-  expect_ok(iobind_binding_set_input(binding, X, IOBIND_INPUT_SNAPSHOT, input, NULL, &fault));
-  expect_ok(iobind_binding_set_input(binding, GAIN, IOBIND_INPUT_SNAPSHOT, gain, NULL, &fault));
   expect_ok(iobind_binding_run(binding, NULL, &fault));
   (void)voice_step(&row, x);
   expect_ok(iobind_binding_save_state(binding, &saved_state, &fault));
@@ -385,8 +337,6 @@ static void between_binding_and_row(void **state) {
   (void)voice_step(&row, x);
   expect_ok(iobind_batch_run(batch, &other, 1, NULL, &fault));
   voice_expect_state(batch, other, &row);
-  iobind_tensor_release(input);
-  iobind_tensor_release(gain);
   iobind_binding_destroy(binding);
   iobind_batch_destroy(batch);
 }
@@ -407,8 +357,10 @@ static const struct CMUnitTest tests[] = {
 FIXTURE_MAIN_OF_DEVICES(tests);
 #else
 static const struct CMUnitTest tests[] = {
-    ON_EACH(rows_that_rest),    ON_EACH(random_sequences),        ON_GPUS(captured_sequences),
-    ON_GPUS(graphs_of_a_width), ON_EACH(between_binding_and_row),
+    ON_EACH(rows_that_rest),
+    ON_EACH(random_sequences),
+    ON_GPUS(captured_sequences),
+    ON_EACH(between_binding_and_row),
 };
 
 FIXTURE_MAIN(tests, NULL, NULL);

@@ -57,6 +57,23 @@ static inline void voice_set_gain(iobind_batch *batch) {
   iobind_tensor_release(gain);
 }
 
+/* A session that captures graphs, in place of the open one. */
+static inline void voice_capture(iobind_session **session) {
+  iobind_session_options options = IOBIND_SESSION_OPTIONS_INIT;
+  iobind_session_destroy(*session);
+  *session = NULL;
+  options.devices = &device;
+  options.device_count = 1;
+  options.graph_limit = 1;
+  expect_ok(test_session_with(runtime, "voices", &options, session, &fault));
+}
+
+static inline size_t voice_count_graphs(iobind_session *session) {
+  iobind_session_info info = IOBIND_SESSION_INFO_INIT;
+  expect_ok(iobind_session_get_info(session, &info, &fault));
+  return info.graph_count + info.kept_graph_count;
+}
+
 static inline iobind_batch_options voice_options(size_t most) {
   iobind_batch_options options = IOBIND_BATCH_OPTIONS_INIT;
   options.most_rows = most;
@@ -72,6 +89,28 @@ static inline iobind_batch *voice_batch(iobind_session *session, size_t most, ui
   expect_ok(iobind_batch_create(session, &options, &batch, &fault));
   voice_set_gain(batch);
   return batch;
+}
+
+/* A binding that continues from a state of a row, with the input x. */
+static inline iobind_binding *voice_binding(iobind_session *session, iobind_state *from, const float x[WIDTH]) {
+  const int64_t dims[] = {1, WIDTH};
+  iobind_binding *binding;
+  iobind_tensor *input;
+  iobind_tensor *gain;
+  expect_ok(iobind_binding_create(session, &binding, &fault));
+  for (size_t i = 0; i < sizeof voice_pairs / sizeof voice_pairs[0]; i++) {
+    expect_ok(iobind_binding_carry(binding, voice_pairs[i].output, voice_pairs[i].input, IOBIND_CARRY_MOVE, &fault));
+  }
+  expect_ok(iobind_binding_restore_state(binding, from, &fault));
+  expect_ok(iobind_tensor_create(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, dims, 2, &input, &fault));
+  expect_ok(iobind_tensor_create(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, NULL, 0, &gain, &fault));
+  expect_ok(iobind_tensor_write(input, 0, x, WIDTH * sizeof x[0], NULL, &fault));
+  expect_ok(iobind_tensor_write(gain, 0, &voice_gain, sizeof voice_gain, NULL, &fault));
+  expect_ok(iobind_binding_set_input(binding, X, IOBIND_INPUT_SNAPSHOT, input, NULL, &fault));
+  expect_ok(iobind_binding_set_input(binding, GAIN, IOBIND_INPUT_SNAPSHOT, gain, NULL, &fault));
+  iobind_tensor_release(input);
+  iobind_tensor_release(gain);
+  return binding;
 }
 
 static inline void voice_expect_tensor(iobind_tensor *tensor, const void *expected, size_t bytes) {

@@ -239,6 +239,9 @@ static void batches(const iobind::session &pair, const iobind::session &scale, c
   std::vector<std::uint64_t> stepped;
   CHECK(third.set("y", two) && third.submit() && batch.step(stepped) == 1 && stepped == std::vector<std::uint64_t>{third});
   CHECK(batch.step(stepped, when, &failed) == 0 && failed.status() == IOBIND_ERROR_TIMEOUT && stepped.empty());
+  batch.stop();
+  CHECK(batch.step(&failed) == 0 && has(failed, IOBIND_ERROR_CANCELLED, "stopped") && !batch.join(&failed));
+  iobind::batch().stop();
   iobind::batch_options options = counting();
   options.first = &last;
   options.axes = {{"x", 0}, {"y", 0}, {"sum", 0}, {"product", 0}};

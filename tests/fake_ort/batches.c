@@ -156,6 +156,11 @@ static iobind_status get_info(struct rig *rig) {
   return status;
 }
 
+static iobind_status stop(struct rig *rig) {
+  iobind_batch_stop(rig->batch);
+  return IOBIND_OK;
+}
+
 static iobind_status destroy(struct rig *rig) {
   iobind_batch_destroy(rig->batch);
   rig->batch = NULL;
@@ -191,6 +196,13 @@ static void state_has_ones(struct rig *rig) {
   iobind_state_pair pair = IOBIND_STATE_PAIR_INIT;
   NEED(rig, iobind_state_get_pair(rig->state, 1, &pair, &rig->error));
   rig_expect(rig, pair.tensor, rig_ones, RIG_VALUES);
+}
+
+/* A stopped batch makes the steps that are asked for. */
+static void both_are_there(struct rig *rig) {
+  NEED_TRUE(iobind_batch_step(rig->batch, NULL, NULL, 0, NULL, &rig->error) == IOBIND_ERROR_CANCELLED);
+  NEED(rig, run(rig));
+  both_have_sums(rig);
 }
 
 static void has_two_rows(struct rig *rig) {
@@ -231,6 +243,7 @@ const struct scenario batch_scenarios[] = {
     CALLS("iobind_batch_submit", "", join_both, submit, NULL),
     CALLS("iobind_batch_step", "", submit_both, step, both_have_sums),
     CALLS("iobind_batch_await", "", await_first, await, NULL),
+    CALLS("iobind_batch_stop", "", join_both, stop, both_are_there),
     CALLS("iobind_batch_get_info", "", join_both, get_info, has_two_rows),
     {.function = "iobind_batch_destroy", .variant = "", .places = ON_ALL, .prepare = step_both, .call = destroy, .last = true},
     {.function = NULL},

@@ -58,6 +58,7 @@ void build_passthrough(builder *b);
 void build_matmul(builder *b);
 void build_reduce(builder *b);
 void build_convolution(builder *b);
+void build_recurrent(builder *b);
 void build_transpose(builder *b);
 void build_concat(builder *b);
 void build_lookup(builder *b);

@@ -72,6 +72,27 @@ void build_convolution(builder *b) {
   builder_node(b, "Conv", "x weight bias", "y");
 }
 
+void build_recurrent(builder *b) {
+  static const int64_t dims[3] = {1, 4, 1};
+  static const float weights[4] = {1, 0.5, -1, 0.25};
+  char steps[TEST_MODEL_TEXT], batch[TEST_MODEL_TEXT], text[4 * TEST_MODEL_TEXT];
+  test_shape x, y;
+  builder_text(b, "steps", "steps", steps);
+  builder_text(b, "batch", "1", batch);
+  snprintf(text, sizeof text, "%s,%s,1", steps, batch);
+  (void)test_shape_parse(text, &x);
+  snprintf(text, sizeof text, "%s,1,%s,1", steps, batch);
+  (void)test_shape_parse(text, &y);
+  onnx_tensor tensor = {
+      .name = "weights", .dtype = ONNX_FLOAT32, .dims = dims, .rank = 3, .data = weights, .bytes = sizeof weights};
+  onnx_initializer(&b->writer, &tensor);
+  builder_input(b, "x", ONNX_FLOAT32, &x);
+  builder_output(b, "y", ONNX_FLOAT32, &y);
+  builder_node_begin(b, "LSTM", "x weights weights", "y");
+  onnx_attribute_int(&b->writer, "hidden_size", 1);
+  builder_node_end(b);
+}
+
 void build_transpose(builder *b) {
   int32_t dtype = builder_dtype(b, "dtype", ONNX_FLOAT32);
   test_shape x, y, order;

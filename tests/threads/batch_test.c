@@ -118,6 +118,7 @@ static void of_all(bool is_one) {
     assert_non_null(of.batch);
   }
   threads_run(call_in, &of);
+  iobind_batch_stop(of.batch);
   iobind_batch_destroy(of.batch);
   iobind_session_destroy(of.session);
 }

@@ -11,6 +11,7 @@ void *host_copy(const void *data, size_t bytes);
 /* The error of the work since the last host_reset, 0 if there was none; 700 is an access outside. */
 int host_error(void);
 const char *host_message(void);
+void host_forget_error(void);
 void host_set_device(int device); /* that is current; host_reset makes it 0 */
 int host_logs(void);              /* how many lines were logged */
 

@@ -248,6 +248,8 @@ static void choices(void **state) {
   float *bias = TENSOR(float, 1, 2, 3);
   LAUNCH(ORT("19BroadcastBiasKernelIfiLb1EEEvPKT_PS2_lNS0_6DivModIT0_EEiiS2_"), &bias, &out, L(6), D(3), N(0), N(1), F(2));
   EXPECT(out, float, 2, 4, 6, 2, 4, 6);
+  LAUNCH("_ZN11onnxruntime7contrib4cuda10_NormalizeIfEEvPT_li", &out, L(5), N(4));
+  EXPECT(out, float, 0.5F, 1, 1.5F, 0.5F, 1, 6);
 }
 
 /* ---- moves ---- */

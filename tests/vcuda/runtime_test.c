@@ -1,11 +1,12 @@
 /* vcuda's CUDA runtime without ONNX Runtime: memory, streams, events, faults, counters, the trace. */
-#define _POSIX_C_SOURCE 200809L
+#define _GNU_SOURCE /* memfd_create */
 
 #include "device.h"
 
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -557,6 +558,133 @@ static void an_unknown_kernel_fails_by_name(void **state) {
   __cudaUnregisterFatBinary(binary);
 }
 
+/* ---- memory of other libraries and processes ---- */
+
+enum { SHARED = 10000, ODD = 5000 };
+
+static int make_file(size_t bytes) {
+  int file = memfd_create("shared", MFD_CLOEXEC);
+  assert_true(file >= 0);
+  assert_int_equal(ftruncate(file, (off_t)bytes), 0);
+  return file;
+}
+
+/* A buffer is a part of the file, and its memory is the device's own again when it was freed. */
+static void pages_of_another_file(void **state) {
+  (void)state;
+  int file = make_file(SHARED);
+  unsigned char *host = mmap(NULL, SHARED, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+  assert_true(host != MAP_FAILED);
+  const cuda_external_memory_desc desc = {.type = CUDA_EXTERNAL_MEMORY_FD, .handle.fd = file, .size = SHARED};
+  const cuda_external_buffer_desc part = {.offset = ODD, .size = 100};
+  const cuda_external_buffer_desc too_long = {.offset = ODD, .size = SHARED - ODD + 1};
+  cuda_external_memory memory;
+  void *address;
+  cuda_stream stream = make_stream();
+  OK(cudaImportExternalMemory(&memory, &desc));
+  FAILS(CUDA_INVALID_VALUE, cudaExternalMemoryGetMappedBuffer(&address, memory, &too_long));
+  OK(cudaExternalMemoryGetMappedBuffer(&address, memory, &part));
+  host[ODD] = 7;
+  assert_int_equal(first_byte(address), 7);
+  OK(touch(stream, "shared", address, 100, 9));
+  OK(cudaStreamSynchronize(stream));
+  assert_int_equal(host[ODD + 99], 9);
+  assert_int_equal(host[ODD + 100], 0);
+  void *beside = make_memory(4096); /* never in the pages of the file */
+  OK(touch(stream, "beside", beside, 4096, 1));
+  OK(touch(stream, "overrun", address, 101, 1));
+  FAILS(CUDA_ILLEGAL_ADDRESS, cudaStreamSynchronize(stream));
+  assert_int_equal(vcuda_recover(0), CUDA_ILLEGAL_ADDRESS);
+  OK(cudaFree(address));
+  OK(cudaDestroyExternalMemory(memory)); /* closes the file */
+  for (int i = 0; i < SHARED; i++) assert_int_equal(host[i], i >= ODD && i < ODD + 100 ? 9 : 0);
+  OK(cudaFree(beside));
+  (void)munmap(host, SHARED);
+  OK(cudaStreamDestroy(stream));
+}
+
+static void other_handles_are_refused(void **state) {
+  (void)state;
+  int file = make_file(64);
+  cuda_external_memory memory;
+  cuda_external_semaphore semaphore;
+  FAILS(CUDA_NOT_SUPPORTED,
+        cudaImportExternalMemory(&memory, &(cuda_external_memory_desc){.type = 5, .handle.fd = file, .size = 64}));
+  assert_non_null(strstr(vcuda_last_message(), "type 5"));
+  FAILS(CUDA_INVALID_VALUE,
+        cudaImportExternalMemory(&memory, &(cuda_external_memory_desc){.type = 1, .handle.fd = file, .size = 65}));
+  FAILS(CUDA_NOT_SUPPORTED,
+        cudaImportExternalSemaphore(&semaphore, &(cuda_external_semaphore_desc){.type = 1, .handle.fd = file}));
+  FAILS(CUDA_INVALID_VALUE,
+        cudaImportExternalSemaphore(&semaphore, &(cuda_external_semaphore_desc){.type = 9, .handle.fd = file}));
+  assert_int_equal(vcuda_semaphore_get(file), -1);
+  assert_int_equal(vcuda_semaphore_signal(file, 1), -1);
+  (void)close(file);
+}
+
+static void a_semaphore_holds_a_stream(void **state) {
+  (void)state;
+  int file = vcuda_semaphore_create(1);
+  cuda_external_semaphore semaphore;
+  cuda_stream first = make_stream(), second = make_stream();
+  const cuda_semaphore_params two = {.value = 2}, three = {.value = 3};
+  OK(cudaImportExternalSemaphore(&semaphore, &(cuda_external_semaphore_desc){.type = 9, .handle.fd = dup(file)}));
+  OK(cudaWaitExternalSemaphoresAsync(&semaphore, &two, 1, second));
+  OK(cudaSignalExternalSemaphoresAsync(&semaphore, &three, 1, second));
+  FAILS(CUDA_NOT_READY, cudaStreamQuery(second));
+  assert_int_equal(vcuda_semaphore_get(file), 1);
+  OK(cudaSignalExternalSemaphoresAsync(&semaphore, &two, 1, first));
+  OK(cudaDestroyExternalSemaphore(semaphore)); /* what is queued keeps it */
+  OK(cudaStreamSynchronize(second));
+  assert_int_equal(vcuda_semaphore_get(file), 3);
+  assert_int_equal(vcuda_semaphore_signal(file, 3), -1); /* it only grows */
+  (void)close(file);
+  OK(cudaStreamDestroy(first));
+  OK(cudaStreamDestroy(second));
+}
+
+/* Another process: it finds a 3, and leaves a 4. */
+static int be_the_peer(const char *hexadecimal) {
+  cuda_ipc_handle handle;
+  void *address;
+  for (size_t i = 0; i < sizeof handle; i++) {
+    char digits[3] = {hexadecimal[2 * i], hexadecimal[2 * i + 1], '\0'};
+    handle.bytes[i] = (char)strtol(digits, NULL, 16);
+  }
+  OK(cudaIpcOpenMemHandle(&address, handle, CUDA_IPC_LAZY));
+  assert_int_equal(first_byte(address), 3);
+  OK(cudaMemset(address, 4, 64));
+  OK(cudaDeviceSynchronize());
+  OK(cudaIpcCloseMemHandle(address));
+  return 0;
+}
+
+static void memory_of_another_process(void **state) {
+  (void)state;
+  void *before = make_memory(700), *address = make_memory(64), *opened;
+  cuda_ipc_handle handle;
+  char hexadecimal[2 * sizeof handle + 1], program[4096] = "";
+  OK(cudaMemset(address, 3, 64));
+  OK(cudaDeviceSynchronize());
+  OK(cudaIpcGetMemHandle(&handle, address));
+  FAILS(CUDA_INVALID_CONTEXT, cudaIpcOpenMemHandle(&opened, handle, CUDA_IPC_LAZY));
+  for (size_t i = 0; i < sizeof handle; i++) snprintf(hexadecimal + 2 * i, 3, "%02x", (unsigned char)handle.bytes[i]);
+  assert_true(readlink("/proc/self/exe", program, sizeof program - 1) > 0);
+  pid_t child = fork();
+  if (child == 0) {
+    execl(program, program, hexadecimal, NULL);
+    _exit(127);
+  }
+  int status = 0;
+  assert_int_equal(waitpid(child, &status, 0), child);
+  assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+  assert_int_equal(first_byte(address), 4);
+  FAILS(CUDA_INVALID_VALUE, cudaIpcCloseMemHandle(address));
+  FAILS(CUDA_INVALID_VALUE, cudaIpcGetMemHandle(&handle, hexadecimal));
+  OK(cudaFree(address));
+  OK(cudaFree(before));
+}
+
 static void calls_are_traced_with_their_streams(void **state) {
   (void)state;
   char path[] = "/tmp/vcuda-trace-XXXXXX", text[8192] = "", stream_text[32];
@@ -578,7 +706,8 @@ static void calls_are_traced_with_their_streams(void **state) {
   OK(cudaStreamDestroy(stream));
 }
 
-int main(void) {
+int main(int argc, char **argv) {
+  if (argc > 1) return be_the_peer(argv[1]);
   const struct CMUnitTest tests[] = {
       TEST(memory_faults_where_the_host_touches_it),
       TEST(new_memory_is_poisoned),
@@ -605,6 +734,10 @@ int main(void) {
       TEST(a_transient_failure_is_over_at_once),
       TEST(a_sticky_error_stays),
       TEST(an_unknown_kernel_fails_by_name),
+      TEST(pages_of_another_file),
+      TEST(other_handles_are_refused),
+      TEST(a_semaphore_holds_a_stream),
+      TEST(memory_of_another_process),
       TEST(calls_are_traced_with_their_streams),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

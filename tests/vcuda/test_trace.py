@@ -16,8 +16,8 @@ NM, FOLDER = sys.argv[1], pathlib.Path(sys.argv[2])
 OLDER = FOLDER / "older"
 LIBRARIES = ["libcudart.so.13", "libcuda.so.1", "libcublas.so.13", "libcublasLt.so.13", "libcurand.so.10"]
 SAME = {"libcudart.so.12": "libcudart.so.13", "libcublas.so.12": "libcublas.so.13", "libcublasLt.so.12": "libcublasLt.so.13",
-        "libcufft.so.12": "libcufft.so.11"}
-REFUSING = ["libcudnn.so.9", "libcufft.so.11"]  # nothing in them looks at its arguments, except whether they are NULL
+        "libcufft.so.11": "libcufft.so.12"}
+REFUSING = ["libcudnn.so.9", "libcufft.so.12"]  # each call without arguments is refused, and what it was for is not looked at
 
 # These return neither an error nor a status.
 WITHOUT_STATUS = re.compile(r"cuda(GetErrorName|GetErrorString)$|__cuda(Register|Unregister)"
@@ -153,6 +153,11 @@ def call_memory(cuda):
     cuda.cudaFreeAsync(memory, stream)
     cuda.cudaMemPoolDestroy(pool)
     cuda.cudaMalloc(at(memory), 64)
+    import_with(cuda, "cuda", stream)
+    handle = IpcHandle()
+    cuda.cudaIpcGetMemHandle(at(handle), memory)
+    cuda.cudaIpcOpenMemHandle(at(host), handle, 1)  # refused in this process
+    cuda.cudaIpcCloseMemHandle(memory)
     cuda.cudaPointerGetAttributes(text, memory)
     cuda.cudaMemset(memory, 1, 64)
     cuda.cudaMemcpy(memory, text, 64, 1)
@@ -169,6 +174,30 @@ def call_memory(cuda):
     cuda.cudaHostRegister(text, 64, 0)
     cuda.cudaHostUnregister(text)
     cuda.cudaStreamDestroy(stream)
+
+
+class IpcHandle(ctypes.Structure):
+    _fields_ = [("bytes", ctypes.c_char * 64)]
+
+
+def import_with(cuda, prefix, stream):
+    """Memory of a file, and a semaphore, by the functions of either interface."""
+    def call(name, *arguments):
+        getattr(cuda, prefix + name)(*arguments)
+    memory, address, semaphore = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_void_p()
+    at = ctypes.byref
+    file = os.memfd_create("shared")
+    os.ftruncate(file, 4096)
+    call("ImportExternalMemory", at(memory), (ctypes.c_uint64 * 16)(1, file, 0, 4096))
+    call("ExternalMemoryGetMappedBuffer", at(address), memory, (ctypes.c_uint64 * 16)(0, 4096))
+    getattr(cuda, {"cuda": "cudaFree", "cu": "cuMemFree_v2"}[prefix])(address)
+    call("DestroyExternalMemory", memory)
+    file = cuda.libraries[0].vcuda_semaphore_create(ctypes.c_uint64(0))
+    params = (ctypes.c_uint64 * 18)(1)
+    call("ImportExternalSemaphore", at(semaphore), (ctypes.c_uint64 * 16)(9, file))
+    call("SignalExternalSemaphoresAsync", at(semaphore), params, 1, stream)
+    call("WaitExternalSemaphoresAsync", at(semaphore), params, 1, stream)
+    call("DestroyExternalSemaphore", semaphore)
 
 
 def call_kernels(cuda):
@@ -228,6 +257,7 @@ def call_driver(cuda):
     cuda.cuEventQuery(event)
     cuda.cuEventDestroy_v2(event)
     cuda.cuLaunchHostFunc(stream, ctypes.cast(ctypes.CDLL(None).free, ctypes.c_void_p), None)
+    import_with(cuda, "cu", stream)
     cuda.cuMemAlloc_v2(at(memory), 64)
     cuda.cuMemcpyHtoD_v2(memory, text, 64)
     cuda.cuMemcpyAsync(memory, memory, 64, stream)
@@ -297,20 +327,19 @@ def call_lt(cuda, stream, text):
 
 class Trace(unittest.TestCase):
     def setUp(self):
-        self.older = REFUSING if OLDER.is_dir() else []  # not with every linker
+        self.older = OLDER.is_dir()  # not with every linker
 
     def test_every_call_of_every_function(self):
         os.environ.update(VCUDA_TRACE="1", VCUDA_LOG=os.devnull, VCUDA_DEVICES="1")
         cuda, names = Calls(), set()
-        paths = [FOLDER / name for name in LIBRARIES] + [OLDER / name for name in self.older]
-        for path in paths:
+        for path in [FOLDER / name for name in LIBRARIES + REFUSING]:
             cuda.load(path)
             names |= exported(path)
         call_runtime(cuda)
         call_driver(cuda)
         call_products(cuda)
-        for name in self.older:
-            for function in sorted(exported(OLDER / name)):
+        for name in REFUSING:
+            for function in sorted(exported(FOLDER / name)):
                 getattr(cuda, function)(*[0] * 8)
         with tempfile.NamedTemporaryFile() as file:
             cuda.libraries[0].vcuda_trace_write(file.name.encode())
@@ -323,7 +352,7 @@ class Trace(unittest.TestCase):
                 if stream is not None:
                     self.assertEqual(event["args"]["stream"], hex(stream))
                 self.assertEqual(event["args"]["error"], result)
-        for kind in ["cuda", "cu[A-Z]", "cublas[A-Z]", "cublasLt"] + (["cudnn", "cufft"] if self.older else []):
+        for kind in ["cuda", "cu[A-Z]", "cublas[A-Z]", "cublasLt", "cudnn", "cufft"]:
             with self.subTest(kind):  # some of each fail: a record that says 0 of everything would not do
                 self.assertTrue(any(re.match(kind, name) and result != 0 for name, _, result in cuda.expected))
 
@@ -348,8 +377,7 @@ print(count.value)"""
     def test_libraries_of_other_versions_have_the_same_functions(self):
         for name, like in SAME.items() if self.older else ():
             with self.subTest(name):
-                folder = FOLDER if (FOLDER / like).exists() else OLDER
-                self.assertEqual(exported(OLDER / name), exported(folder / like))
+                self.assertEqual(exported(OLDER / name), exported(FOLDER / like))
 
 
 if __name__ == "__main__":

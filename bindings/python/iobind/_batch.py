@@ -146,8 +146,8 @@ class Batch(_core.Batch):
 
     def close(self) -> None:
         """Let all rows leave after the step in flight, as the end of a block `with batch:` does. Outputs and saved states remain valid. Tasks and
-        threads that await a row get InvalidState, and so does each later call. Raises nothing but MemoryError."""
-        self._close(list(self._rows))
+        threads that await a row get InvalidState, and so does each later call. Raises nothing."""
+        self._close()
         self._rows.clear()
 
     def __enter__(self) -> Batch:

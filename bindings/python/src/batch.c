@@ -3,8 +3,6 @@
 
 #include <stdatomic.h>
 
-enum { TICK_NS = 50000000 };
-
 typedef struct Batch {
   PyObject_HEAD
   iobind_batch *handle; /* NULL: it is closed, and no call is left */
@@ -341,20 +339,10 @@ typedef struct stepping {
   size_t count;
 } stepping;
 
-/* In parts, so that it ends if the batch is closed meanwhile: no row comes then. */
 static iobind_status step_part(void *what, uint64_t timeout_ns, iobind_error *error) {
   stepping *step = what;
-  iobind_status status;
-  while (!step->batch->is_closed) {
-    uint64_t part = timeout_ns < TICK_NS ? timeout_ns : TICK_NS;
-    step->wait.timeout_ns = part > 0 ? part : 1; /* 0 is no limit */
-    status = iobind_batch_step(step->batch->handle, &step->wait, step->slots, step->batch->most, &step->count, error);
-    timeout_ns -= timeout_ns == IOBIND_NO_TIMEOUT ? 0 : part;
-    if (status != IOBIND_ERROR_TIMEOUT || timeout_ns == 0) {
-      return status;
-    }
-  }
-  return IOBIND_ERROR_INVALID_STATE;
+  step->wait.timeout_ns = timeout_ns > 0 ? timeout_ns : 1; /* 0 is no limit */
+  return iobind_batch_step(step->batch->handle, &step->wait, step->slots, step->batch->most, &step->count, error);
 }
 
 static PyObject *slots_to_list(const uint64_t *slots, size_t count) {
@@ -437,31 +425,15 @@ static PyObject *batch_info(Batch *self, PyObject *none) {
                        (Py_ssize_t)info.bytes);
 }
 
-/* A failure of the step in flight is returned by one call, and the row has not left then. */
-static iobind_status leave_all(iobind_batch *batch, const uint64_t *slots, size_t count) {
-  for (size_t i = 0; i < count; i++) {
-    if (iobind_batch_leave(batch, slots[i], NULL, NULL) != IOBIND_OK) {
-      (void)!iobind_batch_leave(batch, slots[i], NULL, NULL);
-    }
+/* _close(): waits of other threads end; the last call in the batch destroys it */
+static PyObject *batch_close(Batch *self, PyObject *none) {
+  (void)none;
+  if (!self->is_closed) {
+    self->is_closed = true;
+    iobind_batch_stop(self->handle);
+    self->calls++;
+    call_ends(self);
   }
-  return IOBIND_OK;
-}
-
-/* _close([slot]): these rows leave, so that waits of other threads for them end */
-static PyObject *batch_close(Batch *self, PyObject *list) {
-  size_t count;
-  if (self->is_closed) {
-    Py_RETURN_NONE;
-  }
-  uint64_t *slots = slots_of(list, &count);
-  if (slots == NULL) {
-    return NULL;
-  }
-  iobind_status status;
-  self->is_closed = true;
-  WITH_BATCH(self, status, leave_all(self->handle, slots, count));
-  (void)status;
-  PyMem_Free(slots);
   Py_RETURN_NONE;
 }
 
@@ -481,7 +453,7 @@ static PyMethodDef batch_methods[] = {
     {"_step", (PyCFunction)batch_step, METH_VARARGS, NULL},
     {"_await", (PyCFunction)batch_await, METH_VARARGS, NULL},
     {"_info", (PyCFunction)batch_info, METH_NOARGS, NULL},
-    {"_close", (PyCFunction)batch_close, METH_O, NULL},
+    {"_close", (PyCFunction)batch_close, METH_NOARGS, NULL},
     {NULL, NULL, 0, NULL},
 };
 

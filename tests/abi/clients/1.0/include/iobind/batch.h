@@ -46,8 +46,8 @@ typedef struct iobind_batch_options {
 #define IOBIND_BATCH_OPTIONS_INIT {sizeof(iobind_batch_options), 0, 0, NULL, 0, NULL, 0, NULL, 0, NULL, 0}
 
 /** Create a batch.
- *  - A step runs exactly its rows. In a session with a graph_limit it runs the next power of two, for which graphs are captured, and all
- *    steps are made by one thread.
+ *  - A step runs exactly its rows. In a session with a graph_limit graphs are captured for powers of two: a step is one replay of the next
+ *    one, or several replays of smaller ones, where those have taken less time in this batch. All steps are made by one thread.
  *  - Nothing may mix rows. Before its first step with a number of rows, a batch runs the model with as many rows of different data, and
  *    with each of them alone; and before its very first step, with 2, 3, 5 and 8 rows. That finds a model that mixes rows. It cannot
  *    prove that a model never does.
@@ -64,11 +64,19 @@ IOBIND_API IOBIND_CHECK iobind_status iobind_batch_create(iobind_session *sessio
  *  @threads serial   @blocks for the step in flight   @since 1.0 */
 IOBIND_API void iobind_batch_destroy(iobind_batch *batch);
 
+/** End all waiting for rows and for steps, before a batch is destroyed. No-op if it was stopped already, or is NULL.
+ *  - iobind_batch_step returns CANCELLED, now and later. So does iobind_batch_await of a row whose step has not begun; a step that is being
+ *    made ends as usual, and is awaited.
+ *  - No row joins or is submitted any more: INVALID_STATE. Rows leave, their states are saved and their outputs taken as before, and
+ *    iobind_batch_run makes steps.
+ *  @threads any   @since 1.0 */
+IOBIND_API void iobind_batch_stop(iobind_batch *batch);
+
 typedef struct iobind_batch_info {
   uint32_t struct_size;
   uint32_t reserved;
   size_t row_count;    /**< rows that have joined and not left */
-  size_t width;        /**< rows of the last step's run, idle ones included */
+  size_t width;        /**< rows of the last step's runs, idle ones included */
   uint64_t steps;      /**< that have been made */
   uint64_t moved_rows; /**< rows whose states were moved: by joins, leaves, changes of the rows of a step, and saved states */
   size_t bytes;        /**< of the states' memory in this batch */
@@ -82,7 +90,7 @@ IOBIND_API IOBIND_CHECK iobind_status iobind_batch_get_info(iobind_batch *batch,
 /** Let a row join. Nothing is moved before its first step.
  *  @param state  with 1 row, from iobind_batch_save_state or a binding of the session; NULL: the batch's first state
  *  @param slot   receives the row's number, which no other row of any batch ever has
- *  @return OK; INVALID_STATE the batch has its most rows; INVALID_ARGUMENT a state of another session or of other pairs; SHAPE a state
+ *  @return OK; INVALID_STATE the batch has its most rows, or was stopped; INVALID_ARGUMENT a state of another session or of other pairs; SHAPE a state
  *          of other dims, or of more rows than 1; OUT_OF_MEMORY
  *  @threads any   @since 1.0 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_batch_join(iobind_batch *batch, iobind_state *state, uint64_t *slot,
@@ -113,8 +121,13 @@ IOBIND_API IOBIND_CHECK iobind_status iobind_batch_set_input(iobind_batch *batch
  *  @param slots   `count` different rows, whose inputs are set, with the same dims
  *  @param stream  NULL: complete on return. Otherwise a stream as for iobind_binding_run: the step is in flight until the next call that
  *                 needs its end (iobind_batch_run, step, submit, take_output, save_state, leave, set_input of a shared one), which also
- *                 returns its failure; iobind_batch_take_output of its rows returns that, too, until their next step
- *  @return OK; INVALID_ARGUMENT no row, or a row twice; NOT_FOUND a slot; INVALID_STATE an input is not set (the message names it); SHAPE
+ *                 returns its failure; iobind_batch_take_output of its rows returns that, too, until their next step. What a stream
+ *                 orders:
+ *                 - the uploads of the inputs, and the run: after the work submitted to `stream` before, and before its later work;
+ *                 - all else is made by the calling threads, and is complete when a call returns: the test of the model, rows that move,
+ *                   copies of inputs into the batch, and of outputs and states out of it. So each step may have another stream.
+ *  @return OK; INVALID_ARGUMENT no row, or a row twice; NOT_FOUND a slot; INVALID_STATE an input is not set (the message names it), or a
+ *          row is submitted, or was and is not awaited; SHAPE
  *          rows of different dims, or an output that does not have a row for each; NOT_SUPPORTED the model mixes rows (the message names
  *          the output); as iobind_binding_run; the failure of the step in flight
  *  @threads any; steps of one batch are made one after the other   @blocks if stream is NULL   @since 1.0 */
@@ -141,8 +154,9 @@ IOBIND_API IOBIND_CHECK iobind_status iobind_batch_save_state(iobind_batch *batc
 /* ---- a server's loop: one thread makes steps and hands the results out; or the threads that submit rows await them -------- */
 
 /** Submit a row for the next iobind_batch_step.
- *  @return OK; NOT_FOUND slot; INVALID_STATE an input is not set, or the row is submitted already; the failure of the step in flight
- *  @threads any   @blocks for a step in flight of the row   @since 1.0 */
+ *  @return OK; NOT_FOUND slot; INVALID_STATE an input is not set, the row is submitted already, or the batch was stopped; the failure of
+ *          the step in flight
+ *  @threads any   @blocks for a step of iobind_batch_run that the row is in   @since 1.0 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_batch_submit(iobind_batch *batch, uint64_t slot, iobind_error *error);
 
 /** When iobind_batch_step makes a step: also as soon as every row that has joined is submitted. Each field that is 0 has its default. */
@@ -160,14 +174,14 @@ typedef struct iobind_batch_wait {
  *  @param slots  receives the rows' slots, also if the step fails; NULL: not wanted
  *  @param room   entries of `slots`: the batch's most_rows, or 0 with NULL
  *  @param count  receives the number of rows; may be NULL
- *  @return OK; TIMEOUT no row was submitted; as iobind_batch_run: each of these rows' iobind_batch_await returns the same, and they are no
+ *  @return OK; TIMEOUT no row was submitted; CANCELLED the batch was stopped; as iobind_batch_run: each of these rows' iobind_batch_await returns the same, and they are no
  *          longer submitted
  *  @threads any   @blocks for the rows and the step   @since 1.0 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_batch_step(iobind_batch *batch, const iobind_batch_wait *wait, uint64_t *slots,
                                                         size_t room, size_t *count, iobind_error *error);
 
 /** Wait for the step of a row that was submitted; its outputs are then those of that step.
- *  @return OK; TIMEOUT; the failure of the step; NOT_FOUND slot, also if it leaves; INVALID_STATE it was not submitted since the last wait
+ *  @return OK; TIMEOUT; CANCELLED the batch was stopped before the step; the failure of the step; NOT_FOUND slot, also if it leaves; INVALID_STATE it was not submitted since the last wait
  *  @threads any   @blocks for timeout_ns at most   @since 1.0 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_batch_await(iobind_batch *batch, uint64_t slot, uint64_t timeout_ns,
                                                          iobind_error *error);

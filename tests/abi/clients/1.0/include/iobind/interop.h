@@ -274,8 +274,8 @@ typedef struct iobind_external_memory iobind_external_memory;
 typedef struct iobind_semaphore iobind_semaphore;
 
 /** Can a device import handles of a kind? ORT 1.24 and newer pass them to the EP. The virtual accelerator takes file descriptors, and on
- *  Windows the HANDLE of a file mapping for every kind of memory by a HANDLE; ORT's CUDA EP, up to 1.31, takes none, and is not asked: its
- *  table has no valid function there.
+ *  Windows the HANDLE of a file mapping for every kind of memory by a HANDLE. ORT's CUDA EP, up to 1.31, takes none: NVIDIA's driver is asked
+ *  instead, which takes file descriptors on Linux and HANDLEs on Windows (CUDA 11.2 or newer).
  *  @param kind  iobind_external_kind
  *  @return OK; NOT_SUPPORTED with the reason; INVALID_ARGUMENT; RUNTIME
  *  @threads any   @since 1.0 */

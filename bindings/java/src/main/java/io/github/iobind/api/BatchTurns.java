@@ -14,7 +14,7 @@ import java.util.concurrent.locks.ReentrantLock;
 
 /**
  * The rows of a batch that are submitted, and the futures of their steps. Threads wait for the first of them here and not in libiobind, so
- * that a close ends the wait.
+ * that a close or a stop ends the wait.
  *
  * <p>A row's lock is taken before this one's. No future is completed under a lock: its stages do whatever they like.
  */
@@ -58,7 +58,7 @@ final class BatchTurns {
     }
   }
 
-  /** Waits for a row, whatever interrupts; false if it timed out, or the batch is closed. */
+  /** Waits for a row, whatever interrupts; false if it timed out, or the batch is stopped or closed. */
   boolean awaitRow(Deadline deadline) {
     boolean isInterrupted = false;
     lock.lock();
@@ -117,6 +117,8 @@ final class BatchTurns {
         remove(row);
         if (status == 0) {
           ended.add(() -> future.complete(row));
+        } else if (status == OrtStatus.CANCELLED.ordinal()) { // stopped before its step
+          ended.add(() -> future.cancel(false));
         } else {
           OrtFFMException failure = scratch.failure(status);
           ended.add(() -> future.completeExceptionally(failure));
@@ -128,8 +130,8 @@ final class BatchTurns {
     return ended;
   }
 
-  /** No step is made any more. */
-  void end() {
+  /** No thread waits for a row any more. */
+  void stop() {
     lock.lock();
     try {
       isOver = true;
@@ -137,6 +139,20 @@ final class BatchTurns {
     } finally {
       lock.unlock();
     }
+  }
+
+  boolean isOver() {
+    lock.lock();
+    try {
+      return isOver;
+    } finally {
+      lock.unlock();
+    }
+  }
+
+  /** No step is made any more. */
+  void end() {
+    stop();
     takeAll().forEach(future -> future.cancel(false));
   }
 

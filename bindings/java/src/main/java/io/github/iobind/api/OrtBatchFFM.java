@@ -230,8 +230,8 @@ public final class OrtBatchFFM implements AutoCloseable {
    * data, and with each of them alone; and before its very first step with 2, 3, 5 and 8 rows. That finds a model that mixes rows. It cannot
    * prove that a model never does.
    *
-   * <p>A session that captures graphs captures two for each power of two that is a step's number of rows or the next above, and one thread makes
-   * all steps. Any other session runs exactly the rows of a step.
+   * <p>A session that captures graphs captures two for each power of two that occurs: a step is one replay of the next one, or several replays of
+   * smaller ones, whichever has taken less time. One thread makes all steps. Any other session runs exactly the rows of a step.
    *
    * @param session whose model it runs; it may be closed before the batch
    * @param options how
@@ -412,7 +412,7 @@ public final class OrtBatchFFM implements AutoCloseable {
      * Submits the row, whose inputs are set, for the next {@link OrtBatchFFM#step()}, or that of the thread of {@link OrtBatchFFM#start}.
      *
      * <p>The future completes with this row when its step was made, or with what that failed with: after a failure the row is as it was before,
-     * its inputs too. It is cancelled if the row leaves first, or the batch is closed. To cancel or complete it does not take the row back.
+     * its inputs too. It is cancelled if the row leaves first, or the batch is stopped or closed. To cancel or complete it does not take the row back.
      * Its stages run on the thread that makes steps: use the {@code Async} forms for what takes long.
      *
      * @return the future
@@ -498,7 +498,7 @@ public final class OrtBatchFFM implements AutoCloseable {
    * Lets a row join, which begins with the batch's first state. Nothing is moved before its first step.
    *
    * @return the row
-   * @throws OrtFFMException INVALID_STATE: the batch has its most rows
+   * @throws OrtFFMException INVALID_STATE: the batch has its most rows, or is stopped
    * @throws IllegalStateException the batch is closed
    */
   public Row join() {
@@ -654,7 +654,7 @@ public final class OrtBatchFFM implements AutoCloseable {
    * the first one wait for the next step. The futures of the rows are complete when it returns.
    *
    * @return the number of rows, 1 or more
-   * @throws OrtFFMException as {@link #run(Row...)}: the future of each row fails with the same
+   * @throws OrtFFMException as {@link #run(Row...)}: the future of each row fails with the same; CANCELLED: the batch is stopped
    * @throws IllegalStateException the batch is closed, also while this waits for a row
    */
   public int step() {
@@ -679,7 +679,7 @@ public final class OrtBatchFFM implements AutoCloseable {
       if (count > 0) return count;
     }
     if (handle.isClosed()) throw handle.closed();
-    return 0;
+    return turns.isOver() ? stepSubmitted() : 0; // a stopped batch refuses it
   }
 
   /** @return the number of rows; 0: those that were seen have made their steps, or left, meanwhile */
@@ -729,14 +729,36 @@ public final class OrtBatchFFM implements AutoCloseable {
   }
 
   private void serve() {
-    while (!handle.isClosed()) {
+    while (!handle.isClosed() && !turns.isOver()) {
       try {
         step(Deadline.NEVER);
-      } catch (OrtFFMException failed) { // the futures have it
+      } catch (OrtFFMException failed) { // the futures have it, or the batch is stopped
       } catch (Throwable t) { // the batch or its session is closed, or an error of Java's
         turns.fail(t);
       }
     }
+  }
+
+  /**
+   * Ends all waiting for rows: {@link #step()} throws CANCELLED, now and later, and the thread of {@link #start} ends. Futures of rows whose
+   * step has not begun are cancelled; a step that is being made ends as usual. No row joins or is submitted any more; rows leave, their states
+   * are saved, and {@link #run(Row...)} makes steps. A batch that is stopped already stays as it is.
+   *
+   * @throws IllegalStateException the batch is closed
+   */
+  public void stop() {
+    List<Runnable> ended;
+    turns.stop();
+    try (Scratch scratch = Scratch.take()) {
+      long address = enter();
+      try {
+        IobindBatch.batchStop(address);
+        ended = turns.collect(address, MemorySegment.NULL, 0, scratch);
+      } finally {
+        handle.exit();
+      }
+    }
+    ended.forEach(Runnable::run);
   }
 
   /**

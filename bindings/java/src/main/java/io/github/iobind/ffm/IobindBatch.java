@@ -44,6 +44,17 @@ public final class IobindBatch {
     }
   }
 
+  private static final MethodHandle BATCH_STOP = action("iobind_batch_stop", OBJECT);
+
+  /** {@code iobind_batch_stop}. */
+  public static void batchStop(long batch) {
+    try {
+      BATCH_STOP.invokeExact(batch);
+    } catch (Throwable t) {
+      throw thrown(t);
+    }
+  }
+
   private static final MethodHandle BATCH_GET_INFO = status("iobind_batch_get_info", OBJECT, MEMORY, OBJECT);
 
   /** {@code iobind_batch_get_info}. */

@@ -3,6 +3,7 @@ package io.github.iobind.api;
 import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertInstanceOf;
 import static org.junit.jupiter.api.Assertions.assertSame;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
@@ -812,6 +813,45 @@ class BatchTest {
           assertThrows(IllegalStateException.class, () -> {
             throw assertThrows(ExecutionException.class, step::get).getCause();
           }).getMessage());
+    }
+  }
+
+  /** Futures whose step has not begun are cancelled; a step is refused, now and later; what was computed remains. */
+  @Test
+  void aStopEndsWaits() throws Exception {
+    try (OrtSessionFFM session = session("cpu"); OrtBatchFFM batch = batch(session)) {
+      OrtBatchFFM.Row first = batch.join(), second = batch.join();
+      set(first, 1);
+      batch.run(first);
+      set(second, 1);
+      CompletableFuture<Integer> step = new CompletableFuture<>();
+      Thread thread = Thread.ofPlatform().start(() -> step.completeAsync(batch::step, Runnable::run));
+      Wait.until("the thread waits", () -> thread.getState() == Thread.State.WAITING || thread.getState() == Thread.State.TIMED_WAITING);
+      batch.stop();
+      thread.join();
+      OrtFFMException ended = assertInstanceOf(OrtFFMException.class, assertThrows(ExecutionException.class, step::get).getCause());
+      assertEquals(OrtStatus.CANCELLED, ended.status());
+      batch.stop();
+      assertEquals(OrtStatus.CANCELLED, assertThrows(OrtFFMException.class, () -> batch.step(Duration.ZERO)).status());
+      assertEquals(OrtStatus.INVALID_STATE, assertThrows(OrtFFMException.class, batch::join).status());
+      assertEquals(OrtStatus.INVALID_STATE, assertThrows(OrtFFMException.class, second::submit).status());
+      assertArrayEquals(new float[] {4, 4, 4, 4}, output(first, "z"));
+      batch.run(second);
+      assertArrayEquals(new float[] {4, 4, 4, 4}, output(second, "z"));
+      first.leave().close();
+    }
+  }
+
+  @Test
+  void aStopCancelsWhatIsSubmitted() {
+    try (OrtSessionFFM session = session("cpu"); OrtBatchFFM batch = batch(session)) {
+      OrtBatchFFM.Row row = batch.join();
+      set(row, 1);
+      CompletableFuture<OrtBatchFFM.Row> future = row.submit();
+      batch.stop();
+      assertTrue(future.isCancelled());
+      batch.start(); // its thread ends at once
+      row.close();
     }
   }
 

@@ -232,7 +232,7 @@ class CudaTest {
   static final class Preloading {
     public static void main(String[] arguments) throws Exception {
       if (isLoaded()) throw new AssertionError("CUDA's runtime is loaded already");
-      OrtRuntimeFFM.preload(null, 0, java.util.Set.of(OrtRuntimeFFM.Preload.CUDA)); // vcuda has no cuDNN
+      OrtRuntimeFFM.preload(null, 0, java.util.EnumSet.of(OrtRuntimeFFM.Preload.CUDA, OrtRuntimeFFM.Preload.CUDNN));
       if (!isLoaded()) throw new AssertionError("CUDA's runtime is not loaded");
       try (OrtRuntimeFFM runtime = OrtRuntimeFFM.create();
           OrtValueRef value = OrtValueRef.allocate(runtime, CUDA, FOUR)) {

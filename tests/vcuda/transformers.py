@@ -1,0 +1,56 @@
+"""Operators of transformers on CUDA's EP over vcuda, held against the CPU EP: each with several shapes and types, three runs each.
+
+usage: transformers.py [--long] [--list] [CASE...]        under with-cuda; a CASE is the beginning of a name
+
+CUDA's EP runs every node: its fallback to the CPU is disabled. Its inputs and outputs stay on the device; a cache may be written in
+place. The CPU computes in float32 from the same values, rounded as the device's type rounds them. `race=fail` of vcuda finds what is not
+ordered."""
+
+import argparse
+import os
+import sys
+import tempfile
+
+import gpu_python
+
+SKIPPED = 77
+FOLDER = tempfile.TemporaryDirectory()
+UNPACKED = gpu_python.unpack(FOLDER.name)
+if UNPACKED is None:
+    required = "vcuda" in os.environ.get("IOBIND_REQUIRE", "").split(",")
+    print("transformers: skipped: no onnxruntime-gpu for this Python; `make vcuda` fetches it", file=sys.stderr)
+    sys.exit(1 if required else SKIPPED)
+sys.path.insert(0, FOLDER.name)
+import onnxruntime  # noqa: E402
+import transformer_cases  # noqa: E402
+import transformer_run  # noqa: E402
+
+
+def options():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--long", action="store_true", help="all shapes and types, not only some")
+    parser.add_argument("--list", action="store_true", help="only the names")
+    parser.add_argument("names", nargs="*", metavar="CASE")
+    return parser.parse_args()
+
+
+def main():
+    chosen = options()
+    cases = [case for case in transformer_cases.collect(chosen.long)
+             if not chosen.names or case.name.startswith(tuple(chosen.names))]
+    runs = [case for case in cases if not case.needs_cudnn or transformer_run.has_cudnn()]
+    failed = 0
+    for case in cases if chosen.list else runs:
+        if chosen.list:
+            print(case.name)
+            continue
+        wrong = transformer_run.judge(case)
+        if wrong:
+            failed += 1
+            print(f"{case.name}: {wrong}")
+    print(f"ONNX Runtime {onnxruntime.__version__}: {len(runs) - failed} passed, {failed} failed, {len(cases) - len(runs)} skipped: CUDA's EP needs "
+          "cuDNN for them")
+    return 1 if failed or not runs else 0
+
+
+sys.exit(main())

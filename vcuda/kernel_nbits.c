@@ -1,0 +1,117 @@
+/* Matrices of few bits for each number (MatMulNBits): a column's numbers lie in blocks, and each block has a scale and a zero. */
+#include "kernel.h"
+
+typedef struct matrix {
+  const vcuda_launch *launch;
+  int bits;
+  int64_t columns, blocks, block; /* of a column; numbers of a block */
+  vcuda_type type;                /* of scales and results */
+  bool packed_zeros;              /* they have as many bits as the numbers; otherwise the results' type */
+  const uint8_t *numbers;
+  const void *scales, *zeros; /* no zeros: the middle of the range */
+} matrix;
+
+/* Two to a byte, the first in the lower half; each column begins with a byte of its own. */
+static int64_t few_bits(const uint8_t *bytes, int bits, int64_t index) {
+  return bits == 8 ? bytes[index] : bytes[index / 2] >> (index % 2 * 4) & 15;
+}
+
+static int64_t bytes_of(const matrix *m, int64_t numbers) {
+  return (numbers * m->bits + 7) / 8;
+}
+
+/* `quantised`: the parameter with the numbers; scales and zeros follow. */
+static bool read_matrix(matrix *m, int quantised) {
+  int64_t all = m->columns * m->blocks;
+  m->type = vcuda_type_of(m->launch, quantised + 1);
+  m->numbers = vcuda_input(m->launch, quantised, bytes_of(m, all * m->block));
+  m->scales = vcuda_input(m->launch, quantised + 1, all);
+  if (m->numbers == NULL || m->scales == NULL) return false;
+  if (vcuda_address(m->launch, quantised + 2) == NULL) return true;
+  m->packed_zeros = vcuda_type_of(m->launch, quantised + 2) == VCUDA_UINT8;
+  m->zeros = vcuda_input(m->launch, quantised + 2, m->packed_zeros ? m->columns * bytes_of(m, m->blocks) : all);
+  return m->zeros != NULL;
+}
+
+static double zero_of(const matrix *m, int64_t column, int64_t block) {
+  if (m->zeros == NULL) return m->bits == 8 ? 128 : 8;
+  if (!m->packed_zeros) return vcuda_load_real(m->type, m->zeros, column * m->blocks + block);
+  return (double)few_bits((const uint8_t *)m->zeros + column * bytes_of(m, m->blocks), m->bits, block);
+}
+
+static double number_at(const matrix *m, int64_t column, int64_t row) {
+  int64_t block = row / m->block, first = column * m->blocks * m->block;
+  double scale = vcuda_load_real(m->type, m->scales, column * m->blocks + block);
+  return ((double)few_bits(m->numbers, m->bits, first + row) - zero_of(m, column, block)) * scale;
+}
+
+static void multiply(matrix *m, int64_t rows, int64_t inner) {
+  const vcuda_launch *launch = m->launch;
+  const void *in = vcuda_input(launch, 1, rows * inner);
+  void *out = vcuda_output(launch, 0, rows * m->columns);
+  if (in == NULL || out == NULL || !read_matrix(m, 2)) return;
+  for (int64_t i = 0; i < rows * m->columns; i++) {
+    double sum = 0;
+    for (int64_t k = 0; k < inner; k++) {
+      sum += vcuda_load_real(m->type, in, i / m->columns * inner + k) * number_at(m, i % m->columns, k);
+    }
+    vcuda_store_real(m->type, out, i, sum);
+  }
+}
+
+/* <T, block, has zeros, ...>(out, in, numbers, scales, zeros, rows, columns, inner, blocks of a column) */
+static void run_product4(const vcuda_launch *launch) {
+  matrix m = {.launch = launch, .bits = 4, .columns = vcuda_integer(launch, 6), .blocks = vcuda_integer(launch, 8)};
+  m.block = launch->kernel->types[1].value;
+  multiply(&m, vcuda_integer(launch, 5), vcuda_integer(launch, 7));
+}
+
+/* <T, block, has zeros>(out, in, numbers, scales, zeros, columns, inner, blocks of a column): of one row */
+static void run_product8(const vcuda_launch *launch) {
+  matrix m = {.launch = launch, .bits = 8, .columns = vcuda_integer(launch, 5), .blocks = vcuda_integer(launch, 7)};
+  m.block = launch->kernel->types[1].value;
+  multiply(&m, 1, vcuda_integer(launch, 6));
+}
+
+static void unpack(matrix *m) {
+  int64_t count = m->columns * m->blocks * m->block;
+  void *out = vcuda_output(m->launch, 0, count);
+  if (out == NULL || !read_matrix(m, 1)) return;
+  int64_t rows = m->blocks * m->block;
+  for (int64_t i = 0; i < count; i++) vcuda_store_real(m->type, out, i, number_at(m, i / rows, i % rows));
+}
+
+/* (out, numbers, scales, zeros, block, blocks of a column, of a thread block, of all) */
+static void run_unpack4(const vcuda_launch *launch) {
+  matrix m = {.launch = launch, .bits = 4, .block = vcuda_integer(launch, 4), .blocks = vcuda_integer(launch, 5)};
+  m.columns = vcuda_integer(launch, 7) / m.blocks;
+  unpack(&m);
+}
+
+/* (out, numbers, scales, zeros, block, blocks of a thread block, of all) */
+static void run_unpack8(const vcuda_launch *launch) {
+  matrix m = {.launch = launch, .bits = 8, .block = vcuda_integer(launch, 4), .blocks = vcuda_integer(launch, 6), .columns = 1};
+  unpack(&m);
+}
+
+/* (sums, bias, columns, count) */
+static void run_bias(const vcuda_launch *launch) {
+  int64_t columns = vcuda_integer(launch, 2), count = vcuda_integer(launch, 3);
+  vcuda_type type = vcuda_type_of(launch, 0);
+  const void *bias = vcuda_input(launch, 1, columns);
+  void *out = vcuda_output(launch, 0, count);
+  for (int64_t i = 0; bias != NULL && out != NULL && i < count; i++) {
+    vcuda_store_real(type, out, i, vcuda_load_real(type, out, i) + vcuda_load_real(type, bias, i % columns));
+  }
+}
+
+const vcuda_form vcuda_nbits_forms[] = {
+    {"MatMulFloat4BitsKernelM1", "pppppnnnn", run_product4, NULL},
+    {"MatMulFloatInt4KernelSmallM", "pppppnnnn", run_product4, NULL},
+    {"MatMulFloat4BatchedKernel", "pppppnnnn", run_product4, NULL},
+    {"MatMulFloat8bKernelM1", "pppppnnn", run_product8, NULL},
+    {"Dequantize4BitsKernel", "ppppnnnn", run_unpack4, NULL},
+    {"Dequantize8BitsKernel", "ppppnnn", run_unpack8, NULL},
+    {"MatMulNBitsBiasAddKernel", "ppnn", run_bias, NULL},
+    {.name = NULL},
+};
