@@ -47,36 +47,52 @@ class Graph:
         return helper.make_model(graph, opset_imports=opsets, ir_version=11).SerializeToString()
 
 
-def grouped_decoder(type):
-    """RMS norms, GroupQueryAttention with rotary embedding inside and a cache of fixed size, a gated network."""
-    g = Graph(type, 1)
-    token = g.input("token", TensorProto.INT64, [1, "tokens"])
-    last, total = g.input("last", TensorProto.INT32, [1]), g.input("total", TensorProto.INT32, [1])
-    angle = np.arange(ROOM)[:, None] * 0.5 ** np.arange(SIZE // 2)[None]
+def grouped_layers(g, x, last, total, size):
+    """RMS norms, GroupQueryAttention with rotary embedding inside and a cache of fixed size, gated networks."""
+    angle = np.arange(ROOM)[:, None] * 0.5 ** np.arange(size // 2)[None]
     cosines, sines = g.constant(np.cos(angle).astype(np.float32)), g.constant(np.sin(angle).astype(np.float32))
-    table = g.weight(VOCAB, WIDTH, scale=1)
-    x = g.add("Gather", table, token)
-    normed = g.add("SimplifiedLayerNormalization", x, g.constant(np.ones(WIDTH, np.float32)))
+    ones = g.constant(np.ones(WIDTH, np.float32))
+    normed = g.add("SimplifiedLayerNormalization", x, ones)
     for layer in range(LAYERS):
-        cache = [g.input(f"past_{kind}{layer}", None, [1, GROUPS, ROOM, SIZE]) for kind in "kv"]
+        cache = [g.input(f"past_{kind}{layer}", None, [1, GROUPS, ROOM, size]) for kind in "kv"]
         present = [f"present_{kind}{layer}" for kind in "kv"]
-        packed = g.add("MatMul", normed, g.weight(WIDTH, (HEADS + 2 * GROUPS) * SIZE))
+        packed = g.add("MatMul", normed, g.weight(WIDTH, (HEADS + 2 * GROUPS) * size))
         seen = g.add("GroupQueryAttention", packed, "", "", *cache, last, total, cosines, sines, outputs=[f"seen{layer}", *present], domain=MS,
                      num_heads=HEADS, kv_num_heads=GROUPS, do_rotary=1)
         for name in present:
-            g.output(name, None, [1, GROUPS, ROOM, SIZE])
-        out = g.add("MatMul", seen, g.weight(HEADS * SIZE, WIDTH))
+            g.output(name, None, [1, GROUPS, ROOM, size])
+        out = g.add("MatMul", seen, g.weight(HEADS * size, WIDTH))
         sums = [f"sum{layer}a", f"sum{layer}b"]
-        normed = g.add("SkipSimplifiedLayerNormalization", x, out, g.constant(np.ones(WIDTH, np.float32)), outputs=[f"norm{layer}a", "", "", sums[0]],
-                       domain=MS)
+        normed = g.add("SkipSimplifiedLayerNormalization", x, out, ones, outputs=[f"norm{layer}a", "", "", sums[0]], domain=MS)
         gate, up = g.add("MatMul", normed, g.weight(WIDTH, 96)), g.add("MatMul", normed, g.weight(WIDTH, 96))
-        gated = g.add("Mul", g.add("Mul", gate, g.add("Sigmoid", gate)), up)
-        down = g.add("MatMul", gated, g.weight(96, WIDTH))
-        normed = g.add("SkipSimplifiedLayerNormalization", sums[0], down, g.constant(np.ones(WIDTH, np.float32)),
-                       outputs=[f"norm{layer}b", "", "", sums[1]], domain=MS)
+        down = g.add("MatMul", g.add("Mul", g.add("Mul", gate, g.add("Sigmoid", gate)), up), g.weight(96, WIDTH))
+        normed = g.add("SkipSimplifiedLayerNormalization", sums[0], down, ones, outputs=[f"norm{layer}b", "", "", sums[1]], domain=MS)
         x = sums[1]
+    return normed
+
+
+def grouped_decoder(type):
+    g = Graph(type, 1)
+    token = g.input("token", TensorProto.INT64, [1, "tokens"])
+    last, total = g.input("last", TensorProto.INT32, [1]), g.input("total", TensorProto.INT32, [1])
+    normed = grouped_layers(g, g.add("Gather", g.weight(VOCAB, WIDTH, scale=1), token), last, total, SIZE)
     g.add("MatMul", normed, g.weight(WIDTH, VOCAB), outputs=["logits"])
     g.output("logits", None, [1, "tokens", VOCAB])
+    return g.model()
+
+
+def endless_decoder(type, size):
+    """Its most likely token and its length are states, too: a step needs nothing of the host but `total`, which is constant: the cache's rows."""
+    g = Graph(type, 11)
+    token = g.input("token", TensorProto.INT64, [1, 1])
+    last, total = g.input("last", TensorProto.INT32, [1]), g.input("total", TensorProto.INT32, [1])
+    normed = grouped_layers(g, g.add("Gather", g.weight(VOCAB, WIDTH, scale=1), token), last, total, size)
+    logits = g.add("Cast", g.add("MatMul", normed, g.weight(WIDTH, VOCAB)), to=TensorProto.FLOAT)
+    g.add("TopK", logits, g.constant(np.array([1], np.int64)), outputs=["likely", "most"], axis=-1)
+    g.add("Reshape", "most", g.constant(np.array([1, 1], np.int64)), outputs=["next_token"])
+    g.add("Add", last, g.constant(np.array([1], np.int32)), outputs=["next_last"])
+    g.output("next_token", TensorProto.INT64, [1, 1])
+    g.output("next_last", TensorProto.INT32, [1])
     return g.model()
 
 
