@@ -300,7 +300,7 @@ static void of_attention(void **state) {
 }
 
 static void run_shared(iobind_binding *binding, int64_t count, float value, int64_t length) {
-  const int64_t dims[] = {1, count, HEADS * SIZE};
+  const int64_t dims[] = {1, count, (int64_t)HEADS * SIZE};
   iobind_tensor *x = filled(dims, 3, value);
   expect_ok(iobind_binding_set_input(binding, 0, IOBIND_INPUT_RESIDENT, x, NULL, &fault));
   iobind_tensor_release(x);
