@@ -74,16 +74,23 @@ static void append(cache *self, int64_t count, float value, int64_t length) {
   expect_ok(iobind_binding_run(self->binding, NULL, &fault));
 }
 
-/* The first rows are these numbers, the others -1. */
+static int64_t rows_of(const iobind_tensor *tensor) {
+  iobind_tensor_info info = IOBIND_TENSOR_INFO_INIT;
+  expect_ok(iobind_tensor_get_info(tensor, &info, &fault));
+  return info.dims[1];
+}
+
+/* The first rows are these numbers, the others -1: as far as the state has them. */
 static void expect_rows(cache *self, const char *numbers) {
   float values[CAPACITY * WIDTH];
   iobind_state *saved;
   iobind_state_pair pair = IOBIND_STATE_PAIR_INIT;
   expect_ok(iobind_binding_save_state(self->binding, &saved, &fault));
   expect_ok(iobind_state_get_pair(saved, 0, &pair, &fault));
-  expect_ok(iobind_tensor_read(pair.tensor, 0, values, sizeof values, NULL, &fault));
+  size_t rows = (size_t)rows_of(pair.tensor);
+  expect_ok(iobind_tensor_read(pair.tensor, 0, values, rows * WIDTH * sizeof *values, NULL, &fault));
   size_t count = strlen(numbers);
-  for (size_t i = 0; i < CAPACITY; i++) {
+  for (size_t i = 0; i < rows; i++) {
     float expected = i < count ? (float)(numbers[i] - '0') : -1;
     if (values[i * WIDTH] != expected || values[i * WIDTH + WIDTH - 1] != expected) {
       fail_msg("row %zu: expected %g, got %g", i, (double)expected, (double)values[i * WIDTH]);
@@ -274,6 +281,61 @@ static void of_no_cache(void **state) {
   iobind_session_destroy(session);
 }
 
+/* ---- saved ---- */
+
+static iobind_state *saved_of(cache *self, int64_t rows) {
+  iobind_state *saved;
+  iobind_state_pair pair = IOBIND_STATE_PAIR_INIT;
+  expect_ok(iobind_binding_save_state(self->binding, &saved, &fault));
+  expect_ok(iobind_state_get_pair(saved, 0, &pair, &fault));
+  assert_int_equal(rows_of(pair.tensor), rows);
+  return saved;
+}
+
+/* Only the rows in use are copied. Another binding reads them in any mode, in what is bound and in new memory. */
+static void saved_in_part(void **state) {
+  (void)state;
+  cache self = open_append(plain, IOBIND_CARRY_IN_PLACE, 0);
+  append(&self, 3, 1, 0);
+  iobind_state *saved = saved_of(&self, 3);
+  append(&self, 2, 2, LAST);
+  expect_ok(iobind_binding_restore_state(self.binding, saved, &fault));
+  append(&self, 1, 4, LAST);
+  expect_rows(&self, "1114");
+  for (size_t i = 0; i < 3; i++) {
+    iobind_binding *branch;
+    cache other = {.session = self.session};
+    expect_ok(iobind_binding_create(self.session, &branch, &fault));
+    expect_ok(iobind_binding_carry(branch, 0, 0, modes[i], &fault));
+    expect_ok(iobind_binding_restore_state(branch, saved, &fault));
+    other.binding = branch;
+    append(&other, 1, 5, LAST);
+    append(&other, 1, 6, LAST);
+    expect_rows(&other, "1115600000000000");
+    expect_ok(iobind_binding_restore_state(branch, saved, &fault));
+    append(&other, 2, 7, LAST);
+    expect_rows(&other, modes[i] == IOBIND_CARRY_IN_PLACE ? "11177" : "1117700000000000");
+    iobind_binding_destroy(branch);
+  }
+  iobind_state_release(saved);
+  close_cache(&self);
+}
+
+/* No graph is lost, and none reads the state. */
+static void saved_where_graphs_are_captured(void **state) {
+  (void)state;
+  cache self = open_append(plain, IOBIND_CARRY_IN_PLACE, 1);
+  append(&self, 1, 1, 0);
+  append(&self, 1, 2, LAST);
+  iobind_state *saved = saved_of(&self, 2);
+  append(&self, 1, 3, LAST);
+  expect_ok(iobind_binding_restore_state(self.binding, saved, &fault));
+  append(&self, 1, 4, LAST);
+  expect_rows(&self, "124");
+  iobind_state_release(saved);
+  close_cache(&self);
+}
+
 /* ---- the operators ---- */
 
 static void read_floats(iobind_binding *binding, size_t output, float *values, size_t bytes) {
@@ -352,6 +414,9 @@ static const struct CMUnitTest tests[] = {
     {"vdev: written by the caller", written_by_the_caller, stage_open, stage_close, "vdev"},
     {"cpu: refused", refused, stage_open, stage_close, "cpu"},
     {"vdev: refused", refused, stage_open, stage_close, "vdev"},
+    {"cpu: saved in part", saved_in_part, stage_open, stage_close, "cpu"},
+    {"vdev: saved in part", saved_in_part, stage_open, stage_close, "vdev"},
+    {"vdev: saved where graphs are captured", saved_where_graphs_are_captured, stage_open, stage_close, "vdev"},
     {"of no cache", of_no_cache, stage_open, stage_close, "cpu"},
     {"cpu: of attention", of_attention, stage_open, stage_close, "cpu"},
     {"vdev: of attention", of_attention, stage_open, stage_close, "vdev"},
