@@ -173,21 +173,28 @@ static const iobind__prefix *prefix_of(const origin *from, size_t index) {
   return from->prefixes == NULL || !from->prefixes[index].is_used ? NULL : &from->prefixes[index];
 }
 
+/* A cache keeps the capacity of what is bound. If nothing is, it has that of the cache that was saved. */
+static int64_t capacity_of(const iobind_binding *binding, const origin *from, size_t index) {
+  const iobind__prefix *prefix = prefix_of(from, index);
+  const iobind_tensor *bound = binding->inputs[binding->carries[index].input].bound;
+  return bound != NULL && bound->rank == from->states[index]->rank ? bound->dims[prefix->axis] : prefix->capacity;
+}
+
 /* A run that writes what it reads, or graphs that must find what they have captured, need a copy. */
 static way choose_way(const iobind_binding *binding, const origin *from, size_t index) {
   const iobind__carry *carry = &binding->carries[index];
   const iobind_tensor *state = from->states[index];
   const iobind_tensor *bound = binding->inputs[carry->input].bound;
   const iobind__prefix *prefix = prefix_of(from, index);
-  bool is_short = prefix != NULL && state->dims[prefix->axis] < prefix->capacity;
-  if (!is_short && carry->mode != IOBIND_CARRY_IN_PLACE && binding->graphs == NULL) {
+  bool is_resized = prefix != NULL && state->dims[prefix->axis] != capacity_of(binding, from, index);
+  if (!is_resized && carry->mode != IOBIND_CARRY_IN_PLACE && binding->graphs == NULL) {
     return BY_REFERENCE;
   }
   bool is_over = is_written_over(binding, carry);
   if (is_over && iobind__tensor_is_alike(bound, state)) {
     return OVER;
   }
-  return is_over && prefix != NULL && iobind__prefix_fits(prefix, state, bound) ? ROWS_OVER : is_short ? ROWS_COPIED : COPIED;
+  return is_over && prefix != NULL && iobind__prefix_fits(prefix, state, bound) ? ROWS_OVER : is_resized ? ROWS_COPIED : COPIED;
 }
 
 static iobind_status check_shape(const iobind_session *session, const iobind__carry *carry, const iobind_tensor *state,
@@ -209,16 +216,12 @@ static iobind_status await_copied(const iobind_binding *binding, const origin *f
              : IOBIND_OK;
 }
 
-/* New memory has the capacity of what is bound, or else that of the state that was saved. */
 static iobind_status widen(const iobind_binding *binding, const origin *from, size_t index, iobind_tensor **made,
                            iobind_error *error) {
   const iobind__carry *carry = &binding->carries[index];
-  const iobind_tensor *bound = binding->inputs[carry->input].bound;
   iobind_tensor *state = from->states[index];
   iobind__prefix prefix = *prefix_of(from, index);
-  if (bound != NULL && bound->rank == state->rank) {
-    prefix.capacity = bound->dims[prefix.axis];
-  }
+  prefix.capacity = capacity_of(binding, from, index);
   if (prefix.capacity < prefix.length) {
     return iobind__fail(error, IOBIND_ERROR_SHAPE,
                         "binding_restore_state: '%s': the state has %lld rows in use, and what is bound has room for %lld",

@@ -1,7 +1,10 @@
 /* The lengths of caches of fixed capacity that iobind writes: rows are appended, each a number, and are where they belong. */
+#define _POSIX_C_SOURCE 200809L
 #include "stage.h"
 
+#include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "iobind/interop.h"
 #include "vdev.h"
@@ -20,7 +23,7 @@ static iobind_session *session_of(const char *model, size_t graph_limit) {
   iobind_session *session;
   options.flags = IOBIND_SESSION_IDENTIFY;
   options.devices = &device;
-  options.device_count = is_device("cpu") ? 0 : 1;
+  options.device_count = device == cpu ? 0 : 1;
   options.graph_limit = graph_limit;
   options.intra_op_threads = 1;
   expect_ok(test_session_with(runtime, model, &options, &session, &fault));
@@ -64,7 +67,7 @@ static void bind_rows(cache *self, int64_t count, float value) {
   }
   self->rows = count;
   iobind_tensor *rows = filled(dims, 3, value);
-  expect_ok(iobind_binding_set_input(self->binding, 1, IOBIND_INPUT_RESIDENT, rows, NULL, &fault));
+  expect_ok(iobind_binding_set_input(self->binding, 1, IOBIND_INPUT_SNAPSHOT, rows, NULL, &fault));
   iobind_tensor_release(rows);
 }
 
@@ -80,7 +83,7 @@ static int64_t rows_of(const iobind_tensor *tensor) {
   return info.dims[1];
 }
 
-/* The first rows are these numbers, the others -1: as far as the state has them. */
+/* The first rows are these numbers, the others -1, or after `*` anything: as far as the state has them. */
 static void expect_rows(cache *self, const char *numbers) {
   float values[CAPACITY * WIDTH];
   iobind_state *saved;
@@ -89,7 +92,8 @@ static void expect_rows(cache *self, const char *numbers) {
   expect_ok(iobind_state_get_pair(saved, 0, &pair, &fault));
   size_t rows = (size_t)rows_of(pair.tensor);
   expect_ok(iobind_tensor_read(pair.tensor, 0, values, rows * WIDTH * sizeof *values, NULL, &fault));
-  size_t count = strlen(numbers);
+  size_t count = strcspn(numbers, "*");
+  rows = numbers[count] == '*' && count < rows ? count : rows;
   for (size_t i = 0; i < rows; i++) {
     float expected = i < count ? (float)(numbers[i] - '0') : -1;
     if (values[i * WIDTH] != expected || values[i * WIDTH + WIDTH - 1] != expected) {
@@ -321,6 +325,62 @@ static void saved_in_part(void **state) {
   close_cache(&self);
 }
 
+static cache open_other(iobind_device *on, int64_t capacity, iobind_carry_mode mode) {
+  const int64_t dims[] = {1, capacity, WIDTH};
+  iobind_device *before = device;
+  device = on;
+  cache made = {.session = session_of("append opset=24 capacity=0", 0), .state = filled(dims, 3, -1)};
+  device = before;
+  expect_ok(iobind_binding_create(made.session, &made.binding, &fault));
+  expect_ok(iobind_binding_set_input(made.binding, 0, IOBIND_INPUT_SNAPSHOT, made.state, NULL, &fault));
+  expect_ok(iobind_binding_carry(made.binding, 0, 0, mode, &fault));
+  return made;
+}
+
+/* What the cache holds goes to the other one by a file. */
+static iobind_status pass_on(cache *self, cache *other, const char *path, size_t rows) {
+  iobind_state *saved;
+  iobind_state *read;
+  iobind_state_info info = IOBIND_STATE_INFO_INIT;
+  expect_ok(iobind_binding_save_state(self->binding, &saved, &fault));
+  expect_ok(iobind_state_save(saved, path, &fault));
+  iobind_state_release(saved);
+  expect_ok(iobind_state_load(other->session, path, &read, &fault));
+  expect_ok(iobind_state_get_info(read, &info, &fault));
+  assert_int_equal(info.bytes, rows * WIDTH * sizeof(float));
+  iobind_status status = iobind_binding_restore_state(other->binding, read, &fault);
+  iobind_state_release(read);
+  return status;
+}
+
+/* In a file are the rows in use. A cache of another capacity, on another device, takes them if it has room. */
+static void saved_in_a_file(void **state) {
+  (void)state;
+  char path[64];
+  snprintf(path, sizeof path, "/tmp/iobind-lengths-%ld", (long)getpid());
+  for (size_t i = 0; i < 9; i++) {
+    cache self = open_other(device, 16, modes[i / 3]);
+    cache other = open_other(cpu, 8, modes[i % 3]);
+    append(&self, 3, 1, 0);
+    append(&self, 1, 2, LAST);
+    expect_ok(pass_on(&self, &other, path, 4));
+    append(&other, 1, 3, LAST);
+    append(&other, 3, 4, LAST);
+    expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_binding_write_lengths(other.binding, 1, LAST, NULL, &fault));
+    expect_rows(&other, "11123444");
+    expect_ok(pass_on(&other, &self, path, 8)); /* and back */
+    append(&self, 1, 5, LAST);
+    expect_rows(&self, "111234445*");
+    append(&self, 1, 6, LAST);
+    expect(IOBIND_ERROR_SHAPE, pass_on(&self, &other, path, 10));
+    expect_words("10 rows in use");
+    expect_rows(&other, "11123444");
+    close_cache(&other);
+    close_cache(&self);
+  }
+  assert_int_equal(remove(path), 0);
+}
+
 /* No graph is lost, and none reads the state. */
 static void saved_where_graphs_are_captured(void **state) {
   (void)state;
@@ -417,6 +477,8 @@ static const struct CMUnitTest tests[] = {
     {"cpu: saved in part", saved_in_part, stage_open, stage_close, "cpu"},
     {"vdev: saved in part", saved_in_part, stage_open, stage_close, "vdev"},
     {"vdev: saved where graphs are captured", saved_where_graphs_are_captured, stage_open, stage_close, "vdev"},
+    {"cpu: saved in a file", saved_in_a_file, stage_open, stage_close, "cpu"},
+    {"vdev: saved in a file", saved_in_a_file, stage_open, stage_close, "vdev"},
     {"of no cache", of_no_cache, stage_open, stage_close, "cpu"},
     {"cpu: of attention", of_attention, stage_open, stage_close, "cpu"},
     {"vdev: of attention", of_attention, stage_open, stage_close, "vdev"},
