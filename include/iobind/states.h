@@ -15,6 +15,8 @@ extern "C" {
  *  - A state that is carried by MOVE or SWAP is kept by reference, unless somebody else has a reference to its tensor. Then that tensor is
  *    read-only; the binding gets new memory when it needs it.
  *  - It is copied, where it is, if it is carried IN_PLACE, if the session captures graphs, and before the first run after it was bound.
+ *  - Of a cache of fixed capacity whose length iobind counts (iobind_binding_write_lengths) a copy has the rows in use alone, unless the memory
+ *    has no addresses (IOBIND_DEVICE_ADDRESSABLE).
  *  - If runs are in flight on a native stream, the state is that of the last one. The call does not wait; copies are ordered on that
  *    stream. If the run fails, whoever uses the state receives the failure.
  *  @param state  receives a reference; iobind_state_release
@@ -31,8 +33,11 @@ IOBIND_API IOBIND_CHECK iobind_status iobind_binding_save_state(iobind_binding *
  *  - An input that is carried by MOVE or SWAP reads the state's memory; nothing is copied.
  *  - If it is carried IN_PLACE, or the session captures graphs, the state is copied into the memory that is bound, if the dims are the
  *    same: no graph is lost and nothing is allocated. Otherwise into new memory.
+ *  - A cache whose length the state knows keeps the capacity of what is bound: the rows in use are copied there, or into new memory with zeros
+ *    behind them. If nothing is bound, it has the capacity of the one that was saved.
  *  - The results of the last run cannot be fetched afterwards.
- *  @return OK; INVALID_ARGUMENT the state is of another session, or the binding carries other inputs; SHAPE; INVALID_STATE a run is in
+ *  @return OK; INVALID_ARGUMENT the state is of another session, or the binding carries other inputs; SHAPE, also a cache that has more rows
+ *          in use than what is bound has room for; INVALID_STATE a run is in
  *          flight; the failure of the run that was to make the state; OUT_OF_MEMORY; RUNTIME. After an error nothing has changed, but
  *          if a copy into bound memory fails, the states of these inputs are undefined
  *  @threads serial for the binding   @blocks for copies   @since 1.0 */
@@ -148,7 +153,7 @@ typedef struct iobind_state_pair {
   uint32_t reserved;
   size_t output;         /**< index of the session's output */
   size_t input;          /**< index of the session's input */
-  iobind_tensor *tensor; /**< borrowed, read-only. Access from the host waits for the run that makes it; work on another stream does not */
+  iobind_tensor *tensor; /**< borrowed, read-only; of a cache perhaps the rows in use alone. Access from the host waits for the run that makes it; work on another stream does not */
 } iobind_state_pair;
 #define IOBIND_STATE_PAIR_INIT {sizeof(iobind_state_pair), 0, 0, 0, NULL}
 
@@ -160,7 +165,8 @@ IOBIND_API IOBIND_CHECK iobind_status iobind_state_get_pair(const iobind_state *
                                                             iobind_error *error);
 
 /** Write a state to a file: beside `path` at first, and then in its place, so that no reader sees half a file. The file has checksums, the
- *  model's hash, and the names, types and dims of the tensors. It does not depend on EP, device, or version of ORT.
+ *  model's hash, and the names, types and dims of the tensors. It does not depend on EP, device, or version of ORT. Of a cache of fixed
+ *  capacity whose length is known it has the rows in use.
  *  @param path  an existing file is replaced
  *  @return OK; IO the file cannot be written, or the model's file has changed since the session was created; NOT_SUPPORTED the session
  *          was created from memory without IOBIND_SESSION_IDENTIFY, or by other code; the failure of the run that was to make
@@ -172,7 +178,7 @@ IOBIND_API IOBIND_CHECK iobind_status iobind_state_save(iobind_state *state, con
  *  @param session  of the same model, on any device
  *  @param path     of a file that iobind_state_save has written
  *  @return OK; IO the file cannot be read, is not the file of a state, is cut or damaged, or is of another model (the message says what
- *          differs); VERSION it is of a newer iobind; SHAPE the session fixes a dim to another value;
+ *          differs); VERSION it is of another format; SHAPE the session fixes a dim to another value;
  *          NOT_SUPPORTED, OUT_OF_MEMORY, RUNTIME as for iobind_state_save; INVALID_ARGUMENT
  *  @threads any   @blocks yes   @since 1.0 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_state_load(iobind_session *session, const char *path, iobind_state **state,

@@ -102,11 +102,11 @@ static iobind_status check_input(const iobind_binding *binding, size_t index, io
   return *at_home ? IOBIND_OK : check_copied(binding, index, mode, tensor, error);
 }
 
-iobind_status iobind__input_make(iobind_session *session, size_t index, const iobind_tensor *like, iobind_tensor **tensor,
-                                 iobind_error *error) {
+static iobind_status make(iobind_session *session, size_t index, const iobind_tensor *like, const int64_t *dims,
+                          iobind_tensor **tensor, iobind_error *error) {
   const iobind__value *value = &session->inputs[index];
   iobind_error refusal = IOBIND_ERROR_INIT; /* no failure of the call: the session may lend memory */
-  iobind_status status = iobind__tensor_create_at(value->place, like->dtype, like->dims, like->rank, tensor, &refusal);
+  iobind_status status = iobind__tensor_create_at(value->place, like->dtype, dims, like->rank, tensor, &refusal);
   if (status != IOBIND_OK && status != IOBIND_ERROR_NOT_SUPPORTED) {
     iobind__error_set(error, status, refusal.ort_code, "%s", refusal.message);
   }
@@ -115,7 +115,20 @@ iobind_status iobind__input_make(iobind_session *session, size_t index, const io
   }
   iobind__place *place;
   IOBIND__TRY(iobind__session_lend_place(session, value->place->info, &place, error));
-  return iobind__tensor_create_at(place, like->dtype, like->dims, like->rank, tensor, error);
+  return iobind__tensor_create_at(place, like->dtype, dims, like->rank, tensor, error);
+}
+
+iobind_status iobind__input_make(iobind_session *session, size_t index, const iobind_tensor *like, iobind_tensor **tensor,
+                                 iobind_error *error) {
+  return make(session, index, like, like->dims, tensor, error);
+}
+
+iobind_status iobind__input_make_as(iobind_session *session, size_t index, const iobind_tensor *like,
+                                    const iobind__prefix *prefix, int64_t extent, iobind_tensor **tensor, iobind_error *error) {
+  int64_t dims[IOBIND_MAX_RANK];
+  memcpy(dims, like->dims, like->rank * sizeof dims[0]);
+  dims[prefix->axis] = extent;
+  return make(session, index, like, dims, tensor, error);
 }
 
 iobind_status iobind__input_copy(iobind_session *session, size_t index, const iobind_tensor *from, iobind_stream *stream,

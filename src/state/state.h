@@ -7,6 +7,7 @@
 typedef struct iobind__kept {
   iobind__pair pair;
   iobind_tensor *tensor; /* a reference is held */
+  iobind__prefix prefix;
 } iobind__kept;
 
 struct iobind_state {

@@ -3,7 +3,6 @@
 
 #include <stddef.h>
 #include <stdio.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "scenario.h"
@@ -155,10 +154,9 @@ static iobind_status write_lengths(struct rig *rig) {
 
 /* The row is where the length says. */
 static void is_at_its_place(struct rig *rig) {
-  float found[RIG_VALUES];
+  static const float expected[32] = {[12] = 2, [13] = 4, [14] = 6, [15] = 8};
   NEED(rig, iobind_binding_run(rig->binding, NULL, &rig->error));
-  NEED(rig, iobind_tensor_read(rig->x, 3 * sizeof found, found, sizeof found, NULL, &rig->error));
-  NEED_TRUE(memcmp(found, rig_twos, sizeof found) == 0);
+  rig_expect(rig, rig->x, expected, 32);
 }
 
 static iobind_status get_info(struct rig *rig) {

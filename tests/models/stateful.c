@@ -112,7 +112,7 @@ void build_cache(builder *b) {
 /* Rows are written into a cache of fixed capacity, where `at` says. */
 void build_append(builder *b) {
   int64_t batch = builder_int(b, "batch", 1), capacity = builder_int(b, "capacity", 16), width = builder_int(b, "width", 4);
-  test_shape cache = {.dims = {batch, capacity, width}, .rank = 3},
+  test_shape cache = {.dims = {batch, capacity > 0 ? capacity : -1, width}, .rank = 3, .names = {"", "capacity"}},
              row = {.dims = {batch, -1, width}, .rank = 3, .names = {"", "new"}};
   test_shape lengths = {.dims = {batch}, .rank = 1};
   int attends = builder_int(b, "attention", 0) != 0;

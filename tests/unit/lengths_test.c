@@ -1,7 +1,10 @@
 /* The lengths of caches of fixed capacity that iobind writes: rows are appended, each a number, and are where they belong. */
+#define _POSIX_C_SOURCE 200809L
 #include "stage.h"
 
+#include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "iobind/interop.h"
 #include "vdev.h"
@@ -20,7 +23,7 @@ static iobind_session *session_of(const char *model, size_t graph_limit) {
   iobind_session *session;
   options.flags = IOBIND_SESSION_IDENTIFY;
   options.devices = &device;
-  options.device_count = is_device("cpu") ? 0 : 1;
+  options.device_count = device == cpu ? 0 : 1;
   options.graph_limit = graph_limit;
   options.intra_op_threads = 1;
   expect_ok(test_session_with(runtime, model, &options, &session, &fault));
@@ -64,7 +67,7 @@ static void bind_rows(cache *self, int64_t count, float value) {
   }
   self->rows = count;
   iobind_tensor *rows = filled(dims, 3, value);
-  expect_ok(iobind_binding_set_input(self->binding, 1, IOBIND_INPUT_RESIDENT, rows, NULL, &fault));
+  expect_ok(iobind_binding_set_input(self->binding, 1, IOBIND_INPUT_SNAPSHOT, rows, NULL, &fault));
   iobind_tensor_release(rows);
 }
 
@@ -74,16 +77,24 @@ static void append(cache *self, int64_t count, float value, int64_t length) {
   expect_ok(iobind_binding_run(self->binding, NULL, &fault));
 }
 
-/* The first rows are these numbers, the others -1. */
+static int64_t rows_of(const iobind_tensor *tensor) {
+  iobind_tensor_info info = IOBIND_TENSOR_INFO_INIT;
+  expect_ok(iobind_tensor_get_info(tensor, &info, &fault));
+  return info.dims[1];
+}
+
+/* The first rows are these numbers, the others -1, or after `*` anything: as far as the state has them. */
 static void expect_rows(cache *self, const char *numbers) {
   float values[CAPACITY * WIDTH];
   iobind_state *saved;
   iobind_state_pair pair = IOBIND_STATE_PAIR_INIT;
   expect_ok(iobind_binding_save_state(self->binding, &saved, &fault));
   expect_ok(iobind_state_get_pair(saved, 0, &pair, &fault));
-  expect_ok(iobind_tensor_read(pair.tensor, 0, values, sizeof values, NULL, &fault));
-  size_t count = strlen(numbers);
-  for (size_t i = 0; i < CAPACITY; i++) {
+  size_t rows = (size_t)rows_of(pair.tensor);
+  expect_ok(iobind_tensor_read(pair.tensor, 0, values, rows * WIDTH * sizeof *values, NULL, &fault));
+  size_t count = strcspn(numbers, "*");
+  rows = numbers[count] == '*' && count < rows ? count : rows;
+  for (size_t i = 0; i < rows; i++) {
     float expected = i < count ? (float)(numbers[i] - '0') : -1;
     if (values[i * WIDTH] != expected || values[i * WIDTH + WIDTH - 1] != expected) {
       fail_msg("row %zu: expected %g, got %g", i, (double)expected, (double)values[i * WIDTH]);
@@ -274,6 +285,117 @@ static void of_no_cache(void **state) {
   iobind_session_destroy(session);
 }
 
+/* ---- saved ---- */
+
+static iobind_state *saved_of(cache *self, int64_t rows) {
+  iobind_state *saved;
+  iobind_state_pair pair = IOBIND_STATE_PAIR_INIT;
+  expect_ok(iobind_binding_save_state(self->binding, &saved, &fault));
+  expect_ok(iobind_state_get_pair(saved, 0, &pair, &fault));
+  assert_int_equal(rows_of(pair.tensor), rows);
+  return saved;
+}
+
+/* Only the rows in use are copied. Another binding reads them in any mode, in what is bound and in new memory. */
+static void saved_in_part(void **state) {
+  (void)state;
+  cache self = open_append(plain, IOBIND_CARRY_IN_PLACE, 0);
+  append(&self, 3, 1, 0);
+  iobind_state *saved = saved_of(&self, 3);
+  append(&self, 2, 2, LAST);
+  expect_ok(iobind_binding_restore_state(self.binding, saved, &fault));
+  append(&self, 1, 4, LAST);
+  expect_rows(&self, "1114");
+  for (size_t i = 0; i < 3; i++) {
+    iobind_binding *branch;
+    cache other = {.session = self.session};
+    expect_ok(iobind_binding_create(self.session, &branch, &fault));
+    expect_ok(iobind_binding_carry(branch, 0, 0, modes[i], &fault));
+    expect_ok(iobind_binding_restore_state(branch, saved, &fault));
+    other.binding = branch;
+    append(&other, 1, 5, LAST);
+    append(&other, 1, 6, LAST);
+    expect_rows(&other, "1115600000000000");
+    expect_ok(iobind_binding_restore_state(branch, saved, &fault));
+    append(&other, 2, 7, LAST);
+    expect_rows(&other, modes[i] == IOBIND_CARRY_IN_PLACE ? "11177" : "1117700000000000");
+    iobind_binding_destroy(branch);
+  }
+  iobind_state_release(saved);
+  close_cache(&self);
+}
+
+static cache open_other(iobind_device *on, int64_t capacity, iobind_carry_mode mode) {
+  const int64_t dims[] = {1, capacity, WIDTH};
+  iobind_device *before = device;
+  device = on;
+  cache made = {.session = session_of("append opset=24 capacity=0", 0), .state = filled(dims, 3, -1)};
+  device = before;
+  expect_ok(iobind_binding_create(made.session, &made.binding, &fault));
+  expect_ok(iobind_binding_set_input(made.binding, 0, IOBIND_INPUT_SNAPSHOT, made.state, NULL, &fault));
+  expect_ok(iobind_binding_carry(made.binding, 0, 0, mode, &fault));
+  return made;
+}
+
+/* What the cache holds goes to the other one by a file. */
+static iobind_status pass_on(cache *self, cache *other, const char *path, size_t rows) {
+  iobind_state *saved;
+  iobind_state *read;
+  iobind_state_info info = IOBIND_STATE_INFO_INIT;
+  expect_ok(iobind_binding_save_state(self->binding, &saved, &fault));
+  expect_ok(iobind_state_save(saved, path, &fault));
+  iobind_state_release(saved);
+  expect_ok(iobind_state_load(other->session, path, &read, &fault));
+  expect_ok(iobind_state_get_info(read, &info, &fault));
+  assert_int_equal(info.bytes, rows * WIDTH * sizeof(float));
+  iobind_status status = iobind_binding_restore_state(other->binding, read, &fault);
+  iobind_state_release(read);
+  return status;
+}
+
+/* In a file are the rows in use. A cache of another capacity, on another device, takes them if it has room. */
+static void saved_in_a_file(void **state) {
+  (void)state;
+  char path[64];
+  snprintf(path, sizeof path, "/tmp/iobind-lengths-%ld", (long)getpid());
+  for (size_t i = 0; i < 9; i++) {
+    cache self = open_other(device, 16, modes[i / 3]);
+    cache other = open_other(cpu, 8, modes[i % 3]);
+    append(&self, 3, 1, 0);
+    append(&self, 1, 2, LAST);
+    expect_ok(pass_on(&self, &other, path, 4));
+    append(&other, 1, 3, LAST);
+    append(&other, 3, 4, LAST);
+    expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_binding_write_lengths(other.binding, 1, LAST, NULL, &fault));
+    expect_rows(&other, "11123444");
+    expect_ok(pass_on(&other, &self, path, 8)); /* and back */
+    append(&self, 1, 5, LAST);
+    expect_rows(&self, "111234445*");
+    append(&self, 1, 6, LAST);
+    expect(IOBIND_ERROR_SHAPE, pass_on(&self, &other, path, 10));
+    expect_words("10 rows in use");
+    expect_rows(&other, "11123444");
+    close_cache(&other);
+    close_cache(&self);
+  }
+  assert_int_equal(remove(path), 0);
+}
+
+/* No graph is lost, and none reads the state. */
+static void saved_where_graphs_are_captured(void **state) {
+  (void)state;
+  cache self = open_append(plain, IOBIND_CARRY_IN_PLACE, 1);
+  append(&self, 1, 1, 0);
+  append(&self, 1, 2, LAST);
+  iobind_state *saved = saved_of(&self, 2);
+  append(&self, 1, 3, LAST);
+  expect_ok(iobind_binding_restore_state(self.binding, saved, &fault));
+  append(&self, 1, 4, LAST);
+  expect_rows(&self, "124");
+  iobind_state_release(saved);
+  close_cache(&self);
+}
+
 /* ---- the operators ---- */
 
 static void read_floats(iobind_binding *binding, size_t output, float *values, size_t bytes) {
@@ -300,7 +422,7 @@ static void of_attention(void **state) {
 }
 
 static void run_shared(iobind_binding *binding, int64_t count, float value, int64_t length) {
-  const int64_t dims[] = {1, count, HEADS * SIZE};
+  const int64_t dims[] = {1, count, (int64_t)HEADS * SIZE};
   iobind_tensor *x = filled(dims, 3, value);
   expect_ok(iobind_binding_set_input(binding, 0, IOBIND_INPUT_RESIDENT, x, NULL, &fault));
   iobind_tensor_release(x);
@@ -352,6 +474,11 @@ static const struct CMUnitTest tests[] = {
     {"vdev: written by the caller", written_by_the_caller, stage_open, stage_close, "vdev"},
     {"cpu: refused", refused, stage_open, stage_close, "cpu"},
     {"vdev: refused", refused, stage_open, stage_close, "vdev"},
+    {"cpu: saved in part", saved_in_part, stage_open, stage_close, "cpu"},
+    {"vdev: saved in part", saved_in_part, stage_open, stage_close, "vdev"},
+    {"vdev: saved where graphs are captured", saved_where_graphs_are_captured, stage_open, stage_close, "vdev"},
+    {"cpu: saved in a file", saved_in_a_file, stage_open, stage_close, "cpu"},
+    {"vdev: saved in a file", saved_in_a_file, stage_open, stage_close, "vdev"},
     {"of no cache", of_no_cache, stage_open, stage_close, "cpu"},
     {"cpu: of attention", of_attention, stage_open, stage_close, "cpu"},
     {"vdev: of attention", of_attention, stage_open, stage_close, "vdev"},
