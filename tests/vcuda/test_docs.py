@@ -138,6 +138,7 @@ def test_on_vdev(vdev):
         known = set(re.findall(r'^    \{"(\w+)", AT', source, flags=re.M))
         sites = re.findall(r'"(\w+)"', re.search(r"sites\[\] = \{(.*?)\}", source)[1])
         self.assertGreater(len(known), 5)
+        known.add(re.search(r'wrong_setting\[\] = "(\w+)"', source)[1])
         self.assertEqual(table("Settings"), known | {f"fail_{site}" for site in sites} | {f"delay_{site}" for site in ("copy", "compute", "graph")})
 
     def test_the_counters_are_those_that_there_are(self):
