@@ -56,7 +56,7 @@ def options_of(one, every):
 
 def refusal_of(one, options):
     """A part of the error that the EP returns: it cannot fuse the bias of a transposed convolution."""
-    fails = one.op == "ConvTranspose" and len(one.constants) == 2 and "fuse_conv_bias" in options
+    fails = one.op.startswith("ConvTranspose") and len(one.constants) > 1 and "fuse_conv_bias" in options
     return "Failed to initialize CUDNN Frontend" if fails else None
 
 
@@ -92,6 +92,8 @@ def convolutions():
         yield case("transpose-groups", "ConvTranspose", kind, plane, weights((8, 3, 3, 2), 13), weights((6,), 12), group=2,
                    strides=[1, 3], dilations=[2, 1], pads=[1, 0, 1, 0], output_padding=[0, 1])
         yield case("transpose-1d", "ConvTranspose", kind, line, weights((8, 6, 4), 14), strides=[2])
+    yield case("transpose-pads", "ConvTransposeWithDynamicPads", "f", plane, weights((8, 6, 3, 3), 11), np.array([1, 0, 1, 0]),
+               weights((6,), 12), domain="com.microsoft", strides=[2, 2])
     for name, constants in {"fused": (w,), "fused-bias": (w, b), "fused-sum": (w, b, np.zeros(1))}.items():
         sum_of = [(2, 16, 20, 24), (1, 16, 33, 17)] if len(constants) == 3 else None
         yield case(name, "FusedConv", "f", plane if sum_of is None else [plane, sum_of], *constants[:2], domain="com.microsoft",
