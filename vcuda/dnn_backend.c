@@ -244,8 +244,8 @@ static int set_tensor(tensor *t, const attribute *a) {
   switch (a->name) {
     case 900: return set_int64(a, &t->alignment, 1, NULL);
     case 901: return set_type(a, &t->shape.type, &t->shape.type_number);
-    case 902: return set_int64(a, t->shape.dims, DNN_MAX_RANK, &t->shape.rank);
-    case 903: return set_int64(a, t->shape.strides, DNN_MAX_RANK, &t->stride_count);
+    case 902: return set_int64(a, t->shape.dims, DNN_MAX_SPATIAL + 2, &t->shape.rank);
+    case 903: return set_int64(a, t->shape.strides, DNN_MAX_SPATIAL + 2, &t->stride_count);
     case 906: return set_int64(a, &t->uid, 1, NULL);
     case 907: return set_boolean(a, &t->is_virtual);
     case 908:

@@ -21,9 +21,15 @@ static double sigmoid(double x) {
   return 1 / (1 + exp(-x));
 }
 
+/* Floats, which most networks have, without a choice of type for each. */
 static double dot(const data *d, int64_t row, const double *vector, int64_t count) {
   double sum = 0;
-  for (int64_t i = 0; i < count; i++) sum += vcuda_load_real(d->run->rnn.type, d->weights, row + i) * vector[i];
+  if (d->run->rnn.type == VCUDA_FLOAT32) {
+    const float *weights = (const float *)d->weights + row;
+    for (int64_t i = 0; i < count; i++) sum += (double)weights[i] * vector[i];
+  } else {
+    for (int64_t i = 0; i < count; i++) sum += vcuda_load_real(d->run->rnn.type, d->weights, row + i) * vector[i];
+  }
   return sum;
 }
 

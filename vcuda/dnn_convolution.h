@@ -4,7 +4,7 @@
 
 #include "dnn.h"
 
-enum { DNN_MAX_SPATIAL = DNN_MAX_RANK - 2, DNN_MAX_STEPS = 4 };
+enum { DNN_MAX_SPATIAL = 6, DNN_MAX_STEPS = 4 };
 
 /* How the filter moves, by spatial dimension. */
 typedef struct vcuda_dnn_window {

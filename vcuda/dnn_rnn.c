@@ -146,7 +146,7 @@ struct vcuda_dnn_rnn_data {
 int cudnnCreateRNNDataDescriptor(vcuda_dnn_rnn_data **data) {
   void *made = NULL;
   int status = vcuda_dnn_make(__func__, data == NULL ? NULL : &made, sizeof **data);
-  if (status == DNN_OK) *data = made;
+  if (made != NULL) *data = made;
   return status;
 }
 
@@ -214,7 +214,7 @@ static int check_data(const char *name, const vcuda_dnn_rnn *rnn, const vcuda_dn
   if (x->type != rnn->type || y->type != rnn->type) return vcuda_dnn_bad("%s: x or y has another type than the RNN", name);
   if (x->size != rnn->input || y->size != rnn->hidden * rnn->directions) {
     return vcuda_dnn_bad("%s: vectors of %lld in x, %lld in y; expected %lld and %lld", name, (long long)x->size,
-                         (long long)y->size, (long long)rnn->input, (long long)(rnn->hidden * rnn->directions));
+                         (long long)y->size, (long long)rnn->input, (long long)rnn->hidden * rnn->directions);
   }
   if (x->steps != y->steps || x->batch != y->batch ||
       memcmp(x->lengths, y->lengths, (size_t)x->batch * sizeof *x->lengths) != 0) {
@@ -236,8 +236,9 @@ static int check_state(const char *name, const vcuda_dnn_rnn *rnn, int64_t batch
 static int check_memory(const char *name, const vcuda_dnn_rnn_run *run, size_t weight_bytes, size_t workspace_bytes) {
   size_t weights = vcuda_dnn_rnn_weight_bytes(&run->rnn), workspace = vcuda_dnn_rnn_workspace_bytes(&run->rnn);
   if (run->x == NULL || run->y == NULL) return vcuda_dnn_bad("%s: x or y is NULL", name);
-  if (weight_bytes < weights || run->weights == NULL) {
-    return vcuda_dnn_bad("%s: weights of %zu bytes at %p; expected %zu", name, weight_bytes, run->weights, weights);
+  if (weight_bytes < weights || run->weights == NULL || (uintptr_t)run->weights % sizeof(float) != 0) {
+    return vcuda_dnn_bad("%s: weights of %zu bytes at %p; expected %zu at a multiple of 4", name, weight_bytes, run->weights,
+                         weights);
   }
   if (workspace_bytes < workspace || run->workspace == NULL || (uintptr_t)run->workspace % sizeof(double) != 0) {
     return vcuda_dnn_bad("%s: a workspace of %zu bytes at %p; expected %zu at a multiple of 8", name, workspace_bytes,

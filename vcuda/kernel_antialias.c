@@ -191,8 +191,9 @@ static void run_pass(pass *p) {
     }
     int64_t image = id / p->image, at = id % p->image / p->inner, inner = id % p->inner;
     if (at >= p->out || image >= images) {
+      long long one_image = p->out * p->inner;
       vcuda_fail(700, "%s: output element %lld: ORT counts %lld elements of an image with %lld",
-                 vcuda_kernel_name(launch->kernel), (long long)id, (long long)p->image, (long long)(p->out * p->inner));
+                 vcuda_kernel_name(launch->kernel), (long long)id, (long long)p->image, one_image);
       return;
     }
     if (is_outside(p, id % p->image)) {
@@ -254,6 +255,10 @@ static bool read_line(const vcuda_launch *launch, int which, line *l) {
   return l->bounds != NULL && l->weights != NULL && l->outside != NULL;
 }
 
+static bool is_off(const line *l, int64_t at) {
+  return l->outside != NULL && l->outside[at] != -1;
+}
+
 /* `first` is the input's first element, and `stride` leads from a column to the next. */
 static double sum_square(const vcuda_launch *launch, const line lines[2], const int64_t at[2], const void *in, int64_t first,
                          int64_t stride) {
@@ -278,11 +283,12 @@ static void run_square(const vcuda_launch *launch, bool channels_last) {
   vcuda_type type = vcuda_type_of(launch, 18);
   int64_t count = vcuda_integer(launch, 20), inner = channels_last ? vcuda_integer(launch, 0) : 1;
   int64_t area = lines[0].in * lines[1].in * inner, out_area = lines[0].out * lines[1].out * inner;
-  const void *in = vcuda_input(launch, 18, out_area == 0 ? 0 : count / out_area * area);
+  if (inner == 0 || out_area == 0) return;
+  const void *in = vcuda_input(launch, 18, count / out_area * area);
   void *out = vcuda_output(launch, 19, count);
   for (int64_t id = 0; in != NULL && out != NULL && id < count; id++) {
     int64_t at[2] = {id % out_area / inner / lines[1].out, id / inner % lines[1].out};
-    bool outside = lines[0].outside != NULL && (lines[0].outside[at[0]] != -1 || lines[1].outside[at[1]] != -1);
+    bool outside = is_off(&lines[0], at[0]) || is_off(&lines[1], at[1]);
     double value =
         outside ? vcuda_real(launch, 11) : sum_square(launch, lines, at, in, id / out_area * area + id % inner, inner);
     vcuda_store_real(type, out, id, value);

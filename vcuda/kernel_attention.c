@@ -46,6 +46,12 @@ const void *vcuda_read_rows(const void *head, vcuda_type type, int64_t first, in
   return found == NULL || elements == 0 ? found : found - (size_t)(first * stride) * width;
 }
 
+static double rounded(vcuda_type type, double real) {
+  char number[8];
+  vcuda_store_real(type, number, 0, real);
+  return vcuda_load_real(type, number, 0);
+}
+
 void vcuda_turn_row(const vcuda_turn *turn, int64_t position, double *values) {
   int64_t half = turn->turned / 2;
   for (int64_t i = 0; i < half; i++) {
@@ -53,7 +59,7 @@ void vcuda_turn_row(const vcuda_turn *turn, int64_t position, double *values) {
     double cosine = vcuda_load_real(turn->type, turn->cosines, position * half + i);
     double sine = vcuda_load_real(turn->type, turn->sines, position * half + i);
     double x = values[one], y = values[other];
-    values[one] = x * cosine - y * sine;
-    values[other] = y * cosine + x * sine;
+    values[one] = rounded(turn->type, x * cosine - y * sine);
+    values[other] = rounded(turn->type, y * cosine + x * sine);
   }
 }

@@ -34,7 +34,8 @@ void vcuda_read_row(const vcuda_rows *rows, int64_t row, double *values);
 /* Rows first to end - 1, told to the race detector; the result is where row 0 would be. NULL if they are not accessible. */
 const void *vcuda_read_rows(const void *head, vcuda_type type, int64_t first, int64_t end, int64_t stride, int64_t size);
 
-/* Turns the pairs of a row's first `turned` elements by the angles of a caches' row: pairs are neighbours, or half of `turned` apart. */
+/* Turns the pairs of a row's first `turned` elements by the angles of a caches' row, and rounds them: pairs are neighbours, or half of
+ * `turned` apart. */
 typedef struct vcuda_turn {
   vcuda_type type;
   const void *cosines, *sines; /* rows of turned / 2 */

@@ -248,7 +248,8 @@ static bool holds_pairs(vcuda_kernel *kernel) {
 static void run_instance_norm(const vcuda_launch *launch) {
   vcuda_type type = vcuda_type_of(launch, 0), statistics = vcuda_type_of(launch, 3);
   int64_t inner = vcuda_integer(launch, 7), channels = vcuda_integer(launch, 8), count = vcuda_integer(launch, 10);
-  int64_t planes = inner == 0 ? 0 : count / inner;
+  if (inner == 0 || channels == 0) return;
+  int64_t planes = count / inner;
   double correction = vcuda_real(launch, 5), epsilon = vcuda_real(launch, 6);
   const void *in = vcuda_input(launch, 0, count), *scale = vcuda_input(launch, 1, channels),
              *bias = vcuda_input(launch, 2, channels);

@@ -212,7 +212,8 @@ static void run_regions(const vcuda_launch *launch) {
   for (int i = 3; i < 11; i++) numbers[i] = i == 9 ? 0 : vcuda_integer(launch, i);
   regions r = {launch, numbers[4], numbers[5], numbers[6], numbers[7], numbers[8], vcuda_integer(launch, 12) != 0};
   int64_t channels = numbers[3], columns = numbers[10], area = r.height * r.width, pooled = r.pooled_height * r.pooled_width;
-  int64_t total = count == 0 ? 0 : count / pooled / channels;
+  if (pooled == 0 || channels == 0) return;
+  int64_t total = count / pooled / channels;
   vcuda_type type = vcuda_type_of(launch, 1);
   const void *in = vcuda_input(launch, 1, batch * channels * area), *places = vcuda_input(launch, 9, total * columns);
   const int64_t *images = vcuda_input(launch, 14, total);
@@ -269,7 +270,9 @@ static void blend(const vcuda_launch *launch, int first) {
   int64_t rows = vcuda_integer(launch, 0), columns = vcuda_item(launch, 1, first), count = vcuda_integer(launch, 6);
   int64_t out_columns = vcuda_item(launch, 2, first), down = vcuda_item(launch, 3, first),
           right = vcuda_item(launch, 3, first + 1);
-  int64_t image = rows * down * out_columns, images = image == 0 ? 0 : count / image;
+  int64_t image = rows * down * out_columns;
+  if (image == 0 || columns == 0 || right == 0) return;
+  int64_t images = count / image;
   const void *in = vcuda_input(launch, 4, images * rows * columns);
   void *out = vcuda_output(launch, 5, count);
   for (int64_t id = 0; in != NULL && out != NULL && id < count; id++) {

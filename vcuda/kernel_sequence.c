@@ -7,7 +7,8 @@
 static void run_reverse_rnn(const vcuda_launch *launch) {
   int64_t block = vcuda_integer(launch, 2), inner = vcuda_integer(launch, 4), count = vcuda_integer(launch, 7);
   size_t size = vcuda_size_of(launch, 5);
-  const int32_t *lengths = vcuda_input(launch, 1, inner == 0 ? 0 : block / inner);
+  if (block == 0 || inner == 0) return;
+  const int32_t *lengths = vcuda_input(launch, 1, block / inner);
   const char *in = vcuda_input(launch, 5, count);
   char *out = vcuda_output(launch, 6, count);
   for (int64_t id = 0; lengths != NULL && in != NULL && out != NULL && id < count; id++) {

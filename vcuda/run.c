@@ -17,9 +17,11 @@ typedef struct running {
   const vcuda_work *work;
   const vcuda_order *order; /* the work's own, or those of a node of the graph that it launches */
   size_t node;
+  unsigned char *written; /* what a kernel asked first to write; NULL: nothing yet */
+  size_t written_bytes;
 } running;
 
-static _Thread_local const running *now;
+static _Thread_local running *now;
 
 bool vcuda_run_is_host_function(void) {
   return now != NULL && now->order->kind == CUDA_NODE_HOST;
@@ -73,7 +75,23 @@ const void *vcuda_reads(const void *address, size_t bytes) {
 }
 
 void *vcuda_writes(void *address, size_t bytes) {
-  return touch(address, bytes, true);
+  unsigned char *twin = touch(address, bytes, true);
+  if (now->written == NULL && bytes > 0) {
+    now->written = twin;
+    now->written_bytes = bytes;
+  }
+  return twin;
+}
+
+/* The top bits of a float32, of another float or of an integer: whatever the type is, the first element or the second is far from right. */
+static void falsify(void) {
+  enum { CHANGED = 3, BITS = 0x40 };
+  size_t at = now->written_bytes > CHANGED ? CHANGED : now->written_bytes - 1;
+  vcuda_lock();
+  bool is_wrong = now->order->kind == CUDA_NODE_KERNEL && now->written != NULL &&
+                  vcuda_trigger_falsifies(&now->stream->device->settings, now->order->moved_bytes, now->order->name);
+  vcuda_unlock();
+  if (is_wrong) now->written[at] ^= BITS;
 }
 
 void vcuda_run_frees(const void *address, size_t bytes) {
@@ -133,16 +151,19 @@ static void run_graph(vcuda_stream *stream, const vcuda_work *work) {
       return;
     }
     if (bytes > 0) memcpy(arguments, order->arguments, bytes);
-    const running own = {.stream = stream, .work = work, .order = order, .node = node};
+    running own = {.stream = stream, .work = work, .order = order, .node = node};
     now = &own;
-    if (prepare(stream->device, order) && order->run != NULL) order->run(arguments);
+    if (prepare(stream->device, order) && order->run != NULL) {
+      order->run(arguments);
+      falsify();
+    }
     now = NULL;
     free(arguments);
   }
 }
 
 void vcuda_run_work(vcuda_stream *stream, vcuda_work *work) {
-  const running own = {.stream = stream, .work = work, .order = &work->order};
+  running own = {.stream = stream, .work = work, .order = &work->order};
   int64_t start = vcuda_now();
   now = &own;
   if (prepare(stream->device, &work->order)) {
@@ -150,6 +171,7 @@ void vcuda_run_work(vcuda_stream *stream, vcuda_work *work) {
       run_graph(stream, work);
     } else if (work->order.run != NULL) {
       work->order.run((unsigned char *)work + ((const unsigned char *)work->order.arguments - (unsigned char *)work));
+      falsify();
     }
   }
   now = NULL;

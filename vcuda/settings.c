@@ -9,6 +9,7 @@
 #include "work.h"
 
 static const char *const sites[] = {"alloc", "pinned", "copy", "compute", "graph", "stream", "event", "capture"};
+static const char wrong_setting[] = "wrong_compute";
 static const char *const races[] = {"off", "count", "fail"};
 
 /* A setting that is a number, or a word of a list. */
@@ -91,12 +92,13 @@ static bool is_work(vcuda_site site) {
   return site == VCUDA_SITE_COPY || site == VCUDA_SITE_COMPUTE || site == VCUDA_SITE_GRAPH;
 }
 
-/* Reads "0"; or "N" or "every:N", then conditions, separated by commas. */
+/* Reads "0"; or "N", "every:N" or "from:N" (the N-th and all later ones), then conditions, separated by commas. */
 static bool read_trigger(const char *text, vcuda_site site, bool is_delay, vcuda_trigger *trigger) {
   vcuda_trigger read = {.largest = INT64_MAX};
   const char *every = skip(text, "every:");
-  const char *rest = read_number(every != NULL ? every : text, INT64_MAX, &read.countdown);
-  read.every = every != NULL ? read.countdown : 0;
+  const char *from = skip(text, "from:");
+  const char *rest = read_number(every != NULL ? every : from != NULL ? from : text, INT64_MAX, &read.countdown);
+  read.every = every != NULL ? read.countdown : from != NULL;
   while (rest != NULL && rest[0] == ',') rest = read_condition(rest + 1, is_delay, &read);
   if (rest == NULL || rest[0] != '\0' || (is_delay && read.countdown > 0 && read.delay_ns == 0)) return false;
   if (read.late && !is_work(site)) return false;
@@ -109,6 +111,12 @@ bool vcuda_settings_set(vcuda_settings *settings, const char *name, const char *
     if (strcmp(numbers[i].name, name) == 0) {
       return (starting || !numbers[i].starting) && set_number(settings, &numbers[i], value);
     }
+  }
+  if (strcmp(name, wrong_setting) == 0) {
+    vcuda_trigger read;
+    bool is_read = read_trigger(value, VCUDA_SITE_COMPUTE, false, &read) && !read.late;
+    if (is_read) settings->wrong = read;
+    return is_read;
   }
   const char *failing = skip(name, "fail_");
   const char *delayed = skip(name, "delay_");
@@ -149,6 +157,7 @@ void vcuda_settings_read_environment(vcuda_settings *settings) {
     snprintf(name, sizeof name, "delay_%s", sites[i]);
     read_variable(settings, name); /* of what cannot be delayed: the log says so */
   }
+  read_variable(settings, wrong_setting);
 }
 
 static bool strikes(vcuda_trigger *trigger, int64_t bytes, const char *name) {
@@ -165,6 +174,10 @@ bool vcuda_trigger_fails(vcuda_settings *settings, vcuda_site site, int64_t byte
 
 bool vcuda_trigger_names(vcuda_settings *settings, vcuda_site site, const char *name) {
   return settings->fail[site].name[0] != '\0' && vcuda_trigger_fails(settings, site, 0, name, false);
+}
+
+bool vcuda_trigger_falsifies(vcuda_settings *settings, int64_t bytes, const char *name) {
+  return strikes(&settings->wrong, bytes, name);
 }
 
 int64_t vcuda_trigger_delay(vcuda_settings *settings, vcuda_site site, int64_t bytes, const char *name) {

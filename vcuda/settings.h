@@ -47,6 +47,7 @@ typedef struct vcuda_settings {
   int64_t seed; /* of random delays */
   vcuda_trigger fail[VCUDA_SITES];
   vcuda_trigger delay[VCUDA_SITES];
+  vcuda_trigger wrong; /* kernels whose result is wrong */
 } vcuda_settings;
 
 void vcuda_settings_default(vcuda_settings *settings);
@@ -56,6 +57,7 @@ void vcuda_settings_read_environment(vcuda_settings *settings); /* an invalid va
 /* Each counts down. A call that is not what its setting counts otherwise fails only if the setting names it. */
 bool vcuda_trigger_fails(vcuda_settings *settings, vcuda_site site, int64_t bytes, const char *name, bool late);
 bool vcuda_trigger_names(vcuda_settings *settings, vcuda_site site, const char *name);
+bool vcuda_trigger_falsifies(vcuda_settings *settings, int64_t bytes, const char *name);
 int64_t vcuda_trigger_delay(vcuda_settings *settings, vcuda_site site, int64_t bytes, const char *name);
 
 #endif

@@ -34,9 +34,11 @@ static const char *read_number(const char *text, int64_t most, int64_t *number) 
 
 static const char *read_count(const char *text, vdev_fault *fault) {
   const char *every = skip(text, "every:");
-  const char *rest = read_number(every != NULL ? every : text, INT64_MAX, &fault->countdown);
-  fault->every = every != NULL ? fault->countdown : 0;
-  return every != NULL && fault->countdown == 0 ? NULL : rest;
+  const char *from = skip(text, "from:");
+  const char *number = every != NULL ? every : from != NULL ? from : text;
+  const char *rest = read_number(number, INT64_MAX, &fault->countdown);
+  fault->every = every != NULL ? fault->countdown : from != NULL;
+  return number != text && fault->countdown == 0 ? NULL : rest;
 }
 
 static const char *read_condition(const char *text, vdev_site site, bool is_delay, vdev_fault *fault) {
@@ -105,6 +107,7 @@ bool vdev_fault_strikes(vdev_faults *faults, const vdev_subject *subject, vdev_e
   vdev_fault *delay = &faults->delay[subject->site];
   bool fails = strikes(fail, subject);
   bool delayed = strikes(delay, subject);
+  effect->is_wrong = subject->site == VDEV_SITE_COMPUTE && strikes(&faults->wrong, subject);
   effect->fails_late = fails && fail->late;
   fails = fails && !fail->late;
   effect->delay_ns = delayed && !fails ? delay->delay_ns : 0;

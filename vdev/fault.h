@@ -32,6 +32,7 @@ typedef struct vdev_fault {
 /* What faults do to an operation that is submitted. */
 typedef struct vdev_effect {
   int64_t delay_ns;
+  bool is_wrong;   /* it is done, and one element of what it writes is another one */
   bool fails_late; /* when its stream reaches it, after the call that submitted it has returned */
 } vdev_effect;
 
@@ -47,16 +48,17 @@ typedef struct vdev_subject {
 typedef struct vdev_faults {
   vdev_fault fail[VDEV_SITES];
   vdev_fault delay[VDEV_SITES];
+  vdev_fault wrong; /* kernels */
 } vdev_faults;
 
 bool vdev_site_has_bytes(vdev_site site);
 bool vdev_site_has_names(vdev_site site);
 
-/* Reads "0"; or "N" or "every:N", then, separated by commas: "min:BYTES", "max:BYTES", "us:MICROSECONDS" (only a delay has it),
+/* Reads "0"; or "N", "every:N" or "from:N" (the N-th and all later ones), then, separated by commas: "min:BYTES", "max:BYTES", "us:MICROSECONDS" (only a delay has it),
  * "late" (only a failure of work on streams), and last "name:NAME". False: it is not one of these, or operations of this kind cannot have it. */
 bool vdev_fault_parse(const char *text, vdev_site site, bool is_delay, vdev_fault *fault);
 
-/* Does the operation fail at once? Both failures and delays count it, so that neither shifts the other. An operation that fails
+/* Does the operation fail at once? Failures, delays and wrong results count it, so that none shifts another. An operation that fails
  * at once does not take longer. */
 bool vdev_fault_strikes(vdev_faults *faults, const vdev_subject *subject, vdev_effect *effect);
 

@@ -119,6 +119,28 @@ static bool run_session(void *context, char *reason) {
   return status == NULL;
 }
 
+static OrtStatus *locate_first_output(const launch *one, unsigned char **data, size_t *bytes) {
+  OrtValue *output = one->views[one->kernel->input_count];
+  void *found = NULL;
+  VDEV_TRY(VDEV_API_TABLE->GetTensorSizeInBytes(output, bytes));
+  VDEV_TRY(VDEV_API_TABLE->GetTensorMutableData(output, &found));
+  *data = found;
+  return NULL;
+}
+
+/* The top bits of a float32, of another float or of an integer: whatever the type is, the first element or the second is far from right. */
+static void falsify(void *context) {
+  enum { CHANGED = 3, BITS = 0x40 };
+  unsigned char *data = NULL;
+  size_t bytes = 0;
+  OrtStatus *status = locate_first_output(context, &data, &bytes);
+  if (status != NULL) {
+    VDEV_API_TABLE->ReleaseStatus(status);
+  } else if (bytes > 0) {
+    data[bytes > CHANGED ? CHANGED : bytes - 1] ^= BITS;
+  }
+}
+
 static OrtStatus *dims_of(const OrtValue *value, const int64_t **dims, size_t *rank, ONNXTensorElementDataType *dtype) {
   return VDEV_API_TABLE->GetTensorElementTypeAndShapeDataReference(value, dtype, dims, rank);
 }
@@ -341,6 +363,7 @@ static bool submit_job(launch *one, vdev_stream *stream, bool wait, void (*relea
                         .what = self->what,
                         .owner = self->owner,
                         .work = run_session,
+                        .falsify = falsify,
                         .context = one,
                         .release = release};
   *handed = release != NULL;

@@ -13,7 +13,7 @@
 
 #include "system.h"
 
-typedef enum kind { NUMBER, RATE, TIME_US, CHOICE, TEXT, PATH, METADATA, FAIL, DELAY } kind;
+typedef enum kind { NUMBER, RATE, TIME_US, CHOICE, TEXT, PATH, METADATA, FAIL, DELAY, WRONG } kind;
 enum { TEXT_SIZE = sizeof((vdev_settings *)0)->deny }; /* all texts have the same size */
 
 static const char *const flag_words[] = {"0", "1", NULL};
@@ -60,6 +60,7 @@ static const struct setting {
     {"fail_stream", .kind = FAIL, AT(faults.fail[VDEV_SITE_STREAM]), .site = VDEV_SITE_STREAM},
     {"fail_session", .kind = FAIL, AT(faults.fail[VDEV_SITE_SESSION]), .site = VDEV_SITE_SESSION},
     {"fail_capture", .kind = FAIL, AT(faults.fail[VDEV_SITE_CAPTURE]), .site = VDEV_SITE_CAPTURE},
+    {"wrong_compute", .kind = WRONG, AT(faults.wrong), .site = VDEV_SITE_COMPUTE},
     {"delay_alloc", .kind = DELAY, AT(faults.delay[VDEV_SITE_ALLOC]), .site = VDEV_SITE_ALLOC},
     {"delay_pinned", .kind = DELAY, AT(faults.delay[VDEV_SITE_PINNED]), .site = VDEV_SITE_PINNED},
     {"delay_copy", .kind = DELAY, AT(faults.delay[VDEV_SITE_COPY]), .site = VDEV_SITE_COPY},
@@ -154,6 +155,16 @@ static bool parse_metadata(const char *text, char *field) {
   return keep_text(text, field);
 }
 
+/* A result is wrong when it is made. */
+static bool parse_wrong(const char *text, vdev_site site, vdev_fault *fault) {
+  vdev_fault read;
+  bool is_read = vdev_fault_parse(text, site, false, &read) && !read.late;
+  if (is_read) {
+    *fault = read;
+  }
+  return is_read;
+}
+
 static bool parse(const struct setting *setting, const char *value, void *field) {
   switch (setting->kind) {
     case NUMBER: return parse_number(value, setting->lowest, setting->highest, field);
@@ -164,6 +175,7 @@ static bool parse(const struct setting *setting, const char *value, void *field)
     case PATH: return parse_path(value, field);
     case METADATA: return parse_metadata(value, field);
     case FAIL: return vdev_fault_parse(value, setting->site, false, field);
+    case WRONG: return parse_wrong(value, setting->site, field);
     case DELAY: return vdev_fault_parse(value, setting->site, true, field);
   }
   return false;
@@ -185,10 +197,11 @@ static void explain(const struct setting *setting, char *text, size_t size) {
     case METADATA: snprintf(text, size, "key=value, by comma, but for is_virtual and vdev.index"); break;
     case FAIL:
     case DELAY:
-      snprintf(text, size, "N, every:N or 0%s%s%s",
-               setting->kind == DELAY               ? ", then us:MICROSECONDS"
-               : vdev_site_has_names(setting->site) ? ", then late"
-                                                    : "",
+    case WRONG:
+      snprintf(text, size, "N, every:N, from:N or 0%s%s%s",
+               setting->kind == DELAY                                        ? ", then us:MICROSECONDS"
+               : setting->kind == FAIL && vdev_site_has_names(setting->site) ? ", then late"
+                                                                             : "",
                vdev_site_has_bytes(setting->site) ? ", then min:BYTES, max:BYTES" : "",
                vdev_site_has_names(setting->site) ? ", last name:NAME" : "");
       break;

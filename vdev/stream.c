@@ -115,6 +115,9 @@ static bool refuse_late(const vdev_job *job, char *reason) {
 static bool perform(const vdev_job *job, int64_t until, char *reason) {
   sleep_until(until);
   bool good = job->effect.fails_late ? refuse_late(job, reason) : job->work == NULL || job->work(job->context, reason);
+  if (good && job->effect.is_wrong) {
+    job->falsify(job->context);
+  }
   if (job->release != NULL) {
     job->release(job->context);
   }

@@ -17,6 +17,7 @@ typedef struct vdev_job {
   const char *what;  /* for traces and messages */
   const void *owner; /* whose work it is, for vdev_device_drain; NULL: nobody's */
   vdev_work work;
+  void (*falsify)(void *context); /* after the work, if the effect is a wrong result */
   void *context;
   void (*release)(void *context); /* after the work, or instead of it; may be NULL */
 } vdev_job;

@@ -594,6 +594,11 @@ public:
     iobind_device *found = ask(failed).device;
     return found == nullptr ? device() : device(found, failed);
   }
+  /** How far it differs from the right one, both on the host. A tolerance for each type is usual. */
+  iobind_difference compare(const tensor &right, error *failed = nullptr) const { return compare_by(right, nullptr, failed); }
+  iobind_difference compare(const tensor &right, const iobind_tolerance &tolerance, error *failed = nullptr) const {
+    return compare_by(right, &tolerance, failed);
+  }
   /** On any device, for other libraries that work there; valid as long as the tensor. */
   void *address() & noexcept { return iobind_tensor_get_address(get()); }
   const void *address() const & noexcept { return iobind_tensor_get_address(get()); }
@@ -695,6 +700,11 @@ public:
   }
 
 private:
+  iobind_difference compare_by(const tensor &right, const iobind_tolerance *tolerance, error *failed) const {
+    iobind_difference found = detail::sized<iobind_difference>();
+    detail::call(failed, iobind_tensor_compare, get(), right.get(), tolerance, &found);
+    return found;
+  }
   iobind_tensor_info ask(error *failed) const {
     return detail::ask<iobind_tensor_info>(failed, iobind_tensor_get_info, get());
   }
@@ -833,6 +843,7 @@ struct session_options {
   std::int32_t intra_op_threads = 0;
   std::int32_t inter_op_threads = 0;
   std::size_t graph_limit = 0;
+  iobind_verify verify{}; /**< compare the first `runs` runs with the CPU's */
   const stream *on = nullptr; /**< must remain valid until the session is made */
 };
 
@@ -866,6 +877,7 @@ public:
     raw_.dim_count = dim_names_.size();
     raw_.profile = from.profile.empty() ? nullptr : from.profile.c_str();
     raw_.graph_limit = from.graph_limit;
+    raw_.verify = from.verify;
     raw_.stream = from.on == nullptr ? nullptr : from.on->get();
   }
   const iobind_session_options *get() const noexcept { return &raw_; }
@@ -1238,7 +1250,15 @@ public:
   bool reorder(std::size_t axis, std::initializer_list<std::int64_t> rows, error *failed = nullptr) {
     return reorder(axis, span<const std::int64_t>(rows.begin(), rows.size()), failed);
   }
-  /** Back to a shorter length: of all carried states, which are growing ones, the first rows remain. */
+  /** The lengths of carried caches of fixed capacity, for a run that adds so many rows; -1: the length is that which iobind has counted. */
+  bool write_lengths(std::size_t added, std::int64_t length = -1, error *failed = nullptr) {
+    return detail::call(failed, iobind_binding_write_lengths, get(), added, length, nullptr);
+  }
+  bool write_lengths(std::size_t added, std::int64_t length, stream &on, error *failed = nullptr) {
+    return detail::refuse_empty(failed, on, "binding_write_lengths: stream") &&
+           detail::call(failed, iobind_binding_write_lengths, get(), added, length, on.get());
+  }
+  /** Back to a shorter length: of all carried states, which are growing or caches of fixed capacity, the first rows remain. */
   bool rewind(std::size_t length, error *failed = nullptr) {
     return detail::call(failed, iobind_binding_rewind_state, get(), length);
   }

@@ -151,6 +151,9 @@ static void keep_call(iobind_binding *binding) {
 
 uint64_t iobind__armed_key(iobind_binding *binding) {
   keep_call(binding);
+  if (binding->plan.is_verified) {
+    return IOBIND__IDLE;
+  }
   if (binding->graphs != NULL) {
     return can_replay(binding) ? binding->repeat.thread : IOBIND__IDLE;
   }

@@ -51,6 +51,7 @@ static void free_now(iobind_binding *binding) {
   free(binding->holders);
   free(binding->carries);
   iobind__plan_close(binding);
+  iobind__verified_close(binding);
   iobind_session *session = binding->session;
   iobind_stream *stream = iobind__flight_end(&binding->flight);
   iobind__flight_destroy(&binding->flight);
@@ -84,6 +85,7 @@ static iobind_status fill(iobind_binding *binding, iobind_error *error) {
     iobind__holder_init(&binding->holders[i], &binding->flight, i >= session->input_count);
   }
   IOBIND__TRY(iobind__plan_open(binding, error));
+  IOBIND__TRY(iobind__verified_open(binding, error));
   for (size_t i = 0; i < session->output_count; i++) {
     binding->outputs[i].mode = IOBIND__OUTPUT_NONE;
     iobind__output_reset(binding, i);
@@ -109,6 +111,7 @@ iobind_status iobind_binding_create(iobind_session *session, iobind_binding **ou
   binding->session = session;
   iobind__ref_retain(&session->ref);
   binding->generation = 1;
+  iobind__lengths_forget(binding);
   iobind__flight_init(&binding->flight);
   atomic_init(&binding->queued, 0);
   pthread_mutex_init(&binding->holding, NULL);

@@ -44,17 +44,33 @@ typedef struct iobind__pair {
 size_t iobind__binding_count_carries(const iobind_binding *binding);
 iobind__pair iobind__binding_view_carry(const iobind_binding *binding, size_t index);
 
+/* A state that is a cache of fixed capacity, of which the first rows are in use: its tensor has at least these. */
+typedef struct iobind__prefix {
+  bool is_used; /* false: all of the tensor is the state, as for any other kind */
+  size_t axis;
+  int64_t length;
+  int64_t capacity;
+} iobind__prefix;
+
 /* A state for each carry, with a reference for the caller, that nobody writes. *made is an event of the work that makes them, which the caller
  * destroys; NULL: they are there. */
-iobind_status iobind__binding_save(iobind_binding *binding, iobind_tensor **states, iobind_event **made, iobind_error *error);
+iobind_status iobind__binding_save(iobind_binding *binding, iobind_tensor **states, iobind__prefix *prefixes,
+                                   iobind_event **made, iobind_error *error);
 
 /* What the next run reads as the input of a carry; borrowed. No run is in flight. */
 iobind_status iobind__binding_peek_state(iobind_binding *binding, size_t index, const char *what, iobind_tensor **state,
                                          iobind_error *error);
 
-/* The next run reads these states, one for each carry, which are of the types of its inputs. No run is in flight. */
-iobind_status iobind__binding_restore(iobind_binding *binding, iobind_tensor *const *states, iobind_event *made,
-                                      iobind_error *error);
+/* The next run reads these states, one for each carry, which are of the types of its inputs. `prefixes` may be NULL. No run is in flight. */
+iobind_status iobind__binding_restore(iobind_binding *binding, iobind_tensor *const *states, const iobind__prefix *prefixes,
+                                      iobind_event *made, iobind_error *error);
+
+/* The length of the carried caches of fixed capacity; -1: iobind does not count it. */
+int64_t iobind__binding_get_length(const iobind_binding *binding);
+void iobind__binding_set_length(iobind_binding *binding, int64_t length);
+
+/* Back to a shorter length, which is known. No run is in flight. */
+iobind_status iobind__binding_rewind_length(iobind_binding *binding, int64_t length, const char *name, iobind_error *error);
 
 /* Bytes of an output: of its given tensor, of the last run, or by its dims if all are fixed. */
 iobind_status iobind__binding_output_bytes(iobind_binding *binding, size_t index, uint64_t *bytes, bool *known,
@@ -110,7 +126,11 @@ void iobind__input_let_go(iobind_binding *binding, size_t index);
 iobind_status iobind__input_make(iobind_session *session, size_t index, const iobind_tensor *like, iobind_tensor **tensor,
                                  iobind_error *error);
 
-/* The same with the content of `from`, on a stream or, for NULL, at once; no strings. */
+/* The same as iobind__input_make with one dim replaced. */
+iobind_status iobind__input_make_as(iobind_session *session, size_t index, const iobind_tensor *like,
+                                    const iobind__prefix *prefix, int64_t extent, iobind_tensor **tensor, iobind_error *error);
+
+/* Make, with the content of `from`, on a stream or, for NULL, at once; no strings. */
 iobind_status iobind__input_copy(iobind_session *session, size_t index, const iobind_tensor *from, iobind_stream *stream,
                                  iobind_tensor **copy, iobind_error *error);
 

@@ -157,6 +157,7 @@ static void wait_for_failed(iobind_binding *binding, const iobind_device *ordere
 static iobind_status put_back(iobind_binding *binding, const saved *states, const iobind_device *ordered, iobind_status status,
                               iobind_error *error) {
   if (status != IOBIND_OK && states->count > 0) {
+    drop_results(binding); /* a run whose outputs were compared has some */
     wait_for_failed(binding, ordered);
   }
   iobind_status restored = restore(binding, states, status == IOBIND_OK ? error : NULL);
@@ -169,6 +170,9 @@ static iobind_status run_plain(iobind_binding *binding, const saved *states, con
                                iobind_error *error) {
   IOBIND__TRY(iobind__graph_bring_in_line(binding, error));
   iobind_status status = run(binding, binding->options.now, ordered, error);
+  if (status == IOBIND_OK) {
+    status = iobind__verified_compare(binding, "the run before the capture of a graph", error);
+  }
   if (status == IOBIND_OK) {
     status = make_outputs(binding, error);
   }
@@ -191,6 +195,8 @@ static iobind_status capture(iobind_binding *binding, const saved *states, const
   }
   if (status == IOBIND_OK) {
     iobind__registry_note_whole(binding->session, self->captured);
+    /* where it has read what it writes, ORT has gone on from there several times; the replay is compared */
+    status = states->count > 0 ? IOBIND_OK : iobind__verified_compare(binding, "the run that captures a graph", error);
   }
   *broken = status != IOBIND_OK && reason == IOBIND__ORT_CAPTURE_BROKEN;
   return put_back(binding, states, ordered, status, error);

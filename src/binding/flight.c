@@ -144,7 +144,9 @@ void iobind__flight_poll(iobind_binding *binding) {
     return;
   }
   iobind_error failure = IOBIND_ERROR_INIT;
-  if (iobind__stream_outcome(flight->stream, flight->ticket, &failure) != IOBIND_OK) {
+  bool has_failed = iobind__stream_outcome(flight->stream, flight->ticket, &failure) != IOBIND_OK;
+  iobind__lengths_note_end(binding, has_failed);
+  if (has_failed) {
     if (iobind__stream_owes(flight->stream, flight->ticket)) {
       leave_to_readers(binding);
     }

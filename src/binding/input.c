@@ -102,11 +102,11 @@ static iobind_status check_input(const iobind_binding *binding, size_t index, io
   return *at_home ? IOBIND_OK : check_copied(binding, index, mode, tensor, error);
 }
 
-iobind_status iobind__input_make(iobind_session *session, size_t index, const iobind_tensor *like, iobind_tensor **tensor,
-                                 iobind_error *error) {
+static iobind_status make(iobind_session *session, size_t index, const iobind_tensor *like, const int64_t *dims,
+                          iobind_tensor **tensor, iobind_error *error) {
   const iobind__value *value = &session->inputs[index];
   iobind_error refusal = IOBIND_ERROR_INIT; /* no failure of the call: the session may lend memory */
-  iobind_status status = iobind__tensor_create_at(value->place, like->dtype, like->dims, like->rank, tensor, &refusal);
+  iobind_status status = iobind__tensor_create_at(value->place, like->dtype, dims, like->rank, tensor, &refusal);
   if (status != IOBIND_OK && status != IOBIND_ERROR_NOT_SUPPORTED) {
     iobind__error_set(error, status, refusal.ort_code, "%s", refusal.message);
   }
@@ -115,7 +115,20 @@ iobind_status iobind__input_make(iobind_session *session, size_t index, const io
   }
   iobind__place *place;
   IOBIND__TRY(iobind__session_lend_place(session, value->place->info, &place, error));
-  return iobind__tensor_create_at(place, like->dtype, like->dims, like->rank, tensor, error);
+  return iobind__tensor_create_at(place, like->dtype, dims, like->rank, tensor, error);
+}
+
+iobind_status iobind__input_make(iobind_session *session, size_t index, const iobind_tensor *like, iobind_tensor **tensor,
+                                 iobind_error *error) {
+  return make(session, index, like, like->dims, tensor, error);
+}
+
+iobind_status iobind__input_make_as(iobind_session *session, size_t index, const iobind_tensor *like,
+                                    const iobind__prefix *prefix, int64_t extent, iobind_tensor **tensor, iobind_error *error) {
+  int64_t dims[IOBIND_MAX_RANK];
+  memcpy(dims, like->dims, like->rank * sizeof dims[0]);
+  dims[prefix->axis] = extent;
+  return make(session, index, like, dims, tensor, error);
 }
 
 iobind_status iobind__input_copy(iobind_session *session, size_t index, const iobind_tensor *from, iobind_stream *stream,
@@ -205,6 +218,13 @@ void iobind__input_let_go(iobind_binding *binding, size_t index) {
   iobind__table_changed(binding);
 }
 
+/* The lengths of the next run are no longer those that iobind has written. */
+static inline void note_written(iobind_binding *binding, const iobind__input *input) {
+  if (input->role != IOBIND__LENGTH_COMPUTED) {
+    binding->lengths.added = 0;
+  }
+}
+
 /* The input reads this from now on. Takes the references. */
 __attribute__((always_inline)) static inline void put(iobind_binding *binding, size_t index, iobind_input_mode mode,
                                                       supply made) {
@@ -215,7 +235,9 @@ __attribute__((always_inline)) static inline void put(iobind_binding *binding, s
   }
   if (carry != NULL) {
     carry->due = false; /* the bound tensor is the next state, not the last run's result */
+    iobind__lengths_forget(binding);
   }
+  note_written(binding, input);
   supply old = exchange(input, mode, made);
   iobind__table_changed(binding);
   iobind__input_hold(binding, index);
@@ -323,6 +345,34 @@ static void hold_written(iobind_binding *binding, size_t index) {
   pthread_mutex_unlock(&binding->holding);
 }
 
+/* The stream of a write into an input; NULL: the host writes its memory, behind what is on the session's stream: a run there may still read it. */
+static iobind_status order_write(iobind_binding *binding, size_t index, const iobind_tensor *target, iobind_stream **stream,
+                                 iobind_error *error) {
+  if (*stream == NULL) {
+    return IOBIND_OK;
+  }
+  hold_written(binding, index);
+  bool is_written_by_host = target->place->host && target->place->device != (*stream)->device &&
+                            iobind__session_has_device(binding->session, (*stream)->device);
+  if (is_written_by_host) {
+    IOBIND__TRY(iobind__stream_drain(*stream, error));
+    *stream = NULL;
+  }
+  return IOBIND_OK;
+}
+
+iobind_status iobind__input_write_from(iobind_binding *binding, size_t index, iobind_tensor *values, iobind_stream *stream,
+                                       iobind_error *error) {
+  const iobind__input *input = &binding->inputs[index];
+  iobind_tensor *target = input->source != NULL ? input->source : input->bound;
+  const iobind_tensor *source = values;
+  IOBIND__TRY(order_write(binding, index, target, &stream, error));
+  const iobind__submission submission = iobind__stream_begin(stream);
+  iobind_status status = iobind__tensor_copy(&source, &target, 1, stream, IOBIND__SETTLED, error);
+  iobind__tensor_use(values, &submission, IOBIND__READ); /* even a copy that failed may have been submitted */
+  return status;
+}
+
 static iobind_status write_input(iobind_binding *binding, size_t index, const void *data, size_t bytes, iobind_stream *stream,
                                  iobind_error *error) {
   IOBIND__TRY(check_index(binding, index, "binding_write_input", error));
@@ -346,15 +396,13 @@ static iobind_status write_input(iobind_binding *binding, size_t index, const vo
   if (carry != NULL && target->read_only) {
     return replace_state(binding, index, data, bytes, stream, error);
   }
-  /* host memory is written by the host, behind what is on the session's stream: a run there may still read it */
-  bool is_written_by_host = stream != NULL && target->place->host && target->place->device != stream->device &&
-                            iobind__session_has_device(binding->session, stream->device);
-  IOBIND__TRY(is_written_by_host ? iobind__stream_drain(stream, error) : IOBIND_OK);
-  if (stream != NULL) {
-    hold_written(binding, index);
-  }
-  IOBIND__TRY(iobind_tensor_write(target, 0, data, bytes, is_written_by_host ? NULL : stream, error));
+  IOBIND__TRY(order_write(binding, index, target, &stream, error));
+  IOBIND__TRY(iobind_tensor_write(target, 0, data, bytes, stream, error));
   input->is_spoiled = false;
+  note_written(binding, input);
+  if (carry != NULL) {
+    iobind__lengths_forget(binding);
+  }
   return IOBIND_OK;
 }
 

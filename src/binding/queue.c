@@ -93,6 +93,7 @@ static iobind_status submit(iobind_binding *binding, iobind_stream *stream, bool
   keep_states(binding, &submission);
   binding->flight.has_run = true;
   iobind__flight_add(&binding->flight, stream, iobind__submission_ticket(&submission));
+  iobind__lengths_note_run(binding);
   iobind__binding_meet(binding);
   return IOBIND_OK;
 }
@@ -211,6 +212,7 @@ static iobind_status run_by_worker(iobind_binding *binding, iobind_stream *strea
   }
   note_follower(binding);
   iobind__flight_add(&binding->flight, stream, ticket);
+  iobind__lengths_note_run(binding);
   iobind__binding_meet(binding);
   return IOBIND_OK;
 }
@@ -222,6 +224,7 @@ static iobind_status run_on(iobind_binding *binding, iobind_stream *stream, iobi
   if (binding->flight.stream != NULL && binding->flight.stream != stream) {
     return iobind__binding_check_idle(binding, "binding_run", error);
   }
+  IOBIND__TRY(iobind__lengths_begin(binding, error));
   if (!iobind__stream_orders_calls(stream)) {
     return run_by_worker(binding, stream, error);
   }

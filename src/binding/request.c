@@ -61,6 +61,7 @@ static iobind_status run_bound(iobind_binding *binding, const iobind_run_request
                                const char *what, iobind_error *error) {
   iobind_session *session = binding->session;
   iobind_run_options options;
+  iobind__verified_serve_request(binding);
   iobind__graphs_close(binding); /* a graph of one run would only cost: the run is a plain one */
   IOBIND__TRY(iobind__session_graphs_have(session, IOBIND__QUIRK_GRAPH_RECYCLES) ? check_recycling(session, what, error)
                                                                                  : IOBIND_OK);
@@ -109,7 +110,8 @@ iobind_status iobind_session_run(iobind_session *session, const iobind_run_reque
   IOBIND__TRY(iobind__array_check(outputs, output_count, session->output_count, false, "outputs", what, error));
   IOBIND__TRY(iobind__options_read(&request, sizeof request, sizeof request, given, what, error));
   IOBIND__TRY(check_lengths(session, &request, what, error));
-  bool is_plain = request.targets == NULL && request.placements == NULL && request.options == NULL;
+  bool is_plain = request.targets == NULL && request.placements == NULL && request.options == NULL &&
+                  !iobind__verified_wants_request(session, request.inputs);
   iobind_status status = is_plain ? iobind__session_run(session, request.inputs, outputs, error)
                                   : run_by_binding(session, &request, outputs, what, error);
   return iobind__renamed(status, error, what);

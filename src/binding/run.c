@@ -109,16 +109,12 @@ __attribute__((noinline)) static void suspect_earlier(iobind_stream *stream, con
 }
 
 /* On a stream `error` is not NULL. */
-__attribute__((always_inline)) static inline iobind_status execute_inside(iobind_binding *binding, OrtRunOptions *options,
-                                                                          iobind_stream *stream, const iobind_device *ordered,
-                                                                          iobind_error *error) {
+__attribute__((always_inline)) static inline iobind_status execute_inside(iobind_binding *binding, iobind__graph *graph,
+                                                                          OrtRunOptions *options, iobind_stream *stream,
+                                                                          const iobind_device *ordered, iobind_error *error) {
   iobind_session *session = binding->session;
   iobind_status status = IOBIND_OK;
   iobind__ort_reason reason = IOBIND__ORT_OTHER;
-  iobind__graph *graph = NULL;
-  if (binding->graphs != NULL) {
-    IOBIND__TRY(iobind__graphs_find(binding, stream, &graph, error));
-  }
   iobind__session_enter(session);
   if (binding->graphs != NULL) {
     status = iobind__graphs_choose(binding, graph, stream, ordered, &options, error);
@@ -136,9 +132,32 @@ __attribute__((always_inline)) static inline iobind_status execute_inside(iobind
   return status;
 }
 
+__attribute__((noinline)) static iobind_status execute_verified(iobind_binding *binding, iobind__graph *graph,
+                                                                OrtRunOptions *options, iobind_stream *stream,
+                                                                const iobind_device *ordered, iobind_error *error) {
+  iobind_status status = iobind__verified_begin(binding, stream, error);
+  if (status == IOBIND_OK) {
+    status = execute_inside(binding, graph, options, stream, ordered, error);
+  }
+  return iobind__verified_end(binding, stream, status, error);
+}
+
+__attribute__((always_inline)) static inline iobind_status execute_found(iobind_binding *binding, OrtRunOptions *options,
+                                                                         iobind_stream *stream, const iobind_device *ordered,
+                                                                         iobind_error *error) {
+  iobind__graph *graph = NULL;
+  bool is_verified = binding->plan.is_verified;
+  if (binding->graphs != NULL) {
+    IOBIND__TRY(iobind__graphs_find(binding, stream, &graph, error));
+    is_verified = is_verified || (graph == NULL && binding->verified != NULL); /* it is captured now */
+  }
+  return is_verified ? execute_verified(binding, graph, options, stream, ordered, error)
+                     : execute_inside(binding, graph, options, stream, ordered, error);
+}
+
 iobind_status iobind__run_execute(iobind_binding *binding, OrtRunOptions *options, iobind_stream *stream,
                                   const iobind_device *ordered, iobind_error *error) {
-  return execute_inside(binding, options, stream, ordered, error);
+  return execute_found(binding, options, stream, ordered, error);
 }
 
 static iobind_status run(iobind_binding *binding, bool looks, iobind_error *error) {
@@ -150,13 +169,16 @@ static iobind_status run(iobind_binding *binding, bool looks, iobind_error *erro
   IOBIND__TRY(iobind__run_begin(binding, NULL, error));
   IOBIND__TRY(iobind__run_await(binding, NULL, NULL, error));
   IOBIND__TRY(looks ? iobind__run_settle(binding, error) : IOBIND_OK); /* what it uses is bound by now: also states */
-  return execute_inside(binding, binding->options.now, NULL, NULL, error);
+  IOBIND__TRY(execute_found(binding, binding->options.now, NULL, NULL, error));
+  iobind__lengths_note_run(binding);
+  return IOBIND_OK;
 }
 
 iobind_status iobind__run_now(iobind_binding *binding, bool looks, iobind_error *error) {
   if (binding->flight.stream != NULL) {
     IOBIND__TRY(iobind__binding_check_idle(binding, "binding_run", error));
   }
+  IOBIND__TRY(iobind__lengths_begin(binding, error));
   IOBIND__TRY(iobind__run_enter(binding, error));
   iobind_status status = run(binding, looks, error);
   iobind__run_leave(binding, status == IOBIND_OK ? iobind__armed_key(binding) : IOBIND__IDLE);

@@ -79,6 +79,17 @@ iobind_status iobind__run_execute(iobind_binding *binding, OrtRunOptions *option
 /* `looks` says whether it waits for other work that uses the same memory. On a stream it comes after that stream's work alone. */
 iobind_status iobind__run_now(iobind_binding *binding, bool looks, iobind_error *error);
 
+/* ---- shadow.c: around a run that is verified, without the session ---- */
+
+/* Before: the CPU makes it. `stream` is the EP's, on which the run is, or NULL. */
+iobind_status iobind__verified_begin(iobind_binding *binding, iobind_stream *stream, iobind_error *error);
+
+/* Compare what the device has made, if that was begun; the results are complete. `run` names it in the message. */
+iobind_status iobind__verified_compare(iobind_binding *binding, const char *run, iobind_error *error);
+
+/* After, in any case: `status` is the run's. A run that differs has failed, as on the device. */
+iobind_status iobind__verified_end(iobind_binding *binding, iobind_stream *stream, iobind_status status, iobind_error *error);
+
 /* ---- queue.c ---- */
 
 iobind_status iobind__queue(iobind_binding *binding, iobind_stream *stream, iobind_error *error);

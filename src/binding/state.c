@@ -1,6 +1,7 @@
 /* The state of a binding as tensors that nobody writes: saved from what is carried, and restored to it. */
 #include <stdlib.h>
 
+#include "binding/prefix.h"
 #include "binding/table.h"
 
 /* ---- saved ---- */
@@ -41,17 +42,25 @@ static bool is_kept_as_it_is(const iobind_binding *binding, const iobind__carry 
   return iobind__tensor_owns_memory(state) && (state->read_only || is_alone);
 }
 
-static iobind_status gather(iobind_binding *binding, iobind_stream *busy, iobind_tensor **states, bool *copies,
-                            iobind_error *error) {
+static iobind_status copy_state(iobind_binding *binding, const iobind__carry *carry, iobind_tensor *state,
+                                const iobind__prefix *prefix, iobind_stream *busy, iobind_tensor **copy, iobind_error *error) {
+  return prefix->is_used && iobind__prefix_can_copy(state)
+             ? iobind__prefix_copy_new(binding->session, carry->input, state, prefix, busy, copy, error)
+             : iobind__input_copy(binding->session, carry->input, state, busy, copy, error);
+}
+
+static iobind_status gather(iobind_binding *binding, iobind_stream *busy, iobind_tensor **states, iobind__prefix *prefixes,
+                            bool *copies, iobind_error *error) {
   *copies = false;
   for (size_t i = 0; i < binding->carry_count; i++) {
     const iobind__carry *carry = &binding->carries[i];
     iobind_tensor *state = NULL;
     IOBIND__TRY(find_state(binding, carry, "binding_save_state", &state, error));
+    IOBIND__TRY(iobind__prefix_find(binding, carry, state, &prefixes[i], error));
     if (is_kept_as_it_is(binding, carry, state)) {
       states[i] = iobind_tensor_retain(state);
     } else {
-      IOBIND__TRY(iobind__input_copy(binding->session, carry->input, state, busy, &states[i], error));
+      IOBIND__TRY(copy_state(binding, carry, state, &prefixes[i], busy, &states[i], error));
       states[i]->read_only = true;
       *copies = true;
     }
@@ -102,12 +111,13 @@ static iobind_status settle_flight(iobind_binding *binding, iobind_stream **busy
   return has_failed ? iobind__error_copy(error, &binding->failure) : IOBIND_OK;
 }
 
-static iobind_status save(iobind_binding *binding, iobind_tensor **states, iobind_event **made, iobind_error *error) {
+static iobind_status save(iobind_binding *binding, iobind_tensor **states, iobind__prefix *prefixes, iobind_event **made,
+                          iobind_error *error) {
   iobind_stream *busy = NULL;
   IOBIND__TRY(settle_flight(binding, &busy, error));
   bool copies;
   const iobind__submission submission = iobind__stream_begin(busy);
-  IOBIND__TRY(gather(binding, busy, states, &copies, error));
+  IOBIND__TRY(gather(binding, busy, states, prefixes, &copies, error));
   IOBIND__TRY(busy == NULL ? IOBIND_OK : mark(busy, made, error));
   if (busy != NULL && copies) {
     iobind__flight_follow(&binding->flight, iobind__submission_ticket(&submission));
@@ -116,9 +126,10 @@ static iobind_status save(iobind_binding *binding, iobind_tensor **states, iobin
   return IOBIND_OK;
 }
 
-iobind_status iobind__binding_save(iobind_binding *binding, iobind_tensor **states, iobind_event **made, iobind_error *error) {
+iobind_status iobind__binding_save(iobind_binding *binding, iobind_tensor **states, iobind__prefix *prefixes,
+                                   iobind_event **made, iobind_error *error) {
   *made = NULL;
-  iobind_status status = save(binding, states, made, error);
+  iobind_status status = save(binding, states, prefixes, made, error);
   for (size_t i = 0; status != IOBIND_OK && i < binding->carry_count; i++) {
     iobind_tensor_release(states[i]);
     states[i] = NULL;
@@ -136,16 +147,54 @@ iobind_status iobind__binding_peek_state(iobind_binding *binding, size_t index, 
 
 /* ---- restored ---- */
 
-/* Is it copied into the memory that is bound? */
-static bool is_written_over(const iobind_binding *binding, const iobind__carry *carry, const iobind_tensor *state) {
+/* What is restored, for each carry. */
+typedef struct origin {
+  iobind_tensor *const *states;
+  const iobind__prefix *prefixes; /* NULL: all of each state is in use */
+} origin;
+
+/* How a state becomes what the next run reads. */
+typedef enum way {
+  BY_REFERENCE,
+  OVER,       /* it is copied into what is bound, */
+  ROWS_OVER,  /* or only its rows in use are, which leaves the others */
+  COPIED,     /* into new memory, */
+  ROWS_COPIED /* or only its rows in use are, with zeros behind them */
+} way;
+
+/* May the state be written into what is bound? */
+static bool is_written_over(const iobind_binding *binding, const iobind__carry *carry) {
   const iobind_tensor *bound = binding->inputs[carry->input].bound;
   bool is_carrys = carry->mode == IOBIND_CARRY_IN_PLACE || iobind__carry_has_buffer(carry, bound);
-  return bound != NULL && is_carrys && !bound->read_only && iobind__tensor_is_alike(bound, state);
+  return bound != NULL && is_carrys && !bound->read_only;
 }
 
-/* Does a run write what it reads, or must graphs find what they have captured? */
-static bool is_copied(const iobind_binding *binding, const iobind__carry *carry) {
-  return carry->mode == IOBIND_CARRY_IN_PLACE || binding->graphs != NULL;
+static const iobind__prefix *prefix_of(const origin *from, size_t index) {
+  return from->prefixes == NULL || !from->prefixes[index].is_used ? NULL : &from->prefixes[index];
+}
+
+/* A cache keeps the capacity of what is bound. If nothing is, it has that of the cache that was saved. */
+static int64_t capacity_of(const iobind_binding *binding, const origin *from, size_t index) {
+  const iobind__prefix *prefix = prefix_of(from, index);
+  const iobind_tensor *bound = binding->inputs[binding->carries[index].input].bound;
+  return bound != NULL && bound->rank == from->states[index]->rank ? bound->dims[prefix->axis] : prefix->capacity;
+}
+
+/* A run that writes what it reads, or graphs that must find what they have captured, need a copy. */
+static way choose_way(const iobind_binding *binding, const origin *from, size_t index) {
+  const iobind__carry *carry = &binding->carries[index];
+  const iobind_tensor *state = from->states[index];
+  const iobind_tensor *bound = binding->inputs[carry->input].bound;
+  const iobind__prefix *prefix = prefix_of(from, index);
+  bool is_resized = prefix != NULL && state->dims[prefix->axis] != capacity_of(binding, from, index);
+  if (!is_resized && carry->mode != IOBIND_CARRY_IN_PLACE && binding->graphs == NULL) {
+    return BY_REFERENCE;
+  }
+  bool is_over = is_written_over(binding, carry);
+  if (is_over && iobind__tensor_is_alike(bound, state)) {
+    return OVER;
+  }
+  return is_over && prefix != NULL && iobind__prefix_fits(prefix, state, bound) ? ROWS_OVER : is_resized ? ROWS_COPIED : COPIED;
 }
 
 static iobind_status check_shape(const iobind_session *session, const iobind__carry *carry, const iobind_tensor *state,
@@ -157,42 +206,72 @@ static iobind_status check_shape(const iobind_session *session, const iobind__ca
 }
 
 /* Copies are made of what is there. The event reports a failed run each time, the wait for a tensor once. */
-static iobind_status await_copied(const iobind_binding *binding, iobind_event *made, iobind_error *error) {
+static iobind_status await_copied(const iobind_binding *binding, const origin *from, iobind_event *made, iobind_error *error) {
   bool any = false;
   for (size_t i = 0; i < binding->carry_count; i++) {
-    any = any || is_copied(binding, &binding->carries[i]);
+    any = any || choose_way(binding, from, i) != BY_REFERENCE;
   }
   return any && made != NULL
              ? iobind__renamed(iobind_event_wait(made, IOBIND_NO_TIMEOUT, error), error, "binding_restore_state")
              : IOBIND_OK;
 }
 
+static iobind_status widen(const iobind_binding *binding, const origin *from, size_t index, iobind_tensor **made,
+                           iobind_error *error) {
+  const iobind__carry *carry = &binding->carries[index];
+  iobind_tensor *state = from->states[index];
+  iobind__prefix prefix = *prefix_of(from, index);
+  prefix.capacity = capacity_of(binding, from, index);
+  if (prefix.capacity < prefix.length) {
+    return iobind__fail(error, IOBIND_ERROR_SHAPE,
+                        "binding_restore_state: '%s': the state has %lld rows in use, and what is bound has room for %lld",
+                        binding->session->inputs[carry->input].label, (long long)prefix.length, (long long)prefix.capacity);
+  }
+  IOBIND__TRY(iobind__prefix_widen(binding->session, carry->input, state, &prefix, made, error));
+  return check_shape(binding->session, carry, *made, error);
+}
+
+static iobind_status prepare_one(const iobind_binding *binding, const origin *from, size_t index, iobind_tensor **input,
+                                 iobind_error *error) {
+  const iobind__carry *carry = &binding->carries[index];
+  iobind_tensor *state = from->states[index];
+  way chosen = choose_way(binding, from, index);
+  if (chosen != ROWS_OVER && chosen != ROWS_COPIED) {
+    IOBIND__TRY(check_shape(binding->session, carry, state, error));
+  }
+  switch (chosen) {
+    case BY_REFERENCE: *input = iobind_tensor_retain(state); return IOBIND_OK;
+    case OVER:
+    case ROWS_OVER: return iobind__tensor_settle(state, IOBIND__READ, error);
+    case COPIED: IOBIND__TRY(iobind__input_copy(binding->session, carry->input, state, NULL, input, error)); break;
+    case ROWS_COPIED: IOBIND__TRY(widen(binding, from, index, input, error)); break;
+  }
+  iobind__tensor_hand_to(*input, IOBIND_HOLDER_BINDING);
+  return IOBIND_OK;
+}
+
 /* The tensors that become inputs, with references; NULL where the state is written over what is bound. */
-static iobind_status prepare(const iobind_binding *binding, iobind_tensor *const *states, iobind_tensor **inputs,
-                             iobind_error *error) {
+static iobind_status prepare(const iobind_binding *binding, const origin *from, iobind_tensor **inputs, iobind_error *error) {
   for (size_t i = 0; i < binding->carry_count; i++) {
-    const iobind__carry *carry = &binding->carries[i];
-    IOBIND__TRY(check_shape(binding->session, carry, states[i], error));
-    if (!is_copied(binding, carry)) {
-      inputs[i] = iobind_tensor_retain(states[i]);
-    } else if (is_written_over(binding, carry, states[i])) {
-      IOBIND__TRY(iobind__tensor_settle(states[i], IOBIND__READ, error));
-    } else {
-      IOBIND__TRY(iobind__input_copy(binding->session, carry->input, states[i], NULL, &inputs[i], error));
-      iobind__tensor_hand_to(inputs[i], IOBIND_HOLDER_BINDING);
-    }
+    IOBIND__TRY(prepare_one(binding, from, i, &inputs[i], error));
   }
   return IOBIND_OK;
 }
 
+static iobind_status write_over_one(const iobind_binding *binding, const origin *from, size_t index, iobind_error *error) {
+  const iobind_tensor *state = from->states[index];
+  iobind_tensor *bound = binding->inputs[binding->carries[index].input].bound;
+  return choose_way(binding, from, index) == ROWS_OVER
+             ? iobind__prefix_copy(prefix_of(from, index), from->states[index], bound, NULL, error)
+             : iobind__tensor_copy(&state, &bound, 1, NULL, IOBIND__SETTLED, error);
+}
+
 /* Those inputs that stay where they are. If a copy fails, none of them is known. */
-static iobind_status write_over(iobind_binding *binding, iobind_tensor *const *states, iobind_tensor *const *inputs,
+static iobind_status write_over(iobind_binding *binding, const origin *from, iobind_tensor *const *inputs,
                                 iobind_error *error) {
   iobind_status status = IOBIND_OK;
   for (size_t i = 0; i < binding->carry_count && status == IOBIND_OK; i++) {
-    const iobind_tensor *state = states[i];
-    iobind_tensor *bound = binding->inputs[binding->carries[i].input].bound;
-    status = inputs[i] != NULL ? IOBIND_OK : iobind__tensor_copy(&state, &bound, 1, NULL, IOBIND__SETTLED, error);
+    status = inputs[i] != NULL ? IOBIND_OK : write_over_one(binding, from, i, error);
   }
   for (size_t i = 0; i < binding->carry_count; i++) {
     if (inputs[i] == NULL) {
@@ -205,29 +284,31 @@ static iobind_status write_over(iobind_binding *binding, iobind_tensor *const *s
   return status;
 }
 
-static iobind_status restore(iobind_binding *binding, iobind_tensor *const *states, iobind_event *made, iobind_tensor **inputs,
+static iobind_status restore(iobind_binding *binding, const origin *from, iobind_event *made, iobind_tensor **inputs,
                              iobind_error *error) {
-  IOBIND__TRY(await_copied(binding, made, error));
-  IOBIND__TRY(prepare(binding, states, inputs, error));
+  IOBIND__TRY(await_copied(binding, from, made, error));
+  IOBIND__TRY(prepare(binding, from, inputs, error));
   iobind__results_drop(binding, NULL);
-  IOBIND__TRY(write_over(binding, states, inputs, error));
+  iobind__lengths_forget(binding);
+  IOBIND__TRY(write_over(binding, from, inputs, error));
   for (size_t i = 0; i < binding->carry_count; i++) {
-    const iobind__carry *carry = &binding->carries[i];
     if (inputs[i] != NULL) {
-      iobind__input_go_on(binding, carry->input, inputs[i], is_copied(binding, carry) ? NULL : made);
+      bool is_read_there = choose_way(binding, from, i) == BY_REFERENCE;
+      iobind__input_go_on(binding, binding->carries[i].input, inputs[i], is_read_there ? made : NULL);
       inputs[i] = NULL;
     }
   }
   return IOBIND_OK;
 }
 
-iobind_status iobind__binding_restore(iobind_binding *binding, iobind_tensor *const *states, iobind_event *made,
-                                      iobind_error *error) {
+iobind_status iobind__binding_restore(iobind_binding *binding, iobind_tensor *const *states, const iobind__prefix *prefixes,
+                                      iobind_event *made, iobind_error *error) {
+  const origin from = {.states = states, .prefixes = prefixes};
   iobind_tensor **inputs = calloc(binding->carry_count, sizeof(iobind_tensor *));
   if (inputs == NULL) {
     return iobind__out_of_memory(error, "binding_restore_state");
   }
-  iobind_status status = restore(binding, states, made, inputs, error);
+  iobind_status status = restore(binding, &from, made, inputs, error);
   for (size_t i = 0; i < binding->carry_count; i++) {
     iobind_tensor_release(inputs[i]);
   }

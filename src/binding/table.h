@@ -8,6 +8,7 @@
 #include "binding/graph.h"
 #include "binding/side.h"
 #include "memory/holder.h"
+#include "session/kind.h"
 
 typedef struct iobind__dims {
   bool known;
@@ -17,12 +18,13 @@ typedef struct iobind__dims {
 
 typedef struct iobind__input {
   iobind_input_mode mode;
-  iobind_tensor *bound;  /* what ORT reads; NULL: not set. A reference is held, as on the next two */
-  iobind_tensor *source; /* LIVE if the tensor is elsewhere: copied into `bound` before each run */
-  iobind_event *event;   /* the producer's */
-  bool is_spoiled;       /* a carried state that a failed run may have written, or that a later run has used */
-  iobind__dims past;     /* of the tensor that was let go; REUSE outputs have memory for them */
-  size_t carry;          /* its place among the carries, counted from 1; 0: not carried */
+  iobind_tensor *bound;     /* what ORT reads; NULL: not set. A reference is held, as on the next two */
+  iobind_tensor *source;    /* LIVE if the tensor is elsewhere: copied into `bound` before each run */
+  iobind_event *event;      /* the producer's */
+  bool is_spoiled;          /* a carried state that a failed run may have written, or that a later run has used */
+  iobind__dims past;        /* of the tensor that was let go; REUSE outputs have memory for them */
+  size_t carry;             /* its place among the carries, counted from 1; 0: not carried */
+  iobind__length_role role; /* of the lengths that iobind writes; COMPUTED: none */
 } iobind__input;
 
 typedef struct iobind__output {
@@ -61,6 +63,19 @@ typedef struct iobind__carry {
   iobind_tensor *buffers[2]; /* SWAP: the buffers that the runs write in turn; references are held */
 } iobind__carry;
 
+enum { IOBIND__LENGTH_UNKNOWN = -1, IOBIND__LENGTHS_LOST = -1 };
+
+/* How many rows the carried caches of fixed capacity hold, as iobind counts them. Only the caller's thread uses it. */
+typedef struct iobind__lengths {
+  int64_t now;        /* behind the runs that were submitted */
+  int64_t settled;    /* behind the runs that are known to have succeeded: after a failure it is this one again */
+  int64_t added;      /* by the next run, whose inputs say so; 0: nobody has written them; LOST: no run may read them */
+  int64_t capacity;   /* the smallest one; -1: not looked for yet, as the rest */
+  int64_t rows;       /* of a cache's first axis */
+  size_t tokens;      /* the input with the new rows; SIZE_MAX: not known */
+  size_t tokens_axis; /* of its dims */
+} iobind__lengths;
+
 /* An output that is bound again before each run. */
 typedef struct iobind__fresh {
   const iobind__value *value;
@@ -73,12 +88,15 @@ typedef struct iobind__plan {
   bool has_waits;       /* some input has an event, or is LIVE with a source */
   bool is_seen;         /* every bound output has been seen where it was asked for */
   bool repeats;         /* once it is seen, a run is ORT's call alone, after `fresh` */
+  bool is_verified;     /* the next run is compared with the CPU's */
   size_t copied_count;  /* outputs that iobind copies */
   iobind__fresh *fresh; /* the outputs that are bound again before each run */
   size_t fresh_count;
   int64_t *symbol_values; /* for the check of symbolic dims */
   size_t *symbol_owners;
 } iobind__plan;
+
+typedef struct iobind__verified iobind__verified;
 
 /* The holders of a binding: of inputs, of outputs, then two of each output: of its buffers if it is carried by SWAP, of the memory of each side
  * if it is REUSE. */
@@ -95,6 +113,7 @@ struct iobind_binding {
   iobind__arrays arrays;       /* or, for the whole binding, arrays of values */
   size_t turn;                 /* the side of the next run */
   iobind__graphs *graphs;      /* NULL: the session captures none */
+  iobind__verified *verified;  /* NULL: no run is compared with the CPU's */
   iobind__repeat repeat;       /* what the state offers */
   iobind__run_words words;     /* the caller's run options */
   iobind__ort_options options; /* the same, as ORT takes them */
@@ -107,6 +126,7 @@ struct iobind_binding {
   pthread_mutex_t holding; /* a stream's thread may change what is held, while the caller's thread looks at it */
   iobind__carry *carries;
   size_t carry_count;
+  iobind__lengths lengths;
   iobind__input inputs[];
 };
 
@@ -215,8 +235,26 @@ void iobind__input_clear(iobind__input *input);
 void iobind__input_hold(iobind_binding *binding, size_t index);
 void iobind__input_let_loose(iobind_binding *binding, size_t index);
 
+/* Write the values into a bound input that is not carried. On a stream they are kept until they have been read. */
+iobind_status iobind__input_write_from(iobind_binding *binding, size_t index, iobind_tensor *values, iobind_stream *stream,
+                                       iobind_error *error);
+
 /* The input goes on from this state, which `event` is recorded behind, or NULL. Takes the reference to the tensor. */
 void iobind__input_go_on(iobind_binding *binding, size_t index, iobind_tensor *state, iobind_event *event);
+
+/* ---- lengths.c ---- */
+
+/* The states are others: nothing is known of their lengths. */
+void iobind__lengths_forget(iobind_binding *binding);
+
+/* A run begins: are the lengths that it reads those of this run? */
+iobind_status iobind__lengths_begin(iobind_binding *binding, iobind_error *error);
+
+/* A run was made, or submitted. */
+void iobind__lengths_note_run(iobind_binding *binding);
+
+/* The runs in flight have ended. */
+void iobind__lengths_note_end(iobind_binding *binding, bool has_failed);
 
 /* ---- check.c ---- */
 
@@ -310,6 +348,20 @@ iobind_status iobind__result_overlaps(const iobind_binding *binding, size_t inde
 iobind_status iobind__results_verify(iobind_binding *binding, iobind_error *error);
 iobind_status iobind__result_verify_place(const iobind_binding *binding, size_t index, const OrtValue *value,
                                           iobind_error *error);
+
+/* ---- shadow.c: runs that are verified ---- */
+
+iobind_status iobind__verified_open(iobind_binding *binding, iobind_error *error);
+void iobind__verified_close(iobind_binding *binding);
+
+/* The binding lives for one request: it counts with all requests of the session. */
+void iobind__verified_serve_request(iobind_binding *binding);
+
+/* Is this one to be verified? A request that is not needs no binding. */
+bool iobind__verified_wants_request(iobind_session *session, iobind_tensor *const *inputs);
+
+/* Is a run of the table to be verified? All inputs are bound. */
+bool iobind__verified_is_due(iobind_binding *binding);
 
 /* ---- carry.c ---- */
 

@@ -10,6 +10,22 @@
 /* A session of nothing yet; NULL: out of memory. */
 iobind_session *iobind__session_allocate(iobind_runtime *runtime);
 
+/* A session of what was read from the caller's options. `out` stays as it is if it fails. */
+iobind_status iobind__session_load(iobind_runtime *runtime, const iobind__source *from, const iobind_session_options *given,
+                                   iobind_session **out, iobind_error *error);
+
+/* ---- shadow.c ---- */
+
+iobind_status iobind__verify_check(const iobind_verify *verify, iobind_error *error);
+
+/* If no runs are asked for: those of the environment. */
+iobind_status iobind__verify_by_environment(iobind_verify *verify, iobind_error *error);
+
+/* Load what the session is verified with, if it is to be and computes elsewhere than on the CPU. */
+iobind_status iobind__shadow_open(iobind_session *session, const iobind__source *from, const iobind_session_options *options,
+                                  iobind_error *error);
+void iobind__shadow_close(iobind__shadow *self); /* NULL is a no-op */
+
 /* ---- options.c ---- */
 
 iobind_status iobind__session_options_check(iobind_runtime *runtime, const iobind_session_options *options,

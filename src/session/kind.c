@@ -247,64 +247,142 @@ static size_t find_axis(const search *in, const pattern_match *of, size_t *slice
 
 /* ---- the inputs that the lengths of a cache come from ---- */
 
-static void add_length(const search *in, uint32_t wire, iobind__kind *to) {
-  size_t input = in->inputs[wire];
-  bool is_new = input != SIZE_MAX && input != to->input && to->length_count < IOBIND__LENGTH_INPUTS;
-  for (size_t i = 0; is_new && i < to->length_count; i++) {
-    is_new = to->lengths[i] != input;
-  }
-  if (is_new) {
-    to->lengths[to->length_count++] = input;
-  }
-}
+/* Wires that are to be looked at. `seen` and `due` have a place for each wire. */
+typedef struct walk {
+  const search *in;
+  bool *seen;
+  uint32_t *due;
+} walk;
 
-/* Through all that is computed on the way. `seen` and `due` have a place for each wire. */
-static void collect_lengths(const search *in, uint32_t from, bool *seen, uint32_t *due, iobind__kind *to) {
+typedef void visit(const search *in, uint32_t wire, iobind__kind *to);
+
+/* All that a wire comes from, through all that is computed on the way. */
+static void collect(const walk *self, uint32_t from, visit *look, iobind__kind *to) {
+  const search *in = self->in;
   size_t count = 0;
-  if (from != 0 && !seen[from]) {
-    due[count++] = from;
-    seen[from] = true;
+  if (from != 0 && !self->seen[from]) {
+    self->due[count++] = from;
+    self->seen[from] = true;
   }
   while (count > 0) {
-    uint32_t wire = due[--count];
+    uint32_t wire = self->due[--count];
     uint32_t node = iobind__topology_wire(in->graph, wire)->node;
-    add_length(in, wire, to);
+    look(in, wire, to);
     uint32_t inputs = node == IOBIND__NO_INDEX ? 0 : iobind__topology_node(in->graph, node)->input_count;
     for (uint32_t i = 0; i < inputs; i++) {
       uint32_t next = iobind__topology_input(in->graph, node, i);
-      if (next != 0 && !seen[next]) {
-        due[count++] = next;
-        seen[next] = true;
+      if (next != 0 && !self->seen[next]) {
+        self->due[count++] = next;
+        self->seen[next] = true;
       }
     }
   }
 }
 
+/* Its place among the lengths; SIZE_MAX: there is no more room. */
+static size_t place_length(iobind__kind *to, size_t input) {
+  size_t place = 0;
+  while (place < to->length_count && to->lengths[place] != input) {
+    place++;
+  }
+  if (place == IOBIND__LENGTH_INPUTS) {
+    to->has_all_lengths = false;
+    return SIZE_MAX;
+  }
+  if (place == to->length_count) {
+    to->lengths[to->length_count++] = input;
+  }
+  return place;
+}
+
+static void add_length(const search *in, uint32_t wire, iobind__kind *to) {
+  size_t input = in->inputs[wire];
+  if (input != SIZE_MAX && input != to->input) {
+    (void)place_length(to, input);
+  }
+}
+
+/* A wire of an operator that takes a length: an input that is passed on as it is has the role. */
+static void add_role(const walk *self, uint32_t wire, iobind__length_role role, iobind__kind *to) {
+  chain way;
+  collect(self, wire, add_length, to);
+  if (wire == 0 || !trace(self->in, wire, &way) || way.slices > 0 || self->in->inputs[way.start] == SIZE_MAX) {
+    return;
+  }
+  size_t place = place_length(to, self->in->inputs[way.start]);
+  if (place != SIZE_MAX) {
+    to->has_all_lengths = to->has_all_lengths && (to->roles[place] == IOBIND__LENGTH_COMPUTED || to->roles[place] == role);
+    to->roles[place] = role;
+  }
+}
+
 /* ONNX's Attention takes the lengths of the caches that TensorScatter writes. */
-static void collect_attended(const search *in, uint32_t cache, bool *seen, uint32_t *due, iobind__kind *to) {
-  for (uint32_t i = 0; i < iobind__topology_node_count(in->graph); i++) {
-    bool reads = iobind__topology_input(in->graph, i, 1) == cache || iobind__topology_input(in->graph, i, 2) == cache;
-    if (reads && iobind__topology_node(in->graph, i)->op == IOBIND__OP_ATTENTION) {
-      collect_lengths(in, iobind__topology_input(in->graph, i, 6), seen, due, to);
+static void add_attended(const walk *self, uint32_t cache, iobind__kind *to) {
+  const iobind__topology *graph = self->in->graph;
+  for (uint32_t i = 0; i < iobind__topology_node_count(graph); i++) {
+    bool reads = iobind__topology_input(graph, i, 1) == cache || iobind__topology_input(graph, i, 2) == cache;
+    if (reads && iobind__topology_node(graph, i)->op == IOBIND__OP_ATTENTION) {
+      add_role(self, iobind__topology_input(graph, i, 6), IOBIND__LENGTH_AFTER, to);
     }
+  }
+}
+
+/* ---- the input that has what a run adds to a cache ---- */
+
+/* Token ids are whole numbers [batch, tokens], by which rows are taken out of a table of weights. Others of that form, such as positions, must have
+ * as many. */
+static void add_tokens(const search *in, uint32_t wire, iobind__kind *to) {
+  uint32_t node = iobind__topology_wire(in->graph, wire)->node;
+  bool is_gather = node != IOBIND__NO_INDEX && iobind__topology_node(in->graph, node)->op == IOBIND__OP_GATHER;
+  if (!is_gather || iobind__topology_wire(in->graph, iobind__topology_input(in->graph, node, 0))->constant.number == 0) {
+    return;
+  }
+  size_t input = in->inputs[iobind__topology_input(in->graph, node, 1)];
+  if (input == SIZE_MAX || !in->session->inputs[input].has_shape || in->session->inputs[input].rank != 2) {
+    return;
+  }
+  const char *symbol = in->session->inputs[input].symbols[1];
+  if (to->tokens == SIZE_MAX) {
+    to->tokens = input;
+  } else if (to->tokens != input && (symbol[0] == '\0' || strcmp(symbol, in->session->inputs[to->tokens].symbols[1]) != 0)) {
+    to->tokens_axis = SIZE_MAX;
+  }
+}
+
+/* The rows themselves are an input, or are computed from token ids. */
+static void find_tokens(const walk *self, const pattern_match *of, iobind__kind *to) {
+  bool is_scatter = of->by->op == IOBIND__OP_TENSOR_SCATTER;
+  uint32_t key = iobind__topology_input(self->in->graph, of->node, 1);
+  uint32_t wire = key != 0 ? key : iobind__topology_input(self->in->graph, of->node, 0);
+  size_t input = self->in->inputs[wire];
+  to->tokens = input;
+  to->tokens_axis = is_scatter ? to->axis : 1;
+  if (input == SIZE_MAX) {
+    to->tokens_axis = 1;
+    memset(self->seen, 0, iobind__topology_wire_count(self->in->graph) * sizeof *self->seen);
+    collect(self, wire, add_tokens, to);
+    to->tokens = to->tokens_axis == SIZE_MAX ? SIZE_MAX : to->tokens;
   }
 }
 
 static iobind_status find_lengths(const search *in, const pattern_match *of, iobind__kind *to, iobind_error *error) {
   size_t count = iobind__topology_wire_count(in->graph);
-  bool *seen = calloc(count, sizeof *seen);
-  uint32_t *due = calloc(count, sizeof *due);
-  iobind_status status = seen == NULL || due == NULL ? iobind__out_of_memory(error, "the model's graph") : IOBIND_OK;
-  if (status == IOBIND_OK && of->by->op == IOBIND__OP_GROUP_QUERY_ATTENTION) {
-    collect_lengths(in, iobind__topology_input(in->graph, of->node, 5), seen, due, to);
-    collect_lengths(in, iobind__topology_input(in->graph, of->node, 6), seen, due, to);
-  } else if (status == IOBIND_OK) {
-    collect_lengths(in, iobind__topology_input(in->graph, of->node, 2), seen, due, to);
-    collect_attended(in, of->behind.start, seen, due, to);
+  const walk self = {.in = in, .seen = calloc(count, sizeof *self.seen), .due = calloc(count, sizeof *self.due)};
+  bool is_made = self.seen != NULL && self.due != NULL;
+  to->has_all_lengths = true;
+  if (is_made && of->by->op == IOBIND__OP_GROUP_QUERY_ATTENTION) {
+    add_role(&self, iobind__topology_input(in->graph, of->node, 5), IOBIND__LENGTH_LAST, to);
+    add_role(&self, iobind__topology_input(in->graph, of->node, 6), IOBIND__LENGTH_EXTENT, to);
+  } else if (is_made) {
+    add_role(&self, iobind__topology_input(in->graph, of->node, 2), IOBIND__LENGTH_BEFORE, to);
+    add_attended(&self, of->behind.start, to);
   }
-  free(seen);
-  free(due);
-  return status;
+  if (is_made) {
+    find_tokens(&self, of, to);
+  }
+  free(self.seen);
+  free(self.due);
+  return is_made ? IOBIND_OK : iobind__out_of_memory(error, "the model's graph");
 }
 
 /* ---- together ---- */
@@ -326,12 +404,13 @@ static iobind_status find_kind(const search *in, const char *output, iobind__kin
   uint32_t wire = iobind__topology_find(in->graph, output);
   pattern_match found;
   size_t sliced = SIZE_MAX;
-  *out = (iobind__kind){.axis = SIZE_MAX};
+  *out = (iobind__kind){.axis = SIZE_MAX, .tokens = SIZE_MAX};
   if (wire == IOBIND__NO_INDEX || !find_match(in, wire, &found)) {
     return IOBIND_OK;
   }
   size_t axis = found.by->kind == IOBIND_STATE_RECURRENT ? SIZE_MAX : find_axis(in, &found, &sliced);
-  *out = (iobind__kind){.kind = judge(in, &found, axis, sliced), .input = in->inputs[found.before.start], .axis = axis};
+  *out = (iobind__kind){
+      .kind = judge(in, &found, axis, sliced), .input = in->inputs[found.before.start], .axis = axis, .tokens = SIZE_MAX};
   return out->kind == IOBIND_STATE_CAPACITY ? find_lengths(in, &found, out, error) : IOBIND_OK;
 }
 
@@ -379,7 +458,7 @@ const char *iobind__kind_word(iobind_state_kind kind) {
 iobind_status iobind__session_find_kind(iobind_session *session, size_t output, size_t input, iobind__kind *out,
                                         iobind_error *error) {
   const iobind__kind *kinds = NULL;
-  *out = (iobind__kind){.axis = SIZE_MAX};
+  *out = (iobind__kind){.axis = SIZE_MAX, .tokens = SIZE_MAX};
   if (session->model != NULL) {
     IOBIND__TRY(iobind__model_find_kinds(session->model, session, &kinds, error));
   }

@@ -6,12 +6,25 @@
 
 enum { IOBIND__LENGTH_INPUTS = 4 };
 
+/* What an operator takes from an input, if `length` rows are in the cache and a run adds some. */
+typedef enum iobind__length_role {
+  IOBIND__LENGTH_COMPUTED, /* the model computes it from the input: not known */
+  IOBIND__LENGTH_BEFORE,   /* the length: where the run writes, TensorScatter's `write_indices` */
+  IOBIND__LENGTH_LAST,     /* the last row after the run: GroupQueryAttention's `seqlens_k` */
+  IOBIND__LENGTH_AFTER,    /* the length after the run: Attention's `nonpad_kv_seqlen` */
+  IOBIND__LENGTH_EXTENT    /* no less than the length after the run: GroupQueryAttention's `total_sequence_length` */
+} iobind__length_role;
+
 typedef struct iobind__kind {
   iobind_state_kind kind;
   size_t input; /* of the session: for this one alone it holds */
   size_t axis;  /* SIZE_MAX: not known */
   size_t length_count;
   size_t lengths[IOBIND__LENGTH_INPUTS]; /* CAPACITY: the session's inputs that its lengths come from, the first ones */
+  iobind__length_role roles[IOBIND__LENGTH_INPUTS];
+  bool has_all_lengths; /* there are no others, and none has two roles */
+  size_t tokens;        /* CAPACITY: the session's input that has what a run adds; SIZE_MAX: not known */
+  size_t tokens_axis;   /* of its dims: how many rows these are */
 } iobind__kind;
 
 /* The kind of each output of the session, which the caller frees. */

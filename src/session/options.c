@@ -145,6 +145,7 @@ static iobind_status check_lists(const iobind_session_options *options, iobind_e
 iobind_status iobind__session_options_check(iobind_runtime *runtime, const iobind_session_options *options,
                                             iobind_error *error) {
   IOBIND__TRY(check_lists(options, error));
+  IOBIND__TRY(iobind__verify_check(&options->verify, error));
   if (options->optimization < 0 || options->optimization > 4 || options->policy < IOBIND_POLICY_NONE ||
       options->policy > IOBIND_POLICY_MIN_POWER) {
     return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT,

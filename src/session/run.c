@@ -33,9 +33,8 @@ static iobind_status find_place(iobind_session *session, const OrtValue *value, 
                                                             : iobind__session_find_place(session, info, place, error);
 }
 
-/* The same in host memory of its own. */
-static iobind_status copy_to_host(const iobind_session *session, const iobind_tensor *tensor, iobind_tensor **copy,
-                                  iobind_error *error) {
+iobind_status iobind__session_copy_to_host(const iobind_session *session, const iobind_tensor *tensor, iobind_tensor **copy,
+                                           iobind_error *error) {
   iobind__place *host = &session->runtime->cpu->places[IOBIND_MEMORY_DEFAULT];
   iobind_tensor *made;
   IOBIND__TRY(iobind__tensor_create_at(host, tensor->dtype, tensor->dims, tensor->rank, &made, error));
@@ -63,7 +62,7 @@ static iobind_status take_output(iobind_session *session, size_t index, iobind_t
   int passthrough_input = session->outputs[index].passthrough_input;
   if (passthrough_input >= 0 && inputs != NULL) { /* NULL only where the model has none */
     release_value(session, value);
-    return copy_to_host(session, inputs[passthrough_input], output, error);
+    return iobind__session_copy_to_host(session, inputs[passthrough_input], output, error);
   }
   iobind__place *place = NULL;
   iobind_status result = find_place(session, value, &place, error);
@@ -79,7 +78,7 @@ static iobind_status take_output(iobind_session *session, size_t index, iobind_t
     *output = tensor;
     return IOBIND_OK;
   }
-  result = copy_to_host(session, tensor, output, error);
+  result = iobind__session_copy_to_host(session, tensor, output, error);
   iobind_tensor_release(tensor);
   return result;
 }

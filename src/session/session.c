@@ -70,6 +70,7 @@ static void session_destroy(iobind__ref *ref) {
   iobind_runtime *runtime = session->runtime;
   const OrtApi *api = IOBIND__API(runtime);
   release_companions(session);
+  iobind__shadow_close(session->shadow);
   iobind__session_free_places(session); /* lent allocators must go before their session */
   if (session->attachment != NULL) {
     iobind__driver_of(session->attachment->device)->detach(session->attachment);
@@ -206,17 +207,16 @@ static iobind_status fill(iobind_session *session, const iobind__source *from, i
     IOBIND__TRY(iobind__model_note(from, &session->model, error));
   }
   IOBIND__TRY(load(session, from, options, error));
+  IOBIND__TRY(iobind__shadow_open(session, from, options, error));
   bool is_read = from->path == NULL && session->model != NULL;
   return is_read ? iobind__named(iobind__model_note_kinds(session->model, from, session, error), error, "session_create")
                  : IOBIND_OK;
 }
 
-static iobind_status create(iobind_runtime *runtime, const iobind__source *from, const iobind_session_options *given,
-                            iobind_session **out, iobind_error *error) {
-  iobind_session_options options;
+iobind_status iobind__session_load(iobind_runtime *runtime, const iobind__source *from, const iobind_session_options *given,
+                                   iobind_session **out, iobind_error *error) {
+  iobind_session_options options = *given;
   iobind_device *graph_device = NULL;
-  IOBIND__TRY(iobind__process_check("session_create", error));
-  IOBIND__TRY(iobind__options_read(&options, sizeof options, sizeof options, given, "session_create", error));
   IOBIND__TRY(check(runtime, from, &options, &graph_device, error));
   iobind_session *session = iobind__session_allocate(runtime);
   if (session == NULL) {
@@ -230,6 +230,15 @@ static iobind_status create(iobind_runtime *runtime, const iobind__source *from,
   }
   *out = session;
   return IOBIND_OK;
+}
+
+static iobind_status create(iobind_runtime *runtime, const iobind__source *from, const iobind_session_options *given,
+                            iobind_session **out, iobind_error *error) {
+  iobind_session_options options;
+  IOBIND__TRY(iobind__process_check("session_create", error));
+  IOBIND__TRY(iobind__options_read(&options, sizeof options, sizeof options, given, "session_create", error));
+  IOBIND__TRY(iobind__verify_by_environment(&options.verify, error));
+  return iobind__session_load(runtime, from, &options, out, error);
 }
 
 iobind_status iobind_session_create(iobind_runtime *runtime, const char *path, const iobind_session_options *options,

@@ -5,6 +5,7 @@
 #include "session/compute.h"
 #include "session/model.h"
 #include "session/registry.h"
+#include "session/shadow.h"
 #include "session/value.h"
 
 /* What a model says of itself by a key of its own. */
@@ -69,6 +70,7 @@ struct iobind_session {
   size_t device_node_count; /* those of them that ORT's CPU EP does not run */
   bool outputs_guessed;     /* some output comes from no node, and ORT does not say which */
   iobind__registry graphs;  /* that its bindings have captured */
+  iobind__shadow *shadow;   /* with which runs are verified; NULL: none are */
   iobind__turn turn;        /* see iobind__session_enter */
 };
 
@@ -157,5 +159,9 @@ bool iobind__session_has_device(const iobind_session *session, const iobind_devi
 /* Run without a binding: all inputs, as many as the session has, and all outputs on the host. */
 iobind_status iobind__session_run(iobind_session *session, iobind_tensor *const *inputs, iobind_tensor **outputs,
                                   iobind_error *error);
+
+/* The same content in host memory of its own. */
+iobind_status iobind__session_copy_to_host(const iobind_session *session, const iobind_tensor *tensor, iobind_tensor **copy,
+                                           iobind_error *error);
 
 #endif

@@ -94,6 +94,7 @@ static iobind__op name_op(const char *op, const char *domain) {
              {"Squeeze", "", IOBIND__OP_SQUEEZE},
              {"Unsqueeze", "", IOBIND__OP_UNSQUEEZE},
              {"Slice", "", IOBIND__OP_SLICE},
+             {"Gather", "", IOBIND__OP_GATHER},
              {"Concat", "", IOBIND__OP_CONCAT},
              {"Attention", "", IOBIND__OP_ATTENTION},
              {"GroupQueryAttention", "com.microsoft", IOBIND__OP_GROUP_QUERY_ATTENTION},

@@ -11,7 +11,7 @@
 /* The file begins with this, and its number of the format. Another mark after a change that an older iobind could misread. */
 static const char file_mark[8] = {'i', 'o', 'b', 's', 't', 'a', 't', 'e'};
 enum {
-  FORMAT = 1,
+  FORMAT = 2,              /* 1 had whole tensors alone */
   ALIGNMENT = 64,          /* of each tensor in the file */
   HEADER_BYTES_AT = 8 + 4, /* behind mark and format */
   FILE_BYTES_AT = HEADER_BYTES_AT + 4,
@@ -118,6 +118,27 @@ static iobind_status fetch(iobind_tensor *tensor, const void **data, void **copy
   return iobind__tensor_read(&whole, *copy, NULL, IOBIND__IN_FLIGHT, error);
 }
 
+/* The extent of an axis in the file. */
+static int64_t rows_of(const iobind__kept *kept, size_t axis) {
+  const iobind_tensor *tensor = kept->tensor;
+  bool is_cut = kept->prefix.is_used && kept->prefix.axis == axis && iobind_dtype_get_bits((int32_t)tensor->dtype) % 8 == 0;
+  return is_cut ? kept->prefix.length : tensor->dims[axis];
+}
+
+/* Of a cache only the rows in use are written. Its tensor may have all, by reference. */
+static size_t bytes_of(const iobind__kept *kept) {
+  const iobind_tensor *tensor = kept->tensor;
+  bool is_whole = !kept->prefix.is_used || tensor->bytes == 0 || iobind_dtype_get_bits((int32_t)tensor->dtype) % 8 != 0;
+  return is_whole ? tensor->bytes
+                  : tensor->bytes / (size_t)tensor->dims[kept->prefix.axis] * (size_t)rows_of(kept, kept->prefix.axis);
+}
+
+static void put_prefix(iobind__bytes *header, const iobind__prefix *prefix) {
+  put_number(header, prefix->is_used ? prefix->axis + 1 : 0, 4);
+  put_number(header, (uint64_t)prefix->length, 8);
+  put_number(header, (uint64_t)prefix->capacity, 8);
+}
+
 static void put_record(iobind__bytes *header, const iobind_state *state, const iobind__kept *kept) {
   const iobind_tensor *tensor = kept->tensor;
   put_text(header, state->session->outputs[kept->pair.output].name);
@@ -125,9 +146,10 @@ static void put_record(iobind__bytes *header, const iobind_state *state, const i
   put_number(header, (uint64_t)tensor->dtype, 4);
   put_number(header, tensor->rank, 4);
   for (size_t i = 0; i < tensor->rank; i++) {
-    put_number(header, (uint64_t)tensor->dims[i], 8);
+    put_number(header, (uint64_t)rows_of(kept, i), 8);
   }
-  put_number(header, tensor->bytes, 8);
+  put_prefix(header, &kept->prefix);
+  put_number(header, bytes_of(kept), 8);
 }
 
 static iobind_status make_header(const iobind_state *state, iobind__bytes *header, iobind_error *error) {
@@ -141,11 +163,12 @@ static iobind_status make_header(const iobind_state *state, iobind__bytes *heade
   put_hash(header, identity.hash);
   put_number(header, identity.data_bytes, 8);
   put_hash(header, identity.data_hash);
+  put_number(header, (uint64_t)state->length, 8);
   put_number(header, state->count, 4);
   uint64_t bytes = 0;
   for (size_t i = 0; i < state->count; i++) {
     put_record(header, state, &state->kept[i]);
-    bytes += round_up(state->kept[i].tensor->bytes + HASH);
+    bytes += round_up(bytes_of(&state->kept[i]) + HASH);
   }
   if (header->failed) {
     return iobind__out_of_memory(error, "state_save");
@@ -195,12 +218,38 @@ static iobind_status check_target(const char *path, iobind_error *error) {
   return iobind__fail(error, IOBIND_ERROR_IO, "state_save: '%s' is not a regular file: name a file, which may exist", shown);
 }
 
-static iobind_status write_tensor(FILE *file, iobind_tensor *tensor, const char *path, iobind_error *error) {
+/* The rows in use of all pieces of a tensor, one behind the other; NULL: out of memory. */
+static void *cut_out(const iobind__kept *kept, const void *data) {
+  const iobind_tensor *tensor = kept->tensor;
+  size_t bytes = bytes_of(kept);
+  char *cut = malloc(bytes + 1);
+  size_t pieces = 1;
+  for (size_t i = 0; i < kept->prefix.axis; i++) {
+    pieces *= (size_t)tensor->dims[i];
+  }
+  for (size_t i = 0; cut != NULL && i < pieces; i++) {
+    memcpy(cut + i * (bytes / pieces), (const char *)data + i * (tensor->bytes / pieces), bytes / pieces);
+  }
+  return cut;
+}
+
+static iobind_status write_part(FILE *file, const iobind__kept *kept, const void *data, const char *path, iobind_error *error) {
+  size_t bytes = bytes_of(kept);
+  void *cut = bytes == kept->tensor->bytes ? NULL : cut_out(kept, data);
+  if (bytes != kept->tensor->bytes && cut == NULL) {
+    return iobind__out_of_memory(error, "state_save");
+  }
+  bool is_written = write_hashed(file, cut != NULL ? cut : data, bytes);
+  free(cut);
+  return is_written ? IOBIND_OK : refuse_write(path, error);
+}
+
+static iobind_status write_tensor(FILE *file, const iobind__kept *kept, const char *path, iobind_error *error) {
   const void *data;
   void *copy;
-  iobind_status status = fetch(tensor, &data, &copy, error);
-  if (status == IOBIND_OK && !write_hashed(file, data, tensor->bytes)) {
-    status = refuse_write(path, error);
+  iobind_status status = fetch(kept->tensor, &data, &copy, error);
+  if (status == IOBIND_OK) {
+    status = write_part(file, kept, data, path, error);
   }
   free(copy);
   return status;
@@ -211,7 +260,7 @@ static iobind_status write_all(const iobind_state *state, const iobind__bytes *h
   bool is_written = write_bytes(file, header->data, header->length) && write_padding(file, header->length);
   iobind_status status = is_written ? IOBIND_OK : refuse_write(path, error);
   for (size_t i = 0; i < state->count && status == IOBIND_OK; i++) {
-    status = write_tensor(file, state->kept[i].tensor, path, error);
+    status = write_tensor(file, &state->kept[i], path, error);
   }
   bool finished = iobind__file_finish(file);
   return status == IOBIND_OK && !finished ? refuse_write(path, error) : status;
@@ -350,6 +399,7 @@ typedef struct record {
   iobind_dtype dtype;
   size_t rank;
   int64_t dims[IOBIND_MAX_RANK];
+  iobind__prefix prefix;
   size_t bytes;
 } record;
 
@@ -361,6 +411,21 @@ static iobind_status find_pair(const reader *self, const char *output, const cha
   }
   IOBIND__TRY(iobind__renamed(iobind_session_find_output(self->session, output, &pair->output, error), error, "state_load"));
   return iobind__renamed(iobind_session_find_input(self->session, input, &pair->input, error), error, "state_load");
+}
+
+static iobind_status read_prefix(reader *self, record *out, iobind_error *error) {
+  size_t place = (size_t)get_number(&self->header, 4);
+  int64_t length = (int64_t)get_number(&self->header, 8);
+  int64_t capacity = (int64_t)get_number(&self->header, 8);
+  out->prefix = (iobind__prefix){0};
+  if (place == 0) {
+    return IOBIND_OK;
+  }
+  if (place > out->rank || length < 0 || length > out->dims[place - 1] || out->dims[place - 1] > capacity) {
+    return refuse_damaged(self, "a length is damaged", error);
+  }
+  out->prefix = (iobind__prefix){.is_used = true, .axis = place - 1, .length = length, .capacity = capacity};
+  return IOBIND_OK;
 }
 
 static iobind_status read_record(reader *self, record *out, iobind_error *error) {
@@ -376,6 +441,7 @@ static iobind_status read_record(reader *self, record *out, iobind_error *error)
   for (size_t i = 0; i < out->rank; i++) {
     out->dims[i] = (int64_t)get_number(header, 8);
   }
+  IOBIND__TRY(read_prefix(self, out, error));
   uint64_t bytes = get_number(header, 8);
   IOBIND__TRY(iobind__dtype_bytes(out->dtype, out->dims, out->rank, &out->bytes, "state_load", error));
   return !header->failed && bytes == out->bytes && bytes <= self->bytes ? IOBIND_OK
@@ -393,10 +459,12 @@ static iobind_status read_tensor(reader *self, const iobind_tensor *tensor, iobi
              : refuse_damaged(self, "the bytes of a tensor are damaged", error);
 }
 
-/* To where the session reads the input. Takes the reference. */
-static iobind_status move_tensor(const reader *self, size_t input, iobind_tensor *tensor, iobind_tensor **out,
+/* To where the session reads the input. Takes the reference. Whether a cache with more room fits, a restore looks. */
+static iobind_status move_tensor(const reader *self, const record *from, iobind_tensor *tensor, iobind_tensor **out,
                                  iobind_error *error) {
-  iobind_status status = iobind__value_accepts(&self->session->inputs[input], tensor, "state_load", error);
+  size_t input = from->pair.input;
+  iobind_status status =
+      from->prefix.is_used ? IOBIND_OK : iobind__value_accepts(&self->session->inputs[input], tensor, "state_load", error);
   if (status == IOBIND_OK && self->session->inputs[input].place == tensor->place) {
     *out = tensor;
     return IOBIND_OK;
@@ -419,8 +487,9 @@ static iobind_status read_kept(reader *self, iobind__kept *kept, iobind_error *e
     iobind_tensor_release(tensor);
     return status;
   }
-  IOBIND__TRY(move_tensor(self, from.pair.input, tensor, &kept->tensor, error));
+  IOBIND__TRY(move_tensor(self, &from, tensor, &kept->tensor, error));
   kept->pair = from.pair;
+  kept->prefix = from.prefix;
   kept->tensor->read_only = true;
   return IOBIND_OK;
 }
@@ -428,12 +497,14 @@ static iobind_status read_kept(reader *self, iobind__kept *kept, iobind_error *e
 static iobind_status read_state(reader *self, iobind_state **out, iobind_error *error) {
   IOBIND__TRY(read_header(self, error));
   IOBIND__TRY(check_model(self, error));
+  int64_t length = (int64_t)get_number(&self->header, 8);
   size_t count = (size_t)get_number(&self->header, 4);
   if (self->header.failed || count == 0 || count > self->session->input_count) {
     return refuse_damaged(self, "the number of its tensors is damaged", error);
   }
   iobind_state *state;
   IOBIND__TRY(iobind__state_allocate(self->session, count, "state_load", &state, error));
+  state->length = length < 0 ? -1 : length;
   iobind_status status = IOBIND_OK;
   for (size_t i = 0; i < count && status == IOBIND_OK; i++) {
     status = read_kept(self, &state->kept[i], error);

@@ -210,5 +210,5 @@ iobind_status iobind__mover_move(const iobind__mover *self, const iobind__rows *
   iobind_status status = iobind__renamed(run_mover(mover, self, rows, error), error, self->what);
   iobind_binding_destroy(mover);
   IOBIND__TRY(status);
-  return iobind__renamed(iobind__binding_restore(self->binding, self->to, NULL, error), error, self->what);
+  return iobind__renamed(iobind__binding_restore(self->binding, self->to, NULL, NULL, error), error, self->what);
 }

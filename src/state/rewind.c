@@ -20,8 +20,9 @@ static iobind_status refuse_capacity(const iobind_session *session, iobind__pair
   list_lengths(session, kind, &names);
   iobind_status status = iobind__fail(
       error, IOBIND_ERROR_NOT_SUPPORTED,
-      "%s: '%s' to '%s' is a cache of fixed capacity, of which nothing is moved: write the shorter length into %s%s", what,
-      session->outputs[pair.output].label, session->inputs[pair.input].label, names.length > 0 ? "its inputs: " : "",
+      "%s: '%s' to '%s' is a cache of fixed capacity, of which nothing is moved, and iobind does not count its length "
+      "(iobind_binding_write_lengths): write the shorter length into %s%s",
+      what, session->outputs[pair.output].label, session->inputs[pair.input].label, names.length > 0 ? "its inputs: " : "",
       names.length > 0 ? iobind__text_get(&names) : "the inputs that the model takes it from");
   iobind__text_free(&names);
   return status;
@@ -37,6 +38,19 @@ static iobind_status refuse(const iobind_session *session, iobind__pair pair, io
                       "%s: '%s' to '%s': expected a growing state, its kind is %s, %s: save a state earlier, and restore it",
                       what, session->outputs[pair.output].label, session->inputs[pair.input].label, iobind__kind_word(kind),
                       why);
+}
+
+/* Are all states caches whose length iobind has counted? */
+static iobind_status find_counted(const iobind__mover *self, bool *are_counted, iobind_error *error) {
+  iobind_session *session = iobind__binding_session(self->binding);
+  *are_counted = iobind__binding_get_length(self->binding) >= 0;
+  for (size_t i = 0; i < self->count && *are_counted; i++) {
+    const iobind__pair pair = iobind__binding_view_carry(self->binding, i);
+    iobind__kind found;
+    IOBIND__TRY(iobind__session_find_kind(session, pair.output, pair.input, &found, error));
+    *are_counted = found.kind == IOBIND_STATE_CAPACITY;
+  }
+  return IOBIND_OK;
 }
 
 static iobind_status find_axes(iobind__mover *self, iobind_error *error) {
@@ -84,6 +98,11 @@ static iobind_status keep_first(const iobind__mover *self, size_t length, iobind
 
 static iobind_status rewind_all(iobind__mover *self, size_t length, iobind_error *error) {
   int64_t extent;
+  bool are_counted;
+  IOBIND__TRY(find_counted(self, &are_counted, error));
+  if (are_counted) {
+    return iobind__binding_rewind_length(self->binding, length > INT64_MAX ? INT64_MAX : (int64_t)length, what, error);
+  }
   IOBIND__TRY(find_axes(self, error));
   IOBIND__TRY(iobind__mover_peek(self, error));
   IOBIND__TRY(check_length(self, length, &extent, error));

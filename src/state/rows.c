@@ -1,4 +1,5 @@
 /* The rows of all states of a binding in another order. */
+#include "session/kind.h"
 #include "state/mover.h"
 
 static const char what[] = "binding_reorder_state";
@@ -21,13 +22,29 @@ static iobind_status check_rows(const iobind__mover *self, const iobind__rows *b
   return IOBIND_OK;
 }
 
+/* The length of the caches afterwards: -1 if their rows are moved along it. */
+static iobind_status find_length(const iobind__mover *self, size_t axis, int64_t *length, iobind_error *error) {
+  *length = iobind__binding_get_length(self->binding);
+  for (size_t i = 0; i < self->count && *length >= 0; i++) {
+    const iobind__pair pair = iobind__binding_view_carry(self->binding, i);
+    iobind__kind kind;
+    IOBIND__TRY(iobind__session_find_kind(iobind__binding_session(self->binding), pair.output, pair.input, &kind, error));
+    *length = kind.kind == IOBIND_STATE_CAPACITY && kind.axis == axis ? -1 : *length;
+  }
+  return IOBIND_OK;
+}
+
 static iobind_status reorder(iobind__mover *self, size_t axis, const iobind__rows *by, iobind_error *error) {
   for (size_t i = 0; i < self->count; i++) {
     self->axes[i] = axis;
   }
   IOBIND__TRY(iobind__mover_peek(self, error));
   IOBIND__TRY(check_rows(self, by, error));
-  return iobind__mover_move(self, by, error);
+  int64_t length;
+  IOBIND__TRY(find_length(self, axis, &length, error));
+  IOBIND__TRY(iobind__mover_move(self, by, error));
+  iobind__binding_set_length(self->binding, length);
+  return IOBIND_OK;
 }
 
 iobind_status iobind_binding_reorder_state(iobind_binding *binding, size_t axis, const int64_t *rows, size_t count,

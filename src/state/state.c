@@ -26,6 +26,7 @@ iobind_status iobind__state_allocate(iobind_session *session, size_t count, cons
   iobind__ref_retain(&session->ref);
   state->session = session;
   state->count = count;
+  state->length = -1;
   *out = state;
   return IOBIND_OK;
 }
@@ -76,6 +77,23 @@ iobind_status iobind_state_get_pair(const iobind_state *state, size_t index, iob
 
 /* ---- saved ---- */
 
+/* The states of a binding, in the order of what it carries. */
+typedef struct parts {
+  iobind_tensor **tensors;
+  iobind__prefix *prefixes;
+} parts;
+
+static iobind_status open_parts(parts *self, size_t count, const char *what, iobind_error *error) {
+  self->tensors = calloc(count + 1, sizeof(iobind_tensor *));
+  self->prefixes = calloc(count + 1, sizeof *self->prefixes);
+  return self->tensors != NULL && self->prefixes != NULL ? IOBIND_OK : iobind__out_of_memory(error, what);
+}
+
+static void close_parts(const parts *self) {
+  free(self->tensors);
+  free(self->prefixes);
+}
+
 static int compare_inputs(const void *a, const void *b) {
   size_t left = ((const iobind__kept *)a)->pair.input;
   size_t right = ((const iobind__kept *)b)->pair.input;
@@ -83,9 +101,10 @@ static int compare_inputs(const void *a, const void *b) {
 }
 
 /* Takes the references. */
-static void fill(iobind_state *state, const iobind_binding *binding, iobind_tensor *const *tensors) {
+static void fill(iobind_state *state, const iobind_binding *binding, const parts *from) {
   for (size_t i = 0; i < state->count; i++) {
-    state->kept[i] = (iobind__kept){.pair = iobind__binding_view_carry(binding, i), .tensor = tensors[i]};
+    state->kept[i] =
+        (iobind__kept){.pair = iobind__binding_view_carry(binding, i), .tensor = from->tensors[i], .prefix = from->prefixes[i]};
   }
   qsort(state->kept, state->count, sizeof state->kept[0], compare_inputs);
 }
@@ -98,16 +117,19 @@ static iobind_status save(iobind_binding *binding, iobind_state **out, iobind_er
   }
   iobind_state *state;
   IOBIND__TRY(iobind__state_allocate(iobind__binding_session(binding), count, "binding_save_state", &state, error));
-  iobind_tensor **tensors = calloc(count, sizeof(iobind_tensor *));
-  iobind_status status = tensors == NULL ? iobind__out_of_memory(error, "binding_save_state")
-                                         : iobind__binding_save(binding, tensors, &state->made, error);
+  parts made;
+  iobind_status status = open_parts(&made, count, "binding_save_state", error);
   if (status == IOBIND_OK) {
-    fill(state, binding, tensors);
+    status = iobind__binding_save(binding, made.tensors, made.prefixes, &state->made, error);
+  }
+  if (status == IOBIND_OK) {
+    fill(state, binding, &made);
+    state->length = iobind__binding_get_length(binding);
     *out = state;
   } else {
     iobind_state_release(state);
   }
-  free(tensors);
+  close_parts(&made);
   return status;
 }
 
@@ -123,28 +145,29 @@ iobind_status iobind_binding_save_state(iobind_binding *binding, iobind_state **
 
 /* ---- restored ---- */
 
-static iobind_tensor *find_tensor(const iobind_state *state, iobind__pair pair) {
+static const iobind__kept *find_kept(const iobind_state *state, iobind__pair pair) {
   for (size_t i = 0; i < state->count; i++) {
     if (state->kept[i].pair.input == pair.input && state->kept[i].pair.output == pair.output) {
-      return state->kept[i].tensor;
+      return &state->kept[i];
     }
   }
   return NULL;
 }
 
 /* The state's tensors, in the order of what the binding carries. */
-static iobind_status assign(const iobind_binding *binding, const iobind_state *state, iobind_tensor **tensors,
-                            iobind_error *error) {
+static iobind_status assign(const iobind_binding *binding, const iobind_state *state, const parts *to, iobind_error *error) {
   const iobind_session *session = state->session;
   size_t count = iobind__binding_count_carries(binding);
   for (size_t i = 0; i < count; i++) {
     const iobind__pair pair = iobind__binding_view_carry(binding, i);
-    tensors[i] = find_tensor(state, pair);
-    if (tensors[i] == NULL) {
+    const iobind__kept *kept = find_kept(state, pair);
+    if (kept == NULL) {
       return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT,
                           "binding_restore_state: the binding carries '%s' to '%s', and the state does not have that",
                           session->outputs[pair.output].label, session->inputs[pair.input].label);
     }
+    to->tensors[i] = kept->tensor;
+    to->prefixes[i] = kept->prefix;
   }
   return count == state->count ? IOBIND_OK
                                : iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT,
@@ -160,15 +183,18 @@ static iobind_status restore(iobind_binding *binding, const iobind_state *state,
   }
   IOBIND__TRY(iobind__binding_check_idle(binding, "binding_restore_state", error));
   size_t count = iobind__binding_count_carries(binding);
-  iobind_tensor **tensors = calloc(count + 1, sizeof(iobind_tensor *));
-  if (tensors == NULL) {
-    return iobind__out_of_memory(error, "binding_restore_state");
-  }
-  iobind_status status = assign(binding, state, tensors, error);
+  parts found;
+  iobind_status status = open_parts(&found, count, "binding_restore_state", error);
   if (status == IOBIND_OK) {
-    status = iobind__binding_restore(binding, tensors, state->made, error);
+    status = assign(binding, state, &found, error);
   }
-  free(tensors);
+  if (status == IOBIND_OK) {
+    status = iobind__binding_restore(binding, found.tensors, found.prefixes, state->made, error);
+  }
+  if (status == IOBIND_OK) {
+    iobind__binding_set_length(binding, state->length);
+  }
+  close_parts(&found);
   return status;
 }
 

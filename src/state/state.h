@@ -7,12 +7,14 @@
 typedef struct iobind__kept {
   iobind__pair pair;
   iobind_tensor *tensor; /* a reference is held */
+  iobind__prefix prefix;
 } iobind__kept;
 
 struct iobind_state {
   iobind__ref ref;
   iobind_session *session; /* a reference is held */
   iobind_event *made;      /* behind the work that makes the tensors; NULL: they are there */
+  int64_t length;          /* of its caches of fixed capacity; -1: not known */
   size_t count;
   iobind__kept kept[]; /* in the order of the inputs */
 };

@@ -39,7 +39,7 @@ static step rest_of(world *w, const step *s, size_t count) {
 static void run_step(world *w, const step *s);
 
 static iobind_status find_status(world *w, const char *name) {
-  for (int32_t status = IOBIND_OK; status <= IOBIND_ERROR_DEVICE_LOST; status++) {
+  for (int32_t status = IOBIND_OK; status <= IOBIND_ERROR_RESULT; status++) {
     if (strcmp(iobind_status_get_name(status), name) == 0) return (iobind_status)status;
   }
   world_fail(w, "script: '%s' is no status", name);

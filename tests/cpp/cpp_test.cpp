@@ -378,6 +378,10 @@ static void sessions(const iobind::runtime &runtime, const std::filesystem::path
   CHECK(file != nullptr && std::fread(bytes.data(), 1, bytes.size(), file) == bytes.size() && std::fclose(file) == 0);
   iobind::session second = iobind::session::from_memory(runtime, bytes, on, &failed);
   CHECK(second.info(&failed).input_count == 1 && !failed);
+  options.verify.relative = -1;
+  CHECK(!iobind::session(runtime, path.string(), options, &failed) && has(failed, IOBIND_ERROR_INVALID_ARGUMENT, "verify"));
+  options.verify = {2, 0, 1e-3, 1e-2};
+  CHECK(iobind::session(runtime, path.string(), options, &failed) && !failed);
   options.dims = {{"nobody", 4}};
   CHECK(!iobind::session(runtime, path.string(), options, &failed) && has(failed, IOBIND_ERROR_NOT_FOUND, "nobody"));
 }
@@ -390,6 +394,9 @@ static void interop(const iobind::runtime &runtime, const iobind::session &model
   tensor narrow = tensor::of<float>(cpu, {2, 1});
   CHECK(iobind::copy_rows(iobind::rows(x, 4, 8), iobind::rows(narrow, 0, 4), 4, 2, &failed));
   CHECK((narrow.read<float>() == std::vector<float>{2, 4}));
+  CHECK(x.compare(x, &failed).beyond == 0 && !failed);
+  CHECK(x.compare(tensor::from(cpu, {2, 2}, {2.0f, 2.0f, 3.0f, 4.0f}), iobind_tolerance{0.5, 0}, &failed).absolute >= 1);
+  CHECK(x.compare(narrow, &failed).beyond == 0 && failed.status() == IOBIND_ERROR_SHAPE);
   CHECK(iobind::get_ort(runtime).api != nullptr && iobind::get_ort(model) != nullptr);
   CHECK(!iobind::check_import(cpu, IOBIND_EXTERNAL_FD_MEMORY, &failed) && failed.status() == IOBIND_ERROR_NOT_SUPPORTED);
   CHECK(!iobind::semaphore(cpu, iobind::external_handle(IOBIND_EXTERNAL_FD_SEMAPHORE, nullptr), &failed) && failed);

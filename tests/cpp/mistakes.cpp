@@ -179,6 +179,10 @@ static void states(const iobind::runtime &runtime, const iobind::session &scale,
   CHECK(!binding.reorder(7, std::array<int, 1>{0}, &failed) && says(IOBIND_ERROR_SHAPE, "axis 7"));
   CHECK(!binding.reorder(0, std::array<std::int64_t, 1>{-1}, &failed) && failed.status() == IOBIND_ERROR_INVALID_ARGUMENT);
   CHECK(!binding.rewind(1, &failed) && says(IOBIND_ERROR_NOT_SUPPORTED, "save a state earlier"));
+  CHECK(!binding.write_lengths(1, 0, &failed) && says(IOBIND_ERROR_NOT_SUPPORTED, "a carried cache of fixed capacity"));
+  iobind::stream none_on;
+  CHECK(!binding.write_lengths(1, 0, none_on, &failed) && failed.status() == IOBIND_ERROR_INVALID_ARGUMENT);
+  CHECK(!iobind::binding().write_lengths(1, 0, &failed) && failed.status() == IOBIND_ERROR_INVALID_ARGUMENT);
   CHECK(!iobind::binding().rewind(0, &failed) && failed.status() == IOBIND_ERROR_INVALID_ARGUMENT);
   CHECK(scale.state_kind("x", "x", &failed).kind == IOBIND_STATE_UNKNOWN && says(IOBIND_ERROR_NOT_FOUND, "x"));
   CHECK(iobind::session().state_kind("y", "x", &failed).kind == IOBIND_STATE_UNKNOWN && failed.status() == IOBIND_ERROR_INVALID_ARGUMENT);

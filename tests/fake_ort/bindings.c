@@ -5,6 +5,7 @@
 #include "fake_ort.h"
 #include "scenario.h"
 #include "../rig/calls.h"
+#include "objects.h"
 
 static const char scale[] = "scale";             /* y = 2 x */
 static const char passthrough[] = "passthrough"; /* x itself is an output; y = x + x */
@@ -21,12 +22,29 @@ static void make_binding(struct rig *rig) {
   rig->x = rig_floats(rig, rig->device, rig_ones, RIG_VALUES);
 }
 
+/* The first runs are compared with the CPU's. */
+static void make_verified(struct rig *rig) {
+  iobind_session_options options = IOBIND_SESSION_OPTIONS_INIT;
+  options.devices = &rig->device;
+  options.device_count = 1;
+  options.intra_op_threads = 1;
+  options.verify.runs = 2;
+  NEED(rig, test_session_with(rig->runtime, scale, &options, &rig->session, &rig->error));
+  NEED(rig, iobind_binding_create(rig->session, &rig->binding, &rig->error));
+  rig->x = rig_floats(rig, rig->device, rig_ones, RIG_VALUES);
+}
+
 static void bind_x(struct rig *rig) {
   NEED(rig, iobind_binding_set_input(rig->binding, 0, IOBIND_INPUT_RESIDENT, rig->x, NULL, &rig->error));
 }
 
 static void make_bound(struct rig *rig) {
   make_binding(rig);
+  bind_x(rig);
+}
+
+static void make_bound_verified(struct rig *rig) {
+  make_verified(rig);
   bind_x(rig);
 }
 
@@ -479,6 +497,7 @@ const struct scenario binding_scenarios[] = {
     BINDS("iobind_binding_place_output", "reuse", ON_ALL, make_run_and_fetched, set_reuse, runs),
     BINDS("iobind_binding_place_output", "on the host", ON_ALL, make_run_and_fetched, set_on_host, runs),
     BINDS("iobind_binding_run", "", ON_ALL, make_bound, run, output_is_twos),
+    BINDS("iobind_binding_run", "verified", ON_VDEV | ON_STRANGE, make_bound_verified, run, output_is_twos),
     BINDS("iobind_binding_run", "again", ON_ALL, make_run_and_fetched, run, output_is_twos),
     BINDS("iobind_binding_run", "fixed", ON_ALL, make_fixed, run, fixed_is_twos),
     BINDS("iobind_binding_run", "reshaped", ON_ALL, make_reshaped, run, output_is_twos),

@@ -101,6 +101,20 @@ static iobind_status create_with_options(struct rig *rig) {
   return create_from_memory(rig, multi, &options);
 }
 
+static iobind_status create_verified(struct rig *rig) {
+  static const char *const keys[1] = {"session.use_env_allocators"};
+  static const char *const values[1] = {"0"};
+  iobind_session_options options = IOBIND_SESSION_OPTIONS_INIT;
+  options.devices = &rig->device;
+  options.device_count = 1;
+  options.intra_op_threads = 1;
+  options.config_keys = keys;
+  options.config_values = values;
+  options.config_count = 1;
+  options.verify.runs = 2;
+  return create_from_memory(rig, multi, &options);
+}
+
 static iobind_status create_by_policy(struct rig *rig) {
   iobind_session_options options = IOBIND_SESSION_OPTIONS_INIT;
   options.policy = IOBIND_POLICY_PREFER_CPU;
@@ -332,6 +346,11 @@ static void make_multi_and_x(struct rig *rig) {
   rig->x = rig_floats(rig, rig->cpu, rig_ones, RIG_VALUES);
 }
 
+static void make_verified_and_x(struct rig *rig) {
+  NEED(rig, create_verified(rig));
+  rig->x = rig_floats(rig, rig->cpu, rig_ones, RIG_VALUES);
+}
+
 static void multi_is_right(struct rig *rig) {
   rig_expect(rig, rig->many[0], rig_twos, RIG_VALUES);
   rig_expect(rig, rig->many[2], rig_ones, RIG_VALUES);
@@ -405,6 +424,7 @@ const struct scenario session_scenarios[] = {
     MAKES("iobind_session_create", "", ON_CPU, create, session_works),
     MAKES("iobind_session_create_from_memory", "", ON_ALL, create_multi, session_works),
     MAKES("iobind_session_create_from_memory", "with options", ON_ALL, create_with_options, session_works),
+    MAKES("iobind_session_create_from_memory", "verified", ON_VDEV | ON_STRANGE, create_verified, session_works),
     MAKES("iobind_session_create_from_memory", "by policy", ON_CPU, create_by_policy, session_works),
     MAKES("iobind_session_create_from_memory", "passed through", ON_VDEV, create_passthrough, passthrough_works),
     MAKES("iobind_session_create_from_memory", "of a sequence", ON_CPU, create_sequence, NULL),
@@ -457,6 +477,7 @@ const struct scenario session_scenarios[] = {
      .prepare = make_multi_and_target,
      .call = run_request,
      .right = multi_is_right},
+    RUNS("verified", ON_VDEV | ON_STRANGE, make_verified_and_x, multi_is_right),
     RUNS("passed through", ON_ALL, make_passthrough_and_x, passthrough_is_right),
     RUNS("of strings", ON_CPU, make_strings, strings_are_right),
     {.function = NULL},

@@ -47,6 +47,21 @@ static void make_grown(struct rig *rig) {
   NEED(rig, iobind_binding_run(rig->binding, NULL, &rig->error));
 }
 
+/* A cache of 8 rows of four numbers, and a row. Its length is an input that iobind binds. */
+static void make_cache(struct rig *rig) {
+  static const int64_t dims[] = {1, 8, 4};
+  static const int64_t row[] = {1, 1, 4};
+  static const float zeros[32] = {0};
+  load(rig, "append opset=24 capacity=8");
+  NEED(rig, iobind_tensor_create(rig->device, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, dims, 3, &rig->x, &rig->error));
+  NEED(rig, iobind_tensor_write(rig->x, 0, zeros, sizeof zeros, NULL, &rig->error));
+  NEED(rig, iobind_tensor_create(rig->device, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, row, 3, &rig->y, &rig->error));
+  NEED(rig, iobind_tensor_write(rig->y, 0, rig_twos, sizeof rig_twos, NULL, &rig->error));
+  NEED(rig, iobind_binding_set_input(rig->binding, 0, IOBIND_INPUT_RESIDENT, rig->x, NULL, &rig->error));
+  NEED(rig, iobind_binding_set_input(rig->binding, 1, IOBIND_INPUT_RESIDENT, rig->y, NULL, &rig->error));
+  NEED(rig, iobind_binding_carry(rig->binding, 0, 0, IOBIND_CARRY_IN_PLACE, &rig->error));
+}
+
 static void make_swapped(struct rig *rig) {
   make_carried(rig, IOBIND_CARRY_SWAP);
 }
@@ -131,6 +146,17 @@ static iobind_status reorder(struct rig *rig) {
 
 static iobind_status go_back(struct rig *rig) {
   return iobind_binding_rewind_state(rig->binding, 3, &rig->error);
+}
+
+static iobind_status write_lengths(struct rig *rig) {
+  return iobind_binding_write_lengths(rig->binding, 1, 3, NULL, &rig->error);
+}
+
+/* The row is where the length says. */
+static void is_at_its_place(struct rig *rig) {
+  static const float expected[32] = {[12] = 2, [13] = 4, [14] = 6, [15] = 8};
+  NEED(rig, iobind_binding_run(rig->binding, NULL, &rig->error));
+  rig_expect(rig, rig->x, expected, 32);
 }
 
 static iobind_status get_info(struct rig *rig) {
@@ -265,6 +291,12 @@ const struct scenario state_scenarios[] = {
      .prepare = make_grown,
      .call = go_back,
      .right = is_shorter},
+    {.function = "iobind_binding_write_lengths",
+     .variant = "",
+     .places = ON_CPU | ON_VDEV,
+     .prepare = make_cache,
+     .call = write_lengths,
+     .right = is_at_its_place},
     GOES_ON("iobind_state_get_info", "", save_moved, get_info, has_bytes),
     GOES_ON("iobind_state_get_pair", "", save_moved, get_pair, found_is_twos),
     GOES_ON("iobind_state_retain", "", save_moved, retain, NULL),

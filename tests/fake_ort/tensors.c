@@ -297,6 +297,22 @@ static void string_is_set(struct rig *rig) {
   rig_expect_strings(rig, rig->x, "first", "other");
 }
 
+static void make_two_strings(struct rig *rig) {
+  rig->x = rig_strings(rig, "first", "second");
+  rig->y = rig_strings(rig, "first", "other");
+}
+
+static iobind_status compare(struct rig *rig) {
+  iobind_difference found = IOBIND_DIFFERENCE_INIT;
+  iobind_status status = iobind_tensor_compare(rig->x, rig->y, NULL, &found, &rig->error);
+  rig->number = (size_t)found.beyond;
+  return status;
+}
+
+static void differs_once(struct rig *rig) {
+  NEED_TRUE(rig->number == 1);
+}
+
 /* ---- by DLPack ---- */
 
 static void hand_back(void *managed) {
@@ -418,6 +434,7 @@ const struct scenario tensor_scenarios[] = {
           host_has_rows),
     MOVES("iobind_tensor_get_string", "", ON_CPU, make_strings, get_string, got_string),
     MOVES("iobind_tensor_get_string", "in part", ON_CPU, make_strings, get_short_string, got_string),
+    MOVES("iobind_tensor_compare", "of strings", ON_CPU, make_two_strings, compare, differs_once),
     MOVES("iobind_tensor_set_string", "", ON_CPU, make_strings, set_string, string_is_set),
     PLAIN("iobind_get_host_api_base", NULL, host_api_base),
     MOVES("iobind_tensor_to_dlpack", "", ON_CPU | ON_VDEV, make_x, to_dlpack, NULL),

@@ -27,6 +27,6 @@ int main(void) {
   IOBIND_STATUS_MAP(CHECK_NAME)
 #undef CHECK_NAME
   same("iobind_status_get_name(-1)", "UNKNOWN", iobind_status_get_name(-1));
-  same("iobind_status_get_name(16)", "UNKNOWN", iobind_status_get_name(16));
+  same("iobind_status_get_name(17)", "UNKNOWN", iobind_status_get_name(17));
   return wrong;
 }

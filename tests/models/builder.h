@@ -77,6 +77,8 @@ void build_loop(builder *b);
 void build_decoder(builder *b);
 void build_grow(builder *b);
 void build_cache(builder *b);
+void build_append(builder *b);
+void build_shared(builder *b);
 void build_denoise(builder *b);
 void build_voices(builder *b);
 void build_ragged(builder *b);

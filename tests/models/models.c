@@ -44,6 +44,13 @@ const model_kind model_kinds[] = {
      build_decoder},
     {"grow", "all, all_turned = past and its like on the other axis, with `row` behind them", build_grow},
     {"cache", "next = cache with `row` at row `at`, sum over its rows  [capacity=16 width=8]", build_cache},
+    {"append",
+     "next = cache with `row` at `at` of its first axis but one; attention=1: y = row's attention to `valid` of them; "
+     "opset=24; capacity=0: it is open  [batch=1 capacity=16 width=4 attention=0]",
+     build_append},
+    {"shared",
+     "y = attention of x to a key and a value of fixed capacity, by GroupQueryAttention  [batch=1 capacity=16 heads=2 width=16]",
+     build_shared},
     {"denoise", "denoised = latents - tanh(latents) * timestep / 4  [dims=1,4,16,16]", build_denoise},
     {"voices",
      "rows with states: next_a = x * [1, 2] - a, next_b = max(b, x), next_count = count + 1, y = next_a + next_b, z = next_b + gain; mix=1: next_b has "
@@ -281,6 +288,7 @@ static void build_model(builder *b, const model_kind *kind) {
                       .description = description};
   onnx_model_begin(&b->writer, &model);
   onnx_opset(&b->writer, "", b->opset);
+  onnx_opset(&b->writer, "com.microsoft", 1);
   onnx_graph_begin(&b->writer, kind->name);
   kind->build(b);
   onnx_graph_end(&b->writer);

@@ -109,6 +109,53 @@ void build_cache(builder *b) {
   builder_node_end(b);
 }
 
+/* Rows are written into a cache of fixed capacity, where `at` says. */
+void build_append(builder *b) {
+  int64_t batch = builder_int(b, "batch", 1), capacity = builder_int(b, "capacity", 16), width = builder_int(b, "width", 4);
+  test_shape cache = {.dims = {batch, capacity > 0 ? capacity : -1, width}, .rank = 3, .names = {"", "capacity"}},
+             row = {.dims = {batch, -1, width}, .rank = 3, .names = {"", "new"}};
+  test_shape lengths = {.dims = {batch}, .rank = 1};
+  int attends = builder_int(b, "attention", 0) != 0;
+  builder_input(b, "cache", ONNX_FLOAT32, &cache);
+  builder_input(b, "row", ONNX_FLOAT32, &row);
+  builder_input(b, "at", ONNX_INT64, &lengths);
+  builder_output(b, "next", ONNX_FLOAT32, &cache);
+  builder_node(b, "TensorScatter", "cache row at", "next");
+  if (attends) {
+    builder_input(b, "valid", ONNX_INT64, &lengths);
+    builder_output(b, "y", ONNX_FLOAT32, &row);
+    builder_node_begin(b, "Attention", "row next next _ _ _ valid", "y");
+    onnx_attribute_int(&b->writer, "q_num_heads", 1);
+    onnx_attribute_int(&b->writer, "kv_num_heads", 1);
+    builder_node_end(b);
+  }
+}
+
+/* Keys and values of fixed capacity, into which an operator writes by itself. */
+void build_shared(builder *b) {
+  int64_t batch = builder_int(b, "batch", 1), capacity = builder_int(b, "capacity", 16);
+  int64_t heads = builder_int(b, "heads", 2), width = builder_int(b, "width", 16);
+  test_shape x = {.dims = {batch, -1, heads * width}, .rank = 3, .names = {"", "new"}};
+  test_shape past = {.dims = {batch, heads, capacity, width}, .rank = 4};
+  test_shape lengths = {.dims = {batch}, .rank = 1}, scalar = {.rank = 0};
+  builder_input(b, "x", ONNX_FLOAT32, &x);
+  builder_input(b, "past_key", ONNX_FLOAT32, &past);
+  builder_input(b, "past_value", ONNX_FLOAT32, &past);
+  builder_input(b, "seqlens_k", ONNX_INT32, &lengths);
+  builder_input(b, "total", ONNX_INT32, &scalar);
+  builder_output(b, "y", ONNX_FLOAT32, &x);
+  builder_output(b, "key", ONNX_FLOAT32, &past);
+  builder_output(b, "value", ONNX_FLOAT32, &past);
+  onnx_node_begin(&b->writer, "GroupQueryAttention", "com.microsoft", "");
+  static const char *const inputs[] = {"x", "x", "x", "past_key", "past_value", "seqlens_k", "total"};
+  static const char *const outputs[] = {"y", "key", "value"};
+  for (size_t i = 0; i < 7; i++) onnx_node_input(&b->writer, inputs[i]);
+  for (size_t i = 0; i < 3; i++) onnx_node_output(&b->writer, outputs[i]);
+  onnx_attribute_int(&b->writer, "num_heads", heads);
+  onnx_attribute_int(&b->writer, "kv_num_heads", heads);
+  builder_node_end(b);
+}
+
 /* What is left after a part of it was taken for noise: the more, the higher the level. */
 void build_denoise(builder *b) {
   test_shape dims, scalar = {.dims = {1}, .rank = 1};

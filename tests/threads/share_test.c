@@ -245,6 +245,9 @@ static void read_shelf(member *self) {
     WELL(self, iobind_tensor_map(all->host, IOBIND_DTYPE_FLOAT32, IOBIND_ACCESS_WRITE, &data, NULL));
     WELL(self, iobind_tensor_get_string(all->words, 0, text, sizeof text, &needed, NULL));
     HOLDS(self, needed == 4 && memcmp(text, "word", needed) == 0);
+    iobind_difference found = IOBIND_DIFFERENCE_INIT;
+    WELL(self, iobind_tensor_compare(all->words, all->words, NULL, &found, NULL));
+    HOLDS(self, found.beyond == 0);
     iobind_tensor *copy = threads_floats(self->number % 2 == 0 ? cpu : vdev);
     const iobind_tensor *sources[] = {all->numbers};
     HOLDS(self, copy != NULL);

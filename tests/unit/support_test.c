@@ -162,7 +162,8 @@ static void status_names(void **state) {
   assert_string_equal(iobind_status_get_name(5), "OUT_OF_MEMORY");
   assert_string_equal(iobind_status_get_name(14), "INTERNAL");
   assert_string_equal(iobind_status_get_name(15), "DEVICE_LOST");
-  assert_string_equal(iobind_status_get_name(16), "UNKNOWN");
+  assert_string_equal(iobind_status_get_name(16), "RESULT");
+  assert_string_equal(iobind_status_get_name(17), "UNKNOWN");
   assert_string_equal(iobind_status_get_name(-1), "UNKNOWN");
   assert_string_equal(iobind_status_get_name(INT32_MAX), "UNKNOWN");
 }

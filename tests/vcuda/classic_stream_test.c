@@ -37,7 +37,7 @@ static vcuda_dnn_tensor *make_tensor(int rank, const int *dims) {
 
 /* Every call makes its descriptors, and destroys them before the work has run. */
 static const int picture[] = {2, 3, 4, 5}, pooled[] = {2, 3, 2, 2}, channels[] = {1, 3, 1, 1};
-enum { PICTURE = 2 * 3 * 4 * 5 * 4, POOLED = 2 * 3 * 2 * 2 * 4, CHANNELS = 3 * 4 };
+enum { PICTURE = 2 * 3 * 4 * 5 * 4, POOLED = 2 * 3 * 2 * 2 * 4, CHANNELS = 3 * 4, SUMS = 3 * 8 };
 
 static int call_pooling(vcuda_dnn *handle, char *const *m) {
   const int window[] = {2, 3}, padding[] = {0, 0}, stride[] = {2, 2};
@@ -98,7 +98,7 @@ static int call_reduction(vcuda_dnn *handle, char *const *m) {
   OK(cudnnGetReductionIndicesSize(handle, reduction, a, c, &indices));
   OK(cudnnGetReductionWorkspaceSize(handle, reduction, a, c, &workspace));
   assert_int_equal(indices, CHANNELS);
-  assert_int_equal(workspace, 2 * CHANNELS);
+  assert_int_equal(workspace, SUMS);
   int status = cudnnReduceTensor(handle, reduction, m[2], indices, m[3], workspace, &one, a, m[0], &zero, c, m[1]);
   OK(cudnnDestroyReduceTensorDescriptor(reduction));
   OK(cudnnDestroyTensorDescriptor(a));
@@ -157,6 +157,13 @@ static int call_lstm(vcuda_dnn *handle, char *const *m) {
   return status;
 }
 
+enum {
+  TANH_Y = STEPS * BATCH * HIDDEN * 4,
+  TANH_WEIGHTS = HIDDEN * (INPUT + HIDDEN + 2) * 4,
+  TANH_WORKSPACE = (INPUT + 4 * HIDDEN) * 8
+};
+enum { LENGTHS = BATCH * 4 };
+
 /* A network of one gate, whose lengths are in device memory; all sequences are empty: y is the filling. */
 static int call_tanh(vcuda_dnn *handle, char *const *m) {
   vcuda_dnn_rnn *rnn = NULL;
@@ -170,8 +177,8 @@ static int call_tanh(vcuda_dnn *handle, char *const *m) {
   OK(cudnnSetRNNDataDescriptor(y, 0, 0, STEPS, BATCH, HIDDEN, none, &one));
   int32_t *in_device = NULL;
   memcpy(&in_device, &m[4], sizeof in_device);
-  int status = cudnnRNNForward(handle, rnn, 0, in_device, x, m[0], y, m[1], NULL, NULL, NULL, NULL, NULL, NULL,
-                               HIDDEN * (INPUT + HIDDEN + 2) * 4, m[2], (INPUT + 4 * HIDDEN) * 8, m[3], 0, NULL);
+  int status = cudnnRNNForward(handle, rnn, 0, in_device, x, m[0], y, m[1], NULL, NULL, NULL, NULL, NULL, NULL, TANH_WEIGHTS,
+                               m[2], TANH_WORKSPACE, m[3], 0, NULL);
   OK(cudnnDestroyRNNDescriptor(rnn));
   OK(cudnnDestroyRNNDataDescriptor(x));
   OK(cudnnDestroyRNNDataDescriptor(y));
@@ -196,19 +203,14 @@ static const operation operations[] = {
      call_training},
     {"cudnnLRNCrossChannelForward", {IN(PICTURE), OUT(PICTURE)}, 2, 1, call_lrn},
     {"cudnnSoftmaxForward", {IN(PICTURE), OUT(PICTURE)}, 2, 1, call_softmax},
-    {"cudnnReduceTensor", {IN(PICTURE), OUT(CHANNELS), OUT(CHANNELS), OUT(2 * CHANNELS)}, 4, 1, call_reduction},
+    {"cudnnReduceTensor", {IN(PICTURE), OUT(CHANNELS), OUT(CHANNELS), OUT(SUMS)}, 4, 1, call_reduction},
     {"cudnnSetDropoutDescriptor", {OUT(STATES)}, 1, 0, call_dropout},
     {"cudnnRNNForward",
      {IN(LSTM_X), OUT(LSTM_Y), IN(LSTM_STATE), OUT(LSTM_STATE), IN(LSTM_STATE), OUT(LSTM_STATE), IN(WEIGHTS), OUT(WORKSPACE)},
      8,
      1,
      call_lstm},
-    {"cudnnRNNForward",
-     {IN(LSTM_X), OUT(STEPS *BATCH *HIDDEN * 4), IN(HIDDEN *(INPUT + HIDDEN + 2) * 4), OUT((INPUT + 4 * HIDDEN) * 8),
-      IN(BATCH * 4)},
-     5,
-     1,
-     call_tanh},
+    {"cudnnRNNForward", {IN(LSTM_X), OUT(TANH_Y), IN(TANH_WEIGHTS), OUT(TANH_WORKSPACE), IN(LENGTHS)}, 5, 1, call_tanh},
 };
 enum { OPERATIONS = sizeof operations / sizeof *operations };
 

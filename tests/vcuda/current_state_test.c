@@ -123,6 +123,42 @@ static void binding_rewind_state(int own) {
   end_world(&w);
 }
 
+/* A row behind two others. */
+static void binding_write_lengths(int own) {
+  static const int64_t dims[] = {1, 4, COUNT};
+  static const int64_t one[] = {1, 1, COUNT};
+  static const float zeros[4 * COUNT] = {0};
+  world w = make_world(own);
+  iobind_session_options options = IOBIND_SESSION_OPTIONS_INIT;
+  iobind_session *session;
+  iobind_binding *binding;
+  iobind_tensor *cache;
+  iobind_tensor *x;
+  float found[COUNT];
+  options.flags = IOBIND_SESSION_IDENTIFY;
+  options.devices = &w.device;
+  options.device_count = 1;
+  expect_ok(test_session_with(runtime, "append opset=24 capacity=4", &options, &session, &fault));
+  expect_ok(iobind_binding_create(session, &binding, &fault));
+  expect_ok(iobind_tensor_create(w.device, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, dims, 3, &cache, &fault));
+  expect_ok(iobind_tensor_write(cache, 0, zeros, sizeof zeros, NULL, &fault));
+  expect_ok(iobind_tensor_create(w.device, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, one, 3, &x, &fault));
+  expect_ok(iobind_tensor_write(x, 0, values, sizeof found, NULL, &fault));
+  bind_input(binding, 0, cache);
+  bind_input(binding, 1, x);
+  expect_ok(iobind_binding_carry(binding, 0, 0, IOBIND_CARRY_IN_PLACE, &fault));
+  make_current(own);
+  ELSEWHERE(own, iobind_binding_write_lengths(binding, 1, 2, NULL, &fault));
+  expect_ok(iobind_binding_run(binding, NULL, &fault));
+  expect_ok(iobind_tensor_read(cache, 2 * sizeof found, found, sizeof found, NULL, &fault));
+  assert_memory_equal(found, values, sizeof found);
+  iobind_binding_destroy(binding);
+  iobind_tensor_release(cache);
+  iobind_tensor_release(x);
+  iobind_session_destroy(session);
+  end_world(&w);
+}
+
 static void state_release(int own) {
   doubler self = make_doubler(own, IOBIND_CARRY_IN_PLACE);
   expect_ok(iobind_binding_save_state(self.binding, &self.state, &fault));
@@ -159,13 +195,8 @@ static void state_load(int own) {
 }
 
 static const struct CMUnitTest tests[] = {
-    ROW(binding_save_state),
-    ROW(binding_save_state__in_flight),
-    ROW(binding_restore_state),
-    ROW(binding_reorder_state),
-    ROW(binding_rewind_state),
-    ROW(state_release),
-    ROW(state_save),
+    ROW(binding_save_state),   ROW(binding_save_state__in_flight), ROW(binding_restore_state), ROW(binding_reorder_state),
+    ROW(binding_rewind_state), ROW(binding_write_lengths),         ROW(state_release),         ROW(state_save),
     ROW(state_load),
 };
 

@@ -83,6 +83,13 @@ def group_query_cases():
 
 
 def group_query_long():
+    for way, number in (("efficient", "2"), ("steps", "16")):
+        yield group_query(f"gqa prompt, {way}", tokens=5, past=(0,), provider={"sdpa_kernel": number})
+        yield group_query(f"gqa step, {way}", provider={"sdpa_kernel": number})
+        yield group_query(f"gqa step in place, {way}", capacity=16, provider={"sdpa_kernel": number})
+        yield group_query(f"gqa window, {way}", local_window_size=4, provider={"sdpa_kernel": number})
+        yield group_query(f"gqa large, {way}", heads=16, groups=4, size=256, provider={"sdpa_kernel": number})
+    yield group_query("gqa cap, steps", softcap=5.0, provider={"sdpa_kernel": "16"})
     yield group_query("gqa prompt packed", tokens=7, past=(0,), packed=True)
     yield group_query("gqa prompt padded, long", tokens=70, past=(0,), batch=1, size=80, heads=4, groups=4)
     yield group_query("gqa chunk in place", batch=1, tokens=4, past=(4,), capacity=64)

@@ -1,4 +1,5 @@
-"""Operators of transformers on CUDA's EP over vcuda, held against the CPU EP: each with several shapes and types, three runs each.
+"""Operators of transformers, and small models of them, on CUDA's EP over vcuda, held against the CPU EP: operators with several shapes and
+types, three runs each; models over several steps.
 
 usage: transformers.py [--long] [--list] [CASE...]        under with-cuda; a CASE is the beginning of a name
 
@@ -23,6 +24,7 @@ if UNPACKED is None:
 sys.path.insert(0, FOLDER.name)
 import onnxruntime  # noqa: E402
 import transformer_cases  # noqa: E402
+import transformer_models  # noqa: E402
 import transformer_run  # noqa: E402
 
 
@@ -34,20 +36,26 @@ def options():
     return parser.parse_args()
 
 
+def collect(chosen):
+    """Names, and the functions that judge."""
+    cases = [(case.name, case.needs_cudnn, lambda case=case: transformer_run.judge(case)) for case in transformer_cases.collect(chosen.long)]
+    models = [(model.name, model.needs_cudnn, lambda model=model: transformer_models.judge(model)) for model in transformer_models.MODELS]
+    return [each for each in cases + models if not chosen.names or each[0].startswith(tuple(chosen.names))]
+
+
 def main():
     chosen = options()
-    cases = [case for case in transformer_cases.collect(chosen.long)
-             if not chosen.names or case.name.startswith(tuple(chosen.names))]
-    runs = [case for case in cases if not case.needs_cudnn or transformer_run.has_cudnn()]
+    cases = collect(chosen)
+    if chosen.list:
+        print("\n".join(name for name, _, _ in cases))
+        return 0
+    runs = [(name, judge) for name, needs_cudnn, judge in cases if not needs_cudnn or transformer_run.has_cudnn()]
     failed = 0
-    for case in cases if chosen.list else runs:
-        if chosen.list:
-            print(case.name)
-            continue
-        wrong = transformer_run.judge(case)
+    for name, judge in runs:
+        wrong = judge()
         if wrong:
             failed += 1
-            print(f"{case.name}: {wrong}")
+            print(f"{name}: {wrong}")
     print(f"ONNX Runtime {onnxruntime.__version__}: {len(runs) - failed} passed, {failed} failed, {len(cases) - len(runs)} skipped: CUDA's EP needs "
           "cuDNN for them")
     return 1 if failed or not runs else 0

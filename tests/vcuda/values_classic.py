@@ -1,6 +1,7 @@
 """What CUDA's EP computes with cuDNN's older interface, held against the CPU EP: pooling, normalisation, reductions, recurrent networks.
 
-usage: values_classic.py [--list] [--least N] [--models FOLDER] [CASE...]        under with-cuda
+usage: values_classic.py [--list] [--least N] [--graphs] [--models FOLDER] [CASE...]        under with-cuda
+  --graphs         instead of plain runs, CUDA graphs: captured in the first run, and replayed with other values in the same memory
   --models FOLDER  also Silero's models of speech, which scripts/get-models fetches: several steps of a stream, with its state
 
 Each case is one operator in one type with one shape. Every node must run on CUDA: a fallback to the CPU is an error. A case runs three
@@ -218,14 +219,14 @@ def values_of(case, seed):
 CPU, CUDA = "CPUExecutionProvider", "CUDAExecutionProvider"
 
 
-def make_session(model, provider, whole=True):
-    """`whole`: on the provider alone, each node as it is written."""
+def make_session(model, provider, whole=True, **chosen):
+    """`whole`: on the provider alone, each node as it is written. `chosen`: options of the provider."""
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
     if whole:
         options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
         options.add_session_config_entry("session.disable_cpu_ep_fallback", "0" if provider == CPU else "1")
-    session = onnxruntime.InferenceSession(model, options, providers=[provider])
+    session = onnxruntime.InferenceSession(model, options, providers=[(provider, chosen)])
     session.disable_fallback()
     return session
 
@@ -275,6 +276,29 @@ def judge(case):
     return None
 
 
+def replay(case):
+    """None, or what is wrong with the graph of a case."""
+    session = make_session(model_of(case, case.kind), CUDA, enable_cuda_graph="1")
+    kept.append(session)
+    binding, inputs, outputs = session.io_binding(), {}, []
+    for name, array in values_of(case, 1).items():
+        inputs[name] = onnxruntime.OrtValue.ortvalue_from_numpy(array, "cuda", 0)
+        binding.bind_ortvalue_input(name, inputs[name])
+    for i, expected in enumerate(reference(case, values_of(case, 1))):
+        outputs.append(onnxruntime.OrtValue.ortvalue_from_shape_and_type(expected.shape, np.float32, "cuda", 0))
+        binding.bind_ortvalue_output(f"y{i}", outputs[i])
+    for seed in 1, 2, 3:
+        values = values_of(case, seed)
+        for name, array in values.items():
+            inputs[name].update_inplace(array)
+        session.run_with_iobinding(binding)
+        for i, expected in enumerate(reference(case, values)):
+            if (wrong := differs(case, outputs[i].numpy(), expected)) is not None:
+                return f"run {seed}, output {i}: {wrong}"
+    kept.pop()
+    return None
+
+
 def speak(path, rate):
     """Steps of a stream of sound through Silero's model, whose nodes of shapes run on the CPU. None, or what is wrong."""
     on_cpu, on_cuda = make_session(path, CPU, whole=False), make_session(path, CUDA, whole=False)
@@ -311,6 +335,7 @@ def options():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--list", action="store_true", help="print the names of all cases")
     parser.add_argument("--least", type=int, default=0, metavar="N")
+    parser.add_argument("--graphs", action="store_true")
     parser.add_argument("--models", metavar="FOLDER")
     parser.add_argument("cases", nargs="*", metavar="CASE", help="only these, or those that begin so")
     return parser.parse_intermixed_args()
@@ -318,7 +343,8 @@ def options():
 
 def find_work(chosen):
     """(name, function that judges it) of each case."""
-    work = [(case.name, lambda case=case: judge(case)) for case in collect()]
+    judged_by = replay if chosen.graphs else judge
+    work = [(case.name, lambda case=case: judged_by(case)) for case in collect()]
     if chosen.models is not None:
         paths = [(os.path.join(chosen.models, f"{name}.onnx"), rate) for name, rate in SPEECH]
         work += [(f"{os.path.basename(path)}-{rate}", lambda path=path, rate=rate: speak(path, rate)) for path, rate in paths]

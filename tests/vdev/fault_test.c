@@ -311,6 +311,43 @@ static void test_every_kernel(void **state) {
   rig_set("fail_compute", "0", NULL);
 }
 
+/* The first element of y = 2 x, with nothing else around it. */
+static float run_and_look(const bench *one) {
+  host_data[0] = 4;
+  host_data[1] = 5;
+  OrtSyncStream *stream = rig_stream(0);
+  ok(rig_copy(one->host, one->x, stream));
+  ok(rig_run(one->session, one->binding, stream));
+  ok(rig_copy(one->y, one->host, stream));
+  rig.api->ReleaseSyncStream(stream);
+  assert_true(host_data[1] == 10);
+  return host_data[0];
+}
+
+/* One element, in the runs that the setting counts, and of the kernel that it names. */
+static void test_wrong_results(void **state) {
+  static const struct {
+    const char *setting;
+    bool wrong[4];
+  } rows[] = {
+      {"2", {false, true, false, false}},
+      {"every:2", {false, true, false, true}},
+      {"from:3", {false, false, true, true}},
+      {"every:1,name:Mul", {true, true, true, true}},
+      {"every:1,name:Add", {false, false, false, false}},
+      {"every:1,min:9000", {false, false, false, false}},
+  };
+  const bench *one = *state;
+  for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+    rig_set("wrong_compute", rows[i].setting, NULL);
+    for (size_t run = 0; run < sizeof rows[i].wrong / sizeof rows[i].wrong[0]; run++) {
+      const float first = run_and_look(one);
+      assert_true((first > 8 || first < 8) == rows[i].wrong[run]);
+    }
+  }
+  rig_set("wrong_compute", "0", NULL);
+}
+
 static void test_streams(void **state) {
   (void)state;
   rig_set("fail_stream", "1", NULL);
@@ -455,6 +492,7 @@ static const struct CMUnitTest cases[] = {
     ON_BENCH(test_compute),
     ON_BENCH(test_compute_by_name),
     ON_BENCH(test_every_kernel),
+    ON_BENCH(test_wrong_results),
     ON_BENCH(test_late_failures),
     ON_BENCH(test_failure_of_unknown_shape),
     ON_BENCH(test_streams),

@@ -5,7 +5,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "commands/difference.h"
 #include "formats/file.h"
 #include "formats/graph.h"
 #include "shared/number.h"
@@ -23,8 +22,9 @@ typedef struct side {
 typedef struct compare_job {
   tool_state *tool;
   const char *with; /* the spec of the device whose results count as right; NULL: the CPU */
-  difference_limits limits;
-  bool nodes; /* find the first node that differs, too */
+  iobind_tolerance limits;
+  bool by_type; /* no limits are given */
+  bool nodes;   /* find the first node that differs, too */
   iobind_device *devices[SIDES];
   iobind_tensor **inputs; /* host tensors, the same for both */
   size_t input_count;
@@ -63,22 +63,33 @@ static void close_sides(compare_job *job) {
 
 /* ---- comparing ---- */
 
+/* How an output of the two differs. */
+typedef struct difference {
+  bool same_shape; /* type and dims are the same; otherwise nothing else is set */
+  bool measured;   /* numbers: how far they differ is known, not only how many */
+  double absolute;
+  double relative;
+  size_t beyond;
+} difference;
+
+/* Of the others only the bits are compared. */
+static bool is_number(int32_t dtype) {
+  return dtype != IOBIND_DTYPE_BOOL &&
+         (iobind_dtype_get_bits(dtype) > 8 || dtype == IOBIND_DTYPE_INT8 || dtype == IOBIND_DTYPE_UINT8);
+}
+
 /* Compare an output that both sides have as a tensor. */
 static int compare_output(compare_job *job, size_t index, difference *found, iobind_tensor_info *info) {
   iobind_error error = IOBIND_ERROR_INIT;
-  tool_fault fault;
-  npy_array arrays[SIDES] = {{0}, {0}};
-  int code = TOOL_GO;
-  if (iobind_tensor_get_info(job->sides[DEVICE].outputs[index], info, &error) != IOBIND_OK) {
-    return tool_fail_error(job->tool, NULL, &error);
+  iobind_difference d = IOBIND_DIFFERENCE_INIT;
+  iobind_status status = iobind_tensor_get_info(job->sides[DEVICE].outputs[index], info, &error);
+  if (status == IOBIND_OK) {
+    status = iobind_tensor_compare(job->sides[DEVICE].outputs[index], job->sides[REFERENCE].outputs[index],
+                                   job->by_type ? NULL : &job->limits, &d, &error);
   }
-  for (int which = 0; code == TOOL_GO && which < SIDES; which++) {
-    if (tool_tensor_to_npy(job->sides[which].outputs[index], &arrays[which], &fault)) continue;
-    code = tool_fail(job->tool, "%s", fault.text);
-  }
-  if (code == TOOL_GO) *found = difference_of(&arrays[DEVICE], &arrays[REFERENCE], info->dtype, &job->limits);
-  for (int which = 0; which < SIDES; which++) npy_free(&arrays[which]);
-  return code;
+  const bool is_other = status == IOBIND_ERROR_SHAPE || status == IOBIND_ERROR_DTYPE;
+  *found = (difference){!is_other, is_number(info->dtype), d.absolute, d.relative, (size_t)d.beyond};
+  return status == IOBIND_OK || is_other ? TOOL_GO : tool_fail_error(job->tool, NULL, &error);
 }
 
 static bool is_beyond(const difference *d) {
@@ -237,15 +248,18 @@ static int run_compare(compare_job *job, tool_report *report) {
   report_field(report, "model", "model", report_string(tool->arguments[0]), NULL);
   report_field(report, "device", "device", report_string(tool_device_spec(job->devices[DEVICE])), NULL);
   report_field(report, "with", "compared with", report_string(tool_device_spec(job->devices[REFERENCE])), NULL);
-  report_field(report, "absolute", NULL, json_real(job->limits.absolute), NULL);
-  report_field(report, "relative", NULL, json_real(job->limits.relative), NULL);
+  report_field(report, "absolute", NULL, job->by_type ? json_null() : json_real(job->limits.absolute), NULL);
+  report_field(report, "relative", NULL, job->by_type ? json_null() : json_real(job->limits.relative), NULL);
   code = compare_outputs(job, report);
   if (code == TOOL_GO && job->nodes) code = compare_nodes(job, report);
   if (code != TOOL_GO) return code;
-  report_field(report, "same", "outputs", json_boolean(!job->differs),
-               job->differs ? "differ by more than %g + %g of the reference"
-                            : "differ by no more than %g + %g of the reference",
-               job->limits.absolute, job->limits.relative);
+  const char *than = job->differs ? "more" : "no more";
+  if (job->by_type) {
+    report_field(report, "same", "outputs", json_boolean(!job->differs), "differ by %s than usual for their types", than);
+  } else {
+    report_field(report, "same", "outputs", json_boolean(!job->differs), "differ by %s than %g + %g of the reference", than,
+                 job->limits.absolute, job->limits.relative);
+  }
   report_field_mark(report, job->differs ? REPORT_BAD : REPORT_GOOD);
   return tool_print(tool, report, job->differs ? TOOL_FAILED : TOOL_DONE);
 }
@@ -257,8 +271,10 @@ int command_compare(int argc, const char **argv) {
   int nodes = 0;
   const struct poptOption options[] = {
       {"with", 0, POPT_ARG_ARGV, &with, 0, "The device whose results count as right (default cpu)", "SPEC"},
-      {"absolute", 0, POPT_ARG_ARGV, &absolutes, 0, "How much an element may differ (default 0.0001),", "X"},
-      {"relative", 0, POPT_ARG_ARGV, &relatives, 0, "and how much more as a part of the right one (default 0.001)", "X"},
+      {"absolute", 0, POPT_ARG_ARGV, &absolutes, 0,
+       "How much an element may differ (default: by type; with --relative 0.0001),", "X"},
+      {"relative", 0, POPT_ARG_ARGV, &relatives, 0, "and how much more as a part of the right one (with --absolute 0.001)",
+       "X"},
       {"nodes", 0, POPT_ARG_NONE, &nodes, 0, "Find the first node whose output differs by more", NULL},
       POPT_TABLEEND};
   const tool_usage usage = {
@@ -266,8 +282,8 @@ int command_compare(int argc, const char **argv) {
       .arguments = "MODEL",
       .summary = "Run a model on two devices with the same inputs, and say how far the outputs differ.",
       .notes =
-          "Ends with 1 if an element differs by more than --absolute and --relative allow; integers, truth values and texts must\n"
-          "be equal. --nodes makes every value within the graph an output, which keeps ONNX Runtime from fusing nodes.",
+          "Ends with 1 if an element differs by more than is usual for its type, or than --absolute and --relative allow;\n"
+          "integers, truth values and texts must be equal. --nodes makes every value within the graph an output, which keeps ONNX Runtime from fusing nodes.",
       .takes = TOOL_TAKES_DEVICE | TOOL_TAKES_DIMS | TOOL_TAKES_INPUTS,
       .argument_count = 1,
       .options = options,
@@ -279,6 +295,7 @@ int command_compare(int argc, const char **argv) {
   if (code == TOOL_GO) code = tool_real(&tool, absolutes, "--absolute", 0, 1e30, &job.limits.absolute);
   if (code == TOOL_GO) code = tool_real(&tool, relatives, "--relative", 0, 1e30, &job.limits.relative);
   job.nodes = nodes != 0;
+  job.by_type = absolutes == NULL && relatives == NULL;
   if (code == TOOL_GO) {
     tool_report *report = report_create();
     progress_begin(&tool);

@@ -348,11 +348,13 @@ int command_run(int argc, const char **argv) {
   char **folders = NULL;
   char **archives = NULL;
   char **binds = NULL;
+  int verify = 0;
   const struct poptOption options[] = {
       {"output-dir", 'o', POPT_ARG_ARGV, &folders, 0, "Write each output to DIR/NAME.npy; created if it is missing", "DIR"},
       {"output", 0, POPT_ARG_ARGV, &archives, 0, "Write all outputs into one archive of numpy arrays", "FILE.npz"},
       {"bind", 'b', POPT_ARG_ARGV, &binds, 0, "Inputs and outputs on the device (default), or on the host, as a plain run",
        "device|host"},
+      {"verify", 0, POPT_ARG_NONE, &verify, 0, "Make the run on the CPU as well, and compare the outputs", NULL},
       POPT_TABLEEND};
   const tool_usage usage = {
       .command = "run",
@@ -362,7 +364,8 @@ int command_run(int argc, const char **argv) {
           "Each input comes from --input, or is made up by --random: floats of 0 to 1, 32- and 64-bit integers of 0 or 1, the\n"
           "same ones for the same --seed. bfloat16 is read and written as <u2, 8-bit floats as u1, packed types as u1 in one\n"
           "dim, strings as <U. What cannot stand in a file name becomes '_'. A file is written whole or not at all.\n"
-          "Without --output-dir and --output the outputs are only described.",
+          "Without --output-dir and --output the outputs are only described. With --verify a run whose outputs are not those of the\n"
+          "CPU fails, and writes nothing.",
       .takes = TOOL_TAKES_DEVICE | TOOL_TAKES_DIMS | TOOL_TAKES_INPUTS | TOOL_TAKES_SESSION | TOOL_TAKES_RUNS,
       .argument_count = 1,
       .options = options,
@@ -388,6 +391,7 @@ int command_run(int argc, const char **argv) {
   if (code == TOOL_GO && on_host && tool.wish.run_configs.count > 0) {
     code = tool_misuse(&tool, "--run-config: expected a bound run, got --bind host");
   }
+  tool.verify = verify != 0;
   if (code == TOOL_GO) code = run_model(&tool, folder, archive, on_host);
   code = tool_end(&tool, code);
   tool_free_list(folders);

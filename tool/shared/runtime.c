@@ -162,6 +162,7 @@ static int create_session(tool_state *tool, const char *path, const void *model,
       values[options.dim_count++] = tool->dims[i].value;
     }
     wish_apply(&tool->wish, &options);
+    options.verify.runs = tool->verify;
     bool chosen = options.policy != IOBIND_POLICY_NONE; /* by ONNX Runtime */
     options.devices = chosen ? NULL : device;
     options.device_count = chosen ? 0 : 1;

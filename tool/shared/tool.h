@@ -110,6 +110,7 @@ typedef struct tool_state {
   iobind_runtime *runtime;
   tool_clock clock;             /**< of the device for which tool_load last loaded a model */
   tool_launches launches;       /**< of the same */
+  bool verify;                  /**< the first run of a session is compared with the CPU's */
   tool_wish wish;               /**< of sessions and runs */
   struct poptOption shared[24]; /**< the tables that popt reads, which point into this struct: so it must not be moved */
   struct poptOption tables[3];

@@ -30,6 +30,7 @@ from ._errors import (
     NotSupported,
     OrtError,
     OutOfMemory,
+    ResultError,
     ShapeError,
     Timeout,
     VersionError,
@@ -38,7 +39,7 @@ from ._pipeline import Map, Times
 from ._runtime import attach, attached, configure, device, devices, info, preload, register_ep
 from ._session import Session, StateKind, Value
 from ._state import State
-from ._tensor import Event, Live, Stream, Tensor, copy, empty, from_dlpack, live, tensor, wrap, wrap_address
+from ._tensor import Difference, Event, Live, Stream, Tensor, copy, empty, from_dlpack, live, tensor, wrap, wrap_address
 
 __version__ = _core.version()
 for _class in CLASSES:
@@ -46,8 +47,8 @@ for _class in CLASSES:
 _core.use_classes(Tensor, Outputs, Binding, BY_STATUS)
 
 __all__ = [
-    "REUSE", "Audit", "Batch", "Binding", "Cancelled", "DTypeError", "Device", "DeviceError", "DeviceLost", "Error", "Event", "FileError", "FileNotFound",
-    "InternalError", "InvalidArgument", "InvalidState", "Live", "Map", "NameNotFound", "NotFound", "NotSupported", "OrtError", "OutOfMemory", "Outputs", "Row", "Session",
+    "REUSE", "Audit", "Batch", "Binding", "Cancelled", "DTypeError", "Device", "DeviceError", "DeviceLost", "Difference", "Error", "Event", "FileError", "FileNotFound",
+    "InternalError", "InvalidArgument", "InvalidState", "Live", "Map", "NameNotFound", "NotFound", "NotSupported", "OrtError", "OutOfMemory", "Outputs", "ResultError", "Row", "Session",
     "ShapeError", "State", "StateKind", "Stream", "Tensor", "Timeout", "Times", "Value", "VersionError", "attach", "attached", "configure", "copy", "device",
     "devices", "empty", "from_dlpack", "in_place", "info", "live", "preload", "register_ep", "tensor", "wrap", "wrap_address",
 ]

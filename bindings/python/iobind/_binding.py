@@ -425,11 +425,24 @@ class Binding(_core.Binding):
             if len(bound) > axis:
                 self._note_state(index, (*bound[:axis], len(given), *bound[axis + 1:]))
 
+    def write_lengths(self, added: int, length: int | None = None, *, stream: _tensor.Stream | None = None) -> None:
+        """Write the lengths of the carried caches of fixed capacity ("capacity" of Session.state_kind) into the inputs that the model takes them
+        from, for a run that adds `added` rows. A run that succeeds advances the length; one that fails leaves it. `length` is how many rows are
+        in use before the run, such as 0 for an empty cache; None: as iobind has counted. Inputs that are not bound are bound; masks and
+        positions remain yours. Raises InvalidArgument (beyond the capacity), InvalidState (the length is not known, a run is in flight
+        elsewhere), NotSupported (no such cache is carried, or the model computes its lengths), FileError as Session.state_kind,
+        DeviceError (another device's stream), OutOfMemory, OrtError."""
+        if added < 1 or (length is not None and length < 0):
+            raise InvalidArgument(f"write_lengths: expected 1 new row or more and a length of 0 or more, got {added} and {length}")
+        for tensor in self._tensors.values():  # which of them have lengths, the library knows
+            tensor._await(stream)
+        self._write_lengths(added, -1 if length is None else length, stream)
+
     def rewind(self, length: int) -> None:
         """Go back to a shorter length: of each carried state the first `length` rows remain, on the axis that Session.state_kind() tells, such as
         the tokens of a decoder that were right. Other inputs that depend on the length are yours to bind. States that were saved keep
         their rows. Outputs of the last run must have been fetched, as before a run. Raises NotSupported (a state is of another kind than
-        "growing": save a state earlier, and restore it; for "capacity" write the lengths into the model's inputs), InvalidArgument (a state
+        "growing": save a state earlier, and restore it; of "capacity" only a length that write_lengths() counts is set), InvalidArgument (a state
         is shorter), ShapeError (the states have different lengths), FileError as Session.state_kind, InvalidState (nothing is carried, a
         run is in flight), what the last run failed with, OutOfMemory, OrtError."""
         if length < 0:
@@ -437,9 +450,9 @@ class Binding(_core.Binding):
         self._await_states()
         self._rewind(length)
         for output, index in self._states.items():
-            axis = self.session._kind_of(output, index).axis
+            kind, axis = self.session._kind_of(output, index)
             bound = self._shapes.get(index, ())
-            if axis is not None and len(bound) > axis:
+            if kind != "capacity" and axis is not None and len(bound) > axis:
                 self._note_state(index, (*bound[:axis], length, *bound[axis + 1:]))
 
     def _await_states(self) -> None:

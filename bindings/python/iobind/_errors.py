@@ -143,9 +143,13 @@ class DeviceLost(DeviceError):
     """Nothing works on the device any more in this process; its work has failed."""
 
 
+class ResultError(Error, ArithmeticError):
+    """The device's result is not the CPU's: Session(verify=...)."""
+
+
 BY_STATUS: dict[int, type[Error]] = dict(enumerate(
     [InvalidArgument, InvalidState, NotFound, NotSupported, OutOfMemory, FileError, VersionError, OrtError, DeviceError, ShapeError,
-     DTypeError, Timeout, Cancelled, InternalError, DeviceLost], 1))
+     DTypeError, Timeout, Cancelled, InternalError, DeviceLost, ResultError], 1))
 for _number, _class in BY_STATUS.items():
     _class.status = _core.status_name(_number)
 CLASSES: list[type[Error]] = [Error, *BY_STATUS.values(), NameNotFound, FileNotFound]

@@ -61,7 +61,7 @@ class Session(_core.Session):
                 dims: Mapping[str, int] | None = None, policy: str = "none", optimization: str = "all", threads: int = 0,
                 inter_threads: int = 0, strict: bool = False, placement: bool = False, memory_reuse: bool = True,
                 graphs: int = 0, profile: str | os.PathLike[str] | None = None, stream: Any = None,
-                identify: bool = False) -> Session:
+                identify: bool = False, verify: int | tuple[int, float, float] = 0) -> Session:
         if policy not in POLICIES or optimization not in OPTIMIZATIONS:
             name, known, got = (("policy", POLICIES, policy) if policy not in POLICIES else
                                 ("optimization", OPTIMIZATIONS, optimization))
@@ -80,7 +80,7 @@ class Session(_core.Session):
             "threads": threads, "inter_threads": inter_threads, "graphs": graphs,
             "ep_keys": list(of_ep), "ep_values": list(of_ep.values()),
             "config_keys": list(of_session), "config_values": list(of_session.values()),
-            "dim_names": list(of_dims), "dim_values": list(of_dims.values())}
+            "dim_names": list(of_dims), "dim_values": list(of_dims.values()), "verify": _verified(verify)}
         if profile is not None:
             options["profile"] = as_path(profile, "session: profile")
         if isinstance(model, (str, os.PathLike)):
@@ -100,6 +100,8 @@ class Session(_core.Session):
         which provider runs which node, for nodes() and audit(). graphs: capture runs as graphs, which later runs replay, at most so
         many for each binding (docs/async.md). profile: record ONNX Runtime's profile to files of this prefix. stream: an iobind.Stream, or
         another library's, such as a torch.cuda.Stream, that the session computes on: runs of all its bindings follow one another there.
+        verify: make the first runs of each binding, and of each set of dims, on the CPU as well, and compare the outputs: so many, or (runs, absolute,
+        relative), how far an element may differ; a run that differs raises ResultError. 0: as many as the environment variable IOBIND_VERIFY says.
         identify: hash a model that is given as bytes, so that states of the session can be kept in files; a file's is hashed when it is needed.
         Raises FileNotFound, NotFound (no such device or dim), FileError, OrtError (the model or a device is refused), DeviceError, NotSupported,
         InvalidArgument, OutOfMemory."""
@@ -279,6 +281,13 @@ class Session(_core.Session):
 
         return Map(self, items, slots, as_dict(constants, "map: constants"), as_dict(outputs, "map: outputs"), stop=stop, times=times,
                    run_options=run_options(run_config, run_tag, run_log_level))
+
+
+def _verified(verify: int | tuple[int, float, float]) -> tuple[int, float, float]:
+    given = verify if isinstance(verify, tuple) else (verify, 0.0, 0.0)
+    if len(given) != 3 or not isinstance(given[0], int) or not 0 <= given[0] < 1 << 32:
+        raise InvalidArgument(f"session: verify: expected a number of runs, or (runs, absolute, relative), got {verify!r:.60}")
+    return given[0], float(given[1]), float(given[2])
 
 
 def _stream_of(stream: Any, devices: list[_core.Device]) -> _core.Stream:

@@ -6,7 +6,7 @@ import contextlib
 import math
 import operator
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from . import _core, _dtypes
 from ._errors import DeviceError, DTypeError, Error, InvalidArgument, InvalidState, NotSupported, ShapeError
@@ -26,6 +26,19 @@ COPY_IT = "numpy.ascontiguousarray copies it"
 SHARE_DENSE = "its memory is shared, and a dense copy is other memory: make the array dense before it is used"
 RESULT_TO_DENSE = ("results written to a copy do not reach it: bind \"cpu\", or a dense array, and after each run "
                    "array[...] = out[name].numpy()")
+
+
+class Difference(NamedTuple):
+    """How a tensor differs from the right one."""
+
+    beyond: int
+    """elements that differ by more than they may"""
+    first: int
+    """the index of the first of them, counted through all dims"""
+    absolute: float
+    """the largest difference; infinity where only one of two elements is finite"""
+    relative: float
+    """the same as a part of the right one"""
 
 
 class Stream(_core.Stream):
@@ -274,6 +287,14 @@ class Tensor(_core.Tensor):
         """Copy the content of `source`, of the same shape and type, in, between any two places. stream: the call returns when the copy is
         submitted there. Raises DTypeError, ShapeError, InvalidArgument (overlap), NotSupported (strings), DeviceError."""
         _core.copy([source], [self], stream)
+
+    def compare(self, right: Tensor, *, absolute: float | None = None, relative: float | None = None) -> Difference:
+        """How this tensor differs from `right`, of the same shape and type; what is on a device is copied to the host. An element of a
+        floating-point type may differ by absolute + relative * |right|, one of another type not at all. Neither is given: by type, for float32
+        1e-4 and 1e-3. NaN equals NaN. Raises DTypeError, ShapeError, InvalidArgument, OrtError."""
+        limits = None if absolute is None and relative is None else (float(absolute or 0), float(relative or 0))
+        one, other = (tensor if tensor.host_readable or tensor.dtype_code == _dtypes.STRING else tensor.to("cpu") for tensor in (self, right))
+        return Difference(*one._compare(other, limits))
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
         if not self.host_readable and self.dtype_code != _dtypes.STRING:

@@ -80,6 +80,7 @@ int binding_quiesce(const Binding *self);
 /* saved_state.c: a method of bindings */
 PyObject *reorder_states(Binding *self, PyObject *arguments);
 PyObject *rewind_states(Binding *self, PyObject *number);
+PyObject *write_lengths(Binding *self, PyObject *arguments);
 
 /* states.c */
 

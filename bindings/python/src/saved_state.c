@@ -269,6 +269,29 @@ PyObject *rewind_states(Binding *self, PyObject *number) {
   return states_replaced(self, status, &error);
 }
 
+/* _write_lengths(added, length, stream) */
+PyObject *write_lengths(Binding *self, PyObject *arguments) {
+  Py_ssize_t added;
+  long long length;
+  PyObject *on;
+  Stream *stream;
+  if (!PyArg_ParseTuple(arguments, "nLO", &added, &length, &on) || stream_or_none(on, &stream) != 0 ||
+      binding_enter(self) != 0) {
+    return NULL;
+  }
+  iobind_error error = IOBIND_ERROR_INIT;
+  iobind_status status;
+  stream_enter(stream);
+  WITHOUT_GIL(status, iobind_binding_write_lengths(self->handle, (size_t)added, (int64_t)length,
+                                                   stream == NULL ? NULL : stream->handle, &error));
+  stream_leave(stream);
+  self->busy = 0;
+  if (status != IOBIND_OK) {
+    return raise_error(&error);
+  }
+  Py_RETURN_NONE;
+}
+
 /* _reorder(axis, rows) */
 PyObject *reorder_states(Binding *self, PyObject *arguments) {
   Py_ssize_t axis;

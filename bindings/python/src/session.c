@@ -39,6 +39,19 @@ static int path_of(PyObject *bytes, const char **out) {
   return bytes == NULL || bytes == Py_None ? 0 : PyBytes_AsStringAndSize(bytes, (char **)(uintptr_t)out, NULL);
 }
 
+/* (runs, absolute, relative). NULL: none. */
+static int verify_of(PyObject *given, iobind_verify *out) {
+  unsigned int runs = 0;
+  if (given == NULL) {
+    return PyErr_Occurred() ? -1 : 0;
+  }
+  if (!PyArg_ParseTuple(given, "Idd", &runs, &out->absolute, &out->relative)) {
+    return -1;
+  }
+  out->runs = runs;
+  return 0;
+}
+
 /* What the options point to while the session is made. */
 typedef struct lists {
   iobind_device **devices;
@@ -80,6 +93,9 @@ static int fill(PyObject *dict, iobind_session_options *options, lists *made) {
     return -1;
   }
   options->graph_limit = (size_t)graphs;
+  if (verify_of(PyDict_GetItemString(dict, "verify"), &options->verify) != 0) {
+    return -1;
+  }
   Stream *stream;
   if (stream_or_none(PyDict_GetItemString(dict, "stream"), &stream) != 0) {
     return -1;

@@ -811,6 +811,26 @@ static PyObject *slice_of(Tensor *self, PyObject *arguments) {
                                                                                      : raise_error(&error);
 }
 
+/* (right, limits or None) -> (beyond, first, absolute, relative) */
+static PyObject *compare(Tensor *self, PyObject *arguments) {
+  PyObject *given;
+  PyObject *limits;
+  Tensor *right;
+  iobind_tolerance tolerance = {0, 0};
+  if (!PyArg_ParseTuple(arguments, "OO", &given, &limits) || tensor_or_none(given, &right) != 0 ||
+      (limits != Py_None && !PyArg_ParseTuple(limits, "dd", &tolerance.absolute, &tolerance.relative))) {
+    return NULL;
+  }
+  iobind_difference found = IOBIND_DIFFERENCE_INIT;
+  iobind_error error = IOBIND_ERROR_INIT;
+  iobind_status status;
+  WITHOUT_GIL(status, iobind_tensor_compare(self->handle, right == NULL ? NULL : right->handle,
+                                            limits == Py_None ? NULL : &tolerance, &found, &error));
+  return status == IOBIND_OK ? Py_BuildValue("KKdd", (unsigned long long)found.beyond, (unsigned long long)found.first,
+                                             found.absolute, found.relative)
+                             : raise_error(&error);
+}
+
 static PyMethodDef tensor_methods[] = {
     {"numpy", (PyCFunction)tensor_to_numpy, METH_NOARGS,
      "numpy()\n--\n\nThe tensor as a NumPy array: a view of the same memory if the host can read it, which keeps that alive; otherwise a\n"
@@ -822,6 +842,7 @@ static PyMethodDef tensor_methods[] = {
     {"_read_bytes", (PyCFunction)read_bytes, METH_VARARGS, NULL},
     {"_view", (PyCFunction)view_of, METH_VARARGS, NULL},
     {"_slice", (PyCFunction)slice_of, METH_VARARGS, NULL},
+    {"_compare", (PyCFunction)compare, METH_VARARGS, NULL},
     {"_to_dlpack", (PyCFunction)to_dlpack, METH_VARARGS, NULL},
     {"_await", (PyCFunction)await_content, METH_O, NULL},
     {"_synchronize", (PyCFunction)synchronize, METH_NOARGS, NULL},

@@ -12,12 +12,12 @@ from onnx import TensorProto, helper
 import iobind
 
 
-def model(nodes, inputs, outputs, initializers=(), ir_version=9):
+def model(nodes, inputs, outputs, initializers=(), ir_version=9, opset=17):
     """A model of ONNX as bytes: nodes (op, inputs, outputs[, attributes]), values (name, type, dims)."""
     made = [helper.make_node(op, ins, outs, **(rest[0] if rest else {})) for op, ins, outs, *rest in nodes]
     values = [[helper.make_tensor_value_info(*value) for value in side] for side in (inputs, outputs)]
     graph = helper.make_graph(made, "test", *values, initializer=list(initializers))
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=ir_version).SerializeToString()
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=ir_version).SerializeToString()
 
 
 FLOAT, INT64, STRING, UINT8 = TensorProto.FLOAT, TensorProto.INT64, TensorProto.STRING, TensorProto.UINT8

@@ -450,7 +450,7 @@ def test_errors_have_a_status(tmp_path):
     assert caught.value.ort_code != 0
     assert {cls.status for cls in [*iobind.Error.__subclasses__(), iobind.DeviceLost]} == {
         "INVALID_ARGUMENT", "INVALID_STATE", "NOT_FOUND", "NOT_SUPPORTED", "OUT_OF_MEMORY", "IO", "VERSION", "RUNTIME", "WRONG_DEVICE", "SHAPE",
-        "DTYPE", "TIMEOUT", "CANCELLED", "INTERNAL", "DEVICE_LOST"}
+        "DTYPE", "TIMEOUT", "CANCELLED", "INTERNAL", "DEVICE_LOST", "RESULT"}
 
 
 def test_the_audit_says_what_crosses(device):

@@ -17,7 +17,7 @@ PROJECT = pathlib.Path(__file__).resolve().parents[3]
 KINDS = {
     "INVALID_ARGUMENT": ValueError, "INVALID_STATE": RuntimeError, "NOT_FOUND": LookupError, "NOT_SUPPORTED": NotImplementedError,
     "OUT_OF_MEMORY": MemoryError, "IO": OSError, "VERSION": RuntimeError, "RUNTIME": RuntimeError, "WRONG_DEVICE": RuntimeError, "DEVICE_LOST": RuntimeError, "SHAPE": ValueError,
-    "DTYPE": TypeError, "TIMEOUT": TimeoutError, "CANCELLED": iobind.Error, "INTERNAL": RuntimeError}
+    "DTYPE": TypeError, "TIMEOUT": TimeoutError, "CANCELLED": iobind.Error, "INTERNAL": RuntimeError, "RESULT": ArithmeticError}
 
 
 def test_each_status_is_an_exception_of_python_s():
@@ -84,7 +84,7 @@ def test_types_and_shapes():
 
 
 # Literals of the library's sources that are no messages to a caller of Python: other languages', or the environment's.
-OTHERS = re.compile(r"IOBIND_EP_LIBRARIES|iobind_catalogue_get_ep|IOBIND_NATIVE|iobind_runtime_adopt_device|IOBIND__|iobind__|^iobind_vdev$")
+OTHERS = re.compile(r"IOBIND_EP_LIBRARIES|IOBIND_VERIFY|iobind_catalogue_get_ep|IOBIND_NATIVE|iobind_runtime_adopt_device|IOBIND__|iobind__|^iobind_vdev$")
 
 
 def messages():

@@ -10,7 +10,7 @@ import numpy
 import pytest
 
 import iobind
-from support import DEVICE, FLOAT, SMALL, add, child, model, needs_graphs
+from support import DEVICE, FLOAT, INT64, SMALL, add, child, model, needs_graphs
 from test_states import DIMS, HELD, count, floats
 
 MODES = [None, "move", "swap", "in_place"]
@@ -328,6 +328,50 @@ def test_back_to_a_shorter_length(device):
     binding.restore(state)
     binding.rewind(1)
     assert binding.run()["s2"].numpy().tolist() == [[1, 7]] and state["s"].numpy().tolist() == [[1, 2, 10]]
+
+
+APPENDS = ([("TensorScatter", ["s", "x", "at"], ["s2"])],
+           [("s", FLOAT, [1, 8, 2]), ("x", FLOAT, [1, "n", 2]), ("at", INT64, [1])], [("s2", FLOAT, [1, 8, 2])])
+
+
+def cache(device, mode=None, **options):
+    session = iobind.Session(model(*APPENDS, ir_version=12, opset=24), device=device, identify=True, **options)
+    return session.bind({"s": numpy.zeros((1, 8, 2), numpy.float32), "x": numpy.full((1, 2, 2), 1, numpy.float32)}, carry={"s2": "s"}, carry_mode=mode)
+
+
+def firsts(out):
+    return out["s2"].numpy()[0, :, 0].tolist()
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_lengths_of_a_cache(device, mode):
+    binding = cache(device, mode)
+    assert binding.session.state_kind("s2", "s") == ("capacity", 1)
+    with pytest.raises(iobind.InvalidState, match="^write_lengths: the length is not known"):
+        binding.write_lengths(2)
+    binding.write_lengths(2, 0)
+    assert firsts(binding.run()) == [1, 1, 0, 0, 0, 0, 0, 0]
+    binding["x"] = numpy.full((1, 1, 2), 2, numpy.float32)
+    for expected in ([1, 1, 2, 0, 0], [1, 1, 2, 2, 0]):
+        binding.write_lengths(1)
+        assert firsts(binding.run())[:5] == expected
+    state = binding.save()
+    binding.rewind(1)
+    binding.update("s", binding.save()["s"].numpy() + 4)  # of its dims, which a rewind does not change
+    with pytest.raises(iobind.InvalidState):
+        binding.write_lengths(1)
+    binding.restore(state)
+    with iobind.Stream(device) as stream:
+        binding.write_lengths(1, stream=stream)
+        assert firsts(binding.run(stream=stream)) == [1, 1, 2, 2, 2, 0, 0, 0]
+    for added, length in ((0, 1), (1, -1), (4, None), (9, 0)):
+        with pytest.raises(iobind.InvalidArgument, match="^write_lengths: "):
+            binding.write_lengths(added, length)
+    binding.write_lengths(2)
+    with pytest.raises(iobind.ShapeError, match="'x' has 1 new rows"):
+        binding.run()
+    with pytest.raises(iobind.NotSupported, match="^write_lengths: .*cache of fixed capacity"):
+        count("cpu").write_lengths(1)
 
 
 def test_lengths_that_are_refused():

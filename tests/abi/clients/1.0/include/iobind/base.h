@@ -87,7 +87,8 @@ typedef struct iobind_pipeline iobind_pipeline; /**< pipelined runs of one sessi
   XX(TIMEOUT, 12, "timed out")                                                             \
   XX(CANCELLED, 13, "the run was cancelled")                                               \
   XX(INTERNAL, 14, "a defect of iobind: please report it")                                 \
-  XX(DEVICE_LOST, 15, "the device is lost to this process; all work in flight on it failed")
+  XX(DEVICE_LOST, 15, "the device is lost to this process; all work in flight on it failed") \
+  XX(RESULT, 16, "the device's result is not the CPU's: see iobind_verify")
 
 typedef enum iobind_status {
   IOBIND_OK = 0,

@@ -34,6 +34,23 @@ enum {
                                          needed first */
 };
 
+/** A session that verifies its first runs: they are repeated on the CPU, with the same inputs and states, and the outputs are compared.
+ *
+ *  - `runs` counts for each set of dims (of the inputs that are not carried), the first 64 of them, of each binding. Requests count
+ *    together. A run that captures a graph is always verified: the plain run, the capture and the replay.
+ *  - A verified run that differs fails with IOBIND_ERROR_RESULT and does not count. States that it has overwritten must be bound again.
+ *  - A verified run on a stream blocks until it is complete.
+ *  - NaN and infinities must be of the same kind. An output on which runs of the CPU differ, since the model is random, is left out and
+ *    named in the log.
+ *  - A session that computes on the CPU alone verifies nothing. A wrapped one cannot.
+ *  - All zero: the number of runs is that of the environment variable IOBIND_VERIFY; not set: 0. */
+typedef struct iobind_verify {
+  uint32_t runs;
+  uint32_t reserved; /**< 0 */
+  double absolute;   /**< both 0: by type, as in iobind_tensor_compare; otherwise they count for all floating-point types */
+  double relative;
+} iobind_verify;
+
 typedef struct iobind_session_options {
   uint32_t struct_size;
   uint32_t flags;                        /**< IOBIND_SESSION_* */
@@ -60,9 +77,11 @@ typedef struct iobind_session_options {
   iobind_stream *stream;                 /**< the session computes on this stream and keeps it alive; runs of all its bindings are
                                               ordered there. It must be a native stream of the only one of `devices` that has
                                               streams. NULL: ORT's choice; on CUDA one that iobind creates */
+  iobind_verify verify;                  /**< compare the first runs with the CPU's. The CPU loads the model as well, in this call */
 } iobind_session_options;
-#define IOBIND_SESSION_OPTIONS_INIT \
-  {sizeof(iobind_session_options), 0, NULL, 0, 0, 0, 0, 0, NULL, NULL, 0, NULL, NULL, 0, NULL, NULL, 0, NULL, 0, NULL}
+#define IOBIND_SESSION_OPTIONS_INIT                                                                                       \
+  {sizeof(iobind_session_options), 0, NULL, 0, 0, 0, 0, 0, NULL, NULL, 0, NULL, NULL, 0, NULL, NULL, 0, NULL, 0, NULL,    \
+   {0, 0, 0, 0}}
 
 /** Load a model.
  *

@@ -15,6 +15,8 @@ extern "C" {
  *  - A state that is carried by MOVE or SWAP is kept by reference, unless somebody else has a reference to its tensor. Then that tensor is
  *    read-only; the binding gets new memory when it needs it.
  *  - It is copied, where it is, if it is carried IN_PLACE, if the session captures graphs, and before the first run after it was bound.
+ *  - Of a cache of fixed capacity whose length iobind counts (iobind_binding_write_lengths) a copy has the rows in use alone, unless the memory
+ *    has no addresses (IOBIND_DEVICE_ADDRESSABLE).
  *  - If runs are in flight on a native stream, the state is that of the last one. The call does not wait; copies are ordered on that
  *    stream. If the run fails, whoever uses the state receives the failure.
  *  @param state  receives a reference; iobind_state_release
@@ -31,8 +33,11 @@ IOBIND_API IOBIND_CHECK iobind_status iobind_binding_save_state(iobind_binding *
  *  - An input that is carried by MOVE or SWAP reads the state's memory; nothing is copied.
  *  - If it is carried IN_PLACE, or the session captures graphs, the state is copied into the memory that is bound, if the dims are the
  *    same: no graph is lost and nothing is allocated. Otherwise into new memory.
+ *  - A cache whose length the state knows keeps the capacity of what is bound: the rows in use are copied there, or into new memory with zeros
+ *    behind them. If nothing is bound, it has the capacity of the one that was saved.
  *  - The results of the last run cannot be fetched afterwards.
- *  @return OK; INVALID_ARGUMENT the state is of another session, or the binding carries other inputs; SHAPE; INVALID_STATE a run is in
+ *  @return OK; INVALID_ARGUMENT the state is of another session, or the binding carries other inputs; SHAPE, also a cache that has more rows
+ *          in use than what is bound has room for; INVALID_STATE a run is in
  *          flight; the failure of the run that was to make the state; OUT_OF_MEMORY; RUNTIME. After an error nothing has changed, but
  *          if a copy into bound memory fails, the states of these inputs are undefined
  *  @threads serial for the binding   @blocks for copies   @since 1.0 */
@@ -81,17 +86,40 @@ typedef struct iobind_state_kind_info {
 IOBIND_API IOBIND_CHECK iobind_status iobind_session_get_state_kind(iobind_session *session, size_t output, size_t input,
                                                                     iobind_state_kind_info *info, iobind_error *error);
 
+/** Write the lengths of the carried caches of fixed capacity (IOBIND_STATE_CAPACITY) into the inputs that the model takes them from, for a
+ *  run that adds `added` rows to each. A run that succeeds advances the length; one that fails or is cancelled leaves it.
+ *  - GroupQueryAttention: `seqlens_k` and `total_sequence_length`, which is the capacity in a session that captures graphs.
+ *    TensorScatter: `write_indices`. ONNX's Attention behind it: `nonpad_kv_seqlen`. All rows of a batch have the same length.
+ *  - An input that is not bound is bound; one that is bound is written as by iobind_binding_write_input. Masks and positions, which are the
+ *    caller's, are bound or written as before.
+ *  - The length becomes unknown by a run without this call before it, and when a state is bound, written or carried anew. A state that was
+ *    saved has its length; iobind_binding_rewind_state sets it.
+ *  - If the graph shows which input has the new rows, a run of another number of them is refused (SHAPE).
+ *  - If a run fails while it is in flight, the length is that before all runs in flight.
+ *  @param added   new rows of each cache: the tokens of the next run, 1 or more
+ *  @param length  rows in use before the run, such as 0 for an empty cache; -1: as iobind has counted
+ *  @param stream  NULL: complete on return. Otherwise as for iobind_binding_write_input
+ *  @return OK; INVALID_ARGUMENT `length` and `added` exceed the capacity, or are out of range; INVALID_STATE the length is not known, a state
+ *          or an input with open dims is not bound, or a run is in flight elsewhere; NOT_SUPPORTED no such cache is carried, or the graph
+ *          computes its lengths from an input (the message names it); IO as for iobind_session_get_state_kind; WRONG_DEVICE; OUT_OF_MEMORY;
+ *          RUNTIME. After an error of a copy runs are refused until a call succeeds; after any other one nothing has changed
+ *  @threads serial for the binding   @blocks if stream is NULL   @since 1.0 */
+IOBIND_API IOBIND_CHECK iobind_status iobind_binding_write_lengths(iobind_binding *binding, size_t added, int64_t length,
+                                                                   iobind_stream *stream, iobind_error *error);
+
 /** Go back to a shorter length: of each carried state the first `length` rows remain, on the axis of its kind, such as the tokens of a
- *  decoder that were right. All states are GROWING, or nothing is done. A generated model moves the rows where they are; over the link go
- *  8 bytes for each row.
+ *  decoder that were right. All states are GROWING, or all CAPACITY, or nothing is done.
+ *  - GROWING: a generated model moves the rows where they are; over the link go 8 bytes for each row.
  *  - Other inputs that depend on the length, such as a mask, are the caller's to bind.
- *  - A state of another kind cannot be shortened: save a state earlier, and restore it. CAPACITY needs no rewind: write the shorter length
- *    into the inputs that the model takes it from.
- *  - The results of the last run cannot be fetched afterwards. Saved states keep their rows.
+ *  - CAPACITY: if iobind knows the length (iobind_binding_write_lengths), only that is set: no byte moves. A cache that is carried IN_PLACE
+ *    is defined again after a failed run, which has written behind its length alone. If the caller writes the lengths, there is nothing to
+ *    do: NOT_SUPPORTED.
+ *  - A state of another kind cannot be shortened: save a state earlier, and restore it.
+ *  - The results of the last run cannot be fetched after rows have moved. Saved states keep their rows.
  *  - If `length` is the present length, nothing changes.
  *  @param length  0 .. the present length
- *  @return OK; NOT_SUPPORTED a state is not GROWING (the message says of what kind), or the session captures graphs; INVALID_ARGUMENT
- *          `length` is longer than a state; SHAPE the states have different lengths, or the model does not take that length; IO as for
+ *  @return OK; NOT_SUPPORTED a state is of another kind (the message says which), the length of a CAPACITY state is not known, or a session
+ *          with GROWING states captures graphs; INVALID_ARGUMENT `length` is longer than a state; SHAPE the states have different lengths, or the model does not take that length; IO as for
  *          iobind_session_get_state_kind; INVALID_STATE, OUT_OF_MEMORY, RUNTIME as for iobind_binding_reorder_state. After an error as
  *          after one of iobind_binding_restore_state
  *  @threads serial for the binding   @blocks yes   @since 1.0 */
@@ -125,7 +153,7 @@ typedef struct iobind_state_pair {
   uint32_t reserved;
   size_t output;         /**< index of the session's output */
   size_t input;          /**< index of the session's input */
-  iobind_tensor *tensor; /**< borrowed, read-only. Access from the host waits for the run that makes it; work on another stream does not */
+  iobind_tensor *tensor; /**< borrowed, read-only; of a cache perhaps the rows in use alone. Access from the host waits for the run that makes it; work on another stream does not */
 } iobind_state_pair;
 #define IOBIND_STATE_PAIR_INIT {sizeof(iobind_state_pair), 0, 0, 0, NULL}
 
@@ -137,7 +165,8 @@ IOBIND_API IOBIND_CHECK iobind_status iobind_state_get_pair(const iobind_state *
                                                             iobind_error *error);
 
 /** Write a state to a file: beside `path` at first, and then in its place, so that no reader sees half a file. The file has checksums, the
- *  model's hash, and the names, types and dims of the tensors. It does not depend on EP, device, or version of ORT.
+ *  model's hash, and the names, types and dims of the tensors. It does not depend on EP, device, or version of ORT. Of a cache of fixed
+ *  capacity whose length is known it has the rows in use.
  *  @param path  an existing file is replaced
  *  @return OK; IO the file cannot be written, or the model's file has changed since the session was created; NOT_SUPPORTED the session
  *          was created from memory without IOBIND_SESSION_IDENTIFY, or by other code; the failure of the run that was to make
@@ -149,7 +178,7 @@ IOBIND_API IOBIND_CHECK iobind_status iobind_state_save(iobind_state *state, con
  *  @param session  of the same model, on any device
  *  @param path     of a file that iobind_state_save has written
  *  @return OK; IO the file cannot be read, is not the file of a state, is cut or damaged, or is of another model (the message says what
- *          differs); VERSION it is of a newer iobind; SHAPE the session fixes a dim to another value;
+ *          differs); VERSION it is of another format; SHAPE the session fixes a dim to another value;
  *          NOT_SUPPORTED, OUT_OF_MEMORY, RUNTIME as for iobind_state_save; INVALID_ARGUMENT
  *  @threads any   @blocks yes   @since 1.0 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_state_load(iobind_session *session, const char *path, iobind_state **state,

@@ -210,6 +210,37 @@ IOBIND_API IOBIND_CHECK iobind_status iobind_tensor_get_string(const iobind_tens
 IOBIND_API IOBIND_CHECK iobind_status iobind_tensor_set_string(iobind_tensor *tensor, size_t index, const char *text,
                                                                iobind_error *error);
 
+/** How far an element may differ from the right one: by `absolute`, and by `relative` times the right one. */
+typedef struct iobind_tolerance {
+  double absolute;
+  double relative;
+} iobind_tolerance;
+
+typedef struct iobind_difference {
+  uint32_t struct_size;
+  uint32_t reserved;
+  uint64_t beyond;      /**< elements that differ by more than they may */
+  uint64_t first;       /**< the index of the first of them, in the order of memory */
+  double absolute;      /**< the largest of all elements; infinity where NaN or an infinity is on one side only */
+  double relative;      /**< the same as a part of the right one */
+} iobind_difference;
+#define IOBIND_DIFFERENCE_INIT {sizeof(iobind_difference), 0, 0, 0, 0, 0}
+
+/** Compare two tensors on the host, of the same type and dims.
+ *
+ *  NaN is equal to NaN, and an infinity to one of the same sign. Elements that are no floating-point numbers must be equal, and so must
+ *  those of fewer than 16 bits.
+ *  @param right      what counts as right
+ *  @param tolerance  NULL: by the type. float32, float64: 0.0001 + 0.001; float16: 0.01 + 0.01; bfloat16: 0.08 + 0.08, which for both is some
+ *                    ten times what the type resolves
+ *  @return OK, also if they differ; SHAPE, DTYPE they have other dims or types; WRONG_DEVICE one of them is not on the host;
+ *          INVALID_ARGUMENT, also a tolerance that is negative or NaN; the failure of work that was to write one of them; OUT_OF_MEMORY;
+ *          RUNTIME
+ *  @threads shared-read   @blocks for work in flight that writes them   @since 1.0 */
+IOBIND_API IOBIND_CHECK iobind_status iobind_tensor_compare(const iobind_tensor *tensor, const iobind_tensor *right,
+                                                            const iobind_tolerance *tolerance, iobind_difference *difference,
+                                                            iobind_error *error);
+
 #ifdef __cplusplus
 }
 #endif

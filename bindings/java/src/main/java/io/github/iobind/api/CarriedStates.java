@@ -9,6 +9,7 @@ import java.lang.foreign.MemorySegment;
 import java.util.Arrays;
 import java.util.HashSet;
 import java.util.Set;
+import org.jspecify.annotations.Nullable;
 
 /** The states that a binding carries: the part of {@link OrtIoBindingFFM} that saves, restores, reorders and rewinds them. */
 abstract sealed class CarriedStates extends BoundMemory permits OrtIoBindingFFM {
@@ -114,14 +115,53 @@ abstract sealed class CarriedStates extends BoundMemory permits OrtIoBindingFFM 
     }
   }
 
+  /** As {@link #writeLengths(long, long, OrtStreamFFM)}, at once, from the length that iobind has counted. */
+  public void writeLengths(long added) {
+    writeLengths(-1, added, null);
+  }
+
+  /**
+   * Writes the lengths of the carried caches of fixed capacity (CAPACITY of {@link OrtSessionFFM#stateKind}) into the inputs that the model takes
+   * them from, for a run that adds rows to each. A run that succeeds advances the length; one that fails or is cancelled leaves it. Inputs that
+   * are not bound are bound; masks and positions remain the caller's.
+   *
+   * @param length rows in use before the run, such as 0 for an empty cache; -1: as iobind has counted
+   * @param added new rows of each cache, 1 or more
+   * @param stream the device's stream that orders the copies; null: done on return
+   * @throws OrtFFMException INVALID_ARGUMENT: beyond the capacity; INVALID_STATE: the length is not known, a state is not bound, or a run is in
+   *     flight elsewhere; NOT_SUPPORTED: no such cache is carried, or the model computes its lengths from an input; IO: as
+   *     {@link OrtSessionFFM#stateKind}; WRONG_DEVICE: another device's stream; OUT_OF_MEMORY; RUNTIME
+   * @throws IllegalStateException the binding, or memory bound to it, is closed
+   */
+  public void writeLengths(long length, long added, @Nullable OrtStreamFFM stream) {
+    if (length < -1 || added < 1) {
+      throw new OrtFFMException(OrtStatus.INVALID_ARGUMENT,
+          "writeLengths: expected a length of 0 or more, or -1, and 1 new row or more, got " + length + " and " + added);
+    }
+    long address = enter();
+    try {
+      requireGuards();
+      long streamAddress = OrtStreamFFM.enter(stream);
+      try {
+        OrtStreamFFM.copy(stream, held(), () -> scratch.check(
+            IobindStates.bindingWriteLengths(address, added, length, streamAddress, scratch.error())));
+      } finally {
+        OrtStreamFFM.exit(stream);
+      }
+    } finally {
+      handle.isLeaving = true;
+      handle.exitAlone();
+    }
+  }
+
   /**
    * Goes back to a shorter length: of each carried state the first {@code length} rows remain, on the axis of {@link OrtSessionFFM#stateKind}, such
    * as the tokens of a decoder that were right. Other inputs that depend on the length are the caller's to bind. States that were saved keep
    * their rows. It ends the outputs of the last run, as a run does.
    *
    * @param length how many rows remain, at most as many as there are
-   * @throws OrtFFMException NOT_SUPPORTED: a state is of another kind than GROWING (save a state earlier, and restore it; of CAPACITY write the
-   *     lengths into the model's inputs); INVALID_ARGUMENT: a state is shorter; SHAPE: the states have different lengths; IO: as
+   * @throws OrtFFMException NOT_SUPPORTED: a state is of another kind than GROWING (save a state earlier, and restore it; of CAPACITY only a
+   *     length that {@link #writeLengths(long)} counts is set); INVALID_ARGUMENT: a state is shorter; SHAPE: the states have different lengths; IO: as
    *     {@link OrtSessionFFM#stateKind}; INVALID_STATE: as {@link #saveState}, or a run is in flight; OUT_OF_MEMORY; RUNTIME. After an error as
    *     after one of {@link #restoreState}
    * @throws IllegalStateException the binding, or memory bound to it, is closed
@@ -140,15 +180,16 @@ abstract sealed class CarriedStates extends BoundMemory permits OrtIoBindingFFM 
     }
   }
 
-  /** The inputs in memory of the caller's that no run has replaced and that have this length already: they stay as they are. */
+  /** The inputs in memory of the caller's that stay as they are: caches of fixed capacity, and those that no run has replaced and that have this
+   * length already. */
   private Set<Slot> stayingAt(long length) {
     Set<Slot> staying = new HashSet<>();
     for (int i = 0; i < outputs.length; i++) {
       Slot slot = outputs[i].carriedTo;
-      if (slot == null || slot.guard == null || submitted) continue;
-      long[] shape = shape(slot.guardTensor);
-      int axis = StateKind.of(session, i, Arrays.asList(inputs).indexOf(slot)).axis();
-      if (shape[axis] == length) staying.add(slot);
+      if (slot == null || slot.guard == null) continue;
+      StateKind kind = StateKind.of(session, i, Arrays.asList(inputs).indexOf(slot));
+      boolean isCache = kind.kind() == StateKind.Kind.CAPACITY;
+      if (isCache || (!submitted && shape(slot.guardTensor)[kind.axis()] == length)) staying.add(slot);
     }
     return staying;
   }

@@ -1,6 +1,7 @@
 package io.github.iobind.api;
 
 import static java.lang.foreign.ValueLayout.ADDRESS;
+import static java.lang.foreign.ValueLayout.JAVA_LONG;
 
 import io.github.iobind.ffm.Constants;
 import io.github.iobind.ffm.Iobind;
@@ -286,6 +287,11 @@ public final class OrtRuntimeFFM implements AutoCloseable {
       case ERROR -> System.Logger.Level.ERROR;
       default -> System.Logger.Level.WARNING;
     }, message);
+  }
+
+  /** Numbers of 64 bits; NULL for none. */
+  static MemorySegment longs(Arena arena, long[] values) {
+    return values.length == 0 ? MemorySegment.NULL : arena.allocateFrom(JAVA_LONG, values);
   }
 
   static MemorySegment strings(Arena arena, List<String> texts) {

@@ -60,6 +60,7 @@ public final class OrtSessionFFM implements AutoCloseable {
     private int interOpThreads;
     private String profile;
     private int graphLimit;
+    private OrtVerification verification = OrtVerification.NONE;
     private OrtStreamFFM ownStream;
 
     /** All defaults: the CPU. */
@@ -237,6 +238,17 @@ public final class OrtSessionFFM implements AutoCloseable {
       return this;
     }
 
+    /**
+     * Make the first runs on the CPU as well, and compare the outputs. A run that differs throws with {@link OrtStatus#RESULT}.
+     *
+     * @param how which runs, and how far they may differ
+     * @return this
+     */
+    public Options verify(OrtVerification how) {
+      verification = Objects.requireNonNull(how, "how");
+      return this;
+    }
+
     private MemorySegment write(Arena arena, OrtRuntimeFFM runtime) {
       StructLayout layout = Layouts.SESSION_OPTIONS;
       MemorySegment struct = Layouts.allocate(arena, layout);
@@ -246,25 +258,22 @@ public final class OrtSessionFFM implements AutoCloseable {
       Layouts.setInt(struct, layout, "intra_op_threads", intraOpThreads);
       Layouts.setInt(struct, layout, "inter_op_threads", interOpThreads);
       long[] deviceAddresses = devices.stream().mapToLong(spec -> runtime.resolve(spec).device()).toArray();
-      set(struct, "devices", deviceAddresses.length == 0 ? MemorySegment.NULL : arena.allocateFrom(JAVA_LONG, deviceAddresses));
+      Layouts.setPointer(struct, layout, "devices", OrtRuntimeFFM.longs(arena, deviceAddresses));
       Layouts.setLong(struct, layout, "device_count", deviceAddresses.length);
-      set(struct, "ep_keys", OrtRuntimeFFM.strings(arena, List.copyOf(ep.keySet())));
-      set(struct, "ep_values", OrtRuntimeFFM.strings(arena, List.copyOf(ep.values())));
+      Layouts.setPointer(struct, layout, "ep_keys", OrtRuntimeFFM.strings(arena, List.copyOf(ep.keySet())));
+      Layouts.setPointer(struct, layout, "ep_values", OrtRuntimeFFM.strings(arena, List.copyOf(ep.values())));
       Layouts.setLong(struct, layout, "ep_option_count", ep.size());
-      set(struct, "config_keys", OrtRuntimeFFM.strings(arena, List.copyOf(config.keySet())));
-      set(struct, "config_values", OrtRuntimeFFM.strings(arena, List.copyOf(config.values())));
+      Layouts.setPointer(struct, layout, "config_keys", OrtRuntimeFFM.strings(arena, List.copyOf(config.keySet())));
+      Layouts.setPointer(struct, layout, "config_values", OrtRuntimeFFM.strings(arena, List.copyOf(config.values())));
       Layouts.setLong(struct, layout, "config_count", config.size());
-      set(struct, "dim_names", OrtRuntimeFFM.strings(arena, List.copyOf(dims.keySet())));
+      Layouts.setPointer(struct, layout, "dim_names", OrtRuntimeFFM.strings(arena, List.copyOf(dims.keySet())));
       long[] dimValues = dims.values().stream().mapToLong(Long::longValue).toArray();
-      set(struct, "dim_values", dimValues.length == 0 ? MemorySegment.NULL : arena.allocateFrom(JAVA_LONG, dimValues));
+      Layouts.setPointer(struct, layout, "dim_values", OrtRuntimeFFM.longs(arena, dimValues));
       Layouts.setLong(struct, layout, "dim_count", dims.size());
       Layouts.setLong(struct, layout, "graph_limit", graphLimit);
-      if (profile != null) set(struct, "profile", Texts.allocate(arena, profile, "profile"));
+      verification.write(struct.asSlice(Layouts.offset(layout, "verify"), Layouts.VERIFY));
+      if (profile != null) Layouts.setPointer(struct, layout, "profile", Texts.allocate(arena, profile, "profile"));
       return struct;
-    }
-
-    private static void set(MemorySegment struct, String field, MemorySegment value) {
-      Layouts.setLong(struct, Layouts.SESSION_OPTIONS, field, value.address());
     }
   }
 

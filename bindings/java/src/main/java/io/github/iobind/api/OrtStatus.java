@@ -33,7 +33,9 @@ public enum OrtStatus {
   /** A defect of iobind: please report it. */
   INTERNAL,
   /** Nothing works on the device any more in this process; its work has failed. */
-  DEVICE_LOST;
+  DEVICE_LOST,
+  /** The device's result is not the CPU's: see {@link OrtVerification}. */
+  RESULT;
 
   private static final OrtStatus[] VALUES = values();
 

@@ -51,6 +51,18 @@ public final class IobindStates {
     }
   }
 
+  private static final MethodHandle BINDING_WRITE_LENGTHS = status("iobind_binding_write_lengths", OBJECT, SIZE, SIZE, OBJECT,
+      OBJECT);
+
+  /** {@code iobind_binding_write_lengths}. */
+  public static int bindingWriteLengths(long binding, long added, long length, long stream, long error) {
+    try {
+      return (int) BINDING_WRITE_LENGTHS.invokeExact(binding, added, length, stream, error);
+    } catch (Throwable t) {
+      throw thrown(t);
+    }
+  }
+
   private static final MethodHandle BINDING_REWIND_STATE = status("iobind_binding_rewind_state", OBJECT, SIZE, OBJECT);
 
   /** {@code iobind_binding_rewind_state}. */

@@ -74,12 +74,16 @@ public final class Layouts {
       size("rank"), size("bytes"), pointer("device"), u32("memory"), u32("host_readable"),
       u32("read_only"), u32("reserved"));
 
+  /** {@code iobind_verify}. */
+  public static final StructLayout VERIFY = struct("iobind_verify", u32("runs"), u32("reserved"), JAVA_DOUBLE.withName("absolute"),
+      JAVA_DOUBLE.withName("relative"));
+
   /** {@code iobind_session_options}. */
   public static final StructLayout SESSION_OPTIONS = struct("iobind_session_options", u32("struct_size"), u32("flags"),
       pointer("devices"), size("device_count"), u32("policy"), u32("optimization"), u32("intra_op_threads"),
       u32("inter_op_threads"), pointer("ep_keys"), pointer("ep_values"), size("ep_option_count"), pointer("config_keys"),
       pointer("config_values"), size("config_count"), pointer("dim_names"), pointer("dim_values"), size("dim_count"),
-      pointer("profile"), size("graph_limit"), pointer("stream"));
+      pointer("profile"), size("graph_limit"), pointer("stream"), VERIFY.withName("verify"));
 
   /** {@code iobind_session_info}. */
   public static final StructLayout SESSION_INFO = struct("iobind_session_info", u32("struct_size"), u32("reserved"),
@@ -158,7 +162,7 @@ public final class Layouts {
 
   /** All of them, for the test. */
   public static final List<StructLayout> ALL = List.of(ERROR, RUNTIME_OPTIONS, RUNTIME_INFO, EP_INFO, PRELOAD_OPTIONS,
-      DEVICE_INFO, DEVICE_COUNTERS, MEMORY_USAGE, STREAM_OPTIONS, NATIVE, ORT, BUFFER, TENSOR_INFO, SESSION_OPTIONS, SESSION_INFO, VALUE_INFO,
+      DEVICE_INFO, DEVICE_COUNTERS, MEMORY_USAGE, STREAM_OPTIONS, NATIVE, ORT, BUFFER, TENSOR_INFO, VERIFY, SESSION_OPTIONS, SESSION_INFO, VALUE_INFO,
       NODE_INFO, RUN_OPTIONS, RUN_REQUEST, STATE_INFO, STATE_PAIR, STATE_KIND_INFO, BATCH_PAIR, BATCH_OPTIONS, BATCH_INFO, BATCH_WAIT,
       PIPELINE_OPTIONS, PIPELINE_REQUEST, PIPELINE_ITEM, AUDIT_INFO, AUDIT_ENTRY);
 
@@ -215,6 +219,11 @@ public final class Layouts {
   /** A field of 64 bits, or a pointer. */
   public static long getLong(MemorySegment struct, StructLayout layout, String field) {
     return struct.get(JAVA_LONG, offset(layout, field));
+  }
+
+  /** A field that is a pointer. */
+  public static void setPointer(MemorySegment struct, StructLayout layout, String field, MemorySegment value) {
+    struct.set(JAVA_LONG, offset(layout, field), value.address());
   }
 
   /** Sets a field of floating point. */

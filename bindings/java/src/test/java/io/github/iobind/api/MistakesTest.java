@@ -45,6 +45,21 @@ class MistakesTest {
     assertFalse(e.getMessage().matches("(?s).*(iobind_|IOBIND_|NULL|18446744|(?<![\\w'])[a-z]+(_[a-z]+)+(?![\\w'])).*"), e.getMessage());
   }
 
+  /** Limits that are none; and a session that verifies itself is right. */
+  @Test
+  void verification() {
+    fails(OrtStatus.INVALID_ARGUMENT, "verify: expected 0 runs or more, got -1", () -> new OrtVerification(-1));
+    var wrong = new OrtSessionFFM.Options().verify(new OrtVerification(1, 0, -1));
+    fails(OrtStatus.INVALID_ARGUMENT, "verify: tolerance: relative: expected 0 .. 1e30, got -1",
+        () -> OrtSessionFFM.create(runtime, Models.bytes("scale"), wrong));
+    var verified = new OrtSessionFFM.Options().devices(DeviceSpec.of("vdev")).verify(new OrtVerification(2));
+    try (OrtSessionFFM session = OrtSessionFFM.create(runtime, Models.bytes("scale"), verified);
+        OrtValueRef x = OrtValueRef.of(runtime, new float[] {1, 2}, floats(2)); OrtValueRef y = session.run(List.of(x)).get(0)) {
+      assertArrayEquals(new float[] {2, 4}, y.toFloatArray());
+    }
+    assertEquals(16, OrtStatus.RESULT.ordinal());
+  }
+
   /** Strings that ONNX Runtime would cut or change are refused, and no element has changed. */
   @Test
   void stringsThatWouldNotComeBack() {

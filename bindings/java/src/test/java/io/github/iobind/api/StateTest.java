@@ -336,6 +336,46 @@ class StateTest {
     }
   }
 
+  /** Rows of 4 numbers in a cache of 16, in memory of the caller's, which stays bound. */
+  @ParameterizedTest
+  @CsvSource({"cpu", "vdev"})
+  void lengthsOfACache(String device) {
+    Devices.require(runtime, device);
+    try (OrtSessionFFM session = OrtSessionFFM.create(runtime, Models.bytes("append opset=24"),
+            new OrtSessionFFM.Options().devices(DeviceSpec.of(device)).identify());
+        OrtStreamFFM stream = OrtStreamFFM.create(runtime, DeviceSpec.of(device));
+        OrtIoBindingFFM binding = session.createBinding()) {
+      binding.bindInput("cache", new float[64], 1, 16, 4);
+      binding.bindInput("row", new float[] {1, 1, 1, 1, 2, 2, 2, 2}, 1, 2, 4);
+      binding.carry("next", "cache", CarryMode.IN_PLACE);
+      assertEquals(new StateKind(StateKind.Kind.CAPACITY, 1), session.stateKind("next", "cache"));
+      refused(OrtStatus.INVALID_STATE, () -> binding.writeLengths(1));
+      refused(OrtStatus.INVALID_ARGUMENT, () -> binding.writeLengths(0));
+      refused(OrtStatus.INVALID_ARGUMENT, () -> binding.writeLengths(15, 2, null));
+      binding.writeLengths(0, 2, null);
+      binding.runWithBindings();
+      binding.bindInput("row", new float[] {3, 3, 3, 3}, 1, 1, 4);
+      binding.writeLengths(1);
+      binding.runWithBindings();
+      binding.rewindState(1);
+      binding.writeLengths(-1, 1, stream);
+      stream.synchronize();
+      assertArrayEquals(new float[] {1, 3, 3, 0}, firsts(binding));
+      refused(OrtStatus.SHAPE, () -> {
+        binding.writeLengths(2);
+        binding.runWithBindings();
+      });
+    }
+  }
+
+  private static float[] firsts(OrtIoBindingFFM binding) {
+    binding.runWithBindings();
+    try (OrtValueRef next = binding.getOutput("next")) {
+      float[] all = next.toFloatArray();
+      return new float[] {all[0], all[4], all[8], all[12]};
+    }
+  }
+
   @Test
   void lengthsThatAreRefused() {
     try (OrtSessionFFM session = growing("cpu"); OrtIoBindingFFM binding = grow(session, 1, 2);

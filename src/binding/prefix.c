@@ -1,0 +1,89 @@
+#include "binding/prefix.h"
+
+#include <stdlib.h>
+
+#include "iobind/interop.h"
+
+iobind_status iobind__prefix_find(iobind_binding *binding, const iobind__carry *carry, const iobind_tensor *state,
+                                  iobind__prefix *out, iobind_error *error) {
+  int64_t length = iobind__binding_get_length(binding);
+  *out = (iobind__prefix){0};
+  if (length < 0) {
+    return IOBIND_OK;
+  }
+  iobind__kind kind;
+  IOBIND__TRY(iobind__session_find_kind(binding->session, carry->output, carry->input, &kind, error));
+  if (kind.kind == IOBIND_STATE_CAPACITY && kind.axis < state->rank && length <= state->dims[kind.axis]) {
+    *out = (iobind__prefix){.is_used = true, .axis = kind.axis, .length = length, .capacity = state->dims[kind.axis]};
+  }
+  return IOBIND_OK;
+}
+
+bool iobind__prefix_can_copy(const iobind_tensor *tensor) {
+  return tensor->place->addressable && iobind_dtype_get_bits((int32_t)tensor->dtype) % 8 == 0;
+}
+
+bool iobind__prefix_fits(const iobind__prefix *self, const iobind_tensor *state, const iobind_tensor *into) {
+  bool fits = into->dtype == state->dtype && into->rank == state->rank && into->dims[self->axis] >= self->length;
+  for (size_t i = 0; fits && i < state->rank; i++) {
+    fits = i == self->axis || into->dims[i] == state->dims[i];
+  }
+  return fits;
+}
+
+iobind_status iobind__prefix_copy(const iobind__prefix *self, iobind_tensor *from, iobind_tensor *to, iobind_stream *stream,
+                                  iobind_error *error) {
+  size_t pieces = 1;
+  for (size_t i = 0; i < self->axis; i++) {
+    pieces *= (size_t)from->dims[i];
+  }
+  if (self->length == 0 || from->bytes == 0 || to->bytes == 0) {
+    return IOBIND_OK;
+  }
+  const iobind_rows source = {.struct_size = sizeof source, .tensor = from, .pitch = from->bytes / pieces};
+  const iobind_rows target = {.struct_size = sizeof target, .tensor = to, .pitch = to->bytes / pieces};
+  size_t row = source.pitch / (size_t)from->dims[self->axis];
+  const iobind__extent extent = {.bytes = row * (size_t)self->length, .rows = pieces};
+  return iobind__tensor_copy_rows(&source, &target, &extent, stream, IOBIND__SETTLED, error);
+}
+
+static iobind_status copy_into(iobind_tensor *made, iobind_tensor *from, const iobind__prefix *self, iobind_stream *stream,
+                               iobind_tensor **out, iobind_error *error) {
+  iobind_status status = iobind__prefix_copy(self, from, made, stream, error);
+  if (status != IOBIND_OK) {
+    iobind_tensor_release(made);
+    return status;
+  }
+  *out = made;
+  return IOBIND_OK;
+}
+
+iobind_status iobind__prefix_copy_new(iobind_session *session, size_t input, iobind_tensor *from, const iobind__prefix *self,
+                                      iobind_stream *stream, iobind_tensor **out, iobind_error *error) {
+  iobind_tensor *made;
+  IOBIND__TRY(iobind__input_make_as(session, input, from, self, self->length, &made, error));
+  return copy_into(made, from, self, stream, out, error);
+}
+
+/* An operator that masks them by a sum or product reads the rows that are not in use. */
+static iobind_status write_zeros(iobind_tensor *tensor, iobind_error *error) {
+  void *zeros = calloc(1, tensor->bytes + 1);
+  if (zeros == NULL) {
+    return iobind__out_of_memory(error, "binding_restore_state");
+  }
+  iobind_status status = iobind_tensor_write(tensor, 0, zeros, tensor->bytes, NULL, error);
+  free(zeros);
+  return status;
+}
+
+iobind_status iobind__prefix_widen(iobind_session *session, size_t input, iobind_tensor *from, const iobind__prefix *self,
+                                   iobind_tensor **out, iobind_error *error) {
+  iobind_tensor *made;
+  IOBIND__TRY(iobind__input_make_as(session, input, from, self, self->capacity, &made, error));
+  iobind_status status = write_zeros(made, error);
+  if (status != IOBIND_OK) {
+    iobind_tensor_release(made);
+    return status;
+  }
+  return copy_into(made, from, self, NULL, out, error);
+}

@@ -1,0 +1,29 @@
+/* The first rows of a cache of fixed capacity, copied by themselves. */
+#ifndef IOBIND_BINDING_PREFIX_H
+#define IOBIND_BINDING_PREFIX_H
+
+#include "binding/table.h"
+
+/* What part of the state of a carry is in use; not `is_used` if iobind does not count its length. */
+iobind_status iobind__prefix_find(iobind_binding *binding, const iobind__carry *carry, const iobind_tensor *state,
+                                  iobind__prefix *out, iobind_error *error);
+
+/* Where memory has no addresses, rows would come to the host. Then, and if elements share a byte, all of a tensor is copied. */
+bool iobind__prefix_can_copy(const iobind_tensor *tensor);
+
+/* Has the tensor the dims of the state, with room for the rows in use? */
+bool iobind__prefix_fits(const iobind__prefix *self, const iobind_tensor *state, const iobind_tensor *into);
+
+/* Copy the rows in use between two tensors that differ in their capacity alone. */
+iobind_status iobind__prefix_copy(const iobind__prefix *self, iobind_tensor *from, iobind_tensor *to, iobind_stream *stream,
+                                  iobind_error *error);
+
+/* The same into a new tensor, which has room for them alone, */
+iobind_status iobind__prefix_copy_new(iobind_session *session, size_t input, iobind_tensor *from, const iobind__prefix *self,
+                                      iobind_stream *stream, iobind_tensor **out, iobind_error *error);
+
+/* or for so many, with zeros behind them. */
+iobind_status iobind__prefix_widen(iobind_session *session, size_t input, iobind_tensor *from, const iobind__prefix *self,
+                                   iobind_tensor **out, iobind_error *error);
+
+#endif

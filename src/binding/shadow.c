@@ -1,0 +1,281 @@
+/* Verified runs. ORT's CPU EP makes the run first, from copies of what the run reads: states may be overwritten by it. Then the device makes it,
+ * and what both have made is compared on the host. */
+#include <stdlib.h>
+
+#include "binding/run.h"
+#include "support/decimal.h"
+
+struct iobind__verified {
+  iobind__verify_counts own;
+  iobind__verify_counts *counts; /* its own, or those of the session's requests */
+  iobind__hash dims;             /* what the plan was compiled for */
+  iobind_tensor **inputs;        /* of the run that is being verified, on the host; references are held, as on the next ones */
+  iobind_tensor **right;         /* what the CPU makes of them; has the outputs of the model that are tensors */
+  iobind_tensor **again;         /* and once more */
+};
+
+/* ---- opened, closed ---- */
+
+static void forget(const iobind_binding *binding) {
+  const iobind_session *session = binding->session;
+  const iobind__verified *self = binding->verified;
+  for (size_t i = 0; i < session->input_count; i++) {
+    iobind_tensor_release(self->inputs[i]);
+    self->inputs[i] = NULL;
+  }
+  for (size_t i = 0; i < session->output_count; i++) {
+    iobind_tensor_release(self->right[i]);
+    self->right[i] = NULL;
+  }
+}
+
+iobind_status iobind__verified_open(iobind_binding *binding, iobind_error *error) {
+  const iobind_session *session = binding->session;
+  if (session->shadow == NULL) {
+    return IOBIND_OK;
+  }
+  iobind__verified *self = calloc(1, sizeof *self);
+  iobind_tensor **tensors = calloc(session->input_count + 2 * session->output_count + 1, sizeof(iobind_tensor *));
+  if (self == NULL || tensors == NULL) {
+    free(self);
+    free(tensors);
+    return iobind__out_of_memory(error, "binding_create");
+  }
+  iobind__verify_counts_open(&self->own, session->shadow->verify.runs);
+  self->counts = &self->own;
+  self->inputs = tensors;
+  self->right = tensors + session->input_count;
+  self->again = self->right + session->output_count;
+  binding->verified = self;
+  return IOBIND_OK;
+}
+
+void iobind__verified_close(iobind_binding *binding) {
+  if (binding->verified != NULL) {
+    iobind__verify_counts_close(&binding->verified->own);
+    free(binding->verified->inputs);
+    free(binding->verified);
+    binding->verified = NULL;
+  }
+}
+
+void iobind__verified_serve_request(iobind_binding *binding) {
+  if (binding->verified != NULL) {
+    binding->verified->counts = &binding->session->shadow->requests;
+  }
+}
+
+/* ---- which runs ---- */
+
+static void add_dims(iobind__hasher *hasher, const iobind_tensor *tensor) {
+  iobind__hash_add(hasher, &tensor->rank, sizeof tensor->rank);
+  iobind__hash_add(hasher, tensor->dims, tensor->rank * sizeof tensor->dims[0]);
+}
+
+/* States are left out: one that grows would make each run a new set. */
+static iobind__hash hash_dims(const iobind_binding *binding) {
+  iobind__hasher hasher;
+  iobind__hash_begin(&hasher);
+  for (size_t i = 0; i < binding->session->input_count; i++) {
+    if (binding->inputs[i].carry == 0) {
+      add_dims(&hasher, binding->inputs[i].bound);
+    }
+  }
+  return iobind__hash_end(&hasher);
+}
+
+bool iobind__verified_is_due(iobind_binding *binding) {
+  iobind__verified *self = binding->verified;
+  if (self == NULL) {
+    return false;
+  }
+  self->dims = hash_dims(binding);
+  return iobind__verify_counts_is_due(self->counts, &self->dims);
+}
+
+bool iobind__verified_wants_request(iobind_session *session, iobind_tensor *const *inputs) {
+  iobind__hasher hasher;
+  if (session->shadow == NULL) {
+    return false;
+  }
+  iobind__hash_begin(&hasher);
+  for (size_t i = 0; i < session->input_count; i++) {
+    if (inputs[i] != NULL) { /* the run refuses it */
+      add_dims(&hasher, inputs[i]);
+    }
+  }
+  const iobind__hash dims = iobind__hash_end(&hasher);
+  return iobind__verify_counts_is_due(&session->shadow->requests, &dims);
+}
+
+/* ---- the run on the CPU ---- */
+
+/* The host waits for what brings the inputs, and for what the run makes. */
+static iobind_status await_streams(const iobind_binding *binding, iobind_stream *stream, iobind_error *error) {
+  iobind_stream *compute = binding->session->compute.stream;
+  IOBIND__TRY(iobind__stream_drain(stream, error));
+  IOBIND__TRY(compute == stream ? IOBIND_OK : iobind__stream_drain(compute, error));
+  return IOBIND_OK;
+}
+
+static iobind_status copy_inputs(const iobind_binding *binding, iobind_error *error) {
+  const iobind_session *session = binding->session;
+  for (size_t i = 0; i < session->input_count; i++) {
+    const iobind__input *input = &binding->inputs[i];
+    const iobind_tensor *read = input->source != NULL ? input->source : input->bound;
+    IOBIND__TRY(iobind__session_copy_to_host(session, read, &binding->verified->inputs[i], error));
+  }
+  return IOBIND_OK;
+}
+
+static iobind_status run_on_cpu(const iobind_binding *binding, iobind_tensor **outputs, iobind_error *error) {
+  iobind_error reason = IOBIND_ERROR_INIT;
+  iobind_status status = iobind__session_run(binding->session->shadow->session, binding->verified->inputs, outputs, &reason);
+  if (status != IOBIND_OK) {
+    iobind__error_set(error, status, reason.ort_code, "binding_run: verify: the run on the CPU: %s",
+                      iobind__error_text(&reason));
+  }
+  return status;
+}
+
+iobind_status iobind__verified_begin(iobind_binding *binding, iobind_stream *stream, iobind_error *error) {
+  IOBIND__TRY(await_streams(binding, stream, error));
+  IOBIND__TRY(copy_inputs(binding, error));
+  IOBIND__TRY(run_on_cpu(binding, binding->verified->right, error));
+  return iobind__stream_enter(stream, error); /* its library may have begun a capture meanwhile */
+}
+
+/* ---- compared ---- */
+
+static iobind_status find_difference(const iobind_binding *binding, size_t index, const iobind_tensor *tensor,
+                                     iobind_difference *found, iobind_error *error) {
+  const iobind_tolerance tolerance = iobind__shadow_tolerance(binding->session->shadow, tensor->dtype);
+  return iobind__difference_find(tensor, binding->verified->right[index], &tolerance, found, error);
+}
+
+static iobind_status differs_again(const iobind_binding *binding, size_t index, bool *differs, iobind_error *error) {
+  const iobind_tensor *again = binding->verified->again[index];
+  iobind_difference found = IOBIND_DIFFERENCE_INIT;
+  *differs = !iobind__tensor_same_dims(again, binding->verified->right[index]);
+  IOBIND__TRY(*differs ? IOBIND_OK : find_difference(binding, index, again, &found, error));
+  *differs = *differs || found.beyond > 0;
+  return IOBIND_OK;
+}
+
+/* Does the CPU itself make another output from the same inputs? */
+static iobind_status is_random(const iobind_binding *binding, size_t index, bool *differs, iobind_error *error) {
+  enum { TIMES = 16 };
+  const iobind_session *session = binding->session;
+  *differs = false;
+  for (int i = 0; i < TIMES && !*differs; i++) {
+    IOBIND__TRY(run_on_cpu(binding, binding->verified->again, error));
+    iobind_status status = differs_again(binding, index, differs, error);
+    for (size_t o = 0; o < session->output_count; o++) {
+      iobind_tensor_release(binding->verified->again[o]);
+      binding->verified->again[o] = NULL;
+    }
+    IOBIND__TRY(status);
+  }
+  if (*differs) {
+    atomic_store(&session->shadow->is_random[index], true);
+    iobind__log_line(
+        session->runtime->log, IOBIND_LOG_WARNING,
+        "iobind: verify: output '%s' is not compared: it is random, for the CPU makes another one of the same inputs",
+        session->outputs[index].label);
+  }
+  return IOBIND_OK;
+}
+
+static iobind_status refuse_dims(const iobind_binding *binding, size_t index, const iobind_tensor *tensor, const char *run,
+                                 iobind_error *error) {
+  const iobind_tensor *right = binding->verified->right[index];
+  char made[IOBIND__SHAPE_TEXT];
+  char wanted[IOBIND__SHAPE_TEXT];
+  iobind__shape_text((int32_t)tensor->dtype, tensor->dims, NULL, tensor->rank, made, sizeof made);
+  iobind__shape_text((int32_t)right->dtype, right->dims, NULL, right->rank, wanted, sizeof wanted);
+  return iobind__fail(error, IOBIND_ERROR_RESULT,
+                      "binding_run: output '%s': expected %s, as the CPU makes it, got %s from %s: `iobind compare --nodes` "
+                      "names the first node that differs",
+                      binding->session->outputs[index].label, wanted, made, run);
+}
+
+static iobind_status refuse_values(const iobind_binding *binding, size_t index, const iobind_tensor *tensor,
+                                   const iobind_difference *found, const char *run, iobind_error *error) {
+  enum { POSITION_TEXT = 64, DIGITS = 3 };
+  char position[POSITION_TEXT];
+  char made[IOBIND__ELEMENT_TEXT];
+  char wanted[IOBIND__ELEMENT_TEXT];
+  char relative[IOBIND__DECIMAL_TEXT];
+  iobind__position_text(tensor, found->first, position, sizeof position);
+  iobind__element_text(tensor, found->first, made);
+  iobind__element_text(binding->verified->right[index], found->first, wanted);
+  iobind__decimal_text(found->relative, DIGITS, relative);
+  return iobind__fail(
+      error, IOBIND_ERROR_RESULT,
+      "binding_run: output '%s'%s: expected %s, as the CPU makes it, got %s from %s; elements that differ: %zu, "
+      "largest relative difference: %s: `iobind compare --nodes` names the first node that differs; the session "
+      "option `verify` has the tolerances",
+      binding->session->outputs[index].label, position, wanted, made, run, (size_t)found->beyond, relative);
+}
+
+/* `tensor` is on the host. */
+static iobind_status compare(const iobind_binding *binding, size_t index, const iobind_tensor *tensor, const char *run,
+                             iobind_error *error) {
+  iobind_difference found = IOBIND_DIFFERENCE_INIT;
+  bool random = false;
+  const bool same_dims = iobind__tensor_same_dims(tensor, binding->verified->right[index]);
+  IOBIND__TRY(same_dims ? find_difference(binding, index, tensor, &found, error) : IOBIND_OK);
+  if (same_dims && found.beyond == 0) {
+    return IOBIND_OK;
+  }
+  IOBIND__TRY(is_random(binding, index, &random, error));
+  if (random) {
+    return IOBIND_OK;
+  }
+  return same_dims ? refuse_values(binding, index, tensor, &found, run, error)
+                   : refuse_dims(binding, index, tensor, run, error);
+}
+
+static iobind_status compare_output(iobind_binding *binding, size_t index, const char *run, iobind_error *error) {
+  iobind_tensor *copy = NULL;
+  IOBIND__TRY(iobind__result_make(binding, index, error));
+  IOBIND__TRY(iobind__session_copy_to_host(binding->session, binding->outputs[index].result, &copy, error));
+  iobind_status status = compare(binding, index, copy, run, error);
+  iobind_tensor_release(copy);
+  return status;
+}
+
+iobind_status iobind__verified_compare(iobind_binding *binding, const char *run, iobind_error *error) {
+  iobind_session *session = binding->session;
+  for (size_t i = 0; binding->verified != NULL && i < session->output_count; i++) {
+    const bool is_compared = binding->outputs[i].mode != IOBIND__OUTPUT_NONE && binding->verified->right[i] != NULL &&
+                             !atomic_load(&session->shadow->is_random[i]);
+    IOBIND__TRY(is_compared ? compare_output(binding, i, run, error) : IOBIND_OK);
+  }
+  return IOBIND_OK;
+}
+
+/* ---- after the run ---- */
+
+static iobind_status finish(iobind_binding *binding, iobind_stream *stream, iobind_error *error) {
+  const char *run = binding->graphs == NULL ? "the run" : "the replay of a graph";
+  IOBIND__TRY(await_streams(binding, stream, error));
+  IOBIND__TRY(iobind__verified_compare(binding, run, error));
+  binding->plan.is_verified = iobind__verify_counts_note(binding->verified->counts, &binding->verified->dims);
+  return iobind__stream_enter(stream, error);
+}
+
+iobind_status iobind__verified_end(iobind_binding *binding, iobind_stream *stream, iobind_status status, iobind_error *error) {
+  iobind_error reason = IOBIND_ERROR_INIT;
+  if (status == IOBIND_OK) {
+    status = finish(binding, stream, &reason);
+    if (status != IOBIND_OK) {
+      iobind__binding_fail(binding, &reason);
+      iobind__carry_note_failure(binding);
+      binding->results = IOBIND__RESULTS_NONE; /* the call returns the failure, as one of ORT's does */
+      status = iobind__error_copy(error, &reason);
+    }
+  }
+  forget(binding);
+  return status;
+}

@@ -1,0 +1,489 @@
+/* The lengths of caches of fixed capacity that iobind writes: rows are appended, each a number, and are where they belong. */
+#define _POSIX_C_SOURCE 200809L
+#include "stage.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "iobind/interop.h"
+#include "vdev.h"
+
+enum { CAPACITY = 16, WIDTH = 4, HEADS = 2, SIZE = 16, LAST = -1 };
+
+typedef struct cache {
+  iobind_session *session;
+  iobind_binding *binding;
+  iobind_tensor *state;
+  int64_t rows; /* that are bound; 0: none */
+} cache;
+
+static iobind_session *session_of(const char *model, size_t graph_limit) {
+  iobind_session_options options = IOBIND_SESSION_OPTIONS_INIT;
+  iobind_session *session;
+  options.flags = IOBIND_SESSION_IDENTIFY;
+  options.devices = &device;
+  options.device_count = device == cpu ? 0 : 1;
+  options.graph_limit = graph_limit;
+  options.intra_op_threads = 1;
+  expect_ok(test_session_with(runtime, model, &options, &session, &fault));
+  return session;
+}
+
+static iobind_tensor *filled(const int64_t *dims, size_t rank, float value) {
+  static float values[2 * CAPACITY * HEADS * SIZE];
+  iobind_tensor *made;
+  size_t bytes;
+  expect_ok(iobind_dtype_get_bytes(IOBIND_DTYPE_FLOAT32, dims, rank, &bytes, &fault));
+  for (size_t i = 0; i < bytes / sizeof *values; i++) values[i] = value;
+  expect_ok(iobind_tensor_create(device, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, dims, rank, &made, &fault));
+  expect_ok(iobind_tensor_write(made, 0, values, bytes, NULL, &fault));
+  return made;
+}
+
+/* Rows of WIDTH numbers, an empty cache of -1. */
+static cache open_append(const char *model, iobind_carry_mode mode, size_t graph_limit) {
+  static const int64_t dims[] = {1, CAPACITY, WIDTH};
+  cache made = {.session = session_of(model, graph_limit), .state = filled(dims, 3, -1)};
+  expect_ok(iobind_binding_create(made.session, &made.binding, &fault));
+  expect_ok(iobind_binding_set_input(made.binding, 0, IOBIND_INPUT_RESIDENT, made.state, NULL, &fault));
+  expect_ok(iobind_binding_carry(made.binding, 0, 0, mode, &fault));
+  return made;
+}
+
+static void close_cache(cache *self) {
+  iobind_binding_destroy(self->binding);
+  iobind_tensor_release(self->state);
+  iobind_session_destroy(self->session);
+}
+
+static void bind_rows(cache *self, int64_t count, float value) {
+  const int64_t dims[] = {1, count, WIDTH};
+  if (self->rows == count) { /* where they are: a captured graph reads them there */
+    float values[CAPACITY * WIDTH];
+    for (int64_t i = 0; i < count * WIDTH; i++) values[i] = value;
+    expect_ok(iobind_binding_write_input(self->binding, 1, values, (size_t)(count * WIDTH) * sizeof *values, NULL, &fault));
+    return;
+  }
+  self->rows = count;
+  iobind_tensor *rows = filled(dims, 3, value);
+  expect_ok(iobind_binding_set_input(self->binding, 1, IOBIND_INPUT_SNAPSHOT, rows, NULL, &fault));
+  iobind_tensor_release(rows);
+}
+
+static void append(cache *self, int64_t count, float value, int64_t length) {
+  bind_rows(self, count, value);
+  expect_ok(iobind_binding_write_lengths(self->binding, (size_t)count, length, NULL, &fault));
+  expect_ok(iobind_binding_run(self->binding, NULL, &fault));
+}
+
+static int64_t rows_of(const iobind_tensor *tensor) {
+  iobind_tensor_info info = IOBIND_TENSOR_INFO_INIT;
+  expect_ok(iobind_tensor_get_info(tensor, &info, &fault));
+  return info.dims[1];
+}
+
+/* The first rows are these numbers, the others -1, or after `*` anything: as far as the state has them. */
+static void expect_rows(cache *self, const char *numbers) {
+  float values[CAPACITY * WIDTH];
+  iobind_state *saved;
+  iobind_state_pair pair = IOBIND_STATE_PAIR_INIT;
+  expect_ok(iobind_binding_save_state(self->binding, &saved, &fault));
+  expect_ok(iobind_state_get_pair(saved, 0, &pair, &fault));
+  size_t rows = (size_t)rows_of(pair.tensor);
+  expect_ok(iobind_tensor_read(pair.tensor, 0, values, rows * WIDTH * sizeof *values, NULL, &fault));
+  size_t count = strcspn(numbers, "*");
+  rows = numbers[count] == '*' && count < rows ? count : rows;
+  for (size_t i = 0; i < rows; i++) {
+    float expected = i < count ? (float)(numbers[i] - '0') : -1;
+    if (values[i * WIDTH] != expected || values[i * WIDTH + WIDTH - 1] != expected) {
+      fail_msg("row %zu: expected %g, got %g", i, (double)expected, (double)values[i * WIDTH]);
+    }
+  }
+  iobind_state_release(saved);
+}
+
+static const iobind_carry_mode modes[] = {IOBIND_CARRY_MOVE, IOBIND_CARRY_SWAP, IOBIND_CARRY_IN_PLACE};
+static const char plain[] = "append opset=24";
+
+/* ---- one run after the other ---- */
+
+static void advance_by_runs(void **state) {
+  (void)state;
+  for (size_t i = 0; i < 3; i++) {
+    cache self = open_append(plain, modes[i], 0);
+    append(&self, 3, 1, 0);
+    append(&self, 1, 2, LAST);
+    append(&self, 2, 3, LAST);
+    expect_rows(&self, "111233");
+    append(&self, 1, 4, 2); /* as if only two were right */
+    append(&self, 1, 5, LAST);
+    expect_rows(&self, "114533");
+    close_cache(&self);
+  }
+}
+
+static void where_graphs_are_captured(void **state) {
+  (void)state;
+  cache self = open_append(plain, IOBIND_CARRY_IN_PLACE, 2);
+  append(&self, 3, 1, 0);
+  for (int i = 2; i < 8; i++) append(&self, 1, (float)i, LAST);
+  expect_rows(&self, "111234567");
+  expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_binding_write_lengths(self.binding, 8, LAST, NULL, &fault));
+  append(&self, 1, 9, LAST);
+  expect_rows(&self, "1112345679");
+  close_cache(&self);
+}
+
+static void rewound(void **state) {
+  (void)state;
+  for (size_t i = 0; i < 3; i++) {
+    cache self = open_append(plain, modes[i], 0);
+    iobind_state *saved;
+    append(&self, 3, 1, 0);
+    append(&self, 3, 2, LAST);
+    expect_ok(iobind_binding_save_state(self.binding, &saved, &fault));
+    expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_binding_rewind_state(self.binding, 7, &fault));
+    expect_words("0 .. 6");
+    expect_ok(iobind_binding_rewind_state(self.binding, 4, &fault));
+    append(&self, 1, 3, LAST);
+    expect_rows(&self, "111232");
+    expect_ok(iobind_binding_restore_state(self.binding, saved, &fault));
+    append(&self, 1, 4, LAST);
+    expect_rows(&self, "1112224");
+    expect_ok(iobind_binding_rewind_state(self.binding, 0, &fault));
+    append(&self, 1, 5, LAST);
+    expect_rows(&self, "5112224");
+    iobind_state_release(saved);
+    close_cache(&self);
+  }
+}
+
+/* ---- on a stream ---- */
+
+static void in_flight(void **state) {
+  (void)state;
+  for (size_t i = 0; i < 3; i++) {
+    cache self = open_append(plain, modes[i], 0);
+    iobind_stream *stream;
+    expect_ok(iobind_stream_create(device, NULL, &stream, &fault));
+    bind_rows(&self, 1, 7);
+    expect_ok(iobind_binding_write_lengths(self.binding, 1, 0, stream, &fault));
+    expect_ok(iobind_binding_run(self.binding, stream, &fault));
+    for (int run = 0; run < 5; run++) {
+      expect_ok(iobind_binding_write_lengths(self.binding, 1, LAST, stream, &fault));
+      expect_ok(iobind_binding_run(self.binding, stream, &fault));
+    }
+    expect(IOBIND_ERROR_INVALID_STATE, iobind_binding_write_lengths(self.binding, 1, LAST, NULL, &fault));
+    expect_words("in flight");
+    expect_ok(iobind_stream_synchronize(stream, &fault));
+    append(&self, 1, 8, LAST);
+    expect_rows(&self, "7777778");
+    iobind_stream_destroy(stream);
+    close_cache(&self);
+  }
+}
+
+/* Nothing has failed in the call. The next run goes on where the failed ones began. */
+static void that_fail_late(void **state) {
+  (void)state;
+  cache self = open_append(plain, IOBIND_CARRY_IN_PLACE, 0);
+  iobind_stream *stream;
+  expect_ok(iobind_stream_create(device, NULL, &stream, &fault));
+  append(&self, 3, 1, 0);
+  expect_ok(iobind_binding_write_lengths(self.binding, 3, LAST, stream, &fault));
+  assert_int_equal(vdev_set(0, "fail_compute", "1,late"), 0);
+  expect_ok(iobind_binding_run(self.binding, stream, &fault));
+  bool is_met =
+      iobind_binding_write_lengths(self.binding, 3, LAST, stream, NULL) != IOBIND_OK; /* by the copy, if the EP waits for it */
+  assert_true(iobind_stream_synchronize(stream, NULL) != IOBIND_OK || is_met);
+  assert_int_equal(vdev_set(0, "fail_compute", "0"), 0);
+  expect(IOBIND_ERROR_INVALID_STATE, iobind_binding_run(self.binding, stream, &fault));
+  expect_words("behind a run that has failed");
+  expect_ok(iobind_binding_rewind_state(self.binding, 3, &fault));
+  append(&self, 1, 2, LAST);
+  expect_rows(&self, "1112");
+  iobind_stream_destroy(stream);
+  close_cache(&self);
+}
+
+/* ---- what is not counted ---- */
+
+static void that_fail(void **state) {
+  (void)state;
+  for (size_t i = 0; i < 3; i++) {
+    cache self = open_append(plain, modes[i], 0);
+    append(&self, 3, 1, 0);
+    bind_rows(&self, 2, 2);
+    expect_ok(iobind_binding_write_lengths(self.binding, 2, LAST, NULL, &fault));
+    assert_int_equal(vdev_set(0, "fail_compute", "1"), 0);
+    expect(IOBIND_ERROR_RUNTIME, iobind_binding_run(self.binding, NULL, &fault));
+    assert_int_equal(vdev_set(0, "fail_compute", "0"), 0);
+    if (modes[i] == IOBIND_CARRY_IN_PLACE) {
+      expect(IOBIND_ERROR_INVALID_STATE, iobind_binding_run(self.binding, NULL, &fault));
+      expect_ok(iobind_binding_rewind_state(self.binding, 3, &fault));
+    }
+    append(&self, 1, 4, LAST);
+    append(&self, 1, 5, LAST);
+    expect_rows(&self, "11145");
+    close_cache(&self);
+  }
+}
+
+static void written_by_the_caller(void **state) {
+  (void)state;
+  static const int64_t two = 2;
+  cache self = open_append(plain, IOBIND_CARRY_MOVE, 0);
+  append(&self, 3, 1, 0);
+  bind_rows(&self, 1, 4);
+  expect_ok(iobind_binding_write_lengths(self.binding, 1, LAST, NULL, &fault));
+  expect_ok(iobind_binding_write_input(self.binding, 2, &two, sizeof two, NULL, &fault));
+  expect_ok(iobind_binding_run(self.binding, NULL, &fault));
+  expect_rows(&self, "114");
+  expect(IOBIND_ERROR_INVALID_STATE, iobind_binding_write_lengths(self.binding, 1, LAST, NULL, &fault));
+  expect_words("length is not known");
+  expect(IOBIND_ERROR_NOT_SUPPORTED, iobind_binding_rewind_state(self.binding, 1, &fault));
+  expect_words("'at'");
+  append(&self, 1, 5, 3);
+  append(&self, 1, 6, LAST);
+  expect_rows(&self, "11456");
+  close_cache(&self);
+}
+
+static void refused(void **state) {
+  (void)state;
+  cache self = open_append(plain, IOBIND_CARRY_SWAP, 0);
+  expect(IOBIND_ERROR_INVALID_STATE, iobind_binding_write_lengths(self.binding, 1, LAST, NULL, &fault));
+  expect_words("length is not known");
+  expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_binding_write_lengths(self.binding, 0, 0, NULL, &fault));
+  expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_binding_write_lengths(self.binding, 1, -2, NULL, &fault));
+  expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_binding_write_lengths(self.binding, 1, CAPACITY + 1, NULL, &fault));
+  expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_binding_write_lengths(self.binding, SIZE_MAX, 1, NULL, &fault));
+  expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_binding_write_lengths(NULL, 1, 0, NULL, &fault));
+  append(&self, 14, 1, 0);
+  expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_binding_write_lengths(self.binding, 3, LAST, NULL, &fault));
+  expect_words("at most 2 new rows, got 3");
+  bind_rows(&self, 1, 2);
+  expect_ok(iobind_binding_write_lengths(self.binding, 2, LAST, NULL, &fault));
+  expect(IOBIND_ERROR_SHAPE, iobind_binding_run(self.binding, NULL, &fault));
+  expect_words("'row' has 1 new rows");
+  append(&self, 2, 3, LAST);
+  expect_rows(&self, "1111111111111133");
+  close_cache(&self);
+}
+
+static void of_no_cache(void **state) {
+  (void)state;
+  iobind_session *session = session_of("concat", 0);
+  iobind_binding *binding;
+  expect_ok(iobind_binding_create(session, &binding, &fault));
+  expect(IOBIND_ERROR_NOT_SUPPORTED, iobind_binding_write_lengths(binding, 1, 0, NULL, &fault));
+  expect_ok(iobind_binding_carry(binding, 0, 0, IOBIND_CARRY_MOVE, &fault));
+  expect(IOBIND_ERROR_NOT_SUPPORTED, iobind_binding_write_lengths(binding, 1, 0, NULL, &fault));
+  expect_words("got none");
+  iobind_binding_destroy(binding);
+  iobind_session_destroy(session);
+}
+
+/* ---- saved ---- */
+
+static iobind_state *saved_of(cache *self, int64_t rows) {
+  iobind_state *saved;
+  iobind_state_pair pair = IOBIND_STATE_PAIR_INIT;
+  expect_ok(iobind_binding_save_state(self->binding, &saved, &fault));
+  expect_ok(iobind_state_get_pair(saved, 0, &pair, &fault));
+  assert_int_equal(rows_of(pair.tensor), rows);
+  return saved;
+}
+
+/* Only the rows in use are copied. Another binding reads them in any mode, in what is bound and in new memory. */
+static void saved_in_part(void **state) {
+  (void)state;
+  cache self = open_append(plain, IOBIND_CARRY_IN_PLACE, 0);
+  append(&self, 3, 1, 0);
+  iobind_state *saved = saved_of(&self, 3);
+  append(&self, 2, 2, LAST);
+  expect_ok(iobind_binding_restore_state(self.binding, saved, &fault));
+  append(&self, 1, 4, LAST);
+  expect_rows(&self, "1114");
+  for (size_t i = 0; i < 3; i++) {
+    iobind_binding *branch;
+    cache other = {.session = self.session};
+    expect_ok(iobind_binding_create(self.session, &branch, &fault));
+    expect_ok(iobind_binding_carry(branch, 0, 0, modes[i], &fault));
+    expect_ok(iobind_binding_restore_state(branch, saved, &fault));
+    other.binding = branch;
+    append(&other, 1, 5, LAST);
+    append(&other, 1, 6, LAST);
+    expect_rows(&other, "1115600000000000");
+    expect_ok(iobind_binding_restore_state(branch, saved, &fault));
+    append(&other, 2, 7, LAST);
+    expect_rows(&other, modes[i] == IOBIND_CARRY_IN_PLACE ? "11177" : "1117700000000000");
+    iobind_binding_destroy(branch);
+  }
+  iobind_state_release(saved);
+  close_cache(&self);
+}
+
+static cache open_other(iobind_device *on, int64_t capacity, iobind_carry_mode mode) {
+  const int64_t dims[] = {1, capacity, WIDTH};
+  iobind_device *before = device;
+  device = on;
+  cache made = {.session = session_of("append opset=24 capacity=0", 0), .state = filled(dims, 3, -1)};
+  device = before;
+  expect_ok(iobind_binding_create(made.session, &made.binding, &fault));
+  expect_ok(iobind_binding_set_input(made.binding, 0, IOBIND_INPUT_SNAPSHOT, made.state, NULL, &fault));
+  expect_ok(iobind_binding_carry(made.binding, 0, 0, mode, &fault));
+  return made;
+}
+
+/* What the cache holds goes to the other one by a file. */
+static iobind_status pass_on(cache *self, cache *other, const char *path, size_t rows) {
+  iobind_state *saved;
+  iobind_state *read;
+  iobind_state_info info = IOBIND_STATE_INFO_INIT;
+  expect_ok(iobind_binding_save_state(self->binding, &saved, &fault));
+  expect_ok(iobind_state_save(saved, path, &fault));
+  iobind_state_release(saved);
+  expect_ok(iobind_state_load(other->session, path, &read, &fault));
+  expect_ok(iobind_state_get_info(read, &info, &fault));
+  assert_int_equal(info.bytes, rows * WIDTH * sizeof(float));
+  iobind_status status = iobind_binding_restore_state(other->binding, read, &fault);
+  iobind_state_release(read);
+  return status;
+}
+
+/* In a file are the rows in use. A cache of another capacity, on another device, takes them if it has room. */
+static void saved_in_a_file(void **state) {
+  (void)state;
+  char path[64];
+  snprintf(path, sizeof path, "/tmp/iobind-lengths-%ld", (long)getpid());
+  for (size_t i = 0; i < 9; i++) {
+    cache self = open_other(device, 16, modes[i / 3]);
+    cache other = open_other(cpu, 8, modes[i % 3]);
+    append(&self, 3, 1, 0);
+    append(&self, 1, 2, LAST);
+    expect_ok(pass_on(&self, &other, path, 4));
+    append(&other, 1, 3, LAST);
+    append(&other, 3, 4, LAST);
+    expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_binding_write_lengths(other.binding, 1, LAST, NULL, &fault));
+    expect_rows(&other, "11123444");
+    expect_ok(pass_on(&other, &self, path, 8)); /* and back */
+    append(&self, 1, 5, LAST);
+    expect_rows(&self, "111234445*");
+    append(&self, 1, 6, LAST);
+    expect(IOBIND_ERROR_SHAPE, pass_on(&self, &other, path, 10));
+    expect_words("10 rows in use");
+    expect_rows(&other, "11123444");
+    close_cache(&other);
+    close_cache(&self);
+  }
+  assert_int_equal(remove(path), 0);
+}
+
+/* No graph is lost, and none reads the state. */
+static void saved_where_graphs_are_captured(void **state) {
+  (void)state;
+  cache self = open_append(plain, IOBIND_CARRY_IN_PLACE, 1);
+  append(&self, 1, 1, 0);
+  append(&self, 1, 2, LAST);
+  iobind_state *saved = saved_of(&self, 2);
+  append(&self, 1, 3, LAST);
+  expect_ok(iobind_binding_restore_state(self.binding, saved, &fault));
+  append(&self, 1, 4, LAST);
+  expect_rows(&self, "124");
+  iobind_state_release(saved);
+  close_cache(&self);
+}
+
+/* ---- the operators ---- */
+
+static void read_floats(iobind_binding *binding, size_t output, float *values, size_t bytes) {
+  iobind_tensor *result;
+  expect_ok(iobind_binding_get_output(binding, output, NULL, &result, &fault));
+  expect_ok(iobind_tensor_read(result, 0, values, bytes, NULL, &fault));
+}
+
+/* The last row sees all rows before it, in one run or in several. */
+static void of_attention(void **state) {
+  (void)state;
+  float whole[3 * WIDTH];
+  float one[WIDTH];
+  cache at_once = open_append("append opset=24 attention=1", IOBIND_CARRY_MOVE, 0);
+  append(&at_once, 3, 1, 0);
+  read_floats(at_once.binding, 1, whole, sizeof whole);
+  cache self = open_append("append opset=24 attention=1", IOBIND_CARRY_IN_PLACE, 0);
+  for (int i = 0; i < 3; i++) append(&self, 1, 1, i == 0 ? 0 : LAST);
+  read_floats(self.binding, 1, one, sizeof one);
+  assert_memory_equal(one, whole, sizeof one); /* of ones alone, not of the -1 behind them */
+  assert_true(one[0] > 0.99F && one[0] < 1.01F);
+  close_cache(&self);
+  close_cache(&at_once);
+}
+
+static void run_shared(iobind_binding *binding, int64_t count, float value, int64_t length) {
+  const int64_t dims[] = {1, count, (int64_t)HEADS * SIZE};
+  iobind_tensor *x = filled(dims, 3, value);
+  expect_ok(iobind_binding_set_input(binding, 0, IOBIND_INPUT_RESIDENT, x, NULL, &fault));
+  iobind_tensor_release(x);
+  expect_ok(iobind_binding_write_lengths(binding, (size_t)count, length, NULL, &fault));
+  expect_ok(iobind_binding_run(binding, NULL, &fault));
+}
+
+/* Values of one kind have an average of the same. */
+static void of_grouped_attention(void **state) {
+  (void)state;
+  static const int64_t dims[] = {1, HEADS, CAPACITY, SIZE};
+  static float y[HEADS * SIZE];
+  iobind_session *session = session_of("shared", 0);
+  for (size_t mode = 0; mode < 3; mode++) {
+    iobind_binding *binding;
+    expect_ok(iobind_binding_create(session, &binding, &fault));
+    for (size_t i = 1; i <= 2; i++) {
+      iobind_tensor *past = filled(dims, 4, 9);
+      expect_ok(iobind_binding_set_input(binding, i, IOBIND_INPUT_RESIDENT, past, NULL, &fault));
+      expect_ok(iobind_binding_carry(binding, i, i, modes[mode], &fault));
+      iobind_tensor_release(past);
+    }
+    run_shared(binding, 3, 0.5F, 0);
+    for (int i = 0; i < 4; i++) run_shared(binding, 1, 0.5F, LAST);
+    read_floats(binding, 0, y, sizeof y);
+    assert_true(y[0] > 0.49F && y[0] < 0.51F);
+    expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_binding_write_lengths(binding, 10, LAST, NULL, &fault));
+    expect_words("length of 7");
+    expect_ok(iobind_binding_rewind_state(binding, 2, &fault));
+    run_shared(binding, 1, 0.5F, LAST);
+    read_floats(binding, 0, y, sizeof y);
+    assert_true(y[0] > 0.49F && y[0] < 0.51F);
+    iobind_binding_destroy(binding);
+  }
+  iobind_session_destroy(session);
+}
+
+static const struct CMUnitTest tests[] = {
+    {"cpu: advance by runs", advance_by_runs, stage_open, stage_close, "cpu"},
+    {"vdev: advance by runs", advance_by_runs, stage_open, stage_close, "vdev"},
+    {"vdev: where graphs are captured", where_graphs_are_captured, stage_open, stage_close, "vdev"},
+    {"cpu: rewound", rewound, stage_open, stage_close, "cpu"},
+    {"vdev: rewound", rewound, stage_open, stage_close, "vdev"},
+    {"cpu: in flight", in_flight, stage_open, stage_close, "cpu"},
+    {"vdev: in flight", in_flight, stage_open, stage_close, "vdev"},
+    {"vdev: that fail late", that_fail_late, stage_open, stage_close, "vdev"},
+    {"vdev: that fail", that_fail, stage_open, stage_close, "vdev"},
+    {"cpu: written by the caller", written_by_the_caller, stage_open, stage_close, "cpu"},
+    {"vdev: written by the caller", written_by_the_caller, stage_open, stage_close, "vdev"},
+    {"cpu: refused", refused, stage_open, stage_close, "cpu"},
+    {"vdev: refused", refused, stage_open, stage_close, "vdev"},
+    {"cpu: saved in part", saved_in_part, stage_open, stage_close, "cpu"},
+    {"vdev: saved in part", saved_in_part, stage_open, stage_close, "vdev"},
+    {"vdev: saved where graphs are captured", saved_where_graphs_are_captured, stage_open, stage_close, "vdev"},
+    {"cpu: saved in a file", saved_in_a_file, stage_open, stage_close, "cpu"},
+    {"vdev: saved in a file", saved_in_a_file, stage_open, stage_close, "vdev"},
+    {"of no cache", of_no_cache, stage_open, stage_close, "cpu"},
+    {"cpu: of attention", of_attention, stage_open, stage_close, "cpu"},
+    {"vdev: of attention", of_attention, stage_open, stage_close, "vdev"},
+    {"cpu: of grouped attention", of_grouped_attention, stage_open, stage_close, "cpu"},
+    {"vdev: of grouped attention", of_grouped_attention, stage_open, stage_close, "vdev"},
+};
+
+FIXTURE_MAIN(tests, NULL, NULL);
