@@ -178,7 +178,7 @@ static void lent_output(void **state) {
   iobind_stream_destroy(stream);
 }
 
-/* An input that is still on its way when the run is submitted: the CPU reads it when it is there. */
+/* An input that is still on its way when the run is submitted, on another stream or on its own: the CPU reads it when it is there. */
 static void producer_in_flight(void **state) {
   (void)state;
   float values[N];
@@ -198,6 +198,11 @@ static void producer_in_flight(void **state) {
   expect_ok(iobind_binding_run(binding, streams[1], &fault));
   expect_ok(iobind_stream_synchronize(streams[1], &fault));
   expect_output(binding, 14);
+  set_device("delay_copy", "1,us:20000");
+  values[0] = 8;
+  expect_ok(iobind_binding_write_input(binding, 0, values, sizeof values, streams[1], &fault));
+  expect_ok(iobind_binding_run(binding, streams[1], &fault));
+  expect_ok(iobind_stream_synchronize(streams[1], &fault));
   set_device("delay_copy", "0");
   iobind_event_destroy(event);
   iobind_stream_destroy(streams[0]);
