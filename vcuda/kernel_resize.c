@@ -197,7 +197,7 @@ static void map_linear(const vcuda_kernel *kernel, const vcuda_resize_axis *a, b
     float inside = fminf(fmaxf(at, 0), (float)(a->in - 1));
     map[i].outside = extrapolates && (at < 0 || at > (float)(a->in - 1));
     map[i].origin = (int32_t)inside;
-    map[i].weight = inside - (float)map[i].origin;
+    map[i].weight = map[i].origin >= a->in - 1 ? 0.5F : inside - (float)map[i].origin; /* at the border both elements are one */
   }
 }
 
@@ -233,6 +233,7 @@ static int64_t find_entries(const int64_t *out, int dims, int64_t id, int64_t en
   return id;
 }
 
+/* The device casts each weight to the elements' type: of whole numbers only a weight of 1 is left. */
 static double blend(const linear *const entries[3], int dims, const int64_t *sizes, vcuda_type type, const void *in,
                     int64_t image) {
   double sum = 0;
@@ -244,7 +245,7 @@ static double blend(const linear *const entries[3], int dims, const int64_t *siz
       index = index * sizes[i] + clamp(entries[i]->origin + next, sizes[i]);
       weight *= (double)(next ? entries[i]->weight : 1 - entries[i]->weight);
     }
-    sum += weight * vcuda_load_real(type, in, index);
+    sum += (vcuda_type_is_float(type) ? weight : trunc(weight)) * vcuda_load_real(type, in, index);
   }
   return sum;
 }

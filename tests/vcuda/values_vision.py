@@ -384,6 +384,17 @@ def ignores_first_place():
     return None if got[0, 0, 0, 0] == values["x0"][0, 0, 0, 0] else f"expected the corner's element, got {got[0, 0, 0, 0]}"
 
 
+def cuts_weights():
+    """None, or what is wrong: where an output element lies on an input element it is that one, but for those of the last row and column."""
+    one = case("Resize", "i", whole(1, 1, 2, 3, low=1), np.array([], np.float32), np.array([1, 1, 2, 2], np.float32), opset=19, mode="linear",
+               coordinate_transformation_mode="asymmetric")
+    values = values_of(one, 1)
+    got, = run(make_session(model_of(one, "i"), "CUDAExecutionProvider"), one, values)
+    expected = np.zeros((1, 1, 4, 6), np.int32)
+    expected[:, :, 0:2:2, 0:4:2] = values["x0"][:, :, :1, :2]
+    return differs(one, got, expected)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--list", action="store_true")
@@ -411,7 +422,8 @@ def main():
             print(f"{one.name}: {wrong}{log and ' | ' + log[:400]}", flush=True)
     defects = [] if chosen.cases else [(one.name, refused(one, words)) for one, words in refusals()]
     if not chosen.cases:
-        defects += [("a region that is an initializer", ignores_region()), ("a dilated window in the padding", ignores_first_place())]
+        defects += [("a region that is an initializer", ignores_region()), ("a dilated window in the padding", ignores_first_place()),
+                    ("linear weights of whole numbers", cuts_weights())]
     for name, wrong in defects:
         if wrong is not None:
             failed += 1
