@@ -294,6 +294,7 @@ def multi_head_long():
     yield multi_head("multi head padding, many", tokens=1200, size=8, heads=1, batch=1, padding=((1,) * 1000 + (0,) * 200,))
     yield multi_head("multi head many causal", tokens=1100, size=8, heads=1, batch=1, unidirectional=1, mask=(1, 1, 1100, 1100))
     yield bert_attention("bert attention start", mask=(4, 3, 0, 1))
+    yield bert_attention("bert attention start, causal", mask=(4, 4, 2, 1), unidirectional=1)
     yield bert_attention("bert attention mask of queries", mask=np.tril(np.ones((2, 4, 4), np.int32)))
     yield bert_attention("bert attention large", size=64, heads=20, provider=OWN_KERNELS)
 
