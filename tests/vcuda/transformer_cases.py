@@ -3,6 +3,7 @@ import typing
 import zlib
 
 import numpy as np
+import transformer_run as run
 from onnx import TensorProto, helper
 
 FLOAT, HALF, BFLOAT = TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.BFLOAT16
@@ -41,7 +42,7 @@ def angles(rows, half):
 # ---- GroupQueryAttention ----
 
 def group_query(name, batch=2, tokens=1, heads=4, groups=2, size=32, past=(8, 5), capacity=0, packed=False, rotary=True, sink=False,
-                types=(HALF, BFLOAT), provider={}, **attributes):
+                further={}, types=(HALF, BFLOAT), provider={}, **attributes):
     """`capacity`: the cache has so many rows, and is written in place."""
     random = random_of(name)
     past = np.resize(np.array(past, np.int32), batch)
@@ -55,8 +56,12 @@ def group_query(name, batch=2, tokens=1, heads=4, groups=2, size=32, past=(8, 5)
         inputs["cosines"], inputs["sines"] = angles(int(past.max()) + tokens + 3, size // 2)
     if sink:
         inputs["sink"] = random(heads)
-    order = ["query", "key", "value", "past_key", "past_value", "last", "total", "cosines", "sines", "", "", "sink"]
+    inputs |= further
+    order = ["query", "key", "value", "past_key", "past_value", "last", "total", "cosines", "sines", "positions", "bias", "sink", "", "", "query_norm",
+             "key_norm"]
     names = [each if each in inputs else "" for each in order]
+    while names[-1] == "":
+        names = names[:-1]
     outputs = ["out", "present_key", "present_value"]
     attributes |= {"num_heads": heads, "kv_num_heads": groups, "do_rotary": int(rotary)}
 
@@ -66,6 +71,24 @@ def group_query(name, batch=2, tokens=1, heads=4, groups=2, size=32, past=(8, 5)
     in_place = {"present_key": "past_key", "present_value": "past_value"} if capacity else {}
     return Case(name, nodes, inputs, outputs, types, on_host=("total",), in_place=in_place, provider=provider,
                 rows={"present_key": past + tokens, "present_value": past + tokens})
+
+
+def normalised(array, weights):
+    """Each head divided by its root mean square."""
+    heads = array.reshape(*array.shape[:-1], -1, weights.size)
+    return (heads / np.sqrt((heads ** 2).mean(-1, keepdims=True) + 1e-6) * weights).reshape(array.shape)
+
+
+def group_query_with_norms(name, **options):
+    """The CPU EP has none: the reference normalises before it."""
+    random, plain = random_of(f"{name} norms"), group_query(name, **options)
+
+    def reference(feeds):
+        heads = {key: normalised(feeds[key], feeds[f"{key}_norm"]) for key in ("query", "key")}
+        inputs = {key: heads.get(key, array) for key, array in feeds.items() if key in plain.inputs}
+        return run.on_cpu(plain._replace(inputs=inputs), FLOAT)
+
+    return group_query(name, further={"query_norm": random(32), "key_norm": random(32)}, **options)._replace(reference=reference)
 
 
 def group_query_cases():
@@ -89,6 +112,12 @@ def group_query_long():
         yield group_query(f"gqa step in place, {way}", capacity=16, provider={"sdpa_kernel": number})
         yield group_query(f"gqa window, {way}", local_window_size=4, provider={"sdpa_kernel": number})
         yield group_query(f"gqa large, {way}", heads=16, groups=4, size=256, provider={"sdpa_kernel": number})
+    random = random_of("gqa further")
+    yield group_query_with_norms("gqa norms")
+    yield group_query_with_norms("gqa norms in place", capacity=16)
+    yield group_query("gqa positions", further={"positions": np.array([[3], [9]], np.int64)})
+    yield group_query("gqa bias", further={"bias": random(2, 4, 1, 9)})
+    yield group_query("gqa bias for all", tokens=5, past=(0,), further={"bias": random(1, 1, 5, 5)})
     yield group_query("gqa cap, steps", softcap=5.0, provider={"sdpa_kernel": "16"})
     yield group_query("gqa prompt packed", tokens=7, past=(0,), packed=True)
     yield group_query("gqa prompt padded, long", tokens=70, past=(0,), batch=1, size=80, heads=4, groups=4)
