@@ -214,6 +214,14 @@ def n_bits_cases():
         yield n_bits(f"n bits {bits}, many rows", bits, rows=40, inner=128, columns=32)
 
 
+def n_bits_long():
+    for bits in (2, 8):
+        yield n_bits(f"n bits {bits}, few rows", bits, rows=3, columns=64, types=(HALF, BFLOAT))
+    yield n_bits("n bits 2", 2, columns=64, types=(HALF,))
+    yield n_bits("n bits 2, zeros", 2, columns=64, zeros=True, types=(HALF,))
+    yield n_bits("n bits 2, many rows", 2, rows=40, columns=64, zeros=True, types=(FLOAT, HALF))
+
+
 # ---- attention of ONNX ----
 
 def attention(name, tokens=4, keys=0, past=0, heads=4, groups=4, size=16, batch=2, mask=None, flat=False, values=0, outputs=None, used=None,
@@ -361,7 +369,7 @@ def bert_cases():
 
 SHORT = [group_query_cases, normalisation_cases, activation_cases, rotary_cases, n_bits_cases, attention_cases, scatter_cases,
          multi_head_cases, bert_cases]
-LONG = [group_query_long, attention_long, multi_head_long]
+LONG = [group_query_long, n_bits_long, attention_long, multi_head_long]
 
 
 def collect(all_of_them):
