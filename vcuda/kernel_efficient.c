@@ -104,7 +104,9 @@ static void run_efficient(const vcuda_launch *launch) {
   efficient e = {.type = strstr(text, "<cutlass::half_t") != NULL ? VCUDA_FLOAT16 : VCUDA_BFLOAT16};
   if (strstr(text, "<float") != NULL) e.type = VCUDA_FLOAT32;
   memcpy(&e.p, vcuda_argument(launch, 0), sizeof e.p);
-  if (e.p.query_starts != NULL || e.p.key_starts != NULL) {
+  if (e.p.batch != (int32_t)launch->grid[2] || e.p.heads != (int32_t)launch->grid[1]) {
+    vcuda_fail(719, "memory-efficient attention: its parameters are not those of ONNX Runtime 1.31");
+  } else if (e.p.query_starts != NULL || e.p.key_starts != NULL) {
     vcuda_fail(719, "memory-efficient attention of sequences without padding: not known here");
   } else if (e.p.size > VCUDA_MOST_ELEMENTS || e.p.value_size > VCUDA_MOST_ELEMENTS) {
     vcuda_fail(719, "memory-efficient attention with heads of more than %d elements: not known here", VCUDA_MOST_ELEMENTS);

@@ -227,9 +227,19 @@ static flashing read_launch(const vcuda_launch *launch) {
   return l;
 }
 
-static void run(flashing *l) {
+/* Another release may have another layout. */
+static bool is_laid_out(const vcuda_launch *launch, const flash *f) {
+  int64_t heads = (int64_t)launch->grid[2] * (f->splits > 1 ? 1 : launch->grid[1]);
+  bool is_scaled = fabs((double)f->scale * 1.4426950408889634 - (double)f->scale_log2) <= 1e-5 * fabs((double)f->scale_log2);
+  bool has_heads = f->in.ratio > 0 && f->in.heads == f->in.groups * f->in.ratio && (int64_t)f->batch * f->in.heads == heads;
+  return is_scaled && has_heads && f->splits >= 0;
+}
+
+static void run(const vcuda_launch *launch, flashing *l) {
   const char *unknown = unknown_of(&l->f);
-  if (unknown != NULL) {
+  if (!is_laid_out(launch, &l->f)) {
+    vcuda_fail(719, "flash attention: its parameters are not those of ONNX Runtime 1.31");
+  } else if (unknown != NULL) {
     vcuda_fail(719, "flash attention with %s: not known here", unknown);
   } else if (read_lengths(l) && read_angles(l) && (!l->appends || append_all(l))) {
     attend_all(l);
@@ -239,7 +249,7 @@ static void run(flashing *l) {
 /* <traits, causal, local, ...> */
 static void run_flash(const vcuda_launch *launch) {
   flashing l = read_launch(launch);
-  run(&l);
+  run(launch, &l);
 }
 
 /* <traits<head, queries, keys, ...>, causal, local, ..., split, append> */
@@ -254,7 +264,7 @@ static void run_split(const vcuda_launch *launch) {
   if (l.block <= 0 || l.splits <= 0) {
     vcuda_fail(719, "flash attention: %lld splits of blocks of %lld keys", (long long)l.splits, (long long)l.block);
   } else {
-    run(&l);
+    run(launch, &l);
   }
 }
 

@@ -1,5 +1,7 @@
-/* Matrices of few bits for each number (MatMulNBits): a column's numbers lie in blocks, and each block has a scale and a zero. */
+/* Matrices of 2, 4 or 8 bits for each number (MatMulNBits): a column's numbers lie in blocks, and each block has a scale and a zero. */
 #include "kernel.h"
+
+#include <string.h>
 
 typedef struct matrix {
   const vcuda_launch *launch;
@@ -11,9 +13,9 @@ typedef struct matrix {
   const void *scales, *zeros; /* no zeros: the middle of the range */
 } matrix;
 
-/* Two to a byte, the first in the lower half; each column begins with a byte of its own. */
+/* The first ones in the lower bits; each column begins with a byte of its own. */
 static int64_t few_bits(const uint8_t *bytes, int bits, int64_t index) {
-  return bits == 8 ? bytes[index] : bytes[index / 2] >> (index % 2 * 4) & 15;
+  return bytes[index * bits / 8] >> (index * bits % 8) & ((1 << bits) - 1);
 }
 
 static int64_t bytes_of(const matrix *m, int64_t numbers) {
@@ -34,7 +36,7 @@ static bool read_matrix(matrix *m, int quantised) {
 }
 
 static double zero_of(const matrix *m, int64_t column, int64_t block) {
-  if (m->zeros == NULL) return m->bits == 8 ? 128 : 8;
+  if (m->zeros == NULL) return 1 << (m->bits - 1);
   if (!m->packed_zeros) return vcuda_load_real(m->type, m->zeros, column * m->blocks + block);
   return (double)few_bits((const uint8_t *)m->zeros + column * bytes_of(m, m->blocks), m->bits, block);
 }
@@ -59,17 +61,23 @@ static void multiply(matrix *m, int64_t rows, int64_t inner) {
   }
 }
 
-/* <T, block, has zeros, ...>(out, in, numbers, scales, zeros, rows, columns, inner, blocks of a column) */
-static void run_product4(const vcuda_launch *launch) {
-  matrix m = {.launch = launch, .bits = 4, .columns = vcuda_integer(launch, 6), .blocks = vcuda_integer(launch, 8)};
+static matrix matrix_of(const vcuda_launch *launch, int columns, int blocks) {
+  const char *name = launch->kernel->name;
+  matrix m = {.launch = launch, .columns = vcuda_integer(launch, columns), .blocks = vcuda_integer(launch, blocks)};
+  m.bits = strstr(name, "8b") != NULL ? 8 : strstr(name, "2b") != NULL ? 2 : 4;
   m.block = launch->kernel->types[1].value;
+  return m;
+}
+
+/* <T, block, has zeros, ...>(out, in, numbers, scales, zeros, rows, columns, inner, blocks of a column) */
+static void run_product(const vcuda_launch *launch) {
+  matrix m = matrix_of(launch, 6, 8);
   multiply(&m, vcuda_integer(launch, 5), vcuda_integer(launch, 7));
 }
 
-/* <T, block, has zeros>(out, in, numbers, scales, zeros, columns, inner, blocks of a column): of one row */
-static void run_product8(const vcuda_launch *launch) {
-  matrix m = {.launch = launch, .bits = 8, .columns = vcuda_integer(launch, 5), .blocks = vcuda_integer(launch, 7)};
-  m.block = launch->kernel->types[1].value;
+/* <T, block, has zeros>(out, in, numbers, scales, zeros, columns, inner, blocks of a column) */
+static void run_product_of_row(const vcuda_launch *launch) {
+  matrix m = matrix_of(launch, 5, 7);
   multiply(&m, 1, vcuda_integer(launch, 6));
 }
 
@@ -82,8 +90,10 @@ static void unpack(matrix *m) {
 }
 
 /* (out, numbers, scales, zeros, block, blocks of a column, of a thread block, of all) */
-static void run_unpack4(const vcuda_launch *launch) {
-  matrix m = {.launch = launch, .bits = 4, .block = vcuda_integer(launch, 4), .blocks = vcuda_integer(launch, 5)};
+static void run_unpack(const vcuda_launch *launch) {
+  bool is_narrow = strstr(launch->kernel->name, "2Bits") != NULL;
+  matrix m = {
+      .launch = launch, .bits = is_narrow ? 2 : 4, .block = vcuda_integer(launch, 4), .blocks = vcuda_integer(launch, 5)};
   m.columns = vcuda_integer(launch, 7) / m.blocks;
   unpack(&m);
 }
@@ -106,11 +116,15 @@ static void run_bias(const vcuda_launch *launch) {
 }
 
 const vcuda_form vcuda_nbits_forms[] = {
-    {"MatMulFloat4BitsKernelM1", "pppppnnnn", run_product4, NULL},
-    {"MatMulFloatInt4KernelSmallM", "pppppnnnn", run_product4, NULL},
-    {"MatMulFloat4BatchedKernel", "pppppnnnn", run_product4, NULL},
-    {"MatMulFloat8bKernelM1", "pppppnnn", run_product8, NULL},
-    {"Dequantize4BitsKernel", "ppppnnnn", run_unpack4, NULL},
+    {"MatMulFloat4BitsKernelM1", "pppppnnnn", run_product, NULL},
+    {"MatMulFloatInt4KernelSmallM", "pppppnnnn", run_product, NULL},
+    {"MatMulFloat4BatchedKernel", "pppppnnnn", run_product, NULL},
+    {"MatMulFloat8bKernelBatched", "pppppnnnn", run_product, NULL},
+    {"MatMulFloat2bKernelBatched", "pppppnnnn", run_product, NULL},
+    {"MatMulFloat8bKernelM1", "pppppnnn", run_product_of_row, NULL},
+    {"MatMulFloat2bKernelM1", "pppppnnn", run_product_of_row, NULL},
+    {"Dequantize2BitsKernel", "ppppnnnn", run_unpack, NULL},
+    {"Dequantize4BitsKernel", "ppppnnnn", run_unpack, NULL},
     {"Dequantize8BitsKernel", "ppppnnn", run_unpack8, NULL},
     {"MatMulNBitsBiasAddKernel", "ppnn", run_bias, NULL},
     {.name = NULL},

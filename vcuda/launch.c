@@ -78,14 +78,17 @@ void __cudaRegisterFunction(void **handle, const char *host, char *device_functi
 }
 
 /* The only variable that the EP reads: the shared memory that a kernel of XQA needs. Here a kernel needs none. */
+static bool is_shared_size(const char *name) {
+  static const char end[] = "8smemSizeE";
+  size_t size = strlen(name);
+  return size >= sizeof end && strcmp(name + size - (sizeof end - 1), end) == 0;
+}
+
 void __cudaRegisterVar(void **handle, char *variable, char *device_address, const char *name, int external, size_t bytes,
                        int constant, int global) {
-  static const char end[] = "8smemSizeE";
   (void)handle, (void)device_address, (void)external, (void)bytes, (void)constant, (void)global;
-  size_t size = strlen(name);
   note_loading(__func__);
-  if (size < sizeof end || strcmp(name + size - (sizeof end - 1), end) != 0) return;
-  add(variable, name);
+  if (is_shared_size(name)) add(variable, name);
 }
 
 /* NOLINTEND(readability-non-const-parameter) */
@@ -103,9 +106,9 @@ static function *find(const void *host) {
 
 bool vcuda_is_variable(const void *symbol) {
   vcuda_lock();
-  bool found = find(symbol) != NULL;
+  const function *found = find(symbol);
   vcuda_unlock();
-  return found;
+  return found != NULL && is_shared_size(found->name);
 }
 
 /* ---- launches ---- */

@@ -3,6 +3,7 @@ import typing
 import zlib
 
 import numpy as np
+import transformer_run as run
 from onnx import TensorProto, helper
 
 FLOAT, HALF, BFLOAT = TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.BFLOAT16
@@ -41,7 +42,7 @@ def angles(rows, half):
 # ---- GroupQueryAttention ----
 
 def group_query(name, batch=2, tokens=1, heads=4, groups=2, size=32, past=(8, 5), capacity=0, packed=False, rotary=True, sink=False,
-                types=(HALF, BFLOAT), provider={}, **attributes):
+                further={}, types=(HALF, BFLOAT), provider={}, **attributes):
     """`capacity`: the cache has so many rows, and is written in place."""
     random = random_of(name)
     past = np.resize(np.array(past, np.int32), batch)
@@ -55,8 +56,12 @@ def group_query(name, batch=2, tokens=1, heads=4, groups=2, size=32, past=(8, 5)
         inputs["cosines"], inputs["sines"] = angles(int(past.max()) + tokens + 3, size // 2)
     if sink:
         inputs["sink"] = random(heads)
-    order = ["query", "key", "value", "past_key", "past_value", "last", "total", "cosines", "sines", "", "", "sink"]
+    inputs |= further
+    order = ["query", "key", "value", "past_key", "past_value", "last", "total", "cosines", "sines", "positions", "bias", "sink", "", "", "query_norm",
+             "key_norm"]
     names = [each if each in inputs else "" for each in order]
+    while names[-1] == "":
+        names = names[:-1]
     outputs = ["out", "present_key", "present_value"]
     attributes |= {"num_heads": heads, "kv_num_heads": groups, "do_rotary": int(rotary)}
 
@@ -66,6 +71,24 @@ def group_query(name, batch=2, tokens=1, heads=4, groups=2, size=32, past=(8, 5)
     in_place = {"present_key": "past_key", "present_value": "past_value"} if capacity else {}
     return Case(name, nodes, inputs, outputs, types, on_host=("total",), in_place=in_place, provider=provider,
                 rows={"present_key": past + tokens, "present_value": past + tokens})
+
+
+def normalised(array, weights):
+    """Each head divided by its root mean square."""
+    heads = array.reshape(*array.shape[:-1], -1, weights.size)
+    return (heads / np.sqrt((heads ** 2).mean(-1, keepdims=True) + 1e-6) * weights).reshape(array.shape)
+
+
+def group_query_with_norms(name, **options):
+    """The CPU EP has none: the reference normalises before it."""
+    random, plain = random_of(f"{name} norms"), group_query(name, **options)
+
+    def reference(feeds):
+        heads = {key: normalised(feeds[key], feeds[f"{key}_norm"]) for key in ("query", "key")}
+        inputs = {key: heads.get(key, array) for key, array in feeds.items() if key in plain.inputs}
+        return run.on_cpu(plain._replace(inputs=inputs), FLOAT)
+
+    return group_query(name, further={"query_norm": random(32), "key_norm": random(32)}, **options)._replace(reference=reference)
 
 
 def group_query_cases():
@@ -89,6 +112,12 @@ def group_query_long():
         yield group_query(f"gqa step in place, {way}", capacity=16, provider={"sdpa_kernel": number})
         yield group_query(f"gqa window, {way}", local_window_size=4, provider={"sdpa_kernel": number})
         yield group_query(f"gqa large, {way}", heads=16, groups=4, size=256, provider={"sdpa_kernel": number})
+    random = random_of("gqa further")
+    yield group_query_with_norms("gqa norms")
+    yield group_query_with_norms("gqa norms in place", capacity=16)
+    yield group_query("gqa positions", further={"positions": np.array([[3], [9]], np.int64)})
+    yield group_query("gqa bias", further={"bias": random(2, 4, 1, 9)})
+    yield group_query("gqa bias for all", tokens=5, past=(0,), further={"bias": random(1, 1, 5, 5)})
     yield group_query("gqa cap, steps", softcap=5.0, provider={"sdpa_kernel": "16"})
     yield group_query("gqa prompt packed", tokens=7, past=(0,), packed=True)
     yield group_query("gqa prompt padded, long", tokens=70, past=(0,), batch=1, size=80, heads=4, groups=4)
@@ -183,6 +212,14 @@ def n_bits_cases():
         yield n_bits(f"n bits {bits}, block 16", bits, block=16, inner=96)
         yield n_bits(f"n bits {bits}, block 128, rows", bits, block=128, inner=256, rows=3, columns=64)
         yield n_bits(f"n bits {bits}, many rows", bits, rows=40, inner=128, columns=32)
+
+
+def n_bits_long():
+    for bits in (2, 8):
+        yield n_bits(f"n bits {bits}, few rows", bits, rows=3, columns=64, types=(HALF, BFLOAT))
+    yield n_bits("n bits 2", 2, columns=64, types=(HALF,))
+    yield n_bits("n bits 2, zeros", 2, columns=64, zeros=True, types=(HALF,))
+    yield n_bits("n bits 2, many rows", 2, rows=40, columns=64, zeros=True, types=(FLOAT, HALF))
 
 
 # ---- attention of ONNX ----
@@ -294,6 +331,7 @@ def multi_head_long():
     yield multi_head("multi head padding, many", tokens=1200, size=8, heads=1, batch=1, padding=((1,) * 1000 + (0,) * 200,))
     yield multi_head("multi head many causal", tokens=1100, size=8, heads=1, batch=1, unidirectional=1, mask=(1, 1, 1100, 1100))
     yield bert_attention("bert attention start", mask=(4, 3, 0, 1))
+    yield bert_attention("bert attention start, causal", mask=(4, 4, 2, 1), unidirectional=1)
     yield bert_attention("bert attention mask of queries", mask=np.tril(np.ones((2, 4, 4), np.int32)))
     yield bert_attention("bert attention large", size=64, heads=20, provider=OWN_KERNELS)
 
@@ -331,7 +369,7 @@ def bert_cases():
 
 SHORT = [group_query_cases, normalisation_cases, activation_cases, rotary_cases, n_bits_cases, attention_cases, scatter_cases,
          multi_head_cases, bert_cases]
-LONG = [group_query_long, attention_long, multi_head_long]
+LONG = [group_query_long, n_bits_long, attention_long, multi_head_long]
 
 
 def collect(all_of_them):

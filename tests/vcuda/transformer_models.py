@@ -1,5 +1,6 @@
 """Small models of the families, with seeded weights: what they compute on CUDA's EP, step after step with the cache carried, beside the
 CPU EP."""
+import functools
 import typing
 
 import numpy as np
@@ -29,6 +30,14 @@ class Graph:
         self.weights.append(numpy_helper.from_array(run.rounded(array, self.type), name))
         return name
 
+    def product(self, x, rows, columns, bits):
+        """x times a matrix, of 16 or 32 bits for each number, or of `bits` in blocks of 32."""
+        if bits is None:
+            return self.add("MatMul", x, self.weight(rows, columns))
+        numbers = self.random.integers(0, 256, (columns, rows // 32, 32 * bits // 8), np.uint8)
+        scales = np.full((columns, rows // 32), rows ** -0.5 * 2.0 ** (2 - bits), np.float32)
+        return self.add("MatMulNBits", x, self.constant(numbers), self.constant(scales), domain=MS, K=rows, N=columns, bits=bits, block_size=32)
+
     def add(self, operator, *inputs, outputs=1, domain="", **attributes):
         names = [f"value{len(self.nodes)}_{i}" for i in range(outputs)] if isinstance(outputs, int) else outputs
         self.nodes.append(helper.make_node(operator, inputs, names, domain=domain, **attributes))
@@ -47,7 +56,7 @@ class Graph:
         return helper.make_model(graph, opset_imports=opsets, ir_version=11).SerializeToString()
 
 
-def grouped_layers(g, x, last, total, size):
+def grouped_layers(g, x, last, total, size, bits=None):
     """RMS norms, GroupQueryAttention with rotary embedding inside and a cache of fixed size, gated networks."""
     angle = np.arange(ROOM)[:, None] * 0.5 ** np.arange(size // 2)[None]
     cosines, sines = g.constant(np.cos(angle).astype(np.float32)), g.constant(np.sin(angle).astype(np.float32))
@@ -56,26 +65,26 @@ def grouped_layers(g, x, last, total, size):
     for layer in range(LAYERS):
         cache = [g.input(f"past_{kind}{layer}", None, [1, GROUPS, ROOM, size]) for kind in "kv"]
         present = [f"present_{kind}{layer}" for kind in "kv"]
-        packed = g.add("MatMul", normed, g.weight(WIDTH, (HEADS + 2 * GROUPS) * size))
+        packed = g.product(normed, WIDTH, (HEADS + 2 * GROUPS) * size, bits)
         seen = g.add("GroupQueryAttention", packed, "", "", *cache, last, total, cosines, sines, outputs=[f"seen{layer}", *present], domain=MS,
                      num_heads=HEADS, kv_num_heads=GROUPS, do_rotary=1)
         for name in present:
             g.output(name, None, [1, GROUPS, ROOM, size])
-        out = g.add("MatMul", seen, g.weight(HEADS * size, WIDTH))
+        out = g.product(seen, HEADS * size, WIDTH, bits)
         sums = [f"sum{layer}a", f"sum{layer}b"]
         normed = g.add("SkipSimplifiedLayerNormalization", x, out, ones, outputs=[f"norm{layer}a", "", "", sums[0]], domain=MS)
-        gate, up = g.add("MatMul", normed, g.weight(WIDTH, 96)), g.add("MatMul", normed, g.weight(WIDTH, 96))
-        down = g.add("MatMul", g.add("Mul", g.add("Mul", gate, g.add("Sigmoid", gate)), up), g.weight(96, WIDTH))
+        gate, up = g.product(normed, WIDTH, 96, bits), g.product(normed, WIDTH, 96, bits)
+        down = g.product(g.add("Mul", g.add("Mul", gate, g.add("Sigmoid", gate)), up), 96, WIDTH, bits)
         normed = g.add("SkipSimplifiedLayerNormalization", sums[0], down, ones, outputs=[f"norm{layer}b", "", "", sums[1]], domain=MS)
         x = sums[1]
     return normed
 
 
-def grouped_decoder(type):
+def grouped_decoder(type, bits=None):
     g = Graph(type, 1)
     token = g.input("token", TensorProto.INT64, [1, "tokens"])
     last, total = g.input("last", TensorProto.INT32, [1]), g.input("total", TensorProto.INT32, [1])
-    normed = grouped_layers(g, g.add("Gather", g.weight(VOCAB, WIDTH, scale=1), token), last, total, SIZE)
+    normed = grouped_layers(g, g.add("Gather", g.weight(VOCAB, WIDTH, scale=1), token), last, total, SIZE, bits)
     g.add("MatMul", normed, g.weight(WIDTH, VOCAB), outputs=["logits"])
     g.output("logits", None, [1, "tokens", VOCAB])
     return g.model()
@@ -202,6 +211,8 @@ def heard():
 
 MODELS = [
     Model("decoder of groups", grouped_decoder, [3, 1, 4, 1, 5], (TensorProto.FLOAT16,), first_states(GROUPS, ROOM), in_place=True, counts=True),
+    *(Model(f"decoder of {bits} bits", functools.partial(grouped_decoder, bits=bits), [3, 1, 4, 1, 5], (TensorProto.FLOAT16,),
+            first_states(GROUPS, ROOM), in_place=True, counts=True) for bits in (4, 8)),
     Model("encoder", plain_encoder, [2, 7, 1, 8, 2, 8], (TensorProto.FLOAT, TensorProto.FLOAT16)),
     Model("encoder, fused", fused_encoder, [2, 7, 1, 8, 2, 8], (TensorProto.FLOAT, TensorProto.FLOAT16), token=np.int32, needs_cudnn=True,
           others={"kinds": np.array([[0, 0, 0, 1, 1, 1]], np.int32), "mask": np.array([[1, 1, 1, 1, 0, 0]], np.int32)}),
