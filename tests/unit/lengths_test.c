@@ -396,6 +396,28 @@ static void saved_where_graphs_are_captured(void **state) {
   close_cache(&self);
 }
 
+/* ---- no mode is asked for ---- */
+
+/* What the caller bound is written by the run, or it is not. */
+static void carried_by_default(void **state) {
+  (void)state;
+  static const struct {
+    const char *model;
+    size_t graph_limit;
+    float found;
+  } cases[] = {{plain, 0, 5}, {"append opset=24 attention=1", 0, 5}, {"append opset=24 old=1", 0, -1}, {plain, 1, 5}};
+  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    if (device == cpu && cases[i].graph_limit > 0) continue;
+    cache self = open_append(cases[i].model, IOBIND_CARRY_DEFAULT, cases[i].graph_limit);
+    float first[WIDTH];
+    append(&self, 1, 5, 0);
+    expect_ok(iobind_tensor_read(self.state, 0, first, sizeof first, NULL, &fault));
+    assert_true(first[0] == cases[i].found);
+    expect_rows(&self, "5*");
+    close_cache(&self);
+  }
+}
+
 /* ---- the operators ---- */
 
 static void read_floats(iobind_binding *binding, size_t output, float *values, size_t bytes) {
@@ -479,6 +501,8 @@ static const struct CMUnitTest tests[] = {
     {"vdev: saved where graphs are captured", saved_where_graphs_are_captured, stage_open, stage_close, "vdev"},
     {"cpu: saved in a file", saved_in_a_file, stage_open, stage_close, "cpu"},
     {"vdev: saved in a file", saved_in_a_file, stage_open, stage_close, "vdev"},
+    {"cpu: carried by default", carried_by_default, stage_open, stage_close, "cpu"},
+    {"vdev: carried by default", carried_by_default, stage_open, stage_close, "vdev"},
     {"of no cache", of_no_cache, stage_open, stage_close, "cpu"},
     {"cpu: of attention", of_attention, stage_open, stage_close, "cpu"},
     {"vdev: of attention", of_attention, stage_open, stage_close, "vdev"},
