@@ -129,6 +129,8 @@ typedef enum iobind_carry_mode {
   IOBIND_CARRY_SWAP = 1,     /**< two buffers of the state's shape that change places: no run allocates or rebinds */
   IOBIND_CARRY_IN_PLACE = 2, /**< one buffer: the input's tensor is the output; only if the model's operators allow it; ORT does
                                   not check */
+  IOBIND_CARRY_DEFAULT = 3,  /**< IN_PLACE for a cache of fixed capacity, where its operator allows that; otherwise MOVE, or SWAP in a session
+                                  that captures graphs */
   IOBIND_CARRY_MODE_FORCE32 = 0x7FFFFFFF
 } iobind_carry_mode;
 
@@ -136,6 +138,9 @@ typedef enum iobind_carry_mode {
  *  - The first state is the tensor bound by iobind_binding_set_input, RESIDENT or SNAPSHOT, before or after this call. If it is bound
  *    later, the next run begins with it. A state that grows may begin with 0 elements.
  *  - MOVE and SWAP never write the first state's memory. IN_PLACE writes into a RESIDENT tensor.
+ *  - DEFAULT chooses when it is called: IN_PLACE for GroupQueryAttention and TensorScatter, if the input goes to that operator alone and the
+ *    output comes from it, without a node between. Not for GroupQueryAttention on WebGPU, which is wrong there. Nodes inside of control
+ *    flow are not looked at. If the graph cannot be read, it shows no cache.
  *  - A failed run leaves the state as it was, unless it is IN_PLACE, or later runs were queued after it. Then the carried states
  *    become undefined: runs are refused until they are rebound, or written by iobind_binding_write_input.
  *  - iobind_binding_get_output returns the state that a run left, until the next run. No run overwrites a MOVE state that is retained,

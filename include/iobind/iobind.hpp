@@ -1218,7 +1218,7 @@ public:
     return found && found.bind(mode, failed) ? found : output_slot();
   }
   /** The output becomes the next run's input. */
-  bool carry(const text &from, const text &to, iobind_carry_mode mode = IOBIND_CARRY_MOVE, error *failed = nullptr) {
+  bool carry(const text &from, const text &to, iobind_carry_mode mode = IOBIND_CARRY_DEFAULT, error *failed = nullptr) {
     output_slot source = output(from, failed);
     input_slot target = source ? input(to, failed) : input_slot();
     return target && detail::call(failed, iobind_binding_carry, get(), source.index(), target.index(), mode);

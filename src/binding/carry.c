@@ -343,14 +343,38 @@ static iobind_status check_first_state(iobind_binding *binding, const iobind__ca
   return iobind__overlap_check_carry(binding, carry, state, "binding_carry", error);
 }
 
+static bool any_device_has(const iobind_session *session, uint32_t quirk) {
+  bool found = false;
+  for (size_t i = 0; i < session->device_count; i++) {
+    found = found || iobind__device_has(session->devices[i], quirk);
+  }
+  return found;
+}
+
+/* MOVE and SWAP copy the whole of a cache in each run. A model whose file is gone shows nothing, as any other that does not. */
+static iobind_status choose_mode(const iobind_binding *binding, size_t output, size_t input, iobind_carry_mode *mode,
+                                 iobind_error *error) {
+  iobind__kind kind;
+  iobind_error unread = IOBIND_ERROR_INIT;
+  iobind_status status = iobind__session_find_kind(binding->session, output, input, &kind, &unread);
+  if (status != IOBIND_OK && status != IOBIND_ERROR_IO) {
+    return iobind__error_copy(error, &unread);
+  }
+  bool is_shared = status == IOBIND_OK && kind.kind == IOBIND_STATE_CAPACITY && kind.is_shareable &&
+                   !(kind.is_grouped && any_device_has(binding->session, IOBIND__QUIRK_NO_SHARED_CACHE));
+  *mode = is_shared ? IOBIND_CARRY_IN_PLACE : binding->graphs != NULL ? IOBIND_CARRY_SWAP : IOBIND_CARRY_MOVE;
+  return IOBIND_OK;
+}
+
 iobind_status iobind_binding_carry(iobind_binding *binding, size_t output, size_t input, iobind_carry_mode mode,
                                    iobind_error *error) {
   IOBIND__TRY(check_indices(binding, output, input, error));
+  IOBIND__TRY(mode == IOBIND_CARRY_DEFAULT ? choose_mode(binding, output, input, &mode, error) : IOBIND_OK);
   const iobind__value *from = &binding->session->outputs[output];
   const iobind__value *to = &binding->session->inputs[input];
   if (mode < IOBIND_CARRY_MOVE || mode > IOBIND_CARRY_IN_PLACE) {
     return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "binding_carry: '%s': expected mode %d .. %d, got %d",
-                        from->label, IOBIND_CARRY_MOVE, IOBIND_CARRY_IN_PLACE, (int)mode);
+                        from->label, IOBIND_CARRY_MOVE, IOBIND_CARRY_DEFAULT, (int)mode);
   }
   IOBIND__TRY(check_pair(from, to, error));
   IOBIND__TRY(iobind__graphs_check_carry(binding, output, mode, error));

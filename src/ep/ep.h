@@ -23,6 +23,7 @@ typedef enum iobind__quirk_bit {
   IOBIND__QUIRK_GRAPH_LOSES_COPIES = 1 << 8,  /* copies that nodes make are not captured: each graph is tried first */
   IOBIND__QUIRK_EARLY_OUTPUT_COPIES = 1 << 9, /* of several outputs that ORT copies elsewhere, some are copied too early */
   IOBIND__QUIRK_HIDES_NODES = 1 << 10,        /* ORT does not list the nodes that a plugin's EP runs */
+  IOBIND__QUIRK_NO_SHARED_CACHE = 1 << 11,    /* GroupQueryAttention is wrong where past and present share memory (ORT 32716) */
 } iobind__quirk_bit;
 
 /* Releases are N of ORT 1.N. */

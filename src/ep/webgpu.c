@@ -120,6 +120,7 @@ static const iobind__quirk quirks[] = {
     {.bit = IOBIND__QUIRK_QUEUES},
     {.bit = IOBIND__QUIRK_SERIAL},
     {.bit = IOBIND__QUIRK_GRAPH_LOSES_COPIES},
+    {.bit = IOBIND__QUIRK_NO_SHARED_CACHE},
     {0},
 };
 

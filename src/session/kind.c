@@ -400,6 +400,16 @@ static iobind_state_kind judge(const search *in, const pattern_match *of, size_t
   return is_sliced ? IOBIND_STATE_UNKNOWN : is_ring ? IOBIND_STATE_WINDOW : of->by->kind;
 }
 
+/* Does the operator alone read the input, and is what it makes the output? */
+static bool is_shareable(const search *in, const pattern_match *of) {
+  const uint32_t *edges = (const uint32_t *)(const void *)in->graph->edges.data;
+  size_t readers = 0;
+  for (size_t i = 0; i < in->graph->edges.length / sizeof *edges; i++) {
+    readers += edges[i] == of->before.start ? 1 : 0;
+  }
+  return readers == 1 && of->before.count == 0 && of->behind.count == 0;
+}
+
 static iobind_status find_kind(const search *in, const char *output, iobind__kind *out, iobind_error *error) {
   uint32_t wire = iobind__topology_find(in->graph, output);
   pattern_match found;
@@ -411,6 +421,8 @@ static iobind_status find_kind(const search *in, const char *output, iobind__kin
   size_t axis = found.by->kind == IOBIND_STATE_RECURRENT ? SIZE_MAX : find_axis(in, &found, &sliced);
   *out = (iobind__kind){
       .kind = judge(in, &found, axis, sliced), .input = in->inputs[found.before.start], .axis = axis, .tokens = SIZE_MAX};
+  out->is_shareable = is_shareable(in, &found);
+  out->is_grouped = found.by->op == IOBIND__OP_GROUP_QUERY_ATTENTION;
   return out->kind == IOBIND_STATE_CAPACITY ? find_lengths(in, &found, out, error) : IOBIND_OK;
 }
 

@@ -23,8 +23,10 @@ typedef struct iobind__kind {
   size_t lengths[IOBIND__LENGTH_INPUTS]; /* CAPACITY: the session's inputs that its lengths come from, the first ones */
   iobind__length_role roles[IOBIND__LENGTH_INPUTS];
   bool has_all_lengths; /* there are no others, and none has two roles */
-  size_t tokens;        /* CAPACITY: the session's input that has what a run adds; SIZE_MAX: not known */
-  size_t tokens_axis;   /* of its dims: how many rows these are */
+  bool is_shareable; /* CAPACITY: the operator may write into the input's memory: it alone reads it, and nothing lies between */
+  bool is_grouped;   /* it is GroupQueryAttention's */
+  size_t tokens;     /* CAPACITY: the session's input that has what a run adds; SIZE_MAX: not known */
+  size_t tokens_axis; /* of its dims: how many rows these are */
 } iobind__kind;
 
 /* The kind of each output of the session, which the caller frees. */

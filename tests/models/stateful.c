@@ -121,6 +121,10 @@ void build_append(builder *b) {
   builder_input(b, "at", ONNX_INT64, &lengths);
   builder_output(b, "next", ONNX_FLOAT32, &cache);
   builder_node(b, "TensorScatter", "cache row at", "next");
+  if (builder_int(b, "old", 0) != 0) {
+    builder_output(b, "before", ONNX_FLOAT32, &cache);
+    builder_node(b, "Neg", "cache", "before");
+  }
   if (attends) {
     builder_input(b, "valid", ONNX_INT64, &lengths);
     builder_output(b, "y", ONNX_FLOAT32, &row);

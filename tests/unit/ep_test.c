@@ -123,12 +123,19 @@ static void quirks_by_release(void **state) {
     uint32_t ends; /* 0: in every release */
     bool only_bridged;
   } rows[] = {
-      {"cuda", IOBIND__QUIRK_GATED, 0, false},        {"cuda", IOBIND__QUIRK_REFUSES_RUN_STREAM, 0, true},
-      {"cuda", IOBIND__QUIRK_REPLAY_WAITS, 27, true}, {"cuda", IOBIND__QUIRK_GRAPH_RECYCLES, 31, false},
-      {"cuda", IOBIND__QUIRK_GRAPH_STAYS, 0, false},  {"webgpu", IOBIND__QUIRK_QUEUES, 0, false},
-      {"webgpu", IOBIND__QUIRK_SERIAL, 0, false},     {"webgpu", IOBIND__QUIRK_GRAPH_LOSES_COPIES, 0, false},
-      {"dml", IOBIND__QUIRK_QUEUES, 0, false},        {"ggml", IOBIND__QUIRK_SERIAL, 0, false},
-      {"vdev", IOBIND__QUIRK_GATED, 0, false},        {"vdev", IOBIND__QUIRK_CAPTURES_NOTHING, 26, false},
+      {"cuda", IOBIND__QUIRK_GATED, 0, false},
+      {"cuda", IOBIND__QUIRK_REFUSES_RUN_STREAM, 0, true},
+      {"cuda", IOBIND__QUIRK_REPLAY_WAITS, 27, true},
+      {"cuda", IOBIND__QUIRK_GRAPH_RECYCLES, 31, false},
+      {"cuda", IOBIND__QUIRK_GRAPH_STAYS, 0, false},
+      {"webgpu", IOBIND__QUIRK_QUEUES, 0, false},
+      {"webgpu", IOBIND__QUIRK_SERIAL, 0, false},
+      {"webgpu", IOBIND__QUIRK_GRAPH_LOSES_COPIES, 0, false},
+      {"webgpu", IOBIND__QUIRK_NO_SHARED_CACHE, 0, false},
+      {"dml", IOBIND__QUIRK_QUEUES, 0, false},
+      {"ggml", IOBIND__QUIRK_SERIAL, 0, false},
+      {"vdev", IOBIND__QUIRK_GATED, 0, false},
+      {"vdev", IOBIND__QUIRK_CAPTURES_NOTHING, 26, false},
   };
   enum { COUNT = sizeof rows / sizeof rows[0], OLDEST = 24, TOMORROW = 99 };
   const iobind__ep *ep;

@@ -200,6 +200,8 @@ static void that_fail_late(void **state) {
   assert_int_equal(vdev_set(0, "fail_compute", "0"), 0);
   expect(IOBIND_ERROR_INVALID_STATE, iobind_binding_run(self.binding, stream, &fault));
   expect_words("behind a run that has failed");
+  expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_binding_rewind_state(self.binding, 4, &fault));
+  expect_words("0 .. 3");
   expect_ok(iobind_binding_rewind_state(self.binding, 3, &fault));
   append(&self, 1, 2, LAST);
   expect_rows(&self, "1112");
@@ -396,6 +398,28 @@ static void saved_where_graphs_are_captured(void **state) {
   close_cache(&self);
 }
 
+/* ---- no mode is asked for ---- */
+
+/* What the caller bound is written by the run, or it is not. */
+static void carried_by_default(void **state) {
+  (void)state;
+  static const struct {
+    const char *model;
+    size_t graph_limit;
+    float found;
+  } cases[] = {{plain, 0, 5}, {"append opset=24 attention=1", 0, 5}, {"append opset=24 old=1", 0, -1}, {plain, 1, 5}};
+  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    if (device == cpu && cases[i].graph_limit > 0) continue;
+    cache self = open_append(cases[i].model, IOBIND_CARRY_DEFAULT, cases[i].graph_limit);
+    float first[WIDTH];
+    append(&self, 1, 5, 0);
+    expect_ok(iobind_tensor_read(self.state, 0, first, sizeof first, NULL, &fault));
+    assert_true(first[0] == cases[i].found);
+    expect_rows(&self, "5*");
+    close_cache(&self);
+  }
+}
+
 /* ---- the operators ---- */
 
 static void read_floats(iobind_binding *binding, size_t output, float *values, size_t bytes) {
@@ -460,6 +484,36 @@ static void of_grouped_attention(void **state) {
   iobind_session_destroy(session);
 }
 
+static int32_t written_total(size_t graph_limit) {
+  static const int64_t dims[] = {1, HEADS, CAPACITY, SIZE};
+  iobind_session *session = session_of("shared", graph_limit);
+  iobind_binding *binding;
+  iobind_tensor *total;
+  int32_t found = 0;
+  expect_ok(iobind_binding_create(session, &binding, &fault));
+  for (size_t i = 1; i <= 2; i++) {
+    iobind_tensor *past = filled(dims, 4, 9);
+    expect_ok(iobind_binding_set_input(binding, i, IOBIND_INPUT_RESIDENT, past, NULL, &fault));
+    expect_ok(iobind_binding_carry(binding, i, i, IOBIND_CARRY_DEFAULT, &fault));
+    iobind_tensor_release(past);
+  }
+  expect_ok(iobind_tensor_create(device, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_INT32, NULL, 0, &total, &fault));
+  expect_ok(iobind_binding_set_input(binding, 4, IOBIND_INPUT_RESIDENT, total, NULL, &fault));
+  run_shared(binding, 3, 0.5F, 0);
+  expect_ok(iobind_tensor_read(total, 0, &found, sizeof found, NULL, &fault));
+  iobind_tensor_release(total);
+  iobind_binding_destroy(binding);
+  iobind_session_destroy(session);
+  return found;
+}
+
+/* A captured graph may be of one value of it, which an EP reads on the host. */
+static void total_of_grouped_attention(void **state) {
+  (void)state;
+  assert_int_equal(written_total(0), 3);
+  assert_int_equal(written_total(2), CAPACITY);
+}
+
 static const struct CMUnitTest tests[] = {
     {"cpu: advance by runs", advance_by_runs, stage_open, stage_close, "cpu"},
     {"vdev: advance by runs", advance_by_runs, stage_open, stage_close, "vdev"},
@@ -479,9 +533,12 @@ static const struct CMUnitTest tests[] = {
     {"vdev: saved where graphs are captured", saved_where_graphs_are_captured, stage_open, stage_close, "vdev"},
     {"cpu: saved in a file", saved_in_a_file, stage_open, stage_close, "cpu"},
     {"vdev: saved in a file", saved_in_a_file, stage_open, stage_close, "vdev"},
+    {"cpu: carried by default", carried_by_default, stage_open, stage_close, "cpu"},
+    {"vdev: carried by default", carried_by_default, stage_open, stage_close, "vdev"},
     {"of no cache", of_no_cache, stage_open, stage_close, "cpu"},
     {"cpu: of attention", of_attention, stage_open, stage_close, "cpu"},
     {"vdev: of attention", of_attention, stage_open, stage_close, "vdev"},
+    {"vdev: total of grouped attention", total_of_grouped_attention, stage_open, stage_close, "vdev"},
     {"cpu: of grouped attention", of_grouped_attention, stage_open, stage_close, "cpu"},
     {"vdev: of grouped attention", of_grouped_attention, stage_open, stage_close, "vdev"},
 };

@@ -754,13 +754,14 @@ abstract sealed class BoundMemory permits CarriedStates {
   public void carry(int from, int to, CarryMode mode) {
     long address = enter();
     try {
-      if (mode == CarryMode.IN_PLACE && to >= 0 && to < inputs.length) requireWritable(inputs[to].guard, to);
+      boolean mayBeInPlace = mode == CarryMode.IN_PLACE || mode == CarryMode.DEFAULT;
+      if (mayBeInPlace && to >= 0 && to < inputs.length) requireWritable(inputs[to].guard, to);
       scratch.check(Iobind.bindingCarry(address, from, to, mode.ordinal(), scratch.error()));
       noteOutput(outputs[from], null, OutputMode.REUSE);
       outputs[from].carriedTo = inputs[to];
-      outputs[from].isInPlace = mode == CarryMode.IN_PLACE;
+      outputs[from].isInPlace = mayBeInPlace;
       if (outputs[from].isInPlace) statesInPlace++;
-      inputs[to].carry = mode;
+      inputs[to].carry = mayBeInPlace ? CarryMode.IN_PLACE : mode;
       inputs[to].own = null;
       inputs[to].tensor = 0;
     } finally {

@@ -194,15 +194,25 @@ abstract sealed class CarriedStates extends BoundMemory permits OrtIoBindingFFM 
     return staying;
   }
 
-  /** The inputs in memory of the caller's that a state will be written into: those in place that have its shapes. */
+  /** The inputs in memory of the caller's that a state may be written into: those in place that have its shapes, or are caches, which keep their
+   * capacity. */
   private Set<Slot> writtenBy(OrtStateFFM state) {
     Set<Slot> written = new HashSet<>();
     state.tensors().forEach((name, tensor) -> {
       Slot slot = inputs[session.inputIndex(name)];
       if (slot.carry != CarryMode.IN_PLACE || slot.guard == null) return;
-      if (Arrays.equals(shape(slot.guardTensor), shape(tensor))) written.add(slot);
+      if (isCache(slot) || Arrays.equals(shape(slot.guardTensor), shape(tensor))) written.add(slot);
     });
     return written;
+  }
+
+  private boolean isCache(Slot input) {
+    for (int i = 0; i < outputs.length; i++) {
+      if (outputs[i].carriedTo == input) {
+        return StateKind.of(session, i, Arrays.asList(inputs).indexOf(input)).kind() == StateKind.Kind.CAPACITY;
+      }
+    }
+    return false;
   }
 
   private long[] shape(long tensor) {

@@ -368,6 +368,35 @@ class StateTest {
     }
   }
 
+  /** The caller's memory is written by each run, and by a state of its first rows: it stays held. */
+  @Test
+  void aCacheInMemoryOfTheCallers() {
+    try (OrtSessionFFM session = OrtSessionFFM.create(runtime, Models.bytes("append opset=24"), new OrtSessionFFM.Options().identify());
+        OrtIoBindingFFM binding = session.createBinding(); Arena arena = Arena.ofShared()) {
+      MemorySegment cache = arena.allocate(ValueLayout.JAVA_FLOAT, 64);
+      try (OrtValueRef value = OrtValueRef.wrap(runtime, DeviceSpec.CPU, cache, MemoryDescriptor.of(OnnxTensorElementType.FLOAT32, 1, 16, 4))) {
+        binding.bindInput("cache", value);
+      }
+      binding.bindInput("row", new float[] {7, 7, 7, 7}, 1, 1, 4);
+      binding.carry("next", "cache", CarryMode.DEFAULT);
+      binding.writeLengths(0, 1, null);
+      binding.runWithBindings();
+      try (OrtStateFFM state = binding.saveState()) {
+        binding.writeLengths(1);
+        binding.runWithBindings();
+        binding.restoreState(state);
+      }
+      assertTrue(binding.holds(cache));
+      binding.writeLengths(1);
+      binding.runWithBindings();
+      binding.rewindState(0);
+      assertTrue(binding.holds(cache));
+      assertArrayEquals(new float[] {7, 7, 0}, new float[] {cache.getAtIndex(ValueLayout.JAVA_FLOAT, 0),
+          cache.getAtIndex(ValueLayout.JAVA_FLOAT, 4), cache.getAtIndex(ValueLayout.JAVA_FLOAT, 8)});
+      binding.clear();
+    }
+  }
+
   private static float[] firsts(OrtIoBindingFFM binding) {
     binding.runWithBindings();
     try (OrtValueRef next = binding.getOutput("next")) {
