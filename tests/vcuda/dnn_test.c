@@ -80,6 +80,7 @@ static void the_stream_of_the_handle(void **state) {
   assert_ptr_equal(asked, other);
   OK(cudaStreamSynchronize(other)); /* nothing is there */
   FAILS(CUDA_NOT_READY, cudaStreamQuery(one));
+  assert_true(last_of(f.y) == 0); /* the NULL stream does not wait for this one */
   open_gate(&g);
   OK(cudaStreamSynchronize(one));
   assert_true(last_of(f.y) == 3);
