@@ -27,13 +27,22 @@ SKIPPED, WORKERS, MOST = 77, 2, 8
 TYPES = "float32", "float16", "bfloat16", "float64", "int64", "int32", "int8", "uint8", "bool"
 RUNS, ABSENT, EP = "runs", "left to the CPU", "the EP has it, and refuses these cases"
 OPSETS = 23, 20, 17, 13
-HEAD = "| Operator | Runs | Refused |\n|---|---|---|\n"
+HEAD = "| Operator | Runs | Otherwise |\n|---|---|---|\n"
 
 
 def leave(why):
     required = "vcuda" in os.environ.get("IOBIND_REQUIRE", "").split(",")
     print(f"operator_types: {'missing' if required else 'skipped'}: {why}", file=sys.stderr)
     sys.exit(1 if required else SKIPPED)
+
+
+def function_of(mangled):
+    """The last of the names in a mangled name, each with its length before it."""
+    name, rest = mangled, mangled.removeprefix("_ZN")
+    while length := re.match(r"\d+", rest):
+        end = length.end() + int(length[0])
+        name, rest = rest[length.end():end], rest[end:]
+    return name
 
 
 # ---- in the process of one operator ----
@@ -137,8 +146,7 @@ class Trial:
         self.vcuda.cudaGetLastError()
         missing = re.search(r"no such kernel here: (\S+)", logged)
         if missing:
-            name = re.findall(r"(?<=\d)(_?[A-Za-z]\w*?Kernel\w*?|[A-Z]\w+)(?=I|E)", missing[1])
-            return f"no kernel {name[0] if name else missing[1]}"
+            return f"no kernel {function_of(missing[1])}"
         if logged.strip():
             return re.sub(r"^vcuda: |on device \d: ", "", logged.strip().splitlines()[0])[:120]
         if "assigned to the default CPU EP" in text or "Could not find an implementation" in text or "is not set" in text:

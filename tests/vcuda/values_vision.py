@@ -201,6 +201,12 @@ def suppression():
                 yield case("NonMaxSuppression", "f", boxes(batch, count, classes), most, np.array([0.4], np.float32), np.array([0.3], np.float32),
                            note=f"{batch}-{count}-{most[0]}", center_point_box=center)
     yield case("NonMaxSuppression", "f", boxes(1, 50, 2, ties=True), np.array([20], np.int64), np.array([0.5], np.float32), note="ties")
+    zeros = np.array([[[-0.0, 0.0, -0.0, 0.0, 1]]], np.float32)  # both are one score
+    yield case("NonMaxSuppression", "f", lambda random: [boxes(1, 5, 1)(random)[0] + 20 * np.arange(5).reshape(1, 5, 1), zeros],
+               np.array([20], np.int64), np.array([0.5], np.float32), note="zeros")
+    bound = np.array([[[0.25, 0.5, 0.25, 0, 1]]], np.float32)  # a score that is the threshold is not above it
+    yield case("NonMaxSuppression", "f", lambda random: [boxes(1, 5, 1)(random)[0] + 20 * np.arange(5).reshape(1, 5, 1), bound],
+               np.array([20], np.int64), np.array([0.5], np.float32), np.array([0.25], np.float32), note="bound")
     yield case("NonMaxSuppression", "f", boxes(1, 20, 1), np.array([20], np.int64), np.array([0.5], np.float32), np.array([2], np.float32),
                note="none")
     yield case("NonMaxSuppression", "f", boxes(1, 20, 1), np.array([0], np.int64), note="zero")

@@ -47,6 +47,11 @@ static void pools(void **state) {
   float *ties = TENSOR(float, 0, 7, 0, 7, 7, 0);
   LAUNCH(greatest, POOL(1, 0, &ties, 2, &out, &indices));
   EXPECT(indices, int64_t, 3, 1);
+  uint8_t *bytes = TENSOR(uint8_t, 1, 7, 2, 7, 7, 1), *most = host_memory(2);
+  LAUNCH(ORT("22MaxPoolWithIndexKernelIhLb0EEEvllllllllllllllllllllNS0_6DivModIiEES3_S3_S3_lPKT_lPS4_Pl"),
+         POOL(1, 0, &bytes, 2, &most, &indices));
+  EXPECT(most, uint8_t, 7, 7);
+  EXPECT(indices, int64_t, 3, 1);
   /* channels last: the indices stay in the order of channels first */
   float *two = TENSOR(float, 1, -1, 5, -5, 2, -2, 3, -3, 4, -4, 6, -6), *both = host_memory(16);
   int64_t *four = host_memory(32);
