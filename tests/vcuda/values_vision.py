@@ -153,7 +153,7 @@ def places(images, *dims):
     """Values, and places of which some are outside, on a border or none."""
     def values(random):
         grid = random.uniform(-1.4, 1.4, (images, *dims[1], len(dims[1])))
-        grid.flat[0:4] = [-1, 1, 0, 1]
+        grid.flat[0:6] = [-1, 1, 0, 1, 5.3, -7.7]  # beyond a whole reflection, too
         return [random.uniform(-1, 1, (images, *dims[0])), grid.astype(np.float32)]
     return values
 
