@@ -239,12 +239,14 @@ void do_set_output(const step *from) {
 
 /* ---- carries ---- */
 
-static const char *const carry_modes[] = {"MOVE", "SWAP", "IN_PLACE", "3"};
+static const char *const carry_modes[] = {"MOVE", "SWAP", "IN_PLACE", "DEFAULT", "4"};
+static const iobind_carry_mode wrong_carry_mode = (iobind_carry_mode)(IOBIND_CARRY_DEFAULT + 1);
 
 void set_carry(bound *one, size_t output, size_t input, iobind_carry_mode mode) {
   expectation expected = {0};
-  if (mode > IOBIND_CARRY_IN_PLACE) expected.must |= STATUS(INVALID_ARGUMENT);
-  expect_carry(&one->shadow, output, input, mode, &expected);
+  iobind_carry_mode chosen = mode == IOBIND_CARRY_DEFAULT ? IOBIND_CARRY_MOVE : mode; /* no model here has a cache */
+  if (mode == wrong_carry_mode) expected.must |= STATUS(INVALID_ARGUMENT);
+  expect_carry(&one->shadow, output, input, chosen, &expected);
   expect_idle(one, &expected, false);
   begin_call("carry(b%d, %s, %s, %s)", binding_index(one), one->shadow.model->outputs[output].name,
              one->shadow.model->inputs[input].name, carry_modes[mode]);
@@ -253,7 +255,7 @@ void set_carry(bound *one, size_t output, size_t input, iobind_carry_mode mode) 
     return;
   }
   has_passed(one);
-  shadow_carry(&one->shadow, output, input, mode);
+  shadow_carry(&one->shadow, output, input, chosen);
   one->where[output] = PLACE_HOME;
 }
 
@@ -269,7 +271,8 @@ void do_carry(const step *from) {
   size_t input = any ? from->x[3] % one->shadow.model->input_count : likely_input[which][from->x[2] % 8];
   if (one->shadow.model->inputs[input].is_host) return; /* its states would be made on the host */
   if ((int)input == model_judge(one->shadow.model)) return;
-  iobind_carry_mode mode = (iobind_carry_mode)(from->x[4] >= 254 ? 3 : from->x[4] % 3);
+  iobind_carry_mode mode = (iobind_carry_mode)(from->x[4] % 3);
+  if (from->x[4] >= 250) mode = from->x[4] >= 254 ? wrong_carry_mode : IOBIND_CARRY_DEFAULT;
   if (mode == IOBIND_CARRY_IN_PLACE && (one->shadow.model->may_overwrite[output] & 1u << input) == 0) mode = IOBIND_CARRY_SWAP;
   if (mode == IOBIND_CARRY_SWAP && without_swap) mode = IOBIND_CARRY_MOVE;
   if (mode == IOBIND_CARRY_IN_PLACE && without_in_place) mode = IOBIND_CARRY_MOVE;

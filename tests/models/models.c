@@ -242,10 +242,10 @@ void builder_scalar(builder *b, const char *name, int32_t dtype, double value) {
   onnx_initializer(&b->writer, &tensor);
 }
 
-/* The operator set and the file version in which an element type came into the world; 21 and 10 hold for all older ones. */
-static void choose_versions(builder *b) {
+/* The operator set and the file version in which an operator or element type came into the world; 21 and 10 hold for all older ones. */
+static void choose_versions(builder *b, const model_kind *kind) {
   static const char *const keys[] = {"dtype", "from", "to"};
-  b->opset = 21;
+  b->opset = kind->build == build_append ? 24 : 21;
   b->ir_version = 10;
   for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
     char value[TEST_MODEL_TEXT];
@@ -276,7 +276,7 @@ static void check_words(builder *b) {
 
 static void build_model(builder *b, const model_kind *kind) {
   char producer[TEST_MODEL_TEXT], domain[TEST_MODEL_TEXT], description[TEST_MODEL_TEXT], labels[TEST_MODEL_TEXT];
-  choose_versions(b);
+  choose_versions(b, kind);
   builder_text(b, "producer", "iobind-tests", producer);
   builder_text(b, "domain", "", domain);
   builder_text(b, "description", "", description);

@@ -34,7 +34,7 @@ PASSED, FAILED = "passed", "failed"
 CPU, KIND, KERNEL, OTHER = ("the CPU EP does not run it", "it has values that are not tensors", "vcuda does not have a kernel of it",
                             "CUDA's EP refuses it")
 # Of the sample's cases, and of all: fewer mean that something else is wrong.
-LEAST_OF_SAMPLE, LEAST = 60, 1200
+LEAST_OF_SAMPLE, LEAST = 140, 1200
 
 
 def run_tool(tool, case):
