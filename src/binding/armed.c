@@ -101,8 +101,8 @@ __attribute__((noinline)) static iobind_status leave_armed(iobind_binding *bindi
     iobind__run_leave(binding, IOBIND__ARMED);
     return IOBIND_OK;
   }
-  iobind_status status =
-      failed == NULL ? iobind__call_cancelled(error) : iobind__call_failed(binding, binding->options.now, failed, NULL, error);
+  iobind_status status = failed == NULL ? iobind__call_cancelled(error)
+                                        : iobind__call_failed(binding, binding->settings.ort.now, failed, NULL, error);
   binding->results = IOBIND__RESULTS_NONE;
   iobind__run_leave(binding, IOBIND__IDLE);
   return iobind__named(status, error, "binding_run");
@@ -144,7 +144,7 @@ static void keep_call(iobind_binding *binding) {
   iobind_session *session = binding->session;
   binding->repeat = (iobind__repeat){.run = IOBIND__API(session->runtime)->RunWithBinding,
                                      .session = session->session,
-                                     .options = binding->options.now,
+                                     .options = binding->settings.ort.now,
                                      .binding = iobind__side_of_turn(binding)->binding,
                                      .turn = &session->turn};
 }

@@ -40,22 +40,22 @@ static void free_now(iobind_binding *binding) {
   }
   iobind__arrays_free(binding);
   iobind__run_options_free(binding);
-  for (size_t i = 0; binding->outputs != NULL && binding->holders != NULL && i < binding->session->output_count; i++) {
+  for (size_t i = 0; binding->outputs != NULL && binding->held.list != NULL && i < binding->session->output_count; i++) {
     iobind__carry_end(binding, i);
     iobind__output_renew(binding, i);
   }
-  if (binding->holders != NULL) {
+  if (binding->held.list != NULL) {
     clear_inputs(binding);
   }
   free(binding->outputs);
-  free(binding->holders);
+  free(binding->held.list);
   free(binding->carries);
   iobind__plan_close(binding);
   iobind__verified_close(binding);
   iobind_session *session = binding->session;
   iobind_stream *stream = iobind__flight_end(&binding->flight);
   iobind__flight_destroy(&binding->flight);
-  pthread_mutex_destroy(&binding->holding);
+  pthread_mutex_destroy(&binding->held.mutex);
   free(binding);
   iobind__ref_release(stream == NULL ? NULL : &stream->ref);
   iobind__ref_release(&session->ref);
@@ -77,12 +77,12 @@ static iobind_status fill(iobind_binding *binding, iobind_error *error) {
   const iobind_session *session = binding->session;
   binding->outputs = calloc(session->output_count + 1, sizeof *binding->outputs);
   binding->carries = calloc(session->output_count + 1, sizeof *binding->carries);
-  binding->holders = calloc(iobind__holder_count(session) + 1, sizeof *binding->holders);
-  if (binding->outputs == NULL || binding->holders == NULL || binding->carries == NULL) {
+  binding->held.list = calloc(iobind__holder_count(session) + 1, sizeof *binding->held.list);
+  if (binding->outputs == NULL || binding->held.list == NULL || binding->carries == NULL) {
     return iobind__out_of_memory(error, "binding_create");
   }
   for (size_t i = 0; i < iobind__holder_count(session); i++) {
-    iobind__holder_init(&binding->holders[i], &binding->flight, i >= session->input_count);
+    iobind__holder_init(&binding->held.list[i], &binding->flight, i >= session->input_count);
   }
   IOBIND__TRY(iobind__plan_open(binding, error));
   IOBIND__TRY(iobind__verified_open(binding, error));
@@ -113,8 +113,7 @@ iobind_status iobind_binding_create(iobind_session *session, iobind_binding **ou
   binding->generation = 1;
   iobind__lengths_forget(binding);
   iobind__flight_init(&binding->flight);
-  atomic_init(&binding->queued, 0);
-  pthread_mutex_init(&binding->holding, NULL);
+  pthread_mutex_init(&binding->held.mutex, NULL);
   iobind_status status = fill(binding, error);
   if (status != IOBIND_OK) {
     iobind__ref_release(&binding->ref);

@@ -61,7 +61,7 @@ static iobind_status outputs_failed(const iobind_binding *binding, OrtStatus *fa
 
 /* Cancelled, and ORT could be told: a run of a graph has options of its own. */
 static inline bool is_cancelled(const iobind_binding *binding, const OrtRunOptions *options) {
-  return iobind__run_is_cancelled(binding) && (options == binding->options.now || options == binding->options.queued);
+  return iobind__run_is_cancelled(binding) && (options == binding->settings.ort.now || options == binding->settings.ort.queued);
 }
 
 iobind_status iobind__call_cancelled(iobind_error *error) {

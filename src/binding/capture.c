@@ -137,7 +137,7 @@ static iobind_status make_outputs(iobind_binding *binding, iobind_error *error) 
 
 static void run_and_discard(iobind_binding *binding, const iobind_device *ordered) {
   if (iobind__graph_bring_in_line(binding, NULL) == IOBIND_OK) {
-    (void)run(binding, binding->options.now, ordered, NULL);
+    (void)run(binding, binding->settings.ort.now, ordered, NULL);
   }
 }
 
@@ -169,7 +169,7 @@ static iobind_status put_back(iobind_binding *binding, const saved *states, cons
 static iobind_status run_plain(iobind_binding *binding, const saved *states, const iobind_device *ordered,
                                iobind_error *error) {
   IOBIND__TRY(iobind__graph_bring_in_line(binding, error));
-  iobind_status status = run(binding, binding->options.now, ordered, error);
+  iobind_status status = run(binding, binding->settings.ort.now, ordered, error);
   if (status == IOBIND_OK) {
     status = iobind__verified_compare(binding, "the run before the capture of a graph", error);
   }

@@ -27,13 +27,13 @@ static void bind_state(iobind_binding *binding, size_t index, iobind_tensor *sta
   iobind_tensor *old = input->bound;
   input->bound = state;
   note_state(input);
-  pthread_mutex_lock(&binding->holding);
+  pthread_mutex_lock(&binding->held.mutex);
   if (is_shared) {
     iobind__input_hold(binding, index);
   } else {
     iobind__input_let_loose(binding, index);
   }
-  pthread_mutex_unlock(&binding->holding);
+  pthread_mutex_unlock(&binding->held.mutex);
   iobind_tensor_release(old);
 }
 
@@ -131,9 +131,9 @@ static void set_buffer(iobind_binding *binding, iobind__carry *carry, size_t sid
   if (old != NULL) {
     iobind__graphs_forget_memory(binding, old); /* what was captured in it is not met again */
   }
-  pthread_mutex_lock(&binding->holding);
+  pthread_mutex_lock(&binding->held.mutex);
   iobind__tensor_hold(buffer, iobind__side_holder(binding, carry->output, side));
-  pthread_mutex_unlock(&binding->holding);
+  pthread_mutex_unlock(&binding->held.mutex);
   iobind__tensor_hand_to(buffer, IOBIND_HOLDER_BINDING);
   iobind__tensor_hand_to(old, IOBIND_HOLDER_CALLER); /* who may keep it */
   iobind_tensor_release(old);

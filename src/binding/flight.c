@@ -8,9 +8,9 @@
 /* The terminate flag of a run that was cancelled must not reach the next one. */
 static void unset_terminate(iobind_binding *binding) {
   const OrtApi *api = IOBIND__API(binding->session->runtime);
-  iobind__ort_ignore(api, api->RunOptionsUnsetTerminate(binding->options.now));
-  if (binding->options.queued != NULL) {
-    iobind__ort_ignore(api, api->RunOptionsUnsetTerminate(binding->options.queued));
+  iobind__ort_ignore(api, api->RunOptionsUnsetTerminate(binding->settings.ort.now));
+  if (binding->settings.ort.queued != NULL) {
+    iobind__ort_ignore(api, api->RunOptionsUnsetTerminate(binding->settings.ort.queued));
   }
 }
 
@@ -49,7 +49,7 @@ void iobind__run_leave_from(iobind_binding *binding, uint64_t state, uint64_t ne
 }
 
 void iobind__queue_leave(iobind_binding *binding) {
-  if (atomic_fetch_sub(&binding->queued, 1) == 1) {
+  if (atomic_fetch_sub(&binding->flight.queued, 1) == 1) {
     iobind__run_leave(binding, IOBIND__IDLE);
   }
 }
@@ -67,7 +67,7 @@ iobind_status iobind__run_enter_from(iobind_binding *binding, uint64_t state, io
 }
 
 iobind_status iobind__queue_enter(iobind_binding *binding, bool follows, iobind_error *error) {
-  if (atomic_fetch_add(&binding->queued, 1) > 0) {
+  if (atomic_fetch_add(&binding->flight.queued, 1) > 0) {
     return IOBIND_OK;
   }
   iobind_status status = iobind__run_enter(binding, follows ? NULL : error);
@@ -76,7 +76,7 @@ iobind_status iobind__queue_enter(iobind_binding *binding, bool follows, iobind_
     status = iobind__run_enter(binding, NULL);
   }
   if (status != IOBIND_OK) {
-    atomic_fetch_sub(&binding->queued, 1);
+    atomic_fetch_sub(&binding->flight.queued, 1);
   }
   return status;
 }
@@ -84,11 +84,11 @@ iobind_status iobind__queue_enter(iobind_binding *binding, bool follows, iobind_
 /* ---- other work that uses the same memory ---- */
 
 void iobind__binding_meet(iobind_binding *binding) {
-  pthread_mutex_lock(&binding->holding);
+  pthread_mutex_lock(&binding->held.mutex);
   for (size_t i = 0; i < iobind__holder_count(binding->session); i++) {
-    iobind__holder_meet(&binding->holders[i]);
+    iobind__holder_meet(&binding->held.list[i]);
   }
-  pthread_mutex_unlock(&binding->holding);
+  pthread_mutex_unlock(&binding->held.mutex);
 }
 
 iobind_status iobind__run_settle(iobind_binding *binding, iobind_error *error) {
@@ -99,7 +99,7 @@ iobind_status iobind__run_settle(iobind_binding *binding, iobind_error *error) {
   }
   atomic_fetch_and(&binding->flight.state, ~meets); /* before the look: what is submitted after it is met next time */
   for (size_t i = 0; i < iobind__holder_count(binding->session) && status == IOBIND_OK; i++) {
-    status = iobind__tensor_settle_held(&binding->holders[i], error);
+    status = iobind__tensor_settle_held(&binding->held.list[i], error);
   }
   if (status != IOBIND_OK) {
     iobind__flight_meet(&binding->flight);
@@ -194,9 +194,9 @@ iobind_status iobind_binding_cancel(iobind_binding *binding, iobind_error *error
     }
   }
   const OrtApi *api = IOBIND__API(binding->session->runtime);
-  OrtStatus *status = api->RunOptionsSetTerminate(binding->options.now);
-  if (status == NULL && binding->options.queued != NULL) {
-    status = api->RunOptionsSetTerminate(binding->options.queued);
+  OrtStatus *status = api->RunOptionsSetTerminate(binding->settings.ort.now);
+  if (status == NULL && binding->settings.ort.queued != NULL) {
+    status = api->RunOptionsSetTerminate(binding->settings.ort.queued);
   }
   iobind_status result = IOBIND_OK;
   if (status != NULL) {

@@ -145,13 +145,13 @@ void iobind__graph_destroy(const iobind_binding *binding, iobind__graph *self) {
 iobind_status iobind__graph_make_options(const iobind_binding *binding, iobind__graph *self, bool is_queued,
                                          OrtRunOptions **options, iobind_error *error) {
   const iobind__ort_options *used = &self->options;
-  if (self->captured == NULL || iobind__run_options_want_no_graph(&binding->words.options)) {
-    used = &binding->options;
+  if (self->captured == NULL || iobind__run_options_want_no_graph(&binding->settings.words.options)) {
+    used = &binding->settings.ort;
   } else if (used->now == NULL) {
     char number[16];
     snprintf(number, sizeof number, "%d", self->captured->id);
-    IOBIND__TRY(
-        iobind__ort_options_make(binding->session, &binding->words.options, number, "binding_run", &self->options, error));
+    IOBIND__TRY(iobind__ort_options_make(binding->session, &binding->settings.words.options, number, "binding_run",
+                                         &self->options, error));
   }
   *options = is_queued ? used->queued : used->now;
   return IOBIND_OK;

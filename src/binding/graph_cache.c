@@ -155,7 +155,7 @@ static iobind__graph *look_up(iobind_binding *binding) {
 }
 
 static bool wants_no_graph(const iobind_binding *binding) {
-  return iobind__run_options_want_no_graph(&binding->words.options);
+  return iobind__run_options_want_no_graph(&binding->settings.words.options);
 }
 
 static iobind_status check_thread(const iobind_binding *binding, iobind_error *error) {

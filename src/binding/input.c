@@ -38,11 +38,11 @@ void iobind__input_clear(iobind__input *input) {
 
 void iobind__input_hold(iobind_binding *binding, size_t index) {
   const iobind__input *input = &binding->inputs[index];
-  iobind__tensor_hold(input->source != NULL ? input->source : input->bound, &binding->holders[index]);
+  iobind__tensor_hold(input->source != NULL ? input->source : input->bound, &binding->held.list[index]);
 }
 
 void iobind__input_let_loose(iobind_binding *binding, size_t index) {
-  iobind__holder_set(&binding->holders[index], NULL);
+  iobind__holder_set(&binding->held.list[index], NULL);
 }
 
 static iobind_status check_index(const iobind_binding *binding, size_t index, const char *what, iobind_error *error) {
@@ -338,11 +338,11 @@ static iobind_status replace_state(iobind_binding *binding, size_t index, const 
 
 /* A state that a run has left is held by nobody, because nobody can access it: now a stream does. */
 static void hold_written(iobind_binding *binding, size_t index) {
-  pthread_mutex_lock(&binding->holding);
-  if (binding->holders[index].holders == NULL) {
+  pthread_mutex_lock(&binding->held.mutex);
+  if (binding->held.list[index].holders == NULL) {
     iobind__input_hold(binding, index);
   }
-  pthread_mutex_unlock(&binding->holding);
+  pthread_mutex_unlock(&binding->held.mutex);
 }
 
 /* The stream of a write into an input; NULL: the host writes its memory, behind what is on the session's stream: a run there may still read it. */

@@ -7,12 +7,12 @@ void iobind__output_hold(iobind_binding *binding, size_t index) {
   const iobind__output *output = &binding->outputs[index];
   const iobind__carry *carry = iobind__carry_of_output(binding, index);
   bool swaps = carry != NULL && carry->mode == IOBIND_CARRY_SWAP;
-  pthread_mutex_lock(&binding->holding);
-  iobind__tensor_hold(swaps ? NULL : output->target, &binding->holders[binding->session->input_count + index]);
+  pthread_mutex_lock(&binding->held.mutex);
+  iobind__tensor_hold(swaps ? NULL : output->target, &binding->held.list[binding->session->input_count + index]);
   for (size_t side = 0; side < 2 && !swaps; side++) {
     iobind__tensor_hold(output->shown[side], iobind__side_holder(binding, index, side));
   }
-  pthread_mutex_unlock(&binding->holding);
+  pthread_mutex_unlock(&binding->held.mutex);
 }
 
 void iobind__output_aim(iobind_binding *binding, size_t index, iobind_tensor *target) {
@@ -181,7 +181,7 @@ static iobind_status replace(iobind_binding *binding, size_t index, iobind_tenso
     return status;
   }
   iobind__ref_retain(&tensor->ref);
-  iobind__tensor_hold(tensor, &binding->holders[binding->session->input_count + index]);
+  iobind__tensor_hold(tensor, &binding->held.list[binding->session->input_count + index]);
   iobind__sides_let_go(binding, old);
   iobind__ref_release(&old->ref);
   return IOBIND_OK;

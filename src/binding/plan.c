@@ -126,6 +126,6 @@ bool iobind__plan_holds(const iobind_binding *binding) {
     fresh += iobind__output_is_fresh(&binding->outputs[i]);
   }
   return repeats(binding, has_waits(binding)) && is_seen && fresh == binding->plan.fresh_count &&
-         binding->flight.stream == NULL && binding->repeat.options == binding->options.now &&
+         binding->flight.stream == NULL && binding->repeat.options == binding->settings.ort.now &&
          binding->repeat.binding == side->binding && iobind__side_holds(binding, side);
 }

@@ -61,8 +61,8 @@ static iobind_status execute_on(iobind_binding *binding, iobind_stream *stream, 
   const iobind_session *session = binding->session;
   iobind_stream *compute = iobind__compute_target(&session->compute, stream);
   const iobind__submission computed = iobind__stream_begin(compute);
-  IOBIND__TRY(iobind__compute_begin(&session->compute, stream, binding->options.queued, error));
-  iobind_status status = iobind__run_execute(binding, binding->options.queued, compute, compute->device, error);
+  IOBIND__TRY(iobind__compute_begin(&session->compute, stream, binding->settings.ort.queued, error));
+  iobind_status status = iobind__run_execute(binding, binding->settings.ort.queued, compute, compute->device, error);
   return iobind__compute_end(&session->compute, stream, &computed, status, error);
 }
 
@@ -142,7 +142,7 @@ static iobind_status execute_task(const run_task *self, const iobind_error *fail
     IOBIND__TRY(iobind__run_begin(binding, NULL, error));
   }
   IOBIND__TRY(iobind__run_await(binding, NULL, self->points, error));
-  return iobind__run_execute(binding, binding->options.now, NULL, self->ordered, error);
+  return iobind__run_execute(binding, binding->settings.ort.now, NULL, self->ordered, error);
 }
 
 static iobind_status run_task_now(iobind__task *task, const iobind_error *failure, iobind_error *error) {

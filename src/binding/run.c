@@ -169,7 +169,7 @@ static iobind_status run(iobind_binding *binding, bool looks, iobind_error *erro
   IOBIND__TRY(iobind__run_begin(binding, NULL, error));
   IOBIND__TRY(iobind__run_await(binding, NULL, NULL, error));
   IOBIND__TRY(looks ? iobind__run_settle(binding, error) : IOBIND_OK); /* what it uses is bound by now: also states */
-  IOBIND__TRY(execute_found(binding, binding->options.now, NULL, NULL, error));
+  IOBIND__TRY(execute_found(binding, binding->settings.ort.now, NULL, NULL, error));
   iobind__lengths_note_run(binding);
   return IOBIND_OK;
 }

@@ -73,8 +73,8 @@ iobind_status iobind__ort_options_make(const iobind_session *session, const iobi
 }
 
 void iobind__run_options_free(iobind_binding *binding) {
-  iobind__ort_options_release(binding->session, &binding->options);
-  free_words(&binding->words);
+  iobind__ort_options_release(binding->session, &binding->settings.ort);
+  free_words(&binding->settings.words);
 }
 
 /* Runs of graphs get the new options, too. */
@@ -84,8 +84,8 @@ static iobind_status replace_words(iobind_binding *binding, const iobind_run_opt
     return IOBIND_OK;
   }
   IOBIND__TRY(copy_words(options, &words, error));
-  free_words(&binding->words);
-  binding->words = words;
+  free_words(&binding->settings.words);
+  binding->settings.words = words;
   iobind__graphs_drop_options(binding);
   return IOBIND_OK;
 }
@@ -101,8 +101,8 @@ iobind_status iobind__run_options_replace(iobind_binding *binding, const iobind_
     iobind__ort_options_release(session, &made);
     return status;
   }
-  iobind__ort_options_release(session, &binding->options);
-  binding->options = made;
+  iobind__ort_options_release(session, &binding->settings.ort);
+  binding->settings.ort = made;
   iobind__binding_disarm(binding);
   return IOBIND_OK;
 }

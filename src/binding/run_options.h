@@ -17,6 +17,12 @@ typedef struct iobind__ort_options {
   OrtRunOptions *queued; /* NULL: the session takes no stream */
 } iobind__ort_options;
 
+/* The caller's run options, in both forms. */
+typedef struct iobind__settings {
+  iobind__run_words words;
+  iobind__ort_options ort;
+} iobind__settings;
+
 /* `graph`: the number of a graph; NULL: none. */
 iobind_status iobind__ort_options_make(const iobind_session *session, const iobind_run_options *options, const char *graph,
                                        const char *what, iobind__ort_options *out, iobind_error *error);

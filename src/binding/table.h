@@ -104,26 +104,29 @@ static inline size_t iobind__holder_count(const iobind_session *session) {
   return session->input_count + 3 * session->output_count;
 }
 
+/* The memory that is bound. */
+typedef struct iobind__held {
+  iobind__holder *list;
+  pthread_mutex_t mutex; /* a stream's thread may change what is held, while the caller's thread looks at it */
+} iobind__held;
+
 struct iobind_binding {
   iobind__ref ref;
   iobind_session *session; /* a reference is held */
   uint64_t generation;     /* of the table; see iobind__table_changed */
   iobind__plan plan;
-  iobind__side sides[2];       /* ORT's bindings; the second one is open only if a state is carried by SWAP */
-  iobind__arrays arrays;       /* or, for the whole binding, arrays of values */
-  size_t turn;                 /* the side of the next run */
-  iobind__graphs *graphs;      /* NULL: the session captures none */
-  iobind__verified *verified;  /* NULL: no run is compared with the CPU's */
-  iobind__repeat repeat;       /* what the state offers */
-  iobind__run_words words;     /* the caller's run options */
-  iobind__ort_options options; /* the same, as ORT takes them */
+  iobind__side sides[2];      /* ORT's bindings; the second one is open only if a state is carried by SWAP */
+  iobind__arrays arrays;      /* or, for the whole binding, arrays of values */
+  size_t turn;                /* the side of the next run */
+  iobind__graphs *graphs;     /* NULL: the session captures none */
+  iobind__verified *verified; /* NULL: no run is compared with the CPU's */
+  iobind__repeat repeat;      /* what the state offers */
+  iobind__settings settings;
   iobind__flight flight;
-  atomic_size_t queued; /* runs on a worker's stream that have not ended; only the owner's thread uses the rest */
   iobind__results results;
   iobind_error failure;
   iobind__output *outputs;
-  iobind__holder *holders;
-  pthread_mutex_t holding; /* a stream's thread may change what is held, while the caller's thread looks at it */
+  iobind__held held;
   iobind__carry *carries;
   size_t carry_count;
   iobind__lengths lengths;
@@ -131,7 +134,7 @@ struct iobind_binding {
 };
 
 static inline iobind__holder *iobind__side_holder(const iobind_binding *binding, size_t output, size_t side) {
-  return &binding->holders[binding->session->input_count + binding->session->output_count + 2 * output + side];
+  return &binding->held.list[binding->session->input_count + binding->session->output_count + 2 * output + side];
 }
 
 static inline iobind__side *iobind__side_of_turn(iobind_binding *binding) {

@@ -26,6 +26,7 @@ typedef struct iobind__flight {
   iobind__ticket ticket; /* of the last of them */
   iobind__ticket end;    /* of the last work on what is bound: that run, or a copy of the state that it has left */
   size_t runs;           /* how many, with one that was ordered after them, but was not made */
+  atomic_size_t queued;  /* runs on a worker's stream that have not ended; only the owner's thread uses the rest */
   bool has_run; /* one was given to an EP's stream, or a worker has made it: then a failure leaves the states unknown */
 } iobind__flight;
 

@@ -24,21 +24,22 @@ static iobind_status read_texts(iobind_session *session, const OrtModelMetadata 
   OrtStatus *(ORT_CALL *const getters[])(const OrtModelMetadata *, OrtAllocator *,
                                          char **) = {api->ModelMetadataGetProducerName, api->ModelMetadataGetGraphName,
                                                      api->ModelMetadataGetDomain, api->ModelMetadataGetDescription};
-  for (size_t i = 0; i < sizeof session->texts / sizeof session->texts[0]; i++) {
+  for (size_t i = 0; i < sizeof session->metadata.texts / sizeof session->metadata.texts[0]; i++) {
     char *text = NULL;
     IOBIND__ORT_TRY(api, getters[i](metadata, allocator, &text), error, "session_create: metadata");
-    IOBIND__TRY(take_text(session, text, &session->texts[i], error));
+    IOBIND__TRY(take_text(session, text, &session->metadata.texts[i], error));
   }
-  IOBIND__ORT_TRY(api, api->ModelMetadataGetVersion(metadata, &session->model_version), error, "session_create: metadata");
-  if (session->model_version == INT64_MAX) {
-    session->model_version = 0; /* ORT's answer if the model has none */
+  IOBIND__ORT_TRY(api, api->ModelMetadataGetVersion(metadata, &session->metadata.model_version), error,
+                  "session_create: metadata");
+  if (session->metadata.model_version == INT64_MAX) {
+    session->metadata.model_version = 0; /* ORT's answer if the model has none */
   }
   return IOBIND_OK;
 }
 
 static iobind_status read_entry(iobind_session *session, const OrtModelMetadata *metadata, char *key, iobind_error *error) {
   const OrtApi *api = IOBIND__API(session->runtime);
-  iobind__entry *entry = &session->entries[session->entry_count++];
+  iobind__entry *entry = &session->metadata.entries[session->metadata.entry_count++];
   char *value = NULL;
   IOBIND__TRY(take_text(session, key, &entry->key, error));
   IOBIND__ORT_TRY(api, api->ModelMetadataLookupCustomMetadataMap(metadata, session->runtime->cpu_allocator, entry->key, &value),
@@ -69,15 +70,15 @@ static iobind_status read_entries(iobind_session *session, const OrtModelMetadat
   if (keys == NULL) {
     return IOBIND_OK;
   }
-  session->entries = calloc((size_t)count, sizeof *session->entries);
-  iobind_status status = session->entries == NULL ? iobind__out_of_memory(error, "session_create") : IOBIND_OK;
+  session->metadata.entries = calloc((size_t)count, sizeof *session->metadata.entries);
+  iobind_status status = session->metadata.entries == NULL ? iobind__out_of_memory(error, "session_create") : IOBIND_OK;
   int64_t taken = 0;
   while (taken < count && status == IOBIND_OK) {
     status = read_entry(session, metadata, keys[taken++], error);
   }
   free_keys(session, keys, taken, count);
   if (status == IOBIND_OK) {
-    qsort(session->entries, session->entry_count, sizeof *session->entries, compare_entries);
+    qsort(session->metadata.entries, session->metadata.entry_count, sizeof *session->metadata.entries, compare_entries);
   }
   return status;
 }
@@ -99,19 +100,19 @@ iobind_status iobind__session_read_metadata(iobind_session *session, iobind_erro
     api->ReleaseStatus(told);
     opset = 0;
   }
-  session->opset = opset;
+  session->metadata.opset = opset;
   return status;
 }
 
 void iobind__session_free_metadata(iobind_session *session) {
-  for (size_t i = 0; i < sizeof session->texts / sizeof session->texts[0]; i++) {
-    free(session->texts[i]);
+  for (size_t i = 0; i < sizeof session->metadata.texts / sizeof session->metadata.texts[0]; i++) {
+    free(session->metadata.texts[i]);
   }
-  for (size_t i = 0; i < session->entry_count; i++) {
-    free(session->entries[i].key);
-    free(session->entries[i].value);
+  for (size_t i = 0; i < session->metadata.entry_count; i++) {
+    free(session->metadata.entries[i].key);
+    free(session->metadata.entries[i].value);
   }
-  free(session->entries);
+  free(session->metadata.entries);
 }
 
 iobind_status iobind_session_get_info(const iobind_session *session, iobind_session_info *info, iobind_error *error) {
@@ -119,13 +120,13 @@ iobind_status iobind_session_get_info(const iobind_session *session, iobind_sess
   iobind_session_info full = {.input_count = session->input_count,
                               .output_count = session->output_count,
                               .node_count = session->node_count,
-                              .opset = session->opset,
-                              .model_version = session->model_version,
-                              .producer = session->texts[0],
-                              .graph_name = session->texts[1],
-                              .domain = session->texts[2],
-                              .description = session->texts[3],
-                              .metadata_count = session->entry_count,
+                              .opset = session->metadata.opset,
+                              .model_version = session->metadata.model_version,
+                              .producer = session->metadata.texts[0],
+                              .graph_name = session->metadata.texts[1],
+                              .domain = session->metadata.texts[2],
+                              .description = session->metadata.texts[3],
+                              .metadata_count = session->metadata.entry_count,
                               .graph_count = atomic_load(&session->graphs.live),
                               .kept_graph_count = atomic_load(&session->graphs.kept),
                               .device_node_count = session->device_node_count};
@@ -143,11 +144,11 @@ iobind_status iobind_session_get_metadata(const iobind_session *session, size_t 
   IOBIND__TRY(iobind__null_check(session, "session", "session_get_metadata", error));
   IOBIND__TRY(iobind__null_check(key, "key", "session_get_metadata", error));
   IOBIND__TRY(iobind__null_check(value, "value", "session_get_metadata", error));
-  if (index >= session->entry_count) {
+  if (index >= session->metadata.entry_count) {
     return iobind__fail(error, IOBIND_ERROR_NOT_FOUND, "session_get_metadata: the model has %zu entries, got index %zu",
-                        session->entry_count, index);
+                        session->metadata.entry_count, index);
   }
-  *key = session->entries[index].key;
-  *value = session->entries[index].value;
+  *key = session->metadata.entries[index].key;
+  *value = session->metadata.entries[index].value;
   return IOBIND_OK;
 }

@@ -28,6 +28,15 @@ typedef struct iobind__companion {
   char key[]; /* what the model does */
 } iobind__companion;
 
+/* What the model says of itself. */
+typedef struct iobind__metadata {
+  char *texts[4];         /* producer, graph name, domain, description */
+  iobind__entry *entries; /* sorted by key */
+  size_t entry_count;
+  int64_t model_version;
+  int64_t opset;
+} iobind__metadata;
+
 struct iobind_session {
   iobind__ref ref;
   iobind_runtime *runtime; /* a reference is held */
@@ -35,12 +44,8 @@ struct iobind_session {
   iobind__lender lender;
   iobind__model *model; /* what it was loaded from; NULL: not known */
   bool profiling;
-  char *profile;          /* the file of a profile that has ended; ORT owns the string */
-  char *texts[4];         /* producer, graph name, domain, description */
-  iobind__entry *entries; /* sorted by key */
-  size_t entry_count;
-  int64_t model_version;
-  int64_t opset;
+  char *profile; /* the file of a profile that has ended; ORT owns the string */
+  iobind__metadata metadata;
   iobind__value *inputs;
   size_t input_count;
   iobind__value *outputs;
