@@ -245,9 +245,8 @@ iobind_status iobind__binding_rewind_length(iobind_binding *binding, int64_t len
     }
   }
   for (size_t i = 0; i < binding->carry_count; i++) {
-    binding->inputs[binding->carries[i].input].is_spoiled = false;
+    binding->inputs[binding->carries[i].input].is_spoiled = false; /* the table has changed when it became so */
   }
-  iobind__table_changed(binding);
   iobind__binding_set_length(binding, length);
   return IOBIND_OK;
 }
