@@ -109,7 +109,8 @@ iobind_status iobind__queue_and_wait(iobind_binding *binding, iobind_stream *own
 
 static iobind_status run_on_ep(iobind_binding *binding, iobind_stream *stream, iobind_error *error) {
   IOBIND__TRY(iobind__run_enter(binding, error));
-  iobind_status status = submit(binding, stream, false, error);
+  iobind_status status = iobind__lengths_begin(binding, error);
+  status = status == IOBIND_OK ? submit(binding, stream, false, error) : status;
   iobind__run_leave(binding, IOBIND__IDLE);
   return status;
 }
@@ -205,7 +206,8 @@ static iobind_status run_by_worker(iobind_binding *binding, iobind_stream *strea
   bool follows = binding->flight.stream != NULL;
   iobind__ticket ticket;
   IOBIND__TRY(iobind__queue_enter(binding, follows, error));
-  iobind_status status = submit_task(binding, stream, follows, &ticket, error);
+  iobind_status status = iobind__lengths_begin(binding, error);
+  status = status == IOBIND_OK ? submit_task(binding, stream, follows, &ticket, error) : status;
   if (status != IOBIND_OK) {
     iobind__queue_leave(binding);
     return status;
@@ -224,7 +226,6 @@ static iobind_status run_on(iobind_binding *binding, iobind_stream *stream, iobi
   if (binding->flight.stream != NULL && binding->flight.stream != stream) {
     return iobind__binding_check_idle(binding, "binding_run", error);
   }
-  IOBIND__TRY(iobind__lengths_begin(binding, error));
   if (!iobind__stream_orders_calls(stream)) {
     return run_by_worker(binding, stream, error);
   }

@@ -178,9 +178,9 @@ iobind_status iobind__run_now(iobind_binding *binding, bool looks, iobind_error 
   if (binding->flight.stream != NULL) {
     IOBIND__TRY(iobind__binding_check_idle(binding, "binding_run", error));
   }
-  IOBIND__TRY(iobind__lengths_begin(binding, error));
   IOBIND__TRY(iobind__run_enter(binding, error));
-  iobind_status status = run(binding, looks, error);
+  iobind_status status = iobind__lengths_begin(binding, error);
+  status = status == IOBIND_OK ? run(binding, looks, error) : status;
   iobind__run_leave(binding, status == IOBIND_OK ? iobind__armed_key(binding) : IOBIND__IDLE);
   return status;
 }

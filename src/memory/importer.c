@@ -61,10 +61,6 @@ static iobind_status imports_nothing(const iobind_device *device, const char *wh
                       device->spec, device->runtime->ort.version);
 }
 
-static const OrtInteropApi *interop(const iobind__importer *self) {
-  return IOBIND__API(self->device->runtime)->GetInteropApi();
-}
-
 /* ORT's own failures beside those that say that there is nothing of the kind. */
 static iobind_status refuse(const iobind_device *device, OrtStatus *status, const char *what, iobind_error *error) {
   const OrtApi *api = IOBIND__API(device->runtime);
@@ -74,7 +70,7 @@ static iobind_status refuse(const iobind_device *device, OrtStatus *status, cons
 }
 
 static iobind_status check_can(const iobind__importer *self, int32_t kind, const char *what, iobind_error *error) {
-  const OrtInteropApi *api = interop(self);
+  const OrtInteropApi *api = self->interop;
   bool can = false;
   OrtStatus *status = kinds[kind].memory
                           ? api->CanImportMemory(self->own, (OrtExternalMemoryHandleType)kinds[kind].ort_kind, &can)
@@ -88,17 +84,18 @@ static iobind_status check_can(const iobind__importer *self, int32_t kind, const
 }
 
 static void ort_close(iobind__importer *self) {
-  interop(self)->ReleaseExternalResourceImporter(self->own);
+  self->interop->ReleaseExternalResourceImporter(self->own);
 }
 
 static iobind_status ort_open(iobind__importer *self, int32_t kind, const char *what, iobind_error *error) {
   const iobind_device *device = self->device;
   OrtExternalResourceImporter *importer = NULL;
   /* An EP behind ORT's bridge leaves this slot of its table uninitialised (CUDA's up to 1.31), and ORT jumps through it. */
-  if (device->bridged || interop(self) == NULL) {
+  self->interop = device->bridged ? NULL : IOBIND__API(device->runtime)->GetInteropApi();
+  if (self->interop == NULL) {
     return imports_nothing(device, what, error);
   }
-  OrtStatus *status = interop(self)->CreateExternalResourceImporterForDevice(device->ep_device, &importer);
+  OrtStatus *status = self->interop->CreateExternalResourceImporterForDevice(device->ep_device, &importer);
   if (status != NULL) {
     return refuse(device, status, what, error);
   }
@@ -121,21 +118,21 @@ static iobind_status ort_take_memory(iobind__importer *self, const iobind__impor
                                                   .native_handle = from->given.handle,
                                                   .size_bytes = from->given.bytes};
   OrtExternalMemoryHandle *handle = NULL;
-  IOBIND__ORT_TRY(IOBIND__API(runtime), interop(self)->ImportMemory(self->own, &descriptor, &handle), error, "%s: '%s'", what,
+  IOBIND__ORT_TRY(IOBIND__API(runtime), self->interop->ImportMemory(self->own, &descriptor, &handle), error, "%s: '%s'", what,
                   self->device->spec);
   self->object = handle;
   return IOBIND_OK;
 }
 
 static void ort_give_memory(iobind__importer *self) {
-  interop(self)->ReleaseExternalMemoryHandle(self->object);
+  self->interop->ReleaseExternalMemoryHandle(self->object);
 }
 
 static iobind_status ort_view(iobind__importer *self, const OrtExternalTensorDescriptor *part, size_t bytes, OrtValue **value,
                               const char *what, iobind_error *error) {
   (void)bytes;
   IOBIND__ORT_TRY(IOBIND__API(self->device->runtime),
-                  interop(self)->CreateTensorFromMemory(self->own, self->object, part, value), error, "%s: '%s'", what,
+                  self->interop->CreateTensorFromMemory(self->own, self->object, part, value), error, "%s: '%s'", what,
                   self->device->spec);
   return IOBIND_OK;
 }
@@ -147,21 +144,21 @@ static iobind_status ort_take_semaphore(iobind__importer *self, const iobind__im
                                                      .type = (OrtExternalSemaphoreType)from->ort_kind,
                                                      .native_handle = from->given.handle};
   OrtExternalSemaphoreHandle *handle = NULL;
-  IOBIND__ORT_TRY(IOBIND__API(runtime), interop(self)->ImportSemaphore(self->own, &descriptor, &handle), error, "%s: '%s'",
+  IOBIND__ORT_TRY(IOBIND__API(runtime), self->interop->ImportSemaphore(self->own, &descriptor, &handle), error, "%s: '%s'",
                   what, self->device->spec);
   self->object = handle;
   return IOBIND_OK;
 }
 
 static void ort_give_semaphore(iobind__importer *self) {
-  interop(self)->ReleaseExternalSemaphoreHandle(self->object);
+  self->interop->ReleaseExternalSemaphoreHandle(self->object);
 }
 
 static iobind_status ort_use(iobind__importer *self, iobind_stream *stream, uint64_t value, bool waits, const char *what,
                              iobind_error *error) {
   OrtSyncStream *sync = iobind__stream_ort(stream);
-  OrtStatus *failed = waits ? interop(self)->WaitSemaphore(self->own, self->object, sync, value)
-                            : interop(self)->SignalSemaphore(self->own, self->object, sync, value);
+  OrtStatus *failed = waits ? self->interop->WaitSemaphore(self->own, self->object, sync, value)
+                            : self->interop->SignalSemaphore(self->own, self->object, sync, value);
   IOBIND__ORT_TRY(IOBIND__API(self->device->runtime), failed, error, "%s: '%s'", what, self->device->spec);
   return IOBIND_OK;
 }

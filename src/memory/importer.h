@@ -9,8 +9,9 @@
 typedef struct iobind__importer {
   iobind_device *device; /* its runtime is held */
   const struct iobind__import_calls *calls;
-  void *own;    /* what the calls keep */
-  void *object; /* what was imported; NULL: nothing yet */
+  const OrtInteropApi *interop; /* where ORT imports */
+  void *own;                    /* what the calls keep */
+  void *object;                 /* what was imported; NULL: nothing yet */
 } iobind__importer;
 
 /* What is to be imported, checked, and its kind in ORT's numbers. */

@@ -391,7 +391,7 @@ static void run_options_of_a_binding_that_repeats(void **state) {
     expect_ok(iobind_binding_set_run_options(binding, &options, &fault));
     for (int run = 0; run < 3; run++) {
       expect_ok(iobind_binding_run(binding, NULL, &fault));
-      assert_ptr_equal(last_options, binding->options.now);
+      assert_ptr_equal(last_options, binding->settings.ort.now);
       (void)get(binding, 0);
     }
   }

@@ -18,6 +18,7 @@ CANNOT = {
     "frees host memory": "audit_destroy",
     "joins with a reference, and waits for a step of another thread, or ends that": "batch_join batch_await batch_stop",
     "strings are in host memory": "tensor_get_string tensor_set_string",
+    "compares tensors in host memory": "tensor_compare",
     "ORT's profile is in host memory": "session_end_profile",
     "reads a file, and is session_create_from_memory then": "session_create",
     "reads the model's file": "session_get_state_kind",
