@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "iobind/batch.h"
 #include "iobind/interop.h"
 #include "vdev.h"
 
@@ -427,6 +428,72 @@ static void saved_where_graphs_are_captured(void **state) {
   close_cache(&self);
 }
 
+static iobind_batch *batch_of(iobind_session *session, iobind_state *first) {
+  static const iobind_batch_pair pair = {0, 0};
+  static const int32_t axes[3] = {0, 0, 0};
+  iobind_batch_options options = IOBIND_BATCH_OPTIONS_INIT;
+  iobind_batch *made;
+  options.most_rows = 2;
+  options.pairs = &pair;
+  options.pair_count = 1;
+  options.input_axes = axes;
+  options.input_axis_count = 3;
+  options.output_axes = axes;
+  options.output_axis_count = 1;
+  options.first = first;
+  expect_ok(iobind_batch_create(session, &options, &made, &fault));
+  return made;
+}
+
+/* A row of the batch appends 4 at row 3. */
+static void step_in_batch(iobind_batch *batch, iobind_state *joins, const char *expected) {
+  static const int64_t dims[] = {1, 1, WIDTH};
+  static const int64_t at = 3;
+  float values[CAPACITY * WIDTH];
+  uint64_t slot;
+  iobind_state *left;
+  iobind_tensor *lengths;
+  iobind_state_pair pair = IOBIND_STATE_PAIR_INIT;
+  iobind_tensor *row = filled(dims, 3, 4);
+  expect_ok(iobind_batch_join(batch, joins, &slot, &fault));
+  expect_ok(iobind_tensor_create(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_INT64, dims, 1, &lengths, &fault));
+  expect_ok(iobind_tensor_write(lengths, 0, &at, sizeof at, NULL, &fault));
+  expect_ok(iobind_batch_set_input(batch, slot, 1, row, &fault));
+  expect_ok(iobind_batch_set_input(batch, slot, 2, lengths, &fault));
+  expect_ok(iobind_batch_run(batch, &slot, 1, NULL, &fault));
+  expect_ok(iobind_batch_leave(batch, slot, &left, &fault));
+  expect_ok(iobind_state_get_pair(left, 0, &pair, &fault));
+  assert_int_equal(rows_of(pair.tensor), CAPACITY);
+  expect_ok(iobind_tensor_read(pair.tensor, 0, values, sizeof values, NULL, &fault));
+  for (size_t i = 0; i < CAPACITY; i++) assert_true(values[i * WIDTH] == (float)(expected[i] - '0'));
+  iobind_state_release(left);
+  iobind_tensor_release(lengths);
+  iobind_tensor_release(row);
+}
+
+/* The rows in use join with their capacity, also where only the first state says it. */
+static void saved_for_a_batch(void **state) {
+  (void)state;
+  static const char *const models[] = {"append opset=24 batch=-1", "append opset=24 batch=-1 capacity=0"};
+  for (size_t i = 0; i < 2; i++) {
+    cache self = open_append(models[i], IOBIND_CARRY_IN_PLACE, 0);
+    append(&self, 3, 1, 0);
+    iobind_state *saved = saved_of(&self, 3);
+    iobind_batch *batch = batch_of(self.session, saved);
+    step_in_batch(batch, NULL, "1114000000000000");
+    step_in_batch(batch, saved, "1114000000000000");
+    iobind_batch_destroy(batch);
+    if (i == 0) {
+      batch = batch_of(self.session, NULL);
+      step_in_batch(batch, NULL, "0004000000000000");
+      step_in_batch(batch, saved, "1114000000000000");
+      iobind_batch_destroy(batch);
+    }
+    iobind_state_release(saved);
+    close_cache(&self);
+  }
+}
+
 /* ---- no mode is asked for ---- */
 
 /* What the caller bound is written by the run, or it is not. */
@@ -590,6 +657,8 @@ static const struct CMUnitTest tests[] = {
     {"cpu: saved in part", saved_in_part, stage_open, stage_close, "cpu"},
     {"vdev: saved in part", saved_in_part, stage_open, stage_close, "vdev"},
     {"vdev: saved where graphs are captured", saved_where_graphs_are_captured, stage_open, stage_close, "vdev"},
+    {"cpu: saved for a batch", saved_for_a_batch, stage_open, stage_close, "cpu"},
+    {"vdev: saved for a batch", saved_for_a_batch, stage_open, stage_close, "vdev"},
     {"cpu: saved in a file", saved_in_a_file, stage_open, stage_close, "cpu"},
     {"vdev: saved in a file", saved_in_a_file, stage_open, stage_close, "vdev"},
     {"cpu: carried by default", carried_by_default, stage_open, stage_close, "cpu"},
