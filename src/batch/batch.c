@@ -88,12 +88,15 @@ iobind_status iobind_batch_join(iobind_batch *batch, iobind_state *state, uint64
   IOBIND__TRY(iobind__null_check(batch, "batch", what, error));
   IOBIND__TRY(iobind__null_check(slot, "slot", what, error));
   IOBIND__TRY(iobind__process_check(what, error));
-  if (state != NULL) {
-    IOBIND__TRY(iobind__batch_check_state(batch, state, what, error));
+  iobind_state *whole;
+  IOBIND__TRY(iobind__renamed(iobind__state_widen(state != NULL ? state : batch->first, &whole, error), error, what));
+  iobind_status status = state != NULL ? iobind__batch_check_state(batch, whole, what, error) : IOBIND_OK;
+  if (status == IOBIND_OK) {
+    pthread_mutex_lock(&batch->mutex);
+    status = join(batch, whole, slot, error);
+    pthread_mutex_unlock(&batch->mutex);
   }
-  pthread_mutex_lock(&batch->mutex);
-  iobind_status status = join(batch, state != NULL ? state : batch->first, slot, error);
-  pthread_mutex_unlock(&batch->mutex);
+  iobind_state_release(whole);
   return status;
 }
 
@@ -356,12 +359,14 @@ static iobind_status make_zeros(iobind_batch *batch, iobind_state **state, iobin
 
 static iobind_status make_states(iobind_batch *batch, const iobind_batch_options *options, iobind_error *error) {
   IOBIND__TRY(make_columns(batch, options, error));
+  if (options->first != NULL) {
+    IOBIND__TRY(iobind__renamed(iobind__state_widen(options->first, &batch->first, error), error, what));
+  }
   for (size_t i = 0; i < batch->column_count; i++) {
-    IOBIND__TRY(shape_column(batch, i, options->first, error));
+    IOBIND__TRY(shape_column(batch, i, batch->first, error));
   }
   if (options->first != NULL) {
-    IOBIND__TRY(iobind__batch_check_state(batch, options->first, what, error));
-    batch->first = iobind_state_retain(options->first);
+    IOBIND__TRY(iobind__batch_check_state(batch, batch->first, what, error));
   } else {
     IOBIND__TRY(make_zeros(batch, &batch->first, error));
   }

@@ -85,6 +85,7 @@ static iobind_status restore(iobind_binding *binding, const saved *self, iobind_
     const iobind__carry *carry = &binding->carries[i];
     if (carry->mode == IOBIND_CARRY_IN_PLACE) {
       binding->inputs[carry->input].is_spoiled = status != IOBIND_OK;
+      binding->inputs[carry->input].is_lost = status != IOBIND_OK;
     }
   }
   if (status != IOBIND_OK) {

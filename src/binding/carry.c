@@ -219,13 +219,27 @@ void iobind__carry_note_run(iobind_binding *binding) {
   }
 }
 
-void iobind__carry_note_failure(iobind_binding *binding) {
+void iobind__carry_spoil(iobind_binding *binding, size_t input, bool is_lost) {
+  iobind__input *self = &binding->inputs[input];
+  self->is_lost = is_lost || (self->is_spoiled && self->is_lost);
+  self->is_spoiled = true;
+  iobind__table_changed(binding);
+}
+
+static void spoil_in_place(iobind_binding *binding, bool is_lost) {
   for (size_t i = 0; i < binding->carry_count; i++) {
     if (binding->carries[i].mode == IOBIND_CARRY_IN_PLACE) {
-      binding->inputs[binding->carries[i].input].is_spoiled = true;
-      iobind__table_changed(binding);
+      iobind__carry_spoil(binding, binding->carries[i].input, is_lost);
     }
   }
+}
+
+void iobind__carry_note_failure(iobind_binding *binding) {
+  spoil_in_place(binding, false);
+}
+
+void iobind__carry_note_wrong(iobind_binding *binding) {
+  spoil_in_place(binding, true);
 }
 
 void iobind__carry_take(iobind_binding *binding, iobind__carry *carry) {

@@ -122,8 +122,8 @@ void iobind__binding_fail(iobind_binding *binding, const iobind_error *failure) 
 static void lose_states(iobind_binding *binding) {
   iobind__carry_note_failure(binding);
   for (size_t i = 0; i < binding->carry_count && binding->flight.runs > 1; i++) {
-    binding->inputs[binding->carries[i].input].is_spoiled = true; /* the last one has read the results of another */
-    iobind__table_changed(binding);
+    bool is_moved = binding->carries[i].mode != IOBIND_CARRY_IN_PLACE;
+    iobind__carry_spoil(binding, binding->carries[i].input, is_moved); /* the last one has read the results of another */
   }
 }
 

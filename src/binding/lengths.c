@@ -237,11 +237,13 @@ iobind_status iobind__binding_rewind_length(iobind_binding *binding, int64_t len
   }
   for (size_t i = 0; i < binding->carry_count; i++) {
     const iobind__carry *carry = &binding->carries[i];
-    if (carry->mode != IOBIND_CARRY_IN_PLACE && binding->inputs[carry->input].is_spoiled) {
+    const iobind__input *input = &binding->inputs[carry->input];
+    if (input->is_spoiled && (input->is_lost || carry->mode != IOBIND_CARRY_IN_PLACE)) {
       return iobind__fail(
           error, IOBIND_ERROR_INVALID_STATE,
-          "%s: the state '%s' is undefined: runs behind it have failed: restore one that was saved, or bind it again", name,
-          binding->session->inputs[carry->input].label);
+          "%s: the state '%s' is undefined, and not only behind its length: restore one that was saved, or bind "
+          "it again",
+          name, binding->session->inputs[carry->input].label);
     }
   }
   for (size_t i = 0; i < binding->carry_count; i++) {

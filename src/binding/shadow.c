@@ -128,9 +128,76 @@ static iobind_status copy_inputs(const iobind_binding *binding, iobind_error *er
   return IOBIND_OK;
 }
 
+/* Is the output a cache into which an operator writes where it is? Rows that are not in use then stay what they were, also on the CPU;
+ * otherwise the CPU's are zeros. */
+static bool is_shared(const iobind_binding *binding, const iobind__carry *carry) {
+  iobind__kind kind;
+  return carry != NULL && carry->mode == IOBIND_CARRY_IN_PLACE &&
+         iobind__session_find_kind(binding->session, carry->output, carry->input, &kind, NULL) == IOBIND_OK &&
+         kind.is_grouped && kind.is_shareable;
+}
+
+static bool has_shared(const iobind_binding *binding) {
+  bool any = false;
+  for (size_t i = 0; !any && i < binding->carry_count; i++) {
+    any = is_shared(binding, &binding->carries[i]);
+  }
+  return any;
+}
+
+/* What the run reads stays what it is: a cache that it writes is a copy, which is the output, too. */
+static iobind_status bind_copies(const iobind_binding *binding, iobind_binding *to, iobind_tensor **outputs,
+                                 iobind_error *error) {
+  const iobind_session *session = binding->session;
+  for (size_t i = 0; i < session->input_count; i++) {
+    const iobind__carry *carry = iobind__carry_of_input(binding, i);
+    iobind_tensor *read = binding->verified->inputs[i];
+    if (is_shared(binding, carry)) {
+      IOBIND__TRY(iobind__session_copy_to_host(session, read, &outputs[carry->output], error));
+      read = outputs[carry->output];
+    }
+    IOBIND__TRY(iobind_binding_set_input(to, i, IOBIND_INPUT_RESIDENT, read, NULL, error));
+  }
+  for (size_t i = 0; i < session->output_count; i++) {
+    if (outputs[i] != NULL) {
+      IOBIND__TRY(iobind_binding_set_output(to, i, outputs[i], IOBIND_OUTPUT_IN_PLACE, error));
+    } else if (session->outputs[i].kind != IOBIND_VALUE_TENSOR) {
+      IOBIND__TRY(iobind_binding_place_output(to, i, IOBIND_OUTPUT_NONE, NULL, IOBIND_MEMORY_DEFAULT, error));
+    }
+  }
+  return IOBIND_OK;
+}
+
+static iobind_status run_bound(const iobind_binding *binding, iobind_binding *by, iobind_tensor **outputs,
+                               iobind_error *error) {
+  const iobind_session *session = binding->session;
+  IOBIND__TRY(bind_copies(binding, by, outputs, error));
+  IOBIND__TRY(iobind_binding_run(by, NULL, error));
+  for (size_t i = 0; i < session->output_count; i++) {
+    if (outputs[i] == NULL && session->outputs[i].kind == IOBIND_VALUE_TENSOR) {
+      IOBIND__TRY(iobind_binding_take_output(by, i, &outputs[i], error));
+    }
+  }
+  return IOBIND_OK;
+}
+
+static iobind_status run_sharing(const iobind_binding *binding, iobind_tensor **outputs, iobind_error *error) {
+  iobind_binding *made;
+  IOBIND__TRY(iobind_binding_create(binding->session->shadow->session, &made, error));
+  iobind_status status = run_bound(binding, made, outputs, error);
+  iobind_binding_destroy(made);
+  for (size_t i = 0; status != IOBIND_OK && i < binding->session->output_count; i++) {
+    iobind_tensor_release(outputs[i]);
+    outputs[i] = NULL;
+  }
+  return status;
+}
+
 static iobind_status run_on_cpu(const iobind_binding *binding, iobind_tensor **outputs, iobind_error *error) {
   iobind_error reason = IOBIND_ERROR_INIT;
-  iobind_status status = iobind__session_run(binding->session->shadow->session, binding->verified->inputs, outputs, &reason);
+  iobind_status status =
+      has_shared(binding) ? run_sharing(binding, outputs, &reason)
+                          : iobind__session_run(binding->session->shadow->session, binding->verified->inputs, outputs, &reason);
   if (status != IOBIND_OK) {
     iobind__error_set(error, status, reason.ort_code, "binding_run: verify: the run on the CPU: %s",
                       iobind__error_text(&reason));
@@ -271,7 +338,7 @@ iobind_status iobind__verified_end(iobind_binding *binding, iobind_stream *strea
     status = finish(binding, stream, &reason);
     if (status != IOBIND_OK) {
       iobind__binding_fail(binding, &reason);
-      iobind__carry_note_failure(binding);
+      iobind__carry_note_wrong(binding);
       binding->results = IOBIND__RESULTS_NONE; /* the call returns the failure, as one of ORT's does */
       status = iobind__error_copy(error, &reason);
     }

@@ -275,7 +275,9 @@ static iobind_status write_over(iobind_binding *binding, const origin *from, iob
   }
   for (size_t i = 0; i < binding->carry_count; i++) {
     if (inputs[i] == NULL) {
-      binding->inputs[binding->carries[i].input].is_spoiled = status != IOBIND_OK;
+      iobind__input *input = &binding->inputs[binding->carries[i].input];
+      input->is_spoiled = status != IOBIND_OK;
+      input->is_lost = input->is_spoiled;
       binding->carries[i].due = false;
     }
   }

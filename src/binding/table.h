@@ -22,6 +22,7 @@ typedef struct iobind__input {
   iobind_tensor *source;    /* LIVE if the tensor is elsewhere: copied into `bound` before each run */
   iobind_event *event;      /* the producer's */
   bool is_spoiled;          /* a carried state that a failed run may have written, or that a later run has used */
+  bool is_lost;             /* it is spoiled, and not behind its length alone */
   iobind__dims past;        /* of the tensor that was let go; REUSE outputs have memory for them */
   size_t carry;             /* its place among the carries, counted from 1; 0: not carried */
   iobind__length_role role; /* of the lengths that iobind writes; COMPUTED: none */
@@ -375,6 +376,12 @@ iobind_status iobind__carry_advance(iobind_binding *binding, iobind_stream *busy
 iobind_status iobind__carry_prepare(iobind_binding *binding, iobind_error *error);
 void iobind__carry_note_run(iobind_binding *binding);
 void iobind__carry_note_failure(iobind_binding *binding);
+
+/* What the input reads is undefined. `is_lost`: not only behind the length of a cache. */
+void iobind__carry_spoil(iobind_binding *binding, size_t input, bool is_lost);
+
+/* A run was made that is not what the model says: what it has written in place is lost. */
+void iobind__carry_note_wrong(iobind_binding *binding);
 
 /* A buffer of SWAP has become the caller's: the side gets a new one at its turn. */
 void iobind__carry_leave_buffer(iobind_binding *binding, iobind__carry *carry, size_t side);

@@ -400,14 +400,19 @@ static iobind_state_kind judge(const search *in, const pattern_match *of, size_t
   return is_sliced ? IOBIND_STATE_UNKNOWN : is_ring ? IOBIND_STATE_WINDOW : of->by->kind;
 }
 
+static size_t count_readers(const iobind__bytes *edges, uint32_t wire) {
+  const uint32_t *read = (const uint32_t *)(const void *)edges->data;
+  size_t readers = 0;
+  for (size_t i = 0; i < edges->length / sizeof *read; i++) {
+    readers += read[i] == wire ? 1 : 0;
+  }
+  return readers;
+}
+
 /* Does the operator alone read the input, and is what it makes the output? */
 static bool is_shareable(const search *in, const pattern_match *of) {
-  const uint32_t *edges = (const uint32_t *)(const void *)in->graph->edges.data;
-  size_t readers = 0;
-  for (size_t i = 0; i < in->graph->edges.length / sizeof *edges; i++) {
-    readers += edges[i] == of->before.start ? 1 : 0;
-  }
-  return readers == 1 && of->before.count == 0 && of->behind.count == 0;
+  size_t readers = count_readers(&in->graph->edges, of->before.start) + count_readers(&in->graph->inner, of->before.start);
+  return readers == 1 && !in->graph->is_too_deep && of->before.count == 0 && of->behind.count == 0;
 }
 
 static iobind_status find_kind(const search *in, const char *output, iobind__kind *out, iobind_error *error) {

@@ -8,9 +8,17 @@
 /* By the numbers of ONNX's fields. */
 enum { MODEL_GRAPH = 7, GRAPH_NODE = 1, GRAPH_INITIALIZER = 5 };
 enum { NODE_INPUT = 1, NODE_OUTPUT = 2, NODE_OP_TYPE = 4, NODE_ATTRIBUTE = 5, NODE_DOMAIN = 7 };
-enum { ATTRIBUTE_NAME = 1, ATTRIBUTE_INT = 3, ATTRIBUTE_TEXT = 4, ATTRIBUTE_TENSOR = 5, ATTRIBUTE_INTS = 8 };
+enum {
+  ATTRIBUTE_NAME = 1,
+  ATTRIBUTE_INT = 3,
+  ATTRIBUTE_TEXT = 4,
+  ATTRIBUTE_TENSOR = 5,
+  ATTRIBUTE_GRAPH = 6,
+  ATTRIBUTE_INTS = 8
+};
+enum { ATTRIBUTE_GRAPHS = 11 };
 enum { TENSOR_DIM = 1, TENSOR_DTYPE = 2, TENSOR_INT64 = 7, TENSOR_NAME = 8, TENSOR_RAW = 9, DTYPE_INT64 = 7 };
-enum { NAME = 1024, WORD = 32 };
+enum { NAME = 1024, WORD = 32, DEEPEST = 16 };
 
 /* ---- values by name ---- */
 
@@ -128,6 +136,45 @@ static void add_output(iobind__topology *self, uint32_t slot, const iobind__fiel
   }
 }
 
+/* What nodes inside of this one read: control flow has graphs as attributes, which read values of the graphs around them. */
+static void add_inner(iobind__topology *self, const iobind__field *attribute, size_t depth);
+
+static void add_inner_node(iobind__topology *self, const iobind__field *node, size_t depth) {
+  uint64_t offset = node->offset;
+  iobind__field field;
+  while (!self->failed && iobind__model_next(self->model, &offset, node->offset + node->length, &field)) {
+    if (field.number == NODE_INPUT) {
+      uint32_t wire = intern(self, &field);
+      iobind__bytes_put(&self->inner, &wire, sizeof wire);
+      self->failed = self->failed || self->inner.failed;
+    } else if (field.number == NODE_ATTRIBUTE) {
+      add_inner(self, &field, depth);
+    }
+  }
+}
+
+static void add_inner_graph(iobind__topology *self, const iobind__field *graph, size_t depth) {
+  uint64_t offset = graph->offset;
+  iobind__field field;
+  while (!self->failed && iobind__model_next(self->model, &offset, graph->offset + graph->length, &field)) {
+    if (field.number == GRAPH_NODE) {
+      add_inner_node(self, &field, depth);
+    }
+  }
+}
+
+static void add_inner(iobind__topology *self, const iobind__field *attribute, size_t depth) {
+  uint64_t offset = attribute->offset;
+  iobind__field field;
+  while (!self->failed && iobind__model_next(self->model, &offset, attribute->offset + attribute->length, &field)) {
+    bool is_graph = field.number == ATTRIBUTE_GRAPH || field.number == ATTRIBUTE_GRAPHS;
+    if (is_graph && depth < DEEPEST) {
+      add_inner_graph(self, &field, depth + 1);
+    }
+    self->is_too_deep = self->is_too_deep || (is_graph && depth == DEEPEST);
+  }
+}
+
 static void add_node(iobind__topology *self, const iobind__field *message) {
   char op[WORD] = "";
   char domain[WORD] = "";
@@ -144,6 +191,8 @@ static void add_node(iobind__topology *self, const iobind__field *message) {
       (void)iobind__model_text(self->model, &field, op, sizeof op);
     } else if (field.number == NODE_DOMAIN) {
       (void)iobind__model_text(self->model, &field, domain, sizeof domain);
+    } else if (field.number == NODE_ATTRIBUTE) {
+      add_inner(self, &field, 0);
     }
   }
   node.op = name_op(op, domain);
@@ -198,6 +247,7 @@ void iobind__topology_free(iobind__topology *self) {
   free(self->nodes.data);
   free(self->wires.data);
   free(self->edges.data);
+  free(self->inner.data);
   free(self->names.data);
   free(self->table);
   *self = (iobind__topology){.model = self->model};

@@ -48,13 +48,15 @@ typedef struct iobind__topology {
   iobind__bytes nodes; /* iobind__vertex */
   iobind__bytes wires; /* iobind__wire; the first one is what is left out */
   iobind__bytes edges; /* uint32_t: wires that nodes read */
+  iobind__bytes inner; /* uint32_t: wires that nodes inside of nodes read */
   iobind__bytes names;
   uint32_t *table; /* wires by the hash of their names */
   size_t table_size;
-  bool failed; /* out of memory */
+  bool is_too_deep; /* graphs inside of graphs, of which not all were read */
+  bool failed;      /* out of memory */
 } iobind__topology;
 
-/* Of the main graph, without those inside of its nodes. After a failure, or of what is no ONNX model, nothing is in it. */
+/* Of the main graph; of those inside of its nodes only what they read. After a failure, or of what is no ONNX model, nothing is in it. */
 iobind_status iobind__topology_read(iobind__model_bytes *model, iobind__topology *self, iobind_error *error);
 void iobind__topology_free(iobind__topology *self);
 

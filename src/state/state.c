@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 
+#include "binding/prefix.h"
 #include "support/options.h"
 
 /* ---- the object ---- */
@@ -73,6 +74,50 @@ iobind_status iobind_state_get_pair(const iobind_state *state, size_t index, iob
   const iobind_state_pair full = {
       .struct_size = sizeof full, .output = kept->pair.output, .input = kept->pair.input, .tensor = kept->tensor};
   return iobind__info_write(pair, "pair", &full, sizeof full, sizeof full, "state_get_pair", error);
+}
+
+/* ---- as wide as its caches were ---- */
+
+static bool is_cut(const iobind__kept *kept) {
+  const iobind__prefix *prefix = &kept->prefix;
+  return prefix->is_used && kept->tensor->dims[prefix->axis] < prefix->capacity;
+}
+
+static iobind_status fill_widened(iobind_state *to, const iobind_state *from, iobind_error *error) {
+  for (size_t i = 0; i < from->count; i++) {
+    const iobind__kept *kept = &from->kept[i];
+    to->kept[i] = (iobind__kept){.pair = kept->pair, .prefix = kept->prefix};
+    if (is_cut(kept)) {
+      IOBIND__TRY(
+          iobind__prefix_widen(from->session, kept->pair.input, kept->tensor, &kept->prefix, &to->kept[i].tensor, error));
+      to->kept[i].tensor->read_only = true;
+    } else {
+      to->kept[i].tensor = iobind_tensor_retain(kept->tensor);
+    }
+  }
+  to->length = from->length;
+  return IOBIND_OK;
+}
+
+iobind_status iobind__state_widen(iobind_state *state, iobind_state **out, iobind_error *error) {
+  bool any = false;
+  iobind_state *made;
+  for (size_t i = 0; i < state->count; i++) {
+    any = any || is_cut(&state->kept[i]);
+  }
+  if (!any) {
+    *out = iobind_state_retain(state);
+    return IOBIND_OK;
+  }
+  IOBIND__TRY(state->made == NULL ? IOBIND_OK : iobind_event_wait(state->made, IOBIND_NO_TIMEOUT, error));
+  IOBIND__TRY(iobind__state_allocate(state->session, state->count, "state", &made, error));
+  iobind_status status = fill_widened(made, state, error);
+  if (status != IOBIND_OK) {
+    iobind_state_release(made);
+    return status;
+  }
+  *out = made;
+  return IOBIND_OK;
 }
 
 /* ---- saved ---- */

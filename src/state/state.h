@@ -23,4 +23,7 @@ struct iobind_state {
 iobind_status iobind__state_allocate(iobind_session *session, size_t count, const char *what, iobind_state **out,
                                      iobind_error *error);
 
+/* The same state, where caches that have only their rows in use are as wide as they were, with zeros behind them. A reference is given. */
+iobind_status iobind__state_widen(iobind_state *state, iobind_state **out, iobind_error *error);
+
 #endif

@@ -172,6 +172,17 @@ static bool has_same_bits(const iobind_tensor *tensor, const iobind_tensor *righ
                     : memcmp((const char *)tensor->data + index * bytes, (const char *)right->data + index * bytes, bytes) == 0;
 }
 
+/* As numbers two whole ones of 64 bits may be equal, and are not. */
+static double distance(const iobind_tensor *tensor, const iobind_tensor *right, size_t index, const double values[2]) {
+  if (tensor->dtype != IOBIND_DTYPE_INT64 && tensor->dtype != IOBIND_DTYPE_UINT64) {
+    return fabs(values[0] - values[1]);
+  }
+  const uint64_t own = read_bits(tensor, index);
+  const uint64_t other = read_bits(right, index);
+  const bool is_less = tensor->dtype == IOBIND_DTYPE_UINT64 ? own < other : (int64_t)own < (int64_t)other;
+  return (double)(is_less ? other - own : own - other);
+}
+
 static void compare_bits(const iobind_tensor *tensor, const iobind_tensor *right, size_t index, iobind_difference *found) {
   double values[2];
   if (has_same_bits(tensor, right, index)) {
@@ -179,7 +190,7 @@ static void compare_bits(const iobind_tensor *tensor, const iobind_tensor *right
   }
   note_beyond(found, index);
   if (read_number(tensor, index, &values[0]) && read_number(right, index, &values[1])) {
-    const double absolute = fabs(values[0] - values[1]);
+    const double absolute = distance(tensor, right, index, values);
     found->absolute = larger(absolute, found->absolute);
     found->relative = larger(absolute / fabs(values[1]), found->relative);
   }

@@ -109,6 +109,26 @@ void build_cache(builder *b) {
   builder_node_end(b);
 }
 
+/* What a cache was: a node reads it beside the operator, or one inside of a branch does. */
+static void build_before(builder *b, const test_shape *cache, int inside) {
+  static const char *const branches[] = {"then_branch", "else_branch"};
+  if (!inside) {
+    builder_node(b, "Neg", "cache", "before");
+    return;
+  }
+  builder_scalar(b, "always", ONNX_BOOL, 1);
+  builder_node_begin(b, "If", "always", "before");
+  for (size_t i = 0; i < 2; i++) {
+    onnx_attribute_graph_begin(&b->writer, branches[i]);
+    onnx_graph_begin(&b->writer, branches[i]);
+    builder_node(b, "Neg", "cache", "result");
+    builder_output(b, "result", ONNX_FLOAT32, cache);
+    onnx_graph_end(&b->writer);
+    onnx_attribute_end(&b->writer);
+  }
+  builder_node_end(b);
+}
+
 /* Rows are written into a cache of fixed capacity, where `at` says. */
 void build_append(builder *b) {
   int64_t batch = builder_int(b, "batch", 1), capacity = builder_int(b, "capacity", 16), width = builder_int(b, "width", 4);
@@ -116,14 +136,15 @@ void build_append(builder *b) {
              row = {.dims = {batch, -1, width}, .rank = 3, .names = {"", "new"}};
   test_shape lengths = {.dims = {batch}, .rank = 1};
   int attends = builder_int(b, "attention", 0) != 0;
+  int64_t old = builder_int(b, "old", 0);
   builder_input(b, "cache", ONNX_FLOAT32, &cache);
   builder_input(b, "row", ONNX_FLOAT32, &row);
   builder_input(b, "at", ONNX_INT64, &lengths);
   builder_output(b, "next", ONNX_FLOAT32, &cache);
   builder_node(b, "TensorScatter", "cache row at", "next");
-  if (builder_int(b, "old", 0) != 0) {
+  if (old != 0) {
     builder_output(b, "before", ONNX_FLOAT32, &cache);
-    builder_node(b, "Neg", "cache", "before");
+    build_before(b, &cache, old == 2);
   }
   if (attends) {
     builder_input(b, "valid", ONNX_INT64, &lengths);

@@ -104,6 +104,22 @@ static void exact_types(void **state) {
   assert_int_equal(between(IOBIND_DTYPE_FLOAT8E4M3FN, eighths, other_eighths, 2, &wide).beyond, 1);
 }
 
+/* As float64 these are equal. */
+static void neighbours_of_64_bits(void **state) {
+  (void)state;
+  static const int64_t ends[] = {INT64_MAX, INT64_MIN, -1};
+  static const int64_t near_ends[] = {INT64_MAX - 1, INT64_MIN + 2, -1};
+  static const int64_t other_ends[] = {INT64_MIN, INT64_MAX, -1};
+  static const uint64_t large[] = {UINT64_MAX};
+  static const uint64_t near_large[] = {UINT64_MAX - 3};
+  iobind_difference d = between(IOBIND_DTYPE_INT64, ends, near_ends, 3, NULL);
+  assert_true(d.beyond == 2 && d.absolute == 2 && d.relative > 0);
+  d = between(IOBIND_DTYPE_INT64, ends, other_ends, 3, NULL);
+  assert_true(d.beyond == 2 && d.absolute == (double)UINT64_MAX);
+  d = between(IOBIND_DTYPE_UINT64, large, near_large, 1, NULL);
+  assert_true(d.beyond == 1 && d.absolute == 3);
+}
+
 static iobind_tensor *texts(const char *first, const char *second) {
   static const int64_t two = 2;
   iobind_tensor *tensor;
@@ -191,6 +207,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(infinities_and_nan),
     cmocka_unit_test(limits_of_types),
     cmocka_unit_test(exact_types),
+    cmocka_unit_test(neighbours_of_64_bits),
     cmocka_unit_test(strings),
     cmocka_unit_test(refused),
     cmocka_unit_test(decimals),

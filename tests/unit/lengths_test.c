@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "iobind/batch.h"
 #include "iobind/interop.h"
 #include "vdev.h"
 
@@ -18,6 +19,8 @@ typedef struct cache {
   int64_t rows; /* that are bound; 0: none */
 } cache;
 
+static uint32_t verified_runs; /* of the sessions that are created */
+
 static iobind_session *session_of(const char *model, size_t graph_limit) {
   iobind_session_options options = IOBIND_SESSION_OPTIONS_INIT;
   iobind_session *session;
@@ -26,6 +29,7 @@ static iobind_session *session_of(const char *model, size_t graph_limit) {
   options.device_count = device == cpu ? 0 : 1;
   options.graph_limit = graph_limit;
   options.intra_op_threads = 1;
+  options.verify.runs = verified_runs;
   expect_ok(test_session_with(runtime, model, &options, &session, &fault));
   return session;
 }
@@ -207,6 +211,32 @@ static void that_fail_late(void **state) {
   expect_rows(&self, "1112");
   iobind_stream_destroy(stream);
   close_cache(&self);
+}
+
+/* A kernel that is wrong may write anywhere: nothing of a cache in place is known any more. */
+static void that_are_wrong(void **state) {
+  (void)state;
+  for (size_t i = 0; i < 3; i++) {
+    verified_runs = 3;
+    cache self = open_append(plain, modes[i], 0);
+    verified_runs = 0;
+    append(&self, 3, 1, 0);
+    bind_rows(&self, 1, 2);
+    expect_ok(iobind_binding_write_lengths(self.binding, 1, LAST, NULL, &fault));
+    assert_int_equal(vdev_set(0, "wrong_compute", "every:1"), 0);
+    expect(IOBIND_ERROR_RESULT, iobind_binding_run(self.binding, NULL, &fault));
+    assert_int_equal(vdev_set(0, "wrong_compute", "0"), 0);
+    if (modes[i] == IOBIND_CARRY_IN_PLACE) {
+      expect(IOBIND_ERROR_INVALID_STATE, iobind_binding_rewind_state(self.binding, 3, &fault));
+      expect_words("not only behind its length");
+      expect(IOBIND_ERROR_INVALID_STATE, iobind_binding_run(self.binding, NULL, &fault));
+    } else {
+      expect_ok(iobind_binding_rewind_state(self.binding, 3, &fault));
+      append(&self, 1, 4, LAST);
+      expect_rows(&self, "1114");
+    }
+    close_cache(&self);
+  }
 }
 
 /* ---- what is not counted ---- */
@@ -398,6 +428,72 @@ static void saved_where_graphs_are_captured(void **state) {
   close_cache(&self);
 }
 
+static iobind_batch *batch_of(iobind_session *session, iobind_state *first) {
+  static const iobind_batch_pair pair = {0, 0};
+  static const int32_t axes[3] = {0, 0, 0};
+  iobind_batch_options options = IOBIND_BATCH_OPTIONS_INIT;
+  iobind_batch *made;
+  options.most_rows = 2;
+  options.pairs = &pair;
+  options.pair_count = 1;
+  options.input_axes = axes;
+  options.input_axis_count = 3;
+  options.output_axes = axes;
+  options.output_axis_count = 1;
+  options.first = first;
+  expect_ok(iobind_batch_create(session, &options, &made, &fault));
+  return made;
+}
+
+/* A row of the batch appends 4 at row 3. */
+static void step_in_batch(iobind_batch *batch, iobind_state *joins, const char *expected) {
+  static const int64_t dims[] = {1, 1, WIDTH};
+  static const int64_t at = 3;
+  float values[CAPACITY * WIDTH];
+  uint64_t slot;
+  iobind_state *left;
+  iobind_tensor *lengths;
+  iobind_state_pair pair = IOBIND_STATE_PAIR_INIT;
+  iobind_tensor *row = filled(dims, 3, 4);
+  expect_ok(iobind_batch_join(batch, joins, &slot, &fault));
+  expect_ok(iobind_tensor_create(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_INT64, dims, 1, &lengths, &fault));
+  expect_ok(iobind_tensor_write(lengths, 0, &at, sizeof at, NULL, &fault));
+  expect_ok(iobind_batch_set_input(batch, slot, 1, row, &fault));
+  expect_ok(iobind_batch_set_input(batch, slot, 2, lengths, &fault));
+  expect_ok(iobind_batch_run(batch, &slot, 1, NULL, &fault));
+  expect_ok(iobind_batch_leave(batch, slot, &left, &fault));
+  expect_ok(iobind_state_get_pair(left, 0, &pair, &fault));
+  assert_int_equal(rows_of(pair.tensor), CAPACITY);
+  expect_ok(iobind_tensor_read(pair.tensor, 0, values, sizeof values, NULL, &fault));
+  for (size_t i = 0; i < CAPACITY; i++) assert_true(values[i * WIDTH] == (float)(expected[i] - '0'));
+  iobind_state_release(left);
+  iobind_tensor_release(lengths);
+  iobind_tensor_release(row);
+}
+
+/* The rows in use join with their capacity, also where only the first state says it. */
+static void saved_for_a_batch(void **state) {
+  (void)state;
+  static const char *const models[] = {"append opset=24 batch=-1", "append opset=24 batch=-1 capacity=0"};
+  for (size_t i = 0; i < 2; i++) {
+    cache self = open_append(models[i], IOBIND_CARRY_IN_PLACE, 0);
+    append(&self, 3, 1, 0);
+    iobind_state *saved = saved_of(&self, 3);
+    iobind_batch *batch = batch_of(self.session, saved);
+    step_in_batch(batch, NULL, "1114000000000000");
+    step_in_batch(batch, saved, "1114000000000000");
+    iobind_batch_destroy(batch);
+    if (i == 0) {
+      batch = batch_of(self.session, NULL);
+      step_in_batch(batch, NULL, "0004000000000000");
+      step_in_batch(batch, saved, "1114000000000000");
+      iobind_batch_destroy(batch);
+    }
+    iobind_state_release(saved);
+    close_cache(&self);
+  }
+}
+
 /* ---- no mode is asked for ---- */
 
 /* What the caller bound is written by the run, or it is not. */
@@ -407,7 +503,11 @@ static void carried_by_default(void **state) {
     const char *model;
     size_t graph_limit;
     float found;
-  } cases[] = {{plain, 0, 5}, {"append opset=24 attention=1", 0, 5}, {"append opset=24 old=1", 0, -1}, {plain, 1, 5}};
+  } cases[] = {{plain, 0, 5},
+               {"append opset=24 attention=1", 0, 5},
+               {"append opset=24 old=1", 0, -1},
+               {"append opset=24 old=2", 0, -1},
+               {plain, 1, 5}};
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
     if (device == cpu && cases[i].graph_limit > 0) continue;
     cache self = open_append(cases[i].model, IOBIND_CARRY_DEFAULT, cases[i].graph_limit);
@@ -484,6 +584,31 @@ static void of_grouped_attention(void **state) {
   iobind_session_destroy(session);
 }
 
+/* Rows that are not in use stay what they were, on the CPU as on the device: none of them differs. */
+static void of_verified_attention(void **state) {
+  (void)state;
+  static const int64_t dims[] = {1, HEADS, CAPACITY, SIZE};
+  for (int mode = IOBIND_CARRY_MOVE; mode <= IOBIND_CARRY_DEFAULT; mode++) {
+    iobind_binding *binding;
+    verified_runs = 3;
+    iobind_session *session = session_of("shared", 0);
+    verified_runs = 0;
+    expect_ok(iobind_binding_create(session, &binding, &fault));
+    for (size_t i = 1; i <= 2; i++) {
+      iobind_tensor *past = filled(dims, 4, 9);
+      expect_ok(iobind_binding_set_input(binding, i, IOBIND_INPUT_RESIDENT, past, NULL, &fault));
+      expect_ok(iobind_binding_carry(binding, i, i, (iobind_carry_mode)mode, &fault));
+      iobind_tensor_release(past);
+    }
+    run_shared(binding, 3, 0.5F, 0);
+    run_shared(binding, 1, 0.25F, LAST);
+    expect_ok(iobind_binding_rewind_state(binding, 2, &fault));
+    run_shared(binding, 1, 0.125F, LAST);
+    iobind_binding_destroy(binding);
+    iobind_session_destroy(session);
+  }
+}
+
 static int32_t written_total(size_t graph_limit) {
   static const int64_t dims[] = {1, HEADS, CAPACITY, SIZE};
   iobind_session *session = session_of("shared", graph_limit);
@@ -523,6 +648,7 @@ static const struct CMUnitTest tests[] = {
     {"cpu: in flight", in_flight, stage_open, stage_close, "cpu"},
     {"vdev: in flight", in_flight, stage_open, stage_close, "vdev"},
     {"vdev: that fail late", that_fail_late, stage_open, stage_close, "vdev"},
+    {"vdev: that are wrong", that_are_wrong, stage_open, stage_close, "vdev"},
     {"vdev: that fail", that_fail, stage_open, stage_close, "vdev"},
     {"cpu: written by the caller", written_by_the_caller, stage_open, stage_close, "cpu"},
     {"vdev: written by the caller", written_by_the_caller, stage_open, stage_close, "vdev"},
@@ -531,6 +657,8 @@ static const struct CMUnitTest tests[] = {
     {"cpu: saved in part", saved_in_part, stage_open, stage_close, "cpu"},
     {"vdev: saved in part", saved_in_part, stage_open, stage_close, "vdev"},
     {"vdev: saved where graphs are captured", saved_where_graphs_are_captured, stage_open, stage_close, "vdev"},
+    {"cpu: saved for a batch", saved_for_a_batch, stage_open, stage_close, "cpu"},
+    {"vdev: saved for a batch", saved_for_a_batch, stage_open, stage_close, "vdev"},
     {"cpu: saved in a file", saved_in_a_file, stage_open, stage_close, "cpu"},
     {"vdev: saved in a file", saved_in_a_file, stage_open, stage_close, "vdev"},
     {"cpu: carried by default", carried_by_default, stage_open, stage_close, "cpu"},
@@ -538,6 +666,7 @@ static const struct CMUnitTest tests[] = {
     {"of no cache", of_no_cache, stage_open, stage_close, "cpu"},
     {"cpu: of attention", of_attention, stage_open, stage_close, "cpu"},
     {"vdev: of attention", of_attention, stage_open, stage_close, "vdev"},
+    {"vdev: of verified attention", of_verified_attention, stage_open, stage_close, "vdev"},
     {"vdev: total of grouped attention", total_of_grouped_attention, stage_open, stage_close, "vdev"},
     {"cpu: of grouped attention", of_grouped_attention, stage_open, stage_close, "cpu"},
     {"vdev: of grouped attention", of_grouped_attention, stage_open, stage_close, "vdev"},
