@@ -88,7 +88,8 @@ typedef struct iobind_batch_info {
 IOBIND_API IOBIND_CHECK iobind_status iobind_batch_get_info(iobind_batch *batch, iobind_batch_info *info, iobind_error *error);
 
 /** Let a row join. Nothing is moved before its first step.
- *  @param state  with 1 row, from iobind_batch_save_state or a binding of the session; NULL: the batch's first state
+ *  @param state  with 1 row, from iobind_batch_save_state or a binding of the session; NULL: the batch's first state. A cache of which it has
+ *               the rows in use alone is copied, with zeros behind them up to the capacity that it had
  *  @param slot   receives the row's number, which no other row of any batch ever has
  *  @return OK; INVALID_STATE the batch has its most rows, or was stopped; INVALID_ARGUMENT a state of another session or of other pairs; SHAPE a state
  *          of other dims, or of more rows than 1; OUT_OF_MEMORY

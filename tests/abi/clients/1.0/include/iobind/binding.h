@@ -139,8 +139,8 @@ typedef enum iobind_carry_mode {
  *    later, the next run begins with it. A state that grows may begin with 0 elements.
  *  - MOVE and SWAP never write the first state's memory. IN_PLACE writes into a RESIDENT tensor.
  *  - DEFAULT chooses when it is called: IN_PLACE for GroupQueryAttention and TensorScatter, if the input goes to that operator alone and the
- *    output comes from it, without a node between. Not for GroupQueryAttention on WebGPU, which is wrong there. Nodes inside of control
- *    flow are not looked at. If the graph cannot be read, it shows no cache.
+ *    output comes from it, without a node between. Not for GroupQueryAttention on WebGPU, which is wrong there, and not for an operator
+ *    inside of control flow. If the graph cannot be read, it shows no cache.
  *  - A failed run leaves the state as it was, unless it is IN_PLACE, or later runs were queued after it. Then the carried states
  *    become undefined: runs are refused until they are rebound, or written by iobind_binding_write_input.
  *  - iobind_binding_get_output returns the state that a run left, until the next run. No run overwrites a MOVE state that is retained,

@@ -112,7 +112,8 @@ IOBIND_API IOBIND_CHECK iobind_status iobind_binding_write_lengths(iobind_bindin
  *  - GROWING: a generated model moves the rows where they are; over the link go 8 bytes for each row.
  *  - Other inputs that depend on the length, such as a mask, are the caller's to bind.
  *  - CAPACITY: if iobind knows the length (iobind_binding_write_lengths), only that is set: no byte moves. A cache that is carried IN_PLACE
- *    is defined again after a failed run, which has written behind its length alone. If the caller writes the lengths, there is nothing to
+ *    is defined again after a failed run, which has written behind its length alone; not after a run that a verified session has
+ *    found wrong (INVALID_STATE). If the caller writes the lengths, there is nothing to
  *    do: NOT_SUPPORTED.
  *  - A state of another kind cannot be shortened: save a state earlier, and restore it.
  *  - The results of the last run cannot be fetched after rows have moved. Saved states keep their rows.

@@ -221,7 +221,8 @@ typedef struct iobind_difference {
   uint32_t reserved;
   uint64_t beyond;      /**< elements that differ by more than they may */
   uint64_t first;       /**< the index of the first of them, in the order of memory */
-  double absolute;      /**< the largest of all elements; infinity where NaN or an infinity is on one side only */
+  double absolute;      /**< the largest of all elements; infinity where NaN or an infinity is on one side only; 0 for packed and complex
+                             elements, and floats of 8 bits and less */
   double relative;      /**< the same as a part of the right one */
 } iobind_difference;
 #define IOBIND_DIFFERENCE_INIT {sizeof(iobind_difference), 0, 0, 0, 0, 0}

@@ -752,9 +752,9 @@ abstract sealed class BoundMemory permits CarriedStates {
    * @throws OrtFFMException as there
    */
   public void carry(int from, int to, CarryMode mode) {
+    boolean mayBeInPlace = mayBeInPlace(from, to, mode);
     long address = enter();
     try {
-      boolean mayBeInPlace = mode == CarryMode.IN_PLACE || mode == CarryMode.DEFAULT;
       if (mayBeInPlace && to >= 0 && to < inputs.length) requireWritable(inputs[to].guard, to);
       scratch.check(Iobind.bindingCarry(address, from, to, mode.ordinal(), scratch.error()));
       noteOutput(outputs[from], null, OutputMode.REUSE);
@@ -767,6 +767,16 @@ abstract sealed class BoundMemory permits CarriedStates {
     } finally {
       handle.isLeaving = true;
       handle.exitAlone();
+    }
+  }
+
+  /** By default only a cache of fixed capacity is, and what is not known may be one. */
+  private boolean mayBeInPlace(int from, int to, CarryMode mode) {
+    if (mode != CarryMode.DEFAULT) return mode == CarryMode.IN_PLACE;
+    try {
+      return StateKind.of(session, from, to).kind() == StateKind.Kind.CAPACITY;
+    } catch (OrtFFMException unknown) {
+      return true;
     }
   }
 

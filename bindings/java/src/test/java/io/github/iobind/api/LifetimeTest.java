@@ -211,7 +211,7 @@ class LifetimeTest {
     return one[0];
   }
 
-  /** The memory of a first state that is only read is not needed after the first run; that of one in place, or perhaps in place, always is. */
+  /** The memory of a first state that is only read is not needed after the first run; that of one in place always is. */
   @ParameterizedTest
   @EnumSource(CarryMode.class)
   void aFirstStateIsNeededOnce(CarryMode mode) {
@@ -224,7 +224,7 @@ class LifetimeTest {
           if (isBoundBefore) binding.carry("y", "x", mode);
           binding.runWithBindings();
         }
-        if (mode == CarryMode.IN_PLACE || mode == CarryMode.DEFAULT) {
+        if (mode == CarryMode.IN_PLACE) {
           assertThrows(IllegalStateException.class, binding::runWithBindings);
           continue;
         }
