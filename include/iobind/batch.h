@@ -91,8 +91,8 @@ IOBIND_API IOBIND_CHECK iobind_status iobind_batch_get_info(iobind_batch *batch,
  *  @param state  with 1 row, from iobind_batch_save_state or a binding of the session; NULL: the batch's first state. A cache of which it has
  *               the rows in use alone is copied, with zeros behind them up to the capacity that it had
  *  @param slot   receives the row's number, which no other row of any batch ever has
- *  @return OK; INVALID_STATE the batch has its most rows, or was stopped; INVALID_ARGUMENT a state of another session or of other pairs; SHAPE a state
- *          of other dims, or of more rows than 1; OUT_OF_MEMORY
+ *  @return OK; INVALID_STATE the batch has its most rows, or was stopped; INVALID_ARGUMENT a state of another session or of other
+ *          pairs; SHAPE a state of other dims, or of more rows than 1; OUT_OF_MEMORY
  *  @threads any   @since 1.0 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_batch_join(iobind_batch *batch, iobind_state *state, uint64_t *slot,
                                                         iobind_error *error);
@@ -176,14 +176,15 @@ typedef struct iobind_batch_wait {
  *  @param slots  receives the rows' slots, also if the step fails; NULL: not wanted
  *  @param room   entries of `slots`: the batch's most_rows, or 0 with NULL
  *  @param count  receives the number of rows; may be NULL
- *  @return OK; TIMEOUT no row was submitted; CANCELLED the batch was stopped; as iobind_batch_run: each of these rows' iobind_batch_await returns the same, and they are no
- *          longer submitted
+ *  @return OK; TIMEOUT no row was submitted; CANCELLED the batch was stopped; as iobind_batch_run: each of these rows'
+ *          iobind_batch_await returns the same, and they are no longer submitted
  *  @threads any   @blocks for the rows and the step   @since 1.0 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_batch_step(iobind_batch *batch, const iobind_batch_wait *wait, uint64_t *slots,
                                                         size_t room, size_t *count, iobind_error *error);
 
 /** Wait for the step of a row that was submitted; its outputs are then those of that step.
- *  @return OK; TIMEOUT; CANCELLED the batch was stopped before the step; the failure of the step; NOT_FOUND slot, also if it leaves; INVALID_STATE it was not submitted since the last wait
+ *  @return OK; TIMEOUT; CANCELLED the batch was stopped before the step; the failure of the step; NOT_FOUND slot,
+ *          also if it leaves; INVALID_STATE it was not submitted since the last wait
  *  @threads any   @blocks for timeout_ns at most   @since 1.0 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_batch_await(iobind_batch *batch, uint64_t slot, uint64_t timeout_ns,
                                                          iobind_error *error);

@@ -120,7 +120,8 @@ IOBIND_API IOBIND_CHECK iobind_status iobind_binding_write_lengths(iobind_bindin
  *  - If `length` is the present length, nothing changes.
  *  @param length  0 .. the present length
  *  @return OK; NOT_SUPPORTED a state is of another kind (the message says which), the length of a CAPACITY state is not known, or a session
- *          with GROWING states captures graphs; INVALID_ARGUMENT `length` is longer than a state; SHAPE the states have different lengths, or the model does not take that length; IO as for
+ *          with GROWING states captures graphs; INVALID_ARGUMENT `length` is longer than a state; SHAPE the states have different
+ *          lengths, or the model does not take that length; IO as for
  *          iobind_session_get_state_kind; INVALID_STATE, OUT_OF_MEMORY, RUNTIME as for iobind_binding_reorder_state. After an error as
  *          after one of iobind_binding_restore_state
  *  @threads serial for the binding   @blocks yes   @since 1.0 */
@@ -154,7 +155,8 @@ typedef struct iobind_state_pair {
   uint32_t reserved;
   size_t output;         /**< index of the session's output */
   size_t input;          /**< index of the session's input */
-  iobind_tensor *tensor; /**< borrowed, read-only; of a cache perhaps the rows in use alone. Access from the host waits for the run that makes it; work on another stream does not */
+  iobind_tensor *tensor; /**< borrowed, read-only; of a cache perhaps the rows in use alone. Access from the host waits for the run that
+                              makes it; work on another stream does not */
 } iobind_state_pair;
 #define IOBIND_STATE_PAIR_INIT {sizeof(iobind_state_pair), 0, 0, 0, NULL}
 
