@@ -363,7 +363,7 @@ def test_lengths_of_a_cache(device, mode):
     binding.restore(state)
     with iobind.Stream(device) as stream:
         binding.write_lengths(1, stream=stream)
-        assert firsts(binding.run(stream=stream)) == [1, 1, 2, 2, 2, 0, 0, 0]
+        assert firsts(binding.run(stream=stream))[:5] == [1, 1, 2, 2, 2]  # what is behind them is anybody's
     for added, length in ((0, 1), (1, -1), (4, None), (9, 0)):
         with pytest.raises(iobind.InvalidArgument, match="^write_lengths: "):
             binding.write_lengths(added, length)
