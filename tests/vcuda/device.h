@@ -46,6 +46,13 @@ typedef struct touching {
   int write; /* the byte to write; -1: only read */
 } touching;
 
+/* For a test whose work really races: ThreadSanitizer would find it as well. */
+static inline void skip_under_thread_sanitizer(void) {
+#if defined(__SANITIZE_THREAD__)
+  skip();
+#endif
+}
+
 /* Writes that race are what tests of the race detector want: ThreadSanitizer is not to see them. */
 __attribute__((no_sanitize_thread)) static inline void run_touching(void *arguments) {
   const touching *t = arguments;

@@ -112,6 +112,7 @@ static void delays(void **state) {
 
 static void races(void **state) {
   (void)state;
+  skip_under_thread_sanitizer();
   cuda_stream one = make_stream(), other = make_stream();
   fixture f = open_fixture(one);
   float *y = make_memory(BYTES);
