@@ -71,7 +71,7 @@ int cudaImportExternalSemaphore(cuda_external_semaphore *semaphore, const cuda_e
   }
   shared *opened = open_file(desc->handle.fd);
   if (opened == NULL) {
-    vcuda_log("%s: file descriptor %d is no semaphore of vcuda_semaphore_create", __func__, desc->handle.fd);
+    vcuda_log("%s: file descriptor %d was not made by vcuda_semaphore_create", __func__, desc->handle.fd);
     return vcuda_end(&call, CUDA_INVALID_VALUE);
   }
   cuda_external_semaphore made = malloc(sizeof *made);

@@ -92,7 +92,7 @@ IOBIND_API IOBIND_CHECK iobind_status iobind_session_get_state_kind(iobind_sessi
  *    TensorScatter: `write_indices`. ONNX's Attention behind it: `nonpad_kv_seqlen`. All rows of a batch have the same length.
  *  - An input that is not bound is bound; one that is bound is written as by iobind_binding_write_input. Masks and positions, which are the
  *    caller's, are bound or written as before.
- *  - The length becomes unknown by a run without this call before it, and when a state is bound, written or carried anew. A state that was
+ *  - The length becomes unknown by a run without this call before it, and when a state is bound, written or carried again. A state that was
  *    saved has its length; iobind_binding_rewind_state sets it.
  *  - If the graph shows which input has the new rows, a run of another number of them is refused (SHAPE).
  *  - If a run fails while it is in flight, the length is that before all runs in flight.

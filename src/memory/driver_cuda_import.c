@@ -90,6 +90,16 @@ static bool find_calls(cuda *self, void *library) {
          FIND(wait, "cuWaitExternalSemaphoresAsync") && FIND(destroy_semaphore, "cuDestroyExternalSemaphore");
 }
 
+/* In the context of the device, which the calling thread may not have. After a failure nothing is entered. */
+static int enter(const cuda *self) {
+  return self->push(self->context);
+}
+
+static void leave(const cuda *self) {
+  void *popped;
+  (void)self->pop(&popped);
+}
+
 static iobind_status failed_as(const iobind__importer *importer, int failed, const char *what, iobind_error *error) {
   const cuda *self = importer->own;
   const char *name = NULL;
@@ -175,11 +185,10 @@ static iobind_status take_memory(iobind__importer *importer, const iobind__impor
                                  iobind_error *error) {
   cuda *self = importer->own;
   void *memory = NULL;
-  void *popped;
-  int failed = self->push(self->context);
+  int failed = enter(self);
   if (failed == 0) {
     failed = take(self, from, &memory);
-    (void)self->pop(&popped);
+    leave(self);
   }
   if (failed != 0) {
     return failed_as(importer, failed, what, error);
@@ -190,11 +199,10 @@ static iobind_status take_memory(iobind__importer *importer, const iobind__impor
 
 static void give_memory(iobind__importer *importer) {
   const cuda *self = importer->own;
-  void *popped;
-  if (self->push(self->context) == 0) {
+  if (enter(self) == 0) {
     (void)self->unmap(self->address);
     (void)self->destroy_memory(importer->object);
-    (void)self->pop(&popped);
+    leave(self);
   }
 }
 
@@ -218,11 +226,10 @@ static iobind_status take_semaphore(iobind__importer *importer, const iobind__im
   const cuda *self = importer->own;
   const semaphore_desc desc = {.type = cuda_kinds[from->given.kind], .handle = handle_of(from)};
   void *semaphore = NULL;
-  void *popped;
-  int failed = self->push(self->context);
+  int failed = enter(self);
   if (failed == 0) {
     failed = self->import_semaphore(&semaphore, &desc);
-    (void)self->pop(&popped);
+    leave(self);
   }
   if (failed != 0) {
     return failed_as(importer, failed, what, error);
@@ -233,10 +240,9 @@ static iobind_status take_semaphore(iobind__importer *importer, const iobind__im
 
 static void give_semaphore(iobind__importer *importer) {
   const cuda *self = importer->own;
-  void *popped;
-  if (self->push(self->context) == 0) {
+  if (enter(self) == 0) {
     (void)self->destroy_semaphore(importer->object);
-    (void)self->pop(&popped);
+    leave(self);
   }
 }
 
@@ -244,11 +250,10 @@ static iobind_status use(iobind__importer *importer, iobind_stream *stream, uint
                          iobind_error *error) {
   const cuda *self = importer->own;
   const semaphore_params params = {.value = value};
-  void *popped;
-  int failed = self->push(self->context);
+  int failed = enter(self);
   if (failed == 0) {
     failed = (waits ? self->wait : self->signal)(&importer->object, &params, 1, iobind__stream_handle(stream));
-    (void)self->pop(&popped);
+    leave(self);
   }
   return failed == 0 ? IOBIND_OK : failed_as(importer, failed, what, error);
 }
