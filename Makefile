@@ -196,6 +196,7 @@ ports-needs:
 
 test-release-all: build-release-tests
 	@scripts/get-onnxruntime --ep ggml || echo "going on without an EP of another project"
+	@scripts/get-onnxruntime --genai || echo "going on without onnxruntime-genai"
 	$(call run_tests,release-tests,release) -L '^(product|release|bench)$$'
 
 test-oldest-ort: build-dev
