@@ -10,7 +10,12 @@ model=$work/add.onnx
 # shellcheck source=tests/consumers/use.sh
 . "$(dirname "${BASH_SOURCE[0]}")/use.sh"
 
+umask 027 # as careful administrators have it: what is installed is there for others all the same
 DESTDIR=$work/stage quietly cmake --install "$build" --prefix /opt/iobind
+(cd "$work" && find stage -printf '%M %p\n') | readable 'what is installed with umask 027'
+mkdir -m 2775 -p "$work/there/share"
+DESTDIR=$work/there quietly cmake --install "$build" --prefix /
+[ "$(stat -c %a "$work/there/share")" = 2775 ] || fail 'installing changes the mode of a directory that is there'
 prefix="$work/moved to"
 mv "$work/stage/opt/iobind" "$prefix"
 [ -z "$(find "$work/stage" -type f)" ] || fail "files outside the prefix: $(find "$work/stage" -type f)"
@@ -34,9 +39,12 @@ include/iobind/stream.h
 include/iobind/tensor.h
 include/iobind/vdev.h
 include/iobind/version.h
-lib/cmake/iobind/iobindConfig-BUILD.cmake
 lib/cmake/iobind/iobindConfig.cmake
 lib/cmake/iobind/iobindConfigVersion.cmake
+lib/cmake/iobind/iobindTargets-BUILD.cmake
+lib/cmake/iobind/iobindTargets.cmake
+lib/cmake/iobind/iobindVdevTargets-BUILD.cmake
+lib/cmake/iobind/iobindVdevTargets.cmake
 lib/libiobind.so
 lib/libiobind.so.$interface
 lib/libiobind.so.$version
