@@ -76,3 +76,5 @@ if(TARGET iobind_vdev)
 endif()
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/iobindConfigVersion.cmake COMPATIBILITY SameMajorVersion)
 install(FILES ${PROJECT_BINARY_DIR}/iobindConfig.cmake ${PROJECT_BINARY_DIR}/iobindConfigVersion.cmake DESTINATION ${package_folder})
+
+add_custom_target(uninstall COMMAND ${CMAKE_COMMAND} -D BUILD=${PROJECT_BINARY_DIR} -P ${PROJECT_SOURCE_DIR}/cmake/uninstall.cmake VERBATIM)

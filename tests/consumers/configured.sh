@@ -45,6 +45,33 @@ build_type() {
   echo 'build_type: a build without a type is an optimised one, and one of the type None is hardened'
 }
 
+# libpng by a switch. pkg-config searches nothing but a folder, which has the other libraries of the tool or libpng, too.
+png() {
+  refused "IOBIND_WITH_PNG: expected AUTO, ON or OFF, got 'YES'" -DIOBIND_WITH_PNG=YES
+  local name package
+  mkdir "$work/without" "$work/with"
+  for name in popt jansson libzip libpng; do
+    package=$'Name: it\nDescription: it\nVersion: 1.6.40'
+    echo "$package" >"$work/with/$name.pc"
+    [ "$name" = libpng ] || echo "$package" >"$work/without/$name.pc"
+  done
+  links without AUTO no
+  links with AUTO yes
+  links with OFF no
+  links with ON yes
+  PKG_CONFIG_LIBDIR=$work/without refused "'libpng>=1.6'" -DIOBIND_WITH_PNG=ON -DIOBIND_BUILD_TESTS=OFF -DIOBIND_BUILD_BENCH=OFF -DIOBIND_BUILD_EXAMPLES=OFF
+  echo 'png: AUTO, ON and OFF'
+}
+
+# links LIBRARIES IOBIND_WITH_PNG yes|no: whether the tool is compiled for libpng
+links() {
+  local came=no
+  rm -rf "$build"
+  PKG_CONFIG_LIBDIR=$work/$1 configure -DIOBIND_BUILD_TOOL=ON -DIOBIND_WITH_PNG="$2"
+  if grep -q IOBIND_TOOL_PNG "$build/build.ninja"; then came=yes; fi
+  [ "$came" = "$3" ] || fail "IOBIND_WITH_PNG=$2 $1 libpng: expected $3, got $came"
+}
+
 # The static library beside the shared one.
 static_beside_shared() {
   configure -DIOBIND_BUILD_STATIC=ON

@@ -16,6 +16,18 @@ DESTDIR=$work/stage quietly cmake --install "$build" --prefix /opt/iobind
 mkdir -m 2775 -p "$work/there/share"
 DESTDIR=$work/there quietly cmake --install "$build" --prefix /
 [ "$(stat -c %a "$work/there/share")" = 2775 ] || fail 'installing changes the mode of a directory that is there'
+
+# What is installed can be removed: nothing else of that directory, and only where the last installation was.
+uninstall() { DESTDIR=$work/there cmake -D BUILD="$build" "$@" -P "$consumers/../../cmake/uninstall.cmake" >"$work/messages" 2>&1; }
+echo mine >"$work/there/include/iobind/mine.h"
+if uninstall -D PREFIX=/usr; then fail 'uninstalling from another prefix than the last installation had: expected to be refused'; fi
+grep -q 'was not to /usr' "$work/messages" || fail "uninstalling from another prefix: $(cat "$work/messages")"
+DESTDIR=$work/there quietly cmake --build "$build" --target uninstall
+[ "$(cd "$work/there" && find . ! -type d)" = ./include/iobind/mine.h ] || fail "left behind: $(find "$work/there" ! -type d)"
+left=$(cd "$work/there" && find . -name iobind)
+[ "$left" = ./include/iobind ] || fail "directories that are left behind: $left"
+if uninstall; then fail 'uninstalling twice: expected to be refused'; fi
+grep -q 'nothing is installed' "$work/messages" || fail "uninstalling twice: $(cat "$work/messages")"
 prefix="$work/moved to"
 mv "$work/stage/opt/iobind" "$prefix"
 [ -z "$(find "$work/stage" -type f)" ] || fail "files outside the prefix: $(find "$work/stage" -type f)"
