@@ -28,7 +28,7 @@ left=$(cd "$work/there" && find . -name iobind)
 [ "$left" = ./include/iobind ] || fail "directories that are left behind: $left"
 if uninstall; then fail 'uninstalling twice: expected to be refused'; fi
 grep -q 'nothing is installed' "$work/messages" || fail "uninstalling twice: $(cat "$work/messages")"
-prefix="$work/moved to"
+prefix="$work/moved, to" # a name that needs care from the shell, and from the compiler
 mv "$work/stage/opt/iobind" "$prefix"
 [ -z "$(find "$work/stage" -type f)" ] || fail "files outside the prefix: $(find "$work/stage" -type f)"
 
