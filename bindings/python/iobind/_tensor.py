@@ -538,7 +538,7 @@ def _has_array(value: Any, what: str) -> bool:
 
 def is_of_numpy(value: Any) -> bool:
     """Whether NumPy itself makes an array of it; of a tensor that has only DLPack it makes one of one object."""
-    return hasattr(value, "__array__") or hasattr(value, "__array_interface__") or _is_buffer(value)
+    return hasattr(value, "__array__") or hasattr(value, "__array_interface__") or is_buffer(value)
 
 
 def _not_an_array(value: Any, what: str) -> InvalidArgument:
@@ -548,7 +548,7 @@ def _not_an_array(value: Any, what: str) -> InvalidArgument:
     return InvalidArgument(f"{what}: expected a Tensor or an array, got {name}{advice}")
 
 
-def _is_buffer(value: Any) -> bool:
+def is_buffer(value: Any) -> bool:
     try:
         memoryview(value).release()
     except TypeError:
