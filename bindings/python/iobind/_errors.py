@@ -13,10 +13,11 @@ CALLS = {
     "binding_get_output": "outputs", "binding_reset_graphs": "forget_graphs", "binding_take_output": "take", "binding_create": "bind", "tensor_create": "empty",
     "binding_save_state": "save", "binding_restore_state": "restore", "binding_reorder_state": "reorder", "binding_rewind_state": "rewind", "session_get_state_kind": "state_kind", "state_kind": "state_kind", "state_load": "load_state", "tensor_to_dlpack": "__dlpack__", "tensor_get_string": "numpy", "tensor_set_string": "write", "tensor_map": "numpy",
     "stream_create": "stream", "event_create": "event", "batch_create": "batch", "batch_set_input": "set", "batch_take_output": "outputs", "batch_save_state": "save", "batch_await": "result", "pipeline_create": "map", "pipeline_next": "map", "pipeline_submit": "map",
+    "external_memory_import": "ExternalMemory", "external_memory_view": "ExternalMemory.tensor", "semaphore_import": "Semaphore",
     "runtime_create": "onnxruntime", "runtime_find_device": "device", "dtype_get_bytes": "dtype"}
 """calls of C that begin the library's messages, and what begins them in Python; any other call has its verb as its name"""
 
-BEGINS = re.compile(r"^(?:runtime|device|session|binding|tensor|stream|event|pipeline|dtype|audit|state|batch)_([a-z0-9_]+)(?=: )")
+BEGINS = re.compile(r"^(?:runtime|device|session|binding|tensor|stream|event|pipeline|dtype|audit|state|batch|external_memory|semaphore)_([a-z0-9_]+)(?=: )")
 
 ADVICE = {
     "attach to that copy (ort_api_base)": "call iobind.attach(onnxruntime) before anything else of iobind, under pytest in conftest.py",
@@ -48,6 +49,9 @@ ADVICE = {
     "set it for each slot": "set it for each row, by Row.set",
     "input_axes and output_axes": "axes",
     "or IOBIND_BATCH_NO_AXIS": "or None",
+    "external.bytes": "nbytes",
+    "external.handle": "handle",
+    "external.kind": "kind",
     "graph_limit": "graphs",
     "intra_op_threads": "threads",
     "inter_op_threads": "inter_threads",
