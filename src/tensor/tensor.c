@@ -217,6 +217,11 @@ static iobind_status tensor_over(iobind_tensor *tensor, void *data, size_t bytes
   if (tensor == NULL) {
     return iobind__out_of_memory(error, what);
   }
+  iobind_status registered = iobind__device_check_registered(tensor->place->device, error);
+  if (registered != IOBIND_OK) { /* ORT's description of the memory is gone, too */
+    iobind_tensor_release(tensor);
+    return iobind__named(registered, error, what);
+  }
   const OrtApi *api = IOBIND__API(runtime_of(tensor));
   OrtStatus *status = api->CreateTensorWithDataAsOrtValue(tensor->place->info, data, bytes, tensor->dims, tensor->rank,
                                                           (ONNXTensorElementDataType)tensor->dtype, &tensor->value);

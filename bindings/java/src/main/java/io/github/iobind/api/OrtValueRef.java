@@ -808,6 +808,60 @@ public final class OrtValueRef implements AutoCloseable {
     }
   }
 
+  // ---- comparing
+
+  /**
+   * How this value differs from the right one, by limits that go by the type: for floats 1e-4 + 1e-3 of the right one. Both are on the host, and
+   * have one type and shape. NaN equals NaN.
+   *
+   * @param right what counts as right
+   * @return the difference
+   * @throws OrtFFMException SHAPE, DTYPE: they have others; WRONG_DEVICE: one is not on the host, where {@link #copyTo} brings it; what the
+   *     work that writes one of them failed with
+   */
+  public OrtDifference compare(OrtValueRef right) {
+    return compare(right, MemorySegment.NULL);
+  }
+
+  /**
+   * The same with limits: an element may differ by {@code absolute + relative * |right|}.
+   *
+   * @param right what counts as right
+   * @param absolute 0 or more
+   * @param relative 0 or more
+   * @return the difference
+   * @throws OrtFFMException as {@link #compare(OrtValueRef)}; INVALID_ARGUMENT: a limit that is negative or NaN
+   */
+  public OrtDifference compare(OrtValueRef right, double absolute, double relative) {
+    try (Arena arena = Arena.ofConfined()) {
+      MemorySegment tolerance = arena.allocate(Layouts.TOLERANCE);
+      Layouts.setDouble(tolerance, Layouts.TOLERANCE, "absolute", absolute);
+      Layouts.setDouble(tolerance, Layouts.TOLERANCE, "relative", relative);
+      return compare(right, tolerance);
+    }
+  }
+
+  private OrtDifference compare(OrtValueRef right, MemorySegment tolerance) {
+    MemorySegment[] memory = Hold.arenas(new MemorySegment[] {backing, right.backing});
+    try (Scratch scratch = Scratch.take()) {
+      long address = enter();
+      try {
+        long rightAddress = right.enter();
+        try {
+          MemorySegment found = scratch.struct(Layouts.DIFFERENCE);
+          OrtStreamFFM.copy(null, memory,
+              () -> scratch.check(Iobind.tensorCompare(address, rightAddress, tolerance, found, scratch.error())));
+          return new OrtDifference(Layouts.getLong(found, Layouts.DIFFERENCE, "beyond"), Layouts.getLong(found, Layouts.DIFFERENCE, "first"),
+              Layouts.getDouble(found, Layouts.DIFFERENCE, "absolute"), Layouts.getDouble(found, Layouts.DIFFERENCE, "relative"));
+        } finally {
+          right.exit();
+        }
+      } finally {
+        exit();
+      }
+    }
+  }
+
   // ---- lifetime
 
   /** Enters a call in this value: it is there until exit, and the caller's memory behind it is checked. */
