@@ -8,6 +8,7 @@
 
 #include "iobind/batch.h"
 #include "iobind/interop.h"
+#include "support/hash.h"
 #include "vdev.h"
 
 enum { CAPACITY = 16, WIDTH = 4, HEADS = 2, SIZE = 16, LAST = -1 };
@@ -207,6 +208,7 @@ static void that_fail_late(void **state) {
   expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_binding_rewind_state(self.binding, 4, &fault));
   expect_words("0 .. 3");
   expect_ok(iobind_binding_rewind_state(self.binding, 3, &fault));
+  expect_rows(&self, "111"); /* which are saved: the failed run has nothing to do with them */
   append(&self, 1, 2, LAST);
   expect_rows(&self, "1112");
   iobind_stream_destroy(stream);
@@ -411,6 +413,50 @@ static void saved_in_a_file(void **state) {
     close_cache(&self);
   }
   assert_int_equal(remove(path), 0);
+}
+
+static size_t number_at(const unsigned char *at, size_t bytes) {
+  size_t number = 0;
+  for (size_t i = 0; i < bytes; i++) number |= (size_t)at[i] << (8 * i);
+  return number;
+}
+
+/* Another element type of the same size, with a header whose hash is right. */
+static void forge_type(const char *path) {
+  enum { HEADER_BYTES_AT = 12, NAMES_AT = 84, HASH = 16, MOST = 4096 };
+  static unsigned char file[MOST];
+  FILE *stream = fopen(path, "r+b");
+  assert_non_null(stream);
+  assert_true(fread(file, 1, MOST, stream) > NAMES_AT);
+  const size_t header = number_at(file + HEADER_BYTES_AT, 4) - HASH;
+  size_t at = NAMES_AT;
+  for (int i = 0; i < 2; i++) at += 4 + number_at(file + at, 4);
+  assert_int_equal(file[at], IOBIND_DTYPE_FLOAT32);
+  file[at] = IOBIND_DTYPE_INT32;
+  const iobind__hash hash = iobind__hash_of(file, header);
+  for (size_t i = 0; i < HASH; i++) file[header + i] = (unsigned char)(hash.words[i / 8] >> (8 * (i % 8)));
+  rewind(stream);
+  assert_int_equal(fwrite(file, 1, header + HASH, stream), header + HASH);
+  assert_int_equal(fclose(stream), 0);
+}
+
+/* A row of a batch would be read as if it had the model's type. */
+static void saved_with_another_type(void **state) {
+  (void)state;
+  char path[64];
+  iobind_state *saved;
+  iobind_state *read;
+  snprintf(path, sizeof path, "/tmp/iobind-lengths-%ld-type", (long)getpid());
+  cache self = open_append(plain, IOBIND_CARRY_IN_PLACE, 0);
+  append(&self, 3, 1, 0);
+  expect_ok(iobind_binding_save_state(self.binding, &saved, &fault));
+  expect_ok(iobind_state_save(saved, path, &fault));
+  iobind_state_release(saved);
+  forge_type(path);
+  expect(IOBIND_ERROR_IO, iobind_state_load(self.session, path, &read, &fault));
+  expect_words("a type is damaged");
+  assert_int_equal(remove(path), 0);
+  close_cache(&self);
 }
 
 /* No graph is lost, and none reads the state. */
@@ -660,6 +706,7 @@ static const struct CMUnitTest tests[] = {
     {"cpu: saved for a batch", saved_for_a_batch, stage_open, stage_close, "cpu"},
     {"vdev: saved for a batch", saved_for_a_batch, stage_open, stage_close, "vdev"},
     {"cpu: saved in a file", saved_in_a_file, stage_open, stage_close, "cpu"},
+    {"cpu: saved with another type", saved_with_another_type, stage_open, stage_close, "cpu"},
     {"vdev: saved in a file", saved_in_a_file, stage_open, stage_close, "vdev"},
     {"cpu: carried by default", carried_by_default, stage_open, stage_close, "cpu"},
     {"vdev: carried by default", carried_by_default, stage_open, stage_close, "vdev"},
