@@ -47,7 +47,7 @@ enum {
 
 enum { CUDA_COPY_HOST_HOST, CUDA_COPY_UP, CUDA_COPY_DOWN, CUDA_COPY_DEVICE, CUDA_COPY_DEFAULT }; /* cudaMemcpyKind */
 enum { CUDA_STREAM_NON_BLOCKING = 1 };
-enum { CUDA_EVENT_BLOCKING = 1, CUDA_EVENT_NO_TIMING = 2, CUDA_EVENT_EXTERNAL = 1 };
+enum { CUDA_EVENT_BLOCKING = 1, CUDA_EVENT_NO_TIMING = 2, CUDA_EVENT_SHARED = 4, CUDA_EVENT_EXTERNAL = 1 };
 enum { CUDA_CAPTURE_GLOBAL, CUDA_CAPTURE_THREAD_LOCAL, CUDA_CAPTURE_RELAXED }; /* cudaStreamCaptureMode */
 enum { CUDA_CAPTURE_NONE, CUDA_CAPTURE_ACTIVE, CUDA_CAPTURE_BROKEN };          /* cudaStreamCaptureStatus */
 enum { CUDA_MEMORY_UNREGISTERED, CUDA_MEMORY_HOST, CUDA_MEMORY_DEVICE };       /* cudaMemoryType */
@@ -254,6 +254,8 @@ CUDA_API int cudaDestroyExternalSemaphore(cuda_external_semaphore semaphore);
 CUDA_API int cudaIpcGetMemHandle(cuda_ipc_handle *handle, void *address);
 CUDA_API int cudaIpcOpenMemHandle(void **address, cuda_ipc_handle handle, unsigned flags);
 CUDA_API int cudaIpcCloseMemHandle(void *address);
+CUDA_API int cudaIpcGetEventHandle(cuda_ipc_handle *handle, cuda_event event);
+CUDA_API int cudaIpcOpenEventHandle(cuda_event *event, cuda_ipc_handle handle);
 
 CUDA_API int cudaMemPoolCreate(cuda_pool *pool, const cuda_pool_properties *properties);
 CUDA_API int cudaMemPoolDestroy(cuda_pool pool);

@@ -114,7 +114,10 @@ def call_streams(cuda):
     cuda.cudaEventQuery(event)
     cuda.cudaEventElapsedTime(text, event, event)
     cuda.cudaEventDestroy(event)
-    cuda.cudaEventCreateWithFlags(at(event), 2)
+    cuda.cudaEventCreateWithFlags(at(event), 6)
+    handle = IpcHandle()
+    cuda.cudaIpcGetEventHandle(at(handle), event)
+    cuda.cudaIpcOpenEventHandle(at(ctypes.c_void_p()), handle)  # refused in this process
     cuda.cudaEventRecordWithFlags(event, stream, 0)
     cuda.cudaEventDestroy(event)
     cuda.cudaMalloc(at(memory), 64)
