@@ -256,8 +256,10 @@ def attention(name, tokens=4, keys=0, past=0, heads=4, groups=4, size=16, batch=
     keys, values = keys or tokens, values or size
     shape = (lambda t, h, s: (batch, t, h * s)) if flat else (lambda t, h, s: (batch, h, t, s))
     inputs = {"q": random(*shape(tokens, heads, size)), "k": random(*shape(keys, groups, size)), "v": random(*shape(keys, groups, values))}
-    if mask == "bool":
+    if mask in ("bool", "blind"):
         inputs["mask"] = np.random.default_rng(1).integers(0, 2, (tokens, keys + past)).astype(bool) | np.eye(tokens, keys + past, dtype=bool)
+        if mask == "blind":  # the first query sees no key
+            inputs["mask"][0] = False
     elif mask is not None:
         inputs["mask"] = random(*mask)
     if past:
@@ -276,6 +278,8 @@ def attention_cases():
     yield attention("attention causal", is_causal=1)
     yield attention("attention flat", flat=True, is_causal=1)
     yield attention("attention bool", mask="bool")
+    for keys in (4, 5):  # memory-efficient attention, and steps
+        yield attention(f"attention blind, {keys} keys", tokens=4, keys=keys, mask="blind")
     yield attention("attention mask", mask=(2, 4, 4, 4))
     yield attention("attention mask of all", mask=(4, 4), is_causal=1)
     yield attention("attention cross", tokens=3, keys=7)
