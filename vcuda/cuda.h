@@ -195,6 +195,14 @@ CUDA_API int cudaFreeHost(void *address);
 CUDA_API int cudaHostGetDevicePointer(void **on_device, void *on_host, unsigned flags);
 CUDA_API int cudaHostRegister(void *address, size_t bytes, unsigned flags);
 CUDA_API int cudaHostUnregister(void *address);
+enum { CUDA_GREATEST_PRIORITY = -5, CUDA_LEAST_PRIORITY = 0 };
+enum { CUDA_STREAM_PRIORITY = 8 }; /* cudaLaunchAttributePriority */
+
+typedef union cuda_stream_attribute { /* cudaLaunchAttributeValue */
+  char bytes[64];
+  int priority;
+} cuda_stream_attribute;
+
 /* ---- memory and semaphores of other libraries and processes ---- */
 
 enum { CUDA_EXTERNAL_MEMORY_FD = 1 };   /* cudaExternalMemoryHandleType */
@@ -284,6 +292,8 @@ CUDA_API int cudaStreamCreateWithPriority(cuda_stream *stream, unsigned flags, i
 CUDA_API int cudaStreamDestroy(cuda_stream stream);
 CUDA_API int cudaStreamSynchronize(cuda_stream stream);
 CUDA_API int cudaStreamQuery(cuda_stream stream);
+CUDA_API int cudaStreamGetPriority(cuda_stream stream, int *priority);
+CUDA_API int cudaStreamSetAttribute(cuda_stream stream, int attribute, const cuda_stream_attribute *value);
 CUDA_API int cudaStreamGetFlags(cuda_stream stream, unsigned *flags);
 CUDA_API int cudaStreamGetDevice(cuda_stream stream, int *device);
 CUDA_API int cudaStreamWaitEvent(cuda_stream stream, cuda_event event, unsigned flags);

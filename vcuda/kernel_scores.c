@@ -246,7 +246,18 @@ static void run_softmax_raw(const vcuda_launch *launch) {
   }
 }
 
+/* (products, out, factor, N) */
+static void run_scale(const vcuda_launch *launch) {
+  int64_t count = vcuda_integer(launch, 3);
+  const float *in = vcuda_input(launch, 0, count);
+  void *out = vcuda_output(launch, 1, count);
+  for (int64_t i = 0; in != NULL && out != NULL && i < count; i++) {
+    vcuda_store_real(vcuda_type_of(launch, 1), out, i, (double)in[i] * vcuda_real(launch, 2));
+  }
+}
+
 const vcuda_form vcuda_scores_forms[] = {
+    {"ScaledCopyQkKernel", "ppvn", run_scale, NULL},
     {"UnfusedSoftmaxKernel", "nnnppnnnpnnnvvvp", run_unfused, NULL},
     {"ZeroFullyMaskedRowsKernel", "pppnnnnnnnnnv", run_clear_rows, NULL},
     {"SoftmaxKernelSmall", "nnpnnppn", run_softmax, NULL},

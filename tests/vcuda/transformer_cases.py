@@ -287,6 +287,7 @@ def attention_cases():
     yield attention("attention past", past=6, tokens=1)
     yield attention("attention past, groups", past=6, tokens=1, groups=2, flat=True, is_causal=1)
     yield attention("attention cap", softcap=3.0)
+    yield attention("attention products", qk_matmul_output_mode=0, outputs=["out", "", "", "products"])
     yield attention("attention used", tokens=3, keys=8, used=(8, 5), opset=24)
     yield attention("attention used, causal", tokens=1, keys=8, used=(8, 5), opset=24, groups=2, is_causal=1)
     yield attention("attention head 64", size=64, tokens=8, is_causal=1)
