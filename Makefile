@@ -215,6 +215,7 @@ test-control-flow-ort: build-dev
 
 test-dev-all: build-dev-vcuda
 	@scripts/get-python --tests --jax
+	@scripts/get-onnx-testdata || echo "going on without ONNX's test cases as files"
 	$(call run_tests,dev,dev) -j $(jobs)
 
 test-gpu-%: build-dev-vcuda build-release-tests
