@@ -20,8 +20,11 @@ static iobind_status refuse_input(const iobind_binding *binding, size_t index, c
 }
 
 static iobind_status note_roles(iobind_binding *binding, const iobind__kind *kind, size_t state, iobind_error *error) {
-  if (kind->axis == SIZE_MAX || kind->length_count == 0 || !kind->has_all_lengths) {
+  if (kind->axis == SIZE_MAX || kind->length_count == 0) {
     return refuse_input(binding, state, "the graph does not show where its length comes from", error);
+  }
+  if (kind->doubt != NULL) {
+    return refuse_input(binding, state, kind->doubt, error);
   }
   for (size_t i = 0; i < kind->length_count; i++) {
     size_t index = kind->lengths[i];
