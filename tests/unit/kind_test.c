@@ -555,7 +555,7 @@ static const reader readers[] = {
     {"changed", {SCATTERS, "Neg present bent", "Attention new,bent,bent,_,_,_,valid y"}, 0, "what other nodes have made of the cache"},
     {"before the rows are written", {SCATTERS, "Attention new,past,past,_,_,_,valid y"}, 0, "what other nodes have made of the cache"},
     {"what only has its dims",
-     {SCATTERS, "in keys float 1,2,1,4", "Shape present dims", "Expand keys,dims wide", "Attention new,wide,wide,_,_,_,valid y"},
+     {SCATTERS, "Shape present dims", "ConstantOfShape dims zeros", "Attention new,zeros,zeros,_,_,_,valid y"},
      UNTOUCHED,
      NULL},
     {"another cache",
