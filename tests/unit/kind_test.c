@@ -511,14 +511,17 @@ typedef struct reader {
 #define SCATTERS                                                                                           \
   "in past float 1,2,8,4", "in new float 1,2,n,4", "in at int64 1", "in valid int64 1", "out y float any", \
       "out present float 1,2,8,4", "TensorScatter past,new,at present"
-#define GROUPED                                                                                             \
-  "in new float 1,n,8", "in past float 1,2,8,4", "in past_value float 1,2,8,4", "in at int32 1",            \
-      "in total int32 1", "in valid int32 1", "out y float 1,n,8", "out z float 1,n,8", "out present float 1,2,8,4", \
+#define GROUPED                                                                                                      \
+  "in new float 1,n,8", "in past float 1,2,8,4", "in past_value float 1,2,8,4", "in at int32 1", "in total int32 1", \
+      "in valid int32 1", "out y float 1,n,8", "out z float 1,n,8", "out present float 1,2,8,4",                     \
       "GroupQueryAttention new,new,new,past,past_value,at,total y,present,present_value num_heads=2 kv_num_heads=2"
 
 static const reader readers[] = {
     {"as it is", {SCATTERS, "Attention new,present,present,_,_,_,valid y"}, AFTER, NULL},
-    {"cast", {SCATTERS, "Cast present half to=10", "Cast half full to=1", "Attention new,full,full,_,_,_,valid y"}, AFTER, NULL},
+    {"cast",
+     {SCATTERS, "Cast present half to=10", "Cast half full to=1", "Attention new,full,full,_,_,_,valid y"},
+     AFTER,
+     NULL},
     {"the values alone",
      {SCATTERS, "in keys float 1,2,8,4", "Identity present same", "Attention new,keys,same,_,_,_,valid y"},
      AFTER,
@@ -534,8 +537,8 @@ static const reader readers[] = {
      AFTER,
      NULL},
     {"for more heads",
-     {SCATTERS, "ints third 2", "ints wide 1,2,1,8,4", "ints deep 1,2,8,4", "Unsqueeze present,third one", "Expand one,wide two",
-      "Reshape two,deep same", "Attention new,same,same,_,_,_,valid y"},
+     {SCATTERS, "ints third 2", "ints wide 1,2,1,8,4", "ints deep 1,2,8,4", "Unsqueeze present,third one",
+      "Expand one,wide two", "Reshape two,deep same", "Attention new,same,same,_,_,_,valid y"},
      AFTER,
      NULL},
     {"the first rows",
@@ -544,7 +547,8 @@ static const reader readers[] = {
      AFTER,
      NULL},
     {"the last rows",
-     {SCATTERS, "ints from 2", "ints to 8", "ints on 2", "Slice present,from,to,on same", "Attention new,same,same,_,_,_,valid y"},
+     {SCATTERS, "ints from 2", "ints to 8", "ints on 2", "Slice present,from,to,on same",
+      "Attention new,same,same,_,_,_,valid y"},
      0,
      "what other nodes have made of the cache"},
     {"each second row",
@@ -552,8 +556,14 @@ static const reader readers[] = {
       "Attention new,same,same,_,_,_,valid y"},
      0,
      "what other nodes have made of the cache"},
-    {"changed", {SCATTERS, "Neg present bent", "Attention new,bent,bent,_,_,_,valid y"}, 0, "what other nodes have made of the cache"},
-    {"before the rows are written", {SCATTERS, "Attention new,past,past,_,_,_,valid y"}, 0, "what other nodes have made of the cache"},
+    {"changed",
+     {SCATTERS, "Neg present bent", "Attention new,bent,bent,_,_,_,valid y"},
+     0,
+     "what other nodes have made of the cache"},
+    {"before the rows are written",
+     {SCATTERS, "Attention new,past,past,_,_,_,valid y"},
+     0,
+     "what other nodes have made of the cache"},
     {"what only has its dims",
      {SCATTERS, "Shape present dims", "ConstantOfShape dims zeros", "Attention new,zeros,zeros,_,_,_,valid y"},
      UNTOUCHED,
@@ -568,10 +578,7 @@ static const reader readers[] = {
      {SCATTERS, "in is bool _", "if is y float any Attention new,present,present,_,_,_,valid"},
      0,
      "control flow's graphs read the cache"},
-    {"inside of a branch, but nothing attends",
-     {SCATTERS, "in is bool _", "if is y float any Neg present"},
-     UNTOUCHED,
-     NULL},
+    {"inside of a branch, but nothing attends", {SCATTERS, "in is bool _", "if is y float any Neg present"}, UNTOUCHED, NULL},
     {"an operator that is not ONNX's", {SCATTERS, "QuickGelu present y"}, 0, "an operator that is not ONNX's"},
     {"shared by two layers",
      {GROUPED, "GroupQueryAttention new,new,new,present,present_value,valid,total z num_heads=2 kv_num_heads=2"},
