@@ -155,12 +155,11 @@ public final class OrtValueRef implements AutoCloseable {
    */
   public static OrtValueRef allocate(OrtSessionFFM session, DeviceSpec spec, MemoryDescriptor descriptor) {
     Place place = session.runtime().resolve(spec);
-    long[] dims = descriptor.shape();
     try (Scratch scratch = Scratch.take()) {
       long address = session.enter();
       try {
         scratch.check(Iobind.sessionCreateTensor(address, place.device(), place.memory(), descriptor.type().number(),
-            scratch.dims(dims), dims.length, scratch.out(0), scratch.error()));
+            scratch.dims(descriptor.shape()), descriptor.shape().length, scratch.out(0), scratch.error()));
         return new OrtValueRef(scratch.getLong(0), null, scratch);
       } finally {
         session.exit();
