@@ -8,14 +8,17 @@ model=$work/add.onnx
 "$1" add "$model"
 # shellcheck source=tests/consumers/use.sh
 . "$(dirname "${BASH_SOURCE[0]}")/use.sh"
+archive=$(ls "$2"/iobind-"$version"-*.tar.gz)
+tar -t -v -f "$archive" | readable "$archive"
 mkdir "$work/archive"
-tar -x -f "$2"/iobind-"$version"-*.tar.gz -C "$work/archive" --strip-components=1
+tar -x -f "$archive" -C "$work/archive" --strip-components=1
 use_tool "$work/archive/bin/iobind"
 build_with_cmake "$work/archive" "$work/with-archive"
 use_consumer "$work/with-archive/consumer"
 
 command -v dpkg-deb >/dev/null || { echo 'packaged: the archive works; no dpkg-deb, so no package for Debian'; exit; }
 package=$(ls "$2"/iobind_"$version"_*.deb)
+dpkg-deb --contents "$package" | readable "$package"
 # default_maintainer -> the same package, with the maintainer that it names where none is given.
 default_maintainer() {
   local name
