@@ -144,6 +144,29 @@ public final class OrtValueRef implements AutoCloseable {
     }
   }
 
+  /**
+   * A new value in a session's own memory, such as its arena on CUDA, which {@code gpu_mem_limit} limits. It keeps the session alive.
+   *
+   * @param session the session
+   * @param spec one of its devices, as for the other {@code allocate}
+   * @param descriptor element type and shape
+   * @return the value
+   * @throws OrtFFMException as the other {@code allocate}, also for strings; WRONG_DEVICE: not a device of the session
+   */
+  public static OrtValueRef allocate(OrtSessionFFM session, DeviceSpec spec, MemoryDescriptor descriptor) {
+    Place place = session.runtime().resolve(spec);
+    try (Scratch scratch = Scratch.take()) {
+      long address = session.enter();
+      try {
+        scratch.check(Iobind.sessionCreateTensor(address, place.device(), place.memory(), descriptor.type().number(),
+            scratch.dims(descriptor.shape()), descriptor.shape().length, scratch.out(0), scratch.error()));
+        return new OrtValueRef(scratch.getLong(0), null, scratch);
+      } finally {
+        session.exit();
+      }
+    }
+  }
+
   static long create(Scratch scratch, Place place, MemoryDescriptor descriptor) {
     long[] dims = descriptor.shape();
     scratch.check(Iobind.tensorCreate(place.device(), place.memory(), descriptor.type().number(), scratch.dims(dims),
