@@ -15,7 +15,7 @@ prefix="$work/moved to"
 mv "$work/stage/opt/iobind" "$prefix"
 [ -z "$(find "$work/stage" -type f)" ] || fail "files outside the prefix: $(find "$work/stage" -type f)"
 
-came=$(cd "$prefix" && find . \( -type f -o -type l \) | sed 's|^\./||; s|-[a-z]*\.cmake$|-BUILD.cmake|' | LC_ALL=C sort)
+came=$(cd "$prefix" && find . \( -type f -o -type l \) | sed 's|^\./||; s|\(-[a-z]*\)-[a-z]*\.cmake$|\1-BUILD.cmake|' | LC_ALL=C sort)
 expected="bin/iobind
 include/iobind/audit.h
 include/iobind/base.h
@@ -34,7 +34,10 @@ include/iobind/stream.h
 include/iobind/tensor.h
 include/iobind/vdev.h
 include/iobind/version.h
-lib/cmake/iobind/iobindConfig-BUILD.cmake
+lib/cmake/iobind/iobind-targets-BUILD.cmake
+lib/cmake/iobind/iobind-targets.cmake
+lib/cmake/iobind/iobind-vdev-BUILD.cmake
+lib/cmake/iobind/iobind-vdev.cmake
 lib/cmake/iobind/iobindConfig.cmake
 lib/cmake/iobind/iobindConfigVersion.cmake
 lib/libiobind.so

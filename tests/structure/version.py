@@ -11,6 +11,7 @@ SAID = {
     "CHANGELOG.md": r"\A(?:(?!## ).*\n)*## \[(\d+\.\d+\.\d+)\]",
     "SECURITY.md": r"after (\d+\.\d+\.\d+), to the newest release",
     "docs/install.md": r"iobind[-_](\d+\.\d+\.\d+)[-_]",
+    "debian/changelog": r"\Aiobind \((.*?)\)",
     "docs/tool.md": r"iobind: +(\d+\.\d+\.\d+)",
     "bindings/java/pom.xml": r"<artifactId>onnxruntime-io-binding-ffm</artifactId>\s*<version>(.*?)</version>",
     "bindings/java/bom/pom.xml": r"<artifactId>onnxruntime-io-binding-bom</artifactId>\s*<version>(.*?)</version>",
