@@ -8,8 +8,10 @@ model=$work/add.onnx
 "$1" add "$model"
 # shellcheck source=tests/consumers/use.sh
 . "$(dirname "${BASH_SOURCE[0]}")/use.sh"
+archive=$(ls "$2"/iobind-"$version"-*.tar.gz)
+tar -t -v -f "$archive" | readable "$archive"
 mkdir "$work/archive"
-tar -x -f "$2"/iobind-"$version"-*.tar.gz -C "$work/archive" --strip-components=1
+tar -x -f "$archive" -C "$work/archive" --strip-components=1
 use_tool "$work/archive/bin/iobind"
 build_with_cmake "$work/archive" "$work/with-archive"
 use_consumer "$work/with-archive/consumer"
@@ -26,6 +28,7 @@ for name in $names; do
   [ "$(field Version)" = "$version" ] || fail "$name: expected version $version, got $(field Version)"
   [ "$(field Maintainer)" = 'Somebody <somebody@example.org>' ] || fail "$name: Maintainer is not what --maintainer said: $(field Maintainer)"
   if grep -q onnx <<<"$(field Depends)"; then fail "$name: Depends: ONNX Runtime is in no Debian: $(field Depends)"; fi
+  dpkg-deb --contents "$package" | readable "$package"
   dpkg-deb -x "$package" "$root"
 done
 package=$(file_of iobind-tools "$2")
@@ -60,7 +63,7 @@ quietly "$cc" "$consumers/consumer.c" -isystem "$root/usr/include" -L"$libraries
 use_consumer "$work/plain"
 
 # The virtual accelerator is a package of its own: CMake finds the library without it.
-rm "$libraries"/libiobind_vdev.so "$libraries"/cmake/iobind/iobind-vdev*.cmake
+rm "$libraries"/libiobind_vdev.so "$libraries"/cmake/iobind/iobindVdevTargets*.cmake
 quietly cmake -S "$consumers/cmake" -B "$work/without-vdev" -DCMAKE_C_COMPILER="$cc" -DCMAKE_PREFIX_PATH="$root/usr" -DWANTED="$version"
 grep -q 'no iobind::vdev' "$work/messages" || fail "CMake finds iobind::vdev, which is not there: $(cat "$work/messages")"
 quietly cmake --build "$work/without-vdev"
