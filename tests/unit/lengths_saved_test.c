@@ -3,7 +3,6 @@
 #include "lengths_cache.h"
 
 #include <stdio.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "iobind/batch.h"
