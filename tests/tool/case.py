@@ -67,6 +67,8 @@ class Case(unittest.TestCase):
             self.assertTrue(lines[0].isprintable(), lines[0])
             self.assertNotRegex(lines[0], r"^iobind: (\w+: )?\w+_\w+: ", "a function's name")
             self.assertIn(part, lines[0])
-            if more.get("stdout") is None:
+            if more.get("stdout") is None and {"--json", "-j"} & set(words):
+                self.assertIn(json.loads(result.stdout)["error"]["message"], lines[0])
+            elif more.get("stdout") is None:
                 self.assertEqual(result.stdout, "")
             return lines[0]
