@@ -21,6 +21,7 @@ class Case(unittest.TestCase):
         cls.folder = tempfile.mkdtemp(prefix="iobind-cli-")
         cls.environment = dict(os.environ, ORT_DISABLE_TELEMETRY="1", HOME=cls.folder)
         cls.environment.pop("NO_COLOR", None)
+        cls.environment.pop("COLUMNS", None)
 
     @classmethod
     def tearDownClass(cls):

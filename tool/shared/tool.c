@@ -11,6 +11,7 @@
 #include "shared/given.h"
 #include "shared/nearest.h"
 #include "shared/number.h"
+#include "shared/wrap.h"
 
 /* ---- errors ---- */
 
@@ -199,9 +200,14 @@ static int refuse_option(tool_state *tool, int failure, int words) {
 }
 
 static int print_help(tool_state *tool) {
-  printf("%s\n\n", tool->usage->summary);
+  size_t limit = wrap_limit(stdout);
+  wrap_print(stdout, tool->usage->summary, limit);
+  putchar('\n');
   poptPrintHelp(tool->popt, stdout, 0);
-  if (tool->usage->notes != NULL) printf("\n%s\n", tool->usage->notes);
+  if (tool->usage->notes != NULL) {
+    putchar('\n');
+    wrap_print(stdout, tool->usage->notes, limit);
+  }
   if (fflush(stdout) == 0 && !ferror(stdout)) return TOOL_DONE;
   return tool_fail(tool, "the help cannot be written to the standard output");
 }
