@@ -3,6 +3,7 @@
 #include "commands/gpus.h"
 #include "commands/libraries.h"
 #include "commands/machine.h"
+#include "shared/failure.h"
 
 static void report_runtime(tool_report *report, const iobind_runtime_info *info) {
   report_field(report, "ok", NULL, json_true(), NULL);
@@ -41,14 +42,16 @@ static int examine(tool_state *tool, tool_report *report) {
   iobind_error error = IOBIND_ERROR_INIT;
   iobind_status status = tool_try_open(tool, &error);
   if (status != IOBIND_OK) {
+    int code = tool_fail_open(tool, &error);
     if (tool->json) {
       report_field(report, "ok", NULL, json_false(), NULL);
       report_field(report, "iobind", NULL, report_string(iobind_get_version_string()), NULL);
       report_field(report, "reason", NULL, report_string(tool_reason(&error)), NULL);
       report_field(report, "status", NULL, json_string(iobind_status_get_name(error.status)), NULL);
-      tool_print(tool, report, TOOL_FAILED);
+      report_field(report, "error", NULL, failure_json(), NULL);
+      code = tool_print(tool, report, code);
     }
-    return tool_fail_open(tool, &error);
+    return code;
   }
   iobind_runtime_info info = IOBIND_RUNTIME_INFO_INIT;
   if (iobind_runtime_get_info(tool->runtime, &info, &error) != IOBIND_OK) return tool_fail_error(tool, NULL, &error);
