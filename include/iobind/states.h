@@ -90,10 +90,12 @@ IOBIND_API IOBIND_CHECK iobind_status iobind_session_get_state_kind(iobind_sessi
  *  are those of a run that adds `added` rows to each cache. A run that succeeds advances the length; one that fails or is cancelled does not.
  *  - GroupQueryAttention: `seqlens_k` and `total_sequence_length`, which is the capacity in a session that captures graphs.
  *    TensorScatter: `write_indices`. ONNX's Attention behind it: `nonpad_kv_seqlen`. All rows of a batch have the same length.
- *  - An input that is not bound is bound; one that is bound is written as by iobind_binding_write_input. Masks and positions, which are the
- *    caller's, are bound or written as before.
- *  - The length becomes unknown by a run without this call before it, and when a state is bound, written or carried again. A state that was
- *    saved has its length; iobind_binding_rewind_state sets it.
+ *  - An input that is not bound is bound, and again if the batch gets other rows; one that the caller has bound is written as by
+ *    iobind_binding_write_input. Masks and positions, which are the caller's, are bound or written as before.
+ *  - The length becomes unknown when ORT makes a run without this call before it, also one that fails, and when a state is bound, written or
+ *    carried again. A run that is refused before leaves it. A state that was saved has its length; iobind_binding_rewind_state sets it.
+ *  - Other operators that read the cache may take a length, too: Attention, GroupQueryAttention. They are found through nodes that only lay
+ *    the rows out in another way, such as Cast or Transpose. Where the graph does not show the length that they take, nothing is written.
  *  - If the graph shows which input has the new rows, a run of another number of them is refused (SHAPE).
  *  - If a run fails while it is in flight, the length is that before all runs in flight.
  *  @param added   new rows of each cache: the tokens of the next run, 1 or more
@@ -101,7 +103,7 @@ IOBIND_API IOBIND_CHECK iobind_status iobind_session_get_state_kind(iobind_sessi
  *  @param stream  NULL: complete on return. Otherwise as for iobind_binding_write_input
  *  @return OK; INVALID_ARGUMENT `length` and `added` exceed the capacity, or are out of range; INVALID_STATE the length is not known, a state
  *          or an input with open dims is not bound, or a run is in flight elsewhere; NOT_SUPPORTED no such cache is carried, or the graph
- *          computes its lengths from an input (the message names it); IO as for iobind_session_get_state_kind; WRONG_DEVICE; OUT_OF_MEMORY;
+ *          computes its lengths from an input (the message names it), or does not show them (the message has the reason); IO as for iobind_session_get_state_kind; WRONG_DEVICE; OUT_OF_MEMORY;
  *          RUNTIME. After an error of a copy runs are refused until a call succeeds; after any other one nothing has changed
  *  @threads serial for the binding   @blocks if stream is NULL   @since 1.0 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_binding_write_lengths(iobind_binding *binding, size_t added, int64_t length,

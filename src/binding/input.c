@@ -27,6 +27,7 @@ static inline supply exchange(iobind__input *input, iobind_input_mode mode, supp
   input->source = made.source;
   input->event = made.event;
   input->is_spoiled = false;
+  input->is_made = false;
   input->past.known = false;
   return old;
 }

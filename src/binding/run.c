@@ -169,7 +169,11 @@ static iobind_status run(iobind_binding *binding, bool looks, iobind_error *erro
   IOBIND__TRY(iobind__run_begin(binding, NULL, error));
   IOBIND__TRY(iobind__run_await(binding, NULL, NULL, error));
   IOBIND__TRY(looks ? iobind__run_settle(binding, error) : IOBIND_OK); /* what it uses is bound by now: also states */
-  IOBIND__TRY(execute_found(binding, binding->settings.ort.now, NULL, NULL, error));
+  iobind_status status = execute_found(binding, binding->settings.ort.now, NULL, NULL, error);
+  if (status != IOBIND_OK) {
+    iobind__lengths_note_failure(binding);
+    return status;
+  }
   iobind__lengths_note_run(binding);
   return IOBIND_OK;
 }
@@ -180,6 +184,7 @@ iobind_status iobind__run_now(iobind_binding *binding, bool looks, iobind_error 
   }
   IOBIND__TRY(iobind__run_enter(binding, error));
   iobind_status status = iobind__lengths_begin(binding, error);
+  binding->flight.is_counted = iobind__lengths_are_counted(binding);
   status = status == IOBIND_OK ? run(binding, looks, error) : status;
   iobind__run_leave(binding, status == IOBIND_OK ? iobind__armed_key(binding) : IOBIND__IDLE);
   return status;

@@ -1,5 +1,6 @@
 /* The lengths of caches of fixed capacity that iobind writes: rows are appended, each a number, and are where they belong. */
 #define _POSIX_C_SOURCE 200809L
+#include "forge.h"
 #include "stage.h"
 
 #include <stdio.h>
@@ -8,7 +9,6 @@
 
 #include "iobind/batch.h"
 #include "iobind/interop.h"
-#include "support/hash.h"
 #include "vdev.h"
 
 enum { CAPACITY = 16, WIDTH = 4, HEADS = 2, SIZE = 16, LAST = -1 };
@@ -241,7 +241,7 @@ static void that_are_wrong(void **state) {
   }
 }
 
-/* ---- what is not counted ---- */
+/* ---- that fail ---- */
 
 static void that_fail(void **state) {
   (void)state;
@@ -263,6 +263,195 @@ static void that_fail(void **state) {
     close_cache(&self);
   }
 }
+
+/* ---- runs that nobody has written lengths for ---- */
+
+static void expect_unknown(cache *self) {
+  bind_rows(self, 1, 9);
+  expect(IOBIND_ERROR_INVALID_STATE, iobind_binding_write_lengths(self->binding, 1, LAST, NULL, &fault));
+  expect_words("length is not known");
+}
+
+static void bind_live(cache *self) {
+  static const int64_t dims[] = {1, 1, WIDTH};
+  iobind_device *before = device;
+  device = cpu;
+  iobind_tensor *row = filled(dims, 3, 9);
+  device = before;
+  expect_ok(iobind_binding_set_input(self->binding, 1, IOBIND_INPUT_LIVE, row, NULL, &fault));
+  iobind_tensor_release(row);
+  self->rows = 0;
+}
+
+/* ORT has not seen them: the copy of an input has failed before. */
+static void that_are_refused(void **state) {
+  (void)state;
+  iobind_stream *streams[2] = {NULL, NULL};
+  expect_ok(iobind_stream_create(device, NULL, &streams[1], &fault));
+  for (size_t i = 0; i < 6; i++) {
+    cache self = open_append(plain, modes[i % 3], 0);
+    append(&self, 3, 1, 0);
+    bind_live(&self);
+    assert_int_equal(vdev_set(0, "fail_copy", "1"), 0);
+    expect(IOBIND_ERROR_RUNTIME, iobind_binding_run(self.binding, streams[i / 3], &fault));
+    assert_int_equal(vdev_set(0, "fail_copy", "0"), 0);
+    append(&self, 1, 2, LAST);
+    expect_rows(&self, "1112");
+    close_cache(&self);
+  }
+  iobind_stream_destroy(streams[1]);
+}
+
+/* No more graphs may be captured. */
+static void that_are_refused_before_a_capture(void **state) {
+  (void)state;
+  cache self = open_append(plain, IOBIND_CARRY_IN_PLACE, 1);
+  append(&self, 3, 1, 0);
+  bind_rows(&self, 1, 2);
+  expect(IOBIND_ERROR_INVALID_STATE, iobind_binding_run(self.binding, NULL, &fault));
+  expect_words("graph_limit is 1");
+  expect_ok(iobind_binding_reset_graphs(self.binding, &fault));
+  append(&self, 1, 2, LAST);
+  append(&self, 1, 3, LAST);
+  expect_rows(&self, "11123");
+  expect_ok(iobind_binding_run(self.binding, NULL, &fault)); /* a replay */
+  expect_unknown(&self);
+  close_cache(&self);
+}
+
+/* One that a thread of iobind's would have made, behind another one that has failed. */
+static void that_are_never_made(void **state) {
+  (void)state;
+  static const int64_t far = 99;
+  for (size_t i = 0; i < 3; i++) {
+    cache self = open_append(plain, modes[i], 0);
+    cache other = open_append(plain, IOBIND_CARRY_MOVE, 0);
+    iobind_stream *stream;
+    expect_ok(iobind_stream_create(device, NULL, &stream, &fault));
+    append(&self, 3, 1, 0);
+    append(&other, 1, 1, 0);
+    expect_ok(iobind_binding_write_input(other.binding, 2, &far, sizeof far, NULL, &fault));
+    expect_ok(iobind_binding_run(other.binding, stream, &fault));
+    expect_ok(iobind_binding_run(self.binding, stream, &fault));
+    expect(IOBIND_ERROR_RUNTIME, iobind_stream_synchronize(stream, &fault));
+    append(&self, 1, 2, LAST);
+    expect_rows(&self, "1112");
+    expect_unknown(&other); /* ORT has seen this one */
+    iobind_stream_destroy(stream);
+    close_cache(&other);
+    close_cache(&self);
+  }
+}
+
+/* ORT has seen them: where they have written, nobody knows. */
+static void that_are_not_counted(void **state) {
+  (void)state;
+  static const char *const faults[] = {"1", "1,late"};
+  iobind_stream *streams[2] = {NULL, NULL};
+  expect_ok(iobind_stream_create(device, NULL, &streams[1], &fault));
+  for (size_t i = 0; i < 12; i++) {
+    cache self = open_append(plain, modes[i % 3], 0);
+    append(&self, 3, 1, 0);
+    bind_rows(&self, 1, 2);
+    assert_int_equal(vdev_set(0, "fail_compute", faults[i / 6]), 0);
+    bool has_failed = iobind_binding_run(self.binding, streams[i / 3 % 2], NULL) != IOBIND_OK;
+    has_failed = iobind_stream_synchronize(streams[1], NULL) != IOBIND_OK || has_failed;
+    assert_int_equal(vdev_set(0, "fail_compute", "0"), 0);
+    assert_true(has_failed);
+    expect_unknown(&self);
+    close_cache(&self);
+  }
+  iobind_stream_destroy(streams[1]);
+}
+
+/* One that has succeeded says nothing about a later one that fails. */
+static void that_were_not_counted_before(void **state) {
+  (void)state;
+  iobind_stream *streams[2] = {NULL, NULL};
+  expect_ok(iobind_stream_create(device, NULL, &streams[1], &fault));
+  for (size_t i = 0; i < 6; i++) {
+    cache self = open_append(plain, modes[i % 3], 0);
+    append(&self, 1, 1, 0);
+    expect_ok(iobind_binding_run(self.binding, streams[i / 3], &fault));
+    expect_ok(iobind_stream_synchronize(streams[1], &fault));
+    expect_ok(iobind_binding_write_lengths(self.binding, 1, 1, NULL, &fault));
+    assert_int_equal(vdev_set(0, "fail_compute", "1"), 0);
+    expect(IOBIND_ERROR_RUNTIME, iobind_binding_run(self.binding, NULL, &fault));
+    assert_int_equal(vdev_set(0, "fail_compute", "0"), 0);
+    expect_ok(iobind_binding_rewind_state(self.binding, 1, &fault));
+    append(&self, 1, 3, LAST);
+    expect_rows(&self, "13");
+    close_cache(&self);
+  }
+  iobind_stream_destroy(streams[1]);
+}
+
+/* Lengths that are given behind such a run, while it is in flight, are known. */
+static void behind_one_that_is_not_counted(void **state) {
+  (void)state;
+  iobind_stream *stream;
+  expect_ok(iobind_stream_create(device, NULL, &stream, &fault));
+  for (size_t i = 0; i < 3; i++) {
+    cache self = open_append(plain, modes[i], 0);
+    append(&self, 1, 1, 0);
+    expect_ok(iobind_binding_run(self.binding, stream, &fault)); /* over the first row again */
+    expect_ok(iobind_binding_write_lengths(self.binding, 1, 1, stream, &fault));
+    expect_ok(iobind_binding_run(self.binding, stream, &fault));
+    expect_ok(iobind_stream_synchronize(stream, &fault));
+    append(&self, 1, 2, LAST);
+    expect_rows(&self, "112");
+    expect_ok(iobind_binding_run(self.binding, stream, &fault));
+    expect_ok(iobind_stream_synchronize(stream, &fault));
+    expect_unknown(&self);
+    close_cache(&self);
+  }
+  iobind_stream_destroy(stream);
+}
+
+/* ---- another number of rows in a batch ---- */
+
+static void append_rows(iobind_binding *binding, int64_t rows, float value) {
+  const int64_t dims[] = {rows, 1, WIDTH};
+  iobind_tensor *row = filled(dims, 3, value);
+  expect_ok(iobind_binding_set_input(binding, 1, IOBIND_INPUT_SNAPSHOT, row, NULL, &fault));
+  iobind_tensor_release(row);
+  expect_ok(iobind_binding_write_lengths(binding, 1, LAST, NULL, &fault));
+  expect_ok(iobind_binding_run(binding, NULL, &fault));
+}
+
+/* The inputs that iobind has bound have one length for each row, whatever their number is. */
+static void of_other_rows(void **state) {
+  (void)state;
+  static const int64_t rows[] = {0, 0, 0};
+  for (size_t i = 0; i < 3; i++) {
+    cache self = open_append("append opset=24 batch=-1", modes[i], 0);
+    append(&self, 1, 1, 0);
+    expect_ok(iobind_binding_reorder_state(self.binding, 0, rows, 3, &fault));
+    append_rows(self.binding, 3, 2);
+    append_rows(self.binding, 3, 3);
+    expect_ok(iobind_binding_reorder_state(self.binding, 0, rows, 1, &fault));
+    append_rows(self.binding, 1, 4);
+    expect_rows(&self, "1234");
+    close_cache(&self);
+  }
+}
+
+/* What the caller has bound instead stays, also if it does not fit. */
+static void of_rows_that_do_not_fit(void **state) {
+  (void)state;
+  static const int64_t two = 2;
+  iobind_tensor *at;
+  cache self = open_append("append opset=24 batch=-1", IOBIND_CARRY_MOVE, 0);
+  append(&self, 1, 1, 0);
+  expect_ok(iobind_tensor_create(device, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_INT64, &two, 1, &at, &fault));
+  expect_ok(iobind_binding_set_input(self.binding, 2, IOBIND_INPUT_RESIDENT, at, NULL, &fault));
+  iobind_tensor_release(at);
+  expect_ok(iobind_binding_write_lengths(self.binding, 1, LAST, NULL, &fault));
+  expect(IOBIND_ERROR_RUNTIME, iobind_binding_run(self.binding, NULL, &fault));
+  close_cache(&self);
+}
+
+/* ---- what is not counted ---- */
 
 static void written_by_the_caller(void **state) {
   (void)state;
@@ -413,31 +602,6 @@ static void saved_in_a_file(void **state) {
     close_cache(&self);
   }
   assert_int_equal(remove(path), 0);
-}
-
-static size_t number_at(const unsigned char *at, size_t bytes) {
-  size_t number = 0;
-  for (size_t i = 0; i < bytes; i++) number |= (size_t)at[i] << (8 * i);
-  return number;
-}
-
-/* Another element type of the same size, with a header whose hash is right. */
-static void forge_type(const char *path) {
-  enum { HEADER_BYTES_AT = 12, NAMES_AT = 84, HASH = 16, MOST = 4096 };
-  static unsigned char file[MOST];
-  FILE *stream = fopen(path, "r+b");
-  assert_non_null(stream);
-  assert_true(fread(file, 1, MOST, stream) > NAMES_AT);
-  const size_t header = number_at(file + HEADER_BYTES_AT, 4) - HASH;
-  size_t at = NAMES_AT;
-  for (int i = 0; i < 2; i++) at += 4 + number_at(file + at, 4);
-  assert_int_equal(file[at], IOBIND_DTYPE_FLOAT32);
-  file[at] = IOBIND_DTYPE_INT32;
-  const iobind__hash hash = iobind__hash_of(file, header);
-  for (size_t i = 0; i < HASH; i++) file[header + i] = (unsigned char)(hash.words[i / 8] >> (8 * (i % 8)));
-  rewind(stream);
-  assert_int_equal(fwrite(file, 1, header + HASH, stream), header + HASH);
-  assert_int_equal(fclose(stream), 0);
 }
 
 /* A row of a batch would be read as if it had the model's type. */
@@ -696,6 +860,16 @@ static const struct CMUnitTest tests[] = {
     {"vdev: that fail late", that_fail_late, stage_open, stage_close, "vdev"},
     {"vdev: that are wrong", that_are_wrong, stage_open, stage_close, "vdev"},
     {"vdev: that fail", that_fail, stage_open, stage_close, "vdev"},
+    {"vdev: that are refused", that_are_refused, stage_open, stage_close, "vdev"},
+    {"vdev: that are refused before a capture", that_are_refused_before_a_capture, stage_open, stage_close, "vdev"},
+    {"cpu: that are never made", that_are_never_made, stage_open, stage_close, "cpu"},
+    {"vdev: that are not counted", that_are_not_counted, stage_open, stage_close, "vdev"},
+    {"vdev: that were not counted before", that_were_not_counted_before, stage_open, stage_close, "vdev"},
+    {"cpu: behind one that is not counted", behind_one_that_is_not_counted, stage_open, stage_close, "cpu"},
+    {"vdev: behind one that is not counted", behind_one_that_is_not_counted, stage_open, stage_close, "vdev"},
+    {"cpu: of other rows", of_other_rows, stage_open, stage_close, "cpu"},
+    {"vdev: of other rows", of_other_rows, stage_open, stage_close, "vdev"},
+    {"cpu: of rows that do not fit", of_rows_that_do_not_fit, stage_open, stage_close, "cpu"},
     {"cpu: written by the caller", written_by_the_caller, stage_open, stage_close, "cpu"},
     {"vdev: written by the caller", written_by_the_caller, stage_open, stage_close, "vdev"},
     {"cpu: refused", refused, stage_open, stage_close, "cpu"},

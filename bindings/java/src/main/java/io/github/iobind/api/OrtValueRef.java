@@ -144,6 +144,29 @@ public final class OrtValueRef implements AutoCloseable {
     }
   }
 
+  /**
+   * A new value in a session's own memory, such as its arena on CUDA, which {@code gpu_mem_limit} limits. It keeps the session alive.
+   *
+   * @param session the session
+   * @param spec one of its devices, as for the other {@code allocate}
+   * @param descriptor element type and shape
+   * @return the value
+   * @throws OrtFFMException as the other {@code allocate}, also for strings; WRONG_DEVICE: not a device of the session
+   */
+  public static OrtValueRef allocate(OrtSessionFFM session, DeviceSpec spec, MemoryDescriptor descriptor) {
+    Place place = session.runtime().resolve(spec);
+    try (Scratch scratch = Scratch.take()) {
+      long address = session.enter();
+      try {
+        scratch.check(Iobind.sessionCreateTensor(address, place.device(), place.memory(), descriptor.type().number(),
+            scratch.dims(descriptor.shape()), descriptor.shape().length, scratch.out(0), scratch.error()));
+        return new OrtValueRef(scratch.getLong(0), null, scratch);
+      } finally {
+        session.exit();
+      }
+    }
+  }
+
   static long create(Scratch scratch, Place place, MemoryDescriptor descriptor) {
     long[] dims = descriptor.shape();
     scratch.check(Iobind.tensorCreate(place.device(), place.memory(), descriptor.type().number(), scratch.dims(dims),
@@ -805,6 +828,60 @@ public final class OrtValueRef implements AutoCloseable {
       }
     } finally {
       while (entered > 0) all[--entered].exit();
+    }
+  }
+
+  // ---- comparing
+
+  /**
+   * How this value differs from the right one, by limits that go by the type: for floats 1e-4 + 1e-3 of the right one. Both are on the host, and
+   * have one type and shape. NaN equals NaN.
+   *
+   * @param right what counts as right
+   * @return the difference
+   * @throws OrtFFMException SHAPE, DTYPE: they have others; WRONG_DEVICE: one is not on the host, where {@link #copyTo} brings it; what the
+   *     work that writes one of them failed with
+   */
+  public OrtDifference compare(OrtValueRef right) {
+    return compare(right, MemorySegment.NULL);
+  }
+
+  /**
+   * The same with limits: an element may differ by {@code absolute + relative * |right|}.
+   *
+   * @param right what counts as right
+   * @param absolute 0 or more
+   * @param relative 0 or more
+   * @return the difference
+   * @throws OrtFFMException as {@link #compare(OrtValueRef)}; INVALID_ARGUMENT: a limit that is negative or NaN
+   */
+  public OrtDifference compare(OrtValueRef right, double absolute, double relative) {
+    try (Arena arena = Arena.ofConfined()) {
+      MemorySegment tolerance = arena.allocate(Layouts.TOLERANCE);
+      Layouts.setDouble(tolerance, Layouts.TOLERANCE, "absolute", absolute);
+      Layouts.setDouble(tolerance, Layouts.TOLERANCE, "relative", relative);
+      return compare(right, tolerance);
+    }
+  }
+
+  private OrtDifference compare(OrtValueRef right, MemorySegment tolerance) {
+    MemorySegment[] memory = Hold.arenas(new MemorySegment[] {backing, right.backing});
+    try (Scratch scratch = Scratch.take()) {
+      long address = enter();
+      try {
+        long rightAddress = right.enter();
+        try {
+          MemorySegment found = scratch.struct(Layouts.DIFFERENCE);
+          OrtStreamFFM.copy(null, memory,
+              () -> scratch.check(Iobind.tensorCompare(address, rightAddress, tolerance, found, scratch.error())));
+          return new OrtDifference(Layouts.getLong(found, Layouts.DIFFERENCE, "beyond"), Layouts.getLong(found, Layouts.DIFFERENCE, "first"),
+              Layouts.getDouble(found, Layouts.DIFFERENCE, "absolute"), Layouts.getDouble(found, Layouts.DIFFERENCE, "relative"));
+        } finally {
+          right.exit();
+        }
+      } finally {
+        exit();
+      }
     }
   }
 
