@@ -254,6 +254,9 @@ iobind_status iobind__binding_rewind_length(iobind_binding *binding, int64_t len
   for (size_t i = 0; i < binding->carry_count; i++) {
     binding->inputs[binding->carries[i].input].is_spoiled = false; /* the table has changed when it became so */
   }
+  if (binding->results == IOBIND__RESULTS_FAILED) {
+    iobind__results_drop(binding, NULL); /* of a run behind the length: a saved state has nothing of it */
+  }
   iobind__binding_set_length(binding, length);
   return IOBIND_OK;
 }

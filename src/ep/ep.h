@@ -105,8 +105,9 @@ typedef struct iobind__ep {
   /* Put the EP before another one (`before`) in a session, with these options. */
   OrtStatus *(*append)(const OrtApi *api, OrtSessionOptions *out, const char *const *keys, const char *const *values,
                        size_t count);
-  const iobind__quirk *quirks;         /* ends with a bit of 0; NULL: none */
-  const iobind__option_table *options; /* NULL: none is known */
+  const iobind__quirk *quirks;                /* ends with a bit of 0; NULL: none */
+  const iobind__option_table *options;        /* NULL: none is known */
+  const iobind__option_table *stream_options; /* of its streams, which the driver sets; NULL: they have none */
 } iobind__ep;
 
 extern const iobind__ep iobind__ep_cpu;

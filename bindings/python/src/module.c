@@ -354,7 +354,8 @@ PyMODINIT_FUNC PyInit__core(void) {
       (session_type = add_type(module, &session_spec)) != NULL && (binding_type = add_type(module, &binding_spec)) != NULL &&
       (outputs_type = add_type(module, &outputs_spec)) != NULL && (pipeline_type = add_type(module, &pipeline_spec)) != NULL &&
       (state_type = add_type(module, &state_spec)) != NULL && (batch_type = add_type(module, &batch_spec)) != NULL &&
-      PyModule_AddFunctions(module, tensor_functions) == 0;
+      add_type(module, &external_memory_spec) != NULL && add_type(module, &semaphore_spec) != NULL &&
+      PyModule_AddFunctions(module, tensor_functions) == 0 && PyModule_AddFunctions(module, external_functions) == 0;
   if (!made) {
     Py_XDECREF(module);
     return NULL;
