@@ -3,6 +3,7 @@
 
 #include "iobind/interop.h"
 #include "vdev.h"
+#include "../rig/calls.h"
 
 /* ---- one run after the other ---- */
 
@@ -133,8 +134,6 @@ static void that_are_wrong(void **state) {
     close_cache(&self);
   }
 }
-
-/* ---- that fail ---- */
 
 static void that_fail(void **state) {
   (void)state;
@@ -301,6 +300,32 @@ static void behind_one_that_is_not_counted(void **state) {
   iobind_stream_destroy(stream);
 }
 
+/* ---- beside a pipeline ---- */
+
+/* An item of the session has a cache and a length of its own. */
+static void beside_a_pipeline(void **state) {
+  (void)state;
+  cache self = open_append(plain, IOBIND_CARRY_IN_PLACE, 0);
+  float values[CAPACITY * WIDTH];
+  iobind_pipeline *pipeline;
+  iobind_tensor *output;
+  iobind_tensor *inputs[3] = {self.state, filled((int64_t[]){1, 1, WIDTH}, 3, 7), NULL};
+  expect_ok(iobind_tensor_create(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_INT64, (int64_t[]){1}, 1, &inputs[2], &fault));
+  expect_ok(iobind_tensor_write(inputs[2], 0, &(int64_t){9}, sizeof(int64_t), NULL, &fault));
+  expect_ok(call_pipeline_create(self.session, NULL, &pipeline, &fault));
+  append(&self, 2, 1, 0);
+  expect_ok(iobind_binding_write_lengths(self.binding, 1, LAST, NULL, &fault));
+  expect_ok(call_pipeline_submit(pipeline, inputs, 3, &fault));
+  expect_ok(iobind_pipeline_next(pipeline, IOBIND_NO_TIMEOUT, &output, 1, NULL, &fault));
+  expect_ok(iobind_tensor_read(output, 0, values, sizeof values, NULL, &fault));
+  assert_true(values[(size_t)9 * WIDTH] == 7);
+  append(&self, 1, 2, LAST);
+  expect_rows(&self, "112*");
+  for (size_t k = 1; k < 3; k++) iobind_tensor_release(inputs[k]);
+  iobind_pipeline_destroy(pipeline);
+  close_cache(&self);
+}
+
 /* ---- another number of rows in a batch ---- */
 
 static void append_rows(iobind_binding *binding, int64_t rows, float value) {
@@ -340,7 +365,7 @@ static void of_rows_that_do_not_fit(void **state) {
   expect_ok(iobind_binding_set_input(self.binding, 2, IOBIND_INPUT_RESIDENT, at, NULL, &fault));
   iobind_tensor_release(at);
   expect_ok(iobind_binding_write_lengths(self.binding, 1, LAST, NULL, &fault));
-  expect(IOBIND_ERROR_RUNTIME, iobind_binding_run(self.binding, NULL, &fault));
+  expect(IOBIND_ERROR_SHAPE, iobind_binding_run(self.binding, NULL, &fault));
   close_cache(&self);
 }
 
@@ -564,6 +589,7 @@ static const struct CMUnitTest tests[] = {
     {"vdev: that were not counted before", that_were_not_counted_before, stage_open, stage_close, "vdev"},
     {"cpu: behind one that is not counted", behind_one_that_is_not_counted, stage_open, stage_close, "cpu"},
     {"vdev: behind one that is not counted", behind_one_that_is_not_counted, stage_open, stage_close, "vdev"},
+    {"vdev: beside a pipeline", beside_a_pipeline, stage_open, stage_close, "vdev"},
     {"cpu: of other rows", of_other_rows, stage_open, stage_close, "cpu"},
     {"vdev: of other rows", of_other_rows, stage_open, stage_close, "vdev"},
     {"cpu: of rows that do not fit", of_rows_that_do_not_fit, stage_open, stage_close, "cpu"},
