@@ -3,7 +3,7 @@
 #   make demo       a real model on the processor and on a virtual GPU: a table and a picture
 #   make install    library, tool and virtual accelerator to PREFIX (/usr/local), under DESTDIR if that is given
 #   make uninstall  remove them from there
-#   make package    an archive, and a package for Debian, in build/packages/
+#   make package    an archive, and Debian's packages, in build/packages/
 #   make test       whether iobind works here: each suite, the same result on every machine; at most 6 minutes
 #   make test-ci    what else must hold before a change is taken: some 50 minutes, and 300 MB more to fetch
 #   make test-all   both, with the tests that take hours, other ONNX Runtimes, other platforms and valgrind
@@ -196,7 +196,7 @@ test-spark: dist
 	@tests/spark/run
 
 ports-needs:
-	@scripts/install-packages ports
+	@scripts/install-packages ports deb
 
 test-release-all: build-release-tests
 	@scripts/get-onnxruntime --ep ggml || echo "going on without an EP of another project"
@@ -215,6 +215,7 @@ test-control-flow-ort: build-dev
 
 test-dev-all: build-dev-vcuda
 	@scripts/get-python --tests --jax
+	@scripts/get-onnx-testdata || echo "going on without ONNX's test cases as files"
 	$(call run_tests,dev,dev) -j $(jobs)
 
 test-gpu-%: build-dev-vcuda build-release-tests

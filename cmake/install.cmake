@@ -22,30 +22,14 @@ endif()
 if(IOBIND_BUILD_TOOL)
   install(TARGETS iobind_tool)
   if(NOT WIN32)
-    set(page docs/iobind.1)
+    install(FILES docs/iobind.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
   endif()
 endif()
-if(IOBIND_PACKAGE STREQUAL DEB) # by Debian's rules these are compressed, or have another name
-  find_program(GZIP gzip REQUIRED)
-  foreach(compressed docs/iobind.1 CHANGELOG.md)
-    get_filename_component(name ${compressed} NAME)
-    execute_process(COMMAND ${GZIP} -9nc ${PROJECT_SOURCE_DIR}/${compressed} OUTPUT_FILE ${PROJECT_BINARY_DIR}/${name}.gz
-                    COMMAND_ERROR_IS_FATAL ANY)
-  endforeach()
-  set(page ${PROJECT_BINARY_DIR}/iobind.1.gz)
-  install(FILES LICENSE TYPE DOC RENAME copyright)
-  install(FILES ${PROJECT_BINARY_DIR}/CHANGELOG.md.gz TYPE DOC RENAME changelog.gz)
-  install(FILES NOTICE TYPE DOC)
-else()
-  install(FILES LICENSE NOTICE CHANGELOG.md TYPE DOC)
-endif()
-if(page)
-  install(FILES ${page} DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
-endif()
+install(FILES LICENSE NOTICE CHANGELOG.md TYPE DOC)
 
 file(RELATIVE_PATH prefix_from_pc /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
 set(prefix_in_pc \${pcfiledir}/${prefix_from_pc})
-if(IOBIND_PACKAGE STREQUAL DEB) # pkg-config leaves the system's own folders away, where it sees that they are
+if(CMAKE_INSTALL_PREFIX STREQUAL /usr) # pkg-config omits the directories that the compiler knows, if they are written so
   set(prefix_in_pc ${CMAKE_INSTALL_PREFIX})
 endif()
 # What the static library needs: of a shared one, only those programs that ask for it by --static are told.

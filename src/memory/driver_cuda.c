@@ -4,7 +4,9 @@
 #include "memory/kind.h"
 #include "support/system.h"
 
-/* The first ones are needed with streams, the last ones to ask whether the device is idle. */
+#include <string.h>
+
+/* The first ones are needed with streams, the next one to ask whether the device is idle, the last ones for a priority. */
 enum {
   STREAM_CONTEXT,
   IS_CAPTURING,
@@ -17,14 +19,26 @@ enum {
   ERROR_NAME,
   OF_STREAMS,
   SYNCHRONIZE = OF_STREAMS,
+  OF_DEVICES,
+  PRIORITY_RANGE = OF_DEVICES,
+  SET_ATTRIBUTE,
+  GET_PRIORITY,
   ALL
 };
 static const char *const names[ALL] = {
-    [STREAM_CONTEXT] = "cuStreamGetCtx", [IS_CAPTURING] = "cuStreamIsCapturing",
-    [CREATE] = "cuEventCreate",          [DESTROY] = "cuEventDestroy_v2",
-    [RECORD] = "cuEventRecord",          [WAIT] = "cuStreamWaitEvent",
-    [PUSH] = "cuCtxPushCurrent_v2",      [POP] = "cuCtxPopCurrent_v2",
-    [ERROR_NAME] = "cuGetErrorName",     [SYNCHRONIZE] = "cuCtxSynchronize",
+    [STREAM_CONTEXT] = "cuStreamGetCtx",
+    [IS_CAPTURING] = "cuStreamIsCapturing",
+    [CREATE] = "cuEventCreate",
+    [DESTROY] = "cuEventDestroy_v2",
+    [RECORD] = "cuEventRecord",
+    [WAIT] = "cuStreamWaitEvent",
+    [PUSH] = "cuCtxPushCurrent_v2",
+    [POP] = "cuCtxPopCurrent_v2",
+    [ERROR_NAME] = "cuGetErrorName",
+    [SYNCHRONIZE] = "cuCtxSynchronize",
+    [PRIORITY_RANGE] = "cuCtxGetStreamPriorityRange",
+    [SET_ATTRIBUTE] = "cuStreamSetAttribute",
+    [GET_PRIORITY] = "cuStreamGetPriority",
 };
 _Static_assert((int)ALL <= (int)IOBIND__FOREIGN_CALLS, "every call has a number");
 
@@ -154,7 +168,8 @@ static const iobind__foreign_calls calls = {
 
 iobind_status iobind__cuda_open(iobind__foreign *self, const iobind_device *device, iobind_error *error) {
   *self = (iobind__foreign){.calls = &calls};
-  if (device->context == NULL || !iobind__foreign_find(self, iobind__library_loaded(IOBIND__CUDA_DRIVER), names, PUSH, ALL)) {
+  if (device->context == NULL ||
+      !iobind__foreign_find(self, iobind__library_loaded(IOBIND__CUDA_DRIVER), names, PUSH, OF_DEVICES)) {
     return iobind__fail(error, IOBIND_ERROR_NOT_SUPPORTED, "'%s': %s is not loaded, or lacks calls", device->spec,
                         IOBIND__CUDA_DRIVER);
   }
@@ -197,7 +212,65 @@ static void settle(iobind_device *device) {
   }
 }
 
+/* ---- priorities ---- */
+
+typedef struct priority {
+  int wanted;
+  int least, greatest; /* of the device; the greatest has the lowest number */
+  int got;
+} priority;
+
+/* ORT's EP makes a stream of the default priority, so it is set afterwards, and asked for: a device without priorities takes any. */
+static int act_prioritize(const iobind__foreign *self, void *stream, void *asked) {
+  enum { PRIORITY = 8, VALUE_BYTES = 64 }; /* CU_LAUNCH_ATTRIBUTE_PRIORITY; CUlaunchAttributeValue */
+  priority *p = asked;
+  _Alignas(8) char value[VALUE_BYTES] = {0};
+  memcpy(value, &p->wanted, sizeof p->wanted);
+  int failed = ((int (*)(int *, int *))self->found[PRIORITY_RANGE])(&p->least, &p->greatest);
+  if (failed != 0 || p->wanted > p->least || p->wanted < p->greatest) {
+    return failed;
+  }
+  failed = ((int (*)(void *, int, const void *))self->found[SET_ATTRIBUTE])(stream, PRIORITY, value);
+  return failed != 0 ? failed : ((int (*)(void *, int *))self->found[GET_PRIORITY])(stream, &p->got);
+}
+
+static iobind_status check_priority(const iobind_device *device, const priority *p, iobind_error *error) {
+  if (p->wanted > p->least || p->wanted < p->greatest) {
+    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT,
+                        "stream_create: '%s': priority: expected %d (the highest) to %d (the lowest), got %d", device->spec,
+                        p->greatest, p->least, p->wanted);
+  }
+  return p->got == p->wanted
+             ? IOBIND_OK
+             : iobind__fail(error, IOBIND_ERROR_NOT_SUPPORTED,
+                            "stream_create: '%s': priority: asked for %d, the driver gave %d", device->spec, p->wanted, p->got);
+}
+
+/* The row has one option. */
+static iobind_status set_priority(iobind_stream *stream, const char *key, const char *value, iobind_error *error) {
+  const iobind_device *device = stream->device;
+  iobind__foreign self = {.calls = &calls};
+  priority asked = {.wanted = (int)iobind__option_whole(value)};
+  iobind__scope scope;
+  if (!iobind__foreign_find(&self, iobind__library_loaded(IOBIND__CUDA_DRIVER), names, 0, ALL)) {
+    return iobind__foreign_lacks(stream, IOBIND__CUDA_DRIVER, error);
+  }
+  IOBIND__TRY(iobind__guard_enter(device->guard, &scope, error));
+  void *handle = iobind__stream_handle(stream);
+  int failed = stream_context(&self, handle, &self.context);
+  if (failed == 0) {
+    failed = in_context(&self, act_prioritize, handle, &asked);
+  }
+  iobind_status status = failed == 0 ? check_priority(device, &asked, error) : fail(&self, failed, key, error);
+  return iobind__guard_end(&scope, status, error);
+}
+
 const iobind__driver iobind__cuda_driver = {
-    IOBIND__DRIVEN_BY_ORT, .imports = &iobind__cuda_imports,       .check_ready = check_ready, .settle = settle,
-    .foreign = &calls,     .use_event = iobind__foreign_use_event,
+    IOBIND__DRIVEN_BY_ORT,
+    .imports = &iobind__cuda_imports,
+    .check_ready = check_ready,
+    .settle = settle,
+    .set_stream_option = set_priority,
+    .foreign = &calls,
+    .use_event = iobind__foreign_use_event,
 };

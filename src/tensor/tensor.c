@@ -167,8 +167,8 @@ iobind_status iobind__tensor_create_from(iobind__place *source, iobind__place *p
   if (tensor == NULL) {
     return iobind__out_of_memory(error, "tensor_create");
   }
-  iobind_status status =
-      iobind__place_allocate(source, (ONNXTensorElementDataType)dtype, dims, rank, bytes, &tensor->value, &tensor->data, error);
+  const iobind__wanted wanted = {(ONNXTensorElementDataType)dtype, dims, rank, bytes};
+  iobind_status status = iobind__place_allocate(source, &wanted, &tensor->value, &tensor->data, error);
   if (status != IOBIND_OK) {
     iobind_tensor_release(tensor);
     return status;
@@ -221,6 +221,11 @@ static iobind_status tensor_over(iobind_tensor *tensor, void *data, size_t bytes
                                  iobind_error *error) {
   if (tensor == NULL) {
     return iobind__out_of_memory(error, what);
+  }
+  iobind_status registered = iobind__device_check_registered(tensor->place->device, error);
+  if (registered != IOBIND_OK) { /* ORT's description of the memory is gone, too */
+    iobind_tensor_release(tensor);
+    return iobind__named(registered, error, what);
   }
   const OrtApi *api = IOBIND__API(runtime_of(tensor));
   OrtStatus *status = api->CreateTensorWithDataAsOrtValue(tensor->place->info, data, bytes, tensor->dims, tensor->rank,

@@ -91,6 +91,7 @@ static void strings(const device &cpu) {
   CHECK(!words.write(std::vector<std::string>{"one", std::string("a\0b", 3)}, &failed) && says(IOBIND_ERROR_INVALID_ARGUMENT, "NUL"));
   CHECK(!words.set_string(2, "x", &failed) && failed.status() == IOBIND_ERROR_INVALID_ARGUMENT);
   CHECK(words.read<std::byte>(&failed).empty() && says(IOBIND_ERROR_DTYPE, "string"));
+  CHECK(words.data<std::string>(&failed).empty() && says(IOBIND_ERROR_DTYPE, "strings have no bytes"));
   std::array<std::byte, 2> bytes{};
   CHECK(!words.write(bytes, &failed) && says(IOBIND_ERROR_DTYPE, "string"));
 }

@@ -88,6 +88,9 @@ class Session(_core.Session):
             path = as_path(model, "session: model")
             require_file(path, "session")
             return cls._make(runtime(), path, None, options)
+        if not _tensor.is_buffer(model):
+            advice = "; its SerializeToString() makes them" if hasattr(model, "SerializeToString") else ""
+            raise InvalidArgument(f"session: model: expected a file, or the bytes of one, got {type(model).__name__}{advice}")
         return cls._make(runtime(), None, model, options)
 
     def __init__(self, model: str | os.PathLike[str] | bytes, device: DeviceSpec | Sequence[DeviceSpec] | None = None,
@@ -170,6 +173,8 @@ class Session(_core.Session):
         NotSupported (run_options), Cancelled, OrtError."""
         if run_options is not None:
             raise NotSupported("run: run_options: expected None; a binding has them: s.bind(...).set_run_options(config, tag=, log_level=)")
+        if isinstance(output_names, str):  # whose letters are names, too
+            raise InvalidArgument(f"run: output_names: expected a list of names or None, got {output_names!r}")
         known = self._output_index
         for name in output_names or ():
             if name not in known:

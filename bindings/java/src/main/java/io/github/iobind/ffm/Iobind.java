@@ -498,6 +498,17 @@ public final class Iobind {
     }
   }
 
+  private static final MethodHandle TENSOR_COMPARE = status("iobind_tensor_compare", OBJECT, OBJECT, MEMORY, MEMORY, OBJECT);
+
+  /** {@code iobind_tensor_compare}. */
+  public static int tensorCompare(long tensor, long right, MemorySegment tolerance, MemorySegment difference, long error) {
+    try {
+      return (int) TENSOR_COMPARE.invokeExact(tensor, right, tolerance, difference, error);
+    } catch (Throwable t) {
+      throw thrown(t);
+    }
+  }
+
   private static final MethodHandle TENSOR_GET_STRING = status("iobind_tensor_get_string", OBJECT, SIZE, MEMORY, SIZE, OBJECT,
       OBJECT);
 
