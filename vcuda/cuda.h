@@ -47,7 +47,7 @@ enum {
 
 enum { CUDA_COPY_HOST_HOST, CUDA_COPY_UP, CUDA_COPY_DOWN, CUDA_COPY_DEVICE, CUDA_COPY_DEFAULT }; /* cudaMemcpyKind */
 enum { CUDA_STREAM_NON_BLOCKING = 1 };
-enum { CUDA_EVENT_BLOCKING = 1, CUDA_EVENT_NO_TIMING = 2, CUDA_EVENT_EXTERNAL = 1 };
+enum { CUDA_EVENT_BLOCKING = 1, CUDA_EVENT_NO_TIMING = 2, CUDA_EVENT_SHARED = 4, CUDA_EVENT_EXTERNAL = 1 };
 enum { CUDA_CAPTURE_GLOBAL, CUDA_CAPTURE_THREAD_LOCAL, CUDA_CAPTURE_RELAXED }; /* cudaStreamCaptureMode */
 enum { CUDA_CAPTURE_NONE, CUDA_CAPTURE_ACTIVE, CUDA_CAPTURE_BROKEN };          /* cudaStreamCaptureStatus */
 enum { CUDA_MEMORY_UNREGISTERED, CUDA_MEMORY_HOST, CUDA_MEMORY_DEVICE };       /* cudaMemoryType */
@@ -195,6 +195,14 @@ CUDA_API int cudaFreeHost(void *address);
 CUDA_API int cudaHostGetDevicePointer(void **on_device, void *on_host, unsigned flags);
 CUDA_API int cudaHostRegister(void *address, size_t bytes, unsigned flags);
 CUDA_API int cudaHostUnregister(void *address);
+enum { CUDA_GREATEST_PRIORITY = -5, CUDA_LEAST_PRIORITY = 0 };
+enum { CUDA_STREAM_PRIORITY = 8 }; /* cudaLaunchAttributePriority */
+
+typedef union cuda_stream_attribute { /* cudaLaunchAttributeValue */
+  char bytes[64];
+  int priority;
+} cuda_stream_attribute;
+
 /* ---- memory and semaphores of other libraries and processes ---- */
 
 enum { CUDA_EXTERNAL_MEMORY_FD = 1 };   /* cudaExternalMemoryHandleType */
@@ -254,6 +262,8 @@ CUDA_API int cudaDestroyExternalSemaphore(cuda_external_semaphore semaphore);
 CUDA_API int cudaIpcGetMemHandle(cuda_ipc_handle *handle, void *address);
 CUDA_API int cudaIpcOpenMemHandle(void **address, cuda_ipc_handle handle, unsigned flags);
 CUDA_API int cudaIpcCloseMemHandle(void *address);
+CUDA_API int cudaIpcGetEventHandle(cuda_ipc_handle *handle, cuda_event event);
+CUDA_API int cudaIpcOpenEventHandle(cuda_event *event, cuda_ipc_handle handle);
 
 CUDA_API int cudaMemPoolCreate(cuda_pool *pool, const cuda_pool_properties *properties);
 CUDA_API int cudaMemPoolDestroy(cuda_pool pool);
@@ -282,6 +292,8 @@ CUDA_API int cudaStreamCreateWithPriority(cuda_stream *stream, unsigned flags, i
 CUDA_API int cudaStreamDestroy(cuda_stream stream);
 CUDA_API int cudaStreamSynchronize(cuda_stream stream);
 CUDA_API int cudaStreamQuery(cuda_stream stream);
+CUDA_API int cudaStreamGetPriority(cuda_stream stream, int *priority);
+CUDA_API int cudaStreamSetAttribute(cuda_stream stream, int attribute, const cuda_stream_attribute *value);
 CUDA_API int cudaStreamGetFlags(cuda_stream stream, unsigned *flags);
 CUDA_API int cudaStreamGetDevice(cuda_stream stream, int *device);
 CUDA_API int cudaStreamWaitEvent(cuda_stream stream, cuda_event event, unsigned flags);

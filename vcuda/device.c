@@ -193,8 +193,8 @@ int cudaDeviceGetPCIBusId(char *id, int size, int device) {
 
 int cudaDeviceGetStreamPriorityRange(int *least, int *greatest) {
   VCUDA_ENTER(NULL);
-  if (least != NULL) *least = 0;
-  if (greatest != NULL) *greatest = -5;
+  if (least != NULL) *least = CUDA_LEAST_PRIORITY;
+  if (greatest != NULL) *greatest = CUDA_GREATEST_PRIORITY;
   return vcuda_end(&call, CUDA_OK);
 }
 

@@ -160,26 +160,31 @@ static int check(const job *j) {
   return DNN_OK;
 }
 
+/* Checks what both calls have, and queues the work. A descriptor that is NULL is refused; the rest of the job is the caller's. */
+static int submit(vcuda_dnn *handle, job *j, const void *alpha, const void *beta, const vcuda_dnn_tensor *x,
+                  const vcuda_dnn_tensor *y, const vcuda_dnn_tensor *parameters) {
+  if (x == NULL || y == NULL || parameters == NULL) return vcuda_dnn_bad("%s: a descriptor is NULL", j->name);
+  j->x = *x;
+  j->y = *y;
+  j->parameters = *parameters;
+  j->alpha = vcuda_dnn_factor(x, alpha);
+  j->beta = vcuda_dnn_factor(x, beta);
+  int status = check(j);
+  return status != DNN_OK ? status : vcuda_dnn_submit(handle, j->name, run, j, sizeof *j);
+}
+
 int cudnnBatchNormalizationForwardInference(vcuda_dnn *handle, int mode, const void *alpha, const void *beta,
                                             const vcuda_dnn_tensor *x, const void *x_address, const vcuda_dnn_tensor *y,
                                             void *y_address, const vcuda_dnn_tensor *parameters, const void *scale,
                                             const void *bias, const void *mean, const void *variance, double epsilon) {
   VCUDA_DNN_OPEN(handle);
-  if (x == NULL || y == NULL || parameters == NULL || mean == NULL || variance == NULL) {
-    return vcuda_close(&call, vcuda_dnn_bad("%s: a descriptor, the mean or the variance is NULL", __func__));
-  }
-  job j = {.name = __func__, .mode = mode, .x = *x, .y = *y, .parameters = *parameters, .x_address = x_address};
-  j.y_address = y_address;
-  j.scale = scale;
-  j.bias = bias;
+  if (mean == NULL || variance == NULL)
+    return vcuda_close(&call, vcuda_dnn_bad("%s: the mean or the variance is NULL", __func__));
+  job j = {.name = __func__, .mode = mode, .x_address = x_address, .y_address = y_address, .scale = scale, .bias = bias};
   j.mean = mean;
   j.variance = variance;
   j.epsilon = epsilon;
-  j.alpha = vcuda_dnn_factor(x, alpha);
-  j.beta = vcuda_dnn_factor(x, beta);
-  int status = check(&j);
-  if (status == DNN_OK) status = vcuda_dnn_submit(handle, __func__, run, &j, sizeof j);
-  return vcuda_close(&call, status);
+  return vcuda_close(&call, submit(handle, &j, alpha, beta, x, y, parameters));
 }
 
 int cudnnBatchNormalizationForwardTraining(vcuda_dnn *handle, int mode, const void *alpha, const void *beta,
@@ -188,22 +193,12 @@ int cudnnBatchNormalizationForwardTraining(vcuda_dnn *handle, int mode, const vo
                                            const void *bias, double factor, void *running_mean, void *running_variance,
                                            double epsilon, void *saved_mean, void *saved_deviation) {
   VCUDA_DNN_OPEN(handle);
-  if (x == NULL || y == NULL || parameters == NULL) {
-    return vcuda_close(&call, vcuda_dnn_bad("%s: a descriptor is NULL", __func__));
-  }
-  job j = {.name = __func__, .mode = mode, .x = *x, .y = *y, .parameters = *parameters, .x_address = x_address};
-  j.y_address = y_address;
-  j.scale = scale;
-  j.bias = bias;
+  job j = {.name = __func__, .mode = mode, .x_address = x_address, .y_address = y_address, .scale = scale, .bias = bias};
   j.factor = factor;
   j.running_mean = running_mean;
   j.running_variance = running_variance;
-  j.epsilon = epsilon;
   j.saved_mean = saved_mean;
   j.saved_deviation = saved_deviation;
-  j.alpha = vcuda_dnn_factor(x, alpha);
-  j.beta = vcuda_dnn_factor(x, beta);
-  int status = check(&j);
-  if (status == DNN_OK) status = vcuda_dnn_submit(handle, __func__, run, &j, sizeof j);
-  return vcuda_close(&call, status);
+  j.epsilon = epsilon;
+  return vcuda_close(&call, submit(handle, &j, alpha, beta, x, y, parameters));
 }

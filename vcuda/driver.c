@@ -36,6 +36,9 @@ CUDA_API int cuCtxGetDevice(int *device);
 CUDA_API int cuCtxSynchronize(void);
 CUDA_API int cuStreamCreate(cuda_stream *stream, unsigned flags);
 CUDA_API int cuStreamDestroy_v2(cuda_stream stream);
+CUDA_API int cuCtxGetStreamPriorityRange(int *least, int *greatest);
+CUDA_API int cuStreamGetPriority(cuda_stream stream, int *priority);
+CUDA_API int cuStreamSetAttribute(cuda_stream stream, int attribute, const cuda_stream_attribute *value);
 CUDA_API int cuStreamSynchronize(cuda_stream stream);
 CUDA_API int cuStreamQuery(cuda_stream stream);
 CUDA_API int cuStreamGetCtx(cuda_stream stream, driver_context **context);
@@ -212,6 +215,21 @@ int cuStreamCreate(cuda_stream *stream, unsigned flags) {
 int cuStreamDestroy_v2(cuda_stream stream) {
   VCUDA_OPEN(stream);
   return vcuda_close(&call, cudaStreamDestroy(stream));
+}
+
+int cuCtxGetStreamPriorityRange(int *least, int *greatest) {
+  VCUDA_OPEN(NULL);
+  return vcuda_close(&call, cudaDeviceGetStreamPriorityRange(least, greatest));
+}
+
+int cuStreamGetPriority(cuda_stream stream, int *priority) {
+  VCUDA_OPEN(stream);
+  return vcuda_close(&call, cudaStreamGetPriority(stream, priority));
+}
+
+int cuStreamSetAttribute(cuda_stream stream, int attribute, const cuda_stream_attribute *value) {
+  VCUDA_OPEN(stream);
+  return vcuda_close(&call, cudaStreamSetAttribute(stream, attribute, value));
 }
 
 int cuStreamSynchronize(cuda_stream stream) {

@@ -9,6 +9,7 @@ void vcuda_event_drop(vcuda_event *event) {
   while (*link != event) link = &(*link)->next;
   *link = event->next;
   if (event->stream != NULL) vcuda_stream_drop(event->stream);
+  if (event->shared != NULL) vcuda_event_shared_close(event->shared);
   free(event->frontier.list);
   free(event);
 }
@@ -19,21 +20,31 @@ static vcuda_event *find(const void *handle) {
   return event;
 }
 
-static int make(cuda_event *event, unsigned flags) {
-  if (event == NULL || flags > 7) return CUDA_INVALID_VALUE;
+/* Takes `shared`, which is NULL but for events of several processes. */
+static vcuda_event *add(unsigned flags, vcuda_event_shared *shared) {
   vcuda_lock();
   vcuda_device *device = vcuda_device_current();
   bool fails = vcuda_trigger_fails(&device->settings, VCUDA_SITE_EVENT, 0, "cudaEventCreate", false);
-  *event = fails ? NULL : calloc(1, sizeof **event);
-  if (*event != NULL) {
-    (*event)->device = device;
-    (*event)->references = 1;
-    (*event)->flags = flags;
-    (*event)->next = vcuda_global.events;
-    vcuda_global.events = *event;
+  vcuda_event *event = fails ? NULL : calloc(1, sizeof *event);
+  if (event != NULL) {
+    event->device = device;
+    event->references = 1;
+    event->flags = flags;
+    event->shared = shared;
+    event->next = vcuda_global.events;
+    vcuda_global.events = event;
     vcuda_count(device, VCUDA_COUNT_live_events, 1);
   }
   vcuda_unlock();
+  if (event == NULL && shared != NULL) vcuda_event_shared_close(shared);
+  return event;
+}
+
+static int make(cuda_event *event, unsigned flags) {
+  bool shares = (flags & CUDA_EVENT_SHARED) != 0;
+  if (event == NULL || flags > 7 || (shares && (flags & CUDA_EVENT_NO_TIMING) == 0)) return CUDA_INVALID_VALUE;
+  vcuda_event_shared *shared = shares ? vcuda_event_shared_make() : NULL;
+  *event = shares && shared == NULL ? NULL : add(flags, shared);
   return *event == NULL ? CUDA_OUT_OF_MEMORY : CUDA_OK;
 }
 
@@ -66,18 +77,74 @@ static bool fails_by_name(vcuda_event *event, const char *name) {
   return event != NULL && vcuda_trigger_names(&event->device->settings, VCUDA_SITE_EVENT, name);
 }
 
+/* ---- records of several processes ---- */
+
+/* Has another process recorded it last? Then its number says more than the stream here. */
+static bool is_recorded_elsewhere(const vcuda_event *event) {
+  return event->shared != NULL && vcuda_event_shared_last(event->shared) != event->number;
+}
+
+typedef struct shared_step {
+  vcuda_event *event;
+  uint64_t number;
+} shared_step;
+
+static void end_step(const shared_step *step) {
+  vcuda_lock();
+  vcuda_event_drop(step->event);
+  vcuda_unlock();
+}
+
+static void run_finish(void *arguments) {
+  const shared_step *step = arguments;
+  vcuda_event_shared_finish(step->event->shared, step->number);
+  end_step(step);
+}
+
+static void run_await(void *arguments) {
+  const shared_step *step = arguments;
+  vcuda_event_shared_await(step->event->shared, step->number);
+  end_step(step);
+}
+
+static int queue_step(vcuda_stream *stream, const char *name, void (*run)(void *), vcuda_event *event, uint64_t number) {
+  const shared_step step = {event, number};
+  const vcuda_order order = {.kind = CUDA_NODE_EMPTY, .name = name, .run = run, .arguments = &step, .bytes = sizeof step};
+  event->references++;
+  int error = vcuda_queue_push(stream, &order);
+  if (error != CUDA_OK) vcuda_event_drop(event);
+  return error;
+}
+
+static int record_shared(vcuda_event *event, vcuda_stream *stream) {
+  event->number = vcuda_event_shared_record(event->shared);
+  return queue_step(stream, "the record of a shared event", run_finish, event, event->number);
+}
+
+/* The log has the lock of its own. */
+static int refuse_captured(void) {
+  vcuda_unlock();
+  vcuda_log("vcuda: an event that processes share is not captured here");
+  vcuda_lock();
+  return CUDA_NOT_SUPPORTED;
+}
+
+/* ---- records and waits ---- */
+
 static int record(vcuda_event *event, vcuda_stream *stream, bool external) {
   if (event->device != stream->device) return CUDA_INVALID_HANDLE;
   if (fails_by_name(event, "cudaEventRecord")) return CUDA_UNKNOWN;
   int error = vcuda_capture_refuses_legacy(stream);
   if (error != CUDA_OK) return error;
+  if (stream->capture != NULL && event->shared != NULL) return refuse_captured();
   if (stream->capture != NULL && !external) {
     vcuda_capture_record(stream, event);
     return CUDA_OK;
   }
   const vcuda_order order = {.kind = CUDA_NODE_RECORD, .name = "an event's record", .event = event};
   vcuda_capture_forget_event(event);
-  return vcuda_queue_order(stream, &order);
+  error = vcuda_queue_order(stream, &order);
+  return error != CUDA_OK || event->shared == NULL ? error : record_shared(event, stream);
 }
 
 static int record_on(cuda_event event, cuda_stream stream, unsigned flags) {
@@ -103,10 +170,14 @@ int cudaEventRecord(cuda_event event, cuda_stream stream) {
 
 static int wait_on(vcuda_stream *stream, vcuda_event *event, bool external) {
   if (fails_by_name(event, "cudaStreamWaitEvent")) return CUDA_UNKNOWN;
+  if (stream->capture != NULL && event->shared != NULL) return refuse_captured();
   int error = vcuda_capture_refuses_legacy(stream);
   if (error == CUDA_OK) error = vcuda_capture_wait(stream, event, external);
   if (error != -1) return error;
   vcuda_count(stream->device, VCUDA_COUNT_event_waits, 1);
+  if (is_recorded_elsewhere(event)) {
+    return queue_step(stream, "a wait for a shared event", run_await, event, vcuda_event_shared_last(event->shared));
+  }
   if (event->stream == NULL) return CUDA_OK; /* never recorded: nothing to wait for */
   const vcuda_order order = {.kind = CUDA_NODE_EMPTY, .name = "a wait for an event", .event = event};
   return stream->device->error != CUDA_OK ? stream->device->error : vcuda_queue_push(stream, &order);
@@ -124,6 +195,21 @@ int cudaStreamWaitEvent(cuda_stream stream, cuda_event event, unsigned flags) {
   return vcuda_end(&call, error);
 }
 
+/* On the host. The lock is free while another process is waited for. */
+static int wait_here(vcuda_event *event) {
+  if (!is_recorded_elsewhere(event)) {
+    return event->stream == NULL ? CUDA_OK : vcuda_queue_wait_for(event->stream, event->sequence, event->clocks);
+  }
+  uint64_t number = vcuda_event_shared_last(event->shared);
+  event->references++;
+  vcuda_unlock();
+  vcuda_event_shared_await(event->shared, number);
+  vcuda_lock();
+  int error = event->device->error;
+  vcuda_event_drop(event);
+  return error;
+}
+
 int cudaEventSynchronize(cuda_event event) {
   VCUDA_ENTER_DEVICE(NULL);
   vcuda_lock();
@@ -132,7 +218,7 @@ int cudaEventSynchronize(cuda_event event) {
   if (error == CUDA_OK && fails_by_name(found, call.name)) error = CUDA_UNKNOWN;
   if (error == CUDA_OK) {
     vcuda_count_sync(found->device, VCUDA_COUNT_sync_event);
-    if (found->stream != NULL) error = vcuda_queue_wait_for(found->stream, found->sequence, found->clocks);
+    error = wait_here(found);
     if (error == CUDA_OK) error = vcuda_take_missed(found->device);
   }
   vcuda_unlock();
@@ -140,6 +226,9 @@ int cudaEventSynchronize(cuda_event event) {
 }
 
 static bool has_passed(const vcuda_event *event) {
+  if (is_recorded_elsewhere(event)) {
+    return vcuda_event_shared_is_done(event->shared, vcuda_event_shared_last(event->shared));
+  }
   return event->stream == NULL || event->stream->completed >= event->sequence;
 }
 
@@ -166,4 +255,29 @@ int cudaEventElapsedTime(float *milliseconds, cuda_event start, cuda_event end) 
   if (error == CUDA_OK) *milliseconds = (float)(to->time - from->time) / 1e6F;
   vcuda_unlock();
   return vcuda_end(&call, error);
+}
+
+/* ---- handles for other processes ---- */
+
+int cudaIpcGetEventHandle(cuda_ipc_handle *handle, cuda_event event) {
+  VCUDA_ENTER_DEVICE(NULL);
+  if (handle == NULL) return vcuda_end(&call, CUDA_INVALID_VALUE);
+  vcuda_lock();
+  const vcuda_event *found = find(event);
+  bool shares = found != NULL && found->shared != NULL;
+  if (shares) vcuda_event_shared_describe(found->shared, handle);
+  vcuda_unlock();
+  return vcuda_end(&call, shares ? CUDA_OK : CUDA_INVALID_HANDLE);
+}
+
+/* cudaEventDestroy gives it back. */
+int cudaIpcOpenEventHandle(cuda_event *event, cuda_ipc_handle handle) {
+  VCUDA_ENTER_DEVICE(NULL);
+  vcuda_event_shared *shared = NULL;
+  if (event == NULL) return vcuda_end(&call, CUDA_INVALID_VALUE);
+  *event = NULL;
+  int error = vcuda_event_shared_open(&handle, &shared);
+  if (error != CUDA_OK) return vcuda_end(&call, error);
+  *event = add(CUDA_EVENT_SHARED | CUDA_EVENT_NO_TIMING, shared);
+  return vcuda_end(&call, *event == NULL ? CUDA_OUT_OF_MEMORY : CUDA_OK);
 }

@@ -265,7 +265,7 @@ static const vcuda_form *const families[] = {
     vcuda_quantize_forms,    vcuda_rotary_forms,   vcuda_gqa_forms,    vcuda_flash_forms,     vcuda_nbits_forms,
     vcuda_efficient_forms,   vcuda_heads_forms,    vcuda_masks_forms,  vcuda_scores_forms,    vcuda_embed_forms,
     vcuda_pool_forms,        vcuda_sequence_forms, vcuda_sample_forms, vcuda_antialias_forms, vcuda_sort_forms,
-    vcuda_suppress_forms,
+    vcuda_suppress_forms,    vcuda_deform_forms,   vcuda_random_forms,
 };
 
 static bool parameters_match(const vcuda_kernel *kernel, const char *letters) {

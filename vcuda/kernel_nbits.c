@@ -11,6 +11,7 @@ typedef struct matrix {
   bool packed_zeros;              /* they have as many bits as the numbers; otherwise the results' type */
   const uint8_t *numbers;
   const void *scales, *zeros; /* no zeros: the middle of the range */
+  const int32_t *order;       /* the block whose scale and zero a row has; NULL: the one that it lies in */
 } matrix;
 
 /* The first ones in the lower bits; each column begins with a byte of its own. */
@@ -42,7 +43,7 @@ static double zero_of(const matrix *m, int64_t column, int64_t block) {
 }
 
 static double number_at(const matrix *m, int64_t column, int64_t row) {
-  int64_t block = row / m->block, first = column * m->blocks * m->block;
+  int64_t block = m->order == NULL ? row / m->block : m->order[row], first = column * m->blocks * m->block;
   double scale = vcuda_load_real(m->type, m->scales, column * m->blocks + block);
   return ((double)few_bits(m->numbers, m->bits, first + row) - zero_of(m, column, block)) * scale;
 }
@@ -104,6 +105,27 @@ static void run_unpack8(const vcuda_launch *launch) {
   unpack(&m);
 }
 
+/* Every row names a block of the column. */
+static bool read_order(matrix *m, int order) {
+  int64_t rows = m->blocks * m->block;
+  m->order = vcuda_input(m->launch, order, rows);
+  for (int64_t row = 0; m->order != NULL && row < rows; row++) {
+    if (m->order[row] >= 0 && m->order[row] < m->blocks) continue;
+    vcuda_fail(700, "%s: row %lld has block %d of %lld", vcuda_kernel_name(m->launch->kernel), (long long)row, m->order[row],
+               (long long)m->blocks);
+    return false;
+  }
+  return m->order != NULL;
+}
+
+/* (out, numbers, scales, zeros, order, block, blocks of a column, of a thread block, of all) */
+static void run_unpack_ordered(const vcuda_launch *launch) {
+  bool is_wide = strstr(launch->kernel->name, "8Bits") != NULL;
+  matrix m = {.launch = launch, .bits = is_wide ? 8 : 4, .block = vcuda_integer(launch, 5), .blocks = vcuda_integer(launch, 6)};
+  m.columns = vcuda_integer(launch, 8) / m.blocks;
+  if (read_order(&m, 4)) unpack(&m);
+}
+
 /* (sums, bias, columns, count) */
 static void run_bias(const vcuda_launch *launch) {
   int64_t columns = vcuda_integer(launch, 2), count = vcuda_integer(launch, 3);
@@ -126,6 +148,8 @@ const vcuda_form vcuda_nbits_forms[] = {
     {"Dequantize2BitsKernel", "ppppnnnn", run_unpack, NULL},
     {"Dequantize4BitsKernel", "ppppnnnn", run_unpack, NULL},
     {"Dequantize8BitsKernel", "ppppnnn", run_unpack8, NULL},
+    {"Dequantize4BitsKernelReOrder", "pppppnnnn", run_unpack_ordered, NULL},
+    {"Dequantize8BitsKernelReOrder", "pppppnnnn", run_unpack_ordered, NULL},
     {"MatMulNBitsBiasAddKernel", "ppnn", run_bias, NULL},
     {.name = NULL},
 };

@@ -100,6 +100,13 @@ static void softmax_rows(const scores *s, int in, int out, row_function function
 
 /* ---- ONNX's Attention ---- */
 
+/* Is there a key that is not masked? */
+static bool sees_any(const scores *s, place at, range seen, double masked) {
+  int64_t key = seen.first;
+  while (s->bias != NULL && key < seen.end && bias_of(s, at, key) <= masked) key++;
+  return key < seen.end;
+}
+
 static range unfused_row(const scores *s, const void *in, place at, double *row) {
   const vcuda_launch *launch = s->launch;
   double scale = vcuda_real(launch, 12), cap = vcuda_real(launch, 13);
@@ -111,11 +118,13 @@ static range unfused_row(const scores *s, const void *in, place at, double *row)
     row[i] = (cap > 0 ? cap * tanh(score / cap) : score) + bias_of(s, at, i);
   }
   int64_t first = own.before + at.query - window;
-  return (range){.first = window >= 0 && first > 0 ? first : 0, .end = end_of(&own, at)};
+  range seen = {.first = window >= 0 && first > 0 ? first : 0, .end = end_of(&own, at)};
+  if (!sees_any(s, at, seen, vcuda_real(launch, 14))) seen.end = seen.first;
+  return seen;
 }
 
 /* (queries, keys, heads, scores, bias, has bias, for all batches, for all heads, lengths, causal, window, keys before, scale, cap,
- * unused, out); a block for each query and head, and sequence. With lengths the last query sees the last key. */
+ * bias of what is masked, out); a block for each query and head, and sequence. With lengths the last query sees the last key. */
 static void run_unfused(const vcuda_launch *launch) {
   scores s = {.launch = launch,
               .queries = vcuda_integer(launch, 0),
@@ -143,9 +152,7 @@ static void run_clear_rows(const vcuda_launch *launch) {
   for (int64_t row = 0; row < rows; row++) {
     place at = place_of(&s, row);
     s.before = vcuda_integer(launch, 9) != 0 ? 0 : number(s.lengths, at.b, s.keys) - s.queries;
-    int64_t end = end_of(&s, at);
-    bool seen = end > 0 && s.bias == NULL;
-    for (int64_t key = 0; !seen && s.bias != NULL && key < end; key++) seen = bias_of(&s, at, key) > vcuda_real(launch, 12);
+    bool seen = sees_any(&s, at, (range){.end = end_of(&s, at)}, vcuda_real(launch, 12));
     for (int64_t i = 0; !seen && i < size; i++) {
       vcuda_store_real(vcuda_type_of(launch, 0), out, ((at.b * s.queries + at.query) * s.heads + at.head) * size + i, 0);
     }
@@ -239,7 +246,18 @@ static void run_softmax_raw(const vcuda_launch *launch) {
   }
 }
 
+/* (products, out, factor, N) */
+static void run_scale(const vcuda_launch *launch) {
+  int64_t count = vcuda_integer(launch, 3);
+  const float *in = vcuda_input(launch, 0, count);
+  void *out = vcuda_output(launch, 1, count);
+  for (int64_t i = 0; in != NULL && out != NULL && i < count; i++) {
+    vcuda_store_real(vcuda_type_of(launch, 1), out, i, (double)in[i] * vcuda_real(launch, 2));
+  }
+}
+
 const vcuda_form vcuda_scores_forms[] = {
+    {"ScaledCopyQkKernel", "ppvn", run_scale, NULL},
     {"UnfusedSoftmaxKernel", "nnnppnnnpnnnvvvp", run_unfused, NULL},
     {"ZeroFullyMaskedRowsKernel", "pppnnnnnnnnnv", run_clear_rows, NULL},
     {"SoftmaxKernelSmall", "nnpnnppn", run_softmax, NULL},

@@ -1,23 +1,21 @@
 /* Timeline semaphores that several processes share: a value that only grows, in a file in memory. Streams wait for it and raise it. */
-#define _GNU_SOURCE /* memfd_create, syscall */
+#define _GNU_SOURCE /* memfd_create */
 
-#include <limits.h>
-#include <linux/futex.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
+#include "changes.h"
 #include "state.h"
 #include "vcuda.h"
 
 typedef struct shared {
   char mark[8];
   atomic_uint_least64_t value;
-  atomic_uint changes; /* what waiting threads sleep on: the kernel compares 32 bits */
+  vcuda_changes changes;
 } shared;
 
 static const char mark[8] = "vcudasem";
@@ -46,8 +44,7 @@ static bool raise_to(shared *at, uint64_t value) {
   do {
     if (value <= now) return false;
   } while (!atomic_compare_exchange_weak(&at->value, &now, value));
-  atomic_fetch_add(&at->changes, 1);
-  (void)syscall(SYS_futex, &at->changes, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+  vcuda_changes_wake(&at->changes);
   return true;
 }
 
@@ -55,7 +52,7 @@ static void await(shared *at, uint64_t value) {
   for (;;) {
     unsigned changes = atomic_load(&at->changes);
     if (atomic_load(&at->value) >= value) return;
-    (void)syscall(SYS_futex, &at->changes, FUTEX_WAIT, changes, NULL, NULL, 0);
+    vcuda_changes_sleep(&at->changes, changes);
   }
 }
 

@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "cuda.h"
+#include "event_shared.h"
 #include "settings.h"
 #include "work.h"
 
@@ -117,6 +118,8 @@ struct vcuda_event {
   vcuda_capture *capture; /* the last record was captured */
   vcuda_nodes frontier;
   uint64_t clocks[VCUDA_AGENTS];
+  vcuda_event_shared *shared; /* NULL: of this process alone */
+  uint64_t number;            /* of this process's last record among all of a shared one */
 };
 
 /* One access that later ones must be ordered after. */

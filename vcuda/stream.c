@@ -21,11 +21,45 @@ int cudaStreamCreateWithFlags(cuda_stream *stream, unsigned flags) {
   return vcuda_end(&call, make(stream, flags));
 }
 
+/* CUDA takes the nearest one that there is. Streams here are all served alike. */
+static int nearest_priority(int priority) {
+  return priority < CUDA_GREATEST_PRIORITY ? CUDA_GREATEST_PRIORITY
+         : priority > CUDA_LEAST_PRIORITY  ? CUDA_LEAST_PRIORITY
+                                           : priority;
+}
+
 int cudaStreamCreateWithPriority(cuda_stream *stream, unsigned flags, int priority) {
   VCUDA_ENTER_DEVICE(NULL);
   int error = make(stream, flags);
-  if (error == CUDA_OK) (*stream)->priority = priority;
+  if (error == CUDA_OK) (*stream)->priority = nearest_priority(priority);
   return vcuda_end(&call, error);
+}
+
+int cudaStreamGetPriority(cuda_stream stream, int *priority) {
+  VCUDA_ENTER_DEVICE(stream);
+  int error;
+  vcuda_lock();
+  const vcuda_stream *found = vcuda_stream_find(stream, &error);
+  if (priority == NULL) error = CUDA_INVALID_VALUE;
+  if (found != NULL && priority != NULL) *priority = found->priority;
+  vcuda_unlock();
+  return vcuda_end(&call, error);
+}
+
+int cudaStreamSetAttribute(cuda_stream stream, int attribute, const cuda_stream_attribute *value) {
+  VCUDA_ENTER_DEVICE(stream);
+  if (value == NULL) return vcuda_end(&call, CUDA_INVALID_VALUE);
+  if (attribute != CUDA_STREAM_PRIORITY) {
+    vcuda_log("%s: attribute %d is not known here: 8, the priority, is", __func__, attribute);
+    return vcuda_end(&call, CUDA_NOT_SUPPORTED);
+  }
+  int error;
+  vcuda_lock();
+  vcuda_stream *found = vcuda_stream_find(stream, &error);
+  bool fails = found != NULL && vcuda_trigger_names(&found->device->settings, VCUDA_SITE_STREAM, call.name);
+  if (found != NULL && !fails) found->priority = nearest_priority(value->priority);
+  vcuda_unlock();
+  return vcuda_end(&call, fails ? CUDA_UNKNOWN : error);
 }
 
 /* What is queued still runs; the handle is invalid at once. */

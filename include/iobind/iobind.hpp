@@ -1021,6 +1021,16 @@ public:
     }
     return found;
   }
+  /** A tensor in the session's own memory, such as its arena on CUDA; see iobind_session_create_tensor. */
+  tensor create_tensor(const device &where, iobind_dtype dtype, const shape &dims, iobind_memory memory = IOBIND_MEMORY_DEFAULT,
+                       error *failed = nullptr) const {
+    iobind_tensor *made = nullptr;
+    detail::call(failed, iobind_session_create_tensor, get(), where.get(), memory, dtype, dims.data(), dims.rank(), &made);
+    return tensor(made);
+  }
+  tensor create_tensor(const device &where, iobind_dtype dtype, const shape &dims, error *failed) const {
+    return create_tensor(where, dtype, dims, IOBIND_MEMORY_DEFAULT, failed);
+  }
   /** The file's path; empty if the call failed. */
   std::string end_profile(error *failed = nullptr) {
     const char *path = nullptr;

@@ -32,3 +32,21 @@ apt_mirror() {
   apt-get indextargets --format "\$(REPO_URI) \$(RELEASE) \$(COMPONENT)" 'Identifier: Packages' 2>/dev/null |
     awk -v release="$release" '$2 == release && $3 == "main" { print $1; exit }'
 }
+
+# unpack_pinned PACKAGE POOL WHAT: the pinned file of the pool's directory, such as o/onnxruntime, unpacked below $temporary/tree.
+# The caller has made $temporary.
+unpack_pinned() {
+  local helper=/usr/lib/apt/apt-helper version sha256 file mirror
+  if [ ! -x $helper ] || ! command -v dpkg-deb >/dev/null; then
+    die "apt-helper and dpkg-deb are needed: $3 come out of a Debian package."
+  fi
+  mirror=$(apt_mirror)
+  [ -n "$mirror" ] || die "apt has no source of Debian's packages here"
+  version=$(pinned_version "$1")
+  read -r sha256 file <<<"$(pin "$1" "$version" any)"
+  $helper -o APT::Sandbox::User= download-file "${mirror%/}/pool/main/$2/$file" "$temporary/$file" >"$temporary/messages" 2>&1 ||
+    die "$file: $(grep -m 1 '^E:' "$temporary/messages" || tail -n 1 "$temporary/messages")
+Debian may have replaced it by a newer one; then the pin in scripts/checksums has to follow."
+  check_sha256 "$temporary/$file" "$sha256"
+  dpkg-deb -x "$temporary/$file" "$temporary/tree"
+}

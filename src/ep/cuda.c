@@ -122,6 +122,21 @@ static const iobind__option_table table = {
     .spelled = true,
 };
 
+static const iobind__option stream_options[] = {
+    {.key = "priority",
+     .kind = IOBIND__OPTION_WHOLE,
+     .lowest = INT32_MIN,
+     .highest = INT32_MAX,
+     .preset = "0",
+     .text = "of work on the stream; a lower number is a higher priority, and the device has the range"},
+};
+
+static const iobind__option_table stream_table = {
+    .options = stream_options,
+    .count = sizeof stream_options / sizeof stream_options[0],
+    .source = "CUDA's documentation; not tried on a GPU",
+};
+
 static const iobind__quirk quirks[] = {
     {.bit = IOBIND__QUIRK_GATED},
     {.bit = IOBIND__QUIRK_REFUSES_RUN_STREAM, .only_bridged = true}, /* every node that uses cuBLAS */
@@ -160,4 +175,5 @@ const iobind__ep iobind__ep_cuda = {
     .ask = ask,
     .quirks = quirks,
     .options = &table,
+    .stream_options = &stream_table,
 };

@@ -48,6 +48,13 @@ bool iobind__option_address(const char *value, uint64_t *address) {
   return parse_digits(hexadecimal ? value + 2 : value, hexadecimal ? 16 : 10, address);
 }
 
+int64_t iobind__option_whole(const char *value) {
+  bool negative = value[0] == '-';
+  uint64_t number = 0;
+  (void)parse_digits(value + negative, 10, &number);
+  return negative ? -(int64_t)number : (int64_t)number;
+}
+
 static bool is_whole(const iobind__option *option, const char *value) {
   bool negative = value[0] == '-';
   uint64_t number;

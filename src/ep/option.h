@@ -68,6 +68,9 @@ bool iobind__option_same(const iobind__option *option, const char *a, const char
 /* The number of an address. False: it is none. */
 bool iobind__option_address(const char *value, uint64_t *address);
 
+/* The number of a value that an option WHOLE takes, if it is one of an int64_t. */
+int64_t iobind__option_whole(const char *value);
+
 enum { IOBIND__OPTION_RANGE = 160 };
 
 /* What the values may be, for a message or a table. */

@@ -41,6 +41,8 @@ typedef struct iobind__driver {
   /* ---- streams ---- */
   const struct iobind__stream_kind *streams;   /* of a device that has streams */
   const struct iobind__foreign_calls *foreign; /* for a stream of another library; NULL: takes none */
+  /* Set one of the options that the EP's row has, on a stream that has just been opened. NULL: the row has none. */
+  iobind_status (*set_stream_option)(iobind_stream *stream, const char *key, const char *value, iobind_error *error);
   /* Make later work of the stream wait for an event of another library (`waits`), or signal it after all previously submitted work. */
   iobind_status (*use_event)(iobind_stream *stream, const iobind_native *event, bool waits, iobind_error *error);
 } iobind__driver;

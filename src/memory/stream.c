@@ -458,6 +458,27 @@ static void free_stream(iobind__ref *ref) {
   iobind__ref_release(&runtime->ref);
 }
 
+/* The EPs themselves look at no option of a stream: one that iobind does not know would be lost silently. */
+static iobind_status check_option(const iobind_device *device, const char *key, const char *value, iobind_error *error) {
+  const iobind__option_table *table = device->ep == NULL ? NULL : device->ep->stream_options;
+  if (table == NULL || (device->flags & IOBIND_DEVICE_STREAMS) == 0) {
+    return iobind__fail(error, IOBIND_ERROR_NOT_SUPPORTED, "stream_create: '%s': its streams have no options, got '%s'",
+                        device->spec, key);
+  }
+  const iobind__option *option = iobind__option_find(table, key);
+  if (option == NULL) {
+    return iobind__fail(error, IOBIND_ERROR_NOT_SUPPORTED,
+                        "stream_create: '%s': expected the option '%s' of a stream, got '%s'", device->spec,
+                        table->options[0].key, key);
+  }
+  char range[IOBIND__OPTION_RANGE];
+  iobind__option_range(table, option, range);
+  return iobind__option_takes(table, option, value)
+             ? IOBIND_OK
+             : iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "stream_create: '%s': %s: expected %s, got '%s'",
+                            device->spec, key, range, value);
+}
+
 static iobind_status check_options(const iobind_device *device, const iobind_stream_options *options, iobind_error *error) {
   IOBIND__TRY(iobind__flags_check(options->flags, 0, "stream_create", error));
   bool lists = options->option_keys != NULL && options->option_values != NULL;
@@ -465,12 +486,29 @@ static iobind_status check_options(const iobind_device *device, const iobind_str
     if (!lists || options->option_keys[i] == NULL || options->option_values[i] == NULL) {
       return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "stream_create: option key or value %zu is NULL", i);
     }
+    for (size_t j = 0; j < i; j++) {
+      if (strcmp(options->option_keys[j], options->option_keys[i]) == 0) {
+        return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "stream_create: the option '%s' is given twice",
+                            options->option_keys[i]);
+      }
+    }
+    IOBIND__TRY(check_option(device, options->option_keys[i], options->option_values[i], error));
   }
-  /* the EPs that have streams look at none of their options: an option would be lost silently */
-  return options->option_count == 0
-             ? IOBIND_OK
-             : iobind__fail(error, IOBIND_ERROR_NOT_SUPPORTED, "stream_create: '%s': its streams have no options, got '%s'",
-                            device->spec, options->option_keys[0]);
+  return IOBIND_OK;
+}
+
+/* Open it, with its options. */
+static iobind_status open_stream(iobind_stream *stream, const iobind_stream_options *options, iobind_error *error) {
+  iobind_status status = iobind__named(stream->kind->open(stream, error), error, "stream_create");
+  const iobind__driver *driver = iobind__driver_of(stream->device);
+  bool opened = status == IOBIND_OK;
+  for (size_t i = 0; status == IOBIND_OK && i < options->option_count; i++) {
+    status = driver->set_stream_option(stream, options->option_keys[i], options->option_values[i], error);
+  }
+  if (opened && status != IOBIND_OK) {
+    stream->kind->close(stream);
+  }
+  return status;
 }
 
 iobind_status iobind_stream_create(iobind_device *device, const iobind_stream_options *given, iobind_stream **stream,
@@ -490,7 +528,7 @@ iobind_status iobind_stream_create(iobind_device *device, const iobind_stream_op
   }
   made->device = device;
   made->kind = (device->flags & IOBIND_DEVICE_STREAMS) != 0 ? iobind__driver_of(device)->streams : &iobind__worker_stream;
-  iobind_status status = iobind__named(made->kind->open(made, error), error, "stream_create");
+  iobind_status status = open_stream(made, &options, error);
   if (status != IOBIND_OK) {
     free(made);
     return status;

@@ -227,6 +227,7 @@ static void empty(const iobind::runtime &runtime, const iobind::session &scale, 
   CHECK(!iobind::binding(no_session, &failed) && failed && !iobind::pipeline(no_session, &failed) && failed);
   CHECK(no_session.run({}, &failed).empty() && failed && no_session.info(&failed).input_count == 0);
   CHECK(no_session.input("x", &failed).name == nullptr && no_session.end_profile(&failed).empty() && failed);
+  CHECK(!no_session.create_tensor(on, IOBIND_DTYPE_FLOAT32, {4}, &failed) && says(IOBIND_ERROR_INVALID_ARGUMENT, "session"));
   iobind::binding no_binding;
   CHECK(!no_binding.run(&failed) && !no_binding.input(0, &failed) && failed);
   iobind::input_slot no_input;

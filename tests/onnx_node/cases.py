@@ -12,6 +12,7 @@ import warnings
 os.environ.setdefault("ALLOW_RELEASED_ONNX_OPSET_ONLY", "0")
 try:
     import onnx
+    from onnx import numpy_helper
 except ImportError:
     if __name__ != "__main__":
         raise
@@ -86,6 +87,40 @@ class NodeCase:
                 yield side, "zero-size"
             if array.ndim == 0:
                 yield side, "scalar"
+
+
+def read_tensors(directory, side, count):
+    """The values of one side of a case that is kept in files."""
+    for number in range(count):
+        yield numpy_helper.to_array(onnx.load_tensor(directory / f"{side}_{number}.pb"))
+
+
+class FileCase:
+    """A case as ONNX keeps it: a directory with the model, and one with the values of each side."""
+
+    def __init__(self, directory):
+        self.name = f"{directory.parent.name}/{directory.name}"
+        self.model = (directory / "model.onnx").read_bytes()
+        graph = onnx.ModelProto.FromString(self.model).graph
+        given = {tensor.name for tensor in graph.initializer}
+        inputs = [info for info in graph.input if info.name not in given]
+        self.kind = self.odd_kind([*inputs, *graph.output])
+        if self.kind is None:
+            values = directory / "test_data_set_0"
+            self.inputs = {info.name: value for info, value in zip(inputs, read_tensors(values, "input", len(inputs)))}
+            self.outputs = {info.name: value for info, value in zip(graph.output, read_tensors(values, "output", len(graph.output)))}
+
+    @staticmethod
+    def odd_kind(infos):
+        """What is not a dense tensor of numbers, by its name."""
+        kinds = {info.type.WhichOneof("value").removesuffix("_type") for info in infos} - {"tensor"}
+        texts = {"string" for info in infos if info.type.tensor_type.elem_type == onnx.TensorProto.STRING}
+        return min(kinds | texts, default=None)
+
+
+def read(directory):
+    """All cases below a directory, by name."""
+    return [FileCase(path.parent) for path in sorted(pathlib.Path(directory).glob("*/*/model.onnx"))]
 
 
 def make():

@@ -37,13 +37,13 @@ CPU, KIND, KERNEL, OTHER = ("the CPU EP does not run it", "it has values that ar
 LEAST_OF_SAMPLE, LEAST = 140, 1200
 
 
-def run_tool(tool, case):
+def run_tool(tool, case, device="cuda"):
     with tempfile.TemporaryDirectory() as folder:
         model = os.path.join(folder, "model.onnx")
         with open(model, "wb") as file:
             file.write(case.model)
         inputs = {name: element.to_file(array) for name, array in case.inputs.items()}
-        rows = tool.run(model, inputs, folder, device="cuda")
+        rows = tool.run(model, inputs, folder, device=device)
         return {name: element.from_file(np.load(row["file"]), row["dtype"], row["dims"]) for name, row in rows.items()}
 
 
@@ -119,4 +119,5 @@ def main():
     return 1 if failed or passed < least else 0
 
 
-sys.exit(main())
+if __name__ == "__main__":
+    sys.exit(main())

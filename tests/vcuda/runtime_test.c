@@ -643,15 +643,51 @@ static void a_semaphore_holds_a_stream(void **state) {
   OK(cudaStreamDestroy(second));
 }
 
-/* Another process: it finds a 3, and leaves a 4. */
-static int be_the_peer(const char *hexadecimal) {
+static cuda_ipc_handle read_handle(const char *hexadecimal) {
   cuda_ipc_handle handle;
-  void *address;
   for (size_t i = 0; i < sizeof handle; i++) {
     char digits[3] = {hexadecimal[2 * i], hexadecimal[2 * i + 1], '\0'};
     handle.bytes[i] = (char)strtol(digits, NULL, 16);
   }
-  OK(cudaIpcOpenMemHandle(&address, handle, CUDA_IPC_LAZY));
+  return handle;
+}
+
+typedef struct written_handle {
+  char hexadecimal[2 * sizeof(cuda_ipc_handle) + 1];
+} written_handle;
+
+static written_handle write_handle(const cuda_ipc_handle *handle) {
+  written_handle written;
+  for (size_t i = 0; i < sizeof *handle; i++) {
+    snprintf(written.hexadecimal + 2 * i, 3, "%02x", (unsigned char)handle->bytes[i]);
+  }
+  return written;
+}
+
+/* This program, as another process. */
+static pid_t start_peer(char *const arguments[]) {
+  char program[4096] = "";
+  char *all[8] = {program};
+  assert_true(readlink("/proc/self/exe", program, sizeof program - 1) > 0);
+  for (int i = 0; arguments[i] != NULL; i++) all[i + 1] = arguments[i];
+  pid_t child = fork();
+  if (child == 0) {
+    execv(program, all);
+    _exit(127);
+  }
+  return child;
+}
+
+static void expect_end(pid_t child) {
+  int status = 0;
+  assert_int_equal(waitpid(child, &status, 0), child);
+  assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
+/* Another process: it finds a 3, and leaves a 4. */
+static int be_the_peer(const char *hexadecimal) {
+  void *address;
+  OK(cudaIpcOpenMemHandle(&address, read_handle(hexadecimal), CUDA_IPC_LAZY));
   assert_int_equal(first_byte(address), 3);
   OK(cudaMemset(address, 4, 64));
   OK(cudaDeviceSynchronize());
@@ -663,26 +699,127 @@ static void memory_of_another_process(void **state) {
   (void)state;
   void *before = make_memory(700), *address = make_memory(64), *opened;
   cuda_ipc_handle handle;
-  char hexadecimal[2 * sizeof handle + 1], program[4096] = "";
   OK(cudaMemset(address, 3, 64));
   OK(cudaDeviceSynchronize());
   OK(cudaIpcGetMemHandle(&handle, address));
   FAILS(CUDA_INVALID_CONTEXT, cudaIpcOpenMemHandle(&opened, handle, CUDA_IPC_LAZY));
-  for (size_t i = 0; i < sizeof handle; i++) snprintf(hexadecimal + 2 * i, 3, "%02x", (unsigned char)handle.bytes[i]);
-  assert_true(readlink("/proc/self/exe", program, sizeof program - 1) > 0);
-  pid_t child = fork();
-  if (child == 0) {
-    execl(program, program, hexadecimal, NULL);
-    _exit(127);
-  }
-  int status = 0;
-  assert_int_equal(waitpid(child, &status, 0), child);
-  assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+  written_handle written = write_handle(&handle);
+  expect_end(start_peer((char *[]){written.hexadecimal, NULL}));
   assert_int_equal(first_byte(address), 4);
   FAILS(CUDA_INVALID_VALUE, cudaIpcCloseMemHandle(address));
-  FAILS(CUDA_INVALID_VALUE, cudaIpcGetMemHandle(&handle, hexadecimal));
+  FAILS(CUDA_INVALID_VALUE, cudaIpcGetMemHandle(&handle, &handle));
   OK(cudaFree(address));
   OK(cudaFree(before));
+}
+
+/* A stream whose next work waits until the semaphore is at 1. */
+static cuda_stream held_stream(int semaphore) {
+  cuda_stream stream = make_stream();
+  cuda_external_semaphore imported;
+  OK(cudaImportExternalSemaphore(&imported, &(cuda_external_semaphore_desc){.type = 9, .handle.fd = dup(semaphore)}));
+  OK(cudaWaitExternalSemaphoresAsync(&imported, &(cuda_semaphore_params){.value = 1}, 1, stream));
+  OK(cudaDestroyExternalSemaphore(imported));
+  return stream;
+}
+
+/* Another process. It waits for the 7 behind the other's record, which it holds up itself, and records the same event behind an 8, which the
+ * other holds up. Its files are its first ones: the two semaphores, and a pipe. */
+static int wait_as_peer(char **arguments) {
+  int first = atoi(arguments[3]), second = atoi(arguments[4]), output = atoi(arguments[5]);
+  void *address;
+  cuda_event event;
+  unsigned char *seen;
+  OK(cudaMallocHost((void **)&seen, 1)); /* a copy to other memory would wait */
+  OK(cudaIpcOpenMemHandle(&address, read_handle(arguments[1]), CUDA_IPC_LAZY));
+  OK(cudaIpcOpenEventHandle(&event, read_handle(arguments[2])));
+  FAILS(CUDA_NOT_READY, cudaEventQuery(event));
+  cuda_stream stream = make_stream();
+  OK(cudaStreamWaitEvent(stream, event, 0));
+  OK(cudaMemcpyAsync(seen, address, 1, CUDA_COPY_DOWN, stream));
+  FAILS(CUDA_NOT_READY, cudaStreamQuery(stream));
+  assert_int_equal(vcuda_semaphore_signal(first, 1), 0);
+  OK(cudaStreamSynchronize(stream));
+  OK(cudaEventQuery(event));
+  OK(cudaEventSynchronize(event));
+  assert_int_equal(*seen, 7);
+  cuda_stream held = held_stream(second);
+  OK(cudaMemsetAsync(address, 8, 64, held));
+  OK(cudaEventRecord(event, held));
+  assert_int_equal(write(output, "r", 1), 1);
+  OK(cudaEventSynchronize(event));
+  OK(cudaStreamSynchronize(held));
+  OK(cudaEventDestroy(event));
+  OK(cudaIpcCloseMemHandle(address));
+  OK(cudaFreeHost(seen));
+  return 0;
+}
+
+static void events_of_another_process(void **state) {
+  (void)state;
+  cuda_event event;
+  cuda_ipc_handle memory, handle;
+  void *address = make_memory(64);
+  int first = vcuda_semaphore_create(0), second = vcuda_semaphore_create(0), ends[2];
+  char numbers[3][16], byte;
+  assert_int_equal(pipe(ends), 0);
+  const int files[] = {dup(first), dup(second), ends[1]}; /* a duplicate outlives exec */
+  for (int i = 0; i < 3; i++) snprintf(numbers[i], sizeof numbers[i], "%d", files[i]);
+  OK(cudaEventCreateWithFlags(&event, CUDA_EVENT_SHARED | CUDA_EVENT_NO_TIMING));
+  OK(cudaIpcGetMemHandle(&memory, address));
+  OK(cudaIpcGetEventHandle(&handle, event));
+  OK(cudaEventQuery(event)); /* never recorded */
+  cuda_stream stream = held_stream(first);
+  OK(cudaMemsetAsync(address, 7, 64, stream));
+  OK(cudaEventRecord(event, stream));
+  FAILS(CUDA_NOT_READY, cudaEventQuery(event));
+  written_handle written[] = {write_handle(&memory), write_handle(&handle)};
+  pid_t child =
+      start_peer((char *[]){written[0].hexadecimal, written[1].hexadecimal, numbers[0], numbers[1], numbers[2], NULL});
+  (void)close(ends[1]);
+  assert_int_equal(read(ends[0], &byte, 1), 1); /* it has recorded the event again */
+  FAILS(CUDA_NOT_READY, cudaEventQuery(event));
+  OK(cudaStreamWaitEvent(stream, event, 0));
+  FAILS(CUDA_NOT_READY, cudaStreamQuery(stream));
+  assert_int_equal(vcuda_semaphore_signal(second, 1), 0);
+  OK(cudaEventSynchronize(event));
+  OK(cudaStreamSynchronize(stream));
+  assert_int_equal(first_byte(address), 8);
+  expect_end(child);
+  OK(cudaEventRecord(event, stream)); /* its own again */
+  OK(cudaEventSynchronize(event));
+  for (int i = 0; i < 2; i++) (void)close(files[i]);
+  (void)close(ends[0]);
+  (void)close(first);
+  (void)close(second);
+  OK(cudaStreamDestroy(stream));
+  OK(cudaEventDestroy(event));
+  OK(cudaFree(address));
+}
+
+static void shared_events_are_refused(void **state) {
+  (void)state;
+  cuda_event event, opened;
+  cuda_ipc_handle handle;
+  cuda_stream stream = make_stream();
+  cuda_graph graph;
+  FAILS(CUDA_INVALID_VALUE, cudaEventCreateWithFlags(&event, CUDA_EVENT_SHARED)); /* it has no times */
+  OK(cudaEventCreateWithFlags(&event, CUDA_EVENT_NO_TIMING));
+  FAILS(CUDA_INVALID_HANDLE, cudaIpcGetEventHandle(&handle, event));
+  OK(cudaEventDestroy(event));
+  OK(cudaEventCreateWithFlags(&event, CUDA_EVENT_SHARED | CUDA_EVENT_NO_TIMING));
+  OK(cudaIpcGetEventHandle(&handle, event));
+  FAILS(CUDA_INVALID_VALUE, cudaIpcGetEventHandle(NULL, event));
+  FAILS(CUDA_INVALID_CONTEXT, cudaIpcOpenEventHandle(&opened, handle));
+  OK(cudaStreamBeginCapture(stream, CUDA_CAPTURE_RELAXED));
+  FAILS(CUDA_NOT_SUPPORTED, cudaEventRecord(event, stream));
+  assert_non_null(strstr(vcuda_last_message(), "not captured"));
+  FAILS(CUDA_NOT_SUPPORTED, cudaStreamWaitEvent(stream, event, 0));
+  OK(cudaStreamEndCapture(stream, &graph));
+  OK(cudaGraphDestroy(graph));
+  OK(cudaEventDestroy(event));
+  memset(&handle, 0, sizeof handle);
+  FAILS(CUDA_INVALID_VALUE, cudaIpcOpenEventHandle(&opened, handle));
+  OK(cudaStreamDestroy(stream));
 }
 
 static void calls_are_traced_with_their_streams(void **state) {
@@ -707,6 +844,7 @@ static void calls_are_traced_with_their_streams(void **state) {
 }
 
 int main(int argc, char **argv) {
+  if (argc > 2) return wait_as_peer(argv);
   if (argc > 1) return be_the_peer(argv[1]);
   const struct CMUnitTest tests[] = {
       TEST(memory_faults_where_the_host_touches_it),
@@ -738,6 +876,8 @@ int main(int argc, char **argv) {
       TEST(other_handles_are_refused),
       TEST(a_semaphore_holds_a_stream),
       TEST(memory_of_another_process),
+      TEST(events_of_another_process),
+      TEST(shared_events_are_refused),
       TEST(calls_are_traced_with_their_streams),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -624,6 +624,56 @@ static void copies_overlap_runs(void **state) {
   iobind_session_destroy(session);
 }
 
+/* ---- priorities ---- */
+
+static iobind_status make_with(const char *const *keys, const char *const *values, size_t count, iobind_stream **stream) {
+  iobind_stream_options options = IOBIND_STREAM_OPTIONS_INIT;
+  options.option_keys = keys;
+  options.option_values = values;
+  options.option_count = count;
+  fixture_arm();
+  return iobind_stream_create(device, &options, stream, &fault);
+}
+
+static void a_stream_with_a_priority(void **state) {
+  (void)state;
+  static const char *const key = "priority";
+  static const char *const values[] = {"-5", "-1", "0"};
+  int64_t before = vcuda_get(0, "live_streams");
+  for (int i = 0; i < 3; i++) {
+    iobind_stream *stream;
+    int priority = 1;
+    expect_ok(make_with(&key, &values[i], 1, &stream));
+    assert_int_equal(cudaStreamGetPriority(call_stream_get_native(stream), &priority), CUDA_OK);
+    assert_int_equal(priority, atoi(values[i]));
+    iobind_stream_destroy(stream);
+  }
+  assert_int_equal(vcuda_get(0, "live_streams"), before);
+}
+
+static void priorities_that_are_refused(void **state) {
+  (void)state;
+  static const char *const key[] = {"priority", "priority"}, *const unknown = "prioritee", *const one = "1";
+  static const char *const wrong[] = {"1", "-6", "high", ""}, *const good[] = {"-1", "-1"};
+  iobind_stream *stream;
+  int64_t before = vcuda_get(0, "live_streams");
+  for (int i = 0; i < 4; i++) {
+    assert_int_equal(make_with(key, &wrong[i], 1, &stream), IOBIND_ERROR_INVALID_ARGUMENT);
+    expect_words(i < 2 ? "priority: expected -5 (the highest) to 0 (the lowest), got"
+                       : "priority: expected -2147483648 .. 2147483647, got");
+    assert_null(stream);
+  }
+  assert_int_equal(make_with(key, good, 2, &stream), IOBIND_ERROR_INVALID_ARGUMENT);
+  expect_words("'priority' is given twice");
+  assert_int_equal(make_with(&unknown, &one, 1, &stream), IOBIND_ERROR_NOT_SUPPORTED);
+  expect_words("expected the option 'priority' of a stream, got 'prioritee'");
+  assert_int_equal(vcuda_set(0, "fail_stream", "1,name:cudaStreamSetAttribute"), 0);
+  assert_int_equal(make_with(key, good, 1, &stream), IOBIND_ERROR_RUNTIME);
+  expect_words("priority: CUDA error 999");
+  assert_int_equal(vcuda_set(0, "fail_stream", "0"), 0);
+  assert_int_equal(vcuda_get(0, "live_streams"), before);
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(steady_decoder_waits_for_nothing),
     cmocka_unit_test(run_is_between_what_is_on_the_stream),
@@ -637,6 +687,8 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(session_goes_before_its_stream),
     cmocka_unit_test(copies_overlap_runs),
     cmocka_unit_test(the_address_of_a_stream_is_enough),
+    cmocka_unit_test(a_stream_with_a_priority),
+    cmocka_unit_test(priorities_that_are_refused),
 };
 
 FIXTURE_MAIN(tests, start, stop);

@@ -203,6 +203,29 @@ def n_bits(name, bits=4, rows=1, inner=64, columns=48, block=32, zeros=False, bi
                order=order, K=inner, N=columns, bits=bits, block_size=block)
 
 
+def n_bits_ordered(name, bits, rows, zeros=True, columns=48, blocks=3, block=32):
+    """g_idx says whose block's scale and zero a row has. The CPU EP of 1.31.1 knows no 8 bits here, and takes other zeros of 4 bits."""
+    generator, random = np.random.default_rng(zlib.crc32(name.encode())), random_of(name)
+    numbers = generator.integers(0, 1 << bits, (columns, blocks * block), np.uint8)
+    middles = generator.integers(0, 1 << bits, (columns, blocks), np.uint8) if zeros else np.full((columns, blocks), 1 << (bits - 1), np.uint8)
+    scales, places = np.exp2(generator.integers(-5, -2, (columns, blocks))).astype(np.float32), generator.integers(0, blocks, blocks * block, np.int32)
+
+    def packed(array):
+        padded = np.pad(array, [(0, 0), (0, array.shape[1] % 2)])
+        return array if bits == 8 else padded[:, ::2] | padded[:, 1::2] << 4
+
+    def reference(feeds):
+        unpacked = (numbers.astype(np.float32) - middles[:, places]) * scales[:, places]
+        return {"out0": feeds["a"] @ unpacked.T}
+
+    weights = {"b": packed(numbers).reshape(columns, blocks, -1), "scales": scales, "zeros": packed(middles), "places": places}
+    if not zeros:
+        del weights["zeros"]
+    return one(name, "MatMulNBits", {"a": random(rows, blocks * block)}, domain=MS, types=(FLOAT, HALF), weights=weights,
+               order=["a", "b", "scales", "zeros" if zeros else "", "places"], K=blocks * block, N=columns, bits=bits,
+               block_size=block)._replace(reference=reference)
+
+
 def n_bits_cases():
     for bits in (4, 8):
         yield n_bits(f"n bits {bits}", bits)
@@ -211,6 +234,9 @@ def n_bits_cases():
         yield n_bits(f"n bits {bits}, bias", bits, bias=True, types=(HALF,))
         yield n_bits(f"n bits {bits}, block 16", bits, block=16, inner=96)
         yield n_bits(f"n bits {bits}, block 128, rows", bits, block=128, inner=256, rows=3, columns=64)
+        for rows in (1, 5):
+            yield n_bits_ordered(f"n bits {bits}, ordered, rows {rows}", bits, rows)
+        yield n_bits_ordered(f"n bits {bits}, ordered, middle", bits, rows=2, zeros=False)
         yield n_bits(f"n bits {bits}, many rows", bits, rows=40, inner=128, columns=32)
 
 
@@ -230,8 +256,10 @@ def attention(name, tokens=4, keys=0, past=0, heads=4, groups=4, size=16, batch=
     keys, values = keys or tokens, values or size
     shape = (lambda t, h, s: (batch, t, h * s)) if flat else (lambda t, h, s: (batch, h, t, s))
     inputs = {"q": random(*shape(tokens, heads, size)), "k": random(*shape(keys, groups, size)), "v": random(*shape(keys, groups, values))}
-    if mask == "bool":
+    if mask in ("bool", "blind"):
         inputs["mask"] = np.random.default_rng(1).integers(0, 2, (tokens, keys + past)).astype(bool) | np.eye(tokens, keys + past, dtype=bool)
+        if mask == "blind":  # the first query sees no key
+            inputs["mask"][0] = False
     elif mask is not None:
         inputs["mask"] = random(*mask)
     if past:
@@ -250,6 +278,8 @@ def attention_cases():
     yield attention("attention causal", is_causal=1)
     yield attention("attention flat", flat=True, is_causal=1)
     yield attention("attention bool", mask="bool")
+    for keys in (4, 5):  # memory-efficient attention, and steps
+        yield attention(f"attention blind, {keys} keys", tokens=4, keys=keys, mask="blind")
     yield attention("attention mask", mask=(2, 4, 4, 4))
     yield attention("attention mask of all", mask=(4, 4), is_causal=1)
     yield attention("attention cross", tokens=3, keys=7)
@@ -257,6 +287,7 @@ def attention_cases():
     yield attention("attention past", past=6, tokens=1)
     yield attention("attention past, groups", past=6, tokens=1, groups=2, flat=True, is_causal=1)
     yield attention("attention cap", softcap=3.0)
+    yield attention("attention products", qk_matmul_output_mode=0, outputs=["out", "", "", "products"])
     yield attention("attention used", tokens=3, keys=8, used=(8, 5), opset=24)
     yield attention("attention used, causal", tokens=1, keys=8, used=(8, 5), opset=24, groups=2, is_causal=1)
     yield attention("attention head 64", size=64, tokens=8, is_causal=1)

@@ -146,10 +146,48 @@ static void suppressions(void **state) {
   EXPECT(named, int64_t, 8, 9, 2, 8, 9, 0);
 }
 
+static void orders(void **state) {
+  (void)state;
+  /* two columns of two blocks of 16 numbers of 4 bits, all 9; the zeros are 8 */
+  static const char unpack[] = "_ZN11onnxruntime7contrib4cuda28Dequantize4BitsKernelReOrderIfEEvPT_PKhPKS3_S6_PKiiiii";
+  uint8_t *nines = host_memory(32), *none = NULL;
+  memset(nines, 0x99, 32);
+  float *scales = TENSOR(float, 1, 2, 3, 4), *out = host_memory(64 * sizeof *out);
+  int32_t *blocks = host_memory(32 * sizeof *blocks);
+  for (int i = 0; i < 32; i++) blocks[i] = i == 0 ? 1 : 0;
+  void *arguments[] = {&out, &nines, &scales, &none, &blocks, N(16), N(2), N(16), N(4)};
+  launch(unpack, LIST(unsigned, 1, 1, 1), LIST(unsigned, 256, 1, 1), arguments);
+  EXPECT(out, float, 2, 1);
+  EXPECT(out + 31, float, 1, 4, 3);
+  blocks[31] = 2;
+  expect_failure(unpack, arguments, 700, "row 31 has block 2 of 2");
+}
+
+static void deformed_windows(void **state) {
+  (void)state;
+  /* a window of one element, moved to the middle of four, half a row up to where only half is inside, and outside */
+  static const char columns[] = ORT("58_GLOBAL__N__804fcc09_19_deform_conv_impl_cu_c5419e52_2825422DeformableIm2ColKernelI"
+                                    "fiLi1ELi1ELb1EEEvT0_PKT_S6_S6_llllllllllllNS0_6DivModIS3_EES8_S8_S8_PS4_");
+  float *in = TENSOR(float, 1, 2, 3, 6, 7, 8), *mask = TENSOR(float, 1, 2, 1, 1, 1, 0), *out = host_memory(24);
+  float *offsets = TENSOR(float, 0.5F, -0.5F, -3, 0, 0, 0, 0.5F, 0, 0, 0, 0, 0);
+  LAUNCH(columns, N(6), &in, &offsets, &mask, L(2), L(3), L(1), L(1), L(0), L(0), L(1), L(1), L(1), L(1), L(1), L(1), D(2),
+         D(3), D(1), D(1), &out);
+  EXPECT_NEAR(out, 4, 2, 0, 6, 7, 0);
+  float *bias = TENSOR(float, 10, 20);
+  LAUNCH_ON(ORT("58_GLOBAL__N__804fcc09_19_deform_conv_impl_cu_c5419e52_2825425DeformConvAddBias2DKernelIfiEEvPT_PKS3_T0_i"),
+            LIST(unsigned, 1, 2, 1), &out, &bias, N(3), N(2));
+  EXPECT_NEAR(out, 14, 12, 10, 26, 27, 20);
+  LAUNCH(
+      ORT("58_GLOBAL__N__804fcc09_19_deform_conv_impl_cu_c5419e52_2825423DeformConvAddBiasKernelIfiEEvPT_PKS3_NS0_6DivModIT0_EES9_S8_"),
+      &out, &bias, D(3), D(2), N(6));
+  EXPECT_NEAR(out, 24, 22, 20, 46, 47, 40);
+}
+
 int main(void) {
 #define TEST(function) cmocka_unit_test_teardown(function, host_reset)
   const struct CMUnitTest tests[] = {
-      TEST(pools), TEST(pools_without_a_greatest), TEST(means), TEST(sequences), TEST(beside_cudnn), TEST(suppressions),
+      TEST(pools),  TEST(pools_without_a_greatest), TEST(means), TEST(sequences), TEST(beside_cudnn), TEST(suppressions),
+      TEST(orders), TEST(deformed_windows),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

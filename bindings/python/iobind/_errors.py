@@ -8,7 +8,7 @@ from typing import Any
 from . import _core
 
 CALLS = {
-    "session_create": "session", "session_create_from_memory": "session", "session_run": "run", "session_wrap": "adopt",
+    "session_create": "session", "session_create_from_memory": "session", "session_run": "run", "session_create_tensor": "allocate", "session_wrap": "adopt",
     "binding_set_input": "bind", "binding_set_output": "bind", "binding_place_output": "bind", "binding_write_input": "update",
     "binding_get_output": "outputs", "binding_reset_graphs": "forget_graphs", "binding_take_output": "take", "binding_create": "bind", "tensor_create": "empty",
     "binding_save_state": "save", "binding_restore_state": "restore", "binding_reorder_state": "reorder", "binding_rewind_state": "rewind", "session_get_state_kind": "state_kind", "state_kind": "state_kind", "state_load": "load_state", "tensor_to_dlpack": "__dlpack__", "tensor_get_string": "numpy", "tensor_set_string": "write", "tensor_map": "numpy",
@@ -41,6 +41,7 @@ ADVICE = {
     "FIXED and REUSE keep one, FRESH takes any": "a bound tensor and REUSE keep one, a FRESH output takes any",
     "make it there, or bind it SNAPSHOT or LIVE to have it copied": "make it there, tensor.to(device), or bind an array, which is copied",
     "or SNAPSHOT and iobind_binding_write_input": "or an array, and Binding.update",
+    "iobind_tensor_create makes such a tensor": "iobind.empty makes such a tensor",
     "iobind_tensor_read and iobind_tensor_write reach the part": "Tensor.read and Tensor.write with an offset reach the part",
     "iobind_tensor_read copies it": "Tensor.read copies it",
     "iobind_tensor_get_address tells its address": "its address is Tensor.address",

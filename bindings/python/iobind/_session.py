@@ -11,6 +11,7 @@ from ._errors import DTypeError, InvalidArgument, NameNotFound, NotSupported, Sh
 from ._ort_session import address_of
 from ._runtime import DeviceSpec, is_device, require_file, runtime
 from ._runtime import device as find_device
+from ._runtime import place as find_place
 
 if TYPE_CHECKING:
     from ._batch import Batch
@@ -156,6 +157,13 @@ class Session(_core.Session):
     def nodes(self) -> list[dict[str, str]]:
         """Which execution provider runs which node, for a session made with placement=True."""
         return self._nodes()
+
+    def allocate(self, shape: Sequence[int] | int, dtype: Any = "float32", *, device: DeviceSpec) -> _tensor.Tensor:
+        """A tensor without content, in the session's own memory: on CUDA in its arena, which the option gpu_mem_limit limits and which keeps what
+        is given up for the next tensor. shape and dtype as for iobind.empty; device: one of the session's, such as "cuda". Raises
+        DeviceError, NotFound, NotSupported (strings), OutOfMemory (also beyond the arena's limit), DTypeError, ShapeError, InvalidArgument."""
+        target, memory = find_place(device)
+        return self._create(target, memory, _dtypes.code_of(dtype), _tensor.dims_of(shape))
 
     def run(self, output_names: Sequence[str] | None, input_feed: Mapping[str, Any], run_options: None = None) -> list[Any]:
         """Run once without a binding, as onnxruntime's InferenceSession.run: arrays in, a list of arrays out. Everything may cross

@@ -587,11 +587,15 @@ def empty(shape: Sequence[int] | int, dtype: Any = "float32", device: DeviceSpec
     "cuda:0", "vdev/pinned" (host memory that the device reads directly), a torch.device ... Raises NotFound, DeviceError, DTypeError, ShapeError,
     InvalidArgument, NotSupported, OutOfMemory."""
     target, memory = find_place("cpu" if device is None else device)
+    return _core.create(target, memory, _dtypes.code_of(dtype), dims_of(shape))
+
+
+def dims_of(shape: Sequence[int] | int) -> list[int]:
+    """Dims, or one of them."""
     try:
-        dims = [operator.index(shape)]  # type: ignore[arg-type]
+        return [operator.index(shape)]  # type: ignore[arg-type]
     except TypeError:
-        dims = list(shape)  # type: ignore[arg-type]
-    return _core.create(target, memory, _dtypes.code_of(dtype), dims)
+        return list(shape)  # type: ignore[arg-type]
 
 
 def tensor(array: Any, device: DeviceSpec | None = "cpu", dtype: Any = None) -> Tensor:

@@ -14,7 +14,7 @@ extern "C" {
 typedef struct iobind_stream_options {
   uint32_t struct_size;
   uint32_t flags;                 /**< none yet */
-  const char *const *option_keys; /**< options of the EP for its stream */
+  const char *const *option_keys; /**< options of the EP's stream. CUDA's has one: "priority", a lower number is a higher one */
   const char *const *option_values;
   size_t option_count;
 } iobind_stream_options;
@@ -30,7 +30,8 @@ typedef struct iobind_stream_options {
  *  On any other device it is a queue with a thread of iobind:
  *  - A copy is done at once if the queue is empty. Runs, and what is ordered after them, are done by the thread.
  *  - After a failure, later work is skipped and fails with the same error, until iobind_stream_synchronize has returned it.
- *  @return OK; NOT_SUPPORTED options that the EP's streams do not have; INVALID_ARGUMENT; OUT_OF_MEMORY; RUNTIME
+ *  @return OK; NOT_SUPPORTED options that the EP's streams do not have, or a priority that the driver does not give;
+ *          INVALID_ARGUMENT also a priority outside of the device's range; OUT_OF_MEMORY; RUNTIME
  *  @threads any   @since 1.0 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_stream_create(iobind_device *device, const iobind_stream_options *options,
                                                            iobind_stream **stream, iobind_error *error);

@@ -40,7 +40,7 @@ final class Texts {
       Map.entry("tensor_get_string", "readStrings"), Map.entry("tensor_set_string", "writeStrings"),
       Map.entry("session_create", "OrtSessionFFM.create"), Map.entry("session_create_from_memory", "OrtSessionFFM.create"),
       Map.entry("session_wrap", "OrtSessionFFM.wrap"), Map.entry("session_run", "run"), Map.entry("session_get_node", "nodes"),
-      Map.entry("session_end_profile", "endProfile"), Map.entry("runtime_create", "OrtRuntimeFFM.create"),
+      Map.entry("session_create_tensor", "allocate"), Map.entry("session_end_profile", "endProfile"), Map.entry("runtime_create", "OrtRuntimeFFM.create"),
       Map.entry("runtime_register_ep", "registerEp"), Map.entry("stream_create", "OrtStreamFFM.create"),
       Map.entry("stream_synchronize", "synchronize"), Map.entry("stream_wait", "OrtStreamFFM.await"),
       Map.entry("event_create", "OrtEventFFM.create"), Map.entry("event_record", "record"),

@@ -558,6 +558,19 @@ public final class Iobind {
     }
   }
 
+  private static final MethodHandle SESSION_CREATE_TENSOR = status("iobind_session_create_tensor", OBJECT, OBJECT, ENUM, ENUM,
+      OBJECT, SIZE, OBJECT, OBJECT);
+
+  /** {@code iobind_session_create_tensor}. */
+  public static int sessionCreateTensor(long session, long device, int memory, int dtype, long dims, long rank, long tensor,
+      long error) {
+    try {
+      return (int) SESSION_CREATE_TENSOR.invokeExact(session, device, memory, dtype, dims, rank, tensor, error);
+    } catch (Throwable t) {
+      throw thrown(t);
+    }
+  }
+
   private static final MethodHandle SESSION_END_PROFILE = status("iobind_session_end_profile", OBJECT, OBJECT, OBJECT);
 
   /** {@code iobind_session_end_profile}. */
