@@ -72,6 +72,26 @@ links() {
   [ "$came" = "$3" ] || fail "IOBIND_WITH_PNG=$2 $1 libpng: expected $3, got $came"
 }
 
+# Where a distribution has ONNX Runtime: found last, and named by `iobind doctor` in either case.
+ort_library() {
+  refused "IOBIND_ORT_LIBRARY: expected an absolute path, got 'lib'" -DIOBIND_ORT_LIBRARY=lib
+  ln -s "$ORT_NATIVE_LIB_PATH" "$work/ort"
+  configure -DIOBIND_BUILD_TOOL=ON -DIOBIND_ORT_LIBRARY="$work/ort"
+  build_and_install
+  local by='the default of this build (IOBIND_ORT_LIBRARY)' report
+  report=$(env -u ORT_NATIVE_LIB_PATH "$prefix/bin/iobind" doctor 2>&1) || fail "doctor: $report"
+  if grep -q "^found by: *the loader's search" <<<"$report"; then
+    echo 'ort_library: the loader finds an ONNX Runtime here, before the path that is built in'
+    return
+  fi
+  grep -qF "$by" <<<"$report" || fail "doctor: expected '$by', got: $report"
+  use_tool "$prefix/bin/iobind"
+  rm "$work/ort"
+  report=$(env -u ORT_NATIVE_LIB_PATH "$prefix/bin/iobind" doctor 2>&1) && fail "doctor without ONNX Runtime: $report"
+  grep -qF "$by: $work/ort" <<<"$report" || fail "doctor without ONNX Runtime does not say where it looked last: $report"
+  echo 'ort_library: found last, and named by doctor'
+}
+
 # The static library beside the shared one.
 static_beside_shared() {
   configure -DIOBIND_BUILD_STATIC=ON
