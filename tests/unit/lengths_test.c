@@ -1,7 +1,6 @@
 /* The lengths of caches of fixed capacity that iobind writes: rows are appended, each a number, and are where they belong. */
 #include "lengths_cache.h"
 
-
 #include "iobind/interop.h"
 #include "vdev.h"
 #include "../rig/calls.h"
