@@ -2,7 +2,8 @@
 #   make build      the library and the tool, with an ONNX Runtime to run on, in dist/
 #   make demo       a real model on the processor and on a virtual GPU: a table and a picture
 #   make install    library, tool and virtual accelerator to PREFIX (/usr/local), under DESTDIR if that is given
-#   make package    an archive, and a package for Debian, in build/packages/
+#   make uninstall  remove them from there
+#   make package    an archive, and Debian's packages, in build/packages/
 #   make test       whether iobind works here: each suite, the same result on every machine; at most 6 minutes
 #   make test-ci    what else must hold before a change is taken: some 50 minutes, and 300 MB more to fetch
 #   make test-all   both, with the tests that take hours, other ONNX Runtimes, other platforms and valgrind
@@ -41,7 +42,7 @@ results := $(CURDIR)/build/results
 run_tests = ctest --preset $(1) --output-junit $(results)/$(2).xml
 
 .NOTPARALLEL:
-.PHONY: build demo vcuda python java install package test test-ci test-all bench coverage format check-format analyze analyze-whole clean
+.PHONY: build demo vcuda python java install uninstall package test test-ci test-all bench coverage format check-format analyze analyze-whole clean
 .PHONY: distclean needs dist fetched fetched-ci no-results ports-needs build-dev build-dev-vcuda build-product build-release-tests
 .PHONY: test-dev test-product test-dev-ci test-versions test-tsan test-release test-wheel test-spark test-valgrind
 .PHONY: test-oldest-ort test-newest-ort test-control-flow-ort test-dev-all test-release-all
@@ -63,7 +64,10 @@ PREFIX ?= /usr/local
 install:
 	@cmake --preset release >/dev/null
 	@cmake --build --preset release
-	@cmake --install build/release --prefix $(PREFIX)
+	@cmake --install build/release --prefix "$(PREFIX)"
+
+uninstall:
+	@cmake -D BUILD=build/release -D PREFIX="$(PREFIX)" -P cmake/uninstall.cmake
 
 package:
 	@scripts/package
@@ -192,10 +196,11 @@ test-spark: dist
 	@tests/spark/run
 
 ports-needs:
-	@scripts/install-packages ports
+	@scripts/install-packages ports deb
 
 test-release-all: build-release-tests
 	@scripts/get-onnxruntime --ep ggml || echo "going on without an EP of another project"
+	@scripts/get-onnxruntime --genai || echo "going on without onnxruntime-genai"
 	$(call run_tests,release-tests,release) -L '^(product|release|bench)$$'
 
 test-oldest-ort: build-dev

@@ -190,6 +190,25 @@ void *model_products(int64_t side, int count, size_t *bytes) {
   return finish(&writer, bytes);
 }
 
+void *model_weights(int64_t side, size_t *bytes) {
+  const int64_t rows[] = {-1, side}, square[] = {side, side};
+  const char *const symbols[] = {"n", ""};
+  const onnx_type type = {.dtype = ONNX_FLOAT32, .dims = rows, .symbols = symbols, .rank = 2};
+  size_t weight_bytes = (size_t)side * (size_t)side * sizeof(float);
+  float *weights = calloc(1, weight_bytes);
+  if (weights == NULL) return NULL;
+  for (int64_t i = 0; i < side; i++) weights[i * side + i] = 1;
+  const onnx_tensor w = {.name = "w", .dtype = ONNX_FLOAT32, .dims = square, .rank = 2, .data = weights, .bytes = weight_bytes};
+  onnx_writer writer = ONNX_WRITER_INIT;
+  begin(&writer, "weights");
+  onnx_input(&writer, "x", &type);
+  onnx_initializer(&writer, &w);
+  onnx_output(&writer, "y", &type);
+  node(&writer, "MatMul", "x", "w", "y");
+  free(weights);
+  return finish(&writer, bytes);
+}
+
 void *model_lookup(int64_t rows, int64_t columns, size_t *bytes) {
   const int64_t table_dims[] = {rows, columns}, index_dims[] = {-1}, found_dims[] = {-1, columns};
   const char *const symbols[] = {"n", ""};

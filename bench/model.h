@@ -34,6 +34,9 @@ void *model_states(size_t *bytes);
 /* y[side,side] = x w w ... w, `count` products with w[side,side], float32. As model_add. */
 void *model_products(int64_t side, int count, size_t *bytes);
 
+/* y[n,side] = x[n,side] times a constant of side * side float32. As model_add. */
+void *model_weights(int64_t side, size_t *bytes);
+
 /* found[n,columns] = table[rows,columns] at the rows index[n], float32 and int32. The table is an input, not a constant: a
  * plain run carries all of it to the device each time, a binding leaves it there. As model_add. */
 void *model_lookup(int64_t rows, int64_t columns, size_t *bytes);

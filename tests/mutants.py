@@ -20,7 +20,7 @@ class Build(mutants.Build):
     """A defect is linked into a program: one of the shared library becomes one of the static library."""
 
     def link_command(self, program):
-        return re.sub(r"lib/libiobind\.so\S*", "lib/libiobind_static.a", super().link_command(program))
+        return re.sub(r"lib/libiobind\.so\S*", "lib/libiobind.a", super().link_command(program))
 
 
 if __name__ == "__main__":

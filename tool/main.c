@@ -41,8 +41,8 @@ static int print_help(FILE *stream) {
   fprintf(stream, "iobind keeps tensors where the model runs: ONNX Runtime models on any device.\n\n"
                   "Usage: iobind COMMAND [OPTION...]\n\nCommands:\n");
   for (size_t i = 0; i < COMMAND_COUNT; i++) fprintf(stream, "  %-9s %s\n", commands[i].name, commands[i].summary);
-  fprintf(stream, "\n`iobind COMMAND --help` shows a command's options; `iobind --version` the version.\n"
-                  "Exit codes: 0 done, 1 the work failed, 2 wrong usage.\n");
+  fprintf(stream, "\n`iobind COMMAND --help` shows a command's options; `iobind --version` shows\n"
+                  "the version. Exit codes: 0 done, 1 the work failed, 2 wrong usage.\n");
   return finish(stream);
 }
 

@@ -7,19 +7,20 @@
  * Other processes make both take longer by the clock, and not equally so. So each is printed by the clock too, but the ratio is that of
  * processor time, which is divided by the threads that work: on an idle machine both are the same, since no file is read from a disk.
  * With LEAST it ends with 1 if the state is not loaded so many times faster. */
-#define _XOPEN_SOURCE 700 /* mkdtemp, clock_gettime, nftw */
+#define _POSIX_C_SOURCE 200809L /* clock_gettime */
 
-#include <ftw.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
 
-#include "decoder.h"
+#include "../decode/decoder.h"
 #include "fixture.h"
+#include "scratch.h"
 
-enum { THREADS = 2, PROMPT = 8000, PART = 512, LOADS = 7, NEXT_TOKEN = 17, TOKENS = 0, LOGITS = 0, PATH_BYTES = 512 };
+enum { THREADS = 2, PROMPT = 8000, PART = 512, LOADS = 7, NEXT_TOKEN = 17, TOKENS = 0, MASK = 1, FIRST_PAST = 2, LOGITS = 0 };
+enum { LAYERS = 6, HEADS = 8, VOCABULARY = 8192, MOST_TOKENS = 8192, STATES = 2 * LAYERS };
 
 static iobind_error error = IOBIND_ERROR_INIT;
 
@@ -62,33 +63,17 @@ static double median(double *values, size_t count) {
   return values[count / 2];
 }
 
-/* ---- files, removed at the end ---- */
+/* ---- files ---- */
 
-static char directory[PATH_BYTES], model_path[PATH_BYTES], data_path[PATH_BYTES], state_path[PATH_BYTES];
-
-static int remove_entry(const char *path, const struct stat *status, int kind, struct FTW *where) {
-  (void)status, (void)kind, (void)where;
-  return remove(path);
-}
-
-static void remove_directory(void) {
-  nftw(directory, remove_entry, 4, FTW_DEPTH | FTW_PHYS);
-}
-
-static void name_file(char path[PATH_BYTES], const char *name) {
-  if (snprintf(path, PATH_BYTES, "%s/%s", directory, name) >= PATH_BYTES)
-    fail("the path of the temporary directory is too long");
-}
+static char model_path[SCRATCH_PATH_BYTES], data_path[SCRATCH_PATH_BYTES], state_path[SCRATCH_PATH_BYTES];
 
 static void make_files(void) {
-  const char *parent = getenv("TMPDIR");
-  snprintf(directory, sizeof directory, "%s/bench_state.XXXXXX", parent != NULL ? parent : "/tmp");
-  if (mkdtemp(directory) == NULL) fail("no temporary directory can be made: set TMPDIR to a directory that can be written");
-  atexit(remove_directory);
-  name_file(model_path, "decoder.onnx");
-  name_file(data_path, "decoder.data");
-  name_file(state_path, "prompt.state");
-  if (!decoder_write(model_path, "decoder.data", data_path)) fail("the model cannot be written: is there room for it?");
+  const decoder_size size = {.layers = LAYERS, .heads = HEADS, .vocabulary = VOCABULARY, .most_tokens = MOST_TOKENS};
+  scratch_make();
+  scratch_name(model_path, "decoder.onnx");
+  scratch_name(data_path, "decoder.data");
+  scratch_name(state_path, "prompt.state");
+  if (!decoder_write(&size, model_path, "decoder.data", data_path)) fail("the model cannot be written: is there room for it?");
 }
 
 static double megabytes(const char *path) {
@@ -111,44 +96,52 @@ static iobind_session *open_session(void) {
 
 /* With no tokens yet. */
 static iobind_binding *open_binding(iobind_session *session) {
-  const int64_t none[] = {DECODER_HEADS, 0, DECODER_HEAD};
+  const int64_t none[] = {1, HEADS, 0, DECODER_HEAD};
   iobind_device *cpu = iobind_runtime_get_device(runtime, 0);
   iobind_binding *binding;
   must(iobind_binding_create(session, &binding, &error));
-  for (size_t i = 1; i <= DECODER_STATES; i++) {
+  for (size_t i = 0; i < STATES; i++) {
     iobind_tensor *empty;
-    must(iobind_tensor_create(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, none, 3, &empty, &error));
-    must(iobind_binding_set_input(binding, i, IOBIND_INPUT_RESIDENT, empty, NULL, &error));
+    must(iobind_tensor_create(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, none, 4, &empty, &error));
+    must(iobind_binding_set_input(binding, FIRST_PAST + i, IOBIND_INPUT_RESIDENT, empty, NULL, &error));
     iobind_tensor_release(empty);
-    must(iobind_binding_carry(binding, i, i, IOBIND_CARRY_MOVE, &error));
+    must(iobind_binding_carry(binding, 1 + i, FIRST_PAST + i, IOBIND_CARRY_MOVE, &error));
   }
   return binding;
 }
 
-static void run_tokens(iobind_binding *binding, const int64_t *tokens, int64_t count) {
+static void set_row(iobind_binding *binding, size_t input, const int64_t *row, int64_t count) {
   iobind_device *cpu = iobind_runtime_get_device(runtime, 0);
   iobind_tensor *tensor;
-  must(iobind_tensor_create(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_INT64, &count, 1, &tensor, &error));
-  must(iobind_tensor_write(tensor, 0, tokens, (size_t)count * sizeof *tokens, NULL, &error));
-  must(iobind_binding_set_input(binding, TOKENS, IOBIND_INPUT_RESIDENT, tensor, NULL, &error));
+  must(iobind_tensor_create(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_INT64, (int64_t[]){1, count}, 2, &tensor, &error));
+  must(iobind_tensor_write(tensor, 0, row, (size_t)count * sizeof *row, NULL, &error));
+  must(iobind_binding_set_input(binding, input, IOBIND_INPUT_RESIDENT, tensor, NULL, &error));
   iobind_tensor_release(tensor);
+}
+
+/* Tokens after `past` earlier ones. */
+static void run_tokens(iobind_binding *binding, int64_t past, const int64_t *tokens, int64_t count) {
+  static int64_t ones[MOST_TOKENS];
+  for (int64_t i = 0; i < past + count; i++) ones[i] = 1;
+  set_row(binding, TOKENS, tokens, count);
+  set_row(binding, MASK, ones, past + count);
   must(iobind_binding_run(binding, NULL, &error));
 }
 
 static void run_prompt(iobind_binding *binding) {
   static int64_t prompt[PROMPT];
-  for (int64_t i = 0; i < PROMPT; i++) prompt[i] = i * 2654435761 % DECODER_VOCABULARY;
-  for (int64_t i = 0; i < PROMPT; i += PART) run_tokens(binding, prompt + i, PROMPT - i < PART ? PROMPT - i : PART);
+  for (int64_t i = 0; i < PROMPT; i++) prompt[i] = i * 2654435761 % VOCABULARY;
+  for (int64_t i = 0; i < PROMPT; i += PART) run_tokens(binding, i, prompt + i, PROMPT - i < PART ? PROMPT - i : PART);
 }
 
 typedef struct logits {
-  uint32_t bits[DECODER_VOCABULARY]; /* of floats: they are compared as such */
+  uint32_t bits[VOCABULARY]; /* of floats: they are compared as such */
 } logits;
 
-static void run_next(iobind_binding *binding, logits *out) {
+static void run_next(iobind_binding *binding, int64_t past, logits *out) {
   static const int64_t token = NEXT_TOKEN;
   iobind_tensor *tensor;
-  run_tokens(binding, &token, 1);
+  run_tokens(binding, past, &token, 1);
   must(iobind_binding_get_output(binding, LOGITS, NULL, &tensor, &error));
   must(iobind_tensor_read(tensor, 0, out->bits, sizeof out->bits, NULL, &error));
 }
@@ -158,7 +151,7 @@ static void run_next(iobind_binding *binding, logits *out) {
 static void warm_up(iobind_session *session) {
   static const int64_t tokens[PART];
   iobind_binding *binding = open_binding(session);
-  run_tokens(binding, tokens, PART);
+  run_tokens(binding, 0, tokens, PART);
   iobind_binding_destroy(binding);
 }
 
@@ -172,7 +165,7 @@ static span compute(iobind_session *session, logits *next) {
   must(iobind_binding_save_state(binding, &state, &error));
   must(iobind_state_save(state, state_path, &error));
   iobind_state_release(state);
-  run_next(binding, next);
+  run_next(binding, PROMPT, next);
   iobind_binding_destroy(binding);
   return taken;
 }
@@ -186,7 +179,7 @@ static span load(logits *next) {
   must(iobind_binding_restore_state(binding, state, &error));
   taken = end_span(taken, 1);
   iobind_state_release(state);
-  run_next(binding, next);
+  run_next(binding, PROMPT, next);
   iobind_binding_destroy(binding);
   iobind_session_destroy(session);
   return taken;
@@ -196,7 +189,7 @@ static span load(logits *next) {
 static void check_that_state_counts(iobind_session *session, const logits *expected) {
   static logits without;
   iobind_binding *binding = open_binding(session);
-  run_next(binding, &without);
+  run_next(binding, 0, &without);
   iobind_binding_destroy(binding);
   if (memcmp(&without, expected, sizeof without) == 0) fail("the next token's logits are the same without the prompt's state");
 }

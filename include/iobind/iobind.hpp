@@ -336,7 +336,7 @@ public:
   list_of() = default;
   list_of(std::initializer_list<Object *> objects) { add(objects); }
   template <class Range, class = detail::element<Range>,
-            class = std::enable_if_t<!std::is_same_v<std::remove_cv_t<std::remove_reference_t<Range>>, list_of>>>
+            class = std::enable_if_t<!std::is_base_of_v<list_of, std::remove_cv_t<std::remove_reference_t<Range>>>>>
   list_of(Range &&objects) {
     add(objects);
   }
@@ -352,6 +352,19 @@ private:
     for (auto &object : objects) raw_.push_back(raw(object));
   }
   std::vector<decltype(std::declval<const Object &>().get())> raw_{};
+};
+
+/** The same as a member of options, which has no reference to the objects: they must remain valid until the call with the options. */
+template <class Object>
+class kept_list : public list_of<Object> {
+public:
+  kept_list() = default;
+  kept_list(std::initializer_list<Object *> objects) : list_of<Object>(objects) {}
+  template <class Range, class = detail::element<Range>,
+            class = std::enable_if_t<!std::is_base_of_v<list_of<Object>, std::remove_cv_t<std::remove_reference_t<Range>>>>>
+  kept_list(Range &&objects) : list_of<Object>(objects) {
+    static_assert(detail::lasts<Range>, "the objects must outlive the options: give an lvalue or a span, not a temporary");
+  }
 };
 
 /* ---- library and devices ----------------------------------------------------------------------------------------------- */
@@ -900,8 +913,8 @@ private:
 
 /** A run without a binding: iobind_run_request with its arrays. */
 struct run_request {
-  list_of<const tensor> inputs{};
-  list_of<tensor> targets{};               /**< none, or one for each output, null for a new tensor */
+  kept_list<const tensor> inputs{};
+  kept_list<tensor> targets{};             /**< none, or one for each output, null for a new tensor */
   std::vector<iobind_placement> outputs{}; /**< none, or one for each output without a target */
   const iobind_run_options *options = nullptr;
 };
@@ -1007,6 +1020,16 @@ public:
       detail::call(failed, iobind_session_get_state_kind, get(), from, to, &found);
     }
     return found;
+  }
+  /** A tensor in the session's own memory, such as its arena on CUDA; see iobind_session_create_tensor. */
+  tensor create_tensor(const device &where, iobind_dtype dtype, const shape &dims, iobind_memory memory = IOBIND_MEMORY_DEFAULT,
+                       error *failed = nullptr) const {
+    iobind_tensor *made = nullptr;
+    detail::call(failed, iobind_session_create_tensor, get(), where.get(), memory, dtype, dims.data(), dims.rank(), &made);
+    return tensor(made);
+  }
+  tensor create_tensor(const device &where, iobind_dtype dtype, const shape &dims, error *failed) const {
+    return create_tensor(where, dtype, dims, IOBIND_MEMORY_DEFAULT, failed);
   }
   /** The file's path; empty if the call failed. */
   std::string end_profile(error *failed = nullptr) {
@@ -1536,7 +1559,7 @@ private:
 struct pipeline_options {
   std::size_t slots = 0;                 /**< 0: 3 */
   std::uint32_t flags = 0;               /**< IOBIND_PIPELINE_* */
-  list_of<const tensor> constants{};       /**< none, or one for each input, null for an input that each item brings */
+  kept_list<const tensor> constants{};     /**< none, or one for each input, null for an input that each item brings */
   std::vector<iobind_placement> outputs{}; /**< none: all to the host; or one for each output */
   const iobind_run_options *run_options = nullptr;
 };

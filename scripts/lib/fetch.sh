@@ -20,6 +20,16 @@ print_help() {
   sed -n '2,/^[^#]/{/^#/!q;s/^# \{0,1\}//;p}' "$0"
 }
 
+# The time that artefacts name as theirs, so that the same sources give the same bytes: SOURCE_DATE_EPOCH, by default that of the last
+# commit; without one, that of the file with the version.
+set_source_date() {
+  if [ -z "${SOURCE_DATE_EPOCH:-}" ]; then
+    SOURCE_DATE_EPOCH=$(git -C "$project_dir" log -1 --format=%ct 2>/dev/null) ||
+      SOURCE_DATE_EPOCH=$("$python" -c 'import os, sys; print(int(os.stat(sys.argv[1]).st_mtime))' "$project_dir/include/iobind/version.h")
+  fi
+  export SOURCE_DATE_EPOCH
+}
+
 # The platform that this script runs on, in the words of the table of pins.
 host_platform() {
   case "$(uname -s)-$(uname -m)" in

@@ -436,7 +436,7 @@ static iobind_status make(iobind_batch *batch, const iobind_batch_options *optio
   return make_seats(batch, error);
 }
 
-static iobind_status check_options(const iobind_batch_options *options, iobind_error *error) {
+static iobind_status check_options(const iobind_session *session, const iobind_batch_options *options, iobind_error *error) {
   IOBIND__TRY(iobind__flags_check(options->flags, IOBIND_BATCH_ON_DEVICE, what, error));
   if (options->most_rows == 0 || options->most_rows > IOBIND__MOST_ROWS) {
     return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "%s: most_rows: expected 1 .. %d, got %zu", what,
@@ -446,6 +446,10 @@ static iobind_status check_options(const iobind_batch_options *options, iobind_e
     return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "%s: pairs: expected an array and its length, got %s and %zu",
                         what, options->pairs == NULL ? "NULL" : "an array", options->pair_count);
   }
+  if (options->pair_count > session->output_count) {
+    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "%s: expected at most %zu pairs, one for each output, got %zu",
+                        what, session->output_count, options->pair_count);
+  }
   if (!(options->tolerance >= 0) || isinf(options->tolerance)) {
     return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "%s: tolerance: expected a finite number, 0 or more", what);
   }
@@ -454,7 +458,7 @@ static iobind_status check_options(const iobind_batch_options *options, iobind_e
 
 static iobind_status create(iobind_session *session, const iobind_batch_options *options, iobind_batch **out,
                             iobind_error *error) {
-  IOBIND__TRY(check_options(options, error));
+  IOBIND__TRY(check_options(session, options, error));
   iobind_batch *batch = calloc(1, sizeof *batch);
   if (batch == NULL) {
     return iobind__out_of_memory(error, what);

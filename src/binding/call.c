@@ -115,6 +115,7 @@ iobind_status iobind__call(iobind_binding *binding, OrtRunOptions *options, iobi
   const iobind_session *session = binding->session;
   const OrtApi *api = IOBIND__API(session->runtime);
   bool by_arrays = binding->arrays.in_use;
+  binding->flight.has_uncounted = binding->flight.has_uncounted || !binding->flight.is_counted;
   OrtStatus *failed = by_arrays ? iobind__arrays_run(binding, options)
                                 : api->RunWithBinding(session->session, options, iobind__side_of_turn(binding)->binding);
   if (failed != NULL) {

@@ -20,8 +20,11 @@ static iobind_status refuse_input(const iobind_binding *binding, size_t index, c
 }
 
 static iobind_status note_roles(iobind_binding *binding, const iobind__kind *kind, size_t state, iobind_error *error) {
-  if (kind->axis == SIZE_MAX || kind->length_count == 0 || !kind->has_all_lengths) {
+  if (kind->axis == SIZE_MAX || kind->length_count == 0) {
     return refuse_input(binding, state, "the graph does not show where its length comes from", error);
+  }
+  if (kind->doubt != NULL) {
+    return refuse_input(binding, state, kind->doubt, error);
   }
   for (size_t i = 0; i < kind->length_count; i++) {
     size_t index = kind->lengths[i];
@@ -88,11 +91,11 @@ static int64_t value_of(const iobind_binding *binding, iobind__length_role role,
   return values[role];
 }
 
-/* Of the shape that is bound, or that the model and the cache ask for. */
+/* Of the shape that the caller has bound, or that the model and the cache ask for. */
 static iobind_status make_values(const iobind_binding *binding, size_t index, iobind_tensor **values, iobind_error *error) {
   const iobind__input *input = &binding->inputs[index];
   const iobind__value *value = &binding->session->inputs[index];
-  const iobind_tensor *bound = input->source != NULL ? input->source : input->bound;
+  const iobind_tensor *bound = input->is_made ? NULL : input->source != NULL ? input->source : input->bound;
   int64_t dims[1] = {binding->lengths.rows};
   if (value->dtype != IOBIND_DTYPE_INT32 && value->dtype != IOBIND_DTYPE_INT64) {
     return refuse_input(binding, index, "expected int32 or int64", error);
@@ -119,15 +122,17 @@ static void fill(iobind_tensor *values, int64_t value) {
   }
 }
 
-/* An input that is not bound is bound here: what it holds is known. */
+/* An input that the caller has not bound is bound here, and again if the caches have another number of rows. */
 static iobind_status bind(iobind_binding *binding, size_t index, const iobind_tensor *values, iobind_error *error) {
+  iobind__input *input = &binding->inputs[index];
   iobind_tensor *made;
-  if (binding->inputs[index].bound != NULL) {
+  if (input->bound != NULL && (!input->is_made || iobind__tensor_same_dims(input->bound, values))) {
     return IOBIND_OK;
   }
   IOBIND__TRY(iobind__input_make(binding->session, index, values, &made, error));
   iobind__tensor_hand_to(made, IOBIND_HOLDER_BINDING);
   iobind__input_go_on(binding, index, made, NULL);
+  input->is_made = true;
   return IOBIND_OK;
 }
 
@@ -249,6 +254,9 @@ iobind_status iobind__binding_rewind_length(iobind_binding *binding, int64_t len
   for (size_t i = 0; i < binding->carry_count; i++) {
     binding->inputs[binding->carries[i].input].is_spoiled = false; /* the table has changed when it became so */
   }
+  if (binding->results == IOBIND__RESULTS_FAILED) {
+    iobind__results_drop(binding, NULL); /* of a run behind the length: a saved state has nothing of it */
+  }
   iobind__binding_set_length(binding, length);
   return IOBIND_OK;
 }
@@ -258,16 +266,12 @@ void iobind__lengths_forget(iobind_binding *binding) {
       (iobind__lengths){.now = IOBIND__LENGTH_UNKNOWN, .settled = IOBIND__LENGTH_UNKNOWN, .capacity = -1, .tokens = SIZE_MAX};
 }
 
-iobind_status iobind__lengths_begin(iobind_binding *binding, iobind_error *error) {
-  iobind__lengths *lengths = &binding->lengths;
+iobind_status iobind__lengths_begin(const iobind_binding *binding, iobind_error *error) {
+  const iobind__lengths *lengths = &binding->lengths;
   if (lengths->added == IOBIND__LENGTHS_LOST) {
     return iobind__fail(error, IOBIND_ERROR_INVALID_STATE,
                         "binding_run: the lengths were written behind a run that has failed, or not completely: call "
                         "iobind_binding_write_lengths again");
-  }
-  if (lengths->added == 0) { /* the run writes rows that nobody has named */
-    lengths->now = IOBIND__LENGTH_UNKNOWN;
-    lengths->settled = IOBIND__LENGTH_UNKNOWN;
   }
   if (lengths->added == 0 || lengths->tokens == SIZE_MAX || binding->inputs[lengths->tokens].carry != 0) {
     return IOBIND_OK;
@@ -284,19 +288,28 @@ iobind_status iobind__lengths_begin(iobind_binding *binding, iobind_error *error
 
 void iobind__lengths_note_run(iobind_binding *binding) {
   iobind__lengths *lengths = &binding->lengths;
-  lengths->now += lengths->added;
+  lengths->now = lengths->added == 0 ? IOBIND__LENGTH_UNKNOWN : lengths->now + lengths->added;
   lengths->added = 0;
   if (binding->flight.stream == NULL) {
     lengths->settled = lengths->now;
+    binding->flight.has_uncounted = false;
+  }
+}
+
+void iobind__lengths_note_failure(iobind_binding *binding) {
+  if (binding->flight.has_uncounted) {
+    binding->lengths.now = IOBIND__LENGTH_UNKNOWN;
+    binding->lengths.settled = IOBIND__LENGTH_UNKNOWN;
+    binding->flight.has_uncounted = false;
   }
 }
 
 void iobind__lengths_note_end(iobind_binding *binding, bool has_failed) {
   iobind__lengths *lengths = &binding->lengths;
   if (has_failed) {
-    lengths->now = lengths->settled;
+    lengths->now = binding->flight.has_uncounted ? IOBIND__LENGTH_UNKNOWN : lengths->settled;
     lengths->added = lengths->added == 0 ? 0 : IOBIND__LENGTHS_LOST;
-  } else {
-    lengths->settled = lengths->now;
   }
+  lengths->settled = lengths->now;
+  binding->flight.has_uncounted = false;
 }

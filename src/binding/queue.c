@@ -87,6 +87,7 @@ static iobind_status submit(iobind_binding *binding, iobind_stream *stream, bool
   const iobind__submission submission = iobind__stream_begin(stream);
   if (execute_on(binding, stream, &reason) != IOBIND_OK) {
     iobind__stream_pass(stream); /* work that was submitted before the failure uses what is bound */
+    iobind__lengths_note_failure(binding);
     bool is_made = binding->results != IOBIND__RESULTS_NONE;
     return is_made ? disown_run(binding, &reason, error) : iobind__error_copy(error, &reason);
   }
@@ -110,6 +111,7 @@ iobind_status iobind__queue_and_wait(iobind_binding *binding, iobind_stream *own
 static iobind_status run_on_ep(iobind_binding *binding, iobind_stream *stream, iobind_error *error) {
   IOBIND__TRY(iobind__run_enter(binding, error));
   iobind_status status = iobind__lengths_begin(binding, error);
+  binding->flight.is_counted = iobind__lengths_are_counted(binding);
   status = status == IOBIND_OK ? submit(binding, stream, false, error) : status;
   iobind__run_leave(binding, IOBIND__IDLE);
   return status;
@@ -122,6 +124,7 @@ typedef struct run_task {
   iobind_binding *binding; /* a reference is held */
   const iobind_device *ordered;
   bool begins;             /* an earlier run was in flight when this one was submitted: its results are known only now */
+  bool is_counted;         /* as the lengths were when it was submitted */
   iobind__point *points[]; /* of the inputs' events when the run was submitted; references are held */
 } run_task;
 
@@ -143,6 +146,7 @@ static iobind_status execute_task(const run_task *self, const iobind_error *fail
     IOBIND__TRY(iobind__run_begin(binding, NULL, error));
   }
   IOBIND__TRY(iobind__run_await(binding, NULL, self->points, error));
+  binding->flight.is_counted = self->is_counted;
   return iobind__run_execute(binding, binding->settings.ort.now, NULL, self->ordered, error);
 }
 
@@ -178,6 +182,7 @@ static run_task *make_task(iobind_binding *binding, const iobind_device *ordered
   iobind__ref_retain(&binding->ref);
   self->ordered = ordered;
   self->begins = begins;
+  self->is_counted = iobind__lengths_are_counted(binding);
   for (size_t i = 0; i < inputs; i++) {
     iobind_event *event = event_of(binding, i, begins);
     self->points[i] = event == NULL ? NULL : iobind__event_point(event);

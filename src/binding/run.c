@@ -77,7 +77,7 @@ static iobind_status load_live_inputs(const iobind_binding *binding, iobind_stre
   for (size_t i = 0; i < binding->session->input_count; i++) {
     const iobind__input *input = &binding->inputs[i];
     if (input->source != NULL) {
-      IOBIND__TRY(iobind__tensor_copy_one(input->source, input->bound, stream, error));
+      IOBIND__TRY(iobind__tensor_copy_one(iobind__verified_source(binding, i), input->bound, stream, error));
       /* if the run reads the copy on the host, it must have arrived before the run is submitted */
       IOBIND__TRY(stream != NULL && input->bound->place->host
                       ? iobind__tensor_settle_for(input->bound, IOBIND__READ, &binding->flight, error)
@@ -169,7 +169,11 @@ static iobind_status run(iobind_binding *binding, bool looks, iobind_error *erro
   IOBIND__TRY(iobind__run_begin(binding, NULL, error));
   IOBIND__TRY(iobind__run_await(binding, NULL, NULL, error));
   IOBIND__TRY(looks ? iobind__run_settle(binding, error) : IOBIND_OK); /* what it uses is bound by now: also states */
-  IOBIND__TRY(execute_found(binding, binding->settings.ort.now, NULL, NULL, error));
+  iobind_status status = execute_found(binding, binding->settings.ort.now, NULL, NULL, error);
+  if (status != IOBIND_OK) {
+    iobind__lengths_note_failure(binding);
+    return status;
+  }
   iobind__lengths_note_run(binding);
   return IOBIND_OK;
 }
@@ -180,6 +184,7 @@ iobind_status iobind__run_now(iobind_binding *binding, bool looks, iobind_error 
   }
   IOBIND__TRY(iobind__run_enter(binding, error));
   iobind_status status = iobind__lengths_begin(binding, error);
+  binding->flight.is_counted = iobind__lengths_are_counted(binding);
   status = status == IOBIND_OK ? run(binding, looks, error) : status;
   iobind__run_leave(binding, status == IOBIND_OK ? iobind__armed_key(binding) : IOBIND__IDLE);
   return status;

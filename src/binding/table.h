@@ -26,6 +26,7 @@ typedef struct iobind__input {
   iobind__dims past;        /* of the tensor that was let go; REUSE outputs have memory for them */
   size_t carry;             /* its place among the carries, counted from 1; 0: not carried */
   iobind__length_role role; /* of the lengths that iobind writes; COMPUTED: none */
+  bool is_made;             /* iobind has bound it for a length */
 } iobind__input;
 
 typedef struct iobind__output {
@@ -252,10 +253,18 @@ void iobind__input_go_on(iobind_binding *binding, size_t index, iobind_tensor *s
 void iobind__lengths_forget(iobind_binding *binding);
 
 /* A run begins: are the lengths that it reads those of this run? */
-iobind_status iobind__lengths_begin(iobind_binding *binding, iobind_error *error);
+iobind_status iobind__lengths_begin(const iobind_binding *binding, iobind_error *error);
 
-/* A run was made, or submitted. */
+/* Were they written by iobind? */
+static inline bool iobind__lengths_are_counted(const iobind_binding *binding) {
+  return binding->lengths.added != 0;
+}
+
+/* A run was made, or submitted, */
 void iobind__lengths_note_run(iobind_binding *binding);
+
+/* or it has failed: at once, and only here on the caller's thread. One that was not given to ORT changes nothing. */
+void iobind__lengths_note_failure(iobind_binding *binding);
 
 /* The runs in flight have ended. */
 void iobind__lengths_note_end(iobind_binding *binding, bool has_failed);

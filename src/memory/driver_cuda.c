@@ -1,18 +1,12 @@
 /* CUDA's devices: memory and copies are ORT's, streams and events of other libraries are used by NVIDIA's driver. */
-#include "memory/driver.h"
-#include "memory/foreign.h"
+#include "memory/driver_cuda.h"
+
 #include "memory/kind.h"
 #include "support/system.h"
 
 #include <string.h>
 
-#if defined(_WIN32)
-static const char driver[] = "nvcuda.dll";
-#else
-static const char driver[] = "libcuda.so.1";
-#endif
-
-/* The first ones are needed with streams, the next ones to ask whether the device is idle, the last ones for a priority. */
+/* The first ones are needed with streams, the next one to ask whether the device is idle, the last ones for a priority. */
 enum {
   STREAM_CONTEXT,
   IS_CAPTURING,
@@ -24,9 +18,7 @@ enum {
   POP,
   ERROR_NAME,
   OF_STREAMS,
-  DEVICE = OF_STREAMS,
-  RETAIN,
-  SYNCHRONIZE,
+  SYNCHRONIZE = OF_STREAMS,
   OF_DEVICES,
   PRIORITY_RANGE = OF_DEVICES,
   SET_ATTRIBUTE,
@@ -43,8 +35,6 @@ static const char *const names[ALL] = {
     [PUSH] = "cuCtxPushCurrent_v2",
     [POP] = "cuCtxPopCurrent_v2",
     [ERROR_NAME] = "cuGetErrorName",
-    [DEVICE] = "cuDeviceGet",
-    [RETAIN] = "cuDevicePrimaryCtxRetain",
     [SYNCHRONIZE] = "cuCtxSynchronize",
     [PRIORITY_RANGE] = "cuCtxGetStreamPriorityRange",
     [SET_ATTRIBUTE] = "cuStreamSetAttribute",
@@ -52,12 +42,15 @@ static const char *const names[ALL] = {
 };
 _Static_assert((int)ALL <= (int)IOBIND__FOREIGN_CALLS, "every call has a number");
 
-static iobind_status fail(const iobind__foreign *self, int failed, const char *what, iobind_error *error) {
+const char *iobind__cuda_error_name(const iobind__foreign *self, int failed) {
   const char *name = NULL;
-  if (((int (*)(int, const char **))self->found[ERROR_NAME])(failed, &name) != 0 || name == NULL) {
-    name = "an error without a name";
-  }
-  return iobind__fail(error, IOBIND_ERROR_RUNTIME, "%s: CUDA error %d (%s)", what, failed, name);
+  (void)((int (*)(int, const char **))self->found[ERROR_NAME])(failed, &name);
+  return name == NULL ? "an error without a name" : name;
+}
+
+static iobind_status fail(const iobind__foreign *self, int failed, const char *what, iobind_error *error) {
+  return iobind__fail(error, IOBIND_ERROR_RUNTIME, "%s: CUDA error %d (%s)", what, failed,
+                      iobind__cuda_error_name(self, failed));
 }
 
 static int stream_context(const iobind__foreign *self, void *stream, void **context) {
@@ -65,21 +58,28 @@ static int stream_context(const iobind__foreign *self, void *stream, void **cont
 }
 
 static iobind_status find(iobind__foreign *self, const iobind_stream *stream, iobind_error *error) {
-  if (!iobind__foreign_find(self, iobind__library_loaded(driver), names, 0, OF_STREAMS)) {
-    return iobind__foreign_lacks(stream, driver, error);
+  if (!iobind__foreign_find(self, iobind__library_loaded(IOBIND__CUDA_DRIVER), names, 0, OF_STREAMS)) {
+    return iobind__foreign_lacks(stream, IOBIND__CUDA_DRIVER, error);
   }
   int failed = stream_context(self, iobind__stream_handle(stream), &self->context);
   return failed == 0 ? IOBIND_OK : fail(self, failed, "the context of the stream", error);
 }
 
-/* Do something in the context of the device, which the calling thread may not have. */
+int iobind__cuda_enter(const iobind__foreign *self) {
+  return ((int (*)(void *))self->found[PUSH])(self->context);
+}
+
+void iobind__cuda_leave(const iobind__foreign *self) {
+  void *popped;
+  (void)((int (*)(void **))self->found[POP])(&popped);
+}
+
 static int in_context(const iobind__foreign *self, int (*act)(const iobind__foreign *self, void *a, void *b), void *a,
                       void *b) {
-  void *popped;
-  int failed = ((int (*)(void *))self->found[PUSH])(self->context);
+  int failed = iobind__cuda_enter(self);
   if (failed == 0) {
     failed = act(self, a, b);
-    (void)((int (*)(void **))self->found[POP])(&popped);
+    iobind__cuda_leave(self);
   }
   return failed;
 }
@@ -166,17 +166,18 @@ static const iobind__foreign_calls calls = {
     .fail = fail,
 };
 
-/* The context that the EP uses, in which this thread may then call. It stays retained, as CUDA's runtime does it: giving up the last reference
- * would reset the device. False: the driver is not in use. */
-static bool open_context(iobind__foreign *self, const iobind_device *device) {
-  int found = 0;
-  return iobind__foreign_find(self, iobind__library_loaded(driver), names, PUSH, OF_DEVICES) &&
-         ((int (*)(int *, int))self->found[DEVICE])(&found, (int)device->ordinal) == 0 &&
-         ((int (*)(void **, int))self->found[RETAIN])(&self->context, found) == 0;
+iobind_status iobind__cuda_open(iobind__foreign *self, const iobind_device *device, iobind_error *error) {
+  *self = (iobind__foreign){.calls = &calls};
+  if (device->context == NULL ||
+      !iobind__foreign_find(self, iobind__library_loaded(IOBIND__CUDA_DRIVER), names, PUSH, OF_DEVICES)) {
+    return iobind__fail(error, IOBIND_ERROR_NOT_SUPPORTED, "'%s': %s is not loaded, or lacks calls", device->spec,
+                        IOBIND__CUDA_DRIVER);
+  }
+  return iobind__context_find_primary(device->context, &self->context, error);
 }
 
 static int synchronize(iobind__foreign *self, const iobind_device *device) {
-  return open_context(self, device) ? in_context(self, act_synchronize, NULL, NULL) : 0;
+  return iobind__cuda_open(self, device, NULL) == IOBIND_OK ? in_context(self, act_synchronize, NULL, NULL) : 0;
 }
 
 /* The EP waits for its device when a session is made, and ends the process if it cannot: some library captures a stream of the device, or
@@ -186,7 +187,7 @@ static iobind_status check_ready(const iobind_device *device, iobind_error *erro
   if (!device->bridged) {
     return IOBIND_OK;
   }
-  iobind__foreign self = {.calls = &calls};
+  iobind__foreign self;
   iobind__scope scope;
   IOBIND__TRY(iobind__named(iobind__guard_enter(device->guard, &scope, error), error, "session_create"));
   int failed = synchronize(&self, device);
@@ -203,7 +204,7 @@ static iobind_status check_ready(const iobind_device *device, iobind_error *erro
 
 /* To release a session is to wait for its device already, as memory is freed: this ends no capture that has not ended. */
 static void settle(iobind_device *device) {
-  iobind__foreign self = {.calls = &calls};
+  iobind__foreign self;
   iobind__scope scope;
   if (iobind__guard_enter_to_free(device->guard, &scope)) {
     (void)synchronize(&self, device);
@@ -251,8 +252,8 @@ static iobind_status set_priority(iobind_stream *stream, const char *key, const 
   iobind__foreign self = {.calls = &calls};
   priority asked = {.wanted = (int)iobind__option_whole(value)};
   iobind__scope scope;
-  if (!iobind__foreign_find(&self, iobind__library_loaded(driver), names, 0, ALL)) {
-    return iobind__foreign_lacks(stream, driver, error);
+  if (!iobind__foreign_find(&self, iobind__library_loaded(IOBIND__CUDA_DRIVER), names, 0, ALL)) {
+    return iobind__foreign_lacks(stream, IOBIND__CUDA_DRIVER, error);
   }
   IOBIND__TRY(iobind__guard_enter(device->guard, &scope, error));
   void *handle = iobind__stream_handle(stream);

@@ -3,16 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "memory/driver.h"
+#include "memory/driver_cuda.h"
 #include "memory/importer.h"
-#include "memory/stream.h"
 #include "support/system.h"
-
-#if defined(_WIN32)
-static const char driver[] = "nvcuda.dll";
-#else
-static const char driver[] = "libcuda.so.1";
-#endif
 
 /* CUexternalMemoryHandleType and CUexternalSemaphoreHandleType, by iobind_external_kind. */
 static const int cuda_kinds[] = {
@@ -60,13 +53,9 @@ typedef struct semaphore_params { /* CUDA_EXTERNAL_SEMAPHORE_SIGNAL_PARAMS, _WAI
 } semaphore_params;
 _Static_assert(sizeof(semaphore_params) == 144, "the driver reads that many bytes");
 
-/* What an importer keeps: the driver's calls, the context of the device, and the address of memory. */
+/* What an importer keeps: the driver, its calls for external objects, and the address of memory. */
 typedef struct cuda {
-  int (*get_device)(int *device, int ordinal);
-  int (*retain)(void **context, int device);
-  int (*push)(void *context);
-  int (*pop)(void **context);
-  int (*error_name)(int error, const char **name);
+  iobind__foreign driver;
   int (*import_memory)(void **memory, const memory_desc *desc);
   int (*map)(uintptr_t *address, void *memory, const buffer_desc *desc);
   int (*unmap)(uintptr_t address);
@@ -75,56 +64,32 @@ typedef struct cuda {
   int (*signal)(void *const *semaphores, const semaphore_params *params, unsigned count, void *stream);
   int (*wait)(void *const *semaphores, const semaphore_params *params, unsigned count, void *stream);
   int (*destroy_semaphore)(void *semaphore);
-  void *context;
   uintptr_t address;
 } cuda;
 
 #define FIND(field, name) (*(void **)&self->field = iobind__library_symbol(library, name)) != NULL
 
 static bool find_calls(cuda *self, void *library) {
-  return library != NULL && FIND(get_device, "cuDeviceGet") && FIND(retain, "cuDevicePrimaryCtxRetain") &&
-         FIND(push, "cuCtxPushCurrent_v2") && FIND(pop, "cuCtxPopCurrent_v2") && FIND(error_name, "cuGetErrorName") &&
-         FIND(import_memory, "cuImportExternalMemory") && FIND(map, "cuExternalMemoryGetMappedBuffer") &&
+  return library != NULL && FIND(import_memory, "cuImportExternalMemory") && FIND(map, "cuExternalMemoryGetMappedBuffer") &&
          FIND(unmap, "cuMemFree_v2") && FIND(destroy_memory, "cuDestroyExternalMemory") &&
          FIND(import_semaphore, "cuImportExternalSemaphore") && FIND(signal, "cuSignalExternalSemaphoresAsync") &&
          FIND(wait, "cuWaitExternalSemaphoresAsync") && FIND(destroy_semaphore, "cuDestroyExternalSemaphore");
 }
 
-/* In the context of the device, which the calling thread may not have. After a failure nothing is entered. */
-static int enter(const cuda *self) {
-  return self->push(self->context);
-}
-
-static void leave(const cuda *self) {
-  void *popped;
-  (void)self->pop(&popped);
-}
-
 static iobind_status failed_as(const iobind__importer *importer, int failed, const char *what, iobind_error *error) {
   const cuda *self = importer->own;
-  const char *name = NULL;
-  if (self->error_name(failed, &name) != 0 || name == NULL) {
-    name = "an error without a name";
-  }
-  return iobind__fail(error, IOBIND_ERROR_RUNTIME, "%s: '%s': CUDA error %d (%s)", what, importer->device->spec, failed, name);
-}
-
-/* The context that the EP uses stays retained, as CUDA's runtime does it: giving up the last reference would reset the device. */
-static int open_context(cuda *self, const iobind_device *device) {
-  int found = 0;
-  int failed = self->get_device(&found, (int)device->ordinal);
-  return failed != 0 ? failed : self->retain(&self->context, found);
+  return iobind__fail(error, IOBIND_ERROR_RUNTIME, "%s: '%s': CUDA error %d (%s)", what, importer->device->spec, failed,
+                      iobind__cuda_error_name(&self->driver, failed));
 }
 
 static iobind_status find(iobind__importer *importer, const char *what, iobind_error *error) {
-  const iobind_device *device = importer->device;
-  if (!find_calls(importer->own, iobind__library_loaded(driver))) {
+  cuda *self = importer->own;
+  if (!find_calls(self, iobind__library_loaded(IOBIND__CUDA_DRIVER))) {
     return iobind__fail(error, IOBIND_ERROR_NOT_SUPPORTED,
                         "%s: '%s': %s is not loaded, or lacks the calls for external memory: expected CUDA 11.2 or newer", what,
-                        device->spec, driver);
+                        importer->device->spec, IOBIND__CUDA_DRIVER);
   }
-  int failed = open_context(importer->own, device);
-  return failed == 0 ? IOBIND_OK : failed_as(importer, failed, what, error);
+  return iobind__named(iobind__cuda_open(&self->driver, importer->device, error), error, what);
 }
 
 static iobind_status check_kind(const iobind__importer *importer, int32_t kind, const char *what, iobind_error *error) {
@@ -185,10 +150,10 @@ static iobind_status take_memory(iobind__importer *importer, const iobind__impor
                                  iobind_error *error) {
   cuda *self = importer->own;
   void *memory = NULL;
-  int failed = enter(self);
+  int failed = iobind__cuda_enter(&self->driver);
   if (failed == 0) {
     failed = take(self, from, &memory);
-    leave(self);
+    iobind__cuda_leave(&self->driver);
   }
   if (failed != 0) {
     return failed_as(importer, failed, what, error);
@@ -199,10 +164,10 @@ static iobind_status take_memory(iobind__importer *importer, const iobind__impor
 
 static void give_memory(iobind__importer *importer) {
   const cuda *self = importer->own;
-  if (enter(self) == 0) {
+  if (iobind__cuda_enter(&self->driver) == 0) {
     (void)self->unmap(self->address);
     (void)self->destroy_memory(importer->object);
-    leave(self);
+    iobind__cuda_leave(&self->driver);
   }
 }
 
@@ -226,10 +191,10 @@ static iobind_status take_semaphore(iobind__importer *importer, const iobind__im
   const cuda *self = importer->own;
   const semaphore_desc desc = {.type = cuda_kinds[from->given.kind], .handle = handle_of(from)};
   void *semaphore = NULL;
-  int failed = enter(self);
+  int failed = iobind__cuda_enter(&self->driver);
   if (failed == 0) {
     failed = self->import_semaphore(&semaphore, &desc);
-    leave(self);
+    iobind__cuda_leave(&self->driver);
   }
   if (failed != 0) {
     return failed_as(importer, failed, what, error);
@@ -240,9 +205,9 @@ static iobind_status take_semaphore(iobind__importer *importer, const iobind__im
 
 static void give_semaphore(iobind__importer *importer) {
   const cuda *self = importer->own;
-  if (enter(self) == 0) {
+  if (iobind__cuda_enter(&self->driver) == 0) {
     (void)self->destroy_semaphore(importer->object);
-    leave(self);
+    iobind__cuda_leave(&self->driver);
   }
 }
 
@@ -250,10 +215,10 @@ static iobind_status use(iobind__importer *importer, iobind_stream *stream, uint
                          iobind_error *error) {
   const cuda *self = importer->own;
   const semaphore_params params = {.value = value};
-  int failed = enter(self);
+  int failed = iobind__cuda_enter(&self->driver);
   if (failed == 0) {
     failed = (waits ? self->wait : self->signal)(&importer->object, &params, 1, iobind__stream_handle(stream));
-    leave(self);
+    iobind__cuda_leave(&self->driver);
   }
   return failed == 0 ? IOBIND_OK : failed_as(importer, failed, what, error);
 }

@@ -27,7 +27,9 @@ typedef struct iobind__flight {
   iobind__ticket end;    /* of the last work on what is bound: that run, or a copy of the state that it has left */
   size_t runs;           /* how many, with one that was ordered after them, but was not made */
   atomic_size_t queued;  /* runs on a worker's stream that have not ended; only the owner's thread uses the rest */
-  bool has_run; /* one was given to an EP's stream, or a worker has made it: then a failure leaves the states unknown */
+  bool has_run;       /* one was given to an EP's stream, or a worker has made it: then a failure leaves the states unknown */
+  bool is_counted;    /* the run that is being made: the lengths that it reads are those that iobind wrote for it */
+  bool has_uncounted; /* another one was given to ORT, and has written into the caches where nobody knows */
 } iobind__flight;
 
 void iobind__flight_init(iobind__flight *self);

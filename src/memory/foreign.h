@@ -6,7 +6,7 @@
 #include "iobind/interop.h"
 #include "memory/stream.h"
 
-enum { IOBIND__FOREIGN_CALLS = 16 };
+enum { IOBIND__FOREIGN_CALLS = 13 };
 
 /* The library's functions, as they were found for one device. */
 typedef struct iobind__foreign {

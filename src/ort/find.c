@@ -14,6 +14,13 @@ static const char *const loader_names[] = {LIBRARY_NAME ".1", LIBRARY_NAME};
 #endif
 enum { LOADER_NAME_COUNT = sizeof loader_names / sizeof loader_names[0] };
 
+/* Where a distribution has ORT: a file or a directory, which the build may name. */
+#if defined(IOBIND_ORT_LIBRARY)
+static const char built_in_path[] = IOBIND_ORT_LIBRARY;
+#else
+static const char built_in_path[] = "";
+#endif
+
 /* Read one number of a version, and return the text after it. */
 static bool read_number(const char **text, unsigned *number) {
   *number = 0;
@@ -199,6 +206,17 @@ static iobind_status try_own_directories(iobind__ort *ort, iobind__text *tried, 
   return status;
 }
 
+/* What it reports goes before what the other steps have reported: a message may have no room for all, and somebody chose this path. */
+static iobind_status try_built_in(iobind__ort *ort, iobind__text *tried, bool *found, iobind_error *error) {
+  iobind__text all = {0};
+  iobind_status status =
+      try_file_or_directory(built_in_path, "the default of this build (IOBIND_ORT_LIBRARY)", ort, &all, found, error);
+  iobind__text_add(&all, "; %s", iobind__text_get(tried));
+  iobind__text_free(tried);
+  *tried = all;
+  return status;
+}
+
 static iobind_status search(const char *library, iobind__ort *ort, iobind__text *tried, bool *found, iobind_error *error) {
   if (library != NULL && library[0] == '\0') {
     iobind__text_add(tried, "the given path: it is empty"); /* to the loader, "" means the program itself */
@@ -224,7 +242,7 @@ static iobind_status search(const char *library, iobind__ort *ort, iobind__text 
   for (size_t i = 0; i < LOADER_NAME_COUNT && !*found; i++) {
     IOBIND__TRY(try_name(loader_names[i], "the loader's search", ort, tried, found, error));
   }
-  return IOBIND_OK;
+  return *found || built_in_path[0] == '\0' ? IOBIND_OK : try_built_in(ort, tried, found, error);
 }
 
 /* ORT's base from its table: the library that contains one of the table's functions exports it. */

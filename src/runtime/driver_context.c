@@ -6,6 +6,7 @@
  * context yet is the exception: there the runtime remembers a number, which only the runtime can set back. */
 #include <stdlib.h>
 
+#include "runtime/driver_cuda.h"
 #include "runtime/runtime.h"
 #include "support/system.h"
 
@@ -37,17 +38,11 @@ struct iobind__context {
 /* The innermost that this thread has entered. */
 static IOBIND__OF_THREAD const iobind__context *entered;
 
-#if defined(_WIN32)
-static const char driver[] = "nvcuda.dll";
-#else
-static const char driver[] = "libcuda.so.1";
-#endif
-
 #define FIND(calls, library, field, name) (*(void **)&(calls)->field = iobind__library_symbol(library, name))
 
 /* False: there is no driver. */
 static bool find_calls(cuda_calls *calls, void *ep_library) {
-  void *library = iobind__library_loaded(driver);
+  void *library = iobind__library_loaded(IOBIND__CUDA_DRIVER);
   bool all =
       library != NULL && FIND(calls, library, count, "cuDeviceGetCount") != NULL &&
       FIND(calls, library, device, "cuDeviceGet") != NULL && FIND(calls, library, retain, "cuDevicePrimaryCtxRetain") != NULL &&
@@ -118,13 +113,12 @@ bool iobind__context_is_one_of_several(const iobind__context *context) {
 }
 
 void iobind__context_close(iobind__context *context) {
-  free(
-      context); /* the device's stays retained, as CUDA's runtime does it: giving up the last reference would reset the device */
+  free(context);
 }
 
 /* ---- entered and left ---- */
 
-static iobind_status find_primary(iobind__context *self, void **primary, iobind_error *error) {
+iobind_status iobind__context_find_primary(iobind__context *self, void **primary, iobind_error *error) {
   int device = 0;
   *primary = self->ordinal == ANY ? NULL : atomic_load_explicit(&self->primary, memory_order_acquire);
   if (*primary != NULL || self->ordinal == ANY) {
@@ -142,7 +136,7 @@ static iobind_status find_primary(iobind__context *self, void **primary, iobind_
 static iobind_status make_current(iobind__context *self, iobind__scope *scope, iobind_error *error) {
   const cuda_calls *calls = &self->calls;
   void *primary;
-  IOBIND__TRY(find_primary(self, &primary, error));
+  IOBIND__TRY(iobind__context_find_primary(self, &primary, error));
   scope->device = -1;
   int failed = calls->get_current(&scope->current);
   if (failed == 0 && scope->current == NULL && (calls->get_device == NULL || calls->get_device(&scope->device) != 0)) {

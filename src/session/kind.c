@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "session/session.h"
+#include "session/spread.h"
 #include "session/topology.h"
 #include "support/options.h"
 
@@ -247,11 +248,12 @@ static size_t find_axis(const search *in, const pattern_match *of, size_t *slice
 
 /* ---- the inputs that the lengths of a cache come from ---- */
 
-/* Wires that are to be looked at. `seen` and `due` have a place for each wire. */
+/* Wires that are to be looked at. The arrays have a place for each wire. */
 typedef struct walk {
   const search *in;
   bool *seen;
   uint32_t *due;
+  uint8_t *spread; /* iobind__spread */
 } walk;
 
 typedef void visit(const search *in, uint32_t wire, iobind__kind *to);
@@ -279,6 +281,10 @@ static void collect(const walk *self, uint32_t from, visit *look, iobind__kind *
   }
 }
 
+static void doubt(iobind__kind *to, const char *why) {
+  to->doubt = to->doubt == NULL ? why : to->doubt;
+}
+
 /* Its place among the lengths; SIZE_MAX: there is no more room. */
 static size_t place_length(iobind__kind *to, size_t input) {
   size_t place = 0;
@@ -286,7 +292,7 @@ static size_t place_length(iobind__kind *to, size_t input) {
     place++;
   }
   if (place == IOBIND__LENGTH_INPUTS) {
-    to->has_all_lengths = false;
+    doubt(to, "its lengths come from too many inputs");
     return SIZE_MAX;
   }
   if (place == to->length_count) {
@@ -310,20 +316,82 @@ static void add_role(const walk *self, uint32_t wire, iobind__length_role role, 
     return;
   }
   size_t place = place_length(to, self->in->inputs[way.start]);
-  if (place != SIZE_MAX) {
-    to->has_all_lengths = to->has_all_lengths && (to->roles[place] == IOBIND__LENGTH_COMPUTED || to->roles[place] == role);
-    to->roles[place] = role;
+  if (place == SIZE_MAX) {
+    return;
   }
+  if (to->roles[place] != IOBIND__LENGTH_COMPUTED && to->roles[place] != role) {
+    doubt(to, "operators take different lengths from one input");
+  }
+  to->roles[place] = role;
+}
+
+/* ---- other operators that read a cache, and take its length ---- */
+
+static uint8_t spread_at(const walk *self, uint32_t node, uint32_t slot) {
+  return self->spread[iobind__topology_input(self->in->graph, node, slot)];
+}
+
+/* What an operator takes for the rows of a cache at two places. */
+static uint8_t spread_of_pair(const walk *self, uint32_t node, uint32_t slot) {
+  uint8_t one = spread_at(self, node, slot);
+  uint8_t two = spread_at(self, node, slot + 1);
+  return one > two ? one : two;
 }
 
 /* ONNX's Attention takes the lengths of the caches that TensorScatter writes. */
-static void add_attended(const walk *self, uint32_t cache, iobind__kind *to) {
-  const iobind__topology *graph = self->in->graph;
-  for (uint32_t i = 0; i < iobind__topology_node_count(graph); i++) {
-    bool reads = iobind__topology_input(graph, i, 1) == cache || iobind__topology_input(graph, i, 2) == cache;
-    if (reads && iobind__topology_node(graph, i)->op == IOBIND__OP_ATTENTION) {
-      add_role(self, iobind__topology_input(graph, i, 6), IOBIND__LENGTH_AFTER, to);
+static void add_attention(const walk *self, uint32_t node, iobind__kind *to) {
+  uint32_t length = iobind__topology_input(self->in->graph, node, 6);
+  uint8_t read = spread_of_pair(self, node, 1);
+  if (length == 0 || read == IOBIND__SPREAD_NONE) {
+    return;
+  }
+  add_role(self, length, IOBIND__LENGTH_AFTER, to);
+  if (read == IOBIND__SPREAD_MIXED) {
+    doubt(to, "an Attention reads what other nodes have made of the cache, and takes a length");
+  }
+}
+
+/* Several layers may share one cache. */
+static void add_grouped(const walk *self, uint32_t node, iobind__kind *to) {
+  uint8_t read = spread_of_pair(self, node, 3);
+  if (read == IOBIND__SPREAD_NONE) {
+    return;
+  }
+  add_role(self, iobind__topology_input(self->in->graph, node, 5), IOBIND__LENGTH_LAST, to);
+  add_role(self, iobind__topology_input(self->in->graph, node, 6), IOBIND__LENGTH_EXTENT, to);
+  if (read == IOBIND__SPREAD_MIXED) {
+    doubt(to, "a GroupQueryAttention reads what other nodes have made of the cache");
+  }
+}
+
+static void add_foreign(const walk *self, uint32_t node, uint32_t past, iobind__kind *to) {
+  uint32_t count = iobind__topology_node(self->in->graph, node)->input_count;
+  for (uint32_t i = 0; i < count; i++) {
+    bool is_past = iobind__topology_input(self->in->graph, node, i) == past;
+    if (is_past || spread_at(self, node, i) == IOBIND__SPREAD_ROWS) {
+      doubt(to, "an operator that is not ONNX's reads the cache, and may take a length");
     }
+  }
+}
+
+/* What the operator itself reads is no longer the whole cache for another one that reads it, too. */
+static void add_readers(const walk *self, const pattern_match *of, iobind__kind *to) {
+  const iobind__topology *graph = self->in->graph;
+  self->spread[of->before.start] = IOBIND__SPREAD_MIXED;
+  self->spread[of->behind.start] = IOBIND__SPREAD_ROWS;
+  iobind__spread_find(graph, self->spread);
+  for (uint32_t i = 0; i < iobind__topology_node_count(graph); i++) {
+    iobind__op op = iobind__topology_node(graph, i)->op;
+    if (i != of->node && op == IOBIND__OP_ATTENTION) {
+      add_attention(self, i, to);
+    } else if (i != of->node && op == IOBIND__OP_GROUP_QUERY_ATTENTION) {
+      add_grouped(self, i, to);
+    } else if (op == IOBIND__OP_FOREIGN) {
+      add_foreign(self, i, of->before.start, to);
+    }
+  }
+  if (iobind__spread_is_attended_inside(graph, self->spread)) {
+    doubt(to, "control flow's graphs read the cache, and may take a length");
   }
 }
 
@@ -367,21 +435,24 @@ static void find_tokens(const walk *self, const pattern_match *of, iobind__kind 
 
 static iobind_status find_lengths(const search *in, const pattern_match *of, iobind__kind *to, iobind_error *error) {
   size_t count = iobind__topology_wire_count(in->graph);
-  const walk self = {.in = in, .seen = calloc(count, sizeof *self.seen), .due = calloc(count, sizeof *self.due)};
-  bool is_made = self.seen != NULL && self.due != NULL;
-  to->has_all_lengths = true;
+  const walk self = {.in = in,
+                     .seen = calloc(count, sizeof *self.seen),
+                     .due = calloc(count, sizeof *self.due),
+                     .spread = calloc(count, sizeof *self.spread)};
+  bool is_made = self.seen != NULL && self.due != NULL && self.spread != NULL;
   if (is_made && of->by->op == IOBIND__OP_GROUP_QUERY_ATTENTION) {
     add_role(&self, iobind__topology_input(in->graph, of->node, 5), IOBIND__LENGTH_LAST, to);
     add_role(&self, iobind__topology_input(in->graph, of->node, 6), IOBIND__LENGTH_EXTENT, to);
   } else if (is_made) {
     add_role(&self, iobind__topology_input(in->graph, of->node, 2), IOBIND__LENGTH_BEFORE, to);
-    add_attended(&self, of->behind.start, to);
   }
   if (is_made) {
+    add_readers(&self, of, to);
     find_tokens(&self, of, to);
   }
   free(self.seen);
   free(self.due);
+  free(self.spread);
   return is_made ? IOBIND_OK : iobind__out_of_memory(error, "the model's graph");
 }
 

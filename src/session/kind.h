@@ -22,7 +22,7 @@ typedef struct iobind__kind {
   size_t length_count;
   size_t lengths[IOBIND__LENGTH_INPUTS]; /* CAPACITY: the session's inputs that its lengths come from, the first ones */
   iobind__length_role roles[IOBIND__LENGTH_INPUTS];
-  bool has_all_lengths; /* there are no others, and none has two roles */
+  const char *doubt; /* CAPACITY: why there may be other lengths, as a message says it; NULL: these are all */
   bool is_shareable; /* CAPACITY: the operator may write into the input's memory: it alone reads it, and nothing lies between */
   bool is_grouped;   /* it is GroupQueryAttention's */
   size_t tokens;     /* CAPACITY: the session's input that has what a run adds; SIZE_MAX: not known */

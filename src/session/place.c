@@ -51,8 +51,8 @@ static iobind_status lend_place(iobind_session *session, const OrtMemoryInfo *in
       return IOBIND_OK;
     }
   }
-  /* values point to places, so the array must not move: there are at most as many as inputs and outputs */
-  size_t most = session->input_count + session->output_count + 1;
+  /* values point to places, so the array must not move: at most one for each input and output, and each memory of the devices */
+  size_t most = session->input_count + session->output_count + 2 * session->device_count + 1;
   if (session->places == NULL) {
     session->places = calloc(most, sizeof *session->places);
   }
@@ -61,8 +61,7 @@ static iobind_status lend_place(iobind_session *session, const OrtMemoryInfo *in
   }
   if (session->place_count == most) {
     return iobind__fail(error, IOBIND_ERROR_INTERNAL,
-                        "session_create: expected at most %zu memory locations besides those of the devices, got one more",
-                        most);
+                        "session_create: expected at most %zu memory locations of the session's own, got one more", most);
   }
   const OrtApi *api = IOBIND__API(session->runtime);
   OrtAllocator *allocator = NULL;
@@ -88,6 +87,43 @@ iobind_status iobind__session_lend_place(iobind_session *session, const OrtMemor
   pthread_mutex_unlock(&session->places_mutex);
   iobind__guard_leave(&scope);
   return status;
+}
+
+static iobind_status create_tensor(iobind_session *session, iobind_device *device, iobind_memory memory, iobind_dtype dtype,
+                                   const int64_t *dims, size_t rank, iobind_tensor **tensor, iobind_error *error) {
+  if (tensor != NULL) {
+    *tensor = NULL;
+  }
+  IOBIND__TRY(iobind__null_check(session, "session", "session_create_tensor", error));
+  IOBIND__TRY(iobind__null_check(device, "device", "session_create_tensor", error));
+  IOBIND__TRY(iobind__null_check(tensor, "tensor", "session_create_tensor", error));
+  IOBIND__TRY(iobind__process_check("session_create_tensor", error));
+  if (device->runtime != session->runtime || !iobind__session_has_device(session, device)) {
+    return iobind__fail(error, IOBIND_ERROR_WRONG_DEVICE,
+                        "session_create_tensor: expected a device of the session, got '%s': name one of the session's",
+                        device->spec);
+  }
+  if (dtype == IOBIND_DTYPE_STRING) {
+    return iobind__fail(
+        error, IOBIND_ERROR_NOT_SUPPORTED,
+        "session_create_tensor: strings are not in a session's memory: iobind_tensor_create makes such a tensor");
+  }
+  iobind__place *place;
+  iobind__place *lent;
+  IOBIND__TRY(iobind__tensor_find_place(device, memory, &place, "session_create_tensor", error));
+  if (place->info == NULL) {
+    return iobind__fail(error, IOBIND_ERROR_NOT_SUPPORTED, "session_create_tensor: device '%s' has no host-accessible memory",
+                        device->spec);
+  }
+  IOBIND__TRY(iobind__session_lend_place(session, place->info, &lent, error));
+  return iobind__tensor_create_from(lent, place, dtype, dims, rank, tensor, error);
+}
+
+iobind_status iobind_session_create_tensor(iobind_session *session, iobind_device *device, iobind_memory memory,
+                                           iobind_dtype dtype, const int64_t *dims, size_t rank, iobind_tensor **tensor,
+                                           iobind_error *error) {
+  return iobind__named(create_tensor(session, device, memory, dtype, dims, rank, tensor, error), error,
+                       "session_create_tensor");
 }
 
 /* The memory of several devices may have the same name: the session's own come first. */

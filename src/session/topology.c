@@ -102,6 +102,9 @@ static iobind__op name_op(const char *op, const char *domain) {
              {"Squeeze", "", IOBIND__OP_SQUEEZE},
              {"Unsqueeze", "", IOBIND__OP_UNSQUEEZE},
              {"Slice", "", IOBIND__OP_SLICE},
+             {"Transpose", "", IOBIND__OP_TRANSPOSE},
+             {"Expand", "", IOBIND__OP_EXPAND},
+             {"Shape", "", IOBIND__OP_SHAPE},
              {"Gather", "", IOBIND__OP_GATHER},
              {"Concat", "", IOBIND__OP_CONCAT},
              {"Attention", "", IOBIND__OP_ATTENTION},
@@ -117,7 +120,19 @@ static iobind__op name_op(const char *op, const char *domain) {
       return ops[i].is;
     }
   }
-  return IOBIND__OP_OTHER;
+  return of[0] == '\0' ? IOBIND__OP_OTHER : IOBIND__OP_FOREIGN;
+}
+
+static bool attends(iobind__op op) {
+  return op == IOBIND__OP_ATTENTION || op == IOBIND__OP_GROUP_QUERY_ATTENTION || op == IOBIND__OP_FOREIGN;
+}
+
+static void read_op(const iobind__topology *self, const iobind__field *field, char op[WORD], char domain[WORD]) {
+  if (field->number == NODE_OP_TYPE) {
+    (void)iobind__model_text(self->model, field, op, WORD);
+  } else if (field->number == NODE_DOMAIN) {
+    (void)iobind__model_text(self->model, field, domain, WORD);
+  }
 }
 
 static void add_input(iobind__topology *self, iobind__vertex *node, const iobind__field *field) {
@@ -140,6 +155,8 @@ static void add_output(iobind__topology *self, uint32_t slot, const iobind__fiel
 static void add_inner(iobind__topology *self, const iobind__field *attribute, size_t depth);
 
 static void add_inner_node(iobind__topology *self, const iobind__field *node, size_t depth) {
+  char op[WORD] = "";
+  char domain[WORD] = "";
   uint64_t offset = node->offset;
   iobind__field field;
   while (!self->failed && iobind__model_next(self->model, &offset, node->offset + node->length, &field)) {
@@ -149,8 +166,11 @@ static void add_inner_node(iobind__topology *self, const iobind__field *node, si
       self->failed = self->failed || self->inner.failed;
     } else if (field.number == NODE_ATTRIBUTE) {
       add_inner(self, &field, depth);
+    } else {
+      read_op(self, &field, op, domain);
     }
   }
+  self->attends_inside = self->attends_inside || attends(name_op(op, domain));
 }
 
 static void add_inner_graph(iobind__topology *self, const iobind__field *graph, size_t depth) {
@@ -179,6 +199,7 @@ static void add_node(iobind__topology *self, const iobind__field *message) {
   char op[WORD] = "";
   char domain[WORD] = "";
   iobind__vertex node = {.first = (uint32_t)(self->edges.length / sizeof(uint32_t)), .message = *message};
+  size_t inner = self->inner.length;
   uint64_t offset = message->offset;
   uint32_t outputs = 0;
   iobind__field field;
@@ -187,14 +208,13 @@ static void add_node(iobind__topology *self, const iobind__field *message) {
       add_input(self, &node, &field);
     } else if (field.number == NODE_OUTPUT) {
       add_output(self, outputs++, &field);
-    } else if (field.number == NODE_OP_TYPE) {
-      (void)iobind__model_text(self->model, &field, op, sizeof op);
-    } else if (field.number == NODE_DOMAIN) {
-      (void)iobind__model_text(self->model, &field, domain, sizeof domain);
     } else if (field.number == NODE_ATTRIBUTE) {
       add_inner(self, &field, 0);
+    } else {
+      read_op(self, &field, op, domain);
     }
   }
+  node.has_graphs = self->inner.length > inner || self->is_too_deep;
   node.op = name_op(op, domain);
   iobind__bytes_put(&self->nodes, &node, sizeof node);
   self->failed = self->failed || self->nodes.failed;

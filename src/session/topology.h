@@ -14,6 +14,9 @@ typedef enum iobind__op {
   IOBIND__OP_SQUEEZE,
   IOBIND__OP_UNSQUEEZE,
   IOBIND__OP_SLICE,
+  IOBIND__OP_TRANSPOSE,
+  IOBIND__OP_EXPAND,
+  IOBIND__OP_SHAPE,
   IOBIND__OP_GATHER,
   IOBIND__OP_CONCAT,
   IOBIND__OP_ATTENTION,
@@ -22,7 +25,8 @@ typedef enum iobind__op {
   IOBIND__OP_GRU,
   IOBIND__OP_LSTM,
   IOBIND__OP_RNN,
-  IOBIND__OP_CONSTANT
+  IOBIND__OP_CONSTANT,
+  IOBIND__OP_FOREIGN /* of another domain than ONNX's, or a function of the model */
 } iobind__op;
 
 #define IOBIND__NO_INDEX UINT32_MAX
@@ -31,6 +35,7 @@ typedef struct iobind__vertex {
   iobind__op op;
   uint32_t first; /* of its inputs in `edges` */
   uint32_t input_count;
+  bool has_graphs;       /* control flow */
   iobind__field message; /* where its attributes are */
 } iobind__vertex;
 
@@ -52,8 +57,9 @@ typedef struct iobind__topology {
   iobind__bytes names;
   uint32_t *table; /* wires by the hash of their names */
   size_t table_size;
-  bool is_too_deep; /* graphs inside of graphs, of which not all were read */
-  bool failed;      /* out of memory */
+  bool is_too_deep;    /* graphs inside of graphs, of which not all were read */
+  bool attends_inside; /* a node inside of a node is an attention */
+  bool failed;         /* out of memory */
 } iobind__topology;
 
 /* Of the main graph; of those inside of its nodes only what they read. After a failure, or of what is no ONNX model, nothing is in it. */

@@ -435,7 +435,10 @@ static iobind_status read_record(reader *self, record *out, iobind_error *error)
   IOBIND__TRY(find_pair(self, output, input, &out->pair, error));
   out->dtype = (iobind_dtype)get_number(header, 4);
   out->rank = (size_t)get_number(header, 4);
-  if (header->failed || out->rank > IOBIND_MAX_RANK) {
+  if (header->failed || out->dtype != self->session->inputs[out->pair.input].dtype) {
+    return refuse_damaged(self, "a type is damaged", error);
+  }
+  if (out->rank > IOBIND_MAX_RANK) {
     return refuse_damaged(self, "a rank is damaged", error);
   }
   for (size_t i = 0; i < out->rank; i++) {

@@ -22,10 +22,13 @@ static iobind_status map(iobind_tensor *tensor, iobind_dtype dtype, iobind_acces
         "tensor_map: the tensor is in memory of '%s', which the host cannot access: iobind_tensor_read copies it",
         tensor->place->device->spec);
   }
-  if (tensor->dtype != dtype || dtype == IOBIND_DTYPE_STRING) {
-    return iobind__fail(error, IOBIND_ERROR_DTYPE, "tensor_map: expected %s, the tensor holds %s%s",
-                        iobind_dtype_get_name(dtype), iobind_dtype_get_name((int32_t)tensor->dtype),
-                        tensor->dtype == IOBIND_DTYPE_STRING ? ": iobind_tensor_get_string reads one" : "");
+  if (tensor->dtype == IOBIND_DTYPE_STRING) {
+    return iobind__fail(error, IOBIND_ERROR_DTYPE,
+                        "tensor_map: strings have no bytes: use iobind_tensor_get_string and iobind_tensor_set_string");
+  }
+  if (tensor->dtype != dtype) {
+    return iobind__fail(error, IOBIND_ERROR_DTYPE, "tensor_map: expected %s, the tensor holds %s", iobind_dtype_get_name(dtype),
+                        iobind_dtype_get_name((int32_t)tensor->dtype));
   }
   if (access != IOBIND_ACCESS_READ && access != IOBIND_ACCESS_WRITE) {
     return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "tensor_map: expected the access READ or WRITE, got %d",

@@ -149,8 +149,8 @@ iobind_status iobind__tensor_check_writable(const iobind_tensor *tensor, const c
              : IOBIND_OK;
 }
 
-static iobind_status find_place(iobind_device *device, iobind_memory memory, iobind__place **place, const char *what,
-                                iobind_error *error) {
+iobind_status iobind__tensor_find_place(iobind_device *device, iobind_memory memory, iobind__place **place, const char *what,
+                                        iobind_error *error) {
   if (memory != IOBIND_MEMORY_DEFAULT && memory != IOBIND_MEMORY_HOST_ACCESSIBLE) {
     return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "%s: expected memory 0 .. %d, got %d", what,
                         IOBIND_MEMORY_HOST_ACCESSIBLE, (int)memory);
@@ -159,16 +159,16 @@ static iobind_status find_place(iobind_device *device, iobind_memory memory, iob
   return IOBIND_OK;
 }
 
-iobind_status iobind__tensor_create_at(iobind__place *place, iobind_dtype dtype, const int64_t *dims, size_t rank,
-                                       iobind_tensor **out, iobind_error *error) {
+iobind_status iobind__tensor_create_from(iobind__place *source, iobind__place *place, iobind_dtype dtype, const int64_t *dims,
+                                         size_t rank, iobind_tensor **out, iobind_error *error) {
   size_t bytes;
   IOBIND__TRY(check_kind(place, dtype, dims, rank, &bytes, "tensor_create", error));
-  iobind_tensor *tensor = tensor_new(place, place->owner, dtype, dims, rank);
+  iobind_tensor *tensor = tensor_new(place, source->owner, dtype, dims, rank);
   if (tensor == NULL) {
     return iobind__out_of_memory(error, "tensor_create");
   }
-  iobind_status status =
-      iobind__place_allocate(place, (ONNXTensorElementDataType)dtype, dims, rank, bytes, &tensor->value, &tensor->data, error);
+  const iobind__wanted wanted = {(ONNXTensorElementDataType)dtype, dims, rank, bytes};
+  iobind_status status = iobind__place_allocate(source, &wanted, &tensor->value, &tensor->data, error);
   if (status != IOBIND_OK) {
     iobind_tensor_release(tensor);
     return status;
@@ -184,6 +184,11 @@ iobind_status iobind__tensor_create_at(iobind__place *place, iobind_dtype dtype,
   }
   *out = tensor;
   return IOBIND_OK;
+}
+
+iobind_status iobind__tensor_create_at(iobind__place *place, iobind_dtype dtype, const int64_t *dims, size_t rank,
+                                       iobind_tensor **out, iobind_error *error) {
+  return iobind__tensor_create_from(place, place, dtype, dims, rank, out, error);
 }
 
 void iobind__tensor_hand_to(iobind_tensor *tensor, iobind_holder holder) {
@@ -202,7 +207,7 @@ static iobind_status create(iobind_device *device, iobind_memory memory, iobind_
   IOBIND__TRY(iobind__null_check(tensor, "tensor", "tensor_create", error));
   IOBIND__TRY(iobind__process_check("tensor_create", error));
   iobind__place *place;
-  IOBIND__TRY(find_place(device, memory, &place, "tensor_create", error));
+  IOBIND__TRY(iobind__tensor_find_place(device, memory, &place, "tensor_create", error));
   return iobind__tensor_create_at(place, dtype, dims, rank, tensor, error);
 }
 
@@ -216,6 +221,11 @@ static iobind_status tensor_over(iobind_tensor *tensor, void *data, size_t bytes
                                  iobind_error *error) {
   if (tensor == NULL) {
     return iobind__out_of_memory(error, what);
+  }
+  iobind_status registered = iobind__device_check_registered(tensor->place->device, error);
+  if (registered != IOBIND_OK) { /* ORT's description of the memory is gone, too */
+    iobind_tensor_release(tensor);
+    return iobind__named(registered, error, what);
   }
   const OrtApi *api = IOBIND__API(runtime_of(tensor));
   OrtStatus *status = api->CreateTensorWithDataAsOrtValue(tensor->place->info, data, bytes, tensor->dims, tensor->rank,
@@ -259,7 +269,7 @@ static iobind_status wrap(iobind_device *device, const iobind_buffer *buffer, io
   }
   iobind__place *place;
   size_t needed;
-  IOBIND__TRY(find_place(device, (iobind_memory)buffer->memory, &place, "tensor_wrap", error));
+  IOBIND__TRY(iobind__tensor_find_place(device, (iobind_memory)buffer->memory, &place, "tensor_wrap", error));
   IOBIND__TRY(check_buffer(device, buffer, place, &needed, error));
   const iobind__driver *driver = iobind__driver_of(device);
   bool is_handle = driver->wrap != NULL && !place->host;

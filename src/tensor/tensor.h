@@ -108,9 +108,17 @@ iobind_status iobind__tensor_check_writable(const iobind_tensor *tensor, const c
 iobind_status iobind__tensor_check_stream(const iobind_stream *stream, const iobind_device *a, const iobind_device *b,
                                           const char *what, iobind_error *error);
 
+/* The place of a device's memory, for a caller's tensor. */
+iobind_status iobind__tensor_find_place(iobind_device *device, iobind_memory memory, iobind__place **place, const char *what,
+                                        iobind_error *error);
+
 /* Create a tensor at any place, also at one that a session lends. */
 iobind_status iobind__tensor_create_at(iobind__place *place, iobind_dtype dtype, const int64_t *dims, size_t rank,
                                        iobind_tensor **out, iobind_error *error);
+
+/* The same by the allocator of `source`, which lends memory of the place. */
+iobind_status iobind__tensor_create_from(iobind__place *source, iobind__place *place, iobind_dtype dtype, const int64_t *dims,
+                                         size_t rank, iobind_tensor **out, iobind_error *error);
 
 /* Who holds the tensor's memory from now on, for the account of iobind_device_get_memory. It is the caller who holds a new one. NULL is a
  * no-op. */

@@ -150,6 +150,7 @@ static void wrong_options(void **state) {
       {{.most_rows = 1, .pairs = twice, .pair_count = 2}, IOBIND_ERROR_INVALID_ARGUMENT},
       {{.most_rows = 1, .pairs = dtypes, .pair_count = 1}, IOBIND_ERROR_DTYPE},
       {{.most_rows = 1, .pairs = NULL, .pair_count = 1}, IOBIND_ERROR_INVALID_ARGUMENT},
+      {{.most_rows = 1, .pairs = twice, .pair_count = SIZE_MAX}, IOBIND_ERROR_INVALID_ARGUMENT}, /* more than outputs */
       {{.most_rows = 1, .input_axes = input_axes, .input_axis_count = 5}, IOBIND_ERROR_INVALID_ARGUMENT},
       {{.most_rows = 1, .input_axes = input_axes, .input_axis_count = 4, .output_axes = output_axes, .output_axis_count = 5},
        IOBIND_ERROR_INVALID_ARGUMENT},

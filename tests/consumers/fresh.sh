@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Debian's package on a Debian that has nothing: a minimal system by debootstrap, from where this machine's apt has its packages. There
-# the package is installed by apt, used, and removed.
-# usage: fresh.sh MAKE-MODEL PACKAGES   PACKAGES: what scripts/package has written; ORT_NATIVE_LIB_PATH: ORT's folder
+# Debian's packages, built without a network in a minimal Debian by scripts/package, on a Debian that has nothing: a minimal system by
+# debootstrap, from where this machine's apt has its packages. There they are installed by apt, used, and removed.
+# usage: fresh.sh MAKE-MODEL   ORT_NATIVE_LIB_PATH: ORT's directory
 # 77: it cannot be tried here.
 set -euo pipefail
 skip() {
@@ -9,7 +9,7 @@ skip() {
   exit 77
 }
 [ "$(id -u)" = 0 ] || skip "debootstrap needs root"
-for program in debootstrap apt-get dpkg unshare curl; do
+for program in debootstrap mmdebstrap apt-get dpkg unshare curl; do
   command -v "$program" >/dev/null || skip "no $program"
 done
 work=$(mktemp -d -p "$PWD") # not in /tmp, where the system may allow no devices
@@ -18,8 +18,6 @@ model=$work/add.onnx
 "$1" add "$model"
 # shellcheck source=tests/consumers/use.sh
 . "$(dirname "${BASH_SOURCE[0]}")/use.sh"
-package=$(find "$2" -maxdepth 1 -name "iobind_${version}_*.deb")
-[ -n "$package" ] || skip "no package for Debian was made"
 
 # Where this system's own packages come from, by the way that its apt takes.
 release=$(sed -n 's/^VERSION_CODENAME=//p' /etc/os-release)
@@ -31,6 +29,7 @@ eval "$(apt-config shell proxy Acquire::http::Proxy)"
 if [ -n "$proxy" ]; then export http_proxy=$proxy; fi
 curl -sSf -o /dev/null "${mirror%/}/dists/$release/Release" || skip "apt's source for '$release' cannot be reached"
 
+quietly "$consumers/../../scripts/package" --output "$work/packages" --chroot deb
 root=$work/root
 quietly debootstrap --variant=minbase "$release" "$root" "$mirror"
 # inside COMMAND...: in the new system, with /proc for as long as the command runs.
@@ -40,16 +39,10 @@ inside() {
     ${http_proxy:+http_proxy="$http_proxy"} \
     sh -c 'mount -t proc proc "$1/proc" && root=$1 && shift && exec chroot "$root" "$@"' sh "$root" "$@"
 }
-cp "$package" "$root/tmp/iobind.deb"
+cp "$work/packages"/*.deb "$consumers/../../debian/tests/use" "$root/tmp/"
 quietly inside apt-get update
-quietly inside apt-get install -y /tmp/iobind.deb
-expect "iobind $version (libiobind $version)" inside iobind --version
-gzip -dc "$root/usr/share/man/man1/iobind.1.gz" | grep -q '^\.Dt IOBIND 1' || fail 'no manual page'
-
-# Without ONNX Runtime: what is missing, and how it is named.
-if inside iobind devices >"$work/messages" 2>&1; then fail "iobind devices works without ONNX Runtime: $(cat "$work/messages")"; fi
-grep -q 'ONNX Runtime' "$work/messages" && grep -q 'ORT_NATIVE_LIB_PATH' "$work/messages" ||
-  fail "iobind devices does not say what is missing: $(cat "$work/messages")"
+quietly inside sh -c 'apt-get install -y --no-install-recommends /tmp/*.deb cmake g++ make pkgconf libstdc++6'
+quietly inside /tmp/use
 
 mkdir "$root/opt/onnxruntime"
 cp -L "$ORT_NATIVE_LIB_PATH"/libonnxruntime*.so* "$root/opt/onnxruntime/"
@@ -60,7 +53,7 @@ grep -q '^cpu ' "$work/messages" || fail "iobind devices does not name the CPU: 
 quietly with_ort iobind run /tmp/add.onnx --random --dim n=4 --device vdev --output-dir /tmp/out
 [ -s "$root/tmp/out/z.npy" ] || fail 'iobind run: wrote no out/z.npy'
 
-quietly inside apt-get purge -y iobind
-left=$(find "$root/usr" -name '*iobind*')
+quietly inside apt-get purge -y '^(lib)?iobind'
+left=$(find "$root/usr" -name '*iobind*' -not -path '*/dpkg/*')
 [ -z "$left" ] || fail "left behind: $left"
-echo "fresh: $(basename "$package") installed, used and removed on a minimal '$release'"
+echo "fresh: Debian's packages of $version built without a network, installed, used and removed on a minimal '$release'"

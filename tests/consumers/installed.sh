@@ -10,8 +10,25 @@ model=$work/add.onnx
 # shellcheck source=tests/consumers/use.sh
 . "$(dirname "${BASH_SOURCE[0]}")/use.sh"
 
+umask 027 # as careful administrators have it: what is installed is there for others all the same
 DESTDIR=$work/stage quietly cmake --install "$build" --prefix /opt/iobind
-prefix="$work/moved to"
+(cd "$work" && find stage -printf '%M %p\n') | readable 'what is installed with umask 027'
+mkdir -m 2775 -p "$work/there/share"
+DESTDIR=$work/there quietly cmake --install "$build" --prefix /
+[ "$(stat -c %a "$work/there/share")" = 2775 ] || fail 'installing changes the mode of a directory that is there'
+
+# What is installed can be removed: nothing else of that directory, and only where the last installation was.
+uninstall() { DESTDIR=$work/there cmake -D BUILD="$build" "$@" -P "$consumers/../../cmake/uninstall.cmake" >"$work/messages" 2>&1; }
+echo mine >"$work/there/include/iobind/mine.h"
+if uninstall -D PREFIX=/usr; then fail 'uninstalling from another prefix than the last installation had: expected to be refused'; fi
+grep -q 'was not to /usr' "$work/messages" || fail "uninstalling from another prefix: $(cat "$work/messages")"
+DESTDIR=$work/there quietly cmake --build "$build" --target uninstall
+[ "$(cd "$work/there" && find . ! -type d)" = ./include/iobind/mine.h ] || fail "left behind: $(find "$work/there" ! -type d)"
+left=$(cd "$work/there" && find . -name iobind)
+[ "$left" = ./include/iobind ] || fail "directories that are left behind: $left"
+if uninstall; then fail 'uninstalling twice: expected to be refused'; fi
+grep -q 'nothing is installed' "$work/messages" || fail "uninstalling twice: $(cat "$work/messages")"
+prefix="$work/moved, to" # a name that needs care from the shell, and from the compiler
 mv "$work/stage/opt/iobind" "$prefix"
 [ -z "$(find "$work/stage" -type f)" ] || fail "files outside the prefix: $(find "$work/stage" -type f)"
 
@@ -34,9 +51,12 @@ include/iobind/stream.h
 include/iobind/tensor.h
 include/iobind/vdev.h
 include/iobind/version.h
-lib/cmake/iobind/iobindConfig-BUILD.cmake
 lib/cmake/iobind/iobindConfig.cmake
 lib/cmake/iobind/iobindConfigVersion.cmake
+lib/cmake/iobind/iobindTargets-BUILD.cmake
+lib/cmake/iobind/iobindTargets.cmake
+lib/cmake/iobind/iobindVdevTargets-BUILD.cmake
+lib/cmake/iobind/iobindVdevTargets.cmake
 lib/libiobind.so
 lib/libiobind.so.$interface
 lib/libiobind.so.$version

@@ -23,6 +23,13 @@ expect() {
   [ "$came" = "$expected" ] || fail "$*: expected '$expected', got '$came'"
 }
 
+# readable WHAT: of lines "MODE PATH" with ls's modes: everybody can read what is installed, and only its owner can write it.
+readable() {
+  local wrong
+  wrong=$(grep -vE '^(drwxr-xr-x|-rw-r--r--|-rwxr-xr-x|lrwxrwxrwx) ' || true)
+  [ -z "$wrong" ] || fail "$1: expected modes of 0755 and 0644, got: $wrong"
+}
+
 # use_consumer PROGRAM: it computes on the CPU and on the virtual accelerator, which lies beside the library.
 use_consumer() {
   expect '1.5 2.5 3.5 4.5' "$1" "$model" cpu
@@ -38,10 +45,11 @@ use_tool() {
   [ -s "$work/out/z.npy" ] || fail "$1 run: wrote no out/z.npy"
 }
 
-# build_with_cmake PREFIX FOLDER
+# build_with_cmake PREFIX FOLDER [OPTION...]
 build_with_cmake() {
-  quietly cmake -S "$consumers/cmake" -B "$2" -DCMAKE_C_COMPILER="$cc" -DCMAKE_PREFIX_PATH="$1" -DWANTED="$version"
-  quietly cmake --build "$2"
+  local folder=$2
+  quietly cmake -S "$consumers/cmake" -B "$folder" -DCMAKE_C_COMPILER="$cc" -DCMAKE_PREFIX_PATH="$1" -DWANTED="$version" "${@:3}"
+  quietly cmake --build "$folder"
 }
 
 # build_with_pkg_config PC-FOLDER PROGRAM

@@ -129,6 +129,13 @@ static void bindings(const iobind::session &model, const device &cpu, const devi
   CHECK(moved.set_run_options(options, &failed) && moved.cancel(&failed) && moved.clear(&failed));
 }
 
+static void own_memory(const iobind::session &model, const device &on) {
+  error failed;
+  tensor x = model.create_tensor(on, IOBIND_DTYPE_FLOAT32, {4}, &failed);
+  CHECK(x && !failed && x.where() == on && x.write(ones) && x.read<float>() == std::vector<float>(ones.begin(), ones.end()));
+  CHECK(!model.create_tensor(on, IOBIND_DTYPE_STRING, {4}, &failed) && has(failed, IOBIND_ERROR_NOT_SUPPORTED, "strings"));
+}
+
 static void states(const iobind::session &model, const iobind::session &other, const std::filesystem::path &file, const device &on) {
   error failed;
   iobind::binding binding(model), branch(model);
@@ -412,6 +419,7 @@ int main(int argc, char **argv) {
   tensors(cpu, on);
   sessions(runtime, argv[1], on);
   bindings(scale, cpu, on);
+  own_memory(scale, on);
   states(scale, decoder, argv[1] + std::string(".state"), on);
   shorter(decoder, on);
   batches(pair, scale, cpu, on);

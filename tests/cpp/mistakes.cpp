@@ -91,6 +91,7 @@ static void strings(const device &cpu) {
   CHECK(!words.write(std::vector<std::string>{"one", std::string("a\0b", 3)}, &failed) && says(IOBIND_ERROR_INVALID_ARGUMENT, "NUL"));
   CHECK(!words.set_string(2, "x", &failed) && failed.status() == IOBIND_ERROR_INVALID_ARGUMENT);
   CHECK(words.read<std::byte>(&failed).empty() && says(IOBIND_ERROR_DTYPE, "string"));
+  CHECK(words.data<std::string>(&failed).empty() && says(IOBIND_ERROR_DTYPE, "strings have no bytes"));
   std::array<std::byte, 2> bytes{};
   CHECK(!words.write(bytes, &failed) && says(IOBIND_ERROR_DTYPE, "string"));
 }
@@ -226,6 +227,7 @@ static void empty(const iobind::runtime &runtime, const iobind::session &scale, 
   CHECK(!iobind::binding(no_session, &failed) && failed && !iobind::pipeline(no_session, &failed) && failed);
   CHECK(no_session.run({}, &failed).empty() && failed && no_session.info(&failed).input_count == 0);
   CHECK(no_session.input("x", &failed).name == nullptr && no_session.end_profile(&failed).empty() && failed);
+  CHECK(!no_session.create_tensor(on, IOBIND_DTYPE_FLOAT32, {4}, &failed) && says(IOBIND_ERROR_INVALID_ARGUMENT, "session"));
   iobind::binding no_binding;
   CHECK(!no_binding.run(&failed) && !no_binding.input(0, &failed) && failed);
   iobind::input_slot no_input;

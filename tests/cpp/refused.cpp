@@ -45,6 +45,12 @@ void mistakes(iobind::runtime &runtime, iobind::session &session, iobind::bindin
   use(tensor::wrap(device, {2}, std::vector<float>{1, 2}));
 #elif defined(WRAP_CONST) // const memory cannot be wrapped
   use(tensor::wrap(device, {4}, fixed));
+#elif defined(CONSTANTS_OF_TEMPORARY) // the objects must outlive the options
+  iobind::pipeline_options options;
+  options.constants = std::vector<tensor>(1);
+#elif defined(TARGETS_OF_TEMPORARY) // the objects must outlive the options
+  iobind::run_request request;
+  request.targets = std::vector<tensor>(1);
 #elif defined(WRITE_TEMPORARY_ON_STREAM) // a stream reads the memory after the call
   x.write(std::vector<float>{1, 2}, stream);
 #elif defined(READ_INTO_TEMPORARY) // would be lost

@@ -183,6 +183,16 @@ static void make_profile(struct rig *rig) {
   NEED(rig, create_with_profile(rig));
 }
 
+static iobind_status create_tensor(struct rig *rig) {
+  return iobind_session_create_tensor(rig->session, rig->device, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, rig_dims, 1,
+                                      &rig->result, &rig->error);
+}
+
+static void created_tensor_works(struct rig *rig) {
+  NEED(rig, iobind_tensor_write(rig->result, 0, rig_twos, sizeof rig_twos, NULL, &rig->error));
+  rig_expect(rig, rig->result, rig_twos, RIG_VALUES);
+}
+
 static iobind_status end_profile(struct rig *rig) {
   return iobind_session_end_profile(rig->session, &rig->text, &rig->error);
 }
@@ -443,6 +453,13 @@ const struct scenario session_scenarios[] = {
      .call = end_profile,
      .out = OUT(text),
      .right = profile_is_written},
+    {.function = "iobind_session_create_tensor",
+     .variant = "",
+     .places = ON_ALL,
+     .prepare = make_multi,
+     .call = create_tensor,
+     .out = OUT(result),
+     .right = created_tensor_works},
     {.function = "iobind_session_wrap",
      .variant = "",
      .places = ON_CPU,

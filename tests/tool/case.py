@@ -21,6 +21,7 @@ class Case(unittest.TestCase):
         cls.folder = tempfile.mkdtemp(prefix="iobind-cli-")
         cls.environment = dict(os.environ, ORT_DISABLE_TELEMETRY="1", HOME=cls.folder)
         cls.environment.pop("NO_COLOR", None)
+        cls.environment.pop("COLUMNS", None)
 
     @classmethod
     def tearDownClass(cls):
@@ -67,6 +68,8 @@ class Case(unittest.TestCase):
             self.assertTrue(lines[0].isprintable(), lines[0])
             self.assertNotRegex(lines[0], r"^iobind: (\w+: )?\w+_\w+: ", "a function's name")
             self.assertIn(part, lines[0])
-            if more.get("stdout") is None:
+            if more.get("stdout") is None and {"--json", "-j"} & set(words):
+                self.assertIn(json.loads(result.stdout)["error"]["message"], lines[0])
+            elif more.get("stdout") is None:
                 self.assertEqual(result.stdout, "")
             return lines[0]

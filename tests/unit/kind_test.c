@@ -15,8 +15,8 @@
 /* ---- models by lines of text ---- */
 
 /* A line is `in NAME TYPE DIMS`, `out NAME TYPE DIMS`, `ints NAME N,N` (an initializer), `chain FROM TO N` (so many nodes), or a node: `OP INPUTS OUTPUTS [ATTRIBUTE=VALUE]`, with
- * `_` for what is left out; a VALUE is a number, [N,N] or a word. */
-enum { LINES = 12, WORDS = 8, FEW = 8 };
+ * `_` for what is left out; a VALUE is a number, [N,N] or a word. `if CONDITION OUTPUT TYPE DIMS OP INPUTS` has the node in both branches. */
+enum { LINES = 14, WORDS = 8, FEW = 8 };
 
 typedef struct line {
   char text[160];
@@ -51,6 +51,7 @@ static int32_t dtype_of(const char *name) {
   return strcmp(name, "float16") == 0 ? ONNX_FLOAT16
          : strcmp(name, "int64") == 0 ? ONNX_INT64
          : strcmp(name, "int32") == 0 ? ONNX_INT32
+         : strcmp(name, "bool") == 0  ? ONNX_BOOL
                                       : ONNX_FLOAT32;
 }
 
@@ -107,6 +108,41 @@ static void write_chain(onnx_writer *writer, const char *from, const char *to, l
   }
 }
 
+static void write_node(onnx_writer *writer, line *of, size_t first) {
+  bool is_contrib = strcmp(of->words[first], "GroupQueryAttention") == 0 || strcmp(of->words[first], "QuickGelu") == 0;
+  onnx_node_begin(writer, of->words[first], is_contrib ? "com.microsoft" : "", "");
+  write_names(writer, of->words[first + 1], onnx_node_input);
+  write_names(writer, of->words[first + 2], onnx_node_output);
+  for (size_t i = first + 3; i < of->count; i++) write_attribute(writer, of->words[i]);
+  onnx_node_end(writer);
+}
+
+static void write_branch(onnx_writer *writer, const line *of, const char *branch) {
+  char text[160];
+  snprintf(text, sizeof text, "%s %s %s_%s", of->words[5], of->words[6], of->words[2], branch);
+  line node = split(text);
+  cut(&node);
+  snprintf(text, sizeof text, "out %s_%s %s %s", of->words[2], branch, of->words[3], of->words[4]);
+  line value = split(text);
+  cut(&value);
+  onnx_attribute_graph_begin(writer, branch);
+  onnx_graph_begin(writer, branch);
+  write_node(writer, &node, 0);
+  write_value(writer, &value);
+  onnx_graph_end(writer);
+  onnx_attribute_end(writer);
+}
+
+static void write_if(onnx_writer *writer, const line *of) {
+  assert_int_equal(of->count, 7);
+  onnx_node_begin(writer, "If", "", "");
+  onnx_node_input(writer, of->words[1]);
+  onnx_node_output(writer, of->words[2]);
+  write_branch(writer, of, "then_branch");
+  write_branch(writer, of, "else_branch");
+  onnx_node_end(writer);
+}
+
 static void write_line(onnx_writer *writer, const char *text) {
   line of = split(text);
   cut(&of);
@@ -120,13 +156,10 @@ static void write_line(onnx_writer *writer, const char *text) {
     onnx_initializer(writer, &tensor);
   } else if (strcmp(of.words[0], "chain") == 0) {
     write_chain(writer, of.words[1], of.words[2], strtol(of.words[3], NULL, 10));
+  } else if (strcmp(of.words[0], "if") == 0) {
+    write_if(writer, &of);
   } else {
-    bool is_contrib = strcmp(of.words[0], "GroupQueryAttention") == 0;
-    onnx_node_begin(writer, of.words[0], is_contrib ? "com.microsoft" : "", "");
-    write_names(writer, of.words[1], onnx_node_input);
-    write_names(writer, of.words[2], onnx_node_output);
-    for (size_t i = 3; i < of.count; i++) write_attribute(writer, of.words[i]);
-    onnx_node_end(writer);
+    write_node(writer, &of, 0);
   }
 }
 
@@ -463,6 +496,163 @@ static void of_test_models(void **state) {
   }
 }
 
+/* ---- what else takes a length of the cache ---- */
+
+/* Of a cache of 3 rows, to which 2 are added. */
+enum { UNTOUCHED = 77, BEFORE = 3, LAST = 4, AFTER = 5, NEW = 2 };
+
+typedef struct reader {
+  const char *name;
+  const char *lines[LINES];
+  int64_t valid;     /* what is written into the input `valid`; 0: the lengths are refused, */
+  const char *words; /* with these */
+} reader;
+
+#define SCATTERS                                                                                           \
+  "in past float 1,2,8,4", "in new float 1,2,n,4", "in at int64 1", "in valid int64 1", "out y float any", \
+      "out present float 1,2,8,4", "TensorScatter past,new,at present"
+#define GROUPED                                                                                                      \
+  "in new float 1,n,8", "in past float 1,2,8,4", "in past_value float 1,2,8,4", "in at int32 1", "in total int32 1", \
+      "in valid int32 1", "out y float 1,n,8", "out z float 1,n,8", "out present float 1,2,8,4",                     \
+      "GroupQueryAttention new,new,new,past,past_value,at,total y,present,present_value num_heads=2 kv_num_heads=2"
+
+static const reader readers[] = {
+    {"as it is", {SCATTERS, "Attention new,present,present,_,_,_,valid y"}, AFTER, NULL},
+    {"cast",
+     {SCATTERS, "Cast present half to=10", "Cast half full to=1", "Attention new,full,full,_,_,_,valid y"},
+     AFTER,
+     NULL},
+    {"the values alone",
+     {SCATTERS, "in keys float 1,2,8,4", "Identity present same", "Attention new,keys,same,_,_,_,valid y"},
+     AFTER,
+     NULL},
+    {"turned",
+     {SCATTERS, "Transpose present turned perm=[0,2,1,3]", "Transpose turned back perm=[0,2,1,3]",
+      "Attention new,back,back,_,_,_,valid y"},
+     AFTER,
+     NULL},
+    {"with other dims",
+     {SCATTERS, "ints flat 1,2,32", "ints deep 1,2,8,4", "Reshape present,flat less", "Reshape less,deep same",
+      "Attention new,same,same,_,_,_,valid y"},
+     AFTER,
+     NULL},
+    {"for more heads",
+     {SCATTERS, "ints third 2", "ints wide 1,2,1,8,4", "ints deep 1,2,8,4", "Unsqueeze present,third one",
+      "Expand one,wide two", "Reshape two,deep same", "Attention new,same,same,_,_,_,valid y"},
+     AFTER,
+     NULL},
+    {"the first rows",
+     {SCATTERS, "ints from 0", "ints to 6", "ints on 2", "ints by 1", "Slice present,from,to,on,by same",
+      "Attention new,same,same,_,_,_,valid y"},
+     AFTER,
+     NULL},
+    {"the last rows",
+     {SCATTERS, "ints from 2", "ints to 8", "ints on 2", "Slice present,from,to,on same",
+      "Attention new,same,same,_,_,_,valid y"},
+     0,
+     "what other nodes have made of the cache"},
+    {"each second row",
+     {SCATTERS, "ints from 0", "ints to 8", "ints on 2", "ints by 2", "Slice present,from,to,on,by same",
+      "Attention new,same,same,_,_,_,valid y"},
+     0,
+     "what other nodes have made of the cache"},
+    {"changed",
+     {SCATTERS, "Neg present bent", "Attention new,bent,bent,_,_,_,valid y"},
+     0,
+     "what other nodes have made of the cache"},
+    {"before the rows are written",
+     {SCATTERS, "Attention new,past,past,_,_,_,valid y"},
+     0,
+     "what other nodes have made of the cache"},
+    {"what only has its dims",
+     {SCATTERS, "Shape present dims", "ConstantOfShape dims zeros", "Attention new,zeros,zeros,_,_,_,valid y"},
+     UNTOUCHED,
+     NULL},
+    {"another cache",
+     {SCATTERS, "in other float 1,2,8,4", "ints rows 2", "ReduceMean present,rows mean", "TensorScatter other,mean,at others",
+      "Attention new,others,others,_,_,_,valid y"},
+     UNTOUCHED,
+     NULL},
+    {"without a length", {SCATTERS, "Neg present bent", "Attention new,bent,bent y"}, UNTOUCHED, NULL},
+    {"inside of a branch",
+     {SCATTERS, "in is bool _", "if is y float any Attention new,present,present,_,_,_,valid"},
+     0,
+     "control flow's graphs read the cache"},
+    {"inside of a branch, but nothing attends", {SCATTERS, "in is bool _", "if is y float any Neg present"}, UNTOUCHED, NULL},
+    {"an operator that is not ONNX's", {SCATTERS, "QuickGelu present y"}, 0, "an operator that is not ONNX's"},
+    {"the same, before the rows are written", {SCATTERS, "QuickGelu past y"}, 0, "an operator that is not ONNX's"},
+    {"shared by two layers",
+     {GROUPED, "GroupQueryAttention new,new,new,present,present_value,valid,total z num_heads=2 kv_num_heads=2"},
+     LAST,
+     NULL},
+};
+
+static iobind_tensor *bind_number(iobind_session *session, iobind_binding *binding, const char *name) {
+  static const int64_t one = 1;
+  static const int64_t number[] = {UNTOUCHED};
+  iobind_value_info info = IOBIND_VALUE_INFO_INIT;
+  iobind_tensor *made;
+  size_t index;
+  expect_ok(iobind_session_find_input(session, name, &index, &fault));
+  expect_ok(iobind_session_get_input(session, index, &info, &fault));
+  expect_ok(iobind_tensor_create(cpu, IOBIND_MEMORY_DEFAULT, (iobind_dtype)info.dtype, &one, 1, &made, &fault));
+  expect_ok(iobind_tensor_write(made, 0, number, info.dtype == IOBIND_DTYPE_INT32 ? 4 : 8, NULL, &fault));
+  expect_ok(iobind_binding_set_input(binding, index, IOBIND_INPUT_RESIDENT, made, NULL, &fault));
+  return made;
+}
+
+static int64_t number_in(iobind_tensor *tensor) {
+  iobind_tensor_info info = IOBIND_TENSOR_INFO_INIT;
+  int64_t whole;
+  int32_t half;
+  expect_ok(iobind_tensor_get_info(tensor, &info, &fault));
+  bool is_whole = info.dtype == IOBIND_DTYPE_INT64;
+  void *to = is_whole ? (void *)&whole : &half;
+  expect_ok(iobind_tensor_read(tensor, 0, to, is_whole ? sizeof whole : sizeof half, NULL, &fault));
+  iobind_tensor_release(tensor);
+  return is_whole ? whole : half;
+}
+
+static void carry_first(iobind_session *session, iobind_binding *binding) {
+  static const int64_t dims[] = {1, 2, 8, 4};
+  size_t output;
+  size_t input;
+  iobind_tensor *past;
+  expect_ok(iobind_session_find_output(session, "present", &output, &fault));
+  expect_ok(iobind_session_find_input(session, "past", &input, &fault));
+  expect_ok(iobind_tensor_create(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, dims, 4, &past, &fault));
+  expect_ok(iobind_binding_set_input(binding, input, IOBIND_INPUT_SNAPSHOT, past, NULL, &fault));
+  expect_ok(iobind_binding_carry(binding, output, input, IOBIND_CARRY_MOVE, &fault));
+  iobind_tensor_release(past);
+}
+
+static void check_reader(const reader *of) {
+  iobind_session *session = load(of->lines, 24, IOBIND_SESSION_IDENTIFY, NULL);
+  iobind_binding *binding;
+  expect_ok(iobind_binding_create(session, &binding, &fault));
+  carry_first(session, binding);
+  iobind_tensor *at = bind_number(session, binding, "at");
+  iobind_tensor *valid = bind_number(session, binding, "valid");
+  if (of->words == NULL) {
+    expect_ok(iobind_binding_write_lengths(binding, NEW, BEFORE, NULL, &fault));
+  } else {
+    expect(IOBIND_ERROR_NOT_SUPPORTED, iobind_binding_write_lengths(binding, NEW, BEFORE, NULL, &fault));
+    expect_words(of->words);
+    expect_words("write the lengths yourself");
+  }
+  int64_t found = number_in(valid);
+  if (found != (of->valid == 0 ? UNTOUCHED : of->valid)) fail_msg("%s: valid: %d", of->name, (int)found);
+  int64_t begins = strncmp(of->lines[2], "in at", 5) == 0 ? BEFORE : LAST;
+  assert_int_equal(number_in(at), of->words == NULL ? begins : UNTOUCHED);
+  iobind_binding_destroy(binding);
+  iobind_session_destroy(session);
+}
+
+static void that_take_its_length(void **state) {
+  (void)state;
+  for (size_t i = 0; i < sizeof readers / sizeof readers[0]; i++) check_reader(&readers[i]);
+}
+
 /* ---- what the graph comes from ---- */
 
 static const char *const grows[LINES] = {GROWS, "Concat past,new present axis=1"};
@@ -546,6 +736,7 @@ static void with_wrong_arguments(void **state) {
 
 static const struct CMUnitTest tests[] = {
     {"of examples", of_examples, stage_open, stage_close, "cpu"},
+    {"that take its length", that_take_its_length, stage_open, stage_close, "cpu"},
     {"of test models", of_test_models, stage_open, stage_close, "cpu"},
     {"of a model in memory", of_a_model_in_memory, stage_open, stage_close, "cpu"},
     {"of a wrapped session", of_a_wrapped_session, stage_open, stage_close, "cpu"},

@@ -60,6 +60,21 @@ static void session_destroy(int own) {
   end_world(&w);
 }
 
+static void session_create_tensor(int own) {
+  world w = make_world(own);
+  iobind_tensor *made[2];
+  for (int memory = 0; memory < 2; memory++) {
+    ELSEWHERE(own, iobind_session_create_tensor(w.session, w.device, (iobind_memory)memory, IOBIND_DTYPE_FLOAT32, square, 2,
+                                                &made[memory], &fault));
+    ELSEWHERE(own, iobind_tensor_write(made[memory], 0, values, sizeof values, NULL, &fault));
+    expect_matrix(made[memory], values);
+  }
+  for (int memory = 0; memory < 2; memory++) {
+    ELSEWHERE_VOID(own, iobind_tensor_release(made[memory]));
+  }
+  end_world(&w);
+}
+
 static void session_run(int own) {
   world w = make_world(own);
   iobind_tensor *in_host = make_matrix(host(), IOBIND_MEMORY_DEFAULT, values);
@@ -490,6 +505,7 @@ static const struct CMUnitTest tests[] = {
     ROW(session_create_from_memory__on_a_stream),
     ROW(session_wrap),
     ROW(session_destroy),
+    ROW(session_create_tensor),
     ROW(session_run),
     ROW(session_run__with_a_placement),
     ROW(binding_create),

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "formats/fault.h"
+#include "shared/wrap.h"
 
 enum { COLUMN_LIMIT = 32 };
 
@@ -304,58 +305,133 @@ void report_cell_mark(report_table *table, report_mark mark) {
 
 /* ---- printing ---- */
 
-/* The width on a terminal, nearly: one column for each code point. */
-static size_t width_of(const char *text) {
-  size_t width = 0;
-  for (const char *at = text; *at != 0; at++) width += ((unsigned char)*at & 0xC0) != 0x80;
-  return width;
-}
+typedef struct printer {
+  FILE *stream;
+  bool colour;
+  size_t limit; /* columns of a line; 0: any number */
+} printer;
 
-static void print_marked(FILE *stream, const char *text, report_mark mark, bool colour) {
+static void print_marked(const printer *to, const char *text, size_t length, report_mark mark) {
   static const char *const codes[] = {"", "\033[32m", "\033[31m", "\033[2m"};
-  bool coloured = colour && mark != REPORT_PLAIN && text[0] != 0;
-  fprintf(stream, "%s%s%s", coloured ? codes[mark] : "", text, coloured ? "\033[0m" : "");
+  bool coloured = to->colour && mark != REPORT_PLAIN && length != 0;
+  fprintf(to->stream, "%s%.*s%s", coloured ? codes[mark] : "", (int)length, text, coloured ? "\033[0m" : "");
 }
 
 static void print_blanks(FILE *stream, size_t count) {
   while (count-- > 0) fputc(' ', stream);
 }
 
-/* One line of a table; `cells` NULL prints the labels. */
-static void print_row(FILE *stream, const report_table *table, const cell *cells, const size_t *widths, bool colour) {
-  size_t owed = 0; /* spaces are printed late, so that no line ends in them */
-  for (size_t i = 0; i < table->column_count; i++) {
-    const column *shape = &table->columns[i];
-    if (shape->label == NULL) continue;
-    const char *text = cells == NULL ? shape->label : cells[i].text == NULL ? "" : cells[i].text;
-    size_t missing = widths[i] - width_of(text);
-    if (shape->align == REPORT_RIGHT) owed += missing;
-    if (text[0] != 0) {
-      print_blanks(stream, owed);
-      owed = 0;
-      print_marked(stream, text, cells == NULL ? REPORT_FAINT : cells[i].mark, colour);
-    }
-    if (shape->align == REPORT_LEFT) owed += missing;
-    owed += 2;
-  }
-  fputc('\n', stream);
+static const char *text_of(const cell *of) {
+  return of->text == NULL ? "" : of->text;
 }
 
-static void print_table(FILE *stream, const report_table *table, bool colour) {
-  if (table->column_count == 0) return;
-  size_t widths[COLUMN_LIMIT] = {0};
+/* "LABEL: text", with the text from a column on, in as many lines as it takes. */
+static void print_labelled(const printer *to, const char *label, size_t label_width, const cell *value) {
+  const char *rest = text_of(value);
+  fprintf(to->stream, "%s:", label);
+  size_t owed = label_width - wrap_width_of(label) + 1;
+  while (rest[0] != 0) {
+    const char *start = rest;
+    size_t left = to->limit > label_width + 2 ? to->limit - label_width - 2 : 1;
+    size_t length = to->limit == 0 ? strlen(rest) : wrap_next(&rest, left);
+    if (to->limit == 0) rest += length;
+    print_blanks(to->stream, owed);
+    print_marked(to, start, length, value->mark);
+    owed = label_width + 2;
+    if (rest[0] != 0) fputc('\n', to->stream);
+  }
+  fputc('\n', to->stream);
+}
+
+/* One row of a table, of as many lines as the column with the most takes. */
+static void print_row(const printer *to, const report_table *table, const cell *cells, const size_t *widths) {
+  const char *rests[COLUMN_LIMIT];
+  for (size_t i = 0; i < table->column_count; i++) rests[i] = text_of(&cells[i]);
+  bool more = true;
+  while (more) {
+    size_t owed = 0; /* spaces are printed late, so that no line ends in them */
+    more = false;
+    for (size_t i = 0; i < table->column_count; i++) {
+      const column *shape = &table->columns[i];
+      if (shape->label == NULL) continue;
+      const char *start = rests[i];
+      size_t length = wrap_next(&rests[i], widths[i]);
+      size_t missing = widths[i] - wrap_width(start, length);
+      if (shape->align == REPORT_RIGHT) owed += missing;
+      if (length != 0) {
+        print_blanks(to->stream, owed);
+        owed = 0;
+        print_marked(to, start, length, cells[i].mark);
+      }
+      if (shape->align == REPORT_LEFT) owed += missing;
+      owed += 2;
+      more = more || rests[i][0] != 0;
+    }
+    fputc('\n', to->stream);
+  }
+}
+
+/* Of a column: how wide it is in lines of any length, and how narrow it can be without a word that is broken. */
+static void measure(const report_table *table, size_t at, size_t *width, size_t *least) {
+  *width = wrap_width_of(table->columns[at].label);
+  *least = wrap_longest_word(table->columns[at].label);
+  for (size_t i = at; i < table->cell_count; i += table->column_count) {
+    size_t wide = wrap_width_of(text_of(&table->cells[i]));
+    size_t narrow = wrap_longest_word(text_of(&table->cells[i]));
+    if (wide > *width) *width = wide;
+    if (narrow > *least) *least = narrow;
+  }
+  if (table->columns[at].align == REPORT_RIGHT) *least = *width; /* figures stay together with their units */
+}
+
+/* The widths of the columns, so that a line fits, which takes from the widest. False: they cannot be so narrow. */
+static bool fit(const printer *to, const report_table *table, size_t *widths) {
+  size_t leasts[COLUMN_LIMIT] = {0};
+  size_t total = 0;
   for (size_t i = 0; i < table->column_count; i++) {
-    if (table->columns[i].label != NULL) widths[i] = width_of(table->columns[i].label);
+    if (table->columns[i].label == NULL) continue;
+    measure(table, i, &widths[i], &leasts[i]);
+    total += widths[i] + (total == 0 ? 0 : 2);
+  }
+  while (to->limit != 0 && total > to->limit) {
+    size_t widest = COLUMN_LIMIT;
+    for (size_t i = 0; i < table->column_count; i++) {
+      if (widths[i] > leasts[i] && (widest == COLUMN_LIMIT || widths[i] > widths[widest])) widest = i;
+    }
+    if (widest == COLUMN_LIMIT) return false;
+    widths[widest]--;
+    total--;
+  }
+  return true;
+}
+
+/* A table that is wider than a line: each row as fields, with an empty line between rows. */
+static void print_records(const printer *to, const report_table *table) {
+  size_t label_width = 0;
+  for (size_t i = 0; i < table->column_count; i++) {
+    size_t width = table->columns[i].label == NULL ? 0 : wrap_width_of(table->columns[i].label);
+    if (width > label_width) label_width = width;
   }
   for (size_t i = 0; i < table->cell_count; i++) {
-    size_t width = table->cells[i].text == NULL ? 0 : width_of(table->cells[i].text);
-    if (width > widths[i % table->column_count]) widths[i % table->column_count] = width;
+    const column *shape = &table->columns[i % table->column_count];
+    if (i > 0 && i % table->column_count == 0) fputc('\n', to->stream);
+    if (shape->label != NULL && text_of(&table->cells[i])[0] != 0)
+      print_labelled(to, shape->label, label_width, &table->cells[i]);
   }
-  if (table->heading != NULL) fprintf(stream, "%s\n", table->heading);
-  print_row(stream, table, NULL, widths, colour);
-  for (size_t i = 0; i < table->cell_count; i += table->column_count) {
-    print_row(stream, table, table->cells + i, widths, colour);
+}
+
+static void print_table(const printer *to, const report_table *table) {
+  if (table->column_count == 0) return;
+  size_t widths[COLUMN_LIMIT] = {0};
+  if (table->heading != NULL) fprintf(to->stream, "%s\n", table->heading);
+  if (!fit(to, table, widths) && table->cell_count > 0) {
+    print_records(to, table);
+    return;
   }
+  cell labels[COLUMN_LIMIT];
+  for (size_t i = 0; i < table->column_count; i++) labels[i] = (cell){table->columns[i].label, REPORT_FAINT};
+  print_row(to, table, labels, widths);
+  for (size_t i = 0; i < table->cell_count; i += table->column_count) print_row(to, table, table->cells + i, widths);
 }
 
 /* Fields that follow each other are aligned with each other. */
@@ -363,7 +439,7 @@ static size_t label_width(const tool_report *report, size_t at) {
   size_t widest = 0;
   while (at > 0 && report->items[at - 1].label != NULL) at--;
   for (; at < report->item_count && report->items[at].label != NULL; at++) {
-    size_t width = width_of(report->items[at].label);
+    size_t width = wrap_width_of(report->items[at].label);
     if (width > widest) widest = width;
   }
   return widest;
@@ -378,20 +454,19 @@ static bool is_shown(const report_table *table) {
 }
 
 static void print_text(const tool_report *report, FILE *stream) {
-  bool colour = isatty(fileno(stream)) && getenv("NO_COLOR") == NULL;
+  const printer to = {stream, isatty(fileno(stream)) && getenv("NO_COLOR") == NULL, wrap_limit(stream)};
   for (size_t i = 0; i < report->item_count; i++) {
     const item *shown = &report->items[i];
     if (shown->table != NULL) {
       if (!is_shown(shown->table)) continue;
       if (i > 0) fputc('\n', stream);
-      print_table(stream, shown->table, colour);
-    } else if (shown->note != NULL) {
-      fprintf(stream, "%s\n", shown->note);
+      print_table(&to, shown->table);
+    } else if (shown->note == NULL) {
+      print_labelled(&to, shown->label, label_width(report, i), &shown->value);
+    } else if (to.limit != 0 && shown->note[0] != 0) {
+      wrap_print(stream, shown->note, to.limit);
     } else {
-      fprintf(stream, "%s:", shown->label);
-      if (shown->value.text[0] != 0) print_blanks(stream, label_width(report, i) - width_of(shown->label) + 1);
-      print_marked(stream, shown->value.text, shown->value.mark, colour);
-      fputc('\n', stream);
+      fprintf(stream, "%s\n", shown->note);
     }
   }
 }

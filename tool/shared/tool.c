@@ -7,26 +7,30 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "shared/failure.h"
 #include "shared/given.h"
 #include "shared/nearest.h"
 #include "shared/number.h"
+#include "shared/wrap.h"
 
 /* ---- errors ---- */
 
-__attribute__((format(printf, 3, 0))) static void print_line(const tool_state *tool, const char *kind, const char *format,
-                                                             va_list values) {
+enum { LINE_TEXT = 2048 };
+
+__attribute__((format(printf, 2, 0))) static void make_line(char line[LINE_TEXT], const char *format, va_list values) {
   progress_end();
-  char text[2048];
-  if (vsnprintf(text, sizeof text, format, values) < 0) strcpy(text, "a message that cannot be printed");
-  fault_make_line(text);
-  fprintf(stderr, "iobind: %s: %s%s\n", tool->usage->command, kind, text);
+  if (vsnprintf(line, LINE_TEXT, format, values) < 0) strcpy(line, "a message that cannot be printed");
+  fault_make_line(line);
 }
 
 int tool_fail(const tool_state *tool, const char *format, ...) {
+  char line[LINE_TEXT];
   va_list values;
   va_start(values, format);
-  print_line(tool, "", format, values);
+  make_line(line, format, values);
   va_end(values);
+  fprintf(stderr, "iobind: %s: %s\n", tool->usage->command, line);
+  failure_keep(line);
   return TOOL_FAILED;
 }
 
@@ -52,14 +56,17 @@ int tool_fail_error(const tool_state *tool, const char *subject, const iobind_er
 }
 
 void tool_warn(const tool_state *tool, const char *format, ...) {
+  char line[LINE_TEXT];
   va_list values;
   va_start(values, format);
-  print_line(tool, "note: ", format, values);
+  make_line(line, format, values);
   va_end(values);
+  fprintf(stderr, "iobind: %s: note: %s\n", tool->usage->command, line);
 }
 
 int tool_print(const tool_state *tool, const tool_report *report, int code) {
   progress_end();
+  failure_answered();
   if (report_print(report, stdout, tool->json != 0)) return code;
   return tool_fail(tool, "the report cannot be written to the standard output; is its disk full, or memory exhausted?");
 }
@@ -175,8 +182,10 @@ static const char *nearest_option(const struct poptOption *options, const char *
   return best;
 }
 
-static int refuse_option(tool_state *tool, int failure) {
+static int refuse_option(tool_state *tool, int failure, int words) {
   const char *given = poptBadOption(tool->popt, POPT_BADOPTION_NOALIAS);
+  while (words-- > 0 && poptGetNextOpt(tool->popt) != -1) {
+  } /* --json may come behind it */
   if (failure == POPT_ERROR_BADOPT) {
     char word[64];
     const char *start = given + strspn(given, "-");
@@ -191,9 +200,14 @@ static int refuse_option(tool_state *tool, int failure) {
 }
 
 static int print_help(tool_state *tool) {
-  printf("%s\n\n", tool->usage->summary);
+  size_t limit = wrap_limit(stdout);
+  wrap_print(stdout, tool->usage->summary, limit);
+  putchar('\n');
   poptPrintHelp(tool->popt, stdout, 0);
-  if (tool->usage->notes != NULL) printf("\n%s\n", tool->usage->notes);
+  if (tool->usage->notes != NULL) {
+    putchar('\n');
+    wrap_print(stdout, tool->usage->notes, limit);
+  }
   if (fflush(stdout) == 0 && !ferror(stdout)) return TOOL_DONE;
   return tool_fail(tool, "the help cannot be written to the standard output");
 }
@@ -266,6 +280,7 @@ bool tool_add_dim(tool_state *tool, const char *name, int64_t axis, int64_t valu
 
 int tool_begin(tool_state *tool, const tool_usage *usage, int argc, const char **argv) {
   *tool = (tool_state){.usage = usage};
+  failure_begin();
   build_tables(tool);
   snprintf(tool->name, sizeof tool->name, "iobind %s", usage->command);
   tool->words = malloc(((size_t)argc + 1) * sizeof *tool->words);
@@ -282,7 +297,7 @@ int tool_begin(tool_state *tool, const tool_usage *usage, int argc, const char *
     if (option == 'v') tool->verbosity++;
     if (option == 'h') help = true;
   }
-  if (option < -1) return refuse_option(tool, option);
+  if (option < -1) return refuse_option(tool, option, argc);
   if (help) return print_help(tool);
   int code = take_arguments(tool);
   const char *once = NULL;
@@ -299,6 +314,7 @@ int tool_begin(tool_state *tool, const tool_usage *usage, int argc, const char *
 
 int tool_end(tool_state *tool, int code) {
   progress_end();
+  if (tool->json && (code == TOOL_FAILED || code == TOOL_MISUSED)) failure_answer();
   iobind_runtime_destroy(tool->runtime);
   for (size_t i = 0; i < tool->dim_count; i++) free(tool->dims[i].name);
   free(tool->dims);

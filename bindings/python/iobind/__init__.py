@@ -35,6 +35,7 @@ from ._errors import (
     Timeout,
     VersionError,
 )
+from ._external import ExternalMemory, Semaphore, check_import
 from ._pipeline import Map, Times
 from ._runtime import attach, attached, configure, device, devices, info, preload, register_ep
 from ._session import Session, StateKind, Value
@@ -47,8 +48,8 @@ for _class in CLASSES:
 _core.use_classes(Tensor, Outputs, Binding, BY_STATUS)
 
 __all__ = [
-    "REUSE", "Audit", "Batch", "Binding", "Cancelled", "DTypeError", "Device", "DeviceError", "DeviceLost", "Difference", "Error", "Event", "FileError", "FileNotFound",
-    "InternalError", "InvalidArgument", "InvalidState", "Live", "Map", "NameNotFound", "NotFound", "NotSupported", "OrtError", "OutOfMemory", "Outputs", "ResultError", "Row", "Session",
-    "ShapeError", "State", "StateKind", "Stream", "Tensor", "Timeout", "Times", "Value", "VersionError", "attach", "attached", "configure", "copy", "device",
+    "REUSE", "Audit", "Batch", "Binding", "Cancelled", "DTypeError", "Device", "DeviceError", "DeviceLost", "Difference", "Error", "Event", "ExternalMemory", "FileError", "FileNotFound",
+    "InternalError", "InvalidArgument", "InvalidState", "Live", "Map", "NameNotFound", "NotFound", "NotSupported", "OrtError", "OutOfMemory", "Outputs", "ResultError", "Row", "Semaphore", "Session",
+    "ShapeError", "State", "StateKind", "Stream", "Tensor", "Timeout", "Times", "Value", "VersionError", "attach", "attached", "check_import", "configure", "copy", "device",
     "devices", "empty", "from_dlpack", "in_place", "info", "live", "preload", "register_ep", "tensor", "wrap", "wrap_address",
 ]

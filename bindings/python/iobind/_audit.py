@@ -6,6 +6,7 @@ import html
 from typing import Any, NamedTuple
 
 from . import _core
+from ._errors import in_python
 
 KINDS = ["input", "output", "node"]
 
@@ -35,7 +36,8 @@ class Audit:
         self.crossing_bytes = crossing_bytes
         self.crossing_count = crossing_count
         self.unknown_count = unknown_count
-        self.entries = [Entry(KINDS[kind], name, source, target, nbytes, bool(flags & 1), bool(flags & 2), reason, advice)
+        self.entries = [Entry(KINDS[kind], name, source, target, nbytes, bool(flags & 1), bool(flags & 2),
+                              in_python(reason), in_python(advice))
                         for kind, flags, name, source, target, nbytes, reason, advice in entries]
 
     def _rows(self) -> list[tuple[str, str, str, str, str, str]]:

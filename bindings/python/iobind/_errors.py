@@ -8,15 +8,16 @@ from typing import Any
 from . import _core
 
 CALLS = {
-    "session_create": "session", "session_create_from_memory": "session", "session_run": "run", "session_wrap": "adopt",
+    "session_create": "session", "session_create_from_memory": "session", "session_run": "run", "session_create_tensor": "allocate", "session_wrap": "adopt",
     "binding_set_input": "bind", "binding_set_output": "bind", "binding_place_output": "bind", "binding_write_input": "update",
     "binding_get_output": "outputs", "binding_reset_graphs": "forget_graphs", "binding_take_output": "take", "binding_create": "bind", "tensor_create": "empty",
     "binding_save_state": "save", "binding_restore_state": "restore", "binding_reorder_state": "reorder", "binding_rewind_state": "rewind", "session_get_state_kind": "state_kind", "state_kind": "state_kind", "state_load": "load_state", "tensor_to_dlpack": "__dlpack__", "tensor_get_string": "numpy", "tensor_set_string": "write", "tensor_map": "numpy",
     "stream_create": "stream", "event_create": "event", "batch_create": "batch", "batch_set_input": "set", "batch_take_output": "outputs", "batch_save_state": "save", "batch_await": "result", "pipeline_create": "map", "pipeline_next": "map", "pipeline_submit": "map",
+    "external_memory_import": "ExternalMemory", "external_memory_view": "ExternalMemory.tensor", "semaphore_import": "Semaphore",
     "runtime_create": "onnxruntime", "runtime_find_device": "device", "dtype_get_bytes": "dtype"}
 """calls of C that begin the library's messages, and what begins them in Python; any other call has its verb as its name"""
 
-BEGINS = re.compile(r"^(?:runtime|device|session|binding|tensor|stream|event|pipeline|dtype|audit|state|batch)_([a-z0-9_]+)(?=: )")
+BEGINS = re.compile(r"^(?:runtime|device|session|binding|tensor|stream|event|pipeline|dtype|audit|state|batch|external_memory|semaphore)_([a-z0-9_]+)(?=: )")
 
 ADVICE = {
     "attach to that copy (ort_api_base)": "call iobind.attach(onnxruntime) before anything else of iobind, under pytest in conftest.py",
@@ -25,8 +26,22 @@ ADVICE = {
     "IOBIND_SESSION_STRICT": "strict=True",
     "IOBIND_RUNTIME_SOFTWARE_DEVICES": "iobind.configure(software_devices=True)",
     "IOBIND_SESSION_IDENTIFY": "identify=True",
+    "bind it IN_PLACE if": "bind in_place(tensor) if",
+    "bind the output IN_PLACE if": "bind the output by in_place(tensor) if",
+    "it cannot be LIVE, bind it RESIDENT or SNAPSHOT": "it cannot be live(): bind a tensor or an array",
+    "is bound LIVE: bind the first state RESIDENT or SNAPSHOT": "is bound by live(): bind the first state as a tensor or an array",
+    "expected REUSE, FIXED or IN_PLACE, got FRESH": "expected REUSE, a tensor or in_place(tensor), got a device, which is FRESH",
+    "expected SWAP or IN_PLACE, got MOVE": 'expected "swap" or "in_place", got "move"',
+    "SWAP takes two": '"swap" takes two',
+    "got LIVE from": "got live() from",
+    "LIVE: copied before": "live(): copied before",
+    "SNAPSHOT: copied when": "an array: copied when",
+    "' RESIDENT, and write": "', and write",
+    "let the source be a HOST_ACCESSIBLE tensor": "let the source be a tensor in memory such as 'cuda/pinned'",
+    "FIXED and REUSE keep one, FRESH takes any": "a bound tensor and REUSE keep one, a FRESH output takes any",
     "make it there, or bind it SNAPSHOT or LIVE to have it copied": "make it there, tensor.to(device), or bind an array, which is copied",
     "or SNAPSHOT and iobind_binding_write_input": "or an array, and Binding.update",
+    "iobind_tensor_create makes such a tensor": "iobind.empty makes such a tensor",
     "iobind_tensor_read and iobind_tensor_write reach the part": "Tensor.read and Tensor.write with an offset reach the part",
     "iobind_tensor_read copies it": "Tensor.read copies it",
     "iobind_tensor_get_address tells its address": "its address is Tensor.address",
@@ -35,6 +50,9 @@ ADVICE = {
     "set it for each slot": "set it for each row, by Row.set",
     "input_axes and output_axes": "axes",
     "or IOBIND_BATCH_NO_AXIS": "or None",
+    "external.bytes": "nbytes",
+    "external.handle": "handle",
+    "external.kind": "kind",
     "graph_limit": "graphs",
     "intra_op_threads": "threads",
     "inter_op_threads": "inter_threads",

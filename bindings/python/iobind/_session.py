@@ -11,6 +11,7 @@ from ._errors import DTypeError, InvalidArgument, NameNotFound, NotSupported, Sh
 from ._ort_session import address_of
 from ._runtime import DeviceSpec, is_device, require_file, runtime
 from ._runtime import device as find_device
+from ._runtime import place as find_place
 
 if TYPE_CHECKING:
     from ._batch import Batch
@@ -87,6 +88,9 @@ class Session(_core.Session):
             path = as_path(model, "session: model")
             require_file(path, "session")
             return cls._make(runtime(), path, None, options)
+        if not _tensor.is_buffer(model):
+            advice = "; its SerializeToString() makes them" if hasattr(model, "SerializeToString") else ""
+            raise InvalidArgument(f"session: model: expected a file, or the bytes of one, got {type(model).__name__}{advice}")
         return cls._make(runtime(), None, model, options)
 
     def __init__(self, model: str | os.PathLike[str] | bytes, device: DeviceSpec | Sequence[DeviceSpec] | None = None,
@@ -154,6 +158,13 @@ class Session(_core.Session):
         """Which execution provider runs which node, for a session made with placement=True."""
         return self._nodes()
 
+    def allocate(self, shape: Sequence[int] | int, dtype: Any = "float32", *, device: DeviceSpec) -> _tensor.Tensor:
+        """A tensor without content, in the session's own memory: on CUDA in its arena, which the option gpu_mem_limit limits and which keeps what
+        is given up for the next tensor. shape and dtype as for iobind.empty; device: one of the session's, such as "cuda". Raises
+        DeviceError, NotFound, NotSupported (strings), OutOfMemory (also beyond the arena's limit), DTypeError, ShapeError, InvalidArgument."""
+        target, memory = find_place(device)
+        return self._create(target, memory, _dtypes.code_of(dtype), _tensor.dims_of(shape))
+
     def run(self, output_names: Sequence[str] | None, input_feed: Mapping[str, Any], run_options: None = None) -> list[Any]:
         """Run once without a binding, as onnxruntime's InferenceSession.run: arrays in, a list of arrays out. Everything may cross
         the link in every run; bind() avoids that. output_names: which outputs, in that order; None: all. input_feed: {name: an array
@@ -162,6 +173,8 @@ class Session(_core.Session):
         NotSupported (run_options), Cancelled, OrtError."""
         if run_options is not None:
             raise NotSupported("run: run_options: expected None; a binding has them: s.bind(...).set_run_options(config, tag=, log_level=)")
+        if isinstance(output_names, str):  # whose letters are names, too
+            raise InvalidArgument(f"run: output_names: expected a list of names or None, got {output_names!r}")
         known = self._output_index
         for name in output_names or ():
             if name not in known:

@@ -19,6 +19,8 @@ from ._runtime import runtime
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from ._external import Semaphore
+
 HOST = 1, 0  # DLPack's numbers of the type of device and of the device
 
 # What to do with an array that has gaps.
@@ -74,6 +76,17 @@ class Stream(_core.Stream):
         InvalidState, InvalidArgument, OrtError."""
         self._native_event(_native_kind(self.device), handle, True)
 
+    def wait_semaphore(self, semaphore: Semaphore, value: int) -> None:
+        """Order all later work behind the moment at which the value of `semaphore` is `value` or more, without stopping the host. If it never is,
+        the stream never goes on: Event.wait() has a timeout. Raises NotSupported (a device without streams of its own), DeviceError (another
+        device's), InvalidArgument, TypeError, OrtError."""
+        _semaphore(semaphore)._order(self, _value(value), False)
+
+    def signal_semaphore(self, semaphore: Semaphore, value: int) -> None:
+        """Raise `semaphore` to `value`, more than it has by then, when this stream has completed all work submitted so far. Work that fails before
+        may leave it as it is. Raises as wait_semaphore: NotSupported, DeviceError, InvalidArgument, TypeError, OrtError."""
+        _semaphore(semaphore)._order(self, _value(value), True)
+
     def __enter__(self) -> Stream:
         return self
 
@@ -86,6 +99,18 @@ class Stream(_core.Stream):
         event = Event(self.device)
         event.record(self)
         return event
+
+
+def _semaphore(given: object) -> _core.Semaphore:
+    if not isinstance(given, _core.Semaphore):
+        raise TypeError(f"expected an iobind.Semaphore, got {given!r:.60}")
+    return given
+
+
+def _value(given: int) -> int:
+    if not 0 <= operator.index(given) < 1 << 64:
+        raise InvalidArgument(f"semaphore: value: expected a number of 64 bits, got {given}")
+    return given
 
 
 def _native_kind(device: _core.Device) -> int:
@@ -288,12 +313,13 @@ class Tensor(_core.Tensor):
         submitted there. Raises DTypeError, ShapeError, InvalidArgument (overlap), NotSupported (strings), DeviceError."""
         _core.copy([source], [self], stream)
 
-    def compare(self, right: Tensor, *, absolute: float | None = None, relative: float | None = None) -> Difference:
-        """How this tensor differs from `right`, of the same shape and type; what is on a device is copied to the host. An element of a
+    def compare(self, right: Any, *, absolute: float | None = None, relative: float | None = None) -> Difference:
+        """How this tensor differs from `right`, a Tensor or an array of the same shape and type; what is on a device is copied to the host. An element of a
         floating-point type may differ by absolute + relative * |right|, one of another type not at all. Neither is given: by type, for float32
         1e-4 and 1e-3. NaN equals NaN. Raises DTypeError, ShapeError, InvalidArgument, OrtError."""
         limits = None if absolute is None and relative is None else (float(absolute or 0), float(relative or 0))
-        one, other = (tensor if tensor.host_readable or tensor.dtype_code == _dtypes.STRING else tensor.to("cpu") for tensor in (self, right))
+        given = right if isinstance(right, Tensor) else tensor_over(right, False, "compare")
+        one, other = (tensor if tensor.host_readable or tensor.dtype_code == _dtypes.STRING else tensor.to("cpu") for tensor in (self, given))
         return Difference(*one._compare(other, limits))
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
@@ -538,7 +564,7 @@ def _has_array(value: Any, what: str) -> bool:
 
 def is_of_numpy(value: Any) -> bool:
     """Whether NumPy itself makes an array of it; of a tensor that has only DLPack it makes one of one object."""
-    return hasattr(value, "__array__") or hasattr(value, "__array_interface__") or _is_buffer(value)
+    return hasattr(value, "__array__") or hasattr(value, "__array_interface__") or is_buffer(value)
 
 
 def _not_an_array(value: Any, what: str) -> InvalidArgument:
@@ -548,7 +574,7 @@ def _not_an_array(value: Any, what: str) -> InvalidArgument:
     return InvalidArgument(f"{what}: expected a Tensor or an array, got {name}{advice}")
 
 
-def _is_buffer(value: Any) -> bool:
+def is_buffer(value: Any) -> bool:
     try:
         memoryview(value).release()
     except TypeError:
@@ -561,11 +587,15 @@ def empty(shape: Sequence[int] | int, dtype: Any = "float32", device: DeviceSpec
     "cuda:0", "vdev/pinned" (host memory that the device reads directly), a torch.device ... Raises NotFound, DeviceError, DTypeError, ShapeError,
     InvalidArgument, NotSupported, OutOfMemory."""
     target, memory = find_place("cpu" if device is None else device)
+    return _core.create(target, memory, _dtypes.code_of(dtype), dims_of(shape))
+
+
+def dims_of(shape: Sequence[int] | int) -> list[int]:
+    """Dims, or one of them."""
     try:
-        dims = [operator.index(shape)]  # type: ignore[arg-type]
+        return [operator.index(shape)]  # type: ignore[arg-type]
     except TypeError:
-        dims = list(shape)  # type: ignore[arg-type]
-    return _core.create(target, memory, _dtypes.code_of(dtype), dims)
+        return list(shape)  # type: ignore[arg-type]
 
 
 def tensor(array: Any, device: DeviceSpec | None = "cpu", dtype: Any = None) -> Tensor:

@@ -231,7 +231,7 @@ PyObject *dlpack_device(Tensor *self,
                         PyObject *none); /* (device type, device id) by DLPack's numbers, which only the struct says */
 
 extern PyType_Spec runtime_spec, device_spec, stream_spec, event_spec, tensor_spec, session_spec, binding_spec, outputs_spec,
-    pipeline_spec, state_spec, batch_spec;
-extern PyMethodDef tensor_functions[];
+    pipeline_spec, state_spec, batch_spec, external_memory_spec, semaphore_spec;
+extern PyMethodDef tensor_functions[], external_functions[];
 
 #endif

@@ -286,13 +286,13 @@ static PyObject *host_api_base(PyObject *module, PyObject *none) {
   return PyLong_FromVoidPtr((void *)(uintptr_t)iobind_get_host_api_base());
 }
 
-/* preload(folder or None, flags, CUDA's version) */
+/* preload(directory or None, flags, CUDA's version) */
 static PyObject *preload(PyObject *module, PyObject *arguments) {
   (void)module;
   iobind_preload_options options = IOBIND_PRELOAD_OPTIONS_INIT;
   unsigned int flags;
   unsigned int cuda;
-  if (!PyArg_ParseTuple(arguments, "zII", &options.folder, &flags, &cuda)) {
+  if (!PyArg_ParseTuple(arguments, "zII", &options.directory, &flags, &cuda)) {
     return NULL;
   }
   options.flags = flags;
@@ -354,7 +354,8 @@ PyMODINIT_FUNC PyInit__core(void) {
       (session_type = add_type(module, &session_spec)) != NULL && (binding_type = add_type(module, &binding_spec)) != NULL &&
       (outputs_type = add_type(module, &outputs_spec)) != NULL && (pipeline_type = add_type(module, &pipeline_spec)) != NULL &&
       (state_type = add_type(module, &state_spec)) != NULL && (batch_type = add_type(module, &batch_spec)) != NULL &&
-      PyModule_AddFunctions(module, tensor_functions) == 0;
+      add_type(module, &external_memory_spec) != NULL && add_type(module, &semaphore_spec) != NULL &&
+      PyModule_AddFunctions(module, tensor_functions) == 0 && PyModule_AddFunctions(module, external_functions) == 0;
   if (!made) {
     Py_XDECREF(module);
     return NULL;

@@ -435,6 +435,27 @@ static PyObject *session_state_kind(Session *self, PyObject *arguments) {
                                : Py_BuildValue("(in)", (int)info.kind, (Py_ssize_t)info.axis);
 }
 
+/* _create(device, memory, dtype, shape) */
+static PyObject *session_create_tensor(Session *self, PyObject *arguments) {
+  PyObject *device;
+  PyObject *shape;
+  int memory;
+  int dtype;
+  int64_t dims[IOBIND_MAX_RANK];
+  size_t rank;
+  if (!session_is_open(self) || !PyArg_ParseTuple(arguments, "O!iiO", device_type, &device, &memory, &dtype, &shape) ||
+      dims_of(shape, dims, &rank) != 0) {
+    return NULL;
+  }
+  iobind_tensor *handle;
+  iobind_error error = IOBIND_ERROR_INIT;
+  iobind_status status;
+  WITH_SESSION(self, status,
+               iobind_session_create_tensor(self->handle, ((Device *)device)->handle, (iobind_memory)memory,
+                                            (iobind_dtype)dtype, dims, rank, &handle, &error));
+  return status == IOBIND_OK ? tensor_object(handle) : raise_error(&error);
+}
+
 static PyObject *session_end_profile(Session *self, PyObject *none) {
   (void)none;
   if (!session_is_open(self)) {
@@ -455,6 +476,7 @@ static PyMethodDef session_methods[] = {
     {"_metadata", (PyCFunction)session_metadata, METH_NOARGS, NULL},
     {"_nodes", (PyCFunction)session_nodes, METH_NOARGS, NULL},
     {"_state_kind", (PyCFunction)session_state_kind, METH_VARARGS, NULL},
+    {"_create", (PyCFunction)session_create_tensor, METH_VARARGS, NULL},
     {"_run_tensors", (PyCFunction)session_run_tensors, METH_O, NULL},
     {"_run_arrays", (PyCFunction)session_run_arrays, METH_O, NULL},
     {"close", (PyCFunction)session_close, METH_NOARGS,

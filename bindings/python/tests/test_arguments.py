@@ -4,6 +4,7 @@ import os
 import pathlib
 
 import numpy
+import onnx
 import pytest
 
 import iobind
@@ -25,6 +26,9 @@ WRONG = {
     "iobind.device('cpu\\0,nope')": "expected a spec without a NUL character, got 'cpu.x00,nope'",
     "iobind.Stream(None)": "expected a spec.*got None",
     "iobind.Event(3)": "expected a spec.*got 3",
+    "iobind.Session(None)": "session: model: expected a file, or the bytes of one, got NoneType",
+    "iobind.Session(onnx.load_model_from_string(twice()))": "session: model: .* got ModelProto; its SerializeToString",
+    "s.run('z', {'x': x, 'y': x})": "run: output_names: expected a list of names or None, got 'z'",
     "iobind.Session(twice(), 5)": "session: device: expected a spec.*got 5",
     "iobind.Session(twice(), 'vdev', stream=5)": "session: stream: expected a stream, got int",
     "iobind.Session(twice(), stream=Foreign())": "session: stream: expected one device that it is of, got 0 in device=",

@@ -658,6 +658,19 @@ def test_run_options():
         binding.set_run_options({"disable_synchronize_execution_providers": 1})
 
 
+def test_memory_of_the_session(device):
+    session = iobind.Session(twice(), device=device)
+    tensor = session.allocate((2,), device=device)
+    assert (tensor.shape, tensor.dtype, tensor.device) == ((2,), "float32", iobind.device(device))
+    tensor.write(floats(1, 2))
+    session.close()
+    assert tensor.to("cpu").numpy().tolist() == [1, 2]
+    session = iobind.Session(twice(), device=device)
+    assert session.bind({"x": tensor}).run()["y"].numpy().tolist() == [2, 4]
+    with pytest.raises(iobind.NotSupported, match="allocate: strings are not in a session's memory: iobind.empty makes"):
+        session.allocate(1, "string", device="cpu")
+
+
 def test_a_profile(tmp_path):
     session = iobind.Session(twice(), profile=str(tmp_path / "run"))
     session.run(None, {"x": floats(1)})

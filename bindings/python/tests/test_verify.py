@@ -73,6 +73,9 @@ def test_tensors_are_compared(device):
     other = iobind.tensor(numpy.array([1, 2, 5], numpy.float32), device)
     assert right.compare(right) == (0, 0, 0, 0)
     assert other.compare(right) == iobind.Difference(1, 2, 1, 0.25)
+    assert other.compare(right.numpy()) == other.compare(right) and other.compare(numpy.array(right.tolist(), numpy.float32)[::1]).beyond == 1
+    with pytest.raises(iobind.InvalidArgument, match="compare: expected a Tensor or an array, got list"):
+        other.compare([1, 2, 3])
     assert other.compare(right, absolute=1).beyond == other.compare(right, relative=0.25).beyond == 0
     assert other.compare(right, absolute=0.5, relative=0.1).beyond == 1
     with pytest.raises(iobind.ShapeError):

@@ -52,6 +52,7 @@ typedef struct iobind_runtime_options {
  *  - `ort_library`; then the environment variable ORT_NATIVE_LIB_PATH (a file or a directory). Either one ends the search.
  *  - a copy that the process has already loaded
  *  - the directory of libiobind; the runtime directory `iobind/` beside libiobind; the system loader's search path
+ *  - the file or directory that the build of libiobind was given as IOBIND_ORT_LIBRARY, if any
  *
  *  EP libraries are searched for in this order:
  *  - `ep_libraries`. A file named there that does not load is an error.

@@ -87,8 +87,8 @@ typedef struct iobind_session_options {
  *
  *  EP options:
  *  - The values of known options are checked (iobind_catalogue_get_option lists them).
- *  - An unknown key is passed on and logged. It is refused if it differs from a known one only in case, or if the EP refuses it
- *    (CUDA's is asked by a call that returns an error instead of ending the process).
+ *  - An unknown key is passed on and logged. It is refused if it differs from a known one only in case, or if the EP refuses it. CUDA's EP
+ *    is asked by a call that returns an error instead of ending the process.
  *  - `user_compute_stream` sets the flag that it needs. `tensorrt.KEY` puts TensorRT before a CUDA device.
  *  - With a policy, options are for the EPs among which it chooses.
  *  @param path  an ONNX or ORT file
@@ -214,6 +214,19 @@ typedef struct iobind_node_info {
  *  @threads any   @since 1.0 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_session_get_node(const iobind_session *session, size_t index,
                                                               iobind_node_info *info, iobind_error *error);
+
+/** Create a tensor in the session's own memory, as its runs allocate it: on CUDA, and on the CPU, in its arena, which keeps what is released
+ *  for the next tensor and the next run. On CUDA `gpu_mem_limit` counts it, and no call of the driver allocates it if the arena has room;
+ *  iobind_tensor_create calls the driver each time. Otherwise it is a tensor as any other, and it keeps the session alive.
+ *  @param device  one of the session's
+ *  @param memory  DEFAULT, or HOST_ACCESSIBLE if the device has it
+ *  @param dims    `rank` dims of 0 or more
+ *  @return OK; WRONG_DEVICE not a device of the session; OUT_OF_MEMORY, also beyond the arena's limit; SHAPE; DTYPE; INVALID_ARGUMENT; RUNTIME;
+ *          NOT_SUPPORTED the device has no such memory, ORT has no tensors of that type, or strings
+ *  @threads any   @blocks if the EP's allocator does   @since 1.0 */
+IOBIND_API IOBIND_CHECK iobind_status iobind_session_create_tensor(iobind_session *session, iobind_device *device,
+                                                                   iobind_memory memory, iobind_dtype dtype, const int64_t *dims,
+                                                                   size_t rank, iobind_tensor **tensor, iobind_error *error);
 
 /** End the profile of a session created with `profile` and write its file. No run may be in flight: ORT does not check. Later runs
  *  are not recorded.

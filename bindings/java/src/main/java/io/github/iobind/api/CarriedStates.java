@@ -115,9 +115,13 @@ abstract sealed class CarriedStates extends BoundMemory permits OrtIoBindingFFM 
     }
   }
 
-  /** As {@link #writeLengths(long, long, OrtStreamFFM)}, at once, from the length that iobind has counted. */
+  /**
+   * As {@link #writeLengths(long, long, OrtStreamFFM)}, at once, from the length that iobind has counted.
+   *
+   * @param added new rows of each cache, 1 or more
+   */
   public void writeLengths(long added) {
-    writeLengths(-1, added, null);
+    writeLengths(added, -1, null);
   }
 
   /**
@@ -125,18 +129,18 @@ abstract sealed class CarriedStates extends BoundMemory permits OrtIoBindingFFM 
    * them from, for a run that adds rows to each. A run that succeeds advances the length; one that fails or is cancelled leaves it. Inputs that
    * are not bound are bound; masks and positions remain the caller's.
    *
-   * @param length rows in use before the run, such as 0 for an empty cache; -1: as iobind has counted
    * @param added new rows of each cache, 1 or more
+   * @param length rows in use before the run, such as 0 for an empty cache; -1: as iobind has counted
    * @param stream the device's stream that orders the copies; null: done on return
    * @throws OrtFFMException INVALID_ARGUMENT: beyond the capacity; INVALID_STATE: the length is not known, a state is not bound, or a run is in
    *     flight elsewhere; NOT_SUPPORTED: no such cache is carried, or the model computes its lengths from an input; IO: as
    *     {@link OrtSessionFFM#stateKind}; WRONG_DEVICE: another device's stream; OUT_OF_MEMORY; RUNTIME
    * @throws IllegalStateException the binding, or memory bound to it, is closed
    */
-  public void writeLengths(long length, long added, @Nullable OrtStreamFFM stream) {
+  public void writeLengths(long added, long length, @Nullable OrtStreamFFM stream) {
     if (length < -1 || added < 1) {
       throw new OrtFFMException(OrtStatus.INVALID_ARGUMENT,
-          "writeLengths: expected a length of 0 or more, or -1, and 1 new row or more, got " + length + " and " + added);
+          "writeLengths: expected 1 new row or more, and a length of 0 or more, or -1, got " + added + " and " + length);
     }
     long address = enter();
     try {

@@ -167,6 +167,49 @@ public final class OrtStreamFFM implements AutoCloseable {
   }
 
   /**
+   * Orders all later work of this stream behind the moment at which the semaphore's value is so high, without stopping the host. If it never
+   * is, the stream never goes on.
+   *
+   * @param semaphore of this device
+   * @param value the value, unsigned
+   * @throws OrtFFMException NOT_SUPPORTED: the device has no streams of its own; WRONG_DEVICE: another device's; RUNTIME
+   */
+  public void await(OrtSemaphoreFFM semaphore, long value) {
+    use(semaphore, (stream, address, scratch) -> IobindInterop.streamWaitSemaphore(stream, address, value, scratch.error()));
+  }
+
+  /**
+   * Raises the semaphore when this stream has completed all work submitted so far. Work that fails before may leave it as it is.
+   *
+   * @param semaphore of this device
+   * @param value more than the semaphore has by then, unsigned
+   * @throws OrtFFMException as {@link #await(OrtSemaphoreFFM, long)}
+   */
+  public void signal(OrtSemaphoreFFM semaphore, long value) {
+    use(semaphore, (stream, address, scratch) -> IobindInterop.streamSignalSemaphore(stream, address, value, scratch.error()));
+  }
+
+  private interface SemaphoreCall {
+    int status(long stream, long semaphore, Scratch scratch);
+  }
+
+  private void use(OrtSemaphoreFFM semaphore, SemaphoreCall call) {
+    try (Scratch scratch = Scratch.take()) {
+      long address = handle.enter();
+      try {
+        long semaphoreAddress = semaphore.enter();
+        try {
+          scratch.check(call.status(address, semaphoreAddress, scratch));
+        } finally {
+          semaphore.exit();
+        }
+      } finally {
+        handle.exit();
+      }
+    }
+  }
+
+  /**
    * The execution provider's native stream, for other libraries that submit work to it: on CUDA a {@code cudaStream_t}.
    *
    * @return its address, a segment of no bytes that is valid as long as this stream; {@link MemorySegment#NULL} where the

@@ -498,6 +498,17 @@ public final class Iobind {
     }
   }
 
+  private static final MethodHandle TENSOR_COMPARE = status("iobind_tensor_compare", OBJECT, OBJECT, MEMORY, MEMORY, OBJECT);
+
+  /** {@code iobind_tensor_compare}. */
+  public static int tensorCompare(long tensor, long right, MemorySegment tolerance, MemorySegment difference, long error) {
+    try {
+      return (int) TENSOR_COMPARE.invokeExact(tensor, right, tolerance, difference, error);
+    } catch (Throwable t) {
+      throw thrown(t);
+    }
+  }
+
   private static final MethodHandle TENSOR_GET_STRING = status("iobind_tensor_get_string", OBJECT, SIZE, MEMORY, SIZE, OBJECT,
       OBJECT);
 
@@ -542,6 +553,19 @@ public final class Iobind {
       long error) {
     try {
       return (int) SESSION_CREATE_FROM_MEMORY.invokeExact(runtime, model, bytes, options, session, error);
+    } catch (Throwable t) {
+      throw thrown(t);
+    }
+  }
+
+  private static final MethodHandle SESSION_CREATE_TENSOR = status("iobind_session_create_tensor", OBJECT, OBJECT, ENUM, ENUM,
+      OBJECT, SIZE, OBJECT, OBJECT);
+
+  /** {@code iobind_session_create_tensor}. */
+  public static int sessionCreateTensor(long session, long device, int memory, int dtype, long dims, long rank, long tensor,
+      long error) {
+    try {
+      return (int) SESSION_CREATE_TENSOR.invokeExact(session, device, memory, dtype, dims, rank, tensor, error);
     } catch (Throwable t) {
       throw thrown(t);
     }

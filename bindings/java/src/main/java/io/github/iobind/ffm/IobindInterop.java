@@ -3,6 +3,7 @@ package io.github.iobind.ffm;
 import static io.github.iobind.ffm.Iobind.ENUM;
 import static io.github.iobind.ffm.Iobind.MEMORY;
 import static io.github.iobind.ffm.Iobind.OBJECT;
+import static io.github.iobind.ffm.Iobind.SIZE;
 import static io.github.iobind.ffm.Iobind.status;
 import static io.github.iobind.ffm.Iobind.thrown;
 
@@ -155,6 +156,97 @@ public final class IobindInterop {
   public static int preload(MemorySegment options, long error) {
     try {
       return (int) PRELOAD.invokeExact(options, error);
+    } catch (Throwable t) {
+      throw thrown(t);
+    }
+  }
+
+  // ---- memory and semaphores of other libraries
+
+  private static final MethodHandle DEVICE_CHECK_IMPORT = status("iobind_device_check_import", OBJECT, ENUM, OBJECT);
+
+  /** {@code iobind_device_check_import}. */
+  public static int deviceCheckImport(long device, int kind, long error) {
+    try {
+      return (int) DEVICE_CHECK_IMPORT.invokeExact(device, kind, error);
+    } catch (Throwable t) {
+      throw thrown(t);
+    }
+  }
+
+  private static final MethodHandle EXTERNAL_MEMORY_IMPORT = status("iobind_external_memory_import", OBJECT, MEMORY, OBJECT, OBJECT);
+
+  /** {@code iobind_external_memory_import}. */
+  public static int externalMemoryImport(long device, MemorySegment external, long memory, long error) {
+    try {
+      return (int) EXTERNAL_MEMORY_IMPORT.invokeExact(device, external, memory, error);
+    } catch (Throwable t) {
+      throw thrown(t);
+    }
+  }
+
+  private static final MethodHandle EXTERNAL_MEMORY_DESTROY = Iobind.find("iobind_external_memory_destroy", FunctionDescriptor.ofVoid(OBJECT));
+
+  /** {@code iobind_external_memory_destroy}. */
+  public static void externalMemoryDestroy(long memory) {
+    try {
+      EXTERNAL_MEMORY_DESTROY.invokeExact(memory);
+    } catch (Throwable t) {
+      throw thrown(t);
+    }
+  }
+
+  private static final MethodHandle EXTERNAL_MEMORY_VIEW = status("iobind_external_memory_view", OBJECT, SIZE, ENUM, OBJECT, SIZE, OBJECT,
+      OBJECT);
+
+  /** {@code iobind_external_memory_view}. */
+  public static int externalMemoryView(long memory, long offset, int dtype, long dims, long rank, long tensor, long error) {
+    try {
+      return (int) EXTERNAL_MEMORY_VIEW.invokeExact(memory, offset, dtype, dims, rank, tensor, error);
+    } catch (Throwable t) {
+      throw thrown(t);
+    }
+  }
+
+  private static final MethodHandle SEMAPHORE_IMPORT = status("iobind_semaphore_import", OBJECT, MEMORY, OBJECT, OBJECT);
+
+  /** {@code iobind_semaphore_import}. */
+  public static int semaphoreImport(long device, MemorySegment external, long semaphore, long error) {
+    try {
+      return (int) SEMAPHORE_IMPORT.invokeExact(device, external, semaphore, error);
+    } catch (Throwable t) {
+      throw thrown(t);
+    }
+  }
+
+  private static final MethodHandle SEMAPHORE_DESTROY = Iobind.find("iobind_semaphore_destroy", FunctionDescriptor.ofVoid(OBJECT));
+
+  /** {@code iobind_semaphore_destroy}. */
+  public static void semaphoreDestroy(long semaphore) {
+    try {
+      SEMAPHORE_DESTROY.invokeExact(semaphore);
+    } catch (Throwable t) {
+      throw thrown(t);
+    }
+  }
+
+  private static final MethodHandle STREAM_WAIT_SEMAPHORE = status("iobind_stream_wait_semaphore", OBJECT, OBJECT, SIZE, OBJECT);
+
+  /** {@code iobind_stream_wait_semaphore}. */
+  public static int streamWaitSemaphore(long stream, long semaphore, long value, long error) {
+    try {
+      return (int) STREAM_WAIT_SEMAPHORE.invokeExact(stream, semaphore, value, error);
+    } catch (Throwable t) {
+      throw thrown(t);
+    }
+  }
+
+  private static final MethodHandle STREAM_SIGNAL_SEMAPHORE = status("iobind_stream_signal_semaphore", OBJECT, OBJECT, SIZE, OBJECT);
+
+  /** {@code iobind_stream_signal_semaphore}. */
+  public static int streamSignalSemaphore(long stream, long semaphore, long value, long error) {
+    try {
+      return (int) STREAM_SIGNAL_SEMAPHORE.invokeExact(stream, semaphore, value, error);
     } catch (Throwable t) {
       throw thrown(t);
     }

@@ -37,7 +37,7 @@ public final class Layouts {
 
   /** {@code iobind_preload_options}. */
   public static final StructLayout PRELOAD_OPTIONS = struct("iobind_preload_options", u32("struct_size"), u32("flags"),
-      pointer("folder"), u32("cuda"), u32("reserved"));
+      pointer("directory"), u32("cuda"), u32("reserved"));
 
   /** {@code iobind_device_info}. */
   public static final StructLayout DEVICE_INFO = struct("iobind_device_info", u32("struct_size"), u32("flags"), pointer("spec"),
@@ -60,6 +60,18 @@ public final class Layouts {
   /** {@code iobind_native}. */
   public static final StructLayout NATIVE = struct("iobind_native", u32("struct_size"), u32("kind"), pointer("handle"),
       size("value"));
+
+  /** {@code iobind_external}. */
+  public static final StructLayout EXTERNAL = struct("iobind_external", u32("struct_size"), u32("kind"), pointer("handle"),
+      size("bytes"));
+
+  /** {@code iobind_tolerance}. */
+  public static final StructLayout TOLERANCE = struct("iobind_tolerance", JAVA_DOUBLE.withName("absolute"),
+      JAVA_DOUBLE.withName("relative"));
+
+  /** {@code iobind_difference}. */
+  public static final StructLayout DIFFERENCE = struct("iobind_difference", u32("struct_size"), u32("reserved"), size("beyond"),
+      size("first"), JAVA_DOUBLE.withName("absolute"), JAVA_DOUBLE.withName("relative"));
 
   /** {@code iobind_ort}. */
   public static final StructLayout ORT = struct("iobind_ort", u32("struct_size"), u32("api_version"), pointer("api"),
@@ -162,7 +174,7 @@ public final class Layouts {
 
   /** All of them, for the test. */
   public static final List<StructLayout> ALL = List.of(ERROR, RUNTIME_OPTIONS, RUNTIME_INFO, EP_INFO, PRELOAD_OPTIONS,
-      DEVICE_INFO, DEVICE_COUNTERS, MEMORY_USAGE, STREAM_OPTIONS, NATIVE, ORT, BUFFER, TENSOR_INFO, VERIFY, SESSION_OPTIONS, SESSION_INFO, VALUE_INFO,
+      DEVICE_INFO, DEVICE_COUNTERS, MEMORY_USAGE, STREAM_OPTIONS, NATIVE, EXTERNAL, TOLERANCE, DIFFERENCE, ORT, BUFFER, TENSOR_INFO, VERIFY, SESSION_OPTIONS, SESSION_INFO, VALUE_INFO,
       NODE_INFO, RUN_OPTIONS, RUN_REQUEST, STATE_INFO, STATE_PAIR, STATE_KIND_INFO, BATCH_PAIR, BATCH_OPTIONS, BATCH_INFO, BATCH_WAIT,
       PIPELINE_OPTIONS, PIPELINE_REQUEST, PIPELINE_ITEM, AUDIT_INFO, AUDIT_ENTRY);
 
@@ -229,6 +241,11 @@ public final class Layouts {
   /** Sets a field of floating point. */
   public static void setDouble(MemorySegment struct, StructLayout layout, String field, double value) {
     struct.set(JAVA_DOUBLE, offset(layout, field), value);
+  }
+
+  /** A field. */
+  public static double getDouble(MemorySegment struct, StructLayout layout, String field) {
+    return struct.get(JAVA_DOUBLE, offset(layout, field));
   }
 
   /** The text that a field points to; "" where it points nowhere. */

@@ -437,6 +437,13 @@ class BindingTest {
         results.getFirst().close();
       }
       assertTrue(session.endProfile().toFile().length() > 0);
+      try (OrtValueRef own = OrtValueRef.allocate(session, DeviceSpec.CPU, floats(4))) {
+        own.write(new float[] {1, 2, 3, 4});
+        assertArrayEquals(new float[] {1, 2, 3, 4}, own.toFloatArray());
+      }
+      OrtFFMException refused = assertThrows(OrtFFMException.class, () -> OrtValueRef.allocate(session, DeviceSpec.CPU,
+          new MemoryDescriptor(OnnxTensorElementType.STRING, 4)));
+      assertEquals(OrtStatus.NOT_SUPPORTED, refused.status());
     }
     e = assertThrows(OrtFFMException.class,
         () -> OrtSessionFFM.create(runtime, file, new OrtSessionFFM.Options().freeDimension("nope", 1)));

@@ -773,7 +773,7 @@ final class CrashCases {
     try (OrtValueRef host = OrtValueRef.of(runtime, new float[] {2}, ONE)) {
       for (Executable call : List.<Executable>of(value::toFloatArray, () -> value.write(new float[] {1}), () -> value.copyTo(host),
           () -> host.copyTo(value), pinned::toFloatArray, () -> pinned.write(new float[] {1}), pinned::asMemorySegment,
-          () -> OrtValueRef.allocate(runtime, DeviceSpec.of("vdev"), ONE))) {
+          () -> OrtValueRef.allocate(runtime, DeviceSpec.of("vdev"), ONE), () -> value.slice(0, 1), () -> pinned.view(0, ONE))) {
         OrtFFMException e = fails(OrtFFMException.class, call);
         require(e.status() == OrtStatus.WRONG_DEVICE && e.getMessage().contains("unregistered"), e.toString());
       }

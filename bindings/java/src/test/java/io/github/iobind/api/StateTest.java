@@ -351,14 +351,14 @@ class StateTest {
       assertEquals(new StateKind(StateKind.Kind.CAPACITY, 1), session.stateKind("next", "cache"));
       refused(OrtStatus.INVALID_STATE, () -> binding.writeLengths(1));
       refused(OrtStatus.INVALID_ARGUMENT, () -> binding.writeLengths(0));
-      refused(OrtStatus.INVALID_ARGUMENT, () -> binding.writeLengths(15, 2, null));
-      binding.writeLengths(0, 2, null);
+      refused(OrtStatus.INVALID_ARGUMENT, () -> binding.writeLengths(2, 15, null));
+      binding.writeLengths(2, 0, null);
       binding.runWithBindings();
       binding.bindInput("row", new float[] {3, 3, 3, 3}, 1, 1, 4);
       binding.writeLengths(1);
       binding.runWithBindings();
       binding.rewindState(1);
-      binding.writeLengths(-1, 1, stream);
+      binding.writeLengths(1, -1, stream);
       stream.synchronize();
       assertArrayEquals(new float[] {1, 3, 3, 0}, firsts(binding));
       refused(OrtStatus.SHAPE, () -> {
@@ -379,7 +379,7 @@ class StateTest {
       }
       binding.bindInput("row", new float[] {7, 7, 7, 7}, 1, 1, 4);
       binding.carry("next", "cache", CarryMode.DEFAULT);
-      binding.writeLengths(0, 1, null);
+      binding.writeLengths(1, 0, null);
       binding.runWithBindings();
       try (OrtStateFFM state = binding.saveState()) {
         binding.writeLengths(1);

@@ -1,0 +1,126 @@
+#include "play.h"
+
+iobind_batch *open_batch(const play *self) {
+  static const iobind_batch_pair pair = {0, 0};
+  static const int32_t axes[3] = {0, 0, 0};
+  iobind_batch_options options = IOBIND_BATCH_OPTIONS_INIT;
+  iobind_batch *made;
+  options.most_rows = SLOTS;
+  options.pairs = &pair;
+  options.pair_count = 1;
+  options.input_axes = axes;
+  options.input_axis_count = self->kind == APPEND ? 3 : 2;
+  options.output_axes = axes;
+  options.output_axis_count = 1;
+  CALL(self, WELL, iobind_batch_create(self->session, &options, &made, &fault));
+  return made;
+}
+
+/* ---- rows come and go ---- */
+
+/* Zeros are behind the rows that a saved state has. */
+static value joined(const play *self, const saved *from) {
+  value made = from == NULL ? model_first(self->kind, 1, 0, 0) : from->holds;
+  for (size_t i = 0; i < CAPACITY; i++) {
+    bool is_zero = from == NULL || !made.known[0][i];
+    made.numbers[0][i] = is_zero ? 0 : made.numbers[0][i];
+    made.known[0][i] = made.known[0][i] || from == NULL;
+  }
+  return made;
+}
+
+static void join(play *self, member *one) {
+  const saved *from = &self->saved[draw(self, SAVED)];
+  from = from->handle != NULL && from->holds.rows == 1 ? from : NULL;
+  say("  join %zu%s\n", (size_t)(one - self->members), from == NULL ? "" : " from a saved state");
+  CALL(self, WELL, iobind_batch_join(self->batch, from == NULL ? NULL : from->handle, &one->slot, &fault));
+  one->is_here = true;
+  one->holds = joined(self, from);
+  one->counted = from == NULL ? UNKNOWN : from->counted;
+  reached_if(FEATURE_JOINED, from != NULL && from->from != BINDINGS);
+}
+
+static void leave(play *self, member *one) {
+  iobind_state *left;
+  say("  leave %zu\n", (size_t)(one - self->members));
+  CALL(self, WELL, iobind_batch_leave(self->batch, one->slot, &left, &fault));
+  one->is_here = false;
+  put_saved(self, left, &one->holds, one->counted, BINDINGS);
+  reached(FEATURE_LEFT);
+}
+
+void leave_batch(play *self) {
+  for (size_t i = 0; i < SLOTS; i++) {
+    if (self->members[i].is_here) leave(self, &self->members[i]);
+  }
+}
+
+/* ---- a step ---- */
+
+static iobind_tensor *make_row(const play *self, float base) {
+  const int64_t dims[] = {1, self->kind == SUM ? WIDTH : 1, WIDTH};
+  const float numbers[WIDTH] = {base, base};
+  iobind_tensor *made;
+  CALL(self, WELL,
+       iobind_tensor_create(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, dims, self->kind == SUM ? 2 : 3, &made, &fault));
+  CALL(self, WELL, iobind_tensor_write(made, 0, numbers, sizeof numbers, NULL, &fault));
+  return made;
+}
+
+static void bring_row(const play *self, const member *one, float base, int64_t at) {
+  static const int64_t dim = 1;
+  iobind_tensor *row = make_row(self, base);
+  CALL(self, WELL, iobind_batch_set_input(self->batch, one->slot, 1, row, &fault));
+  iobind_tensor_release(row);
+  if (self->kind == APPEND) {
+    CALL(self, WELL, iobind_tensor_create(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_INT64, &dim, 1, &row, &fault));
+    CALL(self, WELL, iobind_tensor_write(row, 0, &at, sizeof at, NULL, &fault));
+    CALL(self, WELL, iobind_batch_set_input(self->batch, one->slot, 2, row, &fault));
+    iobind_tensor_release(row);
+  }
+}
+
+static void step(play *self) {
+  uint64_t slots[SLOTS];
+  value next[SLOTS];
+  size_t of[SLOTS];
+  size_t count = 0;
+  for (size_t i = 0; i < SLOTS; i++) {
+    const member *one = &self->members[i];
+    if (one->is_here && draw(self, 3) != 0) {
+      float base = draw_base(self);
+      size_t at = draw(self, CAPACITY);
+      bring_row(self, one, base, (int64_t)at);
+      next[count] = one->holds;
+      model_run(self->kind, &next[count], base, 1, at);
+      of[count] = i;
+      slots[count++] = one->slot;
+    }
+  }
+  if (count == 0) return;
+  bool fails = has_faults() && !self->captures && draw(self, 6) == 0;
+  say("  step of %zu%s\n", count, fails ? ", which fails" : "");
+  if (fails) set_fault("fail_compute", "1");
+  bool is_made = CALL(self, fails ? WELL | STATUS(RUNTIME) : WELL, iobind_batch_run(self->batch, slots, count, NULL, &fault));
+  if (fails) set_fault("fail_compute", "0");
+  reached_if(FEATURE_STEPPED, is_made);
+  reached_if(FEATURE_BATCH_FAILED, !is_made);
+  for (size_t i = 0; is_made && i < count; i++) {
+    self->members[of[i]].holds = next[i];
+    self->members[of[i]].counted = UNKNOWN;
+  }
+}
+
+void do_batch(play *self) {
+  if (self->batch == NULL) return;
+  for (size_t i = 0; i < 4; i++) {
+    member *one = &self->members[draw(self, SLOTS)];
+    if (!one->is_here) {
+      join(self, one);
+    } else if (draw(self, 3) == 0) {
+      leave(self, one);
+    } else {
+      step(self);
+    }
+  }
+}

@@ -1,0 +1,75 @@
+#include "model.h"
+
+#include <stdio.h>
+
+enum { ROWS_APART = 1000, PLACES_APART = 4000 };
+
+float model_number(float base, size_t row, size_t place) {
+  return base + (float)(row * ROWS_APART + place * PLACES_APART);
+}
+
+size_t model_length(kind of, const value *at) {
+  return of == APPEND ? CAPACITY : of == GROW ? at->length : 1;
+}
+
+value model_first(kind of, size_t rows, size_t length, float base) {
+  value made = {.rows = rows, .length = length};
+  for (size_t row = 0; row < rows; row++) {
+    for (size_t i = 0; i < model_length(of, &made); i++) {
+      made.numbers[row][i] = model_number(base, row, i);
+      made.known[row][i] = true;
+    }
+  }
+  return made;
+}
+
+void model_run(kind of, value *at, float base, size_t count, size_t from) {
+  size_t first = of == APPEND ? from : of == GROW ? at->length : 0;
+  for (size_t row = 0; row < at->rows; row++) {
+    for (size_t i = 0; i < count; i++) {
+      float *number = &at->numbers[row][first + i];
+      *number = (of == SUM ? *number : 0) + model_number(base, row, i);
+      at->known[row][first + i] = of != SUM || at->known[row][first + i];
+    }
+  }
+  at->length += of == GROW ? count : 0;
+}
+
+void model_reorder(value *at, const int64_t *rows, size_t count) {
+  const value old = *at;
+  at->rows = count;
+  for (size_t row = 0; row < count; row++) {
+    for (size_t i = 0; i < CAPACITY; i++) {
+      at->numbers[row][i] = old.numbers[rows[row]][i];
+      at->known[row][i] = old.known[rows[row]][i];
+    }
+  }
+}
+
+void model_forget(value *at, size_t first) {
+  for (size_t row = 0; row < ROWS; row++) {
+    for (size_t i = first; i < CAPACITY; i++) {
+      at->known[row][i] = false;
+    }
+  }
+}
+
+const char *model_differs(kind of, const value *expected, const float *numbers, size_t length) {
+  static char text[96];
+  size_t own = model_length(of, expected);
+  if (of == APPEND ? length > own : length != own) {
+    snprintf(text, sizeof text, "expected a length of %zu, got %zu", own, length);
+    return text;
+  }
+  for (size_t row = 0; row < expected->rows; row++) {
+    for (size_t i = 0; i < length; i++) {
+      float got = numbers[row * length + i];
+      if (expected->known[row][i] && got != expected->numbers[row][i]) {
+        snprintf(text, sizeof text, "row %zu, place %zu: expected %g, got %g", row, i, (double)expected->numbers[row][i],
+                 (double)got);
+        return text;
+      }
+    }
+  }
+  return NULL;
+}

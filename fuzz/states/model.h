@@ -1,0 +1,40 @@
+/* A state in plain C: a few rows of a batch, each with some numbers. */
+#ifndef FUZZ_STATES_MODEL_H
+#define FUZZ_STATES_MODEL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { ROWS = 3, CAPACITY = 8 };
+
+/* What a run does to the state. */
+typedef enum kind {
+  APPEND, /* a cache of fixed capacity: new numbers are written from a place on */
+  GROW,   /* new numbers come behind */
+  SUM     /* one number, to which another one is added */
+} kind;
+
+typedef struct value {
+  size_t rows;
+  size_t length; /* of GROW; what the others have is fixed */
+  float numbers[ROWS][CAPACITY];
+  bool known[ROWS][CAPACITY]; /* false: it may be anything */
+} value;
+
+/* What a run adds: row `row`, place `place`. */
+float model_number(float base, size_t row, size_t place);
+
+size_t model_length(kind of, const value *at);
+
+value model_first(kind of, size_t rows, size_t length, float base);
+void model_run(kind of, value *at, float base, size_t count, size_t from);
+void model_reorder(value *at, const int64_t *rows, size_t count);
+
+/* The numbers behind the first ones may be anything. */
+void model_forget(value *at, size_t first);
+
+/* NULL, or the row and place that differ. `numbers` has `length` for each row. */
+const char *model_differs(kind of, const value *expected, const float *numbers, size_t length);
+
+#endif

@@ -1,0 +1,315 @@
+#include "play.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "vdev.h"
+
+/* ---- what is said ---- */
+
+enum { TRACE = 1 << 14 };
+static char trace[TRACE];
+static size_t trace_length;
+
+void say(const char *format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  int length = vsnprintf(trace + trace_length, sizeof trace - trace_length, format, arguments);
+  va_end(arguments);
+  trace_length = trace_length + (size_t)length < sizeof trace ? trace_length + (size_t)length : sizeof trace - 1;
+}
+
+void wrong(const play *self, const char *format, ...) {
+  va_list arguments;
+  fprintf(stderr, "%s\nWRONG: sequence %" PRIu64 ": ", trace, self->number);
+  va_start(arguments, format);
+  vfprintf(stderr, format, arguments);
+  va_end(arguments);
+  fputc('\n', stderr);
+  abort();
+}
+
+bool require(const play *self, iobind_status status, unsigned expected, const char *call) {
+  if ((expected & 1u << status) == 0) {
+    wrong(self, "%s: got %s: %s", call, iobind_status_get_name((int32_t)status), status == IOBIND_OK ? "" : fault.message);
+  }
+  say("    %s\n", status == IOBIND_OK ? "OK" : fault.message);
+  return status == IOBIND_OK;
+}
+
+size_t draw(play *self, size_t below) {
+  self->random = self->random * 6364136223846793005U + 1442695040888963407U;
+  return (size_t)(self->random >> 33) % below;
+}
+
+float draw_base(play *self) {
+  self->base += 1;
+  return self->base;
+}
+
+/* ---- tensors ---- */
+
+/* Numbers as the model's inputs have them: [rows, length, WIDTH], [rows, length] or [rows, WIDTH]. */
+static size_t shape_of(kind of, const value *from, int64_t dims[3]) {
+  dims[0] = (int64_t)from->rows;
+  dims[1] = of == SUM ? WIDTH : (int64_t)model_length(of, from);
+  dims[2] = WIDTH;
+  return of == APPEND ? 3 : 2;
+}
+
+static size_t spread(kind of, const value *from, float *numbers) {
+  size_t count = 0;
+  size_t times = of == GROW ? 1 : WIDTH;
+  for (size_t row = 0; row < from->rows; row++) {
+    for (size_t i = 0; i < model_length(of, from); i++) {
+      for (size_t w = 0; w < times; w++) numbers[count++] = from->numbers[row][i];
+    }
+  }
+  return count;
+}
+
+iobind_tensor *make_tensor(const play *self, const value *from, iobind_device *on) {
+  float numbers[ROWS * CAPACITY * WIDTH];
+  int64_t dims[3];
+  iobind_tensor *made;
+  size_t rank = shape_of(self->kind, from, dims);
+  size_t count = spread(self->kind, from, numbers);
+  CALL(self, WELL, iobind_tensor_create(on, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, dims, rank, &made, &fault));
+  CALL(self, WELL, iobind_tensor_write(made, 0, numbers, count * sizeof *numbers, NULL, &fault));
+  return made;
+}
+
+/* The first of WIDTH numbers, which are all the same. */
+static void gather(const play *self, const float *from, size_t count, float *numbers) {
+  size_t times = self->kind == GROW ? 1 : WIDTH;
+  for (size_t i = 0; i < count; i++) {
+    numbers[i] = from[i * times];
+    for (size_t w = 1; w < times; w++) {
+      if (from[i * times] != from[i * times + w]) {
+        numbers[i] = -1; /* parts of two rows */
+      }
+    }
+  }
+}
+
+void expect_tensor(const play *self, const value *holds, iobind_tensor *tensor, const char *what) {
+  float came[ROWS * CAPACITY * WIDTH];
+  float numbers[ROWS * CAPACITY];
+  iobind_tensor_info info = IOBIND_TENSOR_INFO_INIT;
+  CALL(self, WELL, iobind_tensor_get_info(tensor, &info, &fault));
+  if (info.bytes > sizeof came || info.dims[0] != (int64_t)holds->rows) {
+    wrong(self, "%s: expected %zu rows, got %lld", what, holds->rows, (long long)info.dims[0]);
+  }
+  CALL(self, WELL, iobind_tensor_read(tensor, 0, came, info.bytes, NULL, &fault));
+  size_t length = self->kind == SUM ? 1 : (size_t)info.dims[1];
+  gather(self, came, holds->rows * length, numbers);
+  const char *differs = model_differs(self->kind, holds, numbers, length);
+  if (differs != NULL) {
+    wrong(self, "%s: %s", what, differs);
+  }
+}
+
+/* ---- streams ---- */
+
+static void has_ended(play *self, int stream) {
+  for (size_t i = 0; i < BINDINGS; i++) {
+    player *of = &self->players[i];
+    if (of->stream == stream) {
+      of->stream = IDLE;
+      of->runs = 0;
+    }
+  }
+  for (size_t i = 0; i < SAVED; i++) {
+    self->saved[i].stream = self->saved[i].stream == stream ? IDLE : self->saved[i].stream;
+  }
+}
+
+void synchronize(play *self, int stream) {
+  say("  synchronize(S%d)\n", stream);
+  CALL(self, WELL, iobind_stream_synchronize(self->streams[stream], &fault));
+  has_ended(self, stream);
+}
+
+void await_failure(play *self, int stream) {
+  (void)!iobind_stream_synchronize(self->streams[stream], NULL);
+  has_ended(self, stream);
+}
+
+void make_idle(play *self, player *of) {
+  if (of->stream != IDLE) {
+    synchronize(self, of->stream);
+  }
+}
+
+/* ---- faults ---- */
+
+bool has_faults(void) {
+  return is_device("vdev");
+}
+
+void set_fault(const char *setting, const char *when) {
+  say("  %s=%s\n", setting, when);
+  if (vdev_set(0, setting, when) != 0) abort();
+}
+
+unsigned expect_state(const player *of) {
+  unsigned failure = STATUS(INVALID_STATE) | STATUS(RUNTIME);
+  return of->is_defined == UNDEFINED ? failure : of->is_defined == UNDECIDED || of->is_told ? failure | WELL : WELL;
+}
+
+void begin_from(player *of, const value *holds, int64_t counted) {
+  of->now = *holds;
+  of->counted = counted;
+  of->is_defined = DEFINED;
+  of->is_surveyed = false;
+  of->is_unsure = false;
+}
+
+/* ---- a sequence ---- */
+
+static iobind_session *open_session(kind of, bool captures) {
+  static const char *const models[] = {"append opset=24 batch=-1 capacity=8 width=2",
+                                       "concat axis=1 dims=rows,past dims2=rows,new", "add dims=rows,2"};
+  iobind_session_options options = IOBIND_SESSION_OPTIONS_INIT;
+  iobind_session *made;
+  options.flags = IOBIND_SESSION_IDENTIFY;
+  options.devices = &device;
+  options.device_count = device == cpu ? 0 : 1;
+  options.graph_limit = captures ? 4 : 0;
+  options.intra_op_threads = 1;
+  expect_ok(test_session_with(runtime, models[of], &options, &made, &fault));
+  return made;
+}
+
+/* Made with the first sequence that needs it: of each kind one that captures graphs, and one that does not. */
+static iobind_session *sessions[SUM + 1][2];
+static iobind_batch *batches[SUM + 1][2];
+
+static void open_player(play *self, player *of) {
+  static const iobind_carry_mode modes[] = {IOBIND_CARRY_MOVE, IOBIND_CARRY_SWAP, IOBIND_CARRY_IN_PLACE};
+  *of = (player){.stream = IDLE, .at = UNKNOWN, .counted = UNKNOWN};
+  of->mode = self->kind == GROW ? IOBIND_CARRY_MOVE : self->captures ? modes[1 + draw(self, 2)] : modes[draw(self, 3)];
+  of->owns_at = draw(self, 3) == 0;
+  CALL(self, WELL, iobind_binding_create(self->session, &of->handle, &fault));
+  CALL(self, WELL, iobind_binding_carry(of->handle, 0, 0, of->mode, &fault));
+  say("b%zu: mode %d%s\n", (size_t)(of - self->players), (int)of->mode, of->owns_at ? ", the length is bound" : "");
+  do_bind(self, of);
+}
+
+static void begin(play *self, uint64_t number) {
+  trace_length = 0;
+  *self = (play){.number = number, .random = (number + 1) * 0x9E3779B97F4A7C15u};
+  self->kind = (kind)draw(self, SUM + 1);
+  self->captures = self->kind != GROW && device != cpu && draw(self, 3) == 0;
+  iobind_session **session = &sessions[self->kind][self->captures];
+  iobind_batch **batch = &batches[self->kind][self->captures];
+  *session = *session == NULL ? open_session(self->kind, self->captures) : *session;
+  self->session = *session;
+  *batch = *batch == NULL && self->kind != GROW ? open_batch(self) : *batch;
+  self->batch = *batch;
+  say("kind %d%s\n", (int)self->kind, self->captures ? ", captures" : "");
+  for (size_t i = 0; i < STREAMS; i++) {
+    CALL(self, WELL, iobind_stream_create(device, NULL, &self->streams[i], &fault));
+  }
+  for (size_t i = 0; i < BINDINGS; i++) {
+    open_player(self, &self->players[i]);
+  }
+}
+
+static void act(play *self) {
+  player *of = &self->players[draw(self, BINDINGS)];
+  switch (draw(self, 20)) {
+    case 0:
+    case 1: do_save(self, of); break;
+    case 2:
+    case 3: do_restore(self, of); break;
+    case 4: do_reorder(self, of); break;
+    case 5:
+    case 6: do_rewind(self, of); break;
+    case 7: do_bind(self, of); break;
+    case 8: do_file(self); break;
+    case 9: do_keep(self, of); break;
+    case 10: do_refused_run(self, of); break;
+    case 11:
+      do_failed_run(self, of);
+      (draw(self, 2) == 0 ? do_rewind : do_run)(self, of); /* what is left shows best at once */
+      break;
+    case 12: make_idle(self, of); break;
+    case 13: do_batch(self); break;
+    default: do_run(self, of); break;
+  }
+}
+
+static void end(play *self) {
+  for (size_t i = 0; i < STREAMS; i++) {
+    synchronize(self, (int)i);
+  }
+  for (size_t i = 0; i < BINDINGS; i++) {
+    check_player(self, &self->players[i]);
+  }
+  leave_batch(self);
+  release_saved(self);
+  for (size_t i = 0; i < KEPT; i++) {
+    if (self->kept[i].tensor != NULL) expect_tensor(self, &self->kept[i].holds, self->kept[i].tensor, "a kept result");
+    iobind_tensor_release(self->kept[i].tensor);
+  }
+  for (size_t i = 0; i < BINDINGS; i++) {
+    iobind_binding_destroy(self->players[i].handle);
+    for (size_t n = 0; n < MOST_NEW; n++) iobind_tensor_release(self->players[i].news[n]);
+  }
+  for (size_t i = 0; i < STREAMS; i++) {
+    iobind_stream_destroy(self->streams[i]);
+  }
+}
+
+static void run_sequence(uint64_t number) {
+  enum { FEWEST = 6, MORE = 22 };
+  play self;
+  begin(&self, number);
+  size_t steps = FEWEST + draw(&self, MORE);
+  for (size_t i = 0; i < steps; i++) {
+    act(&self);
+  }
+  end(&self);
+}
+
+/* ---- all of them ---- */
+
+static const char *spec = "cpu";
+static uint64_t first;
+static uint64_t count;
+
+static void of_all_sequences(void **state) {
+  enum { ENOUGH = 1000 };
+  (void)state;
+  if (has_faults()) assert_int_equal(vdev_set(0, "race", "fail"), 0);
+  for (uint64_t i = first; i < first + count; i++) {
+    run_sequence(i);
+  }
+  for (size_t i = 0; i <= SUM; i++) {
+    for (size_t captures = 0; captures < 2; captures++) {
+      iobind_batch_destroy(batches[i][captures]);
+      iobind_session_destroy(sessions[i][captures]);
+    }
+  }
+  unsigned here =
+      (device != cpu ? WITH_GRAPHS : 0U) | (has_faults() ? WITH_FAULTS : 0U) | (has_faults() || device == cpu ? WITH_LATE : 0U);
+  bool has_all = report(here);
+  assert_true(has_all || count < ENOUGH);
+}
+
+/* fuzz_states DEVICE SEQUENCES [FIRST]   FIRST is the number of the first sequence, to repeat one. */
+int main(int argc, char **argv) {
+  if (argc < 3) {
+    fputs("usage: fuzz_states DEVICE SEQUENCES [FIRST]\n", stderr);
+    return 2;
+  }
+  spec = argv[1];
+  count = strtoull(argv[2], NULL, 10);
+  first = argc > 3 ? strtoull(argv[3], NULL, 10) : 0;
+  if (!fixture_has(spec)) return 77;
+  const struct CMUnitTest tests[] = {{"sequences", of_all_sequences, stage_open, stage_close, (void *)(uintptr_t)spec}};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,135 @@
+/* One sequence: two bindings of a session, states that were saved of them, a batch, and what all of them must hold. */
+#ifndef FUZZ_STATES_PLAY_H
+#define FUZZ_STATES_PLAY_H
+
+#include "stage.h"
+
+#include "iobind/batch.h"
+#include "model.h"
+#include "reach.h"
+
+enum { WIDTH = 2, BINDINGS = 2, SAVED = 4, KEPT = 4, STREAMS = 2, MOST_NEW = 2, SLOTS = 3, IDLE = -1, UNKNOWN = -1 };
+
+/* Is the state what the model has? */
+typedef enum defined {
+  DEFINED,
+  UNDEFINED, /* a failed run has left it so: no run reads it */
+  UNDECIDED  /* it is one of both */
+} defined;
+
+typedef struct player {
+  iobind_binding *handle;
+  iobind_carry_mode mode;
+  value now;    /* what the next run reads */
+  value result; /* of the last one */
+  defined is_defined;
+  bool is_told;    /* the last run has failed, which a call may return */
+  int64_t counted; /* rows in use, as iobind counts them */
+  bool is_unsure; /* they are so many, or more: the host may have known that earlier runs in flight had ended when one failed */
+  int64_t at;     /* what the input with the length holds; UNKNOWN: it is not bound */
+  bool owns_at;   /* the caller has bound it */
+  iobind_tensor *news[MOST_NEW]; /* for 1 new row, for 2 */
+  size_t news_rows;
+  size_t bound; /* how many new rows are bound; 0: none, or not in `news` */
+  int stream;   /* of runs in flight */
+  size_t runs;  /* these */
+  value before; /* them */
+  int64_t counted_before;
+  bool is_surveyed;    /* since the state was changed a length was written: only the first time no run may be in flight */
+  size_t counted_rows; /* of the batch, when a length was counted last */
+} player;
+
+typedef struct saved {
+  iobind_state *handle;
+  value holds;
+  int64_t counted;
+  size_t from; /* the binding; BINDINGS: none */
+  int stream;  /* on which it is made; IDLE: it is there */
+} saved;
+
+typedef struct kept {
+  iobind_tensor *tensor;
+  value holds;
+} kept;
+
+/* Rows of a batch. */
+typedef struct member {
+  bool is_here;
+  uint64_t slot;
+  value holds;
+  int64_t counted; /* of the state that it has joined with, until its first step */
+} member;
+
+typedef struct play {
+  uint64_t number;
+  uint64_t random;
+  kind kind;
+  bool captures;
+  iobind_session *session;
+  iobind_batch *batch;
+  iobind_stream *streams[STREAMS];
+  player players[BINDINGS];
+  saved saved[SAVED];
+  kept kept[KEPT];
+  member members[SLOTS];
+  float base; /* of the next numbers, none of which comes twice */
+} play;
+
+/* ---- play.c ---- */
+
+void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
+_Noreturn void wrong(const play *self, const char *format, ...) __attribute__((format(printf, 2, 3)));
+size_t draw(play *self, size_t below);
+float draw_base(play *self);
+
+/* Sets of statuses. */
+#define STATUS(name) (1u << IOBIND_ERROR_##name)
+#define WELL (1u << IOBIND_OK)
+
+/* The call gave one of them. True: OK. Its error is in `fault`, which fixture_arm has made ready. */
+bool require(const play *self, iobind_status status, unsigned expected, const char *call);
+#define CALL(self, expected, call) (fixture_arm(), require((self), (call), (expected), #call))
+
+iobind_tensor *make_tensor(const play *self, const value *from, iobind_device *on);
+void expect_tensor(const play *self, const value *holds, iobind_tensor *tensor, const char *what);
+
+/* Wait for all runs in flight on a stream. */
+void synchronize(play *self, int stream);
+void await_failure(play *self, int stream); /* something on it has failed, which it may report */
+void make_idle(play *self, player *of);
+
+bool has_faults(void);
+void set_fault(const char *setting, const char *when);
+
+/* What a call that needs the state may return: it is defined, undefined, or the failure of the last run comes first. */
+unsigned expect_state(const player *of);
+
+/* The state is another one. */
+void begin_from(player *of, const value *holds, int64_t counted);
+
+/* ---- runs.c ---- */
+
+void do_run(play *self, player *of);
+void do_refused_run(play *self, player *of);
+void do_failed_run(play *self, player *of);
+
+/* ---- moves.c ---- */
+
+void do_save(play *self, player *of);
+void do_restore(play *self, player *of);
+void do_reorder(play *self, player *of);
+void do_rewind(play *self, player *of);
+void do_bind(play *self, player *of);
+void do_file(play *self);
+void do_keep(play *self, player *of);
+saved *put_saved(play *self, iobind_state *handle, const value *holds, int64_t counted, size_t from);
+void release_saved(play *self);
+void check_player(play *self, player *of);
+
+/* ---- batches.c ---- */
+
+void do_batch(play *self);
+void leave_batch(play *self);
+iobind_batch *open_batch(const play *self);
+
+#endif

@@ -1,0 +1,66 @@
+/* What the sequences of fuzz_states must have reached: a fuzzer that does not come to a place finds nothing there. */
+#ifndef FUZZ_STATES_REACH_H
+#define FUZZ_STATES_REACH_H
+
+#include <stdbool.h>
+
+/* Where a feature can be reached: with faults of the virtual accelerator, with captured graphs, or everywhere. */
+enum { ANYWHERE = 0, WITH_FAULTS = 1, WITH_GRAPHS = 2, WITH_LATE = 4 };
+
+/* clang-format off */
+#define FEATURES(X)                                                                        \
+  X(MOVE, ANYWHERE, "a run of a state carried by MOVE")                                    \
+  X(SWAP, ANYWHERE, "a run of a state carried by SWAP")                                    \
+  X(IN_PLACE, ANYWHERE, "a run of a state carried IN_PLACE")                               \
+  X(GRAPH, WITH_GRAPHS, "a run of a session that captures graphs")                         \
+  X(STREAM, ANYWHERE, "a run on a stream")                                                 \
+  X(QUEUED, ANYWHERE, "a run behind another one in flight")                                \
+  X(COUNTED, ANYWHERE, "a run with the length that iobind has counted")                    \
+  X(GIVEN, ANYWHERE, "a run with a length that was given")                                 \
+  X(COUNTED_QUEUED, ANYWHERE, "a length written between runs in flight")                   \
+  X(WRITTEN, ANYWHERE, "a run with a length that the caller has written")                  \
+  X(STALE, ANYWHERE, "a run with the length of the run before")                            \
+  X(OVERFLOW, ANYWHERE, "more rows than there is room for, refused")                       \
+  X(UNBOUND, ANYWHERE, "a run without a length, refused, after which the length is known") \
+  X(REFUSED, WITH_FAULTS, "a run refused before ORT, after which the length is known")     \
+  X(SAVED, ANYWHERE, "a state saved")                                                      \
+  X(SAVED_IN_FLIGHT, ANYWHERE, "a state saved while its run is in flight")                 \
+  X(RESTORED, ANYWHERE, "a state restored")                                                \
+  X(BRANCHED, ANYWHERE, "a state restored into another binding")                           \
+  X(RESTORED_ROWS, ANYWHERE, "a state of other rows restored")                             \
+  X(BUSY, ANYWHERE, "a change while a run is in flight, refused")                          \
+  X(REORDERED, ANYWHERE, "rows in another order")                                          \
+  X(OTHER_ROWS, ANYWHERE, "another number of rows")                                        \
+  X(LENGTH_OF_OTHER_ROWS, ANYWHERE, "lengths counted on for another number of rows")       \
+  X(OUT_OF_RANGE, ANYWHERE, "rows out of range, refused")                                  \
+  X(REWOUND_GROWING, ANYWHERE, "a growing state rewound")                                  \
+  X(REWOUND_COUNTED, ANYWHERE, "a counted cache rewound")                                  \
+  X(NOT_REWOUND, ANYWHERE, "a rewind of what cannot be rewound, refused")                  \
+  X(TOO_LONG, ANYWHERE, "a rewind to a longer length, refused")                            \
+  X(FILE, ANYWHERE, "a state written to a file and loaded")                                \
+  X(BOUND, ANYWHERE, "another state bound")                                                \
+  X(KEPT, ANYWHERE, "a result kept over later runs")                                       \
+  X(FAILED, WITH_LATE, "a run that failed")                                                \
+  X(LATE, WITH_LATE, "a run that failed after its call had returned")                      \
+  X(LATE_OF_SEVERAL, WITH_LATE, "the same, behind another one in flight")                  \
+  X(FAILED_GRAPH, WITH_FAULTS | WITH_GRAPHS, "a run that failed, of a session that captures graphs") \
+  X(UNDEFINED, WITH_LATE, "an undefined state, refused")                                   \
+  X(REDEFINED, WITH_FAULTS, "an undefined cache, defined by a rewind")                       \
+  X(FAILED_STATE, WITH_FAULTS, "a state saved of a run that failed late")                  \
+  X(JOINED, ANYWHERE, "a row that joined a batch from a binding's state")                  \
+  X(STEPPED, ANYWHERE, "a step of a batch")                                                \
+  X(LEFT, ANYWHERE, "a row of a batch that became a saved state")                          \
+  X(BATCH_FAILED, WITH_FAULTS, "a step of a batch that failed")
+/* clang-format on */
+
+#define FEATURE_NAME(name, where, text) FEATURE_##name,
+typedef enum feature { FEATURES(FEATURE_NAME) FEATURE_COUNT } feature;
+#undef FEATURE_NAME
+
+void reached(feature one);
+void reached_if(feature one, bool holds);
+
+/* Print the counts. False: one that can be reached here was not. `here` is a set of bits as above. */
+bool report(unsigned here);
+
+#endif

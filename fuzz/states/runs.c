@@ -1,0 +1,338 @@
+#include <string.h>
+
+#include "play.h"
+
+/* ---- the inputs ---- */
+
+/* Memory for what is written on streams: so much that all of it has arrived before it is used again. */
+static float *memory(size_t count) {
+  enum { FLOATS = 1 << 16 };
+  static float floats[FLOATS];
+  static size_t used;
+  used = used + count > FLOATS ? 0 : used;
+  used += count;
+  return floats + used - count;
+}
+
+static size_t fill_news(const play *self, const player *of, float base, size_t count, float *out) {
+  size_t times = self->kind == GROW ? 1 : WIDTH;
+  size_t total = 0;
+  for (size_t row = 0; row < of->now.rows; row++) {
+    for (size_t i = 0; i < count; i++) {
+      for (size_t w = 0; w < times; w++) out[total++] = model_number(base, row, i);
+    }
+  }
+  return total;
+}
+
+static void make_news(const play *self, player *of, size_t count) {
+  int64_t dims[3] = {(int64_t)of->now.rows, self->kind == SUM ? WIDTH : (int64_t)count, WIDTH};
+  if (of->news_rows != of->now.rows) {
+    for (size_t i = 0; i < MOST_NEW; i++) {
+      iobind_tensor_release(of->news[i]);
+      of->news[i] = NULL;
+    }
+    of->news_rows = of->now.rows;
+    of->bound = 0;
+  }
+  if (of->news[count - 1] == NULL) {
+    CALL(self, WELL,
+         iobind_tensor_create(device, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, dims, self->kind == APPEND ? 3 : 2,
+                              &of->news[count - 1], &fault));
+  }
+}
+
+/* New rows where they are read, which captured graphs need. In flight they can only be written. */
+static void bring(const play *self, player *of, float base, size_t count, iobind_stream *stream) {
+  if (of->stream == IDLE) make_news(self, of, count);
+  if (of->bound != count) {
+    CALL(self, WELL, iobind_binding_set_input(of->handle, 1, IOBIND_INPUT_RESIDENT, of->news[count - 1], NULL, &fault));
+    of->bound = count;
+  }
+  float *numbers = memory((size_t)ROWS * CAPACITY * WIDTH);
+  size_t total = fill_news(self, of, base, count, numbers);
+  CALL(self, WELL, iobind_binding_write_input(of->handle, 1, numbers, total * sizeof *numbers, stream, &fault));
+}
+
+/* One length for each row of the batch. */
+static void bind_at(const play *self, player *of) {
+  const int64_t dim = (int64_t)of->now.rows;
+  iobind_tensor *made;
+  CALL(self, WELL, iobind_tensor_create(device, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_INT64, &dim, 1, &made, &fault));
+  CALL(self, WELL, iobind_binding_set_input(of->handle, 2, IOBIND_INPUT_RESIDENT, made, NULL, &fault));
+  iobind_tensor_release(made);
+  of->at = CAPACITY; /* nobody has written it */
+}
+
+static void write_at(const play *self, player *of, int64_t at, iobind_stream *stream) {
+  int64_t *values = (int64_t *)(void *)memory((size_t)2 * ROWS);
+  for (size_t i = 0; i < of->now.rows; i++) values[i] = at;
+  say("    at = %d\n", (int)at);
+  CALL(self, WELL, iobind_binding_write_input(of->handle, 2, values, of->now.rows * sizeof *values, stream, &fault));
+  of->at = at;
+}
+
+/* ---- where a run of APPEND writes ---- */
+
+typedef struct plan {
+  size_t count;
+  int64_t from;
+  bool is_counted;
+  bool is_refused; /* no length is bound */
+} plan;
+
+static void write_lengths(play *self, player *of, plan *to, int64_t length, iobind_stream *stream) {
+  int64_t from = length == UNKNOWN ? of->counted : length;
+  say("    write_lengths(%zu, %d)\n", to->count, (int)length);
+  if (!of->is_surveyed) make_idle(self, of);
+  if (from + (int64_t)to->count > CAPACITY) {
+    CALL(self, STATUS(INVALID_ARGUMENT), iobind_binding_write_lengths(of->handle, to->count, length, stream, &fault));
+    reached(FEATURE_OVERFLOW);
+    from = 0;
+    length = 0;
+  }
+  CALL(self, WELL, iobind_binding_write_lengths(of->handle, to->count, length, stream, &fault));
+  reached_if(FEATURE_COUNTED, length == UNKNOWN);
+  reached_if(FEATURE_GIVEN, length != UNKNOWN);
+  reached_if(FEATURE_COUNTED_QUEUED, length == UNKNOWN && of->stream != IDLE);
+  reached_if(FEATURE_LENGTH_OF_OTHER_ROWS, length == UNKNOWN && of->counted_rows != of->now.rows);
+  of->is_surveyed = true;
+  of->is_unsure = false;
+  of->counted = from;
+  of->counted_before = of->stream == IDLE || from < of->counted_before ? from : of->counted_before;
+  of->counted_rows = of->now.rows;
+  of->at = from;
+  to->from = from;
+  to->is_counted = true;
+}
+
+/* A length input has a number for each row of the batch. What was written for a run that has failed is for that one. */
+static bool is_at_usable(const player *of, const plan *to) {
+  return !of->is_told && of->at != UNKNOWN && of->at + (int64_t)to->count <= CAPACITY && of->counted_rows == of->now.rows;
+}
+
+static void plan_append(play *self, player *of, plan *to, iobind_stream *stream) {
+  size_t way = draw(self, 10);
+  int64_t given = (int64_t)draw(self, CAPACITY - MOST_NEW + 1);
+  if (of->stream == IDLE && of->owns_at && (of->at == UNKNOWN || of->counted_rows != of->now.rows)) {
+    bind_at(self, of);
+    of->counted_rows = of->now.rows;
+  }
+  bool leaves_out = way >= 8 || (way >= 3 && of->counted != UNKNOWN);
+  if (leaves_out && of->stream == IDLE && of->at == UNKNOWN) {
+    to->is_refused = true;
+  } else if (way == 8 && of->at != UNKNOWN && of->counted_rows == of->now.rows) {
+    write_at(self, of, given, stream);
+    to->from = given;
+    reached(FEATURE_WRITTEN);
+  } else if (way == 9 && is_at_usable(of, to)) {
+    to->from = of->at;
+    reached(FEATURE_STALE);
+  } else {
+    bool counts_on = way < 6 && of->counted != UNKNOWN && !of->is_unsure;
+    write_lengths(self, of, to, counts_on ? UNKNOWN : given, stream);
+  }
+}
+
+/* ---- the run ---- */
+
+static void note_features(const play *self, const player *of, int way) {
+  reached_if(FEATURE_MOVE, of->mode == IOBIND_CARRY_MOVE);
+  reached_if(FEATURE_SWAP, of->mode == IOBIND_CARRY_SWAP);
+  reached_if(FEATURE_IN_PLACE, of->mode == IOBIND_CARRY_IN_PLACE);
+  reached_if(FEATURE_GRAPH, self->captures);
+  reached_if(FEATURE_STREAM, way != IDLE);
+  reached_if(FEATURE_QUEUED, of->stream != IDLE);
+}
+
+static void note_run(const play *self, player *of, const plan *how, float base, int way) {
+  note_features(self, of, way);
+  if (of->stream == IDLE) {
+    of->before = of->now;
+    of->counted_before = how->is_counted ? how->from : UNKNOWN;
+  } else if (!how->is_counted) {
+    of->counted_before = UNKNOWN;
+  }
+  model_run(self->kind, &of->now, base, how->count, (size_t)how->from);
+  of->result = of->now;
+  of->counted = how->is_counted ? how->from + (int64_t)how->count : UNKNOWN;
+  of->stream = way;
+  of->runs = way == IDLE ? 0 : of->runs + 1;
+  of->is_defined = DEFINED;
+  of->is_told = false;
+  of->is_unsure = false;
+}
+
+/* Has the binding as many graphs as it may? Then it begins again. */
+static iobind_status run_on(play *self, player *of, int way) {
+  iobind_stream *stream = way == IDLE ? NULL : self->streams[way];
+  fixture_arm();
+  iobind_status status = iobind_binding_run(of->handle, stream, &fault);
+  if (status == IOBIND_ERROR_INVALID_STATE && strstr(fault.message, "iobind_binding_reset_graphs") != NULL) {
+    make_idle(self, of);
+    CALL(self, WELL, iobind_binding_reset_graphs(of->handle, &fault));
+    fixture_arm();
+    status = iobind_binding_run(of->handle, stream, &fault);
+  }
+  return status;
+}
+
+/* There is room for more. */
+static bool can_run(const play *self, const player *of) {
+  return self->kind != GROW || of->now.length + MOST_NEW <= CAPACITY;
+}
+
+static int choose_way(play *self, const player *of) {
+  return of->stream != IDLE ? of->stream : draw(self, 2) == 0 ? IDLE : (int)draw(self, STREAMS);
+}
+
+static size_t choose_count(play *self, const player *of) {
+  size_t count = self->kind == SUM ? 1 : 1 + draw(self, MOST_NEW);
+  return of->stream != IDLE && of->bound != 0 ? of->bound : count;
+}
+
+/* True: the state was undefined, and the run was refused. */
+static bool is_refused(play *self, player *of) {
+  if (of->is_defined != UNDEFINED || of->stream != IDLE) return false;
+  CALL(self, expect_state(of), iobind_binding_run(of->handle, NULL, &fault));
+  reached(FEATURE_UNDEFINED);
+  return true;
+}
+
+void do_run(play *self, player *of) {
+  int way = choose_way(self, of);
+  plan how = {.count = choose_count(self, of)};
+  float base = draw_base(self);
+  if (!can_run(self, of) || is_refused(self, of)) return;
+  iobind_stream *stream = way == IDLE ? NULL : self->streams[way];
+  say("  b%zu: run %g x %zu on S%d\n", (size_t)(of - self->players), (double)base, how.count, way);
+  bring(self, of, base, how.count, stream);
+  if (self->kind == APPEND) plan_append(self, of, &how, stream);
+  if (how.is_refused) {
+    CALL(self, STATUS(INVALID_STATE), iobind_binding_run(of->handle, stream, &fault));
+    reached_if(FEATURE_UNBOUND, of->counted != UNKNOWN);
+    if (way != IDLE) synchronize(self, way); /* the new rows are still on their way */
+    return;
+  }
+  if (require(self, run_on(self, of, way), expect_state(of), "run")) {
+    note_run(self, of, &how, base, way);
+  } else {
+    of->is_defined = UNDEFINED;
+    if (way != IDLE) synchronize(self, way);
+  }
+}
+
+/* ---- runs that are refused before ORT ---- */
+
+/* The copy of an input that is copied before each run fails. The length stays. */
+void do_refused_run(play *self, player *of) {
+  plan how = {.count = 1};
+  if (!has_faults() || self->captures || of->is_defined != DEFINED || !can_run(self, of)) return;
+  make_idle(self, of);
+  if (self->kind == APPEND && (of->at == UNKNOWN || of->counted_rows != of->now.rows)) return;
+  float numbers[ROWS * WIDTH];
+  int64_t dims[3] = {(int64_t)of->now.rows, self->kind == SUM ? WIDTH : 1, WIDTH};
+  iobind_tensor *row;
+  size_t total = fill_news(self, of, draw_base(self), how.count, numbers);
+  say("  b%zu: a run that is refused\n", (size_t)(of - self->players));
+  CALL(
+      self, WELL,
+      iobind_tensor_create(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, dims, self->kind == APPEND ? 3 : 2, &row, &fault));
+  CALL(self, WELL, iobind_tensor_write(row, 0, numbers, total * sizeof *numbers, NULL, &fault));
+  CALL(self, WELL, iobind_binding_set_input(of->handle, 1, IOBIND_INPUT_LIVE, row, NULL, &fault));
+  iobind_tensor_release(row);
+  of->bound = 0;
+  int way = draw(self, 2) == 0 ? IDLE : 0;
+  if (way != IDLE) synchronize(self, way);
+  set_fault("fail_copy", "1");
+  unsigned earlier = STATUS(SHAPE) | STATUS(INVALID_STATE); /* lengths of a run that has failed do not fit this one */
+  CALL(self, STATUS(RUNTIME) | earlier, iobind_binding_run(of->handle, way == IDLE ? NULL : self->streams[way], &fault));
+  set_fault("fail_copy", "0");
+  if (way != IDLE) await_failure(self, way);
+  reached_if(FEATURE_REFUSED, of->counted != UNKNOWN);
+}
+
+/* ---- runs that fail ---- */
+
+/* A length that is out of range: ORT's kernel on the processor returns an error. */
+static bool prepare_failure(play *self, player *of, plan *how, bool is_late, iobind_stream *stream) {
+  if (has_faults()) {
+    if (self->kind == APPEND) plan_append(self, of, how, stream);
+    if (how->is_refused) return false;
+    set_fault("fail_compute", is_late ? "1,late" : "1");
+    return true;
+  }
+  if (of->at == UNKNOWN || of->counted_rows != of->now.rows) return false;
+  write_at(self, of, 99, stream);
+  return true;
+}
+
+/* Of runs in flight the last one has failed, and ORT has seen it. If there were others, the host may have known that they had ended. */
+static void note_failure(const play *self, player *of, const plan *how, bool is_alone) {
+  bool is_in_place = of->mode == IOBIND_CARRY_IN_PLACE;
+  of->counted = how->is_counted ? (is_alone ? how->from : of->counted_before) : UNKNOWN;
+  of->is_unsure = !is_alone && of->counted != UNKNOWN;
+  of->is_told = true;
+  of->is_defined = self->captures || (!is_in_place && !is_alone) ? UNDECIDED : is_in_place ? UNDEFINED : DEFINED;
+  reached_if(FEATURE_FAILED_GRAPH, self->captures);
+  /* rows that a rewind defines again are those before the first of these runs */
+  if (of->counted != UNKNOWN && of->is_defined == UNDEFINED) model_forget(&of->now, (size_t)of->counted);
+  of->stream = IDLE;
+  of->runs = 0;
+}
+
+static void expect_failed_state(play *self, player *of) {
+  iobind_state *state = NULL;
+  iobind_state_pair pair = IOBIND_STATE_PAIR_INIT;
+  fixture_arm();
+  if (iobind_binding_save_state(of->handle, &state, &fault) != IOBIND_OK) return; /* it has heard of it already */
+  say("  saved of a run that fails\n");
+  (void)!iobind_stream_synchronize(self->streams[0], NULL);
+  if (iobind_state_get_pair(state, 0, &pair, NULL) == IOBIND_OK) wrong(self, "the state of a failed run is there");
+  reached(FEATURE_FAILED_STATE);
+  iobind_state_release(state);
+}
+
+/* Of what comes before a failure on a stream, in one wait of the host, nobody could tell whether it has failed. */
+static bool is_shared(const play *self, int stream) {
+  bool found = self->players[0].stream == self->players[1].stream;
+  for (size_t i = 0; i < SAVED; i++) {
+    found = found || (self->saved[i].handle != NULL && self->saved[i].stream == stream);
+  }
+  return found;
+}
+
+void do_failed_run(play *self, player *of) {
+  bool is_late = draw(self, 2) == 0;
+  if (is_late) do_run(self, of); /* vdev waits in a run of dims that the run before has not had */
+  if (draw(self, 2) == 0) make_idle(self, of);
+  plan how = {.count = is_late && of->bound != 0 ? of->bound : choose_count(self, of)};
+  float base = draw_base(self);
+  if ((!has_faults() && (device != cpu || self->kind != APPEND)) || of->is_defined != DEFINED || !can_run(self, of)) return;
+  for (int i = 0; i < STREAMS; i++) {
+    if (i != of->stream || !is_late || is_shared(self, i)) synchronize(self, i);
+  }
+  int way = is_late ? (of->stream != IDLE ? of->stream : 0) : IDLE;
+  if (of->stream != IDLE && self->captures) make_idle(self, of); /* a replay may end at once */
+  bool was_in_flight = of->stream != IDLE;
+  iobind_stream *stream = way == IDLE ? NULL : self->streams[way];
+  say("  b%zu: a run %g x %zu on S%d that fails%s\n", (size_t)(of - self->players), (double)base, how.count, way,
+      is_late ? " late" : "");
+  bring(self, of, base, how.count, stream);
+  if (!prepare_failure(self, of, &how, is_late, stream)) return;
+  iobind_status status = run_on(self, of, way);
+  if (is_late && status == IOBIND_OK && way == 0 && !was_in_flight && draw(self, 3) == 0) expect_failed_state(self, of);
+  iobind_status ended = way == IDLE ? IOBIND_OK : iobind_stream_synchronize(stream, NULL);
+  if (has_faults()) set_fault("fail_compute", "0");
+  if (status == IOBIND_OK && ended == IOBIND_OK && !self->captures) {
+    if (!is_late) wrong(self, "a run that was to fail has not");
+  }
+  if (status == IOBIND_OK && way == IDLE) { /* a replay launches no kernel by itself */
+    note_run(self, of, &how, base, way);
+    return;
+  }
+  note_failure(self, of, &how, !was_in_flight);
+  reached(FEATURE_FAILED);
+  reached_if(FEATURE_LATE, status == IOBIND_OK);
+  reached_if(FEATURE_LATE_OF_SEVERAL, status == IOBIND_OK && was_in_flight);
+}

@@ -1,0 +1,18 @@
+/* What the two files of CUDA's driver share: NVIDIA's driver, with the context of one device. */
+#ifndef IOBIND_MEMORY_DRIVER_CUDA_H
+#define IOBIND_MEMORY_DRIVER_CUDA_H
+
+#include "memory/driver.h"
+#include "memory/foreign.h"
+#include "runtime/driver_cuda.h"
+
+/* The calls that need no stream, in the context that the EP uses. NOT_SUPPORTED: the driver is not in use. */
+iobind_status iobind__cuda_open(iobind__foreign *self, const iobind_device *device, iobind_error *error);
+
+/* Make that context current in this thread, which may not have it. After a failure nothing is entered. */
+int iobind__cuda_enter(const iobind__foreign *self);
+void iobind__cuda_leave(const iobind__foreign *self);
+
+const char *iobind__cuda_error_name(const iobind__foreign *self, int failed);
+
+#endif

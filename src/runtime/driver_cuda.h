@@ -1,0 +1,11 @@
+/* NVIDIA's driver, as the EP has loaded it. None of it is linked. */
+#ifndef IOBIND_RUNTIME_DRIVER_CUDA_H
+#define IOBIND_RUNTIME_DRIVER_CUDA_H
+
+#if defined(_WIN32)
+#define IOBIND__CUDA_DRIVER "nvcuda.dll"
+#else
+#define IOBIND__CUDA_DRIVER "libcuda.so.1"
+#endif
+
+#endif
