@@ -65,13 +65,17 @@ class Completion(Case):
 
     @unittest.skipUnless(shutil.which("zsh"), "no zsh")
     def test_zsh(self):
-        subprocess.run(["zsh", "-n", SCRIPTS / "_iobind"], check=True)
+        stub = '_arguments() { print -rl -- "$@" }; words=(iobind "$1" ""); CURRENT=3; . "$2"'
+        for command in self.commands():
+            said = subprocess.run(["zsh", "-f", "-c", stub, "zsh", command, SCRIPTS / "_iobind"], env=self.environment, check=True,
+                                  capture_output=True, text=True).stdout
+            self.assertEqual(set(re.findall(r"^\*(-[\w-]+)", said, flags=re.M)), self.helped(command))
 
     @unittest.skipUnless(shutil.which("fish"), "no fish")
     def test_fish(self):
         for command in self.commands():
             script = f'source "{SCRIPTS}/iobind.fish"; complete -C "iobind {command} -"'
-            said = subprocess.run(["fish", "--no-config", "-c", script], env=self.environment, check=True, capture_output=True, text=True)
+            said = subprocess.run(["fish", "-c", script], env=self.environment, check=True, capture_output=True, text=True)
             self.assertEqual({line.split("\t")[0] for line in said.stdout.splitlines()}, self.helped(command))
 
 
