@@ -213,9 +213,11 @@ static int print_help(tool_state *tool) {
 }
 
 static int take_arguments(tool_state *tool) {
+  static const char *none[] = {NULL};
   tool->arguments = poptGetArgs(tool->popt);
+  if (tool->arguments == NULL) tool->arguments = none;
   size_t count = 0;
-  while (tool->arguments != NULL && tool->arguments[count] != NULL) count++;
+  while (tool->arguments[count] != NULL) count++;
   if (count < tool->usage->argument_count) return tool_misuse(tool, "%s is missing", tool->usage->arguments);
   size_t most = tool->usage->argument_count + tool->usage->optional_count;
   if (count > most) return tool_misuse(tool, "unexpected argument '%s'", tool->arguments[most]);
