@@ -24,13 +24,14 @@ static void check_saved(const play *self, const saved *of) {
   expect_tensor(self, &of->holds, pair.tensor, "a saved state");
 }
 
-void put_saved(play *self, iobind_state *handle, const value *holds, int64_t counted, size_t from) {
+saved *put_saved(play *self, iobind_state *handle, const value *holds, int64_t counted, size_t from) {
   saved *to = &self->saved[draw(self, SAVED)];
   if (to->handle != NULL) {
     check_saved(self, to);
     iobind_state_release(to->handle);
   }
-  *to = (saved){.handle = handle, .holds = read_back(self, holds, counted), .counted = counted, .from = from};
+  *to = (saved){.handle = handle, .holds = read_back(self, holds, counted), .counted = counted, .from = from, .stream = IDLE};
+  return to;
 }
 
 void release_saved(play *self) {
@@ -59,7 +60,7 @@ void do_save(play *self, player *of) {
     iobind_state_release(made);
     return;
   }
-  put_saved(self, made, &of->now, self->kind == APPEND ? of->counted : UNKNOWN, index_of(self, of));
+  put_saved(self, made, &of->now, self->kind == APPEND ? of->counted : UNKNOWN, index_of(self, of))->stream = of->stream;
 }
 
 void check_player(play *self, player *of) {
@@ -216,6 +217,7 @@ void do_file(play *self) {
   iobind_state_release(one->handle);
   one->handle = loaded;
   one->from = BINDINGS;
+  one->stream = IDLE;
 }
 
 /* A result that the caller has is not written by later runs, unless the state is its memory. */

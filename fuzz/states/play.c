@@ -121,6 +121,9 @@ static void has_ended(play *self, int stream) {
       of->runs = 0;
     }
   }
+  for (size_t i = 0; i < SAVED; i++) {
+    self->saved[i].stream = self->saved[i].stream == stream ? IDLE : self->saved[i].stream;
+  }
 }
 
 void synchronize(play *self, int stream) {
@@ -229,7 +232,10 @@ static void act(play *self) {
     case 8: do_file(self); break;
     case 9: do_keep(self, of); break;
     case 10: do_refused_run(self, of); break;
-    case 11: do_failed_run(self, of); break;
+    case 11:
+      do_failed_run(self, of);
+      (draw(self, 2) == 0 ? do_rewind : do_run)(self, of); /* what is left shows best at once */
+      break;
     case 12: make_idle(self, of); break;
     case 13: do_batch(self); break;
     default: do_run(self, of); break;

@@ -44,6 +44,7 @@ typedef struct saved {
   value holds;
   int64_t counted;
   size_t from; /* the binding; BINDINGS: none */
+  int stream;  /* on which it is made; IDLE: it is there */
 } saved;
 
 typedef struct kept {
@@ -121,7 +122,7 @@ void do_rewind(play *self, player *of);
 void do_bind(play *self, player *of);
 void do_file(play *self);
 void do_keep(play *self, player *of);
-void put_saved(play *self, iobind_state *handle, const value *holds, int64_t counted, size_t from);
+saved *put_saved(play *self, iobind_state *handle, const value *holds, int64_t counted, size_t from);
 void release_saved(play *self);
 void check_player(play *self, player *of);
 

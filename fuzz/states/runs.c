@@ -293,14 +293,24 @@ static void expect_failed_state(play *self, player *of) {
   iobind_state_release(state);
 }
 
+/* Of what comes before a failure on a stream, in one wait of the host, nobody could tell whether it has failed. */
+static bool is_shared(const play *self, int stream) {
+  bool found = self->players[0].stream == self->players[1].stream;
+  for (size_t i = 0; i < SAVED; i++) {
+    found = found || (self->saved[i].handle != NULL && self->saved[i].stream == stream);
+  }
+  return found;
+}
+
 void do_failed_run(play *self, player *of) {
   bool is_late = draw(self, 2) == 0;
-  plan how = {.count = choose_count(self, of)};
+  if (is_late) do_run(self, of); /* vdev waits in a run of dims that the run before has not had */
+  if (draw(self, 2) == 0) make_idle(self, of);
+  plan how = {.count = is_late && of->bound != 0 ? of->bound : choose_count(self, of)};
   float base = draw_base(self);
   if ((!has_faults() && (device != cpu || self->kind != APPEND)) || of->is_defined != DEFINED || !can_run(self, of)) return;
-  for (int i = 0; i < STREAMS; i++) { /* of runs of another binding on this stream nobody could tell */
-    bool is_shared = self->players[0].stream == self->players[1].stream;
-    if (i != of->stream || !is_late || is_shared) synchronize(self, i);
+  for (int i = 0; i < STREAMS; i++) {
+    if (i != of->stream || !is_late || is_shared(self, i)) synchronize(self, i);
   }
   int way = is_late ? (of->stream != IDLE ? of->stream : 0) : IDLE;
   if (of->stream != IDLE && self->captures) make_idle(self, of); /* a replay may end at once */

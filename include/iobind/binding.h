@@ -178,10 +178,10 @@ IOBIND_API IOBIND_CHECK iobind_status iobind_binding_check(iobind_binding *bindi
  *    reads the carried states that the previous one leaves.
  *  - Any other change of the binding is refused.
  *  - Tensors, session and binding may be released and destroyed: runs keep what they use alive.
- *  - Access to what is bound is ordered as tensor.h describes, and so is a run of another binding that shares memory, if it has no
- *    stream. On another stream it needs an event.
- *  - ORT's work on the CPU for a run on a native stream (submission, nodes that the EP does not take, outputs of unknown size) is
- *    done by the calling thread.
+ *  - Access to what is bound is ordered as tensor.h describes. So is a run without a stream of another binding that shares memory; on
+ *    another stream it needs an event.
+ *  - The calling thread does ORT's work on the CPU for a run on a native stream: submission, nodes that the EP does not take, outputs of
+ *    unknown size.
  *  @param stream  NULL: the run is complete when the call returns; it waits for work on streams that writes what it reads, or uses what
  *                 it writes. Otherwise a stream of a device of the session
  *  @return OK; as iobind_binding_check; WRONG_DEVICE an output is not at the requested location, or the stream is not of a device of the
@@ -208,7 +208,7 @@ IOBIND_API IOBIND_CHECK iobind_status iobind_binding_clear(iobind_binding *bindi
  *  vdev (ORT 1.26 or newer). Rules for such a session:
  *  - Outputs are REUSE by default. Addresses that would change on each run are refused (NOT_SUPPORTED): FRESH outputs, outputs in host
  *    memory, states carried by MOVE, LIVE inputs from another location. SWAP needs a graph_limit of 2.
- *  - A run replays a captured one if all addresses and dims are the same, and the bytes of the inputs that the session reads on the host.
+ *  - A run replays a captured one if all addresses and dims are the same. So must be the bytes of inputs that the session reads on the host.
  *    Any other run is captured, which takes as long as five runs (ten on WebGPU). Beyond graph_limit it is INVALID_STATE (not in a
  *    pipeline).
  *  - A graph belongs to its thread: runs of the binding by another thread are INVALID_STATE until its graphs are given up.

@@ -87,8 +87,8 @@ typedef struct iobind_session_options {
  *
  *  EP options:
  *  - The values of known options are checked (iobind_catalogue_get_option lists them).
- *  - An unknown key is passed on and logged. It is refused if it differs from a known one only in case, or if the EP refuses it
- *    (CUDA's is asked by a call that returns an error instead of ending the process).
+ *  - An unknown key is passed on and logged. It is refused if it differs from a known one only in case, or if the EP refuses it. CUDA's EP
+ *    is asked by a call that returns an error instead of ending the process.
  *  - `user_compute_stream` sets the flag that it needs. `tensorrt.KEY` puts TensorRT before a CUDA device.
  *  - With a policy, options are for the EPs among which it chooses.
  *  @param path  an ONNX or ORT file

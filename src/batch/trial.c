@@ -69,18 +69,26 @@ static void fill_row(trial *self, iobind_tensor *all, const iobind__layout *layo
   }
 }
 
-static iobind_status make_input(trial *self, size_t input, const int64_t *row_dims, size_t rank, int32_t axis, size_t width,
-                                iobind_tensor **out, iobind_error *error) {
+/* What an input has for a row. */
+typedef struct row_shape {
+  size_t input;
+  const int64_t *dims;
+  size_t rank;
+  int32_t axis;
+} row_shape;
+
+static iobind_status make_input(const iobind_batch *batch, const row_shape *row, size_t width, iobind_tensor **out,
+                                iobind_error *error) {
   int64_t dims[IOBIND_MAX_RANK];
-  memcpy(dims, row_dims, rank * sizeof dims[0]);
-  dims[axis] = (int64_t)width;
-  iobind_device *host = self->batch->session->runtime->cpu;
-  return iobind_tensor_create(host, IOBIND_MEMORY_DEFAULT, self->batch->session->inputs[input].dtype, dims, rank, out, error);
+  memcpy(dims, row->dims, row->rank * sizeof dims[0]);
+  dims[row->axis] = (int64_t)width;
+  return iobind_tensor_create(batch->session->runtime->cpu, IOBIND_MEMORY_DEFAULT, batch->session->inputs[row->input].dtype,
+                              dims, row->rank, out, error);
 }
 
-static iobind_status make_both(trial *self, size_t input, const int64_t *dims, size_t rank, int32_t axis, iobind_error *error) {
-  IOBIND__TRY(make_input(self, input, dims, rank, axis, self->width, &self->inputs[input], error));
-  return make_input(self, input, dims, rank, axis, 1, &self->alone[input], error);
+static iobind_status make_both(trial *self, const row_shape *row, iobind_error *error) {
+  IOBIND__TRY(make_input(self->batch, row, self->width, &self->inputs[row->input], error));
+  return make_input(self->batch, row, 1, &self->alone[row->input], error);
 }
 
 static bool is_float(iobind_dtype dtype) {
@@ -105,7 +113,7 @@ static iobind_status fill_feed(trial *self, size_t index, iobind_error *error) {
   const iobind_batch *batch = self->batch;
   const iobind__feed *feed = &batch->feeds[index];
   const iobind__brought *first = &batch->seats[batch->asked[0]].taken[index];
-  IOBIND__TRY(make_both(self, feed->input, first->dims, first->rank, feed->axis, error));
+  IOBIND__TRY(make_both(self, &(row_shape){feed->input, first->dims, first->rank, feed->axis}, error));
   char *like = malloc(self->alone[feed->input]->bytes + 1);
   iobind_status status = like == NULL ? iobind__out_of_memory(error, what) : IOBIND_OK;
   for (size_t row = 0; status == IOBIND_OK && row < self->width; row++) {
@@ -118,7 +126,7 @@ static iobind_status fill_feed(trial *self, size_t index, iobind_error *error) {
 static iobind_status fill_column(trial *self, size_t index, iobind_error *error) {
   const iobind__column *column = &self->batch->columns[index];
   iobind_tensor *first = self->batch->first->kept[index].tensor;
-  IOBIND__TRY(make_both(self, column->input, column->dims, column->rank, column->layout.axis, error));
+  IOBIND__TRY(make_both(self, &(row_shape){column->input, column->dims, column->rank, column->layout.axis}, error));
   char *like = malloc(first->bytes + 1);
   if (like == NULL) {
     return iobind__out_of_memory(error, what);

@@ -52,6 +52,14 @@ typedef struct iobind__prefix {
   int64_t capacity;
 } iobind__prefix;
 
+/* A tensor that is such a state of an input. */
+typedef struct iobind__cache {
+  iobind_session *session;
+  size_t input;
+  iobind_tensor *tensor;
+  const iobind__prefix *prefix;
+} iobind__cache;
+
 /* A state for each carry, with a reference for the caller, that nobody writes. *made is an event of the work that makes them, which the caller
  * destroys; NULL: they are there. */
 iobind_status iobind__binding_save(iobind_binding *binding, iobind_tensor **states, iobind__prefix *prefixes,
@@ -126,9 +134,8 @@ void iobind__input_let_go(iobind_binding *binding, size_t index);
 iobind_status iobind__input_make(iobind_session *session, size_t index, const iobind_tensor *like, iobind_tensor **tensor,
                                  iobind_error *error);
 
-/* The same as iobind__input_make with one dim replaced. */
-iobind_status iobind__input_make_as(iobind_session *session, size_t index, const iobind_tensor *like,
-                                    const iobind__prefix *prefix, int64_t extent, iobind_tensor **tensor, iobind_error *error);
+/* The same as iobind__input_make for a cache of so many rows. */
+iobind_status iobind__input_make_cache(const iobind__cache *like, int64_t rows, iobind_tensor **tensor, iobind_error *error);
 
 /* Make, with the content of `from`, on a stream or, for NULL, at once; no strings. */
 iobind_status iobind__input_copy(iobind_session *session, size_t index, const iobind_tensor *from, iobind_stream *stream,

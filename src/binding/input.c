@@ -124,12 +124,11 @@ iobind_status iobind__input_make(iobind_session *session, size_t index, const io
   return make(session, index, like, like->dims, tensor, error);
 }
 
-iobind_status iobind__input_make_as(iobind_session *session, size_t index, const iobind_tensor *like,
-                                    const iobind__prefix *prefix, int64_t extent, iobind_tensor **tensor, iobind_error *error) {
+iobind_status iobind__input_make_cache(const iobind__cache *like, int64_t rows, iobind_tensor **tensor, iobind_error *error) {
   int64_t dims[IOBIND_MAX_RANK];
-  memcpy(dims, like->dims, like->rank * sizeof dims[0]);
-  dims[prefix->axis] = extent;
-  return make(session, index, like, dims, tensor, error);
+  memcpy(dims, like->tensor->dims, like->tensor->rank * sizeof dims[0]);
+  dims[like->prefix->axis] = rows;
+  return make(like->session, like->input, like->tensor, dims, tensor, error);
 }
 
 iobind_status iobind__input_copy(iobind_session *session, size_t index, const iobind_tensor *from, iobind_stream *stream,

@@ -47,9 +47,9 @@ iobind_status iobind__prefix_copy(const iobind__prefix *self, iobind_tensor *fro
   return iobind__tensor_copy_rows(&source, &target, &extent, stream, IOBIND__SETTLED, error);
 }
 
-static iobind_status copy_into(iobind_tensor *made, iobind_tensor *from, const iobind__prefix *self, iobind_stream *stream,
-                               iobind_tensor **out, iobind_error *error) {
-  iobind_status status = iobind__prefix_copy(self, from, made, stream, error);
+static iobind_status copy_into(iobind_tensor *made, const iobind__cache *from, iobind_stream *stream, iobind_tensor **out,
+                               iobind_error *error) {
+  iobind_status status = iobind__prefix_copy(from->prefix, from->tensor, made, stream, error);
   if (status != IOBIND_OK) {
     iobind_tensor_release(made);
     return status;
@@ -58,11 +58,11 @@ static iobind_status copy_into(iobind_tensor *made, iobind_tensor *from, const i
   return IOBIND_OK;
 }
 
-iobind_status iobind__prefix_copy_new(iobind_session *session, size_t input, iobind_tensor *from, const iobind__prefix *self,
-                                      iobind_stream *stream, iobind_tensor **out, iobind_error *error) {
+iobind_status iobind__prefix_copy_new(const iobind__cache *from, iobind_stream *stream, iobind_tensor **out,
+                                      iobind_error *error) {
   iobind_tensor *made;
-  IOBIND__TRY(iobind__input_make_as(session, input, from, self, self->length, &made, error));
-  return copy_into(made, from, self, stream, out, error);
+  IOBIND__TRY(iobind__input_make_cache(from, from->prefix->length, &made, error));
+  return copy_into(made, from, stream, out, error);
 }
 
 /* An operator that masks them by a sum or product reads the rows that are not in use. */
@@ -76,14 +76,13 @@ static iobind_status write_zeros(iobind_tensor *tensor, iobind_error *error) {
   return status;
 }
 
-iobind_status iobind__prefix_widen(iobind_session *session, size_t input, iobind_tensor *from, const iobind__prefix *self,
-                                   iobind_tensor **out, iobind_error *error) {
+iobind_status iobind__prefix_widen(const iobind__cache *from, iobind_tensor **out, iobind_error *error) {
   iobind_tensor *made;
-  IOBIND__TRY(iobind__input_make_as(session, input, from, self, self->capacity, &made, error));
+  IOBIND__TRY(iobind__input_make_cache(from, from->prefix->capacity, &made, error));
   iobind_status status = write_zeros(made, error);
   if (status != IOBIND_OK) {
     iobind_tensor_release(made);
     return status;
   }
-  return copy_into(made, from, self, NULL, out, error);
+  return copy_into(made, from, NULL, out, error);
 }

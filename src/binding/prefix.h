@@ -19,11 +19,10 @@ iobind_status iobind__prefix_copy(const iobind__prefix *self, iobind_tensor *fro
                                   iobind_error *error);
 
 /* The same into a new tensor, which has room for them alone, */
-iobind_status iobind__prefix_copy_new(iobind_session *session, size_t input, iobind_tensor *from, const iobind__prefix *self,
-                                      iobind_stream *stream, iobind_tensor **out, iobind_error *error);
+iobind_status iobind__prefix_copy_new(const iobind__cache *from, iobind_stream *stream, iobind_tensor **out,
+                                      iobind_error *error);
 
-/* or for so many, with zeros behind them. */
-iobind_status iobind__prefix_widen(iobind_session *session, size_t input, iobind_tensor *from, const iobind__prefix *self,
-                                   iobind_tensor **out, iobind_error *error);
+/* or the capacity of the prefix, with zeros behind them. */
+iobind_status iobind__prefix_widen(const iobind__cache *from, iobind_tensor **out, iobind_error *error);
 
 #endif

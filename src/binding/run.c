@@ -77,7 +77,7 @@ static iobind_status load_live_inputs(const iobind_binding *binding, iobind_stre
   for (size_t i = 0; i < binding->session->input_count; i++) {
     const iobind__input *input = &binding->inputs[i];
     if (input->source != NULL) {
-      IOBIND__TRY(iobind__tensor_copy_one(input->source, input->bound, stream, error));
+      IOBIND__TRY(iobind__tensor_copy_one(iobind__verified_source(binding, i), input->bound, stream, error));
       /* if the run reads the copy on the host, it must have arrived before the run is submitted */
       IOBIND__TRY(stream != NULL && input->bound->place->host
                       ? iobind__tensor_settle_for(input->bound, IOBIND__READ, &binding->flight, error)

@@ -84,6 +84,10 @@ iobind_status iobind__run_now(iobind_binding *binding, bool looks, iobind_error 
 /* Before: the CPU makes it. `stream` is the EP's, on which the run is, or NULL. */
 iobind_status iobind__verified_begin(iobind_binding *binding, iobind_stream *stream, iobind_error *error);
 
+/* What an input that is copied before each run is copied from: in a run that is verified, what the CPU has read, whatever the caller has
+ * written since. */
+const iobind_tensor *iobind__verified_source(const iobind_binding *binding, size_t input);
+
 /* Compare what the device has made, if that was begun; the results are complete. `run` names it in the message. */
 iobind_status iobind__verified_compare(iobind_binding *binding, const char *run, iobind_error *error);
 

@@ -212,6 +212,11 @@ iobind_status iobind__verified_begin(iobind_binding *binding, iobind_stream *str
   return iobind__stream_enter(stream, error); /* its library may have begun a capture meanwhile */
 }
 
+const iobind_tensor *iobind__verified_source(const iobind_binding *binding, size_t input) {
+  bool is_read = binding->verified != NULL && binding->verified->inputs[input] != NULL;
+  return is_read ? binding->verified->inputs[input] : binding->inputs[input].source;
+}
+
 /* ---- compared ---- */
 
 static iobind_status find_difference(const iobind_binding *binding, size_t index, const iobind_tensor *tensor,

@@ -42,11 +42,10 @@ static bool is_kept_as_it_is(const iobind_binding *binding, const iobind__carry 
   return iobind__tensor_owns_memory(state) && (state->read_only || is_alone);
 }
 
-static iobind_status copy_state(iobind_binding *binding, const iobind__carry *carry, iobind_tensor *state,
-                                const iobind__prefix *prefix, iobind_stream *busy, iobind_tensor **copy, iobind_error *error) {
-  return prefix->is_used && iobind__prefix_can_copy(state)
-             ? iobind__prefix_copy_new(binding->session, carry->input, state, prefix, busy, copy, error)
-             : iobind__input_copy(binding->session, carry->input, state, busy, copy, error);
+static iobind_status copy_state(const iobind__cache *from, iobind_stream *busy, iobind_tensor **copy, iobind_error *error) {
+  return from->prefix->is_used && iobind__prefix_can_copy(from->tensor)
+             ? iobind__prefix_copy_new(from, busy, copy, error)
+             : iobind__input_copy(from->session, from->input, from->tensor, busy, copy, error);
 }
 
 static iobind_status gather(iobind_binding *binding, iobind_stream *busy, iobind_tensor **states, iobind__prefix *prefixes,
@@ -60,7 +59,8 @@ static iobind_status gather(iobind_binding *binding, iobind_stream *busy, iobind
     if (is_kept_as_it_is(binding, carry, state)) {
       states[i] = iobind_tensor_retain(state);
     } else {
-      IOBIND__TRY(copy_state(binding, carry, state, &prefixes[i], busy, &states[i], error));
+      const iobind__cache from = {binding->session, carry->input, state, &prefixes[i]};
+      IOBIND__TRY(copy_state(&from, busy, &states[i], error));
       states[i]->read_only = true;
       *copies = true;
     }
@@ -219,15 +219,15 @@ static iobind_status await_copied(const iobind_binding *binding, const origin *f
 static iobind_status widen(const iobind_binding *binding, const origin *from, size_t index, iobind_tensor **made,
                            iobind_error *error) {
   const iobind__carry *carry = &binding->carries[index];
-  iobind_tensor *state = from->states[index];
   iobind__prefix prefix = *prefix_of(from, index);
+  const iobind__cache cache = {binding->session, carry->input, from->states[index], &prefix};
   prefix.capacity = capacity_of(binding, from, index);
   if (prefix.capacity < prefix.length) {
     return iobind__fail(error, IOBIND_ERROR_SHAPE,
                         "binding_restore_state: '%s': the state has %lld rows in use, and what is bound has room for %lld",
                         binding->session->inputs[carry->input].label, (long long)prefix.length, (long long)prefix.capacity);
   }
-  IOBIND__TRY(iobind__prefix_widen(binding->session, carry->input, state, &prefix, made, error));
+  IOBIND__TRY(iobind__prefix_widen(&cache, made, error));
   return check_shape(binding->session, carry, *made, error);
 }
 

@@ -79,6 +79,13 @@ typedef struct iobind__native {
   const char *const *calls; /* names, by iobind__native_call; NULL: the driver knows them */
 } iobind__native;
 
+/* How the EP computes on a machine without a GPU. */
+typedef struct iobind__software {
+  const char *variable;            /* set to 1 in the environment, it lets the EP use a software adapter; NULL: none */
+  const char *driver;              /* the file that describes that adapter's driver, in the runtime directory */
+  const char *driver_variables[2]; /* either one names such a file; the first is set */
+} iobind__software;
+
 typedef struct iobind__ep {
   const char *name;    /* in device specs; its library is registered under the same name */
   const char *ep_name; /* ORT's name */
@@ -98,7 +105,7 @@ typedef struct iobind__ep {
   bool graph_by_settings;    /* without that key, settings outside of the session decide: it is always given */
   const char *stream_option; /* of `options`, the key of the stream on which a session computes; NULL: none */
   iobind__dlpack_types dlpack;
-  const char *software_variable; /* set to 1 in the environment, it lets the EP use a software adapter; NULL: none */
+  iobind__software software;
   /* Would the EP take these options? For one that ends the process over an option that it refuses. *answered is false if it could not be
    * asked. NULL: there is no way to ask. */
   OrtStatus *(*ask)(const OrtApi *api, const char *const *keys, const char *const *values, size_t count, bool *answered);

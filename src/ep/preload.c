@@ -302,16 +302,17 @@ static iobind_status add_given(search *self, const search *known, const char *di
     return iobind__out_of_memory(error, "preload");
   }
   return found ? IOBIND_OK
-               : iobind__fail(error, IOBIND_ERROR_NOT_FOUND,
-                              "preload: folder: expected a directory, absolute or relative to ONNX Runtime's package, got '%s'",
-                              directory);
+               : iobind__fail(
+                     error, IOBIND_ERROR_NOT_FOUND,
+                     "preload: directory: expected a directory, absolute or relative to ONNX Runtime's package, got '%s'",
+                     directory);
 }
 
 static iobind_status preload(const iobind_preload_options *options, search *self, search *known, iobind_error *error) {
-  bool loader = options->folder == NULL;
+  bool loader = options->directory == NULL;
   iobind__text missing = {0};
   if (self != known) {
-    IOBIND__TRY(add_given(self, known, options->folder, error));
+    IOBIND__TRY(add_given(self, known, options->directory, error));
   }
   self->torch = loader;
   if ((options->flags & IOBIND_PRELOAD_NO_MSVC) == 0) {
@@ -346,7 +347,7 @@ iobind_status iobind_preload(const iobind_preload_options *given, iobind_error *
                         NEWEST_CUDA, options.cuda);
   }
   find_directories(&known, NULL);
-  bool has_directory = options.folder != NULL && options.folder[0] != '\0';
+  bool has_directory = options.directory != NULL && options.directory[0] != '\0';
   iobind_status status = preload(&options, has_directory ? &chosen : &known, &known, error);
   search_free(&known);
   search_free(&chosen);

@@ -130,7 +130,9 @@ const iobind__ep iobind__ep_webgpu = {
     .library = "onnxruntime_providers_webgpu",
     .graph_option = "enableGraphCapture",
     .dlpack = {IOBIND__DL_WEBGPU, IOBIND__DL_CPU, 0},
-    .software_variable = "ORT_WEBGPU_EP_ALLOW_SOFTWARE_ADAPTER",
+    .software = {.variable = "ORT_WEBGPU_EP_ALLOW_SOFTWARE_ADAPTER",
+                 .driver = "vulkan/vk_swiftshader_icd.json", /* scripts/get-vulkan-driver puts it there */
+                 .driver_variables = {"VK_DRIVER_FILES", "VK_ICD_FILENAMES"}},
     .quirks = quirks,
     .options = &table,
 };

@@ -85,18 +85,19 @@ static iobind_status check_holds(iobind__place *place, void *data, size_t bytes,
   return IOBIND_OK;
 }
 
-static iobind_status allocate(iobind__place *place, ONNXTensorElementDataType dtype, const int64_t *dims, size_t rank,
-                              size_t bytes, OrtValue **value, void **data, iobind_error *error) {
+static iobind_status allocate(iobind__place *place, const iobind__wanted *wanted, OrtValue **value, void **data,
+                              iobind_error *error) {
   const OrtApi *api = IOBIND__API(place->device->runtime);
+  const size_t bytes = wanted->bytes;
   OrtAllocator *allocator;
   IOBIND__TRY(iobind__device_check_registered(place->device, error));
   IOBIND__TRY(get_allocator(place, &allocator, error));
   *data = NULL;
-  OrtStatus *made = api->CreateTensorAsOrtValue(allocator, dims, rank, dtype, value);
+  OrtStatus *made = api->CreateTensorAsOrtValue(allocator, wanted->dims, wanted->rank, wanted->dtype, value);
   if (made != NULL) {
     return iobind__ort_fail(api, made, error, "allocate %zu bytes on '%s'", bytes, place->device->spec);
   }
-  if (dtype == ONNX_TENSOR_ELEMENT_DATA_TYPE_STRING) {
+  if (wanted->dtype == ONNX_TENSOR_ELEMENT_DATA_TYPE_STRING) {
     return IOBIND_OK; /* strings are C++ objects: their bytes must not be used */
   }
   iobind_status result = IOBIND_OK;
@@ -116,10 +117,10 @@ static iobind_status allocate(iobind__place *place, ONNXTensorElementDataType dt
   return result;
 }
 
-iobind_status iobind__place_allocate(iobind__place *place, ONNXTensorElementDataType dtype, const int64_t *dims, size_t rank,
-                                     size_t bytes, OrtValue **value, void **data, iobind_error *error) {
+iobind_status iobind__place_allocate(iobind__place *place, const iobind__wanted *wanted, OrtValue **value, void **data,
+                                     iobind_error *error) {
   iobind__scope scope;
   IOBIND__TRY(iobind__guard_enter(place->device->guard, &scope, error));
-  iobind_status status = allocate(place, dtype, dims, rank, bytes, value, data, error);
+  iobind_status status = allocate(place, wanted, value, data, error);
   return iobind__guard_end(&scope, status, error);
 }

@@ -4,9 +4,16 @@
 
 #include "runtime/runtime.h"
 
-/* Create a tensor value of `bytes` bytes at a place. If the device is out of memory, ORT makes one with NULL data and reports
- * success: here that is OUT_OF_MEMORY. */
-iobind_status iobind__place_allocate(iobind__place *place, ONNXTensorElementDataType dtype, const int64_t *dims, size_t rank,
-                                     size_t bytes, OrtValue **value, void **data, iobind_error *error);
+typedef struct iobind__wanted {
+  ONNXTensorElementDataType dtype;
+  const int64_t *dims;
+  size_t rank;
+  size_t bytes; /* of all */
+} iobind__wanted;
+
+/* Create a tensor value at a place. If the device is out of memory, ORT makes one with NULL data and reports success: here that is
+ * OUT_OF_MEMORY. */
+iobind_status iobind__place_allocate(iobind__place *place, const iobind__wanted *wanted, OrtValue **value, void **data,
+                                     iobind_error *error);
 
 #endif

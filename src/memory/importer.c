@@ -1,5 +1,7 @@
 #include "memory/importer.h"
 
+#include <limits.h>
+
 #include "memory/driver.h"
 #include "support/options.h"
 
@@ -36,10 +38,13 @@ iobind_status iobind__imported_read(iobind__imported *out, const iobind_external
     return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "%s: external.kind: expected %s, got %s", what,
                         memory ? "memory" : "a semaphore", kinds[read->kind].name);
   }
-  if (kinds[read->kind].file ? (intptr_t)read->handle < 0 : read->handle == NULL) {
-    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "%s: external.handle: expected %s, got %s", what,
-                        kinds[read->kind].file ? "a file descriptor" : "a HANDLE",
-                        kinds[read->kind].file ? "less than 0" : "NULL");
+  const intptr_t file = (intptr_t)read->handle;
+  if (kinds[read->kind].file && (file < 0 || file > INT_MAX)) {
+    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "%s: external.handle: expected a file descriptor, got %lld", what,
+                        (long long)file);
+  }
+  if (!kinds[read->kind].file && read->handle == NULL) {
+    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "%s: external.handle: expected a HANDLE, got NULL", what);
   }
   if ((read->bytes > 0) != memory) {
     return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "%s: external.bytes: expected %s, got %zu", what,

@@ -17,35 +17,40 @@ static bool machine_has_gpu(void) {
   return found;
 }
 
-/* The driver that scripts/get-vulkan-driver puts into the runtime directory. */
-static bool use_vulkan_driver(const char *own_directory, const char *below) {
+static bool use_driver(const iobind__software *software, const char *own_directory, const char *below) {
   iobind__text path = {0};
-  iobind__text_add(&path, "%s%s/vulkan/vk_swiftshader_icd.json", own_directory, below);
+  iobind__text_add(&path, "%s%s/%s", own_directory, below, software->driver);
   bool there = !path.failed && iobind__file_exists(path.data);
   if (there) {
-    iobind__environment_default("VK_DRIVER_FILES", path.data);
+    iobind__environment_default(software->driver_variables[0], path.data);
   }
   iobind__text_free(&path);
   return there;
+}
+
+/* The driver of the runtime directory, unless the environment names one. */
+static void find_driver(const iobind_runtime *runtime, const iobind__ep *ep) {
+  const iobind__software *software = &ep->software;
+  if (iobind__environment_has(software->driver_variables[0]) || iobind__environment_has(software->driver_variables[1])) {
+    return;
+  }
+  char *own = iobind__library_own_directory();
+  if (own != NULL && !use_driver(software, own, "/iobind") && !use_driver(software, own, "/../lib/iobind")) {
+    iobind__log_line(runtime->log, IOBIND_LOG_INFO, "iobind: no software driver for '%s' in the runtime directory", ep->name);
+  }
+  free(own);
 }
 
 void iobind__software_devices_enable(iobind_runtime *runtime) {
   if (machine_has_gpu()) {
     return;
   }
+  iobind__environment_default("XDG_RUNTIME_DIR", "/tmp"); /* drivers complain on stderr without it */
   const iobind__ep *ep;
   for (size_t i = 0; (ep = iobind__ep_at(i)) != NULL; i++) {
-    if (ep->software_variable != NULL) {
-      iobind__environment_default(ep->software_variable, "1");
+    if (ep->software.variable != NULL) {
+      iobind__environment_default(ep->software.variable, "1");
+      find_driver(runtime, ep);
     }
   }
-  iobind__environment_default("XDG_RUNTIME_DIR", "/tmp"); /* the driver complains on stderr without it */
-  if (iobind__environment_has("VK_DRIVER_FILES") || iobind__environment_has("VK_ICD_FILENAMES")) {
-    return;
-  }
-  char *own = iobind__library_own_directory();
-  if (own != NULL && !use_vulkan_driver(own, "/iobind") && !use_vulkan_driver(own, "/../lib/iobind")) {
-    iobind__log_line(runtime->log, IOBIND_LOG_INFO, "iobind: no software Vulkan driver in the runtime directory");
-  }
-  free(own);
 }

@@ -215,7 +215,7 @@ static const char *library_reason(const iobind_runtime *runtime, const spec *wan
     if (library->status != IOBIND_OK) {
       return library->message;
     }
-    const char *variable = iobind__ep_by_name(wanted->name, wanted->length)->software_variable;
+    const char *variable = iobind__ep_by_name(wanted->name, wanted->length)->software.variable;
     if (variable != NULL && !iobind__environment_has(variable)) {
       return "no such device; without a GPU it needs IOBIND_RUNTIME_SOFTWARE_DEVICES";
     }

@@ -364,10 +364,11 @@ static void add_grouped(const walk *self, uint32_t node, iobind__kind *to) {
   }
 }
 
-static void add_foreign(const walk *self, uint32_t node, iobind__kind *to) {
+static void add_foreign(const walk *self, uint32_t node, uint32_t past, iobind__kind *to) {
   uint32_t count = iobind__topology_node(self->in->graph, node)->input_count;
   for (uint32_t i = 0; i < count; i++) {
-    if (spread_at(self, node, i) == IOBIND__SPREAD_ROWS) {
+    bool is_past = iobind__topology_input(self->in->graph, node, i) == past;
+    if (is_past || spread_at(self, node, i) == IOBIND__SPREAD_ROWS) {
       doubt(to, "an operator that is not ONNX's reads the cache, and may take a length");
     }
   }
@@ -386,7 +387,7 @@ static void add_readers(const walk *self, const pattern_match *of, iobind__kind 
     } else if (i != of->node && op == IOBIND__OP_GROUP_QUERY_ATTENTION) {
       add_grouped(self, i, to);
     } else if (op == IOBIND__OP_FOREIGN) {
-      add_foreign(self, i, to);
+      add_foreign(self, i, of->before.start, to);
     }
   }
   if (iobind__spread_is_attended_inside(graph, self->spread)) {

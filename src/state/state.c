@@ -88,8 +88,8 @@ static iobind_status fill_widened(iobind_state *to, const iobind_state *from, io
     const iobind__kept *kept = &from->kept[i];
     to->kept[i] = (iobind__kept){.pair = kept->pair, .prefix = kept->prefix};
     if (is_cut(kept)) {
-      IOBIND__TRY(
-          iobind__prefix_widen(from->session, kept->pair.input, kept->tensor, &kept->prefix, &to->kept[i].tensor, error));
+      const iobind__cache cache = {from->session, kept->pair.input, kept->tensor, &kept->prefix};
+      IOBIND__TRY(iobind__prefix_widen(&cache, &to->kept[i].tensor, error));
       to->kept[i].tensor->read_only = true;
     } else {
       to->kept[i].tensor = iobind_tensor_retain(kept->tensor);

@@ -79,26 +79,28 @@ static iobind_status take(iobind_external_memory *memory, OrtValue *value, iobin
   return iobind__tensor_from_value(value, place, &memory->ref, tensor, what, error);
 }
 
-static iobind_status make(iobind_external_memory *memory, size_t offset, iobind_dtype dtype, const int64_t *dims, size_t rank,
-                          iobind_tensor **tensor, const char *what, iobind_error *error) {
+/* The bytes of the part, which lies within the memory. */
+static iobind_status check_part(const iobind_external_memory *memory, const OrtExternalTensorDescriptor *part, size_t *bytes,
+                                const char *what, iobind_error *error) {
+  const size_t offset = part->offset_bytes;
+  IOBIND__TRY(iobind__dtype_bytes((iobind_dtype)part->element_type, part->shape, part->rank, bytes, what, error));
+  return offset <= memory->bytes && *bytes <= memory->bytes - offset
+             ? IOBIND_OK
+             : iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT,
+                            "%s: expected a part of the memory's %zu bytes, got %zu bytes at offset %zu", what, memory->bytes,
+                            *bytes, offset);
+}
+
+static iobind_status make(iobind_external_memory *memory, const OrtExternalTensorDescriptor *part, iobind_tensor **tensor,
+                          const char *what, iobind_error *error) {
   iobind__importer *importer = &memory->importer;
   iobind_device *device = importer->device;
   size_t bytes;
-  IOBIND__TRY(iobind__dtype_bytes(dtype, dims, rank, &bytes, what, error));
-  if (offset > memory->bytes || bytes > memory->bytes - offset) {
-    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT,
-                        "%s: expected a part of the memory's %zu bytes, got %zu bytes at offset %zu", what, memory->bytes,
-                        bytes, offset);
-  }
-  const OrtExternalTensorDescriptor descriptor = {.version = device->runtime->ort.api_version,
-                                                  .element_type = (ONNXTensorElementDataType)dtype,
-                                                  .shape = dims,
-                                                  .rank = rank,
-                                                  .offset_bytes = offset};
+  IOBIND__TRY(check_part(memory, part, &bytes, what, error));
   OrtValue *value = NULL;
   iobind__scope scope;
   IOBIND__TRY(iobind__named(iobind__guard_enter(device->guard, &scope, error), error, what));
-  IOBIND__TRY(iobind__guard_end(&scope, importer->calls->view(importer, &descriptor, bytes, &value, what, error), error));
+  IOBIND__TRY(iobind__guard_end(&scope, importer->calls->view(importer, part, bytes, &value, what, error), error));
   iobind_status status = take(memory, value, tensor, what, error);
   if (status != IOBIND_OK) {
     if (iobind__guard_enter_to_free(device->guard, &scope)) {
@@ -123,5 +125,10 @@ iobind_status iobind_external_memory_view(iobind_external_memory *memory, size_t
   if (dtype == IOBIND_DTYPE_STRING) {
     return iobind__fail(error, IOBIND_ERROR_DTYPE, "%s: strings live only in host memory of ONNX Runtime's own", what);
   }
-  return make(memory, offset, dtype, dims, rank, tensor, what, error);
+  const OrtExternalTensorDescriptor part = {.version = memory->importer.device->runtime->ort.api_version,
+                                            .element_type = (ONNXTensorElementDataType)dtype,
+                                            .shape = dims,
+                                            .rank = rank,
+                                            .offset_bytes = offset};
+  return make(memory, &part, tensor, what, error);
 }

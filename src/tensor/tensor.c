@@ -167,8 +167,8 @@ iobind_status iobind__tensor_create_from(iobind__place *source, iobind__place *p
   if (tensor == NULL) {
     return iobind__out_of_memory(error, "tensor_create");
   }
-  iobind_status status =
-      iobind__place_allocate(source, (ONNXTensorElementDataType)dtype, dims, rank, bytes, &tensor->value, &tensor->data, error);
+  const iobind__wanted wanted = {(ONNXTensorElementDataType)dtype, dims, rank, bytes};
+  iobind_status status = iobind__place_allocate(source, &wanted, &tensor->value, &tensor->data, error);
   if (status != IOBIND_OK) {
     iobind_tensor_release(tensor);
     return status;

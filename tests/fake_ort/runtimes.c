@@ -16,7 +16,7 @@ const OrtApiBase *OrtGetApiBase(void); /* the fake's */
 static iobind_status preload_nothing(struct rig *rig) {
   iobind_preload_options options = IOBIND_PRELOAD_OPTIONS_INIT;
   options.flags = IOBIND_PRELOAD_NO_CUDA | IOBIND_PRELOAD_NO_CUDNN | IOBIND_PRELOAD_NO_MSVC;
-  options.folder = "/";
+  options.directory = "/";
   options.cuda = 13;
   return iobind_preload(&options, &rig->error);
 }

@@ -132,9 +132,9 @@ static void build_before(builder *b, const test_shape *cache, int inside) {
 /* Rows are written into a cache of fixed capacity, where `at` says. */
 void build_append(builder *b) {
   int64_t batch = builder_int(b, "batch", 1), capacity = builder_int(b, "capacity", 16), width = builder_int(b, "width", 4);
-  test_shape cache = {.dims = {batch, capacity > 0 ? capacity : -1, width}, .rank = 3, .names = {"", "capacity"}},
-             row = {.dims = {batch, -1, width}, .rank = 3, .names = {"", "new"}};
-  test_shape lengths = {.dims = {batch}, .rank = 1};
+  test_shape cache = {.dims = {batch, capacity > 0 ? capacity : -1, width}, .rank = 3, .names = {"rows", "capacity"}},
+             row = {.dims = {batch, -1, width}, .rank = 3, .names = {"rows", "new"}};
+  test_shape lengths = {.dims = {batch}, .rank = 1, .names = {"rows"}};
   int attends = builder_int(b, "attention", 0) != 0;
   int64_t old = builder_int(b, "old", 0);
   builder_input(b, "cache", ONNX_FLOAT32, &cache);

@@ -59,9 +59,9 @@ def test_columns_are_read_in_place():
     (twice(), [1, 2, None], pyarrow.float32(), iobind.ShapeError, "column 'x': row 2 is null"),
     (twice(2), [[1, 2], [3, None]], pyarrow.list_(pyarrow.float32()), iobind.ShapeError, "column 'x': row 1: value 1 is null"),
     (twice(2), [b"12345678", b"1234"], pyarrow.binary(), iobind.ShapeError, "row 0 has 8 values, row 1 has 4"),
-    (twice(2), [b"1234567"], pyarrow.binary(), iobind.ShapeError, "7 bytes are not a number of float32"),
-    (twice(3), [b"12345678"], pyarrow.binary(), iobind.ShapeError, r"'x' is \['n', 3\], a row has 2 values"),
-    (twice("h", "w"), [b"12345678"], pyarrow.binary(), iobind.ShapeError, "what its dims are, `prepare` says"),
+    (twice(2), [b"1234567"], pyarrow.binary(), iobind.ShapeError, "expected a multiple of 4 bytes for float32, got 7"),
+    (twice(3), [b"12345678"], pyarrow.binary(), iobind.ShapeError, r"expected rows for 'x', \['n', 3\], got 2 values in a row"),
+    (twice("h", "w"), [b"12345678"], pyarrow.binary(), iobind.ShapeError, "expected one open dim at most: make the input by `prepare`"),
     (twice(), ["1"], pyarrow.string(), iobind.DTypeError, "expected binary, numbers or an array of numbers, got string"),
     (twice(), [1], pyarrow.int64(), iobind.DTypeError, "expected float32, got int64"),
 ])

@@ -23,7 +23,7 @@ import sys
 import tomllib
 
 LANGUAGE = pathlib.Path(__file__).with_name("language.toml")
-TOOL_MODULES = ["formats", "shared", "pictures", "commands"]
+TOOL_MODULES = ["formats", "shared", "kernels", "pictures", "commands"]
 MODULES = ["support", "d3d12", "ort", "ep", "runtime", "memory", "tensor", "session", "binding", "state", "audit", "flow", "batch"]
 SPEAKS_ORT = ["src/ort", "vdev", "tests/fake_ort", "tests/dml", "tests/abi", "tests/vdev", "tests/vcuda", "tests/rig", "tests/cuda", "tests/ports", "bench/overhead", "bench/carry", "bench/rebind", "bench/java"]
 KNOWS_EPS = r"src/(ep|d3d12)/|src/\w+/driver(_\w+)?\.[ch]$"
@@ -42,7 +42,7 @@ STRUCT = r"^(?:typedef\s+)?struct\s+(iobind_\w+)\s*\{"
 REGISTRY_HOST = (r"\b[\w.-]*(pypi|pythonhosted|npmjs|crates|debian|ubuntu|golang|conda|repo\d*\.maven)"
                  r"[\w-]*\.(org|com|io|net|dev)\b")
 # Execution providers, what their vendors call things, and what stood in general files for one of them.
-OF_ONE_EP = (r"(?i)cuda|cudnn|nvidia|tensorrt|trt_|webgpu|dawn|openvino|directml|dml|direct3d|iobind__d3d12|qnn|migraphx|vitisai|coreml|ggml"
+OF_ONE_EP = (r"(?i)cuda|cudnn|nvidia|tensorrt|trt_|webgpu|dawn|openvino|directml|dml|direct3d|iobind__d3d12|vulkan|swiftshader|qnn|migraphx|vitisai|coreml|ggml"
              r"|\blane\b|lane_|is_resource|compute_stream|enable_graph_capture")
 OF_A_PRODUCT = r"(?i)(?<![a-z])(vdev|vcuda)|virtual\s+accelerator"
 PRODUCTS_ROW, LISTED, LISTS = "src/ep/vdev.c", r"\biobind__ep_vdev\b", ["src/ep/ep.h", "src/ep/catalogue.c"]

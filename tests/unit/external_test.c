@@ -303,6 +303,9 @@ static void memory_is_refused(void **state) {
     expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_external_memory_import(device, &wrong[i], &memory, &fault));
     assert_null(memory);
   }
+  iobind_external no_int = right; /* of which the driver would take the lower half: another file */
+  no_int.handle = (void *)(uintptr_t)(((uint64_t)1 << 32) + (uint64_t)file);
+  expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_external_memory_import(device, &no_int, &memory, &fault));
   expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_external_memory_import(NULL, &right, &memory, &fault));
   expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_external_memory_import(device, NULL, &memory, &fault));
   expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_external_memory_import(device, &right, NULL, &fault));

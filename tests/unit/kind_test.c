@@ -580,6 +580,7 @@ static const reader readers[] = {
      "control flow's graphs read the cache"},
     {"inside of a branch, but nothing attends", {SCATTERS, "in is bool _", "if is y float any Neg present"}, UNTOUCHED, NULL},
     {"an operator that is not ONNX's", {SCATTERS, "QuickGelu present y"}, 0, "an operator that is not ONNX's"},
+    {"the same, before the rows are written", {SCATTERS, "QuickGelu past y"}, 0, "an operator that is not ONNX's"},
     {"shared by two layers",
      {GROUPED, "GroupQueryAttention new,new,new,present,present_value,valid,total z num_heads=2 kv_num_heads=2"},
      LAST,

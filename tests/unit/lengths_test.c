@@ -1,115 +1,9 @@
 /* The lengths of caches of fixed capacity that iobind writes: rows are appended, each a number, and are where they belong. */
-#define _POSIX_C_SOURCE 200809L
-#include "stage.h"
+#include "lengths_cache.h"
 
-#include <stdio.h>
-#include <string.h>
-#include <unistd.h>
-
-#include "iobind/batch.h"
 #include "iobind/interop.h"
-#include "support/hash.h"
 #include "vdev.h"
-
-enum { CAPACITY = 16, WIDTH = 4, HEADS = 2, SIZE = 16, LAST = -1 };
-
-typedef struct cache {
-  iobind_session *session;
-  iobind_binding *binding;
-  iobind_tensor *state;
-  int64_t rows; /* that are bound; 0: none */
-} cache;
-
-static uint32_t verified_runs; /* of the sessions that are created */
-
-static iobind_session *session_of(const char *model, size_t graph_limit) {
-  iobind_session_options options = IOBIND_SESSION_OPTIONS_INIT;
-  iobind_session *session;
-  options.flags = IOBIND_SESSION_IDENTIFY;
-  options.devices = &device;
-  options.device_count = device == cpu ? 0 : 1;
-  options.graph_limit = graph_limit;
-  options.intra_op_threads = 1;
-  options.verify.runs = verified_runs;
-  expect_ok(test_session_with(runtime, model, &options, &session, &fault));
-  return session;
-}
-
-static iobind_tensor *filled(const int64_t *dims, size_t rank, float value) {
-  static float values[2 * CAPACITY * HEADS * SIZE];
-  iobind_tensor *made;
-  size_t bytes;
-  expect_ok(iobind_dtype_get_bytes(IOBIND_DTYPE_FLOAT32, dims, rank, &bytes, &fault));
-  for (size_t i = 0; i < bytes / sizeof *values; i++) values[i] = value;
-  expect_ok(iobind_tensor_create(device, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, dims, rank, &made, &fault));
-  expect_ok(iobind_tensor_write(made, 0, values, bytes, NULL, &fault));
-  return made;
-}
-
-/* Rows of WIDTH numbers, an empty cache of -1. */
-static cache open_append(const char *model, iobind_carry_mode mode, size_t graph_limit) {
-  static const int64_t dims[] = {1, CAPACITY, WIDTH};
-  cache made = {.session = session_of(model, graph_limit), .state = filled(dims, 3, -1)};
-  expect_ok(iobind_binding_create(made.session, &made.binding, &fault));
-  expect_ok(iobind_binding_set_input(made.binding, 0, IOBIND_INPUT_RESIDENT, made.state, NULL, &fault));
-  expect_ok(iobind_binding_carry(made.binding, 0, 0, mode, &fault));
-  return made;
-}
-
-static void close_cache(cache *self) {
-  iobind_binding_destroy(self->binding);
-  iobind_tensor_release(self->state);
-  iobind_session_destroy(self->session);
-}
-
-static void bind_rows(cache *self, int64_t count, float value) {
-  const int64_t dims[] = {1, count, WIDTH};
-  if (self->rows == count) { /* where they are: a captured graph reads them there */
-    float values[CAPACITY * WIDTH];
-    for (int64_t i = 0; i < count * WIDTH; i++) values[i] = value;
-    expect_ok(iobind_binding_write_input(self->binding, 1, values, (size_t)(count * WIDTH) * sizeof *values, NULL, &fault));
-    return;
-  }
-  self->rows = count;
-  iobind_tensor *rows = filled(dims, 3, value);
-  expect_ok(iobind_binding_set_input(self->binding, 1, IOBIND_INPUT_SNAPSHOT, rows, NULL, &fault));
-  iobind_tensor_release(rows);
-}
-
-static void append(cache *self, int64_t count, float value, int64_t length) {
-  bind_rows(self, count, value);
-  expect_ok(iobind_binding_write_lengths(self->binding, (size_t)count, length, NULL, &fault));
-  expect_ok(iobind_binding_run(self->binding, NULL, &fault));
-}
-
-static int64_t rows_of(const iobind_tensor *tensor) {
-  iobind_tensor_info info = IOBIND_TENSOR_INFO_INIT;
-  expect_ok(iobind_tensor_get_info(tensor, &info, &fault));
-  return info.dims[1];
-}
-
-/* The first rows are these numbers, the others -1, or after `*` anything: as far as the state has them. */
-static void expect_rows(cache *self, const char *numbers) {
-  float values[CAPACITY * WIDTH];
-  iobind_state *saved;
-  iobind_state_pair pair = IOBIND_STATE_PAIR_INIT;
-  expect_ok(iobind_binding_save_state(self->binding, &saved, &fault));
-  expect_ok(iobind_state_get_pair(saved, 0, &pair, &fault));
-  size_t rows = (size_t)rows_of(pair.tensor);
-  expect_ok(iobind_tensor_read(pair.tensor, 0, values, rows * WIDTH * sizeof *values, NULL, &fault));
-  size_t count = strcspn(numbers, "*");
-  rows = numbers[count] == '*' && count < rows ? count : rows;
-  for (size_t i = 0; i < rows; i++) {
-    float expected = i < count ? (float)(numbers[i] - '0') : -1;
-    if (values[i * WIDTH] != expected || values[i * WIDTH + WIDTH - 1] != expected) {
-      fail_msg("row %zu: expected %g, got %g", i, (double)expected, (double)values[i * WIDTH]);
-    }
-  }
-  iobind_state_release(saved);
-}
-
-static const iobind_carry_mode modes[] = {IOBIND_CARRY_MOVE, IOBIND_CARRY_SWAP, IOBIND_CARRY_IN_PLACE};
-static const char plain[] = "append opset=24";
+#include "../rig/calls.h"
 
 /* ---- one run after the other ---- */
 
@@ -240,8 +134,6 @@ static void that_are_wrong(void **state) {
     close_cache(&self);
   }
 }
-
-/* ---- that fail ---- */
 
 static void that_fail(void **state) {
   (void)state;
@@ -408,6 +300,32 @@ static void behind_one_that_is_not_counted(void **state) {
   iobind_stream_destroy(stream);
 }
 
+/* ---- beside a pipeline ---- */
+
+/* An item of the session has a cache and a length of its own. */
+static void beside_a_pipeline(void **state) {
+  (void)state;
+  cache self = open_append(plain, IOBIND_CARRY_IN_PLACE, 0);
+  float values[CAPACITY * WIDTH];
+  iobind_pipeline *pipeline;
+  iobind_tensor *output;
+  iobind_tensor *inputs[3] = {self.state, filled((int64_t[]){1, 1, WIDTH}, 3, 7), NULL};
+  expect_ok(iobind_tensor_create(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_INT64, (int64_t[]){1}, 1, &inputs[2], &fault));
+  expect_ok(iobind_tensor_write(inputs[2], 0, &(int64_t){9}, sizeof(int64_t), NULL, &fault));
+  expect_ok(call_pipeline_create(self.session, NULL, &pipeline, &fault));
+  append(&self, 2, 1, 0);
+  expect_ok(iobind_binding_write_lengths(self.binding, 1, LAST, NULL, &fault));
+  expect_ok(call_pipeline_submit(pipeline, inputs, 3, &fault));
+  expect_ok(iobind_pipeline_next(pipeline, IOBIND_NO_TIMEOUT, &output, 1, NULL, &fault));
+  expect_ok(iobind_tensor_read(output, 0, values, sizeof values, NULL, &fault));
+  assert_true(values[(size_t)9 * WIDTH] == 7);
+  append(&self, 1, 2, LAST);
+  expect_rows(&self, "112*");
+  for (size_t k = 1; k < 3; k++) iobind_tensor_release(inputs[k]);
+  iobind_pipeline_destroy(pipeline);
+  close_cache(&self);
+}
+
 /* ---- another number of rows in a batch ---- */
 
 static void append_rows(iobind_binding *binding, int64_t rows, float value) {
@@ -447,7 +365,7 @@ static void of_rows_that_do_not_fit(void **state) {
   expect_ok(iobind_binding_set_input(self.binding, 2, IOBIND_INPUT_RESIDENT, at, NULL, &fault));
   iobind_tensor_release(at);
   expect_ok(iobind_binding_write_lengths(self.binding, 1, LAST, NULL, &fault));
-  expect(IOBIND_ERROR_RUNTIME, iobind_binding_run(self.binding, NULL, &fault));
+  expect(IOBIND_ERROR_SHAPE, iobind_binding_run(self.binding, NULL, &fault));
   close_cache(&self);
 }
 
@@ -506,227 +424,6 @@ static void of_no_cache(void **state) {
   expect_words("got none");
   iobind_binding_destroy(binding);
   iobind_session_destroy(session);
-}
-
-/* ---- saved ---- */
-
-static iobind_state *saved_of(cache *self, int64_t rows) {
-  iobind_state *saved;
-  iobind_state_pair pair = IOBIND_STATE_PAIR_INIT;
-  expect_ok(iobind_binding_save_state(self->binding, &saved, &fault));
-  expect_ok(iobind_state_get_pair(saved, 0, &pair, &fault));
-  assert_int_equal(rows_of(pair.tensor), rows);
-  return saved;
-}
-
-/* Only the rows in use are copied. Another binding reads them in any mode, in what is bound and in new memory. */
-static void saved_in_part(void **state) {
-  (void)state;
-  cache self = open_append(plain, IOBIND_CARRY_IN_PLACE, 0);
-  append(&self, 3, 1, 0);
-  iobind_state *saved = saved_of(&self, 3);
-  append(&self, 2, 2, LAST);
-  expect_ok(iobind_binding_restore_state(self.binding, saved, &fault));
-  append(&self, 1, 4, LAST);
-  expect_rows(&self, "1114");
-  for (size_t i = 0; i < 3; i++) {
-    iobind_binding *branch;
-    cache other = {.session = self.session};
-    expect_ok(iobind_binding_create(self.session, &branch, &fault));
-    expect_ok(iobind_binding_carry(branch, 0, 0, modes[i], &fault));
-    expect_ok(iobind_binding_restore_state(branch, saved, &fault));
-    other.binding = branch;
-    append(&other, 1, 5, LAST);
-    append(&other, 1, 6, LAST);
-    expect_rows(&other, "1115600000000000");
-    expect_ok(iobind_binding_restore_state(branch, saved, &fault));
-    append(&other, 2, 7, LAST);
-    expect_rows(&other, modes[i] == IOBIND_CARRY_IN_PLACE ? "11177" : "1117700000000000");
-    iobind_binding_destroy(branch);
-  }
-  iobind_state_release(saved);
-  close_cache(&self);
-}
-
-static cache open_other(iobind_device *on, int64_t capacity, iobind_carry_mode mode) {
-  const int64_t dims[] = {1, capacity, WIDTH};
-  iobind_device *before = device;
-  device = on;
-  cache made = {.session = session_of("append opset=24 capacity=0", 0), .state = filled(dims, 3, -1)};
-  device = before;
-  expect_ok(iobind_binding_create(made.session, &made.binding, &fault));
-  expect_ok(iobind_binding_set_input(made.binding, 0, IOBIND_INPUT_SNAPSHOT, made.state, NULL, &fault));
-  expect_ok(iobind_binding_carry(made.binding, 0, 0, mode, &fault));
-  return made;
-}
-
-/* What the cache holds goes to the other one by a file. */
-static iobind_status pass_on(cache *self, cache *other, const char *path, size_t rows) {
-  iobind_state *saved;
-  iobind_state *read;
-  iobind_state_info info = IOBIND_STATE_INFO_INIT;
-  expect_ok(iobind_binding_save_state(self->binding, &saved, &fault));
-  expect_ok(iobind_state_save(saved, path, &fault));
-  iobind_state_release(saved);
-  expect_ok(iobind_state_load(other->session, path, &read, &fault));
-  expect_ok(iobind_state_get_info(read, &info, &fault));
-  assert_int_equal(info.bytes, rows * WIDTH * sizeof(float));
-  iobind_status status = iobind_binding_restore_state(other->binding, read, &fault);
-  iobind_state_release(read);
-  return status;
-}
-
-/* In a file are the rows in use. A cache of another capacity, on another device, takes them if it has room. */
-static void saved_in_a_file(void **state) {
-  (void)state;
-  char path[64];
-  snprintf(path, sizeof path, "/tmp/iobind-lengths-%ld", (long)getpid());
-  for (size_t i = 0; i < 9; i++) {
-    cache self = open_other(device, 16, modes[i / 3]);
-    cache other = open_other(cpu, 8, modes[i % 3]);
-    append(&self, 3, 1, 0);
-    append(&self, 1, 2, LAST);
-    expect_ok(pass_on(&self, &other, path, 4));
-    append(&other, 1, 3, LAST);
-    append(&other, 3, 4, LAST);
-    expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_binding_write_lengths(other.binding, 1, LAST, NULL, &fault));
-    expect_rows(&other, "11123444");
-    expect_ok(pass_on(&other, &self, path, 8)); /* and back */
-    append(&self, 1, 5, LAST);
-    expect_rows(&self, "111234445*");
-    append(&self, 1, 6, LAST);
-    expect(IOBIND_ERROR_SHAPE, pass_on(&self, &other, path, 10));
-    expect_words("10 rows in use");
-    expect_rows(&other, "11123444");
-    close_cache(&other);
-    close_cache(&self);
-  }
-  assert_int_equal(remove(path), 0);
-}
-
-static size_t number_at(const unsigned char *at, size_t bytes) {
-  size_t number = 0;
-  for (size_t i = 0; i < bytes; i++) number |= (size_t)at[i] << (8 * i);
-  return number;
-}
-
-/* Another element type of the same size, with a header whose hash is right. */
-static void forge_type(const char *path) {
-  enum { HEADER_BYTES_AT = 12, NAMES_AT = 84, HASH = 16, MOST = 4096 };
-  static unsigned char file[MOST];
-  FILE *stream = fopen(path, "r+b");
-  assert_non_null(stream);
-  assert_true(fread(file, 1, MOST, stream) > NAMES_AT);
-  const size_t header = number_at(file + HEADER_BYTES_AT, 4) - HASH;
-  size_t at = NAMES_AT;
-  for (int i = 0; i < 2; i++) at += 4 + number_at(file + at, 4);
-  assert_int_equal(file[at], IOBIND_DTYPE_FLOAT32);
-  file[at] = IOBIND_DTYPE_INT32;
-  const iobind__hash hash = iobind__hash_of(file, header);
-  for (size_t i = 0; i < HASH; i++) file[header + i] = (unsigned char)(hash.words[i / 8] >> (8 * (i % 8)));
-  rewind(stream);
-  assert_int_equal(fwrite(file, 1, header + HASH, stream), header + HASH);
-  assert_int_equal(fclose(stream), 0);
-}
-
-/* A row of a batch would be read as if it had the model's type. */
-static void saved_with_another_type(void **state) {
-  (void)state;
-  char path[64];
-  iobind_state *saved;
-  iobind_state *read;
-  snprintf(path, sizeof path, "/tmp/iobind-lengths-%ld-type", (long)getpid());
-  cache self = open_append(plain, IOBIND_CARRY_IN_PLACE, 0);
-  append(&self, 3, 1, 0);
-  expect_ok(iobind_binding_save_state(self.binding, &saved, &fault));
-  expect_ok(iobind_state_save(saved, path, &fault));
-  iobind_state_release(saved);
-  forge_type(path);
-  expect(IOBIND_ERROR_IO, iobind_state_load(self.session, path, &read, &fault));
-  expect_words("a type is damaged");
-  assert_int_equal(remove(path), 0);
-  close_cache(&self);
-}
-
-/* No graph is lost, and none reads the state. */
-static void saved_where_graphs_are_captured(void **state) {
-  (void)state;
-  cache self = open_append(plain, IOBIND_CARRY_IN_PLACE, 1);
-  append(&self, 1, 1, 0);
-  append(&self, 1, 2, LAST);
-  iobind_state *saved = saved_of(&self, 2);
-  append(&self, 1, 3, LAST);
-  expect_ok(iobind_binding_restore_state(self.binding, saved, &fault));
-  append(&self, 1, 4, LAST);
-  expect_rows(&self, "124");
-  iobind_state_release(saved);
-  close_cache(&self);
-}
-
-static iobind_batch *batch_of(iobind_session *session, iobind_state *first) {
-  static const iobind_batch_pair pair = {0, 0};
-  static const int32_t axes[3] = {0, 0, 0};
-  iobind_batch_options options = IOBIND_BATCH_OPTIONS_INIT;
-  iobind_batch *made;
-  options.most_rows = 2;
-  options.pairs = &pair;
-  options.pair_count = 1;
-  options.input_axes = axes;
-  options.input_axis_count = 3;
-  options.output_axes = axes;
-  options.output_axis_count = 1;
-  options.first = first;
-  expect_ok(iobind_batch_create(session, &options, &made, &fault));
-  return made;
-}
-
-/* A row of the batch appends 4 at row 3. */
-static void step_in_batch(iobind_batch *batch, iobind_state *joins, const char *expected) {
-  static const int64_t dims[] = {1, 1, WIDTH};
-  static const int64_t at = 3;
-  float values[CAPACITY * WIDTH];
-  uint64_t slot;
-  iobind_state *left;
-  iobind_tensor *lengths;
-  iobind_state_pair pair = IOBIND_STATE_PAIR_INIT;
-  iobind_tensor *row = filled(dims, 3, 4);
-  expect_ok(iobind_batch_join(batch, joins, &slot, &fault));
-  expect_ok(iobind_tensor_create(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_INT64, dims, 1, &lengths, &fault));
-  expect_ok(iobind_tensor_write(lengths, 0, &at, sizeof at, NULL, &fault));
-  expect_ok(iobind_batch_set_input(batch, slot, 1, row, &fault));
-  expect_ok(iobind_batch_set_input(batch, slot, 2, lengths, &fault));
-  expect_ok(iobind_batch_run(batch, &slot, 1, NULL, &fault));
-  expect_ok(iobind_batch_leave(batch, slot, &left, &fault));
-  expect_ok(iobind_state_get_pair(left, 0, &pair, &fault));
-  assert_int_equal(rows_of(pair.tensor), CAPACITY);
-  expect_ok(iobind_tensor_read(pair.tensor, 0, values, sizeof values, NULL, &fault));
-  for (size_t i = 0; i < CAPACITY; i++) assert_true(values[i * WIDTH] == (float)(expected[i] - '0'));
-  iobind_state_release(left);
-  iobind_tensor_release(lengths);
-  iobind_tensor_release(row);
-}
-
-/* The rows in use join with their capacity, also where only the first state says it. */
-static void saved_for_a_batch(void **state) {
-  (void)state;
-  static const char *const models[] = {"append opset=24 batch=-1", "append opset=24 batch=-1 capacity=0"};
-  for (size_t i = 0; i < 2; i++) {
-    cache self = open_append(models[i], IOBIND_CARRY_IN_PLACE, 0);
-    append(&self, 3, 1, 0);
-    iobind_state *saved = saved_of(&self, 3);
-    iobind_batch *batch = batch_of(self.session, saved);
-    step_in_batch(batch, NULL, "1114000000000000");
-    step_in_batch(batch, saved, "1114000000000000");
-    iobind_batch_destroy(batch);
-    if (i == 0) {
-      batch = batch_of(self.session, NULL);
-      step_in_batch(batch, NULL, "0004000000000000");
-      step_in_batch(batch, saved, "1114000000000000");
-      iobind_batch_destroy(batch);
-    }
-    iobind_state_release(saved);
-    close_cache(&self);
-  }
 }
 
 /* ---- no mode is asked for ---- */
@@ -892,6 +589,7 @@ static const struct CMUnitTest tests[] = {
     {"vdev: that were not counted before", that_were_not_counted_before, stage_open, stage_close, "vdev"},
     {"cpu: behind one that is not counted", behind_one_that_is_not_counted, stage_open, stage_close, "cpu"},
     {"vdev: behind one that is not counted", behind_one_that_is_not_counted, stage_open, stage_close, "vdev"},
+    {"vdev: beside a pipeline", beside_a_pipeline, stage_open, stage_close, "vdev"},
     {"cpu: of other rows", of_other_rows, stage_open, stage_close, "cpu"},
     {"vdev: of other rows", of_other_rows, stage_open, stage_close, "vdev"},
     {"cpu: of rows that do not fit", of_rows_that_do_not_fit, stage_open, stage_close, "cpu"},
@@ -899,14 +597,6 @@ static const struct CMUnitTest tests[] = {
     {"vdev: written by the caller", written_by_the_caller, stage_open, stage_close, "vdev"},
     {"cpu: refused", refused, stage_open, stage_close, "cpu"},
     {"vdev: refused", refused, stage_open, stage_close, "vdev"},
-    {"cpu: saved in part", saved_in_part, stage_open, stage_close, "cpu"},
-    {"vdev: saved in part", saved_in_part, stage_open, stage_close, "vdev"},
-    {"vdev: saved where graphs are captured", saved_where_graphs_are_captured, stage_open, stage_close, "vdev"},
-    {"cpu: saved for a batch", saved_for_a_batch, stage_open, stage_close, "cpu"},
-    {"vdev: saved for a batch", saved_for_a_batch, stage_open, stage_close, "vdev"},
-    {"cpu: saved in a file", saved_in_a_file, stage_open, stage_close, "cpu"},
-    {"cpu: saved with another type", saved_with_another_type, stage_open, stage_close, "cpu"},
-    {"vdev: saved in a file", saved_in_a_file, stage_open, stage_close, "vdev"},
     {"cpu: carried by default", carried_by_default, stage_open, stage_close, "cpu"},
     {"vdev: carried by default", carried_by_default, stage_open, stage_close, "vdev"},
     {"of no cache", of_no_cache, stage_open, stage_close, "cpu"},

@@ -32,7 +32,7 @@ int main(int argc, char **argv) {
     if (iobind_runtime_register_ep(runtime, NULL, argv[1], &error) == IOBIND_OK) return 3; /* it is none */
   } else {
     iobind_preload_options options = IOBIND_PRELOAD_OPTIONS_INIT;
-    options.folder = strcmp(argv[1], "-") == 0 ? NULL : argv[1];
+    options.directory = strcmp(argv[1], "-") == 0 ? NULL : argv[1];
     options.cuda = (uint32_t)atoi(argv[2]);
     options.flags = (uint32_t)atoi(argv[3]);
     if (iobind_preload(&options, &error) != IOBIND_OK) return fprintf(stderr, "%s\n", error.message), 1;

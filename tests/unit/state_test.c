@@ -222,6 +222,30 @@ static iobind_state *state_of_decoder(iobind_session *session) {
   return saved;
 }
 
+/* A cache of 16 rows of 4, of which 3 are in use. */
+static iobind_state *state_of_cache(iobind_session *session) {
+  static const int64_t cache_dims[3] = {1, 16, 4};
+  static const int64_t row_dims[3] = {1, 3, 4};
+  static const float rows[12] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12};
+  iobind_tensor *cache;
+  iobind_tensor *row;
+  iobind_binding *binding;
+  expect_ok(iobind_tensor_create(device, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, cache_dims, 3, &cache, &fault));
+  expect_ok(iobind_tensor_create(device, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, row_dims, 3, &row, &fault));
+  expect_ok(iobind_tensor_write(row, 0, rows, sizeof rows, NULL, &fault));
+  expect_ok(iobind_binding_create(session, &binding, &fault));
+  expect_ok(iobind_binding_set_input(binding, 0, IOBIND_INPUT_RESIDENT, cache, NULL, &fault));
+  expect_ok(iobind_binding_set_input(binding, 1, IOBIND_INPUT_RESIDENT, row, NULL, &fault));
+  expect_ok(iobind_binding_carry(binding, 0, 0, IOBIND_CARRY_IN_PLACE, &fault));
+  expect_ok(iobind_binding_write_lengths(binding, 3, 0, NULL, &fault));
+  run(binding, 1);
+  iobind_state *saved = save(binding);
+  iobind_binding_destroy(binding);
+  iobind_tensor_release(cache);
+  iobind_tensor_release(row);
+  return saved;
+}
+
 static void expect_refused(iobind_session *session, const char *name) {
   iobind_state *loaded = (iobind_state *)session;
   fixture_arm();
@@ -233,12 +257,11 @@ static void expect_refused(iobind_session *session, const char *name) {
 /* ---- the tests ---- */
 
 /* The second tensor's bytes are read when the first one lies on the device already. */
-static void damaged_cut_and_longer(void **state) {
-  (void)state;
+static void damage(const char *model, iobind_state *(*state_of_model)(iobind_session *)) {
   enum { CHANGES = 300, CUTS = 50 };
-  write_model("model.onnx", "decoder");
+  write_model("model.onnx", model);
   iobind_session *session = session_of("model.onnx", 0);
-  iobind_state *saved = state_of_decoder(session);
+  iobind_state *saved = state_of_model(session);
   iobind_state *loaded;
   expect_ok(save_to(saved, "state"));
   iobind_state_release(saved);
@@ -267,6 +290,17 @@ static void damaged_cut_and_longer(void **state) {
   free(good.bytes);
   remove_file("state");
   remove_file("model.onnx");
+}
+
+static void damaged_cut_and_longer(void **state) {
+  (void)state;
+  damage("decoder", state_of_decoder);
+}
+
+/* The rows in use alone are in the file, and how many there are. */
+static void damaged_part_of_a_cache(void **state) {
+  (void)state;
+  damage("append opset=24", state_of_cache);
 }
 
 /* As a program is that an update replaces under a process that runs, of the same size; and one that grows. */
@@ -487,7 +521,8 @@ static void captured_graphs(void **state) {
 }
 
 static const struct CMUnitTest cases[] = {
-    cmocka_unit_test(damaged_cut_and_longer), cmocka_unit_test(model_has_changed), cmocka_unit_test(external_data),
+    cmocka_unit_test(damaged_cut_and_longer), cmocka_unit_test(damaged_part_of_a_cache),
+    cmocka_unit_test(model_has_changed),      cmocka_unit_test(external_data),
     cmocka_unit_test(failed_write),           cmocka_unit_test(captured_graphs),
 };
 

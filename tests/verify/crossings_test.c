@@ -3,11 +3,13 @@
 #include "verified.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "iobind/interop.h"
+#include "../rig/calls.h"
 #include "../batch/voices.h"
 
 enum { RUNS = 2 };
@@ -163,6 +165,40 @@ static void live_input(void **state) {
   iobind_tensor_release(source);
 }
 
+enum { MANY = 1 << 16 };
+static _Atomic float live[MANY];
+static atomic_bool is_over;
+
+static void *write_live(void *context) {
+  for (int value = 1; !atomic_load(&is_over); value++) {
+    for (size_t i = 0; i < MANY; i++) atomic_store_explicit(&live[i], (float)value, memory_order_relaxed);
+  }
+  return context;
+}
+
+/* The CPU and the device read the same: one copy of what the tensor held, whatever comes into it meanwhile. */
+static void live_input_of_another_thread(void **state) {
+  (void)state;
+  enum { VERIFIED = 100 };
+  static const int64_t dims[1] = {MANY};
+  iobind_session *many = verified_session("scale", VERIFIED, 0);
+  iobind_binding *made;
+  iobind_tensor *source;
+  pthread_t writer;
+  expect_ok(call_tensor_wrap(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, dims, 1, (void *)(uintptr_t)live, sizeof live,
+                             NULL, NULL, &source, &fault));
+  expect_ok(iobind_binding_create(many, &made, &fault));
+  expect_ok(iobind_binding_set_input(made, 0, IOBIND_INPUT_LIVE, source, NULL, &fault));
+  atomic_store(&is_over, false);
+  assert_int_equal(pthread_create(&writer, NULL, write_live, NULL), 0);
+  for (int i = 0; i < VERIFIED; i++) expect_ok(iobind_binding_run(made, NULL, &fault));
+  atomic_store(&is_over, true);
+  assert_int_equal(pthread_join(writer, NULL), 0);
+  iobind_binding_destroy(made);
+  iobind_tensor_release(source);
+  iobind_session_destroy(many);
+}
+
 static void lent_output(void **state) {
   (void)state;
   iobind_stream *stream;
@@ -266,6 +302,51 @@ static void save_and_restore(void **state) {
   iobind_binding_destroy(made);
   iobind_tensor_release(step);
   iobind_session_destroy(add);
+}
+
+/* A state that grows, saved behind runs on a stream, each of which the host has waited for. */
+static void save_of_queued_runs(void **state) {
+  (void)state;
+  enum { TIMES = 3 };
+  static const int64_t dims[2] = {1, 3};
+  static const float row[3] = {1, 2, 3};
+  iobind_session *grows = verified_session("concat", 2 * TIMES, 0);
+  iobind_binding *made;
+  iobind_stream *stream;
+  iobind_tensor *next;
+  iobind_state *saved[TIMES];
+  expect_ok(iobind_stream_create(device, NULL, &stream, &fault));
+  expect_ok(iobind_tensor_create(device, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, dims, 2, &next, &fault));
+  expect_ok(iobind_tensor_write(next, 0, row, sizeof row, NULL, &fault));
+  expect_ok(iobind_binding_create(grows, &made, &fault));
+  expect_ok(iobind_binding_carry(made, 0, 0, IOBIND_CARRY_MOVE, &fault));
+  expect_ok(iobind_binding_set_input(made, 0, IOBIND_INPUT_RESIDENT, next, NULL, &fault));
+  expect_ok(iobind_binding_set_input(made, 1, IOBIND_INPUT_RESIDENT, next, NULL, &fault));
+  for (int i = 0; i < TIMES; i++) {
+    expect_ok(iobind_binding_run(made, stream, &fault));
+    expect_ok(iobind_binding_save_state(made, &saved[i], &fault));
+  }
+  for (int i = 0; i < TIMES; i++) {
+    float came[3 * (TIMES + 1)];
+    iobind_state_pair pair = IOBIND_STATE_PAIR_INIT;
+    expect_ok(iobind_state_get_pair(saved[i], 0, &pair, &fault));
+    expect_ok(iobind_tensor_read(pair.tensor, 0, came, sizeof row * (size_t)(i + 2), NULL, &fault));
+    for (int k = 0; k < 3 * (i + 2); k++) assert_true(came[k] == row[k % 3]);
+  }
+  expect_ok(iobind_stream_synchronize(stream, &fault));
+  expect_ok(iobind_binding_restore_state(made, saved[0], &fault));
+  set_wrong("every:1");
+  expect(IOBIND_ERROR_RESULT, iobind_binding_run(made, stream, &fault));
+  set_wrong("0");
+  (void)!iobind_stream_synchronize(stream, NULL);
+  expect_ok(iobind_binding_restore_state(made, saved[TIMES - 1], &fault));
+  expect_ok(iobind_binding_run(made, stream, &fault)); /* verified, too */
+  for (int i = 0; i < TIMES; i++) iobind_state_release(saved[i]);
+  expect_ok(iobind_stream_synchronize(stream, &fault));
+  iobind_binding_destroy(made);
+  iobind_tensor_release(next);
+  iobind_stream_destroy(stream);
+  iobind_session_destroy(grows);
 }
 
 /* ---- threads ---- */
@@ -384,12 +465,14 @@ static const struct CMUnitTest tests[] = {
     ON_GPUS(pinned),
     ON_GPUS(strings),
     ON_GPUS(live_input),
+    ON_VDEV(live_input_of_another_thread),
     ON_GPUS(lent_output),
     ON_GPUS(producer_in_flight),
     ON_GPUS(taken_output),
     ON_GPUS(dlpack_input),
     ON_GPUS(failing_run),
     ON_GPUS(save_and_restore),
+    ON_GPUS(save_of_queued_runs),
     ON_GPUS(bindings_of_threads),
     ON_GPUS(batch_rows),
     ON_VDEV(second_device),

@@ -1,5 +1,6 @@
 #include <string.h>
 
+#include "commands/compute.h"
 #include "commands/gpus.h"
 #include "commands/libraries.h"
 #include "commands/machine.h"
@@ -38,7 +39,7 @@ static int report_eps(tool_state *tool, tool_report *report, size_t count) {
   return TOOL_GO;
 }
 
-static int examine(tool_state *tool, tool_report *report) {
+static int examine(tool_state *tool, tool_report *report, const compute_wish *compute) {
   iobind_error error = IOBIND_ERROR_INIT;
   iobind_status status = tool_try_open(tool, &error);
   if (status != IOBIND_OK) {
@@ -63,26 +64,52 @@ static int examine(tool_state *tool, tool_report *report) {
   if (code != TOOL_GO) return code;
   gpus_report(report);
   report_field(report, "ok", NULL, json_boolean(working > 0), NULL);
-  code = tool_print(tool, report, TOOL_DONE);
+  size_t wrong = 0;
+  if (compute != NULL) code = compute_report(tool, report, compute, &wrong);
+  if (code != TOOL_GO) return code;
+  code = tool_print(tool, report, wrong > 0 ? TOOL_FAILED : TOOL_DONE);
   if (code != TOOL_DONE || working > 0) return code;
   return tool_fail(tool, "no device works, so no model can run; the table of devices has the reasons");
 }
 
+static int refuse_without_compute(const tool_state *tool, char *const *operators) {
+  if (tool->arguments[0] != NULL) return tool_misuse(tool, "'%s': a device is for --compute", tool->arguments[0]);
+  const char *option = operators != NULL ? "--operator" : tool->wish.words.ep_options != NULL ? "--ep-option" : NULL;
+  return option == NULL ? TOOL_GO : tool_misuse(tool, "%s is for --compute", option);
+}
+
 int command_doctor(int argc, const char **argv) {
+  int compute = 0;
+  char **operators = NULL;
+  tool_state tool;
+  const struct poptOption options[] = {
+      {"compute", 0, POPT_ARG_NONE, &compute, 0,
+       "Compare kernels of DEVICE with the CPU's (default: of each device that works)", NULL},
+      {"operator", 0, POPT_ARG_ARGV, &operators, 0, "Only the kernels of this operator, such as Conv; may be repeated", "NAME"},
+      {"ep-option", 0, POPT_ARG_ARGV, &tool.wish.words.ep_options, 0,
+       "Set an option of the device's EP for --compute; may be repeated", "KEY=VALUE"},
+      POPT_TABLEEND};
   const tool_usage usage = {
       .command = "doctor",
-      .arguments = "",
+      .arguments = "[DEVICE]",
       .summary = "Say whether models can run on this machine: which ONNX Runtime was found, which execution provider (EP)\n"
                  "libraries load, and which devices work. A device works when a tiny model ran on it.",
-      .notes = "Exit code 1: nothing can run, and the last line says why.",
+      .notes =
+          "--compute makes models of one node, of many operators, types and shapes, and compares what DEVICE computes with what the CPU\n"
+          "does: right, wrong, refused, or on the CPU, where the device does not take the node.\n"
+          "Exit code 1: nothing can run, and the last line says why; or --compute has found a wrong result.",
+      .optional_count = 1,
+      .options = options,
   };
-  tool_state tool;
   int code = tool_begin(&tool, &usage, argc, argv);
+  if (code == TOOL_GO && !compute) code = refuse_without_compute(&tool, operators);
   if (code == TOOL_GO) {
     tool_report *report = report_create();
     progress_begin(&tool);
-    code = examine(&tool, report);
+    const compute_wish wish = {tool.arguments[0], operators};
+    code = examine(&tool, report, compute != 0 ? &wish : NULL);
     report_destroy(report);
   }
+  tool_free_list(operators);
   return tool_end(&tool, code);
 }

@@ -126,16 +126,18 @@ class Predictor:
         for column, name in outputs.items():
             if name not in held.session_outputs:
                 raise NotFound(f"predictor: column {column!r}: no output {name!r}; there are {', '.join(held.session_outputs)}")
+        before = 0  # rows of the partition
         for whole in batches:
             for first in range(0, whole.num_rows, self.batch_size):
                 batch = whole.slice(first, self.batch_size)
-                results = held.run({value.name: self._input(value, batch, columns[value.name]) for value in held.inputs})
+                results = held.run({value.name: self._input(value, batch, columns[value.name], before + first) for value in held.inputs})
                 made = {name: batch.column(_index(batch, name)) for name in self.keep}
                 made.update((column, _column(results[name], batch.num_rows, name)) for column, name in outputs.items())
                 yield pyarrow.RecordBatch.from_pydict(made)
+            before += whole.num_rows
 
-    def _input(self, value: Value, batch: Any, column: str) -> Any:
-        rows = _rows(batch.column(_index(batch, column)), column)
+    def _input(self, value: Value, batch: Any, column: str, first: int) -> Any:
+        rows = _rows(batch.column(_index(batch, column)), column, first)
         if value.name in self.prepare:
             return self.prepare[value.name](rows)
         wanted = _dtypes.numpy_dtype(_dtypes.BY_NAME[value.dtype])
@@ -163,17 +165,26 @@ def _index(batch: Any, name: str) -> int:
     return int(found)
 
 
-def _rows(column: Any, name: str) -> Any:
-    """A column's values as an array of [rows, values of a row], over Arrow's memory."""
+def _first_null(values: Any) -> int:
+    return int(values.is_null().to_numpy(zero_copy_only=False).argmax())
+
+
+def _rows(column: Any, name: str, first: int = 0) -> Any:
+    """A column's values as an array of [rows, values of a row], over Arrow's memory. first: the number of its first row in the partition."""
     import numpy
     import pyarrow
 
     kind = column.type
     if column.null_count:
-        raise ShapeError(f"column {name!r}: {column.null_count} of {len(column)} rows are null")
+        raise ShapeError(f"column {name!r}: row {first + _first_null(column)} is null")
     if pyarrow.types.is_list(kind) or pyarrow.types.is_large_list(kind):
         offsets = column.offsets.to_numpy()
-        values = column.values.slice(offsets[0], offsets[-1] - offsets[0]).to_numpy(zero_copy_only=True)
+        whole = column.values.slice(offsets[0], offsets[-1] - offsets[0])
+        if whole.null_count:
+            place = int(offsets[0]) + _first_null(whole)
+            row = int(numpy.searchsorted(offsets, place, "right")) - 1
+            raise ShapeError(f"column {name!r}: row {first + row}: value {place - int(offsets[row])} is null")
+        values = whole.to_numpy(zero_copy_only=True)
     elif pyarrow.types.is_binary(kind) or pyarrow.types.is_large_binary(kind):
         wide = numpy.int64 if pyarrow.types.is_large_binary(kind) else numpy.int32
         _, positions, data = column.buffers()
@@ -186,7 +197,8 @@ def _rows(column: Any, name: str) -> Any:
     sizes = numpy.diff(offsets)
     if (sizes != sizes[0]).any():
         odd = int((sizes != sizes[0]).argmax())
-        raise ShapeError(f"column {name!r}: the rows of a run have one size: row 0 has {sizes[0]} values, row {odd} has {sizes[odd]}")
+        raise ShapeError(f"column {name!r}: the rows of a run have one size: row {first} has {sizes[0]} values, "
+                         f"row {first + odd} has {sizes[odd]}")
     rows = values.reshape(len(column), -1)
     rows.flags.writeable = False  # other columns and tasks may have the same memory
     return rows

@@ -286,13 +286,13 @@ static PyObject *host_api_base(PyObject *module, PyObject *none) {
   return PyLong_FromVoidPtr((void *)(uintptr_t)iobind_get_host_api_base());
 }
 
-/* preload(folder or None, flags, CUDA's version) */
+/* preload(directory or None, flags, CUDA's version) */
 static PyObject *preload(PyObject *module, PyObject *arguments) {
   (void)module;
   iobind_preload_options options = IOBIND_PRELOAD_OPTIONS_INIT;
   unsigned int flags;
   unsigned int cuda;
-  if (!PyArg_ParseTuple(arguments, "zII", &options.folder, &flags, &cuda)) {
+  if (!PyArg_ParseTuple(arguments, "zII", &options.directory, &flags, &cuda)) {
     return NULL;
   }
   options.flags = flags;

@@ -12,7 +12,8 @@ if ARGUMENTS[:1] == ["--need"]:
     ARGUMENTS = ARGUMENTS[2:]
 MISSING = [name for name in NEEDED if importlib.util.find_spec(name) is None]
 if MISSING:
-    print(f"skipped: {', '.join(MISSING)}: not there: scripts/get-python --tests --jax fetches them")
+    script = "scripts/get-spark" if "pyarrow" in MISSING else "scripts/get-python --tests --jax"
+    print(f"skipped: {', '.join(MISSING)}: not there: {script} fetches them")
     sys.exit(1 if {NEEDED[name] for name in MISSING} & set(os.environ.get("IOBIND_REQUIRE", "").split(",")) else 77)
 
 import pytest  # noqa: E402

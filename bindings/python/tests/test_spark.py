@@ -93,3 +93,44 @@ def test_a_session_that_fails_gives_its_place_back(monkeypatch, tmp_path):
     with pytest.raises(iobind.Error):
         spark.hold(spark.SessionSpec(b"not a model", "vdev"))
     assert len(os.listdir("/proc/self/fd")) == open_files and not spark._held
+
+
+class Column:
+    """As a column of Arrow's of numbers, in which None is a null, or of lists of numbers."""
+
+    def __init__(self, values, type="float"):
+        self.given, self.type, self.offset = values, type, 0
+        self.null_count = values.count(None)
+
+    def __len__(self):
+        return len(self.given)
+
+    def is_null(self):
+        return Column([value is None for value in self.given])
+
+    def slice(self, first, count):
+        return Column(self.given[first:first + count])
+
+    def to_numpy(self, zero_copy_only=True):
+        assert None not in self.given
+        return numpy.array(self.given)
+
+    @property
+    def offsets(self):
+        return Column(numpy.cumsum([0, *map(len, self.given)]).tolist())
+
+    @property
+    def values(self):
+        return Column([number for row in self.given for number in row])
+
+
+def test_a_null_names_its_column_and_row(monkeypatch):
+    """By its number in the partition. What is Arrow's own is in tests/spark/test_arrow.py, which needs pyarrow."""
+    kinds = {f"is_{kind}": (lambda kind: lambda type: type == kind)(kind) for kind in ("list", "large_list", "binary", "large_binary", "integer", "floating")}
+    monkeypatch.setitem(sys.modules, "pyarrow", types.SimpleNamespace(types=types.SimpleNamespace(**kinds)))
+    for column, said in ((Column([1, None, None]), "column 'x': row 11 is null"), (Column([[1, 2], None], "list"), "column 'x': row 11 is null"),
+                         (Column([[1, 2], [3, 4], [5, None]], "list"), "column 'x': row 12: value 1 is null"),
+                         (Column([[1, 2], [3]], "list"), "row 10 has 2 values, row 11 has 1")):
+        with pytest.raises(iobind.ShapeError, match=said):
+            spark._rows(column, "x", 10)
+    assert spark._rows(Column([[1, 2], [3, 4]], "list"), "x").tolist() == [[1, 2], [3, 4]]

@@ -48,11 +48,11 @@ typedef struct iobind_batch_options {
 /** Create a batch.
  *  - A step runs exactly its rows. In a session with a graph_limit graphs are captured for powers of two: a step is one replay of the next
  *    one, or several replays of smaller ones, where those have taken less time in this batch. All steps are made by one thread.
- *  - Nothing may mix rows. Before its first step with a number of rows, a batch runs the model with as many rows of different data, and
- *    with each of them alone; and before its very first step, with 2, 3, 5 and 8 rows. That finds a model that mixes rows. It cannot
+ *  - The model must not mix rows. A number of rows is tested before its first step: the model runs with as many rows of different data,
+ *    then with each row alone. Before the very first step 2, 3, 5 and 8 rows are tested. The test finds a model that mixes rows; it cannot
  *    prove that a model never does.
- *  - Only floats are drawn at random for that: inputs of other types have the data of the rows of the step, and states of other types those
- *    of the first state. A shared input that is set later is not tested again.
+ *  - Only floats are random in the test. Inputs of other types have the data of the step's rows, and states of other types those of the
+ *    first state. A shared input that is set later is not tested again.
  *  @return OK; INVALID_ARGUMENT; SHAPE no batch axis can be found (the message lists the candidates: give the axes), or a state does not
  *          fit; DTYPE a state's input and output differ; NOT_SUPPORTED a value is not a tensor, or has strings or a packed
  *          type, or a state grows; OUT_OF_MEMORY; RUNTIME
@@ -119,19 +119,17 @@ IOBIND_API IOBIND_CHECK iobind_status iobind_batch_set_input(iobind_batch *batch
 
 /** Make a step of some rows. All other rows keep their states to the bit. After a failure every row is as it was before, its inputs too.
  *  - Rows that stay the same from step to step are not moved. The states never go over the link.
- *  - A row that is not among them is put aside, or runs along and is put back: what has cost less time in this batch.
+ *  - A row that is not among them is put aside, or runs along and is put back: whichever has taken less time in this batch.
  *  @param slots   `count` different rows, whose inputs are set, with the same dims
- *  @param stream  NULL: complete on return. Otherwise a stream as for iobind_binding_run: the step is in flight until the next call that
- *                 needs its end (iobind_batch_run, step, submit, take_output, save_state, leave, set_input of a shared one), which also
- *                 returns its failure; iobind_batch_take_output of its rows returns that, too, until their next step. What a stream
- *                 orders:
+ *  @param stream  NULL: complete on return. Otherwise a stream as for iobind_binding_run. The step is in flight until a call needs its end:
+ *                 iobind_batch_run, step, submit, take_output, save_state, leave, or set_input of a shared input. That call also returns
+ *                 its failure. So does iobind_batch_take_output of its rows, until their next step. What a stream orders:
  *                 - the uploads of the inputs, and the run: after the work submitted to `stream` before, and before its later work;
  *                 - all else is made by the calling threads, and is complete when a call returns: the test of the model, rows that move,
  *                   copies of inputs into the batch, and of outputs and states out of it. So each step may have another stream.
  *  @return OK; INVALID_ARGUMENT no row, or a row twice; NOT_FOUND a slot; INVALID_STATE an input is not set (the message names it), or a
- *          row is submitted, or was and is not awaited; SHAPE
- *          rows of different dims, or an output that does not have a row for each; NOT_SUPPORTED the model mixes rows (the message names
- *          the output); as iobind_binding_run; the failure of the step in flight
+ *          row is submitted, or was and is not awaited; SHAPE rows of different dims, or an output that does not have a row for each;
+ *          NOT_SUPPORTED the model mixes rows (the message names the output); as iobind_binding_run; the failure of the step in flight
  *  @threads any; steps of one batch are made one after the other   @blocks if stream is NULL   @since 1.0 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_batch_run(iobind_batch *batch, const uint64_t *slots, size_t count,
                                                        iobind_stream *stream, iobind_error *error);

@@ -31,38 +31,40 @@ typedef struct iobind_native {
 } iobind_native;
 #define IOBIND_NATIVE_INIT {sizeof(iobind_native), 0, NULL, 0}
 
-/** Make a stream of another library's: PyTorch's, CuPy's, a decoder's. What is submitted to it here comes behind what the other library
- *  has submitted by then, and what that library submits later comes behind it, by events on the device; the host does not wait. It is a
- *  stream as any other: for copies, runs and events, and `stream` in a session's options.
- *  @param native    its stream, of this device. On CUDA NULL is the legacy default stream
- *  @param deleter   called with the handle as its data, on any thread, when the stream has been destroyed and no session computes on it
- *                   any more; it must not call iobind. NULL: the caller keeps the handle alive for so long. If the call does
- *                   not return OK, it is not called
+/** Use the stream of another library, such as PyTorch, CuPy or a decoder, as a stream of iobind: for copies, runs, events, and as
+ *  `stream` of a session's options.
+ *  - Work that is submitted here waits for all work that the other library has submitted to the stream before.
+ *  - Later work of that library waits for the work submitted here. Both waits are events on the device: the host does not block.
+ *  - While the stream is being captured, calls on it fail with INVALID_STATE.
+ *  @param native    the other library's stream, of this device. On CUDA NULL is the legacy default stream
+ *  @param deleter   called with the handle as its data, when the stream has been destroyed and no session computes on it any more. NULL:
+ *                   the handle must remain valid until then
  *  @return OK; NOT_SUPPORTED the device takes no handles of that kind, or cudaStreamPerThread; INVALID_STATE the stream is being captured;
- *          WRONG_DEVICE it is another device's; INVALID_ARGUMENT; OUT_OF_MEMORY; RUNTIME. Calls on the stream fail with INVALID_STATE
- *          while it is being captured
+ *          WRONG_DEVICE it is another device's; INVALID_ARGUMENT; OUT_OF_MEMORY; RUNTIME
  *  @threads any   @since 1.0 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_stream_wrap(iobind_device *device, const iobind_native *native,
                                                          iobind_deleter deleter, void *context, iobind_stream **stream,
                                                          iobind_error *error);
 
-/** Order all later work of an EP's stream behind an event of another library, without stopping the host.
- *  @param native  the event, recorded already; it may be destroyed when the call returns, as its library allows. Direct3D lets a
- *                 queue wait for a fence's value that nobody has submitted, and all runs share a queue: so the fence must have
- *                 the value already, or get it by iobind_stream_signal_native on the same device. A program that knows that its
- *                 own signal is submitted lets the queue of runs wait itself (`ID3D12CommandQueue::Wait`)
- *  @return OK; INVALID_STATE it is not known that the fence gets the value, or the event was recorded in a capture: the stream is part of that
- *          then, and must not be used or destroyed before it has ended; NOT_SUPPORTED the device takes no handles of that kind; INVALID_ARGUMENT; RUNTIME
+/** Make later work of a native stream wait for an event of another library, without blocking the host.
+ *  - The event must have been recorded. It may be destroyed after the call returns, as its library allows.
+ *  - A fence must have the value already, or get it by iobind_stream_signal_native on the same device: all runs share one queue, which a
+ *    value that nobody submits would stop. If the program's own signal is submitted, let the queue itself wait for it
+ *    (`ID3D12CommandQueue::Wait`, see iobind_stream_get_native).
+ *  - An event that was recorded in a capture makes the stream a part of that capture. It must not be used or destroyed before the capture ends.
+ *  @return OK; INVALID_STATE nobody is known to submit the fence's value, or the event was recorded in a capture; NOT_SUPPORTED the device
+ *          takes no handles of that kind; INVALID_ARGUMENT; RUNTIME
  *  @threads serial for the stream   @since 1.0 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_stream_wait_native(iobind_stream *stream, const iobind_native *native,
                                                                 iobind_error *error);
 
-/** Record an event of another library at the present end of an EP's stream. As iobind_stream_wait_native.
+/** Record an event of another library, or signal a fence, after all previously submitted work of a native stream. Errors as
+ *  iobind_stream_wait_native.
  *  @threads serial for the stream   @since 1.0 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_stream_signal_native(iobind_stream *stream, const iobind_native *native,
                                                                   iobind_error *error);
 
-/** The native stream of a stream, for other libraries that submit work to it: on CUDA a cudaStream_t, on a DirectML device the
+/** Get the native handle of a stream, for other libraries that submit work to it: on CUDA a cudaStream_t, on a DirectML device the
  *  ID3D12CommandQueue of its runs. It remains valid as long as the stream.
  *  @param native  receives kind and handle
  *  @return OK; NOT_SUPPORTED the stream is a thread of iobind; INVALID_ARGUMENT
@@ -72,7 +74,7 @@ IOBIND_API IOBIND_CHECK iobind_status iobind_stream_get_native(const iobind_stre
 
 /* ---- DirectML: devices and memory of Direct3D 12 ------------------------------------------------------------------- */
 
-/** Objects of a program's own that sessions share with it. */
+/** Objects of the program that iobind uses as well. */
 typedef struct iobind_native_device {
   uint32_t struct_size;
   int32_t kind;     /**< IOBIND_NATIVE_D3D12 */
@@ -82,10 +84,12 @@ typedef struct iobind_native_device {
 } iobind_native_device;
 #define IOBIND_NATIVE_DEVICE_INIT {sizeof(iobind_native_device), 0, NULL, NULL, NULL}
 
-/** Give a DirectML device the program's own objects, before its first use (finding it by a spec uses it). Otherwise iobind makes
- *  them. On such a device iobind_tensor_wrap takes an ID3D12Resource as its data: a buffer of the device in a default heap with
- *  the flag ALLOW_UNORDERED_ACCESS, of at least the tensor's bytes rounded up to 4. Streams copy on queues of their own, beside
- *  the one queue of runs; iobind_stream_get_native returns that queue. What the program submits to it itself comes in the order of submission.
+/** Give a DirectML device the program's own objects, before its first use. Finding the device by a spec uses it. Without this call iobind
+ *  creates the objects.
+ *  - On a DirectML device iobind_tensor_wrap takes an ID3D12Resource as its data: a buffer in a default heap, with the flag
+ *    ALLOW_UNORDERED_ACCESS, of at least the tensor's bytes rounded up to 4.
+ *  - All runs of the device are on one queue, which iobind_stream_get_native returns. Streams copy on queues of their own.
+ *  - Work that the program submits to the queue of runs is ordered with the runs by its submission.
  *  @param native  the runtime holds a reference to each object until it is destroyed
  *  @param device  receives the device of the runtime that is on the same adapter
  *  @return OK; NOT_FOUND ORT lists none on that adapter; INVALID_STATE it is in use already; INVALID_ARGUMENT, also for a COPY
@@ -94,8 +98,8 @@ typedef struct iobind_native_device {
 IOBIND_API IOBIND_CHECK iobind_status iobind_runtime_adopt_device(iobind_runtime *runtime, const iobind_native_device *native,
                                                                   iobind_device **device, iobind_error *error);
 
-/** The object that is a tensor's memory: on a DirectML device its ID3D12Resource.
- *  @param native  receives kind and handle, with a reference that the caller gives back (`Release`)
+/** Get the object that is a tensor's memory: on a DirectML device its ID3D12Resource.
+ *  @param native  receives kind and handle, with a reference that the caller releases (`Release`)
  *  @return OK; NOT_SUPPORTED the memory has an address instead; INVALID_ARGUMENT
  *  @threads any   @since 1.0 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_tensor_get_native(const iobind_tensor *tensor, iobind_native *native,
@@ -108,23 +112,24 @@ enum {
   IOBIND_DLPACK_COPY_STRIDED = 1u << 1 /**< import: host memory that is not dense and row-major is copied, not refused */
 };
 
-/** Give a tensor to another library as a struct of DLPack 1.1, without a copy. Its device type tells the memory: kDLCPU,
- *  kDLCUDA, kDLCUDAHost, kDLROCM, kDLROCMHost, kDLWebGPU (`data` is a WGPUBuffer) or, for the virtual accelerator,
- *  kDLExtDev. The struct holds a reference to the tensor, which its deleter releases, on any thread. The caller must order work on
- *  streams that writes the tensor before the consumer's work: by an event, or by waiting.
+/** Pass a tensor to another library as a struct of DLPack 1.1, without a copy.
+ *  - The device type is that of the memory: kDLCPU, kDLCUDA, kDLCUDAHost, kDLROCM, kDLROCMHost, kDLWebGPU (`data` is a WGPUBuffer), or
+ *    kDLExtDev for the virtual accelerator.
+ *  - The struct holds a reference to the tensor. Its deleter releases it, on any thread.
+ *  - The caller must order work on streams that writes the tensor before the consumer's work: by an event, or by a wait.
  *  @param flags    IOBIND_DLPACK_LEGACY or 0
  *  @param managed  receives the struct. The caller owns it, and calls its deleter or passes it on
- *  @return OK; NOT_SUPPORTED DLPack has no name for this memory or (strings) for this type, an unknown flag, or a LEGACY struct of
- *          a read-only tensor, or of a type that it lacks (of less than 8 bits, and floats of 8); INVALID_ARGUMENT; OUT_OF_MEMORY
+ *  @return OK; NOT_SUPPORTED DLPack has no name for this memory, or for this type (strings); also a LEGACY struct of a read-only tensor,
+ *          or of a type of less than 8 bits or a float of 8 bits; also an unknown flag; INVALID_ARGUMENT; OUT_OF_MEMORY
  *  @threads any   @since 1.0 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_tensor_to_dlpack(iobind_tensor *tensor, uint32_t flags, void **managed,
                                                               iobind_error *error);
 
-/** Take over a tensor of another library, without a copy: a struct of DLPack 1.x, or a LEGACY one. The caller must order the
- *  producer's work on streams before the tensor's first use: by an event, or by waiting. Memory with the read-only flag becomes a
- *  tensor that is refused wherever it would be written.
- *  @param managed  the struct. If the call returns OK, the tensor owns it and calls its deleter, on any thread, when nothing uses
- *                  the memory any more (before the call returns if it was copied). Otherwise the caller still owns it
+/** Make a tensor of a struct of DLPack 1.x, or of a LEGACY one, without a copy.
+ *  - The caller must order the producer's work on streams before the tensor's first use: by an event, or by a wait.
+ *  - Memory with the read-only flag becomes a tensor that is refused as a target.
+ *  @param managed  the struct. If the call returns OK, the tensor owns it, and calls its deleter on any thread when nothing uses the memory
+ *                  any more. If the memory was copied, that is before the call returns. Otherwise the caller still owns the struct
  *  @param flags    IOBIND_DLPACK_*
  *  @return OK; VERSION the struct is of DLPack 2 or newer; WRONG_DEVICE no device of the runtime has this memory; DTYPE no such element
  *          type; SHAPE, also strides that are not dense, without COPY_STRIDED; NOT_SUPPORTED strides on a device, or packed
@@ -146,17 +151,18 @@ typedef struct iobind_rows {
 #define IOBIND_ROWS_INIT {sizeof(iobind_rows), 0, NULL, 0, 0}
 
 /** Copy rows of one tensor into another, or into another part of the same one: a decoder's frame into a dense tensor (whose pitch is a
- *  row's bytes), a dense tensor into a frame, a rectangle. Bytes are copied: element types and dims do not matter. What lies between the
- *  rows is not touched. With IOBIND_DEVICE_ADDRESSABLE the device copies each row where it is, and the counters grow only by the rows;
- *  memory without addresses comes to the host and goes back: a source up to its last row; if the rows are not all of a target, all of the
- *  target down and up, counted and logged.
+ *  row's bytes), a dense tensor into a frame, a rectangle.
+ *  - Bytes are copied: element types and dims do not matter. Bytes between the rows are not written.
+ *  - On a device with IOBIND_DEVICE_ADDRESSABLE the device copies each row in place, and the counters grow by the rows alone.
+ *  - Memory without addresses is staged on the host, counted and logged: a source up to its last row, and all of a target in both
+ *    directions, unless the rows are all of it.
  *  @param row_bytes  of a row. The rows must lie inside both tensors
- *  @param rows       how many; of 0 rows or 0 bytes nothing is copied
- *  @param stream     NULL: done on return. Otherwise a stream of one of the two devices; both tensors stay alive until it has passed. To
- *                    host memory that is not pinned and not dense, and if memory without addresses is staged, the call waits
- *  @return OK; INVALID_ARGUMENT NULL, rows outside, a pitch below a row's bytes, a read-only target, source and target overlap (rows
- *          of one memory may lie between each other if both have the same pitch); DTYPE strings; WRONG_DEVICE another device's stream or
- *          another runtime; NOT_SUPPORTED; OUT_OF_MEMORY; RUNTIME
+ *  @param rows       number of rows; with 0 rows or 0 bytes nothing is copied
+ *  @param stream     NULL: complete on return. Otherwise a stream of one of the two devices, which keeps both tensors alive until the copy is
+ *                    complete. The call blocks if memory without addresses is staged, and for host memory that is neither pinned nor dense
+ *  @return OK; INVALID_ARGUMENT NULL, rows outside, a pitch below a row's bytes, a read-only target, or source and target overlap; rows of one
+ *          memory may alternate if both sides have the same pitch; DTYPE strings; WRONG_DEVICE another device's stream or another runtime;
+ *          NOT_SUPPORTED; OUT_OF_MEMORY; RUNTIME
  *  @threads serial for each tensor   @blocks if stream is NULL   @since 1.0 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_tensor_copy_rows(const iobind_rows *source, const iobind_rows *target,
                                                               size_t row_bytes, size_t rows, iobind_stream *stream,
@@ -164,28 +170,28 @@ IOBIND_API IOBIND_CHECK iobind_status iobind_tensor_copy_rows(const iobind_rows 
 
 /* ---- the ORT of a host program ------------------------------------------------------------------------------------ */
 
-/** The `const OrtApiBase *` of the ORT that last registered libiobind itself as an EP library; NULL if none did. Some ORTs
- *  give their table only to EP libraries (Python's does). Then a program registers libiobind's file, which has no devices, and
- *  attaches to the result (`ort_api_base` of iobind_runtime_options): both use one ORT, with its EPs and memory. Lives as long as
- *  that ORT.
+/** Get the `const OrtApiBase *` of the ORT that last registered libiobind itself as an EP library; NULL if none did. It remains valid as
+ *  long as that ORT.
+ *  - Some ORTs pass their table to EP libraries alone, such as that of the Python package.
+ *  - There a program registers the file of libiobind, which has no devices, and attaches to the result (`ort_api_base` of
+ *    iobind_runtime_options). Both then use one ORT, with its EPs and memory.
  *  @threads any   @since 1.0 */
 IOBIND_API const void *iobind_get_host_api_base(void);
 
-/** Make a tensor over an OrtValue of the same loaded ORT, in whatever memory it is: the OrtValue is used as it is, neither copied nor
- *  released. Its element type, dims and device are read from it. Strings are allowed.
- *  @param ort_value  an `OrtValue *` that holds a tensor. While the tensor lives, nothing may be put into it
- *  @param deleter    called once, with `ort_value` as its data, when iobind does not use it any more; on any thread; it must not call
- *                    iobind. It may call ORT's ReleaseValue. NULL: the caller keeps the OrtValue alive until the tensor, and every run
- *                    that uses it, is gone. If the call does not return OK, it is not called
+/** Make a tensor over an OrtValue of the same loaded ORT, in any memory, without a copy. Element type, dims and device are those of the
+ *  OrtValue. Strings are allowed.
+ *  @param ort_value  an `OrtValue *` that holds a tensor; not released. Its content must not be replaced while the tensor exists
+ *  @param deleter    called with `ort_value` as its data when iobind no longer uses it; it may call ORT's ReleaseValue. NULL: the OrtValue
+ *                    must remain valid until the tensor, and every run that uses it, is gone
  *  @return OK; NOT_SUPPORTED it holds a sequence, a map, a sparse tensor, or nothing; WRONG_DEVICE no device of the runtime has this memory;
  *          DTYPE; INVALID_ARGUMENT; OUT_OF_MEMORY; RUNTIME
  *  @threads any   @since 1.0 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_tensor_wrap_ort(iobind_runtime *runtime, void *ort_value, iobind_deleter deleter,
                                                              void *context, iobind_tensor **tensor, iobind_error *error);
 
-/** Make an OrtValue over a tensor's memory, without a copy (strings are copied: ORT would free them as its own). It holds a reference to
- *  the tensor, which ORT gives back when the last OrtValue of that memory goes, on any thread. The caller must order work on streams
- *  that writes the tensor before what is done with the OrtValue: by an event, or by waiting.
+/** Make an OrtValue over a tensor's memory, without a copy. Strings are copied, because ORT would free them as its own.
+ *  - It holds a reference to the tensor. ORT releases it with the last OrtValue of that memory, on any thread.
+ *  - The caller must order work on streams that writes the tensor before the use of the OrtValue: by an event, or by a wait.
  *  @param ort_value  receives an `OrtValue *`, which the caller releases by ORT's ReleaseValue
  *  @return OK; NOT_SUPPORTED the tensor is read-only, which an OrtValue cannot say; INVALID_ARGUMENT; OUT_OF_MEMORY; RUNTIME
  *  @threads any   @since 1.0 */
@@ -200,13 +206,13 @@ typedef struct iobind_ort {
 } iobind_ort;
 #define IOBIND_ORT_INIT {sizeof(iobind_ort), 0, NULL, NULL}
 
-/** ORT's own table of functions and its environment, for programs that call ORT beside iobind. Both live as long as the runtime.
+/** Get ORT's own table of functions and its environment, for programs that call ORT beside iobind. Both remain valid as long as the runtime.
  *  @return OK; INVALID_ARGUMENT
  *  @threads any   @since 1.0 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_runtime_get_ort(const iobind_runtime *runtime, iobind_ort *ort, iobind_error *error);
 
-/** The `OrtSession *` of a session; not to be released; lives as long as the session. ORT's own runs of it may not overlap iobind's if
- *  the session captures graphs or has a stream, for iobind's wait for each other and do not know of them.
+/** Get the `OrtSession *` of a session. It remains valid as long as the session, and must not be released. If the session captures graphs or
+ *  has a stream, runs by ORT's own calls must not overlap iobind's: iobind serializes its runs, and cannot see others.
  *  @return NULL for NULL
  *  @threads any   @since 1.0 */
 IOBIND_API void *iobind_session_get_ort(const iobind_session *session);
@@ -214,7 +220,7 @@ IOBIND_API void *iobind_session_get_ort(const iobind_session *session);
 /** Use a session that other code created with the same loaded ORT: another language's package, or ORT's C or C++ interface. Its devices
  *  are those of its inputs and outputs, and the CPU.
  *  @param ort_session  an `OrtSession *`; neither copied nor released
- *  @param deleter      called with `ort_session`. NULL: the caller keeps the OrtSession alive until this session, its bindings and
+ *  @param deleter      called with `ort_session` as its data. NULL: the OrtSession must remain valid until this session, its bindings and
  *                      its tensors are gone
  *  @return OK; INVALID_ARGUMENT; NOT_SUPPORTED another copy of ORT created the session; RUNTIME; OUT_OF_MEMORY
  *  @threads any   @since 1.0 */
@@ -231,17 +237,18 @@ enum {
 
 typedef struct iobind_preload_options {
   uint32_t struct_size;
-  uint32_t flags;     /**< IOBIND_PRELOAD_* */
-  const char *folder; /**< NULL: the libraries of an installed PyTorch, NVIDIA's wheels for Python, then the loader's search path;
-                           "": the wheels only; otherwise only this directory, of libraries or of Python's packages */
-  uint32_t cuda;      /**< major version of CUDA, 12 or 13; 0: the newest one found */
+  uint32_t flags;        /**< IOBIND_PRELOAD_* */
+  const char *directory; /**< NULL: the libraries of an installed PyTorch, NVIDIA's wheels for Python, then the loader's search path;
+                              "": the wheels only; otherwise only this directory, of libraries or of Python's packages */
+  uint32_t cuda;         /**< major version of CUDA, 12 or 13; 0: the newest one found */
   uint32_t reserved;
 } iobind_preload_options;
 #define IOBIND_PRELOAD_OPTIONS_INIT {sizeof(iobind_preload_options), 0, NULL, 0, 0}
 
-/** Load NVIDIA's libraries before CUDA's EP needs them, as Python's `onnxruntime.preload_dlls` does. Creating a runtime with CUDA's EP,
- *  and registering it, do this for libraries that LD_LIBRARY_PATH does not have. Call this first to choose others. Packages are
- *  searched for beside ORT's, and below VIRTUAL_ENV, CONDA_PREFIX and ~/.local.
+/** Load NVIDIA's libraries before CUDA's EP needs them, as Python's `onnxruntime.preload_dlls` does.
+ *  - iobind_runtime_create and iobind_runtime_register_ep do the same for CUDA's EP, for libraries that LD_LIBRARY_PATH does not have. Call
+ *    this before them to choose other libraries.
+ *  - Packages are searched for beside ORT's, and below VIRTUAL_ENV, CONDA_PREFIX and ~/.local.
  *  @return OK; NOT_FOUND no such directory, or libraries that CUDA's EP needs are missing (the message names them);
  *          NOT_SUPPORTED an unknown flag; INVALID_ARGUMENT; OUT_OF_MEMORY
  *  @threads any   @since 1.0 */
@@ -249,9 +256,9 @@ IOBIND_API IOBIND_CHECK iobind_status iobind_preload(const iobind_preload_option
 
 /* ---- external memory and semaphores ------------------------------------------------------------------------------- */
 
-/** What a handle of another library or process stands for. */
+/** What a handle of another library or process is. */
 typedef enum iobind_external_kind {
-  IOBIND_EXTERNAL_FD_MEMORY = 1,       /**< memory of a file descriptor: Vulkan's opaque one; on the virtual accelerator a memfd */
+  IOBIND_EXTERNAL_FD_MEMORY = 1,       /**< memory, by a file descriptor: Vulkan's opaque one; on the virtual accelerator a memfd */
   IOBIND_EXTERNAL_WIN32_MEMORY = 2,    /**< Vulkan's memory, by a HANDLE */
   IOBIND_EXTERNAL_D3D12_RESOURCE = 3,  /**< the shared HANDLE of an ID3D12Resource */
   IOBIND_EXTERNAL_D3D12_HEAP = 4,      /**< the shared HANDLE of an ID3D12Heap */
@@ -261,7 +268,7 @@ typedef enum iobind_external_kind {
   IOBIND_EXTERNAL_KIND_FORCE32 = 0x7FFFFFFF
 } iobind_external_kind;
 
-/** A handle, and what it stands for. */
+/** A handle, and what it is. */
 typedef struct iobind_external {
   uint32_t struct_size;
   int32_t kind;  /**< iobind_external_kind */
@@ -273,55 +280,58 @@ typedef struct iobind_external {
 typedef struct iobind_external_memory iobind_external_memory;
 typedef struct iobind_semaphore iobind_semaphore;
 
-/** Can a device import handles of a kind? ORT 1.24 and newer pass them to the EP. The virtual accelerator takes file descriptors, and on
- *  Windows the HANDLE of a file mapping for every kind of memory by a HANDLE. ORT's CUDA EP, up to 1.31, takes none: NVIDIA's driver is asked
- *  instead, which takes file descriptors on Linux and HANDLEs on Windows (CUDA 11.2 or newer).
+/** Check whether a device can import handles of a kind. Who imports them:
+ *  - ORT's CUDA EP, up to 1.31, imports none. There iobind calls NVIDIA's driver (CUDA 11.2 or newer), which takes file descriptors on Linux
+ *    and HANDLEs on Windows.
+ *  - Any other EP is asked through ORT 1.24 or newer. The virtual accelerator takes file descriptors, and on Windows the HANDLE of a file
+ *    mapping for every kind of memory by a HANDLE.
  *  @param kind  iobind_external_kind
  *  @return OK; NOT_SUPPORTED with the reason; INVALID_ARGUMENT; RUNTIME
  *  @threads any   @since 1.0 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_device_check_import(iobind_device *device, int32_t kind, iobind_error *error);
 
-/** Import memory of another library or process: a device's memory from now on, without a copy. Who closes the handle is up to the EP: CUDA
- *  owns a file descriptor that it has imported; the virtual accelerator does not own what it imports: it may be closed when the call returns.
+/** Import memory of another library or process as memory of a device, without a copy. Who closes the handle depends on the device:
+ *  - CUDA owns a file descriptor after the call has returned OK.
+ *  - The virtual accelerator does not own it: it may be closed after the call returns.
  *  @return OK; NOT_SUPPORTED as iobind_device_check_import; INVALID_ARGUMENT; OUT_OF_MEMORY; RUNTIME the EP refuses the handle
  *  @threads any   @since 1.0 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_external_memory_import(iobind_device *device, const iobind_external *external,
                                                                     iobind_external_memory **memory, iobind_error *error);
 
-/** Destroy imported memory. It stays until its tensors are gone. NULL is a no-op.
+/** Destroy imported memory. It remains valid until its tensors are gone. NULL is a no-op.
  *  @threads any   @since 1.0 */
 IOBIND_API void iobind_external_memory_destroy(iobind_external_memory *memory);
 
-/** Make a tensor over a part of imported memory. Nothing here sees what others do with the memory: they and the work on streams here are
- *  ordered by semaphores, or by waiting.
- *  @param offset  in bytes; what the device's kernels need of alignment is the caller's to keep
+/** Make a tensor over a part of imported memory. iobind cannot see other users of the memory: order their work and the work on streams by
+ *  semaphores, or by waits.
+ *  @param offset  in bytes, aligned as the device's kernels need it
  *  @return OK; INVALID_ARGUMENT, also for a part that is not within the memory; SHAPE; DTYPE strings; WRONG_DEVICE; RUNTIME; OUT_OF_MEMORY
  *  @threads any   @since 1.0 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_external_memory_view(iobind_external_memory *memory, size_t offset,
                                                                     iobind_dtype dtype, const int64_t *dims, size_t rank,
                                                                     iobind_tensor **tensor, iobind_error *error);
 
-/** Import a semaphore: a value that grows, and that streams of the device wait for and raise.
+/** Import a timeline semaphore: a value that grows, which streams of the device wait for and signal.
  *  @param external  `bytes` is 0; the handle as for iobind_external_memory_import
  *  @return as iobind_external_memory_import
  *  @threads any   @since 1.0 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_semaphore_import(iobind_device *device, const iobind_external *external,
                                                               iobind_semaphore **semaphore, iobind_error *error);
 
-/** Destroy an imported semaphore; streams that still use it keep it. NULL is a no-op.
+/** Destroy an imported semaphore. It remains valid until the streams that use it are past that work. NULL is a no-op.
  *  @threads any   @since 1.0 */
 IOBIND_API void iobind_semaphore_destroy(iobind_semaphore *semaphore);
 
-/** Order all later work of an EP's stream behind the moment at which the semaphore's value is `value` or more, without stopping the host.
- *  The value need not have been signalled yet; if it never is, the stream never goes on (iobind_event_wait has a timeout).
+/** Make later work of a native stream wait until the semaphore's value is `value` or more, without blocking the host. The value need not be
+ *  signaled yet. If it never is, the stream never continues: iobind_event_wait has a timeout.
  *  @return OK; NOT_SUPPORTED the device has no streams of its own; WRONG_DEVICE a stream of another device; INVALID_ARGUMENT; RUNTIME
  *  @threads serial for the stream   @since 1.0 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_stream_wait_semaphore(iobind_stream *stream, iobind_semaphore *semaphore,
                                                                    uint64_t value, iobind_error *error);
 
-/** Raise the semaphore to `value` when the stream has done what it has got so far. As iobind_stream_wait_semaphore. Work that fails before it
- *  may leave it as it is: whoever waits elsewhere needs a limit.
- *  @param value  more than the semaphore has by then
+/** Signal the semaphore with `value` after all previously submitted work of the stream. Errors as iobind_stream_wait_semaphore. If that work
+ *  fails, the semaphore may keep its value: other users should wait with a timeout.
+ *  @param value  greater than the semaphore's value by then
  *  @threads serial for the stream   @since 1.0 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_stream_signal_semaphore(iobind_stream *stream, iobind_semaphore *semaphore,
                                                                      uint64_t value, iobind_error *error);

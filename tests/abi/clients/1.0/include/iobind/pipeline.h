@@ -88,10 +88,10 @@ typedef struct iobind_pipeline_item {
  *                     NULL for outputs that are not fetched or not tensors. Borrowed: valid until the next item is submitted. Retain
  *                     one to keep it: no later item overwrites it
  *  @param item        receives which item it is, also if it failed; may be NULL
- *  @return OK; TIMEOUT the oldest item is in flight, and remains the next one; the failure of the item: the message has its index,
- *          and the pipeline continues unless IOBIND_PIPELINE_STOP is set (if a native stream failed late, items in flight at the
- *          same time may be reported too); CANCELLED IOBIND_PIPELINE_STOP is set and an earlier item failed; NOT_FOUND no item is in
- *          flight; INVALID_ARGUMENT, also a wrong count; OUT_OF_MEMORY
+ *  @return OK; TIMEOUT the oldest item is in flight, and remains the next one; the failure of the item: the message has its index. The
+ *          pipeline continues unless IOBIND_PIPELINE_STOP is set. If a native stream failed late, items in flight at the same time may
+ *          be reported too; CANCELLED IOBIND_PIPELINE_STOP is set and an earlier item failed; NOT_FOUND no item is in flight;
+ *          INVALID_ARGUMENT, also a wrong count; OUT_OF_MEMORY
  *  @threads serial   @blocks for timeout_ns at most   @since 1.0 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_pipeline_next(iobind_pipeline *pipeline, uint64_t timeout_ns, iobind_tensor **outputs,
                                                            size_t output_count, iobind_pipeline_item *item, iobind_error *error);

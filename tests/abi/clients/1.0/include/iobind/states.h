@@ -15,8 +15,8 @@ extern "C" {
  *  - A state that is carried by MOVE or SWAP is kept by reference, unless somebody else has a reference to its tensor. Then that tensor is
  *    read-only; the binding gets new memory when it needs it.
  *  - It is copied, where it is, if it is carried IN_PLACE, if the session captures graphs, and before the first run after it was bound.
- *  - Of a cache of fixed capacity whose length iobind counts (iobind_binding_write_lengths) a copy has the rows in use alone, unless the memory
- *    has no addresses (IOBIND_DEVICE_ADDRESSABLE).
+ *  - Of a cache of fixed capacity whose length iobind counts (iobind_binding_write_lengths) only the rows in use are copied. Memory without
+ *    addresses (IOBIND_DEVICE_ADDRESSABLE) is copied whole.
  *  - If runs are in flight on a native stream, the state is that of the last one. The call does not wait; copies are ordered on that
  *    stream. If the run fails, whoever uses the state receives the failure.
  *  @param state  receives a reference; iobind_state_release
@@ -86,8 +86,8 @@ typedef struct iobind_state_kind_info {
 IOBIND_API IOBIND_CHECK iobind_status iobind_session_get_state_kind(iobind_session *session, size_t output, size_t input,
                                                                     iobind_state_kind_info *info, iobind_error *error);
 
-/** Write the lengths of the carried caches of fixed capacity (IOBIND_STATE_CAPACITY) into the inputs that the model takes them from, for a
- *  run that adds `added` rows to each. A run that succeeds advances the length; one that fails or is cancelled leaves it.
+/** Write the lengths of the carried caches of fixed capacity (IOBIND_STATE_CAPACITY) into the inputs that the model takes them from. They
+ *  are those of a run that adds `added` rows to each cache. A run that succeeds advances the length; one that fails or is cancelled does not.
  *  - GroupQueryAttention: `seqlens_k` and `total_sequence_length`, which is the capacity in a session that captures graphs.
  *    TensorScatter: `write_indices`. ONNX's Attention behind it: `nonpad_kv_seqlen`. All rows of a batch have the same length.
  *  - An input that is not bound is bound, and again if the batch gets other rows; one that the caller has bound is written as by
@@ -114,18 +114,16 @@ IOBIND_API IOBIND_CHECK iobind_status iobind_binding_write_lengths(iobind_bindin
  *  - GROWING: a generated model moves the rows where they are; over the link go 8 bytes for each row.
  *  - Other inputs that depend on the length, such as a mask, are the caller's to bind.
  *  - CAPACITY: if iobind knows the length (iobind_binding_write_lengths), only that is set: no byte moves. A cache that is carried IN_PLACE
- *    is defined again after a failed run, which has written behind its length alone; not after a run that a verified session has
- *    found wrong (INVALID_STATE). If the caller writes the lengths, there is nothing to
- *    do: NOT_SUPPORTED.
+ *    is defined again after a failed run, which has written only behind its length. It is not after a run that a verified session has
+ *    found wrong (INVALID_STATE). If the caller writes the lengths, there is nothing to do: NOT_SUPPORTED.
  *  - A state of another kind cannot be shortened: save a state earlier, and restore it.
  *  - The results of the last run cannot be fetched after rows have moved. Saved states keep their rows.
  *  - If `length` is the present length, nothing changes.
  *  @param length  0 .. the present length
  *  @return OK; NOT_SUPPORTED a state is of another kind (the message says which), the length of a CAPACITY state is not known, or a session
  *          with GROWING states captures graphs; INVALID_ARGUMENT `length` is longer than a state; SHAPE the states have different
- *          lengths, or the model does not take that length; IO as for
- *          iobind_session_get_state_kind; INVALID_STATE, OUT_OF_MEMORY, RUNTIME as for iobind_binding_reorder_state. After an error as
- *          after one of iobind_binding_restore_state
+ *          lengths, or the model does not take that length; IO as for iobind_session_get_state_kind; INVALID_STATE, OUT_OF_MEMORY, RUNTIME
+ *          as for iobind_binding_reorder_state. After an error as after one of iobind_binding_restore_state
  *  @threads serial for the binding   @blocks yes   @since 1.0 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_binding_rewind_state(iobind_binding *binding, size_t length, iobind_error *error);
 

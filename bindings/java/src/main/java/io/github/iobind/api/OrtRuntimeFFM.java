@@ -442,7 +442,7 @@ public final class OrtRuntimeFFM implements AutoCloseable {
       Layouts.setInt(struct, Layouts.PRELOAD_OPTIONS, "flags", flags);
       Layouts.setInt(struct, Layouts.PRELOAD_OPTIONS, "cuda", cuda);
       long text = folder == null ? 0 : Texts.allocate(arena, folder, "folder").address();
-      Layouts.setLong(struct, Layouts.PRELOAD_OPTIONS, "folder", text);
+      Layouts.setLong(struct, Layouts.PRELOAD_OPTIONS, "directory", text);
       scratch.check(IobindInterop.preload(struct, scratch.error()));
     }
   }

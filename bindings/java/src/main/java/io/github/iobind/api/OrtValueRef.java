@@ -8,7 +8,6 @@ import io.github.iobind.ffm.Iobind;
 import io.github.iobind.ffm.Layouts;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
-import java.lang.ref.Cleaner;
 import java.nio.charset.StandardCharsets;
 import java.util.Arrays;
 import java.util.function.Consumer;
@@ -22,13 +21,8 @@ import org.jspecify.annotations.Nullable;
  * <p>Several threads may read a value at the same time while none writes it. Offsets and sizes are in bytes.
  */
 public final class OrtValueRef implements AutoCloseable {
-  private static final long DTYPE = Layouts.offset(Layouts.TENSOR_INFO, "dtype");
-  private static final long DIMS = Layouts.offset(Layouts.TENSOR_INFO, "dims");
-  private static final long RANK = Layouts.offset(Layouts.TENSOR_INFO, "rank");
   private static final long DEVICE = Layouts.offset(Layouts.TENSOR_INFO, "device");
   private static final long MEMORY = Layouts.offset(Layouts.TENSOR_INFO, "memory");
-  private static final long HOST_READABLE = Layouts.offset(Layouts.TENSOR_INFO, "host_readable");
-  private static final long READ_ONLY = Layouts.offset(Layouts.TENSOR_INFO, "read_only");
   private static final long BYTES = Layouts.offset(Layouts.TENSOR_INFO, "bytes");
   private static final java.util.function.LongConsumer RELEASE = Iobind::tensorRelease;
 
@@ -36,59 +30,10 @@ public final class OrtValueRef implements AutoCloseable {
   /** The caller's memory that this value lies in; null where it is libiobind's. */
   private final MemorySegment backing;
   /** Read on first use; it is the same whoever reads it. */
-  private Shape shape;
+  private TensorShape shape;
   /** Of the view; set once, before a look at whether the value was closed meanwhile. */
   private volatile Arena viewArena;
   private MemorySegment view;
-
-  /** What a tensor is. */
-  private static final class Shape {
-    final OnnxTensorElementType type;
-    final long[] dims;
-    final boolean isHostReadable;
-    final boolean isReadOnly;
-    /** Both as users see them; made when one asks. */
-    private MemoryDescriptor descriptor;
-
-    Shape(MemorySegment info) {
-      type = OnnxTensorElementType.of(info.get(JAVA_INT, DTYPE));
-      dims = Layouts.longs(info.get(JAVA_LONG, DIMS), info.get(JAVA_LONG, RANK));
-      isHostReadable = info.get(JAVA_INT, HOST_READABLE) != 0;
-      isReadOnly = info.get(JAVA_INT, READ_ONLY) != 0;
-    }
-
-    Shape(MemoryDescriptor descriptor, boolean isHostReadable) {
-      this.type = descriptor.type();
-      this.dims = descriptor.shape();
-      this.isHostReadable = isHostReadable;
-      this.isReadOnly = false;
-      this.descriptor = descriptor;
-    }
-
-    MemoryDescriptor descriptor() {
-      MemoryDescriptor known = descriptor;
-      if (known == null) descriptor = known = new MemoryDescriptor(type, dims);
-      return known;
-    }
-  }
-
-  /**
-   * The reference of a view's segment to the tensor. The segment's arena keeps this object. So nobody can reach the memory any
-   * more when it is collected, and the reference is given back also if a forgotten value has never closed the arena.
-   */
-  private static final class ViewReference {
-    private static final Cleaner CLEANER = Cleaner.create();
-
-    private final Cleaner.Cleanable release;
-
-    ViewReference(long address) {
-      release = CLEANER.register(this, () -> Iobind.tensorRelease(address));
-    }
-
-    void giveBack(MemorySegment segment) {
-      release.clean();
-    }
-  }
 
   OrtValueRef(long address, MemorySegment backing) {
     this(address, backing, 0);
@@ -110,7 +55,7 @@ public final class OrtValueRef implements AutoCloseable {
 
   private OrtValueRef(long address, MemorySegment backing, MemorySegment info) {
     this(address, backing, info.get(JAVA_LONG, BYTES));
-    shape = new Shape(info);
+    shape = new TensorShape(info);
   }
 
   // ---- making
@@ -136,7 +81,7 @@ public final class OrtValueRef implements AutoCloseable {
       try {
         long address = create(scratch, place, descriptor);
         OrtValueRef value = new OrtValueRef(type, address, null, descriptor.byteSize());
-        value.shape = new Shape(descriptor, place.isHostReadable());
+        value.shape = new TensorShape(descriptor, place.isHostReadable());
         return value;
       } finally {
         runtime.exit();
@@ -307,13 +252,13 @@ public final class OrtValueRef implements AutoCloseable {
 
   // ---- what it is
 
-  private Shape shapeNow() {
-    Shape known = shape;
+  private TensorShape shapeNow() {
+    TensorShape known = shape;
     if (known != null && !handle.isClosed()) return known;
     try (Scratch scratch = Scratch.take()) {
       long address = enter();
       try {
-        known = new Shape(scratch.tensorInfo(address));
+        known = new TensorShape(scratch.tensorInfo(address));
         shape = known;
         return known;
       } finally {
@@ -386,7 +331,7 @@ public final class OrtValueRef implements AutoCloseable {
    * @return whether {@link #asMemorySegment()} works
    */
   public boolean isHostReadable() {
-    Shape now = shapeNow();
+    TensorShape now = shapeNow();
     return now.isHostReadable && now.type != OnnxTensorElementType.STRING;
   }
 
@@ -434,7 +379,7 @@ public final class OrtValueRef implements AutoCloseable {
 
   /** @param cleanup what gives back the segment's reference to the tensor, when the arena is closed */
   private MemorySegment segment(Arena arena, LongFunction<Consumer<MemorySegment>> cleanup) {
-    Shape now = shapeNow();
+    TensorShape now = shapeNow();
     long address = enter();
     try {
       if (backing != null) return memory(Iobind.tensorGetAddress(address), now.descriptor().byteSize(), backing);
@@ -455,7 +400,7 @@ public final class OrtValueRef implements AutoCloseable {
 
   /** Waits for the work in flight that uses memory which the caller is about to get a segment of. */
   private void mapForView() {
-    Shape now = hostShape();
+    TensorShape now = hostShape();
     int access = isReadOnly() ? Constants.ACCESS_READ : Constants.ACCESS_WRITE;
     long address = enter();
     try {
@@ -466,15 +411,15 @@ public final class OrtValueRef implements AutoCloseable {
   }
 
   /** The address of memory that the host reads, or writes, now: after all work in flight that uses it. Within a call in this value. */
-  private static long map(long address, Shape shape, int access) {
+  private static long map(long address, TensorShape shape, int access) {
     try (Scratch scratch = Scratch.take()) {
       scratch.check(Iobind.tensorMap(address, shape.type.number(), access, scratch.out(0), scratch.error()));
       return scratch.getLong(0);
     }
   }
 
-  private Shape hostShape() {
-    Shape now = shapeNow();
+  private TensorShape hostShape() {
+    TensorShape now = shapeNow();
     if (now.type == OnnxTensorElementType.STRING) {
       throw new OrtFFMException(OrtStatus.DTYPE, "strings have no memory to look at: readStrings copies them");
     }
@@ -574,7 +519,7 @@ public final class OrtValueRef implements AutoCloseable {
    * @throws OrtFFMException DTYPE: an array of another type; SHAPE: another number of elements
    */
   public void write(Object array) {
-    Shape now = shapeNow();
+    TensorShape now = shapeNow();
     MemorySegment source = JavaArrays.segment(array, now.descriptor(), JavaArrays.Use.WRITE, null);
     if (!now.isHostReadable) {
       write(0, source, null);
@@ -604,7 +549,7 @@ public final class OrtValueRef implements AutoCloseable {
       System.arraycopy(all, 0, booleans, 0, all.length);
       return;
     }
-    Shape now = shapeNow();
+    TensorShape now = shapeNow();
     MemorySegment target = JavaArrays.segment(array, now.descriptor(), JavaArrays.Use.READ, null);
     if (!now.isHostReadable) {
       read(0, target, null);

@@ -37,7 +37,7 @@ public final class Layouts {
 
   /** {@code iobind_preload_options}. */
   public static final StructLayout PRELOAD_OPTIONS = struct("iobind_preload_options", u32("struct_size"), u32("flags"),
-      pointer("folder"), u32("cuda"), u32("reserved"));
+      pointer("directory"), u32("cuda"), u32("reserved"));
 
   /** {@code iobind_device_info}. */
   public static final StructLayout DEVICE_INFO = struct("iobind_device_info", u32("struct_size"), u32("flags"), pointer("spec"),

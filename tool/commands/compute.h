@@ -1,0 +1,18 @@
+/** @file compute.h
+ *  The table of kernels of doctor --compute. */
+#ifndef IOBIND_TOOL_COMPUTE_H
+#define IOBIND_TOOL_COMPUTE_H
+
+#include "shared/tool.h"
+
+typedef struct compute_wish {
+  const char *device;     /**< a spec; NULL: each device besides the CPU that works */
+  char *const *operators; /**< a list that ends in NULL; NULL: all */
+} compute_wish;
+
+/** Try kernels on devices, and add what is found to a report.
+ *  @param wrong  receives how many are computed wrongly
+ *  @return TOOL_GO, or the exit code after the error is printed */
+int compute_report(tool_state *tool, tool_report *report, const compute_wish *wish, size_t *wrong);
+
+#endif
