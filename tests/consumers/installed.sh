@@ -66,10 +66,13 @@ lib/libiobind_java.so
 lib/libiobind_vdev.so
 lib/pkgconfig/iobind-vdev.pc
 lib/pkgconfig/iobind.pc
+share/bash-completion/completions/iobind
 share/doc/iobind/CHANGELOG.md
 share/doc/iobind/LICENSE
 share/doc/iobind/NOTICE
-share/man/man1/iobind.1"
+share/fish/vendor_completions.d/iobind.fish
+share/man/man1/iobind.1
+share/zsh/site-functions/_iobind"
 [ "$came" = "$expected" ] || fail "what is installed: $(diff <(echo "$expected") <(echo "$came"))"
 soname=$(readelf -dW "$prefix/lib/libiobind.so" | sed -n 's/.*(SONAME).*\[\(.*\)\]/\1/p')
 [ "$soname" = "libiobind.so.$interface" ] || fail "the library's SONAME: expected libiobind.so.$interface, got '$soname'"

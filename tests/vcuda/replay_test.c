@@ -417,8 +417,9 @@ static void pull(iobind_pipeline *pipeline, float value) {
 static void pipeline_of_replays(void **state) {
   (void)state;
   enum { ITEMS = 12 };
+  const int slots = 3;
   NEEDS_STREAMS();
-  const int slots = has_several_graphs() ? 3 : 1;
+  NEEDS_SEVERAL_GRAPHS(); /* with one a slot captures nothing */
   gate g;
   iobind_pipeline *pipeline;
   iobind_pipeline_options options = IOBIND_PIPELINE_OPTIONS_INIT;
