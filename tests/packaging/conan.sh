@@ -14,7 +14,7 @@ run() {
 run conan profile detect
 run conan remote disable '*'
 for shared in True False; do
-  run conan create "$source/packaging/conan" -o "iobind/*:shared=$shared"
+  run conan create "$source/packaging/conan" -o "iobind/*:shared=$shared" -c tools.cmake.cmake_layout:test_folder="$CONAN_HOME/test"
   grep -qx "iobind $version" "$CONAN_HOME/log" || { echo "conan: shared=$shared: the program of test_package did not say 'iobind $version'" >&2; exit 1; }
 done
 echo "conan: iobind $version, shared and static, packed and used"
