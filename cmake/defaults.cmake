@@ -13,7 +13,7 @@ function(make_install_directories component)
   string(CONFIGURE [[
     foreach(directory IN ITEMS @ARGN@)
       cmake_path(ABSOLUTE_PATH directory BASE_DIRECTORY "${CMAKE_INSTALL_PREFIX}")
-      set(directory "$ENV{DESTDIR}${directory}")
+      file(REAL_PATH "$ENV{DESTDIR}${directory}" directory) # a prefix, or DESTDIR, may be relative
       set(missing "")
       while(NOT EXISTS "${directory}")
         list(PREPEND missing "${directory}")

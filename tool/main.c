@@ -52,6 +52,20 @@ static int print_version(void) {
   return finish(stdout);
 }
 
+/* Its letter, its name, its value and what it is for, as a line for the shells' completions (tool/completions); '-' for what it has not. */
+static void print_option(const struct poptOption *option) {
+  const char *value = option->argDescrip == NULL ? "-" : option->argDescrip;
+  char letter[3] = {'-', option->shortName, 0};
+  printf("%s\t--%s\t%s\t%s\n", letter, option->longName, value, option->descrip);
+}
+
+static const command *find_command(const char *name) {
+  for (size_t i = 0; i < COMMAND_COUNT; i++) {
+    if (strcmp(name, commands[i].name) == 0) return &commands[i];
+  }
+  return NULL;
+}
+
 static int refuse(const char *word) {
   const char *near = NULL;
   for (size_t i = 0; i < COMMAND_COUNT; i++) near = nearest_of(word, near, commands[i].name);
@@ -65,6 +79,19 @@ static int refuse(const char *word) {
     fprintf(stderr, "iobind: unknown %s '%s'; see `iobind --help`\n", what, shown);
   }
   return TOOL_MISUSED;
+}
+
+/* `iobind complete`: the commands; `iobind complete COMMAND`: its options, from the table that reads them. */
+static int print_completions(int argc, const char **words) {
+  if (argc == 2) {
+    for (size_t i = 0; i < COMMAND_COUNT; i++) printf("%s\t%s\n", commands[i].name, commands[i].summary);
+    return finish(stdout);
+  }
+  const command *found = find_command(words[2]);
+  if (found == NULL) return refuse(words[2]);
+  tool_visit_options(print_option);
+  found->run(1, words + 2);
+  return finish(stdout);
 }
 
 /* If a standard stream is closed, the next file that is opened gets its number, and messages would go into that file. Opened
@@ -98,8 +125,7 @@ int main(int argc, char **argv) {
   const char *word = words[1];
   if (strcmp(word, "--version") == 0 || strcmp(word, "-V") == 0) return print_version();
   if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0 || strcmp(word, "help") == 0) return print_help(stdout);
-  for (size_t i = 0; i < COMMAND_COUNT; i++) {
-    if (strcmp(word, commands[i].name) == 0) return commands[i].run(argc - 1, words + 1);
-  }
-  return refuse(word);
+  if (strcmp(word, "complete") == 0) return print_completions(argc, words);
+  const command *found = find_command(word);
+  return found == NULL ? refuse(word) : found->run(argc - 1, words + 1);
 }

@@ -222,7 +222,7 @@ IOBIND_API IOBIND_CHECK iobind_status iobind_session_get_node(const iobind_sessi
  *  @param memory  DEFAULT, or HOST_ACCESSIBLE if the device has it
  *  @param dims    `rank` dims of 0 or more
  *  @return OK; WRONG_DEVICE not a device of the session; OUT_OF_MEMORY, also beyond the arena's limit; SHAPE; DTYPE; INVALID_ARGUMENT; RUNTIME;
- *          NOT_SUPPORTED the device has no such memory, ORT has no tensors of that type, or strings
+ *          NOT_SUPPORTED the device has no such memory, ORT has no tensors of that type, strings, or DirectML
  *  @threads any   @blocks if the EP's allocator does   @since 1.0 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_session_create_tensor(iobind_session *session, iobind_device *device,
                                                                    iobind_memory memory, iobind_dtype dtype, const int64_t *dims,

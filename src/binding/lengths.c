@@ -297,7 +297,7 @@ void iobind__lengths_note_run(iobind_binding *binding) {
 }
 
 void iobind__lengths_note_failure(iobind_binding *binding) {
-  if (binding->flight.has_uncounted) {
+  if (!binding->flight.is_counted && binding->flight.has_uncounted) {
     binding->lengths.now = IOBIND__LENGTH_UNKNOWN;
     binding->lengths.settled = IOBIND__LENGTH_UNKNOWN;
     binding->flight.has_uncounted = false;

@@ -113,26 +113,26 @@ typedef struct iobind__held {
 } iobind__held;
 
 struct iobind_binding {
-  iobind__ref ref;
-  iobind_session *session; /* a reference is held */
-  uint64_t generation;     /* of the table; see iobind__table_changed */
-  iobind__plan plan;
+  iobind__ref ref;            /* of the caller, and of runs that threads of iobind are to make */
+  iobind_session *session;    /* a reference is held */
+  uint64_t generation;        /* of the table; see iobind__table_changed */
+  iobind__plan plan;          /* what a run of the table does; valid if it has that generation */
   iobind__side sides[2];      /* ORT's bindings; the second one is open only if a state is carried by SWAP */
   iobind__arrays arrays;      /* or, for the whole binding, arrays of values */
   size_t turn;                /* the side of the next run */
   iobind__graphs *graphs;     /* NULL: the session captures none */
   iobind__verified *verified; /* NULL: no run is compared with the CPU's */
   iobind__repeat repeat;      /* what the state offers */
-  iobind__settings settings;
-  iobind__flight flight;
-  iobind__results results;
-  iobind_error failure;
-  iobind__output *outputs;
-  iobind__held held;
-  iobind__carry *carries;
-  size_t carry_count;
-  iobind__lengths lengths;
-  iobind__input inputs[];
+  iobind__settings settings;  /* the run options, as the caller has given them and as ORT takes them */
+  iobind__flight flight;      /* the run state, and the runs in flight */
+  iobind__results results;    /* the state of the last run's results */
+  iobind_error failure;       /* FAILED: why; the stream that knew it may be gone */
+  iobind__output *outputs;    /* the table's outputs, in the session's order */
+  iobind__held held;          /* by what is bound, so that host access finds the runs in flight */
+  iobind__carry *carries;     /* the table's states, in the order in which they were carried */
+  size_t carry_count;         /* of those */
+  iobind__lengths lengths;    /* of the caches among them */
+  iobind__input inputs[];     /* the table's inputs, in the session's order */
 };
 
 static inline iobind__holder *iobind__side_holder(const iobind_binding *binding, size_t output, size_t side) {

@@ -492,9 +492,12 @@ static iobind_status check_options(const iobind_device *device, const iobind_str
                             options->option_keys[i]);
       }
     }
-    IOBIND__TRY(check_option(device, options->option_keys[i], options->option_values[i], error));
   }
-  return IOBIND_OK;
+  iobind_status status = IOBIND_OK;
+  for (size_t i = 0; status == IOBIND_OK && i < options->option_count; i++) {
+    status = check_option(device, options->option_keys[i], options->option_values[i], error);
+  }
+  return status;
 }
 
 /* Open it, with its options. */

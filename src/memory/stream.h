@@ -136,25 +136,25 @@ typedef struct iobind__ep_part {
 
 /* Other modules use only `ref` and `device`. */
 struct iobind_stream {
-  iobind__ref ref;
-  iobind_device *device;
-  const struct iobind__stream_kind *kind;
-  iobind__timeline timeline;
-  iobind__ep_part ep;
-  void *own; /* of a driver's kind; NULL: nothing */
-  iobind__worker worker;
-  iobind__staging staging[IOBIND__STAGING];
+  iobind__ref ref;                          /* of the owners, and of points in it */
+  iobind_device *device;                    /* whose work it orders; its runtime is held */
+  const struct iobind__stream_kind *kind;   /* what differs between an EP's, a worker's and a driver's stream */
+  iobind__timeline timeline;                /* how far its work is */
+  iobind__ep_part ep;                       /* the EP's stream */
+  void *own;                                /* of a driver's kind; NULL: nothing */
+  iobind__worker worker;                    /* the thread, of a worker's stream or for waits */
+  iobind__staging staging[IOBIND__STAGING]; /* buffers of pinned memory */
   struct {
     iobind__delivery items[IOBIND__STAGING]; /* the oldest first */
     atomic_size_t count;
-  } deliveries;
+  } deliveries; /* bytes in those buffers for host memory */
   struct {
     iobind__retired *items;
     size_t count;
     size_t capacity;
-  } retired;
-  iobind__loss_hook loss;
-  atomic_size_t owners; /* the caller, and sessions that compute on it: it is closed with the last one */
+  } retired;              /* what its work in flight uses */
+  iobind__loss_hook loss; /* it fails with its device */
+  atomic_size_t owners;   /* the caller, and sessions that compute on it: it is closed with the last one */
 };
 
 /* Does a thread of the stream wait for a point, so that a question about it need not? */

@@ -1,6 +1,10 @@
-/* Whether a device works: a session of a one-node model on it, run once. */
+/* Whether a device works: a session of a one-node model on it, run once. And whether it computes right: nodes with known answers. */
+#include <stdlib.h>
+#include <string.h>
+
 #include "runtime/driver.h"
 #include "runtime/runtime.h"
+#include "support/onnx.h"
 
 /* ONNX bytes of "y = Identity(x)" over a float32 scalar, IR version 8, opset 13. As bytes, because the library has no
  * writer. */
@@ -14,37 +18,66 @@ static const unsigned char identity_model[] = {
     0x42, 0x02, 0x10, 0x0d,                                                            /* opset 13 */
 };
 
-static iobind_status run_once(const iobind_device *device, OrtSession *session, iobind_error *error) {
-  iobind_runtime *runtime = device->runtime;
-  const OrtApi *api = IOBIND__API(runtime);
-  float x = 1.5f;
-  OrtValue *input = NULL;
-  OrtValue *output = NULL;
-  IOBIND__ORT_TRY(api,
-                  api->CreateTensorWithDataAsOrtValue(runtime->cpu_info, &x, sizeof x, NULL, 0,
-                                                      ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT, &input),
-                  error, "input");
-  static const char *const input_name = "x";
+/* A model of one node with float32 inputs x and, unless `w_rank` is 0, w, and its output y. */
+typedef struct trial {
+  const void *model;
+  size_t bytes;
+  float *x;
+  const int64_t *x_dims;
+  size_t x_rank;
+  float *w;
+  const int64_t *w_dims;
+  size_t w_rank;
+  float *y; /* receives y_count elements */
+  size_t y_count;
+} trial;
+
+static OrtStatus *wrap(const iobind_device *device, float *data, const int64_t *dims, size_t rank, OrtValue **value) {
+  size_t count = 1;
+  for (size_t i = 0; i < rank; i++) {
+    count *= (size_t)dims[i];
+  }
+  return IOBIND__API(device->runtime)
+      ->CreateTensorWithDataAsOrtValue(device->runtime->cpu_info, data, count * sizeof *data, dims, rank,
+                                       ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT, value);
+}
+
+static iobind_status run_once(const iobind_device *device, OrtSession *session, const trial *of, iobind_error *error) {
+  const OrtApi *api = IOBIND__API(device->runtime);
+  static const char *const input_names[] = {"x", "w"};
   static const char *const output_name = "y";
-  OrtStatus *ran = api->Run(session, NULL, &input_name, (const OrtValue *const *)&input, 1, &output_name, 1, &output);
-  iobind_status status = IOBIND_OK;
+  const size_t count = of->w_rank == 0 ? 1 : 2;
+  OrtValue *inputs[2] = {NULL, NULL};
+  OrtValue *output = NULL;
   float *y = NULL;
-  if (ran == NULL) {
-    ran = api->GetTensorMutableData(output, (void **)&y);
+  OrtStatus *failed = wrap(device, of->x, of->x_dims, of->x_rank, &inputs[0]);
+  if (failed == NULL && count == 2) {
+    failed = wrap(device, of->w, of->w_dims, of->w_rank, &inputs[1]);
   }
-  if (ran != NULL) {
-    status = iobind__ort_fail(api, ran, error, "run");
-  } else if (y == NULL || *y != x) {
+  const char *what = failed == NULL ? "run" : "input";
+  if (failed == NULL) {
+    failed = api->Run(session, NULL, input_names, (const OrtValue *const *)inputs, count, &output_name, 1, &output);
+  }
+  if (failed == NULL) {
+    failed = api->GetTensorMutableData(output, (void **)&y);
+  }
+  iobind_status status = failed == NULL ? IOBIND_OK : iobind__ort_fail(api, failed, error, "%s", what);
+  if (status == IOBIND_OK && y == NULL) {
     status = iobind__fail(error, IOBIND_ERROR_WRONG_DEVICE, "it computed a wrong value");
+  } else if (status == IOBIND_OK) {
+    memcpy(of->y, y, of->y_count * sizeof *y);
   }
-  if (output != NULL) {
-    api->ReleaseValue(output);
+  OrtValue *const values[] = {inputs[0], inputs[1], output};
+  for (size_t i = 0; i < sizeof values / sizeof values[0]; i++) {
+    if (values[i] != NULL) {
+      api->ReleaseValue(values[i]);
+    }
   }
-  api->ReleaseValue(input);
   return status;
 }
 
-static iobind_status try_device(iobind_device *device, const iobind__device_options *given, iobind_error *error) {
+static iobind_status try_device(iobind_device *device, const iobind__device_options *given, const trial *of,
+                                iobind_error *error) {
   iobind_runtime *runtime = device->runtime;
   const OrtApi *api = IOBIND__API(runtime);
   OrtSessionOptions *options = NULL;
@@ -58,13 +91,163 @@ static iobind_status try_device(iobind_device *device, const iobind__device_opti
     return status;
   }
   if (made == NULL) {
-    made = api->CreateSessionFromArray(runtime->env, identity_model, sizeof identity_model, options, &session);
+    made = api->CreateSessionFromArray(runtime->env, of->model, of->bytes, options, &session);
   }
-  status = made == NULL ? run_once(device, session, error) : iobind__ort_fail(api, made, error, "session");
+  status = made == NULL ? run_once(device, session, of, error) : iobind__ort_fail(api, made, error, "session");
   if (session != NULL) {
     api->ReleaseSession(session);
   }
   api->ReleaseSessionOptions(options);
+  return status;
+}
+
+static iobind_status try_identity(iobind_device *device, const iobind__device_options *given, iobind_error *error) {
+  float x = 1.5f;
+  float y = 0;
+  const trial of = {.model = identity_model, .bytes = sizeof identity_model, .x = &x, .y = &y, .y_count = 1};
+  IOBIND__TRY(try_device(device, given, &of, error));
+  return y == x ? IOBIND_OK : iobind__fail(error, IOBIND_ERROR_WRONG_DEVICE, "it computed a wrong value");
+}
+
+/* ---- known answers: sums of whole numbers, exact in every type and order of a device -------------------------------- */
+
+enum {
+  CHANNELS = 33,
+  CONV_OUT = 4,
+  CONV_IN = 8,
+  CONV_KERNEL = 3,
+  CONV_WIDTH = CONV_IN - CONV_KERNEL + 1,
+  ROWS = 5,
+  COLUMNS = 7,
+  MOST = CHANNELS * CONV_OUT * CONV_KERNEL
+};
+
+/* A node whose answer is known. */
+typedef struct known {
+  const char *name; /* for a message */
+  const char *op_type;
+  int64_t x_dims[3];
+  int64_t w_dims[3];
+  size_t x_rank;
+  size_t w_rank;
+  size_t y_rank;
+  size_t y_count;
+  float (*answer)(const float *x, const float *w, size_t index);
+} known;
+
+static float conv_answer(const float *x, const float *w, size_t index) {
+  float sum = 0;
+  for (size_t c = 0; c < CHANNELS; c++) {
+    for (size_t k = 0; k < CONV_KERNEL; k++) {
+      sum += x[c * CONV_IN + index % CONV_WIDTH + k] * w[(index / CONV_WIDTH * CHANNELS + c) * CONV_KERNEL + k];
+    }
+  }
+  return sum;
+}
+
+static float product_answer(const float *x, const float *w, size_t index) {
+  float sum = 0;
+  for (size_t k = 0; k < CHANNELS; k++) {
+    sum += x[index / COLUMNS * CHANNELS + k] * w[k * COLUMNS + index % COLUMNS];
+  }
+  return sum;
+}
+
+static float sum_answer(const float *x, const float *w, size_t index) {
+  float sum = 0;
+  (void)w;
+  (void)index;
+  for (size_t i = 0; i < (size_t)ROWS * CHANNELS; i++) {
+    sum += x[i];
+  }
+  return sum;
+}
+
+static const known known_answers[] = {
+    {"Conv with 33 channels",
+     "Conv",
+     {1, CHANNELS, CONV_IN},
+     {CONV_OUT, CHANNELS, CONV_KERNEL},
+     3,
+     3,
+     3,
+     (size_t)CONV_OUT *CONV_WIDTH,
+     conv_answer},
+    {"MatMul over 33 elements",
+     "MatMul",
+     {ROWS, CHANNELS},
+     {CHANNELS, COLUMNS},
+     2,
+     2,
+     2,
+     (size_t)ROWS *COLUMNS,
+     product_answer},
+    {"ReduceSum of 5x33 elements", "ReduceSum", {ROWS, CHANNELS}, {0}, 2, 0, 2, 1, sum_answer},
+};
+
+static void write_model(const known *of, iobind__bytes *model) {
+  iobind__bytes graph = {0};
+  iobind__onnx_input(&graph, &(iobind__onnx_value){"x", IOBIND_DTYPE_FLOAT32, of->x_rank});
+  if (of->w_rank > 0) {
+    iobind__onnx_input(&graph, &(iobind__onnx_value){"w", IOBIND_DTYPE_FLOAT32, of->w_rank});
+  }
+  iobind__onnx_node(&graph, &(iobind__onnx_op){of->op_type, {"x", of->w_rank > 0 ? "w" : NULL}, "y", IOBIND__NO_AXIS});
+  iobind__onnx_output(&graph, &(iobind__onnx_value){"y", IOBIND_DTYPE_FLOAT32, of->y_rank});
+  iobind__onnx_write(&graph, "known", model);
+}
+
+/* Whole numbers from -2 to 2. */
+static void fill(float *values, unsigned seed) {
+  for (unsigned i = 0; i < MOST; i++) {
+    values[i] = (float)((i * i * 7 + i * 3 + seed) % 11 % 5) - 2;
+  }
+}
+
+/* A failure of the run is no wrong result: *wrong stays false. */
+static iobind_status try_known(iobind_device *device, const known *of, bool *wrong, iobind_error *error) {
+  static const iobind__device_options none = {0};
+  float x[MOST];
+  float w[MOST];
+  float y[CHANNELS + ROWS];
+  iobind__bytes model = {0};
+  write_model(of, &model);
+  fill(x, 0);
+  fill(w, 1);
+  const trial tried = {model.data, model.length, x, of->x_dims, of->x_rank, w, of->w_dims, of->w_rank, y, of->y_count};
+  iobind_status status = model.failed ? iobind__out_of_memory(error, "model") : try_device(device, &none, &tried, error);
+  free(model.data);
+  for (size_t i = 0; status == IOBIND_OK && i < of->y_count; i++) {
+    const float off = y[i] - of->answer(x, w, i);
+    *wrong = *wrong || !(off > -0.5f && off < 0.5f);
+  }
+  return status;
+}
+
+/* The names of what is wrong. What the device refuses is an error for who uses it, so here it is only a line of the log. */
+static void try_all_known(iobind_device *device, iobind__text *wrong) {
+  for (size_t i = 0; i < sizeof known_answers / sizeof known_answers[0]; i++) {
+    iobind_error error = IOBIND_ERROR_INIT;
+    bool is_wrong = false;
+    if (try_known(device, &known_answers[i], &is_wrong, &error) != IOBIND_OK) {
+      iobind__log_line(device->runtime->log, IOBIND_LOG_INFO, "iobind: device_check: %s: %s is not checked: %s", device->spec,
+                       known_answers[i].name, error.message);
+    } else if (is_wrong) {
+      iobind__text_add(wrong, "%s%s", wrong->length == 0 ? "computes wrong: " : ", ", known_answers[i].name);
+    }
+  }
+}
+
+static iobind_status compute_known(iobind_device *device, iobind_error *reason) {
+  iobind__scope scope;
+  iobind__text wrong = {0};
+  *reason = (iobind_error)IOBIND_ERROR_INIT;
+  if (iobind__guard_enter(device->guard, &scope, reason) == IOBIND_OK) {
+    try_all_known(device, &wrong);
+  }
+  iobind__guard_leave(&scope);
+  const bool is_wrong = wrong.length > 0 || wrong.failed;
+  iobind_status status = is_wrong ? iobind__fail(reason, IOBIND_ERROR_RESULT, "%s", iobind__text_get(&wrong)) : IOBIND_OK;
+  iobind__text_free(&wrong);
   return status;
 }
 
@@ -73,7 +256,7 @@ iobind_status iobind__device_works_with(iobind_device *device, const iobind__dev
   *reason = (iobind_error)IOBIND_ERROR_INIT;
   iobind_status status = iobind__guard_enter(device->guard, &scope, reason);
   if (status == IOBIND_OK) {
-    status = try_device(device, given, reason);
+    status = try_identity(device, given, reason);
   }
   iobind__guard_leave(&scope);
   if (status != IOBIND_OK) {
@@ -96,13 +279,30 @@ iobind_status iobind__device_works(iobind_device *device, iobind_error *reason) 
   return status;
 }
 
+iobind_status iobind__device_computes(iobind_device *device, iobind_error *reason) {
+  IOBIND__TRY(iobind__device_works(device, reason));
+  if (device == device->runtime->cpu) {
+    return IOBIND_OK; /* what others are compared with */
+  }
+  pthread_mutex_lock(&device->check_mutex);
+  if (!device->computed) {
+    device->compute_status = compute_known(device, &device->compute_error);
+    device->computed = true;
+  }
+  iobind_status status = device->compute_status;
+  *reason = device->compute_error;
+  pthread_mutex_unlock(&device->check_mutex);
+  return status;
+}
+
 iobind_status iobind_device_check(iobind_device *device, iobind_error *error) {
   IOBIND__TRY(iobind__null_check(device, "device", "device_check", error));
   IOBIND__TRY(iobind__process_check("device_check", error));
   iobind_error reason;
-  iobind_status status = iobind__device_works(device, &reason);
+  iobind_status status = iobind__device_computes(device, &reason);
   if (status != IOBIND_OK) {
-    iobind__error_set(error, status, reason.ort_code, "device_check: %s: %s", device->spec, reason.message);
+    iobind__error_set(error, status, reason.ort_code, "device_check: %s%s%s", device->spec,
+                      status == IOBIND_ERROR_RESULT ? " " : ": ", reason.message);
   }
   return status;
 }

@@ -71,6 +71,9 @@ struct iobind_device {
   bool checked;
   iobind_status check_status;
   iobind_error check_error;
+  bool computed;
+  iobind_status compute_status;
+  iobind_error compute_error;
   /* four bytes of device memory: copying them to the host waits for a queued device; made on first use */
   _Atomic(OrtValue *) fence;
   struct {
@@ -184,7 +187,10 @@ void iobind__loss_unwatch(iobind_device *device, iobind__loss_hook *hook);
  * does. */
 iobind_status iobind__device_works(iobind_device *device, iobind_error *reason);
 
-/* The same with options of the EP, tried in each call: an EP may need one to work. */
+/* The same, and does it give known answers? RESULT: it works, and computes wrong. Tried once. */
+iobind_status iobind__device_computes(iobind_device *device, iobind_error *reason);
+
+/* The first with options of the EP, tried in each call: an EP may need one to work. */
 typedef struct iobind__device_options {
   const char **keys;
   const char **values;

@@ -223,9 +223,31 @@ static const char *library_reason(const iobind_runtime *runtime, const spec *wan
   return "no such device";
 }
 
-/* The first device of one entry that works. If none does: NULL, and the reasons are added. */
-static iobind_device *find_entry(iobind_runtime *runtime, const char *text, size_t length, const spec *wanted,
-                                 iobind__text *reasons, bool *seen) {
+/* What is found on the way through a list. */
+typedef struct search {
+  bool is_list;         /* more than one entry: a device that computes wrong is taken only if no other works */
+  iobind__text reasons; /* of devices that are not taken */
+  bool seen;            /* an entry matches a device */
+  iobind_device *wrong; /* the first that works and computes wrong, and the memory that its entry means; NULL: none */
+  iobind_memory memory;
+} search;
+
+/* Whether a device that works is to be passed over, because it computes wrong. */
+static bool is_passed_over(iobind_device *device, const spec *wanted, search *self, iobind_error *reason) {
+  if (!self->is_list || wanted->options != NULL || iobind__device_computes(device, reason) != IOBIND_ERROR_RESULT) {
+    return false;
+  }
+  iobind__log_line(device->runtime->log, IOBIND_LOG_WARNING,
+                   "iobind: runtime_find_device: %s %s; the next device of the list is tried", device->spec, reason->message);
+  if (self->wrong == NULL) {
+    self->wrong = device;
+    self->memory = wanted->memory;
+  }
+  return true;
+}
+
+/* The first device of one entry that is taken. If none is: NULL, and the reasons are added. */
+static iobind_device *find_entry(iobind_runtime *runtime, const char *text, size_t length, const spec *wanted, search *self) {
   uint32_t ordinal = 0;
   size_t count = iobind__runtime_device_count(runtime);
   bool matched = false;
@@ -236,21 +258,21 @@ static iobind_device *find_entry(iobind_runtime *runtime, const char *text, size
     }
     matched = true;
     if (device->places[wanted->memory].info == NULL) {
-      add_reason(reasons, "has no host-accessible memory", (int)strlen(device->spec), device->spec);
+      add_reason(&self->reasons, "has no host-accessible memory", (int)strlen(device->spec), device->spec);
       continue;
     }
     iobind_error reason;
-    if (works(device, wanted, &reason) == IOBIND_OK) {
+    if (works(device, wanted, &reason) == IOBIND_OK && !is_passed_over(device, wanted, self, &reason)) {
       return device;
     }
-    add_reason(reasons, reason.message, (int)strlen(device->spec), device->spec);
+    add_reason(&self->reasons, reason.message, (int)strlen(device->spec), device->spec);
   }
   if (!matched) {
     pthread_mutex_lock(&runtime->mutex);
-    add_reason(reasons, library_reason(runtime, wanted), (int)length, text);
+    add_reason(&self->reasons, library_reason(runtime, wanted), (int)length, text);
     pthread_mutex_unlock(&runtime->mutex);
   }
-  *seen = *seen || matched;
+  self->seen = self->seen || matched;
   return NULL;
 }
 
@@ -274,7 +296,7 @@ static const char *next_entry(const char *entry) {
 
 /* The first entry that works. If none does, *device stays NULL, and the reasons are added. */
 static iobind_status find_in_list(iobind_runtime *runtime, const char *list, iobind_device **device, iobind_memory *memory,
-                                  iobind__text *reasons, bool *seen, iobind_error *error) {
+                                  search *self, iobind_error *error) {
   for (const char *entry = list; entry != NULL && *device == NULL; entry = next_entry(entry)) {
     size_t length = strcspn(entry, ",");
     spec wanted = {0};
@@ -283,9 +305,17 @@ static iobind_status find_in_list(iobind_runtime *runtime, const char *list, iob
     if (named != NULL && named->on_demand) {
       IOBIND__TRY(iobind__runtime_demand_ep(runtime, named, error));
     }
-    *device = find_entry(runtime, entry, length, &wanted, reasons, seen);
+    *device = find_entry(runtime, entry, length, &wanted, self);
     if (*device != NULL && memory != NULL) {
       *memory = wanted.memory;
+    }
+  }
+  if (*device == NULL && self->wrong != NULL) {
+    iobind__log_line(runtime->log, IOBIND_LOG_WARNING, "iobind: runtime_find_device: no other device works: %s is taken",
+                     self->wrong->spec);
+    *device = self->wrong;
+    if (memory != NULL) {
+      *memory = self->memory;
     }
   }
   return IOBIND_OK;
@@ -305,13 +335,12 @@ iobind_status iobind_runtime_find_device(iobind_runtime *runtime, const char *te
     spec wanted = {0};
     IOBIND__TRY(read_entry(text, entry, strcspn(entry, ","), memory != NULL, &wanted, error));
   }
-  iobind__text reasons = {0};
-  bool seen = false;
-  iobind_status status = find_in_list(runtime, text, device, memory, &reasons, &seen, error);
+  search found = {.is_list = strchr(text, ',') != NULL};
+  iobind_status status = find_in_list(runtime, text, device, memory, &found, error);
   if (status == IOBIND_OK && *device == NULL) {
-    status = seen ? IOBIND_ERROR_WRONG_DEVICE : IOBIND_ERROR_NOT_FOUND;
-    iobind__error_set(error, status, 0, "runtime_find_device: no such device works: %s", iobind__text_get(&reasons));
+    status = found.seen ? IOBIND_ERROR_WRONG_DEVICE : IOBIND_ERROR_NOT_FOUND;
+    iobind__error_set(error, status, 0, "runtime_find_device: no such device works: %s", iobind__text_get(&found.reasons));
   }
-  iobind__text_free(&reasons);
+  iobind__text_free(&found.reasons);
   return status;
 }

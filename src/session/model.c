@@ -3,7 +3,6 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "session/protobuf.h"
 #include "support/system.h"
@@ -218,9 +217,7 @@ static iobind_status identify(const iobind__model *self, iobind__identity *ident
 }
 
 static iobind_status note_file(iobind__model *self, const char *path, iobind_error *error) {
-  struct timespec now = {0};
-  (void)timespec_get(&now, TIME_UTC);
-  self->noted = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+  self->noted = iobind__clock_of_day();
   self->path = iobind__path_absolute(path);
   if (self->path == NULL) {
     return iobind__out_of_memory(error, "session_create");

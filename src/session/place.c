@@ -1,6 +1,7 @@
 /* The places of a session's values. */
 #include <stdlib.h>
 
+#include "memory/driver.h"
 #include "session/session.h"
 
 bool iobind__session_has_device(const iobind_session *session, const iobind_device *device) {
@@ -107,6 +108,12 @@ static iobind_status create_tensor(iobind_session *session, iobind_device *devic
     return iobind__fail(
         error, IOBIND_ERROR_NOT_SUPPORTED,
         "session_create_tensor: strings are not in a session's memory: iobind_tensor_create makes such a tensor");
+  }
+  if (iobind__driver_of(device)->allocator != iobind__ort_allocator) {
+    return iobind__fail(
+        error, IOBIND_ERROR_NOT_SUPPORTED,
+        "session_create_tensor: the memory of '%s' is iobind's, of no session: iobind_tensor_create makes such a tensor",
+        device->spec);
   }
   iobind__place *place;
   iobind__place *lent;

@@ -38,45 +38,45 @@ typedef struct iobind__metadata {
 } iobind__metadata;
 
 struct iobind_session {
-  iobind__ref ref;
-  iobind_runtime *runtime; /* a reference is held */
-  OrtSession *session;
-  iobind__lender lender;
-  iobind__model *model; /* what it was loaded from; NULL: not known */
-  bool profiling;
-  char *profile; /* the file of a profile that has ended; ORT owns the string */
-  iobind__metadata metadata;
-  iobind__value *inputs;
-  size_t input_count;
-  iobind__value *outputs;
-  size_t output_count;
-  const char **input_names;  /* as ORT's run takes them */
-  const char **output_names; /* of the outputs that are tensors */
-  size_t tensor_output_count;
+  iobind__ref ref;            /* of the caller, bindings, states, batches, and tensors in memory of ORT's session */
+  iobind_runtime *runtime;    /* a reference is held */
+  OrtSession *session;        /* ORT's */
+  iobind__lender lender;      /* who owns that one */
+  iobind__model *model;       /* what it was loaded from; NULL: not known */
+  bool profiling;             /* ORT records a profile */
+  char *profile;              /* the file of a profile that has ended; ORT owns the string */
+  iobind__metadata metadata;  /* what the model says of itself */
+  iobind__value *inputs;      /* the signature, with where each is read */
+  size_t input_count;         /* of those */
+  iobind__value *outputs;     /* the same, with where each is left */
+  size_t output_count;        /* of those */
+  const char **input_names;   /* as ORT's run takes them */
+  const char **output_names;  /* of the outputs that are tensors */
+  size_t tensor_output_count; /* of those */
   OrtRunOptions *run_options; /* default options for runs without a binding: if given none, ORT allocates them in each run */
   char **symbols;             /* the distinct ones */
-  size_t symbol_count;
-  iobind_device **devices; /* those that may hold its tensors; always includes the CPU */
-  size_t device_count;
-  bool is_plain;                  /* inputs and outputs are in the CPU's default memory, and there is no other device */
-  iobind_device *queued;          /* a device whose runs return before their work is done; NULL: none */
-  size_t queued_count;            /* if there are several, a run waits for all of them, with a stream or without */
+  size_t symbol_count;        /* of those */
+  iobind_device **devices;    /* those that may hold its tensors; always includes the CPU */
+  size_t device_count;        /* of those */
+  bool is_plain;              /* inputs and outputs are in the CPU's default memory, and there is no other device */
+  iobind_device *queued;      /* a device whose runs return before their work is done; NULL: none */
+  size_t queued_count;        /* if there are several, a run waits for all of them, with a stream or without */
   iobind__attachment *attachment; /* to the device whose driver must know the session; NULL: none */
-  iobind__compute compute;
-  const iobind__guard *guard;  /* around its runs, and what may not meet one; NULL: nothing is needed */
-  const iobind__guard *inside; /* around other calls that reach its EPs: the same without a turn */
-  iobind__guard guards[2];     /* these two */
-  iobind__place *places;       /* the session's own: memory that no device of the runtime has */
-  size_t place_count;
-  pthread_mutex_t places_mutex;  /* a run may meet memory that the signature did not show */
-  iobind__companion *companions; /* the mutex of the places guards the list; none leaves it before the session ends */
-  iobind_node_info *nodes;
-  size_t node_count;
-  size_t device_node_count; /* those of them that ORT's CPU EP does not run */
-  bool outputs_guessed;     /* some output comes from no node, and ORT does not say which */
-  iobind__registry graphs;  /* that its bindings have captured */
-  iobind__shadow *shadow;   /* with which runs are verified; NULL: none are */
-  iobind__turn turn;        /* see iobind__session_enter */
+  iobind__compute compute;        /* where its runs compute */
+  const iobind__guard *guard;     /* around its runs, and what may not meet one; NULL: nothing is needed */
+  const iobind__guard *inside;    /* around other calls that reach its EPs: the same without a turn */
+  iobind__guard guards[2];        /* these two */
+  iobind__place *places;          /* the session's own: memory that no device of the runtime has */
+  size_t place_count;             /* of those */
+  pthread_mutex_t places_mutex;   /* a run may meet memory that the signature did not show */
+  iobind__companion *companions;  /* the mutex of the places guards the list; none leaves it before the session ends */
+  iobind_node_info *nodes;        /* which EP runs which node; NULL: not recorded */
+  size_t node_count;              /* of those */
+  size_t device_node_count;       /* those of them that ORT's CPU EP does not run */
+  bool outputs_guessed;           /* some output comes from no node, and ORT does not say which */
+  iobind__registry graphs;        /* that its bindings have captured */
+  iobind__shadow *shadow;         /* with which runs are verified; NULL: none are */
+  iobind__turn turn;              /* see iobind__session_enter */
 };
 
 /* Would ORT capture a graph, or replay one, in a run that names none? In other sessions the number would only cost time. */

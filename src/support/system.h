@@ -102,6 +102,9 @@ iobind__path_char *iobind__path_native(const char *path);
 /* Nanoseconds of a clock that never goes back. */
 uint64_t iobind__clock_ns(void);
 
+/* Nanoseconds since 1970, as the stamps of files have them. */
+int64_t iobind__clock_of_day(void);
+
 /* Block the calling thread for about this long, less than a second. */
 void iobind__clock_sleep(uint64_t ns);
 

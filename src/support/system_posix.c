@@ -173,6 +173,12 @@ uint64_t iobind__clock_ns(void) {
   return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 }
 
+int64_t iobind__clock_of_day(void) {
+  struct timespec now = {0};
+  clock_gettime(CLOCK_REALTIME, &now);
+  return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
 void iobind__clock_sleep(uint64_t ns) {
   const struct timespec time = {.tv_sec = 0, .tv_nsec = (long)ns};
   (void)nanosleep(&time, NULL); /* a signal may end it early, which no caller minds */

@@ -3,6 +3,7 @@
 
 #if defined(_WIN32)
 #define WIN32_LEAN_AND_MEAN
+#include <io.h>
 #include <stdlib.h>
 #include <string.h>
 #include <windows.h>
@@ -307,6 +308,12 @@ uint64_t iobind__clock_ns(void) {
   uint64_t seconds = (uint64_t)(now.QuadPart / rate.QuadPart);
   uint64_t rest = (uint64_t)(now.QuadPart % rate.QuadPart);
   return seconds * 1000000000 + rest * 1000000000 / (uint64_t)rate.QuadPart;
+}
+
+int64_t iobind__clock_of_day(void) {
+  struct timespec now = {0};
+  clock_gettime(CLOCK_REALTIME, &now);
+  return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
 void iobind__clock_sleep(uint64_t ns) {

@@ -13,6 +13,8 @@ model=$work/add.onnx
 umask 027 # as careful administrators have it: what is installed is there for others all the same
 DESTDIR=$work/stage quietly cmake --install "$build" --prefix /opt/iobind
 (cd "$work" && find stage -printf '%M %p\n') | readable 'what is installed with umask 027'
+(cd "$work" && quietly timeout 60 cmake --install "$build" --prefix relative)
+[ -f "$work/relative/include/iobind/iobind.h" ] || fail 'installing with a relative prefix: expected it in the current directory'
 mkdir -m 2775 -p "$work/there/share"
 DESTDIR=$work/there quietly cmake --install "$build" --prefix /
 [ "$(stat -c %a "$work/there/share")" = 2775 ] || fail 'installing changes the mode of a directory that is there'
@@ -64,10 +66,13 @@ lib/libiobind_java.so
 lib/libiobind_vdev.so
 lib/pkgconfig/iobind-vdev.pc
 lib/pkgconfig/iobind.pc
+share/bash-completion/completions/iobind
 share/doc/iobind/CHANGELOG.md
 share/doc/iobind/LICENSE
 share/doc/iobind/NOTICE
-share/man/man1/iobind.1"
+share/fish/vendor_completions.d/iobind.fish
+share/man/man1/iobind.1
+share/zsh/site-functions/_iobind"
 [ "$came" = "$expected" ] || fail "what is installed: $(diff <(echo "$expected") <(echo "$came"))"
 soname=$(readelf -dW "$prefix/lib/libiobind.so" | sed -n 's/.*(SONAME).*\[\(.*\)\]/\1/p')
 [ "$soname" = "libiobind.so.$interface" ] || fail "the library's SONAME: expected libiobind.so.$interface, got '$soname'"

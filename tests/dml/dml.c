@@ -669,6 +669,9 @@ static void sizes(void) {
   options.devices = &device;
   options.device_count = 1;
   OK(iobind_session_create_from_memory(runtime, model, bytes, &options, &session, &error));
+  iobind_tensor *own;
+  REFUSED(IOBIND_ERROR_NOT_SUPPORTED, "iobind_tensor_create",
+          iobind_session_create_tensor(session, device, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, square, 2, &own, &error));
   OK(iobind_binding_create(session, &binding, &error));
   OK(iobind_tensor_create(device, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, two, 1, &x, &error));
   OK(iobind_tensor_create(device, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, (const int64_t[]){2, 2}, 2, &y, &error));

@@ -11,6 +11,7 @@ SAID = {
     "CHANGELOG.md": r"\A(?:(?!## ).*\n)*## \[(\d+\.\d+\.\d+)\]",
     "SECURITY.md": r"after (\d+\.\d+\.\d+), to the newest release",
     "docs/install.md": r"iobind[-_](\d+\.\d+\.\d+)[-_]",
+    "CITATION.cff": r"(?m)^version: (.*)$",
     "debian/changelog": r"\Aiobind \((.*?)\)",
     "packaging/rpm/iobind.spec": r"(?m)^Version: +(.*)$",
     "packaging/vcpkg/iobind/vcpkg.json": r'"version": "(.*)"',

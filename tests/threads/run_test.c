@@ -13,10 +13,15 @@
 
 enum { ROUNDS = 20 };
 
+/* Of 1 2 3 in the session's own memory, from which runs of other threads allocate meanwhile. */
 static iobind_binding *bind(iobind_session *session, iobind_tensor **x) {
+  static const int64_t three = 3;
+  static const float values[] = {1, 2, 3};
   iobind_binding *binding = NULL;
-  *x = threads_floats(vdev);
-  if (*x == NULL || iobind_binding_create(session, &binding, NULL) != IOBIND_OK ||
+  if (iobind_session_create_tensor(session, vdev, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, &three, 1, x, NULL) !=
+          IOBIND_OK ||
+      iobind_tensor_write(*x, 0, values, sizeof values, NULL, NULL) != IOBIND_OK ||
+      iobind_binding_create(session, &binding, NULL) != IOBIND_OK ||
       iobind_binding_set_input(binding, 0, IOBIND_INPUT_RESIDENT, *x, NULL, NULL) != IOBIND_OK) {
     iobind_binding_destroy(binding);
     return NULL;

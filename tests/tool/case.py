@@ -47,7 +47,8 @@ class Case(unittest.TestCase):
     def call(self, *words, **more):
         more.setdefault("env", self.environment)
         more.setdefault("stdout", subprocess.PIPE)
-        return subprocess.run([TOOL, *words], stderr=subprocess.PIPE, timeout=120, errors="replace", **more)
+        more.setdefault("timeout", 120)
+        return subprocess.run([TOOL, *words], stderr=subprocess.PIPE, errors="replace", **more)
 
     def good(self, *words, **more):
         result = self.call(*words, **more)

@@ -72,7 +72,7 @@ static void add_row(report_table *table, const iobind_device *device, const iobi
   char text[128];
   report_row(table);
   report_cell(table, report_string(info->spec), NULL);
-  bool works = failure->status == IOBIND_OK;
+  bool works = failure->status == IOBIND_OK || failure->status == IOBIND_ERROR_RESULT;
   report_cell(table, check ? json_boolean(works) : json_null(), "%s", works ? "yes" : "no");
   report_cell_mark(table, works ? REPORT_GOOD : REPORT_BAD);
   report_cell(table, report_string(info->ep_name), NULL);
@@ -87,7 +87,7 @@ static void add_row(report_table *table, const iobind_device *device, const iobi
   report_cell(table, report_string(info->memory_name), NULL);
   json_t *words = capabilities(info->flags, text, sizeof text);
   report_cell(table, words, "%s", text[0] != 0 ? text : "-");
-  report_cell(table, works ? json_null() : report_string(failure->message), "%s", "");
+  report_cell(table, failure->status == IOBIND_OK ? json_null() : report_string(failure->message), "%s", "");
   report_cell(table, metadata(device, info->metadata_count), "%s", "");
 }
 
@@ -115,9 +115,12 @@ int machine_report_devices(tool_state *tool, tool_report *report, bool check, bo
       return tool_fail_error(tool, "a device", &error);
     }
     progress_say("trying %s", info.spec);
-    bool works = !check || iobind_device_check(device, &failure) == IOBIND_OK;
+    const iobind_status found = check ? iobind_device_check(device, &failure) : IOBIND_OK;
+    const bool works = found == IOBIND_OK || found == IOBIND_ERROR_RESULT;
     if (check) *working += works;
     add_row(table, device, &info, check, &failure);
+    if (found == IOBIND_ERROR_RESULT)
+      report_note(report, "%s: `iobind doctor --compute %s` finds more", tool_reason(&failure), info.spec);
     if (!works) report_note(report, "%s does not work: %s", info.spec, failure.message);
     if (details) note_metadata(report, device, &info);
   }

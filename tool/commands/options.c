@@ -188,7 +188,7 @@ int command_options(int argc, const char **argv) {
   int code = tool_begin(&tool, &usage, argc, argv);
   if (code == TOOL_GO) {
     tool_report *report = report_create();
-    const char *name = tool.arguments == NULL ? NULL : tool.arguments[0];
+    const char *name = tool.arguments[0];
     if (name == NULL) list_eps(report);
     if (name != NULL) code = list_of(&tool, report, name);
     if (code == TOOL_GO) code = tool_print(&tool, report, TOOL_DONE);

@@ -50,11 +50,12 @@ static iobind_status make_inputs(trial *self, iobind_error *error) {
   return IOBIND_OK;
 }
 
-/* @param device  NULL: the CPU alone */
-static iobind_status load(trial *self, iobind_device *device, loaded *side, iobind_error *error) {
+/* @param device  NULL: the CPU alone
+ * @param flags   IOBIND_SESSION_* */
+static iobind_status load(trial *self, iobind_device *device, uint32_t flags, loaded *side, iobind_error *error) {
   iobind_session_options options = IOBIND_SESSION_OPTIONS_INIT;
   if (device != NULL) wish_apply(&self->tool->wish, &options);
-  options.flags = IOBIND_SESSION_PLACEMENT;
+  options.flags = flags;
   options.devices = &device;
   options.device_count = device != NULL;
   options.intra_op_threads = 1;
@@ -64,12 +65,6 @@ static iobind_status load(trial *self, iobind_device *device, loaded *side, iobi
 static iobind_status run(trial *self, loaded *side, iobind_error *error) {
   release_outputs(side);
   return tool_run(side->session, self->inputs, self->input_count, side->outputs, self->kernel->output_count, error);
-}
-
-static bool is_on_cpu(const trial *self, const iobind_device *device) {
-  iobind_session_info info = IOBIND_SESSION_INFO_INIT;
-  return device != iobind_runtime_get_device(self->tool->runtime, 0) &&
-         iobind_session_get_info(self->device.session, &info, NULL) == IOBIND_OK && info.device_node_count < info.node_count;
 }
 
 /* An element as text. */
@@ -124,6 +119,13 @@ static kernel_outcome refused(kernel_finding *finding, kernel_outcome outcome, c
   return outcome;
 }
 
+/* A session that keeps the CPU out is refused: because the device does not take the node, if another one is not. */
+static kernel_outcome not_taken(trial *self, iobind_device *device, kernel_finding *finding) {
+  iobind_error error = IOBIND_ERROR_INIT;
+  const bool loads = load(self, device, 0, &self->device, &error) == IOBIND_OK;
+  return loads ? KERNEL_ON_CPU : refused(finding, KERNEL_REFUSED, &error);
+}
+
 static kernel_outcome compare(const trial *self, int run, kernel_finding *finding) {
   iobind_error error = IOBIND_ERROR_INIT;
   for (size_t i = 0; i < self->kernel->output_count; i++) {
@@ -142,12 +144,11 @@ static kernel_outcome compare(const trial *self, int run, kernel_finding *findin
 
 static kernel_outcome run_and_compare(trial *self, iobind_device *device, kernel_finding *finding) {
   iobind_error error = IOBIND_ERROR_INIT;
-  if (make_inputs(self, &error) != IOBIND_OK || load(self, NULL, &self->cpu, &error) != IOBIND_OK ||
+  if (make_inputs(self, &error) != IOBIND_OK || load(self, NULL, 0, &self->cpu, &error) != IOBIND_OK ||
       run(self, &self->cpu, &error) != IOBIND_OK) {
     return refused(finding, KERNEL_UNKNOWN, &error);
   }
-  if (load(self, device, &self->device, &error) != IOBIND_OK) return refused(finding, KERNEL_REFUSED, &error);
-  if (is_on_cpu(self, device)) return KERNEL_ON_CPU;
+  if (load(self, device, IOBIND_SESSION_STRICT, &self->device, &error) != IOBIND_OK) return not_taken(self, device, finding);
   kernel_outcome outcome = KERNEL_RIGHT;
   for (int i = 0; outcome == KERNEL_RIGHT && i < RUNS; i++) {
     if (run(self, &self->device, &error) != IOBIND_OK) return refused(finding, KERNEL_REFUSED, &error);

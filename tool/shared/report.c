@@ -415,8 +415,8 @@ static void print_records(const printer *to, const report_table *table) {
   for (size_t i = 0; i < table->cell_count; i++) {
     const column *shape = &table->columns[i % table->column_count];
     if (i > 0 && i % table->column_count == 0) fputc('\n', to->stream);
-    if (shape->label != NULL && text_of(&table->cells[i])[0] != 0)
-      print_labelled(to, shape->label, label_width, &table->cells[i]);
+    if (shape->label == NULL || text_of(&table->cells[i])[0] == 0) continue;
+    print_labelled(to, shape->label, label_width, &table->cells[i]);
   }
 }
 

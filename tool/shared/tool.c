@@ -213,9 +213,11 @@ static int print_help(tool_state *tool) {
 }
 
 static int take_arguments(tool_state *tool) {
+  static const char *none[] = {NULL};
   tool->arguments = poptGetArgs(tool->popt);
+  if (tool->arguments == NULL) tool->arguments = none;
   size_t count = 0;
-  while (tool->arguments != NULL && tool->arguments[count] != NULL) count++;
+  while (tool->arguments[count] != NULL) count++;
   if (count < tool->usage->argument_count) return tool_misuse(tool, "%s is missing", tool->usage->arguments);
   size_t most = tool->usage->argument_count + tool->usage->optional_count;
   if (count > most) return tool_misuse(tool, "unexpected argument '%s'", tool->arguments[most]);
@@ -278,10 +280,25 @@ bool tool_add_dim(tool_state *tool, const char *name, int64_t axis, int64_t valu
   return true;
 }
 
+static tool_visitor *visitor;
+
+void tool_visit_options(tool_visitor *visit) {
+  visitor = visit;
+}
+
+static void visit_options(const struct poptOption *options) {
+  for (; options != NULL && options->longName != NULL; options++) visitor(options);
+}
+
 int tool_begin(tool_state *tool, const tool_usage *usage, int argc, const char **argv) {
   *tool = (tool_state){.usage = usage};
   failure_begin();
   build_tables(tool);
+  if (visitor != NULL) {
+    visit_options(usage->options);
+    visit_options(tool->shared);
+    return TOOL_DONE;
+  }
   snprintf(tool->name, sizeof tool->name, "iobind %s", usage->command);
   tool->words = malloc(((size_t)argc + 1) * sizeof *tool->words);
   if (tool->words == NULL) return tool_fail(tool, "out of memory");

@@ -119,6 +119,12 @@ typedef struct tool_state {
 /** Read the command line. After TOOL_DONE the help has been printed. */
 int tool_begin(tool_state *tool, const tool_usage *usage, int argc, const char **argv);
 
+/** Called with an option of a command; `option` has a long name. */
+typedef void tool_visitor(const struct poptOption *option);
+
+/** Until NULL is given, tool_begin reads no command line, but calls `visit` for each option of its command and returns TOOL_DONE. */
+void tool_visit_options(tool_visitor *visit);
+
 /** Release everything; returns `code`. */
 int tool_end(tool_state *tool, int code);
 

@@ -83,8 +83,8 @@ def test_types_and_shapes():
         iobind.tensor([1, 2])[::2]
 
 
-# Literals of the library's sources that are no messages to a caller of Python: other languages', or the environment's.
-OTHERS = re.compile(r"IOBIND_EP_LIBRARIES|IOBIND_VERIFY|iobind_catalogue_get_ep|IOBIND_NATIVE|iobind_runtime_adopt_device|IOBIND__|iobind__|^iobind_vdev$")
+# Literals of the library's sources that are no messages to a caller of Python: other languages', the environment's, or the build's.
+OTHERS = re.compile(r"IOBIND_EP_LIBRARIES|IOBIND_VERIFY|IOBIND_ORT_LIBRARY|iobind_catalogue_get_ep|IOBIND_NATIVE|iobind_runtime_adopt_device|IOBIND__|iobind__|^iobind_vdev$")
 
 
 MODES_OF_C = r"\b(SNAPSHOT|RESIDENT|LIVE|FIXED|IN_PLACE|SWAP|MOVE|HOST_ACCESSIBLE)\b"

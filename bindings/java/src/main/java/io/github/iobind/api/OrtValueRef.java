@@ -776,58 +776,15 @@ public final class OrtValueRef implements AutoCloseable {
     }
   }
 
-  // ---- comparing
-
   /**
-   * How this value differs from the right one, by limits that go by the type: for floats 1e-4 + 1e-3 of the right one. Both are on the host, and
-   * have one type and shape. NaN equals NaN.
+   * How this value differs from the right one, by the limits of its type.
    *
-   * @param right what counts as right
+   * @param right of the same type and shape, on the host as this one
    * @return the difference
-   * @throws OrtFFMException SHAPE, DTYPE: they have others; WRONG_DEVICE: one is not on the host, where {@link #copyTo} brings it; what the
-   *     work that writes one of them failed with
+   * @throws OrtFFMException as {@link OrtDifference#between}
    */
   public OrtDifference compare(OrtValueRef right) {
-    return compare(right, MemorySegment.NULL);
-  }
-
-  /**
-   * The same with limits: an element may differ by {@code absolute + relative * |right|}.
-   *
-   * @param right what counts as right
-   * @param absolute 0 or more
-   * @param relative 0 or more
-   * @return the difference
-   * @throws OrtFFMException as {@link #compare(OrtValueRef)}; INVALID_ARGUMENT: a limit that is negative or NaN
-   */
-  public OrtDifference compare(OrtValueRef right, double absolute, double relative) {
-    try (Arena arena = Arena.ofConfined()) {
-      MemorySegment tolerance = arena.allocate(Layouts.TOLERANCE);
-      Layouts.setDouble(tolerance, Layouts.TOLERANCE, "absolute", absolute);
-      Layouts.setDouble(tolerance, Layouts.TOLERANCE, "relative", relative);
-      return compare(right, tolerance);
-    }
-  }
-
-  private OrtDifference compare(OrtValueRef right, MemorySegment tolerance) {
-    MemorySegment[] memory = Hold.arenas(new MemorySegment[] {backing, right.backing});
-    try (Scratch scratch = Scratch.take()) {
-      long address = enter();
-      try {
-        long rightAddress = right.enter();
-        try {
-          MemorySegment found = scratch.struct(Layouts.DIFFERENCE);
-          OrtStreamFFM.copy(null, memory,
-              () -> scratch.check(Iobind.tensorCompare(address, rightAddress, tolerance, found, scratch.error())));
-          return new OrtDifference(Layouts.getLong(found, Layouts.DIFFERENCE, "beyond"), Layouts.getLong(found, Layouts.DIFFERENCE, "first"),
-              Layouts.getDouble(found, Layouts.DIFFERENCE, "absolute"), Layouts.getDouble(found, Layouts.DIFFERENCE, "relative"));
-        } finally {
-          right.exit();
-        }
-      } finally {
-        exit();
-      }
-    }
+    return OrtDifference.between(this, right, MemorySegment.NULL);
   }
 
   // ---- lifetime

@@ -156,11 +156,11 @@ class ExternalTest {
         OrtValueRef whole = OrtValueRef.of(runtime, new int[] {1, 2, 4, 0}, MemoryDescriptor.of(OnnxTensorElementType.INT32, 4))) {
       assertEquals(new OrtDifference(0, 0, 0, 0), right.compare(right));
       assertEquals(new OrtDifference(1, 2, 1, 0.25), other.compare(right));
-      assertEquals(0, other.compare(right, 1, 0).beyond());
-      assertEquals(1, other.compare(right, 0, 0.2).beyond());
+      assertEquals(0, OrtDifference.between(other, right, 1, 0).beyond());
+      assertEquals(1, OrtDifference.between(other, right, 0, 0.2).beyond());
       fails(OrtStatus.DTYPE, "compare: ", () -> other.compare(whole));
       fails(OrtStatus.WRONG_DEVICE, "compare: ", () -> far.compare(right));
-      fails(OrtStatus.INVALID_ARGUMENT, "compare: ", () -> other.compare(right, -1, 0));
+      fails(OrtStatus.INVALID_ARGUMENT, "compare: ", () -> OrtDifference.between(other, right, -1, 0));
     }
   }
 }
