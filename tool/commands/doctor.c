@@ -73,7 +73,7 @@ static int examine(tool_state *tool, tool_report *report, const compute_wish *co
 }
 
 static int refuse_without_compute(const tool_state *tool, char *const *operators) {
-  if (tool->arguments != NULL) return tool_misuse(tool, "'%s': a device is for --compute", tool->arguments[0]);
+  if (tool->arguments[0] != NULL) return tool_misuse(tool, "'%s': a device is for --compute", tool->arguments[0]);
   const char *option = operators != NULL ? "--operator" : tool->wish.words.ep_options != NULL ? "--ep-option" : NULL;
   return option == NULL ? TOOL_GO : tool_misuse(tool, "%s is for --compute", option);
 }
@@ -106,7 +106,7 @@ int command_doctor(int argc, const char **argv) {
   if (code == TOOL_GO) {
     tool_report *report = report_create();
     progress_begin(&tool);
-    const compute_wish wish = {tool.arguments == NULL ? NULL : tool.arguments[0], operators};
+    const compute_wish wish = {tool.arguments[0], operators};
     code = examine(&tool, report, compute != 0 ? &wish : NULL);
     report_destroy(report);
   }
