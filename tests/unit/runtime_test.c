@@ -558,6 +558,50 @@ static void log_lines_are_utf8(void **state) {
   assert_true(all.counts[IOBIND_LOG_WARNING] >= 2);
 }
 
+static char *passed_over[4];
+static size_t passed_count;
+
+static void keep_warnings(void *context, int32_t level, const char *message) {
+  (void)context;
+  if (level == IOBIND_LOG_WARNING && strstr(message, "runtime_find_device") != NULL && passed_count < 4) {
+    passed_over[passed_count++] = strdup(message);
+  }
+}
+
+/* A list passes over it, and says why; a spec of its own, and a list without another, give it. */
+static void device_that_computes_wrong(void **state) {
+  (void)state;
+  setenv("VDEV_WRONG_COMPUTE", "from:2", 1); /* the first is the tiny session's */
+  iobind_runtime_options options = IOBIND_RUNTIME_OPTIONS_INIT;
+  options.log = keep_warnings;
+  options.log_level = IOBIND_LOG_WARNING;
+  iobind_runtime *runtime = create(&options);
+  iobind_device *device = NULL;
+  iobind_device *cpu = iobind_runtime_get_device(runtime, 0);
+  expect_ok(iobind_runtime_find_device(runtime, "vdev", &device, NULL, &fault));
+  assert_ptr_not_equal(device, cpu);
+  assert_int_equal(passed_count, 0);
+  iobind_device *vdev = device;
+  expect_ok(iobind_runtime_find_device(runtime, "vdev,cpu", &device, NULL, &fault));
+  assert_ptr_equal(device, cpu);
+  assert_int_equal(passed_count, 1);
+  assert_non_null(strstr(passed_over[0],
+                         "vdev:0 computes wrong: Conv with 33 channels, MatMul over 33 elements, ReduceSum of 5x33 elements"));
+  iobind_memory memory = IOBIND_MEMORY_DEFAULT;
+  expect_ok(iobind_runtime_find_device(runtime, "dml,vdev/pinned", &device, &memory, &fault));
+  assert_ptr_equal(device, vdev);
+  assert_int_equal(memory, IOBIND_MEMORY_HOST_ACCESSIBLE);
+  assert_int_equal(passed_count, 3);
+  assert_non_null(strstr(passed_over[2], "vdev:0 is taken"));
+  expect(IOBIND_ERROR_RESULT, iobind_device_check(vdev, &fault));
+  expect_words("device_check: vdev:0 computes wrong: ");
+  expect_ok(iobind_device_check(cpu, &fault));
+  iobind_runtime_destroy(runtime);
+  while (passed_count > 0) {
+    free(passed_over[--passed_count]);
+  }
+}
+
 /* A whole life, failures and a device included, without a line on stderr. */
 static void nothing_on_stderr(void **state) {
   (void)state;
@@ -627,6 +671,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(library_by_environment),
     cmocka_unit_test(failed_library_explains_its_device),
     cmocka_unit_test(failed_device_is_named_once),
+    cmocka_unit_test(device_that_computes_wrong),
     cmocka_unit_test(failed_library_of_the_options),
     cmocka_unit_test(host_was_first),
     cmocka_unit_test(host_was_first_and_it_is_listed),

@@ -47,7 +47,7 @@ static void every_device_is_found_by_its_spec(void **state) {
     device = iobind_runtime_get_device(runtime, i);
     iobind_device_info info = IOBIND_DEVICE_INFO_INIT;
     expect_ok(iobind_device_get_info(device, &info, &fault));
-    if (iobind_device_check(device, NULL) == IOBIND_OK) {
+    if (iobind_device_check(device, NULL) != IOBIND_ERROR_WRONG_DEVICE) {
       assert_ptr_equal(find(info.spec), device);
     }
   }
@@ -88,7 +88,23 @@ static void first_that_works(void **state) {
     assert_ptr_equal(find(lists[i]), cpu);
   }
   iobind_device *webgpu = fixture_device(runtime, "webgpu");
-  assert_ptr_equal(find("dml,webgpu,cpu"), webgpu);
+  const iobind_status computes = iobind_device_check(webgpu, &fault);
+  assert_ptr_equal(find("dml,webgpu,cpu"), computes == IOBIND_OK ? webgpu : cpu);
+  assert_ptr_equal(find("dml,webgpu"), webgpu); /* there is no other */
+}
+
+/* WebGPU's EP over the software driver has a Conv that is wrong for 33 channels. */
+static void webgpu_computes_wrong(void **state) {
+  (void)state;
+  iobind_device *webgpu = fixture_device(runtime, "webgpu");
+  if (iobind_device_check(webgpu, &fault) == IOBIND_OK) {
+    print_message("this WebGPU computes right\n");
+    skip();
+  }
+  expect_words("device_check: webgpu:0 computes wrong: Conv with 33 channels");
+  assert_null(strstr(fault.message, "MatMul"));
+  expect(IOBIND_ERROR_RESULT, iobind_device_check(webgpu, &fault)); /* remembered */
+  assert_ptr_equal(find("webgpu"), webgpu);
 }
 
 /* None there: NOT_FOUND. Some there, none fit: DEVICE. Each with a reason for each entry. */
@@ -224,6 +240,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(every_device_is_found_by_its_spec),
     cmocka_unit_test(gpu_is_what_has_gpu_memory),
     cmocka_unit_test(first_that_works),
+    cmocka_unit_test(webgpu_computes_wrong),
     cmocka_unit_test(none_that_works),
     cmocka_unit_test(pinned_needs_a_kind_of_memory),
     cmocka_unit_test(mistakes),

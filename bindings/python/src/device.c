@@ -301,7 +301,7 @@ static PyMethodDef device_methods[] = {
      "memory()\n--\n\nMemory of the device that iobind has allocated, by who holds it, as a dict: any, caller, binding, graph, pipeline,\n"
      "stream. Each is a dict: bytes and count (now), most_bytes (the most at one time). What ONNX Runtime allocates is not included."},
     {"check", (PyCFunction)device_check, METH_NOARGS,
-     "check()\n--\n\nRun a tiny model on the device, once. Raises DeviceError, which says why it does not work."},
+     "check()\n--\n\nRun tiny models on the device, once. Raises DeviceError, which says why it does not work, or ResultError if it computes wrong."},
     {NULL, NULL, 0, NULL},
 };
 
