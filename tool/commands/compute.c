@@ -91,8 +91,9 @@ static int try_all(tool_state *tool, iobind_device *device, table *all) {
     size_t rank = 0;
     if (!is_wanted(all->wish, text)) continue;
     progress_say("trying %s on %s", text, tool_device_spec(device));
-    if (!kernel_try(tool, device, text, dtype, &found, &rank))
+    if (!kernel_try(tool, device, text, dtype, &found, &rank)) {
       return tool_fail(tool, "the kernel '%s' cannot be made; is memory exhausted?", text);
+    }
     row *self = find_row(all, text, dtype, rank);
     if (self == NULL || !add(self, text, &found)) return tool_fail(tool, "out of memory");
     all->counts[found.outcome]++;

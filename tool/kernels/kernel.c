@@ -121,8 +121,8 @@ static void put(const kernel_operand *operand, size_t index, double value) {
 
 static bool make_data(kernel_operand *operand, uint64_t seed) {
   if (operand->left_out) return true;
-  if (iobind_dtype_get_bytes((iobind_dtype)operand->dtype, operand->dims, operand->rank, &operand->bytes, NULL) != IOBIND_OK)
-    return false;
+  const iobind_dtype dtype = (iobind_dtype)operand->dtype;
+  if (iobind_dtype_get_bytes(dtype, operand->dims, operand->rank, &operand->bytes, NULL) != IOBIND_OK) return false;
   operand->data = malloc(operand->bytes + 1);
   if (operand->data == NULL) return false;
   const size_t count = operand->bytes / (iobind_dtype_get_bits(operand->dtype) / 8);

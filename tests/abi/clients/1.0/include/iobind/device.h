@@ -57,6 +57,9 @@ IOBIND_API iobind_device *iobind_runtime_get_device(const iobind_runtime *runtim
 
 /** Find the first working device of a spec. A device works if a tiny session runs on it; that is tried once per device.
  *
+ *  In a list of several entries a device that computes wrong (iobind_device_check) is passed over, with a warning in the log. It is
+ *  returned if no other device of the list works. A single entry returns it, unchecked.
+ *
  *  A spec is a list in order of preference, such as "cuda,webgpu,cpu". N counts matching devices from 0. Its elements:
  *  - `cpu`, `cuda[:N]`, `webgpu[:N]`, `dml[:N]`, `openvino[:N]`, `vdev[:N]` and the other names of the EP catalogue
  *  - `gpu[:N]`, `npu[:N]`: a device whose memory or hardware is a GPU or an NPU
@@ -85,8 +88,10 @@ IOBIND_API IOBIND_CHECK iobind_status iobind_device_get_info(const iobind_device
 IOBIND_API IOBIND_CHECK iobind_status iobind_device_get_metadata(const iobind_device *device, size_t index, const char **key,
                                                                  const char **value, iobind_error *error);
 
-/** Check that a device works: run a tiny session on it once. Later calls return the same result.
- *  @return OK; WRONG_DEVICE it does not work (the message has the reason)
+/** Check that a device works: run a tiny session on it once, then a Conv, a MatMul and a ReduceSum whose results are known. Later calls
+ *  return the same result.
+ *  @return OK, also if the device refuses one of the three; WRONG_DEVICE it does not work (the message has the reason); RESULT it works,
+ *          but one of the three has a wrong result (the message has which)
  *  @threads any   @blocks yes, up to seconds the first time   @since 1.0 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_device_check(iobind_device *device, iobind_error *error);
 
