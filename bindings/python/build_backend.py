@@ -5,6 +5,7 @@ usage: build_backend.py wheel|vcuda|sdist FOLDER
 
 import base64
 import csv
+import gzip
 import hashlib
 import io
 import os
@@ -186,9 +187,11 @@ def build_sdist(sdist_directory, config_settings=None):
         entry.uid = entry.gid = 0
         entry.uname = entry.gname = ""
         entry.mtime = EPOCH
+        entry.mode = 0o755 if entry.mode & 0o100 else 0o644  # whatever the umask of the clone
         return entry
 
-    with tarfile.open(target, "w:gz", format=tarfile.PAX_FORMAT) as archive:
+    with open(target, "wb") as file, gzip.GzipFile("", "wb", mtime=EPOCH, fileobj=file) as packed, \
+            tarfile.open(fileobj=packed, mode="w", format=tarfile.PAX_FORMAT) as archive:
         for name in sorted(filter(None, names)):
             if (PROJECT / name).is_file() and not name.startswith(("build/", "dist/", ".git", ".runtime", "PKG-INFO")):
                 archive.add(PROJECT / name, f"{root}/{name}", filter=reset)
