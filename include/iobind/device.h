@@ -91,7 +91,7 @@ IOBIND_API IOBIND_CHECK iobind_status iobind_device_get_metadata(const iobind_de
 /** Check that a device works: run a tiny session on it once, then a Conv, a MatMul and a ReduceSum whose results are known. Later calls
  *  return the same result.
  *  @return OK, also if the device refuses one of the three; WRONG_DEVICE it does not work (the message has the reason); RESULT it works,
- *          but one of the three has a wrong result (the message has which)
+ *          but one of the three has a wrong result (the message has which); OUT_OF_MEMORY
  *  @threads any   @blocks yes, up to seconds the first time   @since 1.0 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_device_check(iobind_device *device, iobind_error *error);
 

@@ -15,7 +15,8 @@
 #define EITHER(function, variant, failing, reason) \
   { function, variant, failing, OUTCOME_EITHER, IOBIND_OK, false, reason }
 #define NO_PATH "a file or folder whose path there is no memory for counts as another, or as not there"
-/* iobind_device_check says WRONG_DEVICE where the tiny session fails, and leaves out a known answer that cannot be had; iobind_runtime_find_device lists each device's reason */
+/* iobind_device_check says WRONG_DEVICE where the tiny session fails, and leaves out a known answer that cannot be had;
+ * iobind_runtime_find_device lists each device's reason */
 #define REASON(variant, failing, status, dead) \
   { "iobind_runtime_find_device", variant, failing, OUTCOME_REASON, status, dead, "it lists a reason for each device" }
 #define CHECK(failing)                                                                                         \

@@ -39,7 +39,8 @@ class Java(unittest.TestCase):
 
     def run_script(self, *command):
         self.log.write_text("", encoding="utf-8")
-        environment = dict(os.environ, PATH=f"{self.folder / 'programs'}:{os.environ['PATH']}", LOG=str(self.log), JAVA_HOME=str(self.jdk))
+        path = f"{self.folder / 'programs'}:{os.environ['PATH']}"
+        environment = dict(os.environ, PATH=path, LOG=str(self.log), JAVA_HOME=str(self.jdk), SOURCE_DATE_EPOCH="0")
         return subprocess.run([self.folder / "scripts" / command[0], *command[1:]], env=environment, capture_output=True, text=True)
 
     def logged(self, *command):
