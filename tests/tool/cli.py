@@ -56,7 +56,8 @@ class Usage(Case):
         self.refused(MISUSED, "MODEL is missing", "inspect", "--json")
         self.refused(MISUSED, "MODEL is empty", "inspect", "")
         self.refused(MISUSED, "unexpected argument 'two'", "inspect", "one", "two")
-        self.refused(MISUSED, "unexpected argument 'x'", "doctor", "x")
+        self.refused(MISUSED, "'x': a device is for --compute", "doctor", "x")
+        self.refused(MISUSED, "unexpected argument 'y'", "doctor", "--compute", "x", "y")
         self.refused(MISUSED, "--device is given 2 times", "inspect", "m", "--device", "cpu", "--device", "cpu")
         self.refused(MISUSED, "--ort is given 2 times", "devices", "--ort", "a", "--ort", "b")
         self.refused(MISUSED, "--output-dir is given 2 times", "run", "m", "-o", "a", "-o", "b")
@@ -815,7 +816,7 @@ class WebGpu(Case):
 
     def test_the_first_that_works(self):
         add = self.model("add.onnx", "add")
-        report = self.good_json("inspect", add, "--device", "ep=nosuch,webgpu,cpu")
+        report = self.good_json("inspect", add, "--device", "ep=nosuch,webgpu")
         self.assertEqual(report["device"], "webgpu:0")
         self.refused(FAILED, "webgpu:9", "inspect", add, "--device", "webgpu:9")
 
