@@ -119,12 +119,13 @@ static range unfused_row(const scores *s, const void *in, place at, double *row)
   }
   int64_t first = own.before + at.query - window;
   range seen = {.first = window >= 0 && first > 0 ? first : 0, .end = end_of(&own, at)};
-  if (!sees_any(s, at, seen, vcuda_real(launch, 14))) seen.end = seen.first;
+  double masked = vcuda_real(launch, 14);
+  if (masked < 0 && !sees_any(s, at, seen, masked)) seen.end = seen.first;
   return seen;
 }
 
 /* (queries, keys, heads, scores, bias, has bias, for all batches, for all heads, lengths, causal, window, keys before, scale, cap,
- * bias of what is masked, out); a block for each query and head, and sequence. With lengths the last query sees the last key. */
+ * bias of what is masked, or 0, out); a block for each query and head, and sequence. With lengths the last query sees the last key. */
 static void run_unfused(const vcuda_launch *launch) {
   scores s = {.launch = launch,
               .queries = vcuda_integer(launch, 0),

@@ -23,8 +23,8 @@ import markdown  # noqa: E402
 
 # What a product may use of the tree.
 PARTS = {
-    "vdev": ["vdev", "abi", "onnx", "cmake/alone.cmake", "cmake/version.cmake", "include/iobind/version.h"],
-    "vcuda": ["vcuda", "cmake/alone.cmake", "cmake/version.cmake", "include/iobind/version.h"],
+    "vdev": ["vdev", "abi", "onnx", "cmake/alone.cmake", "cmake/defaults.cmake", "cmake/version.cmake", "include/iobind/version.h"],
+    "vcuda": ["vcuda", "cmake/alone.cmake", "cmake/defaults.cmake", "cmake/version.cmake", "include/iobind/version.h"],
 }
 # ORT's header is not fetched; what the C programs need of it is declared here.
 HEADER = '#include "ort.h"\nconst OrtApiBase *OrtGetApiBase(void);\n'
