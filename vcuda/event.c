@@ -217,9 +217,10 @@ int cudaEventSynchronize(cuda_event event) {
   int error = found == NULL ? CUDA_INVALID_HANDLE : vcuda_capture_refuses_event(found);
   if (error == CUDA_OK && fails_by_name(found, call.name)) error = CUDA_UNKNOWN;
   if (error == CUDA_OK) {
-    vcuda_count_sync(found->device, VCUDA_COUNT_sync_event);
+    vcuda_device *device = found->device; /* another thread may destroy the event meanwhile */
+    vcuda_count_sync(device, VCUDA_COUNT_sync_event);
     error = wait_here(found);
-    if (error == CUDA_OK) error = vcuda_take_missed(found->device);
+    if (error == CUDA_OK) error = vcuda_take_missed(device);
   }
   vcuda_unlock();
   return vcuda_end(&call, error);

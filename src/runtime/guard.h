@@ -167,7 +167,7 @@ void iobind__context_close(iobind__context *context); /* NULL is a no-op */
 
 /* The device's own context in the driver, which the EP uses. It stays retained, as CUDA's runtime does it: giving up the last reference would
  * reset the device. */
-iobind_status iobind__context_find_primary(iobind__context *context, void **primary, iobind_error *error);
+iobind_status iobind__context_find_primary(iobind__context *self, void **primary, iobind_error *error);
 
 /* Has the process several such devices? Otherwise the right one is current anyway. */
 bool iobind__context_is_one_of_several(const iobind__context *context);

@@ -123,10 +123,14 @@ def test_on_vdev(vdev):
 
     def test_the_options_are_those_that_there_are(self):
         source = (ROOT / "src/ep/cuda.c").read_text() + (ROOT / "src/ep/nvidia.h").read_text()
+        of_streams = re.search(r"stream_options\[\] = \{.*?\n\};", source, flags=re.S).group()
         section = CUDA.split("\n## Options\n")[1].split("\n## ")[0]
         cells = re.findall(r"^\| (`[^|]*) \|", section, flags=re.M)
         self.assertEqual({name for cell in cells for name in re.findall(r"`(\w+)`", cell)},
-                         set(re.findall(r'\.key = "(\w+)"', source)))
+                         set(re.findall(r'\.key = "(\w+)"', source.replace(of_streams, ""))))
+        streams = CUDA.split("\n## Streams\n")[1].split("\n## ")[0]
+        for name in re.findall(r'\.key = "(\w+)"', of_streams):
+            self.assertIn(f"takes the option `{name}`", streams)
 
     def test_the_options_of_vdev_are_its_settings(self):
         rows = (ROOT / "src/ep/vdev.c").read_text()

@@ -119,8 +119,9 @@ int machine_report_devices(tool_state *tool, tool_report *report, bool check, bo
     const bool works = found == IOBIND_OK || found == IOBIND_ERROR_RESULT;
     if (check) *working += works;
     add_row(table, device, &info, check, &failure);
-    if (found == IOBIND_ERROR_RESULT)
+    if (found == IOBIND_ERROR_RESULT) {
       report_note(report, "%s: `iobind doctor --compute %s` finds more", tool_reason(&failure), info.spec);
+    }
     if (!works) report_note(report, "%s does not work: %s", info.spec, failure.message);
     if (details) note_metadata(report, device, &info);
   }
