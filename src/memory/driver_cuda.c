@@ -220,6 +220,10 @@ typedef struct priority {
   int got;
 } priority;
 
+static bool is_in_range(const priority *p) {
+  return p->greatest <= p->wanted && p->wanted <= p->least;
+}
+
 /* ORT's EP makes a stream of the default priority, so it is set afterwards, and asked for: a device without priorities takes any. */
 static int act_prioritize(const iobind__foreign *self, void *stream, void *asked) {
   enum { PRIORITY = 8, VALUE_BYTES = 64 }; /* CU_LAUNCH_ATTRIBUTE_PRIORITY; CUlaunchAttributeValue */
@@ -227,7 +231,7 @@ static int act_prioritize(const iobind__foreign *self, void *stream, void *asked
   _Alignas(8) char value[VALUE_BYTES] = {0};
   memcpy(value, &p->wanted, sizeof p->wanted);
   int failed = ((int (*)(int *, int *))self->found[PRIORITY_RANGE])(&p->least, &p->greatest);
-  if (failed != 0 || p->wanted > p->least || p->wanted < p->greatest) {
+  if (failed != 0 || !is_in_range(p)) {
     return failed;
   }
   failed = ((int (*)(void *, int, const void *))self->found[SET_ATTRIBUTE])(stream, PRIORITY, value);
@@ -235,7 +239,7 @@ static int act_prioritize(const iobind__foreign *self, void *stream, void *asked
 }
 
 static iobind_status check_priority(const iobind_device *device, const priority *p, iobind_error *error) {
-  if (p->wanted > p->least || p->wanted < p->greatest) {
+  if (!is_in_range(p)) {
     return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT,
                         "stream_create: '%s': priority: expected %d (the highest) to %d (the lowest), got %d", device->spec,
                         p->greatest, p->least, p->wanted);

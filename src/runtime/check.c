@@ -211,7 +211,7 @@ static void fill(float *values, unsigned seed) {
   }
 }
 
-/* A failure of the run is no wrong result: *wrong stays false. */
+/* A run that fails leaves *wrong false. */
 static iobind_status try_known(iobind_device *device, const known *of, bool *wrong, iobind_error *error) {
   static const iobind__device_options none = {0};
   float x[MOST];
@@ -279,34 +279,34 @@ iobind_status iobind__device_works_with(iobind_device *device, const iobind__dev
   return status;
 }
 
-iobind_status iobind__device_works(iobind_device *device, iobind_error *reason) {
+static iobind_status ask_whether_it_works(iobind_device *device, iobind_error *reason) {
   static const iobind__device_options none = {0};
+  return iobind__device_works_with(device, &none, reason);
+}
+
+static iobind_status ask_once(iobind_device *device, iobind__answer *answer,
+                              iobind_status (*ask)(iobind_device *device, iobind_error *reason), iobind_error *reason) {
   pthread_mutex_lock(&device->check_mutex);
-  if (!device->checked) {
-    device->check_status = iobind__device_works_with(device, &none, &device->check_error);
-    device->checked = true;
+  if (!answer->known) {
+    answer->error = (iobind_error)IOBIND_ERROR_INIT;
+    answer->status = ask(device, &answer->error);
+    answer->known = answer->status != IOBIND_ERROR_OUT_OF_MEMORY; /* which says nothing of the device */
   }
-  iobind_status status = device->check_status;
-  *reason = device->check_error;
+  iobind_status status = answer->status;
+  *reason = answer->error;
   pthread_mutex_unlock(&device->check_mutex);
   return status;
 }
 
+iobind_status iobind__device_works(iobind_device *device, iobind_error *reason) {
+  return ask_once(device, &device->works, ask_whether_it_works, reason);
+}
+
 iobind_status iobind__device_computes(iobind_device *device, iobind_error *reason) {
   IOBIND__TRY(iobind__device_works(device, reason));
-  if (device == device->runtime->cpu) {
-    return IOBIND_OK; /* what others are compared with */
-  }
-  pthread_mutex_lock(&device->check_mutex);
-  if (!device->computed) {
-    device->compute_error = (iobind_error)IOBIND_ERROR_INIT;
-    device->compute_status = compute_known(device, &device->compute_error);
-    device->computed = device->compute_status != IOBIND_ERROR_OUT_OF_MEMORY; /* which says nothing of the device */
-  }
-  iobind_status status = device->compute_status;
-  *reason = device->compute_error;
-  pthread_mutex_unlock(&device->check_mutex);
-  return status;
+  return device == device->runtime->cpu /* what others are compared with */
+             ? IOBIND_OK
+             : ask_once(device, &device->computes, compute_known, reason);
 }
 
 iobind_status iobind_device_check(iobind_device *device, iobind_error *error) {

@@ -49,6 +49,13 @@ typedef struct iobind__loss {
   iobind__loss_hook *hooks;
 } iobind__loss;
 
+/* What a device has answered to a question that it is asked once. */
+typedef struct iobind__answer {
+  bool known;
+  iobind_status status;
+  iobind_error error;
+} iobind__answer;
+
 struct iobind_device {
   struct iobind_runtime *runtime;
   const OrtEpDevice *ep_device;
@@ -66,14 +73,9 @@ struct iobind_device {
   uint32_t ordinal; /* its number among the devices of its EP */
   uint32_t flags;
   char *spec;
-  /* iobind_device_check's answer, remembered */
-  pthread_mutex_t check_mutex;
-  bool checked;
-  iobind_status check_status;
-  iobind_error check_error;
-  bool computed;
-  iobind_status compute_status;
-  iobind_error compute_error;
+  pthread_mutex_t check_mutex; /* of the two answers */
+  iobind__answer works;
+  iobind__answer computes;
   /* four bytes of device memory: copying them to the host waits for a queued device; made on first use */
   _Atomic(OrtValue *) fence;
   struct {

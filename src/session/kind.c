@@ -351,14 +351,18 @@ static void add_attention(const walk *self, uint32_t node, iobind__kind *to) {
   }
 }
 
+static void add_grouped_lengths(const walk *self, uint32_t node, iobind__kind *to) {
+  add_role(self, iobind__topology_input(self->in->graph, node, 5), IOBIND__LENGTH_LAST, to);
+  add_role(self, iobind__topology_input(self->in->graph, node, 6), IOBIND__LENGTH_EXTENT, to);
+}
+
 /* Several layers may share one cache. */
 static void add_grouped(const walk *self, uint32_t node, iobind__kind *to) {
   uint8_t read = spread_of_pair(self, node, 3);
   if (read == IOBIND__SPREAD_NONE) {
     return;
   }
-  add_role(self, iobind__topology_input(self->in->graph, node, 5), IOBIND__LENGTH_LAST, to);
-  add_role(self, iobind__topology_input(self->in->graph, node, 6), IOBIND__LENGTH_EXTENT, to);
+  add_grouped_lengths(self, node, to);
   if (read == IOBIND__SPREAD_MIXED) {
     doubt(to, "a GroupQueryAttention reads what other nodes have made of the cache");
   }
@@ -374,7 +378,7 @@ static void add_foreign(const walk *self, uint32_t node, uint32_t past, iobind__
   }
 }
 
-/* What the operator itself reads is no longer the whole cache for another one that reads it, too. */
+/* Another operator that reads the operator's own input misses the rows that this run adds. */
 static void add_readers(const walk *self, const pattern_match *of, iobind__kind *to) {
   const iobind__topology *graph = self->in->graph;
   self->spread[of->before.start] = IOBIND__SPREAD_MIXED;
@@ -441,8 +445,7 @@ static iobind_status find_lengths(const search *in, const pattern_match *of, iob
                      .spread = calloc(count, sizeof *self.spread)};
   bool is_made = self.seen != NULL && self.due != NULL && self.spread != NULL;
   if (is_made && of->by->op == IOBIND__OP_GROUP_QUERY_ATTENTION) {
-    add_role(&self, iobind__topology_input(in->graph, of->node, 5), IOBIND__LENGTH_LAST, to);
-    add_role(&self, iobind__topology_input(in->graph, of->node, 6), IOBIND__LENGTH_EXTENT, to);
+    add_grouped_lengths(&self, of->node, to);
   } else if (is_made) {
     add_role(&self, iobind__topology_input(in->graph, of->node, 2), IOBIND__LENGTH_BEFORE, to);
   }

@@ -52,7 +52,7 @@ fi
 libraries=$(dirname "$(find "$root/usr/lib" -name 'libiobind.so')")
 gzip -dc "$root/usr/share/man/man1/iobind.1.gz" | grep -q '^\.Dt IOBIND 1' || fail 'no manual page'
 [ -s "$root/usr/share/zsh/vendor-completions/_iobind" ] || fail "no completions where Debian's zsh looks for them"
-# The loader knows these directories where they are the system's own; here it is told.
+# The loader knows these directories only where they are the system's own.
 export LD_LIBRARY_PATH=$libraries
 use_tool "$root/usr/bin/iobind"
 build_with_cmake "$root/usr" "$work/with-package"

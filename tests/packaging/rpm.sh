@@ -18,18 +18,18 @@ fail() {
 names=$(for package in "$work"/*.rpm; do rpm -qp --queryformat '%{NAME}\n' "$package"; done | LC_ALL=C sort | xargs)
 expected='iobind-tools libiobind-devel libiobind-doc libiobind-vdev libiobind1'
 [ "$names" = "$expected" ] || fail "expected $expected, got $names"
-mkdir "$work/root"
-for package in "$work"/*.rpm; do rpm2cpio "$package" | (cd "$work/root" && cpio -idm --quiet); done
-libraries=$(dirname "$(find "$work/root" -name libiobind.so)")
+mkdir "$work/installed"
+for package in "$work"/*.rpm; do rpm2cpio "$package" | (cd "$work/installed" && cpio -idm --quiet); done
+libraries=$(dirname "$(find "$work/installed" -name libiobind.so)")
 version=$(sed -n 's/^Version: *//p' "$source/packaging/rpm/iobind.spec")
-said=$(LD_LIBRARY_PATH=$libraries "$work/root/usr/bin/iobind" --version)
+said=$(LD_LIBRARY_PATH=$libraries "$work/installed/usr/bin/iobind" --version)
 [ "$said" = "iobind $version (libiobind $version)" ] || fail "the tool says '$said'"
 printf '#include <iobind/iobind.h>\nint main(void) { return iobind_get_version() == IOBIND_VERSION_NUMBER ? 0 : 1; }\n' >"$work/use.c"
 for kind in "$libraries/libiobind.so" "-DIOBIND_STATIC $libraries/libiobind.a -ldl -pthread"; do
   # shellcheck disable=SC2086 # the options are words
-  cc "$work/use.c" -I"$work/root/usr/include" $kind -o "$work/use"
+  cc "$work/use.c" -I"$work/installed/usr/include" $kind -o "$work/use"
   LD_LIBRARY_PATH=$libraries "$work/use" || fail "a program with $kind does not run"
 done
 rpm -qp --requires "$work"/iobind-tools-*.rpm | grep -q "^libiobind.so.${version%%.*}()" || fail 'iobind-tools does not ask for the library'
-if grep -rlF "$source" "$work/root"; then fail 'these name the directory that they were built in'; fi
+if grep -rlF "$source" "$work/installed"; then fail 'these name the directory that they were built in'; fi
 echo "rpm: $expected of $version, built and used"

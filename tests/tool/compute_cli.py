@@ -43,7 +43,7 @@ class Quick(Compute):
                               ("ReduceSum", "int64", 3), ("Where", "int32", 2)}, rows)
 
     def test_a_planted_wrong_kernel(self):
-        """One element of one run: the table has that kernel alone, and a reader is told which."""
+        """One element of one run: the table has that kernel alone, and names the element."""
         found = wrong(self.table("vdev", *self.operators, code=FAILED, VDEV_WRONG_COMPUTE="40"))
         self.assertEqual([case["beyond"] for case in found], [1])
         self.assertRegex(found[0]["kernel"], "^Conv ")

@@ -90,7 +90,7 @@ static void first_that_works(void **state) {
   iobind_device *webgpu = fixture_device(runtime, "webgpu");
   const iobind_status computes = iobind_device_check(webgpu, &fault);
   assert_ptr_equal(find("dml,webgpu,cpu"), computes == IOBIND_OK ? webgpu : cpu);
-  assert_ptr_equal(find("dml,webgpu"), webgpu); /* there is no other */
+  assert_ptr_equal(find("dml,webgpu"), webgpu); /* the only one that works */
 }
 
 /* WebGPU's EP over the software driver has a Conv that is wrong for 33 channels. */

@@ -50,7 +50,7 @@ typedef struct kernel {
 } kernel;
 
 /** Read a line, and make the operands' data: the same on each machine. kernel_free frees it, after a failure too.
- *  @return false: it is not such a line, or there is no memory */
+ *  @return false: it is not such a line, or out of memory */
 bool kernel_read(kernel *self, const char *text, int32_t dtype);
 void kernel_free(kernel *self);
 

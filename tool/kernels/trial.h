@@ -23,7 +23,7 @@ typedef struct kernel_finding {
 
 /** Make the model of a line, run it once on the CPU and twice on the device, with the command line's options of EPs.
  *  @param rank  receives that of the first operand
- *  @return false: the line is none, or there is no memory */
+ *  @return false: it is not such a line, or out of memory */
 bool kernel_try(tool_state *tool, iobind_device *device, const char *text, int32_t dtype, kernel_finding *finding,
                 size_t *rank);
 

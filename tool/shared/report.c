@@ -371,7 +371,7 @@ static void print_row(const printer *to, const report_table *table, const cell *
   }
 }
 
-/* Of a column: how wide it is in lines of any length, and how narrow it can be without a word that is broken. */
+/* Of a column: how wide it is in lines of any length, and how narrow it can be before a word breaks. */
 static void measure(const report_table *table, size_t at, size_t *width, size_t *least) {
   *width = wrap_width_of(table->columns[at].label);
   *least = wrap_longest_word(table->columns[at].label);

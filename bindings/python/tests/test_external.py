@@ -66,7 +66,7 @@ def test_a_run_on_memory_of_another_s(file):
 
 
 def test_a_stream_behind_a_semaphore(file, native):
-    """The run reads what the other side has written by the value 1; the other side is told by the value 2."""
+    """The run reads what the other side has written by the value 1; the value 2 tells the other side that the run has ended."""
     shared = native.vdev_semaphore_create(0)
     there = numbers_of(file)
     memory, semaphore = iobind.ExternalMemory("vdev", file, BYTES), iobind.Semaphore("vdev", shared)
