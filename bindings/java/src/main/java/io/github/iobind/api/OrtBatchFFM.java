@@ -748,11 +748,11 @@ public final class OrtBatchFFM implements AutoCloseable {
    */
   public void stop() {
     List<Runnable> ended;
-    turns.stop();
     try (Scratch scratch = Scratch.take()) {
       long address = enter();
       try {
-        IobindBatch.batchStop(address);
+        IobindBatch.batchStop(address); // before the threads wake, so that their steps are refused
+        turns.stop();
         ended = turns.collect(address, MemorySegment.NULL, 0, scratch);
       } finally {
         handle.exit();

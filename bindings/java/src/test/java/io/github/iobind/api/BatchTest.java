@@ -849,6 +849,23 @@ class BatchTest {
     }
   }
 
+  /** The thread that waits wakes only when the batch refuses steps: it must not find a batch without rows, and return 0. */
+  @Test
+  void aStopRefusesTheStepOfAThreadThatWaits() throws Exception {
+    try (OrtSessionFFM session = session("cpu")) {
+      for (int round = 0; round < 200; round++) {
+        try (OrtBatchFFM batch = batch(session)) {
+          CompletableFuture<Integer> step = new CompletableFuture<>();
+          Thread thread = Thread.ofPlatform().start(() -> step.completeAsync(batch::step, Runnable::run));
+          batch.stop();
+          thread.join();
+          Throwable ended = assertThrows(ExecutionException.class, step::get, "round " + round).getCause();
+          assertEquals(OrtStatus.CANCELLED, assertInstanceOf(OrtFFMException.class, ended).status());
+        }
+      }
+    }
+  }
+
   @Test
   void aStopCancelsWhatIsSubmitted() {
     try (OrtSessionFFM session = session("cpu"); OrtBatchFFM batch = batch(session)) {
