@@ -163,10 +163,11 @@ static iobind_status write_all(iobind_binding *binding, int64_t length, int64_t 
 static iobind_status check_lengths(const iobind_binding *binding, size_t added, int64_t length, iobind_error *error) {
   int64_t capacity = binding->lengths.capacity;
   if (length == IOBIND__LENGTH_UNKNOWN) {
-    return iobind__fail(error, IOBIND_ERROR_INVALID_STATE,
-                        "%s: the length is unknown: nothing has set it since the state was bound, or a run was made without "
-                        "iobind_binding_write_lengths: pass the length, 0 for an empty cache",
-                        what);
+    return iobind__fail(
+        error, IOBIND_ERROR_INVALID_STATE,
+        "%s: the length is unknown: no call has set it since the state was bound, or a run was made without one: pass "
+        "the length, 0 for an empty cache",
+        what);
   }
   if (length > capacity || added > (uint64_t)(capacity - length)) {
     return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT,
