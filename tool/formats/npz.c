@@ -133,7 +133,7 @@ static bool check_member(const npz_archive *archive, const zip_stat_t *member, c
                        member->comp_method);
   }
   if (member->size <= most) return true;
-  return fault_set(fault, "%s: its declared size is %" PRIu64 " bytes, too many for %" PRIu64 " in the archive", name,
+  return fault_set(fault, "%s: its declared size is %" PRIu64 " bytes, which %" PRIu64 " in the archive cannot hold", name,
                    member->size, member->comp_size);
 }
 
