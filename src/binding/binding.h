@@ -2,6 +2,7 @@
 #ifndef IOBIND_BINDING_BINDING_H
 #define IOBIND_BINDING_BINDING_H
 
+#include "binding/used.h"
 #include "session/session.h"
 
 enum { IOBIND__NOT_CARRIED = -1 };
@@ -73,11 +74,11 @@ iobind_status iobind__binding_peek_state(iobind_binding *binding, size_t index, 
 iobind_status iobind__binding_restore(iobind_binding *binding, iobind_tensor *const *states, const iobind__prefix *prefixes,
                                       iobind_event *made, iobind_error *error);
 
-/* The length of the carried caches of fixed capacity; -1: iobind does not count it. */
-int64_t iobind__binding_get_length(const iobind_binding *binding);
-void iobind__binding_set_length(iobind_binding *binding, int64_t length);
+/* The lengths of the carried caches of fixed capacity, which the binding holds. */
+iobind__used iobind__binding_get_used(const iobind_binding *binding);
+void iobind__binding_set_used(iobind_binding *binding, iobind__used used);
 
-/* Back to a shorter length, which is known. No run is in flight. */
+/* Back to a shorter length, which is known; rows of the batch that are shorter stay so. No run is in flight. */
 iobind_status iobind__binding_rewind_length(iobind_binding *binding, int64_t length, const char *name, iobind_error *error);
 
 /* Bytes of an output: of its given tensor, of the last run, or by its dims if all are fixed. */

@@ -65,15 +65,16 @@ typedef struct iobind__carry {
   iobind_tensor *buffers[2]; /* SWAP: the buffers that the runs write in turn; references are held */
 } iobind__carry;
 
-enum { IOBIND__LENGTH_UNKNOWN = -1, IOBIND__LENGTHS_LOST = -1 };
+enum { IOBIND__LENGTHS_LOST = -1 };
 
 /* How many rows the carried caches of fixed capacity hold, as iobind counts them. Only the caller's thread uses it. */
 typedef struct iobind__lengths {
-  int64_t now;        /* behind the runs that were submitted */
-  int64_t settled;    /* behind the runs that are known to have succeeded: after a failure it is this one again */
+  iobind__used now;     /* behind the runs that were submitted */
+  iobind__used settled; /* behind the runs that are known to have succeeded: after a failure it is this one again */
   int64_t added;      /* by the next run, whose inputs say so; 0: nobody has written them; LOST: no run may read them */
   int64_t capacity;   /* the smallest one; -1: not looked for yet, as the rest */
-  int64_t rows;       /* of a cache's first axis */
+  int64_t rows;       /* of the batch */
+  bool rows_differ;   /* not all caches have as many */
   size_t tokens;      /* the input with the new rows; SIZE_MAX: not known */
   size_t tokens_axis; /* of its dims */
 } iobind__lengths;
@@ -248,6 +249,9 @@ iobind_status iobind__input_write_from(iobind_binding *binding, size_t index, io
 void iobind__input_go_on(iobind_binding *binding, size_t index, iobind_tensor *state, iobind_event *event);
 
 /* ---- lengths.c ---- */
+
+void iobind__lengths_open(iobind_binding *binding);
+void iobind__lengths_close(iobind_binding *binding);
 
 /* The states are others: nothing is known of their lengths. */
 void iobind__lengths_forget(iobind_binding *binding);

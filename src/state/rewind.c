@@ -43,7 +43,7 @@ static iobind_status refuse(const iobind_session *session, iobind__pair pair, io
 /* Are all states caches whose length iobind has counted? */
 static iobind_status find_counted(const iobind__mover *self, bool *are_counted, iobind_error *error) {
   iobind_session *session = iobind__binding_session(self->binding);
-  *are_counted = iobind__binding_get_length(self->binding) >= 0;
+  *are_counted = iobind__binding_get_used(self->binding).longest >= 0;
   for (size_t i = 0; i < self->count && *are_counted; i++) {
     const iobind__pair pair = iobind__binding_view_carry(self->binding, i);
     iobind__kind found;

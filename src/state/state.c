@@ -12,6 +12,7 @@ static void free_state(iobind__ref *ref) {
   for (size_t i = 0; i < state->count; i++) {
     iobind_tensor_release(state->kept[i].tensor);
   }
+  iobind__used_release(&state->used);
   iobind_event_destroy(state->made);
   iobind__ref_release(&state->session->ref);
   free(state);
@@ -27,7 +28,7 @@ iobind_status iobind__state_allocate(iobind_session *session, size_t count, cons
   iobind__ref_retain(&session->ref);
   state->session = session;
   state->count = count;
-  state->length = -1;
+  state->used = iobind__used_none();
   *out = state;
   return IOBIND_OK;
 }
@@ -95,7 +96,7 @@ static iobind_status fill_widened(iobind_state *to, const iobind_state *from, io
       to->kept[i].tensor = iobind_tensor_retain(kept->tensor);
     }
   }
-  to->length = from->length;
+  iobind__used_set(&to->used, from->used);
   return IOBIND_OK;
 }
 
@@ -169,7 +170,7 @@ static iobind_status save(iobind_binding *binding, iobind_state **out, iobind_er
   }
   if (status == IOBIND_OK) {
     fill(state, binding, &made);
-    state->length = iobind__binding_get_length(binding);
+    iobind__used_set(&state->used, iobind__binding_get_used(binding));
     *out = state;
   } else {
     iobind_state_release(state);
@@ -237,7 +238,7 @@ static iobind_status restore(iobind_binding *binding, const iobind_state *state,
     status = iobind__binding_restore(binding, found.tensors, found.prefixes, state->made, error);
   }
   if (status == IOBIND_OK) {
-    iobind__binding_set_length(binding, state->length);
+    iobind__binding_set_used(binding, state->used);
   }
   close_parts(&found);
   return status;

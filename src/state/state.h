@@ -14,7 +14,7 @@ struct iobind_state {
   iobind__ref ref;
   iobind_session *session; /* a reference is held */
   iobind_event *made;      /* behind the work that makes the tensors; NULL: they are there */
-  int64_t length;          /* of its caches of fixed capacity; -1: not known */
+  iobind__used used;       /* of its caches of fixed capacity */
   size_t count;
   iobind__kept kept[]; /* in the order of the inputs */
 };

@@ -149,7 +149,7 @@ static iobind_status go_back(struct rig *rig) {
 }
 
 static iobind_status write_lengths(struct rig *rig) {
-  return iobind_binding_write_lengths(rig->binding, 1, 3, NULL, &rig->error);
+  return iobind_binding_write_lengths(rig->binding, 1, &(int64_t){3}, 1, NULL, &rig->error);
 }
 
 /* The row is where the length says. */

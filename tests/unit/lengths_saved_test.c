@@ -89,7 +89,7 @@ static void saved_in_a_file(void **state) {
     expect_ok(pass_on(&self, &other, path, 4));
     append(&other, 1, 3, LAST);
     append(&other, 3, 4, LAST);
-    expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_binding_write_lengths(other.binding, 1, LAST, NULL, &fault));
+    expect(IOBIND_ERROR_INVALID_ARGUMENT, write_length(other.binding, 1, LAST, NULL, &fault));
     expect_rows(&other, "11123444");
     expect_ok(pass_on(&other, &self, path, 8)); /* and back */
     append(&self, 1, 5, LAST);

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import math
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from . import _core, _dtypes, _tensor
@@ -425,18 +425,20 @@ class Binding(_core.Binding):
             if len(bound) > axis:
                 self._note_state(index, (*bound[:axis], len(given), *bound[axis + 1:]))
 
-    def write_lengths(self, added: int, length: int | None = None, *, stream: _tensor.Stream | None = None) -> None:
+    def write_lengths(self, added: int, length: int | Iterable[int] | None = None, *, stream: _tensor.Stream | None = None) -> None:
         """Write the lengths of the carried caches of fixed capacity ("capacity" of Session.state_kind) into the inputs that the model takes them
         from, for a run that adds `added` rows. A run that succeeds advances the length; one that fails leaves it. `length` is how many rows are
-        in use before the run, such as 0 for an empty cache; None: as iobind has counted. Inputs that are not bound are bound; masks and
-        positions remain yours. Raises InvalidArgument (beyond the capacity), InvalidState (the length is not known, a run is in flight
-        elsewhere), NotSupported (no such cache is carried, or the model computes its lengths), FileError as Session.state_kind,
+        in use before the run, such as 0 for an empty cache, or a sequence with the number of each row of the batch; None: as iobind has
+        counted. Inputs that are not bound are bound; masks and positions remain yours. Raises InvalidArgument (beyond the capacity, or not
+        one for each row of the batch), InvalidState (the length is not known, a run is in flight elsewhere), NotSupported (no such cache is
+        carried, the model computes its lengths, or it takes one length for all rows), FileError as Session.state_kind,
         DeviceError (another device's stream), OutOfMemory, OrtError."""
-        if added < 1 or (length is not None and length < 0):
-            raise InvalidArgument(f"write_lengths: expected 1 new row or more and a length of 0 or more, got {added} and {length}")
+        lengths = None if length is None else tuple(length) if isinstance(length, Iterable) else (length,)
+        if added < 1 or any(one < 0 for one in lengths or ()):
+            raise InvalidArgument(f"write_lengths: expected 1 new row or more and lengths of 0 or more, got {added} and {length}")
         for tensor in self._tensors.values():  # which of them have lengths, the library knows
             tensor._await(stream)
-        self._write_lengths(added, -1 if length is None else length, stream)
+        self._write_lengths(added, lengths, stream)
 
     def rewind(self, length: int) -> None:
         """Go back to a shorter length: of each carried state the first `length` rows remain, on the axis that Session.state_kind() tells, such as
