@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from . import _core, _dtypes, _tensor
 from ._audit import Audit
-from ._errors import DTypeError, InvalidArgument, InvalidState, NameNotFound, NotSupported, ShapeError
+from ._errors import DTypeError, FileError, InvalidArgument, InvalidState, NameNotFound, NotSupported, ShapeError
 from ._runtime import DeviceSpec, is_device
 from ._runtime import place as find_place
 from ._session import Session, as_dict, as_host_tensor, run_options, signature
@@ -22,6 +22,7 @@ COPY = 16  # a RESIDENT tensor that only the input has
 FRESH_MODE, REUSE_MODE, NONE_MODE = range(3)
 IN_PLACE = 1
 CARRY_MODES = ["move", "swap", "in_place"]
+DEFAULT_MODE = 3  # in place where the operator of a cache of fixed capacity allows it
 
 
 class Reuse:
@@ -351,8 +352,9 @@ class Binding(_core.Binding):
         """Let an output become an input of the next run: a state that never leaves the device. The first state is what is bound.
 
         mode: "swap" (two buffers of the state's shape: a run that makes another shape raises ShapeError), "move" (new memory in each
-        run, of any shape) or "in_place" (one buffer, which only some operators allow: nobody checks). None: as "swap" if the model says
-        that both have the same shape, otherwise as "move", and a state that the program still references, as an output, an array or by
+        run, of any shape) or "in_place" (one buffer, which only some operators allow: nobody checks). None: a cache of fixed capacity
+        ("capacity" of Session.state_kind) is carried in place where its operator allows it, and its outputs are as those of "in_place". Any
+        other state is carried as "swap" if the model says that both have the same shape, otherwise as "move", and a state that the program still references, as an output, an array or by
         DLPack, is never overwritten: where a swap would do that, the state is moved from then on. A state that is moved is kept as a FRESH
         output is. One of "swap" can be fetched until the next run, and its memory is written again by the run after that, or by the next
         one if the input is bound again; take() keeps it. One in place is written again by the next run. Raises NameNotFound,
@@ -365,10 +367,11 @@ class Binding(_core.Binding):
             raise InvalidArgument(f"carry: mode: expected one of {', '.join(CARRY_MODES)}, got {mode!r}")
         to, wanted = self._input(input)
         stays = given.shape is not None and given.shape == wanted.shape and not {None, "?"} & set(given.shape)  # "?" is not a name
-        chosen = mode or ("swap" if stays else "move")
+        is_cache = mode is None and self._is_cache(number, to)
+        chosen = mode or ("in_place" if is_cache else "swap" if stays else "move")
 
         def call(binding: _core.Binding) -> None:
-            binding._carry(number, to, CARRY_MODES.index(chosen), mode is None)
+            binding._carry(number, to, DEFAULT_MODE if is_cache else CARRY_MODES.index(chosen), mode is None and not is_cache)
 
         def note() -> None:
             self._calls["output", number] = call
@@ -379,6 +382,12 @@ class Binding(_core.Binding):
                 self._calls.pop(("input", to), None)
 
         return Step(("output", number), call, note)
+
+    def _is_cache(self, output: int, input: int) -> bool:
+        try:
+            return self.session._kind_of(output, input).kind == "capacity"
+        except FileError:  # a model whose file is gone shows nothing
+            return False
 
     def take(self, name: str) -> _tensor.Tensor:
         """The output `name` of the last run, with that run's shape. No later run overwrites it: for REUSE and a swapped state the binding gets

@@ -370,7 +370,7 @@ class StateTest {
 
   /** The rows of a batch have different lengths, which are counted. */
   @ParameterizedTest
-  @ValueSource(strings = {"cpu", "vdev"})
+  @CsvSource({"cpu", "vdev"})
   void lengthsOfTheRowsOfABatch(String device) {
     try (OrtSessionFFM session = OrtSessionFFM.create(runtime, Models.bytes("append opset=24 batch=2"),
             new OrtSessionFFM.Options().devices(DeviceSpec.of(device)).identify());
@@ -407,7 +407,7 @@ class StateTest {
         binding.bindInput("cache", value);
       }
       binding.bindInput("row", new float[] {7, 7, 7, 7}, 1, 1, 4);
-      binding.carry("next", "cache", CarryMode.DEFAULT);
+      binding.carry("next", "cache");
       binding.writeLengths(1, 0, null);
       binding.runWithBindings();
       try (OrtStateFFM state = binding.saveState()) {
