@@ -86,12 +86,16 @@ static void write_lengths(play *self, player *of, plan *to, int64_t length, iobi
   say("    write_lengths(%zu, %d)\n", to->count, (int)length);
   if (!of->is_surveyed) make_idle(self, of);
   if (from + (int64_t)to->count > CAPACITY) {
-    CALL(self, STATUS(INVALID_ARGUMENT), iobind_binding_write_lengths(of->handle, to->count, length == UNKNOWN ? NULL : &length, length != UNKNOWN, stream, &fault));
+    CALL(self, STATUS(INVALID_ARGUMENT),
+         iobind_binding_write_lengths(of->handle, to->count, length == UNKNOWN ? NULL : &length, length != UNKNOWN, stream,
+                                      &fault));
     reached(FEATURE_OVERFLOW);
     from = 0;
     length = 0;
   }
-  CALL(self, WELL, iobind_binding_write_lengths(of->handle, to->count, length == UNKNOWN ? NULL : &length, length != UNKNOWN, stream, &fault));
+  CALL(self, WELL,
+       iobind_binding_write_lengths(of->handle, to->count, length == UNKNOWN ? NULL : &length, length != UNKNOWN, stream,
+                                    &fault));
   reached_if(FEATURE_COUNTED, length == UNKNOWN);
   reached_if(FEATURE_GIVEN, length != UNKNOWN);
   reached_if(FEATURE_COUNTED_QUEUED, length == UNKNOWN && of->stream != IDLE);

@@ -117,7 +117,8 @@ IOBIND_API IOBIND_CHECK iobind_status iobind_binding_write_lengths(iobind_bindin
 
 /** Go back to a shorter length: of each carried state the first `length` rows remain, on the axis of its kind, such as the tokens of a
  *  decoder that were right. All states are GROWING, or all CAPACITY, or nothing is done.
- *  - GROWING: a generated model moves the rows where they are; over the link go 8 bytes for each row.
+ *  - GROWING: a generated model moves the rows where they are; over the link go 8 bytes for each row. Nothing moves if a state of that length
+ *    is kept that was saved by reference or restored, and only runs and rewinds have come behind it: the next run reads its memory.
  *  - Other inputs that depend on the length, such as a mask, are the caller's to bind.
  *  - CAPACITY: if iobind knows the length (iobind_binding_write_lengths), only that is set: no byte moves. Of a batch with different lengths
  *    each row has `length` at most; the present length is the longest. A cache that is carried IN_PLACE is defined again after a failed run,

@@ -41,6 +41,7 @@ static void free_now(iobind_binding *binding) {
   iobind__arrays_free(binding);
   iobind__run_options_free(binding);
   iobind__lengths_close(binding);
+  iobind__marks_free(&binding->marks);
   for (size_t i = 0; binding->outputs != NULL && binding->held.list != NULL && i < binding->session->output_count; i++) {
     iobind__carry_end(binding, i);
     iobind__output_renew(binding, i);

@@ -161,8 +161,8 @@ static iobind_status make_values(const iobind_binding *binding, size_t index, co
   shape of;
   IOBIND__TRY(find_shape(binding, index, &of, error));
   iobind_dtype dtype = (iobind_dtype)binding->session->inputs[index].dtype;
-  IOBIND__TRY(iobind_tensor_create(binding->session->runtime->cpu, IOBIND_MEMORY_DEFAULT, dtype, of.dims, of.rank, &values,
-                                   error));
+  IOBIND__TRY(
+      iobind_tensor_create(binding->session->runtime->cpu, IOBIND_MEMORY_DEFAULT, dtype, of.dims, of.rank, &values, error));
   size_t count = values->bytes / (dtype == IOBIND_DTYPE_INT32 ? sizeof(int32_t) : sizeof(int64_t));
   for (size_t i = 0; i < count; i++) {
     int64_t value = value_of(binding, role, by, is_shared(role, by) ? 0 : i);
@@ -220,8 +220,7 @@ static iobind_status check_all(const iobind_binding *binding, const growth *by, 
   return IOBIND_OK;
 }
 
-static iobind_status check_lengths(const iobind_binding *binding, size_t added, const iobind__used *from,
-                                   iobind_error *error) {
+static iobind_status check_lengths(const iobind_binding *binding, size_t added, const iobind__used *from, iobind_error *error) {
   int64_t capacity = binding->lengths.capacity;
   int64_t length = from->longest;
   if (length == IOBIND__LENGTH_UNKNOWN) {

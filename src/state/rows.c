@@ -72,7 +72,7 @@ static iobind_status reorder(iobind__mover *self, size_t axis, const iobind__row
   IOBIND__TRY(check_rows(self, by, error));
   iobind__used used;
   IOBIND__TRY(find_used(self, axis, by, &used, error));
-  iobind_status status = iobind__mover_move(self, by, error);
+  iobind_status status = iobind__mover_move(self, by, 0, error);
   if (status == IOBIND_OK) {
     iobind__binding_set_used(self->binding, used);
   }

@@ -112,7 +112,7 @@ static size_t number_at(const unsigned char *at, size_t bytes) {
 
 /* Another element type of the same size, with a header whose hash is right. */
 static void forge_type(const char *path) {
-  enum { HEADER_BYTES_AT = 12, NAMES_AT = 84, HASH = 16, MOST = 4096 };
+  enum { HEADER_BYTES_AT = 12, NAMES_AT = 88, HASH = 16, MOST = 4096 };
   static unsigned char file[MOST];
   FILE *stream = fopen(path, "r+b");
   assert_non_null(stream);

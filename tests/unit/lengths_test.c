@@ -93,8 +93,7 @@ static void that_fail_late(void **state) {
   expect_ok(write_length(self.binding, 3, LAST, stream, &fault));
   assert_int_equal(vdev_set(0, "fail_compute", "1,late"), 0);
   expect_ok(iobind_binding_run(self.binding, stream, &fault));
-  bool is_met =
-      write_length(self.binding, 3, LAST, stream, NULL) != IOBIND_OK; /* by the copy, if the EP waits for it */
+  bool is_met = write_length(self.binding, 3, LAST, stream, NULL) != IOBIND_OK; /* by the copy, if the EP waits for it */
   assert_true(iobind_stream_synchronize(stream, NULL) != IOBIND_OK || is_met);
   assert_int_equal(vdev_set(0, "fail_compute", "0"), 0);
   expect(IOBIND_ERROR_INVALID_STATE, iobind_binding_run(self.binding, stream, &fault));
