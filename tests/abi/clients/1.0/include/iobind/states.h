@@ -89,7 +89,10 @@ IOBIND_API IOBIND_CHECK iobind_status iobind_session_get_state_kind(iobind_sessi
 /** Write the lengths of the carried caches of fixed capacity (IOBIND_STATE_CAPACITY) into the inputs that the model takes them from. They
  *  are those of a run that adds `added` rows to each cache. A run that succeeds advances the length; one that fails or is cancelled does not.
  *  - GroupQueryAttention: `seqlens_k` and `total_sequence_length`, which is the capacity in a session that captures graphs.
- *    TensorScatter: `write_indices`. ONNX's Attention behind it: `nonpad_kv_seqlen`. All rows of a batch have the same length.
+ *    TensorScatter: `write_indices`. ONNX's Attention behind it: `nonpad_kv_seqlen`.
+ *  - The rows of a batch may have different lengths: pass one for each. They are counted from then on. iobind_binding_save_state,
+ *    iobind_binding_restore_state, iobind_binding_reorder_state, iobind_binding_rewind_state and files keep them. A row that ended, or of which
+ *    fewer tokens were right, is given its length again in the next call.
  *  - An input that is not bound is bound, and again if the batch gets other rows; one that the caller has bound is written as by
  *    iobind_binding_write_input. Masks and positions, which are the caller's, are bound or written as before.
  *  - The length becomes unknown when ORT makes a run without this call before it, also one that fails, and when a state is bound, written or
@@ -99,22 +102,27 @@ IOBIND_API IOBIND_CHECK iobind_status iobind_session_get_state_kind(iobind_sessi
  *  - If the graph shows which input has the new rows, a run of another number of them is refused (SHAPE).
  *  - If a run fails while it is in flight, the length is that before all runs in flight.
  *  @param added   new rows of each cache: the tokens of the next run, 1 or more
- *  @param length  rows in use before the run, such as 0 for an empty cache; -1: as iobind has counted
+ *  @param lengths  rows in use before the run, such as 0 for an empty cache; NULL, with a `count` of 0: as iobind has counted
+ *  @param count   of them: 1 for all rows of the batch, or one for each
  *  @param stream  NULL: complete on return. Otherwise as for iobind_binding_write_input
- *  @return OK; INVALID_ARGUMENT `length` and `added` exceed the capacity, or are out of range; INVALID_STATE the length is not known, a state
+ *  @return OK; INVALID_ARGUMENT a length and `added` exceed the capacity, or are out of range, or `count` is another number than that of the
+ *          rows; INVALID_STATE the length is not known, a state
  *          or an input with open dims is not bound, or a run is in flight elsewhere; NOT_SUPPORTED no such cache is carried, or the graph
- *          computes its lengths from an input (the message names it), or does not show them (the message has the reason); IO as for iobind_session_get_state_kind; WRONG_DEVICE; OUT_OF_MEMORY;
+ *          computes its lengths from an input (the message names it), or does not show them (the message has the reason), or
+ *          takes one length for rows of different lengths; IO as for iobind_session_get_state_kind; WRONG_DEVICE; OUT_OF_MEMORY;
  *          RUNTIME. After an error of a copy runs are refused until a call succeeds; after any other one nothing has changed
  *  @threads serial for the binding   @blocks if stream is NULL   @since 1.0 */
-IOBIND_API IOBIND_CHECK iobind_status iobind_binding_write_lengths(iobind_binding *binding, size_t added, int64_t length,
-                                                                   iobind_stream *stream, iobind_error *error);
+IOBIND_API IOBIND_CHECK iobind_status iobind_binding_write_lengths(iobind_binding *binding, size_t added, const int64_t *lengths,
+                                                                   size_t count, iobind_stream *stream, iobind_error *error);
 
 /** Go back to a shorter length: of each carried state the first `length` rows remain, on the axis of its kind, such as the tokens of a
  *  decoder that were right. All states are GROWING, or all CAPACITY, or nothing is done.
- *  - GROWING: a generated model moves the rows where they are; over the link go 8 bytes for each row.
+ *  - GROWING: a generated model moves the rows where they are; over the link go 8 bytes for each row. Nothing moves if a state of that length
+ *    is kept that was saved by reference or restored, and only runs and rewinds have come behind it: the next run reads its memory.
  *  - Other inputs that depend on the length, such as a mask, are the caller's to bind.
- *  - CAPACITY: if iobind knows the length (iobind_binding_write_lengths), only that is set: no byte moves. A cache that is carried IN_PLACE
- *    is defined again after a failed run, which has written only behind its length. It is not after a run that a verified session has
+ *  - CAPACITY: if iobind knows the length (iobind_binding_write_lengths), only that is set: no byte moves. Of a batch with different lengths
+ *    each row has `length` at most; the present length is the longest. A cache that is carried IN_PLACE is defined again after a failed run,
+ *    which has written only behind its length. It is not after a run that a verified session has
  *    found wrong (INVALID_STATE). If the caller writes the lengths, there is nothing to do: NOT_SUPPORTED.
  *  - A state of another kind cannot be shortened: save a state earlier, and restore it.
  *  - The results of the last run cannot be fetched after rows have moved. Saved states keep their rows.
