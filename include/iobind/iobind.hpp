@@ -1286,6 +1286,10 @@ public:
     return detail::call(failed, iobind_binding_rewind_state, get(), length);
   }
   bool check(error *failed = nullptr) { return detail::call(failed, iobind_binding_check, get()); }
+  /** The next run without a stream, on any thread, is in flight from now on. */
+  bool announce_run(error *failed = nullptr) { return detail::call(failed, iobind_binding_announce_run, get(), 1); }
+  /** The announced run is not made. */
+  bool withdraw_run(error *failed = nullptr) { return detail::call(failed, iobind_binding_announce_run, get(), 0); }
   /** From any thread. */
   bool cancel(error *failed = nullptr) const { return detail::call(failed, iobind_binding_cancel, get()); }
   bool clear(error *failed = nullptr) { return detail::call(failed, iobind_binding_clear, get()); }

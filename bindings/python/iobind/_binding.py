@@ -7,7 +7,7 @@ import contextlib
 import math
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from . import _core, _dtypes, _tensor
 from ._audit import Audit
@@ -16,6 +16,9 @@ from ._runtime import DeviceSpec, is_device
 from ._runtime import place as find_place
 from ._session import Session, as_dict, as_host_tensor, run_options, signature
 from ._state import State
+
+if TYPE_CHECKING:
+    import concurrent.futures
 
 RESIDENT, SNAPSHOT, LIVE = range(3)
 COPY = 16  # a RESIDENT tensor that only the input has
@@ -103,7 +106,7 @@ class Binding(_core.Binding):
     """
 
     # Of its own, the interpreter finds a method faster where no dict has been made; a program's attributes are in one still.
-    __slots__ = ("session", "_orders", "_tensors", "_shapes", "_carried", "_states", "_calls", "_foreign", "_pool", "_inputs", "_outputs", "__dict__",
+    __slots__ = ("session", "_orders", "_tensors", "_shapes", "_carried", "_states", "_calls", "_foreign", "_pool", "_running", "_inputs", "_outputs", "__dict__",
                  "__weakref__")
 
     def __new__(cls, session: Session) -> Binding:
@@ -117,6 +120,7 @@ class Binding(_core.Binding):
         made._calls = {}
         made._foreign = None
         made._pool = None
+        made._running = None
         made._inputs = {value.name: (index, value) for index, value in enumerate(session.inputs)}
         made._outputs = {value.name: (index, value) for index, value in enumerate(session.outputs)}
         return made
@@ -139,6 +143,7 @@ class Binding(_core.Binding):
     _foreign: tuple[int, _tensor.Stream] | None
     """the last stream of another library, and what it was wrapped as: to let go of it is to wait for it"""
     _pool: Any
+    _running: concurrent.futures.Future[Outputs] | None
     _inputs: dict[str, tuple[int, Any]]
     _outputs: dict[str, tuple[int, Any]]
 
@@ -508,30 +513,38 @@ class Binding(_core.Binding):
         return self._foreign[1]
 
     async def run_async(self) -> Outputs:
-        """As run(), without blocking the event loop. Runs that are awaited at the same time come one after another; cancelling a task
-        cancels its own run, and the task ends when that has ended. Raises as run(): InvalidState, ShapeError, DeviceError, Cancelled,
-        OrtError."""
-        if self._pool is None:
-            from concurrent.futures import ThreadPoolExecutor
-
-            self._pool = ThreadPoolExecutor(1, "iobind")
-        job = CancellableRun(self)
-        future = self._pool.submit(job)
-        running: asyncio.Future[Outputs] = asyncio.wrap_future(future)
-        running.add_done_callback(lambda done: done.cancelled() or done.exception())  # a cancelled task does not ask for it
+        """As run(), without blocking the event loop. The run is in flight as soon as it is awaited: an access to what is bound comes after
+        it. Runs that are awaited at the same time come one after another; cancelling a task cancels its own run, and the task ends when
+        that has ended. Raises as run(): InvalidState, ShapeError, DeviceError, Cancelled, OrtError."""
+        while (earlier := self._running) is not None and not earlier.done():
+            await _ended(earlier)
+        self._announce_run()
+        run = AnnouncedRun(self)
         try:
-            await asyncio.wait([running])  # which, cancelled, does not cancel the run
-        except asyncio.CancelledError:
-            while not future.cancel() and not future.done():  # the run may begin only after this
-                job.cancel()
-                with contextlib.suppress(asyncio.CancelledError):  # cancelled again: the binding is still busy
-                    await asyncio.wait([running], timeout=0.01)
+            if self._pool is None:
+                from concurrent.futures import ThreadPoolExecutor
+
+                self._pool = ThreadPoolExecutor(1, "iobind")
+            self._running = future = self._pool.submit(run)
+        except BaseException:
+            self._withdraw_run()
             raise
-        return running.result()
+        try:
+            await _ended(future)
+        except asyncio.CancelledError:
+            run.cancel()
+            while not future.done():
+                with contextlib.suppress(asyncio.CancelledError):  # cancelled again: the binding is still busy
+                    await _ended(future)
+            raise
+        finally:
+            if self._running is future:
+                self._running = None  # which would keep the outputs
+        return future.result()
 
 
-class CancellableRun:
-    """A run in the pool. cancel() cancels this run and never the one behind it, which cannot begin before this one has left the lock."""
+class AnnouncedRun:
+    """A run in the pool. cancel() cancels this run and never a later one, which cannot begin before this one has left the lock."""
 
     def __init__(self, binding: Binding) -> None:
         self.binding = binding
@@ -540,7 +553,8 @@ class CancellableRun:
 
     def __call__(self) -> Outputs:
         try:
-            return self.binding.run()
+            outputs: Outputs = self.binding._make_announced_run()
+            return outputs
         finally:
             with self.lock:
                 self.is_over = True
@@ -549,6 +563,13 @@ class CancellableRun:
         with self.lock:
             if not self.is_over:
                 self.binding.cancel()
+
+
+async def _ended(future: concurrent.futures.Future[Outputs]) -> None:
+    """Until a run has ended; one who is cancelled meanwhile does not cancel the run."""
+    running: asyncio.Future[Outputs] = asyncio.wrap_future(future)
+    running.add_done_callback(lambda done: done.cancelled() or done.exception())  # a cancelled task does not ask for it
+    await asyncio.wait([running])
 
 
 def _order_all(orders: dict[int, tuple[_tensor.Order, Any]]) -> Any:

@@ -212,10 +212,8 @@ public final class OrtIoBindingFFM extends CarriedStates implements AutoCloseabl
    */
   public Map<String, OrtValueRef> runWithBindings(Duration timeout) {
     Hold.requireStack();
-    handle.enterAlone();
-    AsyncRun run = new AsyncRun(this);
-    asyncRun = run;
-    run.runHere(timeout);
+    long address = handle.enterAlone();
+    announceRun(address).runHere(timeout);
     return outputsOfRun();
   }
 
@@ -384,8 +382,8 @@ public final class OrtIoBindingFFM extends CarriedStates implements AutoCloseabl
   }
 
   /**
-   * Runs the model without waiting for it, by a thread of its own. What is bound must stay as it is until the future is done;
-   * after that the outputs can be fetched. One run at a time: a second one before that fails with INVALID_STATE.
+   * Runs the model without waiting for it, by a thread of its own. The run is in flight when the call returns: an access to a value that is
+   * bound waits until it has ended. Segments that are bound must stay as they are until the future is done. One run at a time: a second one before that fails with INVALID_STATE.
    *
    * <p>The future is done when the run has ended. {@code cancel}, {@code orTimeout}, {@code complete} and
    * {@code completeExceptionally} give the run up: it is cancelled, and the future ends as they say when the run has ended.
@@ -398,13 +396,31 @@ public final class OrtIoBindingFFM extends CarriedStates implements AutoCloseabl
    * @throws IllegalStateException the binding, or memory bound to it, is closed
    */
   public CompletableFuture<Void> runAsync() {
-    enter();
+    long address = enter();
     try {
       requireGuards();
       Hold.requireShared("runAsync", held());
-      AsyncRun run = new AsyncRun(this);
-      asyncRun = run;
+    } catch (Throwable t) {
+      exitRun();
+      throw t;
+    }
+    AsyncRun run = announceRun(address);
+    try {
       run.start();
+      return run;
+    } catch (Throwable t) {
+      withdrawRun();
+      throw t;
+    }
+  }
+
+  /** From now on a run is in flight, in a call that entered the binding: access to what is bound waits for it. */
+  private AsyncRun announceRun(long address) {
+    try {
+      if (isLent) takeBack(); // a reader of what was lent would wait for the run, and the run for the reader
+      AsyncRun run = new AsyncRun(this);
+      scratch.check(Iobind.bindingAnnounceRun(address, 1, scratch.error()));
+      asyncRun = run;
       return run;
     } catch (Throwable t) {
       exitRun();
@@ -412,8 +428,13 @@ public final class OrtIoBindingFFM extends CarriedStates implements AutoCloseabl
     }
   }
 
-  /** The end of a run that {@link #runAsync} entered. */
-  void exitRun() {
+  /** The end of a run that was announced, whether it was made or not. */
+  void withdrawRun() {
+    Iobind.bindingAnnounceRun(handle.address(), 0, 0);
+    exitRun();
+  }
+
+  private void exitRun() {
     asyncRun = null;
     handle.isLeaving = true;
     handle.exitAlone();
