@@ -635,12 +635,12 @@ static PyObject *audit(Binding *self, PyObject *none) {
 
 static PyMethodDef run_method = {
     "run", (PyCFunction)(void (*)(void))binding_run, METH_FASTCALL | METH_KEYWORDS,
-    "run($self, /, stream=None, event=None)\n--\n\n"
-    "Run the model on what is bound; gives the Outputs, by name.\n\n"
-    "Without a stream the run has finished when the call returns. With one (an iobind.Stream, or another library's: see\n"
-    "docs/python.md) it is ordered there: an output on the device can be fetched at once, and what is done with it comes behind\n"
-    "the run; one on the host is waited for. `event` is recorded behind the run.\n"
-    "Raises InvalidState (an input is not bound, a run is in flight), ShapeError, DeviceError, Cancelled, OrtError."};
+    "run($self, /, stream=None, event=None)\n--\n\nRun the model with the bound inputs and outputs, and return the "
+    "Outputs, by name.\n\nWithout a stream the run is complete when the call returns. With a stream (an "
+    "iobind.Stream, or another library's: see docs/python.md) it is ordered there: an output on the device can be "
+    "fetched at once, and its uses are ordered after the run; fetching an output on the host blocks until the run is "
+    "complete. `event` is recorded after the run.\nRaises InvalidState (an input is not bound, a run is in flight), "
+    "ShapeError, DeviceError, Cancelled, OrtError."};
 
 static PyMethodDef binding_methods[] = {
     {"_run_on", (PyCFunction)binding_run_on, METH_VARARGS, NULL},
@@ -663,13 +663,14 @@ static PyMethodDef binding_methods[] = {
     {"_withdraw_run", (PyCFunction)binding_withdraw_run, METH_NOARGS, NULL},
     {"_make_announced_run", (PyCFunction)binding_make_announced_run, METH_NOARGS, NULL},
     {"check", (PyCFunction)check, METH_NOARGS,
-     "check()\n--\n\nRaise what a run would: InvalidState for an input that is not bound, ShapeError for dims that disagree."},
+     "check()\n--\n\nRaise the error that a run would raise: InvalidState for an input that is not bound, ShapeError "
+     "for dims that disagree."},
     {"cancel", (PyCFunction)binding_cancel, METH_NOARGS,
-     "cancel()\n--\n\nStop the run that is in flight, from any thread: it raises Cancelled. Without a run it does nothing; a run that "
-     "another thread is just beginning may miss it: call again."},
+     "cancel()\n--\n\nCancel the run in flight, from any thread: it raises Cancelled. Without a run this is a no-op. "
+     "It may miss a run that another thread is just beginning: call it again."},
     {"forget_graphs", (PyCFunction)forget_graphs, METH_NOARGS,
-     "forget_graphs()\n--\n\nGive up the captured graphs of a session made with `graphs=`; the next run captures again.\n"
-     "Raises InvalidState while a run is in flight."},
+     "forget_graphs()\n--\n\nDrop the captured graphs of a session created with `graphs=`; the next run captures "
+     "again.\nRaises InvalidState while a run is in flight."},
     {"clear", (PyCFunction)clear, METH_NOARGS, "clear()\n--\n\nUnbind everything; outputs are FRESH again."},
     {NULL, NULL, 0, NULL},
 };
