@@ -91,6 +91,11 @@ static bound *act(int stream) {
       part.x[2] = stream_byte(stream);
       do_copy(&part);
       break;
+    case 3:
+      part.x[1] = UINT8_MAX; /* a copy from the other device */
+      part.x[2] = stream_byte(stream);
+      do_cross(&part);
+      break;
     default:
       one = &W->bindings[draw() % BINDINGS];
       run_on_stream(one, stream, &part);
@@ -186,7 +191,9 @@ static void ask_all(const doom *what) {
   static const size_t strides[4] = {1, 2, 8, 27}; /* none has a factor of ALL */
   size_t at = draw() % ALL;
   size_t stride = strides[draw() % 4];
+  bool skips = draw() % 2 == 0;
   for (size_t i = 0; i < ALL; i++, at = (at + stride) % ALL) {
+    if (skips && W->is_lost && draw() % 2 == 0) continue; /* what nobody has asked is over, too */
     if (at < STREAMS) {
       ask_stream(what, at);
     } else if (at < STREAMS + EVENTS) {
