@@ -366,7 +366,7 @@ void do_run(const step *from) {
 }
 
 void run_on_stream(bound *one, int stream, const step *from) {
-  if (world_stream((size_t)stream) != NULL && can_run(one)) (void)run_once(one, stream, NULL, from);
+  if ((stream < 0 || world_stream((size_t)stream) != NULL) && can_run(one)) (void)run_once(one, stream, NULL, from);
 }
 
 /* A state that is swapped for one run leaves two sides behind. */

@@ -31,6 +31,11 @@ static bool waits_inside(const iobind__transfer *transfer) {
   return iobind__place_is_pageable(transfer->from->host ? transfer->from : transfer->to);
 }
 
+/* The guard that is entered is that of one side: a copy from one device to another is refused for both. */
+static iobind_status check_other(const iobind_device *device, iobind_error *error) {
+  return iobind__device_is_lost(device) ? iobind__loss_refuse(device, error) : IOBIND_OK;
+}
+
 iobind_status iobind__ort_copy(iobind_device *device, const iobind__transfer *const *transfers, size_t count,
                                iobind_stream *stream, bool *unknown, iobind_error *error) {
   iobind_runtime *runtime = device->runtime;
@@ -43,6 +48,7 @@ iobind_status iobind__ort_copy(iobind_device *device, const iobind__transfer *co
   }
   const iobind__guard *guard = transfers[0]->from->device->guard;
   iobind__scope scope;
+  IOBIND__TRY(check_other(transfers[0]->to->device, error));
   IOBIND__TRY(iobind__stream_enter(stream, error));
   IOBIND__TRY(iobind__guard_enter(guard != NULL ? guard : transfers[0]->to->device->guard, &scope, error));
   OrtStatus *status = api->CopyTensors(runtime->env, sources, targets, iobind__stream_ort(stream), count);
