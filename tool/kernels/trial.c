@@ -116,6 +116,7 @@ static void describe(const trial *self, size_t output, int run, kernel_finding *
 static kernel_outcome refused(kernel_finding *finding, kernel_outcome outcome, const iobind_error *error) {
   snprintf(finding->reason, sizeof finding->reason, "%s", tool_reason(error));
   fault_make_line(finding->reason);
+  finding->is_lost = error->status == IOBIND_ERROR_DEVICE_LOST;
   return outcome;
 }
 

@@ -11,6 +11,7 @@ typedef enum kernel_outcome {
   KERNEL_WRONG,
   KERNEL_ON_CPU,  /**< the device does not take the node: ORT's CPU EP runs it, unless a session is strict */
   KERNEL_REFUSED, /**< an error, when the session is created or in a run */
+  KERNEL_FATAL,   /**< the process ends */
   KERNEL_UNKNOWN, /**< the CPU refuses it, so there is nothing to compare with */
   KERNEL_OUTCOMES
 } kernel_outcome;
@@ -19,6 +20,7 @@ typedef struct kernel_finding {
   kernel_outcome outcome;
   char reason[400];             /**< unless it is RIGHT or ON_CPU: what differs, or the error */
   iobind_difference difference; /**< WRONG */
+  bool is_lost;                 /**< the device is lost to the process: no kernel runs on it any more */
 } kernel_finding;
 
 /** Make the model of a line, run it once on the CPU and twice on the device, with the command line's options of EPs.
