@@ -4,20 +4,20 @@
 #include "scenario.h"
 
 #define NEVER(slot) \
-  { "", "", slot, OUTCOME_NEVER, IOBIND_OK, false, "part of an object that is there" }
+  { "", "", slot, OUTCOME_NEVER, IOBIND_OK, false, "part of an object that is there", 0 }
 #define IGNORED(function, variant, failing, reason) \
-  { function, variant, failing, OUTCOME_IGNORED, IOBIND_OK, false, reason }
+  { function, variant, failing, OUTCOME_IGNORED, IOBIND_OK, false, reason, 0 }
 #define STATUS(function, variant, failing, status, reason) \
-  { function, variant, failing, OUTCOME_STATUS, status, false, reason }
+  { function, variant, failing, OUTCOME_STATUS, status, false, reason, 0 }
 #define LESS(function, variant, failing, reason) \
-  { function, variant, failing, OUTCOME_LESS, IOBIND_OK, false, reason }
+  { function, variant, failing, OUTCOME_LESS, IOBIND_OK, false, reason, 0 }
 
 #define EITHER(function, variant, failing, reason) \
-  { function, variant, failing, OUTCOME_EITHER, IOBIND_OK, false, reason }
+  { function, variant, failing, OUTCOME_EITHER, IOBIND_OK, false, reason, 0 }
 #define NO_PATH "a file or folder whose path there is no memory for counts as another, or as not there"
 /* iobind_runtime_find_device lists each device's reason */
 #define REASON(variant, failing, status, dead) \
-  { "iobind_runtime_find_device", variant, failing, OUTCOME_REASON, status, dead, "it lists a reason for each device" }
+  { "iobind_runtime_find_device", variant, failing, OUTCOME_REASON, status, dead, "it lists a reason for each device", 0 }
 /* iobind_device_check makes the tiny session first, then those with known answers. What it finds it remembers. */
 #define CHECKS(nth, failing, outcome, status, reason) \
   { "iobind_device_check", "", failing, outcome, status, (status) != IOBIND_OK, reason, nth }
@@ -27,13 +27,13 @@
       REASON("", failing, IOBIND_ERROR_WRONG_DEVICE, true)
 
 #define ANY(function, variant, failing, reason) \
-  { function, variant, failing, OUTCOME_ANY, IOBIND_OK, false, reason }
+  { function, variant, failing, OUTCOME_ANY, IOBIND_OK, false, reason, 0 }
 #define BY_KIND(failing) IGNORED("iobind_runtime_find_device", "by kind", failing, "the next device that fits is taken")
 #define LISTED "a library that IOBIND_EP_LIBRARIES names and that does not load is listed by iobind_runtime_get_ep"
 #define DESTROYED "a device that fails now has failed the calls that used it already"
 /* an event tells each who waits for it what failed before it; one that is recorded again does not */
 #define TOLD(function, variant) \
-  { function, variant, "WaitOnHost", OUTCOME_STATUS, IOBIND_ERROR_RUNTIME, true, "what failed before an event stays so" }
+  { function, variant, "WaitOnHost", OUTCOME_STATUS, IOBIND_ERROR_RUNTIME, true, "what failed before an event stays so", 0 }
 #define WATCHED "the library's thread waited; the caller's own wait asks again"
 #define SOFTWARE "a driver for software devices is looked for as far as memory allows; without one there are none"
 

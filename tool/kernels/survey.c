@@ -90,19 +90,22 @@ static int check_operators(const tool_state *tool, char *const *operators) {
 /* @return TOOL_GO, or the exit code after the error is printed */
 static int try_slots(survey *self, iobind_device *device, size_t worker) {
   board *all = self->board;
+  kernel_bench bench = {.tool = self->tool, .device = device};
   size_t index;
-  while ((index = atomic_fetch_add(&all->next, 1)) < all->count) {
+  int code = TOOL_GO;
+  while (code == TOOL_GO && (index = atomic_fetch_add(&all->next, 1)) < all->count) {
     slot *each = &all->slots[index];
     survey_entry *entry = &each->entry;
     atomic_store(&each->worker, worker);
-    if (!kernel_try(self->tool, device, entry->text, entry->dtype, &entry->found, &entry->rank)) {
-      atomic_store(&each->worker, 0);
-      return tool_fail(self->tool, "the kernel '%s' cannot be made; is memory exhausted?", entry->text);
+    if (!kernel_try(&bench, entry->text, entry->dtype, &entry->found, &entry->rank)) {
+      code = tool_fail(self->tool, "the kernel '%s' cannot be made; is memory exhausted?", entry->text);
+    } else if (entry->found.is_lost) {
+      code = TOOL_DONE; /* nothing works on the device any more, in this process */
     }
     atomic_store(&each->worker, 0);
-    if (entry->found.is_lost) return TOOL_DONE; /* nothing works on the device any more, in this process */
   }
-  return TOOL_GO;
+  kernel_leave(&bench);
+  return code;
 }
 
 #if defined(_WIN32)
@@ -169,7 +172,8 @@ static pid_t start_worker(survey *self, size_t worker) {
   const pid_t made = fork();
   if (made != 0) return made;
   end_with_parent();
-  _exit(work(self, worker)); /* the libraries of EPs need not be unloaded, which some do not survive */
+  dup2(STDERR_FILENO, STDOUT_FILENO); /* what an EP prints, as ggml does when it ends the process, is no part of the report */
+  _exit(work(self, worker));          /* the libraries of EPs need not be unloaded, which some do not survive */
 }
 
 /* A worker has ended in the midst of a kernel. */
