@@ -58,13 +58,15 @@ def find_ort() -> str | None:
 
 
 def configure(*, ort_library: str | os.PathLike[str] | None = None, ep_libraries: Sequence[str | os.PathLike[str]] = (),
-              software_devices: bool = False, ep_search: bool = True, log_level: str = "warning", telemetry: bool = False) -> None:
+              software_devices: bool = False, ep_search: bool = True, log_level: str = "warning", telemetry: bool = False,
+              pools: bool = False) -> None:
     """Say which ORT is used, and how, before anything else of this package is.
 
     ort_library: ORT's library or its folder; otherwise ORT_NATIVE_LIB_PATH, the installed onnxruntime, the system.
     ep_libraries: libraries of execution providers, each "FILE", "NAME=FILE" or a folder. software_devices: let them offer
     devices in software. ep_search: look for them where iobind does by itself. log_level: "verbose", "info", "warning" or "error",
     of what comes to logging's "iobind". telemetry: leave ORT's on.
+    pools: on CUDA's devices allocate tensors from a pool of the driver's, which waits for no work.
     Raises InvalidState once ORT is loaded, or attached: then its host has said all this; InvalidArgument for a log_level that is none.
     """
     if log_level not in LEVELS:
@@ -75,7 +77,7 @@ def configure(*, ort_library: str | os.PathLike[str] | None = None, ep_libraries
                                "loaded already: call it before anything else of iobind"))
         _settings.update(library=None if ort_library is None else os.fspath(ort_library), log_level=LEVELS[log_level],
                          ep_libraries=[os.fspath(path) for path in ep_libraries],
-                         flags=(1 if telemetry else 0) | (0 if ep_search else 2) | (4 if software_devices else 0))
+                         flags=(1 if telemetry else 0) | (0 if ep_search else 2) | (4 if software_devices else 0) | (8 if pools else 0))
 
 
 def runtime() -> _core.Runtime:

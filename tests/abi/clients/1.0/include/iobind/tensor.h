@@ -62,6 +62,11 @@ IOBIND_API IOBIND_CHECK iobind_status iobind_dtype_get_bytes(iobind_dtype dtype,
                                                              size_t *bytes, iobind_error *error);
 
 /** Create a tensor. Its content is undefined; strings are empty.
+ *
+ *  Device memory is from ORT's allocator for the device, which calls cudaMalloc and cudaFree on CUDA. With IOBIND_RUNTIME_POOLS it is from a
+ *  pool of iobind's there, one for each device. Then neither creating nor releasing a tensor waits for the device's work. But once another
+ *  library may use the memory (iobind_tensor_get_address, iobind_tensor_to_dlpack, iobind_tensor_to_ort), its release waits for all of it, as
+ *  cudaFree does. What is freed stays in the pool, for later tensors, until the runtime and all its tensors are gone.
  *  @param memory  DEFAULT, or HOST_ACCESSIBLE if the device has it. Host tensors are in the CPU's default memory
  *  @param dims    `rank` dims of 0 or more
  *  @return OK; OUT_OF_MEMORY, also if the device returns a buffer that it cannot back; SHAPE; DTYPE; INVALID_ARGUMENT; RUNTIME;

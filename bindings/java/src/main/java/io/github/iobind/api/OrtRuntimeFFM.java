@@ -113,6 +113,17 @@ public final class OrtRuntimeFFM implements AutoCloseable {
     }
 
     /**
+     * On CUDA's devices allocate tensors from a pool of NVIDIA's driver: neither creating nor closing one waits for the device's
+     * work. Other devices have no pools.
+     *
+     * @return this
+     */
+    public Options pools() {
+      flags |= Constants.RUNTIME_POOLS;
+      return this;
+    }
+
+    /**
      * Receive log lines; without this warnings and errors go to {@code System.Logger} under the name
      * {@code io.github.iobind}. With the ONNX Runtime of the official package, whose environment it is, only this package's own
      * lines go there, and ONNX Runtime writes its own to stderr.
