@@ -4,6 +4,7 @@
 #include "commands/gpus.h"
 #include "commands/libraries.h"
 #include "commands/machine.h"
+#include "commands/shapes.h"
 #include "shared/failure.h"
 
 static void report_runtime(tool_report *report, const iobind_runtime_info *info) {
@@ -63,6 +64,7 @@ static int examine(tool_state *tool, tool_report *report, const compute_wish *co
   if (code == TOOL_GO) code = machine_report_devices(tool, report, true, tool->verbosity > 0, &working);
   if (code != TOOL_GO) return code;
   gpus_report(report);
+  shapes_report(tool, report);
   report_field(report, "ok", NULL, json_boolean(working > 0), NULL);
   size_t wrong = 0;
   if (compute != NULL) code = compute_report(tool, report, compute, &wrong);
