@@ -404,8 +404,8 @@ static PyMethodDef state_methods[] = {
     {"_tensor", (PyCFunction)get_tensor, METH_O, NULL},
     {"_names", (PyCFunction)get_names, METH_NOARGS, NULL},
     {"close", (PyCFunction)state_close, METH_NOARGS,
-     "close()\n--\n\nGive the state up, as the end of a block `with state:` does: its memory is freed when no tensor of it is left and no binding\n"
-     "reads it. Later calls of the state raise InvalidState."},
+     "close()\n--\n\nClose the state, as does the end of a block `with state:`. Its memory is freed when none of its "
+     "tensors remains and no binding reads it. Later calls of the state raise InvalidState."},
     {NULL, NULL, 0, NULL},
 };
 
