@@ -246,11 +246,12 @@ static void begin(play *self, uint64_t number) {
 
 static void act(play *self) {
   player *of = &self->players[draw(self, BINDINGS)];
-  switch (draw(self, 23)) {
+  switch (draw(self, 24)) {
     case 0:
     case 1: do_save(self, of); break;
     case 2:
-    case 3: do_restore(self, of); break;
+    case 3:
+    case 16: do_restore(self, of); break;
     case 4: do_reorder(self, of); break;
     case 5:
     case 6: do_rewind(self, of); break;
