@@ -345,8 +345,10 @@ void do_failed_run(play *self, player *of) {
     if (i != of->stream || !is_late || is_shared(self, i)) synchronize(self, i);
   }
   int way = is_late ? (of->stream != IDLE ? of->stream : 0) : IDLE;
-  /* a replay may end at once, and a run that is compared has ended */
-  if (of->stream != IDLE && (self->captures || self->verifies)) make_idle(self, of);
+  /* a replay may end at once, and a run that is compared has ended. Behind one that was not counted the length is known if the host has met
+   * its end */
+  bool is_uncounted = self->kind == APPEND && of->counted_before.longest == UNKNOWN;
+  if (of->stream != IDLE && (self->captures || self->verifies || is_uncounted)) make_idle(self, of);
   bool was_in_flight = of->stream != IDLE;
   iobind_stream *stream = way == IDLE ? NULL : self->streams[way];
   say("  b%zu: a run %g x %zu on S%d that fails%s\n", (size_t)(of - self->players), (double)base, how.count, way,
