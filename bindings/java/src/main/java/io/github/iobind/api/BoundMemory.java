@@ -641,8 +641,8 @@ abstract sealed class BoundMemory permits CarriedStates {
   }
 
   /**
-   * Binds new memory of a device as an output, FIXED; see {@link #bindOutput(String, long[], OnnxTensorElementType,
-   * DeviceSpec)}.
+   * Binds new memory of a device as an output, FIXED; see
+   * {@link #bindOutput(String, long[], OnnxTensorElementType, DeviceSpec)}.
    *
    * @param name the output
    * @param descriptor element type and shape, which the output must have

@@ -161,15 +161,16 @@ abstract sealed class CarriedStates extends BoundMemory permits OrtIoBindingFFM 
   }
 
   /**
-   * Goes back to a shorter length: keeps the first {@code length} rows of each carried state, on the axis of {@link
-   * OrtSessionFFM#stateKind}. A decoder drops wrongly guessed tokens this way. The caller must bind other inputs that depend on
-   * the length. Saved states do not change. The outputs of the last run become invalid, as by a run.
+   * Goes back to a shorter length: keeps the first {@code length} rows of each carried state, on the axis of
+   * {@link OrtSessionFFM#stateKind}. A decoder drops wrongly guessed tokens this way. The caller must bind other inputs that
+   * depend on the length. Saved states do not change. The outputs of the last run become invalid, as by a run.
    *
    * @param length the number of rows to keep, at most the current number
    * @throws OrtFFMException NOT_SUPPORTED: a state is of another kind than GROWING or CAPACITY: save a state earlier, and
    *     restore it. Of CAPACITY, only the length that {@link #writeLengths(long)} counts is set; INVALID_ARGUMENT: a state is
-   *     shorter; SHAPE: the states have different lengths; IO: as {@link OrtSessionFFM#stateKind}; INVALID_STATE: as {@link
-   *     #saveState}, or a run is in flight; OUT_OF_MEMORY; RUNTIME. The state after an error is as for {@link #restoreState}
+   *     shorter; SHAPE: the states have different lengths; IO: as {@link OrtSessionFFM#stateKind}; INVALID_STATE: as
+   *     {@link #saveState}, or a run is in flight; OUT_OF_MEMORY; RUNTIME. The state after an error is as for
+   *     {@link #restoreState}
    * @throws IllegalStateException the binding, or memory bound to it, is closed
    */
   public void rewindState(long length) {

@@ -128,8 +128,8 @@ public final class OrtRuntimeFFM implements AutoCloseable {
     }
 
     /**
-     * Use an ONNX Runtime that the process has already loaded, by its {@code const OrtApi *}. At most one of {@link
-     * #ortLibrary}, {@link #ortApi} and {@link #ortApiBase} may be set.
+     * Use an ONNX Runtime that the process has already loaded, by its {@code const OrtApi *}. At most one of
+     * {@link #ortLibrary}, {@link #ortApi} and {@link #ortApiBase} may be set.
      *
      * @param api the table of its functions
      * @return this
