@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 """Plant one defect after the other in a copy of a source file, and expect the fuzzers of bindings to find each.
 
-usage: mutants.py --build DIR [--jobs N] [--list] [--trust] [NAME]...
+usage: mutants.py --build DIR [--jobs N] [--list] [--trust] [--every] [--table FILE] [NAME]...
   --build DIR  a build tree of Ninja, with the programs that the table names
   --jobs N     how many defects at a time (default: the number of processors)
   --list       only list the defects
   --trust      do not try first whether all runs go well without a defect
+  --every      all runs of a defect, not only until one finds it: which tests find the same
+  --table FILE defects of another file than the mutants.tsv beside this script
   NAME         only these
 
 mutants.tsv has a defect in each row: its name; the file below src/, the function, and the text that is replaced (the first time it occurs in that
@@ -88,9 +90,9 @@ class Run:
         return said[0] if said else f"exit code {done.returncode}"
 
 
-def read_table():
+def read_table(path):
     """The rows that have the same name are one defect."""
-    with open(HERE / "mutants.tsv", newline="") as table:
+    with open(path, newline="") as table:
         rows = list(csv.DictReader(table, delimiter="\t", quoting=csv.QUOTE_NONE))
     return [Defect(list(of)) for _, of in itertools.groupby(rows, key=lambda row: row["name"])]
 
@@ -172,25 +174,28 @@ def run(command, folder):
         raise RuntimeError(done.stderr[-2000:])
 
 
-def hunt(build, defect, folder):
-    """The run that finds it and what it says, or None."""
+def hunt(build, defect, folder, every):
+    """The runs that find it and what each says: the first one, or all of them."""
     build.compile(defect, folder)
+    found = []
     for one in defect.runs:
+        if found and not every:
+            break
         build.link(one.program, folder)
         said = one.fails(folder, build.path)
         if said is not None:
-            return one.text, said
-    return None
+            found.append(f"{one.text}: {said[:90]}")
+    return found
 
 
-def try_one(build, defect, keep):
+def try_one(build, defect, keep, every):
     with tempfile.TemporaryDirectory(dir=keep) as scratch:
         folder = pathlib.Path(scratch)
         try:
-            found = hunt(build, defect, folder)
+            found = hunt(build, defect, folder, every)
         except (LookupError, RuntimeError, subprocess.TimeoutExpired) as problem:
             return False, f"{defect.name}: {problem}"
-    return found is not None, f"{defect.name}: " + (f"found by {found[0]}: {found[1][:90]}" if found else "NOT FOUND")
+    return bool(found), f"{defect.name}: " + ("found by " + "\n    and by ".join(found) if found else "NOT FOUND")
 
 
 def main():
@@ -199,15 +204,18 @@ def main():
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("--list", action="store_true")
     parser.add_argument("--trust", action="store_true")
+    parser.add_argument("--every", action="store_true")
+    parser.add_argument("--table", type=pathlib.Path, default=HERE / "mutants.tsv")
     parser.add_argument("names", nargs="*")
     asked = parser.parse_args()
-    defects = [one for one in read_table() if not asked.names or one.name in asked.names]
+    table = read_table(asked.table)
+    defects = [one for one in table if not asked.names or one.name in asked.names]
     if asked.list:
         print("\n".join(f"{one.name}: src/{row['file']}: {row['function']}" for one in defects for row in one.rows))
         return 0
     if asked.build is None or not defects:
         parser.error("--build is missing" if defects else "no such defect")
-    missing = unlisted(read_table())
+    missing = unlisted(table)
     print("".join(f"{one}\n" for one in missing), end="")
     build = Build(asked.build.resolve())
     for one in {} if asked.trust else {run.text: run for defect in defects for run in defect.runs}.values():
@@ -220,7 +228,7 @@ def main():
     scratch.mkdir()
     missed = len(missing)
     with concurrent.futures.ThreadPoolExecutor(asked.jobs) as pool:
-        for done in concurrent.futures.as_completed([pool.submit(try_one, build, one, scratch) for one in defects]):
+        for done in concurrent.futures.as_completed([pool.submit(try_one, build, one, scratch, asked.every) for one in defects]):
             found, text = done.result()
             missed += not found
             print(text, flush=True)

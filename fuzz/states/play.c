@@ -159,9 +159,9 @@ unsigned expect_state(const player *of) {
   return of->is_defined == UNDEFINED ? failure : of->is_defined == UNDECIDED || of->is_told ? failure | WELL : WELL;
 }
 
-void begin_from(player *of, const value *holds, int64_t counted) {
+void begin_from(player *of, const value *holds, const used *counted) {
   of->now = *holds;
-  of->counted = counted;
+  of->counted = *counted;
   of->is_defined = DEFINED;
   of->is_surveyed = false;
   of->is_unsure = false;
@@ -189,7 +189,7 @@ static iobind_batch *batches[SUM + 1][2];
 
 static void open_player(play *self, player *of) {
   static const iobind_carry_mode modes[] = {IOBIND_CARRY_MOVE, IOBIND_CARRY_SWAP, IOBIND_CARRY_IN_PLACE};
-  *of = (player){.stream = IDLE, .at = UNKNOWN, .counted = UNKNOWN};
+  *of = (player){.stream = IDLE, .at = used_none(), .counted = used_none()};
   of->mode = self->kind == GROW ? IOBIND_CARRY_MOVE : self->captures ? modes[1 + draw(self, 2)] : modes[draw(self, 3)];
   of->owns_at = draw(self, 3) == 0;
   CALL(self, WELL, iobind_binding_create(self->session, &of->handle, &fault));

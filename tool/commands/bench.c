@@ -8,6 +8,7 @@
 #include <malloc.h>
 #endif
 
+#include "commands/shapes.h"
 #include "commands/trial.h"
 #include "formats/file.h"
 #include "pictures/plot.h"
@@ -25,6 +26,7 @@ typedef struct row {
   bool software;     /* memory of its own, but it computes on the CPU: a software driver */
   size_t idle_nodes; /* those that the device left to the CPU, if it left all of them */
   bool captured;     /* bound runs are replays of captured graphs */
+  shape_counts shapes;
   trial trial;
 } row;
 
@@ -275,6 +277,7 @@ static int measure_session(bench *b, iobind_session *session, iobind_device *dev
     r->idle_nodes = tool_idle_nodes(session);
     r->modelled = b->tool.clock.read != NULL;
     r->captured = captured;
+    r->shapes = shapes_count(&b->tool, session);
     code = find_kept(b, session, kept);
     if (code == TOOL_GO) code = note_inputs(b, session, inputs, count);
     if (code == TOOL_GO) code = measure_row(b, r, session, inputs, kept);
@@ -287,7 +290,7 @@ static int measure_session(bench *b, iobind_session *session, iobind_device *dev
 
 static int measure(bench *b, iobind_device *device, const char *path) {
   iobind_session *session = NULL;
-  int code = tool_load(&b->tool, path, &device, 0, &session);
+  int code = tool_load(&b->tool, path, &device, shapes_flags(device), &session);
   if (code == TOOL_GO) code = measure_session(b, session, device, path, false);
   iobind_session_destroy(session);
   if (code != TOOL_GO || b->graph == 0) return code;
@@ -522,6 +525,7 @@ static int print(bench *b, int code) {
   report_note(out, "%s", "");
   for (size_t i = 0; i < b->row_count; i++) {
     if (!b->rows[i].captured) add_words(out, &b->rows[i]);
+    shapes_note(&b->tool, out, &b->rows[i].shapes, b->rows[i].model, b->rows[i].device);
     if (b->rows[i].captured && i > 0) add_capture_words(out, &b->rows[i - 1], &b->rows[i]);
   }
   for (size_t i = 0; i < b->row_count; i++) {

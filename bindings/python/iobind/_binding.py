@@ -6,22 +6,26 @@ import asyncio
 import contextlib
 import math
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from . import _core, _dtypes, _tensor
 from ._audit import Audit
-from ._errors import DTypeError, InvalidArgument, InvalidState, NameNotFound, NotSupported, ShapeError
+from ._errors import DTypeError, FileError, InvalidArgument, InvalidState, NameNotFound, NotSupported, ShapeError
 from ._runtime import DeviceSpec, is_device
 from ._runtime import place as find_place
 from ._session import Session, as_dict, as_host_tensor, run_options, signature
 from ._state import State
+
+if TYPE_CHECKING:
+    import concurrent.futures
 
 RESIDENT, SNAPSHOT, LIVE = range(3)
 COPY = 16  # a RESIDENT tensor that only the input has
 FRESH_MODE, REUSE_MODE, NONE_MODE = range(3)
 IN_PLACE = 1
 CARRY_MODES = ["move", "swap", "in_place"]
+DEFAULT_MODE = 3  # in place where the operator of a cache of fixed capacity allows it
 
 
 class Reuse:
@@ -103,7 +107,7 @@ class Binding(_core.Binding):
     b["x"] = array copies new data in, and may change open dims. b["x"] = tensor binds the tensor itself. Both raise as bind()."""
 
     # Of its own, the interpreter finds a method faster where no dict has been made; a program's attributes are in one still.
-    __slots__ = ("session", "_orders", "_tensors", "_shapes", "_carried", "_states", "_calls", "_foreign", "_pool", "_inputs", "_outputs", "__dict__",
+    __slots__ = ("session", "_orders", "_tensors", "_shapes", "_carried", "_states", "_calls", "_foreign", "_pool", "_running", "_inputs", "_outputs", "__dict__",
                  "__weakref__")
 
     def __new__(cls, session: Session) -> Binding:
@@ -117,6 +121,7 @@ class Binding(_core.Binding):
         made._calls = {}
         made._foreign = None
         made._pool = None
+        made._running = None
         made._inputs = {value.name: (index, value) for index, value in enumerate(session.inputs)}
         made._outputs = {value.name: (index, value) for index, value in enumerate(session.outputs)}
         return made
@@ -139,6 +144,7 @@ class Binding(_core.Binding):
     _foreign: tuple[int, _tensor.Stream] | None
     """the last stream of another library, and what it was wrapped as: to let go of it is to wait for it"""
     _pool: Any
+    _running: concurrent.futures.Future[Outputs] | None
     _inputs: dict[str, tuple[int, Any]]
     _outputs: dict[str, tuple[int, Any]]
 
@@ -348,8 +354,9 @@ class Binding(_core.Binding):
         """Let an output become an input of the next run: a state that never leaves the device. The bound input is the first state.
 
         mode: "swap" (two buffers of the state's shape; a run that produces another shape raises ShapeError), "move" (new memory in each
-        run, of any shape) or "in_place" (one buffer; only some operators allow this, and iobind cannot check it). None: "swap" if the
-        model gives both the same shape, otherwise "move". With None, a state that the program still references, as an output, an array or
+        run, of any shape) or "in_place" (one buffer; only some operators allow this, and iobind cannot check it). None: "in_place" for
+        a cache of fixed capacity ("capacity" of Session.state_kind) if its operator allows it; any other state "swap" if the model gives
+        both the same shape, otherwise "move". With None, a state of the other kinds that the program still references, as an output, an array or
         by DLPack, is never overwritten: if a swap would do that, the state is moved from then on. A moved state is kept as a FRESH output
         is. A swapped state can be fetched until the next run; the run after that overwrites its memory, or the next run if the input is
         bound again; take() keeps it. The next run overwrites a state in place. Raises NameNotFound, InvalidArgument, DTypeError,
@@ -362,10 +369,11 @@ class Binding(_core.Binding):
             raise InvalidArgument(f"carry: mode: expected one of {', '.join(CARRY_MODES)}, got {mode!r}")
         to, wanted = self._input(input)
         stays = given.shape is not None and given.shape == wanted.shape and not {None, "?"} & set(given.shape)  # "?" is not a name
-        chosen = mode or ("swap" if stays else "move")
+        is_cache = mode is None and self._is_cache(number, to)
+        chosen = mode or ("in_place" if is_cache else "swap" if stays else "move")
 
         def call(binding: _core.Binding) -> None:
-            binding._carry(number, to, CARRY_MODES.index(chosen), mode is None)
+            binding._carry(number, to, DEFAULT_MODE if is_cache else CARRY_MODES.index(chosen), mode is None and not is_cache)
 
         def note() -> None:
             self._calls["output", number] = call
@@ -376,6 +384,12 @@ class Binding(_core.Binding):
                 self._calls.pop(("input", to), None)
 
         return Step(("output", number), call, note)
+
+    def _is_cache(self, output: int, input: int) -> bool:
+        try:
+            return self.session._kind_of(output, input).kind == "capacity"
+        except FileError:  # a model whose file is gone shows nothing
+            return False
 
     def take(self, name: str) -> _tensor.Tensor:
         """The output `name` of the last run, with that run's shape. No later run overwrites it: for REUSE and a swapped state the binding
@@ -422,18 +436,19 @@ class Binding(_core.Binding):
             if len(bound) > axis:
                 self._note_state(index, (*bound[:axis], len(given), *bound[axis + 1:]))
 
-    def write_lengths(self, added: int, length: int | None = None, *, stream: _tensor.Stream | None = None) -> None:
+    def write_lengths(self, added: int, length: int | Iterable[int] | None = None, *, stream: _tensor.Stream | None = None) -> None:
         """Write the lengths of the carried caches of fixed capacity ("capacity" of Session.state_kind) into the model's inputs for them,
         for a run that adds `added` rows. A successful run advances the length; a failed run does not. `length`: the number of rows in use
-        before the run, such as 0 for an empty cache; None: the number that iobind has counted. Inputs for lengths that are not bound are
-        bound; masks and positions remain the caller's task. Raises InvalidArgument (beyond the capacity), InvalidState (the length is
-        unknown, a run is in flight elsewhere), NotSupported (no such cache is carried, or the model computes its lengths), FileError as
+        before the run, such as 0 for an empty cache, or a sequence with the number of each row of the batch; None: the number that iobind has counted. Inputs for lengths that are not bound are
+        bound; masks and positions remain the caller's task. Raises InvalidArgument (beyond the capacity, or not one length for each row), InvalidState (the length is
+        unknown, a run is in flight elsewhere), NotSupported (no such cache is carried, the model computes its lengths, or it takes one length for all rows), FileError as
         Session.state_kind, DeviceError (another device's stream), OutOfMemory, OrtError."""
-        if added < 1 or (length is not None and length < 0):
-            raise InvalidArgument(f"write_lengths: expected 1 new row or more and a length of 0 or more, got {added} and {length}")
+        lengths = None if length is None else tuple(length) if isinstance(length, Iterable) else (length,)
+        if added < 1 or any(one < 0 for one in lengths or ()):
+            raise InvalidArgument(f"write_lengths: expected 1 new row or more and lengths of 0 or more, got {added} and {length}")
         for tensor in self._tensors.values():  # which of them have lengths, the library knows
             tensor._await(stream)
-        self._write_lengths(added, -1 if length is None else length, stream)
+        self._write_lengths(added, lengths, stream)
 
     def rewind(self, length: int) -> None:
         """Go back to a shorter length: keep the first `length` rows of each carried state, on the axis that Session.state_kind() returns.
@@ -506,29 +521,37 @@ class Binding(_core.Binding):
         return self._foreign[1]
 
     async def run_async(self) -> Outputs:
-        """As run(), without blocking the event loop. Runs that are awaited at the same time execute one after another. Cancelling a task
-        cancels its own run, and the task ends when that run has ended. Raises as run(): InvalidState, ShapeError, DeviceError, Cancelled,
-        OrtError."""
-        if self._pool is None:
-            from concurrent.futures import ThreadPoolExecutor
-
-            self._pool = ThreadPoolExecutor(1, "iobind")
-        job = CancellableRun(self)
-        future = self._pool.submit(job)
-        running: asyncio.Future[Outputs] = asyncio.wrap_future(future)
-        running.add_done_callback(lambda done: done.cancelled() or done.exception())  # a cancelled task does not ask for it
+        """As run(), without blocking the event loop. The run is in flight from the moment when the task begins to await it: an access to what
+        is bound is ordered after the run. Runs that are awaited at the same time execute one after another. Cancelling a task cancels its
+        own run, and the task ends when that run has ended. Raises as run(): InvalidState, ShapeError, DeviceError, Cancelled, OrtError."""
+        while (earlier := self._running) is not None and not earlier.done():
+            await _ended(earlier)
+        self._announce_run()
+        run = AnnouncedRun(self)
         try:
-            await asyncio.wait([running])  # which, cancelled, does not cancel the run
-        except asyncio.CancelledError:
-            while not future.cancel() and not future.done():  # the run may begin only after this
-                job.cancel()
-                with contextlib.suppress(asyncio.CancelledError):  # cancelled again: the binding is still busy
-                    await asyncio.wait([running], timeout=0.01)
+            if self._pool is None:
+                from concurrent.futures import ThreadPoolExecutor
+
+                self._pool = ThreadPoolExecutor(1, "iobind")
+            self._running = future = self._pool.submit(run)
+        except BaseException:
+            self._withdraw_run()
             raise
-        return running.result()
+        try:
+            await _ended(future)
+        except asyncio.CancelledError:
+            run.cancel()
+            while not future.done():
+                with contextlib.suppress(asyncio.CancelledError):  # cancelled again: the binding is still busy
+                    await _ended(future)
+            raise
+        finally:
+            if self._running is future:
+                self._running = None  # which would keep the outputs
+        return future.result()
 
 
-class CancellableRun:
+class AnnouncedRun:
     """A run in the thread pool. cancel() cancels this run only: the following one cannot begin before this one has released the lock."""
 
     def __init__(self, binding: Binding) -> None:
@@ -538,7 +561,8 @@ class CancellableRun:
 
     def __call__(self) -> Outputs:
         try:
-            return self.binding.run()
+            outputs: Outputs = self.binding._make_announced_run()
+            return outputs
         finally:
             with self.lock:
                 self.is_over = True
@@ -547,6 +571,13 @@ class CancellableRun:
         with self.lock:
             if not self.is_over:
                 self.binding.cancel()
+
+
+async def _ended(future: concurrent.futures.Future[Outputs]) -> None:
+    """Until a run has ended; one who is cancelled meanwhile does not cancel the run."""
+    running: asyncio.Future[Outputs] = asyncio.wrap_future(future)
+    running.add_done_callback(lambda done: done.cancelled() or done.exception())  # a cancelled task does not ask for it
+    await asyncio.wait([running])
 
 
 def _order_all(orders: dict[int, tuple[_tensor.Order, Any]]) -> Any:

@@ -25,6 +25,7 @@ ADVICE = {
     "IOBIND_SESSION_PLACEMENT": "placement=True",
     "IOBIND_SESSION_STRICT": "strict=True",
     "IOBIND_RUNTIME_SOFTWARE_DEVICES": "iobind.configure(software_devices=True)",
+    "IOBIND_RUNTIME_POOLS": "iobind.configure(pools=True)",
     "IOBIND_SESSION_IDENTIFY": "identify=True",
     "bind it IN_PLACE if": "bind in_place(tensor) if",
     "bind the output IN_PLACE if": "bind the output by in_place(tensor) if",

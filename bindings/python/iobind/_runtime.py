@@ -58,13 +58,15 @@ def find_ort() -> str | None:
 
 
 def configure(*, ort_library: str | os.PathLike[str] | None = None, ep_libraries: Sequence[str | os.PathLike[str]] = (),
-              software_devices: bool = False, ep_search: bool = True, log_level: str = "warning", telemetry: bool = False) -> None:
+              software_devices: bool = False, ep_search: bool = True, log_level: str = "warning", telemetry: bool = False,
+              pools: bool = False) -> None:
     """Select ORT and its settings, before any other use of this package.
 
     ort_library: ORT's library or its directory; the default is ORT_NATIVE_LIB_PATH, then the installed onnxruntime, then the system's.
     ep_libraries: libraries of execution providers, each "FILE", "NAME=FILE" or a directory. software_devices: allow devices in software.
     ep_search: search for libraries of execution providers in iobind's default locations. log_level: "verbose", "info", "warning" or
-    "error", for lines to the logger "iobind". telemetry: leave ORT's telemetry on. Raises InvalidState after ORT was loaded, or after
+    "error", for lines to the logger "iobind". telemetry: leave ORT's telemetry on.
+    pools: on CUDA devices, allocate tensors from a pool of the driver, which waits for no work. Raises InvalidState after ORT was loaded, or after
     attach(), when onnxruntime has these settings; InvalidArgument for an unknown log_level."""
     if log_level not in LEVELS:
         raise InvalidArgument(f"configure: log_level: expected one of {', '.join(LEVELS)}, got {log_level!r}")
@@ -74,7 +76,7 @@ def configure(*, ort_library: str | os.PathLike[str] | None = None, ep_libraries
                                "loaded already: call it before anything else of iobind"))
         _settings.update(library=None if ort_library is None else os.fspath(ort_library), log_level=LEVELS[log_level],
                          ep_libraries=[os.fspath(path) for path in ep_libraries],
-                         flags=(1 if telemetry else 0) | (0 if ep_search else 2) | (4 if software_devices else 0))
+                         flags=(1 if telemetry else 0) | (0 if ep_search else 2) | (4 if software_devices else 0) | (8 if pools else 0))
 
 
 def runtime() -> _core.Runtime:

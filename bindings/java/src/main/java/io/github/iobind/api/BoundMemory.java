@@ -745,6 +745,17 @@ abstract sealed class BoundMemory permits CarriedStates {
   }
 
   /**
+   * As {@link #carry(String, String, CarryMode)} in the mode DEFAULT: a cache of fixed capacity in place where its operator allows it.
+   *
+   * @param output its name
+   * @param input its name
+   * @throws OrtFFMException as there
+   */
+  public void carry(String output, String input) {
+    carry(output, input, CarryMode.DEFAULT);
+  }
+
+  /**
    * As {@link #carry(String, String, CarryMode)}.
    *
    * @param from the output, in the model's order

@@ -144,13 +144,37 @@ abstract sealed class CarriedStates extends BoundMemory permits OrtIoBindingFFM 
       throw new OrtFFMException(OrtStatus.INVALID_ARGUMENT,
           "writeLengths: expected 1 new row or more, and a length of 0 or more, or -1, got " + added + " and " + length);
     }
+    writeEach(added, length < 0 ? null : new long[] {length}, stream);
+  }
+
+  /**
+   * As {@link #writeLengths(long, long, OrtStreamFFM)}, where the rows of the batch have different lengths, which are counted from then on.
+   *
+   * @param added new rows of each cache, 1 or more
+   * @param lengths rows in use before the run, for each row of the batch
+   * @param stream the device's stream that orders the copies; null: done on return
+   * @throws OrtFFMException as there; INVALID_ARGUMENT also for another number of lengths than of rows; NOT_SUPPORTED also where the model takes
+   *     one length for all rows
+   * @throws IllegalStateException the binding, or memory bound to it, is closed
+   */
+  public void writeLengths(long added, long[] lengths, @Nullable OrtStreamFFM stream) {
+    if (added < 1) {
+      throw new OrtFFMException(OrtStatus.INVALID_ARGUMENT, "writeLengths: expected 1 new row or more, got " + added);
+    }
+    writeEach(added, lengths, stream);
+  }
+
+  private void writeEach(long added, long @Nullable [] lengths, @Nullable OrtStreamFFM stream) {
     long address = enter();
-    try {
+    try (Arena arena = Arena.ofConfined()) {
       requireGuards();
+      long count = lengths == null ? 0 : lengths.length;
+      MemorySegment numbers = lengths == null ? MemorySegment.NULL : arena.allocate(JAVA_LONG, Math.max(1, count));
+      if (lengths != null) MemorySegment.copy(lengths, 0, numbers, JAVA_LONG, 0, lengths.length);
       long streamAddress = OrtStreamFFM.enter(stream);
       try {
         OrtStreamFFM.copy(stream, held(), () -> scratch.check(
-            IobindStates.bindingWriteLengths(address, added, length, streamAddress, scratch.error())));
+            IobindStates.bindingWriteLengths(address, added, numbers, count, streamAddress, scratch.error())));
       } finally {
         OrtStreamFFM.exit(stream);
       }

@@ -213,10 +213,8 @@ public final class OrtIoBindingFFM extends CarriedStates implements AutoCloseabl
    */
   public Map<String, OrtValueRef> runWithBindings(Duration timeout) {
     Hold.requireStack();
-    handle.enterAlone();
-    AsyncRun run = new AsyncRun(this);
-    asyncRun = run;
-    run.runHere(timeout);
+    long address = handle.enterAlone();
+    announceRun(address).runHere(timeout);
     return outputsOfRun();
   }
 
@@ -385,8 +383,9 @@ public final class OrtIoBindingFFM extends CarriedStates implements AutoCloseabl
   }
 
   /**
-   * Runs the model on a separate thread, without blocking. Do not change bound memory until the future is done; then the
-   * outputs can be fetched. A second run before that fails with INVALID_STATE.
+   * Runs the model on a separate thread, without blocking. The run is in flight when the call returns: an access to a bound value
+   * waits until the run has ended. Do not change bound segments until the future is done; then the outputs can be fetched. A second
+   * run before that fails with INVALID_STATE.
    *
    * <p>The future is done when the run has ended. {@code cancel}, {@code orTimeout}, {@code complete} and
    * {@code completeExceptionally} cancel the run, and the future completes in their way when the run has ended. Until then the
@@ -399,13 +398,31 @@ public final class OrtIoBindingFFM extends CarriedStates implements AutoCloseabl
    * @throws IllegalStateException the binding, or memory bound to it, is closed
    */
   public CompletableFuture<Void> runAsync() {
-    enter();
+    long address = enter();
     try {
       requireGuards();
       Hold.requireShared("runAsync", held());
-      AsyncRun run = new AsyncRun(this);
-      asyncRun = run;
+    } catch (Throwable t) {
+      exitRun();
+      throw t;
+    }
+    AsyncRun run = announceRun(address);
+    try {
       run.start();
+      return run;
+    } catch (Throwable t) {
+      withdrawRun();
+      throw t;
+    }
+  }
+
+  /** From now on a run is in flight, in a call that entered the binding: access to what is bound waits for it. */
+  private AsyncRun announceRun(long address) {
+    try {
+      if (isLent) takeBack(); // a reader of what was lent would wait for the run, and the run for the reader
+      AsyncRun run = new AsyncRun(this);
+      scratch.check(Iobind.bindingAnnounceRun(address, 1, scratch.error()));
+      asyncRun = run;
       return run;
     } catch (Throwable t) {
       exitRun();
@@ -413,8 +430,13 @@ public final class OrtIoBindingFFM extends CarriedStates implements AutoCloseabl
     }
   }
 
-  /** The end of a run that {@link #runAsync} entered. */
-  void exitRun() {
+  /** The end of a run that was announced, whether it was made or not. */
+  void withdrawRun() {
+    Iobind.bindingAnnounceRun(handle.address(), 0, 0);
+    exitRun();
+  }
+
+  private void exitRun() {
     asyncRun = null;
     handle.isLeaving = true;
     handle.exitAlone();

@@ -113,6 +113,17 @@ public final class OrtRuntimeFFM implements AutoCloseable {
     }
 
     /**
+     * On CUDA's devices allocate tensors from a pool of NVIDIA's driver: neither creating nor closing one waits for the device's
+     * work. Other devices have no pools.
+     *
+     * @return this
+     */
+    public Options pools() {
+      flags |= Constants.RUNTIME_POOLS;
+      return this;
+    }
+
+    /**
      * Receive log lines; by default warnings and errors go to the {@code System.Logger} named {@code io.github.iobind}. With
      * the official package's ONNX Runtime and environment, only this package's own lines are logged there, and ONNX Runtime
      * writes its lines to stderr.
