@@ -65,9 +65,9 @@ def configure(*, ort_library: str | os.PathLike[str] | None = None, ep_libraries
     ort_library: ORT's library or its directory; the default is ORT_NATIVE_LIB_PATH, then the installed onnxruntime, then the system's.
     ep_libraries: libraries of execution providers, each "FILE", "NAME=FILE" or a directory. software_devices: allow devices in software.
     ep_search: search for libraries of execution providers in iobind's default locations. log_level: "verbose", "info", "warning" or
-    "error", for lines to the logger "iobind". telemetry: leave ORT's telemetry on.
-    pools: on CUDA devices, allocate tensors from a pool of the driver, which waits for no work. Raises InvalidState after ORT was loaded, or after
-    attach(), when onnxruntime has these settings; InvalidArgument for an unknown log_level."""
+    "error", for lines to the logger "iobind". telemetry: leave ORT's telemetry on. pools: on CUDA devices, allocate tensors from a pool
+    of the driver, which does not wait for work. Raises InvalidState after ORT was loaded, or after attach(), when onnxruntime has these
+    settings; InvalidArgument for an unknown log_level."""
     if log_level not in LEVELS:
         raise InvalidArgument(f"configure: log_level: expected one of {', '.join(LEVELS)}, got {log_level!r}")
     with _lock:

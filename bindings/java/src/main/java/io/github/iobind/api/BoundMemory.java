@@ -745,7 +745,8 @@ abstract sealed class BoundMemory permits CarriedStates {
   }
 
   /**
-   * As {@link #carry(String, String, CarryMode)} in the mode DEFAULT: a cache of fixed capacity in place where its operator allows it.
+   * As {@link #carry(String, String, CarryMode)} in the mode DEFAULT: a cache of fixed capacity is carried in place if its
+   * operator allows it.
    *
    * @param output its name
    * @param input its name

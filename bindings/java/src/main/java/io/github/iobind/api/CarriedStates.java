@@ -148,13 +148,14 @@ abstract sealed class CarriedStates extends BoundMemory permits OrtIoBindingFFM 
   }
 
   /**
-   * As {@link #writeLengths(long, long, OrtStreamFFM)}, where the rows of the batch have different lengths, which are counted from then on.
+   * As {@link #writeLengths(long, long, OrtStreamFFM)}, for rows of the batch with different lengths, which are counted from
+   * then on.
    *
    * @param added new rows of each cache, 1 or more
    * @param lengths rows in use before the run, for each row of the batch
-   * @param stream the device's stream that orders the copies; null: done on return
-   * @throws OrtFFMException as there; INVALID_ARGUMENT also for another number of lengths than of rows; NOT_SUPPORTED also where the model takes
-   *     one length for all rows
+   * @param stream the device's stream on which the copies are ordered; null: complete on return
+   * @throws OrtFFMException as there; INVALID_ARGUMENT also: the numbers of lengths and rows differ; NOT_SUPPORTED also: the
+   *     model takes one length for all rows
    * @throws IllegalStateException the binding, or memory bound to it, is closed
    */
   public void writeLengths(long added, long[] lengths, @Nullable OrtStreamFFM stream) {

@@ -113,8 +113,8 @@ public final class OrtRuntimeFFM implements AutoCloseable {
     }
 
     /**
-     * On CUDA's devices allocate tensors from a pool of NVIDIA's driver: neither creating nor closing one waits for the device's
-     * work. Other devices have no pools.
+     * On CUDA devices, allocate tensors from a pool of NVIDIA's driver: creating or closing one does not wait for the device.
+     * Other devices have no pools.
      *
      * @return this
      */
