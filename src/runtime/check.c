@@ -84,7 +84,8 @@ static iobind_status run_once(const iobind_device *device, OrtSession *session, 
   if (failed == NULL) {
     failed = api->Run(session, NULL, input_names, (const OrtValue *const *)inputs, count, &output_name, 1, &output);
   }
-  iobind_status status = failed == NULL ? read_output(api, output, of, error) : iobind__ort_fail(api, failed, error, "%s", what);
+  iobind_status status =
+      failed == NULL ? read_output(api, output, of, error) : iobind__ort_fail(api, failed, error, "%s", what);
   OrtValue *const values[] = {inputs[0], inputs[1], output};
   for (size_t i = 0; i < sizeof values / sizeof values[0]; i++) {
     if (values[i] != NULL) {

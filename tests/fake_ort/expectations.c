@@ -21,9 +21,9 @@
 /* iobind_device_check makes the tiny session first, then those with known answers. What it finds it remembers. */
 #define CHECKS(nth, failing, outcome, status, reason) \
   { "iobind_device_check", "", failing, outcome, status, (status) != IOBIND_OK, reason, nth }
-#define CHECK(failing)                                                                                     \
+#define CHECK(failing)                                                                                         \
   CHECKS(1, failing, OUTCOME_STATUS, IOBIND_ERROR_WRONG_DEVICE, "the tiny session: the device does not work"), \
-      CHECKS(0, failing, OUTCOME_LESS, IOBIND_OK, "a known answer that cannot be had is left out"),        \
+      CHECKS(0, failing, OUTCOME_LESS, IOBIND_OK, "a known answer that cannot be had is left out"),            \
       REASON("", failing, IOBIND_ERROR_WRONG_DEVICE, true)
 
 #define ANY(function, variant, failing, reason) \

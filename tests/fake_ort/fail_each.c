@@ -26,8 +26,9 @@ typedef struct failing {
 
 /* Slots that may succeed and hand out less: a device without a shared allocator, a tensor of a device that is out of memory, the output of
  * a device that computes wrong. */
-static const struct { const char *slot, *less; } may_be_less[] = {
-    {"GetSharedAllocator", "NULL"}, {"GetTensorMutableData", "NULL"}, {"Run", "EMPTY"}};
+static const struct {
+  const char *slot, *less;
+} may_be_less[] = {{"GetSharedAllocator", "NULL"}, {"GetTensorMutableData", "NULL"}, {"Run", "EMPTY"}};
 
 static const struct scenario *const groups[] = {runtime_scenarios, stream_scenarios, tensor_scenarios,   session_scenarios,
                                                 binding_scenarios, carry_scenarios,  graph_scenarios,    busy_scenarios,
@@ -100,7 +101,8 @@ static iobind_status make_call(struct rig *rig, const struct scenario *scenario)
 
 static iobind_status call_with(struct rig *rig, const struct scenario *scenario, const failing *what) {
   fake_ort_reset();
-  if (what->name != NULL && !what->is_allocation && !fake_ort_fail(what->name, what->nth, what->less != NULL ? 0 : CODE, words)) {
+  if (what->name != NULL && !what->is_allocation &&
+      !fake_ort_fail(what->name, what->nth, what->less != NULL ? 0 : CODE, words)) {
     rig_stop(what->name, "this slot cannot fail");
   }
   allocation_watch(what->is_allocation ? what->name : NULL, what->nth);

@@ -102,7 +102,8 @@ void fake__empty(OrtValue **output) {
   OrtStatus *failed = fake__real->CreateMemoryInfo_V2("Cpu", OrtMemoryInfoDeviceType_CPU, 0, 0, OrtDeviceMemoryType_DEFAULT, 0,
                                                       OrtDeviceAllocator, &host);
   if (failed == NULL) {
-    failed = fake__real->CreateTensorWithDataAsOrtValue(host, &end + 1, 0, &none, 1, ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT, &made);
+    failed =
+        fake__real->CreateTensorWithDataAsOrtValue(host, &end + 1, 0, &none, 1, ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT, &made);
     fake__real->ReleaseMemoryInfo(host);
   }
   if (failed != NULL) {

@@ -4,12 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const keys[KERNEL_OUTCOMES] = {[KERNEL_RIGHT] = "right",
-                                                  [KERNEL_WRONG] = "wrong",
-                                                  [KERNEL_ON_CPU] = "on_cpu",
-                                                  [KERNEL_REFUSED] = "refused",
-                                                  [KERNEL_FATAL] = "fatal",
-                                                  [KERNEL_UNKNOWN] = "unknown"};
+static const char *const keys[KERNEL_OUTCOMES] = {
+    [KERNEL_RIGHT] = "right",     [KERNEL_WRONG] = "wrong", [KERNEL_ON_CPU] = "on_cpu",
+    [KERNEL_REFUSED] = "refused", [KERNEL_FATAL] = "fatal", [KERNEL_UNKNOWN] = "unknown"};
 
 static json_t *number(double value) {
   json_t *made = json_real(value); /* NULL for infinity */
@@ -44,7 +41,8 @@ static void describe(const kernel_row *self, size_t total, char *text, size_t si
     if (count == total) {
       snprintf(text, size, "%s", kernel_words[order[i]]);
     } else if (count > 0) {
-      length += (size_t)snprintf(text + length, size - length, "%s%s: %zu", length == 0 ? "" : ", ", kernel_words[order[i]], count);
+      length +=
+          (size_t)snprintf(text + length, size - length, "%s%s: %zu", length == 0 ? "" : ", ", kernel_words[order[i]], count);
     }
   }
 }
@@ -62,8 +60,8 @@ static void add_row(report_table *target, const kernel_row *self, const char *sp
   report_cell(target, json_integer((json_int_t)total), NULL);
   report_cell(target, json_integer((json_int_t)self->counts[KERNEL_RIGHT]), "%s", text);
   report_cell_mark(target, self->counts[KERNEL_WRONG] + self->counts[KERNEL_FATAL] > 0 ? REPORT_BAD
-                           : self->counts[KERNEL_RIGHT] == total ? REPORT_GOOD
-                                                                 : REPORT_FAINT);
+                           : self->counts[KERNEL_RIGHT] == total                       ? REPORT_GOOD
+                                                                                       : REPORT_FAINT);
   for (int i = KERNEL_WRONG; i < KERNEL_OUTCOMES; i++) report_cell(target, list(self, (kernel_outcome)i), NULL);
 }
 

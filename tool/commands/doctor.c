@@ -74,7 +74,10 @@ static int examine(tool_state *tool, tool_report *report, const compute_wish *co
 
 static int refuse_without_compute(const tool_state *tool, char *const *operators, char *const *jobs) {
   if (tool->arguments[0] != NULL) return tool_misuse(tool, "'%s': a device is for --compute", tool->arguments[0]);
-  const char *option = operators != NULL ? "--operator" : jobs != NULL ? "--jobs" : tool->wish.words.ep_options != NULL ? "--ep-option" : NULL;
+  const char *option = operators != NULL                     ? "--operator"
+                       : jobs != NULL                        ? "--jobs"
+                       : tool->wish.words.ep_options != NULL ? "--ep-option"
+                                                             : NULL;
   return option == NULL ? TOOL_GO : tool_misuse(tool, "%s is for --compute", option);
 }
 
@@ -95,7 +98,8 @@ int command_doctor(int argc, const char **argv) {
       {"compute", 0, POPT_ARG_NONE, &compute, 0,
        "Compare kernels of DEVICE with the CPU's (default: of each device that works)", NULL},
       {"operator", 0, POPT_ARG_ARGV, &operators, 0, "Only the kernels of this operator, such as Conv; may be repeated", "NAME"},
-      {"jobs", 0, POPT_ARG_ARGV, &jobs, 0, "Processes that --compute uses at a time (default: one for each core, at most 4)", "N"},
+      {"jobs", 0, POPT_ARG_ARGV, &jobs, 0, "Processes that --compute uses at a time (default: one for each core, at most 4)",
+       "N"},
       {"ep-option", 0, POPT_ARG_ARGV, &tool.wish.words.ep_options, 0,
        "Set an option of the device's EP for --compute; may be repeated", "KEY=VALUE"},
       POPT_TABLEEND};

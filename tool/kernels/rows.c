@@ -4,12 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *const kernel_words[KERNEL_OUTCOMES] = {[KERNEL_RIGHT] = "right",
-                                                   [KERNEL_WRONG] = "wrong",
-                                                   [KERNEL_ON_CPU] = "on the CPU",
-                                                   [KERNEL_REFUSED] = "refused",
-                                                   [KERNEL_FATAL] = "fatal",
-                                                   [KERNEL_UNKNOWN] = "unknown"};
+const char *const kernel_words[KERNEL_OUTCOMES] = {
+    [KERNEL_RIGHT] = "right",     [KERNEL_WRONG] = "wrong", [KERNEL_ON_CPU] = "on the CPU",
+    [KERNEL_REFUSED] = "refused", [KERNEL_FATAL] = "fatal", [KERNEL_UNKNOWN] = "unknown"};
 
 /* The row of a kernel; NULL: no memory. */
 static kernel_row *find_row(kernel_table *all, const survey_entry *entry) {
