@@ -73,6 +73,8 @@ class Findings(unittest.TestCase):
             self.assertEqual((self.call(page, "vdev"), page.read_text(encoding="utf-8")), (0, after))
             page.write_text(after.replace("5 right", "6 right"), encoding="utf-8")
             self.assertEqual(self.call(page, "--check", "vdev"), 1)
+            page.write_text(after.replace("Runtime 1.2.3", "Runtime 1.2.4"), encoding="utf-8")
+            self.assertEqual(self.call(page, "--check", "vdev"), findings.SKIPPED)
             for words in (["nobody"], []):
                 with self.assertRaisesRegex(SystemExit, "expected one of cpu, vdev"):
                     self.call(page, *words)
