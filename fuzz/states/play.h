@@ -65,8 +65,10 @@ typedef struct play {
   uint64_t random;
   kind kind;
   bool captures;
+  bool verifies;
   iobind_session *session;
   iobind_batch *batch;
+  iobind_pipeline *pipeline;
   iobind_stream *streams[STREAMS];
   player players[BINDINGS];
   saved saved[SAVED];
@@ -112,6 +114,7 @@ void begin_from(player *of, const value *holds, const used *counted);
 void do_run(play *self, player *of);
 void do_refused_run(play *self, player *of);
 void do_failed_run(play *self, player *of);
+void do_wrong_run(play *self, player *of);
 
 /* ---- moves.c ---- */
 
@@ -125,6 +128,11 @@ void do_keep(play *self, player *of);
 saved *put_saved(play *self, iobind_state *handle, const value *holds, const used *counted, size_t from);
 void release_saved(play *self);
 void check_player(play *self, player *of);
+
+/* ---- items.c ---- */
+
+void do_item(play *self);
+iobind_pipeline *open_pipeline(const play *self);
 
 /* ---- batches.c ---- */
 

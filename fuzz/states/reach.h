@@ -13,6 +13,9 @@ enum { ANYWHERE = 0, WITH_FAULTS = 1, WITH_GRAPHS = 2, WITH_LATE = 4 };
   X(SWAP, ANYWHERE, "a run of a state carried by SWAP")                                    \
   X(IN_PLACE, ANYWHERE, "a run of a state carried IN_PLACE")                               \
   X(GRAPH, WITH_GRAPHS, "a run of a session that captures graphs")                         \
+  X(VERIFIED, WITH_GRAPHS, "a run that the processor repeats")                             \
+  X(WRONG, WITH_FAULTS, "a run that the processor finds wrong")                            \
+  X(ITEM, ANYWHERE, "an item of a pipeline beside the bindings")                           \
   X(STREAM, ANYWHERE, "a run on a stream")                                                 \
   X(QUEUED, ANYWHERE, "a run behind another one in flight")                                \
   X(COUNTED, ANYWHERE, "a run with the length that iobind has counted")                    \

@@ -169,6 +169,7 @@ static void note_features(const play *self, const player *of, int way) {
   reached_if(FEATURE_SWAP, of->mode == IOBIND_CARRY_SWAP);
   reached_if(FEATURE_IN_PLACE, of->mode == IOBIND_CARRY_IN_PLACE);
   reached_if(FEATURE_GRAPH, self->captures);
+  reached_if(FEATURE_VERIFIED, self->verifies);
   reached_if(FEATURE_STREAM, way != IDLE);
   reached_if(FEATURE_QUEUED, of->stream != IDLE);
 }
@@ -365,4 +366,31 @@ void do_failed_run(play *self, player *of) {
   reached(FEATURE_FAILED);
   reached_if(FEATURE_LATE, status == IOBIND_OK);
   reached_if(FEATURE_LATE_OF_SEVERAL, status == IOBIND_OK && was_in_flight);
+}
+
+/* ---- runs that are wrong ---- */
+
+/* The kernel may have written anywhere: a state in place cannot be rewound, only bound again. */
+static void expect_lost(play *self, player *of) {
+  fixture_arm();
+  if (iobind_binding_rewind_state(of->handle, 0, &fault) == IOBIND_OK) wrong(self, "a state that is lost was rewound");
+  do_bind(self, of);
+}
+
+void do_wrong_run(play *self, player *of) {
+  plan how = {.count = 1};
+  if (!has_faults() || !self->verifies || of->is_defined != DEFINED || !can_run(self, of)) return;
+  make_idle(self, of);
+  float base = draw_base(self);
+  bring(self, of, base, how.count, NULL);
+  if (self->kind == APPEND) plan_append(self, of, &how, NULL);
+  if (how.is_refused) return;
+  say("  b%zu: a run that is wrong\n", (size_t)(of - self->players));
+  set_fault("wrong_compute", "every:1");
+  CALL(self, STATUS(RESULT), iobind_binding_run(of->handle, NULL, &fault));
+  set_fault("wrong_compute", "0");
+  reached(FEATURE_WRONG);
+  of->counted = how.is_counted ? how.from : used_none();
+  of->is_told = true;
+  if (of->mode == IOBIND_CARRY_IN_PLACE) expect_lost(self, of);
 }

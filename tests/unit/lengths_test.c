@@ -108,6 +108,25 @@ static void that_fail_late(void **state) {
   close_cache(&self);
 }
 
+/* The same in a session that is verified, where the call waits: the run has failed, but nobody has found it wrong. */
+static void that_fail_late_and_are_verified(void **state) {
+  (void)state;
+  verified_runs = 8;
+  cache self = open_append(plain, IOBIND_CARRY_IN_PLACE, 0);
+  verified_runs = 0;
+  append(&self, 3, 1, 0);
+  bind_rows(&self, 2, 2);
+  expect_ok(write_length(self.binding, 2, LAST, NULL, &fault));
+  assert_int_equal(vdev_set(0, "fail_compute", "1,late"), 0);
+  expect(IOBIND_ERROR_RUNTIME, iobind_binding_run(self.binding, NULL, &fault));
+  assert_int_equal(vdev_set(0, "fail_compute", "0"), 0);
+  expect(IOBIND_ERROR_INVALID_STATE, iobind_binding_run(self.binding, NULL, &fault));
+  expect_ok(iobind_binding_rewind_state(self.binding, 2, &fault));
+  append(&self, 1, 4, LAST);
+  expect_rows(&self, "114");
+  close_cache(&self);
+}
+
 /* A kernel that is wrong may write anywhere: nothing of a cache in place is known any more. */
 static void that_are_wrong(void **state) {
   (void)state;
@@ -579,6 +598,7 @@ static const struct CMUnitTest tests[] = {
     {"cpu: in flight", in_flight, stage_open, stage_close, "cpu"},
     {"vdev: in flight", in_flight, stage_open, stage_close, "vdev"},
     {"vdev: that fail late", that_fail_late, stage_open, stage_close, "vdev"},
+    {"vdev: that fail late and are verified", that_fail_late_and_are_verified, stage_open, stage_close, "vdev"},
     {"vdev: that are wrong", that_are_wrong, stage_open, stage_close, "vdev"},
     {"vdev: that fail", that_fail, stage_open, stage_close, "vdev"},
     {"vdev: that are refused", that_are_refused, stage_open, stage_close, "vdev"},
