@@ -110,8 +110,8 @@ int command_doctor(int argc, const char **argv) {
                  "libraries load, and which devices work. A device works when a tiny model ran on it.",
       .notes =
           "--compute makes models of one node, of many operators, types and shapes, and compares what DEVICE computes with what the CPU\n"
-          "does: right, wrong, refused, or on the CPU, where the device does not take the node.\n"
-          "Exit code 1: nothing can run, and the last line says why; or --compute has found a wrong result.",
+          "does: right, wrong, refused, fatal, which ends the process, or on the CPU, where the device does not take the node.\n"
+          "Exit code 1: nothing can run, and the last line says why; or --compute has found a kernel that is wrong or fatal.",
       .optional_count = 1,
       .options = options,
   };
