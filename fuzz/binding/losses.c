@@ -19,8 +19,8 @@ typedef struct doom {
   const char *setting;
   const char *const *counters;
   int64_t nth;
-  int stream;       /* all is submitted there, and nothing else is in flight; -1: anywhere */
-  uint64_t stamp;   /* nothing of the stream from here on has been made; 0: not known */
+  int stream;     /* all is submitted there, and nothing else is in flight; -1: anywhere */
+  uint64_t stamp; /* nothing of the stream from here on has been made; 0: not known */
 } doom;
 
 static uint64_t mixed;
