@@ -66,6 +66,7 @@ enum { ON_HOST = 1, ON_DEVICE = 2, ON_ANY = 3, ON_VIRTUAL = 4, ON_TWO = 8, ON_CU
   X(STATE_BRANCHED, ON_ANY, "a state restored into another binding")              \
   X(DESTROYED, ON_ANY, "a binding destroyed in flight")                           \
   X(CANCELLED, ON_ANY, "a binding cancelled in flight")                           \
+  X(ANNOUNCED, ON_ANY, "a run that was announced")                                \
   X(FAULT, ON_VIRTUAL | ON_VCUDA, "a fault that a call returned")                            \
   X(LATE, ON_HOST | ON_VIRTUAL, "a run that failed after its call had returned")            \
   X(STATES_LOST, ON_HOST | ON_VIRTUAL, "a state lost by a failure, refused") \

@@ -159,9 +159,9 @@ unsigned expect_state(const player *of) {
   return of->is_defined == UNDEFINED ? failure : of->is_defined == UNDECIDED || of->is_told ? failure | WELL : WELL;
 }
 
-void begin_from(player *of, const value *holds, int64_t counted) {
+void begin_from(player *of, const value *holds, const used *counted) {
   of->now = *holds;
-  of->counted = counted;
+  of->counted = *counted;
   of->is_defined = DEFINED;
   of->is_surveyed = false;
   of->is_unsure = false;
@@ -169,7 +169,7 @@ void begin_from(player *of, const value *holds, int64_t counted) {
 
 /* ---- a sequence ---- */
 
-static iobind_session *open_session(kind of, bool captures) {
+static iobind_session *open_session(kind of, bool captures, bool verifies) {
   static const char *const models[] = {"append opset=24 batch=-1 capacity=8 width=2",
                                        "concat axis=1 dims=rows,past dims2=rows,new", "add dims=rows,2"};
   iobind_session_options options = IOBIND_SESSION_OPTIONS_INIT;
@@ -179,17 +179,24 @@ static iobind_session *open_session(kind of, bool captures) {
   options.device_count = device == cpu ? 0 : 1;
   options.graph_limit = captures ? 4 : 0;
   options.intra_op_threads = 1;
+  options.verify.runs = verifies ? UINT32_MAX : 0;
   expect_ok(test_session_with(runtime, models[of], &options, &made, &fault));
   return made;
 }
 
-/* Made with the first sequence that needs it: of each kind one that captures graphs, and one that does not. */
-static iobind_session *sessions[SUM + 1][2];
-static iobind_batch *batches[SUM + 1][2];
+/* Made with the first sequence that needs them: of each kind those of a session that captures graphs, of one that is verified, and of one
+ * that does neither. */
+enum { PLAIN, CAPTURES, VERIFIES, SORTS };
+typedef struct stock {
+  iobind_session *session;
+  iobind_batch *batch;
+  iobind_pipeline *pipeline;
+} stock;
+static stock stocks[SUM + 1][SORTS];
 
 static void open_player(play *self, player *of) {
   static const iobind_carry_mode modes[] = {IOBIND_CARRY_MOVE, IOBIND_CARRY_SWAP, IOBIND_CARRY_IN_PLACE};
-  *of = (player){.stream = IDLE, .at = UNKNOWN, .counted = UNKNOWN};
+  *of = (player){.stream = IDLE, .at = used_none(), .counted = used_none()};
   of->mode = self->kind == GROW ? IOBIND_CARRY_MOVE : self->captures ? modes[1 + draw(self, 2)] : modes[draw(self, 3)];
   of->owns_at = draw(self, 3) == 0;
   CALL(self, WELL, iobind_binding_create(self->session, &of->handle, &fault));
@@ -202,14 +209,17 @@ static void begin(play *self, uint64_t number) {
   trace_length = 0;
   *self = (play){.number = number, .random = (number + 1) * 0x9E3779B97F4A7C15u};
   self->kind = (kind)draw(self, SUM + 1);
-  self->captures = self->kind != GROW && device != cpu && draw(self, 3) == 0;
-  iobind_session **session = &sessions[self->kind][self->captures];
-  iobind_batch **batch = &batches[self->kind][self->captures];
-  *session = *session == NULL ? open_session(self->kind, self->captures) : *session;
-  self->session = *session;
-  *batch = *batch == NULL && self->kind != GROW ? open_batch(self) : *batch;
-  self->batch = *batch;
-  say("kind %d%s\n", (int)self->kind, self->captures ? ", captures" : "");
+  size_t sort = device == cpu ? PLAIN : draw(self, SORTS);
+  self->captures = self->kind != GROW && sort == CAPTURES;
+  self->verifies = sort == VERIFIES;
+  stock *of = &stocks[self->kind][self->captures ? CAPTURES : self->verifies ? VERIFIES : PLAIN];
+  of->session = of->session == NULL ? open_session(self->kind, self->captures, self->verifies) : of->session;
+  self->session = of->session;
+  of->batch = of->batch == NULL && self->kind != GROW ? open_batch(self) : of->batch;
+  self->batch = of->batch;
+  of->pipeline = of->pipeline == NULL ? open_pipeline(self) : of->pipeline;
+  self->pipeline = of->pipeline;
+  say("kind %d%s%s\n", (int)self->kind, self->captures ? ", captures" : "", self->verifies ? ", verified" : "");
   for (size_t i = 0; i < STREAMS; i++) {
     CALL(self, WELL, iobind_stream_create(device, NULL, &self->streams[i], &fault));
   }
@@ -220,7 +230,7 @@ static void begin(play *self, uint64_t number) {
 
 static void act(play *self) {
   player *of = &self->players[draw(self, BINDINGS)];
-  switch (draw(self, 20)) {
+  switch (draw(self, 23)) {
     case 0:
     case 1: do_save(self, of); break;
     case 2:
@@ -238,6 +248,8 @@ static void act(play *self) {
       break;
     case 12: make_idle(self, of); break;
     case 13: do_batch(self); break;
+    case 14: do_item(self); break;
+    case 15: do_wrong_run(self, of); break;
     default: do_run(self, of); break;
   }
 }
@@ -289,9 +301,10 @@ static void of_all_sequences(void **state) {
     run_sequence(i);
   }
   for (size_t i = 0; i <= SUM; i++) {
-    for (size_t captures = 0; captures < 2; captures++) {
-      iobind_batch_destroy(batches[i][captures]);
-      iobind_session_destroy(sessions[i][captures]);
+    for (size_t sort = 0; sort < SORTS; sort++) {
+      iobind_pipeline_destroy(stocks[i][sort].pipeline);
+      iobind_batch_destroy(stocks[i][sort].batch);
+      iobind_session_destroy(stocks[i][sort].session);
     }
   }
   unsigned here =

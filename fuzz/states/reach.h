@@ -13,10 +13,19 @@ enum { ANYWHERE = 0, WITH_FAULTS = 1, WITH_GRAPHS = 2, WITH_LATE = 4 };
   X(SWAP, ANYWHERE, "a run of a state carried by SWAP")                                    \
   X(IN_PLACE, ANYWHERE, "a run of a state carried IN_PLACE")                               \
   X(GRAPH, WITH_GRAPHS, "a run of a session that captures graphs")                         \
+  X(VERIFIED, WITH_GRAPHS, "a run that the processor repeats")                             \
+  X(WRONG, WITH_FAULTS, "a run that the processor finds wrong")                            \
+  X(ITEM, ANYWHERE, "an item of a pipeline beside the bindings")                           \
   X(STREAM, ANYWHERE, "a run on a stream")                                                 \
   X(QUEUED, ANYWHERE, "a run behind another one in flight")                                \
   X(COUNTED, ANYWHERE, "a run with the length that iobind has counted")                    \
   X(GIVEN, ANYWHERE, "a run with a length that was given")                                 \
+  X(GIVEN_UNEVEN, ANYWHERE, "a run with a length that was given for each row")               \
+  X(COUNTED_UNEVEN, ANYWHERE, "a run with the length that iobind has counted for each row")  \
+  X(SAVED_UNEVEN, ANYWHERE, "a state saved whose rows have different lengths")               \
+  X(REORDERED_UNEVEN, ANYWHERE, "rows of different lengths in another order")                \
+  X(REWOUND_UNEVEN, ANYWHERE, "rows of different lengths rewound")                           \
+  X(FAILED_UNEVEN, WITH_FAULTS, "a run that failed, of rows of different lengths")             \
   X(COUNTED_QUEUED, ANYWHERE, "a length written between runs in flight")                   \
   X(WRITTEN, ANYWHERE, "a run with a length that the caller has written")                  \
   X(STALE, ANYWHERE, "a run with the length of the run before")                            \

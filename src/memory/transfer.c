@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "ep/ranges.h"
 #include "memory/driver.h"
 
 static void count_copy(const iobind__transfer *transfer) {
@@ -188,8 +189,8 @@ static iobind_status use_host_sides(const iobind__transfer *transfers, size_t co
   return IOBIND_OK;
 }
 
-iobind_status iobind__transfer_all(iobind_runtime *runtime, const iobind__transfer *transfers, size_t count,
-                                   iobind_stream *stream, iobind_error *error) {
+static iobind_status transfer_all(iobind_runtime *runtime, const iobind__transfer *transfers, size_t count,
+                                  iobind_stream *stream, iobind_error *error) {
   IOBIND__TRY(use_host_sides(transfers, count, stream, error));
   for (size_t first = 0; first < count; first++) {
     const iobind__transfer *transfer = &transfers[first];
@@ -223,4 +224,18 @@ iobind_status iobind__transfer_all(iobind_runtime *runtime, const iobind__transf
     }
   }
   return IOBIND_OK;
+}
+
+/* The device in whose memory one side is. */
+static const char *name_of(const iobind__transfer *transfers, size_t count) {
+  const iobind__transfer *first = count == 0 ? NULL : &transfers[0];
+  return first == NULL ? NULL : (first->from->host ? first->to : first->from)->device->spec;
+}
+
+iobind_status iobind__transfer_all(iobind_runtime *runtime, const iobind__transfer *transfers, size_t count,
+                                   iobind_stream *stream, iobind_error *error) {
+  bool begun = iobind__range_begin("copy", name_of(transfers, count));
+  iobind_status status = transfer_all(runtime, transfers, count, stream, error);
+  iobind__range_end(begun);
+  return status;
 }
