@@ -150,7 +150,10 @@ static bool moves(iobind_binding *binding, size_t length) {
 static void expect_firsts(iobind_binding *binding, const char *numbers) {
   float values[32];
   size_t count = strlen(numbers);
-  for (size_t i = 0; i < 3 * count; i++) values[i] = (float)(numbers[i / 3] - '0');
+  for (size_t i = 0; i < 3 * count; i++) {
+    const size_t row = i / 3;
+    values[i] = (float)(numbers[row] - '0');
+  }
   expect_rows(binding, values, 3 * count);
 }
 
