@@ -8,7 +8,7 @@
 
 enum { VOCAB = 16, STEPS = 12 };
 
-static iobind_error error = IOBIND_ERROR_INIT; /* what went wrong, in words */
+static iobind_error error = IOBIND_ERROR_INIT; /* details of the last failure */
 
 /* Carry a cache that begins with no row at all. */
 static int carry(iobind_session *session, iobind_binding *binding, const char *from, const char *to) {

@@ -9,7 +9,7 @@
 
 enum { STEPS = 50, LATENTS = 4 * 16 * 16 };
 
-static iobind_error error = IOBIND_ERROR_INIT; /* what went wrong, in words */
+static iobind_error error = IOBIND_ERROR_INIT; /* details of the last failure */
 
 /* An input of the session: its index, and a tensor with the data, bound where the session reads it. */
 static int bind_input(iobind_session *session, iobind_binding *binding, const char *name, const int64_t *dims, size_t rank,

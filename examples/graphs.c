@@ -8,7 +8,7 @@
 
 enum { SHORT = 16, LONG = 48, TURNS = 10, STEPS = 10 };
 
-static iobind_error error = IOBIND_ERROR_INIT; /* what went wrong, in words */
+static iobind_error error = IOBIND_ERROR_INIT; /* details of the last failure */
 
 static int make(iobind_device *device, int64_t length, iobind_tensor **tensor) {
   TRY(iobind_tensor_create(device, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, &length, 1, tensor, &error));

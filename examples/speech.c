@@ -1,4 +1,4 @@
-/* speech MODEL SOUND [DEVICE]: when does somebody speak? Silero VAD over a recording; its state stays on the device. */
+/* speech MODEL SOUND [DEVICE]: find speech in a recording by Silero VAD, whose state stays on the device. */
 #include <iobind/iobind.h>
 #include <stdio.h>
 #include <string.h>
@@ -6,7 +6,7 @@
 #define TRY(call) \
   if ((call) != IOBIND_OK) return fprintf(stderr, "%s\n", error.message), 1
 
-static iobind_error error = IOBIND_ERROR_INIT; /* what went wrong, in words */
+static iobind_error error = IOBIND_ERROR_INIT; /* details of the last failure */
 
 /* An input of the session: its index, and a tensor of the given dims where the session reads it. */
 static int make_input(iobind_session *session, const char *name, const int64_t *dims, size_t rank, size_t *index,
@@ -42,7 +42,7 @@ int main(int argc, char **argv) {
   TRY(iobind_session_find_output(session, "stateN", &next_state, &error));
   static const float silence[2 * 128];
   const int64_t hertz = 16000;
-  TRY(iobind_tensor_write(state_tensor, 0, silence, sizeof silence, NULL, &error)); /* new memory holds anything */
+  TRY(iobind_tensor_write(state_tensor, 0, silence, sizeof silence, NULL, &error)); /* new memory is not zeroed */
   TRY(iobind_tensor_write(rate_tensor, 0, &hertz, sizeof hertz, NULL, &error));
 
   iobind_binding *binding;
@@ -62,7 +62,7 @@ int main(int argc, char **argv) {
     TRY(iobind_binding_run(binding, NULL, &error));
 
     iobind_tensor *score;
-    TRY(iobind_binding_get_output(binding, output, NULL, &score, &error)); /* lent until the next run */
+    TRY(iobind_binding_get_output(binding, output, NULL, &score, &error)); /* borrowed until the next run */
     TRY(iobind_tensor_read(score, 0, &probability, sizeof probability, NULL, &error));
 
     if ((probability > 0.5f) != speaking) {

@@ -16,7 +16,7 @@ typedef struct turn {
   float result[PIXELS];
 } turn;
 
-static iobind_error error = IOBIND_ERROR_INIT; /* what went wrong, in words */
+static iobind_error error = IOBIND_ERROR_INIT; /* details of the last failure */
 
 /* The turn's last frame: waited for, and looked at. */
 static int finish(const turn *self, int frame) {

@@ -5,13 +5,13 @@
 #define W the_world
 
 void do_visit(const step *from) {
-  if (world_has_other()) {
+  if (world_other_works()) {
     world_change();
     if (from->x[6] % 2 == 0) reached_if(FEATURE_CURRENT, current_choose(from->x[6] / 2 % 2));
     do_fill(from);
   }
   do_run(from);
-  if (world_has_other() && from->x[5] % 2 == 0) world_change();
+  if (world_other_works() && from->x[5] % 2 == 0) world_change();
 }
 
 /* A tensor of the other device, with so many elements. */
@@ -50,7 +50,7 @@ static void copy_here(slot *source, slot *to, int stream) {
   if (stream >= 0) {
     world_submit((size_t)stream);
     world_stamp((size_t)stream, to->at.block, true);
-    world_synchronize((size_t)stream);
+    (void)world_synchronize((size_t)stream);
   } else {
     used_away(source, false);
     world_host_used(to->at.block, true);
@@ -72,7 +72,7 @@ static void bind_away(const step *from) {
 }
 
 void do_cross(const step *from) {
-  if (!world_has_other() || fault_is_set()) return;
+  if (!world_other_works() || fault_is_set()) return;
   if (from->x[1] < 128) {
     bind_away(from);
     return;

@@ -22,7 +22,7 @@ static bool is_bound_with(int event) {
   return false;
 }
 
-static void passed(const point *at) {
+void point_passed(const point *at) {
   for (size_t i = 0; i < STREAMS && at->stream >= 0; i++) {
     if ((int)i == at->stream) {
       world_waited(i, at->stamps[i]);
@@ -41,11 +41,11 @@ void do_event(const step *from) {
   switch (from->x[2] % 6) {
     case 0:
       begin_call("event_wait(e%zu)", number);
-      if (require_ok(end_call(iobind_event_wait(at->handle, IOBIND_NO_TIMEOUT, &the_error)))) passed(at);
+      if (require_ok(end_call(iobind_event_wait(at->handle, IOBIND_NO_TIMEOUT, &the_error)))) point_passed(at);
       break;
     case 1:
       begin_call("event_query(e%zu)", number);
-      if (require_ok(end_call(iobind_event_query(at->handle, &done, &the_error))) && done == 1) passed(at);
+      if (require_ok(end_call(iobind_event_query(at->handle, &done, &the_error))) && done == 1) point_passed(at);
       break;
     case 2:
       begin_call("stream_wait(S%zu, e%zu)", stream, number);
@@ -60,7 +60,7 @@ void do_event(const step *from) {
       iobind_event_destroy(at->handle);
       *at = (point){0};
       break;
-    case 4: world_synchronize(stream); break;
+    case 4: (void)world_synchronize(stream); break;
     default:
       begin_call("event_record(e%zu, S%zu)", number, stream);
       if (require_ok(end_call(iobind_event_record(at->handle, W->lanes[stream].handle, &the_error)))) record_point(at, stream);

@@ -1,6 +1,6 @@
 /** @file interop.hpp
- *  interop.h for C++17 and newer, by the rules of iobind.hpp. interop.h documents every call; the comments here say only what C++
- *  adds. */
+ *  interop.h for C++17 and newer, by the rules of iobind.hpp. interop.h documents every call; the comments here document only
+ *  additions of C++. */
 #ifndef IOBIND_INTEROP_HPP
 #define IOBIND_INTEROP_HPP
 
@@ -44,7 +44,7 @@ inline iobind_native native_stream(const stream &of, error *failed = nullptr) {
   return detail::ask<iobind_native>(failed, iobind_stream_get_native, of.get());
 }
 iobind_native native_stream(const stream &&of, error *failed = nullptr) = delete;
-/** Give a DirectML device the program's own objects, before its first use. */
+/** Set the Direct3D objects that a DirectML device uses, before its first use. */
 inline device adopt_device(const runtime &on, const iobind_native_device &native, error *failed = nullptr) {
   iobind_device *found = nullptr;
   return detail::call(failed, iobind_runtime_adopt_device, on.get(), &native, &found) ? device(found, failed) : device();
@@ -62,7 +62,7 @@ inline iobind_native native_memory(tensor &of, error *failed = nullptr) {
   detail::call(failed, iobind_tensor_to_dlpack, of.get(), flags, &managed);
   return managed;
 }
-/** The tensor owns the struct. An empty one: the call failed, and the caller still owns it. */
+/** The tensor owns the struct. If the tensor is empty, the call failed and the caller still owns the struct. */
 [[nodiscard]] inline tensor from_dlpack(const runtime &on, void *managed, std::uint32_t flags = 0, error *failed = nullptr) {
   iobind_tensor *made = nullptr;
   detail::call(failed, iobind_tensor_from_dlpack, on.get(), managed, flags, &made);
@@ -71,7 +71,7 @@ inline iobind_native native_memory(tensor &of, error *failed = nullptr) {
 
 /* ---- rows with a pitch ------------------------------------------------------------------------------------------------ */
 
-/** Rows of bytes in a tensor that are `pitch` bytes apart. */
+/** Rows of bytes in a tensor, at a distance of `pitch` bytes. */
 inline iobind_rows rows(tensor &of, std::size_t offset, std::size_t pitch) noexcept {
   iobind_rows made = detail::sized<iobind_rows>();
   made.tensor = of.get();
@@ -92,14 +92,15 @@ inline bool copy_rows(const iobind_rows &source, const iobind_rows &target, std:
 /* ---- ORT's own objects ------------------------------------------------------------------------------------------------- */
 
 inline const void *host_api_base() noexcept { return iobind_get_host_api_base(); }
-/** Over an `OrtValue *`. Without a deleter the caller keeps it alive until the tensor, and every run that uses it, is gone. */
+/** A tensor over an `OrtValue *`. Without a deleter the OrtValue must remain valid until the tensor, and every run that uses it, is
+ *  gone. */
 [[nodiscard]] inline tensor wrap_ort(const runtime &on, void *ort_value, iobind_deleter deleter = nullptr, void *context = nullptr,
                                      error *failed = nullptr) {
   iobind_tensor *made = nullptr;
   detail::call(failed, iobind_tensor_wrap_ort, on.get(), ort_value, deleter, context, &made);
   return tensor(made);
 }
-/** An `OrtValue *` with a reference to the tensor; the caller releases it by ORT's ReleaseValue. */
+/** An `OrtValue *` that retains the tensor; the caller releases it by ORT's ReleaseValue. */
 [[nodiscard]] inline void *to_ort(tensor &of, error *failed = nullptr) {
   void *made = nullptr;
   detail::call(failed, iobind_tensor_to_ort, of.get(), &made);
@@ -130,7 +131,7 @@ inline bool preload(const iobind_preload_options &options = detail::sized<iobind
 
 /* ---- external memory and semaphores ---------------------------------------------------------------------------------- */
 
-/** A handle to import; `bytes` of memory, all of it as it was allocated. */
+/** A handle to import; `bytes` is the size of the whole allocation, or 0 for a semaphore. */
 inline iobind_external external_handle(iobind_external_kind kind, void *handle, std::size_t bytes = 0) noexcept {
   iobind_external made = detail::sized<iobind_external>();
   made.kind = kind;
@@ -165,7 +166,7 @@ public:
   bool wait(stream &on, std::uint64_t value, error *failed = nullptr) {
     return detail::call(failed, iobind_stream_wait_semaphore, on.get(), get(), value);
   }
-  /** Raise it to `value` when the stream has completed all previously submitted work. */
+  /** Signal the semaphore with `value` after all previously submitted work of the stream. */
   bool signal(stream &on, std::uint64_t value, error *failed = nullptr) {
     return detail::call(failed, iobind_stream_signal_semaphore, on.get(), get(), value);
   }

@@ -1,6 +1,7 @@
 /** @file iobind.h
- *  I/O binding for ONNX Runtime (ORT): keep tensors on the device, with any execution provider (EP). base.h has the rules that hold for
- *  every function. interop.h, which is not included here, is for programs that share streams, tensors or memory with other libraries. */
+ *  I/O binding for ONNX Runtime (ORT): keep tensors on the device, with any execution provider (EP). base.h has the rules that
+ *  apply to every function. interop.h is not included here: it is for programs that share streams, tensors or memory with other
+ *  libraries. */
 #ifndef IOBIND_H
 #define IOBIND_H
 

@@ -1,19 +1,20 @@
 /** @file iobind.hpp
- *  iobind.h for C++17 and newer: headers only, no other library. iobind.h documents every call; the comments here say only what C++
- *  adds. interop.hpp does the same for interop.h.
+ *  iobind.h for C++17 and newer: headers only, without another library. iobind.h documents every call; the comments here document
+ *  only additions of C++. interop.hpp does the same for interop.h.
  *
- *  - Owners (runtime, stream, event, tensor, state, session, binding, audit, batch, row, pipeline) are move-only and release themselves, in
- *    any order. A default-constructed or moved-from one is empty: calls on it fail with INVALID_ARGUMENT. `get()` returns the C object.
+ *  - Owners (runtime, stream, event, tensor, state, session, binding, audit, batch, row, pipeline) are move-only. They may be
+ *    destroyed in any order. A default-constructed or moved-from owner is empty: calls on it fail with INVALID_ARGUMENT. `get()`
+ *    returns the C object.
  *  - Handles (device, input_slot, output_slot) are copied freely and keep what they refer to alive.
- *  - A call that fails throws iobind::error. With an `iobind::error *` as the last argument it throws nothing: it returns false, an
- *    empty object or an empty range, and the error says why. With -fno-exceptions a call without that argument prints the message
+ *  - A failed call throws iobind::error. With an `iobind::error *` as the last argument it throws nothing: it returns false, an empty
+ *    object or an empty range, and fills in the error. With -fno-exceptions a failed call without that argument prints the message
  *    and aborts.
- *  - Names replace indices: `binding.input("x", tensor)` returns a slot with the index. A loop keeps the slot.
- *  - Elements come in any contiguous range: an array, std::vector, std::span. Its element type and its length are compared with the
- *    tensor's. std::byte fits every type but strings.
- *  - What borrows from an object cannot be called on a temporary: `tensor.data<T>()`, `session.info()`.
- *  - A parameter with a name or a path takes `const char *`, std::string, std::string_view or std::filesystem::path, in UTF-8.
- *  - A run allocates nothing and executes the instructions that it executes in C. */
+ *  - Names replace indices: `binding.input("x", tensor)` returns a slot with the index. Keep the slot for use in a loop.
+ *  - Elements are passed in any contiguous range: an array, std::vector, std::span. Its element type and length are compared with the
+ *    tensor's. std::byte matches every type except strings.
+ *  - Functions whose result borrows from the object cannot be called on a temporary: `tensor.data<T>()`, `session.info()`.
+ *  - A parameter for a name or a path takes `const char *`, std::string, std::string_view or std::filesystem::path, in UTF-8.
+ *  - A run allocates nothing, and executes the same instructions as in C. */
 #ifndef IOBIND_HPP
 #define IOBIND_HPP
 
@@ -47,7 +48,7 @@ namespace iobind {
 
 /* ---- errors ---------------------------------------------------------------------------------------------------------- */
 
-/** Why a call failed. As a value it is reused from call to call; true: the last call failed. */
+/** The details of a failed call. An object can be reused from call to call; it is true if the last call failed. */
 class error : public std::exception {
 public:
   error() noexcept : raw_() { clear(); }
@@ -55,7 +56,7 @@ public:
   const char *what() const noexcept override { return raw_.message; }
   iobind_status status() const noexcept { return static_cast<iobind_status>(raw_.status); }
   const char *status_name() const noexcept { return iobind_status_get_name(raw_.status); }
-  int ort_code() const noexcept { return raw_.ort_code; } /**< ORT's OrtErrorCode if ORT refused, otherwise 0 */
+  int ort_code() const noexcept { return raw_.ort_code; } /**< ORT's OrtErrorCode if ORT failed, otherwise 0 */
   explicit operator bool() const noexcept { return raw_.status != IOBIND_OK; }
   iobind_error *raw() noexcept { return &raw_; }
   void clear() noexcept {
@@ -70,13 +71,13 @@ private:
   iobind_error raw_;
 };
 
-/** A parameter: a name or a path, as C takes it. */
+/** A parameter: a name or a path, converted for C. */
 class text {
 public:
   text(const char *words) noexcept : data_(words) {}
   text(const std::string &words) noexcept : data_(words.c_str()), whole_(words.find('\0') == words.npos) {}
   text(std::string_view words) : copy_(words), data_(copy_.c_str()), whole_(words.find('\0') == words.npos) {}
-  /** std::filesystem::path, whose header is not included for it */
+  /** std::filesystem::path, without its header */
   template <class Path, class = decltype(std::declval<const Path &>().native(), std::declval<const Path &>().u8string())>
   text(const Path &path) {
     if constexpr (std::is_same_v<typename Path::value_type, char>) {
@@ -91,7 +92,7 @@ public:
   text(const text &) = delete;
   text &operator=(const text &) = delete;
   const char *get() const noexcept { return data_; }
-  bool whole() const noexcept { return whole_; } /**< no NUL inside, where C would stop reading */
+  bool whole() const noexcept { return whole_; } /**< false: it has a NUL inside, where C would stop reading */
 
 private:
   std::string copy_{};
@@ -125,7 +126,7 @@ inline bool refuse_count(error *given, const char *what, std::size_t expected, s
          refuse(given, IOBIND_ERROR_INVALID_ARGUMENT, what, std::to_string(expected).c_str(), std::to_string(got).c_str());
 }
 
-/* C reads an absent stream or event as "none was given". */
+/* In C a NULL stream or event means that none was passed. */
 template <class Object>
 bool refuse_empty(error *given, const Object &object, const char *what) {
   return object.get() != nullptr || refuse(given, IOBIND_ERROR_INVALID_ARGUMENT, what, "an object", "an empty one");
@@ -142,7 +143,7 @@ constexpr bool is_whole(const Argument &) noexcept {
 }
 inline bool is_whole(const text &argument) noexcept { return argument.whole(); }
 
-/* Call a function of the C interface with the caller's error, or with one that is thrown. */
+/* Call a function of the C interface with the caller's error, or with an error that is thrown. */
 template <class... Parameters, class... Arguments>
 inline bool call(error *given, iobind_status (*function)(Parameters...), const Arguments &...arguments) {
   if (!(is_whole(arguments) && ...)) {
@@ -158,7 +159,7 @@ inline bool call(error *given, iobind_status (*function)(Parameters...), const A
   raise(own);
 }
 
-/* A struct of the C interface, as its _INIT macro makes it. */
+/* A struct of the C interface, with the values of its _INIT macro. */
 template <class Struct>
 Struct sized() noexcept {
   Struct made = {};
@@ -193,7 +194,7 @@ public:
   owner &operator=(const owner &) = delete;
   ~owner() { Destroy(object_); }
   Object *get() const noexcept { return object_; }
-  [[nodiscard]] Object *release() noexcept { return std::exchange(object_, nullptr); } /**< the caller owns the reference now */
+  [[nodiscard]] Object *release() noexcept { return std::exchange(object_, nullptr); } /**< transfers the reference to the caller */
   explicit operator bool() const noexcept { return object_ != nullptr; }
 
 protected:
@@ -214,7 +215,7 @@ inline constexpr bool never = false;
 
 /* ---- element types, ranges, dims --------------------------------------------------------------------------------------- */
 
-/** The element type of a C++ type. Specialize it for types of your own (a half float, say). UNDEFINED: plain bytes. */
+/** The element type of a C++ type. Specialize it for your own types, such as a half float. UNDEFINED: plain bytes. */
 template <class T>
 struct dtype_of {
   static_assert(detail::never<T>, "no element type of iobind: use a type of <cstdint>, float, double, bool, std::string or "
@@ -241,7 +242,7 @@ template <> struct dtype_of<std::byte> : dtype_constant<IOBIND_DTYPE_UNDEFINED> 
 inline const char *dtype_name(iobind_dtype dtype) noexcept { return iobind_dtype_get_name(dtype); }
 inline std::uint32_t dtype_bits(iobind_dtype dtype) noexcept { return iobind_dtype_get_bits(dtype); }
 
-/** A contiguous range that someone else owns. It is one type in every version of C++, and converts from and to std::span. */
+/** A non-owning contiguous range. It is the same type in every version of C++, and converts from and to std::span. */
 template <class T>
 class span {
 public:
@@ -264,7 +265,7 @@ private:
   std::size_t size_ = 0;
 };
 
-/** Does a range not own its elements? Specialize it for views of your own. */
+/** True for ranges that do not own their elements. Specialize it for your own views. */
 template <class Range>
 struct is_view : std::false_type {};
 template <class T>
@@ -282,13 +283,13 @@ struct iobind::is_view<std::span<T, Extent>> : std::true_type {};
 namespace iobind {
 namespace detail {
 
-/* Does the memory outlive the expression? */
+/* True if the memory outlives the expression. */
 template <class Range>
 inline constexpr bool lasts = std::is_lvalue_reference_v<Range> || is_view<std::remove_cv_t<Range>>::value;
 
 } // namespace detail
 
-/** Dims: {1, 3, 48, 192}, or any range of integers. It has its own copy. */
+/** Dims: {1, 3, 48, 192}, or any range of integers. They are copied. */
 class shape {
 public:
   shape() noexcept = default; /**< of a scalar */
@@ -304,7 +305,7 @@ public:
   const std::int64_t *begin() const && = delete;
   const std::int64_t *end() const & noexcept { return dims_.data() + std::min(rank_, dims_.size()); }
   const std::int64_t *end() const && = delete;
-  std::size_t rank() const noexcept { return rank_; } /**< above IOBIND_MAX_RANK: no tensor has it, and every call refuses it */
+  std::size_t rank() const noexcept { return rank_; } /**< above IOBIND_MAX_RANK every call fails */
   std::size_t size() const noexcept { return std::min(rank_, dims_.size()); }
   std::int64_t operator[](std::size_t axis) const { return dims_[axis]; }
   friend bool operator==(const shape &a, const shape &b) noexcept {
@@ -328,8 +329,8 @@ inline std::size_t dtype_bytes(iobind_dtype dtype, const shape &dims, error *fai
   return bytes;
 }
 
-/** A parameter: objects of one kind, in braces or in a range, as objects or as pointers; null or empty: none at that index. With a
- *  const Object the call does not write the objects. */
+/** A parameter: objects of one type, in braces or in a range, as objects or as pointers. A null pointer or an empty object means none
+ *  at that index. With a const Object the call does not write the objects. */
 template <class Object>
 class list_of {
 public:
@@ -354,7 +355,7 @@ private:
   std::vector<decltype(std::declval<const Object &>().get())> raw_{};
 };
 
-/** The same as a member of options, which has no reference to the objects: they must remain valid until the call with the options. */
+/** The same as a member of options. It borrows the objects: they must remain valid until the call with the options. */
 template <class Object>
 class kept_list : public list_of<Object> {
 public:
@@ -369,7 +370,7 @@ public:
 
 /* ---- library and devices ----------------------------------------------------------------------------------------------- */
 
-inline std::uint32_t version() noexcept { return iobind_get_version(); } /**< of the loaded library, as IOBIND_VERSION_NUMBER */
+inline std::uint32_t version() noexcept { return iobind_get_version(); } /**< as iobind_get_version */
 inline const char *version_string() noexcept { return iobind_get_version_string(); }
 /** An EP of the catalogue. All strings of the catalogue have static lifetime. */
 inline iobind_catalogue_info catalogue_ep(std::size_t index, error *failed = nullptr) {
@@ -382,13 +383,13 @@ inline iobind_conflict_info catalogue_conflict(const text &ep, std::size_t index
   return detail::ask<iobind_conflict_info>(failed, iobind_catalogue_get_conflict, ep, index);
 }
 
-/** A key and its value; the strings are the object's that was asked. */
+/** A key and its value; the strings belong to the queried object. */
 struct metadata_entry {
   const char *key = nullptr;
   const char *value = nullptr;
 };
 
-/** A device of a runtime, which it keeps alive. Empty if none was found. */
+/** A device; it keeps its runtime alive. Empty if none was found. */
 class device {
 public:
   device() noexcept = default;
@@ -438,7 +439,7 @@ public:
 
 private:
   iobind_device *raw_ = nullptr;
-  std::shared_ptr<iobind_event> alive_{}; /* C has no reference to a device; an event of it keeps the runtime alive */
+  std::shared_ptr<iobind_event> alive_{}; /* C has no references to devices; an event of the device keeps the runtime alive */
 };
 
 /** One loaded ORT. */
@@ -449,11 +450,11 @@ public:
   explicit runtime(const iobind_runtime_options &options, error *failed = nullptr) {
     detail::call(failed, iobind_runtime_create, &options, out());
   }
-  /** The first device of a spec such as "cuda,webgpu,cpu" that works. */
+  /** The first working device of a spec, such as "cuda,webgpu,cpu". */
   device find(const text &spec, error *failed = nullptr) const { return find_in(spec, nullptr, failed); }
   /** The same, also for specs that name a memory, such as "cuda/pinned". */
   device find(const text &spec, iobind_memory &memory, error *failed = nullptr) const { return find_in(spec, &memory, failed); }
-  /** By index; empty if there are fewer. Number 0 is the CPU. */
+  /** A device by its index; empty if the index is out of range. Index 0 is the CPU. */
   device at(std::size_t index, error *failed = nullptr) const { return device(iobind_runtime_get_device(get(), index), failed); }
   device cpu(error *failed = nullptr) const { return at(0, failed); }
   iobind_runtime_info info(error *failed = nullptr) const & {
@@ -484,11 +485,11 @@ public:
   explicit event(iobind_event *taken) noexcept : owner(taken) {}
   explicit event(const device &where, error *failed = nullptr) { detail::call(failed, iobind_event_create, where.get(), out()); }
   bool wait(error *failed = nullptr) const { return detail::call(failed, iobind_event_wait, get(), IOBIND_NO_TIMEOUT); }
-  /** Fails with TIMEOUT; nanoseconds::max(): no limit. */
+  /** Wait for at most `timeout`, then fail with TIMEOUT. nanoseconds::max(): no limit. */
   bool wait_for(std::chrono::nanoseconds timeout, error *failed = nullptr) const {
     return detail::call(failed, iobind_event_wait, get(), limit(timeout));
   }
-  /** Poll without blocking. Also false if the work before the event failed; then the error says why. */
+  /** Poll without blocking. Also false if the work before the event failed; the error then has the reason. */
   bool signaled(error *failed = nullptr) const {
     std::int32_t done = 0;
     return detail::call(failed, iobind_event_query, get(), &done) && done != 0;
@@ -511,25 +512,25 @@ public:
     return detail::call(failed, iobind_stream_wait, get(), before.get());
   }
   bool record(event &into, error *failed = nullptr) { return detail::call(failed, iobind_event_record, into.get(), get()); }
-  /** The EP's native stream, valid as long as this one; null if there is none. Defined in interop.hpp. */
+  /** The EP's native stream, valid as long as this object; null if there is none. Defined in interop.hpp. */
   inline void *native() const & noexcept;
   void *native() const && = delete;
 };
 
 /* ---- tensors ---------------------------------------------------------------------------------------------------------- */
 
-/** One reference to a tensor. A const tensor is not written: only `read` and the other const members work on it. */
+/** A reference to a tensor. A const tensor is not written: only `read` and the other const members accept it. */
 class tensor : public detail::owner<iobind_tensor, iobind_tensor_release> {
 public:
   tensor() noexcept = default;
-  explicit tensor(iobind_tensor *taken) noexcept : owner(taken) {} /**< the reference is this object's from now on */
+  explicit tensor(iobind_tensor *taken) noexcept : owner(taken) {} /**< takes over the reference */
   tensor(const device &where, iobind_dtype dtype, const shape &dims, iobind_memory memory = IOBIND_MEMORY_DEFAULT,
          error *failed = nullptr) {
     detail::call(failed, iobind_tensor_create, where.get(), memory, dtype, dims.data(), dims.rank(), out());
   }
   tensor(const device &where, iobind_dtype dtype, const shape &dims, error *failed)
       : tensor(where, dtype, dims, IOBIND_MEMORY_DEFAULT, failed) {}
-  /** With the elements of a C++ type; nothing is written into it. */
+  /** A tensor of the element type of a C++ type; its content is undefined. */
   template <class T>
   static tensor of(const device &where, const shape &dims, iobind_memory memory = IOBIND_MEMORY_DEFAULT, error *failed = nullptr) {
     return tensor(where, dtype_of<T>::value, dims, memory, failed);
@@ -538,7 +539,7 @@ public:
   static tensor of(const device &where, const shape &dims, error *failed) {
     return of<T>(where, dims, IOBIND_MEMORY_DEFAULT, failed);
   }
-  /** Filled with these values: as many as the dims say. */
+  /** A tensor with these values; their number must match the dims. */
   template <class Range>
   static tensor from(const device &where, const shape &dims, const Range &values, error *failed = nullptr) {
     tensor made;
@@ -554,7 +555,7 @@ public:
   static tensor from(const device &where, const shape &dims, std::initializer_list<T> values, error *failed = nullptr) {
     return from(where, dims, span<const T>(values.begin(), values.size()), failed);
   }
-  /** Over the caller's memory, which must outlive the tensor: on the host, or (a span over its address) on a device. */
+  /** A tensor over the caller's memory, which must outlive it: on the host, or on a device (a span over the device address). */
   template <class Range>
   static tensor wrap(const device &where, const shape &dims, Range &&memory, error *failed = nullptr) {
     using T = detail::element<Range>;
@@ -562,7 +563,7 @@ public:
     static_assert(!std::is_const_v<T>, "a tensor's memory can be written: const memory cannot be wrapped");
     return wrap(where, dtype_of<T>::value, dims, std::data(memory), std::size(memory) * sizeof(T), nullptr, nullptr, failed);
   }
-  /** Over memory that is given to the deleter at the end; see iobind_tensor_wrap. */
+  /** A tensor over memory that is passed to the deleter at the end; see iobind_tensor_wrap. */
   static tensor wrap(const device &where, iobind_dtype dtype, const shape &dims, void *data, std::size_t bytes,
                      iobind_deleter deleter, void *context, error *failed = nullptr) {
     return wrap(where, IOBIND_MEMORY_DEFAULT, dtype, dims, data, bytes, deleter, context, failed);
@@ -607,17 +608,17 @@ public:
     iobind_device *found = ask(failed).device;
     return found == nullptr ? device() : device(found, failed);
   }
-  /** How far it differs from the right one, both on the host. A tolerance for each type is usual. */
+  /** The difference from a reference, both in host memory. Without a tolerance, the default of the type applies. */
   iobind_difference compare(const tensor &right, error *failed = nullptr) const { return compare_by(right, nullptr, failed); }
   iobind_difference compare(const tensor &right, const iobind_tolerance &tolerance, error *failed = nullptr) const {
     return compare_by(right, &tolerance, failed);
   }
-  /** On any device, for other libraries that work there; valid as long as the tensor. */
+  /** The address on any device, for other libraries that work there; valid as long as the tensor. */
   void *address() & noexcept { return iobind_tensor_get_address(get()); }
   const void *address() const & noexcept { return iobind_tensor_get_address(get()); }
   void *address() const && = delete;
 
-  /** All elements. On a stream the range must stay unchanged until the copy is complete. */
+  /** Write all elements. On a stream the range must not change until the copy is complete. */
   template <class Range>
   bool write(const Range &values, error *failed = nullptr) {
     if constexpr (detail::is_bits<Range>) {
@@ -635,7 +636,7 @@ public:
     static_assert(detail::lasts<Range>, "a stream reads the memory after the call: give an lvalue or a span, not a temporary");
     return detail::refuse_empty(failed, on, "tensor_write: stream") && put(values, on.get(), failed);
   }
-  /** A part: from the element `first` on, as many as the range has. */
+  /** Write a part: the elements from index `first`, as many as the range has. */
   template <class Range>
   bool write_part(std::size_t first, const Range &values, error *failed = nullptr) {
     using T = std::remove_cv_t<detail::element<const Range>>;
@@ -648,7 +649,7 @@ public:
     static_assert(detail::lasts<Range>, "the elements would be lost with the temporary: give an lvalue or a span");
     return fetch(values, nullptr, failed);
   }
-  /** The elements are there when the host knows that the stream has completed the copy. */
+  /** Read elements. On a stream they are valid when a wait or a query has reported that the copy is complete. */
   template <class Range>
   bool read(Range &&values, stream &on, error *failed = nullptr) const {
     static_assert(detail::lasts<Range>, "a stream writes the memory after the call: give an lvalue or a span, not a temporary");
@@ -663,7 +664,7 @@ public:
            detail::call(failed, iobind_tensor_read, get(), first * sizeof(T), std::data(values), std::size(values) * sizeof(T),
                         nullptr);
   }
-  /** The elements, in a new vector. */
+  /** Read all elements into a new vector. */
   template <class T>
   std::vector<T> read(error *failed = nullptr) const {
     std::vector<T> values;
@@ -683,8 +684,9 @@ public:
     }
     return values;
   }
-  /** The elements in the tensor's own memory, if the host can read it; valid as long as the tensor. Work in flight is waited for:
-   *  what writes the tensor, and if it is not const also what reads it. Map it again after the next call that uses it. */
+  /** The elements in the tensor's own memory, if the host can read it; valid as long as the tensor. The call waits for work in flight
+   *  that writes the tensor, and if it is not const, also for work that reads it. Call it again after the next call that uses the
+   *  tensor. */
   template <class T>
   span<T> data(error *failed = nullptr) & {
     return look<T>(failed);
@@ -706,7 +708,8 @@ public:
     return detail::call(failed, iobind_tensor_set_string, get(), index, value);
   }
 
-  /** All of another tensor of the same type and dims, between any two devices; on a stream both must remain valid until it is complete. */
+  /** Copy another tensor of the same type and dims, between any two devices. On a stream both must remain valid until the copy is
+   *  complete. */
   bool copy(const tensor &source, error *failed = nullptr) { return copy_on(source, nullptr, failed); }
   bool copy(const tensor &source, stream &on, error *failed = nullptr) {
     return detail::refuse_empty(failed, on, "tensor_copy: stream") && copy_on(source, on.get(), failed);
@@ -794,11 +797,11 @@ inline bool copy(const list_of<const tensor> &sources, const list_of<tensor> &ta
 
 /* ---- states ----------------------------------------------------------------------------------------------------------- */
 
-/** What the carried inputs of a binding hold at a moment; it never changes. From binding::save or session::load_state. */
+/** The saved content of a binding's carried inputs; it never changes. It comes from binding::save or session::load_state. */
 class state : public detail::owner<iobind_state, iobind_state_release> {
 public:
   state() noexcept = default;
-  /** The reference is this object's from now on; `of` is the session that it was saved from or loaded for. */
+  /** Takes over the reference; `of` is the session that the state was saved from or loaded for. */
   state(iobind_state *taken, iobind_session *of, error *failed = nullptr) : owner(taken), session_(of) {
     const std::size_t count = taken == nullptr ? 0 : ask(failed).pair_count;
     tensors_.reserve(count);
@@ -815,12 +818,12 @@ public:
   }
   std::size_t size() const noexcept { return tensors_.size(); } /**< carried inputs */
   std::size_t bytes(error *failed = nullptr) const { return ask(failed).bytes; }
-  /** One of the carried inputs, in the order of the inputs; its tensor is borrowed. */
+  /** A carried input, in the order of the inputs; its tensor is borrowed. */
   iobind_state_pair pair(std::size_t index, error *failed = nullptr) const & {
     return detail::ask<iobind_state_pair>(failed, iobind_state_get_pair, get(), index);
   }
   iobind_state_pair pair(std::size_t index, error *failed = nullptr) const && = delete;
-  /** What a carried input reads after a restore; valid as long as the state. Empty if the call failed. */
+  /** The tensor that a carried input reads after a restore; valid as long as the state. Empty if the call failed. */
   const tensor &at(const text &input, error *failed = nullptr) const & {
     std::size_t index = 0;
     if (!detail::call(failed, iobind_session_find_input, get() == nullptr ? nullptr : session_, input, &index)) return none_;
@@ -831,12 +834,12 @@ public:
     return none_;
   }
   const tensor &at(const text &input, error *failed = nullptr) const && = delete;
-  /** Into a file, which is replaced. */
+  /** Save the state to a file; an existing file is replaced. */
   bool save(const text &path, error *failed = nullptr) const { return detail::call(failed, iobind_state_save, get(), path); }
 
 private:
   iobind_state_info ask(error *failed) const { return detail::ask<iobind_state_info>(failed, iobind_state_get_info, get()); }
-  iobind_session *session_ = nullptr; /* lives as long as the state, even if its own object is gone */
+  iobind_session *session_ = nullptr; /* remains valid as long as the state, even if its C++ object is gone */
   std::vector<tensor> tensors_{};
   tensor none_{};
 };
@@ -856,13 +859,13 @@ struct session_options {
   std::int32_t intra_op_threads = 0;
   std::int32_t inter_op_threads = 0;
   std::size_t graph_limit = 0;
-  iobind_verify verify{}; /**< compare the first `runs` runs with the CPU's */
-  const stream *on = nullptr; /**< must remain valid until the session is made */
+  iobind_verify verify{}; /**< compare the first `runs` runs with those of the CPU */
+  const stream *on = nullptr; /**< must remain valid until the session is created */
 };
 
 namespace detail {
 
-/* Session options as C takes them: valid as long as what they were made of. */
+/* Session options for C: valid as long as the objects that they were made of. */
 class raw_session_options {
 public:
   explicit raw_session_options(const session_options &from) : devices_(from.devices) {
@@ -930,10 +933,10 @@ public:
     if (options.on != nullptr && !detail::refuse_empty(failed, *options.on, "session_create: stream")) return;
     detail::call(failed, iobind_session_create, on.get(), path, detail::raw_session_options(options).get(), out());
   }
-  /** On a device, with the CPU as the last resort. */
+  /** A session on a device, with the CPU as the last resort. */
   session(const runtime &on, const text &path, const device &where, error *failed = nullptr)
       : session(on, path, only(where), failed) {}
-  /** From a model in memory, in any contiguous range, which may be freed after the call returns. */
+  /** A session from a model in memory, in any contiguous range, which may be freed after the call returns. */
   template <class Range>
   static session from_memory(const runtime &on, const Range &model, const iobind_session_options &options,
                              error *failed = nullptr) {
@@ -951,7 +954,7 @@ public:
   static session from_memory(const runtime &on, const Range &model, const device &where, error *failed = nullptr) {
     return from_memory(on, model, only(where), failed);
   }
-  /** Over an `OrtSession *`; see iobind_session_wrap. Defined in interop.hpp. */
+  /** A session over an `OrtSession *`; see iobind_session_wrap. Defined in interop.hpp. */
   static inline session wrap(const runtime &on, void *ort_session, iobind_deleter deleter, void *context,
                              error *failed = nullptr);
 
@@ -981,13 +984,13 @@ public:
     return detail::call(failed, iobind_session_find_output, get(), name, &index) ? output(index, failed) : iobind_value_info{};
   }
   iobind_value_info output(const text &name, error *failed = nullptr) const && = delete;
-  /** Which EP runs a node; for sessions made with IOBIND_SESSION_PLACEMENT. */
+  /** A node and the EP that runs it; the session needs IOBIND_SESSION_PLACEMENT. */
   iobind_node_info node(std::size_t index, error *failed = nullptr) const & {
     return detail::ask<iobind_node_info>(failed, iobind_session_get_node, get(), index);
   }
   iobind_node_info node(std::size_t index, error *failed = nullptr) const && = delete;
 
-  /** Run once without a binding: the inputs in the model's order; returns the outputs, on the host. */
+  /** Run once without a binding, with the inputs in the model's order. Returns the outputs, on the host. */
   std::vector<tensor> run(const list_of<const tensor> &inputs, error *failed = nullptr) const {
     iobind_run_request raw = detail::sized<iobind_run_request>();
     raw.inputs = inputs.data();
@@ -1006,12 +1009,12 @@ public:
     raw.options = request.options;
     return run_raw(raw, failed);
   }
-  /** From a file, to where the session reads its inputs. */
+  /** Load a state from a file, into memory where the session reads its inputs. */
   [[nodiscard]] state load_state(const text &path, error *failed = nullptr) const {
     iobind_state *loaded = nullptr;
     return detail::call(failed, iobind_state_load, get(), path, &loaded) ? state(loaded, get(), failed) : state();
   }
-  /** What the model's graph shows of the state that an output leaves for an input; `kind` is an iobind_state_kind. */
+  /** The kind of the state that an output leaves for an input; `kind` is an iobind_state_kind. */
   iobind_state_kind_info state_kind(const text &output, const text &input, error *failed = nullptr) const {
     std::size_t from = 0, to = 0;
     iobind_state_kind_info found = detail::sized<iobind_state_kind_info>();
@@ -1031,7 +1034,7 @@ public:
   tensor create_tensor(const device &where, iobind_dtype dtype, const shape &dims, error *failed) const {
     return create_tensor(where, dtype, dims, IOBIND_MEMORY_DEFAULT, failed);
   }
-  /** The file's path; empty if the call failed. */
+  /** End the profile. Returns the file's path; empty if the call failed. */
   std::string end_profile(error *failed = nullptr) {
     const char *path = nullptr;
     return detail::call(failed, iobind_session_end_profile, get(), &path) ? path : std::string();
@@ -1066,7 +1069,7 @@ class slot {
 public:
   slot() noexcept = default;
   std::size_t index() const noexcept { return index_; }
-  iobind_dtype dtype() const noexcept { return dtype_; } /**< what the model declares */
+  iobind_dtype dtype() const noexcept { return dtype_; } /**< the type that the model declares */
   explicit operator bool() const noexcept { return binding_ != nullptr; }
 
 protected:
@@ -1084,7 +1087,7 @@ private:
 class input_slot : public slot {
 public:
   using slot::slot;
-  /** A run does not write the tensor. `update` does (unless it is a SNAPSHOT), and a state that is carried in place. */
+  /** Bind a tensor. A run does not write it, unless it is a state carried IN_PLACE. `update` writes it, unless it is a SNAPSHOT. */
   bool bind(const tensor &value, iobind_input_mode mode = IOBIND_INPUT_RESIDENT, const event *ready = nullptr,
             error *failed = nullptr) const {
     return (ready == nullptr || detail::refuse_empty(failed, *ready, "binding_set_input: event")) &&
@@ -1092,7 +1095,7 @@ public:
                         ready == nullptr ? nullptr : ready->get());
   }
   bool bind(const tensor &value, error *failed) const { return bind(value, IOBIND_INPUT_RESIDENT, nullptr, failed); }
-  /** New data into what is bound: all elements of the input. */
+  /** Write new data into the bound input: all its elements. */
   template <class Range>
   bool update(const Range &values, error *failed = nullptr) const {
     if constexpr (detail::is_bits<Range>) {
@@ -1124,33 +1127,33 @@ private:
 class output_slot : public slot {
 public:
   using slot::slot;
-  /** Where the session leaves it. */
+  /** Place the output where the session leaves it. */
   bool bind(iobind_output_mode mode, error *failed = nullptr) const { return place(mode, nullptr, IOBIND_MEMORY_DEFAULT, failed); }
   bool bind(iobind_output_mode mode, const device &where, iobind_memory memory = IOBIND_MEMORY_DEFAULT,
             error *failed = nullptr) const {
     return detail::refuse_empty(failed, where, "binding_place_output: device") && place(mode, where.get(), memory, failed);
   }
-  /** Each run writes into the tensor. `flags`: IOBIND_OUTPUT_IN_PLACE or 0. */
+  /** Bind a tensor that each run overwrites. `flags`: IOBIND_OUTPUT_IN_PLACE or 0. */
   bool bind(tensor &target, std::uint32_t flags = 0, error *failed = nullptr) const {
     return detail::call(failed, iobind_binding_set_output, raw(), index(), target.get(), flags);
   }
   bool bind(tensor &&target, std::uint32_t flags = 0, error *failed = nullptr) const { return bind(target, flags, failed); }
-  bool bind(tensor &target, iobind_output_mode mode, error *failed = nullptr) const = delete; /* a mode is no flag */
+  bool bind(tensor &target, iobind_output_mode mode, error *failed = nullptr) const = delete; /* a mode is not a flag */
   bool bind(tensor &&target, iobind_output_mode mode, error *failed = nullptr) const = delete;
-  /** The last run's output, with one more reference; a later run may overwrite it unless the output is FRESH. */
+  /** The last run's output, with a new reference; a later run may overwrite it unless the output is FRESH. */
   [[nodiscard]] tensor get(error *failed = nullptr) const {
     iobind_tensor *borrowed = nullptr;
     detail::call(failed, iobind_binding_get_output, raw(), index(), nullptr, &borrowed);
     return tensor(borrowed == nullptr ? nullptr : iobind_tensor_retain(borrowed));
   }
-  /** The same without blocking for a run in flight: for work that is submitted to the stream from now on. */
+  /** The same without blocking for a run in flight: the output is for later work on the stream. */
   [[nodiscard]] tensor lend(stream &to, error *failed = nullptr) const {
     iobind_tensor *borrowed = nullptr;
     if (!detail::refuse_empty(failed, to, "binding_get_output: stream")) return tensor();
     detail::call(failed, iobind_binding_get_output, raw(), index(), to.get(), &borrowed);
     return tensor(borrowed == nullptr ? nullptr : iobind_tensor_retain(borrowed));
   }
-  /** The last run's output, which the caller owns from now on. */
+  /** Take the last run's output: the caller owns it. */
   [[nodiscard]] tensor take(error *failed = nullptr) const {
     iobind_tensor *taken = nullptr;
     detail::call(failed, iobind_binding_take_output, raw(), index(), &taken);
@@ -1163,7 +1166,7 @@ private:
   }
 };
 
-/** Which bytes each run of a binding moves, and why. */
+/** The bytes that each run of a binding moves, and why. */
 class audit : public detail::owner<iobind_audit, iobind_audit_destroy> {
 public:
   audit() noexcept = default;
@@ -1220,7 +1223,7 @@ public:
     bool found = detail::call(failed, iobind_session_get_output, model(), index, &value);
     return found ? output_slot(object_, index, static_cast<iobind_dtype>(value.dtype)) : output_slot();
   }
-  /** Each run writes into the tensor. */
+  /** Bind a tensor that each run overwrites. */
   output_slot output(const text &name, tensor &target, error *failed = nullptr) {
     output_slot found = output(name, failed);
     return found && found.bind(target, 0, failed) ? found : output_slot();
@@ -1229,42 +1232,42 @@ public:
   output_slot output(const text &name, const device &where, error *failed) {
     return output(name, where, IOBIND_OUTPUT_FRESH, failed);
   }
-  /** New memory on a device in each run (FRESH), or the memory of the first one (REUSE). */
+  /** Use new memory on a device in each run (FRESH), or the memory of the first run (REUSE). */
   output_slot output(const text &name, const device &where, iobind_output_mode mode = IOBIND_OUTPUT_FRESH,
                      error *failed = nullptr) {
     output_slot found = output(name, failed);
     return found && found.bind(mode, where, IOBIND_MEMORY_DEFAULT, failed) ? found : output_slot();
   }
-  /** Where the session leaves it, or NONE. */
+  /** Place the output where the session leaves it; or NONE. */
   output_slot output(const text &name, iobind_output_mode mode, error *failed = nullptr) {
     output_slot found = output(name, failed);
     return found && found.bind(mode, failed) ? found : output_slot();
   }
-  /** The output becomes the next run's input. */
+  /** Carry the output to the input of the next run. */
   bool carry(const text &from, const text &to, iobind_carry_mode mode = IOBIND_CARRY_DEFAULT, error *failed = nullptr) {
     output_slot source = output(from, failed);
     input_slot target = source ? input(to, failed) : input_slot();
     return target && detail::call(failed, iobind_binding_carry, get(), source.index(), target.index(), mode);
   }
-  /** Complete when it returns; on a stream it is ordered there, and returns when it is submitted. */
+  /** Run. The run is complete when the call returns. On a stream the call returns when the run is submitted. */
   bool run(error *failed = nullptr) { return detail::call(failed, iobind_binding_run, get(), nullptr); }
   bool run(stream &on, error *failed = nullptr) {
     return detail::refuse_empty(failed, on, "binding_run: stream") && detail::call(failed, iobind_binding_run, get(), on.get());
   }
-  /** The event is recorded after the run. */
+  /** The same; the event is recorded after the run. */
   bool run(stream &on, event &after, error *failed = nullptr) {
     return detail::refuse_empty(failed, after, "binding_run: event") && run(on, failed) && on.record(after, failed);
   }
-  /** What the next run would read as its carried inputs. */
+  /** Save the content that the next run would read from its carried inputs. */
   [[nodiscard]] state save(error *failed = nullptr) {
     iobind_state *saved = nullptr;
     return detail::call(failed, iobind_binding_save_state, get(), &saved) ? state(saved, session_, failed) : state();
   }
-  /** Go on from a state of this binding, or of another one of the same session. */
+  /** Restore a state of this binding, or of another binding of the same session. */
   bool restore(const state &from, error *failed = nullptr) {
     return detail::call(failed, iobind_binding_restore_state, get(), from.get());
   }
-  /** The new row i of all carried states is the old row `rows[i]`: a range of integers, or {2, 0, 0}. */
+  /** Reorder the rows of all carried states: the new row i is the old row `rows[i]`. A range of integers, or {2, 0, 0}. */
   template <class Range, class = std::enable_if_t<std::is_integral_v<detail::element<const Range>>>>
   bool reorder(std::size_t axis, const Range &rows, error *failed = nullptr) {
     const std::vector<std::int64_t> old(std::begin(rows), std::end(rows));
@@ -1273,20 +1276,43 @@ public:
   bool reorder(std::size_t axis, std::initializer_list<std::int64_t> rows, error *failed = nullptr) {
     return reorder(axis, span<const std::int64_t>(rows.begin(), rows.size()), failed);
   }
-  /** The lengths of carried caches of fixed capacity, for a run that adds so many rows; -1: the length is that which iobind has counted. */
+  /** Write the lengths of carried caches of fixed capacity, for a run that adds so many rows. -1: the length that iobind has
+   *  counted. */
   bool write_lengths(std::size_t added, std::int64_t length = -1, error *failed = nullptr) {
-    return detail::call(failed, iobind_binding_write_lengths, get(), added, length, nullptr);
+    return detail::call(failed, iobind_binding_write_lengths, get(), added, length == -1 ? nullptr : &length,
+                        static_cast<std::size_t>(length != -1), nullptr);
   }
   bool write_lengths(std::size_t added, std::int64_t length, stream &on, error *failed = nullptr) {
     return detail::refuse_empty(failed, on, "binding_write_lengths: stream") &&
-           detail::call(failed, iobind_binding_write_lengths, get(), added, length, on.get());
+           detail::call(failed, iobind_binding_write_lengths, get(), added, length == -1 ? nullptr : &length,
+                        static_cast<std::size_t>(length != -1), on.get());
   }
-  /** Back to a shorter length: of all carried states, which are growing or caches of fixed capacity, the first rows remain. */
+  /** A length for each row of the batch: a range of integers, or {3, 5}. */
+  template <class Range, class = std::enable_if_t<std::is_integral_v<detail::element<const Range>>>>
+  bool write_lengths(std::size_t added, const Range &lengths, error *failed = nullptr) {
+    return write_each(added, {std::begin(lengths), std::end(lengths)}, nullptr, failed);
+  }
+  template <class Range, class = std::enable_if_t<std::is_integral_v<detail::element<const Range>>>>
+  bool write_lengths(std::size_t added, const Range &lengths, stream &on, error *failed = nullptr) {
+    return detail::refuse_empty(failed, on, "binding_write_lengths: stream") &&
+           write_each(added, {std::begin(lengths), std::end(lengths)}, on.get(), failed);
+  }
+  bool write_lengths(std::size_t added, std::initializer_list<std::int64_t> lengths, error *failed = nullptr) {
+    return write_each(added, lengths, nullptr, failed);
+  }
+  bool write_lengths(std::size_t added, std::initializer_list<std::int64_t> lengths, stream &on, error *failed = nullptr) {
+    return detail::refuse_empty(failed, on, "binding_write_lengths: stream") && write_each(added, lengths, on.get(), failed);
+  }
+  /** Shorten all carried states, which are growing or caches of fixed capacity: the first rows remain. */
   bool rewind(std::size_t length, error *failed = nullptr) {
     return detail::call(failed, iobind_binding_rewind_state, get(), length);
   }
   bool check(error *failed = nullptr) { return detail::call(failed, iobind_binding_check, get()); }
-  /** From any thread. */
+  /** The next run without a stream, on any thread, is in flight from now on. */
+  bool announce_run(error *failed = nullptr) { return detail::call(failed, iobind_binding_announce_run, get(), 1); }
+  /** The announced run is not made. */
+  bool withdraw_run(error *failed = nullptr) { return detail::call(failed, iobind_binding_announce_run, get(), 0); }
+  /** Stop the run in flight, from any thread. */
   bool cancel(error *failed = nullptr) const { return detail::call(failed, iobind_binding_cancel, get()); }
   bool clear(error *failed = nullptr) { return detail::call(failed, iobind_binding_clear, get()); }
   bool forget_graphs(error *failed = nullptr) { return detail::call(failed, iobind_binding_reset_graphs, get()); }
@@ -1300,9 +1326,14 @@ public:
   }
 
 private:
+  bool write_each(std::size_t added, const std::vector<std::int64_t> &lengths, iobind_stream *on, error *failed) {
+    const std::int64_t none = 0; /* an empty range is not "as iobind has counted" */
+    return detail::call(failed, iobind_binding_write_lengths, get(), added, lengths.empty() ? &none : lengths.data(),
+                        lengths.size(), on);
+  }
   iobind_session *model() const noexcept { return object_ == nullptr ? nullptr : session_; }
   std::shared_ptr<iobind_binding> object_{}; /* its slots share it */
-  iobind_session *session_ = nullptr;        /* lives as long as the binding, even if its own object is gone */
+  iobind_session *session_ = nullptr;        /* remains valid as long as the binding, even if its C++ object is gone */
 };
 
 /* ---- batches ---------------------------------------------------------------------------------------------------------- */
@@ -1311,22 +1342,23 @@ private:
 struct batch_options {
   std::size_t most_rows = 0;
   std::vector<std::pair<std::string, std::string>> states{}; /**< an output, and the input that it becomes in the row's next step */
-  std::vector<std::pair<std::string, std::int32_t>> axes{};  /**< none: found; or of each input and output, IOBIND_BATCH_NO_AXIS for none */
-  const state *first = nullptr;                              /**< must remain valid until the batch is made */
+  std::vector<std::pair<std::string, std::int32_t>> axes{};  /**< empty: found by name; or one for each input and output,
+                                                                  IOBIND_BATCH_NO_AXIS for none */
+  const state *first = nullptr;                              /**< must remain valid until the batch is created */
   double tolerance = 0;
   std::uint32_t flags = 0; /**< IOBIND_BATCH_* */
 };
 
-/** When batch::step makes a step. */
+/** The conditions on which batch::step makes a step. */
 struct batch_wait {
-  std::size_t rows = 16;                     /**< as soon as so many are submitted */
-  std::chrono::nanoseconds longest{1000000}; /**< or as soon as one has waited so long */
+  std::size_t rows = 16;                     /**< when so many rows are submitted */
+  std::chrono::nanoseconds longest{1000000}; /**< or when one of them has waited so long */
   std::chrono::nanoseconds timeout = std::chrono::nanoseconds::max(); /**< for the first row; max(): no limit */
 };
 
 namespace detail {
 
-/* Batch options as C takes them: valid as long as what they were made of. */
+/* Batch options for C: valid as long as the objects that they were made of. */
 class raw_batch_options {
 public:
   bool fill(const batch_options &from, iobind_session *of, error *failed) {
@@ -1392,7 +1424,8 @@ private:
 
 } // namespace detail
 
-/** A row of a batch, from batch::join. It keeps the batch alive, and leaves it at its end. As an argument of batch::run it is its slot. */
+/** A row of a batch, from batch::join. It keeps the batch alive; its destructor makes it leave. As an argument of batch::run it is
+ *  its slot. */
 class row {
 public:
   row() noexcept = default;
@@ -1404,7 +1437,7 @@ public:
       drop();
       batch_ = std::move(other.batch_);
       session_ = other.session_;
-      slot_ = std::exchange(other.slot_, 0u); /* which no row has */
+      slot_ = std::exchange(other.slot_, 0u); /* no row has this slot */
     }
     return *this;
   }
@@ -1413,7 +1446,7 @@ public:
   operator std::uint64_t() const noexcept { return slot_; }
   explicit operator bool() const noexcept { return batch_ != nullptr; } /**< it has not left */
 
-  /** An input of the next step, which is copied. */
+  /** Set an input of the next step; it is copied. */
   bool set(const text &input, const tensor &value, error *failed = nullptr) {
     std::size_t index = 0;
     return detail::call(failed, iobind_session_find_input, model(), input, &index) && set(index, value, failed);
@@ -1421,7 +1454,7 @@ public:
   bool set(std::size_t index, const tensor &value, error *failed = nullptr) {
     return detail::call(failed, iobind_batch_set_input, batch_.get(), slot_, index, value.get());
   }
-  /** Of the last step; no later step overwrites it. */
+  /** An output of the last step; no later step overwrites it. */
   [[nodiscard]] tensor output(const text &name, error *failed = nullptr) const {
     std::size_t index = 0;
     return detail::call(failed, iobind_session_find_output, model(), name, &index) ? output(index, failed) : tensor();
@@ -1435,24 +1468,24 @@ public:
     iobind_state *saved = nullptr;
     return detail::call(failed, iobind_batch_save_state, batch_.get(), slot_, &saved) ? state(saved, session_, failed) : state();
   }
-  /** After a failure it has not left. */
+  /** Leave. After a failure the row has not left. */
   bool leave(error *failed = nullptr) {
     if (!detail::call(failed, iobind_batch_leave, batch_.get(), slot_, nullptr)) return false;
     batch_.reset();
     return true;
   }
-  /** Leave with the state. */
+  /** Leave, and return the state. */
   [[nodiscard]] state leave_saved(error *failed = nullptr) {
     iobind_state *saved = nullptr;
     if (!detail::call(failed, iobind_batch_leave, batch_.get(), slot_, &saved)) return state();
-    state taken(saved, session_, failed); /* which the session's objects keep alive */
+    state taken(saved, session_, failed); /* the session's objects keep it alive */
     batch_.reset();
     return taken;
   }
-  /** For the next batch::step, which another thread makes. */
+  /** Submit the row for the next batch::step, which another thread makes. */
   bool submit(error *failed = nullptr) { return detail::call(failed, iobind_batch_submit, batch_.get(), slot_); }
   bool wait(error *failed = nullptr) { return wait_for(std::chrono::nanoseconds::max(), failed); }
-  /** Fails with TIMEOUT; the row remains submitted. */
+  /** Wait for the step. After a failure with TIMEOUT the row remains submitted. */
   bool wait_for(std::chrono::nanoseconds timeout, error *failed = nullptr) {
     return detail::call(failed, iobind_batch_await, batch_.get(), slot_, event::limit(timeout));
   }
@@ -1462,18 +1495,18 @@ private:
   row(std::shared_ptr<iobind_batch> of, iobind_session *session, std::uint64_t number) noexcept
       : batch_(std::move(of)), session_(session), slot_(number) {}
   iobind_session *model() const noexcept { return batch_ == nullptr ? nullptr : session_; }
-  void drop() noexcept { /* a failure of the step in flight is returned by one call, after which the row leaves */
+  void drop() noexcept { /* the first call may return the failure of the step in flight; the second one makes the row leave */
     if (batch_ != nullptr && iobind_batch_leave(batch_.get(), slot_, nullptr, nullptr) != IOBIND_OK) {
       static_cast<void>(!iobind_batch_leave(batch_.get(), slot_, nullptr, nullptr));
     }
     batch_.reset();
   }
   std::shared_ptr<iobind_batch> batch_{};
-  iobind_session *session_ = nullptr; /* lives as long as the batch */
+  iobind_session *session_ = nullptr; /* remains valid as long as the batch */
   std::uint64_t slot_ = 0;
 };
 
-/** Many independent streams of one recurrent model as rows of one run; see iobind_batch_create. Any thread may call it. */
+/** Many independent streams of data as rows of one run of a recurrent model; see iobind_batch_create. Any thread may call it. */
 class batch {
 public:
   batch() noexcept = default;
@@ -1496,25 +1529,25 @@ public:
   iobind_batch_info info(error *failed = nullptr) const {
     return detail::ask<iobind_batch_info>(failed, iobind_batch_get_info, get());
   }
-  /** A row that begins with the batch's first state. */
+  /** Add a row that begins with the batch's first state. */
   [[nodiscard]] row join(error *failed = nullptr) { return join_with(nullptr, failed); }
   [[nodiscard]] row join(const state &from, error *failed = nullptr) {
     return detail::refuse_empty(failed, from, "batch_join: state") ? join_with(from.get(), failed) : row();
   }
-  /** An input that all rows share; it is copied. */
+  /** Set an input that all rows share; it is copied. */
   bool set(const text &input, const tensor &value, error *failed = nullptr) {
     std::size_t index = 0;
     return detail::call(failed, iobind_session_find_input, object_ == nullptr ? nullptr : session_, input, &index) &&
            detail::call(failed, iobind_batch_set_input, get(), IOBIND_BATCH_ALL, index, value.get());
   }
-  /** A step of some rows: {first, second}, or a range of slots. */
+  /** Make a step of some rows: {first, second}, or a range of slots. */
   bool run(std::initializer_list<std::uint64_t> rows, error *failed = nullptr) {
     return detail::call(failed, iobind_batch_run, get(), rows.begin(), rows.size(), nullptr);
   }
   bool run(span<const std::uint64_t> rows, error *failed = nullptr) {
     return detail::call(failed, iobind_batch_run, get(), rows.data(), rows.size(), nullptr);
   }
-  /** Returns when it is submitted. */
+  /** The same; the call returns when the step is submitted. */
   bool run(std::initializer_list<std::uint64_t> rows, stream &on, error *failed = nullptr) {
     return run(span<const std::uint64_t>(rows.begin(), rows.size()), on, failed);
   }
@@ -1522,16 +1555,16 @@ public:
     return detail::refuse_empty(failed, on, "batch_run: stream") &&
            detail::call(failed, iobind_batch_run, get(), rows.data(), rows.size(), on.get());
   }
-  /** A step of the rows that are submitted: how many. Fails with TIMEOUT if there are none. */
+  /** Make a step of the submitted rows. Returns their number; fails with TIMEOUT if there are none. */
   std::size_t step(const batch_wait &when = batch_wait(), error *failed = nullptr) { return step_into(nullptr, 0, when, failed); }
-  /** The same; `rows` receives their slots, also if the step fails. A loop keeps the vector, so that nothing is allocated. */
+  /** The same; `rows` receives their slots, also if the step fails. Reuse the vector in a loop, so that nothing is allocated. */
   std::size_t step(std::vector<std::uint64_t> &rows, const batch_wait &when = batch_wait(), error *failed = nullptr) {
     rows.assign(most_rows_, 0);
     rows.resize(step_into(rows.data(), rows.size(), when, failed));
     return rows.size();
   }
   std::size_t step(error *failed) { return step(batch_wait(), failed); }
-  /** End what waits for rows and for steps, with CANCELLED, in any thread; see iobind_batch_stop. */
+  /** End all waits for rows and for steps, in any thread, with CANCELLED; see iobind_batch_stop. */
   void stop() noexcept { iobind_batch_stop(get()); }
 
 private:
@@ -1539,7 +1572,7 @@ private:
     iobind_batch_wait raw = detail::sized<iobind_batch_wait>();
     std::size_t count = 0;
     raw.rows = when.rows;
-    raw.longest_ns = (std::max)(event::limit(when.longest), std::uint64_t{1}); /* C takes 0 for its own choice */
+    raw.longest_ns = (std::max)(event::limit(when.longest), std::uint64_t{1}); /* in C 0 selects the default */
     raw.timeout_ns = (std::max)(event::limit(when.timeout), std::uint64_t{1});
     detail::call(failed, iobind_batch_step, get(), &raw, slots, room, &count);
     return count;
@@ -1550,7 +1583,7 @@ private:
   }
   std::shared_ptr<iobind_batch> object_{}; /* its rows share it */
   std::size_t most_rows_ = 0;
-  iobind_session *session_ = nullptr;      /* lives as long as the batch, even if its own object is gone */
+  iobind_session *session_ = nullptr;      /* remains valid as long as the batch, even if its C++ object is gone */
 };
 
 /* ---- pipelines -------------------------------------------------------------------------------------------------------- */
@@ -1559,13 +1592,13 @@ private:
 struct pipeline_options {
   std::size_t slots = 0;                 /**< 0: 3 */
   std::uint32_t flags = 0;               /**< IOBIND_PIPELINE_* */
-  kept_list<const tensor> constants{};     /**< none, or one for each input, null for an input that each item brings */
-  std::vector<iobind_placement> outputs{}; /**< none: all to the host; or one for each output */
+  kept_list<const tensor> constants{};     /**< none, or one for each input; null for an input that each item has */
+  std::vector<iobind_placement> outputs{}; /**< none: all on the host; or one for each output */
   const iobind_run_options *run_options = nullptr;
 };
 
-/** Outputs are lent: `output(i)` is valid until the next call of submit or next, which empties it, so that the pipeline reuses its
- *  memory. `take(i)` keeps one: the pipeline allocates another in its place. */
+/** Outputs are borrowed: `output(i)` is valid until the next call of submit or next, which empties it, so that the pipeline can reuse
+ *  the memory. `take(i)` keeps an output: the pipeline then allocates new memory. */
 class pipeline : public detail::owner<iobind_pipeline, iobind_pipeline_destroy> {
 public:
   pipeline() noexcept = default;
@@ -1586,11 +1619,13 @@ public:
     lent_.resize(model.output_count);
     detail::call(failed, iobind_pipeline_create, of.get(), &raw, out());
   }
-  /** One host tensor for each input in the model's order; null for a constant input. Its data are copied before the call returns. */
+  /** Submit an item: one host tensor for each input in the model's order, null for a constant. The data are copied before the call
+   *  returns. */
   bool submit(const list_of<const tensor> &inputs, error *failed = nullptr) {
     return submit(inputs, list_of<const event>(), nullptr, failed);
   }
-  /** Inputs on the host or where the session reads them, each with its producer's event, or none at all; the tag comes back. */
+  /** Submit an item: inputs on the host or where the session reads them; events of their producers, or none; a tag that is returned
+   *  with it. */
   bool submit(const list_of<const tensor> &inputs, const list_of<const event> &events, void *tag = nullptr, error *failed = nullptr) {
     iobind_pipeline_request request = detail::sized<iobind_pipeline_request>();
     request.inputs = inputs.data();
@@ -1601,17 +1636,17 @@ public:
     drop();
     return detail::call(failed, iobind_pipeline_submit, get(), &request);
   }
-  /** Wait for the oldest item; `item` receives which one it is. */
+  /** Wait for the oldest item; `item` receives its index, times and tag. */
   bool next(iobind_pipeline_item *item = nullptr, error *failed = nullptr) {
     return next_for(std::chrono::nanoseconds::max(), item, failed);
   }
   bool next(error *failed) { return next(nullptr, failed); }
-  /** Fails with TIMEOUT; the item remains the next one. */
+  /** The same with a time limit. After a failure with TIMEOUT the item remains the next one. */
   bool next_for(std::chrono::nanoseconds timeout, iobind_pipeline_item *item = nullptr, error *failed = nullptr) {
     drop();
     return detail::call(failed, iobind_pipeline_next, get(), event::limit(timeout), raw_.data(), raw_.size(), item) && lend();
   }
-  /** The pulled item's output; empty if it was not wanted, or was taken. */
+  /** The pulled item's output; empty if it is not fetched, or was taken. */
   const tensor &output(std::size_t index, error *failed = nullptr) const & {
     return known(index, failed) ? lent_[index] : none_;
   }

@@ -252,7 +252,7 @@ static iobind_status is_random(const iobind_binding *binding, size_t index, bool
     atomic_store(&session->shadow->is_random[index], true);
     iobind__log_line(
         session->runtime->log, IOBIND_LOG_WARNING,
-        "iobind: verify: output '%s' is not compared: it is random, for the CPU makes another one of the same inputs",
+        "iobind: verify: output '%s' is not compared: it is random, because runs of the CPU with the same inputs differ",
         session->outputs[index].label);
   }
   return IOBIND_OK;
@@ -266,7 +266,7 @@ static iobind_status refuse_dims(const iobind_binding *binding, size_t index, co
   iobind__shape_text((int32_t)tensor->dtype, tensor->dims, NULL, tensor->rank, made, sizeof made);
   iobind__shape_text((int32_t)right->dtype, right->dims, NULL, right->rank, wanted, sizeof wanted);
   return iobind__fail(error, IOBIND_ERROR_RESULT,
-                      "binding_run: output '%s': expected %s, as the CPU makes it, got %s from %s: `iobind compare --nodes` "
+                      "binding_run: output '%s': expected %s, as on the CPU, got %s from %s: `iobind compare --nodes` "
                       "names the first node that differs",
                       binding->session->outputs[index].label, wanted, made, run);
 }
@@ -284,9 +284,9 @@ static iobind_status refuse_values(const iobind_binding *binding, size_t index, 
   iobind__decimal_text(found->relative, DIGITS, relative);
   return iobind__fail(
       error, IOBIND_ERROR_RESULT,
-      "binding_run: output '%s'%s: expected %s, as the CPU makes it, got %s from %s; elements that differ: %zu, "
-      "largest relative difference: %s: `iobind compare --nodes` names the first node that differs; the session "
-      "option `verify` has the tolerances",
+      "binding_run: output '%s'%s: expected %s, as on the CPU, got %s from %s; elements that differ: %zu, "
+      "largest relative difference: %s: `iobind compare --nodes` names the first node that differs; the session option "
+      "`verify` sets the tolerances",
       binding->session->outputs[index].label, position, wanted, made, run, (size_t)found->beyond, relative);
 }
 
@@ -329,9 +329,13 @@ iobind_status iobind__verified_compare(iobind_binding *binding, const char *run,
 
 /* ---- after the run ---- */
 
-static iobind_status finish(iobind_binding *binding, iobind_stream *stream, iobind_error *error) {
+/* What a run has written in place that has failed is behind the length of a cache, where the run says; one that is wrong may have written
+ * anywhere. */
+static iobind_status finish(iobind_binding *binding, iobind_stream *stream, bool *is_complete, iobind_error *error) {
   const char *run = binding->graphs == NULL ? "the run" : "the replay of a graph";
+  *is_complete = false;
   IOBIND__TRY(await_streams(binding, stream, error));
+  *is_complete = true;
   IOBIND__TRY(iobind__verified_compare(binding, run, error));
   binding->plan.is_verified = iobind__verify_counts_note(binding->verified->counts, &binding->verified->dims);
   return iobind__stream_enter(stream, error);
@@ -340,10 +344,11 @@ static iobind_status finish(iobind_binding *binding, iobind_stream *stream, iobi
 iobind_status iobind__verified_end(iobind_binding *binding, iobind_stream *stream, iobind_status status, iobind_error *error) {
   iobind_error reason = IOBIND_ERROR_INIT;
   if (status == IOBIND_OK) {
-    status = finish(binding, stream, &reason);
+    bool is_complete;
+    status = finish(binding, stream, &is_complete, &reason);
     if (status != IOBIND_OK) {
       iobind__binding_fail(binding, &reason);
-      iobind__carry_note_wrong(binding);
+      (is_complete ? iobind__carry_note_wrong : iobind__carry_note_failure)(binding);
       binding->results = IOBIND__RESULTS_NONE; /* the call returns the failure, as one of ORT's does */
       status = iobind__error_copy(error, &reason);
     }

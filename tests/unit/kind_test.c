@@ -550,20 +550,20 @@ static const reader readers[] = {
      {SCATTERS, "ints from 2", "ints to 8", "ints on 2", "Slice present,from,to,on same",
       "Attention new,same,same,_,_,_,valid y"},
      0,
-     "what other nodes have made of the cache"},
+     "reads the cache through other nodes"},
     {"each second row",
      {SCATTERS, "ints from 0", "ints to 8", "ints on 2", "ints by 2", "Slice present,from,to,on,by same",
       "Attention new,same,same,_,_,_,valid y"},
      0,
-     "what other nodes have made of the cache"},
+     "reads the cache through other nodes"},
     {"changed",
      {SCATTERS, "Neg present bent", "Attention new,bent,bent,_,_,_,valid y"},
      0,
-     "what other nodes have made of the cache"},
+     "reads the cache through other nodes"},
     {"before the rows are written",
      {SCATTERS, "Attention new,past,past,_,_,_,valid y"},
      0,
-     "what other nodes have made of the cache"},
+     "reads the cache through other nodes"},
     {"what only has its dims",
      {SCATTERS, "Shape present dims", "ConstantOfShape dims zeros", "Attention new,zeros,zeros,_,_,_,valid y"},
      UNTOUCHED,
@@ -577,10 +577,10 @@ static const reader readers[] = {
     {"inside of a branch",
      {SCATTERS, "in is bool _", "if is y float any Attention new,present,present,_,_,_,valid"},
      0,
-     "control flow's graphs read the cache"},
+     "graphs of control flow read the cache"},
     {"inside of a branch, but nothing attends", {SCATTERS, "in is bool _", "if is y float any Neg present"}, UNTOUCHED, NULL},
-    {"an operator that is not ONNX's", {SCATTERS, "QuickGelu present y"}, 0, "an operator that is not ONNX's"},
-    {"the same, before the rows are written", {SCATTERS, "QuickGelu past y"}, 0, "an operator that is not ONNX's"},
+    {"an operator that is not ONNX's", {SCATTERS, "QuickGelu present y"}, 0, "an operator of another domain than ONNX's"},
+    {"the same, before the rows are written", {SCATTERS, "QuickGelu past y"}, 0, "an operator of another domain than ONNX's"},
     {"shared by two layers",
      {GROUPED, "GroupQueryAttention new,new,new,present,present_value,valid,total z num_heads=2 kv_num_heads=2"},
      LAST,
@@ -634,9 +634,9 @@ static void check_reader(const reader *of) {
   iobind_tensor *at = bind_number(session, binding, "at");
   iobind_tensor *valid = bind_number(session, binding, "valid");
   if (of->words == NULL) {
-    expect_ok(iobind_binding_write_lengths(binding, NEW, BEFORE, NULL, &fault));
+    expect_ok(iobind_binding_write_lengths(binding, NEW, &(int64_t){BEFORE}, 1, NULL, &fault));
   } else {
-    expect(IOBIND_ERROR_NOT_SUPPORTED, iobind_binding_write_lengths(binding, NEW, BEFORE, NULL, &fault));
+    expect(IOBIND_ERROR_NOT_SUPPORTED, iobind_binding_write_lengths(binding, NEW, &(int64_t){BEFORE}, 1, NULL, &fault));
     expect_words(of->words);
     expect_words("write the lengths yourself");
   }

@@ -21,30 +21,31 @@ BEGINS = re.compile(r"^(?:runtime|device|session|binding|tensor|stream|event|pip
 
 ADVICE = {
     "attach to that copy (ort_api_base)": "call iobind.attach(onnxruntime) before anything else of iobind, under pytest in conftest.py",
-    "copy (IOBIND_DLPACK_COPY_STRIDED)": "copy (copy=True)",
+    "set IOBIND_DLPACK_COPY_STRIDED": "set copy=True",
     "IOBIND_SESSION_PLACEMENT": "placement=True",
     "IOBIND_SESSION_STRICT": "strict=True",
     "IOBIND_RUNTIME_SOFTWARE_DEVICES": "iobind.configure(software_devices=True)",
+    "IOBIND_RUNTIME_POOLS": "iobind.configure(pools=True)",
     "IOBIND_SESSION_IDENTIFY": "identify=True",
     "bind it IN_PLACE if": "bind in_place(tensor) if",
     "bind the output IN_PLACE if": "bind the output by in_place(tensor) if",
-    "it cannot be LIVE, bind it RESIDENT or SNAPSHOT": "it cannot be live(): bind a tensor or an array",
+    "which cannot be LIVE: bind it RESIDENT or SNAPSHOT": "which cannot be live(): bind a tensor or an array",
     "is bound LIVE: bind the first state RESIDENT or SNAPSHOT": "is bound by live(): bind the first state as a tensor or an array",
     "expected REUSE, FIXED or IN_PLACE, got FRESH": "expected REUSE, a tensor or in_place(tensor), got a device, which is FRESH",
     "expected SWAP or IN_PLACE, got MOVE": 'expected "swap" or "in_place", got "move"',
-    "SWAP takes two": '"swap" takes two',
+    "SWAP needs two": '"swap" needs two',
     "got LIVE from": "got live() from",
     "LIVE: copied before": "live(): copied before",
     "SNAPSHOT: copied when": "an array: copied when",
     "' RESIDENT, and write": "', and write",
     "let the source be a HOST_ACCESSIBLE tensor": "let the source be a tensor in memory such as 'cuda/pinned'",
-    "FIXED and REUSE keep one, FRESH takes any": "a bound tensor and REUSE keep one, a FRESH output takes any",
-    "make it there, or bind it SNAPSHOT or LIVE to have it copied": "make it there, tensor.to(device), or bind an array, which is copied",
+    "use FRESH, which": "use a FRESH output, which",
+    "create it there, or bind it SNAPSHOT or LIVE, which copy it": "create it there, tensor.to(device), or bind an array, which is copied",
     "or SNAPSHOT and iobind_binding_write_input": "or an array, and Binding.update",
-    "iobind_tensor_create makes such a tensor": "iobind.empty makes such a tensor",
-    "iobind_tensor_read and iobind_tensor_write reach the part": "Tensor.read and Tensor.write with an offset reach the part",
+    "use iobind_tensor_create": "use iobind.empty",
+    "iobind_tensor_read and iobind_tensor_write can access the part": "Tensor.read and Tensor.write with an offset can access the part",
     "iobind_tensor_read copies it": "Tensor.read copies it",
-    "iobind_tensor_get_address tells its address": "its address is Tensor.address",
+    "iobind_tensor_get_address returns its address": "its address is Tensor.address",
     ": iobind_batch_set_input for IOBIND_BATCH_ALL": ": Batch.set",
     "set it once, for the slot IOBIND_BATCH_ALL": "set it once, by Batch.set",
     "set it for each slot": "set it for each row, by Row.set",
@@ -70,7 +71,7 @@ MENTIONED = re.compile("|".join(sorted(MENTIONS, key=len, reverse=True)))
 
 
 def in_python(message: str) -> str:
-    """A message of the library in Python's words."""
+    """A message of the library, with Python's names."""
     for c, python in ADVICE.items():
         message = message.replace(c, python)
     message = BEGINS.sub(lambda found: CALLS.get(found[0], found[1]), message)
@@ -78,8 +79,8 @@ def in_python(message: str) -> str:
 
 
 class Error(Exception):
-    """What failed, in one line. message: that line. `status` is its name, `ort_code` ONNX Runtime's OrtErrorCode (0 if it was not
-    ONNX Runtime). `item` and `tag` are those of the item of Session.map that failed."""
+    """An error with a message of one line. `message` is that line, `status` the name of the status, `ort_code` ONNX Runtime's
+    OrtErrorCode (0 if ONNX Runtime did not fail). `item` and `tag` identify the failed item of Session.map."""
 
     status = "UNKNOWN"
     item: int | None = None
@@ -94,11 +95,11 @@ class Error(Exception):
 
 
 class InvalidArgument(Error, ValueError):
-    """An argument is wrong in itself."""
+    """An argument is invalid."""
 
 
 class InvalidState(Error, RuntimeError):
-    """The object is not in a state for this call."""
+    """The object's state does not allow this call."""
 
 
 class NotFound(Error, LookupError):
@@ -114,7 +115,7 @@ class FileNotFound(NotFound, FileNotFoundError):
 
 
 class NotSupported(Error, NotImplementedError):
-    """The device, the execution provider or this version cannot do it."""
+    """The device, the execution provider or this version does not support it."""
 
 
 class OutOfMemory(Error, MemoryError):
@@ -130,23 +131,23 @@ class VersionError(Error, RuntimeError):
 
 
 class OrtError(Error, RuntimeError):
-    """ONNX Runtime refused; `ort_code` and the message say why."""
+    """ONNX Runtime failed; `ort_code` and the message have the reason."""
 
 
 class DeviceError(Error, RuntimeError):
-    """The memory lives, or the work would run, on the wrong device."""
+    """The memory is on the wrong device, or the work would run on the wrong device."""
 
 
 class ShapeError(Error, ValueError):
-    """The rank or the dims do not fit."""
+    """The rank or the dims do not match."""
 
 
 class DTypeError(Error, TypeError):
-    """The element type does not fit."""
+    """The element type does not match."""
 
 
 class Timeout(Error, TimeoutError):
-    """Timed out: the work stays in flight."""
+    """Timed out; the work remains in flight."""
 
 
 class Cancelled(Error):
@@ -158,11 +159,11 @@ class InternalError(Error, RuntimeError):
 
 
 class DeviceLost(DeviceError):
-    """Nothing works on the device any more in this process; its work has failed."""
+    """The device does not work any more in this process; all its work has failed."""
 
 
 class ResultError(Error, ArithmeticError):
-    """The device's result is not the CPU's: Session(verify=...)."""
+    """The device's result differs from the CPU's: see Session(verify=...)."""
 
 
 BY_STATUS: dict[int, type[Error]] = dict(enumerate(

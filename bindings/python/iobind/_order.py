@@ -1,4 +1,5 @@
-"""Another library's stream behind one of ours, by the calls of the library that both are of: iobind.Stream.wrap would hold that stream."""
+"""Order another library's stream after one of iobind's, by calls of the library to which both belong; iobind.Stream.wrap would retain
+that stream."""
 
 from __future__ import annotations
 
@@ -62,7 +63,7 @@ def _behind_on_vdev(consumer: int, writer: Stream) -> None:
 
 
 def put_behind(kind: int, consumer: int, writer: Stream) -> None:
-    """Order what is submitted to the stream `consumer` later behind what `writer` has got so far, without a wait of the host."""
+    """Make later work on the stream `consumer` wait for all work previously submitted to `writer`, without blocking the host."""
     (_behind_on_cuda if kind == CUDA else _behind_on_vdev)(consumer, writer)
 
 

@@ -19,13 +19,13 @@ typedef enum iobind_audit_kind {
 } iobind_audit_kind;
 
 enum {
-  IOBIND_AUDIT_CROSSES = 1u << 0, /**< `bytes` cross between host and device memory, or two devices, on each run */
-  IOBIND_AUDIT_UNKNOWN = 1u << 1  /**< something moves, but the size is unknown: no run has shown it, or only ORT knows */
+  IOBIND_AUDIT_CROSSES = 1u << 0, /**< on each run `bytes` cross between host and device memory, or between two devices */
+  IOBIND_AUDIT_UNKNOWN = 1u << 1  /**< data move, but their size is unknown: no run has determined it, or only ORT knows it */
 };
 
-/** Report what each run of a binding moves: every input and output, and with IOBIND_SESSION_PLACEMENT the nodes that run on the
- *  CPU although the session has a device. Sizes of outputs are those of the last run.
- *  Copies that ORT inserts between such nodes are only in its profile (see iobind_session_end_profile); the tool reads it.
+/** List the data that each run of a binding moves: an entry for every input and output. With IOBIND_SESSION_PLACEMENT there are also
+ *  entries for nodes that run on the CPU although the session has a device. Sizes of outputs are those of the last run. Copies that
+ *  ORT inserts between such nodes are only in its profile (see iobind_session_end_profile), which the tool reads.
  *  @return OK; INVALID_STATE a run is in flight; INVALID_ARGUMENT; OUT_OF_MEMORY; RUNTIME
  *  @threads serial for the binding   @since 1.0 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_audit_create(iobind_binding *binding, iobind_audit **audit, iobind_error *error);
@@ -56,12 +56,12 @@ typedef struct iobind_audit_entry {
   uint32_t flags;      /**< IOBIND_AUDIT_* */
   uint32_t reserved;
   const char *name;    /**< of the input, output or node */
-  iobind_device *from; /**< NULL for a node, and if nothing is bound */
+  iobind_device *from; /**< NULL for a node, or if nothing is bound */
   iobind_device *to;
   int32_t from_memory; /**< iobind_memory */
   int32_t to_memory;
-  uint64_t bytes;      /**< moved on each run, within one memory too; 0: nothing, or unknown */
-  const char *reason;  /**< why, one line */
+  uint64_t bytes;      /**< moved on each run, also within one memory location; 0: nothing, or unknown */
+  const char *reason;  /**< the reason, one line */
   const char *advice;  /**< what to do; "" if nothing */
 } iobind_audit_entry;
 #define IOBIND_AUDIT_ENTRY_INIT {sizeof(iobind_audit_entry), 0, 0, 0, NULL, NULL, NULL, 0, 0, 0, NULL, NULL}

@@ -1,30 +1,30 @@
 /** @file base.h
- *  Status, error, version, and the rules that hold for every function of iobind.
+ *  Status, error and version, and the rules that apply to every function of iobind.
  *
  *  Calls
- *  - A function that can fail returns an iobind_status and takes a caller-owned `iobind_error *` last. It may be NULL.
- *  - On failure every out pointer is set to NULL, and nothing has changed unless the comment says otherwise.
- *  - A call without a stream is complete when it returns. A call with a stream is ordered on that stream.
- *  - No function prints, aborts, or keeps an error per thread.
+ *  - A function that can fail returns an iobind_status. Its last argument is an `iobind_error *`, owned by the caller, or NULL.
+ *  - On failure every out pointer is set to NULL. Nothing else has changed, except as documented.
+ *  - A call without a stream completes its work before it returns. A call with a stream submits its work to that stream.
+ *  - No function prints, aborts or stores an error per thread.
  *
  *  Arguments
- *  - Strings are NUL-terminated UTF-8. iobind copies those that it receives; those that it returns are borrowed.
- *  - Options, requests and infos are structs that begin with `struct_size`. The _INIT macro sets it and zeroes the rest. A field
- *    that is zero has its default. A NULL options pointer means all defaults.
- *  - The length of every array is passed with it, and must be the number that the session expects.
- *  - Sizes are in bytes (size_t), dims in elements (int64_t), times in nanoseconds (uint64_t).
+ *  - Strings are NUL-terminated UTF-8. Argument strings are copied; returned strings are borrowed.
+ *  - Options, requests and infos are structs that begin with `struct_size`. The _INIT macro sets it and zeroes all other fields.
+ *    Zero selects a field's default; a NULL options pointer selects all defaults.
+ *  - Every array is passed with its length, which must be the number that the session expects.
+ *  - Sizes are in bytes (size_t), dims in elements (int64_t), and times in nanoseconds (uint64_t).
  *
  *  Lifetime
- *  - `create` pairs with `destroy`, `retain` with `release`. NULL is a no-op for `destroy` and `release`.
+ *  - `create` pairs with `destroy`, and `retain` with `release`. `destroy` and `release` ignore NULL.
  *  - An object keeps its parents alive. Objects may be destroyed in any order.
  *  - `get` returns a borrowed reference, `take` transfers ownership, `wrap` borrows the caller's memory.
  *
- *  Threads: each comment has one of these tags.
+ *  Threads: each function's comment has one of the first three tags.
  *  - `@threads any`: may be called from any thread at any time.
  *  - `@threads shared-read`: may be called concurrently while no thread changes the object.
  *  - `@threads serial`: externally synchronized: the caller must not call concurrently on the same object.
- *  - Some EPs crash if two threads use them (WebGPU). Calls into such an EP are serialized by an internal lock.
- *  - After fork, a child cannot use its parent's objects: calls return INVALID_STATE, and `destroy` is a no-op. */
+ *  - Some EPs crash if two threads use them at the same time, such as WebGPU. An internal lock serializes calls into them.
+ *  - After a fork the child cannot use its parent's objects: calls return INVALID_STATE, and `destroy` is a no-op. */
 #ifndef IOBIND_BASE_H
 #define IOBIND_BASE_H
 
@@ -66,12 +66,12 @@ typedef struct iobind_event iobind_event;       /**< a point in a stream that ca
 typedef struct iobind_tensor iobind_tensor;     /**< typed, shaped memory on a device or on the host */
 typedef struct iobind_session iobind_session;   /**< a loaded model on its devices */
 typedef struct iobind_binding iobind_binding;   /**< inputs and outputs of a session, bound to memory */
-typedef struct iobind_state iobind_state;       /**< what the carried inputs of a binding held at a moment */
+typedef struct iobind_state iobind_state;       /**< the saved content of a binding's carried inputs */
 typedef struct iobind_batch iobind_batch;       /**< independent streams of one model as rows of its runs */
 typedef struct iobind_audit iobind_audit;       /**< the bytes that a run of a binding moves, and why */
 typedef struct iobind_pipeline iobind_pipeline; /**< pipelined runs of one session; copies overlap compute */
 
-/** Every status but IOBIND_OK, which is 0: name, value, meaning. */
+/** Every status except IOBIND_OK, which is 0: name, value, meaning. */
 #define IOBIND_STATUS_MAP(XX)                                                              \
   XX(INVALID_ARGUMENT, 1, "an argument is invalid")                                        \
   XX(INVALID_STATE, 2, "the object is in the wrong state for this call")                   \
@@ -88,7 +88,7 @@ typedef struct iobind_pipeline iobind_pipeline; /**< pipelined runs of one sessi
   XX(CANCELLED, 13, "the run was cancelled")                                               \
   XX(INTERNAL, 14, "a defect of iobind: please report it")                                 \
   XX(DEVICE_LOST, 15, "the device is lost to this process; all work in flight on it failed") \
-  XX(RESULT, 16, "the device's result is not the CPU's: see iobind_verify")
+  XX(RESULT, 16, "the device's result differs from the CPU's; see iobind_verify")
 
 typedef enum iobind_status {
   IOBIND_OK = 0,
@@ -98,7 +98,7 @@ typedef enum iobind_status {
   IOBIND_STATUS_FORCE32 = 0x7FFFFFFF
 } iobind_status;
 
-/** Details of a failed call: 512 bytes, owned by the caller, nothing to release. A call that succeeds does not touch it. */
+/** Details of a failed call: 512 bytes, owned by the caller, with nothing to release. A successful call leaves it unchanged. */
 typedef struct iobind_error {
   uint32_t struct_size; /**< IOBIND_ERROR_INIT sets it */
   int32_t status;       /**< the iobind_status that the call returned */
@@ -111,11 +111,11 @@ typedef struct iobind_error {
 /** For `timeout_ns` of iobind_event_wait and iobind_pipeline_next: no time limit. */
 #define IOBIND_NO_TIMEOUT UINT64_MAX
 
-/** Called once when iobind no longer uses what was wrapped (memory, a session, a stream). It runs on any thread and must not call
- *  iobind. If the call that takes it does not return OK, it is never called. */
+/** Called once, when iobind no longer uses the wrapped object (memory, a session, a stream). It is called on any thread and must
+ *  not call iobind. It is never called if the call that received it failed. */
 typedef void (*iobind_deleter)(void *context, void *data);
 
-/** The version of the loaded library, packed as IOBIND_VERSION_NUMBER is.
+/** The version of the loaded library, in the format of IOBIND_VERSION_NUMBER.
  *  @threads any   @since 1.0 */
 IOBIND_API uint32_t iobind_get_version(void);
 

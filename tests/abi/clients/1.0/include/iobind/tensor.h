@@ -21,13 +21,13 @@ typedef enum iobind_dtype {
   IOBIND_DTYPE_INT16 = 5,
   IOBIND_DTYPE_INT32 = 6,
   IOBIND_DTYPE_INT64 = 7,
-  IOBIND_DTYPE_STRING = 8, /**< host memory only; its elements have no byte size */
+  IOBIND_DTYPE_STRING = 8, /**< in host memory only; its elements have no byte size */
   IOBIND_DTYPE_BOOL = 9,
   IOBIND_DTYPE_FLOAT16 = 10,
   IOBIND_DTYPE_FLOAT64 = 11,
   IOBIND_DTYPE_UINT32 = 12,
   IOBIND_DTYPE_UINT64 = 13,
-  IOBIND_DTYPE_COMPLEX64 = 14,  /**< has a name and a size; ORT has no tensors of it */
+  IOBIND_DTYPE_COMPLEX64 = 14,  /**< has a name and a size; ORT has no tensors of this type */
   IOBIND_DTYPE_COMPLEX128 = 15, /**< as COMPLEX64 */
   IOBIND_DTYPE_BFLOAT16 = 16,
   IOBIND_DTYPE_FLOAT8E4M3FN = 17,
@@ -37,7 +37,7 @@ typedef enum iobind_dtype {
   IOBIND_DTYPE_UINT4 = 21,      /**< packed, two to a byte, the first in the low bits */
   IOBIND_DTYPE_INT4 = 22,       /**< packed */
   IOBIND_DTYPE_FLOAT4E2M1 = 23, /**< packed */
-  IOBIND_DTYPE_UINT2 = 24,      /**< packed, four to a byte; ORT 1.27 and older make no tensors of this type and the next two */
+  IOBIND_DTYPE_UINT2 = 24,      /**< packed, four to a byte; ORT 1.27 and older have no tensors of this type and the next two */
   IOBIND_DTYPE_INT2 = 25,       /**< packed */
   IOBIND_DTYPE_FLOAT8E8M0 = 26,
   IOBIND_DTYPE_FORCE32 = 0x7FFFFFFF
@@ -50,7 +50,7 @@ typedef enum iobind_dtype {
  *  @threads any   @since 1.0 */
 IOBIND_API const char *iobind_dtype_get_name(int32_t dtype);
 
-/** Bits of one element: 2, 4, 8 .. 128; 0 for STRING and for a number that is no element type.
+/** Bits of one element: 2, 4, 8 .. 128; 0 for STRING and for numbers that are not element types.
  *  @threads any   @since 1.0 */
 IOBIND_API uint32_t iobind_dtype_get_bits(int32_t dtype);
 
@@ -61,17 +61,24 @@ IOBIND_API uint32_t iobind_dtype_get_bits(int32_t dtype);
 IOBIND_API IOBIND_CHECK iobind_status iobind_dtype_get_bytes(iobind_dtype dtype, const int64_t *dims, size_t rank,
                                                              size_t *bytes, iobind_error *error);
 
-/** Create a tensor. Its content is undefined; strings are empty.
- *  @param memory  DEFAULT, or HOST_ACCESSIBLE if the device has it. Host tensors are in the CPU's default memory
+/** Create a tensor. Its content is undefined. Strings are empty.
+ *
+ *  Device memory is allocated by ORT's allocator of the device; on CUDA that calls cudaMalloc and cudaFree. With
+ *  IOBIND_RUNTIME_POOLS a pool of iobind's allocates it on CUDA, one for each device:
+ *  - Creating or releasing a tensor does not wait for the device's work.
+ *  - If another library may use the memory (iobind_tensor_get_address, iobind_tensor_to_dlpack, iobind_tensor_to_ort), its release
+ *    waits for the device, as cudaFree does.
+ *  - Freed memory stays in the pool for later tensors, until the runtime and all its tensors are destroyed.
+ *  @param memory  DEFAULT, or HOST_ACCESSIBLE if the device has it. A host tensor is in the CPU's default memory
  *  @param dims    `rank` dims of 0 or more
- *  @return OK; OUT_OF_MEMORY, also if the device returns a buffer that it cannot back; SHAPE; DTYPE; INVALID_ARGUMENT; RUNTIME;
+ *  @return OK; OUT_OF_MEMORY, also if the device returns a buffer without memory behind it; SHAPE; DTYPE; INVALID_ARGUMENT; RUNTIME;
  *          NOT_SUPPORTED the device has no such memory, or cannot hold that type (strings)
  *  @threads any   @since 1.0 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_tensor_create(iobind_device *device, iobind_memory memory, iobind_dtype dtype,
                                                            const int64_t *dims, size_t rank, iobind_tensor **tensor,
                                                            iobind_error *error);
 
-/** Memory of the caller's, and the dense, row-major tensor in it. */
+/** Memory of the caller that holds a dense, row-major tensor. */
 typedef struct iobind_buffer {
   uint32_t struct_size;
   int32_t memory;         /**< iobind_memory of the device */
@@ -87,17 +94,18 @@ typedef struct iobind_buffer {
 } iobind_buffer;
 #define IOBIND_BUFFER_INIT {sizeof(iobind_buffer), 0, 0, 0, NULL, 0, NULL, 0, NULL, NULL}
 
-/** Make a tensor over the caller's memory, without a copy. CUDA's driver is asked whether the address is of that device and memory.
- *  @return OK; INVALID_ARGUMENT NULL data, too few bytes, or an address that is not of that memory; SHAPE; DTYPE strings;
- *          NOT_SUPPORTED no such memory; RUNTIME; OUT_OF_MEMORY
+/** Make a tensor over the caller's memory, without a copy. On CUDA the driver is asked whether the address is in that memory of the
+ *  device.
+ *  @return OK; INVALID_ARGUMENT NULL data, too few bytes, or an address in other memory; SHAPE; DTYPE strings; NOT_SUPPORTED no such
+ *          memory; RUNTIME; OUT_OF_MEMORY
  *  @threads any   @since 1.0 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_tensor_wrap(iobind_device *device, const iobind_buffer *buffer,
                                                          iobind_tensor **tensor, iobind_error *error);
 
-/** Make a tensor over a part of another one: same memory, no copy. The view keeps the other tensor alive.
- *  @param offset  in bytes from the start. Without IOBIND_DEVICE_ADDRESSABLE it must be 0, and the view's bytes a multiple of 4 or
- *                 those of the whole tensor
- *  @return OK; INVALID_ARGUMENT the part is not inside the tensor; NOT_SUPPORTED a part that the device cannot address
+/** Make a tensor over a part of another tensor, in the same memory, without a copy. The view keeps the other tensor alive.
+ *  @param offset  in bytes from the start. Without IOBIND_DEVICE_ADDRESSABLE it must be 0, and the view must have a multiple of 4
+ *                 bytes or all bytes of the tensor
+ *  @return OK; INVALID_ARGUMENT the part is not inside the tensor; NOT_SUPPORTED the device cannot address the part
  *          (iobind_tensor_read and iobind_tensor_write can access it), or a tensor of strings; SHAPE; DTYPE
  *  @threads any   @since 1.0 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_tensor_view(iobind_tensor *tensor, size_t offset, iobind_dtype dtype,
@@ -105,8 +113,8 @@ IOBIND_API IOBIND_CHECK iobind_status iobind_tensor_view(iobind_tensor *tensor, 
                                                          iobind_error *error);
 
 /** Make a view of `count` entries of the first axis, beginning with `start`: dims {count, d1, d2, ...}.
- *  @return as iobind_tensor_view; SHAPE a scalar, or a part outside the axis; NOT_SUPPORTED also if the part of a packed type does
- *          not begin on a byte
+ *  @return as iobind_tensor_view; SHAPE a scalar, or a part outside the axis; NOT_SUPPORTED also if a part of a packed type does not
+ *          begin at a byte boundary
  *  @threads any   @since 1.0 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_tensor_slice(iobind_tensor *tensor, int64_t start, int64_t count,
                                                           iobind_tensor **view, iobind_error *error);
@@ -115,7 +123,7 @@ IOBIND_API IOBIND_CHECK iobind_status iobind_tensor_slice(iobind_tensor *tensor,
  *  @threads any   @since 1.0 */
 IOBIND_API iobind_tensor *iobind_tensor_retain(iobind_tensor *tensor);
 
-/** Release a reference. With the last one the memory is freed, or the deleter called.
+/** Release a reference. The last release frees the memory or calls the deleter.
  *  @threads any   @since 1.0 */
 IOBIND_API void iobind_tensor_release(iobind_tensor *tensor);
 
@@ -128,7 +136,8 @@ typedef struct iobind_tensor_info {
   iobind_device *device;
   int32_t memory;        /**< iobind_memory */
   int32_t host_readable; /**< 1: iobind_tensor_map works */
-  int32_t read_only;     /**< 1: refused as a target; imported by DLPack (interop.h) */
+  int32_t read_only;     /**< 1: the tensor is refused as a target: a read-only import by DLPack (interop.h), or a saved state
+                              (states.h) */
   uint32_t reserved;
 } iobind_tensor_info;
 #define IOBIND_TENSOR_INFO_INIT {sizeof(iobind_tensor_info), 0, NULL, 0, 0, NULL, 0, 0, 0, 0}
@@ -139,65 +148,67 @@ IOBIND_API IOBIND_CHECK iobind_status iobind_tensor_get_info(const iobind_tensor
                                                              iobind_error *error);
 
 /** The address of the data on any device, for other libraries that work there (a CUDA kernel). The host must not access device memory
- *  through it. NULL for 0 bytes and for strings. Valid as long as the tensor.
+ *  through it. It is NULL for 0 bytes and for strings. It remains valid as long as the tensor.
  *  @threads any   @since 1.0 */
 IOBIND_API void *iobind_tensor_get_address(const iobind_tensor *tensor);
 
 /* ---- access by the host ---------------------------------------------------------------------------------------------- */
-/* Access without a stream is ordered after all of iobind's work in flight on that memory, on any stream or thread: a read after
- * writers, a write after readers and writers. Views and DLPack share the memory. Do not access a tensor in a callback of a run. */
+/* Access without a stream waits for iobind's work in flight on that memory, on any stream or thread: a read waits for writers, a
+ * write for readers and writers. Views and DLPack share the memory. Do not access a tensor in a callback of a run. */
 
-/** What the host will do with mapped memory. */
+/** The access for which memory is mapped. */
 typedef enum iobind_access {
   IOBIND_ACCESS_READ = 0,
   IOBIND_ACCESS_WRITE = 1, /**< read and write */
   IOBIND_ACCESS_FORCE32 = 0x7FFFFFFF
 } iobind_access;
 
-/** Get the address of data in host memory. It orders only accesses up to the next call that uses the tensor: map it again after that.
- *  @param dtype   the element type that the caller will access
+/** Get the address of data in host memory. Accesses are ordered only until the next call that uses the tensor; then map it again.
+ *  @param dtype   the element type that the caller expects
  *  @param access  WRITE also waits for work in flight that reads the tensor
  *  @param data    receives the address; NULL if the tensor has 0 bytes; valid as long as the tensor
  *  @return OK; WRONG_DEVICE the tensor is in device memory (iobind_tensor_read copies it); DTYPE it has another type, or strings;
- *          INVALID_ARGUMENT WRITE of a read-only tensor; the failure of a run in flight that was to write it
+ *          INVALID_ARGUMENT WRITE of a read-only tensor; the failure of a run in flight that should have written it
  *  @threads any   @blocks if work in flight uses it   @since 1.0 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_tensor_map(iobind_tensor *tensor, iobind_dtype dtype, iobind_access access,
                                                         void **data, iobind_error *error);
 
-/** Write host memory into a tensor or a part of it. Without IOBIND_DEVICE_ADDRESSABLE a part is staged if it does not begin at 0, or
- *  ends neither at a multiple of 4 bytes nor with the tensor: one download and one upload, counted and logged.
+/** Write host memory into a tensor or a part of it. Without IOBIND_DEVICE_ADDRESSABLE a part is staged (one download and one upload,
+ *  counted and logged) in two cases:
+ *  - It does not begin at 0.
+ *  - It ends neither at a multiple of 4 bytes nor with the tensor.
  *  @param offset  in the tensor, in bytes
  *  @param data    `bytes` bytes; with a stream they must remain valid and unchanged until the copy is complete
  *  @param stream  NULL: complete on return. Otherwise a stream of the tensor's device
- *  @return OK; INVALID_ARGUMENT the part is not inside the tensor; DTYPE strings; WRONG_DEVICE another device's stream; RUNTIME
+ *  @return OK; INVALID_ARGUMENT the part is not inside the tensor; DTYPE strings; WRONG_DEVICE a stream of another device; RUNTIME
  *  @threads serial for each tensor   @blocks if stream is NULL   @since 1.0 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_tensor_write(iobind_tensor *tensor, size_t offset, const void *data, size_t bytes,
                                                           iobind_stream *stream, iobind_error *error);
 
-/** Read a tensor or a part of it into host memory. Parameters and errors as iobind_tensor_write. Without IOBIND_DEVICE_ADDRESSABLE
- *  a part that does not begin at 0 is staged: one download of offset + bytes.
- *  With a stream, the data are valid after a wait or a query has reported that the copy is complete: of a later event, or
- *  iobind_stream_synchronize. If the stream has failed, they are not written.
+/** Read a tensor or a part of it into host memory. Parameters and errors as iobind_tensor_write. Without IOBIND_DEVICE_ADDRESSABLE a
+ *  part that does not begin at 0 is staged: one download of offset + bytes. With a stream the data are valid when
+ *  iobind_stream_synchronize, or a wait for a later event or a query of it, has reported completion. They are not written if the
+ *  stream has failed.
  *  @threads shared-read   @blocks if stream is NULL   @since 1.0 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_tensor_read(const iobind_tensor *tensor, size_t offset, void *data, size_t bytes,
                                                          iobind_stream *stream, iobind_error *error);
 
 /** Copy tensors, pair by pair, between any two memory locations. The tensors of a pair must have the same element type and dims, and
- *  must not overlap. A pair sees what earlier pairs have written; of the others, those with the same two devices go to the EP in one
- *  call. Between devices of unrelated EPs the data pass through the host: one download and one upload.
+ *  must not overlap.
+ *  - A pair reads data that earlier pairs have written. Independent pairs of the same two devices are copied in one call of the EP.
+ *  - Between devices of unrelated EPs the data pass through the host: one download and one upload.
  *  @param sources, targets  `count` tensors each
- *  @param stream            NULL: complete on return. Otherwise a stream of a device that takes part; data for pageable memory
- *                           become valid as with iobind_tensor_read
- *  @return OK; DTYPE, SHAPE a pair differs (the message has its index); INVALID_ARGUMENT overlap; NOT_SUPPORTED strings;
- *          WRONG_DEVICE another runtime, or a stream of a device that takes no part; RUNTIME.
- *          After a failure the content of the targets is undefined
+ *  @param stream            NULL: complete on return. Otherwise a stream of one of the devices; data in pageable memory become valid
+ *                           as with iobind_tensor_read
+ *  @return OK; DTYPE, SHAPE a pair differs (the message has its index); INVALID_ARGUMENT overlap; NOT_SUPPORTED strings; WRONG_DEVICE
+ *          another runtime, or a stream of another device; RUNTIME. After a failure the content of the targets is undefined
  *  @threads serial for the targets   @blocks if stream is NULL   @since 1.0 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_tensor_copy(const iobind_tensor *const *sources, iobind_tensor *const *targets,
                                                          size_t count, iobind_stream *stream, iobind_error *error);
 
 /** Read one element of a tensor of strings.
  *  @param buffer    receives up to `capacity` bytes, not NUL-terminated; may be NULL if capacity is 0
- *  @param needed    receives the element's bytes
+ *  @param needed    receives the number of bytes of the element
  *  @return OK, also if the buffer is too small: compare `needed`; DTYPE not strings; INVALID_ARGUMENT index out of range
  *  @threads shared-read   @since 1.0 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_tensor_get_string(const iobind_tensor *tensor, size_t index, char *buffer,
@@ -210,7 +221,7 @@ IOBIND_API IOBIND_CHECK iobind_status iobind_tensor_get_string(const iobind_tens
 IOBIND_API IOBIND_CHECK iobind_status iobind_tensor_set_string(iobind_tensor *tensor, size_t index, const char *text,
                                                                iobind_error *error);
 
-/** How far an element may differ from the right one: by `absolute`, and by `relative` times the right one. */
+/** The permitted difference of an element: `absolute` + `relative` * |the right element|. */
 typedef struct iobind_tolerance {
   double absolute;
   double relative;
@@ -219,25 +230,25 @@ typedef struct iobind_tolerance {
 typedef struct iobind_difference {
   uint32_t struct_size;
   uint32_t reserved;
-  uint64_t beyond;      /**< elements that differ by more than they may */
+  uint64_t beyond;      /**< elements that differ by more than the tolerance */
   uint64_t first;       /**< the index of the first of them, in the order of memory */
-  double absolute;      /**< the largest of all elements; infinity where NaN or an infinity is on one side only; 0 for packed and complex
-                             elements, and floats of 8 bits and less */
-  double relative;      /**< the same as a part of the right one */
+  double absolute;      /**< the largest difference; infinity if only one side is NaN or an infinity; 0 for packed and complex
+                             elements, and for floats of 8 bits and less */
+  double relative;      /**< the largest |difference| / |right element| */
 } iobind_difference;
 #define IOBIND_DIFFERENCE_INIT {sizeof(iobind_difference), 0, 0, 0, 0, 0}
 
-/** Compare two tensors on the host, of the same type and dims.
+/** Compare two tensors in host memory, of the same type and dims.
  *
- *  NaN is equal to NaN, and an infinity to one of the same sign. Elements that are no floating-point numbers must be equal, and so must
- *  those of fewer than 16 bits.
- *  @param right      what counts as right
- *  @param tolerance  NULL: by the type. float32, float64: 0.0001 + 0.001; float16: 0.01 + 0.01; bfloat16: 0.08 + 0.08, which for both is some
- *                    ten times what the type resolves
- *  @return OK, also if they differ; SHAPE, DTYPE they have other dims or types; WRONG_DEVICE one of them is not on the host;
- *          INVALID_ARGUMENT, also a tolerance that is negative or NaN; the failure of work that was to write one of them; OUT_OF_MEMORY;
- *          RUNTIME
- *  @threads shared-read   @blocks for work in flight that writes them   @since 1.0 */
+ *  NaN equals NaN, and an infinity equals one of the same sign. Tolerances apply to floating-point types of 16 bits and more;
+ *  elements of other types must be equal.
+ *  @param right      the reference
+ *  @param tolerance  NULL: by the type. float32, float64: 0.0001 + 0.001; float16: 0.01 + 0.01; bfloat16: 0.08 + 0.08. For the last
+ *                    two that is some ten times the type's resolution
+ *  @return OK, also if they differ; SHAPE, DTYPE their dims or types differ; WRONG_DEVICE one of them is not in host memory;
+ *          INVALID_ARGUMENT, also a tolerance that is negative or NaN; the failure of work that should have written one of them;
+ *          OUT_OF_MEMORY; RUNTIME
+ *  @threads shared-read   @blocks if work in flight writes them   @since 1.0 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_tensor_compare(const iobind_tensor *tensor, const iobind_tensor *right,
                                                             const iobind_tolerance *tolerance, iobind_difference *difference,
                                                             iobind_error *error);

@@ -60,6 +60,19 @@ class MistakesTest {
     assertEquals(16, OrtStatus.RESULT.ordinal());
   }
 
+  /** The next kernel is wrong, and only that one. */
+  @Test
+  void verificationFinds() {
+    var wrong = new OrtSessionFFM.Options().devices(DeviceSpec.of("vdev")).ep("wrong_compute", "1").verify(new OrtVerification(1));
+    try (OrtSessionFFM session = OrtSessionFFM.create(runtime, Models.bytes("scale"), wrong);
+        OrtValueRef x = OrtValueRef.of(runtime, new float[] {1, 2}, floats(2))) {
+      fails(OrtStatus.RESULT, "output 'y'[0]: expected 2, as the CPU makes it, got ", () -> session.run(List.of(x)));
+      try (OrtValueRef y = session.run(List.of(x)).get(0)) {
+        assertArrayEquals(new float[] {2, 4}, y.toFloatArray());
+      }
+    }
+  }
+
   /** Strings that ONNX Runtime would cut or change are refused, and no element has changed. */
   @Test
   void stringsThatWouldNotComeBack() {
@@ -366,7 +379,7 @@ class MistakesTest {
     assertTrue(Float.isNaN(Float.intBitsToFloat(JavaArrays.bfloat16(Float.NaN) << 16)));
   }
 
-  /** An output whose shape the data decide keeps no memory: the message says which modes do, and which takes any. */
+  /** An output whose shape the data decide keeps no memory: the message names the mode that allows any shape. */
   @Test
   void reuseOfADataDependentOutput() {
     try (OrtSessionFFM session = Models.session(runtime, "nonzero"); OrtIoBindingFFM binding = session.createBinding()) {
@@ -374,7 +387,7 @@ class MistakesTest {
       binding.bindInput("x", new float[] {1, 0, 0}, 3);
       binding.runWithBindings();
       binding.bindInput("x", new float[] {1, 1, 0}, 3);
-      fails(OrtStatus.SHAPE, "FIXED and REUSE keep one, FRESH takes any", binding::runWithBindings);
+      fails(OrtStatus.SHAPE, "use FRESH, which allows any shape", binding::runWithBindings);
     }
   }
 
