@@ -70,7 +70,7 @@ export ORT_NATIVE_LIB_PATH=$source/.runtime/onnxruntime
 "$JAVA_HOME/bin/java" --enable-native-access=io.github.iobind -p "$jars.jar:$jars-natives-linux-x64.jar:$work/modules" -m program/program.Quickstart "$model" >"$work/log" 2>&1 || true
 five 'modules'
 tried='Maven, modules'
-if [ -d "$JAVA_HOME/jmods" ]; then
+if [ -x "$JAVA_HOME/bin/jlink" ]; then # a whole JDK has it
   "$JAVA_HOME/bin/jlink" -p "$jars.jar:$jars-natives-linux-x64.jar:$work/modules" --add-modules program --output "$work/image" >"$work/log" 2>&1 || fail "jlink: $(cat "$work/log")"
   "$work/image/bin/java" --enable-native-access=io.github.iobind -m program/program.Quickstart "$model" >"$work/log" 2>&1 || true
   five 'jlink'
