@@ -15,7 +15,7 @@ function) by another one; and the runs that must find it, of which the first tha
 and its arguments; behind "cuda: " it sees two GPUs of vcuda. Rows of one name are one defect. Each call of NOTED in src/ must be the text of a row.
 The object of that file, or of all sources of a header's module, is compiled from the copy, and the program is linked with it, by the commands that
 the build tree has for them: src/ stays as it is. A defect that no run finds, a text that is not there any more and a copy that does not compile are
-failures. Exit code 77: a run needs a device that is not here."""
+failures. A defect whose runs need a device that is not here is not tried: exit code 77, if all others are found."""
 import argparse
 import concurrent.futures
 import csv
@@ -25,7 +25,6 @@ import os
 import pathlib
 import re
 import shlex
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -62,6 +61,10 @@ def change(text, row):
     return text[: found.start()] + found[0].replace(row["text"], row["replacement"], 1) + text[found.end() :]
 
 
+class Absent(Exception):
+    """A run needs a device that is not here."""
+
+
 class Run:
     """A program and its arguments, in a tree that is laid out like the build tree."""
 
@@ -80,8 +83,7 @@ class Run:
         front = [build / "bin" / "with-cuda", "--gpus", "2", "--onnxruntime", "env", *self.SETTINGS] if self.on_cuda else []
         done = subprocess.run([*front, tree / self.program, *self.words], capture_output=True, text=True, errors="replace", timeout=TIME_LIMIT)
         if done.returncode == 77:
-            print(f"mutants.py: {self.text}: no such device here", file=sys.stderr)
-            os._exit(77)  # also from a thread of the pool
+            raise Absent(f"{self.text}: no such device here")
         if done.returncode == 127:
             raise RuntimeError(f"{self.text}: {done.stderr[-500:]}")
         if done.returncode == 0:
@@ -188,11 +190,20 @@ def hunt(build, defect, folder, every):
     return found
 
 
+def fails_as_it_is(one, build):
+    try:
+        return one.fails(build.path, build.path)
+    except Absent:
+        return None
+
+
 def try_one(build, defect, keep, every):
     with tempfile.TemporaryDirectory(dir=keep) as scratch:
         folder = pathlib.Path(scratch)
         try:
             found = hunt(build, defect, folder, every)
+        except Absent as problem:
+            return None, f"{defect.name}: not tried: {problem}"
         except (LookupError, RuntimeError, subprocess.TimeoutExpired) as problem:
             return False, f"{defect.name}: {problem}"
     return bool(found), f"{defect.name}: " + ("found by " + "\n    and by ".join(found) if found else "NOT FOUND")
@@ -219,21 +230,20 @@ def main():
     print("".join(f"{one}\n" for one in missing), end="")
     build = Build(asked.build.resolve())
     for one in {} if asked.trust else {run.text: run for defect in defects for run in defect.runs}.values():
-        said = one.fails(build.path, build.path)
+        said = fails_as_it_is(one, build)
         if said is not None:
             print(f"{one.text}: fails without a defect: {said}")
             return 1
-    scratch = build.path / "mutants"
-    shutil.rmtree(scratch, ignore_errors=True)
-    scratch.mkdir()
-    missed = len(missing)
-    with concurrent.futures.ThreadPoolExecutor(asked.jobs) as pool:
+    missed, untried = len(missing), 0
+    # a tree of its own: several of these may run at a time
+    with tempfile.TemporaryDirectory(prefix="mutants-", dir=build.path) as scratch, concurrent.futures.ThreadPoolExecutor(asked.jobs) as pool:
         for done in concurrent.futures.as_completed([pool.submit(try_one, build, one, scratch, asked.every) for one in defects]):
             found, text = done.result()
-            missed += not found
+            missed += found is False
+            untried += found is None
             print(text, flush=True)
-    print(f"{len(defects)} defects, {missed} not found")
-    return 1 if missed else 0
+    print(f"{len(defects)} defects, {missed} not found, {untried} not tried")
+    return 1 if missed else 77 if untried else 0
 
 
 if __name__ == "__main__":

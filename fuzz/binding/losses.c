@@ -1,6 +1,9 @@
 /* A device that is lost: work fails on it behind its call, as on hardware for good. Then what was in flight has failed, nothing is handed
  * out that is not right, what is begun is refused, and the other device works on. Only over vcuda, where a device can be lost on demand. */
+#define _POSIX_C_SOURCE 200809L /* nanosleep */
+
 #include <string.h>
+#include <time.h>
 
 #include "faults.h"
 #include "operations.h"
@@ -16,9 +19,8 @@ typedef struct doom {
   const char *setting;
   const char *const *counters;
   int64_t nth;
-  int stream;       /* all is submitted there, and nothing else is in flight; -1: anywhere */
-  uint64_t stamp;   /* nothing of the stream from here on has been made; 0: not known */
-  const bound *run; /* whose work it is; NULL: that of another call, or not known */
+  int stream;     /* all is submitted there, and nothing else is in flight; -1: anywhere */
+  uint64_t stamp; /* nothing of the stream from here on has been made; 0: not known */
 } doom;
 
 static uint64_t mixed;
@@ -74,6 +76,12 @@ static uint8_t stream_byte(int stream) {
   return stream < 0 ? 0 : (uint8_t)(FROM + stream);
 }
 
+/* So that the call is mostly the first one that finds the failure. */
+static void nap(void) {
+  static const struct timespec time = {.tv_nsec = 3000000};
+  (void)nanosleep(&time, NULL);
+}
+
 static bound *act(int stream) {
   step part = draw_step();
   bound *one = NULL;
@@ -93,6 +101,7 @@ static bound *act(int stream) {
       break;
     case 3:
       part.x[1] = UINT8_MAX; /* a copy from the other device */
+      if (draw() % 2 == 0) nap();
       part.x[2] = stream_byte(stream);
       do_cross(&part);
       break;
@@ -111,12 +120,11 @@ static void go_on(doom *what) {
   for (int i = 0; i < calls && !W->is_lost; i++) {
     bool waits = draw() % 8 == 0;
     int stream = waits ? -1 : what->stream >= 0 ? what->stream : draw() % STREAMS;
+    const uint64_t submitted = what->stream >= 0 ? W->lanes[what->stream].submitted : 0;
     const bound *one = act(stream);
     if (what->stream < 0 || what->stamp != 0 || vcuda_sum(what->counters) - before < what->nth) continue;
     if (stream < 0 && one != NULL && !W->is_lost) fail("a run whose work has failed went well");
-    what->stamp = W->lanes[what->stream].submitted;
-    what->run = stream >= 0 ? one : NULL;
-    if (stream < 0) what->stamp++;
+    what->stamp = submitted + 1;
     step record = {.x = {draw(), (uint8_t)what->stream, 5}};
     if (!W->is_lost) do_event(&record);
   }

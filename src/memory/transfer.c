@@ -32,9 +32,13 @@ static bool waits_inside(const iobind__transfer *transfer) {
   return iobind__place_is_pageable(transfer->from->host ? transfer->from : transfer->to);
 }
 
-/* The guard that is entered is that of one side: a copy from one device to another is refused for both. */
+/* The guard that is entered is that of one side: a copy from one device to another is refused, and fails, for both. */
 static iobind_status check_other(const iobind_device *device, iobind_error *error) {
   return iobind__device_is_lost(device) ? iobind__loss_refuse(device, error) : IOBIND_OK;
+}
+
+static iobind_status heed_other(iobind_device *device, iobind_status status, iobind_error *error) {
+  return device->guard != NULL && device->guard->device != NULL ? iobind__device_heed(device, status, error) : status;
 }
 
 iobind_status iobind__ort_copy(iobind_device *device, const iobind__transfer *const *transfers, size_t count,
@@ -66,6 +70,7 @@ iobind_status iobind__ort_copy(iobind_device *device, const iobind__transfer *co
                                             iobind__place_suffix(from), to->device->spec, iobind__place_suffix(to));
     iobind__text_leave_out(reason.message, from->device->spec); /* an EP may begin its own messages with the device's name */
     iobind__text_leave_out(reason.message, to->device->spec);
+    failed = heed_other(transfers[0]->to->device, failed, &reason);
     failed = iobind__guard_end(&scope, failed, &reason);
     if (stream != NULL && waits_inside(transfers[0])) {
       iobind__stream_suspect(stream, &reason);

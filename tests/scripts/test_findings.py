@@ -26,7 +26,7 @@ def row(op_type, dtype, count, **cases):
     return made
 
 
-SAID = {"ort_version": "1.2.3", "kernels": [
+SAID = {"ort_version": "1.2.3", "devices": [], "kernels": [
     row("Conv", "float32", 3, wrong=["Conv 1x33x20 *8x33x3"], fatal=["Conv 0x3"]),
     row("Cast", "int64", 2, on_cpu=["Cast a", "Cast b"]), row("Cast", "int32", 2, on_cpu=["Cast c"], refused=["Cast d"]),
     row("Relu", "float32", 4)]}
@@ -51,10 +51,10 @@ class Findings(unittest.TestCase):
 
     def test_more_than_a_page_shows(self):
         many = row("Conv", "float32", 50, wrong=[f"Conv {number}" for number in range(findings.SHOWN + 3)])
-        self.assertIn("| and 3 more | | |", findings.render("vdev", {"ort_version": "1.2.3", "kernels": [many]}))
+        self.assertIn("| and 3 more | | |", findings.render("vdev", {"ort_version": "1.2.3", "devices": [], "kernels": [many]}))
 
     def call(self, page, *words):
-        with mock.patch.object(findings, "PAGE", page), mock.patch.object(findings, "examine", lambda name, given: SAID), \
+        with mock.patch.object(findings, "PAGE", page), mock.patch.object(findings, "examine", lambda *given: SAID), \
              mock.patch.object(sys, "argv", ["device-findings", *words]), contextlib.redirect_stdout(io.StringIO()):
             return findings.main()
 
@@ -73,6 +73,8 @@ class Findings(unittest.TestCase):
             self.assertEqual((self.call(page, "vdev"), page.read_text(encoding="utf-8")), (0, after))
             page.write_text(after.replace("5 right", "6 right"), encoding="utf-8")
             self.assertEqual(self.call(page, "--check", "vdev"), 1)
+            page.write_text(after.replace("Runtime 1.2.3", "Runtime 1.2.4"), encoding="utf-8")
+            self.assertEqual(self.call(page, "--check", "vdev"), findings.SKIPPED)
             for words in (["nobody"], []):
                 with self.assertRaisesRegex(SystemExit, "expected one of cpu, vdev"):
                     self.call(page, *words)
@@ -81,7 +83,7 @@ class Findings(unittest.TestCase):
 class Page(unittest.TestCase):
     """docs/devices.md, without a device."""
 
-    HEAD = re.compile(r"\*\*(.+?)\*\*(?:, plugin [\d.]+)?; driver: (.+?); ONNX Runtime [\d.]+; (\d+) kernels: (\d+ right(?:, \d+ [a-zCPU ]+)*)\.")
+    HEAD = re.compile(r"\*\*(.+?)\*\*(?:, EP [\d.]+)?; driver: (.+?); ONNX Runtime [\d.]+; (\d+) kernels: (\d+ right(?:, \d+ [a-zCPU ]+)*)\.")
     LISTS = re.compile(r"(Refused|Left to the CPU): \w+ [a-z0-9 (),;A-Z]+\.")
 
     def check(self, name, text):
@@ -109,7 +111,7 @@ class Page(unittest.TestCase):
         self.assertEqual([name for name, _ in said], list(findings.DEVICES))
         totals = {self.check(name, text) for name, text in said}
         self.assertEqual(len(totals), 1, "the same list for each")
-        self.assertIn(f"makes models of one node: {totals.pop()} of them", (PROJECT / "docs" / "tool.md").read_text(encoding="utf-8"))
+        self.assertIn(f"generates {totals.pop()} models of one node", (PROJECT / "docs" / "tool.md").read_text(encoding="utf-8"))
 
 
 if __name__ == "__main__":

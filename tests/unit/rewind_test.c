@@ -1,12 +1,10 @@
-/* Back to a shorter length where it meets what else there is: a decoder, streams, captured graphs. The rows of conformance have the rest. */
+/* Back to a shorter length where it meets what else there is: streams, failures, captured graphs. The rows of conformance have the rest. */
 #include "stage.h"
 
 #include <string.h>
 
 #include "iobind/interop.h"
 #include "vdev.h"
-
-enum { WIDTH = 8, VOCAB = 16, TOKENS = 8, PROMPT = 3 };
 
 static iobind_session *session_of(const char *model, size_t graph_limit) {
   iobind_session_options options = IOBIND_SESSION_OPTIONS_INIT;
@@ -17,61 +15,6 @@ static iobind_session *session_of(const char *model, size_t graph_limit) {
   options.graph_limit = graph_limit;
   expect_ok(test_session_with(runtime, model, &options, &session, &fault));
   return session;
-}
-
-/* ---- a decoder ---- */
-
-/* Its keys and values are carried from none on. */
-static iobind_binding *bind_decoder(iobind_session *session) {
-  static const int64_t dims[] = {0, WIDTH};
-  iobind_binding *binding;
-  expect_ok(iobind_binding_create(session, &binding, &fault));
-  for (size_t i = 1; i <= 2; i++) {
-    iobind_tensor *none;
-    expect_ok(iobind_tensor_create(device, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, dims, 2, &none, &fault));
-    expect_ok(iobind_binding_set_input(binding, i, IOBIND_INPUT_RESIDENT, none, NULL, &fault));
-    expect_ok(iobind_binding_carry(binding, i, i, IOBIND_CARRY_MOVE, &fault));
-    iobind_tensor_release(none);
-  }
-  return binding;
-}
-
-/* The tokens behind those that came so far; the logits of the last one. */
-static void step(iobind_binding *binding, const int64_t *tokens, int64_t count, float logits[VOCAB]) {
-  iobind_tensor *given;
-  iobind_tensor *result;
-  expect_ok(iobind_tensor_create(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_INT64, &count, 1, &given, &fault));
-  expect_ok(iobind_tensor_write(given, 0, tokens, (size_t)count * sizeof *tokens, NULL, &fault));
-  expect_ok(iobind_binding_set_input(binding, 0, IOBIND_INPUT_SNAPSHOT, given, NULL, &fault));
-  iobind_tensor_release(given);
-  expect_ok(iobind_binding_run(binding, NULL, &fault));
-  expect_ok(iobind_binding_get_output(binding, 0, NULL, &result, &fault));
-  size_t row = VOCAB * sizeof(float);
-  expect_ok(iobind_tensor_read(result, (size_t)(count - 1) * row, logits, row, NULL, &fault));
-}
-
-/* After other tokens and a rewind the same tokens have the same logits, to the bit. */
-static void of_a_decoder(void **state) {
-  (void)state;
-  static const int64_t tokens[TOKENS] = {3, 7, 1, 12, 5, 9, 2, 11};
-  static const int64_t others[TOKENS] = {6, 6, 6, 6, 6, 6, 6, 6};
-  float expected[TOKENS][VOCAB];
-  float logits[VOCAB];
-  iobind_session *session = session_of("decoder", 0);
-  iobind_binding *binding = bind_decoder(session);
-  step(binding, tokens, PROMPT, logits);
-  for (size_t i = PROMPT; i < TOKENS; i++) step(binding, &tokens[i], 1, expected[i]);
-  for (size_t back = PROMPT; back < TOKENS; back++) {
-    expect_ok(iobind_binding_rewind_state(binding, back, &fault));
-    step(binding, others, (int64_t)(TOKENS - back), logits);
-    expect_ok(iobind_binding_rewind_state(binding, back, &fault));
-    for (size_t i = back; i < TOKENS; i++) {
-      step(binding, &tokens[i], 1, logits);
-      assert_memory_equal(logits, expected[i], sizeof logits);
-    }
-  }
-  iobind_binding_destroy(binding);
-  iobind_session_destroy(session);
 }
 
 /* ---- rows of three numbers that are appended ---- */
@@ -288,8 +231,6 @@ static void to_a_copy(void **state) {
 static const struct CMUnitTest tests[] = {
     {"to a saved state", to_a_saved_state, stage_open, stage_close, "vdev"},
     {"to a copy", to_a_copy, stage_open, stage_close, "vdev"},
-    {"cpu: of a decoder", of_a_decoder, stage_open, stage_close, "cpu"},
-    {"vdev: of a decoder", of_a_decoder, stage_open, stage_close, "vdev"},
     {"to the present", to_the_present, stage_open, stage_close, "vdev"},
     {"after a run that fails late", after_a_run_that_fails_late, stage_open, stage_close, "cpu"},
     {"that fails", that_fails, stage_open, stage_close, "vdev"},

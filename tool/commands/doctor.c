@@ -98,22 +98,22 @@ int command_doctor(int argc, const char **argv) {
   tool_state tool;
   const struct poptOption options[] = {
       {"compute", 0, POPT_ARG_NONE, &compute, 0,
-       "Compare kernels of DEVICE with the CPU's (default: of each device that works)", NULL},
-      {"operator", 0, POPT_ARG_ARGV, &operators, 0, "Only the kernels of this operator, such as Conv; may be repeated", "NAME"},
-      {"jobs", 0, POPT_ARG_ARGV, &jobs, 0, "Processes that --compute uses at a time (default: one for each core, at most 4)",
-       "N"},
+       "Compare the kernels of DEVICE with the CPU's (default: of every device that works)", NULL},
+      {"operator", 0, POPT_ARG_ARGV, &operators, 0, "Test only the kernels of this operator, such as Conv; may be repeated",
+       "NAME"},
+      {"jobs", 0, POPT_ARG_ARGV, &jobs, 0, "The number of processes of --compute (default: one for each core, at most 4)", "N"},
       {"ep-option", 0, POPT_ARG_ARGV, &tool.wish.words.ep_options, 0,
        "Set an option of the device's EP for --compute; may be repeated", "KEY=VALUE"},
       POPT_TABLEEND};
   const tool_usage usage = {
       .command = "doctor",
       .arguments = "[DEVICE]",
-      .summary = "Say whether models can run on this machine: which ONNX Runtime was found, which execution provider (EP)\n"
-                 "libraries load, and which devices work. A device works when a tiny model ran on it.",
+      .summary = "Report which ONNX Runtime was found, which execution provider (EP) libraries load, and which devices work.\n"
+                 "A device works if a small model ran on it.",
       .notes =
-          "--compute makes models of one node, of many operators, types and shapes, and compares what DEVICE computes with what the CPU\n"
-          "does: right, wrong, refused, or on the CPU, where the device does not take the node.\n"
-          "Exit code 1: nothing can run, and the last line says why; or --compute has found a wrong result.",
+          "--compute runs models of one node, with many operators, types and shapes, on DEVICE and on the CPU, and compares the\n"
+          "results: right, wrong, refused, fatal (the process ends), or on the CPU (the device does not take the node).\n"
+          "Exit code 1: no device works, and the last line has the reason; or --compute has found a wrong or fatal kernel.",
       .optional_count = 1,
       .options = options,
   };

@@ -63,11 +63,11 @@ def in_place(tensor: _tensor.Tensor) -> InPlace:
 class Outputs(_core.Outputs, Mapping[str, _tensor.Tensor]):
     """The outputs of a run by name: out["y"] is a Tensor. An output that is bound to None is not included.
 
-    No later run overwrites a FRESH output, a moved state, or a state that was carried without a mode. Such outputs of a run without a
-    stream are fetched before the next run if the program still holds the Outputs. Any other output is in memory that later runs write:
-    fetch it before the next run or change of an output. Binding.take() keeps a REUSE output and a swapped state. If the binding is
-    destroyed, all outputs are kept. An output that was not fetched in time raises InvalidState, and an output of a failed run raises that
-    run's failure."""
+    No later run overwrites a FRESH output, a moved state, or a state that was carried without a mode, except a cache of fixed capacity.
+    Such outputs of a run without a stream are fetched before the next run if the program still holds the Outputs. Any other output is in
+    memory that later runs write: fetch it before the next run or change of an output. Binding.take() keeps a REUSE output and a swapped
+    state. If the binding is destroyed, all outputs are kept. An output that was not fetched in time raises InvalidState, and an output of
+    a failed run raises that run's failure."""
 
     __slots__ = ()
 
@@ -354,13 +354,13 @@ class Binding(_core.Binding):
         """Let an output become an input of the next run: a state that never leaves the device. The bound input is the first state.
 
         mode: "swap" (two buffers of the state's shape; a run that produces another shape raises ShapeError), "move" (new memory in each
-        run, of any shape) or "in_place" (one buffer; only some operators allow this, and iobind cannot check it). None: "in_place" for
-        a cache of fixed capacity ("capacity" of Session.state_kind) if its operator allows it; any other state "swap" if the model gives
-        both the same shape, otherwise "move". With None, a state of the other kinds that the program still references, as an output, an array or
-        by DLPack, is never overwritten: if a swap would do that, the state is moved from then on. A moved state is kept as a FRESH output
-        is. A swapped state can be fetched until the next run; the run after that overwrites its memory, or the next run if the input is
-        bound again; take() keeps it. The next run overwrites a state in place. Raises NameNotFound, InvalidArgument, DTypeError,
-        ShapeError, InvalidState."""
+        run, of any shape) or "in_place" (one buffer; only some operators allow this, and iobind cannot check it). None: "in_place" for a
+        cache of fixed capacity ("capacity" of Session.state_kind) whose operator allows it; for any other state "swap" if the model gives
+        both the same shape, otherwise "move". With None, a state of these other kinds that the program still references, as an output, an
+        array or by DLPack, is never overwritten: if a swap would do that, the state is moved from then on. A moved state is kept as a
+        FRESH output is. A swapped state can be fetched until the next run; the run after that overwrites its memory, or the next run if
+        the input is bound again; take() keeps it. The next run overwrites a state in place. Raises NameNotFound, InvalidArgument,
+        DTypeError, ShapeError, InvalidState."""
         self._take_step(self._carry_step(output, input, mode))
 
     def _carry_step(self, output: str, input: str, mode: str | None) -> Step:
@@ -439,10 +439,11 @@ class Binding(_core.Binding):
     def write_lengths(self, added: int, length: int | Iterable[int] | None = None, *, stream: _tensor.Stream | None = None) -> None:
         """Write the lengths of the carried caches of fixed capacity ("capacity" of Session.state_kind) into the model's inputs for them,
         for a run that adds `added` rows. A successful run advances the length; a failed run does not. `length`: the number of rows in use
-        before the run, such as 0 for an empty cache, or a sequence with the number of each row of the batch; None: the number that iobind has counted. Inputs for lengths that are not bound are
-        bound; masks and positions remain the caller's task. Raises InvalidArgument (beyond the capacity, or not one length for each row), InvalidState (the length is
-        unknown, a run is in flight elsewhere), NotSupported (no such cache is carried, the model computes its lengths, or it takes one length for all rows), FileError as
-        Session.state_kind, DeviceError (another device's stream), OutOfMemory, OrtError."""
+        before the run, such as 0 for an empty cache, or a sequence with the number for each row of the batch; None: the number that
+        iobind has counted. Inputs for lengths that are not bound are bound; masks and positions remain the caller's task. Raises
+        InvalidArgument (beyond the capacity, or not one length for each row), InvalidState (the length is unknown, a run is in flight
+        elsewhere), NotSupported (no such cache is carried, the model computes its lengths, or it takes one length for all rows),
+        FileError as Session.state_kind, DeviceError (another device's stream), OutOfMemory, OrtError."""
         lengths = None if length is None else tuple(length) if isinstance(length, Iterable) else (length,)
         if added < 1 or any(one < 0 for one in lengths or ()):
             raise InvalidArgument(f"write_lengths: expected 1 new row or more and lengths of 0 or more, got {added} and {length}")
@@ -521,9 +522,10 @@ class Binding(_core.Binding):
         return self._foreign[1]
 
     async def run_async(self) -> Outputs:
-        """As run(), without blocking the event loop. The run is in flight from the moment when the task begins to await it: an access to what
-        is bound is ordered after the run. Runs that are awaited at the same time execute one after another. Cancelling a task cancels its
-        own run, and the task ends when that run has ended. Raises as run(): InvalidState, ShapeError, DeviceError, Cancelled, OrtError."""
+        """As run(), without blocking the event loop. The run is in flight from the time at which the task begins to await it: later
+        access to bound memory is ordered after the run. Runs that are awaited at the same time execute one after another. Cancelling a
+        task cancels its own run, and the task ends when that run has ended. Raises as run(): InvalidState, ShapeError, DeviceError,
+        Cancelled, OrtError."""
         while (earlier := self._running) is not None and not earlier.done():
             await _ended(earlier)
         self._announce_run()

@@ -29,6 +29,7 @@ class OtherDevice(Protocol):
 
 
 DeviceSpec = str | _core.Device | OtherDevice
+WINDOWS = os.name == "nt"
 HERE = os.path.dirname(os.path.abspath(__file__))
 LEVELS = {"verbose": 1, "info": 2, "warning": 3, "error": 4}
 _lock = threading.RLock()
@@ -40,18 +41,23 @@ _core.use_logger(logging.getLogger("iobind"))
 
 def library_path() -> str:
     """The file of libiobind that this package uses."""
-    for name in (os.path.join("lib", "libiobind.so.1"), os.path.join("..", "..", "libiobind.so.1")):
+    for name in ("iobind.dll",) if WINDOWS else (os.path.join("lib", "libiobind.so.1"), os.path.join("..", "..", "libiobind.so.1")):
         path = os.path.realpath(os.path.join(HERE, name))
         if os.path.exists(path):
             return path
-    raise FileNotFoundError(f"libiobind.so.1 is not beside {HERE}")
+    raise FileNotFoundError(f"{'iobind.dll' if WINDOWS else 'libiobind.so.1'} is not beside {HERE}")
+
+
+def vdev_path() -> str:
+    """The file of the virtual accelerator, which lies beside it."""
+    return os.path.join(os.path.dirname(library_path()), "iobind_vdev.dll" if WINDOWS else "libiobind_vdev.so")
 
 
 def find_ort() -> str | None:
     """ORT's library in an installed onnxruntime or onnxruntime-gpu, which is not imported; None: there is none."""
     spec = importlib.util.find_spec("onnxruntime")
     for folder in (spec.submodule_search_locations or []) if spec else []:
-        found = sorted(glob.glob(os.path.join(folder, "capi", "libonnxruntime.so*")))
+        found = sorted(glob.glob(os.path.join(folder, "capi", "onnxruntime.dll" if WINDOWS else "libonnxruntime.so*")))
         if found:
             return found[-1]
     return None
@@ -65,9 +71,9 @@ def configure(*, ort_library: str | os.PathLike[str] | None = None, ep_libraries
     ort_library: ORT's library or its directory; the default is ORT_NATIVE_LIB_PATH, then the installed onnxruntime, then the system's.
     ep_libraries: libraries of execution providers, each "FILE", "NAME=FILE" or a directory. software_devices: allow devices in software.
     ep_search: search for libraries of execution providers in iobind's default locations. log_level: "verbose", "info", "warning" or
-    "error", for lines to the logger "iobind". telemetry: leave ORT's telemetry on.
-    pools: on CUDA devices, allocate tensors from a pool of the driver, which waits for no work. Raises InvalidState after ORT was loaded, or after
-    attach(), when onnxruntime has these settings; InvalidArgument for an unknown log_level."""
+    "error", for lines to the logger "iobind". telemetry: leave ORT's telemetry on. pools: on CUDA devices, allocate tensors from a pool
+    of the driver, which does not wait for work. Raises InvalidState after ORT was loaded, or after attach(), when onnxruntime has these
+    settings; InvalidArgument for an unknown log_level."""
     if log_level not in LEVELS:
         raise InvalidArgument(f"configure: log_level: expected one of {', '.join(LEVELS)}, got {log_level!r}")
     with _lock:

@@ -641,8 +641,8 @@ abstract sealed class BoundMemory permits CarriedStates {
   }
 
   /**
-   * Binds new memory of a device as an output, FIXED; see {@link #bindOutput(String, long[], OnnxTensorElementType,
-   * DeviceSpec)}.
+   * Binds new memory of a device as an output, FIXED; see
+   * {@link #bindOutput(String, long[], OnnxTensorElementType, DeviceSpec)}.
    *
    * @param name the output
    * @param descriptor element type and shape, which the output must have
@@ -745,7 +745,8 @@ abstract sealed class BoundMemory permits CarriedStates {
   }
 
   /**
-   * As {@link #carry(String, String, CarryMode)} in the mode DEFAULT: a cache of fixed capacity in place where its operator allows it.
+   * As {@link #carry(String, String, CarryMode)} in the mode DEFAULT: a cache of fixed capacity is carried in place if its
+   * operator allows it.
    *
    * @param output its name
    * @param input its name

@@ -148,13 +148,14 @@ abstract sealed class CarriedStates extends BoundMemory permits OrtIoBindingFFM 
   }
 
   /**
-   * As {@link #writeLengths(long, long, OrtStreamFFM)}, where the rows of the batch have different lengths, which are counted from then on.
+   * As {@link #writeLengths(long, long, OrtStreamFFM)}, for rows of the batch with different lengths, which are counted from
+   * then on.
    *
    * @param added new rows of each cache, 1 or more
    * @param lengths rows in use before the run, for each row of the batch
-   * @param stream the device's stream that orders the copies; null: done on return
-   * @throws OrtFFMException as there; INVALID_ARGUMENT also for another number of lengths than of rows; NOT_SUPPORTED also where the model takes
-   *     one length for all rows
+   * @param stream the device's stream on which the copies are ordered; null: complete on return
+   * @throws OrtFFMException as there; INVALID_ARGUMENT also: the numbers of lengths and rows differ; NOT_SUPPORTED also: the
+   *     model takes one length for all rows
    * @throws IllegalStateException the binding, or memory bound to it, is closed
    */
   public void writeLengths(long added, long[] lengths, @Nullable OrtStreamFFM stream) {
@@ -185,15 +186,16 @@ abstract sealed class CarriedStates extends BoundMemory permits OrtIoBindingFFM 
   }
 
   /**
-   * Goes back to a shorter length: keeps the first {@code length} rows of each carried state, on the axis of {@link
-   * OrtSessionFFM#stateKind}. A decoder drops wrongly guessed tokens this way. The caller must bind other inputs that depend on
-   * the length. Saved states do not change. The outputs of the last run become invalid, as by a run.
+   * Goes back to a shorter length: keeps the first {@code length} rows of each carried state, on the axis of
+   * {@link OrtSessionFFM#stateKind}. A decoder drops wrongly guessed tokens this way. The caller must bind other inputs that
+   * depend on the length. Saved states do not change. The outputs of the last run become invalid, as by a run.
    *
    * @param length the number of rows to keep, at most the current number
    * @throws OrtFFMException NOT_SUPPORTED: a state is of another kind than GROWING or CAPACITY: save a state earlier, and
    *     restore it. Of CAPACITY, only the length that {@link #writeLengths(long)} counts is set; INVALID_ARGUMENT: a state is
-   *     shorter; SHAPE: the states have different lengths; IO: as {@link OrtSessionFFM#stateKind}; INVALID_STATE: as {@link
-   *     #saveState}, or a run is in flight; OUT_OF_MEMORY; RUNTIME. The state after an error is as for {@link #restoreState}
+   *     shorter; SHAPE: the states have different lengths; IO: as {@link OrtSessionFFM#stateKind}; INVALID_STATE: as
+   *     {@link #saveState}, or a run is in flight; OUT_OF_MEMORY; RUNTIME. The state after an error is as for
+   *     {@link #restoreState}
    * @throws IllegalStateException the binding, or memory bound to it, is closed
    */
   public void rewindState(long length) {

@@ -8,10 +8,10 @@ import org.jspecify.annotations.Nullable;
 /**
  * Names a device, or a list of devices, of which the first that works is selected.
  *
- * <p>{@code cpu}, {@code cuda[:N]}, {@code webgpu[:N]}, {@code dml[:N]}, {@code openvino[:N]}, {@code ggml[:N]}, {@code
- * vdev[:N]}; {@code gpu[:N]} and {@code npu[:N]} for a device whose memory or hardware is one; {@code ep=NAME[:N]} by ONNX
- * Runtime's name of the execution provider; {@code vendor=0xHHHH[:N]} by PCI vendor id. N counts from 0. The suffix {@code
- * /pinned} means the device's host-accessible memory. Example: {@code "cuda,webgpu,cpu"}.
+ * <p>{@code cpu}, {@code cuda[:N]}, {@code webgpu[:N]}, {@code dml[:N]}, {@code openvino[:N]}, {@code ggml[:N]},
+ * {@code vdev[:N]}; {@code gpu[:N]} and {@code npu[:N]} for a device whose memory or hardware is one; {@code ep=NAME[:N]} by
+ * ONNX Runtime's name of the execution provider; {@code vendor=0xHHHH[:N]} by PCI vendor id. N counts from 0. The suffix
+ * {@code /pinned} means the device's host-accessible memory. Example: {@code "cuda,webgpu,cpu"}.
  *
  * <p>Specs of the same text are equal.
  *

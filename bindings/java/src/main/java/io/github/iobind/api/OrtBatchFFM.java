@@ -28,9 +28,9 @@ import org.jspecify.annotations.Nullable;
  * A live batch: many independent streams of one recurrent model, such as callers, run as rows of one run. Each {@link Row} has
  * its own state. Rows {@link #join} and leave at any time.
  *
- * <p>A batch is thread-safe; a row is externally synchronized. Either the program decides which rows make a step, by {@link
- * #run(Row...)}; or rows are submitted, by {@link Row#submit}, and one thread makes steps of the submitted rows: a thread of
- * the program by {@link #step()}, or a thread of the batch by {@link #start}.
+ * <p>A batch is thread-safe; a row is externally synchronized. Either the program decides which rows make a step, by
+ * {@link #run(Row...)}; or rows are submitted, by {@link Row#submit}, and one thread makes steps of the submitted rows: a
+ * thread of the program by {@link #step()}, or a thread of the batch by {@link #start}.
  */
 public final class OrtBatchFFM implements AutoCloseable {
   /** {@code IOBIND_BATCH_ALL}. */
@@ -414,13 +414,13 @@ public final class OrtBatchFFM implements AutoCloseable {
     }
 
     /**
-     * Submits the row, whose inputs must be set, for the next {@link OrtBatchFFM#step()}, or for the thread of {@link
-     * OrtBatchFFM#start}.
+     * Submits the row, whose inputs must be set, for the next {@link OrtBatchFFM#step()}, or for the thread of
+     * {@link OrtBatchFFM#start}.
      *
      * <p>The future completes with this row when its step is complete, or with the step's failure; after a failure the row and
      * its inputs are unchanged. The future is cancelled if the row leaves first, or if the batch is stopped or closed.
-     * Cancelling or completing it does not withdraw the row. Its stages run on the thread that makes steps: use the {@code
-     * Async} methods for long ones.
+     * Cancelling or completing it does not withdraw the row. Its stages run on the thread that makes steps: use the
+     * {@code Async} methods for long ones.
      *
      * @return the future
      * @throws OrtFFMException INVALID_STATE: an input is not set (the message names it), or the row is already submitted
@@ -622,8 +622,8 @@ public final class OrtBatchFFM implements AutoCloseable {
   }
 
   /**
-   * Makes a step of some rows on a stream. It is in flight until the next call that needs its result: a step, {@link
-   * Row#getOutput}, {@link Row#saveState}, or a leave. That call also throws the step's failure.
+   * Makes a step of some rows on a stream. It is in flight until the next call that needs its result: a step,
+   * {@link Row#getOutput}, {@link Row#saveState}, or a leave. That call also throws the step's failure.
    *
    * @param stream a stream of a device of the session; null: complete on return
    * @param rows different rows of this batch, one or more

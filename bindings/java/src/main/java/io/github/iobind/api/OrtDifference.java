@@ -6,9 +6,9 @@ import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 
 /**
- * How a value differs from its reference. An element of a floating-point type may differ by {@code absolute + relative *
- * |right|}; elements of other types must be equal. By default the limits depend on the type: for float32 1e-4 and 1e-3. NaN
- * equals NaN.
+ * How a value differs from its reference. An element of a floating-point type may differ by
+ * {@code absolute + relative * |right|}; elements of other types must be equal. By default the limits depend on the type: for
+ * float32 1e-4 and 1e-3. NaN equals NaN.
  *
  * @param beyond the number of elements beyond the limits
  * @param first the flat index of the first of them
@@ -24,8 +24,8 @@ public record OrtDifference(long beyond, long first, double absolute, double rel
    * @param absolute 0 or more
    * @param relative 0 or more
    * @return the difference
-   * @throws OrtFFMException SHAPE, DTYPE: they differ; WRONG_DEVICE: a value is not on the host (use {@link
-   *     OrtValueRef#copyTo}); INVALID_ARGUMENT: a limit is negative or NaN; the failure of work that writes one of them
+   * @throws OrtFFMException SHAPE, DTYPE: they differ; WRONG_DEVICE: a value is not on the host (use
+   *     {@link OrtValueRef#copyTo}); INVALID_ARGUMENT: a limit is negative or NaN; the failure of work that writes one of them
    */
   public static OrtDifference between(OrtValueRef value, OrtValueRef right, double absolute, double relative) {
     try (Arena arena = Arena.ofConfined()) {

@@ -80,9 +80,9 @@ public final class OrtIoBindingFFM extends CarriedStates implements AutoCloseabl
   }
 
   /**
-   * Reports the bytes that each run moves for every input and output, and, for a session created with {@link
-   * OrtSessionFFM.Options#placement}, the nodes that run on the CPU although the session has a device. Sizes of outputs are
-   * those of the last run.
+   * Reports the bytes that each run moves for every input and output, and, for a session created with
+   * {@link OrtSessionFFM.Options#placement}, the nodes that run on the CPU although the session has a device. Sizes of outputs
+   * are those of the last run.
    *
    * @return the moves, with device, size and reason
    * @throws OrtFFMException INVALID_STATE: a run is in flight; RUNTIME
@@ -387,10 +387,10 @@ public final class OrtIoBindingFFM extends CarriedStates implements AutoCloseabl
    * waits until the run has ended. Do not change bound segments until the future is done; then the outputs can be fetched. A second
    * run before that fails with INVALID_STATE.
    *
-   * <p>The future is done when the run has ended. {@code cancel}, {@code orTimeout}, {@code complete} and {@code
-   * completeExceptionally} cancel the run, and the future completes in their way when the run has ended. Until then the arena
-   * of the caller's memory cannot be closed. Stages of the future do not run on the thread that ran the model, unless no other
-   * thread can be started. Waiting for the future does not pin a virtual thread's carrier.
+   * <p>The future is done when the run has ended. {@code cancel}, {@code orTimeout}, {@code complete} and
+   * {@code completeExceptionally} cancel the run, and the future completes in their way when the run has ended. Until then the
+   * arena of the caller's memory cannot be closed. Stages of the future do not run on the thread that ran the model, unless no
+   * other thread can be started. Waiting for the future does not pin a virtual thread's carrier.
    *
    * @return completes when the run has ended, exceptionally with an OrtFFMException if it failed
    * @throws OrtFFMException INVALID_STATE: a call, or a run, is in flight; INVALID_ARGUMENT: memory of a confined arena is
@@ -697,8 +697,8 @@ public final class OrtIoBindingFFM extends CarriedStates implements AutoCloseabl
   /**
    * All outputs of the last run as host memory; outputs that the host can read are not copied. The segments are valid until the
    * binding's next run, {@link #clear} or {@link #close}; later access throws an IllegalStateException. An output that is bound
-   * to your own segment stays readable until that segment's arena is closed, and later shows the next run's data. {@link
-   * #copyOutputsToCpu} returns copies, each of which can be retained.
+   * to your own segment stays readable until that segment's arena is closed, and later shows the next run's data.
+   * {@link #copyOutputsToCpu} returns copies, each of which can be retained.
    *
    * @return by name, in the model's order; a segment of each output's bytes, which any thread may read
    * @throws OrtFFMException as {@link #getOutput(int)}; DTYPE: an output of strings, which {@link OrtValueRef#readStrings}

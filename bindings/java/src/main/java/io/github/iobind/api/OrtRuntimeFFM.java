@@ -113,8 +113,8 @@ public final class OrtRuntimeFFM implements AutoCloseable {
     }
 
     /**
-     * On CUDA's devices allocate tensors from a pool of NVIDIA's driver: neither creating nor closing one waits for the device's
-     * work. Other devices have no pools.
+     * On CUDA devices, allocate tensors from a pool of NVIDIA's driver: creating or closing one does not wait for the device.
+     * Other devices have no pools.
      *
      * @return this
      */
@@ -139,8 +139,8 @@ public final class OrtRuntimeFFM implements AutoCloseable {
     }
 
     /**
-     * Use an ONNX Runtime that the process has already loaded, by its {@code const OrtApi *}. At most one of {@link
-     * #ortLibrary}, {@link #ortApi} and {@link #ortApiBase} may be set.
+     * Use an ONNX Runtime that the process has already loaded, by its {@code const OrtApi *}. At most one of
+     * {@link #ortLibrary}, {@link #ortApi} and {@link #ortApiBase} may be set.
      *
      * @param api the table of its functions
      * @return this

@@ -3,9 +3,9 @@ package io.github.iobind.api;
 import io.github.iobind.ffm.IobindInterop;
 
 /**
- * An imported timeline semaphore of another library or process: a value that only increases. {@link
- * OrtStreamFFM#await(OrtSemaphoreFFM, long)} makes a stream wait for a value, {@link OrtStreamFFM#signal(OrtSemaphoreFFM,
- * long)} sets it. It is thread-safe.
+ * An imported timeline semaphore of another library or process: a value that only increases.
+ * {@link OrtStreamFFM#await(OrtSemaphoreFFM, long)} makes a stream wait for a value,
+ * {@link OrtStreamFFM#signal(OrtSemaphoreFFM, long)} sets it. It is thread-safe.
  */
 public final class OrtSemaphoreFFM implements AutoCloseable {
   private final Handle handle;

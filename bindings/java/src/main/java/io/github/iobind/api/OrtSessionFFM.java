@@ -23,9 +23,8 @@ import java.util.function.LongConsumer;
 import org.jspecify.annotations.Nullable;
 
 /**
- * A model on its devices. A session may have any number of bindings, which different threads may use concurrently; each binding
- * is externally synchronized. A session is thread-safe. Bindings, and values fetched from them, remain valid after {@code
- * close}.
+ * A model on its devices. A session may have any number of bindings, which different threads may use concurrently; each binding is
+ * externally synchronized. A session is thread-safe. Bindings, and values fetched from them, remain valid after {@code close}.
  */
 public final class OrtSessionFFM implements AutoCloseable {
   private final Handle handle;
@@ -119,8 +118,8 @@ public final class OrtSessionFFM implements AutoCloseable {
     }
 
     /**
-     * Hash a model that is passed as bytes, so that states of the session can be kept in files: {@link OrtStateFFM#save}. A
-     * session from a file does not need this; the file is hashed with the first such state.
+     * Hash a model that is passed as bytes, so that states of the session can be kept in files: {@link OrtStateFFM#save}. A session from a
+     * file does not need this; the file is hashed with the first such state.
      *
      * @return this
      */
@@ -166,8 +165,8 @@ public final class OrtSessionFFM implements AutoCloseable {
     }
 
     /**
-     * Make the first device that is not the CPU compute on the caller's stream, by its execution provider's options {@code
-     * user_compute_stream} and {@code has_user_compute_stream}, which CUDA has. The caller synchronizes it. To order runs on a
+     * Make the first device that is not the CPU compute on the caller's stream, by its execution provider's options
+     * {@code user_compute_stream} and {@code has_user_compute_stream}, which CUDA has. The caller synchronizes it. To order runs on a
      * stream of this package, pass that to {@link OrtIoBindingFFM#runWithBindings(OrtStreamFFM, OrtEventFFM)}.
      *
      * @param nativeStream on CUDA a {@code cudaStream_t}; it must outlive the session
@@ -215,8 +214,7 @@ public final class OrtSessionFFM implements AutoCloseable {
     }
 
     /**
-     * Make the session compute on a stream of this package, which it retains: runs of all its bindings execute there one after
-     * another.
+     * Make the session compute on a stream of this package, which it retains: runs of all its bindings execute there one after another.
      *
      * @param stream of the only device of the session that has native streams; it may be closed before the session
      * @return this
@@ -227,9 +225,9 @@ public final class OrtSessionFFM implements AutoCloseable {
     }
 
     /**
-     * Make the execution provider capture runs as graphs, and replay a graph if a run reads and writes the memory that was
-     * captured. CUDA, WebGPU and the virtual accelerator support this. A binding that has graphs must be run by the thread that
-     * captured them, so {@link OrtIoBindingFFM#runAsync} and virtual threads cannot be used.
+     * Make the execution provider capture runs as graphs, and replay a graph if a run reads and writes the memory that was captured. CUDA,
+     * WebGPU and the virtual accelerator support this. A binding that has graphs must be run by the thread that captured them, not by
+     * {@link OrtIoBindingFFM#runAsync} or virtual threads.
      *
      * @param limit the maximum number of graphs of a binding; 0, the default: no captures
      * @return this
@@ -326,9 +324,8 @@ public final class OrtSessionFFM implements AutoCloseable {
   @FunctionalInterface
   public interface RunListener {
     /**
-     * A run has ended. Called on the thread that ran it, within the binding's call; exceptions are ignored. It may close
-     * objects that no call uses, such as another stream; closing an object that a call uses, such as the binding itself, fails
-     * with INVALID_STATE.
+     * A run has ended. Called on the thread that ran it, within the binding's call; exceptions are ignored. It may close objects that no
+     * call uses, such as another stream; closing an object that a call uses, such as the binding itself, fails with INVALID_STATE.
      *
      * @param binding the binding of the run; it must not be used or closed here
      * @param nanos the duration in nanoseconds
@@ -447,9 +444,8 @@ public final class OrtSessionFFM implements AutoCloseable {
    * @param model an ONNX or ORT file
    * @param options how
    * @return the session
-   * @throws OrtFFMException NOT_FOUND: no such file, or no such free dimension; IO; INVALID_ARGUMENT: also a path in another
-   *     file system of Java, such as a zip file; RUNTIME: ONNX Runtime refuses the model or a device; WRONG_DEVICE, NOT_FOUND:
-   *     a device does not exist
+   * @throws OrtFFMException NOT_FOUND: no such file, or no such free dimension; IO; INVALID_ARGUMENT: also a path in another file system of
+   *     Java, such as a zip file; RUNTIME: ONNX Runtime refuses the model or a device; WRONG_DEVICE, NOT_FOUND: a device does not exist
    */
   public static OrtSessionFFM create(OrtRuntimeFFM runtime, Path model, Options options) {
     return create(runtime, false, file(model), null, options);
@@ -496,12 +492,12 @@ public final class OrtSessionFFM implements AutoCloseable {
   }
 
   /**
-   * Adopts a session of the official package: it uses the same native session in the same ONNX Runtime, and loads nothing
-   * again. Both packages can run it. The caller closes the official session, after this session and its bindings. Use after
-   * that throws an IllegalStateException.
+   * Adopts a session of the official package: it uses the same native session in the same ONNX Runtime, and loads nothing again. Both
+   * packages can run it. The caller closes the official session, after this session and its bindings. Use after that throws an
+   * IllegalStateException.
    *
-   * @param ortSession an {@code ai.onnxruntime.OrtSession}. This method's parameter type does not name it, so that this package
-   *     works, and can be inspected by reflection, without the official one
+   * @param ortSession an {@code ai.onnxruntime.OrtSession}. This method's parameter type does not name it, so that this package works, and
+   *     can be inspected by reflection, without the official one
    * @return the session; {@link #runtime} is that of the official package's ONNX Runtime
    * @throws OrtFFMException INVALID_ARGUMENT: something else; VERSION: the official package is older than 1.24
    * @throws IllegalStateException it is closed
@@ -519,23 +515,24 @@ public final class OrtSessionFFM implements AutoCloseable {
   }
 
   /**
-   * Adopts a session that other native code has created with the runtime's ONNX Runtime. It works as any other session; its
-   * devices are those of its inputs and outputs, and the CPU. For an {@code ai.onnxruntime.OrtSession} there is {@link
-   * #createFromOrtSession}.
+   * Adopts a session that other native code has created with the runtime's ONNX Runtime. It works as any other session; its devices are
+   * those of its inputs and outputs, and the CPU. For an {@code ai.onnxruntime.OrtSession} there is {@link #createFromOrtSession}.
    *
    * @param runtime that of the session's ONNX Runtime; see {@link OrtRuntimeFFM.Options#ortApi}
    * @param ortSession an {@code OrtSession *}; neither copied nor released
-   * @param released called once, on any thread, when the native session is no longer used; it must not call this package. null:
-   *     the native session must outlive this object, its bindings and values
+   * @param released called once, on any thread, when the native session is no longer used; it must not call this package. null: the native
+   *     session must outlive this object, its bindings and values
    * @return the session
-   * @throws OrtFFMException INVALID_ARGUMENT: a null address; NOT_SUPPORTED: the session is of another copy of ONNX Runtime;
-   *     RUNTIME. After an error {@code released} is not called
+   * @throws OrtFFMException INVALID_ARGUMENT: a null address; NOT_SUPPORTED: the session is of another copy of ONNX Runtime; RUNTIME. After
+   *     an error {@code released} is not called
    */
   public static OrtSessionFFM wrap(OrtRuntimeFFM runtime, MemorySegment ortSession, @Nullable Runnable released) {
     return adopt(runtime, false, ortSession, released, null);
   }
 
-  /** @param official the session of the official package; null: whoever has it learns by {@code released} when it may close it */
+  /**
+   * @param official the session of the official package; null: whoever has it learns by {@code released} when it may close it
+   */
   static OrtSessionFFM adopt(OrtRuntimeFFM runtime, boolean ownsRuntime, MemorySegment ortSession, Runnable released,
       OfficialOrt.Session official) {
     long object = OrtInterop.address("wrap", ortSession);
@@ -656,14 +653,13 @@ public final class OrtSessionFFM implements AutoCloseable {
   }
 
   /**
-   * The kind of the state that is carried from an output to an input. The first call reads the graph from the model's file,
-   * without the weights.
+   * The kind of the state that is carried from an output to an input. The first call reads the graph from the model's file, without the
+   * weights.
    *
    * @param output the output's name
    * @param input the input's name
    * @return the kind; UNKNOWN also for a session that was adopted, or created from bytes without {@link Options#identify}
-   * @throws OrtFFMException NOT_FOUND; IO: the model's file cannot be read, or has changed since the session was made;
-   *     OUT_OF_MEMORY
+   * @throws OrtFFMException NOT_FOUND; IO: the model's file cannot be read, or has changed since the session was made; OUT_OF_MEMORY
    * @throws IllegalStateException the session is closed
    */
   public StateKind stateKind(String output, String input) {
@@ -695,15 +691,14 @@ public final class OrtSessionFFM implements AutoCloseable {
   }
 
   /**
-   * Loads a state from a file that {@link OrtStateFFM#save} wrote, into the memory from which the session reads its inputs. The
-   * session that saved it must have had the same model, on any device.
+   * Loads a state from a file that {@link OrtStateFFM#save} wrote, into the memory from which the session reads its inputs. The session
+   * that saved it must have had the same model, on any device.
    *
    * @param path the file
    * @return the state; the caller closes it
-   * @throws OrtFFMException IO: the file cannot be read, is not a state, is truncated or damaged, or is of another model: the
-   *     message says what differs; VERSION: a newer iobind wrote it; NOT_SUPPORTED: the session was created from bytes without
-   *     {@link Options#identify}, or was adopted; INVALID_ARGUMENT: the path is in another file system of Java, such as a zip
-   *     file; OUT_OF_MEMORY, RUNTIME
+   * @throws OrtFFMException IO: the file cannot be read, is not a state, is truncated or damaged, or is of another model: the message says
+   *     what differs; VERSION: a newer iobind wrote it; NOT_SUPPORTED: the session was created from bytes without {@link Options#identify},
+   *     or was adopted; INVALID_ARGUMENT: the path is in another file system of Java, such as a zip file; OUT_OF_MEMORY, RUNTIME
    * @throws IllegalStateException the session is closed
    */
   public OrtStateFFM loadState(Path path) {
@@ -726,8 +721,8 @@ public final class OrtSessionFFM implements AutoCloseable {
   }
 
   /**
-   * Sets a listener for later runs of all bindings, including those of {@link OrtIoBindingFFM#runAsync}. Runs on a stream are
-   * not reported, because their duration is not known.
+   * Sets a listener for later runs of all bindings, including those of {@link OrtIoBindingFFM#runAsync}. Runs on a stream are not reported,
+   * because their duration is not known.
    *
    * @param runListener the listener; null: none
    */
@@ -874,11 +869,11 @@ public final class OrtSessionFFM implements AutoCloseable {
   }
 
   /**
-   * Closes the session when the calls in it have returned; its bindings remain valid. An adopted session also waits for the
-   * runs of its bindings, and closes its pipelines and batches, so that the official session can be closed next.
+   * Closes the session when the calls in it have returned; its bindings remain valid. An adopted session also waits for the runs of its
+   * bindings, and closes its pipelines and batches, so that the official session can be closed next.
    *
-   * @throws OrtFFMException INVALID_STATE: in a callback, or a {@link RunListener}, while a call is in the session; an adopted
-   *     session: in any callback from native code
+   * @throws OrtFFMException INVALID_STATE: in a callback, or a {@link RunListener}, while a call is in the session; an adopted session: in
+   *     any callback from native code
    */
   @Override
   public void close() {

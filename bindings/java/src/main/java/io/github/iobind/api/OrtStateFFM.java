@@ -14,9 +14,9 @@ import java.util.Set;
 import java.util.function.LongConsumer;
 
 /**
- * A saved state: the content of a binding's carried inputs at one time. {@link OrtIoBindingFFM#saveState} and {@link
- * OrtSessionFFM#loadState} create states; {@link OrtIoBindingFFM#restoreState} continues from one, any number of times and in
- * any number of bindings of the session. A state never changes.
+ * A saved state: the content of a binding's carried inputs at one time. {@link OrtIoBindingFFM#saveState} and
+ * {@link OrtSessionFFM#loadState} create states; {@link OrtIoBindingFFM#restoreState} continues from one, any number of times
+ * and in any number of bindings of the session. A state never changes.
  *
  * <p>It is thread-safe. It may outlive its binding, session and runtime, whose memory and model it retains until it is closed;
  * values fetched from it, and bindings that read it, retain the memory longer.

@@ -15,8 +15,8 @@ import java.util.function.LongFunction;
 import org.jspecify.annotations.Nullable;
 
 /**
- * A reference to a tensor: typed, shaped memory on a device or on the host. The memory is freed with its last reference. {@link
- * #close} releases this one; bindings and views have their own.
+ * A reference to a tensor: typed, shaped memory on a device or on the host. The memory is freed with its last reference.
+ * {@link #close} releases this one; bindings and views have their own.
  *
  * <p>Several threads may read a value concurrently if none writes it. Offsets and sizes are in bytes.
  */
@@ -148,8 +148,8 @@ public final class OrtValueRef implements AutoCloseable {
    * @param released called once, on any thread, when no value, binding or run uses the memory any more; it must not call this
    *     package. null: no callback
    * @return the value
-   * @throws OrtFFMException as {@link #wrap(OrtRuntimeFFM, DeviceSpec, MemorySegment, MemoryDescriptor)}; after an error {@code
-   *     released} is not called
+   * @throws OrtFFMException as {@link #wrap(OrtRuntimeFFM, DeviceSpec, MemorySegment, MemoryDescriptor)}; after an error
+   *     {@code released} is not called
    */
   public static OrtValueRef wrap(OrtRuntimeFFM runtime, DeviceSpec spec, MemorySegment segment, MemoryDescriptor descriptor,
       @Nullable Runnable released) {
@@ -175,8 +175,8 @@ public final class OrtValueRef implements AutoCloseable {
    * Creates a value on the host with the content of a Java array.
    *
    * @param runtime the runtime
-   * @param array a {@code float[]}, {@code double[]}, {@code long[]}, {@code int[]}, {@code short[]}, {@code byte[]} or {@code
-   *     String[]}
+   * @param array a {@code float[]}, {@code double[]}, {@code long[]}, {@code int[]}, {@code short[]}, {@code byte[]} or
+   *     {@code String[]}
    * @param descriptor element type and shape; the array must have the Java type of the element type
    * @return the value
    * @throws OrtFFMException DTYPE: the array is of another type; SHAPE: it has another number of elements

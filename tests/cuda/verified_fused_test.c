@@ -2,6 +2,7 @@
  * show. iobind refuses these options, so that here the program's own ORT adds them behind its back. */
 #include "stage.h"
 
+#include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -23,6 +24,22 @@ static OrtStatus *ORT_CALL append_fused(OrtSessionOptions *options, OrtEnv *env,
     all_values[i + 1] = values[i];
   }
   return real->SessionOptionsAppendExecutionProvider_V2(options, env, devices, device_count, all_keys, all_values, count + 1);
+}
+
+/* In place of CUDA's, for the EP as well: it fills memory on the default stream, and nothing orders that before the run. Here it is complete when
+ * the call returns, so that only the other defect is left, each time. */
+__attribute__((visibility("default"))) int cudaMemset(void *address, int value, size_t bytes);
+
+int cudaMemset(void *address, int value, size_t bytes) {
+  void *cuda = dlopen("libcudart.so.13", RTLD_NOW | RTLD_NOLOAD);
+  int (*set)(void *address, int value, size_t bytes) = NULL;
+  int (*synchronize)(void) = NULL;
+  assert_non_null(cuda);
+  *(void **)&set = dlsym(cuda, "cudaMemset");
+  *(void **)&synchronize = dlsym(cuda, "cudaDeviceSynchronize");
+  const int failed = set(address, value, bytes);
+  dlclose(cuda);
+  return failed != 0 ? failed : synchronize();
 }
 
 static const OrtApi *ORT_CALL get_api(uint32_t version) {
@@ -66,16 +83,24 @@ static iobind_session *make_session(uint32_t verified) {
   return made;
 }
 
-static iobind_binding *bind_two(iobind_session *session) {
+static iobind_tensor *make_value(float value) {
   static const int64_t dims[4] = {1, 1, 1, 1};
-  static const float two = 2;
-  iobind_tensor *x;
+  iobind_tensor *made;
+  expect_ok(iobind_tensor_create(device, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, dims, 4, &made, &fault));
+  expect_ok(iobind_tensor_write(made, 0, &value, sizeof value, NULL, &fault));
+  return made;
+}
+
+/* x = 2, and y in memory that is 0 at first: the EP adds to what is there. */
+static iobind_binding *bind_two(iobind_session *session) {
+  iobind_tensor *x = make_value(2);
+  iobind_tensor *y = make_value(0);
   iobind_binding *made;
-  expect_ok(iobind_tensor_create(device, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, dims, 4, &x, &fault));
-  expect_ok(iobind_tensor_write(x, 0, &two, sizeof two, NULL, &fault));
   expect_ok(iobind_binding_create(session, &made, &fault));
   expect_ok(iobind_binding_set_input(made, 0, IOBIND_INPUT_RESIDENT, x, NULL, &fault));
+  expect_ok(iobind_binding_set_output(made, 0, y, 0, &fault));
   iobind_tensor_release(x);
+  iobind_tensor_release(y);
   return made;
 }
 
@@ -90,7 +115,7 @@ static void unnoticed_without(void **state) {
     expect_ok(iobind_binding_run(binding, NULL, &fault));
     expect_ok(iobind_binding_get_output(binding, 0, NULL, &y, &fault));
     expect_ok(iobind_tensor_read(y, 0, &value, sizeof value, NULL, &fault));
-    assert_int_equal((int)value == 3, i == 0);
+    assert_int_equal((int)value, 3 * (i + 1));
   }
   iobind_binding_destroy(binding);
   iobind_session_destroy(session);
