@@ -214,7 +214,7 @@ static void reordered_along_the_length(void **state) {
   cache self = open_uneven(two, IOBIND_CARRY_MOVE);
   expect_ok(iobind_binding_reorder_state(self.binding, 1, turned, CAPACITY, &fault));
   expect(IOBIND_ERROR_INVALID_STATE, iobind_binding_write_lengths(self.binding, 1, NULL, 0, NULL, &fault));
-  expect_words("not known");
+  expect_words("length is unknown");
   close_cache(&self);
 }
 
