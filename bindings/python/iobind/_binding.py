@@ -550,7 +550,8 @@ class Binding(_core.Binding):
         finally:
             if self._running is future:
                 self._running = None  # which would keep the outputs
-        return future.result()
+        outputs: Outputs = future.result()
+        return outputs
 
 
 class AnnouncedRun:

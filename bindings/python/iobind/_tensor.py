@@ -389,7 +389,7 @@ class Tensor(_core.Tensor):
 
 
 class Live:
-    """The result of live(): an input whose data are read again before each run, with the dims with which it was bound."""
+    """The result of live(): an input whose `array` is read again before each run, with the dims with which it was bound."""
 
     def __init__(self, array: Any) -> None:
         self.array = array
