@@ -150,9 +150,8 @@ static bool moves(iobind_binding *binding, size_t length) {
 static void expect_firsts(iobind_binding *binding, const char *numbers) {
   float values[32];
   size_t count = strlen(numbers);
-  for (size_t i = 0; i < 3 * count; i++) {
-    const size_t row = i / 3;
-    values[i] = (float)(numbers[row] - '0');
+  for (size_t row = 0; row < count; row++) {
+    for (size_t i = 0; i < 3; i++) values[3 * row + i] = (float)(numbers[row] - '0');
   }
   expect_rows(binding, values, 3 * count);
 }
