@@ -322,6 +322,8 @@ void do_lose(const step *from) {
   reached_if(FEATURE_LOST, W->is_lost);
   W->is_doomed = W->is_lost; /* no work has come that could fail */
   if (!W->is_lost) return;
+  bool clears_first = draw() % 2 == 0;
+  if (clears_first) clear_all();
   refuse_all();
-  if (draw() % 2 == 0) clear_all();
+  if (!clears_first) clear_all();
 }

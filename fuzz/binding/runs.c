@@ -261,7 +261,7 @@ static bool run_once(bound *one, int stream, point *at, const step *from) {
   } else if (well) {
     submitted(one, (size_t)stream, late, at);
   } else {
-    run_failed(one, status, late || faulty);
+    run_failed(one, status, late || faulty || status == IOBIND_ERROR_DEVICE_LOST);
     bool has_begun = faulty_kernel || (late && !faulty); /* a copy that failed may have come before it */
     if (stream < 0 && status == IOBIND_ERROR_RUNTIME && has_begun) shadow_lose_states(&one->shadow, false);
     if (late && faulty) shadow_doubt_states(&one->shadow);
