@@ -38,7 +38,7 @@ static int finish(FILE *stream) {
 }
 
 static int print_help(FILE *stream) {
-  fprintf(stream, "iobind keeps tensors on the device that runs the model, with ONNX Runtime on any device.\n\n"
+  fprintf(stream, "iobind runs ONNX models with tensors that stay on the device.\n\n"
                   "Usage: iobind COMMAND [OPTION...]\n\nCommands:\n");
   for (size_t i = 0; i < COMMAND_COUNT; i++) fprintf(stream, "  %-9s %s\n", commands[i].name, commands[i].summary);
   fprintf(stream, "\n`iobind COMMAND --help` shows a command's options; `iobind --version` shows\n"

@@ -42,11 +42,12 @@ static void copy_here(slot *source, slot *to, int stream) {
     world_stream_uses((size_t)stream, to->at.block, true, NULL, false);
   }
   begin_call("copy(t%d, t%d%s)", world_index(source), world_index(to), on_stream(stream));
-  (void)require_ok(
+  bool well = require_ok(
       end_call(iobind_tensor_copy(sources, &to->tensor, 1, stream < 0 ? NULL : W->lanes[stream].handle, &the_error)));
   elements values = view_read(source->at);
   view_write(to->at, values.at);
-  if (!view_is_known(source->at, 0)) view_forget(to->at);
+  if (!well || !view_is_known(source->at, 0)) view_forget(to->at);
+  if (!well) return;
   if (stream >= 0) {
     world_submit((size_t)stream);
     world_stamp((size_t)stream, to->at.block, true);

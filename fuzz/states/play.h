@@ -101,6 +101,7 @@ void await_failure(play *self, int stream); /* something on it has failed, which
 void make_idle(play *self, player *of);
 
 bool has_faults(void);
+bool fails_late(void); /* CUDA's device is lost with such a failure */
 void set_fault(const char *setting, const char *when);
 
 /* What a call that needs the state may return: it is defined, undefined, or the failure of the last run comes first. */

@@ -151,7 +151,7 @@ typedef enum iobind_carry_mode {
  *  - iobind_binding_get_output borrows the state that a run left, until the next run. No run overwrites a retained MOVE state, or a
  *    MOVE or SWAP state that was taken. The next run overwrites an IN_PLACE state, even if it was taken.
  *  - iobind_binding_set_output, iobind_binding_place_output and iobind_binding_clear end the carry.
- *  - If the call fails, nothing has changed: neither what is bound nor the results of the last run.
+ *  - If the call fails, nothing has changed: neither the bound tensors nor the results of the last run.
  *  @param output, input  indices; each can be carried once
  *  @return OK; NOT_FOUND index; DTYPE, SHAPE the output can never match the input; NOT_SUPPORTED one of them is not a tensor, or
  *          holds strings; INVALID_ARGUMENT no such mode, or the input is carried from another output, is bound LIVE, or overlaps
@@ -175,7 +175,7 @@ IOBIND_API IOBIND_CHECK iobind_status iobind_binding_set_run_options(iobind_bind
  *  @threads serial   @since 1.0 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_binding_check(iobind_binding *binding, iobind_error *error);
 
-/** Run the model on what is bound.
+/** Run the model on the bound inputs and outputs.
  *
  *  With a stream the call returns when the run is submitted. The run is in flight until a wait, a query or iobind_stream_synchronize
  *  has reported completion, or an output was fetched without a stream. While a run is in flight:
@@ -224,8 +224,7 @@ IOBIND_API IOBIND_CHECK iobind_status iobind_binding_clear(iobind_binding *bindi
  *  or vdev (ORT 1.26 or newer). Rules for such a session:
  *  - Outputs are REUSE by default. Bindings whose addresses would change on each run are refused (NOT_SUPPORTED): FRESH outputs,
  *    outputs in host memory, states carried by MOVE, LIVE inputs from another location. SWAP needs a graph_limit of 2.
- *  - A run replays a graph if all addresses and dims are those of its capture, and the bytes of inputs that the session reads on the
- *    host.
+ *  - A run replays a graph if addresses, dims, and the bytes of inputs that the session reads on the host are those of its capture.
  *  - Any other run is captured, which takes as long as five runs (ten on WebGPU). Above graph_limit it fails with INVALID_STATE; in a
  *    pipeline it runs without a graph.
  *  - A graph belongs to its thread: runs of the binding on another thread fail with INVALID_STATE until its graphs are released.

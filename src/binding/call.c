@@ -42,15 +42,15 @@ static iobind_status outputs_failed(const iobind_binding *binding, OrtStatus *fa
   iobind__text names = {0};
   name_held_outputs(binding, &names);
   if (reason == IOBIND__ORT_WRONG_SHAPE) {
-    status =
-        iobind__ort_fail_as(api, failed, IOBIND_ERROR_SHAPE, error,
-                            "binding_run: output %s: not the shape that is bound: FIXED and REUSE keep one, FRESH takes any",
-                            names.length == 0 ? "of a node" : iobind__text_get(&names));
+    status = iobind__ort_fail_as(
+        api, failed, IOBIND_ERROR_SHAPE, error,
+        "binding_run: output %s: expected the bound shape, got another one: use FRESH, which allows any shape",
+        names.length == 0 ? "of a node" : iobind__text_get(&names));
   } else if (names.length > 0) {
     status = iobind__ort_fail(
         api, failed, error,
-        "binding_run: output %s may not have the shape that is bound (the execution provider does not report why it failed): FIXED "
-        "and REUSE keep one, FRESH takes any",
+        "binding_run: output %s may not have the bound shape (the execution provider does not report why it failed): use "
+        "FRESH, which allows any shape",
         iobind__text_get(&names));
   } else {
     status = iobind__ort_fail(api, failed, error, "binding_run");

@@ -309,8 +309,8 @@ static iobind_status refuse_pair(const iobind__value *output, const iobind__valu
   char to[IOBIND__SHAPE_TEXT];
   iobind__shape_text((int32_t)output->dtype, output->dims, output->symbols, output->rank, from, sizeof from);
   iobind__shape_text((int32_t)input->dtype, input->dims, input->symbols, input->rank, to, sizeof to);
-  return iobind__fail(error, status, "binding_carry: '%s' is %s, the input '%s' takes %s", output->label, from, input->label,
-                      to);
+  return iobind__fail(error, status, "binding_carry: output '%s' is %s, input '%s' is %s: expected the same", output->label,
+                      from, input->label, to);
 }
 
 /* Can the output ever fit the input? */
@@ -319,7 +319,8 @@ static iobind_status check_pair(const iobind__value *output, const iobind__value
   for (int i = 0; i < 2; i++) {
     if (values[i]->kind != IOBIND_VALUE_TENSOR || values[i]->dtype == IOBIND_DTYPE_STRING) {
       return iobind__fail(error, IOBIND_ERROR_NOT_SUPPORTED, "binding_carry: '%s' %s", values[i]->label,
-                          values[i]->kind != IOBIND_VALUE_TENSOR ? "is not a tensor" : "holds strings, which are not carried");
+                          values[i]->kind != IOBIND_VALUE_TENSOR ? "is not a tensor"
+                                                                 : "holds strings, which cannot be carried");
     }
   }
   if (output->dtype != input->dtype) {
@@ -396,8 +397,8 @@ iobind_status iobind_binding_carry(iobind_binding *binding, size_t output, size_
   if (taken != 0 && binding->carries[taken - 1].output != output) {
     return iobind__fail(
         error, IOBIND_ERROR_INVALID_ARGUMENT,
-        "binding_carry: the input '%s' is carried from the output '%s' already: end that carry by binding the output",
-        to->label, binding->session->outputs[binding->carries[taken - 1].output].label);
+        "binding_carry: the input '%s' is already carried from the output '%s': bind that output to end its carry", to->label,
+        binding->session->outputs[binding->carries[taken - 1].output].label);
   }
   if (binding->inputs[input].mode == IOBIND_INPUT_LIVE) {
     return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT,

@@ -42,10 +42,11 @@ static iobind_status check_input(iobind_binding *binding, size_t index, const ch
                               "%s: input '%s' is not a tensor, and only tensors can be bound", what, value->label);
   }
   if (input->is_spoiled) {
-    return iobind__fail(error, IOBIND_ERROR_INVALID_STATE,
-                        "%s: the state '%s' is undefined: a run that failed may have written a part of it: bind it again, or "
-                        "write it by iobind_binding_write_input",
-                        what, value->label);
+    return iobind__fail(
+        error, IOBIND_ERROR_INVALID_STATE,
+        "%s: the state '%s' is undefined, because a failed run may have written a part of it: bind it again, or write it by "
+        "iobind_binding_write_input",
+        what, value->label);
   }
   if (iobind__carry_of_input(binding, index) != NULL) { /* a run has made the state, and it may not fit the model any more */
     IOBIND__TRY(iobind__value_accepts(value, input->bound, what, error));
@@ -81,15 +82,15 @@ static iobind_status check_passthrough(const iobind_binding *binding, size_t ind
     iobind__shape_text((int32_t)source->dtype, source->dims, NULL, source->rank, came, sizeof came);
     iobind__shape_text((int32_t)target->dtype, target->dims, NULL, target->rank, bound, sizeof bound);
     return iobind__fail(error, IOBIND_ERROR_SHAPE,
-                        "%s: output '%s' is the input of that name, which is %s: expected the same, got %s", what, value->label,
-                        came, bound);
+                        "%s: output '%s' passes through the input of that name, which is %s: expected the same, got %s", what,
+                        value->label, came, bound);
   }
   bool is_written = carry == NULL ? binding->outputs[index].mode == IOBIND__OUTPUT_IN_PLACE
                                   : carry->mode == IOBIND_CARRY_IN_PLACE; /* SWAP never writes the first state */
   if (is_written && source->data != target->data && iobind__tensor_overlaps(source, target)) {
     return iobind__fail(
         error, IOBIND_ERROR_INVALID_ARGUMENT,
-        "%s: output '%s' is the input of that name, and its tensor overlaps a part of the input's: give it all of "
+        "%s: output '%s' passes through the input of that name, and its tensor overlaps a part of the input's: bind all of "
         "that memory, or other memory",
         what, value->label);
   }

@@ -162,9 +162,10 @@ static iobind_status check_thread(const iobind_binding *binding, iobind_error *e
   const iobind__graphs *graphs = binding->graphs;
   return wants_no_graph(binding) || graphs->thread == iobind__thread_number() || count_captured(graphs) == 0
              ? IOBIND_OK
-             : iobind__fail(error, IOBIND_ERROR_INVALID_STATE,
-                            "binding_run: the graphs of this binding were captured by another thread, and are its own: run it "
-                            "there, or call iobind_binding_reset_graphs");
+             : iobind__fail(
+                   error, IOBIND_ERROR_INVALID_STATE,
+                   "binding_run: the graphs of this binding belong to another thread, which captured them: run it there, or "
+                   "call iobind_binding_reset_graphs");
 }
 
 static iobind_status check_limit(const iobind_binding *binding, iobind_error *error) {
@@ -175,8 +176,8 @@ static iobind_status check_limit(const iobind_binding *binding, iobind_error *er
              ? IOBIND_OK
              : iobind__fail(
                    error, IOBIND_ERROR_INVALID_STATE,
-                   "binding_run: something is bound elsewhere, or has other dims or host bytes, than in the %zu captured "
-                   "graphs, and graph_limit is %zu: write into the bound tensors, use one binding for each shape, or call "
+                   "binding_run: addresses, dims or host bytes differ from those of the %zu captured graphs, and graph_limit "
+                   "is %zu: write into the bound tensors, use one binding for each shape, or call "
                    "iobind_binding_reset_graphs",
                    captured, limit);
 }

@@ -12,7 +12,7 @@ iobind_status iobind__graphs_check_live(const iobind_binding *binding, size_t in
              ? IOBIND_OK
              : refuse("binding_set_input", binding->session->inputs[index].name,
                       "expected a tensor where the session reads it, or SNAPSHOT and iobind_binding_write_input, got LIVE from "
-                      "elsewhere",
+                      "another location",
                       error);
 }
 
@@ -25,14 +25,13 @@ iobind_status iobind__graphs_check_output(const iobind_binding *binding, size_t 
   }
   if (mode == IOBIND__OUTPUT_FRESH) {
     return refuse("binding_set_output", value->name,
-                  "expected REUSE, FIXED or IN_PLACE, got FRESH, which is elsewhere in each run", error);
+                  "expected REUSE, FIXED or IN_PLACE, got FRESH, whose address changes in each run", error);
   }
   bool is_there = place == value->place || iobind__same_memory(session->runtime, place->info, value->place->info);
-  return is_there
-             ? IOBIND_OK
-             : refuse("binding_set_output", value->name,
-                      "expected the memory in which the session leaves it, got other memory, to which a replay copies nothing",
-                      error);
+  return is_there ? IOBIND_OK
+                  : refuse("binding_set_output", value->name,
+                           "expected the memory where the session leaves it, got other memory, which a replay does not write",
+                           error);
 }
 
 iobind_status iobind__graphs_check_carry(const iobind_binding *binding, size_t output, iobind_carry_mode mode,
@@ -42,12 +41,12 @@ iobind_status iobind__graphs_check_carry(const iobind_binding *binding, size_t o
     return IOBIND_OK;
   }
   if (mode == IOBIND_CARRY_MOVE) {
-    return refuse("binding_carry", name, "expected SWAP or IN_PLACE, got MOVE, which is elsewhere in each run", error);
+    return refuse("binding_carry", name, "expected SWAP or IN_PLACE, got MOVE, whose address changes in each run", error);
   }
   if (iobind__session_graphs_have(binding->session, IOBIND__QUIRK_GRAPH_RECYCLES)) {
-    return refuse("binding_carry", name, "SWAP takes two graphs, and with this ORT a session can have one", error);
+    return refuse("binding_carry", name, "SWAP needs two graphs, but with this ORT a session can have only one", error);
   }
   return binding->session->graphs.limit >= 2
              ? IOBIND_OK
-             : refuse("binding_carry", name, "SWAP takes two graphs, and graph_limit is 1", error);
+             : refuse("binding_carry", name, "SWAP needs two graphs, but graph_limit is 1", error);
 }

@@ -63,8 +63,8 @@ static iobind_status check_copied(const iobind_binding *binding, size_t index, i
   if (mode == IOBIND_INPUT_RESIDENT) {
     return iobind__fail(
         error, IOBIND_ERROR_WRONG_DEVICE,
-        "binding_set_input: '%s': the session reads it in memory of '%s%s', the tensor is in '%s%s': make it there, or bind it "
-        "SNAPSHOT or LIVE to have it copied",
+        "binding_set_input: '%s': the session reads it in memory of '%s%s', the tensor is in '%s%s': create it there, or bind "
+        "it SNAPSHOT or LIVE, which copy it",
         value->label, value->place->device->spec, iobind__place_suffix(value->place), tensor->place->device->spec,
         iobind__place_suffix(tensor->place));
   }
@@ -91,10 +91,9 @@ static iobind_status check_input(const iobind_binding *binding, size_t index, io
   }
   const iobind__carry *carry = iobind__carry_of_input(binding, index);
   if (mode == IOBIND_INPUT_LIVE && carry != NULL) {
-    return iobind__fail(
-        error, IOBIND_ERROR_INVALID_ARGUMENT,
-        "binding_set_input: '%s' carries a state from run to run: it cannot be LIVE, bind it RESIDENT or SNAPSHOT",
-        value->label);
+    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT,
+                        "binding_set_input: '%s' is a carried state, which cannot be LIVE: bind it RESIDENT or SNAPSHOT",
+                        value->label);
   }
   if (carry != NULL && carry->mode != IOBIND_CARRY_MOVE) {
     IOBIND__TRY(iobind__value_accepts(&session->outputs[carry->output], tensor, "binding_set_input", error));

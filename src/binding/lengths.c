@@ -10,8 +10,8 @@ static const char what[] = "binding_write_lengths";
 static iobind_status refuse_kind(const iobind_binding *binding, iobind_error *error) {
   return iobind__fail(error, IOBIND_ERROR_NOT_SUPPORTED, "%s: expected a carried cache of fixed capacity, got none%s", what,
                       binding->session->model == NULL
-                          ? ": the session's model is not known (create it from a file, or with IOBIND_SESSION_IDENTIFY)"
-                          : " that the model's graph shows: write its lengths yourself");
+                          ? ": the session's model is unknown (create the session from a file, or with IOBIND_SESSION_IDENTIFY)"
+                          : ": the model's graph shows no such cache: write the lengths yourself");
 }
 
 static iobind_status refuse_input(const iobind_binding *binding, size_t index, const char *why, iobind_error *error) {
@@ -33,10 +33,10 @@ static iobind_status note_roles(iobind_binding *binding, const iobind__kind *kin
       return refuse_input(binding, index, "the model computes lengths from it", error);
     }
     if (input->carry != 0) {
-      return refuse_input(binding, index, "it is carried, the model counts by itself", error);
+      return refuse_input(binding, index, "it is carried, so the model counts by itself", error);
     }
     if (input->role != IOBIND__LENGTH_COMPUTED && input->role != kind->roles[i]) {
-      return refuse_input(binding, index, "operators take different lengths from it", error);
+      return refuse_input(binding, index, "operators read different lengths from it", error);
     }
     input->role = kind->roles[i];
   }
@@ -226,8 +226,8 @@ static iobind_status check_lengths(const iobind_binding *binding, size_t added, 
   if (length == IOBIND__LENGTH_UNKNOWN) {
     return iobind__fail(
         error, IOBIND_ERROR_INVALID_STATE,
-        "%s: the length is not known: it is since iobind wrote it, until a run without iobind_binding_write_lengths "
-        "or another state: pass the length, 0 for an empty cache",
+        "%s: the length is unknown: no call has set it since the state was bound, or a run was made without one: pass "
+        "the length, 0 for an empty cache",
         what);
   }
   if (length > capacity || added > (uint64_t)(capacity - length)) {
@@ -363,9 +363,8 @@ static iobind_status check_defined(const iobind_binding *binding, const char *na
     if (input->is_spoiled && (input->is_lost || carry->mode != IOBIND_CARRY_IN_PLACE)) {
       return iobind__fail(
           error, IOBIND_ERROR_INVALID_STATE,
-          "%s: the state '%s' is undefined, and not only behind its length: restore one that was saved, or bind "
-          "it again",
-          name, binding->session->inputs[carry->input].label);
+          "%s: the state '%s' is undefined, not only beyond its length: restore a saved state, or bind it again", name,
+          binding->session->inputs[carry->input].label);
     }
   }
   return IOBIND_OK;
@@ -410,7 +409,7 @@ iobind_status iobind__lengths_begin(const iobind_binding *binding, iobind_error 
   const iobind__lengths *lengths = &binding->lengths;
   if (lengths->added == IOBIND__LENGTHS_LOST) {
     return iobind__fail(error, IOBIND_ERROR_INVALID_STATE,
-                        "binding_run: the lengths were written behind a run that has failed, or not completely: call "
+                        "binding_run: the lengths were written after a run that has failed, or incompletely: call "
                         "iobind_binding_write_lengths again");
   }
   if (lengths->added == 0 || lengths->tokens == SIZE_MAX || binding->inputs[lengths->tokens].carry != 0) {
@@ -420,10 +419,11 @@ iobind_status iobind__lengths_begin(const iobind_binding *binding, iobind_error 
   bool is_other = tokens != NULL && tokens->dims[lengths->tokens_axis] != lengths->added;
   return !is_other
              ? IOBIND_OK
-             : iobind__fail(error, IOBIND_ERROR_SHAPE,
-                            "binding_run: '%s' has %lld new rows on axis %zu: expected %lld, as the lengths were written",
-                            binding->session->inputs[lengths->tokens].label, (long long)tokens->dims[lengths->tokens_axis],
-                            lengths->tokens_axis, (long long)lengths->added);
+             : iobind__fail(
+                   error, IOBIND_ERROR_SHAPE,
+                   "binding_run: '%s' has %lld new rows on axis %zu: expected %lld, as passed to iobind_binding_write_lengths",
+                   binding->session->inputs[lengths->tokens].label, (long long)tokens->dims[lengths->tokens_axis],
+                   lengths->tokens_axis, (long long)lengths->added);
 }
 
 void iobind__lengths_note_run(iobind_binding *binding) {

@@ -106,10 +106,11 @@ static iobind_status check_tensor(const iobind_binding *binding, size_t index, i
   }
   IOBIND__TRY(iobind__value_accepts(value, tensor, "binding_set_output", error));
   if (tensor->place->device->runtime != session->runtime || !iobind__session_has_device(session, tensor->place->device)) {
-    return iobind__fail(error, IOBIND_ERROR_WRONG_DEVICE,
-                        "binding_set_output: '%s': the tensor is on '%s', which is not a device of the session: its kernels "
-                        "would write through a foreign address; make it on one of the session's",
-                        value->label, tensor->place->device->spec);
+    return iobind__fail(
+        error, IOBIND_ERROR_WRONG_DEVICE,
+        "binding_set_output: '%s': the tensor is on '%s', which is not a device of the session: create it on one of the "
+        "session's devices",
+        value->label, tensor->place->device->spec);
   }
   IOBIND__TRY(iobind__tensor_check_writable(tensor, "binding_set_output", error));
   return iobind__overlap_check_output(binding, index, mode, tensor, error);
@@ -126,8 +127,8 @@ static iobind_status find_target(const iobind_binding *binding, size_t index, io
   if (device->runtime != session->runtime || !iobind__session_has_device(session, device)) {
     return iobind__fail(
         error, IOBIND_ERROR_WRONG_DEVICE,
-        "binding_place_output: '%s': '%s' is not a device of the session: ONNX Runtime would silently leave the "
-        "output on the CPU; name one of the session's",
+        "binding_place_output: '%s': '%s' is not a device of the session: ONNX Runtime would silently leave the output on the "
+        "CPU; pass one of the session's devices",
         value->label, device->spec);
   }
   *place = &device->places[memory];
@@ -136,7 +137,7 @@ static iobind_status find_target(const iobind_binding *binding, size_t index, io
                         "binding_place_output: '%s': device '%s' has no host-accessible memory", value->label, device->spec);
   }
   if (value->dtype == IOBIND_DTYPE_STRING && !(*place)->host) {
-    return iobind__fail(error, IOBIND_ERROR_NOT_SUPPORTED, "binding_place_output: '%s': strings live only in host memory",
+    return iobind__fail(error, IOBIND_ERROR_NOT_SUPPORTED, "binding_place_output: '%s': strings are only in host memory",
                         value->label);
   }
   return IOBIND_OK;

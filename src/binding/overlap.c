@@ -70,17 +70,16 @@ static iobind_status check_state(const iobind_binding *binding, const iobind__ca
     if (meets) {
       return iobind__fail(
           error, IOBIND_ERROR_INVALID_ARGUMENT,
-          "%s: '%s' is carried in place, and its tensor overlaps the memory of input '%s': give them tensors of "
-          "their own",
-          what, session->inputs[carry->input].label, session->inputs[i].label);
+          "%s: '%s' is carried in place, and its tensor overlaps the memory of input '%s': bind separate tensors", what,
+          session->inputs[carry->input].label, session->inputs[i].label);
     }
   }
   for (size_t i = 0; i < session->output_count; i++) {
     if (i != carry->output && meet(tensor, chosen_memory(binding, i))) {
-      return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT,
-                          "%s: '%s' is carried in place, and its tensor overlaps the memory of output '%s': give them tensors "
-                          "of their own",
-                          what, session->inputs[carry->input].label, session->outputs[i].label);
+      return iobind__fail(
+          error, IOBIND_ERROR_INVALID_ARGUMENT,
+          "%s: '%s' is carried in place, and its tensor overlaps the memory of output '%s': bind separate tensors", what,
+          session->inputs[carry->input].label, session->outputs[i].label);
     }
   }
   return IOBIND_OK;
@@ -101,7 +100,7 @@ static iobind_status check_read(const iobind_binding *binding, size_t index, con
       return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "%s: '%s' overlaps the memory of output '%s': %s", what,
                           session->inputs[index].label, session->outputs[i].label,
                           carry == NULL ? "bind the output IN_PLACE if the model allows it"
-                                        : "a state that is carried in place needs a tensor of its own");
+                                        : "a state that is carried in place needs a separate tensor");
     }
   }
   if (!is_in_place(own)) {
@@ -137,7 +136,7 @@ static iobind_status check_written(const iobind_binding *binding, size_t index, 
   for (size_t i = 0; i < session->output_count; i++) {
     if (i != index && meet(tensor, chosen_memory(binding, i))) {
       return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT,
-                          "binding_set_output: '%s' overlaps the memory of output '%s': give them tensors of their own",
+                          "binding_set_output: '%s' overlaps the memory of output '%s': bind separate tensors",
                           session->outputs[index].label, session->outputs[i].label);
     }
   }

@@ -245,7 +245,7 @@ iobind_status iobind__queue(iobind_binding *binding, iobind_stream *stream, iobi
   if (!iobind__session_has_device(binding->session, stream->device)) {
     return iobind__fail(
         error, IOBIND_ERROR_WRONG_DEVICE,
-        "binding_run: the stream is of '%s', which is not a device of the session: make one on a device that is",
+        "binding_run: the stream is of '%s', which is not a device of the session: create one on a device of the session",
         stream->device->spec);
   }
   return run_on(binding, stream, error);

@@ -182,7 +182,7 @@ static iobind_status make_copy(iobind_binding *binding, size_t index, const iobi
     char bound[IOBIND__SHAPE_TEXT];
     iobind__shape_text((int32_t)source->dtype, source->dims, NULL, source->rank, came, sizeof came);
     iobind__shape_text((int32_t)output->target->dtype, output->target->dims, NULL, output->target->rank, bound, sizeof bound);
-    return iobind__fail(error, IOBIND_ERROR_SHAPE, "binding_run: output '%s': expected %s, as it is bound, got %s from the run",
+    return iobind__fail(error, IOBIND_ERROR_SHAPE, "binding_run: output '%s': expected %s, as bound, got %s from the run",
                         binding->session->outputs[index].name, bound, came);
   }
   *copy = iobind_tensor_retain(output->target);
@@ -276,7 +276,7 @@ static iobind_status find_result(iobind_binding *binding, size_t index, iobind__
   }
   if (binding->results == IOBIND__RESULTS_NONE) {
     return iobind__fail(error, IOBIND_ERROR_INVALID_STATE,
-                        "%s: '%s': no run is complete since the binding changed: run it first", what, name);
+                        "%s: '%s': no run has completed since the binding changed: run it first", what, name);
   }
   if (output->is_taken) {
     return iobind__fail(error, IOBIND_ERROR_INVALID_STATE, "%s: '%s' was already taken after the last run: run again first",
@@ -285,7 +285,7 @@ static iobind_status find_result(iobind_binding *binding, size_t index, iobind__
   IOBIND__TRY(iobind__results_fetch(binding, error));
   if (output->value == NULL && output->result == NULL && !iobind__output_is_given(output)) {
     return iobind__fail(error, IOBIND_ERROR_INVALID_STATE,
-                        "%s: '%s' has become the next run's input: get it before the state is carried on", what, name);
+                        "%s: '%s' has become the next run's input: get an output directly after its run", what, name);
   }
   return make_result(binding, index, error);
 }
@@ -337,7 +337,8 @@ static iobind_status get_output(iobind_binding *binding, size_t index, iobind_st
   if (stream != NULL && !iobind__session_has_device(binding->session, stream->device)) {
     return iobind__fail(
         error, IOBIND_ERROR_WRONG_DEVICE,
-        "binding_get_output: the stream is of '%s', which is not a device of the session: make one on a device that is",
+        "binding_get_output: the stream is of '%s', which is not a device of the session: create one on a device of the "
+        "session",
         stream->device->spec);
   }
   iobind__output *output = NULL;

@@ -103,8 +103,9 @@ static iobind_status execute(iobind_binding *binding, OrtRunOptions *options, io
 /* An EP that waits in the middle of a run may report there the failure of earlier work, and it reports it only once. */
 __attribute__((noinline)) static void suspect_earlier(iobind_stream *stream, const iobind_error *failure) {
   iobind_error reason = IOBIND_ERROR_INIT;
-  iobind__error_set(&reason, IOBIND_ERROR_RUNTIME, failure->ort_code, "a later run on '%s' waited for it, and failed: %s",
-                    stream->device->spec, iobind__error_text(failure));
+  iobind__error_set(&reason, IOBIND_ERROR_RUNTIME, failure->ort_code,
+                    "a later run on '%s', which waited for this work, failed: %s", stream->device->spec,
+                    iobind__error_text(failure));
   iobind__stream_suspect(stream, &reason);
 }
 

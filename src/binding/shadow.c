@@ -252,7 +252,7 @@ static iobind_status is_random(const iobind_binding *binding, size_t index, bool
     atomic_store(&session->shadow->is_random[index], true);
     iobind__log_line(
         session->runtime->log, IOBIND_LOG_WARNING,
-        "iobind: verify: output '%s' is not compared: it is random, for the CPU makes another one of the same inputs",
+        "iobind: verify: output '%s' is not compared: it is random, because runs of the CPU with the same inputs differ",
         session->outputs[index].label);
   }
   return IOBIND_OK;
@@ -266,7 +266,7 @@ static iobind_status refuse_dims(const iobind_binding *binding, size_t index, co
   iobind__shape_text((int32_t)tensor->dtype, tensor->dims, NULL, tensor->rank, made, sizeof made);
   iobind__shape_text((int32_t)right->dtype, right->dims, NULL, right->rank, wanted, sizeof wanted);
   return iobind__fail(error, IOBIND_ERROR_RESULT,
-                      "binding_run: output '%s': expected %s, as the CPU makes it, got %s from %s: `iobind compare --nodes` "
+                      "binding_run: output '%s': expected %s, as on the CPU, got %s from %s: `iobind compare --nodes` "
                       "names the first node that differs",
                       binding->session->outputs[index].label, wanted, made, run);
 }
@@ -284,9 +284,9 @@ static iobind_status refuse_values(const iobind_binding *binding, size_t index, 
   iobind__decimal_text(found->relative, DIGITS, relative);
   return iobind__fail(
       error, IOBIND_ERROR_RESULT,
-      "binding_run: output '%s'%s: expected %s, as the CPU makes it, got %s from %s; elements that differ: %zu, "
-      "largest relative difference: %s: `iobind compare --nodes` names the first node that differs; the session "
-      "option `verify` has the tolerances",
+      "binding_run: output '%s'%s: expected %s, as on the CPU, got %s from %s; elements that differ: %zu, "
+      "largest relative difference: %s: `iobind compare --nodes` names the first node that differs; the session option "
+      "`verify` sets the tolerances",
       binding->session->outputs[index].label, position, wanted, made, run, (size_t)found->beyond, relative);
 }
 

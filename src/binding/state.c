@@ -22,8 +22,8 @@ static iobind_status find_state(iobind_binding *binding, const iobind__carry *ca
   if (input->is_spoiled) {
     return iobind__fail(
         error, IOBIND_ERROR_INVALID_STATE,
-        "%s: the state '%s' is undefined: a run that failed may have written a part of it: restore one that was "
-        "saved, or bind it again",
+        "%s: the state '%s' is undefined, because a failed run may have written a part of it: restore a saved state, or bind "
+        "it again",
         what, name);
   }
   IOBIND__TRY(input->event == NULL ? IOBIND_OK : iobind_event_wait(input->event, IOBIND_NO_TIMEOUT, error));
@@ -218,7 +218,7 @@ static iobind_status widen(const iobind_binding *binding, const iobind__states *
   prefix.capacity = capacity_of(binding, from, index);
   if (prefix.capacity < prefix.length) {
     return iobind__fail(error, IOBIND_ERROR_SHAPE,
-                        "binding_restore_state: '%s': the state has %lld rows in use, and what is bound has room for %lld",
+                        "binding_restore_state: '%s': the state has %lld rows in use, but the bound tensor has only %lld",
                         binding->session->inputs[carry->input].label, (long long)prefix.length, (long long)prefix.capacity);
   }
   IOBIND__TRY(iobind__prefix_widen(&cache, made, error));

@@ -90,9 +90,9 @@ static iobind_status compare(const trial *self, iobind_error *error) {
     if (!same) {
       return iobind__fail(
           error, IOBIND_ERROR_NOT_SUPPORTED,
-          "binding_run: output '%s': a replay gives another result than a run: the execution provider does not "
-          "capture the copies that nodes of this model make (Identity, Reshape, Transpose, ScatterND); make the "
-          "session without graph_limit",
+          "binding_run: output '%s': the result of a replay differs from that of a run: the execution provider does not "
+          "capture the copies that nodes of this model make (Identity, Reshape, Transpose, ScatterND); create the session "
+          "without graph_limit",
           self->session->outputs[o].name);
     }
   }

@@ -11,7 +11,7 @@ iobind_status iobind__result_verify_place(const iobind_binding *binding, size_t 
   int is_tensor = 0;
   IOBIND__ORT_TRY(api, api->IsTensor(value, &is_tensor), error, "output '%s'", name);
   if (is_tensor == 0) {
-    return iobind__fail(error, IOBIND_ERROR_NOT_SUPPORTED, "output '%s': the run did not give a tensor", name);
+    return iobind__fail(error, IOBIND_ERROR_NOT_SUPPORTED, "output '%s': the run returned no tensor", name);
   }
   const OrtMemoryInfo *info = NULL;
   IOBIND__ORT_TRY(api, api->GetTensorMemoryInfo(value, &info), error, "output '%s'", name);
@@ -21,8 +21,8 @@ iobind_status iobind__result_verify_place(const iobind_binding *binding, size_t 
   if (!iobind__same_memory(runtime, info, asked->info)) {
     const char *landed = NULL;
     IOBIND__ORT_TRY(api, api->MemoryInfoGetName(info, &landed), error, "output '%s'", name);
-    return iobind__fail(error, IOBIND_ERROR_WRONG_DEVICE, "output '%s': expected memory of '%s', as it is bound, got '%s'",
-                        name, asked->device->spec, landed);
+    return iobind__fail(error, IOBIND_ERROR_WRONG_DEVICE, "output '%s': expected memory of '%s', as bound, got '%s'", name,
+                        asked->device->spec, landed);
   }
   return IOBIND_OK;
 }

@@ -151,5 +151,6 @@ iobind_status iobind__ep_option_check(const iobind__ep *ep, const char *key, boo
     return IOBIND_OK;
   }
   return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT,
-                      "session_create: EP option '%.*s' of %s is not known: is '%s' meant?", LONGEST_KEY, key, ep->name, *near);
+                      "session_create: EP option '%.*s' of %s is unknown: did you mean '%s'?", LONGEST_KEY, key, ep->name,
+                      *near);
 }

@@ -99,10 +99,10 @@ iobind_status iobind__session_attach(iobind_session *session, const iobind_sessi
       continue;
     }
     if (session->lender.is_other || options->policy != IOBIND_POLICY_NONE) {
-      return iobind__fail(error, IOBIND_ERROR_NOT_SUPPORTED,
-                          "%s: it computes on a queue of the execution provider's own: name the device '%s' in "
-                          "iobind_session_create",
-                          session->lender.is_other ? "session_wrap" : "session_create", device->spec);
+      return iobind__fail(
+          error, IOBIND_ERROR_NOT_SUPPORTED,
+          "%s: the session would compute on a queue of the execution provider: pass the device '%s' to iobind_session_create",
+          session->lender.is_other ? "session_wrap" : "session_create", device->spec);
     }
     IOBIND__TRY(iobind__named(driver->attach(device, session->session, &session->attachment, error), error, "session_create"));
   }

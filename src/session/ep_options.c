@@ -87,10 +87,10 @@ static iobind_status take_unknown(ep_choice *choice, const char *key, const char
   iobind__log *log = choice->device->runtime->log;
   if (near != NULL) {
     iobind__log_line(log, IOBIND_LOG_WARNING,
-                     "iobind: session_create: EP option '%s' of '%s' is not known, is '%s' meant? It is passed on as it is",
+                     "iobind: session_create: EP option '%s' of '%s' is unknown (did you mean '%s'?), and passed on unchanged",
                      key, choice->device->spec, near);
   } else {
-    iobind__log_line(log, IOBIND_LOG_INFO, "iobind: session_create: EP option '%s' of '%s' is not known, and passed on", key,
+    iobind__log_line(log, IOBIND_LOG_INFO, "iobind: session_create: EP option '%s' of '%s' is unknown, and passed on", key,
                      choice->device->spec);
   }
   if (choice->strange == NULL || choice->near == NULL) {
@@ -110,8 +110,7 @@ static iobind_status check_device(const ep_choice *choice, const iobind__option 
   if (choice->chosen) {
     return iobind__fail(
         error, IOBIND_ERROR_INVALID_ARGUMENT,
-        "session_create: EP option '%s': the policy chooses the device; name a device, such as '%s', instead of "
-        "the policy",
+        "session_create: EP option '%s': the policy chooses the device; pass a device, such as '%s', instead of the policy",
         option->key, choice->device->spec);
   }
   if (set == NULL || iobind__option_same(option, set, value)) {
@@ -119,8 +118,7 @@ static iobind_status check_device(const ep_choice *choice, const iobind__option 
   }
   return iobind__fail(
       error, IOBIND_ERROR_INVALID_ARGUMENT,
-      "session_create: EP option '%s': expected %s, which '%s' sets by itself, got '%s'; name the device '%s:%s' "
-      "for that one",
+      "session_create: EP option '%s': expected %s, which '%s' sets by itself, got '%s'; use the device '%s:%s' for that value",
       option->key, set, choice->device->spec, value, choice->ep->name, value);
 }
 
@@ -160,7 +158,7 @@ static iobind_status choice_complete(ep_choice *choice, iobind_error *error) {
     if (option != NULL && option->needs != NULL && choice_value(choice, option->needs) == NULL &&
         !iobind__option_same(option, choice->values[i], option->preset)) {
       return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT,
-                          "session_create: EP option '%s' of %s means nothing without '%s': expected both or none", option->key,
+                          "session_create: EP option '%s' of %s has no effect without '%s': set both or none", option->key,
                           choice->ep->name, option->needs);
     }
   }
@@ -255,9 +253,9 @@ static iobind_status refuse(const ep_choice *choice, OrtStatus *refused, iobind_
                                  choice->device->spec);
   }
   bool near = choice->near != NULL;
-  return iobind__ort_error_set(api, refused, IOBIND_ERROR_INVALID_ARGUMENT, error,
-                               "session_create: EP option '%.64s' of '%s' is not known%s%s%s", choice->strange,
-                               choice->device->spec, near ? ": is '" : "", near ? choice->near : "", near ? "' meant?" : "");
+  return iobind__ort_error_set(
+      api, refused, IOBIND_ERROR_INVALID_ARGUMENT, error, "session_create: EP option '%.64s' of '%s' is unknown%s%s%s",
+      choice->strange, choice->device->spec, near ? ": did you mean '" : "", near ? choice->near : "", near ? "'?" : "");
 }
 
 /* Some EPs end the process over an option that they refuse, but can be asked before. */
@@ -276,10 +274,11 @@ static iobind_status ask(ep_choice *choice, iobind_error *error) {
   if (!choice->strange) { /* only the table decides */
     return IOBIND_OK;
   }
-  return iobind__fail(error, IOBIND_ERROR_NOT_SUPPORTED,
-                      "session_create: '%s' has an EP option that iobind does not know, and cannot be asked about it, for its "
-                      "library does not lie beside ONNX Runtime's; it would end the process over one that it does not know",
-                      choice->device->spec);
+  return iobind__fail(
+      error, IOBIND_ERROR_NOT_SUPPORTED,
+      "session_create: '%s' has an EP option that iobind does not know, and may end the process because of it: it cannot be "
+      "asked first, because its library is not beside ONNX Runtime's",
+      choice->device->spec);
 }
 
 /* The device's number among those of its EP, for an EP that ORT gives no device. */
@@ -475,8 +474,7 @@ static iobind_status check_policy_option(const iobind_runtime *runtime, const ch
   const iobind_device *device = device_of_ep(runtime, named, &several);
   if (device == NULL) {
     return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT,
-                        "session_create: EP option '%s': there is no such device for the policy to choose (the CPU takes no "
-                        "options)",
+                        "session_create: EP option '%s': the policy has no such device to choose (the CPU takes no options)",
                         key);
   }
   if (named == NULL && several) {

@@ -55,8 +55,8 @@ static iobind_status check_config(const iobind_session_options *options, iobind_
 iobind_status iobind__session_check_graph_key(const char *what, const char *key, iobind_error *error) {
   return iobind__ep_is_graph_option(key)
              ? iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT,
-                            "session_create: %s '%s' is refused: set graph_limit instead, with which iobind guards the graphs",
-                            what, key)
+                            "session_create: %s '%s' is refused: set graph_limit instead: then iobind checks the graphs", what,
+                            key)
              : IOBIND_OK;
 }
 

@@ -321,7 +321,7 @@ static void add_role(const walk *self, uint32_t wire, iobind__length_role role, 
     return;
   }
   if (to->roles[place] != IOBIND__LENGTH_COMPUTED && to->roles[place] != role) {
-    doubt(to, "operators take different lengths from one input");
+    doubt(to, "operators read different lengths from one input");
   }
   to->roles[place] = role;
 }
@@ -348,7 +348,7 @@ static void add_attention(const walk *self, uint32_t node, iobind__kind *to) {
   }
   add_role(self, length, IOBIND__LENGTH_AFTER, to);
   if (read == IOBIND__SPREAD_MIXED) {
-    doubt(to, "an Attention reads what other nodes have made of the cache, and takes a length");
+    doubt(to, "an Attention with a length reads the cache through other nodes");
   }
 }
 
@@ -365,7 +365,7 @@ static void add_grouped(const walk *self, uint32_t node, iobind__kind *to) {
   }
   add_grouped_lengths(self, node, to);
   if (read == IOBIND__SPREAD_MIXED) {
-    doubt(to, "a GroupQueryAttention reads what other nodes have made of the cache");
+    doubt(to, "a GroupQueryAttention reads the cache through other nodes");
   }
 }
 
@@ -374,7 +374,7 @@ static void add_foreign(const walk *self, uint32_t node, uint32_t past, iobind__
   for (uint32_t i = 0; i < count; i++) {
     bool is_past = iobind__topology_input(self->in->graph, node, i) == past;
     if (is_past || spread_at(self, node, i) == IOBIND__SPREAD_ROWS) {
-      doubt(to, "an operator that is not ONNX's reads the cache, and may take a length");
+      doubt(to, "an operator of another domain than ONNX's reads the cache, and may have a length");
     }
   }
 }
@@ -396,7 +396,7 @@ static void add_readers(const walk *self, const pattern_match *of, iobind__kind 
     }
   }
   if (iobind__spread_is_attended_inside(graph, self->spread)) {
-    doubt(to, "control flow's graphs read the cache, and may take a length");
+    doubt(to, "graphs of control flow read the cache, and may have a length");
   }
 }
 

@@ -61,7 +61,7 @@ iobind_status iobind_session_get_node(const iobind_session *session, size_t inde
   if (index >= session->node_count) {
     return iobind__fail(error, IOBIND_ERROR_NOT_FOUND, "session_get_node: expected an index below %zu, got %zu%s",
                         session->node_count, index,
-                        session->node_count == 0 ? ": was the session made with IOBIND_SESSION_PLACEMENT?" : "");
+                        session->node_count == 0 ? ": create the session with IOBIND_SESSION_PLACEMENT" : "");
   }
   return iobind__info_write(info, "info", &session->nodes[index], sizeof session->nodes[index], sizeof session->nodes[index],
                             "session_get_node", error);

@@ -103,8 +103,8 @@ static iobind_status check_config_key(const char *key, iobind_error *error) {
   }
   return iobind__fail(
       error, IOBIND_ERROR_INVALID_ARGUMENT,
-      "session_create: config entry '%s': ONNX Runtime would hand it to the EP as an option, over which the EP may end "
-      "the process, and iobind knows no such option: leave it out",
+      "session_create: config entry '%s': ONNX Runtime would pass it to the EP as an option, which iobind does not know and "
+      "because of which the EP may end the process: leave it out",
       key);
 }
 
@@ -126,7 +126,7 @@ static iobind_status check_lists(const iobind_session_options *options, iobind_e
       if (lists[l].keys[i] == NULL || (l == 0 && options->ep_values[i] == NULL) ||
           (l == 1 && options->config_values[i] == NULL)) {
         return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT,
-                            "session_create: %s key or value %zu: expected a text, got NULL", lists[l].name, i);
+                            "session_create: %s key or value %zu: expected a string, got NULL", lists[l].name, i);
       }
     }
   }
@@ -167,12 +167,12 @@ iobind_status iobind__session_options_check(iobind_runtime *runtime, const iobin
     if (options->devices[i] == NULL || options->devices[i]->runtime != runtime) {
       return options->devices[i] == NULL
                  ? iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "session_create: devices[%zu] is NULL", i)
-                 : iobind__fail(error, IOBIND_ERROR_WRONG_DEVICE, "session_create: device '%s' is another runtime's",
+                 : iobind__fail(error, IOBIND_ERROR_WRONG_DEVICE, "session_create: device '%s' is of another runtime",
                                 options->devices[i]->spec);
     }
     for (size_t j = 0; j < i; j++) {
       if (options->devices[j] == options->devices[i]) {
-        return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "session_create: device '%s' is named twice",
+        return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "session_create: device '%s' is passed twice",
                             options->devices[i]->spec);
       }
     }

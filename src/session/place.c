@@ -100,20 +100,17 @@ static iobind_status create_tensor(iobind_session *session, iobind_device *devic
   IOBIND__TRY(iobind__null_check(tensor, "tensor", "session_create_tensor", error));
   IOBIND__TRY(iobind__process_check("session_create_tensor", error));
   if (device->runtime != session->runtime || !iobind__session_has_device(session, device)) {
-    return iobind__fail(error, IOBIND_ERROR_WRONG_DEVICE,
-                        "session_create_tensor: expected a device of the session, got '%s': name one of the session's",
+    return iobind__fail(error, IOBIND_ERROR_WRONG_DEVICE, "session_create_tensor: expected a device of the session, got '%s'",
                         device->spec);
   }
   if (dtype == IOBIND_DTYPE_STRING) {
-    return iobind__fail(
-        error, IOBIND_ERROR_NOT_SUPPORTED,
-        "session_create_tensor: strings are not in a session's memory: iobind_tensor_create makes such a tensor");
+    return iobind__fail(error, IOBIND_ERROR_NOT_SUPPORTED,
+                        "session_create_tensor: a session has no memory for strings: use iobind_tensor_create");
   }
   if (iobind__driver_of(device)->allocator != iobind__ort_allocator) {
-    return iobind__fail(
-        error, IOBIND_ERROR_NOT_SUPPORTED,
-        "session_create_tensor: the memory of '%s' is iobind's, of no session: iobind_tensor_create makes such a tensor",
-        device->spec);
+    return iobind__fail(error, IOBIND_ERROR_NOT_SUPPORTED,
+                        "session_create_tensor: iobind allocates the memory of '%s', not the session: use iobind_tensor_create",
+                        device->spec);
   }
   iobind__place *place;
   iobind__place *lent;

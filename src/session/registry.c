@@ -30,13 +30,14 @@ static void note_kept(iobind_session *session) {
   const iobind_runtime *runtime = session->runtime;
   size_t kept = atomic_fetch_add(&session->graphs.kept, 1) + 1;
   iobind__log_line(runtime->log, IOBIND_LOG_INFO,
-                   "iobind: a captured graph was given up, and ORT %s keeps it until its session is destroyed: %zu so far",
+                   "iobind: a captured graph was released, but ORT %s keeps it until its session is destroyed: %zu so far",
                    runtime->ort.version, kept);
   if (kept == MOST_KEPT) {
-    iobind__log_line(runtime->log, IOBIND_LOG_WARNING,
-                     "iobind: ORT %s keeps %zu released graphs of one session: it captures no more, and runs that would "
-                     "capture run without a graph; keep bindings, or create the session again",
-                     runtime->ort.version, kept);
+    iobind__log_line(
+        runtime->log, IOBIND_LOG_WARNING,
+        "iobind: ORT %s keeps %zu released graphs of one session, which captures no more: runs that would capture run without "
+        "a graph; keep bindings, or recreate the session",
+        runtime->ort.version, kept);
   }
 }
 

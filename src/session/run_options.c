@@ -47,15 +47,14 @@ static iobind_status check(const iobind_session *session, const iobind_run_optio
     if (strcmp(options->config_keys[i], IOBIND__GRAPH_ID) == 0 && strcmp(options->config_values[i], IOBIND__NO_GRAPH) != 0) {
       return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT,
                           "%s: config entry '" IOBIND__GRAPH_ID "': expected " IOBIND__NO_GRAPH
-                          " (no graph), got '%.32s': iobind gives each graph a number of its own; make the session with "
-                          "graph_limit",
+                          " (no graph), got '%.32s': iobind numbers graphs itself; create the session with graph_limit",
                           what, options->config_values[i]);
     }
     if (session->graphs.limit > 0 && strcmp(options->config_keys[i], "memory.enable_memory_arena_shrinkage") == 0) {
-      return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT,
-                          "%s: config entry '%s' is refused: the session captures graphs, which go on using "
-                          "the memory that would be given back",
-                          what, options->config_keys[i]);
+      return iobind__fail(
+          error, IOBIND_ERROR_INVALID_ARGUMENT,
+          "%s: config entry '%s' is refused: the session captures graphs, which still use the memory that would be released",
+          what, options->config_keys[i]);
     }
   }
   return IOBIND_OK;

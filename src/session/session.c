@@ -151,8 +151,8 @@ static iobind_status check_bytes_are_copied(const iobind_session_options *option
     if (strcmp(options->config_keys[i], key) == 0 && strcmp(options->config_values[i], "1") == 0) {
       return iobind__fail(
           error, IOBIND_ERROR_INVALID_ARGUMENT,
-          "session_create: config entry '%s': a model in memory may be freed after the call, and ORT would go on "
-          "reading it: leave the entry out, or load the model from a file",
+          "session_create: config entry '%s': a model in memory may be freed after the call, but ORT would read it later: "
+          "leave the entry out, or load the model from a file",
           key);
     }
   }
@@ -335,7 +335,8 @@ iobind_status iobind_session_end_profile(iobind_session *session, const char **p
   IOBIND__TRY(iobind__process_check("session_end_profile", error));
   if (!session->profiling) {
     return iobind__fail(error, IOBIND_ERROR_INVALID_STATE, "session_end_profile: %s",
-                        session->profile == NULL ? "the session was made without a profile" : "the profile has ended already");
+                        session->profile == NULL ? "the session was created without a profile"
+                                                 : "the profile has ended already");
   }
   const OrtApi *api = IOBIND__API(session->runtime);
   OrtAllocator *allocator = session->runtime->cpu_allocator;

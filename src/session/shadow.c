@@ -129,7 +129,7 @@ static iobind_status load(iobind_session *session, const iobind__source *from, c
   iobind_status status = iobind__session_load(session->runtime, from, &made, out, &reason);
   free(keys);
   if (status != IOBIND_OK) {
-    iobind__error_set(error, status, reason.ort_code, "session_create: verify: the CPU, whose results count as right: %s",
+    iobind__error_set(error, status, reason.ort_code, "session_create: verify: loading the model for the CPU: %s",
                       iobind__error_text(&reason));
   }
   return status;

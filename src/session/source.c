@@ -70,9 +70,10 @@ iobind_status iobind__source_refused(const iobind__source *from, iobind_runtime 
   } else if (reason == IOBIND__ORT_NO_CAPTURE) {
     status = iobind__ort_fail_as(
         api, failed, IOBIND_ERROR_NOT_SUPPORTED, error, "session_create: graph_limit: %s%s%s%s", quote, what, quote,
-        told ? ": a node reads on the host what another one computes on the device, such as a size that "
-               "the data decide"
-             : "");
+        told
+            ? ": a node reads on the host a value that another node computes on the device, such as a size that depends on the "
+              "data"
+            : "");
   } else if (named) {
     status = iobind__ort_fail(api, failed, error, "session_create: no device of the session takes %s of %s%s%s (STRICT)",
                               iobind__text_get(&names), quote, what, quote);

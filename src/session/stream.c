@@ -89,14 +89,14 @@ static iobind_status refuse_stream(const iobind_stream *stream, iobind_error *er
   if (iobind__device_has(device, IOBIND__QUIRK_REPLAY_WAITS)) {
     return iobind__fail(
         error, IOBIND_ERROR_INVALID_ARGUMENT,
-        "session_create: graph_limit and a stream: '%s' captures graphs on the caller's stream with ORT 1.%u or "
-        "newer, got %s: give one of them",
+        "session_create: graph_limit and a stream: '%s' captures graphs on the caller's stream with ORT 1.%u or newer, got %s: "
+        "set one of them",
         device->spec, iobind__quirk_ends(device->ep, IOBIND__QUIRK_REPLAY_WAITS), device->runtime->ort.version);
   }
-  return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT,
-                      "session_create: graph_limit and a stream: '%s' does not capture graphs on the caller's stream: give one "
-                      "of them",
-                      device->spec);
+  return iobind__fail(
+      error, IOBIND_ERROR_INVALID_ARGUMENT,
+      "session_create: graph_limit and a stream: '%s' does not capture graphs on the caller's stream: set one of them",
+      device->spec);
 }
 
 /* Can the session compute on the caller's stream? */
@@ -112,15 +112,15 @@ static iobind_status check_stream(const iobind_session_options *options, const i
   }
   if (iobind__driver_of(stream->device)->attach != NULL) {
     return iobind__fail(error, IOBIND_ERROR_NOT_SUPPORTED,
-                        "session_create: a stream of '%s': all sessions of the device compute on its one queue, "
-                        "iobind_runtime_adopt_device gives it yours",
+                        "session_create: a stream of '%s': all sessions of the device compute on its one queue, which "
+                        "iobind_runtime_adopt_device sets",
                         stream->device->spec);
   }
   if (device != stream->device) {
     return iobind__fail(error, IOBIND_ERROR_NOT_SUPPORTED, "session_create: a stream of '%s': %s", stream->device->spec,
                         device == NULL && (stream->device->flags & IOBIND_DEVICE_STREAMS) != 0
                             ? "expected one device with streams, got several"
-                            : "the device has no streams of its own, a session cannot compute on one of iobind's");
+                            : "the device has no native streams, and a session cannot compute on a thread of iobind");
   }
   return IOBIND_OK; /* options that exclude a stream are refused with the others (ep_options.c) */
 }
@@ -147,7 +147,7 @@ iobind_status iobind__session_open_stream(const iobind_session_options *options,
     IOBIND__TRY(check_stream(options, device, error));
     if (by_option && find_given(options, device, &given)) {
       return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT,
-                          "session_create: a stream, and EP option '%s': expected one of them", device->ep->stream_option);
+                          "session_create: a stream and EP option '%s': expected one of them", device->ep->stream_option);
     }
     IOBIND__TRY(iobind__named(iobind__bridge_check(options->stream, error), error, "session_create"));
     *stream = iobind__stream_share(options->stream);

@@ -27,7 +27,7 @@ static iobind_status map(iobind_tensor *tensor, iobind_dtype dtype, iobind_acces
                         "tensor_map: strings have no bytes: use iobind_tensor_get_string and iobind_tensor_set_string");
   }
   if (tensor->dtype != dtype) {
-    return iobind__fail(error, IOBIND_ERROR_DTYPE, "tensor_map: expected %s, the tensor holds %s", iobind_dtype_get_name(dtype),
+    return iobind__fail(error, IOBIND_ERROR_DTYPE, "tensor_map: expected %s, got a tensor of %s", iobind_dtype_get_name(dtype),
                         iobind_dtype_get_name((int32_t)tensor->dtype));
   }
   if (access != IOBIND_ACCESS_READ && access != IOBIND_ACCESS_WRITE) {
@@ -127,9 +127,10 @@ static iobind_status write_staged(const iobind__part *part, const void *data, io
   IOBIND__TRY(iobind__stream_drain(stream, error));
   const iobind_device *device = part->tensor->place->device;
   const iobind__part whole = {part->tensor, 0, unit_end(part->tensor, part->offset + part->bytes)};
-  iobind__log_line(device->runtime->log, IOBIND_LOG_WARNING,
-                   "iobind: tensor_write: '%s' has no addresses: %zu bytes come down and go up again for %zu at offset %zu",
-                   device->spec, whole.bytes, part->bytes, part->offset);
+  iobind__log_line(
+      device->runtime->log, IOBIND_LOG_WARNING,
+      "iobind: tensor_write: '%s' has no addresses: %zu bytes are downloaded and uploaded again to write %zu at offset %zu",
+      device->spec, whole.bytes, part->bytes, part->offset);
   char *staging = malloc(whole.bytes);
   if (staging == NULL) {
     return iobind__out_of_memory(error, "tensor_write");
@@ -222,8 +223,8 @@ static iobind_status read_behind(const iobind__part *part, void *data, iobind_st
   const iobind_device *device = part->tensor->place->device;
   const iobind__part whole = {part->tensor, 0, part->offset + part->bytes};
   iobind__log_line(device->runtime->log, IOBIND_LOG_WARNING,
-                   "iobind: tensor_read: '%s' has no addresses: %zu bytes come down for %zu at offset %zu", device->spec,
-                   whole.bytes, part->bytes, part->offset);
+                   "iobind: tensor_read: '%s' has no addresses: %zu bytes are downloaded to read %zu at offset %zu",
+                   device->spec, whole.bytes, part->bytes, part->offset);
   char *staging = malloc(whole.bytes);
   if (staging == NULL) {
     return iobind__out_of_memory(error, "tensor_read");
@@ -264,7 +265,7 @@ static iobind_status pair_differs(const iobind_tensor *source, const iobind_tens
   char to[IOBIND__SHAPE_TEXT];
   iobind__shape_text((int32_t)source->dtype, source->dims, NULL, source->rank, from, sizeof from);
   iobind__shape_text((int32_t)target->dtype, target->dims, NULL, target->rank, to, sizeof to);
-  return iobind__fail(error, status, "tensor_copy: pair %zu: expected a source of %s, as the target is, got %s", index, to,
+  return iobind__fail(error, status, "tensor_copy: pair %zu: expected a source of %s, like the target, got %s", index, to,
                       from);
 }
 

@@ -239,12 +239,12 @@ static iobind_status check_pair(const iobind_tensor *tensor, const iobind_tensor
     iobind__shape_text((int32_t)tensor->dtype, tensor->dims, NULL, tensor->rank, got, sizeof got);
     iobind__shape_text((int32_t)right->dtype, right->dims, NULL, right->rank, wanted, sizeof wanted);
     return iobind__fail(error, tensor->dtype != right->dtype ? IOBIND_ERROR_DTYPE : IOBIND_ERROR_SHAPE,
-                        "%s: expected %s, as the right one is, got %s", what, wanted, got);
+                        "%s: expected %s, like the reference, got %s", what, wanted, got);
   }
   const iobind_tensor *elsewhere = !tensor->place->host ? tensor : !right->place->host ? right : NULL;
   if (elsewhere != NULL) {
     return iobind__fail(error, IOBIND_ERROR_WRONG_DEVICE,
-                        "%s: expected host memory, got memory of '%s': iobind_tensor_copy brings it to the host", what,
+                        "%s: expected host memory, got memory of '%s': iobind_tensor_copy copies it to the host", what,
                         elsewhere->place->device->spec);
   }
   IOBIND__TRY(iobind__named(iobind__tensor_settle(tensor, IOBIND__READ, error), error, what));

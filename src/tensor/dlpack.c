@@ -112,7 +112,7 @@ static iobind_status check_exported(const iobind_tensor *tensor, bool legacy, ui
   }
   if (legacy && tensor->read_only) {
     return iobind__fail(error, IOBIND_ERROR_NOT_SUPPORTED,
-                        "tensor_to_dlpack: a legacy struct cannot say that a tensor is read-only");
+                        "tensor_to_dlpack: a legacy struct cannot express that a tensor is read-only");
   }
   *code = types[type].code;
   return IOBIND_OK;
@@ -273,14 +273,15 @@ static iobind_status copy_strided(const iobind__dl_tensor *from, const iobind__p
   iobind_dtype dtype = dtype_of(from);
   if ((flags & IOBIND_DLPACK_COPY_STRIDED) == 0) {
     return iobind__fail(error, IOBIND_ERROR_SHAPE,
-                        "tensor_from_dlpack: expected dense, row-major memory, got strides: make the array dense, or ask for a "
-                        "copy (IOBIND_DLPACK_COPY_STRIDED)");
+                        "tensor_from_dlpack: expected dense, row-major memory, got strides: make the array dense, or set "
+                        "IOBIND_DLPACK_COPY_STRIDED to copy it");
   }
   if (!place->host || from->bits < 8) {
-    return iobind__fail(error, IOBIND_ERROR_NOT_SUPPORTED,
-                        "tensor_from_dlpack: only host memory of whole bytes is copied, got %s on '%s': make the array dense "
-                        "where it comes from",
-                        iobind_dtype_get_name((int32_t)dtype), place->device->spec);
+    return iobind__fail(
+        error, IOBIND_ERROR_NOT_SUPPORTED,
+        "tensor_from_dlpack: only host memory of whole bytes is copied, got %s on '%s': make the array dense in its own "
+        "library",
+        iobind_dtype_get_name((int32_t)dtype), place->device->spec);
   }
   if (from->data == NULL) {
     return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "tensor_from_dlpack: expected an address, got data of NULL");
@@ -387,7 +388,7 @@ iobind_status iobind_tensor_from_dlpack(iobind_runtime *runtime, void *managed, 
     }
     if ((versioned->flags & IOBIND__DL_SUBBYTE_PADDED) != 0 && versioned->tensor.bits < 8) {
       return iobind__fail(error, IOBIND_ERROR_NOT_SUPPORTED,
-                          "tensor_from_dlpack: expected packed elements of %d bits, got each in a byte of its own",
+                          "tensor_from_dlpack: expected packed elements of %d bits, got one in each byte",
                           versioned->tensor.bits);
     }
     from = &versioned->tensor;

@@ -64,7 +64,7 @@ iobind_status iobind__dims_check(const int64_t *dims, size_t rank, uint64_t *ele
   *elements = empty ? 0 : 1;
   for (size_t i = 0; i < rank && !empty; i++) {
     if (*elements > (uint64_t)INT64_MAX / (uint64_t)dims[i]) {
-      return iobind__fail(error, IOBIND_ERROR_SHAPE, "%s: the product of the dims is more than 64 bits hold", what);
+      return iobind__fail(error, IOBIND_ERROR_SHAPE, "%s: the product of the dims exceeds 64 bits", what);
     }
     *elements *= (uint64_t)dims[i];
   }

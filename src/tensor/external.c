@@ -73,7 +73,7 @@ static iobind_status take(iobind_external_memory *memory, OrtValue *value, iobin
   iobind__place *place = iobind__runtime_find_place(device->runtime, info);
   if (place == NULL || place->device != device) {
     return iobind__fail(error, IOBIND_ERROR_WRONG_DEVICE,
-                        "%s: expected a tensor on '%s', its execution provider made one on '%s'", what, device->spec,
+                        "%s: expected a tensor on '%s', its execution provider created one on '%s'", what, device->spec,
                         place == NULL ? "?" : place->device->spec);
   }
   return iobind__tensor_from_value(value, place, &memory->ref, tensor, what, error);
@@ -123,7 +123,7 @@ iobind_status iobind_external_memory_view(iobind_external_memory *memory, size_t
   IOBIND__TRY(iobind__null_check(tensor, "tensor", what, error));
   IOBIND__TRY(iobind__process_check(what, error));
   if (dtype == IOBIND_DTYPE_STRING) {
-    return iobind__fail(error, IOBIND_ERROR_DTYPE, "%s: strings live only in host memory of ONNX Runtime's own", what);
+    return iobind__fail(error, IOBIND_ERROR_DTYPE, "%s: strings are only in host memory of ONNX Runtime", what);
   }
   const OrtExternalTensorDescriptor part = {.version = memory->importer.device->runtime->ort.api_version,
                                             .element_type = (ONNXTensorElementDataType)dtype,

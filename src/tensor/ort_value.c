@@ -124,7 +124,7 @@ iobind_status iobind_tensor_to_ort(iobind_tensor *tensor, void **ort_value, iobi
   IOBIND__TRY(iobind__process_check("tensor_to_ort", error));
   if (tensor->read_only) {
     return iobind__fail(error, IOBIND_ERROR_NOT_SUPPORTED,
-                        "tensor_to_ort: an OrtValue cannot say that a tensor is read-only: copy the tensor");
+                        "tensor_to_ort: an OrtValue cannot express that a tensor is read-only: copy the tensor");
   }
   OrtValue *value = NULL;
   IOBIND__TRY(iobind__named(hand_out(tensor, &value, error), error, "tensor_to_ort"));

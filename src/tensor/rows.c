@@ -135,7 +135,7 @@ static iobind_status copy_by_scratch(const side *from, const side *to, const iob
   iobind_status status = iobind__stream_drain(stream, error);
   if (status == IOBIND_OK && partial) {
     iobind__log_line(to->place->device->runtime->log, IOBIND_LOG_WARNING,
-                     "iobind: tensor_copy_rows: '%s' has no addresses: %zu bytes come down and go up again for %zu",
+                     "iobind: tensor_copy_rows: '%s' has no addresses: %zu bytes are downloaded and uploaded again to copy %zu",
                      to->place->device->spec, size, extent->bytes * extent->rows);
     status = iobind__renamed(iobind_tensor_read(to->tensor, begin, scratch, size, NULL, error), error, "tensor_copy_rows");
   }

@@ -143,7 +143,7 @@ static iobind_status check_kind(const iobind__place *place, iobind_dtype dtype, 
     IOBIND__TRY(iobind__dims_check(dims, rank, &elements, what, error));
     if (place != &place->device->runtime->cpu->places[IOBIND_MEMORY_DEFAULT]) {
       return iobind__fail(error, IOBIND_ERROR_NOT_SUPPORTED,
-                          "%s: strings live only in host memory, got device '%s': make them on the CPU device", what,
+                          "%s: strings are only in host memory, got device '%s': make them on the CPU device", what,
                           place->device->spec);
     }
     return IOBIND_OK;
@@ -155,7 +155,7 @@ static iobind_status check_kind(const iobind__place *place, iobind_dtype dtype, 
 iobind_status iobind__tensor_check_writable(const iobind_tensor *tensor, const char *what, iobind_error *error) {
   return tensor->read_only
              ? iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT,
-                            "%s: the tensor is read-only: a saved state, or its producer said so: use a copy of it", what)
+                            "%s: the tensor is read-only (a saved state, or a read-only import): use a copy of it", what)
              : IOBIND_OK;
 }
 
@@ -340,7 +340,7 @@ iobind_status iobind_tensor_view(iobind_tensor *tensor, size_t offset, iobind_dt
     return iobind__fail(
         error, IOBIND_ERROR_NOT_SUPPORTED,
         "tensor_view: memory of '%s' has no addresses: a view must begin at 0 and end on a unit of %d bytes, got "
-        "%zu bytes at offset %zu: iobind_tensor_read and iobind_tensor_write reach the part",
+        "%zu bytes at offset %zu: iobind_tensor_read and iobind_tensor_write can access the part",
         tensor->place->device->spec, IOBIND__UNIT, bytes, offset);
   }
   void *data = tensor->data == NULL ? NULL : (char *)tensor->data + offset;
@@ -505,7 +505,7 @@ static iobind_status get_native(const iobind_tensor *tensor, iobind_native *nati
   const iobind__driver *driver = iobind__driver_of(device);
   if (driver->get_native == NULL || tensor->place->host) {
     return iobind__fail(error, IOBIND_ERROR_NOT_SUPPORTED,
-                        "memory of '%s%s' has no native object: iobind_tensor_get_address tells its address", device->spec,
+                        "memory of '%s%s' has no native object: iobind_tensor_get_address returns its address", device->spec,
                         iobind__place_suffix(tensor->place));
   }
   return driver->get_native(device, tensor->data, native, error);

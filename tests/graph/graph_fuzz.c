@@ -542,7 +542,7 @@ static void run_together(world *self, uint64_t a) {
 }
 
 static void expect_refused(const world *self, iobind_status status, const char *what) {
-  bool is_state = status == IOBIND_ERROR_INVALID_ARGUMENT && strstr(fault.message, "carries a state") != NULL;
+  bool is_state = status == IOBIND_ERROR_INVALID_ARGUMENT && strstr(fault.message, "is a carried state") != NULL;
   if (status != IOBIND_ERROR_NOT_SUPPORTED && !is_state) {
     fail_msg("%s: %s: %s\n%s", what, iobind_status_get_name((int32_t)status), fault.message, self->trace);
   }

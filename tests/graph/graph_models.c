@@ -103,7 +103,7 @@ static void size_of_data(void **state) {
   iobind_status status = try_size_of_data(1, &session);
   if (status != IOBIND_OK) {
     assert_int_equal(status, IOBIND_ERROR_NOT_SUPPORTED);
-    expect_words("a node reads on the host what another one computes");
+    expect_words("a node reads on the host a value that another node computes");
   } else {
     assert_true(is_device("vdev"));
     iobind_binding *binding = make_binding(session, x, NULL);

@@ -222,10 +222,10 @@ static void refused_when_bound(void **state) {
   expect(IOBIND_ERROR_NOT_SUPPORTED, iobind_binding_set_output(binding, 0, host, 0, &fault));
   expect(IOBIND_ERROR_NOT_SUPPORTED, iobind_binding_carry(binding, 0, 0, IOBIND_CARRY_MOVE, &fault));
   expect(IOBIND_ERROR_NOT_SUPPORTED, iobind_binding_carry(binding, 0, 0, IOBIND_CARRY_SWAP, &fault));
-  expect_words("SWAP takes two graphs");
+  expect_words("SWAP needs two graphs");
   expect(IOBIND_ERROR_WRONG_DEVICE, iobind_binding_set_input(binding, 0, IOBIND_INPUT_RESIDENT, host, NULL, &fault));
   expect(IOBIND_ERROR_NOT_SUPPORTED, iobind_binding_set_input(binding, 0, IOBIND_INPUT_LIVE, host, NULL, &fault));
-  expect_words("LIVE from elsewhere");
+  expect_words("LIVE from another location");
   expect_ok(iobind_binding_set_input(binding, 0, IOBIND_INPUT_SNAPSHOT, host, NULL, &fault));
   for (int turn = 0; turn < 3; turn++) {
     float values[N];

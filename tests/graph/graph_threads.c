@@ -698,7 +698,7 @@ static void refused_on_a_stream(void **state) {
   assert_int_equal(pthread_create(&thread, NULL, try_twice, &one), 0);
   assert_int_equal(pthread_join(thread, NULL), 0);
   assert_int_equal(one.status, IOBIND_ERROR_INVALID_STATE);
-  assert_non_null(strstr(one.error.message, "captured by another thread"));
+  assert_non_null(strstr(one.error.message, "belong to another thread"));
   expect_ok(iobind_binding_run(binding, NULL, &fault));
   expect_all(other, N, 20);
   iobind_binding_destroy(binding);

@@ -111,7 +111,7 @@ class Page(unittest.TestCase):
         self.assertEqual([name for name, _ in said], list(findings.DEVICES))
         totals = {self.check(name, text) for name, text in said}
         self.assertEqual(len(totals), 1, "the same list for each")
-        self.assertIn(f"makes models of one node: {totals.pop()} of them", (PROJECT / "docs" / "tool.md").read_text(encoding="utf-8"))
+        self.assertIn(f"generates {totals.pop()} models of one node", (PROJECT / "docs" / "tool.md").read_text(encoding="utf-8"))
 
 
 if __name__ == "__main__":

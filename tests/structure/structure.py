@@ -13,7 +13,7 @@ usage: structure.py [ROOT]   every rule, over the files under version control (o
   and src/ep compare a version of ORT. Comments may give examples.
 - No file is too long, none is a bag called utils; nothing is left for later; no path of one machine and no host of a
   package registry stands anywhere.
-- The documents in language.toml use none of the words listed there.
+- The documents in language.toml use none of the words listed there; nor do the messages of the library and the tool.
 - The library neither prints nor aborts, nothing in it depends on the program's locale, and only src/ort reads ORT's words.
 """
 import pathlib
@@ -48,6 +48,7 @@ OF_A_PRODUCT = r"(?i)(?<![a-z])(vdev|vcuda)|virtual\s+accelerator"
 PRODUCTS_ROW, LISTED, LISTS = "src/ep/vdev.c", r"\biobind__ep_vdev\b", ["src/ep/ep.h", "src/ep/catalogue.c"]
 VERSION_COMPARED = (r"\b(minor|api_version)\b\s*([<>]|[!=]=)|((?<!-)[<>]=?|[!=]=)\s*[\w.>-]*(\.|->)(minor|api_version)\b"
                     r"|\b(strcmp|strncmp|strchr|strstr)\s*\([^;]*\bort\.version\b")
+LITERAL = r'"(?:\\.|[^"\\\n])*"(?:\s*"(?:\\.|[^"\\\n])*")*'  # also one that goes on in the next line
 STOPS_OR_PRINTS = r"\b(printf|fprintf|vprintf|vfprintf|puts|fputs|putchar|perror|abort|exit|_exit|assert)\s*\("
 
 BY_LOCALE = r"\b(strto[dfl]d?|ato[fil]l?|v?[fs]?scanf|to(?:lower|upper)|is(?:alpha|alnum|space|print|punct|upper|lower)|strn?casecmp|strcoll|setlocale)\s*\("
@@ -205,12 +206,17 @@ class Tree:
         language = tomllib.loads(LANGUAGE.read_text(encoding="utf-8"))
         words = {word: re.compile(r"\b" + r"\s+".join(map(re.escape, word.split())) + r"\b", flags=re.I) for word in language["words"]}
         for name, text in self.text.items():
-            if not any(name == path or path.endswith("/") and name.startswith(path) for path in language["paths"]):
-                continue
-            prose = prose_of(text) if name.endswith(".md") else text
-            for word, pattern in words.items():
-                for match in pattern.finditer(prose):
-                    self.fault(name, f"says '{word}'; write '{language['words'][word]}'", line_of(prose, match.start()))
+            if any(name == path or path.endswith("/") and name.startswith(path) for path in language["paths"]):
+                self.check_words(name, prose_of(text) if name.endswith(".md") else text, 1, language, words)
+        for name, text in self.c_files("src", "tool").items():
+            code = without_comments(text, keep_strings=True)
+            for match in re.finditer(LITERAL, code):
+                self.check_words(name, re.sub(r'"\s*"', "", match[0]), line_of(code, match.start()), language, words)
+
+    def check_words(self, name, prose, line, language, words):
+        for word, pattern in words.items():
+            for match in pattern.finditer(prose):
+                self.fault(name, f"says '{word}'; write '{language['words'][word]}'", line + line_of(prose, match.start()) - 1)
 
     def check_library(self):
         for name, text in self.c_files("src").items():

@@ -60,6 +60,10 @@ class Structure(unittest.TestCase):
         self.write("docs/other.md", "A run is under way.\n")
         self.assertEqual(self.check().returncode, 0)
 
+    def test_words_in_messages(self):
+        self.assert_fault("src/support/error.c", 'static const char m[] = "a run is under "\n                        "way";\n',
+                          "src/support/error.c:3: says 'under way'; write 'in flight'")
+
     def test_module_below(self):
         self.assert_fault("src/support/error.h", '#include "tensor/tensor.h"\n', "module support includes module tensor")
 

@@ -233,9 +233,9 @@ class Loop(Case):
         self.refused(MISUSED, "the input is carried; give its first state", *good, "-c", "joined=second")
         wide = self.write("wide.npy", npy_bytes("<f8", (2, 1, 3), bytes(48)))
         self.refused(FAILED, "expected float32, got an array of type <f8", *carried, "-i", f"second={wide}@0")
-        self.refused(FAILED, "step 0: output 'joined': not the shape", "loop", self.concat, "-c", "joined=first,swap",
+        self.refused(FAILED, "step 0: output 'joined': expected the bound shape", "loop", self.concat, "-c", "joined=first,swap",
                      "-i", first, "-i", second)
-        self.refused(FAILED, "'y' is int64[2], the input 'x' takes float32", "loop", self.model("shape.onnx", "shape"), "-c", "y=x", "-r",
+        self.refused(FAILED, "'y' is int64[2], input 'x' is float32", "loop", self.model("shape.onnx", "shape"), "-c", "y=x", "-r",
                      "--dim", "n=1", "--dim", "m=1", "--steps", "1")
 
 

@@ -264,7 +264,7 @@ static void silent_cpu_fallback(void **state) {
   trap_set_output(binding, 0, IOBIND_OUTPUT_FRESH, vdev, NULL);
   table.BindOutputToDevice = bind_to_the_cpu;
   expect(IOBIND_ERROR_WRONG_DEVICE, iobind_binding_run(binding, NULL, &fault));
-  expect_words("'y': expected memory of 'vdev:0', as it is bound, got 'Cpu'");
+  expect_words("'y': expected memory of 'vdev:0', as bound, got 'Cpu'");
   expect(IOBIND_ERROR_INVALID_STATE, iobind_binding_get_output(binding, 0, NULL, &y, &fault));
   assert_null(y);
   table.BindOutputToDevice = real->BindOutputToDevice;

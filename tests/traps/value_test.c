@@ -154,7 +154,7 @@ static void output_that_came_out_as_no_tensor(void **state) {
   trap_set_input(binding, 0, x);
   table.IsTensor = deny_tensor;
   expect(IOBIND_ERROR_NOT_SUPPORTED, iobind_binding_run(binding, NULL, &fault));
-  expect_words("'y': the run did not give a tensor");
+  expect_words("'y': the run returned no tensor");
   table.IsTensor = real->IsTensor;
   expect_ok(iobind_binding_run(binding, NULL, &fault));
   iobind_tensor_release(x);

@@ -154,7 +154,7 @@ static void refused(void **state) {
   iobind_tensor *two = of(IOBIND_DTYPE_FLOAT32, values, 2);
   iobind_tensor *whole = of(IOBIND_DTYPE_INT32, values, 3);
   expect(IOBIND_ERROR_SHAPE, iobind_tensor_compare(three, two, NULL, &found, &fault));
-  expect_words("expected float32[2], as the right one is, got float32[3]");
+  expect_words("expected float32[2], like the reference, got float32[3]");
   expect(IOBIND_ERROR_DTYPE, iobind_tensor_compare(three, whole, NULL, &found, &fault));
   expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_tensor_compare(NULL, three, NULL, &found, &fault));
   expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_tensor_compare(three, NULL, NULL, &found, &fault));

@@ -284,8 +284,10 @@ static void attend(iobind_binding *binding, size_t rows, size_t first, int token
   const int64_t dims[] = {(int64_t)rows, 1, (int64_t)HEADS * SIZE};
   size_t each = (size_t)HEADS * SIZE;
   iobind_tensor *made;
-  for (size_t i = 0; i < rows * each; i++)
-    x[i] = (float)((int)(i % each) * (token + 1) % 7 - 3) / (float)(2 + first + i / each);
+  for (size_t i = 0; i < rows * each; i++) {
+    const size_t row = first + i / each;
+    x[i] = (float)((int)(i % each) * (token + 1) % 7 - 3) / (float)(2 + row);
+  }
   expect_ok(iobind_tensor_create(device, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, dims, 3, &made, &fault));
   expect_ok(iobind_tensor_write(made, 0, x, rows * each * sizeof *x, NULL, &fault));
   expect_ok(iobind_binding_set_input(binding, 0, IOBIND_INPUT_RESIDENT, made, NULL, &fault));

@@ -97,7 +97,7 @@ static void that_fail_late(void **state) {
   assert_true(iobind_stream_synchronize(stream, NULL) != IOBIND_OK || is_met);
   assert_int_equal(vdev_set(0, "fail_compute", "0"), 0);
   expect(IOBIND_ERROR_INVALID_STATE, iobind_binding_run(self.binding, stream, &fault));
-  expect_words("behind a run that has failed");
+  expect_words("after a run that has failed");
   expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_binding_rewind_state(self.binding, 4, &fault));
   expect_words("0 .. 3");
   expect_ok(iobind_binding_rewind_state(self.binding, 3, &fault));
@@ -142,7 +142,7 @@ static void that_are_wrong(void **state) {
     assert_int_equal(vdev_set(0, "wrong_compute", "0"), 0);
     if (modes[i] == IOBIND_CARRY_IN_PLACE) {
       expect(IOBIND_ERROR_INVALID_STATE, iobind_binding_rewind_state(self.binding, 3, &fault));
-      expect_words("not only behind its length");
+      expect_words("not only beyond its length");
       expect(IOBIND_ERROR_INVALID_STATE, iobind_binding_run(self.binding, NULL, &fault));
     } else {
       expect_ok(iobind_binding_rewind_state(self.binding, 3, &fault));
@@ -179,7 +179,7 @@ static void that_fail(void **state) {
 static void expect_unknown(cache *self) {
   bind_rows(self, 1, 9);
   expect(IOBIND_ERROR_INVALID_STATE, write_length(self->binding, 1, LAST, NULL, &fault));
-  expect_words("length is not known");
+  expect_words("length is unknown");
 }
 
 static void bind_live(cache *self) {
@@ -400,7 +400,7 @@ static void written_by_the_caller(void **state) {
   expect_ok(iobind_binding_run(self.binding, NULL, &fault));
   expect_rows(&self, "114");
   expect(IOBIND_ERROR_INVALID_STATE, write_length(self.binding, 1, LAST, NULL, &fault));
-  expect_words("length is not known");
+  expect_words("length is unknown");
   expect(IOBIND_ERROR_NOT_SUPPORTED, iobind_binding_rewind_state(self.binding, 1, &fault));
   expect_words("'at'");
   append(&self, 1, 5, 3);
@@ -413,7 +413,7 @@ static void refused(void **state) {
   (void)state;
   cache self = open_append(plain, IOBIND_CARRY_SWAP, 0);
   expect(IOBIND_ERROR_INVALID_STATE, write_length(self.binding, 1, LAST, NULL, &fault));
-  expect_words("length is not known");
+  expect_words("length is unknown");
   expect(IOBIND_ERROR_INVALID_ARGUMENT, write_length(self.binding, 0, 0, NULL, &fault));
   expect(IOBIND_ERROR_INVALID_ARGUMENT, write_length(self.binding, 1, -2, NULL, &fault));
   expect(IOBIND_ERROR_INVALID_ARGUMENT, write_length(self.binding, 1, CAPACITY + 1, NULL, &fault));

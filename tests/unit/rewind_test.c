@@ -150,7 +150,9 @@ static bool moves(iobind_binding *binding, size_t length) {
 static void expect_firsts(iobind_binding *binding, const char *numbers) {
   float values[32];
   size_t count = strlen(numbers);
-  for (size_t i = 0; i < 3 * count; i++) values[i] = (float)(numbers[i / 3] - '0');
+  for (size_t row = 0; row < count; row++) {
+    for (size_t i = 0; i < 3; i++) values[3 * row + i] = (float)(numbers[row] - '0');
+  }
   expect_rows(binding, values, 3 * count);
 }
 

@@ -130,7 +130,7 @@ static void bytes_are_not_used_directly(void **state) {
     options.config_count = 1;
     expect(i == 0 ? IOBIND_ERROR_INVALID_ARGUMENT : IOBIND_OK, load("add", &options));
     if (i == 0) {
-      expect_words("ORT would go on reading it");
+      expect_words("ORT would read it later");
     }
   }
 }
@@ -234,7 +234,7 @@ static void ep_options(void **state) {
   static const char *const other_case[] = {"validationmode", "ValidationMode", "webgpu.validationmode"};
   for (size_t i = 0; i < sizeof other_case / sizeof other_case[0]; i++) {
     expect(IOBIND_ERROR_INVALID_ARGUMENT, load_with_ep_option(webgpu, other_case[i], "basic"));
-    expect_words("is 'validationMode' meant?");
+    expect_words("did you mean 'validationMode'?");
   }
   expect(IOBIND_ERROR_INVALID_ARGUMENT, load_with_ep_option(webgpu, "cuda.device_id", "0"));
   expect_words("cuda.device_id");
@@ -249,7 +249,7 @@ static void ep_options_with_values(void **state) {
   expect(IOBIND_ERROR_INVALID_ARGUMENT, load_with_ep_option(webgpu, "validationMode", "some"));
   expect_words("EP option 'validationMode' of webgpu: expected disabled, wgpuOnly, basic or full, got 'some'");
   expect(IOBIND_ERROR_INVALID_ARGUMENT, load_with_ep_option(webgpu, "webgpuDevice", "0x10"));
-  expect_words("means nothing without 'webgpuInstance'");
+  expect_words("has no effect without 'webgpuInstance'");
   const char *const keys[] = {"preferredLayout", "webgpu.preferredLayout"};
   const char *const values[] = {"NHWC", "NCHW"};
   iobind_session_options options = IOBIND_SESSION_OPTIONS_INIT;
@@ -290,7 +290,7 @@ static void config_entries(void **state) {
   expect_words("expected the EP option 'cuda.use_tf32'");
   key = "ep.cuda.fpa_intb_gemm"; /* a kernel's, and the EP takes it for an option */
   expect(IOBIND_ERROR_INVALID_ARGUMENT, load("add", &options));
-  expect_words("knows no such option");
+  expect_words("which iobind does not know");
   key = NULL;
   expect(IOBIND_ERROR_INVALID_ARGUMENT, load("add", &options));
   options.config_keys = NULL;
@@ -408,7 +408,7 @@ static void messages_of_long_names(void **state) {
   expect_words("ooo' overlaps the memory of input 'iii");
   expect_words("iii': bind it IN_PLACE if the model allows it");
   expect(IOBIND_ERROR_INVALID_STATE, iobind_binding_get_output(binding, 0, NULL, &result, &fault));
-  expect_words("ooo': no run is complete since the binding changed");
+  expect_words("ooo': no run has completed since the binding changed");
   expect(IOBIND_ERROR_INVALID_ARGUMENT, call_session_run(session, (iobind_tensor *[]){NULL}, &result, &fault));
   expect_words("iii': the tensor is NULL");
   iobind_binding_destroy(binding);

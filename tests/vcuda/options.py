@@ -99,7 +99,7 @@ def as_config_entry(model):
     """ORT hands the EP what it finds among the session's entries, too: there options would not be checked, and what is none, also where
     the EP's kernels read it, would end the process."""
     wrong = []
-    said = {"use_tf32": "expected the EP option 'cuda.use_tf32'", "no_such_option": "knows no such option", "fpa_intb_gemm": "knows no such option"}
+    said = {"use_tf32": "expected the EP option 'cuda.use_tf32'", "no_such_option": "which iobind does not know", "fpa_intb_gemm": "which iobind does not know"}
     for where in ["--device", "cuda"], ["--policy", "prefer-gpu"]:
         for key in said:
             words = [TOOL, "run", model, "--random", *where, *(word for dim in "mkn" for word in ("--dim", f"{dim}=4"))]

@@ -25,7 +25,7 @@ static void plain_runs(void **state) {
   set_wrong("every:1");
   for (int i = 0; i < 2; i++) { /* a run that differs does not count */
     expect(IOBIND_ERROR_RESULT, iobind_binding_run(binding, NULL, &fault));
-    expect_words("output 'y'[0]: expected 6, as the CPU makes it, got ");
+    expect_words("output 'y'[0]: expected 6, as on the CPU, got ");
     expect_words("elements that differ: 1, largest relative difference: ");
     expect_words("`iobind compare --nodes`");
     expect(IOBIND_ERROR_INVALID_STATE, iobind_binding_get_output(binding, 0, NULL, &y, &fault));

@@ -112,8 +112,8 @@ int command_doctor(int argc, const char **argv) {
                  "A device works if a small model ran on it.",
       .notes =
           "--compute runs models of one node, with many operators, types and shapes, on DEVICE and on the CPU, and compares the\n"
-          "results: right, wrong, refused, or on the CPU (the device does not take the node).\n"
-          "Exit code 1: no device works, and the last line has the reason; or --compute has found a wrong result.",
+          "results: right, wrong, refused, fatal (the process ends), or on the CPU (the device does not take the node).\n"
+          "Exit code 1: no device works, and the last line has the reason; or --compute has found a wrong or fatal kernel.",
       .optional_count = 1,
       .options = options,
   };

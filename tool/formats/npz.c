@@ -120,7 +120,7 @@ static bool check_member(const npz_archive *archive, const zip_stat_t *member, c
   if ((member->valid & wanted) != wanted) return fault_set(fault, "%s: the archive does not say how large it is", name);
   if (member->encryption_method != ZIP_EM_NONE) return fault_set(fault, "%s: is encrypted", name);
   uint64_t most = member->comp_size;
-  if (most > archive->size) return fault_set(fault, "%s: is said to be larger than the archive", name);
+  if (most > archive->size) return fault_set(fault, "%s: its declared size is larger than the archive", name);
   switch (member->comp_method) {
     case ZIP_CM_STORE: break;
     case ZIP_CM_DEFLATE:
@@ -133,7 +133,7 @@ static bool check_member(const npz_archive *archive, const zip_stat_t *member, c
                        member->comp_method);
   }
   if (member->size <= most) return true;
-  return fault_set(fault, "%s: is said to have %" PRIu64 " bytes, which its %" PRIu64 " in the archive cannot hold", name,
+  return fault_set(fault, "%s: its declared size is %" PRIu64 " bytes, too many for %" PRIu64 " in the archive", name,
                    member->size, member->comp_size);
 }
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import os
 from typing import TYPE_CHECKING, Any
 
 from ._errors import InvalidArgument
-from ._runtime import library_path, runtime
+from ._runtime import runtime, vdev_path
 
 if TYPE_CHECKING:
     from ._tensor import Stream
@@ -26,7 +25,7 @@ def _cuda() -> Any:
 @functools.cache
 def _vdev() -> Any:
     registered = [entry["path"] for entry in runtime().eps() if entry["name"] == "vdev" and entry["path"]]
-    library = ctypes.CDLL(registered[0] if registered else os.path.join(os.path.dirname(library_path()), "libiobind_vdev.so"))
+    library = ctypes.CDLL(registered[0] if registered else vdev_path())
     library.vdev_event_create.restype = ctypes.c_void_p
     library.vdev_last_error.restype = ctypes.c_char_p
     return library

@@ -29,6 +29,7 @@ class OtherDevice(Protocol):
 
 
 DeviceSpec = str | _core.Device | OtherDevice
+WINDOWS = os.name == "nt"
 HERE = os.path.dirname(os.path.abspath(__file__))
 LEVELS = {"verbose": 1, "info": 2, "warning": 3, "error": 4}
 _lock = threading.RLock()
@@ -40,18 +41,23 @@ _core.use_logger(logging.getLogger("iobind"))
 
 def library_path() -> str:
     """The file of libiobind that this package uses."""
-    for name in (os.path.join("lib", "libiobind.so.1"), os.path.join("..", "..", "libiobind.so.1")):
+    for name in ("iobind.dll",) if WINDOWS else (os.path.join("lib", "libiobind.so.1"), os.path.join("..", "..", "libiobind.so.1")):
         path = os.path.realpath(os.path.join(HERE, name))
         if os.path.exists(path):
             return path
-    raise FileNotFoundError(f"libiobind.so.1 is not beside {HERE}")
+    raise FileNotFoundError(f"{'iobind.dll' if WINDOWS else 'libiobind.so.1'} is not beside {HERE}")
+
+
+def vdev_path() -> str:
+    """The file of the virtual accelerator, which lies beside it."""
+    return os.path.join(os.path.dirname(library_path()), "iobind_vdev.dll" if WINDOWS else "libiobind_vdev.so")
 
 
 def find_ort() -> str | None:
     """ORT's library in an installed onnxruntime or onnxruntime-gpu, which is not imported; None: there is none."""
     spec = importlib.util.find_spec("onnxruntime")
     for folder in (spec.submodule_search_locations or []) if spec else []:
-        found = sorted(glob.glob(os.path.join(folder, "capi", "libonnxruntime.so*")))
+        found = sorted(glob.glob(os.path.join(folder, "capi", "onnxruntime.dll" if WINDOWS else "libonnxruntime.so*")))
         if found:
             return found[-1]
     return None

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from ._errors import InvalidState
-from ._runtime import library_path
+from ._runtime import vdev_path
 
 EP = "VirtualDeviceExecutionProvider"
 VENDOR = 0x1DEF
@@ -72,7 +72,7 @@ class Vdev:
         ImportError without onnxruntime, ValueError as set(), InvalidState if iobind has another ONNX Runtime."""
         import onnxruntime  # type: ignore[import-untyped]
 
-        self.path = os.path.join(os.path.dirname(library_path()), "libiobind_vdev.so")
+        self.path = vdev_path()
         self.onnxruntime = onnxruntime
         if not self.devices:
             self._register()

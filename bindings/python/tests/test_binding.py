@@ -667,7 +667,7 @@ def test_memory_of_the_session(device):
     assert tensor.to("cpu").numpy().tolist() == [1, 2]
     session = iobind.Session(twice(), device=device)
     assert session.bind({"x": tensor}).run()["y"].numpy().tolist() == [2, 4]
-    with pytest.raises(iobind.NotSupported, match="allocate: strings are not in a session's memory: iobind.empty makes"):
+    with pytest.raises(iobind.NotSupported, match="allocate: a session has no memory for strings: use iobind.empty"):
         session.allocate(1, "string", device="cpu")
 
 

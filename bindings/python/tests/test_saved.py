@@ -351,7 +351,7 @@ def firsts(out):
 def test_lengths_of_a_cache(device, mode):
     binding = cache(device, mode)
     assert binding.session.state_kind("s2", "s") == ("capacity", 1)
-    with pytest.raises(iobind.InvalidState, match="^write_lengths: the length is not known"):
+    with pytest.raises(iobind.InvalidState, match="^write_lengths: the length is unknown"):
         binding.write_lengths(2)
     binding.write_lengths(2, 0)
     assert firsts(binding.run()) == [1, 1, 0, 0, 0, 0, 0, 0]

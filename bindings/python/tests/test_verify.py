@@ -28,7 +28,7 @@ def test_a_wrong_kernel_is_found(wrong):
     session = iobind.Session(twice(), device="vdev", verify=2)
     binding = session.bind({"x": numpy.array([3, 4], numpy.float32)})
     wrong("every:1")
-    with pytest.raises(iobind.ResultError, match=r"run: output 'y'\[0\]: expected 6, as the CPU makes it, got .* from the run") as caught:
+    with pytest.raises(iobind.ResultError, match=r"run: output 'y'\[0\]: expected 6, as on the CPU, got .* from the run") as caught:
         binding.run()
     assert caught.value.status == "RESULT" and isinstance(caught.value, ArithmeticError)
     wrong("0")

@@ -93,7 +93,7 @@ public record MemoryDescriptor(OnnxTensorElementType type, long... shape) {
       for (long dim : shape) count = Math.multiplyExact(count, dim);
       return count;
     } catch (ArithmeticException e) {
-      throw new OrtFFMException(OrtStatus.SHAPE, text(type, shape) + ": the product of the dims is more than 64 bits hold");
+      throw new OrtFFMException(OrtStatus.SHAPE, text(type, shape) + ": the product of the dims exceeds 64 bits");
     }
   }
 
