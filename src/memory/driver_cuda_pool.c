@@ -115,7 +115,7 @@ static void pool_destroy(iobind__ref *ref) {
   free(self);
 }
 
-static iobind_status open(cuda_pool *self, const iobind_device *device, iobind_error *error) {
+static iobind_status prepare(cuda_pool *self, const iobind_device *device, iobind_error *error) {
   if (!find_calls(self, iobind__library_loaded(IOBIND__CUDA_DRIVER))) {
     return iobind__fail(error, IOBIND_ERROR_NOT_SUPPORTED,
                         "allocator of '%s': %s is not loaded, or has no memory pools: expected CUDA 11.2 or newer",
@@ -145,7 +145,7 @@ iobind_status iobind__cuda_allocator(iobind__place *place, OrtAllocator **alloca
   if (self == NULL) {
     return iobind__fail(error, IOBIND_ERROR_OUT_OF_MEMORY, "out of host memory");
   }
-  iobind_status status = open(self, device, error);
+  iobind_status status = prepare(self, device, error);
   if (status != IOBIND_OK) {
     free(self);
     return status;

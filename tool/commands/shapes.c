@@ -88,16 +88,24 @@ static const char *find_search(const tool_state *tool) {
   return found;
 }
 
+/* The line that is about a node; SHAPE_FACTS: none. */
+static size_t find_fact(const char *op_type, const char *search) {
+  size_t found = 0;
+  while (found < SHAPE_FACTS && (strcmp(facts[found].op_type, op_type) != 0 ||
+                                 (facts[found].search != NULL && strcmp(facts[found].search, search) != 0))) {
+    found++;
+  }
+  return found;
+}
+
 shape_counts shapes_count(const tool_state *tool, const iobind_session *session) {
   iobind_node_info node = IOBIND_NODE_INFO_INIT;
   const char *search = find_search(tool);
   shape_counts counts = {{0}};
   if (!has_open_dims(session)) return counts;
   for (size_t i = 0; iobind_session_get_node(session, i, &node, NULL) == IOBIND_OK; i++) {
-    for (size_t f = 0; strcmp(node.ep_name, ep_name) == 0 && f < SHAPE_FACTS; f++) {
-      bool applies = facts[f].search == NULL || strcmp(facts[f].search, search) == 0;
-      counts.nodes[f] += applies && strcmp(facts[f].op_type, node.op_type) == 0;
-    }
+    size_t fact = strcmp(node.ep_name, ep_name) == 0 ? find_fact(node.op_type, search) : SHAPE_FACTS;
+    if (fact < SHAPE_FACTS) counts.nodes[fact]++;
   }
   return counts;
 }
