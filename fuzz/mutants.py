@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 """Plant one defect after the other in a copy of a source file, and expect the fuzzers of bindings to find each.
 
-usage: mutants.py --build DIR [--jobs N] [--list] [--trust] [NAME]...
+usage: mutants.py --build DIR [--jobs N] [--list] [--trust] [--every] [--table FILE] [NAME]...
   --build DIR  a build tree of Ninja, with the programs that the table names
   --jobs N     how many defects at a time (default: the number of processors)
   --list       only list the defects
   --trust      do not try first whether all runs go well without a defect
+  --every      all runs of a defect, not only until one finds it: which tests find the same
+  --table FILE defects of another file than the mutants.tsv beside this script
   NAME         only these
 
 mutants.tsv has a defect in each row: its name; the file below src/, the function, and the text that is replaced (the first time it occurs in that
@@ -13,7 +15,7 @@ function) by another one; and the runs that must find it, of which the first tha
 and its arguments; behind "cuda: " it sees two GPUs of vcuda. Rows of one name are one defect. Each call of NOTED in src/ must be the text of a row.
 The object of that file, or of all sources of a header's module, is compiled from the copy, and the program is linked with it, by the commands that
 the build tree has for them: src/ stays as it is. A defect that no run finds, a text that is not there any more and a copy that does not compile are
-failures. Exit code 77: a run needs a device that is not here."""
+failures. A defect whose runs need a device that is not here is not tried: exit code 77, if all others are found."""
 import argparse
 import concurrent.futures
 import csv
@@ -23,7 +25,6 @@ import os
 import pathlib
 import re
 import shlex
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -60,6 +61,10 @@ def change(text, row):
     return text[: found.start()] + found[0].replace(row["text"], row["replacement"], 1) + text[found.end() :]
 
 
+class Absent(Exception):
+    """A run needs a device that is not here."""
+
+
 class Run:
     """A program and its arguments, in a tree that is laid out like the build tree."""
 
@@ -78,8 +83,7 @@ class Run:
         front = [build / "bin" / "with-cuda", "--gpus", "2", "--onnxruntime", "env", *self.SETTINGS] if self.on_cuda else []
         done = subprocess.run([*front, tree / self.program, *self.words], capture_output=True, text=True, errors="replace", timeout=TIME_LIMIT)
         if done.returncode == 77:
-            print(f"mutants.py: {self.text}: no such device here", file=sys.stderr)
-            os._exit(77)  # also from a thread of the pool
+            raise Absent(f"{self.text}: no such device here")
         if done.returncode == 127:
             raise RuntimeError(f"{self.text}: {done.stderr[-500:]}")
         if done.returncode == 0:
@@ -88,9 +92,9 @@ class Run:
         return said[0] if said else f"exit code {done.returncode}"
 
 
-def read_table():
+def read_table(path):
     """The rows that have the same name are one defect."""
-    with open(HERE / "mutants.tsv", newline="") as table:
+    with open(path, newline="") as table:
         rows = list(csv.DictReader(table, delimiter="\t", quoting=csv.QUOTE_NONE))
     return [Defect(list(of)) for _, of in itertools.groupby(rows, key=lambda row: row["name"])]
 
@@ -172,25 +176,37 @@ def run(command, folder):
         raise RuntimeError(done.stderr[-2000:])
 
 
-def hunt(build, defect, folder):
-    """The run that finds it and what it says, or None."""
+def hunt(build, defect, folder, every):
+    """The runs that find it and what each says: the first one, or all of them."""
     build.compile(defect, folder)
+    found = []
     for one in defect.runs:
+        if found and not every:
+            break
         build.link(one.program, folder)
         said = one.fails(folder, build.path)
         if said is not None:
-            return one.text, said
-    return None
+            found.append(f"{one.text}: {said[:90]}")
+    return found
 
 
-def try_one(build, defect, keep):
+def fails_as_it_is(one, build):
+    try:
+        return one.fails(build.path, build.path)
+    except Absent:
+        return None
+
+
+def try_one(build, defect, keep, every):
     with tempfile.TemporaryDirectory(dir=keep) as scratch:
         folder = pathlib.Path(scratch)
         try:
-            found = hunt(build, defect, folder)
+            found = hunt(build, defect, folder, every)
+        except Absent as problem:
+            return None, f"{defect.name}: not tried: {problem}"
         except (LookupError, RuntimeError, subprocess.TimeoutExpired) as problem:
             return False, f"{defect.name}: {problem}"
-    return found is not None, f"{defect.name}: " + (f"found by {found[0]}: {found[1][:90]}" if found else "NOT FOUND")
+    return bool(found), f"{defect.name}: " + ("found by " + "\n    and by ".join(found) if found else "NOT FOUND")
 
 
 def main():
@@ -199,33 +215,35 @@ def main():
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("--list", action="store_true")
     parser.add_argument("--trust", action="store_true")
+    parser.add_argument("--every", action="store_true")
+    parser.add_argument("--table", type=pathlib.Path, default=HERE / "mutants.tsv")
     parser.add_argument("names", nargs="*")
     asked = parser.parse_args()
-    defects = [one for one in read_table() if not asked.names or one.name in asked.names]
+    table = read_table(asked.table)
+    defects = [one for one in table if not asked.names or one.name in asked.names]
     if asked.list:
         print("\n".join(f"{one.name}: src/{row['file']}: {row['function']}" for one in defects for row in one.rows))
         return 0
     if asked.build is None or not defects:
         parser.error("--build is missing" if defects else "no such defect")
-    missing = unlisted(read_table())
+    missing = unlisted(table)
     print("".join(f"{one}\n" for one in missing), end="")
     build = Build(asked.build.resolve())
     for one in {} if asked.trust else {run.text: run for defect in defects for run in defect.runs}.values():
-        said = one.fails(build.path, build.path)
+        said = fails_as_it_is(one, build)
         if said is not None:
             print(f"{one.text}: fails without a defect: {said}")
             return 1
-    scratch = build.path / "mutants"
-    shutil.rmtree(scratch, ignore_errors=True)
-    scratch.mkdir()
-    missed = len(missing)
-    with concurrent.futures.ThreadPoolExecutor(asked.jobs) as pool:
-        for done in concurrent.futures.as_completed([pool.submit(try_one, build, one, scratch) for one in defects]):
+    missed, untried = len(missing), 0
+    # a tree of its own: several of these may run at a time
+    with tempfile.TemporaryDirectory(prefix="mutants-", dir=build.path) as scratch, concurrent.futures.ThreadPoolExecutor(asked.jobs) as pool:
+        for done in concurrent.futures.as_completed([pool.submit(try_one, build, one, scratch, asked.every) for one in defects]):
             found, text = done.result()
-            missed += not found
+            missed += found is False
+            untried += found is None
             print(text, flush=True)
-    print(f"{len(defects)} defects, {missed} not found")
-    return 1 if missed else 0
+    print(f"{len(defects)} defects, {missed} not found, {untried} not tried")
+    return 1 if missed else 77 if untried else 0
 
 
 if __name__ == "__main__":

@@ -17,15 +17,15 @@ typedef struct command {
 } command;
 
 static const command commands[] = {
-    {"doctor", command_doctor, "Say whether this machine can run models, where, and if not why"},
+    {"doctor", command_doctor, "Check which devices of this machine can run models"},
     {"devices", command_devices, "List the devices"},
     {"options", command_options, "List the options of an execution provider"},
-    {"inspect", command_inspect, "Show a model's inputs, outputs and where its nodes run"},
+    {"inspect", command_inspect, "Show a model's inputs and outputs, and where its nodes run"},
     {"run", command_run, "Run a model once on numpy files"},
-    {"loop", command_loop, "Run a model step by step, outputs becoming inputs"},
-    {"bench", command_bench, "Measure what binding saves"},
-    {"audit", command_audit, "Say which bytes move on each run, and why"},
-    {"compare", command_compare, "Say how far a model's outputs differ between two devices"},
+    {"loop", command_loop, "Run a model step by step; outputs become inputs"},
+    {"bench", command_bench, "Measure unbound and bound runs"},
+    {"audit", command_audit, "Report which bytes move in each run, and why"},
+    {"compare", command_compare, "Report how far a model's outputs differ between two devices"},
     {"tile", command_tile, "Run a model over a picture tile by tile"},
 };
 enum { COMMAND_COUNT = sizeof commands / sizeof commands[0] };
@@ -38,11 +38,11 @@ static int finish(FILE *stream) {
 }
 
 static int print_help(FILE *stream) {
-  fprintf(stream, "iobind keeps tensors where the model runs: ONNX Runtime models on any device.\n\n"
+  fprintf(stream, "iobind runs ONNX models with tensors that stay on the device.\n\n"
                   "Usage: iobind COMMAND [OPTION...]\n\nCommands:\n");
   for (size_t i = 0; i < COMMAND_COUNT; i++) fprintf(stream, "  %-9s %s\n", commands[i].name, commands[i].summary);
   fprintf(stream, "\n`iobind COMMAND --help` shows a command's options; `iobind --version` shows\n"
-                  "the version. Exit codes: 0 done, 1 the work failed, 2 wrong usage.\n");
+                  "the version. Exit codes: 0 success, 1 the command failed, 2 wrong command line.\n");
   return finish(stream);
 }
 

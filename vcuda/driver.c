@@ -52,6 +52,11 @@ CUDA_API int cuEventSynchronize(cuda_event event);
 CUDA_API int cuLaunchHostFunc(cuda_stream stream, cuda_host_function function, void *data);
 CUDA_API int cuMemAlloc_v2(uintptr_t *address, size_t bytes);
 CUDA_API int cuMemFree_v2(uintptr_t address);
+CUDA_API int cuMemPoolCreate(cuda_pool *pool, const cuda_pool_properties *properties);
+CUDA_API int cuMemPoolDestroy(cuda_pool pool);
+CUDA_API int cuMemPoolSetAttribute(cuda_pool pool, int attribute, void *value);
+CUDA_API int cuMemAllocFromPoolAsync(uintptr_t *address, size_t bytes, cuda_pool pool, cuda_stream stream);
+CUDA_API int cuMemFreeAsync(uintptr_t address, cuda_stream stream);
 CUDA_API int cuPointerGetAttribute(void *value, int attribute, uintptr_t address);
 CUDA_API int cuMemGetInfo_v2(size_t *available, size_t *total);
 CUDA_API int cuMemcpyHtoD_v2(uintptr_t to, const void *from, size_t bytes);
@@ -303,6 +308,34 @@ int cuMemAlloc_v2(uintptr_t *address, size_t bytes) {
 int cuMemFree_v2(uintptr_t address) {
   VCUDA_OPEN(NULL);
   return vcuda_close(&call, cudaFree((void *)address));
+}
+
+int cuMemPoolCreate(cuda_pool *pool, const cuda_pool_properties *properties) {
+  VCUDA_OPEN(NULL);
+  return vcuda_close(&call, cudaMemPoolCreate(pool, properties));
+}
+
+int cuMemPoolDestroy(cuda_pool pool) {
+  VCUDA_OPEN(NULL);
+  return vcuda_close(&call, cudaMemPoolDestroy(pool));
+}
+
+int cuMemPoolSetAttribute(cuda_pool pool, int attribute, void *value) {
+  VCUDA_OPEN(NULL);
+  return vcuda_close(&call, cudaMemPoolSetAttribute(pool, attribute, value));
+}
+
+int cuMemAllocFromPoolAsync(uintptr_t *address, size_t bytes, cuda_pool pool, cuda_stream stream) {
+  VCUDA_OPEN(stream);
+  void *made = NULL;
+  int error = cudaMallocFromPoolAsync(&made, bytes, pool, stream);
+  *address = (uintptr_t)made;
+  return vcuda_close(&call, error);
+}
+
+int cuMemFreeAsync(uintptr_t address, cuda_stream stream) {
+  VCUDA_OPEN(stream);
+  return vcuda_close(&call, cudaFreeAsync((void *)address, stream));
 }
 
 /* Memory type, managed, and the device's number; an address that was not allocated or registered here is an error. */

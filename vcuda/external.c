@@ -63,7 +63,10 @@ int cudaExternalMemoryGetMappedBuffer(void **address, cuda_external_memory memor
     return vcuda_end(&call, CUDA_INVALID_VALUE);
   }
   vcuda_lock();
-  int error = map(address, memory->file, desc->offset, desc->size);
+  vcuda_settings *settings = &vcuda_device_current()->settings;
+  int error = vcuda_trigger_fails(settings, VCUDA_SITE_ALLOC, (int64_t)desc->size, __func__, false)
+                  ? CUDA_OUT_OF_MEMORY
+                  : map(address, memory->file, desc->offset, desc->size);
   vcuda_unlock();
   return vcuda_end(&call, error);
 }

@@ -88,25 +88,51 @@ int cudaMemPoolTrimTo(cuda_pool pool, size_t bytes) {
 
 /* ---- memory in a stream's order ---- */
 
+/* Runs on the stream's thread, unless the memory has been freed by another call meanwhile. */
+static void run_allocate(void *arguments) {
+  void *address;
+  memcpy(&address, arguments, sizeof address);
+  vcuda_lock();
+  vcuda_device *device = vcuda_memory_owner(address);
+  vcuda_block *block = device == NULL ? NULL : vcuda_memory_block(device, address);
+  if (block != NULL) vcuda_run_owns(address, block->size);
+  vcuda_unlock();
+}
+
+static int queue(vcuda_stream *stream, const char *name, void (*run)(void *arguments), void **address) {
+  const vcuda_order order = {.kind = CUDA_NODE_EMPTY, .name = name, .run = run, .arguments = address, .bytes = sizeof *address};
+  return vcuda_queue_order(stream, &order);
+}
+
+/* Room for so many bytes. NULL: there is none, also once what is being freed is free. */
+static void *find_memory(vcuda_device *device, size_t bytes, vcuda_pool *pool) {
+  if (vcuda_trigger_fails(&device->settings, VCUDA_SITE_ALLOC, (int64_t)bytes, "cudaMallocAsync", false)) return NULL;
+  void *address = vcuda_memory_allocate(device, bytes, pool);
+  if (address != NULL) return address;
+  vcuda_count_sync(device, VCUDA_COUNT_sync_alloc);
+  (void)vcuda_queue_wait_all(device);
+  return vcuda_memory_allocate(device, bytes, pool);
+}
+
 static int allocate(void **address, size_t bytes, vcuda_pool *pool, cuda_stream handle) {
   int error;
   *address = NULL;
   vcuda_stream *stream = vcuda_stream_find(handle, &error);
   if (stream == NULL) return error;
-  if (pool == NULL) pool = default_pool(stream->device);
+  vcuda_device *device = stream->device;
+  if (pool == NULL) pool = default_pool(device);
   if (pool == NULL) return CUDA_OUT_OF_MEMORY;
-  if (pool->device != stream->device) return CUDA_INVALID_VALUE;
+  if (pool->device != device) return CUDA_INVALID_VALUE;
   if (stream->capture != NULL) return CUDA_NOT_SUPPORTED; /* nodes that allocate */
   if (bytes == 0) return CUDA_OK;
-  vcuda_device *device = stream->device;
-  bool fails = vcuda_trigger_fails(&device->settings, VCUDA_SITE_ALLOC, (int64_t)bytes, "cudaMallocAsync", false);
-  if (!fails) *address = vcuda_memory_allocate(device, bytes, pool);
-  if (*address == NULL && !fails) { /* memory that is being freed will be enough */
-    vcuda_count_sync(device, VCUDA_COUNT_sync_alloc);
-    (void)vcuda_queue_wait_all(device);
-    *address = vcuda_memory_allocate(device, bytes, pool);
-  }
+  *address = find_memory(device, bytes, pool);
   if (*address == NULL) return CUDA_OUT_OF_MEMORY;
+  error = queue(stream, "cudaMallocAsync", run_allocate, address);
+  if (error != CUDA_OK) {
+    vcuda_memory_release(device, vcuda_memory_block(device, *address));
+    *address = NULL;
+    return error;
+  }
   pool->used += bytes;
   pool->highest = pool->used > pool->highest ? pool->used : pool->highest;
   vcuda_count(device, VCUDA_COUNT_allocations, 1);
@@ -138,7 +164,7 @@ static void run_free(void *arguments) {
   vcuda_lock();
   vcuda_device *device = vcuda_memory_owner(address);
   vcuda_block *block = vcuda_memory_block(device, address);
-  vcuda_run_frees(address, block->size);
+  vcuda_run_owns(address, block->size);
   if (block->pool != NULL) block->pool->used -= block->size;
   vcuda_memory_release(device, block);
   vcuda_unlock();
@@ -146,8 +172,6 @@ static void run_free(void *arguments) {
 
 int cudaFreeAsync(void *address, cuda_stream stream) {
   VCUDA_ENTER_DEVICE(stream);
-  const vcuda_order order = {
-      .kind = CUDA_NODE_EMPTY, .name = "cudaFreeAsync", .run = run_free, .arguments = &address, .bytes = sizeof address};
   int error;
   if (address == NULL) return vcuda_end(&call, CUDA_OK);
   vcuda_lock();
@@ -155,7 +179,9 @@ int cudaFreeAsync(void *address, cuda_stream stream) {
   vcuda_device *device = vcuda_memory_owner(address);
   vcuda_block *block = device == NULL ? NULL : vcuda_memory_block(device, address);
   if (found != NULL && (block == NULL || block->freeing)) error = CUDA_INVALID_VALUE;
-  if (found != NULL && error == CUDA_OK) error = found->capture != NULL ? CUDA_NOT_SUPPORTED : vcuda_queue_order(found, &order);
+  if (found != NULL && error == CUDA_OK) {
+    error = found->capture != NULL ? CUDA_NOT_SUPPORTED : queue(found, "cudaFreeAsync", run_free, &address);
+  }
   if (found != NULL && error == CUDA_OK) vcuda_memory_block(device, address)->freeing = true;
   vcuda_unlock();
   return vcuda_end(&call, error);

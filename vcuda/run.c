@@ -94,7 +94,7 @@ static void falsify(void) {
   if (is_wrong) now->written[at] ^= BITS;
 }
 
-void vcuda_run_frees(const void *address, size_t bytes) {
+void vcuda_run_owns(const void *address, size_t bytes) {
   vcuda_device *device = now->stream->device;
   if (!note_access(device, address, bytes, true)) (void)vcuda_fault(device, CUDA_LAUNCH_FAILURE, "%s", vcuda_global.last_race);
 }
@@ -129,7 +129,8 @@ static bool prepare(vcuda_device *device, const vcuda_order *order) {
   vcuda_unlock();
   sleep_for(delay);
   vcuda_lock();
-  bool fails = vcuda_trigger_fails(&device->settings, site, order->moved_bytes, order->name, true);
+  bool fails =
+      order->kind != CUDA_NODE_EMPTY && vcuda_trigger_fails(&device->settings, site, order->moved_bytes, order->name, true);
   if (fails) {
     (void)vcuda_fault(device, copies ? CUDA_ECC : CUDA_LAUNCH_FAILURE, "%s on device %d fails, as the settings ask for",
                       order->name, device->index);

@@ -8,7 +8,7 @@
 /* Does this thread run a host function right now? It must not call CUDA. */
 bool vcuda_run_is_host_function(void);
 
-/* With the lock held, while work runs: it frees this memory. For the race detector that is a write: every use must come before it. */
-void vcuda_run_frees(const void *address, size_t bytes);
+/* With the lock held, while work runs: it allocates or frees this memory. For the race detector that is a write: every use must come between. */
+void vcuda_run_owns(const void *address, size_t bytes);
 
 #endif

@@ -108,6 +108,9 @@ bool vdev_fault_strikes(vdev_faults *faults, const vdev_subject *subject, vdev_e
   bool fails = strikes(fail, subject);
   bool delayed = strikes(delay, subject);
   effect->is_wrong = subject->site == VDEV_SITE_COMPUTE && strikes(&faults->wrong, subject);
+  if (subject->site == VDEV_SITE_COMPUTE && strikes(&faults->fatal, subject)) {
+    abort();
+  }
   effect->fails_late = fails && fail->late;
   fails = fails && !fail->late;
   effect->delay_ns = delayed && !fails ? delay->delay_ns : 0;

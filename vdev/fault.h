@@ -49,6 +49,7 @@ typedef struct vdev_faults {
   vdev_fault fail[VDEV_SITES];
   vdev_fault delay[VDEV_SITES];
   vdev_fault wrong; /* kernels */
+  vdev_fault fatal; /* kernels */
 } vdev_faults;
 
 bool vdev_site_has_bytes(vdev_site site);
@@ -59,7 +60,7 @@ bool vdev_site_has_names(vdev_site site);
 bool vdev_fault_parse(const char *text, vdev_site site, bool is_delay, vdev_fault *fault);
 
 /* Does the operation fail at once? Failures, delays and wrong results count it, so that none shifts another. An operation that fails
- * at once does not take longer. */
+ * at once does not take longer. A fatal one ends the process. */
 bool vdev_fault_strikes(vdev_faults *faults, const vdev_subject *subject, vdev_effect *effect);
 
 /* The name of the setting that makes operations of this kind fail. */

@@ -61,6 +61,7 @@ static const struct setting {
     {"fail_session", .kind = FAIL, AT(faults.fail[VDEV_SITE_SESSION]), .site = VDEV_SITE_SESSION},
     {"fail_capture", .kind = FAIL, AT(faults.fail[VDEV_SITE_CAPTURE]), .site = VDEV_SITE_CAPTURE},
     {"wrong_compute", .kind = WRONG, AT(faults.wrong), .site = VDEV_SITE_COMPUTE},
+    {"fatal_compute", .kind = WRONG, AT(faults.fatal), .site = VDEV_SITE_COMPUTE},
     {"delay_alloc", .kind = DELAY, AT(faults.delay[VDEV_SITE_ALLOC]), .site = VDEV_SITE_ALLOC},
     {"delay_pinned", .kind = DELAY, AT(faults.delay[VDEV_SITE_PINNED]), .site = VDEV_SITE_PINNED},
     {"delay_copy", .kind = DELAY, AT(faults.delay[VDEV_SITE_COPY]), .site = VDEV_SITE_COPY},
@@ -155,7 +156,7 @@ static bool parse_metadata(const char *text, char *field) {
   return keep_text(text, field);
 }
 
-/* A result is wrong when it is made. */
+/* A result is wrong when it is made; what ends the process does so at once. */
 static bool parse_wrong(const char *text, vdev_site site, vdev_fault *fault) {
   vdev_fault read;
   bool is_read = vdev_fault_parse(text, site, false, &read) && !read.late;

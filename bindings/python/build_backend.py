@@ -1,6 +1,9 @@
 """Builds the package for pip and others (PEP 517): wheels by CMake, and a source distribution, with nothing but the standard library.
 
-usage: build_backend.py wheel|vcuda|sdist FOLDER
+usage: build_backend.py wheel|wheel-3.13t|wheel-3.14t|vcuda|pytest|sdist DIRECTORY
+
+IOBIND_PLATFORM is the platform of the wheels, by scripts/build-portable; without it they are this system's, by its own compiler, and
+IOBIND_BUILD names a build directory that is used again.
 """
 
 import base64
@@ -23,8 +26,21 @@ import zipfile
 PROJECT = pathlib.Path(__file__).resolve().parents[2]
 NAME = "onnxruntime-iobind"  # of the distribution; the package that it installs is iobind
 EPOCH = int(os.environ.get("SOURCE_DATE_EPOCH", "1577836800"))  # 2020: the same sources give the same file
+PLATFORM = os.environ.get("IOBIND_PLATFORM")
 # The system's libraries that a manylinux wheel may ask for; what else the tool is linked to comes along.
 SYSTEM = re.compile(r"(linux-vdso|ld-linux.*|libc|libm|libdl|libpthread|librt|libiobind.*)\.so(\.\d+)*$")
+# What is in the wheel, by where it lies there. On Windows a module and a program find a DLL beside them.
+ON_LINUX = {"lib/libiobind.so.1": "lib/libiobind.so.1", "lib/libiobind_vdev.so": "lib/libiobind_vdev.so", "bin/iobind": "bin/iobind"}
+ON_WINDOWS = {name: f"bin/{name}" for name in ("iobind.dll", "iobind_vdev.dll", "iobind.exe")}
+# The distributions beside NAME: what they are, need, and declare to others.
+VCUDA = "onnxruntime-iobind-vcuda"
+PYTEST = "pytest-iobind"
+OTHERS = {
+    VCUDA: ("CUDA without a GPU: NVIDIA's runtime libraries in software, for tests", [NAME], {}),
+    # The same name and object as NAME's own entry: pytest takes it once.
+    PYTEST: ("pytest plugin: ONNX Runtime code on a virtual accelerator, with its copies, races and failures",
+             [f"{NAME}[ort]", "pytest>=7"], {"pytest11": {"iobind_vdev": "iobind._pytest"}}),
+}
 
 
 def version():
@@ -32,15 +48,17 @@ def version():
     return ".".join(re.findall(r"^#define IOBIND_VERSION_(?:MAJOR|MINOR|PATCH) (\d+)", text, flags=re.M))
 
 
-def metadata(name=NAME, description=None):
+def metadata(name=NAME, terms=("LICENSE", "NOTICE")):
     project = tomllib.loads((PROJECT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     assert project["name"] == NAME
-    lines = ["Metadata-Version: 2.4", f"Name: {name}", f"Version: {version()}", f"Summary: {description or project['description']}",
-             f"License-Expression: {project['license']}", f"Requires-Python: {project['requires-python']}"]
-    lines += [f"Classifier: {entry}" for entry in project["classifiers"]]
+    description, requirements, declared = OTHERS.get(name, (project["description"], project["dependencies"], None))
+    lines = ["Metadata-Version: 2.4", f"Name: {name}", f"Version: {version()}", f"Summary: {description}",
+             f"License-Expression: {project['license']}", *(f"License-File: {file}" for file in terms),
+             f"Requires-Python: {project['requires-python']}", *(f"Classifier: {entry}" for entry in project["classifiers"])]
     if name != NAME:
-        return "\n".join([*lines, f"Requires-Dist: {NAME}=={version()}", ""]), {}
-    lines += [f"Requires-Dist: {entry}" for entry in project["dependencies"]]
+        lines += [f"Requires-Dist: {entry}=={version()}" if entry.startswith(NAME) else f"Requires-Dist: {entry}" for entry in requirements]
+        return "\n".join([*lines, "Description-Content-Type: text/markdown", "", f"# {name}\n\n{description}. A part of {NAME}.\n"]), declared
+    lines += [f"Requires-Dist: {entry}" for entry in requirements]
     for extra, entries in project["optional-dependencies"].items():
         lines += [f"Provides-Extra: {extra}", *(f'Requires-Dist: {entry}; extra == "{extra}"' for entry in entries)]
     lines += ["Description-Content-Type: text/markdown", "", (PROJECT / project["readme"]).read_text(encoding="utf-8")]
@@ -54,11 +72,9 @@ def run(*command, **keywords):
 
 
 def build(folder, *targets):
-    """Some targets by CMake into a folder. IOBIND_BUILD names a build folder that is used again, IOBIND_TOOLCHAIN a file for CMake that says
-    which compiler and libraries."""
+    """Some targets by this system's compiler into a directory."""
     environment = {**os.environ, "IOBIND_PYTHON": sys.executable}
-    toolchain = os.environ.get("IOBIND_TOOLCHAIN")
-    run("cmake", *(["--toolchain", toolchain] if toolchain else []), "-S", PROJECT, "-B", folder, "-DCMAKE_BUILD_TYPE=Release", "-DIOBIND_BUILD_TESTS=OFF", "-DIOBIND_BUILD_BENCH=OFF",
+    run("cmake", "-S", PROJECT, "-B", folder, "-DCMAKE_BUILD_TYPE=Release", "-DIOBIND_BUILD_TESTS=OFF", "-DIOBIND_BUILD_BENCH=OFF",
         "-DIOBIND_BUILD_EXAMPLES=OFF", *(["-G", "Ninja"] if shutil.which("ninja") else []), stdout=sys.stderr, env=environment)
     run("cmake", "--build", folder, "--parallel", "--target", *targets, stdout=sys.stderr, env=environment)
     return folder
@@ -70,48 +86,58 @@ def needed(path):
     return {name: pathlib.Path(found) for name, found in re.findall(r"^\s*(\S+) => (/\S+)", listed, flags=re.M) if not SYSTEM.match(name)}
 
 
-def install(built, target):
-    """The package as it is installed."""
+def strip(path):
+    if not PLATFORM:  # scripts/build-portable lets the linker do it
+        run("strip", "--strip-unneeded", path)
+
+
+def install(built, target, module):
+    """The package as it is installed, with the module of a directory below the build's lib."""
     package = target / "iobind"
     shutil.copytree(PROJECT / "bindings/python/iobind", package, ignore=shutil.ignore_patterns("__pycache__"))
-    for source, name in [("lib/python/iobind/_core.abi3.so", "_core.abi3.so"), ("lib/libiobind.so.1", "lib/libiobind.so.1"),
-                         ("lib/libiobind_vdev.so", "lib/libiobind_vdev.so"), ("bin/iobind", "bin/iobind")]:
+    (core,) = (path for path in (built / "lib" / module).glob("_core.*") if path.suffix in (".so", ".pyd"))
+    binaries = {core.name: core.relative_to(built)} | (ON_WINDOWS if PLATFORM == "win-x64" else ON_LINUX)
+    for name, source in binaries.items():
         (package / name).parent.mkdir(exist_ok=True)
         shutil.copy(built / source, package / name)
-    for name, path in needed(package / "bin/iobind").items():
+    for name, path in {} if PLATFORM else needed(package / "bin/iobind").items():
         shutil.copy(path, package / "lib" / name)
-    for path in [*package.rglob("*.so*"), package / "bin/iobind"]:
-        path.chmod(0o755)
-        run("strip", "--strip-unneeded", path)
+        binaries[f"lib/{name}"] = path
+    for name in binaries:
+        (package / name).chmod(0o755)
+        strip(package / name)
 
 
 def platform_tag(folder):
     """manylinux_2_N by the newest symbol of glibc that anything in the wheel asks for, and not before 2.28, what ONNX Runtime's wheels ask for."""
+    if PLATFORM == "win-x64":
+        return "win_amd64"
     newest = 28
     for path in folder.rglob("*"):
         if path.is_file() and path.read_bytes()[:4] == b"\x7fELF":
-            listed = run("objdump", "-T", path, capture_output=True).stdout
-            newest = max([newest, *(int(number) for number in re.findall(r"GLIBC_2\.(\d+)", listed))])
-    machine = sysconfig.get_platform().split("-", 1)[1].replace("-", "_")
+            newest = max([newest, *(int(number) for number in re.findall(rb"\0GLIBC_2\.(\d+)", path.read_bytes()))])
+    machine = {"linux-x64": "x86_64", "linux-arm64": "aarch64", None: sysconfig.get_platform().split("-", 1)[1].replace("-", "_")}[PLATFORM]
     return f"manylinux_2_{newest}_{machine}"
 
 
 # ---- files -------------------------------------------------------------------------------------------------------------
 
-def pack(tree, target, name, tag, pure, description=None):
-    text, entry_points = metadata(name, description)
+def pack(tree, target, name, tag):
+    ports = {"linux-x64": "manylinux-x64", "linux-arm64": "manylinux-arm64", "win-x64": "win-x64"}
+    terms = [PROJECT / "LICENSE", PROJECT / "NOTICE"]
+    if name == NAME and PLATFORM:  # the tool has libraries in it
+        terms += sorted((PROJECT / ".runtime/ports" / ports[PLATFORM] / "licenses").glob("*.txt"))
+    text, entry_points = metadata(name, [file.name for file in terms])
     folder = tree / f"{name.replace('-', '_')}-{version()}.dist-info"
     (folder / "licenses").mkdir(parents=True)
     (folder / "METADATA").write_text(text, encoding="utf-8")
+    pure = tag.endswith("-any")
     (folder / "WHEEL").write_text(f"Wheel-Version: 1.0\nGenerator: iobind\nRoot-Is-Purelib: {str(pure).lower()}\nTag: {tag}\n")
     if entry_points:
         (folder / "entry_points.txt").write_text("\n".join(
             line for group, entries in entry_points.items() for line in [f"[{group}]", *(f"{key} = {value}" for key, value in entries.items()), ""]))
-    shutil.copy(PROJECT / "LICENSE", folder / "licenses")
-    shutil.copy(PROJECT / "NOTICE", folder / "licenses")
-    if name == NAME and os.environ.get("IOBIND_TOOLCHAIN"):  # the tool has libraries in it
-        for terms in (PROJECT / ".runtime/ports/manylinux-x64/licenses").glob("*.txt"):
-            shutil.copy(terms, folder / "licenses")
+    for file in terms:
+        shutil.copy(file, folder / "licenses")
     wheel = pathlib.Path(target) / f"{name.replace('-', '_')}-{version()}-{tag}.whl"
     wheel.parent.mkdir(parents=True, exist_ok=True)
     record = io.StringIO()
@@ -137,23 +163,34 @@ def pack(tree, target, name, tag, pure, description=None):
 
 def with_build(use, *targets):
     kept = os.environ.get("IOBIND_BUILD")
+    if PLATFORM:
+        run(PROJECT / "scripts/build-portable", PLATFORM, *targets, stdout=sys.stderr, env={**os.environ, "IOBIND_PYTHON": sys.executable})
+        return use(PROJECT / "build/portable" / PLATFORM)
     if kept:
         return use(build(pathlib.Path(kept), *targets))
     with tempfile.TemporaryDirectory() as folder:
         return use(build(pathlib.Path(folder), *targets))
 
 
-def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
-    if not pathlib.Path(sysconfig.get_paths()["include"], "Python.h").exists():
-        raise SystemExit(f"no C module can be built: {sys.executable} has no headers (Debian: python3-dev)")
-
+def make_wheel(directory, targets, module, tag):
     def make(built):
         with tempfile.TemporaryDirectory() as folder:
             tree = pathlib.Path(folder)
-            install(built, tree)
-            return pack(tree, wheel_directory, NAME, f"cp311-abi3-{platform_tag(tree)}", False)
+            install(built, tree, module)
+            return pack(tree, directory, NAME, f"{tag}-{platform_tag(tree)}")
 
-    return with_build(make, "all", "iobind_python")
+    return with_build(make, "all", *targets)
+
+
+def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
+    if not PLATFORM and not pathlib.Path(sysconfig.get_paths()["include"], "Python.h").exists():
+        raise SystemExit(f"no C module can be built: {sys.executable} has no headers (Debian: python3-dev)")
+    return make_wheel(wheel_directory, ["iobind_python"], "python/iobind", "cp311-abi3")
+
+
+def build_free_threaded(wheel_directory, digits):
+    """For free-threaded interpreters of one version, which have no stable ABI. They turn the GIL on for it."""
+    return make_wheel(wheel_directory, [f"iobind_python_{digits}t"], f"python-{digits}t", f"cp{digits}-cp{digits}t")
 
 
 def build_vcuda(wheel_directory):
@@ -167,12 +204,17 @@ def build_vcuda(wheel_directory):
             (package / "__init__.py").write_text('"""NVIDIA\'s runtime libraries in software; python -m iobind.vcuda -- COMMAND uses them."""\n')
             for path in sorted((built / "lib/vcuda").glob("*.so.*")):
                 shutil.copy(path, package / "lib/vcuda" / path.name)
-                run("strip", "--strip-unneeded", package / "lib/vcuda" / path.name)
+                strip(package / "lib/vcuda" / path.name)
             shutil.copy(built / "bin/with-cuda", package / "bin/with-cuda")
-            return pack(tree, wheel_directory, f"{NAME}-vcuda", f"py3-none-{platform_tag(tree)}", False,
-                        "CUDA without a GPU: NVIDIA's runtime libraries in software, for tests")
+            return pack(tree, wheel_directory, VCUDA, f"py3-none-{platform_tag(tree)}")
 
     return with_build(make, "vcuda")
+
+
+def build_pytest(wheel_directory):
+    """The plugin under a name that says it; its code is in the package."""
+    with tempfile.TemporaryDirectory() as folder:
+        return pack(pathlib.Path(folder), wheel_directory, PYTEST, "py3-none-any")
 
 
 def build_sdist(sdist_directory, config_settings=None):
@@ -203,6 +245,8 @@ def build_sdist(sdist_directory, config_settings=None):
 
 
 if __name__ == "__main__":
-    if len(sys.argv) != 3 or sys.argv[1] not in ("wheel", "vcuda", "sdist"):
+    kinds = {"wheel": build_wheel, "wheel-3.13t": lambda to: build_free_threaded(to, "313"), "wheel-3.14t": lambda to: build_free_threaded(to, "314"),
+             "vcuda": build_vcuda, "pytest": build_pytest, "sdist": build_sdist}
+    if len(sys.argv) != 3 or sys.argv[1] not in kinds:
         sys.exit(__doc__)
-    print({"wheel": build_wheel, "vcuda": build_vcuda, "sdist": build_sdist}[sys.argv[1]](sys.argv[2]))
+    print(kinds[sys.argv[1]](sys.argv[2]))

@@ -5,13 +5,13 @@
 #define W the_world
 
 void do_visit(const step *from) {
-  if (world_has_other()) {
+  if (world_other_works()) {
     world_change();
     if (from->x[6] % 2 == 0) reached_if(FEATURE_CURRENT, current_choose(from->x[6] / 2 % 2));
     do_fill(from);
   }
   do_run(from);
-  if (world_has_other() && from->x[5] % 2 == 0) world_change();
+  if (world_other_works() && from->x[5] % 2 == 0) world_change();
 }
 
 /* A tensor of the other device, with so many elements. */
@@ -42,15 +42,16 @@ static void copy_here(slot *source, slot *to, int stream) {
     world_stream_uses((size_t)stream, to->at.block, true, NULL, false);
   }
   begin_call("copy(t%d, t%d%s)", world_index(source), world_index(to), on_stream(stream));
-  (void)require_ok(
+  bool well = require_ok(
       end_call(iobind_tensor_copy(sources, &to->tensor, 1, stream < 0 ? NULL : W->lanes[stream].handle, &the_error)));
   elements values = view_read(source->at);
   view_write(to->at, values.at);
-  if (!view_is_known(source->at, 0)) view_forget(to->at);
+  if (!well || !view_is_known(source->at, 0)) view_forget(to->at);
+  if (!well) return;
   if (stream >= 0) {
     world_submit((size_t)stream);
     world_stamp((size_t)stream, to->at.block, true);
-    world_synchronize((size_t)stream);
+    (void)world_synchronize((size_t)stream);
   } else {
     used_away(source, false);
     world_host_used(to->at.block, true);
@@ -72,7 +73,7 @@ static void bind_away(const step *from) {
 }
 
 void do_cross(const step *from) {
-  if (!world_has_other() || fault_is_set()) return;
+  if (!world_other_works() || fault_is_set()) return;
   if (from->x[1] < 128) {
     bind_away(from);
     return;

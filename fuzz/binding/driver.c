@@ -86,9 +86,11 @@ static void be_child(const asked *what, const sequence *only, int output) {
   }
   child_told->where = the_world->at_host ? ON_HOST : the_world->is_virtual ? ON_DEVICE | ON_VIRTUAL : ON_DEVICE;
   if (world_has_other()) child_told->where |= ON_TWO;
+  if (the_world->is_vcuda) child_told->where |= ON_VCUDA;
   if (current_choose(0)) child_told->where |= ON_CURRENT;
+  loses_devices = true;
   static sequence made;
-  for (uint64_t i = 0; i < (only != NULL ? 1 : what->count); i++) {
+  for (uint64_t i = 0; i < (only != NULL ? 1 : what->count) && !world_has_lost(); i++) {
     child_told->number = what->from + i;
     if (only == NULL) make_sequence(what->seed, what->from + i, &made);
     run_sequence(only != NULL ? only : &made);
@@ -259,7 +261,10 @@ static int run_all(asked what) {
   while (what.from < end) {
     what.count = end - what.from;
     int output = empty_file();
-    if (run_child(&what, NULL, output)) break;
+    if (run_child(&what, NULL, output)) { /* all of them, or up to one that has lost a device */
+      what.from = child_told->number + 1;
+      continue;
+    }
     if (child_told->missing) return 77;
     char signature[SIGNATURE];
     read_signature(output, signature);

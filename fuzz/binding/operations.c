@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "faults.h"
 #include "vdev.h"
 
 #define W the_world
@@ -25,7 +26,7 @@ static bool takes_stream(const slot *of) {
   return of->where != PLACE_HOST || W->at_host;
 }
 
-static void do_write(const step *from) {
+void do_write(const step *from) {
   slot *to = take_writable(from->x[0]);
   if (to == NULL) return;
   int stream = from->x[1] >= 160 && takes_stream(to) ? from->x[1] % STREAMS : -1;
@@ -59,7 +60,7 @@ void look_at(slot *of) {
   if (view_is_known(of->at, 0)) compare(data, of->at, "the data");
 }
 
-static void do_read(const step *from) {
+void do_read(const step *from) {
   slot *of = world_tensor(from->x[0] % TENSORS);
   if (of == NULL || !of->is_plain || of->at.count == 0) return;
   int stream = from->x[1] >= 96 && takes_stream(of) ? from->x[1] % STREAMS : -1;
@@ -71,6 +72,7 @@ static void do_read(const step *from) {
   float *there = world_memory(of->at.count);
   if (stream < 0 && fault_is_set()) world_host_uses(of->at.block, false, NULL);
   if (stream >= 0) world_stream_uses((size_t)stream, of->at.block, false, NULL, from->x[2] % 2 == 0);
+  world_unread(there, of->at.count);
   begin_call("read(t%d%s)", world_index(of), on_stream(stream));
   bool well = require_ok(end_call(iobind_tensor_read(of->tensor, 0, there, sizeof(float) * of->at.count,
                                                      stream < 0 ? NULL : W->lanes[stream].handle, &the_error)));
@@ -111,7 +113,7 @@ void copy_tensor(slot *source, slot *to, int stream, bool by_event) {
   if (fault_was_set()) settle((size_t)stream);
 }
 
-static void do_copy(const step *from) {
+void do_copy(const step *from) {
   slot *to = take_writable(from->x[0]);
   slot *source = world_tensor(from->x[1] % TENSORS);
   if (to == NULL || source == NULL || !source->is_plain || source->at.count != to->at.count) return;
@@ -120,9 +122,27 @@ static void do_copy(const step *from) {
   if (stream < 0 || world_stream((size_t)stream) != NULL) copy_tensor(source, to, stream, from->x[3] % 2 == 0);
 }
 
+/* A call of CUDA's fails, and nothing stays of it. */
+static void fail_once_on_cuda(const step *from) {
+  static const char *const counted[4] = {"fail_compute", "fail_copy", "fail_alloc", "fail_pinned"};
+  static const char *const named[6] = {"fail_event=1",
+                                       "fail_event=1,name:cudaEventRecord",
+                                       "fail_event=1,name:cudaStreamWaitEvent",
+                                       "fail_event=1,name:cudaEventSynchronize",
+                                       "fail_event=1,name:cudaEventQuery",
+                                       "fail_stream=1,name:cudaStreamSynchronize"};
+  if (from->x[0] % 2 == 0) {
+    snprintf(W->fault, sizeof W->fault, "%s=%d", counted[from->x[2] % 4], 1 + from->x[1] % 3);
+  } else {
+    snprintf(W->fault, sizeof W->fault, "%s", named[from->x[2] % 6]);
+  }
+}
+
 static void do_fault(const step *from) {
   static const char *const kinds[8] = {"fail_compute", "fail_compute", "fail_compute", "fail_alloc",
                                        "fail_alloc",   "fail_copy",    "fail_copy",    "fail_pinned"};
+  if (W->is_vcuda && from->x[5] < 32) do_lose(from);
+  if (W->is_vcuda && from->x[5] >= 32) fail_once_on_cuda(from);
   if (!W->is_virtual) return;
   iobind_runtime_info info = IOBIND_RUNTIME_INFO_INIT;
   CHECK(iobind_runtime_get_info(W->runtime, &info, NULL) == IOBIND_OK);
@@ -177,6 +197,11 @@ uint8_t operation_fill(void) {
 
 void step_do(const step *from) {
   unsigned left = from->operation;
+  if (W->is_lost) {
+    if (!world_other_works()) return;
+    world_change();
+    reached(FEATURE_LOST_OTHER);
+  }
   for (size_t i = 0; i < sizeof operations / sizeof operations[0]; i++) {
     if (left < operations[i].share) {
       operations[i].act(from);

@@ -20,6 +20,10 @@ uint8_t operation_fill(void);
 slot *take_writable(uint8_t chosen); /* memory that the caller may write: not what a binding only lends */
 void look_at(slot *of);              /* the data themselves, which the host may read and write from then on */
 
+void do_write(const step *from);
+void do_read(const step *from);
+void do_copy(const step *from);
+
 /* Copy a tensor into another of its size; on a stream, or -1. */
 void copy_tensor(slot *source, slot *to, int stream, bool by_event);
 
@@ -63,7 +67,7 @@ void replace_one(bound *one, const step *from);
 void do_run(const step *from);
 void do_runs(const step *from);
 void do_cancel(const step *from);
-void run_on_stream(bound *one, int stream, const step *from); /* if it can run */
+void run_on_stream(bound *one, int stream, const step *from); /* if it can run; -1: on none */
 
 /* Nothing but this call came between two runs. */
 enum { REPLACED_INPUT = 1, REPLACED_OUTPUT = 2 };
@@ -92,6 +96,11 @@ place place_of(const iobind_tensor_info *info);
 
 void do_event(const step *from);
 void record_point(point *at, size_t stream);
+void point_passed(const point *at);
+
+/* ---- losses.c ---- */
+
+void do_lose(const step *from);
 
 /* ---- devices.c ---- */
 

@@ -19,6 +19,7 @@ static void read_lent(bound *one, size_t output, iobind_tensor *tensor, size_t s
   if (at->count == 0) return;
   world_stream_uses(stream, at->block, false, NULL, by_event);
   float *there = world_memory(at->count);
+  world_unread(there, at->count);
   begin_call("read(the lent %s%s)", one->shadow.model->outputs[output].name, on_stream((int)stream));
   bool well = require_ok(
       end_call(iobind_tensor_read(tensor, 0, there, sizeof(float) * at->count, W->lanes[stream].handle, &the_error)));

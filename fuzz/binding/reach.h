@@ -8,7 +8,7 @@
 
 /* Where a feature can be reached: on a device, the host's or another one; of those only on one whose faults can be set, only where there are
  * two, or only where the caller has a current one. */
-enum { ON_HOST = 1, ON_DEVICE = 2, ON_ANY = 3, ON_VIRTUAL = 4, ON_TWO = 8, ON_CURRENT = 16 };
+enum { ON_HOST = 1, ON_DEVICE = 2, ON_ANY = 3, ON_VIRTUAL = 4, ON_TWO = 8, ON_CURRENT = 16, ON_VCUDA = 32 };
 
 /* clang-format off */
 #define FEATURES(X)                                                               \
@@ -66,9 +66,15 @@ enum { ON_HOST = 1, ON_DEVICE = 2, ON_ANY = 3, ON_VIRTUAL = 4, ON_TWO = 8, ON_CU
   X(STATE_BRANCHED, ON_ANY, "a state restored into another binding")              \
   X(DESTROYED, ON_ANY, "a binding destroyed in flight")                           \
   X(CANCELLED, ON_ANY, "a binding cancelled in flight")                           \
-  X(FAULT, ON_VIRTUAL, "a fault that a call returned")                            \
+  X(ANNOUNCED, ON_ANY, "a run that was announced")                                \
+  X(FAULT, ON_VIRTUAL | ON_VCUDA, "a fault that a call returned")                            \
   X(LATE, ON_HOST | ON_VIRTUAL, "a run that failed after its call had returned")            \
-  X(STATES_LOST, ON_HOST | ON_VIRTUAL, "a state lost by a failure, refused")
+  X(STATES_LOST, ON_HOST | ON_VIRTUAL, "a state lost by a failure, refused") \
+  X(LOST, ON_VCUDA, "a device lost by work that fails behind its call") \
+  X(LOST_WAIT, ON_VCUDA, "a wait that returns it") \
+  X(LOST_RUN, ON_VCUDA, "a run in flight that has failed with it") \
+  X(LOST_MEMORY, ON_VCUDA, "memory that work in flight was to write, refused") \
+  X(LOST_OTHER, ON_VCUDA, "a step on the other device afterwards")
 
 /* clang-format on */
 

@@ -213,6 +213,16 @@ static bool too_long(const bound *one) {
   return one->shadow.model == &models[1] && sum > MOST_ELEMENTS;
 }
 
+/* The run is in flight before it is made; some are withdrawn. */
+static void announce(const bound *one, const step *from) {
+  begin_call("announce_run(b%d)", binding_index(one));
+  (void)require_ok(end_call(iobind_binding_announce_run(one->handle, 1, &the_error)));
+  reached(FEATURE_ANNOUNCED);
+  if (from->x[5] % 3 != 0) return;
+  begin_call("announce_run(b%d, 0)", binding_index(one));
+  (void)require_ok(end_call(iobind_binding_announce_run(one->handle, 0, &the_error)));
+}
+
 /* True: it has finished, and was right. */
 static bool run_once(bound *one, int stream, point *at, const step *from) {
   expectation expected = {0};
@@ -232,6 +242,7 @@ static bool run_once(bound *one, int stream, point *at, const step *from) {
   if (late && stream >= 0) delay_kernels(true);
   bool faulty_kernel = strncmp(W->fault, "fail_compute", strlen("fail_compute")) == 0;
   bool was_lost = shadow_has_lost(&one->shadow);
+  if (stream < 0 && one->flight.stream < 0 && from->x[5] % 5 == 0) announce(one, from);
   begin_call("run(b%d%s%s)", binding_index(one), on_stream(stream), at != NULL ? ", event" : "");
   iobind_status status = end_call(
       call_binding_run(one->handle, stream < 0 ? NULL : W->lanes[stream].handle, at != NULL ? at->handle : NULL, &the_error));
@@ -250,7 +261,7 @@ static bool run_once(bound *one, int stream, point *at, const step *from) {
   } else if (well) {
     submitted(one, (size_t)stream, late, at);
   } else {
-    run_failed(one, status, late || faulty);
+    run_failed(one, status, late || faulty || status == IOBIND_ERROR_DEVICE_LOST);
     bool has_begun = faulty_kernel || (late && !faulty); /* a copy that failed may have come before it */
     if (stream < 0 && status == IOBIND_ERROR_RUNTIME && has_begun) shadow_lose_states(&one->shadow, false);
     if (late && faulty) shadow_doubt_states(&one->shadow);
@@ -355,7 +366,7 @@ void do_run(const step *from) {
 }
 
 void run_on_stream(bound *one, int stream, const step *from) {
-  if (world_stream((size_t)stream) != NULL && can_run(one)) (void)run_once(one, stream, NULL, from);
+  if ((stream < 0 || world_stream((size_t)stream) != NULL) && can_run(one)) (void)run_once(one, stream, NULL, from);
 }
 
 /* A state that is swapped for one run leaves two sides behind. */

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "current.h"
+#include "faults.h"
 #include "pages.h"
 #include "vdev.h"
 #include "../../tests/rig/calls.h"
@@ -17,6 +18,7 @@ static world worlds[WORLDS] = {{.number = 0}, {.number = 1}};
 world *the_world = &worlds[0];
 bool without_swap, without_in_place;
 bool verbose;
+bool loses_devices;
 iobind_error the_error;
 
 #define W the_world
@@ -45,7 +47,7 @@ void begin_call(const char *format, ...) {
   if (fault_stood) {
     char *count = strchr(W->fault, '=');
     *count = '\0';
-    CHECK(vdev_set(W->number, W->fault, count + 1) == 0);
+    CHECK(device_set(W->fault, count + 1));
     *count = '=';
   }
   say("%s%s%s%s", the_call, fault_stood ? " [" : "", W->fault, fault_stood ? "]" : "");
@@ -55,7 +57,7 @@ void begin_call(const char *format, ...) {
 iobind_status end_call(iobind_status status) {
   if (fault_stood) {
     *strchr(W->fault, '=') = '\0';
-    CHECK(vdev_set(W->number, W->fault, "0") == 0);
+    CHECK(device_set(W->fault, "0"));
     W->fault[0] = '\0';
   }
   say(" -> %s%s%s\n", iobind_status_get_name((int32_t)status), status == IOBIND_OK ? "" : ": ",
@@ -94,12 +96,14 @@ static void name_statuses(unsigned set, char *text, size_t room) {
 bool require(expectation expected, iobind_status status) {
   unsigned allowed = expected.may | (expected.must != 0 ? expected.must : 1u << IOBIND_OK);
   if (fault_stood) allowed |= STATUS(RUNTIME) | STATUS(OUT_OF_MEMORY);
+  if (W->is_doomed) allowed |= STATUS(DEVICE_LOST);
   if ((allowed & 1u << status) == 0) {
     char names[256];
     name_statuses(allowed, names, sizeof names);
     fail("expected %s, got %s%s%s", names, iobind_status_get_name((int32_t)status), status == IOBIND_OK ? "" : ": ",
          status == IOBIND_OK ? "" : the_error.message);
   }
+  W->is_lost = W->is_lost || status == IOBIND_ERROR_DEVICE_LOST;
   return status == IOBIND_OK;
 }
 
@@ -151,6 +155,7 @@ static bool find_home(world *self, iobind_runtime *runtime, const char *spec, io
   self->host = iobind_runtime_get_device(runtime, 0);
   self->at_host = self->home == self->host;
   self->is_virtual = strcmp(info.ep_name, "VirtualDeviceExecutionProvider") == 0;
+  self->is_vcuda = strcmp(info.ep_name, "CUDAExecutionProvider") == 0 && vcuda_is_here();
   self->judges = self->at_host || self->is_virtual;
   self->has_pinned = (info.flags & IOBIND_DEVICE_HOST_ACCESSIBLE) != 0;
   self->addressable = (info.flags & IOBIND_DEVICE_ADDRESSABLE) != 0;
@@ -186,6 +191,14 @@ void world_stop(void) {
 
 bool world_has_other(void) {
   return worlds[1].runtime != NULL;
+}
+
+bool world_has_lost(void) {
+  return worlds[0].is_lost || worlds[1].is_lost;
+}
+
+bool world_other_works(void) {
+  return world_has_other() && !worlds[1 - the_world->number].is_lost;
 }
 
 void world_change(void) {
@@ -284,10 +297,10 @@ static void end(void) {
   world_check_all();
   for (size_t i = 0; i < BINDINGS; i++) world_destroy_binding(i);
   for (size_t i = 0; i < STREAMS; i++) {
-    if (W->lanes[i].handle != NULL) world_synchronize(i);
+    if (W->lanes[i].handle != NULL) (void)world_synchronize(i);
   }
   world_check_all();
-  states_check();
+  if (!W->is_lost) states_check();
   for (size_t i = 0; i < STATES; i++) state_drop(&W->states[i]);
   for (size_t i = 0; i < TENSORS; i++) world_release_tensor(i);
   for (size_t i = 0; i < EVENTS; i++) {
@@ -446,6 +459,7 @@ void compare(const float *got, view expected, const char *what) {
 void world_check_tensor(const slot *of) {
   if (of->tensor == NULL || !of->is_plain || of->at.count == 0) return;
   if (!view_is_known(of->at, 0) || world_is_busy(of->at.block, false)) return;
+  if (W->is_lost && of->where == PLACE_HOME) return;
   float read[MOST_ELEMENTS];
   if (of->where != PLACE_HOME || W->at_host) {
     /* by its address: iobind_tensor_get_data would block until runs that read it have completed */
@@ -496,6 +510,31 @@ void world_forget_bytes(size_t stream) {
   awaited[W->number][stream].count = 0;
 }
 
+static const float unread = -1e30F;
+
+void world_unread(float *there, size_t count) {
+  for (size_t i = 0; i < count; i++) there[i] = unread;
+}
+
+static void check_undelivered(size_t stream, const arrival *one, bool has_failed) {
+  size_t left = 0;
+  size_t right = 0;
+  for (size_t e = 0; e < one->expected.count; e++) {
+    left += one->there[e] == unread;
+    right += one->there[e] == one->values[e];
+  }
+  bool is_right = right == one->expected.count && !has_failed;
+  if (one->known && left != one->expected.count && !is_right) {
+    fail("a read on S%zu that the lost device has not made wrote %.9g", stream, (double)one->there[0]);
+  }
+}
+
+void world_check_undelivered(size_t stream, uint64_t failed) {
+  const arrivals *on = &awaited[W->number][stream];
+  for (size_t i = 0; i < on->count; i++) check_undelivered(stream, &on->all[i], on->all[i].stamp >= failed);
+  world_forget_bytes(stream);
+}
+
 static void look_at_arrivals(size_t stream) {
   size_t left = 0;
   arrivals *on = &awaited[W->number][stream];
@@ -536,25 +575,28 @@ point *world_point(size_t index) {
 
 void world_seen(size_t stream, uint64_t stamp) {
   lane *one = &W->lanes[stream];
+  if (W->is_lost) return;
   if (stamp > one->seen) one->seen = stamp;
   look_at_arrivals(stream);
 }
 
 void world_waited(size_t stream, uint64_t stamp) {
   lane *one = &W->lanes[stream];
+  if (W->is_lost) return;
   if (stamp > one->waited) one->waited = stamp;
   world_seen(stream, stamp);
 }
 
-void world_synchronize(size_t stream) {
+bool world_synchronize(size_t stream) {
   char later[sizeof W->fault];
   memcpy(later, W->fault, sizeof later);
   W->fault[0] = '\0'; /* is for the call that this one makes way for */
   begin_call("stream_synchronize(S%zu)", stream);
-  (void)require_ok(end_call(iobind_stream_synchronize(world_stream(stream), &the_error)));
+  bool well = require_ok(end_call(iobind_stream_synchronize(world_stream(stream), &the_error)));
   world_waited(stream, W->lanes[stream].submitted);
   for (size_t i = 0; i < STREAMS; i++) world_seen(i, W->lanes[stream].after[i]);
   memcpy(W->fault, later, sizeof later);
+  return well;
 }
 
 bool world_is_busy(const block *memory, bool writes) {
@@ -567,7 +609,7 @@ bool world_is_busy(const block *memory, bool writes) {
 void world_host_uses(const block *memory, bool writes, const uint64_t *granted) {
   for (size_t i = 0; i < STREAMS && memory != NULL; i++) {
     uint64_t last = writes ? memory->touched[i] : memory->written[i];
-    if (last > W->lanes[i].seen && (granted == NULL || last > granted[i])) world_synchronize(i);
+    if (last > W->lanes[i].seen && (granted == NULL || last > granted[i])) (void)world_synchronize(i);
   }
 }
 
@@ -580,8 +622,9 @@ static void order_by_event(size_t stream, size_t other) {
   char later[sizeof W->fault];
   memcpy(later, W->fault, sizeof later);
   W->fault[0] = '\0';
+  begin_call("event_create(home, &new)");
+  if (!require_ok(end_call(iobind_event_create(W->home, &event, &the_error)))) return;
   begin_call("event_record(new, S%zu)", other);
-  CHECK(iobind_event_create(W->home, &event, NULL) == IOBIND_OK);
   (void)require_ok(end_call(iobind_event_record(event, W->lanes[other].handle, &the_error)));
   begin_call("stream_wait(S%zu, new)", stream);
   (void)require_ok(end_call(iobind_stream_wait(world_stream(stream), event, &the_error)));
@@ -602,7 +645,7 @@ void world_stream_uses(size_t stream, block *memory, bool writes, const uint64_t
     if (by_event) {
       order_by_event(stream, i);
     } else {
-      world_synchronize(i);
+      (void)world_synchronize(i);
     }
   }
 }

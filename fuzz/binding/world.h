@@ -85,6 +85,7 @@ typedef struct world {
   iobind_device *home;
   iobind_device *host;
   bool is_virtual; /* vdev, where faults can be set */
+  bool is_vcuda;   /* CUDA without a GPU, where faults can be set, too */
   bool at_host;    /* home is the host */
   bool addressable;
   bool has_pinned;
@@ -98,14 +99,17 @@ typedef struct world {
   saved states[STATES];
   unsigned numbers; /* of bindings */
   float next_value;
-  char fault[48]; /* a setting of vdev for the next call; "": none */
+  char fault[48]; /* a setting of the virtual device for the next call; "": none */
+  bool is_doomed; /* work fails behind its call: any call may return that the device is lost */
+  bool is_lost;   /* a call has, and from now on nothing of the device is seen any more */
   block *blocks;  /* while the other world is the current one */
 } world;
 
 extern world *the_world;                    /* the current one */
 extern bool without_swap, without_in_place; /* left out, to see what else there is */
 extern uint64_t call_count;
-extern bool verbose; /* every call is printed before it is made */
+extern bool verbose;       /* every call is printed before it is made */
+extern bool loses_devices; /* the process ends behind the sequence that has lost one */
 
 /* ---- calls ---- */
 
@@ -128,7 +132,9 @@ bool fault_was_set(void);
 
 bool world_start(const char *spec); /* of the device, and of one more like it if there is one; false: it is not there */
 bool world_has_other(void);
-void world_change(void); /* the other one is the current one now */
+bool world_has_lost(void);    /* one of the devices */
+bool world_other_works(void); /* it is there, and not lost */
+void world_change(void);      /* the other one is the current one now */
 bool world_is_working(void);
 void world_stop(void);
 void world_begin(void);
@@ -177,7 +183,7 @@ void world_host_uses(const block *memory, bool writes, const uint64_t *granted);
 void world_stream_uses(size_t stream, block *memory, bool writes, const uint64_t *granted, bool by_event);
 void world_stamp(size_t stream, block *memory, bool writes); /* the next work on the stream uses it */
 uint64_t world_submit(size_t stream);
-void world_synchronize(size_t stream);
+bool world_synchronize(size_t stream); /* false: it has returned a failure */
 void world_seen(size_t stream, uint64_t stamp);
 void world_waited(size_t stream, uint64_t stamp);
 bool world_is_busy(const block *memory, bool writes);
@@ -188,5 +194,10 @@ void world_host_used(const block *memory, bool writes);
 /* Bytes that a stream brings, looked at when the host has seen it. */
 void world_expect_bytes(size_t stream, const float *there, view expected);
 void world_forget_bytes(size_t stream);
+
+/* The memory of a read that is to come. */
+void world_unread(float *there, size_t count);
+/* The device is lost: what it was to bring has come whole, or not at all; not at all from this number of the stream on. */
+void world_check_undelivered(size_t stream, uint64_t failed);
 
 #endif

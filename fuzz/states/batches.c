@@ -36,7 +36,7 @@ static void join(play *self, member *one) {
   CALL(self, WELL, iobind_batch_join(self->batch, from == NULL ? NULL : from->handle, &one->slot, &fault));
   one->is_here = true;
   one->holds = joined(self, from);
-  one->counted = from == NULL ? UNKNOWN : from->counted;
+  one->counted = from == NULL ? used_none() : from->counted;
   reached_if(FEATURE_JOINED, from != NULL && from->from != BINDINGS);
 }
 
@@ -45,7 +45,7 @@ static void leave(play *self, member *one) {
   say("  leave %zu\n", (size_t)(one - self->members));
   CALL(self, WELL, iobind_batch_leave(self->batch, one->slot, &left, &fault));
   one->is_here = false;
-  put_saved(self, left, &one->holds, one->counted, BINDINGS);
+  put_saved(self, left, &one->holds, &one->counted, BINDINGS);
   reached(FEATURE_LEFT);
 }
 
@@ -92,7 +92,8 @@ static void step(play *self) {
       size_t at = draw(self, CAPACITY);
       bring_row(self, one, base, (int64_t)at);
       next[count] = one->holds;
-      model_run(self->kind, &next[count], base, 1, at);
+      const used from = used_all((int64_t)at);
+      model_run(self->kind, &next[count], base, 1, &from);
       of[count] = i;
       slots[count++] = one->slot;
     }
@@ -107,7 +108,7 @@ static void step(play *self) {
   reached_if(FEATURE_BATCH_FAILED, !is_made);
   for (size_t i = 0; is_made && i < count; i++) {
     self->members[of[i]].holds = next[i];
-    self->members[of[i]].counted = UNKNOWN;
+    self->members[of[i]].counted = used_none();
   }
 }
 

@@ -4,6 +4,61 @@
 
 enum { ROWS_APART = 1000, PLACES_APART = 4000 };
 
+used used_none(void) {
+  return (used){.longest = -1};
+}
+
+used used_all(int64_t length) {
+  return (used){.longest = length};
+}
+
+int64_t used_at(const used *self, size_t row) {
+  return self->longest - self->behind[row];
+}
+
+bool used_is_uneven(const used *self, size_t rows) {
+  bool found = false;
+  for (size_t row = 0; row < rows; row++) {
+    found = found || self->behind[row] != 0;
+  }
+  return found;
+}
+
+used used_of(const int64_t *lengths, size_t rows) {
+  used made = {.longest = lengths[0]};
+  for (size_t row = 0; row < rows; row++) {
+    made.longest = lengths[row] > made.longest ? lengths[row] : made.longest;
+  }
+  for (size_t row = 0; row < rows; row++) {
+    made.behind[row] = made.longest - lengths[row];
+  }
+  return made;
+}
+
+used used_cut(const used *self, size_t rows, int64_t most) {
+  used made = {.longest = most};
+  for (size_t row = 0; row < rows; row++) {
+    made.behind[row] = used_at(self, row) < most ? most - used_at(self, row) : 0;
+  }
+  return made;
+}
+
+used used_least(const used *one, const used *other, size_t rows) {
+  int64_t lengths[ROWS];
+  for (size_t row = 0; row < rows; row++) {
+    lengths[row] = used_at(one, row) < used_at(other, row) ? used_at(one, row) : used_at(other, row);
+  }
+  return used_of(lengths, rows);
+}
+
+used used_take(const used *self, const int64_t *rows, size_t count) {
+  int64_t lengths[ROWS];
+  for (size_t row = 0; row < count; row++) {
+    lengths[row] = used_at(self, (size_t)rows[row]);
+  }
+  return used_of(lengths, count);
+}
+
 float model_number(float base, size_t row, size_t place) {
   return base + (float)(row * ROWS_APART + place * PLACES_APART);
 }
@@ -23,9 +78,9 @@ value model_first(kind of, size_t rows, size_t length, float base) {
   return made;
 }
 
-void model_run(kind of, value *at, float base, size_t count, size_t from) {
-  size_t first = of == APPEND ? from : of == GROW ? at->length : 0;
+void model_run(kind of, value *at, float base, size_t count, const used *from) {
   for (size_t row = 0; row < at->rows; row++) {
+    size_t first = of == APPEND ? (size_t)used_at(from, row) : of == GROW ? at->length : 0;
     for (size_t i = 0; i < count; i++) {
       float *number = &at->numbers[row][first + i];
       *number = (of == SUM ? *number : 0) + model_number(base, row, i);
@@ -46,9 +101,9 @@ void model_reorder(value *at, const int64_t *rows, size_t count) {
   }
 }
 
-void model_forget(value *at, size_t first) {
+void model_forget(value *at, const used *first) {
   for (size_t row = 0; row < ROWS; row++) {
-    for (size_t i = first; i < CAPACITY; i++) {
+    for (size_t i = (size_t)used_at(first, row); i < CAPACITY; i++) {
       at->known[row][i] = false;
     }
   }

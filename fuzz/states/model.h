@@ -15,6 +15,21 @@ typedef enum kind {
   SUM     /* one number, to which another one is added */
 } kind;
 
+/* How many places of APPEND are in use, in each row. */
+typedef struct used {
+  int64_t longest; /* -1: iobind does not count it */
+  int64_t behind[ROWS];
+} used;
+
+used used_none(void);
+used used_all(int64_t length);
+int64_t used_at(const used *self, size_t row);
+bool used_is_uneven(const used *self, size_t rows);
+used used_of(const int64_t *lengths, size_t rows);
+used used_cut(const used *self, size_t rows, int64_t most);
+used used_least(const used *one, const used *other, size_t rows);
+used used_take(const used *self, const int64_t *rows, size_t count);
+
 typedef struct value {
   size_t rows;
   size_t length; /* of GROW; what the others have is fixed */
@@ -28,11 +43,11 @@ float model_number(float base, size_t row, size_t place);
 size_t model_length(kind of, const value *at);
 
 value model_first(kind of, size_t rows, size_t length, float base);
-void model_run(kind of, value *at, float base, size_t count, size_t from);
+void model_run(kind of, value *at, float base, size_t count, const used *from);
 void model_reorder(value *at, const int64_t *rows, size_t count);
 
-/* The numbers behind the first ones may be anything. */
-void model_forget(value *at, size_t first);
+/* The numbers behind the first ones of each row may be anything. */
+void model_forget(value *at, const used *first);
 
 /* NULL, or the row and place that differ. `numbers` has `length` for each row. */
 const char *model_differs(kind of, const value *expected, const float *numbers, size_t length);

@@ -12,9 +12,10 @@ static size_t index_of(const play *self, const player *of) {
 /* ---- states that are saved ---- */
 
 /* What a saved state has of a cache that is counted may be the rows in use alone. */
-static value read_back(const play *self, const value *holds, int64_t counted) {
+static value read_back(const play *self, const value *holds, const used *counted) {
   value read = *holds;
-  if (self->kind == APPEND && counted != UNKNOWN) model_forget(&read, (size_t)counted);
+  const used all = used_all(counted->longest); /* in each row as many as in the longest */
+  if (self->kind == APPEND && counted->longest != UNKNOWN) model_forget(&read, &all);
   return read;
 }
 
@@ -24,13 +25,13 @@ static void check_saved(const play *self, const saved *of) {
   expect_tensor(self, &of->holds, pair.tensor, "a saved state");
 }
 
-saved *put_saved(play *self, iobind_state *handle, const value *holds, int64_t counted, size_t from) {
+saved *put_saved(play *self, iobind_state *handle, const value *holds, const used *counted, size_t from) {
   saved *to = &self->saved[draw(self, SAVED)];
   if (to->handle != NULL) {
     check_saved(self, to);
     iobind_state_release(to->handle);
   }
-  *to = (saved){.handle = handle, .holds = read_back(self, holds, counted), .counted = counted, .from = from, .stream = IDLE};
+  *to = (saved){.handle = handle, .holds = read_back(self, holds, counted), .counted = *counted, .from = from, .stream = IDLE};
   return to;
 }
 
@@ -60,12 +61,13 @@ void do_save(play *self, player *of) {
     iobind_state_release(made);
     return;
   }
-  put_saved(self, made, &of->now, self->kind == APPEND ? of->counted : UNKNOWN, index_of(self, of))->stream = of->stream;
+  put_saved(self, made, &of->now, &of->counted, index_of(self, of))->stream = of->stream;
+  reached_if(FEATURE_SAVED_UNEVEN, used_is_uneven(&of->counted, of->now.rows));
 }
 
 void check_player(play *self, player *of) {
   iobind_state *made = NULL;
-  saved read = {.holds = read_back(self, &of->now, self->kind == APPEND ? of->counted : UNKNOWN)};
+  saved read = {.holds = read_back(self, &of->now, &of->counted)};
   say("  b%zu: looked at\n", index_of(self, of));
   if (CALL(self, expect_state(of), iobind_binding_save_state(of->handle, &made, &fault))) {
     read.handle = made;
@@ -104,9 +106,10 @@ void do_restore(play *self, player *of) {
   reached(FEATURE_RESTORED);
   reached_if(FEATURE_BRANCHED, from->from != index_of(self, of) && from->from != BINDINGS);
   reached_if(FEATURE_RESTORED_ROWS, from->holds.rows != of->now.rows);
-  begin_from(of, &from->holds, from->counted);
+  begin_from(of, &from->holds, &from->counted);
   of->is_told = false;
-  if (of->counted != UNKNOWN && of->at == UNKNOWN) do_run(self, of); /* perhaps without a length: that is refused */
+  if (of->counted.longest != UNKNOWN && of->at.longest == UNKNOWN)
+    do_run(self, of); /* perhaps without a length: that is refused */
 }
 
 static size_t draw_rows(play *self, const player *of, int64_t rows[ROWS]) {
@@ -136,6 +139,8 @@ void do_reorder(play *self, player *of) {
   }
   reached(FEATURE_REORDERED);
   reached_if(FEATURE_OTHER_ROWS, is_other);
+  reached_if(FEATURE_REORDERED_UNEVEN, of->counted.longest != UNKNOWN && used_is_uneven(&of->counted, of->now.rows));
+  if (of->counted.longest != UNKNOWN) of->counted = used_take(&of->counted, rows, count);
   model_reorder(&of->now, rows, count);
   of->is_defined = DEFINED;
   of->is_told = false;
@@ -147,8 +152,10 @@ static unsigned expect_rewind(const play *self, const player *of, size_t length)
   switch (self->kind) {
     case GROW: return length <= of->now.length ? WELL : STATUS(INVALID_ARGUMENT);
     case APPEND:
-      if (of->is_unsure && (int64_t)length > of->counted) return WELL | STATUS(INVALID_ARGUMENT);
-      return of->counted == UNKNOWN ? STATUS(NOT_SUPPORTED) : (int64_t)length <= of->counted ? WELL : STATUS(INVALID_ARGUMENT);
+      if (of->is_unsure && (int64_t)length > of->counted.longest) return WELL | STATUS(INVALID_ARGUMENT);
+      return of->counted.longest == UNKNOWN           ? STATUS(NOT_SUPPORTED)
+             : (int64_t)length <= of->counted.longest ? WELL
+                                                      : STATUS(INVALID_ARGUMENT);
     default: return STATUS(NOT_SUPPORTED);
   }
 }
@@ -157,10 +164,12 @@ static void note_rewind(const play *self, player *of, size_t length) {
   reached_if(FEATURE_REWOUND_GROWING, self->kind == GROW);
   reached_if(FEATURE_REWOUND_COUNTED, self->kind == APPEND);
   reached_if(FEATURE_REDEFINED, of->is_defined == UNDEFINED);
-  if (of->is_unsure && self->kind == APPEND) model_forget(&of->now, (size_t)of->counted);
-  of->is_unsure = false;
+  if (of->is_unsure && self->kind == APPEND) model_forget(&of->now, &of->counted);
+  bool is_uneven = self->kind == APPEND && used_is_uneven(&of->counted, of->now.rows);
+  reached_if(FEATURE_REWOUND_UNEVEN, is_uneven && !of->is_unsure);
+  of->is_unsure = of->is_unsure && is_uneven; /* shorter rows may be longer than that */
   of->now.length = self->kind == GROW ? length : of->now.length;
-  of->counted = self->kind == APPEND ? (int64_t)length : UNKNOWN;
+  of->counted = self->kind == APPEND ? used_cut(&of->counted, of->now.rows, (int64_t)length) : used_none();
   of->is_defined = DEFINED;
 }
 
@@ -169,7 +178,7 @@ void do_rewind(play *self, player *of) {
   say("  b%zu: rewind to %zu\n", index_of(self, of), length);
   wait_mostly(self, of);
   unsigned expected = expect_rewind(self, of, length);
-  bool is_counted = self->kind == APPEND && of->counted != UNKNOWN;
+  bool is_counted = self->kind == APPEND && of->counted.longest != UNKNOWN;
   bool may_be_lost = of->is_defined != DEFINED && of->mode != IOBIND_CARRY_IN_PLACE;
   unsigned may = expect_state(of);
   if (!is_counted || may_be_lost) {
@@ -197,7 +206,8 @@ void do_bind(play *self, player *of) {
   CALL(self, WELL, iobind_binding_set_input(of->handle, 0, mode, first, NULL, &fault));
   reached(FEATURE_BOUND);
   iobind_tensor_release(first);
-  begin_from(of, &made, UNKNOWN);
+  const used none = used_none();
+  begin_from(of, &made, &none);
 }
 
 /* ---- files and results ---- */

@@ -1,5 +1,6 @@
 #include "play.h"
 
+#include <dlfcn.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -145,13 +146,28 @@ void make_idle(play *self, player *of) {
 
 /* ---- faults ---- */
 
+typedef int set_function(int device, const char *name, const char *value);
+
+/* Of NVIDIA's libraries in software. */
+static set_function *find_vcuda(void) {
+  set_function *found = NULL;
+  void *library = is_device("cuda") ? dlopen("libcudart.so.13", RTLD_LAZY | RTLD_NOLOAD) : NULL;
+  if (library != NULL) *(void **)&found = dlsym(library, "vcuda_set");
+  return found;
+}
+
 bool has_faults(void) {
-  return is_device("vdev");
+  return is_device("vdev") || find_vcuda() != NULL;
+}
+
+bool fails_late(void) {
+  return is_device("vdev") || device == cpu;
 }
 
 void set_fault(const char *setting, const char *when) {
+  set_function *set = is_device("vdev") ? vdev_set : find_vcuda();
   say("  %s=%s\n", setting, when);
-  if (vdev_set(0, setting, when) != 0) abort();
+  if (set(0, setting, when) != 0) abort();
 }
 
 unsigned expect_state(const player *of) {
@@ -159,9 +175,9 @@ unsigned expect_state(const player *of) {
   return of->is_defined == UNDEFINED ? failure : of->is_defined == UNDECIDED || of->is_told ? failure | WELL : WELL;
 }
 
-void begin_from(player *of, const value *holds, int64_t counted) {
+void begin_from(player *of, const value *holds, const used *counted) {
   of->now = *holds;
-  of->counted = counted;
+  of->counted = *counted;
   of->is_defined = DEFINED;
   of->is_surveyed = false;
   of->is_unsure = false;
@@ -169,7 +185,7 @@ void begin_from(player *of, const value *holds, int64_t counted) {
 
 /* ---- a sequence ---- */
 
-static iobind_session *open_session(kind of, bool captures) {
+static iobind_session *open_session(kind of, bool captures, bool verifies) {
   static const char *const models[] = {"append opset=24 batch=-1 capacity=8 width=2",
                                        "concat axis=1 dims=rows,past dims2=rows,new", "add dims=rows,2"};
   iobind_session_options options = IOBIND_SESSION_OPTIONS_INIT;
@@ -179,17 +195,24 @@ static iobind_session *open_session(kind of, bool captures) {
   options.device_count = device == cpu ? 0 : 1;
   options.graph_limit = captures ? 4 : 0;
   options.intra_op_threads = 1;
+  options.verify.runs = verifies ? UINT32_MAX : 0;
   expect_ok(test_session_with(runtime, models[of], &options, &made, &fault));
   return made;
 }
 
-/* Made with the first sequence that needs it: of each kind one that captures graphs, and one that does not. */
-static iobind_session *sessions[SUM + 1][2];
-static iobind_batch *batches[SUM + 1][2];
+/* Made with the first sequence that needs them: of each kind those of a session that captures graphs, of one that is verified, and of one
+ * that does neither. */
+enum { PLAIN, CAPTURES, VERIFIES, SORTS };
+typedef struct stock {
+  iobind_session *session;
+  iobind_batch *batch;
+  iobind_pipeline *pipeline;
+} stock;
+static stock stocks[SUM + 1][SORTS];
 
 static void open_player(play *self, player *of) {
   static const iobind_carry_mode modes[] = {IOBIND_CARRY_MOVE, IOBIND_CARRY_SWAP, IOBIND_CARRY_IN_PLACE};
-  *of = (player){.stream = IDLE, .at = UNKNOWN, .counted = UNKNOWN};
+  *of = (player){.stream = IDLE, .at = used_none(), .counted = used_none()};
   of->mode = self->kind == GROW ? IOBIND_CARRY_MOVE : self->captures ? modes[1 + draw(self, 2)] : modes[draw(self, 3)];
   of->owns_at = draw(self, 3) == 0;
   CALL(self, WELL, iobind_binding_create(self->session, &of->handle, &fault));
@@ -202,14 +225,17 @@ static void begin(play *self, uint64_t number) {
   trace_length = 0;
   *self = (play){.number = number, .random = (number + 1) * 0x9E3779B97F4A7C15u};
   self->kind = (kind)draw(self, SUM + 1);
-  self->captures = self->kind != GROW && device != cpu && draw(self, 3) == 0;
-  iobind_session **session = &sessions[self->kind][self->captures];
-  iobind_batch **batch = &batches[self->kind][self->captures];
-  *session = *session == NULL ? open_session(self->kind, self->captures) : *session;
-  self->session = *session;
-  *batch = *batch == NULL && self->kind != GROW ? open_batch(self) : *batch;
-  self->batch = *batch;
-  say("kind %d%s\n", (int)self->kind, self->captures ? ", captures" : "");
+  size_t sort = device == cpu ? PLAIN : draw(self, SORTS);
+  self->captures = self->kind != GROW && sort == CAPTURES;
+  self->verifies = sort == VERIFIES;
+  stock *of = &stocks[self->kind][self->captures ? CAPTURES : self->verifies ? VERIFIES : PLAIN];
+  of->session = of->session == NULL ? open_session(self->kind, self->captures, self->verifies) : of->session;
+  self->session = of->session;
+  of->batch = of->batch == NULL && self->kind != GROW ? open_batch(self) : of->batch;
+  self->batch = of->batch;
+  of->pipeline = of->pipeline == NULL ? open_pipeline(self) : of->pipeline;
+  self->pipeline = of->pipeline;
+  say("kind %d%s%s\n", (int)self->kind, self->captures ? ", captures" : "", self->verifies ? ", verified" : "");
   for (size_t i = 0; i < STREAMS; i++) {
     CALL(self, WELL, iobind_stream_create(device, NULL, &self->streams[i], &fault));
   }
@@ -220,11 +246,12 @@ static void begin(play *self, uint64_t number) {
 
 static void act(play *self) {
   player *of = &self->players[draw(self, BINDINGS)];
-  switch (draw(self, 20)) {
+  switch (draw(self, 24)) {
     case 0:
     case 1: do_save(self, of); break;
     case 2:
-    case 3: do_restore(self, of); break;
+    case 3:
+    case 16: do_restore(self, of); break;
     case 4: do_reorder(self, of); break;
     case 5:
     case 6: do_rewind(self, of); break;
@@ -238,6 +265,8 @@ static void act(play *self) {
       break;
     case 12: make_idle(self, of); break;
     case 13: do_batch(self); break;
+    case 14: do_item(self); break;
+    case 15: do_wrong_run(self, of); break;
     default: do_run(self, of); break;
   }
 }
@@ -284,18 +313,18 @@ static uint64_t count;
 static void of_all_sequences(void **state) {
   enum { ENOUGH = 1000 };
   (void)state;
-  if (has_faults()) assert_int_equal(vdev_set(0, "race", "fail"), 0);
+  if (has_faults()) set_fault("race", "fail");
   for (uint64_t i = first; i < first + count; i++) {
     run_sequence(i);
   }
   for (size_t i = 0; i <= SUM; i++) {
-    for (size_t captures = 0; captures < 2; captures++) {
-      iobind_batch_destroy(batches[i][captures]);
-      iobind_session_destroy(sessions[i][captures]);
+    for (size_t sort = 0; sort < SORTS; sort++) {
+      iobind_pipeline_destroy(stocks[i][sort].pipeline);
+      iobind_batch_destroy(stocks[i][sort].batch);
+      iobind_session_destroy(stocks[i][sort].session);
     }
   }
-  unsigned here =
-      (device != cpu ? WITH_GRAPHS : 0U) | (has_faults() ? WITH_FAULTS : 0U) | (has_faults() || device == cpu ? WITH_LATE : 0U);
+  unsigned here = (device != cpu ? WITH_GRAPHS : 0U) | (has_faults() ? WITH_FAULTS : 0U) | (fails_late() ? WITH_LATE : 0U);
   bool has_all = report(here);
   assert_true(has_all || count < ENOUGH);
 }

@@ -23,10 +23,10 @@ typedef struct player {
   value now;    /* what the next run reads */
   value result; /* of the last one */
   defined is_defined;
-  bool is_told;    /* the last run has failed, which a call may return */
-  int64_t counted; /* rows in use, as iobind counts them */
+  bool is_told;   /* the last run has failed, which a call may return */
+  used counted;   /* rows in use, as iobind counts them */
   bool is_unsure; /* they are so many, or more: the host may have known that earlier runs in flight had ended when one failed */
-  int64_t at;     /* what the input with the length holds; UNKNOWN: it is not bound */
+  used at;        /* what the input with the length holds; UNKNOWN: it is not bound */
   bool owns_at;   /* the caller has bound it */
   iobind_tensor *news[MOST_NEW]; /* for 1 new row, for 2 */
   size_t news_rows;
@@ -34,7 +34,7 @@ typedef struct player {
   int stream;   /* of runs in flight */
   size_t runs;  /* these */
   value before; /* them */
-  int64_t counted_before;
+  used counted_before;
   bool is_surveyed;    /* since the state was changed a length was written: only the first time no run may be in flight */
   size_t counted_rows; /* of the batch, when a length was counted last */
 } player;
@@ -42,7 +42,7 @@ typedef struct player {
 typedef struct saved {
   iobind_state *handle;
   value holds;
-  int64_t counted;
+  used counted;
   size_t from; /* the binding; BINDINGS: none */
   int stream;  /* on which it is made; IDLE: it is there */
 } saved;
@@ -57,7 +57,7 @@ typedef struct member {
   bool is_here;
   uint64_t slot;
   value holds;
-  int64_t counted; /* of the state that it has joined with, until its first step */
+  used counted; /* of the state that it has joined with, until its first step */
 } member;
 
 typedef struct play {
@@ -65,8 +65,10 @@ typedef struct play {
   uint64_t random;
   kind kind;
   bool captures;
+  bool verifies;
   iobind_session *session;
   iobind_batch *batch;
+  iobind_pipeline *pipeline;
   iobind_stream *streams[STREAMS];
   player players[BINDINGS];
   saved saved[SAVED];
@@ -99,19 +101,21 @@ void await_failure(play *self, int stream); /* something on it has failed, which
 void make_idle(play *self, player *of);
 
 bool has_faults(void);
+bool fails_late(void); /* CUDA's device is lost with such a failure */
 void set_fault(const char *setting, const char *when);
 
 /* What a call that needs the state may return: it is defined, undefined, or the failure of the last run comes first. */
 unsigned expect_state(const player *of);
 
 /* The state is another one. */
-void begin_from(player *of, const value *holds, int64_t counted);
+void begin_from(player *of, const value *holds, const used *counted);
 
 /* ---- runs.c ---- */
 
 void do_run(play *self, player *of);
 void do_refused_run(play *self, player *of);
 void do_failed_run(play *self, player *of);
+void do_wrong_run(play *self, player *of);
 
 /* ---- moves.c ---- */
 
@@ -122,9 +126,14 @@ void do_rewind(play *self, player *of);
 void do_bind(play *self, player *of);
 void do_file(play *self);
 void do_keep(play *self, player *of);
-saved *put_saved(play *self, iobind_state *handle, const value *holds, int64_t counted, size_t from);
+saved *put_saved(play *self, iobind_state *handle, const value *holds, const used *counted, size_t from);
 void release_saved(play *self);
 void check_player(play *self, player *of);
+
+/* ---- items.c ---- */
+
+void do_item(play *self);
+iobind_pipeline *open_pipeline(const play *self);
 
 /* ---- batches.c ---- */
 

@@ -13,16 +13,25 @@ enum { ANYWHERE = 0, WITH_FAULTS = 1, WITH_GRAPHS = 2, WITH_LATE = 4 };
   X(SWAP, ANYWHERE, "a run of a state carried by SWAP")                                    \
   X(IN_PLACE, ANYWHERE, "a run of a state carried IN_PLACE")                               \
   X(GRAPH, WITH_GRAPHS, "a run of a session that captures graphs")                         \
+  X(VERIFIED, WITH_GRAPHS, "a run that the processor repeats")                             \
+  X(WRONG, WITH_FAULTS, "a run that the processor finds wrong")                            \
+  X(ITEM, ANYWHERE, "an item of a pipeline beside the bindings")                           \
   X(STREAM, ANYWHERE, "a run on a stream")                                                 \
   X(QUEUED, ANYWHERE, "a run behind another one in flight")                                \
   X(COUNTED, ANYWHERE, "a run with the length that iobind has counted")                    \
   X(GIVEN, ANYWHERE, "a run with a length that was given")                                 \
+  X(GIVEN_UNEVEN, ANYWHERE, "a run with a length that was given for each row")               \
+  X(COUNTED_UNEVEN, ANYWHERE, "a run with the length that iobind has counted for each row")  \
+  X(SAVED_UNEVEN, ANYWHERE, "a state saved whose rows have different lengths")               \
+  X(REORDERED_UNEVEN, ANYWHERE, "rows of different lengths in another order")                \
+  X(REWOUND_UNEVEN, ANYWHERE, "rows of different lengths rewound")                           \
+  X(FAILED_UNEVEN, WITH_FAULTS, "a run that failed, of rows of different lengths")             \
   X(COUNTED_QUEUED, ANYWHERE, "a length written between runs in flight")                   \
   X(WRITTEN, ANYWHERE, "a run with a length that the caller has written")                  \
   X(STALE, ANYWHERE, "a run with the length of the run before")                            \
   X(OVERFLOW, ANYWHERE, "more rows than there is room for, refused")                       \
   X(UNBOUND, ANYWHERE, "a run without a length, refused, after which the length is known") \
-  X(REFUSED, WITH_FAULTS, "a run refused before ORT, after which the length is known")     \
+  X(REFUSED, WITH_LATE | WITH_FAULTS, "a run refused before ORT, after which the length is known")     \
   X(SAVED, ANYWHERE, "a state saved")                                                      \
   X(SAVED_IN_FLIGHT, ANYWHERE, "a state saved while its run is in flight")                 \
   X(RESTORED, ANYWHERE, "a state restored")                                                \
@@ -40,13 +49,13 @@ enum { ANYWHERE = 0, WITH_FAULTS = 1, WITH_GRAPHS = 2, WITH_LATE = 4 };
   X(FILE, ANYWHERE, "a state written to a file and loaded")                                \
   X(BOUND, ANYWHERE, "another state bound")                                                \
   X(KEPT, ANYWHERE, "a result kept over later runs")                                       \
-  X(FAILED, WITH_LATE, "a run that failed")                                                \
+  X(FAILED, WITH_FAULTS, "a run that failed")                                                \
   X(LATE, WITH_LATE, "a run that failed after its call had returned")                      \
   X(LATE_OF_SEVERAL, WITH_LATE, "the same, behind another one in flight")                  \
-  X(FAILED_GRAPH, WITH_FAULTS | WITH_GRAPHS, "a run that failed, of a session that captures graphs") \
-  X(UNDEFINED, WITH_LATE, "an undefined state, refused")                                   \
+  X(FAILED_GRAPH, WITH_LATE | WITH_FAULTS | WITH_GRAPHS, "a run that failed, of a session that captures graphs") \
+  X(UNDEFINED, WITH_FAULTS, "an undefined state, refused")                                   \
   X(REDEFINED, WITH_FAULTS, "an undefined cache, defined by a rewind")                       \
-  X(FAILED_STATE, WITH_FAULTS, "a state saved of a run that failed late")                  \
+  X(FAILED_STATE, WITH_LATE | WITH_FAULTS, "a state saved of a run that failed late")                  \
   X(JOINED, ANYWHERE, "a row that joined a batch from a binding's state")                  \
   X(STEPPED, ANYWHERE, "a step of a batch")                                                \
   X(LEFT, ANYWHERE, "a row of a batch that became a saved state")                          \

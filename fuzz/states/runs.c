@@ -8,10 +8,10 @@
 static float *memory(size_t count) {
   enum { FLOATS = 1 << 16 };
   static float floats[FLOATS];
-  static size_t used;
-  used = used + count > FLOATS ? 0 : used;
-  used += count;
-  return floats + used - count;
+  static size_t taken;
+  taken = taken + count > FLOATS ? 0 : taken;
+  taken += count;
+  return floats + taken - count;
 }
 
 static size_t fill_news(const play *self, const player *of, float base, size_t count, float *out) {
@@ -61,7 +61,7 @@ static void bind_at(const play *self, player *of) {
   CALL(self, WELL, iobind_tensor_create(device, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_INT64, &dim, 1, &made, &fault));
   CALL(self, WELL, iobind_binding_set_input(of->handle, 2, IOBIND_INPUT_RESIDENT, made, NULL, &fault));
   iobind_tensor_release(made);
-  of->at = CAPACITY; /* nobody has written it */
+  of->at = used_all(CAPACITY); /* nobody has written it */
 }
 
 static void write_at(const play *self, player *of, int64_t at, iobind_stream *stream) {
@@ -69,37 +69,53 @@ static void write_at(const play *self, player *of, int64_t at, iobind_stream *st
   for (size_t i = 0; i < of->now.rows; i++) values[i] = at;
   say("    at = %d\n", (int)at);
   CALL(self, WELL, iobind_binding_write_input(of->handle, 2, values, of->now.rows * sizeof *values, stream, &fault));
-  of->at = at;
+  of->at = used_all(at);
 }
 
 /* ---- where a run of APPEND writes ---- */
 
 typedef struct plan {
   size_t count;
-  int64_t from;
+  used from;
   bool is_counted;
   bool is_refused; /* no length is bound */
 } plan;
 
-static void write_lengths(play *self, player *of, plan *to, int64_t length, iobind_stream *stream) {
-  int64_t from = length == UNKNOWN ? of->counted : length;
-  say("    write_lengths(%zu, %d)\n", to->count, (int)length);
+/* NULL: as iobind has counted. One number for all rows, or one for each. */
+static iobind_status write_these(const player *of, size_t added, const used *lengths, iobind_stream *stream) {
+  int64_t each[ROWS];
+  size_t rows = lengths == NULL ? 0 : used_is_uneven(lengths, of->now.rows) ? of->now.rows : 1;
+  for (size_t row = 0; row < rows; row++) each[row] = used_at(lengths, row);
+  return iobind_binding_write_lengths(of->handle, added, lengths == NULL ? NULL : each, rows, stream, &fault);
+}
+
+static void write_lengths(play *self, player *of, plan *to, const used *given, iobind_stream *stream) {
+  used from = given == NULL ? of->counted : *given;
+  bool is_uneven = used_is_uneven(&from, of->now.rows);
+  say("    write_lengths(%zu, %d%s%s)\n", to->count, (int)from.longest, given == NULL ? ", counted" : "",
+      is_uneven ? ", uneven" : "");
   if (!of->is_surveyed) make_idle(self, of);
-  if (from + (int64_t)to->count > CAPACITY) {
-    CALL(self, STATUS(INVALID_ARGUMENT), iobind_binding_write_lengths(of->handle, to->count, length, stream, &fault));
+  if (from.longest + (int64_t)to->count > CAPACITY) {
+    CALL(self, STATUS(INVALID_ARGUMENT), write_these(of, to->count, given, stream));
     reached(FEATURE_OVERFLOW);
-    from = 0;
-    length = 0;
+    from = used_all(0);
+    given = &from;
   }
-  CALL(self, WELL, iobind_binding_write_lengths(of->handle, to->count, length, stream, &fault));
-  reached_if(FEATURE_COUNTED, length == UNKNOWN);
-  reached_if(FEATURE_GIVEN, length != UNKNOWN);
-  reached_if(FEATURE_COUNTED_QUEUED, length == UNKNOWN && of->stream != IDLE);
-  reached_if(FEATURE_LENGTH_OF_OTHER_ROWS, length == UNKNOWN && of->counted_rows != of->now.rows);
+  CALL(self, WELL, write_these(of, to->count, given, stream));
+  reached_if(FEATURE_COUNTED, given == NULL);
+  reached_if(FEATURE_GIVEN, given != NULL);
+  reached_if(FEATURE_GIVEN_UNEVEN, given != NULL && is_uneven);
+  reached_if(FEATURE_COUNTED_UNEVEN, given == NULL && is_uneven);
+  reached_if(FEATURE_COUNTED_QUEUED, given == NULL && of->stream != IDLE);
+  reached_if(FEATURE_LENGTH_OF_OTHER_ROWS, given == NULL && of->counted_rows != of->now.rows);
   of->is_surveyed = true;
   of->is_unsure = false;
   of->counted = from;
-  of->counted_before = of->stream == IDLE || from < of->counted_before ? from : of->counted_before;
+  if (of->stream == IDLE) {
+    of->counted_before = from;
+  } else if (of->counted_before.longest != UNKNOWN) {
+    of->counted_before = used_least(&from, &of->counted_before, of->now.rows);
+  }
   of->counted_rows = of->now.rows;
   of->at = from;
   to->from = from;
@@ -108,29 +124,41 @@ static void write_lengths(play *self, player *of, plan *to, int64_t length, iobi
 
 /* A length input has a number for each row of the batch. What was written for a run that has failed is for that one. */
 static bool is_at_usable(const player *of, const plan *to) {
-  return !of->is_told && of->at != UNKNOWN && of->at + (int64_t)to->count <= CAPACITY && of->counted_rows == of->now.rows;
+  return !of->is_told && of->at.longest != UNKNOWN && of->at.longest + (int64_t)to->count <= CAPACITY &&
+         of->counted_rows == of->now.rows;
+}
+
+/* One length for all rows, or one for each. */
+static used draw_lengths(play *self, const player *of, int64_t given) {
+  int64_t each[ROWS];
+  bool is_one = draw(self, 2) == 0;
+  for (size_t row = 0; row < of->now.rows; row++) {
+    each[row] = is_one ? given : (int64_t)draw(self, CAPACITY - MOST_NEW + 1);
+  }
+  return used_of(each, of->now.rows);
 }
 
 static void plan_append(play *self, player *of, plan *to, iobind_stream *stream) {
   size_t way = draw(self, 10);
   int64_t given = (int64_t)draw(self, CAPACITY - MOST_NEW + 1);
-  if (of->stream == IDLE && of->owns_at && (of->at == UNKNOWN || of->counted_rows != of->now.rows)) {
+  if (of->stream == IDLE && of->owns_at && (of->at.longest == UNKNOWN || of->counted_rows != of->now.rows)) {
     bind_at(self, of);
     of->counted_rows = of->now.rows;
   }
-  bool leaves_out = way >= 8 || (way >= 3 && of->counted != UNKNOWN);
-  if (leaves_out && of->stream == IDLE && of->at == UNKNOWN) {
+  bool leaves_out = way >= 8 || (way >= 3 && of->counted.longest != UNKNOWN);
+  if (leaves_out && of->stream == IDLE && of->at.longest == UNKNOWN) {
     to->is_refused = true;
-  } else if (way == 8 && of->at != UNKNOWN && of->counted_rows == of->now.rows) {
+  } else if (way == 8 && of->at.longest != UNKNOWN && of->counted_rows == of->now.rows) {
     write_at(self, of, given, stream);
-    to->from = given;
+    to->from = used_all(given);
     reached(FEATURE_WRITTEN);
   } else if (way == 9 && is_at_usable(of, to)) {
     to->from = of->at;
     reached(FEATURE_STALE);
   } else {
-    bool counts_on = way < 6 && of->counted != UNKNOWN && !of->is_unsure;
-    write_lengths(self, of, to, counts_on ? UNKNOWN : given, stream);
+    bool counts_on = way < 6 && of->counted.longest != UNKNOWN && !of->is_unsure;
+    const used lengths = draw_lengths(self, of, given);
+    write_lengths(self, of, to, counts_on ? NULL : &lengths, stream);
   }
 }
 
@@ -141,6 +169,7 @@ static void note_features(const play *self, const player *of, int way) {
   reached_if(FEATURE_SWAP, of->mode == IOBIND_CARRY_SWAP);
   reached_if(FEATURE_IN_PLACE, of->mode == IOBIND_CARRY_IN_PLACE);
   reached_if(FEATURE_GRAPH, self->captures);
+  reached_if(FEATURE_VERIFIED, self->verifies);
   reached_if(FEATURE_STREAM, way != IDLE);
   reached_if(FEATURE_QUEUED, of->stream != IDLE);
 }
@@ -149,13 +178,14 @@ static void note_run(const play *self, player *of, const plan *how, float base, 
   note_features(self, of, way);
   if (of->stream == IDLE) {
     of->before = of->now;
-    of->counted_before = how->is_counted ? how->from : UNKNOWN;
+    of->counted_before = how->is_counted ? how->from : used_none();
   } else if (!how->is_counted) {
-    of->counted_before = UNKNOWN;
+    of->counted_before = used_none();
   }
-  model_run(self->kind, &of->now, base, how->count, (size_t)how->from);
+  model_run(self->kind, &of->now, base, how->count, &how->from);
   of->result = of->now;
-  of->counted = how->is_counted ? how->from + (int64_t)how->count : UNKNOWN;
+  of->counted = how->is_counted ? how->from : used_none();
+  of->counted.longest += how->is_counted ? (int64_t)how->count : 0;
   of->stream = way;
   of->runs = way == IDLE ? 0 : of->runs + 1;
   of->is_defined = DEFINED;
@@ -210,7 +240,7 @@ void do_run(play *self, player *of) {
   if (self->kind == APPEND) plan_append(self, of, &how, stream);
   if (how.is_refused) {
     CALL(self, STATUS(INVALID_STATE), iobind_binding_run(of->handle, stream, &fault));
-    reached_if(FEATURE_UNBOUND, of->counted != UNKNOWN);
+    reached_if(FEATURE_UNBOUND, of->counted.longest != UNKNOWN);
     if (way != IDLE) synchronize(self, way); /* the new rows are still on their way */
     return;
   }
@@ -227,9 +257,9 @@ void do_run(play *self, player *of) {
 /* The copy of an input that is copied before each run fails. The length stays. */
 void do_refused_run(play *self, player *of) {
   plan how = {.count = 1};
-  if (!has_faults() || self->captures || of->is_defined != DEFINED || !can_run(self, of)) return;
+  if (!has_faults() || !fails_late() || self->captures || of->is_defined != DEFINED || !can_run(self, of)) return;
   make_idle(self, of);
-  if (self->kind == APPEND && (of->at == UNKNOWN || of->counted_rows != of->now.rows)) return;
+  if (self->kind == APPEND && (of->at.longest == UNKNOWN || of->counted_rows != of->now.rows)) return;
   float numbers[ROWS * WIDTH];
   int64_t dims[3] = {(int64_t)of->now.rows, self->kind == SUM ? WIDTH : 1, WIDTH};
   iobind_tensor *row;
@@ -249,7 +279,7 @@ void do_refused_run(play *self, player *of) {
   CALL(self, STATUS(RUNTIME) | earlier, iobind_binding_run(of->handle, way == IDLE ? NULL : self->streams[way], &fault));
   set_fault("fail_copy", "0");
   if (way != IDLE) await_failure(self, way);
-  reached_if(FEATURE_REFUSED, of->counted != UNKNOWN);
+  reached_if(FEATURE_REFUSED, of->counted.longest != UNKNOWN);
 }
 
 /* ---- runs that fail ---- */
@@ -262,7 +292,7 @@ static bool prepare_failure(play *self, player *of, plan *how, bool is_late, iob
     set_fault("fail_compute", is_late ? "1,late" : "1");
     return true;
   }
-  if (of->at == UNKNOWN || of->counted_rows != of->now.rows) return false;
+  if (of->at.longest == UNKNOWN || of->counted_rows != of->now.rows) return false;
   write_at(self, of, 99, stream);
   return true;
 }
@@ -270,13 +300,14 @@ static bool prepare_failure(play *self, player *of, plan *how, bool is_late, iob
 /* Of runs in flight the last one has failed, and ORT has seen it. If there were others, the host may have known that they had ended. */
 static void note_failure(const play *self, player *of, const plan *how, bool is_alone) {
   bool is_in_place = of->mode == IOBIND_CARRY_IN_PLACE;
-  of->counted = how->is_counted ? (is_alone ? how->from : of->counted_before) : UNKNOWN;
-  of->is_unsure = !is_alone && of->counted != UNKNOWN;
+  of->counted = how->is_counted ? (is_alone ? how->from : of->counted_before) : used_none();
+  of->is_unsure = !is_alone && of->counted.longest != UNKNOWN;
   of->is_told = true;
   of->is_defined = self->captures || (!is_in_place && !is_alone) ? UNDECIDED : is_in_place ? UNDEFINED : DEFINED;
   reached_if(FEATURE_FAILED_GRAPH, self->captures);
+  reached_if(FEATURE_FAILED_UNEVEN, of->counted.longest != UNKNOWN && used_is_uneven(&of->counted, of->now.rows));
   /* rows that a rewind defines again are those before the first of these runs */
-  if (of->counted != UNKNOWN && of->is_defined == UNDEFINED) model_forget(&of->now, (size_t)of->counted);
+  if (of->counted.longest != UNKNOWN && of->is_defined == UNDEFINED) model_forget(&of->now, &of->counted);
   of->stream = IDLE;
   of->runs = 0;
 }
@@ -303,8 +334,9 @@ static bool is_shared(const play *self, int stream) {
 }
 
 void do_failed_run(play *self, player *of) {
-  bool is_late = draw(self, 2) == 0;
-  if (is_late) do_run(self, of); /* vdev waits in a run of dims that the run before has not had */
+  bool is_late = fails_late() && draw(self, 2) == 0;
+  if (self->captures && !fails_late()) return; /* a capture that fails on CUDA has tests of its own */
+  if (is_late) do_run(self, of);               /* vdev waits in a run of dims that the run before has not had */
   if (draw(self, 2) == 0) make_idle(self, of);
   plan how = {.count = is_late && of->bound != 0 ? of->bound : choose_count(self, of)};
   float base = draw_base(self);
@@ -313,7 +345,10 @@ void do_failed_run(play *self, player *of) {
     if (i != of->stream || !is_late || is_shared(self, i)) synchronize(self, i);
   }
   int way = is_late ? (of->stream != IDLE ? of->stream : 0) : IDLE;
-  if (of->stream != IDLE && self->captures) make_idle(self, of); /* a replay may end at once */
+  /* a replay may end at once, and a run that is compared has ended. Behind one that was not counted the length is known if the host has met
+   * its end */
+  bool is_uncounted = self->kind == APPEND && of->counted_before.longest == UNKNOWN;
+  if (of->stream != IDLE && (self->captures || self->verifies || is_uncounted)) make_idle(self, of);
   bool was_in_flight = of->stream != IDLE;
   iobind_stream *stream = way == IDLE ? NULL : self->streams[way];
   say("  b%zu: a run %g x %zu on S%d that fails%s\n", (size_t)(of - self->players), (double)base, how.count, way,
@@ -335,4 +370,31 @@ void do_failed_run(play *self, player *of) {
   reached(FEATURE_FAILED);
   reached_if(FEATURE_LATE, status == IOBIND_OK);
   reached_if(FEATURE_LATE_OF_SEVERAL, status == IOBIND_OK && was_in_flight);
+}
+
+/* ---- runs that are wrong ---- */
+
+/* The kernel may have written anywhere: a state in place cannot be rewound, only bound again. */
+static void expect_lost(play *self, player *of) {
+  fixture_arm();
+  if (iobind_binding_rewind_state(of->handle, 0, &fault) == IOBIND_OK) wrong(self, "a state that is lost was rewound");
+  do_bind(self, of);
+}
+
+void do_wrong_run(play *self, player *of) {
+  plan how = {.count = 1};
+  if (!has_faults() || !self->verifies || of->is_defined != DEFINED || !can_run(self, of)) return;
+  make_idle(self, of);
+  float base = draw_base(self);
+  bring(self, of, base, how.count, NULL);
+  if (self->kind == APPEND) plan_append(self, of, &how, NULL);
+  if (how.is_refused) return;
+  say("  b%zu: a run that is wrong\n", (size_t)(of - self->players));
+  set_fault("wrong_compute", "every:1");
+  CALL(self, STATUS(RESULT), iobind_binding_run(of->handle, NULL, &fault));
+  set_fault("wrong_compute", "0");
+  reached(FEATURE_WRONG);
+  of->counted = how.is_counted ? how.from : used_none();
+  of->is_told = true;
+  if (of->mode == IOBIND_CARRY_IN_PLACE) expect_lost(self, of);
 }

@@ -1279,17 +1279,39 @@ public:
   /** Write the lengths of carried caches of fixed capacity, for a run that adds so many rows. -1: the length that iobind has
    *  counted. */
   bool write_lengths(std::size_t added, std::int64_t length = -1, error *failed = nullptr) {
-    return detail::call(failed, iobind_binding_write_lengths, get(), added, length, nullptr);
+    return detail::call(failed, iobind_binding_write_lengths, get(), added, length == -1 ? nullptr : &length,
+                        static_cast<std::size_t>(length != -1), nullptr);
   }
   bool write_lengths(std::size_t added, std::int64_t length, stream &on, error *failed = nullptr) {
     return detail::refuse_empty(failed, on, "binding_write_lengths: stream") &&
-           detail::call(failed, iobind_binding_write_lengths, get(), added, length, on.get());
+           detail::call(failed, iobind_binding_write_lengths, get(), added, length == -1 ? nullptr : &length,
+                        static_cast<std::size_t>(length != -1), on.get());
+  }
+  /** A length for each row of the batch: a range of integers, or {3, 5}. */
+  template <class Range, class = std::enable_if_t<std::is_integral_v<detail::element<const Range>>>>
+  bool write_lengths(std::size_t added, const Range &lengths, error *failed = nullptr) {
+    return write_each(added, {std::begin(lengths), std::end(lengths)}, nullptr, failed);
+  }
+  template <class Range, class = std::enable_if_t<std::is_integral_v<detail::element<const Range>>>>
+  bool write_lengths(std::size_t added, const Range &lengths, stream &on, error *failed = nullptr) {
+    return detail::refuse_empty(failed, on, "binding_write_lengths: stream") &&
+           write_each(added, {std::begin(lengths), std::end(lengths)}, on.get(), failed);
+  }
+  bool write_lengths(std::size_t added, std::initializer_list<std::int64_t> lengths, error *failed = nullptr) {
+    return write_each(added, lengths, nullptr, failed);
+  }
+  bool write_lengths(std::size_t added, std::initializer_list<std::int64_t> lengths, stream &on, error *failed = nullptr) {
+    return detail::refuse_empty(failed, on, "binding_write_lengths: stream") && write_each(added, lengths, on.get(), failed);
   }
   /** Shorten all carried states, which are growing or caches of fixed capacity: the first rows remain. */
   bool rewind(std::size_t length, error *failed = nullptr) {
     return detail::call(failed, iobind_binding_rewind_state, get(), length);
   }
   bool check(error *failed = nullptr) { return detail::call(failed, iobind_binding_check, get()); }
+  /** The next run without a stream, on any thread, is in flight from now on. */
+  bool announce_run(error *failed = nullptr) { return detail::call(failed, iobind_binding_announce_run, get(), 1); }
+  /** The announced run is not made. */
+  bool withdraw_run(error *failed = nullptr) { return detail::call(failed, iobind_binding_announce_run, get(), 0); }
   /** Stop the run in flight, from any thread. */
   bool cancel(error *failed = nullptr) const { return detail::call(failed, iobind_binding_cancel, get()); }
   bool clear(error *failed = nullptr) { return detail::call(failed, iobind_binding_clear, get()); }
@@ -1304,6 +1326,11 @@ public:
   }
 
 private:
+  bool write_each(std::size_t added, const std::vector<std::int64_t> &lengths, iobind_stream *on, error *failed) {
+    const std::int64_t none = 0; /* an empty range is not "as iobind has counted" */
+    return detail::call(failed, iobind_binding_write_lengths, get(), added, lengths.empty() ? &none : lengths.data(),
+                        lengths.size(), on);
+  }
   iobind_session *model() const noexcept { return object_ == nullptr ? nullptr : session_; }
   std::shared_ptr<iobind_binding> object_{}; /* its slots share it */
   iobind_session *session_ = nullptr;        /* remains valid as long as the binding, even if its C++ object is gone */

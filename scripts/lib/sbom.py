@@ -17,7 +17,8 @@ import uuid
 import zipfile
 
 LICENSES = {"popt": "MIT", "jansson": "MIT", "libzip": "BSD-3-Clause", "zlib": "Zlib", "libpng": "libpng-2.0"}
-STATIC = {"win-x64": ["popt", "jansson", "libzip", "zlib"], "manylinux": ["popt", "jansson", "libzip", "libpng", "zlib"]}
+STATIC = {"win-x64": ["popt", "jansson", "libzip", "zlib"], "linux": ["popt", "jansson", "libzip", "libpng", "zlib"]}
+PORTS = {"x86_64": "manylinux-x64", "aarch64": "manylinux-arm64"}  # of wheels, by the end of their names
 SYSTEM_PC = pathlib.Path("/usr/x86_64-w64-mingw32/lib/pkgconfig")  # Debian's zlib for mingw
 RUNTIME = {"type": "library", "name": "ONNX Runtime", "scope": "required", "licenses": [{"license": {"id": "MIT"}}],
            "description": "1.24 or newer; loaded at run time, not in the artefact"}
@@ -65,7 +66,8 @@ def of_wheel(path, ports, directory):
     components = [beside(name, "a package of Python's: " + wanted) for wanted, name in
                   re.findall(r"^Requires-Dist: (([\w.-]+)[^;\n]*)$", metadata.split("\n\n")[0], flags=re.M)]
     if list(directory.glob("*.dist-info/licenses/*.txt")):  # the terms of what is in the tool
-        components += [static(name, ports / "manylinux-x64") for name in STATIC["manylinux"]]
+        machine = next((port for end, port in PORTS.items() if path.stem.endswith(end)), "win-x64")
+        components += [static(name, ports / machine) for name in STATIC["win-x64" if machine == "win-x64" else "linux"]]
     return components + needed(directory)
 
 
@@ -78,14 +80,14 @@ def components_of(path, ports, directory):
     """What is in a file, or is needed by it, and whether it loads ONNX Runtime."""
     name = path.name
     if name.endswith(".whl"):
-        return of_wheel(path, ports, directory), "vcuda" not in name
+        return of_wheel(path, ports, directory), name.startswith("onnxruntime_iobind-")
     if name.endswith(".deb"):
         return of_deb(path), "-doc_" not in name and "-vdev_" not in name
-    if name.endswith(".zip"):
+    if name.endswith("-win-x64.zip"):
         return [static(library, ports / "win-x64") for library in STATIC["win-x64"]], True
     if re.search(r"-linux-\w+\.tar\.gz$", name):
         return needed(unpacked(path, directory)), True
-    return [], name.endswith(".jar") and not re.search(r"-(sources|javadoc)\.jar$", name)
+    return [], name.endswith((".jar", "-maven.zip")) and not re.search(r"-(sources|javadoc)\.jar$", name)
 
 
 def sbom(path, version, epoch, ports):

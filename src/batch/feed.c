@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "batch/batch.h"
+#include "memory/allocator.h"
 
 void iobind__brought_free(iobind__brought *brought) {
   iobind_tensor_release(brought->held);
@@ -254,7 +255,8 @@ static iobind_status shape(iobind_batch *batch, iobind__feed *feed, const iobind
   made.target = NULL;
   int64_t dims[IOBIND_MAX_RANK];
   dims_for(&made, batch->room, dims);
-  iobind__place *host = input->place->host ? input->place : &batch->session->runtime->cpu->places[IOBIND_MEMORY_DEFAULT];
+  /* one is enough: a step begins when the one before it is complete. From pageable memory a busy stream would make the host wait */
+  iobind__place *host = input->place->host ? input->place : iobind__place_for_staging(input->place);
   IOBIND__TRY(iobind__tensor_create_at(host, input->dtype, dims, made.rank, &made.staging, error));
   iobind_status status = input->place->host
                              ? IOBIND_OK

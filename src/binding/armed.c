@@ -1,6 +1,7 @@
 /* A run, as the caller asks for it. If it is armed, nothing has changed since the last one, and nothing is to be done but ORT's call. Neither the
  * ways nor what follows a failure are inlined, and the caller's error is kept in the binding, so that the frames are small. */
 #include "binding/run.h"
+#include "ep/ranges.h"
 
 /* ---- a replay, by the thread that has captured the graph ---- */
 
@@ -151,7 +152,7 @@ static void keep_call(iobind_binding *binding) {
 
 uint64_t iobind__armed_key(iobind_binding *binding) {
   keep_call(binding);
-  if (binding->plan.is_verified) {
+  if (binding->plan.is_verified || iobind__ranges_are_taken()) { /* a profiler hears of each run */
     return IOBIND__IDLE;
   }
   if (binding->graphs != NULL) {
@@ -163,20 +164,29 @@ uint64_t iobind__armed_key(iobind_binding *binding) {
 
 /* ---- any run ---- */
 
+static iobind_status run_now(iobind_binding *binding, bool takes_turn, iobind_error *error) {
+  bool begun = iobind__range_begin("run", iobind__session_name(binding->session));
+  iobind_status status = iobind__run_now(binding, takes_turn, error);
+  iobind__range_end(begun);
+  return iobind__named(status, error, "binding_run");
+}
+
 __attribute__((noinline)) static iobind_status run_in_order(iobind_binding *binding, iobind_stream *stream,
                                                             iobind_error *error) {
   IOBIND__TRY(iobind__process_check("binding_run", error));
-  return iobind__named(iobind__queue(binding, stream, error), error, "binding_run");
+  bool begun = iobind__range_begin("run", iobind__session_name(binding->session));
+  iobind_status status = iobind__queue(binding, stream, error);
+  iobind__range_end(begun);
+  return iobind__named(status, error, "binding_run");
 }
 
 __attribute__((noinline)) static iobind_status run_and_wait(iobind_binding *binding, iobind_error *error) {
   IOBIND__TRY(iobind__process_check("binding_run", error));
-  return iobind__named(iobind__run_now(binding, true, error), error, "binding_run");
+  return run_now(binding, true, error);
 }
 
 iobind_status iobind__binding_run_in_turn(iobind_binding *binding, iobind_stream *stream, iobind_error *error) {
-  return stream != NULL ? run_in_order(binding, stream, error)
-                        : iobind__named(iobind__run_now(binding, false, error), error, "binding_run");
+  return stream != NULL ? run_in_order(binding, stream, error) : run_now(binding, false, error);
 }
 
 iobind_status iobind_binding_run(iobind_binding *binding, iobind_stream *stream, iobind_error *error) {

@@ -40,6 +40,8 @@ static void free_now(iobind_binding *binding) {
   }
   iobind__arrays_free(binding);
   iobind__run_options_free(binding);
+  iobind__lengths_close(binding);
+  iobind__marks_free(&binding->marks);
   for (size_t i = 0; binding->outputs != NULL && binding->held.list != NULL && i < binding->session->output_count; i++) {
     iobind__carry_end(binding, i);
     iobind__output_renew(binding, i);
@@ -111,7 +113,7 @@ iobind_status iobind_binding_create(iobind_session *session, iobind_binding **ou
   binding->session = session;
   iobind__ref_retain(&session->ref);
   binding->generation = 1;
-  iobind__lengths_forget(binding);
+  iobind__lengths_open(binding);
   iobind__flight_init(&binding->flight);
   pthread_mutex_init(&binding->held.mutex, NULL);
   iobind_status status = fill(binding, error);

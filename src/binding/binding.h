@@ -2,6 +2,8 @@
 #ifndef IOBIND_BINDING_BINDING_H
 #define IOBIND_BINDING_BINDING_H
 
+#include "binding/marks.h"
+#include "binding/used.h"
 #include "session/session.h"
 
 enum { IOBIND__NOT_CARRIED = -1 };
@@ -60,24 +62,31 @@ typedef struct iobind__cache {
   const iobind__prefix *prefix;
 } iobind__cache;
 
-/* A state for each carry, with a reference for the caller, that nobody writes. *made is an event of the work that makes them, which the caller
- * destroys; NULL: they are there. */
-iobind_status iobind__binding_save(iobind_binding *binding, iobind_tensor **states, iobind__prefix *prefixes,
-                                   iobind_event **made, iobind_error *error);
+/* What is carried at a moment: a state for each carry, in their order. */
+typedef struct iobind__states {
+  iobind_tensor **tensors;
+  iobind__prefix *prefixes; /* NULL: all of each tensor is the state */
+  iobind_event *made;       /* of the work that makes them; NULL: they are there */
+  bool are_shared;          /* none was copied: nobody writes what the binding reads */
+} iobind__states;
+
+/* Fill in the arrays, with references for the caller to tensors that nobody writes, and an event that the caller destroys. */
+iobind_status iobind__binding_save(iobind_binding *binding, iobind__states *out, iobind_error *error);
+
+iobind__marks *iobind__binding_marks(iobind_binding *binding);
 
 /* What the next run reads as the input of a carry; borrowed. No run is in flight. */
 iobind_status iobind__binding_peek_state(iobind_binding *binding, size_t index, const char *what, iobind_tensor **state,
                                          iobind_error *error);
 
-/* The next run reads these states, one for each carry, which are of the types of its inputs. `prefixes` may be NULL. No run is in flight. */
-iobind_status iobind__binding_restore(iobind_binding *binding, iobind_tensor *const *states, const iobind__prefix *prefixes,
-                                      iobind_event *made, iobind_error *error);
+/* The next run reads these states, which are of the types of its inputs. They go on from the first so many marks. No run is in flight. */
+iobind_status iobind__binding_restore(iobind_binding *binding, iobind__states *from, size_t marks, iobind_error *error);
 
-/* The length of the carried caches of fixed capacity; -1: iobind does not count it. */
-int64_t iobind__binding_get_length(const iobind_binding *binding);
-void iobind__binding_set_length(iobind_binding *binding, int64_t length);
+/* The lengths of the carried caches of fixed capacity, which the binding holds. */
+iobind__used iobind__binding_get_used(const iobind_binding *binding);
+void iobind__binding_set_used(iobind_binding *binding, iobind__used used);
 
-/* Back to a shorter length, which is known. No run is in flight. */
+/* Back to a shorter length, which is known; rows of the batch that are shorter stay so. No run is in flight. */
 iobind_status iobind__binding_rewind_length(iobind_binding *binding, int64_t length, const char *name, iobind_error *error);
 
 /* Bytes of an output: of its given tensor, of the last run, or by its dims if all are fixed. */

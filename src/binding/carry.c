@@ -262,14 +262,14 @@ static void add_carry(iobind_binding *binding, const iobind__carry *made) {
   binding->carries[binding->carry_count++] = *made;
   binding->outputs[made->output].carry = binding->carry_count;
   binding->inputs[made->input].carry = binding->carry_count;
-  iobind__lengths_forget(binding);
+  iobind__states_forget(binding);
 }
 
 /* The last one takes its place. */
 static void remove_carry(iobind_binding *binding, iobind__carry *carry) {
   binding->outputs[carry->output].carry = 0;
   binding->inputs[carry->input].carry = 0;
-  iobind__lengths_forget(binding);
+  iobind__states_forget(binding);
   const iobind__carry last = binding->carries[--binding->carry_count];
   if (carry != &binding->carries[binding->carry_count]) {
     *carry = last;

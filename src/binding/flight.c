@@ -66,6 +66,10 @@ iobind_status iobind__run_enter_from(iobind_binding *binding, uint64_t state, io
   return has_entered ? IOBIND_OK : refuse_busy(error);
 }
 
+iobind_status iobind__run_enter_alone(iobind_binding *binding, iobind_error *error) {
+  return atomic_exchange(&binding->flight.is_announced, false) ? IOBIND_OK : iobind__run_enter(binding, error);
+}
+
 iobind_status iobind__queue_enter(iobind_binding *binding, bool follows, iobind_error *error) {
   if (atomic_fetch_add(&binding->flight.queued, 1) > 0) {
     return IOBIND_OK;
@@ -177,6 +181,21 @@ iobind_status iobind__binding_check_idle(iobind_binding *binding, const char *wh
   if (binding->flight.stream != NULL) {
     return iobind__fail(error, IOBIND_ERROR_INVALID_STATE,
                         "%s: a run of this binding is in flight: wait for its event or synchronize its stream first", what);
+  }
+  return IOBIND_OK;
+}
+
+/* ---- announced ---- */
+
+iobind_status iobind_binding_announce_run(iobind_binding *binding, int32_t comes, iobind_error *error) {
+  IOBIND__TRY(iobind__null_check(binding, "binding", "binding_announce_run", error));
+  IOBIND__TRY(iobind__process_check("binding_announce_run", error));
+  if (comes != 0) {
+    IOBIND__TRY(iobind__binding_check_idle(binding, "binding_announce_run", error));
+    IOBIND__TRY(iobind__named(iobind__run_enter(binding, error), error, "binding_announce_run"));
+    atomic_store(&binding->flight.is_announced, true);
+  } else if (atomic_exchange(&binding->flight.is_announced, false)) {
+    iobind__run_leave(binding, IOBIND__IDLE);
   }
   return IOBIND_OK;
 }

@@ -234,7 +234,7 @@ __attribute__((always_inline)) static inline void put(iobind_binding *binding, s
   }
   if (carry != NULL) {
     carry->due = false; /* the bound tensor is the next state, not the last run's result */
-    iobind__lengths_forget(binding);
+    iobind__states_forget(binding);
   }
   note_written(binding, input);
   supply old = exchange(input, mode, made);
@@ -400,7 +400,7 @@ static iobind_status write_input(iobind_binding *binding, size_t index, const vo
   input->is_spoiled = false;
   note_written(binding, input);
   if (carry != NULL) {
-    iobind__lengths_forget(binding);
+    iobind__states_forget(binding);
   }
   return IOBIND_OK;
 }

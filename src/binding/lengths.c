@@ -51,9 +51,11 @@ static iobind_status note_cache(iobind_binding *binding, const iobind__kind *kin
                         binding->session->inputs[state].label);
   }
   IOBIND__TRY(note_roles(binding, kind, state, error));
+  int64_t rows = kind->rows == SIZE_MAX ? 1 : bound->dims[kind->rows];
+  found->rows_differ = found->rows_differ || (found->capacity >= 0 && rows != found->rows);
   if (found->capacity < 0 || bound->dims[kind->axis] < found->capacity) {
     found->capacity = bound->dims[kind->axis];
-    found->rows = bound->dims[0];
+    found->rows = rows;
   }
   if (found->tokens == SIZE_MAX) {
     found->tokens = kind->tokens;
@@ -79,24 +81,43 @@ static iobind_status survey(iobind_binding *binding, iobind__lengths *found, iob
   return found->capacity < 0 ? refuse_kind(binding, error) : IOBIND_OK;
 }
 
-/* ---- written ---- */
+/* ---- which lengths ---- */
 
-static int64_t value_of(const iobind_binding *binding, iobind__length_role role, int64_t length, int64_t added) {
+/* As the caller gives them: for each row of the batch, or one for all. NULL: those that iobind has counted. */
+typedef struct given {
+  const int64_t *values;
+  size_t count;
+} given;
+
+/* What the next run begins with, and adds to each row of the batch. */
+typedef struct growth {
+  iobind__used from;
+  int64_t added;
+} growth;
+
+/* The values of an input, which are written. */
+typedef struct shape {
+  size_t rank;
+  const int64_t *dims;
+  int64_t own; /* what `dims` points to if there is one that the caller has not bound */
+} shape;
+
+static int64_t value_of(const iobind_binding *binding, iobind__length_role role, const growth *by, size_t row) {
+  int64_t length = iobind__used_at(&by->from, row);
   int64_t values[] = {[IOBIND__LENGTH_BEFORE] = length,
-                      [IOBIND__LENGTH_LAST] = length + added - 1,
-                      [IOBIND__LENGTH_AFTER] = length + added,
+                      [IOBIND__LENGTH_LAST] = length + by->added - 1,
+                      [IOBIND__LENGTH_AFTER] = length + by->added,
                       /* an EP may read it on the host, where each value would be another captured graph */
                       [IOBIND__LENGTH_EXTENT] =
-                          binding->session->graphs.limit > 0 ? binding->lengths.capacity : length + added};
+                          binding->session->graphs.limit > 0 ? binding->lengths.capacity : by->from.longest + by->added};
   return values[role];
 }
 
-/* Of the shape that the caller has bound, or that the model and the cache ask for. */
-static iobind_status make_values(const iobind_binding *binding, size_t index, iobind_tensor **values, iobind_error *error) {
+/* Of what the caller has bound, or what the model and the cache ask for. */
+static iobind_status find_shape(const iobind_binding *binding, size_t index, shape *out, iobind_error *error) {
   const iobind__input *input = &binding->inputs[index];
   const iobind__value *value = &binding->session->inputs[index];
   const iobind_tensor *bound = input->is_made ? NULL : input->source != NULL ? input->source : input->bound;
-  int64_t dims[1] = {binding->lengths.rows};
   if (value->dtype != IOBIND_DTYPE_INT32 && value->dtype != IOBIND_DTYPE_INT64) {
     return refuse_input(binding, index, "expected int32 or int64", error);
   }
@@ -104,22 +125,55 @@ static iobind_status make_values(const iobind_binding *binding, size_t index, io
     return iobind__fail(error, IOBIND_ERROR_INVALID_STATE, "%s: '%s' is not bound, and its dims are open: bind it", what,
                         value->label);
   }
-  if (bound == NULL && value->rank == 1 && value->dims[0] >= 0) {
-    dims[0] = value->dims[0];
-  }
-  return iobind_tensor_create(binding->session->runtime->cpu, IOBIND_MEMORY_DEFAULT, (iobind_dtype)value->dtype,
-                              bound == NULL ? dims : bound->dims, bound == NULL ? value->rank : bound->rank, values, error);
+  out->own = value->rank == 1 && value->dims[0] >= 0 ? value->dims[0] : binding->lengths.rows;
+  out->rank = bound == NULL ? value->rank : bound->rank;
+  out->dims = bound == NULL ? &out->own : bound->dims;
+  return IOBIND_OK;
 }
 
-static void fill(iobind_tensor *values, int64_t value) {
-  size_t size = values->dtype == IOBIND_DTYPE_INT32 ? sizeof(int32_t) : sizeof(int64_t);
-  for (size_t i = 0; i < values->bytes / size; i++) {
-    if (values->dtype == IOBIND_DTYPE_INT32) {
+/* One value for the whole batch: it has one length, or the input is for the longest. */
+static bool is_shared(iobind__length_role role, const growth *by) {
+  return by->from.skew == NULL || role == IOBIND__LENGTH_EXTENT;
+}
+
+/* An input that has one length for all rows cannot say that they differ. */
+static iobind_status check_input(const iobind_binding *binding, size_t index, const growth *by, iobind_error *error) {
+  shape of;
+  size_t count = 1;
+  IOBIND__TRY(find_shape(binding, index, &of, error));
+  for (size_t i = 0; i < of.rank; i++) {
+    count *= (size_t)of.dims[i];
+  }
+  return is_shared(binding->inputs[index].role, by) || count == by->from.skew->count
+             ? IOBIND_OK
+             : iobind__fail(error, IOBIND_ERROR_NOT_SUPPORTED,
+                            "%s: '%s' has %zu elements, and the batch %zu rows of different lengths: expected an element for "
+                            "each row",
+                            what, binding->session->inputs[index].label, count, by->from.skew->count);
+}
+
+/* ---- written ---- */
+
+static iobind_status make_values(const iobind_binding *binding, size_t index, const growth *by, iobind_tensor **out,
+                                 iobind_error *error) {
+  iobind__length_role role = binding->inputs[index].role;
+  iobind_tensor *values;
+  shape of;
+  IOBIND__TRY(find_shape(binding, index, &of, error));
+  iobind_dtype dtype = (iobind_dtype)binding->session->inputs[index].dtype;
+  IOBIND__TRY(
+      iobind_tensor_create(binding->session->runtime->cpu, IOBIND_MEMORY_DEFAULT, dtype, of.dims, of.rank, &values, error));
+  size_t count = values->bytes / (dtype == IOBIND_DTYPE_INT32 ? sizeof(int32_t) : sizeof(int64_t));
+  for (size_t i = 0; i < count; i++) {
+    int64_t value = value_of(binding, role, by, is_shared(role, by) ? 0 : i);
+    if (dtype == IOBIND_DTYPE_INT32) {
       ((int32_t *)values->data)[i] = (int32_t)value;
     } else {
       ((int64_t *)values->data)[i] = value;
     }
   }
+  *out = values;
+  return IOBIND_OK;
 }
 
 /* An input that the caller has not bound is bound here, and again if the caches have another number of rows. */
@@ -136,11 +190,10 @@ static iobind_status bind(iobind_binding *binding, size_t index, const iobind_te
   return IOBIND_OK;
 }
 
-static iobind_status write_input(iobind_binding *binding, size_t index, int64_t value, iobind_stream *stream,
+static iobind_status write_input(iobind_binding *binding, size_t index, const growth *by, iobind_stream *stream,
                                  iobind_error *error) {
   iobind_tensor *values;
-  IOBIND__TRY(make_values(binding, index, &values, error));
-  fill(values, value);
+  IOBIND__TRY(make_values(binding, index, by, &values, error));
   iobind_status status = bind(binding, index, values, error);
   if (status == IOBIND_OK && values->bytes > 0) {
     status = iobind__input_write_from(binding, index, values, stream, error);
@@ -149,19 +202,27 @@ static iobind_status write_input(iobind_binding *binding, size_t index, int64_t 
   return status;
 }
 
-static iobind_status write_all(iobind_binding *binding, int64_t length, int64_t added, iobind_stream *stream,
-                               iobind_error *error) {
+static iobind_status write_all(iobind_binding *binding, const growth *by, iobind_stream *stream, iobind_error *error) {
   for (size_t i = 0; i < binding->session->input_count; i++) {
-    iobind__length_role role = binding->inputs[i].role;
-    if (role != IOBIND__LENGTH_COMPUTED) {
-      IOBIND__TRY(write_input(binding, i, value_of(binding, role, length, added), stream, error));
+    if (binding->inputs[i].role != IOBIND__LENGTH_COMPUTED) {
+      IOBIND__TRY(write_input(binding, i, by, stream, error));
     }
   }
   return IOBIND_OK;
 }
 
-static iobind_status check_lengths(const iobind_binding *binding, size_t added, int64_t length, iobind_error *error) {
+static iobind_status check_all(const iobind_binding *binding, const growth *by, iobind_error *error) {
+  for (size_t i = 0; i < binding->session->input_count; i++) {
+    if (binding->inputs[i].role != IOBIND__LENGTH_COMPUTED) {
+      IOBIND__TRY(check_input(binding, i, by, error));
+    }
+  }
+  return IOBIND_OK;
+}
+
+static iobind_status check_lengths(const iobind_binding *binding, size_t added, const iobind__used *from, iobind_error *error) {
   int64_t capacity = binding->lengths.capacity;
+  int64_t length = from->longest;
   if (length == IOBIND__LENGTH_UNKNOWN) {
     return iobind__fail(
         error, IOBIND_ERROR_INVALID_STATE,
@@ -176,6 +237,20 @@ static iobind_status check_lengths(const iobind_binding *binding, size_t added, 
                         added);
   }
   return IOBIND_OK;
+}
+
+/* Is there a length for each row of the batch, or one for all? */
+static iobind_status check_rows(const iobind__lengths *caches, size_t count, iobind_error *error) {
+  if (count != 1 && caches->rows_differ) {
+    return iobind__fail(error, IOBIND_ERROR_NOT_SUPPORTED,
+                        "%s: the carried caches are of batches of different sizes: expected 1 length for all rows, got %zu",
+                        what, count);
+  }
+  return count == 1 || count == (uint64_t)caches->rows
+             ? IOBIND_OK
+             : iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT,
+                            "%s: the caches have a batch of %lld rows: expected 1 length for all, or one for each, got %zu",
+                            what, (long long)caches->rows, count);
 }
 
 /* While runs are in flight, a stream's thread may be exchanging the states: what was found before them holds. */
@@ -196,50 +271,92 @@ static iobind_status check_stream(iobind_binding *binding, const iobind_stream *
                                                                             : iobind__binding_check_idle(binding, what, error);
 }
 
-static iobind_status write_lengths(iobind_binding *binding, size_t added, int64_t length, iobind_stream *stream,
-                                   iobind_error *error) {
-  if (added == 0 || length < IOBIND__LENGTH_UNKNOWN) {
-    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "%s: expected %s, got %lld", what,
-                        added == 0 ? "1 new row or more" : "a length of 0 or more, or -1", added == 0 ? 0 : (long long)length);
+/* The lengths behind runs in flight are those before them, until they have succeeded. A run that begins earlier overwrites what is behind. */
+static iobind_status settle(const iobind_binding *binding, const iobind__used *from, iobind__used *settled,
+                            iobind_error *error) {
+  const iobind__used *before = &binding->lengths.settled;
+  if (binding->flight.stream != NULL && before->longest != IOBIND__LENGTH_UNKNOWN) {
+    return iobind__used_least(from, before, what, settled, error);
   }
-  IOBIND__TRY(check_stream(binding, stream, error));
-  IOBIND__TRY(find_caches(binding, error));
-  iobind__lengths *lengths = &binding->lengths;
-  int64_t from = length == IOBIND__LENGTH_UNKNOWN ? lengths->now : length;
-  IOBIND__TRY(check_lengths(binding, added, from, error));
-  lengths->added = IOBIND__LENGTHS_LOST; /* unless all are written */
-  IOBIND__TRY(write_all(binding, from, (int64_t)added, stream, error));
-  lengths->now = from;
-  lengths->settled = binding->flight.stream == NULL || from < lengths->settled ? from : lengths->settled;
-  lengths->added = (int64_t)added;
+  iobind__used_set(settled, binding->flight.stream == NULL ? *from : *before);
   return IOBIND_OK;
 }
 
-iobind_status iobind_binding_write_lengths(iobind_binding *binding, size_t added, int64_t length, iobind_stream *stream,
-                                           iobind_error *error) {
+static iobind_status write_checked(iobind_binding *binding, const growth *by, iobind_stream *stream, iobind_error *error) {
+  iobind__lengths *lengths = &binding->lengths;
+  iobind__used settled = iobind__used_none();
+  IOBIND__TRY(settle(binding, &by->from, &settled, error));
+  lengths->added = IOBIND__LENGTHS_LOST; /* unless all are written */
+  iobind_status status = write_all(binding, by, stream, error);
+  if (status == IOBIND_OK) {
+    iobind__used_set(&lengths->now, by->from);
+    iobind__used_set(&lengths->settled, settled);
+    lengths->added = by->added;
+  }
+  iobind__used_release(&settled);
+  return status;
+}
+
+static iobind_status write_lengths(iobind_binding *binding, const growth *by, iobind_stream *stream, iobind_error *error) {
+  const iobind__skew *skew = by->from.skew;
+  IOBIND__TRY(check_lengths(binding, (size_t)by->added, &by->from, error));
+  IOBIND__TRY(skew == NULL ? IOBIND_OK : check_rows(&binding->lengths, skew->count, error));
+  IOBIND__TRY(check_all(binding, by, error));
+  return write_checked(binding, by, stream, error);
+}
+
+static iobind_status check_given(const given *lengths, iobind_error *error) {
+  for (size_t i = 0; i < lengths->count; i++) {
+    if (lengths->values[i] < 0) {
+      return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "%s: row %zu: expected a length of 0 or more, got %lld", what,
+                          i, (long long)lengths->values[i]);
+    }
+  }
+  return IOBIND_OK;
+}
+
+static iobind_status write_given(iobind_binding *binding, size_t added, const given *lengths, iobind_stream *stream,
+                                 iobind_error *error) {
+  growth by = {.from = iobind__used_none(), .added = (int64_t)added};
+  IOBIND__TRY(check_stream(binding, stream, error));
+  IOBIND__TRY(find_caches(binding, error));
+  if (lengths->values == NULL) {
+    iobind__used_set(&by.from, binding->lengths.now);
+  } else {
+    IOBIND__TRY(check_rows(&binding->lengths, lengths->count, error));
+    IOBIND__TRY(check_given(lengths, error));
+    IOBIND__TRY(iobind__used_make(lengths->values, lengths->count, what, &by.from, error));
+  }
+  iobind_status status = write_lengths(binding, &by, stream, error);
+  iobind__used_release(&by.from);
+  return status;
+}
+
+iobind_status iobind_binding_write_lengths(iobind_binding *binding, size_t added, const int64_t *lengths, size_t count,
+                                           iobind_stream *stream, iobind_error *error) {
+  const given from = {lengths, count};
   IOBIND__TRY(iobind__null_check(binding, "binding", what, error));
   IOBIND__TRY(iobind__process_check(what, error));
-  return iobind__renamed(write_lengths(binding, added, length, stream, error), error, what);
+  IOBIND__TRY(count == 0 ? IOBIND_OK : iobind__null_check(lengths, "lengths", what, error));
+  if (added == 0) {
+    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "%s: expected 1 new row or more, got 0", what);
+  }
+  return iobind__renamed(write_given(binding, added, &from, stream, error), error, what);
 }
 
 /* ---- counted ---- */
 
-int64_t iobind__binding_get_length(const iobind_binding *binding) {
+iobind__used iobind__binding_get_used(const iobind_binding *binding) {
   return binding->lengths.now;
 }
 
-void iobind__binding_set_length(iobind_binding *binding, int64_t length) {
-  binding->lengths.now = length;
-  binding->lengths.settled = length;
+void iobind__binding_set_used(iobind_binding *binding, iobind__used used) {
+  iobind__used_set(&binding->lengths.now, used);
+  iobind__used_set(&binding->lengths.settled, used);
   binding->lengths.added = 0;
 }
 
-/* A failed run has written behind the length alone, if it wrote into the cache itself. */
-iobind_status iobind__binding_rewind_length(iobind_binding *binding, int64_t length, const char *name, iobind_error *error) {
-  if (length > binding->lengths.now) {
-    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "%s: expected a length of 0 .. %lld, got %lld", name,
-                        (long long)binding->lengths.now, (long long)length);
-  }
+static iobind_status check_defined(const iobind_binding *binding, const char *name, iobind_error *error) {
   for (size_t i = 0; i < binding->carry_count; i++) {
     const iobind__carry *carry = &binding->carries[i];
     const iobind__input *input = &binding->inputs[carry->input];
@@ -250,19 +367,42 @@ iobind_status iobind__binding_rewind_length(iobind_binding *binding, int64_t len
           binding->session->inputs[carry->input].label);
     }
   }
+  return IOBIND_OK;
+}
+
+/* A failed run has written behind the length alone, if it wrote into the cache itself. */
+iobind_status iobind__binding_rewind_length(iobind_binding *binding, int64_t length, const char *name, iobind_error *error) {
+  iobind__used shorter;
+  if (length > binding->lengths.now.longest) {
+    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "%s: expected a length of 0 .. %lld, got %lld", name,
+                        (long long)binding->lengths.now.longest, (long long)length);
+  }
+  IOBIND__TRY(check_defined(binding, name, error));
+  IOBIND__TRY(iobind__used_cut(&binding->lengths.now, length, name, &shorter, error));
   for (size_t i = 0; i < binding->carry_count; i++) {
     binding->inputs[binding->carries[i].input].is_spoiled = false; /* the table has changed when it became so */
   }
   if (binding->results == IOBIND__RESULTS_FAILED) {
     iobind__results_drop(binding, NULL); /* of a run behind the length: a saved state has nothing of it */
   }
-  iobind__binding_set_length(binding, length);
+  iobind__binding_set_used(binding, shorter);
+  iobind__used_release(&shorter);
   return IOBIND_OK;
 }
 
-void iobind__lengths_forget(iobind_binding *binding) {
+void iobind__lengths_open(iobind_binding *binding) {
   binding->lengths =
-      (iobind__lengths){.now = IOBIND__LENGTH_UNKNOWN, .settled = IOBIND__LENGTH_UNKNOWN, .capacity = -1, .tokens = SIZE_MAX};
+      (iobind__lengths){.now = iobind__used_none(), .settled = iobind__used_none(), .capacity = -1, .tokens = SIZE_MAX};
+}
+
+void iobind__lengths_close(iobind_binding *binding) {
+  iobind__used_release(&binding->lengths.now);
+  iobind__used_release(&binding->lengths.settled);
+}
+
+void iobind__lengths_forget(iobind_binding *binding) {
+  iobind__lengths_close(binding);
+  iobind__lengths_open(binding);
 }
 
 iobind_status iobind__lengths_begin(const iobind_binding *binding, iobind_error *error) {
@@ -288,18 +428,22 @@ iobind_status iobind__lengths_begin(const iobind_binding *binding, iobind_error 
 
 void iobind__lengths_note_run(iobind_binding *binding) {
   iobind__lengths *lengths = &binding->lengths;
-  lengths->now = lengths->added == 0 ? IOBIND__LENGTH_UNKNOWN : lengths->now + lengths->added;
+  if (lengths->added == 0) {
+    iobind__used_set(&lengths->now, iobind__used_none());
+  } else {
+    lengths->now.longest += lengths->added; /* each row of the batch has as many more */
+  }
   lengths->added = 0;
   if (binding->flight.stream == NULL) {
-    lengths->settled = lengths->now;
+    iobind__used_set(&lengths->settled, lengths->now);
     binding->flight.has_uncounted = false;
   }
 }
 
 void iobind__lengths_note_failure(iobind_binding *binding) {
   if (!binding->flight.is_counted && binding->flight.has_uncounted) {
-    binding->lengths.now = IOBIND__LENGTH_UNKNOWN;
-    binding->lengths.settled = IOBIND__LENGTH_UNKNOWN;
+    iobind__used_set(&binding->lengths.now, iobind__used_none());
+    iobind__used_set(&binding->lengths.settled, iobind__used_none());
     binding->flight.has_uncounted = false;
   }
 }
@@ -307,9 +451,9 @@ void iobind__lengths_note_failure(iobind_binding *binding) {
 void iobind__lengths_note_end(iobind_binding *binding, bool has_failed) {
   iobind__lengths *lengths = &binding->lengths;
   if (has_failed) {
-    lengths->now = binding->flight.has_uncounted ? IOBIND__LENGTH_UNKNOWN : lengths->settled;
+    iobind__used_set(&lengths->now, binding->flight.has_uncounted ? iobind__used_none() : lengths->settled);
     lengths->added = lengths->added == 0 ? 0 : IOBIND__LENGTHS_LOST;
   }
-  lengths->settled = lengths->now;
+  iobind__used_set(&lengths->settled, lengths->now);
   binding->flight.has_uncounted = false;
 }

@@ -6,7 +6,7 @@
 
 iobind_status iobind__prefix_find(iobind_binding *binding, const iobind__carry *carry, const iobind_tensor *state,
                                   iobind__prefix *out, iobind_error *error) {
-  int64_t length = iobind__binding_get_length(binding);
+  int64_t length = iobind__binding_get_used(binding).longest;
   *out = (iobind__prefix){0};
   if (length < 0) {
     return IOBIND_OK;

@@ -179,14 +179,22 @@ static iobind_status run(iobind_binding *binding, bool looks, iobind_error *erro
   return IOBIND_OK;
 }
 
+/* With the run state entered. An announced run may have been cancelled before it begins. */
+static iobind_status run_counted(iobind_binding *binding, bool looks, iobind_error *error) {
+  if (iobind__run_is_cancelled(binding)) {
+    return iobind__call_cancelled(error);
+  }
+  IOBIND__TRY(iobind__lengths_begin(binding, error));
+  binding->flight.is_counted = iobind__lengths_are_counted(binding);
+  return run(binding, looks, error);
+}
+
 iobind_status iobind__run_now(iobind_binding *binding, bool looks, iobind_error *error) {
   if (binding->flight.stream != NULL) {
     IOBIND__TRY(iobind__binding_check_idle(binding, "binding_run", error));
   }
-  IOBIND__TRY(iobind__run_enter(binding, error));
-  iobind_status status = iobind__lengths_begin(binding, error);
-  binding->flight.is_counted = iobind__lengths_are_counted(binding);
-  status = status == IOBIND_OK ? run(binding, looks, error) : status;
+  IOBIND__TRY(looks ? iobind__run_enter_alone(binding, error) : iobind__run_enter(binding, error));
+  iobind_status status = run_counted(binding, looks, error);
   iobind__run_leave(binding, status == IOBIND_OK ? iobind__armed_key(binding) : IOBIND__IDLE);
   return status;
 }

@@ -8,6 +8,9 @@
 
 /* ---- flight.c: the run state ---- */
 
+/* Enter the run state for a run without a stream, unless it was announced: then the state is entered. */
+iobind_status iobind__run_enter_alone(iobind_binding *binding, iobind_error *error);
+
 /* Where the state was not IDLE: a run is in flight, or may be repeated by somebody, which this run does not. */
 iobind_status iobind__run_enter_from(iobind_binding *binding, uint64_t state, iobind_error *error);
 

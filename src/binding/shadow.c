@@ -329,9 +329,13 @@ iobind_status iobind__verified_compare(iobind_binding *binding, const char *run,
 
 /* ---- after the run ---- */
 
-static iobind_status finish(iobind_binding *binding, iobind_stream *stream, iobind_error *error) {
+/* What a run has written in place that has failed is behind the length of a cache, where the run says; one that is wrong may have written
+ * anywhere. */
+static iobind_status finish(iobind_binding *binding, iobind_stream *stream, bool *is_complete, iobind_error *error) {
   const char *run = binding->graphs == NULL ? "the run" : "the replay of a graph";
+  *is_complete = false;
   IOBIND__TRY(await_streams(binding, stream, error));
+  *is_complete = true;
   IOBIND__TRY(iobind__verified_compare(binding, run, error));
   binding->plan.is_verified = iobind__verify_counts_note(binding->verified->counts, &binding->verified->dims);
   return iobind__stream_enter(stream, error);
@@ -340,10 +344,11 @@ static iobind_status finish(iobind_binding *binding, iobind_stream *stream, iobi
 iobind_status iobind__verified_end(iobind_binding *binding, iobind_stream *stream, iobind_status status, iobind_error *error) {
   iobind_error reason = IOBIND_ERROR_INIT;
   if (status == IOBIND_OK) {
-    status = finish(binding, stream, &reason);
+    bool is_complete;
+    status = finish(binding, stream, &is_complete, &reason);
     if (status != IOBIND_OK) {
       iobind__binding_fail(binding, &reason);
-      iobind__carry_note_wrong(binding);
+      (is_complete ? iobind__carry_note_wrong : iobind__carry_note_failure)(binding);
       binding->results = IOBIND__RESULTS_NONE; /* the call returns the failure, as one of ORT's does */
       status = iobind__error_copy(error, &reason);
     }

@@ -48,21 +48,20 @@ static iobind_status copy_state(const iobind__cache *from, iobind_stream *busy, 
              : iobind__input_copy(from->session, from->input, from->tensor, busy, copy, error);
 }
 
-static iobind_status gather(iobind_binding *binding, iobind_stream *busy, iobind_tensor **states, iobind__prefix *prefixes,
-                            bool *copies, iobind_error *error) {
-  *copies = false;
+static iobind_status gather(iobind_binding *binding, iobind_stream *busy, iobind__states *out, iobind_error *error) {
+  out->are_shared = true;
   for (size_t i = 0; i < binding->carry_count; i++) {
     const iobind__carry *carry = &binding->carries[i];
     iobind_tensor *state = NULL;
     IOBIND__TRY(find_state(binding, carry, "binding_save_state", &state, error));
-    IOBIND__TRY(iobind__prefix_find(binding, carry, state, &prefixes[i], error));
+    IOBIND__TRY(iobind__prefix_find(binding, carry, state, &out->prefixes[i], error));
     if (is_kept_as_it_is(binding, carry, state)) {
-      states[i] = iobind_tensor_retain(state);
+      out->tensors[i] = iobind_tensor_retain(state);
     } else {
-      const iobind__cache from = {binding->session, carry->input, state, &prefixes[i]};
-      IOBIND__TRY(copy_state(&from, busy, &states[i], error));
-      states[i]->read_only = true;
-      *copies = true;
+      const iobind__cache from = {binding->session, carry->input, state, &out->prefixes[i]};
+      IOBIND__TRY(copy_state(&from, busy, &out->tensors[i], error));
+      out->tensors[i]->read_only = true;
+      out->are_shared = false;
     }
   }
   return IOBIND_OK;
@@ -111,30 +110,31 @@ static iobind_status settle_flight(iobind_binding *binding, iobind_stream **busy
   return has_failed ? iobind__error_copy(error, &binding->failure) : IOBIND_OK;
 }
 
-static iobind_status save(iobind_binding *binding, iobind_tensor **states, iobind__prefix *prefixes, iobind_event **made,
-                          iobind_error *error) {
+static iobind_status save(iobind_binding *binding, iobind__states *out, iobind_error *error) {
   iobind_stream *busy = NULL;
   IOBIND__TRY(settle_flight(binding, &busy, error));
-  bool copies;
   const iobind__submission submission = iobind__stream_begin(busy);
-  IOBIND__TRY(gather(binding, busy, states, prefixes, &copies, error));
-  IOBIND__TRY(busy == NULL ? IOBIND_OK : mark(busy, made, error));
-  if (busy != NULL && copies) {
+  IOBIND__TRY(gather(binding, busy, out, error));
+  IOBIND__TRY(busy == NULL ? IOBIND_OK : mark(busy, &out->made, error));
+  if (busy != NULL && !out->are_shared) {
     iobind__flight_follow(&binding->flight, iobind__submission_ticket(&submission));
   }
-  keep(binding, busy, states);
+  keep(binding, busy, out->tensors);
   return IOBIND_OK;
 }
 
-iobind_status iobind__binding_save(iobind_binding *binding, iobind_tensor **states, iobind__prefix *prefixes,
-                                   iobind_event **made, iobind_error *error) {
-  *made = NULL;
-  iobind_status status = save(binding, states, prefixes, made, error);
+iobind_status iobind__binding_save(iobind_binding *binding, iobind__states *out, iobind_error *error) {
+  out->made = NULL;
+  iobind_status status = save(binding, out, error);
   for (size_t i = 0; status != IOBIND_OK && i < binding->carry_count; i++) {
-    iobind_tensor_release(states[i]);
-    states[i] = NULL;
+    iobind_tensor_release(out->tensors[i]);
+    out->tensors[i] = NULL;
   }
   return status;
+}
+
+iobind__marks *iobind__binding_marks(iobind_binding *binding) {
+  return &binding->marks;
 }
 
 iobind_status iobind__binding_peek_state(iobind_binding *binding, size_t index, const char *what, iobind_tensor **state,
@@ -146,12 +146,6 @@ iobind_status iobind__binding_peek_state(iobind_binding *binding, size_t index, 
 }
 
 /* ---- restored ---- */
-
-/* What is restored, for each carry. */
-typedef struct origin {
-  iobind_tensor *const *states;
-  const iobind__prefix *prefixes; /* NULL: all of each state is in use */
-} origin;
 
 /* How a state becomes what the next run reads. */
 typedef enum way {
@@ -169,21 +163,21 @@ static bool is_written_over(const iobind_binding *binding, const iobind__carry *
   return bound != NULL && is_carrys && !bound->read_only;
 }
 
-static const iobind__prefix *prefix_of(const origin *from, size_t index) {
+static const iobind__prefix *prefix_of(const iobind__states *from, size_t index) {
   return from->prefixes == NULL || !from->prefixes[index].is_used ? NULL : &from->prefixes[index];
 }
 
 /* A cache keeps the capacity of what is bound. If nothing is, it has that of the cache that was saved. */
-static int64_t capacity_of(const iobind_binding *binding, const origin *from, size_t index) {
+static int64_t capacity_of(const iobind_binding *binding, const iobind__states *from, size_t index) {
   const iobind__prefix *prefix = prefix_of(from, index);
   const iobind_tensor *bound = binding->inputs[binding->carries[index].input].bound;
-  return bound != NULL && bound->rank == from->states[index]->rank ? bound->dims[prefix->axis] : prefix->capacity;
+  return bound != NULL && bound->rank == from->tensors[index]->rank ? bound->dims[prefix->axis] : prefix->capacity;
 }
 
 /* A run that writes what it reads, or graphs that must find what they have captured, need a copy. */
-static way choose_way(const iobind_binding *binding, const origin *from, size_t index) {
+static way choose_way(const iobind_binding *binding, const iobind__states *from, size_t index) {
   const iobind__carry *carry = &binding->carries[index];
-  const iobind_tensor *state = from->states[index];
+  const iobind_tensor *state = from->tensors[index];
   const iobind_tensor *bound = binding->inputs[carry->input].bound;
   const iobind__prefix *prefix = prefix_of(from, index);
   bool is_resized = prefix != NULL && state->dims[prefix->axis] != capacity_of(binding, from, index);
@@ -206,21 +200,21 @@ static iobind_status check_shape(const iobind_session *session, const iobind__ca
 }
 
 /* Copies are made of what is there. The event reports a failed run each time, the wait for a tensor once. */
-static iobind_status await_copied(const iobind_binding *binding, const origin *from, iobind_event *made, iobind_error *error) {
-  bool any = false;
+static iobind_status await_copied(const iobind_binding *binding, iobind__states *from, iobind_error *error) {
+  from->are_shared = true;
   for (size_t i = 0; i < binding->carry_count; i++) {
-    any = any || choose_way(binding, from, i) != BY_REFERENCE;
+    from->are_shared = from->are_shared && choose_way(binding, from, i) == BY_REFERENCE;
   }
-  return any && made != NULL
-             ? iobind__renamed(iobind_event_wait(made, IOBIND_NO_TIMEOUT, error), error, "binding_restore_state")
-             : IOBIND_OK;
+  return from->are_shared || from->made == NULL
+             ? IOBIND_OK
+             : iobind__renamed(iobind_event_wait(from->made, IOBIND_NO_TIMEOUT, error), error, "binding_restore_state");
 }
 
-static iobind_status widen(const iobind_binding *binding, const origin *from, size_t index, iobind_tensor **made,
+static iobind_status widen(const iobind_binding *binding, const iobind__states *from, size_t index, iobind_tensor **made,
                            iobind_error *error) {
   const iobind__carry *carry = &binding->carries[index];
   iobind__prefix prefix = *prefix_of(from, index);
-  const iobind__cache cache = {binding->session, carry->input, from->states[index], &prefix};
+  const iobind__cache cache = {binding->session, carry->input, from->tensors[index], &prefix};
   prefix.capacity = capacity_of(binding, from, index);
   if (prefix.capacity < prefix.length) {
     return iobind__fail(error, IOBIND_ERROR_SHAPE,
@@ -231,10 +225,10 @@ static iobind_status widen(const iobind_binding *binding, const origin *from, si
   return check_shape(binding->session, carry, *made, error);
 }
 
-static iobind_status prepare_one(const iobind_binding *binding, const origin *from, size_t index, iobind_tensor **input,
+static iobind_status prepare_one(const iobind_binding *binding, const iobind__states *from, size_t index, iobind_tensor **input,
                                  iobind_error *error) {
   const iobind__carry *carry = &binding->carries[index];
-  iobind_tensor *state = from->states[index];
+  iobind_tensor *state = from->tensors[index];
   way chosen = choose_way(binding, from, index);
   if (chosen != ROWS_OVER && chosen != ROWS_COPIED) {
     IOBIND__TRY(check_shape(binding->session, carry, state, error));
@@ -251,23 +245,25 @@ static iobind_status prepare_one(const iobind_binding *binding, const origin *fr
 }
 
 /* The tensors that become inputs, with references; NULL where the state is written over what is bound. */
-static iobind_status prepare(const iobind_binding *binding, const origin *from, iobind_tensor **inputs, iobind_error *error) {
+static iobind_status prepare(const iobind_binding *binding, const iobind__states *from, iobind_tensor **inputs,
+                             iobind_error *error) {
   for (size_t i = 0; i < binding->carry_count; i++) {
     IOBIND__TRY(prepare_one(binding, from, i, &inputs[i], error));
   }
   return IOBIND_OK;
 }
 
-static iobind_status write_over_one(const iobind_binding *binding, const origin *from, size_t index, iobind_error *error) {
-  const iobind_tensor *state = from->states[index];
+static iobind_status write_over_one(const iobind_binding *binding, const iobind__states *from, size_t index,
+                                    iobind_error *error) {
+  const iobind_tensor *state = from->tensors[index];
   iobind_tensor *bound = binding->inputs[binding->carries[index].input].bound;
   return choose_way(binding, from, index) == ROWS_OVER
-             ? iobind__prefix_copy(prefix_of(from, index), from->states[index], bound, NULL, error)
+             ? iobind__prefix_copy(prefix_of(from, index), from->tensors[index], bound, NULL, error)
              : iobind__tensor_copy(&state, &bound, 1, NULL, IOBIND__SETTLED, error);
 }
 
 /* Those inputs that stay where they are. If a copy fails, none of them is known. */
-static iobind_status write_over(iobind_binding *binding, const origin *from, iobind_tensor *const *inputs,
+static iobind_status write_over(iobind_binding *binding, const iobind__states *from, iobind_tensor *const *inputs,
                                 iobind_error *error) {
   iobind_status status = IOBIND_OK;
   for (size_t i = 0; i < binding->carry_count && status == IOBIND_OK; i++) {
@@ -286,9 +282,8 @@ static iobind_status write_over(iobind_binding *binding, const origin *from, iob
   return status;
 }
 
-static iobind_status restore(iobind_binding *binding, const origin *from, iobind_event *made, iobind_tensor **inputs,
-                             iobind_error *error) {
-  IOBIND__TRY(await_copied(binding, from, made, error));
+static iobind_status restore(iobind_binding *binding, iobind__states *from, iobind_tensor **inputs, iobind_error *error) {
+  IOBIND__TRY(await_copied(binding, from, error));
   IOBIND__TRY(prepare(binding, from, inputs, error));
   iobind__results_drop(binding, NULL);
   iobind__lengths_forget(binding);
@@ -296,25 +291,27 @@ static iobind_status restore(iobind_binding *binding, const origin *from, iobind
   for (size_t i = 0; i < binding->carry_count; i++) {
     if (inputs[i] != NULL) {
       bool is_read_there = choose_way(binding, from, i) == BY_REFERENCE;
-      iobind__input_go_on(binding, binding->carries[i].input, inputs[i], is_read_there ? made : NULL);
+      iobind__input_go_on(binding, binding->carries[i].input, inputs[i], is_read_there ? from->made : NULL);
       inputs[i] = NULL;
     }
   }
   return IOBIND_OK;
 }
 
-iobind_status iobind__binding_restore(iobind_binding *binding, iobind_tensor *const *states, const iobind__prefix *prefixes,
-                                      iobind_event *made, iobind_error *error) {
-  const origin from = {.states = states, .prefixes = prefixes};
+iobind_status iobind__binding_restore(iobind_binding *binding, iobind__states *from, size_t marks, iobind_error *error) {
+  iobind__marks kept = binding->marks;
   iobind_tensor **inputs = calloc(binding->carry_count, sizeof(iobind_tensor *));
   if (inputs == NULL) {
     return iobind__out_of_memory(error, "binding_restore_state");
   }
-  iobind_status status = restore(binding, &from, made, inputs, error);
+  binding->marks = (iobind__marks){0}; /* an input that is bound ends them */
+  iobind_status status = restore(binding, from, inputs, error);
   for (size_t i = 0; i < binding->carry_count; i++) {
     iobind_tensor_release(inputs[i]);
   }
   free(inputs);
+  iobind__marks_cut(&kept, status == IOBIND_OK ? marks : 0);
+  binding->marks = kept;
   return status;
 }
 

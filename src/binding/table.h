@@ -65,17 +65,18 @@ typedef struct iobind__carry {
   iobind_tensor *buffers[2]; /* SWAP: the buffers that the runs write in turn; references are held */
 } iobind__carry;
 
-enum { IOBIND__LENGTH_UNKNOWN = -1, IOBIND__LENGTHS_LOST = -1 };
+enum { IOBIND__LENGTHS_LOST = -1 };
 
 /* How many rows the carried caches of fixed capacity hold, as iobind counts them. Only the caller's thread uses it. */
 typedef struct iobind__lengths {
-  int64_t now;        /* behind the runs that were submitted */
-  int64_t settled;    /* behind the runs that are known to have succeeded: after a failure it is this one again */
-  int64_t added;      /* by the next run, whose inputs say so; 0: nobody has written them; LOST: no run may read them */
-  int64_t capacity;   /* the smallest one; -1: not looked for yet, as the rest */
-  int64_t rows;       /* of a cache's first axis */
-  size_t tokens;      /* the input with the new rows; SIZE_MAX: not known */
-  size_t tokens_axis; /* of its dims */
+  iobind__used now;     /* behind the runs that were submitted */
+  iobind__used settled; /* behind the runs that are known to have succeeded: after a failure it is this one again */
+  int64_t added;        /* by the next run, whose inputs say so; 0: nobody has written them; LOST: no run may read them */
+  int64_t capacity;     /* the smallest one; -1: not looked for yet, as the rest */
+  int64_t rows;         /* of the batch */
+  bool rows_differ;     /* not all caches have as many */
+  size_t tokens;        /* the input with the new rows; SIZE_MAX: not known */
+  size_t tokens_axis;   /* of its dims */
 } iobind__lengths;
 
 /* An output that is bound again before each run. */
@@ -132,6 +133,7 @@ struct iobind_binding {
   iobind__carry *carries;     /* the table's states, in the order in which they were carried */
   size_t carry_count;         /* of those */
   iobind__lengths lengths;    /* of the caches among them */
+  iobind__marks marks;        /* earlier states of the same carries */
   iobind__input inputs[];     /* the table's inputs, in the session's order */
 };
 
@@ -249,8 +251,17 @@ void iobind__input_go_on(iobind_binding *binding, size_t index, iobind_tensor *s
 
 /* ---- lengths.c ---- */
 
+void iobind__lengths_open(iobind_binding *binding);
+void iobind__lengths_close(iobind_binding *binding);
+
 /* The states are others: nothing is known of their lengths. */
 void iobind__lengths_forget(iobind_binding *binding);
+
+/* The same, and they go on from no state that was saved. */
+static inline void iobind__states_forget(iobind_binding *binding) {
+  iobind__lengths_forget(binding);
+  iobind__marks_cut(&binding->marks, 0);
+}
 
 /* A run begins: are the lengths that it reads those of this run? */
 iobind_status iobind__lengths_begin(const iobind_binding *binding, iobind_error *error);

@@ -3,12 +3,7 @@
 #include <string.h>
 
 #include "flow/slot.h"
-
-/* Where host memory is best for copies to and from a device. */
-static iobind__place *staging_place(const iobind__place *place) {
-  iobind__place *pinned = &place->device->places[IOBIND_MEMORY_HOST_ACCESSIBLE];
-  return pinned->info != NULL && pinned->host ? pinned : &place->device->runtime->cpu->places[IOBIND_MEMORY_DEFAULT];
-}
+#include "memory/allocator.h"
 
 /* ---- memory of an item ---- */
 
@@ -36,7 +31,8 @@ static iobind_status make_input(iobind__slot *self, size_t index, const iobind_t
   IOBIND__TRY(make_memory(self, index, like, &input, error));
   iobind_status status = IOBIND_OK;
   if (!input->place->host) {
-    status = iobind__tensor_create_at(staging_place(input->place), like->dtype, like->dims, like->rank, &staging, error);
+    status =
+        iobind__tensor_create_at(iobind__place_for_staging(input->place), like->dtype, like->dims, like->rank, &staging, error);
   }
   if (status == IOBIND_OK) {
     status = iobind_binding_set_input(self->binding, index, IOBIND_INPUT_RESIDENT, input, NULL, error);
@@ -187,8 +183,8 @@ iobind_status iobind__slot_find_output(iobind__slot *self, size_t index, const i
   if (*handed == NULL || !iobind__tensor_same_dims(*handed, output)) {
     iobind_tensor_release(*handed);
     *handed = NULL;
-    IOBIND__TRY(
-        iobind__tensor_create_at(staging_place(output->place), output->dtype, output->dims, output->rank, handed, error));
+    IOBIND__TRY(iobind__tensor_create_at(iobind__place_for_staging(output->place), output->dtype, output->dims, output->rank,
+                                         handed, error));
     iobind__tensor_hand_to(*handed, IOBIND_HOLDER_PIPELINE);
   }
   *source = output;

@@ -124,3 +124,8 @@ iobind_status iobind__place_allocate(iobind__place *place, const iobind__wanted 
   iobind_status status = allocate(place, wanted, value, data, error);
   return iobind__guard_end(&scope, status, error);
 }
+
+iobind__place *iobind__place_for_staging(const iobind__place *place) {
+  iobind__place *pinned = &place->device->places[IOBIND_MEMORY_HOST_ACCESSIBLE];
+  return pinned->info != NULL && pinned->host ? pinned : &place->device->runtime->cpu->places[IOBIND_MEMORY_DEFAULT];
+}

@@ -11,6 +11,9 @@ typedef struct iobind__wanted {
   size_t bytes; /* of all */
 } iobind__wanted;
 
+/* The host memory that is best for copies to and from a place: pinned, if the device has that. */
+iobind__place *iobind__place_for_staging(const iobind__place *place);
+
 /* Create a tensor value at a place. If the device is out of memory, ORT makes one with NULL data and reports success: here that is
  * OUT_OF_MEMORY. */
 iobind_status iobind__place_allocate(iobind__place *place, const iobind__wanted *wanted, OrtValue **value, void **data,

@@ -34,8 +34,8 @@ typedef struct iobind__driver {
    * driver need not know it. */
   iobind_status (*attach)(iobind_device *device, OrtSession *session, iobind__attachment **attachment, iobind_error *error);
   void (*detach)(iobind__attachment *attachment); /* before ORT's session is released */
-  /* After ORT's session is released: block until the device has completed what the EP has queued meanwhile on a stream of its own. NULL: it
-   * queues nothing then. */
+  /* Block until the device has completed what iobind has no ticket of: what the EP has queued on a stream of its own while ORT's session was
+   * released, and what uses memory from a pool that was exported. NULL: there is none. */
   void (*settle)(iobind_device *device);
 
   /* ---- streams ---- */

@@ -270,7 +270,11 @@ static iobind_status set_priority(iobind_stream *stream, const char *key, const 
 }
 
 const iobind__driver iobind__cuda_driver = {
-    IOBIND__DRIVEN_BY_ORT,
+    .allocator = iobind__cuda_allocator,
+    .knows_peers = true,
+    .copy = iobind__ort_copy,
+    .wait = iobind__ort_wait,
+    .streams = &iobind__ep_stream,
     .imports = &iobind__cuda_imports,
     .check_ready = check_ready,
     .settle = settle,

@@ -129,13 +129,42 @@ static cuda_handle handle_of(const iobind__imported *from) {
 
 /* ---- memory ---- */
 
-static int take(cuda *self, const iobind__imported *from, void **memory) {
+/* CUDA owns a file descriptor that it has imported, also if the memory cannot be mapped then. It gets a duplicate, so that the caller's stays as it
+ * is when the call fails. */
+static iobind_status duplicate(const iobind__imported *from, cuda_handle *handle, const char *what, iobind_error *error) {
+  *handle = handle_of(from);
+  if (from->given.kind != IOBIND_EXTERNAL_FD_MEMORY) {
+    return IOBIND_OK;
+  }
+  handle->fd = iobind__descriptor_duplicate((int)(intptr_t)from->given.handle);
+  return handle->fd >= 0 ? IOBIND_OK
+                         : iobind__fail(error, IOBIND_ERROR_RUNTIME,
+                                        "%s: external.handle: file descriptor %d is not open, or the process may open no more",
+                                        what, (int)(intptr_t)from->given.handle);
+}
+
+static void close_file(const iobind__imported *from, cuda_handle handle) {
+  if (from->given.kind == IOBIND_EXTERNAL_FD_MEMORY) {
+    iobind__descriptor_close(handle.fd);
+  }
+}
+
+static int import(const cuda *self, const iobind__imported *from, cuda_handle handle, void **memory) {
   const memory_desc desc = {.type = cuda_kinds[from->given.kind],
-                            .handle = handle_of(from),
+                            .handle = handle,
                             .size = from->given.bytes,
                             .flags = from->given.kind == IOBIND_EXTERNAL_D3D12_RESOURCE ? DEDICATED : 0};
-  const buffer_desc whole = {.size = from->given.bytes};
   int failed = self->import_memory(memory, &desc);
+  if (failed != 0) {
+    close_file(from, handle);
+  }
+  return failed;
+}
+
+/* Owns the handle. */
+static int take(cuda *self, const iobind__imported *from, cuda_handle handle, void **memory) {
+  const buffer_desc whole = {.size = from->given.bytes};
+  int failed = import(self, from, handle, memory);
   if (failed != 0) {
     return failed;
   }
@@ -150,14 +179,19 @@ static iobind_status take_memory(iobind__importer *importer, const iobind__impor
                                  iobind_error *error) {
   cuda *self = importer->own;
   void *memory = NULL;
+  cuda_handle handle;
+  IOBIND__TRY(duplicate(from, &handle, what, error));
   int failed = iobind__cuda_enter(&self->driver);
-  if (failed == 0) {
-    failed = take(self, from, &memory);
-    iobind__cuda_leave(&self->driver);
+  if (failed != 0) {
+    close_file(from, handle);
+    return failed_as(importer, failed, what, error);
   }
+  failed = take(self, from, handle, &memory);
+  iobind__cuda_leave(&self->driver);
   if (failed != 0) {
     return failed_as(importer, failed, what, error);
   }
+  close_file(from, handle_of(from)); /* it is CUDA's now, which has the duplicate */
   importer->object = memory;
   return IOBIND_OK;
 }

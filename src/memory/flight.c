@@ -3,6 +3,7 @@
 void iobind__flight_init(iobind__flight *self) {
   *self = (iobind__flight){0};
   atomic_init(&self->state, IOBIND__IDLE);
+  atomic_init(&self->is_announced, false);
   atomic_init(&self->queued, 0);
   pthread_mutex_init(&self->mutex, NULL);
 }

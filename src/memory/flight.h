@@ -21,6 +21,7 @@ _Static_assert(IOBIND__THREADS_APART == 2 * IOBIND__RUN_STATES, "the number of a
 /* The runs of one binding. Only its owner's thread changes it; other threads look at the state, and with the mutex at stream and ticket. */
 typedef struct iobind__flight {
   atomic_uint_least64_t state;
+  atomic_bool is_announced; /* the state was entered for a run that another thread is about to make */
   pthread_mutex_t mutex;
   iobind_stream *stream; /* of runs of which the host does not know that they have completed; a reference is held; NULL: none */
   iobind__ticket ticket; /* of the last of them */

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "ep/ranges.h"
 #include "memory/driver.h"
 
 static void count_copy(const iobind__transfer *transfer) {
@@ -31,6 +32,15 @@ static bool waits_inside(const iobind__transfer *transfer) {
   return iobind__place_is_pageable(transfer->from->host ? transfer->from : transfer->to);
 }
 
+/* The guard that is entered is that of one side: a copy from one device to another is refused, and fails, for both. */
+static iobind_status check_other(const iobind_device *device, iobind_error *error) {
+  return iobind__device_is_lost(device) ? iobind__loss_refuse(device, error) : IOBIND_OK;
+}
+
+static iobind_status heed_other(iobind_device *device, iobind_status status, iobind_error *error) {
+  return device->guard != NULL && device->guard->device != NULL ? iobind__device_heed(device, status, error) : status;
+}
+
 iobind_status iobind__ort_copy(iobind_device *device, const iobind__transfer *const *transfers, size_t count,
                                iobind_stream *stream, bool *unknown, iobind_error *error) {
   iobind_runtime *runtime = device->runtime;
@@ -43,6 +53,7 @@ iobind_status iobind__ort_copy(iobind_device *device, const iobind__transfer *co
   }
   const iobind__guard *guard = transfers[0]->from->device->guard;
   iobind__scope scope;
+  IOBIND__TRY(check_other(transfers[0]->to->device, error));
   IOBIND__TRY(iobind__stream_enter(stream, error));
   IOBIND__TRY(iobind__guard_enter(guard != NULL ? guard : transfers[0]->to->device->guard, &scope, error));
   OrtStatus *status = api->CopyTensors(runtime->env, sources, targets, iobind__stream_ort(stream), count);
@@ -59,6 +70,7 @@ iobind_status iobind__ort_copy(iobind_device *device, const iobind__transfer *co
                                             iobind__place_suffix(from), to->device->spec, iobind__place_suffix(to));
     iobind__text_leave_out(reason.message, from->device->spec); /* an EP may begin its own messages with the device's name */
     iobind__text_leave_out(reason.message, to->device->spec);
+    failed = heed_other(transfers[0]->to->device, failed, &reason);
     failed = iobind__guard_end(&scope, failed, &reason);
     if (stream != NULL && waits_inside(transfers[0])) {
       iobind__stream_suspect(stream, &reason);
@@ -177,8 +189,8 @@ static iobind_status use_host_sides(const iobind__transfer *transfers, size_t co
   return IOBIND_OK;
 }
 
-iobind_status iobind__transfer_all(iobind_runtime *runtime, const iobind__transfer *transfers, size_t count,
-                                   iobind_stream *stream, iobind_error *error) {
+static iobind_status transfer_all(iobind_runtime *runtime, const iobind__transfer *transfers, size_t count,
+                                  iobind_stream *stream, iobind_error *error) {
   IOBIND__TRY(use_host_sides(transfers, count, stream, error));
   for (size_t first = 0; first < count; first++) {
     const iobind__transfer *transfer = &transfers[first];
@@ -212,4 +224,18 @@ iobind_status iobind__transfer_all(iobind_runtime *runtime, const iobind__transf
     }
   }
   return IOBIND_OK;
+}
+
+/* The device in whose memory one side is. */
+static const char *name_of(const iobind__transfer *transfers, size_t count) {
+  const iobind__transfer *first = count == 0 ? NULL : &transfers[0];
+  return first == NULL ? NULL : (first->from->host ? first->to : first->from)->device->spec;
+}
+
+iobind_status iobind__transfer_all(iobind_runtime *runtime, const iobind__transfer *transfers, size_t count,
+                                   iobind_stream *stream, iobind_error *error) {
+  bool begun = iobind__range_begin("copy", name_of(transfers, count));
+  iobind_status status = transfer_all(runtime, transfers, count, stream, error);
+  iobind__range_end(begun);
+  return status;
 }

@@ -42,6 +42,33 @@ static OrtStatus *wrap(const iobind_device *device, float *data, const int64_t *
                                        ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT, value);
 }
 
+static bool has_elements(const int64_t *dims, size_t rank, size_t expected) {
+  size_t count = 1;
+  for (size_t i = 0; i < rank && count <= expected; i++) { /* each factor is small, so that nothing overflows */
+    count = dims[i] >= 0 && (size_t)dims[i] <= expected ? count * (size_t)dims[i] : expected + 1;
+  }
+  return count == expected;
+}
+
+/* What a device gives may have any type and size. */
+static iobind_status read_output(const OrtApi *api, OrtValue *output, const trial *of, iobind_error *error) {
+  ONNXTensorElementDataType dtype = ONNX_TENSOR_ELEMENT_DATA_TYPE_UNDEFINED;
+  const int64_t *dims = NULL;
+  size_t rank = 0;
+  float *y = NULL;
+  IOBIND__ORT_TRY(api, api->GetTensorElementTypeAndShapeDataReference(output, &dtype, &dims, &rank), error, "run");
+  if (dtype != ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT || !has_elements(dims, rank, of->y_count)) {
+    return iobind__fail(error, IOBIND_ERROR_RESULT, "output: expected float32 with %zu elements, got another type or size",
+                        of->y_count);
+  }
+  IOBIND__ORT_TRY(api, api->GetTensorMutableData(output, (void **)&y), error, "run");
+  if (y == NULL) {
+    return iobind__fail(error, IOBIND_ERROR_WRONG_DEVICE, "it computed a wrong value");
+  }
+  memcpy(of->y, y, of->y_count * sizeof *y);
+  return IOBIND_OK;
+}
+
 static iobind_status run_once(const iobind_device *device, OrtSession *session, const trial *of, iobind_error *error) {
   const OrtApi *api = IOBIND__API(device->runtime);
   static const char *const input_names[] = {"x", "w"};
@@ -49,7 +76,6 @@ static iobind_status run_once(const iobind_device *device, OrtSession *session, 
   const size_t count = of->w_rank == 0 ? 1 : 2;
   OrtValue *inputs[2] = {NULL, NULL};
   OrtValue *output = NULL;
-  float *y = NULL;
   OrtStatus *failed = wrap(device, of->x, of->x_dims, of->x_rank, &inputs[0]);
   if (failed == NULL && count == 2) {
     failed = wrap(device, of->w, of->w_dims, of->w_rank, &inputs[1]);
@@ -58,15 +84,8 @@ static iobind_status run_once(const iobind_device *device, OrtSession *session, 
   if (failed == NULL) {
     failed = api->Run(session, NULL, input_names, (const OrtValue *const *)inputs, count, &output_name, 1, &output);
   }
-  if (failed == NULL) {
-    failed = api->GetTensorMutableData(output, (void **)&y);
-  }
-  iobind_status status = failed == NULL ? IOBIND_OK : iobind__ort_fail(api, failed, error, "%s", what);
-  if (status == IOBIND_OK && y == NULL) {
-    status = iobind__fail(error, IOBIND_ERROR_WRONG_DEVICE, "it computed a wrong value");
-  } else if (status == IOBIND_OK) {
-    memcpy(of->y, y, of->y_count * sizeof *y);
-  }
+  iobind_status status =
+      failed == NULL ? read_output(api, output, of, error) : iobind__ort_fail(api, failed, error, "%s", what);
   OrtValue *const values[] = {inputs[0], inputs[1], output};
   for (size_t i = 0; i < sizeof values / sizeof values[0]; i++) {
     if (values[i] != NULL) {
@@ -228,7 +247,8 @@ static iobind_status try_known(iobind_device *device, const known *of, bool *wro
     const float off = y[i] - of->answer(x, w, i);
     *wrong = *wrong || !(off > -0.5f && off < 0.5f);
   }
-  return status;
+  *wrong = *wrong || status == IOBIND_ERROR_RESULT; /* an output that is no answer at all */
+  return status == IOBIND_ERROR_RESULT ? IOBIND_OK : status;
 }
 
 /* The names of what is wrong. What the device refuses is an error for who uses it, so here it is only a line of the log. */

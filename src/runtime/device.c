@@ -91,6 +91,7 @@ static void device_free(iobind_device *device) {
   if (iobind__device_driver_of(device)->close != NULL) {
     iobind__device_driver_of(device)->close(device);
   }
+  iobind__ref_release(device->pool);
   iobind__context_close(device->context);
   iobind__loss_destroy(&device->loss);
   pthread_mutex_destroy(&device->check_mutex);

@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "ep/ranges.h"
 #include "iobind/interop.h"
 #include "support/options.h"
 #include "support/system.h"
@@ -68,6 +69,10 @@ static iobind_status open_environment(iobind_runtime *runtime, const iobind_runt
   if (runtime->log == NULL) {
     return iobind__out_of_memory(error, "runtime_create");
   }
+  const char *refused = iobind__ranges_open();
+  if (refused != NULL) {
+    iobind__log_line(runtime->log, IOBIND_LOG_WARNING, "%s", refused);
+  }
   /* without a callback nothing below an error is wanted, and errors come back as statuses too */
   OrtLoggingLevel level = options->log == NULL ? ORT_LOGGING_LEVEL_ERROR : iobind__log_ort_level(options->log_level);
   IOBIND__ORT_TRY(api, api->CreateEnvWithCustomLogger(iobind__log_from_ort, runtime->log, level, "iobind", &runtime->env),
@@ -98,6 +103,7 @@ static iobind_status build(const iobind_runtime_options *options, iobind__ort *o
   iobind__ref_init(&runtime->ref, runtime_destroy);
   init_mutexes(runtime);
   runtime->ort = *ort;
+  runtime->pools = (options->flags & IOBIND_RUNTIME_POOLS) != 0;
   iobind_status status = open_environment(runtime, options, error);
   if (status == IOBIND_OK) {
     if ((options->flags & IOBIND_RUNTIME_SOFTWARE_DEVICES) != 0) {
@@ -127,7 +133,8 @@ static iobind_status build(const iobind_runtime_options *options, iobind__ort *o
 
 static iobind_status check_options(const iobind_runtime_options *options, iobind_error *error) {
   IOBIND__TRY(iobind__flags_check(options->flags,
-                                  IOBIND_RUNTIME_TELEMETRY | IOBIND_RUNTIME_NO_EP_SEARCH | IOBIND_RUNTIME_SOFTWARE_DEVICES,
+                                  IOBIND_RUNTIME_TELEMETRY | IOBIND_RUNTIME_NO_EP_SEARCH | IOBIND_RUNTIME_SOFTWARE_DEVICES |
+                                      IOBIND_RUNTIME_POOLS,
                                   "runtime_create", error));
   if (options->log_level < IOBIND_LOG_DEFAULT || options->log_level > IOBIND_LOG_ERROR) {
     return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "runtime_create: log_level: expected 0 .. %d, got %d",
@@ -170,6 +177,16 @@ static iobind_status find_or_build(const iobind_runtime_options *options, bool *
   return IOBIND_OK;
 }
 
+/* One more user of a runtime. Its devices may have memory already, so where that comes from cannot change. */
+static iobind_status join(iobind_runtime *runtime, const iobind_runtime_options *options, iobind_error *error) {
+  if ((options->flags & IOBIND_RUNTIME_POOLS) != 0 && !runtime->pools) {
+    return iobind__fail(
+        error, IOBIND_ERROR_INVALID_STATE,
+        "runtime_create: this ONNX Runtime is in use without IOBIND_RUNTIME_POOLS: expected it in the first call");
+  }
+  return iobind__runtime_register_given(runtime, options->ep_libraries, options->ep_library_count, error);
+}
+
 iobind_status iobind_runtime_create(const iobind_runtime_options *given, iobind_runtime **out, iobind_error *error) {
   IOBIND__TRY(iobind__null_check(out, "runtime", "runtime_create", error));
   *out = NULL;
@@ -185,7 +202,7 @@ iobind_status iobind_runtime_create(const iobind_runtime_options *given, iobind_
   iobind_status status = find_or_build(&options, &existing, &runtime, error);
   pthread_mutex_unlock(&all_mutex);
   if (status == IOBIND_OK && existing) {
-    status = iobind__runtime_register_given(runtime, options.ep_libraries, options.ep_library_count, error);
+    status = join(runtime, &options, error);
     if (status != IOBIND_OK) {
       iobind__ref_release(&runtime->ref);
     }

@@ -62,6 +62,7 @@ struct iobind_device {
   const iobind__ep *ep;       /* the catalogue's entry; NULL: not in it */
   iobind__driver_kind driver; /* the row's; ORT's without one */
   void *own;                  /* what the driver has for the device; NULL: nothing */
+  iobind__ref *pool;          /* of the driver's, that its memory is allocated from; NULL: none */
   iobind__place places[2];    /* by iobind_memory */
   bool ours;                  /* iobind registered its EP library, and nobody else may unregister it */
   bool bridged;               /* the rules of iobind__ep's `bridged` hold: its library is not a plugin, whatever its name */
@@ -109,6 +110,7 @@ struct iobind_runtime {
   size_t device_count;
   iobind__ep_library **ep_libraries;
   size_t ep_library_count;
+  bool pools;                   /* memory of devices comes from their driver's pools, where it has any */
   bool keeps_ort;               /* a device was lost: ORT's environment cannot be freed, see iobind__guard_may_free */
   pthread_mutex_t serial_mutex; /* held while an EP with the quirk SERIAL works; recursive */
   struct iobind_runtime *next;  /* all runtimes of the process */

@@ -222,28 +222,29 @@ static bool read_axis(const search *in, const pattern_match *of, int64_t *axis) 
   return is_given || of->by->op == IOBIND__OP_TENSOR_SCATTER;
 }
 
-/* The state's axis that its length is on, if each axis of the output is the same one of the input. */
-static size_t find_axis(const search *in, const pattern_match *of, size_t *sliced) {
+/* The state's axes that its length and the rows of its batch are on, if each axis of the output is the same one of the input. */
+static void find_axes(const search *in, const pattern_match *of, iobind__kind *to, size_t *sliced) {
   const iobind__value *state = &in->session->inputs[in->inputs[of->before.start]];
   axes at = {.rank = state->rank, .sliced = SIZE_MAX};
   int64_t axis;
   size_t place;
   if (!state->has_shape || state->rank > RANKS) {
-    return SIZE_MAX;
+    return;
   }
   for (size_t i = 0; i < at.rank; i++) {
     at.of[i] = i;
   }
   if (!follow(in, &of->before, &at) || !read_axis(in, of, &axis) || !normalise(axis, at.rank, &place)) {
-    return SIZE_MAX;
+    return;
   }
-  size_t found = at.of[place];
+  const axes read = at;
   bool is_same = follow(in, &of->behind, &at) && at.rank == state->rank;
   for (size_t i = 0; is_same && i < at.rank; i++) {
     is_same = at.of[i] == i || at.of[i] == SIZE_MAX; /* squeezed out and put back: a dim of 1 */
   }
   *sliced = at.sliced;
-  return is_same ? found : SIZE_MAX;
+  to->axis = is_same ? read.of[place] : SIZE_MAX;
+  to->rows = is_same ? read.of[0] : SIZE_MAX;
 }
 
 /* ---- the inputs that the lengths of a cache come from ---- */
@@ -493,13 +494,15 @@ static iobind_status find_kind(const search *in, const char *output, iobind__kin
   uint32_t wire = iobind__topology_find(in->graph, output);
   pattern_match found;
   size_t sliced = SIZE_MAX;
-  *out = (iobind__kind){.axis = SIZE_MAX, .tokens = SIZE_MAX};
+  *out = (iobind__kind){.axis = SIZE_MAX, .rows = SIZE_MAX, .tokens = SIZE_MAX};
   if (wire == IOBIND__NO_INDEX || !find_match(in, wire, &found)) {
     return IOBIND_OK;
   }
-  size_t axis = found.by->kind == IOBIND_STATE_RECURRENT ? SIZE_MAX : find_axis(in, &found, &sliced);
-  *out = (iobind__kind){
-      .kind = judge(in, &found, axis, sliced), .input = in->inputs[found.before.start], .axis = axis, .tokens = SIZE_MAX};
+  if (found.by->kind != IOBIND_STATE_RECURRENT) {
+    find_axes(in, &found, out, &sliced);
+  }
+  out->kind = judge(in, &found, out->axis, sliced);
+  out->input = in->inputs[found.before.start];
   out->is_shareable = is_shareable(in, &found);
   out->is_grouped = found.by->op == IOBIND__OP_GROUP_QUERY_ATTENTION;
   return out->kind == IOBIND_STATE_CAPACITY ? find_lengths(in, &found, out, error) : IOBIND_OK;
@@ -549,7 +552,7 @@ const char *iobind__kind_word(iobind_state_kind kind) {
 iobind_status iobind__session_find_kind(iobind_session *session, size_t output, size_t input, iobind__kind *out,
                                         iobind_error *error) {
   const iobind__kind *kinds = NULL;
-  *out = (iobind__kind){.axis = SIZE_MAX, .tokens = SIZE_MAX};
+  *out = (iobind__kind){.axis = SIZE_MAX, .rows = SIZE_MAX, .tokens = SIZE_MAX};
   if (session->model != NULL) {
     IOBIND__TRY(iobind__model_find_kinds(session->model, session, &kinds, error));
   }

@@ -19,6 +19,7 @@ typedef struct iobind__kind {
   iobind_state_kind kind;
   size_t input; /* of the session: for this one alone it holds */
   size_t axis;  /* SIZE_MAX: not known */
+  size_t rows;  /* the axis of the batch whose rows have a length each; SIZE_MAX: the state has none, or it is not known */
   size_t length_count;
   size_t lengths[IOBIND__LENGTH_INPUTS]; /* CAPACITY: the session's inputs that its lengths come from, the first ones */
   iobind__length_role roles[IOBIND__LENGTH_INPUTS];

@@ -1,6 +1,7 @@
 /* A run without a binding. */
 #include <stdlib.h>
 
+#include "ep/ranges.h"
 #include "session/session.h"
 
 static iobind_status check_inputs(const iobind_session *session, iobind_tensor *const *inputs, const OrtValue **values,
@@ -134,9 +135,11 @@ iobind_status iobind__session_run(iobind_session *session, iobind_tensor *const 
   }
   if (status == IOBIND_OK) {
     iobind__scope scope;
+    bool begun = iobind__range_begin("run", iobind__session_name(session));
     status = iobind__guard_enter(session->guard, &scope, error);
     status = status == IOBIND_OK ? run_ort(session, values, results, error) : status;
     status = iobind__guard_end(&scope, status, error);
+    iobind__range_end(begun);
   }
   if (status == IOBIND_OK) {
     status = take_outputs(session, inputs, results, outputs, error);

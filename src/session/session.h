@@ -79,6 +79,12 @@ struct iobind_session {
   iobind__turn turn;              /* see iobind__session_enter */
 };
 
+/* What the model calls its graph; "" or NULL: nothing. */
+static inline const char *iobind__session_name(const iobind_session *session) {
+  enum { GRAPH_NAME = 1 };
+  return session->metadata.texts[GRAPH_NAME];
+}
+
 /* Would ORT capture a graph, or replay one, in a run that names none? In other sessions the number would only cost time. */
 static inline bool iobind__session_may_capture(const iobind_session *session) {
   return session->graphs.limit > 0 || session->lender.is_other;

@@ -11,7 +11,7 @@
 /* The file begins with this, and its number of the format. Another mark after a change that an older iobind could misread. */
 static const char file_mark[8] = {'i', 'o', 'b', 's', 't', 'a', 't', 'e'};
 enum {
-  FORMAT = 2,              /* 1 had whole tensors alone */
+  FORMAT = 3,              /* 1 had whole tensors alone, 2 one length for all rows of a batch */
   ALIGNMENT = 64,          /* of each tensor in the file */
   HEADER_BYTES_AT = 8 + 4, /* behind mark and format */
   FILE_BYTES_AT = HEADER_BYTES_AT + 4,
@@ -152,6 +152,16 @@ static void put_record(iobind__bytes *header, const iobind_state *state, const i
   put_number(header, bytes_of(kept), 8);
 }
 
+/* The longest length, and how far each row of the batch is behind it; none: all have as many. */
+static void put_used(iobind__bytes *header, const iobind__used *used) {
+  size_t count = used->skew == NULL ? 0 : used->skew->count;
+  put_number(header, (uint64_t)used->longest, 8);
+  put_number(header, count, 4);
+  for (size_t i = 0; i < count; i++) {
+    put_number(header, (uint64_t)used->skew->behind[i], 8);
+  }
+}
+
 static iobind_status make_header(const iobind_state *state, iobind__bytes *header, iobind_error *error) {
   iobind__identity identity;
   IOBIND__TRY(identify(state->session, "state_save", &identity, error));
@@ -163,7 +173,7 @@ static iobind_status make_header(const iobind_state *state, iobind__bytes *heade
   put_hash(header, identity.hash);
   put_number(header, identity.data_bytes, 8);
   put_hash(header, identity.data_hash);
-  put_number(header, (uint64_t)state->length, 8);
+  put_used(header, &state->used);
   put_number(header, state->count, 4);
   uint64_t bytes = 0;
   for (size_t i = 0; i < state->count; i++) {
@@ -497,17 +507,42 @@ static iobind_status read_kept(reader *self, iobind__kept *kept, iobind_error *e
   return IOBIND_OK;
 }
 
-static iobind_status read_state(reader *self, iobind_state **out, iobind_error *error) {
-  IOBIND__TRY(read_header(self, error));
-  IOBIND__TRY(check_model(self, error));
-  int64_t length = (int64_t)get_number(&self->header, 8);
+static iobind_status read_skewed(reader *self, int64_t longest, size_t count, iobind__used *out, iobind_error *error) {
+  int64_t *lengths = calloc(count, sizeof *lengths);
+  bool is_right = lengths != NULL;
+  for (size_t i = 0; is_right && i < count; i++) {
+    uint64_t behind = get_number(&self->header, 8);
+    is_right = !self->header.failed && behind <= (uint64_t)longest;
+    lengths[i] = is_right ? longest - (int64_t)behind : 0;
+  }
+  iobind_status status = lengths == NULL ? iobind__out_of_memory(error, "state_load")
+                         : is_right      ? iobind__used_make(lengths, count, "state_load", out, error)
+                                         : refuse_damaged(self, "the length of a row is damaged", error);
+  free(lengths);
+  return status;
+}
+
+static iobind_status read_used(reader *self, iobind__used *out, iobind_error *error) {
+  int64_t longest = (int64_t)get_number(&self->header, 8);
+  size_t count = (size_t)get_number(&self->header, 4);
+  *out = (iobind__used){.longest = longest < 0 ? IOBIND__LENGTH_UNKNOWN : longest};
+  if (count == 0) {
+    return IOBIND_OK;
+  }
+  if (self->header.failed || longest < 0 || count > (self->header.length - self->header.at) / 8) {
+    return refuse_damaged(self, "the number of its lengths is damaged", error);
+  }
+  return read_skewed(self, longest, count, out, error);
+}
+
+static iobind_status read_tensors(reader *self, const iobind__used *used, iobind_state **out, iobind_error *error) {
   size_t count = (size_t)get_number(&self->header, 4);
   if (self->header.failed || count == 0 || count > self->session->input_count) {
     return refuse_damaged(self, "the number of its tensors is damaged", error);
   }
   iobind_state *state;
   IOBIND__TRY(iobind__state_allocate(self->session, count, "state_load", &state, error));
-  state->length = length < 0 ? -1 : length;
+  iobind__used_set(&state->used, *used);
   iobind_status status = IOBIND_OK;
   for (size_t i = 0; i < count && status == IOBIND_OK; i++) {
     status = read_kept(self, &state->kept[i], error);
@@ -518,6 +553,16 @@ static iobind_status read_state(reader *self, iobind_state **out, iobind_error *
   }
   *out = state;
   return IOBIND_OK;
+}
+
+static iobind_status read_state(reader *self, iobind_state **out, iobind_error *error) {
+  iobind__used used;
+  IOBIND__TRY(read_header(self, error));
+  IOBIND__TRY(check_model(self, error));
+  IOBIND__TRY(read_used(self, &used, error));
+  iobind_status status = read_tensors(self, &used, out, error);
+  iobind__used_release(&used);
+  return status;
 }
 
 iobind_status iobind_state_load(iobind_session *session, const char *path, iobind_state **state, iobind_error *error) {

@@ -202,7 +202,8 @@ static iobind_status run_mover(iobind_binding *mover, const iobind__mover *self,
   return IOBIND_OK;
 }
 
-iobind_status iobind__mover_move(const iobind__mover *self, const iobind__rows *rows, iobind_error *error) {
+iobind_status iobind__mover_move(const iobind__mover *self, const iobind__rows *rows, size_t marks, iobind_error *error) {
+  iobind__states moved = {.tensors = self->to};
   iobind_session *session;
   iobind_binding *mover;
   IOBIND__TRY(open_session(self, &session, error));
@@ -210,5 +211,5 @@ iobind_status iobind__mover_move(const iobind__mover *self, const iobind__rows *
   iobind_status status = iobind__renamed(run_mover(mover, self, rows, error), error, self->what);
   iobind_binding_destroy(mover);
   IOBIND__TRY(status);
-  return iobind__renamed(iobind__binding_restore(self->binding, self->to, NULL, NULL, error), error, self->what);
+  return iobind__renamed(iobind__binding_restore(self->binding, &moved, marks, error), error, self->what);
 }

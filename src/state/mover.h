@@ -30,8 +30,8 @@ iobind_status iobind__mover_peek(iobind__mover *self, iobind_error *error);
 /* The number of rows that all states have, each on its axis. */
 iobind_status iobind__mover_measure(const iobind__mover *self, int64_t *extent, iobind_error *error);
 
-/* Move the rows, and go on from there. */
-iobind_status iobind__mover_move(const iobind__mover *self, const iobind__rows *rows, iobind_error *error);
+/* Move the rows, and go on from there, and from the first so many marks of the binding. */
+iobind_status iobind__mover_move(const iobind__mover *self, const iobind__rows *rows, size_t marks, iobind_error *error);
 
 /* The input that a state is for, as messages name it. */
 const char *iobind__mover_name(const iobind__mover *self, size_t index);

@@ -3,6 +3,7 @@
 
 #include "session/kind.h"
 #include "state/mover.h"
+#include "state/state.h"
 
 static const char what[] = "binding_rewind_state";
 
@@ -43,7 +44,7 @@ static iobind_status refuse(const iobind_session *session, iobind__pair pair, io
 /* Are all states caches whose length iobind has counted? */
 static iobind_status find_counted(const iobind__mover *self, bool *are_counted, iobind_error *error) {
   iobind_session *session = iobind__binding_session(self->binding);
-  *are_counted = iobind__binding_get_length(self->binding) >= 0;
+  *are_counted = iobind__binding_get_used(self->binding).longest >= 0;
   for (size_t i = 0; i < self->count && *are_counted; i++) {
     const iobind__pair pair = iobind__binding_view_carry(self->binding, i);
     iobind__kind found;
@@ -83,7 +84,41 @@ static iobind_status check_length(const iobind__mover *self, size_t length, int6
                             iobind__mover_name(self, 0), (long long)*extent, length);
 }
 
-static iobind_status keep_first(const iobind__mover *self, size_t length, iobind_error *error) {
+/* The rows of a saved state; -1: it is no earlier one of these states. */
+static int64_t measure(const iobind__mover *self, const iobind_state *state) {
+  int64_t extent = -1;
+  for (size_t i = 0; i < self->count; i++) {
+    const iobind__pair pair = iobind__binding_view_carry(self->binding, i);
+    const iobind__kept *kept = iobind__state_find(state, pair);
+    if (kept == NULL || self->axes[i] >= kept->tensor->rank || (extent >= 0 && kept->tensor->dims[self->axes[i]] != extent)) {
+      return -1;
+    }
+    extent = kept->tensor->dims[self->axes[i]];
+  }
+  return extent;
+}
+
+/* The saved state of that length which the present ones go on from, with a reference, or NULL; and how many marks are no longer than that. */
+static iobind_state *find_earlier(const iobind__mover *self, int64_t length, size_t *marks) {
+  const iobind__marks *all = iobind__binding_marks(self->binding);
+  for (size_t i = all->count; i > 0; i--) {
+    iobind_state *state = (iobind_state *)iobind__weak_get(all->list[i - 1]);
+    int64_t extent = state == NULL ? -1 : measure(self, state);
+    if (extent >= 0 && extent <= length) {
+      *marks = i;
+      if (extent == length) {
+        return state;
+      }
+      iobind_state_release(state);
+      return NULL;
+    }
+    iobind_state_release(state);
+  }
+  *marks = 0;
+  return NULL;
+}
+
+static iobind_status keep_first(const iobind__mover *self, size_t length, size_t marks, iobind_error *error) {
   int64_t *rows = calloc(length + 1, sizeof *rows);
   if (rows == NULL) {
     return iobind__out_of_memory(error, what);
@@ -91,8 +126,19 @@ static iobind_status keep_first(const iobind__mover *self, size_t length, iobind
   for (size_t i = 0; i < length; i++) {
     rows[i] = (int64_t)i;
   }
-  iobind_status status = iobind__mover_move(self, &(iobind__rows){rows, length}, error);
+  iobind_status status = iobind__mover_move(self, &(iobind__rows){rows, length}, marks, error);
   free(rows);
+  return status;
+}
+
+static iobind_status shorten(const iobind__mover *self, size_t length, iobind_error *error) {
+  size_t marks;
+  iobind_state *earlier = find_earlier(self, (int64_t)length, &marks);
+  if (earlier == NULL) {
+    return keep_first(self, length, marks, error);
+  }
+  iobind_status status = iobind__renamed(iobind__state_restore(earlier, self->binding, error), error, what);
+  iobind_state_release(earlier);
   return status;
 }
 
@@ -106,7 +152,7 @@ static iobind_status rewind_all(iobind__mover *self, size_t length, iobind_error
   IOBIND__TRY(find_axes(self, error));
   IOBIND__TRY(iobind__mover_peek(self, error));
   IOBIND__TRY(check_length(self, length, &extent, error));
-  return (int64_t)length == extent ? IOBIND_OK : keep_first(self, length, error);
+  return (int64_t)length == extent ? IOBIND_OK : shorten(self, length, error);
 }
 
 iobind_status iobind_binding_rewind_state(iobind_binding *binding, size_t length, iobind_error *error) {

@@ -22,15 +22,45 @@ static iobind_status check_rows(const iobind__mover *self, const iobind__rows *b
   return IOBIND_OK;
 }
 
-/* The length of the caches afterwards: -1 if their rows are moved along it. */
-static iobind_status find_length(const iobind__mover *self, size_t axis, int64_t *length, iobind_error *error) {
-  *length = iobind__binding_get_length(self->binding);
-  for (size_t i = 0; i < self->count && *length >= 0; i++) {
+/* What the axis is to the caches of fixed capacity. */
+typedef struct role {
+  bool is_length; /* of one of them, */
+  bool is_batch;  /* or the rows of their batch, */
+  bool is_other;  /* or neither */
+} role;
+
+static iobind_status find_role(const iobind__mover *self, size_t axis, role *out, iobind_error *error) {
+  *out = (role){0};
+  for (size_t i = 0; i < self->count; i++) {
     const iobind__pair pair = iobind__binding_view_carry(self->binding, i);
     iobind__kind kind;
     IOBIND__TRY(iobind__session_find_kind(iobind__binding_session(self->binding), pair.output, pair.input, &kind, error));
-    *length = kind.kind == IOBIND_STATE_CAPACITY && kind.axis == axis ? -1 : *length;
+    if (kind.kind == IOBIND_STATE_CAPACITY) {
+      out->is_length = out->is_length || kind.axis == axis;
+      out->is_batch = out->is_batch || kind.rows == axis;
+      out->is_other = out->is_other || (kind.axis != axis && kind.rows != axis);
+    }
   }
+  return IOBIND_OK;
+}
+
+/* The lengths of the caches afterwards: unknown if their rows are moved along them, or if not all have other rows of the batch. */
+static iobind_status find_used(const iobind__mover *self, size_t axis, const iobind__rows *by, iobind__used *out,
+                               iobind_error *error) {
+  const iobind__used now = iobind__binding_get_used(self->binding);
+  role of;
+  *out = iobind__used_none();
+  if (now.longest == IOBIND__LENGTH_UNKNOWN) {
+    return IOBIND_OK;
+  }
+  IOBIND__TRY(find_role(self, axis, &of, error));
+  if (of.is_length || (now.skew != NULL && of.is_batch && of.is_other)) {
+    return IOBIND_OK;
+  }
+  if (now.skew != NULL && of.is_batch) {
+    return iobind__used_take(&now, by->rows, by->count, what, out, error);
+  }
+  iobind__used_set(out, now);
   return IOBIND_OK;
 }
 
@@ -40,11 +70,14 @@ static iobind_status reorder(iobind__mover *self, size_t axis, const iobind__row
   }
   IOBIND__TRY(iobind__mover_peek(self, error));
   IOBIND__TRY(check_rows(self, by, error));
-  int64_t length;
-  IOBIND__TRY(find_length(self, axis, &length, error));
-  IOBIND__TRY(iobind__mover_move(self, by, error));
-  iobind__binding_set_length(self->binding, length);
-  return IOBIND_OK;
+  iobind__used used;
+  IOBIND__TRY(find_used(self, axis, by, &used, error));
+  iobind_status status = iobind__mover_move(self, by, 0, error);
+  if (status == IOBIND_OK) {
+    iobind__binding_set_used(self->binding, used);
+  }
+  iobind__used_release(&used);
+  return status;
 }
 
 iobind_status iobind_binding_reorder_state(iobind_binding *binding, size_t axis, const int64_t *rows, size_t count,

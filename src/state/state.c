@@ -12,6 +12,8 @@ static void free_state(iobind__ref *ref) {
   for (size_t i = 0; i < state->count; i++) {
     iobind_tensor_release(state->kept[i].tensor);
   }
+  iobind__weak_end(state->self);
+  iobind__used_release(&state->used);
   iobind_event_destroy(state->made);
   iobind__ref_release(&state->session->ref);
   free(state);
@@ -20,14 +22,17 @@ static void free_state(iobind__ref *ref) {
 iobind_status iobind__state_allocate(iobind_session *session, size_t count, const char *what, iobind_state **out,
                                      iobind_error *error) {
   iobind_state *state = calloc(1, sizeof *state + count * sizeof state->kept[0]);
-  if (state == NULL) {
+  iobind__weak *self = state == NULL ? NULL : iobind__weak_create(&state->ref);
+  if (self == NULL) {
+    free(state);
     return iobind__out_of_memory(error, what);
   }
+  state->self = self;
   iobind__ref_init(&state->ref, free_state);
   iobind__ref_retain(&session->ref);
   state->session = session;
   state->count = count;
-  state->length = -1;
+  state->used = iobind__used_none();
   *out = state;
   return IOBIND_OK;
 }
@@ -95,7 +100,7 @@ static iobind_status fill_widened(iobind_state *to, const iobind_state *from, io
       to->kept[i].tensor = iobind_tensor_retain(kept->tensor);
     }
   }
-  to->length = from->length;
+  iobind__used_set(&to->used, from->used);
   return IOBIND_OK;
 }
 
@@ -122,19 +127,13 @@ iobind_status iobind__state_widen(iobind_state *state, iobind_state **out, iobin
 
 /* ---- saved ---- */
 
-/* The states of a binding, in the order of what it carries. */
-typedef struct parts {
-  iobind_tensor **tensors;
-  iobind__prefix *prefixes;
-} parts;
-
-static iobind_status open_parts(parts *self, size_t count, const char *what, iobind_error *error) {
-  self->tensors = calloc(count + 1, sizeof(iobind_tensor *));
-  self->prefixes = calloc(count + 1, sizeof *self->prefixes);
+static iobind_status open_states(iobind__states *self, size_t count, const char *what, iobind_error *error) {
+  *self = (iobind__states){.tensors = calloc(count + 1, sizeof(iobind_tensor *)),
+                           .prefixes = calloc(count + 1, sizeof *self->prefixes)};
   return self->tensors != NULL && self->prefixes != NULL ? IOBIND_OK : iobind__out_of_memory(error, what);
 }
 
-static void close_parts(const parts *self) {
+static void close_states(const iobind__states *self) {
   free(self->tensors);
   free(self->prefixes);
 }
@@ -146,7 +145,7 @@ static int compare_inputs(const void *a, const void *b) {
 }
 
 /* Takes the references. */
-static void fill(iobind_state *state, const iobind_binding *binding, const parts *from) {
+static void fill(iobind_state *state, const iobind_binding *binding, const iobind__states *from) {
   for (size_t i = 0; i < state->count; i++) {
     state->kept[i] =
         (iobind__kept){.pair = iobind__binding_view_carry(binding, i), .tensor = from->tensors[i], .prefix = from->prefixes[i]};
@@ -162,19 +161,26 @@ static iobind_status save(iobind_binding *binding, iobind_state **out, iobind_er
   }
   iobind_state *state;
   IOBIND__TRY(iobind__state_allocate(iobind__binding_session(binding), count, "binding_save_state", &state, error));
-  parts made;
-  iobind_status status = open_parts(&made, count, "binding_save_state", error);
+  iobind__states made;
+  iobind_status status = open_states(&made, count, "binding_save_state", error);
   if (status == IOBIND_OK) {
-    status = iobind__binding_save(binding, made.tensors, made.prefixes, &state->made, error);
+    status = iobind__marks_reserve(iobind__binding_marks(binding), "binding_save_state", error);
+  }
+  if (status == IOBIND_OK) {
+    status = iobind__binding_save(binding, &made, error);
   }
   if (status == IOBIND_OK) {
     fill(state, binding, &made);
-    state->length = iobind__binding_get_length(binding);
+    state->made = made.made;
+    if (made.are_shared) {
+      iobind__marks_add(iobind__binding_marks(binding), state->self);
+    }
+    iobind__used_set(&state->used, iobind__binding_get_used(binding));
     *out = state;
   } else {
     iobind_state_release(state);
   }
-  close_parts(&made);
+  close_states(&made);
   return status;
 }
 
@@ -190,7 +196,7 @@ iobind_status iobind_binding_save_state(iobind_binding *binding, iobind_state **
 
 /* ---- restored ---- */
 
-static const iobind__kept *find_kept(const iobind_state *state, iobind__pair pair) {
+const iobind__kept *iobind__state_find(const iobind_state *state, iobind__pair pair) {
   for (size_t i = 0; i < state->count; i++) {
     if (state->kept[i].pair.input == pair.input && state->kept[i].pair.output == pair.output) {
       return &state->kept[i];
@@ -200,12 +206,13 @@ static const iobind__kept *find_kept(const iobind_state *state, iobind__pair pai
 }
 
 /* The state's tensors, in the order of what the binding carries. */
-static iobind_status assign(const iobind_binding *binding, const iobind_state *state, const parts *to, iobind_error *error) {
+static iobind_status assign(const iobind_binding *binding, const iobind_state *state, const iobind__states *to,
+                            iobind_error *error) {
   const iobind_session *session = state->session;
   size_t count = iobind__binding_count_carries(binding);
   for (size_t i = 0; i < count; i++) {
     const iobind__pair pair = iobind__binding_view_carry(binding, i);
-    const iobind__kept *kept = find_kept(state, pair);
+    const iobind__kept *kept = iobind__state_find(state, pair);
     if (kept == NULL) {
       return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT,
                           "binding_restore_state: the binding carries '%s' to '%s', and the state does not have that",
@@ -221,25 +228,35 @@ static iobind_status assign(const iobind_binding *binding, const iobind_state *s
                                               state->count, count);
 }
 
-static iobind_status restore(iobind_binding *binding, const iobind_state *state, iobind_error *error) {
+/* The marks up to this state remain, and it becomes one. */
+static iobind_status restore_marked(iobind_state *state, iobind_binding *binding, iobind__states *found, iobind_error *error) {
+  iobind__marks *marks = iobind__binding_marks(binding);
+  IOBIND__TRY(iobind__marks_reserve(marks, "binding_restore_state", error));
+  size_t kept = iobind__marks_find(marks, state->self);
+  IOBIND__TRY(iobind__binding_restore(binding, found, kept, error));
+  iobind__binding_set_used(binding, state->used);
+  if (kept == 0 && found->are_shared) {
+    iobind__marks_add(marks, state->self);
+  }
+  return IOBIND_OK;
+}
+
+iobind_status iobind__state_restore(iobind_state *state, iobind_binding *binding, iobind_error *error) {
   if (state->session != iobind__binding_session(binding)) {
     return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT,
                         "binding_restore_state: the state is of another session: save it to a file and load that for this one");
   }
   IOBIND__TRY(iobind__binding_check_idle(binding, "binding_restore_state", error));
-  size_t count = iobind__binding_count_carries(binding);
-  parts found;
-  iobind_status status = open_parts(&found, count, "binding_restore_state", error);
+  iobind__states found;
+  iobind_status status = open_states(&found, iobind__binding_count_carries(binding), "binding_restore_state", error);
   if (status == IOBIND_OK) {
     status = assign(binding, state, &found, error);
   }
   if (status == IOBIND_OK) {
-    status = iobind__binding_restore(binding, found.tensors, found.prefixes, state->made, error);
+    found.made = state->made;
+    status = restore_marked(state, binding, &found, error);
   }
-  if (status == IOBIND_OK) {
-    iobind__binding_set_length(binding, state->length);
-  }
-  close_parts(&found);
+  close_states(&found);
   return status;
 }
 
@@ -247,5 +264,5 @@ iobind_status iobind_binding_restore_state(iobind_binding *binding, iobind_state
   IOBIND__TRY(iobind__null_check(binding, "binding", "binding_restore_state", error));
   IOBIND__TRY(iobind__null_check(state, "state", "binding_restore_state", error));
   IOBIND__TRY(iobind__process_check("binding_restore_state", error));
-  return iobind__named(restore(binding, state, error), error, "binding_restore_state");
+  return iobind__named(iobind__state_restore(state, binding, error), error, "binding_restore_state");
 }

@@ -94,6 +94,10 @@ void iobind__file_remove(const char *path);
 bool iobind__directory_list(const char *directory, char ***names);
 void iobind__directory_free(char **names);
 
+/* Of a system that has file descriptors. Negative: it is not open, or the process may open no more. */
+int iobind__descriptor_duplicate(int descriptor);
+void iobind__descriptor_close(int descriptor);
+
 /* A path as the system's own functions take it; the caller frees it. NULL: out of memory. */
 iobind__path_char *iobind__path_native(const char *path);
 

@@ -139,6 +139,14 @@ bool iobind__file_replace(const char *from, const char *to) {
   return rename(from, to) == 0;
 }
 
+int iobind__descriptor_duplicate(int descriptor) {
+  return fcntl(descriptor, F_DUPFD_CLOEXEC, 0);
+}
+
+void iobind__descriptor_close(int descriptor) {
+  (void)close(descriptor);
+}
+
 void iobind__file_remove(const char *path) {
   unlink(path);
 }

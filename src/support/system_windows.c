@@ -244,6 +244,15 @@ bool iobind__file_replace(const char *from, const char *to) {
   return replaced;
 }
 
+int iobind__descriptor_duplicate(int descriptor) {
+  (void)descriptor;
+  return -1;
+}
+
+void iobind__descriptor_close(int descriptor) {
+  (void)descriptor;
+}
+
 void iobind__file_remove(const char *path) {
   wchar_t *native = iobind__path_native(path);
   if (native != NULL) {

@@ -353,7 +353,8 @@ static iobind_status copy_together(const iobind_tensor *const *sources, iobind_t
   if (status == IOBIND_OK) {
     status = iobind__transfer_all(targets[0]->place->device->runtime, transfers, together, stream, error);
   }
-  for (size_t i = 0; i < count; i++) {
+  /* what has failed may have been submitted; on a device that is lost all is over, and nobody could wait for it */
+  for (size_t i = 0; i < count && status != IOBIND_ERROR_DEVICE_LOST; i++) {
     use_pair(sources[i], targets[i], &submission);
   }
   if (transfers != few) {

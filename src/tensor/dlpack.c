@@ -135,6 +135,7 @@ static iobind_status to_dlpack(iobind_tensor *tensor, uint32_t flags, void **man
     return iobind__out_of_memory(error, "tensor_to_dlpack");
   }
   out->tensor = iobind_tensor_retain(tensor);
+  iobind__tensor_export(tensor);
   if (legacy) {
     out->managed.legacy.context = out;
     out->managed.legacy.deleter = delete_legacy;

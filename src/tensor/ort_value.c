@@ -128,6 +128,7 @@ iobind_status iobind_tensor_to_ort(iobind_tensor *tensor, void **ort_value, iobi
   }
   OrtValue *value = NULL;
   IOBIND__TRY(iobind__named(hand_out(tensor, &value, error), error, "tensor_to_ort"));
+  iobind__tensor_export(tensor);
   *ort_value = value;
   return IOBIND_OK;
 }

@@ -42,11 +42,21 @@ static bool retire(iobind_tensor *tensor) {
   return false;
 }
 
+/* Other libraries may release memory while their work on it is in flight, because cudaFree waits for the device. A pool gives it to the next
+ * tensor at once: so the host waits. */
+static void await_consumers(const iobind_tensor *tensor) {
+  iobind_device *device = tensor->place->device;
+  if (device->pool != NULL && tensor->allocated > 0 && atomic_load(&tensor->is_exported)) {
+    iobind__driver_of(device)->settle(device);
+  }
+}
+
 static void tensor_destroy(iobind__ref *ref) {
   iobind_tensor *tensor = (iobind_tensor *)ref;
   if (retire(tensor)) {
     return;
   }
+  await_consumers(tensor);
   if (tensor->value != NULL && !tensor->lent && iobind__device_is_registered(tensor->place->device)) {
     iobind__scope scope;
     if (iobind__guard_enter_to_free(tensor->place->device->guard, &scope)) {
@@ -509,7 +519,11 @@ iobind_status iobind_tensor_get_native(const iobind_tensor *tensor, iobind_nativ
 }
 
 void *iobind_tensor_get_address(const iobind_tensor *tensor) {
-  return tensor == NULL || tensor->bytes == 0 ? NULL : tensor->data;
+  if (tensor == NULL || tensor->bytes == 0) {
+    return NULL;
+  }
+  iobind__tensor_export(tensor);
+  return tensor->data;
 }
 
 bool iobind__memory_overlaps(const iobind__place *place_a, const void *a, size_t bytes_a, const iobind__place *place_b,

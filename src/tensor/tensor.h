@@ -25,11 +25,12 @@ struct iobind_tensor {
   size_t bytes;
   size_t allocated; /* bytes that iobind has allocated for it */
   iobind_holder holder;
-  bool borrows;   /* the memory belongs to the caller, or to another tensor */
-  bool lent;      /* so does `value`: the deleter gets it, and it is never released */
-  bool read_only; /* the memory must not be written */
-  bool is_handle; /* wrapped: `data` is a handle of the driver's, which takes it back */
-  void *given;    /* what the deleter gets: `data`, or the resource */
+  bool borrows;            /* the memory belongs to the caller, or to another tensor */
+  bool lent;               /* so does `value`: the deleter gets it, and it is never released */
+  bool read_only;          /* the memory must not be written */
+  bool is_handle;          /* wrapped: `data` is a handle of the driver's, which takes it back */
+  atomic_bool is_exported; /* other libraries may work on the memory, which iobind does not see */
+  void *given;             /* what the deleter gets: `data`, or the resource */
   iobind_deleter deleter;
   void *deleter_context;
   iobind__use uses[2]; /* of the memory, like the next one; a view has its base's. Guarded by the runtime's mutex */
@@ -91,6 +92,14 @@ static inline bool iobind__tensor_may_overlap(const iobind_tensor *a, const iobi
 /* The tensor whose memory it is, a view's or its own. */
 static inline iobind_tensor *iobind__tensor_memory(iobind_tensor *tensor) {
   return tensor->base != NULL ? tensor->base : tensor;
+}
+
+/* The caller gets the memory, for work that iobind does not see. */
+static inline void iobind__tensor_export(const iobind_tensor *tensor) {
+  if (!tensor->place->host) {
+    iobind_tensor *memory = iobind__tensor_memory((iobind_tensor *)(uintptr_t)tensor);
+    atomic_store_explicit(&memory->is_exported, true, memory_order_relaxed);
+  }
 }
 
 /* Was the memory allocated for this tensor, or for the one that it is a view of? Then no tensor of other memory overlaps it. */

@@ -3,8 +3,10 @@
 
 #include <pthread.h>
 #include <stdio.h>
+#include <unistd.h>
 
 #include "batch/batch.h"
+#include "iobind/interop.h"
 #include "vdev.h"
 #include "voices.h"
 
@@ -187,6 +189,56 @@ static void upload_that_fails_late(void **state) {
   }
   iobind_batch_destroy(batch);
   iobind_stream_destroy(stream);
+}
+
+/* The stream waits for a signal that comes after the call: a step whose inputs made the host wait for the stream would never return. */
+static void on_a_busy_stream(void **state) {
+  (void)state;
+  static const iobind_batch_pair pair = {0, 0};
+  iobind_external given = IOBIND_EXTERNAL_INIT;
+  iobind_batch_options options = IOBIND_BATCH_OPTIONS_INIT;
+  iobind_batch *batch;
+  iobind_semaphore *signal;
+  iobind_stream *stream;
+  uint64_t slot;
+  float sum[2] = {0, 0};
+  int file = vdev_semaphore_create(0);
+  if (file < 0) skip();
+  iobind_session *adds = fixture_session(runtime, device, "add dims=rows,2");
+  options.most_rows = 1;
+  options.pairs = &pair;
+  options.pair_count = 1;
+  given.kind = IOBIND_EXTERNAL_FD_SEMAPHORE;
+  given.handle = (void *)(intptr_t)file;
+  expect_ok(iobind_batch_create(adds, &options, &batch, &fault));
+  expect_ok(iobind_semaphore_import(device, &given, &signal, &fault));
+  expect_ok(iobind_stream_create(device, NULL, &stream, &fault));
+  expect_ok(iobind_batch_join(batch, NULL, &slot, &fault));
+  for (int step = 0; step < 3; step++) {
+    const float values[] = {(float)step + 1, 2};
+    iobind_tensor *row;
+    sum[0] += values[0];
+    sum[1] += values[1];
+    expect_ok(iobind_tensor_create(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, (int64_t[]){1, 2}, 2, &row, &fault));
+    expect_ok(iobind_tensor_write(row, 0, values, sizeof values, NULL, &fault));
+    expect_ok(iobind_batch_set_input(batch, slot, 1, row, &fault));
+    iobind_tensor_release(row);
+    if (step > 0)
+      expect_ok(iobind_stream_wait_semaphore(stream, signal, (uint64_t)step, &fault)); /* the first tests the width */
+    expect_ok(iobind_batch_run(batch, &slot, 1, stream, &fault));
+    if (step > 0) assert_int_equal(vdev_semaphore_signal(file, (uint64_t)step), 0);
+    iobind_state *saved;
+    iobind_state_pair now = IOBIND_STATE_PAIR_INIT;
+    expect_ok(iobind_batch_save_state(batch, slot, &saved, &fault));
+    expect_ok(iobind_state_get_pair(saved, 0, &now, &fault));
+    voice_expect_tensor(now.tensor, sum, sizeof sum);
+    iobind_state_release(saved);
+  }
+  iobind_batch_destroy(batch);
+  iobind_stream_destroy(stream);
+  iobind_semaphore_destroy(signal);
+  iobind_session_destroy(adds);
+  (void)close(file);
 }
 
 /* ---- rows that run along ---- */
@@ -561,6 +613,7 @@ static const struct CMUnitTest tests[] = {
     ON_VDEV(state_of_a_run_that_failed),
     ON_VDEV(output_of_a_step_that_failed),
     ON_VDEV(upload_that_fails_late),
+    ON_VDEV(on_a_busy_stream),
     ON_EACH(rows_that_run_along),
     ON_VDEV(rows_of_nobody),
     ON_VDEV(step_without_those_that_ran_along),

@@ -11,7 +11,7 @@
 
 #include "value.h"
 
-enum { WORLD_NAMES = 24, WORLD_SLOTS = 4, WORLD_CACHE = 256, WORLD_WORDS = 16, WORLD_TEXT = 512, WORLD_KEPT = 64 };
+enum { WORLD_NAMES = 24, WORLD_SLOTS = 4, WORLD_CACHE = 256, WORLD_WORDS = 40, WORLD_TEXT = 512, WORLD_KEPT = 64 };
 enum { WORLD_PIPELINES = 4, WORLD_ITEMS = 8 };
 
 /** A step of the script, cut into words. */

@@ -30,7 +30,7 @@ refused() {
   if cmake -G Ninja -S "$source" -B "$work/refused" -DCMAKE_C_COMPILER="$cc" "$@" >"$work/messages" 2>&1; then
     fail "cmake $*: expected to be refused"
   fi
-  tr -s ' \n' ' ' <"$work/messages" | grep -qF "$expected" || fail "cmake $*: expected '$expected', got: $(cat "$work/messages")"
+  said "$expected" "cmake $*"
 }
 
 # What a distribution's tools say: no type, and the flags of its own.

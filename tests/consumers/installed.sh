@@ -23,13 +23,13 @@ DESTDIR=$work/there quietly cmake --install "$build" --prefix /
 uninstall() { DESTDIR=$work/there cmake -D BUILD="$build" "$@" -P "$consumers/../../cmake/uninstall.cmake" >"$work/messages" 2>&1; }
 echo mine >"$work/there/include/iobind/mine.h"
 if uninstall -D PREFIX=/usr; then fail 'uninstalling from another prefix than the last installation had: expected to be refused'; fi
-grep -q 'was not to /usr' "$work/messages" || fail "uninstalling from another prefix: $(cat "$work/messages")"
+said 'was not to /usr' 'uninstalling from another prefix'
 DESTDIR=$work/there quietly cmake --build "$build" --target uninstall
 [ "$(cd "$work/there" && find . ! -type d)" = ./include/iobind/mine.h ] || fail "left behind: $(find "$work/there" ! -type d)"
 left=$(cd "$work/there" && find . -name iobind)
 [ "$left" = ./include/iobind ] || fail "directories that are left behind: $left"
 if uninstall; then fail 'uninstalling twice: expected to be refused'; fi
-grep -q 'nothing is installed' "$work/messages" || fail "uninstalling twice: $(cat "$work/messages")"
+said 'nothing is installed' 'uninstalling twice'
 prefix="$work/moved, to" # a name that needs care from the shell, and from the compiler
 mv "$work/stage/opt/iobind" "$prefix"
 [ -z "$(find "$work/stage" -type f)" ] || fail "files outside the prefix: $(find "$work/stage" -type f)"
@@ -113,7 +113,7 @@ fi
 if cmake -S "$consumers/cmake" -B "$work/newer" -DCMAKE_PREFIX_PATH="$prefix" -DWANTED=99.0 >"$work/messages" 2>&1; then
   fail 'find_package(iobind 99.0) found this version'
 fi
-grep -q "$version" "$work/messages" || fail "find_package(iobind 99.0) does not say which version it found: $(cat "$work/messages")"
+said "$version" 'find_package(iobind 99.0)'
 
 # Neither of these takes a folder with a blank in its name: pkg-config's answer is split into words by the shell.
 mv "$prefix" "$work/moved"

@@ -66,7 +66,7 @@ use_consumer "$work/plain"
 # The virtual accelerator is a package of its own: CMake finds the library without it.
 rm "$libraries"/libiobind_vdev.so "$libraries"/cmake/iobind/iobindVdevTargets*.cmake
 quietly cmake -S "$consumers/cmake" -B "$work/without-vdev" -DCMAKE_C_COMPILER="$cc" -DCMAKE_PREFIX_PATH="$root/usr" -DWANTED="$version"
-grep -q 'no iobind::vdev' "$work/messages" || fail "CMake finds iobind::vdev, which is not there: $(cat "$work/messages")"
+said 'no iobind::vdev' 'a package without vdev'
 quietly cmake --build "$work/without-vdev"
 expect '1.5 2.5 3.5 4.5' "$work/without-vdev/consumer" "$model" cpu
 echo "packaged: archive and Debian's packages of $version, unpacked and used$linted"

@@ -15,6 +15,9 @@ quietly() {
 $(tail -n 30 "$work/messages")"
 }
 
+# said TEXT WHAT: CMake breaks its messages into lines, where depends on the names of directories in them.
+said() { tr -s ' \n' ' ' <"$work/messages" | grep -qF -- "$1" || fail "$2: expected '$1', got: $(cat "$work/messages")"; }
+
 # expect TEXT COMMAND...
 expect() {
   local expected=$1 came

@@ -393,6 +393,20 @@ static void sessions(const iobind::runtime &runtime, const std::filesystem::path
   CHECK(!iobind::session(runtime, path.string(), options, &failed) && has(failed, IOBIND_ERROR_NOT_FOUND, "nobody"));
 }
 
+/* The next kernel is wrong, and only that one. */
+static void verified(const iobind::runtime &runtime, const char *path, const device &on) {
+  iobind::session_options options;
+  options.devices = {on};
+  options.ep = {{"wrong_compute", "1"}};
+  options.verify.runs = 1;
+  error failed;
+  iobind::session session(runtime, path, options, &failed);
+  tensor x = tensor::from(on, {4}, ones);
+  CHECK(session.run({&x}, &failed).empty() && has(failed, IOBIND_ERROR_RESULT, "output 'y'[0]: expected 2, as the CPU makes it, got "));
+  std::vector<tensor> right = session.run({&x}, &failed);
+  CHECK(!failed && right.size() == 1 && right[0].read<float>()[0] == 2);
+}
+
 static void interop(const iobind::runtime &runtime, const iobind::session &model, const device &cpu) {
   error failed;
   tensor x = tensor::from(cpu, {2, 2}, ones);
@@ -418,6 +432,7 @@ int main(int argc, char **argv) {
   iobind::session scale(runtime, argv[1], on), decoder(runtime, argv[2], on), pair(runtime, argv[3], on);
   tensors(cpu, on);
   sessions(runtime, argv[1], on);
+  if (std::strcmp(argv[4], "vdev") == 0) verified(runtime, argv[1], on);
   bindings(scale, cpu, on);
   own_memory(scale, on);
   states(scale, decoder, argv[1] + std::string(".state"), on);

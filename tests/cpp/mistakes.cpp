@@ -183,6 +183,9 @@ static void states(const iobind::runtime &runtime, const iobind::session &scale,
   CHECK(!binding.write_lengths(1, 0, &failed) && says(IOBIND_ERROR_NOT_SUPPORTED, "a carried cache of fixed capacity"));
   iobind::stream none_on;
   CHECK(!binding.write_lengths(1, 0, none_on, &failed) && failed.status() == IOBIND_ERROR_INVALID_ARGUMENT);
+  CHECK(!binding.write_lengths(1, {3, 5}, &failed) && says(IOBIND_ERROR_NOT_SUPPORTED, "a carried cache of fixed capacity"));
+  CHECK(!binding.write_lengths(1, std::vector<int>{3, 5}, none_on, &failed) && failed.status() == IOBIND_ERROR_INVALID_ARGUMENT);
+  CHECK(!binding.write_lengths(1, {3, 5}, none_on, &failed) && failed.status() == IOBIND_ERROR_INVALID_ARGUMENT);
   CHECK(!iobind::binding().write_lengths(1, 0, &failed) && failed.status() == IOBIND_ERROR_INVALID_ARGUMENT);
   CHECK(!iobind::binding().rewind(0, &failed) && failed.status() == IOBIND_ERROR_INVALID_ARGUMENT);
   CHECK(scale.state_kind("x", "x", &failed).kind == IOBIND_STATE_UNKNOWN && says(IOBIND_ERROR_NOT_FOUND, "x"));

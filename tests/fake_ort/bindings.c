@@ -121,6 +121,21 @@ static iobind_status set_run_options(struct rig *rig) {
   return iobind_binding_set_run_options(rig->binding, &options, &rig->error);
 }
 
+static iobind_status announce(struct rig *rig) {
+  return iobind_binding_announce_run(rig->binding, 1, &rig->error);
+}
+
+static void announced_runs(struct rig *rig) {
+  NEED(rig, iobind_binding_run(rig->binding, NULL, &rig->error));
+  output_is_twos(rig);
+}
+
+/* Also a run that fails is the announced one: nothing waits for it any more. */
+static iobind_status announce_and_run(struct rig *rig) {
+  iobind_status status = announce(rig);
+  return status == IOBIND_OK ? iobind_binding_run(rig->binding, NULL, &rig->error) : status;
+}
+
 static iobind_status check(struct rig *rig) {
   return iobind_binding_check(rig->binding, &rig->error);
 }
@@ -496,6 +511,8 @@ const struct scenario binding_scenarios[] = {
     BINDS("iobind_binding_set_output", "fixed", ON_ALL, make_run_and_target, set_fixed, runs),
     BINDS("iobind_binding_place_output", "reuse", ON_ALL, make_run_and_fetched, set_reuse, runs),
     BINDS("iobind_binding_place_output", "on the host", ON_ALL, make_run_and_fetched, set_on_host, runs),
+    BINDS("iobind_binding_announce_run", "", ON_ALL, make_bound, announce, announced_runs),
+    BINDS("iobind_binding_announce_run", "and run", ON_ALL, make_bound, announce_and_run, output_is_twos),
     BINDS("iobind_binding_run", "", ON_ALL, make_bound, run, output_is_twos),
     BINDS("iobind_binding_run", "verified", ON_VDEV | ON_STRANGE, make_bound_verified, run, output_is_twos),
     BINDS("iobind_binding_run", "again", ON_ALL, make_run_and_fetched, run, output_is_twos),

@@ -4,33 +4,36 @@
 #include "scenario.h"
 
 #define NEVER(slot) \
-  { "", "", slot, OUTCOME_NEVER, IOBIND_OK, false, "part of an object that is there" }
+  { "", "", slot, OUTCOME_NEVER, IOBIND_OK, false, "part of an object that is there", 0 }
 #define IGNORED(function, variant, failing, reason) \
-  { function, variant, failing, OUTCOME_IGNORED, IOBIND_OK, false, reason }
+  { function, variant, failing, OUTCOME_IGNORED, IOBIND_OK, false, reason, 0 }
 #define STATUS(function, variant, failing, status, reason) \
-  { function, variant, failing, OUTCOME_STATUS, status, false, reason }
+  { function, variant, failing, OUTCOME_STATUS, status, false, reason, 0 }
 #define LESS(function, variant, failing, reason) \
-  { function, variant, failing, OUTCOME_LESS, IOBIND_OK, false, reason }
+  { function, variant, failing, OUTCOME_LESS, IOBIND_OK, false, reason, 0 }
 
 #define EITHER(function, variant, failing, reason) \
-  { function, variant, failing, OUTCOME_EITHER, IOBIND_OK, false, reason }
+  { function, variant, failing, OUTCOME_EITHER, IOBIND_OK, false, reason, 0 }
 #define NO_PATH "a file or folder whose path there is no memory for counts as another, or as not there"
-/* iobind_device_check says WRONG_DEVICE where the tiny session fails, and leaves out a known answer that cannot be had;
- * iobind_runtime_find_device lists each device's reason */
+/* iobind_runtime_find_device lists each device's reason */
 #define REASON(variant, failing, status, dead) \
-  { "iobind_runtime_find_device", variant, failing, OUTCOME_REASON, status, dead, "it lists a reason for each device" }
+  { "iobind_runtime_find_device", variant, failing, OUTCOME_REASON, status, dead, "it lists a reason for each device", 0 }
+/* iobind_device_check makes the tiny session first, then those with known answers. What it finds it remembers. */
+#define CHECKS(nth, failing, outcome, status, reason) \
+  { "iobind_device_check", "", failing, outcome, status, (status) != IOBIND_OK, reason, nth }
 #define CHECK(failing)                                                                                         \
-  {"iobind_device_check", "", failing, OUTCOME_ANY, IOBIND_OK, true, "a known answer that fails is left out"}, \
+  CHECKS(1, failing, OUTCOME_STATUS, IOBIND_ERROR_WRONG_DEVICE, "the tiny session: the device does not work"), \
+      CHECKS(0, failing, OUTCOME_LESS, IOBIND_OK, "a known answer that cannot be had is left out"),            \
       REASON("", failing, IOBIND_ERROR_WRONG_DEVICE, true)
 
 #define ANY(function, variant, failing, reason) \
-  { function, variant, failing, OUTCOME_ANY, IOBIND_OK, false, reason }
+  { function, variant, failing, OUTCOME_ANY, IOBIND_OK, false, reason, 0 }
 #define BY_KIND(failing) IGNORED("iobind_runtime_find_device", "by kind", failing, "the next device that fits is taken")
 #define LISTED "a library that IOBIND_EP_LIBRARIES names and that does not load is listed by iobind_runtime_get_ep"
 #define DESTROYED "a device that fails now has failed the calls that used it already"
 /* an event tells each who waits for it what failed before it; one that is recorded again does not */
 #define TOLD(function, variant) \
-  { function, variant, "WaitOnHost", OUTCOME_STATUS, IOBIND_ERROR_RUNTIME, true, "what failed before an event stays so" }
+  { function, variant, "WaitOnHost", OUTCOME_STATUS, IOBIND_ERROR_RUNTIME, true, "what failed before an event stays so", 0 }
 #define WATCHED "the library's thread waited; the caller's own wait asks again"
 #define SOFTWARE "a driver for software devices is looked for as far as memory allows; without one there are none"
 
@@ -84,6 +87,8 @@ static const expectation expectations[] = {
     BY_KIND("CreateSessionFromArray"),
     BY_KIND("CreateTensorWithDataAsOrtValue"),
     BY_KIND("Run"),
+    BY_KIND("Run=EMPTY"),
+    BY_KIND("GetTensorElementTypeAndShapeDataReference"),
     BY_KIND("GetTensorMutableData"),
     BY_KIND("GetTensorMutableData=NULL"),
     CHECK("CreateSessionOptions"),
@@ -92,6 +97,11 @@ static const expectation expectations[] = {
     CHECK("CreateSessionFromArray"),
     CHECK("CreateTensorWithDataAsOrtValue"),
     CHECK("Run"),
+    CHECKS(1, "Run=EMPTY", OUTCOME_STATUS, IOBIND_ERROR_WRONG_DEVICE, "the tiny session: the device does not work"),
+    CHECKS(0, "Run=EMPTY", OUTCOME_STATUS, IOBIND_ERROR_RESULT, "an answer without elements is wrong"),
+    REASON("", "Run=EMPTY", IOBIND_ERROR_WRONG_DEVICE, true),
+    ANY("", "", "Run=EMPTY", "who called gets what the EP gave"),
+    CHECK("GetTensorElementTypeAndShapeDataReference"),
     CHECK("GetTensorMutableData"),
     CHECK("GetTensorMutableData=NULL"),
     REASON("on demand", "RegisterExecutionProviderLibrary", IOBIND_ERROR_NOT_FOUND, false),
@@ -159,10 +169,11 @@ static bool fits(const char *pattern, const char *text) {
   return pattern[0] == '\0' || strcmp(pattern, text) == 0;
 }
 
-const expectation *expectation_of(const struct scenario *scenario, const char *failing) {
+const expectation *expectation_of(const struct scenario *scenario, const char *failing, size_t nth) {
   for (size_t i = 0; expectations[i].function != NULL; i++) {
     const expectation *one = &expectations[i];
-    if (fits(one->function, scenario->function) && fits(one->variant, scenario->variant) && fits(one->failing, failing)) {
+    if (fits(one->function, scenario->function) && fits(one->variant, scenario->variant) && fits(one->failing, failing) &&
+        (one->nth == 0 || one->nth == nth)) {
       used[i] = true;
       return one;
     }

@@ -94,6 +94,26 @@ void fake__gone(int kind, const void *object) {
   count_alive(kind, object, -1);
 }
 
+void fake__empty(OrtValue **output) {
+  static float end;
+  static const int64_t none = 0;
+  OrtMemoryInfo *host = NULL;
+  OrtValue *made = NULL;
+  OrtStatus *failed = fake__real->CreateMemoryInfo_V2("Cpu", OrtMemoryInfoDeviceType_CPU, 0, 0, OrtDeviceMemoryType_DEFAULT, 0,
+                                                      OrtDeviceAllocator, &host);
+  if (failed == NULL) {
+    failed =
+        fake__real->CreateTensorWithDataAsOrtValue(host, &end + 1, 0, &none, 1, ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT, &made);
+    fake__real->ReleaseMemoryInfo(host);
+  }
+  if (failed != NULL) {
+    fprintf(stderr, "fake ORT: a tensor without elements: %s\n", fake__real->GetErrorMessage(failed));
+    abort();
+  }
+  fake__real->ReleaseValue(*output);
+  *output = made;
+}
+
 /* ---- the EP's streams and notifications, which ORT lends ---- */
 
 typedef struct fake_notification {

@@ -27,7 +27,7 @@ FAKE_ORT_API bool fake_ort_returns_status(const char *slot);
  *  would have handed out is not touched. A call that gives something back (AllocatorFree) does so all the same, and BindInput
  *  leaves the binding as one of ORT's own failures does. Up to four failures can be asked for; of two for the same call the first
  *  counts.
- *  @param code  an OrtErrorCode; 0: the call succeeds and hands out NULL, where it hands out a pointer
+ *  @param code  an OrtErrorCode; 0: the call succeeds and hands out NULL, where it hands out a pointer, and Run outputs without elements
  *  @return whether there is such a slot, it can fail like that, and there is room */
 FAKE_ORT_API bool fake_ort_fail(const char *slot, size_t nth, int code, const char *text);
 

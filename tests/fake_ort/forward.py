@@ -30,6 +30,10 @@ GONE = {
 }
 # What one of ORT's own failures leaves behind: a binding in which the next input that is bound fails, too.
 AFTER = {"BindInput": 'fake__real->ReleaseStatus(fake__real->BindInput(binding_ptr, "no such input", val_ptr));'}
+# What a call does that is to hand out less than all, where that is not NULL: outputs without elements.
+LESS = {"Run": "status = fake__leave(fake__real->Run(session, run_options, input_names, inputs, input_len, output_names, output_names_len, "
+               "outputs)); "
+               "for (size_t i = 0; status == NULL && given == 0 && i < output_names_len; i++) { fake__empty(&outputs[i]); }"}
 # The tables whose functions are forwarded, and where the real ones are.
 TABLES = {"OrtApi": "fake__real", "OrtInteropApi": "fake__real->GetInteropApi()"}
 # Calls of the EP's own objects, which fake_ort.c stands in front of.
@@ -102,9 +106,9 @@ def print_function(slot, known):
     call = f"{TABLES[slot.table]}->{slot.name}({arguments})"
     print(f"static {slot.returns} ORT_CALL {slot.name}({', '.join(slot.parameters) or 'void'}) {{")
     if slot.is_status:
-        print(f"  OrtStatus *status = NULL;\n  if (fake__enter(SLOT_{slot.name}, &status)) {{")
         if slot.name in BEFORE:
-            print(f"    {BEFORE[slot.name]}")
+            print(f"  {BEFORE[slot.name]}")
+        print(f"  OrtStatus *status = NULL;\n  if (fake__enter(SLOT_{slot.name}, &status)) {{")
         print(f"    status = fake__leave({call});")
         if made(slot, known):
             print(f"    if (status == NULL) {{ {made(slot, known)} }}")
@@ -112,6 +116,8 @@ def print_function(slot, known):
             print(f"    {GONE[slot.name]}\n  }} else {{\n    fake__real->ReleaseStatus({call});\n    {GONE[slot.name]}")
         elif slot.name in AFTER:
             print(f"  }} else {{\n    {AFTER[slot.name]}")
+        elif slot.name in LESS:
+            print(f"  }} else if (status == NULL) {{\n    {LESS[slot.name]}\n    if (status == NULL) {{ {made(slot, known)} }}")
         elif slot.out[0] is not None:
             print(f"  }} else if (status == NULL) {{\n    *{slot.out[0]} = NULL;")
         print("  }\n  return status;")

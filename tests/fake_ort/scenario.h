@@ -65,10 +65,11 @@ typedef struct expectation {
   iobind_status status;
   bool dead; /* the same call fails again afterwards, as the header says */
   const char *reason;
+  size_t nth; /* only where this call fails; 0: whichever */
 } expectation;
 
 /* NULL: the rule holds. */
-const expectation *expectation_of(const struct scenario *scenario, const char *failing);
+const expectation *expectation_of(const struct scenario *scenario, const char *failing, size_t nth);
 
 /* Each expectation has been met by a failure at least once. False, with a line for each that was not, otherwise. */
 bool expectations_all_used(void);

@@ -62,6 +62,29 @@ static void make_cache(struct rig *rig) {
   NEED(rig, iobind_binding_carry(rig->binding, 0, 0, IOBIND_CARRY_IN_PLACE, &rig->error));
 }
 
+/* Two rows of a batch, of which row 0 has no rows in use, row 1 two. */
+static void make_uneven(struct rig *rig) {
+  static const int64_t dims[] = {2, 4, 4};
+  static const int64_t row[] = {2, 1, 4};
+  static const float zeros[32] = {0};
+  load(rig, "append opset=24 capacity=4 batch=2");
+  NEED(rig, iobind_tensor_create(rig->device, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, dims, 3, &rig->x, &rig->error));
+  NEED(rig, iobind_tensor_write(rig->x, 0, zeros, sizeof zeros, NULL, &rig->error));
+  NEED(rig, iobind_tensor_create(rig->device, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, row, 3, &rig->y, &rig->error));
+  NEED(rig, iobind_tensor_write(rig->y, 0, rig_twos, sizeof rig_twos, NULL, &rig->error));
+  NEED(rig, iobind_tensor_write(rig->y, sizeof rig_twos, rig_twos, sizeof rig_twos, NULL, &rig->error));
+  NEED(rig, iobind_binding_set_input(rig->binding, 0, IOBIND_INPUT_RESIDENT, rig->x, NULL, &rig->error));
+  NEED(rig, iobind_binding_set_input(rig->binding, 1, IOBIND_INPUT_RESIDENT, rig->y, NULL, &rig->error));
+  NEED(rig, iobind_binding_carry(rig->binding, 0, 0, IOBIND_CARRY_IN_PLACE, &rig->error));
+}
+
+/* A state of eight numbers is kept, behind which another run has come. */
+static void make_grown_further(struct rig *rig) {
+  make_grown(rig);
+  NEED(rig, iobind_binding_save_state(rig->binding, &rig->state, &rig->error));
+  NEED(rig, iobind_binding_run(rig->binding, NULL, &rig->error));
+}
+
 static void make_swapped(struct rig *rig) {
   make_carried(rig, IOBIND_CARRY_SWAP);
 }
@@ -148,8 +171,24 @@ static iobind_status go_back(struct rig *rig) {
   return iobind_binding_rewind_state(rig->binding, 3, &rig->error);
 }
 
+static iobind_status go_back_to_kept(struct rig *rig) {
+  return iobind_binding_rewind_state(rig->binding, 8, &rig->error);
+}
+
+static iobind_status write_lengths_by_row(struct rig *rig) {
+  static const int64_t lengths[] = {0, 2};
+  return iobind_binding_write_lengths(rig->binding, 1, lengths, 2, NULL, &rig->error);
+}
+
 static iobind_status write_lengths(struct rig *rig) {
-  return iobind_binding_write_lengths(rig->binding, 1, 3, NULL, &rig->error);
+  return iobind_binding_write_lengths(rig->binding, 1, &(int64_t){3}, 1, NULL, &rig->error);
+}
+
+/* Each row of the batch is where its length says. */
+static void is_at_two_places(struct rig *rig) {
+  static const float expected[32] = {[0] = 2, [1] = 4, [2] = 6, [3] = 8, [24] = 2, [25] = 4, [26] = 6, [27] = 8};
+  NEED(rig, iobind_binding_run(rig->binding, NULL, &rig->error));
+  rig_expect(rig, rig->x, expected, 32);
 }
 
 /* The row is where the length says. */
@@ -239,6 +278,11 @@ static void is_shorter(struct rig *rig) {
   run_leaves_all(rig, expected, sizeof expected / sizeof expected[0]);
 }
 
+static void is_as_kept(struct rig *rig) {
+  static const float expected[] = {1, 2, 3, 4, 2, 4, 6, 8, 2, 4, 6, 8};
+  run_leaves_all(rig, expected, sizeof expected / sizeof expected[0]);
+}
+
 static void has_bytes(struct rig *rig) {
   NEED_TRUE(rig->number == sizeof rig_twos);
 }
@@ -297,6 +341,18 @@ const struct scenario state_scenarios[] = {
      .prepare = make_cache,
      .call = write_lengths,
      .right = is_at_its_place},
+    {.function = "iobind_binding_write_lengths",
+     .variant = "by row",
+     .places = ON_CPU | ON_VDEV,
+     .prepare = make_uneven,
+     .call = write_lengths_by_row,
+     .right = is_at_two_places},
+    {.function = "iobind_binding_rewind_state",
+     .variant = "to a kept state",
+     .places = ON_CPU | ON_VDEV,
+     .prepare = make_grown_further,
+     .call = go_back_to_kept,
+     .right = is_as_kept},
     GOES_ON("iobind_state_get_info", "", save_moved, get_info, has_bytes),
     GOES_ON("iobind_state_get_pair", "", save_moved, get_pair, found_is_twos),
     GOES_ON("iobind_state_retain", "", save_moved, retain, NULL),

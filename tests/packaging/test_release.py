@@ -56,7 +56,7 @@ class Release(unittest.TestCase):
         return subprocess.run([self.clone / "scripts/release", *arguments], capture_output=True, text=True, cwd=self.work, env=environment)
 
     def lacking(self, *arguments):
-        result = self.release("--check", "--key", "somebody", *arguments)
+        result = self.release("--check", "--key", "somebody", "--url", "somewhere", *arguments)
         lacks = re.findall(r"^lacks: (.*)$", result.stdout, flags=re.M)
         self.assertEqual(result.returncode, 1 if lacks else 0, result.stdout + result.stderr)
         return lacks
@@ -86,7 +86,8 @@ class Release(unittest.TestCase):
         self.write("new", "")
         lacks = self.lacking()
         self.assertEqual([lack.split(":")[0] for lack in lacks], ["a clean tree", f"the tag v{self.version} at HEAD"])
-        self.assertIn("a signature", self.release("--check").stdout)
+        for missing in ("a signature", "an address for Maven's poms"):
+            self.assertIn(missing, self.release("--check").stdout)
 
     def test_release_of_the_sources(self):
         self.assertEqual(self.release("--output", "first", "source").returncode, 0)

@@ -1,6 +1,7 @@
 #include "objects.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "model.h"
@@ -56,7 +57,7 @@ const char *test_error_wrong(const iobind_error *error, iobind_status status) {
 iobind_status test_runtime(uint32_t flags, const char *spec, iobind_runtime **runtime, iobind_device **device,
                            iobind_error *error) {
   iobind_runtime_options options = IOBIND_RUNTIME_OPTIONS_INIT;
-  options.flags = flags;
+  options.flags = getenv("TEST_POOLS") == NULL ? flags : flags | IOBIND_RUNTIME_POOLS;
   iobind_status status = iobind_runtime_create(&options, runtime, error);
   if (status == IOBIND_OK && spec != NULL) {
     status = iobind_runtime_find_device(*runtime, spec, device, NULL, error);

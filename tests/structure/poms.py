@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
-"""The poms have what Maven Central asks for, -Prelease fails until the releaser says the rest, and the BOM names every package."""
+"""The poms have what Maven Central asks for, with the releaser's part as variables that scripts/build-java fills in, and the BOM names every
+package, with each natives jar that scripts/build-java makes."""
 import pathlib
+import re
 import sys
 import xml.etree.ElementTree as xml
 
@@ -19,7 +21,6 @@ ASKED = {
     "scm/connection": "scm:git:" + URL,
     "scm/developerConnection": "scm:git:" + URL,
 }
-RELEASE = ("maven-enforcer-plugin", "flatten-maven-plugin", "maven-gpg-plugin")
 OF_JARS = ("maven-source-plugin", "maven-javadoc-plugin")
 
 
@@ -42,13 +43,6 @@ def problems_of(root):
             yield f"{path}: expected {expected or 'a text'}, got {text}"
     if root.findtext("packaging", "jar") == "jar":
         yield from (f"build: no {name}" for name in OF_JARS if name not in plugins(root.find("build")))
-    release = root.find("profiles/profile[id='release']/build")
-    found = {} if release is None else plugins(release)
-    yield from (f"profile release: no {name}" for name in RELEASE if name not in found)
-    enforcer = found.get("maven-enforcer-plugin")
-    required = [] if enforcer is None else [rule.text for rule in enforcer.iterfind(".//requireProperty/property")]
-    if sorted(required) != ["iobind.developer", "iobind.url"]:
-        yield f"profile release: expected that iobind.url and iobind.developer are required, got {required}"
 
 
 def main():
@@ -59,6 +53,14 @@ def main():
     for name, root in roots.items():
         if root is not bom and root.findtext("artifactId") not in managed:
             problems.append(f"bom/pom.xml: does not have {root.findtext('artifactId')} of {name}")
+    script = (JAVA.parents[1] / "scripts/build-java").read_text(encoding="utf-8")
+    for variable in (URL, DEVELOPER):
+        if f"s|\\{variable}|" not in script:
+            problems.append(f"../../scripts/build-java: does not fill in {variable}")
+    built = {f"natives-{platform}" for platform in re.search(r"platforms=\((linux.*)\)", script)[1].split()}
+    classifiers = {each.text for each in bom.iterfind("dependencyManagement/dependencies/dependency/classifier")}
+    if built != classifiers:
+        problems.append(f"bom/pom.xml: expected the natives {sorted(built)}, which scripts/build-java makes, got {sorted(classifiers)}")
     for problem in problems:
         print(f"poms: bindings/java/{problem}", file=sys.stderr)
     return 1 if problems else print(f"{len(POMS)} poms have what Maven Central asks for") or 0

@@ -21,6 +21,8 @@ SAID = {
     "bindings/java/pom.xml": r"<artifactId>onnxruntime-io-binding-ffm</artifactId>\s*<version>(.*?)</version>",
     "bindings/java/bom/pom.xml": r"<artifactId>onnxruntime-io-binding-bom</artifactId>\s*<version>(.*?)</version>",
     "bindings/java/spark/pom.xml": r"<artifactId>(?:iobind-spark|onnxruntime-io-binding-ffm)</artifactId>\s*<version>(.*?)</version>",
+    "examples/maven/pom.xml": r"<artifactId>onnxruntime-io-binding-bom</artifactId>\s*<version>(.*?)</version>",
+    "examples/gradle/build.gradle": r"(?m)^def version = '(.*)'",
     "docs/spark.md": r"iobind-spark(?:-|</artifactId>\s*<version>)(\d+\.\d+\.\d+)",
     "bench/java/pom.xml": r"<artifactId>onnxruntime-io-binding-ffm</artifactId>\s*<version>(.*?)</version>",
 }

@@ -7,7 +7,7 @@ DEVICE = sys.argv.pop(4) if len(sys.argv) > 4 and ":" in sys.argv[4] else None
 
 from case import FAILED, MISUSED, Case  # noqa: E402: reads the arguments
 
-OUTCOMES = ("wrong", "on_cpu", "refused", "unknown")
+OUTCOMES = ("wrong", "on_cpu", "refused", "fatal", "unknown")
 QUICK = ("Conv", "MatMulInteger", "ReduceSum", "Where")
 
 
@@ -16,8 +16,8 @@ def wrong(said):
 
 
 class Compute(Case):
-    def table(self, *words, code=0, timeout=300, **environment):
-        ran = self.call("doctor", "--compute", "--json", *words, timeout=timeout, env=dict(self.environment, **environment))
+    def table(self, *words, code=0, timeout=300, jobs=1, **environment):
+        ran = self.call("doctor", "--compute", "--json", "--jobs", str(jobs), *words, timeout=timeout, env=dict(self.environment, **environment))
         self.assertEqual((ran.returncode, ran.stderr), (code, ""))
         return json.loads(ran.stdout)
 
@@ -48,7 +48,7 @@ class Quick(Compute):
         self.assertEqual([case["beyond"] for case in found], [1])
         self.assertRegex(found[0]["kernel"], "^Conv ")
         self.assertRegex(found[0]["reason"], r"^1 of \d+ elements differ, by .*: expected .*, got ")
-        said = self.call("doctor", "--compute", "vdev", *self.operators, env=dict(self.environment, VDEV_WRONG_COMPUTE="40"))
+        said = self.call("doctor", "--compute", "vdev", "--jobs", "1", *self.operators, env=dict(self.environment, VDEV_WRONG_COMPUTE="40"))
         self.assertEqual(said.returncode, FAILED)
         self.assertIn(f"vdev:0: {found[0]['kernel']}, float32: wrong: {found[0]['reason']}", said.stdout)
 
@@ -71,6 +71,21 @@ class Quick(Compute):
         self.assertTrue(refused and all(case["reason"] for case in refused))
         self.assertEqual(wrong(said), [])
 
+    def test_a_kernel_that_ends_the_process(self):
+        """The others are tried all the same, also by the process in which it was; and nothing else is said on stderr."""
+        for jobs in (1, 3):
+            said = self.table("vdev", "--operator", "Softmax", "--operator", "LogSoftmax", code=FAILED, jobs=jobs,
+                              VDEV_FATAL_COMPUTE="every:1,name:LogSoftmax")
+            self.assertTrue(said["kernels"])
+            for row in said["kernels"]:
+                is_fatal = row["op_type"] == "LogSoftmax"
+                self.assertEqual((row["right"], len(row["fatal"])), (0, row["count"]) if is_fatal else (row["count"], 0))
+                self.assertLessEqual({case["reason"] for case in row["fatal"]}, {"ends the process: Aborted"})
+
+    def test_processes_share_the_list(self):
+        one, three = (self.table("vdev", "--operator", "MatMul", "--operator", "Where", jobs=jobs) for jobs in (1, 3))
+        self.assertEqual(one["kernels"], three["kernels"])
+
     def test_options_of_the_ep(self):
         said = self.table("vdev", "--operator", "Concat", "--ep-option", "deny=Concat")
         self.assertTrue(all(row["right"] == 0 for row in said["kernels"]))
@@ -78,6 +93,8 @@ class Quick(Compute):
     def test_misuse(self):
         self.refused(MISUSED, "'vdev': a device is for --compute", "doctor", "vdev")
         self.refused(MISUSED, "--operator is for --compute", "doctor", "--operator", "Conv")
+        self.refused(MISUSED, "--jobs is for --compute", "doctor", "--jobs", "2")
+        self.refused(MISUSED, "--jobs", "doctor", "--compute", "cpu", "--jobs", "0")
         self.refused(MISUSED, "--ep-option is for --compute", "doctor", "--ep-option", "a=b")
         self.refused(MISUSED, "no kernel of 'Convv' is in the list", "doctor", "--compute", "cpu", "--operator", "Convv")
         self.refused(MISUSED, "--compute: 'vdevv' is not a device spec", "doctor", "--compute", "vdevv")
@@ -87,7 +104,7 @@ class Quick(Compute):
 class Whole(Compute):
     def test_all(self):
         name = DEVICE.split(":")[0]
-        self.all_right(self.table(name, timeout=800), "cpu" if name == "cpu" else DEVICE)
+        self.all_right(self.table(name, timeout=800, jobs=2), "cpu" if name == "cpu" else DEVICE)
 
 
 if __name__ == "__main__":

@@ -165,6 +165,7 @@ static void bindings(void **state) {
   is_null("binding", iobind_binding_set_run_options(NULL, NULL, &fault));
   is_null("binding", iobind_binding_check(NULL, &fault));
   is_null("binding", iobind_binding_run(NULL, NULL, &fault));
+  is_null("binding", iobind_binding_announce_run(NULL, 1, &fault));
   is_null("binding", iobind_binding_cancel(NULL, &fault));
   is_null("binding", iobind_binding_get_output(NULL, 0, NULL, &output, &fault));
   is_null("tensor", iobind_binding_get_output(binding, 0, NULL, NULL, &fault));

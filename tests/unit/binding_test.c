@@ -306,76 +306,6 @@ static void reused_output_as_input_after_a_failed_run(void **state) {
   iobind_session_destroy(session);
 }
 
-/* After an error nothing can be fetched, the reason stays plain, and the binding runs again. */
-static void binding_recovers(void **state) {
-  (void)state;
-  iobind_session *session = fixture_session(runtime, NULL, "add");
-  iobind_binding *binding = bind(session);
-  static const float values[] = {1, 2, 3};
-  static const float sums[] = {2, 4, 6};
-  iobind_tensor *two = fixture_floats(cpu, values, 2);
-  iobind_tensor *three = fixture_floats(cpu, values, 3);
-  iobind_tensor *z = (iobind_tensor *)state;
-  expect(IOBIND_ERROR_INVALID_STATE, iobind_binding_run(binding, NULL, &fault));
-  expect_words("'x' is not bound");
-  set_input(binding, 0, three);
-  expect(IOBIND_ERROR_INVALID_STATE, iobind_binding_check(binding, &fault));
-  expect_words("'y' is not bound");
-  set_input(binding, 1, three);
-  expect_ok(iobind_binding_run(binding, NULL, &fault));
-  set_input(binding, 1, two);
-  expect(IOBIND_ERROR_SHAPE, iobind_binding_run(binding, NULL, &fault));
-  expect_words("'y'");
-  expect_words("'x'");
-  expect(IOBIND_ERROR_INVALID_STATE, iobind_binding_get_output(binding, 0, NULL, &z, &fault));
-  assert_null(z);
-  set_input(binding, 1, three);
-  expect_ok(iobind_binding_run(binding, NULL, &fault));
-  fixture_expect_floats(get(binding, 0), sums, 3);
-  expect(IOBIND_ERROR_NOT_FOUND, iobind_binding_set_input(binding, 2, IOBIND_INPUT_RESIDENT, three, NULL, &fault));
-  expect(IOBIND_ERROR_NOT_FOUND, iobind_binding_get_output(binding, 1, NULL, &z, &fault));
-  expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_binding_set_input(binding, 0, (iobind_input_mode)3, three, NULL, &fault));
-  fixture_expect_floats(get(binding, 0), sums, 3); /* a refused call changes nothing */
-  iobind_tensor_release(two);
-  iobind_tensor_release(three);
-  iobind_binding_destroy(binding);
-  iobind_session_destroy(session);
-}
-
-static void output_is_taken_once(void **state) {
-  (void)state;
-  iobind_session *session = fixture_session(runtime, NULL, "scale");
-  iobind_binding *binding = bind(session);
-  static const float values[] = {1, 2, 3};
-  static const float doubled[] = {2, 4, 6};
-  iobind_tensor *x = fixture_floats(cpu, values, 3);
-  set_input(binding, 0, x);
-  enum { RUNS = 4 }; /* the first ones look, the others only repeat */
-  iobind_tensor *taken[RUNS] = {NULL};
-  expect(IOBIND_ERROR_INVALID_STATE, iobind_binding_take_output(binding, 0, &taken[0], &fault));
-  for (size_t i = 0; i < RUNS; i++) {
-    expect_ok(iobind_binding_run(binding, NULL, &fault));
-    expect_ok(iobind_binding_take_output(binding, 0, &taken[i], &fault));
-    iobind_tensor *again = x;
-    expect(IOBIND_ERROR_INVALID_STATE, iobind_binding_take_output(binding, 0, &again, &fault));
-    assert_null(again);
-    expect(IOBIND_ERROR_INVALID_STATE, iobind_binding_get_output(binding, 0, NULL, &again, &fault));
-    assert_null(again);
-  }
-  iobind_binding_destroy(binding);
-  for (size_t i = 0; i < RUNS; i++) {
-    for (size_t earlier = 0; earlier < i; earlier++) {
-      assert_ptr_not_equal(iobind_tensor_get_address(taken[i]), iobind_tensor_get_address(taken[earlier]));
-    }
-  }
-  for (size_t i = 0; i < RUNS; i++) {
-    fixture_expect_floats(taken[i], doubled, 3);
-    iobind_tensor_release(taken[i]);
-  }
-  iobind_tensor_release(x);
-  iobind_session_destroy(session);
-}
-
 /* A binding repeats its last run with the options that it has by then. */
 static void run_options_of_a_binding_that_repeats(void **state) {
   (void)state;
@@ -433,8 +363,6 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(inputs_are_bound_again_after_a_failure),
     cmocka_unit_test(taken_output_survives_a_failed_renewal),
     cmocka_unit_test(reused_output_as_input_after_a_failed_run),
-    cmocka_unit_test(binding_recovers),
-    cmocka_unit_test(output_is_taken_once),
     cmocka_unit_test(run_options_of_a_binding_that_repeats),
 };
 

@@ -634,9 +634,9 @@ static void check_reader(const reader *of) {
   iobind_tensor *at = bind_number(session, binding, "at");
   iobind_tensor *valid = bind_number(session, binding, "valid");
   if (of->words == NULL) {
-    expect_ok(iobind_binding_write_lengths(binding, NEW, BEFORE, NULL, &fault));
+    expect_ok(iobind_binding_write_lengths(binding, NEW, &(int64_t){BEFORE}, 1, NULL, &fault));
   } else {
-    expect(IOBIND_ERROR_NOT_SUPPORTED, iobind_binding_write_lengths(binding, NEW, BEFORE, NULL, &fault));
+    expect(IOBIND_ERROR_NOT_SUPPORTED, iobind_binding_write_lengths(binding, NEW, &(int64_t){BEFORE}, 1, NULL, &fault));
     expect_words(of->words);
     expect_words("write the lengths yourself");
   }

@@ -57,9 +57,13 @@ void bind_rows(cache *self, int64_t count, float value) {
   iobind_tensor_release(rows);
 }
 
+iobind_status write_length(iobind_binding *binding, size_t added, int64_t length, iobind_stream *stream, iobind_error *error) {
+  return iobind_binding_write_lengths(binding, added, length == LAST ? NULL : &length, length == LAST ? 0 : 1, stream, error);
+}
+
 void append(cache *self, int64_t count, float value, int64_t length) {
   bind_rows(self, count, value);
-  expect_ok(iobind_binding_write_lengths(self->binding, (size_t)count, length, NULL, &fault));
+  expect_ok(write_length(self->binding, (size_t)count, length, NULL, &fault));
   expect_ok(iobind_binding_run(self->binding, NULL, &fault));
 }
 

@@ -23,6 +23,8 @@ iobind_tensor *filled(const int64_t *dims, size_t rank, float value);
 cache open_append(const char *model, iobind_carry_mode mode, size_t graph_limit);
 void close_cache(cache *self);
 void bind_rows(cache *self, int64_t count, float value);
+/* One length for all rows of the batch; LAST: as iobind has counted. */
+iobind_status write_length(iobind_binding *binding, size_t added, int64_t length, iobind_stream *stream, iobind_error *error);
 void append(cache *self, int64_t count, float value, int64_t length);
 int64_t rows_of(const iobind_tensor *tensor);
 /* The first rows are these numbers, the others -1, or after `*` anything: as far as the state has them. */

@@ -89,7 +89,7 @@ static void saved_in_a_file(void **state) {
     expect_ok(pass_on(&self, &other, path, 4));
     append(&other, 1, 3, LAST);
     append(&other, 3, 4, LAST);
-    expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_binding_write_lengths(other.binding, 1, LAST, NULL, &fault));
+    expect(IOBIND_ERROR_INVALID_ARGUMENT, write_length(other.binding, 1, LAST, NULL, &fault));
     expect_rows(&other, "11123444");
     expect_ok(pass_on(&other, &self, path, 8)); /* and back */
     append(&self, 1, 5, LAST);
@@ -112,7 +112,7 @@ static size_t number_at(const unsigned char *at, size_t bytes) {
 
 /* Another element type of the same size, with a header whose hash is right. */
 static void forge_type(const char *path) {
-  enum { HEADER_BYTES_AT = 12, NAMES_AT = 84, HASH = 16, MOST = 4096 };
+  enum { HEADER_BYTES_AT = 12, NAMES_AT = 88, HASH = 16, MOST = 4096 };
   static unsigned char file[MOST];
   FILE *stream = fopen(path, "r+b");
   assert_non_null(stream);

@@ -28,7 +28,7 @@ static void where_graphs_are_captured(void **state) {
   append(&self, 3, 1, 0);
   for (int i = 2; i < 8; i++) append(&self, 1, (float)i, LAST);
   expect_rows(&self, "111234567");
-  expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_binding_write_lengths(self.binding, 8, LAST, NULL, &fault));
+  expect(IOBIND_ERROR_INVALID_ARGUMENT, write_length(self.binding, 8, LAST, NULL, &fault));
   append(&self, 1, 9, LAST);
   expect_rows(&self, "1112345679");
   close_cache(&self);
@@ -67,13 +67,13 @@ static void in_flight(void **state) {
     iobind_stream *stream;
     expect_ok(iobind_stream_create(device, NULL, &stream, &fault));
     bind_rows(&self, 1, 7);
-    expect_ok(iobind_binding_write_lengths(self.binding, 1, 0, stream, &fault));
+    expect_ok(write_length(self.binding, 1, 0, stream, &fault));
     expect_ok(iobind_binding_run(self.binding, stream, &fault));
     for (int run = 0; run < 5; run++) {
-      expect_ok(iobind_binding_write_lengths(self.binding, 1, LAST, stream, &fault));
+      expect_ok(write_length(self.binding, 1, LAST, stream, &fault));
       expect_ok(iobind_binding_run(self.binding, stream, &fault));
     }
-    expect(IOBIND_ERROR_INVALID_STATE, iobind_binding_write_lengths(self.binding, 1, LAST, NULL, &fault));
+    expect(IOBIND_ERROR_INVALID_STATE, write_length(self.binding, 1, LAST, NULL, &fault));
     expect_words("in flight");
     expect_ok(iobind_stream_synchronize(stream, &fault));
     append(&self, 1, 8, LAST);
@@ -90,11 +90,10 @@ static void that_fail_late(void **state) {
   iobind_stream *stream;
   expect_ok(iobind_stream_create(device, NULL, &stream, &fault));
   append(&self, 3, 1, 0);
-  expect_ok(iobind_binding_write_lengths(self.binding, 3, LAST, stream, &fault));
+  expect_ok(write_length(self.binding, 3, LAST, stream, &fault));
   assert_int_equal(vdev_set(0, "fail_compute", "1,late"), 0);
   expect_ok(iobind_binding_run(self.binding, stream, &fault));
-  bool is_met =
-      iobind_binding_write_lengths(self.binding, 3, LAST, stream, NULL) != IOBIND_OK; /* by the copy, if the EP waits for it */
+  bool is_met = write_length(self.binding, 3, LAST, stream, NULL) != IOBIND_OK; /* by the copy, if the EP waits for it */
   assert_true(iobind_stream_synchronize(stream, NULL) != IOBIND_OK || is_met);
   assert_int_equal(vdev_set(0, "fail_compute", "0"), 0);
   expect(IOBIND_ERROR_INVALID_STATE, iobind_binding_run(self.binding, stream, &fault));
@@ -109,6 +108,25 @@ static void that_fail_late(void **state) {
   close_cache(&self);
 }
 
+/* The same in a session that is verified, where the call waits: the run has failed, but nobody has found it wrong. */
+static void that_fail_late_and_are_verified(void **state) {
+  (void)state;
+  verified_runs = 8;
+  cache self = open_append(plain, IOBIND_CARRY_IN_PLACE, 0);
+  verified_runs = 0;
+  append(&self, 3, 1, 0);
+  bind_rows(&self, 2, 2);
+  expect_ok(write_length(self.binding, 2, LAST, NULL, &fault));
+  assert_int_equal(vdev_set(0, "fail_compute", "1,late"), 0);
+  expect(IOBIND_ERROR_RUNTIME, iobind_binding_run(self.binding, NULL, &fault));
+  assert_int_equal(vdev_set(0, "fail_compute", "0"), 0);
+  expect(IOBIND_ERROR_INVALID_STATE, iobind_binding_run(self.binding, NULL, &fault));
+  expect_ok(iobind_binding_rewind_state(self.binding, 2, &fault));
+  append(&self, 1, 4, LAST);
+  expect_rows(&self, "114");
+  close_cache(&self);
+}
+
 /* A kernel that is wrong may write anywhere: nothing of a cache in place is known any more. */
 static void that_are_wrong(void **state) {
   (void)state;
@@ -118,7 +136,7 @@ static void that_are_wrong(void **state) {
     verified_runs = 0;
     append(&self, 3, 1, 0);
     bind_rows(&self, 1, 2);
-    expect_ok(iobind_binding_write_lengths(self.binding, 1, LAST, NULL, &fault));
+    expect_ok(write_length(self.binding, 1, LAST, NULL, &fault));
     assert_int_equal(vdev_set(0, "wrong_compute", "every:1"), 0);
     expect(IOBIND_ERROR_RESULT, iobind_binding_run(self.binding, NULL, &fault));
     assert_int_equal(vdev_set(0, "wrong_compute", "0"), 0);
@@ -141,7 +159,7 @@ static void that_fail(void **state) {
     cache self = open_append(plain, modes[i], 0);
     append(&self, 3, 1, 0);
     bind_rows(&self, 2, 2);
-    expect_ok(iobind_binding_write_lengths(self.binding, 2, LAST, NULL, &fault));
+    expect_ok(write_length(self.binding, 2, LAST, NULL, &fault));
     assert_int_equal(vdev_set(0, "fail_compute", "1"), 0);
     expect(IOBIND_ERROR_RUNTIME, iobind_binding_run(self.binding, NULL, &fault));
     assert_int_equal(vdev_set(0, "fail_compute", "0"), 0);
@@ -160,7 +178,7 @@ static void that_fail(void **state) {
 
 static void expect_unknown(cache *self) {
   bind_rows(self, 1, 9);
-  expect(IOBIND_ERROR_INVALID_STATE, iobind_binding_write_lengths(self->binding, 1, LAST, NULL, &fault));
+  expect(IOBIND_ERROR_INVALID_STATE, write_length(self->binding, 1, LAST, NULL, &fault));
   expect_words("length is unknown");
 }
 
@@ -266,7 +284,7 @@ static void that_were_not_counted_before(void **state) {
     append(&self, 1, 1, 0);
     expect_ok(iobind_binding_run(self.binding, streams[i / 3], &fault));
     expect_ok(iobind_stream_synchronize(streams[1], &fault));
-    expect_ok(iobind_binding_write_lengths(self.binding, 1, 1, NULL, &fault));
+    expect_ok(write_length(self.binding, 1, 1, NULL, &fault));
     assert_int_equal(vdev_set(0, "fail_compute", "1"), 0);
     expect(IOBIND_ERROR_RUNTIME, iobind_binding_run(self.binding, NULL, &fault));
     assert_int_equal(vdev_set(0, "fail_compute", "0"), 0);
@@ -287,7 +305,7 @@ static void behind_one_that_is_not_counted(void **state) {
     cache self = open_append(plain, modes[i], 0);
     append(&self, 1, 1, 0);
     expect_ok(iobind_binding_run(self.binding, stream, &fault)); /* over the first row again */
-    expect_ok(iobind_binding_write_lengths(self.binding, 1, 1, stream, &fault));
+    expect_ok(write_length(self.binding, 1, 1, stream, &fault));
     expect_ok(iobind_binding_run(self.binding, stream, &fault));
     expect_ok(iobind_stream_synchronize(stream, &fault));
     append(&self, 1, 2, LAST);
@@ -314,7 +332,7 @@ static void beside_a_pipeline(void **state) {
   expect_ok(iobind_tensor_write(inputs[2], 0, &(int64_t){9}, sizeof(int64_t), NULL, &fault));
   expect_ok(call_pipeline_create(self.session, NULL, &pipeline, &fault));
   append(&self, 2, 1, 0);
-  expect_ok(iobind_binding_write_lengths(self.binding, 1, LAST, NULL, &fault));
+  expect_ok(write_length(self.binding, 1, LAST, NULL, &fault));
   expect_ok(call_pipeline_submit(pipeline, inputs, 3, &fault));
   expect_ok(iobind_pipeline_next(pipeline, IOBIND_NO_TIMEOUT, &output, 1, NULL, &fault));
   expect_ok(iobind_tensor_read(output, 0, values, sizeof values, NULL, &fault));
@@ -333,7 +351,7 @@ static void append_rows(iobind_binding *binding, int64_t rows, float value) {
   iobind_tensor *row = filled(dims, 3, value);
   expect_ok(iobind_binding_set_input(binding, 1, IOBIND_INPUT_SNAPSHOT, row, NULL, &fault));
   iobind_tensor_release(row);
-  expect_ok(iobind_binding_write_lengths(binding, 1, LAST, NULL, &fault));
+  expect_ok(write_length(binding, 1, LAST, NULL, &fault));
   expect_ok(iobind_binding_run(binding, NULL, &fault));
 }
 
@@ -364,7 +382,7 @@ static void of_rows_that_do_not_fit(void **state) {
   expect_ok(iobind_tensor_create(device, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_INT64, &two, 1, &at, &fault));
   expect_ok(iobind_binding_set_input(self.binding, 2, IOBIND_INPUT_RESIDENT, at, NULL, &fault));
   iobind_tensor_release(at);
-  expect_ok(iobind_binding_write_lengths(self.binding, 1, LAST, NULL, &fault));
+  expect_ok(write_length(self.binding, 1, LAST, NULL, &fault));
   expect(IOBIND_ERROR_SHAPE, iobind_binding_run(self.binding, NULL, &fault));
   close_cache(&self);
 }
@@ -377,11 +395,11 @@ static void written_by_the_caller(void **state) {
   cache self = open_append(plain, IOBIND_CARRY_MOVE, 0);
   append(&self, 3, 1, 0);
   bind_rows(&self, 1, 4);
-  expect_ok(iobind_binding_write_lengths(self.binding, 1, LAST, NULL, &fault));
+  expect_ok(write_length(self.binding, 1, LAST, NULL, &fault));
   expect_ok(iobind_binding_write_input(self.binding, 2, &two, sizeof two, NULL, &fault));
   expect_ok(iobind_binding_run(self.binding, NULL, &fault));
   expect_rows(&self, "114");
-  expect(IOBIND_ERROR_INVALID_STATE, iobind_binding_write_lengths(self.binding, 1, LAST, NULL, &fault));
+  expect(IOBIND_ERROR_INVALID_STATE, write_length(self.binding, 1, LAST, NULL, &fault));
   expect_words("length is unknown");
   expect(IOBIND_ERROR_NOT_SUPPORTED, iobind_binding_rewind_state(self.binding, 1, &fault));
   expect_words("'at'");
@@ -394,18 +412,18 @@ static void written_by_the_caller(void **state) {
 static void refused(void **state) {
   (void)state;
   cache self = open_append(plain, IOBIND_CARRY_SWAP, 0);
-  expect(IOBIND_ERROR_INVALID_STATE, iobind_binding_write_lengths(self.binding, 1, LAST, NULL, &fault));
+  expect(IOBIND_ERROR_INVALID_STATE, write_length(self.binding, 1, LAST, NULL, &fault));
   expect_words("length is unknown");
-  expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_binding_write_lengths(self.binding, 0, 0, NULL, &fault));
-  expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_binding_write_lengths(self.binding, 1, -2, NULL, &fault));
-  expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_binding_write_lengths(self.binding, 1, CAPACITY + 1, NULL, &fault));
-  expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_binding_write_lengths(self.binding, SIZE_MAX, 1, NULL, &fault));
-  expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_binding_write_lengths(NULL, 1, 0, NULL, &fault));
+  expect(IOBIND_ERROR_INVALID_ARGUMENT, write_length(self.binding, 0, 0, NULL, &fault));
+  expect(IOBIND_ERROR_INVALID_ARGUMENT, write_length(self.binding, 1, -2, NULL, &fault));
+  expect(IOBIND_ERROR_INVALID_ARGUMENT, write_length(self.binding, 1, CAPACITY + 1, NULL, &fault));
+  expect(IOBIND_ERROR_INVALID_ARGUMENT, write_length(self.binding, SIZE_MAX, 1, NULL, &fault));
+  expect(IOBIND_ERROR_INVALID_ARGUMENT, write_length(NULL, 1, 0, NULL, &fault));
   append(&self, 14, 1, 0);
-  expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_binding_write_lengths(self.binding, 3, LAST, NULL, &fault));
+  expect(IOBIND_ERROR_INVALID_ARGUMENT, write_length(self.binding, 3, LAST, NULL, &fault));
   expect_words("at most 2 new rows, got 3");
   bind_rows(&self, 1, 2);
-  expect_ok(iobind_binding_write_lengths(self.binding, 2, LAST, NULL, &fault));
+  expect_ok(write_length(self.binding, 2, LAST, NULL, &fault));
   expect(IOBIND_ERROR_SHAPE, iobind_binding_run(self.binding, NULL, &fault));
   expect_words("'row' has 1 new rows");
   append(&self, 2, 3, LAST);
@@ -418,9 +436,9 @@ static void of_no_cache(void **state) {
   iobind_session *session = session_of("concat", 0);
   iobind_binding *binding;
   expect_ok(iobind_binding_create(session, &binding, &fault));
-  expect(IOBIND_ERROR_NOT_SUPPORTED, iobind_binding_write_lengths(binding, 1, 0, NULL, &fault));
+  expect(IOBIND_ERROR_NOT_SUPPORTED, write_length(binding, 1, 0, NULL, &fault));
   expect_ok(iobind_binding_carry(binding, 0, 0, IOBIND_CARRY_MOVE, &fault));
-  expect(IOBIND_ERROR_NOT_SUPPORTED, iobind_binding_write_lengths(binding, 1, 0, NULL, &fault));
+  expect(IOBIND_ERROR_NOT_SUPPORTED, write_length(binding, 1, 0, NULL, &fault));
   expect_words("got none");
   iobind_binding_destroy(binding);
   iobind_session_destroy(session);
@@ -482,7 +500,7 @@ static void run_shared(iobind_binding *binding, int64_t count, float value, int6
   iobind_tensor *x = filled(dims, 3, value);
   expect_ok(iobind_binding_set_input(binding, 0, IOBIND_INPUT_RESIDENT, x, NULL, &fault));
   iobind_tensor_release(x);
-  expect_ok(iobind_binding_write_lengths(binding, (size_t)count, length, NULL, &fault));
+  expect_ok(write_length(binding, (size_t)count, length, NULL, &fault));
   expect_ok(iobind_binding_run(binding, NULL, &fault));
 }
 
@@ -505,7 +523,7 @@ static void of_grouped_attention(void **state) {
     for (int i = 0; i < 4; i++) run_shared(binding, 1, 0.5F, LAST);
     read_floats(binding, 0, y, sizeof y);
     assert_true(y[0] > 0.49F && y[0] < 0.51F);
-    expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_binding_write_lengths(binding, 10, LAST, NULL, &fault));
+    expect(IOBIND_ERROR_INVALID_ARGUMENT, write_length(binding, 10, LAST, NULL, &fault));
     expect_words("length of 7");
     expect_ok(iobind_binding_rewind_state(binding, 2, &fault));
     run_shared(binding, 1, 0.5F, LAST);
@@ -580,6 +598,7 @@ static const struct CMUnitTest tests[] = {
     {"cpu: in flight", in_flight, stage_open, stage_close, "cpu"},
     {"vdev: in flight", in_flight, stage_open, stage_close, "vdev"},
     {"vdev: that fail late", that_fail_late, stage_open, stage_close, "vdev"},
+    {"vdev: that fail late and are verified", that_fail_late_and_are_verified, stage_open, stage_close, "vdev"},
     {"vdev: that are wrong", that_are_wrong, stage_open, stage_close, "vdev"},
     {"vdev: that fail", that_fail, stage_open, stage_close, "vdev"},
     {"vdev: that are refused", that_are_refused, stage_open, stage_close, "vdev"},

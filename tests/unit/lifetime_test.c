@@ -146,52 +146,6 @@ static void stream_and_event_keep_the_runtime(void **state) {
   assert_int_equal(environments_released, 1);
 }
 
-static void views_keep_their_base(void **state) {
-  iobind_device *device;
-  iobind_runtime *runtime = fixture_runtime_with(*state, &device);
-  watch(runtime);
-  iobind_tensor *base = fixture_floats(device, three, 3);
-  iobind_tensor *view = NULL;
-  iobind_tensor *of_view = NULL;
-  static const int64_t dims[] = {1, 2};
-  expect_ok(iobind_tensor_slice(base, 0, 2, &view, &fault));
-  expect_ok(iobind_tensor_view(view, 0, IOBIND_DTYPE_FLOAT32, dims, 2, &of_view, &fault));
-  iobind_runtime_destroy(runtime);
-  iobind_tensor_release(base);
-  fixture_expect_floats(view, three, 2);
-  iobind_tensor_release(view);
-  fixture_expect_floats(of_view, three, 2);
-  assert_int_equal(environments_released, 0);
-  iobind_tensor_release(of_view);
-  assert_int_equal(environments_released, 1);
-}
-
-static void view_keeps_wrapped_memory(void **state) {
-  (void)state;
-  iobind_runtime *runtime = fixture_runtime();
-  iobind_device *cpu = iobind_runtime_get_device(runtime, 0);
-  float *memory = malloc(sizeof three);
-  assert_non_null(memory);
-  memcpy(memory, three, sizeof three);
-  static const int64_t count = 3;
-  fixture_deleted deleted = {0, NULL};
-  iobind_tensor *base = NULL;
-  iobind_tensor *view = NULL;
-  expect_ok(call_tensor_wrap(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, &count, 1, memory, sizeof three, fixture_deleter,
-                             &deleted, &base, &fault));
-  expect_ok(iobind_tensor_slice(base, 2, 1, &view, &fault));
-  assert_ptr_equal(iobind_tensor_retain(base), base);
-  iobind_tensor_release(base);
-  iobind_tensor_release(base);
-  assert_int_equal(deleted.count, 0);
-  fixture_expect_floats(view, three + 2, 1);
-  iobind_tensor_release(view);
-  assert_int_equal(deleted.count, 1);
-  assert_ptr_equal(deleted.data, memory);
-  free(memory);
-  iobind_runtime_destroy(runtime);
-}
-
 static void deleter_of_no_bytes(void **state) {
   (void)state;
   iobind_runtime *runtime = fixture_runtime();
@@ -386,9 +340,6 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test_setup(any_order, on_webgpu),
     cmocka_unit_test_setup(stream_and_event_keep_the_runtime, on_cpu),
     cmocka_unit_test_setup(stream_and_event_keep_the_runtime, on_webgpu),
-    cmocka_unit_test_setup(views_keep_their_base, on_cpu),
-    cmocka_unit_test_setup(views_keep_their_base, on_webgpu),
-    cmocka_unit_test(view_keeps_wrapped_memory),
     cmocka_unit_test(deleter_of_no_bytes),
     cmocka_unit_test(no_deleter_on_failure),
     cmocka_unit_test(binding_keeps_what_is_bound),

@@ -98,6 +98,7 @@ static void try_everything(objects *all) {
   IS_REFUSED(iobind_binding_create(all->session, &binding, &fault));
   IS_REFUSED(iobind_binding_run(all->binding, NULL, &fault));
   IS_REFUSED(call_binding_run(all->binding, all->stream, all->event, &fault));
+  IS_REFUSED(iobind_binding_announce_run(all->binding, 1, &fault));
   IS_REFUSED(iobind_binding_cancel(all->binding, &fault));
   IS_REFUSED(iobind_binding_get_output(all->binding, 0, NULL, &tensor, &fault));
   IS_REFUSED(iobind_stream_create(all->cpu, NULL, &stream, &fault));

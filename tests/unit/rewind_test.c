@@ -1,12 +1,10 @@
-/* Back to a shorter length where it meets what else there is: a decoder, streams, captured graphs. The rows of conformance have the rest. */
+/* Back to a shorter length where it meets what else there is: streams, failures, captured graphs. The rows of conformance have the rest. */
 #include "stage.h"
 
 #include <string.h>
 
 #include "iobind/interop.h"
 #include "vdev.h"
-
-enum { WIDTH = 8, VOCAB = 16, TOKENS = 8, PROMPT = 3 };
 
 static iobind_session *session_of(const char *model, size_t graph_limit) {
   iobind_session_options options = IOBIND_SESSION_OPTIONS_INIT;
@@ -17,61 +15,6 @@ static iobind_session *session_of(const char *model, size_t graph_limit) {
   options.graph_limit = graph_limit;
   expect_ok(test_session_with(runtime, model, &options, &session, &fault));
   return session;
-}
-
-/* ---- a decoder ---- */
-
-/* Its keys and values are carried from none on. */
-static iobind_binding *bind_decoder(iobind_session *session) {
-  static const int64_t dims[] = {0, WIDTH};
-  iobind_binding *binding;
-  expect_ok(iobind_binding_create(session, &binding, &fault));
-  for (size_t i = 1; i <= 2; i++) {
-    iobind_tensor *none;
-    expect_ok(iobind_tensor_create(device, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, dims, 2, &none, &fault));
-    expect_ok(iobind_binding_set_input(binding, i, IOBIND_INPUT_RESIDENT, none, NULL, &fault));
-    expect_ok(iobind_binding_carry(binding, i, i, IOBIND_CARRY_MOVE, &fault));
-    iobind_tensor_release(none);
-  }
-  return binding;
-}
-
-/* The tokens behind those that came so far; the logits of the last one. */
-static void step(iobind_binding *binding, const int64_t *tokens, int64_t count, float logits[VOCAB]) {
-  iobind_tensor *given;
-  iobind_tensor *result;
-  expect_ok(iobind_tensor_create(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_INT64, &count, 1, &given, &fault));
-  expect_ok(iobind_tensor_write(given, 0, tokens, (size_t)count * sizeof *tokens, NULL, &fault));
-  expect_ok(iobind_binding_set_input(binding, 0, IOBIND_INPUT_SNAPSHOT, given, NULL, &fault));
-  iobind_tensor_release(given);
-  expect_ok(iobind_binding_run(binding, NULL, &fault));
-  expect_ok(iobind_binding_get_output(binding, 0, NULL, &result, &fault));
-  size_t row = VOCAB * sizeof(float);
-  expect_ok(iobind_tensor_read(result, (size_t)(count - 1) * row, logits, row, NULL, &fault));
-}
-
-/* After other tokens and a rewind the same tokens have the same logits, to the bit. */
-static void of_a_decoder(void **state) {
-  (void)state;
-  static const int64_t tokens[TOKENS] = {3, 7, 1, 12, 5, 9, 2, 11};
-  static const int64_t others[TOKENS] = {6, 6, 6, 6, 6, 6, 6, 6};
-  float expected[TOKENS][VOCAB];
-  float logits[VOCAB];
-  iobind_session *session = session_of("decoder", 0);
-  iobind_binding *binding = bind_decoder(session);
-  step(binding, tokens, PROMPT, logits);
-  for (size_t i = PROMPT; i < TOKENS; i++) step(binding, &tokens[i], 1, expected[i]);
-  for (size_t back = PROMPT; back < TOKENS; back++) {
-    expect_ok(iobind_binding_rewind_state(binding, back, &fault));
-    step(binding, others, (int64_t)(TOKENS - back), logits);
-    expect_ok(iobind_binding_rewind_state(binding, back, &fault));
-    for (size_t i = back; i < TOKENS; i++) {
-      step(binding, &tokens[i], 1, logits);
-      assert_memory_equal(logits, expected[i], sizeof logits);
-    }
-  }
-  iobind_binding_destroy(binding);
-  iobind_session_destroy(session);
 }
 
 /* ---- rows of three numbers that are appended ---- */
@@ -189,9 +132,105 @@ static void where_graphs_are_captured(void **state) {
   close_appender(&self);
 }
 
+/* ---- where an earlier state was kept ---- */
+
+static void append(iobind_binding *binding, float value) {
+  const float row[] = {value, value, value};
+  expect_ok(iobind_binding_write_input(binding, 1, row, sizeof row, NULL, &fault));
+  expect_ok(iobind_binding_run(binding, NULL, &fault));
+}
+
+/* Has a kernel moved rows? */
+static bool moves(iobind_binding *binding, size_t length) {
+  int64_t before = vdev_get(0, "kernels");
+  expect_ok(iobind_binding_rewind_state(binding, length, &fault));
+  return vdev_get(0, "kernels") != before;
+}
+
+static void expect_firsts(iobind_binding *binding, const char *numbers) {
+  float values[32];
+  size_t count = strlen(numbers);
+  for (size_t row = 0; row < count; row++) {
+    for (size_t i = 0; i < 3; i++) values[3 * row + i] = (float)(numbers[row] - '0');
+  }
+  expect_rows(binding, values, 3 * count);
+}
+
+/* The state that was saved on the way is what the next run reads. Of any other length, or beside that way, rows are moved. */
+static void to_a_saved_state(void **state) {
+  (void)state;
+  static const int64_t turned[] = {1, 0, 2};
+  static const float nines[] = {9, 9, 9, 9, 9, 9};
+  appender self = open_appender(0, IOBIND_CARRY_MOVE);
+  iobind_state *saved;
+  iobind_binding *branch;
+  append(self.binding, 5);
+  expect_ok(iobind_binding_save_state(self.binding, &saved, &fault));
+  append(self.binding, 6);
+  append(self.binding, 7);
+  for (int again = 0; again < 2; again++) {
+    assert_false(moves(self.binding, 3));
+    append(self.binding, 8);
+    expect_firsts(self.binding, "1258");
+  }
+  assert_true(moves(self.binding, 2));
+  append(self.binding, 6);
+  append(self.binding, 7);
+  assert_true(moves(self.binding, 3)); /* not that one: another row came behind two */
+  expect_firsts(self.binding, "126");
+  expect_ok(iobind_binding_restore_state(self.binding, saved, &fault));
+  append(self.binding, 8);
+  assert_false(moves(self.binding, 3));
+  append(self.binding, 8);
+  expect_ok(iobind_binding_reorder_state(self.binding, 0, turned, 3, &fault));
+  append(self.binding, 9);
+  assert_true(moves(self.binding, 3));
+  expect_firsts(self.binding, "215");
+  expect_ok(iobind_binding_restore_state(self.binding, saved, &fault));
+  iobind_tensor *others = rows(nines, 2, 3);
+  expect_ok(iobind_binding_set_input(self.binding, 0, IOBIND_INPUT_RESIDENT, others, NULL, &fault));
+  iobind_tensor_release(others);
+  append(self.binding, 4);
+  append(self.binding, 4);
+  assert_true(moves(self.binding, 3));
+  expect_firsts(self.binding, "994");
+  expect_ok(iobind_binding_create(self.session, &branch, &fault));
+  expect_ok(iobind_binding_carry(branch, 0, 0, IOBIND_CARRY_MOVE, &fault));
+  expect_ok(iobind_binding_set_input(branch, 1, IOBIND_INPUT_RESIDENT, self.row, NULL, &fault));
+  expect_ok(iobind_binding_restore_state(branch, saved, &fault));
+  append(branch, 7);
+  append(branch, 7);
+  assert_false(moves(branch, 3));
+  expect_firsts(branch, "125");
+  append(branch, 7);
+  iobind_state_release(saved);
+  assert_true(moves(branch, 3));
+  expect_firsts(branch, "125");
+  iobind_binding_destroy(branch);
+  close_appender(&self);
+}
+
+/* The first state is the caller's, who may write it: what was saved of it is a copy, and not what the runs have read. */
+static void to_a_copy(void **state) {
+  (void)state;
+  static const float nines[] = {9, 9, 9, 9, 9, 9};
+  appender self = open_appender(0, IOBIND_CARRY_MOVE);
+  iobind_tensor *first = rows(nines, 2, 3);
+  iobind_state *saved;
+  expect_ok(iobind_binding_set_input(self.binding, 0, IOBIND_INPUT_RESIDENT, first, NULL, &fault));
+  expect_ok(iobind_binding_save_state(self.binding, &saved, &fault));
+  expect_ok(iobind_tensor_write(first, 0, (const float[]){4, 4, 4}, 3 * sizeof(float), NULL, &fault));
+  append(self.binding, 5);
+  assert_true(moves(self.binding, 2));
+  expect_firsts(self.binding, "49");
+  iobind_state_release(saved);
+  iobind_tensor_release(first);
+  close_appender(&self);
+}
+
 static const struct CMUnitTest tests[] = {
-    {"cpu: of a decoder", of_a_decoder, stage_open, stage_close, "cpu"},
-    {"vdev: of a decoder", of_a_decoder, stage_open, stage_close, "vdev"},
+    {"to a saved state", to_a_saved_state, stage_open, stage_close, "vdev"},
+    {"to a copy", to_a_copy, stage_open, stage_close, "vdev"},
     {"to the present", to_the_present, stage_open, stage_close, "vdev"},
     {"after a run that fails late", after_a_run_that_fails_late, stage_open, stage_close, "cpu"},
     {"that fails", that_fails, stage_open, stage_close, "vdev"},

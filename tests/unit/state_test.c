@@ -237,7 +237,7 @@ static iobind_state *state_of_cache(iobind_session *session) {
   expect_ok(iobind_binding_set_input(binding, 0, IOBIND_INPUT_RESIDENT, cache, NULL, &fault));
   expect_ok(iobind_binding_set_input(binding, 1, IOBIND_INPUT_RESIDENT, row, NULL, &fault));
   expect_ok(iobind_binding_carry(binding, 0, 0, IOBIND_CARRY_IN_PLACE, &fault));
-  expect_ok(iobind_binding_write_lengths(binding, 3, 0, NULL, &fault));
+  expect_ok(iobind_binding_write_lengths(binding, 3, &(int64_t){0}, 1, NULL, &fault));
   run(binding, 1);
   iobind_state *saved = save(binding);
   iobind_binding_destroy(binding);

@@ -200,6 +200,111 @@ static void busy_and_cancelled(void **state) {
   iobind_session_destroy(session);
 }
 
+/* ---- announced ---- */
+
+typedef struct doubled {
+  iobind_session *session;
+  iobind_binding *binding;
+  iobind_tensor *x;
+} doubled;
+
+static const float old_values[] = {1, 2};
+static const float new_values[] = {8, 9};
+
+static doubled bind_doubled(void) {
+  static const int64_t count = 2;
+  doubled all = {.session = fixture_session(runtime, NULL, "scale")};
+  expect_ok(iobind_tensor_create(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, &count, 1, &all.x, &fault));
+  expect_ok(iobind_tensor_write(all.x, 0, old_values, sizeof old_values, NULL, &fault));
+  expect_ok(iobind_binding_create(all.session, &all.binding, &fault));
+  expect_ok(iobind_binding_set_input(all.binding, 0, IOBIND_INPUT_RESIDENT, all.x, NULL, &fault));
+  return all;
+}
+
+static void end_doubled(doubled *all) {
+  iobind_tensor_release(all->x);
+  iobind_binding_destroy(all->binding);
+  iobind_session_destroy(all->session);
+}
+
+static void expect_doubled(const doubled *all, const float *values) {
+  const float twice[] = {2 * values[0], 2 * values[1]};
+  iobind_tensor *output = NULL;
+  expect_ok(iobind_binding_get_output(all->binding, 0, NULL, &output, &fault));
+  fixture_expect_floats(output, twice, 2);
+}
+
+static void *write_new(void *argument) {
+  doubled *all = argument;
+  return iobind_tensor_write(all->x, 0, new_values, sizeof new_values, NULL, NULL) == IOBIND_OK ? all : NULL;
+}
+
+/* A write that comes after the announcement and before the run waits for the run. */
+static void announced_run_reads_before_a_write(void **state) {
+  (void)state;
+  doubled all = bind_doubled();
+  for (int round = 0; round < 3; round++) {
+    void *good = NULL;
+    pthread_t thread;
+    expect_ok(iobind_binding_announce_run(all.binding, 1, &fault));
+    assert_int_equal(pthread_create(&thread, NULL, write_new, &all), 0);
+    iobind__clock_sleep(20000000); /* a write that does not wait is over by then */
+    expect_ok(iobind_binding_run(all.binding, NULL, &fault));
+    assert_int_equal(pthread_join(thread, &good), 0);
+    assert_ptr_equal(good, &all);
+    expect_doubled(&all, old_values);
+    expect_ok(iobind_binding_run(all.binding, NULL, &fault));
+    expect_doubled(&all, new_values);
+    expect_ok(iobind_tensor_write(all.x, 0, old_values, sizeof old_values, NULL, &fault));
+  }
+  end_doubled(&all);
+}
+
+static void announced_run_is_in_flight(void **state) {
+  (void)state;
+  doubled all = bind_doubled();
+  iobind_stream *stream = NULL;
+  expect_ok(iobind_stream_create(cpu, NULL, &stream, &fault));
+  for (int round = 0; round < 3; round++) {
+    expect_ok(iobind_binding_announce_run(all.binding, 1, &fault));
+    expect(IOBIND_ERROR_INVALID_STATE, iobind_binding_announce_run(all.binding, 1, &fault));
+    expect(IOBIND_ERROR_INVALID_STATE, iobind_binding_run(all.binding, stream, &fault));
+    expect(IOBIND_ERROR_INVALID_STATE, iobind_binding_set_input(all.binding, 0, IOBIND_INPUT_RESIDENT, all.x, NULL, &fault));
+    expect(IOBIND_ERROR_INVALID_STATE, iobind_binding_clear(all.binding, &fault));
+    expect_ok(iobind_binding_announce_run(all.binding, 0, &fault));
+    expect_ok(iobind_binding_announce_run(all.binding, 0, &fault)); /* nothing is announced */
+    expect_ok(iobind_binding_run(all.binding, stream, &fault));
+    expect(IOBIND_ERROR_INVALID_STATE, iobind_binding_announce_run(all.binding, 1, &fault)); /* that run is in flight */
+    expect_ok(iobind_stream_synchronize(stream, &fault));
+    expect_doubled(&all, old_values);
+    expect_ok(iobind_binding_announce_run(all.binding, 1, &fault));
+    expect_ok(iobind_binding_run(all.binding, NULL, &fault));
+    expect_doubled(&all, old_values);
+  }
+  iobind_stream_destroy(stream);
+  end_doubled(&all);
+}
+
+static void announced_run_is_cancelled(void **state) {
+  (void)state;
+  doubled all = bind_doubled();
+  for (int round = 0; round < 3; round++) {
+    expect_ok(iobind_binding_announce_run(all.binding, 1, &fault));
+    expect_ok(iobind_binding_cancel(all.binding, &fault));
+    expect(IOBIND_ERROR_CANCELLED, iobind_binding_run(all.binding, NULL, &fault));
+    expect_ok(iobind_binding_run(all.binding, NULL, &fault)); /* the cancel was that run's */
+    expect_doubled(&all, old_values);
+    expect_ok(iobind_binding_announce_run(all.binding, 1, &fault));
+    expect_ok(iobind_binding_cancel(all.binding, &fault));
+    expect_ok(iobind_binding_announce_run(all.binding, 0, &fault));
+    expect_ok(iobind_binding_run(all.binding, NULL, &fault));
+    expect_doubled(&all, old_values);
+  }
+  end_doubled(&all);
+}
+
+/* ---- cancelled ---- */
+
 typedef struct storm {
   iobind_binding *binding;
   atomic_bool over;
@@ -382,10 +487,17 @@ static void devices_grow_during_work(void **state) {
 }
 
 static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(own_bindings_on_one_session),  cmocka_unit_test(unbound_runs_on_one_session),
-    cmocka_unit_test(busy_and_cancelled),           cmocka_unit_test(cancels_at_any_time),
-    cmocka_unit_test(runtimes_come_and_go),         cmocka_unit_test(devices_are_found_at_once),
-    cmocka_unit_test(last_reference_in_any_thread), cmocka_unit_test(event_is_waited_for_by_all),
+    cmocka_unit_test(own_bindings_on_one_session),
+    cmocka_unit_test(unbound_runs_on_one_session),
+    cmocka_unit_test(busy_and_cancelled),
+    cmocka_unit_test(cancels_at_any_time),
+    cmocka_unit_test(announced_run_reads_before_a_write),
+    cmocka_unit_test(announced_run_is_in_flight),
+    cmocka_unit_test(announced_run_is_cancelled),
+    cmocka_unit_test(runtimes_come_and_go),
+    cmocka_unit_test(devices_are_found_at_once),
+    cmocka_unit_test(last_reference_in_any_thread),
+    cmocka_unit_test(event_is_waited_for_by_all),
     cmocka_unit_test(devices_grow_during_work),
 };
 

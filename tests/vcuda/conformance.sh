@@ -8,6 +8,8 @@
 set -eu
 # the ONNX Runtime of the GPU package, whichever the other tests run on
 [ -e "${ORT_NATIVE_LIB_PATH:-}/libonnxruntime_providers_cuda.so" ] || unset ORT_NATIVE_LIB_PATH
+# LeakSanitizer itself ends with signal 11 at the end of a process with ONNX Runtime 1.25.1 or 1.26.0, so it watches the newest one alone
+[ -z "${ORT_NATIVE_LIB_PATH:-}" ] || export ASAN_OPTIONS="${ASAN_OPTIONS:-}:detect_leaks=0"
 left_out='unbound-passthrough'
 with_cuda=$1 conformance=$2 rows=$3
 status=0 seed=0

@@ -307,6 +307,13 @@ static void binding_reset_graphs(int own) {
   end_world(&w);
 }
 
+static void binding_announce_run(int own) {
+  world w = make_world(own);
+  ELSEWHERE(own, iobind_binding_announce_run(w.binding, 1, &fault));
+  ELSEWHERE(own, iobind_binding_announce_run(w.binding, 0, &fault));
+  end_world(&w);
+}
+
 static void binding_cancel(int own) {
   world w = make_world(own);
   expect_ok(iobind_binding_run(w.binding, w.stream, &fault));
@@ -525,6 +532,7 @@ static const struct CMUnitTest tests[] = {
     ROW(binding_run__with_states),
     ROW(binding_run__with_graphs),
     ROW(binding_reset_graphs),
+    ROW(binding_announce_run),
     ROW(binding_cancel),
     ROW(binding_get_output),
     ROW(binding_get_output__on_a_stream),

@@ -148,7 +148,7 @@ static void binding_write_lengths(int own) {
   bind_input(binding, 1, x);
   expect_ok(iobind_binding_carry(binding, 0, 0, IOBIND_CARRY_IN_PLACE, &fault));
   make_current(own);
-  ELSEWHERE(own, iobind_binding_write_lengths(binding, 1, 2, NULL, &fault));
+  ELSEWHERE(own, iobind_binding_write_lengths(binding, 1, &(int64_t){2}, 1, NULL, &fault));
   expect_ok(iobind_binding_run(binding, NULL, &fault));
   expect_ok(iobind_tensor_read(cache, 2 * sizeof found, found, sizeof found, NULL, &fault));
   assert_memory_equal(found, values, sizeof found);

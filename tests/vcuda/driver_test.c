@@ -84,11 +84,40 @@ static void memory_is_the_runtimes(void **state) {
   OK(release(address));
 }
 
+/* As the runtime's: usable on the stream, and on another one once the host has waited for the stream. */
+static void memory_of_a_pool_is_the_runtimes(void **state) {
+  (void)state;
+  FIND(create, "cuMemPoolCreate", cuda_pool *, const cuda_pool_properties *);
+  FIND(destroy, "cuMemPoolDestroy", cuda_pool);
+  FIND(set, "cuMemPoolSetAttribute", cuda_pool, int, void *);
+  FIND(allocate, "cuMemAllocFromPoolAsync", uintptr_t *, size_t, cuda_pool, cuda_stream);
+  FIND(release, "cuMemFreeAsync", uintptr_t, cuda_stream);
+  const cuda_pool_properties properties = {.type = 1, .location_type = 1};
+  uint64_t all = UINT64_MAX, kept = 0;
+  cuda_stream stream = make_stream(), other = make_stream();
+  cuda_pool pool;
+  uintptr_t address;
+  OK(create(&pool, &properties));
+  OK(set(pool, 4, &all));
+  OK(cudaMemPoolGetAttribute(pool, 4, &kept));
+  assert_true(kept == all);
+  OK(allocate(&address, 16, pool, stream));
+  OK(cudaStreamSynchronize(stream));
+  OK(touch(other, "a write", (void *)address, 16, 9));
+  OK(cudaStreamSynchronize(other));
+  assert_int_equal(first_byte((const void *)address), 9);
+  OK(release(address, stream));
+  OK(destroy(pool));
+  OK(cudaStreamDestroy(stream));
+  OK(cudaStreamDestroy(other));
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       TEST(a_foreign_stream_is_ordered_by_events),
       TEST(contexts_are_devices),
       TEST(memory_is_the_runtimes),
+      TEST(memory_of_a_pool_is_the_runtimes),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,8 @@
 /* Memory and semaphores of other processes on CUDA's devices: shared by two of them, ordered on streams, refused where wrong. Run with race=fail. */
 #include "external.h"
 
+#include <dirent.h>
+#include <fcntl.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -50,17 +52,44 @@ static void wrong_handles(void **state) {
   close(file);
 }
 
-/* The device has no room: the import fails, and nothing of it is left. */
-static void no_room(void **state) {
+static int count_open(void) {
+  DIR *directory = opendir("/proc/self/fd");
+  int count = 0;
+  assert_non_null(directory);
+  while (readdir(directory) != NULL) count++;
+  (void)closedir(directory);
+  return count;
+}
+
+static bool is_open(const iobind_external *external) {
+  return fcntl((int)(intptr_t)external->handle, F_GETFD) >= 0;
+}
+
+/* The import fails at each of its steps: the descriptor stays the caller's, and nothing else is left. After a success it is CUDA's. */
+static void each_step_fails(void **state) {
   (void)state;
+  static const char *const steps[] = {"1,name:cudaImportExternalMemory", "1,name:cudaExternalMemoryGetMappedBuffer"};
   int file = make_file();
   iobind_external external = external_of(IOBIND_EXTERNAL_FD_MEMORY, file, BYTES);
   iobind_external_memory *memory;
-  assert_int_equal(vcuda_set(0, "fail_alloc", "1"), 0);
-  expect(IOBIND_ERROR_RUNTIME, iobind_external_memory_import(device, &external, &memory, &fault));
-  assert_int_equal(vcuda_set(0, "fail_alloc", "0"), 0);
+  const int64_t live = vcuda_get(0, "live_bytes");
+  const int before = count_open();
+  for (size_t i = 0; i < sizeof steps / sizeof steps[0]; i++) {
+    assert_int_equal(vcuda_set(0, "fail_alloc", steps[i]), 0);
+    expect(IOBIND_ERROR_RUNTIME, iobind_external_memory_import(device, &external, &memory, &fault));
+    expect_words("CUDA error 2");
+    assert_null(memory);
+    assert_int_equal(vcuda_set(0, "fail_alloc", "0"), 0);
+    assert_true(is_open(&external));
+    assert_int_equal(count_open(), before);
+    assert_int_equal(vcuda_get(0, "live_bytes"), live);
+  }
   expect_ok(iobind_external_memory_import(device, &external, &memory, &fault));
   iobind_external_memory_destroy(memory);
+  assert_false(is_open(&external));
+  assert_int_equal(count_open(), before - 1);
+  expect(IOBIND_ERROR_RUNTIME, iobind_external_memory_import(device, &external, &memory, &fault));
+  expect_words("is not open");
   close(file);
 }
 
@@ -69,7 +98,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test_setup_teardown(wait_before_the_signal, start, stop),
     cmocka_unit_test_setup_teardown(tensors_keep_the_memory, start, stop),
     cmocka_unit_test_setup_teardown(wrong_handles, start, stop),
-    cmocka_unit_test_setup_teardown(no_room, start, stop),
+    cmocka_unit_test_setup_teardown(each_step_fails, start, stop),
 };
 static const struct CMUnitTest peer[] = {cmocka_unit_test_setup_teardown(the_peer, start, stop)};
 

@@ -4,7 +4,6 @@
 #include "replay.h"
 #include "../rig/calls.h"
 
-#define LATE_KERNEL "1,late,name:_BinaryElementWiseSimple" /* not the host function that is a gate */
 static const float ones[COUNT] = {1, 1, 1, 1};
 
 /* y = 2 x, without graphs; y is FRESH. */

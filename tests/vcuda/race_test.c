@@ -64,6 +64,27 @@ static void an_event_orders(void **state) {
   OK(cudaStreamDestroy(other));
 }
 
+/* Memory is another stream's only once something orders it after the allocation, and its release after that work. */
+static void an_allocation_in_order_is_not_ordered_elsewhere(void **state) {
+  (void)state;
+  cuda_stream one = make_stream(), other = make_stream();
+  void *early, *late;
+  OK(cudaMallocAsync(&early, 64, one));
+  OK(touch(other, "too early", early, 64, 1));
+  OK(cudaDeviceSynchronize());
+  expect_races(1);
+  OK(cudaMallocAsync(&late, 64, one));
+  OK(cudaStreamSynchronize(one));
+  OK(touch(other, "in time", late, 64, 1));
+  OK(cudaDeviceSynchronize());
+  expect_races(1);
+  OK(cudaFreeAsync(early, one));
+  OK(cudaFreeAsync(late, one));
+  OK(cudaStreamSynchronize(one));
+  OK(cudaStreamDestroy(one));
+  OK(cudaStreamDestroy(other));
+}
+
 static void a_wait_of_the_host_orders(void **state) {
   (void)state;
   cuda_stream one = make_stream(), other = make_stream();
@@ -221,6 +242,7 @@ static void a_use_that_nothing_orders_before_the_free_races(void **state) {
   OK(cudaEventCreate(&used));
   for (int ordered = 0; ordered < 2; ordered++) {
     OK(cudaMallocAsync(&address, 64, owner));
+    OK(cudaStreamSynchronize(owner));
     OK(touch(other, "the user", address, 64, -1));
     close_gate(&g, other);
     sem_wait(&g.reached); /* the use is over when the memory goes: no fault tells of it */
@@ -261,6 +283,7 @@ int main(void) {
       TEST(two_streams_race),
       TEST(two_readers_do_not_race),
       TEST(an_event_orders),
+      TEST(an_allocation_in_order_is_not_ordered_elsewhere),
       TEST(a_wait_of_the_host_orders),
       TEST(the_null_stream_orders_blocking_streams_only),
       TEST(the_host_races_on_pinned_memory),

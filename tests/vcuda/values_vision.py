@@ -212,6 +212,11 @@ def suppression():
     yield case("NonMaxSuppression", "f", boxes(1, 20, 1), np.array([0], np.int64), note="zero")
 
 
+def drawing():
+    for kind in "fhd":  # of what is certain; other draws are not the CPU's
+        yield case("Bernoulli", kind, whole(3, 50, high=2), opset=15)
+
+
 def sequences():
     lengths = np.array([4, 1, 3], np.int64)
     for kind in "fhdilcu":
@@ -255,7 +260,7 @@ def deforming():
 
 
 def collect():
-    cases = [*pooling(), *resizing(), *sampling(), *suppression(), *sequences(), *deforming()]
+    cases = [*pooling(), *resizing(), *sampling(), *suppression(), *drawing(), *sequences(), *deforming()]
     names = [one.name for one in cases]
     assert len(set(names)) == len(names), [name for name in names if names.count(name) > 1]
     return cases

@@ -43,6 +43,7 @@ static void test_wrong_settings(void **state) {
       {"wrong_compute", "1,late"},
       {"wrong_compute", "1,us:5"},
       {"wrong_compute", "wrong"},
+      {"fatal_compute", "1,late"},
       {"fail_copy", "1,us:5"},
       {"fail_copy", "min:4,1"},
       {"fail_copy", "1,min:-4"},

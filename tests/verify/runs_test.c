@@ -229,17 +229,17 @@ static void growing(void **state) {
 
 /* Whichever of the kernels around a capture is wrong: the message names its run, or its result was thrown away, and the run is right. ORT makes the
  * run that captures several times, so that one that writes its states is not compared. */
-static void graphs(iobind_carry_mode mode) {
+static void graphs(iobind_carry_mode mode, bool on_stream) {
   static const char *const runs[] = {"from the run before the capture of a graph", "from the run that captures a graph",
                                      "from the replay of a graph"};
   enum { KERNELS = 8, NAMED = 3 };
   int found[NAMED] = {0};
   for (int kernel = 1; kernel <= KERNELS; kernel++) {
     char which[8];
-    sum self = open_sum(mode, false, 2);
+    sum self = open_sum(mode, on_stream, 2);
     snprintf(which, sizeof which, "%d", kernel);
     set_wrong(which);
-    const iobind_status status = iobind_binding_run(self.binding, NULL, &fault);
+    const iobind_status status = iobind_binding_run(self.binding, self.stream, &fault);
     set_wrong("0");
     for (int i = 0; i < NAMED && status != IOBIND_OK; i++) {
       assert_int_equal(status, IOBIND_ERROR_RESULT);
@@ -263,8 +263,14 @@ static void graphs(iobind_carry_mode mode) {
 
 static void captured(void **state) {
   (void)state;
-  graphs(IOBIND_CARRY_SWAP);
-  graphs(IOBIND_CARRY_IN_PLACE);
+  graphs(IOBIND_CARRY_SWAP, false);
+  graphs(IOBIND_CARRY_IN_PLACE, false);
+}
+
+static void captured_on_a_stream(void **state) {
+  (void)state;
+  graphs(IOBIND_CARRY_SWAP, true);
+  graphs(IOBIND_CARRY_IN_PLACE, true);
 }
 
 /* The runs after the capture are replays. */
@@ -354,6 +360,54 @@ static void pipelines(void **state) {
   iobind_session_destroy(session);
 }
 
+/* The first is right, and each later one is found. */
+enum { FROM = 2, TIMES = 3 };
+
+static void requests_from_a_run_on(void **state) {
+  (void)state;
+  iobind_session *session = verified_session("scale", RUNS, 0);
+  iobind_tensor *x = make_filled(3);
+  iobind_run_request request = IOBIND_RUN_REQUEST_INIT;
+  request.inputs = &x;
+  request.input_count = 1;
+  set_wrong("from:2");
+  for (int run = 1; run <= TIMES; run++) {
+    iobind_tensor *y = NULL;
+    expect(run < FROM ? IOBIND_OK : IOBIND_ERROR_RESULT, iobind_session_run(session, &request, &y, 1, &fault));
+    iobind_tensor_release(y);
+  }
+  set_wrong("0");
+  iobind_tensor_release(x);
+  iobind_session_destroy(session);
+}
+
+static void pipelines_from_a_run_on(void **state) {
+  (void)state;
+  iobind_session *session = verified_session("scale", RUNS, 0);
+  iobind_pipeline_options options = IOBIND_PIPELINE_OPTIONS_INIT;
+  iobind_pipeline_request request = IOBIND_PIPELINE_REQUEST_INIT;
+  iobind_pipeline *pipeline;
+  iobind_tensor *x = make_filled(3);
+  options.slots = 1;
+  request.inputs = &x;
+  request.input_count = 1;
+  expect_ok(iobind_pipeline_create(session, &options, &pipeline, &fault));
+  set_wrong("from:2");
+  for (int run = 1; run <= TIMES; run++) {
+    iobind_tensor *y = NULL;
+    iobind_pipeline_item item = IOBIND_PIPELINE_ITEM_INIT;
+    iobind_status status = iobind_pipeline_submit(pipeline, &request, &fault);
+    if (status == IOBIND_OK) {
+      status = iobind_pipeline_next(pipeline, IOBIND_NO_TIMEOUT, &y, 1, &item, &fault);
+    }
+    assert_int_equal(status, run < FROM ? IOBIND_OK : IOBIND_ERROR_RESULT);
+  }
+  set_wrong("0");
+  iobind_pipeline_destroy(pipeline);
+  iobind_tensor_release(x);
+  iobind_session_destroy(session);
+}
+
 static int start(void **state) {
   (void)stage_open(state);
   set_device("race", "fail");
@@ -380,10 +434,13 @@ static const struct CMUnitTest tests[] = {
     ON_GPUS(in_place_on_a_stream),
     ON_GPUS(growing),
     ON_GPUS(captured),
+    ON_GPUS(captured_on_a_stream),
     ON_GPUS(replayed),
     ON_GPUS(captured_later),
     ON_GPUS(requests),
     ON_GPUS(pipelines),
+    ON_GPUS(requests_from_a_run_on),
+    ON_GPUS(pipelines_from_a_run_on),
 };
 
 FIXTURE_MAIN(tests, NULL, NULL);

@@ -510,20 +510,22 @@ int command_audit(int argc, const char **argv) {
   char **binds = NULL;
   char **run_texts = NULL;
   int expect_zero = 0;
-  const struct poptOption options[] = {{"bind", 'b', POPT_ARG_ARGV, &binds, 0,
-                                        "How inputs and outputs are bound, or NAME=HOW for one; repeatable", "device|host"},
-                                       {"runs", 'n', POPT_ARG_ARGV, &run_texts, 0, "Runs to time (10)", "N"},
-                                       {"expect-zero", 0, POPT_ARG_NONE, &expect_zero, 0,
-                                        "End with 1 if anything crosses the link, or no node runs on the device", NULL},
-                                       POPT_TABLEEND};
+  const struct poptOption options[] = {
+      {"bind", 'b', POPT_ARG_ARGV, &binds, 0, "How inputs and outputs are bound, or NAME=HOW for one; may be repeated",
+       "device|host"},
+      {"runs", 'n', POPT_ARG_ARGV, &run_texts, 0, "The number of timed runs (default 10)", "N"},
+      {"expect-zero", 0, POPT_ARG_NONE, &expect_zero, 0,
+       "Exit with 1 if anything crosses the link, or no node runs on the device", NULL},
+      POPT_TABLEEND};
   const tool_usage usage = {
       .command = "audit",
       .arguments = "MODEL",
-      .summary = "Say which bytes move on each run of a bound model, where, why, and what to do about it.",
+      .summary = "Report which bytes each run of a bound model moves, with source, target, reason, and how to avoid it.",
       .notes =
-          "HOW is for an input: device (default; copied once, when it is bound) or live (on the host, copied before each run);\n"
-          "for an output: device (default; where the session leaves it), host or none. `host` alone binds everything there,\n"
-          "as a plain run does. TIME is what one such copy takes, measured apart; for copy nodes, what ORT's profile says.",
+          "HOW of an input is device (default; copied once, when it is bound) or live (on the host, copied before each run).\n"
+          "HOW of an output is device (default; in the session's output memory), host or none. `host` without a name binds\n"
+          "everything on the host, as a plain run does. TIME is the time of one such copy, measured separately; for copy nodes\n"
+          "it is from ONNX Runtime's profile.",
       .takes = TOOL_TAKES_DEVICE | TOOL_TAKES_DIMS | TOOL_TAKES_INPUTS | TOOL_TAKES_SESSION | TOOL_TAKES_RUNS,
       .argument_count = 1,
       .options = options,

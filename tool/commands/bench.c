@@ -8,6 +8,7 @@
 #include <malloc.h>
 #endif
 
+#include "commands/shapes.h"
 #include "commands/trial.h"
 #include "formats/file.h"
 #include "pictures/plot.h"
@@ -25,6 +26,7 @@ typedef struct row {
   bool software;     /* memory of its own, but it computes on the CPU: a software driver */
   size_t idle_nodes; /* those that the device left to the CPU, if it left all of them */
   bool captured;     /* bound runs are replays of captured graphs */
+  shape_counts shapes;
   trial trial;
 } row;
 
@@ -275,6 +277,7 @@ static int measure_session(bench *b, iobind_session *session, iobind_device *dev
     r->idle_nodes = tool_idle_nodes(session);
     r->modelled = b->tool.clock.read != NULL;
     r->captured = captured;
+    r->shapes = shapes_count(&b->tool, session);
     code = find_kept(b, session, kept);
     if (code == TOOL_GO) code = note_inputs(b, session, inputs, count);
     if (code == TOOL_GO) code = measure_row(b, r, session, inputs, kept);
@@ -287,7 +290,7 @@ static int measure_session(bench *b, iobind_session *session, iobind_device *dev
 
 static int measure(bench *b, iobind_device *device, const char *path) {
   iobind_session *session = NULL;
-  int code = tool_load(&b->tool, path, &device, 0, &session);
+  int code = tool_load(&b->tool, path, &device, shapes_flags(device), &session);
   if (code == TOOL_GO) code = measure_session(b, session, device, path, false);
   iobind_session_destroy(session);
   if (code != TOOL_GO || b->graph == 0) return code;
@@ -522,6 +525,7 @@ static int print(bench *b, int code) {
   report_note(out, "%s", "");
   for (size_t i = 0; i < b->row_count; i++) {
     if (!b->rows[i].captured) add_words(out, &b->rows[i]);
+    shapes_note(&b->tool, out, &b->rows[i].shapes, b->rows[i].model, b->rows[i].device);
     if (b->rows[i].captured && i > 0) add_capture_words(out, &b->rows[i - 1], &b->rows[i]);
   }
   for (size_t i = 0; i < b->row_count; i++) {
@@ -668,18 +672,21 @@ static int run_bench(bench *b) {
 int command_bench(int argc, const char **argv) {
   bench b = {0};
   const struct poptOption own[] = {
-      {"iterations", 0, POPT_ARG_ARGV, &b.given.iterations, 0, "runs of each way (at most 1000 within --seconds)", "N"},
-      {"seconds", 0, POPT_ARG_ARGV, &b.given.seconds, 0, "time for a device (5); three runs of each way at least", "S"},
-      {"warmup", 0, POPT_ARG_ARGV, &b.given.warmup, 0, "runs of each way that do not count (1), after the first", "N"},
-      {"keep", 0, POPT_ARG_ARGV, &b.given.keep, 0, "an input that stays on the device in every bound way", "NAME"},
-      {"graph", 0, POPT_ARG_NONE, &b.graph, 0, "measure once more with its runs captured as graphs", NULL},
-      {"with", 0, POPT_ARG_ARGV, &b.given.with, 0, "show an earlier result of --json beside this one", "FILE.json"},
-      {"plot", 0, POPT_ARG_ARGV, &b.given.plot, 0, "draw the result", "FILE.svg"},
+      {"iterations", 0, POPT_ARG_ARGV, &b.given.iterations, 0,
+       "Runs of each way (default 1000, at most those within --seconds)", "N"},
+      {"seconds", 0, POPT_ARG_ARGV, &b.given.seconds, 0,
+       "Time for a device (default 5); at least three runs of each way are made", "S"},
+      {"warmup", 0, POPT_ARG_ARGV, &b.given.warmup, 0, "Uncounted runs of each way after the first one (default 1)", "N"},
+      {"keep", 0, POPT_ARG_ARGV, &b.given.keep, 0, "An input that is written only once in all bound ways; may be repeated",
+       "NAME"},
+      {"graph", 0, POPT_ARG_NONE, &b.graph, 0, "Also measure runs that are captured as graphs", NULL},
+      {"with", 0, POPT_ARG_ARGV, &b.given.with, 0, "Also show an earlier result of --json; may be repeated", "FILE.json"},
+      {"plot", 0, POPT_ARG_ARGV, &b.given.plot, 0, "Draw the result as a picture", "FILE.svg"},
       POPT_TABLEEND};
   const tool_usage usage = {
       .command = "bench",
       .arguments = "MODEL",
-      .summary = "Measure a model unbound, and bound: with results read, with its input written, with everything resident.",
+      .summary = "Measure a model unbound, and bound: with results read, with inputs written, with everything resident.",
       .notes = "Without --device every device that works is measured. Inputs that are not given are random.",
       .takes = TOOL_TAKES_DEVICES | TOOL_TAKES_DIMS | TOOL_TAKES_INPUTS | TOOL_TAKES_SESSION | TOOL_TAKES_RUNS,
       .argument_count = 1,

@@ -270,20 +270,21 @@ int command_compare(int argc, const char **argv) {
   char **relatives = NULL;
   int nodes = 0;
   const struct poptOption options[] = {
-      {"with", 0, POPT_ARG_ARGV, &with, 0, "The device whose results count as right (default cpu)", "SPEC"},
+      {"with", 0, POPT_ARG_ARGV, &with, 0, "The device whose results are the reference (default cpu)", "SPEC"},
       {"absolute", 0, POPT_ARG_ARGV, &absolutes, 0,
-       "How much an element may differ (default: by type; with --relative 0.0001),", "X"},
-      {"relative", 0, POPT_ARG_ARGV, &relatives, 0, "and how much more as a part of the right one (with --absolute 0.001)",
-       "X"},
+       "The absolute limit of a difference (default: by type; with --relative, 0.0001)", "X"},
+      {"relative", 0, POPT_ARG_ARGV, &relatives, 0,
+       "The limit relative to the reference, which is added (with --absolute, 0.001)", "X"},
       {"nodes", 0, POPT_ARG_NONE, &nodes, 0, "Find the first node whose output differs by more", NULL},
       POPT_TABLEEND};
   const tool_usage usage = {
       .command = "compare",
       .arguments = "MODEL",
-      .summary = "Run a model on two devices with the same inputs, and say how far the outputs differ.",
+      .summary = "Run a model on two devices with the same inputs, and report how far the outputs differ.",
       .notes =
-          "Ends with 1 if an element differs by more than is usual for its type, or than --absolute and --relative allow;\n"
-          "integers, truth values and texts must be equal. --nodes makes every value within the graph an output, which keeps ONNX Runtime from fusing nodes.",
+          "Exit code 1: an element differs by more than is usual for its type, or than --absolute and --relative allow.\n"
+          "Integers, truth values and strings must be equal. --nodes makes every value of the graph an output, so ONNX Runtime\n"
+          "fuses no nodes.",
       .takes = TOOL_TAKES_DEVICE | TOOL_TAKES_DIMS | TOOL_TAKES_INPUTS,
       .argument_count = 1,
       .options = options,

@@ -142,14 +142,14 @@ static int list(tool_state *tool, bool check) {
 
 int command_devices(int argc, const char **argv) {
   int check = 0;
-  const struct poptOption options[] = {{"check", 'c', POPT_ARG_NONE, &check, 0, "Try each device with a tiny model", NULL},
+  const struct poptOption options[] = {{"check", 'c', POPT_ARG_NONE, &check, 0, "Run a small model on each device", NULL},
                                        POPT_TABLEEND};
   const tool_usage usage = {
       .command = "devices",
       .arguments = "",
       .summary = "List the devices that ONNX Runtime and its execution providers (EPs) offer here.",
-      .notes = "DEVICE is what --device of the other commands takes. A device that is listed need not work: --check tries it.\n"
-               "-v shows the metadata as well.",
+      .notes = "DEVICE is the spec for --device of the other commands. Not every listed device works: use --check.\n"
+               "-v also shows the metadata.",
       .options = options,
   };
   tool_state tool;

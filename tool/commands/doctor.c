@@ -4,6 +4,7 @@
 #include "commands/gpus.h"
 #include "commands/libraries.h"
 #include "commands/machine.h"
+#include "commands/shapes.h"
 #include "shared/failure.h"
 
 static void report_runtime(tool_report *report, const iobind_runtime_info *info) {
@@ -63,6 +64,7 @@ static int examine(tool_state *tool, tool_report *report, const compute_wish *co
   if (code == TOOL_GO) code = machine_report_devices(tool, report, true, tool->verbosity > 0, &working);
   if (code != TOOL_GO) return code;
   gpus_report(report);
+  shapes_report(tool, report);
   report_field(report, "ok", NULL, json_boolean(working > 0), NULL);
   size_t wrong = 0;
   if (compute != NULL) code = compute_report(tool, report, compute, &wrong);
@@ -72,44 +74,61 @@ static int examine(tool_state *tool, tool_report *report, const compute_wish *co
   return tool_fail(tool, "no device works, so no model can run; the table of devices has the reasons");
 }
 
-static int refuse_without_compute(const tool_state *tool, char *const *operators) {
+static int refuse_without_compute(const tool_state *tool, char *const *operators, char *const *jobs) {
   if (tool->arguments[0] != NULL) return tool_misuse(tool, "'%s': a device is for --compute", tool->arguments[0]);
-  const char *option = operators != NULL ? "--operator" : tool->wish.words.ep_options != NULL ? "--ep-option" : NULL;
+  const char *option = operators != NULL                     ? "--operator"
+                       : jobs != NULL                        ? "--jobs"
+                       : tool->wish.words.ep_options != NULL ? "--ep-option"
+                                                             : NULL;
   return option == NULL ? TOOL_GO : tool_misuse(tool, "%s is for --compute", option);
+}
+
+static int begin_survey(tool_state *tool, char *const *operators, char *const *jobs, survey **tried) {
+  int64_t count = 0;
+  const int code = tool_integer(tool, jobs, "--jobs", 1, SURVEY_JOBS, &count);
+  const survey_wish wish = {operators, (size_t)count};
+  return code == TOOL_GO ? survey_begin(tool, &wish, tried) : code;
 }
 
 int command_doctor(int argc, const char **argv) {
   int compute = 0;
   char **operators = NULL;
+  char **jobs = NULL;
+  survey *tried = NULL;
   tool_state tool;
   const struct poptOption options[] = {
       {"compute", 0, POPT_ARG_NONE, &compute, 0,
-       "Compare kernels of DEVICE with the CPU's (default: of each device that works)", NULL},
-      {"operator", 0, POPT_ARG_ARGV, &operators, 0, "Only the kernels of this operator, such as Conv; may be repeated", "NAME"},
+       "Compare the kernels of DEVICE with the CPU's (default: of every device that works)", NULL},
+      {"operator", 0, POPT_ARG_ARGV, &operators, 0, "Test only the kernels of this operator, such as Conv; may be repeated",
+       "NAME"},
+      {"jobs", 0, POPT_ARG_ARGV, &jobs, 0, "The number of processes of --compute (default: one for each core, at most 4)", "N"},
       {"ep-option", 0, POPT_ARG_ARGV, &tool.wish.words.ep_options, 0,
        "Set an option of the device's EP for --compute; may be repeated", "KEY=VALUE"},
       POPT_TABLEEND};
   const tool_usage usage = {
       .command = "doctor",
       .arguments = "[DEVICE]",
-      .summary = "Say whether models can run on this machine: which ONNX Runtime was found, which execution provider (EP)\n"
-                 "libraries load, and which devices work. A device works when a tiny model ran on it.",
+      .summary = "Report which ONNX Runtime was found, which execution provider (EP) libraries load, and which devices work.\n"
+                 "A device works if a small model ran on it.",
       .notes =
-          "--compute makes models of one node, of many operators, types and shapes, and compares what DEVICE computes with what the CPU\n"
-          "does: right, wrong, refused, or on the CPU, where the device does not take the node.\n"
-          "Exit code 1: nothing can run, and the last line says why; or --compute has found a wrong result.",
+          "--compute runs models of one node, with many operators, types and shapes, on DEVICE and on the CPU, and compares the\n"
+          "results: right, wrong, refused, fatal (the process ends), or on the CPU (the device does not take the node).\n"
+          "Exit code 1: no device works, and the last line has the reason; or --compute has found a wrong or fatal kernel.",
       .optional_count = 1,
       .options = options,
   };
   int code = tool_begin(&tool, &usage, argc, argv);
-  if (code == TOOL_GO && !compute) code = refuse_without_compute(&tool, operators);
+  if (code == TOOL_GO && !compute) code = refuse_without_compute(&tool, operators, jobs);
+  if (code == TOOL_GO && compute) code = begin_survey(&tool, operators, jobs, &tried);
   if (code == TOOL_GO) {
     tool_report *report = report_create();
     progress_begin(&tool);
-    const compute_wish wish = {tool.arguments[0], operators};
+    const compute_wish wish = {tool.arguments[0], tried};
     code = examine(&tool, report, compute != 0 ? &wish : NULL);
     report_destroy(report);
   }
+  survey_end(tried);
   tool_free_list(operators);
+  tool_free_list(jobs);
   return tool_end(&tool, code);
 }

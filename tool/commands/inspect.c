@@ -369,9 +369,9 @@ int command_inspect(int argc, const char **argv) {
       .arguments = "MODEL",
       .summary = "Show a model's inputs and outputs and, with --device, which execution provider (EP) runs which nodes.",
       .notes =
-          "TYPE shows open dims by their symbol, '?' if they have none. DEVICE and MEMORY are where the session reads an\n"
-          "input and leaves an output: data that is there already need not be copied.\n"
-          "STATE lists outputs that may be the next run's inputs, by the model's graph, or by name and type: KIND is unknown then.",
+          "TYPE shows an open dim by its symbol, or as '?'. DEVICE and MEMORY are where the session reads an input or leaves\n"
+          "an output: data that are already there need not be copied. STATE lists outputs that may be the next run's inputs.\n"
+          "KIND is found in the model's graph; it is unknown if only names and types suggest the pair.",
       .takes = TOOL_TAKES_DEVICE | TOOL_TAKES_DIMS | TOOL_TAKES_SESSION | TOOL_TAKES_RUNS,
       .argument_count = 1,
   };

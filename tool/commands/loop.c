@@ -547,26 +547,27 @@ int command_loop(int argc, const char **argv) {
   const struct poptOption options[] = {
       {"carry", 'c', POPT_ARG_ARGV, &lists.carries, 0,
        "An output that becomes an input of the next step: move (any shape; the default), "
-       "swap (two buffers) or in-place (one buffer, if the model allows it); repeatable",
+       "swap (two buffers) or in-place (one buffer, if the model allows it); may be repeated",
        "OUTPUT=INPUT[,MODE]"},
-      {"steps", 'n', POPT_ARG_ARGV, &counts, 0, "How many; all slices of what is fed, if not given", "N"},
-      {"output-dir", 'o', POPT_ARG_ARGV, &folders, 0, "Write DIR/NAME.npy: the last state, or an output of all steps", "DIR"},
+      {"steps", 'n', POPT_ARG_ARGV, &counts, 0, "The number of steps (default: the slices of the shortest file)", "N"},
+      {"output-dir", 'o', POPT_ARG_ARGV, &folders, 0,
+       "Write DIR/NAME.npy: the last state of a carried output, all steps of any other", "DIR"},
       {"first", 0, POPT_ARG_ARGV, &lists.first, 0,
-       "What an input is only in the first step, such as a prompt; --input is for the later ones; repeatable", "NAME=FILE"},
+       "The value of an input in the first step, such as a prompt; --input is for later steps; may be repeated", "NAME=FILE"},
       {"gather", 0, POPT_ARG_ARGV, &lists.gathered, 0,
-       "A carried output that is written as it came out of all steps, and not only its last state; repeatable", "OUTPUT"},
-      {"save-state", 0, POPT_ARG_ARGV, &saved, 0, "Write what is carried after the last step, for --restore-state", "FILE"},
-      {"restore-state", 0, POPT_ARG_ARGV, &restored, 0, "Begin with the state that --save-state wrote, on any device", "FILE"},
+       "Write all steps of a carried output instead of its last state; may be repeated", "OUTPUT"},
+      {"save-state", 0, POPT_ARG_ARGV, &saved, 0, "Write the carried states after the last step, for --restore-state", "FILE"},
+      {"restore-state", 0, POPT_ARG_ARGV, &restored, 0, "Begin with the states that --save-state wrote, on any device", "FILE"},
       {"graph", 0, POPT_ARG_NONE, &graph, 0,
-       "The same once more with the steps captured as graphs; the mode is swap if none is given", NULL},
-      {"no-host", 0, POPT_ARG_NONE, &no_host, 0, "Leave out the same loop through the host", NULL},
+       "Also run the loop with its steps captured as graphs; the default mode is then swap", NULL},
+      {"no-host", 0, POPT_ARG_NONE, &no_host, 0, "Do not run the loop through the host", NULL},
       POPT_TABLEEND};
   const tool_usage usage = {
       .command = "loop",
       .arguments = "MODEL",
       .summary = "Run a model step by step; outputs become inputs and stay on the device.",
       .notes =
-          "NAME=FILE.npy@AXIS feeds an input one slice a step. Any other input is constant, or the first state if it is carried;\n"
+          "NAME=FILE.npy@AXIS feeds an input one slice in each step. Any other input is constant, or the first state if it is carried;\n"
           "NAME=zeros is a state of zeros, in which an open dim is 0. With --output-dir, outputs that are not carried are\n"
           "gathered along a new first axis; without it they are not fetched.",
       .takes = TOOL_TAKES_DEVICE | TOOL_TAKES_DIMS | TOOL_TAKES_INPUTS | TOOL_TAKES_SESSION | TOOL_TAKES_RUNS,

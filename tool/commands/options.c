@@ -178,10 +178,9 @@ int command_options(int argc, const char **argv) {
   const tool_usage usage = {
       .command = "options",
       .arguments = "[EP]",
-      .summary = "List the options of an execution provider (EP), such as cuda: what --ep-option of the other commands takes.",
-      .notes =
-          "DEFAULT is what holds without the option. SINCE: the first release that has it; -: all that iobind works with.\n"
-          "Below: what the EP's devices say of themselves. Without EP: which EPs have a list.",
+      .summary = "List the options of an execution provider (EP), such as cuda, for --ep-option of the other commands.",
+      .notes = "SINCE is the first release that has the option; -: every release that iobind works with. Below the table are\n"
+               "properties of the EP's devices. Without EP, the command lists the EPs whose options are known.",
       .optional_count = 1,
   };
   tool_state tool;

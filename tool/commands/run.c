@@ -352,20 +352,20 @@ int command_run(int argc, const char **argv) {
   const struct poptOption options[] = {
       {"output-dir", 'o', POPT_ARG_ARGV, &folders, 0, "Write each output to DIR/NAME.npy; created if it is missing", "DIR"},
       {"output", 0, POPT_ARG_ARGV, &archives, 0, "Write all outputs into one archive of numpy arrays", "FILE.npz"},
-      {"bind", 'b', POPT_ARG_ARGV, &binds, 0, "Inputs and outputs on the device (default), or on the host, as a plain run",
-       "device|host"},
-      {"verify", 0, POPT_ARG_NONE, &verify, 0, "Make the run on the CPU as well, and compare the outputs", NULL},
+      {"bind", 'b', POPT_ARG_ARGV, &binds, 0,
+       "Bind inputs and outputs on the device (default), or make a plain run on the host", "device|host"},
+      {"verify", 0, POPT_ARG_NONE, &verify, 0, "Repeat the run on the CPU, and compare the outputs", NULL},
       POPT_TABLEEND};
   const tool_usage usage = {
       .command = "run",
       .arguments = "MODEL",
       .summary = "Run a model once and write its outputs as numpy files.",
       .notes =
-          "Each input comes from --input, or is made up by --random: floats of 0 to 1, 32- and 64-bit integers of 0 or 1, the\n"
-          "same ones for the same --seed. bfloat16 is read and written as <u2, 8-bit floats as u1, packed types as u1 in one\n"
-          "dim, strings as <U. What cannot stand in a file name becomes '_'. A file is written whole or not at all.\n"
-          "Without --output-dir and --output the outputs are only described. With --verify a run whose outputs are not those of the\n"
-          "CPU fails, and writes nothing.",
+          "Each input is given by --input, or filled by --random: floats between 0 and 1, 32- and 64-bit integers 0 or 1, the\n"
+          "same for the same --seed. bfloat16 is read and written as <u2, 8-bit floats as u1, packed types as u1 in one dim,\n"
+          "strings as <U. A character that is not allowed in a file name becomes '_'. A file is written whole or not at all.\n"
+          "Without --output-dir and --output no output is written. With --verify the command fails and writes nothing if the\n"
+          "outputs differ from the CPU's.",
       .takes = TOOL_TAKES_DEVICE | TOOL_TAKES_DIMS | TOOL_TAKES_INPUTS | TOOL_TAKES_SESSION | TOOL_TAKES_RUNS,
       .argument_count = 1,
       .options = options,

@@ -67,7 +67,11 @@ static bool read_operand(kernel_operand *operand, const char *text, int32_t dtyp
   }
   operand->in_model = *text == '*';
   text += *text == '*';
-  if (*text == '~' || *text == '+') operand->values = *text++ == '~' ? KERNEL_QUARTERS : KERNEL_POSITIVE;
+  static const char marks[] = "~+#";
+  static const kernel_values marked[] = {KERNEL_QUARTERS, KERNEL_POSITIVE, KERNEL_DISTINCT};
+  const char *mark = *text == 0 ? NULL : strchr(marks, *text);
+  if (mark != NULL) operand->values = marked[mark - marks];
+  text += mark != NULL;
   text = read_dims(operand, read_other_type(operand, text));
   return text != NULL && *text == 0;
 }
@@ -95,12 +99,15 @@ static uint64_t next(uint64_t *state) {
   return mixed ^ (mixed >> 31);
 }
 
-static double value_of(const kernel_operand *operand, size_t index, uint64_t *state) {
+enum { STEP = 7919 }; /* a prime: a permutation of fewer elements, and of most other numbers of them */
+
+static double value_of(const kernel_operand *operand, size_t index, size_t count, uint64_t *state) {
   uint64_t random = next(state) >> 32;
   switch (operand->values) {
     case KERNEL_WHOLE: return operand->dtype == IOBIND_DTYPE_UINT8 ? (double)(random % 7) : (double)(random % 7) - 3;
     case KERNEL_POSITIVE: return (double)(random % 4) + 1;
     case KERNEL_QUARTERS: return ((double)(random % 17) - 8) / 4;
+    case KERNEL_DISTINCT: return (double)(index * STEP % count);
     case KERNEL_INDEX: return (double)(random % (uint64_t)operand->limit);
     case KERNEL_LIST: return operand->listed[index];
   }
@@ -126,7 +133,7 @@ static bool make_data(kernel_operand *operand, uint64_t seed) {
   operand->data = malloc(operand->bytes + 1);
   if (operand->data == NULL) return false;
   const size_t count = operand->bytes / (iobind_dtype_get_bits(operand->dtype) / 8);
-  for (size_t i = 0; i < count; i++) put(operand, i, value_of(operand, i, &seed));
+  for (size_t i = 0; i < count; i++) put(operand, i, value_of(operand, i, count, &seed));
   return true;
 }
 

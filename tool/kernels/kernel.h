@@ -6,6 +6,7 @@
  *      2x3  .          an input of these dims; '.' is a scalar. Its elements are whole numbers from -3 to 3, so that sums are exact in
  *                      every type and order
  *      ~2x3  +2x3      elements in quarters from -2 to 2; whole numbers from 1 to 4
+ *      #2x3            each whole number from 0 on once: no two of them are equal, where nothing says which of two counts
  *      *2x3            a weight: the values are in the model
  *      b:2x3  i5:2x3   truth values; int64 from 0 to 4
  *      i[0,-1]  i(1)   int64 in the model: a list, a scalar
@@ -24,7 +25,14 @@
 
 enum { KERNEL_TEXT = 160, KERNEL_OPERANDS = 8, KERNEL_ATTRIBUTES = 8, KERNEL_RANK = 6, KERNEL_LISTED = 12, KERNEL_OUTPUTS = 4 };
 
-typedef enum kernel_values { KERNEL_WHOLE, KERNEL_POSITIVE, KERNEL_QUARTERS, KERNEL_INDEX, KERNEL_LIST } kernel_values;
+typedef enum kernel_values {
+  KERNEL_WHOLE,
+  KERNEL_POSITIVE,
+  KERNEL_QUARTERS,
+  KERNEL_DISTINCT,
+  KERNEL_INDEX,
+  KERNEL_LIST
+} kernel_values;
 
 typedef struct kernel_operand {
   bool left_out;

@@ -74,7 +74,7 @@ static const kernel_set sets[] = {
     {"u", "MatMulInteger 5x$ *$x7", FEW_DEPTHS},
     {"u", "ConvInteger 1x$x9x9 *4x$x3x3", FEW_CHANNELS},
     {"fh", "MaxPool 1x$x9x9 kernel_shape=[3,3]", FEW_CHANNELS},
-    {"f", "MaxPool 2x3x11x12 kernel_shape=[3,2] $",
+    {"f", "MaxPool #2x3x11x12 kernel_shape=[3,2] $",
      "strides=[2,2] pads=[1,1,1,0]|strides=[2,2] ceil_mode=1|dilations=[2,2]|auto_pad=SAME_UPPER strides=[2,2]|strides=[3,2] >2"},
     {"f", "MaxPool 1x3x$ kernel_shape=[3] strides=[2]", "5|64"},
     {"fh", "AveragePool 1x$x9x9 kernel_shape=[3,3]", FEW_CHANNELS},

@@ -116,6 +116,7 @@ static void describe(const trial *self, size_t output, int run, kernel_finding *
 static kernel_outcome refused(kernel_finding *finding, kernel_outcome outcome, const iobind_error *error) {
   snprintf(finding->reason, sizeof finding->reason, "%s", tool_reason(error));
   fault_make_line(finding->reason);
+  finding->is_lost = error->status == IOBIND_ERROR_DEVICE_LOST;
   return outcome;
 }
 
@@ -157,19 +158,29 @@ static kernel_outcome run_and_compare(trial *self, iobind_device *device, kernel
   return outcome;
 }
 
-bool kernel_try(tool_state *tool, iobind_device *device, const char *text, int32_t dtype, kernel_finding *finding,
-                size_t *rank) {
+void kernel_leave(kernel_bench *bench) {
+  iobind_session_destroy(bench->kept);
+  bench->kept = NULL;
+}
+
+static void keep(kernel_bench *bench, iobind_session *session) {
+  if (session == NULL) return;
+  kernel_leave(bench);
+  bench->kept = session;
+}
+
+bool kernel_try(kernel_bench *bench, const char *text, int32_t dtype, kernel_finding *finding, size_t *rank) {
   kernel made;
-  trial self = {.tool = tool, .kernel = &made};
+  trial self = {.tool = bench->tool, .kernel = &made};
   void *model = kernel_read(&made, text, dtype) ? kernel_write(&made, &self.bytes) : NULL;
   *finding = (kernel_finding){.outcome = KERNEL_UNKNOWN, .difference = IOBIND_DIFFERENCE_INIT};
   *rank = kernel_rank(&made);
   self.model = model;
-  if (model != NULL) finding->outcome = run_and_compare(&self, device, finding);
+  if (model != NULL) finding->outcome = run_and_compare(&self, bench->device, finding);
   release_outputs(&self.cpu);
   release_outputs(&self.device);
   iobind_session_destroy(self.cpu.session);
-  iobind_session_destroy(self.device.session);
+  keep(bench, self.device.session);
   for (size_t i = 0; i < self.input_count; i++) iobind_tensor_release(self.inputs[i]);
   kernel_free(&made);
   free(model);

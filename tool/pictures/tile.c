@@ -241,25 +241,27 @@ int command_tile(int argc, const char **argv) {
   int reversed = 0;
   const struct poptOption options[] = {
       {"input", 'i', POPT_ARG_ARGV, &lists[INPUT], 0, "The picture: a PNG, or a numpy array in the model's layout", "FILE"},
-      {"output", 0, POPT_ARG_ARGV, &lists[OUTPUT], 0, "Where the whole output goes: a PNG, or a numpy array", "FILE"},
-      {"tile", 0, POPT_ARG_ARGV, &lists[TILE], 0, "A tile's height and width; the model's own if not given", "HxW"},
-      {"overlap", 0, POPT_ARG_ARGV, &lists[OVERLAP], 0, "Pixels that neighbours share at least (default 0)", "N"},
-      {"batch", 0, POPT_ARG_ARGV, &lists[BATCH], 0, "Tiles in a run; the model's own if not given, or 1", "N"},
-      {"slots", 0, POPT_ARG_ARGV, &lists[SLOTS], 0, "Runs that are in flight at a time (default 3)", "N"},
-      {"layout", 0, POPT_ARG_ARGV, &lists[LAYOUT], 0, "The dims of the input, such as NCHW, if they do not tell it", "LETTERS"},
-      {"mean", 0, POPT_ARG_ARGV, &lists[MEAN], 0, "Taken off each pixel; one for each channel with commas (default 0)", "M"},
-      {"std", 0, POPT_ARG_ARGV, &lists[STD], 0, "What is left is divided by it (default 255 for a PNG, otherwise 1)", "S"},
+      {"output", 0, POPT_ARG_ARGV, &lists[OUTPUT], 0, "The file for the joined output: a PNG, or a numpy array", "FILE"},
+      {"tile", 0, POPT_ARG_ARGV, &lists[TILE], 0, "A tile's height and width (default: the model's fixed size)", "HxW"},
+      {"overlap", 0, POPT_ARG_ARGV, &lists[OVERLAP], 0, "The minimum number of pixels that neighbours share (default 0)", "N"},
+      {"batch", 0, POPT_ARG_ARGV, &lists[BATCH], 0, "Tiles in a run (default: the model's fixed batch size, or 1)", "N"},
+      {"slots", 0, POPT_ARG_ARGV, &lists[SLOTS], 0, "The number of runs in flight (default 3)", "N"},
+      {"layout", 0, POPT_ARG_ARGV, &lists[LAYOUT], 0, "The order of the input's dims, such as NCHW, if it cannot be inferred",
+       "LETTERS"},
+      {"mean", 0, POPT_ARG_ARGV, &lists[MEAN], 0,
+       "Subtracted from each pixel; one number, or one for each channel, separated by commas (default 0)", "M"},
+      {"std", 0, POPT_ARG_ARGV, &lists[STD], 0, "The divisor after that (default 255 for a PNG, otherwise 1)", "S"},
       {"bgr", 0, POPT_ARG_NONE, &reversed, 0, "The model's channels are in reverse order: blue, green, red", NULL},
-      {"trace", 0, POPT_ARG_ARGV, &lists[TRACE], 0, "Write when each stage was at work, for Perfetto", "FILE.json"},
+      {"trace", 0, POPT_ARG_ARGV, &lists[TRACE], 0, "Write the start and end of each stage, for Perfetto", "FILE.json"},
       POPT_TABLEEND};
   const tool_usage usage = {
       .command = "tile",
       .arguments = "MODEL",
-      .summary = "Run a model over a picture tile by tile, with copies and runs at the same time.",
+      .summary = "Run a model over a picture tile by tile; copies and runs overlap.",
       .notes =
-          "The output must have the tile's height and width, multiplied or divided by a whole number. Tiles are spread evenly; a\n"
-          "picture that is smaller than one is filled up with its last row and column. Neighbours fade into one another\n"
-          "in the middle of what they share, over half of --overlap. In a PNG 0 to 1 become 0 to 255.",
+          "The output must have the tile's height and width, multiplied or divided by a whole number. Tiles are spread evenly. A\n"
+          "picture that is smaller than a tile is padded with its last row and column. Neighbours are blended in the middle of\n"
+          "the region that they share, over half of --overlap. In a PNG, 0 to 1 become 0 to 255.",
       .takes = TOOL_TAKES_DEVICE | TOOL_TAKES_DIMS | TOOL_TAKES_SESSION | TOOL_TAKES_RUNS,
       .argument_count = 1,
       .options = options,

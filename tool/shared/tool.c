@@ -122,24 +122,25 @@ static void build_tables(tool_state *tool) {
   size_t count = 0;
   if (takes & TOOL_TAKES_INPUTS) {
     share_option(tool, &count, "input", 'i', &tool->input_texts,
-                 "Take an input from a numpy file, or all that an archive of arrays (FILE.npz) holds; repeatable", "NAME=FILE");
-    share_flag(tool, &count, "random", 'r', &tool->random, 0, "Make up the inputs that are not given");
-    share_option(tool, &count, "seed", 0, &tool->seed_texts, "What --random begins with (default 0)", "N");
+                 "Read an input from a numpy file, or all arrays of an archive (FILE.npz); may be repeated", "NAME=FILE");
+    share_flag(tool, &count, "random", 'r', &tool->random, 0, "Fill all other inputs with random numbers");
+    share_option(tool, &count, "seed", 0, &tool->seed_texts, "The seed of --random (default 0)", "N");
   }
   if (takes & TOOL_TAKES_DIMS) {
-    share_option(tool, &count, "dim", 0, &tool->dim_texts, "Fix an open dim: a symbol, or INPUT[AXIS]; repeatable", "SYMBOL=N");
+    share_option(tool, &count, "dim", 0, &tool->dim_texts, "Fix an open dim: a symbol, or INPUT[AXIS]; may be repeated",
+                 "SYMBOL=N");
   }
   if (takes & (TOOL_TAKES_DEVICE | TOOL_TAKES_DEVICES)) {
     share_option(tool, &count, "device", 'd', &tool->devices,
-                 takes & TOOL_TAKES_DEVICES ? "Where to run, such as cuda, webgpu:1 or gpu,cpu; repeatable"
+                 takes & TOOL_TAKES_DEVICES ? "Where to run, such as cuda, webgpu:1 or gpu,cpu; may be repeated"
                                             : "Where to run, such as cuda, webgpu:1 or gpu,cpu",
                  "SPEC");
   }
   if (takes & TOOL_TAKES_SESSION) {
     wish_words *words = &tool->wish.words;
     share_option(tool, &count, "ep-option", 0, &words->ep_options,
-                 "Set an option of the device's EP, or of another: NAME.KEY; repeatable", "KEY=VALUE");
-    share_option(tool, &count, "config", 0, &words->configs, "Set a session config entry of ONNX Runtime; repeatable",
+                 "Set an option of the device's EP, or of another: NAME.KEY; may be repeated", "KEY=VALUE");
+    share_option(tool, &count, "config", 0, &words->configs, "Set a session config entry of ONNX Runtime; may be repeated",
                  "KEY=VALUE");
     share_option(
         tool, &count, "policy", 0, &words->policies,
@@ -149,18 +150,18 @@ static void build_tables(tool_state *tool) {
     share_flag(tool, &count, "strict", 0, &words->strict, 0, "Fail if a node does not run on the device");
     share_option(tool, &count, "threads", 0, &words->threads, "Threads that a node on the CPU may use", "N");
     share_option(tool, &count, "optimization", 0, &words->optimizations,
-                 "What ONNX Runtime may do to the model: all (default), none, basic, extended or layout", "LEVEL");
+                 "How far ONNX Runtime may change the model: all (default), none, basic, extended or layout", "LEVEL");
     share_option(tool, &count, "profile", 0, &words->profiles, "Write ONNX Runtime's profile to PREFIX_TIME.json", "PREFIX");
   }
   if (takes & TOOL_TAKES_RUNS) {
     share_option(tool, &count, "run-config", 0, &tool->wish.words.run_configs,
-                 "Set a run config entry of ONNX Runtime for bound runs; repeatable", "KEY=VALUE");
+                 "Set a run config entry of ONNX Runtime for bound runs; may be repeated", "KEY=VALUE");
   }
   share_option(tool, &count, "ort", 0, &tool->orts, "ONNX Runtime's library, or its directory", "FILE_OR_DIR");
-  share_option(tool, &count, "ep-library", 0, &tool->ep_libraries, "An EP library or a directory of them; repeatable",
+  share_option(tool, &count, "ep-library", 0, &tool->ep_libraries, "An EP library, or a directory of them; may be repeated",
                "[NAME=]FILE");
   share_flag(tool, &count, "json", 'j', &tool->json, 0, "Print JSON");
-  share_flag(tool, &count, "verbose", 'v', NULL, 'v', "Say more, and log to stderr; twice: even more");
+  share_flag(tool, &count, "verbose", 'v', NULL, 'v', "Print more, and log to stderr; twice: log ORT's verbose lines");
   share_flag(tool, &count, "help", 'h', NULL, 'h', "Show this help");
   tool->shared[count] = (struct poptOption)POPT_TABLEEND;
   static struct poptOption none[] = {POPT_TABLEEND};

@@ -1,4 +1,4 @@
-"""What moves on each run of a binding."""
+"""The bytes that each run of a binding moves."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ class Entry(NamedTuple):
 
 
 class Audit:
-    """crossing_bytes is the sum of the bytes that cross on each run in crossing_count copies, a lower bound where
-    unknown_count is not 0; entries has the parts."""
+    """The bytes that cross the link in each run. crossing_bytes is their sum, in crossing_count copies; it is a lower bound if
+    unknown_count is not 0. entries has the parts."""
 
     def __init__(self, crossing_bytes: int, crossing_count: int, unknown_count: int, entries: list[tuple[Any, ...]]) -> None:
         self.crossing_bytes = crossing_bytes

@@ -57,8 +57,8 @@ def _deliver(waiters: list[Waiter]) -> None:
 
 
 class Batch(_core.Batch):
-    """Many independent streams of one recurrent model as rows of one run. Each row has its own state; rows join and leave at any time. Any
-    thread may use it. Session.batch() makes one. The end of a block `with batch:` closes it."""
+    """Many independent streams of one recurrent model as rows of one run. Each row has its own state; rows join and leave at any time. A
+    batch is thread-safe. Session.batch() creates one. The end of a block `with batch:` closes it."""
 
     session: Session
     """whose model runs"""
@@ -95,30 +95,33 @@ class Batch(_core.Batch):
         return made
 
     def __init__(self, session: Session, most_rows: int, **options: Any) -> None:
-        """session: whose model runs. most_rows, states, axes, first, tolerance, on_device, rows and longest: as Session.batch has them. Raises as that:
-        NameNotFound, InvalidArgument, ShapeError, DTypeError, NotSupported, OutOfMemory, OrtError."""
+        """session: runs the model. most_rows, states, axes, first, tolerance, on_device, rows and longest: see Session.batch. Raises the
+        same exceptions: NameNotFound, InvalidArgument, ShapeError, DTypeError, NotSupported, OutOfMemory, OrtError."""
 
     def join(self, state: State | None = None) -> Row:
-        """A new row. Nothing is moved before its first step. state: what it goes on from, of one row, from Row.save(), Binding.save() or
-        Session.load_state(); without it, the batch's first state. Raises InvalidState (the batch has its most rows, or is closed),
-        InvalidArgument (a state of another session, or of other pairs), ShapeError, TypeError, OutOfMemory."""
+        """Add a row and return it. Nothing is moved before its first step. state: the initial state of one row, from Row.save(),
+        Binding.save() or Session.load_state(); the default is the batch's first state. Raises InvalidState (the batch has its maximum
+        number of rows, or is closed), InvalidArgument (a state of another session, or of other pairs), ShapeError, TypeError,
+        OutOfMemory."""
         row = Row(self, self._join(state))
         self._rows[row._slot] = row
         return row
 
     def set(self, inputs: Mapping[str, Any]) -> None:
-        """Set inputs without a batch axis, which all rows share, until they are set again: {name: array}. The data are copied. inputs: an
-        array has the input's type and shape. Blocks for the step in flight. Raises NameNotFound, InvalidArgument (an input that each row
-        brings, or a state), DTypeError, ShapeError, DeviceError (it is on another device), InvalidState, OutOfMemory, OrtError."""
+        """Set inputs without a batch axis, which all rows share: {name: array}. They remain set until they are set again. The data are
+        copied. inputs: an array must have the input's type and shape. Blocks until the step in flight is complete. Raises NameNotFound,
+        InvalidArgument (an input of each row, or a state), DTypeError, ShapeError, DeviceError (it is on another device), InvalidState,
+        OutOfMemory, OrtError."""
         self._set_all(ALL, inputs)
 
     def run(self, rows: Sequence[Row], inputs: Sequence[Mapping[str, Any]] | None = None, *, stream: _tensor.Stream | None = None) -> None:
-        """Make a step of some rows; all others keep their states to the bit. After a failure every row is as it was before.
+        """Make a step of some rows; the states of all others do not change. If the step fails, no row changes.
 
-        rows: whose inputs are set, with the same dims. inputs: a dict for each of them, as Row.set takes it. stream: the call returns when
-        the step is submitted there, and the next call that needs its end waits for it, and raises its failure. Raises InvalidArgument (no
-        row, a row twice, one of another batch), InvalidState (an input is not set), NotFound (a row that has left), ShapeError,
-        NotSupported (the model mixes rows: the message names the output), TypeError, DeviceError, OutOfMemory, OrtError."""
+        rows: their inputs must be set, with the same dims. inputs: a dict for each row, as for Row.set. stream: the call returns when the
+        step is submitted to the stream; the next call that needs the result blocks until the step is complete, and raises its failure.
+        Raises InvalidArgument (no row, a row twice, a row of another batch), InvalidState (an input is not set), NotFound (a row that has
+        left), ShapeError, NotSupported (the model mixes rows: the message names the output), TypeError, DeviceError, OutOfMemory,
+        OrtError."""
         rows = list(rows)
         for row in rows:
             if not isinstance(row, Row) or row.batch is not self:
@@ -131,22 +134,22 @@ class Batch(_core.Batch):
         self._run([row._slot for row in rows], stream)
 
     def step(self, rows: int = 16, longest: float = 0.001, timeout: float | None = None) -> list[Row]:
-        """Make a step of the rows that are submitted, which it returns; their outputs are there then. Those whose dims differ from the first
-        one's remain for the next step. rows: it is made as soon as so many are submitted, or all that are in the batch. longest: or as soon
-        as one of them has waited so long, in seconds. timeout: for the first row, in seconds; None: no limit. Raises Timeout (no row was
-        submitted), and what Batch.run raises, which Row.result raises for each of the rows, too: NotSupported, ShapeError, OutOfMemory,
-        OrtError. Raises InvalidArgument, InvalidState (the batch is closed)."""
+        """Make a step of the submitted rows and return these rows, whose outputs are then available. Rows whose dims differ from those of
+        the first one remain for the next step. rows: the step is made as soon as so many rows are submitted, or all rows of the batch.
+        longest: or as soon as a row has waited so long, in seconds. timeout: for the first row, in seconds; None: no limit. Raises
+        Timeout (no row was submitted), and the exceptions of Batch.run, which Row.result then also raises for each row: NotSupported,
+        ShapeError, OutOfMemory, OrtError. Raises InvalidArgument, InvalidState (the batch is closed)."""
         made = self._step(_count(rows, "step: rows"), _least(longest, "step: longest"), _nanoseconds(timeout, "step: timeout"))
         return [self._rows[slot] for slot in made if slot in self._rows]
 
     def info(self) -> dict[str, int]:
-        """What the batch has done: row_count (rows that have joined and not left), width (rows of the last step's run, idle ones included),
+        """Counts of the batch: row_count (rows that have joined and not left), width (rows of the last step's run, including idle ones),
         steps, moved_rows (rows whose states were moved), nbytes (of the states' memory). Raises InvalidState (it is closed)."""
         return self._info()
 
     def close(self) -> None:
-        """Let all rows leave after the step in flight, as the end of a block `with batch:` does. Outputs and saved states remain valid. Tasks and
-        threads that await a row get InvalidState, and so does each later call. Raises nothing."""
+        """Let all rows leave after the step in flight, as does the end of a block `with batch:`. Outputs and saved states remain valid.
+        Tasks and threads that await a row, and all later calls, get InvalidState. Raises nothing."""
         self._close()
         self._rows.clear()
 
@@ -195,13 +198,13 @@ class Batch(_core.Batch):
 
 
 class Row:
-    """A stream of a batch: Batch.join() makes one. row["x"] = array sets an input for its next step and raises as set(). The end of a block
-    `with row:` lets it leave. A row that is dropped stays in the batch until that is closed."""
+    """A stream of a batch, created by Batch.join(). row["x"] = array sets an input for its next step and raises as set(). At the end of a
+    block `with row:` the row leaves. If the program drops a row, it stays in the batch until the batch is closed."""
 
     __slots__ = ("batch", "_slot", "__weakref__")
 
     def __init__(self, batch: Batch, slot: int) -> None:
-        """batch, slot: of a row that has joined; Batch.join() makes rows, and raises InvalidState."""
+        """batch, slot: of a row that has joined. Batch.join() creates rows, and raises InvalidState."""
         self.batch = batch
         self._slot = slot
 
@@ -210,59 +213,62 @@ class Row:
         self.batch._set_all(self._slot, {name: value})
 
     def set(self, inputs: Mapping[str, Any]) -> None:
-        """Set inputs for the row's next step: {name: array}. The data are copied. inputs: an array has the input's type and shape, with 1 on
-        the batch axis. Raises NameNotFound, NotFound (the row has left), InvalidArgument (a state, or an input that all rows share),
-        DTypeError, ShapeError, DeviceError (it is on another device), InvalidState (the batch is closed), OutOfMemory."""
+        """Set inputs for the row's next step: {name: array}. The data are copied. inputs: an array must have the input's type and shape,
+        with length 1 on the batch axis. Raises NameNotFound, NotFound (the row has left), InvalidArgument (a state, or an input that all
+        rows share), DTypeError, ShapeError, DeviceError (it is on another device), InvalidState (the batch is closed), OutOfMemory."""
         self.batch._set_all(self._slot, inputs)
 
     @property
     def outputs(self) -> dict[str, _tensor.Tensor]:
-        """The outputs of the row's last step by name, without states. No later step overwrites them. Those on the host are views of what all rows of the
-        step share. Blocks for the step in flight. Raises InvalidState (no step was made), NotFound (the row has left), what the step
-        in flight has failed with."""
+        """The outputs of the row's last step by name, without states. No later step overwrites them. Outputs on the host are views of
+        memory that all rows of the step share. Blocks until the step in flight is complete. Raises InvalidState (no step was made),
+        NotFound (the row has left), and the failure of the step in flight."""
         return {name: self.batch._get_output(self._slot, index) for name, index in self.batch._given.items()}
 
     def get(self, name: str) -> _tensor.Tensor:
-        """One of the `outputs`, by its name. Raises NameNotFound, InvalidArgument (a state: save()), InvalidState, NotFound, OutOfMemory, OrtError."""
+        """One of the `outputs`, by its name. Raises NameNotFound, InvalidArgument (a state: use save()), InvalidState, NotFound,
+        OutOfMemory, OrtError."""
         return self.batch._get_output(self._slot, _find(self.batch._outputs, "output", name, "outputs"))
 
     def save(self) -> State:
-        """The state of the row, for another row of a batch of the session, for a binding, or for a file. Blocks for the step in flight.
-        Raises NotFound (the row has left), InvalidState (the batch has no states, or is closed), what the step in flight has failed with,
-        OutOfMemory, OrtError."""
+        """The state of the row, for another row of a batch of the session, for a binding, or for a file. Blocks until the step in flight
+        is complete. Raises NotFound (the row has left), InvalidState (the batch has no states, or is closed), the failure of the step in
+        flight, OutOfMemory, OrtError."""
         return self.batch._save(self._slot, State)
 
     def leave(self) -> None:
-        """Leave the batch, after the step in flight. Raises NotFound (the row has left), InvalidState, what the step in flight has failed
-        with: the row has then not left."""
+        """Leave the batch, after the step in flight. Raises NotFound (the row has left), InvalidState, and the failure of the step in
+        flight; in that case the row has not left."""
         self.batch._leave(self._slot, None)
         self.batch._rows.pop(self._slot, None)
 
     def leave_saved(self) -> State:
-        """As leave(), and the state as save() gives it. Raises as those: NotFound, InvalidState, OutOfMemory, OrtError; the row has then not left."""
+        """Leave the batch, and return the state as save() does. Raises as leave() and save(): NotFound, InvalidState, OutOfMemory,
+        OrtError; in that case the row has not left."""
         state = self.batch._leave(self._slot, State)
         self.batch._rows.pop(self._slot, None)
         assert state is not None
         return state
 
     def submit(self, inputs: Mapping[str, Any] | None = None) -> None:
-        """Submit the row for the next Batch.step(), which another thread makes. inputs: set before, as by set(). Raises NotFound (the row has
-        left), InvalidState (an input is not set, or the row is submitted already), and as set(): NameNotFound, InvalidArgument,
+        """Submit the row for the next Batch.step(), which another thread makes. inputs: set first, as by set(). Raises NotFound (the row
+        has left), InvalidState (an input is not set, or the row is already submitted), and as set(): NameNotFound, InvalidArgument,
         DTypeError, ShapeError."""
         if inputs is not None:
             self.set(inputs)
         self.batch._submit(self._slot)
 
     def result(self, timeout: float | None = None) -> dict[str, _tensor.Tensor]:
-        """Wait for the step that the row was submitted for: its outputs. timeout: in seconds; None: no limit. Raises Timeout, NotFound (the
-        row has left), InvalidState (it was not submitted, or the batch was closed), what the step has failed with, InvalidArgument."""
+        """Block until the step for which the row was submitted is complete, and return its outputs. timeout: in seconds; None: no limit.
+        Raises Timeout, NotFound (the row has left), InvalidState (it was not submitted, or the batch was closed), InvalidArgument, and
+        the failure of the step."""
         self.batch._await(self._slot, _nanoseconds(timeout, "result: timeout"))
         return self.outputs
 
     async def step(self, inputs: Mapping[str, Any] | None = None) -> dict[str, _tensor.Tensor]:
-        """submit(inputs) and await the outputs, without blocking the event loop. A thread of the batch's own makes the steps; Session.batch has
-        `rows` and `longest` for when. A task that is cancelled ends when the step has ended. Raises as submit() and result(): NotFound,
-        InvalidState, NameNotFound, InvalidArgument, DTypeError, ShapeError, NotSupported, OutOfMemory, OrtError."""
+        """Submit the row as submit(inputs) does, and await its outputs, without blocking the event loop. A thread of the batch makes the
+        steps; `rows` and `longest` of Session.batch define when. A cancelled task ends when the step has ended. Raises as submit() and
+        result(): NotFound, InvalidState, NameNotFound, InvalidArgument, DTypeError, ShapeError, NotSupported, OutOfMemory, OrtError."""
         self.submit(inputs)
         waiter = Waiter(self)
         self.batch._add_waiter(waiter)
@@ -276,9 +282,9 @@ class Row:
             raise
 
     async def steps(self, items: Iterable[Mapping[str, Any]] | AsyncIterable[Mapping[str, Any]]) -> AsyncIterator[dict[str, _tensor.Tensor]]:
-        """A step for each item, one after the other: async for outputs in row.steps(items). items: dicts of inputs, from a list, a generator, or
-        an asynchronous one. Raises as step(): NotFound, InvalidState, NameNotFound, InvalidArgument, DTypeError, ShapeError, NotSupported,
-        OutOfMemory, OrtError; what `items` raises."""
+        """Make a step for each item, one after the other: async for outputs in row.steps(items). items: dicts of inputs, from a list, a
+        generator, or an asynchronous generator. Raises as step(): NotFound, InvalidState, NameNotFound, InvalidArgument, DTypeError,
+        ShapeError, NotSupported, OutOfMemory, OrtError; and exceptions of `items`."""
         if isinstance(items, AsyncIterable):
             async for inputs in items:
                 yield await self.step(inputs)
@@ -299,7 +305,7 @@ class Row:
 
 
 def _deliver_all(waiters: list[Waiter]) -> None:
-    """One call for each event loop; one that has ended awaits nothing."""
+    """Make one call for each event loop; an event loop that has ended awaits nothing."""
     for loop in {id(waiter.loop): waiter.loop for waiter in waiters}.values():
         with contextlib.suppress(RuntimeError):
             loop.call_soon_threadsafe(_deliver, [waiter for waiter in waiters if waiter.loop is loop])
@@ -312,7 +318,7 @@ def _find(known: Mapping[str, Any], kind: str, name: str, call: str = "batch") -
 
 
 def _axes(given: Mapping[str, int | None] | None, names: Iterable[str], others: Iterable[str]) -> list[int] | None:
-    """The axes of `names`, of all that there are."""
+    """The axes of all `names`."""
     if given is None:
         return None
     known = [*names, *others]
@@ -345,7 +351,7 @@ def _nanoseconds(seconds: float | None, what: str) -> int:
 
 
 def _least(seconds: float, what: str) -> int:
-    """Nanoseconds, of which C takes 0 for its own choice."""
+    """In nanoseconds. C takes 0 as a request for its own choice."""
     return max(_nanoseconds(seconds, what), 1)
 
 

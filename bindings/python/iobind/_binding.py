@@ -6,26 +6,30 @@ import asyncio
 import contextlib
 import math
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from . import _core, _dtypes, _tensor
 from ._audit import Audit
-from ._errors import DTypeError, InvalidArgument, InvalidState, NameNotFound, NotSupported, ShapeError
+from ._errors import DTypeError, FileError, InvalidArgument, InvalidState, NameNotFound, NotSupported, ShapeError
 from ._runtime import DeviceSpec, is_device
 from ._runtime import place as find_place
 from ._session import Session, as_dict, as_host_tensor, run_options, signature
 from ._state import State
+
+if TYPE_CHECKING:
+    import concurrent.futures
 
 RESIDENT, SNAPSHOT, LIVE = range(3)
 COPY = 16  # a RESIDENT tensor that only the input has
 FRESH_MODE, REUSE_MODE, NONE_MODE = range(3)
 IN_PLACE = 1
 CARRY_MODES = ["move", "swap", "in_place"]
+DEFAULT_MODE = 3  # in place where the operator of a cache of fixed capacity allows it
 
 
 class Reuse:
-    """REUSE, or REUSE("cpu"), a device's name: memory of the first run there, overwritten by the next ones."""
+    """REUSE, or REUSE("cpu") with a device's name: the first run allocates memory there, and later runs overwrite it."""
 
     def __init__(self, device: DeviceSpec | None = None) -> None:
         self.device = device
@@ -51,18 +55,19 @@ class InPlace:
 
 
 def in_place(tensor: _tensor.Tensor) -> InPlace:
-    """Let an output be written into `tensor`, memory that an input has: only if the model's operators allow it, which nobody checks."""
+    """Let an output be written into `tensor`, which may share memory with an input. Use it only if the model's operators allow that;
+    iobind cannot check it."""
     return InPlace(tensor)
 
 
 class Outputs(_core.Outputs, Mapping[str, _tensor.Tensor]):
-    """The outputs that a run gives, by name: out["y"] is a Tensor. One that is bound to None is left out.
+    """The outputs of a run by name: out["y"] is a Tensor. An output that is bound to None is not included.
 
-    A FRESH output, a state that is moved, and one that carry() was given no mode for are kept: no later run overwrites them, and those of a
-    run without a stream are fetched before the next run as long as a program has the Outputs. Any other is in memory that later runs write,
-    and must be fetched before the next run or change of an output; Binding.take() keeps one of REUSE and a swapped state. If the binding
-    goes, all are kept. An output that a later run has ended before it was fetched raises InvalidState, and one of a run that failed what
-    that failed with."""
+    No later run overwrites a FRESH output, a moved state, or a state that was carried without a mode, except a cache of fixed capacity.
+    Such outputs of a run without a stream are fetched before the next run if the program still holds the Outputs. Any other output is in
+    memory that later runs write: fetch it before the next run or change of an output. Binding.take() keeps a REUSE output and a swapped
+    state. If the binding is destroyed, all outputs are kept. An output that was not fetched in time raises InvalidState, and an output of
+    a failed run raises that run's failure."""
 
     __slots__ = ()
 
@@ -73,7 +78,7 @@ class Outputs(_core.Outputs, Mapping[str, _tensor.Tensor]):
         return name in self._names()
 
     def get(self, name: str, default: Any = None) -> Any:
-        """The output `name`, or `default` if the run has not given it. Raises InvalidState, OrtError, Cancelled as out[name] does."""
+        """The output `name`, or `default` if the run has no such output. Raises InvalidState, OrtError, Cancelled as out[name] does."""
         return self[name] if name in self else default
 
     def __missing__(self, name: object) -> _tensor.Tensor:
@@ -86,7 +91,7 @@ class Outputs(_core.Outputs, Mapping[str, _tensor.Tensor]):
 
 
 class Step(NamedTuple):
-    """A change of one input or output of a binding, ready for the C module."""
+    """A change of one input or output of a binding, prepared for the C module."""
 
     key: tuple[str, int]
     """"input" or "output", and its index"""
@@ -96,14 +101,13 @@ class Step(NamedTuple):
 
 
 class Binding(_core.Binding):
-    """A session's inputs and outputs, bound to memory. One thread at a time; a session may have any number of bindings. The end of a block
-    `with binding:` closes it.
+    """A session's inputs and outputs, bound to memory. A binding is externally synchronized; a session may have any number of bindings.
+    The end of a block `with binding:` closes it.
 
-    b["x"] = array copies new data in, and may change open dims; b["x"] = tensor binds the tensor itself; both raise as bind().
-    """
+    b["x"] = array copies new data in, and may change open dims. b["x"] = tensor binds the tensor itself. Both raise as bind()."""
 
     # Of its own, the interpreter finds a method faster where no dict has been made; a program's attributes are in one still.
-    __slots__ = ("session", "_orders", "_tensors", "_shapes", "_carried", "_states", "_calls", "_foreign", "_pool", "_inputs", "_outputs", "__dict__",
+    __slots__ = ("session", "_orders", "_tensors", "_shapes", "_carried", "_states", "_calls", "_foreign", "_pool", "_running", "_inputs", "_outputs", "__dict__",
                  "__weakref__")
 
     def __new__(cls, session: Session) -> Binding:
@@ -117,12 +121,13 @@ class Binding(_core.Binding):
         made._calls = {}
         made._foreign = None
         made._pool = None
+        made._running = None
         made._inputs = {value.name: (index, value) for index, value in enumerate(session.inputs)}
         made._outputs = {value.name: (index, value) for index, value in enumerate(session.outputs)}
         return made
 
     def __init__(self, session: Session) -> None:
-        """session: whose inputs and outputs are bound."""
+        """session: the session whose inputs and outputs are bound."""
 
     session: Session
     _orders: dict[int, tuple[_tensor.Order, Any]]
@@ -139,6 +144,7 @@ class Binding(_core.Binding):
     _foreign: tuple[int, _tensor.Stream] | None
     """the last stream of another library, and what it was wrapped as: to let go of it is to wait for it"""
     _pool: Any
+    _running: concurrent.futures.Future[Outputs] | None
     _inputs: dict[str, tuple[int, Any]]
     _outputs: dict[str, tuple[int, Any]]
 
@@ -147,18 +153,15 @@ class Binding(_core.Binding):
 
     def bind(self, inputs: Mapping[str, Any] | None = None, *, outputs: Mapping[str, Any] | None = None,
              carry: Mapping[str, str] | None = None, carry_mode: str | None = None) -> None:
-        """Bind several at once.
+        """Bind several inputs and outputs at once. If one of them is refused, nothing changes.
 
-        inputs: {name: value}. An array is copied now, to where the session wants it (SNAPSHOT), and
-        has dims that fit the model's; an iobind.Tensor, or a device
-        tensor of another library by DLPack, is the input itself (RESIDENT), where the session wants it, and never copied;
-        live(array) is read before each run. outputs: {name: a device spec ("cpu": each run's result comes there, FRESH), REUSE or
-        REUSE("cpu"), a Tensor or array that is written into, in_place(tensor), None (not fetched)}. Those that are not named are
-        FRESH where the session leaves them (with graphs= REUSE). carry: {output: input}: the output, which `outputs` does not name, is
-        the next run's input;
-        carry_mode: see carry(). If one of them is refused, all stays as it was.
-        Raises NameNotFound, NotFound, DTypeError, ShapeError, DeviceError, InvalidArgument, InvalidState.
-        """
+        inputs: {name: value}. An array is copied now, to the memory from which the session reads it (SNAPSHOT); its dims must fit the
+        model's. An iobind.Tensor, which must be where the session reads it, is the input itself and is never copied (RESIDENT). A device
+        tensor of another library is copied by DLPack. live(array) is read anew by each run. outputs: {name: a device spec ("cpu": each
+        run's result is copied there, FRESH), REUSE or REUSE("cpu"), a Tensor or array into which each run writes, in_place(tensor), None
+        (not fetched)}. All other outputs are FRESH in the session's own output memory (with graphs= REUSE). carry: {output: input}: the
+        output becomes the next run's input; it must not be in `outputs`. carry_mode: see carry(). Raises NameNotFound, NotFound,
+        DTypeError, ShapeError, DeviceError, InvalidArgument, InvalidState."""
         inputs, outputs, carry = as_dict(inputs, "bind: inputs"), as_dict(outputs, "bind: outputs"), as_dict(carry, "bind: carry")
         both = [name for name in carry if name in outputs]
         if both:
@@ -173,7 +176,7 @@ class Binding(_core.Binding):
             self._take_step(step)
 
     def _rehearse(self, steps: list[Step]) -> None:
-        """Raises what one of the steps would, which then is not taken, nor is any other: on another binding, to which the same is bound."""
+        """Raise the error of the first step that would fail, on another binding to which the same is bound; no step is applied."""
         stage = self._stage()
         changed = {step.key for step in steps}
         for key, call in self._calls.items():
@@ -202,7 +205,7 @@ class Binding(_core.Binding):
         self._take_step(self._input_step(name, value, SNAPSHOT))
 
     def _input_step(self, name: str, value: Any, copied: int) -> Step:
-        """copied: how what is no tensor of iobind's is copied: SNAPSHOT, when the step is taken, or COPY, here."""
+        """copied: how a value that is not an iobind tensor is copied: SNAPSHOT, when the step is applied, or COPY, here."""
         index, wanted = self._input(name)
         what = f"bind: {name!r}"
         if isinstance(value, _tensor.Tensor):
@@ -258,8 +261,8 @@ class Binding(_core.Binding):
         return Step(("input", index), call, note)
 
     def set_input(self, name: str, value: Any, *, event: _tensor.Event | None = None) -> None:
-        """Bind an input as b[name] = value does. event: each run waits for it before it reads a tensor. Raises as bind(), and
-        InvalidArgument for an event with anything but a tensor."""
+        """Bind an input as b[name] = value does. event: each run waits for this event before it reads the tensor. Raises as bind(), and
+        InvalidArgument for an event with a value that is not a tensor."""
         if event is None:
             self._assign(name, value)
             return
@@ -279,8 +282,8 @@ class Binding(_core.Binding):
         self._use_order(None)
 
     def close(self) -> None:
-        """Wait for the runs in flight, and unbind everything, as the end of a block `with binding:` does: the binding holds no memory of
-        others any more. Outputs that a program has fetched stay. Raises InvalidState during another thread's call."""
+        """Wait for the runs in flight and unbind everything, as does the end of a block `with binding:`. The binding then retains no
+        memory. Outputs that were fetched remain valid. Raises InvalidState during another thread's call."""
         self._await_runs()
         self.clear()
 
@@ -291,10 +294,10 @@ class Binding(_core.Binding):
         self.close()
 
     def update(self, name: str, array: Any, *, stream: _tensor.Stream | None = None) -> None:
-        """Copy new data, an array of the same dims, into the bound input `name`, behind the runs that are queued on `stream`: then it is an
-        array, not a list, and must stay as it is until the stream has passed. Raises NotFound, InvalidState (it is not bound),
-        InvalidArgument (the wrong number of bytes), DTypeError (strings, too), ShapeError (other dims, gaps), DeviceError (another
-        device's stream)."""
+        """Copy new data, an array of the same dims, into the bound input `name`. With `stream`, the copy is ordered after the runs that
+        are queued on it; the value must then be an array, not a list, and must not change until the stream has completed the copy. Raises
+        NotFound, InvalidState (it is not bound), InvalidArgument (the wrong number of bytes), DTypeError (also for strings), ShapeError
+        (other dims, gaps), DeviceError (another device's stream)."""
         index, wanted = self._input(name)
         code = _dtypes.BY_NAME.get(wanted.dtype, 0)
         if code == _dtypes.STRING:
@@ -315,8 +318,8 @@ class Binding(_core.Binding):
         self._update_input(index, _tensor.as_bytes(data), stream)
 
     def set_output(self, name: str, value: Any) -> None:
-        """Bind the output `name`; bind() has what its value may be. Raises NotFound, DTypeError, ShapeError, DeviceError, InvalidArgument,
-        NotSupported, InvalidState."""
+        """Bind the output `name`; bind() lists the possible values. Raises NotFound, DTypeError, ShapeError, DeviceError,
+        InvalidArgument, NotSupported, InvalidState."""
         self._take_step(self._output_step(name, value))
 
     def _output_step(self, name: str, value: Any) -> Step:
@@ -342,21 +345,22 @@ class Binding(_core.Binding):
         return Step(("output", index), call, note)
 
     def fresh(self, name: str) -> None:
-        """Leave the output `name` FRESH where the session leaves it, as it is in a new binding. Raises NotFound, InvalidState, NotSupported
-        (the session has graphs=: its outputs are REUSE)."""
+        """Reset the output `name` to FRESH in the session's own output memory, as in a new binding. Raises NotFound, InvalidState,
+        NotSupported (the session has graphs=: its outputs are REUSE)."""
         index, _ = self._output(name)
         self._take_step(self._step_to(index, lambda binding: binding._place_output(index, FRESH_MODE, None, 0)))
 
     def carry(self, output: str, input: str, mode: str | None = None) -> None:
-        """Let an output become an input of the next run: a state that never leaves the device. The first state is what is bound.
+        """Let an output become an input of the next run: a state that never leaves the device. The bound input is the first state.
 
-        mode: "swap" (two buffers of the state's shape: a run that makes another shape raises ShapeError), "move" (new memory in each
-        run, of any shape) or "in_place" (one buffer, which only some operators allow: nobody checks). None: as "swap" if the model says
-        that both have the same shape, otherwise as "move", and a state that the program still references, as an output, an array or by
-        DLPack, is never overwritten: where a swap would do that, the state is moved from then on. A state that is moved is kept as a FRESH
-        output is. One of "swap" can be fetched until the next run, and its memory is written again by the run after that, or by the next
-        one if the input is bound again; take() keeps it. One in place is written again by the next run. Raises NameNotFound,
-        InvalidArgument, DTypeError, ShapeError, InvalidState."""
+        mode: "swap" (two buffers of the state's shape; a run that produces another shape raises ShapeError), "move" (new memory in each
+        run, of any shape) or "in_place" (one buffer; only some operators allow this, and iobind cannot check it). None: "in_place" for a
+        cache of fixed capacity ("capacity" of Session.state_kind) whose operator allows it; for any other state "swap" if the model gives
+        both the same shape, otherwise "move". With None, a state of these other kinds that the program still references, as an output, an
+        array or by DLPack, is never overwritten: if a swap would do that, the state is moved from then on. A moved state is kept as a
+        FRESH output is. A swapped state can be fetched until the next run; the run after that overwrites its memory, or the next run if
+        the input is bound again; take() keeps it. The next run overwrites a state in place. Raises NameNotFound, InvalidArgument,
+        DTypeError, ShapeError, InvalidState."""
         self._take_step(self._carry_step(output, input, mode))
 
     def _carry_step(self, output: str, input: str, mode: str | None) -> Step:
@@ -365,10 +369,11 @@ class Binding(_core.Binding):
             raise InvalidArgument(f"carry: mode: expected one of {', '.join(CARRY_MODES)}, got {mode!r}")
         to, wanted = self._input(input)
         stays = given.shape is not None and given.shape == wanted.shape and not {None, "?"} & set(given.shape)  # "?" is not a name
-        chosen = mode or ("swap" if stays else "move")
+        is_cache = mode is None and self._is_cache(number, to)
+        chosen = mode or ("in_place" if is_cache else "swap" if stays else "move")
 
         def call(binding: _core.Binding) -> None:
-            binding._carry(number, to, CARRY_MODES.index(chosen), mode is None)
+            binding._carry(number, to, DEFAULT_MODE if is_cache else CARRY_MODES.index(chosen), mode is None and not is_cache)
 
         def note() -> None:
             self._calls["output", number] = call
@@ -380,26 +385,32 @@ class Binding(_core.Binding):
 
         return Step(("output", number), call, note)
 
+    def _is_cache(self, output: int, input: int) -> bool:
+        try:
+            return self.session._kind_of(output, input).kind == "capacity"
+        except FileError:  # a model whose file is gone shows nothing
+            return False
+
     def take(self, name: str) -> _tensor.Tensor:
-        """The output `name` of the last run, with that run's shape. No later run overwrites it: for REUSE and a swapped state the binding gets
-        new memory. A bound tensor and a state in place are written again all the same: copy() keeps their content. Raises NotFound,
-        InvalidState (no run has finished, or it was taken), DeviceError, and what the run failed with."""
+        """The output `name` of the last run, with that run's shape. No later run overwrites it: for REUSE and a swapped state the binding
+        gets new memory. The exceptions are a bound tensor and a state in place, which later runs overwrite: use copy() to keep their
+        content. Raises NotFound, InvalidState (no run is complete, or the output was taken), DeviceError, and the failure of the run."""
         return self._take(self._output(name, "take")[0])
 
     def save(self) -> State:
-        """What the next run would read as its carried inputs, as a State that never changes. A state that is moved or swapped and that nobody
-        references is not copied: the binding gets new memory for it when it needs that. Any other is copied, where it is, on the device.
-        Does not wait for runs on a stream of the execution provider's: the state is that of the last one. Raises InvalidState (nothing is
-        carried, an input is not bound, a run that failed has left no state, another thread's call is in flight), what the last run failed
-        with, OutOfMemory, OrtError."""
+        """The content that the next run would read as its carried inputs, as a State that never changes. A moved or swapped state that
+        the program does not reference is not copied: the binding gets new memory for it when it needs that. Any other state is copied on
+        its device. Does not block for runs on a stream of the execution provider: the state is that of the last run. Raises InvalidState
+        (nothing is carried, an input is not bound, a failed run has left no state, another thread's call is in flight), the failure of
+        the last run, OutOfMemory, OrtError."""
         return State._save(self)
 
     def restore(self, state: State) -> None:
-        """Go on from `state`, which this binding, or another one of the session that carries the same, has saved: the next run reads it. A
-        state that is moved or swapped is read where it is; one in place, and any with graphs=, is copied into the memory that is bound if its
-        shape is the same. Outputs of the last run must have been fetched, as before a run. Raises InvalidState (a run is in flight, the state
-        is closed), InvalidArgument (another session's, other inputs are carried), ShapeError, what the run failed with that was to make the
-        state, OutOfMemory, OrtError."""
+        """Continue from `state`, which was saved by this binding or by another binding of the session that carries the same states: the
+        next run reads it. A moved or swapped state is read without a copy. A state in place, and any state with graphs=, is copied into
+        the bound memory if it has the same shape. Fetch outputs of the last run first, as before a run. Raises InvalidState (a run is in
+        flight, the state is closed), InvalidArgument (a state of another session, or of other carried inputs), ShapeError, the failure of
+        the run that was to produce the state, OutOfMemory, OrtError."""
         if not isinstance(state, State):
             raise InvalidArgument(f"restore: expected an iobind.State, got {type(state).__name__}")
         self._await_states()
@@ -409,12 +420,12 @@ class Binding(_core.Binding):
             self._note_state(self._inputs[name][0], shape)
 
     def reorder(self, rows: Sequence[int], *, axis: int = 0) -> None:
-        """Replace the rows of all carried states, where they are: the new row i is the old row rows[i], such as the beams that a search goes on
-        with. rows: one may be taken several times, or not at all; as many as before or not. axis: of each carried state, whose shapes have the
-        same number of rows there. States that were saved keep their rows. Outputs of the last run must have been fetched, as before a run.
-        Raises InvalidArgument (a row that is not there, no rows), ShapeError (a state without that axis, or with another number of rows),
-        NotSupported (another number of rows with graphs=), InvalidState (nothing is carried, a run is in flight), what the last run failed
-        with, OutOfMemory, OrtError."""
+        """Reorder the rows of all carried states on their device: the new row i is the old row rows[i]. A beam search continues with its
+        best beams this way. rows: a row may appear several times or not at all, and their number may change. axis: the axis of the rows
+        in each carried state; the states must have the same number of rows. Saved states do not change. Fetch outputs of the last run
+        first, as before a run. Raises InvalidArgument (a row that does not exist, no rows), ShapeError (a state without that axis, or
+        with another number of rows), NotSupported (another number of rows with graphs=), InvalidState (nothing is carried, a run is in
+        flight), the failure of the last run, OutOfMemory, OrtError."""
         if axis < 0:
             raise ShapeError(f"reorder: axis: expected 0 or more, got {axis}")
         self._await_states()
@@ -425,26 +436,28 @@ class Binding(_core.Binding):
             if len(bound) > axis:
                 self._note_state(index, (*bound[:axis], len(given), *bound[axis + 1:]))
 
-    def write_lengths(self, added: int, length: int | None = None, *, stream: _tensor.Stream | None = None) -> None:
-        """Write the lengths of the carried caches of fixed capacity ("capacity" of Session.state_kind) into the inputs that the model takes them
-        from, for a run that adds `added` rows. A run that succeeds advances the length; one that fails leaves it. `length` is how many rows are
-        in use before the run, such as 0 for an empty cache; None: as iobind has counted. Inputs that are not bound are bound; masks and
-        positions remain yours. Raises InvalidArgument (beyond the capacity), InvalidState (the length is not known, a run is in flight
-        elsewhere), NotSupported (no such cache is carried, or the model computes its lengths), FileError as Session.state_kind,
-        DeviceError (another device's stream), OutOfMemory, OrtError."""
-        if added < 1 or (length is not None and length < 0):
-            raise InvalidArgument(f"write_lengths: expected 1 new row or more and a length of 0 or more, got {added} and {length}")
+    def write_lengths(self, added: int, length: int | Iterable[int] | None = None, *, stream: _tensor.Stream | None = None) -> None:
+        """Write the lengths of the carried caches of fixed capacity ("capacity" of Session.state_kind) into the model's inputs for them,
+        for a run that adds `added` rows. A successful run advances the length; a failed run does not. `length`: the number of rows in use
+        before the run, such as 0 for an empty cache, or a sequence with the number for each row of the batch; None: the number that
+        iobind has counted. Inputs for lengths that are not bound are bound; masks and positions remain the caller's task. Raises
+        InvalidArgument (beyond the capacity, or not one length for each row), InvalidState (the length is unknown, a run is in flight
+        elsewhere), NotSupported (no such cache is carried, the model computes its lengths, or it takes one length for all rows),
+        FileError as Session.state_kind, DeviceError (another device's stream), OutOfMemory, OrtError."""
+        lengths = None if length is None else tuple(length) if isinstance(length, Iterable) else (length,)
+        if added < 1 or any(one < 0 for one in lengths or ()):
+            raise InvalidArgument(f"write_lengths: expected 1 new row or more and lengths of 0 or more, got {added} and {length}")
         for tensor in self._tensors.values():  # which of them have lengths, the library knows
             tensor._await(stream)
-        self._write_lengths(added, -1 if length is None else length, stream)
+        self._write_lengths(added, lengths, stream)
 
     def rewind(self, length: int) -> None:
-        """Go back to a shorter length: of each carried state the first `length` rows remain, on the axis that Session.state_kind() tells, such as
-        the tokens of a decoder that were right. Other inputs that depend on the length are yours to bind. States that were saved keep
-        their rows. Outputs of the last run must have been fetched, as before a run. Raises NotSupported (a state is of another kind than
-        "growing": save a state earlier, and restore it; of "capacity" only a length that write_lengths() counts is set), InvalidArgument (a state
-        is shorter), ShapeError (the states have different lengths), FileError as Session.state_kind, InvalidState (nothing is carried, a
-        run is in flight), what the last run failed with, OutOfMemory, OrtError."""
+        """Go back to a shorter length: keep the first `length` rows of each carried state, on the axis that Session.state_kind() returns.
+        A decoder drops wrongly guessed tokens this way. The caller must bind other inputs that depend on the length. Saved states do not
+        change. Fetch outputs of the last run first, as before a run. Of a cache of kind "capacity" only the length that write_lengths()
+        counts is set. Raises NotSupported (a state of another kind: save a state earlier, and restore it), InvalidArgument (a state is
+        shorter), ShapeError (the states have different lengths), FileError as Session.state_kind, InvalidState (nothing is carried, a run
+        is in flight), the failure of the last run, OutOfMemory, OrtError."""
         if length < 0:
             raise InvalidArgument(f"rewind: length: expected 0 or more, got {length}")
         self._await_states()
@@ -456,25 +469,26 @@ class Binding(_core.Binding):
                 self._note_state(index, (*bound[:axis], length, *bound[axis + 1:]))
 
     def _await_states(self) -> None:
-        """The tensors that a state in place is written into have been written by what writes them now."""
+        """Wait for work that writes the tensors of states in place."""
         for index in self._carried.keys() & self._tensors.keys():
             self._tensors[index]._await(None)
 
     def _note_state(self, index: int, shape: tuple[int, ...]) -> None:
-        """The carried input has another state: in place in the tensor that is bound if that has its shape, otherwise in memory of its own."""
+        """Record that the carried input has another state: in place, in the bound tensor if that has the state's shape, otherwise in
+        separate memory."""
         bound = self._tensors.get(index)
         if bound is None or bound.shape != shape or bound.read_only:
             self._forget(index)
         self._shapes[index] = shape
 
     def set_run_options(self, config: Mapping[str, Any] | None = None, *, tag: str | None = None, log_level: int = 0) -> None:
-        """For all later runs. config: ONNX Runtime's run entries, such as {"memory.enable_memory_arena_shrinkage": "gpu:0"}. tag: names
-        the runs in its log. log_level: 1 verbose, 2 info, 3 warning, 4 error; 0: the default. Raises InvalidState while a run is
-        in flight, InvalidArgument."""
+        """Set options for all later runs. config: ONNX Runtime's run config entries, such as {"memory.enable_memory_arena_shrinkage":
+        "gpu:0"}. tag: names the runs in ONNX Runtime's log. log_level: 1 verbose, 2 info, 3 warning, 4 error; 0: the default. Raises
+        InvalidState while a run is in flight, InvalidArgument."""
         self._set_run_options(*run_options(config, tag, log_level))
 
     def audit(self) -> Audit:
-        """Which bytes move on each run, from where to where, and why: a table in a terminal, HTML in a notebook."""
+        """Report the bytes that each run moves, with source, target and reason: a table in a terminal, HTML in a notebook."""
         return Audit(*self._audit())
 
     # ---- order ----
@@ -508,30 +522,40 @@ class Binding(_core.Binding):
         return self._foreign[1]
 
     async def run_async(self) -> Outputs:
-        """As run(), without blocking the event loop. Runs that are awaited at the same time come one after another; cancelling a task
-        cancels its own run, and the task ends when that has ended. Raises as run(): InvalidState, ShapeError, DeviceError, Cancelled,
-        OrtError."""
-        if self._pool is None:
-            from concurrent.futures import ThreadPoolExecutor
-
-            self._pool = ThreadPoolExecutor(1, "iobind")
-        job = CancellableRun(self)
-        future = self._pool.submit(job)
-        running: asyncio.Future[Outputs] = asyncio.wrap_future(future)
-        running.add_done_callback(lambda done: done.cancelled() or done.exception())  # a cancelled task does not ask for it
+        """As run(), without blocking the event loop. The run is in flight from the time at which the task begins to await it: later
+        access to bound memory is ordered after the run. Runs that are awaited at the same time execute one after another. Cancelling a
+        task cancels its own run, and the task ends when that run has ended. Raises as run(): InvalidState, ShapeError, DeviceError,
+        Cancelled, OrtError."""
+        while (earlier := self._running) is not None and not earlier.done():
+            await _ended(earlier)
+        self._announce_run()
+        run = AnnouncedRun(self)
         try:
-            await asyncio.wait([running])  # which, cancelled, does not cancel the run
-        except asyncio.CancelledError:
-            while not future.cancel() and not future.done():  # the run may begin only after this
-                job.cancel()
-                with contextlib.suppress(asyncio.CancelledError):  # cancelled again: the binding is still busy
-                    await asyncio.wait([running], timeout=0.01)
+            if self._pool is None:
+                from concurrent.futures import ThreadPoolExecutor
+
+                self._pool = ThreadPoolExecutor(1, "iobind")
+            self._running = future = self._pool.submit(run)
+        except BaseException:
+            self._withdraw_run()
             raise
-        return running.result()
+        try:
+            await _ended(future)
+        except asyncio.CancelledError:
+            run.cancel()
+            while not future.done():
+                with contextlib.suppress(asyncio.CancelledError):  # cancelled again: the binding is still busy
+                    await _ended(future)
+            raise
+        finally:
+            if self._running is future:
+                self._running = None  # which would keep the outputs
+        outputs: Outputs = future.result()
+        return outputs
 
 
-class CancellableRun:
-    """A run in the pool. cancel() cancels this run and never the one behind it, which cannot begin before this one has left the lock."""
+class AnnouncedRun:
+    """A run in the thread pool. cancel() cancels this run only: the following one cannot begin before this one has released the lock."""
 
     def __init__(self, binding: Binding) -> None:
         self.binding = binding
@@ -540,7 +564,8 @@ class CancellableRun:
 
     def __call__(self) -> Outputs:
         try:
-            return self.binding.run()
+            outputs: Outputs = self.binding._make_announced_run()
+            return outputs
         finally:
             with self.lock:
                 self.is_over = True
@@ -551,8 +576,15 @@ class CancellableRun:
                 self.binding.cancel()
 
 
+async def _ended(future: concurrent.futures.Future[Outputs]) -> None:
+    """Until a run has ended; one who is cancelled meanwhile does not cancel the run."""
+    running: asyncio.Future[Outputs] = asyncio.wrap_future(future)
+    running.add_done_callback(lambda done: done.cancelled() or done.exception())  # a cancelled task does not ask for it
+    await asyncio.wait([running])
+
+
 def _order_all(orders: dict[int, tuple[_tensor.Order, Any]]) -> Any:
-    """What orders a run behind the producers of its inputs; it does not hold the binding, which holds it."""
+    """Order a run after the producers of its inputs. It does not retain the binding, which retains it."""
 
     def order_run(stream: _tensor.Stream | None) -> None:
         for order, _ in orders.values():

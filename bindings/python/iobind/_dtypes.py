@@ -1,4 +1,4 @@
-"""Element types: ONNX Runtime's numbers, NumPy's dtypes. NumPy is imported when it is first needed."""
+"""Element types: ONNX Runtime's numbers and NumPy's dtypes. NumPy is imported on first use."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PACKED = {21: "uint4", 22: "int4", 23: "float4_e2m1fn", 24: "uint2", 25: "int2"}
 
 @functools.cache
 def numpy_dtype(code: int) -> Any:
-    """The NumPy dtype of an element type: that of one byte for what is packed, which holds two or four elements."""
+    """The NumPy dtype of an element type: of a packed type, one byte, which holds two or four elements."""
     import numpy
 
     if code in NAMES:
@@ -37,8 +37,8 @@ BY_NAME = {**{_core.dtype_name(code): code for code in range(1, 27)}, **{name: c
 
 
 def code_of(dtype: Any, what: str = "dtype") -> int:
-    """The number of a dtype: iobind's or NumPy's name, a dtype of NumPy or PyTorch, a NumPy scalar type, or the number itself. `what` begins
-    the errors."""
+    """The number of an element type: from iobind's or NumPy's name, a dtype of NumPy or PyTorch, a NumPy scalar type, or the number
+    itself. `what` is the beginning of error messages."""
     if isinstance(dtype, int) and not isinstance(dtype, bool):
         return dtype
     if type(dtype).__module__ == "torch":

@@ -25,6 +25,7 @@ ADVICE = {
     "IOBIND_SESSION_PLACEMENT": "placement=True",
     "IOBIND_SESSION_STRICT": "strict=True",
     "IOBIND_RUNTIME_SOFTWARE_DEVICES": "iobind.configure(software_devices=True)",
+    "IOBIND_RUNTIME_POOLS": "iobind.configure(pools=True)",
     "IOBIND_SESSION_IDENTIFY": "identify=True",
     "bind it IN_PLACE if": "bind in_place(tensor) if",
     "bind the output IN_PLACE if": "bind the output by in_place(tensor) if",
@@ -70,7 +71,7 @@ MENTIONED = re.compile("|".join(sorted(MENTIONS, key=len, reverse=True)))
 
 
 def in_python(message: str) -> str:
-    """A message of the library in Python's words."""
+    """A message of the library, with Python's names."""
     for c, python in ADVICE.items():
         message = message.replace(c, python)
     message = BEGINS.sub(lambda found: CALLS.get(found[0], found[1]), message)
@@ -78,8 +79,8 @@ def in_python(message: str) -> str:
 
 
 class Error(Exception):
-    """What failed, in one line. message: that line. `status` is its name, `ort_code` ONNX Runtime's OrtErrorCode (0 if it was not
-    ONNX Runtime). `item` and `tag` are those of the item of Session.map that failed."""
+    """An error with a message of one line. `message` is that line, `status` the name of the status, `ort_code` ONNX Runtime's
+    OrtErrorCode (0 if ONNX Runtime did not fail). `item` and `tag` identify the failed item of Session.map."""
 
     status = "UNKNOWN"
     item: int | None = None
@@ -94,11 +95,11 @@ class Error(Exception):
 
 
 class InvalidArgument(Error, ValueError):
-    """An argument is wrong in itself."""
+    """An argument is invalid."""
 
 
 class InvalidState(Error, RuntimeError):
-    """The object is not in a state for this call."""
+    """The object's state does not allow this call."""
 
 
 class NotFound(Error, LookupError):
@@ -114,7 +115,7 @@ class FileNotFound(NotFound, FileNotFoundError):
 
 
 class NotSupported(Error, NotImplementedError):
-    """The device, the execution provider or this version cannot do it."""
+    """The device, the execution provider or this version does not support it."""
 
 
 class OutOfMemory(Error, MemoryError):
@@ -130,23 +131,23 @@ class VersionError(Error, RuntimeError):
 
 
 class OrtError(Error, RuntimeError):
-    """ONNX Runtime refused; `ort_code` and the message say why."""
+    """ONNX Runtime failed; `ort_code` and the message have the reason."""
 
 
 class DeviceError(Error, RuntimeError):
-    """The memory lives, or the work would run, on the wrong device."""
+    """The memory is on the wrong device, or the work would run on the wrong device."""
 
 
 class ShapeError(Error, ValueError):
-    """The rank or the dims do not fit."""
+    """The rank or the dims do not match."""
 
 
 class DTypeError(Error, TypeError):
-    """The element type does not fit."""
+    """The element type does not match."""
 
 
 class Timeout(Error, TimeoutError):
-    """Timed out: the work stays in flight."""
+    """Timed out; the work remains in flight."""
 
 
 class Cancelled(Error):
@@ -158,11 +159,11 @@ class InternalError(Error, RuntimeError):
 
 
 class DeviceLost(DeviceError):
-    """Nothing works on the device any more in this process; its work has failed."""
+    """The device does not work any more in this process; all its work has failed."""
 
 
 class ResultError(Error, ArithmeticError):
-    """The device's result is not the CPU's: Session(verify=...)."""
+    """The device's result differs from the CPU's: see Session(verify=...)."""
 
 
 BY_STATUS: dict[int, type[Error]] = dict(enumerate(

@@ -24,14 +24,15 @@ def _number(kind: str, among: Sequence[str], what: str) -> int:
 
 
 def check_import(device: DeviceSpec, kind: str) -> None:
-    """Whether `device` can import handles of a kind: "fd_memory", "fd_semaphore", "win32_memory", "win32_semaphore", "d3d12_resource",
-    "d3d12_heap" or "d3d12_fence". Returns nothing; raises NotSupported with the reason if it cannot, InvalidArgument, NotFound, OrtError."""
+    """Check that `device` can import handles of this kind: "fd_memory", "fd_semaphore", "win32_memory", "win32_semaphore",
+    "d3d12_resource", "d3d12_heap" or "d3d12_fence". Raises NotSupported with the reason if it cannot, InvalidArgument, NotFound,
+    OrtError."""
     _core.check_import(find_device(device), _number(kind, list(KINDS), "check_import"))
 
 
 class ExternalMemory(_core.ExternalMemory):
-    """Memory of another library or process: a device's memory from now on, without a copy. It stays until this object and all its tensors are
-    gone."""
+    """Imported memory of another library or process, which the device uses without a copy. It remains valid until this object and all its
+    tensors are destroyed."""
 
     def __new__(cls, device: DeviceSpec, handle: int, nbytes: int, *, kind: str = "fd_memory") -> ExternalMemory:
         number = _number(kind, OF_MEMORY, "ExternalMemory")
@@ -40,27 +41,28 @@ class ExternalMemory(_core.ExternalMemory):
         return super().__new__(cls, find_device(device), number, handle, nbytes)
 
     def __init__(self, device: DeviceSpec, handle: int, nbytes: int, *, kind: str = "fd_memory") -> None:
-        """device: whose memory it becomes. handle: a file descriptor, or a HANDLE. nbytes: of the memory, all of it as it was allocated. kind:
-        "fd_memory", "win32_memory", "d3d12_resource" or "d3d12_heap". Who closes the handle is up to the execution provider: CUDA owns a file
-        descriptor that it has imported; the virtual accelerator does not, and it may be closed at once. Raises NotSupported as check_import(),
-        InvalidArgument, NotFound, OutOfMemory, OrtError."""
+        """device: the device that imports the memory. handle: a file descriptor, or a HANDLE. nbytes: the size of the whole allocation in
+        bytes. kind: "fd_memory", "win32_memory", "d3d12_resource" or "d3d12_heap". The execution provider determines who closes the
+        handle: CUDA takes ownership of an imported file descriptor; the virtual accelerator does not, and the descriptor may be closed at
+        once. Raises NotSupported as check_import(), InvalidArgument, NotFound, OutOfMemory, OrtError."""
 
     def tensor(self, shape: Sequence[int], dtype: Any = "float32", *, offset: int = 0) -> Tensor:
-        """A tensor of these dims over the part from `offset` (in bytes) on. shape, dtype: what lies there. Nothing here sees what others do with the memory: order them and the work on streams
-        here by semaphores, or wait. Raises InvalidArgument (a part that is not within the memory), ShapeError, DTypeError, OutOfMemory,
-        OrtError."""
+        """A tensor of this shape over the part that begins at `offset` (in bytes). shape, dtype: of the data there. Accesses by others
+        are not ordered: order them and the work on streams by semaphores, or wait. Raises InvalidArgument (a part that is not within the
+        memory), ShapeError, DTypeError, OutOfMemory, OrtError."""
         if offset < 0:
             raise InvalidArgument(f"ExternalMemory.tensor: offset: expected 0 or more, got {offset}")
         return self._view(offset, _dtypes.code_of(dtype), list(shape))
 
 
 class Semaphore(_core.Semaphore):
-    """A semaphore of another library or process: a value that grows. Stream.wait_semaphore() orders a stream behind it,
-    Stream.signal_semaphore() raises it. Streams that use it retain it."""
+    """An imported timeline semaphore of another library or process: a value that only increases. Stream.wait_semaphore() makes a stream
+    wait for a value, Stream.signal_semaphore() sets it. Streams that use a semaphore retain it."""
 
     def __new__(cls, device: DeviceSpec, handle: int, *, kind: str = "fd_semaphore") -> Semaphore:
         return super().__new__(cls, find_device(device), _number(kind, OF_SEMAPHORES, "Semaphore"), handle, 0)
 
     def __init__(self, device: DeviceSpec, handle: int, *, kind: str = "fd_semaphore") -> None:
-        """device: whose streams wait for it. handle: a file descriptor, or a HANDLE; who closes it: as ExternalMemory. kind: "fd_semaphore",
-        "win32_semaphore" or "d3d12_fence". Raises NotSupported as check_import(), InvalidArgument, NotFound, OutOfMemory, OrtError."""
+        """device: the device whose streams use it. handle: a file descriptor, or a HANDLE; see ExternalMemory for who closes it. kind:
+        "fd_semaphore", "win32_semaphore" or "d3d12_fence". Raises NotSupported as check_import(), InvalidArgument, NotFound, OutOfMemory,
+        OrtError."""

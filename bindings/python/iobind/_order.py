@@ -1,14 +1,14 @@
-"""Another library's stream behind one of ours, by the calls of the library that both are of: iobind.Stream.wrap would hold that stream."""
+"""Order another library's stream after one of iobind's, by calls of the library to which both belong; iobind.Stream.wrap would retain
+that stream."""
 
 from __future__ import annotations
 
 import ctypes
 import functools
-import os
 from typing import TYPE_CHECKING, Any
 
 from ._errors import InvalidArgument
-from ._runtime import library_path, runtime
+from ._runtime import runtime, vdev_path
 
 if TYPE_CHECKING:
     from ._tensor import Stream
@@ -25,7 +25,7 @@ def _cuda() -> Any:
 @functools.cache
 def _vdev() -> Any:
     registered = [entry["path"] for entry in runtime().eps() if entry["name"] == "vdev" and entry["path"]]
-    library = ctypes.CDLL(registered[0] if registered else os.path.join(os.path.dirname(library_path()), "libiobind_vdev.so"))
+    library = ctypes.CDLL(registered[0] if registered else vdev_path())
     library.vdev_event_create.restype = ctypes.c_void_p
     library.vdev_last_error.restype = ctypes.c_char_p
     return library
@@ -63,7 +63,7 @@ def _behind_on_vdev(consumer: int, writer: Stream) -> None:
 
 
 def put_behind(kind: int, consumer: int, writer: Stream) -> None:
-    """Order what is submitted to the stream `consumer` later behind what `writer` has got so far, without a wait of the host."""
+    """Make later work on the stream `consumer` wait for all work previously submitted to `writer`, without blocking the host."""
     (_behind_on_cuda if kind == CUDA else _behind_on_vdev)(consumer, writer)
 
 

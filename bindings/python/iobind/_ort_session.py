@@ -1,6 +1,6 @@
-"""The address of the OrtSession inside an onnxruntime.InferenceSession. The package has no call for it, but its object of C++ has a pointer to it,
-which is known by its class: that of any object with virtual functions is named in memory (Itanium's C++ ABI). All memory is read by the system,
-which refuses an address that is none."""
+"""The address of the OrtSession inside an onnxruntime.InferenceSession. The package has no call for it, but its C++ object has a pointer
+to it. The pointer is identified by the class of its object: in Itanium's C++ ABI an object with virtual functions leads to the name of
+its class. All memory is read by the system, which refuses invalid addresses."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SESSION = b"N11onnxruntime16InferenceSessionE"
 
 
 def _reader(file: int) -> tuple[Callable[[int], int], Callable[[int], bytes]]:
-    """Of a word, and of the name of the class of an object; 0 and b"" where there is none."""
+    """Reads a word, and the name of an object's class; 0 and b"" if there is none."""
 
     def read(address: int, size: int) -> bytes:
         try:

@@ -1,4 +1,4 @@
-"""Session.map: many items, their copies and runs at the same time."""
+"""Session.map: many items, whose copies and runs overlap."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ class Waiting(NamedTuple):
 
 
 class Times(NamedTuple):
-    """When the stages of an item of Session.map ended, in nanoseconds of time.monotonic_ns(). 0: the item has no such stage, or (all but
-    submit_ns) times=True was not asked for."""
+    """When each stage of an item of Session.map ended, in nanoseconds of time.monotonic_ns(). 0: the item has no such stage, or (except
+    for submit_ns) times=True was not set."""
 
     submit_ns: int
     """when the item was submitted"""
@@ -43,9 +43,9 @@ class Times(NamedTuple):
 
 
 class Map:
-    """What Session.map gives: an iterator over the outputs of item after item. If one failed, next() goes on with the one behind it,
-    unless stop=True was asked for. If the iterator of the items fails, its own exception comes behind the last item. The end of a block
-    `with session.map(items) as results:` closes it."""
+    """The result of Session.map: an iterator over the outputs of the items. After a failed item, next() continues with the following one,
+    unless stop=True. If the iterator of the items fails, its exception is raised after the last item. The end of a block `with
+    session.map(items) as results:` closes the map."""
 
     times: Times | None
     """of the item whose outputs next() gave last; None before the first, and after one that failed"""
@@ -53,9 +53,9 @@ class Map:
     def __init__(self, session: Session, items: Iterable[Any], slots: int, constants: Mapping[str, Any],
                  outputs: Mapping[str, DeviceSpec | None], *, stop: bool = False, times: bool = False,
                  run_options: tuple[int, str | None, list[str], list[str]] | None = None) -> None:
-        """session, items, slots, constants, outputs, stop, times: as Session.map, which makes it. run_options: log level, tag, keys,
-        values. What is wrong with any but the items is raised here, before the first item. Raises NotFound, DeviceError, DTypeError,
-        ShapeError, InvalidArgument, NotSupported."""
+        """session, items, slots, constants, outputs, stop, times: as for Session.map, which creates a map. run_options: log level, tag,
+        keys, values. Errors of all arguments except the items are raised here, before the first item. Raises NotFound, DeviceError,
+        DTypeError, ShapeError, InvalidArgument, NotSupported."""
         self._items = iter(items)
         self._streams: dict[str, _tensor.Stream] = {}
         self._known = {value.name: _dtypes.BY_NAME.get(value.dtype, 0) for value in session.inputs}
@@ -77,7 +77,7 @@ class Map:
         return [self._constant(value, constants[value.name]) if value.name in constants else None for value in session.inputs]
 
     def _constant(self, value: Value, given: Any) -> _tensor.Tensor:
-        """A tensor as it is; an array as a copy on every device, so that a program may change it between items."""
+        """A tensor itself; an array as a copy, on every device, so that the program may change it between items."""
         what = f"map: constants: {value.name!r}"
         found = self._resident(given, what)
         if found is not None:
@@ -94,8 +94,8 @@ class Map:
         return self
 
     def close(self) -> None:
-        """End the whole before its last item, as the end of a block `with` does: no more items are taken, and those in flight are waited for,
-        so that their tensors are the caller's again. Raises InvalidState if another thread is in next()."""
+        """End the map before its last item, as does the end of a block `with`: no more items are read, and it waits for those in flight,
+        after which their tensors may be written. Raises InvalidState if another thread is in next()."""
         if self._is_busy:
             raise InvalidState("map: another thread, or an item that is being made, is in next()")
         self._drop_rest()
@@ -107,8 +107,8 @@ class Map:
         self.close()
 
     def __next__(self) -> Any:
-        """The outputs of the next item, or (tag, outputs). Raises what it failed with; InvalidState if another thread, or the item that
-        is being made, is in next(); StopIteration behind the last one. An exception of an item has its number as `item`, and `tag`."""
+        """The outputs of the next item, or (tag, outputs). Raises the item's failure, whose exception has the item's number as `item`,
+        and `tag`; InvalidState if another thread, or the generator of the items, is in next(); StopIteration after the last item."""
         if self._is_busy:
             raise InvalidState("map: another thread, or an item that is being made, is in next() already")
         self._is_busy = True
@@ -172,11 +172,11 @@ class Map:
         self._pipeline.submit([tensor for tensor, _ in pairs], [event for _, event in pairs])
 
     def _input(self, value: Any, code: int, what: str) -> tuple[_tensor.Tensor, _tensor.Event | None]:
-        """A tensor, and the event behind which it is read."""
+        """A tensor, and the event after which it is read."""
         return self._resident(value, what) or (as_host_tensor(value.array if isinstance(value, _tensor.Live) else value, code, what), None)
 
     def _resident(self, value: Any, what: str) -> tuple[_tensor.Tensor, _tensor.Event | None] | None:
-        """A tensor that is read where it is, and the event behind which it is read; None: `value` is an array."""
+        """A tensor that is read in place, and the event after which it is read; None: `value` is an array."""
         if isinstance(value, tuple) and len(value) == 2 and isinstance(value[1], _tensor.Event):
             if not isinstance(value[0], _tensor.Tensor):
                 raise InvalidArgument(f"{what}: only an iobind.Tensor comes with an event, got {type(value[0]).__name__}")
@@ -219,7 +219,7 @@ class Map:
         return (tag, outputs) if is_tagged else outputs
 
     def _drop_rest(self) -> None:
-        """Wait for the items behind one that failed, most of which are not run: their tensors are the caller's again."""
+        """Wait for the items after a failed one, most of which are not run; their tensors may then be written."""
         self._is_over = True
         while self._waiting:
             if self._waiting[0].failed is None:
@@ -229,7 +229,7 @@ class Map:
 
 
 def _behind(tensor: _tensor.Tensor, event: _tensor.Event | None) -> tuple[_tensor.Tensor, _tensor.Event | None]:
-    """What is on the host is copied behind its event: the wait for that is here, where Ctrl-C ends it."""
+    """Data on the host are copied after their event; wait for it here, where Ctrl-C can end the wait."""
     if event is None or not tensor.host_readable:
         return tensor, event
     event.wait()

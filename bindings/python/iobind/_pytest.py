@@ -12,14 +12,14 @@ if TYPE_CHECKING:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Make the mark known. config: pytest's."""
+    """Register the mark. config: pytest's."""
     config.addinivalue_line("markers", "vdev(**settings): settings of the virtual accelerator for the fixture vdev, such as race='fail'")
 
 
 @pytest.fixture
 def vdev(request: pytest.FixtureRequest) -> Iterator[Vdev]:
-    """The virtual accelerator under onnxruntime, an iobind.vdev.Vdev with the mark's settings and fresh counters. A setting that does not
-    exist, or that counts for the process, fails the test. Raises ImportError without onnxruntime."""
+    """The virtual accelerator under onnxruntime: an iobind.vdev.Vdev with the mark's settings and counters at 0. A setting that does not
+    exist, or that applies to the whole process, fails the test. Raises ImportError without onnxruntime."""
     from ._errors import InvalidState
     from .vdev import Vdev
 

@@ -1,4 +1,4 @@
-"""The ONNX Runtime (ORT) that a process uses, its devices, and the log."""
+"""The process's ONNX Runtime (ORT), its devices, and the log."""
 
 from __future__ import annotations
 
@@ -29,6 +29,7 @@ class OtherDevice(Protocol):
 
 
 DeviceSpec = str | _core.Device | OtherDevice
+WINDOWS = os.name == "nt"
 HERE = os.path.dirname(os.path.abspath(__file__))
 LEVELS = {"verbose": 1, "info": 2, "warning": 3, "error": 4}
 _lock = threading.RLock()
@@ -40,33 +41,39 @@ _core.use_logger(logging.getLogger("iobind"))
 
 def library_path() -> str:
     """The file of libiobind that this package uses."""
-    for name in (os.path.join("lib", "libiobind.so.1"), os.path.join("..", "..", "libiobind.so.1")):
+    for name in ("iobind.dll",) if WINDOWS else (os.path.join("lib", "libiobind.so.1"), os.path.join("..", "..", "libiobind.so.1")):
         path = os.path.realpath(os.path.join(HERE, name))
         if os.path.exists(path):
             return path
-    raise FileNotFoundError(f"libiobind.so.1 is not beside {HERE}")
+    raise FileNotFoundError(f"{'iobind.dll' if WINDOWS else 'libiobind.so.1'} is not beside {HERE}")
+
+
+def vdev_path() -> str:
+    """The file of the virtual accelerator, which lies beside it."""
+    return os.path.join(os.path.dirname(library_path()), "iobind_vdev.dll" if WINDOWS else "libiobind_vdev.so")
 
 
 def find_ort() -> str | None:
     """ORT's library in an installed onnxruntime or onnxruntime-gpu, which is not imported; None: there is none."""
     spec = importlib.util.find_spec("onnxruntime")
     for folder in (spec.submodule_search_locations or []) if spec else []:
-        found = sorted(glob.glob(os.path.join(folder, "capi", "libonnxruntime.so*")))
+        found = sorted(glob.glob(os.path.join(folder, "capi", "onnxruntime.dll" if WINDOWS else "libonnxruntime.so*")))
         if found:
             return found[-1]
     return None
 
 
 def configure(*, ort_library: str | os.PathLike[str] | None = None, ep_libraries: Sequence[str | os.PathLike[str]] = (),
-              software_devices: bool = False, ep_search: bool = True, log_level: str = "warning", telemetry: bool = False) -> None:
-    """Say which ORT is used, and how, before anything else of this package is.
+              software_devices: bool = False, ep_search: bool = True, log_level: str = "warning", telemetry: bool = False,
+              pools: bool = False) -> None:
+    """Select ORT and its settings, before any other use of this package.
 
-    ort_library: ORT's library or its folder; otherwise ORT_NATIVE_LIB_PATH, the installed onnxruntime, the system.
-    ep_libraries: libraries of execution providers, each "FILE", "NAME=FILE" or a folder. software_devices: let them offer
-    devices in software. ep_search: look for them where iobind does by itself. log_level: "verbose", "info", "warning" or "error",
-    of what comes to logging's "iobind". telemetry: leave ORT's on.
-    Raises InvalidState once ORT is loaded, or attached: then its host has said all this; InvalidArgument for a log_level that is none.
-    """
+    ort_library: ORT's library or its directory; the default is ORT_NATIVE_LIB_PATH, then the installed onnxruntime, then the system's.
+    ep_libraries: libraries of execution providers, each "FILE", "NAME=FILE" or a directory. software_devices: allow devices in software.
+    ep_search: search for libraries of execution providers in iobind's default locations. log_level: "verbose", "info", "warning" or
+    "error", for lines to the logger "iobind". telemetry: leave ORT's telemetry on. pools: on CUDA devices, allocate tensors from a pool
+    of the driver, which does not wait for work. Raises InvalidState after ORT was loaded, or after attach(), when onnxruntime has these
+    settings; InvalidArgument for an unknown log_level."""
     if log_level not in LEVELS:
         raise InvalidArgument(f"configure: log_level: expected one of {', '.join(LEVELS)}, got {log_level!r}")
     with _lock:
@@ -75,11 +82,11 @@ def configure(*, ort_library: str | os.PathLike[str] | None = None, ep_libraries
                                "loaded already: call it before anything else of iobind"))
         _settings.update(library=None if ort_library is None else os.fspath(ort_library), log_level=LEVELS[log_level],
                          ep_libraries=[os.fspath(path) for path in ep_libraries],
-                         flags=(1 if telemetry else 0) | (0 if ep_search else 2) | (4 if software_devices else 0))
+                         flags=(1 if telemetry else 0) | (0 if ep_search else 2) | (4 if software_devices else 0) | (8 if pools else 0))
 
 
 def runtime() -> _core.Runtime:
-    """The process's ORT, loaded on first use."""
+    """The process's ORT, which is loaded on first use."""
     global _runtime
     if _runtime is None:
         with _lock:
@@ -95,14 +102,13 @@ def runtime() -> _core.Runtime:
 
 
 def attach(onnxruntime: Any, *, ep_libraries: Sequence[str | os.PathLike[str]] = (), telemetry: bool = False) -> None:
-    """Use the ORT inside the Python package onnxruntime instead of a second copy: one environment, one set of execution providers
-    and devices, and memory that both know.
+    """Use the ORT inside the Python package onnxruntime instead of a second copy: both then share one environment, execution providers,
+    devices and memory.
 
-    onnxruntime: the imported module. ep_libraries: as in configure(). Before any session of iobind. Log and threads stay as the
-    module has them; its telemetry is switched off unless `telemetry` is True. Raises InvalidState after ORT was loaded, VersionError before
-    ORT 1.24, NotFound, OrtError (an EP library). If it fails it can be called again; a program that goes on without it gets an ORT of
-    iobind's own, as if it had never been called.
-    """
+    onnxruntime: the imported module. ep_libraries: as in configure(). Call it before any session of iobind. Logging and threads stay as
+    the module has configured them; its telemetry is disabled unless `telemetry` is True. After a failure attach() can be called again; a
+    program that continues without it gets iobind's own ORT. Raises InvalidState after ORT was loaded, VersionError before ORT 1.24,
+    NotFound, OrtError (an EP library)."""
     global _runtime, _attached
     with _lock:
         if _attached:
@@ -137,13 +143,14 @@ def attached() -> bool:
 
 
 def devices() -> list[_core.Device]:
-    """The devices that are there; the first is always the CPU. Raises NotFound or VersionError if no ONNX Runtime can be loaded."""
+    """All devices; the first is always the CPU. Raises NotFound or VersionError if no ONNX Runtime can be loaded."""
     return runtime().devices()
 
 
 def device(spec: DeviceSpec) -> _core.Device:
-    """The first device of a spec that works: "cpu", "cuda:1", "webgpu", "vdev", "gpu", "npu", "ep=NAME", or a list: "gpu,cpu"; a torch.device
-    is one too. Raises NotFound if there is none, DeviceError if none works: the message has each reason; InvalidArgument for what is not a spec."""
+    """The first device of a spec that works. A spec is "cpu", "cuda:1", "webgpu", "vdev", "gpu", "npu", "ep=NAME", a list such as
+    "gpu,cpu", or a torch.device. Raises NotFound if there is none, DeviceError if none works (the message has each reason),
+    InvalidArgument for an invalid spec."""
     return spec if isinstance(spec, _core.Device) else _find(spec)[0]
 
 
@@ -160,7 +167,7 @@ def place(spec: DeviceSpec) -> tuple[_core.Device, int]:
 
 
 def is_device(given: Any) -> bool:
-    """Whether it says a device: a spec, an iobind.Device, or what has a type and an index as torch.device."""
+    """Whether the value names a device: a spec, an iobind.Device, or an object with a type and an index such as torch.device."""
     return isinstance(given, (str, _core.Device)) or (isinstance(getattr(given, "type", None), str) and hasattr(given, "index"))
 
 
@@ -173,32 +180,34 @@ def _find(spec: str | OtherDevice) -> tuple[_core.Device, int]:
 
 
 def require_file(path: Any, what: str) -> None:
-    """Raises FileNotFound for a path that is not there."""
+    """Raises FileNotFound for a path that does not exist."""
     if not os.path.exists(path):
         raise FileNotFound(f"{what}: no such file or directory: {os.fsdecode(path)!r}")
 
 
 def register_ep(path: str | os.PathLike[str], name: str | None = None) -> None:
-    """Register the library of an execution provider; its devices follow those that are known. path: the file. name: for ONNX Runtime;
-    None: by the file. Raises FileNotFound, OrtError (it does not load: the message says why), NotSupported (another copy
-    of ONNX Runtime in the process uses it), InvalidArgument."""
+    """Register the library of an execution provider; its devices are appended to the known ones. path: the file. name: its name in ONNX
+    Runtime; None: derived from the file. Raises FileNotFound, OrtError (it does not load: the message has the reason), NotSupported
+    (another copy of ONNX Runtime in the process uses it), InvalidArgument."""
     require_file(path, "register_ep")
     runtime().register_ep(os.fspath(path), name)
 
 
 def info() -> dict[str, Any]:
-    """The loaded ORT: ort_version, ort_api_version, ort_library, found_by; and `eps`, the libraries of execution providers that
-    were found, each with name, path, status and message. Raises NotFound or VersionError if no ONNX Runtime can be loaded."""
+    """The loaded ORT: ort_version, ort_api_version, ort_library, found_by; and `eps`, the libraries of execution providers that were
+    found, each with name, path, status and message. Raises NotFound or VersionError if no ONNX Runtime can be loaded."""
     return {**runtime().info(), "eps": runtime().eps(), "attached": _attached, "python": sys.version.split()[0]}
 
 
 def preload(folder: str | os.PathLike[str] | None = None, *, cuda: bool = True, cudnn: bool = True, msvc: bool = True,
             version: int = 0) -> None:
-    """Load NVIDIA's libraries before ORT asks for them, as onnxruntime.preload_dlls does; it happens by itself with CUDA's provider.
+    """Load NVIDIA's libraries before ORT needs them, as onnxruntime.preload_dlls does. For CUDA's execution provider iobind does this
+    automatically.
 
-    folder: None: an installed PyTorch's, NVIDIA's packages, then the loader's search; "": the packages only; or a folder.
-    cuda, cudnn, msvc: False: not these; msvc is Microsoft's C++ runtime, on Windows only. version: of CUDA, 12 or 13; 0: the newest that is
-    found. Raises FileNotFound for a folder that is not there, NotFound for what CUDA's provider cannot do without."""
+    folder: a directory; None: the libraries of an installed PyTorch, then NVIDIA's packages, then the loader's search path; "": NVIDIA's
+    packages only. cuda, cudnn, msvc: False: do not load these; msvc is Microsoft's C++ runtime, on Windows only. version: of CUDA, 12 or
+    13; 0: the newest that is found. Raises FileNotFound for a directory that does not exist, NotFound for a missing library that CUDA's
+    execution provider needs."""
     packages = None if folder is not None else _packages()
     if folder:
         require_file(folder, "preload")
@@ -206,7 +215,7 @@ def preload(folder: str | os.PathLike[str] | None = None, *, cuda: bool = True, 
 
 
 def _packages() -> str | None:
-    """The folder of this environment's packages, if NVIDIA's are there: the library itself does not know which Python it is in."""
+    """The directory of this environment's packages, if it has NVIDIA's: libiobind does not know in which Python it is."""
     spec = importlib.util.find_spec("nvidia")
     found = list(spec.submodule_search_locations or []) if spec else []
     return os.path.dirname(found[0]) if found else None

@@ -26,7 +26,7 @@ STATE_KINDS = ["unknown", "recurrent", "growing", "window", "capacity"]
 
 
 class Value(NamedTuple):
-    """An input or output of a session: its shape in elements, its element type, its place."""
+    """An input or output of a session: its shape in elements, element type, device and memory."""
 
     name: str
     """what it is bound by"""
@@ -45,7 +45,7 @@ class Value(NamedTuple):
 
 
 class StateKind(NamedTuple):
-    """What the model's graph shows of a carried state. Most graphs show nothing: "unknown" is common."""
+    """The kind of a carried state, as found in the model's graph. For most graphs it is "unknown"."""
 
     kind: str
     """unknown, recurrent (GRU, LSTM, RNN), growing (each run appends to it), window (and drops its oldest part) or capacity (a cache of fixed
@@ -95,26 +95,26 @@ class Session(_core.Session):
 
     def __init__(self, model: str | os.PathLike[str] | bytes, device: DeviceSpec | Sequence[DeviceSpec] | None = None,
                  **options: Any) -> None:
-        """model: a file, or the bytes of one. device: a spec such as "gpu,cpu", or devices in order of preference; None, and always
-        the last resort: the CPU (strict=True: never). policy: let ONNX Runtime choose instead, "prefer_gpu" and others. optimization: of the
-        model's graph, "all", "none", "basic", "extended" or "layout". memory_reuse: let ONNX Runtime reuse buffers within
-        a run. ep_options: of the execution provider, {"cuda.gpu_mem_limit": 1 << 30}. config: ONNX
-        Runtime's session entries. dims: values for open dims of the model, by name. threads: of one operator; inter_threads:
-        of operators at the same time; 0: ONNX Runtime's choice. placement: record
-        which provider runs which node, for nodes() and audit(). graphs: capture runs as graphs, which later runs replay, at most so
-        many for each binding (docs/async.md). profile: record ONNX Runtime's profile to files of this prefix. stream: an iobind.Stream, or
-        another library's, such as a torch.cuda.Stream, that the session computes on: runs of all its bindings follow one another there.
-        verify: make the first runs of each binding, and of each set of dims, on the CPU as well, and compare the outputs: so many, or (runs, absolute,
-        relative), how far an element may differ; a run that differs raises ResultError. 0: as many as the environment variable IOBIND_VERIFY says.
-        identify: hash a model that is given as bytes, so that states of the session can be kept in files; a file's is hashed when it is needed.
-        Raises FileNotFound, NotFound (no such device or dim), FileError, OrtError (the model or a device is refused), DeviceError, NotSupported,
-        InvalidArgument, OutOfMemory."""
+        """model: a file, or the model's bytes. device: a spec such as "gpu,cpu", or devices in order of preference; None: the CPU. Nodes
+        that no device takes run on the CPU, unless strict=True. policy: let ONNX Runtime choose the device, "prefer_gpu" and others.
+        optimization: of the model's graph, "all", "none", "basic", "extended" or "layout". memory_reuse: let ONNX Runtime reuse buffers
+        within a run. ep_options: options of the execution provider, {"cuda.gpu_mem_limit": 1 << 30}. config: ONNX Runtime's session
+        config entries. dims: values for open dims of the model, by name. threads: of one operator; inter_threads: of concurrent
+        operators; 0: ONNX Runtime's choice. placement: record which provider runs which node, for nodes() and audit(). graphs: capture
+        runs as graphs, which later runs replay; at most so many for each binding (docs/graphs.md). profile: write ONNX Runtime's profile
+        to files with this prefix. stream: an iobind.Stream, or another library's, such as a torch.cuda.Stream, on which the session
+        computes: runs of all its bindings execute there one after another. verify: how many runs of each binding, and of each set of
+        dims, the CPU repeats; a run whose outputs differ raises ResultError. (runs, absolute, relative) also sets how far an element may
+        differ. 0: the value of the environment variable IOBIND_VERIFY. identify: hash a model that is given as bytes, so that states of
+        the session can be kept in files; a model file is hashed when that is needed. Raises FileNotFound, NotFound (no such device or
+        dim), FileError, OrtError (ONNX Runtime refuses the model or a device), DeviceError, NotSupported, InvalidArgument, OutOfMemory."""
 
     @classmethod
     def adopt(cls, session: Any, owner: Any = None) -> Session:
-        """A session that other code made with the same ONNX Runtime: an onnxruntime.InferenceSession, behind attach(onnxruntime), or the
-        address of an OrtSession. `owner`, and an InferenceSession by itself, is held until nothing uses it. Raises NotSupported for a
-        session of another copy of ONNX Runtime, or an onnxruntime in which it is not found; InvalidArgument, OrtError."""
+        """Share a session that other code has created with the same ONNX Runtime: an onnxruntime.InferenceSession, after
+        attach(onnxruntime), or the address of an OrtSession. `owner`, or the InferenceSession, is retained until it is no longer used.
+        Raises NotSupported for a session of another copy of ONNX Runtime, or if the session is not found in the InferenceSession;
+        InvalidArgument, OrtError."""
         if hasattr(session, "_sess"):
             return cls._adopt(runtime(), address_of(session), (session._sess, owner))  # set_providers() makes another
         return cls._adopt(runtime(), session, owner)
@@ -130,46 +130,47 @@ class Session(_core.Session):
 
     @property
     def inputs(self) -> list[Value]:
-        """What the model takes, in its order."""
+        """The model's inputs, in its order."""
         return [_value(entry) for entry in self._values(False)]
 
     @property
     def outputs(self) -> list[Value]:
-        """What the model gives, in its order."""
+        """The model's outputs, in its order."""
         return [_value(entry) for entry in self._values(True)]
 
     def get_inputs(self) -> list[Value]:
-        """As `inputs`: onnxruntime's name."""
+        """As `inputs`, under onnxruntime's name."""
         return self.inputs
 
     def get_outputs(self) -> list[Value]:
-        """As `outputs`: onnxruntime's name."""
+        """As `outputs`, under onnxruntime's name."""
         return self.outputs
 
     def info(self) -> dict[str, Any]:
-        """What the model says of itself: opset, model_version, producer, graph_name, domain, description."""
+        """The model's description: opset, model_version, producer, graph_name, domain, description."""
         return self._info()
 
     def metadata(self) -> dict[str, str]:
-        """The model's own entries: labels, a vocabulary."""
+        """The model's own metadata, such as labels or a vocabulary."""
         return self._metadata()
 
     def nodes(self) -> list[dict[str, str]]:
-        """Which execution provider runs which node, for a session made with placement=True."""
+        """Which execution provider runs which node, for a session created with placement=True."""
         return self._nodes()
 
     def allocate(self, shape: Sequence[int] | int, dtype: Any = "float32", *, device: DeviceSpec) -> _tensor.Tensor:
-        """A tensor without content, in the session's own memory: on CUDA in its arena, which the option gpu_mem_limit limits and which keeps what
-        is given up for the next tensor. shape and dtype as for iobind.empty; device: one of the session's, such as "cuda". Raises
-        DeviceError, NotFound, NotSupported (strings), OutOfMemory (also beyond the arena's limit), DTypeError, ShapeError, InvalidArgument."""
+        """A tensor without content in the session's own memory: on CUDA in its arena, which the option gpu_mem_limit limits, and which
+        keeps freed memory for later tensors. shape and dtype: as for iobind.empty. device: one of the session's, such as "cuda". Raises
+        DeviceError, NotFound, NotSupported (strings), OutOfMemory (also beyond the arena's limit), DTypeError, ShapeError,
+        InvalidArgument."""
         target, memory = find_place(device)
         return self._create(target, memory, _dtypes.code_of(dtype), _tensor.dims_of(shape))
 
     def run(self, output_names: Sequence[str] | None, input_feed: Mapping[str, Any], run_options: None = None) -> list[Any]:
-        """Run once without a binding, as onnxruntime's InferenceSession.run: arrays in, a list of arrays out. Everything may cross
-        the link in every run; bind() avoids that. output_names: which outputs, in that order; None: all. input_feed: {name: an array
-        whose dims fit the model's}; one that is not dense, such as a transposed one, is copied first. run_options: None;
-        Binding.set_run_options has them. Raises NameNotFound, InvalidArgument (an input is missing), DTypeError, ShapeError, DeviceError,
+        """Run once without a binding, as onnxruntime's InferenceSession.run: arrays in, a list of arrays out. All inputs and outputs
+        cross the link in each run; bind() avoids that. output_names: the outputs, in that order; None: all. input_feed: {name: an array
+        whose dims fit the model's}; an array that is not dense, such as a transposed one, is copied first. run_options: None; use
+        Binding.set_run_options instead. Raises NameNotFound, InvalidArgument (an input is missing), DTypeError, ShapeError, DeviceError,
         NotSupported (run_options), Cancelled, OrtError."""
         if run_options is not None:
             raise NotSupported("run: run_options: expected None; a binding has them: s.bind(...).set_run_options(config, tag=, log_level=)")
@@ -201,8 +202,8 @@ class Session(_core.Session):
 
     def bind(self, inputs: Mapping[str, Any] | None = None, *, outputs: Mapping[str, Any] | None = None,
              carry: Mapping[str, str] | None = None, carry_mode: str | None = None) -> Binding:
-        """A new Binding with inputs, outputs, carry and carry_mode as Binding.bind has them. Raises as that: NotFound, DTypeError,
-        ShapeError, DeviceError, InvalidArgument."""
+        """A new Binding, with inputs, outputs, carry and carry_mode as for Binding.bind. Raises the same exceptions: NotFound,
+        DTypeError, ShapeError, DeviceError, InvalidArgument."""
         from ._binding import Binding
 
         made = Binding(self)
@@ -213,12 +214,12 @@ class Session(_core.Session):
               first: State | None = None, tolerance: float = 0.0, on_device: bool = False, rows: int = 16, longest: float = 0.001) -> Batch:
         """A new Batch: many independent streams (callers, sentences, videos) as rows of one run, each with its own state.
 
-        most_rows: rows that can be in it at a time. states: {output: the input that it becomes in the row's next step}. axes: {name: the
-        batch axis, or None} of each input and output; without it, the named open dim that every input of rank 1 or more, and every
-        output, has exactly once. first: the state of one row, which rows begin with, from Row.save(), Binding.save() or load_state();
-        without it, zeros. tolerance: of the test that the model does not mix rows, as a part of the range of an output's values; 0: equal
-        to the bit. on_device: outputs stay where the session leaves them; otherwise they are copied to the host, those of all rows at
-        once. rows, longest: when a step of rows that tasks await is made, as Batch.step has them; longest in seconds.
+        most_rows: the maximum number of rows. states: {output: the input to which it is carried in the row's next step}. axes: {name: the
+        batch axis, or None} of each input and output; by default the named open dim that every input of rank 1 or more, and every output,
+        has exactly once. first: the initial state of each row, from Row.save(), Binding.save() or load_state(); the default is zeros.
+        tolerance: for the test that the model does not mix rows, as a fraction of the range of an output's values; 0: bit for bit.
+        on_device: outputs stay in the session's output memory; by default those of all rows are copied to the host together. rows,
+        longest: when to make a step of rows that tasks await, as for Batch.step; longest in seconds.
 
         Raises NameNotFound, InvalidArgument, ShapeError (no batch axis can be found: the message lists the candidates), DTypeError,
         NotSupported (strings, a packed type, a state that grows), OutOfMemory, OrtError."""
@@ -227,9 +228,9 @@ class Session(_core.Session):
         return Batch(self, most_rows, states=states, axes=axes, first=first, tolerance=tolerance, on_device=on_device, rows=rows, longest=longest)
 
     def state_kind(self, output: str, input: str) -> StateKind:
-        """The kind of the state that `output` leaves for `input`. The first call reads the graph from the model's file; weights are skipped.
-        Raises NameNotFound, FileError (the file cannot be read, or has changed since the session was made), InvalidState (the session is
-        closed), OutOfMemory."""
+        """The kind of the state that is carried from `output` to `input`. The first call reads the graph from the model's file, without
+        its weights. Raises NameNotFound, FileError (the file cannot be read, or has changed since the session was created), InvalidState
+        (the session is closed), OutOfMemory."""
         return self._kind_of(self._number(output, self.outputs, "output"), self._number(input, self.inputs, "input"))
 
     def _kind_of(self, output: int, input: int) -> StateKind:
@@ -244,10 +245,11 @@ class Session(_core.Session):
         raise NameNotFound(f"state_kind: no {what} {name!r}; there are {', '.join(value.name for value in among)}")
 
     def load_state(self, path: str | os.PathLike[str]) -> State:
-        """The state that State.save() wrote to the file `path`, where the session reads its inputs: for Binding.restore(). The session that it
-        was saved from had the same model, on any device. Raises FileNotFound; FileError for a file that cannot be read, is not the file of a state, is cut or
-        damaged, or is of another model; VersionError (a newer iobind wrote it), NotSupported (the model is not known: identify=True),
-        InvalidState (the session is closed), InvalidArgument, OutOfMemory, OrtError."""
+        """The state that State.save() wrote to the file `path`, in the memory from which the session reads its inputs, for
+        Binding.restore(). The session that saved it must have had the same model, on any device. Raises FileNotFound; FileError for a
+        file that cannot be read, is not a state, is truncated or damaged, or is of another model; VersionError (a newer iobind wrote it),
+        NotSupported (the model is not known: identify=True), InvalidState (the session is closed), InvalidArgument, OutOfMemory,
+        OrtError."""
         from ._state import State
 
         name = as_path(path, "load_state: path")
@@ -255,9 +257,9 @@ class Session(_core.Session):
         return State._load(self, name)
 
     def empty(self, name: str, /, **dims: int) -> _tensor.Tensor:
-        """A tensor for an input, where the session wants it; `dims` are values of its open dims: s.empty("past", length=0). A dim
-        whose name is not a word of Python's goes by a dict: s.empty("past", **{"past.length": 0}). Raises NameNotFound for an input or dim
-        that is not there, ShapeError for an open dim without a value, OutOfMemory."""
+        """A tensor for an input, in the memory from which the session reads it. `dims` are values of its open dims: s.empty("past",
+        length=0). Pass a dim whose name is not a Python identifier in a dict: s.empty("past", **{"past.length": 0}). Raises NameNotFound
+        for an unknown input or dim, ShapeError for an open dim without a value, OutOfMemory."""
         value = next((value for value in self.inputs if value.name == name), None)
         if value is None:
             raise NameNotFound(f"empty: no input {name!r}; there are {', '.join(one.name for one in self.inputs)}")
@@ -275,21 +277,21 @@ class Session(_core.Session):
     def map(self, items: Iterable[Any], *, slots: int = 3, constants: Mapping[str, Any] | None = None,
             outputs: Mapping[str, DeviceSpec | None] | None = None, stop: bool = False, times: bool = False,
             run_config: Mapping[str, Any] | None = None, run_tag: str | None = None, run_log_level: int = 0) -> Map:
-        """Run over many items, with copies and runs at the same time: gives the outputs of each by name, in order.
+        """Run the model over many items, whose copies and runs overlap, and iterate over the outputs of each by name, in order.
 
-        items: dicts of inputs by name, or pairs (tag, dict): then the results are pairs (tag, outputs). An input is an array, which is
-        copied; or a tensor where the session reads it, iobind's or another library's by DLPack, which is read there and must not be
-        written until its outputs came. It is read behind what streams of iobind, or its producer, were told to write it with by
-        then; (tensor, event) says another point. slots: items in flight, each with memory of its own. constants: inputs that are
-        the same for all, {name: array, which is copied once, or a tensor as an item's, which is read in place}. outputs: {name: "cpu"
-        (all that are not named), the device where the session leaves it: it stays there, None: not wanted}. An item that fails, whatever its exception, raises when its turn comes: the
-        exception's `item` has its number, `tag` its tag; next() goes on with the item behind it. What `items` itself raises has neither,
-        and ends the whole.
+        items: dicts of inputs by name, or pairs (tag, dict); the results of pairs are pairs (tag, outputs). An input is an array, which
+        is copied; or a tensor of iobind or, by DLPack, of another library. A tensor must be where the session reads it: it is read in
+        place, and must not be written until the item's outputs were returned. It is read after all work that streams of iobind, or its
+        producer, had submitted to write it; (tensor, event) sets another event. slots: items in flight, each with its own memory.
+        constants: inputs that all items share, {name: an array, which is copied once, or a tensor, which is read in place}. outputs:
+        {name: "cpu" (the default), the device on which the session leaves it (no copy), or None (not fetched)}. A failed item raises its
+        exception in its turn; the exception's `item` has its number, `tag` its tag. next() then continues with the following item. An
+        exception of `items` itself has neither, and ends the map.
 
-        stop=True: the first item that fails ends the whole: no item behind it comes, or is run if it was not yet. times=True: measure
-        when each stage of an item ended: the `times` of what map gives, in nanoseconds. run_config, run_tag, run_log_level: of all
-        runs, as Binding.set_run_options has them. Raises NotFound, DeviceError, DTypeError, ShapeError, InvalidArgument, NotSupported
-        for what is wrong with all but the items; next() raises what is wrong with an item."""
+        stop=True: the first failed item ends the map; later items are not returned, and not run if they have not begun. times=True:
+        measure when each stage of an item ended, in nanoseconds; see `times` of the map. run_config, run_tag, run_log_level: options of
+        all runs, as for Binding.set_run_options. Raises NotFound, DeviceError, DTypeError, ShapeError, InvalidArgument, NotSupported for
+        all arguments except the items; next() raises the errors of an item."""
         from ._pipeline import Map
 
         return Map(self, items, slots, as_dict(constants, "map: constants"), as_dict(outputs, "map: outputs"), stop=stop, times=times,
@@ -304,7 +306,7 @@ def _verified(verify: int | tuple[int, float, float]) -> tuple[int, float, float
 
 
 def _stream_of(stream: Any, devices: list[_core.Device]) -> _core.Stream:
-    """The stream itself; one of another library as that of the only device but the CPU."""
+    """The stream itself; a stream of another library as one of the session's only device other than the CPU."""
     if isinstance(stream, _core.Stream):
         return stream
     handle = _tensor.foreign_stream(stream)
@@ -323,7 +325,7 @@ def _value(entry: tuple[Any, ...]) -> Value:
 
 
 def signature(session: Session) -> str:
-    """What a session takes and gives, and where: (x, y) -> (z) on cuda:0."""
+    """A session's inputs, outputs and device: (x, y) -> (z) on cuda:0."""
     inputs, outputs = session.inputs, session.outputs
     devices = dict.fromkeys(str(value.device) for value in [*inputs, *outputs] if value.device is not None)
     taken, given = (", ".join(value.name for value in values) for values in (inputs, outputs))
@@ -335,7 +337,7 @@ def _text(value: Any) -> str:
 
 
 def as_dict(given: Any, what: str) -> Any:
-    """What a caller gives by name; a dict for None."""
+    """The caller's values by name; None becomes an empty dict."""
     if given is not None and not hasattr(given, "items"):
         raise InvalidArgument(f"{what}: expected a dict by name, got {given!r:.60}")
     names = {} if given is None else given
@@ -350,7 +352,7 @@ def _texts(given: Mapping[str, Any] | None, what: str) -> dict[str, str]:
 
 
 def as_path(given: Any, what: str) -> bytes:
-    """A path's bytes, as the system has them."""
+    """A path's bytes, as the system uses them."""
     try:
         return os.fsencode(given)
     except (TypeError, UnicodeEncodeError) as reason:
@@ -358,7 +360,7 @@ def as_path(given: Any, what: str) -> bytes:
 
 
 def run_options(config: Mapping[str, Any] | None, tag: str | None, log_level: int) -> tuple[int, str | None, list[str], list[str]]:
-    """Options of runs as the C module takes them."""
+    """Run options in the form that the C module takes."""
     entries = _texts(config, "run options: config")
     return log_level, tag, list(entries), list(entries.values())
 
@@ -374,8 +376,8 @@ def _foreign_tensor(value: Any, code: int, what: str, densify: bool) -> _tensor.
 
 
 def as_host_tensor(value: Any, code: int, what: str, *, densify: bool = False, advice: str = _tensor.COPY_IT) -> _tensor.Tensor:
-    """A host tensor of what a caller gives: over an array's own memory, or (densify) over a dense copy of one with gaps, which otherwise is
-    refused with `advice`."""
+    """A host tensor of the caller's value: over an array's own memory, or (densify) over a dense copy of an array with gaps, which is
+    otherwise refused with `advice`."""
     if isinstance(value, _tensor.Tensor):
         return value
     by_dlpack = code in _dtypes.ML_NAMES or not _tensor.is_of_numpy(value)  # NumPy needs another package for the type

@@ -1,4 +1,4 @@
-"""Saved states: what the carried inputs of a binding hold at a moment."""
+"""Saved states: the content of a binding's carried inputs at one time."""
 
 from __future__ import annotations
 
@@ -12,15 +12,16 @@ from ._session import as_path
 
 
 class State(_core.State, Mapping[str, _tensor.Tensor]):
-    """What the carried inputs of a binding hold at a moment, by name: state["past"] is a read-only Tensor. Binding.save() and
-    Session.load_state() make one, Binding.restore() goes on from it, any number of times and in any number of bindings. It never changes, and
-    any thread may use it. The end of a block `with state:` closes it."""
+    """The content of a binding's carried inputs at one time, by name: state["past"] is a read-only Tensor. Binding.save() and
+    Session.load_state() create states; Binding.restore() continues from one, any number of times and in any number of bindings. A state
+    never changes, and is thread-safe. The end of a block `with state:` closes it."""
 
     __slots__ = ()
 
     def __getitem__(self, name: str) -> _tensor.Tensor:
-        """The tensor of the carried input `name`, with its shape. If a run that makes it is in flight: on the device this returns at once, and
-        uses of the tensor are ordered after the run; on the host it blocks for the run. Raises NameNotFound, InvalidState (it is closed), what that run failed with."""
+        """The tensor of the carried input `name`, with its shape. If the run that produces it is in flight, this returns at once on a
+        device, where uses of the tensor are ordered after the run; on the host it blocks until the run is complete. Raises NameNotFound,
+        InvalidState (it is closed), and the failure of that run."""
         names = self._names()
         if name not in names:
             raise NameNotFound(f"state: no carried input {name!r}; there are {', '.join(names)}")
@@ -38,11 +39,11 @@ class State(_core.State, Mapping[str, _tensor.Tensor]):
     __hash__ = object.__hash__
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the state to a file, which Session.load_state() reads, also in another process, on another device, and with another version
-        of ONNX Runtime; an existing one is replaced, and no reader sees half of it. Waits for the run that makes the state. path: the file.
-        Raises FileError for a file that cannot be written, or a model's file that has changed since the session was made; NotSupported for
-        a model that is not known (Session(..., identify=True)); InvalidState (it is closed), InvalidArgument, what that run failed with,
-        OutOfMemory, OrtError."""
+        """Write the state to a file, which Session.load_state() reads, also in another process, on another device, and with another
+        version of ONNX Runtime. An existing file is replaced; no reader sees a partial file. Blocks until the run that produces the state
+        is complete. path: the file. Raises FileError for a file that cannot be written, or a model file that has changed since the
+        session was created; NotSupported for a model that is not known (Session(..., identify=True)); InvalidState (it is closed),
+        InvalidArgument, the failure of that run, OutOfMemory, OrtError."""
         self._save_to(as_path(path, "save: path"))
 
     def __enter__(self) -> State:

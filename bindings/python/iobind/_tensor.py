@@ -31,7 +31,7 @@ RESULT_TO_DENSE = ("results written to a copy do not reach it: bind \"cpu\", or 
 
 
 class Difference(NamedTuple):
-    """How a tensor differs from the right one."""
+    """How a tensor differs from its reference."""
 
     beyond: int
     """elements that differ by more than they may"""
@@ -44,47 +44,49 @@ class Difference(NamedTuple):
 
 
 class Stream(_core.Stream):
-    """An ordered queue of copies and runs on a device. What is submitted to it returns at once; see docs/async.md. The end of a block
-    `with stream:` waits for what was submitted, as synchronize()."""
+    """An ordered queue of copies and runs on a device. Calls that submit to it return at once; see docs/async.md. The end of a block
+    `with stream:` blocks until all submitted work is complete, as synchronize() does."""
 
     def __new__(cls, device: DeviceSpec, options: Mapping[str, Any] | None = None) -> Stream:
         pairs = {key: str(value) for key, value in (options or {}).items()}
         return super().__new__(cls, find_device(device), list(pairs), list(pairs.values()))
 
     def __init__(self, device: DeviceSpec, options: Mapping[str, Any] | None = None) -> None:
-        """device: whose work it orders. options: of the execution provider, for its stream. Raises NotFound, DeviceError, NotSupported
-        (options on a device without streams of its own), OutOfMemory, OrtError."""
+        """device: the device whose work it orders. options: of the execution provider, for its stream. Raises NotFound, DeviceError,
+        NotSupported (options on a device without its own streams), OutOfMemory, OrtError."""
 
     def __repr__(self) -> str:
         return f"<iobind.Stream{f' {self.native:#x}' if self.native else ''} on {self.device}>"
 
     @classmethod
     def wrap(cls, device: DeviceSpec, handle: int, owner: Any = None) -> Stream:
-        """A stream of another library's on `device`, by its handle (on CUDA a cudaStream_t): work submitted here comes behind what that
-        library has submitted by then, and its later work behind ours, without a wait of the host. `owner` is held as long as the handle is used.
-        Raises NotSupported for a device without such streams, InvalidState while it is being captured, DeviceError."""
+        """A stream of another library on `device`, by its handle (on CUDA a cudaStream_t). Work submitted here waits for all work that
+        the library has previously submitted, and its later work waits for work submitted here; the host does not block. `owner` is
+        retained as long as the handle is used. Raises NotSupported for a device without such streams, InvalidState while the stream is
+        being captured, DeviceError."""
         target = find_device(device)
         return cls._wrap(target, _native_kind(target), handle, owner)
 
     def wait_native(self, handle: int) -> None:
-        """Order all later work behind another library's recorded event; handle: on CUDA a cudaEvent_t. Raises NotSupported for a device
-        that takes none, InvalidState, InvalidArgument, OrtError."""
+        """Make all later work wait for another library's recorded event. handle: on CUDA a cudaEvent_t. Raises NotSupported for a device
+        without such events, InvalidState, InvalidArgument, OrtError."""
         self._native_event(_native_kind(self.device), handle, False)
 
     def signal_native(self, handle: int) -> None:
-        """Record another library's event at the present end of this stream; handle and errors as wait_native: raises NotSupported,
+        """Record another library's event at the current end of this stream. handle and errors: as for wait_native; raises NotSupported,
         InvalidState, InvalidArgument, OrtError."""
         self._native_event(_native_kind(self.device), handle, True)
 
     def wait_semaphore(self, semaphore: Semaphore, value: int) -> None:
-        """Order all later work behind the moment at which the value of `semaphore` is `value` or more, without stopping the host. If it never is,
-        the stream never goes on: Event.wait() has a timeout. Raises NotSupported (a device without streams of its own), DeviceError (another
-        device's), InvalidArgument, TypeError, OrtError."""
+        """Make all later work wait until the value of `semaphore` is `value` or more; the host does not block. If the value is never
+        reached, the stream blocks forever; Event.wait() has a timeout. Raises NotSupported (a device without its own streams),
+        DeviceError (another device's semaphore), InvalidArgument, TypeError, OrtError."""
         _semaphore(semaphore)._order(self, _value(value), False)
 
     def signal_semaphore(self, semaphore: Semaphore, value: int) -> None:
-        """Raise `semaphore` to `value`, more than it has by then, when this stream has completed all work submitted so far. Work that fails before
-        may leave it as it is. Raises as wait_semaphore: NotSupported, DeviceError, InvalidArgument, TypeError, OrtError."""
+        """Set `semaphore` to `value`, which must be greater than its value by then, when this stream has completed all previously
+        submitted work. If that work fails, the value may not change. Raises as wait_semaphore: NotSupported, DeviceError,
+        InvalidArgument, TypeError, OrtError."""
         _semaphore(semaphore)._order(self, _value(value), True)
 
     def __enter__(self) -> Stream:
@@ -95,7 +97,7 @@ class Stream(_core.Stream):
             self.synchronize()
 
     def record(self) -> Event:
-        """A new event at the present end of the stream. Raises OutOfMemory, OrtError."""
+        """A new event, recorded at the current end of the stream. Raises OutOfMemory, OrtError."""
         event = Event(self.device)
         event.record(self)
         return event
@@ -114,7 +116,7 @@ def _value(given: int) -> int:
 
 
 def _native_kind(device: _core.Device) -> int:
-    """Whose handles a device takes: iobind_native_kind."""
+    """The kind of native handles that the device accepts: iobind_native_kind."""
     kind = {"CUDAExecutionProvider": CUDA, "VirtualDeviceExecutionProvider": VDEV}.get(device.ep_name)
     if kind is None:
         raise NotSupported(f"stream: {device} takes no streams of other libraries")
@@ -122,23 +124,23 @@ def _native_kind(device: _core.Device) -> int:
 
 
 class Event(_core.Event):
-    """A point in a stream that can be waited for. One that was never recorded has passed."""
+    """A point in a stream for which others can wait. Waiting for an unrecorded event is a no-op."""
 
     def __new__(cls, device: DeviceSpec) -> Event:
         return super().__new__(cls, find_device(device))
 
     def __init__(self, device: DeviceSpec) -> None:
-        """device: whose streams record it. Raises NotFound, DeviceError, OutOfMemory."""
+        """device: the device whose streams record it. Raises NotFound, DeviceError, OutOfMemory."""
 
 
 class Tensor(_core.Tensor):
-    """Typed, shaped memory on a device or on the host. Made by tensor(), empty(), wrap(), from_dlpack() and by runs."""
+    """Typed, shaped memory on a device or on the host, created by tensor(), empty(), wrap(), from_dlpack() and by runs."""
 
     __slots__ = ()
 
     @property
     def dtype(self) -> Any:
-        """The NumPy dtype. Packed elements of less than a byte are bytes there; `dtype_name` tells them."""
+        """The NumPy dtype. Packed elements of less than a byte appear as bytes; `dtype_name` has their type."""
         return _dtypes.numpy_dtype(self.dtype_code)
 
     @property
@@ -173,8 +175,8 @@ class Tensor(_core.Tensor):
         return f"<iobind.Tensor {self.dtype_name}{list(self.shape)} on {self.device}{pinned}>"
 
     def __getitem__(self, key: int | slice) -> Tensor:
-        """A part of the leading axis, without a copy: t[2:5] or, with one entry, t[3]. Raises ShapeError, IndexError,
-        TypeError, NotSupported (a step, several axes, a device without addresses)."""
+        """A part of the leading axis, without a copy: t[2:5] or, with one entry, t[3]. Raises ShapeError, IndexError, TypeError,
+        NotSupported (a step, several axes, a device without addresses)."""
         if not self.shape:
             raise ShapeError("tensor: a scalar has no axis to slice")
         if isinstance(key, slice):
@@ -193,8 +195,8 @@ class Tensor(_core.Tensor):
         return (self[index] for index in range(len(self)))
 
     def reshape(self, *shape: Any) -> Tensor:
-        """The same memory with another shape, dims or a list of them; one may be -1. Raises InvalidArgument if the elements are
-        not as many."""
+        """The same memory with another shape: dims or a list of them; one may be -1. Raises InvalidArgument if the number of elements
+        differs."""
         dims = list(shape[0] if len(shape) == 1 and isinstance(shape[0], (tuple, list)) else shape)
         if dims.count(-1) == 1:
             rest = -math.prod(dims)
@@ -204,25 +206,26 @@ class Tensor(_core.Tensor):
         return self._view(0, self.dtype_code, dims)
 
     def view(self, dtype: Any, shape: Sequence[int], offset: int = 0) -> Tensor:
-        """A part of the memory as another dtype and shape; `offset` in bytes. Keeps this tensor's memory alive. Raises InvalidArgument
-        for a part that does not lie inside, DTypeError, ShapeError, NotSupported (strings, a device without addresses)."""
+        """A part of the memory with another dtype and shape; `offset` in bytes. Retains this tensor's memory. Raises InvalidArgument for
+        a part outside the memory, DTypeError, ShapeError, NotSupported (strings, a device without addresses)."""
         return self._view(offset, _dtypes.code_of(dtype), list(shape))
 
     def item(self) -> Any:
-        """The only element, as a number or str of Python; a copy, if it is on a device. Raises ShapeError for more or fewer elements,
-        OrtError."""
+        """The only element, as Python's number or str; copied if it is on a device. Raises ShapeError unless there is exactly one
+        element, OrtError."""
         if self.size != 1:
             raise ShapeError(f"item: expected a tensor of one element, got {list(self.shape)}")
         return self.numpy().reshape(-1).tolist()[0]
 
     def tolist(self) -> Any:
-        """The elements, as Python's numbers or strings in lists of the tensor's shape; a copy. Raises OrtError."""
+        """A copy of the elements, as Python's numbers or strings in lists of the tensor's shape. Raises OrtError."""
         return self.numpy().tolist()
 
     def write(self, array: Any, *, offset: int = 0, stream: Stream | None = None) -> None:
-        """Copy host data in: an array of this dtype and, with offset 0, this shape, or any part of so many bytes from `offset` (in
-        bytes) on. With a stream it is an array, not a list, and must stay as it is until the stream has passed. Strings are written all at once, or, if one
-        is wrong, not at all. Raises DTypeError, ShapeError, InvalidArgument, NotSupported (strings with an offset or a stream)."""
+        """Copy host data into the tensor: an array of this dtype and, with offset 0, this shape; or an array of any size into the part
+        from `offset` (in bytes) on. With a stream the value must be an array, not a list, and must not change until the stream has
+        completed the copy. Strings are written completely, or not at all if one is invalid. Raises DTypeError, ShapeError,
+        InvalidArgument, NotSupported (strings with an offset or a stream)."""
         is_text = self.dtype_code == _dtypes.STRING
         if is_text and (offset != 0 or stream is not None):
             raise NotSupported("write: strings are written all at once: expected no offset and no stream")
@@ -239,10 +242,10 @@ class Tensor(_core.Tensor):
             self._set_string(index, text)
 
     def read(self, out: NDArray[Any] | None = None, *, offset: int = 0, stream: Stream | None = None) -> NDArray[Any]:
-        """Copy the data from `offset` (in bytes) on to a NumPy array: `out`, which takes as many bytes as it has, or a new one, with
-        offset 0 of this shape, otherwise flat. With a stream the bytes are there when an event behind the copy has been waited for.
-        Raises DTypeError, InvalidArgument (an array with gaps, a part that does not lie inside), DeviceError (another device's
-        stream), NotSupported (strings with `out`, an offset or a stream), OrtError."""
+        """Copy the data from `offset` (in bytes) on into a NumPy array: `out`, which determines the number of bytes, or a new array,
+        which has this shape with offset 0 and is flat otherwise. With a stream, the bytes have arrived after a wait for an event that was
+        recorded after the copy. Raises DTypeError, InvalidArgument (an array with gaps, a part outside the tensor), DeviceError (another
+        device's stream), NotSupported (strings with `out`, an offset or a stream), OrtError."""
         import numpy
 
         if self.dtype_code == _dtypes.STRING and (out is not None or offset != 0 or stream is not None):
@@ -263,7 +266,7 @@ class Tensor(_core.Tensor):
         return out
 
     def _read_on(self, stream: Stream, out: NDArray[Any], offset: int) -> None:
-        """A copy between tensors retains the array until the bytes are there, though the program may drop it before."""
+        """A copy between tensors retains the array until the bytes have arrived, even if the program drops it earlier."""
         try:
             source = self if out.nbytes == self.nbytes else self._view(offset, _dtypes.BY_NAME["uint8"], [out.nbytes])
         except NotSupported:  # no part of this memory is a tensor
@@ -273,7 +276,7 @@ class Tensor(_core.Tensor):
         _core.copy([source], [_core.wrap(find_device("cpu"), 0, source.dtype_code, list(source.shape), as_bytes(out), True)], stream)
 
     def _view_on_host(self) -> NDArray[Any]:
-        """numpy() where the buffer protocol has no name for the element type: the bytes have one."""
+        """numpy() for element types that have no name in the buffer protocol; their bytes have one."""
         packed = self.dtype_code in _dtypes.PACKED
         data = self._view(0, _dtypes.BY_NAME["uint8"], [self.nbytes]).numpy()
         return data if packed else data.view(_dtypes.numpy_dtype(self.dtype_code)).reshape(self.shape)
@@ -291,9 +294,9 @@ class Tensor(_core.Tensor):
         return array
 
     def to(self, device: DeviceSpec, *, stream: Stream | None = None) -> Tensor:
-        """The tensor on another device, a copy of the same shape and type; itself if it is there. device: "cpu", "cuda:0", "vdev/pinned"
-        ... stream: the call returns when the copy is submitted there. Raises NotFound, DeviceError, NotSupported (strings),
-        OutOfMemory, OrtError."""
+        """The tensor on another device, as a copy of the same shape and type; the tensor itself if it is already there. device: "cpu",
+        "cuda:0", "vdev/pinned" ... stream: the call returns when the copy is submitted to the stream. Raises NotFound, DeviceError,
+        NotSupported (strings), OutOfMemory, OrtError."""
         target, memory = find_place(device)
         if target == self.device and memory == self.memory:
             return self
@@ -302,21 +305,22 @@ class Tensor(_core.Tensor):
         return made
 
     def copy(self, *, stream: Stream | None = None) -> Tensor:
-        """A copy on the same device, of the same shape. stream: the call returns when the copy is submitted there. Raises NotSupported
-        (strings), OutOfMemory, DeviceError (another device's stream), OrtError."""
+        """A copy on the same device, of the same shape. stream: the call returns when the copy is submitted to the stream. Raises
+        NotSupported (strings), OutOfMemory, DeviceError (another device's stream), OrtError."""
         made = _core.create(self.device, self.memory, self.dtype_code, self.shape)
         _core.copy([self], [made], stream)
         return made
 
     def copy_from(self, source: Tensor, *, stream: Stream | None = None) -> None:
-        """Copy the content of `source`, of the same shape and type, in, between any two places. stream: the call returns when the copy is
-        submitted there. Raises DTypeError, ShapeError, InvalidArgument (overlap), NotSupported (strings), DeviceError."""
+        """Copy the content of `source`, of the same shape and type, between any two memory locations. stream: the call returns when the
+        copy is submitted to the stream. Raises DTypeError, ShapeError, InvalidArgument (overlap), NotSupported (strings), DeviceError."""
         _core.copy([source], [self], stream)
 
     def compare(self, right: Any, *, absolute: float | None = None, relative: float | None = None) -> Difference:
-        """How this tensor differs from `right`, a Tensor or an array of the same shape and type; what is on a device is copied to the host. An element of a
-        floating-point type may differ by absolute + relative * |right|, one of another type not at all. Neither is given: by type, for float32
-        1e-4 and 1e-3. NaN equals NaN. Raises DTypeError, ShapeError, InvalidArgument, OrtError."""
+        """How this tensor differs from `right`, a Tensor or an array of the same shape and type; data on a device are copied to the host.
+        An element of a floating-point type may differ by absolute + relative * |right|; elements of other types must be equal. By default
+        the limits depend on the type, for float32 1e-4 and 1e-3. NaN equals NaN. Raises DTypeError, ShapeError, InvalidArgument,
+        OrtError."""
         limits = None if absolute is None and relative is None else (float(absolute or 0), float(relative or 0))
         given = right if isinstance(right, Tensor) else tensor_over(right, False, "compare")
         one, other = (tensor if tensor.host_readable or tensor.dtype_code == _dtypes.STRING else tensor.to("cpu") for tensor in (self, given))
@@ -336,15 +340,15 @@ class Tensor(_core.Tensor):
 
     def __dlpack__(self, *, stream: Any = None, max_version: tuple[int, int] | None = None, dl_device: tuple[int, int] | None = None,
                    copy: bool | None = None) -> Any:
-        """A capsule of DLPack, without a copy unless one is asked for.
+        """A DLPack capsule, without a copy unless one is requested.
 
-        stream: the consumer's, by the array API's numbers: on CUDA 1 for the legacy default stream, 2 for that of the thread, otherwise a
-        cudaStream_t; on the virtual accelerator a vdev_stream *. What the consumer submits to it later comes behind the runs and copies
-        that streams of iobind were told to write the tensor with, without a wait of the host. None: they are waited for here. -1: the
-        consumer sees to the order. max_version: the newest DLPack that the consumer knows; None: the struct from before 1.0. dl_device:
-        where the consumer wants it: here, or on the host, (1, 0), which takes copy=True if it is not here. copy: True: a copy of the same
-        shape; otherwise never one. Raises InvalidArgument for a stream that the device does not have, BufferError for what cannot be
-        handed over so, such as strings, and OutOfMemory, OrtError of the copy."""
+        stream: the consumer's stream, by the array API's numbers: on CUDA 1 for the legacy default stream, 2 for that of the thread,
+        otherwise a cudaStream_t; on the virtual accelerator a vdev_stream *. The consumer's later work on it waits for the runs and
+        copies on iobind's streams that write the tensor; the host does not block. None: the call blocks until they are complete. -1: the
+        consumer orders its work itself. max_version: the newest DLPack version that the consumer supports; None: the struct before 1.0.
+        dl_device: the device that the consumer wants: the tensor's, or the host, (1, 0), which requires copy=True if the tensor is not
+        there. copy: True: a copy of the same shape; otherwise never a copy. Raises InvalidArgument for a stream that the device does not
+        have, BufferError for tensors that DLPack cannot represent, such as strings, and OutOfMemory, OrtError of the copy."""
         here = self.__dlpack_device__()
         target = here if dl_device is None else tuple(dl_device)
         if target != here and target != HOST:
@@ -375,7 +379,7 @@ class Tensor(_core.Tensor):
                 put_behind(kind, stream, writer)
 
     def _settle(self) -> None:
-        """Block until all that writes the tensor is complete."""
+        """Block until all work that writes the tensor is complete."""
         for writer in self._writers():
             writer.record().wait()
         self._await(None)
@@ -385,7 +389,7 @@ class Tensor(_core.Tensor):
 
 
 class Live:
-    """What live() gives: an input whose array is read again before each run, with the dims that it was bound with."""
+    """The result of live(): an input whose `array` is read again before each run, with the dims with which it was bound."""
 
     def __init__(self, array: Any) -> None:
         self.array = array
@@ -396,10 +400,10 @@ class Live:
 
 
 def live(array: Any) -> Live:
-    """Bind what is read when a run begins, not when it is bound: b["x"] = iobind.live(a). Its dims stay as they are. array: a NumPy array or a
-    buffer, not of strings; a Tensor; a device tensor of another library, behind whose producer each run is ordered. Where the session
-    reads it there it is not copied: an array must not be written during a run, Tensor.write waits for it. Otherwise each run copies it. What would be copied to make an array
-    of it is refused where it is bound."""
+    """Bind data that each run reads when it begins, not when they are bound: b["x"] = iobind.live(a). The dims cannot change. array: a
+    NumPy array or a buffer, not of strings; a Tensor; or a device tensor of another library, after whose producer each run is ordered. If
+    the session can read the memory, it is not copied: an array must not be written during a run, and Tensor.write waits for the run.
+    Otherwise each run copies it. A value that NumPy would have to copy to an array is refused when it is bound."""
     return Live(array)
 
 
@@ -411,8 +415,8 @@ def as_bytes(array: Any) -> Any:
 
 
 def own_array(value: Any, what: str) -> Any:
-    """The array over the memory of `value` itself. What NumPy must convert has other memory: nobody would see what is written there, and
-    new data would not be read."""
+    """The array over the memory of `value` itself. If NumPy must convert the value, the array has other memory: writes to it would be
+    lost, and new data would not be read."""
     import numpy
 
     if isinstance(value, (numpy.ndarray, _core.Tensor)):
@@ -425,8 +429,8 @@ def own_array(value: Any, what: str) -> Any:
 
 
 def host_array(value: Any, code: int, what: str, *, densify: bool = False, advice: str = COPY_IT) -> Any:
-    """A dense NumPy array of an element type. Python's numbers and lists are converted; an array of another type, or (unless densify) with
-    gaps, is refused with `advice`: a hidden copy costs time in each call."""
+    """A dense NumPy array of an element type. Python's numbers and lists are converted. An array of another type, or (unless densify)
+    with gaps, is refused with `advice`, because a hidden copy costs time in each call."""
     import numpy
 
     if code == 0:
@@ -448,7 +452,7 @@ def host_array(value: Any, code: int, what: str, *, densify: bool = False, advic
 
 
 def _how_to_convert(found: Any, wanted: Any) -> str:
-    """Advice that loses nothing unsaid."""
+    """Advice for a conversion; any loss is mentioned."""
     if found.kind == "c":
         return "a complex number has two parts, and astype drops one: bind array.real, array.imag, or both, array.view(array.real.dtype)"
     if wanted.kind in "biu" and found.kind not in "biu":
@@ -482,8 +486,8 @@ def _array_of(value: Any, what: str, dtype: Any = None) -> Any:
 
 
 def _converted(value: Any, wanted: Any, what: str) -> Any:
-    """Python's numbers and lists as an array, if that changes none: NumPy would make 1 of 1.5, inf of 1e300, and a number of None. Only
-    digits of a float that a smaller float does not have are rounded off."""
+    """Python's numbers and lists as an array, if no number changes: NumPy would make 1 of 1.5, inf of 1e300, and a number of None. Only
+    digits of a float that a smaller float cannot represent are rounded."""
     import numpy
 
     found = _array_of(value, what)
@@ -498,7 +502,7 @@ def _converted(value: Any, wanted: Any, what: str) -> Any:
 
 
 def _can_convert(found: Any, wanted: Any) -> bool:
-    """Whether the kind of number allows it. NumPy calls floats of ml_dtypes V, and very large ints O."""
+    """Whether the kinds of numbers allow a conversion. NumPy's kind of ml_dtypes' floats is V, and of very large ints O."""
     import numpy
 
     kinds = "biu" if wanted.kind in "biu" else "biufVOc" if wanted.kind == "c" else "biufVO"
@@ -506,7 +510,7 @@ def _can_convert(found: Any, wanted: Any) -> bool:
 
 
 def _has_numbers(made: Any, found: Any, value: Any) -> bool:
-    """Whether `made` has the numbers of `found`, NumPy's array of `value`: no float became inf or nan, and whole numbers are the same."""
+    """Whether `made` has the numbers of `found`, NumPy's array of `value`: no float became inf or nan, and integers are equal."""
     import numpy
 
     if made.dtype.kind in "biu" or found.size == 0:
@@ -530,7 +534,7 @@ def _has_numbers(made: Any, found: Any, value: Any) -> bool:
 
 
 def _texts(value: Any, what: str) -> Any:
-    """An array of strings. All are checked here, so that a wrong one is found before any is written."""
+    """An array of strings. All are checked here, so that an invalid one is found before any is written."""
     import numpy
 
     found = numpy.asarray(value, object) if isinstance(value, bytes) else _array_of(value, what, object)
@@ -554,7 +558,7 @@ def _is_utf8(text: str) -> bool:
 
 
 def _has_array(value: Any, what: str) -> bool:
-    """Whether NumPy finds an array in it, rather than numbers to convert."""
+    """Whether the value provides an array to NumPy, rather than numbers to convert."""
     if is_of_numpy(value) or (is_foreign(value) and not is_on_device(value)):
         return True
     if hasattr(value, "__dlpack__"):
@@ -563,7 +567,7 @@ def _has_array(value: Any, what: str) -> bool:
 
 
 def is_of_numpy(value: Any) -> bool:
-    """Whether NumPy itself makes an array of it; of a tensor that has only DLPack it makes one of one object."""
+    """Whether NumPy can make an array from it; from a tensor that supports only DLPack, NumPy makes an array of one object."""
     return hasattr(value, "__array__") or hasattr(value, "__array_interface__") or is_buffer(value)
 
 
@@ -583,15 +587,15 @@ def is_buffer(value: Any) -> bool:
 
 
 def empty(shape: Sequence[int] | int, dtype: Any = "float32", device: DeviceSpec | None = "cpu") -> Tensor:
-    """A tensor without content. shape: its dims, or one of them. dtype: a name, or a dtype of NumPy or PyTorch. device: "cpu" (or None),
-    "cuda:0", "vdev/pinned" (host memory that the device reads directly), a torch.device ... Raises NotFound, DeviceError, DTypeError, ShapeError,
-    InvalidArgument, NotSupported, OutOfMemory."""
+    """A tensor without content. shape: its dims, or a single dim. dtype: a name, or a dtype of NumPy or PyTorch. device: "cpu" (or None),
+    "cuda:0", "vdev/pinned" (host memory that the device reads directly), a torch.device ... Raises NotFound, DeviceError, DTypeError,
+    ShapeError, InvalidArgument, NotSupported, OutOfMemory."""
     target, memory = find_place("cpu" if device is None else device)
     return _core.create(target, memory, _dtypes.code_of(dtype), dims_of(shape))
 
 
 def dims_of(shape: Sequence[int] | int) -> list[int]:
-    """Dims, or one of them."""
+    """Dims, or a single dim."""
     try:
         return [operator.index(shape)]  # type: ignore[arg-type]
     except TypeError:
@@ -599,9 +603,9 @@ def dims_of(shape: Sequence[int] | int) -> list[int]:
 
 
 def tensor(array: Any, device: DeviceSpec | None = "cpu", dtype: Any = None) -> Tensor:
-    """A new tensor on `device` (None: the CPU) with a copy of an array, of its shape. dtype: of the tensor, which the array has; None: the array's; numbers
-    and lists are converted to it, if that changes no number but by rounding. Raises DTypeError, ShapeError (an array with gaps, lists of
-    different lengths), InvalidArgument, NotFound, DeviceError, OutOfMemory."""
+    """A new tensor on `device` (None: the CPU) with a copy of an array, of the same shape. dtype: of the tensor; an array must have it,
+    numbers and lists are converted to it if no number changes except by rounding. None: the array's dtype. Raises DTypeError, ShapeError
+    (an array with gaps, lists of different lengths), InvalidArgument, NotFound, DeviceError, OutOfMemory."""
     if dtype is None:
         found = _array_of(array, "tensor")
         dtype = found.dtype
@@ -615,15 +619,15 @@ def tensor(array: Any, device: DeviceSpec | None = "cpu", dtype: Any = None) -> 
 
 
 def wrap(array: Any, *, writable: bool = True) -> Tensor:
-    """A host tensor over an array's own memory, of its shape, without a copy; keeps it alive. array: a NumPy array, or a buffer.
-    writable=False: the tensor is refused wherever it would be written. Raises ShapeError for an array with gaps, InvalidArgument for a
-    read-only one without writable=False and for what has no such memory, such as a list, DTypeError for strings and for numbers in another
-    machine's byte order."""
+    """A host tensor over an array's own memory, of the same shape, without a copy; it retains the array. array: a NumPy array, or a
+    buffer. writable=False: calls that would write the tensor are refused. Raises ShapeError for an array with gaps, InvalidArgument for a
+    read-only array without writable=False and for a value without such memory, such as a list, DTypeError for strings and for numbers in
+    another byte order."""
     return tensor_over(array, writable, "wrap")
 
 
 def tensor_over(array: Any, writable: bool, what: str) -> Tensor:
-    """wrap(), with `what` before its errors."""
+    """wrap(), with `what` at the beginning of its error messages."""
     held = own_array(array, what)
     if not held.flags.c_contiguous:
         advice = SHARE_DENSE if what == "wrap" or not writable else RESULT_TO_DENSE
@@ -641,10 +645,10 @@ def tensor_over(array: Any, writable: bool, what: str) -> Tensor:
 
 def wrap_address(address: int, shape: Sequence[int], dtype: Any, device: DeviceSpec, *, nbytes: int | None = None,
                  owner: Any = None) -> Tensor:
-    """A tensor over memory of the caller's on `device` by its address (on a device without addresses: the handle of its execution
-    provider). shape, dtype: what lies there. nbytes: bytes of the memory; None: as many as that takes. `owner` is held until nothing
-    uses the memory. Raises NotFound, DeviceError, InvalidArgument (no address, too few bytes), DTypeError (strings), ShapeError,
-    NotSupported."""
+    """A tensor over the caller's memory on `device`, by its address (on a device without addresses: the handle of its execution
+    provider). shape, dtype: of the data there. nbytes: the size of the memory in bytes; None: as many as the shape needs. `owner` is
+    retained until the memory is no longer used. Raises NotFound, DeviceError, InvalidArgument (no address, too few bytes), DTypeError
+    (strings), ShapeError, NotSupported."""
     target, memory = find_place(device)
     code = _dtypes.code_of(dtype)
     return _core.wrap_address(target, memory, code, list(shape), address,
@@ -652,22 +656,23 @@ def wrap_address(address: int, shape: Sequence[int], dtype: Any, device: DeviceS
 
 
 def copy(sources: Sequence[Tensor], targets: Sequence[Tensor], *, stream: Stream | None = None) -> None:
-    """Copy the tensors `sources` into `targets`, pair by pair, each of the same shape and type; those between the same two devices go
-    together. stream: the call returns when the copies are submitted there. Raises DTypeError, ShapeError, InvalidArgument (overlap,
-    not as many), NotSupported (strings), DeviceError; then the content of the targets is not known."""
+    """Copy the tensors `sources` into `targets`, pair by pair, each of the same shape and type. Copies between the same two devices are
+    submitted together. stream: the call returns when the copies are submitted to the stream. After a failure the content of the targets
+    is undefined. Raises DTypeError, ShapeError, InvalidArgument (overlap, different numbers of tensors), NotSupported (strings),
+    DeviceError."""
     _core.copy(list(sources), list(targets), stream)
 
 
 def from_dlpack(source: Any, *, device: DeviceSpec | None = None, copy: bool | None = None, stream: Any = None) -> Tensor:
-    """Take `source`, a tensor of another library (NumPy, JAX, CuPy, PyTorch) or a capsule of DLPack, over: the same shape, and without a
-    copy unless one is asked for.
+    """A tensor of the same shape over the memory of `source`, a tensor of another library (NumPy, JAX, CuPy, PyTorch) or a DLPack
+    capsule, without a copy unless one is requested.
 
-    device: where the tensor should be, "cpu", "cuda:0" ...; None: where it is. copy: True: always a copy, which may be on another device;
-    of an array with gaps only on the host. Otherwise never one. The producer is told to have its data ready: by waiting
-    here, or (stream, an iobind.Stream of the device) by ordering that stream behind it; a copy is submitted to that stream, too. Raises
-    DeviceError for memory that no device of ORT's has, or that is not on `device`, DTypeError, ShapeError (gaps), NotSupported,
-    VersionError (DLPack 2), InvalidArgument (not DLPack's, or used), NotFound, OutOfMemory; and as the producer, BufferError.
-    """
+    device: where the tensor should be, "cpu", "cuda:0" ...; None: where the source is. copy: True: always a copy, which may be on another
+    device; an array with gaps can be copied only to the host. Otherwise never a copy. By default the call blocks until the producer's
+    data are complete. With stream, an iobind.Stream of the device, that stream waits for them instead, and a copy is submitted to it.
+    Raises DeviceError for memory that no device of ORT has, or that is not on `device`, DTypeError, ShapeError (gaps), NotSupported,
+    VersionError (DLPack 2), InvalidArgument (not a DLPack object, or already used), NotFound, OutOfMemory; and the producer's exceptions,
+    such as BufferError."""
     target = None if device is None else find_place(device)
     taken, copied = _take(_capsule_of(source, stream), bool(copy))
     here = taken.device, taken.memory
@@ -681,7 +686,7 @@ def from_dlpack(source: Any, *, device: DeviceSpec | None = None, copy: bool | N
 
 
 def _capsule_of(source: Any, stream: Any) -> Any:
-    """A capsule whose content is ready: for the host, or for what is submitted to the stream."""
+    """A capsule whose content is complete for the host, or for work submitted to the stream."""
     if type(source).__name__ == "PyCapsule":
         return source
     if not hasattr(source, "__dlpack__"):
@@ -697,7 +702,7 @@ def _capsule_of(source: Any, stream: Any) -> Any:
 
 
 def _take(capsule: Any, copy: bool) -> tuple[Tensor, bool]:
-    """The capsule's tensor, and whether it is a copy: what is dense comes without one."""
+    """The capsule's tensor, and whether it is a copy; dense tensors are not copied."""
     try:
         return _core.from_dlpack(runtime(), capsule, False), False
     except ShapeError:
@@ -707,20 +712,20 @@ def _take(capsule: Any, copy: bool) -> tuple[Tensor, bool]:
 
 
 def is_foreign(value: Any) -> bool:
-    """Whether it is a tensor of another library that DLPack can hand over, on the host or on a device; NumPy's arrays are none."""
+    """Whether it is another library's tensor that supports DLPack, on the host or on a device; NumPy's arrays do not count."""
     import numpy
 
     return hasattr(value, "__dlpack__") and hasattr(value, "__dlpack_device__") and not isinstance(value, (type, numpy.ndarray, _core.Tensor))
 
 
 def is_on_device(value: Any) -> bool:
-    """Whether it is a tensor in a device's memory that DLPack can hand over."""
+    """Whether it is a tensor in a device's memory that supports DLPack."""
     return hasattr(value, "__dlpack_device__") and not isinstance(value, type) and value.__dlpack_device__()[0] not in (1, 3, 11)
 
 
 class Order:
-    """A device tensor of another library, and the order of our work behind its producer's: the array API lets a consumer name the
-    stream that must come behind."""
+    """A device tensor of another library, and the order of iobind's work after its producer's: in the array API a consumer names the
+    stream that must wait."""
 
     def __init__(self, source: Any, stream: Stream | None = None) -> None:
         self.source = source
@@ -728,7 +733,7 @@ class Order:
         self.event = Event(self.stream.device)
 
     def capsule(self) -> Any:
-        """The source's capsule, with our stream ordered behind what the producer has submitted so far."""
+        """The source's capsule; iobind's stream is ordered after all work that the producer has previously submitted."""
         native = self.stream.native
         try:
             return self.source.__dlpack__(stream=native or None, max_version=(1, 1))
@@ -736,7 +741,7 @@ class Order:
             return self.source.__dlpack__(stream=native or None)
 
     def wait(self, *, on_host: bool = False) -> None:
-        """Record the event behind the producer's work so far."""
+        """Record the event after all work that the producer has previously submitted."""
         del_capsule = self.capsule()
         del del_capsule
         self.event.record(self.stream)
@@ -745,7 +750,7 @@ class Order:
 
 
 def device_of(kind: int, number: int) -> _core.Device:
-    """The device whose memory DLPack calls so."""
+    """The device of a DLPack device type and number."""
     names = {2: "CUDAExecutionProvider", 13: "CUDAExecutionProvider", 10: "MIGraphXExecutionProvider", 15: "WebGpuExecutionProvider",
              12: "VirtualDeviceExecutionProvider"}
     found = [device for device in runtime().devices() if device.ep_name == names.get(kind)]

@@ -5,9 +5,8 @@
     df.mapInArrow(classify.map_arrow, "id long, scores array<float>", profile=iob.gpu_profile())
     predict_batch_udf(classify, return_type=ArrayType(FloatType()), batch_size=64, input_tensor_shapes=[[3, 48, 192]])
 
-A session is made in each Python worker that has a task of the job, on first use, and kept for its later tasks. The package has to be
-installed where the executors are; pyspark and pyarrow are the job's own.
-"""
+Each Python worker that has a task of the job creates a session on first use, and keeps it for later tasks. The package must be installed
+on the executors; the job itself provides pyspark and pyarrow."""
 
 from __future__ import annotations
 
@@ -36,7 +35,7 @@ WAIT = 90.0
 
 @dataclass(frozen=True)
 class SessionSpec:
-    """What a session of a Spark job is made of: nothing but text and numbers, so that Spark can send it to its executors."""
+    """The description of a Spark job's session. It has only text and numbers, so that Spark can send it to its executors."""
 
     model: str | bytes
     """a file on each executor; the name of one that was given by `spark-submit --files` or SparkContext.addFile; or its bytes"""
@@ -73,21 +72,20 @@ class SessionSpec:
 
 def predictor(spec: SessionSpec, *, columns: Mapping[str, str] | None = None, outputs: Mapping[str, str] | None = None,
               keep: Sequence[str] = (), prepare: Mapping[str, Callable[[Any], Any]] | None = None, batch_size: int = 64) -> Predictor:
-    """What runs a model over a DataFrame: give it to predict_batch_udf, or its map_arrow to mapInArrow.
+    """An object that runs a model over a DataFrame: pass it to predict_batch_udf, or its map_arrow to mapInArrow.
 
-    spec: the model and its device. What follows is for mapInArrow: columns: {input: column}, without: the inputs' own names. outputs:
-    {column: output}, without: all outputs by their names. keep: columns that are passed on. prepare: {input: a function that makes the
-    input of the column's values}; what it gets is an array over Arrow's own memory, of shape [rows, values of a row], read-only.
-    batch_size: the most rows of a run. Raises InvalidArgument for a batch_size below 1.
-    """
+    spec: the model and its device. The other arguments are for mapInArrow. columns: {input: column}; default: the inputs' names. outputs:
+    {column: output}; default: all outputs by their names. keep: columns that are passed on. prepare: {input: a function that makes the
+    input from the column's values}; its argument is a read-only array over Arrow's own memory, of shape [rows, values of a row].
+    batch_size: the maximum number of rows in a run. Raises InvalidArgument for a batch_size below 1."""
     if batch_size < 1:
         raise InvalidArgument(f"predictor: batch_size: expected 1 or more, got {batch_size}")
     return Predictor(spec, columns, outputs, tuple(keep), dict(prepare or {}), batch_size)
 
 
 class Predictor:
-    """A model for Spark's Python workers; made by predictor(). Called, it gives the function that predict_batch_udf wants. spec, columns,
-    outputs, keep, prepare, batch_size: as predictor() has them, which checks them."""
+    """A model for Spark's Python workers, created by predictor(). A call returns the function that predict_batch_udf needs. spec,
+    columns, outputs, keep, prepare, batch_size: as for predictor(), which checks them."""
 
     def __init__(self, spec: SessionSpec, columns: Mapping[str, str] | None, outputs: Mapping[str, str] | None, keep: tuple[str, ...],
                  prepare: dict[str, Callable[[Any], Any]], batch_size: int) -> None:
@@ -99,9 +97,9 @@ class Predictor:
         self.batch_size = batch_size
 
     def __call__(self) -> Callable[..., Any]:
-        """For predict_batch_udf: a function that takes an array for each input of the model, in its order, and gives the output, or a
-        dict of them. Spark keeps the function for the tasks to come, which may have another device: it asks each time. The
-        function raises InvalidArgument for the wrong number of columns, and what hold() and a run raise."""
+        """For predict_batch_udf: a function that takes an array for each input of the model, in its order, and returns the output, or a
+        dict of outputs. Spark keeps the function for later tasks, which may have another device, so each call looks up the device. The
+        function raises InvalidArgument for the wrong number of columns, and the exceptions of hold() and of a run."""
 
         def predict(*arrays: Any) -> Any:
             held = hold(self.spec)
@@ -114,10 +112,10 @@ class Predictor:
         return predict
 
     def map_arrow(self, batches: Iterator[Any]) -> Iterator[Any]:
-        """For DataFrame.mapInArrow: rows in, rows out, in order. batches: an iterator over Arrow's record batches. The bytes of a column
-        of type binary, and the values of arrays and numbers, are read where Arrow has them. Raises ShapeError for a row of another
-        size or a null, NotFound for a column or output that is not there, DTypeError for a column of another type, and what hold()
-        and a run raise."""
+        """For DataFrame.mapInArrow: returns result rows in the order of the rows. batches: an iterator over Arrow's record batches. The
+        bytes of binary columns, and the values of arrays and numbers, are read in Arrow's memory. Raises ShapeError for a row of another
+        size or a null, NotFound for an unknown column or output, DTypeError for a column of another type, and the exceptions of hold()
+        and of a run."""
         import pyarrow  # type: ignore[import-not-found]
 
         held = hold(self.spec)
@@ -205,7 +203,7 @@ def _rows(column: Any, name: str, first: int = 0) -> Any:
 
 
 def _column(array: Any, rows: int, name: str) -> Any:
-    """An output as a column: a number for each row, or a list of them; of more dims, one list of all."""
+    """An output as a column: a number for each row, or a list of numbers; more dims are flattened into one list."""
     import numpy
     import pyarrow
 
@@ -218,7 +216,7 @@ def _column(array: Any, rows: int, name: str) -> Any:
 
 
 def _is_readable_in_place(array: Any) -> bool:
-    """Whether live() takes it: what `prepare` gives may be a list."""
+    """Whether live() accepts it: the result of `prepare` may be a list."""
     import numpy
 
     return isinstance(array, (numpy.ndarray, Tensor)) and array.dtype.kind not in "OUST"
@@ -227,8 +225,9 @@ def _is_readable_in_place(array: Any) -> bool:
 # ---- sessions of this process ------------------------------------------------------------------------------------------
 
 class Held:
-    """A session of this Python worker, and a binding of it. spec: what it is made of; device: the task's. Raises InvalidState if `sessions`
-    other workers of the machine have one after 90 seconds, and what iobind.Session raises: NotFound, DeviceError, OrtError."""
+    """A session of this Python worker, and a binding of it. spec: describes the session; device: the task's. Raises InvalidState if after
+    90 seconds `sessions` other workers of the machine still have one, and the exceptions of iobind.Session: NotFound, DeviceError,
+    OrtError."""
 
     def __init__(self, spec: SessionSpec, device: str) -> None:
         self._slot = None
@@ -248,8 +247,8 @@ class Held:
         self._lock = threading.Lock()
 
     def run(self, arrays: Mapping[str, Any]) -> dict[str, Any]:
-        """Outputs by name, as arrays. arrays: {input: an array whose dims fit the model's}, which are read where they lie, unless they are of
-        strings: on the CPU by the model, otherwise by the copy to the device. Raises NotFound, DTypeError, ShapeError, OrtError."""
+        """The outputs by name, as arrays. arrays: {input: an array whose dims fit the model's}. They are read in place, except strings:
+        on the CPU by the model, otherwise by the copy to the device. Raises NotFound, DTypeError, ShapeError, OrtError."""
         with self._lock:
             if self._binding is None:
                 self._binding = self.session.bind(outputs={name: "cpu" for name in self.session_outputs})
@@ -259,7 +258,7 @@ class Held:
             return {name: results[name].numpy() for name in self.session_outputs}
 
     def close(self) -> None:
-        """Let others have its place; the session goes when nobody uses it."""
+        """Release the slot for other workers; the session is destroyed when it is no longer used."""
         self._binding = None
         if self._slot is not None:
             os.close(self._slot)
@@ -271,7 +270,7 @@ _holding = threading.RLock()
 
 
 def hold(spec: SessionSpec) -> Held:
-    """This worker's session of a spec on the task's device, made on first use. Raises as Held: InvalidState, NotFound, DeviceError,
+    """This worker's session of a spec on the task's device, created on first use. Raises as Held: InvalidState, NotFound, DeviceError,
     OrtError."""
     device = spec.task_device()
     key = _digest(spec, device)
@@ -286,7 +285,7 @@ def hold(spec: SessionSpec) -> Held:
 
 
 def release() -> None:
-    """Let go of all sessions of this Python worker; the next task makes new ones."""
+    """Release all sessions of this Python worker; the next task creates new ones."""
     with _holding:
         while _held:
             _held.popitem()[1].close()
@@ -310,8 +309,8 @@ def _find(model: str | bytes) -> str | bytes:
 
 
 def _take_slot(spec: SessionSpec, device: str) -> int:
-    """One of the places that a machine's workers have for sessions of a model on a device: a locked file, which the system unlocks
-    when the process is gone, however it ended."""
+    """A slot of the limited number of sessions of a model on a device that a machine's workers may have: a locked file, which the system
+    unlocks when the process ends in any way."""
     stem = os.path.join(tempfile.gettempdir(), f"iobind-spark-{os.getuid()}-{_digest(spec, device)[:16]}")
     deadline = time.monotonic() + WAIT
     while True:
@@ -331,10 +330,9 @@ def _take_slot(spec: SessionSpec, device: str) -> int:
 def gpu_profile(tasks_per_gpu: int = 1, *, gpus: int = 0, cores: int = 0, discovery_script: str = "", resource: str = "gpu") -> Any:
     """Spark's resource profile for mapInArrow(..., profile=): so many tasks share a GPU at a time.
 
-    gpus: of an executor; 0: the executors are as they are, and only the tasks ask for GPUs, which needs no dynamic allocation. cores: of
-    an executor. discovery_script: what prints an executor's GPUs, as spark.executor.resource.gpu.discoveryScript. resource: Spark's name of
-    them. Raises InvalidArgument for tasks_per_gpu below 1, ImportError without pyspark.
-    """
+    gpus: of an executor; 0: do not change the executors; only the tasks request GPUs, which needs no dynamic allocation. cores: of an
+    executor. discovery_script: a program that prints an executor's GPUs, as spark.executor.resource.gpu.discoveryScript. resource:
+    Spark's name of the GPUs. Raises InvalidArgument for tasks_per_gpu below 1, ImportError without pyspark."""
     from pyspark.resource import ExecutorResourceRequests, ResourceProfileBuilder, TaskResourceRequests  # type: ignore[import-not-found]
 
     if tasks_per_gpu < 1:

@@ -1,9 +1,8 @@
-"""CUDA without a GPU: python -m iobind.vcuda [--gpus N] -- COMMAND runs a command on a machine that seems to have NVIDIA GPUs (docs/vcuda.md).
+"""CUDA without a GPU: python -m iobind.vcuda [--gpus N] -- COMMAND runs a command as if the machine had NVIDIA GPUs (docs/vcuda.md).
 
-NVIDIA's libraries in software are a package of their own, onnxruntime-iobind-vcuda, which `make python` builds. `python -m iobind.vcuda -- pytest` runs a program's
-tests; those of its sessions that name CUDA find it, if onnxruntime-gpu is installed. Where the system allows no mount namespace, it says so
-and exits with 77.
-"""
+NVIDIA's libraries in software are in a separate package, onnxruntime-iobind-vcuda, which `make python` builds. `python -m iobind.vcuda --
+pytest` runs a program's tests; if onnxruntime-gpu is installed, their sessions that name CUDA use these libraries. If the system does not
+allow mount namespaces, the command reports it and exits with 77."""
 
 from __future__ import annotations
 
@@ -13,13 +12,14 @@ import sys
 
 
 def folder() -> str | None:
-    """Where the package onnxruntime-iobind-vcuda lies; None: it is not installed."""
+    """The directory of the package onnxruntime-iobind-vcuda; None: it is not installed."""
     spec = importlib.util.find_spec("iobind_vcuda")
     return None if spec is None or not spec.submodule_search_locations else spec.submodule_search_locations[0]
 
 
 def main() -> None:
-    """Become the command behind "--", by the package's with-cuda. Raises SystemExit, with the reason, if it cannot."""
+    """Replace this process by the command after "--", under the package's with-cuda. Raises SystemExit, with the reason, if that is not
+    possible."""
     options, dashes, command = sys.argv[1:], "--", []
     if dashes in options:
         options, command = options[:options.index(dashes)], options[options.index(dashes) + 1:]

@@ -1,7 +1,6 @@
-"""The virtual accelerator under plain onnxruntime, for tests of code that knows nothing of iobind (docs/vdev.md).
+"""The virtual accelerator under plain onnxruntime, for tests of code that does not use iobind (docs/vdev.md).
 
-In pytest the fixture `vdev` is a Vdev; elsewhere iobind.vdev.Vdev() makes one.
-"""
+In pytest the fixture `vdev` is a Vdev; elsewhere iobind.vdev.Vdev() creates one."""
 
 from __future__ import annotations
 
@@ -17,7 +16,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from ._errors import InvalidState
-from ._runtime import library_path
+from ._runtime import vdev_path
 
 EP = "VirtualDeviceExecutionProvider"
 VENDOR = 0x1DEF
@@ -53,8 +52,8 @@ _values: dict[tuple[int, str], str] = {}
 
 
 class Fault:
-    """How a test went with one operation failing: its kind, its number among those, and the error, an exception (None: the test was right
-    all the same)."""
+    """The outcome of a test in which one operation failed: the operation's kind, its number among those, and the error, an exception
+    (None: the test passed nevertheless)."""
 
     def __init__(self, kind: str, number: int, error: Exception | None) -> None:
         self.kind = kind
@@ -69,11 +68,11 @@ class Vdev:
     """The virtual accelerator in this process: its settings, counters and faults."""
 
     def __init__(self, **settings: Any) -> None:
-        """settings: of docs/vdev.md, race="fail" or mem_limit=1 << 20; they hold until reset(), on device 0. Raises
+        """settings: those of docs/vdev.md, such as race="fail" or mem_limit=1 << 20; they apply to device 0 until reset(). Raises
         ImportError without onnxruntime, ValueError as set(), InvalidState if iobind has another ONNX Runtime."""
         import onnxruntime  # type: ignore[import-untyped]
 
-        self.path = os.path.join(os.path.dirname(library_path()), "libiobind_vdev.so")
+        self.path = vdev_path()
         self.onnxruntime = onnxruntime
         if not self.devices:
             self._register()
@@ -107,15 +106,15 @@ class Vdev:
 
     def get(self, name: str, device: int = 0) -> int:
         """A statistic by its name in docs/vdev.md: d2h_bytes, in bytes, time_ns, in nanoseconds, allocations, races, kernels ... device:
-        its number. Raises ValueError for a name that does not exist."""
+        its number. Raises ValueError for an unknown name."""
         value = int(self._native.vdev_get(device, name.encode()))
         if value < 0:
             raise ValueError(f"vdev: {self._error()}")
         return value
 
     def set(self, name: str, value: Any, device: int = 0) -> None:
-        """A setting by its name in docs/vdev.md, which also has its unit. device: its number. Raises ValueError for one that does not
-        exist, a value that it does not take, and one that counts only when a process begins."""
+        """Change a setting by its name in docs/vdev.md, which also has its unit. device: its number. Raises ValueError for an unknown
+        setting, an invalid value, or a setting that has an effect only when a process starts."""
         if name in PROCESS_SETTINGS:
             raise ValueError(f"vdev: {name} counts for the process: set VDEV_{name.upper()} in its environment")
         text = {True: "1", False: "0"}.get(value, str(value)) if isinstance(value, bool) else str(value)
@@ -125,8 +124,8 @@ class Vdev:
         _values[device, name] = text
 
     def reset(self) -> None:
-        """All settings as they were before this Vdev changed them, all counters 0. Outside redirect(), a device's name ("cuda") means
-        that device again."""
+        """Restore all settings that this Vdev has changed, and set all counters to 0. Outside redirect(), a device's name ("cuda") again
+        means that device."""
         for (device, name), value in self._changed.items():
             self._native.vdev_set(device, name.encode(), value.encode())
             _values[device, name] = value
@@ -141,7 +140,7 @@ class Vdev:
 
     @property
     def last_race(self) -> str:
-        """What the race detector last found: both accesses; "" if nothing."""
+        """The last race that the detector found: both accesses; "" if none."""
         return (self._native.vdev_last_race() or b"").decode()
 
     def _error(self) -> str:
@@ -158,13 +157,13 @@ class Vdev:
 
     @contextlib.contextmanager
     def redirect(self, device: int = 0) -> Iterator[None]:
-        """Every onnxruntime.InferenceSession that is made meanwhile goes to the virtual accelerator, whatever providers it names, also by
-        add_provider() and add_provider_for_devices() of its SessionOptions, which do nothing meanwhile. set_providers() does nothing to
-        such a session. Not the sessions of other modules that took onnxruntime's classes apart. Every OrtValue and binding that names a
-        device of an accelerator ("cuda", 0) goes there too, also behind the block, until reset().
+        """Create every onnxruntime.InferenceSession in the block on the virtual accelerator, whatever providers it names, also those of
+        add_provider() and add_provider_for_devices() of its SessionOptions, which have no effect in the block. set_providers() has no
+        effect on such a session. Modules that have imported onnxruntime's classes by name are not affected. Every OrtValue and binding
+        that names a device of an accelerator ("cuda", 0) is on the virtual accelerator too, also after the block, until reset().
 
-        A SessionOptions that was used has vdev from then on. device: its number; a session that is made raises IndexError if there is
-        none, and ValueError for a SessionOptions that was used on another one, or that has a provider from before."""
+        A SessionOptions that was used keeps vdev. device: its number; creating a session raises IndexError if there is no such device,
+        and ValueError for a SessionOptions that was used on another device, or that had a provider before the block."""
         collection, options_class = self._collection(), self.onnxruntime.SessionOptions
         block = object()
         with _lock:
@@ -185,8 +184,8 @@ class Vdev:
 
     @contextlib.contextmanager
     def expect(self, device: int = 0, **changes: int | range) -> Iterator[None]:
-        """What the block under it changes, by the names of get(): expect(d2h_bytes=0, races=0, kernels=range(1, 4)). device: its number.
-        Raises AssertionError, which names each that differs, and ValueError as get()."""
+        """Check how much the statistics change in the block, by the names of get(): expect(d2h_bytes=0, races=0, kernels=range(1, 4)).
+        device: its number. Raises AssertionError, which names each difference, and ValueError as get()."""
         before = {name: self.get(name, device) for name in changes}
         yield
         wrong = []
@@ -199,14 +198,14 @@ class Vdev:
 
     def each_fault(self, test: Callable[..., Any], *, setup: Callable[[], Any] | None = None,
                    kinds: tuple[str, ...] = ("alloc", "copy", "compute"), device: int = 0) -> list[Fault]:
-        """Let each allocation, copy and kernel of a test fail, one after the other.
+        """Make each allocation, copy and kernel of a test fail, one after the other.
 
-        The test runs once as it is, and what it does is counted; then again for each operation, with that one failing; and once more
-        at the end. It must be right each time (return), or raise an exception; an AssertionError is a wrong result, and so are
-        pytest.fail() and a pytest.raises() in vain.
-        setup: makes what the test gets, again for each repetition and without faults. kinds: those to fail: "alloc", "copy", "compute".
-        device: its number. Gives what came of each. Raises AssertionError for a wrong result, which names the operation, what the
-        test raises without a fault, and ValueError for other kinds."""
+        The test runs once without faults, and its operations are counted; then it runs once for each operation, which fails in that run;
+        and once more at the end. It must pass each time (return), or raise an exception. An AssertionError counts as a wrong result, and
+        so do pytest.fail() and a pytest.raises() without the exception. setup: creates the test's argument for each run, without faults.
+        kinds: the operations that fail: "alloc", "copy", "compute". device: its number. Returns the outcome for each operation. Raises
+        AssertionError for a wrong result, which names the operation, exceptions of the test without a fault, and ValueError for unknown
+        kinds."""
         if isinstance(kinds, str) or not set(kinds) <= set(KINDS):
             raise ValueError(f"each_fault: kinds: expected a tuple of {', '.join(map(repr, KINDS))}, got {kinds!r}")
         others = {name: self._value(name, device) for name in (f"fail_{kind}" for kind in kinds)}
@@ -243,13 +242,14 @@ class Vdev:
 
 
 def _wrong_results() -> tuple[type[BaseException], ...]:
-    """What a test raises for a wrong result: in pytest also fail() and a raises() in vain, whose class is not an Exception."""
+    """Exceptions that a test raises for a wrong result: in pytest also those of fail() and of a raises() without the exception, whose
+    class is not an Exception."""
     pytest = sys.modules.get("pytest")
     return (AssertionError,) if pytest is None else (AssertionError, pytest.fail.Exception)
 
 
 def _replace(owner: Any, name: str, instead: Callable[..., Any]) -> None:
-    """Put a function in the place of a method of onnxruntime's, which it gets before the arguments."""
+    """Replace a method of onnxruntime by a function, which gets the method as its first argument."""
     if (owner, name) in _own:
         return
     _own[owner, name] = vars(owner)[name]
@@ -294,7 +294,7 @@ def _session_on_vdev(create: Callable[..., None], session: Any, path_or_bytes: A
 
 
 def _prepare(options: Any, vdev: Vdev, device: int) -> None:
-    """Give SessionOptions the virtual accelerator."""
+    """Add the virtual accelerator to SessionOptions."""
     if options not in _prepared:
         inspect.unwrap(vdev.onnxruntime.SessionOptions.add_provider_for_devices)(options, [vdev.devices[device]], {})
         _prepared[options] = device

@@ -3,16 +3,8 @@
 
 #include <string.h>
 
-static int check_idle(const Binding *self) {
-  if (self->busy) {
-    raise_status(IOBIND_ERROR_INVALID_STATE, "binding: a call of another thread is in flight; use a binding for each thread");
-    return -1;
-  }
-  return 0;
-}
-
 int binding_enter(Binding *self) {
-  if (check_idle(self) != 0) {
+  if (binding_check_idle(self) != 0) {
     return -1;
   }
   self->busy = 1;
@@ -42,54 +34,11 @@ int binding_quiesce(const Binding *self) {
   return goes_on ? 0 : -1;
 }
 
-/* The same for the producers of the inputs of a run without a stream. */
-static int await_producers(const Binding *self) {
-  if (!self->has_producers || !is_main_thread()) {
-    return 0;
-  }
-  bool goes_on = true;
-  for (size_t i = 0; i < self->session->input_count && goes_on; i++) {
-    Event *event = self->producers[i];
-    if (event != NULL) {
-      iobind_error error = IOBIND_ERROR_INIT;
-      iobind_status status;
-      Py_INCREF((PyObject *)event); /* a signal's handler may bind another */
-      goes_on = wait_in_parts(wait_event, event->handle, IOBIND_NO_TIMEOUT, &status, &error);
-      Py_DECREF((PyObject *)event);
-    }
-  }
-  return goes_on ? 0 : -1;
-}
-
-/* Record the event behind the run: what comes later on the stream is not waited for with it, nor blamed on it. Without one the library's call
- * waits. An event that an output of an earlier run has stays that run's. */
-static void mark_run(Binding *self, Stream *stream) {
-  self->is_behind = false;
-  if (self->behind == NULL || Py_REFCNT((PyObject *)self->behind) > 1 ||
-      self->behind->device->handle != stream->device->handle) {
-    SET_REFERENCE(self->behind,
-                  (Event *)PyObject_CallFunctionObjArgs((PyObject *)event_type, (PyObject *)stream->device, NULL));
-    PyErr_Clear();
-  }
-  if (self->behind != NULL) {
-    iobind_status status;
-    WITHOUT_GIL(status, iobind_event_record(self->behind->handle, stream->handle, NULL));
-    self->is_behind = status == IOBIND_OK;
-  }
-}
-
-/* Before another call of the binding. Not after a run on a stream: in a loop of such runs nothing is fetched, or waited for, unasked. */
-static void keep_outputs_of_call(Binding *self) {
-  if (!self->on_stream && outputs_are_held(self)) {
-    outputs_keep(self);
-  }
-}
-
 int change_begins(Binding *self) {
-  if (check_idle(self) != 0) {
+  if (binding_check_idle(self) != 0) {
     return -1;
   }
-  keep_outputs_of_call(self);
+  binding_keep_outputs_of_call(self);
   return binding_enter(self);
 }
 
@@ -535,153 +484,6 @@ static PyObject *use_order(Binding *self, PyObject *callable) {
 
 /* ---- run ---- */
 
-/* The outputs of a run that was submitted, or is over, new reference. `ends_later`: a caller still has those of the run before. */
-static PyObject *outputs_of_run(Binding *self, Stream *stream, bool ends_later) {
-  self->on_stream = stream != NULL;
-  if (stream != NULL && self->stream != stream) {
-    Py_INCREF((PyObject *)stream);
-    SET_REFERENCE(self->stream, stream);
-  }
-  if (ends_later) {
-    outputs_end(self);
-  }
-  if (self->outputs == NULL && (self->outputs = (Outputs *)outputs_new(self)) == NULL) {
-    return NULL;
-  }
-  Py_INCREF((PyObject *)self->outputs);
-  return (PyObject *)self->outputs;
-}
-
-/* An event of the stream's device, or none: the run must not begin whose event cannot be recorded. */
-static int check_event(const Stream *stream, const Event *event) {
-  if (stream == NULL || event == NULL || event->device->handle == stream->device->handle) {
-    return 0;
-  }
-  raise_format(IOBIND_ERROR_WRONG_DEVICE, "run: event: expected one of '%S', the stream's device, got one of '%S'",
-               (PyObject *)stream->device, (PyObject *)event->device);
-  return -1;
-}
-
-/* Behind a run, which is over if it had no stream. The caller holds the stream. */
-static iobind_status record_event(const Stream *stream, const Event *event, iobind_error *error) {
-  iobind_status status;
-  WITHOUT_GIL(status, stream == NULL ? event_pass(event, error) : iobind_event_record(event->handle, stream->handle, error));
-  return status;
-}
-
-/* On an iobind stream or (NULL) at once. Inlined, so that the usual call, without a stream, has a function of its own. */
-__attribute__((always_inline)) static inline PyObject *run(Binding *self, Stream *stream, Event *event) {
-  if (self->order != NULL) {
-    PyObject *done = PyObject_CallFunctionObjArgs(self->order, stream == NULL ? Py_None : (PyObject *)stream, NULL);
-    Py_XDECREF(done);
-    if (done == NULL) {
-      return NULL;
-    }
-  }
-  if ((event != NULL && check_event(stream, event) != 0) || (stream == NULL && await_producers(self) != 0) ||
-      check_idle(self) != 0) {
-    return NULL;
-  }
-  keep_outputs_of_call(self);
-  if (binding_enter(self) != 0) {
-    return NULL;
-  }
-  /* A run on a stream may be in flight: then this one is refused, and must not end the outputs that a caller has of that one. */
-  bool ends_later = self->on_stream && outputs_are_held(self);
-  if (!ends_later) {
-    outputs_end(self);
-  }
-  if ((self->has_states && states_spare(self) != 0) ||
-      (self->outputs == NULL && (self->outputs = (Outputs *)outputs_new(self)) == NULL)) {
-    self->busy = 0;
-    return NULL;
-  }
-  iobind_error error;
-  error.struct_size = sizeof error; /* the rest is written where it fails */
-  iobind_status status;
-  if (stream != NULL) {
-    stream_enter(stream);
-  }
-  bool watched = run_begins(self->handle);
-  WITHOUT_GIL(status, iobind_binding_run(self->handle, stream == NULL ? NULL : stream->handle, &error));
-  if (watched) {
-    run_ends();
-  }
-  iobind_status recorded = status == IOBIND_OK && event != NULL ? record_event(stream, event, &error) : status;
-  if (stream != NULL) {
-    if (status == IOBIND_OK) {
-      mark_run(self, stream);
-    }
-    stream_leave(stream);
-  }
-  for (size_t i = 0; stream != NULL && i < self->session->output_count; i++) {
-    if (self->fixed[i] != NULL) {
-      note_writer(self->fixed[i], stream);
-    }
-  }
-  if (self->has_states) {
-    states_run(self, status == IOBIND_OK);
-  }
-  PyObject *outputs = status == IOBIND_OK ? outputs_of_run(self, stream, ends_later) : NULL;
-  self->busy = 0; /* last: what is freed above may give the GIL up, and another thread's call must not see half a run */
-  release_now();
-  if (recorded == IOBIND_OK) {
-    return outputs;
-  }
-  if (status == IOBIND_OK) {
-    Py_XDECREF(outputs); /* the run goes on, or is over, as if no event had been asked for */
-    return raise_error(&error);
-  }
-  if (status == IOBIND_ERROR_CANCELLED && PyErr_CheckSignals() != 0) {
-    return NULL; /* KeyboardInterrupt */
-  }
-  return raise_error(&error);
-}
-
-/* run_on(stream, event) */
-static PyObject *run_on(Binding *self, PyObject *arguments) {
-  PyObject *on;
-  PyObject *then;
-  Stream *stream;
-  Event *event;
-  if (!PyArg_ParseTuple(arguments, "OO", &on, &then) || stream_or_none(on, &stream) != 0 || event_or_none(then, &event) != 0) {
-    return NULL;
-  }
-  return run(self, stream, event);
-}
-
-/* run(stream=None, event=None); without either, which is the usual loop, nothing is looked at */
-static PyObject *run_given(Binding *self, PyObject *const *arguments, Py_ssize_t count, PyObject *names) {
-  Py_ssize_t named = names == NULL ? 0 : PyTuple_Size(names);
-  PyObject *given[2] = {Py_None, Py_None};
-  if (count > 2) {
-    PyErr_Format(PyExc_TypeError, "run() takes a stream and an event, got %zd arguments", count);
-    return NULL;
-  }
-  for (Py_ssize_t i = 0; i < count; i++) {
-    given[i] = arguments[i];
-  }
-  for (Py_ssize_t i = 0; i < named; i++) {
-    PyObject *name = PyTuple_GetItem(names, i);
-    bool is_stream = PyUnicode_CompareWithASCIIString(name, "stream") == 0;
-    if (!is_stream && PyUnicode_CompareWithASCIIString(name, "event") != 0) {
-      PyErr_Format(PyExc_TypeError, "run() has no argument %R: it takes stream and event", name);
-      return NULL;
-    }
-    if (count > (is_stream ? 0 : 1)) {
-      PyErr_Format(PyExc_TypeError, "run() takes stream and event once each, got a second %R", name);
-      return NULL;
-    }
-    given[is_stream ? 0 : 1] = arguments[count + i];
-  }
-  return PyObject_CallMethod((PyObject *)self, "_run_on", "OO", given[0], given[1]);
-}
-
-/* In a function of its own the usual call passes nothing on and has no frame. */
-static PyObject *binding_run(Binding *self, PyObject *const *arguments, Py_ssize_t count, PyObject *names) {
-  return count == 0 && names == NULL ? run(self, NULL, NULL) : run_given(self, arguments, count, names);
-}
-
 static PyObject *check(Binding *self, PyObject *none) {
   (void)none;
   if (binding_enter(self) != 0) {
@@ -692,15 +494,6 @@ static PyObject *check(Binding *self, PyObject *none) {
   WITHOUT_GIL(status, iobind_binding_check(self->handle, &error));
   self->busy = 0;
   if (status != IOBIND_OK) {
-    return raise_error(&error);
-  }
-  Py_RETURN_NONE;
-}
-
-static PyObject *cancel(Binding *self, PyObject *none) {
-  (void)none;
-  iobind_error error = IOBIND_ERROR_INIT;
-  if (iobind_binding_cancel(self->handle, &error) != IOBIND_OK) {
     return raise_error(&error);
   }
   Py_RETURN_NONE;
@@ -842,15 +635,15 @@ static PyObject *audit(Binding *self, PyObject *none) {
 
 static PyMethodDef run_method = {
     "run", (PyCFunction)(void (*)(void))binding_run, METH_FASTCALL | METH_KEYWORDS,
-    "run($self, /, stream=None, event=None)\n--\n\n"
-    "Run the model on what is bound; gives the Outputs, by name.\n\n"
-    "Without a stream the run has finished when the call returns. With one (an iobind.Stream, or another library's: see\n"
-    "docs/python.md) it is ordered there: an output on the device can be fetched at once, and what is done with it comes behind\n"
-    "the run; one on the host is waited for. `event` is recorded behind the run.\n"
-    "Raises InvalidState (an input is not bound, a run is in flight), ShapeError, DeviceError, Cancelled, OrtError."};
+    "run($self, /, stream=None, event=None)\n--\n\nRun the model with the bound inputs and outputs, and return the "
+    "Outputs, by name.\n\nWithout a stream the run is complete when the call returns. With a stream (an "
+    "iobind.Stream, or another library's: see docs/python.md) it is ordered there: an output on the device can be "
+    "fetched at once, and its uses are ordered after the run; fetching an output on the host blocks until the run is "
+    "complete. `event` is recorded after the run.\nRaises InvalidState (an input is not bound, a run is in flight), "
+    "ShapeError, DeviceError, Cancelled, OrtError."};
 
 static PyMethodDef binding_methods[] = {
-    {"_run_on", (PyCFunction)run_on, METH_VARARGS, NULL},
+    {"_run_on", (PyCFunction)binding_run_on, METH_VARARGS, NULL},
     {"_set_input", (PyCFunction)set_input, METH_VARARGS, NULL},
     {"_update_input", (PyCFunction)update_input, METH_VARARGS, NULL},
     {"_set_output", (PyCFunction)set_output, METH_VARARGS, NULL},
@@ -866,14 +659,18 @@ static PyMethodDef binding_methods[] = {
     {"_use_order", (PyCFunction)use_order, METH_O, NULL},
     {"_take", (PyCFunction)take, METH_VARARGS, NULL},
     {"_audit", (PyCFunction)audit, METH_NOARGS, NULL},
+    {"_announce_run", (PyCFunction)binding_announce_run, METH_NOARGS, NULL},
+    {"_withdraw_run", (PyCFunction)binding_withdraw_run, METH_NOARGS, NULL},
+    {"_make_announced_run", (PyCFunction)binding_make_announced_run, METH_NOARGS, NULL},
     {"check", (PyCFunction)check, METH_NOARGS,
-     "check()\n--\n\nRaise what a run would: InvalidState for an input that is not bound, ShapeError for dims that disagree."},
-    {"cancel", (PyCFunction)cancel, METH_NOARGS,
-     "cancel()\n--\n\nStop the run that is in flight, from any thread: it raises Cancelled. Without a run it does nothing; a run that "
-     "another thread is just beginning may miss it: call again."},
+     "check()\n--\n\nRaise the error that a run would raise: InvalidState for an input that is not bound, ShapeError "
+     "for dims that disagree."},
+    {"cancel", (PyCFunction)binding_cancel, METH_NOARGS,
+     "cancel()\n--\n\nCancel the run in flight, from any thread: it raises Cancelled. Without a run this is a no-op. "
+     "It may miss a run that another thread is just beginning: call it again."},
     {"forget_graphs", (PyCFunction)forget_graphs, METH_NOARGS,
-     "forget_graphs()\n--\n\nGive up the captured graphs of a session made with `graphs=`; the next run captures again.\n"
-     "Raises InvalidState while a run is in flight."},
+     "forget_graphs()\n--\n\nDrop the captured graphs of a session created with `graphs=`; the next run captures "
+     "again.\nRaises InvalidState while a run is in flight."},
     {"clear", (PyCFunction)clear, METH_NOARGS, "clear()\n--\n\nUnbind everything; outputs are FRESH again."},
     {NULL, NULL, 0, NULL},
 };

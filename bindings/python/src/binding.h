@@ -61,6 +61,14 @@ typedef struct Outputs {
 
 /* binding.c */
 
+static inline int binding_check_idle(const Binding *self) {
+  if (self->busy) {
+    raise_status(IOBIND_ERROR_INVALID_STATE, "binding: a call of another thread is in flight; use a binding for each thread");
+    return -1;
+  }
+  return 0;
+}
+
 /* Is another thread in a call of the binding? -1 with an exception; otherwise this call is, until it sets `busy` to 0. */
 int binding_enter(Binding *self);
 
@@ -76,6 +84,14 @@ int binding_await_run(const Binding *self);
 /* Wait for a run on a stream, whatever thread this is; its failure is left to the call behind this one. -1 with the exception of a signal's
  * handler. */
 int binding_quiesce(const Binding *self);
+
+/* bound_run.c, methods of bindings */
+PyObject *binding_run(Binding *self, PyObject *const *arguments, Py_ssize_t count, PyObject *names);
+PyObject *binding_run_on(Binding *self, PyObject *arguments);
+PyObject *binding_announce_run(Binding *self, PyObject *none);
+PyObject *binding_withdraw_run(Binding *self, PyObject *none);
+PyObject *binding_make_announced_run(Binding *self, PyObject *none);
+PyObject *binding_cancel(Binding *self, PyObject *none);
 
 /* saved_state.c: a method of bindings */
 PyObject *reorder_states(Binding *self, PyObject *arguments);
@@ -120,6 +136,13 @@ static inline bool outputs_are_held(const Binding *self) {
 /* What a caller still has of the last run is fetched before it goes, where it would stay: FRESH outputs, and all if the binding goes. Only if
  * it has them. */
 void outputs_keep(Binding *self);
+
+/* Before another call of the binding. Not after a run on a stream: in a loop of such runs nothing is fetched, or waited for, unasked. */
+static inline void binding_keep_outputs_of_call(Binding *self) {
+  if (!self->on_stream && outputs_are_held(self)) {
+    outputs_keep(self);
+  }
+}
 
 /* What outputs_end does where a caller has the outputs, or has fetched some. */
 void outputs_drop(Binding *self);

@@ -2,7 +2,9 @@
 #ifndef IOBIND_PYTHON_CORE_H
 #define IOBIND_PYTHON_CORE_H
 
+#ifndef Py_GIL_DISABLED /* free-threaded interpreters have no limited API */
 #define Py_LIMITED_API 0x030B0000
+#endif
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 

@@ -290,18 +290,21 @@ static PyGetSetDef device_fields[] = {
 
 static PyMethodDef device_methods[] = {
     {"info", (PyCFunction)device_info, METH_NOARGS,
-     "info()\n--\n\nWhat the device is, as a dict: spec, ep_name, ep_vendor, vendor, memory_name, vendor_id, device_id, hardware\n"
-     "(0 CPU, 1 GPU, 2 NPU), ordinal, flags."},
+     "info()\n--\n\nThe device's description, as a dict: spec, ep_name, ep_vendor, vendor, memory_name, vendor_id, "
+     "device_id, hardware (0 CPU, 1 GPU, 2 NPU), ordinal, flags."},
     {"metadata", (PyCFunction)device_metadata, METH_NOARGS,
-     "metadata()\n--\n\nONNX Runtime's entries for the device, as a dict."},
+     "metadata()\n--\n\nONNX Runtime's metadata of the device, as a dict."},
     {"counters", (PyCFunction)device_counters, METH_NOARGS,
-     "counters()\n--\n\nWhat iobind moved and allocated on the device since it was loaded, as a dict: upload_bytes, upload_count,\n"
-     "download_bytes, download_count, local_bytes, local_count, allocated_bytes (held now), allocation_count."},
+     "counters()\n--\n\nBytes and copies that iobind has moved, and memory that it has allocated, on the device since "
+     "it was loaded, as a dict: upload_bytes, upload_count, download_bytes, download_count, local_bytes, local_count, "
+     "allocated_bytes (current), allocation_count."},
     {"memory", (PyCFunction)device_memory, METH_NOARGS,
-     "memory()\n--\n\nMemory of the device that iobind has allocated, by who holds it, as a dict: any, caller, binding, graph, pipeline,\n"
-     "stream. Each is a dict: bytes and count (now), most_bytes (the most at one time). What ONNX Runtime allocates is not included."},
+     "memory()\n--\n\nMemory of the device that iobind has allocated, by its use, as a dict: any, caller, binding, "
+     "graph, pipeline, stream. Each is a dict: bytes and count (current), most_bytes (the largest amount). Memory that "
+     "ONNX Runtime allocates is not included."},
     {"check", (PyCFunction)device_check, METH_NOARGS,
-     "check()\n--\n\nRun tiny models on the device, once. Raises DeviceError, which says why it does not work, or ResultError if it computes wrong."},
+     "check()\n--\n\nRun small models on the device, once. Raises DeviceError with the reason if it does not work, or "
+     "ResultError if it computes wrong results."},
     {NULL, NULL, 0, NULL},
 };
 
@@ -603,11 +606,12 @@ static PyMethodDef stream_methods[] = {
     {"_wrap", (PyCFunction)stream_wrap, METH_VARARGS | METH_CLASS, NULL},
     {"_native_event", (PyCFunction)stream_native_event, METH_VARARGS, NULL},
     {"synchronize", (PyCFunction)stream_synchronize, METH_NOARGS,
-     "synchronize()\n--\n\nWait until all work submitted so far is done. Ctrl-C ends the wait. Raises what failed since the last call:\n"
-     "OrtError, Cancelled or another iobind.Error of a run or copy."},
+     "synchronize()\n--\n\nBlock until all previously submitted work is complete. Ctrl-C ends the wait. Raises "
+     "failures since the last call: OrtError, Cancelled or another iobind.Error of a run or copy."},
     {"wait", (PyCFunction)stream_wait, METH_O,
-     "wait(event)\n--\n\nOrder all later work of this stream behind an event of any stream, without stopping the host.\n"
-     "Raises InvalidArgument, TypeError, OrtError, and what work before the event failed with, if it has passed already."},
+     "wait(event)\n--\n\nMake all later work of this stream wait for an event of any stream; the host does not "
+     "block.\nRaises InvalidArgument, TypeError, OrtError, and the failure of work before the event if it is already "
+     "signaled."},
     {NULL, NULL, 0, NULL},
 };
 
@@ -721,14 +725,16 @@ static PyObject *event_repr(Event *self) {
 
 static PyMethodDef event_methods[] = {
     {"record", (PyCFunction)event_record, METH_O,
-     "record(stream)\n--\n\nRecord the event at the present end of a stream of the same device; replaces what it held. Raises\n"
-     "DeviceError for a stream of another device, InvalidArgument, TypeError, OutOfMemory, OrtError."},
+     "record(stream)\n--\n\nRecord the event at the current end of a stream of the same device; this replaces the "
+     "previous record. Raises DeviceError for a stream of another device, InvalidArgument, TypeError, OutOfMemory, "
+     "OrtError."},
     {"wait", (PyCFunction)(void (*)(void))event_wait, METH_VARARGS | METH_KEYWORDS,
-     "wait(timeout=None)\n--\n\nWait on the host, at most `timeout` seconds (None: without a limit). Ctrl-C ends the wait. Raises Timeout, TypeError,\n"
-     "and what a run or copy before the event failed with: OrtError, Cancelled or another iobind.Error."},
+     "wait(timeout=None)\n--\n\nBlock until the event is signaled, at most `timeout` seconds (None: no limit). Ctrl-C "
+     "ends the wait. Raises Timeout, TypeError, and the failure of a run or copy before the event: OrtError, Cancelled "
+     "or another iobind.Error."},
     {"query", (PyCFunction)event_query, METH_NOARGS,
-     "query()\n--\n\nWhether the event has passed, without waiting. If it has, raises what a run or copy before it failed with: OrtError,\n"
-     "Cancelled or another iobind.Error."},
+     "query()\n--\n\nWhether the event is signaled, without blocking. If it is, raises the failure of a run or copy "
+     "before it: OrtError, Cancelled or another iobind.Error."},
     {NULL, NULL, 0, NULL},
 };
 

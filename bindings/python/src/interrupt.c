@@ -1,8 +1,10 @@
 /* Ctrl-C ends a call that waits. A wait looks for signals now and then, and a call of the library that would wait inside, for a run on a
  * stream, comes after such a wait. A run cannot look: when one has taken a while on the main thread, a thread of ours puts a handler before
- * Python's, which tells it to cancel the run; Python's own then raises KeyboardInterrupt. */
+ * Python's, which tells it to cancel the run; Python's own then raises KeyboardInterrupt. On Windows, which has no such
+ * signals, a run goes on to its end. */
 #include "core.h"
 
+#ifndef _WIN32
 #include <errno.h>
 #include <linux/membarrier.h>
 #include <pthread.h>
@@ -13,25 +15,24 @@
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
+#endif
 
 enum { TICK_MS = 50 };
 
 static unsigned long main_thread;
 
-/* ---- children of fork ---- */
-
-static bool forked;
-
-static void in_child(void) {
-  forked = true;
-}
-
-void watch_forks(void) {
-  pthread_atfork(NULL, NULL, in_child);
-}
-
-bool is_forked(void) {
-  return forked;
+bool is_main_thread(void) {
+  if (main_thread == 0) {
+    PyObject *threading = PyImport_ImportModule("threading");
+    PyObject *thread = threading == NULL ? NULL : PyObject_CallMethod(threading, "main_thread", NULL);
+    PyObject *ident = thread == NULL ? NULL : PyObject_GetAttrString(thread, "ident");
+    main_thread = ident == NULL ? 0 : PyLong_AsUnsignedLong(ident);
+    Py_XDECREF(ident);
+    Py_XDECREF(thread);
+    Py_XDECREF(threading);
+    PyErr_Clear();
+  }
+  return PyThread_get_thread_ident() == main_thread;
 }
 
 /* ---- waits ---- */
@@ -51,6 +52,41 @@ bool wait_in_parts(iobind_status (*wait)(void *what, uint64_t timeout_ns, iobind
       return false;
     }
   }
+}
+
+#ifdef _WIN32
+
+void watch_forks(void) {
+}
+
+bool is_forked(void) {
+  return false;
+}
+
+bool run_begins(iobind_binding *binding) {
+  (void)binding;
+  return false;
+}
+
+void run_ends(void) {
+}
+
+#else
+
+/* ---- children of fork ---- */
+
+static bool forked;
+
+static void in_child(void) {
+  forked = true;
+}
+
+void watch_forks(void) {
+  pthread_atfork(NULL, NULL, in_child);
+}
+
+bool is_forked(void) {
+  return forked;
 }
 
 /* ---- runs ---- */
@@ -161,20 +197,6 @@ static void *watch(void *context) {
   return NULL;
 }
 
-bool is_main_thread(void) {
-  if (main_thread == 0) {
-    PyObject *threading = PyImport_ImportModule("threading");
-    PyObject *thread = threading == NULL ? NULL : PyObject_CallMethod(threading, "main_thread", NULL);
-    PyObject *ident = thread == NULL ? NULL : PyObject_GetAttrString(thread, "ident");
-    main_thread = ident == NULL ? 0 : PyLong_AsUnsignedLong(ident);
-    Py_XDECREF(ident);
-    Py_XDECREF(thread);
-    Py_XDECREF(threading);
-    PyErr_Clear();
-  }
-  return PyThread_get_thread_ident() == main_thread;
-}
-
 static void start_watcher(void) {
   pthread_t thread;
   started = true;
@@ -211,3 +233,5 @@ void run_ends(void) {
     sched_yield();
   }
 }
+
+#endif

@@ -269,21 +269,27 @@ PyObject *rewind_states(Binding *self, PyObject *number) {
   return states_replaced(self, status, &error);
 }
 
-/* _write_lengths(added, length, stream) */
+/* _write_lengths(added, lengths or None, stream) */
 PyObject *write_lengths(Binding *self, PyObject *arguments) {
   Py_ssize_t added;
-  long long length;
+  PyObject *sequence;
+  size_t count = 0;
   PyObject *on;
   Stream *stream;
-  if (!PyArg_ParseTuple(arguments, "nLO", &added, &length, &on) || stream_or_none(on, &stream) != 0 ||
-      binding_enter(self) != 0) {
+  if (!PyArg_ParseTuple(arguments, "nOO", &added, &sequence, &on) || stream_or_none(on, &stream) != 0) {
+    return NULL;
+  }
+  int64_t *lengths = sequence == Py_None ? NULL : rows_of(sequence, &count);
+  if ((lengths == NULL && sequence != Py_None) || binding_enter(self) != 0) {
+    PyMem_Free(lengths);
     return NULL;
   }
   iobind_error error = IOBIND_ERROR_INIT;
   iobind_status status;
   stream_enter(stream);
-  WITHOUT_GIL(status, iobind_binding_write_lengths(self->handle, (size_t)added, (int64_t)length,
+  WITHOUT_GIL(status, iobind_binding_write_lengths(self->handle, (size_t)added, lengths, count,
                                                    stream == NULL ? NULL : stream->handle, &error));
+  PyMem_Free(lengths);
   stream_leave(stream);
   self->busy = 0;
   if (status != IOBIND_OK) {
@@ -398,8 +404,8 @@ static PyMethodDef state_methods[] = {
     {"_tensor", (PyCFunction)get_tensor, METH_O, NULL},
     {"_names", (PyCFunction)get_names, METH_NOARGS, NULL},
     {"close", (PyCFunction)state_close, METH_NOARGS,
-     "close()\n--\n\nGive the state up, as the end of a block `with state:` does: its memory is freed when no tensor of it is left and no binding\n"
-     "reads it. Later calls of the state raise InvalidState."},
+     "close()\n--\n\nClose the state, as does the end of a block `with state:`. Its memory is freed when none of its "
+     "tensors remains and no binding reads it. Later calls of the state raise InvalidState."},
     {NULL, NULL, 0, NULL},
 };
 

@@ -480,11 +480,12 @@ static PyMethodDef session_methods[] = {
     {"_run_tensors", (PyCFunction)session_run_tensors, METH_O, NULL},
     {"_run_arrays", (PyCFunction)session_run_arrays, METH_O, NULL},
     {"close", (PyCFunction)session_close, METH_NOARGS,
-     "close()\n--\n\nGive the session up, as the end of a block `with session:` does: its memory is freed when no binding, tensor or map of it\n"
-     "is left, which all go on. Later calls of the session raise InvalidState; so does this one during another thread's call."},
+     "close()\n--\n\nClose the session, as does the end of a block `with session:`. Its bindings, tensors and maps "
+     "remain valid; its memory is freed with the last of them. Later calls of the session raise InvalidState, and so "
+     "does this call during another thread's call."},
     {"end_profile", (PyCFunction)session_end_profile, METH_NOARGS,
-     "end_profile()\n--\n\nEnd the profile of a session made with `profile=`; gives the file's path. Raises InvalidState if no\n"
-     "profile is being recorded."},
+     "end_profile()\n--\n\nEnd the profile of a session created with `profile=`, and return the file's path. Raises "
+     "InvalidState if no profile is being recorded."},
     {NULL, NULL, 0, NULL},
 };
 

@@ -833,9 +833,10 @@ static PyObject *compare(Tensor *self, PyObject *arguments) {
 
 static PyMethodDef tensor_methods[] = {
     {"numpy", (PyCFunction)tensor_to_numpy, METH_NOARGS,
-     "numpy()\n--\n\nThe tensor as a NumPy array: a view of the same memory if the host can read it, which keeps that alive; otherwise a\n"
-     "copy (one download). It has the tensor's shape; packed elements of less than a byte are a row of bytes. bfloat16 and floats of 8\n"
-     "bits need the package ml_dtypes. Raises ImportError without it, OrtError for a download that failed."},
+     "numpy()\n--\n\nThe tensor as a NumPy array of its shape. If the host can read the memory, the array is a view, "
+     "which retains it; otherwise it is a copy (one download). Packed elements of less than a byte are a row of bytes. "
+     "bfloat16 and 8-bit floats need the package ml_dtypes. Raises ImportError without it, OrtError for a failed "
+     "download."},
     {"_get_string", (PyCFunction)get_string, METH_VARARGS, NULL},
     {"_set_string", (PyCFunction)set_string, METH_VARARGS, NULL},
     {"_write_bytes", (PyCFunction)write_bytes, METH_VARARGS, NULL},
@@ -850,8 +851,8 @@ static PyMethodDef tensor_methods[] = {
     {"_add_writer", (PyCFunction)add_writer, METH_O, NULL},
     {"_forget_writers", (PyCFunction)forget_all_writers, METH_NOARGS, NULL},
     {"__dlpack_device__", (PyCFunction)dlpack_device, METH_NOARGS,
-     "__dlpack_device__()\n--\n\nDLPack's numbers of the type of device and of the device. Raises BufferError for a tensor that DLPack\n"
-     "cannot hand over, such as one of strings."},
+     "__dlpack_device__()\n--\n\nDLPack's device type and device number. Raises BufferError for a tensor that DLPack "
+     "cannot represent, such as strings."},
     {NULL, NULL, 0, NULL},
 };
 

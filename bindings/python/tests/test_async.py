@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import threading
 import time
 
 import numpy
@@ -22,9 +23,9 @@ class Watched(iobind.Binding):
         self.calls = 0  # of cancel()
         self["x"] = ZEROS
 
-    def run(self):
+    def _make_announced_run(self):
         self.begun += 1
-        return super().run()
+        return super()._make_announced_run()
 
 
 class DeafAtFirst(Watched):
@@ -32,8 +33,15 @@ class DeafAtFirst(Watched):
 
     def cancel(self):
         self.calls += 1
-        if self.calls > 5:
-            super().cancel()
+        threading.Timer(0.05, super().cancel).start()
+
+
+class Sleepy(iobind.Binding):
+    """The thread of the pool begins its run late."""
+
+    def _make_announced_run(self):
+        time.sleep(0.02)
+        return super()._make_announced_run()
 
 
 class Late(Watched):
@@ -117,8 +125,60 @@ def test_a_task_that_is_cancelled_twice_waits_for_its_run():
             await asyncio.sleep(0)
         await is_cancelled(task)
         binding["x"] = ZEROS
-        assert binding.calls > 5
+        assert binding.calls == 1
 
     asyncio.run(twice_cancelled())
     gc.collect()
     assert reported == []
+
+
+def test_access_is_ordered_after_a_run_that_has_not_begun():
+    async def accesses():
+        session = iobind.Session(twice())
+        x, y = iobind.empty(2, "float32"), iobind.empty(2, "float32")
+        binding = Sleepy(session)
+        binding.bind({"x": x}, outputs={"y": y})
+        for _ in range(3):
+            x.write(numpy.float32([1, 2]))
+            y.write(numpy.float32([0, 0]))
+            running = asyncio.create_task(binding.run_async())
+            await asyncio.sleep(0)
+            with pytest.raises(iobind.InvalidState):
+                binding["x"] = ZEROS
+            assert y.numpy().tolist() == [2, 4]
+            await running
+            running = asyncio.create_task(binding.run_async())
+            await asyncio.sleep(0)
+            x.write(numpy.float32([8, 9]))
+            await running
+            assert y.numpy().tolist() == [2, 4]
+
+    asyncio.run(accesses())
+
+
+def test_a_run_that_no_thread_makes_is_withdrawn():
+    class NoThread:
+        def submit(self, _):
+            raise RuntimeError("can't start new thread")
+
+    async def refused():
+        binding = iobind.Session(twice()).bind({"x": numpy.float32([1, 2])})
+        await binding.run_async()
+        pool, binding._pool = binding._pool, NoThread()
+        with pytest.raises(RuntimeError):
+            await binding.run_async()
+        binding._pool = pool
+        assert (await binding.run_async())["y"].tolist() == binding.run()["y"].tolist() == [2, 4]
+
+    asyncio.run(refused())
+
+
+def test_a_loop_that_drops_its_results_keeps_none():
+    async def steps():
+        binding = iobind.Session(twice()).bind({"x": numpy.float32([1, 2])})
+        seen = set()
+        for _ in range(8):
+            seen.add((await binding.run_async())["y"].numpy().ctypes.data)
+        return len(seen)
+
+    assert asyncio.run(steps()) <= 2

@@ -334,6 +334,10 @@ APPENDS = ([("TensorScatter", ["s", "x", "at"], ["s2"])],
            [("s", FLOAT, [1, 8, 2]), ("x", FLOAT, [1, "n", 2]), ("at", INT64, [1])], [("s2", FLOAT, [1, 8, 2])])
 
 
+APPENDS_TO_TWO = ([("TensorScatter", ["s", "x", "at"], ["s2"])],
+                  [("s", FLOAT, [2, 8, 2]), ("x", FLOAT, [2, "n", 2]), ("at", INT64, [2])], [("s2", FLOAT, [2, 8, 2])])
+
+
 def cache(device, mode=None, **options):
     session = iobind.Session(model(*APPENDS, ir_version=12, opset=24), device=device, identify=True, **options)
     return session.bind({"s": numpy.zeros((1, 8, 2), numpy.float32), "x": numpy.full((1, 2, 2), 1, numpy.float32)}, carry={"s2": "s"}, carry_mode=mode)
@@ -372,6 +376,46 @@ def test_lengths_of_a_cache(device, mode):
         binding.run()
     with pytest.raises(iobind.NotSupported, match="^write_lengths: .*cache of fixed capacity"):
         count("cpu").write_lengths(1)
+
+
+def test_a_cache_is_carried_in_place_by_default(device):
+    session = iobind.Session(model(*APPENDS, ir_version=12, opset=24), device=device, identify=True)
+    first = iobind.tensor(numpy.zeros((1, 8, 2), numpy.float32), device=session.inputs[0].device)
+    binding = session.bind({"s": first, "x": numpy.full((1, 1, 2), 1, numpy.float32)}, carry={"s2": "s"})
+    binding.write_lengths(1, 3)
+    out = binding.run()["s2"]
+    assert first.numpy()[0, :, 0].tolist() == [0, 0, 0, 1, 0, 0, 0, 0] == out.numpy()[0, :, 0].tolist()
+    binding.write_lengths(1)
+    binding.run()
+    assert first.numpy()[0, :, 0].tolist() == [0, 0, 0, 1, 1, 0, 0, 0]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_lengths_of_the_rows_of_a_batch(device, mode):
+    session = iobind.Session(model(*APPENDS_TO_TWO, ir_version=12, opset=24), device=device, identify=True)
+    binding = session.bind({"s": numpy.zeros((2, 8, 2), numpy.float32), "x": numpy.array([[[1, 1]], [[2, 2]]], numpy.float32)},
+                           carry={"s2": "s"}, carry_mode=mode)
+
+    def rows(out):
+        return out["s2"].numpy()[:, :4, 0].tolist()
+
+    for added, wrong in ((9, [0]), (1, []), (1, [0, 1, 2]), (1, [0, -1]), (1, [0, 8])):
+        with pytest.raises(iobind.InvalidArgument, match="^write_lengths: "):
+            binding.write_lengths(added, wrong)
+    binding.write_lengths(1, [0, 1])
+    assert rows(binding.run()) == [[1, 0, 0, 0], [0, 2, 0, 0]]
+    binding.write_lengths(1)
+    assert rows(binding.run()) == [[1, 1, 0, 0], [0, 2, 2, 0]]
+    state = binding.save()
+    binding.write_lengths(1, numpy.array([3, 3]))
+    assert rows(binding.run()) == [[1, 1, 0, 1], [0, 2, 2, 2]]
+    binding.restore(state)
+    binding.reorder([1, 0])
+    binding.write_lengths(1)
+    assert [row[:3] for row in rows(binding.run())] == [[0, 2, 2], [1, 1, 2]]
+    for wrong in (0.5, "12", [0.5, 1]):
+        with pytest.raises(TypeError):
+            binding.write_lengths(1, wrong)
 
 
 def test_lengths_that_are_refused():

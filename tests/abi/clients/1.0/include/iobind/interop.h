@@ -295,7 +295,7 @@ typedef struct iobind_semaphore iobind_semaphore;
 IOBIND_API IOBIND_CHECK iobind_status iobind_device_check_import(iobind_device *device, int32_t kind, iobind_error *error);
 
 /** Import memory of another library or process as memory of a device, without a copy. The device decides who closes the handle:
- *  - CUDA owns the file descriptor after the call has returned OK.
+ *  - CUDA owns the file descriptor after the call has returned OK. If the call fails, the descriptor remains the caller's, open.
  *  - The virtual accelerator does not own the handle: the caller may close it after the call returns.
  *  @return OK; NOT_SUPPORTED as iobind_device_check_import; INVALID_ARGUMENT; OUT_OF_MEMORY; RUNTIME the EP refuses the handle
  *  @threads any   @since 1.0 */

@@ -27,9 +27,11 @@ typedef void (*iobind_log_function)(void *context, int32_t level, const char *me
 enum {
   IOBIND_RUNTIME_TELEMETRY = 1u << 0,       /**< leave ORT's telemetry unchanged; by default iobind disables it */
   IOBIND_RUNTIME_NO_EP_SEARCH = 1u << 1,    /**< load only `ep_libraries`; ignore IOBIND_EP_LIBRARIES and the runtime directory */
-  IOBIND_RUNTIME_SOFTWARE_DEVICES = 1u << 2 /**< let EPs offer software adapters on a machine without a GPU, such as WebGPU over a
+  IOBIND_RUNTIME_SOFTWARE_DEVICES = 1u << 2, /**< let EPs offer software adapters on a machine without a GPU, such as WebGPU over a
                                                  software Vulkan driver: the one set in the environment, or else the one in the
                                                  runtime directory */
+  IOBIND_RUNTIME_POOLS = 1u << 3 /**< on CUDA devices, allocate tensors from a pool of NVIDIA's driver (CUDA 11.2 or newer), see
+                                     iobind_tensor_create. The flag has no effect on other devices */
 };
 
 typedef struct iobind_runtime_options {
@@ -65,12 +67,13 @@ typedef struct iobind_runtime_options {
  *  registered is used as it is. Relative paths start at the current directory. A setuid program ignores both variables.
  *
  *  A process has one runtime for each loaded ORT. A second call for the same ORT retains and returns the same object; of its
- *  options only `ep_libraries` has an effect.
+ *  options only `ep_libraries` has an effect. IOBIND_RUNTIME_POOLS must be set in the first call.
  *
  *  Unless IOBIND_RUNTIME_TELEMETRY is set, ORT_DISABLE_TELEMETRY=1 is added to the environment before ORT loads.
  *  @return OK; NOT_FOUND no ORT (the message lists what was tried), or a file of `ep_libraries` does not exist; VERSION ORT is
  *          older than 1.24, or the library is not ORT; NOT_SUPPORTED an unknown flag, or another copy of ORT in the process uses
- *          an EP library; INVALID_ARGUMENT; RUNTIME; OUT_OF_MEMORY
+ *          an EP library; INVALID_STATE IOBIND_RUNTIME_POOLS is set, and the runtime exists without it; INVALID_ARGUMENT;
+ *          RUNTIME; OUT_OF_MEMORY
  *  @threads any. No other thread may read the environment during the first call, which changes it   @since 1.0 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_runtime_create(const iobind_runtime_options *options, iobind_runtime **runtime,
                                                             iobind_error *error);

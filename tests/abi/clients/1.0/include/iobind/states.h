@@ -14,12 +14,12 @@ extern "C" {
 /** Save the state of a binding: the content that its next run would read from its carried inputs. A saved state never changes.
  *  - A state carried by MOVE or SWAP is kept by reference, and its tensor becomes read-only. The binding gets new memory when it
  *    needs it.
- *  - It is copied, at the same memory location, in these cases: it is carried IN_PLACE; the session captures graphs; no run was made
- *    since it was bound; another reference to its tensor exists.
+ *  - It is copied, at the same memory location, in these cases: it is carried IN_PLACE; the session captures graphs; no run was
+ *    made since it was bound; another reference to its tensor exists.
  *  - Of a cache of fixed capacity whose length iobind counts (iobind_binding_write_lengths) only the rows in use are copied.
  *    Exception: memory without addresses (IOBIND_DEVICE_ADDRESSABLE) is copied whole.
- *  - If runs are in flight on a native stream, the state is that of the last run. The call does not wait; copies are ordered on that
- *    stream. If the run fails, each use of the state returns the failure.
+ *  - If runs are in flight on a native stream, the state is that of the last run. The call does not wait; copies are ordered on
+ *    that stream. If the run fails, each use of the state returns the failure.
  *  @param state  receives a reference; iobind_state_release
  *  @return OK; INVALID_STATE nothing is carried, an input is not bound, a state is undefined after a failed run, or another thread
  *          runs the binding; the failure of the last run, if that was on a stream and is complete; OUT_OF_MEMORY; RUNTIME. After an
@@ -32,15 +32,15 @@ IOBIND_API IOBIND_CHECK iobind_status iobind_binding_save_state(iobind_binding *
 /** Restore a saved state, in the binding that it was saved from or in another binding of the same session: the next run reads it. A
  *  state may be restored any number of times.
  *  - If an input is carried by MOVE or SWAP, the next run reads the state's memory; nothing is copied.
- *  - If it is carried IN_PLACE, or the session captures graphs, the state is copied. If the dims are the same, the copy goes into the
- *    bound memory: no graph is lost and nothing is allocated. Otherwise it goes into new memory.
+ *  - If it is carried IN_PLACE, or the session captures graphs, the state is copied. If the dims are the same, the copy goes into
+ *    the bound memory: no graph is lost and nothing is allocated. Otherwise it goes into new memory.
  *  - A cache with a counted length keeps the capacity of the bound tensor: the rows in use are copied there, or into new memory,
  *    followed by zeros. If no tensor is bound, it has the capacity of the saved cache.
  *  - The results of the last run cannot be fetched afterwards.
  *  @return OK; INVALID_ARGUMENT the state is of another session, or the binding carries other inputs; SHAPE, also a cache with more
- *          rows in use than the bound tensor has; INVALID_STATE a run is in flight; the failure of the run that should have made the
- *          state; OUT_OF_MEMORY; RUNTIME. After an error nothing has changed, except that a failed copy into bound memory leaves the
- *          states of these inputs undefined
+ *          rows in use than the bound tensor has; INVALID_STATE a run is in flight; the failure of the run that should have made
+ *          the state; OUT_OF_MEMORY; RUNTIME. After an error nothing has changed, except that a failed copy into bound memory
+ *          leaves the states of these inputs undefined
  *  @threads serial for the binding   @blocks for copies   @since 1.0 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_binding_restore_state(iobind_binding *binding, iobind_state *state,
                                                                    iobind_error *error);
@@ -50,8 +50,8 @@ IOBIND_API IOBIND_CHECK iobind_status iobind_binding_restore_state(iobind_bindin
  *  - The results of the last run cannot be fetched afterwards. Saved states keep their rows.
  *  - The first call for an axis loads the generated model.
  *  @param axis   of each carried state; they must have the same number of rows there
- *  @param rows   `count` old rows; a row may occur several times, or not at all. `count` may differ from the present number of rows,
- *                unless the session captures graphs
+ *  @param rows   `count` old rows; a row may occur several times, or not at all. `count` may differ from the present number of
+ *                rows, unless the session captures graphs
  *  @return OK; INVALID_ARGUMENT a row is out of range, or `count` is 0; SHAPE a state does not have the axis, or another number of
  *          rows; NOT_SUPPORTED another number of rows in a session that captures graphs; INVALID_STATE as for
  *          iobind_binding_save_state, or a run is in flight; OUT_OF_MEMORY; RUNTIME. An error has the effects of an error of
@@ -91,34 +91,42 @@ IOBIND_API IOBIND_CHECK iobind_status iobind_session_get_state_kind(iobind_sessi
 
 /** Write the lengths of the carried caches of fixed capacity (IOBIND_STATE_CAPACITY) into the model's inputs for them, for a run that
  *  adds `added` rows to each cache. A successful run advances the length; a failed or cancelled run does not.
- *  - GroupQueryAttention has `seqlens_k` and `total_sequence_length` (the capacity in a session that captures graphs). TensorScatter
- *    has `write_indices`, and ONNX's Attention after it `nonpad_kv_seqlen`. All rows of a batch have the same length.
- *  - An unbound length input is bound, and rebound if the number of rows changes. A length input that the caller has bound is written
- *    as by iobind_binding_write_input. The caller still binds or writes masks and positions.
+ *  - GroupQueryAttention has `seqlens_k` and `total_sequence_length` (the capacity in a session that captures graphs).
+ *    TensorScatter has `write_indices`, and ONNX's Attention after it `nonpad_kv_seqlen`.
+ *  - Rows of a batch may have different lengths: pass one length for each row. They are counted from then on; saved states, files,
+ *    reorder and rewind keep them. To shorten a row, or to begin it again, pass its length in the next call.
+ *  - An unbound length input is bound, and rebound if the number of rows changes. A length input that the caller has bound is
+ *    written as by iobind_binding_write_input. The caller still binds or writes masks and positions.
  *  - The length becomes unknown if ORT makes a run without this call before it, even if the run fails, and if a state is bound,
  *    written or carried again. A run that is refused does not change it. A saved state has its length; iobind_binding_rewind_state
  *    sets the length.
- *  - Other operators that read the cache may have a length input, too: Attention, GroupQueryAttention. iobind finds them also behind
- *    nodes that keep the rows, such as Cast or Transpose. If the graph does not show their length input, nothing is written.
+ *  - Other operators that read the cache may have a length input, too: Attention, GroupQueryAttention. iobind finds them also
+ *    behind nodes that keep the rows, such as Cast or Transpose. If the graph does not show their length input, nothing is written.
  *  - If the graph shows which input has the new rows, a run with another number of new rows is refused (SHAPE).
  *  - If a run fails in flight, the length is again that before all runs in flight.
  *  @param added   new rows of each cache: the tokens of the next run, 1 or more
- *  @param length  rows in use before the run, such as 0 for an empty cache; -1: the length that iobind has counted
+ *  @param lengths  rows in use before the run, such as 0 for an empty cache; NULL, with a `count` of 0: the lengths that iobind has
+ *                  counted
+ *  @param count   number of lengths: 1 for all rows of the batch, or one for each row
  *  @param stream  NULL: complete on return. Otherwise as for iobind_binding_write_input
- *  @return OK; INVALID_ARGUMENT `length` and `added` exceed the capacity, or are out of range; INVALID_STATE the length is unknown, a
- *          state or an input with open dims is not bound, or a run is in flight on another stream; NOT_SUPPORTED no such cache is
- *          carried, or the graph computes its lengths from an input (the message names it), or does not show them (the message has
- *          the reason); IO as for iobind_session_get_state_kind; WRONG_DEVICE; OUT_OF_MEMORY; RUNTIME. After a failed copy, runs are
- *          refused until a call succeeds. After any other error nothing has changed
+ *  @return OK; INVALID_ARGUMENT a length and `added` exceed the capacity, or are out of range, or `count` is wrong; INVALID_STATE
+ *          the length is unknown, a state or an input with open dims is not bound, or a run is in flight on another stream;
+ *          NOT_SUPPORTED no such cache is carried, or the graph computes its lengths from an input (the message names it), or does
+ *          not show them (the message has the reason), or takes one length for rows of different lengths; IO as for
+ *          iobind_session_get_state_kind; WRONG_DEVICE; OUT_OF_MEMORY; RUNTIME. After a failed copy, runs are refused until a call
+ *          succeeds. After any other error nothing has changed
  *  @threads serial for the binding   @blocks if stream is NULL   @since 1.0 */
-IOBIND_API IOBIND_CHECK iobind_status iobind_binding_write_lengths(iobind_binding *binding, size_t added, int64_t length,
-                                                                   iobind_stream *stream, iobind_error *error);
+IOBIND_API IOBIND_CHECK iobind_status iobind_binding_write_lengths(iobind_binding *binding, size_t added, const int64_t *lengths,
+                                                                   size_t count, iobind_stream *stream, iobind_error *error);
 
 /** Shorten all carried states: the first `length` rows of each remain, on the axis of its kind. Typical use: the accepted tokens of a
  *  decoder. All states must be GROWING, or all CAPACITY.
- *  - GROWING: a generated model moves the rows on their device; 8 bytes for each row cross the link.
+ *  - GROWING: a generated model moves the rows on their device; 8 bytes for each row cross the link. If a state of that length was
+ *    saved by reference or restored, is still kept, and only runs and rewinds followed, nothing moves: the next run reads its
+ *    memory.
  *  - The caller must bind other inputs that depend on the length, such as a mask.
- *  - CAPACITY: if iobind counts the length (iobind_binding_write_lengths), the call sets it, and moves no byte. If the caller writes
+ *  - CAPACITY: if iobind counts the length (iobind_binding_write_lengths), the call sets it, and moves no byte. In a
+ *    batch with different lengths, each row keeps at most `length` rows. If the caller writes
  *    the lengths, the call has nothing to do: NOT_SUPPORTED.
  *  - CAPACITY, carried IN_PLACE: after a failed run the cache is defined again, because the run has written only beyond the length.
  *    Exception: a run whose results differ from the CPU's (iobind_verify): INVALID_STATE.
@@ -169,7 +177,8 @@ typedef struct iobind_state_pair {
 
 /** Get one of the carried inputs of a state, in the order of the inputs.
  *  @param index  0 .. pair_count - 1
- *  @return OK; NOT_FOUND index out of range; the failure of the run that should have made the state, if it is known; INVALID_ARGUMENT
+ *  @return OK; NOT_FOUND index out of range; the failure of the run that should have made the state, if it is known;
+ *          INVALID_ARGUMENT
  *  @threads any   @since 1.0 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_state_get_pair(const iobind_state *state, size_t index, iobind_state_pair *pair,
                                                             iobind_error *error);
@@ -180,16 +189,16 @@ IOBIND_API IOBIND_CHECK iobind_status iobind_state_get_pair(const iobind_state *
  *  - Of a cache of fixed capacity whose length is known it has only the rows in use.
  *  @param path  an existing file is replaced
  *  @return OK; IO the file cannot be written, or the model's file has changed since the session was created; NOT_SUPPORTED the
- *          session was created from memory without IOBIND_SESSION_IDENTIFY, or by other code; the failure of the run that should have
- *          made the state; INVALID_ARGUMENT; OUT_OF_MEMORY; RUNTIME
+ *          session was created from memory without IOBIND_SESSION_IDENTIFY, or by other code; the failure of the run that should
+ *          have made the state; INVALID_ARGUMENT; OUT_OF_MEMORY; RUNTIME
  *  @threads any   @blocks yes   @since 1.0 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_state_save(iobind_state *state, const char *path, iobind_error *error);
 
 /** Load a state from a file, into memory where the session reads its inputs.
  *  @param session  of the same model, on any device
  *  @param path     of a file written by iobind_state_save
- *  @return OK; IO the file cannot be read, is not a file of a state, is truncated or damaged, or is of another model (the message has
- *          the difference); VERSION it has another format; SHAPE the session fixes a dim to another value; NOT_SUPPORTED,
+ *  @return OK; IO the file cannot be read, is not a file of a state, is truncated or damaged, or is of another model (the message
+ *          has the difference); VERSION it has another format; SHAPE the session fixes a dim to another value; NOT_SUPPORTED,
  *          OUT_OF_MEMORY, RUNTIME as for iobind_state_save; INVALID_ARGUMENT
  *  @threads any   @blocks yes   @since 1.0 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_state_load(iobind_session *session, const char *path, iobind_state **state,

@@ -3,7 +3,6 @@ package io.github.iobind.api;
 import java.time.Duration;
 import java.util.concurrent.CancellationException;
 import java.util.concurrent.CompletableFuture;
-import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
 import java.util.concurrent.atomic.AtomicReference;
@@ -16,7 +15,8 @@ import java.util.function.Supplier;
  */
 final class AsyncRun extends CompletableFuture<Void> {
   private final OrtIoBindingFFM binding;
-  private final CountDownLatch ended = new CountDownLatch(1);
+  /** ONNX Runtime has returned from the run, or was not called. */
+  private boolean hasEnded;
   /** How the future ends where somebody gave the run up before it ended. */
   private final AtomicReference<Runnable> wanted = new AtomicReference<>();
 
@@ -24,7 +24,7 @@ final class AsyncRun extends CompletableFuture<Void> {
     this.binding = binding;
   }
 
-  /** Starts the run, whose binding was entered. */
+  /** Starts the run, whose binding was entered, and which was announced. */
   void start() {
     Threads.execute(() -> {
       Throwable failure = attempt();
@@ -32,12 +32,12 @@ final class AsyncRun extends CompletableFuture<Void> {
     });
   }
 
-  /** Runs in this thread, whose binding was entered, for a limited time. */
+  /** Runs in this thread, whose binding was entered, for a limited time. The run was announced. */
   void runHere(Duration timeout) {
     try {
       orTimeout(Deadline.nanos(timeout), TimeUnit.NANOSECONDS);
     } catch (Throwable t) {
-      binding.exitRun();
+      binding.withdrawRun();
       throw t;
     }
     Throwable failure = attempt();
@@ -65,10 +65,10 @@ final class AsyncRun extends CompletableFuture<Void> {
     } catch (Throwable t) {
       return t;
     } finally {
-      synchronized (ended) {
-        ended.countDown();
+      synchronized (this) {
+        hasEnded = true;
       }
-      binding.exitRun();
+      binding.withdrawRun(); // one that has not begun
     }
   }
 
@@ -85,26 +85,10 @@ final class AsyncRun extends CompletableFuture<Void> {
   }
 
   private boolean giveUp(Runnable outcome) {
-    if (isDone() || ended.getCount() == 0 || !wanted.compareAndSet(null, outcome)) return false;
-    Threads.execute(() -> {
-      try {
-        // The run may be about to begin, where a cancel does nothing: it is said until it was heard.
-        do {
-          cancelUnlessEnded();
-        } while (!ended.await(1, TimeUnit.MILLISECONDS));
-      } catch (IllegalStateException isOver) {
-        return;
-      } catch (InterruptedException e) {
-        Thread.currentThread().interrupt();
-      }
-    });
-    return true;
-  }
-
-  /** The binding takes the next run when this one has ended, and a late cancel would end that one. */
-  private void cancelUnlessEnded() {
-    synchronized (ended) {
-      if (ended.getCount() > 0) binding.cancelNow();
+    synchronized (this) { // the binding takes the next run when this one has ended, and a late cancel would end that one
+      if (isDone() || hasEnded || !wanted.compareAndSet(null, outcome)) return false;
+      binding.cancelNow();
+      return true;
     }
   }
 

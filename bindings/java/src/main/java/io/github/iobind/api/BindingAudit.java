@@ -9,15 +9,15 @@ import java.util.List;
 import org.jspecify.annotations.Nullable;
 
 /**
- * What each run of a binding moves.
+ * The bytes that each run of a binding moves.
  *
- * @param crossingBytes bytes that cross a link on each run: the sum of the entries that cross
+ * @param crossingBytes bytes that cross a link in each run, the sum over the crossing entries
  * @param crossingCount how many entries cross
- * @param unknownCount how many entries move something of which the size is not known: with them the sum is a lower bound
+ * @param unknownCount how many entries move data of unknown size; if not 0, the sum is a lower bound
  * @param entries inputs in the model's order, then outputs, then nodes
  */
 public record BindingAudit(long crossingBytes, long crossingCount, long unknownCount, List<Entry> entries) {
-  /** What an entry is about. */
+  /** The kind of an entry. */
   public enum Kind {
     /** An input. */
     INPUT,
@@ -28,17 +28,17 @@ public record BindingAudit(long crossingBytes, long crossingCount, long unknownC
   }
 
   /**
-   * What one input, output or node moves.
+   * The data that one input, output or node moves.
    *
    * @param kind what it is
    * @param name its name
-   * @param from the device that the data come from; null for a node, and for what is not bound
-   * @param to the device that they go to; null as {@code from}
-   * @param bytes moved on each run, within one memory too; 0: nothing, or not known
-   * @param crosses whether they cross between host and device memory, or two devices
-   * @param isUnknown whether something moves of which the size is not known
-   * @param reason why, one line
-   * @param advice what to do about it; "" where nothing is to be done
+   * @param from the source device; null for a node, or if it is not bound
+   * @param to the target device; null as {@code from}
+   * @param bytes moved in each run, also within one memory; 0: nothing, or unknown
+   * @param crosses whether the data cross between host and device memory, or between two devices
+   * @param isUnknown whether data of unknown size are moved
+   * @param reason the reason, in one line
+   * @param advice how to avoid it; "" if there is nothing to do
    */
   public record Entry(Kind kind, String name, @Nullable DeviceSpec from, @Nullable DeviceSpec to, long bytes, boolean crosses,
       boolean isUnknown, String reason, String advice) {}

@@ -11,7 +11,7 @@ import java.util.concurrent.atomic.AtomicReference;
 import java.util.function.LongConsumer;
 import org.jspecify.annotations.Nullable;
 
-/** What is bound to a session's inputs and outputs: the part of {@link OrtIoBindingFFM} that binds it. */
+/** The memory bound to a session's inputs and outputs: the part of {@link OrtIoBindingFFM} that binds it. */
 abstract sealed class BoundMemory permits CarriedStates {
   final Handle handle;
   final OrtSessionFFM session;
@@ -153,24 +153,25 @@ abstract sealed class BoundMemory permits CarriedStates {
   // ---- inputs
 
   /**
-   * Binds a value as an input, RESIDENT: it lives where the session wants the input, and nothing is ever copied. The binding
-   * keeps the memory alive.
+   * Binds a value as an input, RESIDENT: it must be in the memory from which the session reads the input, and is never copied.
+   * The binding retains the memory.
    *
    * @param name the input
-   * @param value of a fitting type and shape; open dims may change from one binding to the next
-   * @throws OrtFFMException NOT_FOUND; DTYPE, SHAPE: it does not fit, the message has both; WRONG_DEVICE: it is elsewhere
+   * @param value of a matching type and shape; open dims may change
+   * @throws OrtFFMException NOT_FOUND; DTYPE, SHAPE: it does not match, the message states both; WRONG_DEVICE: it is elsewhere
    */
   public void bindInput(String name, OrtValueRef value) {
     bindInput(session.inputIndex(name), value, InputMode.RESIDENT, null);
   }
 
   /**
-   * Binds a value as an input, RESIDENT, which is in the memory of a device that is said.
+   * Binds a value as an input, RESIDENT, and checks its device.
    *
    * @param name the input
-   * @param value of a fitting type and shape
-   * @param spec the device whose memory it is in; "/pinned" for its host-accessible memory
-   * @throws OrtFFMException as {@link #bindInput(String, OrtValueRef)}; WRONG_DEVICE also: the value is elsewhere; NOT_FOUND also: the device
+   * @param value of a matching type and shape
+   * @param spec the expected device of the value; "/pinned" for its host-accessible memory
+   * @throws OrtFFMException as {@link #bindInput(String, OrtValueRef)}; WRONG_DEVICE also: the value is elsewhere; NOT_FOUND
+   *     also: the device
    */
   public void bindInput(String name, OrtValueRef value, DeviceSpec spec) {
     int index = session.inputIndex(name);
@@ -186,8 +187,8 @@ abstract sealed class BoundMemory permits CarriedStates {
    * Binds a value as an input.
    *
    * @param name the input
-   * @param value of a fitting type and shape
-   * @param mode what a run sees
+   * @param value of a matching type and shape
+   * @param mode how it is bound
    * @throws OrtFFMException as {@link #bindInput(int, OrtValueRef, InputMode, OrtEventFFM)}
    */
   public void bindInput(String name, OrtValueRef value, InputMode mode) {
@@ -198,14 +199,14 @@ abstract sealed class BoundMemory permits CarriedStates {
    * Binds a value as an input.
    *
    * @param index the input, in the model's order
-   * @param value of a fitting type and shape
-   * @param mode what a run sees
-   * @param event the run waits for it before it reads the value; null: it is ready. It must stay open until the input is bound
+   * @param value of a matching type and shape
+   * @param mode how it is bound
+   * @param event for which each run waits before it reads the value; null: none. It must stay open until the input is bound
    *     again
-   * @throws OrtFFMException NOT_FOUND: the index; DTYPE, SHAPE: it does not fit; WRONG_DEVICE: a RESIDENT value is not where the
-   *     session reads the input; NOT_SUPPORTED: the input is not a tensor; INVALID_ARGUMENT: it overlaps a FIXED output, or
-   *     lies in read-only memory and would be written, as a state that is carried IN_PLACE; INVALID_STATE: a run is
-   *     in flight. After an error the input is as it was
+   * @throws OrtFFMException NOT_FOUND: the index; DTYPE, SHAPE: it does not match; WRONG_DEVICE: a RESIDENT value is not in the
+   *     memory from which the session reads the input; NOT_SUPPORTED: the input is not a tensor; INVALID_ARGUMENT: it overlaps
+   *     a FIXED output, or is in read-only memory that would be written, as a state that is carried IN_PLACE; INVALID_STATE: a
+   *     run is in flight. After an error the input is unchanged
    */
   public void bindInput(int index, OrtValueRef value, InputMode mode, @Nullable OrtEventFFM event) {
     long address = enter();
@@ -325,11 +326,11 @@ abstract sealed class BoundMemory permits CarriedStates {
   }
 
   /**
-   * Binds native host memory as an input, LIVE: each run sees what it holds then. It is not copied where the session reads the
-   * input from host memory. Its arena refuses to be closed during a run; a run after it was closed is an IllegalStateException.
+   * Binds native host memory as an input, LIVE: each run reads its current content. It is not copied if the session reads the
+   * input from host memory. Its arena cannot be closed during a run; a run after it was closed throws an IllegalStateException.
    *
    * @param name the input
-   * @param segment native memory, of the descriptor's bytes or more
+   * @param segment native memory, of at least the descriptor's size
    * @param descriptor element type and shape
    * @throws OrtFFMException as {@link #bindInput(int, OrtValueRef, InputMode, OrtEventFFM)}; INVALID_ARGUMENT: too few bytes
    */
@@ -360,10 +361,10 @@ abstract sealed class BoundMemory permits CarriedStates {
   }
 
   /**
-   * Binds native host memory as an input, LIVE, of the type that the model says.
+   * Binds native host memory as an input, LIVE, with the model's element type.
    *
    * @param name the input
-   * @param segment native memory, of the input's bytes or more
+   * @param segment native memory, of at least the input's size
    * @param shape the dims
    * @throws OrtFFMException as {@link #bindInput(String, MemorySegment, MemoryDescriptor)}
    */
@@ -373,13 +374,13 @@ abstract sealed class BoundMemory permits CarriedStates {
   }
 
   /**
-   * Binds memory of the caller's as an input, LIVE: of the host, or of a device.
+   * Binds the caller's memory, on the host or on a device, as an input, LIVE.
    *
    * @param name the input
-   * @param segment native memory of that device, of the shape's bytes or more
+   * @param segment native memory of that device, of at least the shape's size
    * @param shape the dims
    * @param type the element type
-   * @param spec the device that the memory is of
+   * @param spec the device of the memory
    * @throws OrtFFMException as {@link #bindInput(String, MemorySegment, MemoryDescriptor)}; NOT_FOUND also: the device
    */
   public void bindInput(String name, MemorySegment segment, long[] shape, OnnxTensorElementType type, DeviceSpec spec) {
@@ -387,10 +388,10 @@ abstract sealed class BoundMemory permits CarriedStates {
   }
 
   /**
-   * Binds the remaining elements of a buffer as an input: a direct one as its memory is, LIVE, a heap one as a copy of now.
+   * Binds the remaining elements of a buffer as an input: of a direct buffer its memory, LIVE; of a heap buffer a copy.
    *
    * @param name the input
-   * @param buffer in the machine's byte order, of a type that holds the input's
+   * @param buffer in native byte order, of the Java type of the input's element type
    * @param shape the dims
    * @throws OrtFFMException as {@link #bindInput(String, MemorySegment, MemoryDescriptor)}
    */
@@ -406,7 +407,7 @@ abstract sealed class BoundMemory permits CarriedStates {
   }
 
   /**
-   * Binds the content of a Java array as an input: a copy of now, where the session wants it. Binding another array of the same
+   * Binds a copy of a Java array as an input, in the memory from which the session reads it. Binding another array of the same
    * shape writes into the same memory.
    *
    * @param name the input
@@ -414,14 +415,14 @@ abstract sealed class BoundMemory permits CarriedStates {
    *     {@code String[]}
    * @param shape the dims; none for a scalar
    * @throws OrtFFMException NOT_FOUND; DTYPE: an array of another type; SHAPE: another number of elements, or dims that do not
-   *     fit
+   *     match
    */
   public void bindInput(String name, Object array, long... shape) {
     bindInput(session.inputIndex(name), array, shape);
   }
 
   /**
-   * Binds the content of a Java array as an input; see {@link #bindInput(String, Object, long...)}.
+   * Binds a copy of a Java array as an input; see {@link #bindInput(String, Object, long...)}.
    *
    * @param index the input, in the model's order
    * @param array the elements
@@ -482,7 +483,7 @@ abstract sealed class BoundMemory permits CarriedStates {
   }
 
   /**
-   * Writes new data into a bound input without binding it again: into the SNAPSHOT's copy or the value itself.
+   * Writes new data into a bound input without binding it again: into the copy of a SNAPSHOT, or into the value itself.
    *
    * @param name the input
    * @param array all elements, as {@link #bindInput(String, Object, long...)}
@@ -511,8 +512,8 @@ abstract sealed class BoundMemory permits CarriedStates {
    *
    * @param index the input, in the model's order
    * @param source all bytes of the input
-   * @param stream the device's stream that orders the copy, and {@code source}, native memory then, stays valid until it has passed;
-   *     null: done on return
+   * @param stream the device's stream on which the copy is ordered; {@code source} must then be native memory, and remain valid
+   *     until the copy is complete. null: complete on return
    * @throws OrtFFMException as {@link #update(String, Object)}; WRONG_DEVICE: another device's stream
    */
   public void update(int index, MemorySegment source, @Nullable OrtStreamFFM stream) {
@@ -550,10 +551,10 @@ abstract sealed class BoundMemory permits CarriedStates {
   // ---- outputs
 
   /**
-   * Binds a value as an output, FIXED: every run overwrites it, and the shape must come out as the value's.
+   * Binds a value as an output, FIXED: every run overwrites it, and the output must have its shape.
    *
    * @param name the output
-   * @param value of a fitting type and shape
+   * @param value of a matching type and shape
    * @throws OrtFFMException as {@link #bindOutput(int, OrtValueRef, OutputMode)}
    */
   public void bindOutput(String name, OrtValueRef value) {
@@ -561,12 +562,12 @@ abstract sealed class BoundMemory permits CarriedStates {
   }
 
   /**
-   * Binds native host memory as an output, FIXED. Its arena refuses to be closed during a run; a run after it was closed is an
+   * Binds native host memory as an output, FIXED. Its arena cannot be closed during a run; a run after it was closed throws an
    * IllegalStateException.
    *
    * @param name the output
-   * @param segment native memory, of the descriptor's bytes or more
-   * @param descriptor element type and shape, as the output must come out
+   * @param segment native memory, of at least the descriptor's size
+   * @param descriptor element type and shape, which the output must have
    * @throws OrtFFMException as {@link #bindOutput(int, OrtValueRef, OutputMode)}
    */
   public void bindOutput(String name, MemorySegment segment, MemoryDescriptor descriptor) {
@@ -586,11 +587,11 @@ abstract sealed class BoundMemory permits CarriedStates {
    * Binds a value as an output.
    *
    * @param index the output, in the model's order
-   * @param value of a fitting type and shape
+   * @param value of a matching type and shape
    * @param mode FIXED or IN_PLACE
-   * @throws OrtFFMException NOT_FOUND: the index; DTYPE, SHAPE: it cannot hold the output; WRONG_DEVICE: the session cannot write
-   *     there; INVALID_ARGUMENT: it overlaps an input or another output, or lies in memory that is read-only. After an error
-   *     the output is as it was
+   * @throws OrtFFMException NOT_FOUND: the index; DTYPE, SHAPE: it cannot hold the output; WRONG_DEVICE: the session cannot
+   *     write there; INVALID_ARGUMENT: it overlaps an input or another output, or is in read-only memory. After an error the
+   *     output is unchanged
    */
   public void bindOutput(int index, OrtValueRef value, OutputMode mode) {
     value.requireWritable("bindOutput");
@@ -626,11 +627,11 @@ abstract sealed class BoundMemory permits CarriedStates {
   }
 
   /**
-   * Binds new memory of a device as an output, FIXED: every run overwrites it. It is the binding's, until the output is bound
+   * Binds new memory of a device as an output, FIXED: every run overwrites it. The binding owns it until the output is bound
    * otherwise.
    *
    * @param name the output
-   * @param shape the dims, as the output must come out
+   * @param shape the dims, which the output must have
    * @param type the element type
    * @param spec the device; "/pinned" for its host-accessible memory
    * @throws OrtFFMException as {@link #bindOutput(int, OrtValueRef, OutputMode)} and {@link OrtValueRef#allocate}
@@ -644,7 +645,7 @@ abstract sealed class BoundMemory permits CarriedStates {
    * {@link #bindOutput(String, long[], OnnxTensorElementType, DeviceSpec)}.
    *
    * @param name the output
-   * @param descriptor element type and shape, as the output must come out
+   * @param descriptor element type and shape, which the output must have
    * @param spec the device; "/pinned" for its host-accessible memory
    * @throws OrtFFMException as there
    */
@@ -656,7 +657,7 @@ abstract sealed class BoundMemory permits CarriedStates {
   }
 
   /**
-   * Lets an output go where the session leaves it.
+   * Places an output in the session's own output memory.
    *
    * @param name the output
    * @param mode FRESH, REUSE or NONE
@@ -667,7 +668,7 @@ abstract sealed class BoundMemory permits CarriedStates {
   }
 
   /**
-   * Lets an output go to a device, FRESH: new memory there in every run.
+   * Places an output on a device, FRESH: new memory there in each run.
    *
    * @param name the output
    * @param spec the device; "/pinned" for its host-accessible memory
@@ -678,11 +679,10 @@ abstract sealed class BoundMemory permits CarriedStates {
   }
 
   /**
-   * Binds new memory of a device as an output whose shape is known: {@link #bindOutput(String, MemoryDescriptor, DeviceSpec)} by another
-   * name.
+   * Binds new memory of a device as an output of known shape: as {@link #bindOutput(String, MemoryDescriptor, DeviceSpec)}.
    *
    * @param name the output
-   * @param descriptor element type and shape, as the output must come out
+   * @param descriptor element type and shape, which the output must have
    * @param spec the device; "/pinned" for its host-accessible memory
    * @throws OrtFFMException as there
    */
@@ -691,13 +691,14 @@ abstract sealed class BoundMemory permits CarriedStates {
   }
 
   /**
-   * Lets an output go to a device.
+   * Places an output on a device.
    *
    * @param index the output, in the model's order
-   * @param spec the device; "/pinned" for its host-accessible memory; null: where the session leaves it
+   * @param spec the device; "/pinned" for its host-accessible memory; null: the session's own output memory
    * @param mode FRESH, REUSE or NONE
-   * @throws OrtFFMException NOT_FOUND: the index or the device; WRONG_DEVICE: the session cannot write there; NOT_SUPPORTED: the
-   *     output is not a tensor, or strings to a device, or no such memory. After an error the output is as it was
+   * @throws OrtFFMException NOT_FOUND: the index or the device; WRONG_DEVICE: the session cannot write there; NOT_SUPPORTED:
+   *     the output is not a tensor, or is of strings on a device, or there is no such memory. After an error the output is
+   *     unchanged
    */
   public void bindOutputToDevice(int index, @Nullable DeviceSpec spec, OutputMode mode) {
     Place place = spec == null ? null : session.keptRuntime().resolve(spec);
@@ -723,24 +724,36 @@ abstract sealed class BoundMemory permits CarriedStates {
   }
 
   /**
-   * Lets an output become an input of the next run: a state that never leaves the place where the session reads it. The first
-   * state is what is bound to the input, before or after this call (a growing one may begin with 0 elements); bound later, it
-   * is the state that the next run begins with. A run that fails leaves the state as it was. Binding the output otherwise, and
-   * {@link OrtIoBindingFFM#clear}, end it. MOVE and SWAP only read the first state: when a run without a stream has succeeded, its
-   * memory is not needed any more.
+   * Carries an output to an input of the next run: a state that stays in the memory from which the session reads it. The first
+   * state is the value that is bound to the input, before or after this call; a growing state may begin with 0 elements. A
+   * value that is bound later replaces the state for the next run. A failed run does not change the state. Binding the output
+   * otherwise, or {@link OrtIoBindingFFM#clear}, ends the carry. MOVE and SWAP only read the first state: once a run without a
+   * stream has succeeded, its memory is no longer needed.
    *
-   * <p>{@link OrtIoBindingFFM#getOutput(String)} gives the state that a run left; a MOVE one, and any that is taken, is never
+   * <p>{@link OrtIoBindingFFM#getOutput(String)} returns the state after a run; a MOVE state, or any that is taken, is never
    * overwritten.
    *
    * @param output its name
    * @param input its name
    * @param mode how
-   * @throws OrtFFMException NOT_FOUND; DTYPE, SHAPE: the output can never fit the input; NOT_SUPPORTED: one of them is no
-   *     tensor; INVALID_ARGUMENT: the input is carried by another output, or bound LIVE, or lies in read-only memory and the
-   *     mode is IN_PLACE; INVALID_STATE: a run is in flight
+   * @throws OrtFFMException NOT_FOUND; DTYPE, SHAPE: the output can never match the input; NOT_SUPPORTED: one of them is not a
+   *     tensor; INVALID_ARGUMENT: another output is carried to the input, or it is bound LIVE, or it is in read-only memory and
+   *     the mode is IN_PLACE; INVALID_STATE: a run is in flight
    */
   public void carry(String output, String input, CarryMode mode) {
     carry(session.outputIndex(output), session.inputIndex(input), mode);
+  }
+
+  /**
+   * As {@link #carry(String, String, CarryMode)} in the mode DEFAULT: a cache of fixed capacity is carried in place if its
+   * operator allows it.
+   *
+   * @param output its name
+   * @param input its name
+   * @throws OrtFFMException as there
+   */
+  public void carry(String output, String input) {
+    carry(output, input, CarryMode.DEFAULT);
   }
 
   /**

@@ -24,18 +24,18 @@ abstract sealed class CarriedStates extends BoundMemory permits OrtIoBindingFFM 
   abstract void endOutputs();
 
   /**
-   * Saves what the next run would read as the carried inputs. A state that is carried by MOVE or SWAP and that no value refers to is not
-   * copied: the binding gets new memory when it needs it. It is copied, where it is, if it is carried IN_PLACE, if a value refers to it, if the
-   * session captures graphs, and before the first run.
+   * Saves the content that the next run would read as the carried inputs. A state that is carried by MOVE or SWAP, and to which
+   * no value refers, is not copied: the binding gets new memory when it needs it. A state is copied on its device if it is
+   * carried IN_PLACE, if a value refers to it, if the session captures graphs, and before the first run.
    *
-   * <p>It does not wait for a run on a stream of the execution provider's: the state is that of the last one, and whoever uses it
-   * receives the failure if that run fails. The stream must not be used by another thread meanwhile. Where that run works in memory of the
-   * caller's it waits.
+   * <p>It does not block for runs on a stream of the execution provider: the state is that of the last run, and uses of the
+   * state throw that run's failure. Another thread must not use the stream meanwhile. If that run uses the caller's memory,
+   * this blocks.
    *
    * @return the state; the caller closes it
-   * @throws OrtFFMException INVALID_STATE: nothing is carried, an input is not bound, a state is undefined after a failed run, or a call of
-   *     another thread is in flight; what the last run failed with, if that was on a stream and is over; OUT_OF_MEMORY; RUNTIME. After an
-   *     error nothing has changed
+   * @throws OrtFFMException INVALID_STATE: nothing is carried, an input is not bound, a state is undefined after a failed run,
+   *     or a call of another thread is in flight; the failure of the last run, if it was on a stream and has ended;
+   *     OUT_OF_MEMORY; RUNTIME. After an error nothing has changed
    * @throws IllegalStateException the binding, or memory bound to it, is closed
    */
   public OrtStateFFM saveState() {
@@ -54,17 +54,17 @@ abstract sealed class CarriedStates extends BoundMemory permits OrtIoBindingFFM 
   }
 
   /**
-   * Goes on from a state that was saved from this binding, or from another one of the session that carries the same: the next run reads it. A
-   * MOVE or SWAP state is read where it is. If it is carried IN_PLACE, or the session captures graphs, it is copied into the memory that is
-   * bound if the shape is the same: no graph is lost and nothing is allocated. Otherwise it is copied into new memory, and what was bound is
-   * not used any more.
+   * Continues from a state that was saved from this binding, or from another binding of the session that carries the same
+   * states: the next run reads it. A MOVE or SWAP state is read without a copy. If it is carried IN_PLACE, or the session
+   * captures graphs, it is copied into the bound memory if that has the same shape: no graph is lost and nothing is allocated.
+   * Otherwise it is copied into new memory, and the previously bound memory is no longer used.
    *
-   * <p>It ends the outputs of the last run, as a run does.
+   * <p>The outputs of the last run become invalid, as by a run.
    *
    * @param state the state; it may be closed after this
-   * @throws OrtFFMException INVALID_ARGUMENT: the state is of another session, or the binding carries other inputs; SHAPE; INVALID_STATE: a
-   *     run is in flight; what the run failed with that was to make the state; OUT_OF_MEMORY; RUNTIME. After an error nothing has
-   *     changed, but if a copy into bound memory fails, the states of these inputs are undefined
+   * @throws OrtFFMException INVALID_ARGUMENT: the state is of another session, or the binding carries other inputs; SHAPE;
+   *     INVALID_STATE: a run is in flight; the failure of the run that was to produce the state; OUT_OF_MEMORY; RUNTIME. After
+   *     an error nothing has changed, except that the states of these inputs are undefined if a copy into bound memory fails
    * @throws IllegalStateException the binding, the state, or memory bound to the binding is closed
    */
   public void restoreState(OrtStateFFM state) {
@@ -87,14 +87,16 @@ abstract sealed class CarriedStates extends BoundMemory permits OrtIoBindingFFM 
   }
 
   /**
-   * Replaces the rows of all carried states, where they are: the new row i is the old row {@code rows[i]}, such as the beams that a search goes
-   * on with. States that were saved keep their rows. It ends the outputs of the last run, as a run does.
+   * Reorders the rows of all carried states on their device: the new row i is the old row {@code rows[i]}. A beam search
+   * continues with its best beams this way. Saved states do not change. The outputs of the last run become invalid, as by a
+   * run.
    *
-   * @param axis of each carried state, whose shapes have the same number of rows there
-   * @param rows old rows; one may be taken several times, or not at all; as many as before or not
-   * @throws OrtFFMException INVALID_ARGUMENT: a row is not there, or there are no rows; SHAPE: a state does not have the axis, or another number
-   *     of rows; NOT_SUPPORTED: another number of rows where the session captures graphs; INVALID_STATE: as {@link #saveState}, or a run is in
-   *     flight; OUT_OF_MEMORY; RUNTIME. After an error as after one of {@link #restoreState}
+   * @param axis the axis of the rows in each carried state; the states must have the same number of rows
+   * @param rows old rows; a row may appear several times or not at all, and their number may change
+   * @throws OrtFFMException INVALID_ARGUMENT: a row does not exist, or there are no rows; SHAPE: a state does not have the
+   *     axis, or has another number of rows; NOT_SUPPORTED: another number of rows in a session that captures graphs;
+   *     INVALID_STATE: as {@link #saveState}, or a run is in flight; OUT_OF_MEMORY; RUNTIME. The state after an error is as for
+   *     {@link #restoreState}
    * @throws IllegalStateException the binding, or memory bound to it, is closed
    */
   public void reorderState(int axis, long... rows) {
@@ -116,7 +118,7 @@ abstract sealed class CarriedStates extends BoundMemory permits OrtIoBindingFFM 
   }
 
   /**
-   * As {@link #writeLengths(long, long, OrtStreamFFM)}, at once, from the length that iobind has counted.
+   * As {@link #writeLengths(long, long, OrtStreamFFM)}, without a stream, from the length that iobind has counted.
    *
    * @param added new rows of each cache, 1 or more
    */
@@ -125,16 +127,16 @@ abstract sealed class CarriedStates extends BoundMemory permits OrtIoBindingFFM 
   }
 
   /**
-   * Writes the lengths of the carried caches of fixed capacity (CAPACITY of {@link OrtSessionFFM#stateKind}) into the inputs that the model takes
-   * them from, for a run that adds rows to each. A run that succeeds advances the length; one that fails or is cancelled leaves it. Inputs that
-   * are not bound are bound; masks and positions remain the caller's.
+   * Writes the lengths of the carried caches of fixed capacity (CAPACITY of {@link OrtSessionFFM#stateKind}) into the model's
+   * inputs for them, for a run that adds rows to each. A successful run advances the length; a failed or cancelled run does
+   * not. Inputs for lengths that are not bound are bound; masks and positions remain the caller's task.
    *
    * @param added new rows of each cache, 1 or more
-   * @param length rows in use before the run, such as 0 for an empty cache; -1: as iobind has counted
-   * @param stream the device's stream that orders the copies; null: done on return
-   * @throws OrtFFMException INVALID_ARGUMENT: beyond the capacity; INVALID_STATE: the length is not known, a state is not bound, or a run is in
-   *     flight elsewhere; NOT_SUPPORTED: no such cache is carried, or the model computes its lengths from an input; IO: as
-   *     {@link OrtSessionFFM#stateKind}; WRONG_DEVICE: another device's stream; OUT_OF_MEMORY; RUNTIME
+   * @param length rows in use before the run, such as 0 for an empty cache; -1: the number that iobind has counted
+   * @param stream the device's stream on which the copies are ordered; null: complete on return
+   * @throws OrtFFMException INVALID_ARGUMENT: beyond the capacity; INVALID_STATE: the length is unknown, a state is not bound,
+   *     or a run is in flight elsewhere; NOT_SUPPORTED: no such cache is carried, or the model computes its lengths from an
+   *     input; IO: as {@link OrtSessionFFM#stateKind}; WRONG_DEVICE: another device's stream; OUT_OF_MEMORY; RUNTIME
    * @throws IllegalStateException the binding, or memory bound to it, is closed
    */
   public void writeLengths(long added, long length, @Nullable OrtStreamFFM stream) {
@@ -142,13 +144,38 @@ abstract sealed class CarriedStates extends BoundMemory permits OrtIoBindingFFM 
       throw new OrtFFMException(OrtStatus.INVALID_ARGUMENT,
           "writeLengths: expected 1 new row or more, and a length of 0 or more, or -1, got " + added + " and " + length);
     }
+    writeEach(added, length < 0 ? null : new long[] {length}, stream);
+  }
+
+  /**
+   * As {@link #writeLengths(long, long, OrtStreamFFM)}, for rows of the batch with different lengths, which are counted from
+   * then on.
+   *
+   * @param added new rows of each cache, 1 or more
+   * @param lengths rows in use before the run, for each row of the batch
+   * @param stream the device's stream on which the copies are ordered; null: complete on return
+   * @throws OrtFFMException as there; INVALID_ARGUMENT also: the numbers of lengths and rows differ; NOT_SUPPORTED also: the
+   *     model takes one length for all rows
+   * @throws IllegalStateException the binding, or memory bound to it, is closed
+   */
+  public void writeLengths(long added, long[] lengths, @Nullable OrtStreamFFM stream) {
+    if (added < 1) {
+      throw new OrtFFMException(OrtStatus.INVALID_ARGUMENT, "writeLengths: expected 1 new row or more, got " + added);
+    }
+    writeEach(added, lengths, stream);
+  }
+
+  private void writeEach(long added, long @Nullable [] lengths, @Nullable OrtStreamFFM stream) {
     long address = enter();
-    try {
+    try (Arena arena = Arena.ofConfined()) {
       requireGuards();
+      long count = lengths == null ? 0 : lengths.length;
+      MemorySegment numbers = lengths == null ? MemorySegment.NULL : arena.allocate(JAVA_LONG, Math.max(1, count));
+      if (lengths != null) MemorySegment.copy(lengths, 0, numbers, JAVA_LONG, 0, lengths.length);
       long streamAddress = OrtStreamFFM.enter(stream);
       try {
         OrtStreamFFM.copy(stream, held(), () -> scratch.check(
-            IobindStates.bindingWriteLengths(address, added, length, streamAddress, scratch.error())));
+            IobindStates.bindingWriteLengths(address, added, numbers, count, streamAddress, scratch.error())));
       } finally {
         OrtStreamFFM.exit(stream);
       }
@@ -159,15 +186,16 @@ abstract sealed class CarriedStates extends BoundMemory permits OrtIoBindingFFM 
   }
 
   /**
-   * Goes back to a shorter length: of each carried state the first {@code length} rows remain, on the axis of {@link OrtSessionFFM#stateKind}, such
-   * as the tokens of a decoder that were right. Other inputs that depend on the length are the caller's to bind. States that were saved keep
-   * their rows. It ends the outputs of the last run, as a run does.
+   * Goes back to a shorter length: keeps the first {@code length} rows of each carried state, on the axis of
+   * {@link OrtSessionFFM#stateKind}. A decoder drops wrongly guessed tokens this way. The caller must bind other inputs that
+   * depend on the length. Saved states do not change. The outputs of the last run become invalid, as by a run.
    *
-   * @param length how many rows remain, at most as many as there are
-   * @throws OrtFFMException NOT_SUPPORTED: a state is of another kind than GROWING (save a state earlier, and restore it; of CAPACITY only a
-   *     length that {@link #writeLengths(long)} counts is set); INVALID_ARGUMENT: a state is shorter; SHAPE: the states have different lengths; IO: as
-   *     {@link OrtSessionFFM#stateKind}; INVALID_STATE: as {@link #saveState}, or a run is in flight; OUT_OF_MEMORY; RUNTIME. After an error as
-   *     after one of {@link #restoreState}
+   * @param length the number of rows to keep, at most the current number
+   * @throws OrtFFMException NOT_SUPPORTED: a state is of another kind than GROWING or CAPACITY: save a state earlier, and
+   *     restore it. Of CAPACITY, only the length that {@link #writeLengths(long)} counts is set; INVALID_ARGUMENT: a state is
+   *     shorter; SHAPE: the states have different lengths; IO: as {@link OrtSessionFFM#stateKind}; INVALID_STATE: as
+   *     {@link #saveState}, or a run is in flight; OUT_OF_MEMORY; RUNTIME. The state after an error is as for
+   *     {@link #restoreState}
    * @throws IllegalStateException the binding, or memory bound to it, is closed
    */
   public void rewindState(long length) {

@@ -1,8 +1,8 @@
 package io.github.iobind.api;
 
 /**
- * What iobind itself moved and allocated on a device since the runtime was made. What ONNX Runtime moves inside a run is not in
- * it.
+ * Bytes that iobind has moved, and memory that it has allocated, on a device since the runtime was created. Data that ONNX
+ * Runtime moves in a run are not included.
  *
  * @param uploadBytes host to device
  * @param uploadCount how often
@@ -10,8 +10,8 @@ package io.github.iobind.api;
  * @param downloadCount how often
  * @param localBytes within the device's memory
  * @param localCount how often
- * @param allocatedBytes device and host-accessible memory that tensors of this device hold now
- * @param allocationCount allocations ever made
+ * @param allocatedBytes device and host-accessible memory that tensors of this device currently occupy
+ * @param allocationCount all allocations
  */
 public record DeviceCounters(long uploadBytes, long uploadCount, long downloadBytes, long downloadCount, long localBytes,
     long localCount, long allocatedBytes, long allocationCount) {}

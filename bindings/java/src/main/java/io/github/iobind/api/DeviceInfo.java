@@ -4,25 +4,25 @@ import java.util.Map;
 import java.util.Set;
 
 /**
- * What a device is.
+ * The description of a device.
  *
- * @param spec finds this device again, such as "webgpu:0"
+ * @param spec identifies this device, such as "webgpu:0"
  * @param epName ONNX Runtime's name of its execution provider, such as "WebGpuExecutionProvider"
- * @param epVendor who made the execution provider
- * @param vendor who made the hardware; may be ""
+ * @param epVendor the vendor of the execution provider
+ * @param vendor the vendor of the hardware; may be ""
  * @param memoryName ONNX Runtime's name of its memory, such as "WebGPU_Buf"
- * @param vendorId PCI vendor id of the hardware, 0 where it has none
+ * @param vendorId PCI vendor id of the hardware; 0: none
  * @param deviceId PCI device id of the hardware
- * @param hardware what the hardware says it is
+ * @param hardware the type that the hardware reports
  * @param ordinal N of "name:N"
- * @param capabilities what it can do
- * @param metadata what the execution provider and the hardware say of themselves
+ * @param capabilities its capabilities
+ * @param metadata metadata of the execution provider and the hardware
  */
 public record DeviceInfo(DeviceSpec spec, String epName, String epVendor, String vendor, String memoryName, int vendorId,
     int deviceId, Hardware hardware, int ordinal, Set<Capability> capabilities, Map<String, String> metadata) {
-  /** What the hardware says it is. */
+  /** The type that the hardware reports. */
   public enum Hardware {
-    /** A CPU, also where a software driver offers it as a GPU. */
+    /** A CPU, also if a software driver offers it as a GPU. */
     CPU,
     /** A GPU. */
     GPU,
@@ -30,7 +30,7 @@ public record DeviceInfo(DeviceSpec spec, String epName, String epVendor, String
     NPU
   }
 
-  /** What a device can do; in the order of libiobind's flags. */
+  /** A capability of a device; in the order of libiobind's flags. */
   public enum Capability {
     /** Its default memory is plain host memory: nothing crosses a link. */
     HOST_MEMORY,
@@ -42,7 +42,7 @@ public record DeviceInfo(DeviceSpec spec, String epName, String epVendor, String
     NPU_MEMORY,
     /** Views at an offset work. */
     ADDRESSABLE,
-    /** It has streams of its own; elsewhere a stream is a queue with a thread of iobind's. */
+    /** It has native streams; on other devices a stream is a queue with a thread of iobind. */
     STREAMS
   }
 }

@@ -6,17 +6,17 @@ import java.util.stream.Collectors;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Names a device, or an ordered list of devices of which the first that works is taken.
+ * Names a device, or a list of devices, of which the first that works is selected.
  *
- * <p>{@code cpu}, {@code cuda[:N]}, {@code webgpu[:N]}, {@code dml[:N]}, {@code openvino[:N]}, {@code ggml[:N]}, {@code vdev[:N]};
- * {@code gpu[:N]} and {@code npu[:N]} for a device whose memory or hardware is one; {@code ep=NAME[:N]} by ONNX Runtime's name
- * of the execution provider; {@code vendor=0xHHHH[:N]} by PCI vendor id. N counts from 0. The suffix {@code /pinned} means the
- * device's host-accessible memory. Example: {@code "cuda,webgpu,cpu"}.
+ * <p>{@code cpu}, {@code cuda[:N]}, {@code webgpu[:N]}, {@code dml[:N]}, {@code openvino[:N]}, {@code ggml[:N]},
+ * {@code vdev[:N]}; {@code gpu[:N]} and {@code npu[:N]} for a device whose memory or hardware is one; {@code ep=NAME[:N]} by
+ * ONNX Runtime's name of the execution provider; {@code vendor=0xHHHH[:N]} by PCI vendor id. N counts from 0. The suffix
+ * {@code /pinned} means the device's host-accessible memory. Example: {@code "cuda,webgpu,cpu"}.
  *
  * <p>Specs of the same text are equal.
  *
- * @param text the spec; it is resolved, and found wrong, where it is used
- * @param type what the hardware must be, which is checked there too; null: any
+ * @param text the spec; it is resolved and checked when it is used
+ * @param type the required hardware, also checked when the spec is used; null: any
  */
 public record DeviceSpec(String text, DeviceInfo.@Nullable Hardware type) {
   /** The CPU and its memory. */
@@ -46,7 +46,7 @@ public record DeviceSpec(String text, DeviceInfo.@Nullable Hardware type) {
    * A device by its name, its hardware and its number.
    *
    * @param name such as "cuda", or "ep=NAME"
-   * @param type what the hardware must be: where the spec is used, another one fails with WRONG_DEVICE
+   * @param type the required hardware: if the device has another one, the use of the spec fails with WRONG_DEVICE
    * @param id from 0
    * @throws IllegalArgumentException the name is blank, or has a number or several devices; the id is negative
    */
@@ -93,7 +93,7 @@ public record DeviceSpec(String text, DeviceInfo.@Nullable Hardware type) {
   }
 
   /**
-   * The host-accessible memory of this device, or of each device of this list: pinned memory on CUDA. The CPU has none.
+   * The host-accessible memory of this device, or of each device of this list; on CUDA this is pinned memory. The CPU has none.
    *
    * @return this spec, each entry of it with the suffix
    */

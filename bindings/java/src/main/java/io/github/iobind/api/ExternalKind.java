@@ -1,6 +1,6 @@
 package io.github.iobind.api;
 
-/** What a handle of another library or process stands for. */
+/** The kind of a handle of another library or process. */
 public enum ExternalKind {
   /** Memory of a file descriptor: Vulkan's opaque one; on the virtual accelerator a memfd. */
   FD_MEMORY,

@@ -1,11 +1,17 @@
 package io.github.iobind.api;
 
-/** What a bound input does. The meaning is the same on every device. */
+/** How an input is bound. The meaning is the same on every device. */
 public enum InputMode {
-  /** The value itself is the input, where the session wants it: nothing is ever copied. The next run sees what is written. */
+  /**
+   * The value itself is the input, in the memory from which the session reads it; it is never copied. Later runs see what is
+   * written into it.
+   */
   RESIDENT,
-  /** A copy is taken now, to where the session wants it; the value is free again at once. */
+  /** The value is copied now, to the memory from which the session reads the input; it may then be changed. */
   SNAPSHOT,
-  /** Each run sees what the value holds then: copied before every run to where the session wants it, unless it lives there. */
+  /**
+   * Each run reads the value's current content: in place if the session can read its memory, otherwise by a copy before each
+   * run.
+   */
   LIVE
 }

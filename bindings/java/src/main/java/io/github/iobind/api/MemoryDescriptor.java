@@ -4,19 +4,19 @@ import java.util.Arrays;
 import java.util.Objects;
 
 /**
- * What a dense, row-major tensor holds: element type and shape. Immutable.
+ * The element type and shape of a dense, row-major tensor. Immutable.
  *
  * @param type the element type
  * @param shape the dims, in elements, each 0 or more; none for a scalar, which has one element
  */
 public record MemoryDescriptor(OnnxTensorElementType type, long... shape) {
-  /** The most dims that a tensor can have. */
+  /** The maximum number of dims of a tensor. */
   public static final int MAX_RANK = 16;
 
   /**
    * A descriptor; the shape is copied.
    *
-   * @throws OrtFFMException SHAPE: a negative dim, more than {@link #MAX_RANK} dims, or more bytes than can be counted
+   * @throws OrtFFMException SHAPE: a negative dim, more than {@link #MAX_RANK} dims, or too many bytes
    */
   public MemoryDescriptor {
     Objects.requireNonNull(type, "type");
@@ -76,7 +76,7 @@ public record MemoryDescriptor(OnnxTensorElementType type, long... shape) {
   }
 
   /**
-   * The bytes that such a tensor takes; packed types are rounded up to a whole byte.
+   * The size of such a tensor in bytes; packed types are rounded up to a whole byte.
    *
    * @return bytes; 0 for strings
    */
@@ -121,7 +121,7 @@ public record MemoryDescriptor(OnnxTensorElementType type, long... shape) {
     return 31 * type.hashCode() + Arrays.hashCode(shape);
   }
 
-  /** As messages have it, such as "float32[1,3,224,224]". */
+  /** The form in messages, such as "float32[1,3,224,224]". */
   @Override
   public String toString() {
     return text(type, shape);

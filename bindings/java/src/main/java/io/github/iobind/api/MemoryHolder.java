@@ -1,10 +1,10 @@
 package io.github.iobind.api;
 
-/** Who holds memory of a device that iobind has allocated. */
+/** The use of a device's memory that iobind has allocated. */
 public enum MemoryHolder {
   /** Any of these. */
   ANY,
-  /** The program, by a value that it has made, or that a call has returned. */
+  /** Values that the program has created, or that a call has returned. */
   CALLER,
   /** A binding: copies of LIVE and SNAPSHOT inputs, buffers of carried states. */
   BINDING,

@@ -1,10 +1,11 @@
 package io.github.iobind.api;
 
 /**
- * Memory of a device that iobind has allocated. What ONNX Runtime allocates is not in it: weights, its arenas, the results of runs.
+ * Memory of a device that iobind has allocated. Memory that ONNX Runtime allocates is not included: weights, its arenas, the
+ * results of runs.
  *
  * @param bytes now
- * @param count tensors and buffers now
- * @param mostBytes the most at one time since the runtime was made
+ * @param count the current number of tensors and buffers
+ * @param mostBytes the largest size since the runtime was created
  */
 public record MemoryUsage(long bytes, long count, long mostBytes) {}

@@ -4,11 +4,11 @@ import io.github.iobind.ffm.Layouts;
 import java.lang.foreign.MemorySegment;
 
 /**
- * What a model says of itself; a text is "" where it says nothing.
+ * A model's description; a text is "" if the model has none.
  *
- * @param opset the version of the ONNX domain's operators; 0 where ONNX Runtime does not tell
+ * @param opset the version of the ONNX domain's operators; 0 if ONNX Runtime does not report it
  * @param version the model's version
- * @param producer what made it
+ * @param producer the program that made it
  * @param graphName the graph's name
  * @param domain the model's domain
  * @param description the model's description

@@ -1,6 +1,6 @@
 package io.github.iobind.api;
 
-/** Whose handle of a stream or event it is. */
+/** The kind of a native stream or event handle. */
 public enum NativeKind {
   /** A {@code cudaStream_t} or {@code CUstream}; a {@code cudaEvent_t} or {@code CUevent}. */
   CUDA,

@@ -4,8 +4,8 @@ import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 
 /**
- * Memory of a device, or pinned host memory, without a type: values are laid over its parts. The memory is freed when this
- * object and all values over it are gone; its size is in bytes.
+ * Untyped memory of a device, or pinned host memory; values use parts of it. The memory is freed when this object and all its
+ * values are closed. Sizes are in bytes.
  */
 public final class NativeMemory implements AutoCloseable {
   private final OrtValueRef bytes;
@@ -29,12 +29,12 @@ public final class NativeMemory implements AutoCloseable {
   }
 
   /**
-   * A value over a part of the memory, which it keeps alive.
+   * A value over a part of the memory, which it retains.
    *
    * @param offset bytes from the start; anything but 0 needs a device that is ADDRESSABLE
    * @param descriptor element type and shape
    * @return the value
-   * @throws OrtFFMException INVALID_ARGUMENT: the part does not lie inside; NOT_SUPPORTED: the device cannot address it
+   * @throws OrtFFMException INVALID_ARGUMENT: the part is not inside; NOT_SUPPORTED: the device cannot address it
    */
   public OrtValueRef value(long offset, MemoryDescriptor descriptor) {
     return bytes.view(offset, descriptor);
@@ -59,9 +59,9 @@ public final class NativeMemory implements AutoCloseable {
   }
 
   /**
-   * The memory itself where the host reads it, for as long as an arena lives.
+   * The memory itself, if the host can read it, until an arena is closed.
    *
-   * @param arena whose scope the segment gets; it keeps the memory alive
+   * @param arena the scope of the segment; it retains the memory
    * @return a segment of all bytes
    * @throws OrtFFMException WRONG_DEVICE: the host cannot read it
    */
@@ -72,13 +72,13 @@ public final class NativeMemory implements AutoCloseable {
   /**
    * The memory as a value of bytes.
    *
-   * @return one more reference, closed by itself
+   * @return another reference, which is closed separately
    */
   public OrtValueRef asValue() {
     return bytes.retain();
   }
 
-  /** Gives the memory up; values over it keep theirs. */
+  /** Closes this object; values over the memory retain it. */
   @Override
   public void close() {
     bytes.close();

@@ -89,15 +89,15 @@ public enum OnnxTensorElementType {
   }
 
   /**
-   * The component type of the Java arrays that hold this type.
+   * The component type of Java arrays for this type.
    *
-   * @return such as {@code float.class}; null where no primitive array does
+   * @return such as {@code float.class}; null if there is no primitive array for it
    */
   public @Nullable Class<?> component() {
     return component;
   }
 
-  /** The name in lower case, as messages have it, such as "float32". */
+  /** The name in lower case, as in messages, such as "float32". */
   @Override
   public String toString() {
     return name().toLowerCase(Locale.ROOT);

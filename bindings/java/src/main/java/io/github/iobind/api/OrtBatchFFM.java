@@ -25,12 +25,12 @@ import java.util.function.ToIntFunction;
 import org.jspecify.annotations.Nullable;
 
 /**
- * A live batch: many independent streams of one recurrent model, such as callers, as rows of one run. Each {@link Row} has its own state.
- * Rows {@link #join} and leave at any time.
+ * A live batch: many independent streams of one recurrent model, such as callers, run as rows of one run. Each {@link Row} has
+ * its own state. Rows {@link #join} and leave at any time.
  *
- * <p>Any thread may use a batch; one at a time uses a row. Either the program decides which rows make a step, by {@link #run(Row...)}; or the
- * rows are submitted, by {@link Row#submit}, and one thread makes steps of those that are ready: a thread of the program by {@link #step()}, or
- * one of the batch's own by {@link #start}.
+ * <p>A batch is thread-safe; a row is externally synchronized. Either the program decides which rows make a step, by
+ * {@link #run(Row...)}; or rows are submitted, by {@link Row#submit}, and one thread makes steps of the submitted rows: a
+ * thread of the program by {@link #step()}, or a thread of the batch by {@link #start}.
  */
 public final class OrtBatchFFM implements AutoCloseable {
   /** {@code IOBIND_BATCH_ALL}. */
@@ -45,7 +45,7 @@ public final class OrtBatchFFM implements AutoCloseable {
   /** Where a step writes which rows it was of; null while one does. */
   private final AtomicReference<MemorySegment> room = new AtomicReference<>();
 
-  /** How a batch is made; every setter returns this object. */
+  /** Options of a batch; every setter returns this object. */
   public static final class Options {
     private final int mostRows;
     private final Map<String, String> pairs = new LinkedHashMap<>();
@@ -60,14 +60,15 @@ public final class OrtBatchFFM implements AutoCloseable {
     /**
      * All defaults.
      *
-     * @param mostRows how many rows can be in the batch; the states of so many are allocated, twice
+     * @param mostRows the maximum number of rows; memory for the states of this number is allocated twice
      */
     public Options(int mostRows) {
       this.mostRows = mostRows;
     }
 
     /**
-     * A state: an output that becomes an input of the row's next step. Its dims other than the batch's stay the same from step to step.
+     * A state: an output that is carried to an input of the row's next step. Its dims, except the batch's, are the same in all
+     * steps.
      *
      * @param output its name
      * @param input the input's name
@@ -79,8 +80,8 @@ public final class OrtBatchFFM implements AutoCloseable {
     }
 
     /**
-     * The batch axis of an input. Without any axis the batch finds them: by the name of an open dim that every input and output has once. With
-     * one, an input or output that is not named has no batch axis.
+     * The batch axis of an input. If no axis is set, the batch finds them by the name of an open dim that every input and
+     * output has exactly once. If any axis is set, inputs and outputs without one have no batch axis.
      *
      * @param input its name
      * @param axis 0 or more
@@ -109,9 +110,9 @@ public final class OrtBatchFFM implements AutoCloseable {
     }
 
     /**
-     * What a row begins with; without this its states are zeros.
+     * The initial state of a row; the default is zeros.
      *
-     * @param state with one row, of the same states; it may be closed when the batch was made
+     * @param state with one row, of the same states; it may be closed after the batch was created
      * @return this
      */
     public Options first(OrtStateFFM state) {
@@ -120,10 +121,10 @@ public final class OrtBatchFFM implements AutoCloseable {
     }
 
     /**
-     * How far a row of several may differ from the same row alone, in the test before the first step of a number of rows; without this,
+     * How far a row may differ from the same row alone, in the test before the first step with each number of rows; by default,
      * not at all.
      *
-     * @param part of the range of an output's values
+     * @param part as a fraction of the range of an output's values
      * @return this
      */
     public Options tolerance(double part) {
@@ -132,7 +133,7 @@ public final class OrtBatchFFM implements AutoCloseable {
     }
 
     /**
-     * Outputs stay where the session leaves them; without this they are copied to the host, all rows at once.
+     * Leave outputs in the session's output memory; by default those of all rows are copied to the host together.
      *
      * @return this
      */
@@ -142,8 +143,8 @@ public final class OrtBatchFFM implements AutoCloseable {
     }
 
     /**
-     * When {@link OrtBatchFFM#step()} and the thread of {@link OrtBatchFFM#start} make a step: as soon as so many rows are submitted, or all,
-     * or one has waited so long.
+     * When {@link OrtBatchFFM#step()} and the thread of {@link OrtBatchFFM#start} make a step: as soon as this number of rows,
+     * or all rows, are submitted, or one has waited for the longest time.
      *
      * @param rows 0: 16
      * @param longest zero: 1 ms
@@ -192,9 +193,9 @@ public final class OrtBatchFFM implements AutoCloseable {
   }
 
   /**
-   * What a batch is, and what it has done.
+   * Counts of a batch.
    *
-   * @param rows those that have joined and not left
+   * @param rows that have joined and not left
    * @param width rows of the last step's run, idle ones included
    * @param steps that were made
    * @param movedRows rows whose states were moved: by joins, leaves, changes of the rows of a step, and saved states
@@ -226,19 +227,20 @@ public final class OrtBatchFFM implements AutoCloseable {
   }
 
   /**
-   * Makes a batch. Nothing may mix its rows: before its first step with a number of rows, a batch runs the model with as many rows of different
-   * data, and with each of them alone; and before its very first step with 2, 3, 5 and 8 rows. That finds a model that mixes rows. It cannot
-   * prove that a model never does.
+   * Creates a batch. The model must not mix rows. To test this, before the first step with each number of rows a batch runs the
+   * model with that many rows of different data, and with each of them alone; before its very first step it does so with 2, 3,
+   * 5 and 8 rows. The test cannot prove that a model never mixes rows.
    *
-   * <p>A session that captures graphs captures two for each power of two that occurs: a step is one replay of the next one, or several replays of
-   * smaller ones, whichever has taken less time. One thread makes all steps. Any other session runs exactly the rows of a step.
+   * <p>A session that captures graphs captures two for each power of two that occurs. A step is one replay with the next power
+   * of two, or several replays with smaller ones, whichever has taken less time. The same thread must make all steps. Any other
+   * session runs exactly the rows of a step.
    *
-   * @param session whose model it runs; it may be closed before the batch
+   * @param session runs the model; it may be closed before the batch
    * @param options how
    * @return the batch
-   * @throws OrtFFMException INVALID_ARGUMENT; NOT_FOUND: no such input or output; SHAPE: no batch axis can be found, the message lists the
-   *     candidates, or a state does not fit; DTYPE: a state's input and output differ; NOT_SUPPORTED: a value is not a tensor, has strings
-   *     or a packed type, or a state grows; OUT_OF_MEMORY; RUNTIME
+   * @throws OrtFFMException INVALID_ARGUMENT; NOT_FOUND: no such input or output; SHAPE: no batch axis can be found (the
+   *     message lists the candidates), or a state does not match; DTYPE: a state's input and output differ; NOT_SUPPORTED: a
+   *     value is not a tensor, has strings or a packed type, or a state grows; OUT_OF_MEMORY; RUNTIME
    * @throws IllegalStateException the session, or the first state, is closed
    */
   public static OrtBatchFFM create(OrtSessionFFM session, Options options) {
@@ -269,9 +271,9 @@ public final class OrtBatchFFM implements AutoCloseable {
   }
 
   /**
-   * What the batch is, and what it has done.
+   * Counts of the batch.
    *
-   * @return its figures now
+   * @return the current counts
    * @throws IllegalStateException the batch is closed
    */
   public Info info() {
@@ -297,8 +299,8 @@ public final class OrtBatchFFM implements AutoCloseable {
   // ---- rows
 
   /**
-   * A stream that is a row of the batch, from {@link OrtBatchFFM#join} until it leaves. One thread at a time uses it; {@link #leave} and
-   * {@link #close} may be called by any.
+   * A stream that is a row of the batch, from {@link OrtBatchFFM#join} until it leaves. It is externally synchronized, but
+   * {@link #leave} and {@link #close} may be called by any thread.
    */
   public static final class Row implements AutoCloseable {
     private final OrtBatchFFM batch;
@@ -324,12 +326,14 @@ public final class OrtBatchFFM implements AutoCloseable {
     }
 
     /**
-     * Sets an input for the row's next step: the value's content of now. It holds for one step.
+     * Sets an input for the row's next step to a copy of the value's current content. It is valid for one step.
      *
-     * @param name an input with a batch axis, which is not a state
-     * @param value of the input's type and dims, with 1 on the batch axis; in host memory, or where the session reads the input
-     * @throws OrtFFMException NOT_FOUND: the name; DTYPE, SHAPE: it does not fit; WRONG_DEVICE: it is elsewhere; INVALID_ARGUMENT: a
-     *     state, or an input without a batch axis; OUT_OF_MEMORY; what work failed with that was to write the value
+     * @param name an input with a batch axis that is not a state
+     * @param value of the input's type and dims, with length 1 on the batch axis; in host memory, or in the memory from which
+     *     the session reads the input
+     * @throws OrtFFMException NOT_FOUND: the name; DTYPE, SHAPE: it does not match; WRONG_DEVICE: it is elsewhere;
+     *     INVALID_ARGUMENT: a state, or an input without a batch axis; OUT_OF_MEMORY; the failure of work that was to write the
+     *     value
      * @throws IllegalStateException the row has left, or the batch or the value is closed
      */
     public void setInput(String name, OrtValueRef value) {
@@ -338,11 +342,11 @@ public final class OrtBatchFFM implements AutoCloseable {
     }
 
     /**
-     * Sets an input for the row's next step: the content of a Java array, or of a buffer.
+     * Sets an input for the row's next step to a copy of a Java array or a buffer.
      *
-     * @param name an input with a batch axis, which is not a state
+     * @param name an input with a batch axis that is not a state
      * @param array {@code float[]}, {@code long[]}, ..., as {@link OnnxTensorElementType#component} says for the input's type
-     * @param shape the dims, with 1 on the batch axis
+     * @param shape the dims, with length 1 on the batch axis
      * @throws OrtFFMException as {@link #setInput(String, OrtValueRef)}; DTYPE, SHAPE also: an array of another type or length
      * @throws IllegalStateException the row has left, or the batch is closed
      */
@@ -353,12 +357,13 @@ public final class OrtBatchFFM implements AutoCloseable {
     }
 
     /**
-     * Sets an input for the row's next step: the content of native memory.
+     * Sets an input for the row's next step to a copy of native memory.
      *
-     * @param name an input with a batch axis, which is not a state
-     * @param segment native memory, of the bytes of the input
-     * @param shape the dims, with 1 on the batch axis
-     * @throws OrtFFMException as {@link #setInput(String, OrtValueRef)}; INVALID_ARGUMENT also: a Java array's segment, or too small
+     * @param name an input with a batch axis that is not a state
+     * @param segment native memory, of the input's size
+     * @param shape the dims, with length 1 on the batch axis
+     * @throws OrtFFMException as {@link #setInput(String, OrtValueRef)}; INVALID_ARGUMENT also: the segment is a Java array's,
+     *     or too small
      * @throws IllegalStateException the row has left, or the batch or the segment's arena is closed
      */
     public void setInput(String name, MemorySegment segment, long... shape) {
@@ -368,12 +373,12 @@ public final class OrtBatchFFM implements AutoCloseable {
     }
 
     /**
-     * An output of the row's last step, which no later step overwrites. Waits for a step in flight on a stream.
+     * An output of the row's last step, which no later step overwrites. Blocks until a step in flight on a stream is complete.
      *
-     * @param name an output that is not a state; one without a batch axis is the whole
+     * @param name an output that is not a state; an output without a batch axis is returned as a whole
      * @return the value; the caller closes it
-     * @throws OrtFFMException NOT_FOUND: the name; INVALID_STATE: the row has made no step; INVALID_ARGUMENT: a state, see {@link #saveState};
-     *     what the step in flight failed with; OUT_OF_MEMORY; RUNTIME
+     * @throws OrtFFMException NOT_FOUND: the name; INVALID_STATE: the row has made no step; INVALID_ARGUMENT: a state, see
+     *     {@link #saveState}; the failure of the step in flight; OUT_OF_MEMORY; RUNTIME
      * @throws IllegalStateException the row has left, or the batch is closed
      */
     public OrtValueRef getOutput(String name) {
@@ -390,10 +395,10 @@ public final class OrtBatchFFM implements AutoCloseable {
     }
 
     /**
-     * Saves the row's state: for another row, a binding of the session, or a file. Waits for the step in flight.
+     * Saves the row's state, for another row, a binding of the session, or a file. Blocks until the step in flight is complete.
      *
      * @return the state, with one row; the caller closes it
-     * @throws OrtFFMException INVALID_STATE: the batch has no states; what the step in flight failed with; OUT_OF_MEMORY; RUNTIME
+     * @throws OrtFFMException INVALID_STATE: the batch has no states; the failure of the step in flight; OUT_OF_MEMORY; RUNTIME
      * @throws IllegalStateException the row has left, or the batch is closed
      */
     public OrtStateFFM saveState() {
@@ -409,14 +414,16 @@ public final class OrtBatchFFM implements AutoCloseable {
     }
 
     /**
-     * Submits the row, whose inputs are set, for the next {@link OrtBatchFFM#step()}, or that of the thread of {@link OrtBatchFFM#start}.
+     * Submits the row, whose inputs must be set, for the next {@link OrtBatchFFM#step()}, or for the thread of
+     * {@link OrtBatchFFM#start}.
      *
-     * <p>The future completes with this row when its step was made, or with what that failed with: after a failure the row is as it was before,
-     * its inputs too. It is cancelled if the row leaves first, or the batch is stopped or closed. To cancel or complete it does not take the row back.
-     * Its stages run on the thread that makes steps: use the {@code Async} forms for what takes long.
+     * <p>The future completes with this row when its step is complete, or with the step's failure; after a failure the row and
+     * its inputs are unchanged. The future is cancelled if the row leaves first, or if the batch is stopped or closed.
+     * Cancelling or completing it does not withdraw the row. Its stages run on the thread that makes steps: use the
+     * {@code Async} methods for long ones.
      *
      * @return the future
-     * @throws OrtFFMException INVALID_STATE: an input is not set, the message names it; or the row is submitted already
+     * @throws OrtFFMException INVALID_STATE: an input is not set (the message names it), or the row is already submitted
      * @throws IllegalStateException the row has left, or the batch is closed
      */
     public CompletableFuture<Row> submit() {
@@ -442,10 +449,10 @@ public final class OrtBatchFFM implements AutoCloseable {
     }
 
     /**
-     * Lets the row leave, after the step in flight, and gives its state.
+     * Lets the row leave, after the step in flight, and returns its state.
      *
      * @return the state, with one row; the caller closes it
-     * @throws OrtFFMException as {@link #saveState}; the row has then not left
+     * @throws OrtFFMException as {@link #saveState}; in that case the row has not left
      * @throws IllegalStateException the row has left, or the batch is closed
      */
     public OrtStateFFM leave() {
@@ -453,9 +460,10 @@ public final class OrtBatchFFM implements AutoCloseable {
     }
 
     /**
-     * Lets the row leave, after the step in flight; its state is dropped. A row that has left, or whose batch is closed, stays as it is.
+     * Lets the row leave, after the step in flight, and discards its state. This is a no-op if the row has left, or the batch
+     * is closed.
      *
-     * @throws OrtFFMException what the step in flight failed with; the row has then not left
+     * @throws OrtFFMException the failure of the step in flight; in that case the row has not left
      */
     @Override
     public void close() {
@@ -495,10 +503,10 @@ public final class OrtBatchFFM implements AutoCloseable {
   }
 
   /**
-   * Lets a row join, which begins with the batch's first state. Nothing is moved before its first step.
+   * Adds a row, which begins with the batch's first state. Nothing is moved before its first step.
    *
    * @return the row
-   * @throws OrtFFMException INVALID_STATE: the batch has its most rows, or is stopped
+   * @throws OrtFFMException INVALID_STATE: the batch has its maximum number of rows, or is stopped
    * @throws IllegalStateException the batch is closed
    */
   public Row join() {
@@ -506,13 +514,13 @@ public final class OrtBatchFFM implements AutoCloseable {
   }
 
   /**
-   * Lets a row join.
+   * Adds a row.
    *
-   * @param state with one row, of a row of a batch or of a binding of the session, which the row begins with; it may be closed after this. null:
-   *     the batch's first state
+   * @param state the initial state, with one row, of a row of a batch or of a binding of the session; it may be closed after
+   *     this. null: the batch's first state
    * @return the row
-   * @throws OrtFFMException INVALID_STATE: the batch has its most rows; INVALID_ARGUMENT: a state of another session or of other carried inputs;
-   *     SHAPE: a state of other dims, or of more rows; OUT_OF_MEMORY
+   * @throws OrtFFMException INVALID_STATE: the batch has its maximum number of rows; INVALID_ARGUMENT: a state of another
+   *     session or of other carried inputs; SHAPE: a state of other dims, or of more rows; OUT_OF_MEMORY
    * @throws IllegalStateException the batch, or the state, is closed
    */
   public Row join(@Nullable OrtStateFFM state) {
@@ -533,10 +541,11 @@ public final class OrtBatchFFM implements AutoCloseable {
   }
 
   /**
-   * Sets an input without a batch axis, which all rows share, until it is set again: the value's content of now. Waits for the step in flight.
+   * Sets an input without a batch axis, which all rows share, to a copy of the value's current content. It remains set until it
+   * is set again. Blocks until the step in flight is complete.
    *
    * @param name the input
-   * @param value of the input's type and dims; in host memory, or where the session reads the input
+   * @param value of the input's type and dims; in host memory, or in the memory from which the session reads the input
    * @throws OrtFFMException as {@link Row#setInput(String, OrtValueRef)}; INVALID_ARGUMENT: an input with a batch axis
    * @throws IllegalStateException the batch or the value is closed
    */
@@ -545,7 +554,7 @@ public final class OrtBatchFFM implements AutoCloseable {
   }
 
   /**
-   * Sets an input without a batch axis: the content of a Java array, or of a buffer.
+   * Sets an input without a batch axis to a copy of a Java array or a buffer.
    *
    * @param name the input
    * @param array as for {@link Row#setInput(String, Object, long...)}
@@ -588,13 +597,13 @@ public final class OrtBatchFFM implements AutoCloseable {
   // ---- steps
 
   /**
-   * Makes a step of some rows, whose inputs are set, with the same dims. All other rows keep their states to the bit.
+   * Makes a step of some rows, whose inputs must be set, with the same dims. The states of all other rows do not change.
    *
    * @param rows different rows of this batch, one or more
-   * @throws OrtFFMException INVALID_ARGUMENT: no row, a row twice, or a row of another batch; INVALID_STATE: an input is not set, the message
-   *     names it, or a row is submitted; SHAPE: rows of different dims, or an output that does not have a row for each; NOT_SUPPORTED: the model
-   *     mixes rows, the message names the output; CANCELLED, DEVICE_LOST, OUT_OF_MEMORY, RUNTIME: the run failed; what the step in flight failed
-   *     with. After a failure every row is as it was before, its inputs too
+   * @throws OrtFFMException INVALID_ARGUMENT: no row, a row twice, or a row of another batch; INVALID_STATE: an input is not
+   *     set (the message names it), or a row is submitted; SHAPE: rows of different dims, or an output that does not have a row
+   *     for each; NOT_SUPPORTED: the model mixes rows (the message names the output); CANCELLED, DEVICE_LOST, OUT_OF_MEMORY,
+   *     RUNTIME: the run failed; the failure of the step in flight. After a failure all rows and their inputs are unchanged
    * @throws IllegalStateException a row has left, or the batch is closed
    */
   public void run(Row... rows) {
@@ -613,8 +622,8 @@ public final class OrtBatchFFM implements AutoCloseable {
   }
 
   /**
-   * Makes a step of some rows on a stream: it is in flight until the next call that needs its end, which is a step, {@link Row#getOutput},
-   * {@link Row#saveState}, or a leave. That call also throws what the step failed with.
+   * Makes a step of some rows on a stream. It is in flight until the next call that needs its result: a step,
+   * {@link Row#getOutput}, {@link Row#saveState}, or a leave. That call also throws the step's failure.
    *
    * @param stream a stream of a device of the session; null: complete on return
    * @param rows different rows of this batch, one or more
@@ -650,11 +659,12 @@ public final class OrtBatchFFM implements AutoCloseable {
   }
 
   /**
-   * Waits for rows that are submitted, as {@link Options#steps} says, and makes a step of them. Rows whose inputs have other dims than those of
-   * the first one wait for the next step. The futures of the rows are complete when it returns.
+   * Waits for submitted rows, as {@link Options#steps} defines, and makes a step of them. Rows whose inputs have other dims
+   * than those of the first row wait for the next step. The futures of the rows are complete when it returns.
    *
    * @return the number of rows, 1 or more
-   * @throws OrtFFMException as {@link #run(Row...)}: the future of each row fails with the same; CANCELLED: the batch is stopped
+   * @throws OrtFFMException as {@link #run(Row...)}: the future of each row has the same failure; CANCELLED: the batch is
+   *     stopped
    * @throws IllegalStateException the batch is closed, also while this waits for a row
    */
   public int step() {
@@ -662,9 +672,9 @@ public final class OrtBatchFFM implements AutoCloseable {
   }
 
   /**
-   * As {@link #step()}, for a limited time.
+   * As {@link #step()}, with a time limit.
    *
-   * @param timeout how long to wait for the first row; zero: only rows that are submitted now
+   * @param timeout the longest time to wait for the first row; zero: only rows that are already submitted
    * @return the number of rows; 0: timed out
    * @throws OrtFFMException as {@link #step()}
    * @throws IllegalStateException as {@link #step()}
@@ -714,10 +724,10 @@ public final class OrtBatchFFM implements AutoCloseable {
   }
 
   /**
-   * Has a thread of the batch's own make steps of the rows that are submitted, as {@link #step()} does, until the batch is closed. What a step
-   * fails with is said by the futures. The thread keeps the batch, so that one that is never closed is never collected.
+   * Starts a thread of the batch that makes steps of the submitted rows, as {@link #step()} does, until the batch is closed.
+   * The futures have the failure of a step. The thread retains the batch, so a batch that is never closed is never collected.
    *
-   * @throws OrtFFMException INVALID_STATE: it was started already
+   * @throws OrtFFMException INVALID_STATE: it was already started
    * @throws IllegalStateException the batch is closed
    */
   public void start() {
@@ -740,9 +750,10 @@ public final class OrtBatchFFM implements AutoCloseable {
   }
 
   /**
-   * Ends all waiting for rows: {@link #step()} throws CANCELLED, now and later, and the thread of {@link #start} ends. Futures of rows whose
-   * step has not begun are cancelled; a step that is being made ends as usual. No row joins or is submitted any more; rows leave, their states
-   * are saved, and {@link #run(Row...)} makes steps. A batch that is stopped already stays as it is.
+   * Ends all waits for rows: {@link #step()} throws CANCELLED, now and later, and the thread of {@link #start} ends. Futures of
+   * rows whose step has not begun are cancelled; a step in progress ends as usual. Rows can no longer join or be submitted, but
+   * they can leave, their states can be saved, and {@link #run(Row...)} makes steps. If the batch is already stopped, this is a
+   * no-op.
    *
    * @throws IllegalStateException the batch is closed
    */
@@ -762,10 +773,11 @@ public final class OrtBatchFFM implements AutoCloseable {
   }
 
   /**
-   * Waits for the calls in the batch and the step in flight, and gives it up. The futures of rows that are submitted are cancelled. States and
+   * Closes the batch, after the calls in it and the step in flight. The futures of submitted rows are cancelled. States and
    * outputs of its rows remain valid.
    *
-   * @throws OrtFFMException INVALID_STATE: in a callback of native code, or in a {@link OrtSessionFFM.RunListener} while a call is in the batch
+   * @throws OrtFFMException INVALID_STATE: in a callback from native code, or in a {@link OrtSessionFFM.RunListener} while a
+   *     call is in the batch
    */
   @Override
   public void close() {

@@ -14,20 +14,19 @@ import java.util.concurrent.locks.ReentrantLock;
 import java.util.function.BiConsumer;
 
 /**
- * Bindings of one session for the threads of a service: what each of them would write itself. A thread leases a binding, writes
- * its data into what is bound, runs, reads, and gives the binding back. Bindings are made when they are first needed, at most so
- * many at a time; who comes when all are leased waits, in the order of arrival, and a virtual thread lets its carrier go.
+ * Bindings of one session for the threads of a service. A thread leases a binding, writes its data into the bound inputs, runs,
+ * reads the outputs, and returns the binding. Bindings are created on demand, up to a maximum number. If all are leased,
+ * threads wait in the order of arrival; a waiting virtual thread releases its carrier.
  *
- * <p>A binding is prepared once, for a key such as the batch size, and kept with everything that is bound to it: leasing it
- * again binds nothing. When all bindings are made and none of the wanted key is free, the one that was idle for longest is
- * closed for a new one.
+ * <p>A binding is prepared once, for a key such as the batch size, and stays bound: leasing it again binds nothing. If the
+ * maximum number exists and none with the requested key is free, the binding that was idle for longest is closed and replaced.
  *
- * <p>A lease that is forgotten, not closed, keeps its place in the pool until the collector finds its binding, which is then
- * closed and reported as any other.
+ * <p>A lease that is never closed occupies the pool until the garbage collector finds its binding, which is then closed and
+ * reported like any other.
  *
- * <p>Any thread may call any method at any time.
+ * <p>A pool is thread-safe.
  *
- * @param <K> what bindings differ in, with {@code equals} and {@code hashCode}: the batch size, a shape, a tenant
+ * @param <K> the key of a binding, with {@code equals} and {@code hashCode}: the batch size, a shape, a tenant
  */
 public final class OrtBindingPool<K> implements AutoCloseable {
   private static final Cleaner CLEANER = Cleaner.create();
@@ -51,15 +50,15 @@ public final class OrtBindingPool<K> implements AutoCloseable {
   private long waitedNanos;
 
   /**
-   * What a pool has done so far.
+   * Counts of a pool.
    *
    * @param leases how often a binding was leased
-   * @param made how many bindings were made and prepared
-   * @param evicted how many were closed for one of another key
+   * @param made how many bindings were created and prepared
+   * @param evicted how many were closed for a binding of another key
    * @param waits how often a lease had to wait
-   * @param waitedNanos for how long, all of them together
-   * @param bindings how many bindings there are now
-   * @param leased how many of them are leased now
+   * @param waitedNanos the total time of these waits
+   * @param bindings the current number of bindings
+   * @param leased how many of them are currently leased
    */
   public record Metrics(long leases, long made, long evicted, long waits, long waitedNanos, int bindings, int leased) {}
 
@@ -91,7 +90,7 @@ public final class OrtBindingPool<K> implements AutoCloseable {
   }
 
   /**
-   * A binding that is leased: for one thread, until it is closed, which gives the binding back.
+   * A leased binding, for one thread; closing the lease returns the binding.
    *
    * @param <K> the pool's keys
    */
@@ -120,7 +119,7 @@ public final class OrtBindingPool<K> implements AutoCloseable {
     }
 
     /**
-     * What it was leased for.
+     * The key of the lease.
      *
      * @return the key
      */
@@ -129,11 +128,11 @@ public final class OrtBindingPool<K> implements AutoCloseable {
     }
 
     /**
-     * Gives the binding back as it is, any number of times; one that was closed is forgotten. A run that is still in flight, such as
-     * one of {@link OrtIoBindingFFM#runAsync} that was given up, is cancelled. This does not wait for it: the binding is back in the
-     * pool when the run has ended.
+     * Returns the binding unchanged; later calls are no-ops. A binding that was closed is dropped. A run still in flight, such
+     * as one of {@link OrtIoBindingFFM#runAsync} whose future was cancelled, is cancelled. This call does not wait for it: the
+     * binding is back in the pool when the run has ended.
      *
-     * @throws OrtFFMException RUNTIME: the run could not be cancelled; the binding is back when it has ended by itself
+     * @throws OrtFFMException RUNTIME: the run could not be cancelled; the binding is back when the run has ended
      */
     @Override
     public void close() {
@@ -144,9 +143,9 @@ public final class OrtBindingPool<K> implements AutoCloseable {
   /**
    * A pool.
    *
-   * @param session of which bindings are made; closed by the caller, after the pool
-   * @param size the most bindings at a time
-   * @param prepare binds what a binding of a key keeps: inputs to write into, outputs; called once for each binding that is made
+   * @param session the session of the bindings; the caller closes it, after the pool
+   * @param size the maximum number of bindings
+   * @param prepare binds the inputs and outputs of a binding for a key; called once for each new binding
    * @throws IllegalArgumentException the size is less than 1
    */
   public OrtBindingPool(OrtSessionFFM session, int size, BiConsumer<OrtIoBindingFFM, K> prepare) {
@@ -157,12 +156,12 @@ public final class OrtBindingPool<K> implements AutoCloseable {
   }
 
   /**
-   * Leases a binding, waiting for one as long as it takes.
+   * Leases a binding, and waits for one without a time limit.
    *
-   * @param key what it is for
+   * @param key the key
    * @return the lease, closed by the caller
    * @throws InterruptedException the thread was interrupted while it waited
-   * @throws OrtFFMException as {@link OrtSessionFFM#createBinding} and what prepares the binding
+   * @throws OrtFFMException as {@link OrtSessionFFM#createBinding}, and exceptions of {@code prepare}
    * @throws IllegalStateException the pool is closed
    */
   public Lease<K> lease(K key) throws InterruptedException {
@@ -170,14 +169,13 @@ public final class OrtBindingPool<K> implements AutoCloseable {
   }
 
   /**
-   * Leases a binding, waiting for one for a limited time.
+   * Leases a binding, and waits for one with a time limit.
    *
-   * @param key what it is for
-   * @param timeout how long
+   * @param key the key
+   * @param timeout the longest time
    * @return the lease, closed by the caller
    * @throws InterruptedException the thread was interrupted while it waited
-   * @throws OrtFFMException as {@link #lease(Object)}; TIMEOUT: all were leased for so long, or the one that was to be closed for a new
-   *     one was still at work
+   * @throws OrtFFMException as {@link #lease(Object)}; TIMEOUT: all were leased, or the binding to be replaced was still in use
    * @throws IllegalStateException the pool is closed
    */
   public Lease<K> lease(K key, Duration timeout) throws InterruptedException {
@@ -403,9 +401,9 @@ public final class OrtBindingPool<K> implements AutoCloseable {
   }
 
   /**
-   * What the pool has done so far, for a service's metrics.
+   * Counts of the pool, for a service's metrics.
    *
-   * @return the numbers as they are now
+   * @return the current counts
    */
   public Metrics metrics() {
     lock.lock();
@@ -417,10 +415,10 @@ public final class OrtBindingPool<K> implements AutoCloseable {
   }
 
   /**
-   * Closes all bindings, those that are leased when they come back. Threads that wait for one get an IllegalStateException.
+   * Closes all bindings; leased ones are closed when they are returned. Waiting threads get an IllegalStateException.
    *
-   * @throws OrtFFMException as {@link OrtIoBindingFFM#close()}: what the first binding failed with that could not be closed, when all
-   *     others are; closing the pool again closes that one
+   * @throws OrtFFMException as {@link OrtIoBindingFFM#close()}: the failure of the first binding that could not be closed,
+   *     after all others were; closing the pool again closes that one
    */
   @Override
   public void close() {

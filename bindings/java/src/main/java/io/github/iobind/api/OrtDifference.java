@@ -6,25 +6,26 @@ import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 
 /**
- * How a value differs from the right one. An element of a floating-point type may differ by {@code absolute + relative * |right|}, one of
- * another type not at all. Without limits they go by the type: for float32 1e-4 and 1e-3. NaN equals NaN.
+ * How a value differs from its reference. An element of a floating-point type may differ by
+ * {@code absolute + relative * |right|}; elements of other types must be equal. By default the limits depend on the type: for
+ * float32 1e-4 and 1e-3. NaN equals NaN.
  *
- * @param beyond elements that differ by more than they may
- * @param first the index of the first of them, counted through all dims
- * @param absolute the largest difference; infinite where only one of two elements is finite
- * @param relative the same as a part of the right one
+ * @param beyond the number of elements beyond the limits
+ * @param first the flat index of the first of them
+ * @param absolute the largest difference; infinite if only one of two elements is finite
+ * @param relative the largest difference relative to the reference
  */
 public record OrtDifference(long beyond, long first, double absolute, double relative) {
   /**
-   * The difference of a value by limits; {@link OrtValueRef#compare} has those of its type.
+   * Compares two values by the given limits; {@link OrtValueRef#compare} uses those of the type.
    *
    * @param value on the host
-   * @param right what counts as right: of the same type and shape, on the host
+   * @param right the reference, of the same type and shape, on the host
    * @param absolute 0 or more
    * @param relative 0 or more
    * @return the difference
-   * @throws OrtFFMException SHAPE, DTYPE: they have others; WRONG_DEVICE: one is not on the host, where {@link OrtValueRef#copyTo} brings it;
-   *     INVALID_ARGUMENT: a limit that is negative or NaN; what the work that writes one of them failed with
+   * @throws OrtFFMException SHAPE, DTYPE: they differ; WRONG_DEVICE: a value is not on the host (use
+   *     {@link OrtValueRef#copyTo}); INVALID_ARGUMENT: a limit is negative or NaN; the failure of work that writes one of them
    */
   public static OrtDifference between(OrtValueRef value, OrtValueRef right, double absolute, double relative) {
     try (Arena arena = Arena.ofConfined()) {

@@ -3,7 +3,7 @@ package io.github.iobind.api;
 import io.github.iobind.ffm.Iobind;
 import java.time.Duration;
 
-/** A point in a stream that can be waited for. One that was never recorded counts as passed. Waiting is for any thread. */
+/** A point in a stream for which others can wait. An unrecorded event counts as signaled. Any thread may wait. */
 public final class OrtEventFFM implements AutoCloseable {
   private final Handle handle;
   /** What it was recorded behind, of the work that needs something until it has passed. */
@@ -14,12 +14,12 @@ public final class OrtEventFFM implements AutoCloseable {
   }
 
   /**
-   * An event of a device.
+   * Creates an event of a device.
    *
    * @param runtime the runtime
    * @param spec the device
    * @return the event
-   * @throws OrtFFMException the device is not there
+   * @throws OrtFFMException the device does not exist
    */
   public static OrtEventFFM create(OrtRuntimeFFM runtime, DeviceSpec spec) {
     Place place = runtime.resolve(spec);
@@ -40,7 +40,7 @@ public final class OrtEventFFM implements AutoCloseable {
   }
 
   /**
-   * Records the event at the present end of a stream; replaces what it held.
+   * Records the event at the current end of a stream; this replaces the previous record.
    *
    * @param stream a stream of the same device
    * @throws OrtFFMException WRONG_DEVICE: the stream is another device's
@@ -69,9 +69,9 @@ public final class OrtEventFFM implements AutoCloseable {
   }
 
   /**
-   * Waits for the event.
+   * Blocks until the event is signaled.
    *
-   * @throws OrtFFMException what a run or copy before it failed with, each time until it is recorded again; RUNTIME: the device
+   * @throws OrtFFMException the failure of a run or copy before it, each time until it is recorded again; RUNTIME: the device
    *     failed
    */
   public void await() {
@@ -79,10 +79,10 @@ public final class OrtEventFFM implements AutoCloseable {
   }
 
   /**
-   * Waits for the event, for a limited time.
+   * Blocks until the event is signaled, with a time limit.
    *
-   * @param timeout how long
-   * @return false if it timed out; the work stays in flight
+   * @param timeout the longest time
+   * @return false if it timed out; the work remains in flight
    * @throws OrtFFMException as {@link #await()}
    */
   public boolean await(Duration timeout) {
@@ -122,10 +122,10 @@ public final class OrtEventFFM implements AutoCloseable {
   }
 
   /**
-   * Whether the event has passed, without waiting for it.
+   * Polls the event without blocking.
    *
-   * @return whether it has
-   * @throws OrtFFMException as {@link #await}, where it has passed
+   * @return whether it is signaled
+   * @throws OrtFFMException as {@link #await}, if it is signaled
    */
   public boolean isDone() {
     try (Scratch scratch = Scratch.take()) {
@@ -164,7 +164,7 @@ public final class OrtEventFFM implements AutoCloseable {
   }
 
   /**
-   * Gives the event up when no thread waits for it any more; the work before it goes on.
+   * Closes the event when no thread waits for it any more; the work before it continues.
    *
    * @throws OrtFFMException INVALID_STATE: in a callback, while a call is in the event
    */

@@ -5,8 +5,8 @@ import io.github.iobind.ffm.Layouts;
 import java.lang.foreign.MemorySegment;
 
 /**
- * Memory of another library or process, such as a renderer's: a device's memory from now on, without a copy. Nothing here sees what others
- * do with it: they and the work on streams here are ordered by an {@link OrtSemaphoreFFM}, or by waiting. It is thread-safe.
+ * Imported memory of another library or process, such as a renderer's, which a device uses without a copy. Accesses by others
+ * are not ordered: order them and the work on streams by an {@link OrtSemaphoreFFM}, or wait. It is thread-safe.
  */
 public final class OrtExternalMemoryFFM implements AutoCloseable {
   private final Handle handle;
@@ -16,12 +16,12 @@ public final class OrtExternalMemoryFFM implements AutoCloseable {
   }
 
   /**
-   * Whether a device can import handles of a kind.
+   * Checks that a device can import handles of a kind.
    *
    * @param runtime the runtime
    * @param spec the device
    * @param kind of the handle
-   * @throws OrtFFMException NOT_SUPPORTED: it cannot, and the message says why; NOT_FOUND: no such device; RUNTIME
+   * @throws OrtFFMException NOT_SUPPORTED: it cannot, and the message has the reason; NOT_FOUND: no such device; RUNTIME
    */
   public static void check(OrtRuntimeFFM runtime, DeviceSpec spec, ExternalKind kind) {
     Place place = runtime.resolve(spec);
@@ -36,17 +36,17 @@ public final class OrtExternalMemoryFFM implements AutoCloseable {
   }
 
   /**
-   * Imports memory by its handle. Who closes the handle is up to the execution provider: CUDA owns a file descriptor that it has imported;
-   * the virtual accelerator does not own what it imports.
+   * Imports memory by its handle. The execution provider determines who closes the handle: CUDA takes ownership of an imported
+   * file descriptor; the virtual accelerator does not.
    *
    * @param runtime the runtime
-   * @param spec the device whose memory it becomes
+   * @param spec the device that imports the memory
    * @param kind of the handle: FD_MEMORY, WIN32_MEMORY, D3D12_RESOURCE or D3D12_HEAP
    * @param external a file descriptor, or a {@code HANDLE}
-   * @param byteSize of the memory: all of it, as it was allocated
+   * @param byteSize the size of the whole allocation
    * @return the memory
-   * @throws OrtFFMException NOT_SUPPORTED: as {@link #check}; INVALID_ARGUMENT; RUNTIME: the execution provider refuses the handle;
-   *     OUT_OF_MEMORY
+   * @throws OrtFFMException NOT_SUPPORTED: as {@link #check}; INVALID_ARGUMENT; RUNTIME: the execution provider refuses the
+   *     handle; OUT_OF_MEMORY
    */
   public static OrtExternalMemoryFFM create(OrtRuntimeFFM runtime, DeviceSpec spec, ExternalKind kind, long external, long byteSize) {
     Place place = runtime.resolve(spec);
@@ -77,7 +77,7 @@ public final class OrtExternalMemoryFFM implements AutoCloseable {
    * @param offset bytes from the start
    * @param descriptor element type and shape
    * @return the value
-   * @throws OrtFFMException INVALID_ARGUMENT: the part does not lie inside; DTYPE: strings; RUNTIME; OUT_OF_MEMORY
+   * @throws OrtFFMException INVALID_ARGUMENT: the part is not inside; DTYPE: strings; RUNTIME; OUT_OF_MEMORY
    */
   public OrtValueRef value(long offset, MemoryDescriptor descriptor) {
     long[] dims = descriptor.shape();
@@ -93,7 +93,7 @@ public final class OrtExternalMemoryFFM implements AutoCloseable {
     }
   }
 
-  /** Gives the memory up; values over it keep it. */
+  /** Closes this object; values over the memory retain it. */
   @Override
   public void close() {
     handle.close();

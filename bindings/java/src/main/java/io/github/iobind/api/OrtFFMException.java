@@ -1,8 +1,8 @@
 package io.github.iobind.api;
 
 /**
- * A call that failed. Nothing has changed then, unless the method says otherwise. The message is one line: what failed, what
- * was expected, what came. Use of an object after its close is an {@link IllegalStateException} instead.
+ * A failed call. Nothing has changed, unless the method documents otherwise. The message is one line: the object, what was
+ * expected, and what it got. Use of a closed object throws an {@link IllegalStateException} instead.
  */
 public sealed class OrtFFMException extends RuntimeException permits OrtPipelineFFM.ItemException {
   private static final long serialVersionUID = 1;
@@ -23,7 +23,7 @@ public sealed class OrtFFMException extends RuntimeException permits OrtPipeline
   }
 
   /**
-   * Why the call failed.
+   * The status of the call.
    *
    * @return the status, never OK
    */
@@ -34,7 +34,7 @@ public sealed class OrtFFMException extends RuntimeException permits OrtPipeline
   /**
    * ONNX Runtime's own code.
    *
-   * @return the OrtErrorCode where ONNX Runtime refused, otherwise 0
+   * @return the OrtErrorCode if ONNX Runtime failed, otherwise 0
    */
   public int ortCode() {
     return ortCode;

@@ -9,16 +9,15 @@ import java.util.Objects;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Values that other native code of the process gives and takes, by address and without a copy, and the objects of ONNX Runtime that such
- * code calls it with. Streams of other libraries are
- * {@link OrtStreamFFM#wrap}'s, and their sessions {@link OrtSessionFFM#wrap}'s.
+ * Exchanges values with other native code of the process, by address and without a copy, and provides ONNX Runtime's own
+ * objects. For streams of other libraries see {@link OrtStreamFFM#wrap}, for their sessions {@link OrtSessionFFM#wrap}.
  */
 public final class OrtInterop {
   /** How a tensor is exchanged by DLPack. */
   public enum Dlpack {
     /** A {@code DLManagedTensor}, as before DLPack 1.0. */
     LEGACY(Constants.DLPACK_LEGACY),
-    /** When it is taken: host memory that is not dense and row-major is copied, not refused. */
+    /** For an import: host memory that is not dense and row-major is copied instead of refused. */
     COPY_STRIDED(Constants.DLPACK_COPY_STRIDED);
 
     private final int flag;
@@ -47,15 +46,15 @@ public final class OrtInterop {
   }
 
   /**
-   * Gives a value to another library by DLPack 1.1. What is on its way to the value on a stream must be waited for, or ordered by
-   * an event, before the other library's work.
+   * Exports a value to another library by DLPack 1.1. Wait for work on streams that writes the value, or order it by an event,
+   * before the other library's work.
    *
-   * @param value on whatever device; it may be closed after this
+   * @param value on any device; it may be closed after this
    * @param options LEGACY, or none for a {@code DLManagedTensorVersioned}
-   * @return the address of the struct, which keeps the memory until its deleter is called: by the library that it is passed to, or
-   *     by the caller. It says if the memory is read-only
-   * @throws OrtFFMException NOT_SUPPORTED: DLPack has no name for this memory, or (strings) for this type, or cannot say in a LEGACY
-   *     struct that the value is read-only; INVALID_ARGUMENT: the value lies in memory of the caller's, whose arena could be closed
+   * @return the address of the struct, which retains the memory until its deleter is called, by the other library or by the
+   *     caller. The struct states whether the memory is read-only
+   * @throws OrtFFMException NOT_SUPPORTED: DLPack cannot represent this memory or type (strings), or a LEGACY struct cannot
+   *     represent a read-only value; INVALID_ARGUMENT: the value is in the caller's memory, whose arena could be closed
    */
   public static MemorySegment toDlpack(OrtValueRef value, Dlpack... options) {
     requireOwn("toDlpack", value);
@@ -76,16 +75,17 @@ public final class OrtInterop {
   }
 
   /**
-   * Takes a tensor of another library over by DLPack. The work on streams that makes it must be waited for, or ordered by an event,
-   * before its first use.
+   * Imports a tensor of another library by DLPack. Wait for the work on streams that produces it, or order it by an event,
+   * before the first use.
    *
    * @param runtime the runtime
-   * @param managed the struct, of DLPack 1.x or, with LEGACY, before; from now on the value's, which calls its deleter, on any thread,
-   *     when nothing uses the memory any more
+   * @param managed the struct, of DLPack 1.x or, with LEGACY, before; ownership is transferred to the value, which calls its
+   *     deleter, on any thread, when the memory is no longer used
    * @param options LEGACY, COPY_STRIDED
-   * @return the value; one of read-only memory is refused wherever it would be written
-   * @throws OrtFFMException VERSION: DLPack 2 or newer; WRONG_DEVICE: no device of the runtime has this memory; DTYPE; SHAPE: also strides that
-   *     are not dense; NOT_SUPPORTED: strides on a device; INVALID_ARGUMENT. After an error the struct is still the caller's
+   * @return the value; calls that would write read-only memory are refused
+   * @throws OrtFFMException VERSION: DLPack 2 or newer; WRONG_DEVICE: no device of the runtime has this memory; DTYPE; SHAPE:
+   *     also strides that are not dense; NOT_SUPPORTED: strides on a device; INVALID_ARGUMENT. After an error the caller still
+   *     owns the struct
    */
   public static OrtValueRef fromDlpack(OrtRuntimeFFM runtime, MemorySegment managed, Dlpack... options) {
     try (Scratch scratch = Scratch.take()) {
@@ -100,15 +100,15 @@ public final class OrtInterop {
   }
 
   /**
-   * A value over an {@code OrtValue} of the same ONNX Runtime, in whatever memory it is, without a copy.
+   * Creates a value over an {@code OrtValue} of the same ONNX Runtime, in any memory, without a copy.
    *
    * @param runtime that of the OrtValue's ONNX Runtime
    * @param ortValue an {@code OrtValue *} that holds a tensor
-   * @param released called once when nothing uses the OrtValue any more, on any thread; it must not call this package, and may release
-   *     the OrtValue. null: the OrtValue must outlive the value and every run that uses it
+   * @param released called once, on any thread, when the OrtValue is no longer used; it must not call this package, and may
+   *     release the OrtValue. null: the OrtValue must outlive the value and every run that uses it
    * @return the value
-   * @throws OrtFFMException NOT_SUPPORTED: it holds no tensor; WRONG_DEVICE: no device of the runtime has this memory; DTYPE; INVALID_ARGUMENT.
-   *     After an error {@code released} is not called
+   * @throws OrtFFMException NOT_SUPPORTED: it is not a tensor; WRONG_DEVICE: no device of the runtime has this memory; DTYPE;
+   *     INVALID_ARGUMENT. After an error {@code released} is not called
    */
   public static OrtValueRef fromOrtValue(OrtRuntimeFFM runtime, MemorySegment ortValue, @Nullable Runnable released) {
     long ticket = released == null ? 0 : Released.keep(released);
@@ -127,13 +127,13 @@ public final class OrtInterop {
   }
 
   /**
-   * An {@code OrtValue} over a value's memory, without a copy (strings are copied). What is on its way to the value on a stream must be
-   * waited for, or ordered by an event, before the OrtValue is used.
+   * Creates an {@code OrtValue} over a value's memory, without a copy (strings are copied). Wait for work on streams that
+   * writes the value, or order it by an event, before the OrtValue is used.
    *
-   * @param value on whatever device; it may be closed after this
-   * @return an {@code OrtValue *}, which keeps the memory; the caller releases it by ONNX Runtime's {@code ReleaseValue}
-   * @throws OrtFFMException NOT_SUPPORTED: the value is read-only; INVALID_ARGUMENT: it lies in memory of the caller's, whose arena could
-   *     be closed
+   * @param value on any device; it may be closed after this
+   * @return an {@code OrtValue *}, which retains the memory; the caller releases it by ONNX Runtime's {@code ReleaseValue}
+   * @throws OrtFFMException NOT_SUPPORTED: the value is read-only; INVALID_ARGUMENT: it is in the caller's memory, whose arena
+   *     could be closed
    */
   public static MemorySegment toOrtValue(OrtValueRef value) {
     requireOwn("toOrtValue", value);
@@ -150,10 +150,10 @@ public final class OrtInterop {
   }
 
   /**
-   * ONNX Runtime's table of functions, for native code that calls it beside this package.
+   * ONNX Runtime's function table, for other native code.
    *
    * @param runtime the runtime
-   * @return a {@code const OrtApi *}, of the version that {@link OrtRuntimeFFM#ortApiVersion} tells; it lives as long as the runtime
+   * @return a {@code const OrtApi *}, of the version {@link OrtRuntimeFFM#ortApiVersion}; valid as long as the runtime
    */
   public static MemorySegment ortApi(OrtRuntimeFFM runtime) {
     return ort(runtime, "api");
@@ -163,7 +163,7 @@ public final class OrtInterop {
    * ONNX Runtime's environment.
    *
    * @param runtime the runtime
-   * @return an {@code OrtEnv *}, not to be released; it lives as long as the runtime
+   * @return an {@code OrtEnv *}, not to be released; valid as long as the runtime
    */
   public static MemorySegment ortEnv(OrtRuntimeFFM runtime) {
     return ort(runtime, "env");
@@ -183,11 +183,11 @@ public final class OrtInterop {
   }
 
   /**
-   * A session's {@code OrtSession}. Runs of it by ONNX Runtime itself may not overlap this package's where the session captures graphs or
-   * has a stream.
+   * A session's {@code OrtSession}. If the session captures graphs or has a stream, its runs by ONNX Runtime itself must not
+   * overlap runs of this package.
    *
    * @param session the session
-   * @return an {@code OrtSession *}, not to be released; it lives as long as the session
+   * @return an {@code OrtSession *}, not to be released; valid as long as the session
    */
   public static MemorySegment ortSession(OrtSessionFFM session) {
     long address = session.enter();

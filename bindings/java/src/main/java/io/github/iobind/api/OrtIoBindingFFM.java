@@ -20,11 +20,11 @@ import java.util.concurrent.CompletableFuture;
 import org.jspecify.annotations.Nullable;
 
 /**
- * A session's inputs and outputs, bound to memory. Element types, ranks, fixed dims and devices are checked when something is
- * bound; names are looked up there, and a run looks up nothing and allocates nothing.
+ * A session's inputs and outputs, bound to memory. Binding checks element types, ranks, fixed dims and devices, and looks up
+ * names; a run looks up nothing and allocates nothing.
  *
- * <p>One thread at a time uses a binding: a call while another one is in flight fails with INVALID_STATE. {@link #cancel} and
- * {@link #close} are for any thread at any time. Virtual threads are safe; a run keeps its carrier thread busy.
+ * <p>A binding is externally synchronized: a concurrent call fails with INVALID_STATE. {@link #cancel} and {@link #close} may
+ * be called from any thread at any time. Virtual threads are safe; a run pins its carrier thread.
  */
 public final class OrtIoBindingFFM extends CarriedStates implements AutoCloseable {
   private static final long DTYPE = Layouts.offset(Layouts.TENSOR_INFO, "dtype");
@@ -53,9 +53,9 @@ public final class OrtIoBindingFFM extends CarriedStates implements AutoCloseabl
   }
 
   /**
-   * A binding of a session of the official package, which is adopted for it, or of one of this package.
+   * Creates a binding of a session of this package, or of the official package, which is then adopted.
    *
-   * @param ortSession an {@code ai.onnxruntime.OrtSession} or an {@link OrtSessionFFM}; the caller closes it, after this
+   * @param ortSession an {@code ai.onnxruntime.OrtSession} or an {@link OrtSessionFFM}; the caller closes it, after the binding
    * @throws OrtFFMException as {@link OrtSessionFFM#createFromOrtSession} and {@link OrtSessionFFM#createBinding}
    */
   public OrtIoBindingFFM(AutoCloseable ortSession) {
@@ -69,7 +69,7 @@ public final class OrtIoBindingFFM extends CarriedStates implements AutoCloseabl
   }
 
   /**
-   * A binding of a session of the official package: the constructor by another name.
+   * Creates a binding of a session of the official package, as the constructor does.
    *
    * @param ortSession as {@link #OrtIoBindingFFM(AutoCloseable)}
    * @return the binding
@@ -80,10 +80,11 @@ public final class OrtIoBindingFFM extends CarriedStates implements AutoCloseabl
   }
 
   /**
-   * Says what each run moves: every input and output, and for a session made with {@link OrtSessionFFM.Options#placement} the
-   * nodes that run on the CPU although it has a device. Sizes of outputs are those of the last run.
+   * Reports the bytes that each run moves for every input and output, and, for a session created with
+   * {@link OrtSessionFFM.Options#placement}, the nodes that run on the CPU although the session has a device. Sizes of outputs
+   * are those of the last run.
    *
-   * @return what moves, where, how much and why
+   * @return the moves, with device, size and reason
    * @throws OrtFFMException INVALID_STATE: a run is in flight; RUNTIME
    */
   public BindingAudit audit() {
@@ -105,7 +106,7 @@ public final class OrtIoBindingFFM extends CarriedStates implements AutoCloseabl
   // ---- runs
 
   /**
-   * Prepares options for all later runs of this binding.
+   * Sets options for all later runs of this binding.
    *
    * @param runTag names the runs in ONNX Runtime's log and profile; null: none
    * @param runConfig ONNX Runtime's run config entries, such as "memory.enable_memory_arena_shrinkage"; empty: none
@@ -116,11 +117,11 @@ public final class OrtIoBindingFFM extends CarriedStates implements AutoCloseabl
   }
 
   /**
-   * Prepares options for all later runs of this binding.
+   * Sets options for all later runs of this binding.
    *
    * @param runTag names the runs in ONNX Runtime's log and profile; null: none
    * @param runConfig ONNX Runtime's run config entries; empty: none
-   * @param runLogLevel the least severe line that ONNX Runtime logs in a run; see {@link OrtRuntimeFFM.Options#log}
+   * @param runLogLevel the lowest severity that ONNX Runtime logs in a run; see {@link OrtRuntimeFFM.Options#log}
    * @throws OrtFFMException as {@link #setRunOptions(String, Map)}
    */
   public void setRunOptions(@Nullable String runTag, Map<String, String> runConfig, OrtRuntimeFFM.LogLevel runLogLevel) {
@@ -162,10 +163,10 @@ public final class OrtIoBindingFFM extends CarriedStates implements AutoCloseabl
   }
 
   /**
-   * Checks that the binding can run: every input bound, named dims that agree, at least one output. A run checks the same, once
-   * after each change.
+   * Checks that the binding can run: every input is bound, named dims agree, and there is at least one output. The first run
+   * after a change checks the same.
    *
-   * @throws OrtFFMException INVALID_STATE: an input is not bound, or no output is: the message names it; SHAPE
+   * @throws OrtFFMException INVALID_STATE: an input, or every output, is not bound: the message names it; SHAPE
    */
   public void check() {
     long address = enter();
@@ -179,15 +180,15 @@ public final class OrtIoBindingFFM extends CarriedStates implements AutoCloseabl
   }
 
   /**
-   * Runs the model on what is bound. The outputs are written when it returns. It makes no Java object.
+   * Runs the model with the bound inputs and outputs. The run is complete on return. It creates no Java object.
    *
-   * @return the outputs by name, in the model's order, but for those of mode NONE. Each is fetched when the map is first asked for it, as
-   *     {@link #getOutput(String)} does, and belongs to the binding: its next run, {@link #clear} and {@link #close} close it. From
-   *     then on a use of the map is an IllegalStateException; one that nobody has looked into until then is given again eight runs
-   *     later. To keep a value, {@link OrtValueRef#retain} or {@link #takeOutput(String)} it
-   * @throws OrtFFMException as {@link #check}; WRONG_DEVICE: an output did not land where it was asked for; SHAPE: a FIXED output's
-   *     shape came out otherwise; CANCELLED; RUNTIME: ONNX Runtime failed. After an error no output can be fetched, and the
-   *     binding can run again
+   * @return the outputs by name, in the model's order, except those of mode NONE. The map fetches a value on first access, as
+   *     {@link #getOutput(String)} does. The binding owns the values: its next run, {@link #clear} and {@link #close} close
+   *     them, and later use of the map throws an IllegalStateException. A map that was never accessed is reused eight runs
+   *     later. To keep a value, use {@link OrtValueRef#retain} or {@link #takeOutput(String)}
+   * @throws OrtFFMException as {@link #check}; WRONG_DEVICE: an output is not in the requested memory; SHAPE: a FIXED output
+   *     has another shape; CANCELLED; RUNTIME: ONNX Runtime failed. After an error no output can be fetched, and the binding
+   *     can run again
    * @throws IllegalStateException the binding, or memory bound to it, is closed
    */
   public Map<String, OrtValueRef> runWithBindings() {
@@ -202,20 +203,18 @@ public final class OrtIoBindingFFM extends CarriedStates implements AutoCloseabl
   }
 
   /**
-   * As {@link #runWithBindings()}, for a limited time: a run that takes longer is cancelled, which ONNX Runtime notices between two
-   * nodes. It returns, or throws, when the run has ended.
+   * As {@link #runWithBindings()}, with a time limit: a run that takes longer is cancelled, which ONNX Runtime checks between
+   * two nodes. The call returns or throws when the run has ended.
    *
-   * @param timeout how long the run may take
+   * @param timeout the longest duration of the run
    * @return as {@link #runWithBindings()}
-   * @throws OrtFFMException as {@link #runWithBindings()}; TIMEOUT: the run was cancelled because its time was over
+   * @throws OrtFFMException as {@link #runWithBindings()}; TIMEOUT: the run was cancelled by the time limit
    * @throws IllegalStateException as {@link #runWithBindings()}
    */
   public Map<String, OrtValueRef> runWithBindings(Duration timeout) {
     Hold.requireStack();
-    handle.enterAlone();
-    AsyncRun run = new AsyncRun(this);
-    asyncRun = run;
-    run.runHere(timeout);
+    long address = handle.enterAlone();
+    announceRun(address).runHere(timeout);
     return outputsOfRun();
   }
 
@@ -286,7 +285,7 @@ public final class OrtIoBindingFFM extends CarriedStates implements AutoCloseabl
   }
 
   /**
-   * Runs the model with run config entries for this run alone, and gives its outputs.
+   * Runs the model with run config entries for this run only.
    *
    * @param runConfig ONNX Runtime's run config entries; empty: none
    * @return as {@link #runWithBindings()}
@@ -313,14 +312,14 @@ public final class OrtIoBindingFFM extends CarriedStates implements AutoCloseabl
   }
 
   /**
-   * Runs the model, ordered on a stream: returns when the run is submitted. From then on the run is in flight until the host
-   * has seen it pass: by waiting for an event recorded behind it, by synchronizing the stream, or by fetching an output. What
-   * is bound must stay as it is until then; values, binding and session may be closed.
+   * Runs the model, ordered on a stream: returns when the run is submitted. The run is in flight until the host has waited for
+   * it: for an event recorded after it, for the stream, or by fetching an output. Until then do not change bound memory;
+   * values, binding and session may be closed.
    *
-   * @param stream a stream of a device of the session; null: done on return
-   * @param event recorded behind the run; null: none. Without a stream it stays as it is
-   * @throws OrtFFMException as {@link #runWithBindings()}; WRONG_DEVICE also: the stream is not of a device of the session. What goes
-   *     wrong later is thrown by the event, the stream and {@link #getOutput(int)}
+   * @param stream a stream of a device of the session; null: complete on return
+   * @param event recorded after the run; null: none. Without a stream it is not recorded
+   * @throws OrtFFMException as {@link #runWithBindings()}; WRONG_DEVICE also: the stream is not of a device of the session.
+   *     Later failures are thrown by the event, the stream and {@link #getOutput(int)}
    */
   public void runWithBindings(@Nullable OrtStreamFFM stream, @Nullable OrtEventFFM event) {
     long address = enter();
@@ -384,27 +383,46 @@ public final class OrtIoBindingFFM extends CarriedStates implements AutoCloseabl
   }
 
   /**
-   * Runs the model without waiting for it, by a thread of its own. What is bound must stay as it is until the future is done;
-   * after that the outputs can be fetched. One run at a time: a second one before that fails with INVALID_STATE.
+   * Runs the model on a separate thread, without blocking. The run is in flight when the call returns: an access to a bound value
+   * waits until the run has ended. Do not change bound segments until the future is done; then the outputs can be fetched. A second
+   * run before that fails with INVALID_STATE.
    *
    * <p>The future is done when the run has ended. {@code cancel}, {@code orTimeout}, {@code complete} and
-   * {@code completeExceptionally} give the run up: it is cancelled, and the future ends as they say when the run has ended.
-   * Memory of the caller's is held meanwhile: its arena refuses to be closed. Stages of the future do not run on the thread
-   * that ran the model, unless the system has no other thread left. Waiting for the future does not keep a virtual thread's carrier busy.
+   * {@code completeExceptionally} cancel the run, and the future completes in their way when the run has ended. Until then the
+   * arena of the caller's memory cannot be closed. Stages of the future do not run on the thread that ran the model, unless no
+   * other thread can be started. Waiting for the future does not pin a virtual thread's carrier.
    *
-   * @return done when the run is, with an OrtFFMException where it failed, whatever the reason
+   * @return completes when the run has ended, exceptionally with an OrtFFMException if it failed
    * @throws OrtFFMException INVALID_STATE: a call, or a run, is in flight; INVALID_ARGUMENT: memory of a confined arena is
    *     bound
    * @throws IllegalStateException the binding, or memory bound to it, is closed
    */
   public CompletableFuture<Void> runAsync() {
-    enter();
+    long address = enter();
     try {
       requireGuards();
       Hold.requireShared("runAsync", held());
-      AsyncRun run = new AsyncRun(this);
-      asyncRun = run;
+    } catch (Throwable t) {
+      exitRun();
+      throw t;
+    }
+    AsyncRun run = announceRun(address);
+    try {
       run.start();
+      return run;
+    } catch (Throwable t) {
+      withdrawRun();
+      throw t;
+    }
+  }
+
+  /** From now on a run is in flight, in a call that entered the binding: access to what is bound waits for it. */
+  private AsyncRun announceRun(long address) {
+    try {
+      if (isLent) takeBack(); // a reader of what was lent would wait for the run, and the run for the reader
+      AsyncRun run = new AsyncRun(this);
+      scratch.check(Iobind.bindingAnnounceRun(address, 1, scratch.error()));
+      asyncRun = run;
       return run;
     } catch (Throwable t) {
       exitRun();
@@ -412,17 +430,22 @@ public final class OrtIoBindingFFM extends CarriedStates implements AutoCloseabl
     }
   }
 
-  /** The end of a run that {@link #runAsync} entered. */
-  void exitRun() {
+  /** The end of a run that was announced, whether it was made or not. */
+  void withdrawRun() {
+    Iobind.bindingAnnounceRun(handle.address(), 0, 0);
+    exitRun();
+  }
+
+  private void exitRun() {
     asyncRun = null;
     handle.isLeaving = true;
     handle.exitAlone();
   }
 
   /**
-   * Stops the run that is in flight: one of {@link #runAsync}, whose future is cancelled, or that of another thread, which fails
-   * with CANCELLED, as soon as ONNX Runtime notices. Without a run it does nothing, and may miss one that another thread is just
-   * beginning. For any thread.
+   * Cancels the run in flight: of {@link #runAsync}, whose future is cancelled, or of another thread, which fails with
+   * CANCELLED when ONNX Runtime checks for it. Without a run this is a no-op; it may miss a run that another thread is just
+   * beginning. Any thread may call it.
    *
    * @throws OrtFFMException RUNTIME
    */
@@ -446,7 +469,7 @@ public final class OrtIoBindingFFM extends CarriedStates implements AutoCloseabl
   // ---- results
 
   /**
-   * An output of the last run: a reference to the memory that it is in, nothing is copied. A FRESH one is never overwritten.
+   * An output of the last run: a reference to its memory, without a copy. A FRESH output is never overwritten.
    *
    * @param name the output
    * @return the value; the caller closes it
@@ -457,12 +480,12 @@ public final class OrtIoBindingFFM extends CarriedStates implements AutoCloseabl
   }
 
   /**
-   * An output of the last run: a reference to the memory that it is in, nothing is copied. A FRESH one is never overwritten.
+   * An output of the last run: a reference to its memory, without a copy. A FRESH output is never overwritten.
    *
    * @param index the output, in the model's order
    * @return the value; the caller closes it
-   * @throws OrtFFMException INVALID_STATE: no run since an output was last bound, this one is not bound, or it was taken;
-   *     NOT_FOUND: the index; NOT_SUPPORTED: the run gave no tensor; WRONG_DEVICE: it did not land where it was asked for
+   * @throws OrtFFMException INVALID_STATE: no run since an output was last bound, the output is not bound, or it was taken;
+   *     NOT_FOUND: the index; NOT_SUPPORTED: the output is not a tensor; WRONG_DEVICE: it is not in the requested memory
    */
   public OrtValueRef getOutput(int index) {
     long address = enter();
@@ -490,8 +513,8 @@ public final class OrtIoBindingFFM extends CarriedStates implements AutoCloseabl
   }
 
   /**
-   * As {@link #getOutput(String)}, without a wait for a run that is in flight on a stream, where the output is in a device's memory. Until
-   * the run has passed, the value may be used only in what is submitted to {@code stream}, which comes behind the run from now on.
+   * As {@link #getOutput(String)}, without blocking for a run in flight on a stream, if the output is in a device's memory.
+   * Until the run is complete, the value may be used only by work submitted to {@code stream}, which is ordered after the run.
    *
    * @param name the output
    * @param stream the run's, or another one of a device of the session
@@ -530,7 +553,8 @@ public final class OrtIoBindingFFM extends CarriedStates implements AutoCloseabl
   }
 
   /**
-   * As {@link #getOutput(int)}, and no later run overwrites a FRESH or REUSE output that was taken. Once for each run.
+   * As {@link #getOutput(int)}, and transfers ownership: no later run overwrites a FRESH or REUSE output that was taken. It can
+   * be taken once for each run.
    *
    * @param name the output
    * @return the value; the caller closes it
@@ -565,7 +589,8 @@ public final class OrtIoBindingFFM extends CarriedStates implements AutoCloseabl
    *
    * @param name the output
    * @param array of the output's type and number of elements
-   * @throws OrtFFMException as {@link #getOutput(int)}; DTYPE, SHAPE: the array does not fit; INVALID_ARGUMENT: a buffer is read-only
+   * @throws OrtFFMException as {@link #getOutput(int)}; DTYPE, SHAPE: the array does not match; INVALID_ARGUMENT: a buffer is
+   *     read-only
    */
   public void readOutput(String name, Object array) {
     readOutput(session.outputIndex(name), array);
@@ -617,8 +642,8 @@ public final class OrtIoBindingFFM extends CarriedStates implements AutoCloseabl
   }
 
   /**
-   * All outputs of the last run where they are, but for those of mode NONE. They belong to the binding: its next run closes them,
-   * so that a caller who ignores them leaks nothing. To keep one, {@link OrtValueRef#retain} or {@link #takeOutput(String)} it.
+   * All outputs of the last run, except those of mode NONE, without a copy. The binding owns them: its next run closes them, so
+   * the caller need not. To keep one, use {@link OrtValueRef#retain} or {@link #takeOutput(String)}.
    *
    * @return by name, in the model's order
    * @throws OrtFFMException as {@link #getOutput(int)}
@@ -670,13 +695,14 @@ public final class OrtIoBindingFFM extends CarriedStates implements AutoCloseabl
   }
 
   /**
-   * All outputs of the last run as host memory: those that the host reads are not copied. They belong to the binding: its next
-   * run, {@link #clear} and {@link #close} end them, after which an access is an IllegalStateException. An output bound to a segment
-   * of yours stays readable as long as that segment's arena is open, and shows the next run's data.
-   * {@link #copyOutputsToCpu} gives copies, of which each can be retained.
+   * All outputs of the last run as host memory; outputs that the host can read are not copied. The segments are valid until the
+   * binding's next run, {@link #clear} or {@link #close}; later access throws an IllegalStateException. An output that is bound
+   * to your own segment stays readable until that segment's arena is closed, and later shows the next run's data.
+   * {@link #copyOutputsToCpu} returns copies, each of which can be retained.
    *
    * @return by name, in the model's order; a segment of each output's bytes, which any thread may read
-   * @throws OrtFFMException as {@link #getOutput(int)}; DTYPE: an output of strings, which {@link OrtValueRef#readStrings} reads
+   * @throws OrtFFMException as {@link #getOutput(int)}; DTYPE: an output of strings, which {@link OrtValueRef#readStrings}
+   *     reads
    */
   public Map<String, MemorySegment> getBoundOutputCpuValues() {
     Map<String, OrtValueRef> values = collect(index -> {
@@ -693,9 +719,9 @@ public final class OrtIoBindingFFM extends CarriedStates implements AutoCloseabl
   }
 
   /**
-   * Copies all outputs of the last run to the host: new memory, whatever the outputs' modes are. The copies belong to the binding: its
-   * next run, {@link #clear} and {@link #close} close them, so that a caller who ignores them leaks nothing. To keep one, which no later
-   * run touches, {@link OrtValueRef#retain} it.
+   * Copies all outputs of the last run to new host memory, whatever their modes are. The binding owns the copies: its next run,
+   * {@link #clear} and {@link #close} close them, so the caller need not. {@link OrtValueRef#retain} keeps a copy, which no
+   * later run changes.
    *
    * @return by name, in the model's order
    * @throws OrtFFMException as {@link #getOutput(int)}
@@ -739,7 +765,7 @@ public final class OrtIoBindingFFM extends CarriedStates implements AutoCloseabl
   }
 
   /**
-   * Gives the binding's captured graphs up, of a session made with {@link OrtSessionFFM.Options#graphs}: the next runs capture
+   * Drops the binding's captured graphs, of a session created with {@link OrtSessionFFM.Options#graphs}: the next runs capture
    * again.
    *
    * @throws OrtFFMException INVALID_STATE: a run is in flight
@@ -776,11 +802,11 @@ public final class OrtIoBindingFFM extends CarriedStates implements AutoCloseabl
   }
 
   /**
-   * Gives the binding up; values that came out of it live on. It waits until no call is in the binding: the run of another
-   * thread or of {@link #runAsync()}, and a run on a stream that holds memory of the caller's or an adopted session.
+   * Closes the binding; values that were fetched from it remain valid. It blocks until no call uses the binding: the run of
+   * another thread or of {@link #runAsync()}, and a run on a stream that uses the caller's memory or an adopted session.
    *
-   * @throws OrtFFMException INVALID_STATE: in a callback, or a {@link OrtSessionFFM.RunListener}, while a call is in the binding; in a
-   *     callback of native code also while such a run is on a stream, or where the binding adopted its session
+   * @throws OrtFFMException INVALID_STATE: in a callback, or a {@link OrtSessionFFM.RunListener}, while a call is in the
+   *     binding; in a callback from native code also while such a run is on a stream, or if the binding adopted its session
    */
   @Override
   public void close() {
@@ -788,9 +814,9 @@ public final class OrtIoBindingFFM extends CarriedStates implements AutoCloseabl
   }
 
   /**
-   * As {@link #close()}, for at most so long; {@link #cancel()} ends a run sooner.
+   * As {@link #close()}, with a time limit; {@link #cancel()} ends a run sooner.
    *
-   * @param timeout how long to wait for a run
+   * @param timeout the longest time to wait for a run
    * @return false if it timed out: the binding is still open
    * @throws OrtFFMException as {@link #close()}
    */

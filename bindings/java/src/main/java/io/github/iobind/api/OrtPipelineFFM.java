@@ -23,10 +23,10 @@ import java.util.function.LongConsumer;
 import org.jspecify.annotations.Nullable;
 
 /**
- * A session's runs over items that follow one another, such as frames or tiles: the upload of an item, the run of the one
- * before it and the download of the one before that happen at the same time. Items are submitted, and pulled in the same order.
+ * A session's runs over successive items, such as frames or tiles: the upload of an item, the run of the previous one and the
+ * download of the one before that overlap. Items are returned in the order of submission.
  *
- * <p>One thread at a time uses a pipeline. {@code close} waits for the items that are in flight.
+ * <p>A pipeline is externally synchronized. {@code close} waits for the items in flight.
  */
 public final class OrtPipelineFFM implements AutoCloseable {
   private final Handle handle;
@@ -40,7 +40,7 @@ public final class OrtPipelineFFM implements AutoCloseable {
   private final boolean[] isConstant;
   private final Items items;
 
-  /** How a pipeline is made; every setter returns this object. */
+  /** Options of a pipeline; every setter returns this object. */
   public static final class Options {
     private final Map<String, OrtValueRef> constants = new HashMap<>();
     private final Map<String, long[]> shapes = new HashMap<>();
@@ -54,7 +54,7 @@ public final class OrtPipelineFFM implements AutoCloseable {
     public Options() {}
 
     /**
-     * How many items can be in flight, each with memory of its own.
+     * The maximum number of items in flight, each with its own memory.
      *
      * @param count 0: 3
      * @return this
@@ -65,7 +65,7 @@ public final class OrtPipelineFFM implements AutoCloseable {
     }
 
     /**
-     * The first item that fails ends the pipeline; without, the others go on.
+     * Stop at the first failed item; by default the pipeline continues.
      *
      * @return this
      */
@@ -85,11 +85,11 @@ public final class OrtPipelineFFM implements AutoCloseable {
     }
 
     /**
-     * An input that is the same for all items. Memory of the caller's that it lies in is kept by the pipeline: its arena, which
-     * is a shared one, refuses to be closed before the pipeline is.
+     * An input that all items share. If it is in the caller's memory, the arena must be a shared one, and cannot be closed
+     * before the pipeline is.
      *
      * @param input its name
-     * @param value where the session reads it
+     * @param value in the memory from which the session reads it
      * @return this
      */
     public Options constant(String input, OrtValueRef value) {
@@ -99,7 +99,7 @@ public final class OrtPipelineFFM implements AutoCloseable {
 
     /**
      * The shape of an input in every item, for {@link OrtPipelineFFM#submit(Object, MemorySegment...)}; not needed if the model
-     * leaves one dim open at most.
+     * leaves at most one dim open.
      *
      * @param input its name
      * @param dims the dims
@@ -111,10 +111,10 @@ public final class OrtPipelineFFM implements AutoCloseable {
     }
 
     /**
-     * Where an output goes; without this it is downloaded.
+     * Where an output goes; by default it is copied to the host.
      *
      * @param output its name
-     * @param placement where; NONE not for all of them
+     * @param placement where; not NONE for all outputs
      * @return this
      */
     public Options output(String output, Placement placement) {
@@ -142,15 +142,15 @@ public final class OrtPipelineFFM implements AutoCloseable {
 
   /** Where an output of an item goes. */
   public enum Placement {
-    /** It is downloaded. */
+    /** It is copied to the host. */
     HOST,
-    /** It stays where the session leaves it. */
+    /** It stays in the session's output memory. */
     DEVICE,
-    /** It is not wanted. */
+    /** It is not fetched. */
     NONE
   }
 
-  /** What an item failed with, and which one it was. */
+  /** The failure of an item. */
   public static final class ItemException extends OrtFFMException {
     private static final long serialVersionUID = 1;
     /** The item's number. */
@@ -173,9 +173,9 @@ public final class OrtPipelineFFM implements AutoCloseable {
     }
 
     /**
-     * What the item was submitted with.
+     * The tag with which the item was submitted.
      *
-     * @return the tag; null: it had none
+     * @return the tag; null: none
      */
     public @Nullable Object tag() {
       return tag;
@@ -183,17 +183,17 @@ public final class OrtPipelineFFM implements AutoCloseable {
   }
 
   /**
-   * An item that was pulled. Times are nanoseconds of a monotonic clock, 0 without {@link Options#times} and where the item has
+   * A completed item. Times are nanoseconds of a monotonic clock; they are 0 without {@link Options#times}, or if the item has
    * no such stage.
    *
    * @param index 0, 1, 2 ... in the order of submission
-   * @param outputs by name, where {@link Options#output} says, on the host without that. One that is open when an item is submitted keeps what it holds, and the pipeline
-   *     makes new memory: close them before
+   * @param outputs by name, in the memory that {@link Options#output} selects. An output that is still open when an item is
+   *     submitted keeps its content, and the pipeline allocates new memory: close outputs first
    * @param submitNanos when it was submitted
    * @param uploadNanos when its upload ended
    * @param runNanos when its run ended
    * @param downloadNanos when its download ended
-   * @param tag what it was submitted with; null: nothing
+   * @param tag of the submission; null: none
    */
   public record Item(long index, Map<String, OrtValueRef> outputs, long submitNanos, long uploadNanos, long runNanos,
       long downloadNanos, @Nullable Object tag) implements AutoCloseable {
@@ -310,13 +310,13 @@ public final class OrtPipelineFFM implements AutoCloseable {
   }
 
   /**
-   * Makes a pipeline.
+   * Creates a pipeline.
    *
-   * @param session whose runs it makes
+   * @param session runs the model
    * @param options how
    * @return the pipeline
-   * @throws OrtFFMException NOT_SUPPORTED: an input that is not a tensor, or strings, and not constant; NOT_FOUND: no such input;
-   *     as {@link OrtIoBindingFFM#bindInput(String, OrtValueRef)} for the constants
+   * @throws OrtFFMException NOT_SUPPORTED: an input that is not a tensor, or strings, and not constant; NOT_FOUND: no such
+   *     input; as {@link OrtIoBindingFFM#bindInput(String, OrtValueRef)} for the constants
    */
   public static OrtPipelineFFM create(OrtSessionFFM session, Options options) {
     int count = session.inputs().size();
@@ -383,7 +383,7 @@ public final class OrtPipelineFFM implements AutoCloseable {
   }
 
   /**
-   * Submits an item without a tag whose values are ready.
+   * Submits an item without a tag and events.
    *
    * @param values as for {@link #submit(Object, List, List)}
    * @throws OrtFFMException as {@link #submit(Object, List, List)}
@@ -393,17 +393,17 @@ public final class OrtPipelineFFM implements AutoCloseable {
   }
 
   /**
-   * Submits an item. Values on the host are copied before the call returns, after their events, and may then be changed. Others are
-   * read where they are: they must not be written until the item was pulled.
+   * Submits an item. Values on the host are copied before the call returns, after their events, and may then be changed. Other
+   * values are read in place, and must not be written until the item was returned.
    *
-   * @param tag comes back with the item, also with one that fails; null: nothing does
-   * @param values one value for each input, in the session's order, on the host or where the session reads the input; null for the
-   *     constant ones
-   * @param ready one event for each input, behind what makes its value; null, also for one of them: it is ready
-   * @throws OrtFFMException INVALID_STATE: every slot holds an item that was not pulled, or an item failed and the pipeline
-   *     stops there; DTYPE, SHAPE: a value does not fit; WRONG_DEVICE: one is neither on the host nor where the session reads it;
-   *     INVALID_ARGUMENT: one on a device lies in memory of an arena that can be closed; what work before an event failed with.
-   *     What fails later is thrown by {@link #next}
+   * @param tag returned with the item, also if it fails; null: none
+   * @param values one value for each input, in the session's order, on the host or in the memory from which the session reads
+   *     the input; null for constant inputs
+   * @param ready one event for each input, after which its value is complete; null, also for a single input: it is complete
+   * @throws OrtFFMException INVALID_STATE: every slot has an item that was not returned, or an item failed and the pipeline
+   *     stops at failures; DTYPE, SHAPE: a value does not match; WRONG_DEVICE: a value is neither on the host nor in the memory
+   *     from which the session reads it; INVALID_ARGUMENT: a value on a device is in memory of an arena that can be closed; the
+   *     failure of work before an event. {@link #next} throws later failures
    */
   public void submit(@Nullable Object tag, List<@Nullable OrtValueRef> values, @Nullable List<@Nullable OrtEventFFM> ready) {
     for (OrtValueRef value : values) requireKept(value);
@@ -440,13 +440,13 @@ public final class OrtPipelineFFM implements AutoCloseable {
   }
 
   /**
-   * Submits an item of host memory, which is copied at once, and is the caller's again.
+   * Submits an item of host memory, which is copied before the call returns.
    *
-   * @param tag comes back with the item, also with one that fails; null: nothing does
-   * @param segments native memory of exactly the bytes of the inputs, one for each that is not constant, in the session's order; see
-   *     {@link Options#shape}
-   * @throws OrtFFMException as {@link #submit(Object, List, List)}; INVALID_ARGUMENT: another number of segments, a Java array's
-   *     segment, or an unknown shape; SHAPE: another number of bytes
+   * @param tag returned with the item, also if it fails; null: none
+   * @param segments native memory of exactly the inputs' sizes, one for each input that is not constant, in the session's
+   *     order; see {@link Options#shape}
+   * @throws OrtFFMException as {@link #submit(Object, List, List)}; INVALID_ARGUMENT: another number of segments, a Java
+   *     array's segment, or an unknown shape; SHAPE: another number of bytes
    */
   public void submit(@Nullable Object tag, MemorySegment... segments) {
     OrtValueRef[] values = new OrtValueRef[shapes.length];
@@ -526,22 +526,22 @@ public final class OrtPipelineFFM implements AutoCloseable {
   }
 
   /**
-   * Waits for the oldest item that was not pulled.
+   * Waits for the oldest item that was not returned.
    *
    * @return the item; the caller closes it
-   * @throws OrtFFMException what the item failed with, its index in the message; an {@link ItemException} for one that was
-   *     submitted with a tag, and the pipeline goes on unless it stops at a
-   *     failure; CANCELLED: an item behind one that failed where it does; NOT_FOUND: no item is in flight
+   * @throws OrtFFMException the failure of the item, with its index in the message; an {@link ItemException} if it was
+   *     submitted with a tag. The pipeline then continues, unless it stops at failures: the following items are CANCELLED.
+   *     NOT_FOUND: no item is in flight
    */
   public Item next() {
     return next(OrtEventFFM.FOREVER);
   }
 
   /**
-   * Waits for the oldest item that was not pulled, for a limited time.
+   * Waits for the oldest item that was not returned, with a time limit.
    *
-   * @param timeout how long
-   * @return the item; the caller closes it. Empty: timed out, and the item is still the next one
+   * @param timeout the longest time
+   * @return the item; the caller closes it. Empty: timed out; the item is still the next one
    * @throws OrtFFMException as {@link #next()}
    */
   public Optional<Item> next(Duration timeout) {
@@ -560,10 +560,10 @@ public final class OrtPipelineFFM implements AutoCloseable {
   }
 
   /**
-   * Waits for the items that are in flight and gives the pipeline up.
+   * Waits for the items in flight and closes the pipeline.
    *
-   * @throws OrtFFMException INVALID_STATE: in a callback of native code, or in a {@link OrtSessionFFM.RunListener} while a call is in
-   *     the pipeline
+   * @throws OrtFFMException INVALID_STATE: in a callback from native code, or in a {@link OrtSessionFFM.RunListener} while a
+   *     call is in the pipeline
    */
   @Override
   public void close() {
@@ -571,10 +571,10 @@ public final class OrtPipelineFFM implements AutoCloseable {
   }
 
   /**
-   * As {@link #close()}, for at most so long.
+   * As {@link #close()}, with a time limit.
    *
-   * @param timeout how long to wait for the call in the pipeline and for the items that are in flight
-   * @return false if it timed out: the pipeline is still open, and all its items can be pulled
+   * @param timeout the longest time to wait for the call in the pipeline and the items in flight
+   * @return false if it timed out: the pipeline is still open, and all its items can be fetched
    * @throws OrtFFMException as {@link #close()}
    */
   public boolean close(Duration timeout) {

@@ -28,13 +28,13 @@ import org.jspecify.annotations.Nullable;
 /**
  * One loaded ONNX Runtime: its environment, execution providers and devices.
  *
- * <p>There is one for each ONNX Runtime in the process: a second {@code create} for the same one gives another Java object over
- * the same native one, whose options but for EP libraries are ignored. Where ONNX Runtime is looked for: {@link
- * Options#ortLibrary}; the environment variable {@code ORT_NATIVE_LIB_PATH} (a file or a directory); the official {@code
- * onnxruntime} package where the program has it, whose copy is then shared; a copy that the process has loaded; beside
- * libiobind; the system's.
+ * <p>There is one native runtime for each ONNX Runtime in the process. A second {@code create} for the same ONNX Runtime
+ * returns another Java object over the same native runtime; its options are ignored, except EP libraries. ONNX Runtime is
+ * searched for in this order: {@link Options#ortLibrary}; the environment variable {@code ORT_NATIVE_LIB_PATH} (a file or a
+ * directory); the official {@code onnxruntime} package, if the program has it, whose copy is then shared; a copy that the
+ * process has loaded; beside libiobind; the system's.
  *
- * <p>Any method may be called from any thread at any time. Sessions, values and bindings live on after {@code close}.
+ * <p>A runtime is thread-safe. Sessions, values and bindings remain valid after {@code close}.
  */
 public final class OrtRuntimeFFM implements AutoCloseable {
   /** How many Java objects each native runtime has, by its address: a sink that comes with a later one is ignored. */
@@ -46,7 +46,7 @@ public final class OrtRuntimeFFM implements AutoCloseable {
   private final boolean isKept;
   private volatile boolean wasVdevLookedFor;
 
-  /** How a runtime is made; every setter returns this object. */
+  /** Options of a runtime; every setter returns this object. */
   public static final class Options {
     private String ortLibrary;
     private final List<String> epLibraries = new ArrayList<>();
@@ -60,11 +60,11 @@ public final class OrtRuntimeFFM implements AutoCloseable {
     public Options() {}
 
     /**
-     * Take this ONNX Runtime and search no further.
+     * Use this ONNX Runtime, and do not search for another.
      *
-     * @param path its library, or the directory that it is in
+     * @param path its library, or the library's directory
      * @return this
-     * @throws OrtFFMException INVALID_ARGUMENT: the path is of another file system of Java's, such as a zip file
+     * @throws OrtFFMException INVALID_ARGUMENT: the path is in another file system of Java, such as a zip file
      */
     public Options ortLibrary(Path path) {
       ortLibrary = Texts.path(path, "ortLibrary");
@@ -83,7 +83,7 @@ public final class OrtRuntimeFFM implements AutoCloseable {
     }
 
     /**
-     * Look for no other EP libraries than those named here.
+     * Do not search for other EP libraries than those named here.
      *
      * @return this
      */
@@ -93,7 +93,7 @@ public final class OrtRuntimeFFM implements AutoCloseable {
     }
 
     /**
-     * Leave ONNX Runtime's telemetry as it is; it is switched off otherwise.
+     * Leave ONNX Runtime's telemetry on; by default it is disabled.
      *
      * @return this
      */
@@ -113,12 +113,23 @@ public final class OrtRuntimeFFM implements AutoCloseable {
     }
 
     /**
-     * Receive log lines; without this warnings and errors go to {@code System.Logger} under the name
-     * {@code io.github.iobind}. With the ONNX Runtime of the official package, whose environment it is, only this package's own
-     * lines go there, and ONNX Runtime writes its own to stderr.
+     * On CUDA devices, allocate tensors from a pool of NVIDIA's driver: creating or closing one does not wait for the device.
+     * Other devices have no pools.
      *
-     * @param level the least severe one
-     * @param sink receives them
+     * @return this
+     */
+    public Options pools() {
+      flags |= Constants.RUNTIME_POOLS;
+      return this;
+    }
+
+    /**
+     * Receive log lines; by default warnings and errors go to the {@code System.Logger} named {@code io.github.iobind}. With
+     * the official package's ONNX Runtime and environment, only this package's own lines are logged there, and ONNX Runtime
+     * writes its lines to stderr.
+     *
+     * @param level the lowest severity
+     * @param sink receives the lines
      * @return this
      */
     public Options log(LogLevel level, LogSink sink) {
@@ -128,8 +139,8 @@ public final class OrtRuntimeFFM implements AutoCloseable {
     }
 
     /**
-     * Take an ONNX Runtime that the process has loaded already, by its {@code const OrtApi *}; one of {@link #ortLibrary},
-     * {@link #ortApi} and {@link #ortApiBase} at most.
+     * Use an ONNX Runtime that the process has already loaded, by its {@code const OrtApi *}. At most one of
+     * {@link #ortLibrary}, {@link #ortApi} and {@link #ortApiBase} may be set.
      *
      * @param api the table of its functions
      * @return this
@@ -140,9 +151,9 @@ public final class OrtRuntimeFFM implements AutoCloseable {
     }
 
     /**
-     * Take an ONNX Runtime that the process has loaded already, by its {@code const OrtApiBase *}.
+     * Use an ONNX Runtime that the process has already loaded, by its {@code const OrtApiBase *}.
      *
-     * @param base what its function {@code OrtGetApiBase} returns
+     * @param base the result of its function {@code OrtGetApiBase}
      * @return this
      */
     public Options ortApiBase(MemorySegment base) {
@@ -155,27 +166,27 @@ public final class OrtRuntimeFFM implements AutoCloseable {
     }
   }
 
-  /** How severe a log line is. */
+  /** The severity of a log line. */
   public enum LogLevel {
     /** Warnings and errors. */
     DEFAULT,
     /** Everything. */
     VERBOSE,
-    /** What happens. */
+    /** Information. */
     INFO,
-    /** What may be wrong. */
+    /** Warnings. */
     WARNING,
-    /** What is wrong. */
+    /** Errors. */
     ERROR
   }
 
-  /** Receives log lines: on any thread, ONNX Runtime's own included, several at once. What it throws is dropped. */
+  /** Receives log lines, on any thread, including ONNX Runtime's, and concurrently. Exceptions are ignored. */
   @FunctionalInterface
   public interface LogSink {
     /**
      * A line.
      *
-     * @param level how severe it is
+     * @param level its severity
      * @param message one line; it must not call iobind
      */
     void log(LogLevel level, String message);
@@ -206,8 +217,8 @@ public final class OrtRuntimeFFM implements AutoCloseable {
    * Finds and loads ONNX Runtime 1.24 or newer, with default options.
    *
    * @return the runtime
-   * @throws OrtFFMException NOT_FOUND: the message says what was tried; VERSION: it is too old
-   * @throws UnsatisfiedLinkError libiobind was not found: the message says what was tried
+   * @throws OrtFFMException NOT_FOUND: the message lists what was tried; VERSION: it is too old
+   * @throws UnsatisfiedLinkError libiobind was not found: the message lists what was tried
    */
   public static OrtRuntimeFFM create() {
     return create(new Options());
@@ -218,9 +229,9 @@ public final class OrtRuntimeFFM implements AutoCloseable {
    *
    * @param options how
    * @return the runtime
-   * @throws OrtFFMException NOT_FOUND: no ONNX Runtime, the message says what was tried, or no file of the EP libraries;
-   *     VERSION: it is too old
-   * @throws UnsatisfiedLinkError libiobind was not found: the message says what was tried
+   * @throws OrtFFMException NOT_FOUND: no ONNX Runtime (the message lists what was tried), or a file of the EP libraries does
+   *     not exist; VERSION: it is too old
+   * @throws UnsatisfiedLinkError libiobind was not found: the message lists what was tried
    * @throws IllegalCallerException native access is denied: the message has the flag
    */
   public static OrtRuntimeFFM create(Options options) {
@@ -346,7 +357,7 @@ public final class OrtRuntimeFFM implements AutoCloseable {
   /**
    * The file that ONNX Runtime was loaded from.
    *
-   * @return its path; "" where a shared copy cannot be told
+   * @return its path; "" if it is unknown for a shared copy
    */
   public String ortLibrary() {
     return info(s -> Layouts.getString(s, Layouts.RUNTIME_INFO, "ort_library"));
@@ -362,7 +373,7 @@ public final class OrtRuntimeFFM implements AutoCloseable {
   }
 
   /**
-   * The version of libiobind, and where it came from.
+   * The version of libiobind, and its location.
    *
    * @return such as "1.0.0 (natives jar: /tmp/...)"
    */
@@ -374,7 +385,7 @@ public final class OrtRuntimeFFM implements AutoCloseable {
   /**
    * The EP libraries that were found, in use or not.
    *
-   * @return in the order in which they were met
+   * @return in the order in which they were found
    */
   public List<EpLibrary> epLibraries() {
     long count = info(s -> Layouts.getLong(s, Layouts.RUNTIME_INFO, "ep_count"));
@@ -397,7 +408,7 @@ public final class OrtRuntimeFFM implements AutoCloseable {
     return result;
   }
 
-  /** Libraries that CUDA's execution provider stands on. */
+  /** Libraries that CUDA's execution provider needs. */
   public enum Preload {
     /** CUDA's runtime, cuBLAS, cuRAND, cuFFT and nvrtc. */
     CUDA(Constants.PRELOAD_NO_CUDA),
@@ -414,7 +425,7 @@ public final class OrtRuntimeFFM implements AutoCloseable {
   }
 
   /**
-   * Loads NVIDIA's libraries, all of them, from where they are found; see {@link #preload(String, int, Set)}.
+   * Loads all of NVIDIA's libraries, from where they are found; see {@link #preload(String, int, Set)}.
    *
    * @throws OrtFFMException NOT_FOUND: the message names what is missing
    */
@@ -423,15 +434,15 @@ public final class OrtRuntimeFFM implements AutoCloseable {
   }
 
   /**
-   * Loads NVIDIA's libraries before the loader is asked for them. A runtime does it by itself where CUDA's execution provider is
-   * loaded; call this before, to say from where.
+   * Loads NVIDIA's libraries before the loader needs them. A runtime does this automatically when it loads CUDA's execution
+   * provider; call this earlier to select other libraries.
    *
-   * @param folder null: an installed PyTorch's, NVIDIA's wheels for Python, then the loader's own search; "": the wheels only; a
-   *     directory with the libraries, or with Python's packages: that one only
+   * @param folder null: the libraries of an installed PyTorch, then NVIDIA's wheels for Python, then the loader's search path;
+   *     "": the wheels only; otherwise only this directory, which has the libraries or Python's packages
    * @param cuda the major version of CUDA, 12 or 13; 0: the newest that is found
    * @param which the libraries to load
-   * @throws OrtFFMException NOT_FOUND: no such directory, or a library that CUDA's execution provider cannot do without: the message
-   *     names them; INVALID_ARGUMENT
+   * @throws OrtFFMException NOT_FOUND: no such directory, or a missing library that CUDA's execution provider needs: the
+   *     message names them; INVALID_ARGUMENT
    */
   public static void preload(@Nullable String folder, int cuda, Set<Preload> which) {
     NativeLibrary.load();
@@ -448,13 +459,13 @@ public final class OrtRuntimeFFM implements AutoCloseable {
   }
 
   /**
-   * Registers an EP library. Its devices follow those that are known already. Nothing happens if the name is taken, whatever file
-   * has it, or if the file is registered already, under whatever name: {@link #epLibraries} says which file has which name.
+   * Registers an EP library. Its devices are appended to the known ones. This is a no-op if the name, or the file under any
+   * name, is already registered; {@link #epLibraries} lists files and names.
    *
-   * @param name the name to register it under; null for the catalogue's
+   * @param name the name under which it is registered; null: the catalogue's name
    * @param path its file
-   * @throws OrtFFMException NOT_FOUND: no such file; RUNTIME: it does not load, the message says why; NOT_SUPPORTED: another
-   *     copy of ONNX Runtime in the process has it; INVALID_ARGUMENT: the path is of another file system of Java's
+   * @throws OrtFFMException NOT_FOUND: no such file; RUNTIME: it does not load, the message has the reason; NOT_SUPPORTED:
+   *     another copy of ONNX Runtime in the process uses it; INVALID_ARGUMENT: the path is in another file system of Java
    */
   public void registerEp(@Nullable String name, Path path) {
     try (Arena arena = Arena.ofConfined(); Scratch scratch = Scratch.take()) {
@@ -474,7 +485,7 @@ public final class OrtRuntimeFFM implements AutoCloseable {
   /**
    * All devices; the first is always the CPU.
    *
-   * @return what they are
+   * @return their descriptions
    */
   public List<DeviceInfo> devices() {
     List<DeviceInfo> result = new ArrayList<>();
@@ -491,12 +502,12 @@ public final class OrtRuntimeFFM implements AutoCloseable {
   }
 
   /**
-   * Resolves a spec to the first of its devices that works, which is tried once for each device by a tiny session.
+   * Resolves a spec to its first device that works. Each device is checked once, with a small session.
    *
    * @param spec names it
-   * @return what the device is
-   * @throws OrtFFMException NOT_FOUND: none is there; WRONG_DEVICE: some are there, none works, the message has each reason;
-   *     INVALID_ARGUMENT: not a spec
+   * @return the device's description
+   * @throws OrtFFMException NOT_FOUND: no such device; WRONG_DEVICE: none of the devices works, the message has each reason;
+   *     INVALID_ARGUMENT: an invalid spec
    */
   public DeviceInfo device(DeviceSpec spec) {
     Place place = resolve(spec);
@@ -509,10 +520,10 @@ public final class OrtRuntimeFFM implements AutoCloseable {
   }
 
   /**
-   * What iobind moved and allocated on a device.
+   * Bytes that iobind has moved, and memory that it has allocated, on a device.
    *
    * @param spec names the device
-   * @return the counters as they are now
+   * @return the current counters
    * @throws OrtFFMException as {@link #device}
    */
   public DeviceCounters counters(DeviceSpec spec) {
@@ -537,8 +548,8 @@ public final class OrtRuntimeFFM implements AutoCloseable {
    * Memory of a device that iobind has allocated.
    *
    * @param spec names the device
-   * @param holder who holds the memory
-   * @return how much it is
+   * @param holder the use of the memory
+   * @return the amounts
    * @throws OrtFFMException as {@link #device}
    */
   public MemoryUsage memory(DeviceSpec spec, MemoryHolder holder) {
@@ -630,7 +641,7 @@ public final class OrtRuntimeFFM implements AutoCloseable {
     }
   }
 
-  /** Gives the runtime up; what was made in it lives on. */
+  /** Closes the runtime; objects that were created with it remain valid. */
   @Override
   public void close() {
     handle.close();

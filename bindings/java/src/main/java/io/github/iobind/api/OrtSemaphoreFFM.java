@@ -3,8 +3,9 @@ package io.github.iobind.api;
 import io.github.iobind.ffm.IobindInterop;
 
 /**
- * A semaphore of another library or process: a value that grows. {@link OrtStreamFFM#await(OrtSemaphoreFFM, long)} orders a stream behind it,
- * {@link OrtStreamFFM#signal(OrtSemaphoreFFM, long)} raises it. It is thread-safe.
+ * An imported timeline semaphore of another library or process: a value that only increases.
+ * {@link OrtStreamFFM#await(OrtSemaphoreFFM, long)} makes a stream wait for a value,
+ * {@link OrtStreamFFM#signal(OrtSemaphoreFFM, long)} sets it. It is thread-safe.
  */
 public final class OrtSemaphoreFFM implements AutoCloseable {
   private final Handle handle;
@@ -14,7 +15,7 @@ public final class OrtSemaphoreFFM implements AutoCloseable {
   }
 
   /**
-   * Imports a semaphore by its handle; who closes that: as {@link OrtExternalMemoryFFM#create}.
+   * Imports a semaphore by its handle; for who closes the handle see {@link OrtExternalMemoryFFM#create}.
    *
    * @param runtime the runtime
    * @param spec the device whose streams use it
@@ -45,7 +46,7 @@ public final class OrtSemaphoreFFM implements AutoCloseable {
     handle.exit();
   }
 
-  /** Gives the semaphore up; streams that use it keep it. */
+  /** Closes the semaphore; streams that use it retain it. */
   @Override
   public void close() {
     handle.close();

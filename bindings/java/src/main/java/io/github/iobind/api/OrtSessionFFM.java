@@ -23,9 +23,8 @@ import java.util.function.LongConsumer;
 import org.jspecify.annotations.Nullable;
 
 /**
- * A model on its devices. Any number of bindings work on a session, each used by one thread at a time, different ones at the
- * same time. Any method here may be called from any thread at any time. Bindings, and the values that came out of them, live on
- * after {@code close}.
+ * A model on its devices. A session may have any number of bindings, which different threads may use concurrently; each binding is
+ * externally synchronized. A session is thread-safe. Bindings, and values fetched from them, remain valid after {@code close}.
  */
 public final class OrtSessionFFM implements AutoCloseable {
   private final Handle handle;
@@ -47,7 +46,7 @@ public final class OrtSessionFFM implements AutoCloseable {
   private final Map<String, String> metadata;
   private volatile @Nullable RunListener listener;
 
-  /** How a session is made; every setter returns this object. */
+  /** Options of a session; every setter returns this object. */
   public static final class Options {
     private final List<DeviceSpec> devices = new ArrayList<>();
     private final Map<String, String> ep = new LinkedHashMap<>();
@@ -67,7 +66,7 @@ public final class OrtSessionFFM implements AutoCloseable {
     public Options() {}
 
     /**
-     * The devices in order of preference; the CPU is always the last resort.
+     * The devices in order of preference. Nodes that none of them takes run on the CPU.
      *
      * @param specs the devices
      * @return this
@@ -78,7 +77,7 @@ public final class OrtSessionFFM implements AutoCloseable {
     }
 
     /**
-     * How ONNX Runtime chooses devices where none is named.
+     * How ONNX Runtime chooses devices if none is named.
      *
      * @param value the policy
      * @return this
@@ -89,7 +88,7 @@ public final class OrtSessionFFM implements AutoCloseable {
     }
 
     /**
-     * A node that no named device takes is an error, not a silent fall back to the CPU.
+     * Refuse a model if no named device takes one of its nodes, instead of running the node on the CPU silently.
      *
      * @return this
      */
@@ -109,7 +108,7 @@ public final class OrtSessionFFM implements AutoCloseable {
     }
 
     /**
-     * Switch ONNX Runtime's reuse of buffers within a run off.
+     * Disable ONNX Runtime's reuse of buffers within a run.
      *
      * @return this
      */
@@ -119,8 +118,8 @@ public final class OrtSessionFFM implements AutoCloseable {
     }
 
     /**
-     * Hash a model that is given as bytes, so that states of the session can be kept in files: {@link OrtStateFFM#save}. A model's file needs
-     * no option, and is hashed with the first such state.
+     * Hash a model that is passed as bytes, so that states of the session can be kept in files: {@link OrtStateFFM#save}. A session from a
+     * file does not need this; the file is hashed with the first such state.
      *
      * @return this
      */
@@ -130,7 +129,7 @@ public final class OrtSessionFFM implements AutoCloseable {
     }
 
     /**
-     * How much of the graph is optimised.
+     * How far ONNX Runtime optimizes the graph.
      *
      * @param value the level
      * @return this
@@ -166,9 +165,9 @@ public final class OrtSessionFFM implements AutoCloseable {
     }
 
     /**
-     * Have the first device that is not the CPU compute on a stream of the caller's, by its execution provider's options
-     * {@code user_compute_stream} and {@code has_user_compute_stream}, which CUDA has. The caller synchronizes it. To order
-     * runs on a stream of this package, give that to {@link OrtIoBindingFFM#runWithBindings(OrtStreamFFM, OrtEventFFM)}.
+     * Make the first device that is not the CPU compute on the caller's stream, by its execution provider's options
+     * {@code user_compute_stream} and {@code has_user_compute_stream}, which CUDA has. The caller synchronizes it. To order runs on a
+     * stream of this package, pass that to {@link OrtIoBindingFFM#runWithBindings(OrtStreamFFM, OrtEventFFM)}.
      *
      * @param nativeStream on CUDA a {@code cudaStream_t}; it must outlive the session
      * @return this
@@ -205,9 +204,9 @@ public final class OrtSessionFFM implements AutoCloseable {
     /**
      * Records ONNX Runtime's profile.
      *
-     * @param prefix what the path of the JSON file begins with; see {@link OrtSessionFFM#endProfile}
+     * @param prefix the beginning of the JSON file's path; see {@link OrtSessionFFM#endProfile}
      * @return this
-     * @throws OrtFFMException INVALID_ARGUMENT: the path is of another file system of Java's, such as a zip file
+     * @throws OrtFFMException INVALID_ARGUMENT: the path is in another file system of Java, such as a zip file
      */
     public Options profile(Path prefix) {
       profile = Texts.path(prefix, "profile");
@@ -215,9 +214,9 @@ public final class OrtSessionFFM implements AutoCloseable {
     }
 
     /**
-     * Have the session compute on a stream of this package, which it keeps: runs of all its bindings follow one another there.
+     * Make the session compute on a stream of this package, which it retains: runs of all its bindings execute there one after another.
      *
-     * @param stream an execution provider's, of the only one of the devices that has streams; it may be closed before the session
+     * @param stream of the only device of the session that has native streams; it may be closed before the session
      * @return this
      */
     public Options stream(OrtStreamFFM stream) {
@@ -226,11 +225,11 @@ public final class OrtSessionFFM implements AutoCloseable {
     }
 
     /**
-     * Have the execution provider capture the work of a run as a graph, and replay it where all that a run reads and writes is
-     * where it was captured. CUDA, WebGPU and the virtual accelerator capture. A binding that has graphs is run by the thread
-     * that captured them: {@link OrtIoBindingFFM#runAsync} and virtual threads do not go together with this.
+     * Make the execution provider capture runs as graphs, and replay a graph if a run reads and writes the memory that was captured. CUDA,
+     * WebGPU and the virtual accelerator support this. A binding that has graphs must be run by the thread that captured them, not by
+     * {@link OrtIoBindingFFM#runAsync} or virtual threads.
      *
-     * @param limit the most graphs that a binding keeps; 0, the default: nothing is captured
+     * @param limit the maximum number of graphs of a binding; 0, the default: no captures
      * @return this
      */
     public Options graphs(int limit) {
@@ -239,7 +238,7 @@ public final class OrtSessionFFM implements AutoCloseable {
     }
 
     /**
-     * Make the first runs on the CPU as well, and compare the outputs. A run that differs throws with {@link OrtStatus#RESULT}.
+     * Repeat the first runs on the CPU, and compare the outputs. If they differ, the run throws with {@link OrtStatus#RESULT}.
      *
      * @param how which runs, and how far they may differ
      * @return this
@@ -277,17 +276,17 @@ public final class OrtSessionFFM implements AutoCloseable {
     }
   }
 
-  /** How ONNX Runtime chooses devices by itself. */
+  /** How ONNX Runtime chooses devices. */
   public enum Policy {
-    /** The devices that the options name; the CPU where they name none. */
+    /** The devices that the options name; the CPU if they name none. */
     NONE,
     /** ONNX Runtime's default. */
     DEFAULT,
-    /** The CPU if it can. */
+    /** The CPU, if possible. */
     PREFER_CPU,
-    /** An NPU if it can. */
+    /** An NPU, if possible. */
     PREFER_NPU,
-    /** A GPU if it can. */
+    /** A GPU, if possible. */
     PREFER_GPU,
     /** The fastest. */
     MAX_PERFORMANCE,
@@ -297,17 +296,17 @@ public final class OrtSessionFFM implements AutoCloseable {
     MIN_POWER
   }
 
-  /** How much of the graph is optimised. */
+  /** How far ONNX Runtime optimizes the graph. */
   public enum Optimization {
-    /** All that there is. */
+    /** All optimizations. */
     ALL,
     /** Nothing. */
     NONE,
-    /** What is right on every device. */
+    /** Optimizations that are valid on every device. */
     BASIC,
-    /** And what is right on the chosen one. */
+    /** Also those that are valid on the chosen device. */
     EXTENDED,
-    /** And the layout of data. */
+    /** Also changes of the data layout. */
     LAYOUT
   }
 
@@ -321,16 +320,16 @@ public final class OrtSessionFFM implements AutoCloseable {
    */
   public record Node(String name, String domain, String opType, String epName) {}
 
-  /** Hears of runs, for a program's metrics. */
+  /** Receives the end of each run, for a program's metrics. */
   @FunctionalInterface
   public interface RunListener {
     /**
-     * A run has ended. Called by the thread that ran it, which is still in the binding; what it throws is dropped. It may close
-     * what no call is in, such as another stream; closing what a call is in, the binding itself above all, fails with INVALID_STATE.
+     * A run has ended. Called on the thread that ran it, within the binding's call; exceptions are ignored. It may close objects that no
+     * call uses, such as another stream; closing an object that a call uses, such as the binding itself, fails with INVALID_STATE.
      *
-     * @param binding of which the run was; not to be used or closed here
-     * @param nanos how long it took, in nanoseconds
-     * @param failure what the run failed with; null: it did not
+     * @param binding the binding of the run; it must not be used or closed here
+     * @param nanos the duration in nanoseconds
+     * @param failure the failure of the run; null: it succeeded
      */
     void ran(OrtIoBindingFFM binding, long nanos, @Nullable OrtFFMException failure);
   }
@@ -421,7 +420,7 @@ public final class OrtSessionFFM implements AutoCloseable {
   // ---- making
 
   /**
-   * Loads a model on the CPU, with a runtime of its own making.
+   * Loads a model on the CPU, with its own runtime.
    *
    * @param model an ONNX or ORT file
    * @return the session
@@ -445,9 +444,8 @@ public final class OrtSessionFFM implements AutoCloseable {
    * @param model an ONNX or ORT file
    * @param options how
    * @return the session
-   * @throws OrtFFMException NOT_FOUND: no such file, or no such free dimension; IO; INVALID_ARGUMENT: also a path of another file
-   *     system of Java's, such as a zip file; RUNTIME: ONNX Runtime refuses the model or a device; WRONG_DEVICE, NOT_FOUND: a device is
-   *     not there
+   * @throws OrtFFMException NOT_FOUND: no such file, or no such free dimension; IO; INVALID_ARGUMENT: also a path in another file system of
+   *     Java, such as a zip file; RUNTIME: ONNX Runtime refuses the model or a device; WRONG_DEVICE, NOT_FOUND: a device does not exist
    */
   public static OrtSessionFFM create(OrtRuntimeFFM runtime, Path model, Options options) {
     return create(runtime, false, file(model), null, options);
@@ -494,12 +492,12 @@ public final class OrtSessionFFM implements AutoCloseable {
   }
 
   /**
-   * Adopts a session of the official package: the same native session in the same ONNX Runtime, nothing is loaded again. It can
-   * be run through both; it stays the caller's to close, after this session and its bindings. A use after it was closed is an
+   * Adopts a session of the official package: it uses the same native session in the same ONNX Runtime, and loads nothing again. Both
+   * packages can run it. The caller closes the official session, after this session and its bindings. Use after that throws an
    * IllegalStateException.
    *
-   * @param ortSession an {@code ai.onnxruntime.OrtSession}. It is not named in this method's type so that this package works,
-   *     and can be looked at by reflection, without the official one
+   * @param ortSession an {@code ai.onnxruntime.OrtSession}. This method's parameter type does not name it, so that this package works, and
+   *     can be inspected by reflection, without the official one
    * @return the session; {@link #runtime} is that of the official package's ONNX Runtime
    * @throws OrtFFMException INVALID_ARGUMENT: something else; VERSION: the official package is older than 1.24
    * @throws IllegalStateException it is closed
@@ -517,23 +515,24 @@ public final class OrtSessionFFM implements AutoCloseable {
   }
 
   /**
-   * Adopts a session that other native code has made with the runtime's ONNX Runtime. Everything works as on a session of one's
-   * own; it has the devices that its inputs and outputs lie on, and the CPU. For an {@code ai.onnxruntime.OrtSession} there is
-   * {@link #createFromOrtSession}.
+   * Adopts a session that other native code has created with the runtime's ONNX Runtime. It works as any other session; its devices are
+   * those of its inputs and outputs, and the CPU. For an {@code ai.onnxruntime.OrtSession} there is {@link #createFromOrtSession}.
    *
    * @param runtime that of the session's ONNX Runtime; see {@link OrtRuntimeFFM.Options#ortApi}
    * @param ortSession an {@code OrtSession *}; neither copied nor released
-   * @param released called once when nothing uses the native session any more, on any thread; it must not call this package.
-   *     null: the native session must outlive this object, its bindings and values
+   * @param released called once, on any thread, when the native session is no longer used; it must not call this package. null: the native
+   *     session must outlive this object, its bindings and values
    * @return the session
-   * @throws OrtFFMException INVALID_ARGUMENT: a null address; NOT_SUPPORTED: the session is of another copy of ONNX Runtime;
-   *     RUNTIME. After an error {@code released} is not called
+   * @throws OrtFFMException INVALID_ARGUMENT: a null address; NOT_SUPPORTED: the session is of another copy of ONNX Runtime; RUNTIME. After
+   *     an error {@code released} is not called
    */
   public static OrtSessionFFM wrap(OrtRuntimeFFM runtime, MemorySegment ortSession, @Nullable Runnable released) {
     return adopt(runtime, false, ortSession, released, null);
   }
 
-  /** @param official the session of the official package; null: whoever has it learns by {@code released} when it may close it */
+  /**
+   * @param official the session of the official package; null: whoever has it learns by {@code released} when it may close it
+   */
   static OrtSessionFFM adopt(OrtRuntimeFFM runtime, boolean ownsRuntime, MemorySegment ortSession, Runnable released,
       OfficialOrt.Session official) {
     long object = OrtInterop.address("wrap", ortSession);
@@ -573,16 +572,16 @@ public final class OrtSessionFFM implements AutoCloseable {
   }
 
   /**
-   * What the model says of itself.
+   * The model's description.
    *
-   * @return its opset, version and texts
+   * @return opset, version and texts
    */
   public ModelInfo model() {
     return model;
   }
 
   /**
-   * The model's own entries: labels, a vocabulary.
+   * The model's own metadata, such as labels or a vocabulary.
    *
    * @return in the order of their keys
    */
@@ -591,31 +590,31 @@ public final class OrtSessionFFM implements AutoCloseable {
   }
 
   /**
-   * The runtime that the session was made with.
+   * The runtime of the session.
    *
-   * @return the runtime; closed with the session where the session made it
+   * @return the runtime; closed with the session if the session created it
    */
   public OrtRuntimeFFM runtime() {
     return runtime;
   }
 
   /**
-   * The index of an input: once, before a loop.
+   * The index of an input. Look it up once, before a loop.
    *
    * @param name its name
    * @return its index
-   * @throws OrtFFMException NOT_FOUND: the message lists the names that there are
+   * @throws OrtFFMException NOT_FOUND: the message lists the existing names
    */
   public int inputIndex(String name) {
     return index(inputIndexes, "input", name);
   }
 
   /**
-   * The index of an output: once, before a loop.
+   * The index of an output. Look it up once, before a loop.
    *
    * @param name its name
    * @return its index
-   * @throws OrtFFMException NOT_FOUND: the message lists the names that there are
+   * @throws OrtFFMException NOT_FOUND: the message lists the existing names
    */
   public int outputIndex(String name) {
     return index(outputIndexes, "output", name);
@@ -630,7 +629,7 @@ public final class OrtSessionFFM implements AutoCloseable {
   }
 
   /**
-   * Which EP runs which node, for a session made with {@link Options#placement}.
+   * Which EP runs which node, for a session created with {@link Options#placement}.
    *
    * @return grouped by EP; empty without that option
    */
@@ -654,11 +653,12 @@ public final class OrtSessionFFM implements AutoCloseable {
   }
 
   /**
-   * The kind of the state that an output leaves for an input. The first call reads the graph from the model's file, without the weights.
+   * The kind of the state that is carried from an output to an input. The first call reads the graph from the model's file, without the
+   * weights.
    *
    * @param output the output's name
    * @param input the input's name
-   * @return the kind; UNKNOWN also for a session that was adopted, or made from bytes without {@link Options#identify}
+   * @return the kind; UNKNOWN also for a session that was adopted, or created from bytes without {@link Options#identify}
    * @throws OrtFFMException NOT_FOUND; IO: the model's file cannot be read, or has changed since the session was made; OUT_OF_MEMORY
    * @throws IllegalStateException the session is closed
    */
@@ -669,7 +669,7 @@ public final class OrtSessionFFM implements AutoCloseable {
   // ---- use
 
   /**
-   * Makes a binding: no input is bound, and each output is FRESH where the session leaves it.
+   * Creates a binding: no input is bound, and each output is FRESH in the session's own output memory.
    *
    * @return the binding
    * @throws OrtFFMException OUT_OF_MEMORY, RUNTIME
@@ -691,14 +691,14 @@ public final class OrtSessionFFM implements AutoCloseable {
   }
 
   /**
-   * Loads a state from a file that {@link OrtStateFFM#save} wrote, to where the session reads its inputs. It was saved from a session of the
-   * same model, on any device.
+   * Loads a state from a file that {@link OrtStateFFM#save} wrote, into the memory from which the session reads its inputs. The session
+   * that saved it must have had the same model, on any device.
    *
    * @param path the file
    * @return the state; the caller closes it
-   * @throws OrtFFMException IO: the file cannot be read, is not the file of a state, is cut or damaged, or is of another model: the message says
-   *     what differs; VERSION: a newer iobind wrote it; NOT_SUPPORTED: the session was made from bytes without {@link Options#identify}, or
-   *     was adopted; INVALID_ARGUMENT: the path is of another file system of Java's, such as a zip file; OUT_OF_MEMORY, RUNTIME
+   * @throws OrtFFMException IO: the file cannot be read, is not a state, is truncated or damaged, or is of another model: the message says
+   *     what differs; VERSION: a newer iobind wrote it; NOT_SUPPORTED: the session was created from bytes without {@link Options#identify},
+   *     or was adopted; INVALID_ARGUMENT: the path is in another file system of Java, such as a zip file; OUT_OF_MEMORY, RUNTIME
    * @throws IllegalStateException the session is closed
    */
   public OrtStateFFM loadState(Path path) {
@@ -721,10 +721,10 @@ public final class OrtSessionFFM implements AutoCloseable {
   }
 
   /**
-   * Has later runs of all bindings told: those that have ended when they return, and those of
-   * {@link OrtIoBindingFFM#runAsync}; of a run on a stream nobody knows how long it takes.
+   * Sets a listener for later runs of all bindings, including those of {@link OrtIoBindingFFM#runAsync}. Runs on a stream are not reported,
+   * because their duration is not known.
    *
-   * @param runListener hears of them; null: nobody does
+   * @param runListener the listener; null: none
    */
   public void onRun(@Nullable RunListener runListener) {
     listener = runListener;
@@ -735,12 +735,11 @@ public final class OrtSessionFFM implements AutoCloseable {
   }
 
   /**
-   * Runs once without a binding: inputs go and outputs come wherever ONNX Runtime wants them, which may copy all of them over
-   * the link in each run.
+   * Runs once without a binding. ONNX Runtime may copy all inputs and outputs over the link in each run.
    *
    * @param values one host-readable value for each input, in the session's order
-   * @return new host values, null for outputs that are no tensors; the caller closes them
-   * @throws OrtFFMException DTYPE, SHAPE, WRONG_DEVICE: an input does not fit; INVALID_ARGUMENT: one is missing; RUNTIME
+   * @return new host values, null for outputs that are not tensors; the caller closes them
+   * @throws OrtFFMException DTYPE, SHAPE, WRONG_DEVICE: an input does not match; INVALID_ARGUMENT: an input is missing; RUNTIME
    */
   public List<@Nullable OrtValueRef> run(List<OrtValueRef> values) {
     int entered = 0;
@@ -779,7 +778,7 @@ public final class OrtSessionFFM implements AutoCloseable {
   }
 
   /**
-   * Ends the profile of a session made with {@link Options#profile} and writes its file. Runs must be over.
+   * Ends the profile of a session created with {@link Options#profile} and writes its file. Runs must be complete.
    *
    * @return the file
    * @throws OrtFFMException INVALID_STATE: no profile is being recorded
@@ -870,11 +869,11 @@ public final class OrtSessionFFM implements AutoCloseable {
   }
 
   /**
-   * Gives the session up when the calls in it have returned; its bindings live on. An adopted session also waits for the runs
-   * of its bindings, and closes its pipelines and batches, so that the session of the official package can be closed next.
+   * Closes the session when the calls in it have returned; its bindings remain valid. An adopted session also waits for the runs of its
+   * bindings, and closes its pipelines and batches, so that the official session can be closed next.
    *
-   * @throws OrtFFMException INVALID_STATE: in a callback, or a {@link RunListener}, while a call is in the session; an adopted one:
-   *     in any callback of native code
+   * @throws OrtFFMException INVALID_STATE: in a callback, or a {@link RunListener}, while a call is in the session; an adopted session: in
+   *     any callback from native code
    */
   @Override
   public void close() {
@@ -882,9 +881,9 @@ public final class OrtSessionFFM implements AutoCloseable {
   }
 
   /**
-   * As {@link #close()}, for at most so long.
+   * As {@link #close()}, with a time limit.
    *
-   * @param timeout how long to wait for the calls in the session, and an adopted one's runs and pipelines
+   * @param timeout the longest time to wait for the calls in the session, and for the runs and pipelines of an adopted one
    * @return false if it timed out: the session is still open, and so are its pipelines
    * @throws OrtFFMException as {@link #close()}
    */

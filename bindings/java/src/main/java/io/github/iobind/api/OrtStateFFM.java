@@ -14,12 +14,12 @@ import java.util.Set;
 import java.util.function.LongConsumer;
 
 /**
- * A saved state: what the carried inputs of a binding hold at a moment. {@link OrtIoBindingFFM#saveState} and
- * {@link OrtSessionFFM#loadState} make one, {@link OrtIoBindingFFM#restoreState} goes on from it, any number of times and in any number of
- * bindings of the session. It never changes.
+ * A saved state: the content of a binding's carried inputs at one time. {@link OrtIoBindingFFM#saveState} and
+ * {@link OrtSessionFFM#loadState} create states; {@link OrtIoBindingFFM#restoreState} continues from one, any number of times
+ * and in any number of bindings of the session. A state never changes.
  *
- * <p>Any thread may use it. It outlives its binding, session and runtime, whose memory and model it keeps until it is closed; values that
- * came out of it, and bindings that read it, keep the memory longer.
+ * <p>It is thread-safe. It may outlive its binding, session and runtime, whose memory and model it retains until it is closed;
+ * values fetched from it, and bindings that read it, retain the memory longer.
  */
 public final class OrtStateFFM implements AutoCloseable {
   private static final StructLayout INFO = Layouts.STATE_INFO;
@@ -90,9 +90,9 @@ public final class OrtStateFFM implements AutoCloseable {
   }
 
   /**
-   * What a carried input holds: a reference to the memory that it is in, nothing is copied. It is read-only wherever it would be written. If
-   * a run that makes it is in flight on a stream, an access from the host waits for that; work on another stream does not, which an event
-   * of the run's stream orders.
+   * The saved content of a carried input: a read-only reference to its memory, without a copy. If the run that produces it is
+   * in flight on a stream, host access blocks until it is complete. Work on another stream does not wait: order it by an event
+   * of the run's stream.
    *
    * @param inputName the input's name
    * @return the value; the caller closes it
@@ -124,13 +124,15 @@ public final class OrtStateFFM implements AutoCloseable {
   }
 
   /**
-   * Writes the state to a file, which {@link OrtSessionFFM#loadState} reads, also in another process, on another device, and with another
-   * version of ONNX Runtime. No reader sees half of it. Waits for the run that makes the state.
+   * Writes the state to a file, which {@link OrtSessionFFM#loadState} reads, also in another process, on another device, and
+   * with another version of ONNX Runtime. No reader sees a partial file. Blocks until the run that produces the state is
+   * complete.
    *
    * @param path the file; an existing one is replaced
-   * @throws OrtFFMException IO: the file cannot be written, or the model's file has changed since the session was made; NOT_SUPPORTED: the
-   *     session was made from bytes without {@link OrtSessionFFM.Options#identify}, or was adopted; what that run failed with;
-   *     INVALID_ARGUMENT: the path is of another file system of Java's, such as a zip file; OUT_OF_MEMORY, RUNTIME
+   * @throws OrtFFMException IO: the file cannot be written, or the model's file has changed since the session was created;
+   *     NOT_SUPPORTED: the session was created from bytes without {@link OrtSessionFFM.Options#identify}, or was adopted; the
+   *     failure of that run; INVALID_ARGUMENT: the path is in another file system of Java, such as a zip file; OUT_OF_MEMORY,
+   *     RUNTIME
    * @throws IllegalStateException the state is closed
    */
   public void save(Path path) {
@@ -155,7 +157,7 @@ public final class OrtStateFFM implements AutoCloseable {
   }
 
   /**
-   * Gives the state up when the calls in it have returned. Values that came out of it, and bindings that read it, remain valid.
+   * Closes the state when the calls in it have returned. Values fetched from it, and bindings that read it, remain valid.
    *
    * @throws OrtFFMException INVALID_STATE: in a callback, while a call is in the state
    */

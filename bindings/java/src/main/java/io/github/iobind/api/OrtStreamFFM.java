@@ -11,12 +11,11 @@ import java.util.Map;
 import org.jspecify.annotations.Nullable;
 
 /**
- * An ordered queue of work on a device: what is submitted to it is done in that order. On a device without streams of its own
- * it is a queue with a thread of iobind's: a copy is done at once where nothing is before it; runs, and what comes behind them,
- * are done by the thread. There a failure stays on the stream: what is behind it is not done and reports the same error, until
- * {@link #synchronize} has thrown it.
+ * An ordered queue of work on a device. On a device without native streams it is a queue with a thread of iobind: a copy is
+ * made at once if no work is before it; runs, and work after them, are executed by the thread. There a failure stays on the
+ * stream: later work is not executed and reports the same error, until {@link #synchronize} has thrown it.
  *
- * <p>One thread at a time uses a stream; {@code close} waits for the work that is on it.
+ * <p>A stream is externally synchronized; {@code close} waits for its work.
  */
 public final class OrtStreamFFM implements AutoCloseable {
   private final Handle handle;
@@ -49,26 +48,26 @@ public final class OrtStreamFFM implements AutoCloseable {
   }
 
   /**
-   * A stream of a device.
+   * Creates a stream of a device.
    *
    * @param runtime the runtime
    * @param spec the device
    * @return the stream
-   * @throws OrtFFMException the device is not there, or gives no stream
+   * @throws OrtFFMException the device does not exist, or provides no stream
    */
   public static OrtStreamFFM create(OrtRuntimeFFM runtime, DeviceSpec spec) {
     return create(runtime, spec, Map.of());
   }
 
   /**
-   * A stream of a device, made with options.
+   * Creates a stream of a device, with options.
    *
    * @param runtime the runtime
    * @param spec the device
-   * @param options of its execution provider for its stream, passed on as they are
+   * @param options of its execution provider for its stream, passed on unchanged
    * @return the stream
-   * @throws OrtFFMException the device is not there, or gives no stream; NOT_SUPPORTED: options for a device without streams of
-   *     its own
+   * @throws OrtFFMException the device does not exist, or provides no stream; NOT_SUPPORTED: options for a device without
+   *     native streams
    */
   public static OrtStreamFFM create(OrtRuntimeFFM runtime, DeviceSpec spec, Map<String, String> options) {
     Place place = runtime.resolve(spec);
@@ -91,15 +90,15 @@ public final class OrtStreamFFM implements AutoCloseable {
   }
 
   /**
-   * A stream of another library's. What is submitted to it here comes behind what that library has submitted by then, and what
-   * that library submits later comes behind it; the host does not wait.
+   * Wraps a stream of another library. Work submitted to it here waits for all work that the library has previously submitted,
+   * and the library's later work waits for this work; the host does not block.
    *
    * @param runtime the runtime
    * @param spec the device that the stream is of
-   * @param kind whose handle it is
+   * @param kind the kind of handle
    * @param handle its stream; on CUDA NULL is the legacy default stream
-   * @param released called once when neither this stream nor a session uses the handle any more, on any thread; it must not
-   *     call this package. null: the handle outlives both
+   * @param released called once, on any thread, when neither this stream nor a session uses the handle any more; it must not
+   *     call this package. null: the handle must outlive both
    * @return the stream
    * @throws OrtFFMException NOT_SUPPORTED: the device takes no handles of that kind; WRONG_DEVICE: it is another device's;
    *     INVALID_STATE: it is being captured; INVALID_ARGUMENT. After an error {@code released} is not called
@@ -131,10 +130,10 @@ public final class OrtStreamFFM implements AutoCloseable {
   }
 
   /**
-   * Orders all later work of this stream behind an event of another library, without stopping the host.
+   * Makes all later work of this stream wait for an event of another library; the host does not block.
    *
-   * @param kind whose event it is
-   * @param event recorded already
+   * @param kind the kind of event
+   * @param event already recorded
    * @throws OrtFFMException NOT_SUPPORTED: the device takes no handles of that kind; INVALID_ARGUMENT; RUNTIME
    */
   public void await(NativeKind kind, MemorySegment event) {
@@ -149,9 +148,9 @@ public final class OrtStreamFFM implements AutoCloseable {
   }
 
   /**
-   * Records an event of another library at the present end of this stream.
+   * Records an event of another library at the current end of this stream.
    *
-   * @param kind whose event it is
+   * @param kind the kind of event
    * @param event the event
    * @throws OrtFFMException as {@link #await(NativeKind, MemorySegment)}
    */
@@ -167,8 +166,8 @@ public final class OrtStreamFFM implements AutoCloseable {
   }
 
   /**
-   * Orders all later work of this stream behind the moment at which the semaphore's value is so high, without stopping the host. If it never
-   * is, the stream never goes on.
+   * Makes all later work of this stream wait until the semaphore has at least this value; the host does not block. If the value
+   * is never reached, the stream blocks forever.
    *
    * @param semaphore of this device
    * @param value the value, unsigned
@@ -179,10 +178,11 @@ public final class OrtStreamFFM implements AutoCloseable {
   }
 
   /**
-   * Raises the semaphore when this stream has completed all work submitted so far. Work that fails before may leave it as it is.
+   * Sets the semaphore's value when this stream has completed all previously submitted work. If that work fails, the value may
+   * not change.
    *
    * @param semaphore of this device
-   * @param value more than the semaphore has by then, unsigned
+   * @param value greater than the semaphore's value by then, unsigned
    * @throws OrtFFMException as {@link #await(OrtSemaphoreFFM, long)}
    */
   public void signal(OrtSemaphoreFFM semaphore, long value) {
@@ -212,8 +212,8 @@ public final class OrtStreamFFM implements AutoCloseable {
   /**
    * The execution provider's native stream, for other libraries that submit work to it: on CUDA a {@code cudaStream_t}.
    *
-   * @return its address, a segment of no bytes that is valid as long as this stream; {@link MemorySegment#NULL} where the
-   *     device has no streams of its own
+   * @return its address, a segment of no bytes that is valid as long as this stream; {@link MemorySegment#NULL} if the device
+   *     has no native streams
    */
   public MemorySegment nativeStream() {
     try (Scratch scratch = Scratch.take()) {
@@ -231,9 +231,9 @@ public final class OrtStreamFFM implements AutoCloseable {
   }
 
   /**
-   * Waits until everything submitted so far has finished.
+   * Blocks until all previously submitted work is complete.
    *
-   * @throws OrtFFMException what a run or copy on the stream failed with since the last call; RUNTIME: the device failed
+   * @throws OrtFFMException the failure of a run or copy on the stream since the last call; RUNTIME: the device failed
    */
   public void synchronize() {
     try (Scratch scratch = Scratch.take()) {
@@ -250,10 +250,10 @@ public final class OrtStreamFFM implements AutoCloseable {
   }
 
   /**
-   * Orders all later work of this stream behind an event of any stream.
+   * Makes all later work of this stream wait for an event of any stream.
    *
-   * @param event an event; one that was never recorded orders nothing
-   * @throws OrtFFMException RUNTIME; what the work before the event failed with, where that has passed already
+   * @param event the event; if it is unrecorded, this is a no-op
+   * @throws OrtFFMException RUNTIME; the failure of work before the event, if the event is already signaled
    */
   public void await(OrtEventFFM event) {
     try (Scratch scratch = Scratch.take()) {
@@ -291,10 +291,10 @@ public final class OrtStreamFFM implements AutoCloseable {
   }
 
   /**
-   * Waits for the work on the stream and gives it up.
+   * Waits for the work on the stream and closes it.
    *
-   * @throws OrtFFMException INVALID_STATE: in a callback of native code, or in a {@link OrtSessionFFM.RunListener} while a call is in
-   *     the stream
+   * @throws OrtFFMException INVALID_STATE: in a callback from native code, or in a {@link OrtSessionFFM.RunListener} while a
+   *     call is in the stream
    */
   @Override
   public void close() {
@@ -302,9 +302,9 @@ public final class OrtStreamFFM implements AutoCloseable {
   }
 
   /**
-   * As {@link #close()}, for at most so long.
+   * As {@link #close()}, with a time limit.
    *
-   * @param timeout how long to wait for the calls in the stream and for the work on it
+   * @param timeout the longest time to wait for the calls in the stream and its work
    * @return false if it timed out: the stream is still open
    * @throws OrtFFMException as {@link #close()}
    */

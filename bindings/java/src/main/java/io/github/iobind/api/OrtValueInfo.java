@@ -7,21 +7,21 @@ import org.jspecify.annotations.Nullable;
  * An input or output of a session.
  *
  * @param name its name in the model
- * @param kind what it is; what follows is set for tensors alone
+ * @param kind its kind; the following components are set for tensors only
  * @param type the element type
- * @param hasShape whether the model says even the rank
- * @param shape the dims, -1 where the model leaves one open
- * @param symbols the names of open dims; "" for a fixed or nameless one
- * @param device where the session wants the input or leaves the output; null for what is not a tensor
+ * @param hasShape whether the model defines the rank
+ * @param shape the dims; -1: open
+ * @param symbols the names of open dims; "" for a fixed or unnamed dim
+ * @param device from which the session reads the input, or on which it leaves the output; null if it is not a tensor
  * @param memoryName ONNX Runtime's name of that memory
  */
 public record OrtValueInfo(String name, Kind kind, OnnxTensorElementType type, boolean hasShape, List<Long> shape,
     List<String> symbols, @Nullable DeviceSpec device, String memoryName) {
-  /** What an input or output is. */
+  /** The kind of an input or output. */
   public enum Kind {
-    /** Something else. */
+    /** Another kind. */
     UNKNOWN,
-    /** The one that can be bound. */
+    /** A tensor, the only kind that can be bound. */
     TENSOR,
     /** A sequence. */
     SEQUENCE,

@@ -15,10 +15,10 @@ import java.util.function.LongFunction;
 import org.jspecify.annotations.Nullable;
 
 /**
- * A reference to a tensor: typed, shaped memory on a device or on the host. The memory is freed when its last reference is
- * gone; this one is given back by {@link #close}, and bindings and views have their own.
+ * A reference to a tensor: typed, shaped memory on a device or on the host. The memory is freed with its last reference.
+ * {@link #close} releases this one; bindings and views have their own.
  *
- * <p>Several threads may read a value at the same time while none writes it. Offsets and sizes are in bytes.
+ * <p>Several threads may read a value concurrently if none writes it. Offsets and sizes are in bytes.
  */
 public final class OrtValueRef implements AutoCloseable {
   private static final long DEVICE = Layouts.offset(Layouts.TENSOR_INFO, "device");
@@ -61,7 +61,7 @@ public final class OrtValueRef implements AutoCloseable {
   // ---- making
 
   /**
-   * A new value; its content is undefined, strings are empty.
+   * Allocates a value; its content is undefined, strings are empty.
    *
    * @param runtime the runtime
    * @param spec the device; "/pinned" for its host-accessible memory
@@ -90,7 +90,8 @@ public final class OrtValueRef implements AutoCloseable {
   }
 
   /**
-   * A new value in a session's own memory, such as its arena on CUDA, which {@code gpu_mem_limit} limits. It keeps the session alive.
+   * Allocates a value in a session's own memory, such as its arena on CUDA, which {@code gpu_mem_limit} limits. The value
+   * retains the session.
    *
    * @param session the session
    * @param spec one of its devices, as for the other {@code allocate}
@@ -120,13 +121,13 @@ public final class OrtValueRef implements AutoCloseable {
   }
 
   /**
-   * A value over memory of the caller's, which is not copied: host memory on the CPU, device memory on a device. Use of the
-   * value after the segment's arena has been closed is an IllegalStateException; while a run or a copy uses it the arena
-   * refuses to be closed. Of read-only memory the value can be read.
+   * Creates a value over the caller's memory, without a copy: host memory on the CPU, device memory on a device. Use of the
+   * value after the segment's arena was closed throws an IllegalStateException; while a run or a copy uses the memory, the
+   * arena cannot be closed. A value over read-only memory can only be read.
    *
    * @param runtime the runtime
-   * @param spec the device that the memory is of
-   * @param segment native memory, of the value's bytes or more
+   * @param spec the device of the memory
+   * @param segment native memory, of at least the value's size
    * @param descriptor element type and shape
    * @return the value
    * @throws OrtFFMException INVALID_ARGUMENT: the segment is too small, or a Java array's; DTYPE: strings
@@ -136,15 +137,16 @@ public final class OrtValueRef implements AutoCloseable {
   }
 
   /**
-   * A value over memory of the caller's, which says when it is free again: device memory of another library, mostly.
+   * Creates a value over the caller's memory, with a callback when it is no longer used; this is mostly for device memory of
+   * another library.
    *
    * @param runtime the runtime
-   * @param spec the device that the memory is of
-   * @param segment native memory, of the value's bytes or more; on a device whose memory has no addresses the handle that its
-   *     execution provider uses (a WGPUBuffer), reinterpreted to those bytes
+   * @param spec the device of the memory
+   * @param segment native memory, of at least the value's size; on a device without addresses the handle of its execution
+   *     provider (a WGPUBuffer), reinterpreted to that size
    * @param descriptor element type and shape
-   * @param released called once when neither a value, nor a binding, nor a run uses the memory any more, on any thread; it must
-   *     not call this package. null: nothing is called
+   * @param released called once, on any thread, when no value, binding or run uses the memory any more; it must not call this
+   *     package. null: no callback
    * @return the value
    * @throws OrtFFMException as {@link #wrap(OrtRuntimeFFM, DeviceSpec, MemorySegment, MemoryDescriptor)}; after an error
    *     {@code released} is not called
@@ -170,12 +172,12 @@ public final class OrtValueRef implements AutoCloseable {
   }
 
   /**
-   * A new value on the host with the content of a Java array.
+   * Creates a value on the host with the content of a Java array.
    *
    * @param runtime the runtime
    * @param array a {@code float[]}, {@code double[]}, {@code long[]}, {@code int[]}, {@code short[]}, {@code byte[]} or
    *     {@code String[]}
-   * @param descriptor element type and shape; the type is one that such an array holds
+   * @param descriptor element type and shape; the array must have the Java type of the element type
    * @return the value
    * @throws OrtFFMException DTYPE: the array is of another type; SHAPE: it has another number of elements
    */
@@ -195,12 +197,12 @@ public final class OrtValueRef implements AutoCloseable {
   }
 
   /**
-   * A value over a part of this one: the same memory, no copy. It keeps the memory alive.
+   * A value over a part of this one, without a copy. It retains the memory.
    *
    * @param offset bytes from the start; anything but 0 needs a device that is ADDRESSABLE
    * @param descriptor element type and shape of the part
    * @return the view
-   * @throws OrtFFMException INVALID_ARGUMENT: the part does not lie inside; NOT_SUPPORTED: the device cannot address it
+   * @throws OrtFFMException INVALID_ARGUMENT: the part is not inside; NOT_SUPPORTED: the device cannot address it
    */
   public OrtValueRef view(long offset, MemoryDescriptor descriptor) {
     try (Scratch scratch = Scratch.take()) {
@@ -237,7 +239,7 @@ public final class OrtValueRef implements AutoCloseable {
   }
 
   /**
-   * One more reference to the same tensor, closed by itself.
+   * Another reference to the same tensor, which is closed separately.
    *
    * @return the reference
    */
@@ -316,17 +318,17 @@ public final class OrtValueRef implements AutoCloseable {
   }
 
   /**
-   * The address of the data, on whatever device: for other libraries that work there, such as a CUDA kernel. The host reads and
-   * writes by {@link #asMemorySegment()}.
+   * The address of the data, on any device, for other libraries that work there, such as a CUDA kernel. The host accesses the
+   * data by {@link #asMemorySegment()}.
    *
-   * @return a segment of no bytes, valid as long as the value; {@link MemorySegment#NULL} where it has 0 bytes or holds strings
+   * @return a segment of no bytes, valid as long as the value; {@link MemorySegment#NULL} if it has 0 bytes or is of strings
    */
   public MemorySegment nativeAddress() {
     return MemorySegment.ofAddress(address());
   }
 
   /**
-   * Whether the host reads and writes the memory directly.
+   * Whether the host can read and write the memory directly.
    *
    * @return whether {@link #asMemorySegment()} works
    */
@@ -338,11 +340,11 @@ public final class OrtValueRef implements AutoCloseable {
   // ---- content
 
   /**
-   * The memory itself, without a copy. The call blocks while work in flight uses the memory: after later work, call it again before
-   * an access. The segment's scope ends when this reference is closed; from then on an access is an IllegalStateException. If the
-   * value is forgotten instead, the segment keeps the memory until it is collected, too. Memory of the caller's keeps its scope, and
-   * is read-only where that is. Closing a value whose segment was taken costs some 20 microseconds; in a loop take
-   * {@link #asMemorySegment(Arena)} or {@link #read(Object)}.
+   * The memory itself, without a copy. The call blocks while work in flight uses the memory; after later work, call it again
+   * before an access. The segment is valid until this reference is closed; later access throws an IllegalStateException. If the
+   * value is forgotten instead, the segment retains the memory until it is collected as well. A segment over the caller's
+   * memory has the scope of that memory, and is read-only if that is. Closing a value whose segment was requested takes some 20
+   * microseconds; in a loop use {@link #asMemorySegment(Arena)} or {@link #read(Object)}.
    *
    * @return a segment of exactly the value's bytes, for any thread
    * @throws OrtFFMException WRONG_DEVICE: the host cannot read the memory: {@link #read(Object)} copies it; DTYPE: strings
@@ -364,11 +366,11 @@ public final class OrtValueRef implements AutoCloseable {
   }
 
   /**
-   * The memory itself, without a copy, for as long as an arena lives. It blocks as {@link #asMemorySegment()} does. The segment keeps
-   * the memory alive until then, also when this reference is closed. Of a value over memory of yours the segment lives as long as that
-   * memory's own arena, whatever {@code arena} is.
+   * The memory itself, without a copy, until an arena is closed. It blocks as {@link #asMemorySegment()} does. The segment
+   * retains the memory until then, also if this reference is closed. For a value over your own memory, the segment is valid
+   * until that memory's own arena is closed, whatever {@code arena} is.
    *
-   * @param arena whose scope the segment gets; a confined one is cheap
+   * @param arena the scope of the segment; a confined arena is cheap
    * @return a segment of exactly the value's bytes
    * @throws OrtFFMException as {@link #asMemorySegment()}
    */
@@ -433,12 +435,12 @@ public final class OrtValueRef implements AutoCloseable {
   /**
    * Writes native memory or a Java array's segment into this value.
    *
-   * @param offset where in the value, in bytes
+   * @param offset in the value, in bytes
    * @param source the bytes
-   * @param stream the device's stream that orders the copy, and {@code source}, native memory then, stays valid until it has
-   *     passed; null: done on return
-   * @throws OrtFFMException INVALID_ARGUMENT: the part does not lie inside, or what would be written is read-only, or a copy on
-   *     a stream has memory of a confined arena; DTYPE: strings; WRONG_DEVICE: another device's stream
+   * @param stream the device's stream on which the copy is ordered; {@code source} must then be native memory, and remain valid
+   *     until the copy is complete. null: complete on return
+   * @throws OrtFFMException INVALID_ARGUMENT: the part does not lie inside, or the target is read-only, or a copy on a stream
+   *     uses memory of a confined arena; DTYPE: strings; WRONG_DEVICE: another device's stream
    */
   public void write(long offset, MemorySegment source, @Nullable OrtStreamFFM stream) {
     if (!source.isNative()) {
@@ -468,10 +470,10 @@ public final class OrtValueRef implements AutoCloseable {
   /**
    * Reads this value into native memory or a Java array's segment.
    *
-   * @param offset where in the value, in bytes
+   * @param offset in the value, in bytes
    * @param target receives the bytes
-   * @param stream the device's stream that orders the copy, and {@code target}, native memory then, is written when it has
-   *     passed; null: done on return
+   * @param stream the device's stream on which the copy is ordered; {@code target} must then be native memory, and is written
+   *     when the copy is complete. null: complete on return
    * @throws OrtFFMException as {@link #write(long, MemorySegment, OrtStreamFFM)}
    */
   public void read(long offset, MemorySegment target, @Nullable OrtStreamFFM stream) {
@@ -584,7 +586,7 @@ public final class OrtValueRef implements AutoCloseable {
   }
 
   /**
-   * Reads a value of type FLOAT32, or of FLOAT16 or BFLOAT16, which floats hold exactly.
+   * Reads a value of type FLOAT32, FLOAT16 or BFLOAT16; the conversion is exact.
    *
    * @return its elements, row-major
    * @throws OrtFFMException DTYPE: another type; SHAPE: more elements than a Java array has
@@ -715,7 +717,7 @@ public final class OrtValueRef implements AutoCloseable {
   // ---- copies
 
   /**
-   * Copies this value into another one, between any two places.
+   * Copies this value into another one, between any two memory locations.
    *
    * @param target of the same type and shape, not overlapping
    * @throws OrtFFMException DTYPE, SHAPE: they differ; INVALID_ARGUMENT: they overlap; NOT_SUPPORTED: strings
@@ -728,7 +730,7 @@ public final class OrtValueRef implements AutoCloseable {
    * Copies this value to a device.
    *
    * @param runtime the runtime
-   * @param spec where to; "/pinned" for its host-accessible memory
+   * @param spec the target device; "/pinned" for its host-accessible memory
    * @return a new value there
    * @throws OrtFFMException as {@link #allocate} and {@link #copyTo(OrtValueRef)}
    */
@@ -744,13 +746,13 @@ public final class OrtValueRef implements AutoCloseable {
   }
 
   /**
-   * Copies values into others, pair by pair; pairs with the same two devices go together.
+   * Copies values into others, pair by pair. Pairs with the same two devices are copied together.
    *
    * @param sources the values
    * @param targets as many, each of its source's type and shape
-   * @param stream a stream of a device that takes part, which orders the copies; null: done on return
-   * @throws OrtFFMException as {@link #copyTo(OrtValueRef)}: the message says which pair; WRONG_DEVICE: a stream of a device that
-   *     takes no part. After a failure the targets are undefined
+   * @param stream a stream of one of the devices, on which the copies are ordered; null: complete on return
+   * @throws OrtFFMException as {@link #copyTo(OrtValueRef)}: the message names the pair; WRONG_DEVICE: a stream of another
+   *     device. After a failure the targets are undefined
    */
   public static void copy(OrtValueRef[] sources, OrtValueRef[] targets, @Nullable OrtStreamFFM stream) {
     if (sources.length != targets.length) {
@@ -777,7 +779,7 @@ public final class OrtValueRef implements AutoCloseable {
   }
 
   /**
-   * How this value differs from the right one, by the limits of its type.
+   * Compares this value with a reference, by the limits of its type.
    *
    * @param right of the same type and shape, on the host as this one
    * @return the difference
@@ -828,7 +830,7 @@ public final class OrtValueRef implements AutoCloseable {
   }
 
   /**
-   * Gives this reference back; any number of times. The segment of {@link #asMemorySegment()} ends.
+   * Releases this reference; later calls are no-ops. The segment of {@link #asMemorySegment()} becomes invalid.
    *
    * @throws IllegalStateException another thread's native call is using that segment; close again after it
    */

@@ -6,15 +6,16 @@ import java.lang.foreign.MemorySegment;
 /**
  * Which runs of a session are compared with the CPU's, for {@link OrtSessionFFM.Options#verify}, and how far they may differ.
  *
- * @param runs the first runs of each binding, and of each set of dims; 0: as many as the environment variable IOBIND_VERIFY says
- * @param absolute how far an element of a floating-point type may differ; both limits 0: by type
- * @param relative how much farther, as a part of the CPU's
+ * @param runs the number of first runs of each binding, and of each set of dims; 0: the value of the environment variable
+ *     IOBIND_VERIFY
+ * @param absolute how far an element of a floating-point type may differ; if both limits are 0, they depend on the type
+ * @param relative how much farther, relative to the CPU's value
  */
 public record OrtVerification(int runs, double absolute, double relative) {
   static final OrtVerification NONE = new OrtVerification(0, 0, 0);
 
   /**
-   * Checks the number of runs; the limits are checked when the session is made.
+   * Checks the number of runs; the limits are checked when the session is created.
    *
    * @throws OrtFFMException INVALID_ARGUMENT: runs is negative
    */
@@ -23,7 +24,7 @@ public record OrtVerification(int runs, double absolute, double relative) {
   }
 
   /**
-   * With the limits of each type.
+   * Uses the limits of each type.
    *
    * @param runs how many
    * @throws OrtFFMException INVALID_ARGUMENT: it is negative

@@ -1,17 +1,20 @@
 package io.github.iobind.api;
 
-/** What a bound output does. */
+/** How an output is bound. */
 public enum OutputMode {
-  /** New memory every run: no run overwrites what an earlier one gave. */
+  /** New memory in each run: no run overwrites the output of an earlier one. */
   FRESH,
-  /** Memory of the first run, overwritten by the next ones as long as no input's shape changes and the output was not taken. */
+  /**
+   * The first run allocates memory, and later runs overwrite it, as long as no input's shape changes and the output was not
+   * taken.
+   */
   REUSE,
-  /** The given value, overwritten by every run; the shape must come out as the value's. */
+  /** The bound value, which every run overwrites; the output must have its shape. */
   FIXED,
   /**
-   * FIXED, and the value may overlap an input: only where the model's operators allow it, which ONNX Runtime does not check.
+   * FIXED, and the value may overlap an input. Use it only if the model's operators allow that; ONNX Runtime does not check it.
    */
   IN_PLACE,
-  /** Not fetched at all. */
+  /** Not fetched. */
   NONE
 }

@@ -5,17 +5,18 @@ import io.github.iobind.ffm.Layouts;
 import java.lang.foreign.MemorySegment;
 
 /**
- * What the model's graph shows of the state that an output leaves for an input. Most graphs show nothing: UNKNOWN is common.
+ * The kind of the state that is carried from an output to an input, as found in the model's graph. For most graphs it is
+ * UNKNOWN.
  *
  * @param kind the kind
- * @param axis of the length, for GROWING, WINDOW and CAPACITY; -1: not known, or no such kind
+ * @param axis of the length, for GROWING, WINDOW and CAPACITY; -1: unknown, or another kind
  */
 public record StateKind(Kind kind, int axis) {
-  /** How a run makes the state out of the last one. */
+  /** How a run computes the state from the previous one. */
   public enum Kind {
     /** The graph does not show it. */
     UNKNOWN,
-    /** GRU, LSTM, RNN: each run makes a new one. */
+    /** GRU, LSTM, RNN: each run computes a new state. */
     RECURRENT,
     /** Each run appends to it. */
     GROWING,

@@ -64,6 +64,7 @@ final class Texts {
       Map.entry("most_rows", "mostRows"), Map.entry("IOBIND_BATCH_ALL", "all rows, by setShared"),
       Map.entry("IOBIND_SESSION_PLACEMENT", "Options.placement"), Map.entry("IOBIND_SESSION_STRICT", "Options.strict"),
       Map.entry("IOBIND_RUNTIME_SOFTWARE_DEVICES", "OrtRuntimeFFM.Options.softwareDevices"),
+      Map.entry("IOBIND_RUNTIME_POOLS", "OrtRuntimeFFM.Options.pools"),
       Map.entry("IOBIND_SESSION_IDENTIFY", "Options.identify"),
       Map.entry("IOBIND_DLPACK_COPY_STRIDED", "Dlpack.COPY_STRIDED"));
   /** What libiobind quotes, such as a path or a name of the model. An apostrophe that a letter follows does not end it. */

@@ -8,6 +8,8 @@ public final class Constants {
   public static final int RUNTIME_NO_EP_SEARCH = 1 << 1;
   /** {@code IOBIND_RUNTIME_SOFTWARE_DEVICES}. */
   public static final int RUNTIME_SOFTWARE_DEVICES = 1 << 2;
+  /** {@code IOBIND_RUNTIME_POOLS}. */
+  public static final int RUNTIME_POOLS = 1 << 3;
   /** {@code IOBIND_PRELOAD_NO_CUDA}. */
   public static final int PRELOAD_NO_CUDA = 1;
   /** {@code IOBIND_PRELOAD_NO_CUDNN}. */

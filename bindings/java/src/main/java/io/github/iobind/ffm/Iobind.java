@@ -778,6 +778,17 @@ public final class Iobind {
     }
   }
 
+  private static final MethodHandle BINDING_ANNOUNCE_RUN = status("iobind_binding_announce_run", OBJECT, JAVA_INT, OBJECT);
+
+  /** {@code iobind_binding_announce_run}. */
+  public static int bindingAnnounceRun(long binding, int comes, long error) {
+    try {
+      return (int) BINDING_ANNOUNCE_RUN.invokeExact(binding, comes, error);
+    } catch (Throwable t) {
+      throw thrown(t);
+    }
+  }
+
   private static final MethodHandle BINDING_CANCEL = status("iobind_binding_cancel", OBJECT, OBJECT);
 
   /** {@code iobind_binding_cancel}. */

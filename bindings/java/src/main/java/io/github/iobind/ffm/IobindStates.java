@@ -51,13 +51,13 @@ public final class IobindStates {
     }
   }
 
-  private static final MethodHandle BINDING_WRITE_LENGTHS = status("iobind_binding_write_lengths", OBJECT, SIZE, SIZE, OBJECT,
-      OBJECT);
+  private static final MethodHandle BINDING_WRITE_LENGTHS = status("iobind_binding_write_lengths", OBJECT, SIZE, MEMORY, SIZE,
+      OBJECT, OBJECT);
 
   /** {@code iobind_binding_write_lengths}. */
-  public static int bindingWriteLengths(long binding, long added, long length, long stream, long error) {
+  public static int bindingWriteLengths(long binding, long added, MemorySegment lengths, long count, long stream, long error) {
     try {
-      return (int) BINDING_WRITE_LENGTHS.invokeExact(binding, added, length, stream, error);
+      return (int) BINDING_WRITE_LENGTHS.invokeExact(binding, added, lengths, count, stream, error);
     } catch (Throwable t) {
       throw thrown(t);
     }

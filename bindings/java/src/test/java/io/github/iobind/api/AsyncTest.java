@@ -177,6 +177,28 @@ class AsyncTest {
     }
   }
 
+  /** The thread of a run begins it some time after the call, and the run is in flight from the call on. */
+  @Test
+  void hostAccessIsAfterARunThatHasNotBegun() throws Exception {
+    MemoryDescriptor one = MemoryDescriptor.of(OnnxTensorElementType.FLOAT32, 1);
+    try (OrtSessionFFM session = Models.session(runtime, "scale"); OrtIoBindingFFM binding = session.createBinding();
+        OrtValueRef x = OrtValueRef.of(runtime, new float[] {1}, one); OrtValueRef y = OrtValueRef.of(runtime, new float[] {-1}, one)) {
+      binding.bindInput(0, x, InputMode.RESIDENT, null);
+      binding.bindOutput(0, y, OutputMode.FIXED);
+      for (int round = 0; round < 100; round++) {
+        x.write(new float[] {1});
+        CompletableFuture<Void> run = binding.runAsync();
+        x.write(new float[] {100});
+        run.get();
+        assertEquals(2, y.toFloatArray()[0], "round " + round);
+        y.write(new float[] {-1});
+        run = binding.runAsync();
+        assertEquals(200, y.toFloatArray()[0], "round " + round);
+        run.get();
+      }
+    }
+  }
+
   @Test
   void failuresAreTheFutures() throws Exception {
     try (OrtSessionFFM session = Models.session(runtime, "expand"); OrtIoBindingFFM binding = session.createBinding()) {

@@ -368,6 +368,35 @@ class StateTest {
     }
   }
 
+  /** The rows of a batch have different lengths, which are counted. */
+  @ParameterizedTest
+  @CsvSource({"cpu", "vdev"})
+  void lengthsOfTheRowsOfABatch(String device) {
+    try (OrtSessionFFM session = OrtSessionFFM.create(runtime, Models.bytes("append opset=24 batch=2"),
+            new OrtSessionFFM.Options().devices(DeviceSpec.of(device)).identify());
+        OrtStreamFFM stream = OrtStreamFFM.create(runtime, DeviceSpec.of(device));
+        OrtIoBindingFFM binding = session.createBinding()) {
+      binding.bindInput("cache", new float[128], 2, 16, 4);
+      binding.bindInput("row", new float[] {1, 1, 1, 1, 2, 2, 2, 2}, 2, 1, 4);
+      binding.carry("next", "cache", CarryMode.DEFAULT);
+      refused(OrtStatus.INVALID_ARGUMENT, () -> binding.writeLengths(0, new long[] {0, 1}, null));
+      refused(OrtStatus.INVALID_ARGUMENT, () -> binding.writeLengths(1, new long[] {0, 1, 2}, null));
+      refused(OrtStatus.INVALID_ARGUMENT, () -> binding.writeLengths(1, new long[0], null));
+      binding.writeLengths(1, new long[] {0, 1}, null);
+      binding.runWithBindings();
+      binding.writeLengths(1);
+      binding.runWithBindings();
+      binding.writeLengths(1, new long[] {3, 3}, stream);
+      stream.synchronize();
+      binding.runWithBindings();
+      try (OrtValueRef next = binding.getOutput("next")) {
+        float[] all = next.toFloatArray();
+        assertArrayEquals(new float[] {1, 1, 0, 1}, new float[] {all[0], all[4], all[8], all[12]});
+        assertArrayEquals(new float[] {0, 2, 2, 2}, new float[] {all[64], all[68], all[72], all[76]});
+      }
+    }
+  }
+
   /** The caller's memory is written by each run, and by a state of its first rows: it stays held. */
   @Test
   void aCacheInMemoryOfTheCallers() {
@@ -378,7 +407,7 @@ class StateTest {
         binding.bindInput("cache", value);
       }
       binding.bindInput("row", new float[] {7, 7, 7, 7}, 1, 1, 4);
-      binding.carry("next", "cache", CarryMode.DEFAULT);
+      binding.carry("next", "cache");
       binding.writeLengths(1, 0, null);
       binding.runWithBindings();
       try (OrtStateFFM state = binding.saveState()) {

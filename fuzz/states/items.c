@@ -1,0 +1,54 @@
+/* Items of a pipeline of the same session: each has a state and a length of its own, beside those of the bindings. */
+#include "calls.h"
+#include "play.h"
+
+iobind_pipeline *open_pipeline(const play *self) {
+  iobind_pipeline *made;
+  CALL(self, WELL, call_pipeline_create(self->session, NULL, &made, &fault));
+  return made;
+}
+
+static iobind_tensor *make_place(const play *self, size_t rows, int64_t at) {
+  const int64_t dim = (int64_t)rows;
+  int64_t values[ROWS];
+  iobind_tensor *made;
+  for (size_t row = 0; row < rows; row++) values[row] = at;
+  CALL(self, WELL, iobind_tensor_create(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_INT64, &dim, 1, &made, &fault));
+  CALL(self, WELL, iobind_tensor_write(made, 0, values, rows * sizeof *values, NULL, &fault));
+  return made;
+}
+
+/* What a run adds, as the model has it. */
+static iobind_tensor *make_added(const play *self, size_t rows, size_t count, float base) {
+  const int64_t dims[] = {(int64_t)rows, self->kind == SUM ? WIDTH : (int64_t)count, WIDTH};
+  float numbers[ROWS * MOST_NEW * WIDTH];
+  size_t times = self->kind == GROW ? 1 : WIDTH;
+  size_t total = 0;
+  iobind_tensor *made;
+  for (size_t i = 0; i < rows * count; i++) {
+    for (size_t w = 0; w < times; w++) numbers[total++] = model_number(base, i / count, i % count);
+  }
+  CALL(self, WELL,
+       iobind_tensor_create(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, dims, self->kind == APPEND ? 3 : 2, &made,
+                            &fault));
+  CALL(self, WELL, iobind_tensor_write(made, 0, numbers, total * sizeof *numbers, NULL, &fault));
+  return made;
+}
+
+void do_item(play *self) {
+  size_t rows = 1 + draw(self, ROWS);
+  size_t count = self->kind == SUM ? 1 : 1 + draw(self, MOST_NEW);
+  const used at = used_all((int64_t)draw(self, CAPACITY - MOST_NEW + 1));
+  value holds = model_first(self->kind, rows, 1 + draw(self, 3), draw_base(self));
+  float base = draw_base(self);
+  iobind_tensor *output;
+  iobind_tensor *inputs[3] = {make_tensor(self, &holds, cpu), make_added(self, rows, count, base),
+                              self->kind == APPEND ? make_place(self, rows, at.longest) : NULL};
+  say("  an item of %zu rows\n", rows);
+  CALL(self, WELL, call_pipeline_submit(self->pipeline, inputs, self->kind == APPEND ? 3 : 2, &fault));
+  CALL(self, WELL, iobind_pipeline_next(self->pipeline, IOBIND_NO_TIMEOUT, &output, 1, NULL, &fault));
+  model_run(self->kind, &holds, base, count, &at);
+  expect_tensor(self, &holds, output, "an item");
+  for (size_t i = 0; i < 3; i++) iobind_tensor_release(inputs[i]);
+  reached(FEATURE_ITEM);
+}

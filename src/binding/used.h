@@ -1,0 +1,51 @@
+/* How many rows of a cache are in use, for each row of the batch. */
+#ifndef IOBIND_BINDING_USED_H
+#define IOBIND_BINDING_USED_H
+
+#include <stdint.h>
+
+#include "support/error.h"
+#include "support/ref.h"
+
+enum { IOBIND__LENGTH_UNKNOWN = -1 };
+
+/* How far each row of the batch is behind the longest one. Runs add as many to each row, so it does not change. */
+typedef struct iobind__skew {
+  iobind__ref ref;
+  size_t count;
+  int64_t behind[];
+} iobind__skew;
+
+typedef struct iobind__used {
+  int64_t longest;    /* UNKNOWN: iobind does not count it */
+  iobind__skew *skew; /* NULL: all rows of the batch have as many. A reference is held */
+} iobind__used;
+
+/* What is known of no cache; holds nothing. */
+static inline iobind__used iobind__used_none(void) {
+  return (iobind__used){.longest = IOBIND__LENGTH_UNKNOWN};
+}
+
+/* For each of `count` rows its length, or one for all. */
+iobind_status iobind__used_make(const int64_t *lengths, size_t count, const char *what, iobind__used *out, iobind_error *error);
+
+/* Rows that it does not have, as those of a file that somebody has forged, have the longest length. */
+int64_t iobind__used_at(const iobind__used *self, size_t row);
+
+/* What `self` had is released; a reference to the other one's is taken. */
+void iobind__used_set(iobind__used *self, iobind__used other);
+void iobind__used_release(iobind__used *self);
+
+/* Each row at most as long as `most`. */
+iobind_status iobind__used_cut(const iobind__used *self, int64_t most, const char *what, iobind__used *out,
+                               iobind_error *error);
+
+/* Of each row the shorter length of both, which are known. */
+iobind_status iobind__used_least(const iobind__used *one, const iobind__used *other, const char *what, iobind__used *out,
+                                 iobind_error *error);
+
+/* The new row i is the old row rows[i]. */
+iobind_status iobind__used_take(const iobind__used *self, const int64_t *rows, size_t count, const char *what,
+                                iobind__used *out, iobind_error *error);
+
+#endif

@@ -1,0 +1,190 @@
+/* Tensors of CUDA's devices from a pool: what creates and releases them waits for no work, and work in flight keeps what it uses. Run with race=fail,
+ * on two GPUs. */
+#define _POSIX_C_SOURCE 200809L /* setenv, nanosleep */
+#include "replay.h"
+
+#include <stdlib.h>
+
+enum { TIMES = 10, BYTES = COUNT * sizeof(float) };
+
+static int start_pooled(void **state) {
+  setenv("TEST_POOLS", "1", 1);
+  int failed = start(state);
+  if (failed == 0) {
+    (void)vcuda_reset(0);
+  }
+  return failed;
+}
+
+static int stop_pooled(void **state) {
+  unsetenv("TEST_POOLS");
+  assert_int_equal(vcuda_get(1, "races"), 0);
+  return stop(state);
+}
+
+/* With cudaFree each release would wait for the gate. */
+static void no_wait_for_work(void **state) {
+  (void)state;
+  gate g;
+  iobind_stream *stream = make_stream();
+  close_gate(&g, stream);
+  for (int i = 0; i < TIMES; i++) {
+    iobind_tensor_release(make_tensor(IOBIND_MEMORY_DEFAULT, COUNT));
+  }
+  assert_int_equal(vcuda_get(0, "sync_free") + vcuda_get(0, "sync_device"), 0);
+  assert_true(vcuda_get(0, "allocations") >= TIMES);
+  open_gate(&g);
+  iobind_stream_destroy(stream);
+}
+
+/* A tensor is released while a copy reads it, and another one is made: it must have other memory. */
+static void released_in_flight(void **state) {
+  (void)state;
+  gate g;
+  iobind_stream *stream = make_stream();
+  iobind_tensor *from = make_tensor(IOBIND_MEMORY_DEFAULT, COUNT);
+  iobind_tensor *to = make_tensor(IOBIND_MEMORY_HOST_ACCESSIBLE, COUNT);
+  const iobind_tensor *sources[1] = {from};
+  iobind_tensor *targets[1] = {to};
+  fill(from, 1);
+  close_gate(&g, stream);
+  expect_ok(iobind_tensor_copy(sources, targets, 1, stream, &fault));
+  iobind_tensor_release(from);
+  iobind_tensor *other = make_tensor(IOBIND_MEMORY_DEFAULT, COUNT);
+  fill(other, 5);
+  open_gate(&g);
+  expect_ok(iobind_stream_synchronize(stream, &fault));
+  expect_tensor(to, 1);
+  expect_tensor(other, 5);
+  iobind_tensor_release(other);
+  iobind_tensor_release(to);
+  iobind_stream_destroy(stream);
+}
+
+/* Memory that one stream has used, for another one that nothing orders after it but the pool. */
+static void reused_by_other_streams(void **state) {
+  (void)state;
+  iobind_session *session = make_session("scale", 0, NULL);
+  for (int i = 0; i < TIMES; i++) {
+    iobind_stream *stream = make_stream();
+    doubler d = make_doubler(session);
+    expect_ok(iobind_binding_run(d.binding, stream, &fault));
+    iobind_tensor *y = iobind_tensor_retain(d.y);
+    free_doubler(&d);
+    expect_ok(iobind_stream_synchronize(stream, &fault));
+    expect_tensor(y, 2);
+    iobind_tensor_release(y);
+    iobind_stream_destroy(stream);
+  }
+  iobind_session_destroy(session);
+}
+
+/* iobind does not see what another library does with the memory: its release waits for the device. */
+static void exported(void **state) {
+  (void)state;
+  cuda_stream theirs;
+  iobind_tensor *tensor = make_tensor(IOBIND_MEMORY_DEFAULT, COUNT);
+  assert_int_equal(cudaStreamCreateWithFlags(&theirs, NON_BLOCKING), CUDA_OK);
+  assert_int_equal(cudaMemsetAsync(iobind_tensor_get_address(tensor), 1, BYTES, theirs), CUDA_OK);
+  iobind_tensor_release(tensor);
+  assert_int_equal(vcuda_get(0, "sync_device"), 1);
+  iobind_tensor *next = make_tensor(IOBIND_MEMORY_DEFAULT, COUNT);
+  fill(next, 3);
+  expect_tensor(next, 3);
+  assert_int_equal(cudaStreamSynchronize(theirs), CUDA_OK);
+  iobind_tensor_release(next);
+  assert_int_equal(cudaStreamDestroy(theirs), CUDA_OK);
+}
+
+static void exported_by_dlpack(void **state) {
+  (void)state;
+  void *managed = NULL;
+  iobind_tensor *back = NULL;
+  iobind_tensor *tensor = make_tensor(IOBIND_MEMORY_DEFAULT, COUNT);
+  expect_ok(iobind_tensor_to_dlpack(tensor, 0, &managed, &fault));
+  expect_ok(iobind_tensor_from_dlpack(runtime, managed, 0, &back, &fault));
+  iobind_tensor_release(tensor);
+  assert_int_equal(vcuda_get(0, "sync_device"), 0);
+  iobind_tensor_release(back);
+  assert_int_equal(vcuda_get(0, "sync_device"), 1);
+}
+
+/* Each GPU has a pool, and the caller's current device stays. */
+static void on_two_gpus(void **state) {
+  (void)state;
+  iobind_device *devices[2];
+  iobind_tensor *tensors[2];
+  const int64_t dim = COUNT;
+  for (int gpu = 0; gpu < 2; gpu++) {
+    cuda_pointer found;
+    int now = -1;
+    expect_ok(iobind_runtime_find_device(runtime, gpu == 0 ? "cuda:0" : "cuda:1", &devices[gpu], NULL, &fault));
+    assert_int_equal(cudaSetDevice(1 - gpu), CUDA_OK);
+    expect_ok(iobind_tensor_create(devices[gpu], IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, &dim, 1, &tensors[gpu], &fault));
+    fill(tensors[gpu], (float)(gpu + 1));
+    assert_int_equal(cudaPointerGetAttributes(&found, iobind_tensor_get_address(tensors[gpu])), CUDA_OK);
+    assert_int_equal(found.device, gpu);
+    assert_int_equal(cudaGetDevice(&now), CUDA_OK);
+    assert_int_equal(now, 1 - gpu);
+  }
+  const iobind_tensor *sources[1] = {tensors[0]};
+  expect_ok(iobind_tensor_copy(sources, &tensors[1], 1, NULL, &fault));
+  expect_tensor(tensors[1], 1);
+  iobind_tensor_release(tensors[0]);
+  iobind_tensor_release(tensors[1]);
+  assert_int_equal(cudaSetDevice(0), CUDA_OK);
+}
+
+static iobind_status try_tensor(iobind_tensor **tensor) {
+  const int64_t dim = COUNT;
+  fixture_arm();
+  return iobind_tensor_create(device, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, &dim, 1, tensor, &fault);
+}
+
+/* The call fails as it should, leaves nothing behind, and works the next time. */
+static void expect_failure(const char *setting, const char *value, iobind_status status, const char *words) {
+  iobind_tensor *tensor = NULL;
+  assert_int_equal(cudaDeviceSynchronize(), CUDA_OK); /* what was freed before is free */
+  const int64_t live = vcuda_get(0, "live_bytes");
+  assert_int_equal(vcuda_set(0, setting, value), 0);
+  fixture_expect(status, try_tensor(&tensor), setting, __FILE__, __LINE__);
+  expect_words(words);
+  assert_null(tensor);
+  assert_int_equal(vcuda_set(0, setting, "0"), 0);
+  assert_int_equal(cudaDeviceSynchronize(), CUDA_OK);
+  assert_int_equal(vcuda_get(0, "live_bytes"), live);
+  fixture_expect(IOBIND_OK, try_tensor(&tensor), "again", __FILE__, __LINE__);
+  iobind_tensor_release(tensor);
+}
+
+static void failures(void **state) {
+  (void)state;
+  expect_failure("fail_stream", "1", IOBIND_ERROR_NOT_SUPPORTED, "the device gives no memory pool");
+  expect_failure("fail_alloc", "1", IOBIND_ERROR_OUT_OF_MEMORY, "out of device memory");
+  expect_failure("fail_stream", "1,name:cudaStreamSynchronize", IOBIND_ERROR_OUT_OF_MEMORY, "out of device memory");
+}
+
+/* Where memory comes from is decided with the first runtime of an ORT. */
+static void asked_too_late(void **state) {
+  (void)state;
+  iobind_runtime_options options = IOBIND_RUNTIME_OPTIONS_INIT;
+  iobind_runtime *second = NULL;
+  options.flags = IOBIND_RUNTIME_POOLS;
+  expect(IOBIND_ERROR_INVALID_STATE, iobind_runtime_create(&options, &second, &fault));
+  expect_words("in use without IOBIND_RUNTIME_POOLS");
+  assert_null(second);
+}
+
+#define POOLED(name) cmocka_unit_test_setup_teardown(name, start_pooled, stop_pooled)
+static const struct CMUnitTest tests[] = {
+    POOLED(no_wait_for_work),
+    POOLED(released_in_flight),
+    POOLED(reused_by_other_streams),
+    POOLED(exported),
+    POOLED(exported_by_dlpack),
+    POOLED(on_two_gpus),
+    POOLED(failures),
+    cmocka_unit_test_setup_teardown(asked_too_late, start, stop),
+};
+
+FIXTURE_MAIN(tests, NULL, NULL);
