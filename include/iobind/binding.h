@@ -198,12 +198,12 @@ IOBIND_API IOBIND_CHECK iobind_status iobind_binding_check(iobind_binding *bindi
  *  @threads serial   @blocks if stream is NULL   @since 1.0 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_binding_run(iobind_binding *binding, iobind_stream *stream, iobind_error *error);
 
-/** Announce a run without a stream that another thread is about to make: the run is in flight from now on, as if it had begun.
+/** Announce a run without a stream that another thread will make. The run counts as in flight, as if it had begun.
  *
- *  Access to what is bound waits for the run, and a cancel reaches it. The next iobind_binding_run without a stream, on any thread,
- *  is that run. This call is for programs that hand runs to threads of their own:
- *  - Before the call returns, the thread may still access what is bound. Afterwards its access waits for the run.
- *  - A run that cannot be made must be withdrawn, or those who wait for it never return.
+ *  Access to bound tensors waits for the run, and iobind_binding_cancel stops it. The next iobind_binding_run without a stream, on
+ *  any thread, is that run. The call is for programs that make runs on their own threads:
+ *  - Before the call returns, the thread may still access bound tensors. Afterwards its access waits for the run.
+ *  - If the run cannot be made, withdraw it. Otherwise threads that wait for it never return.
  *  @param comes  1: announce a run; 0: withdraw the announced run, a no-op if the run has begun or none is announced
  *  @return OK; INVALID_ARGUMENT; INVALID_STATE a run is in flight
  *  @threads serial; 0: any, but not beside the announced run   @since 1.0 */

@@ -31,7 +31,7 @@ SKIPPED = 77
 # What a parameter of a plain C type is, its comment says. These mean the same everywhere.
 EVERYWHERE = {"dtype", "dims", "rank", "context", "key", "value"}
 # What these do takes as long as a device, a driver or a file: their comments say when.
-MAY_WAIT = r"_(run|wait|synchronize|write|read|copy|write_input|map|find_device|device_check)$|_stream_destroy$|_session_create"
+MAY_WAIT = r"(?<!_announce)_(run|wait|synchronize|write|read|copy|write_input|map|find_device|device_check)$|_stream_destroy$|_session_create"
 
 
 class Function:
