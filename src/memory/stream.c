@@ -435,8 +435,8 @@ static void lose(iobind__loss_hook *hook, const iobind_error *reason) {
     iobind__stream_fail(stream, passed, last, reason);
     deliver(stream, last);
     iobind__ticket_raise(&stream->timeline.passed, last);
-    iobind__ticket_raise(&stream->timeline.seen, last);
   }
+  iobind__ticket_raise(&stream->timeline.seen, last); /* also of work that was complete: no wait for it is needed any more */
   pthread_mutex_lock(&stream->timeline.mutex);
   pthread_cond_broadcast(&stream->timeline.changed);
   pthread_mutex_unlock(&stream->timeline.mutex);
