@@ -7,9 +7,9 @@ import sys
 PROJECT = pathlib.Path(__file__).resolve().parents[2]
 # File -> the places in it that name the version of now.
 SAID = {
-    "README.md": r"This is (\d+\.\d+\.\d+)",
+    "README.md": r"\. (\d+\.\d+\.\d+) is ",
     "CHANGELOG.md": r"\A(?:(?!## ).*\n)*## \[(\d+\.\d+\.\d+)\]",
-    "SECURITY.md": r"after (\d+\.\d+\.\d+), to the newest release",
+    "SECURITY.md": r"After (\d+\.\d+\.\d+) they go to the newest release",
     "docs/install.md": r"iobind[-_](\d+\.\d+\.\d+)[-_]",
     "CITATION.cff": r"(?m)^version: (.*)$",
     "debian/changelog": r"\Aiobind \((.*?)\)",
