@@ -107,7 +107,7 @@ static iobind_status create_tensor(iobind_session *session, iobind_device *devic
     return iobind__fail(error, IOBIND_ERROR_NOT_SUPPORTED,
                         "session_create_tensor: a session has no memory for strings: use iobind_tensor_create");
   }
-  if (iobind__driver_of(device)->allocator != iobind__ort_allocator) {
+  if (iobind__driver_of(device)->wrap != NULL) {
     return iobind__fail(error, IOBIND_ERROR_NOT_SUPPORTED,
                         "session_create_tensor: iobind allocates the memory of '%s', not the session: use iobind_tensor_create",
                         device->spec);

@@ -402,7 +402,7 @@ static void verified(const iobind::runtime &runtime, const char *path, const dev
   error failed;
   iobind::session session(runtime, path, options, &failed);
   tensor x = tensor::from(on, {4}, ones);
-  CHECK(session.run({&x}, &failed).empty() && has(failed, IOBIND_ERROR_RESULT, "output 'y'[0]: expected 2, as the CPU makes it, got "));
+  CHECK(session.run({&x}, &failed).empty() && has(failed, IOBIND_ERROR_RESULT, "output 'y'[0]: expected 2, as on the CPU, got "));
   std::vector<tensor> right = session.run({&x}, &failed);
   CHECK(!failed && right.size() == 1 && right[0].read<float>()[0] == 2);
 }

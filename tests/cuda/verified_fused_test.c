@@ -127,7 +127,7 @@ static void found_at_the_second_run(void **state) {
   iobind_binding *binding = bind_two(session);
   expect_ok(iobind_binding_run(binding, NULL, &fault));
   expect(IOBIND_ERROR_RESULT, iobind_binding_run(binding, NULL, &fault));
-  expect_words("expected 3, as the CPU makes it, got 6");
+  expect_words("expected 3, as on the CPU, got 6");
   iobind_binding_destroy(binding);
   iobind_session_destroy(session);
 }

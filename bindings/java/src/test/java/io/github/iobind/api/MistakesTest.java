@@ -66,7 +66,7 @@ class MistakesTest {
     var wrong = new OrtSessionFFM.Options().devices(DeviceSpec.of("vdev")).ep("wrong_compute", "1").verify(new OrtVerification(1));
     try (OrtSessionFFM session = OrtSessionFFM.create(runtime, Models.bytes("scale"), wrong);
         OrtValueRef x = OrtValueRef.of(runtime, new float[] {1, 2}, floats(2))) {
-      fails(OrtStatus.RESULT, "output 'y'[0]: expected 2, as the CPU makes it, got ", () -> session.run(List.of(x)));
+      fails(OrtStatus.RESULT, "output 'y'[0]: expected 2, as on the CPU, got ", () -> session.run(List.of(x)));
       try (OrtValueRef y = session.run(List.of(x)).get(0)) {
         assertArrayEquals(new float[] {2, 4}, y.toFloatArray());
       }
