@@ -23,6 +23,6 @@ public class VirtualDevice {
         System.out.println(Arrays.toString((float[]) result.get("z").orElseThrow().getValue()));
       }
     }
-    environment.unregisterExecutionProviderLibrary("vdev"); // after everything of the device
+    environment.unregisterExecutionProviderLibrary("vdev"); // after all objects of the device are closed
   }
 }

@@ -105,7 +105,7 @@ def test_the_pieces_of_many_streams():
     names["rows"][0].submit({"input": sounds[0, 1]})
     names["serving"] = iter([True, True, False]).__next__
     handed = []
-    names["hand_out"] = lambda row, outputs: handed.append((row, outputs["output"].item()))
+    names["reply"] = lambda row, outputs: handed.append((row, outputs["output"].item()))
     exec(loop, names)
     assert handed == [(names["rows"][0], alone[0][1])]
 
