@@ -26,7 +26,7 @@ import zipfile
 PROJECT = pathlib.Path(__file__).resolve().parents[2]
 NAME = "onnxruntime-iobind"  # of the distribution; the package that it installs is iobind
 EPOCH = int(os.environ.get("SOURCE_DATE_EPOCH", "1577836800"))  # 2020: the same sources give the same file
-PLATFORM = os.environ.get("IOBIND_PLATFORM")
+PLATFORM = os.environ.get("IOBIND_PLATFORM") or None
 # The system's libraries that a manylinux wheel may ask for; what else the tool is linked to comes along.
 SYSTEM = re.compile(r"(linux-vdso|ld-linux.*|libc|libm|libdl|libpthread|librt|libiobind.*)\.so(\.\d+)*$")
 # What is in the wheel, by where it lies there. On Windows a module and a program find a DLL beside them.
