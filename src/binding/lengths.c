@@ -246,7 +246,7 @@ static iobind_status check_rows(const iobind__lengths *caches, size_t count, iob
                         "%s: the carried caches are of batches of different sizes: expected 1 length for all rows, got %zu",
                         what, count);
   }
-  return count == 1 || count == (uint64_t)caches->rows
+  return count == 1 || (count > 0 && count == (uint64_t)caches->rows)
              ? IOBIND_OK
              : iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT,
                             "%s: the caches have a batch of %lld rows: expected 1 length for all, or one for each, got %zu",

@@ -208,6 +208,20 @@ static void reordered(void **state) {
 }
 
 /* Along the length nothing is where a length says. */
+/* A batch without rows has no length for each. */
+static void of_an_empty_batch(void **state) {
+  (void)state;
+  static const int64_t dims[] = {0, CAPACITY, WIDTH};
+  cache self = open_rows(any, IOBIND_CARRY_MOVE, 0);
+  iobind_tensor *empty;
+  expect_ok(iobind_tensor_create(device, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, dims, 3, &empty, &fault));
+  expect_ok(iobind_binding_set_input(self.binding, 0, IOBIND_INPUT_RESIDENT, empty, NULL, &fault));
+  expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_binding_write_lengths(self.binding, 1, (int64_t[]){0}, 0, NULL, &fault));
+  expect_words("expected 1 length for all, or one for each, got 0");
+  iobind_tensor_release(empty);
+  close_cache(&self);
+}
+
 static void reordered_along_the_length(void **state) {
   (void)state;
   static const int64_t turned[CAPACITY] = {15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0};
@@ -338,6 +352,7 @@ static const struct CMUnitTest tests[] = {
     ON_BOTH(rewound),
     ON_BOTH(saved),
     ON_BOTH(reordered),
+    ON_BOTH(of_an_empty_batch),
     {"cpu: reordered_along_the_length", reordered_along_the_length, stage_open, stage_close, "cpu"},
     ON_BOTH(in_flight),
     {"vdev: that_fail_late", that_fail_late, stage_open, stage_close, "vdev"},
