@@ -152,7 +152,7 @@ static void keep_call(iobind_binding *binding) {
 
 uint64_t iobind__armed_key(iobind_binding *binding) {
   keep_call(binding);
-  if (binding->plan.is_verified || iobind__ranges_are_taken()) { /* a profiler hears of each run */
+  if (binding->plan.is_verified || iobind__ranges_are_taken()) { /* a profiler shows each run */
     return IOBIND__IDLE;
   }
   if (binding->graphs != NULL) {
@@ -164,29 +164,22 @@ uint64_t iobind__armed_key(iobind_binding *binding) {
 
 /* ---- any run ---- */
 
-static iobind_status run_now(iobind_binding *binding, bool takes_turn, iobind_error *error) {
+/* With a range that a profiler shows. `looks`: does a run without a stream wait for other work that uses the same memory? */
+static iobind_status run_in_range(iobind_binding *binding, iobind_stream *stream, bool looks, iobind_error *error) {
   bool begun = iobind__range_begin("run", iobind__session_name(binding->session));
-  iobind_status status = iobind__run_now(binding, takes_turn, error);
+  iobind_status status = stream != NULL ? iobind__queue(binding, stream, error) : iobind__run_now(binding, looks, error);
   iobind__range_end(begun);
   return iobind__named(status, error, "binding_run");
 }
 
-__attribute__((noinline)) static iobind_status run_in_order(iobind_binding *binding, iobind_stream *stream,
-                                                            iobind_error *error) {
+__attribute__((noinline)) static iobind_status run_checked(iobind_binding *binding, iobind_stream *stream,
+                                                           iobind_error *error) {
   IOBIND__TRY(iobind__process_check("binding_run", error));
-  bool begun = iobind__range_begin("run", iobind__session_name(binding->session));
-  iobind_status status = iobind__queue(binding, stream, error);
-  iobind__range_end(begun);
-  return iobind__named(status, error, "binding_run");
-}
-
-__attribute__((noinline)) static iobind_status run_and_wait(iobind_binding *binding, iobind_error *error) {
-  IOBIND__TRY(iobind__process_check("binding_run", error));
-  return run_now(binding, true, error);
+  return run_in_range(binding, stream, true, error);
 }
 
 iobind_status iobind__binding_run_in_turn(iobind_binding *binding, iobind_stream *stream, iobind_error *error) {
-  return stream != NULL ? run_in_order(binding, stream, error) : run_now(binding, false, error);
+  return stream != NULL ? run_checked(binding, stream, error) : run_in_range(binding, NULL, false, error);
 }
 
 iobind_status iobind_binding_run(iobind_binding *binding, iobind_stream *stream, iobind_error *error) {
@@ -194,7 +187,7 @@ iobind_status iobind_binding_run(iobind_binding *binding, iobind_stream *stream,
     return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "binding_run: binding is NULL");
   }
   if (stream != NULL) {
-    return run_in_order(binding, stream, error);
+    return run_checked(binding, stream, error);
   }
   if (binding->graphs != NULL && enter_replay(binding)) {
     binding->repeat.error = error;
@@ -204,5 +197,5 @@ iobind_status iobind_binding_run(iobind_binding *binding, iobind_stream *stream,
     binding->repeat.error = error;
     return repeat(binding);
   }
-  return run_and_wait(binding, error);
+  return run_checked(binding, NULL, error);
 }

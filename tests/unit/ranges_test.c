@@ -1,4 +1,4 @@
-/* Ranges that a profiler hears of: around runs and copies, each ended, also where they fail; and none without one. */
+/* Ranges that a profiler shows: around runs and copies, each ended, also where they fail; and none without one. */
 #include "fixture.h"
 
 #include <dlfcn.h>

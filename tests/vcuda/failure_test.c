@@ -1,4 +1,4 @@
-/* Failures of CUDA beneath iobind. One that the device finds late stays: whoever used its results hears of it, and later on nothing counts as
+/* Failures of CUDA beneath iobind. One that the device finds late stays: whoever used its results gets it, and later on nothing counts as
  * done that was not. One of a single call is over with that call. */
 #define _POSIX_C_SOURCE 200809L /* nanosleep */
 #include "replay.h"

@@ -330,34 +330,50 @@ static void requests(void **state) {
   iobind_session_destroy(session);
 }
 
+/* A pipeline of one slot, with the input of its items. */
+typedef struct piped {
+  iobind_session *session;
+  iobind_pipeline *pipeline;
+  iobind_tensor *x;
+} piped;
+
+static piped open_piped(uint32_t runs) {
+  piped made = {.session = verified_session("scale", runs, 0), .x = make_filled(3)};
+  iobind_pipeline_options options = IOBIND_PIPELINE_OPTIONS_INIT;
+  options.slots = 1;
+  expect_ok(iobind_pipeline_create(made.session, &options, &made.pipeline, &fault));
+  return made;
+}
+
+static void close_piped(piped *self) {
+  iobind_pipeline_destroy(self->pipeline);
+  iobind_tensor_release(self->x);
+  iobind_session_destroy(self->session);
+}
+
+/* The output of an item is the pipeline's. */
+static iobind_status pass_item(const piped *self, iobind_tensor **y) {
+  iobind_pipeline_request request = IOBIND_PIPELINE_REQUEST_INIT;
+  iobind_pipeline_item item = IOBIND_PIPELINE_ITEM_INIT;
+  request.inputs = (iobind_tensor *const *)&self->x;
+  request.input_count = 1;
+  iobind_status status = iobind_pipeline_submit(self->pipeline, &request, &fault);
+  return status == IOBIND_OK ? iobind_pipeline_next(self->pipeline, IOBIND_NO_TIMEOUT, y, 1, &item, &fault) : status;
+}
+
 static void pipelines(void **state) {
   (void)state;
-  iobind_session *session = verified_session("scale", 1, 0);
-  iobind_pipeline_options options = IOBIND_PIPELINE_OPTIONS_INIT;
-  iobind_pipeline_request request = IOBIND_PIPELINE_REQUEST_INIT;
-  iobind_pipeline *pipeline;
-  iobind_tensor *x = make_filled(3);
-  options.slots = 1;
-  request.inputs = &x;
-  request.input_count = 1;
-  expect_ok(iobind_pipeline_create(session, &options, &pipeline, &fault));
+  piped self = open_piped(1);
   for (int turn = 0; turn < 2; turn++) {
     iobind_tensor *y = NULL;
-    iobind_pipeline_item item = IOBIND_PIPELINE_ITEM_INIT;
     set_wrong(turn == 0 ? "every:1" : "0");
-    iobind_status status = iobind_pipeline_submit(pipeline, &request, &fault);
-    if (status == IOBIND_OK) {
-      status = iobind_pipeline_next(pipeline, IOBIND_NO_TIMEOUT, &y, 1, &item, &fault);
-    }
-    assert_int_equal(status, turn == 0 ? IOBIND_ERROR_RESULT : IOBIND_OK);
+    assert_int_equal(pass_item(&self, &y), turn == 0 ? IOBIND_ERROR_RESULT : IOBIND_OK);
     if (turn == 1) {
-      expect_all(y, 6); /* the pipeline's */
+      expect_all(y, 6);
     }
   }
   set_wrong("0");
-  iobind_pipeline_destroy(pipeline);
-  iobind_tensor_release(x);
-  iobind_session_destroy(session);
+  close_piped(&self);
 }
 
 /* The first is right, and each later one is found. */
@@ -383,29 +399,14 @@ static void requests_from_a_run_on(void **state) {
 
 static void pipelines_from_a_run_on(void **state) {
   (void)state;
-  iobind_session *session = verified_session("scale", RUNS, 0);
-  iobind_pipeline_options options = IOBIND_PIPELINE_OPTIONS_INIT;
-  iobind_pipeline_request request = IOBIND_PIPELINE_REQUEST_INIT;
-  iobind_pipeline *pipeline;
-  iobind_tensor *x = make_filled(3);
-  options.slots = 1;
-  request.inputs = &x;
-  request.input_count = 1;
-  expect_ok(iobind_pipeline_create(session, &options, &pipeline, &fault));
+  piped self = open_piped(RUNS);
   set_wrong("from:2");
   for (int run = 1; run <= TIMES; run++) {
     iobind_tensor *y = NULL;
-    iobind_pipeline_item item = IOBIND_PIPELINE_ITEM_INIT;
-    iobind_status status = iobind_pipeline_submit(pipeline, &request, &fault);
-    if (status == IOBIND_OK) {
-      status = iobind_pipeline_next(pipeline, IOBIND_NO_TIMEOUT, &y, 1, &item, &fault);
-    }
-    assert_int_equal(status, run < FROM ? IOBIND_OK : IOBIND_ERROR_RESULT);
+    assert_int_equal(pass_item(&self, &y), run < FROM ? IOBIND_OK : IOBIND_ERROR_RESULT);
   }
   set_wrong("0");
-  iobind_pipeline_destroy(pipeline);
-  iobind_tensor_release(x);
-  iobind_session_destroy(session);
+  close_piped(&self);
 }
 
 static int start(void **state) {

@@ -157,7 +157,7 @@ class Binding(_core.Binding):
 
         inputs: {name: value}. An array is copied now, to the memory from which the session reads it (SNAPSHOT); its dims must fit the
         model's. An iobind.Tensor, which must be where the session reads it, is the input itself and is never copied (RESIDENT). A device
-        tensor of another library is copied by DLPack. live(array) is read anew by each run. outputs: {name: a device spec ("cpu": each
+        tensor of another library is copied by DLPack. Each run reads live(array) again. outputs: {name: a device spec ("cpu": each
         run's result is copied there, FRESH), REUSE or REUSE("cpu"), a Tensor or array into which each run writes, in_place(tensor), None
         (not fetched)}. All other outputs are FRESH in the session's own output memory (with graphs= REUSE). carry: {output: input}: the
         output becomes the next run's input; it must not be in `outputs`. carry_mode: see carry(). Raises NameNotFound, NotFound,

@@ -3,8 +3,16 @@
 
 #include <string.h>
 
+static int check_idle(const Binding *self) {
+  if (self->busy) {
+    raise_status(IOBIND_ERROR_INVALID_STATE, "binding: a call of another thread is in flight; use a binding for each thread");
+    return -1;
+  }
+  return 0;
+}
+
 int binding_enter(Binding *self) {
-  if (binding_check_idle(self) != 0) {
+  if (check_idle(self) != 0) {
     return -1;
   }
   self->busy = 1;
@@ -34,11 +42,18 @@ int binding_quiesce(const Binding *self) {
   return goes_on ? 0 : -1;
 }
 
+/* Before another call of the binding. Not after a run on a stream: in a loop of such runs nothing is fetched, or waited for, unasked. */
+static void keep_outputs_of_call(Binding *self) {
+  if (!self->on_stream && outputs_are_held(self)) {
+    outputs_keep(self);
+  }
+}
+
 int change_begins(Binding *self) {
-  if (binding_check_idle(self) != 0) {
+  if (check_idle(self) != 0) {
     return -1;
   }
-  binding_keep_outputs_of_call(self);
+  keep_outputs_of_call(self);
   return binding_enter(self);
 }
 

@@ -61,19 +61,12 @@ typedef struct Outputs {
 
 /* binding.c */
 
-static inline int binding_check_idle(const Binding *self) {
-  if (self->busy) {
-    raise_status(IOBIND_ERROR_INVALID_STATE, "binding: a call of another thread is in flight; use a binding for each thread");
-    return -1;
-  }
-  return 0;
-}
-
 /* Is another thread in a call of the binding? -1 with an exception; otherwise this call is, until it sets `busy` to 0. */
 int binding_enter(Binding *self);
 
-/* A change of what the outputs are: those of the last run end only if it succeeds. Each change_begins that gives 0 needs a change_ends. What is
- * freed between the two may give the GIL up; `busy` stays set until all is changed, so that another thread's call is refused meanwhile. */
+/* A change of what the outputs are: those of the last run end only if it succeeds. Each change_begins that gives 0 needs a change_ends, or to set
+ * `busy` to 0. What is freed between the two may give the GIL up; `busy` stays set until all is changed, so that another thread's call is refused
+ * meanwhile. */
 int change_begins(Binding *self);
 PyObject *change_ends(Binding *self, iobind_status status, const iobind_error *error);
 
@@ -136,13 +129,6 @@ static inline bool outputs_are_held(const Binding *self) {
 /* What a caller still has of the last run is fetched before it goes, where it would stay: FRESH outputs, and all if the binding goes. Only if
  * it has them. */
 void outputs_keep(Binding *self);
-
-/* Before another call of the binding. Not after a run on a stream: in a loop of such runs nothing is fetched, or waited for, unasked. */
-static inline void binding_keep_outputs_of_call(Binding *self) {
-  if (!self->on_stream && outputs_are_held(self)) {
-    outputs_keep(self);
-  }
-}
 
 /* What outputs_end does where a caller has the outputs, or has fetched some. */
 void outputs_drop(Binding *self);

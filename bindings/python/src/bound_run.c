@@ -71,7 +71,7 @@ static iobind_status record_event(const Stream *stream, const Event *event, iobi
   return status;
 }
 
-/* What an earlier run's iobind stream or another producer is waited for, before a call of the binding begins. */
+/* Order the run after the producers of its inputs, before a call of the binding begins. */
 static int order_run(const Binding *self, Stream *stream) {
   if (self->order == NULL) {
     return 0;
@@ -83,11 +83,7 @@ static int order_run(const Binding *self, Stream *stream) {
 
 /* Enters a call of the binding. Inlined, as the next one, so that the usual call, without a stream, has a function of its own. */
 __attribute__((always_inline)) static inline int begin_run(Binding *self, bool *ends_later) {
-  if (binding_check_idle(self) != 0) {
-    return -1;
-  }
-  binding_keep_outputs_of_call(self);
-  if (binding_enter(self) != 0) {
+  if (change_begins(self) != 0) {
     return -1;
   }
   /* A run on a stream may be in flight: then this one is refused, and must not end the outputs that a caller has of that one. */
@@ -149,7 +145,7 @@ __attribute__((always_inline)) static inline PyObject *make_run(Binding *self, S
 /* On an iobind stream or (NULL) at once. */
 __attribute__((always_inline)) static inline PyObject *run(Binding *self, Stream *stream, Event *event) {
   bool ends_later;
-  if ((self->order != NULL && order_run(self, stream) != 0) || (event != NULL && check_event(stream, event) != 0) ||
+  if (order_run(self, stream) != 0 || (event != NULL && check_event(stream, event) != 0) ||
       (stream == NULL && await_producers(self) != 0) || begin_run(self, &ends_later) != 0) {
     return NULL;
   }

@@ -9,9 +9,9 @@ import java.util.concurrent.atomic.AtomicReference;
 import java.util.function.Supplier;
 
 /**
- * A run by a thread of its own, or by its caller's for a limited time. The future is done when the run has ended, and no sooner: who completes it before that has the
- * run cancelled, and the future ends as he said. Its stages run on yet another thread, so that they may do whatever they like; if the
- * system has no thread left, behind the run on its own.
+ * A run on a separate thread, or on the caller's for a limited time. The future is done when the run has ended, and no sooner: to
+ * complete it earlier cancels the run, and the future completes in that way. Its stages run on another thread, so that they may do
+ * anything; if the system can start no other thread, on the run's, after the run.
  */
 final class AsyncRun extends CompletableFuture<Void> {
   private final OrtIoBindingFFM binding;
