@@ -84,11 +84,8 @@ static iobind__hash hash_dims(const iobind_binding *binding) {
   return iobind__hash_end(&hasher);
 }
 
-bool iobind__verified_is_due(iobind_binding *binding) {
+bool iobind__verified_has_due(iobind_binding *binding) {
   iobind__verified *self = binding->verified;
-  if (self == NULL) {
-    return false;
-  }
   self->dims = hash_dims(binding);
   return iobind__verify_counts_is_due(self->counts, &self->dims);
 }

@@ -385,7 +385,10 @@ void iobind__verified_serve_request(iobind_binding *binding);
 bool iobind__verified_wants_request(iobind_session *session, iobind_tensor *const *inputs);
 
 /* Is a run of the table to be verified? All inputs are bound. */
-bool iobind__verified_is_due(iobind_binding *binding);
+bool iobind__verified_has_due(iobind_binding *binding);
+static inline bool iobind__verified_is_due(iobind_binding *binding) {
+  return binding->verified != NULL && iobind__verified_has_due(binding);
+}
 
 /* ---- carry.c ---- */
 

@@ -56,12 +56,12 @@ int64_t iobind__used_at(const iobind__used *self, size_t row) {
   return self->longest - (self->skew == NULL || row >= self->skew->count ? 0 : self->skew->behind[row]);
 }
 
-void iobind__used_set(iobind__used *self, iobind__used other) {
-  if (other.skew != NULL) {
-    iobind__ref_retain(&other.skew->ref);
+void iobind__used_hold(iobind__used *self, iobind__skew *skew) {
+  if (skew != NULL) {
+    iobind__ref_retain(&skew->ref);
   }
   iobind__used_release(self);
-  *self = other;
+  self->skew = skew;
 }
 
 void iobind__used_release(iobind__used *self) {

@@ -33,7 +33,13 @@ iobind_status iobind__used_make(const int64_t *lengths, size_t count, const char
 int64_t iobind__used_at(const iobind__used *self, size_t row);
 
 /* What `self` had is released; a reference to the other one's is taken. */
-void iobind__used_set(iobind__used *self, iobind__used other);
+void iobind__used_hold(iobind__used *self, iobind__skew *skew);
+static inline void iobind__used_set(iobind__used *self, iobind__used other) {
+  if (self->skew != other.skew) {
+    iobind__used_hold(self, other.skew);
+  }
+  self->longest = other.longest;
+}
 void iobind__used_release(iobind__used *self);
 
 /* Each row at most as long as `most`. */
