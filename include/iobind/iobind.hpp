@@ -436,6 +436,7 @@ public:
     detail::call(failed, iobind_device_get_memory, raw_, holder, &usage);
     return usage;
   }
+  bool trim(error *failed = nullptr) const { return detail::call(failed, iobind_device_trim, raw_); }
 
 private:
   iobind_device *raw_ = nullptr;
