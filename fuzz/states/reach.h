@@ -31,7 +31,7 @@ enum { ANYWHERE = 0, WITH_FAULTS = 1, WITH_GRAPHS = 2, WITH_LATE = 4 };
   X(STALE, ANYWHERE, "a run with the length of the run before")                            \
   X(OVERFLOW, ANYWHERE, "more rows than there is room for, refused")                       \
   X(UNBOUND, ANYWHERE, "a run without a length, refused, after which the length is known") \
-  X(REFUSED, WITH_LATE | WITH_FAULTS, "a run refused before ORT, after which the length is known")     \
+  X(REFUSED, WITH_FAULTS, "a run refused before ORT, after which the length is known")     \
   X(SAVED, ANYWHERE, "a state saved")                                                      \
   X(SAVED_IN_FLIGHT, ANYWHERE, "a state saved while its run is in flight")                 \
   X(RESTORED, ANYWHERE, "a state restored")                                                \

@@ -257,7 +257,7 @@ void do_run(play *self, player *of) {
 /* The copy of an input that is copied before each run fails. The length stays. */
 void do_refused_run(play *self, player *of) {
   plan how = {.count = 1};
-  if (!has_faults() || !fails_late() || self->captures || of->is_defined != DEFINED || !can_run(self, of)) return;
+  if (!has_faults() || self->captures || of->is_defined != DEFINED || !can_run(self, of)) return;
   make_idle(self, of);
   if (self->kind == APPEND && (of->at.longest == UNKNOWN || of->counted_rows != of->now.rows)) return;
   float numbers[ROWS * WIDTH];
@@ -278,7 +278,7 @@ void do_refused_run(play *self, player *of) {
   unsigned earlier = STATUS(SHAPE) | STATUS(INVALID_STATE); /* lengths of a run that has failed do not fit this one */
   CALL(self, STATUS(RUNTIME) | earlier, iobind_binding_run(of->handle, way == IDLE ? NULL : self->streams[way], &fault));
   set_fault("fail_copy", "0");
-  if (way != IDLE) await_failure(self, way);
+  if (way != IDLE) synchronize(self, way); /* the run has returned the failure */
   reached_if(FEATURE_REFUSED, of->counted.longest != UNKNOWN);
 }
 
