@@ -57,7 +57,11 @@ static size_t shape_of(kind of, const value *from, int64_t dims[3]) {
   dims[0] = (int64_t)from->rows;
   dims[1] = of == SUM ? WIDTH : (int64_t)model_length(of, from);
   dims[2] = WIDTH;
-  return of == APPEND ? 3 : 2;
+  return kind_is_cache(of) ? 3 : 2;
+}
+
+size_t count_inputs(kind of) {
+  return of == ATTEND ? 4 : of == APPEND ? 3 : 2;
 }
 
 static size_t spread(kind of, const value *from, float *numbers) {
@@ -110,6 +114,19 @@ void expect_tensor(const play *self, const value *holds, iobind_tensor *tensor, 
   if (differs != NULL) {
     wrong(self, "%s: %s", what, differs);
   }
+}
+
+void expect_attention(const play *self, const value *holds, float base, size_t count, const used *valid,
+                      iobind_tensor *tensor) {
+  float came[ROWS * MOST_NEW * WIDTH];
+  float numbers[ROWS * MOST_NEW];
+  CALL(self, WELL, iobind_tensor_read(tensor, 0, came, holds->rows * count * WIDTH * sizeof *came, NULL, &fault));
+  gather(self, came, holds->rows * count, numbers);
+  const char *differs = model_attention_differs(holds, base, count, valid, numbers);
+  if (differs != NULL) {
+    wrong(self, "%s", differs);
+  }
+  reached(FEATURE_ATTENDED);
 }
 
 /* ---- streams ---- */
@@ -187,6 +204,7 @@ void begin_from(player *of, const value *holds, const used *counted) {
 
 static iobind_session *open_session(kind of, bool captures, bool verifies) {
   static const char *const models[] = {"append opset=24 batch=-1 capacity=8 width=2",
+                                       "append opset=24 batch=-1 capacity=8 width=2 attention=1",
                                        "concat axis=1 dims=rows,past dims2=rows,new", "add dims=rows,2"};
   iobind_session_options options = IOBIND_SESSION_OPTIONS_INIT;
   iobind_session *made;
@@ -217,6 +235,9 @@ static void open_player(play *self, player *of) {
   of->owns_at = draw(self, 3) == 0;
   CALL(self, WELL, iobind_binding_create(self->session, &of->handle, &fault));
   CALL(self, WELL, iobind_binding_carry(of->handle, 0, 0, of->mode, &fault));
+  if (self->kind == ATTEND && self->captures) { /* the others have no graph */
+    CALL(self, WELL, iobind_binding_place_output(of->handle, 1, IOBIND_OUTPUT_REUSE, NULL, IOBIND_MEMORY_DEFAULT, &fault));
+  }
   say("b%zu: mode %d%s\n", (size_t)(of - self->players), (int)of->mode, of->owns_at ? ", the length is bound" : "");
   do_bind(self, of);
 }

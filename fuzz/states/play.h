@@ -27,6 +27,7 @@ typedef struct player {
   used counted;   /* rows in use, as iobind counts them */
   bool is_unsure; /* they are so many, or more: the host may have known that earlier runs in flight had ended when one failed */
   used at;        /* what the input with the length holds; UNKNOWN: it is not bound */
+  size_t added;   /* the numbers that came behind it, as the input for attention says */
   bool owns_at;   /* the caller has bound it */
   iobind_tensor *news[MOST_NEW]; /* for 1 new row, for 2 */
   size_t news_rows;
@@ -92,8 +93,12 @@ float draw_base(play *self);
 bool require(const play *self, iobind_status status, unsigned expected, const char *call);
 #define CALL(self, expected, call) (fixture_arm(), require((self), (call), (expected), #call))
 
+size_t count_inputs(kind of);
 iobind_tensor *make_tensor(const play *self, const value *from, iobind_device *on);
 void expect_tensor(const play *self, const value *holds, iobind_tensor *tensor, const char *what);
+
+/* What attention gives for `count` numbers from `base` on, which are behind those in use. */
+void expect_attention(const play *self, const value *holds, float base, size_t count, const used *valid, iobind_tensor *tensor);
 
 /* Wait for all runs in flight on a stream. */
 void synchronize(play *self, int stream);

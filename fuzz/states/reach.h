@@ -15,6 +15,8 @@ enum { ANYWHERE = 0, WITH_FAULTS = 1, WITH_GRAPHS = 2, WITH_LATE = 4 };
   X(GRAPH, WITH_GRAPHS, "a run of a session that captures graphs")                         \
   X(VERIFIED, WITH_GRAPHS, "a run that the processor repeats")                             \
   X(WRONG, WITH_FAULTS, "a run that the processor finds wrong")                            \
+  X(ATTENDED, ANYWHERE, "attention to the rows in use")                                    \
+  X(ATTENDED_UNEVEN, ANYWHERE, "the same, of rows of different lengths")                   \
   X(ITEM, ANYWHERE, "an item of a pipeline beside the bindings")                           \
   X(STREAM, ANYWHERE, "a run on a stream")                                                 \
   X(QUEUED, ANYWHERE, "a run behind another one in flight")                                \
