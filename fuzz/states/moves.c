@@ -35,11 +35,9 @@ saved *put_saved(play *self, iobind_state *handle, const value *holds, const use
   return to;
 }
 
-void release_saved(play *self) {
+void check_all_saved(const play *self) {
   for (size_t i = 0; i < SAVED; i++) {
     if (self->saved[i].handle != NULL) check_saved(self, &self->saved[i]);
-    iobind_state_release(self->saved[i].handle);
-    self->saved[i].handle = NULL;
   }
 }
 
@@ -65,9 +63,13 @@ void do_save(play *self, player *of) {
   reached_if(FEATURE_SAVED_UNEVEN, used_is_uneven(&of->counted, of->now.rows));
 }
 
+value player_holds(const play *self, const player *of) {
+  return read_back(self, &of->now, &of->counted);
+}
+
 void check_player(play *self, player *of) {
   iobind_state *made = NULL;
-  saved read = {.holds = read_back(self, &of->now, &of->counted)};
+  saved read = {.holds = player_holds(self, of)};
   say("  b%zu: looked at\n", index_of(self, of));
   if (CALL(self, expect_state(of), iobind_binding_save_state(of->handle, &made, &fault))) {
     read.handle = made;
