@@ -845,7 +845,6 @@ import threading
 from support import model, FLOAT
 binding = iobind.Session(slow(60)).bind({"x": numpy.zeros((64, 64), "f4")}, carry={"y": "x"})
 state = binding.save()
-thread = threading.Thread(target=lambda: print(type(failure(binding.run)).__name__))
 
 def failure(call):
     try:
@@ -853,6 +852,12 @@ def failure(call):
     except iobind.Error as error:
         return error
 
+def run():
+    while "another thread" in str(error := failure(binding.run)):  # the check below was in flight
+        pass
+    print(type(error).__name__)
+
+thread = threading.Thread(target=run)
 thread.start()
 while failure(binding.check) is None:
     pass
