@@ -358,15 +358,7 @@ static iobind_status check_first_state(iobind_binding *binding, const iobind__ca
   return iobind__overlap_check_carry(binding, carry, state, "binding_carry", error);
 }
 
-static bool any_device_has(const iobind_session *session, uint32_t quirk) {
-  bool found = false;
-  for (size_t i = 0; i < session->device_count; i++) {
-    found = found || iobind__device_has(session->devices[i], quirk);
-  }
-  return found;
-}
-
-/* MOVE and SWAP copy the whole of a cache in each run. A model whose file is gone shows nothing, as any other that does not. */
+/* A model whose file is gone shows nothing, as any other that does not. */
 static iobind_status choose_mode(const iobind_binding *binding, size_t output, size_t input, iobind_carry_mode *mode,
                                  iobind_error *error) {
   iobind__kind kind;
@@ -375,9 +367,7 @@ static iobind_status choose_mode(const iobind_binding *binding, size_t output, s
   if (status != IOBIND_OK && status != IOBIND_ERROR_IO) {
     return iobind__error_copy(error, &unread);
   }
-  bool is_shared = status == IOBIND_OK && kind.kind == IOBIND_STATE_CAPACITY && kind.is_shareable &&
-                   !(kind.is_grouped && any_device_has(binding->session, IOBIND__QUIRK_NO_SHARED_CACHE));
-  *mode = is_shared ? IOBIND_CARRY_IN_PLACE : binding->graphs != NULL ? IOBIND_CARRY_SWAP : IOBIND_CARRY_MOVE;
+  *mode = iobind__kind_mode(&kind, binding->session);
   return IOBIND_OK;
 }
 

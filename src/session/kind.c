@@ -549,6 +549,21 @@ const char *iobind__kind_word(iobind_state_kind kind) {
   return words[kind];
 }
 
+static bool any_device_has(const iobind_session *session, uint32_t quirk) {
+  bool found = false;
+  for (size_t i = 0; i < session->device_count; i++) {
+    found = found || iobind__device_has(session->devices[i], quirk);
+  }
+  return found;
+}
+
+/* MOVE and SWAP copy the whole of a cache in each run. */
+iobind_carry_mode iobind__kind_mode(const iobind__kind *self, const iobind_session *session) {
+  bool is_shared = self->kind == IOBIND_STATE_CAPACITY && self->is_shareable &&
+                   !(self->is_grouped && any_device_has(session, IOBIND__QUIRK_NO_SHARED_CACHE));
+  return is_shared ? IOBIND_CARRY_IN_PLACE : session->graphs.limit > 0 ? IOBIND_CARRY_SWAP : IOBIND_CARRY_MOVE;
+}
+
 iobind_status iobind__session_find_kind(iobind_session *session, size_t output, size_t input, iobind__kind *out,
                                         iobind_error *error) {
   const iobind__kind *kinds = NULL;
@@ -575,6 +590,7 @@ iobind_status iobind_session_get_state_kind(iobind_session *session, size_t outp
   }
   IOBIND__TRY(iobind__process_check(what, error));
   IOBIND__TRY(iobind__named(iobind__session_find_kind(session, output, input, &found, error), error, what));
-  const iobind_state_kind_info full = {.struct_size = sizeof full, .kind = found.kind, .axis = found.axis};
+  const iobind_state_kind_info full = {
+      .struct_size = sizeof full, .kind = found.kind, .axis = found.axis, .mode = iobind__kind_mode(&found, session)};
   return iobind__info_write(info, "info", &full, sizeof full, sizeof full, what, error);
 }

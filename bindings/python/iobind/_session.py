@@ -234,7 +234,7 @@ class Session(_core.Session):
         return self._kind_of(self._number(output, self.outputs, "output"), self._number(input, self.inputs, "input"))
 
     def _kind_of(self, output: int, input: int) -> StateKind:
-        kind, axis = self._state_kind(output, input)
+        kind, axis, _ = self._state_kind(output, input)
         return StateKind(STATE_KINDS[kind], axis)
 
     @staticmethod

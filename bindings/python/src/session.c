@@ -417,7 +417,7 @@ static PyObject *session_nodes(Session *self, PyObject *none) {
   return list;
 }
 
-/* _state_kind(output, input): the number of the kind, and the axis of the length or None */
+/* _state_kind(output, input): the number of the kind, the axis of the length or None, and how it is carried by default */
 static PyObject *session_state_kind(Session *self, PyObject *arguments) {
   Py_ssize_t output;
   Py_ssize_t input;
@@ -431,8 +431,8 @@ static PyObject *session_state_kind(Session *self, PyObject *arguments) {
   if (status != IOBIND_OK) {
     return raise_error(&error);
   }
-  return info.axis == SIZE_MAX ? Py_BuildValue("(iO)", (int)info.kind, Py_None)
-                               : Py_BuildValue("(in)", (int)info.kind, (Py_ssize_t)info.axis);
+  return info.axis == SIZE_MAX ? Py_BuildValue("(iOi)", (int)info.kind, Py_None, (int)info.mode)
+                               : Py_BuildValue("(ini)", (int)info.kind, (Py_ssize_t)info.axis, (int)info.mode);
 }
 
 /* _create(device, memory, dtype, shape) */
