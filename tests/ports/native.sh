@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# The library, the virtual accelerator and a program, without the tool and its libraries, by this system's compiler: what can be built on
-# each system. The program runs, with ONNX Runtime if it can be had.
+# What can be built on each system: the library without the tool, whose libraries not every system has, by this system's own compiler. A
+# program with it is linked, and creates a runtime.
+# usage: native.sh [--build-only]   the program is not started
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 work=$(mktemp -d)
@@ -9,7 +10,8 @@ cmake -S . -B "$work/build" -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo -DIOBIND_
   -DIOBIND_BUILD_EXAMPLES=OFF
 cmake --build "$work/build"
 cmake --install "$work/build" --prefix "$work/installed"
-cc tests/ports/library.c -I"$work/installed/include" -L"$work/installed/lib" -liobind -o "$work/program"
+"${CC:-cc}" tests/ports/library.c -I"$work/installed/include" -L"$work/installed/lib" -liobind -o "$work/program"
+[ "${1-}" != --build-only ] || exit 0
 ort=$(scripts/get-onnxruntime | sed -n 's/^onnxruntime .*: //p')
 said=$(LD_LIBRARY_PATH=$work/installed/lib DYLD_LIBRARY_PATH=$work/installed/lib PATH=$work/installed/bin:$PATH ORT_NATIVE_LIB_PATH=$ort "$work/program")
 echo "$said"
