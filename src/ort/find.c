@@ -16,7 +16,8 @@ enum { LOADER_NAME_COUNT = sizeof loader_names / sizeof loader_names[0] };
 
 /* ORT's releases need glibc. musl has no macro of its own. */
 #if defined(__linux__) && !defined(__GLIBC__)
-#define OTHER_LIBC ": this libiobind is built for musl and cannot load ORT's releases, which need glibc; expected an ORT built for musl"
+#define OTHER_LIBC \
+  ": this libiobind is built for musl and cannot load ORT's releases, which need glibc; expected an ORT built for musl"
 #else
 #define OTHER_LIBC ""
 #endif
