@@ -121,7 +121,7 @@ class Site:
         for group, body in groups:
             page = f"{group.lower()}/index.md"
             linked = without_links(body, lambda target: self.link(index, page, target))
-            children = dict.fromkeys(re.findall(r"\]\(([^)#]+\.(?:md|rst))\)", linked))
+            children = dict.fromkeys(re.findall(r"\]\(((?!\.\./reference/c/(?!index))[^)#]+\.(?:md|rst))\)", linked))
             self.write(page, f"# {group}\n\n{SUMMARY[group]}\n{linked}{contents(children)}")
         rows = "".join(f"| [{group}]({group.lower()}/index.md) | {SUMMARY[group]} |\n" for group, _ in groups)
         readme = (self.root / "README.md").read_text(encoding="utf-8")

@@ -101,7 +101,7 @@ class Headers:
         kind, name = compound.get("kind"), compound.findtext("compoundname")
         if kind == "file":
             self.about[name] = compound.find("detaileddescription")
-        elif kind != "namespace":
+        elif kind != "namespace" and "<" not in name: # a specialisation has no comment of its own
             self.put(compound, kind, name)
         if kind in ("file", "namespace"):
             for member in compound.iter("memberdef"):
