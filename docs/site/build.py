@@ -4,13 +4,24 @@
 usage: build.py ROOT WORK OUT
 """
 import pathlib
+import re
 import shutil
 import sys
 
+import iobind
 import java
 import pages
 import reference
 from sphinx.cmd.build import build_main
+
+
+def write_python(sources):
+    """The page of Python lists each public name, by subject."""
+    page = pathlib.Path(__file__).with_name("python.rst").read_text(encoding="utf-8")
+    missing = set(iobind.__all__) - set(re.findall(r"^\.\. auto\w+:: (\w+)$", page, flags=re.M))
+    if missing:
+        raise SystemExit(f"docs/site/python.rst: lacks {', '.join(sorted(missing))}")
+    (sources / "reference/python.rst").write_text(page, encoding="utf-8")
 
 
 def main(root, work, out):
@@ -21,7 +32,7 @@ def main(root, work, out):
     pages.write_pages(root, sources)
     reference.write_reference(root, sources, work)
     java.write_reference(root, sources, work / "javadoc")
-    (sources / "reference/python.rst").write_text(pathlib.Path(__file__).with_name("python.rst").read_text(encoding="utf-8"), encoding="utf-8")
+    write_python(sources)
     return build_main(["-W", "--keep-going", "-q", "-j", "auto", "-b", "html", "-c", str(pathlib.Path(__file__).parent),
                        "-d", str(work / "doctrees"), str(sources), str(out)])
 

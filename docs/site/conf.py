@@ -3,6 +3,8 @@ import os
 import re
 import time
 
+from docutils import nodes
+
 VERSION = os.environ["IOBIND_SITE_VERSION"]
 
 project = "iobind"
@@ -44,9 +46,20 @@ suppress_warnings = ["myst.header"]
 
 
 def plain_docstring(app, what, name, obj, options, lines):
-    """The docstrings are plain text with `code`: an asterisk or a bar in the text is one."""
+    """The docstrings are plain text with `code`: an asterisk or a bar in the text is one. Of a module only the first paragraph."""
+    if what == "module" and "" in lines:
+        del lines[lines.index(""):]
     lines[:] = [re.sub(r"(`[^`]*`)|([*|])", lambda match: match[1] or "\\" + match[2], line) for line in lines]
+
+
+def name_empty_headers(app, doctree, docname):
+    """A table's corner is empty to the eye; a screen reader reads what the rows are."""
+    for header in doctree.findall(nodes.thead):
+        for entry in header.findall(nodes.entry):
+            if not entry.astext().strip():
+                entry[:] = [nodes.paragraph("", "", nodes.inline("", "Subject", classes=["visually-hidden"]))]
 
 
 def setup(app):
     app.connect("autodoc-process-docstring", plain_docstring)
+    app.connect("doctree-resolved", name_empty_headers)

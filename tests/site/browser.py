@@ -17,6 +17,10 @@ FLAGS = ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-u
 KINDS = ["index", "guides/index", "quickstart", "tool", "crossings", "reference/c/binding", "reference/cpp/iobind", "reference/python",
          "reference/java", "javadoc/io/github/iobind/api/OrtIoBindingFFM", "javadoc/index", "source/examples/quickstart.c", "decisions/0001-interface",
          "search", "genindex"]
+# What axe finds: rule, element, what to do; and how many rules held. Only these come back: all that passed is megabytes.
+AXE = """const done = arguments[arguments.length - 1];
+axe.run({resultTypes: ['violations']}).then(result => done([result.violations.flatMap(rule => rule.nodes.map(
+  node => [rule.id, node.html.slice(0, 160), node.failureSummary])), result.passes.length]));"""
 WIDTHS = {"narrow": 360, "wide": 1440}
 
 
@@ -63,15 +67,13 @@ class Browser(unittest.TestCase):
 
     def test_axe_finds_nothing(self):
         for page in KINDS:
-            for scheme in ("light", "dark"):
-                for name, width in WIDTHS.items():
-                    with self.subTest(page=page, scheme=scheme, width=name):
-                        self.open(page, width, scheme)
-                        self.driver.execute_script(self.axe)
-                        found = self.driver.execute_async_script("axe.run().then(arguments[arguments.length - 1])")
-                        self.assertGreater(len(found["passes"]), 10)
-                        self.assertEqual([(rule["id"], node["html"][:160], node["failureSummary"]) for rule in found["violations"]
-                                          for node in rule["nodes"]], [])
+            for scheme, width in (("light", "wide"), ("dark", "narrow"), ("dark", "wide")):
+                with self.subTest(page=page, scheme=scheme, width=width):
+                    self.open(page, WIDTHS[width], scheme)
+                    self.driver.execute_script(self.axe)
+                    found, passes = self.driver.execute_async_script(AXE)
+                    self.assertGreater(passes, 10)
+                    self.assertEqual(found, [])
 
     def test_the_scheme_follows_the_system(self):
         colours = set()

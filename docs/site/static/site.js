@@ -12,3 +12,8 @@
     });
   }
 })();
+
+// The theme's buttons that unfold a part of the contents have an icon and no name.
+for (const button of document.querySelectorAll("summary:has(.toctree-toggle)")) {
+  button.setAttribute("aria-label", `Pages below ${button.closest("li").querySelector("a").textContent.trim()}`);
+}
