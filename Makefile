@@ -11,6 +11,7 @@
 #   make vcuda      NVIDIA's runtime libraries in software, and the ONNX Runtime with CUDA's provider to run on them (255 MB)
 #   make python     the Python package: a wheel, vcuda's wheel and a source distribution, in dist/
 #   make java       the Java package: jars with sources and javadoc, in dist/
+#   make site       the documentation as a site of static files, in build/site/ (40 MB to fetch, unless it is here)
 #   make test-spark part of test-all: the Python and Java packages on a cluster of Spark's (520 MB to fetch)
 #   make coverage   which lines of src/ the tests run
 #   make format     lay the sources out as .clang-format says
@@ -42,7 +43,7 @@ results := $(CURDIR)/build/results
 run_tests = ctest --preset $(1) --output-junit $(results)/$(2).xml
 
 .NOTPARALLEL:
-.PHONY: build demo vcuda python java install uninstall package test test-ci test-all bench coverage format check-format analyze analyze-whole clean
+.PHONY: build demo vcuda python java site install uninstall package test test-ci test-all bench coverage format check-format analyze analyze-whole clean
 .PHONY: distclean needs dist fetched fetched-ci no-results ports-needs build-dev build-dev-vcuda build-product build-release-tests
 .PHONY: test-dev test-product test-dev-ci test-versions test-tsan test-release test-wheel test-spark test-valgrind
 .PHONY: test-oldest-ort test-newest-ort test-control-flow-ort test-dev-all test-release-all
@@ -97,6 +98,12 @@ java: needs dist
 	@scripts/get-jdk --whole
 	@scripts/build-java
 
+site: needs
+	@scripts/install-packages site
+	@scripts/get-jdk --whole
+	@scripts/get-python --site
+	@scripts/build-site
+
 # ---- make test ---------------------------------------------------------------------------------------------------------
 test: no-results fetched check-format build-dev build-product test-dev test-product
 	@scripts/summary $(results)
@@ -141,13 +148,15 @@ test-ci: no-results fetched fetched-ci analyze test-dev-ci test-versions test-ts
 	@scripts/summary $(results)
 
 fetched-ci:
-	@echo "fetched, unless it is here: other ONNX Runtimes (75 MB); ONNX Runtime with its CUDA provider (255 MB); the rest of a JDK (90 MB)"
-	@scripts/install-packages ci
+	@echo "fetched, unless it is here: other ONNX Runtimes (75 MB); ONNX Runtime with its CUDA provider (255 MB); the rest of a JDK (90 MB);"
+	@echo "Sphinx, and Selenium for a browser (40 MB)"
+	@scripts/install-packages ci site
 	@scripts/get-onnxruntime --version $(oldest_ort)
 	@scripts/get-onnxruntime --version $(newest_ort)
 	@scripts/get-onnxruntime --version $(too_old_ort)
 	@scripts/get-onnxruntime --gpu
 	@scripts/get-jdk --whole || echo "going on without a JDK"
+	@scripts/get-python --site || echo "going on without Sphinx"
 
 build-dev-vcuda:
 	@cmake --preset dev >/dev/null
