@@ -140,7 +140,7 @@ iobind_status iobind__shadow_load(iobind_session *session, const char *what, iob
   return status;
 }
 
-/* Only ORT knows in which directory it finds the external data of a model in memory: not in which one it would later. */
+/* The files of a model in memory are in a directory that only ORT knows: iobind could not tell whether they are the same later. */
 static iobind_status load_early(iobind_session *session, const iobind__source *from, iobind_error *error) {
   bool has_data = false;
   if (from->path == NULL) {
