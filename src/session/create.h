@@ -21,7 +21,7 @@ iobind_status iobind__verify_check(const iobind_verify *verify, iobind_error *er
 /* If no runs are asked for: those of the environment. */
 iobind_status iobind__verify_by_environment(iobind_verify *verify, iobind_error *error);
 
-/* Load what the session is verified with, if it is to be and computes elsewhere than on the CPU. */
+/* If the session is to be verified and computes elsewhere than on the CPU: keep what its shadow is loaded from. */
 iobind_status iobind__shadow_open(iobind_session *session, const iobind__source *from, const iobind_session_options *options,
                                   iobind_error *error);
 void iobind__shadow_close(iobind__shadow *self); /* NULL is a no-op */
