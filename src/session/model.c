@@ -8,12 +8,12 @@
 #include "support/system.h"
 
 struct iobind__model {
-  char *path; /* NULL: it was in memory, and is identified */
+  char *path; /* NULL: it was in memory, and its identity is known */
   iobind__file_stamp stamp;
   int64_t noted; /* when, in nanoseconds since 1970 */
   pthread_mutex_t mutex;
   bool is_identified;
-  bool has_data; /* in memory, and names files of external data: which they are, only ORT knows */
+  bool has_data; /* in memory, and names files of external data: only ORT knows which */
   iobind__identity identity;
   iobind__kind *kinds; /* of the session's outputs; NULL: not read */
 };
@@ -110,7 +110,7 @@ static void read_entry(iobind__model_bytes *model, const iobind__field *entry, n
   }
 }
 
-/* What can hold a tensor, and which of its fields lead there. */
+/* The messages that can hold a tensor, and which of their fields lead to it. */
 typedef enum message { MODEL, GRAPH, NODE, ATTRIBUTE, TENSOR, SPARSE, FUNCTION, NOTHING } message;
 
 static message inside(message of, uint64_t number) {
