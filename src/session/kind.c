@@ -1,4 +1,4 @@
-/* The kinds of states: patterns of operators between an output and the input that it is carried to. What no pattern fits is unknown. */
+/* The kinds of states: patterns of operators between an output and the input that it is carried to. A pair that fits no pattern is unknown. */
 #include "session/kind.h"
 
 #include <stdlib.h>
@@ -32,7 +32,7 @@ static const pattern patterns[] = {
     {IOBIND__OP_RNN, 1, 5, IOBIND_STATE_RECURRENT},
 };
 
-/* What is looked at: the graph, and which of its wires are the session's inputs. */
+/* The graph that is searched, and which of its wires are the session's inputs. */
 typedef struct search {
   const iobind__topology *graph;
   const iobind_session *session;
@@ -62,7 +62,7 @@ static bool passes_on(iobind__op op) {
          op == IOBIND__OP_UNSQUEEZE || op == IOBIND__OP_SLICE;
 }
 
-/* As far as nodes only pass on. False: that is too far. */
+/* Follow nodes that only pass a value on. False: the chain is too long. */
 static bool trace(const search *in, uint32_t wire, chain *found) {
   *found = (chain){.start = wire};
   for (;;) {
@@ -286,7 +286,7 @@ static void doubt(iobind__kind *to, const char *why) {
   to->doubt = to->doubt == NULL ? why : to->doubt;
 }
 
-/* Its place among the lengths; SIZE_MAX: there is no more room. */
+/* Its index among the lengths; SIZE_MAX: the list is full. */
 static size_t place_length(iobind__kind *to, size_t input) {
   size_t place = 0;
   while (place < to->length_count && to->lengths[place] != input) {
@@ -379,7 +379,7 @@ static void add_foreign(const walk *self, uint32_t node, uint32_t past, iobind__
   }
 }
 
-/* Another operator that reads the operator's own input misses the rows that this run adds. */
+/* Another operator that reads the operator's input does not see the rows that this run adds. */
 static void add_readers(const walk *self, const pattern_match *of, iobind__kind *to) {
   const iobind__topology *graph = self->in->graph;
   self->spread[of->before.start] = IOBIND__SPREAD_MIXED;
@@ -542,7 +542,7 @@ iobind_status iobind__kinds_read(iobind__model_bytes *model, const iobind_sessio
   return IOBIND_OK;
 }
 
-/* ---- asked ---- */
+/* ---- queries ---- */
 
 const char *iobind__kind_word(iobind_state_kind kind) {
   static const char *const words[] = {"unknown", "recurrent", "growing", "window", "capacity"};

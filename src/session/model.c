@@ -15,14 +15,14 @@ typedef struct names {
 } names;
 
 struct iobind__model {
-  char *path; /* NULL: it was in memory, and is identified */
+  char *path; /* NULL: it was in memory, and its identity is known */
   iobind__file_stamp stamp;
   int64_t noted;              /* when, in nanoseconds since 1970 */
   names watched;              /* files with external data that must stay what they are */
   iobind__file_stamp *stamps; /* theirs */
   pthread_mutex_t mutex;
   bool is_identified;
-  bool has_data; /* in memory, and names files of external data: which they are, only ORT knows */
+  bool has_data; /* in memory, and names files of external data: only ORT knows which */
   iobind__identity identity;
   iobind__kind *kinds; /* of the session's outputs; NULL: not read */
 };
@@ -122,7 +122,7 @@ static void read_entry(iobind__model_bytes *model, const iobind__field *entry, n
   }
 }
 
-/* What can hold a tensor, and which of its fields lead there. */
+/* The messages that can hold a tensor, and which of their fields lead to it. */
 typedef enum message { MODEL, GRAPH, NODE, ATTRIBUTE, TENSOR, SPARSE, FUNCTION, NOTHING } message;
 
 static message inside(message of, uint64_t number) {

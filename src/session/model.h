@@ -9,7 +9,7 @@
 
 typedef struct iobind__model iobind__model;
 
-/* The same for the same model, wherever its files lie. */
+/* Equal for the same model, wherever its files are. */
 typedef struct iobind__identity {
   uint64_t bytes; /* of the model's file */
   iobind__hash hash;
@@ -41,7 +41,7 @@ iobind_status iobind__model_identify(iobind__model *self, iobind__identity *iden
 iobind_status iobind__model_find_kinds(iobind__model *self, const iobind_session *session, const iobind__kind **kinds,
                                        iobind_error *error);
 
-/* Of a model in memory, before it is gone. */
+/* Find the kinds of a model in memory, while its bytes exist. */
 iobind_status iobind__model_note_kinds(iobind__model *self, const iobind__source *from, const iobind_session *session,
                                        iobind_error *error);
 

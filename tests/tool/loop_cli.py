@@ -134,7 +134,7 @@ class Loop(Case):
         for option in ("--save-state", "--restore-state"):
             self.refused(MISUSED, f"{option}: there is no state, because nothing is carried", "loop", pair, "-r", "-n", "2", option, kept)
         self.refused(MISUSED, "--save-state is given 2 times", *one, "-i", "x=zeros", "--save-state", kept, "--save-state", kept)
-        self.refused(FAILED, "it has no state of 'y': expected one of a loop with the same --carry", "loop", pair, "-c", "z=y", "-i", "x=zeros",
+        self.refused(FAILED, "it has no state of 'y': expected a state that a loop with the same --carry saved", "loop", pair, "-c", "z=y", "-i", "x=zeros",
                      "-n", "2", "--restore-state", kept)
         self.refused(FAILED, "is the state of another model: its file differs", "loop", self.model("loop-scale.onnx", "scale"), "-c", "y=x",
                      "-n", "2", "--restore-state", kept)
@@ -156,7 +156,7 @@ class Loop(Case):
             self.assertEqual(self.read("joined.npy"), ((10, 3), list(range(30))), given)
         self.loop(*words, "-i", "first=zeros", "--dim", "first[0]=2")
         self.assertEqual(self.read("joined.npy"), ((12, 3), [0] * 6 + list(range(30))))
-        self.refused(FAILED, "--dim past=0 holds in all steps; --dim INPUT[AXIS]=N, or --input INPUT=zeros, fixes only a first state",
+        self.refused(FAILED, "--dim past=0 applies to all steps; --dim INPUT[AXIS]=N, or --input INPUT=zeros, fixes only a first state",
                      "loop", *words, "-r", "--dim", "past=0")
         self.refused(FAILED, "it has open dims", "loop", self.concat, "-c", "joined=first", "-i", "first=zeros", "-i", "second=zeros",
                      "-n", "2")

@@ -167,7 +167,8 @@ static int read_restored(loop *l, const iobind_value_info *value, size_t index) 
     status = iobind_state_get_pair(state, at++, &pair, &error);
   } while (status == IOBIND_OK && pair.input != index);
   if (status == IOBIND_ERROR_NOT_FOUND) {
-    return tool_fail(l->tool, "--restore-state %s: it has no state of '%s': expected one of a loop with the same --carry",
+    return tool_fail(l->tool,
+                     "--restore-state %s: it has no state of '%s': expected a state that a loop with the same --carry saved",
                      l->restored, value->name);
   }
   if (status == IOBIND_OK && l->through_host) {
@@ -260,7 +261,7 @@ static int write_state(const loop *l) {
 
 static int read_gathered(loop *l, char *const *names) {
   if (names != NULL && l->folder == NULL) {
-    return tool_misuse(l->tool, "--gather %s: expected --output-dir, the directory that it is written to", names[0]);
+    return tool_misuse(l->tool, "--gather %s: expected --output-dir, the directory to which it is written", names[0]);
   }
   for (; names != NULL && *names != NULL; names++) {
     iobind_error error = IOBIND_ERROR_INIT;
@@ -288,11 +289,11 @@ static int find_steps(loop *l, int64_t asked) {
   }
   if (shortest == NULL && c->carry_count == 0) {
     return tool_misuse(l->tool,
-                       "nothing is carried (--carry OUTPUT=INPUT) and nothing fed (--input NAME=FILE.npy@AXIS), so that "
-                       "all steps would be the same");
+                       "nothing is carried (--carry OUTPUT=INPUT) and nothing fed (--input NAME=FILE.npy@AXIS), so all "
+                       "steps would be the same");
   }
   if (asked == 0 && shortest == NULL) {
-    return tool_misuse(l->tool, "--steps is missing: no input is fed with slices (FILE.npy@AXIS) that could be counted");
+    return tool_misuse(l->tool, "--steps is missing: no input is fed slices (FILE.npy@AXIS), which could be counted");
   }
   if (shortest != NULL && asked > 0 && (size_t)asked > slices) {
     return tool_fail(l->tool, "--steps %" PRId64 ": input '%s' is fed for %zu steps [SHAPE]", asked, shortest, slices);
@@ -517,7 +518,7 @@ static const char *hint_at_dims(const loop *l, char *text, size_t size) {
   }
   if (length > 0 && length < size) {
     snprintf(text + length, size - length,
-             " holds in all steps; --dim INPUT[AXIS]=N, or --input INPUT=%s, fixes only a first state", GIVEN_ZEROS);
+             " applies to all steps; --dim INPUT[AXIS]=N, or --input INPUT=%s, fixes only a first state", GIVEN_ZEROS);
   }
   return text;
 }

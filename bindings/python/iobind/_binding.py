@@ -139,9 +139,9 @@ class Binding(_core.Binding):
     _states: dict[int, int]
     """the outputs that are carried now, and to which inputs"""
     _calls: dict[tuple[str, int], Callable[[_core.Binding], None]]
-    """what is bound, but for what only the binding has: memory of its own, and states that were carried on"""
+    """what is bound, except what only the binding has: its own memory, and carried states"""
     _foreign: tuple[int, _tensor.Stream] | None
-    """the last stream of another library, and what it was wrapped as: to let go of it is to wait for it"""
+    """the last stream of another library, and its wrapper: releasing the wrapper waits for the stream"""
     _pool: Any
     _running: concurrent.futures.Future[Outputs] | None
     _inputs: dict[str, tuple[int, Any]]
@@ -266,7 +266,7 @@ class Binding(_core.Binding):
             self._assign(name, value)
             return
         if not isinstance(value, _tensor.Tensor):
-            raise InvalidArgument("set_input: only a tensor is waited for: what is copied is there at once")
+            raise InvalidArgument("set_input: event: expected a tensor, got a value that is copied at once and needs no event")
         self._take_step(self._step_of(self._input(name)[0], RESIDENT, value, event))
 
     def clear(self) -> None:
@@ -300,7 +300,7 @@ class Binding(_core.Binding):
         index, wanted = self._input(name)
         code = _dtypes.BY_NAME.get(wanted.dtype, 0)
         if code == _dtypes.STRING:
-            raise DTypeError(f"update: {name!r}: strings are not copied into what is bound: bind them, b[{name!r}] = array")
+            raise DTypeError(f"update: {name!r}: strings cannot be copied into bound memory: bind them, b[{name!r}] = array")
         if stream is not None:
             array = _tensor.own_array(array, f"update: {name!r}")
         data = _tensor.host_array(array, code, f"update: {name!r}")
@@ -584,7 +584,7 @@ class AnnouncedRun:
 
 
 async def _ended(future: concurrent.futures.Future[Outputs]) -> None:
-    """Until a run has ended; one who is cancelled meanwhile does not cancel the run."""
+    """Wait until a run has ended. Cancelling the wait does not cancel the run."""
     running: asyncio.Future[Outputs] = asyncio.wrap_future(future)
     running.add_done_callback(lambda done: done.cancelled() or done.exception())  # a cancelled task does not ask for it
     await asyncio.wait([running])

@@ -468,7 +468,7 @@ static PyObject *stream_new(PyTypeObject *type, PyObject *arguments, PyObject *k
   }
   if (strings_of(values, &value_list, &value_count) != 0 || value_count != options.option_count) {
     PyMem_Free(key_list);
-    return PyErr_Occurred() ? NULL : raise_status(IOBIND_ERROR_INVALID_ARGUMENT, "stream: as many values as keys");
+    return PyErr_Occurred() ? NULL : raise_status(IOBIND_ERROR_INVALID_ARGUMENT, "stream: expected as many values as keys");
   }
   options.option_keys = key_list;
   options.option_values = value_list;

@@ -12,7 +12,7 @@ static int pairs_of(PyObject *options, const char *keys, const char *values, con
     return -1;
   }
   if (*count != value_count) {
-    raise_status(IOBIND_ERROR_INVALID_ARGUMENT, "session: as many values as keys");
+    raise_status(IOBIND_ERROR_INVALID_ARGUMENT, "session: expected as many values as keys");
     return -1;
   }
   return 0;
@@ -110,7 +110,7 @@ static int fill(PyObject *dict, iobind_session_options *options, lists *made) {
   made->dim_values = PyMem_Calloc(options->dim_count + 1, sizeof *made->dim_values);
   if (made->dim_values == NULL ||
       (options->dim_count > 0 && (values == NULL || PyList_Size(values) != (Py_ssize_t)options->dim_count))) {
-    raise_status(IOBIND_ERROR_INVALID_ARGUMENT, "session: as many dim values as names");
+    raise_status(IOBIND_ERROR_INVALID_ARGUMENT, "session: expected as many dim values as names");
     return -1;
   }
   for (size_t i = 0; i < options->dim_count; i++) {
