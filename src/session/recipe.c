@@ -15,6 +15,7 @@ struct iobind__recipe {
 
 /* ---- copied ---- */
 
+/* With room for one more. */
 static char **copy_texts(const char *const *from, size_t count) {
   char **made = calloc(count + 1, sizeof *made);
   for (size_t i = 0; made != NULL && i < count; i++) {
@@ -45,12 +46,10 @@ static void *copy_bytes(const void *from, size_t bytes) {
   return made;
 }
 
-/* ORT refuses it for a session that runs on the CPU alone. */
-static void leave_out_strict(iobind__recipe *self) {
-  static const char strict[] = "session.disable_cpu_ep_fallback";
+static void drop_entry(iobind__recipe *self, const char *key) {
   size_t kept = 0;
   for (size_t i = 0; i < self->options.config_count; i++) {
-    if (strcmp(self->keys[i], strict) == 0) {
+    if (strcmp(self->keys[i], key) == 0) {
       free(self->keys[i]);
       free(self->values[i]);
     } else {
@@ -59,6 +58,23 @@ static void leave_out_strict(iobind__recipe *self) {
     }
   }
   self->options.config_count = kept;
+}
+
+/* There is room for one more. */
+static bool add_entry(iobind__recipe *self, const char *key, const char *value) {
+  const size_t last = self->options.config_count++;
+  self->keys[last] = iobind__string_copy(key);
+  self->values[last] = iobind__string_copy(value);
+  return self->keys[last] != NULL && self->values[last] != NULL;
+}
+
+/* ORT refuses STRICT's entry for a session that runs on the CPU alone. Weights that are packed for its kernels would be a copy; without, those in
+ * files of external data stay where ORT maps them. */
+static bool change_entries(iobind__recipe *self) {
+  static const char packing[] = "session.disable_prepacking";
+  drop_entry(self, "session.disable_cpu_ep_fallback");
+  drop_entry(self, packing);
+  return add_entry(self, packing, "1");
 }
 
 static bool copy_lists(iobind__recipe *self, const iobind_session_options *from) {
@@ -73,10 +89,7 @@ static bool copy_lists(iobind__recipe *self, const iobind_session_options *from)
   self->options.dim_values = self->dim_values;
   self->options.dim_count = from->dim_count;
   const bool whole = self->keys != NULL && self->values != NULL && self->dim_names != NULL && self->dim_values != NULL;
-  if (whole) {
-    leave_out_strict(self);
-  }
-  return whole;
+  return whole && change_entries(self);
 }
 
 /* What the model's results depend on stays; what is about devices goes. */
