@@ -92,6 +92,20 @@ int vcuda_refuses(const vcuda_call *call) {
   return CUDA_NOT_PERMITTED;
 }
 
+bool vcuda_fails(const char *name) {
+  vcuda_start();
+  vcuda_lock();
+  vcuda_device *device = vcuda_device_current();
+  bool fails = device != NULL && vcuda_trigger_fails(&device->settings, VCUDA_SITE_CALL, 0, name, false);
+  if (fails) {
+    char line[128];
+    snprintf(line, sizeof line, "%s fails, as the settings ask for", name);
+    write_line(line);
+  }
+  vcuda_unlock();
+  return fails;
+}
+
 int vcuda_begin(vcuda_call *call, const char *name, const void *stream, bool device) {
   *call = make_call(name, stream);
   const int refused = vcuda_refuses(call);

@@ -14,7 +14,7 @@ size_t cudnnGetVersion(void) {
 /* ---- handles ---- */
 
 int cudnnCreate(vcuda_dnn **handle) {
-  VCUDA_OPEN(NULL);
+  VCUDA_DNN_BEGIN(NULL);
   if (vcuda_refuses(&call) != 0) return vcuda_close(&call, DNN_EXECUTION_FAILED);
   if (handle == NULL) return vcuda_close(&call, vcuda_dnn_bad("%s: no room for the handle", __func__));
   *handle = calloc(1, sizeof **handle);
@@ -23,13 +23,15 @@ int cudnnCreate(vcuda_dnn **handle) {
 }
 
 int cudnnDestroy(vcuda_dnn *handle) {
-  VCUDA_DNN_OPEN(handle);
+  VCUDA_OPEN(handle == NULL ? NULL : handle->stream);
+  if (vcuda_refuses(&call) != 0) return vcuda_close(&call, DNN_EXECUTION_FAILED);
+  if (handle == NULL) return vcuda_close(&call, vcuda_dnn_bad("%s: the handle is NULL", __func__));
   free(handle);
   return vcuda_close(&call, DNN_OK);
 }
 
 int cudnnSetStream(vcuda_dnn *handle, void *stream) {
-  VCUDA_OPEN(stream);
+  VCUDA_DNN_BEGIN(stream);
   if (vcuda_refuses(&call) != 0) return vcuda_close(&call, DNN_EXECUTION_FAILED);
   if (handle == NULL) return vcuda_close(&call, vcuda_dnn_bad("%s: the handle is NULL", __func__));
   handle->stream = stream;
@@ -58,6 +60,7 @@ int vcuda_dnn_submit(const vcuda_dnn *handle, const char *name, void (*run)(void
 int vcuda_dnn_make(const char *name, void **object, size_t bytes) {
   vcuda_call call;
   vcuda_open(&call, name, NULL);
+  if (vcuda_fails(name)) return vcuda_close(&call, DNN_EXECUTION_FAILED);
   if (object == NULL) return vcuda_close(&call, vcuda_dnn_bad("%s: no room for the descriptor", name));
   *object = calloc(1, bytes);
   return vcuda_close(&call, *object == NULL ? DNN_NO_MEMORY : DNN_OK);

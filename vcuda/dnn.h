@@ -36,9 +36,12 @@ VCUDA_SHARED int cudnnDestroy(vcuda_dnn *handle);
 VCUDA_SHARED int cudnnSetStream(vcuda_dnn *handle, void *stream);
 VCUDA_SHARED int cudnnGetStream(vcuda_dnn *handle, void **stream);
 
-/* The beginning of a function with a handle. Functions of descriptors begin with VCUDA_OPEN(NULL). */
+/* The beginning of a function of a descriptor, and of one with a handle. What destroys begins with VCUDA_OPEN(NULL): it never fails. */
+#define VCUDA_DNN_BEGIN(stream) \
+  VCUDA_OPEN(stream);           \
+  if (vcuda_fails(__func__)) return vcuda_close(&call, DNN_EXECUTION_FAILED)
 #define VCUDA_DNN_OPEN(handle)                                                    \
-  VCUDA_OPEN((handle) == NULL ? NULL : (handle)->stream);                         \
+  VCUDA_DNN_BEGIN((handle) == NULL ? NULL : (handle)->stream);                    \
   if (vcuda_refuses(&call) != 0) return vcuda_close(&call, DNN_EXECUTION_FAILED); \
   if ((handle) == NULL) return vcuda_close(&call, vcuda_dnn_bad("%s: the handle is NULL", __func__))
 

@@ -132,7 +132,7 @@ typedef struct vcuda_dnn_backend {
 } descriptor;
 
 int cudnnBackendCreateDescriptor(int number, descriptor **object) {
-  VCUDA_OPEN(NULL);
+  VCUDA_DNN_BEGIN(NULL);
   if (object == NULL) return vcuda_close(&call, vcuda_dnn_bad("%s: no room for the descriptor", __func__));
   if (name_of((kind)number) == NULL)
     return vcuda_close(&call, vcuda_dnn_unknown("%s: kind %d is not known here", __func__, number));
@@ -394,7 +394,7 @@ static int set(descriptor *d, const attribute *a) {
 }
 
 int cudnnBackendSetAttribute(descriptor *object, int name, int type, int64_t count, const void *values) {
-  VCUDA_OPEN(NULL);
+  VCUDA_DNN_BEGIN(NULL);
   if (object == NULL) return vcuda_close(&call, vcuda_dnn_bad("%s: the descriptor is NULL", __func__));
   if (object->is_final) {
     return vcuda_close(&call,
@@ -541,7 +541,7 @@ static int finalize(descriptor *d) {
 }
 
 int cudnnBackendFinalize(descriptor *object) {
-  VCUDA_OPEN(NULL);
+  VCUDA_DNN_BEGIN(NULL);
   if (object == NULL) return vcuda_close(&call, vcuda_dnn_bad("%s: the descriptor is NULL", __func__));
   int status = finalize(object);
   object->is_final = status == DNN_OK;
@@ -606,7 +606,7 @@ static int get(const question *q) {
 
 /* NOLINTNEXTLINE(readability-non-const-parameter): the answer is written there */
 int cudnnBackendGetAttribute(const descriptor *object, int name, int type, int64_t room, int64_t *count, void *values) {
-  VCUDA_OPEN(NULL);
+  VCUDA_DNN_BEGIN(NULL);
   if (object == NULL || !object->is_final) {
     return vcuda_close(&call, vcuda_dnn_bad("%s: attribute %d of a descriptor that is NULL or not finalized", __func__, name));
   }

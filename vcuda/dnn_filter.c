@@ -23,7 +23,7 @@ VCUDA_DNN_DESCRIPTOR(Filter, vcuda_dnn_tensor)
 VCUDA_DNN_DESCRIPTOR(Convolution, vcuda_dnn_mover)
 
 int cudnnSetFilterNdDescriptor(vcuda_dnn_tensor *filter, int type, int format, int rank, const int dims[]) {
-  VCUDA_OPEN(NULL);
+  VCUDA_DNN_BEGIN(NULL);
   if (format != NCHW && format != NHWC)
     return vcuda_close(&call, vcuda_dnn_unknown("%s: format %d is not known here", __func__, format));
   int status = vcuda_dnn_shape(__func__, filter, type, rank, dims);
@@ -40,7 +40,7 @@ int cudnnSetFilterNdDescriptor(vcuda_dnn_tensor *filter, int type, int format, i
 
 int cudnnSetConvolutionNdDescriptor(vcuda_dnn_mover *mover, int spatial, const int pads[], const int strides[],
                                     const int dilations[], int mode, int type) {
-  VCUDA_OPEN(NULL);
+  VCUDA_DNN_BEGIN(NULL);
   if (mover == NULL || pads == NULL || strides == NULL || dilations == NULL || spatial < 1 || spatial > DNN_MAX_SPATIAL) {
     return vcuda_close(&call, vcuda_dnn_bad("%s: %d spatial dims, or an argument is NULL", __func__, spatial));
   }
@@ -59,7 +59,7 @@ int cudnnSetConvolutionNdDescriptor(vcuda_dnn_mover *mover, int spatial, const i
 }
 
 int cudnnSetConvolutionGroupCount(vcuda_dnn_mover *mover, int groups) {
-  VCUDA_OPEN(NULL);
+  VCUDA_DNN_BEGIN(NULL);
   if (mover == NULL || groups < 1) return vcuda_close(&call, vcuda_dnn_bad("%s: %d groups", __func__, groups));
   mover->groups = groups;
   return vcuda_close(&call, DNN_OK);
@@ -67,7 +67,7 @@ int cudnnSetConvolutionGroupCount(vcuda_dnn_mover *mover, int groups) {
 
 /* Whether products may use TF32 or half: the arithmetic here is the same. */
 int cudnnSetConvolutionMathType(vcuda_dnn_mover *mover, int math) {
-  VCUDA_OPEN(NULL);
+  VCUDA_DNN_BEGIN(NULL);
   if (mover == NULL || math < 0 || math > 3) return vcuda_close(&call, vcuda_dnn_bad("%s: math type %d", __func__, math));
   mover->math = math;
   return vcuda_close(&call, DNN_OK);

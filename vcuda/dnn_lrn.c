@@ -13,7 +13,7 @@ struct vcuda_dnn_lrn {
 VCUDA_DNN_DESCRIPTOR(LRN, vcuda_dnn_lrn)
 
 int cudnnSetLRNDescriptor(vcuda_dnn_lrn *lrn, unsigned width, double alpha, double beta, double k) {
-  VCUDA_OPEN(NULL);
+  VCUDA_DNN_BEGIN(NULL);
   if (lrn == NULL) return vcuda_close(&call, vcuda_dnn_bad("%s: the descriptor is NULL", __func__));
   if (width < 1 || width > LRN_WIDEST || beta < 0.01 || k < 1e-5) {
     return vcuda_close(&call, vcuda_dnn_bad("%s: width %u, beta %g, k %g; expected 1 to %d, at least 0.01, at least 1e-5",

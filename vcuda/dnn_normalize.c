@@ -26,7 +26,7 @@ static vcuda_dnn_tensor derive(const vcuda_dnn_tensor *x, int mode) {
 }
 
 int cudnnDeriveBNTensorDescriptor(vcuda_dnn_tensor *derived, const vcuda_dnn_tensor *x, int mode) {
-  VCUDA_OPEN(NULL);
+  VCUDA_DNN_BEGIN(NULL);
   if (derived == NULL || x == NULL) return vcuda_close(&call, vcuda_dnn_bad("%s: a descriptor is NULL", __func__));
   if (!is_mode(mode)) return vcuda_close(&call, vcuda_dnn_unknown("%s: mode %d is not known here", __func__, mode));
   if (x->rank < 2) return vcuda_close(&call, vcuda_dnn_bad("%s: x has %d dims; expected 2 or more", __func__, x->rank));

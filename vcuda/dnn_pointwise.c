@@ -6,7 +6,7 @@
 VCUDA_DNN_DESCRIPTOR(Activation, vcuda_dnn_activation)
 
 int cudnnSetActivationDescriptor(vcuda_dnn_activation *activation, int mode, int nan, double coefficient) {
-  VCUDA_OPEN(NULL);
+  VCUDA_DNN_BEGIN(NULL);
   if (activation == NULL) return vcuda_close(&call, vcuda_dnn_bad("%s: the descriptor is NULL", __func__));
   if (mode < DNN_SIGMOID || mode > DNN_SWISH)
     return vcuda_close(&call, vcuda_dnn_unknown("%s: mode %d is not known here", __func__, mode));

@@ -38,7 +38,7 @@ static int set(vcuda_dnn_pooling *pooling, const char *name, int mode, int nan, 
 
 int cudnnSetPoolingNdDescriptor(vcuda_dnn_pooling *pooling, int mode, int nan, int rank, const int window[],
                                 const int padding[], const int stride[]) {
-  VCUDA_OPEN(NULL);
+  VCUDA_DNN_BEGIN(NULL);
   return vcuda_close(&call, set(pooling, __func__, mode, nan, rank, window, padding, stride));
 }
 

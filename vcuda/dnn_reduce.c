@@ -48,7 +48,7 @@ static int set(vcuda_dnn_reduction *reduction, const char *name, const int *give
 }
 
 int cudnnSetReduceTensorDescriptor(vcuda_dnn_reduction *reduction, int how, int type, int nan, int indices, int index_type) {
-  VCUDA_OPEN(NULL);
+  VCUDA_DNN_BEGIN(NULL);
   const int given[] = {how, type, nan, indices, index_type};
   return vcuda_close(&call, set(reduction, __func__, given));
 }

@@ -33,7 +33,7 @@ static bool is_type(int number) {
 int cudnnSetRNNDescriptor_v8(vcuda_dnn_rnn *rnn, int algorithm, int cell, int bias, int direction, int input_mode, int type,
                              int precision, int math, int input_size, int hidden_size, int projection_size, int layers,
                              vcuda_dnn_dropout *dropout, unsigned flags) {
-  VCUDA_OPEN(NULL);
+  VCUDA_DNN_BEGIN(NULL);
   const choice choices[] = {
       {"algorithm", algorithm, ALGORITHM_STANDARD, ALGORITHM_STANDARD},
       {"cell", cell, RNN_RELU, RNN_GRU},
@@ -172,7 +172,7 @@ static int check_sequences(const char *name, int steps, int batch, int size, con
 
 int cudnnSetRNNDataDescriptor(vcuda_dnn_rnn_data *data, int type, int layout, int steps, int batch, int size,
                               const int lengths[], const void *filling) {
-  VCUDA_OPEN(NULL);
+  VCUDA_DNN_BEGIN(NULL);
   if (data == NULL || lengths == NULL) return vcuda_close(&call, vcuda_dnn_bad("%s: an argument is NULL", __func__));
   if (!is_type(type)) return vcuda_close(&call, vcuda_dnn_unknown("%s: cudnnDataType_t %d is not known here", __func__, type));
   if (layout != SEQUENCE_MAJOR) {

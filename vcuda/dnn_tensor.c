@@ -38,7 +38,7 @@ int vcuda_dnn_shape(const char *name, vcuda_dnn_tensor *tensor, int type, int ra
 }
 
 int cudnnSetTensorNdDescriptor(vcuda_dnn_tensor *tensor, int type, int rank, const int dims[], const int strides[]) {
-  VCUDA_OPEN(NULL);
+  VCUDA_DNN_BEGIN(NULL);
   if (strides == NULL) return vcuda_close(&call, vcuda_dnn_bad("%s: the strides are NULL", __func__));
   int status = vcuda_dnn_shape(__func__, tensor, type, rank, dims);
   for (int i = 0; status == DNN_OK && i < rank; i++) {
@@ -50,7 +50,7 @@ int cudnnSetTensorNdDescriptor(vcuda_dnn_tensor *tensor, int type, int rank, con
 }
 
 int cudnnGetTensorNdDescriptor(const vcuda_dnn_tensor *tensor, int room, int *type, int *rank, int dims[], int strides[]) {
-  VCUDA_OPEN(NULL);
+  VCUDA_DNN_BEGIN(NULL);
   if (tensor == NULL || type == NULL || rank == NULL || dims == NULL || strides == NULL) {
     return vcuda_close(&call, vcuda_dnn_bad("%s: an argument is NULL", __func__));
   }

@@ -55,6 +55,7 @@ CUDA_API int cuMemFree_v2(uintptr_t address);
 CUDA_API int cuMemPoolCreate(cuda_pool *pool, const cuda_pool_properties *properties);
 CUDA_API int cuMemPoolDestroy(cuda_pool pool);
 CUDA_API int cuMemPoolSetAttribute(cuda_pool pool, int attribute, void *value);
+CUDA_API int cuMemPoolTrimTo(cuda_pool pool, size_t bytes);
 CUDA_API int cuMemAllocFromPoolAsync(uintptr_t *address, size_t bytes, cuda_pool pool, cuda_stream stream);
 CUDA_API int cuMemFreeAsync(uintptr_t address, cuda_stream stream);
 CUDA_API int cuPointerGetAttribute(void *value, int attribute, uintptr_t address);
@@ -75,8 +76,13 @@ CUDA_API int cuWaitExternalSemaphoresAsync(const cuda_external_semaphore *semaph
 CUDA_API int cuDestroyExternalSemaphore(cuda_external_semaphore semaphore);
 CUDA_API int cuTensorMapEncodeTiled(void);
 
+/* What frees or destroys begins with VCUDA_OPEN: only cuMemFreeAsync is work that is queued. */
+#define DRIVER_OPEN(stream) \
+  VCUDA_OPEN(stream);       \
+  if (vcuda_fails(__func__)) return vcuda_close(&call, CUDA_UNKNOWN)
+
 int cuInit(unsigned flags) {
-  VCUDA_OPEN(NULL);
+  DRIVER_OPEN(NULL);
   int count = 0;
   if (flags != 0) return vcuda_close(&call, CUDA_INVALID_VALUE);
   int error = cudaGetDeviceCount(&count);
@@ -84,7 +90,7 @@ int cuInit(unsigned flags) {
 }
 
 int cuDriverGetVersion(int *version) {
-  VCUDA_OPEN(NULL);
+  DRIVER_OPEN(NULL);
   return vcuda_close(&call, cudaDriverGetVersion(version));
 }
 
@@ -101,7 +107,7 @@ int cuGetErrorString(int error, const char **text) {
 }
 
 int cuGetProcAddress_v2(const char *name, void **function, int version, uint64_t flags, int *status) {
-  VCUDA_OPEN(NULL);
+  DRIVER_OPEN(NULL);
   (void)version, (void)flags;
   Dl_info self;
   void *library = dladdr((const void *)contexts, &self) != 0 ? dlopen(self.dli_fname, RTLD_LAZY | RTLD_NOLOAD) : NULL;
@@ -114,7 +120,7 @@ int cuGetProcAddress_v2(const char *name, void **function, int version, uint64_t
 /* ---- devices and contexts ---- */
 
 int cuDeviceGetCount(int *count) {
-  VCUDA_OPEN(NULL);
+  DRIVER_OPEN(NULL);
   return vcuda_close(&call, cudaGetDeviceCount(count));
 }
 
@@ -126,13 +132,13 @@ static int check_device(int device) {
 }
 
 int cuDeviceGet(int *device, int ordinal) {
-  VCUDA_OPEN(NULL);
+  DRIVER_OPEN(NULL);
   *device = ordinal;
   return vcuda_close(&call, check_device(ordinal));
 }
 
 int cuDeviceGetName(char *name, int length, int device) {
-  VCUDA_OPEN(NULL);
+  DRIVER_OPEN(NULL);
   cuda_properties properties;
   int error = cudaGetDeviceProperties(&properties, device);
   if (error != CUDA_OK || length <= 0) return vcuda_close(&call, error != CUDA_OK ? error : CUDA_INVALID_VALUE);
@@ -143,12 +149,12 @@ int cuDeviceGetName(char *name, int length, int device) {
 }
 
 int cuDeviceGetAttribute(int *value, int attribute, int device) {
-  VCUDA_OPEN(NULL);
+  DRIVER_OPEN(NULL);
   return vcuda_close(&call, cudaDeviceGetAttribute(value, attribute, device));
 }
 
 int cuDeviceTotalMem_v2(size_t *bytes, int device) {
-  VCUDA_OPEN(NULL);
+  DRIVER_OPEN(NULL);
   cuda_properties properties;
   int error = cudaGetDeviceProperties(&properties, device);
   if (error == CUDA_OK) *bytes = properties.total_memory;
@@ -156,7 +162,7 @@ int cuDeviceTotalMem_v2(size_t *bytes, int device) {
 }
 
 int cuDevicePrimaryCtxRetain(driver_context **context, int device) {
-  VCUDA_OPEN(NULL);
+  DRIVER_OPEN(NULL);
   int error = check_device(device);
   *context = error == CUDA_OK ? &contexts[device] : NULL;
   return vcuda_close(&call, error);
@@ -168,12 +174,12 @@ int cuDevicePrimaryCtxRelease_v2(int device) {
 }
 
 int cuCtxGetDevice(int *device) {
-  VCUDA_OPEN(NULL);
+  DRIVER_OPEN(NULL);
   return vcuda_close(&call, cudaGetDevice(device));
 }
 
 int cuCtxGetCurrent(driver_context **context) {
-  VCUDA_OPEN(NULL);
+  DRIVER_OPEN(NULL);
   int device = 0;
   int error = cudaGetDevice(&device);
   *context = error == CUDA_OK ? &contexts[device] : NULL;
@@ -181,7 +187,7 @@ int cuCtxGetCurrent(driver_context **context) {
 }
 
 int cuCtxSetCurrent(driver_context *context) {
-  VCUDA_OPEN(NULL);
+  DRIVER_OPEN(NULL);
   /* here every thread always has one, as with the runtime */
   return vcuda_close(&call, context == NULL ? CUDA_OK : cudaSetDevice(context->device));
 }
@@ -190,7 +196,7 @@ enum { DEEPEST = 32 };
 static _Thread_local int stack[DEEPEST], depth;
 
 int cuCtxPushCurrent_v2(driver_context *context) {
-  VCUDA_OPEN(NULL);
+  DRIVER_OPEN(NULL);
   if (context == NULL || depth == DEEPEST) return vcuda_close(&call, CUDA_INVALID_VALUE);
   int error = cudaGetDevice(&stack[depth]);
   if (error == CUDA_OK) error = cudaSetDevice(context->device);
@@ -206,14 +212,14 @@ int cuCtxPopCurrent_v2(driver_context **context) {
 }
 
 int cuCtxSynchronize(void) {
-  VCUDA_OPEN(NULL);
+  DRIVER_OPEN(NULL);
   return vcuda_close(&call, cudaDeviceSynchronize());
 }
 
 /* ---- streams and events ---- */
 
 int cuStreamCreate(cuda_stream *stream, unsigned flags) {
-  VCUDA_OPEN(NULL);
+  DRIVER_OPEN(NULL);
   return vcuda_close(&call, cudaStreamCreateWithFlags(stream, flags));
 }
 
@@ -223,32 +229,32 @@ int cuStreamDestroy_v2(cuda_stream stream) {
 }
 
 int cuCtxGetStreamPriorityRange(int *least, int *greatest) {
-  VCUDA_OPEN(NULL);
+  DRIVER_OPEN(NULL);
   return vcuda_close(&call, cudaDeviceGetStreamPriorityRange(least, greatest));
 }
 
 int cuStreamGetPriority(cuda_stream stream, int *priority) {
-  VCUDA_OPEN(stream);
+  DRIVER_OPEN(stream);
   return vcuda_close(&call, cudaStreamGetPriority(stream, priority));
 }
 
 int cuStreamSetAttribute(cuda_stream stream, int attribute, const cuda_stream_attribute *value) {
-  VCUDA_OPEN(stream);
+  DRIVER_OPEN(stream);
   return vcuda_close(&call, cudaStreamSetAttribute(stream, attribute, value));
 }
 
 int cuStreamSynchronize(cuda_stream stream) {
-  VCUDA_OPEN(stream);
+  DRIVER_OPEN(stream);
   return vcuda_close(&call, cudaStreamSynchronize(stream));
 }
 
 int cuStreamQuery(cuda_stream stream) {
-  VCUDA_OPEN(stream);
+  DRIVER_OPEN(stream);
   return vcuda_close(&call, cudaStreamQuery(stream));
 }
 
 int cuStreamGetCtx(cuda_stream stream, driver_context **context) {
-  VCUDA_OPEN(stream);
+  DRIVER_OPEN(stream);
   int device = 0;
   int error = cudaStreamGetDevice(stream, &device);
   *context = error == CUDA_OK ? &contexts[device] : NULL;
@@ -256,17 +262,17 @@ int cuStreamGetCtx(cuda_stream stream, driver_context **context) {
 }
 
 int cuStreamWaitEvent(cuda_stream stream, cuda_event event, unsigned flags) {
-  VCUDA_OPEN(stream);
+  DRIVER_OPEN(stream);
   return vcuda_close(&call, cudaStreamWaitEvent(stream, event, flags));
 }
 
 int cuStreamIsCapturing(cuda_stream stream, int *status) {
-  VCUDA_OPEN(stream);
+  DRIVER_OPEN(stream);
   return vcuda_close(&call, cudaStreamIsCapturing(stream, status));
 }
 
 int cuEventCreate(cuda_event *event, unsigned flags) {
-  VCUDA_OPEN(NULL);
+  DRIVER_OPEN(NULL);
   return vcuda_close(&call, cudaEventCreateWithFlags(event, flags));
 }
 
@@ -276,29 +282,29 @@ int cuEventDestroy_v2(cuda_event event) {
 }
 
 int cuEventRecord(cuda_event event, cuda_stream stream) {
-  VCUDA_OPEN(stream);
+  DRIVER_OPEN(stream);
   return vcuda_close(&call, cudaEventRecord(event, stream));
 }
 
 int cuEventQuery(cuda_event event) {
-  VCUDA_OPEN(NULL);
+  DRIVER_OPEN(NULL);
   return vcuda_close(&call, cudaEventQuery(event));
 }
 
 int cuEventSynchronize(cuda_event event) {
-  VCUDA_OPEN(NULL);
+  DRIVER_OPEN(NULL);
   return vcuda_close(&call, cudaEventSynchronize(event));
 }
 
 int cuLaunchHostFunc(cuda_stream stream, cuda_host_function function, void *data) {
-  VCUDA_OPEN(stream);
+  DRIVER_OPEN(stream);
   return vcuda_close(&call, cudaLaunchHostFunc(stream, function, data));
 }
 
 /* ---- memory ---- */
 
 int cuMemAlloc_v2(uintptr_t *address, size_t bytes) {
-  VCUDA_OPEN(NULL);
+  DRIVER_OPEN(NULL);
   void *made = NULL;
   int error = cudaMalloc(&made, bytes);
   *address = (uintptr_t)made;
@@ -311,7 +317,7 @@ int cuMemFree_v2(uintptr_t address) {
 }
 
 int cuMemPoolCreate(cuda_pool *pool, const cuda_pool_properties *properties) {
-  VCUDA_OPEN(NULL);
+  DRIVER_OPEN(NULL);
   return vcuda_close(&call, cudaMemPoolCreate(pool, properties));
 }
 
@@ -321,12 +327,17 @@ int cuMemPoolDestroy(cuda_pool pool) {
 }
 
 int cuMemPoolSetAttribute(cuda_pool pool, int attribute, void *value) {
-  VCUDA_OPEN(NULL);
+  DRIVER_OPEN(NULL);
   return vcuda_close(&call, cudaMemPoolSetAttribute(pool, attribute, value));
 }
 
+int cuMemPoolTrimTo(cuda_pool pool, size_t bytes) {
+  DRIVER_OPEN(NULL);
+  return vcuda_close(&call, cudaMemPoolTrimTo(pool, bytes));
+}
+
 int cuMemAllocFromPoolAsync(uintptr_t *address, size_t bytes, cuda_pool pool, cuda_stream stream) {
-  VCUDA_OPEN(stream);
+  DRIVER_OPEN(stream);
   void *made = NULL;
   int error = cudaMallocFromPoolAsync(&made, bytes, pool, stream);
   *address = (uintptr_t)made;
@@ -334,13 +345,13 @@ int cuMemAllocFromPoolAsync(uintptr_t *address, size_t bytes, cuda_pool pool, cu
 }
 
 int cuMemFreeAsync(uintptr_t address, cuda_stream stream) {
-  VCUDA_OPEN(stream);
+  DRIVER_OPEN(stream);
   return vcuda_close(&call, cudaFreeAsync((void *)address, stream));
 }
 
 /* Memory type, managed, and the device's number; an address that was not allocated or registered here is an error. */
 int cuPointerGetAttribute(void *value, int attribute, uintptr_t address) {
-  VCUDA_OPEN(NULL);
+  DRIVER_OPEN(NULL);
   enum { MEMORY_TYPE = 2, IS_MANAGED = 8, DEVICE_ORDINAL = 9, TYPE_HOST = 1, TYPE_DEVICE = 2 };
   cuda_pointer pointer;
   int error = cudaPointerGetAttributes(&pointer, (const void *)address);
@@ -356,39 +367,39 @@ int cuPointerGetAttribute(void *value, int attribute, uintptr_t address) {
 }
 
 int cuMemGetInfo_v2(size_t *available, size_t *total) {
-  VCUDA_OPEN(NULL);
+  DRIVER_OPEN(NULL);
   return vcuda_close(&call, cudaMemGetInfo(available, total));
 }
 
 int cuMemcpyHtoD_v2(uintptr_t to, const void *from, size_t bytes) {
-  VCUDA_OPEN(NULL);
+  DRIVER_OPEN(NULL);
   return vcuda_close(&call, cudaMemcpy((void *)to, from, bytes, CUDA_COPY_UP));
 }
 
 int cuMemcpyDtoH_v2(void *to, uintptr_t from, size_t bytes) {
-  VCUDA_OPEN(NULL);
+  DRIVER_OPEN(NULL);
   return vcuda_close(&call, cudaMemcpy(to, (const void *)from, bytes, CUDA_COPY_DOWN));
 }
 
 int cuMemcpyAsync(uintptr_t to, uintptr_t from, size_t bytes, cuda_stream stream) {
-  VCUDA_OPEN(stream);
+  DRIVER_OPEN(stream);
   return vcuda_close(&call, cudaMemcpyAsync((void *)to, (const void *)from, bytes, CUDA_COPY_DEFAULT, stream));
 }
 
 int cuMemsetD8Async(uintptr_t address, unsigned char value, size_t bytes, cuda_stream stream) {
-  VCUDA_OPEN(stream);
+  DRIVER_OPEN(stream);
   return vcuda_close(&call, cudaMemsetAsync((void *)address, value, bytes, stream));
 }
 
 /* ---- memory and semaphores of other libraries ---- */
 
 int cuImportExternalMemory(cuda_external_memory *memory, const cuda_external_memory_desc *desc) {
-  VCUDA_OPEN(NULL);
+  DRIVER_OPEN(NULL);
   return vcuda_close(&call, cudaImportExternalMemory(memory, desc));
 }
 
 int cuExternalMemoryGetMappedBuffer(uintptr_t *address, cuda_external_memory memory, const cuda_external_buffer_desc *desc) {
-  VCUDA_OPEN(NULL);
+  DRIVER_OPEN(NULL);
   void *made = NULL;
   int error = cudaExternalMemoryGetMappedBuffer(&made, memory, desc);
   *address = (uintptr_t)made;
@@ -401,19 +412,19 @@ int cuDestroyExternalMemory(cuda_external_memory memory) {
 }
 
 int cuImportExternalSemaphore(cuda_external_semaphore *semaphore, const cuda_external_semaphore_desc *desc) {
-  VCUDA_OPEN(NULL);
+  DRIVER_OPEN(NULL);
   return vcuda_close(&call, cudaImportExternalSemaphore(semaphore, desc));
 }
 
 int cuSignalExternalSemaphoresAsync(const cuda_external_semaphore *semaphores, const cuda_semaphore_params *params,
                                     unsigned count, cuda_stream stream) {
-  VCUDA_OPEN(stream);
+  DRIVER_OPEN(stream);
   return vcuda_close(&call, cudaSignalExternalSemaphoresAsync(semaphores, params, count, stream));
 }
 
 int cuWaitExternalSemaphoresAsync(const cuda_external_semaphore *semaphores, const cuda_semaphore_params *params,
                                   unsigned count, cuda_stream stream) {
-  VCUDA_OPEN(stream);
+  DRIVER_OPEN(stream);
   return vcuda_close(&call, cudaWaitExternalSemaphoresAsync(semaphores, params, count, stream));
 }
 

@@ -106,6 +106,7 @@ static void put_block(vcuda_device *device, size_t index, vcuda_block block) {
   device->block_count++;
   device->cursor = end_of(&block);
   count_live(device, (int64_t)block.size);
+  vcuda_pools_yield(device);
 }
 
 void *vcuda_memory_allocate(vcuda_device *device, size_t bytes, vcuda_pool *pool) {
@@ -245,7 +246,7 @@ int cudaMemGetInfo(size_t *available, size_t *total) {
   vcuda_lock();
   const vcuda_device *device = vcuda_device_current();
   *total = (size_t)device->settings.memory;
-  *available = *total - (size_t)device->counters[VCUDA_COUNT_live_bytes];
+  *available = *total - (size_t)(device->counters[VCUDA_COUNT_live_bytes] + device->counters[VCUDA_COUNT_pool_bytes]);
   vcuda_unlock();
   return vcuda_end(&call, CUDA_OK);
 }

@@ -7,14 +7,61 @@
 #include "work.h"
 
 struct vcuda_pool {
+  vcuda_pool *next; /* of the device's */
   vcuda_device *device;
   uint64_t threshold;
   uint64_t used, highest; /* bytes */
+  uint64_t
+      kept; /* bytes that were freed and did not go back to the device: only their number, as each block gets new addresses */
 };
 
+static vcuda_pool *make_pool(vcuda_device *device) {
+  vcuda_pool *pool = calloc(1, sizeof *pool);
+  if (pool == NULL) return NULL;
+  pool->device = device;
+  pool->next = device->pools;
+  device->pools = pool;
+  return pool;
+}
+
 static vcuda_pool *default_pool(vcuda_device *device) {
-  if (device->pool == NULL && (device->pool = calloc(1, sizeof *device->pool)) != NULL) device->pool->device = device;
+  if (device->pool == NULL) device->pool = make_pool(device);
   return device->pool;
+}
+
+static void forget_pool(const vcuda_pool *pool) {
+  vcuda_pool **at = &pool->device->pools;
+  while (*at != pool) at = &(*at)->next;
+  *at = pool->next;
+}
+
+static void keep(vcuda_pool *pool, uint64_t bytes) {
+  pool->device->counters[VCUDA_COUNT_pool_bytes] += (int64_t)bytes - (int64_t)pool->kept;
+  pool->kept = bytes;
+}
+
+static uint64_t least(uint64_t a, uint64_t b) {
+  return a < b ? a : b;
+}
+
+static void note_allocated(vcuda_pool *pool, uint64_t bytes) {
+  keep(pool, pool->kept - least(pool->kept, bytes));
+  pool->used += bytes;
+  pool->highest = pool->used > pool->highest ? pool->used : pool->highest;
+}
+
+/* CUDA gives what is above the threshold back at the next wait of the process: here it goes at once. */
+static void note_freed(vcuda_pool *pool, uint64_t bytes) {
+  pool->used -= bytes;
+  keep(pool, least(pool->kept + bytes, pool->threshold));
+}
+
+void vcuda_pools_yield(vcuda_device *device) {
+  int64_t *counters = device->counters;
+  for (vcuda_pool *pool = device->pools; pool != NULL; pool = pool->next) {
+    int64_t over = counters[VCUDA_COUNT_live_bytes] + counters[VCUDA_COUNT_pool_bytes] - device->settings.memory;
+    if (over > 0) keep(pool, pool->kept - least(pool->kept, (uint64_t)over));
+  }
 }
 
 int cudaDeviceGetDefaultMemPool(cuda_pool *pool, int device) {
@@ -31,8 +78,9 @@ int cudaMemPoolCreate(cuda_pool *pool, const cuda_pool_properties *properties) {
   VCUDA_ENTER(NULL);
   vcuda_device *device = vcuda_device_at(properties->location);
   if (device == NULL || properties->location_type != 1) return vcuda_end(&call, CUDA_INVALID_VALUE);
-  *pool = calloc(1, sizeof **pool);
-  if (*pool != NULL) (*pool)->device = device;
+  vcuda_lock();
+  *pool = make_pool(device);
+  vcuda_unlock();
   return vcuda_end(&call, *pool == NULL ? CUDA_OUT_OF_MEMORY : CUDA_OK);
 }
 
@@ -46,6 +94,8 @@ int cudaMemPoolDestroy(cuda_pool pool) {
   for (size_t i = 0; i < pool->device->block_count; i++) {
     if (pool->device->blocks[i].pool == pool) pool->device->blocks[i].pool = NULL;
   }
+  keep(pool, 0);
+  forget_pool(pool);
   vcuda_unlock();
   free(pool);
   return vcuda_end(&call, CUDA_OK);
@@ -60,6 +110,7 @@ int cudaMemPoolGetAttribute(cuda_pool pool, int attribute, void *value) {
   int reuse = 1;
   uint64_t number = attribute == RELEASE_THRESHOLD                         ? pool->threshold
                     : attribute == RESERVED_HIGH || attribute == USED_HIGH ? pool->highest
+                    : attribute == RESERVED                                ? pool->used + pool->kept
                                                                            : pool->used;
   if (attribute < RELEASE_THRESHOLD) {
     memcpy(value, &reuse, sizeof reuse);
@@ -81,9 +132,12 @@ int cudaMemPoolSetAttribute(cuda_pool pool, int attribute, void *value) {
 }
 
 int cudaMemPoolTrimTo(cuda_pool pool, size_t bytes) {
-  VCUDA_ENTER(NULL);
-  (void)bytes; /* a pool keeps no free memory */
-  return vcuda_end(&call, pool == NULL ? CUDA_INVALID_VALUE : CUDA_OK);
+  VCUDA_ENTER_DEVICE(NULL);
+  if (pool == NULL) return vcuda_end(&call, CUDA_INVALID_VALUE);
+  vcuda_lock();
+  keep(pool, least(pool->kept, bytes > pool->used ? bytes - pool->used : 0));
+  vcuda_unlock();
+  return vcuda_end(&call, CUDA_OK);
 }
 
 /* ---- memory in a stream's order ---- */
@@ -133,8 +187,7 @@ static int allocate(void **address, size_t bytes, vcuda_pool *pool, cuda_stream 
     *address = NULL;
     return error;
   }
-  pool->used += bytes;
-  pool->highest = pool->used > pool->highest ? pool->used : pool->highest;
+  note_allocated(pool, bytes);
   vcuda_count(device, VCUDA_COUNT_allocations, 1);
   return CUDA_OK;
 }
@@ -165,8 +218,10 @@ static void run_free(void *arguments) {
   vcuda_device *device = vcuda_memory_owner(address);
   vcuda_block *block = vcuda_memory_block(device, address);
   vcuda_run_owns(address, block->size);
-  if (block->pool != NULL) block->pool->used -= block->size;
+  vcuda_pool *pool = block->pool;
+  const size_t bytes = block->size;
   vcuda_memory_release(device, block);
+  if (pool != NULL) note_freed(pool, bytes);
   vcuda_unlock();
 }
 

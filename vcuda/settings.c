@@ -8,7 +8,7 @@
 
 #include "work.h"
 
-static const char *const sites[] = {"alloc", "pinned", "copy", "compute", "graph", "stream", "event", "capture"};
+static const char *const sites[] = {"alloc", "pinned", "copy", "compute", "graph", "stream", "event", "capture", "call"};
 static const char wrong_setting[] = "wrong_compute";
 static const char *const races[] = {"off", "count", "fail"};
 

@@ -18,6 +18,7 @@ typedef enum vcuda_site {
   VCUDA_SITE_STREAM,
   VCUDA_SITE_EVENT,
   VCUDA_SITE_CAPTURE,
+  VCUDA_SITE_CALL,
   VCUDA_SITES
 } vcuda_site;
 

@@ -27,7 +27,7 @@ enum {
   X(graph_nodes) X(graph_kernels) X(host_functions) X(allocations) X(pinned_allocations) X(events_recorded) X(event_waits)         \
   X(captures) X(sync_stream) X(sync_device) X(sync_event) X(sync_copy) X(sync_pageable) X(sync_free) X(sync_alloc) \
   X(sync_pool) X(sync_queue) X(syncs) X(races) X(errors)
-#define VCUDA_LIVE(X) X(live_bytes) X(live_blocks) X(peak_bytes) X(pinned_bytes) X(live_streams) X(live_events) X(live_graphs)
+#define VCUDA_LIVE(X) X(live_bytes) X(live_blocks) X(peak_bytes) X(pool_bytes) X(pinned_bytes) X(live_streams) X(live_events) X(live_graphs)
 /* clang-format on */
 
 #define VCUDA_NAME_COUNTER(name) VCUDA_COUNT_##name,
@@ -65,7 +65,8 @@ typedef struct vcuda_device {
   int error;     /* sticky */
   int missed;    /* an unknown kernel was launched: the next wait or copy fails */
   vcuda_stream *null_stream;
-  vcuda_pool *pool; /* the default one */
+  vcuda_pool *pool;  /* the default one */
+  vcuda_pool *pools; /* all */
   int64_t counters[VCUDA_COUNTERS];
 } vcuda_device;
 
@@ -221,6 +222,7 @@ void *vcuda_memory_adopt(vcuda_device *device, int file, size_t start, size_t by
 vcuda_block *vcuda_memory_block(vcuda_device *device, const void *address); /* that begins there */
 void vcuda_memory_release(vcuda_device *device, vcuda_block *block);
 vcuda_device *vcuda_memory_owner(const void *address);
+void vcuda_pools_yield(vcuda_device *device); /* pool.c: what they keep and others need */
 void vcuda_memory_locate(const void *address, size_t bytes, vcuda_place *place);
 vcuda_pinned *vcuda_pinned_find(const void *address); /* that it lies in */
 

@@ -5,6 +5,7 @@
 #ifndef VCUDA_WORK_H
 #define VCUDA_WORK_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -29,6 +30,9 @@ VCUDA_SHARED int vcuda_close(const vcuda_call *call, int result);
 /* Inside a host function nothing of CUDA may be called: 800, and the log has the function's name. Otherwise 0. Functions that are allowed
  * everywhere, such as one that sets a descriptor's attribute, do not ask. */
 VCUDA_SHARED int vcuda_refuses(const vcuda_call *call);
+
+/* Does the setting fail_call of the current device want this call to fail? Then it does nothing. Functions that free or destroy never ask. */
+VCUDA_SHARED bool vcuda_fails(const char *call);
 
 /* The number of the calling thread's current device. */
 VCUDA_SHARED int vcuda_current_device(void);

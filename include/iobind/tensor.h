@@ -68,7 +68,8 @@ IOBIND_API IOBIND_CHECK iobind_status iobind_dtype_get_bytes(iobind_dtype dtype,
  *  - Creating or releasing a tensor does not wait for the device's work.
  *  - If another library may use the memory (iobind_tensor_get_address, iobind_tensor_to_dlpack, iobind_tensor_to_ort), its release
  *    waits for the device, as cudaFree does.
- *  - Freed memory stays in the pool for later tensors, until the runtime and all its tensors are destroyed.
+ *  - Freed memory stays in the pool for later tensors, until iobind_device_trim is called, or the runtime and all its tensors are
+ *    destroyed.
  *  @param memory  DEFAULT, or HOST_ACCESSIBLE if the device has it. A host tensor is in the CPU's default memory
  *  @param dims    `rank` dims of 0 or more
  *  @return OK; OUT_OF_MEMORY, also if the device returns a buffer without memory behind it; SHAPE; DTYPE; INVALID_ARGUMENT; RUNTIME;

@@ -37,6 +37,8 @@ typedef struct iobind__driver {
   /* Block until the device has completed what iobind has no ticket of: what the EP has queued on a stream of its own while ORT's session was
    * released, and what uses memory from a pool that was exported. NULL: there is none. */
   void (*settle)(iobind_device *device);
+  /* Return the memory that the device's allocators keep for later tensors to the driver. NULL: they keep none. */
+  iobind_status (*trim)(iobind_device *device, iobind_error *error);
 
   /* ---- streams ---- */
   const struct iobind__stream_kind *streams;   /* of a device that has streams */

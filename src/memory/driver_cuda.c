@@ -278,6 +278,7 @@ const iobind__driver iobind__cuda_driver = {
     .imports = &iobind__cuda_imports,
     .check_ready = check_ready,
     .settle = settle,
+    .trim = iobind__cuda_trim,
     .set_stream_option = set_priority,
     .foreign = &calls,
     .use_event = iobind__foreign_use_event,

@@ -15,6 +15,7 @@ void iobind__cuda_leave(const iobind__foreign *self);
 
 /* ORT's, or where the runtime asks for them a pool, which the device then holds. */
 iobind_status iobind__cuda_allocator(iobind__place *place, OrtAllocator **allocator, iobind_error *error);
+iobind_status iobind__cuda_trim(iobind_device *device, iobind_error *error);
 
 const char *iobind__cuda_error_name(const iobind__foreign *self, int failed);
 

@@ -27,6 +27,7 @@ typedef struct cuda_pool {
   int (*open_pool)(void **pool, const pool_properties *properties);
   int (*close_pool)(void *pool);
   int (*set)(void *pool, int attribute, void *value);
+  int (*trim)(void *pool, size_t kept);
   int (*allocate)(uintptr_t *address, size_t bytes, void *pool, void *stream);
   int (*release)(uintptr_t address, void *stream);
   void *stream; /* its order is that of allocations alone: no other work is ever on it */
@@ -39,7 +40,7 @@ static bool find_calls(cuda_pool *self, void *library) {
   return library != NULL && FIND(get_device, "cuCtxGetDevice") && FIND(open_stream, "cuStreamCreate") &&
          FIND(close_stream, "cuStreamDestroy_v2") && FIND(pass_stream, "cuStreamSynchronize") &&
          FIND(open_pool, "cuMemPoolCreate") && FIND(close_pool, "cuMemPoolDestroy") && FIND(set, "cuMemPoolSetAttribute") &&
-         FIND(allocate, "cuMemAllocFromPoolAsync") && FIND(release, "cuMemFreeAsync");
+         FIND(trim, "cuMemPoolTrimTo") && FIND(allocate, "cuMemAllocFromPoolAsync") && FIND(release, "cuMemFreeAsync");
 }
 
 /* Work on other streams may use the memory once it is allocated: the host waits for that, and for nothing else on the stream. */
@@ -85,6 +86,12 @@ static void ORT_CALL release(OrtAllocator *base, void *data) {
 
 static const OrtMemoryInfo *ORT_CALL describe(const OrtAllocator *base) {
   return ((const cuda_pool *)base)->info;
+}
+
+/* What is being freed goes only once it is free. */
+static int trim_pool(const cuda_pool *self) {
+  int failed = self->pass_stream(self->stream);
+  return failed != 0 ? failed : self->trim(self->pool, 0);
 }
 
 static int open_pool(cuda_pool *self) {
@@ -157,4 +164,26 @@ iobind_status iobind__cuda_allocator(iobind__place *place, OrtAllocator **alloca
   device->pool = &self->ref;
   *allocator = &self->base;
   return IOBIND_OK;
+}
+
+static cuda_pool *find_pool(iobind_device *device) {
+  pthread_mutex_lock(&device->runtime->mutex); /* another thread may be making it */
+  iobind__ref *ref = device->pool;
+  pthread_mutex_unlock(&device->runtime->mutex);
+  return ref == NULL ? NULL : (cuda_pool *)((char *)ref - offsetof(cuda_pool, ref));
+}
+
+iobind_status iobind__cuda_trim(iobind_device *device, iobind_error *error) {
+  cuda_pool *self = find_pool(device);
+  if (self == NULL) {
+    return IOBIND_OK;
+  }
+  int failed = iobind__cuda_enter(&self->driver);
+  if (failed == 0) {
+    failed = trim_pool(self);
+    iobind__cuda_leave(&self->driver);
+  }
+  return failed == 0 ? IOBIND_OK
+                     : iobind__fail(error, IOBIND_ERROR_RUNTIME, "'%s': CUDA error %d (%s): its memory pool keeps what it has",
+                                    device->spec, failed, iobind__cuda_error_name(&self->driver, failed));
 }

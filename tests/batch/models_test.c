@@ -270,7 +270,7 @@ static void check_state(iobind_batch *batch, uint64_t slot, bool is_given, const
   iobind_state_release(saved);
 }
 
-/* In a step nothing of 50 streams' states goes over the link. A stream that joins where another one has left moves alone, and comes up from the
+/* In a step nothing of 50 sequences' states goes over the link. A sequence that joins where another one has left moves alone, and comes up from the
  * host exactly once. */
 static void states_of_an_encoder(void **state) {
   (void)state;

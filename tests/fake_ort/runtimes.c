@@ -61,6 +61,10 @@ static iobind_status get_counters(struct rig *rig) {
   return iobind_device_get_counters(rig->device, &counters, &rig->error);
 }
 
+static iobind_status trim(struct rig *rig) {
+  return iobind_device_trim(rig->device, &rig->error);
+}
+
 static iobind_status get_memory(struct rig *rig) {
   iobind_memory_usage usage = IOBIND_MEMORY_USAGE_INIT;
   return iobind_device_get_memory(rig->device, IOBIND_HOLDER_ANY, &usage, &rig->error);
@@ -257,5 +261,6 @@ const struct scenario runtime_scenarios[] = {
     {.function = "iobind_device_check", .variant = "", .places = ON_ALL, .call = check_device},
     {.function = "iobind_device_get_counters", .variant = "", .places = ON_CPU, .call = get_counters},
     {.function = "iobind_device_get_memory", .variant = "", .places = ON_CPU, .call = get_memory},
+    {.function = "iobind_device_trim", .variant = "", .places = ON_ALL, .call = trim},
     {.function = NULL},
 };

@@ -23,7 +23,7 @@ const model_kind model_kinds[] = {
      "y = sum of x over an axis; mix=1: y = x + sum; mix=2: y = |x + sum| / relu(x)  [dtype=float32 dims=n,3 axis=0 mix=0]",
      build_reduce},
     {"convolution", "y = x + 1, a convolution with a bias  [dims=1,1,h,w]", build_convolution},
-    {"recurrent", "y = x through an LSTM of one number  [steps=steps batch=1]", build_recurrent},
+    {"recurrent", "y = x through an LSTM or a GRU of one number  [cell=LSTM steps=steps batch=1]", build_recurrent},
     {"transpose", "y = x with its dims in another order  [dtype=float32 dims=n,m order=1,0]", build_transpose},
     {"concat", "joined = first and second, one after the other  [dtype=float32 dims=past,3 dims2=new,3 axis=0]", build_concat},
     {"lookup", "found[n,columns] = rows `index[n]` of a constant table  [index=int64 rows=16 columns=4 n=n]", build_lookup},

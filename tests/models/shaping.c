@@ -1,3 +1,4 @@
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -73,23 +74,36 @@ void build_convolution(builder *b) {
 }
 
 void build_recurrent(builder *b) {
-  static const int64_t dims[3] = {1, 4, 1};
   static const float weights[4] = {1, 0.5, -1, 0.25};
-  char steps[TEST_MODEL_TEXT], batch[TEST_MODEL_TEXT], text[4 * TEST_MODEL_TEXT];
+  char cell[TEST_MODEL_TEXT], steps[TEST_MODEL_TEXT], batch[TEST_MODEL_TEXT], text[4 * TEST_MODEL_TEXT];
   test_shape x, y;
+  builder_text(b, "cell", "LSTM", cell);
+  const bool is_gru = strcmp(cell, "GRU") == 0;
+  const int64_t dims[3] = {1, is_gru ? 3 : 4, 1};
+  if (!is_gru && strcmp(cell, "LSTM") != 0) {
+    builder_fail(b, "LSTM or GRU is expected", "cell");
+    return;
+  }
   builder_text(b, "steps", "steps", steps);
   builder_text(b, "batch", "1", batch);
   snprintf(text, sizeof text, "%s,%s,1", steps, batch);
   (void)test_shape_parse(text, &x);
   snprintf(text, sizeof text, "%s,1,%s,1", steps, batch);
   (void)test_shape_parse(text, &y);
-  onnx_tensor tensor = {
-      .name = "weights", .dtype = ONNX_FLOAT32, .dims = dims, .rank = 3, .data = weights, .bytes = sizeof weights};
+  onnx_tensor tensor = {.name = "weights",
+                        .dtype = ONNX_FLOAT32,
+                        .dims = dims,
+                        .rank = 3,
+                        .data = weights,
+                        .bytes = (size_t)dims[1] * sizeof weights[0]};
   onnx_initializer(&b->writer, &tensor);
   builder_input(b, "x", ONNX_FLOAT32, &x);
   builder_output(b, "y", ONNX_FLOAT32, &y);
-  builder_node_begin(b, "LSTM", "x weights weights", "y");
+  builder_node_begin(b, cell, "x weights weights", "y");
   onnx_attribute_int(&b->writer, "hidden_size", 1);
+  if (is_gru) {
+    onnx_attribute_int(&b->writer, "linear_before_reset", 1); /* cuDNN's way: CUDA's EP has no other */
+  }
   builder_node_end(b);
 }
 

@@ -59,6 +59,7 @@ static void runtimes_and_devices(void **state) {
   is_null("counters", iobind_device_get_counters(cpu, NULL, &fault));
   iobind_memory_usage usage = IOBIND_MEMORY_USAGE_INIT;
   is_null("device", iobind_device_get_memory(NULL, IOBIND_HOLDER_ANY, &usage, &fault));
+  is_null("device", iobind_device_trim(NULL, &fault));
   is_null("usage", iobind_device_get_memory(cpu, IOBIND_HOLDER_ANY, NULL, &fault));
   expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_device_get_memory(cpu, (iobind_holder)6, &usage, &fault));
   expect_words("expected 0 .. 5, got 6");

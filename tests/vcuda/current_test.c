@@ -16,6 +16,16 @@ static void device_check(int own) {
   ELSEWHERE(own, iobind_device_check(get_gpu(own), &fault));
 }
 
+/* With TEST_POOLS the driver has something to return. */
+static void device_trim(int own) {
+  iobind_tensor *tensor = NULL;
+  expect_ok(iobind_tensor_create(get_gpu(own), IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, square, 2, &tensor, &fault));
+  iobind_tensor_release(tensor);
+  make_current(own);
+  ELSEWHERE(own, iobind_device_trim(get_gpu(own), &fault));
+  assert_int_equal(vcuda_get(own, "pool_bytes"), 0);
+}
+
 /* With the last reference the EP gives its memory back. */
 static void runtime_destroy(int own) {
   if (own == 0) {
@@ -396,14 +406,39 @@ static void stream_signal_native(int own) {
 }
 
 static const struct CMUnitTest tests[] = {
-    ROW(runtime_find_device), ROW(device_check),         ROW(runtime_destroy),    ROW(stream_create),
-    ROW(stream_destroy),      ROW(stream_synchronize),   ROW(stream_wait),        ROW(event_create),
-    ROW(event_destroy),       ROW(event_record),         ROW(event_wait),         ROW(event_wait__with_a_timeout),
-    ROW(event_query),         ROW(tensor_create),        ROW(tensor_wrap),        ROW(tensor_view),
-    ROW(tensor_slice),        ROW(tensor_release),       ROW(tensor_map),         ROW(tensor_write),
-    ROW(tensor_read),         ROW(tensor_write__staged), ROW(tensor_copy),        ROW(tensor_copy__between_devices),
-    ROW(tensor_copy_rows),    ROW(tensor_to_dlpack),     ROW(tensor_from_dlpack), ROW(tensor_to_ort),
-    ROW(tensor_wrap_ort),     ROW(stream_wrap),          ROW(stream_wait_native), ROW(stream_signal_native),
+    ROW(runtime_find_device),
+    ROW(device_check),
+    ROW(device_trim),
+    ROW(runtime_destroy),
+    ROW(stream_create),
+    ROW(stream_destroy),
+    ROW(stream_synchronize),
+    ROW(stream_wait),
+    ROW(event_create),
+    ROW(event_destroy),
+    ROW(event_record),
+    ROW(event_wait),
+    ROW(event_wait__with_a_timeout),
+    ROW(event_query),
+    ROW(tensor_create),
+    ROW(tensor_wrap),
+    ROW(tensor_view),
+    ROW(tensor_slice),
+    ROW(tensor_release),
+    ROW(tensor_map),
+    ROW(tensor_write),
+    ROW(tensor_read),
+    ROW(tensor_write__staged),
+    ROW(tensor_copy),
+    ROW(tensor_copy__between_devices),
+    ROW(tensor_copy_rows),
+    ROW(tensor_to_dlpack),
+    ROW(tensor_from_dlpack),
+    ROW(tensor_to_ort),
+    ROW(tensor_wrap_ort),
+    ROW(stream_wrap),
+    ROW(stream_wait_native),
+    ROW(stream_signal_native),
 };
 
 FIXTURE_MAIN(tests, NULL, NULL);

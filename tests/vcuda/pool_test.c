@@ -17,6 +17,9 @@ static int start_pooled(void **state) {
 }
 
 static int stop_pooled(void **state) {
+  int now = -1;
+  assert_int_equal(cudaGetDevice(&now), CUDA_OK);
+  assert_int_equal(now, 0);
   unsetenv("TEST_POOLS");
   assert_int_equal(vcuda_get(1, "races"), 0);
   return stop(state);
@@ -141,6 +144,229 @@ static iobind_status try_tensor(iobind_tensor **tensor) {
   return iobind_tensor_create(device, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, &dim, 1, tensor, &fault);
 }
 
+/* A stream of another library is given up with work on it, and destroyed by its owner, while a tensor still remembers it. */
+static void used_by_a_stream_that_is_destroyed(void **state) {
+  (void)state;
+  cuda_stream theirs;
+  iobind_stream *stream = NULL;
+  iobind_native native = IOBIND_NATIVE_INIT;
+  iobind_tensor *from = make_tensor(IOBIND_MEMORY_DEFAULT, COUNT);
+  iobind_tensor *to = make_tensor(IOBIND_MEMORY_DEFAULT, COUNT);
+  const iobind_tensor *sources[1] = {from};
+  iobind_tensor *targets[1] = {to};
+  assert_int_equal(cudaStreamCreateWithFlags(&theirs, NON_BLOCKING), CUDA_OK);
+  native.kind = IOBIND_NATIVE_CUDA;
+  native.handle = theirs;
+  expect_ok(iobind_stream_wrap(device, &native, NULL, NULL, &stream, &fault));
+  fill(from, 1);
+  delay("every:1,us:3000", "0");
+  expect_ok(iobind_tensor_copy(sources, targets, 1, stream, &fault));
+  iobind_stream_destroy(stream);
+  assert_int_equal(cudaStreamDestroy(theirs), CUDA_OK);
+  iobind_tensor_release(from);
+  iobind_tensor *other = make_tensor(IOBIND_MEMORY_DEFAULT, COUNT);
+  fill(other, 5);
+  delay("0", "0");
+  expect_tensor(to, 1);
+  expect_tensor(other, 5);
+  iobind_tensor_release(other);
+  iobind_tensor_release(to);
+}
+
+/* Three streams read what is released: as many as a tensor remembers, and one more. */
+static void read_by_three_streams(void **state) {
+  (void)state;
+  enum { STREAMS = 3 };
+  iobind_stream *streams[STREAMS];
+  iobind_tensor *to[STREAMS];
+  iobind_tensor *from = make_tensor(IOBIND_MEMORY_DEFAULT, COUNT);
+  fill(from, 7);
+  delay("every:1,us:3000", "0");
+  for (int i = 0; i < STREAMS; i++) {
+    const iobind_tensor *source = from;
+    streams[i] = make_stream();
+    to[i] = make_tensor(IOBIND_MEMORY_HOST_ACCESSIBLE, COUNT);
+    expect_ok(iobind_tensor_copy(&source, &to[i], 1, streams[i], &fault));
+  }
+  iobind_tensor_release(from);
+  iobind_tensor *other = make_tensor(IOBIND_MEMORY_DEFAULT, COUNT);
+  fill(other, 5);
+  for (int i = 0; i < STREAMS; i++) {
+    expect_ok(iobind_stream_synchronize(streams[i], &fault));
+    expect_tensor(to[i], 7);
+    iobind_tensor_release(to[i]);
+    iobind_stream_destroy(streams[i]);
+  }
+  delay("0", "0");
+  iobind_tensor_release(other);
+}
+
+/* The output of a binding is lent to another stream. The binding and all that it held are gone before that stream reads it. */
+static void lent(void **state) {
+  (void)state;
+  gate g;
+  iobind_session *session = make_session("scale", 0, NULL);
+  iobind_stream *stream = make_stream();
+  iobind_stream *reader = make_stream();
+  iobind_tensor *to = make_tensor(IOBIND_MEMORY_DEFAULT, COUNT);
+  iobind_tensor *y = NULL;
+  doubler d = make_doubler(session);
+  close_gate(&g, reader);
+  expect_ok(iobind_binding_run(d.binding, stream, &fault));
+  expect_ok(iobind_binding_get_output(d.binding, 0, reader, &y, &fault));
+  copy_on(reader, y, to);
+  free_doubler(&d);
+  iobind_tensor *other = make_tensor(IOBIND_MEMORY_DEFAULT, COUNT);
+  fill(other, 5);
+  open_gate(&g);
+  expect_tensor(to, 2);
+  iobind_tensor_release(other);
+  iobind_tensor_release(to);
+  iobind_stream_destroy(reader);
+  iobind_stream_destroy(stream);
+  iobind_session_destroy(session);
+}
+
+/* A verified run on a stream: the CPU's run reads copies of the inputs, which are released with it. */
+static void verified(void **state) {
+  (void)state;
+  iobind_session_options options = IOBIND_SESSION_OPTIONS_INIT;
+  iobind_session *session = NULL;
+  iobind_stream *stream = make_stream();
+  options.devices = &device;
+  options.device_count = 1;
+  options.verify.runs = TIMES;
+  expect_ok(test_session_with(runtime, "scale", &options, &session, &fault));
+  for (int i = 0; i < TIMES; i++) {
+    doubler d = make_doubler(session);
+    expect_ok(iobind_binding_run(d.binding, stream, &fault));
+    expect_ok(iobind_stream_synchronize(stream, &fault));
+    expect_tensor(d.y, 2);
+    free_doubler(&d);
+  }
+  iobind_stream_destroy(stream);
+  iobind_session_destroy(session);
+}
+
+/* The arena of a session and the pool have memory of their own, and CUDA shares none of a pool with other processes. */
+static void beside_an_arena(void **state) {
+  (void)state;
+  static const int64_t dim = COUNT;
+  cuda_ipc_handle handle;
+  iobind_session *session = make_session("scale", 0, NULL);
+  iobind_tensor *of_arena = NULL;
+  iobind_tensor *of_pool = make_tensor(IOBIND_MEMORY_DEFAULT, COUNT);
+  expect_ok(
+      iobind_session_create_tensor(session, device, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, &dim, 1, &of_arena, &fault));
+  fill(of_arena, 1);
+  fill(of_pool, 2);
+  assert_int_not_equal(cudaIpcGetMemHandle(&handle, iobind_tensor_get_address(of_pool)), CUDA_OK);
+  (void)cudaGetLastError();
+  iobind_tensor_release(of_pool);
+  expect_ok(iobind_device_trim(device, &fault));
+  expect_tensor(of_arena, 1);
+  iobind_tensor_release(of_arena);
+  iobind_session_destroy(session);
+}
+
+static int64_t get_available(void) {
+  size_t available = 0;
+  size_t total = 0;
+  assert_int_equal(cudaMemGetInfo(&available, &total), CUDA_OK);
+  return (int64_t)available;
+}
+
+/* What no tensor has goes back to the device; what work in flight uses stays. */
+static void trimmed(void **state) {
+  (void)state;
+  gate g;
+  iobind_stream *stream = make_stream();
+  iobind_tensor *kept = make_tensor(IOBIND_MEMORY_DEFAULT, COUNT);
+  iobind_tensor *read = make_tensor(IOBIND_MEMORY_DEFAULT, COUNT);
+  iobind_tensor *to = make_tensor(IOBIND_MEMORY_HOST_ACCESSIBLE, COUNT);
+  const int64_t before = get_available();
+  iobind_tensor *large = make_tensor(IOBIND_MEMORY_DEFAULT, 1000 * COUNT);
+  fill(kept, 1);
+  fill(read, 2);
+  close_gate(&g, stream);
+  copy_on(stream, read, to);
+  iobind_tensor_release(read);
+  iobind_tensor_release(large);
+  assert_int_equal(get_available(), before - 1000 * BYTES);
+  expect_ok(iobind_device_trim(device, &fault));
+  assert_int_equal(get_available(), before);
+  assert_int_equal(vcuda_get(0, "pool_bytes"), 0);
+  open_gate(&g);
+  expect_ok(iobind_stream_synchronize(stream, &fault));
+  expect_tensor(to, 2);
+  expect_tensor(kept, 1);
+  iobind_tensor_release(kept);
+  iobind_tensor_release(to);
+  iobind_stream_destroy(stream);
+  expect_ok(iobind_device_trim(device, &fault));
+  assert_int_equal(vcuda_get(0, "pool_bytes"), 0);
+  expect_ok(iobind_device_trim(host, &fault)); /* which keeps nothing */
+}
+
+/* Each call of the driver fails once: what fails says so, leaves the caller's device as it is, and the next one works. A release cannot fail: its
+ * memory is lost to the pool. */
+static void calls_that_fail(void **state) {
+  (void)state;
+  static const struct {
+    const char *call;
+    bool is_first; /* only the first tensor of a device makes it */
+    iobind_status created, trimmed;
+  } rows[] = {
+      {"cuCtxGetDevice", true, IOBIND_ERROR_NOT_SUPPORTED, IOBIND_OK},
+      {"cuStreamCreate", true, IOBIND_ERROR_NOT_SUPPORTED, IOBIND_OK},
+      {"cuMemPoolCreate", true, IOBIND_ERROR_NOT_SUPPORTED, IOBIND_OK},
+      {"cuMemPoolSetAttribute", true, IOBIND_ERROR_NOT_SUPPORTED, IOBIND_OK},
+      {"cuMemAllocFromPoolAsync", false, IOBIND_ERROR_OUT_OF_MEMORY, IOBIND_OK},
+      {"cuStreamSynchronize", false, IOBIND_ERROR_OUT_OF_MEMORY, IOBIND_ERROR_RUNTIME},
+      {"cuMemPoolTrimTo", false, IOBIND_OK, IOBIND_ERROR_RUNTIME},
+      {"cuMemFreeAsync", false, IOBIND_OK, IOBIND_OK},
+  };
+  for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+    iobind_tensor *tensor = NULL;
+    char value[64];
+    int now = -1;
+    snprintf(value, sizeof value, "1,name:%s", rows[i].call);
+    assert_int_equal(vcuda_set(0, "fail_call", value), 0);
+    fixture_expect(rows[i].created, try_tensor(&tensor), rows[i].call, __FILE__, __LINE__);
+    assert_int_equal(tensor == NULL, rows[i].created != IOBIND_OK);
+    iobind_tensor_release(tensor);
+    assert_int_equal(vcuda_set(0, "fail_call", rows[i].trimmed == IOBIND_OK ? "0" : value), 0);
+    expect(rows[i].trimmed, iobind_device_trim(device, &fault));
+    assert_int_equal(vcuda_set(0, "fail_call", "0"), 0);
+    assert_int_equal(cudaGetDevice(&now), CUDA_OK);
+    assert_int_equal(now, 0);
+    if (!rows[i].is_first) {
+      fixture_expect(IOBIND_OK, try_tensor(&tensor), rows[i].call, __FILE__, __LINE__);
+      fill(tensor, 4);
+      expect_tensor(tensor, 4);
+      iobind_tensor_release(tensor);
+    }
+    expect_ok(iobind_device_trim(device, &fault));
+  }
+}
+
+/* A device that is lost returns nothing, and all can be destroyed. */
+static void on_a_device_that_is_lost(void **state) {
+  (void)state;
+  iobind_tensor *released = make_tensor(IOBIND_MEMORY_DEFAULT, COUNT);
+  iobind_tensor *kept = make_tensor(IOBIND_MEMORY_DEFAULT, COUNT);
+  iobind_tensor *made = NULL;
+  float read[COUNT];
+  iobind_tensor_release(released);
+  assert_int_equal(vcuda_set(0, "fail_copy", "1,late"), 0);
+  expect(IOBIND_ERROR_DEVICE_LOST, iobind_tensor_read(kept, 0, read, sizeof read, NULL, &fault));
+  expect(IOBIND_ERROR_DEVICE_LOST, iobind_device_trim(device, &fault));
+  expect(IOBIND_ERROR_DEVICE_LOST, try_tensor(&made));
+  iobind_tensor_release(kept);
+  (void)vcuda_recover(0);
+  (void)cudaGetLastError();
+}
+
 /* The call fails as it should, leaves nothing behind, and works the next time. */
 static void expect_failure(const char *setting, const char *value, iobind_status status, const char *words) {
   iobind_tensor *tensor = NULL;
@@ -183,7 +409,15 @@ static const struct CMUnitTest tests[] = {
     POOLED(exported),
     POOLED(exported_by_dlpack),
     POOLED(on_two_gpus),
+    POOLED(used_by_a_stream_that_is_destroyed),
+    POOLED(read_by_three_streams),
+    POOLED(lent),
+    POOLED(verified),
+    POOLED(beside_an_arena),
+    POOLED(trimmed),
     POOLED(failures),
+    POOLED(calls_that_fail),
+    POOLED(on_a_device_that_is_lost),
     cmocka_unit_test_setup_teardown(asked_too_late, start, stop),
 };
 

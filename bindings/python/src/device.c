@@ -232,6 +232,17 @@ static PyObject *device_memory(Device *self, PyObject *none) {
   return all;
 }
 
+static PyObject *device_trim(Device *self, PyObject *none) {
+  (void)none;
+  iobind_error error = IOBIND_ERROR_INIT;
+  iobind_status status;
+  WITHOUT_GIL(status, iobind_device_trim(self->handle, &error));
+  if (status != IOBIND_OK) {
+    return raise_error(&error);
+  }
+  Py_RETURN_NONE;
+}
+
 static PyObject *device_check(Device *self, PyObject *none) {
   (void)none;
   iobind_error error = IOBIND_ERROR_INIT;
@@ -302,6 +313,9 @@ static PyMethodDef device_methods[] = {
      "memory()\n--\n\nMemory of the device that iobind has allocated, by its use, as a dict: any, caller, binding, "
      "graph, pipeline, stream. Each is a dict: bytes and count (current), most_bytes (the largest amount). Memory that "
      "ONNX Runtime allocates is not included."},
+    {"trim", (PyCFunction)device_trim, METH_NOARGS,
+     "trim()\n--\n\nReturn the memory that the allocators of the device keep for later tensors to the driver. Only pools "
+     "(configure(pools=True), on CUDA) keep memory."},
     {"check", (PyCFunction)device_check, METH_NOARGS,
      "check()\n--\n\nRun small models on the device, once. Raises DeviceError with the reason if it does not work, or "
      "ResultError if it computes wrong results."},
@@ -454,7 +468,7 @@ static PyObject *stream_new(PyTypeObject *type, PyObject *arguments, PyObject *k
   }
   if (strings_of(values, &value_list, &value_count) != 0 || value_count != options.option_count) {
     PyMem_Free(key_list);
-    return PyErr_Occurred() ? NULL : raise_status(IOBIND_ERROR_INVALID_ARGUMENT, "stream: as many values as keys");
+    return PyErr_Occurred() ? NULL : raise_status(IOBIND_ERROR_INVALID_ARGUMENT, "stream: expected as many values as keys");
   }
   options.option_keys = key_list;
   options.option_values = value_list;

@@ -143,6 +143,14 @@ typedef struct iobind_memory_usage {
 IOBIND_API IOBIND_CHECK iobind_status iobind_device_get_memory(const iobind_device *device, iobind_holder holder,
                                                                iobind_memory_usage *usage, iobind_error *error);
 
+/** Return the memory that iobind's allocators of a device keep for later tensors to the driver, so that sessions and other processes
+ *  can use it. Only pools (IOBIND_RUNTIME_POOLS, on CUDA) keep memory; on other devices the call has no effect. Memory of tensors, and
+ *  memory that submitted work still uses, is not returned. An arena of a session is not affected: the run config entry
+ *  "memory.enable_memory_arena_shrinkage" shrinks it after a run.
+ *  @return OK, also if there is no such memory; DEVICE_LOST; RUNTIME the driver refuses; INVALID_ARGUMENT
+ *  @threads any   @blocks until a capture of another thread has ended; it does not wait for the device's work   @since 1.0 */
+IOBIND_API IOBIND_CHECK iobind_status iobind_device_trim(iobind_device *device, iobind_error *error);
+
 /* ---- the catalogue of EPs: facts that are known without loading an EP -------------------------------------------------------- */
 
 /** An EP of the catalogue. */

@@ -569,6 +569,25 @@ public final class OrtRuntimeFFM implements AutoCloseable {
     }
   }
 
+  /**
+   * Returns the memory that the allocators of a device keep for later tensors to the driver. Only pools ({@link Options#pools}) keep
+   * memory; on other devices the call has no effect.
+   *
+   * @param spec names the device
+   * @throws OrtFFMException as {@link #device}, or if the driver refuses
+   */
+  public void trim(DeviceSpec spec) {
+    Place place = resolve(spec);
+    try (Scratch scratch = Scratch.take()) {
+      enter();
+      try {
+        scratch.check(Iobind.deviceTrim(place.device(), scratch.error()));
+      } finally {
+        handle.exit();
+      }
+    }
+  }
+
   Place resolve(DeviceSpec spec) {
     Objects.requireNonNull(spec, "spec");
     Place known = resolved.get(spec);

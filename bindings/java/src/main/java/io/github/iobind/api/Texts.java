@@ -46,7 +46,7 @@ final class Texts {
       Map.entry("event_create", "OrtEventFFM.create"), Map.entry("event_record", "record"),
       Map.entry("event_wait", "await"), Map.entry("event_query", "isDone"),
       Map.entry("runtime_find_device", "device"), Map.entry("device_get_counters", "counters"),
-      Map.entry("device_get_memory", "memory"),
+      Map.entry("device_get_memory", "memory"), Map.entry("device_trim", "trim"),
       Map.entry("stream_get_native", "nativeStream"), Map.entry("stream_wait_native", "OrtStreamFFM.await"),
       Map.entry("stream_signal_native", "signal"), Map.entry("stream_wait_semaphore", "OrtStreamFFM.await"),
       Map.entry("stream_signal_semaphore", "signal"), Map.entry("external_memory_import", "OrtExternalMemoryFFM.create"),

@@ -261,6 +261,17 @@ public final class Iobind {
     }
   }
 
+  private static final MethodHandle DEVICE_TRIM = status("iobind_device_trim", OBJECT, OBJECT);
+
+  /** {@code iobind_device_trim}. */
+  public static int deviceTrim(long device, long error) {
+    try {
+      return (int) DEVICE_TRIM.invokeExact(device, error);
+    } catch (Throwable t) {
+      throw thrown(t);
+    }
+  }
+
   // ---- streams and events
 
   private static final MethodHandle STREAM_CREATE = status("iobind_stream_create", OBJECT, MEMORY, OBJECT, OBJECT);
