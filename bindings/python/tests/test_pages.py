@@ -1,5 +1,5 @@
-"""The blocks of Python in docs/python.md and docs/devices.md, as they stand, on models and data made here. "Many streams" is in
-test_samples.py; docs/vdev.md, docs/states.md, docs/spark.md and docs/coming-from.md have tests of their own."""
+"""The blocks of Python in docs/python.md, docs/devices.md and docs/spark.md, as they stand, on models and data made here. "Many streams"
+is in test_samples.py; docs/vdev.md, docs/states.md and docs/coming-from.md have tests of their own."""
 
 import ctypes
 import os
@@ -114,6 +114,25 @@ def test_memory_of_a_device(capsys):
     kept = iobind.empty((1024,), "float32", "vdev")
     exec(piece, {"iobind": iobind})
     assert any(int(line.split()[-2]) >= kept.nbytes for line in capsys.readouterr().out.splitlines())
+
+
+def test_the_program_for_spark(monkeypatch):
+    """What Spark is given; tests/spark runs such programs on a cluster."""
+    calls = []
+
+    class Frame:
+        def mapInArrow(self, function, schema, profile):  # noqa: N802
+            calls.append((function, schema, profile))
+
+    monkeypatch.setattr("iobind.spark.gpu_profile", lambda: "a profile")
+    first, second = re.findall(r"```python\n(.*?)```", (DOCS / "spark.md").read_text(encoding="utf-8"), flags=re.S)
+    names = {"df": Frame(), "to_floats": lambda column: column, "ArrayType": list, "FloatType": tuple,  # of pyspark
+            
+             "predict_batch_udf": lambda function, **options: calls.append((function, options))}
+    exec(first, names)
+    exec(second, names)
+    assert calls == [(names["classify"].map_arrow, "id long, scores array<float>", "a profile"),
+                     (names["classify"], {"return_type": [], "batch_size": 32, "input_tensor_shapes": [[3, 48, 192]]})]
 
 
 def test_every_block_has_a_test():
