@@ -44,7 +44,7 @@ run_tests = ctest --preset $(1) --output-junit $(results)/$(2).xml
 
 .NOTPARALLEL:
 .PHONY: build demo vcuda python java site install uninstall package test test-ci test-all bench coverage format check-format analyze analyze-whole clean
-.PHONY: distclean needs dist fetched fetched-ci no-results ports-needs build-dev build-dev-vcuda build-product build-release-tests
+.PHONY: distclean needs dist fetched fetched-ci no-results ports-needs site-needs build-dev build-dev-vcuda build-product build-release-tests
 .PHONY: test-dev test-product test-dev-ci test-versions test-tsan test-release test-wheel test-spark test-valgrind
 .PHONY: test-oldest-ort test-newest-ort test-control-flow-ort test-dev-all test-release-all
 
@@ -148,15 +148,13 @@ test-ci: no-results fetched fetched-ci analyze test-dev-ci test-versions test-ts
 	@scripts/summary $(results)
 
 fetched-ci:
-	@echo "fetched, unless it is here: other ONNX Runtimes (75 MB); ONNX Runtime with its CUDA provider (255 MB); the rest of a JDK (90 MB);"
-	@echo "Sphinx, and Selenium for a browser (40 MB)"
-	@scripts/install-packages ci site
+	@echo "fetched, unless it is here: other ONNX Runtimes (75 MB); ONNX Runtime with its CUDA provider (255 MB); the rest of a JDK (90 MB)"
+	@scripts/install-packages ci
 	@scripts/get-onnxruntime --version $(oldest_ort)
 	@scripts/get-onnxruntime --version $(newest_ort)
 	@scripts/get-onnxruntime --version $(too_old_ort)
 	@scripts/get-onnxruntime --gpu
 	@scripts/get-jdk --whole || echo "going on without a JDK"
-	@scripts/get-python --site || echo "going on without Sphinx"
 
 build-dev-vcuda:
 	@cmake --preset dev >/dev/null
@@ -193,7 +191,7 @@ test-wheel:
 # ---- make test-all -----------------------------------------------------------------------------------------------------
 # Each stage is a target, so that make -k goes on behind one that failed.
 test-all: wheel_arguments :=
-test-all: no-results fetched fetched-ci ports-needs check-format analyze-whole dist test-tsan test-wheel test-spark test-valgrind \
+test-all: no-results fetched fetched-ci ports-needs site-needs check-format analyze-whole dist test-tsan test-wheel test-spark test-valgrind \
     test-release-all test-oldest-ort test-newest-ort test-control-flow-ort test-dev-all $(older_gpu_orts:%=test-gpu-%)
 	@scripts/summary $(results)
 
@@ -206,6 +204,11 @@ test-spark: dist
 
 ports-needs:
 	@scripts/install-packages ports deb
+
+# What the documentation's site is built with, and the browser that reads it in tests.
+site-needs:
+	@scripts/install-packages site
+	@scripts/get-python --site || echo "going on without Sphinx"
 
 test-release-all: build-release-tests
 	@scripts/get-onnxruntime --ep ggml || echo "going on without an EP of another project"
