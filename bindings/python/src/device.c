@@ -315,7 +315,8 @@ static PyMethodDef device_methods[] = {
      "ONNX Runtime allocates is not included."},
     {"trim", (PyCFunction)device_trim, METH_NOARGS,
      "trim()\n--\n\nReturn the memory that the allocators of the device keep for later tensors to the driver. Only pools "
-     "(configure(pools=True), on CUDA) keep memory."},
+     "(configure(pools=True), on CUDA) keep memory. Raises DeviceLost, or OrtError if the "
+     "driver refuses."},
     {"check", (PyCFunction)device_check, METH_NOARGS,
      "check()\n--\n\nRun small models on the device, once. Raises DeviceError with the reason if it does not work, or "
      "ResultError if it computes wrong results."},
