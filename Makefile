@@ -11,6 +11,7 @@
 #   make vcuda      NVIDIA's runtime libraries in software, and the ONNX Runtime with CUDA's provider to run on them (255 MB)
 #   make python     the Python package: a wheel, vcuda's wheel and a source distribution, in dist/
 #   make java       the Java package: jars with sources and javadoc, in dist/
+#   make site       the documentation as a site of static files, in build/site/ (40 MB to fetch, unless it is here)
 #   make test-spark part of test-all: the Python and Java packages on a cluster of Spark's (520 MB to fetch)
 #   make coverage   which lines of src/ the tests run
 #   make format     lay the sources out as .clang-format says
@@ -42,8 +43,8 @@ results := $(CURDIR)/build/results
 run_tests = ctest --preset $(1) --output-junit $(results)/$(2).xml
 
 .NOTPARALLEL:
-.PHONY: build demo vcuda python java install uninstall package test test-ci test-all bench coverage format check-format analyze analyze-whole clean
-.PHONY: distclean needs dist fetched fetched-ci no-results ports-needs build-dev build-dev-vcuda build-product build-release-tests
+.PHONY: build demo vcuda python java site install uninstall package test test-ci test-all bench coverage format check-format analyze analyze-whole clean
+.PHONY: distclean needs dist fetched fetched-ci no-results ports-needs site-needs build-dev build-dev-vcuda build-product build-release-tests
 .PHONY: test-dev test-product test-dev-ci test-versions test-tsan test-release test-wheel test-spark test-valgrind
 .PHONY: test-oldest-ort test-newest-ort test-control-flow-ort test-dev-all test-release-all
 
@@ -96,6 +97,12 @@ java: needs dist
 	@scripts/install-packages java
 	@scripts/get-jdk --whole
 	@scripts/build-java
+
+site: needs
+	@scripts/install-packages site
+	@scripts/get-jdk --whole
+	@scripts/get-python --site
+	@scripts/build-site
 
 # ---- make test ---------------------------------------------------------------------------------------------------------
 test: no-results fetched check-format build-dev build-product test-dev test-product
@@ -184,7 +191,7 @@ test-wheel:
 # ---- make test-all -----------------------------------------------------------------------------------------------------
 # Each stage is a target, so that make -k goes on behind one that failed.
 test-all: wheel_arguments :=
-test-all: no-results fetched fetched-ci ports-needs check-format analyze-whole dist test-tsan test-wheel test-spark test-valgrind \
+test-all: no-results fetched fetched-ci ports-needs site-needs check-format analyze-whole dist test-tsan test-wheel test-spark test-valgrind \
     test-release-all test-oldest-ort test-newest-ort test-control-flow-ort test-dev-all $(older_gpu_orts:%=test-gpu-%)
 	@scripts/summary $(results)
 
@@ -197,6 +204,11 @@ test-spark: dist
 
 ports-needs:
 	@scripts/install-packages ports deb
+
+# What the documentation's site is built with, and the browser that reads it in tests.
+site-needs:
+	@scripts/install-packages site
+	@scripts/get-python --site || echo "going on without Sphinx"
 
 test-release-all: build-release-tests
 	@scripts/get-onnxruntime --ep ggml || echo "going on without an EP of another project"

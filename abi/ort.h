@@ -1,5 +1,5 @@
-/* The part of ONNX Runtime's C interface that iobind uses, in our own declarations: the binary interface alone, as the facts
- * under tests/abi give it. Slots that are not in use are padding. ORT only appends, so a table of an older ORT is a prefix:
+/* The part of ONNX Runtime's C interface that iobind uses, in iobind's own declarations: the binary interface alone, from the facts
+ * under tests/abi. Slots that are not in use are padding. ORT only appends, so a table of an older ORT is a prefix:
  * a slot newer than the ORT that is loaded must not be touched (tests/abi says since when each is there). */
 #ifndef IOBIND_ABI_ORT_H
 #define IOBIND_ABI_ORT_H

@@ -1,5 +1,5 @@
-/* streams MODEL [DEVICE]: two bindings that take turns on one stream. While the device works on one frame the host makes the next
- * one, and waits only for what it is about to use again. The model is tests/models' "scale": y = 2 x. */
+/* streams MODEL [DEVICE]: two bindings that alternate on one stream. While the device works on one frame, the host creates the
+ * next one, and waits only for memory that it is about to reuse. The model is tests/models' "scale": y = 2 x. */
 #include <iobind/iobind.h>
 #include <stdio.h>
 
@@ -11,16 +11,16 @@ enum { FRAMES = 10, PIXELS = 4096 };
 typedef struct turn {
   iobind_binding *binding;
   iobind_tensor *x, *y; /* where the session reads its input and leaves its output */
-  iobind_event *done;   /* behind the turn's last copy */
-  float pixels[PIXELS]; /* what the stream reads and writes: not to be touched before the event has passed */
+  iobind_event *done;   /* recorded after the turn's last copy */
+  float pixels[PIXELS]; /* the stream reads and writes it: do not access it before `done` is signaled */
   float result[PIXELS];
 } turn;
 
 static iobind_error error = IOBIND_ERROR_INIT; /* details of the last failure */
 
-/* The turn's last frame: waited for, and looked at. */
+/* Wait for the turn's last frame, and check it. */
 static int finish(const turn *self, int frame) {
-  TRY(iobind_event_wait(self->done, IOBIND_NO_TIMEOUT, &error)); /* also says what failed on the way */
+  TRY(iobind_event_wait(self->done, IOBIND_NO_TIMEOUT, &error)); /* also returns a failure of its work */
   if (self->result[PIXELS - 1] != 2 * (float)frame) return fprintf(stderr, "frame %d is wrong\n", frame), 1;
   return 0;
 }

@@ -142,7 +142,7 @@ class Bench(unittest.TestCase):
     def test_table_for_a_person(self):
         result = bench(self.model, *self.fed, "--iterations", 2, "--device", "cpu")
         self.assertEqual((result.returncode, result.stderr), (0, ""))
-        for words in ("bound, all resident", "nothing crosses a link", "input table: float32[4096,1024], random"):
+        for words in ("bound, all resident", "no data cross a link", "input table: float32[4096,1024], random"):
             self.assertIn(words, result.stdout)
 
     def test_no_result_is_refused(self):

@@ -2,16 +2,16 @@
 
 iobind_batch *open_batch(const play *self) {
   static const iobind_batch_pair pair = {0, 0};
-  static const int32_t axes[3] = {0, 0, 0};
+  static const int32_t axes[4] = {0, 0, 0, 0};
   iobind_batch_options options = IOBIND_BATCH_OPTIONS_INIT;
   iobind_batch *made;
   options.most_rows = SLOTS;
   options.pairs = &pair;
   options.pair_count = 1;
   options.input_axes = axes;
-  options.input_axis_count = self->kind == APPEND ? 3 : 2;
+  options.input_axis_count = count_inputs(self->kind);
   options.output_axes = axes;
-  options.output_axis_count = 1;
+  options.output_axis_count = self->kind == ATTEND ? 2 : 1;
   CALL(self, WELL, iobind_batch_create(self->session, &options, &made, &fault));
   return made;
 }
@@ -67,23 +67,38 @@ static iobind_tensor *make_row(const play *self, float base) {
   return made;
 }
 
-static void bring_row(const play *self, const member *one, float base, int64_t at) {
+static void set_length(const play *self, const member *one, size_t input, int64_t length) {
   static const int64_t dim = 1;
+  iobind_tensor *row;
+  CALL(self, WELL, iobind_tensor_create(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_INT64, &dim, 1, &row, &fault));
+  CALL(self, WELL, iobind_tensor_write(row, 0, &length, sizeof length, NULL, &fault));
+  CALL(self, WELL, iobind_batch_set_input(self->batch, one->slot, input, row, &fault));
+  iobind_tensor_release(row);
+}
+
+static void bring_row(const play *self, const member *one, float base, int64_t at) {
   iobind_tensor *row = make_row(self, base);
   CALL(self, WELL, iobind_batch_set_input(self->batch, one->slot, 1, row, &fault));
   iobind_tensor_release(row);
-  if (self->kind == APPEND) {
-    CALL(self, WELL, iobind_tensor_create(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_INT64, &dim, 1, &row, &fault));
-    CALL(self, WELL, iobind_tensor_write(row, 0, &at, sizeof at, NULL, &fault));
-    CALL(self, WELL, iobind_batch_set_input(self->batch, one->slot, 2, row, &fault));
-    iobind_tensor_release(row);
-  }
+  if (kind_is_cache(self->kind)) set_length(self, one, 2, at);
+  if (self->kind == ATTEND) set_length(self, one, 3, at + 1);
+}
+
+static void check_output(const play *self, const member *one, float base, int64_t at) {
+  const used valid = used_all(at + 1);
+  iobind_tensor *y;
+  if (self->kind != ATTEND) return;
+  CALL(self, WELL, iobind_batch_take_output(self->batch, one->slot, 1, &y, &fault));
+  expect_attention(self, &one->holds, base, 1, &valid, y);
+  iobind_tensor_release(y);
 }
 
 static void step(play *self) {
   uint64_t slots[SLOTS];
   value next[SLOTS];
   size_t of[SLOTS];
+  float bases[SLOTS];
+  int64_t places[SLOTS];
   size_t count = 0;
   for (size_t i = 0; i < SLOTS; i++) {
     const member *one = &self->members[i];
@@ -95,6 +110,8 @@ static void step(play *self) {
       const used from = used_all((int64_t)at);
       model_run(self->kind, &next[count], base, 1, &from);
       of[count] = i;
+      bases[count] = base;
+      places[count] = (int64_t)at;
       slots[count++] = one->slot;
     }
   }
@@ -109,6 +126,7 @@ static void step(play *self) {
   for (size_t i = 0; is_made && i < count; i++) {
     self->members[of[i]].holds = next[i];
     self->members[of[i]].counted = used_none();
+    check_output(self, &self->members[of[i]], bases[i], places[i]);
   }
 }
 

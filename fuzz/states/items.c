@@ -29,7 +29,7 @@ static iobind_tensor *make_added(const play *self, size_t rows, size_t count, fl
     for (size_t w = 0; w < times; w++) numbers[total++] = model_number(base, i / count, i % count);
   }
   CALL(self, WELL,
-       iobind_tensor_create(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, dims, self->kind == APPEND ? 3 : 2, &made,
+       iobind_tensor_create(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, dims, kind_is_cache(self->kind) ? 3 : 2, &made,
                             &fault));
   CALL(self, WELL, iobind_tensor_write(made, 0, numbers, total * sizeof *numbers, NULL, &fault));
   return made;
@@ -41,14 +41,18 @@ void do_item(play *self) {
   const used at = used_all((int64_t)draw(self, CAPACITY - MOST_NEW + 1));
   value holds = model_first(self->kind, rows, 1 + draw(self, 3), draw_base(self));
   float base = draw_base(self);
-  iobind_tensor *output;
-  iobind_tensor *inputs[3] = {make_tensor(self, &holds, cpu), make_added(self, rows, count, base),
-                              self->kind == APPEND ? make_place(self, rows, at.longest) : NULL};
+  const used valid = used_all(at.longest + (int64_t)count);
+  iobind_tensor *outputs[2];
+  iobind_tensor *inputs[4] = {make_tensor(self, &holds, cpu), make_added(self, rows, count, base),
+                              kind_is_cache(self->kind) ? make_place(self, rows, at.longest) : NULL,
+                              self->kind == ATTEND ? make_place(self, rows, valid.longest) : NULL};
   say("  an item of %zu rows\n", rows);
-  CALL(self, WELL, call_pipeline_submit(self->pipeline, inputs, self->kind == APPEND ? 3 : 2, &fault));
-  CALL(self, WELL, iobind_pipeline_next(self->pipeline, IOBIND_NO_TIMEOUT, &output, 1, NULL, &fault));
+  CALL(self, WELL, call_pipeline_submit(self->pipeline, inputs, count_inputs(self->kind), &fault));
+  CALL(self, WELL,
+       iobind_pipeline_next(self->pipeline, IOBIND_NO_TIMEOUT, outputs, self->kind == ATTEND ? 2 : 1, NULL, &fault));
   model_run(self->kind, &holds, base, count, &at);
-  expect_tensor(self, &holds, output, "an item");
-  for (size_t i = 0; i < 3; i++) iobind_tensor_release(inputs[i]);
+  expect_tensor(self, &holds, outputs[0], "an item");
+  if (self->kind == ATTEND) expect_attention(self, &holds, base, count, &valid, outputs[1]);
+  for (size_t i = 0; i < 4; i++) iobind_tensor_release(inputs[i]);
   reached(FEATURE_ITEM);
 }

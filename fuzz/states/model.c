@@ -1,8 +1,13 @@
 #include "model.h"
 
+#include <math.h>
 #include <stdio.h>
 
 enum { ROWS_APART = 1000, PLACES_APART = 4000 };
+
+bool kind_is_cache(kind of) {
+  return of == APPEND || of == ATTEND;
+}
 
 used used_none(void) {
   return (used){.longest = -1};
@@ -64,7 +69,7 @@ float model_number(float base, size_t row, size_t place) {
 }
 
 size_t model_length(kind of, const value *at) {
-  return of == APPEND ? CAPACITY : of == GROW ? at->length : 1;
+  return kind_is_cache(of) ? CAPACITY : of == GROW ? at->length : 1;
 }
 
 value model_first(kind of, size_t rows, size_t length, float base) {
@@ -80,7 +85,7 @@ value model_first(kind of, size_t rows, size_t length, float base) {
 
 void model_run(kind of, value *at, float base, size_t count, const used *from) {
   for (size_t row = 0; row < at->rows; row++) {
-    size_t first = of == APPEND ? (size_t)used_at(from, row) : of == GROW ? at->length : 0;
+    size_t first = kind_is_cache(of) ? (size_t)used_at(from, row) : of == GROW ? at->length : 0;
     for (size_t i = 0; i < count; i++) {
       float *number = &at->numbers[row][first + i];
       *number = (of == SUM ? *number : 0) + model_number(base, row, i);
@@ -112,7 +117,7 @@ void model_forget(value *at, const used *first) {
 const char *model_differs(kind of, const value *expected, const float *numbers, size_t length) {
   static char text[96];
   size_t own = model_length(of, expected);
-  if (of == APPEND ? length > own : length != own) {
+  if (kind_is_cache(of) ? length > own : length != own) {
     snprintf(text, sizeof text, "expected a length of %zu, got %zu", own, length);
     return text;
   }
@@ -124,6 +129,48 @@ const char *model_differs(kind of, const value *expected, const float *numbers, 
                  (double)got);
         return text;
       }
+    }
+  }
+  return NULL;
+}
+
+/* Of the numbers to which a row attends. */
+typedef struct range {
+  float least;
+  float second;
+  float largest;
+} range;
+
+/* False: one of them may be anything. */
+static bool find_range(const value *holds, size_t row, size_t count, range *found) {
+  bool known = true;
+  *found = (range){.least = INFINITY, .second = -INFINITY, .largest = -INFINITY};
+  for (size_t i = 0; i < count; i++) {
+    float number = holds->numbers[row][i];
+    known = known && holds->known[row][i];
+    found->least = fminf(found->least, number);
+    found->second = fmaxf(found->second, fminf(found->largest, number));
+    found->largest = fmaxf(found->largest, number);
+  }
+  return known;
+}
+
+/* If the scores are far apart, all of the weight is on the largest number. */
+const char *model_attention_differs(const value *holds, float base, size_t count, const used *valid, const float *numbers) {
+  enum { FAR = 60 };
+  static const float exact = 1e-5F;
+  static char text[96];
+  for (size_t row = 0; row < holds->rows; row++) {
+    range in;
+    if (!find_range(holds, row, (size_t)used_at(valid, row), &in)) continue;
+    for (size_t i = 0; i < count; i++) {
+      bool is_far = (in.largest - in.second) * model_number(base, row, i) > FAR;
+      float least = is_far ? in.largest : in.least;
+      float got = numbers[row * count + i];
+      if (got >= least - in.largest * exact && got <= in.largest + in.largest * exact) continue;
+      snprintf(text, sizeof text, "attention of row %zu: expected %g .. %g, got %g", row, (double)least, (double)in.largest,
+               (double)got);
+      return text;
     }
   }
   return NULL;

@@ -11,11 +11,14 @@ enum { ROWS = 3, CAPACITY = 8 };
 /* What a run does to the state. */
 typedef enum kind {
   APPEND, /* a cache of fixed capacity: new numbers are written from a place on */
+  ATTEND, /* the same, and each new number attends to those in use */
   GROW,   /* new numbers come behind */
   SUM     /* one number, to which another one is added */
 } kind;
 
-/* How many places of APPEND are in use, in each row. */
+bool kind_is_cache(kind of);
+
+/* How many places of a cache are in use, in each row. */
 typedef struct used {
   int64_t longest; /* -1: iobind does not count it */
   int64_t behind[ROWS];
@@ -51,5 +54,8 @@ void model_forget(value *at, const used *first);
 
 /* NULL, or the row and place that differ. `numbers` has `length` for each row. */
 const char *model_differs(kind of, const value *expected, const float *numbers, size_t length);
+
+/* The same of what attention gives for `count` new numbers, if the places before `valid` are in use. */
+const char *model_attention_differs(const value *holds, float base, size_t count, const used *valid, const float *numbers);
 
 #endif

@@ -15,7 +15,7 @@ static size_t index_of(const play *self, const player *of) {
 static value read_back(const play *self, const value *holds, const used *counted) {
   value read = *holds;
   const used all = used_all(counted->longest); /* in each row as many as in the longest */
-  if (self->kind == APPEND && counted->longest != UNKNOWN) model_forget(&read, &all);
+  if (kind_is_cache(self->kind) && counted->longest != UNKNOWN) model_forget(&read, &all);
   return read;
 }
 
@@ -35,11 +35,9 @@ saved *put_saved(play *self, iobind_state *handle, const value *holds, const use
   return to;
 }
 
-void release_saved(play *self) {
+void check_all_saved(const play *self) {
   for (size_t i = 0; i < SAVED; i++) {
     if (self->saved[i].handle != NULL) check_saved(self, &self->saved[i]);
-    iobind_state_release(self->saved[i].handle);
-    self->saved[i].handle = NULL;
   }
 }
 
@@ -65,9 +63,13 @@ void do_save(play *self, player *of) {
   reached_if(FEATURE_SAVED_UNEVEN, used_is_uneven(&of->counted, of->now.rows));
 }
 
+value player_holds(const play *self, const player *of) {
+  return read_back(self, &of->now, &of->counted);
+}
+
 void check_player(play *self, player *of) {
   iobind_state *made = NULL;
-  saved read = {.holds = read_back(self, &of->now, &of->counted)};
+  saved read = {.holds = player_holds(self, of)};
   say("  b%zu: looked at\n", index_of(self, of));
   if (CALL(self, expect_state(of), iobind_binding_save_state(of->handle, &made, &fault))) {
     read.handle = made;
@@ -152,6 +154,7 @@ static unsigned expect_rewind(const play *self, const player *of, size_t length)
   switch (self->kind) {
     case GROW: return length <= of->now.length ? WELL : STATUS(INVALID_ARGUMENT);
     case APPEND:
+    case ATTEND:
       if (of->is_unsure && (int64_t)length > of->counted.longest) return WELL | STATUS(INVALID_ARGUMENT);
       return of->counted.longest == UNKNOWN           ? STATUS(NOT_SUPPORTED)
              : (int64_t)length <= of->counted.longest ? WELL
@@ -162,14 +165,14 @@ static unsigned expect_rewind(const play *self, const player *of, size_t length)
 
 static void note_rewind(const play *self, player *of, size_t length) {
   reached_if(FEATURE_REWOUND_GROWING, self->kind == GROW);
-  reached_if(FEATURE_REWOUND_COUNTED, self->kind == APPEND);
+  reached_if(FEATURE_REWOUND_COUNTED, kind_is_cache(self->kind));
   reached_if(FEATURE_REDEFINED, of->is_defined == UNDEFINED);
-  if (of->is_unsure && self->kind == APPEND) model_forget(&of->now, &of->counted);
-  bool is_uneven = self->kind == APPEND && used_is_uneven(&of->counted, of->now.rows);
+  if (of->is_unsure && kind_is_cache(self->kind)) model_forget(&of->now, &of->counted);
+  bool is_uneven = kind_is_cache(self->kind) && used_is_uneven(&of->counted, of->now.rows);
   reached_if(FEATURE_REWOUND_UNEVEN, is_uneven && !of->is_unsure);
   of->is_unsure = of->is_unsure && is_uneven; /* shorter rows may be longer than that */
   of->now.length = self->kind == GROW ? length : of->now.length;
-  of->counted = self->kind == APPEND ? used_cut(&of->counted, of->now.rows, (int64_t)length) : used_none();
+  of->counted = kind_is_cache(self->kind) ? used_cut(&of->counted, of->now.rows, (int64_t)length) : used_none();
   of->is_defined = DEFINED;
 }
 
@@ -178,7 +181,7 @@ void do_rewind(play *self, player *of) {
   say("  b%zu: rewind to %zu\n", index_of(self, of), length);
   wait_mostly(self, of);
   unsigned expected = expect_rewind(self, of, length);
-  bool is_counted = self->kind == APPEND && of->counted.longest != UNKNOWN;
+  bool is_counted = kind_is_cache(self->kind) && of->counted.longest != UNKNOWN;
   bool may_be_lost = of->is_defined != DEFINED && of->mode != IOBIND_CARRY_IN_PLACE;
   unsigned may = expect_state(of);
   if (!is_counted || may_be_lost) {

@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "vdev.h"
 
@@ -57,7 +59,11 @@ static size_t shape_of(kind of, const value *from, int64_t dims[3]) {
   dims[0] = (int64_t)from->rows;
   dims[1] = of == SUM ? WIDTH : (int64_t)model_length(of, from);
   dims[2] = WIDTH;
-  return of == APPEND ? 3 : 2;
+  return kind_is_cache(of) ? 3 : 2;
+}
+
+size_t count_inputs(kind of) {
+  return of == ATTEND ? 4 : of == APPEND ? 3 : 2;
 }
 
 static size_t spread(kind of, const value *from, float *numbers) {
@@ -112,6 +118,19 @@ void expect_tensor(const play *self, const value *holds, iobind_tensor *tensor, 
   }
 }
 
+void expect_attention(const play *self, const value *holds, float base, size_t count, const used *valid,
+                      iobind_tensor *tensor) {
+  float came[ROWS * MOST_NEW * WIDTH];
+  float numbers[ROWS * MOST_NEW];
+  CALL(self, WELL, iobind_tensor_read(tensor, 0, came, holds->rows * count * WIDTH * sizeof *came, NULL, &fault));
+  gather(self, came, holds->rows * count, numbers);
+  const char *differs = model_attention_differs(holds, base, count, valid, numbers);
+  if (differs != NULL) {
+    wrong(self, "%s", differs);
+  }
+  reached(FEATURE_ATTENDED);
+}
+
 /* ---- streams ---- */
 
 static void has_ended(play *self, int stream) {
@@ -146,18 +165,33 @@ void make_idle(play *self, player *of) {
 
 /* ---- faults ---- */
 
-typedef int set_function(int device, const char *name, const char *value);
-
-/* Of NVIDIA's libraries in software. */
-static set_function *find_vcuda(void) {
-  set_function *found = NULL;
+/* Of NVIDIA's libraries in software; NULL: they are not there. */
+static void *find_vcuda(const char *name) {
   void *library = is_device("cuda") ? dlopen("libcudart.so.13", RTLD_LAZY | RTLD_NOLOAD) : NULL;
-  if (library != NULL) *(void **)&found = dlsym(library, "vcuda_set");
-  return found;
+  return library == NULL ? NULL : dlsym(library, name);
 }
 
 bool has_faults(void) {
-  return is_device("vdev") || find_vcuda() != NULL;
+  return is_device("vdev") || loses_device();
+}
+
+bool loses_device(void) {
+  return find_vcuda("vcuda_set") != NULL;
+}
+
+int64_t count_work(const char *counter) {
+  int64_t (*get)(int, const char *);
+  *(void **)&get = find_vcuda("vcuda_get");
+  return get(0, counter);
+}
+
+void take_error(void) {
+  int (*recover)(int);
+  int (*take_last)(void);
+  *(void **)&recover = find_vcuda("vcuda_recover");
+  *(void **)&take_last = find_vcuda("cudaGetLastError");
+  (void)recover(0);
+  (void)take_last();
 }
 
 bool fails_late(void) {
@@ -165,7 +199,8 @@ bool fails_late(void) {
 }
 
 void set_fault(const char *setting, const char *when) {
-  set_function *set = is_device("vdev") ? vdev_set : find_vcuda();
+  int (*set)(int, const char *, const char *) = vdev_set;
+  if (loses_device()) *(void **)&set = find_vcuda("vcuda_set");
   say("  %s=%s\n", setting, when);
   if (set(0, setting, when) != 0) abort();
 }
@@ -185,19 +220,25 @@ void begin_from(player *of, const value *holds, const used *counted) {
 
 /* ---- a sequence ---- */
 
-static iobind_session *open_session(kind of, bool captures, bool verifies) {
-  static const char *const models[] = {"append opset=24 batch=-1 capacity=8 width=2",
-                                       "concat axis=1 dims=rows,past dims2=rows,new", "add dims=rows,2"};
+static const char *const models[] = {"append opset=24 batch=-1 capacity=8 width=2",
+                                     "append opset=24 batch=-1 capacity=8 width=2 attention=1",
+                                     "concat axis=1 dims=rows,past dims2=rows,new", "add dims=rows,2"};
+
+static iobind_session *open_as(kind of, iobind_device *on, bool captures, bool verifies) {
   iobind_session_options options = IOBIND_SESSION_OPTIONS_INIT;
   iobind_session *made;
   options.flags = IOBIND_SESSION_IDENTIFY;
-  options.devices = &device;
-  options.device_count = device == cpu ? 0 : 1;
+  options.devices = &on;
+  options.device_count = on == cpu ? 0 : 1;
   options.graph_limit = captures ? 4 : 0;
   options.intra_op_threads = 1;
   options.verify.runs = verifies ? UINT32_MAX : 0;
   expect_ok(test_session_with(runtime, models[of], &options, &made, &fault));
   return made;
+}
+
+iobind_session *open_session_on(kind of, iobind_device *on) {
+  return open_as(of, on, false, false);
 }
 
 /* Made with the first sequence that needs them: of each kind those of a session that captures graphs, of one that is verified, and of one
@@ -217,6 +258,9 @@ static void open_player(play *self, player *of) {
   of->owns_at = draw(self, 3) == 0;
   CALL(self, WELL, iobind_binding_create(self->session, &of->handle, &fault));
   CALL(self, WELL, iobind_binding_carry(of->handle, 0, 0, of->mode, &fault));
+  if (self->kind == ATTEND && self->captures) { /* the others have no graph */
+    CALL(self, WELL, iobind_binding_place_output(of->handle, 1, IOBIND_OUTPUT_REUSE, NULL, IOBIND_MEMORY_DEFAULT, &fault));
+  }
   say("b%zu: mode %d%s\n", (size_t)(of - self->players), (int)of->mode, of->owns_at ? ", the length is bound" : "");
   do_bind(self, of);
 }
@@ -229,7 +273,7 @@ static void begin(play *self, uint64_t number) {
   self->captures = self->kind != GROW && sort == CAPTURES;
   self->verifies = sort == VERIFIES;
   stock *of = &stocks[self->kind][self->captures ? CAPTURES : self->verifies ? VERIFIES : PLAIN];
-  of->session = of->session == NULL ? open_session(self->kind, self->captures, self->verifies) : of->session;
+  of->session = of->session == NULL ? open_as(self->kind, device, self->captures, self->verifies) : of->session;
   self->session = of->session;
   of->batch = of->batch == NULL && self->kind != GROW ? open_batch(self) : of->batch;
   self->batch = of->batch;
@@ -271,7 +315,7 @@ static void act(play *self) {
   }
 }
 
-static void end(play *self) {
+static void check(play *self) {
   for (size_t i = 0; i < STREAMS; i++) {
     synchronize(self, (int)i);
   }
@@ -279,9 +323,17 @@ static void end(play *self) {
     check_player(self, &self->players[i]);
   }
   leave_batch(self);
-  release_saved(self);
+  check_all_saved(self);
   for (size_t i = 0; i < KEPT; i++) {
     if (self->kept[i].tensor != NULL) expect_tensor(self, &self->kept[i].holds, self->kept[i].tensor, "a kept result");
+  }
+}
+
+static void end(play *self) {
+  for (size_t i = 0; i < SAVED; i++) {
+    iobind_state_release(self->saved[i].handle);
+  }
+  for (size_t i = 0; i < KEPT; i++) {
     iobind_tensor_release(self->kept[i].tensor);
   }
   for (size_t i = 0; i < BINDINGS; i++) {
@@ -293,15 +345,19 @@ static void end(play *self) {
   }
 }
 
-static void run_sequence(uint64_t number) {
-  enum { FEWEST = 6, MORE = 22 };
+/* False: the device is lost. */
+static bool run_sequence(uint64_t number) {
+  enum { FEWEST = 6, MORE = 22, SELDOM = 20 };
   play self;
   begin(&self, number);
   size_t steps = FEWEST + draw(&self, MORE);
   for (size_t i = 0; i < steps; i++) {
     act(&self);
   }
+  if (loses_device() && draw(&self, SELDOM) == 0) do_lose(&self);
+  if (!self.is_lost) check(&self);
   end(&self);
+  return !self.is_lost;
 }
 
 /* ---- all of them ---- */
@@ -310,12 +366,15 @@ static const char *spec = "cpu";
 static uint64_t first;
 static uint64_t count;
 
+static uint64_t *next; /* sequence, in memory that processes share */
+
+/* A sequence that loses the device ends its process, as a program has to. */
 static void of_all_sequences(void **state) {
-  enum { ENOUGH = 1000 };
+  bool is_well = true;
   (void)state;
   if (has_faults()) set_fault("race", "fail");
-  for (uint64_t i = first; i < first + count; i++) {
-    run_sequence(i);
+  while (is_well && *next < first + count) {
+    is_well = run_sequence((*next)++);
   }
   for (size_t i = 0; i <= SUM; i++) {
     for (size_t sort = 0; sort < SORTS; sort++) {
@@ -324,13 +383,29 @@ static void of_all_sequences(void **state) {
       iobind_session_destroy(stocks[i][sort].session);
     }
   }
-  unsigned here = (device != cpu ? WITH_GRAPHS : 0U) | (has_faults() ? WITH_FAULTS : 0U) | (fails_late() ? WITH_LATE : 0U);
-  bool has_all = report(here);
-  assert_true(has_all || count < ENOUGH);
+  reach_here((device != cpu ? WITH_GRAPHS : 0U) | (has_faults() ? WITH_FAULTS : 0U) | (fails_late() ? WITH_LATE : 0U) |
+             (loses_device() ? WITH_LOSS : 0U));
+}
+
+enum { NO_DEVICE = 77 };
+
+static int run_here(void) {
+  const struct CMUnitTest tests[] = {{"sequences", of_all_sequences, stage_open, stage_close, (void *)(uintptr_t)spec}};
+  return fixture_has(spec) ? cmocka_run_group_tests(tests, NULL, NULL) : NO_DEVICE;
+}
+
+static int run_child(void) {
+  int status = 0;
+  fflush(NULL);
+  pid_t child = fork();
+  if (child == 0) exit(run_here());
+  if (child < 0 || waitpid(child, &status, 0) != child) abort();
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 1;
 }
 
 /* fuzz_states DEVICE SEQUENCES [FIRST]   FIRST is the number of the first sequence, to repeat one. */
 int main(int argc, char **argv) {
+  enum { ENOUGH = 1000 };
   if (argc < 3) {
     fputs("usage: fuzz_states DEVICE SEQUENCES [FIRST]\n", stderr);
     return 2;
@@ -338,7 +413,12 @@ int main(int argc, char **argv) {
   spec = argv[1];
   count = strtoull(argv[2], NULL, 10);
   first = argc > 3 ? strtoull(argv[3], NULL, 10) : 0;
-  if (!fixture_has(spec)) return 77;
-  const struct CMUnitTest tests[] = {{"sequences", of_all_sequences, stage_open, stage_close, (void *)(uintptr_t)spec}};
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  next = reach_share(sizeof *next);
+  *next = first;
+  int status = 0;
+  while (status == 0 && *next < first + count) {
+    status = run_child();
+  }
+  bool has_all = status == 0 && report();
+  return status == 0 && count >= ENOUGH && !has_all ? 1 : status;
 }

@@ -27,6 +27,7 @@ typedef struct player {
   used counted;   /* rows in use, as iobind counts them */
   bool is_unsure; /* they are so many, or more: the host may have known that earlier runs in flight had ended when one failed */
   used at;        /* what the input with the length holds; UNKNOWN: it is not bound */
+  size_t added;   /* the numbers that came behind it, as the input for attention says */
   bool owns_at;   /* the caller has bound it */
   iobind_tensor *news[MOST_NEW]; /* for 1 new row, for 2 */
   size_t news_rows;
@@ -74,7 +75,8 @@ typedef struct play {
   saved saved[SAVED];
   kept kept[KEPT];
   member members[SLOTS];
-  float base; /* of the next numbers, none of which comes twice */
+  float base;   /* of the next numbers, none of which comes twice */
+  bool is_lost; /* the device is: the sequence is over */
 } play;
 
 /* ---- play.c ---- */
@@ -92,8 +94,12 @@ float draw_base(play *self);
 bool require(const play *self, iobind_status status, unsigned expected, const char *call);
 #define CALL(self, expected, call) (fixture_arm(), require((self), (call), (expected), #call))
 
+size_t count_inputs(kind of);
 iobind_tensor *make_tensor(const play *self, const value *from, iobind_device *on);
 void expect_tensor(const play *self, const value *holds, iobind_tensor *tensor, const char *what);
+
+/* What attention gives for `count` numbers from `base` on, which are behind those in use. */
+void expect_attention(const play *self, const value *holds, float base, size_t count, const used *valid, iobind_tensor *tensor);
 
 /* Wait for all runs in flight on a stream. */
 void synchronize(play *self, int stream);
@@ -101,8 +107,12 @@ void await_failure(play *self, int stream); /* something on it has failed, which
 void make_idle(play *self, player *of);
 
 bool has_faults(void);
-bool fails_late(void); /* CUDA's device is lost with such a failure */
+bool fails_late(void); /* without the loss of the device */
+bool loses_device(void);
 void set_fault(const char *setting, const char *when);
+int64_t count_work(const char *counter); /* of vcuda's device */
+void take_error(void);                   /* of vcuda's device, which no GPU does */
+iobind_session *open_session_on(kind of, iobind_device *on);
 
 /* What a call that needs the state may return: it is defined, undefined, or the failure of the last run comes first. */
 unsigned expect_state(const player *of);
@@ -127,8 +137,14 @@ void do_bind(play *self, player *of);
 void do_file(play *self);
 void do_keep(play *self, player *of);
 saved *put_saved(play *self, iobind_state *handle, const value *holds, const used *counted, size_t from);
-void release_saved(play *self);
+void check_all_saved(const play *self);
 void check_player(play *self, player *of);
+
+value player_holds(const play *self, const player *of); /* as a state that is saved now has it */
+
+/* ---- losses.c ---- */
+
+void do_lose(play *self);
 
 /* ---- items.c ---- */
 

@@ -3,9 +3,11 @@
 #define FUZZ_STATES_REACH_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
-/* Where a feature can be reached: with faults of the virtual accelerator, with captured graphs, or everywhere. */
-enum { ANYWHERE = 0, WITH_FAULTS = 1, WITH_GRAPHS = 2, WITH_LATE = 4 };
+/* Where a feature can be reached: with faults of a virtual device, with captured graphs, with runs that fail late, with a device that can be
+ * lost, or everywhere. */
+enum { ANYWHERE = 0, WITH_FAULTS = 1, WITH_GRAPHS = 2, WITH_LATE = 4, WITH_LOSS = 8 };
 
 /* clang-format off */
 #define FEATURES(X)                                                                        \
@@ -15,6 +17,8 @@ enum { ANYWHERE = 0, WITH_FAULTS = 1, WITH_GRAPHS = 2, WITH_LATE = 4 };
   X(GRAPH, WITH_GRAPHS, "a run of a session that captures graphs")                         \
   X(VERIFIED, WITH_GRAPHS, "a run that the processor repeats")                             \
   X(WRONG, WITH_FAULTS, "a run that the processor finds wrong")                            \
+  X(ATTENDED, ANYWHERE, "attention to the rows in use")                                    \
+  X(ATTENDED_UNEVEN, ANYWHERE, "the same, of rows of different lengths")                   \
   X(ITEM, ANYWHERE, "an item of a pipeline beside the bindings")                           \
   X(STREAM, ANYWHERE, "a run on a stream")                                                 \
   X(QUEUED, ANYWHERE, "a run behind another one in flight")                                \
@@ -31,7 +35,7 @@ enum { ANYWHERE = 0, WITH_FAULTS = 1, WITH_GRAPHS = 2, WITH_LATE = 4 };
   X(STALE, ANYWHERE, "a run with the length of the run before")                            \
   X(OVERFLOW, ANYWHERE, "more rows than there is room for, refused")                       \
   X(UNBOUND, ANYWHERE, "a run without a length, refused, after which the length is known") \
-  X(REFUSED, WITH_LATE | WITH_FAULTS, "a run refused before ORT, after which the length is known")     \
+  X(REFUSED, WITH_FAULTS, "a run refused before ORT, after which the length is known")     \
   X(SAVED, ANYWHERE, "a state saved")                                                      \
   X(SAVED_IN_FLIGHT, ANYWHERE, "a state saved while its run is in flight")                 \
   X(RESTORED, ANYWHERE, "a state restored")                                                \
@@ -59,7 +63,12 @@ enum { ANYWHERE = 0, WITH_FAULTS = 1, WITH_GRAPHS = 2, WITH_LATE = 4 };
   X(JOINED, ANYWHERE, "a row that joined a batch from a binding's state")                  \
   X(STEPPED, ANYWHERE, "a step of a batch")                                                \
   X(LEFT, ANYWHERE, "a row of a batch that became a saved state")                          \
-  X(BATCH_FAILED, WITH_FAULTS, "a step of a batch that failed")
+  X(BATCH_FAILED, WITH_FAULTS, "a step of a batch that failed")                            \
+  X(LOST, WITH_LOSS, "a device lost by work that fails behind its call")                   \
+  X(LOST_IN_FLIGHT, WITH_LOSS, "a state saved of a run that has failed with it, refused")  \
+  X(LOST_STATE, WITH_LOSS, "a state in memory of the lost device, refused")                \
+  X(LOST_BATCH, WITH_LOSS, "a step of a batch on the lost device, refused")                \
+  X(LOST_ELSEWHERE, WITH_LOSS, "a state in a file that goes on on another device")
 /* clang-format on */
 
 #define FEATURE_NAME(name, where, text) FEATURE_##name,
@@ -69,7 +78,13 @@ typedef enum feature { FEATURES(FEATURE_NAME) FEATURE_COUNT } feature;
 void reached(feature one);
 void reached_if(feature one, bool holds);
 
-/* Print the counts. False: one that can be reached here was not. `here` is a set of bits as above. */
-bool report(unsigned here);
+/* Memory that the processes share which are forked from then on, and in which the counts are, too. */
+void *reach_share(size_t bytes);
+
+/* What can be reached here: a set of bits as above. */
+void reach_here(unsigned where);
+
+/* Print the counts. False: one that can be reached here was not. */
+bool report(void);
 
 #endif

@@ -37,7 +37,7 @@ static void make_news(const play *self, player *of, size_t count) {
   }
   if (of->news[count - 1] == NULL) {
     CALL(self, WELL,
-         iobind_tensor_create(device, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, dims, self->kind == APPEND ? 3 : 2,
+         iobind_tensor_create(device, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, dims, kind_is_cache(self->kind) ? 3 : 2,
                               &of->news[count - 1], &fault));
   }
 }
@@ -54,22 +54,31 @@ static void bring(const play *self, player *of, float base, size_t count, iobind
   CALL(self, WELL, iobind_binding_write_input(of->handle, 1, numbers, total * sizeof *numbers, stream, &fault));
 }
 
-/* One length for each row of the batch. */
+/* The inputs that have a length for each row of the batch: where is written, and of ATTEND what is in use then. */
+static size_t length_inputs(const play *self) {
+  return self->kind == ATTEND ? 2 : 1;
+}
+
 static void bind_at(const play *self, player *of) {
   const int64_t dim = (int64_t)of->now.rows;
-  iobind_tensor *made;
-  CALL(self, WELL, iobind_tensor_create(device, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_INT64, &dim, 1, &made, &fault));
-  CALL(self, WELL, iobind_binding_set_input(of->handle, 2, IOBIND_INPUT_RESIDENT, made, NULL, &fault));
-  iobind_tensor_release(made);
+  for (size_t i = 0; i < length_inputs(self); i++) {
+    iobind_tensor *made;
+    CALL(self, WELL, iobind_tensor_create(device, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_INT64, &dim, 1, &made, &fault));
+    CALL(self, WELL, iobind_binding_set_input(of->handle, 2 + i, IOBIND_INPUT_RESIDENT, made, NULL, &fault));
+    iobind_tensor_release(made);
+  }
   of->at = used_all(CAPACITY); /* nobody has written it */
 }
 
-static void write_at(const play *self, player *of, int64_t at, iobind_stream *stream) {
-  int64_t *values = (int64_t *)(void *)memory((size_t)2 * ROWS);
-  for (size_t i = 0; i < of->now.rows; i++) values[i] = at;
+static void write_at(const play *self, player *of, int64_t at, size_t added, iobind_stream *stream) {
   say("    at = %d\n", (int)at);
-  CALL(self, WELL, iobind_binding_write_input(of->handle, 2, values, of->now.rows * sizeof *values, stream, &fault));
+  for (size_t i = 0; i < length_inputs(self); i++) {
+    int64_t *values = (int64_t *)(void *)memory((size_t)2 * ROWS);
+    for (size_t row = 0; row < of->now.rows; row++) values[row] = at + (i == 0 ? 0 : (int64_t)added);
+    CALL(self, WELL, iobind_binding_write_input(of->handle, 2 + i, values, of->now.rows * sizeof *values, stream, &fault));
+  }
   of->at = used_all(at);
+  of->added = added;
 }
 
 /* ---- where a run of APPEND writes ---- */
@@ -118,6 +127,7 @@ static void write_lengths(play *self, player *of, plan *to, const used *given, i
   }
   of->counted_rows = of->now.rows;
   of->at = from;
+  of->added = to->count;
   to->from = from;
   to->is_counted = true;
 }
@@ -149,7 +159,7 @@ static void plan_append(play *self, player *of, plan *to, iobind_stream *stream)
   if (leaves_out && of->stream == IDLE && of->at.longest == UNKNOWN) {
     to->is_refused = true;
   } else if (way == 8 && of->at.longest != UNKNOWN && of->counted_rows == of->now.rows) {
-    write_at(self, of, given, stream);
+    write_at(self, of, given, to->count, stream);
     to->from = used_all(given);
     reached(FEATURE_WRITTEN);
   } else if (way == 9 && is_at_usable(of, to)) {
@@ -191,6 +201,17 @@ static void note_run(const play *self, player *of, const plan *how, float base, 
   of->is_defined = DEFINED;
   of->is_told = false;
   of->is_unsure = false;
+}
+
+/* Of a run that has ended. */
+static void check_attention(const play *self, const player *of, const plan *how, float base) {
+  iobind_tensor *y;
+  used valid = how->from;
+  if (self->kind != ATTEND || of->stream != IDLE) return;
+  valid.longest += (int64_t)of->added;
+  CALL(self, WELL, iobind_binding_get_output(of->handle, 1, NULL, &y, &fault));
+  expect_attention(self, &of->now, base, how->count, &valid, y);
+  reached_if(FEATURE_ATTENDED_UNEVEN, used_is_uneven(&valid, of->now.rows));
 }
 
 /* Has the binding as many graphs as it may? Then it begins again. */
@@ -237,7 +258,7 @@ void do_run(play *self, player *of) {
   iobind_stream *stream = way == IDLE ? NULL : self->streams[way];
   say("  b%zu: run %g x %zu on S%d\n", (size_t)(of - self->players), (double)base, how.count, way);
   bring(self, of, base, how.count, stream);
-  if (self->kind == APPEND) plan_append(self, of, &how, stream);
+  if (kind_is_cache(self->kind)) plan_append(self, of, &how, stream);
   if (how.is_refused) {
     CALL(self, STATUS(INVALID_STATE), iobind_binding_run(of->handle, stream, &fault));
     reached_if(FEATURE_UNBOUND, of->counted.longest != UNKNOWN);
@@ -246,6 +267,7 @@ void do_run(play *self, player *of) {
   }
   if (require(self, run_on(self, of, way), expect_state(of), "run")) {
     note_run(self, of, &how, base, way);
+    check_attention(self, of, &how, base);
   } else {
     of->is_defined = UNDEFINED;
     if (way != IDLE) synchronize(self, way);
@@ -257,17 +279,17 @@ void do_run(play *self, player *of) {
 /* The copy of an input that is copied before each run fails. The length stays. */
 void do_refused_run(play *self, player *of) {
   plan how = {.count = 1};
-  if (!has_faults() || !fails_late() || self->captures || of->is_defined != DEFINED || !can_run(self, of)) return;
+  if (!has_faults() || self->captures || of->is_defined != DEFINED || !can_run(self, of)) return;
   make_idle(self, of);
-  if (self->kind == APPEND && (of->at.longest == UNKNOWN || of->counted_rows != of->now.rows)) return;
+  if (kind_is_cache(self->kind) && (of->at.longest == UNKNOWN || of->counted_rows != of->now.rows)) return;
   float numbers[ROWS * WIDTH];
   int64_t dims[3] = {(int64_t)of->now.rows, self->kind == SUM ? WIDTH : 1, WIDTH};
   iobind_tensor *row;
   size_t total = fill_news(self, of, draw_base(self), how.count, numbers);
   say("  b%zu: a run that is refused\n", (size_t)(of - self->players));
-  CALL(
-      self, WELL,
-      iobind_tensor_create(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, dims, self->kind == APPEND ? 3 : 2, &row, &fault));
+  CALL(self, WELL,
+       iobind_tensor_create(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, dims, kind_is_cache(self->kind) ? 3 : 2, &row,
+                            &fault));
   CALL(self, WELL, iobind_tensor_write(row, 0, numbers, total * sizeof *numbers, NULL, &fault));
   CALL(self, WELL, iobind_binding_set_input(of->handle, 1, IOBIND_INPUT_LIVE, row, NULL, &fault));
   iobind_tensor_release(row);
@@ -278,7 +300,7 @@ void do_refused_run(play *self, player *of) {
   unsigned earlier = STATUS(SHAPE) | STATUS(INVALID_STATE); /* lengths of a run that has failed do not fit this one */
   CALL(self, STATUS(RUNTIME) | earlier, iobind_binding_run(of->handle, way == IDLE ? NULL : self->streams[way], &fault));
   set_fault("fail_copy", "0");
-  if (way != IDLE) await_failure(self, way);
+  if (way != IDLE) synchronize(self, way); /* the run has returned the failure */
   reached_if(FEATURE_REFUSED, of->counted.longest != UNKNOWN);
 }
 
@@ -287,13 +309,13 @@ void do_refused_run(play *self, player *of) {
 /* A length that is out of range: ORT's kernel on the processor returns an error. */
 static bool prepare_failure(play *self, player *of, plan *how, bool is_late, iobind_stream *stream) {
   if (has_faults()) {
-    if (self->kind == APPEND) plan_append(self, of, how, stream);
+    if (kind_is_cache(self->kind)) plan_append(self, of, how, stream);
     if (how->is_refused) return false;
     set_fault("fail_compute", is_late ? "1,late" : "1");
     return true;
   }
   if (of->at.longest == UNKNOWN || of->counted_rows != of->now.rows) return false;
-  write_at(self, of, 99, stream);
+  write_at(self, of, 99, how->count, stream);
   return true;
 }
 
@@ -340,14 +362,15 @@ void do_failed_run(play *self, player *of) {
   if (draw(self, 2) == 0) make_idle(self, of);
   plan how = {.count = is_late && of->bound != 0 ? of->bound : choose_count(self, of)};
   float base = draw_base(self);
-  if ((!has_faults() && (device != cpu || self->kind != APPEND)) || of->is_defined != DEFINED || !can_run(self, of)) return;
+  if ((!has_faults() && (device != cpu || !kind_is_cache(self->kind))) || of->is_defined != DEFINED || !can_run(self, of))
+    return;
   for (int i = 0; i < STREAMS; i++) {
     if (i != of->stream || !is_late || is_shared(self, i)) synchronize(self, i);
   }
   int way = is_late ? (of->stream != IDLE ? of->stream : 0) : IDLE;
   /* a replay may end at once, and a run that is compared has ended. Behind one that was not counted the length is known if the host has met
    * its end */
-  bool is_uncounted = self->kind == APPEND && of->counted_before.longest == UNKNOWN;
+  bool is_uncounted = kind_is_cache(self->kind) && of->counted_before.longest == UNKNOWN;
   if (of->stream != IDLE && (self->captures || self->verifies || is_uncounted)) make_idle(self, of);
   bool was_in_flight = of->stream != IDLE;
   iobind_stream *stream = way == IDLE ? NULL : self->streams[way];
@@ -387,7 +410,7 @@ void do_wrong_run(play *self, player *of) {
   make_idle(self, of);
   float base = draw_base(self);
   bring(self, of, base, how.count, NULL);
-  if (self->kind == APPEND) plan_append(self, of, &how, NULL);
+  if (kind_is_cache(self->kind)) plan_append(self, of, &how, NULL);
   if (how.is_refused) return;
   say("  b%zu: a run that is wrong\n", (size_t)(of - self->players));
   set_fault("wrong_compute", "every:1");

@@ -148,7 +148,7 @@ IOBIND_API IOBIND_CHECK iobind_status iobind_device_get_memory(const iobind_devi
  *  memory that submitted work still uses, is not returned. An arena of a session is not affected: the run config entry
  *  "memory.enable_memory_arena_shrinkage" shrinks it after a run.
  *  @return OK, also if there is no such memory; DEVICE_LOST; RUNTIME the driver refuses; INVALID_ARGUMENT
- *  @threads any   @blocks until a capture of another thread has ended; it does not wait for the device's work   @since 1.0 */
+ *  @threads any   @blocks if another thread captures a graph, until that has ended; it does not wait for work of the device   @since 1.0 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_device_trim(iobind_device *device, iobind_error *error);
 
 /* ---- the catalogue of EPs: facts that are known without loading an EP -------------------------------------------------------- */

@@ -1507,7 +1507,7 @@ private:
   std::uint64_t slot_ = 0;
 };
 
-/** Many independent streams of data as rows of one run of a recurrent model; see iobind_batch_create. Any thread may call it. */
+/** Many independent sequences as rows of one run of a recurrent model; see iobind_batch_create. Any thread may call it. */
 class batch {
 public:
   batch() noexcept = default;

@@ -30,6 +30,11 @@ set_source_date() {
   export SOURCE_DATE_EPOCH
 }
 
+# project_version -> the version that these sources are of.
+project_version() {
+  sed -n 's/^#define IOBIND_VERSION_[A-Z]* \([0-9]*\)$/\1/p' "$project_dir/include/iobind/version.h" | paste -sd.
+}
+
 # The platform that this script runs on, in the words of the table of pins.
 host_platform() {
   case "$(uname -s)-$(uname -m)" in

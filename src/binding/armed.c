@@ -1,16 +1,16 @@
-/* A run, as the caller asks for it. If it is armed, nothing has changed since the last one, and nothing is to be done but ORT's call. Neither the
- * ways nor what follows a failure are inlined, and the caller's error is kept in the binding, so that the frames are small. */
+/* The caller's run. If the binding is armed, nothing has changed since the last run, and the run is ORT's call alone. To keep the frames small, the
+ * other ways and the failure paths are not inlined, and the caller's error is kept in the binding. */
 #include "binding/run.h"
 #include "ep/ranges.h"
 
 /* ---- a replay, by the thread that has captured the graph ---- */
 
-/* A replay holds the turn and the gate, and looks after nothing else. */
+/* A replay acquires the turn and the gate, and no other part of the guard. */
 static bool is_gate_enough(const iobind_session *session) {
   return session->guard->gated && session->guard->serial == NULL && session->guard->context == NULL;
 }
 
-/* Would the next run do nothing but ORT's call? On another library's stream each run waits for what that library has submitted. */
+/* Is the next run ORT's call alone? On another library's stream each run must wait for the work that the library has submitted. */
 static bool can_replay(iobind_binding *binding) {
   const iobind_session *session = binding->session;
   bool repeats = iobind__run_is_steady(binding, NULL) && binding->results == IOBIND__RESULTS_HELD && binding->plan.is_seen &&
@@ -21,11 +21,11 @@ static bool can_replay(iobind_binding *binding) {
 
 __attribute__((noinline)) static iobind_status fail_replay(iobind_binding *binding, OrtStatus *failed, iobind_error *error) {
   iobind_session *session = binding->session;
-  iobind__flight_disarm(&binding->flight); /* the run goes on as any other */
+  iobind__flight_disarm(&binding->flight); /* the run continues as any other */
   iobind__gate_leave();
   iobind__scope scope;
   iobind__guard_enter_anyway(session->inside, &scope); /* what follows may enter again */
-  iobind__results_drop(binding, NULL);                 /* those of the run before */
+  iobind__results_drop(binding, NULL);                 /* the previous run's */
   iobind_status status = iobind__call_failed(binding, binding->repeat.options, failed, NULL, error);
   status = iobind__guard_end(&scope, status, error);
   iobind__turn_give(&session->turn);
@@ -74,7 +74,7 @@ __attribute__((noinline)) static iobind_status replay(iobind_binding *binding) {
   return IOBIND_OK;
 }
 
-/* ---- any other, by any thread ---- */
+/* ---- any other run, by any thread ---- */
 
 /* Only in a debug build: a change that did not disarm the binding is a defect. */
 static inline iobind_status check_armed(const iobind_binding *binding) {
@@ -95,10 +95,10 @@ __attribute__((noinline)) static iobind_status fail_repeat(iobind_binding *bindi
   return iobind__named(status, binding->repeat.error, "binding_run");
 }
 
-/* Where the binding cannot be armed again at once. */
+/* For a run after which the binding is not armed at once. */
 __attribute__((noinline)) static iobind_status leave_armed(iobind_binding *binding, OrtStatus *failed) {
   iobind_error *error = binding->repeat.error;
-  if (failed == NULL && !iobind__run_is_cancelled(binding)) { /* other work uses the same memory by now */
+  if (failed == NULL && !iobind__run_is_cancelled(binding)) { /* other work uses the same memory now */
     iobind__run_leave(binding, IOBIND__ARMED);
     return IOBIND_OK;
   }
@@ -114,7 +114,7 @@ static inline bool enter_armed(iobind_binding *binding) {
   return !iobind__process_is_forked() && atomic_compare_exchange_strong(&binding->flight.state, &armed, IOBIND__RUNNING);
 }
 
-/* What comes before ORT's call. */
+/* The steps before ORT's call. */
 __attribute__((noinline)) static iobind_status renew(iobind_binding *binding) {
   if (binding->results == IOBIND__RESULTS_READY) {
     iobind__results_drop(binding, NULL);
@@ -164,7 +164,7 @@ uint64_t iobind__armed_key(iobind_binding *binding) {
 
 /* ---- any run ---- */
 
-/* With a range that a profiler shows. `looks`: does a run without a stream wait for other work that uses the same memory? */
+/* With a range that a profiler shows. `looks`: a run without a stream first waits for other work that uses the same memory. */
 static iobind_status run_in_range(iobind_binding *binding, iobind_stream *stream, bool looks, iobind_error *error) {
   bool begun = iobind__range_begin("run", iobind__session_name(binding->session));
   iobind_status status = stream != NULL ? iobind__queue(binding, stream, error) : iobind__run_now(binding, looks, error);

@@ -1,6 +1,6 @@
-/* A run with arrays of values. ORT's binding looks up every name and makes a list of places for each new output; a plain run of
- * a session on the CPU does neither. So it costs less where everything would be bound for one run only. But it does not tell whether ORT
- * really wrote into a given output. So arrays are used only after a run of ORT's binding has shown where everything lands. */
+/* A run with arrays of values. ORT's binding looks up every name, and creates a list of memory locations for each new output; a plain run of
+ * a session on the CPU does neither. So a plain run costs less if everything would be bound for one run only. But it does not show whether
+ * ORT wrote into the given output. So arrays are used only after a run of ORT's binding has shown where each output lands. */
 #include <stdlib.h>
 
 #include "binding/table.h"
@@ -24,7 +24,7 @@ static bool pays(const iobind_binding *binding) {
   return moves || (binding->arrays.follow_clear && binding->carry_count == 0);
 }
 
-/* Is all that is bound in the CPU's default memory, too? */
+/* Is everything that is bound also in the CPU's default memory? */
 static bool is_plain(const iobind_binding *binding) {
   const iobind_session *session = binding->session;
   const iobind__place *memory = &session->runtime->cpu->places[IOBIND_MEMORY_DEFAULT];
@@ -88,7 +88,7 @@ iobind_status iobind__arrays_choose(iobind_binding *binding, iobind_error *error
   return IOBIND_OK;
 }
 
-/* An output with a target is given; of the others ORT makes the values. */
+/* ORT gets the values of outputs with a target, and creates the others. */
 OrtStatus *iobind__arrays_run(iobind_binding *binding, const OrtRunOptions *options) {
   const iobind_session *session = binding->session;
   const OrtApi *api = IOBIND__API(session->runtime);

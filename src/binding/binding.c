@@ -9,11 +9,11 @@ iobind_session *iobind__binding_session(const iobind_binding *binding) {
 
 static void free_retired(iobind__ref *ref);
 
-/* Is a stream still working on what is bound? Then the stream takes the binding, and frees it by a second call once it has
- * passed. */
+/* Does a stream still use what is bound? Then the stream retains the binding, and frees it by a second call when its work is
+ * complete. */
 static bool retire(iobind_binding *binding) {
   const iobind__flight *flight = &binding->flight;
-  /* a worker's task held a reference until now, so it is over */
+  /* a worker's task retains the binding, so it has ended */
   bool passed = flight->stream == NULL || !iobind__stream_orders_calls(flight->stream) ||
                 iobind__stream_passed(flight->stream, flight->ticket);
   if (!passed) {
@@ -63,7 +63,7 @@ static void free_now(iobind_binding *binding) {
   iobind__ref_release(&session->ref);
 }
 
-/* By whichever thread finds that the stream has passed: it may be running the same session. */
+/* Called by the thread that finds the stream's work complete, which may be in a run of the same session. */
 static void free_retired(iobind__ref *ref) {
   free_now((iobind_binding *)ref);
 }

@@ -28,7 +28,7 @@ typedef enum iobind__output_mode {
 /* What is bound to an output. */
 typedef struct iobind__output_view {
   iobind__output_mode mode;
-  const iobind__place *place; /* where it goes */
+  const iobind__place *place; /* its memory location */
   bool is_passthrough;        /* the model passes an input through, which iobind copies after each run */
 } iobind__output_view;
 
@@ -62,15 +62,15 @@ typedef struct iobind__cache {
   const iobind__prefix *prefix;
 } iobind__cache;
 
-/* What is carried at a moment: a state for each carry, in their order. */
+/* The content of all carried inputs at one time: a state for each carry, in their order. */
 typedef struct iobind__states {
   iobind_tensor **tensors;
   iobind__prefix *prefixes; /* NULL: all of each tensor is the state */
-  iobind_event *made;       /* of the work that makes them; NULL: they are there */
-  bool are_shared;          /* none was copied: nobody writes what the binding reads */
+  iobind_event *made;       /* signaled when they are written; NULL: they are complete */
+  bool are_shared;          /* none was copied: no run writes what the binding reads */
 } iobind__states;
 
-/* Fill in the arrays, with references for the caller to tensors that nobody writes, and an event that the caller destroys. */
+/* Fill in the arrays, with references for the caller to tensors that no run writes, and an event that the caller destroys. */
 iobind_status iobind__binding_save(iobind_binding *binding, iobind__states *out, iobind_error *error);
 
 iobind__marks *iobind__binding_marks(iobind_binding *binding);
@@ -79,35 +79,34 @@ iobind__marks *iobind__binding_marks(iobind_binding *binding);
 iobind_status iobind__binding_peek_state(iobind_binding *binding, size_t index, const char *what, iobind_tensor **state,
                                          iobind_error *error);
 
-/* The next run reads these states, which are of the types of its inputs. They go on from the first so many marks. No run is in flight. */
+/* The next run reads these states, which are of the types of its inputs. The first `marks` marks remain valid. No run is in flight. */
 iobind_status iobind__binding_restore(iobind_binding *binding, iobind__states *from, size_t marks, iobind_error *error);
 
 /* The lengths of the carried caches of fixed capacity, which the binding holds. */
 iobind__used iobind__binding_get_used(const iobind_binding *binding);
 void iobind__binding_set_used(iobind_binding *binding, iobind__used used);
 
-/* Back to a shorter length, which is known; rows of the batch that are shorter stay so. No run is in flight. */
+/* Return to a shorter length, which is known; rows of the batch that are shorter remain so. No run is in flight. */
 iobind_status iobind__binding_rewind_length(iobind_binding *binding, int64_t length, const char *name, iobind_error *error);
 
 /* Bytes of an output: of its given tensor, of the last run, or by its dims if all are fixed. */
 iobind_status iobind__binding_output_bytes(iobind_binding *binding, size_t index, uint64_t *bytes, bool *known,
                                            iobind_error *error);
 
-/* INVALID_STATE while a run is in flight: on another thread, or on a stream of which the host does not know that it has
- * passed. */
+/* INVALID_STATE while a run is in flight: on another thread, or on a stream whose completion the host has not seen. */
 iobind_status iobind__binding_check_idle(iobind_binding *binding, const char *what, iobind_error *error);
 
 /* As iobind_binding_check, once after each change. `what` names the call. */
 iobind_status iobind__binding_check_once(iobind_binding *binding, const char *what, iobind_error *error);
 
-/* Captured graphs that the binding has now: they use what is bound where it is. */
+/* The number of the binding's captured graphs, which use bound memory at its present addresses. */
 size_t iobind__graphs_count(const iobind_binding *binding);
 
-/* Give up those that read or write memory of the tensor. */
+/* Drop the graphs that read or write memory of the tensor. */
 void iobind__graphs_forget_memory(iobind_binding *binding, const iobind_tensor *tensor);
 
-/* Whose captured graphs the binding's are. A trial's are not tried themselves. A pipeline's slot runs without a graph where a caller's binding is
- * refused one: nobody can call iobind_binding_reset_graphs for it. */
+/* Who uses the binding's captured graphs. A trial's graphs are not tried themselves. A pipeline's slot runs without a graph where a caller's binding is
+ * refused one, because no caller can call iobind_binding_reset_graphs for it. */
 typedef enum iobind__graphs_user {
   IOBIND__GRAPHS_OF_CALLER,
   IOBIND__GRAPHS_OF_SLOT,
@@ -119,7 +118,7 @@ void iobind__graphs_serve(iobind_binding *binding, iobind__graphs_user user);
 /* Borrow an output of a run that may still be in flight on an EP's stream: for work that is ordered after it. */
 iobind_status iobind__binding_peek(iobind_binding *binding, size_t index, iobind_tensor **tensor, iobind_error *error);
 
-/* A run that has its turn already: for NULL it is made at once, by the thread that does the work of a stream, and waits for nothing else. */
+/* A run whose turn has come. With NULL, the thread that executes a stream's work makes it at once, without any other wait. */
 iobind_status iobind__binding_run_in_turn(iobind_binding *binding, iobind_stream *stream, iobind_error *error);
 
 /* How many references the binding holds to a tensor that an output of it has been written into. */
@@ -128,14 +127,14 @@ size_t iobind__output_references(const iobind_binding *binding, size_t index, co
 /* A REUSE output gets new memory in the next run. */
 void iobind__output_renew(iobind_binding *binding, size_t index);
 
-/* The same, and no graph that writes the tensor, which somebody else keeps, is replayed again. */
+/* The same, and no graph that writes the tensor, which another owner keeps, is replayed again. */
 void iobind__output_leave(iobind_binding *binding, size_t index, const iobind_tensor *tensor);
 
 /* The options of all later runs, checked already. `what` names the call. */
 iobind_status iobind__run_options_replace(iobind_binding *binding, const iobind_run_options *options, const char *what,
                                           iobind_error *error);
 
-/* No run uses the input's tensor any more: it is the caller's again, and neither the table nor ORT keeps it. Another one must be bound
+/* Later runs do not use the input's tensor: neither the table nor ORT retains it. Another one must be bound
  * before the next run; if it has the same dims, REUSE outputs keep their memory. */
 void iobind__input_let_go(iobind_binding *binding, size_t index);
 

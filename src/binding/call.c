@@ -1,7 +1,7 @@
 /* ORT's call of a run, and what its outcome means. */
 #include "binding/run.h"
 
-/* The outputs with given memory: ORT 1.24 does not say which of them did not fit. */
+/* The outputs with preallocated memory: ORT 1.24 does not report which of them did not fit. */
 static void name_held_outputs(const iobind_binding *binding, iobind__text *names) {
   for (size_t i = 0; i < binding->session->output_count; i++) {
     const iobind__output *output = &binding->outputs[i];
@@ -11,7 +11,7 @@ static void name_held_outputs(const iobind_binding *binding, iobind__text *names
   }
 }
 
-/* Wait for a device that queues by itself, unless the run is on one of its streams: then the order of its queue is enough. */
+/* Wait for a device that queues work itself, unless the run is on one of its streams: then its queue keeps the order. */
 static iobind_status wait_for_devices(const iobind_binding *binding, const iobind_device *ordered, iobind_error *error) {
   const iobind_session *session = binding->session;
   if (session->queued == NULL || (session->queued == ordered && session->queued_count == 1)) {
@@ -34,7 +34,7 @@ static void wait_after_failure(iobind_binding *binding) {
   (void)wait_for_devices(binding, NULL, NULL);
 }
 
-/* A failure that an output's memory may explain: it was given before the run, and the run's shape is another one. */
+/* A failure for which an output's memory may be the reason: it is preallocated, and the run's output has another shape. */
 static iobind_status outputs_failed(const iobind_binding *binding, OrtStatus *failed, iobind__ort_reason reason,
                                     iobind_error *error) {
   const OrtApi *api = IOBIND__API(binding->session->runtime);
@@ -59,7 +59,7 @@ static iobind_status outputs_failed(const iobind_binding *binding, OrtStatus *fa
   return status;
 }
 
-/* Cancelled, and ORT could be told: a run of a graph has options of its own. */
+/* Was it cancelled by the options that ORT's run reads? A run of a graph has its own options. */
 static inline bool is_cancelled(const iobind_binding *binding, const OrtRunOptions *options) {
   return iobind__run_is_cancelled(binding) && (options == binding->settings.ort.now || options == binding->settings.ort.queued);
 }
@@ -90,8 +90,8 @@ iobind_status iobind__call_failed(iobind_binding *binding, const OrtRunOptions *
   return status;
 }
 
-/* What must be checked or done after some runs. One that was cancelled has failed, though ORT says OK: the cancel came too late, or ORT has
- * left nodes out, which no error tells (seen with 1.31). */
+/* What must be checked or done after some runs. A cancelled run has failed, although ORT returns OK: the cancel came too late, or ORT has
+ * skipped nodes without an error (observed with 1.31). */
 static iobind_status finish(iobind_binding *binding, const OrtRunOptions *options, iobind_stream *stream,
                             const iobind_device *ordered, iobind_error *error) {
   iobind_status status = is_cancelled(binding, options) ? iobind__call_cancelled(error) : IOBIND_OK;

@@ -1,16 +1,16 @@
-/* From what is bound to a captured graph. The run that captures is executed by ORT three times. What it writes into its own inputs is saved before
- * and put back after, and then the graph is replayed once: that is the run which the caller asked for. Before all of them comes a plain run. It
- * shows the dims of the outputs that iobind makes memory for (ORT would lend its scratch memory, which other runs get as well), it shows what is
- * wrong with the model or the tensors without a capture in the way, and it lets ORT allocate what it needs.
+/* Capture a graph of what is bound. ORT executes the run that captures three times. What it writes into its own inputs is saved before
+ * and restored afterwards. Then the graph is replayed once: this is the caller's run. A plain run precedes all of them. It
+ * shows the dims of the outputs for which iobind allocates memory (ORT would lend its scratch memory, which other runs get as well), it returns
+ * errors of the model or the tensors outside a capture, and it lets ORT allocate what it needs.
  *
- * The thread has the session's turn from the first of these runs to the last. What must be waited for, and a trial, comes before. */
+ * The thread has the session's turn from the first of these runs to the last. Waits, and a trial, come before. */
 #include <stdlib.h>
 
 #include "binding/run.h"
 
-/* ---- what comes before, without the session ---- */
+/* ---- before, without the session ---- */
 
-/* States are saved and put back by the host. So all work submitted to the stream that the session computes on must have completed: the stream of
+/* The host saves and restores states. So all work submitted to the stream that the session computes on must have completed: the stream of
  * this run is ordered before it. */
 static iobind_status await_stream(const iobind_binding *binding, iobind_error *error) {
   iobind_stream *stream = binding->session->compute.stream;
@@ -75,7 +75,7 @@ static iobind_status save(const iobind_binding *binding, saved **out, iobind_err
   return status;
 }
 
-/* The states are what they were: a run that failed has spoiled none of them, unless this fails. */
+/* Restore the states. A run that failed has spoiled none of them, unless this fails. */
 static iobind_status restore(iobind_binding *binding, const saved *self, iobind_error *error) {
   iobind_status status = IOBIND_OK;
   for (size_t i = 0; i < self->count && status == IOBIND_OK; i++) {
@@ -149,12 +149,12 @@ static void wait_for_failed(iobind_binding *binding, const iobind_device *ordere
   bool cancelled = iobind__run_goes_on(binding);
   run_and_discard(binding, ordered);
   if (!cancelled && iobind__run_goes_on(binding)) {
-    run_and_discard(binding, ordered); /* it was cancelled just now */
+    run_and_discard(binding, ordered); /* a cancel ended the first one */
   }
   iobind__stream_pass(binding->session->compute.stream);
 }
 
-/* After a run whose outcome is `status`: what it has done to the states is undone, and its results are given up. */
+/* After a run whose outcome is `status`: restore the states, and drop its results. */
 static iobind_status put_back(iobind_binding *binding, const saved *states, const iobind_device *ordered, iobind_status status,
                               iobind_error *error) {
   if (status != IOBIND_OK && states->count > 0) {
@@ -180,7 +180,7 @@ static iobind_status run_plain(iobind_binding *binding, const saved *states, con
   return put_back(binding, states, ordered, status, error);
 }
 
-/* Capture what is bound, and leave the states as they were. *broken: another thread's call has ended the capture. */
+/* Capture what is bound, and restore the states. *broken: another thread's call has ended the capture. */
 static iobind_status capture(iobind_binding *binding, const saved *states, const iobind_device *ordered, bool *broken,
                              iobind__graph *self, iobind_error *error) {
   OrtRunOptions *options = NULL;
@@ -196,7 +196,7 @@ static iobind_status capture(iobind_binding *binding, const saved *states, const
   }
   if (status == IOBIND_OK) {
     iobind__registry_note_whole(binding->session, self->captured);
-    /* where it has read what it writes, ORT has gone on from there several times; the replay is compared */
+    /* ORT's executions have each continued from the states that the one before wrote; so the replay is compared instead */
     status = states->count > 0 ? IOBIND_OK : iobind__verified_compare(binding, "the run that captures a graph", error);
   }
   *broken = status != IOBIND_OK && reason == IOBIND__ORT_CAPTURE_BROKEN;
@@ -216,7 +216,7 @@ static iobind_status capture_once(iobind_binding *binding, const saved *states, 
   return status;
 }
 
-/* Calls that iobind does not make can come into a capture. Then it is tried once more, after a plain run, which leaves nothing of it. */
+/* Calls that iobind does not make can break a capture. Then it is repeated once, after a plain run, which removes its remains. */
 static iobind_status capture_twice(iobind_binding *binding, const saved *states, const iobind_device *ordered,
                                    iobind__graph **out, iobind_error *error) {
   bool broken;

@@ -1,4 +1,4 @@
-/* Outputs that become the next run's inputs: what happens before a run, after it, and when it fails. A MOVE output is FRESH,
+/* Outputs that become the next run's inputs: the steps before a run, after it, and after its failure. A MOVE output is FRESH,
  * and its value becomes the next input. A SWAP output alternates between two buffers: one side reads what the other one writes,
  * so after two runs nothing has to be bound. An IN_PLACE output is the input's tensor. */
 #include "binding/table.h"
@@ -21,7 +21,7 @@ static void note_state(iobind__input *input) {
   }
 }
 
-/* The input reads this tensor from now on. Takes the reference. A state that the caller has, too, is held; others nobody can access. */
+/* Later runs read this tensor as the input. Takes the reference. A state that the caller can access, too, is held. */
 static void bind_state(iobind_binding *binding, size_t index, iobind_tensor *state, bool is_shared) {
   iobind__input *input = &binding->inputs[index];
   iobind_tensor *old = input->bound;
@@ -129,13 +129,13 @@ static void set_buffer(iobind_binding *binding, iobind__carry *carry, size_t sid
   iobind_tensor *old = carry->buffers[side];
   carry->buffers[side] = buffer;
   if (old != NULL) {
-    iobind__graphs_forget_memory(binding, old); /* what was captured in it is not met again */
+    iobind__graphs_forget_memory(binding, old); /* graphs captured in it cannot be replayed again */
   }
   pthread_mutex_lock(&binding->held.mutex);
   iobind__tensor_hold(buffer, iobind__side_holder(binding, carry->output, side));
   pthread_mutex_unlock(&binding->held.mutex);
   iobind__tensor_hand_to(buffer, IOBIND_HOLDER_BINDING);
-  iobind__tensor_hand_to(old, IOBIND_HOLDER_CALLER); /* who may keep it */
+  iobind__tensor_hand_to(old, IOBIND_HOLDER_CALLER); /* which may keep it */
   iobind_tensor_release(old);
 }
 
@@ -200,8 +200,8 @@ static iobind_status stage_state(iobind_binding *binding, iobind__carry *carry, 
   return IOBIND_OK;
 }
 
-/* The state goes from one buffer to the other and back: two graphs. The first state, which the caller has bound, would be a third, so it is
- * copied into the buffer in whose place it stands. */
+/* The state goes from one buffer to the other and back: two graphs. The first state, which the caller has bound, would need a third graph, so
+ * it is copied into the buffer that it replaces. */
 iobind_status iobind__carry_stage(iobind_binding *binding, iobind_error *error) {
   for (size_t i = 0; i < binding->carry_count; i++) {
     if (binding->carries[i].mode == IOBIND_CARRY_SWAP) {
@@ -248,7 +248,7 @@ void iobind__carry_take(iobind_binding *binding, iobind__carry *carry) {
   }
 }
 
-/* ---- set up and ended ---- */
+/* ---- created and ended ---- */
 
 static bool swaps(const iobind_binding *binding) {
   bool any = false;
@@ -265,7 +265,7 @@ static void add_carry(iobind_binding *binding, const iobind__carry *made) {
   iobind__states_forget(binding);
 }
 
-/* The last one takes its place. */
+/* The last carry moves into its slot. */
 static void remove_carry(iobind_binding *binding, iobind__carry *carry) {
   binding->outputs[carry->output].carry = 0;
   binding->inputs[carry->input].carry = 0;
@@ -358,15 +358,7 @@ static iobind_status check_first_state(iobind_binding *binding, const iobind__ca
   return iobind__overlap_check_carry(binding, carry, state, "binding_carry", error);
 }
 
-static bool any_device_has(const iobind_session *session, uint32_t quirk) {
-  bool found = false;
-  for (size_t i = 0; i < session->device_count; i++) {
-    found = found || iobind__device_has(session->devices[i], quirk);
-  }
-  return found;
-}
-
-/* MOVE and SWAP copy the whole of a cache in each run. A model whose file is gone shows nothing, as any other that does not. */
+/* A model whose file is gone shows nothing, as any other that does not. */
 static iobind_status choose_mode(const iobind_binding *binding, size_t output, size_t input, iobind_carry_mode *mode,
                                  iobind_error *error) {
   iobind__kind kind;
@@ -375,9 +367,7 @@ static iobind_status choose_mode(const iobind_binding *binding, size_t output, s
   if (status != IOBIND_OK && status != IOBIND_ERROR_IO) {
     return iobind__error_copy(error, &unread);
   }
-  bool is_shared = status == IOBIND_OK && kind.kind == IOBIND_STATE_CAPACITY && kind.is_shareable &&
-                   !(kind.is_grouped && any_device_has(binding->session, IOBIND__QUIRK_NO_SHARED_CACHE));
-  *mode = is_shared ? IOBIND_CARRY_IN_PLACE : binding->graphs != NULL ? IOBIND_CARRY_SWAP : IOBIND_CARRY_MOVE;
+  *mode = iobind__kind_mode(&kind, binding->session);
   return IOBIND_OK;
 }
 

@@ -1,4 +1,4 @@
-/* What must be true of a binding before it runs. */
+/* The checks of a binding before its run. */
 #include "binding/table.h"
 
 static iobind_status refuse_symbol(const iobind_binding *binding, const iobind__value *value, int id, int64_t dim,
@@ -48,7 +48,7 @@ static iobind_status check_input(iobind_binding *binding, size_t index, const ch
         "iobind_binding_write_input",
         what, value->label);
   }
-  if (iobind__carry_of_input(binding, index) != NULL) { /* a run has made the state, and it may not fit the model any more */
+  if (iobind__carry_of_input(binding, index) != NULL) { /* a run has made the state, and it may no longer fit the model */
     IOBIND__TRY(iobind__value_accepts(value, input->bound, what, error));
   }
   return agree_symbols(binding, value, input->bound, index, what, error);

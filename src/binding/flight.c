@@ -101,7 +101,8 @@ iobind_status iobind__run_settle(iobind_binding *binding, iobind_error *error) {
   if ((atomic_load(&binding->flight.state) & meets) == 0) {
     return IOBIND_OK;
   }
-  atomic_fetch_and(&binding->flight.state, ~meets); /* before the look: what is submitted after it is met next time */
+  atomic_fetch_and(&binding->flight.state,
+                   ~meets); /* before the check, so that work submitted after it is found by the next one */
   for (size_t i = 0; i < iobind__holder_count(binding->session) && status == IOBIND_OK; i++) {
     status = iobind__tensor_settle_held(&binding->held.list[i], error);
   }
@@ -111,7 +112,7 @@ iobind_status iobind__run_settle(iobind_binding *binding, iobind_error *error) {
   return status;
 }
 
-/* ---- runs on a stream, of which the host has not heard ---- */
+/* ---- runs on a stream, whose completion the host has not seen ---- */
 
 void iobind__binding_fail(iobind_binding *binding, const iobind_error *failure) {
   iobind__results_drop(binding, NULL);
@@ -122,7 +123,7 @@ void iobind__binding_fail(iobind_binding *binding, const iobind_error *failure) 
   }
 }
 
-/* The states of runs of which some have been made, and the last has failed. */
+/* The states after several runs, the last of which has failed. */
 static void lose_states(iobind_binding *binding) {
   iobind__carry_note_failure(binding);
   for (size_t i = 0; i < binding->carry_count && binding->flight.runs > 1; i++) {

@@ -1,4 +1,4 @@
-/* What a graph is: the memory that a run reads and writes, and ORT's number for what the run launches there. ORT replays a graph at the addresses
+/* A graph: the memory that a run reads and writes, and ORT's number for what the run launches there. ORT replays a graph at the addresses
  * of its capture and checks nothing. So a run is given a graph only if all that it reads and writes is where it was at the capture, with the
  * same dims; what the session reads on the host must have the same bytes, because nodes on the CPU do not run in a replay. */
 #include "binding/graph.h"
@@ -132,7 +132,7 @@ void iobind__graph_destroy(const iobind_binding *binding, iobind__graph *self) {
     return;
   }
   for (size_t i = 0; self->made != NULL && i < binding->session->output_count; i++) {
-    iobind__tensor_hand_to(self->made[i], IOBIND_HOLDER_CALLER); /* who may keep it */
+    iobind__tensor_hand_to(self->made[i], IOBIND_HOLDER_CALLER); /* which may keep it */
     iobind_tensor_release(self->made[i]);
   }
   iobind__ort_options_release(binding->session, &self->options);

@@ -8,7 +8,7 @@
 
 typedef struct iobind__graphs iobind__graphs;
 
-/* ---- graph.c: what a graph is ---- */
+/* ---- graph.c: a graph ---- */
 
 /* Memory of an input or output. */
 typedef struct iobind__memory_key {
@@ -20,12 +20,11 @@ typedef struct iobind__memory_key {
 } iobind__memory_key;
 
 typedef struct iobind__graph {
-  struct iobind__graph *next; /* of the same binding */
-  iobind__captured *captured; /* ORT's graph; NULL: a plain run, in memory that is chosen as that of a graph */
-  iobind__ort_options
-      options;          /* the caller's, with the number of ORT's graph; made when they are needed, and not for a plain run */
-  iobind_tensor **made; /* outputs in memory of iobind's; NULL: the caller's, or not bound. References are held */
-  unsigned char *bytes; /* of the inputs that the session reads on the host, one after the other */
+  struct iobind__graph *next;  /* of the same binding */
+  iobind__captured *captured;  /* ORT's graph; NULL: a plain run, in memory chosen as for a graph */
+  iobind__ort_options options; /* the caller's, with the number of ORT's graph; created on demand, and not for a plain run */
+  iobind_tensor **made;        /* outputs in memory of iobind's; NULL: the caller's, or not bound. References are held */
+  unsigned char *bytes;        /* of the inputs that the session reads on the host, one after the other */
   size_t byte_count;
   iobind__memory_key keys[]; /* inputs, then outputs */
 } iobind__graph;
@@ -34,7 +33,7 @@ typedef struct iobind__graph {
 iobind_status iobind__graph_create(const iobind_binding *binding, iobind__graph **out, iobind_error *error);
 void iobind__graph_destroy(const iobind_binding *binding, iobind__graph *self); /* NULL is a no-op */
 
-/* Is what is bound where it was? An output whose memory iobind is still to choose may be in the graph's. */
+/* Is what is bound where it was at the capture? An output for which iobind has not chosen memory matches. */
 bool iobind__graph_matches(const iobind_binding *binding, const iobind__graph *self);
 bool iobind__graph_has_bytes(const iobind_binding *binding, const iobind__graph *self); /* of inputs on the host */
 
@@ -47,11 +46,11 @@ iobind_status iobind__graph_make_options(const iobind_binding *binding, iobind__
 
 /* ---- graph_cache.c: the graphs of a binding ---- */
 
-/* For a binding of a session that captures graphs; otherwise it has none, and is OK. It is a caller's. */
+/* For a caller's binding. If the session captures no graphs, the binding has none, and the result is OK. */
 iobind_status iobind__graphs_open(iobind_binding *binding, iobind_error *error);
 void iobind__graphs_close(iobind_binding *binding);
 
-/* A run has two steps: what needs only the binding's owner, and may block, comes before the session is entered.
+/* A run has two steps. The first needs only the binding's owner, may block, and comes before the session is entered.
  * 1. Find the graph of what is bound. *found is NULL if there is none: then the session is ready for its capture. `stream` is the session's if
  *    the run is not to wait, ordered after all work submitted to the run's own stream; NULL: it waits.
  * 2. With the session entered, and ORT's binding in line with the table: the options of the run. A graph that was not found is captured,
@@ -60,37 +59,37 @@ iobind_status iobind__graphs_find(iobind_binding *binding, iobind_stream *stream
 iobind_status iobind__graphs_choose(iobind_binding *binding, iobind__graph *found, iobind_stream *stream,
                                     const iobind_device *ordered, OrtRunOptions **options, iobind_error *error);
 
-/* May the run that has just finished be replayed for as long as nothing changes? Then which thread may, and the options of its graph. */
+/* May the run that has just finished be replayed while nothing changes? If so, fill in the thread that may, and the options of its graph. */
 bool iobind__graphs_repeat(const iobind_binding *binding, iobind__repeat *repeat);
 
-void iobind__graphs_forget(iobind_binding *binding); /* give up all of them */
+void iobind__graphs_forget(iobind_binding *binding); /* drop all of them */
 
-/* The caller's run options are others: those of the graphs are made again when they are needed. */
+/* The caller's run options have changed: those of the graphs are created again on demand. */
 void iobind__graphs_drop_options(iobind_binding *binding);
 
 /* How many graphs write this tensor as their output, and hold a reference to it. */
 size_t iobind__graphs_references(const iobind_binding *binding, size_t index, const iobind_tensor *tensor);
 
 /* The tensor in whose memory a graph writes an output, with a reference for the caller: each such memory has one tensor, so that its
- * references tell whether somebody keeps it. NULL: no graph's. */
+ * references show whether it has other owners. NULL: no graph's. */
 iobind_tensor *iobind__graphs_find_made(const iobind_binding *binding, size_t index, const void *data);
 
-/* ---- capture.c: from what is bound to a graph ---- */
+/* ---- capture.c: capture a graph of what is bound ---- */
 
 /* Bring ORT's binding in line with the table. With the session entered. */
 iobind_status iobind__graph_bring_in_line(iobind_binding *binding, iobind_error *error);
 
-/* What comes before a capture and may block. Without the session. */
+/* The steps before a capture that may block. Without the session. */
 iobind_status iobind__capture_prepare(iobind_binding *binding, bool is_tried, iobind_error *error);
 
-/* Capture what is bound, or make a plain run of it; the states stay as they were. With the session entered. */
+/* Capture what is bound, or make a plain run of it, and restore the states. With the session entered. */
 iobind_status iobind__capture(iobind_binding *binding, bool is_plain, const iobind_device *ordered, iobind__graph **out,
                               iobind_error *error);
 
-/* trial.c: is a replay of what is bound a run? Without the session. */
+/* trial.c: does a replay of what is bound give a run's results? Without the session. */
 iobind_status iobind__graphs_try(iobind_binding *model, iobind_error *error);
 
-/* ---- graph_modes.c: what would move an address on each run cannot be bound in a session that captures graphs ---- */
+/* ---- graph_modes.c: what would change an address in each run cannot be bound in a session that captures graphs ---- */
 
 iobind_status iobind__graphs_check_live(const iobind_binding *binding, size_t index, iobind_error *error);
 iobind_status iobind__graphs_check_output(const iobind_binding *binding, size_t index, iobind__output_mode mode,

@@ -6,12 +6,12 @@
 
 struct iobind__graphs {
   iobind__graph *first;
-  uint64_t thread; /* whose they are, if there are any */
+  uint64_t thread; /* that captured them, if there are any */
   iobind__graphs_user user;
   bool reads_host; /* some input is read on the host */
 };
 
-/* ---- opened, given up, closed ---- */
+/* ---- opened, dropped, closed ---- */
 
 iobind_status iobind__graphs_open(iobind_binding *binding, iobind_error *error) {
   const iobind_session *session = binding->session;
@@ -128,8 +128,8 @@ iobind_tensor *iobind__graphs_find_made(const iobind_binding *binding, size_t in
 
 /* ---- found: without the session ---- */
 
-/* Would the run write memory that somebody else keeps? The outputs are not in the graph's memory yet: they have been bound again, or an input of
- * other dims came between, so that whoever retained a result of the graph expects it to stay. */
+/* Would the run write memory that has another owner? The outputs are not in the graph's memory yet: they were bound again, or an input of
+ * other dims was bound in between. So an owner of a result of the graph relies on its content. */
 static bool writes_kept_memory(const iobind_binding *binding, const iobind__graph *self) {
   bool is_kept = false;
   for (size_t i = 0; !is_kept && i < binding->session->output_count; i++) {
@@ -182,8 +182,8 @@ static iobind_status check_limit(const iobind_binding *binding, iobind_error *er
                    captured, limit);
 }
 
-/* Else the run is a plain one. A slot captures up to graph_limit, and nothing where a session can have only one graph: another slot's run would
- * be refused. */
+/* Otherwise the run is a plain one. A pipeline's slot captures up to graph_limit, and nothing if a session can have only one graph: another
+ * slot's run would be refused. */
 static bool may_capture(const iobind_binding *binding) {
   const iobind_session *session = binding->session;
   bool is_slot = binding->graphs->user == IOBIND__GRAPHS_OF_SLOT;
@@ -226,7 +226,7 @@ iobind_status iobind__graphs_find(iobind_binding *binding, iobind_stream *stream
   IOBIND__TRY(iobind__carry_stage(binding, error));
   *found = look_up(binding);
   if (*found == NULL && graphs->reads_host) {
-    iobind__outputs_reshape(binding); /* what is read on the host may decide about dims */
+    iobind__outputs_reshape(binding); /* values that are read on the host may determine dims */
     *found = look_up(binding);
   }
   if (*found != NULL) {

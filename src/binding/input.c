@@ -19,7 +19,7 @@ static inline void release(const supply *old) {
   }
 }
 
-/* The input reads this from now on. Returns what it read before, whose references the caller releases. */
+/* Set what the input reads. Returns what it read before, whose references the caller releases. */
 static inline supply exchange(iobind__input *input, iobind_input_mode mode, supply made) {
   supply old = {.bound = input->bound, .source = input->source, .event = input->event};
   input->mode = mode;
@@ -55,7 +55,7 @@ static iobind_status check_index(const iobind_binding *binding, size_t index, co
   return IOBIND_OK;
 }
 
-/* Can an input that the session reads elsewhere be copied there? */
+/* Can a tensor that is not where the session reads the input be copied there? */
 static iobind_status check_copied(const iobind_binding *binding, size_t index, iobind_input_mode mode,
                                   const iobind_tensor *tensor, iobind_error *error) {
   const iobind__value *value = &binding->session->inputs[index];
@@ -105,7 +105,7 @@ static iobind_status check_input(const iobind_binding *binding, size_t index, io
 static iobind_status make(iobind_session *session, size_t index, const iobind_tensor *like, const int64_t *dims,
                           iobind_tensor **tensor, iobind_error *error) {
   const iobind__value *value = &session->inputs[index];
-  iobind_error refusal = IOBIND_ERROR_INIT; /* no failure of the call: the session may lend memory */
+  iobind_error refusal = IOBIND_ERROR_INIT; /* not an error of the call: the session may lend memory */
   iobind_status status = iobind__tensor_create_at(value->place, like->dtype, dims, like->rank, tensor, &refusal);
   if (status != IOBIND_OK && status != IOBIND_ERROR_NOT_SUPPORTED) {
     iobind__error_set(error, status, refusal.ort_code, "%s", refusal.message);
@@ -224,7 +224,7 @@ static inline void note_written(iobind_binding *binding, const iobind__input *in
   }
 }
 
-/* The input reads this from now on. Takes the references. */
+/* Bind the input. Takes the references. */
 __attribute__((always_inline)) static inline void put(iobind_binding *binding, size_t index, iobind_input_mode mode,
                                                       supply made) {
   iobind__input *input = &binding->inputs[index];
@@ -284,7 +284,7 @@ static inline iobind_status bind(iobind_binding *binding, size_t index, iobind_i
   return IOBIND_OK;
 }
 
-/* Not inlined, so that what decides between the two needs no frame. */
+/* Not inlined, so that its caller needs no frame. */
 __attribute__((noinline)) static iobind_status replace(iobind_binding *binding, size_t index, iobind_tensor *tensor,
                                                        iobind_error *error) {
   return iobind__named(exchange_alike(binding, index, tensor, error), error, "binding_set_input");
@@ -335,7 +335,7 @@ static iobind_status replace_state(iobind_binding *binding, size_t index, const 
   return IOBIND_OK;
 }
 
-/* A state that a run has left is held by nobody, because nobody can access it: now a stream does. */
+/* A state that a run has left is not held, because the caller cannot access it. Now a stream writes it. */
 static void hold_written(iobind_binding *binding, size_t index) {
   pthread_mutex_lock(&binding->held.mutex);
   if (binding->held.list[index].holders == NULL) {
@@ -344,7 +344,7 @@ static void hold_written(iobind_binding *binding, size_t index) {
   pthread_mutex_unlock(&binding->held.mutex);
 }
 
-/* The stream of a write into an input; NULL: the host writes its memory, behind what is on the session's stream: a run there may still read it. */
+/* The stream of a write into an input; NULL: the host writes its memory, after all work submitted to the session's stream, where a run may still read it. */
 static iobind_status order_write(iobind_binding *binding, size_t index, const iobind_tensor *target, iobind_stream **stream,
                                  iobind_error *error) {
   if (*stream == NULL) {

@@ -5,7 +5,7 @@
 
 static const char what[] = "binding_write_lengths";
 
-/* ---- what the graph says of the caches ---- */
+/* ---- the caches in the model's graph ---- */
 
 static iobind_status refuse_kind(const iobind_binding *binding, iobind_error *error) {
   return iobind__fail(error, IOBIND_ERROR_NOT_SUPPORTED, "%s: expected a carried cache of fixed capacity, got none%s", what,
@@ -113,7 +113,7 @@ static int64_t value_of(const iobind_binding *binding, iobind__length_role role,
   return values[role];
 }
 
-/* Of what the caller has bound, or what the model and the cache ask for. */
+/* The shape that the caller has bound, or that the model and the cache require. */
 static iobind_status find_shape(const iobind_binding *binding, size_t index, shape *out, iobind_error *error) {
   const iobind__input *input = &binding->inputs[index];
   const iobind__value *value = &binding->session->inputs[index];
@@ -136,7 +136,7 @@ static bool is_shared(iobind__length_role role, const growth *by) {
   return by->from.skew == NULL || role == IOBIND__LENGTH_EXTENT;
 }
 
-/* An input that has one length for all rows cannot say that they differ. */
+/* An input with one length for all rows cannot represent lengths that differ. */
 static iobind_status check_input(const iobind_binding *binding, size_t index, const growth *by, iobind_error *error) {
   shape of;
   size_t count = 1;
@@ -370,7 +370,7 @@ static iobind_status check_defined(const iobind_binding *binding, const char *na
   return IOBIND_OK;
 }
 
-/* A failed run has written behind the length alone, if it wrote into the cache itself. */
+/* A failed run that wrote into the cache itself has written only after the length. */
 iobind_status iobind__binding_rewind_length(iobind_binding *binding, int64_t length, const char *name, iobind_error *error) {
   iobind__used shorter;
   if (length > binding->lengths.now.longest) {
@@ -383,7 +383,7 @@ iobind_status iobind__binding_rewind_length(iobind_binding *binding, int64_t len
     binding->inputs[binding->carries[i].input].is_spoiled = false; /* the table has changed when it became so */
   }
   if (binding->results == IOBIND__RESULTS_FAILED) {
-    iobind__results_drop(binding, NULL); /* of a run behind the length: a saved state has nothing of it */
+    iobind__results_drop(binding, NULL); /* of a run after the length: a saved state must not contain them */
   }
   iobind__binding_set_used(binding, shorter);
   iobind__used_release(&shorter);

@@ -2,7 +2,7 @@
 #include "binding/table.h"
 #include "support/options.h"
 
-/* A buffer of SWAP is held by its carry. */
+/* The carry holds buffers of SWAP. */
 void iobind__output_hold(iobind_binding *binding, size_t index) {
   const iobind__output *output = &binding->outputs[index];
   const iobind__carry *carry = iobind__carry_of_output(binding, index);
@@ -196,7 +196,7 @@ __attribute__((always_inline)) static inline iobind_status check_index(iobind_bi
   return iobind__binding_must_be_idle(binding, what, error);
 }
 
-/* What is checked already. */
+/* The arguments are checked. */
 static iobind_status rebind(iobind_binding *binding, size_t index, iobind__output_mode mode, iobind__place *place,
                             iobind_tensor *tensor, iobind_error *error) {
   IOBIND__TRY(binding->graphs == NULL ? IOBIND_OK : iobind__graphs_check_output(binding, index, mode, place, error));

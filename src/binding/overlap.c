@@ -1,4 +1,4 @@
-/* Memory that a run reads and memory that it writes must not overlap, nor may two outputs, unless the caller says IN_PLACE. If
+/* Memory that a run reads and memory that it writes must not overlap, nor may two outputs, unless the caller chose IN_PLACE. If
  * the caller binds memory that iobind or ORT has allocated for an output, the output gets other memory. */
 #include "binding/table.h"
 

@@ -1,4 +1,4 @@
-/* What a run of the table does. */
+/* Compiles the plan: the steps of a run with this table. */
 #include <stdlib.h>
 
 #include "binding/table.h"
@@ -19,14 +19,14 @@ void iobind__plan_close(iobind_binding *binding) {
   free(binding->plan.symbol_owners);
 }
 
-/* ---- which outputs iobind copies: what ORT copies instead is not always ordered behind the run, and it appends to texts ---- */
+/* ---- which outputs iobind copies: ORT's copies are not always ordered after the run, and ORT appends to old strings ---- */
 
 static inline bool moves(const iobind__output *output, const iobind__value *value) {
   const iobind__place *place = output->target != NULL ? output->target->place : output->place;
   return output->mode != IOBIND__OUTPUT_NONE && place != value->place;
 }
 
-/* Scratch memory of a captured graph counts as free between its replays, which write it: ORT may make an output of a plain run there. An
+/* ORT treats scratch memory of a captured graph as free between its replays, which write it: an output of a plain run may be allocated there. An
  * output on the host has been copied before another run of the session begins. */
 static inline bool is_in_scratch(const iobind_session *session, const iobind__output *output) {
   return session->graphs.limit > 0 && output->mode == IOBIND__OUTPUT_FRESH && !output->place->host;
@@ -49,12 +49,12 @@ static bool are_copied_early(const iobind_binding *binding) {
   return early > 1;
 }
 
-/* ORT's StringConcat appends to the texts that it finds in its output. */
+/* ORT's StringConcat appends to the strings that it finds in its output. */
 static inline bool has_old_texts(const iobind__output *output, const iobind__value *value) {
   return value->dtype == IOBIND_DTYPE_STRING && (output->mode == IOBIND__OUTPUT_FIXED || output->mode == IOBIND__OUTPUT_REUSE);
 }
 
-/* In every release an input that is passed through goes to another memory without regard to the stream. */
+/* In every release, ORT copies an input that is passed through to other memory without regard to the stream. */
 static inline bool must_be_copied(const iobind_session *session, const iobind__output *output, const iobind__value *value,
                                   bool early) {
   return output->mode != IOBIND__OUTPUT_NONE &&
@@ -81,7 +81,7 @@ static void plan_outputs(iobind_binding *binding) {
     output->is_copied = must_be_copied(session, output, &session->outputs[i], early);
     plan->copied_count += output->is_copied;
     if (was_copied && !output->is_copied) {
-      iobind__output_hide(binding, i); /* ORT makes other memory, and the caller may bind the old one elsewhere */
+      iobind__output_hide(binding, i); /* ORT allocates other memory, and the caller may bind the old one to something else */
     }
     plan->is_seen = plan->is_seen && is_output_seen(output);
     if (iobind__output_is_fresh(output)) {
@@ -100,7 +100,7 @@ static bool has_waits(const iobind_binding *binding) {
   return any;
 }
 
-/* Neither a guard is to be entered, nor anything to be done around ORT's call but to bind outputs again. */
+/* Does a run need no guard, and no step around ORT's call other than binding outputs again? */
 static bool repeats(const iobind_binding *binding, bool has_waits) {
   const iobind_session *session = binding->session;
   return session->guard == NULL && session->queued == NULL && iobind__binding_is_plain(binding) && !has_waits;

@@ -45,8 +45,8 @@ static iobind_status settle_host_memory(const iobind_binding *binding, iobind_st
   return IOBIND_OK;
 }
 
-/* A state that is moved is replaced by the next run's, and so is the first one of those that are swapped. That run may be submitted
- * before the stream has read the old state, so the stream keeps it. */
+/* The next run replaces a state that is moved, and the first state of those that are swapped. That run may be submitted before the
+ * stream has read the old state, so the stream retains it. */
 static void keep_states(const iobind_binding *binding, const iobind__submission *submission) {
   for (size_t i = 0; i < binding->carry_count; i++) {
     const iobind__carry *carry = &binding->carries[i];
@@ -66,12 +66,12 @@ static iobind_status execute_on(iobind_binding *binding, iobind_stream *stream, 
   return iobind__compute_end(&session->compute, stream, &computed, status, error);
 }
 
-/* ORT has made the run, but it has failed for the caller, who receives `reason`: its results are given up, and the next run reads the
- * states that it has read. */
+/* ORT has made the run, but the caller receives the failure `reason`: the results are dropped, and the next run reads the same states as
+ * this one. */
 static iobind_status disown_run(iobind_binding *binding, const iobind_error *reason, iobind_error *error) {
   (void)iobind__flight_wait(binding, NULL);
   iobind__flight_poll(binding);
-  iobind__results_drop(binding, binding->flight.stream); /* not NULL: nobody can tell when the run is over */
+  iobind__results_drop(binding, binding->flight.stream); /* not NULL: the run may still be in flight */
   iobind__binding_fail(binding, reason);
   iobind__carry_note_failure(binding);
   return iobind__error_copy(error, reason);
@@ -99,7 +99,7 @@ static iobind_status submit(iobind_binding *binding, iobind_stream *stream, bool
   return IOBIND_OK;
 }
 
-/* On the session's stream, of an EP that is given it with each run: also a run without a stream computes there. */
+/* On the session's stream, for an EP that gets it with each run: runs without a stream compute there, too. */
 iobind_status iobind__queue_and_wait(iobind_binding *binding, iobind_stream *own, bool looks, iobind_error *error) {
   iobind_error reason = IOBIND_ERROR_INIT;
   IOBIND__TRY(submit(binding, own, looks, error));
@@ -124,7 +124,7 @@ typedef struct run_task {
   iobind_binding *binding; /* a reference is held */
   const iobind_device *ordered;
   bool begins;             /* an earlier run was in flight when this one was submitted: its results are known only now */
-  bool is_counted;         /* as the lengths were when it was submitted */
+  bool is_counted;         /* whether the lengths were counted when it was submitted */
   iobind__point *points[]; /* of the inputs' events when the run was submitted; references are held */
 } run_task;
 
@@ -163,7 +163,7 @@ static iobind_status run_task_now(iobind__task *task, const iobind_error *failur
   return status;
 }
 
-/* A state that comes from the run before needs no event, and the stream's thread may be about to give up that of the first state. */
+/* A state from the previous run needs no event, and the stream's thread may be about to release the event of the first state. */
 static iobind_event *event_of(iobind_binding *binding, size_t input, bool follows) {
   const iobind__carry *carry = iobind__carry_of_input(binding, input);
   bool is_state = follows && carry != NULL && carry->mode != IOBIND_CARRY_IN_PLACE;

@@ -1,4 +1,4 @@
-/* A run without a binding of the caller's: a plain one, or by a binding that lives for this run. */
+/* A run without a binding of the caller: a plain run, or one of a binding that exists only for this run. */
 #include "binding/table.h"
 #include "support/options.h"
 

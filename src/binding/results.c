@@ -45,7 +45,7 @@ iobind_status iobind__results_fetch(iobind_binding *binding, iobind_error *error
                   error, "binding: outputs");
   size_t expected = hand_out(binding, values, count);
   if (binding->graphs != NULL) {
-    iobind__binding_disarm(binding); /* a replay gives up no results */
+    iobind__binding_disarm(binding); /* a replay drops no results */
   }
   binding->results = IOBIND__RESULTS_READY;
   if (values != NULL) {
@@ -103,7 +103,7 @@ iobind_status iobind__result_overlaps(const iobind_binding *binding, size_t inde
   return IOBIND_OK;
 }
 
-/* One memory, one tensor: whoever still has that of an earlier run accesses what later runs write. */
+/* Each memory has one tensor: an owner of an earlier run's tensor sees what later runs write. */
 static void show(iobind_binding *binding, size_t index) {
   iobind__output *output = &binding->outputs[index];
   iobind_tensor *shown = *iobind__output_shown(binding, index);
@@ -115,7 +115,7 @@ static void show(iobind_binding *binding, size_t index) {
   output->result = iobind_tensor_retain(shown);
 }
 
-/* Give the value of an output to a tensor. */
+/* Create a tensor from the value of an output. */
 static iobind_status make_result(iobind_binding *binding, size_t index, iobind_error *error) {
   iobind__output *output = &binding->outputs[index];
   if (output->result != NULL) {
@@ -149,7 +149,7 @@ iobind_status iobind__result_make(iobind_binding *binding, size_t index, iobind_
   return make_result(binding, index, error);
 }
 
-/* What a copied output is copied from, with a reference for the caller: an input that was passed through, or what the run made. */
+/* The source of a copied output, with a reference for the caller: an input that was passed through, or the run's value. */
 static iobind_status find_source(iobind_binding *binding, size_t index, iobind_tensor **source, iobind_error *error) {
   const iobind_session *session = binding->session;
   iobind__output *output = &binding->outputs[index];
@@ -165,7 +165,7 @@ static iobind_status find_source(iobind_binding *binding, size_t index, iobind_t
   return IOBIND_OK;
 }
 
-/* A tensor for the copy: what was given for the output, or memory of its own. */
+/* A tensor for the copy: the one bound to the output, or new memory. */
 static iobind_status make_copy(iobind_binding *binding, size_t index, const iobind_tensor *source, iobind_tensor **copy,
                                iobind_error *error) {
   const iobind__output *output = &binding->outputs[index];
@@ -231,7 +231,7 @@ iobind_status iobind__results_copy(iobind_binding *binding, iobind_stream *strea
   return IOBIND_OK;
 }
 
-/* The memory of a run's results stays until the stream has passed what was submitted by now, and a reader of them receives the run's failure. */
+/* Retain the memory of a run's results until the stream has completed all previously submitted work. Readers of them receive the run's failure. */
 static iobind_status retire(iobind_binding *binding, iobind_stream *stream) {
   const iobind__submission submission = iobind__stream_begin(stream);
   IOBIND__TRY(iobind__results_fetch(binding, NULL));
@@ -249,7 +249,7 @@ static iobind_status retire(iobind_binding *binding, iobind_stream *stream) {
 
 void iobind__results_drop(iobind_binding *binding, iobind_stream *busy) {
   if (busy != NULL && has_results(binding) && retire(binding, busy) != IOBIND_OK) {
-    iobind__stream_pass(busy); /* nothing else keeps the memory until the stream has passed */
+    iobind__stream_pass(busy); /* nothing else retains the memory until the stream has completed its work */
   }
   if (binding->results == IOBIND__RESULTS_READY) {
     iobind__scope scope;
@@ -262,7 +262,7 @@ void iobind__results_drop(iobind_binding *binding, iobind_stream *busy) {
   binding->results = IOBIND__RESULTS_NONE;
 }
 
-/* The result of an output, made on first use; its content is there if the run is over. */
+/* The result of an output, created on first use; its content is complete if the run is. */
 static iobind_status find_result(iobind_binding *binding, size_t index, iobind__output **out, const char *what,
                                  iobind_error *error) {
   iobind__output *output = &binding->outputs[index];

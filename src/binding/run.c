@@ -1,7 +1,7 @@
-/* Running a binding: check once after a change, then nothing but ORT's run. */
+/* Runs of a binding: checks once after a change, then ORT's run alone. */
 #include "binding/run.h"
 
-/* ---- what comes before ORT's run ---- */
+/* ---- before ORT's run ---- */
 
 /* Bring ORT's binding, or the arrays, in line with the table. */
 static iobind_status prepare(iobind_binding *binding, iobind_error *error) {
@@ -100,7 +100,7 @@ static iobind_status execute(iobind_binding *binding, OrtRunOptions *options, io
   return IOBIND_OK;
 }
 
-/* An EP that waits in the middle of a run may report there the failure of earlier work, and it reports it only once. */
+/* An EP that waits in the middle of a run may report the failure of earlier work there, and only once. */
 __attribute__((noinline)) static void suspect_earlier(iobind_stream *stream, const iobind_error *failure) {
   iobind_error reason = IOBIND_ERROR_INIT;
   iobind__error_set(&reason, IOBIND_ERROR_RUNTIME, failure->ort_code,
@@ -169,7 +169,7 @@ static iobind_status run(iobind_binding *binding, bool looks, iobind_error *erro
   IOBIND__TRY(binding->session->compute.stream == NULL ? IOBIND_OK : iobind__compute_await(&binding->session->compute, error));
   IOBIND__TRY(iobind__run_begin(binding, NULL, error));
   IOBIND__TRY(iobind__run_await(binding, NULL, NULL, error));
-  IOBIND__TRY(looks ? iobind__run_settle(binding, error) : IOBIND_OK); /* what it uses is bound by now: also states */
+  IOBIND__TRY(looks ? iobind__run_settle(binding, error) : IOBIND_OK); /* after states are bound, too */
   iobind_status status = execute_found(binding, binding->settings.ort.now, NULL, NULL, error);
   if (status != IOBIND_OK) {
     iobind__lengths_note_failure(binding);

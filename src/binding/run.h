@@ -1,6 +1,6 @@
-/* The run of a binding. There are two ways: now, finished on return, and in a queue, ordered after other work of a stream. A run that waits for its turn
- * in a thread of iobind's, and one on a stream of a session that takes none, are runs now. Where nothing has changed since the last run, the
- * binding is armed: the run is ORT's call alone. */
+/* The run of a binding. There are two ways: now, complete on return, and in a queue, ordered after other work of a stream. A run by a thread of iobind,
+ * and a run on a stream in a session that takes no streams, are runs now. If nothing has changed since the last run, the binding is
+ * armed: the run is ORT's call alone. */
 #ifndef IOBIND_BINDING_RUN_H
 #define IOBIND_BINDING_RUN_H
 
@@ -11,10 +11,10 @@
 /* Enter the run state for a run without a stream, unless it was announced: then the state is entered. */
 iobind_status iobind__run_enter_alone(iobind_binding *binding, iobind_error *error);
 
-/* Where the state was not IDLE: a run is in flight, or may be repeated by somebody, which this run does not. */
+/* If the state was not IDLE: a run is in flight, or a thread may repeat the last run, which this run does not. */
 iobind_status iobind__run_enter_from(iobind_binding *binding, uint64_t state, iobind_error *error);
 
-/* Where it was not RUNNING: the run was, or is being, cancelled, or other work uses the same memory by now. */
+/* If it was not RUNNING: the run was, or is being, cancelled, or other work uses the same memory now. */
 void iobind__run_leave_from(iobind_binding *binding, uint64_t state, uint64_t next);
 
 /* INVALID_STATE if a run is in flight. */
@@ -25,7 +25,7 @@ static inline iobind_status iobind__run_enter(iobind_binding *binding, iobind_er
              : iobind__run_enter_from(binding, state, error);
 }
 
-/* The next state, unless the run was cancelled: IDLE, or who may repeat it. */
+/* `next`, unless the run was cancelled: IDLE, or the threads that may repeat it. */
 static inline void iobind__run_leave(iobind_binding *binding, uint64_t next) {
   uint64_t state = IOBIND__RUNNING;
   if (!atomic_compare_exchange_strong(&binding->flight.state, &state, next)) {
@@ -43,7 +43,7 @@ static inline bool iobind__run_is_cancelled(const iobind_binding *binding) {
   return atomic_load(&binding->flight.state) % IOBIND__RUN_STATES != IOBIND__RUNNING;
 }
 
-/* Let ORT run, although the run was cancelled, what must follow it; the run stays cancelled. Was it cancelled? */
+/* Let ORT make the runs that must follow a cancelled run, which stays cancelled. Was it cancelled? */
 bool iobind__run_goes_on(iobind_binding *binding);
 
 /* ---- call.c ---- */
@@ -64,7 +64,7 @@ iobind_status iobind__call_cancelled(iobind_error *error);
  * NULL. */
 bool iobind__run_is_steady(const iobind_binding *binding, const iobind_stream *busy);
 
-/* Wait for other work on streams that uses the same memory. The run state is entered, and the run has begun: that binds states. */
+/* Wait for other work on streams that uses the same memory. The run state is entered, and iobind__run_begin has bound the states. */
 iobind_status iobind__run_settle(iobind_binding *binding, iobind_error *error);
 
 /* Make states of the last results, and bring ORT's binding in line with the table. */
@@ -75,7 +75,7 @@ iobind_status iobind__run_begin(iobind_binding *binding, iobind_stream *busy, io
 iobind_status iobind__run_await(const iobind_binding *binding, iobind_stream *stream, iobind__point *const *points,
                                 iobind_error *error);
 
-/* ORT's call with all that it needs: the turn, the graph, the EP entered, inputs that are copied before each run. */
+/* ORT's call and what it requires: the turn, the graph, the guard, inputs that are copied before each run. */
 iobind_status iobind__run_execute(iobind_binding *binding, OrtRunOptions *options, iobind_stream *stream,
                                   const iobind_device *ordered, iobind_error *error);
 
@@ -106,7 +106,7 @@ iobind_status iobind__queue_and_wait(iobind_binding *binding, iobind_stream *own
 
 /* ---- armed.c ---- */
 
-/* The state after a run: who may repeat it without a look, or IDLE. */
+/* The state after a run: the threads that may repeat it without checks, or IDLE. */
 uint64_t iobind__armed_key(iobind_binding *binding);
 
 #endif

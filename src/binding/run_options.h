@@ -11,9 +11,9 @@ typedef struct iobind__run_words {
   size_t count;
 } iobind__run_words;
 
-/* Run options as ORT takes them: for a run that has finished on return, and for one that is queued on an EP's stream. */
+/* ORT's run options: for a run that is complete on return, and for one that is queued on an EP's stream. */
 typedef struct iobind__ort_options {
-  OrtRunOptions *now;    /* NULL: not made */
+  OrtRunOptions *now;    /* NULL: not created */
   OrtRunOptions *queued; /* NULL: the session takes no stream */
 } iobind__ort_options;
 

@@ -203,6 +203,7 @@ static iobind_status run_on_cpu(const iobind_binding *binding, iobind_tensor **o
 }
 
 iobind_status iobind__verified_begin(iobind_binding *binding, iobind_stream *stream, iobind_error *error) {
+  IOBIND__TRY(iobind__shadow_load(binding->session, "binding_run", error));
   IOBIND__TRY(await_streams(binding, stream, error));
   IOBIND__TRY(copy_inputs(binding, error));
   IOBIND__TRY(run_on_cpu(binding, binding->verified->right, error));

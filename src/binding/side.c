@@ -1,5 +1,5 @@
-/* Only this file binds to ORT's bindings and clears them. ORT keeps what it was given until something else is bound there, also
- * while the other side runs. So the mirror keeps the memory alive that ORT does not keep alive itself. */
+/* Only this file binds to ORT's bindings and clears them. ORT keeps what it was given until something else is bound there, even
+ * while the other side runs. So the mirror retains the memory that ORT does not retain itself. */
 #include "binding/side.h"
 
 #include <stdlib.h>
@@ -27,7 +27,7 @@ iobind_status iobind__side_open(iobind_binding *binding, iobind__side *side, con
   return IOBIND_OK;
 }
 
-/* ORT has been given something else. `kept` is what must live as long as ORT has it, or NULL. */
+/* ORT has been given something else. `kept` must be retained while ORT has it; NULL: nothing. */
 static void note(iobind__given *given, uint64_t serial, iobind_tensor *kept) {
   iobind_tensor *old = given->kept;
   given->serial = serial;
@@ -46,7 +46,7 @@ static inline void note_tensor(iobind__given *given, iobind_tensor *tensor) {
   }
 }
 
-/* It has to be compared again. */
+/* The table and the mirror must be compared again. */
 static void disarm(iobind_binding *binding, iobind__side *side) {
   side->generation = 0;
   iobind__binding_disarm(binding);
@@ -117,7 +117,7 @@ void iobind__side_forget_outputs(iobind_binding *binding, iobind__side *side) {
   }
 }
 
-/* Between runs: ORT may take a stream for it, and with that set the stream of the session's cuBLAS handle. */
+/* Only between runs: ORT may use a stream for it, and then it sets the stream of the session's cuBLAS handle. */
 static iobind_status give_input(iobind_binding *binding, iobind__side *side, size_t index, const char *what,
                                 iobind_error *error) {
   const iobind_session *session = binding->session;
@@ -143,7 +143,7 @@ static inline iobind_status give_target(const iobind_binding *binding, const iob
   return IOBIND_OK;
 }
 
-/* Where ORT makes the output. */
+/* Where ORT allocates the output. */
 static inline const iobind__place *output_place(const iobind_binding *binding, size_t index) {
   const iobind__output *output = &binding->outputs[index];
   return output->is_copied ? iobind__output_home(binding, index) : output->place;
@@ -182,7 +182,7 @@ iobind_status iobind__side_replace_input(iobind_binding *binding, size_t index, 
                                          : give_input_inside(binding, index, what, error);
 }
 
-/* After a failure nobody knows what ORT has. */
+/* After a failure the content of ORT's binding is unknown. */
 static iobind_status replace_target(iobind_binding *binding, size_t index, const char *what, iobind_error *error) {
   iobind_status status = give_target(binding, &binding->sides[0], index, what, error);
   if (status != IOBIND_OK) {

@@ -4,7 +4,7 @@
 
 #include "tensor/tensor.h"
 
-/* The mark of an output whose memory each run chooses again. No serial number is as high. */
+/* The serial number of an output whose memory each run chooses again. No object has it. */
 #define IOBIND__MADE_ANEW UINT64_MAX
 
 /* What an input or output of ORT's binding was given. */
@@ -26,7 +26,7 @@ typedef struct iobind__side {
 iobind_status iobind__side_open(iobind_binding *binding, iobind__side *side, const char *what, iobind_error *error);
 void iobind__side_close(iobind_binding *binding, iobind__side *side);
 
-/* Empty ORT's binding, unless it is. */
+/* Clear ORT's binding, unless it is empty. */
 void iobind__side_clear(iobind_binding *binding, iobind__side *side);
 
 /* ORT's bindings hold no input any more: the next run binds all of them again. */
@@ -40,7 +40,7 @@ void iobind__side_forget_outputs(iobind_binding *binding, iobind__side *side);
 iobind_status iobind__side_replace_input(iobind_binding *binding, size_t index, const char *what, iobind_error *error);
 iobind_status iobind__side_replace_output(iobind_binding *binding, size_t index, const char *what, iobind_error *error);
 
-/* Give ORT's binding what the table has and it does not. */
+/* Bind in ORT's binding what the mirror lacks. */
 iobind_status iobind__side_compare(iobind_binding *binding, iobind__side *side, iobind_error *error);
 
 /* Does ORT's binding have all of the table? */
@@ -62,7 +62,7 @@ static inline void iobind__sides_let_go(iobind_binding *binding, const iobind_te
 /* Bind again what is bound before each run: FRESH outputs, and those that are copied. */
 iobind_status iobind__side_refresh(iobind_binding *binding, iobind_error *error);
 
-/* The call that repeats the last run, and all that it takes. */
+/* The call that repeats the last run, and its arguments. */
 typedef struct iobind__repeat {
   OrtStatus *(ORT_CALL *run)(OrtSession *session, const OrtRunOptions *options, const OrtIoBinding *binding);
   OrtSession *session;

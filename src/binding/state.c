@@ -1,4 +1,4 @@
-/* The state of a binding as tensors that nobody writes: saved from what is carried, and restored to it. */
+/* The state of a binding as tensors that no run writes: saved from the carried inputs, and restored to them. */
 #include <stdlib.h>
 
 #include "binding/prefix.h"
@@ -31,7 +31,7 @@ static iobind_status find_state(iobind_binding *binding, const iobind__carry *ca
   return IOBIND_OK;
 }
 
-/* Is it a result that no run writes again, in memory that nobody but the binding and saved states can reach? */
+/* Is it a result that no run writes again, in memory that only the binding and saved states can access? */
 static bool is_kept_as_it_is(const iobind_binding *binding, const iobind__carry *carry, const iobind_tensor *state) {
   if (!carry->due || carry->mode == IOBIND_CARRY_IN_PLACE || binding->graphs != NULL) {
     return false;
@@ -67,14 +67,14 @@ static iobind_status gather(iobind_binding *binding, iobind_stream *busy, iobind
   return IOBIND_OK;
 }
 
-/* What was kept by reference is written by nobody any more. */
+/* Later runs must not write tensors that were kept by reference. */
 static void keep(iobind_binding *binding, iobind_stream *busy, iobind_tensor *const *states) {
   for (size_t i = 0; i < binding->carry_count; i++) {
     iobind__carry *carry = &binding->carries[i];
     if (states[i] != binding->outputs[carry->output].result) {
       continue;
     }
-    if (busy != NULL) { /* who reads it receives the run's failure */
+    if (busy != NULL) { /* its readers receive the run's failure */
       iobind__tensor_use_at(states[i], busy, binding->flight.ticket, IOBIND__WRITE);
     }
     if (!states[i]->read_only) {
@@ -97,7 +97,7 @@ static iobind_status mark(iobind_stream *busy, iobind_event **made, iobind_error
   return IOBIND_OK;
 }
 
-/* The runs in flight on an EP's stream have made their results, as far as the order of that stream goes. Others are waited for. */
+/* Results of runs in flight on an EP's stream can be used in the order of that stream. Other runs are waited for. */
 static iobind_status settle_flight(iobind_binding *binding, iobind_stream **busy, iobind_error *error) {
   iobind__flight_poll(binding);
   *busy = binding->flight.stream;
@@ -153,7 +153,7 @@ typedef enum way {
   OVER,       /* it is copied into what is bound, */
   ROWS_OVER,  /* or only its rows in use are, which leaves the others */
   COPIED,     /* into new memory, */
-  ROWS_COPIED /* or only its rows in use are, with zeros behind them */
+  ROWS_COPIED /* or only its rows in use are, with zeros after them */
 } way;
 
 /* May the state be written into what is bound? */
@@ -199,7 +199,7 @@ static iobind_status check_shape(const iobind_session *session, const iobind__ca
              : iobind__value_accepts(&session->outputs[carry->output], state, "binding_restore_state", error);
 }
 
-/* Copies are made of what is there. The event reports a failed run each time, the wait for a tensor once. */
+/* Copies need complete states. The event reports a failed run each time, the wait for a tensor only once. */
 static iobind_status await_copied(const iobind_binding *binding, iobind__states *from, iobind_error *error) {
   from->are_shared = true;
   for (size_t i = 0; i < binding->carry_count; i++) {
@@ -277,7 +277,7 @@ static iobind_status write_over(iobind_binding *binding, const iobind__states *f
       binding->carries[i].due = false;
     }
   }
-  /* also where nothing is bound anew: the bytes of inputs on the host decide which graph is replayed */
+  /* even if nothing is rebound: the bytes of inputs on the host determine which graph is replayed */
   iobind__table_changed(binding);
   return status;
 }

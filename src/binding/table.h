@@ -1,6 +1,6 @@
-/* The inside of a binding. Our own table says what is bound. A change gives it a new generation, a number. Before the next run, a plan is
- * compiled from the table, and ORT's binding is brought in line with it, by a mirror of what that was given (side.h). Where a run would do
- * nothing but ORT's call, the binding is armed: it is repeated without a look, until a change disarms it. */
+/* The internals of a binding. iobind's table records what is bound. Each change gives it a new generation, a number. Before the next run, a
+ * plan is compiled from the table, and ORT's binding is brought in line with it, by a mirror of what it was given (side.h). If a run consists
+ * only of ORT's call, the binding is armed: later runs repeat it without checks, until a change disarms it. */
 #ifndef IOBIND_BINDING_TABLE_H
 #define IOBIND_BINDING_TABLE_H
 
@@ -22,26 +22,26 @@ typedef struct iobind__input {
   iobind_tensor *source;    /* LIVE if the tensor is elsewhere: copied into `bound` before each run */
   iobind_event *event;      /* the producer's */
   bool is_spoiled;          /* a carried state that a failed run may have written, or that a later run has used */
-  bool is_lost;             /* it is spoiled, and not behind its length alone */
-  iobind__dims past;        /* of the tensor that was let go; REUSE outputs have memory for them */
-  size_t carry;             /* its place among the carries, counted from 1; 0: not carried */
+  bool is_lost;             /* it is spoiled, and not only after its length */
+  iobind__dims past;        /* of the tensor that was released; REUSE outputs have memory for them */
+  size_t carry;             /* its number among the carries, counted from 1; 0: not carried */
   iobind__length_role role; /* of the lengths that iobind writes; COMPUTED: none */
   bool is_made;             /* iobind has bound it for a length */
 } iobind__input;
 
 typedef struct iobind__output {
   iobind__output_mode mode;
-  iobind__place *place;    /* FRESH, REUSE: where it goes */
+  iobind__place *place;    /* FRESH, REUSE: its memory location */
   iobind_tensor *target;   /* FIXED, IN_PLACE: the tensor that the next run writes; a reference is held */
   size_t carry;            /* as of an input */
   uint64_t memory;         /* REUSE: the serial number of the wanted memory; a new number means new memory */
   iobind_tensor *shown[2]; /* REUSE: by side, the tensors of that memory that the caller was given; references are held */
-  /* what a run has shown; stays until mode or place change */
-  bool is_verified;                /* it lands where it was asked for */
-  iobind__output_mode seen_mode;   /* with which it was verified last, */
+  /* shown by a run; valid until mode or memory location change */
+  bool is_verified;                /* it was in the requested memory */
+  iobind__output_mode seen_mode;   /* with which it was last verified, */
   const iobind__place *seen_place; /* and where, even if something else was bound in between; NULL: never */
-  bool has_fixed_dims; /* the model fixes the dims, and they came out so: other dims of an input do not change them */
-  bool is_copied;      /* iobind copies it after each run: from an input that is passed through, another memory, or new texts */
+  bool has_fixed_dims; /* the model fixes the dims, and the value had them: other dims of an input do not change them */
+  bool is_copied; /* iobind copies it after each run: from an input that is passed through, another memory, or new strings */
   /* of the last run */
   OrtValue *value;       /* fetched from ORT, not yet in a tensor */
   iobind_tensor *result; /* the value as a tensor */
@@ -69,10 +69,10 @@ enum { IOBIND__LENGTHS_LOST = -1 };
 
 /* How many rows the carried caches of fixed capacity hold, as iobind counts them. Only the caller's thread uses it. */
 typedef struct iobind__lengths {
-  iobind__used now;     /* behind the runs that were submitted */
-  iobind__used settled; /* behind the runs that are known to have succeeded: after a failure it is this one again */
-  int64_t added;        /* by the next run, whose inputs say so; 0: nobody has written them; LOST: no run may read them */
-  int64_t capacity;     /* the smallest one; -1: not looked for yet, as the rest */
+  iobind__used now;     /* after all runs that were submitted */
+  iobind__used settled; /* after all runs that are known to have succeeded; a failure returns to it */
+  int64_t added;        /* by the next run, as its inputs have it; 0: iobind has not written them; LOST: no run may read them */
+  int64_t capacity;     /* the smallest one; -1: unknown yet, as are the other members */
   int64_t rows;         /* of the batch */
   bool rows_differ;     /* not all caches have as many */
   size_t tokens;        /* the input with the new rows; SIZE_MAX: not known */
@@ -82,14 +82,14 @@ typedef struct iobind__lengths {
 /* An output that is bound again before each run. */
 typedef struct iobind__fresh {
   const iobind__value *value;
-  const OrtMemoryInfo *memory; /* where ORT makes it */
+  const OrtMemoryInfo *memory; /* where ORT allocates it */
 } iobind__fresh;
 
-/* What a run of the table does, compiled after a change (plan.c). All of it follows from the table and from what runs have shown. */
+/* The steps of a run with this table, compiled after a change (plan.c). They follow from the table and from the outcomes of runs. */
 typedef struct iobind__plan {
   uint64_t generation;  /* of the table that it was compiled from */
   bool has_waits;       /* some input has an event, or is LIVE with a source */
-  bool is_seen;         /* every bound output has been seen where it was asked for */
+  bool is_seen;         /* every bound output was found in the requested memory */
   bool repeats;         /* once it is seen, a run is ORT's call alone, after `fresh` */
   bool is_verified;     /* the next run is compared with the CPU's */
   size_t copied_count;  /* outputs that iobind copies */
@@ -110,24 +110,24 @@ static inline size_t iobind__holder_count(const iobind_session *session) {
 /* The memory that is bound. */
 typedef struct iobind__held {
   iobind__holder *list;
-  pthread_mutex_t mutex; /* a stream's thread may change what is held, while the caller's thread looks at it */
+  pthread_mutex_t mutex; /* a stream's thread may change what is held, while the caller's thread reads it */
 } iobind__held;
 
 struct iobind_binding {
-  iobind__ref ref;            /* of the caller, and of runs that threads of iobind are to make */
+  iobind__ref ref;            /* of the caller, and of runs that wait in threads of iobind */
   iobind_session *session;    /* a reference is held */
   uint64_t generation;        /* of the table; see iobind__table_changed */
-  iobind__plan plan;          /* what a run of the table does; valid if it has that generation */
+  iobind__plan plan;          /* the steps of a run; valid if it has that generation */
   iobind__side sides[2];      /* ORT's bindings; the second one is open only if a state is carried by SWAP */
   iobind__arrays arrays;      /* or, for the whole binding, arrays of values */
   size_t turn;                /* the side of the next run */
   iobind__graphs *graphs;     /* NULL: the session captures none */
   iobind__verified *verified; /* NULL: no run is compared with the CPU's */
-  iobind__repeat repeat;      /* what the state offers */
-  iobind__settings settings;  /* the run options, as the caller has given them and as ORT takes them */
+  iobind__repeat repeat;      /* what the run state permits to repeat */
+  iobind__settings settings;  /* the run options: the caller's, and ORT's form of them */
   iobind__flight flight;      /* the run state, and the runs in flight */
   iobind__results results;    /* the state of the last run's results */
-  iobind_error failure;       /* FAILED: why; the stream that knew it may be gone */
+  iobind_error failure;       /* FAILED: the reason; the stream that reported it may be destroyed */
   iobind__output *outputs;    /* the table's outputs, in the session's order */
   iobind__held held;          /* by what is bound, so that host access finds the runs in flight */
   iobind__carry *carries;     /* the table's states, in the order in which they were carried */
@@ -199,22 +199,22 @@ bool iobind__plan_holds(const iobind_binding *binding);
 
 /* ---- flight.c ---- */
 
-/* Does the host know that the runs on a stream have passed? Then they are not in flight any more. */
+/* Check whether the runs on a stream are complete. If so, they are no longer in flight. */
 void iobind__flight_poll(iobind_binding *binding);
 
 /* Wait for the runs that are in flight on a stream. */
 iobind_status iobind__flight_wait(iobind_binding *binding, iobind_error *error);
 
-/* A run that is in flight uses what is bound: other runs of the same memory look. */
+/* A run in flight uses what is bound: other runs with the same memory must check. */
 void iobind__binding_meet(iobind_binding *binding);
 
-/* The last run has failed after its call had returned: its results cannot be fetched or carried. That says nothing about the states that
- * it reads: it may have been refused before it began. */
+/* The last run has failed after its call had returned: its results cannot be fetched or carried. The
+ * states that it reads may be unaffected: it may have been refused before it began. */
 void iobind__binding_fail(iobind_binding *binding, const iobind_error *failure);
 
 /* ---- what a change of the table does ---- */
 
-/* The next run must look before it repeats the last one. */
+/* The next run must make its checks before it repeats the last one. */
 static inline void iobind__binding_disarm(iobind_binding *binding) {
   if (atomic_load_explicit(&binding->flight.state, memory_order_relaxed) >= IOBIND__THREADS_APART) {
     iobind__flight_disarm(&binding->flight);
@@ -246,7 +246,7 @@ void iobind__input_let_loose(iobind_binding *binding, size_t index);
 iobind_status iobind__input_write_from(iobind_binding *binding, size_t index, iobind_tensor *values, iobind_stream *stream,
                                        iobind_error *error);
 
-/* The input goes on from this state, which `event` is recorded behind, or NULL. Takes the reference to the tensor. */
+/* Later runs continue from this state. `event`: recorded after the work that writes it, or NULL. Takes the reference to the tensor. */
 void iobind__input_go_on(iobind_binding *binding, size_t index, iobind_tensor *state, iobind_event *event);
 
 /* ---- lengths.c ---- */
@@ -254,10 +254,10 @@ void iobind__input_go_on(iobind_binding *binding, size_t index, iobind_tensor *s
 void iobind__lengths_open(iobind_binding *binding);
 void iobind__lengths_close(iobind_binding *binding);
 
-/* The states are others: nothing is known of their lengths. */
+/* The states were replaced: their lengths are unknown. */
 void iobind__lengths_forget(iobind_binding *binding);
 
-/* The same, and they go on from no state that was saved. */
+/* The same, and they continue from no saved state. */
 static inline void iobind__states_forget(iobind_binding *binding) {
   iobind__lengths_forget(binding);
   iobind__marks_cut(&binding->marks, 0);
@@ -282,7 +282,7 @@ void iobind__lengths_note_end(iobind_binding *binding, bool has_failed);
 
 /* ---- check.c ---- */
 
-/* Is everything bound that a run needs, do symbolic dims agree, and does no memory overlap that must not? `what` names the
+/* Check that every input is bound, that symbolic dims agree, and that memory does not overlap where it must not. `what` names the
  * call. */
 iobind_status iobind__binding_check_complete(iobind_binding *binding, const char *what, iobind_error *error);
 
@@ -329,14 +329,14 @@ static inline iobind__place *iobind__output_home(const iobind_binding *binding, 
 /* As iobind__input_hold. */
 void iobind__output_hold(iobind_binding *binding, size_t index);
 
-/* REUSE: the caller is given this tensor of the memory that later runs write, too, */
+/* REUSE: the caller gets this tensor of the memory that later runs write, too, */
 void iobind__output_show(iobind_binding *binding, size_t index, iobind_tensor *tensor);
 
-/* or they write other memory: what the caller was given is the caller's alone now. */
+/* or later runs write other memory: only the caller uses this tensor's. */
 void iobind__output_hide(iobind_binding *binding, size_t index);
 
-/* The output is bound to something else: the last run's results are given up, and if mode or place differ, a run has to show
- * again where it lands. */
+/* The output is bound to something else: the last run's results are dropped, and if mode or memory location differ, the next run must
+ * be checked again. */
 void iobind__output_set(iobind_binding *binding, size_t index, iobind__output_mode mode, iobind__place *place,
                         iobind_tensor *target);
 void iobind__output_reset(iobind_binding *binding, size_t index);
@@ -349,15 +349,15 @@ void iobind__outputs_reshape(iobind_binding *binding);
 
 /* ---- results.c ---- */
 
-/* Give up the results of the last run. `busy` is the EP's stream that may still be writing them, whose memory stays until
- * the stream has passed; NULL: none. */
+/* Drop the results of the last run. `busy`: the EP's stream that may still write them, and retains their memory until its work is
+ * complete; NULL: none. */
 void iobind__results_drop(iobind_binding *binding, iobind_stream *busy);
 iobind_status iobind__results_fetch(iobind_binding *binding, iobind_error *error);
 
 /* Copy the outputs that are copied to where they are bound. */
 iobind_status iobind__results_copy(iobind_binding *binding, iobind_stream *stream, iobind_error *error);
 
-/* Make a tensor of what the last run has left as an output, unless there is one. */
+/* Create a tensor from the last run's value of an output, unless there is one. */
 iobind_status iobind__result_make(iobind_binding *binding, size_t index, iobind_error *error);
 
 /* The address of an output's value. NULL, and 0 bytes, for strings. */
@@ -368,7 +368,7 @@ iobind_status iobind__result_overlaps(const iobind_binding *binding, size_t inde
 
 /* ---- verify.c ---- */
 
-/* Has each output landed where it was asked for? An output of 0 bytes does not show it. */
+/* Is each output in the requested memory? An output of 0 bytes does not show it. */
 iobind_status iobind__results_verify(iobind_binding *binding, iobind_error *error);
 iobind_status iobind__result_verify_place(const iobind_binding *binding, size_t index, const OrtValue *value,
                                           iobind_error *error);
@@ -392,7 +392,7 @@ static inline bool iobind__verified_is_due(iobind_binding *binding) {
 
 /* ---- carry.c ---- */
 
-/* The states that the last run left become inputs. */
+/* The states that the last run wrote become inputs. */
 iobind_status iobind__carry_advance(iobind_binding *binding, iobind_stream *busy, iobind_error *error);
 
 /* Memory for the states that the next run writes. */
@@ -400,13 +400,13 @@ iobind_status iobind__carry_prepare(iobind_binding *binding, iobind_error *error
 void iobind__carry_note_run(iobind_binding *binding);
 void iobind__carry_note_failure(iobind_binding *binding);
 
-/* What the input reads is undefined. `is_lost`: not only behind the length of a cache. */
+/* The state that the input reads is undefined. `is_lost`: not only after the length of a cache. */
 void iobind__carry_spoil(iobind_binding *binding, size_t input, bool is_lost);
 
-/* A run was made that is not what the model says: what it has written in place is lost. */
+/* A run's results differ from the model's: the states that it has written in place are lost. */
 void iobind__carry_note_wrong(iobind_binding *binding);
 
-/* A buffer of SWAP has become the caller's: the side gets a new one at its turn. */
+/* The caller has taken over a buffer of SWAP: its side gets a new one at its turn. */
 void iobind__carry_leave_buffer(iobind_binding *binding, iobind__carry *carry, size_t side);
 void iobind__carry_take(iobind_binding *binding, iobind__carry *carry); /* the caller owns the memory of the output now */
 void iobind__carry_remove(iobind_binding *binding, iobind__carry *carry);

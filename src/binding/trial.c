@@ -1,7 +1,7 @@
 /* A trial of a graph before it is captured. WebGPU's EP does not record the copies that some of its nodes make instead of computing (a
- * Transpose that moves nothing, an Identity that is an output, ScatterND): a replay leaves what the capture's run copied there, and says OK. No
- * list of operators tells, for optimizations decide what is left of a model. So the model is captured with tensors of the trial's own, these get
- * other values, and the replay must give what a plain run gives for them. */
+ * Transpose that moves nothing, an Identity that is an output, ScatterND): a replay leaves what the capture's run copied there, and returns OK. A
+ * list of operators cannot show this, because optimizations change the model. So the model is captured with the trial's own tensors. These get
+ * other values, and the replay must give the results of a plain run. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,7 +12,7 @@ typedef struct trial {
   iobind_binding *binding;
   iobind_tensor **inputs;   /* where the session reads them */
   iobind_tensor **hosts;    /* the same values on the host */
-  iobind_tensor **expected; /* what a plain run gives for them */
+  iobind_tensor **expected; /* the results of a plain run */
 } trial;
 
 static void trial_free(trial *self) {
@@ -29,7 +29,7 @@ static void trial_free(trial *self) {
   free(self->expected);
 }
 
-/* Other values, of which no model dies: what is not a float may be an index. */
+/* Change the values, without a crash of any model: only floats, because others may be indices. */
 static void change(iobind_tensor *host) {
   for (size_t i = 0; host->dtype == IOBIND_DTYPE_FLOAT32 && i < host->bytes / sizeof(float); i++) {
     float *values = host->data;

@@ -21,7 +21,7 @@ typedef struct iobind__used {
   iobind__skew *skew; /* NULL: all rows of the batch have as many. A reference is held */
 } iobind__used;
 
-/* What is known of no cache; holds nothing. */
+/* The lengths of no cache; has no references. */
 static inline iobind__used iobind__used_none(void) {
   return (iobind__used){.longest = IOBIND__LENGTH_UNKNOWN};
 }
@@ -29,7 +29,7 @@ static inline iobind__used iobind__used_none(void) {
 /* For each of `count` rows its length, or one for all. */
 iobind_status iobind__used_make(const int64_t *lengths, size_t count, const char *what, iobind__used *out, iobind_error *error);
 
-/* Rows that it does not have, as those of a file that somebody has forged, have the longest length. */
+/* Rows that it does not have, as in a forged file, have the longest length. */
 int64_t iobind__used_at(const iobind__used *self, size_t row);
 
 /* What `self` had is released; a reference to the other one's is taken. */

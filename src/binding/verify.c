@@ -1,5 +1,5 @@
-/* What a run shows about its outputs: where they landed. The answer depends only on the output, its mode and its place, so it
- * is not asked again for another tensor of the same kind. */
+/* Checks after a run where its outputs are. The result depends only on the output, its mode and its memory location, so the check
+ * is not repeated for another tensor of the same kind. */
 #include "binding/table.h"
 
 iobind_status iobind__result_verify_place(const iobind_binding *binding, size_t index, const OrtValue *value,
@@ -59,7 +59,7 @@ static iobind_status verify(iobind_binding *binding, size_t index, iobind_error 
   }
   IOBIND__TRY(iobind__result_locate(binding, index, output->value, &data, &bytes, error));
   output->is_verified = binding->session->outputs[index].dtype == IOBIND_DTYPE_STRING || bytes > 0;
-  if (output->is_verified && output->mode != IOBIND__OUTPUT_REUSE) { /* of REUSE the dims are asked, too */
+  if (output->is_verified && output->mode != IOBIND__OUTPUT_REUSE) { /* of REUSE the dims are checked, too */
     output->seen_mode = output->mode;
     output->seen_place = output->target != NULL ? output->target->place : output->place;
   }

@@ -107,7 +107,7 @@ const iobind__ep *iobind__ep_by_file(const char *file_name) {
   return NULL;
 }
 
-/* Edits (insert, delete, replace) that turn a key into a known one; FAR if there are more than a typing error makes. */
+/* Edits (insert, delete, replace) that turn a key into a known one; FAR if there are more than in a typing error. */
 enum { LONGEST_KEY = 64, SLIP = 2, FAR = SLIP + 1 };
 
 static size_t distance(const char *key, const char *known) {

@@ -146,7 +146,7 @@ static const iobind__quirk quirks[] = {
     {0},
 };
 
-/* ORT's older call gives back as an error what ends the process with a device. */
+/* ORT's older call returns an error where its call with a device ends the process. */
 static OrtStatus *ask(const OrtApi *api, const char *const *keys, const char *const *values, size_t count, bool *answered) {
   OrtCUDAProviderOptionsV2 *asked = NULL;
   OrtStatus *refused = api->CreateCUDAProviderOptions(&asked);

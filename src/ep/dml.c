@@ -1,4 +1,4 @@
-/* DirectML's EP, inside of ORT's library. A device of iobind's is one adapter already, and takes no options. */
+/* DirectML's EP, inside of ORT's library. Each of iobind's devices is one adapter, and has no options. */
 #include "ep/ep.h"
 #include "iobind/interop.h"
 

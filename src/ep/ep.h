@@ -1,5 +1,5 @@
-/* What is known of execution providers in advance, without a handle of ORT: names, library files, facts, quirks, options. Each EP has a row, in a
- * file of its own or (if little is known of it) in plain.c, and catalogue.c lists the rows. */
+/* Knowledge about execution providers that needs no handle of ORT: names, library files, facts, quirks, options. Each EP has a row, in its own
+ * file or (if little is known of it) in plain.c, and catalogue.c lists the rows. */
 #ifndef IOBIND_EP_EP_H
 #define IOBIND_EP_EP_H
 
@@ -10,20 +10,22 @@
 #include "ep/option.h"
 #include "ort/api.h"
 
-/* What an EP does in some releases of ORT, and what the rest of the library must therefore do. */
+/* Behaviour of an EP in some releases of ORT, for which other modules check. */
 typedef enum iobind__quirk_bit {
-  IOBIND__QUIRK_QUEUES = 1 << 0, /* a run may return before its work is done, and only a copy to the host waits for it */
-  IOBIND__QUIRK_SERIAL = 1 << 1, /* crashes if two threads use it at the same time: calls into it are serialized */
-  IOBIND__QUIRK_GATED = 1 << 2,  /* capturing a graph fails by any call of another thread, which is kept out meanwhile */
-  IOBIND__QUIRK_REFUSES_RUN_STREAM = 1 << 3,  /* crashes if a run is given a stream; a session is given one, by an option */
-  IOBIND__QUIRK_CAPTURES_NOTHING = 1 << 4,    /* this ORT offers it no graph capture */
-  IOBIND__QUIRK_REPLAY_WAITS = 1 << 5,        /* a replay on a given stream waits for it */
-  IOBIND__QUIRK_GRAPH_RECYCLES = 1 << 6,      /* another run reuses pinned memory that a replay reads */
-  IOBIND__QUIRK_GRAPH_STAYS = 1 << 7,         /* a graph that it reports as released stays until the session is destroyed */
-  IOBIND__QUIRK_GRAPH_LOSES_COPIES = 1 << 8,  /* copies that nodes make are not captured: each graph is tried first */
-  IOBIND__QUIRK_EARLY_OUTPUT_COPIES = 1 << 9, /* of several outputs that ORT copies elsewhere, some are copied too early */
-  IOBIND__QUIRK_HIDES_NODES = 1 << 10,        /* ORT does not list the nodes that a plugin's EP runs */
-  IOBIND__QUIRK_NO_SHARED_CACHE = 1 << 11,    /* GroupQueryAttention is wrong where past and present share memory (ORT 32716) */
+  IOBIND__QUIRK_QUEUES = 1 << 0, /* a run may return before its work is complete, and only a copy to the host waits for it */
+  IOBIND__QUIRK_SERIAL = 1 << 1, /* crashes if two threads use it concurrently: calls into it are serialized */
+  IOBIND__QUIRK_GATED =
+      1 << 2, /* any call of another thread breaks a capture: the gate excludes other threads during a capture */
+  IOBIND__QUIRK_REFUSES_RUN_STREAM = 1 << 3, /* crashes if a run gets a stream; the session gets one, by an option */
+  IOBIND__QUIRK_CAPTURES_NOTHING = 1 << 4,   /* this ORT offers it no graph capture */
+  IOBIND__QUIRK_REPLAY_WAITS = 1 << 5,       /* a replay on a given stream waits for it */
+  IOBIND__QUIRK_GRAPH_RECYCLES = 1 << 6,     /* another run reuses pinned memory that a replay reads */
+  IOBIND__QUIRK_GRAPH_STAYS = 1 << 7,        /* a graph that it reports as released stays until the session is destroyed */
+  IOBIND__QUIRK_GRAPH_LOSES_COPIES = 1 << 8, /* copies that nodes make are not captured: a trial precedes each capture */
+  IOBIND__QUIRK_EARLY_OUTPUT_COPIES =
+      1 << 9,                              /* of several outputs that ORT copies to other memory, some are copied too early */
+  IOBIND__QUIRK_HIDES_NODES = 1 << 10,     /* ORT does not list the nodes that a plugin's EP runs */
+  IOBIND__QUIRK_NO_SHARED_CACHE = 1 << 11, /* GroupQueryAttention is wrong if past and present share memory (ORT 32716) */
 } iobind__quirk_bit;
 
 /* Releases are N of ORT 1.N. */
@@ -53,15 +55,15 @@ typedef struct iobind__dlpack_types {
   int32_t managed; /* taken for `memory` */
 } iobind__dlpack_types;
 
-/* Who serves the devices of an EP. Each has files of its own, driver_*, in the modules whose objects it needs. */
+/* The driver of an EP's devices. Each driver has its own files, driver_*, in the modules whose objects it needs. */
 typedef enum iobind__driver_kind {
-  IOBIND__DRIVER_ORT = 0, /* ORT, in all that iobind needs */
+  IOBIND__DRIVER_ORT = 0, /* ORT's functions are enough */
   IOBIND__DRIVER_CUDA,
   IOBIND__DRIVER_DIRECT3D,
-  IOBIND__DRIVER_LIBRARY, /* ORT, and the EP's own library in what iobind__native names */
+  IOBIND__DRIVER_LIBRARY, /* ORT, and the EP's own library for what iobind__native names */
 } iobind__driver_kind;
 
-/* What the EP's own library does with native streams and events, for the driver LIBRARY. The calls return 0, or an error whose reason
+/* The functions of the EP's own library for native streams and events, for the driver LIBRARY. The calls return 0, or an error whose reason
  * LAST_ERROR returns. */
 typedef enum iobind__native_call {
   IOBIND__NATIVE_EVENT_CREATE,  /* (int device): the event, NULL on failure */
@@ -72,7 +74,7 @@ typedef enum iobind__native_call {
   IOBIND__NATIVE_CALLS,
 } iobind__native_call;
 
-/* The streams, events and memory of other libraries that devices of an EP take. */
+/* The streams, events and memory of other libraries that devices of an EP accept. */
 typedef struct iobind__native {
   int32_t kind;             /* an iobind_native_kind; 0: none */
   const char *name;         /* of the kind, in messages */
@@ -92,24 +94,24 @@ typedef struct iobind__ep {
   const char *library; /* stem of the library's file: "lib" STEM ".so"; NULL: inside ORT's own library */
   const char *pinned;  /* ORT's old name for its pinned memory, taken as a device spec; NULL: none */
   const char *
-      before; /* it has no devices: options under its name put it before the bridged devices of this EP; NULL: it has its own */
+      before; /* it has no devices: options with its name place it before the bridged devices of this EP; NULL: it has devices */
   iobind__driver_kind driver;
   iobind__native native;
   bool addressable;    /* an address inside an allocation is a real address */
   bool streams;        /* has streams of its own */
   bool current_device; /* its calls use the GPU that is current in the calling thread */
   bool on_demand; /* registered by the search only when a device spec names it: a virtual device must not become the "gpu" */
-  bool bridged; /* finds its ORT by libonnxruntime_providers_shared: the first one in the process. It ends the process if it is
-                   * given an option that it refuses */
+  bool bridged;   /* finds its ORT by libonnxruntime_providers_shared: the first one in the process. It ends the process
+                   * over an option that it refuses */
   const char *graph_option;  /* the key that makes it capture graphs; NULL: it does not, or it is unknown */
-  bool graph_by_settings;    /* without that key, settings outside of the session decide: it is always given */
+  bool graph_by_settings;    /* without that key, settings outside the session decide: so it is always set */
   const char *stream_option; /* of `options`, the key of the stream on which a session computes; NULL: none */
   iobind__dlpack_types dlpack;
   iobind__software software;
-  /* Would the EP take these options? For one that ends the process over an option that it refuses. *answered is false if it could not be
-   * asked. NULL: there is no way to ask. */
+  /* Does the EP accept these options? For an EP that ends the process over an option that it refuses. *answered is false if the check was not
+   * possible. NULL: there is no such check. */
   OrtStatus *(*ask)(const OrtApi *api, const char *const *keys, const char *const *values, size_t count, bool *answered);
-  /* Put the EP before another one (`before`) in a session, with these options. */
+  /* Add the EP to a session before another one (`before`), with these options. */
   OrtStatus *(*append)(const OrtApi *api, OrtSessionOptions *out, const char *const *keys, const char *const *values,
                        size_t count);
   const iobind__quirk *quirks;                /* ends with a bit of 0; NULL: none */
@@ -135,7 +137,7 @@ extern const iobind__ep iobind__ep_vdev;
 
 const iobind__ep *iobind__ep_by_name(const char *name, size_t length); /* NULL: not in the catalogue */
 const iobind__ep *iobind__ep_by_ep_name(const char *ep_name);
-const iobind__ep *iobind__ep_at(size_t index);               /* NULL behind the last */
+const iobind__ep *iobind__ep_at(size_t index);               /* NULL after the last */
 const iobind__ep *iobind__ep_by_file(const char *file_name); /* the last part of a path */
 
 /* Is the text ORT's old name for an EP's pinned memory? */
@@ -144,10 +146,10 @@ const iobind__ep *iobind__ep_by_pinned(const char *text, size_t length);
 /* The name of a kind of native handles; NULL: no EP has the kind. */
 const char *iobind__ep_native_name(int32_t kind);
 
-/* Does an option capture graphs, or an entry "ep.NAME.KEY" of ORT's that means one? */
+/* Is the key an option that captures graphs, or ORT's entry "ep.NAME.KEY" for one? */
 bool iobind__ep_is_graph_option(const char *key);
 
-/* The EP whose options put it before the devices of another one; NULL: there is none. */
+/* The EP whose options place it before the devices of `ep`; NULL: none. */
 const iobind__ep *iobind__ep_before(const iobind__ep *ep);
 
 enum { IOBIND__EP_NAMES = 128 };
@@ -159,7 +161,7 @@ void iobind__ep_list_capturing(char out[IOBIND__EP_NAMES]);
 #define IOBIND__SPEC_EXAMPLES "cpu, cuda:1, gpu, ep=NAME:0, vendor=0x10de, cuda/pinned"
 
 /* Is `key` an option of the EP? If the catalogue lists no options for the EP, every key counts as known. OK with *known false:
- * it may pass, because an EP can be newer than the catalogue; *near is a known key that is similar, or NULL.
+ * it is accepted, because an EP can be newer than the catalogue; *near is a known key that is similar, or NULL.
  * INVALID_ARGUMENT: it differs from a known key only in upper and lower case. */
 iobind_status iobind__ep_option_check(const iobind__ep *ep, const char *key, bool *known, const char **near,
                                       iobind_error *error);

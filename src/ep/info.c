@@ -1,4 +1,4 @@
-/* What the catalogue tells a program: EPs, their options, and which of these exclude each other. */
+/* The catalogue's public queries: EPs, their options, and options that exclude each other. */
 #include <string.h>
 
 #include "ep/ep.h"

@@ -1,4 +1,4 @@
-/* Ranges by NVTX, NVIDIA's interface between programs and profilers, without its headers: a profiler's library is loaded, and fills in the functions
+/* Ranges by NVTX, NVIDIA's interface between programs and profilers, without its headers: the profiler's library is loaded, and fills in the functions
  * that a program calls. The numbers are those of NVTX 3. */
 #include <pthread.h>
 #include <stdint.h>
@@ -18,8 +18,8 @@ enum { MODULES = 6, CORE = 1, PUSH = 9, POP = 11, MOST = 16, VERSION = 3 };
 
 /* How many functions a module has, with an unused one of number 0. iobind calls two; a profiler may refuse a program that lacks some. */
 static const unsigned sizes[MODULES + 1] = {0, 16, 9, 15, 7, 16, 7};
-static function functions[MODULES + 1][MOST];   /* what the profiler fills in */
-static function *tables[MODULES + 1][MOST + 1]; /* by which it does so; NULL ends one */
+static function functions[MODULES + 1][MOST];   /* filled in by the profiler */
+static function *tables[MODULES + 1][MOST + 1]; /* pointers for it; NULL ends each table */
 
 static int get_table(int module, function ***table, unsigned *size) {
   if (module < 1 || module > MODULES) {
@@ -35,7 +35,7 @@ static int get_table(int module, function ***table, unsigned *size) {
 }
 
 static void note_version(uint32_t version) {
-  (void)version; /* the profiler's: what is called has been the same in all */
+  (void)version; /* the profiler's: the functions that iobind calls are the same in all versions */
 }
 
 static const struct {

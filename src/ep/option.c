@@ -26,7 +26,7 @@ static int digit_of(char c) {
   return c >= 'A' && c <= 'F' ? c - 'A' + 10 : 16;
 }
 
-/* All of a text as a number without a sign. No space, no sign, no locale: what EPs take beyond that differs from EP to EP. */
+/* A whole text as a number. No space, no sign, no locale: EPs differ in what else they accept. */
 static bool parse_digits(const char *text, uint64_t base, uint64_t *number) {
   uint64_t value = 0;
   if (text[0] == '\0') {
@@ -160,7 +160,7 @@ void iobind__option_range(const iobind__option_table *table, const iobind__optio
   }
 }
 
-/* Has a key this value, given or by its preset, or (NULL) any but the preset? */
+/* Does a key have this value, given or preset, or (NULL) any except the preset? */
 static bool has_value(const iobind__option_table *table, const char *key, const char *value, const char *const *keys,
                       const char *const *values, size_t count) {
   const iobind__option *option = iobind__option_find(table, key);

@@ -1,4 +1,4 @@
-/* Options of execution providers, as data: which keys an EP takes, what a value may be, and which must not be given together. */
+/* Options of execution providers, as data: the keys of an EP, their valid values, and which exclude each other. */
 #ifndef IOBIND_EP_OPTION_H
 #define IOBIND_EP_OPTION_H
 
@@ -21,19 +21,19 @@ typedef struct iobind__option {
   int64_t lowest;
   uint64_t highest;
   const char *words;  /* separated by '|' */
-  const char *preset; /* the value if the key is not given; NULL: not known */
+  const char *preset; /* the value if the key is not given; NULL: unknown */
   const char
       *since; /* the first release that has it, in terms of the table's `releases`; NULL: older than all that iobind knows */
   const char *text;     /* what it does */
   const char *unused;   /* why any value but the preset is refused; NULL: it is not */
   const char *brings;   /* the key of a flag that must be 1 with it, and is set to that where it is not given */
-  const char *needs;    /* a key without which it means nothing */
+  const char *needs;    /* a key without which it has no effect */
   bool of_device;       /* set by the device: another value would mean another device */
   bool captures;        /* makes the EP capture graphs */
-  bool excludes_stream; /* with another value than the preset there is no room for a stream of iobind's to compute on */
+  bool excludes_stream; /* with another value than the preset, the EP cannot compute on a stream of iobind */
 } iobind__option;
 
-/* Two options that must not meet. A value is the one that is given, or else the preset. NULL means any but the preset. */
+/* Two options that exclude each other. An option that is not given has its preset. NULL means any value except the preset. */
 typedef struct iobind__option_pair {
   const char *key;
   const char *value;
@@ -62,21 +62,21 @@ const iobind__option *iobind__option_find(const iobind__option_table *table, con
 /* May the option have this value? */
 bool iobind__option_takes(const iobind__option_table *table, const iobind__option *option, const char *value);
 
-/* Do two values mean the same to the option? */
+/* Are two values equivalent for the option? */
 bool iobind__option_same(const iobind__option *option, const char *a, const char *b);
 
-/* The number of an address. False: it is none. */
+/* Parse an address. False: it is not one. */
 bool iobind__option_address(const char *value, uint64_t *address);
 
-/* The number of a value that an option WHOLE takes, if it is one of an int64_t. */
+/* Parse a value that an option WHOLE accepts, if it fits an int64_t. */
 int64_t iobind__option_whole(const char *value);
 
 enum { IOBIND__OPTION_RANGE = 160 };
 
-/* What the values may be, for a message or a table. */
+/* Describe the valid values, for a message or a table. */
 void iobind__option_range(const iobind__option_table *table, const iobind__option *option, char out[IOBIND__OPTION_RANGE]);
 
-/* The first pair that meets in a list of options; NULL if there is none. */
+/* The first pair of options in a list that exclude each other; NULL: none. */
 const iobind__option_pair *iobind__option_meet(const iobind__option_table *table, const char *const *keys,
                                                const char *const *values, size_t count);
 

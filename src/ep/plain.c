@@ -1,4 +1,4 @@
-/* EPs of which little more than the name is known. */
+/* EPs of which iobind knows little more than the name. */
 #include "ep/ep.h"
 
 const iobind__ep iobind__ep_cpu = {.name = "cpu", .ep_name = "CPUExecutionProvider", .addressable = true};

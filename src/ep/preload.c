@@ -17,7 +17,7 @@ static const struct nvidia_library {
   int versions[2];       /* with CUDA 12 and 13 */
   bool needed;           /* missing is an error where it is asked for */
   bool cudnn;
-  bool windows; /* looked for there, too */
+  bool windows; /* searched on Windows, too */
 } libraries[] = {
     {"cublasLt", "cublas", {12, 13}, .needed = true, .windows = true},
     {"cublas", "cublas", {12, 13}, .needed = true, .windows = true},
@@ -108,8 +108,8 @@ static void add_environment(search *self, const char *variable, const char *belo
   free(prefix);
 }
 
-/* Python's packages as far as they can be told from here, and what scripts/get-onnxruntime --cuda-libraries has fetched.
- * @param beside  a file of ORT's: in Python's package it lies two directories below the other packages; NULL: ORT_NATIVE_LIB_PATH */
+/* Python's packages as far as they can be found from here, and what scripts/get-onnxruntime --cuda-libraries has fetched.
+ * @param beside  a file of ORT's: in Python's package it is two directories below the other packages; NULL: ORT_NATIVE_LIB_PATH */
 static void find_directories(search *self, const char *beside) {
   char *own = iobind__library_own_directory();
   char *named = NULL;
@@ -182,7 +182,7 @@ static bool load_from(search *self, const char *directory, const char *below, co
   return loaded;
 }
 
-/* With CUDA 12 each component has a directory of its own; with 13 they share one, but for cuDNN. */
+/* With CUDA 12 each component has its own directory; with 13 all but cuDNN share one. */
 static bool load_from_wheels(search *self, const char *site, const struct nvidia_library *library, int cuda) {
   iobind__text below = {0};
   if (cuda >= NEWEST_CUDA && !library->cudnn) {
@@ -220,7 +220,7 @@ static bool load_by_name(const struct nvidia_library *library, int cuda) {
   return loaded;
 }
 
-/* The major version of CUDA that an EP's library needs; 0: its file does not say. */
+/* The major version of CUDA that an EP's library needs; 0: its file does not show it. */
 static int needed_cuda(char *const *needed) {
   int cuda = 0;
   for (int version = OLDEST_CUDA; version <= NEWEST_CUDA; version++) {
@@ -234,7 +234,7 @@ static int needed_cuda(char *const *needed) {
   return cuda;
 }
 
-/* That of the first EP that lies beside an ORT; the newest if there is none. */
+/* That of the first EP in the directory of an ORT; the newest if there is none. */
 static int wanted_cuda(search *known) {
   int cuda = 0;
   for (size_t i = 0; i < known->ort_count && cuda == 0; i++) {
@@ -354,7 +354,7 @@ iobind_status iobind_preload(const iobind_preload_options *given, iobind_error *
   return status;
 }
 
-/* Does a directory of LD_LIBRARY_PATH have it? Then that one is wanted. */
+/* Does a directory of LD_LIBRARY_PATH have it? If so, the loader must use that one. */
 static bool loader_has(const char *name) {
   char *list = NULL;
   bool has = false;

@@ -4,8 +4,8 @@
 
 #include "support/error.h"
 
-/* Before CUDA's EP library is loaded: of what it needs, what the loader would not find by LD_LIBRARY_PATH. What is found nowhere is left to
- * the loader, whose reason is the better one. */
+/* Before CUDA's EP library is loaded: load the libraries that it needs and that the loader would not find by LD_LIBRARY_PATH. If a library is
+ * not found, the loader fails and gives the better reason. */
 void iobind__preload_for(const char *ep_library);
 
 #endif

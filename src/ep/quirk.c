@@ -1,7 +1,7 @@
 /* Quirks: what an EP does in some releases of ORT. This is the only file that compares a release. */
 #include "ep/ep.h"
 
-/* What every EP has, because ORT does it for each. */
+/* Quirks of every EP: ORT's behaviour. */
 static const iobind__quirk common[] = {
     {.bit = IOBIND__QUIRK_EARLY_OUTPUT_COPIES, .last = 30},
     {.bit = IOBIND__QUIRK_HIDES_NODES, .last = 24},

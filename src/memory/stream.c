@@ -218,6 +218,9 @@ void iobind__stream_fail(iobind_stream *stream, iobind__ticket after, iobind__ti
 }
 
 void iobind__stream_suspect(iobind_stream *stream, const iobind_error *failure) {
+  if (iobind__device_keeps_failures(stream->device)) {
+    return; /* earlier work would have lost the device */
+  }
   iobind__ticket passed = atomic_load(&stream->timeline.passed);
   iobind__ticket last = atomic_load(&stream->timeline.submitted);
   if (stream->kind->orders_calls && passed < last) {

@@ -253,7 +253,8 @@ void iobind__stream_pass(iobind_stream *stream);
 void iobind__stream_retire(iobind_stream *stream, iobind__ticket ticket, iobind__ref *ref);
 
 /* A call has failed that made the EP wait for the stream. The failure may be that of earlier work, and the EP reports it only once: so all
- * work that nobody has waited for counts as failed. */
+ * work that nobody has waited for counts as failed. Nothing where such a failure stays with the device: it is lost, or the call itself has
+ * failed. */
 void iobind__stream_suspect(iobind_stream *stream, const iobind_error *failure);
 
 /* One more owner, who releases the stream by iobind_stream_destroy. */

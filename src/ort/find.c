@@ -14,6 +14,14 @@ static const char *const loader_names[] = {LIBRARY_NAME ".1", LIBRARY_NAME};
 #endif
 enum { LOADER_NAME_COUNT = sizeof loader_names / sizeof loader_names[0] };
 
+/* ORT's releases need glibc. musl has no macro of its own. */
+#if defined(__linux__) && !defined(__GLIBC__)
+#define OTHER_LIBC \
+  ": this libiobind is built for musl and cannot load ORT's releases, which need glibc; expected an ORT built for musl"
+#else
+#define OTHER_LIBC ""
+#endif
+
 /* Where a distribution has ORT: a file or a directory, which the build may name. */
 #if defined(IOBIND_ORT_LIBRARY)
 static const char built_in_path[] = IOBIND_ORT_LIBRARY;
@@ -283,7 +291,7 @@ iobind_status iobind__ort_find(const char *library, const void *api_base, const 
     status = search(library, ort, &tried, &found, error);
     if (status == IOBIND_OK && !found) {
       bool named = library != NULL || iobind__environment_has("ORT_NATIVE_LIB_PATH");
-      status = iobind__fail(error, IOBIND_ERROR_NOT_FOUND, "runtime_create: no ONNX Runtime found%s. Tried: %s",
+      status = iobind__fail(error, IOBIND_ERROR_NOT_FOUND, "runtime_create: no ONNX Runtime found" OTHER_LIBC "%s. Tried: %s",
                             named ? "" : ", and ORT_NATIVE_LIB_PATH, which may name the library or its directory, is not set",
                             iobind__text_get(&tried));
     }

@@ -175,6 +175,12 @@ static inline bool iobind__device_is_lost(const iobind_device *device) {
   return atomic_load_explicit(&device->loss.is_lost, memory_order_acquire);
 }
 
+/* Does a failure of work in flight stay with the device, and is the device lost with it? Then a call that fails while the device works has
+ * failed itself. */
+static inline bool iobind__device_keeps_failures(const iobind_device *device) {
+  return device->context != NULL;
+}
+
 /* Fail all that is in flight, and refuse what comes. `why` is the first failure. The caller holds no lock of a stream. */
 void iobind__device_lose(iobind_device *device, const char *why);
 

@@ -1,6 +1,6 @@
-/* Which models can be replayed, by their file alone. A replay launches what the capture launched, in the same memory and with the same dims, and
- * nothing that the host computed meanwhile. ORT refuses some of what cannot work, without naming a node; the rest would be wrong without an
- * error. So the model is checked before the session is created. */
+/* Which models can be replayed, judged by their file alone. A replay launches the work of the capture, in the same memory and with the same
+ * dims; it repeats nothing that the host computed. ORT refuses some models for which this cannot work, without naming a node; others would
+ * give wrong results without an error. So the model is checked before the session is created. */
 #include <string.h>
 
 #include "session/create.h"
@@ -11,8 +11,8 @@ enum { NAME = 64 };
 typedef struct node {
   char name[NAME];
   char op[NAME];
-  size_t inputs;     /* as listed, the last ones may be left out */
-  bool has_training; /* Dropout's third input is there */
+  size_t inputs;     /* in the node's list; the last ones may be missing */
+  bool has_training; /* Dropout has its third input */
 } node;
 
 typedef struct rule {
@@ -73,7 +73,7 @@ static void read_node(iobind__model_bytes *model, const iobind__field *from, nod
   }
 }
 
-/* Is an input or output of the graph a tensor? What has no type is left to ORT. */
+/* Is an input or output of the graph a tensor? ORT checks those without a type. */
 static bool is_tensor(iobind__model_bytes *model, const iobind__field *value, char name[NAME]) {
   enum { VALUE_NAME = 1, VALUE_TYPE = 2, TYPE_TENSOR = 1 };
   uint64_t offset = value->offset;
@@ -117,7 +117,7 @@ static iobind_status check_body(iobind__model_bytes *model, const iobind__field 
   return IOBIND_OK;
 }
 
-/* What is not protobuf at all is left to ORT. */
+/* ORT refuses what is not protobuf. */
 static iobind_status check_model(iobind__model_bytes *model, iobind_error *error) {
   enum { MODEL_GRAPH = 7, MODEL_FUNCTION = 25, GRAPH_NODE = 1, FUNCTION_NODE = 7 };
   uint64_t offset = 0;

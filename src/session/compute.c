@@ -1,5 +1,5 @@
-/* Where a session computes. An EP that refuses a stream with each run is given one when the session is made, by an option of the EP. Other
- * EPs are given it with each run. */
+/* Where a session computes. An EP that refuses a stream with each run gets one when the session is created, by an option of the EP. Other
+ * EPs get it with each run. */
 #include "session/session.h"
 
 void iobind__compute_open(iobind__compute *self, iobind_stream *stream) {
@@ -58,7 +58,7 @@ iobind_status iobind__compute_end(const iobind__compute *self, iobind_stream *st
   (void)iobind__submission_ticket(computed); /* that of the run on the stream on which it computes */
   iobind_status joined = iobind__stream_join(stream, compute, status == IOBIND_OK ? error : NULL);
   if (joined != IOBIND_OK) {
-    iobind__stream_pass(compute); /* the stream does not know of it */
+    iobind__stream_pass(compute); /* the stream has no record of the work */
   }
   return status == IOBIND_OK ? joined : status;
 }

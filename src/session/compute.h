@@ -15,7 +15,7 @@ typedef enum iobind__compute_way {
 
 typedef struct iobind__compute {
   iobind__compute_way way;
-  iobind_stream *stream; /* that all runs compute on, of which the session is an owner; NULL: the run's, or one of ORT's */
+  iobind_stream *stream; /* on which all runs compute; the session retains it. NULL: the run's, or one of ORT's */
 } iobind__compute;
 
 /* `stream` is the session's, or NULL. */
@@ -41,8 +41,8 @@ static inline iobind_stream *iobind__compute_given(const iobind__compute *self) 
 /* Before a run that is on no stream: order it after all work submitted to the session's. */
 iobind_status iobind__compute_await(const iobind__compute *self, iobind_error *error);
 
-/* Around what ORT submits for a run on `stream`: order it after all work submitted to the stream, and before the stream's later work. `computed`
- * is what is submitted to the stream that the run computes on, and `status` is the run's. */
+/* Around the work that ORT submits for a run on `stream`: order it after all work submitted to the stream, and before the stream's later work.
+ * `computed` is the submission to the stream on which the run computes, and `status` is the run's. */
 iobind_status iobind__compute_begin(const iobind__compute *self, iobind_stream *stream, OrtRunOptions *options,
                                     iobind_error *error);
 iobind_status iobind__compute_end(const iobind__compute *self, iobind_stream *stream, const iobind__submission *computed,

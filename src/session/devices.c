@@ -1,4 +1,4 @@
-/* The devices of a session, and what a call into their EPs must hold. */
+/* The devices of a session, and the guard of calls into their EPs. */
 #include <stdlib.h>
 
 #include "session/create.h"
@@ -50,7 +50,7 @@ void iobind__session_set_guard(iobind_session *session, const iobind_session_opt
   set_guard(session, &found);
 }
 
-/* Its inputs and outputs may tell which of all the devices a session is on. If they are on the host, its nodes may still be on any. */
+/* Inputs and outputs may show which of all the devices a session uses. If they are on the host, its nodes may still be on any device. */
 static void narrow_guard(iobind_session *session) {
   const iobind__guard found = guard_of(session->devices, session->device_count);
   if (iobind__guard_is_needed(&found)) {

@@ -34,9 +34,9 @@ iobind_status iobind__session_check_dims(const iobind_session_options *options, 
   iobind_status status = IOBIND_OK;
   IOBIND__TRY(iobind__model_open(&model, from, error));
   for (size_t i = 0; i < options->dim_count && status == IOBIND_OK && !iobind__model_is_ort_format(&model); i++) {
-    const char *name = options->dim_names[i]; /* a NULL is said by the check of the lists */
+    const char *name = options->dim_names[i]; /* the check of the lists refuses NULL */
     model.sound = true;
-    /* ORT says what is not a model at all */
+    /* ORT refuses what is not a model */
     if (name != NULL && !find_name(&model, 0, model.size, 0, name) && model.sound) {
       status = iobind__fail(error, IOBIND_ERROR_NOT_FOUND,
                             "session_create: dim '%s': no input of the model has an open dim of that name", name);

@@ -1,4 +1,4 @@
-/* The EPs of a session, each with its options. What a value may be is known before ORT sees it (ep/option.h): some EPs end the
+/* The EPs of a session, each with its options. Values are checked before ORT gets them (ep/option.h): some EPs end the
  * process over a wrong one. */
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,17 +7,17 @@
 #include "session/create.h"
 #include "support/system.h"
 
-/* The options of one EP as ORT gets them. */
+/* The options of one EP, in the form for ORT. */
 typedef struct ep_choice {
   const iobind_device *device; /* of the EP; with a policy the first of its devices */
   const iobind__ep *ep;        /* NULL: not in the catalogue */
   const iobind__option_table *table;
-  bool chosen;         /* by a policy: which device it will be is not known */
-  const char *strange; /* an option that the table does not have; NULL: it has all */
+  bool chosen;         /* by a policy: the device is unknown */
+  const char *strange; /* an option that is not in the table; NULL: all are */
   const char *near;    /* a known key that is similar; NULL: none */
   const char **keys;
   const char **values;
-  char (*numbers)[24]; /* addresses as ORT reads them */
+  char (*numbers)[24]; /* addresses, printed for ORT */
   size_t count;
 } ep_choice;
 
@@ -34,11 +34,11 @@ static void choice_free(ep_choice *choice) {
   free(choice->numbers);
 }
 
-/* A plugin with the name of one of ORT's own EPs has other options: those that are known are not its own. */
+/* A plugin with the name of one of ORT's own EPs has other options: the catalogue's do not apply to it. */
 static iobind_status choice_begin(ep_choice *choice, const iobind_session_options *options, const iobind_device *device,
                                   const iobind__ep *ep, iobind_error *error) {
   bool other_kind = ep != NULL && ep->bridged && !device->bridged;
-  size_t most = 2 * options->ep_option_count + 4; /* an option may bring another one; one for graphs, two for a stream */
+  size_t most = 2 * options->ep_option_count + 4; /* an option may add another one; one for graphs, two for a stream */
   *choice = (ep_choice){.device = device,
                         .ep = ep,
                         .table = ep == NULL || other_kind ? NULL : ep->options,
@@ -140,7 +140,8 @@ static iobind_status take_known(ep_choice *choice, const iobind__option *option,
   uint64_t address;
   if (option->kind == IOBIND__OPTION_ADDRESS && iobind__option_address(value, &address)) {
     char *number = choice->numbers[choice->count];
-    snprintf(number, sizeof choice->numbers[0], "%llu", (unsigned long long)address); /* not every EP reads what %p prints */
+    snprintf(number, sizeof choice->numbers[0], "%llu",
+             (unsigned long long)address); /* not every EP can read the output of %p */
     value = number;
   }
   choice_add(choice, option->key, value);
@@ -180,7 +181,7 @@ static iobind_status choice_check_pairs(const ep_choice *choice, iobind_error *e
                       pair->reason);
 }
 
-/* The session's stream, for an EP that knows it by an option. If the caller gave that option, the stream orders work with the caller's. */
+/* The session's stream, for an EP that gets it by an option. If the caller set that option, the stream orders work with the caller's. */
 static void choice_add_stream(ep_choice *choice, const iobind_stream *stream) {
   if (stream == NULL || choice->ep == NULL || stream->device->ep != choice->ep ||
       !iobind__device_has(stream->device, IOBIND__QUIRK_REFUSES_RUN_STREAM)) {
@@ -196,7 +197,7 @@ static void choice_add_stream(ep_choice *choice, const iobind_stream *stream) {
   }
 }
 
-/* The options "KEY" or "NAME.KEY" that are meant for an EP; `first`: also those without a name. */
+/* The options "KEY" or "NAME.KEY" that apply to an EP; `first`: also those without a name. */
 static iobind_status choice_gather(ep_choice *choice, const iobind_session_options *options, bool first, iobind_error *error) {
   for (size_t i = 0; i < options->ep_option_count; i++) {
     const char *key;
@@ -228,7 +229,7 @@ static iobind_status choice_gather(ep_choice *choice, const iobind_session_optio
 
 /* ---- ORT's own EPs ---------------------------------------------------------------------------------------------- */
 
-/* ORT loads such an EP from the directory of its own library: is the one that is in use the same file? */
+/* ORT loads such an EP from the directory of its own library: is the library in use that file? */
 static bool lies_beside_ort(const iobind_device *device) {
   const iobind_runtime *runtime = device->runtime;
   iobind__runtime_lock(runtime);
@@ -258,7 +259,7 @@ static iobind_status refuse(const ep_choice *choice, OrtStatus *refused, iobind_
       choice->strange, choice->device->spec, near ? ": did you mean '" : "", near ? choice->near : "", near ? "'?" : "");
 }
 
-/* Some EPs end the process over an option that they refuse, but can be asked before. */
+/* Some EPs end the process over an option that they refuse, but can check it before. */
 static iobind_status ask(ep_choice *choice, iobind_error *error) {
   const OrtApi *api = IOBIND__API(choice->device->runtime);
   if (choice->count == 0 || !choice->device->bridged || choice->ep->ask == NULL) {
@@ -271,7 +272,7 @@ static iobind_status ask(ep_choice *choice, iobind_error *error) {
     return refused == NULL ? IOBIND_OK : refuse(choice, refused, error);
   }
   iobind__ort_ignore(api, refused);
-  if (!choice->strange) { /* only the table decides */
+  if (!choice->strange) { /* the table decides alone */
     return IOBIND_OK;
   }
   return iobind__fail(
@@ -281,7 +282,7 @@ static iobind_status ask(ep_choice *choice, iobind_error *error) {
       choice->device->spec);
 }
 
-/* The device's number among those of its EP, for an EP that ORT gives no device. */
+/* Add the device's number among those of its EP, for an EP to which ORT passes no device. */
 static void choice_add_device(ep_choice *choice) {
   const OrtApi *api = IOBIND__API(choice->device->runtime);
   const OrtKeyValuePairs *own = api->EpDevice_EpOptions(choice->device->ep_device);
@@ -294,7 +295,7 @@ static void choice_add_device(ep_choice *choice) {
   }
 }
 
-/* The EP that options of its name put before the device's; NULL: there is none. */
+/* The EP that options with its name place before the device's EP; NULL: none. */
 static const iobind__ep *ep_before(const iobind_device *device) {
   return device->ep != NULL && device->bridged ? iobind__ep_before(device->ep) : NULL;
 }
@@ -322,7 +323,7 @@ static iobind_status append_before(const iobind_session_options *options, const 
 
 /* ---- devices and policies ------------------------------------------------------------------------------------------------ */
 
-/* An option that names an EP which the session does not use would be lost silently. */
+/* An option for an EP that the session does not use would be ignored silently. */
 static iobind_status check_options_used(const iobind_session_options *options, iobind_error *error) {
   for (size_t i = 0; i < options->ep_option_count; i++) {
     const char *rest;
@@ -359,7 +360,7 @@ static size_t group_devices(const iobind_session_options *options, size_t i, con
   return count;
 }
 
-/* ORT takes an EP once, with all its devices; whether it can use several is up to the EP. */
+/* ORT accepts an EP once, with all its devices; the EP decides whether it can use several. */
 static iobind_status append_group(const iobind_session_options *options, iobind_device *device, const OrtEpDevice *const *group,
                                   size_t device_count, bool first, OrtSessionOptions *out, iobind_error *error) {
   ep_choice choice;
@@ -440,7 +441,7 @@ static iobind_status copy_entries(const ep_choice *choice, const OrtSessionOptio
   return IOBIND_OK;
 }
 
-/* With a policy ORT chooses the EP, and each finds its options among the session's entries. */
+/* With a policy ORT chooses the EP, which finds its options among the session's entries. */
 static iobind_status add_entries_of(const iobind_session_options *options, const iobind_device *device, bool first,
                                     OrtSessionOptions *out, iobind_error *error) {
   iobind_runtime *runtime = device->runtime;

@@ -36,7 +36,7 @@ static iobind_status find_device(const iobind_runtime *runtime, const iobind_ses
   return IOBIND_OK;
 }
 
-/* ORT's allocators of the environment are shared by sessions: another one would be given the scratch memory that a graph writes. */
+/* Sessions share the environment's allocators of ORT: another session could get the scratch memory that a graph writes. */
 static iobind_status check_config(const iobind_session_options *options, iobind_error *error) {
   for (size_t i = 0; i < options->config_count; i++) {
     const char *key = options->config_keys == NULL ? NULL : options->config_keys[i];

@@ -1,4 +1,4 @@
-/* The kinds of states: patterns of operators between an output and the input that it is carried to. What no pattern fits is unknown. */
+/* The kinds of states: patterns of operators between an output and the input that it is carried to. A pair that fits no pattern is unknown. */
 #include "session/kind.h"
 
 #include <stdlib.h>
@@ -32,7 +32,7 @@ static const pattern patterns[] = {
     {IOBIND__OP_RNN, 1, 5, IOBIND_STATE_RECURRENT},
 };
 
-/* What is looked at: the graph, and which of its wires are the session's inputs. */
+/* The graph that is searched, and which of its wires are the session's inputs. */
 typedef struct search {
   const iobind__topology *graph;
   const iobind_session *session;
@@ -62,7 +62,7 @@ static bool passes_on(iobind__op op) {
          op == IOBIND__OP_UNSQUEEZE || op == IOBIND__OP_SLICE;
 }
 
-/* As far as nodes only pass on. False: that is too far. */
+/* Follow nodes that only pass a value on. False: the chain is too long. */
 static bool trace(const search *in, uint32_t wire, chain *found) {
   *found = (chain){.start = wire};
   for (;;) {
@@ -286,7 +286,7 @@ static void doubt(iobind__kind *to, const char *why) {
   to->doubt = to->doubt == NULL ? why : to->doubt;
 }
 
-/* Its place among the lengths; SIZE_MAX: there is no more room. */
+/* Its index among the lengths; SIZE_MAX: the list is full. */
 static size_t place_length(iobind__kind *to, size_t input) {
   size_t place = 0;
   while (place < to->length_count && to->lengths[place] != input) {
@@ -379,7 +379,7 @@ static void add_foreign(const walk *self, uint32_t node, uint32_t past, iobind__
   }
 }
 
-/* Another operator that reads the operator's own input misses the rows that this run adds. */
+/* Another operator that reads the operator's input does not see the rows that this run adds. */
 static void add_readers(const walk *self, const pattern_match *of, iobind__kind *to) {
   const iobind__topology *graph = self->in->graph;
   self->spread[of->before.start] = IOBIND__SPREAD_MIXED;
@@ -542,11 +542,26 @@ iobind_status iobind__kinds_read(iobind__model_bytes *model, const iobind_sessio
   return IOBIND_OK;
 }
 
-/* ---- asked ---- */
+/* ---- queries ---- */
 
 const char *iobind__kind_word(iobind_state_kind kind) {
   static const char *const words[] = {"unknown", "recurrent", "growing", "window", "capacity"};
   return words[kind];
+}
+
+static bool any_device_has(const iobind_session *session, uint32_t quirk) {
+  bool found = false;
+  for (size_t i = 0; i < session->device_count; i++) {
+    found = found || iobind__device_has(session->devices[i], quirk);
+  }
+  return found;
+}
+
+/* MOVE and SWAP copy the whole of a cache in each run. */
+iobind_carry_mode iobind__kind_mode(const iobind__kind *self, const iobind_session *session) {
+  bool is_shared = self->kind == IOBIND_STATE_CAPACITY && self->is_shareable &&
+                   !(self->is_grouped && any_device_has(session, IOBIND__QUIRK_NO_SHARED_CACHE));
+  return is_shared ? IOBIND_CARRY_IN_PLACE : session->graphs.limit > 0 ? IOBIND_CARRY_SWAP : IOBIND_CARRY_MOVE;
 }
 
 iobind_status iobind__session_find_kind(iobind_session *session, size_t output, size_t input, iobind__kind *out,
@@ -575,6 +590,7 @@ iobind_status iobind_session_get_state_kind(iobind_session *session, size_t outp
   }
   IOBIND__TRY(iobind__process_check(what, error));
   IOBIND__TRY(iobind__named(iobind__session_find_kind(session, output, input, &found, error), error, what));
-  const iobind_state_kind_info full = {.struct_size = sizeof full, .kind = found.kind, .axis = found.axis};
+  const iobind_state_kind_info full = {
+      .struct_size = sizeof full, .kind = found.kind, .axis = found.axis, .mode = iobind__kind_mode(&found, session)};
   return iobind__info_write(info, "info", &full, sizeof full, sizeof full, what, error);
 }

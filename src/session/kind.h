@@ -1,4 +1,4 @@
-/* What an output leaves for an input, as the model's graph shows it. */
+/* The kind of the state that an output leaves for an input, found in the model's graph. */
 #ifndef IOBIND_SESSION_KIND_H
 #define IOBIND_SESSION_KIND_H
 
@@ -17,16 +17,17 @@ typedef enum iobind__length_role {
 
 typedef struct iobind__kind {
   iobind_state_kind kind;
-  size_t input; /* of the session: for this one alone it holds */
+  size_t input; /* of the session: the kind is for this one alone */
   size_t axis;  /* SIZE_MAX: not known */
   size_t rows;  /* the axis of the batch whose rows have a length each; SIZE_MAX: the state has none, or it is not known */
   size_t length_count;
   size_t lengths[IOBIND__LENGTH_INPUTS]; /* CAPACITY: the session's inputs that its lengths come from, the first ones */
   iobind__length_role roles[IOBIND__LENGTH_INPUTS];
-  const char *doubt; /* CAPACITY: why there may be other lengths, as a message says it; NULL: these are all */
-  bool is_shareable; /* CAPACITY: the operator may write into the input's memory: it alone reads it, and nothing lies between */
-  bool is_grouped;   /* it is GroupQueryAttention's */
-  size_t tokens;     /* CAPACITY: the session's input that has what a run adds; SIZE_MAX: not known */
+  const char *doubt; /* CAPACITY: why there may be other lengths, for a message; NULL: these are all */
+  bool
+      is_shareable; /* CAPACITY: the operator may write into the input's memory: no other operator reads it, and there is none in between */
+  bool is_grouped;    /* it is GroupQueryAttention's */
+  size_t tokens;      /* CAPACITY: the session's input that has what a run adds; SIZE_MAX: not known */
   size_t tokens_axis; /* of its dims: how many rows these are */
 } iobind__kind;
 
@@ -34,11 +35,14 @@ typedef struct iobind__kind {
 iobind_status iobind__kinds_read(iobind__model_bytes *model, const iobind_session *session, iobind__kind **kinds,
                                  iobind_error *error);
 
-/* UNKNOWN if nothing is known of the pair. */
+/* UNKNOWN if the pair fits no pattern. */
 iobind_status iobind__session_find_kind(iobind_session *session, size_t output, size_t input, iobind__kind *out,
                                         iobind_error *error);
 
-/* As a message says it, such as "recurrent". */
+/* How such a state of the session is carried if the caller leaves it open. */
+iobind_carry_mode iobind__kind_mode(const iobind__kind *self, const iobind_session *session);
+
+/* The word for messages, such as "recurrent". */
 const char *iobind__kind_word(iobind_state_kind kind);
 
 #endif

@@ -1,4 +1,4 @@
-/* What a model says of itself. */
+/* A model's metadata. */
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -92,7 +92,7 @@ iobind_status iobind__session_read_metadata(iobind_session *session, iobind_erro
     status = read_entries(session, metadata, error);
   }
   api->ReleaseModelMetadata(metadata);
-  /* an ORT without the model editor, or a model that was not ONNX, does not tell the opset: 0 */
+  /* an ORT without the model editor, or a model that was not ONNX, does not report the opset: 0 */
   const OrtModelEditorApi *editor = api->GetModelEditorApi();
   int opset = 0;
   OrtStatus *told = editor == NULL ? NULL : editor->SessionGetOpsetForDomain(session->session, "", &opset);

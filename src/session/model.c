@@ -7,22 +7,40 @@
 #include "session/protobuf.h"
 #include "support/system.h"
 
+/* Of files with external data, beside the model's: each in the order in which it is first named. */
+typedef struct names {
+  char **items;
+  size_t count;
+  bool failed; /* out of memory */
+} names;
+
 struct iobind__model {
-  char *path; /* NULL: it was in memory, and is identified */
+  char *path; /* NULL: it was in memory, and its identity is known */
   iobind__file_stamp stamp;
-  int64_t noted; /* when, in nanoseconds since 1970 */
+  int64_t noted;              /* when, in nanoseconds since 1970 */
+  names watched;              /* files with external data that must stay what they are */
+  iobind__file_stamp *stamps; /* theirs */
   pthread_mutex_t mutex;
   bool is_identified;
-  bool has_data; /* in memory, and names files of external data: which they are, only ORT knows */
+  bool has_data; /* in memory, and names files of external data: only ORT knows which */
   iobind__identity identity;
   iobind__kind *kinds; /* of the session's outputs; NULL: not read */
 };
 
 /* ---- the file ---- */
 
+static void free_names(names *self) {
+  for (size_t i = 0; i < self->count; i++) {
+    free(self->items[i]);
+  }
+  free(self->items);
+}
+
 void iobind__model_forget(iobind__model *self) {
   if (self != NULL) {
     pthread_mutex_destroy(&self->mutex);
+    free_names(&self->watched);
+    free(self->stamps);
     free(self->path);
     free(self->kinds);
     free(self);
@@ -66,13 +84,7 @@ static iobind_status hash_file(const char *path, iobind__hasher *hasher, iobind_
   return status;
 }
 
-/* ---- external data: the names of files beside the model, each in the order in which it is first named ---- */
-
-typedef struct names {
-  char **items;
-  size_t count;
-  bool failed; /* out of memory */
-} names;
+/* ---- external data ---- */
 
 static void add_name(names *self, const char *name) {
   for (size_t i = 0; i < self->count; i++) {
@@ -110,7 +122,7 @@ static void read_entry(iobind__model_bytes *model, const iobind__field *entry, n
   }
 }
 
-/* What can hold a tensor, and which of its fields lead there. */
+/* The messages that can hold a tensor, and which of their fields lead to it. */
 typedef enum message { MODEL, GRAPH, NODE, ATTRIBUTE, TENSOR, SPARSE, FUNCTION, NOTHING } message;
 
 static message inside(message of, uint64_t number) {
@@ -141,13 +153,6 @@ static void find_names(iobind__model_bytes *model, uint64_t offset, uint64_t end
       find_names(model, field.offset, field.offset + field.length, is, depth + 1, found);
     }
   }
-}
-
-static void free_names(names *self) {
-  for (size_t i = 0; i < self->count; i++) {
-    free(self->items[i]);
-  }
-  free(self->items);
 }
 
 /* The path of a file beside the model; the caller frees it. NULL: out of memory. */
@@ -187,19 +192,74 @@ static iobind_status hash_data(const iobind__model *self, const names *found, io
   return IOBIND_OK;
 }
 
-static iobind_status identify_data(const iobind__model *self, iobind__identity *identity, iobind_error *error) {
+static iobind_status list_data_of_file(const iobind__model *self, names *found, iobind_error *error) {
   iobind__model_bytes model;
-  names found = {0};
   if (iobind__model_open(&model, &(iobind__source){.path = self->path}, NULL) != IOBIND_OK) {
     return refuse_unread(self->path, error);
   }
-  iobind_status status = list_data(&model, &found, error);
+  iobind_status status = list_data(&model, found, error);
   iobind__model_close(&model);
+  return status;
+}
+
+static iobind_status identify_data(const iobind__model *self, iobind__identity *identity, iobind_error *error) {
+  names found = {0};
+  iobind_status status = list_data_of_file(self, &found, error);
   if (status == IOBIND_OK && found.count > 0) { /* without any it is as a model in memory */
     status = hash_data(self, &found, identity, error);
   }
   free_names(&found);
   return status;
+}
+
+/* ---- watched: what was there is still there ---- */
+
+/* ORT says what cannot be read: such a file has the stamp of none. */
+static iobind_status stamp_data(const iobind__model *self, size_t index, iobind__file_stamp *stamp, iobind_error *error) {
+  static const iobind__file_stamp none = {0};
+  char *path = beside(self, self->watched.items[index]);
+  if (path == NULL) {
+    return iobind__out_of_memory(error, "session_create");
+  }
+  if (!iobind__file_stamp_get(path, stamp)) {
+    *stamp = none;
+  }
+  free(path);
+  return IOBIND_OK;
+}
+
+iobind_status iobind__model_watch(iobind__model *self, iobind_error *error) {
+  IOBIND__TRY(list_data_of_file(self, &self->watched, error));
+  self->stamps = calloc(self->watched.count + 1, sizeof *self->stamps);
+  if (self->stamps == NULL) {
+    return iobind__out_of_memory(error, "session_create");
+  }
+  for (size_t i = 0; i < self->watched.count; i++) {
+    IOBIND__TRY(stamp_data(self, i, &self->stamps[i], error));
+  }
+  return IOBIND_OK;
+}
+
+/* Also if it has only another name or other rights now: an older file with the same time may have taken its place. */
+static bool is_untouched(const iobind__file_stamp *a, const iobind__file_stamp *b) {
+  return is_same(a, b) && a->changed == b->changed;
+}
+
+iobind_status iobind__model_check(const iobind__model *self, iobind_error *error) {
+  iobind__file_stamp now;
+  if (!iobind__file_stamp_get(self->path, &now)) {
+    return refuse_unread(self->path, error);
+  }
+  IOBIND__TRY(is_untouched(&now, &self->stamp) ? IOBIND_OK : refuse_changed(self->path, error));
+  for (size_t i = 0; i < self->watched.count; i++) {
+    IOBIND__TRY(stamp_data(self, i, &now, error));
+    IOBIND__TRY(is_untouched(&now, &self->stamps[i]) ? IOBIND_OK : refuse_changed(self->watched.items[i], error));
+  }
+  return IOBIND_OK;
+}
+
+const char *iobind__model_path(const iobind__model *self) {
+  return self == NULL ? NULL : self->path;
 }
 
 /* ---- both ---- */
@@ -227,17 +287,22 @@ static iobind_status note_file(iobind__model *self, const char *path, iobind_err
              : iobind__fail(error, IOBIND_ERROR_IO, "session_create: '%s' cannot be read", path);
 }
 
-static iobind_status note_bytes(iobind__model *self, const iobind__source *from, iobind_error *error) {
+iobind_status iobind__source_has_data(const iobind__source *from, bool *has, iobind_error *error) {
   iobind__model_bytes model;
   names found = {0};
+  IOBIND__TRY(iobind__model_open(&model, from, error));
+  iobind_status status = list_data(&model, &found, error);
+  iobind__model_close(&model);
+  *has = found.count > 0;
+  free_names(&found);
+  return status;
+}
+
+static iobind_status note_bytes(iobind__model *self, const iobind__source *from, iobind_error *error) {
   self->identity.bytes = from->bytes;
   self->identity.hash = iobind__hash_of(from->model, from->bytes);
   self->is_identified = true;
-  IOBIND__TRY(iobind__model_open(&model, from, error));
-  iobind_status status = list_data(&model, &found, error);
-  self->has_data = found.count > 0;
-  free_names(&found);
-  return status;
+  return iobind__source_has_data(from, &self->has_data, error);
 }
 
 iobind_status iobind__model_note(const iobind__source *from, iobind__model **out, iobind_error *error) {

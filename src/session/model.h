@@ -9,7 +9,7 @@
 
 typedef struct iobind__model iobind__model;
 
-/* The same for the same model, wherever its files lie. */
+/* Equal for the same model, wherever its files are. */
 typedef struct iobind__identity {
   uint64_t bytes; /* of the model's file */
   iobind__hash hash;
@@ -21,6 +21,18 @@ typedef struct iobind__identity {
 iobind_status iobind__model_note(const iobind__source *from, iobind__model **out, iobind_error *error);
 void iobind__model_forget(iobind__model *self); /* NULL is a no-op */
 
+/* What it was loaded from; NULL: from memory, or not known. */
+const char *iobind__model_path(const iobind__model *self);
+
+/* Of a file: from now on its files must stay what they are. Before the session is loaded. */
+iobind_status iobind__model_watch(iobind__model *self, iobind_error *error);
+
+/* Are they? IO if not: by their sizes, their times and their numbers in the file system. */
+iobind_status iobind__model_check(const iobind__model *self, iobind_error *error);
+
+/* Does the model name files with external data? */
+iobind_status iobind__source_has_data(const iobind__source *from, bool *has, iobind_error *error);
+
 /* Read the model's files, unless that was done. IO if they have changed since then. */
 iobind_status iobind__model_identify(iobind__model *self, iobind__identity *identity, iobind_error *error);
 
@@ -29,7 +41,7 @@ iobind_status iobind__model_identify(iobind__model *self, iobind__identity *iden
 iobind_status iobind__model_find_kinds(iobind__model *self, const iobind_session *session, const iobind__kind **kinds,
                                        iobind_error *error);
 
-/* Of a model in memory, before it is gone. */
+/* Find the kinds of a model in memory, while its bytes exist. */
 iobind_status iobind__model_note_kinds(iobind__model *self, const iobind__source *from, const iobind_session *session,
                                        iobind_error *error);
 

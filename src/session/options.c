@@ -83,8 +83,8 @@ static iobind_status set_plain(const OrtApi *api, const iobind_session_options *
   return IOBIND_OK;
 }
 
-/* ORT hands CUDA's EP each entry "ep.cuda.KEY" as an option, also those that only its kernels read, and the EP ends the process over
- * a key or value that it does not take. */
+/* ORT passes each entry "ep.cuda.KEY" to CUDA's EP as an option, even those that only its kernels read, and the EP ends the process
+ * over a key or value that it does not accept. */
 static iobind_status check_config_key(const char *key, iobind_error *error) {
   static const char prefix[] = "ep.";
   IOBIND__TRY(iobind__session_check_graph_key("config entry", key, error));

@@ -1,4 +1,4 @@
-/* The places of a session's values. */
+/* The memory locations of a session's values. */
 #include <stdlib.h>
 
 #include "memory/driver.h"
@@ -30,7 +30,7 @@ iobind_status iobind__refuse_elsewhere(const iobind_session *session, size_t inp
                       value->label, value->place->device->spec, tensor->place->device->spec);
 }
 
-/* Whose memory it is, and who can access it. */
+/* Describe the memory: its device, and how it can be accessed. */
 static void describe(const iobind_session *session, const OrtMemoryInfo *info, iobind__place *lent) {
   const iobind__place *known = iobind__runtime_find_place(session->runtime, info);
   if (known != NULL) {
@@ -39,7 +39,7 @@ static void describe(const iobind_session *session, const OrtMemoryInfo *info, i
     lent->host = known->host;
     lent->addressable = known->addressable;
   } else {
-    /* memory that no device declares: the EP of the first device is the likeliest to have made it */
+    /* memory that no device declares: it is most likely of the EP of the first device */
     lent->device = session->devices[session->device_count > 1 ? 1 : 0];
   }
 }
@@ -52,7 +52,7 @@ static iobind_status lend_place(iobind_session *session, const OrtMemoryInfo *in
       return IOBIND_OK;
     }
   }
-  /* values point to places, so the array must not move: at most one for each input and output, and each memory of the devices */
+  /* values point to elements, so the array must not move: at most one for each input and output, and each memory of the devices */
   size_t most = session->input_count + session->output_count + 2 * session->device_count + 1;
   if (session->places == NULL) {
     session->places = calloc(most, sizeof *session->places);
@@ -72,7 +72,7 @@ static iobind_status lend_place(iobind_session *session, const OrtMemoryInfo *in
   }
   iobind__place *lent = &session->places[session->place_count++];
   describe(session, info, lent);
-  lent->info = allocator->Info(allocator); /* copied, because `info` may live only as long as a value */
+  lent->info = allocator->Info(allocator); /* copied, because `info` may be freed with a value */
   lent->owner = &session->ref;
   atomic_init(&lent->allocator, allocator);
   *place = lent;
@@ -82,7 +82,8 @@ static iobind_status lend_place(iobind_session *session, const OrtMemoryInfo *in
 iobind_status iobind__session_lend_place(iobind_session *session, const OrtMemoryInfo *info, iobind__place **place,
                                          iobind_error *error) {
   iobind__scope scope;
-  IOBIND__TRY(iobind__guard_enter(session->inside, &scope, error)); /* first: a thread that is inside may want the mutex */
+  IOBIND__TRY(
+      iobind__guard_enter(session->inside, &scope, error)); /* before the mutex: a thread that is inside may wait for it */
   pthread_mutex_lock(&session->places_mutex);
   iobind_status status = lend_place(session, info, place, error);
   pthread_mutex_unlock(&session->places_mutex);
@@ -150,7 +151,7 @@ iobind_status iobind__session_find_place(iobind_session *session, const OrtMemor
   return *place != NULL ? IOBIND_OK : iobind__session_lend_place(session, info, place, error);
 }
 
-/* The last reference to a session may go where nothing should wait for another thread's run: only if it must. */
+/* The last reference to a session may be released where no thread should wait for another one's run: enter only if it is necessary. */
 void iobind__session_free_places(iobind_session *session) {
   if (session->place_count > 0) {
     iobind__scope scope;

@@ -9,7 +9,7 @@ static bool in_window(const iobind__model_bytes *model, uint64_t offset, size_t 
          size <= model->window_size - (size_t)(offset - model->window_at);
 }
 
-/* The tags of a large model lie close together, between weights that are skipped. */
+/* The tags of a large model are close together, between weights that are skipped. */
 static bool fill_window(iobind__model_bytes *model, uint64_t offset) {
   uint64_t left = model->size - offset;
   size_t size = left < sizeof model->window ? (size_t)left : sizeof model->window;

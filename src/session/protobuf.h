@@ -1,4 +1,4 @@
-/* The bytes of a model, in memory or in a file, as far as protobuf's outermost rules tell: fields of messages, one after the other. */
+/* The bytes of a model, in memory or in a file, read as protobuf: the fields of messages, one after the other. */
 #ifndef IOBIND_SESSION_PROTOBUF_H
 #define IOBIND_SESSION_PROTOBUF_H
 
@@ -13,13 +13,13 @@ typedef struct iobind__model_bytes {
   const unsigned char *bytes; /* NULL: in the file */
   FILE *file;
   uint64_t size;
-  bool sound; /* what was read so far is protobuf */
+  bool sound; /* all bytes read until now are valid protobuf */
   uint64_t window_at;
   size_t window_size;
   unsigned char window[4096];
 } iobind__model_bytes;
 
-/* A field of a message; `number` and `length` are 0 where the message is at its end. */
+/* A field of a message; `number` and `length` are 0 at the end of the message. */
 typedef struct iobind__field {
   uint64_t number;
   bool is_message; /* has bytes from `offset` on: a message, a string, packed numbers */
@@ -37,7 +37,7 @@ bool iobind__model_is_ort_format(iobind__model_bytes *model);
 /* A number of protobuf's variable length, at *offset. */
 bool iobind__model_varint(iobind__model_bytes *model, uint64_t *offset, uint64_t *number);
 
-/* The next field of the message that goes on at *offset and ends at `end`. False: there is none, or the bytes are not sound. */
+/* Read the field at *offset of the message that ends at `end`. False: there is none, or the bytes are invalid. */
 bool iobind__model_next(iobind__model_bytes *model, uint64_t *offset, uint64_t end, iobind__field *field);
 
 /* The bytes of a field as a string, cut to fit. False: cut. */

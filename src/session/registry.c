@@ -1,12 +1,12 @@
-/* A graph is captured and released with the session entered. A binding that is destroyed on any thread leaves its graphs to whoever enters next:
- * that thread may have the session's turn already, or be inside the EP. */
+/* A graph is captured and released with the session entered. A binding that is destroyed on any thread leaves its graphs to the next thread that
+ * enters, because its own thread may already have the session's turn, or be inside the EP. */
 #include "session/registry.h"
 
 #include <stdlib.h>
 
 #include "session/session.h"
 
-/* Graphs that ORT or the EP keeps although they were released; see iobind__registry_has_room. */
+/* The maximum number of graphs that ORT or the EP keeps after their release; see iobind__registry_has_room. */
 enum { MOST_KEPT = 32 };
 
 iobind_status iobind__registry_add(iobind_session *session, iobind__captured **out, iobind_error *error) {
@@ -105,8 +105,8 @@ bool iobind__registry_has_room(const iobind__registry *self) {
   return atomic_load(&self->kept) < MOST_KEPT;
 }
 
-/* Concat, Split, batched MatMul and others hand their kernels addresses by a copy from pinned memory. ORT's change #32121 keeps that memory for
- * the graph; before, the next run wrote its own addresses there, and a replay read them. */
+/* Concat, Split, batched MatMul and others pass addresses to their kernels by a copy from pinned memory. ORT's change #32121 retains that memory
+ * for the graph; before it, the next run wrote its own addresses there, and a replay read them. */
 iobind_status iobind__registry_check_recycling(iobind_session *session, const char *what, iobind_error *error) {
   iobind__registry_release_dead(session);
   if (!iobind__session_graphs_have(session, IOBIND__QUIRK_GRAPH_RECYCLES) || atomic_load(&session->graphs.live) == 0) {

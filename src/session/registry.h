@@ -1,4 +1,4 @@
-/* The captured graphs of a session, of all its bindings: their numbers, and the release of those that no binding has any more. */
+/* The captured graphs of all bindings of a session: their numbers, and the release of those that no binding has. */
 #ifndef IOBIND_SESSION_REGISTRY_H
 #define IOBIND_SESSION_REGISTRY_H
 
@@ -14,7 +14,7 @@ typedef struct iobind__captured {
 typedef struct iobind__registry {
   size_t limit;          /* captured graphs of a binding; 0: the session captures none */
   iobind_device *device; /* whose EP captures them */
-  int last_id;           /* no number is used twice; the thread that has the turn changes it */
+  int last_id;           /* numbers are not reused; only the thread that has the turn changes it */
   atomic_size_t live;    /* whole graphs that ORT has not been asked to release */
   atomic_size_t kept;    /* released, but ORT or the EP keeps them until the session is destroyed */
   _Atomic(iobind__captured *) dead;
@@ -26,17 +26,17 @@ iobind_status iobind__registry_add(iobind_session *session, iobind__captured **o
 /* ORT has captured the graph. With the session entered. */
 void iobind__registry_note_whole(iobind_session *session, iobind__captured *captured);
 
-/* No binding has the graph any more: whoever next has the turn lets ORT release it. From any thread: this one may have the turn, or be inside the
- * EP. Takes the memory. NULL is a no-op. */
+/* No binding has the graph: the next thread with the turn lets ORT release it. From any thread: this one may have the turn, or be inside the
+ * EP. Transfers ownership. NULL is a no-op. */
 void iobind__registry_give_up(iobind_session *session, iobind__captured *captured);
 
-/* Release what was given up. With the session entered; or if it is free to be entered. */
+/* Release the graphs that no binding has. With the session entered, or if no other thread has the turn. */
 void iobind__registry_release_dead(iobind_session *session);
 void iobind__registry_try_release_dead(iobind_session *session);
 
-void iobind__registry_close(iobind__registry *self); /* ORT's session is gone, and its graphs with it */
+void iobind__registry_close(iobind__registry *self); /* after ORT's session, which has released its graphs */
 
-/* May another graph be captured? Where graphs stay after their release, the session may not collect them without a bound. */
+/* May another graph be captured? If graphs remain after their release, their number must be bounded. */
 bool iobind__registry_has_room(const iobind__registry *self);
 
 /* INVALID_STATE if this ORT forbids a plain run because a graph of the session is captured. `what` names the call. With the session

@@ -23,7 +23,7 @@ static iobind_status check_inputs(const iobind_session *session, iobind_tensor *
   return IOBIND_OK;
 }
 
-/* The place of a value: nearly always host memory. */
+/* The memory location of a value: nearly always host memory. */
 static iobind_status find_place(iobind_session *session, const OrtValue *value, iobind__place **place, iobind_error *error) {
   const iobind_runtime *runtime = session->runtime;
   const OrtApi *api = IOBIND__API(runtime);
@@ -61,7 +61,7 @@ static void release_value(const iobind_session *session, OrtValue *value) {
 static iobind_status take_output(iobind_session *session, size_t index, iobind_tensor *const *inputs, OrtValue *value,
                                  iobind_tensor **output, iobind_error *error) {
   int passthrough_input = session->outputs[index].passthrough_input;
-  if (passthrough_input >= 0 && inputs != NULL) { /* NULL only where the model has none */
+  if (passthrough_input >= 0 && inputs != NULL) { /* NULL only if the model has none */
     release_value(session, value);
     return iobind__session_copy_to_host(session, inputs[passthrough_input], output, error);
   }
@@ -106,7 +106,7 @@ static iobind_status take_outputs(iobind_session *session, iobind_tensor *const 
   return status;
 }
 
-/* Inside. */
+/* With the guard entered. */
 static iobind_status run_ort(iobind_session *session, const OrtValue **values, OrtValue **results, iobind_error *error) {
   const OrtApi *api = IOBIND__API(session->runtime);
   IOBIND__TRY(iobind__session_graphs_have(session, IOBIND__QUIRK_GRAPH_RECYCLES)

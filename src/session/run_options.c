@@ -1,4 +1,4 @@
-/* The options of a run, checked, and in ORT's words. */
+/* The options of a run, checked and translated into ORT's. */
 #include <string.h>
 
 #include "session/session.h"
@@ -18,7 +18,7 @@ static iobind_status fill_run_options(const OrtApi *api, const iobind_run_option
   }
   for (size_t i = 0; i < options->config_count; i++) {
     if (strcmp(options->config_keys[i], IOBIND__GRAPH_ID) == 0) {
-      continue; /* `graph` says it */
+      continue; /* `graph` sets it */
     }
     IOBIND__ORT_TRY(api, api->AddRunConfigEntry(out, options->config_keys[i], options->config_values[i]), error,
                     "%s: config entry '%s'", what, options->config_keys[i]);

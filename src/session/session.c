@@ -7,8 +7,8 @@
 #include "iobind/interop.h"
 #include "support/options.h"
 
-/* The device whose EP queues, as it goes, that pinned memory goes back to its arena; NULL: there is none. CUDA's does so up to ORT 1.30, and
- * later on if a run has failed that had such memory. */
+/* The device whose EP submits the return of pinned memory to its arena as work; NULL: none. CUDA's EP does so up to ORT 1.30, and in later
+ * releases if a run with such memory has failed. */
 static iobind_device *find_late_device(const iobind_session *session) {
   if (session->compute.way == IOBIND__COMPUTE_BY_OPTION) {
     return session->compute.stream->device;
@@ -20,8 +20,8 @@ static iobind_device *find_late_device(const iobind_session *session) {
   return i < session->device_count ? session->devices[i] : NULL;
 }
 
-/* The arena may end where its memory goes back, with calls that CUDA allows on no stream, and the process with it: an allocator keeps it
- * until the device has completed that. */
+/* The arena could be destroyed in that work, by calls that CUDA forbids there, which would end the process. An allocator retains the arena
+ * until the device has completed the work. */
 static OrtAllocator *keep_pinned_arena(const iobind_session *session, const iobind_device *device) {
   const OrtApi *api = IOBIND__API(session->runtime);
   const iobind__place *pinned = device == NULL ? NULL : &device->places[IOBIND_MEMORY_HOST_ACCESSIBLE];
@@ -71,7 +71,7 @@ static void session_destroy(iobind__ref *ref) {
   const OrtApi *api = IOBIND__API(runtime);
   release_companions(session);
   iobind__shadow_close(session->shadow);
-  iobind__session_free_places(session); /* lent allocators must go before their session */
+  iobind__session_free_places(session); /* lent allocators must be released before their session */
   if (session->attachment != NULL) {
     iobind__driver_of(session->attachment->device)->detach(session->attachment);
   }
@@ -144,7 +144,7 @@ iobind_session *iobind__session_allocate(iobind_runtime *runtime) {
   return session;
 }
 
-/* A model in memory is the caller's to free after the call; with this entry ORT reads an ORT model there as long as the session lives. */
+/* The caller may free a model in memory after the call; with this entry ORT reads an ORT model there while the session exists. */
 static iobind_status check_bytes_are_copied(const iobind_session_options *options, iobind_error *error) {
   static const char key[] = "session.use_ort_model_bytes_directly";
   for (size_t i = 0; i < options->config_count; i++) {
@@ -159,7 +159,7 @@ static iobind_status check_bytes_are_copied(const iobind_session_options *option
   return IOBIND_OK;
 }
 
-/* A failure may be the device's. */
+/* A failure may mean that the device is lost. */
 static iobind_status heed(const iobind_session *session, iobind_status status, iobind_error *error) {
   iobind__scope scope;
   iobind__guard_enter_anyway(session->inside, &scope);
@@ -206,6 +206,7 @@ static iobind_status fill(iobind_session *session, const iobind__source *from, i
   if (from->path != NULL || (options->flags & IOBIND_SESSION_IDENTIFY) != 0) {
     IOBIND__TRY(iobind__model_note(from, &session->model, error));
   }
+  IOBIND__TRY(from->path != NULL && options->verify.runs > 0 ? iobind__model_watch(session->model, error) : IOBIND_OK);
   IOBIND__TRY(load(session, from, options, error));
   IOBIND__TRY(iobind__shadow_open(session, from, options, error));
   bool is_read = from->path == NULL && session->model != NULL;

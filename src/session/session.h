@@ -8,13 +8,13 @@
 #include "session/shadow.h"
 #include "session/value.h"
 
-/* What a model says of itself by a key of its own. */
+/* A custom entry of the model's metadata. */
 typedef struct iobind__entry {
   char *key;
   char *value;
 } iobind__entry;
 
-/* Whose session of ORT's it is. */
+/* The owner of ORT's session. */
 typedef struct iobind__lender {
   bool is_other; /* other code's: passed to the deleter at the end, never released */
   iobind_deleter deleter;
@@ -28,7 +28,7 @@ typedef struct iobind__companion {
   char key[]; /* what the model does */
 } iobind__companion;
 
-/* What the model says of itself. */
+/* The model's metadata. */
 typedef struct iobind__metadata {
   char *texts[4];         /* producer, graph name, domain, description */
   iobind__entry *entries; /* sorted by key */
@@ -42,15 +42,15 @@ struct iobind_session {
   iobind_runtime *runtime;    /* a reference is held */
   OrtSession *session;        /* ORT's */
   iobind__lender lender;      /* who owns that one */
-  iobind__model *model;       /* what it was loaded from; NULL: not known */
+  iobind__model *model;       /* what it was loaded from; NULL: unknown */
   bool profiling;             /* ORT records a profile */
   char *profile;              /* the file of a profile that has ended; ORT owns the string */
-  iobind__metadata metadata;  /* what the model says of itself */
+  iobind__metadata metadata;  /* the model's */
   iobind__value *inputs;      /* the signature, with where each is read */
   size_t input_count;         /* of those */
   iobind__value *outputs;     /* the same, with where each is left */
   size_t output_count;        /* of those */
-  const char **input_names;   /* as ORT's run takes them */
+  const char **input_names;   /* for ORT's run */
   const char **output_names;  /* of the outputs that are tensors */
   size_t tensor_output_count; /* of those */
   OrtRunOptions *run_options; /* default options for runs without a binding: if given none, ORT allocates them in each run */
@@ -59,33 +59,33 @@ struct iobind_session {
   iobind_device **devices;    /* those that may hold its tensors; always includes the CPU */
   size_t device_count;        /* of those */
   bool is_plain;              /* inputs and outputs are in the CPU's default memory, and there is no other device */
-  iobind_device *queued;      /* a device whose runs return before their work is done; NULL: none */
+  iobind_device *queued;      /* a device whose runs return before their work is complete; NULL: none */
   size_t queued_count;        /* if there are several, a run waits for all of them, with a stream or without */
   iobind__attachment *attachment; /* to the device whose driver must know the session; NULL: none */
   iobind__compute compute;        /* where its runs compute */
-  const iobind__guard *guard;     /* around its runs, and what may not meet one; NULL: nothing is needed */
+  const iobind__guard *guard;     /* around its runs, and calls that must not overlap one; NULL: none is needed */
   const iobind__guard *inside;    /* around other calls that reach its EPs: the same without a turn */
   iobind__guard guards[2];        /* these two */
   iobind__place *places;          /* the session's own: memory that no device of the runtime has */
   size_t place_count;             /* of those */
-  pthread_mutex_t places_mutex;   /* a run may meet memory that the signature did not show */
+  pthread_mutex_t places_mutex;   /* a run may find memory that the signature did not show */
   iobind__companion *companions;  /* the mutex of the places guards the list; none leaves it before the session ends */
   iobind_node_info *nodes;        /* which EP runs which node; NULL: not recorded */
   size_t node_count;              /* of those */
   size_t device_node_count;       /* those of them that ORT's CPU EP does not run */
-  bool outputs_guessed;           /* some output comes from no node, and ORT does not say which */
+  bool outputs_guessed;           /* no node makes some output, and ORT does not report which */
   iobind__registry graphs;        /* that its bindings have captured */
   iobind__shadow *shadow;         /* with which runs are verified; NULL: none are */
   iobind__turn turn;              /* see iobind__session_enter */
 };
 
-/* What the model calls its graph; "" or NULL: nothing. */
+/* The name of the model's graph; "" or NULL: none. */
 static inline const char *iobind__session_name(const iobind_session *session) {
   enum { GRAPH_NAME = 1 };
   return session->metadata.texts[GRAPH_NAME];
 }
 
-/* Would ORT capture a graph, or replay one, in a run that names none? In other sessions the number would only cost time. */
+/* Would ORT capture or replay a graph in a run that names none? In other sessions the number would only cost time. */
 static inline bool iobind__session_may_capture(const iobind_session *session) {
   return session->graphs.limit > 0 || session->lender.is_other;
 }
@@ -95,7 +95,7 @@ static inline bool iobind__session_graphs_have(const iobind_session *session, io
   return session->graphs.device != NULL && iobind__device_has(session->graphs.device, quirk);
 }
 
-/* The run config entry that says which graph a run captures or replays, and its value for none. */
+/* The run config entry for the graph that a run captures or replays, and its value for none. */
 #define IOBIND__GRAPH_ID "gpu_graph_id"
 #define IOBIND__NO_GRAPH "-1"
 
@@ -105,15 +105,15 @@ static inline bool iobind__session_runs_alone(const iobind_session *session) {
   return session->graphs.limit > 0 || session->compute.stream != NULL;
 }
 
-/* One run at a time of a session that captures graphs, or that computes on a stream of its own: CUDA's EP has one cuBLAS handle for that.
- * Nothing for any other session. What is done in a turn enters `inside`; `guard` does both. */
+/* Serializes the runs of a session that captures graphs, or that computes on its own stream, for which CUDA's EP has one cuBLAS handle. A no-op
+ * for other sessions. Calls made in a turn enter `inside`; `guard` does both. */
 static inline void iobind__session_enter(iobind_session *session) {
   if (iobind__session_runs_alone(session)) {
     iobind__turn_take(&session->turn);
   }
 }
 
-/* The same without waiting; false: another run has the turn. */
+/* The same without blocking; false: another thread has the turn. */
 static inline bool iobind__session_try_enter(iobind_session *session) {
   return !iobind__session_runs_alone(session) || iobind__turn_try(&session->turn);
 }
@@ -126,7 +126,7 @@ static inline void iobind__session_leave(iobind_session *session) {
 
 /* ---- run_options.c: of runs with a binding and without. `what` names the call ---- */
 
-/* ORT's run config entry that makes a run return before its work is done. */
+/* ORT's run config entry that makes a run return before its work is complete. */
 #define IOBIND__UNSYNCHRONIZED "disable_synchronize_execution_providers"
 
 bool iobind__run_options_want_no_graph(const iobind_run_options *options);
@@ -138,24 +138,24 @@ iobind_status iobind__run_options_translate(const OrtApi *api, const iobind_run_
 
 /* ---- place.c ---- */
 
-/* The place of a memory info of this session: a device's, or, if no device has that memory, one that the session
+/* The memory location for a memory info of this session: a device's, or, if no device has that memory, one that the session
  * lends. */
 iobind_status iobind__session_find_place(iobind_session *session, const OrtMemoryInfo *info, iobind__place **place,
                                          iobind_error *error);
 
-/* A place over the session's own allocator. */
+/* A memory location with the session's own allocator. */
 iobind_status iobind__session_lend_place(iobind_session *session, const OrtMemoryInfo *info, iobind__place **place,
                                          iobind_error *error);
 void iobind__session_free_places(iobind_session *session);
 
-/* Can the session read the tensor as this input where it is? Host memory it can read wherever that is. */
+/* Can the session read the tensor as this input where it is? It can read all host memory. */
 bool iobind__session_reads(const iobind_session *session, const iobind__value *input, const iobind_tensor *tensor);
 
 /* WRONG_DEVICE: an input's tensor is neither on the host nor where the session reads it. */
 iobind_status iobind__refuse_elsewhere(const iobind_session *session, size_t input, const iobind_tensor *tensor,
                                        const char *what, iobind_error *error);
 
-/* The iobind_placement of an output; NONE for what is not a tensor. `placements` may be NULL: all to the host. */
+/* The iobind_placement of an output; NONE if it is not a tensor. `placements` may be NULL: all to the host. */
 static inline int32_t iobind__placement_of(const iobind_session *session, const int32_t *placements, size_t output) {
   bool is_tensor = session->outputs[output].kind == IOBIND_VALUE_TENSOR;
   return !is_tensor ? IOBIND_PLACE_NONE : placements == NULL ? IOBIND_PLACE_HOST : placements[output];
@@ -171,7 +171,7 @@ bool iobind__session_has_device(const iobind_session *session, const iobind_devi
 iobind_status iobind__session_run(iobind_session *session, iobind_tensor *const *inputs, iobind_tensor **outputs,
                                   iobind_error *error);
 
-/* The same content in host memory of its own. */
+/* Copy a tensor to new host memory. */
 iobind_status iobind__session_copy_to_host(const iobind_session *session, const iobind_tensor *tensor, iobind_tensor **copy,
                                            iobind_error *error);
 

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "session/create.h"
+#include "session/recipe.h"
 #include "support/system.h"
 
 /* ---- which runs ---- */
@@ -100,47 +100,53 @@ iobind_status iobind__verify_by_environment(iobind_verify *verify, iobind_error 
 
 /* ---- the session ---- */
 
-/* What the model's results depend on stays; what is about devices goes. */
-static iobind_status load(iobind_session *session, const iobind__source *from, const iobind_session_options *options,
-                          iobind_session **out, iobind_error *error) {
-  static const char strict[] = "session.disable_cpu_ep_fallback";
-  iobind_session_options made = IOBIND_SESSION_OPTIONS_INIT;
-  const char **keys = calloc(2 * options->config_count + 1, sizeof *keys);
-  if (keys == NULL) {
-    return iobind__out_of_memory(error, "session_create");
-  }
-  const char **values = keys + options->config_count;
-  for (size_t i = 0; i < options->config_count; i++) {
-    if (strcmp(options->config_keys[i], strict) != 0) {
-      keys[made.config_count] = options->config_keys[i];
-      values[made.config_count++] = options->config_values[i];
-    }
-  }
-  made.flags = options->flags & IOBIND_SESSION_NO_MEMORY_REUSE;
-  made.optimization = options->optimization;
-  made.intra_op_threads = options->intra_op_threads;
-  made.inter_op_threads = options->inter_op_threads;
-  made.config_keys = keys;
-  made.config_values = values;
-  made.dim_names = options->dim_names;
-  made.dim_values = options->dim_values;
-  made.dim_count = options->dim_count;
-  iobind_error reason = IOBIND_ERROR_INIT;
-  iobind_status status = iobind__session_load(session->runtime, from, &made, out, &reason);
-  free(keys);
-  if (status != IOBIND_OK) {
-    iobind__error_set(error, status, reason.ort_code, "session_create: verify: loading the model for the CPU: %s",
-                      iobind__error_text(&reason));
-  }
-  return status;
-}
-
 static bool has_device(const iobind_session *session) {
   bool has = false;
   for (size_t i = 0; i < session->device_count; i++) {
     has = has || session->devices[i] != session->runtime->cpu;
   }
   return has;
+}
+
+/* The reason is ORT's or the system's; what it is about, and what to do, comes first. */
+static iobind_status refuse(const iobind_session *session, const char *what, const iobind_error *reason, iobind_error *error) {
+  char name[IOBIND__NAME_TEXT];
+  const char *path = iobind__model_path(session->model);
+  const char *given = path != NULL ? iobind__path_name(path) : iobind__session_name(session);
+  iobind__text_shorten(given == NULL ? "" : given, name);
+  iobind__error_set(error, reason->status, reason->ort_code,
+                    "%s: verify: the session of '%s' cannot load its model for the CPU: create the session again, or without "
+                    "`verify`: %s",
+                    what, name, iobind__error_text(reason));
+  return reason->status;
+}
+
+static iobind_status load(iobind_session *session, const char *what, iobind_error *error) {
+  iobind__shadow *self = session->shadow;
+  iobind_error reason = IOBIND_ERROR_INIT;
+  if (iobind__recipe_load(self->recipe, session, &self->session, &reason) != IOBIND_OK) {
+    return refuse(session, what, &reason, error);
+  }
+  iobind__recipe_destroy(self->recipe);
+  self->recipe = NULL;
+  return IOBIND_OK;
+}
+
+iobind_status iobind__shadow_load(iobind_session *session, const char *what, iobind_error *error) {
+  iobind__shadow *self = session->shadow;
+  pthread_mutex_lock(&self->mutex);
+  iobind_status status = self->session != NULL ? IOBIND_OK : load(session, what, error);
+  pthread_mutex_unlock(&self->mutex);
+  return status;
+}
+
+/* The files of a model in memory are in a directory that only ORT knows: iobind could not tell whether they are the same later. */
+static iobind_status load_early(iobind_session *session, const iobind__source *from, iobind_error *error) {
+  bool has_data = false;
+  if (from->path == NULL) {
+    IOBIND__TRY(iobind__source_has_data(from, &has_data, error));
+  }
+  return has_data ? iobind__shadow_load(session, "session_create", error) : IOBIND_OK;
 }
 
 iobind_status iobind__shadow_open(iobind_session *session, const iobind__source *from, const iobind_session_options *options,
@@ -156,15 +162,19 @@ iobind_status iobind__shadow_open(iobind_session *session, const iobind__source 
   for (size_t i = 0; i < session->output_count; i++) {
     atomic_init(&self->is_random[i], false);
   }
+  pthread_mutex_init(&self->mutex, NULL);
   iobind__verify_counts_open(&self->requests, self->verify.runs);
   session->shadow = self;
-  return load(session, from, options, &self->session, error);
+  IOBIND__TRY(iobind__recipe_create(from, options, &self->recipe, error));
+  return load_early(session, from, error);
 }
 
 void iobind__shadow_close(iobind__shadow *self) {
   if (self != NULL) {
-    iobind__ref_release(self->session == NULL ? NULL : &self->session->ref);
+    iobind_session_destroy(self->session);
+    iobind__recipe_destroy(self->recipe);
     iobind__verify_counts_close(&self->requests);
+    pthread_mutex_destroy(&self->mutex);
     free(self);
   }
 }

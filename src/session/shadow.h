@@ -18,11 +18,17 @@ typedef struct iobind__verify_counts {
 } iobind__verify_counts;
 
 typedef struct iobind__shadow {
-  iobind_session *session;
   iobind_verify verify;
+  pthread_mutex_t mutex;         /* while the session is loaded: other runs that need it wait */
+  struct iobind__recipe *recipe; /* from which it is loaded; NULL: it is */
+  iobind_session *session;       /* NULL: no run has needed it yet */
   iobind__verify_counts requests;
   atomic_bool is_random[]; /* outputs that the model makes at random */
 } iobind__shadow;
+
+/* Load the session, unless that was done; then it stays. `what` names the call. IO if the model's files are other ones now; the next call tries
+ * again. */
+iobind_status iobind__shadow_load(iobind_session *session, const char *what, iobind_error *error);
 
 void iobind__verify_counts_open(iobind__verify_counts *self, uint32_t runs);
 void iobind__verify_counts_close(iobind__verify_counts *self);

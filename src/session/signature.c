@@ -1,4 +1,4 @@
-/* Inputs and outputs: names, types, shapes, symbols, and where the session wants or leaves them. */
+/* Inputs and outputs: names, types, shapes, symbols, and where the session reads or leaves them. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -110,7 +110,7 @@ static iobind_status read_value(iobind_session *session, size_t index, bool is_i
   return status;
 }
 
-/* The place of a value by its memory and EP device. The EP device tells more than the memory: two EPs may share one GPU's. */
+/* The memory location of a value, by its memory and EP device. Two EPs may share one GPU's memory, so the EP device determines it. */
 static iobind_status find_place(iobind_session *session, const OrtMemoryInfo *info, const OrtEpDevice *ep_device,
                                 iobind__place **place, iobind_error *error) {
   iobind_runtime *runtime = session->runtime;
@@ -125,7 +125,7 @@ static iobind_status find_place(iobind_session *session, const OrtMemoryInfo *in
   return iobind__session_find_place(session, info, place, error);
 }
 
-/* ORT tells the memory of no output if one output of the model is not made by a node: an input passed through, or a constant. A
+/* ORT reports the memory of no output if one output of the model does not come from a node: an input passed through, or a constant. A
  * passed-through input is where the input is; the others are assumed to be on the session's first device. */
 static void guess_output_places(iobind_session *session) {
   iobind_device *first = session->devices[session->device_count > 1 ? 1 : 0];

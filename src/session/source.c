@@ -1,4 +1,4 @@
-/* What a session is loaded from, and why ORT refuses it. */
+/* The model that a session is loaded from, and why ORT refuses it. */
 #include "session/create.h"
 
 iobind_status iobind__source_load(const iobind__source *from, iobind_session *session, const OrtSessionOptions *ort_options,
@@ -13,7 +13,7 @@ iobind_status iobind__source_load(const iobind__source *from, iobind_session *se
   return IOBIND_OK;
 }
 
-/* ORT does not say which nodes prevent a STRICT session, or one that captures graphs. So the model is loaded again as neither, which
+/* ORT does not report which nodes prevent a STRICT session, or one that captures graphs. So the model is loaded again as neither, which
  * shows where each node runs. False if that cannot be found out; no names if all nodes run on the device. */
 static bool name_nodes_on_cpu(const iobind__source *from, iobind_runtime *runtime, const iobind_session_options *strict,
                               iobind__text *names) {

@@ -25,7 +25,8 @@ static uint8_t spread_of_any(const iobind__topology *graph, uint32_t node, const
   return found ? IOBIND__SPREAD_MIXED : IOBIND__SPREAD_NONE;
 }
 
-/* Of what a node makes, by what it reads. What attends to rows leaves none of them, and what writes into a cache has a cache of its own. */
+/* The spread of a node's outputs, by that of its inputs. The output of attention has no rows, and an operator that writes into a cache has its
+ * own cache. */
 static uint8_t spread_by(const iobind__topology *graph, uint32_t node, const uint8_t *spread) {
   uint8_t first = spread[iobind__topology_input(graph, node, 0)];
   switch (iobind__topology_node(graph, node)->op) {
@@ -61,7 +62,7 @@ void iobind__spread_find(const iobind__topology *graph, uint8_t *spread) {
   }
 }
 
-/* By their names, or as an input of the node that has such a graph. */
+/* They read by name, or through an input of the node that has such a graph. */
 bool iobind__spread_is_attended_inside(const iobind__topology *graph, const uint8_t *spread) {
   const uint32_t *read = (const uint32_t *)(const void *)graph->inner.data;
   bool is_read = false;

@@ -7,13 +7,13 @@
 typedef enum iobind__spread {
   IOBIND__SPREAD_NONE,
   IOBIND__SPREAD_ROWS, /* the cache's rows from the first one on, perhaps laid out in another way */
-  IOBIND__SPREAD_MIXED /* something that was computed from them: which rows it holds is not known */
+  IOBIND__SPREAD_MIXED /* something that was computed from them: which rows it holds is unknown */
 } iobind__spread;
 
 /* `spread` has an element for each wire. Those from which the search begins are set, all others are NONE. */
 void iobind__spread_find(const iobind__topology *graph, uint8_t *spread);
 
-/* Do control flow's graphs read what is set, and attend to something? Which lengths they take is not known. */
+/* Do graphs of control flow read a value that is set, and contain an attention? Its lengths are unknown. */
 bool iobind__spread_is_attended_inside(const iobind__topology *graph, const uint8_t *spread);
 
 #endif

@@ -1,4 +1,4 @@
-/* The stream that a session is created with: the caller's, or one for an EP that refuses a stream with each run and is given one by an option. */
+/* The stream that a session is created with: the caller's, or one for an EP that refuses a stream with each run and gets one by an option. */
 #include <string.h>
 
 #include "iobind/interop.h"
@@ -12,7 +12,7 @@ static bool is_first(const iobind_session_options *options, const iobind_device 
   return i < options->device_count && options->devices[i] == device;
 }
 
-/* The i-th option of the caller's, if it is meant for the device; NULL: it is for another EP, or unknown. */
+/* The caller's i-th option, if it applies to the device; NULL: it is for another EP, or unknown. */
 static const iobind__option *own_option(const iobind_session_options *options, size_t i, const iobind_device *device,
                                         bool *other_ep) {
   const char *key = options->ep_keys[i];
@@ -23,7 +23,7 @@ static const iobind__option *own_option(const iobind_session_options *options, s
   return own ? iobind__option_find(device->ep->options, named == NULL ? key : dot + 1) : NULL;
 }
 
-/* Does the caller give an option that leaves no room for a stream of iobind's: copies on other streams, or another EP before this one? */
+/* Does an option of the caller exclude a stream of iobind: copies on other streams, or another EP before this one? */
 static bool has_obstacle(const iobind_session_options *options, const iobind_device *device) {
   bool found = false;
   for (size_t i = 0; i < options->ep_option_count; i++) {
@@ -125,7 +125,7 @@ static iobind_status check_stream(const iobind_session_options *options, const i
   return IOBIND_OK; /* options that exclude a stream are refused with the others (ep_options.c) */
 }
 
-/* A stream for an EP that is given one by an option. A stream of the caller's in that option is ordered with it, as iobind_stream_wrap does. */
+/* A stream for an EP that gets one by an option. If that option has a stream of the caller, both are ordered, as by iobind_stream_wrap. */
 static iobind_status open_for_option(const iobind_session_options *options, iobind_device *device, iobind_stream **stream,
                                      iobind_error *error) {
   iobind_native native = IOBIND_NATIVE_INIT;

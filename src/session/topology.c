@@ -5,7 +5,7 @@
 
 #include "support/hash.h"
 
-/* By the numbers of ONNX's fields. */
+/* Numbers of ONNX's fields. */
 enum { MODEL_GRAPH = 7, GRAPH_NODE = 1, GRAPH_INITIALIZER = 5 };
 enum { NODE_INPUT = 1, NODE_OUTPUT = 2, NODE_OP_TYPE = 4, NODE_ATTRIBUTE = 5, NODE_DOMAIN = 7 };
 enum {
@@ -65,7 +65,7 @@ static uint32_t add_wire(iobind__topology *self, const char *name) {
   return (uint32_t)(iobind__topology_wire_count(self) - 1);
 }
 
-/* The wire of the name that a field holds. What is too long to compare is a wire that nothing else is joined to. */
+/* The wire of the name that a field holds. A name that is too long to compare gets a wire without other connections. */
 static uint32_t intern(iobind__topology *self, const iobind__field *field) {
   char name[NAME];
   bool is_whole = iobind__model_text(self->model, field, name, sizeof name);
@@ -151,7 +151,7 @@ static void add_output(iobind__topology *self, uint32_t slot, const iobind__fiel
   }
 }
 
-/* What nodes inside of this one read: control flow has graphs as attributes, which read values of the graphs around them. */
+/* Add the values that nodes inside of this one read: control flow has graphs as attributes, which read values of the graphs around them. */
 static void add_inner(iobind__topology *self, const iobind__field *attribute, size_t depth);
 
 static void add_inner_node(iobind__topology *self, const iobind__field *node, size_t depth) {
@@ -313,7 +313,7 @@ static bool read_raw(iobind__model_bytes *model, const iobind__field *field, iob
   return true;
 }
 
-/* Of external data there is nothing here. */
+/* External data are not read. */
 static bool read_tensor(iobind__model_bytes *model, const iobind__field *tensor, iobind__few *out) {
   uint64_t offset = tensor->offset;
   iobind__field field;

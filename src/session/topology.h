@@ -5,7 +5,7 @@
 #include "session/protobuf.h"
 #include "support/bytes.h"
 
-/* The operators that are told apart. */
+/* The operators that are distinguished. */
 typedef enum iobind__op {
   IOBIND__OP_OTHER,
   IOBIND__OP_IDENTITY,
@@ -39,7 +39,7 @@ typedef struct iobind__vertex {
   iobind__field message; /* where its attributes are */
 } iobind__vertex;
 
-/* A value by its name: what makes it. */
+/* A value, and the node that makes it. */
 typedef struct iobind__wire {
   uint64_t name;          /* offset in `names` */
   uint32_t node;          /* IOBIND__NO_INDEX: none makes it */
@@ -47,11 +47,11 @@ typedef struct iobind__wire {
   iobind__field constant; /* an initializer; its number is 0 if it is none */
 } iobind__wire;
 
-/* Growing arrays of what their names say. */
+/* Growing arrays. */
 typedef struct iobind__topology {
   iobind__model_bytes *model;
   iobind__bytes nodes; /* iobind__vertex */
-  iobind__bytes wires; /* iobind__wire; the first one is what is left out */
+  iobind__bytes wires; /* iobind__wire; the first one stands for a missing input */
   iobind__bytes edges; /* uint32_t: wires that nodes read */
   iobind__bytes inner; /* uint32_t: wires that nodes inside of nodes read */
   iobind__bytes names;
@@ -62,7 +62,7 @@ typedef struct iobind__topology {
   bool failed;         /* out of memory */
 } iobind__topology;
 
-/* Of the main graph; of those inside of its nodes only what they read. After a failure, or of what is no ONNX model, nothing is in it. */
+/* Read the main graph, and of graphs inside of its nodes only the values that they read. Empty after a failure, or if it is not an ONNX model. */
 iobind_status iobind__topology_read(iobind__model_bytes *model, iobind__topology *self, iobind_error *error);
 void iobind__topology_free(iobind__topology *self);
 
@@ -85,7 +85,7 @@ static inline const iobind__wire *iobind__topology_wire(const iobind__topology *
   return (const iobind__wire *)(const void *)self->wires.data + index;
 }
 
-/* The wire that a node reads; 0: that input is left out. */
+/* The wire that a node reads; 0: the input is missing. */
 static inline uint32_t iobind__topology_input(const iobind__topology *self, uint32_t node, uint32_t slot) {
   const iobind__vertex *of = iobind__topology_node(self, node);
   return slot < of->input_count ? ((const uint32_t *)(const void *)self->edges.data)[of->first + slot] : 0;

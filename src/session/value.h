@@ -7,7 +7,7 @@
 /* As the model declares it. */
 typedef struct iobind__value {
   char *name;
-  char *label; /* the name as messages have it, shortened; `name` itself if that is short */
+  char *label; /* the name for messages, shortened; `name` itself if that is short */
   iobind_value_kind kind;
   iobind_dtype dtype;
   bool has_shape;
@@ -16,8 +16,8 @@ typedef struct iobind__value {
   const char **symbols; /* one for each dim; "" if it has none; the session owns the strings */
   int *symbol_ids;      /* the same name has the same number in the whole session; -1: none */
   bool repeats_symbol;  /* two dims have the same name */
-  iobind__place *place; /* where the session wants it or leaves it */
-  int passthrough_input; /* an output: the input that ORT passes through as it, the one of the same name; -1: a node makes it, or a constant is it */
+  iobind__place *place; /* where the session reads it or leaves it */
+  int passthrough_input; /* an output: the input that ORT passes through as it, the one of the same name; -1: it comes from a node, or is a constant */
 } iobind__value;
 
 /* Are dims of the tensor with the same name equal? */

@@ -24,7 +24,7 @@ static scaled scale(double number, int count) {
     self.exponent--;
   }
   self.digits = (uint64_t)(number + 0.5);
-  while (self.digits % 10 == 0) { /* also what was rounded up to one digit more */
+  while (self.digits % 10 == 0) { /* also if rounding has added a digit */
     self.digits /= 10;
     self.exponent++;
   }

@@ -1,4 +1,4 @@
-/* A number as a message shows it, with a point in every locale. */
+/* A number for messages, with a point in every locale. */
 #ifndef IOBIND_SUPPORT_DECIMAL_H
 #define IOBIND_SUPPORT_DECIMAL_H
 

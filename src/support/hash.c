@@ -24,7 +24,7 @@ static inline uint64_t load(const unsigned char *bytes) {
   return word;
 }
 
-/* Each step is one to one in the column and in the word: a word that differs is never lost. */
+/* Each step is a bijection of the column and of the word: a word that differs always changes the column. */
 static inline uint64_t step(uint64_t column, uint64_t word, uint64_t number) {
   return rotate((column ^ word) * number, 29);
 }
@@ -78,7 +78,7 @@ void iobind__hash_add(iobind__hasher *self, const void *data, size_t bytes) {
   }
 }
 
-/* Each bit of the word decides about each bit of the result. */
+/* Each bit of the word affects each bit of the result. */
 static uint64_t spread(uint64_t word) {
   word = (word ^ (word >> 32)) * numbers[1];
   word = (word ^ (word >> 29)) * numbers[3];

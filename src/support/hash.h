@@ -1,4 +1,4 @@
-/* A hash of 128 bits, to find data that were changed by accident, or are others. It does not stop whoever forges them. */
+/* A hash of 128 bits that detects other data, and accidental changes. It does not protect against forged data. */
 #ifndef IOBIND_SUPPORT_HASH_H
 #define IOBIND_SUPPORT_HASH_H
 
@@ -22,7 +22,7 @@ void iobind__hash_begin(iobind__hasher *self);
 void iobind__hash_add(iobind__hasher *self, const void *data, size_t bytes);
 iobind__hash iobind__hash_end(iobind__hasher *self);
 
-/* Of bytes that lie together. */
+/* The hash of contiguous bytes. */
 iobind__hash iobind__hash_of(const void *data, size_t bytes);
 
 #endif

@@ -8,10 +8,10 @@
 #include "support/system.h"
 #include "support/text.h"
 
-/* No library has more; a file that says so is damaged. */
+/* No library has more; a file that declares more is damaged. */
 enum { MOST_NAMES = 256, LONGEST_NAME = 255, MOST_ENTRIES = 4096, MOST_PARTS = 96 };
 
-/* A part of the file that is loaded somewhere: a segment or a section. */
+/* A part of the file that is loaded at an address: a segment or a section. */
 typedef struct part {
   uint64_t address, offset, size;
 } part;

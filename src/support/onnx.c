@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* By the numbers of ONNX's fields. */
+/* Numbers of ONNX's fields. */
 enum { OPSET = 13, IR_VERSION = 8 };
 enum { MODEL_IR_VERSION = 1, MODEL_GRAPH = 7, MODEL_OPSET = 8, OPSET_VERSION = 2 };
 enum { GRAPH_NODE = 1, GRAPH_NAME = 2, GRAPH_INITIALIZER = 5, GRAPH_INPUT = 11, GRAPH_OUTPUT = 12 };
@@ -38,7 +38,7 @@ static void put_text(iobind__bytes *to, uint64_t field, const char *text) {
   put_bytes(to, field, text, strlen(text));
 }
 
-/* Takes the message. */
+/* Takes ownership of the message. */
 static void put_message(iobind__bytes *to, uint64_t field, iobind__bytes *message) {
   to->failed = to->failed || message->failed;
   put_bytes(to, field, message->data, message->length);

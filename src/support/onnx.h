@@ -23,7 +23,7 @@ typedef struct iobind__onnx_op {
   int64_t axis; /* its attribute of that name, or IOBIND__NO_AXIS */
 } iobind__onnx_op;
 
-/* Parts of a graph, in any order but for the nodes'. */
+/* Parts of a graph, in any order, except that the nodes are sorted. */
 void iobind__onnx_input(iobind__bytes *graph, const iobind__onnx_value *input);
 void iobind__onnx_output(iobind__bytes *graph, const iobind__onnx_value *output);
 void iobind__onnx_node(iobind__bytes *graph, const iobind__onnx_op *op);
@@ -31,7 +31,7 @@ void iobind__onnx_node(iobind__bytes *graph, const iobind__onnx_op *op);
 /* The constant 0, 1, 2 .. count - 1: int64 of the dims [count, 1, 1]. */
 void iobind__onnx_range(iobind__bytes *graph, const char *name, size_t count);
 
-/* The model of a graph, which is taken. */
+/* Write the model of a graph, which it frees. */
 void iobind__onnx_write(iobind__bytes *graph, const char *name, iobind__bytes *model);
 
 #endif

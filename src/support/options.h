@@ -13,7 +13,7 @@
 iobind_status iobind__options_read(void *out, size_t size, size_t oldest, const void *options, const char *what,
                                    iobind_error *error);
 
-/* An array of the caller's, with its length. INVALID_ARGUMENT if it is neither `expected` entries nor, where it is optional, NULL and 0.
+/* Check an array of the caller and its length. INVALID_ARGUMENT unless it has `expected` entries, or is optional, NULL and of length 0.
  * @param name  the argument or field that it is */
 iobind_status iobind__array_check(const void *array, size_t count, size_t expected, bool is_optional, const char *name,
                                   const char *what, iobind_error *error);

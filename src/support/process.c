@@ -33,7 +33,7 @@ static _Atomic(question) asked;
 static void begin_child(void) {
   if (atomic_load(&asked)()) {
     atomic_store(&iobind__process_forked, true);
-    iobind__thread = UINT64_MAX; /* what the parent's thread may do without a look, this one may not */
+    iobind__thread = UINT64_MAX; /* this thread must make the checks that the parent's thread may omit */
   }
 }
 

@@ -8,8 +8,8 @@
 
 #include "support/error.h"
 
-/* Variables of the steady run: of each thread, where the usual call for one is a third of what some checks cost, and of the library, which
- * otherwise are looked up. */
+/* Variables that the steady run reads: those of a thread, because the default call for one costs a third of some checks, and those of the
+ * library, which would otherwise be looked up. */
 #if defined(__ELF__)
 #define IOBIND__OF_THREAD _Thread_local __attribute__((tls_model("initial-exec")))
 #define IOBIND__OF_LIBRARY __attribute__((visibility("hidden")))
@@ -18,13 +18,13 @@
 #define IOBIND__OF_LIBRARY
 #endif
 
-/* A number that no other thread ever has: a system gives the ids of threads that have ended to new ones. A thread gets it when it asks by
+/* A number that no other thread ever has: a system gives the ids of threads that have ended to new ones. A thread gets it by its first call of
  * the function; until then, and in a forked child, the variable is UINT64_MAX. It is a multiple of this, so that a small number can be added. */
 enum { IOBIND__THREADS_APART = 8 };
 uint64_t iobind__thread_number(void);
 extern IOBIND__OF_THREAD uint64_t iobind__thread;
 
-/* From now on each forked child asks `had_runtimes` whether it may use this library. */
+/* Each child forked later calls `had_runtimes`, to find out whether it may use this library. */
 void iobind__process_watch(bool (*had_runtimes)(void));
 
 /* Is this process a child of one that had a runtime when it forked? Nothing of that runtime works here: calls would wait for

@@ -17,17 +17,17 @@ static inline void iobind__ref_retain(iobind__ref *ref) {
   atomic_fetch_add_explicit(&ref->count, 1, memory_order_relaxed);
 }
 
-/* The last reference is gone. */
+/* Called after the last reference was released. */
 void iobind__ref_end(iobind__ref *ref);
 
-/* NULL is a no-op. Acquire: what other threads did with the object must have happened before it is destroyed. */
+/* NULL is a no-op. Acquire: other threads' accesses to the object happen before it is destroyed. */
 static inline void iobind__ref_release(iobind__ref *ref) {
   if (ref != NULL && atomic_fetch_sub_explicit(&ref->count, 1, memory_order_acq_rel) == 1) {
     iobind__ref_end(ref);
   }
 }
 
-/* False if the last reference is gone already and the object is being destroyed. */
+/* False if the last reference was released and the object is being destroyed. */
 bool iobind__ref_try_retain(iobind__ref *ref);
 
 #endif

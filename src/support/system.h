@@ -1,5 +1,5 @@
-/* What differs between systems: dynamic libraries, files and directories, the environment. Paths and values are UTF-8; paths that
- * come out have '/' between their parts. */
+/* What differs between systems: dynamic libraries, files and directories, the environment. Paths and values are UTF-8; returned
+ * paths have '/' between their parts. */
 #ifndef IOBIND_SUPPORT_SYSTEM_H
 #define IOBIND_SUPPORT_SYSTEM_H
 
@@ -13,7 +13,7 @@
 
 #if defined(_WIN32)
 #include <wchar.h>
-typedef wchar_t iobind__path_char; /* of a path as the system and ORT take it */
+typedef wchar_t iobind__path_char; /* of a path for the system and ORT */
 #define IOBIND__LIBRARY_PREFIX ""
 #define IOBIND__LIBRARY_SUFFIX ".dll"
 #define IOBIND__PATH_SEPARATOR ';'
@@ -74,12 +74,13 @@ const char *iobind__path_name(const char *path); /* its last part */
 
 FILE *iobind__file_open(const char *path); /* to read bytes; NULL if it cannot be opened */
 
-/* What changes when a file does. */
+/* Properties that change with a file. */
 typedef struct iobind__file_stamp {
   uint64_t bytes;
   uint64_t number; /* of the file in its file system; 0: unknown */
   int64_t written; /* nanoseconds since 1970 */
-  int64_t changed; /* the same, of its bytes or its name: when an older file took its place; where that is unknown, `written` */
+  int64_t
+      changed; /* the same, of its bytes or its name, so that replacing it by an older file shows; `written` if that is unknown */
 } iobind__file_stamp;
 bool iobind__file_stamp_get(const char *path, iobind__file_stamp *stamp); /* false: it cannot be read */
 
@@ -98,22 +99,22 @@ void iobind__directory_free(char **names);
 int iobind__descriptor_duplicate(int descriptor);
 void iobind__descriptor_close(int descriptor);
 
-/* A path as the system's own functions take it; the caller frees it. NULL: out of memory. */
+/* A path for the system's own functions; the caller frees it. NULL: out of memory. */
 iobind__path_char *iobind__path_native(const char *path);
 
 /* ---- time ---- */
 
-/* Nanoseconds of a clock that never goes back. */
+/* Nanoseconds of a monotonic clock. */
 uint64_t iobind__clock_ns(void);
 
-/* Nanoseconds since 1970, as the stamps of files have them. */
+/* Nanoseconds since 1970, as in the stamps of files. */
 int64_t iobind__clock_of_day(void);
 
 /* Block the calling thread for about this long, less than a second. */
 void iobind__clock_sleep(uint64_t ns);
 
-/* A condition that can be waited for until that clock shows a time. False if it does, and never for UINT64_MAX; true may be for nothing, as
- * with any condition. */
+/* A condition for waits until the monotonic clock shows a time. Returns false at that time, never for UINT64_MAX; true may be a spurious
+ * wake-up, as with any condition. */
 void iobind__condition_init(pthread_cond_t *condition);
 bool iobind__condition_wait(pthread_cond_t *condition, pthread_mutex_t *mutex, uint64_t until);
 

@@ -1,4 +1,4 @@
-/* The part of system.h that looks into the libraries of the process. On systems without ELF files nothing is found. */
+/* The part of system.h that reads the libraries of the process. On systems without ELF files it finds nothing. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE /* dl_iterate_phdr, dlinfo, RTLD_DEFAULT */
 #endif
@@ -17,7 +17,7 @@ typedef struct span {
   uintptr_t end;
 } span;
 
-enum { MOST_LIBRARIES = 1024 }; /* libraries loaded after so many are not looked at */
+enum { MOST_LIBRARIES = 1024 }; /* libraries loaded after so many are not searched */
 
 typedef struct search {
   uintptr_t library; /* its load address */
@@ -69,7 +69,7 @@ static bool is_in(span range, uintptr_t address) {
   return address >= range.start && address < range.end;
 }
 
-/* Asked of each word of a library: most are numbers, or addresses in the library itself, and are told apart first. */
+/* Called for each word of a library: most are numbers, or addresses in the library itself, which are excluded first. */
 static bool is_in_another(const search *self, uintptr_t address) {
   if (!is_in(self->all, address) || is_in(self->own, address)) {
     return false;
@@ -141,7 +141,7 @@ UNWATCHED static void look_through(search *self, uintptr_t start, uintptr_t end)
   }
 }
 
-/* Called by dl_iterate_phdr, which lets no library be unloaded meanwhile. */
+/* Called by dl_iterate_phdr, during which no library can be unloaded. */
 static int look(struct dl_phdr_info *info, size_t size, void *context) {
   (void)size;
   search *self = context;

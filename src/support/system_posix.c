@@ -189,12 +189,12 @@ int64_t iobind__clock_of_day(void) {
 
 void iobind__clock_sleep(uint64_t ns) {
   const struct timespec time = {.tv_sec = 0, .tv_nsec = (long)ns};
-  (void)nanosleep(&time, NULL); /* a signal may end it early, which no caller minds */
+  (void)nanosleep(&time, NULL); /* a signal may end it early, which is harmless to all callers */
 }
 
 void iobind__condition_init(pthread_cond_t *condition) {
 #if defined(__APPLE__)
-  pthread_cond_init(condition, NULL); /* it takes no other clock, but a duration */
+  pthread_cond_init(condition, NULL); /* it accepts no other clock, but a duration */
 #else
   pthread_condattr_t monotonic;
   pthread_condattr_init(&monotonic);

@@ -68,7 +68,7 @@ static void add_error(iobind__text *reason, DWORD code) {
   free(text);
 }
 
-/* The path is made absolute: only then does the loader search its directory for the libraries that it needs. */
+/* The path is made absolute, because otherwise the loader does not search its directory for the libraries that it needs. */
 void *iobind__library_open(const char *name, iobind__text *reason) {
   wchar_t *native = iobind__path_native(name);
   HMODULE library = NULL;
@@ -334,7 +334,7 @@ void iobind__condition_init(pthread_cond_t *condition) {
   pthread_cond_init(condition, NULL);
 }
 
-/* These threads wait by the time of day. A waiter that is told a false "not yet" looks at the other clock and waits again. */
+/* These threads wait by the time of day. A waiter that wakes too early checks the monotonic clock and waits again. */
 bool iobind__condition_wait(pthread_cond_t *condition, pthread_mutex_t *mutex, uint64_t until) {
   if (until == UINT64_MAX) {
     return pthread_cond_wait(condition, mutex) == 0;

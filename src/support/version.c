@@ -1,5 +1,4 @@
-/* The version, and the names of statuses. Apart from error.c, which the tool has a copy of: on Windows a program may not define what it
- * imports from the library. */
+/* The version and the names of statuses. */
 #include "support/error.h"
 
 uint32_t iobind_get_version(void) {

@@ -18,7 +18,7 @@ iobind__weak *iobind__weak_create(iobind__ref *target) {
   return made;
 }
 
-/* The target's memory is there until its end, which waits for the mutex. */
+/* The target's memory remains valid until iobind__weak_end, which waits for the mutex. */
 iobind__ref *iobind__weak_get(iobind__weak *self) {
   pthread_mutex_lock(&self->mutex);
   iobind__ref *found = self->target != NULL && iobind__ref_try_retain(self->target) ? self->target : NULL;

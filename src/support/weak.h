@@ -1,4 +1,4 @@
-/* A weak reference: it finds its target as long as somebody else keeps that. */
+/* A weak reference: it finds its target while other owners retain that. */
 #ifndef IOBIND_SUPPORT_WEAK_H
 #define IOBIND_SUPPORT_WEAK_H
 
@@ -9,16 +9,16 @@
 typedef struct iobind__weak {
   iobind__ref ref;
   pthread_mutex_t mutex;
-  iobind__ref *target; /* NULL: it is gone */
+  iobind__ref *target; /* NULL: it was destroyed */
 } iobind__weak;
 
 /* The target gets the first reference. NULL: out of memory. */
 iobind__weak *iobind__weak_create(iobind__ref *target);
 
-/* A reference to the target, for the caller; NULL: it is gone. */
+/* A reference to the target, for the caller; NULL: it was destroyed. */
 iobind__ref *iobind__weak_get(iobind__weak *self);
 
-/* The target is being destroyed: it gives up its reference. NULL is a no-op. */
+/* The target is being destroyed: it releases its reference. NULL is a no-op. */
 void iobind__weak_end(iobind__weak *self);
 
 #endif

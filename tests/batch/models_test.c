@@ -171,6 +171,118 @@ static void rows_of_different_lengths_captured(void **state) {
   decode_all(1);
 }
 
+/* ---- GroupQueryAttention ---- */
+
+/* x, a key, a value, the last place in use of each row, and as many places as there are or more, for all rows. */
+enum { X = 0, LAST = 3, TOTAL = 4, Y = 0, SPEAKERS = 3, PLACES = 8, WIDTH = 16 };
+
+typedef struct speaker {
+  uint64_t slot;
+  iobind_binding *alone;
+  int32_t length;
+} speaker;
+
+static iobind_batch *open_speakers(iobind_session *session) {
+  static const iobind_batch_pair pairs[] = {{1, 1}, {2, 2}};
+  static const int32_t inputs[] = {0, 0, 0, 0, IOBIND_BATCH_NO_AXIS};
+  static const int32_t outputs[] = {0, 0, 0};
+  static const int32_t all = PLACES;
+  iobind_batch_options options = IOBIND_BATCH_OPTIONS_INIT;
+  iobind_batch *batch;
+  options.most_rows = SPEAKERS;
+  options.pairs = pairs;
+  options.pair_count = 2;
+  options.input_axes = inputs;
+  options.input_axis_count = 5;
+  options.output_axes = outputs;
+  options.output_axis_count = 3;
+  expect_ok(iobind_batch_create(session, &options, &batch, &fault));
+  iobind_tensor *total = make_tensor(IOBIND_DTYPE_INT32, NULL, 0, &all, sizeof all);
+  expect_ok(iobind_batch_set_input(batch, IOBIND_BATCH_ALL, TOTAL, total, &fault));
+  iobind_tensor_release(total);
+  return batch;
+}
+
+static iobind_binding *open_alone(iobind_session *session) {
+  static const float zeros[PLACES * WIDTH];
+  static const int64_t dims[] = {1, 1, PLACES, WIDTH};
+  iobind_binding *made;
+  expect_ok(iobind_binding_create(session, &made, &fault));
+  for (size_t i = 1; i <= 2; i++) {
+    iobind_tensor *first = make_tensor(IOBIND_DTYPE_FLOAT32, dims, 4, zeros, sizeof zeros);
+    expect_ok(iobind_binding_set_input(made, i, IOBIND_INPUT_SNAPSHOT, first, NULL, &fault));
+    expect_ok(iobind_binding_carry(made, i, i, IOBIND_CARRY_MOVE, &fault));
+    iobind_tensor_release(first);
+  }
+  return made;
+}
+
+/* A row's inputs, for the batch and for the row alone. */
+static void say_next(iobind_batch *batch, const speaker *of) {
+  static const int64_t dims[] = {1, 1, WIDTH}, one = 1;
+  const int32_t total = of->length + 1;
+  float x[WIDTH];
+  for (size_t i = 0; i < WIDTH; i++) {
+    x[i] = (float)pick(64) / 16 - 2;
+  }
+  iobind_tensor *const given[] = {[X] = make_tensor(IOBIND_DTYPE_FLOAT32, dims, 3, x, sizeof x),
+                                  [LAST] = make_tensor(IOBIND_DTYPE_INT32, &one, 1, &of->length, sizeof of->length),
+                                  [TOTAL] = make_tensor(IOBIND_DTYPE_INT32, NULL, 0, &total, sizeof total)};
+  for (size_t i = 0; i <= TOTAL; i++) {
+    if (given[i] == NULL) continue;
+    expect_ok(iobind_binding_set_input(of->alone, i, IOBIND_INPUT_SNAPSHOT, given[i], NULL, &fault));
+    if (i != TOTAL) expect_ok(iobind_batch_set_input(batch, of->slot, i, given[i], &fault));
+    iobind_tensor_release(given[i]);
+  }
+}
+
+static void expect_the_same(iobind_batch *batch, const speaker *of) {
+  float found[WIDTH];
+  float expected[WIDTH];
+  iobind_tensor *y;
+  expect_ok(iobind_batch_take_output(batch, of->slot, Y, &y, &fault));
+  expect_ok(iobind_tensor_read(y, 0, found, sizeof found, NULL, &fault));
+  iobind_tensor_release(y);
+  expect_ok(iobind_binding_run(of->alone, NULL, &fault));
+  expect_ok(iobind_binding_get_output(of->alone, Y, NULL, &y, &fault));
+  expect_ok(iobind_tensor_read(y, 0, expected, sizeof expected, NULL, &fault));
+  assert_memory_equal(found, expected, sizeof found);
+}
+
+/* Rows begin one after the other, so that each has another length. Each is what it is alone, to the bit. */
+static void rows_of_grouped_attention(void **state) {
+  (void)state;
+  static const char steps[][SPEAKERS + 1] = {"0", "01", "012", "12", "02", "012", "2", "01"};
+  speaker speakers[SPEAKERS] = {0};
+  iobind_session *session = open_session("shared batch=-1 capacity=8 heads=1 width=16", 0);
+  iobind_batch *batch = open_speakers(session);
+  seed = 3;
+  for (size_t i = 0; i < SPEAKERS; i++) {
+    speakers[i].alone = open_alone(session);
+    expect_ok(iobind_batch_join(batch, NULL, &speakers[i].slot, &fault));
+  }
+  for (size_t n = 0; n < sizeof steps / sizeof steps[0]; n++) {
+    uint64_t slots[SPEAKERS];
+    size_t count = strlen(steps[n]);
+    for (size_t i = 0; i < count; i++) {
+      const speaker *of = &speakers[steps[n][i] - '0'];
+      say_next(batch, of);
+      slots[i] = of->slot;
+    }
+    expect_ok(iobind_batch_run(batch, slots, count, NULL, &fault));
+    for (size_t i = 0; i < count; i++) {
+      speaker *of = &speakers[steps[n][i] - '0'];
+      expect_the_same(batch, of);
+      of->length++;
+    }
+  }
+  for (size_t i = 0; i < SPEAKERS; i++) {
+    iobind_binding_destroy(speakers[i].alone);
+  }
+  iobind_batch_destroy(batch);
+  iobind_session_destroy(session);
+}
+
 /* ---- an encoder ---- */
 
 enum { STREAMS = 50, STATES = 98, LEAD = 24, REST = 194, DEEP = LEAD * REST, STEPS = 3 };
@@ -270,7 +382,7 @@ static void check_state(iobind_batch *batch, uint64_t slot, bool is_given, const
   iobind_state_release(saved);
 }
 
-/* In a step nothing of 50 streams' states goes over the link. A stream that joins where another one has left moves alone, and comes up from the
+/* In a step nothing of 50 sequences' states goes over the link. A sequence that joins where another one has left moves alone, and comes up from the
  * host exactly once. */
 static void states_of_an_encoder(void **state) {
   (void)state;
@@ -315,10 +427,8 @@ static void states_of_an_encoder(void **state) {
   { #device ": " #test, test, start, stage_close, #device }
 
 static const struct CMUnitTest tests[] = {
-    ON(vdev, rows_of_different_lengths),
-    ON(cpu, rows_of_different_lengths),
-    ON(vdev, rows_of_different_lengths_captured),
-    ON(vdev, states_of_an_encoder),
+    ON(vdev, rows_of_different_lengths), ON(cpu, rows_of_different_lengths), ON(vdev, rows_of_different_lengths_captured),
+    ON(vdev, rows_of_grouped_attention), ON(cpu, rows_of_grouped_attention), ON(vdev, states_of_an_encoder),
 };
 
 FIXTURE_MAIN(tests, NULL, NULL);

@@ -5,6 +5,7 @@ usage: readme.py [--root ROOT] example            programs in the documents are 
        readme.py [--root ROOT] front              README.md is short, with a short piece in each language; docs/README.md lists
                                                   every page of docs/ once, in five groups
        readme.py [--root ROOT] links              every local link of a Markdown file leads to a file and a heading
+       readme.py [--root ROOT] run                each block of a language belongs to a document whose blocks of it a test runs or compares
        readme.py [--root ROOT] commands TOOL      commands in the documents exist, with the options that are shown, and
                                                   docs/tool.md tells every command and option of TOOL
 """
@@ -22,6 +23,15 @@ import pieces
 OTHERS = {"cc", "c++", "git", "cmake", "ctest", "cd", "export", "mkdir", "pkg-config", "apt-get", "python3"}
 README_LINES, PIECE_LINES = 90, 8
 GROUPS = ["Start", "Guides", "Devices", "Reference", "Internals"]
+# The documents whose blocks of a language a test runs or compares. Every document may have the others: pieces.py, console.py and the checks
+# here take each block of C, "console" and "sh"; "text" is what programs print, or a pattern.
+RUN = {
+    "cpp": {"README.md", "cpp.md", "coming-from.md"},
+    "python": {"README.md", "python.md", "devices.md", "states.md", "vdev.md", "coming-from.md", "spark.md"},
+    "java": {"README.md", "java.md", "java-official.md", "vdev.md", "cuda.md", "spark.md"},
+    "xml": {"java.md", "spark.md"}, "kotlin": {"java.md"}, "cmake": {"install.md"}, "yaml": {"vdev.md"},
+}
+FREE = {"", "c", "console", "sh", "text"}
 NOT_OURS = {".git", ".runtime", "build", "dist"}
 
 
@@ -73,6 +83,13 @@ def check_front(root):
     for path in sorted((root / "docs").glob("*.md")):
         if path != index and listed.count(path.name) != 1:
             yield f"docs/README.md: expected {path.name} once, got it {listed.count(path.name)} times"
+
+
+def check_run(root):
+    for path in [root / "README.md", *sorted((root / "docs").rglob("*.md"))]:
+        for language, line, _ in markdown.blocks(path.read_text()):
+            if language not in FREE and path.name not in RUN.get(language, ()):
+                yield f"{path.relative_to(root)}:{line}: no test runs the blocks of {language} of this document"
 
 
 def documents(root):
@@ -203,7 +220,7 @@ def main(arguments):
     if arguments[:1] == ["--root"]:
         root = pathlib.Path(arguments[1]).resolve()
         arguments = arguments[2:]
-    checks = {"example": check_example, "front": check_front, "links": check_links, "commands": check_commands}
+    checks = {"example": check_example, "front": check_front, "links": check_links, "run": check_run, "commands": check_commands}
     if not arguments or arguments[0] not in checks:
         print(__doc__.strip(), file=sys.stderr)
         return 2

@@ -101,18 +101,33 @@ static iobind_status create_with_options(struct rig *rig) {
   return create_from_memory(rig, multi, &options);
 }
 
-static iobind_status create_verified(struct rig *rig) {
-  static const char *const keys[1] = {"session.use_env_allocators"};
-  static const char *const values[1] = {"0"};
+/* `path` NULL: from memory. */
+static iobind_status create_verified_of(struct rig *rig, const char *path) {
+  static const char *const keys[2] = {"session.use_env_allocators", "session.disable_cpu_ep_fallback"};
+  static const char *const values[2] = {"0", "0"};
+  static const char *const dims[1] = {"n"};
+  static const int64_t dim_values[1] = {RIG_VALUES};
   iobind_session_options options = IOBIND_SESSION_OPTIONS_INIT;
   options.devices = &rig->device;
   options.device_count = 1;
   options.intra_op_threads = 1;
   options.config_keys = keys;
   options.config_values = values;
-  options.config_count = 1;
+  options.config_count = 2;
+  options.dim_names = dims;
+  options.dim_values = dim_values;
+  options.dim_count = 1;
   options.verify.runs = 2;
-  return create_from_memory(rig, multi, &options);
+  return path == NULL ? create_from_memory(rig, multi, &options)
+                      : iobind_session_create(rig->runtime, path, &options, &rig->session, &rig->error);
+}
+
+static iobind_status create_verified(struct rig *rig) {
+  return create_verified_of(rig, NULL);
+}
+
+static iobind_status create_verified_file(struct rig *rig) {
+  return create_verified_of(rig, model_file());
 }
 
 static iobind_status create_by_policy(struct rig *rig) {
@@ -361,6 +376,11 @@ static void make_verified_and_x(struct rig *rig) {
   rig->x = rig_floats(rig, rig->cpu, rig_ones, RIG_VALUES);
 }
 
+static void make_verified_file_and_x(struct rig *rig) {
+  NEED(rig, create_verified_file(rig));
+  rig->x = rig_floats(rig, rig->cpu, rig_ones, RIG_VALUES);
+}
+
 static void multi_is_right(struct rig *rig) {
   rig_expect(rig, rig->many[0], rig_twos, RIG_VALUES);
   rig_expect(rig, rig->many[2], rig_ones, RIG_VALUES);
@@ -435,6 +455,7 @@ const struct scenario session_scenarios[] = {
     MAKES("iobind_session_create_from_memory", "", ON_ALL, create_multi, session_works),
     MAKES("iobind_session_create_from_memory", "with options", ON_ALL, create_with_options, session_works),
     MAKES("iobind_session_create_from_memory", "verified", ON_VDEV | ON_STRANGE, create_verified, session_works),
+    MAKES("iobind_session_create", "verified", ON_VDEV | ON_STRANGE, create_verified_file, session_works),
     MAKES("iobind_session_create_from_memory", "by policy", ON_CPU, create_by_policy, session_works),
     MAKES("iobind_session_create_from_memory", "passed through", ON_VDEV, create_passthrough, passthrough_works),
     MAKES("iobind_session_create_from_memory", "of a sequence", ON_CPU, create_sequence, NULL),
@@ -495,6 +516,7 @@ const struct scenario session_scenarios[] = {
      .call = run_request,
      .right = multi_is_right},
     RUNS("verified", ON_VDEV | ON_STRANGE, make_verified_and_x, multi_is_right),
+    RUNS("verified, of a file", ON_VDEV | ON_STRANGE, make_verified_file_and_x, multi_is_right),
     RUNS("passed through", ON_ALL, make_passthrough_and_x, passthrough_is_right),
     RUNS("of strings", ON_CPU, make_strings, strings_are_right),
     {.function = NULL},

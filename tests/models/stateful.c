@@ -209,7 +209,7 @@ static test_shape rows_of(builder *b, int64_t lead, int64_t width) {
   return shape;
 }
 
-/* Independent streams, whose states have their rows on the first axis and on the second one. Whole numbers remain exact. */
+/* Independent sequences, whose states have their rows on the first axis and on the second one. Whole numbers remain exact. */
 void build_voices(builder *b) {
   static const float factors[2] = {1, 2};
   int64_t width = builder_int(b, "width", 4), dims[3] = {2, 1, 1}, axis = 0;

@@ -46,7 +46,8 @@ site=$("$work/venv/bin/python" -c 'import site; print(site.getsitepackages()[0])
 printf '%s\n' "$("$python3" -c 'import site; print(site.getsitepackages()[0])')" "$source/.runtime/python-tests" >"$site/tests.pth"
 pip=("$work/venv/bin/python" -m pip --disable-pip-version-check)
 "${pip[@]}" install --quiet --no-index --find-links "$work" 'onnxruntime-iobind[ort]' pytest-iobind 2>"$work/log" || fail "pip: $(cat "$work/log")"
-"${pip[@]}" list --format freeze | grep -qx "pytest-iobind==$version" || fail 'pip: pytest-iobind is not installed'
+"${pip[@]}" list --format freeze >"$work/log" # to a file: pip fails if its reader ends first
+grep -qx "pytest-iobind==$version" "$work/log" || fail 'pip: pytest-iobind is not installed'
 cat >"$work/test_plugin.py" <<'TEST'
 def test_the_accelerator(vdev):
     assert vdev.devices

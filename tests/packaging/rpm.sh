@@ -30,6 +30,7 @@ for kind in "$libraries/libiobind.so" "-DIOBIND_STATIC $libraries/libiobind.a -l
   cc "$work/use.c" -I"$work/installed/usr/include" $kind -o "$work/use"
   LD_LIBRARY_PATH=$libraries "$work/use" || fail "a program with $kind does not run"
 done
-rpm -qp --requires "$work"/iobind-tools-*.rpm | grep -q "^libiobind.so.${version%%.*}()" || fail 'iobind-tools does not ask for the library'
+rpm -qp --requires "$work"/iobind-tools-*.rpm >"$work/requires"
+grep -q "^libiobind.so.${version%%.*}()" "$work/requires" || fail 'iobind-tools does not ask for the library'
 if grep -rlF "$source" "$work/installed"; then fail 'these name the directory that they were built in'; fi
 echo "rpm: $expected of $version, built and used"

@@ -114,6 +114,24 @@ class Release(unittest.TestCase):
         self.assertIn("DIFFERS", result.stdout)
         self.assertFalse((self.work / "spoiled").exists())
 
+    @unittest.skipUnless(os.getuid() == 0, "only root builds as another user")
+    def test_second_user(self):
+        os.chmod(self.work, 0o755)
+        self.edit("scripts/package", r"gzip -9n", 'id -un >>"$archive"; gzip -9n')
+        self.commit()
+        self.assertEqual(self.release("--output", "one-user", "source").returncode, 0)
+        result = self.release("--output", "two-users", "--second-user", "nobody", "source")
+        self.assertNotEqual(result.returncode, 0)
+        self.assertIn("DIFFERS", result.stdout)
+        self.assertIn("there is no user", self.release("--second-user", "no-such-user", "source").stderr)
+
+    def test_part_that_is_not_built(self):
+        self.edit("scripts/package", r"pack_source\(\) {", 'pack_source() {\n  die "a compiler that is missing"')
+        self.commit()
+        result = self.release("--output", "failed", "source")
+        self.assertNotEqual(result.returncode, 0)
+        self.assertIn("| source | not built | package: a compiler that is missing |", result.stdout)
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -68,6 +68,7 @@ static void find_devices(member *self) {
     WELL(self, iobind_device_get_info(device, &device_info, NULL));
     WELL(self, iobind_device_get_counters(device, &counters, NULL));
     WELL(self, iobind_device_get_memory(device, IOBIND_HOLDER_CALLER, &usage, NULL));
+    WELL(self, iobind_device_trim(device, NULL));
     for (size_t m = 0; m < device_info.metadata_count; m++) {
       const char *key = NULL;
       const char *value = NULL;

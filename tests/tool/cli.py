@@ -56,7 +56,7 @@ class Usage(Case):
         self.refused(MISUSED, "MODEL is missing", "inspect", "--json")
         self.refused(MISUSED, "MODEL is empty", "inspect", "")
         self.refused(MISUSED, "unexpected argument 'two'", "inspect", "one", "two")
-        self.refused(MISUSED, "'x': a device is for --compute", "doctor", "x")
+        self.refused(MISUSED, "'x': a device is allowed only with --compute", "doctor", "x")
         self.refused(MISUSED, "unexpected argument 'y'", "doctor", "--compute", "x", "y")
         self.refused(MISUSED, "--device is given 2 times", "inspect", "m", "--device", "cpu", "--device", "cpu")
         self.refused(MISUSED, "--ort is given 2 times", "devices", "--ort", "a", "--ort", "b")
@@ -470,7 +470,7 @@ class Runs(Case):
     def test_other_kinds(self):
         self.run_refused("only tensors", self.model("length.onnx", "length"), "--random")
         for words in ([], ["--bind", "host"]):
-            self.run_refused("no output that is a tensor", self.model("sequence.onnx", "sequence"), "--random", "--dim", "n=2", *words)
+            self.run_refused("no output is a tensor", self.model("sequence.onnx", "sequence"), "--random", "--dim", "n=2", *words)
 
     def test_wrong_inputs(self):
         add = self.model("add.onnx", "add")
@@ -725,7 +725,7 @@ class Archives(Case):
         for name in ("../up", "a/../../b", "..", "a\\..", "nul\x01", "b\udcff"):
             with self.subTest(name=name):
                 model = self.write("names.onnx", identity_model(["x"], [("x", name)], dims=(1,)))
-                self.refused(FAILED, "an archive cannot have a file of its name", "run", model, "--random", "--output", file)
+                self.refused(FAILED, "its name cannot be that of a file in an archive", "run", model, "--random", "--output", file)
                 self.assertEqual(os.listdir(self.out), [])
 
     def test_an_archive_is_whole_or_not_there(self):

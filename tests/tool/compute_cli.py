@@ -91,11 +91,11 @@ class Quick(Compute):
         self.assertTrue(all(row["right"] == 0 for row in said["kernels"]))
 
     def test_misuse(self):
-        self.refused(MISUSED, "'vdev': a device is for --compute", "doctor", "vdev")
-        self.refused(MISUSED, "--operator is for --compute", "doctor", "--operator", "Conv")
-        self.refused(MISUSED, "--jobs is for --compute", "doctor", "--jobs", "2")
+        self.refused(MISUSED, "'vdev': a device is allowed only with --compute", "doctor", "vdev")
+        self.refused(MISUSED, "--operator is allowed only with --compute", "doctor", "--operator", "Conv")
+        self.refused(MISUSED, "--jobs is allowed only with --compute", "doctor", "--jobs", "2")
         self.refused(MISUSED, "--jobs", "doctor", "--compute", "cpu", "--jobs", "0")
-        self.refused(MISUSED, "--ep-option is for --compute", "doctor", "--ep-option", "a=b")
+        self.refused(MISUSED, "--ep-option is allowed only with --compute", "doctor", "--ep-option", "a=b")
         self.refused(MISUSED, "no kernel of 'Convv' is in the list", "doctor", "--compute", "cpu", "--operator", "Convv")
         self.refused(MISUSED, "--compute: 'vdevv' is not a device spec", "doctor", "--compute", "vdevv")
 

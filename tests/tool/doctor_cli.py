@@ -90,11 +90,11 @@ class Doctor(Case):
         self.ep("libcudart.so.13")
         other = self.library("lib/libcudart.so.12")
         row = self.needs()["libcudart.so.13"]
-        self.assertEqual(row["reason"], "libcudart.so.12 is here, of another version; this ONNX Runtime is built for CUDA 13")
+        self.assertEqual(row["reason"], "found libcudart.so.12, another version; this ONNX Runtime is built for CUDA 13")
         os.remove(other)
         self.ep("libcudart.so.12", "libcublas.so.12")
         self.library("lib/libcudart.so.13")
-        self.assertIn("libcudart.so.12 is missing: libcudart.so.13 is here, of another version; this ONNX Runtime is built for CUDA 12: "
+        self.assertIn("libcudart.so.12 is missing: found libcudart.so.13, another version; this ONNX Runtime is built for CUDA 12: "
                       "pip install nvidia-cuda-runtime-cu12", self.doctor())
 
     def test_what_is_found(self):
@@ -199,8 +199,8 @@ class Gpus(Case):
         self.assertIn(f"\nno GPU is listed: {said['reason']}; {said['cure']}\n", self.run_with("--no-sysfs"))
 
     def test_a_driver_is_here(self):
-        for name, part in (("nvidia0", "NVIDIA's driver has made /dev/nvidia0: load its module nvidia-drm (modprobe nvidia-drm, "),
-                           ("dri/renderD128", "a driver has made /dev/dri/renderD128: let the container see the host's /sys")):
+        for name, part in (("nvidia0", "NVIDIA's driver has created /dev/nvidia0: load its module nvidia-drm (modprobe nvidia-drm, "),
+                           ("dri/renderD128", "a driver has created /dev/dri/renderD128: let the container see the host's /sys")):
             for more in ([], ["--no-sysfs"]):
                 said, _ = self.gpus(*more, "--device-file", name)
                 self.assertEqual((said["listed"], said["device_file"]), (0, f"/dev/{name}"))
@@ -250,7 +250,7 @@ class Options(Case):
 
     def test_refused(self):
         self.refused(MISUSED, "no EP is named 'cudda'; did you mean 'cuda'?", "options", "cudda")
-        self.refused(FAILED, "no options of 'qnn' are known", "options", "qnn")
+        self.refused(FAILED, "the options of 'qnn' are unknown", "options", "qnn")
         self.refused(FAILED, "the CPU takes no options", "options", "cpu")
         self.refused(MISUSED, "unexpected argument 'b'", "options", "cuda", "b")
 

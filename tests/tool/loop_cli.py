@@ -134,7 +134,7 @@ class Loop(Case):
         for option in ("--save-state", "--restore-state"):
             self.refused(MISUSED, f"{option}: there is no state, because nothing is carried", "loop", pair, "-r", "-n", "2", option, kept)
         self.refused(MISUSED, "--save-state is given 2 times", *one, "-i", "x=zeros", "--save-state", kept, "--save-state", kept)
-        self.refused(FAILED, "it has no state of 'y': expected one of a loop with the same --carry", "loop", pair, "-c", "z=y", "-i", "x=zeros",
+        self.refused(FAILED, "it has no state of 'y': expected a state that a loop with the same --carry saved", "loop", pair, "-c", "z=y", "-i", "x=zeros",
                      "-n", "2", "--restore-state", kept)
         self.refused(FAILED, "is the state of another model: its file differs", "loop", self.model("loop-scale.onnx", "scale"), "-c", "y=x",
                      "-n", "2", "--restore-state", kept)
@@ -156,7 +156,7 @@ class Loop(Case):
             self.assertEqual(self.read("joined.npy"), ((10, 3), list(range(30))), given)
         self.loop(*words, "-i", "first=zeros", "--dim", "first[0]=2")
         self.assertEqual(self.read("joined.npy"), ((12, 3), [0] * 6 + list(range(30))))
-        self.refused(FAILED, "--dim past=0 holds in all steps; --dim INPUT[AXIS]=N, or --input INPUT=zeros, fixes only a first state",
+        self.refused(FAILED, "--dim past=0 applies to all steps; --dim INPUT[AXIS]=N, or --input INPUT=zeros, fixes only a first state",
                      "loop", *words, "-r", "--dim", "past=0")
         self.refused(FAILED, "it has open dims", "loop", self.concat, "-c", "joined=first", "-i", "first=zeros", "-i", "second=zeros",
                      "-n", "2")
@@ -182,6 +182,25 @@ class Loop(Case):
         right = self.loop(outer, "-c", "y=x,swap", "-i", f"x={x}", "--steps", "1", device="cpu")
         wrong = self.loop(outer, "-c", "y=x,in-place", "-i", f"x={x}", "--steps", "1", device="cpu")
         self.assertEqual((right["same"], wrong["same"]), (True, False))
+
+    def test_a_mode_that_is_not_given(self):
+        """A cache of fixed capacity in place, if its operator alone reads it; others are moved, or swapped where graphs are captured."""
+        rows = self.write("new.npy", floats([1] * 4 + [2] * 4 + [3] * 4, (3, 1, 1, 4)))
+        at = self.write("at.npy", npy_bytes("<i8", (3, 1), struct.pack("<3q", 0, 1, 2)))
+        cases = ((("append", "opset=24"), (), "in-place"), (("append", "opset=24"), ("--graph",), "in-place"),
+                 (("append", "opset=24", "old=1"), (), "move"), (("append", "opset=24", "old=1"), ("--graph",), "swap"))
+        for words, options, mode in cases:
+            report = self.loop(self.model(f"loop-{'-'.join(words)}.onnx", *words), "-c", "next=cache", "-i", "cache=zeros", "-i", f"row={rows}@0", "-i",
+                               f"at={at}@0", *options)
+            self.assertEqual((report["outputs"][0]["mode"], report["same"]), (mode, True), words + options)
+            self.assertEqual(self.read("next.npy")[1][:16:4], [1, 2, 3, 0])
+        shared = self.model("loop-shared.onnx", "shared")
+        last = self.write("last.npy", npy_bytes("<i4", (3, 1), struct.pack("<3i", 0, 1, 2)))
+        total = self.write("total.npy", npy_bytes("<i4", (3,), struct.pack("<3i", 1, 2, 3)))
+        x = self.write("x.npy", floats(range(96), (3, 1, 1, 32)))
+        report = self.loop(shared, "-c", "key=past_key", "-c", "value=past_value", "-i", "past_key=zeros", "-i", "past_value=zeros", "-i",
+                           f"x={x}@0", "-i", f"seqlens_k={last}@0", "-i", f"total={total}@0", device="cpu")
+        self.assertEqual(([output["mode"] for output in report["outputs"]], report["same"]), ([None, "in-place", "in-place"], True))
 
     def test_progress_is_for_terminals(self):
         """After two seconds a line says where the loop is: the steps take longer until its thread has had its turn."""

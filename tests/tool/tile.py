@@ -302,7 +302,7 @@ class Tile(unittest.TestCase):
         self.refuse(FAILED, "the picture is empty", blur(1), picture[:, :, :0], "--tile", "8x8")
         self.refuse(FAILED, "is not a PNG", blur(1), b"\x89PNG\r\n\x1a\n", "--tile", "8x8", kind="in.png")
         open_dims = model([helper.make_node("Identity", ["x"], ["y"])], list("abcd"), [list("abcd")])
-        self.refuse(FAILED, "is not clear; give --layout", open_dims, picture, "--tile", "8x8")
+        self.refuse(FAILED, "cannot be inferred; give --layout", open_dims, picture, "--tile", "8x8")
         self.refuse(FAILED, "another number of dims", open_dims, picture, "--tile", "8x8", "--layout", "HW")
         many = model([helper.make_node("Concat", ["x", "x"], ["y"], axis=1)], ["n", 3, "h", "w"], [["n", 6, "h", "w"]])
         self.refuse(FAILED, "has 6 channels, a PNG 1, 3 or 4", many, picture, "--tile", "8x8", output="out.png")
@@ -316,7 +316,7 @@ class Tile(unittest.TestCase):
             with self.subTest(words=words):
                 self.refuse(MISUSED, part, blur(1), picture, *words)
         self.refuse(MISUSED, "ends in .png or .npy", blur(1), picture, output="out.jpg")
-        self.refuse(MISUSED, "is where --output goes", blur(1), picture, "--trace", self.path("out.npy"))
+        self.refuse(MISUSED, "is also the file of --output", blur(1), picture, "--trace", self.path("out.npy"))
         ran = subprocess.run([TOOL, "tile", "m.onnx", "--input", "x.png"], capture_output=True, text=True)
         self.assertEqual((MISUSED, True), (ran.returncode, "--output FILE is missing" in ran.stderr))
 

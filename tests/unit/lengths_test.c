@@ -453,11 +453,13 @@ static void carried_by_default(void **state) {
     const char *model;
     size_t graph_limit;
     float found;
-  } cases[] = {{plain, 0, 5},
-               {"append opset=24 attention=1", 0, 5},
-               {"append opset=24 old=1", 0, -1},
-               {"append opset=24 old=2", 0, -1},
-               {plain, 1, 5}};
+    iobind_carry_mode mode;
+  } cases[] = {{plain, 0, 5, IOBIND_CARRY_IN_PLACE},
+               {"append opset=24 attention=1", 0, 5, IOBIND_CARRY_IN_PLACE},
+               {"append opset=24 old=1", 0, -1, IOBIND_CARRY_MOVE},
+               {"append opset=24 old=2", 0, -1, IOBIND_CARRY_MOVE},
+               {plain, 1, 5, IOBIND_CARRY_IN_PLACE},
+               {"append opset=24 old=1", 2, -1, IOBIND_CARRY_SWAP}};
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
     if (device == cpu && cases[i].graph_limit > 0) continue;
     cache self = open_append(cases[i].model, IOBIND_CARRY_DEFAULT, cases[i].graph_limit);
@@ -465,6 +467,9 @@ static void carried_by_default(void **state) {
     append(&self, 1, 5, 0);
     expect_ok(iobind_tensor_read(self.state, 0, first, sizeof first, NULL, &fault));
     assert_true(first[0] == cases[i].found);
+    iobind_state_kind_info info = IOBIND_STATE_KIND_INFO_INIT;
+    expect_ok(iobind_session_get_state_kind(self.session, 0, 0, &info, &fault));
+    assert_int_equal(info.mode, cases[i].mode);
     expect_rows(&self, "5*");
     close_cache(&self);
   }

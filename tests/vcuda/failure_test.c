@@ -428,6 +428,37 @@ static void a_run_that_cannot_be_launched(void **state) {
   }
 }
 
+/* ORT has not seen the run. What another binding has in flight on the session's stream has worked, and so has its state. */
+static void an_input_that_cannot_be_copied(void **state) {
+  (void)state;
+  static const int64_t dim = COUNT;
+  healthy self = make_healthy();
+  iobind_tensor *live = NULL;
+  iobind_tensor *y = NULL;
+  iobind_binding *other = make_binding(self.session, self.x);
+  expect_ok(iobind_binding_carry(other, 0, 0, IOBIND_CARRY_MOVE, &fault));
+  expect_ok(iobind_tensor_create(host, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, &dim, 1, &live, &fault));
+  expect_ok(iobind_tensor_write(live, 0, ones, sizeof ones, NULL, &fault));
+  expect_ok(iobind_binding_set_input(self.binding, 0, IOBIND_INPUT_LIVE, live, NULL, &fault));
+  expect_ok(iobind_binding_run(other, self.streams[1], &fault));
+  expect_ok(iobind_binding_run(other, self.streams[1], &fault));
+  arm("fail_copy", "1");
+  fails(iobind_binding_run(self.binding, self.streams[0], &fault), "binding_run");
+  expect_ok(iobind_stream_synchronize(self.streams[1], &fault));
+  expect_ok(iobind_stream_synchronize(self.streams[0], &fault));
+  expect_ok(iobind_binding_get_output(other, 0, NULL, &y, &fault));
+  expect_tensor(y, 4);
+  expect_ok(iobind_binding_run(other, NULL, &fault));
+  expect_ok(iobind_binding_get_output(other, 0, NULL, &y, &fault));
+  expect_tensor(y, 8);
+  arm("fail_copy", "1");
+  iobind_status again = iobind_binding_run(self.binding, self.streams[0], &fault);
+  iobind_binding_destroy(other);
+  expect_ok(iobind_binding_set_input(self.binding, 0, IOBIND_INPUT_RESIDENT, self.x, NULL, NULL));
+  iobind_tensor_release(live);
+  stays_healthy(&self, again, "binding_run");
+}
+
 /* A run that fails within an LSTM leaves pinned memory that goes back to its arena when the session is destroyed, in a host function. The arena
  * must not end there, with calls that CUDA forbids, and the process with it: on iobind's stream, or on one of ORT's own. */
 static void a_failed_lstm_ends_nothing(void **state) {
@@ -482,6 +513,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(memory_that_cannot_be_made),
     cmocka_unit_test(a_copy_that_cannot_be_made),
     cmocka_unit_test(a_run_that_cannot_be_launched),
+    cmocka_unit_test(an_input_that_cannot_be_copied),
     cmocka_unit_test(a_failed_lstm_ends_nothing),
 };
 

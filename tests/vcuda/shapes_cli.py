@@ -9,10 +9,10 @@ import tempfile
 import unittest
 
 TOOL = sys.argv.pop(1)
-PLANS = "makes plans after each change of shape, also back to one that it had"
-FUSED = {"EXHAUSTIVE": "runs all algorithms for each new shape, once",
-         "HEURISTIC": "asks cuDNN for each new shape, once, and runs none for it",
-         "DEFAULT": "takes one algorithm for every shape"}
+PLANS = "creates plans after each change of shape, also back to an earlier one"
+FUSED = {"EXHAUSTIVE": "runs all algorithms once for each new shape",
+         "HEURISTIC": "asks cuDNN once for each new shape, and runs none to choose",
+         "DEFAULT": "uses one algorithm for every shape"}
 
 
 def model_of(operator, size):

@@ -126,7 +126,8 @@ static int make_folder(audit_job *job) {
   if (job->folder == NULL || job->prefix == NULL) return tool_fail(job->tool, "out of memory");
   snprintf(job->folder, size, "%s/iobind-audit-XXXXXX", base);
   if (mkdtemp(job->folder) == NULL) {
-    int code = tool_fail(job->tool, "no directory for the profile can be created in %s; set TMPDIR to a writable one", base);
+    int code =
+        tool_fail(job->tool, "a directory for the profile cannot be created in %s; set TMPDIR to a writable directory", base);
     free(job->folder);
     job->folder = NULL;
     return code;
@@ -262,17 +263,18 @@ static void collect_copies(audit_job *job) {
   for (size_t i = 0; i < job->copy_count; i++) {
     const profile_copy *copy = &job->copies[i];
     uint64_t bytes = (copy->bytes + runs - 1) / runs; /* what moves only in some runs still counts */
-    job->moves[job->move_count++] = (move){"copy node",
-                                           copy->name,
-                                           copy->to_host ? device : "cpu",
-                                           copy->to_host ? "cpu" : device,
-                                           bytes,
-                                           true,
-                                           true,
-                                           (double)copy->nanoseconds / (double)runs,
-                                           "ONNX Runtime put it between a node on the CPU and one on the device",
-                                           "keep neighbours on one device: another execution provider, or another operator",
-                                           1};
+    job->moves[job->move_count++] =
+        (move){"copy node",
+               copy->name,
+               copy->to_host ? device : "cpu",
+               copy->to_host ? "cpu" : device,
+               bytes,
+               true,
+               true,
+               (double)copy->nanoseconds / (double)runs,
+               "ONNX Runtime inserted it between a node on the CPU and one on the device",
+               "keep neighbouring nodes on one device: use another execution provider, or another operator",
+               1};
   }
 }
 

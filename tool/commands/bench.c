@@ -167,7 +167,7 @@ static int read_result(bench *b, const char *path) {
   for (size_t i = 0; good && i < count; i += TRIAL_WAYS) good = read_row(b, list, i);
   json_decref(result);
   if (good) return TOOL_GO;
-  return tool_fail(&b->tool, "--with %s: no result of a bench; give a file that 'iobind bench --json' printed", path);
+  return tool_fail(&b->tool, "--with %s: not a result of bench; give a file that 'iobind bench --json' printed", path);
 }
 
 /* ---- measuring --------------------------------------------------------------------------------------------------- */
@@ -249,7 +249,7 @@ static int measure_row(bench *b, row *r, iobind_session *session, iobind_tensor 
   snprintf(title, sizeof title, "%s on %s%s", r->model, r->device, r->captured ? ", captured" : "");
   if (trial_run(b->tool.runtime, session, inputs, &plan, title, &r->trial, &error) == IOBIND_OK) return TOOL_GO;
   int code = tool_fail_error(&b->tool, title, &error);
-  if (b->tool.dim_count > b->given_dims) tool_warn(&b->tool, "dims that were open were set to 1; --dim changes that");
+  if (b->tool.dim_count > b->given_dims) tool_warn(&b->tool, "open dims were set to 1; --dim sets other values");
   return code;
 }
 
@@ -454,14 +454,15 @@ static void add_words(tool_report *out, const row *r) {
   if (r->idle_nodes > 0) {
     report_note(out, "%s: " TOOL_IDLE, r->model, r->idle_nodes, r->device);
   } else if (r->host) {
-    report_note(out, "%s on %s: its memory is the host's, so nothing crosses a link.", r->model, r->device);
+    report_note(out, "%s on %s: the device uses host memory, so no data cross a link.", r->model, r->device);
   } else if (unbound <= resident) {
-    report_note(out, "%s on %s: a run moves nothing over the link that binding could save.", r->model, r->device);
+    report_note(out, "%s on %s: binding does not reduce the bytes that cross the link in a run.", r->model, r->device);
   } else if (hides_copies(r)) {
-    report_note(out, "%s on %s: %s a run become %s, but the time stays (x%s is noise):%s", r->model, r->device, before, after,
-                factor, r->software ? "" : " the model computes so long that copies do not show.");
+    report_note(out, "%s on %s: %s a run become %s, but the time stays the same (x%s is noise):%s", r->model, r->device, before,
+                after, factor, r->software ? "" : " the copies are negligible, compared with the computation.");
     if (r->software) {
-      report_note(out, "  a software driver computes so slowly that copies are hidden; real models take the same time there.");
+      report_note(
+          out, "  a software driver computes so slowly that the copies are negligible; real models take the same time there.");
     }
   } else if (isinf(trial_ratio(t, TRIAL_RESIDENT))) {
     report_note(out, "%s on %s: %s a run become %s, and a run takes no modelled time.", r->model, r->device, before, after);
@@ -533,11 +534,10 @@ static int print(bench *b, int code) {
       report_note(out, "profile of %s on %s: %s", b->rows[i].model, b->rows[i].device, b->rows[i].profile);
     }
     if (!b->rows[i].modelled) continue;
-    report_note(out,
-                "The times on %s are those of its virtual clock: what it does takes modelled time, nothing else takes any.",
+    report_note(out, "The times on %s are those of its virtual clock: only the device's work takes time, which is modelled.",
                 b->rows[i].device);
   }
-  report_note(out, "Each run has finished before the clock is read; the ways take turns. Unbound leaves the outputs on the");
+  report_note(out, "Each run is complete before the clock is read; the ways alternate. Unbound leaves the outputs on the");
   report_note(out, "host, bound on the device. The first run unbound is the session's first. RATIO: times as fast as unbound.");
   if (b->plot != NULL && code == TOOL_DONE) report_field(out, "plot", "picture", json_string(b->plot), NULL);
   code = tool_print(&b->tool, out, code);
@@ -569,7 +569,7 @@ static void fill_sentence(const row *r, char *sentence, size_t size) {
   if (r->host) {
     snprintf(sentence, size, "The device uses host memory: no data cross a link.");
   } else if (hides_copies(r)) {
-    snprintf(sentence, size, "Binding saves %s a run; computing takes so long that the time stays the same.", before);
+    snprintf(sentence, size, "Binding saves %s a run; the copies are negligible, compared with the computation.", before);
   } else if (isinf(ratio)) {
     snprintf(sentence, size, "With everything resident, %s a run become %s, and a run takes no modelled time.", before, after);
   } else {

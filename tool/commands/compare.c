@@ -198,7 +198,7 @@ static int find_node(compare_job *job, tool_report *report, const graph_value *v
   if (found) {
     job->differs = true;
   } else {
-    report_field(report, "node", "first node that differs", NULL, "none of %zu values, each of them an output%s", compared,
+    report_field(report, "node", "first node that differs", NULL, "none of %zu values, compared as outputs%s", compared,
                  job->differs ? ", which keeps ONNX Runtime from fusing nodes" : "");
   }
   return TOOL_GO;
@@ -255,7 +255,7 @@ static int run_compare(compare_job *job, tool_report *report) {
   if (code != TOOL_GO) return code;
   const char *than = job->differs ? "more" : "no more";
   if (job->by_type) {
-    report_field(report, "same", "outputs", json_boolean(!job->differs), "differ by %s than usual for their types", than);
+    report_field(report, "same", "outputs", json_boolean(!job->differs), "differ by %s than is usual for their types", than);
   } else {
     report_field(report, "same", "outputs", json_boolean(!job->differs), "differ by %s than %g + %g of the reference", than,
                  job->limits.absolute, job->limits.relative);

@@ -121,7 +121,7 @@ static int report_all(tool_state *tool, tool_report *report, survey *tried, repo
     code = report_device(tool, report, device, tried, target, wrong);
     found++;
   }
-  if (code == TOOL_GO && found == 0) report_note(report, "no device besides the CPU works, so no kernel was tried");
+  if (code == TOOL_GO && found == 0) report_note(report, "no device besides the CPU works, so no kernel was tested");
   return code;
 }
 

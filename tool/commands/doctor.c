@@ -75,12 +75,12 @@ static int examine(tool_state *tool, tool_report *report, const compute_wish *co
 }
 
 static int refuse_without_compute(const tool_state *tool, char *const *operators, char *const *jobs) {
-  if (tool->arguments[0] != NULL) return tool_misuse(tool, "'%s': a device is for --compute", tool->arguments[0]);
+  if (tool->arguments[0] != NULL) return tool_misuse(tool, "'%s': a device is allowed only with --compute", tool->arguments[0]);
   const char *option = operators != NULL                     ? "--operator"
                        : jobs != NULL                        ? "--jobs"
                        : tool->wish.words.ep_options != NULL ? "--ep-option"
                                                              : NULL;
-  return option == NULL ? TOOL_GO : tool_misuse(tool, "%s is for --compute", option);
+  return option == NULL ? TOOL_GO : tool_misuse(tool, "%s is allowed only with --compute", option);
 }
 
 static int begin_survey(tool_state *tool, char *const *operators, char *const *jobs, survey **tried) {

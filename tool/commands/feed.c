@@ -63,7 +63,7 @@ static bool cut(feed *fed, int64_t axis, const iobind_value_info *value, tool_fa
 
 bool feed_read(const char *file, int64_t axis, const iobind_value_info *value, feed *fed, tool_fault *fault) {
   *fed = (feed){0};
-  if (value->dtype == IOBIND_DTYPE_STRING) return fault_set(fault, "texts cannot be fed slice by slice [NOT_SUPPORTED]");
+  if (value->dtype == IOBIND_DTYPE_STRING) return fault_set(fault, "strings cannot be fed slice by slice [NOT_SUPPORTED]");
   uint32_t bits = iobind_dtype_get_bits(value->dtype);
   if (bits > 0 && bits < 8) return fault_set(fault, "packed elements cannot be fed slice by slice [NOT_SUPPORTED]");
   if (!given_read(file, value, &fed->slices, fault)) return false;

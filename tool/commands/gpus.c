@@ -79,11 +79,11 @@ static void find_cure(const char *device, char cure[TEXT]) {
   if (strstr(device, "nvidia") != NULL) {
     snprintf(
         cure, TEXT,
-        "NVIDIA's driver has made %s: load its module nvidia-drm (modprobe nvidia-drm, on the host of a container), and let a "
+        "NVIDIA's driver has created %s: load its module nvidia-drm (modprobe nvidia-drm, on the host of a container), and let a "
         "container see the host's /sys",
         device);
   } else if (device[0] != 0) {
-    snprintf(cure, TEXT, "a driver has made %s: let the container see the host's /sys", device);
+    snprintf(cure, TEXT, "a driver has created %s: let the container see the host's /sys", device);
   } else if (!exists("/sys/class")) {
     snprintf(cure, TEXT, "/sys is hidden: let the container see the host's");
   }

@@ -111,13 +111,13 @@ static void find_cure(const char *name, int cuda, finding *found) {
     return;
   }
   if (known->package == NULL) {
-    snprintf(found->cure, TEXT, "install NVIDIA's driver, %s or newer: it is part of no package of CUDA's",
+    snprintf(found->cure, TEXT, "install NVIDIA's driver, %s or newer; CUDA's packages do not contain it",
              cuda >= 13 ? "580" : "525");
     return;
   }
   other_version(known, name, other);
   if (other[0] != 0) {
-    snprintf(found->reason, TEXT, "%s is here, of another version; this ONNX Runtime is built for CUDA %d", other, cuda);
+    snprintf(found->reason, TEXT, "found %s, another version; this ONNX Runtime is built for CUDA %d", other, cuda);
   }
   bool suffix = strcmp(known->package, "nvidia-cudnn") == 0 || (cuda == OLDEST_CUDA && strcmp(known->package, "tensorrt") != 0);
   char package[64];

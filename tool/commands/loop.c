@@ -57,7 +57,7 @@ static bool match_carry(const loop *l, const char *text, cycle_carry *carry) {
     if (strncmp(text, l->names[o], length) != 0 || text[length] != '=') continue;
     for (size_t i = 0; i < l->cycle.input_count; i++) {
       iobind_value_info value = IOBIND_VALUE_INFO_INIT;
-      iobind_carry_mode mode = l->is_captured ? IOBIND_CARRY_SWAP : IOBIND_CARRY_MOVE;
+      iobind_carry_mode mode = IOBIND_CARRY_DEFAULT;
       if (iobind_session_get_input(l->session, i, &value, NULL) != IOBIND_OK) continue;
       size_t both = length + 1 + strlen(value.name);
       if (strncmp(text + length + 1, value.name, strlen(value.name)) != 0 || both <= longest) continue;
@@ -94,6 +94,19 @@ static int refuse_carry(const loop *l, const char *text) {
   return code;
 }
 
+/* The captured way has the mode, too. */
+static int choose_mode(const loop *l, cycle_carry *carry) {
+  iobind_session *of = l->is_captured ? l->cycle.captured : l->session;
+  iobind_state_kind_info info = IOBIND_STATE_KIND_INFO_INIT;
+  iobind_error error = IOBIND_ERROR_INIT;
+  if (carry->mode != IOBIND_CARRY_DEFAULT) return TOOL_GO;
+  if (iobind_session_get_state_kind(of, carry->output, carry->input, &info, &error) != IOBIND_OK) {
+    return tool_fail_error(l->tool, "--carry", &error);
+  }
+  carry->mode = (iobind_carry_mode)info.mode;
+  return TOOL_GO;
+}
+
 static int read_carries(loop *l, char *const *texts) {
   cycle *c = &l->cycle;
   size_t count = tool_list_length(texts);
@@ -102,6 +115,8 @@ static int read_carries(loop *l, char *const *texts) {
   for (size_t i = 0; i < count; i++) {
     cycle_carry *carry = &c->carries[i];
     if (!match_carry(l, texts[i], carry)) return refuse_carry(l, texts[i]);
+    int code = choose_mode(l, carry);
+    if (code != TOOL_GO) return code;
     for (size_t j = 0; j < i; j++) {
       if (c->carries[j].output != carry->output && c->carries[j].input != carry->input) continue;
       return tool_misuse(l->tool, "--carry %s: its %s is carried already", texts[i],
@@ -152,7 +167,8 @@ static int read_restored(loop *l, const iobind_value_info *value, size_t index) 
     status = iobind_state_get_pair(state, at++, &pair, &error);
   } while (status == IOBIND_OK && pair.input != index);
   if (status == IOBIND_ERROR_NOT_FOUND) {
-    return tool_fail(l->tool, "--restore-state %s: it has no state of '%s': expected one of a loop with the same --carry",
+    return tool_fail(l->tool,
+                     "--restore-state %s: it has no state of '%s': expected a state that a loop with the same --carry saved",
                      l->restored, value->name);
   }
   if (status == IOBIND_OK && l->through_host) {
@@ -245,7 +261,7 @@ static int write_state(const loop *l) {
 
 static int read_gathered(loop *l, char *const *names) {
   if (names != NULL && l->folder == NULL) {
-    return tool_misuse(l->tool, "--gather %s: expected --output-dir, the directory that it is written to", names[0]);
+    return tool_misuse(l->tool, "--gather %s: expected --output-dir, the directory to which it is written", names[0]);
   }
   for (; names != NULL && *names != NULL; names++) {
     iobind_error error = IOBIND_ERROR_INIT;
@@ -273,11 +289,11 @@ static int find_steps(loop *l, int64_t asked) {
   }
   if (shortest == NULL && c->carry_count == 0) {
     return tool_misuse(l->tool,
-                       "nothing is carried (--carry OUTPUT=INPUT) and nothing fed (--input NAME=FILE.npy@AXIS), so that "
-                       "all steps would be the same");
+                       "nothing is carried (--carry OUTPUT=INPUT) and nothing fed (--input NAME=FILE.npy@AXIS), so all "
+                       "steps would be the same");
   }
   if (asked == 0 && shortest == NULL) {
-    return tool_misuse(l->tool, "--steps is missing: no input is fed with slices (FILE.npy@AXIS) that could be counted");
+    return tool_misuse(l->tool, "--steps is missing: no input is fed slices (FILE.npy@AXIS), which could be counted");
   }
   if (shortest != NULL && asked > 0 && (size_t)asked > slices) {
     return tool_fail(l->tool, "--steps %" PRId64 ": input '%s' is fed for %zu steps [SHAPE]", asked, shortest, slices);
@@ -502,7 +518,7 @@ static const char *hint_at_dims(const loop *l, char *text, size_t size) {
   }
   if (length > 0 && length < size) {
     snprintf(text + length, size - length,
-             " holds in all steps; --dim INPUT[AXIS]=N, or --input INPUT=%s, fixes only a first state", GIVEN_ZEROS);
+             " applies to all steps; --dim INPUT[AXIS]=N, or --input INPUT=%s, fixes only a first state", GIVEN_ZEROS);
   }
   return text;
 }
@@ -546,8 +562,8 @@ int command_loop(int argc, const char **argv) {
   int graph = 0;
   const struct poptOption options[] = {
       {"carry", 'c', POPT_ARG_ARGV, &lists.carries, 0,
-       "An output that becomes an input of the next step: move (any shape; the default), "
-       "swap (two buffers) or in-place (one buffer, if the model allows it); may be repeated",
+       "An output that becomes an input of the next step: move (any shape), swap (two buffers) or in-place (one buffer, "
+       "if the model allows it; the default for a cache of fixed capacity, otherwise move); may be repeated",
        "OUTPUT=INPUT[,MODE]"},
       {"steps", 'n', POPT_ARG_ARGV, &counts, 0, "The number of steps (default: the slices of the shortest file)", "N"},
       {"output-dir", 'o', POPT_ARG_ARGV, &folders, 0,
@@ -559,7 +575,7 @@ int command_loop(int argc, const char **argv) {
       {"save-state", 0, POPT_ARG_ARGV, &saved, 0, "Write the carried states after the last step, for --restore-state", "FILE"},
       {"restore-state", 0, POPT_ARG_ARGV, &restored, 0, "Begin with the states that --save-state wrote, on any device", "FILE"},
       {"graph", 0, POPT_ARG_NONE, &graph, 0,
-       "Also run the loop with its steps captured as graphs; the default mode is then swap", NULL},
+       "Also run the loop with its steps captured as graphs; swap is then the default instead of move", NULL},
       {"no-host", 0, POPT_ARG_NONE, &no_host, 0, "Do not run the loop through the host", NULL},
       POPT_TABLEEND};
   const tool_usage usage = {

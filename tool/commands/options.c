@@ -31,7 +31,7 @@ static void list_eps(tool_report *report) {
     report_cell(table, json_integer((json_int_t)ep.option_count), NULL);
     report_cell(table, report_string(ep.source), NULL);
   }
-  report_note(report, "`iobind options EP` lists them; of other EPs no options are known");
+  report_note(report, "`iobind options EP` lists the options; those of other EPs are unknown");
 }
 
 /* "" of the catalogue is what does not apply. */
@@ -159,7 +159,8 @@ static int list_of(tool_state *tool, tool_report *report, const char *name) {
   if (!found && nearest != NULL) return tool_misuse(tool, "no EP is named '%s'; did you mean '%s'?", name, nearest);
   if (!found) return tool_misuse(tool, "no EP is named '%s'; `iobind options` lists them", name);
   if (strcmp(name, "cpu") == 0) return tool_fail(tool, "the CPU takes no options; --config and --threads set what it does");
-  if (ep.option_count == 0) return tool_fail(tool, "no options of '%s' are known; what is given is passed on to it", name);
+  if (ep.option_count == 0)
+    return tool_fail(tool, "the options of '%s' are unknown; all that are given are passed to it", name);
   report_field(report, "ep", "EP", report_string(ep.ep_name), NULL);
   report_field(report, "source", "known by", report_string(ep.source), NULL);
   report_field(report, "releases", NULL, report_string(ep.releases), NULL);

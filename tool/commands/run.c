@@ -279,7 +279,8 @@ static int prepare_target(model_run *job) {
       return tool_fail_error(job->tool, NULL, &error);
     }
     if (value.kind == IOBIND_VALUE_TENSOR && !npz_can_name(value.name)) {
-      return tool_fail(job->tool, "output '%s': an archive cannot have a file of its name; give --output-dir", value.name);
+      return tool_fail(job->tool, "output '%s': its name cannot be that of a file in an archive; give --output-dir",
+                       value.name);
     }
   }
   job->arrays = calloc(job->output_count + 1, sizeof *job->arrays);
@@ -311,8 +312,7 @@ static int open_model(model_run *job) {
   if (job->outputs == NULL) return tool_fail(tool, "out of memory");
   job->output_count = info.output_count;
   if (!has_tensor_output(job)) {
-    return tool_fail(tool, "%s: has no output that is a tensor, and nothing else can be fetched [NOT_SUPPORTED]",
-                     tool->arguments[0]);
+    return tool_fail(tool, "%s: no output is a tensor, and only tensors can be fetched [NOT_SUPPORTED]", tool->arguments[0]);
   }
   code = prepare_target(job);
   if (code != TOOL_GO) return code;

@@ -16,11 +16,11 @@ typedef struct shape_fact {
 } shape_fact;
 
 static const shape_fact facts[SHAPE_FACTS] = {
-    {"Conv", NULL, 24, 31, "makes plans after each change of shape, also back to one that it had"},
-    {"ConvTranspose", NULL, 24, 31, "makes plans after each change of shape, also back to one that it had"},
-    {"FusedConv", "EXHAUSTIVE", 24, 31, "runs all algorithms for each new shape, once"},
-    {"FusedConv", "HEURISTIC", 24, 31, "asks cuDNN for each new shape, once, and runs none for it"},
-    {"FusedConv", "DEFAULT", 24, 31, "takes one algorithm for every shape"},
+    {"Conv", NULL, 24, 31, "creates plans after each change of shape, also back to an earlier one"},
+    {"ConvTranspose", NULL, 24, 31, "creates plans after each change of shape, also back to an earlier one"},
+    {"FusedConv", "EXHAUSTIVE", 24, 31, "runs all algorithms once for each new shape"},
+    {"FusedConv", "HEURISTIC", 24, 31, "asks cuDNN once for each new shape, and runs none to choose"},
+    {"FusedConv", "DEFAULT", 24, 31, "uses one algorithm for every shape"},
 };
 
 static bool is_seen(const shape_fact *fact, const char *version) {
@@ -57,7 +57,8 @@ void shapes_report(const tool_state *tool, tool_report *report) {
     report_cell(table, json_boolean(is_seen(&facts[i], info.ort_version)), NULL);
   }
   if (!is_seen(&facts[0], info.ort_version)) {
-    report_note(report, "seen with ONNX Runtime 1.%u to 1.%u; %s may differ", facts[0].first, facts[0].last, info.ort_version);
+    report_note(report, "observed with ONNX Runtime 1.%u to 1.%u; %s may differ", facts[0].first, facts[0].last,
+                info.ort_version);
   }
 }
 
@@ -119,7 +120,7 @@ void shapes_note(const tool_state *tool, tool_report *report, const shape_counts
     report_note(report, "%s on %s: the times are for one shape: each of %zu %s %s (%s=%s).", model, device, counts->nodes[i],
                 facts[i].op_type, facts[i].does, option, find_search(tool));
     if (!is_seen(&facts[i], info.ort_version)) {
-      report_note(report, "  seen with ONNX Runtime 1.%u to 1.%u; %s may differ.", facts[i].first, facts[i].last,
+      report_note(report, "  observed with ONNX Runtime 1.%u to 1.%u; %s may differ.", facts[i].first, facts[i].last,
                   info.ort_version);
     }
   }

@@ -242,7 +242,7 @@ static bool read_header(header_text *parser, char *header, uint64_t *start) {
     return refuse(parser, "the file does not begin as a .npy file; numpy.save writes one");
   }
   if (preamble[6] < 1 || preamble[6] > 3 || preamble[7] != 0) {
-    return refuse(parser, "a version of the format that is not known");
+    return refuse(parser, "its format version is unknown");
   }
   uint64_t length = preamble[8] | (uint64_t)preamble[9] << 8;
   *start = 10;

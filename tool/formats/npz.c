@@ -111,13 +111,13 @@ static bool finish_member(zip_file_t *file, const char *name, tool_fault *fault)
   unsigned char more = 0;
   zip_int64_t got = zip_fread(file, &more, 1);
   if (got < 0) return fault_set(fault, "%s: its bytes are damaged: %s", name, zip_file_strerror(file));
-  return got == 0 || fault_set(fault, "%s: has more bytes than the archive says", name);
+  return got == 0 || fault_set(fault, "%s: has more bytes than the archive declares", name);
 }
 
 /* An archive may lie about a member's size, and memory is allocated by it. */
 static bool check_member(const npz_archive *archive, const zip_stat_t *member, const char *name, tool_fault *fault) {
   const zip_uint64_t wanted = ZIP_STAT_SIZE | ZIP_STAT_COMP_SIZE | ZIP_STAT_COMP_METHOD | ZIP_STAT_ENCRYPTION_METHOD;
-  if ((member->valid & wanted) != wanted) return fault_set(fault, "%s: the archive does not say how large it is", name);
+  if ((member->valid & wanted) != wanted) return fault_set(fault, "%s: the archive does not declare its size", name);
   if (member->encryption_method != ZIP_EM_NONE) return fault_set(fault, "%s: is encrypted", name);
   uint64_t most = member->comp_size;
   if (most > archive->size) return fault_set(fault, "%s: its declared size is larger than the archive", name);

@@ -98,7 +98,7 @@ static int try_slots(survey *self, iobind_device *device, size_t worker) {
     survey_entry *entry = &each->entry;
     atomic_store(&each->worker, worker);
     if (!kernel_try(&bench, entry->text, entry->dtype, &entry->found, &entry->rank)) {
-      code = tool_fail(self->tool, "the kernel '%s' cannot be made; is memory exhausted?", entry->text);
+      code = tool_fail(self->tool, "the kernel '%s' cannot be created; is memory exhausted?", entry->text);
     } else if (entry->found.is_lost) {
       code = TOOL_DONE; /* nothing works on the device any more, in this process */
     }
@@ -203,7 +203,7 @@ static int supervise(survey *self) {
     workers[i] = start_worker(self, i + 1);
     running += workers[i] > 0;
   }
-  if (running == 0) return tool_fail(self->tool, "no process can be started");
+  if (running == 0) return tool_fail(self->tool, "a process cannot be started");
   while (running > 0) {
     int status = 0;
     const pid_t ended = wait(&status);
@@ -235,7 +235,7 @@ static void serve(survey *self, int channel) {
 
 static int begin(survey *self) {
   int ends[2];
-  if (socketpair(AF_UNIX, SOCK_STREAM, 0, ends) != 0) return tool_fail(self->tool, "no process can be started");
+  if (socketpair(AF_UNIX, SOCK_STREAM, 0, ends) != 0) return tool_fail(self->tool, "a process cannot be started");
   self->process = fork();
   if (self->process == 0) {
     end_with_parent();
@@ -245,7 +245,7 @@ static int begin(survey *self) {
   }
   close(ends[1]);
   self->channel = ends[0];
-  return self->process > 0 ? TOOL_GO : tool_fail(self->tool, "no process can be started");
+  return self->process > 0 ? TOOL_GO : tool_fail(self->tool, "a process cannot be started");
 }
 
 static void say_progress(const board *all) {
@@ -260,8 +260,8 @@ static int run(survey *self) {
   bool is_there = write(self->channel, &code, 1) == 1;
   while (is_there && poll(&answer, 1, ASK_AGAIN) <= 0) say_progress(self->board);
   is_there = is_there && read(self->channel, &code, 1) == 1;
-  if (!is_there) return tool_fail(self->tool, "the process that tries kernels is gone");
-  if (code != TOOL_DONE) failure_keep("a process that tries kernels has failed"); /* which has printed why */
+  if (!is_there) return tool_fail(self->tool, "the process that tests kernels has ended");
+  if (code != TOOL_DONE) failure_keep("a process that tests kernels has failed"); /* which has printed why */
   return code == TOOL_DONE ? TOOL_GO : code;
 }
 

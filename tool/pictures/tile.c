@@ -78,7 +78,7 @@ static void add_stages(tool_report *report, const trace_figures *figures) {
   add_time(report, "sequential_ns", "one after the other", figures->sum);
   add_time(report, "pipeline_ns", "took", figures->elapsed);
   if (isnan(figures->overlap)) {
-    report_field(report, "overlap", "overlap", NULL, "none: nothing crosses a link, there is one stage");
+    report_field(report, "overlap", "overlap", NULL, "none: no data cross a link, so there is one stage");
   } else {
     report_field(report, "overlap", "overlap", json_real(figures->overlap), "%.0f %% of what there is beside the longest stage",
                  100 * figures->overlap);
@@ -230,7 +230,7 @@ static int check_files(const tool_state *tool, const tile_wish *wish) {
     return tool_misuse(tool, "--output: expected a file that ends in .png or .npy, got '%s'", wish->output);
   }
   if (wish->trace != NULL && strcmp(wish->trace, wish->output) == 0) {
-    return tool_misuse(tool, "--trace: '%s' is where --output goes", wish->trace);
+    return tool_misuse(tool, "--trace: '%s' is also the file of --output", wish->trace);
   }
   return TOOL_GO;
 }

@@ -108,7 +108,7 @@ static int try_out(tile_job *job) {
     job->output_name = value.name;
     if (tile_find_kind(info.dtype, &job->output_kind) && fits(job, &info)) break;
   }
-  if (value.name == NULL) return tool_fail(job->tool, "the model has no output that is a tensor [NOT_SUPPORTED]");
+  if (value.name == NULL) return tool_fail(job->tool, "no output of the model is a tensor [NOT_SUPPORTED]");
   if (job->output == job->output_count) return refuse_outputs(job, value.name, &info);
   if (job->output_count > 1) tool_warn(job->tool, "of %zu outputs '%s' is used", job->output_count, value.name);
   return TOOL_GO;

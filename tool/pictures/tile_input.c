@@ -26,12 +26,12 @@ static int fail_value(const tile_job *job, const iobind_value_info *value, const
 
 static int find_layout(tile_job *job, const iobind_value_info *value) {
   const char *text = job->wish->layout != NULL ? job->wish->layout : guess_layout(value);
-  if (text == NULL) return fail_value(job, value, "which of its dims are rows and columns is not clear; give --layout");
+  if (text == NULL) return fail_value(job, value, "its dims for rows and columns cannot be inferred; give --layout");
   if (!mosaic_read_layout(text, &job->layout)) {
     return tool_misuse(job->tool, "--layout: expected letters of N, C, H and W such as NCHW, HWC or HW, got '%s'", text);
   }
   if (!value->has_shape || value->rank == job->layout.rank) return TOOL_GO;
-  return fail_value(job, value, "--layout names another number of dims");
+  return fail_value(job, value, "--layout has another number of dims");
 }
 
 /* A dim of the item: the wish, or else the dim that the model fixes, or else `otherwise`. */

@@ -192,7 +192,7 @@ static bool check_open_dims(const iobind_value_info *value, tool_fault *fault) {
 
 static bool check_made_up(const iobind_value_info *value, tool_fault *fault) {
   if (!value->has_shape) {
-    return fault_set(fault, "the model leaves its rank open, so that it cannot be made up; give a file with --input");
+    return fault_set(fault, "the model leaves its rank open, so it cannot be random; give a file with --input");
   }
   if (!check_open_dims(value, fault)) return false;
   if (value->dtype == IOBIND_DTYPE_STRING) return true;

@@ -101,7 +101,7 @@ int tool_find_device(tool_state *tool, const char *option, const char *spec, iob
   iobind_status status = find_device(tool, spec, device, &error);
   if (status == IOBIND_OK) return TOOL_GO;
   if (status == IOBIND_ERROR_INVALID_ARGUMENT) return tool_misuse(tool, "%s: %s", option, tool_reason(&error));
-  return tool_fail(tool, "%s: %s [%s]; `iobind devices` lists what there is", option, tool_reason(&error),
+  return tool_fail(tool, "%s: %s [%s]; `iobind devices` lists the devices", option, tool_reason(&error),
                    iobind_status_get_name(error.status));
 }
 
@@ -242,7 +242,7 @@ int tool_report_profile(const tool_state *tool, iobind_session *session, tool_re
 void tool_report_clock(const tool_state *tool, tool_report *report) {
   bool modelled = tool->clock.read != NULL;
   report_field(report, "clock", modelled ? "clock" : NULL, json_string(modelled ? "virtual" : "real"),
-               "virtual: what the device does takes modelled time, and nothing else takes any");
+               "virtual: only the device's work takes time, which is modelled");
 }
 
 size_t tool_idle_nodes(const iobind_session *session) {

@@ -194,7 +194,7 @@ static bool get_strings(const iobind_tensor *tensor, npy_array *array, tool_faul
     }
   }
   if (done && !npy_set_texts(array, (const char *const *)texts, lengths)) {
-    done = fault_set(fault, "its texts are too long for a numpy array of text");
+    done = fault_set(fault, "its strings are too long for a numpy array of strings");
   }
   for (size_t i = 0; texts != NULL && i < array->count; i++) free(texts[i]);
   free(texts);
@@ -217,7 +217,7 @@ bool tool_tensor_to_npy(const iobind_tensor *tensor, npy_array *array, tool_faul
   iobind_error error = IOBIND_ERROR_INIT;
   if (iobind_tensor_get_info(tensor, &info, &error) != IOBIND_OK) return fault_set(fault, "%s", tool_reason(&error));
   storage form = storage_of(info.dtype);
-  if (form.kind == 0) return fault_set(fault, "numpy has no form for %s", iobind_dtype_get_name(info.dtype));
+  if (form.kind == 0) return fault_set(fault, "numpy has no type for %s", iobind_dtype_get_name(info.dtype));
   array->kind = form.kind;
   array->item_bytes = form.bytes;
   int64_t packed = (int64_t)info.bytes;

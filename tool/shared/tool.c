@@ -87,7 +87,7 @@ void tool_free_list(char **list) {
 int tool_single(const tool_state *tool, char *const *list, const char *option, const char **value) {
   *value = NULL;
   size_t length = tool_list_length(list);
-  if (length > 1) return tool_misuse(tool, "%s is given %zu times; once is enough", option, length);
+  if (length > 1) return tool_misuse(tool, "%s is given %zu times: expected once", option, length);
   if (length == 1) *value = list[0];
   return TOOL_GO;
 }

@@ -1,4 +1,4 @@
-"""Live batches: many streams of one recurrent model as rows of one run, each with its own state."""
+"""Live batches: many sequences of one recurrent model as rows of one run, each with its own state."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def _deliver(waiters: list[Waiter]) -> None:
 
 
 class Batch(_core.Batch):
-    """Many independent streams of one recurrent model as rows of one run. Each row has its own state; rows join and leave at any time. A
+    """Many independent sequences of one recurrent model as rows of one run. Each row has its own state; rows join and leave at any time. A
     batch is thread-safe. Session.batch() creates one. The end of a block `with batch:` closes it."""
 
     session: Session

@@ -14,7 +14,7 @@ from ._audit import Audit
 from ._errors import DTypeError, FileError, InvalidArgument, InvalidState, NameNotFound, NotSupported, ShapeError
 from ._runtime import DeviceSpec, is_device
 from ._runtime import place as find_place
-from ._session import Session, as_dict, as_host_tensor, run_options, signature
+from ._session import STATE_KINDS, Session, as_dict, as_host_tensor, run_options, signature
 from ._state import State
 
 if TYPE_CHECKING:
@@ -25,7 +25,6 @@ COPY = 16  # a RESIDENT tensor that only the input has
 FRESH_MODE, REUSE_MODE, NONE_MODE = range(3)
 IN_PLACE = 1
 CARRY_MODES = ["move", "swap", "in_place"]
-DEFAULT_MODE = 3  # in place where the operator of a cache of fixed capacity allows it
 
 
 class Reuse:
@@ -63,7 +62,7 @@ def in_place(tensor: _tensor.Tensor) -> InPlace:
 class Outputs(_core.Outputs, Mapping[str, _tensor.Tensor]):
     """The outputs of a run by name: out["y"] is a Tensor. An output that is bound to None is not included.
 
-    No later run overwrites a FRESH output, a moved state, or a state that was carried without a mode, except a cache of fixed capacity.
+    No later run overwrites a FRESH output, a moved state, or a state that was carried without a mode, unless that is a cache in place.
     Such outputs of a run without a stream are fetched before the next run if the program still holds the Outputs. Any other output is in
     memory that later runs write: fetch it before the next run or change of an output. Binding.take() keeps a REUSE output and a swapped
     state. If the binding is destroyed, all outputs are kept. An output that was not fetched in time raises InvalidState, and an output of
@@ -140,9 +139,9 @@ class Binding(_core.Binding):
     _states: dict[int, int]
     """the outputs that are carried now, and to which inputs"""
     _calls: dict[tuple[str, int], Callable[[_core.Binding], None]]
-    """what is bound, but for what only the binding has: memory of its own, and states that were carried on"""
+    """what is bound, except what only the binding has: its own memory, and carried states"""
     _foreign: tuple[int, _tensor.Stream] | None
-    """the last stream of another library, and what it was wrapped as: to let go of it is to wait for it"""
+    """the last stream of another library, and its wrapper: releasing the wrapper waits for the stream"""
     _pool: Any
     _running: concurrent.futures.Future[Outputs] | None
     _inputs: dict[str, tuple[int, Any]]
@@ -267,7 +266,7 @@ class Binding(_core.Binding):
             self._assign(name, value)
             return
         if not isinstance(value, _tensor.Tensor):
-            raise InvalidArgument("set_input: only a tensor is waited for: what is copied is there at once")
+            raise InvalidArgument("set_input: event: expected a tensor, got a value that is copied at once and needs no event")
         self._take_step(self._step_of(self._input(name)[0], RESIDENT, value, event))
 
     def clear(self) -> None:
@@ -301,7 +300,7 @@ class Binding(_core.Binding):
         index, wanted = self._input(name)
         code = _dtypes.BY_NAME.get(wanted.dtype, 0)
         if code == _dtypes.STRING:
-            raise DTypeError(f"update: {name!r}: strings are not copied into what is bound: bind them, b[{name!r}] = array")
+            raise DTypeError(f"update: {name!r}: strings cannot be copied into bound memory: bind them, b[{name!r}] = array")
         if stream is not None:
             array = _tensor.own_array(array, f"update: {name!r}")
         data = _tensor.host_array(array, code, f"update: {name!r}")
@@ -356,7 +355,7 @@ class Binding(_core.Binding):
         mode: "swap" (two buffers of the state's shape; a run that produces another shape raises ShapeError), "move" (new memory in each
         run, of any shape) or "in_place" (one buffer; only some operators allow this, and iobind cannot check it). None: "in_place" for a
         cache of fixed capacity ("capacity" of Session.state_kind) whose operator allows it; for any other state "swap" if the model gives
-        both the same shape, otherwise "move". With None, a state of these other kinds that the program still references, as an output, an
+        both the same shape, otherwise "move". With None, a swapped or moved state that the program still references, as an output, an
         array or by DLPack, is never overwritten: if a swap would do that, the state is moved from then on. A moved state is kept as a
         FRESH output is. A swapped state can be fetched until the next run; the run after that overwrites its memory, or the next run if
         the input is bound again; take() keeps it. The next run overwrites a state in place. Raises NameNotFound, InvalidArgument,
@@ -369,11 +368,11 @@ class Binding(_core.Binding):
             raise InvalidArgument(f"carry: mode: expected one of {', '.join(CARRY_MODES)}, got {mode!r}")
         to, wanted = self._input(input)
         stays = given.shape is not None and given.shape == wanted.shape and not {None, "?"} & set(given.shape)  # "?" is not a name
-        is_cache = mode is None and self._is_cache(number, to)
-        chosen = mode or ("in_place" if is_cache else "swap" if stays else "move")
+        is_written = mode is None and self._find_kind(number, to)[2] == "in_place"
+        chosen = mode or ("in_place" if is_written else "swap" if stays else "move")
 
         def call(binding: _core.Binding) -> None:
-            binding._carry(number, to, DEFAULT_MODE if is_cache else CARRY_MODES.index(chosen), mode is None and not is_cache)
+            binding._carry(number, to, CARRY_MODES.index(chosen), mode is None and not is_written)
 
         def note() -> None:
             self._calls["output", number] = call
@@ -385,11 +384,14 @@ class Binding(_core.Binding):
 
         return Step(("output", number), call, note)
 
-    def _is_cache(self, output: int, input: int) -> bool:
+    def _find_kind(self, output: int, input: int) -> tuple[str, int | None, str]:
+        """The kind, the axis of the length, and the mode in which iobind carries the state by default. Nothing is known of a model whose file
+        is gone."""
         try:
-            return self.session._kind_of(output, input).kind == "capacity"
-        except FileError:  # a model whose file is gone shows nothing
-            return False
+            kind, axis, carried = self.session._state_kind(output, input)
+        except FileError:
+            return "unknown", None, "move"
+        return STATE_KINDS[kind], axis, CARRY_MODES[carried]
 
     def take(self, name: str) -> _tensor.Tensor:
         """The output `name` of the last run, with that run's shape. No later run overwrites it: for REUSE and a swapped state the binding
@@ -416,8 +418,13 @@ class Binding(_core.Binding):
         self._await_states()
         shapes = [state._shape(number) for number in range(len(state))]
         state._restore_to(self)
+        caches = {index for output, index in self._states.items() if self._find_kind(output, index)[0] == "capacity"}
         for name, shape in zip(state, shapes):
-            self._note_state(self._inputs[name][0], shape)
+            index = self._inputs[name][0]
+            if index in caches:  # of which the state may have the rows in use alone: the cache keeps its capacity, and the tensor stays
+                self._shapes.pop(index, None)
+            else:
+                self._note_state(index, shape)
 
     def reorder(self, rows: Sequence[int], *, axis: int = 0) -> None:
         """Reorder the rows of all carried states on their device: the new row i is the old row rows[i]. A beam search continues with its
@@ -577,7 +584,7 @@ class AnnouncedRun:
 
 
 async def _ended(future: concurrent.futures.Future[Outputs]) -> None:
-    """Until a run has ended; one who is cancelled meanwhile does not cancel the run."""
+    """Wait until a run has ended. Cancelling the wait does not cancel the run."""
     running: asyncio.Future[Outputs] = asyncio.wrap_future(future)
     running.add_done_callback(lambda done: done.cancelled() or done.exception())  # a cancelled task does not ask for it
     await asyncio.wait([running])

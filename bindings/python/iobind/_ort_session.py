@@ -55,4 +55,4 @@ def address_of(session: Any) -> int:
                     return found
     finally:
         os.close(file)
-    raise NotSupported(f"adopt: no OrtSession was found in {type(session).__name__}: this onnxruntime keeps it elsewhere")
+    raise NotSupported(f"adopt: no OrtSession was found in {type(session).__name__}: this onnxruntime stores it at another address")

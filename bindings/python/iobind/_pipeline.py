@@ -97,7 +97,7 @@ class Map:
         """End the map before its last item, as does the end of a block `with`: no more items are read, and it waits for those in flight,
         after which their tensors may be written. Raises InvalidState if another thread is in next()."""
         if self._is_busy:
-            raise InvalidState("map: another thread, or an item that is being made, is in next()")
+            raise InvalidState("map: next() is in progress, in another thread or in a call by the generator of the items")
         self._drop_rest()
 
     def __enter__(self) -> Map:
@@ -110,7 +110,7 @@ class Map:
         """The outputs of the next item, or (tag, outputs). Raises the item's failure, whose exception has the item's number as `item`,
         and `tag`; InvalidState if another thread, or the generator of the items, is in next(); StopIteration after the last item."""
         if self._is_busy:
-            raise InvalidState("map: another thread, or an item that is being made, is in next() already")
+            raise InvalidState("map: next() is already in progress, in another thread or in a call by the generator of the items")
         self._is_busy = True
         try:
             while not self._is_over and len(self._waiting) < self._slots:
@@ -149,7 +149,7 @@ class Map:
         except Exception as reason:
             failed = reason
         except BaseException:  # Ctrl-C: next() raises that, and the item comes later, as one that failed
-            interrupted = InvalidState(f"map: item {number} was interrupted while it was taken")
+            interrupted = InvalidState(f"map: item {number} was interrupted while its inputs were prepared")
             _mark(interrupted, number, tag)
             self._waiting.append(Waiting(number, is_tagged, tag, interrupted))
             raise
@@ -179,7 +179,7 @@ class Map:
         """A tensor that is read in place, and the event after which it is read; None: `value` is an array."""
         if isinstance(value, tuple) and len(value) == 2 and isinstance(value[1], _tensor.Event):
             if not isinstance(value[0], _tensor.Tensor):
-                raise InvalidArgument(f"{what}: only an iobind.Tensor comes with an event, got {type(value[0]).__name__}")
+                raise InvalidArgument(f"{what}: expected an iobind.Tensor with the event, got {type(value[0]).__name__}")
             return _behind(value[0], value[1])
         is_live = isinstance(value, _tensor.Live)
         value = value.array if is_live else value

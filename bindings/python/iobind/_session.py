@@ -212,7 +212,7 @@ class Session(_core.Session):
 
     def batch(self, most_rows: int, *, states: Mapping[str, str] | None = None, axes: Mapping[str, int | None] | None = None,
               first: State | None = None, tolerance: float = 0.0, on_device: bool = False, rows: int = 16, longest: float = 0.001) -> Batch:
-        """A new Batch: many independent streams (callers, sentences, videos) as rows of one run, each with its own state.
+        """A new Batch: many independent sequences (callers, sentences, videos) as rows of one run, each with its own state.
 
         most_rows: the maximum number of rows. states: {output: the input to which it is carried in the row's next step}. axes: {name: the
         batch axis, or None} of each input and output; by default the named open dim that every input of rank 1 or more, and every output,
@@ -234,7 +234,7 @@ class Session(_core.Session):
         return self._kind_of(self._number(output, self.outputs, "output"), self._number(input, self.inputs, "input"))
 
     def _kind_of(self, output: int, input: int) -> StateKind:
-        kind, axis = self._state_kind(output, input)
+        kind, axis, _ = self._state_kind(output, input)
         return StateKind(STATE_KINDS[kind], axis)
 
     @staticmethod
@@ -271,7 +271,7 @@ class Session(_core.Session):
                            f"{', '.join(dim for dim in value.shape if isinstance(dim, str)) or 'none'}")
         shape = [dims.get(dim, -1) if isinstance(dim, str) else -1 if dim is None else dim for dim in value.shape]
         if -1 in shape:
-            raise ShapeError(f"empty: {name!r} is {list(value.shape)}: say {value.shape[shape.index(-1)] or 'its open dims'}")
+            raise ShapeError(f"empty: {name!r} is {list(value.shape)}: give {value.shape[shape.index(-1)] or 'its open dims'}")
         return _core.create(value.device, value.memory, _dtypes.BY_NAME[value.dtype], shape)
 
     def map(self, items: Iterable[Any], *, slots: int = 3, constants: Mapping[str, Any] | None = None,
@@ -315,7 +315,7 @@ def _stream_of(stream: Any, devices: list[_core.Device]) -> _core.Stream:
         raise InvalidArgument(f"session: stream: expected a stream, got {type(stream).__name__}: an iobind.Stream, or an object with "
                               "__cuda_stream__, cuda_stream or ptr")
     if len(accelerators) != 1:
-        raise InvalidArgument(f"session: stream: expected one device that it is of, got {len(accelerators)} in device=")
+        raise InvalidArgument(f"session: stream: expected one device in device=, the stream's, got {len(accelerators)}")
     return _tensor.Stream.wrap(accelerators[0], handle, stream)
 
 

@@ -159,14 +159,14 @@ class Tensor(_core.Tensor):
         return self.shape[0]
 
     def __bool__(self) -> bool:
-        raise TypeError("a tensor has no truth value: look at its numbers by numpy()")
+        raise TypeError("a tensor has no truth value: use the array of numpy()")
 
     def __eq__(self, other: object) -> bool:
         if self is other:
             return True
         if other is None or isinstance(other, str):
             return NotImplemented
-        raise TypeError("tensors are not compared, for that may need a copy to the host: compare their arrays, numpy()")
+        raise TypeError("tensors cannot be compared, because that may need a copy to the host: compare their arrays, numpy()")
 
     __hash__ = _core.Tensor.__hash__
 
@@ -182,10 +182,10 @@ class Tensor(_core.Tensor):
         if isinstance(key, slice):
             start, stop, step = key.indices(self.shape[0])
             if step != 1:
-                raise NotSupported(f"tensor: a part is a range of the leading axis without gaps, got a step of {step}")
+                raise NotSupported(f"tensor: expected a range of the leading axis without gaps, got a step of {step}")
             return self._slice(start, max(stop - start, 0))
         if isinstance(key, tuple):
-            raise NotSupported("tensor: a part is a range of the leading axis: use numpy() for more")
+            raise NotSupported("tensor: expected one index or range, of the leading axis: use numpy() for more")
         index = operator.index(key)
         if not -self.shape[0] <= index < self.shape[0]:
             raise IndexError(f"tensor: index {index} for an axis of {self.shape[0]}")
@@ -249,10 +249,10 @@ class Tensor(_core.Tensor):
         import numpy
 
         if self.dtype_code == _dtypes.STRING and (out is not None or offset != 0 or stream is not None):
-            raise NotSupported("read: strings come to a new array: expected no out, no offset and no stream")
+            raise NotSupported("read: strings are returned in a new array: expected no out, no offset and no stream")
         if out is None:
             if stream is not None:
-                raise InvalidArgument("read: with a stream, give the array that the data come into")
+                raise InvalidArgument("read: with a stream, `out` is required: the array to which the data are copied")
             return self._copy_to_host() if not offset else self.view(
                 self.dtype_code, [(self.nbytes - offset) * 8 // _core.dtype_bits(self.dtype_code)], offset)._copy_to_host()
         if not isinstance(out, numpy.ndarray) or not out.flags.c_contiguous or not out.flags.writeable:
@@ -328,14 +328,14 @@ class Tensor(_core.Tensor):
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
         if not self.host_readable and self.dtype_code != _dtypes.STRING:
-            raise TypeError(f"the tensor is on {self.device}: NumPy cannot look at it there; numpy() copies it to the host")
+            raise TypeError(f"the tensor is on {self.device}: NumPy cannot read it there; numpy() copies it to the host")
         if copy is False and not self.host_readable:
-            raise ValueError("a tensor of strings cannot be looked at without a copy")
+            raise ValueError("a tensor of strings cannot be an array without a copy")
         array = self.numpy()
         if dtype is None or array.dtype == dtype:
             return array.copy() if copy else array
         if copy is False:
-            raise ValueError(f"a tensor of {self.dtype_name} cannot be looked at as {dtype} without a copy")
+            raise ValueError(f"a tensor of {self.dtype_name} cannot be an array of {dtype} without a copy")
         return array.astype(dtype)
 
     def __dlpack__(self, *, stream: Any = None, max_version: tuple[int, int] | None = None, dl_device: tuple[int, int] | None = None,
@@ -352,7 +352,7 @@ class Tensor(_core.Tensor):
         here = self.__dlpack_device__()
         target = here if dl_device is None else tuple(dl_device)
         if target != here and target != HOST:
-            raise BufferError(f"__dlpack__: the tensor is on {self.device}: to() copies it elsewhere")
+            raise BufferError(f"__dlpack__: the tensor is on {self.device}: to() copies it to another device")
         if target != here and not copy:
             raise BufferError(f"__dlpack__: the tensor is on {self.device}: copy=True, or to('cpu'), copies it to the host")
         self._order_consumer(None if copy and stream != -1 else stream)
@@ -456,7 +456,7 @@ def _how_to_convert(found: Any, wanted: Any) -> str:
     if found.kind == "c":
         return "a complex number has two parts, and astype drops one: bind array.real, array.imag, or both, array.view(array.real.dtype)"
     if wanted.kind in "biu" and found.kind not in "biu":
-        return f"numpy.rint(array).astype({str(wanted)!r}) rounds it, astype alone cuts fractions off"
+        return f"numpy.rint(array).astype({str(wanted)!r}) rounds it, astype alone truncates fractions"
     return f"convert it, array.astype({str(wanted)!r})"
 
 
@@ -498,7 +498,7 @@ def _converted(value: Any, wanted: Any, what: str) -> Any:
                 return made
     except (TypeError, ValueError, OverflowError):  # NumPy has no conversion
         pass
-    raise DTypeError(f"{what}: expected numbers that {wanted} has, got {value!r:.60}")
+    raise DTypeError(f"{what}: expected numbers that {wanted} can represent, got {value!r:.60}")
 
 
 def _can_convert(found: Any, wanted: Any) -> bool:
@@ -574,7 +574,7 @@ def is_of_numpy(value: Any) -> bool:
 def _not_an_array(value: Any, what: str) -> InvalidArgument:
     name = f"the class {value.__name__}" if isinstance(value, type) else type(value).__name__
     is_tensor = hasattr(value, "__dlpack__")
-    advice = "; iobind.from_dlpack takes a device tensor over" if is_tensor else ", which has no memory that can be shared"
+    advice = "; iobind.from_dlpack imports a device tensor" if is_tensor else ", which has no memory that can be shared"
     return InvalidArgument(f"{what}: expected a Tensor or an array, got {name}{advice}")
 
 
@@ -634,7 +634,7 @@ def tensor_over(array: Any, writable: bool, what: str) -> Tensor:
         raise ShapeError(f"{what}: expected a dense array, got one with strides {held.strides}: {advice}")
     if writable and not held.flags.writeable:
         advice = "; writable=False is for a tensor that is only read" if what == "wrap" else ""
-        raise InvalidArgument(f"{what}: expected an array that can be written, got a read-only one{advice}")
+        raise InvalidArgument(f"{what}: expected a writable array, got a read-only one{advice}")
     code = _dtypes.code_of(held.dtype, what)
     if code == _dtypes.STRING:
         raise DTypeError(f"{what}: strings cannot be wrapped: tensor() copies them")

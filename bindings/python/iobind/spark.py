@@ -28,9 +28,9 @@ from ._session import Session, Value
 from ._tensor import Tensor, live
 
 KEPT = 3
-"""the most sessions that a Python worker keeps, as many as Spark keeps of predict_batch_udf; the one unused for longest goes"""
+"""maximum number of sessions that a Python worker keeps, as for Spark's predict_batch_udf; the least recently used one is closed"""
 WAIT = 90.0
-"""seconds that a worker waits for another one's session to go: Spark ends a Python worker that was idle for 60"""
+"""seconds that a worker waits until another worker closes its session: Spark ends a Python worker that was idle for 60"""
 
 
 @dataclass(frozen=True)
@@ -38,16 +38,16 @@ class SessionSpec:
     """The description of a Spark job's session. It has only text and numbers, so that Spark can send it to its executors."""
 
     model: str | bytes
-    """a file on each executor; the name of one that was given by `spark-submit --files` or SparkContext.addFile; or its bytes"""
+    """a file on each executor; the name of a file sent by `spark-submit --files` or SparkContext.addFile; or the model's bytes"""
     device: str = "cpu"
     """a device spec; {gpu} in it is the address of the resource `gpu` that Spark gave the task: "cuda:{gpu}" """
     threads: int = 1
     """threads of one operator: 1, because Spark runs a task for each core; 0: all cores"""
     sessions: int = 4
-    """the most Python workers of a machine that have a session of this model on the same device other than the CPU, each with a copy of
-    the weights; one more waits, and then fails; 0: any number"""
+    """maximum number of Python workers of a machine with a session of this model on the same device other than the CPU, each with a copy of
+    the weights; another worker waits, and fails after WAIT seconds; 0: no limit"""
     strict: bool = False
-    """a node that the device does not take is an error"""
+    """whether a node that the device does not run is an error"""
     ep_options: Mapping[str, Any] = field(default_factory=dict)
     """of the execution provider, as iobind.Session has them"""
     config: Mapping[str, Any] = field(default_factory=dict)

@@ -25,19 +25,19 @@ DEFAULTS = {"race": "off", "clock": "real", "poison": "1", "deny": "", "trace_fi
 KINDS = {"alloc": ["allocations"], "copy": ["h2d_count", "d2h_count", "d2d_count"], "compute": ["kernels"]}
 
 _prepared: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
-"""SessionOptions that have the virtual accelerator, and which one: they take it once"""
+"""SessionOptions that have the virtual accelerator, each with the device's number: it can be added only once"""
 
 _lock = threading.RLock()
-"""for what redirect() keeps: blocks of several threads may begin and end in any order"""
+"""protects the data of redirect(): blocks of several threads may begin and end in any order"""
 
 _blocks: dict[object, tuple[Vdev, int]] = {}
-"""of redirect() that have not ended, each with its device; new sessions go to that of the last one"""
+"""the blocks of redirect() that have not ended, each with its device; new sessions use the device of the last one"""
 
 _naming: set[Vdev] = set()
 """each Vdev from its first redirect() to its reset()"""
 
 _own: dict[tuple[Any, str], Any] = {}
-"""onnxruntime's own methods while others are in their places, by class and name"""
+"""onnxruntime's own methods while they are replaced, by class and name"""
 
 
 def _from_environment() -> dict[str, str]:
@@ -45,10 +45,10 @@ def _from_environment() -> dict[str, str]:
 
 
 _initial = _from_environment()
-"""the settings that devices begin with; one that is not there is in DEFAULTS"""
+"""the initial settings of devices; DEFAULTS has all others"""
 
 _values: dict[tuple[int, str], str] = {}
-"""the settings that were changed since, by device and name"""
+"""the settings that were changed later, by device and name"""
 
 
 class Fault:
@@ -116,7 +116,7 @@ class Vdev:
         """Change a setting by its name in docs/vdev.md, which also has its unit. device: its number. Raises ValueError for an unknown
         setting, an invalid value, or a setting that has an effect only when a process starts."""
         if name in PROCESS_SETTINGS:
-            raise ValueError(f"vdev: {name} counts for the process: set VDEV_{name.upper()} in its environment")
+            raise ValueError(f"vdev: {name} applies to the whole process: set VDEV_{name.upper()} in its environment")
         text = {True: "1", False: "0"}.get(value, str(value)) if isinstance(value, bool) else str(value)
         if self._native.vdev_set(device, name.encode(), text.encode()) != 0:
             raise ValueError(f"vdev: {self._error()}")
@@ -288,7 +288,7 @@ def _session_on_vdev(create: Callable[..., None], session: Any, path_or_bytes: A
     create(session, path_or_bytes, sess_options, **{**rest, "enable_fallback": 0})
     first = session.get_providers()[0]
     if first != EP:
-        raise ValueError(f"redirect: the SessionOptions have {first} from before, and vdev only behind it: make them, or add the "
+        raise ValueError(f"redirect: the SessionOptions have {first} before vdev: create them, or add the "
                          "provider, within redirect()")
     session.set_providers = _do_nothing
 
@@ -299,4 +299,4 @@ def _prepare(options: Any, vdev: Vdev, device: int) -> None:
         inspect.unwrap(vdev.onnxruntime.SessionOptions.add_provider_for_devices)(options, [vdev.devices[device]], {})
         _prepared[options] = device
     elif _prepared[options] != device:
-        raise ValueError(f"redirect: the SessionOptions are of a session on device {_prepared[options]}: make others for device {device}")
+        raise ValueError(f"redirect: the SessionOptions are of a session on device {_prepared[options]}: create others for device {device}")

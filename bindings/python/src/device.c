@@ -315,7 +315,8 @@ static PyMethodDef device_methods[] = {
      "ONNX Runtime allocates is not included."},
     {"trim", (PyCFunction)device_trim, METH_NOARGS,
      "trim()\n--\n\nReturn the memory that the allocators of the device keep for later tensors to the driver. Only pools "
-     "(configure(pools=True), on CUDA) keep memory."},
+     "(configure(pools=True), on CUDA) keep memory. Raises DeviceLost, or OrtError if the "
+     "driver refuses."},
     {"check", (PyCFunction)device_check, METH_NOARGS,
      "check()\n--\n\nRun small models on the device, once. Raises DeviceError with the reason if it does not work, or "
      "ResultError if it computes wrong results."},
@@ -468,7 +469,7 @@ static PyObject *stream_new(PyTypeObject *type, PyObject *arguments, PyObject *k
   }
   if (strings_of(values, &value_list, &value_count) != 0 || value_count != options.option_count) {
     PyMem_Free(key_list);
-    return PyErr_Occurred() ? NULL : raise_status(IOBIND_ERROR_INVALID_ARGUMENT, "stream: as many values as keys");
+    return PyErr_Occurred() ? NULL : raise_status(IOBIND_ERROR_INVALID_ARGUMENT, "stream: expected as many values as keys");
   }
   options.option_keys = key_list;
   options.option_values = value_list;

@@ -110,7 +110,7 @@ int run_options_of(PyObject *tuple, iobind_run_options *out) {
   out->config_values = value_list;
   if (value_count != out->config_count) {
     free_run_options(out);
-    raise_status(IOBIND_ERROR_INVALID_ARGUMENT, "run options: as many values as keys");
+    raise_status(IOBIND_ERROR_INVALID_ARGUMENT, "run options: expected as many values as keys");
     return -1;
   }
   return 0;

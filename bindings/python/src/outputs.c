@@ -98,10 +98,10 @@ static PyObject *raise_ended(const Outputs *self, size_t index) {
     return NULL;
   }
   return raise_format(IOBIND_ERROR_INVALID_STATE, "outputs: '%U' %s", name,
-                      was_bound == 0 ? "is not bound: the run has not given it"
+                      was_bound == 0 ? "is not bound, so the run has not returned it"
                       : self->is_orphan
-                          ? "has ended with its binding, and could not be fetched then: fetch it before, or keep the binding"
-                          : "has ended by a later run or a change of the outputs: fetch what is needed before it");
+                          ? "was lost with its binding, and could not be fetched then: fetch it earlier, or keep the binding"
+                          : "was replaced by a later run or a change of the outputs: fetch it before that");
 }
 
 /* The output, new reference; `number` is its index. */

@@ -115,7 +115,7 @@ static bool run_or_raise(Session *self, iobind_tensor *const *inputs, iobind_ten
 /* run_tensors(list of tensors): a list of tensors, None for outputs that are not tensors */
 PyObject *session_run_tensors(Session *self, PyObject *inputs) {
   if (!PyList_Check(inputs) || (size_t)PyList_Size(inputs) != self->input_count) {
-    return raise_status(IOBIND_ERROR_INVALID_ARGUMENT, "session_run: a tensor for each input");
+    return raise_status(IOBIND_ERROR_INVALID_ARGUMENT, "session_run: expected a tensor for each input");
   }
   iobind_tensor **handles = PyMem_Calloc(self->input_count + self->output_count + 1, sizeof *handles);
   if (handles == NULL) {

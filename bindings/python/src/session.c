@@ -12,7 +12,7 @@ static int pairs_of(PyObject *options, const char *keys, const char *values, con
     return -1;
   }
   if (*count != value_count) {
-    raise_status(IOBIND_ERROR_INVALID_ARGUMENT, "session: as many values as keys");
+    raise_status(IOBIND_ERROR_INVALID_ARGUMENT, "session: expected as many values as keys");
     return -1;
   }
   return 0;
@@ -110,7 +110,7 @@ static int fill(PyObject *dict, iobind_session_options *options, lists *made) {
   made->dim_values = PyMem_Calloc(options->dim_count + 1, sizeof *made->dim_values);
   if (made->dim_values == NULL ||
       (options->dim_count > 0 && (values == NULL || PyList_Size(values) != (Py_ssize_t)options->dim_count))) {
-    raise_status(IOBIND_ERROR_INVALID_ARGUMENT, "session: as many dim values as names");
+    raise_status(IOBIND_ERROR_INVALID_ARGUMENT, "session: expected as many dim values as names");
     return -1;
   }
   for (size_t i = 0; i < options->dim_count; i++) {
@@ -417,7 +417,7 @@ static PyObject *session_nodes(Session *self, PyObject *none) {
   return list;
 }
 
-/* _state_kind(output, input): the number of the kind, and the axis of the length or None */
+/* _state_kind(output, input): the number of the kind, the axis of the length or None, and how it is carried by default */
 static PyObject *session_state_kind(Session *self, PyObject *arguments) {
   Py_ssize_t output;
   Py_ssize_t input;
@@ -431,8 +431,8 @@ static PyObject *session_state_kind(Session *self, PyObject *arguments) {
   if (status != IOBIND_OK) {
     return raise_error(&error);
   }
-  return info.axis == SIZE_MAX ? Py_BuildValue("(iO)", (int)info.kind, Py_None)
-                               : Py_BuildValue("(in)", (int)info.kind, (Py_ssize_t)info.axis);
+  return info.axis == SIZE_MAX ? Py_BuildValue("(iOi)", (int)info.kind, Py_None, (int)info.mode)
+                               : Py_BuildValue("(ini)", (int)info.kind, (Py_ssize_t)info.axis, (int)info.mode);
 }
 
 /* _create(device, memory, dtype, shape) */

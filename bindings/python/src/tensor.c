@@ -746,7 +746,7 @@ static PyObject *copy_tensors(PyObject *module, PyObject *arguments) {
   iobind_tensor **to = from == NULL ? NULL : handles_of(targets, stream, &target_count);
   PyObject *result = NULL;
   if (to != NULL && count != target_count) {
-    raise_status(IOBIND_ERROR_INVALID_ARGUMENT, "copy: as many targets as sources");
+    raise_status(IOBIND_ERROR_INVALID_ARGUMENT, "copy: expected as many targets as sources");
   } else if (to != NULL) {
     iobind_error error = IOBIND_ERROR_INIT;
     iobind_status status;

@@ -31,7 +31,7 @@ WRONG = {
     "s.run('z', {'x': x, 'y': x})": "run: output_names: expected a list of names or None, got 'z'",
     "iobind.Session(twice(), 5)": "session: device: expected a spec.*got 5",
     "iobind.Session(twice(), 'vdev', stream=5)": "session: stream: expected a stream, got int",
-    "iobind.Session(twice(), stream=Foreign())": "session: stream: expected one device that it is of, got 0 in device=",
+    "iobind.Session(twice(), stream=Foreign())": "session: stream: expected one device in device=, the stream's, got 0",
     "iobind.Session(twice(), [None])": "expected a spec.*got None",
     "iobind.Session(twice(), config={1: 1})": "session: config: expected a dict by name, got 1 for a name",
     "iobind.Session(twice(), config='a')": "session: config: expected a dict by name, got 'a'",

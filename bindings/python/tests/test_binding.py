@@ -404,7 +404,7 @@ def test_outputs_that_are_held_outlive_changes(device):
     binding["x"] = floats(5, 6)
     out = binding.run()
     binding.fresh("y")
-    with pytest.raises(iobind.InvalidState, match="has ended"):
+    with pytest.raises(iobind.InvalidState, match="was replaced"):
         out["y"]
 
 

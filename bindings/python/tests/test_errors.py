@@ -161,7 +161,7 @@ def test_advice_keeps_parts_of_numbers():
         session.bind({"x": numpy.ones(2, "c8")})
     assert "array.astype('float32')" not in str(caught.value)
     whole = iobind.tensor([1, 2], dtype="int64")
-    with pytest.raises(iobind.DTypeError, match=r"numpy.rint\(array\).astype\('int64'\) rounds it, astype alone cuts fractions off"):
+    with pytest.raises(iobind.DTypeError, match=r"numpy.rint\(array\).astype\('int64'\) rounds it, astype alone truncates fractions"):
         whole.write(numpy.ones(2))
     with pytest.raises(iobind.DTypeError, match=r"convert it, array.astype\('float32'\)"):
         session.bind({"x": numpy.ones(2)})

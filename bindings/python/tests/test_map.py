@@ -150,7 +150,7 @@ def test_map_refuses_what_it_cannot_read():
     with pytest.raises(iobind.InvalidArgument):
         session.map([], slots=-1)
     results = session.map({"x": next(results)["y"]} for _ in range(1))
-    with pytest.raises(iobind.InvalidState, match="in next"):
+    with pytest.raises(iobind.InvalidState, match="in progress"):
         next(results)
 
 

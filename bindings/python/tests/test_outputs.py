@@ -63,7 +63,7 @@ def test_what_later_runs_overwrite(device, kind):
     if stays:
         assert out["next"].numpy().tolist() == [1]
     else:
-        with pytest.raises(iobind.InvalidState, match="'next' has ended by a later run"):
+        with pytest.raises(iobind.InvalidState, match="'next' was replaced by a later run"):
             out["next"]
 
 
@@ -143,7 +143,7 @@ def test_a_binding_that_does_not_fetch_as_it_goes():
     binding["x"] = floats(3)
     out = binding.run()
     del binding
-    with pytest.raises(iobind.InvalidState, match="'y' has ended with its binding"):
+    with pytest.raises(iobind.InvalidState, match="'y' was lost with its binding"):
         out["y"]
 
 
@@ -201,7 +201,7 @@ def test_outputs_of_graphs_end_with_the_next_run():
     binding = iobind.Session(twice(), device="vdev", graphs=1).bind({"x": iobind.tensor(floats(1, 2), "vdev")})
     out = binding.run()
     binding.run()
-    with pytest.raises(iobind.InvalidState, match="has ended by a later run"):
+    with pytest.raises(iobind.InvalidState, match="was replaced by a later run"):
         out["y"]
     binding.clear()
     binding["x"] = iobind.tensor(floats(1, 2), "vdev")

@@ -80,7 +80,7 @@ def test_the_pieces_of_many_streams():
     model = PROJECT / ".runtime/models/silero-vad.onnx"
     if not model.exists():
         pytest.skip("no silero-vad.onnx: scripts/get-models fetches it")
-    section = (PROJECT / "docs/python.md").read_text(encoding="utf-8").split("## Many streams")[1].split("\n## ")[0]
+    section = (PROJECT / "docs/python.md").read_text(encoding="utf-8").split("## Many sequences")[1].split("\n## ")[0]
     first, tasks, loop = re.findall(r"```python\n(.*?)```", section, flags=re.S)
     session = iobind.Session(model)
     sounds = numpy.random.default_rng(3).standard_normal((6, 12, 1, 576)).astype("f4")

@@ -159,7 +159,7 @@ def test_before(vdev, add):
     assert options.has_providers()
     with vdev.redirect():
         for _ in range(2):
-            with pytest.raises(ValueError, match="CPUExecutionProvider from before.* within redirect"):
+            with pytest.raises(ValueError, match="CPUExecutionProvider before vdev.* within redirect"):
                 onnxruntime.InferenceSession("add.onnx", options)
 
 def test_a_policy_from_before(vdev):

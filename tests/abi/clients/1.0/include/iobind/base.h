@@ -67,7 +67,7 @@ typedef struct iobind_tensor iobind_tensor;     /**< typed, shaped memory on a d
 typedef struct iobind_session iobind_session;   /**< a loaded model on its devices */
 typedef struct iobind_binding iobind_binding;   /**< inputs and outputs of a session, bound to memory */
 typedef struct iobind_state iobind_state;       /**< the saved content of a binding's carried inputs */
-typedef struct iobind_batch iobind_batch;       /**< independent streams of one model as rows of its runs */
+typedef struct iobind_batch iobind_batch;       /**< independent sequences of one model as rows of its runs */
 typedef struct iobind_audit iobind_audit;       /**< the bytes that a run of a binding moves, and why */
 typedef struct iobind_pipeline iobind_pipeline; /**< pipelined runs of one session; copies overlap compute */
 

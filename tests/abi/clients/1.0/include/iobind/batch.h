@@ -1,5 +1,5 @@
 /** @file batch.h
- *  Live batches: many independent streams of data (callers, sentences, videos) as rows of one run of a recurrent model. Each row has
+ *  Live batches: many independent sequences (callers, sentences, videos) as rows of one run of a recurrent model. Each row has
  *  its own state. Rows join and leave at any time. */
 #ifndef IOBIND_BATCH_H
 #define IOBIND_BATCH_H

@@ -43,6 +43,8 @@ enum {
  *  - A verified run on a stream blocks until it is complete.
  *  - NaN and infinities must be of the same kind. If the CPU's own runs differ in an output, the model is random: that output is not
  *    compared, and the log names it.
+ *  - The first verified run loads the model for the CPU. If that fails the run returns the reason; IO if the model's file has changed
+ *    since the session was created. Until then a copy of a model in memory is kept.
  *  - A session that computes on the CPU alone verifies nothing. A wrapped session cannot verify.
  *  - If `runs` is 0, the environment variable IOBIND_VERIFY sets it. If that is not set either, no run is verified. */
 typedef struct iobind_verify {
@@ -78,7 +80,7 @@ typedef struct iobind_session_options {
   iobind_stream *stream;                 /**< the session computes on this stream and keeps it alive; runs of all its bindings are
                                               ordered there. It must be a native stream, and its device the only one of `devices` with
                                               streams. NULL: ORT's choice; on CUDA a stream that iobind creates */
-  iobind_verify verify;                  /**< compare the first runs with the CPU's. The session also loads the model for the CPU */
+  iobind_verify verify;                  /**< compare the first runs with the CPU's, for which the model is loaded there, too */
 } iobind_session_options;
 #define IOBIND_SESSION_OPTIONS_INIT                                                                                       \
   {sizeof(iobind_session_options), 0, NULL, 0, 0, 0, 0, 0, NULL, NULL, 0, NULL, NULL, 0, NULL, NULL, 0, NULL, 0, NULL,    \

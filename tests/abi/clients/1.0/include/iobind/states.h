@@ -74,10 +74,12 @@ typedef struct iobind_state_kind_info {
   uint32_t struct_size;
   int32_t kind; /**< iobind_state_kind */
   size_t axis;  /**< GROWING, WINDOW, CAPACITY: the axis of the length; SIZE_MAX: unknown, or another kind */
+  int32_t mode; /**< iobind_carry_mode that IOBIND_CARRY_DEFAULT chooses for it */
+  uint32_t reserved;
 } iobind_state_kind_info;
-#define IOBIND_STATE_KIND_INFO_INIT {sizeof(iobind_state_kind_info), 0, 0}
+#define IOBIND_STATE_KIND_INFO_INIT {sizeof(iobind_state_kind_info), 0, 0, 0, 0}
 
-/** Get the kind of the state that an output leaves for an input. The first call for a session reads the graph from the model's file,
+/** Get the kind of the state that an output leaves for an input, and how it is carried by default. The first call for a session reads the graph from the model's file,
  *  without the weights. The kind is UNKNOWN in these cases:
  *  - The graph does not show it, or the file is in ORT's own format.
  *  - The session was created by other code, or from memory without IOBIND_SESSION_IDENTIFY.

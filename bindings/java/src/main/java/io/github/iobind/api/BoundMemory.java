@@ -783,11 +783,11 @@ abstract sealed class BoundMemory permits CarriedStates {
     }
   }
 
-  /** By default only a cache of fixed capacity is, and what is not known may be one. */
+  /** What is not known may be. */
   private boolean mayBeInPlace(int from, int to, CarryMode mode) {
     if (mode != CarryMode.DEFAULT) return mode == CarryMode.IN_PLACE;
     try {
-      return StateKind.of(session, from, to).kind() == StateKind.Kind.CAPACITY;
+      return StateKind.modeOf(session, from, to) == CarryMode.IN_PLACE;
     } catch (OrtFFMException unknown) {
       return true;
     }

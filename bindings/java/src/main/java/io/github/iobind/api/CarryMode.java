@@ -10,8 +10,8 @@ public enum CarryMode {
   IN_PLACE,
   /**
    * IN_PLACE for a cache of fixed capacity whose operator allows it; otherwise MOVE, or SWAP in a session that captures graphs.
-   * The caller's memory that is bound to the input is treated as for IN_PLACE: it must be writable, and is retained until
-   * another value is bound.
+   * If it is IN_PLACE, or the model's file cannot be read, the caller's memory that is bound to the input is treated as for
+   * IN_PLACE: it must be writable, and is retained until another value is bound.
    */
   DEFAULT
 }

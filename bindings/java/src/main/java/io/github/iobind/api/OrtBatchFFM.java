@@ -25,7 +25,7 @@ import java.util.function.ToIntFunction;
 import org.jspecify.annotations.Nullable;
 
 /**
- * A live batch: many independent streams of one recurrent model, such as callers, run as rows of one run. Each {@link Row} has
+ * A live batch: many independent sequences of one recurrent model, such as callers, run as rows of one run. Each {@link Row} has
  * its own state. Rows {@link #join} and leave at any time.
  *
  * <p>A batch is thread-safe; a row is externally synchronized. Either the program decides which rows make a step, by

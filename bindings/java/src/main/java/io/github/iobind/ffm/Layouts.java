@@ -132,7 +132,7 @@ public final class Layouts {
 
   /** {@code iobind_state_kind_info}. */
   public static final StructLayout STATE_KIND_INFO = struct("iobind_state_kind_info", u32("struct_size"), u32("kind"),
-      size("axis"));
+      size("axis"), u32("mode"), u32("reserved"));
 
   /** {@code iobind_batch_pair}. */
   public static final StructLayout BATCH_PAIR = struct("iobind_batch_pair", size("output"), size("input"));

@@ -426,6 +426,25 @@ class StateTest {
     }
   }
 
+  /** Another node reads the cache, so that runs do not write the memory that it began in. */
+  @Test
+  void aCacheThatCannotBeInPlace() {
+    try (OrtSessionFFM session = OrtSessionFFM.create(runtime, Models.bytes("append opset=24 old=1"), new OrtSessionFFM.Options().identify());
+        OrtIoBindingFFM binding = session.createBinding(); Arena arena = Arena.ofShared()) {
+      MemorySegment cache = arena.allocate(ValueLayout.JAVA_FLOAT, 64).asReadOnly();
+      try (OrtValueRef value = OrtValueRef.wrap(runtime, DeviceSpec.CPU, cache, MemoryDescriptor.of(OnnxTensorElementType.FLOAT32, 1, 16, 4))) {
+        binding.bindInput("cache", value);
+      }
+      binding.bindInput("row", new float[] {7, 7, 7, 7}, 1, 1, 4);
+      binding.carry("next", "cache");
+      binding.writeLengths(1, 0, null);
+      binding.runWithBindings();
+      assertEquals(0, cache.getAtIndex(ValueLayout.JAVA_FLOAT, 0));
+      binding.writeLengths(1);
+      assertArrayEquals(new float[] {7, 7, 0, 0}, firsts(binding));
+    }
+  }
+
   private static float[] firsts(OrtIoBindingFFM binding) {
     binding.runWithBindings();
     try (OrtValueRef next = binding.getOutput("next")) {

@@ -5,8 +5,8 @@ import java.nio.ByteBuffer;
 import java.util.Map;
 
 /**
- * What a row is to a model, and what the model's outputs are to a row. Spark sends it to the executors; there several threads may
- * use it at the same time.
+ * Converts rows into a model's inputs, and outputs into rows. Spark sends the object to the executors, where several threads may use
+ * it concurrently.
  *
  * @param <I> rows in
  * @param <O> rows out
@@ -16,10 +16,10 @@ public interface RowCodec<I, O> extends Serializable {
    * Writes a row into the inputs of a run.
    *
    * @param row the row
-   * @param inputs by name, the row's part of each: native byte order, exactly the bytes of a row, what they hold is undefined. Each
-   *     must be filled, and its position at its end: behind absolute puts, or puts into a view, call {@code position(limit())}. Not to be
-   *     used after the call. One that is not filled, or written beyond its end, fails the task, as does whatever this throws; the
-   *     message names the row and the input, and the columns of a Spark row that are null
+   * @param inputs by name, the row's part of each: exactly the bytes of a row, in native byte order, with undefined content. Each must be
+   *     filled, and its position must be at its end: after absolute puts, or puts into a view, call {@code position(limit())}. The
+   *     buffers must not be used after the call. The task fails if a buffer is not filled or is written beyond its end, or if the
+   *     codec throws; the message names the row, the input, and the columns of a Spark row that are null
    */
   void write(I row, Map<String, ByteBuffer> inputs);
 
@@ -27,8 +27,8 @@ public interface RowCodec<I, O> extends Serializable {
    * Makes a row of the outputs.
    *
    * @param row the row whose outputs these are
-   * @param outputs by name, the row's part of each: read-only, native byte order. Not to be used after the call
-   * @return the row that goes on, not null, which fails the task: a row that is to be left out is filtered out behind this step
+   * @param outputs by name, the row's part of each: read-only, in native byte order. The buffers must not be used after the call
+   * @return the result row. Null fails the task: filter rows out in a later step
    */
   O read(I row, Map<String, ByteBuffer> outputs);
 }

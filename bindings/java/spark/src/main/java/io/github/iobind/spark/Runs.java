@@ -2,7 +2,7 @@ package io.github.iobind.spark;
 
 import java.util.Iterator;
 
-/** What an executor does, behind a door that an older JVM can load: it needs Java 22, and this does not. */
+/** What an executor does. The implementation needs Java 22; an older JVM can load this interface. */
 public interface Runs {
   /** The oldest JVM that has the Foreign Function and Memory API. */
   int OLDEST_JAVA = 22;
@@ -11,13 +11,13 @@ public interface Runs {
    * Runs a model over rows.
    *
    * @param spec the model and its device
-   * @param batch the most rows of a run
-   * @param slots of a pipeline; 0: without one
-   * @param codec what a row is to the model
-   * @param rows in
-   * @param <I> rows in
-   * @param <O> rows out
-   * @return rows out
+   * @param batch the maximum number of rows in a run
+   * @param slots the pipeline's; 0: no pipeline
+   * @param codec converts rows
+   * @param rows the input rows
+   * @param <I> the input rows' type
+   * @param <O> the result rows' type
+   * @return the result rows
    */
   <I, O> Iterator<O> run(SessionSpec spec, int batch, int slots, RowCodec<I, O> codec, Iterator<I> rows);
 
@@ -25,9 +25,9 @@ public interface Runs {
   void release();
 
   /**
-   * This JVM's.
+   * Loads the implementation.
    *
-   * @return what does it
+   * @return the implementation
    * @throws UnsupportedOperationException this JVM is too old
    */
   static Runs load() {
@@ -35,15 +35,15 @@ public interface Runs {
     try {
       return (Runs) Class.forName("io.github.iobind.spark.executor.ExecutorRuns").getConstructor().newInstance();
     } catch (ReflectiveOperationException e) {
-      throw new IllegalStateException("the jar of iobind-spark is not whole: " + e, e);
+      throw new IllegalStateException("the jar of iobind-spark is incomplete: " + e, e);
     }
   }
 
   /**
    * Refuses a JVM that is too old.
    *
-   * @param version its version
-   * @throws UnsupportedOperationException it is older than {@link #OLDEST_JAVA}
+   * @param version the JVM's version
+   * @throws UnsupportedOperationException the JVM is older than {@link #OLDEST_JAVA}
    */
   static void requireJava(int version) {
     if (version < OLDEST_JAVA) {

@@ -11,8 +11,8 @@ import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
 /**
- * What a session of a Spark job is made of: text and numbers, which Spark sends to its executors. An executor makes one session of
- * equal specs on a device, on first use, for all of its tasks. Every setter returns this object.
+ * The description of a Spark job's session. It has only text and numbers, which Spark sends to its executors. An executor creates one
+ * session for all equal specs on a device, on first use, and all of its tasks share it. Every setter returns this object.
  */
 public final class SessionSpec implements Serializable {
   private static final long serialVersionUID = 1;
@@ -37,7 +37,7 @@ public final class SessionSpec implements Serializable {
   /**
    * A model in a file.
    *
-   * @param file on each executor, or the name of one that was given by {@code spark-submit --files} or {@code addFile}
+   * @param file on each executor, or the name of a file sent by {@code spark-submit --files} or {@code addFile}
    * @return the spec
    */
   public static SessionSpec of(String file) {
@@ -45,7 +45,7 @@ public final class SessionSpec implements Serializable {
   }
 
   /**
-   * A model in memory, which goes to the executors with the job.
+   * A model in memory, which Spark sends to the executors with the job.
    *
    * @param model its bytes
    * @return the spec
@@ -55,7 +55,7 @@ public final class SessionSpec implements Serializable {
   }
 
   /**
-   * The device; the CPU without.
+   * Sets the device. The default is the CPU.
    *
    * @param spec a device spec; {@code {gpu}} in it is the address of the resource {@code gpu} that Spark gave the task:
    *     {@code "cuda:{gpu}"}
@@ -67,9 +67,9 @@ public final class SessionSpec implements Serializable {
   }
 
   /**
-   * Threads of one operator.
+   * Sets the number of threads of one operator.
    *
-   * @param count 1 without, because Spark runs a task for each core; 0: all cores
+   * @param count 0: all cores. The default is 1, because Spark runs a task for each core
    * @return this
    */
   public SessionSpec threads(int count) {
@@ -78,9 +78,9 @@ public final class SessionSpec implements Serializable {
   }
 
   /**
-   * The most runs at a time of an executor's session, each with memory of its own; more tasks wait.
+   * Sets the maximum number of concurrent runs of an executor's session, each with its own memory; other tasks wait.
    *
-   * @param count 0, as without: the number of processors
+   * @param count 0, the default: the number of processors
    * @return this
    */
   public SessionSpec bindings(int count) {
@@ -89,7 +89,7 @@ public final class SessionSpec implements Serializable {
   }
 
   /**
-   * A node that the device does not take is an error.
+   * Makes a node that the device does not run an error.
    *
    * @return this
    */
@@ -99,7 +99,7 @@ public final class SessionSpec implements Serializable {
   }
 
   /**
-   * An option of an execution provider.
+   * Sets an option of an execution provider.
    *
    * @param key "KEY" for the device that is not the CPU, or "NAME.KEY"
    * @param value its value
@@ -111,7 +111,7 @@ public final class SessionSpec implements Serializable {
   }
 
   /**
-   * A session config entry of ONNX Runtime.
+   * Sets a session config entry of ONNX Runtime.
    *
    * @param key such as "session.use_env_allocators"
    * @param value its value
@@ -135,10 +135,10 @@ public final class SessionSpec implements Serializable {
   }
 
   /**
-   * What a row is to an input whose dims, other than the first, the model leaves open.
+   * Sets the shape of a row of an input, if the model leaves dims other than the first open.
    *
    * @param input its name
-   * @param shape the dims of a row: those of the input but for the first
+   * @param shape the dims of a row: those of the input without the first
    * @return this
    */
   public SessionSpec row(String input, long... shape) {
@@ -174,7 +174,7 @@ public final class SessionSpec implements Serializable {
   }
 
   /**
-   * The most runs at a time.
+   * The maximum number of concurrent runs.
    *
    * @return 1 or more
    */
@@ -183,9 +183,9 @@ public final class SessionSpec implements Serializable {
   }
 
   /**
-   * Whether a node that the device does not take is an error.
+   * Whether a node that the device does not run is an error.
    *
-   * @return as {@link #strict} said
+   * @return whether {@link #strict} was called
    */
   public boolean isStrict() {
     return isStrict;
@@ -194,7 +194,7 @@ public final class SessionSpec implements Serializable {
   /**
    * Options of execution providers.
    *
-   * @return as {@link #ep} said; unmodifiable
+   * @return as set by {@link #ep}; unmodifiable
    */
   public Map<String, String> epOptions() {
     return Collections.unmodifiableMap(ep);
@@ -203,7 +203,7 @@ public final class SessionSpec implements Serializable {
   /**
    * Session config entries.
    *
-   * @return as {@link #config} said; unmodifiable
+   * @return as set by {@link #config}; unmodifiable
    */
   public Map<String, String> configEntries() {
     return Collections.unmodifiableMap(config);
@@ -212,7 +212,7 @@ public final class SessionSpec implements Serializable {
   /**
    * Values of open dims.
    *
-   * @return as {@link #freeDimension} said; unmodifiable
+   * @return as set by {@link #freeDimension}; unmodifiable
    */
   public Map<String, Long> dims() {
     return Collections.unmodifiableMap(dims);
@@ -221,7 +221,7 @@ public final class SessionSpec implements Serializable {
   /**
    * Shapes of rows, by input.
    *
-   * @return as {@link #row} said; unmodifiable
+   * @return as set by {@link #row}; unmodifiable
    */
   public Map<String, List<Long>> rows() {
     return Collections.unmodifiableMap(rows);
@@ -249,7 +249,7 @@ public final class SessionSpec implements Serializable {
     return matcher.appendTail(result).toString();
   }
 
-  /** Whether an executor would make one session for both. */
+  /** Whether an executor creates one session for both. */
   @Override
   public boolean equals(Object object) {
     return object instanceof SessionSpec other && Objects.equals(file, other.file) && Arrays.equals(bytes, other.bytes)

@@ -122,7 +122,7 @@ class SparkModelsTest {
     var function = slots == 0 ? SparkModels.byBatch(spec, 4, new Fours()) : SparkModels.byPipeline(spec, 4, slots, new Fours());
     assertEquals(expected(10), rows(function, 10));
     var more = SparkModels.byBatch(spec, 5, new Fours());
-    assertTrue(assertThrows(IllegalArgumentException.class, () -> rows(more, 5)).getMessage().endsWith("takes 4 rows, the batch is of 5"));
+    assertTrue(assertThrows(IllegalArgumentException.class, () -> rows(more, 5)).getMessage().endsWith("takes 4 rows, got a batch of 5"));
   }
 
   @Test
@@ -154,7 +154,7 @@ class SparkModelsTest {
     SessionSpec open = spec("scale dims=n,w");
     var shape = SparkModels.byBatch(open, 2, new Fours());
     assertTrue(assertThrows(IllegalArgumentException.class, () -> rows(shape, 1)).getMessage()
-        .matches("input '\\w+': dim 1 of .* is open: say what a row is, by row\\(.*"), "by row");
+        .matches("input '\\w+': dim 1 of .* is open: set the shape of a row by row\\(.*"), "by row");
     assertEquals(expected(3), rows(SparkModels.byBatch(sent(open).freeDimension("w", 4), 2, new Fours()), 3));
     assertEquals(expected(3), rows(SparkModels.byBatch(sent(open).row("x", 4), 2, new Fours()), 3));
     assertThrows(IllegalArgumentException.class, () -> rows(SparkModels.byBatch(sent(open).row("x", 4, 1), 2, new Fours()), 3));
@@ -172,13 +172,13 @@ class SparkModelsTest {
   void mistakesOfACodec(String device, int slots) throws Exception {
     SessionSpec spec = spec("add dims=n,4").device(device);
     mistake(spec, slots, new Mistaken(5, 4, true),
-        "RowCodec.write: row 3: an access beyond an end: input 'x' is at 16 of 16 bytes, input 'y' is at 0 of 16 bytes");
+        "RowCodec.write: row 3: access beyond the end: input 'x' is at 16 of 16 bytes, input 'y' is at 0 of 16 bytes");
     mistake(spec, slots, new Mistaken(4, 5, true),
-        "RowCodec.read: row 3: an access beyond an end: output 'z' is at 16 of 16 bytes");
-    mistake(spec, slots, new Mistaken(3, 4, true), "RowCodec.write: row 3: input 'x': expected 16 bytes, got 12: each row fills its part, and "
-        + "its position says so; behind absolute puts, or puts into a view such as asFloatBuffer(), call position(limit())");
+        "RowCodec.read: row 3: access beyond the end: output 'z' is at 16 of 16 bytes");
+    mistake(spec, slots, new Mistaken(3, 4, true), "RowCodec.write: row 3: input 'x': expected 16 bytes, got 12: each row must fill its part, "
+        + "and set its position to the end; after absolute puts, or puts into a view such as asFloatBuffer(), call position(limit())");
     mistake(spec, slots, new Mistaken(4, 4, false),
-        "RowCodec.read: row 3: expected a row, got null: what is to be left out is filtered out behind mapPartitions");
+        "RowCodec.read: row 3: expected a row, got null: filter rows out after mapPartitions");
   }
 
   private static void mistake(SessionSpec spec, int slots, Mistaken codec, String message) {

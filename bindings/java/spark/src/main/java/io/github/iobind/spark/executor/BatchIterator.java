@@ -11,7 +11,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.NoSuchElementException;
 
-/** Rows of a task by runs of a leased binding: between two runs the task holds none. */
+/** The rows of a task, in runs of a leased binding. Between two runs the task holds no lease. */
 final class BatchIterator<I, O> implements Iterator<O> {
   private final HeldSession held;
   private final int batch;

@@ -5,7 +5,7 @@ import io.github.iobind.spark.Runs;
 import io.github.iobind.spark.SessionSpec;
 import java.util.Iterator;
 
-/** What {@link Runs} says, by iobind for Java. */
+/** Implements {@link Runs} with iobind for Java. */
 public final class ExecutorRuns implements Runs {
   /** For {@link Runs#load}. */
   public ExecutorRuns() {}

@@ -16,7 +16,7 @@ import java.util.NoSuchElementException;
 import org.apache.spark.TaskContext;
 import org.apache.spark.util.TaskCompletionListener;
 
-/** Rows of a task by a pipeline of its own, which goes when the task ends, however it ends. */
+/** The rows of a task, in runs of its own pipeline, which is closed when the task ends or fails. */
 final class PipelineIterator<I, O> implements Iterator<O>, AutoCloseable {
   private final HeldSession held;
   private final int batch;
@@ -24,7 +24,7 @@ final class PipelineIterator<I, O> implements Iterator<O>, AutoCloseable {
   private final RowCalls<I, O> calls;
   private final Iterator<I> rows;
   private final OrtPipelineFFM pipeline;
-  /** Items that are in flight; each has its rows for a tag. */
+  /** Number of items in flight. The tag of each is its rows. */
   private int submitted;
   private final ArrayDeque<O> done = new ArrayDeque<>();
 
@@ -63,7 +63,7 @@ final class PipelineIterator<I, O> implements Iterator<O>, AutoCloseable {
     return done.remove();
   }
 
-  /** What is submitted is copied at once. */
+  /** Submits rows. The pipeline copies them before the call returns. */
   private void submit(List<I> some) {
     long capacity = held.layout().capacity(some.size());
     List<OrtValueRef> values = new ArrayList<>();
@@ -79,7 +79,7 @@ final class PipelineIterator<I, O> implements Iterator<O>, AutoCloseable {
     }
   }
 
-  @SuppressWarnings("unchecked") // the tag is what submit gave
+  @SuppressWarnings("unchecked") // submit set the tag
   private void pull() {
     submitted--;
     try (OrtPipelineFFM.Item item = pipeline.next()) {

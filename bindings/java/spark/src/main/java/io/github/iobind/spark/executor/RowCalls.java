@@ -23,7 +23,7 @@ final class RowCalls<I, O> {
     this.codec = codec;
   }
 
-  /** Writes rows into memory for so many. */
+  /** Writes rows into memory for `capacity` rows. */
   void write(List<I> rows, Map<String, MemorySegment> inputs, long capacity) {
     for (int i = 0; i < rows.size(); i++, written++) {
       Map<String, ByteBuffer> parts = RowLayout.part(inputs, i, capacity, false);
@@ -37,25 +37,25 @@ final class RowCalls<I, O> {
     }
   }
 
-  /** What a row did not write is another row's, of an earlier run. */
+  /** Bytes that a row does not write are another row's, of an earlier run. */
   private void requireFull(Map<String, ByteBuffer> parts) {
     parts.forEach((name, part) -> {
       if (part.position() == part.capacity()) return;
       throw new IllegalStateException("RowCodec.write: row " + written + ": input '" + name + "': expected " + part.capacity()
-          + " bytes, got " + part.position() + ": each row fills its part, and its position says so; behind absolute puts, or puts into "
-          + "a view such as asFloatBuffer(), call position(limit())");
+          + " bytes, got " + part.position() + ": each row must fill its part, and set its position to the end; after absolute "
+          + "puts, or puts into a view such as asFloatBuffer(), call position(limit())");
     });
   }
 
-  /** What a codec threw, as the failure of the task. */
+  /** An exception of a codec, as the failure of the task. */
   private static IllegalStateException failure(String method, long number, Object row, String what, Map<String, ByteBuffer> parts,
       RuntimeException e) {
     boolean isBeyond = e instanceof BufferOverflowException || e instanceof BufferUnderflowException || e instanceof IndexOutOfBoundsException;
     return new IllegalStateException("RowCodec." + method + ": row " + number + ": "
-        + (isBeyond ? "an access beyond an end: " + positions(what, parts) : nulls(row) + e), e);
+        + (isBeyond ? "access beyond the end: " + positions(what, parts) : nulls(row) + e), e);
   }
 
-  /** The columns of a row of Spark's that are null; of other rows nothing is known. */
+  /** The columns of a Spark row that are null; empty for other rows. */
   private static String nulls(Object object) {
     if (!(object instanceof Row row)) return "";
     String[] names = row.schema() == null ? null : row.schema().fieldNames();
@@ -63,7 +63,7 @@ final class RowCalls<I, O> {
         .mapToObj(i -> "column " + (names == null ? i : "'" + names[i] + "'") + " is null: ").collect(Collectors.joining());
   }
 
-  /** Makes rows of memory for so many. */
+  /** Makes rows from memory for `capacity` rows. */
   void read(List<I> rows, Map<String, MemorySegment> outputs, long capacity, Queue<O> done) {
     for (int i = 0; i < rows.size(); i++, read++) {
       Map<String, ByteBuffer> parts = RowLayout.part(outputs, i, capacity, true);
@@ -75,8 +75,8 @@ final class RowCalls<I, O> {
         throw failure("read", read, row, "output", parts, e);
       }
       if (made == null) {
-        throw new IllegalStateException("RowCodec.read: row " + read + ": expected a row, got null: what is to be left out is filtered out "
-            + "behind mapPartitions");
+        throw new IllegalStateException("RowCodec.read: row " + read + ": expected a row, got null: filter rows out "
+            + "after mapPartitions");
       }
       done.add(made);
     }

@@ -18,7 +18,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.WeakHashMap;
 
-/** How the inputs of a model are made of rows: the first dim counts them, the others are those of a row. */
+/** How rows form the inputs of a model: the first dim is the number of rows, the others are those of a row. */
 final class RowLayout {
   private final List<OrtValueInfo> inputs;
   private final List<OrtValueInfo> outputs;
@@ -31,7 +31,7 @@ final class RowLayout {
   RowLayout(OrtSessionFFM session, Map<String, List<Long>> rows) {
     inputs = session.inputs();
     outputs = session.outputs();
-    for (String name : rows.keySet()) session.inputIndex(name); // which says what is there
+    for (String name : rows.keySet()) session.inputIndex(name); // whose error lists the inputs
     for (OrtValueInfo input : inputs) {
       if (input.kind() != OrtValueInfo.Kind.TENSOR || input.type().bits() < 8 || !input.hasShape() || input.shape().isEmpty()) {
         throw new IllegalArgumentException("input '" + input.name() + "': expected a tensor of whole bytes whose first dim counts rows, got "
@@ -44,24 +44,25 @@ final class RowLayout {
   private static long[] shape(OrtValueInfo input, List<Long> row) {
     long[] shape = input.shape().stream().mapToLong(Long::longValue).toArray();
     if (row != null && row.size() != shape.length - 1) {
-      throw new IllegalArgumentException("input '" + input.name() + "': the model has " + input.shape() + ", a row " + row);
+      throw new IllegalArgumentException("input '" + input.name() + "': the model declares " + input.shape()
+          + ", which does not fit the row shape " + row);
     }
     for (int i = 1; i < shape.length; i++) {
       if (shape[i] < 0 && row == null) {
         throw new IllegalArgumentException("input '" + input.name() + "': dim " + i + " of " + input.shape()
-            + " is open: say what a row is, by row(\"" + input.name() + "\", ...)");
+            + " is open: set the shape of a row by row(\"" + input.name() + "\", ...)");
       }
-      if (row != null) shape[i] = row.get(i - 1); // what does not fit the model is refused when it is bound
+      if (row != null) shape[i] = row.get(i - 1); // binding refuses dims that do not fit the model
     }
     return shape;
   }
 
-  /** How many rows a run takes where so many are there: the model's own number if it is fixed. */
+  /** The number of rows in a run that has `rows` rows to compute: the model's number if it is fixed. */
   long capacity(long rows) {
     for (OrtValueInfo input : inputs) {
       long fixed = input.shape().getFirst();
       if (fixed >= 0 && fixed < rows) {
-        throw new IllegalArgumentException("input '" + input.name() + "' takes " + fixed + " rows, the batch is of " + rows);
+        throw new IllegalArgumentException("input '" + input.name() + "' takes " + fixed + " rows, got a batch of " + rows);
       }
       if (fixed >= 0) return fixed;
     }
@@ -74,7 +75,7 @@ final class RowLayout {
     return MemoryDescriptor.of(input.type(), shape);
   }
 
-  /** Binds host memory for so many rows, which each run reads, and outputs that come to the host. */
+  /** Binds host memory for `rows` rows, which each run reads, and outputs in host memory. */
   void prepare(OrtIoBindingFFM binding, long rows) {
     Map<String, MemorySegment> memory = new HashMap<>();
     for (OrtValueInfo input : inputs) {
@@ -94,21 +95,21 @@ final class RowLayout {
     return arena.allocate(Math.max(1, descriptor(input, rows).byteSize()), 64).asSlice(0, descriptor(input, rows).byteSize());
   }
 
-  /** Host memory for so many rows. */
+  /** Host memory for `rows` rows. */
   Map<String, MemorySegment> allocate(Arena arena, long rows) {
     Map<String, MemorySegment> memory = new HashMap<>();
     for (OrtValueInfo input : inputs) memory.put(input.name(), allocate(arena, input, rows));
     return memory;
   }
 
-  /** The inputs, each with its part of some memory, as descriptors for so many rows. */
+  /** Descriptors of the inputs for `rows` rows. */
   Map<String, MemoryDescriptor> descriptors(long rows) {
     Map<String, MemoryDescriptor> result = new LinkedHashMap<>();
     for (OrtValueInfo input : inputs) result.put(input.name(), descriptor(input, rows));
     return result;
   }
 
-  /** A row's part of memory for so many rows. */
+  /** A row's part of memory for `rows` rows. */
   static Map<String, ByteBuffer> part(Map<String, MemorySegment> memory, long row, long rows, boolean isReadOnly) {
     Map<String, ByteBuffer> parts = new HashMap<>();
     memory.forEach((name, segment) -> {
@@ -116,7 +117,7 @@ final class RowLayout {
       ByteBuffer buffer = segment.asSlice(row * bytes, bytes).asByteBuffer();
       parts.put(name, (isReadOnly ? buffer.asReadOnlyBuffer() : buffer).order(ByteOrder.nativeOrder()));
     });
-    return Collections.unmodifiableMap(parts); // a codec that puts a buffer of its own would have it ignored
+    return Collections.unmodifiableMap(parts); // a buffer that a codec puts into the map would be ignored
   }
 
   /** An output whose first dim does not count the rows cannot be cut into them. */

@@ -19,8 +19,8 @@ public final class SparkBindings {
   /**
    * What a task does with a binding.
    *
-   * @param <I> rows in
-   * @param <O> rows out
+   * @param <I> the input rows' type
+   * @param <O> the result rows' type
    */
   @FunctionalInterface
   public interface Task<I, O> extends Serializable {
@@ -29,7 +29,7 @@ public final class SparkBindings {
      *
      * @param binding the task's own, with nothing bound; it is closed when the task ends
      * @param rows of the partition
-     * @return rows out; they may be made while they are asked for
+     * @return the result rows; the iterator may compute them lazily
      */
     Iterator<O> call(OrtIoBindingFFM binding, Iterator<I> rows);
   }
@@ -38,9 +38,9 @@ public final class SparkBindings {
    * A binding of the executor's session for each task.
    *
    * @param spec the model and its device
-   * @param task what is done with it
-   * @param <I> rows in
-   * @param <O> rows out
+   * @param task what the task does with the binding
+   * @param <I> the input rows' type
+   * @param <O> the result rows' type
    * @return for {@code mapPartitions}
    */
   public static <I, O> MapPartitionsFunction<I, O> byBinding(SessionSpec spec, Task<I, O> task) {
