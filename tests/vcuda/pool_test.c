@@ -5,7 +5,7 @@
 
 #include <stdlib.h>
 
-enum { TIMES = 10, BYTES = COUNT * sizeof(float) };
+enum { TIMES = 10, BYTES = COUNT * sizeof(float), MANY = 1000 * COUNT, MANY_BYTES = 1000 * BYTES };
 
 static int start_pooled(void **state) {
   setenv("TEST_POOLS", "1", 1);
@@ -285,14 +285,14 @@ static void trimmed(void **state) {
   iobind_tensor *read = make_tensor(IOBIND_MEMORY_DEFAULT, COUNT);
   iobind_tensor *to = make_tensor(IOBIND_MEMORY_HOST_ACCESSIBLE, COUNT);
   const int64_t before = get_available();
-  iobind_tensor *large = make_tensor(IOBIND_MEMORY_DEFAULT, 1000 * COUNT);
+  iobind_tensor *large = make_tensor(IOBIND_MEMORY_DEFAULT, MANY);
   fill(kept, 1);
   fill(read, 2);
   close_gate(&g, stream);
   copy_on(stream, read, to);
   iobind_tensor_release(read);
   iobind_tensor_release(large);
-  assert_int_equal(get_available(), before - 1000 * BYTES);
+  assert_int_equal(get_available(), before - MANY_BYTES);
   expect_ok(iobind_device_trim(device, &fault));
   assert_int_equal(get_available(), before);
   assert_int_equal(vcuda_get(0, "pool_bytes"), 0);
