@@ -95,12 +95,20 @@ static iobind_status run_once(const iobind_device *device, OrtSession *session, 
   return status;
 }
 
+/* The EP would take an error that the program's own calls have left in this thread for one of the device, and the answer is kept. */
+static void forget_errors_of_program(const iobind_device *device) {
+  if (device->context != NULL) {
+    iobind__context_forget_error(device->context);
+  }
+}
+
 static iobind_status try_device(iobind_device *device, const iobind__device_options *given, const trial *of,
                                 iobind_error *error) {
   iobind_runtime *runtime = device->runtime;
   const OrtApi *api = IOBIND__API(runtime);
   OrtSessionOptions *options = NULL;
   OrtSession *session = NULL;
+  forget_errors_of_program(device);
   IOBIND__ORT_TRY(api, api->CreateSessionOptions(&options), error, "session");
   const iobind__appended what = {&device->ep_device, 1, given->keys, given->values, given->count};
   OrtStatus *made = api->SetIntraOpNumThreads(options, 1);

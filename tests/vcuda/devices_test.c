@@ -482,6 +482,23 @@ static void user_streams(void **state) {
   assert_int_equal(cudaPeekAtLastError(), CUDA_OK);
 }
 
+/* The check that a device works does not take it for its own, nor is another device found instead. */
+static void an_error_that_the_program_left(void **state) {
+  (void)state;
+  iobind_device *found;
+  iobind_device_info info = IOBIND_DEVICE_INFO_INIT;
+  choose(0);
+  DO(iobind_runtime_destroy(runtime));
+  runtime = fixture_runtime(); /* which has not checked a device yet */
+  assert_int_not_equal(cudaSetDevice(99), CUDA_OK);
+  assert_int_not_equal(cudaPeekAtLastError(), CUDA_OK);
+  TRY(iobind_runtime_find_device(runtime, "cuda", &found, NULL, &fault));
+  expect_ok(iobind_device_get_info(found, &info, &fault));
+  assert_string_equal(info.spec, "cuda:0");
+  TRY(iobind_runtime_find_device(runtime, "cuda:1", &devices[1], NULL, &fault));
+  devices[0] = found;
+}
+
 /* ---- the end ---- */
 
 /* The last reference to all that a runtime holds. */
@@ -499,8 +516,8 @@ static void the_runtime_goes(void **state) {
 }
 
 static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(by_a_policy),  cmocka_unit_test(threads_that_chose_none), cmocka_unit_test(wrapped_memory),
-    cmocka_unit_test(user_streams), cmocka_unit_test(the_runtime_goes),
+    cmocka_unit_test(by_a_policy),  cmocka_unit_test(threads_that_chose_none),        cmocka_unit_test(wrapped_memory),
+    cmocka_unit_test(user_streams), cmocka_unit_test(an_error_that_the_program_left), cmocka_unit_test(the_runtime_goes),
 };
 
 FIXTURE_MAIN(tests, start, stop);
