@@ -278,6 +278,7 @@ def call_driver(cuda):
     cuda.cuMemPoolCreate(at(pool), (ctypes.c_int * 22)(1, 0, 1, 0))
     cuda.cuMemPoolSetAttribute(pool, 4, at(ctypes.c_uint64(1)))
     cuda.cuMemAllocFromPoolAsync(at(memory), 64, pool, stream)
+    cuda.cuMemPoolTrimTo(pool, 0)
     cuda.cuMemFreeAsync(memory, stream)
     cuda.cuMemPoolDestroy(pool)
     cuda.cuStreamQuery(stream)
