@@ -131,9 +131,9 @@ static iobind_status find_shape(const iobind_binding *binding, size_t index, sha
   return IOBIND_OK;
 }
 
-/* One value for the whole batch: it has one length, or the input is for the longest. */
-static bool is_shared(iobind__length_role role, const growth *by) {
-  return by->from.skew == NULL || role == IOBIND__LENGTH_EXTENT;
+/* What the rows' values differ by. NULL: one value for the whole batch; it has one length, or the input is for the longest. */
+static const iobind__skew *skew_of(iobind__length_role role, const growth *by) {
+  return role == IOBIND__LENGTH_EXTENT ? NULL : by->from.skew;
 }
 
 /* An input with one length for all rows cannot represent lengths that differ. */
@@ -144,12 +144,13 @@ static iobind_status check_input(const iobind_binding *binding, size_t index, co
   for (size_t i = 0; i < of.rank; i++) {
     count *= (size_t)of.dims[i];
   }
-  return is_shared(binding->inputs[index].role, by) || count == by->from.skew->count
+  const iobind__skew *skew = skew_of(binding->inputs[index].role, by);
+  return skew == NULL || count == skew->count
              ? IOBIND_OK
              : iobind__fail(error, IOBIND_ERROR_NOT_SUPPORTED,
                             "%s: '%s' has %zu elements, and the batch %zu rows of different lengths: expected an element for "
                             "each row",
-                            what, binding->session->inputs[index].label, count, by->from.skew->count);
+                            what, binding->session->inputs[index].label, count, skew->count);
 }
 
 /* ---- written ---- */
@@ -165,7 +166,7 @@ static iobind_status make_values(const iobind_binding *binding, size_t index, co
       iobind_tensor_create(binding->session->runtime->cpu, IOBIND_MEMORY_DEFAULT, dtype, of.dims, of.rank, &values, error));
   size_t count = values->bytes / (dtype == IOBIND_DTYPE_INT32 ? sizeof(int32_t) : sizeof(int64_t));
   for (size_t i = 0; i < count; i++) {
-    int64_t value = value_of(binding, role, by, is_shared(role, by) ? 0 : i);
+    int64_t value = value_of(binding, role, by, skew_of(role, by) == NULL ? 0 : i);
     if (dtype == IOBIND_DTYPE_INT32) {
       ((int32_t *)values->data)[i] = (int32_t)value;
     } else {

@@ -159,8 +159,9 @@ static int list_of(tool_state *tool, tool_report *report, const char *name) {
   if (!found && nearest != NULL) return tool_misuse(tool, "no EP is named '%s'; did you mean '%s'?", name, nearest);
   if (!found) return tool_misuse(tool, "no EP is named '%s'; `iobind options` lists them", name);
   if (strcmp(name, "cpu") == 0) return tool_fail(tool, "the CPU takes no options; --config and --threads set what it does");
-  if (ep.option_count == 0)
+  if (ep.option_count == 0) {
     return tool_fail(tool, "the options of '%s' are unknown; all that are given are passed to it", name);
+  }
   report_field(report, "ep", "EP", report_string(ep.ep_name), NULL);
   report_field(report, "source", "known by", report_string(ep.source), NULL);
   report_field(report, "releases", NULL, report_string(ep.releases), NULL);
