@@ -191,7 +191,8 @@ IOBIND_API IOBIND_CHECK iobind_status iobind_binding_check(iobind_binding *bindi
  *                 its outputs' memory. Otherwise a stream of a device of the session
  *  @return OK; as iobind_binding_check; WRONG_DEVICE an output is not at the requested location, or the stream is not of a device of
  *          the session; SHAPE an output does not have the shape of its bound tensor; INVALID_STATE a run is in flight; NOT_SUPPORTED
- *          an input or output is not a tensor; CANCELLED; DEVICE_LOST; RUNTIME ORT failed; OUT_OF_MEMORY; without a stream, the
+ *          an input or output is not a tensor; CANCELLED; DEVICE_LOST; RUNTIME ORT failed; OUT_OF_MEMORY; RESULT, IO if the run is
+ *          verified, see iobind_verify; without a stream, the
  *          failure of work on a stream that should have written an input. If the run fails after the call has returned, waits for the
  *          stream or for an event recorded there return the failure, and so does iobind_binding_get_output. A failed run leaves no
  *          output; the binding can run again

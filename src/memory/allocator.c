@@ -129,13 +129,7 @@ iobind_status iobind_device_trim(iobind_device *device, iobind_error *error) {
   IOBIND__TRY(iobind__null_check(device, "device", "device_trim", error));
   IOBIND__TRY(iobind__process_check("device_trim", error));
   const iobind__driver *driver = iobind__driver_of(device);
-  if (driver->trim == NULL) {
-    return IOBIND_OK;
-  }
-  iobind__scope scope;
-  IOBIND__TRY(iobind__named(iobind__guard_enter(device->guard, &scope, error), error, "device_trim"));
-  iobind_status status = iobind__named(driver->trim(device, error), error, "device_trim");
-  return iobind__guard_end(&scope, status, error);
+  return driver->trim == NULL ? IOBIND_OK : iobind__named(driver->trim(device, error), error, "device_trim");
 }
 
 iobind__place *iobind__place_for_staging(const iobind__place *place) {

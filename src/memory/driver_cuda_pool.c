@@ -173,11 +173,8 @@ static cuda_pool *find_pool(iobind_device *device) {
   return ref == NULL ? NULL : (cuda_pool *)((char *)ref - offsetof(cuda_pool, ref));
 }
 
-iobind_status iobind__cuda_trim(iobind_device *device, iobind_error *error) {
-  cuda_pool *self = find_pool(device);
-  if (self == NULL) {
-    return IOBIND_OK;
-  }
+/* With the device entered. */
+static iobind_status trim(iobind_device *device, cuda_pool *self, iobind_error *error) {
   int failed = iobind__cuda_enter(&self->driver);
   if (failed == 0) {
     failed = trim_pool(self);
@@ -186,4 +183,15 @@ iobind_status iobind__cuda_trim(iobind_device *device, iobind_error *error) {
   return failed == 0 ? IOBIND_OK
                      : iobind__fail(error, IOBIND_ERROR_RUNTIME, "'%s': CUDA error %d (%s): its memory pool keeps what it has",
                                     device->spec, failed, iobind__cuda_error_name(&self->driver, failed));
+}
+
+/* A device without a pool is not entered: that would make a context on it. */
+iobind_status iobind__cuda_trim(iobind_device *device, iobind_error *error) {
+  cuda_pool *self = find_pool(device);
+  if (self == NULL) {
+    return IOBIND_OK;
+  }
+  iobind__scope scope;
+  IOBIND__TRY(iobind__guard_enter(device->guard, &scope, error));
+  return iobind__guard_end(&scope, trim(device, self, error), error);
 }

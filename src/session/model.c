@@ -73,7 +73,7 @@ static iobind_status hash_file(const char *path, iobind__hasher *hasher, iobind_
     got = fread(part, 1, PART, file);
     iobind__hash_add(hasher, part, got);
   }
-  iobind_status status = part == NULL ? iobind__out_of_memory(error, "the model's hash") : IOBIND_OK;
+  iobind_status status = part == NULL ? iobind__out_of_memory(error, "the model's files") : IOBIND_OK;
   if (status == IOBIND_OK && (file == NULL || ferror(file) != 0)) {
     status = refuse_unread(path, error);
   }
@@ -171,7 +171,7 @@ static iobind_status list_data(iobind__model_bytes *model, names *found, iobind_
   if (!iobind__model_is_ort_format(model)) { /* which has no external data */
     find_names(model, 0, model->size, MODEL, 0, found);
   }
-  return found->failed ? iobind__out_of_memory(error, "the model's hash") : IOBIND_OK;
+  return found->failed ? iobind__out_of_memory(error, "the model's files") : IOBIND_OK;
 }
 
 static iobind_status hash_data(const iobind__model *self, const names *found, iobind__identity *identity, iobind_error *error) {
@@ -180,7 +180,7 @@ static iobind_status hash_data(const iobind__model *self, const names *found, io
   for (size_t i = 0; i < found->count; i++) {
     char *path = beside(self, found->items[i]);
     iobind__file_stamp stamp;
-    iobind_status status = path == NULL ? iobind__out_of_memory(error, "the model's hash") : hash_file(path, &hasher, error);
+    iobind_status status = path == NULL ? iobind__out_of_memory(error, "the model's files") : hash_file(path, &hasher, error);
     if (status == IOBIND_OK && (!iobind__file_stamp_get(path, &stamp) || stamp.changed > self->noted)) {
       status = refuse_changed(path, error);
     }
@@ -240,9 +240,32 @@ iobind_status iobind__model_watch(iobind__model *self, iobind_error *error) {
   return IOBIND_OK;
 }
 
-/* Also if it has only another name or other rights now: an older file with the same time may have taken its place. */
-static bool is_untouched(const iobind__file_stamp *a, const iobind__file_stamp *b) {
-  return is_same(a, b) && a->changed == b->changed;
+/* Who has written new content and set the old time leaves only the time of the last change, and so does another name. */
+static iobind_status refuse_touched(const char *path, iobind_error *error) {
+  char shown[IOBIND__NAME_TEXT];
+  iobind__text_shorten(path, shown);
+  return iobind__fail(
+      error, IOBIND_ERROR_IO,
+      "'%s' was changed, renamed, linked or given other rights since the session was created: it may not be the "
+      "session's model any more",
+      shown);
+}
+
+static iobind_status compare(const iobind__file_stamp *now, const iobind__file_stamp *then, const char *path,
+                             iobind_error *error) {
+  if (!is_same(now, then)) {
+    return refuse_changed(path, error);
+  }
+  return now->changed == then->changed ? IOBIND_OK : refuse_touched(path, error);
+}
+
+iobind_status iobind__model_check_data(const iobind__model *self, iobind_error *error) {
+  iobind__file_stamp now;
+  for (size_t i = 0; self != NULL && i < self->watched.count; i++) {
+    IOBIND__TRY(stamp_data(self, i, &now, error));
+    IOBIND__TRY(compare(&now, &self->stamps[i], self->watched.items[i], error));
+  }
+  return IOBIND_OK;
 }
 
 iobind_status iobind__model_check(const iobind__model *self, iobind_error *error) {
@@ -250,12 +273,8 @@ iobind_status iobind__model_check(const iobind__model *self, iobind_error *error
   if (!iobind__file_stamp_get(self->path, &now)) {
     return refuse_unread(self->path, error);
   }
-  IOBIND__TRY(is_untouched(&now, &self->stamp) ? IOBIND_OK : refuse_changed(self->path, error));
-  for (size_t i = 0; i < self->watched.count; i++) {
-    IOBIND__TRY(stamp_data(self, i, &now, error));
-    IOBIND__TRY(is_untouched(&now, &self->stamps[i]) ? IOBIND_OK : refuse_changed(self->watched.items[i], error));
-  }
-  return IOBIND_OK;
+  IOBIND__TRY(compare(&now, &self->stamp, self->path, error));
+  return iobind__model_check_data(self, error);
 }
 
 const char *iobind__model_path(const iobind__model *self) {

@@ -30,6 +30,9 @@ iobind_status iobind__model_watch(iobind__model *self, iobind_error *error);
 /* Are they? IO if not: by their sizes, their times and their numbers in the file system. */
 iobind_status iobind__model_check(const iobind__model *self, iobind_error *error);
 
+/* The same for those with external data, which a session on the CPU reads in each run. NULL, or a model in memory: OK. */
+iobind_status iobind__model_check_data(const iobind__model *self, iobind_error *error);
+
 /* Does the model name files with external data? */
 iobind_status iobind__source_has_data(const iobind__source *from, bool *has, iobind_error *error);
 

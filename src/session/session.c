@@ -206,7 +206,9 @@ static iobind_status fill(iobind_session *session, const iobind__source *from, i
   if (from->path != NULL || (options->flags & IOBIND_SESSION_IDENTIFY) != 0) {
     IOBIND__TRY(iobind__model_note(from, &session->model, error));
   }
-  IOBIND__TRY(from->path != NULL && options->verify.runs > 0 ? iobind__model_watch(session->model, error) : IOBIND_OK);
+  if (from->path != NULL && options->verify.runs > 0 && (options->device_count > 0 || options->policy != IOBIND_POLICY_NONE)) {
+    IOBIND__TRY(iobind__named(iobind__model_watch(session->model, error), error, "session_create"));
+  }
   IOBIND__TRY(load(session, from, options, error));
   IOBIND__TRY(iobind__shadow_open(session, from, options, error));
   bool is_read = from->path == NULL && session->model != NULL;

@@ -135,7 +135,8 @@ static iobind_status load(iobind_session *session, const char *what, iobind_erro
 iobind_status iobind__shadow_load(iobind_session *session, const char *what, iobind_error *error) {
   iobind__shadow *self = session->shadow;
   pthread_mutex_lock(&self->mutex);
-  iobind_status status = self->session != NULL ? IOBIND_OK : load(session, what, error);
+  iobind_status status = self->session != NULL ? iobind__named(iobind__model_check_data(session->model, error), error, what)
+                                               : load(session, what, error);
   pthread_mutex_unlock(&self->mutex);
   return status;
 }

@@ -26,8 +26,8 @@ typedef struct iobind__shadow {
   atomic_bool is_random[]; /* outputs that the model makes at random */
 } iobind__shadow;
 
-/* Load the session, unless that was done; then it stays. `what` names the call. IO if the model's files are other ones now; the next call tries
- * again. */
+/* Before each verified run: load the session, unless that was done; then it stays. `what` names the call. IO if the model's files are other
+ * ones now; the next call tries again. */
 iobind_status iobind__shadow_load(iobind_session *session, const char *what, iobind_error *error);
 
 void iobind__verify_counts_open(iobind__verify_counts *self, uint32_t runs);

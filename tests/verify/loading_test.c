@@ -242,7 +242,8 @@ static void other_model(void **state) {
     if (is_renamed) {
       assert_int_equal(rename(in_home("other", other), path), 0);
     }
-    expect_refused(session, "model.onnx' has changed since the session was created");
+    expect_refused(session,
+                   is_renamed ? "model.onnx' has changed since the session was created" : "model.onnx' was changed, renamed");
   }
 }
 
@@ -259,7 +260,29 @@ static void other_data(void **state) {
   iobind_session *session = open_file();
   write_weights(3);
   keep_time("weights.data", &was);
-  expect_refused(session, "'weights.data' has changed since the session was created");
+  expect_refused(session, "'weights.data' was changed, renamed");
+  onnx_writer_release(&writer);
+}
+
+/* The session on the CPU reads them in each run. */
+static void other_data_between_runs(void **state) {
+  (void)state;
+  const void *bytes = NULL;
+  size_t size = 0;
+  onnx_writer writer = make_external(&bytes, &size);
+  write_file("model.onnx", bytes, size);
+  write_weights(2);
+  iobind_session *session = open_file();
+  iobind_tensor *x = make_filled(3);
+  iobind_binding *binding = bind(session, x);
+  expect_ok(iobind_binding_run(binding, NULL, &fault));
+  write_weights(3);
+  expect(IOBIND_ERROR_IO, iobind_binding_run(binding, NULL, &fault));
+  expect_words("binding_run: 'weights.data' ");
+  expect_words("since the session was created");
+  iobind_binding_destroy(binding);
+  iobind_tensor_release(x);
+  iobind_session_destroy(session);
   onnx_writer_release(&writer);
 }
 
@@ -339,6 +362,7 @@ static const struct CMUnitTest tests[] = {
     ON_GPUS(file_is_read_late),
     ON_GPUS(other_model),
     ON_GPUS(other_data),
+    ON_GPUS(other_data_between_runs),
     ON_GPUS(other_directory),
     ON_GPUS(bytes_are_freed),
     ON_GPUS(bytes_with_external_data),

@@ -368,8 +368,9 @@ class Binding(_core.Binding):
             raise InvalidArgument(f"carry: mode: expected one of {', '.join(CARRY_MODES)}, got {mode!r}")
         to, wanted = self._input(input)
         stays = given.shape is not None and given.shape == wanted.shape and not {None, "?"} & set(given.shape)  # "?" is not a name
-        is_written = mode is None and self._find_kind(number, to)[2] == "in_place"
-        chosen = mode or ("in_place" if is_written else "swap" if stays else "move")
+        default = self._find_kind(number, to)[2] if mode is None else None
+        is_written = default == "in_place"
+        chosen = mode or ("in_place" if is_written else "swap" if stays or default == "swap" else "move")
 
         def call(binding: _core.Binding) -> None:
             binding._carry(number, to, CARRY_MODES.index(chosen), mode is None and not is_written)

@@ -378,6 +378,17 @@ def test_lengths_of_a_cache(device, mode):
         count("cpu").write_lengths(1)
 
 
+def test_a_cache_that_cannot_be_in_place_is_swapped_where_graphs_are_captured():
+    nodes = [("TensorScatter", ["s", "x", "at"], ["s2"]), ("Identity", ["s"], ["before"])]
+    made = model(nodes, [("s", FLOAT, [1, "p", 2]), ("x", FLOAT, [1, "n", 2]), ("at", INT64, [1])],
+                 [("s2", FLOAT, [1, "t", 2]), ("before", FLOAT, [1, "p", 2])], ir_version=12, opset=24)
+    session = iobind.Session(made, device="vdev", identify=True, graphs=2)
+    binding = session.bind({"s": numpy.zeros((1, 8, 2), numpy.float32), "x": numpy.full((1, 1, 2), 1, numpy.float32)}, carry={"s2": "s"})
+    for length in range(3):
+        binding.write_lengths(1, length)
+        assert sum(firsts(binding.run())) == length + 1
+
+
 def test_a_cache_is_carried_in_place_by_default(device):
     session = iobind.Session(model(*APPENDS, ir_version=12, opset=24), device=device, identify=True)
     first = iobind.tensor(numpy.zeros((1, 8, 2), numpy.float32), device=session.inputs[0].device)

@@ -43,8 +43,10 @@ enum {
  *  - A verified run on a stream blocks until it is complete.
  *  - NaN and infinities must be of the same kind. If the CPU's own runs differ in an output, the model is random: that output is not
  *    compared, and the log names it.
- *  - The first verified run loads the model for the CPU. If that fails the run returns the reason; IO if the model's file has changed
- *    since the session was created. Until then a copy of a model in memory is kept.
+ *  - The first verified run loads the model for the CPU; iobind_session_create does if the model is in memory and has external data. If
+ *    that fails the call returns the reason; IO if a file of the model has changed since the session was created. Until then a copy of a
+ *    model in memory is kept.
+ *  - Later verified runs read external data from its files: do not change them in place. A changed file is detected before the run (IO).
  *  - A session that computes on the CPU alone verifies nothing. A wrapped session cannot verify.
  *  - If `runs` is 0, the environment variable IOBIND_VERIFY sets it. If that is not set either, no run is verified. */
 typedef struct iobind_verify {
