@@ -358,14 +358,8 @@ static void bytes_with_external_data(void **state) {
 #define ON_GPUS(test) ON(vdev, test), ON(cuda, test)
 
 static const struct CMUnitTest tests[] = {
-    ON_GPUS(file_for_a_while_away),
-    ON_GPUS(file_is_read_late),
-    ON_GPUS(other_model),
-    ON_GPUS(other_data),
-    ON_GPUS(other_data_between_runs),
-    ON_GPUS(other_directory),
-    ON_GPUS(bytes_are_freed),
-    ON_GPUS(bytes_with_external_data),
+    ON_GPUS(file_for_a_while_away),   ON_GPUS(file_is_read_late), ON_GPUS(other_model),     ON_GPUS(other_data),
+    ON_GPUS(other_data_between_runs), ON_GPUS(other_directory),   ON_GPUS(bytes_are_freed), ON_GPUS(bytes_with_external_data),
 };
 
 FIXTURE_MAIN(tests, NULL, NULL);
