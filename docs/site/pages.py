@@ -73,7 +73,7 @@ class Site:
         file, hash_sign, heading = target.partition("#")
         linked = posixpath.normpath(posixpath.join(posixpath.dirname(name), file))
         if not (self.root / linked).exists():
-            raise SystemExit(f"{name}: a link to '{target}': no such file")
+            raise SystemExit(f"{name}: a link to '{target}': the file does not exist")
         self.waiting.append(linked)
         return posixpath.relpath(page_of(linked), posixpath.dirname(page) or ".") + hash_sign + heading
 

@@ -109,7 +109,7 @@ typedef struct iobind__ep {
   iobind__dlpack_types dlpack;
   iobind__software software;
   /* Does the EP accept these options? For an EP that ends the process over an option that it refuses. *answered is false if the check was not
-   * possible. NULL: there is no such check. */
+   * possible. NULL: there is no check. */
   OrtStatus *(*ask)(const OrtApi *api, const char *const *keys, const char *const *values, size_t count, bool *answered);
   /* Add the EP to a session before another one (`before`), with these options. */
   OrtStatus *(*append)(const OrtApi *api, OrtSessionOptions *out, const char *const *keys, const char *const *values,

@@ -123,7 +123,7 @@ class Release(unittest.TestCase):
         result = self.release("--output", "two-users", "--second-user", "nobody", "source")
         self.assertNotEqual(result.returncode, 0)
         self.assertIn("DIFFERS", result.stdout)
-        self.assertIn("there is no user", self.release("--second-user", "no-such-user", "source").stderr)
+        self.assertIn("does not exist", self.release("--second-user", "no-such-user", "source").stderr)
 
     def test_part_that_is_not_built(self):
         self.edit("scripts/package", r"pack_source\(\) {", 'pack_source() {\n  die "a compiler that is missing"')

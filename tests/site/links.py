@@ -42,10 +42,10 @@ def broken(path, target):
         return None
     file = (path.parent / urllib.parse.unquote(address.path)).resolve() if address.path else path
     if not file.is_file():
-        return "no such file"
+        return "the file does not exist"
     anchor = urllib.parse.unquote(address.fragment)
     if anchor and file.suffix == ".html" and anchor not in page(file).anchors:
-        return "the page has no such anchor"
+        return "the page does not have the anchor"
     return None
 
 
@@ -70,7 +70,7 @@ def check(site):
     for document in (ROOT / "docs").rglob("*.md"):
         name = document.relative_to(ROOT / "docs").with_suffix(".html").as_posix()
         if not (version / re.sub(r"README\.html$", "index.html", name)).is_file():
-            yield f"docs/{name}: is no page"
+            yield f"docs/{name}: is not a page"
     for name in re.findall(r"\b(iobind_\w+)\(", "".join(path.read_text() for path in sorted((ROOT / "include/iobind").glob("*.h")))):
         if f'id="c.{name}"' not in "".join(reference(version)):
             yield f"{name}: is not in the reference of C"

@@ -129,6 +129,16 @@ static void expect_compared(iobind_binding *binding, float value) {
   expect_output(binding, value);
 }
 
+/* Its model doubles; the session is destroyed. */
+static void expect_verified(iobind_session *session) {
+  iobind_tensor *x = make_filled(3);
+  iobind_binding *binding = bind(session, x);
+  expect_compared(binding, 6);
+  iobind_binding_destroy(binding);
+  iobind_tensor_release(x);
+  iobind_session_destroy(session);
+}
+
 /* ---- refused, and nothing is lost ---- */
 
 typedef struct sum {
@@ -296,12 +306,7 @@ static void other_directory(void **state) {
   assert_int_equal(chdir(home), 0);
   iobind_session *session = open_path("model.onnx");
   assert_int_equal(chdir("/"), 0);
-  iobind_tensor *x = make_filled(3);
-  iobind_binding *binding = bind(session, x);
-  expect_compared(binding, 6);
-  iobind_binding_destroy(binding);
-  iobind_tensor_release(x);
-  iobind_session_destroy(session);
+  expect_verified(session);
   assert_int_equal(chdir(was), 0);
   free(was);
 }
@@ -319,12 +324,7 @@ static void bytes_are_freed(void **state) {
   expect_ok(iobind_session_create_from_memory(runtime, copy, size, &options, &session, &fault));
   memset(copy, 0, size);
   free(copy);
-  iobind_tensor *x = make_filled(3);
-  iobind_binding *binding = bind(session, x);
-  expect_compared(binding, 6);
-  iobind_binding_destroy(binding);
-  iobind_tensor_release(x);
-  iobind_session_destroy(session);
+  expect_verified(session);
 }
 
 /* ORT looks for them in a directory that iobind does not know: both sessions are loaded at once. */
@@ -344,12 +344,7 @@ static void bytes_with_external_data(void **state) {
   expect_ok(iobind_session_create_from_memory(runtime, bytes, size, &options, &session, &fault));
   onnx_writer_release(&writer);
   assert_int_equal(rename(home, away), 0);
-  iobind_tensor *x = make_filled(3);
-  iobind_binding *binding = bind(session, x);
-  expect_compared(binding, 6);
-  iobind_binding_destroy(binding);
-  iobind_tensor_release(x);
-  iobind_session_destroy(session);
+  expect_verified(session);
   assert_int_equal(rename(away, home), 0);
 }
 

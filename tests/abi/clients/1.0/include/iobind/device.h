@@ -147,7 +147,7 @@ IOBIND_API IOBIND_CHECK iobind_status iobind_device_get_memory(const iobind_devi
  *  can use it. Only pools (IOBIND_RUNTIME_POOLS, on CUDA) keep memory; on other devices the call has no effect. Memory of tensors, and
  *  memory that submitted work still uses, is not returned. An arena of a session is not affected: the run config entry
  *  "memory.enable_memory_arena_shrinkage" shrinks it after a run.
- *  @return OK, also if there is no such memory; DEVICE_LOST; RUNTIME the driver refuses; INVALID_ARGUMENT
+ *  @return OK, also if there is none; DEVICE_LOST; RUNTIME the driver refuses; INVALID_ARGUMENT
  *  @threads any   @blocks if another thread captures a graph, until that has ended; it does not wait for work of the device   @since 1.0 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_device_trim(iobind_device *device, iobind_error *error);
 
