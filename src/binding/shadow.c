@@ -125,34 +125,52 @@ static iobind_status copy_inputs(const iobind_binding *binding, iobind_error *er
   return IOBIND_OK;
 }
 
-/* Is the output a cache into which an operator writes where it is? Rows that are not in use then stay what they were, also on the CPU;
+/* Is the output a cache that an operator writes where it reads it? Rows that are not in use then stay what they were, also on the CPU;
  * otherwise the CPU's are zeros. */
-static bool is_shared(const iobind_binding *binding, const iobind__carry *carry) {
-  iobind__kind kind;
-  return carry != NULL && carry->mode == IOBIND_CARRY_IN_PLACE &&
-         iobind__session_find_kind(binding->session, carry->output, carry->input, &kind, NULL) == IOBIND_OK &&
-         kind.is_grouped && kind.is_shareable;
+static bool is_shared(const iobind_binding *binding, size_t index) {
+  const iobind__output *output = &binding->outputs[index];
+  const iobind__kind *kind = &binding->session->shadow->kinds[index];
+  if (output->mode != IOBIND__OUTPUT_IN_PLACE || kind->kind == IOBIND_STATE_UNKNOWN || !kind->is_grouped ||
+      !kind->is_shareable) {
+    return false;
+  }
+  const iobind_tensor *read = binding->inputs[kind->input].bound;
+  const iobind_tensor *written = output->target;
+  return written == read || (written != NULL && written->data == read->data && read->data != NULL);
 }
 
 static bool has_shared(const iobind_binding *binding) {
   bool any = false;
-  for (size_t i = 0; !any && i < binding->carry_count; i++) {
-    any = is_shared(binding, &binding->carries[i]);
+  for (size_t i = 0; !any && i < binding->session->output_count; i++) {
+    any = is_shared(binding, i);
   }
   return any;
 }
 
 /* What the run reads stays what it is: a cache that it writes is a copy, which is the output, too. */
+static iobind_status copy_shared(const iobind_binding *binding, iobind_tensor **outputs, iobind_error *error) {
+  const iobind_session *session = binding->session;
+  for (size_t i = 0; i < session->output_count; i++) {
+    const iobind_tensor *read = is_shared(binding, i) ? binding->verified->inputs[session->shadow->kinds[i].input] : NULL;
+    IOBIND__TRY(read == NULL ? IOBIND_OK : iobind__session_copy_to_host(session, read, &outputs[i], error));
+  }
+  return IOBIND_OK;
+}
+
+static iobind_tensor *input_on_cpu(const iobind_binding *binding, size_t input, iobind_tensor *const *outputs) {
+  iobind_tensor *read = binding->verified->inputs[input];
+  for (size_t i = 0; i < binding->session->output_count; i++) {
+    read = outputs[i] != NULL && binding->session->shadow->kinds[i].input == input ? outputs[i] : read;
+  }
+  return read;
+}
+
 static iobind_status bind_copies(const iobind_binding *binding, iobind_binding *to, iobind_tensor **outputs,
                                  iobind_error *error) {
   const iobind_session *session = binding->session;
+  IOBIND__TRY(copy_shared(binding, outputs, error));
   for (size_t i = 0; i < session->input_count; i++) {
-    const iobind__carry *carry = iobind__carry_of_input(binding, i);
-    iobind_tensor *read = binding->verified->inputs[i];
-    if (is_shared(binding, carry)) {
-      IOBIND__TRY(iobind__session_copy_to_host(session, read, &outputs[carry->output], error));
-      read = outputs[carry->output];
-    }
+    iobind_tensor *read = input_on_cpu(binding, i, outputs);
     IOBIND__TRY(iobind_binding_set_input(to, i, IOBIND_INPUT_RESIDENT, read, NULL, error));
   }
   for (size_t i = 0; i < session->output_count; i++) {

@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "session/protobuf.h"
+
 struct iobind__recipe {
   iobind_session_options options; /* its lists are these: */
   char **keys;
@@ -128,30 +130,41 @@ void iobind__recipe_destroy(iobind__recipe *self) {
 
 /* ---- loaded ---- */
 
+static iobind_status read_kinds(const iobind__source *from, const iobind_session *of, iobind__kind **out, iobind_error *error) {
+  iobind__model_bytes model;
+  IOBIND__TRY(iobind__model_open(&model, from, error));
+  iobind_status status = iobind__kinds_read(&model, of, out, error);
+  iobind__model_close(&model);
+  return status;
+}
+
+static iobind_status load(const iobind__recipe *self, const iobind__source *from, const iobind_session *of, iobind__served *out,
+                          iobind_error *error) {
+  IOBIND__TRY(read_kinds(from, of, &out->kinds, error));
+  return iobind__session_load(of->runtime, from, &self->options, &out->session, error);
+}
+
 /* Not by a path that the caller gave: the directory that it begins in may be another one now. */
-static iobind_status load_file(const iobind__recipe *self, const iobind_session *of, iobind_session **out,
-                               iobind_error *error) {
+static iobind_status load_file(const iobind__recipe *self, const iobind_session *of, iobind__served *out, iobind_error *error) {
   const char *path = iobind__model_path(of->model);
-  iobind_session *made = NULL;
   IOBIND__TRY(iobind__model_check(of->model, error));
   const iobind__source from = {path, iobind__path_native(path), NULL, 0};
-  iobind_status status = from.native == NULL ? iobind__out_of_memory(error, "session_create")
-                                             : iobind__session_load(of->runtime, &from, &self->options, &made, error);
+  iobind_status status =
+      from.native == NULL ? iobind__out_of_memory(error, "session_create") : load(self, &from, of, out, error);
   free(from.native);
-  if (status == IOBIND_OK) {
-    status = iobind__model_check(of->model, error); /* what was read is what was checked */
-  }
+  return status == IOBIND_OK ? iobind__model_check(of->model, error) : status; /* what was read is what was checked */
+}
+
+iobind_status iobind__recipe_load(const iobind__recipe *self, const iobind_session *of, iobind__served *out,
+                                  iobind_error *error) {
+  const iobind__source from = {NULL, NULL, self->model, self->bytes};
+  iobind__served made = {NULL, NULL};
+  iobind_status status = self->model == NULL ? load_file(self, of, &made, error) : load(self, &from, of, &made, error);
   if (status != IOBIND_OK) {
-    iobind_session_destroy(made);
+    iobind_session_destroy(made.session);
+    free(made.kinds);
     return status;
   }
   *out = made;
   return IOBIND_OK;
-}
-
-iobind_status iobind__recipe_load(const iobind__recipe *self, const iobind_session *of, iobind_session **out,
-                                  iobind_error *error) {
-  const iobind__source from = {NULL, NULL, self->model, self->bytes};
-  return self->model == NULL ? load_file(self, of, out, error)
-                             : iobind__session_load(of->runtime, &from, &self->options, out, error);
 }

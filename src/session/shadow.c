@@ -124,9 +124,12 @@ static iobind_status refuse(const iobind_session *session, const char *what, con
 static iobind_status load(iobind_session *session, const char *what, iobind_error *error) {
   iobind__shadow *self = session->shadow;
   iobind_error reason = IOBIND_ERROR_INIT;
-  if (iobind__recipe_load(self->recipe, session, &self->session, &reason) != IOBIND_OK) {
+  iobind__served loaded;
+  if (iobind__recipe_load(self->recipe, session, &loaded, &reason) != IOBIND_OK) {
     return refuse(session, what, &reason, error);
   }
+  self->session = loaded.session;
+  self->kinds = loaded.kinds;
   iobind__recipe_destroy(self->recipe);
   self->recipe = NULL;
   return IOBIND_OK;
@@ -173,6 +176,7 @@ iobind_status iobind__shadow_open(iobind_session *session, const iobind__source 
 void iobind__shadow_close(iobind__shadow *self) {
   if (self != NULL) {
     iobind_session_destroy(self->session);
+    free(self->kinds);
     iobind__recipe_destroy(self->recipe);
     iobind__verify_counts_close(&self->requests);
     pthread_mutex_destroy(&self->mutex);

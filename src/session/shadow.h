@@ -2,6 +2,7 @@
 #ifndef IOBIND_SESSION_SHADOW_H
 #define IOBIND_SESSION_SHADOW_H
 
+#include "session/kind.h"
 #include "support/hash.h"
 #include "tensor/difference.h"
 
@@ -22,6 +23,7 @@ typedef struct iobind__shadow {
   pthread_mutex_t mutex;         /* while the session is loaded: other runs that need it wait */
   struct iobind__recipe *recipe; /* from which it is loaded; NULL: it is */
   iobind_session *session;       /* NULL: no run has needed it yet */
+  iobind__kind *kinds;           /* of the outputs; loaded with the session */
   iobind__verify_counts requests;
   atomic_bool is_random[]; /* outputs that the model makes at random */
 } iobind__shadow;

@@ -431,6 +431,88 @@ static void batch_rows(void **state) {
   iobind_session_destroy(voices);
 }
 
+/* ---- a cache that an operator writes where it reads it, of a model in memory that is not identified ---- */
+
+enum { CACHE_ROWS = 16, CACHE_HEADS = 2, CACHE_WIDTH = 16, CACHE_TOKENS = 3 };
+enum { TOKENS, KEY, VALUE, LAST_ROW, TOTAL, CACHE_INPUTS };
+enum { SEEN, NEXT_KEY, NEXT_VALUE };
+
+static iobind_tensor *make_cache(float value) {
+  static const int64_t dims[] = {1, CACHE_HEADS, CACHE_ROWS, CACHE_WIDTH};
+  enum { CACHE_COUNT = CACHE_HEADS * CACHE_ROWS * CACHE_WIDTH };
+  float values[CACHE_COUNT];
+  iobind_tensor *made;
+  for (int i = 0; i < CACHE_COUNT; i++) {
+    values[i] = value;
+  }
+  expect_ok(iobind_tensor_create(device, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, dims, 4, &made, &fault));
+  expect_ok(iobind_tensor_write(made, 0, values, sizeof values, NULL, &fault));
+  return made;
+}
+
+static iobind_tensor *make_number(iobind_session *of, size_t input, int32_t number) {
+  iobind_value_info info = IOBIND_VALUE_INFO_INIT;
+  iobind_tensor *made;
+  expect_ok(iobind_session_get_input(of, input, &info, &fault));
+  expect_ok(
+      iobind_tensor_create(info.device, (iobind_memory)info.memory, IOBIND_DTYPE_INT32, info.dims, info.rank, &made, &fault));
+  expect_ok(iobind_tensor_write(made, 0, &number, sizeof number, NULL, &fault));
+  return made;
+}
+
+static iobind_tensor *make_tokens(void) {
+  static const int64_t dims[] = {1, 1, CACHE_HEADS * CACHE_WIDTH};
+  static const float values[CACHE_HEADS * CACHE_WIDTH] = {1, 2, 3};
+  iobind_tensor *made;
+  expect_ok(iobind_tensor_create(device, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, dims, 3, &made, &fault));
+  expect_ok(iobind_tensor_write(made, 0, values, sizeof values, NULL, &fault));
+  return made;
+}
+
+/* Rows that are not in use keep their values: those are no difference. */
+static void bind_cache(iobind_binding *of, iobind_tensor *const *inputs, bool is_carried) {
+  for (size_t i = 0; i < 2; i++) {
+    if (is_carried) {
+      expect_ok(iobind_binding_carry(of, NEXT_KEY + i, KEY + i, IOBIND_CARRY_IN_PLACE, &fault));
+    }
+  }
+  for (size_t i = 0; i < CACHE_INPUTS; i++) {
+    expect_ok(iobind_binding_set_input(of, i, IOBIND_INPUT_RESIDENT, inputs[i], NULL, &fault));
+  }
+  for (size_t i = 0; i < 2 && !is_carried; i++) {
+    expect_ok(iobind_binding_set_output(of, NEXT_KEY + i, inputs[KEY + i], IOBIND_OUTPUT_IN_PLACE, &fault));
+  }
+}
+
+static void play_cache(bool is_carried) {
+  iobind_session *attends = verified_session("shared", RUNS, 0);
+  iobind_tensor *inputs[CACHE_INPUTS] = {make_tokens(), make_cache(5), make_cache(6),
+                                         make_number(attends, LAST_ROW, CACHE_TOKENS),
+                                         make_number(attends, TOTAL, CACHE_TOKENS + 1)};
+  iobind_binding *made;
+  expect_ok(iobind_binding_create(attends, &made, &fault));
+  bind_cache(made, inputs, is_carried);
+  expect_ok(iobind_binding_run(made, NULL, &fault));
+  set_wrong("every:1");
+  expect(IOBIND_ERROR_RESULT, iobind_binding_run(made, NULL, &fault));
+  set_wrong("0");
+  iobind_binding_destroy(made);
+  for (size_t i = 0; i < CACHE_INPUTS; i++) {
+    iobind_tensor_release(inputs[i]);
+  }
+  iobind_session_destroy(attends);
+}
+
+static void cache_carried_in_place(void **state) {
+  (void)state;
+  play_cache(true);
+}
+
+static void cache_bound_in_place(void **state) {
+  (void)state;
+  play_cache(false);
+}
+
 /* ---- two devices ---- */
 
 static void second_device(void **state) {
@@ -475,6 +557,8 @@ static const struct CMUnitTest tests[] = {
     ON_GPUS(save_of_queued_runs),
     ON_GPUS(bindings_of_threads),
     ON_GPUS(batch_rows),
+    ON_VDEV(cache_carried_in_place),
+    ON_VDEV(cache_bound_in_place),
     ON_VDEV(second_device),
 };
 
