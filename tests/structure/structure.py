@@ -25,7 +25,7 @@ import tomllib
 LANGUAGE = pathlib.Path(__file__).with_name("language.toml")
 TOOL_MODULES = ["formats", "shared", "kernels", "pictures", "commands"]
 MODULES = ["support", "d3d12", "ort", "ep", "runtime", "memory", "tensor", "session", "binding", "state", "audit", "flow", "batch"]
-SPEAKS_ORT = ["src/ort", "vdev", "tests/fake_ort", "tests/dml", "tests/abi", "tests/vdev", "tests/vcuda", "tests/rig", "tests/cuda", "tests/ports", "bench/overhead", "bench/carry", "bench/rebind", "bench/java"]
+SPEAKS_ORT = ["src/ort", "vdev", "tests/fake_ort", "tests/dml", "tests/abi", "tests/vdev", "tests/vcuda", "tests/rig", "tests/cuda", "tests/verify", "tests/ports", "bench/overhead", "bench/carry", "bench/rebind", "bench/java"]
 KNOWS_EPS = r"src/(ep|d3d12)/|src/\w+/driver(_\w+)?\.[ch]$"
 INCLUDE_PATH = ["include", "src", "abi", "onnx", "tool", "."]
 LINES, HEADER_LINES, PUBLIC_HEADER = 900, 400, r"(^|/)include/iobind/\w+\.h$" # a public header is one page
