@@ -433,7 +433,7 @@ static void batch_rows(void **state) {
 
 /* ---- a cache that an operator writes where it reads it, of a model in memory that is not identified ---- */
 
-enum { CACHE_ROWS = 16, CACHE_HEADS = 2, CACHE_WIDTH = 16, CACHE_TOKENS = 3 };
+enum { CACHE_ROWS = 16, CACHE_HEADS = 2, CACHE_WIDTH = 16, CACHE_TOKENS = 3, TOKEN_WIDTH = CACHE_HEADS * CACHE_WIDTH };
 enum { TOKENS, KEY, VALUE, LAST_ROW, TOTAL, CACHE_INPUTS };
 enum { SEEN, NEXT_KEY, NEXT_VALUE };
 
@@ -461,8 +461,8 @@ static iobind_tensor *make_number(iobind_session *of, size_t input, int32_t numb
 }
 
 static iobind_tensor *make_tokens(void) {
-  static const int64_t dims[] = {1, 1, CACHE_HEADS * CACHE_WIDTH};
-  static const float values[CACHE_HEADS * CACHE_WIDTH] = {1, 2, 3};
+  static const int64_t dims[] = {1, 1, TOKEN_WIDTH};
+  static const float values[TOKEN_WIDTH] = {1, 2, 3};
   iobind_tensor *made;
   expect_ok(iobind_tensor_create(device, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, dims, 3, &made, &fault));
   expect_ok(iobind_tensor_write(made, 0, values, sizeof values, NULL, &fault));
