@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
 """The programs of docs/coming-from.md, the old one and the new one of each section, compiled and run: both print the same.
 
-usage: coming.py LIBRARY MAKE-MODEL COMPILER SECTION   with iobind's module in PYTHONPATH. SECTION is the beginning of a heading. Ends with 77
-(skipped) without ORT's headers, or without the crates of Rust."""
+usage: coming.py LIBRARY MAKE-MODEL COMPILER SECTION [DECODE]   with iobind's module in PYTHONPATH. SECTION is the beginning of a heading, DECODE
+the program bench_decode, which writes the decoder of genai's section. Ends with 77 (skipped) without ORT's headers, the crate or genai."""
 import os
 import pathlib
 import shutil
 import subprocess
 import sys
 import tempfile
+import zipfile
 
 import markdown
 
@@ -16,6 +17,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs/coming-from.md"
 HEADERS, ORT = ROOT / ".runtime/onnxruntime-headers", ROOT / ".runtime/onnxruntime"
 CRATES = ROOT / ".runtime/ort-crate"
+GENAI = next(ROOT.glob(".runtime/downloads/onnxruntime_genai-*.whl"), None)
 # Three results, which are read only after the last run: one that a later run has overwritten differs.
 EXPECTED = [[0, 4, 6, 8], [2, 4, 6, 8], [4, 4, 6, 8]]
 CPP = {
@@ -137,11 +139,16 @@ def run_cpp(folder, compiler, library, line, code):
 
 
 def run_python(folder, line, code):
-    program = folder / "program.py"
-    program.write_text("import iobind, numpy, onnxruntime\npicture = numpy.array([1, 2, 3, 4], 'float32')\nresults = []\n" + code +
-                       "print(*[result.numpy().tolist() for result in results], sep='\\n')\n", encoding="utf-8")
-    shown = subprocess.run([sys.executable, program], cwd=folder, capture_output=True, text=True, check=True).stdout
-    return f"Python, line {line}", [[float(word) for word in row.strip("[]").split(",")] for row in shown.splitlines()]
+    if "decoder" in code:
+        modules, begin, end = "onnxruntime_genai" if "genai" in code else "iobind", "prompt = [5, 6, 7, 8]", "print(*tokens)"
+    else:
+        modules, begin = "iobind, onnxruntime", "picture = numpy.array([1, 2, 3, 4], 'float32')\nresults = []"
+        end = "print(*[value for result in results for value in result.numpy()])"
+    (folder / "program.py").write_text(f"import {modules}, numpy\n{begin}\n{code}\n{end}\n", encoding="utf-8")
+    path = os.pathsep.join([str(folder / "genai"), os.environ["PYTHONPATH"]])
+    shown = subprocess.run([sys.executable, "program.py"], cwd=folder, capture_output=True, text=True, check=True,
+                           env={**os.environ, "PYTHONPATH": path}).stdout
+    return f"Python, line {line}", rows_of(shown)
 
 
 def run(folder, compiler, library, language, line, code):
@@ -161,29 +168,48 @@ def blocks_of(section):
     return [(language, line + lines, code) for language, line, code in markdown.blocks(text[begin:end])]
 
 
-def main(library, make_model, compiler, section):
+def what_is_missing(programs):
     if not (HEADERS / "onnxruntime_cxx_api.h").exists():
-        print("skipped: no ONNX Runtime's headers: scripts/get-onnxruntime-headers fetches them")
-        return 77
-    programs = blocks_of(section)
+        return "no ONNX Runtime's headers: scripts/get-onnxruntime-headers fetches them"
     if any(language == "rust" for language, _, _ in programs) and not (CRATES.is_dir() and shutil.which("cargo")):
-        print("skipped: no crate `ort`, or no cargo: scripts/get-ort-crate fetches the crate")
+        return "no crate `ort`, or no cargo: scripts/get-ort-crate fetches the crate"
+    if any("onnxruntime_genai" in code for _, _, code in programs) and GENAI is None:
+        return "no onnxruntime-genai: scripts/get-onnxruntime --genai fetches it"
+    return None
+
+
+def make_models(folder, make_model, decode):
+    subprocess.run([make_model, "scale", folder / "scale.onnx"], check=True)
+    if decode is None:
+        return
+    (folder / "decoder").mkdir()
+    subprocess.run([decode, "--write", folder / "decoder"], check=True)
+    with zipfile.ZipFile(GENAI) as wheel:
+        wheel.extractall(folder / "genai")
+
+
+def main(library, make_model, compiler, section, decode=None):
+    programs = blocks_of(section)
+    missing = what_is_missing(programs)
+    if missing is not None:
+        print(f"skipped: {missing}")
         return 77
-    ran = []
+    ran, expected = [], EXPECTED if decode is None else None
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
-        subprocess.run([make_model, "scale", folder / "scale.onnx"], check=True)
+        make_models(folder, make_model, decode)
         for language, line, code in programs:
             if language not in ("c", "cpp", "python", "rust"):
                 print(f"docs/coming-from.md:{line}: a block of {language or 'no language'}, which this test does not run", file=sys.stderr)
                 return 1
             whose, got = run(folder, compiler, pathlib.Path(library), language, line, code)
             ran.append(whose)
-            if got != EXPECTED:
-                print(f"docs/coming-from.md:{line}: expected {EXPECTED}, got {got}", file=sys.stderr)
+            expected = expected or got
+            if got != expected:
+                print(f"docs/coming-from.md:{line}: expected {expected}, got {got}", file=sys.stderr)
                 return 1
-    print(f"{len(ran)} programs: {', '.join(ran)}")
-    return 0 if len(ran) == 2 else 1
+    print(f"{len(ran)} programs: {', '.join(ran)}; {sum(expected, [])}")
+    return 0 if len(ran) == 2 and len(set(sum(expected, []))) > 3 else 1
 
 
 if __name__ == "__main__":
