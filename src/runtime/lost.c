@@ -62,7 +62,7 @@ iobind_status iobind__device_heed(iobind_device *device, iobind_status status, i
     (void)iobind__error_copy(&told, error);
   }
   if (told.message[0] == '\0') {
-    iobind__error_set(&told, status, 0, "'%s': every call on the device returns CUDA error %d", device->spec, stays);
+    iobind__error_set(&told, status, 0, "'%s': every call on the device returns error %d", device->spec, stays);
   }
   iobind__device_lose(device, iobind__error_text(&told));
   iobind__error_set(error, IOBIND_ERROR_DEVICE_LOST, told.ort_code, "%s", told.message);
