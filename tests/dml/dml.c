@@ -125,7 +125,7 @@ static void adopt(void) {
   OK(iobind_runtime_adopt_device(runtime, &given, &device, &error));
   EXPECT(device != NULL && native_references(queue) > before);
   iobind_device *again;
-  REFUSED(IOBIND_ERROR_INVALID_STATE, "in use already", iobind_runtime_adopt_device(runtime, &given, &again, &error));
+  REFUSED(IOBIND_ERROR_INVALID_STATE, "already in use", iobind_runtime_adopt_device(runtime, &given, &again, &error));
   native_release(copy);
   native_release(dml);
 
