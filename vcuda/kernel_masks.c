@@ -56,7 +56,7 @@ static void run_length_of_mask(const vcuda_launch *launch) {
   }
 }
 
-/* (rows of heads, heads of rows, lengths, rows, heads, size, count): rows behind a sequence's length become 0. */
+/* (rows of heads, heads of rows, lengths, rows, heads, size, count): a sequence without keys becomes 0. */
 static void run_turn_and_clear(const vcuda_launch *launch) {
   int64_t rows = vcuda_integer(launch, 3), heads = vcuda_integer(launch, 4), size = vcuda_integer(launch, 5),
           count = vcuda_integer(launch, 6), each = rows * heads * size;
@@ -70,7 +70,7 @@ static void run_turn_and_clear(const vcuda_launch *launch) {
   for (int64_t i = 0; in != NULL && lengths != NULL && out != NULL && i < count; i++) {
     int64_t row = i / size % rows, head = i / size / rows % heads,
             from = i / each * each + (row * heads + head) * size + i % size;
-    bool is_there = row < vcuda_load(VCUDA_INT32, lengths, i / each).whole;
+    bool is_there = vcuda_load(VCUDA_INT32, lengths, i / each).whole > 0;
     vcuda_store_real(type, out, i, is_there ? vcuda_load_real(type, in, from) : 0);
   }
 }

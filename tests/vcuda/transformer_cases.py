@@ -423,6 +423,7 @@ def cudnn_cases():
     yield group_query("cudnn gqa step in place", capacity=64, batch=1, past=(9,), provider=CUDNN)
     yield attention("cudnn attention used", tokens=1, keys=8, used=(8, 5), opset=24, groups=2, is_causal=1, types=(HALF, BFLOAT),
                     fields={"provider": CUDNN})
+    yield attention("cudnn attention of no key", tokens=1, keys=8, used=(0, 5), opset=24, groups=2, is_causal=1, types=(HALF,), fields={"provider": CUDNN})
     yield multi_head("cudnn large", heads=8, size=64, tokens=70, batch=1, **some)
 
 
