@@ -262,11 +262,17 @@ static int bind_convolution(const program *p, const variants *pack, vcuda_dnn_co
   return status;
 }
 
+/* A single number for each image, such as a length, need only be aligned as its type. */
+static int64_t alignment_of(const program *p, const vcuda_dnn_matrix *m) {
+  int64_t bytes = (int64_t)vcuda_type_size(m->shape.type);
+  return m->shape.dims[1] * m->shape.dims[2] * m->shape.dims[3] == 1 && bytes < p->alignment ? bytes : p->alignment;
+}
+
 /* A number that is passed by value is in host memory, and read now. */
 static int bind_matrix(const program *p, const variants *pack, vcuda_dnn_matrix *m) {
   void *pointer = NULL;
   if (m->is_virtual) return DNN_OK;
-  int status = find_pointer(pack, m->uid, m->is_by_value ? 1 : p->alignment, &pointer);
+  int status = find_pointer(pack, m->uid, m->is_by_value ? 1 : alignment_of(p, m), &pointer);
   if (status != DNN_OK) return status;
   if (!m->is_by_value) {
     m->address = pointer;

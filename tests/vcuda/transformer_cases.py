@@ -418,6 +418,12 @@ def cudnn_cases():
     if int(os.environ.get("VCUDA_CUDNN", "0")) >= 90600:  # before, for sizes that are multiples of 64 only
         yield multi_head("cudnn past and causal", past=5, tokens=3, unidirectional=1, **some)
     yield multi_head("cudnn scale", scale=0.3, **some)
+    yield group_query("cudnn gqa prompt", tokens=5, past=(0,), provider=CUDNN)
+    yield group_query("cudnn gqa step", provider=CUDNN)
+    yield group_query("cudnn gqa step in place", capacity=64, batch=1, past=(9,), provider=CUDNN)
+    yield attention("cudnn attention used", tokens=1, keys=8, used=(8, 5), opset=24, groups=2, is_causal=1, types=(HALF, BFLOAT),
+                    fields={"provider": CUDNN})
+    yield attention("cudnn attention of no key", tokens=1, keys=8, used=(0, 5), opset=24, groups=2, is_causal=1, types=(HALF,), fields={"provider": CUDNN})
     yield multi_head("cudnn large", heads=8, size=64, tokens=70, batch=1, **some)
 
 

@@ -39,8 +39,8 @@ def options():
 
 
 def judge_cudnn(case):
-    """The results are right, and cuDNN has computed them: if its call fails, so does the run."""
-    wrong = transformer_run.judge(case)
+    """The results are right, also in replays of a captured graph, and cuDNN has computed them: if its call fails, so does the run."""
+    wrong = transformer_run.judge(case) or transformer_run.judge_replays(case, case.types[0])
     if wrong:
         return wrong
     setting = ctypes.CDLL("libcudart.so.13").vcuda_set
