@@ -56,9 +56,29 @@ static void run_length_of_mask(const vcuda_launch *launch) {
   }
 }
 
+/* (rows of heads, heads of rows, lengths, rows, heads, size, count): a sequence without keys becomes 0. */
+static void run_turn_and_clear(const vcuda_launch *launch) {
+  int64_t rows = vcuda_integer(launch, 3), heads = vcuda_integer(launch, 4), size = vcuda_integer(launch, 5),
+          count = vcuda_integer(launch, 6), each = rows * heads * size;
+  vcuda_type type = vcuda_type_of(launch, 0);
+  if (each == 0 || count % each != 0) {
+    vcuda_fail(719, "%lld elements are no sequences of %lld", (long long)count, (long long)each);
+    return;
+  }
+  const void *in = vcuda_input(launch, 0, count), *lengths = vcuda_input(launch, 2, count / each);
+  void *out = vcuda_output(launch, 1, count);
+  for (int64_t i = 0; in != NULL && lengths != NULL && out != NULL && i < count; i++) {
+    int64_t row = i / size % rows, head = i / size / rows % heads,
+            from = i / each * each + (row * heads + head) * size + i % size;
+    bool is_there = vcuda_load(VCUDA_INT32, lengths, i / each).whole > 0;
+    vcuda_store_real(type, out, i, is_there ? vcuda_load_real(type, in, from) : 0);
+  }
+}
+
 const vcuda_form vcuda_masks_forms[] = {
     {"ConvertBoolMaskToAttentionBiasKernel", "ppnv", run_bias_of_mask, NULL},
     {"ConvertNonpadKvSeqlenToFlashSeqlensKKernel", "ppnn", run_lengths, NULL},
+    {"TransposeBSNHtoBNSHWithZeroMaskKernel", "pppnnnn", run_turn_and_clear, NULL},
     {"FillInt32Kernel", "pnn", run_fill, NULL},
     {"ZeroOutputForFullyMaskedBatchesKernel", "ppnn", run_clear_batches, NULL},
     {"MaskIndexKernelSmall", "npp", run_length_of_mask, NULL},

@@ -1,4 +1,5 @@
-/* What each run of a binding moves, as far as the binding and the placement of nodes show it. */
+/* Lists what each run of a binding copies between memory locations, as far as the binding and the placement of nodes show
+ * it. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,7 +18,7 @@ typedef struct line {
 } line;
 
 struct iobind_audit {
-  iobind_session *session; /* a reference is held: names and devices belong to it */
+  iobind_session *session; /* a reference is held, because it owns names and devices */
   line *entries;
   size_t count;
 };
@@ -25,7 +26,7 @@ struct iobind_audit {
 __attribute__((format(printf, 2, 3))) static void write_text(char text[TEXT], const char *format, ...) {
   va_list arguments;
   va_start(arguments, format);
-  iobind__text_print(text, TEXT, format, arguments); /* names come from the model and may hold anything */
+  iobind__text_print(text, TEXT, format, arguments); /* removes control characters: names come from the model */
   va_end(arguments);
 }
 
@@ -36,12 +37,12 @@ static void set_places(line *self, const iobind__place *from, const iobind__plac
   self->shown.to_memory = (int32_t)to->memory;
 }
 
-/* Must bytes move to get from one place to another? */
+/* Are these memory locations on different sides of a link? */
 static bool differ(const iobind__place *from, const iobind__place *to) {
   return from->host != to->host || (!from->host && from->device != to->device);
 }
 
-/* The first device of the session whose memory the host cannot read; NULL: there is none. */
+/* The session's first device whose memory the host cannot access; NULL: there is none. */
 static const iobind_device *far_device(const iobind_session *session) {
   for (size_t i = 0; i < session->device_count; i++) {
     if (!session->devices[i]->places[IOBIND_MEMORY_DEFAULT].host) {
@@ -75,7 +76,7 @@ static void describe_input(line *self, const iobind_binding *binding, const iobi
   self->shown.name = value->name;
   if (view.tensor == NULL) {
     write_text(self->reason, "not bound");
-    write_text(self->advice, "bind it: a binding runs with all its inputs");
+    write_text(self->advice, "bind it: a binding runs only with all inputs bound");
     return;
   }
   if (view.source != NULL) {
@@ -130,7 +131,7 @@ static iobind_status describe_output(line *self, iobind_binding *binding, const 
   return IOBIND_OK;
 }
 
-/* What is bound is part of captured graphs: another tensor there is another graph. Of all entries so far. */
+/* Note in all entries so far that captured graphs use the bound memory: binding another tensor needs another graph. */
 static void note_frozen(iobind_audit *audit) {
   for (size_t i = 0; i < audit->count; i++) {
     line *self = &audit->entries[i];

@@ -1,4 +1,4 @@
-/* Which axis of each input and output has the rows. */
+/* The batch axis of each input and output: the axis of its rows. */
 #include <string.h>
 
 #include "batch/batch.h"
@@ -19,7 +19,7 @@ iobind__layout iobind__layout_of(iobind_dtype dtype, const int64_t *dims, size_t
   return layout;
 }
 
-/* ---- given ---- */
+/* ---- axes that the caller gives ---- */
 
 static iobind_status check_given(const iobind__value *value, int32_t axis, iobind_error *error) {
   if (axis == IOBIND_BATCH_NO_AXIS) {
@@ -47,9 +47,9 @@ static iobind_status take_given(const iobind__value *values, const int32_t *give
   return IOBIND_OK;
 }
 
-/* ---- found ---- */
+/* ---- axes that are found by a symbol ---- */
 
-/* The only axis with that symbol, or IOBIND_BATCH_NO_AXIS. */
+/* The axis with a symbol. IOBIND_BATCH_NO_AXIS: none has it, or several. */
 static int32_t find_symbol(const iobind__value *value, int symbol) {
   int32_t found = IOBIND_BATCH_NO_AXIS;
   for (size_t i = 0; i < value->rank; i++) {
@@ -63,7 +63,7 @@ static int32_t find_symbol(const iobind__value *value, int symbol) {
   return found;
 }
 
-/* A scalar is shared. */
+/* Have all inputs and outputs exactly one axis with this symbol? Inputs that are scalars need none: all rows share them. */
 static bool is_candidate(const iobind_session *session, int symbol) {
   bool all = true;
   for (size_t i = 0; all && i < session->input_count; i++) {
@@ -75,7 +75,7 @@ static bool is_candidate(const iobind_session *session, int symbol) {
   return all;
 }
 
-/* Names of dims, or what stands for none. */
+/* `names`: the symbols of the dims, which may be empty. */
 static iobind_status refuse(const char *names, bool are_several, iobind_error *error) {
   return iobind__fail(error, IOBIND_ERROR_SHAPE,
                       are_several

@@ -1,4 +1,4 @@
-/* Batches, and their rows that join and leave. */
+/* Batches: creation, destruction, and rows that join and leave. */
 #include "batch/batch.h"
 
 #include <math.h>
@@ -21,7 +21,7 @@ iobind_status iobind__batch_find(iobind_batch *batch, uint64_t slot, const char 
   return IOBIND_OK;
 }
 
-/* A failure without memory for its words is one without words. */
+/* Out of memory: the failure is recorded without its message. */
 void iobind__seat_end(iobind__seat *seat, iobind_status status, const iobind_error *failure) {
   free(seat->failure);
   seat->failure = status == IOBIND_OK ? NULL : malloc(sizeof *seat->failure);
@@ -143,7 +143,7 @@ iobind_status iobind_batch_leave(iobind_batch *batch, uint64_t slot, iobind_stat
   return iobind__renamed(status, error, what);
 }
 
-/* ---- stopped ---- */
+/* ---- stop ---- */
 
 void iobind_batch_stop(iobind_batch *batch) {
   if (batch == NULL || iobind__process_check("batch_stop", NULL) != IOBIND_OK) {
@@ -155,7 +155,7 @@ void iobind_batch_stop(iobind_batch *batch) {
   pthread_mutex_unlock(&batch->mutex);
 }
 
-/* ---- described ---- */
+/* ---- info ---- */
 
 iobind_status iobind_batch_get_info(iobind_batch *batch, iobind_batch_info *info, iobind_error *error) {
   IOBIND__TRY(iobind__null_check(batch, "batch", "batch_get_info", error));
@@ -173,7 +173,7 @@ iobind_status iobind_batch_get_info(iobind_batch *batch, iobind_batch_info *info
   return iobind__info_write(info, "info", &full, sizeof full, sizeof full, "batch_get_info", error);
 }
 
-/* ---- destroyed ---- */
+/* ---- destruction ---- */
 
 static void free_feeds(iobind_batch *batch) {
   for (size_t i = 0; i < batch->feed_count; i++) {
@@ -206,7 +206,7 @@ static void free_seats(iobind_batch *batch) {
   free(batch->costs.runs);
 }
 
-/* Whatever of it was made. */
+/* Frees a batch that may be incomplete. */
 static void free_batch(iobind_batch *batch) {
   for (size_t i = 0; i < IOBIND__WIDTHS; i++) {
     for (int side = 0; side < IOBIND__SIDES; side++) {
@@ -241,7 +241,7 @@ void iobind_batch_destroy(iobind_batch *batch) {
   free_batch(batch);
 }
 
-/* ---- created ---- */
+/* ---- creation ---- */
 
 static const char what[] = "batch_create";
 
@@ -270,7 +270,7 @@ static iobind_status check_pair(const iobind_batch *batch, const iobind_batch_pa
   return IOBIND_OK;
 }
 
-/* A state that is longer after each step has no place in memory for the most rows. */
+/* A state that grows with each step does not fit into the preallocated memory. */
 static iobind_status check_growth(const iobind_batch *batch, const iobind_batch_pair *pair, iobind_error *error) {
   const iobind__value *output = &batch->session->outputs[pair->output];
   const iobind__value *input = &batch->session->inputs[pair->input];
@@ -315,7 +315,7 @@ static iobind_status make_columns(iobind_batch *batch, const iobind_batch_option
   return IOBIND_OK;
 }
 
-/* The dims of one row: of the first state, or, if the model fixes all others, the model's. */
+/* The dims of one row: those of the first state; without one, the model's, which must all be fixed. */
 static iobind_status shape_column(iobind_batch *batch, size_t index, const iobind_state *first, iobind_error *error) {
   iobind__column *column = &batch->columns[index];
   const iobind__value *input = &batch->session->inputs[column->input];
@@ -370,14 +370,14 @@ static iobind_status make_states(iobind_batch *batch, const iobind_batch_options
   } else {
     IOBIND__TRY(make_zeros(batch, &batch->first, error));
   }
-  for (int side = 0; side < IOBIND__SIDES; side++) { /* rows that are nobody's may run, too */
+  for (int side = 0; side < IOBIND__SIDES; side++) { /* unused rows of a block run, too, and must hold valid numbers */
     IOBIND__TRY(iobind__rows_make(batch, batch->room, &batch->sides[side], error));
     IOBIND__TRY(zero(batch, &batch->sides[side], error));
   }
   return IOBIND_OK;
 }
 
-/* Each row brings the inputs that have a batch axis and are not states. */
+/* Feeds are the inputs that have a batch axis and are not states. */
 static iobind_status make_feeds(iobind_batch *batch, iobind_error *error) {
   const iobind_session *session = batch->session;
   batch->feeds = calloc(session->input_count + 1, sizeof batch->feeds[0]);
@@ -392,7 +392,7 @@ static iobind_status make_feeds(iobind_batch *batch, iobind_error *error) {
   return IOBIND_OK;
 }
 
-/* Blocks begin anywhere in memory only where an address inside it can be bound. */
+/* Can a block that does not begin at 0 be bound? Only in memory with addresses. */
 static bool has_addresses(const iobind_batch *batch) {
   bool has = true;
   for (size_t i = 0; i < batch->session->input_count; i++) {

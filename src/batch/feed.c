@@ -1,4 +1,4 @@
-/* Inputs of rows: kept row by row on the host until their step, brought together in the order of its rows. */
+/* Inputs of rows. Each row's part is stored until its step, and then copied together in the order of the step's rows. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,7 +11,7 @@ void iobind__brought_free(iobind__brought *brought) {
   *brought = (iobind__brought){0};
 }
 
-/* ---- set ---- */
+/* ---- set an input ---- */
 
 static iobind__feed *find_feed(iobind_batch *batch, size_t input) {
   for (size_t i = 0; i < batch->feed_count; i++) {
@@ -26,7 +26,8 @@ static iobind_status check_kind(iobind_batch *batch, bool is_for_all, size_t ind
   const char *label = batch->session->inputs[index].label;
   if (iobind__batch_carries(batch, index)) {
     return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT,
-                        "%s: '%s' is a state, which a step leaves for the next one: iobind_batch_join takes one", what, label);
+                        "%s: '%s' is a state, which each step carries to the next one: iobind_batch_join takes the first one",
+                        what, label);
   }
   const bool is_feed = find_feed(batch, index) != NULL;
   if (is_feed && is_for_all) {
@@ -39,7 +40,7 @@ static iobind_status check_kind(iobind_batch *batch, bool is_for_all, size_t ind
   return IOBIND_OK;
 }
 
-/* The dims that the model leaves open are those of the first row that has come; all rows of a step have the same. */
+/* Copy a row's data into its own memory. */
 static iobind_status keep_row(iobind__brought *brought, const iobind_tensor *row, const void *data, const char *what,
                               iobind_error *error) {
   if (row->bytes > brought->bytes || brought->data == NULL) {
@@ -56,7 +57,7 @@ static iobind_status keep_row(iobind__brought *brought, const iobind_tensor *row
   return IOBIND_OK;
 }
 
-/* `held` is taken, and what was held before is left there. */
+/* Takes ownership of *held, and returns in it what was held before. */
 static void note_row(iobind__brought *brought, const iobind_tensor *row, iobind_tensor **held) {
   iobind_tensor *before = brought->held;
   brought->held = *held;
@@ -83,7 +84,7 @@ static iobind_status set_row(iobind_batch *batch, uint64_t slot, size_t index, i
   iobind__seat *seat;
   status = iobind__batch_find(batch, slot, what, &seat, error);
   iobind__brought *brought = status == IOBIND_OK ? &seat->brought[feed - batch->feeds] : NULL;
-  if (status == IOBIND_OK && data != NULL) { /* nothing is kept of no bytes */
+  if (status == IOBIND_OK && data != NULL) { /* NULL: 0 bytes */
     status = keep_row(brought, row, data, what, error);
   }
   if (status == IOBIND_OK) {
@@ -94,7 +95,8 @@ static iobind_status set_row(iobind_batch *batch, uint64_t slot, size_t index, i
   return status;
 }
 
-/* On the host, or where the session reads it: a copy from elsewhere would cross a link, as would one into memory without addresses. */
+/* A row must be in host memory, or in memory that the session reads and that has addresses. From any other its copy would go
+ * through the host. */
 static iobind_status check_location(const iobind_batch *batch, size_t index, const iobind_tensor *row, const char *what,
                                     iobind_error *error) {
   const iobind__value *input = &batch->session->inputs[index];
@@ -107,7 +109,7 @@ static iobind_status check_location(const iobind_batch *batch, size_t index, con
   return row->place->addressable
              ? IOBIND_OK
              : iobind__fail(error, IOBIND_ERROR_WRONG_DEVICE,
-                            "%s: '%s': expected a tensor in host memory, it is on '%s', whose memory has no addresses", what,
+                            "%s: '%s': expected a tensor in host memory, got one on '%s', whose memory has no addresses", what,
                             input->label, row->place->device->spec);
 }
 
@@ -148,7 +150,7 @@ iobind_status iobind_batch_set_input(iobind_batch *batch, uint64_t slot, size_t 
   return iobind__named(status, error, what);
 }
 
-/* ---- taken ---- */
+/* ---- the inputs of a step ---- */
 
 static iobind_status check_feed(const iobind_batch *batch, size_t index, const char *what, iobind_error *error) {
   const char *label = batch->session->inputs[batch->feeds[index].input].label;
@@ -202,7 +204,8 @@ iobind_status iobind__feed_take(iobind_batch *batch, const char *what, iobind_er
   return IOBIND_OK;
 }
 
-/* The event of the step has reported the failure; the memory of a copy would report it to the next one. */
+/* The step's event has returned the failure. This wait consumes it, so that the next copy into the memory does not return it
+ * again. */
 void iobind__feed_settle(iobind_batch *batch) {
   for (size_t i = 0; i < batch->feed_count; i++) {
     if (batch->feeds[i].target != NULL) {
@@ -211,7 +214,8 @@ void iobind__feed_settle(iobind_batch *batch) {
   }
 }
 
-/* What a row has brought meanwhile replaces what the step had. Otherwise its memory is used again, so that most rows need it once. */
+/* If the row's next input was not set meanwhile, the memory of the last one is reused for it, so that most rows allocate it
+ * once. */
 void iobind__feed_end(iobind_batch *batch, bool has_failed) {
   for (size_t i = 0; i < batch->asked_count; i++) {
     iobind__seat *seat = &batch->seats[batch->asked[i]];
@@ -225,14 +229,14 @@ void iobind__feed_end(iobind_batch *batch, bool has_failed) {
   }
 }
 
-/* ---- brought together ---- */
+/* ---- copied together ---- */
 
 static void dims_for(const iobind__feed *feed, size_t width, int64_t dims[IOBIND_MAX_RANK]) {
   memcpy(dims, feed->dims, feed->rank * sizeof dims[0]);
   dims[feed->axis] = (int64_t)width;
 }
 
-/* What says which input it is stays: other threads look at it. */
+/* `input` and `axis` are not written, because other threads read them. */
 static void keep_shape(iobind__feed *feed, const iobind__feed *made) {
   feed->staging = made->staging;
   feed->target = made->target;
@@ -241,7 +245,7 @@ static void keep_shape(iobind__feed *feed, const iobind__feed *made) {
   memcpy(feed->dims, made->dims, made->rank * sizeof made->dims[0]);
 }
 
-/* Memory for the most rows of these dims. */
+/* Allocate memory for `room` rows of these dims, unless there is. */
 static iobind_status shape(iobind_batch *batch, iobind__feed *feed, const iobind__brought *like, iobind_error *error) {
   bool fits = feed->staging != NULL && feed->rank == like->rank;
   if (fits && memcmp(feed->dims, like->dims, like->rank * sizeof like->dims[0]) == 0) {
@@ -255,7 +259,8 @@ static iobind_status shape(iobind_batch *batch, iobind__feed *feed, const iobind
   made.target = NULL;
   int64_t dims[IOBIND_MAX_RANK];
   dims_for(&made, batch->room, dims);
-  /* one is enough: a step begins when the one before it is complete. From pageable memory a busy stream would make the host wait */
+  /* one buffer is enough, because a step begins after the previous one is complete; it is pinned, so that an upload does not
+   * block */
   iobind__place *host = input->place->host ? input->place : iobind__place_for_staging(input->place);
   IOBIND__TRY(iobind__tensor_create_at(host, input->dtype, dims, made.rank, &made.staging, error));
   iobind_status status = input->place->host
@@ -286,7 +291,8 @@ static void copy_row(const iobind__layout *layout, char *to, size_t width, size_
   }
 }
 
-/* A row that runs along has the data of the first one that is asked for, which the model takes. */
+/* The inputs of a row of the side. A row that runs along gets those of the first row that is asked for, which are valid for the
+ * model. */
 static const iobind__brought *taken_of(const iobind_batch *batch, size_t row, size_t index) {
   const int64_t who = batch->dense[row];
   return &batch->seats[iobind__batch_asks(batch, who) ? (size_t)who : batch->asked[0]].taken[index];
@@ -307,7 +313,7 @@ static iobind_status upload(const iobind__feed *feed, const iobind__block *block
   return status;
 }
 
-/* A row that is on the device already: its pieces, into its place among those of the block. */
+/* Copy a row that is already on the device into the block. */
 static iobind_status copy_held(const iobind__feed *feed, const iobind__block *block, size_t row, iobind_tensor *held,
                                iobind_stream *stream, iobind_error *error) {
   const iobind__layout *layout = &feed->layout;
@@ -318,7 +324,7 @@ static iobind_status copy_held(const iobind__feed *feed, const iobind__block *bl
   return iobind_tensor_copy_rows(&from, &to, layout->piece, layout->lead, stream, error);
 }
 
-/* What a block's rows have on the host goes up at once; a row that has nothing there has zeros, or what it had. */
+/* Upload the rows that are on the host with one copy of the whole block, then copy those on the device into it. */
 static iobind_status bring_block(const iobind_batch *batch, size_t index, const iobind__block *block, iobind_stream *stream,
                                  iobind_error *error) {
   const iobind__feed *feed = &batch->feeds[index];

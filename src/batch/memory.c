@@ -1,4 +1,4 @@
-/* Rows of all states: their tensors. */
+/* The tensors of rows of all states. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -59,7 +59,7 @@ iobind_status iobind__rows_to_state(iobind_batch *batch, iobind__rows_of *rows, 
   return IOBIND_OK;
 }
 
-/* The columns are in the order of the inputs, as a state's tensors are. */
+/* Columns and a state's tensors are both in the order of the inputs. */
 void iobind__rows_of_state(const iobind_batch *batch, const iobind_state *state, iobind_tensor **tensors) {
   for (size_t i = 0; i < batch->column_count; i++) {
     tensors[i] = state->kept[i].tensor;

@@ -1,5 +1,5 @@
-/* Rows of states move: in host memory by the host, on a device by a model that is generated for the states' layouts, so that no row goes over the
- * link. */
+/* Moves rows of states. The host moves them in host memory. On a device a model does, which is generated for the states'
+ * layouts, so that no row is copied to the host. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +12,7 @@ enum { NAME = 32, UNIT = 4 };
 
 static const char what[] = "batch";
 
-/* A call. */
+/* One call. */
 typedef struct journey {
   iobind_batch *batch;
   const iobind__rows_of *from;
@@ -25,7 +25,7 @@ static bool is_on_host(const iobind_batch *batch, const iobind__column *column) 
   return batch->session->inputs[column->input].place->host;
 }
 
-/* ---- by the host ---- */
+/* ---- host memory ---- */
 
 static iobind_status move_on_host(const journey *self, size_t index, iobind_error *error) {
   const iobind__layout layout = self->batch->columns[index].layout;
@@ -47,7 +47,7 @@ static iobind_status move_on_host(const journey *self, size_t index, iobind_erro
 
 /* ---- the model ---- */
 
-/* The bytes of a piece as numbers, of a type that every EP moves. */
+/* The model sees the bytes of a piece as integers of a type that every EP supports. */
 static int32_t unit_type(const iobind__column *column) {
   return column->layout.piece % UNIT == 0 ? IOBIND_DTYPE_INT32 : IOBIND_DTYPE_UINT8;
 }
@@ -56,7 +56,7 @@ static int64_t units_of(const iobind__column *column) {
   return (int64_t)(column->layout.piece % UNIT == 0 ? column->layout.piece / UNIT : column->layout.piece);
 }
 
-/* The first column that has as many pieces; those of one lead share what says where they go. */
+/* Is this the first column with its number of pieces? Columns with the same number share one index. */
 static bool is_first_of_lead(const iobind_batch *batch, size_t index) {
   size_t first = 0;
   while (is_on_host(batch, &batch->columns[first]) || batch->columns[first].layout.lead != batch->columns[index].layout.lead) {
@@ -73,7 +73,7 @@ static bool has_pieces(const iobind_batch *batch) {
   return any;
 }
 
-/* index = (0 .. lead - 1) * width + to_rows: the pieces of the rows in [lead * width, rest]. */
+/* index = (0 .. lead - 1) * width + to_rows: the positions of the rows' pieces in [lead * width, rest]. */
 static void write_index(iobind__bytes *graph, size_t lead) {
   char range[NAME];
   char scaled[NAME];
@@ -143,16 +143,16 @@ static iobind_status open_mover(iobind_batch *batch, iobind_device *device, iobi
   return status != IOBIND_OK ? status : iobind_binding_create(batch->mover, &batch->moving, error);
 }
 
-/* ---- on the device ---- */
+/* ---- device memory ---- */
 
-/* What is bound of a column's memory: as [lead, width, units] to be read, and as [lead * width, units] to be written. */
+/* A column's memory as it is bound: [lead, width, units] to be read, [lead * width, units] to be written. */
 typedef struct pieces {
   iobind_tensor *of;
   const iobind__column *column;
   const iobind__rows_of *rows;
 } pieces;
 
-/* A view that the binding keeps. */
+/* Bind a view, which only the binding retains. */
 static iobind_status bind_view(iobind_binding *binding, size_t index, const pieces *self, size_t rank, iobind_error *error) {
   iobind_tensor *view;
   const int64_t lead = (int64_t)self->column->layout.lead;

@@ -1,5 +1,5 @@
-/* Which rows a step runs, and where their states lie. A row that is not asked for is put aside into the store; or, if that has cost less, it runs
- * along and its state is put back. */
+/* Chooses the rows that a step runs, and where their states are. A row that is not asked for is moved into the store. If that
+ * is slower by the measured times, it runs along instead, and its state is restored afterwards. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,14 +7,14 @@
 
 static const char what[] = "batch_run";
 
-/* How the rows of the next step are brought together. */
+/* How the rows of the next step are moved together. */
 typedef struct plan {
   iobind_batch *batch;
   const iobind__choice *choice;
-  bool changes_sides;    /* a row's place depends on its block: all go to the other side */
-  int64_t *dense;        /* who gets each row of a side */
+  bool changes_sides;    /* positions depend on the blocks, and the old and new ones overlap: all rows move to the other side */
+  int64_t *dense;        /* the new seat of each row of the side */
   iobind__move *moves;   /* room for all rows */
-  bool *done;            /* rows that have their state */
+  bool *done;            /* rows that have been moved */
   iobind_tensor **saved; /* room for a state's tensors */
 } plan;
 
@@ -52,8 +52,8 @@ static bool are_all_same(const iobind__blocks *a, const iobind__blocks *b) {
   return same;
 }
 
-/* Of 2^n rows the block of 2^i begins at 2^n - 2^(i + 1), and the one of all at 0: no two of the others overlap, and each lies at a multiple of its
- * size. */
+/* Of 2^n rows the block of 2^i rows begins at 2^n - 2^(i + 1), and the block of all at 0. So the smaller blocks do not overlap,
+ * and each begins at a multiple of its size. */
 static size_t find_offset(const iobind_batch *batch, size_t width) {
   return batch->splits && width < batch->room ? batch->room - 2 * width : 0;
 }
@@ -63,7 +63,7 @@ static void add_block(const iobind_batch *batch, iobind__blocks *blocks, size_t 
   blocks->rows += width;
 }
 
-/* A block for each bit of a number, the widest first. */
+/* A block for each bit of `rows`, the widest first. */
 static iobind__blocks split(const iobind_batch *batch, size_t rows) {
   iobind__blocks blocks = {.count = 0};
   for (size_t width = batch->room; width > 0; width /= 2) {
@@ -88,7 +88,8 @@ static bool depends_on_block(const iobind_batch *batch) {
   return depends;
 }
 
-/* Do rows of these blocks lie where other rows of those do? Where a state has its rows one after the other, a row lies in one place in all. */
+/* Do rows of the new blocks overlap other rows of the old ones? If all states have lead 1, a row has the same position in every
+ * block, so they do not. */
 static bool is_in_the_way(const iobind_batch *batch, const iobind__blocks *old, const iobind__blocks *made) {
   bool is = false;
   for (size_t i = 0; i < old->count; i++) {
@@ -114,10 +115,11 @@ iobind__rows_of iobind__order_rows(const iobind_batch *batch, int side, const io
   return rows;
 }
 
-/* ---- what is cheaper ---- */
+/* ---- costs ---- */
 
-/* What a run of a width takes at least, by those that were measured: no less than a narrower one, and a row no less than one of a wider one. 0: none
- * was. So a width that was never measured is tried if it may be cheaper. */
+/* A lower bound for the time of a run of a width, from the measured ones: a run takes no less than a narrower one, and a
+ * row of it no less than a row of a wider one. 0: none was measured. So a width that was never measured is tried if it may
+ * be faster. */
 static double least_time(const iobind_batch *batch, size_t width) {
   double least = 0;
   for (size_t other = 1; other <= batch->room; other = batch->captures ? 2 * other : other + 1) {
@@ -139,7 +141,8 @@ static double time_of(const iobind_batch *batch, const iobind__blocks *blocks) {
   return time;
 }
 
-/* Of the runs of as many rows as are asked for: one, or if that takes less time, several whose last one is perhaps not full. */
+/* The fastest blocks for the number of rows that are asked for: one block; or several, if that takes less time. Some rows may
+ * be unused. */
 static iobind__blocks find_cheapest(const iobind_batch *batch) {
   iobind__blocks best = make_one(batch, iobind__order_width(batch, batch->asked_count));
   for (size_t last = batch->room; batch->splits && last > 0; last /= 2) {
@@ -152,11 +155,11 @@ static iobind__blocks find_cheapest(const iobind_batch *batch) {
   return best;
 }
 
-/* What is asked for, counted by where it is. */
+/* Counts of rows. */
 typedef struct tally {
-  size_t present; /* in the side */
+  size_t present; /* rows in the side that are asked for */
   size_t idle;    /* rows in the side that are not asked for */
-  size_t spare;   /* rows of its blocks that are nobody's */
+  size_t spare;   /* unused rows of its blocks */
 } tally;
 
 static tally count_rows(const iobind_batch *batch) {
@@ -170,7 +173,7 @@ static tally count_rows(const iobind_batch *batch) {
   return count;
 }
 
-/* The rows that are asked for and are not in these blocks of the side; all, if rows of its own blocks are in the way. */
+/* The number of rows that must move into these blocks: those that are not there yet; all, if old and new blocks overlap. */
 static size_t count_movers(const iobind_batch *batch, const iobind__blocks *blocks) {
   const bool all = is_in_the_way(batch, &batch->blocks, blocks);
   size_t count = 0;
@@ -181,7 +184,7 @@ static size_t count_movers(const iobind_batch *batch, const iobind__blocks *bloc
   return count;
 }
 
-/* Is a run of all rows that are in the side cheaper than to bring only those asked for together? */
+/* Is a run of all rows in the side faster than moving aside those that are not asked for? */
 static bool is_cheaper_to_stay(const iobind_batch *batch, const iobind__blocks *cheapest) {
   const tally count = count_rows(batch);
   const size_t joining = batch->asked_count - count.present;
@@ -217,7 +220,7 @@ static iobind_status make_store(iobind_batch *batch, iobind_error *error) {
   return IOBIND_OK;
 }
 
-/* The rows of the side that are not asked for, from `first` on, which are in the same block as this one. */
+/* List the moves of all rows that are not asked for, from `first` on, in the same block as `first`. */
 static size_t list_idle(const plan *self, size_t first) {
   const iobind_batch *batch = self->batch;
   size_t leader = first;
@@ -259,9 +262,9 @@ static iobind_status put_aside(plan *self, iobind_error *error) {
   return IOBIND_OK;
 }
 
-/* ---- brought together ---- */
+/* ---- moved together ---- */
 
-/* Rows that are where they must be keep their place; the others get the free ones. */
+/* Rows that are already in the blocks keep their positions; the others get free ones. */
 static void assign(plan *self) {
   iobind_batch *batch = self->batch;
   const iobind__blocks *blocks = &self->choice->blocks;
@@ -282,7 +285,7 @@ static void assign(plan *self) {
   }
 }
 
-/* A state's rows, and the number of the seat's row among them. */
+/* The rows that contain the seat's state, and its number among them. */
 static iobind__rows_of source_of(const plan *self, const iobind__seat *seat, size_t *row) {
   const iobind_batch *batch = self->batch;
   if (seat->where == IOBIND__SAVED) {
@@ -299,20 +302,20 @@ static iobind__rows_of target_of(const plan *self, size_t *row) {
   return iobind__order_rows(self->batch, self->changes_sides ? 1 - side : side, &self->choice->blocks, row);
 }
 
-/* Does the seat's state come from the same tensors as this one's? Rows of one source and one block move together. */
+/* Are both seats' states in the same tensors and block? Then one call moves them. */
 static bool is_same_source(const plan *self, const iobind__seat *a, const iobind__seat *b) {
   size_t unused;
   return a->where == b->where && (a->where != IOBIND__SAVED || a->state == b->state) &&
          source_of(self, a, &unused).offset == source_of(self, b, &unused).offset;
 }
 
-/* The event reports a failed run to each wait, the tensors only to one. */
+/* The event returns a failed run to each wait, the tensors only to one. */
 static iobind_status await_source(const iobind__seat *seat, iobind_error *error) {
   bool is_pending = seat->where == IOBIND__SAVED && seat->state->made != NULL;
   return is_pending ? iobind_event_wait(seat->state->made, IOBIND_NO_TIMEOUT, error) : IOBIND_OK;
 }
 
-/* Is the row where it must be? */
+/* Is the row already in its new position? */
 static bool is_in_place(const plan *self, size_t row) {
   const iobind__seat *seat = &self->batch->seats[self->dense[row]];
   return !self->changes_sides && seat->where == IOBIND__DENSE && seat->dense == row;
@@ -322,7 +325,7 @@ static bool has_to_move(const plan *self, size_t row) {
   return self->dense[row] != IOBIND__NOBODY && !self->done[row] && !is_in_place(self, row);
 }
 
-/* The rows from `first` on that move together with it. */
+/* List the moves of all rows from `first` on that one call moves together with it. */
 static size_t list_moves(const plan *self, size_t first) {
   const iobind__seat *leader = &self->batch->seats[self->dense[first]];
   size_t to = first;
@@ -349,7 +352,7 @@ static void seat_at(iobind_batch *batch, int64_t who, size_t row) {
   seat->dense = row;
 }
 
-/* Only rows that are nobody's are written: after an error each row is still where it was. */
+/* Only unused rows are written, so that after an error each row is still where it was. */
 static iobind_status move_together(const plan *self, iobind_error *error) {
   for (size_t i = 0; i < self->batch->room; i++) {
     if (!has_to_move(self, i)) {
@@ -412,7 +415,7 @@ iobind_status iobind__order_arrange(iobind_batch *batch, const iobind__choice *c
   return arrange(batch, choice, error);
 }
 
-/* ---- put back ---- */
+/* ---- restored ---- */
 
 static iobind_status put_back(iobind_batch *batch, const iobind__block *block, iobind__move *moves, iobind_error *error) {
   size_t first = block->offset;

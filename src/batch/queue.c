@@ -1,4 +1,4 @@
-/* A server's loop: threads submit rows and await them, one makes the steps. */
+/* A server's queue: threads submit rows and await their steps, and one thread makes the steps. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,19 +8,20 @@
 
 enum { USUAL_ROWS = 16, USUAL_WAIT_NS = 1000000 };
 
-/* ---- submitted ---- */
+/* ---- submit ---- */
 
 static iobind_status submit(iobind_batch *batch, uint64_t slot, const char *what, iobind_error *error) {
   iobind__seat *seat;
   IOBIND__TRY(iobind__batch_find(batch, slot, what, &seat, error));
-  if (seat->turnout != IOBIND__SUBMITTED) { /* the step that it may be in is one of iobind_batch_run */
+  if (seat->turnout != IOBIND__SUBMITTED) { /* it may be in a step of iobind_batch_run: wait for that */
     IOBIND__TRY(iobind__batch_find_idle(batch, slot, what, &seat, error));
   }
   if (batch->is_stopped) {
-    return iobind__fail(error, IOBIND_ERROR_INVALID_STATE, "%s: the batch was stopped: no row is submitted any more", what);
+    return iobind__fail(error, IOBIND_ERROR_INVALID_STATE, "%s: the batch was stopped: no row can be submitted any more", what);
   }
   if (seat->turnout == IOBIND__SUBMITTED) {
-    return iobind__fail(error, IOBIND_ERROR_INVALID_STATE, "%s: the slot is submitted already: iobind_batch_await", what);
+    return iobind__fail(error, IOBIND_ERROR_INVALID_STATE,
+                        "%s: the slot is already submitted: await it by iobind_batch_await first", what);
   }
   for (size_t i = 0; i < batch->feed_count; i++) {
     if (!seat->brought[i].is_set) {
@@ -44,9 +45,9 @@ iobind_status iobind_batch_submit(iobind_batch *batch, uint64_t slot, iobind_err
   return status;
 }
 
-/* ---- stepped ---- */
+/* ---- step ---- */
 
-/* The row that has waited longest; NULL: none is submitted. */
+/* The submitted row that has waited longest; NULL: none is submitted. *count: the number of submitted rows. */
 static const iobind__seat *find_oldest(const iobind_batch *batch, size_t *count) {
   const iobind__seat *oldest = NULL;
   *count = 0;
@@ -64,7 +65,7 @@ static uint64_t due_time(uint64_t since, uint64_t longest) {
   return longest > UINT64_MAX - since ? UINT64_MAX : since + longest;
 }
 
-/* What a step waits for. */
+/* The conditions for a step. */
 typedef struct wanted {
   size_t rows;
   uint64_t longest;
@@ -79,7 +80,8 @@ static wanted read_wait(const iobind_batch_wait *wait) {
   };
 }
 
-/* Is it time for a step? If not, `due` is when to look again if nothing changes. NULL and true: no row was submitted within the time. */
+/* Must await_rows end? If not, *due is the time of the next check, unless something changes before. *oldest NULL: timed out, or
+ * the batch was stopped. */
 static bool is_due(const iobind_batch *batch, const wanted *self, const iobind__seat **oldest, uint64_t *due) {
   size_t count;
   *oldest = find_oldest(batch, &count);
@@ -88,8 +90,8 @@ static bool is_due(const iobind_batch *batch, const wanted *self, const iobind__
   return batch->is_stopped || iobind__clock_ns() >= *due || (*oldest != NULL && is_full);
 }
 
-/* Until enough rows are submitted, or one has waited long enough, and nobody else steps them: the turn is then held. NULL: none was within the
- * time. */
+/* Block until enough rows are submitted, or one has waited long enough, or the time is over. On return the thread holds the
+ * turn. NULL: no row is submitted. */
 static const iobind__seat *await_rows(iobind_batch *batch, const wanted *self) {
   const iobind__seat *oldest;
   uint64_t due;
@@ -148,7 +150,7 @@ static iobind_status step(iobind_batch *batch, const iobind__seat *oldest, uint6
     return iobind__fail(error, IOBIND_ERROR_CANCELLED, "batch_step: the batch was stopped");
   }
   if (oldest == NULL) {
-    return iobind__fail(error, IOBIND_ERROR_TIMEOUT, "batch_step: no row was submitted within the time");
+    return iobind__fail(error, IOBIND_ERROR_TIMEOUT, "batch_step: timed out: no row was submitted");
   }
   IOBIND__TRY(iobind__batch_settle(batch, error));
   iobind_status status = make_step(batch, oldest, count, error);
@@ -179,14 +181,15 @@ iobind_status iobind_batch_step(iobind_batch *batch, const iobind_batch_wait *wa
   return iobind__named(status, error, what);
 }
 
-/* ---- awaited ---- */
+/* ---- await ---- */
 
 static iobind_status await(iobind_batch *batch, uint64_t slot, uint64_t until, const char *what, iobind_error *error) {
   iobind__seat *seat;
   for (;;) {
     IOBIND__TRY(iobind__batch_find(batch, slot, what, &seat, error));
     if (seat->turnout == IOBIND__UNASKED) {
-      return iobind__fail(error, IOBIND_ERROR_INVALID_STATE, "%s: the row was not submitted: iobind_batch_submit", what);
+      return iobind__fail(error, IOBIND_ERROR_INVALID_STATE,
+                          "%s: the row was not submitted: submit it by iobind_batch_submit first", what);
     }
     if (seat->turnout == IOBIND__STEPPED) {
       break;
@@ -195,7 +198,7 @@ static iobind_status await(iobind_batch *batch, uint64_t slot, uint64_t until, c
       return iobind__fail(error, IOBIND_ERROR_CANCELLED, "%s: the batch was stopped before the row's step", what);
     }
     if (!iobind__condition_wait(&batch->changed, &batch->mutex, until)) {
-      return iobind__fail(error, IOBIND_ERROR_TIMEOUT, "%s: the row's step has not been made within the time", what);
+      return iobind__fail(error, IOBIND_ERROR_TIMEOUT, "%s: timed out: the row's step has not ended, await it again", what);
     }
   }
   seat->turnout = IOBIND__UNASKED;

@@ -1,11 +1,12 @@
-/* A step: its rows together, their inputs, a run from one side of the states to the other, and only then anything that stays. */
+/* A step: moves its rows together, copies their inputs, and runs from one side of the states to the other. Only if all that
+ * succeeds does the batch change. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "batch/batch.h"
 #include "support/system.h"
 
-/* ---- bound ---- */
+/* ---- bindings ---- */
 
 static bool is_state_output(const iobind_batch *batch, size_t output) {
   bool is = false;
@@ -15,7 +16,7 @@ static bool is_state_output(const iobind_batch *batch, size_t output) {
   return is;
 }
 
-/* Whose bindings a run of the block uses. */
+/* The reader for a run of the block. */
 static iobind__reader *find_reader(iobind_batch *batch, const iobind__block *block) {
   size_t index = 0;
   while (batch->captures && (size_t)1 << index < block->width) {
@@ -58,7 +59,7 @@ static iobind_status bind_feed(const part *self, const iobind__feed *feed, iobin
   return status;
 }
 
-/* Where a run leaves an output that is not a state. A captured one stays on the device, and is copied from there. */
+/* Place an output that is not a state. With graphs it stays on the device, and is copied from there. */
 static iobind_status place_output(const iobind_batch *batch, iobind_binding *binding, size_t index, iobind_error *error) {
   const bool stays = batch->captures || (batch->flags & IOBIND_BATCH_ON_DEVICE) != 0;
   iobind_device *where = stays ? NULL : batch->session->runtime->cpu;
@@ -102,7 +103,7 @@ static iobind_status bind(iobind_batch *batch, const iobind__block *block, iobin
   return IOBIND_OK;
 }
 
-/* ---- what stays ---- */
+/* ---- outcomes ---- */
 
 static void free_outcome(iobind__ref *ref) {
   iobind__outcome *outcome = (iobind__outcome *)ref;
@@ -130,7 +131,7 @@ static iobind_status check_output(const iobind_batch *batch, size_t index, const
                       batch->session->outputs[index].label, outcome->width, (int)axis, got);
 }
 
-/* A result that no later step overwrites. What a graph writes stays the graph's. */
+/* Take an output that no later step overwrites. The memory of a graph is copied. */
 static iobind_status take_output(const iobind_batch *batch, iobind_binding *binding, size_t index, iobind_tensor **output,
                                  iobind_error *error) {
   if (!batch->captures) {
@@ -195,7 +196,7 @@ static void commit(iobind_batch *batch, iobind__outcome *const outcomes[]) {
   pthread_mutex_unlock(&batch->mutex);
 }
 
-/* The run is complete. */
+/* Called when the run is complete. */
 static iobind_status finish(iobind_batch *batch, iobind_error *error) {
   iobind__outcome *outcomes[IOBIND__WIDTHS] = {NULL};
   iobind_status status = IOBIND_OK;
@@ -214,14 +215,14 @@ static iobind_status finish(iobind_batch *batch, iobind_error *error) {
   return status;
 }
 
-/* ---- made ---- */
+/* ---- runs ---- */
 
-/* The state of a row that ran along may be what the model cannot take. */
+/* The failure may be due to the state of a row that ran along. */
 static void note_failure(iobind_batch *batch) {
   batch->is_strict = batch->is_strict || batch->blocks.rows > batch->asked_count;
 }
 
-/* A run that captures takes much longer than the replays that follow. */
+/* The first run with graphs is not measured: it captures, which takes much longer than a replay. */
 static void note_time(iobind_batch *batch, iobind__reader *reader, uint64_t took) {
   uint64_t *least = &batch->costs.runs[reader->bound];
   if ((!batch->captures || reader->has_run) && (*least == 0 || took < *least)) {
@@ -240,7 +241,7 @@ static iobind_status run_block(iobind_batch *batch, const iobind__block *block, 
   return IOBIND_OK;
 }
 
-/* One that was submitted before another has failed is over when this returns. */
+/* If a block's run fails, the runs that were submitted before it are complete on return. */
 static iobind_status run(iobind_batch *batch, iobind_stream *stream, iobind_error *error) {
   iobind_status status = IOBIND_OK;
   for (size_t i = 0; status == IOBIND_OK && i < batch->blocks.count; i++) {
@@ -268,7 +269,7 @@ static iobind_status prepare(iobind_batch *batch, iobind_stream *stream, iobind_
   return IOBIND_OK;
 }
 
-/* With an event behind the run, which is there before it: a run that nobody knows of would write the states later. */
+/* The event is created before the run: if it could not be created afterwards, an unknown run would still write the states. */
 static iobind_status submit(iobind_batch *batch, iobind_stream *stream, iobind_error *error) {
   iobind_event *event;
   IOBIND__TRY(iobind_event_create(stream->device, &event, error));
@@ -303,7 +304,7 @@ static iobind_status make(iobind_batch *batch, iobind_stream *stream, iobind_err
   return status;
 }
 
-/* The step has ended, or was never made. */
+/* The step has ended, or has not begun. */
 static void dismiss(iobind_batch *batch, bool has_failed) {
   iobind__feed_end(batch, has_failed);
   for (size_t i = 0; i < batch->asked_count; i++) {
@@ -325,7 +326,7 @@ iobind_status iobind__batch_make_step(iobind_batch *batch, iobind_stream *stream
   return iobind__renamed(status, error, what);
 }
 
-/* ---- in flight ---- */
+/* ---- a step in flight ---- */
 
 static iobind_status await_flight(iobind_batch *batch, iobind_error *error) {
   iobind_status status = iobind_event_wait(batch->flight, IOBIND_NO_TIMEOUT, error);
@@ -342,7 +343,8 @@ static iobind_status await_flight(iobind_batch *batch, iobind_error *error) {
   return status;
 }
 
-/* Any call may receive the failure: those that ask for an output of the step do, too, and not the output of an earlier one. */
+/* The failure is recorded in the seats: calls that take an output of the step return it, and not the output of an earlier
+ * step. */
 static void report_failure(iobind_batch *batch, iobind_status status, const iobind_error *failure) {
   for (size_t i = 0; i < batch->asked_count; i++) {
     iobind__seat *seat = &batch->seats[batch->asked[i]];
@@ -373,7 +375,7 @@ iobind_status iobind__batch_find_idle(iobind_batch *batch, uint64_t slot, const 
   if (!(*seat)->in_step) {
     return IOBIND_OK;
   }
-  iobind__batch_take_turn(batch); /* a step that another thread makes has then ended */
+  iobind__batch_take_turn(batch); /* after that, a step of another thread has ended or is in flight */
   iobind_status status = iobind__batch_find(batch, slot, what, seat, error);
   if (status == IOBIND_OK && (*seat)->in_step) {
     status = iobind__batch_settle(batch, error);
@@ -382,20 +384,20 @@ iobind_status iobind__batch_find_idle(iobind_batch *batch, uint64_t slot, const 
   return status;
 }
 
-/* ---- called for ---- */
+/* ---- batch_run ---- */
 
 static iobind_status ask(iobind_batch *batch, const uint64_t *slots, size_t count, iobind_error *error) {
   for (size_t i = 0; i < count; i++) {
     iobind__seat *seat;
     IOBIND__TRY(iobind__batch_find(batch, slots[i], "batch_run", &seat, error));
     if (seat->in_step) {
-      return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "batch_run: row %zu: the slot is among the others already", i);
+      return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "batch_run: row %zu: the slot is given twice", i);
     }
     if (seat->turnout != IOBIND__UNASKED) {
       return iobind__fail(error, IOBIND_ERROR_INVALID_STATE, "batch_run: row %zu: the slot %s", i,
                           seat->turnout == IOBIND__SUBMITTED
                               ? "is submitted: iobind_batch_step makes its step"
-                              : "was submitted, and has made its step: iobind_batch_await first");
+                              : "was submitted, and its step has ended: call iobind_batch_await first");
     }
     seat->in_step = true;
     batch->asked[batch->asked_count++] = iobind__seat_index(batch, seat);
@@ -433,7 +435,7 @@ iobind_status iobind_batch_run(iobind_batch *batch, const uint64_t *slots, size_
 
 /* ---- outputs ---- */
 
-/* The pieces of a row, where they are. */
+/* Copy a row's pieces, on their device. */
 static iobind_status copy_row(const iobind__layout *layout, iobind_tensor *all, size_t width, size_t row, iobind_tensor *out,
                               iobind_error *error) {
   const iobind_rows source = {
@@ -466,7 +468,7 @@ static iobind_status take_row(iobind_batch *batch, const iobind__outcome *outcom
   return status;
 }
 
-/* A row that makes no step now has its outputs without a wait. */
+/* Blocks only if the row is in a step. */
 static iobind_status find_outcome(iobind_batch *batch, uint64_t slot, iobind__outcome **outcome, size_t *row,
                                   iobind_error *error) {
   iobind__seat *seat;

@@ -1,4 +1,4 @@
-/* Does the model mix rows? It runs with rows of different data, and with each of them alone. */
+/* Tests whether the model mixes rows: runs it with rows of different data, and with each of these rows alone, and compares. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,15 +9,15 @@ enum { FEW = 8, DRAWS_OF_FEW = 4, SCALES = 5 };
 
 static const char what[] = "batch_run";
 
-/* A run with several rows, and one with one of them. */
+/* The tensors of a run with several rows, and of a run with one of them. */
 typedef struct trial {
   iobind_batch *batch;
   size_t width;
   uint64_t random;
-  iobind_tensor **inputs;  /* of all rows; shared ones are borrowed */
-  iobind_tensor **outputs; /* NULL: not made yet */
+  iobind_tensor **inputs;  /* of all rows */
+  iobind_tensor **outputs; /* NULL: no run yet */
   iobind_tensor **alone;   /* inputs of one row */
-  iobind_tensor **single;  /* its outputs */
+  iobind_tensor **single;  /* outputs of one row */
 } trial;
 
 /* ---- data ---- */
@@ -29,20 +29,20 @@ static uint64_t next_random(trial *self) { /* xorshift64* */
   return self->random * 2685821657736338717u;
 }
 
-/* From -1 to 1, times the row's scale. */
+/* A number from -1 to 1, times the row's scale. */
 static double next_real(trial *self, size_t row) {
   static const double scales[SCALES] = {0.25, 0.5, 1, 2, 4};
   return (double)(int64_t)next_random(self) / 9223372036854775808.0 * scales[row % SCALES];
 }
 
-/* A float of 16 bits by its bits: sign, an exponent of the row's, and a fraction. */
+/* The bits of a 16-bit float: a random sign and fraction, and an exponent that depends on the row. */
 static uint16_t next_half(trial *self, size_t row, unsigned exponent_of_one, unsigned fraction_bits) {
   const uint64_t random = next_random(self);
   const uint64_t exponent = exponent_of_one - 3 + row % SCALES;
   return (uint16_t)((random >> 63) << 15 | exponent << fraction_bits | (random & ((1u << fraction_bits) - 1)));
 }
 
-/* One number of a row; false: only the caller knows which numbers the model takes. */
+/* Store a random number. False: the type is no float, and valid numbers are unknown. */
 static bool put_random(trial *self, iobind_dtype dtype, size_t row, char *to) {
   const double real = next_real(self, row);
   const float single = (float)real;
@@ -56,7 +56,7 @@ static bool put_random(trial *self, iobind_dtype dtype, size_t row, char *to) {
   }
 }
 
-/* A row of an input: random numbers, or, if they are of no such type, the data that a row has. */
+/* Fill a row of an input with random numbers; or, if the type is no float, with the data of `like`. */
 static void fill_row(trial *self, iobind_tensor *all, const iobind__layout *layout, size_t row, const char *like) {
   const size_t size = iobind_dtype_get_bits((int32_t)all->dtype) / 8;
   for (size_t lead = 0; lead < layout->lead; lead++) {
@@ -69,7 +69,7 @@ static void fill_row(trial *self, iobind_tensor *all, const iobind__layout *layo
   }
 }
 
-/* What an input has for a row. */
+/* The shape of one row of an input. */
 typedef struct row_shape {
   size_t input;
   const int64_t *dims;
@@ -96,7 +96,7 @@ static bool is_float(iobind_dtype dtype) {
          dtype == IOBIND_DTYPE_BFLOAT16;
 }
 
-/* What a row has brought, on the host: of floats nothing is needed. */
+/* Fill a row like one that was set. Its data are read only if the type is no float. */
 static iobind_status fill_like(trial *self, size_t index, size_t row, char *like, iobind_error *error) {
   const iobind_batch *batch = self->batch;
   const iobind__brought *taken = &batch->seats[batch->asked[row % batch->asked_count]].taken[index];
@@ -154,7 +154,7 @@ static iobind_status fill(trial *self, iobind_error *error) {
   return IOBIND_OK;
 }
 
-/* ---- compared ---- */
+/* ---- comparison ---- */
 
 static double half_value(uint16_t bits, int exponent_of_one, int fraction_bits) {
   const int fraction = bits & ((1 << fraction_bits) - 1);
@@ -166,7 +166,7 @@ static double half_value(uint16_t bits, int exponent_of_one, int fraction_bits) 
   return (bits & 0x8000) != 0 ? -size : size;
 }
 
-/* Of a float. */
+/* The value of an element of a floating-point type. */
 static double number_at(iobind_dtype dtype, const char *data) {
   float single;
   double real;
@@ -179,7 +179,7 @@ static double number_at(iobind_dtype dtype, const char *data) {
   return dtype == IOBIND_DTYPE_BFLOAT16 ? half_value(half, 127, 7) : half_value(half, 15, 10);
 }
 
-/* From the least to the greatest finite number. */
+/* The difference of the greatest and the least finite number. */
 static double range_of(const iobind_tensor *tensor) {
   const size_t size = iobind_dtype_get_bits((int32_t)tensor->dtype) / 8;
   double least = INFINITY;
@@ -192,7 +192,7 @@ static double range_of(const iobind_tensor *tensor) {
   return greatest - least;
 }
 
-/* The greatest difference of two pieces. Only floats have one; others are equal, or infinitely far apart. */
+/* The greatest difference of two pieces. For other types than floats: 0 if they are equal, or infinity. */
 static double distance(iobind_dtype dtype, const char *a, const char *b, size_t bytes) {
   if (memcmp(a, b, bytes) == 0) {
     return 0;
@@ -210,7 +210,7 @@ static double distance(iobind_dtype dtype, const char *a, const char *b, size_t 
   return greatest;
 }
 
-/* In billionths, which are printed without a point. */
+/* Billionths can be printed as an integer: the decimal point of printf depends on the locale. */
 static unsigned long long billionths(double part) {
   return part < 1e9 ? (unsigned long long)(part * 1e9) : 1000000000000000000u;
 }
@@ -282,7 +282,7 @@ static iobind_status compare_row(const trial *self, size_t row, iobind_error *er
   return status;
 }
 
-/* ---- made ---- */
+/* ---- test runs ---- */
 
 static iobind_status draw(trial *self, iobind_error *error) {
   iobind_session *session = self->batch->session;

@@ -33,7 +33,7 @@ __attribute__((noinline)) static iobind_status fail_replay(iobind_binding *bindi
   return iobind__named(status, error, "binding_run");
 }
 
-/* Only in a debug build, as check_armed: is ORT's binding still what the graph was captured with? */
+/* Only in a debug build, like check_armed: does ORT's binding still have what the graph was captured with? */
 static inline iobind_status check_replay(const iobind_binding *binding) {
 #if defined(NDEBUG)
   (void)binding;
@@ -95,7 +95,7 @@ __attribute__((noinline)) static iobind_status fail_repeat(iobind_binding *bindi
   return iobind__named(status, binding->repeat.error, "binding_run");
 }
 
-/* For a run after which the binding is not armed at once. */
+/* Leave a run after which the binding is not armed again at once. */
 __attribute__((noinline)) static iobind_status leave_armed(iobind_binding *binding, OrtStatus *failed) {
   iobind_error *error = binding->repeat.error;
   if (failed == NULL && !iobind__run_is_cancelled(binding)) { /* other work uses the same memory now */
@@ -114,7 +114,6 @@ static inline bool enter_armed(iobind_binding *binding) {
   return !iobind__process_is_forked() && atomic_compare_exchange_strong(&binding->flight.state, &armed, IOBIND__RUNNING);
 }
 
-/* The steps before ORT's call. */
 __attribute__((noinline)) static iobind_status renew(iobind_binding *binding) {
   if (binding->results == IOBIND__RESULTS_READY) {
     iobind__results_drop(binding, NULL);
@@ -164,7 +163,7 @@ uint64_t iobind__armed_key(iobind_binding *binding) {
 
 /* ---- any run ---- */
 
-/* With a range that a profiler shows. `looks`: a run without a stream first waits for other work that uses the same memory. */
+/* Begins a range for profilers. `looks`: a run without a stream first waits for other work that uses the same memory. */
 static iobind_status run_in_range(iobind_binding *binding, iobind_stream *stream, bool looks, iobind_error *error) {
   bool begun = iobind__range_begin("run", iobind__session_name(binding->session));
   iobind_status status = stream != NULL ? iobind__queue(binding, stream, error) : iobind__run_now(binding, looks, error);

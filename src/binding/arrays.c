@@ -15,7 +15,8 @@ void iobind__arrays_free(iobind_binding *binding) {
   arrays->output_names = NULL;
 }
 
-/* Is some output moved, or was all unbound? In the next run of the same table, ORT's binding is cheaper. */
+/* Do arrays cost less? Only if some output is moved, or all was unbound. In a further run with the same table, ORT's binding
+ * costs less. */
 static bool pays(const iobind_binding *binding) {
   bool moves = false;
   for (size_t i = 0; i < binding->carry_count; i++) {
@@ -80,7 +81,7 @@ iobind_status iobind__arrays_choose(iobind_binding *binding, iobind_error *error
     list_names(binding);
   }
   for (size_t i = 0; in_use && !arrays->in_use && i < 2; i++) {
-    iobind__side_clear(binding, &binding->sides[i]); /* it would hold an old state */
+    iobind__side_clear(binding, &binding->sides[i]); /* it would retain an old state */
   }
   arrays->in_use = in_use;
   arrays->follow_clear = false;

@@ -1,4 +1,4 @@
-/* Bindings: created, cleared, destroyed. */
+/* Bindings: creation, clearing, destruction. */
 #include <stdlib.h>
 
 #include "binding/table.h"
@@ -17,13 +17,13 @@ static bool retire(iobind_binding *binding) {
   bool passed = flight->stream == NULL || !iobind__stream_orders_calls(flight->stream) ||
                 iobind__stream_passed(flight->stream, flight->ticket);
   if (!passed) {
-    iobind__ref_init(&binding->ref, free_retired); /* the stream holds the only reference now */
+    iobind__ref_init(&binding->ref, free_retired); /* the stream's reference, now the only one */
     iobind__stream_retire(flight->stream, flight->ticket, &binding->ref);
   }
   return !passed;
 }
 
-/* ---- created and destroyed ---- */
+/* ---- creation and destruction ---- */
 
 static void clear_inputs(iobind_binding *binding) {
   for (size_t i = 0; i < binding->session->input_count; i++) {

@@ -11,7 +11,7 @@ static void name_held_outputs(const iobind_binding *binding, iobind__text *names
   }
 }
 
-/* Wait for a device that queues work itself, unless the run is on one of its streams: then its queue keeps the order. */
+/* Wait for devices with the quirk QUEUES, except the one on whose stream the run is: its queue keeps the order. */
 static iobind_status wait_for_devices(const iobind_binding *binding, const iobind_device *ordered, iobind_error *error) {
   const iobind_session *session = binding->session;
   if (session->queued == NULL || (session->queued == ordered && session->queued_count == 1)) {

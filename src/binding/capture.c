@@ -18,7 +18,7 @@ static iobind_status await_stream(const iobind_binding *binding, iobind_error *e
     return IOBIND_OK;
   }
   IOBIND__TRY(iobind__stream_drain(stream, error));
-  return iobind__stream_enter(stream, error); /* its library may have begun a capture meanwhile */
+  return iobind__stream_enter(stream, error); /* again, because its library may have begun a capture meanwhile */
 }
 
 iobind_status iobind__capture_prepare(iobind_binding *binding, bool is_tried, iobind_error *error) {
@@ -75,7 +75,7 @@ static iobind_status save(const iobind_binding *binding, saved **out, iobind_err
   return status;
 }
 
-/* Restore the states. A run that failed has spoiled none of them, unless this fails. */
+/* Restore the states. After that a failed run has left none of them undefined, unless restoring fails. */
 static iobind_status restore(iobind_binding *binding, const saved *self, iobind_error *error) {
   iobind_status status = IOBIND_OK;
   for (size_t i = 0; i < self->count && status == IOBIND_OK; i++) {
@@ -118,7 +118,7 @@ static iobind_status run(iobind_binding *binding, OrtRunOptions *options, const 
   return iobind__guard_end(&scope, iobind__call(binding, options, NULL, ordered, &reason, error), error);
 }
 
-/* Memory for outputs that have none, of the dims that the plain run has shown. */
+/* Allocate memory for outputs that have none, with the dims of the plain run. */
 static iobind_status make_outputs(iobind_binding *binding, iobind_error *error) {
   for (size_t i = 0; i < binding->session->output_count; i++) {
     iobind__output *output = &binding->outputs[i];
@@ -142,14 +142,14 @@ static void run_and_discard(iobind_binding *binding, const iobind_device *ordere
   }
 }
 
-/* ORT does not wait for what a run has submitted before it failed, but it does for the next run, which is on the same stream of ORT's. What
- * that one writes does not count, nor does a cancel, which would end it before it waits. If it fails as well, a stream of iobind's can be
- * waited for. */
+/* After a failed run ORT does not wait for the work that it has submitted. Another run on the same stream of ORT does wait, so
+ * one is made, and its results are discarded. A cancel would end it before it waits, so it is made again then. If it fails,
+ * too, a stream of iobind is waited for. */
 static void wait_for_failed(iobind_binding *binding, const iobind_device *ordered) {
   bool cancelled = iobind__run_goes_on(binding);
   run_and_discard(binding, ordered);
   if (!cancelled && iobind__run_goes_on(binding)) {
-    run_and_discard(binding, ordered); /* a cancel ended the first one */
+    run_and_discard(binding, ordered); /* a cancel has ended the first one */
   }
   iobind__stream_pass(binding->session->compute.stream);
 }
@@ -158,7 +158,7 @@ static void wait_for_failed(iobind_binding *binding, const iobind_device *ordere
 static iobind_status put_back(iobind_binding *binding, const saved *states, const iobind_device *ordered, iobind_status status,
                               iobind_error *error) {
   if (status != IOBIND_OK && states->count > 0) {
-    drop_results(binding); /* a run whose outputs were compared has some */
+    drop_results(binding); /* a verified run has fetched some */
     wait_for_failed(binding, ordered);
   }
   iobind_status restored = restore(binding, states, status == IOBIND_OK ? error : NULL);
@@ -166,7 +166,7 @@ static iobind_status put_back(iobind_binding *binding, const saved *states, cons
   return status == IOBIND_OK ? restored : status;
 }
 
-/* Leaves the states as they were. */
+/* Make a plain run, and restore the states. */
 static iobind_status run_plain(iobind_binding *binding, const saved *states, const iobind_device *ordered,
                                iobind_error *error) {
   IOBIND__TRY(iobind__graph_bring_in_line(binding, error));
@@ -196,14 +196,15 @@ static iobind_status capture(iobind_binding *binding, const saved *states, const
   }
   if (status == IOBIND_OK) {
     iobind__registry_note_whole(binding->session, self->captured);
-    /* ORT's executions have each continued from the states that the one before wrote; so the replay is compared instead */
+    /* each of ORT's executions has continued from the states that the previous one wrote, so then the replay is compared
+     * instead */
     status = states->count > 0 ? IOBIND_OK : iobind__verified_compare(binding, "the run that captures a graph", error);
   }
   *broken = status != IOBIND_OK && reason == IOBIND__ORT_CAPTURE_BROKEN;
   return put_back(binding, states, ordered, status, error);
 }
 
-/* A graph of what is bound, which the run leaves as it was; *out is NULL if it fails. */
+/* Capture a graph of what is bound, and restore the states. *out is NULL if that fails. */
 static iobind_status capture_once(iobind_binding *binding, const saved *states, const iobind_device *ordered, bool *broken,
                                   iobind__graph **out, iobind_error *error) {
   *broken = false;

@@ -12,7 +12,7 @@ static void aim_at_buffer(iobind__output *output, iobind_tensor *buffer) {
   iobind_tensor_release(old);
 }
 
-/* The input reads a state now, no longer what the caller has bound. */
+/* The input reads a state now, and not the tensor that the caller has bound. */
 static void note_state(iobind__input *input) {
   input->mode = IOBIND_INPUT_RESIDENT;
   if (input->event != NULL) {
@@ -21,7 +21,8 @@ static void note_state(iobind__input *input) {
   }
 }
 
-/* Later runs read this tensor as the input. Takes the reference. A state that the caller can access, too, is held. */
+/* Later runs read this tensor as the input. Takes ownership of the reference. A state that the caller, too, can access gets a
+ * holder. */
 static void bind_state(iobind_binding *binding, size_t index, iobind_tensor *state, bool is_shared) {
   iobind__input *input = &binding->inputs[index];
   iobind_tensor *old = input->bound;
@@ -64,7 +65,7 @@ static iobind_status advance_moved(iobind_binding *binding, iobind__carry *carry
     has_other_dims = !iobind__tensor_same_dims(state, input->bound);
     bind_state(binding, carry->input, state, is_shared);
   }
-  binding->sides[0].generation = 0; /* both sides have an older state */
+  binding->sides[0].generation = 0; /* both sides still have an older state */
   binding->sides[1].generation = 0;
   *reshaped = *reshaped || has_other_dims;
   carry->due = false;
@@ -113,9 +114,9 @@ iobind_status iobind__carry_advance(iobind_binding *binding, iobind_stream *busy
     iobind__table_changed(binding);
   }
   if (status != IOBIND_OK) {
-    return status; /* if it fails half way, the next call makes the other states inputs */
+    return status; /* after a failure the next call advances the remaining states */
   }
-  iobind__results_drop(binding, busy); /* they are inputs now */
+  iobind__results_drop(binding, busy); /* the results have become inputs */
   if (swaps) {
     advance_swapped(binding);
   }
@@ -124,7 +125,7 @@ iobind_status iobind__carry_advance(iobind_binding *binding, iobind_stream *busy
 
 /* ---- before a run: memory for the states that it writes ---- */
 
-/* Takes the reference. */
+/* Takes ownership of the reference. */
 static void set_buffer(iobind_binding *binding, iobind__carry *carry, size_t side, iobind_tensor *buffer) {
   iobind_tensor *old = carry->buffers[side];
   carry->buffers[side] = buffer;
@@ -135,7 +136,7 @@ static void set_buffer(iobind_binding *binding, iobind__carry *carry, size_t sid
   iobind__tensor_hold(buffer, iobind__side_holder(binding, carry->output, side));
   pthread_mutex_unlock(&binding->held.mutex);
   iobind__tensor_hand_to(buffer, IOBIND_HOLDER_BINDING);
-  iobind__tensor_hand_to(old, IOBIND_HOLDER_CALLER); /* which may keep it */
+  iobind__tensor_hand_to(old, IOBIND_HOLDER_CALLER); /* the caller may have retained it */
   iobind_tensor_release(old);
 }
 
@@ -200,8 +201,8 @@ static iobind_status stage_state(iobind_binding *binding, iobind__carry *carry, 
   return IOBIND_OK;
 }
 
-/* The state goes from one buffer to the other and back: two graphs. The first state, which the caller has bound, would need a third graph, so
- * it is copied into the buffer that it replaces. */
+/* A SWAP state alternates between two buffers, which needs two graphs. The first state, which the caller has bound, would need
+ * a third one, so it is copied into a buffer. */
 iobind_status iobind__carry_stage(iobind_binding *binding, iobind_error *error) {
   for (size_t i = 0; i < binding->carry_count; i++) {
     if (binding->carries[i].mode == IOBIND_CARRY_SWAP) {
@@ -248,7 +249,7 @@ void iobind__carry_take(iobind_binding *binding, iobind__carry *carry) {
   }
 }
 
-/* ---- created and ended ---- */
+/* ---- the begin and the end of a carry ---- */
 
 static bool swaps(const iobind_binding *binding) {
   bool any = false;
@@ -265,7 +266,7 @@ static void add_carry(iobind_binding *binding, const iobind__carry *made) {
   iobind__states_forget(binding);
 }
 
-/* The last carry moves into its slot. */
+/* Remove a carry: the last one moves into its slot. */
 static void remove_carry(iobind_binding *binding, iobind__carry *carry) {
   binding->outputs[carry->output].carry = 0;
   binding->inputs[carry->input].carry = 0;
@@ -284,7 +285,7 @@ void iobind__carry_remove(iobind_binding *binding, iobind__carry *carry) {
   iobind__carry_leave_buffer(binding, carry, 1);
   remove_carry(binding, carry);
   if (!swaps(binding)) {
-    iobind__side_clear(binding, &binding->sides[1 - binding->turn]); /* it has no more turns */
+    iobind__side_clear(binding, &binding->sides[1 - binding->turn]); /* that side is not used any more */
   }
 }
 
@@ -334,7 +335,7 @@ static iobind_status check_pair(const iobind__value *output, const iobind__value
   return fits ? IOBIND_OK : refuse_pair(output, input, IOBIND_ERROR_SHAPE, error);
 }
 
-/* What the next run reads as the input, which `old` carries, or nothing; borrowed. NULL: nothing is bound. */
+/* The tensor that the next run reads as the input; borrowed. `old`: its present carry, or NULL. NULL: nothing is bound. */
 static iobind_status find_first_state(iobind_binding *binding, const iobind__carry *old, size_t input,
                                       const iobind_tensor **state, iobind_error *error) {
   bool is_result = old != NULL && old->due && old->mode != IOBIND_CARRY_IN_PLACE;
@@ -343,7 +344,8 @@ static iobind_status find_first_state(iobind_binding *binding, const iobind__car
   return IOBIND_OK;
 }
 
-/* With SWAP and IN_PLACE the state gives the output its shape, with IN_PLACE also its memory, and it may be there already. */
+/* With SWAP and IN_PLACE the output has the shape of the first state, with IN_PLACE also its memory. If that state is already
+ * bound, it is checked. */
 static iobind_status check_first_state(iobind_binding *binding, const iobind__carry *carry, const iobind__carry *old,
                                        iobind_error *error) {
   const iobind_tensor *state = NULL;
@@ -358,7 +360,7 @@ static iobind_status check_first_state(iobind_binding *binding, const iobind__ca
   return iobind__overlap_check_carry(binding, carry, state, "binding_carry", error);
 }
 
-/* A model whose file is gone shows nothing, as any other that does not. */
+/* If the model's file no longer exists, the kind of the state is unknown, which is no error. */
 static iobind_status choose_mode(const iobind_binding *binding, size_t output, size_t input, iobind_carry_mode *mode,
                                  iobind_error *error) {
   iobind__kind kind;

@@ -48,7 +48,7 @@ static iobind_status check_input(iobind_binding *binding, size_t index, const ch
         "iobind_binding_write_input",
         what, value->label);
   }
-  if (iobind__carry_of_input(binding, index) != NULL) { /* a run has made the state, and it may no longer fit the model */
+  if (iobind__carry_of_input(binding, index) != NULL) { /* a run has written the state, which may not fit the model */
     IOBIND__TRY(iobind__value_accepts(value, input->bound, what, error));
   }
   return agree_symbols(binding, value, input->bound, index, what, error);
@@ -65,7 +65,7 @@ static iobind_status check_carry(iobind_binding *binding, const iobind__carry *c
   return agree_symbols(binding, output, state, binding->session->input_count + carry->output, what, error);
 }
 
-/* An input that the model passes through as this output is copied by iobind; ORT compares nothing. */
+/* iobind copies an input that the model passes through as this output, so ORT does not check the shape. */
 static iobind_status check_passthrough(const iobind_binding *binding, size_t index, const char *what, iobind_error *error) {
   const iobind__value *value = &binding->session->outputs[index];
   const iobind__carry *carry = iobind__carry_of_output(binding, index);

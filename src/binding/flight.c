@@ -14,7 +14,7 @@ static void unset_terminate(iobind_binding *binding) {
   }
 }
 
-/* The run state alone, which is `from`. */
+/* Change the run state from `from`, and keep the bit MEETS. */
 static void change_state(iobind_binding *binding, uint64_t from, uint64_t to) {
   atomic_fetch_add(&binding->flight.state, to - from);
 }
@@ -123,16 +123,16 @@ void iobind__binding_fail(iobind_binding *binding, const iobind_error *failure) 
   }
 }
 
-/* The states after several runs, the last of which has failed. */
+/* Mark the states after a failure. If several runs were in flight, all are undefined. */
 static void lose_states(iobind_binding *binding) {
   iobind__carry_note_failure(binding);
   for (size_t i = 0; i < binding->carry_count && binding->flight.runs > 1; i++) {
     bool is_moved = binding->carries[i].mode != IOBIND_CARRY_IN_PLACE;
-    iobind__carry_spoil(binding, binding->carries[i].input, is_moved); /* the last one has read the results of another */
+    iobind__carry_spoil(binding, binding->carries[i].input, is_moved); /* the last run has read the results of another one */
   }
 }
 
-/* The failure is returned by a read of what the run was to write into the caller's tensors, unless another call returns it before. */
+/* Leave the failure to reads of the caller's tensors that the run was to write, unless another call returns it first. */
 static void leave_to_readers(iobind_binding *binding) {
   for (size_t i = 0; i < binding->session->output_count; i++) {
     iobind_tensor *target = binding->outputs[i].target;
@@ -168,7 +168,7 @@ iobind_status iobind__flight_wait(iobind_binding *binding, iobind_error *error) 
   if (flight->stream == NULL) {
     return IOBIND_OK;
   }
-  if (flight->end != flight->ticket) { /* its failure is that of the state, and not of the run */
+  if (flight->end != flight->ticket) { /* its failure is that of a state's copy, and not of the run */
     (void)iobind__stream_wait_ticket(flight->stream, flight->end, NULL);
   }
   return iobind__stream_wait_ticket(flight->stream, flight->ticket, error);
@@ -186,7 +186,7 @@ iobind_status iobind__binding_check_idle(iobind_binding *binding, const char *wh
   return IOBIND_OK;
 }
 
-/* ---- announced ---- */
+/* ---- announce ---- */
 
 iobind_status iobind_binding_announce_run(iobind_binding *binding, int32_t comes, iobind_error *error) {
   IOBIND__TRY(iobind__null_check(binding, "binding", "binding_announce_run", error));
@@ -201,7 +201,7 @@ iobind_status iobind_binding_announce_run(iobind_binding *binding, int32_t comes
   return IOBIND_OK;
 }
 
-/* ---- cancelled ---- */
+/* ---- cancel ---- */
 
 iobind_status iobind_binding_cancel(iobind_binding *binding, iobind_error *error) {
   IOBIND__TRY(iobind__null_check(binding, "binding", "binding_cancel", error));

@@ -96,7 +96,7 @@ bool iobind__graph_matches(const iobind_binding *binding, const iobind__graph *s
   return same && iobind__graph_has_bytes(binding, self);
 }
 
-/* ---- created and destroyed ---- */
+/* ---- creation and destruction ---- */
 
 iobind_status iobind__graph_create(const iobind_binding *binding, iobind__graph **out, iobind_error *error) {
   const iobind_session *session = binding->session;
@@ -132,7 +132,7 @@ void iobind__graph_destroy(const iobind_binding *binding, iobind__graph *self) {
     return;
   }
   for (size_t i = 0; self->made != NULL && i < binding->session->output_count; i++) {
-    iobind__tensor_hand_to(self->made[i], IOBIND_HOLDER_CALLER); /* which may keep it */
+    iobind__tensor_hand_to(self->made[i], IOBIND_HOLDER_CALLER); /* the caller may have retained it */
     iobind_tensor_release(self->made[i]);
   }
   iobind__ort_options_release(binding->session, &self->options);

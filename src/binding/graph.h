@@ -21,32 +21,34 @@ typedef struct iobind__memory_key {
 
 typedef struct iobind__graph {
   struct iobind__graph *next;  /* of the same binding */
-  iobind__captured *captured;  /* ORT's graph; NULL: a plain run, in memory chosen as for a graph */
+  iobind__captured *captured;  /* ORT's graph; NULL: plain runs, with memory as for a graph */
   iobind__ort_options options; /* the caller's, with the number of ORT's graph; created on demand, and not for a plain run */
-  iobind_tensor **made;        /* outputs in memory of iobind's; NULL: the caller's, or not bound. References are held */
-  unsigned char *bytes;        /* of the inputs that the session reads on the host, one after the other */
+  iobind_tensor *
+      *made; /* outputs in memory that iobind has allocated; references are held; NULL: the caller's memory, or not bound */
+  unsigned char *bytes; /* the content of the inputs that the session reads on the host, one after the other */
   size_t byte_count;
   iobind__memory_key keys[]; /* inputs, then outputs */
 } iobind__graph;
 
-/* A graph of what is bound now. Nothing is captured yet: it is a plain run. */
+/* A graph with the key of the bound memory. Nothing is captured: its runs are plain. */
 iobind_status iobind__graph_create(const iobind_binding *binding, iobind__graph **out, iobind_error *error);
 void iobind__graph_destroy(const iobind_binding *binding, iobind__graph *self); /* NULL is a no-op */
 
-/* Is what is bound where it was at the capture? An output for which iobind has not chosen memory matches. */
+/* Is the bound memory that of the graph? An output without memory matches. */
 bool iobind__graph_matches(const iobind_binding *binding, const iobind__graph *self);
-bool iobind__graph_has_bytes(const iobind_binding *binding, const iobind__graph *self); /* of inputs on the host */
+bool iobind__graph_has_bytes(const iobind_binding *binding,
+                             const iobind__graph *self); /* do inputs on the host have the same content? */
 
 /* Does it read or write memory of the tensor? */
 bool iobind__graph_uses(const iobind_binding *binding, const iobind__graph *self, const iobind_tensor *tensor);
 
-/* The options that make ORT's run this graph's. */
+/* The run options with the number of this graph, created on demand. */
 iobind_status iobind__graph_make_options(const iobind_binding *binding, iobind__graph *self, bool is_queued,
                                          OrtRunOptions **options, iobind_error *error);
 
 /* ---- graph_cache.c: the graphs of a binding ---- */
 
-/* For a caller's binding. If the session captures no graphs, the binding has none, and the result is OK. */
+/* Open the graphs of a caller's binding. If the session captures no graphs, this is a no-op. */
 iobind_status iobind__graphs_open(iobind_binding *binding, iobind_error *error);
 void iobind__graphs_close(iobind_binding *binding);
 
@@ -59,7 +61,8 @@ iobind_status iobind__graphs_find(iobind_binding *binding, iobind_stream *stream
 iobind_status iobind__graphs_choose(iobind_binding *binding, iobind__graph *found, iobind_stream *stream,
                                     const iobind_device *ordered, OrtRunOptions **options, iobind_error *error);
 
-/* May the run that has just finished be replayed while nothing changes? If so, fill in the thread that may, and the options of its graph. */
+/* May the last run be replayed without checks while nothing changes? If so, fill in the thread that may, and the options of its
+ * graph. */
 bool iobind__graphs_repeat(const iobind_binding *binding, iobind__repeat *repeat);
 
 void iobind__graphs_forget(iobind_binding *binding); /* drop all of them */
@@ -67,11 +70,11 @@ void iobind__graphs_forget(iobind_binding *binding); /* drop all of them */
 /* The caller's run options have changed: those of the graphs are created again on demand. */
 void iobind__graphs_drop_options(iobind_binding *binding);
 
-/* How many graphs write this tensor as their output, and hold a reference to it. */
+/* The number of graphs that write this tensor as an output, each of which holds a reference. */
 size_t iobind__graphs_references(const iobind_binding *binding, size_t index, const iobind_tensor *tensor);
 
-/* The tensor in whose memory a graph writes an output, with a reference for the caller: each such memory has one tensor, so that its
- * references show whether it has other owners. NULL: no graph's. */
+/* The tensor of a graph's output with this address, with a reference for the caller. Each such memory has one tensor, so that
+ * its references show whether it has other owners. NULL: no graph writes there. */
 iobind_tensor *iobind__graphs_find_made(const iobind_binding *binding, size_t index, const void *data);
 
 /* ---- capture.c: capture a graph of what is bound ---- */
@@ -82,7 +85,8 @@ iobind_status iobind__graph_bring_in_line(iobind_binding *binding, iobind_error 
 /* The steps before a capture that may block. Without the session. */
 iobind_status iobind__capture_prepare(iobind_binding *binding, bool is_tried, iobind_error *error);
 
-/* Capture what is bound, or make a plain run of it, and restore the states. With the session entered. */
+/* Capture a graph of what is bound, or with `is_plain` only make the plain run, and restore the states. With the session
+ * entered. */
 iobind_status iobind__capture(iobind_binding *binding, bool is_plain, const iobind_device *ordered, iobind__graph **out,
                               iobind_error *error);
 

@@ -1,17 +1,17 @@
-/* Which graph a run replays. The look-up needs only what the binding's owner has, so it comes before the session's turn; from a capture's
- * beginning to its end, and for the run that follows, the turn is held. */
+/* Chooses the graph that a run replays. The look-up uses only the binding, so it precedes the session's turn. The turn is held
+ * from the begin of a capture to the end of the run that follows. */
 #include <stdlib.h>
 
 #include "binding/table.h"
 
 struct iobind__graphs {
   iobind__graph *first;
-  uint64_t thread; /* that captured them, if there are any */
+  uint64_t thread; /* the thread that has captured them, if there are any */
   iobind__graphs_user user;
   bool reads_host; /* some input is read on the host */
 };
 
-/* ---- opened, dropped, closed ---- */
+/* ---- open, drop, close ---- */
 
 iobind_status iobind__graphs_open(iobind_binding *binding, iobind_error *error) {
   const iobind_session *session = binding->session;
@@ -33,11 +33,11 @@ void iobind__graphs_serve(iobind_binding *binding, iobind__graphs_user user) {
     binding->graphs->user = user;
   }
   if (user == IOBIND__GRAPHS_OF_TRIAL) {
-    iobind__verified_close(binding); /* it compares what it runs itself */
+    iobind__verified_close(binding); /* a trial makes its own comparison */
   }
 }
 
-/* *at is in the list of the binding's. */
+/* Remove the graph *at from the binding's list. */
 static void remove_at(iobind_binding *binding, iobind__graph **at) {
   iobind__graph *self = *at;
   iobind__binding_disarm(binding);
@@ -95,7 +95,7 @@ void iobind__graphs_drop_options(iobind_binding *binding) {
   }
 }
 
-/* ---- counted ---- */
+/* ---- counts ---- */
 
 static size_t count_captured(const iobind__graphs *graphs) {
   size_t count = 0;
@@ -126,10 +126,10 @@ iobind_tensor *iobind__graphs_find_made(const iobind_binding *binding, size_t in
   return NULL;
 }
 
-/* ---- found: without the session ---- */
+/* ---- find: without the session ---- */
 
-/* Would the run write memory that has another owner? The outputs are not in the graph's memory yet: they were bound again, or an input of
- * other dims was bound in between. So an owner of a result of the graph relies on its content. */
+/* Would a replay write memory that has another owner? If the outputs are not in the graph's memory now, because they or inputs
+ * of other dims were bound in between, then other owners of the graph's results rely on their content. */
 static bool writes_kept_memory(const iobind_binding *binding, const iobind__graph *self) {
   bool is_kept = false;
   for (size_t i = 0; !is_kept && i < binding->session->output_count; i++) {
@@ -182,8 +182,8 @@ static iobind_status check_limit(const iobind_binding *binding, iobind_error *er
                    captured, limit);
 }
 
-/* Otherwise the run is a plain one. A pipeline's slot captures up to graph_limit, and nothing if a session can have only one graph: another
- * slot's run would be refused. */
+/* May another graph be captured? Otherwise the run is plain. A pipeline's slot captures up to graph_limit, but none if the
+ * session can have only one graph, because other slots' runs would be refused. */
 static bool may_capture(const iobind_binding *binding) {
   const iobind_session *session = binding->session;
   bool is_slot = binding->graphs->user == IOBIND__GRAPHS_OF_SLOT;
@@ -197,8 +197,8 @@ static bool is_tried(const iobind_binding *binding) {
          binding->graphs->user != IOBIND__GRAPHS_OF_TRIAL && may_capture(binding);
 }
 
-/* Bytes that belong to a graph are compared when the run is submitted. What is copied into pinned memory on the run's stream must have
- * arrived by then; for other memory of the host the run has waited. */
+/* The content of inputs on the host is compared when the run is submitted. So copies into pinned memory on the run's stream
+ * must be complete by then. For other host memory the run has already waited. */
 static iobind_status await_bytes(const iobind_binding *binding, iobind_stream *stream, iobind_error *error) {
   bool is_copied_to = false;
   for (size_t i = 0; stream != NULL && i < binding->session->input_count; i++) {
@@ -208,7 +208,7 @@ static iobind_status await_bytes(const iobind_binding *binding, iobind_stream *s
   return is_copied_to ? iobind__stream_drain(stream, error) : IOBIND_OK;
 }
 
-/* Is what ORT's binding has a graph, of this thread's if it is captured? */
+/* Does ORT's binding have exactly this graph, which this thread has captured if it is captured? */
 static bool is_last(const iobind_binding *binding, const iobind__graph *self) {
   const iobind__graphs *graphs = binding->graphs;
   return self != NULL && (graphs->thread == iobind__thread || self->captured == NULL) &&
@@ -236,9 +236,9 @@ iobind_status iobind__graphs_find(iobind_binding *binding, iobind_stream *stream
   return iobind__capture_prepare(binding, is_tried(binding), error);
 }
 
-/* ---- chosen: with the session entered ---- */
+/* ---- choose: with the session entered ---- */
 
-/* There is memory for one plain run at a time. */
+/* Drop plain entries: only one has memory at a time. */
 static void forget_plain(iobind_binding *binding) {
   iobind__graph **at = &binding->graphs->first;
   while (*at != NULL) {
@@ -264,7 +264,7 @@ static iobind_status add(iobind_binding *binding, const iobind_device *ordered, 
   return IOBIND_OK;
 }
 
-/* Outputs that have no memory yet get that of the graph. */
+/* Outputs without memory get the graph's. */
 static void aim_outputs(iobind_binding *binding, const iobind__graph *self) {
   for (size_t i = 0; i < binding->session->output_count; i++) {
     iobind__output *output = &binding->outputs[i];
@@ -292,7 +292,7 @@ iobind_status iobind__graphs_choose(iobind_binding *binding, iobind__graph *foun
   if (found == NULL || found != iobind__side_of_turn(binding)->graph) {
     iobind_status status = change_to(binding, &found, ordered, error);
     if (status != IOBIND_OK) {
-      iobind__registry_release_dead(binding->session); /* a capture that failed */
+      iobind__registry_release_dead(binding->session); /* of a failed capture */
       return status;
     }
   }

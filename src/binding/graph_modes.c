@@ -1,5 +1,5 @@
-/* What cannot be bound in a session that captures graphs: whatever would be at another address in each run, or would be copied by ORT outside
- * of the graph. */
+/* Checks what can be bound in a session that captures graphs: nothing whose address changes in each run, or that ORT would copy
+ * outside of the graph. */
 #include "binding/table.h"
 
 static iobind_status refuse(const char *what, const char *name, const char *why, iobind_error *error) {

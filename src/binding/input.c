@@ -1,16 +1,16 @@
-/* Bound inputs. */
+/* The inputs of a binding. */
 #include <string.h>
 
 #include "binding/table.h"
 
-/* What an input is bound to. References are held. */
+/* The objects to which an input is bound; references are held. */
 typedef struct supply {
   iobind_tensor *bound;
   iobind_tensor *source;
   iobind_event *event;
 } supply;
 
-/* A side keeps what ORT still uses. */
+/* A side's mirror retains what ORT still uses. */
 static inline void release(const supply *old) {
   iobind__tensor_drop(old->bound);
   iobind__tensor_drop(old->source);
@@ -19,7 +19,7 @@ static inline void release(const supply *old) {
   }
 }
 
-/* Set what the input reads. Returns what it read before, whose references the caller releases. */
+/* Set what the input reads. Returns the old objects, whose references the caller must release. */
 static inline supply exchange(iobind__input *input, iobind_input_mode mode, supply made) {
   supply old = {.bound = input->bound, .source = input->source, .event = input->event};
   input->mode = mode;
@@ -143,7 +143,7 @@ iobind_status iobind__input_copy(iobind_session *session, size_t index, const io
   return IOBIND_OK;
 }
 
-/* A copy of the tensor where the session reads it, made after its producer is ready. */
+/* Copy the tensor, when its producer is complete, into memory that the session reads. */
 static iobind_status make_snapshot(const iobind_binding *binding, size_t index, const iobind_tensor *tensor,
                                    iobind_event *event, iobind_tensor **copy, iobind_error *error) {
   iobind_tensor *made;
@@ -184,17 +184,17 @@ static inline iobind_status exchange_alike(iobind_binding *binding, size_t index
     input->bound = old;
     return status;
   }
-  input->is_spoiled = false; /* by a run of a carry that has ended */
+  input->is_spoiled = false; /* a run of an ended carry may have set it */
   iobind__ref_retain(&tensor->ref);
   iobind__input_hold(binding, index);
-  if (!iobind__binding_is_in_line(binding)) { /* else ORT has the new tensor, and the old one only where it is still bound */
+  if (!iobind__binding_is_in_line(binding)) { /* otherwise ORT has got the new tensor in place of the old one */
     iobind__sides_let_go(binding, old);
   }
   iobind__ref_release(&old->ref);
   return IOBIND_OK;
 }
 
-/* Has the tensor other dims than the one before, for which REUSE outputs have their memory? */
+/* Does the tensor have other dims than the previous one, for which REUSE outputs have memory? */
 static inline bool has_other_dims(const iobind__input *input, const iobind_tensor *tensor) {
   if (input->bound != NULL) {
     return !iobind__tensor_same_dims(input->bound, tensor);
@@ -224,7 +224,7 @@ static inline void note_written(iobind_binding *binding, const iobind__input *in
   }
 }
 
-/* Bind the input. Takes the references. */
+/* Bind the input. Takes ownership of the references. */
 __attribute__((always_inline)) static inline void put(iobind_binding *binding, size_t index, iobind_input_mode mode,
                                                       supply made) {
   iobind__input *input = &binding->inputs[index];
@@ -249,7 +249,7 @@ void iobind__input_go_on(iobind_binding *binding, size_t index, iobind_tensor *s
       (supply){.bound = state, .event = event == NULL ? NULL : iobind__event_retain(event)});
 }
 
-/* The session reads a copy: one that is made now, or, for LIVE, before each run. */
+/* Bind a copy: made now for SNAPSHOT, before each run for LIVE. */
 __attribute__((noinline)) static iobind_status bind_copy(iobind_binding *binding, size_t index, iobind_input_mode mode,
                                                          iobind_tensor *tensor, iobind_event *event, iobind_error *error) {
   supply made = {0};
@@ -304,8 +304,8 @@ iobind_status iobind_binding_set_input(iobind_binding *binding, size_t index, io
              : set_input(binding, index, mode, tensor, event, error);
 }
 
-/* A run may be in flight on the stream of the new data: these come after it. But a carried input reads another tensor by
- * then. */
+/* A run may be in flight on the stream of the new data, which are ordered after it. This is refused for a carried input, which
+ * reads another tensor after the run. */
 static iobind_status check_update(iobind_binding *binding, size_t index, const iobind_stream *stream, iobind_error *error) {
   iobind__flight_poll(binding);
   if (binding->flight.stream == NULL || binding->flight.stream != stream) {
@@ -320,7 +320,7 @@ static iobind_status check_update(iobind_binding *binding, size_t index, const i
   return IOBIND_OK;
 }
 
-/* A carried input reads a state that was saved, which is never written: the new data are a state of their own. */
+/* The carried input reads a saved state, which must not be written: the new data become a state of their own. */
 static iobind_status replace_state(iobind_binding *binding, size_t index, const void *data, size_t bytes, iobind_stream *stream,
                                    iobind_error *error) {
   iobind_tensor *made;
@@ -344,7 +344,8 @@ static void hold_written(iobind_binding *binding, size_t index) {
   pthread_mutex_unlock(&binding->held.mutex);
 }
 
-/* The stream of a write into an input; NULL: the host writes its memory, after all work submitted to the session's stream, where a run may still read it. */
+/* *stream: the stream for a write into an input; NULL: the host writes, after all work submitted to the session's stream, where
+ * a run may still read the memory. */
 static iobind_status order_write(iobind_binding *binding, size_t index, const iobind_tensor *target, iobind_stream **stream,
                                  iobind_error *error) {
   if (*stream == NULL) {
@@ -368,7 +369,7 @@ iobind_status iobind__input_write_from(iobind_binding *binding, size_t index, io
   IOBIND__TRY(order_write(binding, index, target, &stream, error));
   const iobind__submission submission = iobind__stream_begin(stream);
   iobind_status status = iobind__tensor_copy(&source, &target, 1, stream, IOBIND__SETTLED, error);
-  iobind__tensor_use(values, &submission, IOBIND__READ); /* even a copy that failed may have been submitted */
+  iobind__tensor_use(values, &submission, IOBIND__READ); /* a copy that failed may have been submitted */
   return status;
 }
 

@@ -81,25 +81,25 @@ static iobind_status survey(iobind_binding *binding, iobind__lengths *found, iob
   return found->capacity < 0 ? refuse_kind(binding, error) : IOBIND_OK;
 }
 
-/* ---- which lengths ---- */
+/* ---- the lengths to write ---- */
 
-/* As the caller gives them: for each row of the batch, or one for all. NULL: those that iobind has counted. */
+/* The caller's lengths: one for each row of the batch, or one for all. NULL: those that iobind has counted. */
 typedef struct given {
   const int64_t *values;
   size_t count;
 } given;
 
-/* What the next run begins with, and adds to each row of the batch. */
+/* The lengths with which the next run begins, and the number of rows that it adds to each. */
 typedef struct growth {
   iobind__used from;
   int64_t added;
 } growth;
 
-/* The values of an input, which are written. */
+/* The shape of the values for an input. */
 typedef struct shape {
   size_t rank;
   const int64_t *dims;
-  int64_t own; /* what `dims` points to if there is one that the caller has not bound */
+  int64_t own; /* the memory of `dims` if the caller has not bound the input and it has one dim */
 } shape;
 
 static int64_t value_of(const iobind_binding *binding, iobind__length_role role, const growth *by, size_t row) {
@@ -107,7 +107,7 @@ static int64_t value_of(const iobind_binding *binding, iobind__length_role role,
   int64_t values[] = {[IOBIND__LENGTH_BEFORE] = length,
                       [IOBIND__LENGTH_LAST] = length + by->added - 1,
                       [IOBIND__LENGTH_AFTER] = length + by->added,
-                      /* an EP may read it on the host, where each value would be another captured graph */
+                      /* an EP may read it on the host, where each value would need another captured graph */
                       [IOBIND__LENGTH_EXTENT] =
                           binding->session->graphs.limit > 0 ? binding->lengths.capacity : by->from.longest + by->added};
   return values[role];
@@ -131,7 +131,8 @@ static iobind_status find_shape(const iobind_binding *binding, size_t index, sha
   return IOBIND_OK;
 }
 
-/* What the rows' values differ by. NULL: one value for the whole batch; it has one length, or the input is for the longest. */
+/* The differences of the rows' values. NULL: one value for the whole batch, because all lengths are equal, or the input has the
+ * longest one. */
 static const iobind__skew *skew_of(iobind__length_role role, const growth *by) {
   return role == IOBIND__LENGTH_EXTENT ? NULL : by->from.skew;
 }
@@ -153,7 +154,7 @@ static iobind_status check_input(const iobind_binding *binding, size_t index, co
                             what, binding->session->inputs[index].label, count, skew->count);
 }
 
-/* ---- written ---- */
+/* ---- write ---- */
 
 static iobind_status make_values(const iobind_binding *binding, size_t index, const growth *by, iobind_tensor **out,
                                  iobind_error *error) {
@@ -240,7 +241,7 @@ static iobind_status check_lengths(const iobind_binding *binding, size_t added, 
   return IOBIND_OK;
 }
 
-/* Is there a length for each row of the batch, or one for all? */
+/* Check that there is one length for each row of the batch, or one for all. */
 static iobind_status check_rows(const iobind__lengths *caches, size_t count, iobind_error *error) {
   if (count != 1 && caches->rows_differ) {
     return iobind__fail(error, IOBIND_ERROR_NOT_SUPPORTED,
@@ -254,7 +255,8 @@ static iobind_status check_rows(const iobind__lengths *caches, size_t count, iob
                             what, (long long)caches->rows, count);
 }
 
-/* While runs are in flight, a stream's thread may be exchanging the states: what was found before them holds. */
+/* While runs are in flight, a stream's thread may be advancing the states. Then the caches that were found before them are
+ * used. */
 static iobind_status find_caches(iobind_binding *binding, iobind_error *error) {
   iobind__lengths found = binding->lengths;
   if (found.capacity >= 0) {
@@ -272,7 +274,8 @@ static iobind_status check_stream(iobind_binding *binding, const iobind_stream *
                                                                             : iobind__binding_check_idle(binding, what, error);
 }
 
-/* The lengths behind runs in flight are those before them, until they have succeeded. A run that begins earlier overwrites what is behind. */
+/* The settled lengths: while runs are in flight, those before these runs. If the new lengths are shorter, those count, because
+ * the next run overwrites the rows beyond them. */
 static iobind_status settle(const iobind_binding *binding, const iobind__used *from, iobind__used *settled,
                             iobind_error *error) {
   const iobind__used *before = &binding->lengths.settled;
@@ -287,7 +290,7 @@ static iobind_status write_checked(iobind_binding *binding, const growth *by, io
   iobind__lengths *lengths = &binding->lengths;
   iobind__used settled = iobind__used_none();
   IOBIND__TRY(settle(binding, &by->from, &settled, error));
-  lengths->added = IOBIND__LENGTHS_LOST; /* unless all are written */
+  lengths->added = IOBIND__LENGTHS_LOST; /* until all inputs are written */
   iobind_status status = write_all(binding, by, stream, error);
   if (status == IOBIND_OK) {
     iobind__used_set(&lengths->now, by->from);
@@ -345,7 +348,7 @@ iobind_status iobind_binding_write_lengths(iobind_binding *binding, size_t added
   return iobind__renamed(write_given(binding, added, &from, stream, error), error, what);
 }
 
-/* ---- counted ---- */
+/* ---- count ---- */
 
 iobind__used iobind__binding_get_used(const iobind_binding *binding) {
   return binding->lengths.now;
@@ -371,7 +374,7 @@ static iobind_status check_defined(const iobind_binding *binding, const char *na
   return IOBIND_OK;
 }
 
-/* A failed run that wrote into the cache itself has written only after the length. */
+/* This also makes a state defined that a failed run has written in place, because it has written only beyond the length. */
 iobind_status iobind__binding_rewind_length(iobind_binding *binding, int64_t length, const char *name, iobind_error *error) {
   iobind__used shorter;
   if (length > binding->lengths.now.longest) {
@@ -381,10 +384,11 @@ iobind_status iobind__binding_rewind_length(iobind_binding *binding, int64_t len
   IOBIND__TRY(check_defined(binding, name, error));
   IOBIND__TRY(iobind__used_cut(&binding->lengths.now, length, name, &shorter, error));
   for (size_t i = 0; i < binding->carry_count; i++) {
-    binding->inputs[binding->carries[i].input].is_spoiled = false; /* the table has changed when it became so */
+    binding->inputs[binding->carries[i].input].is_spoiled =
+        false; /* the table was already changed when the state became undefined */
   }
   if (binding->results == IOBIND__RESULTS_FAILED) {
-    iobind__results_drop(binding, NULL); /* of a run after the length: a saved state must not contain them */
+    iobind__results_drop(binding, NULL); /* of runs beyond the length: a saved state must not contain them */
   }
   iobind__binding_set_used(binding, shorter);
   iobind__used_release(&shorter);
@@ -432,7 +436,7 @@ void iobind__lengths_note_run(iobind_binding *binding) {
   if (lengths->added == 0) {
     iobind__used_set(&lengths->now, iobind__used_none());
   } else {
-    lengths->now.longest += lengths->added; /* each row of the batch has as many more */
+    lengths->now.longest += lengths->added; /* each row of the batch has the same number of new rows */
   }
   lengths->added = 0;
   if (binding->flight.stream == NULL) {

@@ -1,8 +1,8 @@
-/* Bound outputs. */
+/* The outputs of a binding. */
 #include "binding/table.h"
 #include "support/options.h"
 
-/* The carry holds buffers of SWAP. */
+/* Not for buffers of SWAP, which have the carry's holders. */
 void iobind__output_hold(iobind_binding *binding, size_t index) {
   const iobind__output *output = &binding->outputs[index];
   const iobind__carry *carry = iobind__carry_of_output(binding, index);
@@ -49,7 +49,7 @@ void iobind__output_set(iobind_binding *binding, size_t index, iobind__output_mo
   bool was_seen = output->seen_place != NULL && output->seen_place == new_place && output->seen_mode == mode;
   bool stays_verified = output->is_verified && output->mode == mode && old_place == new_place;
   if (binding->results != IOBIND__RESULTS_NONE) {
-    iobind__results_drop(binding, NULL); /* before the slot forgets its results */
+    iobind__results_drop(binding, NULL); /* before the slot is overwritten */
   }
   if (!stays_verified) {
     output->is_verified = was_seen;
@@ -201,7 +201,7 @@ static iobind_status rebind(iobind_binding *binding, size_t index, iobind__outpu
                             iobind_tensor *tensor, iobind_error *error) {
   IOBIND__TRY(binding->graphs == NULL ? IOBIND_OK : iobind__graphs_check_output(binding, index, mode, place, error));
   IOBIND__TRY(binding->carry_count == 0 ? IOBIND_OK : iobind__carry_advance(binding, NULL, error));
-  iobind_tensor_retain(tensor); /* it may be a buffer of the carry that ends here */
+  iobind_tensor_retain(tensor); /* it may be a buffer of the carry that ends now */
   iobind__carry_end(binding, index);
   iobind__output_set(binding, index, mode, tensor != NULL ? binding->session->outputs[index].place : place, tensor);
   iobind__tensor_drop(tensor);

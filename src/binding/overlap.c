@@ -6,8 +6,8 @@ static bool is_in_place(const iobind__carry *carry) {
   return carry != NULL && carry->mode == IOBIND_CARRY_IN_PLACE;
 }
 
-/* The memory that an output writes, if the caller chose it; NULL: none. A state that is carried in place is chosen by binding
- * the input. */
+/* The memory of an output, if the caller chose it; NULL: the caller did not. An IN_PLACE state is chosen by binding the
+ * input. */
 static inline const iobind_tensor *chosen_memory(const iobind_binding *binding, size_t output) {
   const iobind__carry *carry = iobind__carry_of_output(binding, output);
   if (carry != NULL) {
@@ -24,7 +24,7 @@ static inline bool meet(const iobind_tensor *a, const iobind_tensor *b) {
   return a->dtype == IOBIND_DTYPE_STRING ? iobind__strings_meet(a, b) : iobind__tensor_overlaps(a, b);
 }
 
-/* The usual case, in which no message is needed: memory that no input has, */
+/* A quick test for the usual case: no input has the memory. */
 static inline bool is_apart_from_inputs(const iobind_binding *binding, const iobind_tensor *tensor) {
   bool apart = binding->carry_count == 0;
   for (size_t i = 0; apart && i < binding->session->input_count; i++) {
@@ -33,7 +33,7 @@ static inline bool is_apart_from_inputs(const iobind_binding *binding, const iob
   return apart;
 }
 
-/* and no output but this one. */
+/* The same for all other outputs. */
 static inline bool is_apart_from_outputs(const iobind_binding *binding, size_t output, const iobind_tensor *tensor) {
   bool apart = true;
   for (size_t i = 0; apart && i < binding->session->output_count; i++) {
@@ -42,7 +42,7 @@ static inline bool is_apart_from_outputs(const iobind_binding *binding, size_t o
   return apart;
 }
 
-/* Is a tensor in the memory that the next run reads as this input: the last run's state, or else the bound tensor? */
+/* Does a tensor overlap the memory that the next run reads as this input: the last run's state, or the bound tensor? */
 static iobind_status meets_next(const iobind_binding *binding, size_t index, const iobind_tensor *tensor, bool *meets,
                                 iobind_error *error) {
   const iobind__carry *carry = iobind__carry_of_input(binding, index);
@@ -58,7 +58,7 @@ static iobind_status meets_next(const iobind_binding *binding, size_t index, con
   return IOBIND_OK;
 }
 
-/* The tensor is to be bound to an input that is carried in place: then the output writes it. */
+/* Check a tensor for an input that is carried in place: the output writes it, too. */
 static iobind_status check_state(const iobind_binding *binding, const iobind__carry *carry, const iobind_tensor *tensor,
                                  const char *what, iobind_error *error) {
   const iobind_session *session = binding->session;
@@ -85,7 +85,7 @@ static iobind_status check_state(const iobind_binding *binding, const iobind__ca
   return IOBIND_OK;
 }
 
-/* The tensor is to be read as an input, which is carried by `own`, or by nothing. */
+/* Check a tensor for an input, which is carried by `own`, or not carried (NULL). */
 static iobind_status check_read(const iobind_binding *binding, size_t index, const iobind__carry *own,
                                 const iobind_tensor *tensor, const char *what, iobind_error *error) {
   const iobind_session *session = binding->session;
@@ -168,7 +168,7 @@ iobind_status iobind__overlap_renew(iobind_binding *binding, const iobind_tensor
     if (output->mode != IOBIND__OUTPUT_REUSE) {
       continue;
     }
-    /* iobind has made the memory for a graph, or to copy the output there */
+    /* memory that iobind has allocated, for a graph or to copy the output there */
     const iobind_tensor *made = output->target != NULL ? output->target : output->is_copied ? output->shown[0] : NULL;
     bool overlaps = made != NULL ? meet(made, tensor) : !is_known || output->is_taken;
     if (made == NULL && !overlaps) {

@@ -19,26 +19,25 @@ void iobind__plan_close(iobind_binding *binding) {
   free(binding->plan.symbol_owners);
 }
 
-/* ---- which outputs iobind copies: ORT's copies are not always ordered after the run, and ORT appends to old strings ---- */
+/* ---- the outputs that iobind copies: ORT's copies are not always ordered after the run, and ORT appends to old strings ---- */
 
 static inline bool moves(const iobind__output *output, const iobind__value *value) {
   const iobind__place *place = output->target != NULL ? output->target->place : output->place;
   return output->mode != IOBIND__OUTPUT_NONE && place != value->place;
 }
 
-/* ORT treats scratch memory of a captured graph as free between its replays, which write it: an output of a plain run may be allocated there. An
- * output on the host has been copied before another run of the session begins. */
+/* May ORT allocate the output in a graph's scratch memory? ORT treats that as free between replays, which write it. An output
+ * on the host is safe: it has been copied before another run of the session begins. */
 static inline bool is_in_scratch(const iobind_session *session, const iobind__output *output) {
   return session->graphs.limit > 0 && output->mode == IOBIND__OUTPUT_FRESH && !output->place->host;
 }
 
-/* For an output that moves. Where a run is on a stream of an EP, ORT refuses or forgets the copy into memory that it was given, or keeps from
- * run to run, if the session leaves the output elsewhere. */
+/* For an output that moves: in a run on an EP's stream, ORT refuses or omits the copy into preallocated or reused memory. */
 static bool is_kept_elsewhere(const iobind__output *output, const iobind__value *value) {
   return output->mode != IOBIND__OUTPUT_FRESH && (value->place->device->flags & IOBIND_DEVICE_STREAMS) != 0;
 }
 
-/* Some releases of ORT that copy several outputs to another memory copy some of them too early: the run may still be writing them. */
+/* Some releases of ORT copy several outputs to another memory location too early: the run may still be writing them. */
 static bool are_copied_early(const iobind_binding *binding) {
   const iobind_session *session = binding->session;
   size_t early = 0;
@@ -54,7 +53,8 @@ static inline bool has_old_texts(const iobind__output *output, const iobind__val
   return value->dtype == IOBIND_DTYPE_STRING && (output->mode == IOBIND__OUTPUT_FIXED || output->mode == IOBIND__OUTPUT_REUSE);
 }
 
-/* In every release, ORT copies an input that is passed through to other memory without regard to the stream. */
+/* Must iobind copy the output? In every release, ORT's copy of a passed-through input to another memory location ignores the
+ * stream. */
 static inline bool must_be_copied(const iobind_session *session, const iobind__output *output, const iobind__value *value,
                                   bool early) {
   return output->mode != IOBIND__OUTPUT_NONE &&
@@ -81,7 +81,8 @@ static void plan_outputs(iobind_binding *binding) {
     output->is_copied = must_be_copied(session, output, &session->outputs[i], early);
     plan->copied_count += output->is_copied;
     if (was_copied && !output->is_copied) {
-      iobind__output_hide(binding, i); /* ORT allocates other memory, and the caller may bind the old one to something else */
+      iobind__output_hide(binding,
+                          i); /* ORT allocates other memory, and the caller may bind the old memory to something else */
     }
     plan->is_seen = plan->is_seen && is_output_seen(output);
     if (iobind__output_is_fresh(output)) {

@@ -65,7 +65,7 @@ iobind_status iobind__prefix_copy_new(const iobind__cache *from, iobind_stream *
   return copy_into(made, from, stream, out, error);
 }
 
-/* An operator that masks them by a sum or product reads the rows that are not in use. */
+/* Rows that are not in use must hold valid numbers: operators that mask them by a sum or a product read them. */
 static iobind_status write_zeros(iobind_tensor *tensor, iobind_error *error) {
   void *zeros = calloc(1, tensor->bytes + 1);
   if (zeros == NULL) {

@@ -1,17 +1,17 @@
-/* Runs in the queue of a stream: the device's, or that of a thread of iobind's. Several runs of one binding may be in it. */
+/* Runs in the queue of a stream: of an EP, or of a thread of iobind. Several runs of one binding may be in it. */
 #include <stdlib.h>
 
 #include "binding/run.h"
 
 /* ---- on an EP's stream ---- */
 
-/* A run that is ordered after others has read their states, also if it is not made then. */
+/* A run that follows others in flight has used their states, even if it fails before it is made. */
 static void note_follower(iobind_binding *binding) {
   binding->flight.runs += binding->flight.stream != NULL;
 }
 
-/* What the host reads while a run is submitted to an EP's stream: an input that the session reads on the host, or the pageable source of one
- * that is copied before each run, which goes through pinned memory. NULL: nothing. */
+/* The tensor that the host reads during the submission of a run to an EP's stream: an input that the session reads on the host,
+ * or the pageable source of a LIVE input, which is copied into pinned memory. NULL: none. */
 static const iobind_tensor *read_at_once(const iobind_binding *binding, size_t index) {
   const iobind__input *input = &binding->inputs[index];
   if (input->source != NULL) {
@@ -20,8 +20,8 @@ static const iobind_tensor *read_at_once(const iobind_binding *binding, size_t i
   return binding->session->inputs[index].place->host ? input->bound : NULL;
 }
 
-/* What the host reads while it submits the run must be there by then, whoever brings it; and what is to be delivered to host memory comes
- * before the run uses that memory. */
+/* Wait for all work that writes what the host reads during the submission, and for deliveries to host memory that the run
+ * uses. */
 static iobind_status settle_host_memory(const iobind_binding *binding, iobind_stream *stream, iobind_error *error) {
   const iobind_session *session = binding->session;
   for (size_t i = 0; i < session->input_count; i++) {
@@ -45,8 +45,8 @@ static iobind_status settle_host_memory(const iobind_binding *binding, iobind_st
   return IOBIND_OK;
 }
 
-/* The next run replaces a state that is moved, and the first state of those that are swapped. That run may be submitted before the
- * stream has read the old state, so the stream retains it. */
+/* The next run replaces a MOVE state, and the first state of SWAP. It may be submitted before the stream has read the old
+ * state, so the stream retains that. */
 static void keep_states(const iobind_binding *binding, const iobind__submission *submission) {
   for (size_t i = 0; i < binding->carry_count; i++) {
     const iobind__carry *carry = &binding->carries[i];
@@ -66,8 +66,8 @@ static iobind_status execute_on(iobind_binding *binding, iobind_stream *stream, 
   return iobind__compute_end(&session->compute, stream, &computed, status, error);
 }
 
-/* ORT has made the run, but the caller receives the failure `reason`: the results are dropped, and the next run reads the same states as
- * this one. */
+/* ORT has made the run, but the call returns the failure `reason`: drop the results, so that the next run reads the same states
+ * as this one. */
 static iobind_status disown_run(iobind_binding *binding, const iobind_error *reason, iobind_error *error) {
   (void)iobind__flight_wait(binding, NULL);
   iobind__flight_poll(binding);
@@ -86,7 +86,7 @@ static iobind_status submit(iobind_binding *binding, iobind_stream *stream, bool
   IOBIND__TRY(settle_host_memory(binding, stream, error));
   const iobind__submission submission = iobind__stream_begin(stream);
   if (execute_on(binding, stream, &reason) != IOBIND_OK) {
-    iobind__stream_pass(stream); /* work that was submitted before the failure uses what is bound */
+    iobind__stream_pass(stream); /* work that was submitted before the failure uses the bound memory */
     iobind__lengths_note_failure(binding);
     bool is_made = binding->results != IOBIND__RESULTS_NONE;
     return is_made ? disown_run(binding, &reason, error) : iobind__error_copy(error, &reason);
@@ -99,7 +99,7 @@ static iobind_status submit(iobind_binding *binding, iobind_stream *stream, bool
   return IOBIND_OK;
 }
 
-/* On the session's stream, for an EP that gets it with each run: runs without a stream compute there, too. */
+/* A run without a stream, in a session whose EP needs a stream for each run: it is made on the session's own stream. */
 iobind_status iobind__queue_and_wait(iobind_binding *binding, iobind_stream *own, bool looks, iobind_error *error) {
   iobind_error reason = IOBIND_ERROR_INIT;
   IOBIND__TRY(submit(binding, own, looks, error));
@@ -117,15 +117,15 @@ static iobind_status run_on_ep(iobind_binding *binding, iobind_stream *stream, i
   return status;
 }
 
-/* ---- by a thread of iobind's ---- */
+/* ---- by a thread of iobind ---- */
 
 typedef struct run_task {
   iobind__task task;
   iobind_binding *binding; /* a reference is held */
   const iobind_device *ordered;
-  bool begins;             /* an earlier run was in flight when this one was submitted: its results are known only now */
-  bool is_counted;         /* whether the lengths were counted when it was submitted */
-  iobind__point *points[]; /* of the inputs' events when the run was submitted; references are held */
+  bool begins; /* an earlier run was in flight at the submission: this one begins in the thread, when the results are known */
+  bool is_counted;         /* the lengths were counted at the submission */
+  iobind__point *points[]; /* of the inputs' events at the submission; references are held */
 } run_task;
 
 static void free_run(iobind__task *task) {
@@ -156,14 +156,14 @@ static iobind_status run_task_now(iobind__task *task, const iobind_error *failur
   if (status == IOBIND_OK) {
     self->binding->flight.has_run = true;
   } else {
-    iobind__binding_fail(self->binding,
-                         error); /* if ORT has been called, iobind__call has noted what that does to the states */
+    iobind__binding_fail(self->binding, error); /* if ORT was called, iobind__call has recorded the effect on the states */
   }
   iobind__queue_leave(self->binding);
   return status;
 }
 
-/* A state from the previous run needs no event, and the stream's thread may be about to release the event of the first state. */
+/* The event of an input; NULL: none. A state from the previous run needs none, and the stream's thread may be about to release
+ * the first state's event. */
 static iobind_event *event_of(iobind_binding *binding, size_t input, bool follows) {
   const iobind__carry *carry = iobind__carry_of_input(binding, input);
   bool is_state = follows && carry != NULL && carry->mode != IOBIND_CARRY_IN_PLACE;
@@ -224,7 +224,7 @@ static iobind_status run_by_worker(iobind_binding *binding, iobind_stream *strea
   return IOBIND_OK;
 }
 
-/* ---- on which of the two ---- */
+/* ---- the choice of the stream ---- */
 
 static iobind_status run_on(iobind_binding *binding, iobind_stream *stream, iobind_error *error) {
   iobind__flight_poll(binding);

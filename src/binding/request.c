@@ -34,7 +34,7 @@ static iobind_status bind_output(iobind_binding *binding, size_t index, const io
                                      comes_down ? session->runtime->cpu : NULL, IOBIND_MEMORY_DEFAULT, error);
 }
 
-/* All outputs, or none of them. */
+/* Take all outputs, or none. */
 static iobind_status take(iobind_binding *binding, iobind_tensor **outputs, iobind_error *error) {
   size_t count = outputs == NULL ? 0 : binding->session->output_count; /* NULL only if the model has no outputs */
   iobind_status status = IOBIND_OK;
@@ -62,7 +62,7 @@ static iobind_status run_bound(iobind_binding *binding, const iobind_run_request
   iobind_session *session = binding->session;
   iobind_run_options options;
   iobind__verified_serve_request(binding);
-  iobind__graphs_close(binding); /* a graph of one run would only cost: the run is a plain one */
+  iobind__graphs_close(binding); /* a graph for a single run would only cost time */
   IOBIND__TRY(iobind__session_graphs_have(session, IOBIND__QUIRK_GRAPH_RECYCLES) ? check_recycling(session, what, error)
                                                                                  : IOBIND_OK);
   IOBIND__TRY(iobind__placements_check(session, request->placements, what, error));

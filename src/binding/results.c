@@ -16,8 +16,8 @@ static void drop(iobind_binding *binding, size_t index) {
   output->is_taken = false;
 }
 
-/* Assign the values that ORT's binding lists to the outputs: it lists those that are bound, in the model's order. Takes over
- * all of them. */
+/* Assign the values that ORT's binding lists to the outputs. It lists those that are bound, in the model's order. Takes
+ * ownership of all values. */
 static size_t hand_out(iobind_binding *binding, OrtValue **values, size_t count) {
   size_t bound = 0;
   for (size_t i = 0; i < binding->session->output_count; i++) {
@@ -45,7 +45,7 @@ iobind_status iobind__results_fetch(iobind_binding *binding, iobind_error *error
                   error, "binding: outputs");
   size_t expected = hand_out(binding, values, count);
   if (binding->graphs != NULL) {
-    iobind__binding_disarm(binding); /* a replay drops no results */
+    iobind__binding_disarm(binding); /* an armed replay would not drop these results */
   }
   binding->results = IOBIND__RESULTS_READY;
   if (values != NULL) {
@@ -103,7 +103,7 @@ iobind_status iobind__result_overlaps(const iobind_binding *binding, size_t inde
   return IOBIND_OK;
 }
 
-/* Each memory has one tensor: an owner of an earlier run's tensor sees what later runs write. */
+/* REUSE memory has one tensor for all runs: an owner of an earlier run's tensor sees what later runs write. */
 static void show(iobind_binding *binding, size_t index) {
   iobind__output *output = &binding->outputs[index];
   iobind_tensor *shown = *iobind__output_shown(binding, index);
@@ -165,7 +165,7 @@ static iobind_status find_source(iobind_binding *binding, size_t index, iobind_t
   return IOBIND_OK;
 }
 
-/* A tensor for the copy: the one bound to the output, or new memory. */
+/* The tensor for the copy: the bound one, or a new one. */
 static iobind_status make_copy(iobind_binding *binding, size_t index, const iobind_tensor *source, iobind_tensor **copy,
                                iobind_error *error) {
   const iobind__output *output = &binding->outputs[index];
@@ -194,7 +194,7 @@ static iobind_status copy_content(const iobind_tensor *source, iobind_tensor *co
   if (source->dtype == IOBIND_DTYPE_STRING) {
     return iobind__strings_copy(source, copy, error);
   }
-  bool is_there = source->data == copy->data && source->place == copy->place; /* IN_PLACE over the input itself */
+  bool is_there = source->data == copy->data && source->place == copy->place; /* IN_PLACE: the output is the input's memory */
   return is_there ? IOBIND_OK : iobind__tensor_copy_one(source, copy, stream, error);
 }
 
@@ -238,7 +238,7 @@ static iobind_status retire(iobind_binding *binding, iobind_stream *stream) {
   for (size_t i = 0; i < binding->session->output_count; i++) {
     const iobind__output *output = &binding->outputs[i];
     if (output->value == NULL && output->result == NULL) {
-      continue; /* not bound, taken, or a state that is an input now */
+      continue; /* not bound, taken, or a state that has become an input */
     }
     IOBIND__TRY(make_result(binding, i, NULL));
     iobind__tensor_use_at(output->result, stream, binding->flight.ticket, IOBIND__WRITE);
@@ -305,7 +305,8 @@ iobind_status iobind__binding_peek(iobind_binding *binding, size_t index, iobind
   return IOBIND_OK;
 }
 
-/* ORT has made the value when its call for an EP's stream returns; the content of memory that only streams reach may come later. */
+/* The result of a run that may be in flight. ORT has created the value when its call returns, but its content may be complete
+ * later. So it can be used only in the order of a stream. */
 static iobind_status get_ordered_result(iobind_binding *binding, size_t index, iobind_stream *stream, iobind__output **out,
                                         iobind_error *error) {
   const char *what = "binding_get_output";
@@ -318,7 +319,7 @@ static iobind_status get_ordered_result(iobind_binding *binding, size_t index, i
   if ((*out)->result->place->host) {
     return get_result(binding, index, out, what, error);
   }
-  if (!iobind__output_is_given(*out)) { /* no list of holders says who writes a FRESH one */
+  if (!iobind__output_is_given(*out)) { /* a FRESH one has no holder for the run that writes it */
     iobind__tensor_use_at((*out)->result, busy, binding->flight.ticket, IOBIND__WRITE);
   }
   return stream == busy ? IOBIND_OK : iobind__stream_join(stream, busy, error);
@@ -369,7 +370,7 @@ static iobind_status take_output(iobind_binding *binding, size_t index, iobind_t
     output->is_taken = carry != NULL;
     return IOBIND_OK;
   }
-  output->result = NULL; /* the caller gets its reference */
+  output->result = NULL; /* the reference is transferred to the caller */
   output->is_taken = true;
   if (output->mode == IOBIND__OUTPUT_REUSE) {
     iobind__output_leave(binding, index, *tensor);

@@ -1,4 +1,4 @@
-/* Runs of a binding: checks once after a change, then ORT's run alone. */
+/* The run of a binding that is complete on return, and the steps that all runs share. */
 #include "binding/run.h"
 
 /* ---- before ORT's run ---- */
@@ -39,7 +39,7 @@ static iobind_status begin(iobind_binding *binding, iobind_stream *busy, iobind_
   if (binding->plan.fresh_count == 0) {
     return IOBIND_OK;
   }
-  /* if nothing is carried, a run by arrays of values has left no side that has the table */
+  /* if nothing is carried, a run by arrays has left no side in line with the table */
   return binding->carry_count == 0 ? iobind__side_refresh(binding, error) : prepare(binding, error);
 }
 
@@ -61,7 +61,7 @@ iobind_status iobind__run_await(const iobind_binding *binding, iobind_stream *st
                                 iobind_error *error) {
   for (size_t i = 0; binding->plan.has_waits && i < binding->session->input_count; i++) {
     const iobind__input *input = &binding->inputs[i];
-    if (points != NULL) { /* in a stream's thread: no call returns the failure here, the run has it */
+    if (points != NULL) { /* in a stream's thread: no call returns the failure, but the run gets it */
       IOBIND__TRY(iobind__point_pass(points[i], error));
     } else if (input->event != NULL) {
       IOBIND__TRY(iobind__stream_order_event(stream, input->event, error));
@@ -100,7 +100,7 @@ static iobind_status execute(iobind_binding *binding, OrtRunOptions *options, io
   return IOBIND_OK;
 }
 
-/* An EP that waits in the middle of a run may report the failure of earlier work there, and only once. */
+/* An EP that waits in the middle of a run may report a failure of earlier work there, and only once. */
 __attribute__((noinline)) static void suspect_earlier(iobind_stream *stream, const iobind_error *failure) {
   iobind_error reason = IOBIND_ERROR_INIT;
   iobind__error_set(&reason, IOBIND_ERROR_RUNTIME, failure->ort_code,
@@ -169,7 +169,7 @@ static iobind_status run(iobind_binding *binding, bool looks, iobind_error *erro
   IOBIND__TRY(binding->session->compute.stream == NULL ? IOBIND_OK : iobind__compute_await(&binding->session->compute, error));
   IOBIND__TRY(iobind__run_begin(binding, NULL, error));
   IOBIND__TRY(iobind__run_await(binding, NULL, NULL, error));
-  IOBIND__TRY(looks ? iobind__run_settle(binding, error) : IOBIND_OK); /* after states are bound, too */
+  IOBIND__TRY(looks ? iobind__run_settle(binding, error) : IOBIND_OK); /* after the states are bound, too */
   iobind_status status = execute_found(binding, binding->settings.ort.now, NULL, NULL, error);
   if (status != IOBIND_OK) {
     iobind__lengths_note_failure(binding);

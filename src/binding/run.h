@@ -8,13 +8,13 @@
 
 /* ---- flight.c: the run state ---- */
 
-/* Enter the run state for a run without a stream, unless it was announced: then the state is entered. */
+/* Enter the run state for a run without a stream. If the run was announced, the state is already entered. */
 iobind_status iobind__run_enter_alone(iobind_binding *binding, iobind_error *error);
 
-/* If the state was not IDLE: a run is in flight, or a thread may repeat the last run, which this run does not. */
+/* Called if the state was not IDLE: a run is in flight, or the binding is armed. */
 iobind_status iobind__run_enter_from(iobind_binding *binding, uint64_t state, iobind_error *error);
 
-/* If it was not RUNNING: the run was, or is being, cancelled, or other work uses the same memory now. */
+/* Called if the state was not RUNNING: the run was or is being cancelled, or other work now uses the same memory. */
 void iobind__run_leave_from(iobind_binding *binding, uint64_t state, uint64_t next);
 
 /* INVALID_STATE if a run is in flight. */
@@ -25,7 +25,7 @@ static inline iobind_status iobind__run_enter(iobind_binding *binding, iobind_er
              : iobind__run_enter_from(binding, state, error);
 }
 
-/* `next`, unless the run was cancelled: IDLE, or the threads that may repeat it. */
+/* `next` is the new state unless the run was cancelled: IDLE, or the threads that may repeat the run. */
 static inline void iobind__run_leave(iobind_binding *binding, uint64_t next) {
   uint64_t state = IOBIND__RUNNING;
   if (!atomic_compare_exchange_strong(&binding->flight.state, &state, next)) {
@@ -33,23 +33,24 @@ static inline void iobind__run_leave(iobind_binding *binding, uint64_t next) {
   }
 }
 
-/* The same for a run on a worker's stream. If it comes after another run of this stream, the binding is in that state already, unless the
+/* The same for a run on a worker's stream. If it follows another run on this stream, the state is already entered, unless the
  * worker is just leaving it. */
 iobind_status iobind__queue_enter(iobind_binding *binding, bool follows, iobind_error *error);
-void iobind__queue_leave(iobind_binding *binding); /* it has ended, or was never queued */
+void iobind__queue_leave(iobind_binding *binding); /* the run has ended, or was not queued */
 
 /* Is the run being cancelled, or was it? */
 static inline bool iobind__run_is_cancelled(const iobind_binding *binding) {
   return atomic_load(&binding->flight.state) % IOBIND__RUN_STATES != IOBIND__RUNNING;
 }
 
-/* Let ORT make the runs that must follow a cancelled run, which stays cancelled. Was it cancelled? */
+/* Let ORT make the runs that must follow a run, even if it was cancelled. Returns whether it was; it remains cancelled. */
 bool iobind__run_goes_on(iobind_binding *binding);
 
 /* ---- call.c ---- */
 
-/* ORT's call, and the checks and copies after it; the states stay where they are. `stream` is an EP's, which ORT submits to; NULL: ORT waits for
- * the run. `ordered` is the device whose stream the run is on, or NULL. *reason is set if ORT's call fails. */
+/* ORT's call, and the checks and copies after it. States are not advanced. `stream`: the EP's stream to which ORT submits;
+ * NULL: ORT waits for the run. `ordered`: the device on whose stream the run is, or NULL. *reason is set if ORT's call
+ * fails. */
 iobind_status iobind__call(iobind_binding *binding, OrtRunOptions *options, iobind_stream *stream, const iobind_device *ordered,
                            iobind__ort_reason *reason, iobind_error *error);
 
@@ -60,48 +61,51 @@ iobind_status iobind__call_cancelled(iobind_error *error);
 
 /* ---- run.c ---- */
 
-/* Has iobind__run_begin nothing to do? Then it does not enter the EP either. `busy` is the EP's stream on which earlier runs may be in flight, or
- * NULL. */
+/* Does iobind__run_begin have nothing to do, so that it does not enter the EP? `busy`: the EP's stream on which earlier runs
+ * may be in flight, or NULL. */
 bool iobind__run_is_steady(const iobind_binding *binding, const iobind_stream *busy);
 
-/* Wait for other work on streams that uses the same memory. The run state is entered, and iobind__run_begin has bound the states. */
+/* Wait for other work on streams that uses the same memory. Called with the run state entered, after iobind__run_begin, which
+ * binds the states. */
 iobind_status iobind__run_settle(iobind_binding *binding, iobind_error *error);
 
-/* Make states of the last results, and bring ORT's binding in line with the table. */
+/* Advance the states to the last run's results, and bring ORT's binding in line with the table. */
 iobind_status iobind__run_begin(iobind_binding *binding, iobind_stream *busy, iobind_error *error);
 
-/* Make the run wait for the producers of its inputs. `points` are what the inputs' events held when the run was queued; NULL: what they hold now.
- * The lock of an EP for one thread is not held meanwhile: a worker that is waited for may need it. */
+/* Make the run wait for the producers of its inputs. `points`: the points of the inputs' events when the run was queued; NULL:
+ * their current points. The EP's lock must not be held: the worker for which this waits may need it. */
 iobind_status iobind__run_await(const iobind_binding *binding, iobind_stream *stream, iobind__point *const *points,
                                 iobind_error *error);
 
-/* ORT's call and what it requires: the turn, the graph, the guard, inputs that are copied before each run. */
+/* ORT's call, with the turn, the graph, the guard, and the copies of LIVE inputs. */
 iobind_status iobind__run_execute(iobind_binding *binding, OrtRunOptions *options, iobind_stream *stream,
                                   const iobind_device *ordered, iobind_error *error);
 
-/* `looks` says whether it waits for other work that uses the same memory. On a stream it comes after that stream's work alone. */
+/* A run now. `looks`: first wait for other work that uses the same memory. A run by a stream's thread does not: it is ordered
+ * only after that stream's work. */
 iobind_status iobind__run_now(iobind_binding *binding, bool looks, iobind_error *error);
 
 /* ---- shadow.c: around a run that is verified, without the session ---- */
 
-/* Before: the CPU makes it. `stream` is the EP's, on which the run is, or NULL. */
+/* Before the run: the CPU makes it. `stream`: the EP's stream of the run, or NULL. */
 iobind_status iobind__verified_begin(iobind_binding *binding, iobind_stream *stream, iobind_error *error);
 
-/* What an input that is copied before each run is copied from: in a run that is verified, what the CPU has read, whatever the caller has
- * written since. */
+/* The source of a LIVE input. In a verified run it is the copy that the CPU has read, because the caller may have written the
+ * tensor since. */
 const iobind_tensor *iobind__verified_source(const iobind_binding *binding, size_t input);
 
-/* Compare what the device has made, if that was begun; the results are complete. `run` names it in the message. */
+/* Compare the device's results, which are complete, if iobind__verified_begin was called. `run` names the run in the
+ * message. */
 iobind_status iobind__verified_compare(iobind_binding *binding, const char *run, iobind_error *error);
 
-/* After, in any case: `status` is the run's. A run that differs has failed, as on the device. */
+/* After the run, in any case. `status`: the run's. A run whose results differ has failed. */
 iobind_status iobind__verified_end(iobind_binding *binding, iobind_stream *stream, iobind_status status, iobind_error *error);
 
 /* ---- queue.c ---- */
 
 iobind_status iobind__queue(iobind_binding *binding, iobind_stream *stream, iobind_error *error);
 
-/* On the stream that the EP is given with each run of the session. The run state is entered. */
+/* A run on the session's own stream, for an EP that needs one for each run, and a wait for it. The run state is entered. */
 iobind_status iobind__queue_and_wait(iobind_binding *binding, iobind_stream *own, bool looks, iobind_error *error);
 
 /* ---- armed.c ---- */

@@ -77,7 +77,7 @@ void iobind__run_options_free(iobind_binding *binding) {
   free_words(&binding->settings.words);
 }
 
-/* Runs of graphs use the new options, too. */
+/* Replace the copy, from which the options for graphs are created. */
 static iobind_status replace_words(iobind_binding *binding, const iobind_run_options *options, iobind_error *error) {
   iobind__run_words words = {0};
   if (binding->graphs == NULL) {

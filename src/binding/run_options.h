@@ -7,7 +7,7 @@
 /* A copy of the caller's run options. */
 typedef struct iobind__run_words {
   iobind_run_options options;
-  char **texts; /* what the options point to: the tag, then keys and values */
+  char **texts; /* the strings of `options`: the tag, then keys and values */
   size_t count;
 } iobind__run_words;
 

@@ -1,5 +1,5 @@
-/* Verified runs. ORT's CPU EP makes the run first, from copies of what the run reads: states may be overwritten by it. Then the device makes it,
- * and what both have made is compared on the host. */
+/* Verified runs. First ORT's CPU EP makes the run from copies of the inputs, because the run may overwrite states. Then the
+ * device makes it, and the results are compared on the host. */
 #include <stdlib.h>
 
 #include "binding/run.h"
@@ -7,14 +7,14 @@
 
 struct iobind__verified {
   iobind__verify_counts own;
-  iobind__verify_counts *counts; /* its own, or those of the session's requests */
-  iobind__hash dims;             /* what the plan was compiled for */
-  iobind_tensor **inputs;        /* of the run that is being verified, on the host; references are held, as on the next ones */
-  iobind_tensor **right;         /* what the CPU makes of them; has the outputs of the model that are tensors */
-  iobind_tensor **again;         /* and once more */
+  iobind__verify_counts *counts; /* the binding's own, or that of all requests of the session */
+  iobind__hash dims;             /* the dims for which the plan was compiled */
+  iobind_tensor **inputs;        /* the current run's inputs, on the host; references are held, also in the next two */
+  iobind_tensor **right;         /* the CPU's results */
+  iobind_tensor **again;         /* the CPU's results of a second run, to find random outputs */
 };
 
-/* ---- opened, closed ---- */
+/* ---- open, close ---- */
 
 static void forget(const iobind_binding *binding) {
   const iobind_session *session = binding->session;
@@ -65,14 +65,14 @@ void iobind__verified_serve_request(iobind_binding *binding) {
   }
 }
 
-/* ---- which runs ---- */
+/* ---- the runs to verify ---- */
 
 static void add_dims(iobind__hasher *hasher, const iobind_tensor *tensor) {
   iobind__hash_add(hasher, &tensor->rank, sizeof tensor->rank);
   iobind__hash_add(hasher, tensor->dims, tensor->rank * sizeof tensor->dims[0]);
 }
 
-/* States are left out: one that grows would make each run a new set. */
+/* Not of states: one that grows would make each run a new set of dims. */
 static iobind__hash hash_dims(const iobind_binding *binding) {
   iobind__hasher hasher;
   iobind__hash_begin(&hasher);
@@ -97,7 +97,7 @@ bool iobind__verified_wants_request(iobind_session *session, iobind_tensor *cons
   }
   iobind__hash_begin(&hasher);
   for (size_t i = 0; i < session->input_count; i++) {
-    if (inputs[i] != NULL) { /* the run refuses it */
+    if (inputs[i] != NULL) { /* a NULL input is refused by the run */
       add_dims(&hasher, inputs[i]);
     }
   }
@@ -107,7 +107,7 @@ bool iobind__verified_wants_request(iobind_session *session, iobind_tensor *cons
 
 /* ---- the run on the CPU ---- */
 
-/* The host waits for what brings the inputs, and for what the run makes. */
+/* Block until both streams are complete: the work that writes the inputs, and the run itself. */
 static iobind_status await_streams(const iobind_binding *binding, iobind_stream *stream, iobind_error *error) {
   iobind_stream *compute = binding->session->compute.stream;
   IOBIND__TRY(iobind__stream_drain(stream, error));
@@ -125,8 +125,8 @@ static iobind_status copy_inputs(const iobind_binding *binding, iobind_error *er
   return IOBIND_OK;
 }
 
-/* Is the output a cache that an operator writes where it reads it? Rows that are not in use then stay what they were, also on the CPU;
- * otherwise the CPU's are zeros. */
+/* Is the output a cache that an operator writes in place? Then rows that are not in use keep their content, so the CPU must
+ * write in place, too; otherwise its rows would be zeros. */
 static bool is_shared(const iobind_binding *binding, size_t index) {
   const iobind__output *output = &binding->outputs[index];
   const iobind__kind *kind = &binding->session->shadow->kinds[index];
@@ -147,7 +147,7 @@ static bool has_shared(const iobind_binding *binding) {
   return any;
 }
 
-/* What the run reads stays what it is: a cache that it writes is a copy, which is the output, too. */
+/* A cache that is written in place gets another copy, which is also the CPU's output, so that the run's input is not changed. */
 static iobind_status copy_shared(const iobind_binding *binding, iobind_tensor **outputs, iobind_error *error) {
   const iobind_session *session = binding->session;
   for (size_t i = 0; i < session->output_count; i++) {
@@ -225,7 +225,7 @@ iobind_status iobind__verified_begin(iobind_binding *binding, iobind_stream *str
   IOBIND__TRY(await_streams(binding, stream, error));
   IOBIND__TRY(copy_inputs(binding, error));
   IOBIND__TRY(run_on_cpu(binding, binding->verified->right, error));
-  return iobind__stream_enter(stream, error); /* its library may have begun a capture meanwhile */
+  return iobind__stream_enter(stream, error); /* again, because its library may have begun a capture meanwhile */
 }
 
 const iobind_tensor *iobind__verified_source(const iobind_binding *binding, size_t input) {
@@ -233,7 +233,7 @@ const iobind_tensor *iobind__verified_source(const iobind_binding *binding, size
   return is_read ? binding->verified->inputs[input] : binding->inputs[input].source;
 }
 
-/* ---- compared ---- */
+/* ---- comparison ---- */
 
 static iobind_status find_difference(const iobind_binding *binding, size_t index, const iobind_tensor *tensor,
                                      iobind_difference *found, iobind_error *error) {
@@ -250,7 +250,7 @@ static iobind_status differs_again(const iobind_binding *binding, size_t index, 
   return IOBIND_OK;
 }
 
-/* Does the CPU itself make another output from the same inputs? */
+/* Does a second run on the CPU with the same inputs give another output? */
 static iobind_status is_random(const iobind_binding *binding, size_t index, bool *differs, iobind_error *error) {
   enum { TIMES = 16 };
   const iobind_session *session = binding->session;
@@ -345,8 +345,8 @@ iobind_status iobind__verified_compare(iobind_binding *binding, const char *run,
 
 /* ---- after the run ---- */
 
-/* What a run has written in place that has failed is behind the length of a cache, where the run says; one that is wrong may have written
- * anywhere. */
+/* *is_complete: the run is complete, so that a failure means wrong results. Such a run may have written a cache anywhere, a
+ * failed one only beyond its length. */
 static iobind_status finish(iobind_binding *binding, iobind_stream *stream, bool *is_complete, iobind_error *error) {
   const char *run = binding->graphs == NULL ? "the run" : "the replay of a graph";
   *is_complete = false;
@@ -365,7 +365,7 @@ iobind_status iobind__verified_end(iobind_binding *binding, iobind_stream *strea
     if (status != IOBIND_OK) {
       iobind__binding_fail(binding, &reason);
       (is_complete ? iobind__carry_note_wrong : iobind__carry_note_failure)(binding);
-      binding->results = IOBIND__RESULTS_NONE; /* the call returns the failure, as one of ORT's does */
+      binding->results = IOBIND__RESULTS_NONE; /* as after a failure of ORT's call */
       status = iobind__error_copy(error, &reason);
     }
   }

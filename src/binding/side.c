@@ -1,5 +1,5 @@
-/* Only this file binds to ORT's bindings and clears them. ORT keeps what it was given until something else is bound there, even
- * while the other side runs. So the mirror retains the memory that ORT does not retain itself. */
+/* Only this file binds to ORT's bindings and clears them. ORT uses what it was given until something else is bound, even while
+ * the other side runs. So the mirror retains memory that ORT does not retain. */
 #include "binding/side.h"
 
 #include <stdlib.h>
@@ -27,7 +27,7 @@ iobind_status iobind__side_open(iobind_binding *binding, iobind__side *side, con
   return IOBIND_OK;
 }
 
-/* ORT has been given something else. `kept` must be retained while ORT has it; NULL: nothing. */
+/* Record what ORT was given. `kept`: a tensor to be retained while ORT has it, or NULL. */
 static void note(iobind__given *given, uint64_t serial, iobind_tensor *kept) {
   iobind_tensor *old = given->kept;
   given->serial = serial;
@@ -117,7 +117,7 @@ void iobind__side_forget_outputs(iobind_binding *binding, iobind__side *side) {
   }
 }
 
-/* Only between runs: ORT may use a stream for it, and then it sets the stream of the session's cuBLAS handle. */
+/* Must not be called during a run: ORT may use a stream for it, and sets the stream of the session's cuBLAS handle. */
 static iobind_status give_input(iobind_binding *binding, iobind__side *side, size_t index, const char *what,
                                 iobind_error *error) {
   const iobind_session *session = binding->session;
@@ -125,7 +125,7 @@ static iobind_status give_input(iobind_binding *binding, iobind__side *side, siz
   iobind_tensor *tensor = binding->inputs[index].bound;
   OrtStatus *status = api->BindInput(side->binding, session->inputs[index].name, tensor->value);
   if (status != NULL) {
-    clear_inputs(binding, side); /* after a failure ORT would refuse whatever is bound next */
+    clear_inputs(binding, side); /* after a failure ORT would refuse each later binding */
     return iobind__ort_fail(api, status, error, "%s: input '%s'", what, session->inputs[index].label);
   }
   note_tensor(&side->inputs[index], tensor);
@@ -143,7 +143,7 @@ static inline iobind_status give_target(const iobind_binding *binding, const iob
   return IOBIND_OK;
 }
 
-/* Where ORT allocates the output. */
+/* The memory location where ORT allocates the output. */
 static inline const iobind__place *output_place(const iobind_binding *binding, size_t index) {
   const iobind__output *output = &binding->outputs[index];
   return output->is_copied ? iobind__output_home(binding, index) : output->place;
@@ -165,7 +165,7 @@ static iobind_status give_output(const iobind_binding *binding, const iobind__si
   return IOBIND_OK;
 }
 
-/* Not inlined, so that it costs nothing where no guard is needed. */
+/* Not inlined, so that sessions without a guard have no cost. */
 __attribute__((noinline)) static iobind_status give_input_inside(iobind_binding *binding, size_t index, const char *what,
                                                                  iobind_error *error) {
   iobind__scope scope;
@@ -223,8 +223,8 @@ bool iobind__side_has(const iobind__side *side, size_t input, const iobind_tenso
          side->outputs[output].serial == output_tensor->serial;
 }
 
-/* Does ORT's binding have outputs, and not those that are bound? It can only drop all of them at once, and lists them in the order in which
- * they came. */
+/* Does ORT's binding have outputs that differ from the bound ones? ORT can only clear all outputs, and lists them in the order
+ * in which they were bound. */
 static bool has_other_outputs(const iobind_binding *binding, const iobind__side *side) {
   bool same = true;
   bool any = false;

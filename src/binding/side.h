@@ -1,4 +1,4 @@
-/* What ORT is given for a run: one of its bindings, with a mirror of what that was given, or arrays of values. */
+/* A side: one of ORT's bindings, with a mirror that records what it was given. Some runs use arrays of values instead. */
 #ifndef IOBIND_BINDING_SIDE_H
 #define IOBIND_BINDING_SIDE_H
 
@@ -9,16 +9,15 @@
 
 /* What an input or output of ORT's binding was given. */
 typedef struct iobind__given {
-  uint64_t
-      serial; /* of the value or of the memory, or IOBIND__MADE_ANEW; 0: nothing, or something that the next run must not use */
-  iobind_tensor *kept; /* a reference, if ORT's own does not keep the memory alive */
+  uint64_t serial;     /* of the value or of the memory, or IOBIND__MADE_ANEW; 0: nothing that the next run may use */
+  iobind_tensor *kept; /* a reference, if ORT does not retain the memory; otherwise NULL */
 } iobind__given;
 
 typedef struct iobind__side {
   OrtIoBinding *binding;       /* NULL: not open */
   bool is_empty;               /* neither ORT's binding nor the mirror has anything */
-  uint64_t generation;         /* of the table when it was last compared with the mirror; 0: compare */
-  struct iobind__graph *graph; /* of exactly what ORT's binding has, if that is known */
+  uint64_t generation;         /* of the table at the last comparison with the mirror; 0: must be compared */
+  struct iobind__graph *graph; /* the graph of exactly what ORT's binding has; NULL: unknown */
   iobind__given *inputs;
   iobind__given *outputs;
 } iobind__side;
@@ -36,7 +35,7 @@ void iobind__sides_forget_inputs(iobind_binding *binding);
 void iobind__side_forget_outputs(iobind_binding *binding, iobind__side *side);
 
 /* Only the tensor of an input, or of a FIXED output, has changed in the table. If ORT's only binding was in line with the
- * table, give it the tensor at once, so that it stays in line. */
+ * table, bind the tensor there at once, so that it remains in line. */
 iobind_status iobind__side_replace_input(iobind_binding *binding, size_t index, const char *what, iobind_error *error);
 iobind_status iobind__side_replace_output(iobind_binding *binding, size_t index, const char *what, iobind_error *error);
 
@@ -46,12 +45,12 @@ iobind_status iobind__side_compare(iobind_binding *binding, iobind__side *side, 
 /* Does ORT's binding have all of the table? */
 bool iobind__side_holds(const iobind_binding *binding, const iobind__side *side);
 
-/* Does ORT's binding have exactly these? `output_tensor` may be NULL, which it never has. */
+/* Does ORT's binding have these two tensors? False if `output_tensor` is NULL. */
 bool iobind__side_has(const iobind__side *side, size_t input, const iobind_tensor *input_tensor, size_t output,
                       const iobind_tensor *output_tensor);
 
-/* A tensor has left the table. If a mirror keeps it alive, give ORT at once what the table has instead, so that the caller's
- * memory is unused when the call returns. */
+/* A tensor was removed from the table. If a mirror retains it, bind the table's current tensor in ORT's binding at once, so
+ * that the caller's memory is unused when the call returns. */
 void iobind__sides_replace(iobind_binding *binding, const iobind_tensor *tensor);
 static inline void iobind__sides_let_go(iobind_binding *binding, const iobind_tensor *tensor) {
   if (tensor != NULL && !iobind__tensor_owns_memory(tensor)) {
@@ -59,7 +58,7 @@ static inline void iobind__sides_let_go(iobind_binding *binding, const iobind_te
   }
 }
 
-/* Bind again what is bound before each run: FRESH outputs, and those that are copied. */
+/* Bind the outputs that are bound again before each run: FRESH ones, and those that iobind copies. */
 iobind_status iobind__side_refresh(iobind_binding *binding, iobind_error *error);
 
 /* The call that repeats the last run, and its arguments. */
@@ -68,23 +67,24 @@ typedef struct iobind__repeat {
   OrtSession *session;
   OrtRunOptions *options;
   OrtIoBinding *binding;
-  iobind_error *error; /* the caller's, of the run that is in flight */
+  iobind_error *error; /* the caller's, for the current run */
   iobind__turn *turn;  /* of a replay */
-  uint64_t thread;     /* which may replay it */
+  uint64_t thread;     /* the number of the thread that may replay it */
 } iobind__repeat;
 
-/* Arrays of values are cheaper than ORT's binding if nothing stays bound from run to run, and nothing is on a device. */
+/* Arrays of values for ORT's plain run. They cost less than ORT's binding if nothing remains bound from run to run, and nothing
+ * is on a device. */
 typedef struct iobind__arrays {
-  uint64_t generation; /* the generation of the table for which it was last decided whether they are used; 0: not yet */
+  uint64_t generation; /* the generation of the table at the last decision whether they are used; 0: none */
   bool in_use;
-  bool follow_clear; /* all was unbound since the last run, and may be before the next one */
+  bool follow_clear; /* all was unbound since the last run, and may be again before the next one */
   size_t output_count;
   const OrtValue **inputs;
   OrtValue **outputs;
   const char **output_names;
 } iobind__arrays;
 
-/* Does this run use arrays? Then ORT's bindings are emptied. */
+/* Decide whether this run uses arrays. If so, ORT's bindings are cleared. */
 iobind_status iobind__arrays_choose(iobind_binding *binding, iobind_error *error);
 OrtStatus *iobind__arrays_run(iobind_binding *binding, const OrtRunOptions *options);
 void iobind__arrays_free(iobind_binding *binding);

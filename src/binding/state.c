@@ -1,17 +1,18 @@
-/* The state of a binding as tensors that no run writes: saved from the carried inputs, and restored to them. */
+/* Saves the content of the carried inputs as tensors that no run writes, and restores it. */
 #include <stdlib.h>
 
 #include "binding/prefix.h"
 #include "binding/table.h"
 
-/* ---- saved ---- */
+/* ---- save ---- */
 
-/* What the next run reads as a carried input; borrowed. */
+/* The tensor that the next run reads as a carried input; borrowed. */
 static iobind_status find_state(iobind_binding *binding, const iobind__carry *carry, const char *what, iobind_tensor **state,
                                 iobind_error *error) {
   const iobind__input *input = &binding->inputs[carry->input];
   const char *name = binding->session->inputs[carry->input].label;
-  if (carry->due && carry->mode != IOBIND_CARRY_IN_PLACE) { /* in place it is what is bound, also when the results are gone */
+  if (carry->due &&
+      carry->mode != IOBIND_CARRY_IN_PLACE) { /* an IN_PLACE state is the bound tensor, even if the results were dropped */
     IOBIND__TRY(iobind__result_make(binding, carry->output, error));
     *state = binding->outputs[carry->output].result;
     return IOBIND_OK;
@@ -31,7 +32,7 @@ static iobind_status find_state(iobind_binding *binding, const iobind__carry *ca
   return IOBIND_OK;
 }
 
-/* Is it a result that no run writes again, in memory that only the binding and saved states can access? */
+/* Can the state be saved by reference: does no run write it, and can only the binding and saved states access it? */
 static bool is_kept_as_it_is(const iobind_binding *binding, const iobind__carry *carry, const iobind_tensor *state) {
   if (!carry->due || carry->mode == IOBIND_CARRY_IN_PLACE || binding->graphs != NULL) {
     return false;
@@ -67,14 +68,14 @@ static iobind_status gather(iobind_binding *binding, iobind_stream *busy, iobind
   return IOBIND_OK;
 }
 
-/* Later runs must not write tensors that were kept by reference. */
+/* Let later runs not write tensors that were saved by reference. */
 static void keep(iobind_binding *binding, iobind_stream *busy, iobind_tensor *const *states) {
   for (size_t i = 0; i < binding->carry_count; i++) {
     iobind__carry *carry = &binding->carries[i];
     if (states[i] != binding->outputs[carry->output].result) {
       continue;
     }
-    if (busy != NULL) { /* its readers receive the run's failure */
+    if (busy != NULL) { /* so that readers get the run's failure */
       iobind__tensor_use_at(states[i], busy, binding->flight.ticket, IOBIND__WRITE);
     }
     if (!states[i]->read_only) {
@@ -84,7 +85,7 @@ static void keep(iobind_binding *binding, iobind_stream *busy, iobind_tensor *co
   }
 }
 
-/* The end of the stream that makes the states. */
+/* *made: an event after the work that writes the states; NULL: it is complete. */
 static iobind_status mark(iobind_stream *busy, iobind_event **made, iobind_error *error) {
   iobind_event *event;
   IOBIND__TRY(iobind_event_create(busy->device, &event, error));
@@ -97,12 +98,12 @@ static iobind_status mark(iobind_stream *busy, iobind_event **made, iobind_error
   return IOBIND_OK;
 }
 
-/* Results of runs in flight on an EP's stream can be used in the order of that stream. Other runs are waited for. */
+/* Results of runs in flight on an EP's stream can be used in the order of that stream: *busy. Other runs are waited for. */
 static iobind_status settle_flight(iobind_binding *binding, iobind_stream **busy, iobind_error *error) {
   iobind__flight_poll(binding);
   *busy = binding->flight.stream;
   if (*busy == NULL || !iobind__stream_orders_calls(*busy)) {
-    (void)iobind__flight_wait(binding, NULL); /* a failure is a result */
+    (void)iobind__flight_wait(binding, NULL); /* a failure is found by the caller */
     IOBIND__TRY(iobind__binding_check_idle(binding, "binding_save_state", error));
     *busy = NULL;
   }
@@ -145,18 +146,18 @@ iobind_status iobind__binding_peek_state(iobind_binding *binding, size_t index, 
   return find_state(binding, &binding->carries[index], what, state, error);
 }
 
-/* ---- restored ---- */
+/* ---- restore ---- */
 
 /* How a state becomes what the next run reads. */
 typedef enum way {
   BY_REFERENCE,
-  OVER,       /* it is copied into what is bound, */
-  ROWS_OVER,  /* or only its rows in use are, which leaves the others */
-  COPIED,     /* into new memory, */
-  ROWS_COPIED /* or only its rows in use are, with zeros after them */
+  OVER,       /* it is copied into the bound tensor */
+  ROWS_OVER,  /* only its rows in use are copied there */
+  COPIED,     /* it is copied into new memory */
+  ROWS_COPIED /* only its rows in use are copied into new memory, with zeros after them */
 } way;
 
-/* May the state be written into what is bound? */
+/* May the bound tensor be overwritten with the state? */
 static bool is_written_over(const iobind_binding *binding, const iobind__carry *carry) {
   const iobind_tensor *bound = binding->inputs[carry->input].bound;
   bool is_carrys = carry->mode == IOBIND_CARRY_IN_PLACE || iobind__carry_has_buffer(carry, bound);
@@ -167,14 +168,14 @@ static const iobind__prefix *prefix_of(const iobind__states *from, size_t index)
   return from->prefixes == NULL || !from->prefixes[index].is_used ? NULL : &from->prefixes[index];
 }
 
-/* A cache keeps the capacity of what is bound. If nothing is, it has that of the cache that was saved. */
+/* The capacity of a restored cache: that of the bound tensor; if none is bound, that of the saved cache. */
 static int64_t capacity_of(const iobind_binding *binding, const iobind__states *from, size_t index) {
   const iobind__prefix *prefix = prefix_of(from, index);
   const iobind_tensor *bound = binding->inputs[binding->carries[index].input].bound;
   return bound != NULL && bound->rank == from->tensors[index]->rank ? bound->dims[prefix->axis] : prefix->capacity;
 }
 
-/* A run that writes what it reads, or graphs that must find what they have captured, need a copy. */
+/* A copy is needed if runs write the state in place, or if graphs have captured the bound memory. */
 static way choose_way(const iobind_binding *binding, const iobind__states *from, size_t index) {
   const iobind__carry *carry = &binding->carries[index];
   const iobind_tensor *state = from->tensors[index];
@@ -199,7 +200,7 @@ static iobind_status check_shape(const iobind_session *session, const iobind__ca
              : iobind__value_accepts(&session->outputs[carry->output], state, "binding_restore_state", error);
 }
 
-/* Copies need complete states. The event reports a failed run each time, the wait for a tensor only once. */
+/* Copies need complete states. The event returns a failed run to each wait, the tensors only to one. */
 static iobind_status await_copied(const iobind_binding *binding, iobind__states *from, iobind_error *error) {
   from->are_shared = true;
   for (size_t i = 0; i < binding->carry_count; i++) {
@@ -244,7 +245,7 @@ static iobind_status prepare_one(const iobind_binding *binding, const iobind__st
   return IOBIND_OK;
 }
 
-/* The tensors that become inputs, with references; NULL where the state is written over what is bound. */
+/* Create the tensors that become inputs, with references; NULL if the bound tensor is overwritten. */
 static iobind_status prepare(const iobind_binding *binding, const iobind__states *from, iobind_tensor **inputs,
                              iobind_error *error) {
   for (size_t i = 0; i < binding->carry_count; i++) {
@@ -262,7 +263,7 @@ static iobind_status write_over_one(const iobind_binding *binding, const iobind_
              : iobind__tensor_copy(&state, &bound, 1, NULL, IOBIND__SETTLED, error);
 }
 
-/* Those inputs that stay where they are. If a copy fails, none of them is known. */
+/* Overwrite the bound tensors of the other states. If a copy fails, all of them are undefined. */
 static iobind_status write_over(iobind_binding *binding, const iobind__states *from, iobind_tensor *const *inputs,
                                 iobind_error *error) {
   iobind_status status = IOBIND_OK;
@@ -277,7 +278,7 @@ static iobind_status write_over(iobind_binding *binding, const iobind__states *f
       binding->carries[i].due = false;
     }
   }
-  /* even if nothing is rebound: the bytes of inputs on the host determine which graph is replayed */
+  /* even if nothing is rebound, because the content of inputs on the host determines the graph */
   iobind__table_changed(binding);
   return status;
 }
@@ -304,7 +305,7 @@ iobind_status iobind__binding_restore(iobind_binding *binding, iobind__states *f
   if (inputs == NULL) {
     return iobind__out_of_memory(error, "binding_restore_state");
   }
-  binding->marks = (iobind__marks){0}; /* an input that is bound ends them */
+  binding->marks = (iobind__marks){0}; /* kept, because binding an input clears the marks */
   iobind_status status = restore(binding, from, inputs, error);
   for (size_t i = 0; i < binding->carry_count; i++) {
     iobind_tensor_release(inputs[i]);

@@ -18,15 +18,15 @@ typedef struct iobind__dims {
 
 typedef struct iobind__input {
   iobind_input_mode mode;
-  iobind_tensor *bound;     /* what ORT reads; NULL: not set. A reference is held, as on the next two */
-  iobind_tensor *source;    /* LIVE if the tensor is elsewhere: copied into `bound` before each run */
-  iobind_event *event;      /* the producer's */
-  bool is_spoiled;          /* a carried state that a failed run may have written, or that a later run has used */
-  bool is_lost;             /* it is spoiled, and not only after its length */
-  iobind__dims past;        /* of the tensor that was released; REUSE outputs have memory for them */
-  size_t carry;             /* its number among the carries, counted from 1; 0: not carried */
-  iobind__length_role role; /* of the lengths that iobind writes; COMPUTED: none */
-  bool is_made;             /* iobind has bound it for a length */
+  iobind_tensor *bound;  /* what ORT reads; NULL: not set. A reference is held, as on the next two */
+  iobind_tensor *source; /* LIVE if the tensor is elsewhere: copied into `bound` before each run */
+  iobind_event *event;   /* the producer's */
+  bool is_spoiled;       /* a carried state that is undefined: a failed run may have written it, or a later run has used it */
+  bool is_lost;          /* it is spoiled, and not only beyond its length */
+  iobind__dims past;     /* the dims of the tensor that was released, for which REUSE outputs have memory */
+  size_t carry;          /* its carry's index + 1; 0: not carried */
+  iobind__length_role role; /* which length iobind writes into it; COMPUTED: none */
+  bool is_made;             /* iobind has bound it, for a length */
 } iobind__input;
 
 typedef struct iobind__output {
@@ -34,18 +34,19 @@ typedef struct iobind__output {
   iobind__place *place;    /* FRESH, REUSE: its memory location */
   iobind_tensor *target;   /* FIXED, IN_PLACE: the tensor that the next run writes; a reference is held */
   size_t carry;            /* as of an input */
-  uint64_t memory;         /* REUSE: the serial number of the wanted memory; a new number means new memory */
-  iobind_tensor *shown[2]; /* REUSE: by side, the tensors of that memory that the caller was given; references are held */
-  /* shown by a run; valid until mode or memory location change */
+  uint64_t memory;         /* REUSE: the serial number of its memory; a new number requests new memory */
+  iobind_tensor *shown[2]; /* REUSE: by side, the tensor of that memory that the caller has got; references are held */
+  /* found by a run; valid until mode or memory location change */
   bool is_verified;                /* it was in the requested memory */
-  iobind__output_mode seen_mode;   /* with which it was last verified, */
-  const iobind__place *seen_place; /* and where, even if something else was bound in between; NULL: never */
-  bool has_fixed_dims; /* the model fixes the dims, and the value had them: other dims of an input do not change them */
-  bool is_copied; /* iobind copies it after each run: from an input that is passed through, another memory, or new strings */
+  iobind__output_mode seen_mode;   /* the mode with which it was last verified, */
+  const iobind__place *seen_place; /* and its location, even if something else was bound in between; NULL: never */
+  bool has_fixed_dims;             /* the model fixes the dims, and the value had them: they do not depend on the inputs */
+  bool
+      is_copied; /* iobind copies it after each run: an input that is passed through, from another memory location, or strings */
   /* of the last run */
   OrtValue *value;       /* fetched from ORT, not yet in a tensor */
   iobind_tensor *result; /* the value as a tensor */
-  bool is_taken;         /* the caller has it */
+  bool is_taken;         /* the caller has taken it */
 } iobind__output;
 
 /* The state of the last run's results. */
@@ -56,8 +57,7 @@ typedef enum iobind__results {
   IOBIND__RESULTS_FAILED /* the run failed after its call had returned: `failure` has the error */
 } iobind__results;
 
-/* An output that becomes an input. */
-typedef struct iobind__carry {
+/* An output that becomes an input. */ typedef struct iobind__carry {
   size_t output;
   size_t input;
   iobind_carry_mode mode;
@@ -71,12 +71,13 @@ enum { IOBIND__LENGTHS_LOST = -1 };
 typedef struct iobind__lengths {
   iobind__used now;     /* after all runs that were submitted */
   iobind__used settled; /* after all runs that are known to have succeeded; a failure returns to it */
-  int64_t added;        /* by the next run, as its inputs have it; 0: iobind has not written them; LOST: no run may read them */
-  int64_t capacity;     /* the smallest one; -1: unknown yet, as are the other members */
-  int64_t rows;         /* of the batch */
-  bool rows_differ;     /* not all caches have as many */
-  size_t tokens;        /* the input with the new rows; SIZE_MAX: not known */
-  size_t tokens_axis;   /* of its dims */
+  int64_t
+      added; /* the rows that the next run adds, as written into its inputs; 0: iobind has not written them; LOST: no run may read them */
+  int64_t capacity;   /* the smallest capacity; -1: this and the fields below are not yet known */
+  int64_t rows;       /* the size of the batch */
+  bool rows_differ;   /* the caches have batches of different sizes */
+  size_t tokens;      /* the input with the new rows; SIZE_MAX: unknown */
+  size_t tokens_axis; /* the axis of its new rows */
 } iobind__lengths;
 
 /* An output that is bound again before each run. */
@@ -101,8 +102,8 @@ typedef struct iobind__plan {
 
 typedef struct iobind__verified iobind__verified;
 
-/* The holders of a binding: of inputs, of outputs, then two of each output: of its buffers if it is carried by SWAP, of the memory of each side
- * if it is REUSE. */
+/* The holders of a binding: one for each input, one for each output, and two more for each output: for its buffers if it is
+ * carried by SWAP, or for each side's memory if it is REUSE. */
 static inline size_t iobind__holder_count(const iobind_session *session) {
   return session->input_count + 3 * session->output_count;
 }
@@ -110,7 +111,7 @@ static inline size_t iobind__holder_count(const iobind_session *session) {
 /* The memory that is bound. */
 typedef struct iobind__held {
   iobind__holder *list;
-  pthread_mutex_t mutex; /* a stream's thread may change what is held, while the caller's thread reads it */
+  pthread_mutex_t mutex; /* a stream's thread may change the holders while the caller's thread reads them */
 } iobind__held;
 
 struct iobind_binding {
@@ -118,18 +119,18 @@ struct iobind_binding {
   iobind_session *session;    /* a reference is held */
   uint64_t generation;        /* of the table; see iobind__table_changed */
   iobind__plan plan;          /* the steps of a run; valid if it has that generation */
-  iobind__side sides[2];      /* ORT's bindings; the second one is open only if a state is carried by SWAP */
-  iobind__arrays arrays;      /* or, for the whole binding, arrays of values */
+  iobind__side sides[2];      /* ORT's bindings; the second is open only if a state is carried by SWAP */
+  iobind__arrays arrays;      /* or arrays of values, for the whole binding */
   size_t turn;                /* the side of the next run */
   iobind__graphs *graphs;     /* NULL: the session captures none */
-  iobind__verified *verified; /* NULL: no run is compared with the CPU's */
-  iobind__repeat repeat;      /* what the run state permits to repeat */
+  iobind__verified *verified; /* NULL: no run is verified */
+  iobind__repeat repeat;      /* the call that an armed binding repeats */
   iobind__settings settings;  /* the run options: the caller's, and ORT's form of them */
   iobind__flight flight;      /* the run state, and the runs in flight */
   iobind__results results;    /* the state of the last run's results */
   iobind_error failure;       /* FAILED: the reason; the stream that reported it may be destroyed */
   iobind__output *outputs;    /* the table's outputs, in the session's order */
-  iobind__held held;          /* by what is bound, so that host access finds the runs in flight */
+  iobind__held held;          /* by which host access finds the runs in flight */
   iobind__carry *carries;     /* the table's states, in the order in which they were carried */
   size_t carry_count;         /* of those */
   iobind__lengths lengths;    /* of the caches among them */
@@ -145,17 +146,18 @@ static inline iobind__side *iobind__side_of_turn(iobind_binding *binding) {
   return &binding->sides[binding->turn];
 }
 
-/* Is there only one binding of ORT, and does it have everything of the table? */
+/* Is there only one binding of ORT, which has everything of the table? */
 static inline bool iobind__binding_is_in_line(const iobind_binding *binding) {
   return binding->sides[0].generation == binding->generation && binding->sides[1].binding == NULL;
 }
 
-/* Is nothing carried or copied, and is no run replayed at the addresses of another one? */
+/* Is nothing carried or copied, and are there no graphs? */
 static inline bool iobind__binding_is_plain(const iobind_binding *binding) {
   return (binding->carry_count | binding->plan.copied_count | (uintptr_t)binding->graphs) == 0;
 }
 
-/* Is the output bound again before each run? ORT writes into what an output holds: the last result, or an input that it passed through. */
+/* Is the output bound again before each run? Otherwise ORT would write into the value that it still has: the last result, or a
+ * passed-through input. */
 static inline bool iobind__output_is_fresh(const iobind__output *output) {
   return output->mode == IOBIND__OUTPUT_FRESH || output->is_copied;
 }
@@ -172,7 +174,8 @@ static inline iobind_status iobind__output_check_index(const iobind_binding *bin
              : iobind__fail(error, IOBIND_ERROR_NOT_FOUND, "%s: expected an index below %zu, got %zu", what, count, index);
 }
 
-/* The tensor of a REUSE output's memory that the caller was given; NULL: none. iobind copies an output into one memory, whatever the side. */
+/* The tensor of a REUSE output's memory that the caller has got; NULL: none. An output that iobind copies has one memory for
+ * both sides. */
 static inline iobind_tensor **iobind__output_shown(iobind_binding *binding, size_t index) {
   iobind__output *output = &binding->outputs[index];
   return &output->shown[output->is_copied ? 0 : binding->turn];
@@ -194,7 +197,7 @@ void iobind__plan_close(iobind_binding *binding);
 /* Check the table, and compile the plan from it. */
 iobind_status iobind__plan_compile(iobind_binding *binding, iobind_error *error);
 
-/* Is what an armed binding relies on true? For assertions: a change that nobody noted shows here. */
+/* Do the assumptions of an armed binding hold? For debug builds: finds a change that did not disarm the binding. */
 bool iobind__plan_holds(const iobind_binding *binding);
 
 /* ---- flight.c ---- */
@@ -205,11 +208,11 @@ void iobind__flight_poll(iobind_binding *binding);
 /* Wait for the runs that are in flight on a stream. */
 iobind_status iobind__flight_wait(iobind_binding *binding, iobind_error *error);
 
-/* A run in flight uses what is bound: other runs with the same memory must check. */
+/* A run in flight uses the bound memory: other runs with the same memory must check. */
 void iobind__binding_meet(iobind_binding *binding);
 
-/* The last run has failed after its call had returned: its results cannot be fetched or carried. The
- * states that it reads may be unaffected: it may have been refused before it began. */
+/* The last run has failed after its call had returned: its results cannot be fetched or carried. The states that it reads may
+ * still be defined: it may have been refused before it began. */
 void iobind__binding_fail(iobind_binding *binding, const iobind_error *failure);
 
 /* ---- what a change of the table does ---- */
@@ -237,16 +240,17 @@ static inline iobind_status iobind__binding_must_be_idle(iobind_binding *binding
 
 void iobind__input_clear(iobind__input *input);
 
-/* Hold the memory that the caller has bound to an input, so that host access comes after the runs that use it. To be called after a change,
- * before the reference to the old tensor is released. */
+/* Hold the memory that the caller has bound to an input, so that host access is ordered after the runs that use it. Must be
+ * called after a change, and before the reference to the old tensor is released. */
 void iobind__input_hold(iobind_binding *binding, size_t index);
 void iobind__input_let_loose(iobind_binding *binding, size_t index);
 
-/* Write the values into a bound input that is not carried. On a stream they are kept until they have been read. */
+/* Write values into a bound input that is not carried. On a stream `values` is retained until it has been read. */
 iobind_status iobind__input_write_from(iobind_binding *binding, size_t index, iobind_tensor *values, iobind_stream *stream,
                                        iobind_error *error);
 
-/* Later runs continue from this state. `event`: recorded after the work that writes it, or NULL. Takes the reference to the tensor. */
+/* Later runs continue from this state. `event`: recorded after the work that writes it, or NULL. Takes ownership of the
+ * reference to the tensor. */
 void iobind__input_go_on(iobind_binding *binding, size_t index, iobind_tensor *state, iobind_event *event);
 
 /* ---- lengths.c ---- */
@@ -257,24 +261,24 @@ void iobind__lengths_close(iobind_binding *binding);
 /* The states were replaced: their lengths are unknown. */
 void iobind__lengths_forget(iobind_binding *binding);
 
-/* The same, and they continue from no saved state. */
+/* The same, and the states do not continue from a saved state. */
 static inline void iobind__states_forget(iobind_binding *binding) {
   iobind__lengths_forget(binding);
   iobind__marks_cut(&binding->marks, 0);
 }
 
-/* A run begins: are the lengths that it reads those of this run? */
+/* A run begins. INVALID_STATE: the lengths that it reads are not those of this run. */
 iobind_status iobind__lengths_begin(const iobind_binding *binding, iobind_error *error);
 
-/* Were they written by iobind? */
+/* Has iobind written the lengths that the next run reads? */
 static inline bool iobind__lengths_are_counted(const iobind_binding *binding) {
   return binding->lengths.added != 0;
 }
 
-/* A run was made, or submitted, */
+/* A run was made or submitted. */
 void iobind__lengths_note_run(iobind_binding *binding);
 
-/* or it has failed: at once, and only here on the caller's thread. One that was not given to ORT changes nothing. */
+/* A run has failed at once, on the caller's thread. If it was not given to ORT, nothing changes. */
 void iobind__lengths_note_failure(iobind_binding *binding);
 
 /* The runs in flight have ended. */
@@ -282,13 +286,13 @@ void iobind__lengths_note_end(iobind_binding *binding, bool has_failed);
 
 /* ---- check.c ---- */
 
-/* Check that every input is bound, that symbolic dims agree, and that memory does not overlap where it must not. `what` names the
- * call. */
+/* Check that every input is bound, that symbolic dims agree, and that memory does not overlap where it must not. `what` names
+ * the call. */
 iobind_status iobind__binding_check_complete(iobind_binding *binding, const char *what, iobind_error *error);
 
 /* ---- overlap.c ---- */
 
-/* Memory that a run reads and memory that it writes must not overlap, unless the caller asks for it. */
+/* Memory that a run reads and memory that it writes must not overlap, unless the caller chose IN_PLACE. */
 iobind_status iobind__overlap_check_input(const iobind_binding *binding, size_t index, const iobind_tensor *tensor,
                                           const char *what, iobind_error *error);
 /* The same for the state that is bound where an output is to be carried. */
@@ -305,7 +309,7 @@ static inline bool iobind__outputs_reuse(const iobind_binding *binding) {
   return found;
 }
 
-/* A tensor is bound: REUSE outputs in its memory, or perhaps in it, and states that are swapped get new memory in the next run. */
+/* A tensor is bound: REUSE outputs that may be in its memory, and buffers of SWAP, get new memory in the next run. */
 iobind_status iobind__overlap_renew(iobind_binding *binding, const iobind_tensor *tensor, iobind_error *error);
 void iobind__overlap_leave_buffers(iobind_binding *binding, const iobind_tensor *tensor);
 static inline iobind_status iobind__overlap_make_room(iobind_binding *binding, const iobind_tensor *tensor,
@@ -313,14 +317,14 @@ static inline iobind_status iobind__overlap_make_room(iobind_binding *binding, c
   if (binding->carry_count > 0) {
     iobind__overlap_leave_buffers(binding, tensor);
   }
-  /* ORT makes the memory of REUSE outputs, and iobind only if runs are captured as graphs or it copies the outputs */
+  /* ORT allocates the memory of REUSE outputs; iobind does only with graphs, or if it copies the outputs */
   bool is_elsewhere = iobind__tensor_is_allocated(tensor) && binding->graphs == NULL && binding->plan.copied_count == 0;
   return is_elsewhere || !iobind__outputs_reuse(binding) ? IOBIND_OK : iobind__overlap_renew(binding, tensor, error);
 }
 
 /* ---- output.c ---- */
 
-/* Where ORT leaves an output that iobind copies from there. */
+/* The memory location where ORT leaves an output that iobind copies. */
 static inline iobind__place *iobind__output_home(const iobind_binding *binding, size_t index) {
   const iobind__value *value = &binding->session->outputs[index];
   return value->passthrough_input >= 0 ? binding->session->inputs[value->passthrough_input].place : value->place;
@@ -329,14 +333,14 @@ static inline iobind__place *iobind__output_home(const iobind_binding *binding, 
 /* As iobind__input_hold. */
 void iobind__output_hold(iobind_binding *binding, size_t index);
 
-/* REUSE: the caller gets this tensor of the memory that later runs write, too, */
+/* REUSE: the caller gets this tensor, whose memory later runs write, too. */
 void iobind__output_show(iobind_binding *binding, size_t index, iobind_tensor *tensor);
 
-/* or later runs write other memory: only the caller uses this tensor's. */
+/* Later runs write other memory: the last tensor's belongs to the caller alone. */
 void iobind__output_hide(iobind_binding *binding, size_t index);
 
-/* The output is bound to something else: the last run's results are dropped, and if mode or memory location differ, the next run must
- * be checked again. */
+/* Bind the output to something else: drops the last run's results. If mode or memory location differ, the next run is verified
+ * again. */
 void iobind__output_set(iobind_binding *binding, size_t index, iobind__output_mode mode, iobind__place *place,
                         iobind_tensor *target);
 void iobind__output_reset(iobind_binding *binding, size_t index);
@@ -354,7 +358,7 @@ void iobind__outputs_reshape(iobind_binding *binding);
 void iobind__results_drop(iobind_binding *binding, iobind_stream *busy);
 iobind_status iobind__results_fetch(iobind_binding *binding, iobind_error *error);
 
-/* Copy the outputs that are copied to where they are bound. */
+/* Copy the outputs that iobind copies to the bound memory. */
 iobind_status iobind__results_copy(iobind_binding *binding, iobind_stream *stream, iobind_error *error);
 
 /* Create a tensor from the last run's value of an output, unless there is one. */
@@ -378,13 +382,13 @@ iobind_status iobind__result_verify_place(const iobind_binding *binding, size_t 
 iobind_status iobind__verified_open(iobind_binding *binding, iobind_error *error);
 void iobind__verified_close(iobind_binding *binding);
 
-/* The binding lives for one request: it counts with all requests of the session. */
+/* The binding exists for one request: it is counted together with all requests of the session. */
 void iobind__verified_serve_request(iobind_binding *binding);
 
-/* Is this one to be verified? A request that is not needs no binding. */
+/* Must this request be verified? If not, it may need no binding. */
 bool iobind__verified_wants_request(iobind_session *session, iobind_tensor *const *inputs);
 
-/* Is a run of the table to be verified? All inputs are bound. */
+/* Must the next run be verified? All inputs are bound. */
 bool iobind__verified_has_due(iobind_binding *binding);
 static inline bool iobind__verified_is_due(iobind_binding *binding) {
   return binding->verified != NULL && iobind__verified_has_due(binding);
@@ -395,26 +399,26 @@ static inline bool iobind__verified_is_due(iobind_binding *binding) {
 /* The states that the last run wrote become inputs. */
 iobind_status iobind__carry_advance(iobind_binding *binding, iobind_stream *busy, iobind_error *error);
 
-/* Memory for the states that the next run writes. */
+/* Allocate memory for the states that the next run writes. */
 iobind_status iobind__carry_prepare(iobind_binding *binding, iobind_error *error);
 void iobind__carry_note_run(iobind_binding *binding);
 void iobind__carry_note_failure(iobind_binding *binding);
 
-/* The state that the input reads is undefined. `is_lost`: not only after the length of a cache. */
+/* The state that the input reads is undefined. `is_lost`: not only beyond the length of a cache. */
 void iobind__carry_spoil(iobind_binding *binding, size_t input, bool is_lost);
 
-/* A run's results differ from the model's: the states that it has written in place are lost. */
+/* A verified run's results are wrong: the states that it has written in place are lost. */
 void iobind__carry_note_wrong(iobind_binding *binding);
 
-/* The caller has taken over a buffer of SWAP: its side gets a new one at its turn. */
+/* The caller now owns a buffer of SWAP: its side gets a new one at its turn. */
 void iobind__carry_leave_buffer(iobind_binding *binding, iobind__carry *carry, size_t side);
 void iobind__carry_take(iobind_binding *binding, iobind__carry *carry); /* the caller owns the memory of the output now */
 void iobind__carry_remove(iobind_binding *binding, iobind__carry *carry);
 
-/* For a captured graph: a state that is carried by SWAP is read from one of its two buffers, also the first one. Without the session. */
+/* For graphs: let the run read a SWAP state from one of the carry's two buffers, also the first state. Without the session. */
 iobind_status iobind__carry_stage(iobind_binding *binding, iobind_error *error);
 
-/* Is it one of the two buffers of SWAP, which the carry holds? */
+/* Is the tensor one of the carry's two buffers? */
 static inline bool iobind__carry_has_buffer(const iobind__carry *carry, const iobind_tensor *tensor) {
   return tensor == carry->buffers[0] || tensor == carry->buffers[1];
 }

@@ -10,7 +10,7 @@
 typedef struct trial {
   iobind_session *session;
   iobind_binding *binding;
-  iobind_tensor **inputs;   /* where the session reads them */
+  iobind_tensor **inputs;   /* in memory that the session reads */
   iobind_tensor **hosts;    /* the same values on the host */
   iobind_tensor **expected; /* the results of a plain run */
 } trial;
@@ -29,7 +29,7 @@ static void trial_free(trial *self) {
   free(self->expected);
 }
 
-/* Change the values, without a crash of any model: only floats, because others may be indices. */
+/* Change the values. Only floats, because integers may be indices, and an invalid one could crash the model. */
 static void change(iobind_tensor *host) {
   for (size_t i = 0; host->dtype == IOBIND_DTYPE_FLOAT32 && i < host->bytes / sizeof(float); i++) {
     float *values = host->data;
@@ -55,7 +55,7 @@ static iobind_status make_inputs(trial *self, const iobind_binding *model, iobin
   return IOBIND_OK;
 }
 
-/* The outputs are bound as the model's are: what is in place there needs no copy. */
+/* Bind the outputs like those of the real binding, including IN_PLACE, where the EP makes no copy. */
 static iobind_status bind_outputs(const trial *self, const iobind_binding *model, iobind_error *error) {
   for (size_t o = 0; o < self->session->output_count; o++) {
     const iobind__output *output = &model->outputs[o];

@@ -16,7 +16,7 @@ static iobind_status allocate(size_t count, const char *what, iobind__skew **out
   return IOBIND_OK;
 }
 
-/* Takes the reference to an array that has lengths, not yet differences. */
+/* Takes ownership of an array of lengths, and turns it into differences. */
 static iobind__used from_lengths(iobind__skew *lengths) {
   iobind__used made = {.longest = lengths->behind[0], .skew = lengths};
   bool are_equal = true;

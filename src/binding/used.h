@@ -1,4 +1,4 @@
-/* How many rows of a cache are in use, for each row of the batch. */
+/* The lengths of a cache: how many of its rows are in use, for each row of the batch. */
 #ifndef IOBIND_BINDING_USED_H
 #define IOBIND_BINDING_USED_H
 
@@ -9,7 +9,8 @@
 
 enum { IOBIND__LENGTH_UNKNOWN = -1 };
 
-/* How far each row of the batch is behind the longest one. Runs add as many to each row, so it does not change. */
+/* By how much each row of the batch is shorter than the longest one. Runs add the same number to each row, so these numbers do
+ * not change. */
 typedef struct iobind__skew {
   iobind__ref ref;
   size_t count;
@@ -18,21 +19,21 @@ typedef struct iobind__skew {
 
 typedef struct iobind__used {
   int64_t longest;    /* UNKNOWN: iobind does not count it */
-  iobind__skew *skew; /* NULL: all rows of the batch have as many. A reference is held */
+  iobind__skew *skew; /* a reference is held; NULL: all rows of the batch have the same length */
 } iobind__used;
 
-/* The lengths of no cache; has no references. */
+/* An unknown length; holds no reference. */
 static inline iobind__used iobind__used_none(void) {
   return (iobind__used){.longest = IOBIND__LENGTH_UNKNOWN};
 }
 
-/* For each of `count` rows its length, or one for all. */
+/* From an array of lengths: one for each row of the batch, or a single one for all. */
 iobind_status iobind__used_make(const int64_t *lengths, size_t count, const char *what, iobind__used *out, iobind_error *error);
 
-/* Rows that it does not have, as in a forged file, have the longest length. */
+/* The length of a row. A row that it does not have, as in a forged file, has the longest length. */
 int64_t iobind__used_at(const iobind__used *self, size_t row);
 
-/* What `self` had is released; a reference to the other one's is taken. */
+/* Retain `skew`, and release the one that `self` had. */
 void iobind__used_hold(iobind__used *self, iobind__skew *skew);
 static inline void iobind__used_set(iobind__used *self, iobind__used other) {
   if (self->skew != other.skew) {
@@ -42,11 +43,11 @@ static inline void iobind__used_set(iobind__used *self, iobind__used other) {
 }
 void iobind__used_release(iobind__used *self);
 
-/* Each row at most as long as `most`. */
+/* The same lengths, but at most `most`. */
 iobind_status iobind__used_cut(const iobind__used *self, int64_t most, const char *what, iobind__used *out,
                                iobind_error *error);
 
-/* Of each row the shorter length of both, which are known. */
+/* For each row the shorter one of both lengths, which are known. */
 iobind_status iobind__used_least(const iobind__used *one, const iobind__used *other, const char *what, iobind__used *out,
                                  iobind_error *error);
 

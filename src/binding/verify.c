@@ -1,5 +1,5 @@
-/* Checks after a run where its outputs are. The result depends only on the output, its mode and its memory location, so the check
- * is not repeated for another tensor of the same kind. */
+/* Checks after a run that each output is in the requested memory. The result depends only on the output, its mode and its
+ * memory location, so the check is not repeated for another tensor of the same kind. */
 #include "binding/table.h"
 
 iobind_status iobind__result_verify_place(const iobind_binding *binding, size_t index, const OrtValue *value,
@@ -49,7 +49,7 @@ static iobind_status verify(iobind_binding *binding, size_t index, iobind_error 
   iobind__output *output = &binding->outputs[index];
   void *data;
   size_t bytes;
-  if (output->is_copied) { /* by iobind itself: an input lies where it was bound, and the others are looked at each time */
+  if (output->is_copied) { /* a passed-through input is where it was bound; the others are checked after each run */
     output->is_verified = binding->session->outputs[index].passthrough_input >= 0;
     return IOBIND_OK;
   }
@@ -59,7 +59,7 @@ static iobind_status verify(iobind_binding *binding, size_t index, iobind_error 
   }
   IOBIND__TRY(iobind__result_locate(binding, index, output->value, &data, &bytes, error));
   output->is_verified = binding->session->outputs[index].dtype == IOBIND_DTYPE_STRING || bytes > 0;
-  if (output->is_verified && output->mode != IOBIND__OUTPUT_REUSE) { /* of REUSE the dims are checked, too */
+  if (output->is_verified && output->mode != IOBIND__OUTPUT_REUSE) { /* for REUSE the dims are checked each time */
     output->seen_mode = output->mode;
     output->seen_place = output->target != NULL ? output->target->place : output->place;
   }

@@ -1,4 +1,4 @@
-/* Buffers: the memory of tensors. */
+/* Buffers, which are the memory of tensors. */
 #include <stdlib.h>
 
 #include "d3d12/d3d12.h"
@@ -32,7 +32,7 @@ iobind_status iobind__d3d12_make_buffer(d3d12_device *device, size_t bytes, d3d1
   return make(device, &heap, D3D12_UNORDERED_ACCESS, bytes, buffer, error);
 }
 
-/* An upload heap can only be copied from, a readback heap only to: a heap of one's own does both. */
+/* A custom heap: buffers in an upload heap can only be copied from, and in a readback heap only to. */
 iobind_status iobind__d3d12_make_host_buffer(d3d12_device *device, size_t bytes, d3d12_resource **buffer, void **data,
                                              iobind_error *error) {
   static const d3d12_heap heap = {.type = D3D12_HEAP_CUSTOM, .pages = D3D12_WRITE_BACK, .pool = D3D12_POOL_HOST};
@@ -45,7 +45,7 @@ iobind_status iobind__d3d12_make_host_buffer(d3d12_device *device, size_t bytes,
   return status;
 }
 
-/* Does it begin with the address of a table of functions? A pointer into an object, or to anything else, hardly ever does. */
+/* Does it begin with the address of a table of functions in a library? A pointer to anything else hardly ever does. */
 static bool is_object(const d3d12_resource *given) {
   if ((uintptr_t)given % sizeof(void *) != 0) {
     return false;
@@ -68,7 +68,7 @@ iobind_status iobind__d3d12_check_buffer(const d3d12_device *device, d3d12_resou
   int32_t flags = 0;
   if (!is_object(buffer)) {
     return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT,
-                        "data: this is not an ID3D12Resource: is it a pointer at an offset?");
+                        "data: expected an ID3D12Resource, got another pointer: has an offset been added to it?");
   }
   buffer->table->GetDesc(buffer, &desc);
   if (desc.dimension != D3D12_BUFFER) {

@@ -1,5 +1,5 @@
-/* The part of Direct3D 12 that is in use, as C structs: each object begins with the address of its table of functions. No header of
- * Windows' is needed, so that tests can put objects of their own in these places on any system. tests/dml compares each slot with
+/* The part of Direct3D 12 that iobind uses, as C structs: each object begins with the address of its table of functions.
+ * Windows' headers are not needed, so tests can use mocks of these objects on any system. tests/dml compares each slot with
  * mingw-w64's headers. */
 #ifndef IOBIND_D3D12_COM_H
 #define IOBIND_D3D12_COM_H
@@ -20,7 +20,7 @@ typedef struct d3d_luid {
   int32_t high;
 } d3d_luid;
 
-/* What every object has. */
+/* The base of every object. */
 typedef struct d3d_object {
   const struct d3d_object_table *table;
 } d3d_object;
@@ -38,9 +38,9 @@ enum {
   D3D12_HEAP_UPLOAD = 2,
   D3D12_HEAP_READBACK = 3,
   D3D12_HEAP_CUSTOM = 4,
-  D3D12_WRITE_BACK = 3, /* a property of the processor's pages */
+  D3D12_WRITE_BACK = 3, /* a CPU page property */
   D3D12_POOL_HOST = 1,
-  D3D12_DIRECT = 0, /* types of queues and lists */
+  D3D12_DIRECT = 0, /* this and the next two: types of queues and lists */
   D3D12_COMPUTE = 2,
   D3D12_COPY = 3,
 };
@@ -92,7 +92,7 @@ typedef struct dxgi_factory {
   const struct dxgi_factory_table *table;
 } dxgi_factory;
 
-/* A function that returns a struct takes the address for it as its second argument. */
+/* In C, a method that returns a struct takes its address as the second argument. */
 typedef struct d3d12_device_table {
   d3d_slot slots_0[8];
   d3d_result (*CreateCommandQueue)(d3d12_device *self, const d3d12_queue_desc *desc, const d3d_guid *id, void **queue);
@@ -137,7 +137,7 @@ typedef struct d3d12_fence_table {
   d3d_slot slots_0[7];
   d3d_result (*GetDevice)(d3d12_fence *self, const d3d_guid *id, void **device);
   uint64_t (*GetCompletedValue)(d3d12_fence *self);
-  d3d_result (*SetEventOnCompletion)(d3d12_fence *self, uint64_t value, void *event); /* without an event: waits */
+  d3d_result (*SetEventOnCompletion)(d3d12_fence *self, uint64_t value, void *event); /* event NULL: blocks */
   d3d_slot slots_10[1];
 } d3d12_fence_table;
 

@@ -1,5 +1,5 @@
-/* Direct3D 12 as the DirectML execution provider needs it: one device with the queue that sessions compute on, buffers, and copies on queues
- * of their own. Nothing here knows ONNX Runtime. */
+/* Direct3D 12 for the DirectML execution provider: a device with the queue on which sessions compute, buffers, and queues for
+ * copies. Uses nothing of ONNX Runtime. */
 #ifndef IOBIND_D3D12_D3D12_H
 #define IOBIND_D3D12_D3D12_H
 
@@ -19,21 +19,21 @@ typedef struct iobind__d3d12 {
 
 /* ---- device.c ---- */
 
-/* Check objects of the caller's, and take a reference to each. */
+/* Check the caller's objects, and retain each. */
 iobind_status iobind__d3d12_adopt(void *given_device, void *given_dml, void *given_queue, iobind__d3d12 *out,
                                   iobind_error *error);
 
-/* Make all three on an adapter; NULL: on the first. */
+/* Create all three on an adapter; NULL: the first one. */
 iobind_status iobind__d3d12_make(const d3d_luid *luid, iobind__d3d12 *out, iobind_error *error);
 void iobind__d3d12_drop(iobind__d3d12 *d3d12);
 
-/* A failure of a call; OK if it is none. */
+/* Translate the result of a call. */
 iobind_status iobind__d3d12_check(d3d_result result, const char *what, iobind_error *error);
 
 void iobind__com_retain(void *object);
 void iobind__com_release(void *object); /* NULL: nothing */
 
-/* Is the object (a resource, a queue, a fence) of this device? `get` is its function GetDevice. */
+/* Does an object (a resource, a queue, a fence) belong to the device? `get` is its method GetDevice. */
 bool iobind__d3d12_owns(const d3d12_device *device, d3d_result (*get)(void *, const d3d_guid *, void **), void *object);
 
 /* ---- buffer.c ---- */
@@ -41,11 +41,11 @@ bool iobind__d3d12_owns(const d3d12_device *device, d3d_result (*get)(void *, co
 /* A buffer that DirectML can use. */
 iobind_status iobind__d3d12_make_buffer(d3d12_device *device, size_t bytes, d3d12_resource **buffer, iobind_error *error);
 
-/* A buffer in the host's memory, from and to which copies go. */
+/* A buffer in host memory, for copies in both directions. *data: its address. */
 iobind_status iobind__d3d12_make_host_buffer(d3d12_device *device, size_t bytes, d3d12_resource **buffer, void **data,
                                              iobind_error *error);
 
-/* Can the caller's resource be a tensor's memory? ORT checks nothing: it would crash, or fail in the run. */
+/* Can the caller's resource be a tensor's memory? ORT does not check it: it would crash, or the run would fail. */
 iobind_status iobind__d3d12_check_buffer(const d3d12_device *device, d3d12_resource *buffer, size_t bytes, iobind_error *error);
 
 /* ---- lane.c ---- */
@@ -57,28 +57,28 @@ typedef struct iobind__buffer_copy {
   uint64_t to_offset, from_offset, bytes;
 } iobind__buffer_copy;
 
-/* Work in order on two queues: copies on one of the lane's own, runs on the one that all share. A fence counts what was submitted; the
- * queues wait for it where the work goes over from one to the other, and the host does not. */
+/* A lane orders work on two queues: copies on its own queue, runs on the shared one. A fence counts the submissions. Where work
+ * changes from one queue to the other, the second queue waits for the fence; the host does not block. */
 iobind_status iobind__lane_open(const iobind__d3d12 *d3d12, iobind__lane **out, iobind_error *error);
-void iobind__lane_close(iobind__lane *lane); /* everything has passed, or can never pass; NULL: nothing */
+void iobind__lane_close(iobind__lane *lane); /* all work is complete, or never will be; NULL is a no-op */
 
-/* Submit copies. *value: what the fence is when they are done; the same for the functions below. */
+/* Submit copies. *value: the value of the fence when they are complete; also in the functions below. */
 iobind_status iobind__lane_copy(iobind__lane *lane, const iobind__buffer_copy *copies, size_t number, uint64_t *value,
                                 iobind_error *error);
 
-/* Around what is submitted to the shared queue. */
+/* Before and after submissions to the shared queue. */
 iobind_status iobind__lane_enter_compute(iobind__lane *lane, iobind_error *error);
 iobind_status iobind__lane_leave_compute(iobind__lane *lane, uint64_t *value, iobind_error *error);
 
-/* What is submitted next waits for another fence. */
+/* Make later submissions wait for another fence. */
 iobind_status iobind__lane_order(iobind__lane *lane, d3d12_fence *fence, uint64_t fence_value, uint64_t *value,
                                  iobind_error *error);
 
-/* Another fence gets a value when all that was submitted has passed. */
+/* Signal another fence after all previously submitted work. */
 iobind_status iobind__lane_signal(iobind__lane *lane, d3d12_fence *fence, uint64_t fence_value, iobind_error *error);
 
 d3d12_fence *iobind__lane_fence(const iobind__lane *lane);
 uint64_t iobind__lane_passed(iobind__lane *lane);
-iobind_status iobind__lane_wait(iobind__lane *lane, uint64_t value, iobind_error *error); /* on the host */
+iobind_status iobind__lane_wait(iobind__lane *lane, uint64_t value, iobind_error *error); /* blocks */
 
 #endif

@@ -1,4 +1,4 @@
-/* The device, DirectML's device and the queue that sessions compute on: the caller's, or made. */
+/* The device, DirectML's device and the queue on which sessions compute: the caller's objects, or iobind's. */
 
 #include "d3d12/d3d12.h"
 #include "support/system.h"
@@ -53,7 +53,7 @@ void iobind__d3d12_drop(iobind__d3d12 *d3d12) {
   *d3d12 = (iobind__d3d12){NULL, NULL, NULL};
 }
 
-/* A function of one of Windows' libraries, or of DirectML, which lies beside ORT and which ORT has loaded. */
+/* Find a function in a library of Windows, or in DirectML, which is in ORT's directory, and which ORT has loaded. */
 static iobind_status find_function(const char *library, const char *name, void **function, iobind_error *error) {
   iobind__text reason = {0};
   void *opened = iobind__library_loaded(library);

@@ -1,9 +1,9 @@
-/* Lanes: copies and runs in the order in which they were submitted, on two queues. */
+/* Lanes: copies and runs in the order of their submission, on two queues. */
 #include <stdlib.h>
 
 #include "d3d12/d3d12.h"
 
-/* A command list can be recorded anew when the queue has passed it. */
+/* A command list, which can be recorded again when it is complete. */
 typedef struct command {
   struct command *next;
   d3d12_allocator *allocator;
@@ -13,12 +13,12 @@ typedef struct command {
 
 struct iobind__lane {
   pthread_mutex_t mutex;
-  d3d12_device *device; /* a reference is held; so are the next ones */
+  d3d12_device *device; /* references to this and the next three are held */
   d3d12_queue *compute;
   d3d12_queue *copy;
   d3d12_fence *fence;
-  uint64_t last;   /* what the fence becomes by all that was submitted */
-  bool on_compute; /* the last work went to the shared queue */
+  uint64_t last;   /* the fence's value when all submitted work is complete */
+  bool on_compute; /* the last work was submitted to the shared queue */
   command *oldest;
   command *newest;
   size_t count;
@@ -87,14 +87,14 @@ uint64_t iobind__lane_passed(iobind__lane *lane) {
 
 /* ---- waiting on the host ---- */
 
-/* A device that was removed sets its fences to the highest value. */
+/* The removal of a device sets its fences to the highest value. */
 static iobind_status check_removed(iobind__lane *lane, iobind_error *error) {
   if (iobind__lane_passed(lane) != UINT64_MAX) {
     return IOBIND_OK;
   }
   d3d_result reason = lane->device->table->GetDeviceRemovedReason(lane->device);
   return iobind__fail(error, IOBIND_ERROR_WRONG_DEVICE,
-                      "the D3D12 device was removed (0x%08x): make a new one, and a new runtime", (unsigned)reason);
+                      "the D3D12 device was removed (0x%08x): create a new one, and a new runtime", (unsigned)reason);
 }
 
 iobind_status iobind__lane_wait(iobind__lane *lane, uint64_t value, iobind_error *error) {
@@ -126,9 +126,9 @@ static iobind_status make_command(iobind__lane *lane, command **out, iobind_erro
   return IOBIND_OK;
 }
 
-/* One to record into: the oldest if the queue has passed it, or a new one. With the mutex held. */
+/* A command list to record: the oldest if it is complete, or a new one. With the mutex held. */
 static iobind_status take_command(iobind__lane *lane, command **out, iobind_error *error) {
-  enum { MOST = 64 }; /* a caller that never waits must wait then */
+  enum { MOST = 64 }; /* then a caller that never waits has to wait */
   command *oldest = lane->oldest;
   if (oldest == NULL || (oldest->value > iobind__lane_passed(lane) && lane->count < MOST)) {
     return make_command(lane, out, error);
@@ -166,7 +166,7 @@ static void keep_command(iobind__lane *lane, command *one, uint64_t value) {
 
 /* ---- submitting ---- */
 
-/* What goes to the queue next comes behind all that was submitted. With the mutex held. */
+/* Make the queue's next work wait for all previously submitted work. With the mutex held. */
 static iobind_status go_to(iobind__lane *lane, bool compute, iobind_error *error) {
   d3d12_queue *queue = compute ? lane->compute : lane->copy;
   if (lane->on_compute == compute || lane->last == 0) {
@@ -175,7 +175,7 @@ static iobind_status go_to(iobind__lane *lane, bool compute, iobind_error *error
   return iobind__d3d12_check(queue->table->Wait(queue, lane->fence, lane->last), "a queue's wait", error);
 }
 
-/* Count what was submitted. With the mutex held. */
+/* Signal the fence after the submission. With the mutex held. */
 static iobind_status count(iobind__lane *lane, bool compute, uint64_t *value, iobind_error *error) {
   d3d12_queue *queue = compute ? lane->compute : lane->copy;
   IOBIND__TRY(iobind__d3d12_check(queue->table->Signal(queue, lane->fence, lane->last + 1), "a queue's signal", error));
@@ -231,7 +231,7 @@ iobind_status iobind__lane_leave_compute(iobind__lane *lane, uint64_t *value, io
   return status;
 }
 
-/* It is the queue of the lane's own that waits: no other lane is held up. */
+/* The lane's own queue waits, so that other lanes do not. */
 iobind_status iobind__lane_order(iobind__lane *lane, d3d12_fence *fence, uint64_t fence_value, uint64_t *value,
                                  iobind_error *error) {
   pthread_mutex_lock(&lane->mutex);

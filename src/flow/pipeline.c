@@ -1,11 +1,11 @@
-/* Pipelines: items go in, and come out in the same order. */
+/* Pipelines: items are submitted, and returned in the same order. */
 #include <stdlib.h>
 
 #include "flow/slot.h"
 #include "support/options.h"
 #include "support/system.h"
 
-/* ---- in and out ---- */
+/* ---- submit and next ---- */
 
 static iobind_status submit(iobind_pipeline *pipeline, const iobind_pipeline_request *of, const char *what,
                             iobind_error *error) {
@@ -41,7 +41,7 @@ iobind_status iobind_pipeline_submit(iobind_pipeline *pipeline, const iobind_pip
   return submit(pipeline, &given, what, error);
 }
 
-/* Wait for the oldest item, and remove it; NULL: it is still there. */
+/* Wait for the oldest item, and remove it. NULL: the wait failed, and the item is still in flight. */
 static iobind__slot *pull(iobind_pipeline *pipeline, uint64_t until, iobind_error *error) {
   iobind__slot *self = &pipeline->slots[pipeline->pulled % pipeline->slot_count];
   if (!iobind__stages_await(self, until, error)) {
@@ -98,7 +98,7 @@ iobind_status iobind_pipeline_next(iobind_pipeline *pipeline, uint64_t timeout_n
   return next(pipeline, until, outputs, output_count, item, error);
 }
 
-/* ---- made and destroyed ---- */
+/* ---- creation and destruction ---- */
 
 /* No item is in flight. */
 static void free_pipeline(iobind_pipeline *pipeline) {
@@ -129,7 +129,7 @@ void iobind_pipeline_destroy(iobind_pipeline *pipeline) {
   free_pipeline(pipeline);
 }
 
-/* The device whose link the items cross: that of an input, or else of an output; the CPU if everything is on the host. */
+/* The device of the streams: that of an input, or else of an output; the CPU if everything is on the host. */
 static iobind_device *link_device(const iobind_session *session) {
   for (size_t i = 0; i < session->input_count; i++) {
     if (!session->inputs[i].place->host) {
@@ -155,7 +155,7 @@ static iobind_status check_streamed(const iobind_pipeline *pipeline, iobind_erro
   return IOBIND_OK;
 }
 
-/* Where the outputs go; at least one of those that are tensors must be wanted. */
+/* The placements of the outputs. If the model has outputs that are tensors, at least one must be fetched. */
 static iobind_status choose_placements(iobind_pipeline *pipeline, const int32_t *placements, iobind_error *error) {
   const iobind_session *session = pipeline->session;
   bool any = session->tensor_output_count == 0;

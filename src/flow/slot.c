@@ -1,4 +1,4 @@
-/* The memory of one item. Each slot has its own, so that items never share memory. */
+/* The memory of one item. Each slot has its own, so that items in flight never share memory. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,8 +7,8 @@
 
 /* ---- memory of an item ---- */
 
-/* A captured graph reads the memory of its capture. So a smaller item is put at the start of the slot's memory, where a graph of its dims may have
- * been captured, and memory that is too small leaves with its graphs. */
+/* The input's memory. A captured graph reads the memory of its capture. So a smaller item uses the start of the slot's memory,
+ * for which a graph of its dims may exist. Memory that is too small is replaced, and its graphs are released. */
 static iobind_status make_memory(iobind__slot *self, size_t index, const iobind_tensor *like, iobind_tensor **input,
                                  iobind_error *error) {
   iobind_session *session = self->pipeline->session;
@@ -55,7 +55,8 @@ static iobind_event *event_of(const iobind_pipeline_request *of, size_t index) {
   return of->events == NULL ? NULL : of->events[index];
 }
 
-/* Is the tensor read where it is? What is on the host is copied on every device, so that the caller's memory is free at once. */
+/* Does the run read the caller's tensor itself? Not if it is on the host: then it is copied, so that the caller may reuse the
+ * memory after the call. */
 static bool is_given(const iobind_pipeline_request *of, size_t index) {
   return !of->inputs[index]->place->host;
 }
@@ -104,7 +105,7 @@ static iobind_status give(iobind__slot *self, size_t index, iobind_tensor *tenso
   return IOBIND_OK;
 }
 
-/* Bind what the item reads: the caller's tensor, or the slot's memory. */
+/* Bind the item's input: the caller's tensor, or the slot's memory. */
 static iobind_status bind(iobind__slot *self, size_t index, const iobind_pipeline_request *of, iobind_error *error) {
   iobind_tensor *tensor = of->inputs[index];
   if (is_given(of, index)) {
@@ -129,7 +130,7 @@ static void copy_in(const iobind__slot *self, size_t count, const iobind_pipelin
 
 iobind_status iobind__slot_bring(iobind__slot *self, const iobind_pipeline_request *of, const char *what, iobind_error *error) {
   const iobind_pipeline *pipeline = self->pipeline;
-  size_t count = of->inputs == NULL ? 0 : pipeline->session->input_count; /* NULL only if the model has no inputs */
+  size_t count = of->inputs == NULL ? 0 : pipeline->session->input_count; /* checked: NULL only if the model has no inputs */
   for (size_t i = 0; i < count; i++) {
     if (pipeline->streamed[i]) {
       IOBIND__TRY(check_input(pipeline, i, of, what, error));
@@ -154,7 +155,7 @@ iobind_status iobind__slot_bring(iobind__slot *self, const iobind_pipeline_reque
   return IOBIND_OK;
 }
 
-/* The binding holds references to an output that it has written where it is, too. */
+/* The binding, too, holds references to an output that its runs write in place. */
 void iobind__slot_leave_kept(iobind__slot *self) {
   for (size_t i = 0; i < self->pipeline->session->output_count; i++) {
     iobind_tensor *output = self->outputs[i];
@@ -229,7 +230,8 @@ iobind_status iobind__slot_make(iobind_pipeline *pipeline, iobind__slot *self, c
 
 void iobind__slot_free(iobind__slot *self) {
   const iobind_session *session = self->pipeline->session;
-  for (size_t i = 0; self->holders != NULL && i < session->input_count; i++) { /* while the binding keeps what they hold */
+  for (size_t i = 0; self->holders != NULL && i < session->input_count;
+       i++) { /* before the binding releases the memory that they hold */
     iobind__tensor_hold(NULL, &self->holders[i]);
   }
   iobind_stream *stream = iobind__flight_end(&self->flight);
@@ -239,7 +241,7 @@ void iobind__slot_free(iobind__slot *self) {
   iobind__flight_destroy(&self->flight);
   iobind_binding_destroy(self->binding);
   for (size_t i = 0; self->inputs != NULL && i < 3 * session->input_count; i++) {
-    iobind_tensor_release(self->inputs[i]); /* and the staging and given ones */
+    iobind_tensor_release(self->inputs[i]); /* also staging and given */
   }
   for (size_t i = 0; self->outputs != NULL && i < session->output_count; i++) {
     iobind_tensor_release(self->outputs[i]);

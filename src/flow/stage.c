@@ -1,4 +1,4 @@
-/* What an item goes through. Each stage has a stream of its own, and waits for the stage before it by an event. */
+/* The stages of an item. Each stage has its own stream, and waits for the item's previous stage by an event. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -31,8 +31,8 @@ static iobind_status download(iobind__slot *self, iobind_stream *stream, iobind_
   return IOBIND_OK;
 }
 
-/* The size of an output may depend on the content of the inputs. Then memory of the slot's last item does not fit, and from now
- * on each run of the slot allocates its own. */
+/* The size of an output may depend on the content of the inputs. Then the last item's memory does not fit, and from now on each
+ * run of the slot allocates its outputs. */
 static iobind_status run_anew(iobind__slot *self, iobind_stream *stream, iobind_error *error) {
   const iobind_session *session = self->pipeline->session;
   self->is_fresh = true;
@@ -53,7 +53,7 @@ static iobind_status run_item(iobind__slot *self, iobind_stream *stream, iobind_
   return status == IOBIND_ERROR_SHAPE && !self->is_fresh ? run_anew(self, stream, error) : status;
 }
 
-/* One stage of an item: submitted to the stream, or done on return if that is NULL. */
+/* Submit a stage to the stream; if that is NULL, the stage is complete on return. */
 static iobind_status do_stage(iobind__slot *self, int stage, iobind_stream *stream, iobind_error *error) {
   switch (stage) {
     case IOBIND__UPLOAD: return upload(self, stream, error);
@@ -74,7 +74,7 @@ static bool has_stage(const iobind__slot *self, int stage) {
   return any;
 }
 
-/* The item has failed: skip its later stages, and with STOP those of later items. */
+/* Record that the item has failed: its later stages are skipped, and with STOP those of later items. */
 static void fail_item(iobind__slot *self, iobind_status status, const iobind_error *error) {
   if (self->status != IOBIND_OK) {
     return;
@@ -88,7 +88,7 @@ static void fail_item(iobind__slot *self, iobind_status status, const iobind_err
   }
 }
 
-/* May the item continue? Sets CANCELLED if an earlier item has ended the pipeline. */
+/* May the item continue? Sets its status to CANCELLED if an earlier item has stopped the pipeline. */
 static bool goes_on(iobind__slot *self) {
   iobind_pipeline *pipeline = self->pipeline;
   uint64_t failed = atomic_load(&pipeline->failed);
@@ -101,7 +101,7 @@ static bool goes_on(iobind__slot *self) {
   return self->status == IOBIND_OK;
 }
 
-/* A stage that a worker does, or whose end it waits for. */
+/* A task of a stream's thread: it makes a stage, or waits for its end. */
 typedef struct stage_task {
   iobind__task task;
   iobind__slot *slot;
@@ -115,8 +115,8 @@ static void free_stage(iobind__task *task) {
   free(self);
 }
 
-/* A failure belongs to the item, not to the stream, because other items go on. So the task waits for the stage before, not the
- * stream. Both stages are of one device, so the order of submission is enough. */
+/* A failure belongs to the item, not to the stream, because other items continue. So the task waits for the previous stage, and
+ * the stream does not. Both stages are on one device, so no other ordering is needed. */
 static iobind_status work(iobind__task *task, const iobind_error *failure, iobind_error *error) {
   const stage_task *self = (const stage_task *)task;
   const iobind__point *before = self->point;
@@ -136,7 +136,7 @@ static iobind_status stamp(iobind__task *task, const iobind_error *failure, iobi
   const stage_task *self = (const stage_task *)task;
   iobind_pipeline *pipeline = self->slot->pipeline;
   (void)failure;
-  (void)iobind__point_pass(self->point, error); /* the caller waits too, and gets the failure */
+  (void)iobind__point_pass(self->point, error); /* the caller's wait returns the failure */
   pthread_mutex_lock(&pipeline->mutex);
   self->slot->ends[self->stage] = iobind__clock_ns();
   pipeline->stamps--;
@@ -196,7 +196,7 @@ static iobind_status start(iobind__slot *self, int stage, iobind_event *before, 
   iobind_status status = submit_task(self, stage, work, point, &ticket, error);
   iobind__point_release(point);
   if (status == IOBIND_OK && stage == IOBIND__RUN) {
-    iobind__flight_add(&self->flight, stream, ticket); /* access to what the run will read comes after it */
+    iobind__flight_add(&self->flight, stream, ticket); /* host access to the run's inputs is ordered after it */
     iobind__slot_meet(self);
   }
   return status;
@@ -206,11 +206,11 @@ static iobind_status enqueue(iobind__slot *self, int stage, iobind_event *before
   const iobind_pipeline *pipeline = self->pipeline;
   iobind_stream *stream = pipeline->streams[stage];
   iobind_status status = start(self, stage, before, error);
-  /* recorded even if the stage failed: part of it may be in flight */
+  /* also if the stage failed: a part of it may be in flight */
   self->reached[stage] = iobind_event_record(self->events[stage], stream, status == IOBIND_OK ? error : NULL) == IOBIND_OK;
   IOBIND__TRY(status);
   if (!self->reached[stage]) {
-    iobind__stream_pass(stream); /* without the event nobody could tell when it is over */
+    iobind__stream_pass(stream); /* without the event its end could not be determined */
     return (iobind_status)(error->status);
   }
   return (pipeline->flags & IOBIND_PIPELINE_TIMES) != 0 && iobind__stream_orders_calls(stream) ? watch(self, stage, error)
@@ -229,7 +229,7 @@ void iobind__stages_start(iobind__slot *self) {
     }
     iobind_status status = enqueue(self, stage, before, &reason);
     if (status != IOBIND_OK) {
-      if (before != NULL) { /* whose thread may be about to write the item's failure, which is then that one */
+      if (before != NULL) { /* its thread may be about to record an earlier failure of the item */
         (void)iobind__stream_order_event(NULL, before, NULL);
       }
       fail_item(self, status, &reason);
@@ -239,9 +239,9 @@ void iobind__stages_start(iobind__slot *self) {
   }
 }
 
-/* ---- its end ---- */
+/* ---- the end of an item ---- */
 
-/* Is the time of each of the item's stages recorded? With the mutex held. */
+/* Have all stages of the item recorded their end? With the mutex held. */
 static bool is_stamped(const iobind__slot *self) {
   bool all = true;
   for (int stage = 0; stage < IOBIND__STAGES; stage++) {
@@ -250,7 +250,7 @@ static bool is_stamped(const iobind__slot *self) {
   return all;
 }
 
-/* Each stream's thread records its own times, and may be late: a stage cannot end later than the stage after it. */
+/* A stream's thread may record an end late. A stage cannot end later than the next one. */
 static void order_ends(iobind__slot *self) {
   for (int stage = IOBIND__STAGES - 1; stage > 0; stage--) {
     if (self->ends[stage] != 0 && self->ends[stage - 1] > self->ends[stage]) {
@@ -270,12 +270,12 @@ static bool await_stamps(iobind__slot *self, uint64_t until) {
   return in_time;
 }
 
-/* Wait for a stage. False: it has not ended in time, or cannot be waited for so. Its failure is the first one that is kept. */
+/* Wait for a stage. False: timed out, or the wait itself failed. *first and *failure keep the first stage's failure. */
 static bool await_stage(iobind__slot *self, int stage, uint64_t until, iobind_status *first, iobind_error *failure) {
   iobind_error reason = IOBIND_ERROR_INIT;
   iobind__point *point = iobind__event_point(self->events[stage]);
   iobind_status status = iobind__point_wait_until(point, until, &reason);
-  /* TIMEOUT is not the stage's, also where it ends just now: the next call asks again */
+  /* TIMEOUT is the wait's, even if the stage ends just now: the next call returns its outcome */
   bool ended = status == IOBIND_OK || until == UINT64_MAX || (status != IOBIND_ERROR_TIMEOUT && iobind__point_passed(point));
   iobind__point_release(point);
   if (*first == IOBIND_OK || !ended) {
@@ -299,7 +299,7 @@ bool iobind__stages_await(iobind__slot *self, uint64_t until, iobind_error *erro
     return false;
   }
   order_ends(self);
-  if (goes_on(self) && first != IOBIND_OK) { /* after STOP, later items did not fail by themselves */
+  if (goes_on(self) && first != IOBIND_OK) { /* with STOP, items after a failed one are CANCELLED, and have not failed */
     fail_item(self, first, &reason);
   }
   return true;

@@ -13,7 +13,7 @@ iobind_status iobind__ort_allocator(iobind__place *place, OrtAllocator **allocat
     OrtStatus *refused =
         api->CreateSharedAllocator(runtime->env, place->device->ep_device, memory, OrtDeviceAllocator, NULL, allocator);
     if (refused != NULL) {
-      /* a session may still lend one */
+      /* a session may still lend its allocator */
       return iobind__ort_fail_as(api, refused, IOBIND_ERROR_NOT_SUPPORTED, error, "allocator of '%s'", place->device->spec);
     }
   }
@@ -24,9 +24,8 @@ iobind_status iobind__ort_allocator(iobind__place *place, OrtAllocator **allocat
   return IOBIND_OK;
 }
 
-/* ORT's allocator for a place, looked up once: the shared one of its EP device, created if it does not exist. It is never
- * replaced, which would free the tensors' memory. @return NOT_SUPPORTED the device has no such memory, or its EP shares no
- * allocator: only a session can lend one */
+/* The allocator of a memory location, looked up once. It is never replaced, because that would free the tensors' memory.
+ * NOT_SUPPORTED: the device has no such memory, or its EP shares no allocator; then only a session can lend one. */
 static iobind_status get_allocator(iobind__place *place, OrtAllocator **allocator, iobind_error *error) {
   *allocator = atomic_load_explicit(&place->allocator, memory_order_acquire);
   if (*allocator != NULL) {
@@ -49,8 +48,8 @@ static iobind_status get_allocator(iobind__place *place, OrtAllocator **allocato
   return status;
 }
 
-/* Some devices (WebGPU) hand out buffers larger than they can hold: writes are lost, and zeros come back. Write the first bytes
- * and read them. */
+/* Some devices (WebGPU) allocate buffers that are larger than they can hold: writes are lost, and reads return zeros. So the
+ * first bytes of a large buffer are written and read back. */
 enum { SUSPECT_BYTES = 128 << 20 };
 
 static iobind_status check_holds(iobind__place *place, void *data, size_t bytes, iobind_error *error) {
@@ -60,7 +59,7 @@ static iobind_status check_holds(iobind__place *place, void *data, size_t bytes,
   float sent = 0.625f;
   float back = 0;
   float *const host[2] = {&sent, &back};
-  OrtValue *values[3] = {NULL, NULL, NULL}; /* what is sent, what comes back, the device's */
+  OrtValue *values[3] = {NULL, NULL, NULL}; /* sent, read back, the device's */
   OrtStatus *status = NULL;
   for (int i = 0; i < 3 && status == NULL; i++) {
     status = api->CreateTensorWithDataAsOrtValue(i < 2 ? runtime->cpu_info : place->info, i < 2 ? host[i] : data, sizeof(float),
@@ -98,7 +97,7 @@ static iobind_status allocate(iobind__place *place, const iobind__wanted *wanted
     return iobind__ort_fail(api, made, error, "allocate %zu bytes on '%s'", bytes, place->device->spec);
   }
   if (wanted->dtype == ONNX_TENSOR_ELEMENT_DATA_TYPE_STRING) {
-    return IOBIND_OK; /* strings are C++ objects: their bytes must not be used */
+    return IOBIND_OK; /* strings are C++ objects, without an address that iobind may use */
   }
   iobind_status result = IOBIND_OK;
   OrtStatus *status = api->GetTensorMutableData(*value, data);

@@ -1,4 +1,5 @@
-/* CUDA's devices: memory and copies are ORT's, streams and events of other libraries are used by NVIDIA's driver. */
+/* The driver for CUDA devices. ORT does copies, and allocations if the runtime does not ask for pools (driver_cuda_pool.c).
+ * NVIDIA's driver does what has to do with other libraries' streams and events, and with priorities. */
 #include "memory/driver_cuda.h"
 
 #include "memory/kind.h"
@@ -6,7 +7,7 @@
 
 #include <string.h>
 
-/* The first ones are needed with streams, the next one to ask whether the device is idle, the last ones for a priority. */
+/* Functions of NVIDIA's driver: first those for streams, then the one for waits for the device, then those for priorities. */
 enum {
   STREAM_CONTEXT,
   IS_CAPTURING,
@@ -138,12 +139,12 @@ static iobind_status find_stream(const iobind__foreign *self, const iobind_devic
   void *context = NULL;
   *stream = given;
   if (given == NULL || (uintptr_t)given == LEGACY) {
-    *stream = (void *)(uintptr_t)LEGACY; /* NULL would be another one in a driver call of some programs */
+    *stream = (void *)(uintptr_t)LEGACY; /* some programs are compiled so that NULL means the per-thread stream */
     return IOBIND_OK;
   }
   if ((uintptr_t)given == PER_THREAD) {
     return iobind__fail(error, IOBIND_ERROR_NOT_SUPPORTED,
-                        "cudaStreamPerThread is another stream on each thread: expected a stream");
+                        "expected one stream, got cudaStreamPerThread, which is another stream on each thread");
   }
   int failed = stream_context(self, given, &context);
   if (failed != 0) {
@@ -180,8 +181,9 @@ static int synchronize(iobind__foreign *self, const iobind_device *device) {
   return iobind__cuda_open(self, device, NULL) == IOBIND_OK ? in_context(self, act_synchronize, NULL, NULL) : 0;
 }
 
-/* The EP waits for its device when a session is made, and ends the process if it cannot: some library captures a stream of the device, or
- * earlier work has failed. To ask is to wait as the EP does: by CUDA's rules either ends a capture (900), or finds one ended so (901). */
+/* The EP waits for its device when a session is created, and ends the process if the wait fails. It fails if earlier work has
+ * failed, or if a stream of the device is being captured. Only the same wait finds that out, and by CUDA's rules it ends the
+ * capture (900); a later wait fails with 901. */
 static iobind_status check_ready(const iobind_device *device, iobind_error *error) {
   enum { CAPTURED = 900, CAPTURE_ENDED = 901 };
   if (!device->bridged) {
@@ -195,14 +197,14 @@ static iobind_status check_ready(const iobind_device *device, iobind_error *erro
   if (failed == CAPTURED || failed == CAPTURE_ENDED) {
     status = iobind__fail(
         error, IOBIND_ERROR_INVALID_STATE,
-        "session_create: '%s': a stream of the device was being captured, and its capture has failed: make sessions "
-        "before or after captures: making one waits for the device",
+        "session_create: '%s': a stream of the device was being captured, and its capture has failed: create sessions "
+        "before or after captures, because creating one waits for the device",
         device->spec);
   }
   return iobind__guard_end(&scope, status, error);
 }
 
-/* To release a session is to wait for its device already, as memory is freed: this ends no capture that has not ended. */
+/* A capture that is in progress has already ended: releasing a session frees memory, which waits for the device. */
 static void settle(iobind_device *device) {
   iobind__foreign self;
   iobind__scope scope;
@@ -216,7 +218,7 @@ static void settle(iobind_device *device) {
 
 typedef struct priority {
   int wanted;
-  int least, greatest; /* of the device; the greatest has the lowest number */
+  int least, greatest; /* of the device; the greatest priority has the lowest number */
   int got;
 } priority;
 
@@ -224,7 +226,8 @@ static bool is_in_range(const priority *p) {
   return p->greatest <= p->wanted && p->wanted <= p->least;
 }
 
-/* ORT's EP makes a stream of the default priority, so it is set afterwards, and asked for: a device without priorities takes any. */
+/* ORT's EP creates a stream with the default priority. So the priority is set afterwards, and read back, because a device
+ * without priorities accepts any. */
 static int act_prioritize(const iobind__foreign *self, void *stream, void *asked) {
   enum { PRIORITY = 8, VALUE_BYTES = 64 }; /* CU_LAUNCH_ATTRIBUTE_PRIORITY; CUlaunchAttributeValue */
   priority *p = asked;
@@ -250,7 +253,7 @@ static iobind_status check_priority(const iobind_device *device, const priority 
                             "stream_create: '%s': priority: asked for %d, the driver gave %d", device->spec, p->wanted, p->got);
 }
 
-/* The row has one option. */
+/* `key` is the priority, the only option of the row. */
 static iobind_status set_priority(iobind_stream *stream, const char *key, const char *value, iobind_error *error) {
   const iobind_device *device = stream->device;
   iobind__foreign self = {.calls = &calls};

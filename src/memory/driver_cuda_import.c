@@ -1,5 +1,6 @@
-/* Memory and semaphores of other libraries on CUDA's devices, by NVIDIA's driver: ORT's CUDA EP, up to 1.31, imports nothing. The structs and numbers
- * are those of the driver's interface, which are the same since CUDA 10; a timeline semaphore needs CUDA 11.2. */
+/* Imports memory and semaphores of other libraries on CUDA devices, with NVIDIA's driver, because ORT's CUDA EP up to 1.31
+ * imports nothing. The structs and numbers are those of the driver's interface since CUDA 10. Timeline semaphores need CUDA
+ * 11.2. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,7 +14,7 @@ static const int cuda_kinds[] = {
     [IOBIND_EXTERNAL_D3D12_RESOURCE] = 5, [IOBIND_EXTERNAL_FD_SEMAPHORE] = 9, [IOBIND_EXTERNAL_WIN32_SEMAPHORE] = 10,
     [IOBIND_EXTERNAL_D3D12_FENCE] = 4,
 };
-enum { DEDICATED = 1 }; /* CUDA_EXTERNAL_MEMORY_DEDICATED: a resource, and not a heap */
+enum { DEDICATED = 1 }; /* CUDA_EXTERNAL_MEMORY_DEDICATED: required for a resource */
 
 typedef union cuda_handle {
   int fd;
@@ -45,7 +46,8 @@ typedef struct semaphore_desc { /* CUDA_EXTERNAL_SEMAPHORE_HANDLE_DESC */
   unsigned reserved[16];
 } semaphore_desc;
 
-typedef struct semaphore_params { /* CUDA_EXTERNAL_SEMAPHORE_SIGNAL_PARAMS, _WAIT_PARAMS: of one size, the value first */
+typedef struct
+    semaphore_params { /* CUDA_EXTERNAL_SEMAPHORE_SIGNAL_PARAMS, _WAIT_PARAMS: both of this size, and begin with the value */
   uint64_t value;
   uint64_t others[8];
   unsigned flags;
@@ -53,7 +55,7 @@ typedef struct semaphore_params { /* CUDA_EXTERNAL_SEMAPHORE_SIGNAL_PARAMS, _WAI
 } semaphore_params;
 _Static_assert(sizeof(semaphore_params) == 144, "the driver reads that many bytes");
 
-/* What an importer keeps: the driver, its calls for external objects, and the address of memory. */
+/* An importer's own data: the driver, its calls for external objects, and the address of imported memory. */
 typedef struct cuda {
   iobind__foreign driver;
   int (*import_memory)(void **memory, const memory_desc *desc);
@@ -129,8 +131,8 @@ static cuda_handle handle_of(const iobind__imported *from) {
 
 /* ---- memory ---- */
 
-/* CUDA owns a file descriptor that it has imported, also if the memory cannot be mapped then. It gets a duplicate, so that the caller's stays as it
- * is when the call fails. */
+/* CUDA owns a file descriptor that it has imported, even if mapping the memory then fails. It gets a duplicate, so that the
+ * caller keeps the descriptor if the call fails. */
 static iobind_status duplicate(const iobind__imported *from, cuda_handle *handle, const char *what, iobind_error *error) {
   *handle = handle_of(from);
   if (from->given.kind != IOBIND_EXTERNAL_FD_MEMORY) {
@@ -161,7 +163,7 @@ static int import(const cuda *self, const iobind__imported *from, cuda_handle ha
   return failed;
 }
 
-/* Owns the handle. */
+/* Takes ownership of the handle, also on failure. */
 static int take(cuda *self, const iobind__imported *from, cuda_handle handle, void **memory) {
   const buffer_desc whole = {.size = from->given.bytes};
   int failed = import(self, from, handle, memory);
@@ -191,7 +193,7 @@ static iobind_status take_memory(iobind__importer *importer, const iobind__impor
   if (failed != 0) {
     return failed_as(importer, failed, what, error);
   }
-  close_file(from, handle_of(from)); /* it is CUDA's now, which has the duplicate */
+  close_file(from, handle_of(from)); /* ownership was transferred, and CUDA has the duplicate */
   importer->object = memory;
   return IOBIND_OK;
 }

@@ -1,5 +1,5 @@
-/* Memory of CUDA's devices from a pool of NVIDIA's driver (CUDA 11.2 or newer): an allocation does not wait for the device's work, as cudaMalloc
- * and cudaFree do, and what is freed stays in the pool for the next one. */
+/* Allocates memory of CUDA devices from a pool of NVIDIA's driver (CUDA 11.2 or newer). Unlike cudaMalloc and cudaFree, it does
+ * not wait for the device's work, and freed memory stays in the pool for the next allocation. */
 #include <stdlib.h>
 
 #include "memory/driver_cuda.h"
@@ -17,7 +17,7 @@ _Static_assert(sizeof(pool_properties) == 88, "the driver reads that many bytes"
 
 typedef struct cuda_pool {
   OrtAllocator base; /* first: ORT's view */
-  iobind__ref ref;   /* of the device, and of each allocation: ORT may free one after the device is gone */
+  iobind__ref ref;   /* held by the device and by each allocation: ORT may free one after the device is gone */
   const OrtMemoryInfo *info;
   iobind__foreign driver;
   int (*get_device)(int *device);
@@ -30,7 +30,7 @@ typedef struct cuda_pool {
   int (*trim)(void *pool, size_t kept);
   int (*allocate)(uintptr_t *address, size_t bytes, void *pool, void *stream);
   int (*release)(uintptr_t address, void *stream);
-  void *stream; /* its order is that of allocations alone: no other work is ever on it */
+  void *stream; /* only for allocations and frees */
   void *pool;
 } cuda_pool;
 
@@ -43,7 +43,8 @@ static bool find_calls(cuda_pool *self, void *library) {
          FIND(trim, "cuMemPoolTrimTo") && FIND(allocate, "cuMemAllocFromPoolAsync") && FIND(release, "cuMemFreeAsync");
 }
 
-/* Work on other streams may use the memory once it is allocated: the host waits for that, and for nothing else on the stream. */
+/* Other streams may use the memory only after the allocation is complete, so the host waits for this stream, which has no other
+ * work. */
 static int allocate_at_once(const cuda_pool *self, uintptr_t *address, size_t bytes) {
   int failed = self->allocate(address, bytes, self->pool, self->stream);
   if (failed != 0) {
@@ -71,7 +72,7 @@ static void *ORT_CALL allocate(OrtAllocator *base, size_t bytes) {
   return (void *)address;
 }
 
-/* No work in flight uses the memory any more: a tensor keeps it until its streams have passed. */
+/* No work in flight uses the memory: streams retain a tensor until the work that uses it is complete. */
 static void ORT_CALL release(OrtAllocator *base, void *data) {
   cuda_pool *self = (cuda_pool *)base;
   if (data == NULL) {
@@ -88,7 +89,7 @@ static const OrtMemoryInfo *ORT_CALL describe(const OrtAllocator *base) {
   return ((const cuda_pool *)base)->info;
 }
 
-/* What is being freed goes only once it is free. */
+/* First wait for the frees: a trim releases only memory that is already free. */
 static int trim_pool(const cuda_pool *self) {
   int failed = self->pass_stream(self->stream);
   return failed != 0 ? failed : self->trim(self->pool, 0);
@@ -97,7 +98,7 @@ static int trim_pool(const cuda_pool *self) {
 static int open_pool(cuda_pool *self) {
   enum { NON_BLOCKING = 1, PINNED = 1, ON_DEVICE = 1, RELEASE_THRESHOLD = 4 };
   pool_properties properties = {.type = PINNED, .location_type = ON_DEVICE};
-  uint64_t all = UINT64_MAX; /* otherwise each wait of the process gives the free memory back to the system */
+  uint64_t all = UINT64_MAX; /* otherwise each synchronization of the process releases the pool's free memory */
   int failed = self->get_device(&properties.location);
   failed = failed != 0 ? failed : self->open_stream(&self->stream, NON_BLOCKING);
   failed = failed != 0 ? failed : self->open_pool(&self->pool, &properties);
@@ -157,7 +158,7 @@ iobind_status iobind__cuda_allocator(iobind__place *place, OrtAllocator **alloca
     free(self);
     return status;
   }
-  /* version 1: ORT uses nothing but these three */
+  /* version 1: ORT uses only these three functions */
   self->base = (OrtAllocator){.version = 1, .Alloc = allocate, .Free = release, .Info = describe};
   self->info = place->info;
   iobind__ref_init(&self->ref, pool_destroy);
@@ -167,13 +168,13 @@ iobind_status iobind__cuda_allocator(iobind__place *place, OrtAllocator **alloca
 }
 
 static cuda_pool *find_pool(iobind_device *device) {
-  pthread_mutex_lock(&device->runtime->mutex); /* another thread may be making it */
+  pthread_mutex_lock(&device->runtime->mutex); /* another thread may be creating it */
   iobind__ref *ref = device->pool;
   pthread_mutex_unlock(&device->runtime->mutex);
   return ref == NULL ? NULL : (cuda_pool *)((char *)ref - offsetof(cuda_pool, ref));
 }
 
-/* With the device entered. */
+/* Inside the device's guard. */
 static iobind_status trim(iobind_device *device, cuda_pool *self, iobind_error *error) {
   int failed = iobind__cuda_enter(&self->driver);
   if (failed == 0) {
@@ -181,11 +182,11 @@ static iobind_status trim(iobind_device *device, cuda_pool *self, iobind_error *
     iobind__cuda_leave(&self->driver);
   }
   return failed == 0 ? IOBIND_OK
-                     : iobind__fail(error, IOBIND_ERROR_RUNTIME, "'%s': CUDA error %d (%s): its memory pool keeps what it has",
+                     : iobind__fail(error, IOBIND_ERROR_RUNTIME, "'%s': CUDA error %d (%s): its memory pool was not trimmed",
                                     device->spec, failed, iobind__cuda_error_name(&self->driver, failed));
 }
 
-/* A device without a pool is not entered: that would make a context on it. */
+/* Does not enter the guard of a device without a pool: that would create a context on it. */
 iobind_status iobind__cuda_trim(iobind_device *device, iobind_error *error) {
   cuda_pool *self = find_pool(device);
   if (self == NULL) {

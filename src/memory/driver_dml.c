@@ -1,5 +1,5 @@
-/* Allocations, wrapped resources and copies on DirectML's devices. ORT knows a resource by a handle; iobind keeps the list of those that are
- * its own or the caller's. Of the resources of outputs that ORT has allocated only the session's allocator knows. */
+/* Allocations, wrapped resources and copies on DirectML devices. ORT identifies a resource by a handle. iobind keeps a list of
+ * its own resources and the caller's. Resources that ORT has allocated for outputs are known only to the session's allocator. */
 #include "memory/driver_dml.h"
 
 #include <stdlib.h>
@@ -9,7 +9,7 @@
 
 /* ---- the list ---- */
 
-/* With the mutex held. The link to the entry, so that it can be taken out; it points to NULL if there is none. */
+/* The link to an entry, so that it can be removed; it points to NULL if there is no entry. With the mutex held. */
 static iobind__dml_buffer **find_link(iobind__dml *dml, const void *handle) {
   iobind__dml_buffer **link = &dml->buffers;
   while (*link != NULL && (*link)->handle != handle) {
@@ -18,7 +18,7 @@ static iobind__dml_buffer **find_link(iobind__dml *dml, const void *handle) {
   return link;
 }
 
-/* Takes the reference to the resource, also if it fails. */
+/* Takes ownership of the reference to the resource, also on failure. */
 static iobind_status keep(iobind_device *device, d3d12_resource *resource, void *address, size_t bytes, void **handle,
                           iobind_error *error) {
   iobind__dml *dml = iobind__dml_of(device);
@@ -69,7 +69,7 @@ static iobind_status wrap(iobind_device *device, void *resource, size_t bytes, v
     return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "data: expected an ID3D12Resource, got NULL");
   }
   IOBIND__TRY(iobind__d3d12_check_buffer(dml->d3d12.device, resource, bytes, error));
-  /* the same resource has the same handle, so that two tensors of it are known to overlap */
+  /* one handle for each resource, so that two tensors of it are found to overlap */
   pthread_mutex_lock(&dml->mutex);
   iobind__dml_buffer *known = dml->buffers;
   while (known != NULL && known->resource != resource) {
@@ -122,7 +122,7 @@ static void detach(iobind__attachment *attachment) {
   free(gone);
 }
 
-/* The resource behind a handle, with a reference more, for the caller. */
+/* The resource of a handle, with a reference for the caller. */
 static iobind_status find(iobind_device *device, void *handle, d3d12_resource **resource, iobind_error *error) {
   iobind__dml *dml = iobind__dml_of(device);
   *resource = NULL;
@@ -132,7 +132,7 @@ static iobind_status find(iobind_device *device, void *handle, d3d12_resource **
     *resource = known->resource;
     iobind__com_retain(*resource);
   }
-  /* an allocator refuses what another one has allocated */
+  /* an allocator refuses handles of other allocators */
   for (const iobind__dml_lender *one = dml->lenders; one != NULL && *resource == NULL; one = one->next) {
     OrtStatus *refused = dml->api->GetD3D12ResourceFromAllocation(one->allocator, handle, (void **)resource);
     if (refused != NULL) {
@@ -146,7 +146,8 @@ static iobind_status find(iobind_device *device, void *handle, d3d12_resource **
              : iobind__fail(error, IOBIND_ERROR_INTERNAL, "'%s': the resource of a tensor is unknown", device->spec);
 }
 
-/* Host memory of iobind's that lies around an address, and the offset in it; NULL: it is other memory. With a reference more. */
+/* The host buffer of iobind that contains an address, with a reference for the caller, and the offset in it. NULL: other
+ * memory. */
 static d3d12_resource *find_host(iobind_device *device, const void *address, uint64_t *offset) {
   iobind__dml *dml = iobind__dml_of(device);
   d3d12_resource *found = NULL;
@@ -214,7 +215,7 @@ static iobind_status get_allocator(iobind__place *place, OrtAllocator **allocato
 typedef struct copy_side {
   d3d12_resource *resource; /* a reference is held */
   uint64_t offset;
-  void *staging; /* pageable memory takes a way round: host memory of iobind's, for this copy only */
+  void *staging; /* a host buffer for this copy, if the memory is pageable; NULL: none */
 } copy_side;
 
 static void free_side(iobind_device *device, copy_side *side) {
@@ -239,7 +240,7 @@ static iobind_status find_side(iobind_device *device, const iobind__place *place
   return IOBIND_OK;
 }
 
-/* Submit, and wait for it if there is no stream or a way round. */
+/* Submit, and wait for the copies if there is no stream, or if `waits`. */
 static iobind_status submit(iobind_device *device, const iobind__buffer_copy *copies, size_t count, iobind_stream *stream,
                             bool waits, iobind_error *error) {
   uint64_t value;
@@ -253,7 +254,8 @@ static iobind_status submit(iobind_device *device, const iobind__buffer_copy *co
 
 static iobind_status copy(iobind_device *device, const iobind__transfer *const *transfers, size_t count, iobind_stream *given,
                           bool *unknown, iobind_error *error) {
-  iobind_stream *stream = given != NULL && given->device == device ? given : NULL; /* one of another device cannot order them */
+  iobind_stream *stream =
+      given != NULL && given->device == device ? given : NULL; /* the stream of another device cannot order the copies */
   *unknown = false;
   iobind__buffer_copy copies[IOBIND__COPY_BATCH];
   copy_side from[IOBIND__COPY_BATCH] = {{NULL, 0, NULL}};
@@ -263,7 +265,7 @@ static iobind_status copy(iobind_device *device, const iobind__transfer *const *
   iobind_status status = IOBIND_OK;
   for (size_t i = 0; i < count && status == IOBIND_OK; i++) {
     const iobind__transfer *one = transfers[i];
-    void *source = (void *)(uintptr_t)one->source_data; /* a copy only reads it */
+    void *source = (void *)(uintptr_t)one->source_data; /* only read */
     status = find_side(device, one->from, source, one->bytes, &from[i], error);
     status = status == IOBIND_OK ? find_side(device, one->to, one->target_data, one->bytes, &to[i], error) : status;
     if (status == IOBIND_OK) {

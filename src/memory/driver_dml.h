@@ -11,7 +11,7 @@ extern const struct iobind__stream_kind iobind__dml_stream;
 iobind_status iobind__dml_stream_copy(iobind_stream *stream, const iobind__buffer_copy *copies, size_t count,
                                       iobind_error *error);
 
-/* Fences of the caller's. A value that nobody is known to submit is refused: INVALID_STATE. */
+/* Wait for a fence of the caller, or signal it. INVALID_STATE: a wait for a value that no submitted work is known to signal. */
 iobind_status iobind__dml_use_fence(iobind_stream *stream, const iobind_native *fence, bool waits, iobind_error *error);
 
 #endif

@@ -1,5 +1,5 @@
-/* Streams of a DirectML device: a lane of Direct3D's queues. A ticket is the value of the lane's fence. All runs of a device share one
- * queue, because sessions compute there; the copies of each stream have a queue of their own beside it. */
+/* Streams of a DirectML device. Each is a lane of Direct3D queues, and its tickets are values of the lane's fence. All runs of
+ * a device share the queue on which sessions compute; each stream has its own queue for copies. */
 #include "memory/driver_dml.h"
 #include "memory/kind.h"
 
@@ -16,7 +16,7 @@ static iobind_status open_lane(iobind_stream *stream, iobind_error *error) {
 }
 
 static void close_stream(iobind_stream *stream) {
-  (void)stream; /* points of the stream may live on: the lane goes with the last of them */
+  (void)stream; /* points of the stream may still need the lane: free_lane closes it */
 }
 
 static void free_lane(iobind_stream *stream) {
@@ -55,7 +55,7 @@ static iobind_status leave(iobind_stream *stream, iobind_error *error) {
   return IOBIND_OK;
 }
 
-/* ---- fences of the caller's ---- */
+/* ---- the caller's fences ---- */
 
 static iobind_status check_fence(const iobind_stream *stream, d3d12_fence *fence, iobind_error *error) {
   const d3d12_device *device = iobind__dml_of(stream->device)->d3d12.device;
@@ -64,7 +64,8 @@ static iobind_status check_fence(const iobind_stream *stream, d3d12_fence *fence
              : iobind__fail(error, IOBIND_ERROR_WRONG_DEVICE, "native.handle: the fence is of another ID3D12Device");
 }
 
-/* Which values are submitted Direct3D does not tell: those that the fence has, and those that iobind itself has submitted, are. */
+/* Direct3D does not report which values have been submitted. Known are the values that the fence has reached, and those that
+ * iobind has submitted. */
 static bool is_submitted(iobind__dml *dml, d3d12_fence *fence, uint64_t value) {
   bool submitted = fence->table->GetCompletedValue(fence) >= value;
   pthread_mutex_lock(&dml->mutex);
@@ -75,7 +76,7 @@ static bool is_submitted(iobind__dml *dml, d3d12_fence *fence, uint64_t value) {
   return submitted;
 }
 
-/* The oldest of other fences is forgotten: a wait for it is refused until it has the value. */
+/* The table has a fixed size. The oldest entry is overwritten, and a wait for its fence is refused until the value is reached. */
 static void note_signal(iobind__dml *dml, d3d12_fence *fence, uint64_t value) {
   d3d12_fence *old = NULL;
   pthread_mutex_lock(&dml->mutex);
@@ -128,7 +129,7 @@ static iobind_status wait_for(iobind_stream *stream, iobind__ticket ticket, iobi
   if (iobind__lane_wait(lane_of(stream), ticket, &reason) != IOBIND_OK) {
     iobind__stream_fail(stream, before, ticket, &reason);
   }
-  iobind__stream_advance(stream, ticket); /* work of a device that was removed is over too */
+  iobind__stream_advance(stream, ticket); /* on a removed device, too, the work has ended */
   return iobind__stream_outcome(stream, ticket, error);
 }
 
@@ -139,7 +140,7 @@ static iobind_status drain(iobind_stream *stream, iobind__ticket *ticket, iobind
 
 static iobind_status mark(iobind_stream *stream, iobind__point *point, iobind_error *error) {
   (void)error;
-  point->ticket = take_ticket(stream); /* every submission has a value of its own */
+  point->ticket = take_ticket(stream); /* each submission has its own value */
   atomic_init(&point->queued, false);
   return IOBIND_OK;
 }
@@ -152,7 +153,7 @@ static iobind_status order(iobind_stream *stream, iobind__point *point, iobind_e
   iobind_stream *producer = point->stream;
   uint64_t value;
   if (producer->device != stream->device || iobind__stream_delivers(producer, point->ticket)) {
-    return iobind__point_wait(point, error); /* delivering is the host's part */
+    return iobind__point_wait(point, error); /* the host copies what the stream delivers */
   }
   IOBIND__TRY(iobind__lane_order(lane_of(stream), iobind__lane_fence(lane_of(producer)), point->ticket, &value, error));
   (void)iobind__ticket_raise(&stream->timeline.submitted, value);
@@ -174,5 +175,5 @@ const iobind__stream_kind iobind__dml_stream = {
     .leave = leave,
     .native = native,
     .free = free_lane,
-    .staging_min_bytes = 1, /* iobind's own copies would make the host wait for pageable memory of any size */
+    .staging_min_bytes = 1, /* copies of pageable memory block the host, whatever their size */
 };

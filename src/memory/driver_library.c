@@ -1,4 +1,5 @@
-/* Devices whose EP's own library has functions for its native streams and events: their names are in the EP's row. Memory and copies are ORT's. */
+/* The driver for EPs whose own library exports functions for native streams and events. Their names are in the EP's row. ORT
+ * does memory and copies. */
 #include "memory/driver.h"
 #include "memory/foreign.h"
 #include "memory/kind.h"
@@ -17,7 +18,7 @@ static iobind_status find(iobind__foreign *self, const iobind_stream *stream, io
 }
 
 static int create(const iobind__foreign *self, void **event) {
-  *event = ((void *(*)(int))self->found[IOBIND__NATIVE_EVENT_CREATE])(0); /* where it is recorded says of which device it is */
+  *event = ((void *(*)(int))self->found[IOBIND__NATIVE_EVENT_CREATE])(0); /* recording it on a stream selects its device */
   return *event == NULL ? -1 : 0;
 }
 

@@ -1,4 +1,4 @@
-/* Streams of an execution provider. ORT has no function that waits for one: a notification at its end is waited for. */
+/* Streams of an execution provider. ORT has no function that waits for a stream, so iobind waits for a notification at its end. */
 #include "memory/kind.h"
 #include "memory/transfer.h"
 
@@ -36,7 +36,7 @@ static bool is_busy(const iobind_stream *stream) {
 
 /* ---- notifications ---- */
 
-/* With the device entered. */
+/* Inside the device's guard. */
 static iobind_status notify(const iobind_stream *stream, OrtSyncNotificationImpl **notification, iobind_error *error) {
   const OrtApi *api = IOBIND__API(stream->device->runtime);
   const OrtSyncStreamImpl *lent = api->GetEpApi()->SyncStream_GetImpl(stream->ep.sync);
@@ -45,7 +45,8 @@ static iobind_status notify(const iobind_stream *stream, OrtSyncNotificationImpl
                         stream->device->spec);
   }
   IOBIND__TRY(iobind__bridge_in(stream, error));
-  OrtSyncStreamImpl *impl = (OrtSyncStreamImpl *)(uintptr_t)lent; /* ORT's pointer is const, the functions behind it are not */
+  OrtSyncStreamImpl *impl =
+      (OrtSyncStreamImpl *)(uintptr_t)lent; /* ORT returns a const pointer, but the functions take a mutable one */
   IOBIND__ORT_TRY(api, impl->CreateNotification(impl, notification), error, "event on '%s'", stream->device->spec);
   OrtStatus *status = (*notification)->Activate(*notification);
   if (status != NULL) {
@@ -56,8 +57,9 @@ static iobind_status notify(const iobind_stream *stream, OrtSyncNotificationImpl
   return IOBIND_OK;
 }
 
-/* A notification at the stream's end, and its ticket; NULL and 0 if the stream is being destroyed. The ticket is taken first: what another
- * thread submits behind the notification must not have a lower one. Of two notifications, the one with the lower ticket comes first. */
+/* A notification at the stream's end, and its ticket; NULL and 0 if the stream is being destroyed. The ticket is taken first,
+ * so that work of another thread after the notification has a higher one. With the mutex held for both, notifications have the
+ * order of their tickets. */
 static iobind_status mark_end(iobind_stream *stream, iobind__ticket *ticket, OrtSyncNotificationImpl **end,
                               iobind_error *error) {
   iobind_status status = IOBIND_OK;
@@ -65,7 +67,7 @@ static iobind_status mark_end(iobind_stream *stream, iobind__ticket *ticket, Ort
   *ticket = 0;
   *end = NULL;
   IOBIND__TRY(
-      iobind__guard_enter(stream->device->guard, &scope, error)); /* first: a thread that is inside may want the mutex */
+      iobind__guard_enter(stream->device->guard, &scope, error)); /* before the mutex: a thread inside the guard may lock it */
   pthread_mutex_lock(&stream->timeline.mutex);
   if (!stream->worker.is_stopping) {
     *ticket = iobind__stream_take_ticket(stream);
@@ -84,8 +86,8 @@ static bool has_earlier(const iobind_stream *stream, iobind__ticket ticket) {
   return other != NULL;
 }
 
-/* An EP reports a failure to one wait; later waits succeed. So a wait for earlier work comes first, and has recorded what was reported to it
- * when this one begins, or goes on. */
+/* An EP reports a failure to one wait; later waits succeed. So waits are ordered by ticket: a wait neither begins nor returns
+ * before each wait for earlier work has recorded the failure that it got. */
 static void begin_wait(iobind_stream *stream, iobind__wait *self) {
   pthread_mutex_lock(&stream->timeline.mutex);
   while (has_earlier(stream, self->ticket)) {
@@ -110,7 +112,8 @@ static void end_wait(iobind_stream *stream, const iobind__wait *self) {
   pthread_mutex_unlock(&stream->timeline.mutex);
 }
 
-/* Has it passed, and failed? The EP is not asked again: another report of a failure that is known could be that of a new one. */
+/* Has the ticket completed with a failure? Then the EP is not asked again, because a repeated report could not be distinguished
+ * from a new failure. */
 static bool is_over(iobind_stream *stream, iobind__ticket ticket) {
   return iobind__stream_passed(stream, ticket) && iobind__stream_outcome(stream, ticket, NULL) != IOBIND_OK;
 }
@@ -131,19 +134,20 @@ static iobind_status wait_notification(iobind_stream *stream, iobind__ticket tic
   }
   (void)iobind__guard_end(&scope, (iobind_status)reason.status, &reason);
   if (failed != NULL) {
-    iobind__ticket passed = atomic_load(&stream->timeline.passed); /* also by what other threads have heard meanwhile */
+    iobind__ticket passed = atomic_load(&stream->timeline.passed); /* after the wait: other threads may have raised it */
     iobind__stream_fail(stream, passed, ticket, &reason);
   }
   end_wait(stream, &self);
   iobind__stream_collect_joined_failures(stream, ticket);
-  iobind__stream_advance(stream, ticket); /* failed work is over too */
+  iobind__stream_advance(stream, ticket); /* failed work, too, is complete */
   return iobind__stream_outcome(stream, ticket, error);
 }
 
 static iobind_status drain(iobind_stream *stream, iobind__ticket *ticket, iobind_error *error) {
   OrtSyncNotificationImpl *end;
   iobind_status status = mark_end(stream, ticket, &end, error);
-  /* If a thread waits for a stream on behalf of a tensor, the stream's owner may destroy it meanwhile: then all has passed. */
+  /* No notification: the owner is destroying the stream, while this thread waits for it on behalf of a tensor. Then all work is
+   * complete. */
   if (end != NULL) {
     status = wait_notification(stream, *ticket, end, error);
     iobind__scope scope;
@@ -163,7 +167,7 @@ static iobind_status wait_for(iobind_stream *stream, iobind__ticket ticket, iobi
 
 /* ---- points ---- */
 
-/* The ticket is the point's own, so that a later failure is not blamed on earlier work. */
+/* The point has its own ticket, so that a later failure is not attributed to earlier work. */
 static iobind_status mark(iobind_stream *stream, iobind__point *point, iobind_error *error) {
   atomic_init(&point->queued, false);
   return mark_end(stream, &point->ticket, &point->notification, error);
@@ -176,7 +180,7 @@ static iobind_status wait_point(iobind__point *point, iobind_error *error) {
 static iobind_status order(iobind_stream *stream, iobind__point *point, iobind_error *error) {
   const iobind_stream *producer = point->stream;
   bool by_device = point->notification != NULL && iobind__same_ep(producer->device, stream->device) &&
-                   !iobind__stream_delivers(point->stream, point->ticket); /* delivering is the host's part */
+                   !iobind__stream_delivers(point->stream, point->ticket); /* the host copies what the stream delivers */
   if (!by_device) {
     return iobind__point_wait(point, error);
   }

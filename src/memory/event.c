@@ -103,7 +103,7 @@ iobind_status iobind_event_wait(iobind_event *event, uint64_t timeout_ns, iobind
   return iobind__named(status, error, "event_wait");
 }
 
-/* Whether a point has passed, without waiting for it. */
+/* Poll a point without blocking. */
 static iobind_status query(iobind__point *point, int32_t *done, iobind_error *error) {
   if (iobind__point_passed(point)) {
     *done = 1;

@@ -1,4 +1,5 @@
-/* Waiting for devices that queue by themselves: copying four bytes from the device comes after everything queued before. */
+/* Waits for devices with the quirk QUEUES, whose calls return before the work is complete: a copy of four bytes to the host is
+ * ordered after all previously submitted work. */
 #include "memory/allocator.h"
 #include "memory/driver.h"
 

@@ -25,7 +25,7 @@ void iobind__flight_add(iobind__flight *self, iobind_stream *stream, iobind__tic
 }
 
 void iobind__flight_follow(iobind__flight *self, iobind__ticket ticket) {
-  self->end = ticket; /* which only the owner's thread looks at */
+  self->end = ticket; /* no lock: only the owner's thread uses it */
 }
 
 iobind_stream *iobind__flight_end(iobind__flight *self) {

@@ -35,7 +35,7 @@ static inline void leave(iobind__holder *self) {
   self->holders = NULL;
 }
 
-/* Does another flight's work use the memory, or may it? With the list locked. */
+/* May work of another flight use the memory? With the list locked. */
 static inline bool meets(const iobind__holder *self) {
   const iobind__holder *other = self->next;
   while (other != NULL && other->flight == self->flight) {
@@ -44,7 +44,7 @@ static inline bool meets(const iobind__holder *self) {
   return other != NULL || atomic_load_explicit(&self->holders->is_used, memory_order_relaxed);
 }
 
-/* False: another thread has the lock of a list. It can be called again. */
+/* False: another thread has a list locked; call it again. */
 __attribute__((always_inline)) static inline bool try_set(iobind__holder *self, iobind__holders *holders) {
   iobind__holders *old = self->holders;
   if (old != NULL) {
@@ -86,16 +86,16 @@ void iobind__holder_set(iobind__holder *self, iobind__holders *holders) {
 
 /* ---- access in order ---- */
 
-/* What an access has to wait for. */
+/* What an access must wait for. */
 typedef struct obstacle {
-  bool is_running;       /* a call of the binding's owner has not returned */
-  bool writes;           /* the memory that is accessed */
-  iobind_stream *stream; /* or its runs are queued here; a reference is held */
+  bool is_running;       /* the owner is inside a run */
+  bool writes;           /* the run writes the accessed memory */
+  iobind_stream *stream; /* of the runs in flight; a reference is held; NULL: none */
   iobind__ticket ticket;
 } obstacle;
 
-/* A run that was to write the memory is waited for until somebody has been told, also if it is complete: its failure must not depend on how
- * fast it was. */
+/* A run that writes the memory counts as in flight until its outcome has been returned to a caller, even if it is complete.
+ * Otherwise it would depend on the device's speed whether the access returns the failure. */
 static bool is_over(const iobind__flight *flight, bool writes) {
   return writes ? iobind__stream_seen(flight->stream, flight->ticket) && !iobind__stream_owes(flight->stream, flight->ticket)
                 : iobind__stream_passed(flight->stream, flight->ticket);
@@ -140,7 +140,7 @@ void iobind__holders_meet(iobind__holders *self, bool writes, const iobind__flig
 }
 
 iobind_status iobind__holders_await(iobind__holders *self, bool writes, const iobind__flight *own, iobind_error *error) {
-  enum { PAUSE_NS = 50000 }; /* a synchronous run does not pay for telling when it ends */
+  enum { PAUSE_NS = 50000 }; /* polling, so that a synchronous run need not signal its end */
   obstacle found;
   if (atomic_load_explicit(&self->first, memory_order_acquire) == NULL) {
     return IOBIND_OK;
@@ -153,7 +153,7 @@ iobind_status iobind__holders_await(iobind__holders *self, bool writes, const io
     iobind_error reason = IOBIND_ERROR_INIT;
     iobind_status status = iobind__stream_pass_ticket(found.stream, found.ticket, &reason);
     bool returns = status != IOBIND_OK && (found.writes || !iobind__stream_passed(found.stream, found.ticket));
-    if (returns || status == IOBIND_OK) { /* otherwise a read of what the run was to write elsewhere returns it */
+    if (returns || status == IOBIND_OK) { /* otherwise an access to memory that the run writes will return the failure */
       iobind__stream_tell(found.stream, found.ticket, status);
     }
     iobind__ref_release(&found.stream->ref);

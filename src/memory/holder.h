@@ -1,5 +1,5 @@
-/* Who uses a tensor's memory. What is bound holds it; while runs of its binding are in flight, access from the host is ordered after them. A
- * synchronous run pays nothing for that: whoever accesses the memory looks at the holders. */
+/* The users of a tensor's memory. A holder is an input or output that is bound to it. Host access finds the holders, and waits
+ * for the runs of their bindings that are in flight. So a synchronous run does no extra work. */
 #ifndef IOBIND_MEMORY_HOLDER_H
 #define IOBIND_MEMORY_HOLDER_H
 
@@ -7,8 +7,8 @@
 
 /* The holders of one memory. */
 typedef struct iobind__holders {
-  atomic_bool locked;  /* for the few instructions that change or read the list */
-  atomic_bool is_used; /* work on a stream has used the memory without holding it: a copy */
+  atomic_bool locked;  /* a spin lock, for a few instructions */
+  atomic_bool is_used; /* a copy on a stream, which has no holder, has used the memory */
   _Atomic(struct iobind__holder *) first;
 } iobind__holders;
 
@@ -24,18 +24,20 @@ static inline void iobind__holder_init(iobind__holder *self, iobind__flight *fli
   *self = (iobind__holder){.flight = flight, .writes = writes};
 }
 
-/* Hold this memory instead of what was held before; NULL: nothing. The list must live as long as it is held. */
+/* Hold this memory, and release what was held before. NULL: hold nothing. The list must remain valid while it is held. */
 void iobind__holder_set(iobind__holder *self, iobind__holders *holders);
 
-/* Block until no run that uses the memory is in flight: for an access that writes, none at all; for one that reads, none that writes. Returns
- * the failure of a run that was to write what is read now. `own` is NULL, or the flight of the binding whose run the calling thread prepares: then
- * only for runs on streams, because another thread may prepare one that waits for this one. */
+/* Block until no conflicting run is in flight: for an access that writes, any run that uses the memory; for one that reads, a
+ * run that writes it. Returns the failure of a run that was to write the memory. `own`: the flight whose run the calling thread
+ * prepares, or NULL. If it is given, the call waits only for runs on streams: another thread may be preparing a run that waits
+ * for this one. */
 iobind_status iobind__holders_await(iobind__holders *self, bool writes, const iobind__flight *own, iobind_error *error);
 
-/* Work on a stream that uses the memory was submitted: the runs of other flights that have to come after it look. `own` may be NULL. */
+/* Work that uses the memory was submitted to a stream. Conflicting runs of other flights than `own`, which may be NULL, must
+ * check. */
 void iobind__holders_meet(iobind__holders *self, bool writes, const iobind__flight *own);
 
-/* The work is a run of the holder's flight. */
+/* The same for a run of the holder's flight. */
 static inline void iobind__holder_meet(const iobind__holder *self) {
   if (self->holders != NULL) {
     iobind__holders_meet(self->holders, self->writes, self->flight);

@@ -48,7 +48,7 @@ iobind_status iobind__imported_read(iobind__imported *out, const iobind_external
   }
   if ((read->bytes > 0) != memory) {
     return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "%s: external.bytes: expected %s, got %zu", what,
-                        memory ? "the size of the memory" : "0, for a semaphore has none", read->bytes);
+                        memory ? "the size of the memory" : "0 for a semaphore", read->bytes);
   }
   out->ort_kind = kinds[read->kind].ort_kind;
   return IOBIND_OK;
@@ -66,7 +66,7 @@ static iobind_status imports_nothing(const iobind_device *device, const char *wh
                       device->spec, device->runtime->ort.version);
 }
 
-/* ORT's own failures beside those that say that there is nothing of the kind. */
+/* ORT's failure; NOT_SUPPORTED if ORT returns ORT_NOT_IMPLEMENTED. */
 static iobind_status refuse(const iobind_device *device, OrtStatus *status, const char *what, iobind_error *error) {
   const OrtApi *api = IOBIND__API(device->runtime);
   return api->GetErrorCode(status) == ORT_NOT_IMPLEMENTED
@@ -95,7 +95,7 @@ static void ort_close(iobind__importer *self) {
 static iobind_status ort_open(iobind__importer *self, int32_t kind, const char *what, iobind_error *error) {
   const iobind_device *device = self->device;
   OrtExternalResourceImporter *importer = NULL;
-  /* An EP behind ORT's bridge leaves this slot of its table uninitialised (CUDA's up to 1.31), and ORT jumps through it. */
+  /* An EP behind ORT's bridge (CUDA up to 1.31) leaves this slot of its table uninitialised, and ORT would call it. */
   self->interop = device->bridged ? NULL : IOBIND__API(device->runtime)->GetInteropApi();
   if (self->interop == NULL) {
     return imports_nothing(device, what, error);
@@ -179,7 +179,7 @@ static const iobind__import_calls ort_imports = {
     .use = ort_use,
 };
 
-/* ---- by whoever it is ---- */
+/* ---- by the driver or ORT ---- */
 
 iobind_status iobind__importer_open(iobind_device *device, int32_t kind, iobind__importer *out, const char *what,
                                     iobind_error *error) {

@@ -1,6 +1,6 @@
-/* An EP's stream that uses what another stream does: a session computes on a stream of its own, or an output was lent. Both ways the order is
- * kept by events. An EP reports a failure only to a wait for the stream that failed. So a stream remembers what it was joined with, and a wait
- * for it collects those failures, too. */
+/* Joins an EP's stream with another one whose work it uses: a session computes on its own stream, or an output was lent. Events
+ * order the two. An EP reports a failure only to a wait for the stream that failed. So a stream records what it was joined
+ * with, and a wait for it also collects those failures. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,7 +10,7 @@ iobind_status iobind__stream_fork(iobind_stream *stream, iobind_stream *compute,
   const OrtApi *api = IOBIND__API(stream->device->runtime);
   iobind__point *point;
   IOBIND__TRY(iobind__point_open(stream, &point, error));
-  /* What the stream still delivers to the host is no reason to wait: a run that reads that memory has waited for it. */
+  /* No wait for deliveries to host memory: a run that reads that memory has already waited for them. */
   iobind__scope scope;
   iobind_status status = iobind__guard_enter(compute->device->guard, &scope, error);
   OrtStatus *failed = status == IOBIND_OK ? point->notification->WaitOnDevice(point->notification, compute->ep.sync) : NULL;
@@ -22,7 +22,7 @@ iobind_status iobind__stream_fork(iobind_stream *stream, iobind_stream *compute,
 
 /* With the mutex held. */
 static bool has_room(iobind_stream *stream) {
-  enum { MOST = 1024 }; /* a caller that never waits must wait then */
+  enum { MOST = 1024 }; /* then a caller that never waits has to wait */
   if (stream->ep.joined.count == stream->ep.joined.capacity && stream->ep.joined.capacity < MOST) {
     size_t capacity = stream->ep.joined.capacity == 0 ? 8 : stream->ep.joined.capacity * 2;
     iobind__joined *larger = realloc(stream->ep.joined.items, capacity * sizeof *larger);
@@ -34,7 +34,7 @@ static bool has_room(iobind_stream *stream) {
   return stream->ep.joined.count < stream->ep.joined.capacity;
 }
 
-/* The point is of another stream, and has passed when the submission's next ticket has. Takes the reference. */
+/* Record a point of another stream, which is complete when the submission's next ticket is. Takes ownership of the reference. */
 static iobind_status remember(const iobind__submission *submission, iobind__point *point, iobind_error *error) {
   iobind_stream *stream = submission->stream;
   pthread_mutex_lock(&stream->timeline.mutex);
@@ -64,7 +64,7 @@ iobind_status iobind__stream_join(iobind_stream *stream, iobind_stream *compute,
   return status;
 }
 
-/* The oldest that was joined up to a ticket, with a reference more; without a point: none. */
+/* The oldest that was joined up to a ticket, with a reference for the caller. Its point is NULL if there is none. */
 static iobind__joined find_oldest(iobind_stream *stream, iobind__ticket ticket) {
   iobind__joined oldest = {0};
   pthread_mutex_lock(&stream->timeline.mutex);
@@ -76,7 +76,7 @@ static iobind__joined find_oldest(iobind_stream *stream, iobind__ticket ticket) 
   return oldest;
 }
 
-/* Unless another thread has: it may be the oldest no more. */
+/* No-op if another thread has already removed it. */
 static void forget_oldest(iobind_stream *stream, iobind__point *point) {
   pthread_mutex_lock(&stream->timeline.mutex);
   bool forgets = stream->ep.joined.count > 0 && stream->ep.joined.items[0].point == point;
@@ -86,7 +86,7 @@ static void forget_oldest(iobind_stream *stream, iobind__point *point) {
   }
   pthread_mutex_unlock(&stream->timeline.mutex);
   if (forgets) {
-    iobind__point_release(point); /* without the mutex: the other stream may go with it */
+    iobind__point_release(point); /* without the mutex: this may free the other stream */
   }
 }
 
@@ -98,15 +98,16 @@ void iobind__stream_forget_joined(iobind_stream *stream) {
   }
 }
 
-/* The oldest first: two streams may be joined with each other, and what one of them then asks of the other has been heard already. Each is
- * asked, since a later point of the same stream does not know a failure that somebody else was told in between. It is forgotten only when
- * its failure is written down: another thread that waits for the same finds one or the other. */
+/* The oldest first: two streams may be joined with each other, and an older entry's failure is recorded before the newer one
+ * asks for it. Each entry is waited for: a later point of the same stream does not have a failure that was returned to another
+ * caller in between. An entry is removed only after its failure has been recorded, so that another waiting thread finds one of
+ * the two. */
 void iobind__stream_collect_joined_failures(iobind_stream *stream, iobind__ticket ticket) {
   iobind__joined oldest;
   while ((oldest = find_oldest(stream, ticket)).point != NULL) {
     iobind_error reason = IOBIND_ERROR_INIT;
-    if (iobind__point_wait(oldest.point, &reason) != IOBIND_OK) {      /* at once: the device has passed it */
-      iobind__stream_fail(stream, oldest.ticket - 1, ticket, &reason); /* what came before the join did not use it */
+    if (iobind__point_wait(oldest.point, &reason) != IOBIND_OK) {      /* does not block: it is complete */
+      iobind__stream_fail(stream, oldest.ticket - 1, ticket, &reason); /* work before the join did not use it */
     }
     forget_oldest(stream, oldest.point);
     iobind__point_release(oldest.point);

@@ -1,6 +1,6 @@
-/* Streams and events of other libraries. A stream of theirs becomes one of ours: a stream of the EP's, and two events that bridge it. Before
- * work of ours the EP's stream waits for theirs (in), behind it theirs waits for the EP's (out). The calls for that are those of the library
- * that the process has loaded for the device: see foreign.h. */
+/* Streams and events of other libraries. A wrapped stream is a stream of the EP that is bridged with the other library's by two
+ * events. Before iobind's work the EP's stream waits for the other one (in); after it the other one waits for the EP's (out).
+ * foreign.h describes the calls. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,9 +12,9 @@
 
 struct iobind__bridge {
   iobind__foreign foreign;
-  void *given;  /* as the caller has it */
-  void *stream; /* as the calls take it */
-  void *in;     /* events */
+  void *given;  /* the caller's handle */
+  void *stream; /* the handle for the calls */
+  void *in;     /* the two events */
   void *out;
   iobind_deleter deleter;
   void *deleter_context;
@@ -26,7 +26,7 @@ bool iobind__foreign_find(iobind__foreign *self, void *library, const char *cons
   bool all = library != NULL;
   for (size_t i = from; i < to && all; i++) {
     void *symbol = iobind__library_symbol(library, names[i]);
-    memcpy(&self->found[i], &symbol, sizeof symbol); /* a function's address as an object's: POSIX has them alike */
+    memcpy(&self->found[i], &symbol, sizeof symbol); /* POSIX: a function's address has the form of an object's */
     all = symbol != NULL;
   }
   return all;
@@ -56,14 +56,14 @@ static iobind_status refuse_captured(const iobind__foreign *foreign, void *strea
   return capturing == 0 ? IOBIND_OK : iobind__fail(error, IOBIND_ERROR_INVALID_STATE, "%s", why);
 }
 
-/* What is captured must not meet work that is not. */
+/* Captured work must not be ordered with work that is not captured. */
 static iobind_status check_capture(const iobind__foreign *foreign, void *stream, iobind_error *error) {
   return refuse_captured(foreign, stream, "the stream of another library is being captured: end its capture first", error);
 }
 
-/* By a wait for an event of a capture the EP's stream becomes part of that capture. A question about such an event would break
- * the capture, so the stream is asked: before the wait, which would break the capture that the stream is still part of, and
- * behind it. */
+/* A wait for an event that was recorded in a capture makes the EP's stream part of that capture. To query the event would break
+ * the capture, so the stream is queried: before the wait, which would break a capture that the stream already belongs to, and
+ * after it. */
 static iobind_status check_joined(const iobind__foreign *foreign, void *stream, iobind_error *error) {
   return refuse_captured(foreign, stream,
                          "the stream is part of a capture: it has waited for an event that was recorded in one; end that "
@@ -71,7 +71,7 @@ static iobind_status check_joined(const iobind__foreign *foreign, void *stream, 
                          error);
 }
 
-/* `later` waits for what `earlier` has got so far. */
+/* `later` waits for all work submitted to `earlier`. */
 static iobind_status put_behind(const iobind__foreign *foreign, void *later, void *earlier, void *event, iobind_error *error) {
   static const char what[] = "event between two libraries' streams";
   IOBIND__TRY(outcome(foreign, foreign->calls->record(foreign, event, earlier), what, error));
@@ -93,7 +93,8 @@ iobind_status iobind__bridge_in(const iobind_stream *stream, iobind_error *error
     return IOBIND_OK;
   }
   iobind__scope scope;
-  IOBIND__TRY(iobind__guard_enter(stream->device->guard, &scope, error)); /* a session may compute on it, and capture there */
+  IOBIND__TRY(
+      iobind__guard_enter(stream->device->guard, &scope, error)); /* a session may compute on the stream, and capture it */
   iobind_status status = check_capture(&bridge->foreign, bridge->stream, error);
   if (status == IOBIND_OK) {
     status = put_behind(&bridge->foreign, iobind__stream_handle(stream), bridge->stream, bridge->in, error);
@@ -151,15 +152,17 @@ static iobind_status read_native(iobind_native *out, const iobind_native *given,
                         "%s: native.kind: expected one of the kinds of native handles, got %d", what, out->kind);
   }
   if (is_stream && taken.kind != 0 && driver->foreign == NULL) {
-    return iobind__fail(error, IOBIND_ERROR_NOT_SUPPORTED,
-                        "%s: '%s' computes on one queue, iobind_runtime_adopt_device gives it yours", what, device->spec);
+    return iobind__fail(
+        error, IOBIND_ERROR_NOT_SUPPORTED,
+        "%s: '%s' computes on one queue and takes no other streams; iobind_runtime_adopt_device makes it use your queue", what,
+        device->spec);
   }
   if (taken.kind != out->kind) {
     return iobind__fail(error, IOBIND_ERROR_NOT_SUPPORTED, "%s: '%s' takes %s, got a native handle of kind %s", what,
                         device->spec, taken.kind == 0 ? "no native handles" : taken.name, name);
   }
   if (out->value != 0 && driver->foreign != NULL) {
-    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "%s: native.value: expected 0, for only a fence has values",
+    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "%s: native.value: expected 0, because only a fence has values",
                         what);
   }
   return IOBIND_OK;
@@ -204,7 +207,7 @@ static iobind_status open_bridge(iobind_stream *stream, void *given, iobind_erro
   if (status == IOBIND_OK) {
     stream->ep.bridge = bridge;
   } else {
-    free_bridge(stream, bridge); /* it has no deleter yet */
+    free_bridge(stream, bridge); /* its deleter is not yet set, and must not be called */
   }
   return status;
 }
@@ -279,8 +282,8 @@ iobind_status iobind_stream_get_native(const iobind_stream *stream, iobind_nativ
   IOBIND__TRY(iobind__null_check(stream, "stream", what, error));
   IOBIND__TRY(iobind__info_write(native, "native", &full, sizeof full, sizeof full, what, error));
   if (stream->kind->native == NULL) {
-    return iobind__fail(error, IOBIND_ERROR_NOT_SUPPORTED, "%s: the stream of '%s' is a thread of iobind", what,
-                        stream->device->spec);
+    return iobind__fail(error, IOBIND_ERROR_NOT_SUPPORTED,
+                        "%s: the stream of '%s' is a thread of iobind, and has no native handle", what, stream->device->spec);
   }
   full.kind = iobind__native_of(stream->device).kind;
   full.handle = stream->kind->native(stream);

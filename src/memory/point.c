@@ -1,4 +1,4 @@
-/* Points in streams, waited for on the host, by a stream, or by a stream's thread. */
+/* Points in streams. The host, another stream or a stream's thread waits for them. */
 #include <stdlib.h>
 
 #include "memory/kind.h"
@@ -82,7 +82,7 @@ static iobind_status run_waiting(iobind__task *task, const iobind_error *failure
   return iobind__point_pass(((waiting *)task)->point, error);
 }
 
-/* A point that cannot be waited for is not a failure of the stream: the next caller that asks waits itself, and is told. */
+/* A failed wait is not a failure of the stream. The next caller that asks waits itself, and gets the failure. */
 static iobind_status run_watching(iobind__task *task, const iobind_error *failure, iobind_error *error) {
   iobind__point *point = ((waiting *)task)->point;
   if (failure != NULL || iobind__point_pass(point, NULL) != IOBIND_OK) {
@@ -141,7 +141,8 @@ static bool can_be_told(const iobind__point *point) {
   return iobind__point_passed(point) || atomic_load(&point->watch) == IOBIND__WATCH_REFUSED;
 }
 
-/* Until the point can be told, or the stream's thread has passed it and must be asked to watch. */
+/* Block until the outcome can be returned; or until the ticket is complete, so that the thread must be asked to watch the
+ * device. */
 static void await_change(iobind__point *point, uint64_t until) {
   iobind_stream *stream = point->stream;
   bool in_time = true;
@@ -153,7 +154,7 @@ static void await_change(iobind__point *point, uint64_t until) {
   pthread_mutex_unlock(&stream->timeline.mutex);
 }
 
-/* ORT and the EPs have no wait with a limit: the stream's thread waits for the point, and this one for that thread. */
+/* ORT and the EPs have no wait with a timeout. So the stream's thread waits for the point, and this thread waits for that one. */
 iobind_status iobind__point_wait_until(iobind__point *point, uint64_t until, iobind_error *error) {
   while (until != UINT64_MAX && !can_be_told(point)) {
     IOBIND__TRY(iobind__point_watch(point, error));
@@ -162,7 +163,7 @@ iobind_status iobind__point_wait_until(iobind__point *point, uint64_t until, iob
       return iobind__fail(error, IOBIND_ERROR_TIMEOUT, "timed out: the work stays in flight, wait for it again");
     }
   }
-  return iobind__point_wait(point, error); /* at once if it has passed: for its failure, and for memory order */
+  return iobind__point_wait(point, error); /* does not block if it is complete: for its failure, and for memory order */
 }
 
 iobind_status iobind__stream_order(iobind_stream *stream, iobind__point *point, iobind_error *error) {
@@ -170,7 +171,7 @@ iobind_status iobind__stream_order(iobind_stream *stream, iobind__point *point, 
     return IOBIND_OK;
   }
   if (stream == NULL || iobind__point_passed(point)) {
-    return iobind__point_wait(point, error); /* returns at once if it has passed: for its failure, and for memory order */
+    return iobind__point_wait(point, error); /* does not block if it is complete: for its failure, and for memory order */
   }
   return stream->kind->order(stream, point, error);
 }

@@ -1,4 +1,4 @@
-/* Semaphores of other libraries and processes, which an EP's streams wait for and signal. */
+/* Semaphores of other libraries and processes; an EP's streams wait for them and signal them. */
 #include <stdlib.h>
 
 #include "memory/importer.h"
@@ -81,7 +81,7 @@ static iobind_status use(iobind_stream *stream, iobind_semaphore *semaphore, uin
   iobind__scope scope;
   IOBIND__TRY(iobind__named(iobind__guard_enter(device->guard, &scope, error), error, what));
   IOBIND__TRY(iobind__guard_end(&scope, importer->calls->use(importer, stream, value, waits, what, error), error));
-  iobind__ref_retain(&semaphore->ref); /* until the stream has passed it */
+  iobind__ref_retain(&semaphore->ref); /* until the work is complete */
   iobind__stream_retire(stream, iobind__submission_ticket(&submission), &semaphore->ref);
   return waits ? iobind__named(iobind__stream_leave(stream, error), error, what) : IOBIND_OK;
 }

@@ -1,5 +1,5 @@
-/* Pinned memory between the caller's pageable memory and a device: an EP's stream makes the host wait for copies with pageable
- * memory, but not for copies with pinned memory. */
+/* Pinned buffers for copies between the caller's pageable memory and a device. A copy with pageable memory blocks the host; a
+ * copy with pinned memory does not. */
 #include "memory/allocator.h"
 #include "memory/kind.h"
 
@@ -30,14 +30,14 @@ static bool allocate(iobind__staging *slot, iobind__place *pinned, size_t bytes)
   }
   iobind__device_note_allocated(pinned->device, IOBIND_HOLDER_STREAM, (size_t)dims[0]);
   free_slot(slot);
-  slot->value = value; /* not `used`, at which other threads look */
+  slot->value = value; /* not `used`, which other threads read */
   slot->place = pinned;
   slot->data = data;
   slot->bytes = (size_t)dims[0];
   return true;
 }
 
-/* The host may know that the stream has passed a read before the thread that has submitted it notes where its bytes go. With the mutex held. */
+/* A read may be complete before its bytes have been delivered: then the slot is still in use. With the mutex held. */
 static bool is_free(const iobind_stream *stream, const iobind__staging *slot) {
   bool unused = iobind__stream_passed(stream, slot->used);
   for (size_t i = 0; unused && i < atomic_load_explicit(&stream->deliveries.count, memory_order_relaxed); i++) {
@@ -52,8 +52,8 @@ static void set_used(iobind_stream *stream, iobind__staging *slot, iobind__ticke
   pthread_mutex_unlock(&stream->timeline.mutex);
 }
 
-/* A free buffer that is large enough, or else any free one, which is allocated again; NULL: all are in use. It is the caller's until it is
- * said by which copy it is used: sessions that compute on one stream submit to it from several threads. */
+/* A free buffer that is large enough, or else any free one, to be allocated again. NULL: all are in use. TAKEN reserves it
+ * until its copy has a ticket, because sessions that share a stream submit to it from several threads. */
 static iobind__staging *take_slot(iobind_stream *stream, size_t bytes) {
   iobind__staging *found = NULL;
   bool fits = false;

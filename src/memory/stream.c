@@ -1,5 +1,5 @@
-/* What streams of all kinds share: tickets and their outcomes, references and bytes that wait for a ticket, creating and
- * destroying. */
+/* What all kinds of streams share: tickets and their outcomes, references and deliveries that wait for a ticket, creation and
+ * destruction. */
 #include "memory/stream.h"
 
 #include <stdlib.h>
@@ -36,7 +36,7 @@ iobind__ticket iobind__stream_take_ticket(iobind_stream *stream) {
   return stream->kind->take_ticket(stream);
 }
 
-/* Has the EP perhaps skipped some of it? */
+/* May the EP have skipped a part of the submission? */
 static bool may_have_failed(const iobind__submission *self) {
   return atomic_load(&self->stream->timeline.reports) != self->reports;
 }
@@ -50,17 +50,18 @@ iobind__submission iobind__stream_begin(iobind_stream *stream) {
   return self;
 }
 
-/* Until a caller has been told of a failure, and of the last work that it is of, or can ask a point behind that. With the mutex held. */
+/* `owed` is true until the failure has been returned to a caller, and until the failure's last work has been queried, or can be
+ * by a point. With the mutex held. */
 static void find_debt(iobind__timeline *timeline) {
   const iobind__failure *latest = &timeline->failures[timeline->failure_count - 1];
   const iobind__ticket given = atomic_load(&timeline->given);
-  /* a wait takes a ticket, too, which is nobody's work */
+  /* not `to`: waits take tickets, too, but are no work */
   const iobind__ticket end = latest->to < given ? latest->to : given;
   bool ends_untold = end > latest->told && end > timeline->marked;
   atomic_store(&timeline->owed, latest->told == 0 || ends_untold);
 }
 
-/* The latest failure is that of this ticket, too. With the mutex held. */
+/* The latest failure covers this ticket, too. With the mutex held. */
 static void extend_failure(iobind_stream *stream, iobind__ticket ticket) {
   iobind__timeline *timeline = &stream->timeline;
   iobind__failure *latest = &timeline->failures[timeline->failure_count - 1];
@@ -79,7 +80,7 @@ static void extend_failure(iobind_stream *stream, iobind__ticket ticket) {
   find_debt(timeline);
 }
 
-/* The ticket comes before the look at the failures: a failure that is recorded after the look finds the ticket. */
+/* First the ticket, then the check: a failure that is recorded after the check covers the ticket. */
 iobind__ticket iobind__submission_ticket_inside(const iobind__submission *self) {
   iobind__ticket ticket = iobind__stream_take_ticket(self->stream);
   (void)iobind__ticket_raise(&self->stream->timeline.given, ticket);
@@ -94,7 +95,8 @@ iobind__ticket iobind__submission_ticket(const iobind__submission *self) {
   iobind__ticket ticket = iobind__stream_take_ticket(self->stream);
   (void)iobind__ticket_raise(&timeline->given, ticket);
   if (may_have_failed(self)) {
-    pthread_mutex_lock(&timeline->mutex); /* the failure is recorded when it is free */
+    pthread_mutex_lock(
+        &timeline->mutex); /* the thread that records the failure holds it: after that the failure is in the list */
     extend_failure(self->stream, ticket);
     pthread_mutex_unlock(&timeline->mutex);
   }
@@ -135,7 +137,7 @@ bool iobind__ticket_raise(atomic_uint_least64_t *mark, iobind__ticket ticket) {
 
 iobind_status iobind__stream_pass_ticket(iobind_stream *stream, iobind__ticket ticket, iobind_error *error) {
   if (!iobind__stream_passed(stream, ticket)) {
-    iobind_error reason = IOBIND_ERROR_INIT; /* perhaps of later work */
+    iobind_error reason = IOBIND_ERROR_INIT; /* may be of later work */
     iobind_status waited = stream->kind->wait(stream, ticket, &reason);
     if (waited != IOBIND_OK && !iobind__stream_passed(stream, ticket)) {
       return iobind__error_copy(error, &reason);
@@ -180,8 +182,8 @@ static iobind__failure *find_failure(iobind_stream *stream, iobind__ticket ticke
 
 void iobind__stream_add_failure(iobind_stream *stream, iobind__ticket from, iobind__ticket to, const iobind_error *failure) {
   if (stream->timeline.failure_count == IOBIND__FAILURES) {
-    /* Merge the two oldest. A caller that asks so late about work between them is told of a failure that did not happen: better
-     * than missing one. */
+    /* Merge the two oldest. A late query of work between them then returns a failure that did not happen, which is better than
+     * missing one. */
     stream->timeline.failures[0].to = stream->timeline.failures[1].to;
     if (stream->timeline.failures[0].told > 0) {
       stream->timeline.failures[0].told = stream->timeline.failures[1].told;
@@ -198,15 +200,15 @@ void iobind__stream_add_failure(iobind_stream *stream, iobind__ticket from, iobi
 
 void iobind__stream_fail(iobind_stream *stream, iobind__ticket after, iobind__ticket ticket, const iobind_error *failure) {
   iobind__timeline *timeline = &stream->timeline;
-  pthread_mutex_lock(&timeline->mutex); /* so that a later failure does not end before this one */
+  pthread_mutex_lock(&timeline->mutex); /* so that failures are recorded in the order of their ends */
   bool is_known = find_failure(stream, ticket) != NULL;
-  /* Counted first: what is being submitted finds the count, or its ticket is found here. */
+  /* Count first: a submission in progress either sees the count, or its ticket is included here. */
   atomic_fetch_add(&timeline->reports, 1);
-  iobind__ticket last = atomic_load(&timeline->submitted); /* after a failure the EP may have skipped later work, too */
+  iobind__ticket last = atomic_load(&timeline->submitted); /* the EP may have skipped later work, too */
   if (!is_known) {
     iobind__stream_add_failure(stream, after < ticket ? after + 1 : ticket, last, failure);
   } else {
-    /* Another thread has waited for the same, or this is a second failure, of later work. */
+    /* Another thread has recorded the same failure, or this is a second one, of later work. */
     iobind__ticket known = timeline->failures[timeline->failure_count - 1].to;
     iobind__ticket passed = atomic_load(&timeline->passed);
     iobind__ticket good = known > passed ? known : passed;
@@ -219,7 +221,7 @@ void iobind__stream_fail(iobind_stream *stream, iobind__ticket after, iobind__ti
 
 void iobind__stream_suspect(iobind_stream *stream, const iobind_error *failure) {
   if (iobind__device_keeps_failures(stream->device)) {
-    return; /* earlier work would have lost the device */
+    return; /* a failure of earlier work would have lost the device */
   }
   iobind__ticket passed = atomic_load(&stream->timeline.passed);
   iobind__ticket last = atomic_load(&stream->timeline.submitted);
@@ -252,7 +254,7 @@ bool iobind__stream_owes(iobind_stream *stream, iobind__ticket ticket) {
 
 void iobind__stream_tell(iobind_stream *stream, iobind__ticket ticket, iobind_status outcome) {
   if (!iobind__stream_passed(stream, ticket)) {
-    return; /* it could not be waited for */
+    return; /* the wait itself failed */
   }
   if (outcome != IOBIND_OK) {
     pthread_mutex_lock(&stream->timeline.mutex);
@@ -266,7 +268,7 @@ void iobind__stream_tell(iobind_stream *stream, iobind__ticket ticket, iobind_st
   (void)iobind__ticket_raise(&stream->timeline.seen, ticket);
 }
 
-/* The caller has been told of the latest failure: the stream works again. */
+/* The latest failure is returned to the caller: the stream works again. */
 static void end_failure(iobind_stream *stream) {
   iobind__timeline *timeline = &stream->timeline;
   iobind__failure *latest = &timeline->failures[timeline->failure_count - 1];
@@ -287,7 +289,7 @@ static iobind_status synchronize(iobind_stream *stream, iobind_error *error) {
   iobind_status status = iobind__stream_drain(stream, error);
   pthread_mutex_lock(&stream->timeline.mutex);
   if (atomic_load(&stream->timeline.untold)) {
-    if (status == IOBIND_OK) { /* the EP has reported it to another caller that waited */
+    if (status == IOBIND_OK) { /* the EP has reported it to another wait */
       status = iobind__error_copy(error, &stream->timeline.failures[stream->timeline.failure_count - 1].error);
     }
     end_failure(stream);
@@ -302,7 +304,7 @@ iobind_status iobind_stream_synchronize(iobind_stream *stream, iobind_error *err
 
 /* ---- references ---- */
 
-/* Take references up to a ticket out of the list, at most this many. */
+/* Remove at most `most` references up to a ticket from the list. */
 static size_t take_retired(iobind_stream *stream, iobind__ticket ticket, iobind__ref **taken, size_t most) {
   size_t count = 0;
   size_t kept = 0;
@@ -326,14 +328,14 @@ void iobind__stream_collect(iobind_stream *stream, iobind__ticket ticket) {
   do {
     count = take_retired(stream, ticket, taken, AT_ONCE);
     for (size_t i = 0; i < count; i++) {
-      iobind__ref_release(taken[i]); /* without the mutex: destroying an object may use the stream */
+      iobind__ref_release(taken[i]); /* without the mutex: a destructor may use the stream */
     }
   } while (count == AT_ONCE);
 }
 
 /* With the mutex held. */
 static bool has_room(iobind_stream *stream) {
-  enum { MOST = 1024 }; /* a caller that never waits would let the list grow */
+  enum { MOST = 1024 }; /* a caller may never wait */
   if (stream->retired.count == stream->retired.capacity && stream->retired.capacity < MOST) {
     size_t capacity = stream->retired.capacity == 0 ? 8 : stream->retired.capacity * 2;
     iobind__retired *larger = realloc(stream->retired.items, capacity * sizeof *larger);
@@ -368,7 +370,7 @@ void iobind__stream_deliver(const iobind__submission *submission, const void *fr
   iobind_stream *stream = submission->stream;
   pthread_mutex_lock(&stream->timeline.mutex);
   size_t count = atomic_load_explicit(&stream->deliveries.count, memory_order_relaxed);
-  /* before the ticket: a caller that takes a later ticket and waits for it must see the delivery */
+  /* before the ticket: a wait for a later ticket must see the delivery */
   atomic_store(&stream->deliveries.count, count + 1);
   stream->deliveries.items[count] = (iobind__delivery){iobind__submission_ticket_inside(submission), from, to, bytes};
   pthread_mutex_unlock(&stream->timeline.mutex);
@@ -400,8 +402,8 @@ iobind_status iobind__stream_use_host(iobind_stream *stream, const void *data, s
   return shared ? iobind__stream_drain(stream, error) : IOBIND_OK;
 }
 
-/* Copy arrived bytes to their destination. The mutex is held meanwhile: another thread that learns that the stream has passed
- * must wait for the copy, too. */
+/* Copy the delivered bytes to their destination. The mutex is held for the copy, so that no other thread finds the ticket
+ * complete before the bytes are there. */
 static void deliver(iobind_stream *stream, iobind__ticket ticket) {
   if (atomic_load(&stream->deliveries.count) == 0) {
     return;
@@ -428,8 +430,8 @@ void iobind__stream_advance(iobind_stream *stream, iobind__ticket ticket) {
   }
 }
 
-/* All work has failed, and is over. References are released by the next call that waits: what they keep may belong to the thread that finds
- * that the device is lost. */
+/* The device is lost: all work has failed and is complete. References are released by the next wait, because the thread that
+ * finds the loss may be using what they retain. */
 static void lose(iobind__loss_hook *hook, const iobind_error *reason) {
   iobind_stream *stream = (iobind_stream *)((char *)hook - offsetof(iobind_stream, loss));
   const iobind__ticket passed = atomic_load(&stream->timeline.passed);
@@ -439,13 +441,13 @@ static void lose(iobind__loss_hook *hook, const iobind_error *reason) {
     deliver(stream, last);
     iobind__ticket_raise(&stream->timeline.passed, last);
   }
-  iobind__ticket_raise(&stream->timeline.seen, last); /* also of work that was complete: no wait for it is needed any more */
+  iobind__ticket_raise(&stream->timeline.seen, last); /* complete work, too, needs no wait any more */
   pthread_mutex_lock(&stream->timeline.mutex);
   pthread_cond_broadcast(&stream->timeline.changed);
   pthread_mutex_unlock(&stream->timeline.mutex);
 }
 
-/* ---- made and destroyed ---- */
+/* ---- creation and destruction ---- */
 
 static void free_stream(iobind__ref *ref) {
   iobind_stream *stream = (iobind_stream *)ref;
@@ -461,7 +463,7 @@ static void free_stream(iobind__ref *ref) {
   iobind__ref_release(&runtime->ref);
 }
 
-/* The EPs themselves look at no option of a stream: one that iobind does not know would be lost silently. */
+/* EPs ignore all options of a stream: an option that iobind does not know would be ignored silently. */
 static iobind_status check_option(const iobind_device *device, const char *key, const char *value, iobind_error *error) {
   const iobind__option_table *table = device->ep == NULL ? NULL : device->ep->stream_options;
   if (table == NULL || (device->flags & IOBIND_DEVICE_STREAMS) == 0) {
@@ -503,7 +505,6 @@ static iobind_status check_options(const iobind_device *device, const iobind_str
   return status;
 }
 
-/* Open it, with its options. */
 static iobind_status open_stream(iobind_stream *stream, const iobind_stream_options *options, iobind_error *error) {
   iobind_status status = iobind__named(stream->kind->open(stream, error), error, "stream_create");
   const iobind__driver *driver = iobind__driver_of(stream->device);
@@ -563,13 +564,13 @@ void iobind_stream_destroy(iobind_stream *stream) {
   iobind_error reason = IOBIND_ERROR_INIT;
   iobind__ticket last = atomic_load(&stream->timeline.submitted);
   if (iobind__stream_drain(stream, &reason) != IOBIND_OK && !iobind__stream_passed(stream, last)) {
-    /* waiting failed: whether the work has finished is not known */
+    /* the wait failed: whether the work is complete is unknown */
     iobind__stream_fail(stream, atomic_load(&stream->timeline.passed), last, &reason);
   }
   iobind__stream_advance(stream, last);
   (void)iobind__ticket_raise(&stream->timeline.seen, last);
   if (atomic_fetch_sub(&stream->owners, 1) > 1) {
-    return; /* a session computes on it, which closes it, and may have done so by now */
+    return; /* a session that computes on the stream closes it, and may already have done so */
   }
   iobind__worker_stop(stream);
   iobind__loss_unwatch(stream->device, &stream->loss);

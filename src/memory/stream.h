@@ -1,27 +1,31 @@
-/* Streams: work of a device in order. There are several kinds. On a device with streams of its own it is the execution provider's
- * (ep_stream.c): ORT's calls submit to it and return, and events are the EP's notifications, which ORT lends to an application through
- * its plugin interface, so that no vendor's call is needed. A driver may have streams of its own (driver.h). On any other device it is a
- * queue of tasks with one of iobind's threads (worker_stream.c). The differences between the kinds are in one table of functions, kind.h; the
- * modules below need only this header.
+/* Streams: work of a device in order. There are three kinds:
  *
- * Work on a stream has a ticket, its number in the order of submission. This is how a run of a binding uses it; any number of runs may
+ * - a device with streams has the execution provider's (ep_stream.c): ORT's calls submit to it and return. Its events are the EP's
+ *   notifications, which ORT offers through its plugin interface, so that no vendor's call is needed;
+ * - a driver may have its own (driver.h);
+ * - any other device has a queue of tasks with one thread of iobind (worker_stream.c).
+ *
+ * The kinds differ in one table of functions, kind.h. Modules below this one need only this header.
+ *
+ * Work on a stream has a ticket, its number in the order of submission. A run of a binding uses it as follows. Any number of runs may
  * be queued, each with its own ticket:
  *
  *   if (iobind__stream_orders_calls(stream)) {
  *     submission = iobind__stream_begin(stream);         before the submission: a failure may be reported in its middle
  *     RunWithBinding(...);                               submits to the EP: the run options have iobind__stream_ort(stream)
- *     ticket = iobind__submission_ticket(&submission);   only after the submission: what waits takes its own before
+ *     ticket = iobind__submission_ticket(&submission);   after the submission: a wait takes its own ticket before it begins
  *   } else {
  *     iobind__stream_submit(stream, task, &ticket, error);
  *   }
- *   iobind__stream_retire(stream, ticket, ref);          what the run uses lives until it has passed
+ *   iobind__stream_retire(stream, ticket, ref);          retains what the run uses until it is complete
  *   ...
- *   iobind__stream_wait_ticket(stream, ticket, error)    wait for it; or, without waiting,
- *   iobind__stream_seen(stream, ticket)                  does the caller know that it has passed? then
- *   iobind__stream_outcome(stream, ticket, error)        did it succeed? May be asked any number of times, also much later
+ *   iobind__stream_wait_ticket(stream, ticket, error)    block until it is complete; or, without blocking,
+ *   iobind__stream_seen(stream, ticket)                  has a call returned that it is complete? If so,
+ *   iobind__stream_outcome(stream, ticket, error)        did it succeed? May be called any number of times, at any later time
  *
- * Tickets pass in their order. `passed` is the last one of which the host knows that it has passed, `seen` the last one of which the
- * caller has been told. What is refused while work is in flight depends on `seen`, so that a mistake shows on a fast device too. */
+ * A ticket is complete only after all earlier ones. `passed` is the last ticket that the host knows to be complete, `seen` the last one
+ * that a call has returned as complete. What is refused while work is in flight depends on `seen`, so that a caller's mistake is found
+ * on a fast device, too. */
 #ifndef IOBIND_MEMORY_STREAM_H
 #define IOBIND_MEMORY_STREAM_H
 
@@ -29,39 +33,39 @@
 
 typedef uint64_t iobind__ticket;
 
-/* Work that is submitted to an EP's stream, from before the first call that submits a part of it. Once a stream has failed, the EP skips what
- * was submitted to it, until the failure is reported to a wait; and the wait may be another thread's. */
+/* Work that is being submitted to an EP's stream. It begins before the first call that submits a part of it. After a failure
+ * the EP skips submitted work until it has reported the failure to a wait, possibly another thread's. `reports` shows whether
+ * that happened during the submission. */
 typedef struct iobind__submission {
   iobind_stream *stream;  /* NULL: none */
-  uint_least64_t reports; /* of failures, when it began */
+  uint_least64_t reports; /* the stream's count at the beginning */
 } iobind__submission;
 
 /* Work for a stream's thread. */
 typedef struct iobind__task {
   struct iobind__task *next;
-  iobind__ticket ticket; /* 0: not ordered with the work of an EP's stream */
-  /* `failure` is NULL, or the failure of earlier work of the stream: then the task does nothing and returns that. */
+  iobind__ticket ticket; /* 0: on an EP's stream, not ordered with its work */
+  /* `failure`: NULL, or the failure of earlier work of the stream. Then the task does no work and returns that failure. */
   iobind_status (*run)(struct iobind__task *task, const iobind_error *failure, iobind_error *error);
   void (*destroy)(struct iobind__task *task); /* always called, after `run` */
 } iobind__task;
 
-/* A reference that is released when the stream has passed the ticket. */
+/* A reference that is released when the ticket is complete. */
 typedef struct iobind__retired {
   iobind__ticket ticket;
   iobind__ref *ref;
 } iobind__retired;
 
-/* A failure and the tickets that it covers. An EP reports a failure only once, to the first caller that waits, and a worker's
- * stream works again after it was synchronized; callers that ask later find the failure here. */
+/* A failure and the tickets that it covers, for later queries: an EP reports a failure only to the first wait, and a worker's
+ * stream works again after a synchronization. */
 typedef struct iobind__failure {
   iobind__ticket from;
   iobind__ticket to;   /* UINT64_MAX: all later work, until the stream is synchronized */
-  iobind__ticket told; /* the last one of which a caller has received it; 0: none */
+  iobind__ticket told; /* the last ticket for which a call has returned it; 0: none */
   iobind_error error;
 } iobind__failure;
 
-/* Bytes that were read into pinned memory of the stream, and where the host copies them once the stream has passed the
- * ticket. */
+/* Bytes that the stream reads into its pinned memory, and where the host copies them when the ticket is complete. */
 typedef struct iobind__delivery {
   iobind__ticket ticket;
   const void *from;
@@ -71,11 +75,11 @@ typedef struct iobind__delivery {
 
 /* Work on another stream that is part of this one's work: see join.c. */
 typedef struct iobind__joined {
-  iobind__ticket ticket;       /* with which it has passed */
+  iobind__ticket ticket;       /* is complete only if that work is */
   struct iobind__point *point; /* of the other stream; a reference is held */
 } iobind__joined;
 
-/* To the stream of another library: see native.c. */
+/* A bridge to the stream of another library: see native.c. */
 typedef struct iobind__bridge iobind__bridge;
 
 /* Pinned memory of the stream. */
@@ -85,10 +89,10 @@ typedef struct iobind__staging {
   iobind__place *place;
   void *data;
   size_t bytes;
-  iobind__ticket used; /* by the last copy; TAKEN: by one that is just being submitted, whose thread owns the rest */
+  iobind__ticket used; /* the ticket of the last copy; TAKEN: the slot belongs to a thread that is submitting one */
 } iobind__staging;
 
-/* A thread that waits for an EP's stream. */
+/* A thread that is waiting for an EP's stream. */
 typedef struct iobind__wait {
   iobind__ticket ticket;
   struct iobind__wait *next;
@@ -96,21 +100,21 @@ typedef struct iobind__wait {
 
 enum { IOBIND__FAILURES = 8, IOBIND__STAGING = 4 };
 
-/* Which work was submitted, which has passed, and what has failed. */
+/* Which work was submitted, is complete, and has failed. */
 typedef struct iobind__timeline {
-  atomic_uint_least64_t submitted; /* the last ticket */
-  atomic_uint_least64_t passed;
-  atomic_uint_least64_t seen;
-  atomic_bool untold;                         /* the latest failure came after the stream was last synchronized */
-  pthread_mutex_t mutex;                      /* guards the stream but for the marks */
-  pthread_cond_t changed;                     /* `passed`, the worker's tasks, or the EP's waits */
+  atomic_uint_least64_t submitted;            /* the last ticket */
+  atomic_uint_least64_t passed;               /* the last ticket that is known to be complete */
+  atomic_uint_least64_t seen;                 /* the last ticket that a call has returned as complete */
+  atomic_bool untold;                         /* the stream was not synchronized since the latest failure */
+  pthread_mutex_t mutex;                      /* protects the lists, the queue and the failures */
+  pthread_cond_t changed;                     /* `passed`, the worker's tasks, or the EP's waits have changed */
   iobind__failure failures[IOBIND__FAILURES]; /* the oldest first */
   size_t failure_count;
   atomic_uint_least64_t last_failed; /* the end of the latest failure */
   iobind__ticket marked;             /* the last point that can be queried */
   atomic_uint_least64_t given;       /* the last ticket of a submission */
-  atomic_bool owed;                  /* is later work that of the latest failure, too? */
-  atomic_uint_least64_t reports;     /* of failures, by the EP's stream, each counted before it is recorded */
+  atomic_bool owed;                  /* the latest failure covers later submissions, too */
+  atomic_uint_least64_t reports;     /* the number of failures that the EP has reported, each counted before it is recorded */
 } iobind__timeline;
 
 /* The thread of a stream, and its queue. */
@@ -119,13 +123,13 @@ typedef struct iobind__worker {
   iobind__task **end;
   pthread_t thread;
   bool is_started;
-  bool is_stopping; /* the stream is being destroyed, and has passed all */
+  bool is_stopping; /* the stream is being destroyed, and all work is complete */
 } iobind__worker;
 
-/* The part of an EP's stream; all 0 in a stream of another kind. */
+/* The fields of an EP's stream; all 0 in other kinds. */
 typedef struct iobind__ep_part {
   OrtSyncStream *sync;
-  iobind__bridge *bridge; /* NULL: the stream is nobody else's */
+  iobind__bridge *bridge; /* NULL: no other library's stream */
   iobind__wait *waits;    /* threads inside the EP */
   struct {
     iobind__joined *items; /* the oldest first */
@@ -136,13 +140,13 @@ typedef struct iobind__ep_part {
 
 /* Other modules use only `ref` and `device`. */
 struct iobind_stream {
-  iobind__ref ref;                          /* of the owners, and of points in it */
-  iobind_device *device;                    /* whose work it orders; its runtime is held */
+  iobind__ref ref;                          /* held by the owners, and by its points */
+  iobind_device *device;                    /* its runtime is retained */
   const struct iobind__stream_kind *kind;   /* what differs between an EP's, a worker's and a driver's stream */
-  iobind__timeline timeline;                /* how far its work is */
+  iobind__timeline timeline;                /* the progress of its work */
   iobind__ep_part ep;                       /* the EP's stream */
   void *own;                                /* of a driver's kind; NULL: nothing */
-  iobind__worker worker;                    /* the thread, of a worker's stream or for waits */
+  iobind__worker worker;                    /* its thread: does a worker's work, or waits for points */
   iobind__staging staging[IOBIND__STAGING]; /* buffers of pinned memory */
   struct {
     iobind__delivery items[IOBIND__STAGING]; /* the oldest first */
@@ -152,12 +156,12 @@ struct iobind_stream {
     iobind__retired *items;
     size_t count;
     size_t capacity;
-  } retired;              /* what its work in flight uses */
-  iobind__loss_hook loss; /* it fails with its device */
-  atomic_size_t owners;   /* the caller, and sessions that compute on it: it is closed with the last one */
+  } retired;              /* objects that work in flight uses */
+  iobind__loss_hook loss; /* called if the device is lost */
+  atomic_size_t owners;   /* the caller, and sessions that compute on it; the last one closes it */
 };
 
-/* Does a thread of the stream wait for a point, so that a question about it need not? */
+/* Does the stream's thread wait for a point, so that a query of it need not block? */
 typedef enum iobind__watch {
   IOBIND__WATCH_NOBODY,
   IOBIND__WATCH_THREAD,
@@ -171,7 +175,7 @@ typedef struct iobind__point {
   iobind__ticket ticket;
   OrtSyncNotificationImpl *notification; /* NULL: not an EP's stream */
   _Atomic(iobind__watch) watch;
-  atomic_bool queued; /* the device queues by itself, and nobody has waited for it since */
+  atomic_bool queued; /* the device has the quirk QUEUES, and no thread has waited for it since */
 } iobind__point;
 
 struct iobind_event {
@@ -183,185 +187,189 @@ struct iobind_event {
 
 /* ---- fence.c ---- */
 
-/* Wait on the host until a queued device has done all that was submitted; nothing on any other device. */
+/* Block until a device with the quirk QUEUES has completed all submitted work; a no-op on other devices. */
 iobind_status iobind__device_wait(iobind_device *device, iobind_error *error);
 
-/* ---- stream.c: what the kinds are asked ---- */
+/* ---- stream.c: questions about the kind ---- */
 
-/* Do ORT's calls submit to the stream and return, because the EP orders them? Otherwise they are done when they return, and work that
- * must wait for its turn is a task. */
+/* Do ORT's calls submit to the stream and return, because the EP orders them? Otherwise the calls' work is complete on return,
+ * and work that must wait is a task. */
 bool iobind__stream_orders_calls(const iobind_stream *stream);
 
-/* What ORT's calls need to submit to this stream; NULL if they are done when they return, and for no stream. */
+/* ORT's stream, to which its calls submit. NULL: calls are complete on return, or `stream` is NULL. */
 OrtSyncStream *iobind__stream_ort(const iobind_stream *stream);
 
-/* Must work for the stream be submitted as a task? Not if the EP orders it, nor if nothing comes before it (a failure does). */
+/* Must work for the stream be a task? False if the EP orders it, or if the stream has neither earlier work in flight nor a
+ * failure. */
 bool iobind__stream_is_busy(const iobind_stream *stream);
 
 /* ---- ep_stream.c ---- */
 
-/* What the EP calls its stream: CUDA's cudaStream_t. Only of an EP's stream. */
+/* The EP's native handle, such as a cudaStream_t. Only for an EP's stream. */
 void *iobind__stream_handle(const iobind_stream *stream);
 
 /* ---- stream.c: tickets ---- */
 
-/* A submission begins; NULL: none does. Not before a wait for the same stream, whose failure would be that of the submission. It begins as
- * failed after work that has failed and of which nobody has been told: it may use what that work was to write. */
+/* Begin a submission; for a NULL stream none begins. Call it after all waits for the same stream, or their failures would count
+ * as the submission's. If earlier work has failed, and no call has returned that failure, the submission fails, too: it may use
+ * what that work was to write. */
 iobind__submission iobind__stream_begin(iobind_stream *stream);
 
-/* A ticket for all of the submission so far; any number may be taken, and each has its failures. */
+/* A ticket for the submission up to now. Any number may be taken; each has its own outcome. */
 iobind__ticket iobind__submission_ticket(const iobind__submission *self);
 
-/* Give a task to the stream's thread, which is started when it is first needed. On a worker's stream the task comes after everything
- * on the stream, and *ticket is its ticket. On an EP's stream the thread is not ordered with the EP's work; it waits when the caller
- * must not, and *ticket is 0, which has always passed. The task may be over before the call returns. `ticket` may be NULL. After a
- * failure the caller still owns the task, and it was not run. */
+/* Submit a task to the stream's thread, which the first task starts. On a worker's stream the task is ordered after all earlier
+ * work, and *ticket is its ticket. On an EP's stream the thread is not ordered with the EP's work; it waits on behalf of
+ * callers that must not block, and *ticket is 0, which is always complete. The task may have run before the call returns.
+ * `ticket` may be NULL. On failure the task has not run, and the caller still owns it. */
 iobind_status iobind__stream_submit(iobind_stream *stream, iobind__task *task, iobind__ticket *ticket, iobind_error *error);
 
-/* Another thread may have raised the mark further: it never comes down. Did this call raise it? */
+/* Raise a mark to at least `ticket`. Returns whether this call raised it. */
 bool iobind__ticket_raise(atomic_uint_least64_t *mark, iobind__ticket ticket);
 
-/* Has everything up to the ticket passed, as far as the host can tell without waiting? */
+/* Is the ticket known to be complete? Does not block. */
 bool iobind__stream_passed(const iobind_stream *stream, iobind__ticket ticket);
 
-/* Has the caller been told that it has? */
+/* Has a call returned that it is complete? */
 bool iobind__stream_seen(const iobind_stream *stream, iobind__ticket ticket);
 
-/* The outcome of a ticket that has passed: OK, or the failure that it is part of. */
+/* The outcome of a complete ticket: OK, or the failure that covers it. */
 iobind_status iobind__stream_outcome(iobind_stream *stream, iobind__ticket ticket, iobind_error *error);
 
-/* Has the ticket failed, and has no caller been told? A later point of the stream may not know of it. */
+/* Has the ticket failed without any call having returned that? A later point of the stream may not have the failure. */
 bool iobind__stream_owes(iobind_stream *stream, iobind__ticket ticket);
 
-/* A call returns that the ticket has passed, and its outcome. */
+/* Record that a call returns this outcome of the ticket. No-op if the ticket is not complete. */
 void iobind__stream_tell(iobind_stream *stream, iobind__ticket ticket, iobind_status outcome);
 
-/* Wait on the host for a ticket, and return its outcome. On an EP's stream this waits for all that is on it. */
+/* Block until a ticket is complete, and return its outcome. On an EP's stream this waits for all submitted work. */
 iobind_status iobind__stream_wait_ticket(iobind_stream *stream, iobind__ticket ticket, iobind_error *error);
 
-/* The same, and tell nobody: the caller is not returned a failure, or not here. */
+/* The same, but does not record that a caller gets the outcome. */
 iobind_status iobind__stream_pass_ticket(iobind_stream *stream, iobind__ticket ticket, iobind_error *error);
 
-/* Wait on the host for everything on a stream, and return the outcome; does nothing for NULL. */
+/* Block until all submitted work is complete, and return the outcome. NULL is a no-op. */
 iobind_status iobind__stream_drain(iobind_stream *stream, iobind_error *error);
 
-/* Wait on the host for everything on a stream, and return no failure: that is left to who uses what has failed. Does nothing for NULL. */
+/* Block until all submitted work is complete. A failure is left for later waits and queries. NULL is a no-op. */
 void iobind__stream_pass(iobind_stream *stream);
 
-/* Release a reference once the stream has passed the ticket; at once if it has. At most 1024 are kept; then the call waits for the stream.
- * So a task must not call this for its own stream; it can hold references itself. */
+/* Release a reference when the ticket is complete. At most 1024 are kept; after that the call waits for the stream. So a task
+ * must not call this for its own stream; it can hold references itself. */
 void iobind__stream_retire(iobind_stream *stream, iobind__ticket ticket, iobind__ref *ref);
 
-/* A call has failed that made the EP wait for the stream. The failure may be that of earlier work, and the EP reports it only once: so all
- * work that nobody has waited for counts as failed. Nothing where such a failure stays with the device: it is lost, or the call itself has
- * failed. */
+/* A call in which the EP waits for the stream has failed. The failure may be that of earlier work, and the EP reports it only
+ * once. So all work that is not known to be complete counts as failed. No-op if the device keeps its failures: then earlier
+ * work would have lost it. */
 void iobind__stream_suspect(iobind_stream *stream, const iobind_error *failure);
 
-/* One more owner, who releases the stream by iobind_stream_destroy. */
+/* Add an owner, who must call iobind_stream_destroy. */
 iobind_stream *iobind__stream_share(iobind_stream *stream);
 
-/* ---- join.c: a stream that uses what another one does ---- */
+/* ---- join.c: a stream that uses another one's work ---- */
 
-/* Make later work on `compute` wait for all work submitted to `stream`. The host does not wait. */
+/* Make later work on `compute` wait for all work submitted to `stream`. Does not block. */
 iobind_status iobind__stream_fork(iobind_stream *stream, iobind_stream *compute, iobind_error *error);
 
-/* Make later work on `stream` wait for all work submitted to `compute`, which counts as work of `stream` from now on: its failure is the
- * stream's, too. A worker's stream fails with what it waits for; an EP's remembers the other one for that. The host waits where the order
- * cannot be the device's (see iobind__stream_order), and once it has not asked for the outcome of 1024. */
+/* Make later work on `stream` wait for all work submitted to `compute`. From now on that work counts as work of `stream`, also
+ * its failures. A worker's stream fails with what it waits for; an EP's stream records the other one, see join.c. Blocks if the
+ * device cannot keep the order (see iobind__stream_order), or if 1024 joins are recorded. */
 iobind_status iobind__stream_join(iobind_stream *stream, iobind_stream *compute, iobind_error *error);
 
-/* ---- native.c: the stream of another library, if it is one. NULL: not a stream ---- */
+/* ---- native.c: streams of other libraries; the stream may be NULL ---- */
 
 bool iobind__stream_is_foreign(const iobind_stream *stream);
 
-/* INVALID_STATE while the other library captures its stream: a wait there for what is not captured would break the capture. */
+/* INVALID_STATE while the other library captures its stream: making it wait for work that is not captured would break the
+ * capture. */
 iobind_status iobind__bridge_check(const iobind_stream *stream, iobind_error *error);
 
 /* ---- stream.c: around work that ORT submits to a stream ---- */
 
-/* Before: order the work after what the stream is to wait for. Does nothing for NULL. */
+/* Before: order the work after all that the stream waits for. NULL is a no-op. */
 iobind_status iobind__stream_enter(const iobind_stream *stream, iobind_error *error);
 
-/* After that: later work on the stream, or on another library's that it bridges, waits for it. */
+/* After: make later work on the stream, and on the bridged one of another library, wait for it. NULL is a no-op. */
 iobind_status iobind__stream_leave(iobind_stream *stream, iobind_error *error);
 
 /* ---- stream.c: deliveries ---- */
 
-/* The work just submitted to an EP's stream writes these bytes into a staging buffer. Before any caller sees that the stream has passed it,
- * the host copies them to `to`, unless the work has failed. At most one delivery for each staging buffer. */
+/* The work just submitted to an EP's stream writes these bytes into a staging buffer. Before a caller sees that the work is
+ * complete, the host copies them to `to`, unless the work has failed. At most one delivery for each staging buffer. */
 void iobind__stream_deliver(const iobind__submission *submission, const void *from, void *to, size_t bytes);
 
-/* Does the stream, up to a ticket, still have to deliver? */
+/* Are there deliveries outstanding up to a ticket? */
 bool iobind__stream_delivers(iobind_stream *stream, iobind__ticket ticket);
 
-/* The next submission to the stream uses this host memory: wait until the stream has delivered what goes there. Does nothing for NULL. */
+/* The next submission uses this host memory: block until the stream's deliveries to it are complete. NULL is a no-op. */
 iobind_status iobind__stream_use_host(iobind_stream *stream, const void *data, size_t bytes, iobind_error *error);
 
 /* ---- staging.c ---- */
 
-/* In bytes. An EP copies a smaller write at once, and a smaller buffer could rarely be reused; a larger one would keep too much pinned. */
+/* In bytes. An EP copies smaller writes without waiting, and a smaller buffer could rarely be reused. A larger one would keep
+ * too much memory pinned. */
 enum { IOBIND__STAGING_MIN_BYTES = 64 * 1024, IOBIND__STAGING_MAX_BYTES = 256 * 1024 * 1024 };
 
-/* The smallest write for which it is worth it. */
+/* The smallest write that is copied by way of pinned memory. */
 size_t iobind__staging_min_bytes(const iobind_stream *stream);
 
-/* Pinned memory of the stream, of at least `bytes` bytes, that no earlier copy uses any more: a copy between it and a device's memory need
- * not wait. NULL: there is none, and the EP copies as it does without. Borrowed for the one copy that is submitted next. */
+/* A free staging buffer of at least `bytes` bytes, for the copy that is submitted next. NULL: there is none; then the EP copies
+ * the pageable memory. Each buffer must be returned by iobind__staging_used. */
 iobind__staging *iobind__staging_take(iobind_stream *stream, const iobind__place *remote, size_t bytes);
 
-/* The copy has been submitted, or has failed: it must be said of every buffer that was taken. */
+/* The copy was submitted, or has failed. */
 void iobind__staging_used(const iobind__submission *submission, iobind__staging *staging);
 
-/* Free all of it; the stream has passed every copy. */
+/* Free all buffers; all copies are complete. */
 void iobind__staging_free(iobind_stream *stream);
 
 /* ---- point.c ---- */
 
-/* The current end of a stream. A wait for it returns the failure of any submission since the last such point, and one of which no caller has been
- * told at all. */
+/* The current end of a stream. A wait for it returns the failure of any submission since the last such point, and a failure
+ * that no call has returned yet. */
 iobind_status iobind__point_make(iobind_stream *stream, iobind__point **out, iobind_error *error);
 
 void iobind__point_release(iobind__point *point); /* NULL is a no-op */
 
-/* Wait on the host, and return the outcome. */
+/* Block until it is complete, and return the outcome. */
 iobind_status iobind__point_wait(iobind__point *point, iobind_error *error);
 
-/* The same in a thread of iobind's, or for another stream: no call returns the failure yet. Does nothing for NULL. */
+/* The same, but does not record that a caller gets the outcome: for iobind's threads, and for other streams. NULL is a no-op. */
 iobind_status iobind__point_pass(iobind__point *point, iobind_error *error);
 
-/* The same until the clock (iobind__clock_ns) shows a time: TIMEOUT, with a message that has no name before it. */
+/* The same until iobind__clock_ns is `until`: then TIMEOUT, with a message without a function's name. */
 iobind_status iobind__point_wait_until(iobind__point *point, uint64_t until, iobind_error *error);
 
-/* The time that lies so many nanoseconds from now; UINT64_MAX: never. */
+/* The time of iobind__clock_ns in so many nanoseconds; UINT64_MAX: never. */
 uint64_t iobind__deadline(uint64_t timeout_ns);
 
-/* Without waiting: has the point passed, as far as the host can tell? */
+/* Is the point known to be complete? Does not block. */
 bool iobind__point_passed(const iobind__point *point);
 
-/* Let the thread of the stream wait for a point, in its order. */
+/* Submit a wait for a point as a task of the stream. */
 iobind_status iobind__point_submit_wait(iobind_stream *stream, iobind__point *point, iobind_error *error);
 
-/* Let the thread of the point's stream wait for it on behalf of callers that cannot wait themselves. On a worker's stream that is needed
- * only by a device that queues, and once the thread has passed the point. Nothing happens the second time. */
+/* Let the thread of the point's stream wait for it on behalf of callers that must not block. No-op if the thread waits already;
+ * and on a worker's stream until the ticket is complete, after which only a device with the quirk QUEUES needs the wait. */
 iobind_status iobind__point_watch(iobind__point *point, iobind_error *error);
 
-/* Make later work of the stream wait for a point; for NULL there is nothing to wait for. Waits on the host if the stream cannot wait by
- * itself, or is NULL. */
+/* Make later work of the stream wait for a point; a NULL point is a no-op. Blocks if the stream cannot wait by itself, or is
+ * NULL. */
 iobind_status iobind__stream_order(iobind_stream *stream, iobind__point *point, iobind_error *error);
 
 /* ---- event.c ---- */
 
-/* One more reference, for users of an event that its owner may destroy meanwhile. */
+/* Retain an event, whose owner may destroy it meanwhile. */
 iobind_event *iobind__event_retain(iobind_event *event);
 void iobind__event_release(iobind_event *event); /* NULL is a no-op */
 
-/* The point that the event holds now, with one more reference; NULL: none, which counts as passed. */
+/* The event's current point, with a reference for the caller. NULL: none, which counts as complete. */
 iobind__point *iobind__event_point(iobind_event *event);
 
-/* The event holds this point from now on, and owns the reference; NULL: passed. */
+/* Set the event's point, and take ownership of the reference. NULL: complete. */
 void iobind__event_set(iobind_event *event, iobind__point *point);
 
-/* iobind__stream_order for the point that the event holds now. */
+/* iobind__stream_order for the event's current point. */
 iobind_status iobind__stream_order_event(iobind_stream *stream, iobind_event *event, iobind_error *error);
 
 #endif

@@ -27,12 +27,12 @@ static bool same_route(const iobind__transfer *a, const iobind__transfer *b) {
   return a->from == b->from && a->to == b->to;
 }
 
-/* Does an EP wait for its stream when it is asked for this copy? */
+/* Does the EP block until its stream is complete in this copy? */
 static bool waits_inside(const iobind__transfer *transfer) {
   return iobind__place_is_pageable(transfer->from->host ? transfer->from : transfer->to);
 }
 
-/* The guard that is entered is that of one side: a copy from one device to another is refused, and fails, for both. */
+/* Only one device's guard is entered. A copy between two devices must also be refused if the other one is lost. */
 static iobind_status check_other(const iobind_device *device, iobind_error *error) {
   return iobind__device_is_lost(device) ? iobind__loss_refuse(device, error) : IOBIND_OK;
 }
@@ -68,7 +68,7 @@ iobind_status iobind__ort_copy(iobind_device *device, const iobind__transfer *co
     const iobind__place *to = transfers[0]->to;
     iobind_status failed = iobind__ort_fail(api, status, &reason, "copy from '%s%s' to '%s%s'", from->device->spec,
                                             iobind__place_suffix(from), to->device->spec, iobind__place_suffix(to));
-    iobind__text_leave_out(reason.message, from->device->spec); /* an EP may begin its own messages with the device's name */
+    iobind__text_leave_out(reason.message, from->device->spec); /* an EP's message may begin with the device's name, too */
     iobind__text_leave_out(reason.message, to->device->spec);
     failed = heed_other(transfers[0]->to->device, failed, &reason);
     failed = iobind__guard_end(&scope, failed, &reason);
@@ -82,7 +82,7 @@ iobind_status iobind__ort_copy(iobind_device *device, const iobind__transfer *co
   return *unknown ? IOBIND_OK : iobind__stream_leave(stream, error);
 }
 
-/* One call for transfers of the same route. *unknown: nobody can copy between these two. */
+/* One call for transfers between the same two memory locations. *unknown: the EP cannot copy between them. */
 static iobind_status copy(const iobind__transfer *const *transfers, size_t count, iobind_stream *stream, bool *unknown,
                           iobind_error *error) {
   iobind_device *remote = (transfers[0]->from->host ? transfers[0]->to : transfers[0]->from)->device;
@@ -94,7 +94,7 @@ static iobind_status copy(const iobind__transfer *const *transfers, size_t count
   return IOBIND_OK;
 }
 
-/* Between two devices that do not know each other: first to the host, then from there to the other. */
+/* Copy between two devices whose EPs cannot access each other's memory. */
 static iobind_status copy_through_host(iobind_runtime *runtime, const iobind__transfer *transfer, iobind_error *error) {
   const OrtApi *api = IOBIND__API(runtime);
   const int64_t *dims = NULL;
@@ -130,8 +130,8 @@ bool iobind__same_ep(const iobind_device *a, const iobind_device *b) {
   return strcmp(api->EpDevice_EpName(a->ep_device), api->EpDevice_EpName(b->ep_device)) == 0;
 }
 
-/* Do the EPs of two devices know each other's memory? Only if it is the same EP: one that accepts another vendor's memory reads
- * it as its own. */
+/* Can one EP copy between these two? Between devices, only if both are of the same EP: an EP that accepts another vendor's
+ * memory would read its address as its own. */
 static bool may_copy_directly(const iobind__place *from, const iobind__place *to) {
   bool same =
       from->device == to->device || (iobind__driver_of(from->device)->knows_peers && iobind__same_ep(from->device, to->device));
@@ -153,7 +153,7 @@ static iobind_status do_route(iobind_runtime *runtime, const iobind__transfer *c
     return iobind__fail(error, IOBIND_ERROR_NOT_SUPPORTED, "copy from '%s' to '%s': its execution provider offers no copies",
                         batch[0]->from->device->spec, batch[0]->to->device->spec);
   }
-  IOBIND__TRY(iobind__stream_drain(stream, error)); /* after waiting, the rest is not on the stream */
+  IOBIND__TRY(iobind__stream_drain(stream, error)); /* the copies through the host are not on the stream */
   for (size_t i = 0; i < count; i++) {
     IOBIND__TRY(copy_through_host(runtime, batch[i], error));
   }
@@ -164,7 +164,7 @@ static bool is_done_by_us(const iobind__transfer *transfer) {
   return transfer->bytes == 0 || (transfer->from->host && transfer->to->host);
 }
 
-/* Was this one included in an earlier call for the same route? */
+/* Was this one copied together with an earlier one? */
 static bool has_earlier_mate(const iobind__transfer *transfers, size_t index) {
   for (size_t i = 0; i < index; i++) {
     if (!is_done_by_us(&transfers[i]) && same_route(&transfers[i], &transfers[index])) {
@@ -174,7 +174,7 @@ static bool has_earlier_mate(const iobind__transfer *transfers, size_t index) {
   return false;
 }
 
-/* Wait for what the stream still has to deliver to the host's memory. */
+/* Wait for deliveries of the stream to the host memory that is copied. */
 static iobind_status use_host_sides(const iobind__transfer *transfers, size_t count, iobind_stream *stream,
                                     iobind_error *error) {
   for (size_t i = 0; i < count; i++) {
@@ -196,7 +196,7 @@ static iobind_status transfer_all(iobind_runtime *runtime, const iobind__transfe
     const iobind__transfer *transfer = &transfers[first];
     if (is_done_by_us(transfer)) {
       if (transfer->bytes > 0) {
-        IOBIND__TRY(iobind__stream_drain(stream, error)); /* the host's own copy must come after the work on the stream */
+        IOBIND__TRY(iobind__stream_drain(stream, error)); /* the host's copy is ordered after the stream's work */
         memcpy(transfer->target_data, transfer->source_data, transfer->bytes);
       }
       continue;
@@ -218,7 +218,7 @@ static iobind_status transfer_all(iobind_runtime *runtime, const iobind__transfe
     if (size > 0) {
       IOBIND__TRY(do_route(runtime, batch, size, stream, error));
     }
-    /* a copy to the host has waited by itself */
+    /* a copy to the host is complete on return */
     if (stream == NULL && !transfer->to->host) {
       IOBIND__TRY(iobind__device_wait(transfer->to->device, error));
     }
@@ -226,7 +226,7 @@ static iobind_status transfer_all(iobind_runtime *runtime, const iobind__transfe
   return IOBIND_OK;
 }
 
-/* The device in whose memory one side is. */
+/* The spec of the copy's device. */
 static const char *name_of(const iobind__transfer *transfers, size_t count) {
   const iobind__transfer *first = count == 0 ? NULL : &transfers[0];
   return first == NULL ? NULL : (first->from->host ? first->to : first->from)->device->spec;

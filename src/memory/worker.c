@@ -1,8 +1,9 @@
-/* The thread of a stream and its queue of tasks. On a worker's stream it does the stream's work, and its tasks have tickets. On
- * an EP's stream it waits for points on behalf of other threads. */
+/* A stream's thread and its queue of tasks. On a worker's stream the tasks are the stream's work, and have tickets. On an EP's
+ * stream they are waits for points on behalf of other threads. */
 #include "memory/kind.h"
 
-/* Everything before the next task has passed; after the last task, everything submitted. With the mutex held. */
+/* The last complete ticket: the one before the next task's, or, without a next task, the last submitted one. With the mutex
+ * held. */
 static iobind__ticket passed_by_now(const iobind_stream *stream) {
   return stream->worker.tasks == NULL ? atomic_load(&stream->timeline.submitted) : stream->worker.tasks->ticket - 1;
 }
@@ -17,7 +18,7 @@ static bool has_retired(const iobind_stream *stream, iobind__ticket ticket) {
   return false;
 }
 
-/* References go before anyone learns that their tickets have passed. */
+/* References are released before `passed` shows that their tickets are complete. */
 static void finish(iobind_stream *stream, iobind__task *task, iobind_status status, const iobind_error *error) {
   iobind__ticket ticket = task->ticket;
   task->destroy(task);
@@ -39,8 +40,8 @@ static void finish(iobind_stream *stream, iobind__task *task, iobind_status stat
   pthread_mutex_unlock(&stream->timeline.mutex);
 }
 
-/* The next task; NULL if the stream is being destroyed and has nothing left to do. *failure is set if the task must not do its
- * work. With the mutex held. */
+/* Block until there is a task. NULL: the stream is being destroyed, and its queue is empty. *failed: the task must do no work,
+ * because of *failure. With the mutex held. */
 static iobind__task *take_task(iobind_stream *stream, bool *failed, iobind_error *failure) {
   while (stream->worker.tasks == NULL && !stream->worker.is_stopping) {
     pthread_cond_wait(&stream->timeline.changed, &stream->timeline.mutex);
@@ -77,7 +78,7 @@ static void *work(void *context) {
   }
 }
 
-/* Is there a thread that will do the task? Otherwise the caller does it. With the mutex held. */
+/* *own: the stream's thread, which is started if necessary, will run the task; otherwise the caller must. With the mutex held. */
 static iobind_status find_thread(iobind_stream *stream, bool *own, iobind_error *error) {
   *own = !stream->worker.is_stopping;
   if (stream->worker.is_stopping || stream->worker.is_started) {
@@ -112,8 +113,7 @@ iobind_status iobind__worker_give(iobind_stream *stream, iobind__task *task, boo
   }
   pthread_mutex_unlock(&stream->timeline.mutex);
   if (status == IOBIND_OK && !own) {
-    /* Another thread asks for an event of a stream that is being destroyed, or is gone: nothing comes before the task any
-     * more. */
+    /* Another thread queries an event of a stream that is being destroyed, or was destroyed: all earlier work is complete. */
     iobind_error reason = IOBIND_ERROR_INIT;
     iobind_status ran = task->run(task, NULL, &reason);
     finish(stream, task, ran, &reason);
@@ -127,7 +127,7 @@ void iobind__worker_stop(iobind_stream *stream) {
   pthread_cond_broadcast(&stream->timeline.changed);
   pthread_mutex_unlock(&stream->timeline.mutex);
   if (stream->worker.is_started && pthread_equal(stream->worker.thread, pthread_self())) {
-    /* It has waited for another thread, and so has let go what the stream held: a binding, with it the last session that computes here. */
+    /* This is the stream's own thread. Its task released a binding, and with it the last session that computes on the stream. */
     pthread_detach(stream->worker.thread);
   } else if (stream->worker.is_started) {
     pthread_join(stream->worker.thread, NULL);

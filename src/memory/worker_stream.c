@@ -1,5 +1,5 @@
-/* Streams of devices without streams: one of our threads does the work in order. If nothing comes before it, the caller does it
- * at once, so the thread is started by the first task that has to wait for its turn. */
+/* Streams of devices without native streams: a thread of iobind does the work in order. If there is no earlier work, the caller
+ * does it at once. So the first task that has to wait starts the thread. */
 #include "memory/kind.h"
 
 static iobind_status open_worker(iobind_stream *stream, iobind_error *error) {
@@ -11,7 +11,7 @@ static void close_worker(iobind_stream *stream) {
   (void)stream;
 }
 
-/* The thread marks what has passed when it finishes a task. Without a thread it must be marked here. */
+/* If all earlier work is complete, the thread finishes no task that would raise `passed`, so it is raised here. */
 static iobind__ticket take_ticket(iobind_stream *stream) {
   pthread_mutex_lock(&stream->timeline.mutex);
   iobind__ticket last = atomic_load(&stream->timeline.submitted);
@@ -61,7 +61,7 @@ static iobind_status wait_point(iobind__point *point, iobind_error *error) {
 
 static iobind_status order(iobind_stream *stream, iobind__point *point, iobind_error *error) {
   if (point->stream->device == stream->device && iobind__stream_passed(point->stream, point->ticket)) {
-    /* work submitted to a device with one queue: the order of the calls is the order of the work */
+    /* the device has one queue: the order of the calls is the order of the work */
     return iobind__stream_pass_ticket(point->stream, point->ticket, error);
   }
   return iobind__point_submit_wait(stream, point, error);

@@ -9,12 +9,12 @@
 #if defined(__APPLE__) || defined(_WIN32)
 static const char *const loader_names[] = {LIBRARY_NAME};
 #else
-/* the SONAME first, because a loaded copy is known under it */
+/* the SONAME first: a loaded copy has this name */
 static const char *const loader_names[] = {LIBRARY_NAME ".1", LIBRARY_NAME};
 #endif
 enum { LOADER_NAME_COUNT = sizeof loader_names / sizeof loader_names[0] };
 
-/* ORT's releases need glibc. musl has no macro of its own. */
+/* ORT's releases need glibc. musl defines no macro, so it is recognised by the lack of glibc's. */
 #if defined(__linux__) && !defined(__GLIBC__)
 #define OTHER_LIBC \
   ": this libiobind is built for musl and cannot load ORT's releases, which need glibc; expected an ORT built for musl"
@@ -22,14 +22,14 @@ enum { LOADER_NAME_COUNT = sizeof loader_names / sizeof loader_names[0] };
 #define OTHER_LIBC ""
 #endif
 
-/* Where a distribution has ORT: a file or a directory, which the build may name. */
+/* The build may name a file or a directory where a distribution has ORT. */
 #if defined(IOBIND_ORT_LIBRARY)
 static const char built_in_path[] = IOBIND_ORT_LIBRARY;
 #else
 static const char built_in_path[] = "";
 #endif
 
-/* Read one number of a version, and return the text after it. */
+/* Read one number of a version, and advance the text. */
 static bool read_number(const char **text, unsigned *number) {
   *number = 0;
   const char *start = *text;
@@ -43,8 +43,8 @@ static bool read_version(const char *text, unsigned *major, unsigned *minor) {
   return read_number(&text, major) && *text++ == '.' && read_number(&text, minor);
 }
 
-/* The table of a loaded ORT, in the newest version that both sides know. GetApi is called once: if it is asked for too much,
- * ORT prints on stderr. */
+/* Get the table of a loaded ORT, in the newest version that both sides know. GetApi is called only once, because ORT prints to
+ * stderr if it lacks a version. */
 static iobind_status negotiate(const OrtApiBase *base, iobind__ort *ort, const char *where, iobind_error *error) {
   const char *version = base->GetVersionString();
   unsigned major = 0;
@@ -64,7 +64,7 @@ static iobind_status negotiate(const OrtApiBase *base, iobind__ort *ort, const c
   ort->api = base->GetApi(ort->api_version);
   if (ort->api == NULL) {
     return iobind__fail(error, IOBIND_ERROR_VERSION,
-                        "runtime_create: %s: ONNX Runtime %s does not give its interface version %u", where, version,
+                        "runtime_create: %s: ONNX Runtime %s does not provide its interface version %u", where, version,
                         ort->api_version);
   }
   ort->version = iobind__string_copy(version);
@@ -74,7 +74,7 @@ static iobind_status negotiate(const OrtApiBase *base, iobind__ort *ort, const c
 static iobind_status use_base(const OrtApiBase *base, const char *found_by, iobind__ort *ort, iobind_error *error) {
   IOBIND__TRY(negotiate(base, ort, found_by, error));
   const void *address;
-  memcpy(&address, &ort->api->GetErrorCode, sizeof address); /* a function's address as an object's: POSIX has them alike */
+  memcpy(&address, &ort->api->GetErrorCode, sizeof address); /* POSIX: a function's address has the form of an object's */
   ort->path = iobind__library_of(address);
   if (ort->path == NULL) {
     ort->path = iobind__string_copy("");
@@ -90,8 +90,8 @@ static const OrtApiBase *base_of_library(void *library) {
   return symbol == NULL ? NULL : get_base();
 }
 
-/* Try one file or loader name. If it does not exist, that is a line in `tried`; if it exists and cannot be used, the search
- * ends. */
+/* Try one file or loader name. If it cannot be loaded, that is noted in `tried`. If it is loaded and is no usable ORT, the
+ * search ends with an error. */
 static iobind_status try_name(const char *name, const char *found_by, iobind__ort *ort, iobind__text *tried, bool *found,
                               iobind_error *error) {
   iobind__text reason = {0};
@@ -110,7 +110,7 @@ static iobind_status try_name(const char *name, const char *found_by, iobind__or
   return use_base(base, found_by, ort, error);
 }
 
-/* Is this the library with its version in its name, "libonnxruntime.so.1.31.1"? Python's package has only that. */
+/* Is this the library with a version in its name, "libonnxruntime.so.1.31.1"? Python's package has only that file. */
 static bool has_version(const char *name) {
   static const char prefix[] = LIBRARY_NAME ".";
   return strncmp(name, prefix, sizeof prefix - 1) == 0 && strspn(name + sizeof prefix - 1, "0123456789.") > 0 &&
@@ -155,8 +155,8 @@ static iobind_status try_directory(const char *directory, const char *found_by, 
   return IOBIND_OK;
 }
 
-/* A path that a person has given: a file or a directory, below the current directory if it is relative. Only a bare name that is
- * neither is left to the loader. */
+/* Try a path of the user: a file or a directory, relative to the current directory. If it is a bare name and does not exist,
+ * the loader searches for it. */
 static iobind_status try_file_or_directory(const char *path, const char *found_by, iobind__ort *ort, iobind__text *tried,
                                            bool *found, iobind_error *error) {
   bool exists = iobind__path_exists(path);
@@ -165,13 +165,13 @@ static iobind_status try_file_or_directory(const char *path, const char *found_b
   }
   if (exists && !iobind__file_exists(path)) {
     iobind__text_add(tried, "%s: '%s': expected a file or a directory, got neither", found_by,
-                     path); /* opening a pipe would hang */
+                     path); /* opening a pipe would block */
     return IOBIND_OK;
   }
   if (!exists && !iobind__path_has_directory(path)) {
     return try_name(path, found_by, ort, tried, found, error);
   }
-  char *absolute = iobind__path_absolute(path); /* without a directory in it, the loader would search for the name */
+  char *absolute = iobind__path_absolute(path); /* the loader would search for a path without a directory */
   iobind_status status = absolute == NULL ? iobind__out_of_memory(error, "runtime_create")
                                           : try_name(absolute, found_by, ort, tried, found, error);
   free(absolute);
@@ -190,7 +190,7 @@ static iobind_status try_loaded(iobind__ort *ort, bool *found, iobind_error *err
   return IOBIND_OK;
 }
 
-/* The directory of libiobind, and the runtime directory beside it. */
+/* Try the directory of libiobind, and the runtime directory beside it. */
 static iobind_status try_own_directories(iobind__ort *ort, iobind__text *tried, bool *found, iobind_error *error) {
   static const struct {
     const char *below;
@@ -214,7 +214,7 @@ static iobind_status try_own_directories(iobind__ort *ort, iobind__text *tried, 
   return status;
 }
 
-/* What it reports goes before what the other steps have reported: a message may have no room for all, and somebody chose this path. */
+/* Its result goes before those of the other steps: the message may be cut, and the build's path was chosen deliberately. */
 static iobind_status try_built_in(iobind__ort *ort, iobind__text *tried, bool *found, iobind_error *error) {
   iobind__text all = {0};
   iobind_status status =
@@ -227,7 +227,7 @@ static iobind_status try_built_in(iobind__ort *ort, iobind__text *tried, bool *f
 
 static iobind_status search(const char *library, iobind__ort *ort, iobind__text *tried, bool *found, iobind_error *error) {
   if (library != NULL && library[0] == '\0') {
-    iobind__text_add(tried, "the given path: it is empty"); /* to the loader, "" means the program itself */
+    iobind__text_add(tried, "the given path: it is empty"); /* for the loader, "" is the program itself */
     return IOBIND_OK;
   }
   if (library != NULL) {
@@ -253,7 +253,7 @@ static iobind_status search(const char *library, iobind__ort *ort, iobind__text 
   return *found || built_in_path[0] == '\0' ? IOBIND_OK : try_built_in(ort, tried, found, error);
 }
 
-/* ORT's base from its table: the library that contains one of the table's functions exports it. */
+/* ORT's base, by its table: the library that contains a function of the table exports it. */
 static const OrtApiBase *base_of_api(const OrtApi *api) {
   const void *address;
   memcpy(&address, &api->GetErrorCode, sizeof address);

@@ -1,5 +1,5 @@
-/* The two entries of an EP library, without any EP: an ORT that cannot be found otherwise registers this library and so hands over its
- * table of functions. ORT holds locks meanwhile, so nothing is called here. */
+/* The two functions of an EP library, without any EP. A program whose ORT cannot be found otherwise registers this library, and
+ * so ORT passes its base to iobind. ORT holds locks meanwhile, so this code calls nothing. */
 #include <stdatomic.h>
 
 #include "iobind/interop.h"
@@ -27,7 +27,7 @@ OrtStatus *CreateEpFactories(const char *name, const OrtApiBase *base, const Ort
   return NULL;
 }
 
-/* There is none to release. */
+/* Never called: there are no factories. */
 OrtStatus *ReleaseEpFactory(OrtEpFactory *factory) {
   (void)factory;
   return NULL;

@@ -19,7 +19,7 @@ static bool is_source_place(const char *word, size_t length) {
   return false;
 }
 
-/* After a place in the source comes the C++ function, "type name(parameters) const": its length, or 0 if there is none. */
+/* The C++ function, "type name(parameters) const", follows a place in the source. Returns its length, or 0 if there is none. */
 static size_t signature_length(const char *text) {
   enum { LONGEST = 1000 };
   size_t depth = 0;
@@ -32,7 +32,7 @@ static size_t signature_length(const char *text) {
       if (strncmp(more, "::", 2) != 0 && strncmp(more, " const::", 8) != 0) {
         return strncmp(more, " const ", 7) == 0 ? end + 6 : end;
       }
-      i = end; /* a function within the function: "f(...)::<lambda(...)>" */
+      i = end; /* a nested function: "f(...)::<lambda(...)>" */
     } else if (depth == 0 && (strchr("'\".", text[i]) != NULL || strncmp(text + i, ": ", 2) == 0)) {
       return 0; /* a sentence, not a name */
     }
@@ -40,7 +40,7 @@ static size_t signature_length(const char *text) {
   return 0;
 }
 
-/* ORT's text on one line, without places in its source and the functions after them. */
+/* Copy ORT's text on one line, without places in its source and the functions after them. */
 static void normalise(const char *text, char *out, size_t capacity) {
   size_t length = 0;
   while (*text != '\0') {
@@ -51,7 +51,7 @@ static void normalise(const char *text, char *out, size_t capacity) {
       if (word > 0) {
         text += strspn(text, " ");
         text += signature_length(text);
-        text += strspn(text, ">"); /* of a lambda */
+        text += strspn(text, ">"); /* after a lambda */
       }
       continue;
     }
@@ -84,12 +84,12 @@ iobind__ort_reason iobind__ort_reason_of(const OrtApi *api, const OrtStatus *sta
       {"_STATUS_ALLOC_FAILED", IOBIND__ORT_OUT_OF_MEMORY},            /* cuBLAS, cuDNN */
       {"but the computed output shape", IOBIND__ORT_WRONG_SHAPE},
       {"OrtValue provided", IOBIND__ORT_WRONG_SHAPE},
-      {"Tensor size mismatch", IOBIND__ORT_WRONG_SHAPE},      /* ORT's own copy to a given tensor elsewhere */
+      {"Tensor size mismatch", IOBIND__ORT_WRONG_SHAPE},      /* ORT's copy to a bound tensor on another device */
       {"shape verification failed", IOBIND__ORT_WRONG_SHAPE}, /* ORT 1.24 */
       {"8007023E", IOBIND__ORT_WORDS_LOST},                   /* ERROR_UNHANDLED_EXCEPTION, as an HRESULT */
       {" failure 900: ", IOBIND__ORT_CAPTURE_BROKEN},
       {" failure 901: ", IOBIND__ORT_CAPTURE_BROKEN},
-      {"the capture of a graph failed: another thread", IOBIND__ORT_CAPTURE_BROKEN}, /* an EP plugin's own words */
+      {"the capture of a graph failed: another thread", IOBIND__ORT_CAPTURE_BROKEN}, /* the message of an EP plugin */
       {"cannot use the graph capture feature", IOBIND__ORT_NO_CAPTURE},
       {"while running Memcpy", IOBIND__ORT_COPY_FAILED},
       {"already registered", IOBIND__ORT_REGISTERED},

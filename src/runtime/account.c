@@ -1,4 +1,4 @@
-/* Who holds the memory of a device that iobind has allocated. */
+/* Accounts of the device memory that iobind has allocated, by what holds it. */
 #include "runtime/runtime.h"
 #include "support/options.h"
 
@@ -35,8 +35,8 @@ iobind_status iobind_device_get_memory(const iobind_device *device, iobind_holde
                                        iobind_error *error) {
   IOBIND__TRY(iobind__null_check(device, "device", "device_get_memory", error));
   if ((int)holder < 0 || (int)holder >= IOBIND__HOLDERS) {
-    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "device_get_memory: holder: expected 0 .. 5, got %d",
-                        (int)holder);
+    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "device_get_memory: holder: expected 0 .. %d, got %d",
+                        IOBIND__HOLDERS - 1, (int)holder);
   }
   iobind_memory_usage full = {.bytes = atomic_load(&device->memory[holder].bytes),
                               .count = atomic_load(&device->memory[holder].count),

@@ -1,4 +1,5 @@
-/* Whether a device works: a session of a one-node model on it, run once. And whether it computes right: nodes with known answers. */
+/* Checks whether a device works, by one run of a one-node model; and whether it computes correctly, by nodes with known
+ * answers. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -6,8 +7,7 @@
 #include "runtime/runtime.h"
 #include "support/onnx.h"
 
-/* ONNX bytes of "y = Identity(x)" over a float32 scalar, IR version 8, opset 13. As bytes, because the library has no
- * writer. */
+/* "y = Identity(x)" with a float32 scalar as an ONNX model, IR version 8, opset 13. */
 static const unsigned char identity_model[] = {
     0x08, 0x08,                                                                        /* ir_version 8 */
     0x3a, 0x2f,                                                                        /* graph */
@@ -50,7 +50,7 @@ static bool has_elements(const int64_t *dims, size_t rank, size_t expected) {
   return count == expected;
 }
 
-/* What a device gives may have any type and size. */
+/* The output of a faulty device may have any type and size. */
 static iobind_status read_output(const OrtApi *api, OrtValue *output, const trial *of, iobind_error *error) {
   ONNXTensorElementDataType dtype = ONNX_TENSOR_ELEMENT_DATA_TYPE_UNDEFINED;
   const int64_t *dims = NULL;
@@ -95,7 +95,8 @@ static iobind_status run_once(const iobind_device *device, OrtSession *session, 
   return status;
 }
 
-/* The EP would take an error that the program's own calls have left in this thread for one of the device, and the answer is kept. */
+/* Clear an error that the program's own calls have left in this thread: the EP would take it for one of the device, and the
+ * answer is stored. */
 static void forget_errors_of_program(const iobind_device *device) {
   if (device->context != NULL) {
     iobind__context_forget_error(device->context);
@@ -136,7 +137,7 @@ static iobind_status try_identity(iobind_device *device, const iobind__device_op
   return y == x ? IOBIND_OK : iobind__fail(error, IOBIND_ERROR_WRONG_DEVICE, "it computed a wrong value");
 }
 
-/* ---- known answers: sums of whole numbers, exact in every type and order of a device -------------------------------- */
+/* ---- known answers: sums of whole numbers, exact in every type and order in which a device may add ------------------- */
 
 enum {
   CHANNELS = 33,
@@ -255,11 +256,12 @@ static iobind_status try_known(iobind_device *device, const known *of, bool *wro
     const float off = y[i] - of->answer(x, w, i);
     *wrong = *wrong || !(off > -0.5f && off < 0.5f);
   }
-  *wrong = *wrong || status == IOBIND_ERROR_RESULT; /* an output that is no answer at all */
+  *wrong = *wrong || status == IOBIND_ERROR_RESULT; /* an output of a wrong type or size */
   return status == IOBIND_ERROR_RESULT ? IOBIND_OK : status;
 }
 
-/* The names of what is wrong. What the device refuses is an error for who uses it, so here it is only a line of the log. */
+/* Adds the names of the nodes that are computed wrong. A node that the device refuses is only logged: a session that uses it
+ * gets the error. */
 static iobind_status try_all_known(iobind_device *device, iobind__text *wrong, iobind_error *error) {
   iobind_status status = IOBIND_OK;
   for (size_t i = 0; status == IOBIND_OK && i < sizeof known_answers / sizeof known_answers[0]; i++) {
@@ -302,7 +304,7 @@ iobind_status iobind__device_works_with(iobind_device *device, const iobind__dev
   iobind__guard_leave(&scope);
   if (status != IOBIND_OK) {
     status = IOBIND_ERROR_WRONG_DEVICE;
-    iobind__text_leave_out(reason->message, device->spec); /* an EP may have named the device already */
+    iobind__text_leave_out(reason->message, device->spec); /* the EP's message may name the device, too */
   }
   return status;
 }
@@ -318,7 +320,8 @@ static iobind_status ask_once(iobind_device *device, iobind__answer *answer,
   if (!answer->known) {
     answer->error = (iobind_error)IOBIND_ERROR_INIT;
     answer->status = ask(device, &answer->error);
-    answer->known = answer->status != IOBIND_ERROR_OUT_OF_MEMORY; /* which says nothing of the device */
+    answer->known =
+        answer->status != IOBIND_ERROR_OUT_OF_MEMORY; /* this does not depend on the device: check again next time */
   }
   iobind_status status = answer->status;
   *reason = answer->error;
@@ -332,7 +335,7 @@ iobind_status iobind__device_works(iobind_device *device, iobind_error *reason) 
 
 iobind_status iobind__device_computes(iobind_device *device, iobind_error *reason) {
   IOBIND__TRY(iobind__device_works(device, reason));
-  return device == device->runtime->cpu /* what others are compared with */
+  return device == device->runtime->cpu /* the reference */
              ? IOBIND_OK
              : ask_once(device, &device->computes, compute_known, reason);
 }

@@ -5,7 +5,7 @@
 
 #include "support/system.h"
 
-/* ORT's table has more functions than this; no other table that a library keeps has nearly as many. */
+/* ORT's table has more functions than this; no other table in a library has nearly as many. */
 enum { LEAST_FUNCTIONS = 200, MOST_TABLES = 8 };
 
 typedef struct claim {
@@ -15,8 +15,7 @@ typedef struct claim {
 } claim;
 static claim *claims;
 
-/* Tables in another library than ORT's own, which EP libraries keep if a library that stands before ORT passes calls on to
- * it. */
+/* Tables outside ORT's own library. EP libraries get them from a library that forwards calls to ORT. */
 enum { MOST_FORWARDERS = 16 };
 static struct {
   const void *table;
@@ -42,7 +41,7 @@ static bool is_ours(const OrtApi *api, const void *table) {
   return iobind__library_same(table, address_in(api));
 }
 
-/* A library that is loaded keeps the table of the ORT that registered it, even if the host program did that. */
+/* A loaded EP library stores the table of the ORT that registered it, even if the host program did that. */
 static bool serves_another(const OrtApi *api, const char *path) {
   const void *tables[MOST_TABLES];
   size_t count = iobind__library_tables(path, LEAST_FUNCTIONS, tables, MOST_TABLES);
@@ -54,9 +53,9 @@ static bool serves_another(const OrtApi *api, const char *path) {
   return false;
 }
 
-/* Libraries such as CUDA's keep no table. They ask libonnxruntime_providers_shared for their host, an ORT object. Like any
- * C++ object with virtual functions it begins with the address of their table. The whole process gets the answer that was given
- * first. */
+/* Libraries such as CUDA's store no table. They ask libonnxruntime_providers_shared for their host, an object of ORT. Like any
+ * C++ object with virtual functions it begins with the address of its function table, which is in ORT's library. All libraries
+ * in the process get the same host. */
 static bool host_is_another(const OrtApi *api, const char *path) {
   const iobind__ep *ep = iobind__ep_by_file(iobind__path_name(path));
   void *symbol = ep != NULL && ep->bridged ? iobind__symbol_of_any("Provider_GetHost") : NULL;
@@ -111,7 +110,7 @@ void iobind__ep_claimed(const iobind_runtime *runtime, const char *path) {
   pthread_mutex_unlock(&claims_mutex);
 }
 
-/* Remove the claims of this ORT: on one file, or (NULL) on all. */
+/* Remove this ORT's claim on one file, or on all (NULL). */
 static void unclaim(const OrtApi *api, const char *resolved) {
   pthread_mutex_lock(&claims_mutex);
   for (claim **link = &claims; *link != NULL;) {

@@ -28,7 +28,7 @@ bool iobind__same_memory(const iobind_runtime *runtime, const OrtMemoryInfo *a, 
   }
   int id_a = 0;
   int id_b = 0;
-  /* these two and the device type cannot fail for an info that is not NULL, although they return a status */
+  /* these calls return a status, but cannot fail if the info is not NULL */
   OrtStatus *status_a = api->MemoryInfoGetId(a, &id_a);
   OrtStatus *status_b = api->MemoryInfoGetId(b, &id_b);
   if (status_a != NULL || status_b != NULL) {
@@ -122,7 +122,8 @@ const char *iobind__device_library(const iobind_device *device) {
   return path;
 }
 
-/* A plugin exports CreateEpFactories, as CUDA's library does too; only one that ORT's bridge reaches has GetProvider. */
+/* Is the EP behind ORT's bridge? Only such a library exports GetProvider. CreateEpFactories does not distinguish them, because
+ * CUDA's bridged library exports it, too. */
 static bool is_bridged(const iobind_device *device) {
   const char *path = device->ep != NULL && device->ep->bridged ? iobind__device_library(device) : NULL;
   void *library = path == NULL ? NULL : iobind__library_loaded(path);
@@ -130,7 +131,7 @@ static bool is_bridged(const iobind_device *device) {
          (library == NULL || iobind__library_symbol(library, "GetProvider") != NULL);
 }
 
-/* What is known of the next device without a call into its EP. NULL: out of memory. */
+/* Create the next device, without a call into its EP. NULL: out of memory. */
 static iobind_device *make_device(iobind_runtime *runtime, const OrtEpDevice *ep_device) {
   const char *ep_name = IOBIND__API(runtime)->EpDevice_EpName(ep_device);
   iobind_device *device = calloc(1, sizeof *device);
@@ -229,7 +230,8 @@ iobind_status iobind__device_check_registered(const iobind_device *device, iobin
   }
   return iobind__fail(
       error, IOBIND_ERROR_WRONG_DEVICE,
-      "device '%s': the host program unregistered its EP library, and its memory is lost: release what is there", device->spec);
+      "device '%s': the host program unregistered its EP library, and its memory is lost: release the tensors there",
+      device->spec);
 }
 
 bool iobind__device_is_registered(const iobind_device *device) {
@@ -238,7 +240,7 @@ bool iobind__device_is_registered(const iobind_device *device) {
   }
   iobind__log_line(
       device->runtime->log, IOBIND_LOG_ERROR,
-      "iobind: the EP library of '%s' was unregistered by the host program while a tensor of it lived: its memory is "
+      "iobind: the host program unregistered the EP library of '%s' before a tensor there was released: its memory is "
       "lost",
       device->spec);
   return false;
@@ -322,7 +324,7 @@ iobind__place *iobind__runtime_find_place(const iobind_runtime *runtime, const O
   return NULL;
 }
 
-/* Metadata: the EP's, the hardware's, the EP's default options, one after the other. */
+/* Metadata has three groups in this order: the EP's, the hardware's, the EP's default options. */
 enum { METADATA_GROUPS = 3 };
 
 static void metadata_of(const iobind_device *device, int group, const char *const **keys, const char *const **values,

@@ -1,11 +1,11 @@
-/* What a driver does for a device before its memory is used. A driver does what ORT does not do for the devices of an EP; each EP's row names
- * one, and the files of one driver are called driver_*. See also memory/driver.h. */
+/* The part of a driver that needs no memory module: opening a device, and appending it to session options. See
+ * memory/driver.h. */
 #ifndef IOBIND_RUNTIME_DRIVER_H
 #define IOBIND_RUNTIME_DRIVER_H
 
 #include "runtime/runtime.h"
 
-/* Devices of one EP that a session is to compute on, with the EP's options. */
+/* Devices of one EP for a session, with the EP's options. */
 typedef struct iobind__appended {
   const OrtEpDevice *const *ep_devices;
   size_t device_count;
@@ -15,21 +15,20 @@ typedef struct iobind__appended {
 } iobind__appended;
 
 typedef struct iobind__device_driver {
-  /* The device is added: its places are filled in, its flags are not. NULL: nothing. */
+  /* Called when the device is added: its memory locations are set, its flags are not. NULL: nothing. */
   iobind_status (*open)(iobind_device *device, iobind_error *error);
-  void (*close)(iobind_device *device); /* nothing uses the device any more; NULL: nothing */
-  /* Let a session compute on the device. */
+  void (*close)(iobind_device *device); /* called when nothing uses the device any more; NULL: nothing */
+  /* Append the device to a session's options. */
   iobind_status (*append)(iobind_device *device, const iobind__appended *what, OrtSessionOptions *out, iobind_error *error);
 } iobind__device_driver;
 
-/* A session on a device whose driver must know it. */
+/* A session that is registered at its device's driver. */
 typedef struct iobind__attachment {
   iobind_device *device;
 } iobind__attachment;
 
 const iobind__device_driver *iobind__device_driver_of(const iobind_device *device);
 
-/* Each in a file of its own. */
 extern const iobind__device_driver iobind__direct3d_device_driver;
 
 #endif

@@ -1,16 +1,16 @@
-/* The current device. NVIDIA's EPs act on the GPU that is current in the calling thread: they make memory, streams and events there, and
- * change it. It belongs to the caller, so iobind makes the right one current and gives the caller's back.
+/* The thread's current device. NVIDIA's EPs use the GPU that is current in the calling thread: they create memory, streams and events there,
+ * and may change it. It belongs to the caller, so iobind makes the right device current, and then restores the caller's.
  *
- * What is current is a context of the driver. A program that uses CUDA's runtime has a device's primary context, one that uses the driver
- * may have its own, which cudaSetDevice would replace and cudaGetDevice does not tell. So the driver is asked, and set. A thread that has no
- * context yet is the exception: there the runtime remembers a number, which only the runtime can set back. */
+ * What is current is a context of the driver. A program that uses CUDA's runtime has the device's primary context. A program that uses the
+ * driver may have its own, which cudaSetDevice would replace, and which cudaGetDevice does not report. So iobind queries and sets the driver's
+ * context. One exception: for a thread without a context, the runtime stores a device number, which only the runtime can restore. */
 #include <stdlib.h>
 
 #include "runtime/driver_cuda.h"
 #include "runtime/runtime.h"
 #include "support/system.h"
 
-/* Of the driver and the runtime that the EP has loaded; none is linked. They return 0, or an error. */
+/* Functions of the driver and of CUDA's runtime that the EP has loaded; iobind links none. They return 0 or an error. */
 typedef struct cuda_calls {
   int (*count)(int *count);
   int (*device)(int *device, int ordinal);
@@ -20,7 +20,7 @@ typedef struct cuda_calls {
   int (*memory)(size_t *available, size_t *total);
   int (*attribute)(void *value, int attribute, uintptr_t address);
   int (*stream_context)(void *stream, void **context);
-  int (*get_device)(int *ordinal); /* these three are the runtime's; NULL: the EP has it inside */
+  int (*get_device)(int *ordinal); /* this and the next two are CUDA's runtime's; NULL: the EP does not export it */
   int (*set_device)(int ordinal);
   int (*take_error)(void);
 } cuda_calls;
@@ -31,16 +31,17 @@ struct iobind__context {
   cuda_calls calls;
   const char *spec;
   bool one_of_several;
-  int ordinal;             /* CUDA's number of the device; ANY: the caller's is kept, and none made current */
-  _Atomic(void *) primary; /* the device's; NULL: not asked for yet, because that makes it, and takes memory */
+  int ordinal; /* CUDA's number of the device; ANY: make none current, only restore the caller's */
+  _Atomic(void *)
+      primary; /* the device's primary context; NULL: not retained yet, because that creates it, which takes memory */
 };
 
-/* The innermost that this thread has entered. */
+/* The context that this thread has entered last and not left. */
 static IOBIND__OF_THREAD const iobind__context *entered;
 
 #define FIND(calls, library, field, name) (*(void **)&(calls)->field = iobind__library_symbol(library, name))
 
-/* False: there is no driver. */
+/* False: the driver is not loaded, or lacks a function. */
 static bool find_calls(cuda_calls *calls, void *ep_library) {
   void *library = iobind__library_loaded(IOBIND__CUDA_DRIVER);
   bool all =
@@ -50,7 +51,8 @@ static bool find_calls(cuda_calls *calls, void *ep_library) {
       FIND(calls, library, set_current, "cuCtxSetCurrent") != NULL && FIND(calls, library, memory, "cuMemGetInfo_v2") != NULL &&
       FIND(calls, library, attribute, "cuPointerGetAttribute") != NULL &&
       FIND(calls, library, stream_context, "cuStreamGetCtx") != NULL;
-  /* the EP's own runtime: another one in the process has numbers of its own, which the EP does not change */
+  /* the EP's own copy of CUDA's runtime: another copy in the process has a current device of its own, which the EP does not
+   * change */
   if (ep_library != NULL && FIND(calls, ep_library, set_device, "cudaSetDevice") != NULL) {
     (void)FIND(calls, ep_library, get_device, "cudaGetDevice");
     (void)FIND(calls, ep_library, take_error, "cudaGetLastError");
@@ -58,7 +60,7 @@ static bool find_calls(cuda_calls *calls, void *ep_library) {
   return all;
 }
 
-/* CUDA's number: ORT need not list the devices in CUDA's order. */
+/* CUDA's number of the device: ORT may list devices in another order. */
 static int ordinal_of(const iobind_device *device) {
   const OrtApi *api = IOBIND__API(device->runtime);
   const iobind__place *place = &device->places[IOBIND_MEMORY_DEFAULT];
@@ -68,12 +70,12 @@ static int ordinal_of(const iobind_device *device) {
   return place->host || failed != NULL ? (int)device->ordinal : id;
 }
 
-/* Where it is not known which device a call uses. */
+/* For calls of which it is unknown which device they use. */
 static iobind__context any_context = {.spec = "cuda", .ordinal = ANY};
 static const iobind__guard any_guard = {.context = &any_context};
 static atomic_bool has_any;
 
-/* With the calls of the first device that has a context: they are those of all. */
+/* Uses the functions of the first device that has a context; they are the same for all. */
 static void open_any(const iobind__context *of) {
   static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
   pthread_mutex_lock(&mutex);
@@ -116,7 +118,7 @@ void iobind__context_close(iobind__context *context) {
   free(context);
 }
 
-/* ---- entered and left ---- */
+/* ---- enter and leave ---- */
 
 iobind_status iobind__context_find_primary(iobind__context *self, void **primary, iobind_error *error) {
   int device = 0;
@@ -127,7 +129,7 @@ iobind_status iobind__context_find_primary(iobind__context *self, void **primary
   int failed = self->calls.device(&device, self->ordinal);
   failed = failed != 0 ? failed : self->calls.retain(primary, device);
   if (failed != 0) {
-    return iobind__fail(error, IOBIND_ERROR_RUNTIME, "'%s': CUDA error %d: its context cannot be made", self->spec, failed);
+    return iobind__fail(error, IOBIND_ERROR_RUNTIME, "'%s': CUDA error %d: its context cannot be created", self->spec, failed);
   }
   atomic_store_explicit(&self->primary, *primary, memory_order_release);
   return IOBIND_OK;
@@ -161,7 +163,7 @@ static void give_back(const iobind__context *self, const iobind__scope *scope) {
 iobind_status iobind__context_enter(iobind__context *context, iobind__scope *scope, iobind_error *error) {
   scope->outer = entered;
   if (entered == context || (entered != NULL && context->ordinal == ANY)) {
-    return IOBIND_OK; /* who has entered it gives the caller's back */
+    return IOBIND_OK; /* the outer scope restores the caller's */
   }
   IOBIND__TRY(make_current(context, scope, error));
   scope->context = context;
@@ -176,7 +178,7 @@ void iobind__context_leave(iobind__scope *scope) {
 
 /* ---- after a failure ---- */
 
-/* Asking for the size of the memory needs nothing but a context that works. It waits for nothing, and breaks no capture. */
+/* Queries the size of the memory: this needs only a working context, does not block, and breaks no capture. */
 int iobind__context_ask(iobind__context *context) {
   iobind__scope scope;
   size_t available = 0;
@@ -189,12 +191,12 @@ int iobind__context_ask(iobind__context *context) {
   return failed;
 }
 
-/* ---- what other code gives ---- */
+/* ---- checks of the caller's memory and streams ---- */
 
 enum { MEMORY_TYPE = 2, IS_MANAGED = 8, DEVICE_ORDINAL = 9 }; /* CUpointer_attribute */
 enum { TYPE_HOST = 1, TYPE_DEVICE = 2 };                      /* CUmemorytype */
 
-/* Managed memory is everywhere. */
+/* Managed memory is accepted for each location. */
 static iobind_status judge_address(const iobind__context *self, iobind_memory memory, const void *address,
                                    iobind_error *error) {
   const cuda_calls *calls = &self->calls;
@@ -235,7 +237,7 @@ iobind_status iobind__context_check_stream(iobind__context *context, void *strea
   iobind__scope scope;
   void *found = NULL;
   if ((uintptr_t)stream <= PER_THREAD) {
-    return IOBIND_OK; /* NULL, cudaStreamLegacy, cudaStreamPerThread: of whichever device is current */
+    return IOBIND_OK; /* NULL, cudaStreamLegacy, cudaStreamPerThread: these belong to the current device */
   }
   IOBIND__TRY(make_current(context, &scope, error));
   int failed = context->calls.stream_context(stream, &found);
@@ -257,7 +259,7 @@ void iobind__context_forget_error(const iobind__context *context) {
   }
 }
 
-/* ---- where it is not known which device a call uses ---- */
+/* ---- calls of which it is unknown which device they use ---- */
 
 iobind__context *iobind__context_of_both(iobind__context *a, iobind__context *b) {
   bool same = a == b || a == NULL || b == NULL || a->ordinal == b->ordinal;

@@ -1,4 +1,4 @@
-/* NVIDIA's driver, as the EP has loaded it. None of it is linked. */
+/* The name of NVIDIA's driver, which the EP has loaded. iobind does not link it. */
 #ifndef IOBIND_RUNTIME_DRIVER_CUDA_H
 #define IOBIND_RUNTIME_DRIVER_CUDA_H
 

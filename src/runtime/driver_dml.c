@@ -9,7 +9,7 @@
 
 enum { MICROSOFT = 0x1414 };
 
-/* ORT lists the device without memory: its places are iobind's. */
+/* ORT lists the device without memory, so iobind sets its memory locations. */
 static iobind_status open_device(iobind_device *device, iobind_error *error) {
   const OrtApi *api = IOBIND__API(device->runtime);
   iobind__dml *dml = calloc(1, sizeof *dml);
@@ -21,10 +21,10 @@ static iobind_status open_device(iobind_device *device, iobind_error *error) {
   device->own = dml;
   OrtStatus *lacks = api->GetExecutionProviderApi("DML", device->runtime->ort.api_version, (const void **)&dml->api);
   if (lacks != NULL) {
-    api->ReleaseStatus(lacks); /* said by iobind__dml_open */
+    api->ReleaseStatus(lacks); /* iobind__dml_open reports it */
     dml->api = NULL;
   }
-  /* ORT tells no memory of the device. That of a session is called so, whatever adapter it is on. */
+  /* ORT has no memory info for the device. Sessions use this one on every adapter. */
   IOBIND__ORT_TRY(api,
                   api->CreateMemoryInfo_V2("DML", OrtMemoryInfoDeviceType_GPU, MICROSOFT, 0, OrtDeviceMemoryType_DEFAULT, 0,
                                            OrtDeviceAllocator, &dml->info),
@@ -39,7 +39,7 @@ static iobind_status open_device(iobind_device *device, iobind_error *error) {
   return IOBIND_OK;
 }
 
-/* Nothing uses the device any more: tensors, streams and sessions hold the runtime. */
+/* Nothing uses the device any more: tensors, streams and sessions retain the runtime. */
 static void close_device(iobind_device *device) {
   iobind__dml *dml = iobind__dml_of(device);
   if (dml == NULL) {
@@ -57,7 +57,7 @@ static void close_device(iobind_device *device) {
   free(dml);
 }
 
-/* The adapter of a device, as ORT tells it. */
+/* The adapter of a device, from ORT's metadata. */
 static bool read_luid(const iobind_device *device, d3d_luid *luid) {
   const OrtApi *api = IOBIND__API(device->runtime);
   const OrtKeyValuePairs *pairs = api->HardwareDevice_Metadata(api->EpDevice_Device(device->ep_device));
@@ -68,7 +68,7 @@ static bool read_luid(const iobind_device *device, d3d_luid *luid) {
   return end != NULL && end != text && *end == '\0';
 }
 
-/* With the mutex held. Takes what `made` holds, if it succeeds. */
+/* Takes ownership of the objects in `made` if it succeeds. With the mutex held. */
 static iobind_status install(iobind__dml *dml, const iobind__d3d12 *made, iobind_error *error) {
   IOBIND__TRY(iobind__lane_open(made, &dml->lane, error));
   dml->d3d12 = *made;
@@ -103,21 +103,21 @@ iobind_status iobind__dml_open(iobind_device *device, iobind_error *error) {
   return status;
 }
 
-/* The EP gets the device's objects, and with them no options. */
+/* The EP gets the device's objects, for which it takes no options. */
 static iobind_status append(iobind_device *device, const iobind__appended *what, OrtSessionOptions *out, iobind_error *error) {
   const OrtApi *api = IOBIND__API(device->runtime);
   if (what->device_count > 1) {
-    return iobind__fail(error, IOBIND_ERROR_NOT_SUPPORTED, "'%s' and %zu more of DirectML: expected one of them", device->spec,
-                        what->device_count - 1);
+    return iobind__fail(error, IOBIND_ERROR_NOT_SUPPORTED, "device '%s': expected one DirectML device, got %zu", device->spec,
+                        what->device_count);
   }
   if (what->count > 0) {
     return iobind__fail(error, IOBIND_ERROR_NOT_SUPPORTED,
-                        "EP option '%s' of dml: '%s' is a certain adapter already, and takes no options", what->keys[0],
-                        device->spec);
+                        "EP option '%s' of dml: the device '%s' already selects the adapter, and takes no options",
+                        what->keys[0], device->spec);
   }
   IOBIND__TRY(iobind__dml_open(device, error));
   const iobind__dml *dml = iobind__dml_of(device);
-  IOBIND__ORT_TRY(api, api->DisableMemPattern(out), error, "device '%s'", device->spec); /* its rule */
+  IOBIND__ORT_TRY(api, api->DisableMemPattern(out), error, "device '%s'", device->spec); /* required by the EP */
   IOBIND__ORT_TRY(api, dml->api->SessionOptionsAppendExecutionProvider_DML1(out, dml->d3d12.dml, dml->d3d12.queue), error,
                   "device '%s'", device->spec);
   return IOBIND_OK;
@@ -158,7 +158,7 @@ static iobind_status adopt(iobind_runtime *runtime, const iobind_native_device *
     pthread_mutex_lock(&iobind__dml_of(device)->mutex);
     status = atomic_load(&iobind__dml_of(device)->open)
                  ? iobind__fail(error, IOBIND_ERROR_INVALID_STATE,
-                                "'%s' is in use already: give it its objects before it is found by a spec, tried or used",
+                                "'%s' is already in use: adopt its objects before it is found by a spec, checked or used",
                                 device->spec)
                  : install(iobind__dml_of(device), &own, error);
     pthread_mutex_unlock(&iobind__dml_of(device)->mutex);

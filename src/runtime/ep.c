@@ -1,5 +1,5 @@
-/* EP libraries: registering them and looking for them. In this file the reason of a failure names neither the function nor the
- * file: the public functions put both before it. */
+/* Registers EP libraries, and searches for them. In this file a failure's reason names neither the function nor the file: the
+ * public functions add both. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -41,7 +41,7 @@ static iobind__ep_library *find_library(const iobind_runtime *runtime, const cha
   return NULL;
 }
 
-/* Remember whether a library works: once for each name and file. With the runtime's mutex held. */
+/* Record whether a library works. There is one entry for each name, file and status. With the runtime's mutex held. */
 static iobind_status remember(iobind_runtime *runtime, const char *name, const char *path, iobind_status status, bool ours,
                               const char *message, iobind_error *error) {
   iobind__ep_library *known = find_library(runtime, name, path);
@@ -85,8 +85,8 @@ static bool has_devices_of(const iobind_runtime *runtime, const char *ep_name) {
   return false;
 }
 
-/* The name under which this file is registered, by us or by the host program (its devices say which file they are from); NULL
- * if it is not registered. Asking ORT is no way: it runs the library's start again before it says so. */
+/* The name under which iobind has registered this file. "": the host program has, as the metadata of its devices shows. NULL:
+ * it is not registered. ORT is not asked, because it would initialise the library a second time before it refuses it. */
 static const char *registered_as(const iobind_runtime *runtime, const char *path) {
   for (size_t i = 0; i < runtime->ep_library_count; i++) {
     if (runtime->ep_libraries[i]->status == IOBIND_OK && same_file(runtime->ep_libraries[i]->path, path)) {
@@ -117,7 +117,7 @@ static void unregister(const iobind_runtime *runtime, const char *name) {
   }
 }
 
-/* Add the devices of the library that was remembered last. If that fails, it is remembered as one that does not load. */
+/* Add the devices of the library that was recorded last. If that fails, it is recorded as one that does not load. */
 static iobind_status add_devices_of_last(iobind_runtime *runtime, iobind_error *reason) {
   size_t before = runtime->device_count;
   iobind_status status = iobind__runtime_refresh_devices(runtime, reason);
@@ -142,7 +142,7 @@ static iobind_status add_devices_of_last(iobind_runtime *runtime, iobind_error *
   return status;
 }
 
-/* Claim the file for this ORT, and have ORT load it. *ours: this call has registered it. */
+/* Claim the file for this ORT, and let ORT load it. *ours: this call has registered it. */
 static iobind_status load(iobind_runtime *runtime, const char *name, const char *path, bool *ours, iobind_error *reason) {
   const OrtApi *api = IOBIND__API(runtime);
   iobind__scope scope;
@@ -180,7 +180,7 @@ static iobind_status register_locked(iobind_runtime *runtime, const char *name, 
   }
   const char *other_name = registered_as(runtime, path);
   if (other_name != NULL) {
-    /* a library of the host's gets an entry, ours has one already */
+    /* a library that iobind registered already has an entry */
     return other_name[0] != '\0' ? IOBIND_OK
                                  : remember(runtime, name, path, IOBIND_OK, false, "registered by the host program", reason);
   }
@@ -205,12 +205,12 @@ static iobind_status register_locked(iobind_runtime *runtime, const char *name, 
   return add_devices_of_last(runtime, reason);
 }
 
-/* @param name  NULL: the catalogue's name for that file, otherwise the file's name */
+/* `name` NULL: the catalogue's name for that file; if it has none, the file's name. */
 static iobind_status register_file(iobind_runtime *runtime, const char *name, const char *path, iobind_error *reason) {
   if (!iobind__file_exists(path)) {
     return iobind__fail(reason, IOBIND_ERROR_NOT_FOUND, "no such file");
   }
-  char *absolute = iobind__path_absolute(path); /* ORT would look for a relative path beside itself */
+  char *absolute = iobind__path_absolute(path); /* ORT takes a relative path as relative to its own directory */
   if (absolute == NULL) {
     return no_memory(reason);
   }
@@ -249,13 +249,13 @@ iobind_status iobind_runtime_get_ep(const iobind_runtime *runtime, size_t index,
   return iobind__info_write(info, "info", &full, sizeof full, sizeof full, "runtime_get_ep", error);
 }
 
-/* Does the status concern the library (in use, refused by iobind or ORT)? Otherwise it is a failure of the search. */
+/* Does the status belong to the library, which iobind or ORT may have refused? Otherwise the search itself has failed. */
 static bool is_remembered(iobind_status status, const iobind_error *reason) {
   return status == IOBIND_OK || status == IOBIND_ERROR_NOT_SUPPORTED || reason->ort_code != 0;
 }
 
-/* Register a file that the search found. If it does not load, that is remembered and is not an error; if its EP is registered
- * already, nothing happens. */
+/* Register a file that the search found. If it does not load, that is recorded, and is no error. If its EP is already
+ * registered from another file, only that is recorded. */
 static iobind_status register_found(iobind_runtime *runtime, const iobind__ep *ep, const char *path, iobind_error *reason) {
   pthread_mutex_lock(&runtime->mutex);
   iobind_status status = IOBIND_OK;
@@ -269,7 +269,7 @@ static iobind_status register_found(iobind_runtime *runtime, const iobind__ep *e
   return is_remembered(status, reason) ? IOBIND_OK : status;
 }
 
-/* Register the EP libraries in a directory and in the directories inside it, by the catalogue's file names. */
+/* Register the EP libraries in a directory, by the catalogue's file names; with `nested` also those in its subdirectories. */
 static iobind_status register_directory(iobind_runtime *runtime, const char *directory, bool nested, iobind_error *reason) {
   char **names = NULL;
   if (!iobind__directory_list(directory, &names)) {
@@ -296,7 +296,7 @@ static iobind_status register_directory(iobind_runtime *runtime, const char *dir
   return status;
 }
 
-/* One entry: "FILE", "NAME=FILE" or a directory. */
+/* An entry is "FILE", "NAME=FILE" or a directory. */
 static iobind_status register_entry(iobind_runtime *runtime, const char *entry, iobind_error *reason) {
   if (iobind__directory_exists(entry)) {
     return register_directory(runtime, entry, true, reason);
@@ -331,8 +331,7 @@ iobind_status iobind__runtime_register_given(iobind_runtime *runtime, const char
   return IOBIND_OK;
 }
 
-/* If IOBIND_EP_LIBRARIES names a library that does not load, that is only remembered: the environment must not stop a
- * program. */
+/* If an entry of IOBIND_EP_LIBRARIES does not load, that is only recorded: the environment must not stop a program. */
 static iobind_status register_environment(iobind_runtime *runtime, iobind_error *reason) {
   char *list = NULL;
   if (!iobind__environment_get("IOBIND_EP_LIBRARIES", &list)) {
@@ -365,7 +364,7 @@ static iobind_status register_environment(iobind_runtime *runtime, iobind_error 
   return status;
 }
 
-/* The directories of libiobind, of the runtime directory and of ORT. */
+/* Search the directory of libiobind, the runtime directory and the directory of ORT. */
 static iobind_status register_directories(iobind_runtime *runtime, iobind_error *reason) {
   iobind_status status = IOBIND_OK;
   static const char *const below_own[] = {"", "/iobind/ep", "/../lib/iobind/ep"};
@@ -400,7 +399,7 @@ iobind_status iobind__runtime_search_eps(iobind_runtime *runtime, iobind_error *
   return status;
 }
 
-/* Where an installation has its files: beside libiobind, or beside the program's directory of libraries. */
+/* Relative to the directory of libiobind, or of the program that it is linked into. */
 static const char *const library_directories[] = {"", "/../lib"};
 
 static iobind_status demand_in(iobind_runtime *runtime, const iobind__ep *ep, const char *directory, const char *below,
@@ -417,7 +416,7 @@ static iobind_status demand_in(iobind_runtime *runtime, const iobind__ep *ep, co
   return status;
 }
 
-/* The directories that IOBIND_EP_LIBRARIES names; its files are registered already. */
+/* Search the directories that IOBIND_EP_LIBRARIES names; the files that it names are already registered. */
 static iobind_status demand_in_environment(iobind_runtime *runtime, const iobind__ep *ep, iobind_error *reason) {
   char *list = NULL;
   if (!iobind__environment_get("IOBIND_EP_LIBRARIES", &list)) {
@@ -453,7 +452,7 @@ iobind_status iobind__runtime_demand_ep(iobind_runtime *runtime, const iobind__e
 }
 
 void iobind__runtime_free_eps(iobind_runtime *runtime) {
-  /* the last registered first: an EP may depend on one that was registered before it */
+  /* in reverse order: an EP may depend on one that was registered before it */
   for (size_t i = runtime->ep_library_count; i-- > 0;) {
     iobind__ep_library *library = runtime->ep_libraries[i];
     if (library->ours && library->status == IOBIND_OK && !runtime->keeps_ort) {

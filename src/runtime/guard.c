@@ -1,22 +1,23 @@
-/* Entering an execution provider: see guard.h. Two kinds care who else is inside: one that crashes where two threads use it (`serial`), and one
- * whose capture of a graph fails by any other thread's call (`gated`). CUDA's capture mode is the process's, so the gate is, too. Most of the
- * time it is open and any number of threads are inside; a capture waits until they have left, and keeps them out until it has ended. A
- * thread inside may itself wait for what a thread outside is about to do, such as signal a semaphore: so a capture that does not come to
- * its turn lets those in that wait, and tries again with more patience. */
+/* Enters execution providers: see guard.h. For two kinds of EPs it matters which other threads are inside: one crashes if two
+ * threads use it (`serial`), and with the other any thread's call makes the capture of a graph fail (`gated`). CUDA's capture
+ * mode belongs to the process, so there is one gate for the process. Usually it is open, and any number of threads are inside.
+ * A capture waits until they have left, and keeps them out until it has ended. A thread inside may be waiting for what a thread
+ * outside is about to do, such as signalling a semaphore. So a capture waits only for a limited time; then it lets the waiting
+ * threads in, and tries again with a longer limit. */
 #include <pthread.h>
 
 #include "runtime/runtime.h"
 #include "support/system.h"
 
 static struct {
-  size_t outside; /* threads that wait to come in; guarded by the mutex */
+  size_t outside; /* threads that wait to enter; protected by the mutex */
   pthread_mutex_t mutex;
   pthread_cond_t changed;
   pthread_once_t once;
 } gate = {.mutex = PTHREAD_MUTEX_INITIALIZER, .once = PTHREAD_ONCE_INIT};
 
 static void init_gate(void) {
-  iobind__condition_init(&gate.changed); /* nobody waits before it has been closed once */
+  iobind__condition_init(&gate.changed); /* no thread waits before the gate has been closed once */
 }
 
 atomic_uint iobind__gate; /* its highest bit changes with the mutex held */
@@ -47,7 +48,7 @@ void iobind__gate_await(void) {
   pthread_mutex_unlock(&gate.mutex);
 }
 
-/* False: a thread was inside all the time, and the gate is open again. With the mutex held. */
+/* False: timed out, and the gate is open again. With the mutex held. */
 static bool try_to_shut(uint64_t patience_ns) {
   while (is_closed() || gate.outside > 0) {
     pthread_cond_wait(&gate.changed, &gate.mutex);
@@ -64,7 +65,8 @@ static bool try_to_shut(uint64_t patience_ns) {
   return true;
 }
 
-/* A thread that is inside already leaves while it waits: two that want to be alone would wait for each other. */
+/* A thread that is already inside leaves while it waits: otherwise two threads that want to be alone would wait for each
+ * other. */
 static void shut(void) {
   uint64_t patience_ns = 10000000;
   pthread_once(&gate.once, init_gate);
@@ -88,12 +90,12 @@ static void open_again(void) {
   }
 }
 
-/* In a forked child the threads that were inside do not exist, and would be waited for. */
+/* In a forked child the threads that were inside do not exist, and would never leave. */
 static bool is_gated(const iobind__guard *guard) {
   return guard->gated && !iobind__process_is_forked();
 }
 
-/* ---- entered and left ---- */
+/* ---- enter and leave ---- */
 
 static inline iobind_status enter_context(const iobind__guard *guard, iobind__scope *scope, iobind_error *error) {
   scope->context = NULL;
@@ -106,7 +108,7 @@ static inline void leave_context(iobind__scope *scope) {
   }
 }
 
-/* All but the device. */
+/* Take all but the current device. */
 static void take(const iobind__guard *guard, iobind__scope *scope) {
   scope->guard = guard;
   if (guard->turn != NULL) {
@@ -159,7 +161,7 @@ iobind_status iobind__guard_take(const iobind__guard *guard, iobind__scope *scop
 
 void iobind__guard_take_anyway(const iobind__guard *guard, iobind__scope *scope) {
   take(guard, scope);
-  (void)enter_context(guard, scope, NULL); /* if it fails, no other device would do */
+  (void)enter_context(guard, scope, NULL); /* there is nothing else to try if it fails */
 }
 
 void iobind__guard_give(iobind__scope *scope) {
@@ -216,7 +218,7 @@ void iobind__turn_destroy(iobind__turn *turn) {
   pthread_cond_destroy(&turn->given);
 }
 
-/* The turn may be passed between the look and the wait: the mutex, which is held meanwhile, keeps the signal back. */
+/* The mutex is held from the check to the wait, so that iobind__turn_pass cannot signal between them. */
 void iobind__turn_await(iobind__turn *turn) {
   pthread_mutex_lock(&turn->mutex);
   const int both = IOBIND__TURN_TAKEN | IOBIND__TURN_AWAITED;

@@ -8,21 +8,20 @@
 #include "support/text.h"
 
 struct iobind__log {
-  pthread_rwlock_t lock; /* threads that log read, closing writes */
+  pthread_rwlock_t lock; /* held for reading while a line is logged */
   iobind_log_function function;
   void *context;
   int32_t level;
-  const OrtApi *api; /* a log is reused only for the same ORT: a host's environment may still write to it */
+  const OrtApi *api; /* a log is reused only for the same ORT, because a host program's environment may still write to it */
   struct iobind__log *next;
 };
 
-/* Logs are never freed (see iobind__log_close); the list keeps them reachable. There is one for each runtime ever created. */
+/* Logs are never freed (see iobind__log_close). The list keeps them reachable; a closed one is reused. */
 static struct iobind__log *all_logs;
 static pthread_mutex_t all_logs_mutex = PTHREAD_MUTEX_INITIALIZER;
 
 iobind__log *iobind__log_create(const OrtApi *api, iobind_log_function function, void *context, int32_t level) {
   pthread_mutex_lock(&all_logs_mutex);
-  /* reuse a closed one, so that a program that creates and destroys runtimes does not grow */
   iobind__log *log = all_logs;
   while (log != NULL && (log->level != 0 || log->api != api)) {
     log = log->next;

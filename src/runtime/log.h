@@ -1,4 +1,4 @@
-/* Where log lines go: the callback of the runtime's options. */
+/* Passes log lines of iobind and ORT to the callback of the runtime's options. */
 #ifndef IOBIND_RUNTIME_LOG_H
 #define IOBIND_RUNTIME_LOG_H
 
@@ -9,7 +9,7 @@ typedef struct iobind__log iobind__log;
 iobind__log *iobind__log_create(const OrtApi *api, iobind_log_function function, void *context,
                                 int32_t level); /* NULL: out of memory */
 
-/* No line is passed on after this. The object itself stays: a host program that shares ORT's environment keeps ORT's logger,
+/* No line is passed on after this. The object is not freed: a host program that shares ORT's environment retains ORT's logger,
  * which points to it. */
 void iobind__log_close(iobind__log *log);
 

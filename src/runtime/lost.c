@@ -1,5 +1,5 @@
-/* A device that is lost: after some failures nothing works on it until the process ends (a kernel that has touched foreign memory, a GPU that
- * has fallen off the bus). Then all that is in flight there has failed, nobody may wait for it, and what is begun is refused. */
+/* The loss of a device. After some failures, such as a kernel's access to invalid memory, nothing works on a device until the
+ * process ends. Then all work in flight has failed, no thread may wait for it, and new work is refused. */
 #include "runtime/runtime.h"
 
 void iobind__loss_init(iobind__loss *loss) {
@@ -40,7 +40,7 @@ void iobind__device_lose(iobind_device *device, const char *why) {
     loss->reason = (iobind_error)IOBIND_ERROR_INIT;
     iobind__error_set(
         &loss->reason, IOBIND_ERROR_DEVICE_LOST, 0,
-        "'%s' is lost: nothing works on it in this process any more: go on with another device, or in a new process. The "
+        "'%s' is lost: nothing works on it in this process any more: continue with another device, or in a new process. The "
         "first failure was: %s",
         device->spec, why);
     atomic_store(&loss->is_lost, true);
@@ -62,7 +62,7 @@ iobind_status iobind__device_heed(iobind_device *device, iobind_status status, i
     (void)iobind__error_copy(&told, error);
   }
   if (told.message[0] == '\0') {
-    iobind__error_set(&told, status, 0, "'%s': the device answers every call with error %d", device->spec, stays);
+    iobind__error_set(&told, status, 0, "'%s': every call on the device returns error %d", device->spec, stays);
   }
   iobind__device_lose(device, iobind__error_text(&told));
   iobind__error_set(error, IOBIND_ERROR_DEVICE_LOST, told.ort_code, "%s", told.message);

@@ -40,14 +40,14 @@ static void runtime_destroy(iobind__ref *ref) {
     link = &(*link)->next;
   }
   *link = runtime->next;
-  /* under the lock: the next runtime for the same ORT must find its environment gone */
+  /* with the lock held: the next runtime of the same ORT must be created after its environment is released */
   runtime_free(runtime);
   pthread_cond_broadcast(&all_changed);
   pthread_mutex_unlock(&all_mutex);
 }
 
-/* The runtime of this ORT with one more reference, NULL if there is none. With all_mutex held; waits if one is being
- * destroyed. */
+/* The runtime of this ORT, with a reference for the caller; NULL if there is none. Blocks while one is being destroyed. With
+ * all_mutex held. */
 static iobind_runtime *find_existing(const OrtApi *api) {
   iobind_runtime *runtime = all_runtimes;
   while (runtime != NULL) {
@@ -73,7 +73,7 @@ static iobind_status open_environment(iobind_runtime *runtime, const iobind_runt
   if (refused != NULL) {
     iobind__log_line(runtime->log, IOBIND_LOG_WARNING, "%s", refused);
   }
-  /* without a callback nothing below an error is wanted, and errors come back as statuses too */
+  /* without a callback ORT should log as little as possible: errors are returned as statuses, too */
   OrtLoggingLevel level = options->log == NULL ? ORT_LOGGING_LEVEL_ERROR : iobind__log_ort_level(options->log_level);
   IOBIND__ORT_TRY(api, api->CreateEnvWithCustomLogger(iobind__log_from_ort, runtime->log, level, "iobind", &runtime->env),
                   error, "runtime_create: environment");
@@ -147,7 +147,7 @@ static iobind_status check_options(const iobind_runtime_options *options, iobind
   return IOBIND_OK;
 }
 
-/* Asked in a child of fork. A runtime that another thread was creating counts. */
+/* Called in a child of fork. A runtime that another thread was creating counts. */
 static bool has_runtimes(void) {
   if (pthread_mutex_trylock(&all_mutex) != 0) {
     return true;
@@ -157,7 +157,7 @@ static bool has_runtimes(void) {
   return has;
 }
 
-/* The runtime of an ORT that is in use already, with one more reference, or a new one. With `all_mutex` locked. */
+/* The runtime of an ORT that is already in use, with a reference for the caller, or a new one. With all_mutex held. */
 static iobind_status find_or_build(const iobind_runtime_options *options, bool *existing, iobind_runtime **out,
                                    iobind_error *error) {
   iobind__ort ort;
@@ -177,7 +177,7 @@ static iobind_status find_or_build(const iobind_runtime_options *options, bool *
   return IOBIND_OK;
 }
 
-/* One more user of a runtime. Its devices may have memory already, so where that comes from cannot change. */
+/* Add a user of an existing runtime. Its devices may already have memory, so their allocators cannot change. */
 static iobind_status join(iobind_runtime *runtime, const iobind_runtime_options *options, iobind_error *error) {
   if ((options->flags & IOBIND_RUNTIME_POOLS) != 0 && !runtime->pools) {
     return iobind__fail(
@@ -195,7 +195,7 @@ iobind_status iobind_runtime_create(const iobind_runtime_options *given, iobind_
   IOBIND__TRY(check_options(&options, error));
   IOBIND__TRY(iobind__process_check("runtime_create", error));
   iobind__process_watch(has_runtimes);
-  iobind__library_stay(); /* ORT calls the log, and fork the child handler, as long as the process lives */
+  iobind__library_stay(); /* ORT may call the log, and fork the child handler, until the process ends */
   iobind_runtime *runtime = NULL;
   bool existing = false;
   pthread_mutex_lock(&all_mutex);

@@ -6,7 +6,7 @@
 #include "runtime/runtime.h"
 #include "support/system.h"
 
-/* Only Linux tells; on other systems, and without memory, nothing is switched on. */
+/* Known only on Linux. On other systems the answer is true, so that nothing is enabled. */
 static bool machine_has_gpu(void) {
   char **names = NULL;
   bool found = !iobind__directory_exists("/sys/class") || !iobind__directory_list("/sys/class/drm", &names);
@@ -28,7 +28,7 @@ static bool use_driver(const iobind__software *software, const char *own_directo
   return there;
 }
 
-/* The driver of the runtime directory, unless the environment names one. */
+/* Use the software driver of the runtime directory, unless the environment names one. */
 static void find_driver(const iobind_runtime *runtime, const iobind__ep *ep) {
   const iobind__software *software = &ep->software;
   if (iobind__environment_has(software->driver_variables[0]) || iobind__environment_has(software->driver_variables[1])) {
@@ -45,7 +45,7 @@ void iobind__software_devices_enable(iobind_runtime *runtime) {
   if (machine_has_gpu()) {
     return;
   }
-  iobind__environment_default("XDG_RUNTIME_DIR", "/tmp"); /* drivers complain on stderr without it */
+  iobind__environment_default("XDG_RUNTIME_DIR", "/tmp"); /* without it drivers print a warning */
   const iobind__ep *ep;
   for (size_t i = 0; (ep = iobind__ep_at(i)) != NULL; i++) {
     if (ep->software.variable != NULL) {

@@ -14,10 +14,10 @@ typedef struct spec {
   const char *name; /* SPEC_NAME, SPEC_EP: `length` characters */
   size_t length;
   uint32_t vendor;
-  bool any_ordinal; /* no ":N": the first that works */
+  bool any_ordinal; /* no ":N": the first device that works */
   uint32_t ordinal;
   iobind_memory memory;
-  const char *options; /* "KEY=VALUE&KEY=VALUE" behind '?', `options_length` characters; NULL: none */
+  const char *options; /* "KEY=VALUE&KEY=VALUE" after '?', `options_length` characters; NULL: none */
   size_t options_length;
 } spec;
 
@@ -77,7 +77,7 @@ static size_t option_length(const char *option, size_t rest) {
   return end == NULL ? rest : (size_t)(end - option);
 }
 
-/* How many options there are; 0: one of them is not KEY=VALUE. */
+/* The number of options; 0: one of them is not KEY=VALUE. */
 static size_t count_options(const char *options, size_t length) {
   size_t count = 0;
   for (size_t at = 0; at <= length; count++) {
@@ -91,7 +91,7 @@ static size_t count_options(const char *options, size_t length) {
   return count;
 }
 
-/* The options as strings, in a block that the caller frees: the lists, then the texts. False: out of memory. */
+/* Copy the options into one block, which the caller frees by `keys`: the lists, then the texts. False: out of memory. */
 static bool copy_options(const spec *wanted, iobind__device_options *out) {
   *out = (iobind__device_options){.count = count_options(wanted->options, wanted->options_length)};
   const char **block = malloc(2 * out->count * sizeof *block + wanted->options_length + 1);
@@ -122,7 +122,8 @@ static iobind_status works(iobind_device *device, const spec *wanted, iobind_err
   }
   *reason = (iobind_error)IOBIND_ERROR_INIT;
   if (device->ep != NULL && device->ep->bridged) {
-    return iobind__fail(reason, IOBIND_ERROR_NOT_SUPPORTED, "its options are given to a session, and not behind '?'");
+    return iobind__fail(reason, IOBIND_ERROR_NOT_SUPPORTED,
+                        "expected its options in the options of a session, got them after '?'");
   }
   if (!copy_options(wanted, &given)) {
     return iobind__out_of_memory(reason, "runtime_find_device");
@@ -132,7 +133,7 @@ static iobind_status works(iobind_device *device, const spec *wanted, iobind_err
   return status;
 }
 
-/* What comes before the options and the number. Returns what was expected instead; NULL: it is known. */
+/* Parse the part before the number and the options. Returns NULL, or what was expected. */
 static const char *parse_name(const char *text, size_t length, spec *out) {
   out->name = text;
   out->length = length;
@@ -163,7 +164,7 @@ static iobind_status parse(const char *text, size_t length, spec *out, iobind_er
     out->options_length = length - (size_t)(mark + 1 - text);
     length = (size_t)(mark - text);
     if (count_options(out->options, out->options_length) == 0) {
-      return malformed(text, whole, "expected KEY=VALUE behind '?', several separated by '&'", error);
+      return malformed(text, whole, "expected KEY=VALUE after '?', several separated by '&'", error);
     }
   }
   if (cut_suffix(text, &length, "/pinned") ||
@@ -193,7 +194,7 @@ static bool matches(const iobind_device *device, const spec *wanted) {
     case SPEC_EP: return equals(wanted->name, wanted->length, api->EpDevice_EpName(device->ep_device));
     case SPEC_GPU: return (device->flags & IOBIND_DEVICE_GPU_MEMORY) != 0 || hardware == OrtHardwareDeviceType_GPU;
     case SPEC_NPU: return (device->flags & IOBIND_DEVICE_NPU_MEMORY) != 0 || hardware == OrtHardwareDeviceType_NPU;
-    case SPEC_VENDOR: /* the CPU has a vendor id too, but a caller by vendor wants another device */
+    case SPEC_VENDOR: /* not the CPU, although it has a vendor id, too */
       return device != device->runtime->cpu &&
              api->HardwareDevice_VendorId(api->EpDevice_Device(device->ep_device)) == wanted->vendor;
   }
@@ -205,7 +206,7 @@ static void add_reason(iobind__text *reasons, const char *reason, int length, co
   iobind__text_add(reasons, "%.*s: %s", length, text, reason);
 }
 
-/* Why an EP has no devices at all: its library did not load, or it offers software adapters only on request. */
+/* Why an EP has no devices: its library did not load, or it offers software adapters only on request. */
 static const char *library_reason(const iobind_runtime *runtime, const spec *wanted) {
   for (size_t i = 0; wanted->kind == SPEC_NAME && i < runtime->ep_library_count; i++) {
     const iobind__ep_library *library = runtime->ep_libraries[i];
@@ -223,16 +224,16 @@ static const char *library_reason(const iobind_runtime *runtime, const spec *wan
   return "no such device";
 }
 
-/* What is found on the way through a list. */
+/* The state of a search in a list. */
 typedef struct search {
-  bool is_list;         /* more than one entry: a device that computes wrong is taken only if no other works */
-  iobind__text reasons; /* of devices that are not taken */
-  bool seen;            /* an entry matches a device */
-  iobind_device *wrong; /* the first that works and computes wrong, and the memory that its entry means; NULL: none */
+  bool is_list;         /* more than one entry: a device that computes wrong is returned only if no other works */
+  iobind__text reasons; /* of devices that are not returned */
+  bool seen;            /* an entry has matched a device */
+  iobind_device *wrong; /* the first device that works, but computes wrong, and the memory of its entry; NULL: none */
   iobind_memory memory;
 } search;
 
-/* Whether a device that works is to be passed over, because it computes wrong. */
+/* Skip a device that works, because it computes wrong? */
 static bool is_passed_over(iobind_device *device, const spec *wanted, search *self, iobind_error *reason) {
   if (!self->is_list || wanted->options != NULL || iobind__device_computes(device, reason) != IOBIND_ERROR_RESULT) {
     return false;
@@ -246,7 +247,7 @@ static bool is_passed_over(iobind_device *device, const spec *wanted, search *se
   return true;
 }
 
-/* The first device of one entry that is taken. If none is: NULL, and the reasons are added. */
+/* The first device of an entry that works and is not skipped. NULL: there is none, and the reasons are added. */
 static iobind_device *find_entry(iobind_runtime *runtime, const char *text, size_t length, const spec *wanted, search *self) {
   uint32_t ordinal = 0;
   size_t count = iobind__runtime_device_count(runtime);
@@ -276,7 +277,7 @@ static iobind_device *find_entry(iobind_runtime *runtime, const char *text, size
   return NULL;
 }
 
-/* One entry of a list, `length` characters long. */
+/* Parse one entry of a list. */
 static iobind_status read_entry(const char *list, const char *entry, size_t length, bool may_be_memory, spec *wanted,
                                 iobind_error *error) {
   if (length == 0) {
@@ -294,7 +295,7 @@ static const char *next_entry(const char *entry) {
   return comma == NULL ? NULL : comma + 1;
 }
 
-/* The first entry that works. If none does, *device stays NULL, and the reasons are added. */
+/* The device of the first entry that has one. If there is none, *device stays NULL, and the reasons are added. */
 static iobind_status find_in_list(iobind_runtime *runtime, const char *list, iobind_device **device, iobind_memory *memory,
                                   search *self, iobind_error *error) {
   for (const char *entry = list; entry != NULL && *device == NULL; entry = next_entry(entry)) {
@@ -311,7 +312,7 @@ static iobind_status find_in_list(iobind_runtime *runtime, const char *list, iob
     }
   }
   if (*device == NULL && self->wrong != NULL) {
-    iobind__log_line(runtime->log, IOBIND_LOG_WARNING, "iobind: runtime_find_device: no other device works: %s is taken",
+    iobind__log_line(runtime->log, IOBIND_LOG_WARNING, "iobind: runtime_find_device: no other device works: %s is returned",
                      self->wrong->spec);
     *device = self->wrong;
     if (memory != NULL) {
@@ -330,7 +331,7 @@ iobind_status iobind_runtime_find_device(iobind_runtime *runtime, const char *te
   IOBIND__TRY(iobind__null_check(text, "spec", "runtime_find_device", error));
   IOBIND__TRY(iobind__null_check(device, "device", "runtime_find_device", error));
   IOBIND__TRY(iobind__process_check("runtime_find_device", error));
-  /* the whole list is read before any device is tried: whether an error at its end is found must not depend on the machine */
+  /* first parse the whole list: whether an error at its end is found must not depend on the machine's devices */
   for (const char *entry = text; entry != NULL; entry = next_entry(entry)) {
     spec wanted = {0};
     IOBIND__TRY(read_entry(text, entry, strcspn(entry, ","), memory != NULL, &wanted, error));

@@ -1,5 +1,6 @@
-/* A state in a file: a header with the model's identity and a record of each tensor, then the bytes of each tensor with their hash. All numbers are
- * little-endian. Sizes are checked before memory is allocated for them, and hashes before there is a state. */
+/* Saves a state to a file, and loads it. The file has a header, with the model's identity and a record of each tensor, and then
+ * each tensor's bytes with their hash. All numbers are little-endian. Sizes are checked before memory is allocated for them,
+ * and hashes before a state is returned. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,15 +9,15 @@
 #include "support/bytes.h"
 #include "support/system.h"
 
-/* The file begins with this, and its number of the format. Another mark after a change that an older iobind could misread. */
+/* The file begins with this mark and the number of the format, which changes with the layout. */
 static const char file_mark[8] = {'i', 'o', 'b', 's', 't', 'a', 't', 'e'};
 enum {
-  FORMAT = 3,              /* 1 had whole tensors alone, 2 one length for all rows of a batch */
+  FORMAT = 3,              /* 1 had only whole tensors, 2 one length for all rows of a batch */
   ALIGNMENT = 64,          /* of each tensor in the file */
-  HEADER_BYTES_AT = 8 + 4, /* behind mark and format */
+  HEADER_BYTES_AT = 8 + 4, /* after mark and format */
   FILE_BYTES_AT = HEADER_BYTES_AT + 4,
   START = FILE_BYTES_AT + 8,
-  LONGEST_HEADER = 64 << 20, /* a file that claims more is damaged */
+  LONGEST_HEADER = 64 << 20, /* a file with a longer one is damaged */
   HASH = 16
 };
 
@@ -24,7 +25,7 @@ static size_t round_up(size_t bytes) {
   return (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
 }
 
-/* ---- a header, written and read ---- */
+/* ---- numbers and texts of a header ---- */
 
 static void store_number(unsigned char *to, uint64_t number, size_t bytes) {
   for (size_t i = 0; i < bytes; i++) {
@@ -43,18 +44,18 @@ static void put_hash(iobind__bytes *self, iobind__hash hash) {
   put_number(self, hash.words[1], 8);
 }
 
-/* With its last 0. */
+/* The length, and the text with its terminating 0. */
 static void put_text(iobind__bytes *self, const char *text) {
   put_number(self, strlen(text) + 1, 4);
   iobind__bytes_put(self, text, strlen(text) + 1);
 }
 
-/* Bytes that are read one after the other. */
+/* A reader of bytes in memory. */
 typedef struct cursor {
   const unsigned char *data;
   size_t length;
   size_t at;
-  bool failed; /* there were fewer than was asked for */
+  bool failed; /* there were not enough bytes */
 } cursor;
 
 static uint64_t get_number(cursor *self, size_t bytes) {
@@ -74,7 +75,7 @@ static iobind__hash get_hash(cursor *self) {
   return hash;
 }
 
-/* Lives as long as the header; NULL: failed. */
+/* Valid as long as the header. NULL: failed. */
 static const char *get_text(cursor *self) {
   size_t length = (size_t)get_number(self, 4);
   const char *text = (const char *)self->data + self->at;
@@ -99,9 +100,9 @@ static iobind_status identify(const iobind_session *session, const char *what, i
   return iobind__named(iobind__model_identify(session->model, identity, error), error, what);
 }
 
-/* ---- written ---- */
+/* ---- write ---- */
 
-/* The bytes of a tensor in host memory; *copy is what the caller frees, or NULL. */
+/* The bytes of a tensor in host memory. *copy: NULL, or a copy that the caller frees. */
 static iobind_status fetch(iobind_tensor *tensor, const void **data, void **copy, iobind_error *error) {
   *copy = NULL;
   *data = tensor->data;
@@ -125,7 +126,7 @@ static int64_t rows_of(const iobind__kept *kept, size_t axis) {
   return is_cut ? kept->prefix.length : tensor->dims[axis];
 }
 
-/* Of a cache only the rows in use are written. Its tensor may have all, by reference. */
+/* The bytes of a tensor in the file. Only the rows in use of a cache are written, although the state's tensor may have all. */
 static size_t bytes_of(const iobind__kept *kept) {
   const iobind_tensor *tensor = kept->tensor;
   bool is_whole = !kept->prefix.is_used || tensor->bytes == 0 || iobind_dtype_get_bits((int32_t)tensor->dtype) % 8 != 0;
@@ -152,7 +153,7 @@ static void put_record(iobind__bytes *header, const iobind_state *state, const i
   put_number(header, bytes_of(kept), 8);
 }
 
-/* The longest length, and how far each row of the batch is behind it; none: all have as many. */
+/* The longest length, and by how much each row of the batch is shorter. No such numbers: all rows have that length. */
 static void put_used(iobind__bytes *header, const iobind__used *used) {
   size_t count = used->skew == NULL ? 0 : used->skew->count;
   put_number(header, (uint64_t)used->longest, 8);
@@ -167,7 +168,7 @@ static iobind_status make_header(const iobind_state *state, iobind__bytes *heade
   IOBIND__TRY(identify(state->session, "state_save", &identity, error));
   iobind__bytes_put(header, file_mark, sizeof file_mark);
   put_number(header, FORMAT, 4);
-  put_number(header, 0, 4); /* the bytes of the header, and of the file: known at its end */
+  put_number(header, 0, 4); /* the sizes of the header and of the file are set at the end */
   put_number(header, 0, 8);
   put_number(header, identity.bytes, 8);
   put_hash(header, identity.hash);
@@ -198,7 +199,7 @@ static bool write_bytes(FILE *file, const void *data, size_t bytes) {
   return bytes == 0 || fwrite(data, 1, bytes, file) == bytes;
 }
 
-/* Behind so many bytes. */
+/* Write the padding after so many bytes. */
 static bool write_padding(FILE *file, size_t bytes) {
   static const unsigned char zeros[ALIGNMENT] = {0};
   return write_bytes(file, zeros, round_up(bytes) - bytes);
@@ -218,7 +219,7 @@ static iobind_status refuse_write(const char *path, iobind_error *error) {
                       shown);
 }
 
-/* A device such as /dev/null, or a pipe, would be replaced by a file. */
+/* The path must not be a device or a pipe: it would be replaced by a file. */
 static iobind_status check_target(const char *path, iobind_error *error) {
   if (!iobind__path_exists(path) || iobind__file_exists(path)) {
     return IOBIND_OK;
@@ -228,7 +229,7 @@ static iobind_status check_target(const char *path, iobind_error *error) {
   return iobind__fail(error, IOBIND_ERROR_IO, "state_save: '%s' is not a regular file: name a file, which may exist", shown);
 }
 
-/* The rows in use of all pieces of a tensor, one behind the other; NULL: out of memory. */
+/* Copy the rows in use of a tensor into dense memory. NULL: out of memory. */
 static void *cut_out(const iobind__kept *kept, const void *data) {
   const iobind_tensor *tensor = kept->tensor;
   size_t bytes = bytes_of(kept);
@@ -276,7 +277,7 @@ static iobind_status write_all(const iobind_state *state, const iobind__bytes *h
   return status == IOBIND_OK && !finished ? refuse_write(path, error) : status;
 }
 
-/* Into a file beside it, which then takes its place. */
+/* Write a temporary file in the same directory, which then replaces the file. */
 static iobind_status write_file(const iobind_state *state, const iobind__bytes *header, const char *path, iobind_error *error) {
   iobind__text part = {0};
   iobind__text_add(&part, "%s.%016" PRIx64 ".part", path, iobind__clock_ns() ^ iobind__serial_next() << 48);
@@ -300,7 +301,7 @@ iobind_status iobind_state_save(iobind_state *state, const char *path, iobind_er
   IOBIND__TRY(iobind__null_check(state, "state", "state_save", error));
   IOBIND__TRY(iobind__null_check(path, "path", "state_save", error));
   IOBIND__TRY(iobind__process_check("state_save", error));
-  if (state->made != NULL) { /* the event reports a failed run each time, the wait for a tensor once */
+  if (state->made != NULL) { /* the event returns a failed run to each wait, the tensors only to one */
     IOBIND__TRY(iobind__renamed(iobind_event_wait(state->made, IOBIND_NO_TIMEOUT, error), error, "state_save"));
   }
   IOBIND__TRY(check_target(path, error));
@@ -315,13 +316,13 @@ iobind_status iobind_state_save(iobind_state *state, const char *path, iobind_er
 
 /* ---- read ---- */
 
-/* A file that is being read: what the messages name, and how far it is. */
+/* A file that is being read. */
 typedef struct reader {
   iobind_session *session;
   FILE *file;
   char shown[IOBIND__NAME_TEXT];
   uint64_t bytes;      /* of the file */
-  unsigned char *data; /* of the header; the owner frees it */
+  unsigned char *data; /* of the header; iobind_state_load frees it */
   cursor header;
 } reader;
 
@@ -349,7 +350,7 @@ static bool read_bytes(reader *self, void *data, size_t bytes) {
   return bytes == 0 || fread(data, 1, bytes, self->file) == bytes;
 }
 
-/* The padding behind so many bytes, which is zero. */
+/* Read the padding after so many bytes, which must be zero. */
 static bool read_padding(reader *self, size_t bytes) {
   static const unsigned char zeros[ALIGNMENT] = {0};
   unsigned char padding[ALIGNMENT];
@@ -357,7 +358,7 @@ static bool read_padding(reader *self, size_t bytes) {
   return read_bytes(self, padding, rest) && memcmp(padding, zeros, rest) == 0;
 }
 
-/* All of the header, whose hash is right. */
+/* Read the header, and check its hash. */
 static iobind_status read_header(reader *self, iobind_error *error) {
   unsigned char start[START];
   cursor first = {.data = start, .length = START, .at = sizeof file_mark};
@@ -403,7 +404,7 @@ static iobind_status check_model(reader *self, iobind_error *error) {
   return same ? IOBIND_OK : refuse_other(self, "its external data", error);
 }
 
-/* What a tensor's record says. */
+/* A tensor's record in the header. */
 typedef struct record {
   iobind__pair pair;
   iobind_dtype dtype;
@@ -413,7 +414,7 @@ typedef struct record {
   size_t bytes;
 } record;
 
-/* The model is the same, so only a file that iobind has not written has other names. */
+/* The model is the same, so these names exist unless another program has written the file. */
 static iobind_status find_pair(const reader *self, const char *output, const char *input, iobind__pair *pair,
                                iobind_error *error) {
   if (output == NULL || input == NULL) {
@@ -461,7 +462,7 @@ static iobind_status read_record(reader *self, record *out, iobind_error *error)
                                                                         : refuse_damaged(self, "a size is damaged", error);
 }
 
-/* The next tensor's bytes, whose hash is right. */
+/* Read the next tensor's bytes, and check their hash. */
 static iobind_status read_tensor(reader *self, const iobind_tensor *tensor, iobind_error *error) {
   unsigned char digits[HASH];
   cursor hash = {.data = digits, .length = HASH};
@@ -472,7 +473,8 @@ static iobind_status read_tensor(reader *self, const iobind_tensor *tensor, iobi
              : refuse_damaged(self, "the bytes of a tensor are damaged", error);
 }
 
-/* To where the session reads the input. Takes the reference. Whether a cache with more room fits, a restore looks. */
+/* Copy a tensor into memory that the session reads, if it is not there. Takes ownership of the reference. Caches are not
+ * checked here, but when they are restored. */
 static iobind_status move_tensor(const reader *self, const record *from, iobind_tensor *tensor, iobind_tensor **out,
                                  iobind_error *error) {
   size_t input = from->pair.input;

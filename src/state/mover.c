@@ -6,7 +6,7 @@
 
 #include "state/gather.h"
 
-/* ---- opened ---- */
+/* ---- open and close ---- */
 
 iobind_status iobind__mover_open(iobind__mover *self, iobind_binding *binding, const char *what, iobind_error *error) {
   IOBIND__TRY(iobind__binding_check_idle(binding, what, error));
@@ -43,7 +43,7 @@ iobind_status iobind__mover_peek(iobind__mover *self, iobind_error *error) {
   return IOBIND_OK;
 }
 
-/* ---- measured ---- */
+/* ---- the number of rows ---- */
 
 const char *iobind__mover_name(const iobind__mover *self, size_t index) {
   const iobind_session *session = iobind__binding_session(self->binding);
@@ -74,7 +74,7 @@ iobind_status iobind__mover_measure(const iobind__mover *self, int64_t *extent, 
   return IOBIND_OK;
 }
 
-/* ---- the session that moves them ---- */
+/* ---- the session of the generated model ---- */
 
 static iobind_status load(const iobind__mover *self, const iobind__gathered *tensors, iobind_session **out,
                           iobind_error *error) {
@@ -93,7 +93,7 @@ static iobind_status load(const iobind__mover *self, const iobind__gathered *ten
   return status;
 }
 
-/* A session that has this key; NULL: none. */
+/* The companion session with this key; NULL: there is none. */
 static iobind_session *find_companion(iobind_session *session, const char *key) {
   iobind_session *found = NULL;
   pthread_mutex_lock(&session->places_mutex);
@@ -111,7 +111,8 @@ static void add_companion(iobind_session *session, iobind__companion *made) {
   pthread_mutex_unlock(&session->places_mutex);
 }
 
-/* Loaded without the lock: the EP may be entered. If two threads load the same, both are kept. */
+/* The model is loaded without the lock, because that enters the EP. If two threads load the same model, both sessions are
+ * kept. */
 static iobind_status find_session(const iobind__mover *self, const char *key, const iobind__gathered *tensors,
                                   iobind_session **out, iobind_error *error) {
   iobind_session *session = iobind__binding_session(self->binding);
@@ -134,7 +135,7 @@ static iobind_status find_session(const iobind__mover *self, const char *key, co
   return IOBIND_OK;
 }
 
-/* The session lives as long as the binding's. */
+/* The returned session is valid as long as the binding's. */
 static iobind_status open_session(const iobind__mover *self, iobind_session **out, iobind_error *error) {
   iobind__text key = {0};
   iobind__gathered *tensors = calloc(self->count, sizeof *tensors);
@@ -150,7 +151,7 @@ static iobind_status open_session(const iobind__mover *self, iobind_session **ou
   return status;
 }
 
-/* ---- moved ---- */
+/* ---- move ---- */
 
 static iobind_status bind_rows(iobind_binding *mover, const iobind__mover *self, const iobind__rows *by, iobind_error *error) {
   const int64_t dim = (int64_t)by->count;
@@ -177,7 +178,7 @@ static iobind_status bind_states(iobind_binding *mover, const iobind__mover *sel
   return IOBIND_OK;
 }
 
-/* A result of the mover's, where the binding's session reads it. */
+/* Take a result, in memory that the binding's session reads. */
 static iobind_status take_moved(iobind_binding *mover, const iobind__mover *self, size_t index, iobind_error *error) {
   iobind_session *session = iobind__binding_session(self->binding);
   size_t input = iobind__binding_view_carry(self->binding, index).input;

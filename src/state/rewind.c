@@ -1,4 +1,4 @@
-/* Back to a shorter length of all states of a binding. */
+/* Rewinds all states of a binding to a shorter length. */
 #include <stdlib.h>
 
 #include "session/kind.h"
@@ -21,7 +21,7 @@ static iobind_status refuse_capacity(const iobind_session *session, iobind__pair
   list_lengths(session, kind, &names);
   iobind_status status = iobind__fail(
       error, IOBIND_ERROR_NOT_SUPPORTED,
-      "%s: '%s' to '%s' is a cache of fixed capacity, of which nothing is moved, and iobind does not count its length "
+      "%s: '%s' to '%s' is a cache of fixed capacity, which is not moved, and iobind does not count its length "
       "(iobind_binding_write_lengths): write the shorter length into %s%s",
       what, session->outputs[pair.output].label, session->inputs[pair.input].label, names.length > 0 ? "its inputs: " : "",
       names.length > 0 ? iobind__text_get(&names) : "the inputs that the model takes it from");
@@ -33,15 +33,15 @@ static iobind_status refuse(const iobind_session *session, iobind__pair pair, io
   const char *why = kind == IOBIND_STATE_RECURRENT ? "which has no earlier rows"
                     : kind == IOBIND_STATE_WINDOW  ? "which has dropped earlier rows"
                     : session->model == NULL
-                        ? "for the session's model is not known (create it from a file, or with IOBIND_SESSION_IDENTIFY)"
-                        : "for the model's graph does not show it";
+                        ? "because the session's model is not known (create it from a file, or with IOBIND_SESSION_IDENTIFY)"
+                        : "because the model's graph does not show it";
   return iobind__fail(error, IOBIND_ERROR_NOT_SUPPORTED,
                       "%s: '%s' to '%s': expected a growing state, its kind is %s, %s: save a state earlier, and restore it",
                       what, session->outputs[pair.output].label, session->inputs[pair.input].label, iobind__kind_word(kind),
                       why);
 }
 
-/* Are all states caches whose length iobind has counted? */
+/* Are all states caches of fixed capacity whose length iobind counts? */
 static iobind_status find_counted(const iobind__mover *self, bool *are_counted, iobind_error *error) {
   iobind_session *session = iobind__binding_session(self->binding);
   *are_counted = iobind__binding_get_used(self->binding).longest >= 0;
@@ -74,7 +74,7 @@ static iobind_status find_axes(iobind__mover *self, iobind_error *error) {
                    what);
 }
 
-/* ---- shortened ---- */
+/* ---- shorten ---- */
 
 static iobind_status check_length(const iobind__mover *self, size_t length, int64_t *extent, iobind_error *error) {
   IOBIND__TRY(iobind__mover_measure(self, extent, error));
@@ -84,7 +84,7 @@ static iobind_status check_length(const iobind__mover *self, size_t length, int6
                             iobind__mover_name(self, 0), (long long)*extent, length);
 }
 
-/* The rows of a saved state; -1: it is no earlier one of these states. */
+/* The number of rows of a saved state. -1: it has not the same pairs, or different numbers of rows. */
 static int64_t measure(const iobind__mover *self, const iobind_state *state) {
   int64_t extent = -1;
   for (size_t i = 0; i < self->count; i++) {
@@ -98,7 +98,8 @@ static int64_t measure(const iobind__mover *self, const iobind_state *state) {
   return extent;
 }
 
-/* The saved state of that length which the present ones go on from, with a reference, or NULL; and how many marks are no longer than that. */
+/* The saved state of exactly this length from which the binding's states continue, with a reference for the caller; NULL: there
+ * is none. *marks: the number of marks up to the last one that is not longer. */
 static iobind_state *find_earlier(const iobind__mover *self, int64_t length, size_t *marks) {
   const iobind__marks *all = iobind__binding_marks(self->binding);
   for (size_t i = all->count; i > 0; i--) {

@@ -1,4 +1,4 @@
-/* The rows of all states of a binding in another order. */
+/* Reorders the rows of all states of a binding. */
 #include "session/kind.h"
 #include "state/mover.h"
 
@@ -22,11 +22,11 @@ static iobind_status check_rows(const iobind__mover *self, const iobind__rows *b
   return IOBIND_OK;
 }
 
-/* What the axis is to the caches of fixed capacity. */
+/* The meaning of an axis for the caches of fixed capacity. */
 typedef struct role {
-  bool is_length; /* of one of them, */
-  bool is_batch;  /* or the rows of their batch, */
-  bool is_other;  /* or neither */
+  bool is_length; /* of one cache it is the axis of the length */
+  bool is_batch;  /* of one cache it is the batch axis */
+  bool is_other;  /* of one cache it is neither */
 } role;
 
 static iobind_status find_role(const iobind__mover *self, size_t axis, role *out, iobind_error *error) {
@@ -44,7 +44,8 @@ static iobind_status find_role(const iobind__mover *self, size_t axis, role *out
   return IOBIND_OK;
 }
 
-/* The lengths of the caches afterwards: unknown if their rows are moved along them, or if not all have other rows of the batch. */
+/* The lengths of the caches afterwards. Unknown if the axis is a cache's length; or if lengths differ, and the axis is the
+ * batch axis of only some caches. */
 static iobind_status find_used(const iobind__mover *self, size_t axis, const iobind__rows *by, iobind__used *out,
                                iobind_error *error) {
   const iobind__used now = iobind__binding_get_used(self->binding);

@@ -48,7 +48,7 @@ void iobind_state_release(iobind_state *state) {
   iobind__ref_release(state == NULL ? NULL : &state->ref);
 }
 
-/* ---- described ---- */
+/* ---- info ---- */
 
 iobind_status iobind_state_get_info(const iobind_state *state, iobind_state_info *info, iobind_error *error) {
   IOBIND__TRY(iobind__null_check(state, "state", "state_get_info", error));
@@ -59,7 +59,7 @@ iobind_status iobind_state_get_info(const iobind_state *state, iobind_state_info
   return iobind__info_write(info, "info", &full, sizeof full, sizeof full, "state_get_info", error);
 }
 
-/* The failure of the run that was to make the tensors, if that is known: their memory holds anything. */
+/* Returns the failure of the run that was to write the tensors, if it is known: then their content is undefined. */
 static iobind_status check_made(const iobind_state *state, iobind_error *error) {
   iobind__point *point = state->made == NULL ? NULL : iobind__event_point(state->made);
   bool is_over = point != NULL && iobind__point_passed(point);
@@ -81,7 +81,7 @@ iobind_status iobind_state_get_pair(const iobind_state *state, size_t index, iob
   return iobind__info_write(pair, "pair", &full, sizeof full, sizeof full, "state_get_pair", error);
 }
 
-/* ---- as wide as its caches were ---- */
+/* ---- widen ---- */
 
 static bool is_cut(const iobind__kept *kept) {
   const iobind__prefix *prefix = &kept->prefix;
@@ -125,7 +125,7 @@ iobind_status iobind__state_widen(iobind_state *state, iobind_state **out, iobin
   return IOBIND_OK;
 }
 
-/* ---- saved ---- */
+/* ---- save ---- */
 
 static iobind_status open_states(iobind__states *self, size_t count, const char *what, iobind_error *error) {
   *self = (iobind__states){.tensors = calloc(count + 1, sizeof(iobind_tensor *)),
@@ -144,7 +144,7 @@ static int compare_inputs(const void *a, const void *b) {
   return (left > right) - (left < right);
 }
 
-/* Takes the references. */
+/* Takes ownership of the tensors' references. */
 static void fill(iobind_state *state, const iobind_binding *binding, const iobind__states *from) {
   for (size_t i = 0; i < state->count; i++) {
     state->kept[i] =
@@ -194,7 +194,7 @@ iobind_status iobind_binding_save_state(iobind_binding *binding, iobind_state **
   return iobind__named(save(binding, state, error), error, "binding_save_state");
 }
 
-/* ---- restored ---- */
+/* ---- restore ---- */
 
 const iobind__kept *iobind__state_find(const iobind_state *state, iobind__pair pair) {
   for (size_t i = 0; i < state->count; i++) {
@@ -205,7 +205,7 @@ const iobind__kept *iobind__state_find(const iobind_state *state, iobind__pair p
   return NULL;
 }
 
-/* The state's tensors, in the order of what the binding carries. */
+/* Set the state's tensors in the order of the binding's pairs. */
 static iobind_status assign(const iobind_binding *binding, const iobind_state *state, const iobind__states *to,
                             iobind_error *error) {
   const iobind_session *session = state->session;
@@ -228,7 +228,7 @@ static iobind_status assign(const iobind_binding *binding, const iobind_state *s
                                               state->count, count);
 }
 
-/* The marks up to this state remain, and it becomes one. */
+/* The binding's marks up to this state remain, and the state becomes a mark. */
 static iobind_status restore_marked(iobind_state *state, iobind_binding *binding, iobind__states *found, iobind_error *error) {
   iobind__marks *marks = iobind__binding_marks(binding);
   IOBIND__TRY(iobind__marks_reserve(marks, "binding_restore_state", error));

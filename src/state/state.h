@@ -1,4 +1,4 @@
-/* A state: what the carried inputs of a binding hold at a moment. Its tensors are written by nobody. */
+/* A state: the content of a binding's carried inputs at one time. Its tensors are read-only. */
 #ifndef IOBIND_STATE_STATE_H
 #define IOBIND_STATE_STATE_H
 
@@ -12,25 +12,26 @@ typedef struct iobind__kept {
 
 struct iobind_state {
   iobind__ref ref;
-  iobind__weak *self;      /* by which bindings find it, that do not keep it; a reference is held */
+  iobind__weak *self;      /* the weak reference by which bindings' marks find it; a reference to that is held */
   iobind_session *session; /* a reference is held */
-  iobind_event *made;      /* behind the work that makes the tensors; NULL: they are there */
-  iobind__used used;       /* of its caches of fixed capacity */
+  iobind_event *made;      /* the end of the work that writes the tensors; NULL: it is complete */
+  iobind__used used;       /* the lengths of its caches of fixed capacity */
   size_t count;
   iobind__kept kept[]; /* in the order of the inputs */
 };
 
-/* A state of `count` pairs, which are nothing yet. */
+/* A state of `count` pairs, which are zeroed. */
 iobind_status iobind__state_allocate(iobind_session *session, size_t count, const char *what, iobind_state **out,
                                      iobind_error *error);
 
-/* What it has for a pair; NULL: nothing. */
+/* The entry of a pair; NULL: there is none. */
 const iobind__kept *iobind__state_find(const iobind_state *state, iobind__pair pair);
 
-/* Go on from the state, as iobind_binding_restore_state. */
+/* iobind_binding_restore_state. */
 iobind_status iobind__state_restore(iobind_state *state, iobind_binding *binding, iobind_error *error);
 
-/* The same state, where caches that have only their rows in use are as wide as they were, with zeros behind them. A reference is given. */
+/* The same state with caches of full capacity: those that have only the rows in use are filled up with zeros. Returns a
+ * reference for the caller. */
 iobind_status iobind__state_widen(iobind_state *state, iobind_state **out, iobind_error *error);
 
 #endif

@@ -4,7 +4,7 @@
 
 #include "tensor/tensor.h"
 
-enum { FEW = 8 }; /* a batch up to this size needs no memory */
+enum { FEW = 8 }; /* up to this many copies need no allocation */
 
 iobind_status iobind__tensor_check_stream(const iobind_stream *stream, const iobind_device *a, const iobind_device *b,
                                           const char *what, iobind_error *error) {
@@ -51,8 +51,8 @@ iobind_status iobind_tensor_map(iobind_tensor *tensor, iobind_dtype dtype, iobin
   return iobind__named(map(tensor, dtype, access, data, error), error, "tensor_map");
 }
 
-/* Copy between a part of a tensor and host memory: from its start, or from any part if the device has addresses. ORT sees
- * bytes, or the tensor's own type if all of it is copied, because an EP may not know bytes. */
+/* Copy between a part of a tensor and host memory. Without addresses the part must begin at 0. ORT copies bytes; or the
+ * tensor's own type if the part is the whole tensor, because an EP may not support bytes. */
 static iobind_status move_with(const iobind__part *part, void *host, const iobind__place *host_place, bool to_tensor,
                                iobind_stream *stream, iobind_error *error) {
   const iobind_tensor *tensor = part->tensor;
@@ -115,14 +115,14 @@ static iobind_status check_part(const iobind__part *part, const void *data, cons
   return iobind__tensor_check_stream(stream, tensor->place->device, tensor->place->device, what, error);
 }
 
-/* The end of the bytes that must move for a part that ends at `end`. */
+/* `end`, rounded up to a unit, but not beyond the tensor. */
 static size_t unit_end(const iobind_tensor *tensor, size_t end) {
   size_t rounded = end + (IOBIND__UNIT - end % IOBIND__UNIT) % IOBIND__UNIT;
   return rounded < tensor->bytes ? rounded : tensor->bytes;
 }
 
-/* Write a part of memory without addresses: the units that it shares with other data are downloaded and uploaded again. The host waits
- * for the stream before, and for the copies. */
+/* Write a part of memory without addresses: download all bytes up to the part's end, and upload them again with the part.
+ * Blocks for the stream's earlier work, and for the copies. */
 static iobind_status write_staged(const iobind__part *part, const void *data, iobind_stream *stream, iobind_error *error) {
   IOBIND__TRY(iobind__stream_drain(stream, error));
   const iobind_device *device = part->tensor->place->device;
@@ -152,17 +152,17 @@ static iobind_status write_addressed(const iobind__part *part, const void *data,
   if (staging != NULL) {
     memcpy(staging->data, data, part->bytes);
     iobind_status status = move_with(part, staging->data, staging->place, true, stream, error);
-    iobind__staging_used(&submission, staging); /* even a copy that failed may have been submitted */
+    iobind__staging_used(&submission, staging); /* a copy that failed may have been submitted */
     IOBIND__TRY(status);
   } else {
-    void *source = (void *)(uintptr_t)data; /* ORT has no const data; a copy only reads it */
+    void *source = (void *)(uintptr_t)data; /* ORT's parameter is not const, but a copy only reads it */
     IOBIND__TRY(move(part, source, true, stream, error));
   }
   iobind__tensor_use(part->tensor, &submission, IOBIND__WRITE);
   return IOBIND_OK;
 }
 
-/* An access without a stream comes after all that is in flight, unless it is in flight itself. */
+/* An access without a stream is ordered after all work in flight, except if a stream's task makes it. */
 static iobind_status settle(const iobind_tensor *tensor, iobind__access access, const iobind_stream *stream,
                             iobind__order order, iobind_error *error) {
   return stream == NULL && order == IOBIND__SETTLED ? iobind__tensor_settle(tensor, access, error) : IOBIND_OK;
@@ -191,24 +191,23 @@ iobind_status iobind_tensor_write(iobind_tensor *tensor, size_t offset, const vo
   return iobind__named(iobind__tensor_write(&part, data, stream, IOBIND__SETTLED, error), error, "tensor_write");
 }
 
-/* Read on a stream without waiting: into pinned memory, from which the host copies the bytes once it knows that the stream has
- * passed. */
+/* Read on a stream without blocking: into pinned memory, from which the host copies the bytes when the read is complete. */
 static iobind_status read_staged(const iobind__part *part, void *data, const iobind__submission *submission,
                                  iobind__staging *staging, iobind_error *error) {
   iobind_status status = move_with(part, staging->data, staging->place, false, submission->stream, error);
   if (status == IOBIND_OK) {
     iobind__stream_deliver(submission, staging->data, data, part->bytes);
   }
-  iobind__staging_used(submission, staging); /* even a copy that failed may have been submitted */
+  iobind__staging_used(submission, staging); /* a copy that failed may have been submitted */
   return status;
 }
 
 static iobind_status read_addressed(const iobind__part *part, void *data, iobind_stream *stream, iobind_error *error) {
   const iobind__place *place = part->tensor->place;
-  IOBIND__TRY(iobind__bridge_check(stream, error)); /* a capture may forbid that memory is allocated */
+  IOBIND__TRY(iobind__bridge_check(stream, error)); /* before the allocation, which a capture may forbid */
   iobind__staging *staging = stream == NULL ? NULL : iobind__staging_take(stream, place, part->bytes);
   if (staging == NULL && stream != NULL && iobind__stream_delivers(stream, UINT64_MAX)) {
-    IOBIND__TRY(iobind__stream_drain(stream, error)); /* all buffers are in use: wait for the earlier reads, which frees them */
+    IOBIND__TRY(iobind__stream_drain(stream, error)); /* all buffers are in use: complete the earlier reads, which frees them */
     staging = iobind__staging_take(stream, place, part->bytes);
   }
   const iobind__submission submission = iobind__stream_begin(stream);
@@ -217,7 +216,8 @@ static iobind_status read_addressed(const iobind__part *part, void *data, iobind
   return IOBIND_OK;
 }
 
-/* Read a part of memory without addresses, behind the bytes before it. The host waits for the stream before, and for the copy. */
+/* Read a part of memory without addresses: download all bytes up to the part's end. Blocks for the stream's earlier work, and
+ * for the copy. */
 static iobind_status read_behind(const iobind__part *part, void *data, iobind_stream *stream, iobind_error *error) {
   IOBIND__TRY(iobind__stream_drain(stream, error));
   const iobind_device *device = part->tensor->place->device;
@@ -258,7 +258,7 @@ iobind_status iobind_tensor_read(const iobind_tensor *tensor, size_t offset, voi
   return iobind__named(iobind__tensor_read(&part, data, stream, IOBIND__SETTLED, error), error, "tensor_read");
 }
 
-/* Shapes are formatted only here: a copy without errors must not pay for that. */
+/* Shapes are formatted only here, so that a successful copy does not do that work. */
 static iobind_status pair_differs(const iobind_tensor *source, const iobind_tensor *target, size_t index, iobind_status status,
                                   iobind_error *error) {
   char from[IOBIND__SHAPE_TEXT];
@@ -299,7 +299,7 @@ static iobind__transfer transfer_of(const iobind_tensor *source, iobind_tensor *
                             source->data,  target->data,  source->bytes};
 }
 
-/* A pageable source has been read when the call returns: it was staged, or the EP has made the host wait. */
+/* A pageable source has been read when the call returns: it was staged, or the EP's copy has blocked. */
 static void use_pair(const iobind_tensor *source, iobind_tensor *target, const iobind__submission *submission) {
   if (!iobind__place_is_pageable(source->place)) {
     iobind__tensor_use((iobind_tensor *)(uintptr_t)source, submission, IOBIND__READ); /* only its use is recorded */
@@ -307,8 +307,8 @@ static void use_pair(const iobind_tensor *source, iobind_tensor *target, const i
   iobind__tensor_use(target, submission, IOBIND__WRITE);
 }
 
-/* A copy between pageable memory and the device of an EP's stream becomes a read or write, because the EP would make the host
- * wait. */
+/* A copy between pageable memory and the device of an EP's stream is made as a read or a write, because the EP's own copy would
+ * block. */
 static bool is_staged(const iobind_tensor *source, const iobind_tensor *target, const iobind_stream *stream) {
   const iobind_tensor *host = source->place->host ? source : target;
   return stream != NULL && iobind__stream_orders_calls(stream) && source->place->host != target->place->host &&
@@ -332,7 +332,7 @@ iobind_status iobind__tensor_copy_one(const iobind_tensor *source, iobind_tensor
   return IOBIND_OK;
 }
 
-/* Pairs of which none depends on another. */
+/* Copy pairs that do not depend on each other. */
 static iobind_status copy_together(const iobind_tensor *const *sources, iobind_tensor *const *targets, size_t count,
                                    iobind_stream *stream, iobind_error *error) {
   iobind__transfer few[FEW];
@@ -353,7 +353,7 @@ static iobind_status copy_together(const iobind_tensor *const *sources, iobind_t
   if (status == IOBIND_OK) {
     status = iobind__transfer_all(targets[0]->place->device->runtime, transfers, together, stream, error);
   }
-  /* what has failed may have been submitted; on a device that is lost all is over, and nobody could wait for it */
+  /* copies that failed may have been submitted; on a device that is lost they have ended, and no thread may wait for them */
   for (size_t i = 0; i < count && status != IOBIND_ERROR_DEVICE_LOST; i++) {
     use_pair(sources[i], targets[i], &submission);
   }
@@ -378,7 +378,7 @@ static bool last_depends(const iobind_tensor *const *sources, iobind_tensor *con
   return depends;
 }
 
-/* One pair after the other, as far as that can be told from the result. */
+/* The result is that of copying one pair after the other. */
 static iobind_status copy_in_order(const iobind_tensor *const *sources, iobind_tensor *const *targets, size_t count,
                                    iobind_stream *stream, iobind_error *error) {
   size_t first = 0;

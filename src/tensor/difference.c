@@ -64,7 +64,7 @@ static double read_bfloat(uint16_t bits) {
     *number = (double)value;                                          \
   } while (0)
 
-/* False: elements of this type are no numbers, or of a type that only their bits show. */
+/* False: the elements are no numbers, or of a type that is compared only by its bits. */
 static bool read_number(const iobind_tensor *tensor, size_t index, double *number) {
   switch (tensor->dtype) {
     case IOBIND_DTYPE_FLOAT32: READ(float); break;
@@ -85,7 +85,7 @@ static bool read_number(const iobind_tensor *tensor, size_t index, double *numbe
   return true;
 }
 
-/* Of an element of at most 64 bits, also of a packed one. */
+/* The bits of an element of at most 64 bits, which may be packed. */
 static uint64_t read_bits(const iobind_tensor *tensor, size_t index) {
   const unsigned char *bytes = tensor->data;
   const size_t width = iobind_dtype_get_bits((int32_t)tensor->dtype);
@@ -109,7 +109,7 @@ static size_t count_elements(const iobind_tensor *tensor) {
   return count;
 }
 
-/* The caller frees it; NULL: out of memory, or ORT refuses it. */
+/* The caller frees it. NULL: out of memory, or a failure of ORT. */
 static char *read_text(const iobind_tensor *tensor, size_t index, size_t *length, iobind_error *error) {
   if (iobind_tensor_get_string(tensor, index, NULL, 0, length, error) != IOBIND_OK) {
     return NULL;
@@ -137,7 +137,7 @@ static iobind_status compare_text(const iobind_tensor *tensor, const iobind_tens
   return read ? IOBIND_OK : iobind__error_copy(error, &failure);
 }
 
-/* ---- compared ---- */
+/* ---- comparison ---- */
 
 static void note_beyond(iobind_difference *found, size_t index) {
   found->first = found->beyond == 0 ? index : found->first;
@@ -145,7 +145,7 @@ static void note_beyond(iobind_difference *found, size_t index) {
 }
 
 static double larger(double a, double b) {
-  return a > b ? a : b; /* b if a is NaN: 0 / 0 */
+  return a > b ? a : b; /* b if a is NaN, from 0 / 0 */
 }
 
 static void compare_numbers(double value, double right, const iobind_tolerance *tolerance, size_t index,
@@ -172,7 +172,7 @@ static bool has_same_bits(const iobind_tensor *tensor, const iobind_tensor *righ
                     : memcmp((const char *)tensor->data + index * bytes, (const char *)right->data + index * bytes, bytes) == 0;
 }
 
-/* As numbers two whole ones of 64 bits may be equal, and are not. */
+/* Integers of 64 bits are subtracted as such: as doubles, different ones may be equal. */
 static double distance(const iobind_tensor *tensor, const iobind_tensor *right, size_t index, const double values[2]) {
   if (tensor->dtype != IOBIND_DTYPE_INT64 && tensor->dtype != IOBIND_DTYPE_UINT64) {
     return fabs(values[0] - values[1]);
@@ -229,7 +229,7 @@ iobind_status iobind__difference_find(const iobind_tensor *tensor, const iobind_
   return IOBIND_OK;
 }
 
-/* ---- by the caller ---- */
+/* ---- the public function ---- */
 
 static iobind_status check_pair(const iobind_tensor *tensor, const iobind_tensor *right, iobind_error *error) {
   static const char what[] = "tensor_compare";
@@ -266,7 +266,7 @@ iobind_status iobind_tensor_compare(const iobind_tensor *tensor, const iobind_te
   return iobind__info_write(difference, "difference", &found, sizeof found, sizeof found, what, error);
 }
 
-/* ---- shown ---- */
+/* ---- texts for messages ---- */
 
 void iobind__element_text(const iobind_tensor *tensor, size_t index, char out[IOBIND__ELEMENT_TEXT]) {
   enum { FLOAT_DIGITS = 9, SHOWN = 24 };

@@ -1,4 +1,4 @@
-/* Tensors that are given to other libraries, and taken over from them, by DLPack. */
+/* Exports tensors to other libraries, and imports theirs, by DLPack. */
 #include "tensor/dlpack.h"
 
 #include <stdlib.h>
@@ -13,7 +13,7 @@
 static const struct {
   iobind_dtype dtype;
   uint8_t code;
-  bool is_new; /* of DLPack 1.1: a consumer of a legacy struct may not know it */
+  bool is_new; /* since DLPack 1.1: a consumer of legacy structs may not know it */
 } types[] = {
     {IOBIND_DTYPE_INT8, 0, false},           {IOBIND_DTYPE_INT16, 0, false},      {IOBIND_DTYPE_INT32, 0, false},
     {IOBIND_DTYPE_INT64, 0, false},          {IOBIND_DTYPE_INT4, 0, true},        {IOBIND_DTYPE_INT2, 0, true},
@@ -26,7 +26,7 @@ static const struct {
 };
 enum { TYPE_COUNT = sizeof types / sizeof types[0] };
 
-/* DLPack's name for a place's memory; 0: none. */
+/* DLPack's device type of a memory location; 0: none. */
 static int32_t device_type_of(const iobind__place *place) {
   const iobind__ep *ep = place->device->ep;
   if (ep == NULL || ep->dlpack.memory == 0) {
@@ -35,14 +35,14 @@ static int32_t device_type_of(const iobind__place *place) {
   return place->memory == IOBIND_MEMORY_DEFAULT ? ep->dlpack.memory : ep->dlpack.pinned;
 }
 
-/* Can a place be memory of this device type? */
+/* Can a memory location have memory of this device type? */
 static bool takes_type(const iobind__place *place, int32_t device_type) {
   const iobind__ep *ep = place->device->ep;
   bool managed = ep != NULL && device_type != 0 && ep->dlpack.managed == device_type;
   return managed ? place->memory == IOBIND_MEMORY_DEFAULT : device_type_of(place) == device_type;
 }
 
-/* The number that the memory's own library has for its device; 0 for the host. */
+/* The device's number in the memory's own library, such as CUDA; 0 for the host. */
 static iobind_status find_device_id(const iobind__place *place, int32_t device_type, int32_t *out, const char *what,
                                     iobind_error *error) {
   int id = 0;
@@ -63,7 +63,7 @@ typedef struct handed {
     iobind__dl_versioned versioned;
   } managed;
   iobind_tensor *tensor;
-  int64_t dims[]; /* then the strides */
+  int64_t dims[]; /* followed by the strides */
 } handed;
 
 static void hand_back(handed *self) {
@@ -99,7 +99,7 @@ static void describe(handed *out, iobind__dl_tensor *to, const iobind_tensor *te
   }
 }
 
-/* Can a struct of DLPack's describe the tensor? *code is that of its elements. */
+/* Can a struct of DLPack describe the tensor? *code: DLPack's type code. */
 static iobind_status check_exported(const iobind_tensor *tensor, bool legacy, uint8_t *code, iobind_error *error) {
   size_t type = 0;
   while (type < TYPE_COUNT && types[type].dtype != tensor->dtype) {
@@ -195,7 +195,7 @@ static iobind_dtype dtype_of(const iobind__dl_tensor *from) {
   return IOBIND_DTYPE_UNDEFINED;
 }
 
-/* The place for a memory of DLPack's. */
+/* The memory location of an imported tensor. */
 static iobind_status find_place(iobind_runtime *runtime, const iobind__dl_tensor *from, iobind__place **found,
                                 iobind_error *error) {
   *found = from->device_type == IOBIND__DL_CPU ? &runtime->cpu->places[IOBIND_MEMORY_DEFAULT] : NULL;
@@ -220,7 +220,7 @@ static iobind_status find_place(iobind_runtime *runtime, const iobind__dl_tensor
                             from->device_type, from->device_id);
 }
 
-/* Are the elements one after the other, in row-major order? The dims have been checked: without a dim of 0 their product does not overflow. */
+/* Are the elements dense, in row-major order? The dims have been checked, so their product does not overflow. */
 static bool is_dense(const iobind__dl_tensor *from) {
   bool is_empty = false;
   for (int32_t i = 0; i < from->rank; i++) {
@@ -235,7 +235,7 @@ static bool is_dense(const iobind__dl_tensor *from) {
   return is_empty || dense;
 }
 
-/* Can every element be addressed? Otherwise the sum of the steps to it overflows. */
+/* Can every element be addressed without an overflow? */
 static bool strides_fit(const iobind__dl_tensor *from) {
   const int64_t element = from->bits / 8;
   int64_t reach = 0;
@@ -249,7 +249,7 @@ static bool strides_fit(const iobind__dl_tensor *from) {
   return fit;
 }
 
-/* Copy elements that are apart, the last axis innermost. */
+/* Copy strided elements into dense memory. */
 static void gather(const iobind__dl_tensor *from, const char *data, char *to) {
   size_t element = from->bits / 8;
   int64_t at[IOBIND_MAX_RANK] = {0};
@@ -296,7 +296,8 @@ static iobind_status copy_strided(const iobind__dl_tensor *from, const iobind__p
   return IOBIND_OK;
 }
 
-/* The tensor behind a struct that this library has made; NULL: another library's. Its memory is one memory, however often it is handed on. */
+/* The tensor of a struct that iobind has exported; NULL: another library exported it. A view of it is returned, so that the
+ * memory has one list of holders. */
 static iobind_tensor *own_tensor(void *managed, bool legacy) {
   const iobind__dl_legacy *old = managed;
   const iobind__dl_versioned *versioned = managed;

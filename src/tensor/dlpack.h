@@ -1,4 +1,4 @@
-/* Our own declaration of DLPack 1.1's structs, by which libraries hand tensors to one another. */
+/* iobind's own declaration of the structs of DLPack 1.1, by which libraries exchange tensors. */
 #ifndef IOBIND_TENSOR_DLPACK_H
 #define IOBIND_TENSOR_DLPACK_H
 
@@ -10,7 +10,7 @@ enum { IOBIND__DL_MAJOR = 1, IOBIND__DL_MINOR = 1 };
 enum {
   IOBIND__DL_READ_ONLY = 1u << 0,
   IOBIND__DL_IS_COPIED = 1u << 1,
-  IOBIND__DL_SUBBYTE_PADDED = 1u << 2, /* each element of less than a byte has a byte of its own */
+  IOBIND__DL_SUBBYTE_PADDED = 1u << 2, /* each element of less than a byte occupies one byte */
 };
 
 typedef struct iobind__dl_tensor {
@@ -41,6 +41,6 @@ typedef struct iobind__dl_versioned {
   iobind__dl_tensor tensor;
 } iobind__dl_versioned;
 
-_Static_assert(sizeof(iobind__dl_tensor) == 24 + 3 * sizeof(void *), "as DLPack lays it out");
+_Static_assert(sizeof(iobind__dl_tensor) == 24 + 3 * sizeof(void *), "the layout of DLPack");
 
 #endif

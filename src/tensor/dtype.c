@@ -81,7 +81,7 @@ iobind_status iobind__dtype_bytes(iobind_dtype dtype, const int64_t *dims, size_
   }
   uint64_t elements;
   IOBIND__TRY(iobind__dims_check(dims, rank, &elements, what, error));
-  /* whole bytes first: the number of bits could overflow although the number of bytes does not */
+  /* in units of bytes: the number of bits could overflow even if the number of bytes does not */
   uint64_t per_byte = bits < 8 ? 8 / bits : 1;
   uint64_t units = elements / per_byte + (elements % per_byte != 0);
   uint64_t unit = bits < 8 ? 1 : bits / 8;
@@ -114,6 +114,7 @@ void iobind__shape_text(int32_t dtype, const int64_t *dims, const char *const *s
   if (length >= 0 && (size_t)length + 1 < capacity) {
     memcpy(out + length, "]", 2);
   } else {
-    memcpy(out + iobind__text_whole(out, capacity - sizeof "...]"), "...]", sizeof "...]"); /* names of dims can be long */
+    memcpy(out + iobind__text_whole(out, capacity - sizeof "...]"), "...]",
+           sizeof "...]"); /* a dimension's symbol can be long */
   }
 }

@@ -1,4 +1,4 @@
-/* Memory of other libraries and processes, and tensors in it. */
+/* Imported memory of other libraries and processes, and tensors in it. */
 #include <stdlib.h>
 
 #include "memory/importer.h"
@@ -63,7 +63,7 @@ void iobind_external_memory_destroy(iobind_external_memory *memory) {
   }
 }
 
-/* The EP made it: it is looked at as any value that comes from there. */
+/* Make a tensor of a value that the EP has created, and check that it is on the device. */
 static iobind_status take(iobind_external_memory *memory, OrtValue *value, iobind_tensor **tensor, const char *what,
                           iobind_error *error) {
   iobind_device *device = memory->importer.device;
@@ -79,7 +79,7 @@ static iobind_status take(iobind_external_memory *memory, OrtValue *value, iobin
   return iobind__tensor_from_value(value, place, &memory->ref, tensor, what, error);
 }
 
-/* The bytes of the part, which lies within the memory. */
+/* *bytes: the size of the part, which must lie within the memory. */
 static iobind_status check_part(const iobind_external_memory *memory, const OrtExternalTensorDescriptor *part, size_t *bytes,
                                 const char *what, iobind_error *error) {
   const size_t offset = part->offset_bytes;

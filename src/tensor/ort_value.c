@@ -1,4 +1,4 @@
-/* Tensors over an OrtValue of the program, and OrtValues over a tensor: for programs that use ORT's own interface, too. */
+/* Wraps a program's OrtValue in a tensor, and a tensor in an OrtValue, for programs that also use ORT's interface. */
 #include <stdlib.h>
 
 #include "iobind/interop.h"
@@ -9,7 +9,7 @@
 static iobind_status wrap(iobind_runtime *runtime, OrtValue *value, iobind_tensor **tensor, iobind_error *error) {
   static const char what[] = "tensor_wrap_ort";
   const OrtApi *api = IOBIND__API(runtime);
-  int is_tensor = 0; /* nor is a value that holds nothing yet */
+  int is_tensor = 0; /* also 0 for an empty value */
   const OrtMemoryInfo *info = NULL;
   IOBIND__ORT_TRY(api, api->IsTensor(value, &is_tensor), error, "%s", what);
   if (!is_tensor) {
@@ -49,7 +49,7 @@ iobind_status iobind_tensor_wrap_ort(iobind_runtime *runtime, void *ort_value, i
 
 /* ---- out ---- */
 
-/* What ORT takes for the allocator of the memory: it frees through it when the last OrtValue goes. */
+/* For ORT, the allocator of the memory: ORT calls Free when it releases the last reference to the value. */
 typedef struct holder {
   OrtAllocator allocator; /* first: ORT's view */
   iobind_tensor *tensor;
@@ -58,7 +58,7 @@ typedef struct holder {
 static void *ORT_CALL allocate_nothing(OrtAllocator *self, size_t bytes) {
   (void)self;
   (void)bytes;
-  return NULL; /* ORT only frees here */
+  return NULL; /* ORT does not call it */
 }
 
 static void ORT_CALL let_go(OrtAllocator *self, void *data) {
@@ -73,7 +73,7 @@ static const OrtMemoryInfo *ORT_CALL get_info(const OrtAllocator *self) {
   return ((const holder *)self)->tensor->place->info;
 }
 
-/* ORT would destroy strings as its own: they have one owner, so the program gets others. */
+/* The program gets a copy: strings are C++ objects with one owner, and ORT would destroy them. */
 static iobind_status copy_strings(const iobind_tensor *tensor, OrtValue **value, iobind_error *error) {
   iobind_tensor *copy;
   IOBIND__TRY(iobind__tensor_create_at(tensor->place, tensor->dtype, tensor->dims, tensor->rank, &copy, error));
@@ -92,7 +92,7 @@ static iobind_status hand_out(iobind_tensor *tensor, OrtValue **value, iobind_er
   if (tensor->dtype == IOBIND_DTYPE_STRING) {
     return copy_strings(tensor, value, error);
   }
-  if (tensor->bytes == 0) { /* there is nothing to keep, and nothing that ORT would free */
+  if (tensor->bytes == 0) { /* no memory to retain, and ORT does not call Free for it */
     IOBIND__ORT_TRY(api,
                     api->CreateTensorWithDataAsOrtValue(tensor->place->info, NULL, 0, tensor->dims, tensor->rank, type, value),
                     error, "tensor_to_ort");
@@ -102,7 +102,7 @@ static iobind_status hand_out(iobind_tensor *tensor, OrtValue **value, iobind_er
   if (held == NULL) {
     return iobind__out_of_memory(error, "tensor_to_ort");
   }
-  /* of a version that has no other members, so that ORT asks for none */
+  /* version 1: ORT uses only these three functions */
   held->allocator = (OrtAllocator){.version = 1, .Alloc = allocate_nothing, .Free = let_go, .Info = get_info};
   held->tensor = tensor;
   OrtStatus *status = api->CreateTensorWithDataAndDeleterAsOrtValue(&held->allocator, tensor->data, tensor->bytes, tensor->dims,

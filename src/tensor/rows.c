@@ -1,5 +1,5 @@
-/* Copies of rows that lie apart. A device whose memory has addresses copies each row by itself, where it is; any other memory comes to
- * the host, which moves the rows. */
+/* Copies of rows with a pitch. If the device's memory has addresses, ORT copies each row. Other memory is copied to the host,
+ * which copies the rows. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,18 +8,18 @@
 #include "support/options.h"
 #include "tensor/tensor.h"
 
-enum { TOGETHER = 16 }; /* rows in one call of ORT */
+enum { TOGETHER = 16 }; /* rows in one call */
 
 /* One side of a copy. */
 typedef struct side {
-  iobind_tensor *tensor; /* whose rows these are, also in host memory of our own */
+  iobind_tensor *tensor; /* whose rows these are, also if `data` is a scratch buffer */
   const iobind__place *place;
   size_t offset; /* of the first row, in the tensor */
-  char *data;    /* the first row; without addresses only the tensor's handle means something */
+  char *data;    /* the first row; not valid without addresses */
   size_t pitch;
 } side;
 
-/* From the first byte of the first row to the last one of the last row. */
+/* The bytes from the first row's begin to the last row's end. */
 static size_t span_of(const side *self, const iobind__extent *extent) {
   return (extent->rows - 1) * self->pitch + extent->bytes;
 }
@@ -37,7 +37,7 @@ static void copy_on_host(const side *from, const side *to, const iobind__extent 
   }
 }
 
-/* A value over `bytes` bytes of memory that somebody else keeps. */
+/* A value over borrowed memory. */
 static iobind_status make_value(const iobind__place *place, void *data, size_t bytes, OrtValue **value, iobind_error *error) {
   const OrtApi *api = IOBIND__API(place->device->runtime);
   const int64_t length = (int64_t)bytes;
@@ -48,7 +48,7 @@ static iobind_status make_value(const iobind__place *place, void *data, size_t b
   return IOBIND_OK;
 }
 
-/* At most TOGETHER rows, in one call. */
+/* Copy at most TOGETHER rows in one call. */
 static iobind_status copy_batch(const side *from, const side *to, const iobind__extent *extent, iobind_stream *stream,
                                 iobind_error *error) {
   iobind_runtime *runtime = from->place->device->runtime;
@@ -75,7 +75,7 @@ static iobind_status copy_batch(const side *from, const side *to, const iobind__
   return status;
 }
 
-/* Each row by itself, or all as one range if none lies apart. */
+/* Copy each row as one range; or all rows as one, if both sides are dense. */
 static iobind_status copy_ranges(const side *from, const side *to, const iobind__extent *extent, iobind_stream *stream,
                                  iobind_error *error) {
   bool dense = is_dense(from, extent) && is_dense(to, extent);
@@ -91,7 +91,7 @@ static iobind_status copy_ranges(const side *from, const side *to, const iobind_
   return IOBIND_OK;
 }
 
-/* Host memory of our own for bytes of a side from `begin` on, laid out as they are there. */
+/* The side in a scratch buffer, which has the layout of the tensor from byte `begin` on. */
 static side scratch_of(const side *self, size_t begin, char *scratch) {
   side host = *self;
   host.place = &self->place->device->runtime->cpu->places[IOBIND_MEMORY_DEFAULT];
@@ -99,7 +99,7 @@ static side scratch_of(const side *self, size_t begin, char *scratch) {
   return host;
 }
 
-/* The rows and what lies between them come to the host, in one part. */
+/* Download the rows, with the bytes between them, in one part. */
 static iobind_status copy_from_scratch(const side *from, const side *to, const iobind__extent *extent, iobind_stream *stream,
                                        iobind_error *error) {
   size_t span = span_of(from, extent);
@@ -120,8 +120,8 @@ static iobind_status copy_from_scratch(const side *from, const side *to, const i
   return status;
 }
 
-/* The rows are laid out on the host, and go to the device in one part. Memory without addresses can only be written from its start:
- * if the rows are not all of the tensor, the tensor comes down first, and all of it goes up. */
+/* Arrange the rows on the host, and upload them in one part. Memory without addresses can only be written from its start, so
+ * the part is the whole tensor. If the rows are not all of the part, it is downloaded first. */
 static iobind_status copy_by_scratch(const side *from, const side *to, const iobind__extent *extent, iobind_stream *stream,
                                      iobind_error *error) {
   bool addressable = to->place->addressable;
@@ -150,18 +150,18 @@ static iobind_status copy_by_scratch(const side *from, const side *to, const iob
   return status;
 }
 
-/* From pageable memory on an EP's stream, without making the host wait: by pinned memory of the stream. */
+/* Upload from pageable memory on an EP's stream without blocking, by way of the stream's pinned memory. */
 static iobind_status upload_staged(const side *from, const side *to, const iobind__extent *extent, iobind_stream *stream,
                                    iobind__staging *staging, iobind_error *error) {
   const side pinned = {.tensor = from->tensor, .place = staging->place, .data = staging->data, .pitch = extent->bytes};
   copy_on_host(from, &pinned, extent);
   const iobind__submission submission = iobind__stream_begin(stream);
   iobind_status status = copy_ranges(&pinned, to, extent, stream, error);
-  iobind__staging_used(&submission, staging); /* even a copy that failed may have been submitted */
+  iobind__staging_used(&submission, staging); /* a copy that failed may have been submitted */
   return status;
 }
 
-/* To dense pageable memory on an EP's stream: the host copies the bytes once it knows that the stream has passed. */
+/* Download to dense pageable memory on an EP's stream without blocking: the host copies the bytes when the work is complete. */
 static iobind_status download_staged(const side *from, const side *to, const iobind__extent *extent, iobind_stream *stream,
                                      iobind__staging *staging, iobind_error *error) {
   const side pinned = {.tensor = from->tensor, .place = staging->place, .data = staging->data, .pitch = extent->bytes};
@@ -170,11 +170,12 @@ static iobind_status download_staged(const side *from, const side *to, const iob
   if (status == IOBIND_OK) {
     iobind__stream_deliver(&submission, staging->data, to->data, extent->bytes * extent->rows);
   }
-  iobind__staging_used(&submission, staging); /* as above */
+  iobind__staging_used(&submission, staging); /* a copy that failed may have been submitted */
   return status;
 }
 
-/* Between the host and a device with addresses. For pageable memory pinned memory, or one part, is better than a copy for each row. */
+/* Copy between the host and a device with addresses. With pageable memory, one copy of a pinned buffer or of one part is faster
+ * than a copy for each row. */
 static iobind_status copy_with_host(const side *from, const side *to, const iobind__extent *extent, iobind_stream *stream,
                                     iobind_error *error) {
   bool up = from->place->host;
@@ -200,7 +201,7 @@ static iobind_status copy_with_host(const side *from, const side *to, const iobi
 static iobind_status copy_sides(const side *from, const side *to, const iobind__extent *extent, iobind_stream *stream,
                                 iobind_error *error) {
   if (from->place->host && to->place->host) {
-    IOBIND__TRY(iobind__stream_drain(stream, error)); /* the host's own copy must come after the work on the stream */
+    IOBIND__TRY(iobind__stream_drain(stream, error)); /* the host's copy is ordered after the stream's work */
     copy_on_host(from, to, extent);
     return IOBIND_OK;
   }
@@ -214,7 +215,7 @@ static iobind_status copy_sides(const side *from, const side *to, const iobind__
                                               : copy_ranges(from, to, extent, stream, error);
 }
 
-/* ---- what is refused ---- */
+/* ---- checks ---- */
 
 static iobind_status read_side(const iobind_rows *given, const iobind__extent *extent, const char *name, side *out,
                                iobind_error *error) {
@@ -256,7 +257,7 @@ static iobind_status read_side(const iobind_rows *given, const iobind__extent *e
   return IOBIND_OK;
 }
 
-/* Do rows of one memory have a byte in common? Rows of different pitches count as one part each. */
+/* Do rows of the two sides overlap in memory? If the pitches differ, each side counts as one part, without gaps. */
 static bool overlaps(const side *a, const side *b, const iobind__extent *extent) {
   if (!iobind__memory_overlaps(a->place, a->place->addressable ? a->data : a->tensor->data, span_of(a, extent), b->place,
                                b->place->addressable ? b->data : b->tensor->data, span_of(b, extent))) {
@@ -272,7 +273,8 @@ static bool overlaps(const side *a, const side *b, const iobind__extent *extent)
   if (a->pitch != b->pitch) {
     return true;
   }
-  /* a row of the later side begins `within` bytes behind one of the earlier side, and ends before the next one, if there is one */
+  /* a row of the later side begins `within` bytes after the begin of one of the earlier side, and must end before the next
+   * one */
   size_t within = apart % a->pitch;
   bool has_next = apart / a->pitch + 1 < extent->rows;
   return within < extent->bytes || (has_next && within + extent->bytes > a->pitch);
@@ -294,7 +296,8 @@ iobind_status iobind__tensor_copy_rows(const iobind_rows *source, const iobind_r
   IOBIND__TRY(read_side(source, extent, "source", &from, error));
   IOBIND__TRY(read_side(target, extent, "target", &to, error));
   IOBIND__TRY(check_sides(&from, &to, stream, error));
-  if (extent->bytes == 0 || extent->rows == 0 || from.data == NULL || to.data == NULL) { /* 0 bytes have no address */
+  if (extent->bytes == 0 || extent->rows == 0 || from.data == NULL ||
+      to.data == NULL) { /* tensors of 0 bytes have no address */
     return IOBIND_OK;
   }
   if (overlaps(&from, &to, extent)) {

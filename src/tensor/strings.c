@@ -35,7 +35,7 @@ iobind_status iobind_tensor_get_string(const iobind_tensor *tensor, size_t index
   if (length == 0 || capacity == 0) {
     return IOBIND_OK;
   }
-  /* ORT writes all of an element or nothing */
+  /* ORT writes only whole elements */
   char *whole = capacity < length ? malloc(length) : buffer;
   if (whole == NULL) {
     return iobind__out_of_memory(error, "tensor_get_string");
@@ -56,7 +56,7 @@ iobind_status iobind__strings_shared(const iobind_runtime *runtime, const OrtVal
   const OrtValue *values[2] = {a, b};
   void *data[2] = {NULL, NULL};
   for (int i = 0; i < 2; i++) {
-    /* the address of C++ objects, only to be compared */
+    /* the address of C++ objects, only for the comparison */
     IOBIND__ORT_TRY(api, api->GetTensorMutableData((OrtValue *)(uintptr_t)values[i], &data[i]), error, "output of strings");
   }
   *shared = data[0] != NULL && data[0] == data[1];

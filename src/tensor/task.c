@@ -1,10 +1,10 @@
-/* Reading, writing and copying as a task of a worker's stream, after its earlier work. */
+/* Reads, writes and copies as tasks of a worker's stream, ordered after its earlier work. */
 #include <stdlib.h>
 
 #include "iobind/interop.h"
 #include "tensor/tensor.h"
 
-/* They differ in what they call; the tensors are held until the task is done. */
+/* One task. It retains the tensors until it has run. */
 typedef struct access {
   iobind__task task;
   enum { WRITE, READ, COPY, ROWS } kind;
@@ -52,7 +52,7 @@ static iobind_status run_access(iobind__task *task, const iobind_error *failure,
   return iobind__fail(error, IOBIND_ERROR_INTERNAL, "stream: no such task");
 }
 
-/* Takes everything but the tensors from `like`. */
+/* A task like `like`, without tensors. */
 static access *make(const access *like) {
   access *self = calloc(1, sizeof *self + tensor_count(like) * sizeof self->tensors[0]);
   if (self != NULL) {

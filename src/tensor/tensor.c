@@ -1,4 +1,4 @@
-/* Tensors: creating, wrapping, viewing, counting references. */
+/* Tensors: creation, wrapping, views, references. */
 #include "tensor/tensor.h"
 
 #include <stdlib.h>
@@ -20,7 +20,8 @@ uint64_t iobind__serial_next(void) {
 
 static void tensor_destroy(iobind__ref *ref);
 
-/* Is a stream still working on the tensor? Then the stream takes it, and destroys it by a second call once it has passed. */
+/* Does work in flight use the tensor? Then its stream retains it, and destroys it by a second call when the work is
+ * complete. */
 static bool retire(iobind_tensor *tensor) {
   for (size_t i = 0; i < sizeof tensor->uses / sizeof tensor->uses[0]; i++) {
     iobind__use use = tensor->uses[i];
@@ -28,10 +29,10 @@ static bool retire(iobind_tensor *tensor) {
       continue;
     }
     tensor->uses[i].stream = NULL;
-    /* a worker's task held a reference until now, so it is over */
+    /* a worker's task retains the tensor, so none is in flight */
     bool passed = !iobind__stream_orders_calls(use.stream) || iobind__stream_passed(use.stream, use.ticket);
     if (!passed) {
-      iobind__ref_init(&tensor->ref, tensor_destroy); /* the stream holds the only reference now */
+      iobind__ref_init(&tensor->ref, tensor_destroy); /* the stream's reference, now the only one */
       iobind__stream_retire(use.stream, use.ticket, &tensor->ref);
     }
     iobind__ref_release(&use.stream->ref);
@@ -42,8 +43,8 @@ static bool retire(iobind_tensor *tensor) {
   return false;
 }
 
-/* Other libraries may release memory while their work on it is in flight, because cudaFree waits for the device. A pool gives it to the next
- * tensor at once: so the host waits. */
+/* Other libraries may release memory while their work on it is in flight, because cudaFree waits for the device. A pool would
+ * reuse it at once for the next tensor, so the host waits. */
 static void await_consumers(const iobind_tensor *tensor) {
   iobind_device *device = tensor->place->device;
   if (device->pool != NULL && tensor->allocated > 0 && atomic_load(&tensor->is_exported)) {
@@ -77,13 +78,13 @@ static void tensor_destroy(iobind__ref *ref) {
   iobind__ref *owner = tensor->owner;
   free(tensor);
   iobind_tensor_release(base);
-  iobind__ref_release(owner); /* last, because the place may go with it */
+  iobind__ref_release(owner); /* last, because this may free the memory location */
 }
 
-/* A tensor that has no value yet. */
+/* A tensor without a value. */
 static iobind_tensor *tensor_new(iobind__place *place, iobind__ref *owner, iobind_dtype dtype, const int64_t *dims,
                                  size_t rank) {
-  iobind_tensor *tensor = malloc(sizeof *tensor + rank * sizeof *dims); /* glibc's calloc costs 300 instructions more */
+  iobind_tensor *tensor = malloc(sizeof *tensor + rank * sizeof *dims); /* glibc's calloc takes 300 instructions more */
   if (tensor == NULL) {
     return NULL;
   }
@@ -101,9 +102,9 @@ static iobind_tensor *tensor_new(iobind__place *place, iobind__ref *owner, iobin
   return tensor;
 }
 
-/* ORT up to 1.27 takes the numbers of the newest types for other types, whose elements may be smaller. */
+/* Does ORT know the type? Up to 1.27 it takes the numbers of newer types for other types, whose elements may be smaller. */
 static iobind_status check_known(const iobind_runtime *runtime, iobind_dtype dtype, const char *what, iobind_error *error) {
-  if (dtype <= IOBIND_DTYPE_FLOAT4E2M1) { /* the last type that the oldest ORT knows */
+  if (dtype <= IOBIND_DTYPE_FLOAT4E2M1) { /* the last type that every supported ORT knows */
     return IOBIND_OK;
   }
   static char element[16];
@@ -126,7 +127,7 @@ static iobind_status check_known(const iobind_runtime *runtime, iobind_dtype dty
                             runtime->ort.version, iobind_dtype_get_name(dtype));
 }
 
-/* The bytes of a tensor that ORT can create at this place. */
+/* Can ORT create such a tensor at this memory location? *bytes: its size. */
 static iobind_status check_kind(const iobind__place *place, iobind_dtype dtype, const int64_t *dims, size_t rank, size_t *bytes,
                                 const char *what, iobind_error *error) {
   *bytes = 0;
@@ -143,7 +144,7 @@ static iobind_status check_kind(const iobind__place *place, iobind_dtype dtype, 
     IOBIND__TRY(iobind__dims_check(dims, rank, &elements, what, error));
     if (place != &place->device->runtime->cpu->places[IOBIND_MEMORY_DEFAULT]) {
       return iobind__fail(error, IOBIND_ERROR_NOT_SUPPORTED,
-                          "%s: strings are only in host memory, got device '%s': make them on the CPU device", what,
+                          "%s: strings are only in host memory, got device '%s': create the tensor on the CPU device", what,
                           place->device->spec);
     }
     return IOBIND_OK;
@@ -184,7 +185,7 @@ iobind_status iobind__tensor_create_from(iobind__place *source, iobind__place *p
     return status;
   }
   if (bytes == 0) {
-    tensor->data = NULL; /* ORT may give an address for 0 bytes too */
+    tensor->data = NULL; /* ORT may return an address for 0 bytes */
   }
   tensor->bytes = bytes;
   tensor->allocated = bytes;
@@ -226,14 +227,14 @@ iobind_status iobind_tensor_create(iobind_device *device, iobind_memory memory, 
   return iobind__named(create(device, memory, dtype, dims, rank, tensor, error), error, "tensor_create");
 }
 
-/* Make a new tensor one over existing memory: the caller's, or a part of another tensor's. NULL: there was no memory for it. */
+/* Complete a new tensor over existing memory: the caller's, or a part of another tensor's. `tensor` NULL: out of memory. */
 static iobind_status tensor_over(iobind_tensor *tensor, void *data, size_t bytes, iobind_tensor **out, const char *what,
                                  iobind_error *error) {
   if (tensor == NULL) {
     return iobind__out_of_memory(error, what);
   }
   iobind_status registered = iobind__device_check_registered(tensor->place->device, error);
-  if (registered != IOBIND_OK) { /* ORT's description of the memory is gone, too */
+  if (registered != IOBIND_OK) { /* ORT's memory info was freed, too */
     iobind_tensor_release(tensor);
     return iobind__named(registered, error, what);
   }
@@ -251,7 +252,7 @@ static iobind_status tensor_over(iobind_tensor *tensor, void *data, size_t bytes
   return IOBIND_OK;
 }
 
-/* *needed is how many bytes the dims need. */
+/* *needed: the size of a tensor of these dims. */
 static iobind_status check_buffer(const iobind_device *device, const iobind_buffer *buffer, const iobind__place *place,
                                   size_t *needed, iobind_error *error) {
   const iobind_dtype dtype = (iobind_dtype)buffer->dtype;
@@ -275,7 +276,7 @@ static iobind_status wrap(iobind_device *device, const iobind_buffer *buffer, io
   const iobind_dtype dtype = (iobind_dtype)buffer->dtype;
   if (dtype == IOBIND_DTYPE_STRING) {
     return iobind__fail(error, IOBIND_ERROR_DTYPE,
-                        "tensor_wrap: strings cannot be wrapped: make a tensor and set its elements");
+                        "tensor_wrap: strings cannot be wrapped: create a tensor and set its elements");
   }
   iobind__place *place;
   size_t needed;
@@ -295,7 +296,7 @@ static iobind_status wrap(iobind_device *device, const iobind_buffer *buffer, io
   }
   (*tensor)->is_handle = is_handle;
   if (is_handle) {
-    (*tensor)->data = handle; /* also for 0 bytes */
+    (*tensor)->data = handle; /* also for 0 bytes, for unwrap */
   }
   (*tensor)->deleter = buffer->deleter;
   (*tensor)->deleter_context = buffer->context;
@@ -368,7 +369,7 @@ iobind_status iobind_tensor_slice(iobind_tensor *tensor, int64_t start, int64_t 
   int64_t dims[IOBIND_MAX_RANK];
   memcpy(dims, tensor->dims, tensor->rank * sizeof dims[0]);
   dims[0] = count;
-  /* a part cannot overflow if the whole tensor does not */
+  /* the offset cannot overflow, because the tensor's size does not */
   uint64_t elements = (uint64_t)start;
   for (size_t i = 1; i < tensor->rank; i++) {
     elements *= (uint64_t)dims[i];
@@ -397,7 +398,7 @@ iobind_status iobind__tensor_from_value(OrtValue *value, iobind__place *place, i
     return iobind__fail(error, IOBIND_ERROR_DTYPE, "%s: elements of type %d have no known size", what, (int)type);
   }
   for (size_t i = 0; i < rank; i++) {
-    bits *= (uint64_t)dims[i]; /* counted here, because ORT has allocated it */
+    bits *= (uint64_t)dims[i]; /* cannot overflow: ORT has allocated it */
   }
   size_t bytes = (size_t)((bits + 7) / 8);
   if (bytes > 0) {
@@ -418,11 +419,11 @@ iobind_status iobind__tensor_from_value(OrtValue *value, iobind__place *place, i
   return IOBIND_OK;
 }
 
-/* Is this the only reference, does the tensor hold nothing but its value, and is no stream working on it? */
+/* Is there only one reference, no memory but the value's, and no work in flight that uses it? */
 static bool is_plain(const iobind_tensor *tensor) {
   bool used = false;
   if (atomic_load_explicit(&tensor->ref.count, memory_order_acquire) != 1) {
-    return false; /* others may submit work that uses it */
+    return false; /* other owners may submit work that uses it */
   }
   for (size_t i = 0; i < sizeof tensor->uses / sizeof tensor->uses[0]; i++) {
     const iobind__use *use = &tensor->uses[i];
@@ -445,14 +446,14 @@ bool iobind__tensor_replace_value(iobind_tensor *tensor, OrtValue *value, bool *
   bool fits = status == NULL && (iobind_dtype)type == tensor->dtype && rank == tensor->rank;
   *reshaped = false;
   for (size_t i = 0; fits && i < rank; i++) {
-    bits *= (uint64_t)dims[i]; /* counted here, because ORT has allocated it */
+    bits *= (uint64_t)dims[i]; /* cannot overflow: ORT has allocated it */
     *reshaped = *reshaped || dims[i] != tensor->dims[i];
   }
   if (fits && bits > 0) {
     status = api->GetTensorMutableData(value, &data);
   }
   if (status != NULL) {
-    api->ReleaseStatus(status); /* creating a new tensor meets the same failure and reports it */
+    api->ReleaseStatus(status); /* the caller creates a new tensor, and reports the same failure */
     return false;
   }
   if (!fits) {
@@ -465,7 +466,7 @@ bool iobind__tensor_replace_value(iobind_tensor *tensor, OrtValue *value, bool *
   }
   tensor->value = value;
   tensor->serial = iobind__serial_next();
-  tensor->read_only = false; /* it was a saved state, which nobody has any more */
+  tensor->read_only = false; /* it was a saved state, which has no other owner any more */
   tensor->data = data;
   tensor->bytes = (size_t)((bits + 7) / 8);
   for (size_t i = 0; *reshaped && i < rank; i++) {

@@ -1,14 +1,14 @@
-/* Work on streams that uses the memory of a tensor: which, and access from the host in order. */
+/* Records the work on streams that uses a tensor's memory, and orders host access after it. */
 #include <stddef.h>
 
 #include "tensor/tensor.h"
 
-/* Has the use passed, and has a call returned its failure, if what it wrote is missing? */
+/* Is the use complete, and has a call returned the failure of its write, if it failed? */
 static bool is_over(const iobind__use *use) {
   return iobind__stream_passed(use->stream, use->ticket) && !iobind__stream_owes(use->stream, use->written);
 }
 
-/* A free entry for one more stream: one of the same stream, an empty one, or one that is over. */
+/* An entry for the stream: its own, an empty one, or one whose use is complete. NULL: none is free. */
 static iobind__use *find_use(iobind_tensor *tensor, const iobind_stream *stream) {
   iobind__use *found = NULL;
   for (size_t i = 0; i < sizeof tensor->uses / sizeof tensor->uses[0]; i++) {
@@ -24,7 +24,7 @@ static iobind__use *find_use(iobind_tensor *tensor, const iobind_stream *stream)
 }
 
 static void note_use(iobind__use *use, iobind__ticket ticket, iobind__access access) {
-  if (use->ticket < ticket) { /* otherwise another thread has used it on the stream since */
+  if (use->ticket < ticket) { /* otherwise another thread has recorded a later use */
     use->ticket = ticket;
   }
   if (access == IOBIND__WRITE && use->written < ticket) {
@@ -32,7 +32,8 @@ static void note_use(iobind__use *use, iobind__ticket ticket, iobind__access acc
   }
 }
 
-/* The use to wait for where no entry is free: one that has not failed, since that one must stay until a call has returned its failure. */
+/* If no entry is free, the use to wait for: one that is not yet complete. A complete one that is still there has failed, and
+ * must stay until a call has returned its failure. */
 static iobind__use *find_waitable(iobind_tensor *tensor) {
   iobind__use *first = &tensor->uses[0];
   return iobind__stream_passed(first->stream, first->ticket) ? &tensor->uses[1] : first;
@@ -43,7 +44,7 @@ static void add_use(iobind_tensor *tensor, iobind_stream *stream, iobind__ticket
   pthread_mutex_lock(mutex);
   iobind__use *use = find_use(tensor, stream);
   while (use == NULL) {
-    /* a third stream: wait for one of the two; other threads may do the same */
+    /* a third stream: wait for one of the two uses; other threads may do the same */
     iobind__use *waited = find_waitable(tensor);
     const iobind__use old = *waited;
     iobind__ref_retain(&old.stream->ref);
@@ -52,7 +53,7 @@ static void add_use(iobind_tensor *tensor, iobind_stream *stream, iobind__ticket
     pthread_mutex_lock(mutex);
     use = find_use(tensor, stream);
     if (use == NULL && waited == find_waitable(tensor) && waited->stream == old.stream) {
-      use = waited; /* it cannot be waited for, or both have failed */
+      use = waited; /* the wait itself failed, or both uses have failed */
     }
     iobind__ref_release(&old.stream->ref);
   }
@@ -62,7 +63,7 @@ static void add_use(iobind_tensor *tensor, iobind_stream *stream, iobind__ticket
     *use = (iobind__use){.stream = stream};
   }
   note_use(use, ticket, access);
-  atomic_store(&tensor->holders.is_used, true); /* before the look at the list: whoever comes to it later sees this */
+  atomic_store(&tensor->holders.is_used, true); /* before the list is read: a holder that is added later sees this */
   pthread_mutex_unlock(mutex);
   iobind__holders_meet(&tensor->holders, access == IOBIND__WRITE, NULL);
   if (old != NULL && old != stream) {
@@ -83,7 +84,8 @@ void iobind__tensor_use_at(iobind_tensor *tensor, iobind_stream *stream, iobind_
 
 /* ---- host access in order ---- */
 
-/* The use that an access must wait for, or whose failure a read must return, with a reference to its stream; without a stream: none. */
+/* A use for which an access must wait, or whose failure a read must return, with a reference to its stream. Its stream is NULL
+ * if there is none. */
 static iobind__use find_pending(const iobind_tensor *memory, iobind__access access) {
   pthread_mutex_t *mutex = &memory->place->device->runtime->mutex;
   iobind__use pending = {0};
@@ -113,7 +115,8 @@ static iobind_status settle(iobind_tensor *memory, iobind__access access, const 
     }
     status = iobind__stream_pass_ticket(pending.stream, pending.ticket, &reason);
     if (status != IOBIND_OK && access == IOBIND__WRITE && iobind__stream_passed(pending.stream, pending.ticket)) {
-      status = IOBIND_OK; /* what failed is over, and is overwritten now; what else it was to write is still missing */
+      status =
+          IOBIND_OK; /* the failed data are overwritten now; the failure is not recorded as returned, because other data may be missing */
     } else {
       iobind__stream_tell(pending.stream, pending.ticket, status);
     }
@@ -127,7 +130,8 @@ static iobind_status settle(iobind_tensor *memory, iobind__access access, const 
 
 iobind_status iobind__tensor_settle_for(const iobind_tensor *tensor, iobind__access access, const iobind__flight *own,
                                         iobind_error *error) {
-  iobind_tensor *memory = iobind__tensor_memory((iobind_tensor *)(uintptr_t)tensor); /* whose list of holders has a lock */
+  iobind_tensor *memory =
+      iobind__tensor_memory((iobind_tensor *)(uintptr_t)tensor); /* only its list of holders changes, which has its own lock */
   return settle(memory, access, own, error);
 }
 

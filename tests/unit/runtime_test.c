@@ -592,7 +592,7 @@ static void device_that_computes_wrong(void **state) {
   assert_ptr_equal(device, vdev);
   assert_int_equal(memory, IOBIND_MEMORY_HOST_ACCESSIBLE);
   assert_int_equal(passed_count, 3);
-  assert_non_null(strstr(passed_over[2], "vdev:0 is taken"));
+  assert_non_null(strstr(passed_over[2], "vdev:0 is returned"));
   expect(IOBIND_ERROR_RESULT, iobind_device_check(vdev, &fault));
   expect_words("device_check: vdev:0 computes wrong: ");
   expect_ok(iobind_device_check(cpu, &fault));

@@ -96,6 +96,24 @@ def on_cuda(case, type):
         yield dict(zip(case.outputs, map(to_host, binding.get_outputs())))
 
 
+def in_a_graph(case, type, inputs):
+    """The outputs of a run that is captured, and of replays: for each of `inputs`, which are written into the same memory."""
+    session = session_of(model_of(case, type), True, {**case.provider, "enable_cuda_graph": "1"})
+    binding = session.io_binding()
+    values = {name: to_device(array, type) for name, array in case.inputs.items()}
+    results = {name: onnxruntime.OrtValue.ortvalue_from_shape_and_type(array.shape, NUMPY[type], "cuda", 0)
+               for name, array in on_cpu(case, type).items()}
+    for name, value in values.items():
+        binding.bind_ortvalue_input(name, value)
+    for name, value in results.items():
+        binding.bind_ortvalue_output(name, value)
+    for given in inputs:
+        for name, array in given.items():
+            values[name].update_inplace(rounded(array, type))
+        session.run_with_iobinding(binding)
+        yield {name: to_host(value) for name, value in results.items()}
+
+
 def on_cpu(case, type):
     feeds = {name: rounded(array, type).astype(array.dtype) for name, array in case.inputs.items()}
     if case.reference is not None:
@@ -130,6 +148,20 @@ def has_cudnn():
     except OSError:
         return False
     return True
+
+
+def judge_replays(case, type):
+    """What is wrong, in words. A case with an input on the host has no replays."""
+    if case.on_host:
+        return ""
+    other = {name: array[::-1].copy() if len(array) > 1 else -array for name, array in case.inputs.items()}
+    inputs = [case.inputs, other, other, case.inputs]
+    for number, (given, got) in enumerate(zip(inputs, in_a_graph(case, type, inputs)), 1):
+        for output, expected in on_cpu(case._replace(inputs=given), type).items():
+            wrong = difference(expected, got[output], TOLERANCE[type] * case.slack)
+            if wrong:
+                return f"in a graph, run {number}: {output}: {wrong}"
+    return ""
 
 
 def judge(case):

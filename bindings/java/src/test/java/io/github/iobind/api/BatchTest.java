@@ -417,7 +417,7 @@ class BatchTest {
       assertTrue(refused(OrtStatus.SHAPE, () -> row.setInput("x", new float[WIDTH])).getMessage().contains("setInput(name, array, 1, 3)"));
       assertTrue(refused(OrtStatus.SHAPE, () -> row.setInput("x", new float[2 * WIDTH], 2, WIDTH)).getMessage().startsWith("setInput: 'x'"));
       refused(OrtStatus.SHAPE, () -> row.setInput("x", new float[5], 1, 5));
-      assertTrue(refused(OrtStatus.INVALID_ARGUMENT, () -> row.setInput("b", new float[WIDTH], 1, WIDTH)).getMessage().contains("join takes one"));
+      assertTrue(refused(OrtStatus.INVALID_ARGUMENT, () -> row.setInput("b", new float[WIDTH], 1, WIDTH)).getMessage().contains("join takes the first one"));
       assertTrue(refused(OrtStatus.INVALID_ARGUMENT, () -> row.setInput("gain", new float[1])).getMessage().contains("setShared"));
       refused(OrtStatus.INVALID_ARGUMENT, () -> batch.setShared("x", new float[WIDTH], 1, WIDTH));
       refused(OrtStatus.INVALID_ARGUMENT, () -> row.setInput("x", MemorySegment.ofArray(new float[WIDTH]), 1, WIDTH));
