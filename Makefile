@@ -213,6 +213,7 @@ site-needs:
 test-release-all: build-release-tests
 	@scripts/get-onnxruntime --ep ggml || echo "going on without an EP of another project"
 	@scripts/get-onnxruntime --genai || echo "going on without onnxruntime-genai"
+	@scripts/get-ort-crate || echo "going on without the Rust crate ort"
 	$(call run_tests,release-tests,release) -L '^(product|release|bench)$$'
 
 test-oldest-ort: build-dev

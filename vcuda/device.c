@@ -74,6 +74,13 @@ int vcuda_current_device(void) {
   return current_device;
 }
 
+int64_t vcuda_cudnn_version(void) {
+  vcuda_settings settings;
+  vcuda_start();
+  vcuda_settings_default(&settings);
+  return vcuda_global.device_count > 0 ? vcuda_global.devices[0].settings.cudnn : settings.cudnn;
+}
+
 void vcuda_count_sync(vcuda_device *device, vcuda_counter counter) {
   vcuda_count(device, counter, 1);
   vcuda_count(device, VCUDA_COUNT_syncs, 1);

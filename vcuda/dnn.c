@@ -3,12 +3,9 @@
 
 #include <stdlib.h>
 
-/* The last version before the EP computes attention with cuDNN. */
-enum { DNN_VERSION = 90200 };
-
 size_t cudnnGetVersion(void) {
   vcuda_note(__func__, NULL);
-  return DNN_VERSION;
+  return (size_t)vcuda_cudnn_version();
 }
 
 /* ---- handles ---- */

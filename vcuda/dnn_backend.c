@@ -1,47 +1,11 @@
 /* cuDNN's graph interface: descriptors with numbered attributes. A descriptor keeps copies of the descriptors that it is given, so each may
- * be freed at any time. A graph is one convolution and what is added to it; its only engine computes it as one piece of work. */
+ * be freed at any time. A graph's only engine computes it as one piece of work. */
 #include "dnn_backend.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "dnn_convolution.h"
-
-enum { MAX_OPERATIONS = 1 + DNN_MAX_STEPS, MAX_POINTERS = 16, VIRTUAL = -1 };
-
-/* The kinds of descriptors, and the types of attributes, by cuDNN's numbers. */
-typedef enum kind {
-  POINTWISE = 0,
-  CONVOLUTION = 1,
-  ENGINE = 2,
-  CONFIG = 3,
-  HEURISTICS = 4,
-  PLAN = 5,
-  KNOB_CHOICE = 7,
-  FORWARD = 10,
-  BACKWARD_DATA = 12,
-  POINTWISE_OPERATION = 13,
-  GRAPH = 15,
-  VARIANT_PACK = 16,
-  TENSOR = 17
-} kind;
-enum {
-  OF_HANDLE = 0,
-  OF_DATA_TYPE = 1,
-  OF_BOOLEAN = 2,
-  OF_INT64 = 3,
-  OF_FLOAT = 4,
-  OF_DOUBLE = 5,
-  OF_POINTER = 6,
-  OF_CONVOLUTION_MODE = 7,
-  OF_HEURISTIC = 8,
-  OF_NOTE = 11,
-  OF_POINTWISE_MODE = 14,
-  OF_DESCRIPTOR = 15,
-  OF_BEHAVIOR = 19,
-  OF_INT32 = 23
-};
-enum { CROSS_CORRELATION = 1, ADD = 0, FALLBACK = 2 };
+#include "dnn_descriptor.h"
 
 static const char *name_of(kind k) {
   switch (k) {
@@ -58,78 +22,19 @@ static const char *name_of(kind k) {
     case GRAPH: return "OPERATIONGRAPH";
     case VARIANT_PACK: return "VARIANT_PACK";
     case TENSOR: return "TENSOR";
+    case PRODUCT: return "MATMUL";
+    case PRODUCT_OPERATION: return "OPERATION_MATMUL";
+    case REDUCTION: return "REDUCTION";
+    case REDUCTION_OPERATION: return "OPERATION_REDUCTION";
+    case ATTENTION_OPERATION: return "OPERATION_SDPA_FWD";
   }
   return NULL;
 }
 
-typedef struct tensor {
-  vcuda_dnn_tensor shape;
-  int stride_count;
-  int64_t uid, alignment;
-  bool is_virtual;
-} tensor;
-
-typedef struct convolution {
-  vcuda_type compute;
-  int64_t mode, spatial;
-  int counts[4]; /* of the arrays' elements */
-  vcuda_dnn_window window;
-} convolution;
-
-typedef struct pointwise {
-  int64_t mode;
-  vcuda_type compute;
-} pointwise;
-
-/* x, w and y of a convolution; x, what is added, and y of a pointwise operation. `alpha` and `beta` are these operations' factors. */
-typedef struct operation {
-  kind kind;
-  tensor tensors[3];
-  bool given[3];
-  convolution convolution;
-  pointwise pointwise;
-  double alpha, beta;
-} operation;
-
-/* A graph as it is computed. The addresses are those of the variant pack: here each tensor's uid is kept. */
-typedef struct program {
-  vcuda_dnn_convolution work;
-  int64_t data, filter, result, operands[DNN_MAX_STEPS], alignment;
-} program;
-
-typedef struct graph {
-  bool has_handle;
-  int count;
-  operation operations[MAX_OPERATIONS];
-  program program;
-} graph;
-
-/* ENGINE, CONFIG, PLAN and HEURISTICS: a program, and how it is computed. */
-typedef struct engine {
-  bool given;
-  int64_t mode; /* FALLBACK: without a workspace */
-  program program;
-} engine;
-
-typedef struct variants {
-  int uid_count, pointer_count;
-  int64_t uids[MAX_POINTERS];
-  void *pointers[MAX_POINTERS], *workspace;
-} variants;
-
-typedef struct vcuda_dnn_backend {
-  kind kind;
-  bool is_final;
-  union {
-    tensor tensor;
-    convolution convolution;
-    pointwise pointwise;
-    operation operation;
-    graph graph;
-    engine engine;
-    variants variants;
-  };
-} descriptor;
+static bool is_operation(kind k) {
+  return k == FORWARD || k == BACKWARD_DATA || k == POINTWISE_OPERATION || k == PRODUCT_OPERATION || k == REDUCTION_OPERATION ||
+         k == ATTENTION_OPERATION;
+}
 
 int cudnnBackendCreateDescriptor(int number, descriptor **object) {
   VCUDA_DNN_BEGIN(NULL);
@@ -139,22 +44,18 @@ int cudnnBackendCreateDescriptor(int number, descriptor **object) {
   descriptor *made = *object = calloc(1, sizeof *made);
   if (made == NULL) return vcuda_close(&call, DNN_NO_MEMORY);
   made->kind = (kind)number;
-  switch (made->kind) {
-    case FORWARD:
-    case BACKWARD_DATA:
-    case POINTWISE_OPERATION:
-      made->operation.kind = made->kind;
-      made->operation.alpha = 1;
-      made->operation.beta = made->kind == POINTWISE_OPERATION ? 1 : 0;
-      break;
-    case TENSOR: made->tensor.alignment = 1; break;
-    default: break;
+  if (made->kind == TENSOR) made->tensor.alignment = 1;
+  if (is_operation(made->kind)) {
+    made->operation.kind = made->kind;
+    made->operation.alpha = 1;
+    made->operation.beta = made->kind == POINTWISE_OPERATION ? 1 : 0;
   }
   return vcuda_close(&call, DNN_OK);
 }
 
 int cudnnBackendDestroyDescriptor(descriptor *object) {
   VCUDA_OPEN(NULL);
+  if (object != NULL && object->kind == GRAPH) free(object->graph.operations);
   free(object);
   return vcuda_close(&call, DNN_OK);
 }
@@ -195,10 +96,11 @@ static int set_enum(const attribute *a, int type, int64_t *value) {
 }
 
 static int set_type(const attribute *a, vcuda_type *type, int *number) {
+  enum { BOOLEAN = 11 };
   int64_t value = 0;
   int status = set_enum(a, OF_DATA_TYPE, &value);
   if (status != DNN_OK) return status;
-  *type = vcuda_dnn_type((int)value);
+  *type = value == BOOLEAN ? VCUDA_BOOL : vcuda_dnn_type((int)value);
   if (number != NULL) *number = (int)value;
   if (*type != VCUDA_NO_TYPE) return DNN_OK;
   return vcuda_dnn_unknown("cudnnBackendSetAttribute: attribute %d of %s: type %d is not known here", a->name, a->of,
@@ -217,16 +119,13 @@ static int set_boolean(const attribute *a, bool *value) {
   return status;
 }
 
-/* The descriptor number `i` of the values: finalized, and of one of these kinds. */
-static int get_descriptor(const attribute *a, int64_t i, kind one, kind other, const descriptor **found) {
-  memcpy(found, (const char *)a->values + (size_t)i * sizeof(descriptor *), sizeof *found);
-  if (*found != NULL && ((*found)->kind == one || (*found)->kind == other) && (*found)->is_final) return DNN_OK;
-  return vcuda_dnn_bad("cudnnBackendSetAttribute: attribute %d of %s: expected a finalized %s", a->name, a->of, name_of(one));
-}
-
 static int get_one(const attribute *a, kind wanted, const descriptor **found) {
   int status = check(a, OF_DESCRIPTOR, 1);
-  return status == DNN_OK ? get_descriptor(a, 0, wanted, wanted, found) : status;
+  if (status != DNN_OK) return status;
+  memcpy(found, a->values, sizeof *found);
+  if (*found != NULL && (*found)->kind == wanted && (*found)->is_final) return DNN_OK;
+  return vcuda_dnn_bad("cudnnBackendSetAttribute: attribute %d of %s: expected a finalized %s", a->name, a->of,
+                       name_of(wanted));
 }
 
 static int set_operand(const attribute *a, operation *o, int which) {
@@ -239,8 +138,6 @@ static int set_operand(const attribute *a, operation *o, int which) {
 }
 
 static int set_tensor(tensor *t, const attribute *a) {
-  bool by_value = false;
-  int status = DNN_OK;
   switch (a->name) {
     case 900: return set_int64(a, &t->alignment, 1, NULL);
     case 901: return set_type(a, &t->shape.type, &t->shape.type_number);
@@ -248,10 +145,7 @@ static int set_tensor(tensor *t, const attribute *a) {
     case 903: return set_int64(a, t->shape.strides, DNN_MAX_SPATIAL + 2, &t->stride_count);
     case 906: return set_int64(a, &t->uid, 1, NULL);
     case 907: return set_boolean(a, &t->is_virtual);
-    case 908:
-      status = set_boolean(a, &by_value);
-      if (status != DNN_OK || !by_value) return status;
-      return vcuda_dnn_unknown("cudnnBackendSetAttribute: a tensor that is passed by value is not known here");
+    case 908: return set_boolean(a, &t->is_by_value);
     default: return unknown(a);
   }
 }
@@ -269,10 +163,29 @@ static int set_convolution(convolution *c, const attribute *a) {
   }
 }
 
-static int set_pointwise(pointwise *p, const attribute *a) {
+static int set_pointwise(rule *r, const attribute *a) {
   switch (a->name) {
-    case 0: return set_enum(a, OF_POINTWISE_MODE, &p->mode);
-    case 1: return set_type(a, &p->compute, NULL);
+    case 0: return set_enum(a, OF_POINTWISE_MODE, &r->mode);
+    case 1: return set_type(a, &r->compute, NULL);
+    case 9: return set_int64(a, &r->axis, 1, NULL);
+    default: return unknown(a);
+  }
+}
+
+static int set_reduction(rule *r, const attribute *a) {
+  bool is_deterministic = true; /* it always is */
+  switch (a->name) {
+    case 1600: return set_enum(a, OF_REDUCTION_OPERATOR, &r->mode);
+    case 1601: return set_type(a, &r->compute, NULL);
+    case 1602: return set_boolean(a, &is_deterministic);
+    default: return unknown(a);
+  }
+}
+
+static int set_product(rule *r, const attribute *a) {
+  switch (a->name) {
+    case 1500: return set_type(a, &r->compute, NULL);
+    case 1503: return set_real(a, &r->padding);
     default: return unknown(a);
   }
 }
@@ -284,26 +197,62 @@ static int set_window(operation *o, const attribute *a) {
   return status;
 }
 
-static int set_mode(operation *o, const attribute *a) {
+static int set_rule(operation *o, const attribute *a, kind of) {
   const descriptor *found = NULL;
-  int status = get_one(a, POINTWISE, &found);
-  if (status == DNN_OK) o->pointwise = found->pointwise;
+  int status = get_one(a, of, &found);
+  if (status == DNN_OK) o->rule = found->rule;
   return status;
 }
 
-static int set_operation(operation *o, const attribute *a) {
-  int name = a->name;
-  if (o->kind == POINTWISE_OPERATION) {
-    switch (name) {
-      case 750: return set_mode(o, a);
-      case 751: return set_operand(a, o, 0);
-      case 752: return set_operand(a, o, 1);
-      case 753: return set_operand(a, o, 2);
-      case 754: return set_real(a, &o->alpha);
-      case 755: return set_real(a, &o->beta);
-      default: return unknown(a);
-    }
+static int set_pointwise_operation(operation *o, const attribute *a) {
+  switch (a->name) {
+    case 750: return set_rule(o, a, POINTWISE);
+    case 751: return set_operand(a, o, 0);
+    case 752: return set_operand(a, o, 1);
+    case 753: return set_operand(a, o, 2);
+    case 754: return set_real(a, &o->alpha);
+    case 755: return set_real(a, &o->beta);
+    case 758: return set_operand(a, o, 3);
+    default: return unknown(a);
   }
+}
+
+static int set_matrix_operation(operation *o, const attribute *a) {
+  switch (a->name) {
+    case 1520: return set_operand(a, o, 0);
+    case 1521: return set_operand(a, o, 1);
+    case 1522: return set_operand(a, o, 2);
+    case 1523: return set_rule(o, a, PRODUCT);
+    case 1525: return set_operand(a, o, 3);
+    case 1526: return set_operand(a, o, 4);
+    case 1527: return set_operand(a, o, 5);
+    default: return unknown(a);
+  }
+}
+
+static int set_reduction_operation(operation *o, const attribute *a) {
+  switch (a->name) {
+    case 1610: return set_operand(a, o, 0);
+    case 1611: return set_operand(a, o, 2);
+    case 1612: return set_rule(o, a, REDUCTION);
+    default: return unknown(a);
+  }
+}
+
+static int set_attention(operation *o, const attribute *a) {
+  switch (a->name) {
+    case 2800: return set_operand(a, o, 0);
+    case 2801: return set_operand(a, o, 1);
+    case 2802: return set_operand(a, o, 3);
+    case 2803: return set_operand(a, o, 2);
+    case 2804: return set_operand(a, o, 5);
+    case 2805: return set_operand(a, o, 4);
+    default: return unknown(a);
+  }
+}
+
+static int set_convolution_operation(operation *o, const attribute *a) {
+  int name = a->name;
   if (o->kind == BACKWARD_DATA) { /* alpha, beta, window, w, dx, dy */
     if (name < 706 || name > 711) return unknown(a);
     name = (const int[]){700, 701, 702, 703, 705, 704}[name - 706];
@@ -319,17 +268,32 @@ static int set_operation(operation *o, const attribute *a) {
   }
 }
 
+static int set_operation(operation *o, const attribute *a) {
+  switch (o->kind) {
+    case POINTWISE_OPERATION: return set_pointwise_operation(o, a);
+    case PRODUCT_OPERATION: return set_matrix_operation(o, a);
+    case REDUCTION_OPERATION: return set_reduction_operation(o, a);
+    case ATTENTION_OPERATION: return set_attention(o, a);
+    default: return set_convolution_operation(o, a);
+  }
+}
+
 static int set_operations(graph *g, const attribute *a) {
   int status = check(a, OF_DESCRIPTOR, MAX_OPERATIONS);
+  if (status != DNN_OK) return status;
+  free(g->operations);
   g->count = 0;
-  for (int64_t i = 0; status == DNN_OK && i < a->count; i++) {
+  g->operations = calloc((size_t)a->count, sizeof *g->operations);
+  if (g->operations == NULL) return DNN_NO_MEMORY;
+  for (int64_t i = 0; i < a->count; i++) {
     const descriptor *found = NULL;
     memcpy(&found, (const char *)a->values + (size_t)i * sizeof(descriptor *), sizeof found);
-    bool adds = found != NULL && found->kind == POINTWISE_OPERATION;
-    status = get_descriptor(a, i, adds ? POINTWISE_OPERATION : FORWARD, BACKWARD_DATA, &found);
-    if (status == DNN_OK) g->operations[g->count++] = found->operation;
+    if (found == NULL || !is_operation(found->kind) || !found->is_final) {
+      return vcuda_dnn_bad("cudnnBackendSetAttribute: attribute %d of %s: expected finalized operations", a->name, a->of);
+    }
+    g->operations[g->count++] = found->operation;
   }
-  return status;
+  return DNN_OK;
 }
 
 static int set_graph(graph *g, const attribute *a) {
@@ -374,10 +338,15 @@ static int set(descriptor *d, const attribute *a) {
   switch (d->kind) {
     case TENSOR: return set_tensor(&d->tensor, a);
     case CONVOLUTION: return set_convolution(&d->convolution, a);
-    case POINTWISE: return set_pointwise(&d->pointwise, a);
+    case POINTWISE: return set_pointwise(&d->rule, a);
+    case REDUCTION: return set_reduction(&d->rule, a);
+    case PRODUCT: return set_product(&d->rule, a);
     case FORWARD:
     case BACKWARD_DATA:
-    case POINTWISE_OPERATION: return set_operation(&d->operation, a);
+    case POINTWISE_OPERATION:
+    case PRODUCT_OPERATION:
+    case REDUCTION_OPERATION:
+    case ATTENTION_OPERATION: return set_operation(&d->operation, a);
     case GRAPH: return set_graph(&d->graph, a);
     case HEURISTICS:
       if (a->name == 200) return set_enum(a, OF_HEURISTIC, &d->engine.mode);
@@ -434,82 +403,34 @@ static int finalize_convolution(convolution *c) {
   return DNN_OK;
 }
 
-static int finalize_pointwise(const pointwise *p) {
-  if (p->mode == ADD) return DNN_OK;
-  return vcuda_dnn_unknown("cudnnBackendFinalize: pointwise mode %lld is not known here", (long long)p->mode);
+static int finalize_pointwise(const rule *r) {
+  if (vcuda_dnn_operand_count(r->mode) > 0) return DNN_OK;
+  return vcuda_dnn_unknown("cudnnBackendFinalize: pointwise mode %lld is not known here", (long long)r->mode);
+}
+
+static int finalize_reduction(const rule *r) {
+  if (r->mode == REDUCE_ADD || r->mode == REDUCE_MAX) return DNN_OK;
+  return vcuda_dnn_unknown("cudnnBackendFinalize: reduction operator %lld is not known here", (long long)r->mode);
+}
+
+static bool is_whole(const operation *o) {
+  bool has_two = o->given[0] && o->given[2];
+  switch (o->kind) {
+    case POINTWISE_OPERATION: {
+      int count = vcuda_dnn_operand_count(o->rule.mode);
+      return has_two && o->given[1] == (count > 1) && o->given[3] == (count > 2);
+    }
+    case REDUCTION_OPERATION: return has_two;
+    case PRODUCT_OPERATION: return has_two && o->given[1];
+    case ATTENTION_OPERATION: return has_two && o->given[1] && o->given[3];
+    default: return has_two && o->given[1] && o->convolution.window.spatial > 0;
+  }
 }
 
 static int finalize_operation(const operation *o) {
-  if (o->given[0] && o->given[1] && o->given[2] && (o->kind == POINTWISE_OPERATION || o->convolution.window.spatial > 0))
-    return DNN_OK;
-  return vcuda_dnn_bad("cudnnBackendFinalize: %s lacks a tensor or its convolution", name_of(o->kind));
-}
-
-/* The groups follow from the channels. */
-static void start_program(program *p, const operation *o) {
-  vcuda_dnn_convolution *c = &p->work;
-  c->backward = o->kind == BACKWARD_DATA;
-  c->compute = o->convolution.compute;
-  c->window = o->convolution.window;
-  c->data = o->tensors[0].shape;
-  c->filter = o->tensors[1].shape;
-  c->result = o->tensors[2].shape;
-  c->alpha = o->alpha;
-  c->beta = o->beta;
-  const vcuda_dnn_tensor *x = c->backward ? &c->result : &c->data;
-  c->groups = c->filter.dims[1] > 0 ? x->dims[1] / c->filter.dims[1] : 0;
-  p->data = o->tensors[0].uid;
-  p->filter = o->tensors[1].uid;
-}
-
-/* An addition goes on with the tensor that came out of the operation before it, on either side. */
-static int extend_program(program *p, const operation *o, const tensor *last) {
-  vcuda_dnn_convolution *c = &p->work;
-  int side = o->tensors[0].uid == last->uid ? 0 : 1;
-  if (o->kind != POINTWISE_OPERATION || o->tensors[side].uid != last->uid || !last->is_virtual ||
-      o->tensors[1 - side].is_virtual) {
-    return vcuda_dnn_unknown(
-        "cudnnBackendFinalize: a graph here is one convolution, and additions each to the result before it");
-  }
-  p->operands[c->step_count] = o->tensors[1 - side].uid;
-  c->steps[c->step_count++] = (vcuda_dnn_step){.alpha = side == 0 ? o->alpha : o->beta,
-                                               .beta = side == 0 ? o->beta : o->alpha,
-                                               .operand = o->tensors[1 - side].shape,
-                                               .rounded = last->shape.type};
-  return DNN_OK;
-}
-
-static void note_alignment(program *p, const operation *o) {
-  for (int i = 0; i < 3; i++) {
-    if (o->tensors[i].alignment > p->alignment) p->alignment = o->tensors[i].alignment;
-  }
-}
-
-static int finalize_graph(graph *g) {
-  program *p = &g->program;
-  if (!g->has_handle || g->count == 0)
-    return vcuda_dnn_bad("cudnnBackendFinalize: an OPERATIONGRAPH lacks a handle or operations");
-  if (g->operations[0].kind == POINTWISE_OPERATION) {
-    return vcuda_dnn_unknown("cudnnBackendFinalize: a graph here begins with a convolution");
-  }
-  start_program(p, &g->operations[0]);
-  int status = DNN_OK;
-  for (int i = 0; status == DNN_OK && i < g->count; i++) {
-    if (i > 0) status = extend_program(p, &g->operations[i], &g->operations[i - 1].tensors[2]);
-    note_alignment(p, &g->operations[i]);
-  }
-  if (status != DNN_OK) return status;
-  const tensor *result = &g->operations[g->count - 1].tensors[2];
-  if (result->is_virtual) return vcuda_dnn_bad("cudnnBackendFinalize: the result of an OPERATIONGRAPH is virtual");
-  vcuda_dnn_tensor first = p->work.result;
-  for (int i = 0; i < first.rank; i++) {
-    if (first.rank != result->shape.rank || first.dims[i] != result->shape.dims[i]) {
-      return vcuda_dnn_unknown("cudnnBackendFinalize: the result of a graph has another shape than its convolution");
-    }
-  }
-  p->work.result = result->shape;
-  p->result = result->uid;
-  return vcuda_dnn_check_convolution("cudnnBackendFinalize", &p->work);
+  if (is_whole(o)) return DNN_OK;
+  return vcuda_dnn_bad("cudnnBackendFinalize: %s lacks a tensor or what it is to compute, or has one too many",
+                       name_of(o->kind));
 }
 
 static int finalize_engine(const engine *e, kind of) {
@@ -525,11 +446,16 @@ static int finalize(descriptor *d) {
   switch (d->kind) {
     case TENSOR: return finalize_tensor(&d->tensor);
     case CONVOLUTION: return finalize_convolution(&d->convolution);
-    case POINTWISE: return finalize_pointwise(&d->pointwise);
+    case POINTWISE: return finalize_pointwise(&d->rule);
+    case REDUCTION: return finalize_reduction(&d->rule);
+    case PRODUCT: return DNN_OK;
     case FORWARD:
     case BACKWARD_DATA:
-    case POINTWISE_OPERATION: return finalize_operation(&d->operation);
-    case GRAPH: return finalize_graph(&d->graph);
+    case POINTWISE_OPERATION:
+    case PRODUCT_OPERATION:
+    case REDUCTION_OPERATION:
+    case ATTENTION_OPERATION: return finalize_operation(&d->operation);
+    case GRAPH: return vcuda_dnn_compile(&d->graph);
     case ENGINE:
     case CONFIG:
     case HEURISTICS:
@@ -581,7 +507,7 @@ static int answer_engine(const question *q, kind wanted) {
 }
 
 static int64_t workspace_of(const engine *e) {
-  return e->mode == FALLBACK ? 0 : (int64_t)vcuda_dnn_workspace_bytes(&e->program.work);
+  return e->mode == FALLBACK ? 0 : (int64_t)vcuda_dnn_program_workspace_bytes(&e->program);
 }
 
 static int get(const question *q) {
@@ -616,42 +542,15 @@ int cudnnBackendGetAttribute(const descriptor *object, int name, int type, int64
 
 /* ---- executing ---- */
 
-static int find_pointer(const variants *p, int64_t uid, int64_t alignment, void *pointer) {
-  for (int i = 0; i < p->uid_count; i++) {
-    if (p->uids[i] != uid) continue;
-    if ((uintptr_t)p->pointers[i] % (uintptr_t)alignment != 0) {
-      return vcuda_dnn_bad("cudnnBackendExecute: the tensor with uid %lld at %p: expected a multiple of %lld", (long long)uid,
-                           p->pointers[i], (long long)alignment);
-    }
-    memcpy(pointer, &p->pointers[i], sizeof p->pointers[i]);
-    return DNN_OK;
-  }
-  return vcuda_dnn_bad("cudnnBackendExecute: the VARIANT_PACK has no tensor with uid %lld", (long long)uid);
-}
-
-static int bind(const program *p, const variants *pack, vcuda_dnn_convolution *c) {
-  *c = p->work;
-  int status = find_pointer(pack, p->data, p->alignment, &c->data_address);
-  if (status == DNN_OK) status = find_pointer(pack, p->filter, p->alignment, &c->filter_address);
-  if (status == DNN_OK) status = find_pointer(pack, p->result, p->alignment, &c->result_address);
-  for (int i = 0; status == DNN_OK && i < c->step_count; i++) {
-    status = find_pointer(pack, p->operands[i], p->alignment, &c->steps[i].address);
-  }
-  return status;
-}
-
 int cudnnBackendExecute(vcuda_dnn *handle, const descriptor *plan, const descriptor *pack) {
   VCUDA_DNN_OPEN(handle);
   if (plan == NULL || pack == NULL || plan->kind != PLAN || pack->kind != VARIANT_PACK || !plan->is_final || !pack->is_final) {
     return vcuda_close(&call, vcuda_dnn_bad("%s: expected a finalized EXECUTION_PLAN and VARIANT_PACK", __func__));
   }
-  vcuda_dnn_convolution c;
   int64_t workspace = workspace_of(&plan->engine);
-  int status = bind(&plan->engine.program, &pack->variants, &c);
-  if (status != DNN_OK) return vcuda_close(&call, status);
   if (workspace > 0 && pack->variants.workspace == NULL) {
     return vcuda_close(&call, vcuda_dnn_bad("%s: no workspace; the plan needs %lld bytes", __func__, (long long)workspace));
   }
-  c.workspace = workspace > 0 ? pack->variants.workspace : NULL;
-  return vcuda_close(&call, vcuda_dnn_submit(handle, __func__, vcuda_dnn_run_convolution, &c, sizeof c));
+  void *room = workspace > 0 ? pack->variants.workspace : NULL;
+  return vcuda_close(&call, vcuda_dnn_execute(handle, &plan->engine.program, &pack->variants, room));
 }

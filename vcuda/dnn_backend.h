@@ -1,4 +1,4 @@
-/* cuDNN's graph interface. Kinds, names and types of attributes are cuDNN's numbers, which dnn_backend.c lists. */
+/* cuDNN's graph interface. Kinds, names and types of attributes are cuDNN's numbers, which dnn_descriptor.h lists. */
 #ifndef VCUDA_DNN_BACKEND_H
 #define VCUDA_DNN_BACKEND_H
 

@@ -482,8 +482,9 @@ void vcuda_dnn_run_convolution(void *convolution) {
   const void *filter = data == NULL ? NULL : vcuda_dnn_read(&c->filter, c->filter_address);
   if (filter == NULL || !find_operands(&j)) return;
   if (c->beta != 0 && vcuda_dnn_read(&c->result, c->result_address) == NULL) return;
+  void *result =
+      vcuda_dnn_write(&c->result, c->result_address); /* before the workspace: what is written first can be made wrong */
   void *workspace = c->workspace == NULL ? NULL : vcuda_writes(c->workspace, vcuda_dnn_workspace_bytes(c));
-  void *result = vcuda_dnn_write(&c->result, c->result_address);
   if (result == NULL || (c->workspace != NULL && workspace == NULL)) return;
   j.result = view_of(&j, &c->result, result);
   if (!fill(&j, data, filter, workspace) || !compute(&j)) vcuda_fail(2, "a convolution: no memory on the host");

@@ -170,14 +170,16 @@ static void run(void *arguments) {
   int64_t count = vcuda_dnn_count(&j->c);
   size_t index_bytes = indices_size(&j->reduction, &j->c);
   const void *a = vcuda_dnn_read(&j->a, j->a_address);
-  double *sums = a == NULL ? NULL : vcuda_writes(j->workspace, workspace_size(&j->c));
+  void *c = a == NULL
+                ? NULL
+                : vcuda_dnn_write(&j->c, j->c_address); /* before the workspace: what is written first can be made wrong */
+  double *sums = c == NULL ? NULL : vcuda_writes(j->workspace, workspace_size(&j->c));
   int32_t *indices = sums == NULL || index_bytes == 0 ? NULL : vcuda_writes(j->indices, index_bytes);
   if (sums == NULL || (index_bytes > 0 && indices == NULL)) return;
   for (int64_t i = 0; i < count; i++) sums[i] = identity(j->reduction.operation);
   for (int64_t i = 0; indices != NULL && i < count; i++) indices[i] = 0;
   accumulate(j, a, sums, indices);
-  void *c = vcuda_dnn_write(&j->c, j->c_address);
-  for (int64_t i = 0; c != NULL && i < count; i++) {
+  for (int64_t i = 0; i < count; i++) {
     double value = finish(j->reduction.operation, sums[i], vcuda_dnn_count(&j->a) / count);
     vcuda_dnn_blend(&j->c, c, vcuda_dnn_offset(&j->c, i), j->alpha, value, j->beta);
   }

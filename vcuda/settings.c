@@ -27,6 +27,7 @@ static const number_setting numbers[] = {
     {"memory", AT(memory), 1 << 20, INT64_C(1) << 40, INT64_C(8) << 30, true, NULL},
     {"reserve", AT(reserve), 0, INT64_C(1) << 42, 0, true, NULL},
     {"capability", AT(capability), 75, 120, 80, true, NULL},
+    {"cudnn", AT(cudnn), 90000, 91499, 90200, true, NULL}, /* newer ones have operations that are not known here */
     {"race", AT(race), 0, 2, 0, false, races},
     {"poison", AT(poison), 0, 1, 1, false, NULL},
     {"late_copies", AT(late_copies), 0, 1, 0, false, NULL},

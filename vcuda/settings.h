@@ -40,6 +40,7 @@ typedef struct vcuda_settings {
   int64_t memory;     /* bytes of a device */
   int64_t reserve;    /* bytes of address space of a device; 0: twice its memory */
   int64_t capability; /* 80: 8.0 */
+  int64_t cudnn;      /* 90200: 9.2.0 */
   /* at any time */
   int64_t race; /* 0 off, 1 count, 2 fail */
   int64_t poison;

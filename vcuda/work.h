@@ -37,6 +37,9 @@ VCUDA_SHARED bool vcuda_fails(const char *call);
 /* The number of the calling thread's current device. */
 VCUDA_SHARED int vcuda_current_device(void);
 
+/* The version of cuDNN that the setting asks for. */
+VCUDA_SHARED int64_t vcuda_cudnn_version(void);
+
 /* Only writes the call to the trace: for a function that returns neither an error nor a status. */
 VCUDA_SHARED void vcuda_note(const char *call, void *stream);
 

@@ -3,7 +3,9 @@
  * prompt has LENGTH tokens. It prints the ratio of processor time, iobind's by genai's, of each pair. The tokens must be the same.
  *
  * bench_decode GENAI LAYERS HEADS LENGTH genai|iobind: the resident memory of a process in which one of them has made LENGTH tokens, in
- * kB. */
+ * kB.
+ *
+ * bench_decode --write DIRECTORY: a small decoder, and its configuration for genai. */
 #define _POSIX_C_SOURCE 200809L /* clock_gettime */
 
 #include <stdio.h>
@@ -226,9 +228,19 @@ static void make_prompt(bench *b) {
   }
 }
 
+static int write_small(const char *directory) {
+  const decoder_size size = {.layers = 2, .heads = 2, .vocabulary = FEW_WORDS, .most_tokens = 256};
+  char model[SCRATCH_PATH_BYTES], data[SCRATCH_PATH_BYTES];
+  snprintf(model, sizeof model, "%s/model.onnx", directory);
+  snprintf(data, sizeof data, "%s/model.data", directory);
+  genai_write_configuration(directory, &size);
+  return decoder_write(&size, model, "model.data", data) ? 0 : 1;
+}
+
 int main(int argc, char **argv) {
+  if (argc == 3 && strcmp(argv[1], "--write") == 0) return write_small(argv[2]);
   if (argc != 6) {
-    fputs("usage: bench_decode GENAI LAYERS HEADS LENGTH PAIRS|genai|iobind\n", stderr);
+    fputs("usage: bench_decode GENAI LAYERS HEADS LENGTH PAIRS|genai|iobind\n       bench_decode --write DIRECTORY\n", stderr);
     return 2;
   }
   iobind_runtime_options options = IOBIND_RUNTIME_OPTIONS_INIT;

@@ -36,7 +36,7 @@ static void check(const genai *g, const char *what, const result *failed) {
   if (failed != NULL) fail(what, g->get_error(failed));
 }
 
-static void write_configuration(const char *directory, const decoder_size *size) {
+void genai_write_configuration(const char *directory, const decoder_size *size) {
   char path[1024];
   snprintf(path, sizeof path, "%s/genai_config.json", directory);
   FILE *file = fopen(path, "w");
@@ -75,7 +75,7 @@ genai *genai_open(const char *library, const char *ort_library, const char *dire
   look_up(g, "OgaCreateModel", &create_model);
   look_up(g, "OgaCreateGeneratorParams", &create_params);
   look_up(g, "OgaCreateGenerator", &create_generator);
-  write_configuration(directory, size);
+  genai_write_configuration(directory, size);
   check(g, "the model", create_model(directory, &g->model));
   check(g, "parameters", create_params(g->model, &g->params));
   check(g, "a generator", create_generator(g->model, g->params, &g->generator));

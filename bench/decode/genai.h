@@ -9,6 +9,9 @@
 
 typedef struct genai genai;
 
+/* genai_config.json in a directory, for the decoder "model.onnx" there. */
+void genai_write_configuration(const char *directory, const decoder_size *size);
+
 /* `library` is genai's, `ort_library` the ONNX Runtime that it is to use, `directory` that of the model, which is "model.onnx" there; the
  * configuration is written beside it. At most size->most_tokens tokens. */
 genai *genai_open(const char *library, const char *ort_library, const char *directory, const decoder_size *size);

@@ -136,8 +136,8 @@ struct iobind_batch {
   uint32_t flags;
   double tolerance;
   size_t most;
-  bool
-      captures; /* the session captures graphs: each width is a power of two, and has its own bindings, whose addresses never change */
+  /* The session captures graphs: each width is a power of two, and has its own bindings, whose addresses never change. */
+  bool captures;
   bool splits; /* a step may be several replays: each power of two has its own block */
   size_t room; /* the greatest width */
   iobind__column *columns;

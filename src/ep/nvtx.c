@@ -59,14 +59,14 @@ typedef int (*start_function)(const void *(*get_export)(uint32_t id));
 
 static char refused[512];
 
-/* The profiler that is in the process already, or that the environment names; NULL: neither. */
+/* The profiler that the environment names; NULL: none. As NVTX does, it leaves alone a library of the process that nothing names: PyTorch loads
+ * NVIDIA's CUPTI, which has this function, without any profiler. */
 static start_function find_profiler(void) {
-  start_function start;
+  start_function start = NULL;
   char *path = NULL;
   iobind__text reason = {0};
-  *(void **)&start = iobind__symbol_of_any(ENTRY);
-  if (start != NULL || !iobind__environment_get(VARIABLE, &path) || path == NULL) {
-    return start;
+  if (!iobind__environment_get(VARIABLE, &path) || path == NULL) {
+    return NULL;
   }
   void *library = iobind__library_open(path, &reason);
   *(void **)&start = library == NULL ? NULL : iobind__library_symbol(library, ENTRY);

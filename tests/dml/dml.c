@@ -2,6 +2,7 @@
  * Windows' Direct3D, and over stand-ins. Models have no binary elementwise operators, whose shaders Wine's Direct3D cannot run.
  * usage: dml [PART...]   names of parts; none: all */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "model.h"
@@ -566,7 +567,7 @@ static void held_back(void) {
   OK(call_binding_run(binding, stream, event, &error));
   OK(iobind_event_query(event, &done, &error));
   EXPECT(done == 0);
-  REFUSED(IOBIND_ERROR_TIMEOUT, "not enough", iobind_event_wait(event, 20000000, &error));
+  REFUSED(IOBIND_ERROR_TIMEOUT, "timed out", iobind_event_wait(event, 20000000, &error));
   OK(iobind_tensor_write(free_tensor, 0, values, BYTES, other, &error));
   OK(iobind_stream_synchronize(other, &error));
   EXPECT(holds(free_tensor, 8, 1));
@@ -738,15 +739,17 @@ int main(int argc, char **argv) {
   }
   for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
     if (is_wanted(parts[i].name, argc, argv)) {
-      int before = failures;
       parts[i].run();
-      printf("%s: %s\n", parts[i].name, failures == before ? "ok" : "FAILED");
+      printf("%s: %s\n", parts[i].name, failures == 0 ? "ok" : "FAILED");
       fflush(stdout);
+      if (failures > 0) {
+        _Exit(1); /* a part that stops in the middle leaves the queue held back: nothing after it would end */
+      }
     }
   }
   iobind_tensor_release(weights);
   iobind_runtime_destroy(runtime);
   native_release(queue);
-  printf("%s\n", failures == 0 ? "dml: all parts are right" : "dml: failed");
-  return failures == 0 ? 0 : 1;
+  printf("dml: all parts are right\n");
+  return 0;
 }

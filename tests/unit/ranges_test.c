@@ -165,10 +165,31 @@ static void a_profiler_that_is_none(void **state) {
   free_doubler(&d);
 }
 
+/* PyTorch loads NVIDIA's CUPTI, which is one, for other ends. */
+static void a_profiler_that_nothing_names(void **state) {
+  const char *path = getenv("PROFILER");
+  const char *(*ranges)(void);
+  void *library = path == NULL ? NULL : dlopen(path, RTLD_NOW | RTLD_GLOBAL);
+  assert_non_null(library);
+  assert_int_equal(start(state), 0);
+  doubler d = make_doubler();
+  expect_ok(iobind_binding_run(d.binding, NULL, &fault));
+  *(void **)&ranges = dlsym(library, "profiler_ranges");
+  assert_string_equal(ranges(), "");
+  assert_string_equal(warning, "");
+  free_doubler(&d);
+  assert_int_equal(stop(state), 0);
+}
+
 #define CASE(name) cmocka_unit_test_setup_teardown(name, start, stop)
 static const struct CMUnitTest tests[] = {
-    CASE(steady_runs),        CASE(runs_and_copies),         CASE(a_run_that_fails),
-    CASE(without_a_profiler), CASE(a_profiler_that_refuses), CASE(a_profiler_that_is_none),
+    CASE(steady_runs),
+    CASE(runs_and_copies),
+    CASE(a_run_that_fails),
+    CASE(without_a_profiler),
+    CASE(a_profiler_that_refuses),
+    CASE(a_profiler_that_is_none),
+    cmocka_unit_test(a_profiler_that_nothing_names),
 };
 
 FIXTURE_MAIN(tests, NULL, NULL);

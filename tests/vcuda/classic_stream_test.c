@@ -369,6 +369,27 @@ static void each_can_be_captured(void **state) {
   }
 }
 
+/* The result, and not a workspace or what else is written beside it. */
+static void each_result_can_be_wrong(void **state) {
+  (void)state;
+  for (int i = 0; i < OPERATIONS; i++) {
+    fixture f = open_fixture(&operations[i]);
+    float right[MOST_FLOATS], wrong[MOST_FLOATS];
+    char text[96];
+    OK(call(&f));
+    OK(cudaStreamSynchronize(f.stream));
+    get(&f, right);
+    snprintf(text, sizeof text, "1,name:%s", operations[i].name);
+    OK(vcuda_set(0, "wrong_compute", text));
+    OK(call(&f));
+    OK(cudaStreamSynchronize(f.stream));
+    get(&f, wrong);
+    OK(vcuda_set(0, "wrong_compute", "0"));
+    if (memcmp(right, wrong, operations[i].ranges[operations[i].result].bytes) == 0) fail_msg("%s", operations[i].name);
+    close_fixture(&f);
+  }
+}
+
 static void each_can_fail(void **state) {
   (void)state;
   for (int i = 0; i < OPERATIONS; i++) {
@@ -422,6 +443,7 @@ int main(void) {
       TEST(each_range_is_checked),
       TEST(each_can_be_captured),
       TEST(each_can_fail),
+      TEST(each_result_can_be_wrong),
       TEST(none_is_queued_elsewhere),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -288,12 +288,10 @@ static void unknown_attributes(void **state) {
   assert_int_equal(cudnnBackendCreateDescriptor(6, &none), DNN_NOT_SUPPORTED);
   assert_null(none);
   vcuda_dnn_backend *tensors = problem_make(17);
-  const char yes = 1;
   const int int8x4 = 5;
   refuse(tensors, 902, 3, 9, numbers, DNN_BAD_PARAM);
   refuse(tensors, 902, 4, 1, numbers, DNN_BAD_PARAM);
   refuse(tensors, 902, 3, 1, NULL, DNN_BAD_PARAM);
-  refuse(tensors, 908, 2, 1, &yes, DNN_NOT_SUPPORTED);
   refuse(tensors, 901, 1, 1, &int8x4, DNN_NOT_SUPPORTED);
   assert_int_equal(cudnnBackendFinalize(tensors), DNN_BAD_PARAM);
   refuse(NULL, 902, 3, 1, numbers, DNN_BAD_PARAM);

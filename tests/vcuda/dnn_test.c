@@ -110,6 +110,24 @@ static void delays(void **state) {
   OK(cudaStreamDestroy(stream));
 }
 
+/* The result, and not the workspace. */
+static void wrong_results(void **state) {
+  (void)state;
+  cuda_stream stream = make_stream();
+  fixture f = open_fixture(stream);
+  float y[COUNT];
+  int wrong = 0;
+  OK(vcuda_set(0, "wrong_compute", "1,name:cudnnConvolutionForward"));
+  OK(convolve(&f, f.x, f.y));
+  OK(cudaStreamSynchronize(stream));
+  OK(cudaMemcpy(y, f.y, sizeof y, CUDA_COPY_DOWN));
+  for (int i = 0; i < COUNT; i++) wrong += y[i] != 3;
+  assert_int_equal(wrong, 1);
+  OK(vcuda_set(0, "wrong_compute", "0"));
+  close_fixture(&f);
+  OK(cudaStreamDestroy(stream));
+}
+
 static void races(void **state) {
   (void)state;
   skip_under_thread_sanitizer();
@@ -259,7 +277,7 @@ static void devices(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      TEST(the_stream_of_the_handle), TEST(delays),   TEST(races),          TEST(captures),
+      TEST(the_stream_of_the_handle), TEST(delays),   TEST(races),          TEST(captures), TEST(wrong_results),
       TEST(no_search_in_a_capture),   TEST(failures), TEST(host_functions), TEST(devices),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -48,6 +48,10 @@ int vcuda_current_device(void) {
   return current_device;
 }
 
+int64_t vcuda_cudnn_version(void) {
+  return 90200;
+}
+
 int host_logs(void) {
   return logs;
 }

@@ -1,9 +1,12 @@
 /* Tensors of CUDA's devices from a pool: what creates and releases them waits for no work, and work in flight keeps what it uses. Run with race=fail,
  * on two GPUs. */
-#define _POSIX_C_SOURCE 200809L /* setenv, nanosleep */
+#define _POSIX_C_SOURCE 200809L /* setenv, nanosleep, fork */
 #include "replay.h"
 
 #include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 enum { TIMES = 10, BYTES = COUNT * sizeof(float), MANY = 1000 * COUNT, MANY_BYTES = 1000 * BYTES };
 
@@ -390,6 +393,52 @@ static void failures(void **state) {
   expect_failure("fail_stream", "1,name:cudaStreamSynchronize", IOBIND_ERROR_OUT_OF_MEMORY, "out of device memory");
 }
 
+static bool is_refused(iobind_status status) {
+  return status == IOBIND_ERROR_INVALID_STATE && strstr(fault.message, "forked") != NULL;
+}
+
+/* A child of fork gives nothing back to the pool of its parent, waits for none of its work, and gets errors at once. */
+static void child_of_fork(void **state) {
+  (void)state;
+  enum { PATIENCE = 60 };
+  gate g;
+  int status = -1;
+  iobind_stream *stream = make_stream();
+  iobind_tensor *from = make_tensor(IOBIND_MEMORY_DEFAULT, COUNT);
+  iobind_tensor *released = make_tensor(IOBIND_MEMORY_DEFAULT, COUNT);
+  iobind_tensor *to = make_tensor(IOBIND_MEMORY_HOST_ACCESSIBLE, COUNT);
+  fill(from, 1);
+  iobind_tensor_release(released);
+  close_gate(&g, stream);
+  copy_on(stream, from, to);
+  pid_t child = fork();
+  if (child == 0) {
+    iobind_tensor *made = NULL;
+    alarm(PATIENCE);
+    bool is_right = is_refused(try_tensor(&made)) && made == NULL && is_refused(iobind_device_trim(device, &fault));
+    iobind_tensor_release(from);
+    iobind_tensor_release(to);
+    iobind_stream_destroy(stream);
+    iobind_runtime_destroy(runtime);
+    _exit(is_right ? 0 : 1);
+  }
+  assert_true(child > 0);
+  assert_int_equal(waitpid(child, &status, 0), child);
+  assert_int_equal(status, 0);
+  iobind_tensor *other = make_tensor(IOBIND_MEMORY_DEFAULT, COUNT);
+  fill(other, 5);
+  open_gate(&g);
+  expect_ok(iobind_stream_synchronize(stream, &fault));
+  expect_tensor(to, 1);
+  expect_tensor(from, 1);
+  expect_tensor(other, 5);
+  expect_ok(iobind_device_trim(device, &fault));
+  iobind_tensor_release(other);
+  iobind_tensor_release(from);
+  iobind_tensor_release(to);
+  iobind_stream_destroy(stream);
+}
+
 /* Where memory comes from is decided with the first runtime of an ORT. */
 static void asked_too_late(void **state) {
   (void)state;
@@ -418,6 +467,7 @@ static const struct CMUnitTest tests[] = {
     POOLED(failures),
     POOLED(calls_that_fail),
     POOLED(on_a_device_that_is_lost),
+    POOLED(child_of_fork),
     cmocka_unit_test_setup_teardown(asked_too_late, start, stop),
 };
 

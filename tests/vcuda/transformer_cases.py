@@ -1,4 +1,5 @@
 """The cases: each builds nodes for a type of floats, and has inputs with a seed of its own."""
+import os
 import typing
 import zlib
 
@@ -396,6 +397,28 @@ def bert_cases():
     yield one("embed mask", "EmbedLayerNormalization", {"ids": ids, "segments": segments, "mask": mask}, ["out", "lengths", "sum"], domain=MS,
               types=(FLOAT, HALF), weights=tables, order=["ids", "segments", "words", "positions", "kinds", "gamma", "beta", "mask"],
               fields={"output_types": {"lengths": TensorProto.INT32}})
+
+
+# ---- attention by cuDNN, which only some of its versions have ----
+
+CUDNN = {"sdpa_kernel": "8"}
+
+
+def cudnn_cases():
+    some = {"provider": CUDNN, "types": (HALF,)}
+    yield multi_head("cudnn", **some)
+    yield multi_head("cudnn bias", bias=True, **some)
+    yield multi_head("cudnn cross", tokens=3, keys=7, **some)
+    yield multi_head("cudnn lengths", padding=(4, 2), **some)
+    yield multi_head("cudnn mask", mask=(2, 4, 4, 4), **some)
+    yield multi_head("cudnn mask of all", mask=(1, 1, 4, 4), **some)
+    yield multi_head("cudnn lengths and mask", padding=(4, 2), mask=(1, 4, 4, 4), **some)
+    yield multi_head("cudnn causal", unidirectional=1, **some)
+    yield multi_head("cudnn past", past=5, tokens=1, **some)
+    if int(os.environ.get("VCUDA_CUDNN", "0")) >= 90600:  # before, for sizes that are multiples of 64 only
+        yield multi_head("cudnn past and causal", past=5, tokens=3, unidirectional=1, **some)
+    yield multi_head("cudnn scale", scale=0.3, **some)
+    yield multi_head("cudnn large", heads=8, size=64, tokens=70, batch=1, **some)
 
 
 SHORT = [group_query_cases, normalisation_cases, activation_cases, rotary_cases, n_bits_cases, attention_cases, scatter_cases,

@@ -1,13 +1,14 @@
 """Operators of transformers, and small models of them, on CUDA's EP over vcuda, held against the CPU EP: operators with several shapes and
 types, three runs each; models over several steps.
 
-usage: transformers.py [--long] [--list] [CASE...]        under with-cuda; a CASE is the beginning of a name
+usage: transformers.py [--long] [--cudnn] [--list] [CASE...]        under with-cuda; a CASE is the beginning of a name
 
 CUDA's EP runs every node: its fallback to the CPU is disabled. Its inputs and outputs stay on the device; a cache may be written in
 place. The CPU computes in float32 from the same values, rounded as the device's type rounds them. `race=fail` of vcuda finds what is not
 ordered."""
 
 import argparse
+import ctypes
 import os
 import sys
 import tempfile
@@ -31,13 +32,33 @@ import transformer_run  # noqa: E402
 def options():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--long", action="store_true", help="all shapes and types, not only some")
+    parser.add_argument("--cudnn", action="store_true", help="only attention by cuDNN, for a setting VCUDA_CUDNN from 90300 on")
     parser.add_argument("--list", action="store_true", help="only the names")
     parser.add_argument("names", nargs="*", metavar="CASE")
     return parser.parse_args()
 
 
+def judge_cudnn(case):
+    """The results are right, and cuDNN has computed them: if its call fails, so does the run."""
+    wrong = transformer_run.judge(case)
+    if wrong:
+        return wrong
+    setting = ctypes.CDLL("libcudart.so.13").vcuda_set
+    setting(0, b"fail_call", b"from:1,name:cudnnBackendExecute")
+    try:
+        list(transformer_run.on_cuda(case, case.types[0]))
+    except Exception as error:  # ORT's are of many classes
+        return "" if "cudnn" in str(error).lower() else f"the run failed otherwise: {error}"
+    finally:
+        setting(0, b"fail_call", b"0")
+    return "cuDNN has not computed it"
+
+
 def collect(chosen):
     """Names, and the functions that judge."""
+    if chosen.cudnn:
+        cases = [(case.name, True, lambda case=case: judge_cudnn(case)) for case in transformer_cases.cudnn_cases()]
+        return [each for each in cases if not chosen.names or each[0].startswith(tuple(chosen.names))]
     cases = [(case.name, case.needs_cudnn, lambda case=case: transformer_run.judge(case)) for case in transformer_cases.collect(chosen.long)]
     models = [(model.name, model.needs_cudnn, lambda model=model: transformer_models.judge(model)) for model in transformer_models.MODELS]
     return [each for each in cases + models if not chosen.names or each[0].startswith(tuple(chosen.names))]

@@ -1,12 +1,18 @@
 """What only CUDA has, over vcuda: its options, streams and graphs as the documents of ONNX Runtime show them in Python, and two copies."""
 
 import os
+import pathlib
 import shutil
+import subprocess
+import sys
 
 import numpy
+import pytest
 
 import iobind
 from support import CONSUMER, ITEMS, LENT, PRODUCER, SMALL, child, twice
+
+PROJECT = pathlib.Path(__file__).resolve().parents[3]
 
 
 def test_cuda_in_a_second_copy_is_refused(tmp_path):
@@ -108,6 +114,24 @@ except iobind.Error as reason:
 else:
     raise SystemExit("an option's value was not judged")
 """)
+
+
+def test_the_sample_of_boxes(tmp_path):
+    """The detector's convolutions: each run is compared with the CPU's, and the picture that is drawn is the same."""
+    model = PROJECT / ".runtime/models/pp-ocr-det.onnx"
+    if not model.exists():
+        pytest.skip("no pp-ocr-det.onnx: scripts/get-models fetches it")
+    sys.path.insert(0, str(PROJECT / "tests/models_real"))
+    import page
+
+    picture, lines = page.draw()
+    picture.save(tmp_path / "page.png")
+    for device in ("cpu", "cuda"):
+        done = subprocess.run([sys.executable, PROJECT / "bindings/python/samples/ocr.py", model, tmp_path / "page.png", tmp_path / f"{device}.png", device],
+                              capture_output=True, text=True, check=True, env={**os.environ, "IOBIND_VERIFY": "1"})
+        assert done.stdout.startswith(f"{len(lines)} lines of text on {device}")
+    one, other = (numpy.asarray(page.Image.open(tmp_path / f"{device}.png")) for device in ("cpu", "cuda"))
+    assert (one == other).all()
 
 
 def test_the_sample_of_user_compute_stream():

@@ -277,4 +277,16 @@ class CudaTest {
         SamplesTest.run("samples/Graphs.java", "cuda", Models.file(folder, "add")));
     assertFalse(SamplesTest.run("samples/Tiles.java", "cuda", Models.file(folder, "scale dims=h,w")).isEmpty());
   }
+
+  /** The samples with convolutions compute what they compute on the CPU. */
+  @Test
+  void samplesOfNetworks() throws Exception {
+    Path voices = SamplesTest.model("silero-vad.onnx");
+    SamplesTest.near(SamplesTest.numbers(SamplesTest.run("samples/Recurrent.java", "cpu", voices)),
+        SamplesTest.numbers(SamplesTest.run("samples/Recurrent.java", "cuda", voices)), 0.01);
+    assertEquals(SamplesTest.run("samples/Callers.java", "cpu", voices), SamplesTest.run("samples/Callers.java", "cuda", voices));
+    Path directions = SamplesTest.model("pp-ocr-cls.onnx");
+    SamplesTest.near(SamplesTest.numbers(SamplesTest.run("samples/Quickstart.java", "cpu", directions).subList(0, 5)),
+        SamplesTest.numbers(SamplesTest.run("samples/Quickstart.java", "cuda", directions).subList(0, 5)), 0.01);
+  }
 }

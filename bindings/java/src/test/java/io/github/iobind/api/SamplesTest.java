@@ -44,7 +44,7 @@ class SamplesTest {
     assertEquals(0, status);
   }
 
-  private static Path model(String name) {
+  static Path model(String name) {
     Path file = Models.PROJECT.resolve(".runtime/models").resolve(name);
     assumeTrue(Files.exists(file), "scripts/get-models has not been run");
     return file;
@@ -69,12 +69,12 @@ class SamplesTest {
   }
 
   /** The numbers with a point in some lines. */
-  private static double[] numbers(List<String> lines) {
+  static double[] numbers(List<String> lines) {
     Matcher matcher = Pattern.compile("-?\\d+\\.\\d+").matcher(String.join("\n", lines));
     return matcher.results().mapToDouble(result -> Double.parseDouble(result.group())).toArray();
   }
 
-  private static void near(double[] wanted, double[] got, double tolerance) {
+  static void near(double[] wanted, double[] got, double tolerance) {
     assertEquals(wanted.length, got.length);
     for (int i = 0; i < wanted.length; i++) assertEquals(wanted[i], got[i], tolerance, "number " + i);
   }
