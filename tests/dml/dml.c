@@ -415,7 +415,8 @@ static void resources(void) {
   EXPECT(good != NULL && bad != NULL);
   REFUSED(IOBIND_ERROR_INVALID_ARGUMENT, "NULL", wrap(NULL, &tensor));
   REFUSED(IOBIND_ERROR_INVALID_ARGUMENT, "expected 64 bytes or more, got 60", wrap(bad, &tensor));
-  REFUSED(IOBIND_ERROR_INVALID_ARGUMENT, "expected an ID3D12Resource, got another pointer", wrap((d3d12_resource *)(void *)((char *)good + 8), &tensor));
+  REFUSED(IOBIND_ERROR_INVALID_ARGUMENT, "expected an ID3D12Resource, got another pointer",
+          wrap((d3d12_resource *)(void *)((char *)good + 8), &tensor));
   native_release(bad);
   bad = native_buffer(native, D3D12_HEAP_UPLOAD, 0, BYTES);
   REFUSED(IOBIND_ERROR_INVALID_ARGUMENT, "an upload heap", wrap(bad, &tensor));
