@@ -1,8 +1,9 @@
-/* A live batch. Its states lie in two sides: a step reads one and writes the other, so that a step that fails has changed nothing. Only this
+/* A live batch. Its states have two sides: a step reads one and writes the other, so a failed step changes nothing. Only this
  * module includes this header.
  *
- * One thread at a time has the batch's turn: it makes a step, waits for the one in flight, tests the model, or moves rows. The mutex covers the
- * tables, and is held for moments: nobody waits for a device with it. A thread that has the turn may take the mutex, and not the reverse. */
+ * One thread at a time has the batch's turn: it makes a step, waits for the one in flight, tests the model, or moves rows. The
+ * mutex protects the tables, and is held only briefly: no thread waits for a device while holding it. A thread with the turn
+ * may lock the mutex; a thread with the mutex must not wait for the turn while holding it. */
 #ifndef IOBIND_BATCH_BATCH_H
 #define IOBIND_BATCH_BATCH_H
 

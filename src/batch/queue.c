@@ -90,8 +90,8 @@ static bool is_due(const iobind_batch *batch, const wanted *self, const iobind__
   return batch->is_stopped || iobind__clock_ns() >= *due || (*oldest != NULL && is_full);
 }
 
-/* Block until enough rows are submitted, or one has waited long enough, or the time is over. On return the thread holds the
- * turn. NULL: no row is submitted. */
+/* Block until enough rows are submitted, or one has waited long enough, or the wait has timed out. On return the thread holds
+ * the turn. NULL: no row is submitted. */
 static const iobind__seat *await_rows(iobind_batch *batch, const wanted *self) {
   const iobind__seat *oldest;
   uint64_t due;

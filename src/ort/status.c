@@ -5,7 +5,7 @@
 #include "ort/api.h"
 #include "support/text.h"
 
-/* Is this word a place in ORT's source, such as "/onnxruntime_src/onnxruntime/core/session/utils.cc:39"? */
+/* Is this word a position in ORT's source, such as "/onnxruntime_src/onnxruntime/core/session/utils.cc:39"? */
 static bool is_source_place(const char *word, size_t length) {
   static const char *const endings[] = {".cc:", ".h:", ".cpp:", ".cc(", ".h(", ".cpp("};
   for (size_t e = 0; e < sizeof endings / sizeof endings[0]; e++) {
@@ -19,7 +19,8 @@ static bool is_source_place(const char *word, size_t length) {
   return false;
 }
 
-/* The C++ function, "type name(parameters) const", follows a place in the source. Returns its length, or 0 if there is none. */
+/* The C++ function, "type name(parameters) const", follows a position in the source. Returns its length, or 0 if there is
+ * none. */
 static size_t signature_length(const char *text) {
   enum { LONGEST = 1000 };
   size_t depth = 0;
@@ -40,7 +41,7 @@ static size_t signature_length(const char *text) {
   return 0;
 }
 
-/* Copy ORT's text on one line, without places in its source and the functions after them. */
+/* Copy ORT's text on one line, without positions in its source and the functions after them. */
 static void normalise(const char *text, char *out, size_t capacity) {
   size_t length = 0;
   while (*text != '\0') {

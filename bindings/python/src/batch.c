@@ -1,15 +1,15 @@
-/* Live batches: rows of one run, each with its own state. Any thread may call one, and a step goes on without the GIL. */
+/* Live batches: rows of one run, each with its own state. Any thread may call a batch, and steps are made without the GIL. */
 #include "core.h"
 
 #include <stdatomic.h>
 
 typedef struct Batch {
   PyObject_HEAD
-  iobind_batch *handle; /* NULL: it is closed, and no call is left */
+  iobind_batch *handle; /* NULL: it is closed, and no call is in progress */
   Session *session;
-  Stream *stream; /* of the last step that was submitted to one; NULL: none was */
+  Stream *stream; /* the stream of the last step that was submitted to one; NULL: none was */
   size_t most;    /* rows */
-  size_t calls;   /* that use the handle without the GIL */
+  size_t calls;   /* threads that use the handle without the GIL */
   atomic_bool is_closed;
 } Batch;
 
@@ -26,7 +26,7 @@ static bool is_open(const Batch *self) {
 
 static void give_up(Batch *self) {
   iobind_batch *handle = self->handle;
-  self->handle = NULL; /* before the GIL is given up */
+  self->handle = NULL; /* before the GIL is released */
   Py_BEGIN_ALLOW_THREADS
   iobind_batch_destroy(handle);
   Py_END_ALLOW_THREADS
@@ -49,7 +49,7 @@ static void call_ends(Batch *self) {
     call_ends(batch);                   \
   } while (0)
 
-/* The failure of a call, during which the batch may have been closed; gives NULL. */
+/* Raise the failure of a call, during which the batch may have been closed. Returns NULL. */
 static PyObject *raise_failure(const Batch *self, const iobind_error *error) {
   return self->is_closed ? raise_closed() : raise_error(error);
 }
@@ -61,9 +61,9 @@ static PyObject *none_or_failure(const Batch *self, iobind_status status, const 
   Py_RETURN_NONE;
 }
 
-/* ---- made ---- */
+/* ---- creation ---- */
 
-/* What the options of a batch point to while it is made. */
+/* The arrays of a batch's options. */
 typedef struct batch_lists {
   iobind_batch_pair *pairs;
   int32_t *input_axes;
@@ -201,7 +201,7 @@ static PyObject *batch_join(Batch *self, PyObject *given) {
   return status == IOBIND_OK ? PyLong_FromUnsignedLongLong(slot) : raise_failure(self, &error);
 }
 
-/* _leave(slot, the class of states or None): its state, or None */
+/* _leave(slot, the class of states or None): the row's state, or None */
 static PyObject *batch_leave(Batch *self, PyObject *arguments) {
   unsigned long long slot;
   PyObject *class;
@@ -231,7 +231,7 @@ static PyObject *batch_save(Batch *self, PyObject *arguments) {
                              : raise_failure(self, &error);
 }
 
-/* _set_input(slot, index, array or tensor); NotImplemented: an array that Python makes a tensor of */
+/* _set_input(slot, index, array or tensor); NotImplemented: Python must convert the array to a tensor */
 static PyObject *batch_set_input(Batch *self, PyObject *arguments) {
   unsigned long long slot;
   Py_ssize_t index;
@@ -307,7 +307,7 @@ static PyObject *batch_run(Batch *self, PyObject *arguments) {
   }
   iobind_error error = IOBIND_ERROR_INIT;
   iobind_status status;
-  self->calls++; /* freeing a stream gives the GIL up */
+  self->calls++; /* freeing a stream releases the GIL */
   if (stream != NULL) {
     Py_INCREF((PyObject *)stream);
     SET_REFERENCE(self->stream, stream);
@@ -341,7 +341,7 @@ typedef struct stepping {
 
 static iobind_status step_part(void *what, uint64_t timeout_ns, iobind_error *error) {
   stepping *step = what;
-  step->wait.timeout_ns = timeout_ns > 0 ? timeout_ns : 1; /* 0 is no limit */
+  step->wait.timeout_ns = timeout_ns > 0 ? timeout_ns : 1; /* 0 would mean no limit */
   return iobind_batch_step(step->batch->handle, &step->wait, step->slots, step->batch->most, &step->count, error);
 }
 
@@ -406,7 +406,7 @@ static PyObject *batch_await(Batch *self, PyObject *arguments) {
   return goes_on ? none_or_failure(self, status, &error) : NULL;
 }
 
-/* ---- looked at, and closed ---- */
+/* ---- info and close ---- */
 
 static PyObject *batch_info(Batch *self, PyObject *none) {
   (void)none;
@@ -425,7 +425,7 @@ static PyObject *batch_info(Batch *self, PyObject *none) {
                        (Py_ssize_t)info.bytes);
 }
 
-/* _close(): waits of other threads end; the last call in the batch destroys it */
+/* _close(): ends waits of other threads; the last call in progress destroys the batch */
 static PyObject *batch_close(Batch *self, PyObject *none) {
   (void)none;
   if (!self->is_closed) {

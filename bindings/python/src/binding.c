@@ -1,4 +1,4 @@
-/* Bindings. The steps of a loop are here in full: a new value in, the run. */
+/* Bindings. The steps of a loop, a new input value and the run, need no Python code. */
 #include "binding.h"
 
 #include <string.h>
@@ -42,7 +42,8 @@ int binding_quiesce(const Binding *self) {
   return goes_on ? 0 : -1;
 }
 
-/* Before another call of the binding. Not after a run on a stream: in a loop of such runs nothing is fetched, or waited for, unasked. */
+/* Before another call of the binding: keep the outputs that a caller references. Not after a run on a stream: a loop of such
+ * runs must not fetch or wait by itself. */
 static void keep_outputs_of_call(Binding *self) {
   if (!self->on_stream && outputs_are_held(self)) {
     outputs_keep(self);
@@ -66,15 +67,15 @@ PyObject *change_ends(Binding *self, iobind_status status, const iobind_error *e
   return PyErr_Occurred() ? NULL : (Py_INCREF(Py_None), Py_None);
 }
 
-/* ---- made and destroyed ---- */
+/* ---- creation and destruction ---- */
 
-/* Does an output go to host memory? Without a device it stays where the session leaves it. */
+/* Is an output placed in host memory? Without a device it stays where the session leaves it. */
 static bool is_on_host(const Binding *self, size_t index, const Device *device, int memory) {
   const iobind_device *cpu = iobind_runtime_get_device(((Runtime *)self->session->runtime)->handle, 0);
   return device == NULL ? self->session->outputs[index].on_host : device->handle == cpu || memory != IOBIND_MEMORY_DEFAULT;
 }
 
-/* Each output that a run gives has its name in the tuple. Without memory an exception is set. */
+/* Set the tuple of the names of all outputs that runs return. Out of memory: an exception is set. */
 static void name_outputs(Binding *self) {
   PyObject *names = PyList_New(0);
   for (size_t i = 0; names != NULL && i < self->session->output_count; i++) {
@@ -89,7 +90,7 @@ static void name_outputs(Binding *self) {
   }
 }
 
-/* What outputs are until one is set; exceptions as name_outputs. */
+/* Set all outputs to their defaults; exceptions as name_outputs. */
 static void reset_outputs(Binding *self) {
   for (size_t i = 0; i < self->session->output_count; i++) {
     self->is_fresh[i] = !self->session->captures_graphs;
@@ -141,7 +142,7 @@ static PyObject *binding_new(PyTypeObject *type, PyObject *arguments, PyObject *
   return may ? make(type, (Session *)session) : NULL;
 }
 
-/* stage(): a binding of the same session, to which nothing is bound, also where that is closed */
+/* stage(): a new binding of the same session, even if that is closed */
 static PyObject *stage(Binding *self, PyObject *none) {
   (void)none;
   return make(binding_type, self->session);
@@ -163,15 +164,16 @@ static int binding_traverse(Binding *self, visitproc visit, void *arg) {
   return states_visit(self, visit, arg);
 }
 
-/* The callable holds the producers of inputs, which are a program's objects. Any other cycle leads through attributes that a program set, and is
- * broken there; the session is needed to the end. */
+/* The callable references the producers of inputs, which are the program's objects. Other cycles lead through attributes that
+ * the program has set, and are broken there. The session is not cleared, because dealloc needs it. */
 static int binding_clear_cycle(Binding *self) {
   Py_CLEAR(self->order);
   return 0;
 }
 
-/* The outputs that a caller still has are fetched. That may wait, and another thread may use them, and so the binding, meanwhile: not in
- * binding_dealloc, when nothing may hold it any more. Signals stay for the caller: an exception could not be raised from here. */
+/* Fetch the outputs that a caller still references. That may block, and another thread may use the outputs, and so the binding,
+ * meanwhile. So it is not done in binding_dealloc, where no reference may be created. Signals are left to the caller, because
+ * no exception can be raised here. */
 static void binding_finalize(Binding *self) {
   self->is_going = true;
   if (outputs_are_held(self)) {
@@ -210,7 +212,7 @@ static void binding_dealloc(Binding *self) {
   Py_DECREF(type);
 }
 
-/* ---- bound ---- */
+/* ---- inputs and outputs ---- */
 
 static int input_of(Binding *self, Py_ssize_t index) {
   if (index < 0 || (size_t)index >= self->session->input_count) {
@@ -220,7 +222,7 @@ static int input_of(Binding *self, Py_ssize_t index) {
   return 0;
 }
 
-/* What new data may be copied into later, without a look by Python. */
+/* Record whether C code may copy new data into the input later. */
 static void note_input(Binding *self, size_t index, bool is_copy, const iobind_tensor_info *info) {
   struct bound *bound = &self->inputs[index];
   bound->dtype = is_copy && info->dtype != IOBIND_DTYPE_STRING ? info->dtype : 0;
@@ -230,7 +232,7 @@ static void note_input(Binding *self, size_t index, bool is_copy, const iobind_t
   memcpy(bound->dims, info->dims, info->rank * sizeof bound->dims[0]);
 }
 
-/* set_input(index, mode, tensor, event): mode COPY is a RESIDENT tensor that only this input has */
+/* set_input(index, mode, tensor, event): mode COPY is RESIDENT, with a tensor that only this input references */
 static PyObject *set_input(Binding *self, PyObject *arguments) {
   enum { COPY = 16 };
   Py_ssize_t index;
@@ -247,7 +249,7 @@ static PyObject *set_input(Binding *self, PyObject *arguments) {
   mode = mode == COPY ? IOBIND_INPUT_RESIDENT : mode;
   Event *made = NULL;
   if (event == NULL && tensor != NULL) {
-    event = tensor_ready(tensor); /* an output of a run that may be in flight: each run waits for that one */
+    event = tensor_ready(tensor); /* an output of a run that may be in flight: each run waits for it */
     made = event == NULL ? tensor_written(tensor) : NULL;
     event = made != NULL ? made : event;
     if (event == NULL && PyErr_Occurred()) {
@@ -262,12 +264,12 @@ static PyObject *set_input(Binding *self, PyObject *arguments) {
   }
   iobind_error error = IOBIND_ERROR_INIT;
   iobind_status status;
-  Py_XINCREF((PyObject *)event); /* another thread may wait for the tensor, which forgets it then */
+  Py_XINCREF((PyObject *)event); /* another thread's wait for the tensor may release it */
   Py_XDECREF((PyObject *)made);
   WITHOUT_GIL(status,
               iobind_binding_set_input(self->handle, (size_t)index, (iobind_input_mode)mode,
                                        tensor == NULL ? NULL : tensor->handle, event == NULL ? NULL : event->handle, &error));
-  if (status != IOBIND_OK || mode == IOBIND_INPUT_SNAPSHOT) { /* a copy has waited for it */
+  if (status != IOBIND_OK || mode == IOBIND_INPUT_SNAPSHOT) { /* the copy has waited for it */
     Py_XDECREF((PyObject *)event);
     event = NULL;
   }
@@ -283,7 +285,7 @@ static PyObject *set_input(Binding *self, PyObject *arguments) {
   return change_ends(self, status, &error);
 }
 
-/* Copy new data into a bound input of the same type and dims: 1; 0 where Python must bind it; -1 with an exception. */
+/* Copy new data into a bound input of the same type and dims. 1: done; 0: Python must bind it; -1 with an exception. */
 static int update(Binding *self, size_t index, PyObject *value, Stream *stream) {
   struct bound *bound = &self->inputs[index];
   if (bound->dtype == 0 || bound->is_carried) {
@@ -291,7 +293,7 @@ static int update(Binding *self, size_t index, PyObject *value, Stream *stream) 
   }
   Py_buffer view;
   if (PyObject_GetBuffer(value, &view, PyBUF_FULL_RO) != 0) {
-    PyErr_Clear(); /* not a buffer, or one of a type that the protocol does not know: Python sees to it */
+    PyErr_Clear(); /* no buffer, or a type that the protocol does not have: Python converts it */
     return 0;
   }
   bool same = view.ndim >= 0 && (size_t)view.ndim == bound->rank && view.shape != NULL &&
@@ -313,7 +315,7 @@ static int update(Binding *self, size_t index, PyObject *value, Stream *stream) 
   iobind_error error = IOBIND_ERROR_INIT;
   iobind_status status;
   if (bound->on_host && bound->bytes <= 65536 &&
-      stream == NULL) { /* no EP is entered, and it takes less than giving the GIL up */
+      stream == NULL) { /* no EP is entered, and the copy takes less time than releasing the GIL */
     status = iobind_binding_write_input(self->handle, index, view.buf, bound->bytes, NULL, &error);
   } else {
     stream_enter(stream);
@@ -340,7 +342,7 @@ static int binding_assign(Binding *self, PyObject *key, PyObject *value) {
   if (number == NULL && PyErr_Occurred()) {
     return -1;
   }
-  bool is_bound_itself = PyObject_TypeCheck(value, tensor_type); /* though a host tensor is a buffer, too */
+  bool is_bound_itself = PyObject_TypeCheck(value, tensor_type); /* not copied, although a host tensor is a buffer, too */
   int updated = number == NULL || is_bound_itself ? 0 : update(self, PyLong_AsSize_t(number), value, NULL);
   if (updated != 0) {
     return updated < 0 ? -1 : 0;
@@ -350,7 +352,7 @@ static int binding_assign(Binding *self, PyObject *key, PyObject *value) {
   return done == NULL ? -1 : 0;
 }
 
-/* update_input(index, buffer, stream): new data of all bytes, whatever type the buffer says */
+/* update_input(index, buffer, stream): new content; the buffer's type is ignored */
 static PyObject *update_input(Binding *self, PyObject *arguments) {
   Py_ssize_t index;
   PyObject *source;
@@ -388,7 +390,7 @@ static int output_of(Binding *self, Py_ssize_t index) {
   return 0;
 }
 
-/* The output has other memory from now on: the tensor, or what a run makes for it. */
+/* The output is bound to the tensor; or (NULL) runs allocate it. */
 static void note_output(Binding *self, size_t index, Tensor *tensor) {
   outputs_end(self);
   state_end(self, index);
@@ -444,7 +446,8 @@ static PyObject *place_output(Binding *self, PyObject *arguments) {
   return change_ends(self, status, &error);
 }
 
-/* carry(output, input, mode, is_kept): is_kept: the caller left the mode open. Graphs write where the capture did, whatever is referenced. */
+/* carry(output, input, mode, is_kept): is_kept: the default mode. With graphs it has no effect, because a replay writes the
+ * captured memory. */
 static PyObject *carry(Binding *self, PyObject *arguments) {
   Py_ssize_t output;
   Py_ssize_t input;
@@ -459,7 +462,7 @@ static PyObject *carry(Binding *self, PyObject *arguments) {
   if (status == IOBIND_OK) {
     outputs_end(self);
     is_kept = is_kept && !self->session->captures_graphs;
-    self->is_fresh[output] = mode == IOBIND_CARRY_MOVE || is_kept; /* checked by the call: the indices are right */
+    self->is_fresh[output] = mode == IOBIND_CARRY_MOVE || is_kept; /* the call has checked the indices */
     if (is_kept) {
       state_begin(self, (size_t)output, (size_t)input, mode == IOBIND_CARRY_SWAP);
     } else {
@@ -548,7 +551,7 @@ static PyObject *take(Binding *self, PyObject *arguments) {
   }
   state_fetched(self, (size_t)index, NULL);
   PyObject *fixed = (PyObject *)self->fixed[index];
-  if (fixed != NULL) { /* itself: another object would not know the streams that write it */
+  if (fixed != NULL) { /* the same object, which has the list of its writers */
     iobind_tensor_release(handle);
     Py_INCREF(fixed);
     return fixed;
@@ -556,7 +559,7 @@ static PyObject *take(Binding *self, PyObject *arguments) {
   return output_object(handle, self->session);
 }
 
-/* What clear() leaves: no inputs, and FRESH outputs. */
+/* Reset this object after clear(): no inputs, and FRESH outputs. */
 static void forget_bound(Binding *self) {
   memset(self->inputs, 0, self->session->input_count * sizeof *self->inputs);
   self->has_producers = false;
@@ -585,7 +588,7 @@ static PyObject *clear(Binding *self, PyObject *none) {
   return change_ends(self, status, &error);
 }
 
-/* spares(index): is the input's state referenced, in a mode that the caller left open? Then new data must not be written into it. */
+/* spares(index): is the input's state referenced, in the default mode? Then new data must not be written into it. */
 static PyObject *spares(Binding *self, PyObject *number) {
   Py_ssize_t index = PyLong_AsSsize_t(number);
   if (PyErr_Occurred() || input_of(self, index) != 0) {
@@ -602,7 +605,7 @@ static PyObject *spares(Binding *self, PyObject *number) {
   return PyBool_FromLong(is_referenced);
 }
 
-/* wait(): for the runs in flight */
+/* wait(): wait for the runs in flight */
 static PyObject *await_runs(Binding *self, PyObject *none) {
   (void)none;
   if (binding_enter(self) != 0) {
@@ -613,7 +616,7 @@ static PyObject *await_runs(Binding *self, PyObject *none) {
   return status != 0 ? NULL : (Py_INCREF(Py_None), Py_None);
 }
 
-/* (sum, unknown, entries): what moves on each run */
+/* (sum, unknown, entries): the copies of each run */
 static PyObject *audit(Binding *self, PyObject *none) {
   (void)none;
   if (binding_enter(self) != 0) {

@@ -1,7 +1,7 @@
-/* Runs of a binding: at once, on a stream, or by another thread. */
+/* Runs of a binding: without a stream, on a stream, or announced for another thread. */
 #include "binding.h"
 
-/* The same for the producers of the inputs of a run without a stream. */
+/* Before a run without a stream: wait for the producers of its inputs, in a way that Ctrl-C ends. */
 static int await_producers(const Binding *self) {
   if (!self->has_producers || !is_main_thread()) {
     return 0;
@@ -12,7 +12,7 @@ static int await_producers(const Binding *self) {
     if (event != NULL) {
       iobind_error error = IOBIND_ERROR_INIT;
       iobind_status status;
-      Py_INCREF((PyObject *)event); /* a signal's handler may bind another */
+      Py_INCREF((PyObject *)event); /* a signal's handler may bind another one */
       goes_on = wait_in_parts(wait_event, event->handle, IOBIND_NO_TIMEOUT, &status, &error);
       Py_DECREF((PyObject *)event);
     }
@@ -20,8 +20,8 @@ static int await_producers(const Binding *self) {
   return goes_on ? 0 : -1;
 }
 
-/* Record the event behind the run: what comes later on the stream is not waited for with it, nor blamed on it. Without one the library's call
- * waits. An event that an output of an earlier run has stays that run's. */
+/* Record an event after the run, so that a wait for it neither waits for later work on the stream nor returns its failures. If
+ * that fails, the library's call waits. An event that an output of an earlier run references is not recorded again. */
 static void mark_run(Binding *self, Stream *stream) {
   self->is_behind = false;
   if (self->behind == NULL || Py_REFCNT((PyObject *)self->behind) > 1 ||
@@ -37,7 +37,8 @@ static void mark_run(Binding *self, Stream *stream) {
   }
 }
 
-/* The outputs of a run that was submitted, or is over, new reference. `ends_later`: a caller still has those of the run before. */
+/* The outputs of a run that was submitted or is complete; a new reference. `ends_later`: a caller still references the previous
+ * run's. */
 static PyObject *outputs_of_run(Binding *self, Stream *stream, bool ends_later) {
   self->on_stream = stream != NULL;
   if (stream != NULL && self->stream != stream) {
@@ -54,7 +55,7 @@ static PyObject *outputs_of_run(Binding *self, Stream *stream, bool ends_later) 
   return (PyObject *)self->outputs;
 }
 
-/* An event of the stream's device, or none: the run must not begin whose event cannot be recorded. */
+/* Check the event's device before the run: a run must not begin if its event cannot be recorded. */
 static int check_event(const Stream *stream, const Event *event) {
   if (stream == NULL || event == NULL || event->device->handle == stream->device->handle) {
     return 0;
@@ -64,7 +65,7 @@ static int check_event(const Stream *stream, const Event *event) {
   return -1;
 }
 
-/* Behind a run, which is over if it had no stream. The caller holds the stream. */
+/* Record the event after a run, which is complete if it had no stream. The caller is inside stream_enter. */
 static iobind_status record_event(const Stream *stream, const Event *event, iobind_error *error) {
   iobind_status status;
   WITHOUT_GIL(status, stream == NULL ? event_pass(event, error) : iobind_event_record(event->handle, stream->handle, error));
@@ -81,12 +82,14 @@ static int order_run(const Binding *self, Stream *stream) {
   return done == NULL ? -1 : 0;
 }
 
-/* Enters a call of the binding. Inlined, as the next one, so that the usual call, without a stream, has a function of its own. */
+/* Begin a call of the binding. This and the next function are inlined, so that the usual call, without a stream, has its own
+ * code. */
 __attribute__((always_inline)) static inline int begin_run(Binding *self, bool *ends_later) {
   if (change_begins(self) != 0) {
     return -1;
   }
-  /* A run on a stream may be in flight: then this one is refused, and must not end the outputs that a caller has of that one. */
+  /* A run on a stream may be in flight: then this run is refused, and must not end that run's outputs, which a caller
+   * references. */
   *ends_later = self->on_stream && outputs_are_held(self);
   if (!*ends_later) {
     outputs_end(self);
@@ -101,7 +104,7 @@ __attribute__((always_inline)) static inline int begin_run(Binding *self, bool *
 
 __attribute__((always_inline)) static inline PyObject *make_run(Binding *self, Stream *stream, Event *event, bool ends_later) {
   iobind_error error;
-  error.struct_size = sizeof error; /* the rest is written where it fails */
+  error.struct_size = sizeof error; /* a failure writes the rest */
   iobind_status status;
   if (stream != NULL) {
     stream_enter(stream);
@@ -127,13 +130,14 @@ __attribute__((always_inline)) static inline PyObject *make_run(Binding *self, S
     states_run(self, status == IOBIND_OK);
   }
   PyObject *outputs = status == IOBIND_OK ? outputs_of_run(self, stream, ends_later) : NULL;
-  self->busy = 0; /* last: what is freed above may give the GIL up, and another thread's call must not see half a run */
+  self->busy =
+      0; /* last, because freeing objects above may release the GIL, and another thread's call must not see an incomplete run */
   release_now();
   if (recorded == IOBIND_OK) {
     return outputs;
   }
   if (status == IOBIND_OK) {
-    Py_XDECREF(outputs); /* the run goes on, or is over, as if no event had been asked for */
+    Py_XDECREF(outputs); /* the run itself was submitted or is complete */
     return raise_error(&error);
   }
   if (status == IOBIND_ERROR_CANCELLED && PyErr_CheckSignals() != 0) {
@@ -142,7 +146,7 @@ __attribute__((always_inline)) static inline PyObject *make_run(Binding *self, S
   return raise_error(&error);
 }
 
-/* On an iobind stream or (NULL) at once. */
+/* A run on a stream, or (NULL) one that is complete on return. */
 __attribute__((always_inline)) static inline PyObject *run(Binding *self, Stream *stream, Event *event) {
   bool ends_later;
   if (order_run(self, stream) != 0 || (event != NULL && check_event(stream, event) != 0) ||
@@ -152,7 +156,7 @@ __attribute__((always_inline)) static inline PyObject *run(Binding *self, Stream
   return make_run(self, stream, event, ends_later);
 }
 
-/* ---- a run that another thread is to make ---- */
+/* ---- a run that another thread will make ---- */
 
 PyObject *binding_announce_run(Binding *self, PyObject *none) {
   (void)none;
@@ -199,7 +203,7 @@ PyObject *binding_run_on(Binding *self, PyObject *arguments) {
   return run(self, stream, event);
 }
 
-/* run(stream=None, event=None); without either, which is the usual loop, nothing is looked at */
+/* run(stream=None, event=None) with arguments; the usual call has none */
 static PyObject *run_given(Binding *self, PyObject *const *arguments, Py_ssize_t count, PyObject *names) {
   Py_ssize_t named = names == NULL ? 0 : PyTuple_Size(names);
   PyObject *given[2] = {Py_None, Py_None};
@@ -226,7 +230,7 @@ static PyObject *run_given(Binding *self, PyObject *const *arguments, Py_ssize_t
   return PyObject_CallMethod((PyObject *)self, "_run_on", "OO", given[0], given[1]);
 }
 
-/* In a function of its own the usual call passes nothing on and has no frame. */
+/* The usual call, without arguments, has its own function, so that it needs no stack frame. */
 PyObject *binding_run(Binding *self, PyObject *const *arguments, Py_ssize_t count, PyObject *names) {
   return count == 0 && names == NULL ? run(self, NULL, NULL) : run_given(self, arguments, count, names);
 }

@@ -354,7 +354,8 @@ void stream_leave(Stream *stream) {
 
 typedef struct held {
   struct held *next;
-  iobind_event *event; /* recorded behind the work; NULL: there is none, and only the end of the stream tells */
+  iobind_event *
+      event; /* recorded after the work; NULL: it could not be recorded, and only a synchronization shows that the work is complete */
   Py_buffer view;
 } held;
 
@@ -363,7 +364,7 @@ static bool held_is_read(const held *self) {
   return self->event != NULL && (iobind_event_query(self->event, &over, NULL) != IOBIND_OK || over != 0);
 }
 
-/* Releases the oldest. Its exporter may call back into this module, so the list is in order before that. */
+/* Release the oldest buffer, after it was removed from the list, because its exporter may call this module. */
 static void let_oldest_go(Stream *stream) {
   held *oldest = stream->held;
   stream->held = oldest->next;
@@ -394,7 +395,7 @@ static iobind_event *event_behind(Stream *stream) {
   return event;
 }
 
-/* There is no memory to keep the buffer by: wait until it was read. */
+/* Out of memory for a list entry: wait until the buffer has been read. */
 static void await_read(Stream *stream, Py_buffer *view) {
   iobind_event *event = event_behind(stream);
   if (event != NULL) {
@@ -403,13 +404,14 @@ static void await_read(Stream *stream, Py_buffer *view) {
     Py_END_ALLOW_THREADS
     iobind_event_destroy(event);
     PyBuffer_Release(view);
-  } /* otherwise nobody can tell: it stays */
+  } /* otherwise it is unknown whether the buffer has been read, and it is never released */
 }
 
-/* Only the oldest of many is asked for: an answer about work behind a run tells that the run is over, and nobody has asked for that yet. */
+/* Only the oldest of many is queried: a query of work after a run also returns that the run is complete, which the caller has
+ * not asked for. */
 void stream_hold(Stream *stream, Py_buffer *view) {
   enum { MANY = 64 };
-  /* The stream of an execution provider has read pageable memory when the call returns; a thread of the library's reads it later. */
+  /* An EP's stream has read pageable memory when the call returns; a thread of iobind reads it later. */
   if (stream == NULL || stream->native != NULL) {
     PyBuffer_Release(view);
     return;
@@ -432,7 +434,7 @@ void stream_hold(Stream *stream, Py_buffer *view) {
   }
 }
 
-/* Takes the handle over, also where it fails. */
+/* Takes ownership of the handle, also on failure. */
 static PyObject *stream_object(PyTypeObject *type, iobind_stream *handle, PyObject *device) {
   Stream *self = (Stream *)((allocfunc)PyType_GetSlot(type, Py_tp_alloc))(type, 0);
   if (self == NULL) {
@@ -545,7 +547,7 @@ iobind_status wait_event(void *event, uint64_t timeout_ns, iobind_error *error) 
   return iobind_event_wait(event, timeout_ns, error);
 }
 
-/* An event behind the work is waited for first: Ctrl-C ends that, and other threads may submit to the stream meanwhile. */
+/* First wait for an event after the work: Ctrl-C ends that wait, and other threads may submit to the stream meanwhile. */
 static bool stream_waits(Stream *self, iobind_status *status, iobind_error *error) {
   iobind_event *event;
   *status = iobind_event_create(self->device->handle, &event, error);
@@ -573,7 +575,7 @@ static PyObject *stream_synchronize(Stream *self, PyObject *none) {
     return NULL;
   }
   stream_enter(self);
-  WITHOUT_GIL(status, iobind_stream_synchronize(self->handle, &error)); /* which also reports what failed */
+  WITHOUT_GIL(status, iobind_stream_synchronize(self->handle, &error)); /* also reports failures */
   stream_leave(self);
   let_read_go(self);
   release_now();
@@ -707,7 +709,8 @@ static PyObject *event_wait(Event *self, PyObject *arguments, PyObject *keywords
     return NULL;
   }
   if (status == IOBIND_OK && timeout_ns == IOBIND_NO_TIMEOUT) {
-    WITHOUT_GIL(status, iobind_event_wait(self->handle, IOBIND_NO_TIMEOUT, &error)); /* it has passed: what was read is there */
+    WITHOUT_GIL(status, iobind_event_wait(self->handle, IOBIND_NO_TIMEOUT,
+                                          &error)); /* it is signaled: this call delivers the bytes of reads */
   }
   if (status != IOBIND_OK) {
     return raise_error(&error);

@@ -1,7 +1,7 @@
-/* Tensors as capsules of DLPack, and out of them. */
+/* Exports tensors as DLPack capsules, and imports such capsules. */
 #include "core.h"
 
-/* What both kinds of struct have in common: a function that deletes them. */
+/* Call the deleter, which both kinds of struct have. */
 static void delete_managed(void *managed, bool legacy) {
   typedef struct versioned {
     uint32_t version[2];
@@ -23,7 +23,7 @@ static void delete_managed(void *managed, bool legacy) {
   }
 }
 
-/* A capsule that nobody took the struct out of. */
+/* The destructor of a capsule: if no consumer has taken the struct, delete it. */
 static void capsule_dies(PyObject *capsule) {
   PyObject *raised[3];
   PyErr_Fetch(&raised[0], &raised[1], &raised[2]);
@@ -35,7 +35,7 @@ static void capsule_dies(PyObject *capsule) {
   PyErr_Restore(raised[0], raised[1], raised[2]);
 }
 
-/* How the struct of DLPack 1.x begins. */
+/* The begin of the struct of DLPack 1.x. */
 typedef struct versioned_head {
   uint32_t version[2];
   void *context;
@@ -51,7 +51,7 @@ static void *managed_of(const Tensor *tensor, bool legacy) {
   iobind_error error = IOBIND_ERROR_INIT;
   iobind_status status = iobind_tensor_to_dlpack(tensor->handle, legacy ? IOBIND_DLPACK_LEGACY : 0, &managed, &error);
   if (status == IOBIND_ERROR_NOT_SUPPORTED) {
-    PyErr_SetString(PyExc_BufferError, error.message); /* as the array API wants it */
+    PyErr_SetString(PyExc_BufferError, error.message); /* as the array API specifies */
     return NULL;
   }
   return status == IOBIND_OK ? managed : raise_error(&error);
@@ -90,19 +90,20 @@ PyObject *from_dlpack(PyObject *module, PyObject *arguments) {
   bool legacy = PyCapsule_IsValid(capsule, "dltensor") != 0;
   const char *name = legacy ? "dltensor" : "dltensor_versioned";
   if (!PyCapsule_IsValid(capsule, name)) {
-    return raise_status(IOBIND_ERROR_INVALID_ARGUMENT, "from_dlpack: the capsule is not DLPack's, or was used already");
+    return raise_status(IOBIND_ERROR_INVALID_ARGUMENT,
+                        "from_dlpack: expected a DLPack capsule that was not used yet, got another one");
   }
   void *managed = PyCapsule_GetPointer(capsule, name);
   if (PyCapsule_SetName(capsule, legacy ? "used_dltensor" : "used_dltensor_versioned") != 0) {
-    return NULL; /* it has its new name before the GIL is released: no other thread takes it, too */
+    return NULL; /* renamed before the GIL is released, so that no other thread takes it, too */
   }
   uint32_t flags = (legacy ? IOBIND_DLPACK_LEGACY : 0U) | (copy ? IOBIND_DLPACK_COPY_STRIDED : 0U);
   iobind_tensor *handle;
   iobind_error error = IOBIND_ERROR_INIT;
-  iobind_status status; /* an array with gaps is copied */
+  iobind_status status; /* for the call without the GIL, which may copy */
   WITHOUT_GIL(status, iobind_tensor_from_dlpack(((Runtime *)runtime)->handle, managed, flags, &handle, &error));
   if (status != IOBIND_OK) {
-    (void)PyCapsule_SetName(capsule, name); /* it keeps the struct, and can be taken again */
+    (void)PyCapsule_SetName(capsule, name); /* the capsule still owns the struct, and can be taken again */
     return raise_error(&error);
   }
   return tensor_object(handle);

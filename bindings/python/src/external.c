@@ -1,4 +1,4 @@
-/* Memory and semaphores of other libraries and processes, by their handles. */
+/* Imports memory and semaphores of other libraries and processes. */
 #include "core.h"
 
 typedef struct ExternalMemory {
@@ -143,7 +143,7 @@ static void semaphore_dealloc(Semaphore *self) {
   free_object((PyObject *)self);
 }
 
-/* _order(stream, value, signal): order the stream behind the value, or raise it behind the stream */
+/* _order(stream, value, signal): make the stream wait for the value, or signal it after the stream's work */
 static PyObject *semaphore_order(Semaphore *self, PyObject *arguments) {
   PyObject *object;
   unsigned long long value;
@@ -190,7 +190,7 @@ static PyType_Slot semaphore_slots[] = {{Py_tp_new, semaphore_new},
 PyType_Spec semaphore_spec = {"iobind._core.Semaphore", sizeof(Semaphore), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
                               semaphore_slots};
 
-/* ---- what a device takes ---- */
+/* ---- the kinds that a device imports ---- */
 
 /* check_import(device, kind) */
 static PyObject *check_import(PyObject *module, PyObject *arguments) {

@@ -1,7 +1,7 @@
-/* Ctrl-C ends a call that waits. A wait looks for signals now and then, and a call of the library that would wait inside, for a run on a
- * stream, comes after such a wait. A run cannot look: when one has taken a while on the main thread, a thread of ours puts a handler before
- * Python's, which tells it to cancel the run; Python's own then raises KeyboardInterrupt. On Windows, which has no such
- * signals, a run goes on to its end. */
+/* Lets Ctrl-C end a call that waits. A wait checks for signals from time to time. A call of the library that would block for a
+ * run on a stream is made after such a wait. A run without a stream cannot check. So if one takes long on the main thread, a
+ * thread of this module installs a signal handler before Python's. It lets that thread cancel the run, and then Python's
+ * handler raises KeyboardInterrupt. On Windows, which has no such signals, the run is not interrupted. */
 #include "core.h"
 
 #ifndef _WIN32
@@ -37,10 +37,11 @@ bool is_main_thread(void) {
 
 /* ---- waits ---- */
 
-/* Call `wait` for a part of the time again and again, with a look for signals between; false where a signal's handler raised. */
+/* Call `wait` repeatedly for a part of the time, and check for signals in between. False: a signal's handler has raised an
+ * exception. */
 bool wait_in_parts(iobind_status (*wait)(void *what, uint64_t timeout_ns, iobind_error *error), void *what, uint64_t timeout_ns,
                    iobind_status *status, iobind_error *error) {
-  const uint64_t most = is_main_thread() ? TICK_MS * 1000000ULL : IOBIND_NO_TIMEOUT; /* the one that hears of Ctrl-C */
+  const uint64_t most = is_main_thread() ? TICK_MS * 1000000ULL : IOBIND_NO_TIMEOUT; /* only the main thread handles Ctrl-C */
   for (;;) {
     uint64_t part = timeout_ns < most ? timeout_ns : most;
     WITHOUT_GIL(*status, wait(what, part, error));
@@ -93,17 +94,17 @@ bool is_forked(void) {
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t begun = PTHREAD_COND_INITIALIZER;
-static iobind_binding *_Atomic running; /* on the main thread */
+static iobind_binding *_Atomic running; /* the binding of the main thread's run; NULL: none */
 static atomic_ulong runs;
 static atomic_bool asleep;
-static atomic_bool cancelling; /* the watcher is at work on `running` */
+static atomic_bool cancelling; /* the watcher is using `running` */
 static sem_t interrupted;
 static struct sigaction previous;
 static bool started;
-static bool one_sided; /* the watcher's fence is one for all threads, so that a run needs none, which would cost it 15 ns */
+static bool one_sided; /* the watcher's fence covers all threads, so that a run needs none, which would take 15 ns */
 
-/* A run says that it is there, or over, and then looks at what the watcher says; the watcher does it the other way round. Between the two
- * each has a fence, so that at least one sees the other. */
+/* A run writes `running` and then reads `cancelling`; the watcher writes `cancelling` and then reads `running`. Each has a
+ * fence in between, so that at least one sees the other's write. */
 static inline void fence_of_run(void) {
   if (one_sided) {
     atomic_signal_fence(memory_order_seq_cst);
@@ -148,7 +149,8 @@ static void sleep_tick(void) {
   }
 }
 
-/* A run that goes on: Ctrl-C cancels it until it is over. A program that ignores the signal, or lets it kill, keeps that. */
+/* A run takes long: let Ctrl-C cancel it until it ends. If the program ignores the signal, or has the default handler, that is
+ * not changed. */
 static void guard(unsigned long run) {
   struct sigaction ours = {.sa_sigaction = on_interrupt, .sa_flags = SA_SIGINFO};
   sigemptyset(&ours.sa_mask);
@@ -180,7 +182,7 @@ static void *watch(void *context) {
     if (atomic_load(&running) != NULL && run == seen) {
       guard(run);
     }
-    if (run == seen) { /* nothing has begun for a while */
+    if (run == seen) { /* no run has begun for a while */
       pthread_mutex_lock(&mutex);
       atomic_store(&asleep, true);
       fence_of_watcher();
@@ -206,7 +208,7 @@ static void start_watcher(void) {
   }
 }
 
-/* Gives whether run_ends must be told. A child of fork has no watcher, and the library refuses the call. */
+/* Returns whether run_ends must be called. A child of fork has no watcher, and the library refuses its runs. */
 bool run_begins(iobind_binding *binding) {
   if (is_forked() || !is_main_thread()) {
     return false;
@@ -229,7 +231,7 @@ bool run_begins(iobind_binding *binding) {
 void run_ends(void) {
   atomic_store_explicit(&running, NULL, memory_order_release);
   fence_of_run();
-  while (atomic_load_explicit(&cancelling, memory_order_acquire)) { /* it is not cancelled after this */
+  while (atomic_load_explicit(&cancelling, memory_order_acquire)) { /* after this the run is not cancelled any more */
     sched_yield();
   }
 }

@@ -1,4 +1,4 @@
-/* The module: its types, its exceptions, what the arguments of many calls are made of. */
+/* The module: its types, its exceptions, and the conversion of arguments. */
 #include "core.h"
 
 #include <stdarg.h>
@@ -165,7 +165,7 @@ static int object_or_none(PyObject *object, PyTypeObject *type, const char *what
   if (object == NULL || object == Py_None) {
     return 0;
   }
-  if (!PyObject_TypeCheck(object, type)) { /* isinstance() also takes what only says so, such as a weakref.proxy */
+  if (!PyObject_TypeCheck(object, type)) { /* not isinstance(), which accepts proxies such as weakref.proxy */
     PyErr_Format(PyExc_TypeError, "expected %s or None, got %R", what, object);
     return -1;
   }
@@ -203,8 +203,9 @@ int set_text(PyObject *dict, const char *key, const char *value) {
 
 /* ---- the module ---- */
 
-/* There is one set of types, classes and log for the process. If the main interpreter has imported the module before, another one gets a copy
- * of its dict without a call of PyInit__core: so the functions that set something check it, too. */
+/* There is one set of types, classes and log for the process, so only the main interpreter may use the module. If it has
+ * imported the module before, another interpreter gets a copy of the dict without a call of PyInit__core. So functions that set
+ * something make this check, too. */
 static int check_interpreter(void) {
   if (PyInterpreterState_GetID(PyInterpreterState_Get()) == 0) {
     return 0;
@@ -337,7 +338,7 @@ PyTypeObject *add_type(PyObject *module, PyType_Spec *spec) {
     Py_XDECREF(type);
     return NULL;
   }
-  return (PyTypeObject *)type; /* kept for good */
+  return (PyTypeObject *)type; /* never released */
 }
 
 PyMODINIT_FUNC PyInit__core(void);

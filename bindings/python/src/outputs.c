@@ -1,11 +1,12 @@
-/* The outputs of a run, by name. On a stream they are handed out before the run is over, where they lie on the device. */
+/* The outputs of a run, by name. On a stream, outputs on the device can be fetched before the run is complete. */
 #include "binding.h"
 
 PyObject *outputs_new(Binding *binding) {
   PyTypeObject *type = (PyTypeObject *)outputs_class;
   Outputs *self = (Outputs *)PyType_GenericAlloc(type, 0);
   if (self != NULL) {
-    self->binding = binding; /* borrowed while it is the binding's; held by those that a caller has, see binding_run */
+    self->binding =
+        binding; /* borrowed while only the binding references this; a reference if a caller does, see binding_run */
     Py_INCREF((PyObject *)binding->session);
     self->session = binding->session;
     self->fetched = PyDict_New();
@@ -17,7 +18,7 @@ PyObject *outputs_new(Binding *binding) {
   return (PyObject *)self;
 }
 
-/* The binding is not held. */
+/* The binding is visited only if a reference to it is held. */
 static int outputs_traverse(Outputs *self, visitproc visit, void *arg) {
   Py_VISIT(Py_TYPE((PyObject *)self));
   Py_VISIT((PyObject *)self->session);
@@ -35,14 +36,14 @@ static void outputs_dealloc(Outputs *self) {
   Py_DECREF(type);
 }
 
-/* May the output be given before the run is over? It goes where only streams reach it, and there is an event behind the run. */
+/* Can the output be fetched before the run is complete? Only in device memory, and with an event after the run. */
 static bool can_lend(const Binding *self, size_t index) {
   const Tensor *fixed = self->fixed[index];
   bool on_host = fixed != NULL ? fixed->info.host_readable != 0 : self->on_host[index];
   return self->on_stream && self->is_behind && !on_host && self->stream->native != NULL;
 }
 
-/* An output of a run that may be in flight, borrowed from the library: without a wait where it is lent. */
+/* Get an output of a run that may be in flight from the library; borrowed. `lends`: without a wait. */
 static iobind_tensor *borrow(Binding *binding, size_t index, bool lends) {
   iobind_tensor *handle = NULL;
   iobind_error error = IOBIND_ERROR_INIT;
@@ -66,7 +67,7 @@ static iobind_tensor *borrow(Binding *binding, size_t index, bool lends) {
   return handle;
 }
 
-/* The tensor of an output, new reference. The caller is in a call of the binding. */
+/* The tensor of an output; a new reference. The caller has entered the binding. */
 static PyObject *tensor_of(Binding *binding, size_t index) {
   bool lends = index < binding->session->output_count && can_lend(binding, index);
   iobind_tensor *handle = borrow(binding, index, lends);
@@ -85,12 +86,12 @@ static PyObject *tensor_of(Binding *binding, size_t index) {
   return tensor;
 }
 
-/* Those that the run gave, borrowed. */
+/* The names of the run's outputs; borrowed. */
 static PyObject *names_of(const Outputs *self) {
   return self->binding != NULL ? self->binding->names : self->names;
 }
 
-/* Why an output cannot be had that was not fetched in time; gives NULL. */
+/* Raise why an output that was not fetched in time is not available. Returns NULL. */
 static PyObject *raise_ended(const Outputs *self, size_t index) {
   PyObject *name = self->session->outputs[index].name;
   int was_bound = PySequence_Contains(self->names, name);
@@ -104,7 +105,7 @@ static PyObject *raise_ended(const Outputs *self, size_t index) {
                           : "was replaced by a later run or a change of the outputs: fetch it before that");
 }
 
-/* The output, new reference; `number` is its index. */
+/* The output with the index `number`; a new reference. */
 static PyObject *fetch(Outputs *self, PyObject *number) {
   PyObject *had = PyDict_GetItemWithError(self->fetched, number);
   if (had != NULL) {
@@ -147,7 +148,7 @@ static PyObject *outputs_get(Outputs *self, PyObject *key) {
     }
     return PyObject_CallMethod((PyObject *)self, "__missing__", "O", key);
   }
-  PyObject *held = (PyObject *)self->binding; /* another thread, or a signal's handler, may drop it during the wait */
+  PyObject *held = (PyObject *)self->binding; /* another thread, or a signal's handler, may release it during the wait */
   Py_XINCREF(held);
   PyObject *tensor = fetch(self, number);
   Py_XDECREF(held);
@@ -182,20 +183,21 @@ void outputs_keep(Binding *self) {
   PyObject *raised[3];
   PyErr_Fetch(&raised[0], &raised[1], &raised[2]);
   for (size_t i = 0; i < self->session->output_count; i++) {
-    bool stays = self->is_bound[i] && (self->is_fresh[i] || self->is_going); /* without the binding nothing overwrites any */
+    bool stays =
+        self->is_bound[i] && (self->is_fresh[i] || self->is_going); /* after the binding's end no run overwrites an output */
     PyObject *number = stays ? PyLong_FromSize_t(i) : NULL;
     PyObject *tensor = number == NULL ? NULL : fetch(outputs, number);
     if (tensor != NULL && self->is_going) {
-      (void)!PyDict_SetItem(outputs->fetched, number, tensor); /* also one that was the binding's */
+      (void)!PyDict_SetItem(outputs->fetched, number, tensor); /* also a bound tensor */
     }
-    PyErr_Clear(); /* an output that cannot be fetched now could not be fetched later */
+    PyErr_Clear(); /* it could not be fetched later either */
     Py_XDECREF(tensor);
     Py_XDECREF(number);
   }
   PyErr_Restore(raised[0], raised[1], raised[2]);
 }
 
-/* A caller's outputs go on without the binding. */
+/* Separate the outputs that a caller references from the binding. */
 static void detach(Binding *self) {
   Outputs *outputs = self->outputs;
   Py_XINCREF(self->names);

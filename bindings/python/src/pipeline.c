@@ -8,8 +8,8 @@ typedef struct Pipeline {
   int busy;
 } Pipeline;
 
-/* `events`: NULL, and what still writes a tensor is waited for; or the items' own, to which those of outputs of runs that may be in flight are
- * added, and held in `held`. */
+/* `events`: NULL: wait for the work that writes the tensors. Otherwise the item's events, to which this adds the events of runs
+ * in flight that write a tensor; `held` retains them. */
 static int tensors_of(PyObject *list, size_t count, iobind_tensor **out, iobind_event **events, PyObject **held) {
   if (!PyList_Check(list) || (size_t)PyList_Size(list) != count) {
     raise_status(IOBIND_ERROR_INVALID_ARGUMENT, "pipeline: expected an entry for each input");
@@ -22,7 +22,7 @@ static int tensors_of(PyObject *list, size_t count, iobind_tensor **out, iobind_
     }
     Event *ready = tensor == NULL || events == NULL || events[i] != NULL ? NULL : tensor_ready(tensor);
     if (ready != NULL) {
-      Py_INCREF((PyObject *)ready); /* another thread may wait for the tensor, which forgets it then */
+      Py_INCREF((PyObject *)ready); /* another thread's wait for the tensor may release it */
       held[i] = (PyObject *)ready;
       events[i] = ready->handle;
     } else if (tensor != NULL && tensor_order(tensor, NULL) != 0) {
@@ -36,7 +36,7 @@ static int tensors_of(PyObject *list, size_t count, iobind_tensor **out, iobind_
   return 0;
 }
 
-/* A list of iobind_placement, one for each output, to be freed by PyMem_Free. */
+/* A list of iobind_placement, one for each output. Free it by PyMem_Free. */
 static int32_t *placements_of(PyObject *list, size_t count) {
   if (!PyList_Check(list) || (size_t)PyList_Size(list) != count) {
     raise_status(IOBIND_ERROR_INVALID_ARGUMENT, "pipeline: expected a placement for each output");
@@ -74,14 +74,14 @@ static int events_of(PyObject *list, size_t count, iobind_event **out) {
   return 0;
 }
 
-/* What the options of a pipeline point to while it is made. */
+/* The arrays of a pipeline's options. */
 typedef struct pipeline_lists {
   iobind_tensor **constants;
   int32_t *placements;
   iobind_run_options run;
 } pipeline_lists;
 
-/* Each of the three is None or as pipeline_new has it. */
+/* Each of the three arguments is None, or as in pipeline_new. */
 static int fill_pipeline(const Session *session, PyObject *constants, PyObject *outputs, PyObject *run,
                          iobind_pipeline_options *options, pipeline_lists *made) {
   if (constants != Py_None) {
@@ -210,7 +210,7 @@ static PyObject *pipeline_submit(Pipeline *self, PyObject *arguments) {
     iobind_error error = IOBIND_ERROR_INIT;
     iobind_status status;
     iobind_pipeline_request request = IOBIND_PIPELINE_REQUEST_INIT;
-    request.inputs = tensors; /* the pipeline keeps those that it reads in place */
+    request.inputs = tensors; /* the pipeline retains those that it reads in place */
     request.input_count = count;
     request.events = events;
     request.event_count = count;
@@ -262,8 +262,8 @@ static PyObject *pipeline_next(Pipeline *self, PyObject *none) {
   }
   PyObject *list = status == IOBIND_OK ? PyList_New(0) : raise_error(&error);
   for (size_t i = 0; list != NULL && i < count; i++) {
-    PyObject *tensor =
-        output_object(iobind_tensor_retain(outputs[i]), self->session); /* no later item overwrites what is held */
+    PyObject *tensor = output_object(iobind_tensor_retain(outputs[i]),
+                                     self->session); /* later items do not overwrite a tensor that is retained */
     if (tensor == NULL || PyList_Append(list, tensor) != 0) {
       Py_CLEAR(list);
     }

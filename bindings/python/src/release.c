@@ -1,5 +1,5 @@
-/* What threads without the GIL leave to be done by one that has it: memory of Python's to be given back, lines for the log. A deleter
- * or a logger that waited for the GIL itself could wait for a thread that waits for it. */
+/* Work that threads without the GIL leave to one that holds it: releasing Python's objects, and lines of the log. A deleter or
+ * a logger that waited for the GIL could deadlock. */
 #include "core.h"
 
 #include <pthread.h>
@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LINES_MAX = 1000 }; /* of the log that nobody has fetched; more are dropped */
+enum { LINES_MAX = 1000 }; /* lines of the log that are pending; more are dropped */
 
 typedef struct task {
   struct task *next;
@@ -33,7 +33,7 @@ static void carry_out(task *done) {
     atomic_fetch_sub(&lines, 1);
   }
   if (done->level != 0 && logger != NULL) {
-    static const int levels[] = {30, 10, 20, 30, 40}; /* logging's, by iobind_log_level */
+    static const int levels[] = {30, 10, 20, 30, 40}; /* Python's levels, by iobind_log_level */
     PyObject *raised[3];
     PyErr_Fetch(&raised[0], &raised[1], &raised[2]);
     PyObject *text = PyUnicode_DecodeUTF8(done->message, (Py_ssize_t)strlen(done->message), "replace");
@@ -41,7 +41,7 @@ static void carry_out(task *done) {
         text == NULL ? NULL : PyObject_CallMethod(logger, "log", "isO", levels[done->level <= 4 ? done->level : 4], "%s", text);
     if (answer == NULL && PyErr_ExceptionMatches(PyExc_KeyboardInterrupt)) {
       PyErr_Clear();
-      PyErr_SetInterrupt(); /* meant for the caller, not for the log */
+      PyErr_SetInterrupt(); /* the signal is for the caller, not for the logger */
     } else if (answer == NULL) {
       PyErr_WriteUnraisable(logger);
     }
@@ -82,11 +82,11 @@ static void add(task *made) {
   atomic_store_explicit(&waiting, true, memory_order_release);
   pthread_mutex_unlock(&mutex);
   if (Py_IsInitialized()) {
-    (void)Py_AddPendingCall(release_pending, NULL); /* where too many are pending, the next call into the module does it */
+    (void)Py_AddPendingCall(release_pending, NULL); /* if too many calls are pending, the next call of this module does it */
   }
 }
 
-/* Called without the GIL, on any thread. Without memory for the note, what was borrowed stays borrowed. */
+/* Called without the GIL, on any thread. If it is out of memory, the object is never released. */
 void release_later(Py_buffer *view, PyObject *object) {
   task *made = calloc(1, sizeof *made + 1);
   if (made != NULL) {

@@ -1,22 +1,22 @@
-/* Session.run: one run without a binding that a caller sees. Arrays that lie as a tensor does are taken here, with nothing made in Python but the
- * results; Python sees to all others. */
+/* Session.run: one run, without a binding of the caller. Dense arrays of the right type are passed on here, so that only the
+ * results are Python objects; Python converts all others. */
 #include "core.h"
 
 #include <string.h>
 
-/* All inputs and outputs. An input on a device must be where the session reads it, one on the host is copied there unless the session reads
- * the host; outputs come to the host. */
+/* Bind all inputs and outputs. An input on a device must be where the session reads it. One on the host is copied there, unless
+ * the session reads host memory. Outputs are placed on the host. */
 static iobind_status bind_all(const Session *self, iobind_binding *binding, iobind_tensor *const *inputs) {
   iobind_device *cpu = iobind_runtime_get_device(((Runtime *)self->runtime)->handle, 0);
   iobind_status status = IOBIND_OK;
   for (size_t i = 0; i < self->input_count && status == IOBIND_OK; i++) {
     iobind_tensor_info info = IOBIND_TENSOR_INFO_INIT;
-    (void)!iobind_tensor_get_info(inputs[i], &info, NULL); /* NULL is refused below */
+    (void)!iobind_tensor_get_info(inputs[i], &info, NULL); /* a NULL tensor is refused below */
     bool on_host = info.host_readable != 0 || info.dtype == IOBIND_DTYPE_STRING;
     status = iobind_binding_set_input(binding, i, on_host ? IOBIND_INPUT_LIVE : IOBIND_INPUT_RESIDENT, inputs[i], NULL, NULL);
   }
   for (size_t i = 0; i < self->output_count && status == IOBIND_OK; i++) {
-    if (self->outputs[i].on_cpu) { /* a new binding leaves it there, FRESH */
+    if (self->outputs[i].on_cpu) { /* the default: FRESH, where the session leaves it */
       continue;
     }
     status = iobind_binding_place_output(binding, i, IOBIND_OUTPUT_FRESH, cpu, IOBIND_MEMORY_DEFAULT, NULL);
@@ -24,7 +24,7 @@ static iobind_status bind_all(const Session *self, iobind_binding *binding, iobi
   return status;
 }
 
-/* A binding for one run, which is ready for it; NULL if a binding does not take such inputs. */
+/* A binding for one run, with everything bound. NULL: a binding refuses these inputs. */
 static iobind_binding *bind_once(const Session *self, iobind_tensor *const *inputs) {
   iobind_binding *binding;
   if (iobind_binding_create(self->handle, &binding, NULL) != IOBIND_OK) {
@@ -49,7 +49,8 @@ static iobind_status take_all(const Session *self, iobind_binding *binding, iobi
   return status;
 }
 
-/* The caller knows nothing of a binding: "session_run" is not longer than any name that it replaces. */
+/* Replace "binding_..." in the message, because the caller has no binding. It fits: "session_run" is not longer than any of
+ * these names. */
 static void name_session_run(iobind_error *error) {
   static const char name[] = "session_run";
   const char *rest = strncmp(error->message, "binding_", 8) == 0 ? strchr(error->message, ':') : NULL;
@@ -59,10 +60,10 @@ static void name_session_run(iobind_error *error) {
   }
 }
 
-/* With the binding of bind_once, on the main thread, without the GIL. */
+/* Run the binding of bind_once, on the main thread, without the GIL. */
 static iobind_status run_by_binding(const Session *self, iobind_binding *binding, iobind_tensor **outputs,
                                     iobind_error *error) {
-  (void)run_begins(binding); /* false only on another thread, where run_without_gil does not come here */
+  (void)run_begins(binding); /* false only on other threads, which do not call this function */
   iobind_status status = iobind_binding_run(binding, NULL, error);
   if (status == IOBIND_OK) {
     status = take_all(self, binding, outputs, error);
@@ -75,9 +76,9 @@ static iobind_status run_by_binding(const Session *self, iobind_binding *binding
   return status;
 }
 
-/* iobind_session_run cannot be cancelled, a run of a binding can: the main thread, the one that hears of Ctrl-C, has one for this run. But
- * ORT takes inputs that a binding refuses, such as one of 1 element beside one of N where the model has one name for both dims:
- * whatever is refused before the run is left to iobind_session_run, and so are its words for what is wrong. */
+/* iobind_session_run cannot be cancelled, but a run of a binding can. So the main thread, which handles Ctrl-C, uses a binding
+ * for this run. ORT accepts some inputs that a binding refuses, such as dims of 1 and N that have one name in the model. So
+ * what a binding refuses before the run is passed to iobind_session_run, which also has the better messages. */
 static iobind_status run_without_gil(const Session *self, bool can_cancel, iobind_tensor *const *inputs,
                                      iobind_tensor **outputs, iobind_error *error) {
   iobind_binding *binding = can_cancel ? bind_once(self, inputs) : NULL;
@@ -97,13 +98,13 @@ static iobind_status run_once(Session *self, iobind_tensor *const *inputs, iobin
   return status;
 }
 
-/* The run, with the exception that its failure is; gives whether it is over without one. */
+/* Make the run, and raise the exception of a failure. Returns whether it has succeeded. */
 static bool run_or_raise(Session *self, iobind_tensor *const *inputs, iobind_tensor **outputs) {
   if (!session_is_open(self)) {
     return false;
   }
   iobind_error error;
-  error.struct_size = sizeof error; /* the rest is written where it fails */
+  error.struct_size = sizeof error; /* a failure writes the rest */
   iobind_status status = run_once(self, inputs, outputs, &error);
   bool interrupted = status == IOBIND_ERROR_CANCELLED && PyErr_CheckSignals() != 0; /* KeyboardInterrupt */
   if (status != IOBIND_OK && !interrupted) {
@@ -145,7 +146,7 @@ PyObject *session_run_tensors(Session *self, PyObject *inputs) {
 
 /* ---- arrays in, arrays out ---- */
 
-/* What a run of arrays uses, in one block. */
+/* The arrays of a run, in one block. */
 typedef struct feed {
   iobind_tensor **inputs;
   iobind_tensor **outputs;
@@ -186,7 +187,7 @@ bool array_to_tensor(const Session *self, size_t index, PyObject *value, Py_buff
   return fits && iobind_tensor_wrap(cpu, &buffer, tensor, NULL) == IOBIND_OK;
 }
 
-/* All inputs by name, and nothing else. */
+/* Does the dict have exactly the session's inputs? Take its arrays. */
 static bool take_arrays(const Session *self, PyObject *given, feed *made) {
   bool fits = PyDict_CheckExact(given) && (size_t)PyDict_Size(given) == self->input_count;
   for (size_t i = 0; i < self->input_count && fits; i++) {
@@ -196,7 +197,7 @@ static bool take_arrays(const Session *self, PyObject *given, feed *made) {
   return fits;
 }
 
-/* A tensor's array, or None for what is not a tensor. Takes the tensor over. */
+/* A tensor's array, or None for an output that is no tensor. Takes ownership of the handle. */
 static PyObject *array_of(iobind_tensor *handle, Session *self) {
   if (handle == NULL) {
     Py_RETURN_NONE;
@@ -205,14 +206,14 @@ static PyObject *array_of(iobind_tensor *handle, Session *self) {
   if (tensor == NULL) {
     return NULL;
   }
-  tensor->is_idle = true; /* the run is complete, and nobody else has the tensor yet */
+  tensor->is_idle = true; /* the run is complete, and there is no other reference yet */
   PyObject *array = tensor_to_numpy(tensor, NULL);
   tensor->is_idle = false;
   Py_DECREF((PyObject *)tensor);
   return array;
 }
 
-/* run_arrays(inputs by name): a list of arrays, one for each output, or NotImplemented where Python sees to the inputs */
+/* run_arrays(inputs by name): a list of arrays, one for each output; NotImplemented: Python must convert the inputs */
 PyObject *session_run_arrays(Session *self, PyObject *given) {
   feed made;
   if (!feed_open(self, &made)) {

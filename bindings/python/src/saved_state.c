@@ -1,5 +1,5 @@
-/* Saved states: what the carried inputs of a binding hold at a moment. Of runs in flight on a stream a state is handed out before it is made:
- * its tensors come with an event of that stream, as outputs do. */
+/* Saved states: the content of a binding's carried inputs at one time. After runs in flight on a stream, a state is returned
+ * before it is complete: its tensors have an event of that stream, like outputs. */
 #include "binding.h"
 
 typedef struct State {
@@ -8,7 +8,7 @@ typedef struct State {
   Session *session;
   PyObject *names; /* a tuple: of the inputs */
   size_t bytes;
-  Stream *stream; /* of the runs that make it, and the event behind them; NULL: it is there */
+  Stream *stream; /* the stream of the runs that write it, and the event after them; NULL: it is complete */
   Event *made;
 } State;
 
@@ -46,7 +46,7 @@ int state_or_none(PyObject *object, iobind_state **out) {
   return 0;
 }
 
-/* ---- made ---- */
+/* ---- creation ---- */
 
 static PyObject *names_of(const State *self, size_t count) {
   PyObject *names = PyTuple_New((Py_ssize_t)count);
@@ -84,7 +84,7 @@ PyObject *state_object(PyTypeObject *type, iobind_state *handle, Session *sessio
   return (PyObject *)self;
 }
 
-/* Is the last run in flight, as far as it is known here? */
+/* May the last run be in flight? */
 static bool is_in_flight(const Binding *binding) {
   if (!binding->on_stream || !binding->is_behind) {
     return binding->on_stream;
@@ -96,7 +96,8 @@ static bool is_in_flight(const Binding *binding) {
   return status == IOBIND_OK && is_complete == 0;
 }
 
-/* The state, of a binding that this call has entered. `made` is recorded behind what makes it; NULL: the call waits for that. */
+/* Save the state of a binding that the caller has entered. `made` is recorded after the work that writes it; NULL: the call
+ * waits for that work. */
 static iobind_status save_on(Binding *binding, const Event *made, iobind_state **handle, iobind_error *error) {
   iobind_status status;
   Stream *stream = made == NULL ? NULL : binding->stream;
@@ -158,7 +159,7 @@ static PyObject *state_of_file(PyObject *type, PyObject *arguments) {
   return status == IOBIND_OK ? state_object((PyTypeObject *)type, handle, session, NULL, NULL) : raise_error(&error);
 }
 
-/* A stream may have a program's attributes, whose dict is where a cycle is broken. */
+/* A stream may have attributes of the program, whose dict breaks a cycle. */
 static int state_traverse(State *self, visitproc visit, void *arg) {
   Py_VISIT(Py_TYPE((PyObject *)self));
   Py_VISIT((PyObject *)self->session);
@@ -170,7 +171,7 @@ static int state_traverse(State *self, visitproc visit, void *arg) {
 static PyObject *state_close(State *self, PyObject *none) {
   (void)none;
   iobind_state *handle = self->handle;
-  self->handle = NULL; /* before the GIL is given up */
+  self->handle = NULL; /* before the GIL is released */
   SET_REFERENCE(self->stream, NULL);
   SET_REFERENCE(self->made, NULL);
   state_release(handle);
@@ -187,9 +188,9 @@ static void state_dealloc(State *self) {
   Py_DECREF(type);
 }
 
-/* ---- restored ---- */
+/* ---- restore ---- */
 
-/* The library's calls that come later see the state that the binding has now. */
+/* Record that the binding has a restored state, for later calls. */
 static void note_restored(Binding *binding, iobind_state *handle, Event *made) {
   iobind_state_pair pair = IOBIND_STATE_PAIR_INIT;
   outputs_end(binding);
@@ -221,7 +222,7 @@ static PyObject *restore_to(State *self, PyObject *given) {
   return change_ends(binding, status, &error);
 }
 
-/* A sequence of int as rows, to be freed by PyMem_Free; NULL with an exception. */
+/* A sequence of int as rows. Free it by PyMem_Free. NULL with an exception. */
 static int64_t *rows_of(PyObject *sequence, size_t *count) {
   PyObject *tuple = PySequence_Tuple(sequence);
   if (tuple == NULL) {
@@ -246,7 +247,7 @@ static int64_t *rows_of(PyObject *sequence, size_t *count) {
   return rows;
 }
 
-/* A change of the library's that replaces what the carried inputs read is over. */
+/* After a call of the library that has replaced the states. */
 static PyObject *states_replaced(Binding *self, iobind_status status, iobind_error *error) {
   if (status == IOBIND_OK) {
     outputs_end(self);
@@ -318,9 +319,9 @@ PyObject *reorder_states(Binding *self, PyObject *arguments) {
   return states_replaced(self, status, &error);
 }
 
-/* ---- looked at, and kept in a file ---- */
+/* ---- info and files ---- */
 
-/* What is kept for one of the inputs, by its number in their order, borrowed; NULL with an exception. */
+/* The tensor of one input, by its index in the state; borrowed. NULL with an exception. */
 static iobind_tensor *find_tensor(const State *self, PyObject *number) {
   size_t index = PyLong_AsSize_t(number);
   iobind_state_pair pair = IOBIND_STATE_PAIR_INIT;

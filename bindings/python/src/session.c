@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-/* A dict's list fields: (keys, values) of str. */
+/* Two lists of str in a dict: keys and values. */
 static int pairs_of(PyObject *options, const char *keys, const char *values, const char ***key_list, const char ***value_list,
                     size_t *count) {
   size_t value_count = 0;
@@ -33,13 +33,13 @@ static int number_of(PyObject *options, const char *name, int32_t *out) {
   return -1;
 }
 
-/* A path's bytes, which the system need not take for UTF-8. None: NULL. */
+/* A path's bytes, which need not be UTF-8. None: NULL. */
 static int path_of(PyObject *bytes, const char **out) {
   *out = NULL;
   return bytes == NULL || bytes == Py_None ? 0 : PyBytes_AsStringAndSize(bytes, (char **)(uintptr_t)out, NULL);
 }
 
-/* (runs, absolute, relative). NULL: none. */
+/* (runs, absolute, relative); NULL: no verified runs. */
 static int verify_of(PyObject *given, iobind_verify *out) {
   unsigned int runs = 0;
   if (given == NULL) {
@@ -52,7 +52,7 @@ static int verify_of(PyObject *given, iobind_verify *out) {
   return 0;
 }
 
-/* What the options point to while the session is made. */
+/* The arrays of a session's options. */
 typedef struct lists {
   iobind_device **devices;
   const char **lists[5];
@@ -123,7 +123,7 @@ static int fill(PyObject *dict, iobind_session_options *options, lists *made) {
 
 typedef iobind_status (*describe_value)(const iobind_session *, size_t, iobind_value_info *, iobind_error *);
 
-/* Name -> index. */
+/* A dict from names to indices. */
 static PyObject *index_of(const session_value *values, size_t count) {
   PyObject *index = PyDict_New();
   for (size_t i = 0; index != NULL && i < count; i++) {
@@ -164,7 +164,7 @@ static session_value *values_of(const Session *self, size_t count, describe_valu
   return values;
 }
 
-/* What a binding takes. */
+/* Are all inputs and outputs tensors, as a binding needs? */
 static bool has_only_tensors(const Session *self) {
   bool only = true;
   for (size_t i = 0; i < self->input_count; i++) {
@@ -269,7 +269,7 @@ static PyObject *session_adopt(PyObject *type, PyObject *arguments) {
 
 static void give_up(Session *self) {
   iobind_session *handle = self->handle;
-  self->handle = NULL; /* before the GIL is given up */
+  self->handle = NULL; /* before the GIL is released */
   Py_BEGIN_ALLOW_THREADS
   iobind_session_destroy(handle);
   Py_END_ALLOW_THREADS
@@ -302,7 +302,7 @@ void session_leave(Session *self) {
   }
 }
 
-/* The library's session goes with the last binding, tensor or pipeline of it. */
+/* The library's session is freed with its last binding, tensor or pipeline. */
 static PyObject *session_close(Session *self, PyObject *none) {
   (void)none;
   if (self->calls > 0) {

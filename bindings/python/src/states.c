@@ -1,6 +1,6 @@
-/* States that outputs carry, in a mode that the caller left open: a result that is still referenced is never overwritten. SWAP writes two
- * buffers in turn, so that run N writes what run N - 2 gave. If that is referenced then, the state is moved from there on, in new memory each
- * run. A loop that drops its results allocates nothing. */
+/* Carried states in the default mode: a result that is still referenced is never overwritten. SWAP alternates between two
+ * buffers, so run N overwrites the result of run N - 2. If that is still referenced, the state changes to MOVE, which allocates
+ * memory in each run. A loop that drops its results allocates nothing. */
 #include "binding.h"
 
 int states_open(Binding *self) {
@@ -56,7 +56,8 @@ void state_bound(Binding *self, size_t input) {
   }
 }
 
-/* By anyone but the state itself, and outputs that only the binding has any more? Arrays and parts of a tensor hold it. */
+/* Does anything reference the tensor, except the state itself, and outputs that only the binding references? Arrays and views
+ * reference it, too. */
 static bool is_referenced(Binding *self, size_t output, Tensor *tensor) {
   if (tensor == NULL) {
     return false;
@@ -82,7 +83,7 @@ bool state_is_referenced(Binding *self, size_t input) {
   bool found = false;
   for (size_t i = 0; i < self->session->output_count && !found; i++) {
     const struct state *state = &self->states[i];
-    bool is_held = self->outputs != NULL && outputs_are_held(self); /* and what is kept of them was fetched */
+    bool is_held = self->outputs != NULL && outputs_are_held(self); /* then the outputs to be kept have been fetched */
     found = state->is_kept && state->input == input && state->last != NULL && (is_held || is_referenced(self, i, state->last));
   }
   return found;

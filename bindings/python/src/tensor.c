@@ -1,4 +1,4 @@
-/* Tensors: made, wrapped, looked at, moved, and by DLPack. */
+/* Tensors: creation, wrapping, attributes, copies. */
 #include "core.h"
 
 #include <stdlib.h>
@@ -9,7 +9,7 @@ int32_t dtype_of_format(const char *format, Py_ssize_t itemsize) {
   if (format == NULL) {
     return IOBIND_DTYPE_UINT8;
   }
-  if (format[0] == '@' || format[0] == '=' || format[0] == '<') { /* this machine's order; '>' is not */
+  if (format[0] == '@' || format[0] == '=' || format[0] == '<') { /* the machine's byte order; '>' is not */
     format++;
   }
   if (format[0] == '\0' || format[1] != '\0') {
@@ -77,7 +77,7 @@ static Tensor *root_of(Tensor *tensor) {
 
 /* ---- writers ---- */
 
-/* Whatever fails: work that failed is over, too. */
+/* Failures are ignored: failed work, too, is complete. */
 static void wait_for(Stream *stream) {
   iobind_status ignored;
   stream_enter(stream);
@@ -91,7 +91,7 @@ static void let_go(Stream *stream) {
   Py_DECREF((PyObject *)stream);
 }
 
-/* All at once: what is freed may give the GIL up, and a writer that is noted meanwhile stays. */
+/* Detach the whole list first: freeing may release the GIL, and writers that are recorded meanwhile must remain. */
 static void forget_writers(Tensor *root) {
   Stream **writers = root->writers;
   size_t count = root->writer_count;
@@ -113,7 +113,7 @@ static void forget_writer(Tensor *root, Stream *stream) {
   }
 }
 
-/* A writer that nothing but tensors holds, so that no thread can give it more work; borrowed. */
+/* A writer that only tensors reference, so that no thread can submit more work to it; borrowed. */
 static Stream *abandoned_writer(const Tensor *root) {
   for (size_t i = 0; i < root->writer_count; i++) {
     if (Py_REFCNT((PyObject *)root->writers[i]) == root->writers[i]->notes) {
@@ -123,8 +123,8 @@ static Stream *abandoned_writer(const Tensor *root) {
   return NULL;
 }
 
-/* Without this a tensor that lives long would keep every stream that a program makes for one copy. A stream stays noted during the wait,
- * because another thread may hand the tensor over meanwhile. */
+/* Without this a long-lived tensor would retain each stream that a program creates for one copy. A stream remains recorded
+ * during the wait, because another thread may export the tensor meanwhile. */
 static void drop_abandoned(Tensor *root) {
   Stream *stream;
   Py_INCREF((PyObject *)root);
@@ -138,7 +138,7 @@ static void drop_abandoned(Tensor *root) {
 }
 
 void note_writer(Tensor *tensor, Stream *stream) {
-  enum { KEPT = 4 }; /* so that a copy on a stream that the program then lets go of returns at once */
+  enum { KEPT = 4 }; /* so that a copy returns at once, even if the program then releases its stream */
   Tensor *root = root_of(tensor);
   for (size_t i = 0; i < root->writer_count; i++) {
     if (root->writers[i] == stream) {
@@ -187,7 +187,7 @@ int tensor_order(Tensor *tensor, Stream *stream) {
   iobind_error error = IOBIND_ERROR_INIT;
   iobind_status status;
   bool goes_on = true;
-  Py_INCREF((PyObject *)ready); /* another thread may have waited for it */
+  Py_INCREF((PyObject *)ready); /* another thread's wait may release it */
   if (stream != NULL) {
     stream_enter(stream);
     WITHOUT_GIL(status, iobind_stream_wait(stream->handle, ready->handle, &error));
@@ -205,7 +205,8 @@ int tensor_order(Tensor *tensor, Stream *stream) {
   return goes_on && status == IOBIND_OK ? 0 : -1;
 }
 
-/* The address of host memory, after the work in flight that uses it. NumPy may write what is not read-only. -1 with an exception. */
+/* The address of host memory, after the work in flight that uses it. Mapped for writing unless it is read-only, because NumPy
+ * may write. -1 with an exception. */
 static int map_tensor(const Tensor *self, void **data) {
   iobind_access access = self->info.read_only != 0 ? IOBIND_ACCESS_READ : IOBIND_ACCESS_WRITE;
   iobind_error error = IOBIND_ERROR_INIT;
@@ -221,7 +222,7 @@ static int map_tensor(const Tensor *self, void **data) {
   return status == IOBIND_OK ? 0 : -1;
 }
 
-/* await(stream): what the stream, or (None) the host, does with the tensor next comes behind the run that writes it */
+/* await(stream): order the stream's, or (None) the host's, later work with the tensor after the run that writes it */
 static PyObject *await_content(Tensor *self, PyObject *on) {
   Stream *stream;
   if (stream_or_none(on, &stream) != 0 || tensor_order(self, stream) != 0) {
@@ -240,7 +241,7 @@ static PyObject *synchronize(Tensor *self, PyObject *none) {
   Py_RETURN_NONE;
 }
 
-/* A list of the streams that were told to write the memory; they are forgotten if all have been waited for. */
+/* A list of the writers of the memory. */
 static PyObject *get_writers(Tensor *self, PyObject *none) {
   (void)none;
   const Tensor *root = root_of(self);
@@ -253,7 +254,7 @@ static PyObject *get_writers(Tensor *self, PyObject *none) {
   return list;
 }
 
-/* record() of the stream; NULL with an exception */
+/* the stream's record(); NULL with an exception */
 static PyObject *recorded_on(PyObject *stream) {
   return PyObject_CallMethod(stream, "record", NULL);
 }
@@ -272,7 +273,8 @@ Event *tensor_written(Tensor *tensor) {
   }
   PyObject *writers = get_writers(tensor, NULL);
   bool waited = writers != NULL;
-  for (Py_ssize_t i = 1; waited && i < PyList_Size(writers); i++) { /* an input has one event */
+  for (Py_ssize_t i = 1; waited && i < PyList_Size(writers);
+       i++) { /* an input can have one event, so wait for the others here */
     waited = wait_behind(PyList_GetItem(writers, i));
   }
   PyObject *event = waited ? recorded_on(PyList_GetItem(writers, 0)) : NULL;
@@ -297,7 +299,7 @@ static PyObject *add_writer(Tensor *self, PyObject *object) {
   Py_RETURN_NONE;
 }
 
-/* A stream may have a program's attributes. */
+/* A stream may have attributes of the program. */
 static int tensor_traverse(Tensor *self, visitproc visit, void *arg) {
   Py_VISIT(Py_TYPE((PyObject *)self));
   Py_VISIT((PyObject *)self->base);
@@ -322,7 +324,8 @@ static void tensor_dealloc(Tensor *self) {
     iobind_tensor_release(self->handle);
   } else {
     Py_BEGIN_ALLOW_THREADS
-    iobind_tensor_release(self->handle); /* an EP's allocator may wait for the device, or for a run of another thread */
+    iobind_tensor_release(
+        self->handle); /* without the GIL: an EP's allocator may block for the device, or for a run of another thread */
     Py_END_ALLOW_THREADS
   }
   release_now();
@@ -395,7 +398,7 @@ static PyObject *tensor_wrap(PyObject *module, PyObject *arguments) {
   return tensor_object(handle);
 }
 
-/* What DLPack 1.1 calls a tensor, of bytes that must not be written: the way in which iobind.h makes read-only tensors. */
+/* A struct of DLPack 1.1 for read-only bytes: only an import by DLPack creates a read-only tensor. */
 typedef struct read_only {
   struct {
     uint32_t version[2];
@@ -503,7 +506,7 @@ static PyObject *tensor_wrap_address(PyObject *module, PyObject *arguments) {
   return tensor_object(handle);
 }
 
-/* ---- looked at ---- */
+/* ---- attributes ---- */
 
 static PyObject *get_shape(Tensor *self, void *none) {
   (void)none;
@@ -545,7 +548,7 @@ static PyGetSetDef tensor_fields[] = {
     {NULL, NULL, NULL, NULL, NULL},
 };
 
-/* The buffer protocol: NumPy, memoryview and others look at host memory without a copy. */
+/* The buffer protocol, by which NumPy, memoryview and others access host memory without a copy. */
 static int tensor_buffer(Tensor *self, Py_buffer *view, int flags) {
   const iobind_tensor_info *info = &self->info;
   const char *format = format_of(info->dtype);
@@ -567,7 +570,7 @@ static int tensor_buffer(Tensor *self, Py_buffer *view, int flags) {
       PyErr_NoMemory();
       return -1;
     }
-    size_t stride = (size_t)item; /* without elements the other dims may be of any size */
+    size_t stride = (size_t)item; /* for a dim of 0 the others may have any size */
     for (size_t i = info->rank; i-- > 0; stride *= info->dims[i] > 0 ? (size_t)info->dims[i] : 1) {
       strides[i] = (Py_ssize_t)stride;
     }
@@ -594,7 +597,7 @@ static int tensor_buffer(Tensor *self, Py_buffer *view, int flags) {
   return 0;
 }
 
-/* A view of host memory, and a copy of anything else. What the buffer protocol cannot do is done in Python. */
+/* A view of host memory, or a copy of other memory. Types that the buffer protocol lacks are left to Python code. */
 PyObject *tensor_to_numpy(Tensor *self, PyObject *none) {
   (void)none;
   static PyObject *asarray;
@@ -646,7 +649,7 @@ static PyObject *set_string(Tensor *self, PyObject *arguments) {
   Py_RETURN_NONE;
 }
 
-/* ---- moved ---- */
+/* ---- copies ---- */
 
 /* write_bytes(buffer, offset, stream) */
 static PyObject *write_bytes(Tensor *self, PyObject *arguments) {
@@ -708,7 +711,7 @@ static PyObject *read_bytes(Tensor *self, PyObject *arguments) {
   Py_RETURN_NONE;
 }
 
-/* A list of tensors as handles, to be freed by PyMem_Free; the stream, or the host, comes behind what writes them. */
+/* A list of tensors as handles. Free it by PyMem_Free. Orders the stream, or the host, after the work that writes them. */
 static iobind_tensor **handles_of(PyObject *list, Stream *stream, Py_ssize_t *count) {
   *count = PyList_Size(list);
   iobind_tensor **handles = PyMem_Calloc((size_t)*count + 1, sizeof(iobind_tensor *));
@@ -755,7 +758,7 @@ static PyObject *copy_tensors(PyObject *module, PyObject *arguments) {
                                            stream == NULL ? NULL : stream->handle, &error));
     stream_leave(stream);
     for (Py_ssize_t i = 0; stream != NULL && i < count; i++) {
-      Tensor *target; /* it may be None */
+      Tensor *target; /* NULL for None */
       if (tensor_or_none(PyList_GetItem(targets, i), &target) == 0 && target != NULL) {
         note_writer(target, stream);
       }
@@ -772,7 +775,7 @@ static PyObject *copy_tensors(PyObject *module, PyObject *arguments) {
   return result;
 }
 
-/* A tensor over a part of another one's memory; takes the reference over. */
+/* A view of another tensor. Takes ownership of the handle's reference. */
 static PyObject *part_object(Tensor *whole, iobind_tensor *handle) {
   PyObject *object = tensor_object(handle);
   if (object != NULL) {
