@@ -145,22 +145,18 @@ static iobind_status stamp(iobind__task *task, const iobind_error *failure, iobi
   return IOBIND_OK;
 }
 
-static iobind_status submit_task(iobind__slot *self, int stage,
-                                 iobind_status (*run)(iobind__task *, const iobind_error *, iobind_error *),
-                                 iobind__point *point, iobind__ticket *ticket, iobind_error *error) {
-  stage_task *task = calloc(1, sizeof *task);
+/* A copy of `wanted` goes to the stream of its stage, with a reference to its point. */
+static iobind_status submit_task(const stage_task *wanted, iobind__ticket *ticket, iobind_error *error) {
+  stage_task *task = malloc(sizeof *task);
   if (task == NULL) {
     return iobind__out_of_memory(error, "pipeline_submit");
   }
-  task->task.run = run;
+  *task = *wanted;
   task->task.destroy = free_stage;
-  task->slot = self;
-  task->stage = stage;
-  task->point = point;
-  if (point != NULL) {
-    iobind__ref_retain(&point->ref);
+  if (task->point != NULL) {
+    iobind__ref_retain(&task->point->ref);
   }
-  iobind_status status = iobind__stream_submit(self->pipeline->streams[stage], &task->task, ticket, error);
+  iobind_status status = iobind__stream_submit(task->slot->pipeline->streams[task->stage], &task->task, ticket, error);
   if (status != IOBIND_OK) {
     free_stage(&task->task);
   }
@@ -174,7 +170,7 @@ static iobind_status watch(iobind__slot *self, int stage, iobind_error *error) {
   pthread_mutex_lock(&pipeline->mutex);
   pipeline->stamps++;
   pthread_mutex_unlock(&pipeline->mutex);
-  iobind_status status = submit_task(self, stage, stamp, point, NULL, error);
+  iobind_status status = submit_task(&(stage_task){{.run = stamp}, self, stage, point}, NULL, error);
   if (status != IOBIND_OK) {
     pthread_mutex_lock(&pipeline->mutex);
     pipeline->stamps--;
@@ -193,7 +189,7 @@ static iobind_status start(iobind__slot *self, int stage, iobind_event *before, 
   }
   iobind__point *point = before == NULL ? NULL : iobind__event_point(before);
   iobind__ticket ticket = 0;
-  iobind_status status = submit_task(self, stage, work, point, &ticket, error);
+  iobind_status status = submit_task(&(stage_task){{.run = work}, self, stage, point}, &ticket, error);
   iobind__point_release(point);
   if (status == IOBIND_OK && stage == IOBIND__RUN) {
     iobind__flight_add(&self->flight, stream, ticket); /* host access to the run's inputs is ordered after it */

@@ -9,7 +9,6 @@ enum { IOBIND__DL_MAJOR = 1, IOBIND__DL_MINOR = 1 };
 /* flags of a versioned struct */
 enum {
   IOBIND__DL_READ_ONLY = 1u << 0,
-  IOBIND__DL_IS_COPIED = 1u << 1,
   IOBIND__DL_SUBBYTE_PADDED = 1u << 2, /* each element of less than a byte occupies one byte */
 };
 
