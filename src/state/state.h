@@ -16,6 +16,9 @@ struct iobind_state {
   iobind_session *session; /* a reference is held */
   iobind_event *made;      /* behind the work that makes the tensors; NULL: they are there */
   iobind__used used;       /* of its caches of fixed capacity */
+  const char *device_spec; /* of the one that computed it */
+  const char *ort_version; /* with which it did */
+  char *read;              /* both texts, if they are from a file; NULL: they are the session's */
   size_t count;
   iobind__kept kept[]; /* in the order of the inputs */
 };
