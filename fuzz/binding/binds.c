@@ -239,8 +239,8 @@ void do_set_output(const step *from) {
 
 /* ---- carries ---- */
 
-static const char *const carry_modes[] = {"MOVE", "SWAP", "IN_PLACE", "DEFAULT", "4"};
-static const iobind_carry_mode wrong_carry_mode = (iobind_carry_mode)(IOBIND_CARRY_DEFAULT + 1);
+static const char *const carry_modes[] = {"DEFAULT", "MOVE", "SWAP", "IN_PLACE", "4"};
+static const iobind_carry_mode wrong_carry_mode = (iobind_carry_mode)(IOBIND_CARRY_IN_PLACE + 1);
 
 void set_carry(bound *one, size_t output, size_t input, iobind_carry_mode mode) {
   expectation expected = {0};
@@ -271,7 +271,7 @@ void do_carry(const step *from) {
   size_t input = any ? from->x[3] % one->shadow.model->input_count : likely_input[which][from->x[2] % 8];
   if (one->shadow.model->inputs[input].is_host) return; /* its states would be made on the host */
   if ((int)input == model_judge(one->shadow.model)) return;
-  iobind_carry_mode mode = (iobind_carry_mode)(from->x[4] % 3);
+  iobind_carry_mode mode = (iobind_carry_mode)(IOBIND_CARRY_MOVE + from->x[4] % 3);
   if (from->x[4] >= 250) mode = from->x[4] >= 254 ? wrong_carry_mode : IOBIND_CARRY_DEFAULT;
   if (mode == IOBIND_CARRY_IN_PLACE && (one->shadow.model->may_overwrite[output] & 1u << input) == 0) mode = IOBIND_CARRY_SWAP;
   if (mode == IOBIND_CARRY_SWAP && without_swap) mode = IOBIND_CARRY_MOVE;

@@ -233,7 +233,7 @@ static void carry_like(bound *one, const saved *of, const step *from) {
   for (size_t i = 0; i < one->shadow.model->input_count; i++) {
     const carry_shadow *carry = &one->shadow.carries[of->outputs[i]];
     bool is_missing = (of->holds & 1u << i) != 0 && !(carry->is_on && carry->input == i);
-    if (is_missing) set_carry(one, of->outputs[i], i, (iobind_carry_mode)(from->x[4] % 2));
+    if (is_missing) set_carry(one, of->outputs[i], i, (iobind_carry_mode)(IOBIND_CARRY_MOVE + from->x[4] % 2));
   }
 }
 

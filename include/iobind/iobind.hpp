@@ -819,6 +819,12 @@ public:
   }
   std::size_t size() const noexcept { return tensors_.size(); } /**< carried inputs */
   std::size_t bytes(error *failed = nullptr) const { return ask(failed).bytes; }
+  /** The device that computed it, such as "cuda:0"; valid as long as the state. */
+  const char *device_spec(error *failed = nullptr) const & { return ask(failed).device_spec; }
+  const char *device_spec(error *failed = nullptr) const && = delete;
+  /** The version of ORT that computed it, such as "1.31.1"; valid as long as the state. */
+  const char *ort_version(error *failed = nullptr) const & { return ask(failed).ort_version; }
+  const char *ort_version(error *failed = nullptr) const && = delete;
   /** A carried input, in the order of the inputs; its tensor is borrowed. */
   iobind_state_pair pair(std::size_t index, error *failed = nullptr) const & {
     return detail::ask<iobind_state_pair>(failed, iobind_state_get_pair, get(), index);

@@ -157,10 +157,13 @@ typedef struct iobind_state_info {
   uint32_t reserved;
   size_t pair_count; /**< carried inputs: entries of iobind_state_get_pair */
   size_t bytes;      /**< of all its tensors */
+  const char *device_spec; /**< where its session ran, such as "cuda:0": the first device other than the CPU. Of a state from a file: as
+                           in the file */
+  const char *ort_version; /**< the version of ORT that its session had, such as "1.31.1". Of a state from a file: as in the file */
 } iobind_state_info;
-#define IOBIND_STATE_INFO_INIT {sizeof(iobind_state_info), 0, 0, 0}
+#define IOBIND_STATE_INFO_INIT {sizeof(iobind_state_info), 0, 0, 0, NULL, NULL}
 
-/** Describe a state.
+/** Describe a state. The texts live as long as the state.
  *  @return OK; INVALID_ARGUMENT
  *  @threads any   @since 1.0 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_state_get_info(const iobind_state *state, iobind_state_info *info,
@@ -187,7 +190,8 @@ IOBIND_API IOBIND_CHECK iobind_status iobind_state_get_pair(const iobind_state *
 
 /** Write a state to a file. A temporary file beside `path` is written and then renamed, so that no reader sees a partial file.
  *  - The file has checksums, the model's hash, and the names, types and dims of the tensors.
- *  - It does not depend on the EP, the device or the version of ORT.
+ *  - It has also the device and the version of ORT that computed the state, and of each tensor the kind and the capacity, as
+ *    information: any session of the model can load it, on any device, with any version of ORT.
  *  - Of a cache of fixed capacity whose length is known it has only the rows in use.
  *  @param path  an existing file is replaced
  *  @return OK; IO the file cannot be written, or the model's file has changed since the session was created; NOT_SUPPORTED the

@@ -381,7 +381,7 @@ iobind_status iobind_binding_carry(iobind_binding *binding, size_t output, size_
   const iobind__value *to = &binding->session->inputs[input];
   if (mode < IOBIND_CARRY_MOVE || mode > IOBIND_CARRY_IN_PLACE) {
     return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "binding_carry: '%s': expected mode %d .. %d, got %d",
-                        from->label, IOBIND_CARRY_MOVE, IOBIND_CARRY_DEFAULT, (int)mode);
+                        from->label, IOBIND_CARRY_DEFAULT, IOBIND_CARRY_IN_PLACE, (int)mode);
   }
   IOBIND__TRY(check_pair(from, to, error));
   IOBIND__TRY(iobind__graphs_check_carry(binding, output, mode, error));

@@ -12,8 +12,8 @@
 /* The file begins with this mark and the number of the format, which changes with the layout. */
 static const char file_mark[8] = {'i', 'o', 'b', 's', 't', 'a', 't', 'e'};
 enum {
-  FORMAT = 3,              /* 1 had only whole tensors, 2 one length for all rows of a batch */
-  ALIGNMENT = 64,          /* of each tensor in the file */
+  FORMAT = 4,     /* 1 had only whole tensors, 2 one length for all rows of a batch, 3 not what computed the state */
+  ALIGNMENT = 64, /* of each tensor in the file */
   HEADER_BYTES_AT = 8 + 4, /* after mark and format */
   FILE_BYTES_AT = HEADER_BYTES_AT + 4,
   START = FILE_BYTES_AT + 8,
@@ -140,10 +140,24 @@ static void put_prefix(iobind__bytes *header, const iobind__prefix *prefix) {
   put_number(header, (uint64_t)prefix->capacity, 8);
 }
 
-static void put_record(iobind__bytes *header, const iobind_state *state, const iobind__kept *kept) {
+/* A model whose file is gone shows nothing, as any other that does not. */
+static iobind_status put_kind(iobind__bytes *header, const iobind_state *state, const iobind__kept *kept, iobind_error *error) {
+  iobind__kind found;
+  iobind_error unread = IOBIND_ERROR_INIT;
+  iobind_status status = iobind__session_find_kind(state->session, kept->pair.output, kept->pair.input, &found, &unread);
+  if (status != IOBIND_OK && status != IOBIND_ERROR_IO) {
+    return iobind__error_copy(error, &unread);
+  }
+  put_text(header, iobind__kind_word(status == IOBIND_OK ? found.kind : IOBIND_STATE_UNKNOWN));
+  return IOBIND_OK;
+}
+
+static iobind_status put_record(iobind__bytes *header, const iobind_state *state, const iobind__kept *kept,
+                                iobind_error *error) {
   const iobind_tensor *tensor = kept->tensor;
   put_text(header, state->session->outputs[kept->pair.output].name);
   put_text(header, state->session->inputs[kept->pair.input].name);
+  IOBIND__TRY(put_kind(header, state, kept, error));
   put_number(header, (uint64_t)tensor->dtype, 4);
   put_number(header, tensor->rank, 4);
   for (size_t i = 0; i < tensor->rank; i++) {
@@ -151,6 +165,7 @@ static void put_record(iobind__bytes *header, const iobind_state *state, const i
   }
   put_prefix(header, &kept->prefix);
   put_number(header, bytes_of(kept), 8);
+  return IOBIND_OK;
 }
 
 /* The longest length, and by how much each row of the batch is shorter. No such numbers: all rows have that length. */
@@ -170,6 +185,8 @@ static iobind_status make_header(const iobind_state *state, iobind__bytes *heade
   put_number(header, FORMAT, 4);
   put_number(header, 0, 4); /* the sizes of the header and of the file are set at the end */
   put_number(header, 0, 8);
+  put_text(header, state->device_spec);
+  put_text(header, state->ort_version);
   put_number(header, identity.bytes, 8);
   put_hash(header, identity.hash);
   put_number(header, identity.data_bytes, 8);
@@ -178,7 +195,7 @@ static iobind_status make_header(const iobind_state *state, iobind__bytes *heade
   put_number(header, state->count, 4);
   uint64_t bytes = 0;
   for (size_t i = 0; i < state->count; i++) {
-    put_record(header, state, &state->kept[i]);
+    IOBIND__TRY(put_record(header, state, &state->kept[i], error));
     bytes += round_up(bytes_of(&state->kept[i]) + HASH);
   }
   if (header->failed) {
@@ -324,6 +341,8 @@ typedef struct reader {
   uint64_t bytes;      /* of the file */
   unsigned char *data; /* of the header; iobind_state_load frees it */
   cursor header;
+  const char *device_spec; /* in the header's bytes */
+  const char *ort_version;
 } reader;
 
 static iobind_status refuse_damaged(const reader *self, const char *what, iobind_error *error) {
@@ -331,8 +350,9 @@ static iobind_status refuse_damaged(const reader *self, const char *what, iobind
 }
 
 static iobind_status refuse_other(const reader *self, const char *what, iobind_error *error) {
-  return iobind__fail(error, IOBIND_ERROR_IO, "state_load: '%s' is the state of another model: %s differs from the session's",
-                      self->shown, what);
+  return iobind__fail(error, IOBIND_ERROR_IO,
+                      "state_load: '%s' is the state of another model: %s differs from the session's (saved on %s, ORT %s)",
+                      self->shown, what, self->device_spec, self->ort_version);
 }
 
 static iobind_status open_file(reader *self, const char *path, iobind_error *error) {
@@ -389,6 +409,13 @@ static iobind_status read_header(reader *self, iobind_error *error) {
   return bytes == self->bytes ? IOBIND_OK : refuse_damaged(self, "the file is cut, or longer than it was written", error);
 }
 
+/* Information: neither is a reason to refuse. */
+static iobind_status read_origin(reader *self, iobind_error *error) {
+  self->device_spec = get_text(&self->header);
+  self->ort_version = get_text(&self->header);
+  return self->header.failed ? refuse_damaged(self, "where it was saved is damaged", error) : IOBIND_OK;
+}
+
 static iobind_status check_model(reader *self, iobind_error *error) {
   iobind__identity ours;
   iobind__identity theirs;
@@ -443,6 +470,7 @@ static iobind_status read_record(reader *self, record *out, iobind_error *error)
   cursor *header = &self->header;
   const char *output = get_text(header);
   const char *input = get_text(header);
+  (void)get_text(header); /* the kind, for who reads the file */
   IOBIND__TRY(find_pair(self, output, input, &out->pair, error));
   out->dtype = (iobind_dtype)get_number(header, 4);
   out->rank = (size_t)get_number(header, 4);
@@ -537,6 +565,18 @@ static iobind_status read_used(reader *self, iobind__used *out, iobind_error *er
   return read_skewed(self, longest, count, out, error);
 }
 
+static iobind_status keep_origin(const reader *self, iobind_state *state, iobind_error *error) {
+  size_t first = strlen(self->device_spec) + 1;
+  size_t second = strlen(self->ort_version) + 1;
+  state->read = malloc(first + second);
+  if (state->read == NULL) {
+    return iobind__out_of_memory(error, "state_load");
+  }
+  state->device_spec = memcpy(state->read, self->device_spec, first);
+  state->ort_version = memcpy(state->read + first, self->ort_version, second);
+  return IOBIND_OK;
+}
+
 static iobind_status read_tensors(reader *self, const iobind__used *used, iobind_state **out, iobind_error *error) {
   size_t count = (size_t)get_number(&self->header, 4);
   if (self->header.failed || count == 0 || count > self->session->input_count) {
@@ -545,7 +585,7 @@ static iobind_status read_tensors(reader *self, const iobind__used *used, iobind
   iobind_state *state;
   IOBIND__TRY(iobind__state_allocate(self->session, count, "state_load", &state, error));
   iobind__used_set(&state->used, *used);
-  iobind_status status = IOBIND_OK;
+  iobind_status status = keep_origin(self, state, error);
   for (size_t i = 0; i < count && status == IOBIND_OK; i++) {
     status = read_kept(self, &state->kept[i], error);
   }
@@ -560,6 +600,7 @@ static iobind_status read_tensors(reader *self, const iobind__used *used, iobind
 static iobind_status read_state(reader *self, iobind_state **out, iobind_error *error) {
   iobind__used used;
   IOBIND__TRY(read_header(self, error));
+  IOBIND__TRY(read_origin(self, error));
   IOBIND__TRY(check_model(self, error));
   IOBIND__TRY(read_used(self, &used, error));
   iobind_status status = read_tensors(self, &used, out, error);

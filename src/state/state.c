@@ -15,8 +15,14 @@ static void free_state(iobind__ref *ref) {
   iobind__weak_end(state->self);
   iobind__used_release(&state->used);
   iobind_event_destroy(state->made);
+  free(state->read);
   iobind__ref_release(&state->session->ref);
   free(state);
+}
+
+/* Sessions list the CPU first, also where nothing runs there. */
+static const char *device_of(const iobind_session *session) {
+  return session->devices[session->device_count > 1 ? 1 : 0]->spec;
 }
 
 iobind_status iobind__state_allocate(iobind_session *session, size_t count, const char *what, iobind_state **out,
@@ -31,6 +37,8 @@ iobind_status iobind__state_allocate(iobind_session *session, size_t count, cons
   iobind__ref_init(&state->ref, free_state);
   iobind__ref_retain(&session->ref);
   state->session = session;
+  state->device_spec = device_of(session);
+  state->ort_version = session->runtime->ort.version;
   state->count = count;
   state->used = iobind__used_none();
   *out = state;
@@ -52,7 +60,10 @@ void iobind_state_release(iobind_state *state) {
 
 iobind_status iobind_state_get_info(const iobind_state *state, iobind_state_info *info, iobind_error *error) {
   IOBIND__TRY(iobind__null_check(state, "state", "state_get_info", error));
-  iobind_state_info full = {.struct_size = sizeof full, .pair_count = state->count};
+  iobind_state_info full = {.struct_size = sizeof full,
+                            .pair_count = state->count,
+                            .device_spec = state->device_spec,
+                            .ort_version = state->ort_version};
   for (size_t i = 0; i < state->count; i++) {
     full.bytes += state->kept[i].tensor->bytes;
   }

@@ -16,6 +16,9 @@ struct iobind_state {
   iobind_session *session; /* a reference is held */
   iobind_event *made;      /* the end of the work that writes the tensors; NULL: it is complete */
   iobind__used used;       /* the lengths of its caches of fixed capacity */
+  const char *device_spec; /* of the device that computed it */
+  const char *ort_version; /* of the ORT that computed it */
+  char *read;              /* both texts, if they are from a file; NULL: they are the session's */
   size_t count;
   iobind__kept kept[]; /* in the order of the inputs */
 };

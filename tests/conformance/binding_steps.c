@@ -203,7 +203,7 @@ static void output(world *w, const step *s) {
 }
 
 static void carry(world *w, const step *s) {
-  static const char *const modes[] = {"move", "swap", "in-place", NULL};
+  static const char *const modes[] = {"default", "move", "swap", "in-place", NULL};
   binding *b = current(w);
   size_t from = (size_t)world_number(w, s, 1), to = (size_t)world_number(w, s, 2);
   int32_t mode = find_mode(w, modes, world_word(w, s, 3));

@@ -152,6 +152,7 @@ static void states(const iobind::session &model, const iobind::session &other, c
   CHECK(state.save(file, &failed) && !failed && state.save(file.string(), &failed));
   iobind::state loaded = model.load_state(file, &failed);
   CHECK(loaded.at("x", &failed).read<float>() == twos && !failed && loaded.bytes() == 16);
+  CHECK(std::string(loaded.device_spec()) == state.device_spec() && std::string(loaded.ort_version()) == state.ort_version());
   CHECK(!other.load_state(file, &failed) && has(failed, IOBIND_ERROR_IO, "another model"));
   CHECK(!model.load_state("/nowhere", &failed) && !state.save(file / "below", &failed) && has(failed, IOBIND_ERROR_IO, "cannot be written"));
   iobind::state second = state.share();

@@ -112,10 +112,13 @@ class Loop(Case):
             self.assertEqual((saved["saved_state"], "restored_state" in saved), (kept, False))
             report = self.loop(*words, "--restore-state", kept, "--save-state", kept)
             self.assertEqual((report["saved_state"], report["restored_state"], report["same"]), (kept, kept, True))
+            self.assertEqual(report["restored_device"].split(":")[0], "cpu")
+            self.assertRegex(report["restored_ort"], r"^1\.\d+\.\d+")
             self.assertEqual(self.read("y.npy"), ((2,), [16, 48]), mode)
             self.assertEqual(report["ways"][0]["upload_bytes"], 0)
             text = self.good("loop", *words, "--restore-state", kept, "--no-host", "-o", self.out)
             self.assertIn(f"restored state: {kept} (8 B)", text)
+            self.assertRegex(text, r"saved on: +vdev(:0)?, ORT 1\.")
             self.assertNotIn("saved state", text)
             self.assertEqual(self.read("y.npy"), ((2,), [64, 192]), mode)
         # A first step has other dims, and slices begin again.

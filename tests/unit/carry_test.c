@@ -298,7 +298,7 @@ static void saved_states_copy_what_they_must(void **state) {
   (void)state;
   enum { BYTES = 8 };
   static const float ones[2] = {1, 1};
-  static const int64_t copied[3] = {0, 0, 2 * (int64_t)BYTES};
+  static const int64_t copied[] = {[IOBIND_CARRY_IN_PLACE] = 2 * (int64_t)BYTES};
   for (int mode = IOBIND_CARRY_MOVE; mode <= IOBIND_CARRY_IN_PLACE; mode++) {
     iobind_session *session = model("scale");
     iobind_tensor *first = fixture_floats(device, ones, 2);

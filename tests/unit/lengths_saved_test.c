@@ -3,6 +3,7 @@
 #include "lengths_cache.h"
 
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "iobind/batch.h"
@@ -60,6 +61,29 @@ static cache open_other(iobind_device *on, int64_t capacity, iobind_carry_mode m
   return made;
 }
 
+/* The header has it as text. */
+static void expect_in_file(const char *path, const char *word) {
+  char start[1024];
+  bool found = false;
+  FILE *file = fopen(path, "rb");
+  assert_non_null(file);
+  size_t length = fread(start, 1, sizeof start, file);
+  assert_int_equal(fclose(file), 0);
+  for (size_t i = 0; i + strlen(word) < length; i++) found = found || memcmp(start + i, word, strlen(word) + 1) == 0;
+  assert_true(found);
+}
+
+/* Where it was computed, not where it is loaded. */
+static void expect_origin(const iobind_state *read, const iobind_state_info *saved, const char *path) {
+  iobind_state_info info = IOBIND_STATE_INFO_INIT;
+  expect_ok(iobind_state_get_info(read, &info, &fault));
+  assert_string_equal(info.device_spec, saved->device_spec);
+  assert_string_equal(info.ort_version, saved->ort_version);
+  expect_in_file(path, info.device_spec);
+  expect_in_file(path, info.ort_version);
+  expect_in_file(path, "capacity");
+}
+
 /* What the cache holds goes to the other one by a file. */
 static iobind_status pass_on(cache *self, cache *other, const char *path, size_t rows) {
   iobind_state *saved;
@@ -67,8 +91,10 @@ static iobind_status pass_on(cache *self, cache *other, const char *path, size_t
   iobind_state_info info = IOBIND_STATE_INFO_INIT;
   expect_ok(iobind_binding_save_state(self->binding, &saved, &fault));
   expect_ok(iobind_state_save(saved, path, &fault));
-  iobind_state_release(saved);
   expect_ok(iobind_state_load(other->session, path, &read, &fault));
+  expect_ok(iobind_state_get_info(saved, &info, &fault));
+  expect_origin(read, &info, path);
+  iobind_state_release(saved);
   expect_ok(iobind_state_get_info(read, &info, &fault));
   assert_int_equal(info.bytes, rows * WIDTH * sizeof(float));
   iobind_status status = iobind_binding_restore_state(other->binding, read, &fault);
@@ -112,14 +138,16 @@ static size_t number_at(const unsigned char *at, size_t bytes) {
 
 /* Another element type of the same size, with a header whose hash is right. */
 static void forge_type(const char *path) {
-  enum { HEADER_BYTES_AT = 12, NAMES_AT = 88, HASH = 16, MOST = 4096 };
+  enum { HEADER_BYTES_AT = 12, TEXTS_AT = 24, TEXTS_TO_NAMES = 64, HASH = 16, MOST = 4096 };
   static unsigned char file[MOST];
   FILE *stream = fopen(path, "r+b");
   assert_non_null(stream);
-  assert_true(fread(file, 1, MOST, stream) > NAMES_AT);
+  assert_true(fread(file, 1, MOST, stream) > TEXTS_AT);
   const size_t header = number_at(file + HEADER_BYTES_AT, 4) - HASH;
-  size_t at = NAMES_AT;
+  size_t at = TEXTS_AT;
   for (int i = 0; i < 2; i++) at += 4 + number_at(file + at, 4);
+  at += TEXTS_TO_NAMES;
+  for (int i = 0; i < 3; i++) at += 4 + number_at(file + at, 4); /* and the kind */
   assert_int_equal(file[at], IOBIND_DTYPE_FLOAT32);
   file[at] = IOBIND_DTYPE_INT32;
   const iobind__hash hash = iobind__hash_of(file, header);

@@ -543,7 +543,7 @@ static void of_grouped_attention(void **state) {
 static void of_verified_attention(void **state) {
   (void)state;
   static const int64_t dims[] = {1, HEADS, CAPACITY, SIZE};
-  for (int mode = IOBIND_CARRY_MOVE; mode <= IOBIND_CARRY_DEFAULT; mode++) {
+  for (int mode = IOBIND_CARRY_DEFAULT; mode <= IOBIND_CARRY_IN_PLACE; mode++) {
     iobind_binding *binding;
     verified_runs = 3;
     iobind_session *session = session_of("shared", 0);

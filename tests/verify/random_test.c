@@ -187,8 +187,8 @@ static iobind_binding *bind(iobind_session *session, uint64_t carry, iobind_tens
 
 static void try_model(uint64_t number) {
   model self = {.random = number * 2654435761U + 1};
-  const size_t graph_limit = next(&self.random, 4) == 0 ? 2 : 0;
-  const uint64_t carry = graph_limit > 0 ? IOBIND_CARRY_SWAP + next(&self.random, 2) : next(&self.random, 4);
+  const size_t graph_limit = next(&self.random, 1 + NOT_CARRIED) == 0 ? 2 : 0;
+  const uint64_t carry = graph_limit > 0 ? IOBIND_CARRY_SWAP + next(&self.random, 2) : next(&self.random, 1 + NOT_CARRIED);
   iobind_stream *stream = NULL;
   snprintf(self.trace, sizeof self.trace, "model %llu:", (unsigned long long)number);
   iobind_session *session = load(&self, graph_limit, 0);

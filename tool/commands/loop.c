@@ -11,7 +11,7 @@
 #include "shared/outputs.h"
 #include "shared/tool.h"
 
-static const char *const mode_words[] = {"move", "swap", "in-place"};
+static const char *const mode_words[] = {[IOBIND_CARRY_MOVE] = "move", "swap", "in-place"};
 enum { MODES = sizeof mode_words / sizeof mode_words[0] };
 enum { GRAPHS = 4 }; /* swap takes two, and the first step may have inputs of other dims */
 
@@ -41,7 +41,7 @@ typedef struct loop_lists {
 /* ",MODE" or nothing. */
 static bool parse_mode(const char *text, iobind_carry_mode *mode) {
   if (*text == 0) return true;
-  for (int i = 0; *text == ',' && i < MODES; i++) {
+  for (int i = IOBIND_CARRY_MOVE; *text == ',' && i < MODES; i++) {
     if (strcmp(text + 1, mode_words[i]) != 0) continue;
     *mode = (iobind_carry_mode)i;
     return true;
@@ -479,12 +479,22 @@ static void add_state(const iobind_state *state, const char *path, const char *k
   report_field(report, key, label, report_string(path), "%s (%s)", path, number_format_bytes(info.bytes, text));
 }
 
+/* As the file says. */
+static void add_origin(const iobind_state *state, tool_report *report) {
+  iobind_state_info info = IOBIND_STATE_INFO_INIT;
+  if (state == NULL || iobind_state_get_info(state, &info, NULL) != IOBIND_OK) return;
+  report_field(report, "restored_device", "saved on", report_string(info.device_spec), "%s, ORT %s", info.device_spec,
+               info.ort_version);
+  report_field(report, "restored_ort", NULL, report_string(info.ort_version), NULL);
+}
+
 static int report_loop(loop *l, tool_report *report) {
   report_field(report, "model", "model", report_string(l->tool->arguments[0]), NULL);
   report_field(report, "device", "device", report_string(tool_device_spec(l->device)), NULL);
   tool_report_clock(l->tool, report);
   report_field(report, "steps", "steps", json_integer((json_int_t)l->cycle.steps), NULL);
   add_state(l->cycle.restored[CYCLE_CARRIED], l->restored, "restored_state", "restored state", report);
+  add_origin(l->cycle.restored[CYCLE_CARRIED], report);
   add_state(l->cycle.saved, l->saved, "saved_state", "saved state", report);
   int code = add_outputs(l, report);
   if (code != TOOL_GO) return code;

@@ -24,7 +24,7 @@ RESIDENT, SNAPSHOT, LIVE = range(3)
 COPY = 16  # a RESIDENT tensor that only the input has
 FRESH_MODE, REUSE_MODE, NONE_MODE = range(3)
 IN_PLACE = 1
-CARRY_MODES = ["move", "swap", "in_place"]
+CARRY_MODES = ["default", "move", "swap", "in_place"]  # by C's numbers; the default is None here
 
 
 class Reuse:
@@ -364,8 +364,8 @@ class Binding(_core.Binding):
 
     def _carry_step(self, output: str, input: str, mode: str | None) -> Step:
         number, given = self._output(output, "carry")
-        if mode not in (None, *CARRY_MODES):
-            raise InvalidArgument(f"carry: mode: expected one of {', '.join(CARRY_MODES)}, got {mode!r}")
+        if mode not in (None, *CARRY_MODES[1:]):
+            raise InvalidArgument(f"carry: mode: expected one of {', '.join(CARRY_MODES[1:])}, got {mode!r}")
         to, wanted = self._input(input)
         stays = given.shape is not None and given.shape == wanted.shape and not {None, "?"} & set(given.shape)  # "?" is not a name
         default = self._find_kind(number, to)[2] if mode is None else None

@@ -386,6 +386,26 @@ static Py_ssize_t state_length(State *self) {
   return PyTuple_Size(self->names);
 }
 
+/* A state that is closed says nothing. */
+static PyObject *get_text(State *self, size_t field) {
+  iobind_state_info info = IOBIND_STATE_INFO_INIT;
+  if (!is_open(self)) {
+    return NULL;
+  }
+  (void)!iobind_state_get_info(self->handle, &info, NULL); /* it cannot fail: both are given */
+  return PyUnicode_FromString(*(const char *const *)((const char *)&info + field));
+}
+
+static PyObject *get_device_spec(State *self, void *none) {
+  (void)none;
+  return get_text(self, offsetof(iobind_state_info, device_spec));
+}
+
+static PyObject *get_ort_version(State *self, void *none) {
+  (void)none;
+  return get_text(self, offsetof(iobind_state_info, ort_version));
+}
+
 static PyObject *get_bytes(State *self, void *none) {
   (void)none;
   return PyLong_FromSize_t(self->bytes);
@@ -412,6 +432,10 @@ static PyMethodDef state_methods[] = {
 
 static PyGetSetDef state_fields[] = {
     {"nbytes", (getter)get_bytes, NULL, "bytes of all its tensors", NULL},
+    {"device_spec", (getter)get_device_spec, NULL,
+     "where its session ran, such as \"cuda:0\"; of a state from a file: as in the file", NULL},
+    {"ort_version", (getter)get_ort_version, NULL,
+     "the version of ONNX Runtime that its session had; of a state from a file: as in the file", NULL},
     {"_is_closed", (getter)get_closed, NULL, NULL, NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };

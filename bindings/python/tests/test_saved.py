@@ -648,7 +648,9 @@ def test_a_state_in_a_file(device, tmp_path, mode):
         binding.restore(state)
     assert run(binding) == 5
     other = bind(iobind.Session(str(file), device="cpu"), mode)
-    other.restore(other.session.load_state(str(path)))
+    loaded = other.session.load_state(str(path))
+    assert (loaded.device_spec, loaded.ort_version) == (binding.save().device_spec, iobind.info()["ort_version"])
+    other.restore(loaded)
     assert run(other) == 5
     assert sorted(one.name for one in tmp_path.iterdir()) == ["model.onnx", "\u00e4 state"]
 

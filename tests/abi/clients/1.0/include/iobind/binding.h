@@ -130,12 +130,12 @@ IOBIND_API IOBIND_CHECK iobind_status iobind_binding_take_output(iobind_binding 
 
 /** How an output becomes the next run's input. */
 typedef enum iobind_carry_mode {
-  IOBIND_CARRY_MOVE = 0,     /**< new memory on each run, of any shape, which becomes the input */
-  IOBIND_CARRY_SWAP = 1,     /**< two buffers of the state's shape, swapped after each run; no run allocates or rebinds */
-  IOBIND_CARRY_IN_PLACE = 2, /**< one buffer: the input's tensor is the output. The model's operators must allow this; ORT does not
-                                  check */
-  IOBIND_CARRY_DEFAULT = 3,  /**< IN_PLACE for a cache of fixed capacity whose operator allows it; otherwise MOVE, or SWAP in a
+  IOBIND_CARRY_DEFAULT = 0,  /**< IN_PLACE for a cache of fixed capacity whose operator allows it; otherwise MOVE, or SWAP in a
                                   session that captures graphs */
+  IOBIND_CARRY_MOVE = 1,     /**< new memory on each run, of any shape, which becomes the input */
+  IOBIND_CARRY_SWAP = 2,     /**< two buffers of the state's shape, swapped after each run; no run allocates or rebinds */
+  IOBIND_CARRY_IN_PLACE = 3, /**< one buffer: the input's tensor is the output. The model's operators must allow this; ORT does not
+                                  check */
   IOBIND_CARRY_MODE_FORCE32 = 0x7FFFFFFF
 } iobind_carry_mode;
 

@@ -28,6 +28,8 @@ public final class OrtStateFFM implements AutoCloseable {
   private final Handle handle;
   private final OrtSessionFFM session;
   private final long bytes;
+  private final String deviceSpec;
+  private final String ortVersion;
   /** The tensors by the names of the inputs, in the model's order; the state has the references. */
   private final Map<String, Long> tensors = new LinkedHashMap<>();
 
@@ -37,6 +39,8 @@ public final class OrtStateFFM implements AutoCloseable {
     MemorySegment info = scratch.struct(INFO);
     scratch.check(IobindStates.stateGetInfo(address, info, scratch.error()));
     bytes = Layouts.getLong(info, INFO, "bytes");
+    deviceSpec = Layouts.getString(info, INFO, "device_spec");
+    ortVersion = Layouts.getString(info, INFO, "ort_version");
     long count = Layouts.getLong(info, INFO, "pair_count");
     for (long i = 0; i < count; i++) {
       MemorySegment pair = scratch.struct(PAIR);
@@ -87,6 +91,24 @@ public final class OrtStateFFM implements AutoCloseable {
    */
   public long bytes() {
     return bytes;
+  }
+
+  /**
+   * Where its session ran: the first device other than the CPU. Of a state from a file: as in the file.
+   *
+   * @return a device spec, such as "cuda:0"
+   */
+  public String deviceSpec() {
+    return deviceSpec;
+  }
+
+  /**
+   * The version of ONNX Runtime that its session had. Of a state from a file: as in the file.
+   *
+   * @return such as "1.31.1"
+   */
+  public String ortVersion() {
+    return ortVersion;
   }
 
   /**

@@ -124,7 +124,7 @@ public final class Layouts {
 
   /** {@code iobind_state_info}. */
   public static final StructLayout STATE_INFO = struct("iobind_state_info", u32("struct_size"), u32("reserved"),
-      size("pair_count"), size("bytes"));
+      size("pair_count"), size("bytes"), pointer("device_spec"), pointer("ort_version"));
 
   /** {@code iobind_state_pair}. */
   public static final StructLayout STATE_PAIR = struct("iobind_state_pair", u32("struct_size"), u32("reserved"), size("output"),

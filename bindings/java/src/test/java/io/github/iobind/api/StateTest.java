@@ -551,6 +551,8 @@ class StateTest {
     try (OrtSessionFFM session = session("vdev"); OrtIoBindingFFM binding = bind(session, mode, 0, 0);
         OrtStateFFM state = session.loadState(file)) {
       assertArrayEquals(new float[] {4, 12}, content(state));
+      assertEquals("cpu", state.deviceSpec().split(":")[0]);
+      assertEquals(runtime.ortVersion(), state.ortVersion());
       binding.restoreState(state);
       assertArrayEquals(new float[] {8, 24}, run(binding, 1));
     }
