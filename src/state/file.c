@@ -12,8 +12,8 @@
 /* The file begins with this mark and the number of the format, which changes with the layout. */
 static const char file_mark[8] = {'i', 'o', 'b', 's', 't', 'a', 't', 'e'};
 enum {
-  FORMAT = 4,     /* 1 had only whole tensors, 2 one length for all rows of a batch, 3 not what computed the state */
-  ALIGNMENT = 64, /* of each tensor in the file */
+  FORMAT = 4,              /* 1 had only whole tensors, 2 one length for all rows of a batch, 3 not what computed the state */
+  ALIGNMENT = 64,          /* of each tensor in the file */
   HEADER_BYTES_AT = 8 + 4, /* after mark and format */
   FILE_BYTES_AT = HEADER_BYTES_AT + 4,
   START = FILE_BYTES_AT + 8,
