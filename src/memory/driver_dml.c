@@ -18,9 +18,9 @@ static iobind__dml_buffer **find_link(iobind__dml *dml, const void *handle) {
   return link;
 }
 
-/* Takes ownership of the reference to the resource, also on failure. */
-static iobind_status keep(iobind_device *device, d3d12_resource *resource, void *address, size_t bytes, void **handle,
-                          iobind_error *error) {
+/* Takes ownership of the reference to the resource, also on failure. With the mutex held. */
+static iobind_status keep_locked(iobind_device *device, d3d12_resource *resource, void *address, size_t bytes, void **handle,
+                                 iobind_error *error) {
   iobind__dml *dml = iobind__dml_of(device);
   const OrtApi *api = IOBIND__API(device->runtime);
   iobind__dml_buffer *made = calloc(1, sizeof *made);
@@ -36,11 +36,18 @@ static iobind_status keep(iobind_device *device, d3d12_resource *resource, void 
     return iobind__ort_fail(api, failed, error, "a resource on '%s'", device->spec);
   }
   *made = (iobind__dml_buffer){.handle = *handle, .resource = resource, .bytes = bytes, .users = 1};
-  pthread_mutex_lock(&dml->mutex);
   made->next = dml->buffers;
   dml->buffers = made;
-  pthread_mutex_unlock(&dml->mutex);
   return IOBIND_OK;
+}
+
+static iobind_status keep(iobind_device *device, d3d12_resource *resource, void *address, size_t bytes, void **handle,
+                          iobind_error *error) {
+  iobind__dml *dml = iobind__dml_of(device);
+  pthread_mutex_lock(&dml->mutex);
+  iobind_status status = keep_locked(device, resource, address, bytes, handle, error);
+  pthread_mutex_unlock(&dml->mutex);
+  return status;
 }
 
 static void unwrap(iobind_device *device, void *handle) {
@@ -75,16 +82,16 @@ static iobind_status wrap(iobind_device *device, void *resource, size_t bytes, v
   while (known != NULL && known->resource != resource) {
     known = known->next;
   }
+  iobind_status status = IOBIND_OK;
   if (known != NULL) {
     known->users++;
     *handle = known->handle;
+  } else {
+    iobind__com_retain(resource);
+    status = keep_locked(device, resource, NULL, 0, handle, error);
   }
   pthread_mutex_unlock(&dml->mutex);
-  if (known != NULL) {
-    return IOBIND_OK;
-  }
-  iobind__com_retain(resource);
-  return keep(device, resource, NULL, 0, handle, error);
+  return status;
 }
 
 static iobind_status attach(iobind_device *device, OrtSession *session, iobind__attachment **attachment, iobind_error *error) {

@@ -456,8 +456,8 @@ bool iobind__tensor_replace_value(iobind_tensor *tensor, OrtValue *value, bool *
     api->ReleaseStatus(status); /* the caller creates a new tensor, and reports the same failure */
     return false;
   }
-  if (!fits) {
-    return false;
+  if (!fits || (bits > 0 && data == NULL)) {
+    return false; /* for memory that is not there, too, the caller's new tensor reports the failure */
   }
   iobind__scope scope;
   if (iobind__guard_enter_to_free(tensor->place->device->guard, &scope)) {

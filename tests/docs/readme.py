@@ -30,6 +30,7 @@ RUN = {
     "python": {"README.md", "python.md", "devices.md", "states.md", "vdev.md", "coming-from.md", "spark.md"},
     "java": {"README.md", "java.md", "java-official.md", "vdev.md", "cuda.md", "spark.md"},
     "xml": {"java.md", "spark.md"}, "kotlin": {"java.md"}, "cmake": {"install.md"}, "yaml": {"vdev.md"},
+    "rust": {"coming-from.md"},
 }
 FREE = {"", "c", "console", "sh", "text"}
 NOT_OURS = {".git", ".runtime", "build", "dist"}
