@@ -106,7 +106,7 @@ static void note_inputs(const bound *one, int stream) {
     reached_if(FEATURE_PINNED_INPUT, read->where == PLACE_PINNED && !input->elsewhere);
     reached_if(FEATURE_WITH_EVENT, input->event >= 0);
     const carry_shadow *carry = shadow_carry_of_input((shadow *)(uintptr_t)&one->shadow, i);
-    if (carry != NULL) reached(FEATURE_MOVE + carry->mode);
+    if (carry != NULL) reached(FEATURE_MOVE + (carry->mode - IOBIND_CARRY_MOVE));
   }
 }
 

@@ -214,7 +214,7 @@ static void batches(const iobind::session &pair, const iobind::session &scale, c
   const std::vector<std::uint64_t> all{third, second, first};
   CHECK(third.set("y", two) && second.set("y", two) && first.set("y", two) && batch.run(all, &failed));
   CHECK(product(third) == 6 && product(second) == 6 && product(first) == 10 && batch.info().steps == 3);
-  CHECK(!batch.run({first, first}, &failed) && has(failed, IOBIND_ERROR_INVALID_ARGUMENT, "among the others"));
+  CHECK(!batch.run({first, first}, &failed) && has(failed, IOBIND_ERROR_INVALID_ARGUMENT, "given twice"));
   CHECK(!first.set("y", tensor::from(cpu, {2}, {1.f, 2.f}), &failed) && has(failed, IOBIND_ERROR_SHAPE, "'y'"));
   CHECK(!first.set("y", tensor::from(cpu, {1}, {1}), &failed) && has(failed, IOBIND_ERROR_DTYPE, "int32"));
   CHECK(!first.set("x", two, &failed) && has(failed, IOBIND_ERROR_INVALID_ARGUMENT, "state"));

@@ -18,7 +18,7 @@ import markdown
 
 HERE = pathlib.Path(__file__).resolve().parent
 # Documents with tests of their own.
-ELSEWHERE = {"vdev.md", "vcuda.md", "cuda.md", "install.md", "java.md"}
+ELSEWHERE = {"vdev.md", "vcuda.md", "cuda.md", "install.md", "java.md", "coming-from.md"}
 FUNCTION = """{before}
 static int section_{line}(PIECE_PARAMETERS);
 static int section_{line}(PIECE_PARAMETERS) {{

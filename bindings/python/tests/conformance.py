@@ -486,7 +486,7 @@ class World(StateSteps):
 
     def do_carry(self, output, to, mode):
         bound = self.current
-        word = mode.replace("-", "_")
+        word = "move" if mode in ("default", "0") else mode.replace("-", "_")  # the module has no default; C's is MOVE without a cache
         for _ in self.settle(bound.handle.carry, name_of(bound.output_values, output), name_of(bound.input_values, to), word):
             self.advance()
             slot = bound.outputs[int(output)]
