@@ -89,7 +89,7 @@ static vcuda_dnn_tensor shape_of(const tensor *t) {
   return made;
 }
 
-/* The number of this tensor, which is added if it is not there; FULL: there is no room, or it has not four dims. A tensor may have several
+/* The number of this tensor, which is added if it is not there; FULL: the table is full, or the tensor has not four dims. A tensor may have several
  * shapes, such as attention's k, which is read as it is and transposed. */
 static int add_matrix(vcuda_dnn_matrices *m, const tensor *t) {
   const vcuda_dnn_tensor shape = shape_of(t);

@@ -42,7 +42,7 @@ static uint16_t next_half(trial *self, size_t row, unsigned exponent_of_one, uns
   return (uint16_t)((random >> 63) << 15 | exponent << fraction_bits | (random & ((1u << fraction_bits) - 1)));
 }
 
-/* Store a random number. False: the type is no float, and valid numbers are unknown. */
+/* Store a random number. False: the type is not a float type, and valid numbers are unknown. */
 static bool put_random(trial *self, iobind_dtype dtype, size_t row, char *to) {
   const double real = next_real(self, row);
   const float single = (float)real;
@@ -56,7 +56,7 @@ static bool put_random(trial *self, iobind_dtype dtype, size_t row, char *to) {
   }
 }
 
-/* Fill a row of an input with random numbers; or, if the type is no float, with the data of `like`. */
+/* Fill a row of an input with random numbers; or, if the type is not a float type, with the data of `like`. */
 static void fill_row(trial *self, iobind_tensor *all, const iobind__layout *layout, size_t row, const char *like) {
   const size_t size = iobind_dtype_get_bits((int32_t)all->dtype) / 8;
   for (size_t lead = 0; lead < layout->lead; lead++) {
@@ -96,7 +96,7 @@ static bool is_float(iobind_dtype dtype) {
          dtype == IOBIND_DTYPE_BFLOAT16;
 }
 
-/* Fill a row like one that was set. Its data are read only if the type is no float. */
+/* Fill a row like one that was set. Its data are read only if the type is not a float type. */
 static iobind_status fill_like(trial *self, size_t index, size_t row, char *like, iobind_error *error) {
   const iobind_batch *batch = self->batch;
   const iobind__brought *taken = &batch->seats[batch->asked[row % batch->asked_count]].taken[index];

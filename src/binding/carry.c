@@ -360,15 +360,10 @@ static iobind_status check_first_state(iobind_binding *binding, const iobind__ca
   return iobind__overlap_check_carry(binding, carry, state, "binding_carry", error);
 }
 
-/* If the model's file no longer exists, the kind of the state is unknown, which is no error. */
 static iobind_status choose_mode(const iobind_binding *binding, size_t output, size_t input, iobind_carry_mode *mode,
                                  iobind_error *error) {
   iobind__kind kind;
-  iobind_error unread = IOBIND_ERROR_INIT;
-  iobind_status status = iobind__session_find_kind(binding->session, output, input, &kind, &unread);
-  if (status != IOBIND_OK && status != IOBIND_ERROR_IO) {
-    return iobind__error_copy(error, &unread);
-  }
+  IOBIND__TRY(iobind__session_known_kind(binding->session, output, input, &kind, error));
   *mode = iobind__kind_mode(&kind, binding->session);
   return IOBIND_OK;
 }

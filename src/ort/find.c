@@ -90,7 +90,7 @@ static const OrtApiBase *base_of_library(void *library) {
   return symbol == NULL ? NULL : get_base();
 }
 
-/* Try one file or loader name. If it cannot be loaded, that is noted in `tried`. If it is loaded and is no usable ORT, the
+/* Try one file or loader name. If it cannot be loaded, that is noted in `tried`. If it is loaded and is not a usable ORT, the
  * search ends with an error. */
 static iobind_status try_name(const char *name, const char *found_by, iobind__ort *ort, iobind__text *tried, bool *found,
                               iobind_error *error) {

@@ -254,7 +254,7 @@ static bool is_remembered(iobind_status status, const iobind_error *reason) {
   return status == IOBIND_OK || status == IOBIND_ERROR_NOT_SUPPORTED || reason->ort_code != 0;
 }
 
-/* Register a file that the search found. If it does not load, that is recorded, and is no error. If its EP is already
+/* Register a file that the search found. If it does not load, that is recorded, and the search goes on. If its EP is already
  * registered from another file, only that is recorded. */
 static iobind_status register_found(iobind_runtime *runtime, const iobind__ep *ep, const char *path, iobind_error *reason) {
   pthread_mutex_lock(&runtime->mutex);

@@ -140,7 +140,7 @@ static inline bool iobind__device_has(const iobind_device *device, iobind__quirk
 iobind_status iobind__runtime_register_given(iobind_runtime *runtime, const char *const *entries, size_t count,
                                              iobind_error *error);
 iobind_status iobind__runtime_search_eps(iobind_runtime *runtime, iobind_error *error);
-/* Search for the library of an EP that is registered on demand. If there is none, that is no error. */
+/* Search for the library of an EP that is registered on demand. The search may find none. */
 iobind_status iobind__runtime_demand_ep(iobind_runtime *runtime, const iobind__ep *ep, iobind_error *error);
 void iobind__runtime_free_eps(iobind_runtime *runtime);
 

@@ -577,6 +577,13 @@ iobind_status iobind__session_find_kind(iobind_session *session, size_t output, 
   return IOBIND_OK;
 }
 
+iobind_status iobind__session_known_kind(iobind_session *session, size_t output, size_t input, iobind__kind *out,
+                                         iobind_error *error) {
+  iobind_error unread = IOBIND_ERROR_INIT;
+  iobind_status status = iobind__session_find_kind(session, output, input, out, &unread);
+  return status == IOBIND_OK || status == IOBIND_ERROR_IO ? IOBIND_OK : iobind__error_copy(error, &unread);
+}
+
 iobind_status iobind_session_get_state_kind(iobind_session *session, size_t output, size_t input, iobind_state_kind_info *info,
                                             iobind_error *error) {
   static const char what[] = "session_get_state_kind";

@@ -39,6 +39,10 @@ iobind_status iobind__kinds_read(iobind__model_bytes *model, const iobind_sessio
 iobind_status iobind__session_find_kind(iobind_session *session, size_t output, size_t input, iobind__kind *out,
                                         iobind_error *error);
 
+/* The same. UNKNOWN also if the model's file no longer exists. */
+iobind_status iobind__session_known_kind(iobind_session *session, size_t output, size_t input, iobind__kind *out,
+                                         iobind_error *error);
+
 /* How such a state of the session is carried if the caller leaves it open. */
 iobind_carry_mode iobind__kind_mode(const iobind__kind *self, const iobind_session *session);
 

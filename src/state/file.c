@@ -140,24 +140,14 @@ static void put_prefix(iobind__bytes *header, const iobind__prefix *prefix) {
   put_number(header, (uint64_t)prefix->capacity, 8);
 }
 
-/* A model whose file is gone shows nothing, as any other that does not. */
-static iobind_status put_kind(iobind__bytes *header, const iobind_state *state, const iobind__kept *kept, iobind_error *error) {
-  iobind__kind found;
-  iobind_error unread = IOBIND_ERROR_INIT;
-  iobind_status status = iobind__session_find_kind(state->session, kept->pair.output, kept->pair.input, &found, &unread);
-  if (status != IOBIND_OK && status != IOBIND_ERROR_IO) {
-    return iobind__error_copy(error, &unread);
-  }
-  put_text(header, iobind__kind_word(status == IOBIND_OK ? found.kind : IOBIND_STATE_UNKNOWN));
-  return IOBIND_OK;
-}
-
 static iobind_status put_record(iobind__bytes *header, const iobind_state *state, const iobind__kept *kept,
                                 iobind_error *error) {
   const iobind_tensor *tensor = kept->tensor;
+  iobind__kind found;
+  IOBIND__TRY(iobind__session_known_kind(state->session, kept->pair.output, kept->pair.input, &found, error));
   put_text(header, state->session->outputs[kept->pair.output].name);
   put_text(header, state->session->inputs[kept->pair.input].name);
-  IOBIND__TRY(put_kind(header, state, kept, error));
+  put_text(header, iobind__kind_word(found.kind));
   put_number(header, (uint64_t)tensor->dtype, 4);
   put_number(header, tensor->rank, 4);
   for (size_t i = 0; i < tensor->rank; i++) {

@@ -17,7 +17,7 @@ typedef enum iobind__access { IOBIND__READ, IOBIND__WRITE } iobind__access;
 struct iobind_tensor {
   iobind__ref ref;
   iobind__ref *owner;  /* a reference is held: the runtime; or the session or the imported memory that owns the memory */
-  iobind_tensor *base; /* a reference is held: the tensor of which this is a view, itself no view; NULL: this is no view */
+  iobind_tensor *base; /* a reference is held: the tensor of which this is a view, itself not a view; NULL: it is not a view */
   iobind__place *place;
   OrtValue *value;
   uint64_t serial; /* identifies the value, and is never reused */

@@ -59,18 +59,8 @@ static const char *ORT_CALL get_version(void) {
 static int start(void **state) {
   static const OrtApiBase base = {get_api, get_version};
   char why[TEST_WHY];
-  iobind_runtime_options options = IOBIND_RUNTIME_OPTIONS_INIT;
-  device_spec = *state;
   real_base = test_ort(why);
-  options.ort_api_base = &base;
-  expect_ok(iobind_runtime_create(&options, &runtime, &fault));
-  cpu = iobind_runtime_get_device(runtime, 0);
-  expect_ok(iobind_runtime_find_device(runtime, device_spec, &device, NULL, &fault));
-  return 0;
-}
-
-static int stop(void **state) {
-  return stage_close(state);
+  return stage_open_over(state, &base);
 }
 
 static iobind_session *make_session(uint32_t verified) {
@@ -145,7 +135,7 @@ static void not_found_by_one_run(void **state) {
 }
 
 #define ON(device, test) \
-  { #device ": " #test, test, start, stop, #device }
+  { #device ": " #test, test, start, stage_close, #device }
 #define ON_CUDA(test) ON(cuda, test)
 
 static const struct CMUnitTest tests[] = {

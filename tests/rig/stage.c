@@ -17,6 +17,17 @@ int stage_open(void **state) {
   return 0;
 }
 
+int stage_open_over(void **state, const void *ort_api_base) {
+  iobind_runtime_options options = IOBIND_RUNTIME_OPTIONS_INIT;
+  device_spec = *state;
+  options.flags = IOBIND_RUNTIME_SOFTWARE_DEVICES;
+  options.ort_api_base = ort_api_base;
+  expect_ok(iobind_runtime_create(&options, &runtime, &fault));
+  cpu = iobind_runtime_get_device(runtime, 0);
+  expect_ok(iobind_runtime_find_device(runtime, device_spec, &device, NULL, &fault));
+  return 0;
+}
+
 int stage_close(void **state) {
   (void)state;
   iobind_runtime_destroy(runtime);

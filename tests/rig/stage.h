@@ -13,6 +13,9 @@ extern const char *device_spec; /* of the running test, such as "vdev"; NULL: th
 int stage_open(void **state);
 int stage_close(void **state);
 
+/* The set-up over an ORT of the test's own, an OrtApiBase. */
+int stage_open_over(void **state, const void *ort_api_base);
+
 /* Does the test run on this device? */
 bool is_device(const char *spec);
 

@@ -1,6 +1,7 @@
 /* Attention by cuDNN's graph interface: as the operations into which the front end divides it, and as one operation; beside the formula, in doubles.
  *
  * usage: vcuda_attention [CASES [FIRST]] */
+#include "allocation.h"
 #include "problem.h"
 
 #include <math.h>
@@ -385,21 +386,6 @@ static void memory_that_is_not_there(void **state) {
     if (missing != 5) assert_memory_equal(a.o.data, a.o.before, a.o.bytes);
     host_reset(state);
   }
-}
-
-static int until_failure;
-
-void *__real_malloc(size_t bytes);
-void *__real_calloc(size_t count, size_t bytes);
-void *__wrap_malloc(size_t bytes);
-void *__wrap_calloc(size_t count, size_t bytes);
-
-void *__wrap_malloc(size_t bytes) {
-  return until_failure > 0 && --until_failure == 0 ? NULL : __real_malloc(bytes);
-}
-
-void *__wrap_calloc(size_t count, size_t bytes) {
-  return until_failure > 0 && --until_failure == 0 ? NULL : __real_calloc(count, bytes);
 }
 
 static void without_memory(void **state) {

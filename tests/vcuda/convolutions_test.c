@@ -2,6 +2,7 @@
  * types and additions, against the formula; what is refused; each allocation failed once.
  *
  * usage: vcuda_convolutions [COUNT]   how many random problems: 150 if it is not given */
+#include "allocation.h"
 #include "dnn_filter.h"
 #include "problem.h"
 
@@ -559,22 +560,10 @@ static void tensors(void **state) {
 
 /* ---- each allocation failed once, and each thread that is not started ---- */
 
-static int until_failure, threads_fail;
+static int threads_fail;
 
-void *__real_malloc(size_t bytes);
-void *__real_calloc(size_t count, size_t bytes);
 int __real_pthread_create(void *thread, const void *attributes, void *(*start)(void *), void *argument);
-void *__wrap_malloc(size_t bytes);
-void *__wrap_calloc(size_t count, size_t bytes);
 int __wrap_pthread_create(void *thread, const void *attributes, void *(*start)(void *), void *argument);
-
-void *__wrap_malloc(size_t bytes) {
-  return until_failure > 0 && --until_failure == 0 ? NULL : __real_malloc(bytes);
-}
-
-void *__wrap_calloc(size_t count, size_t bytes) {
-  return until_failure > 0 && --until_failure == 0 ? NULL : __real_calloc(count, bytes);
-}
 
 int __wrap_pthread_create(void *thread, const void *attributes, void *(*start)(void *), void *argument) {
   return threads_fail ? 11 : __real_pthread_create(thread, attributes, start, argument);

@@ -13,6 +13,7 @@
 
 #include <cmocka.h>
 
+#include "allocation.h"
 #include "drawn.h"
 #include "host.h"
 
@@ -265,21 +266,6 @@ static void networks_that_cannot_be(void **state) {
 }
 
 /* ---- no memory on the host ---- */
-
-static int until_failure;
-
-void *__real_malloc(size_t bytes);
-void *__real_calloc(size_t count, size_t bytes);
-void *__wrap_malloc(size_t bytes);
-void *__wrap_calloc(size_t count, size_t bytes);
-
-void *__wrap_malloc(size_t bytes) {
-  return until_failure > 0 && --until_failure == 0 ? NULL : __real_malloc(bytes);
-}
-
-void *__wrap_calloc(size_t count, size_t bytes) {
-  return until_failure > 0 && --until_failure == 0 ? NULL : __real_calloc(count, bytes);
-}
 
 /* All that allocates: descriptors, lengths of sequences, and the arguments of a run with them. The first status that is none of success. */
 static int allocate_all(float *memory) {

@@ -78,20 +78,10 @@ static const char *ORT_CALL get_version(void) {
 static int start(void **state) {
   static const OrtApiBase base = {get_api, get_version};
   char why[TEST_WHY];
-  iobind_runtime_options options = IOBIND_RUNTIME_OPTIONS_INIT;
-  device_spec = *state;
   real_base = test_ort(why);
-  options.flags = IOBIND_RUNTIME_SOFTWARE_DEVICES;
-  options.ort_api_base = &base;
-  expect_ok(iobind_runtime_create(&options, &runtime, &fault));
-  cpu = iobind_runtime_get_device(runtime, 0);
-  expect_ok(iobind_runtime_find_device(runtime, device_spec, &device, NULL, &fault));
-  session_count = 0;
-  return 0;
-}
-
-static int stop(void **state) {
-  return stage_close(state);
+  const int failed = stage_open_over(state, &base);
+  session_count = 0; /* those that looked at the device do not count */
+  return failed;
 }
 
 /* A session with its first run. */
@@ -169,7 +159,7 @@ static void options_of_the_session(void **state) {
 }
 
 #define ON(device, test) \
-  { #device ": " #test, test, start, stop, #device }
+  { #device ": " #test, test, start, stage_close, #device }
 #define ON_VDEV(test) ON(vdev, test)
 
 static const struct CMUnitTest tests[] = {

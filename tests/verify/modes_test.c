@@ -235,18 +235,8 @@ static void captured(void **state) {
   }
 }
 
-static int start(void **state) {
-  (void)stage_open(state);
-  set_device("race", "fail");
-  return 0;
-}
-
-static int stop(void **state) {
-  return stage_close(state);
-}
-
 #define ON(device, test) \
-  { #device ": " #test, test, start, stop, #device }
+  { #device ": " #test, test, verified_start, stage_close, #device }
 #define ON_GPUS(test) ON(vdev, test), ON(cuda, test)
 
 static const struct CMUnitTest tests[] = {

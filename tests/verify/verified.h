@@ -24,6 +24,13 @@ static inline void set_wrong(const char *value) {
   set_device("wrong_compute", value);
 }
 
+/* Set-up of a test, which fails if the device finds a race. */
+static inline int verified_start(void **state) {
+  (void)stage_open(state);
+  set_device("race", "fail");
+  return 0;
+}
+
 static inline iobind_session *verified_session(const char *model, uint32_t runs, size_t graph_limit) {
   iobind_session_options options = IOBIND_SESSION_OPTIONS_INIT;
   iobind_session *made = NULL;

@@ -55,7 +55,7 @@ typedef struct Tensor {
   iobind_tensor *handle;
   iobind_tensor_info info;
   Py_ssize_t *strides;
-  struct Tensor *base; /* the tensor of which this is a view; NULL: this is no view */
+  struct Tensor *base; /* the tensor of which this is a view; NULL: it is not a view */
   PyObject *
       session; /* the session that allocated the memory; released after the handle, whose release releases the GIL; NULL: none */
   Stream **writers; /* the streams with work that writes it, each once */

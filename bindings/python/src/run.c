@@ -197,7 +197,7 @@ static bool take_arrays(const Session *self, PyObject *given, feed *made) {
   return fits;
 }
 
-/* A tensor's array, or None for an output that is no tensor. Takes ownership of the handle. */
+/* A tensor's array, or None for an output of another kind. Takes ownership of the handle. */
 static PyObject *array_of(iobind_tensor *handle, Session *self) {
   if (handle == NULL) {
     Py_RETURN_NONE;
