@@ -17,19 +17,21 @@ static const char growing[] = "concat dims=past dims2=new"; /* joined = first an
 
 /* ---- made ---- */
 
-static void write_model(const char *spec, const char *name, char path[600]) {
+/* Files lie in the working directory: runs of this program beside each other each have one of their own. */
+static void write_model(const char *spec, const char *path) {
   size_t bytes;
   const void *model = rig_model(spec, &bytes);
-  rig_build_path(name, path, 600);
   FILE *file = fopen(path, "wb");
   NEED_TRUE(file != NULL && fwrite(model, 1, bytes, file) == bytes && fclose(file) == 0);
 }
 
 /* The model in a file, written once. */
 static const char *model_file(void) {
-  static char path[600];
-  if (path[0] == '\0') {
-    write_model(multi, "fail_each.onnx", path);
+  static const char path[] = "fail_each.onnx";
+  static bool is_written;
+  if (!is_written) {
+    write_model(multi, path);
+    is_written = true;
   }
   return path;
 }
@@ -156,40 +158,31 @@ static void passthrough_works(struct rig *rig) {
 
 /* ---- with a profile, whose file ORT writes at the latest when the session goes ---- */
 
-static const char *profile_folder(void) {
-  static char path[600];
-  if (path[0] == '\0') {
-    rig_build_path("profiles", path, sizeof path);
-    (void)mkdir(path, 0777);
-  }
-  return path;
-}
+static const char profiles[] = "profiles";
 
 static void remove_profiles(struct rig *rig) {
   iobind_session_destroy(rig->session);
   rig->session = NULL;
-  DIR *folder = opendir(profile_folder());
-  NEED_TRUE(folder != NULL);
-  for (const struct dirent *entry; (entry = readdir(folder)) != NULL;) {
-    char file[900];
-    snprintf(file, sizeof file, "%s/%s", profile_folder(), entry->d_name);
+  DIR *directory = opendir(profiles);
+  NEED_TRUE(directory != NULL);
+  for (const struct dirent *entry; (entry = readdir(directory)) != NULL;) {
+    char file[300];
+    snprintf(file, sizeof file, "%s/%s", profiles, entry->d_name);
     (void)remove(file);
   }
-  closedir(folder);
+  closedir(directory);
 }
 
 static void expect_profile(struct rig *rig) {
   warm(rig);
-  (void)profile_folder();
+  (void)mkdir(profiles, 0777);
   rig->end = remove_profiles;
 }
 
 static iobind_status create_with_profile(struct rig *rig) {
-  char prefix[700];
-  snprintf(prefix, sizeof prefix, "%s/of", profile_folder());
   iobind_session_options options = IOBIND_SESSION_OPTIONS_INIT;
   options.intra_op_threads = 1;
-  options.profile = prefix;
+  options.profile = "profiles/of";
   return create_from_memory(rig, multi, &options);
 }
 
@@ -418,9 +411,11 @@ static iobind_status create_identified(struct rig *rig) {
 
 /* From a file that is read by the call. */
 static void make_growing(struct rig *rig) {
-  static char path[600];
-  if (path[0] == '\0') {
-    write_model(growing, "fail_each_growing.onnx", path);
+  static const char path[] = "fail_each_growing.onnx";
+  static bool is_written;
+  if (!is_written) {
+    write_model(growing, path);
+    is_written = true;
   }
   NEED(rig, iobind_session_create(rig->runtime, path, NULL, &rig->session, &rig->error));
 }
