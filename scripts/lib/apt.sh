@@ -30,7 +30,7 @@ apt_mirror() {
   local release
   release=$(sed -n 's/^VERSION_CODENAME=//p' /etc/os-release)
   apt-get indextargets --format "\$(REPO_URI) \$(RELEASE) \$(COMPONENT)" 'Identifier: Packages' 2>/dev/null |
-    awk -v release="$release" '$2 == release && $3 == "main" { print $1; exit }'
+    awk -v release="$release" '$2 == release && $3 == "main" && !found++ { print $1 }'
 }
 
 # unpack_pinned PACKAGE POOL WHAT: the pinned file of the pool's directory, such as o/onnxruntime, unpacked below $temporary/tree.

@@ -22,7 +22,7 @@ model=$work/add.onnx
 # Where this system's own packages come from, by the way that its apt takes.
 release=$(sed -n 's/^VERSION_CODENAME=//p' /etc/os-release)
 mirror=$(apt-get indextargets --format "\$(REPO_URI) \$(RELEASE) \$(COMPONENT)" 'Identifier: Packages' |
-  awk -v release="$release" '$2 == release && $3 == "main" { print $1; exit }')
+  awk -v release="$release" '$2 == release && $3 == "main" && !found++ { print $1 }')
 [ -n "$mirror" ] || skip "apt has no source for '$release'"
 proxy=
 eval "$(apt-config shell proxy Acquire::http::Proxy)"

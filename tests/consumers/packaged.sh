@@ -37,8 +37,9 @@ for needed in libc6 libpopt0 libjansson4 libzip4 libiobind1; do
 done
 package=$(file_of libiobind1 "$2")
 [ "$(field Depends | tr ',' '\n' | awk '{ print $1 }' | xargs)" = libc6 ] || fail "libiobind1: expected libc6 alone in Depends, got $(field Depends)"
-field Description | grep -q 'ORT_NATIVE_LIB_PATH' || fail "libiobind1: the description does not say where ONNX Runtime comes from"
-dpkg-deb --ctrl-tarfile "$package" | tar -x -O ./shlibs | grep -qx "libiobind $interface libiobind1 (>= $version)" || fail 'libiobind1: shlibs is wrong'
+[[ $(field Description) == *ORT_NATIVE_LIB_PATH* ]] || fail "libiobind1: the description does not say where ONNX Runtime comes from"
+dpkg-deb --ctrl-tarfile "$package" | tar -x -O ./shlibs >"$work/shlibs"
+grep -qx "libiobind $interface libiobind1 (>= $version)" "$work/shlibs" || fail 'libiobind1: shlibs is wrong'
 exported=$(nm -D --defined-only "$(echo "$root"/usr/lib/*/"libiobind.so.$interface")" | awk '{ print $3 }' | sed 's/@@/@/; s/^IOBIND_1$/&@&/' | LC_ALL=C sort)
 [ "$(dpkg-deb --ctrl-tarfile "$package" | tar -x -O ./symbols | sed -n 's/^ \(.*\) [0-9.]*$/\1/p' | LC_ALL=C sort)" = "$exported" ] ||
   fail 'libiobind1: symbols is not what the library exports'
@@ -50,7 +51,8 @@ if command -v lintian >/dev/null; then
 fi
 
 libraries=$(dirname "$(find "$root/usr/lib" -name 'libiobind.so')")
-gzip -dc "$root/usr/share/man/man1/iobind.1.gz" | grep -q '^\.Dt IOBIND 1' || fail 'no manual page'
+gzip -dc "$root/usr/share/man/man1/iobind.1.gz" >"$work/manual"
+grep -q '^\.Dt IOBIND 1' "$work/manual" || fail 'no manual page'
 [ -s "$root/usr/share/zsh/vendor-completions/_iobind" ] || fail "no completions where Debian's zsh looks for them"
 # The loader knows these directories only where they are the system's own.
 export LD_LIBRARY_PATH=$libraries

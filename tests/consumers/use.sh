@@ -16,7 +16,7 @@ $(tail -n 30 "$work/messages")"
 }
 
 # said TEXT WHAT: CMake breaks its messages into lines, where depends on the names of directories in them.
-said() { tr -s ' \n' ' ' <"$work/messages" | grep -qF -- "$1" || fail "$2: expected '$1', got: $(cat "$work/messages")"; }
+said() { [[ $(tr -s ' \n' ' ' <"$work/messages") == *"$1"* ]] || fail "$2: expected '$1', got: $(cat "$work/messages")"; }
 
 # expect TEXT COMMAND...
 expect() {

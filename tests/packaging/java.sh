@@ -37,7 +37,7 @@ for one in 'linux-x64 x86-64' 'linux-arm64 aarch64' 'win-x64 PE32+'; do
   for name in iobind iobind_java iobind_vdev; do
     file=$(find "$work/$platform/natives/$platform" -name "lib$name.so" -o -name "$name.dll")
     [ -n "$file" ] || fail "$platform: no $name"
-    file --brief "$file" | grep -qF "${one#* }" || fail "$file: $(file --brief "$file")"
+    [[ $(file --brief "$file") == *"${one#* }"* ]] || fail "$file: $(file --brief "$file")"
   done
 done
 
@@ -79,7 +79,7 @@ fi
 unset ORT_NATIVE_LIB_PATH
 if command -v gradle >/dev/null; then
   # Debian's is for older JDKs than what it compiles with here.
-  older=$(find /usr/lib/jvm -maxdepth 1 -name 'java-17-openjdk*' -o -maxdepth 1 -name 'java-21-openjdk*' | sort | head -n 1)
+  older=$(find /usr/lib/jvm -maxdepth 1 -name 'java-17-openjdk*' -o -maxdepth 1 -name 'java-21-openjdk*' | sort | sed -n 1p)
   JAVA_HOME=${older:-$JAVA_HOME} gradle -q --no-daemon -g "$work/gradle-home" -p "$work/examples/gradle" run "-Piobind.repository=$source/dist/maven" "-Pmodel=$model" \
     "-Pjdk=$("$source/scripts/java-home")" >"$work/log" 2>&1 || fail "Gradle: $(tail -n 20 "$work/log")"
   five Gradle

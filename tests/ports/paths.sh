@@ -19,4 +19,4 @@ done
 "$@" "$make_model" add add.onnx
 mv add.onnx "$folder/"
 "$@" "$paths" "$library"
-ls "$folder" | grep -q '^profile.*\.json$' || { echo "paths: no profile in '$folder':"; ls -R .; exit 1; }
+compgen -G "$folder/profile*.json" >/dev/null || { echo "paths: no profile in '$folder':"; ls -R .; exit 1; }

@@ -27,8 +27,10 @@ numpy x.npy '\0\0\200\077\0\0\0\100\0\0\100\100\0\0\200\100'
 numpy y.npy '\0\0\0\077\0\0\0\077\0\0\0\077\0\0\0\077'
 numpy expected.npy '\0\0\300\077\0\0\040\100\0\0\140\100\0\0\220\100'
 
-iobind doctor | grep -q '^cpu *yes' || fail 'doctor does not say that the CPU works'
-iobind inspect 'Größe 模型/add.onnx' --json | grep -q '"n"' || fail "inspect does not show the open dim 'n'"
+iobind doctor >report || fail "doctor: $(cat report)"
+grep -q '^cpu *yes' report || fail 'doctor does not say that the CPU works'
+iobind inspect 'Größe 模型/add.onnx' --json >report || fail "inspect: $(cat report)"
+grep -q '"n"' report || fail "inspect does not show the open dim 'n'"
 for pass in first again; do # the second takes the place of the files of the first
   iobind run 'Größe 模型/add.onnx' --input x=x.npy --input y=y.npy --output-dir 'out/Größe' >report || fail "run, $pass: $(cat report)"
   cmp 'out/Größe/z.npy' expected.npy || fail "run, $pass: z.npy is not x + y"

@@ -13,6 +13,8 @@ usage: structure.py [ROOT]   every rule, over the files under version control (o
   and src/ep compare a version of ORT. Comments may give examples.
 - No file is too long, none is a bag called utils; nothing is left for later; no path of one machine and no host of a
   package registry stands anywhere.
+- No script of bash has a pipe into a program that ends before it has read everything: its writer may die of that, and with pipefail so
+  may the script.
 - The documents in language.toml use none of the words listed there; nor do the messages of the library and the tool.
 - The library neither prints nor aborts, nothing in it depends on the program's locale, and only src/ort reads ORT's words.
 """
@@ -51,6 +53,7 @@ VERSION_COMPARED = (r"\b(minor|api_version)\b\s*([<>]|[!=]=)|((?<!-)[<>]=?|[!=]=
 LITERAL = r'"(?:\\.|[^"\\\n])*"(?:\s*"(?:\\.|[^"\\\n])*")*'  # also one that goes on in the next line
 STOPS_OR_PRINTS = r"\b(printf|fprintf|vprintf|vfprintf|puts|fputs|putchar|perror|abort|exit|_exit|assert)\s*\("
 
+ENDS_EARLY = (r"[^|]\|\s*\\?\n?\s*((?:\w+=\S+\s+)*(?:grep\s+(?:-\w+\s+)*-\w*[mq]|head\b|sed\s[^|\n]*\dq\b|sed\s[^|\n]*;q\}|awk\s[^|\n]*\bexit\b))")
 BY_LOCALE = r"\b(strto[dfl]d?|ato[fil]l?|v?[fs]?scanf|to(?:lower|upper)|is(?:alpha|alnum|space|print|punct|upper|lower)|strn?casecmp|strcoll|setlocale)\s*\("
 NUMBER_WITH_A_POINT = r"\"(?:\\.|[^\"\\\n])*%[-+ #0-9.*]*[aAeEfFgG](?![a-zA-Z])"
 
@@ -198,6 +201,8 @@ class Tree:
                                    (REGISTRY_HOST, "a package registry's host")):
                 for match in re.finditer(pattern, text):
                     self.fault(name, f"{fault}: {match[0].strip()}", line_of(text, match.start()))
+            for match in re.finditer(ENDS_EARLY, text if re.match(r"#!.*\bbash\b|# shellcheck shell=bash", text) else ""):
+                self.fault(name, f"a pipe into '{match[1]}', which ends before it has read everything", line_of(text, match.start(1)))
             here = str(self.root) + "/"
             if here in text:
                 self.fault(name, "a path of this machine", line_of(text, text.index(here)))

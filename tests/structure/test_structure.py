@@ -175,6 +175,15 @@ class Structure(unittest.TestCase):
     def test_path_of_this_machine(self):
         self.assert_fault("README.md", f"See {self.root.resolve()}/README.md.\n", "a path of this machine")
 
+    def test_pipe_that_ends_early(self):
+        start = "#!/usr/bin/env bash\nset -o pipefail\n"
+        for reader in ("grep -q x", "grep -E -qx y", "grep -m 1 x", "LC_ALL=C head -n 1", "sed 1q", "sed -n '/x/{p;q}'", "awk '{ print; exit }'"):
+            for pipe in (" | ", " |\n  "):
+                self.write("run.sh", start + "echo x" + pipe + reader + "\n")
+                self.assertIn("a pipe into", self.check().stderr, reader)
+        self.write("run.sh", start + "head -n 1 file || grep -q x file || ls | grep x | sed -n 1p | awk '{ exits }'\n")
+        self.assertEqual(self.check().returncode, 0)
+
     def test_registry_host(self):
         self.assert_fault("scripts/fetch", "fetch files.python" + "hosted.org\n", "a package registry's host")
 
