@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 import unittest
+import zipfile
 
 PROJECT = pathlib.Path(__file__).resolve().parents[2]
 COPIED = ["CHANGELOG.md", "SECURITY.md", "debian", "include", "scripts", "tests/abi/clients", "tests/structure"]
@@ -105,6 +106,65 @@ class Release(unittest.TestCase):
         self.assertEqual(bom["metadata"]["component"]["hashes"][0]["content"],
                          hashlib.sha256((self.work / "first" / archive).read_bytes()).hexdigest())
         self.assertNotEqual(self.release("--output", "first", "source").returncode, 0)  # it is there
+
+    def key(self):
+        """A key of gpg's in a directory of its own, which the release uses from now on: its fingerprint."""
+        home = tempfile.TemporaryDirectory(prefix="gpg", dir="/tmp")  # gpg's agent listens in it, and names of sockets are short
+        self.addCleanup(home.cleanup)
+        saved = os.environ.get("GNUPGHOME")
+        self.addCleanup(lambda: os.environ.pop("GNUPGHOME") if saved is None else os.environ.update(GNUPGHOME=saved))
+        self.addCleanup(subprocess.run, ["gpgconf", "--homedir", home.name, "--kill", "all"], check=True)
+        os.environ["GNUPGHOME"] = home.name
+        made = subprocess.run(["gpg", "--batch", "--status-fd", "1", "--passphrase", "", "--quick-generate-key", "Somebody <somebody@example.org>",
+                               "ed25519", "sign", "never"], check=True, capture_output=True, text=True)
+        return re.search(r"KEY_CREATED \w (\w+)", made.stdout)[1]
+
+    def verified(self, signature, file):
+        return subprocess.run(["gpg", "--batch", "--verify", signature, file], capture_output=True).returncode == 0
+
+    @unittest.skipUnless(shutil.which("gpg"), "no gpg")
+    def test_signature(self):
+        key = self.key()
+        result = self.release("--output", "signed", "--key", key, "source")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        release = self.work / "signed"
+        self.assertTrue(self.verified(release / "SHA256SUMS.asc", release / "SHA256SUMS"))
+        self.assertNotIn(".asc", (release / "SHA256SUMS").read_text(encoding="utf-8"))
+        result = self.release("--output", "unsigned", "--key", "nobody@example.org", "source")
+        self.assertIn("--key: gpg cannot sign with 'nobody@example.org'", result.stderr)
+        self.assertNotIn("building", result.stdout)
+
+    @unittest.skipUnless(shutil.which("gpg"), "no gpg")
+    def test_signatures_of_mavens_repository(self):
+        key, release = self.key(), self.work / "release"
+        files = {f"io/github/iobind/x/{self.version}/x-{self.version}.{end}": end.encode() for end in ("jar", "pom", "jar.sha1")}
+        release.mkdir()
+        with zipfile.ZipFile(release / f"iobind-{self.version}-maven.zip", "w") as archive:
+            for name, content in files.items():
+                archive.writestr(name, content)
+        with (release / "SHA256SUMS").open("w") as sums:
+            subprocess.run(["sha256sum", f"iobind-{self.version}-maven.zip"], check=True, cwd=release, stdout=sums)
+        sign = [self.clone / "scripts/sign-release", release]
+        for _ in range(2):  # signed again, it has the new signatures alone
+            subprocess.run([*sign, key], check=True, capture_output=True)
+        with zipfile.ZipFile(release / f"iobind-{self.version}-maven-signatures.zip") as archive:
+            self.assertEqual(sorted(archive.namelist()), [name + ".asc" for name in sorted(files) if not name.endswith(".sha1")])
+            archive.extractall(self.work / "signatures")
+        for signature in (self.work / "signatures").rglob("*.asc"):
+            name = signature.relative_to(self.work / "signatures").with_suffix("").as_posix()
+            file = self.work / "file"
+            file.write_bytes(files[name])
+            self.assertTrue(self.verified(signature, file), name)
+            file.write_bytes(files[name] + b"?")
+            self.assertFalse(self.verified(signature, file), name)
+        for arguments, message in ((("nobody",), "gpg cannot sign with the key 'nobody'"), ((), "expected the directory of a release and a key")):
+            result = subprocess.run([*sign, *arguments], capture_output=True, text=True)
+            self.assertEqual(result.returncode, 1)
+            self.assertIn(message, result.stderr)
+        (release / f"iobind-{self.version}-maven.zip").write_bytes(b"another one")
+        result = subprocess.run([*sign, key], capture_output=True, text=True)
+        self.assertIn("not signed, because it is not what SHA256SUMS lists", result.stderr)
+        self.assertEqual([path.name for path in release.iterdir() if path.name.startswith(".")], [])
 
     def test_builds_that_differ(self):
         self.edit("scripts/package", r"gzip -9n", 'printf "%s" "$project_dir" >>"$archive"; gzip -9n')
