@@ -232,7 +232,7 @@ iobind_status iobind_audit_get_info(const iobind_audit *audit, iobind_audit_info
     full.crossing_bytes += crosses ? one->bytes : 0;
     full.unknown_count += (one->flags & IOBIND_AUDIT_UNKNOWN) != 0;
   }
-  return iobind__info_write(info, "info", &full, sizeof full, sizeof full, "audit_get_info", error);
+  return IOBIND__INFO_WRITE(info, &full, "audit_get_info", error);
 }
 
 iobind_status iobind_audit_get_entry(const iobind_audit *audit, size_t index, iobind_audit_entry *entry, iobind_error *error) {
@@ -242,5 +242,5 @@ iobind_status iobind_audit_get_entry(const iobind_audit *audit, size_t index, io
                         index);
   }
   const iobind_audit_entry *shown = &audit->entries[index].shown;
-  return iobind__info_write(entry, "entry", shown, sizeof *shown, sizeof *shown, "audit_get_entry", error);
+  return IOBIND__INFO_WRITE(entry, shown, "audit_get_entry", error);
 }

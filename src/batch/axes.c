@@ -131,10 +131,10 @@ iobind_status iobind__axes_find(iobind_batch *batch, const iobind_batch_options 
     IOBIND__TRY(
         check_value(i < session->input_count ? &session->inputs[i] : &session->outputs[i - session->input_count], error));
   }
-  IOBIND__TRY(iobind__array_check(options->input_axes, options->input_axis_count, session->input_count, true, "input_axes",
-                                  what, error));
-  IOBIND__TRY(iobind__array_check(options->output_axes, options->output_axis_count, session->output_count, true, "output_axes",
-                                  what, error));
+  IOBIND__TRY(iobind__array_check_optional(options->input_axes, options->input_axis_count, session->input_count, "input_axes",
+                                           what, error));
+  IOBIND__TRY(iobind__array_check_optional(options->output_axes, options->output_axis_count, session->output_count,
+                                           "output_axes", what, error));
   if ((options->input_axes == NULL) != (options->output_axes == NULL)) {
     return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "%s: expected both input_axes and output_axes, or neither", what);
   }

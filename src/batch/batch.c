@@ -170,7 +170,7 @@ iobind_status iobind_batch_get_info(iobind_batch *batch, iobind_batch_info *info
     full.bytes += batch->store.tensors == NULL ? 0 : batch->store.tensors[i]->bytes;
   }
   pthread_mutex_unlock(&batch->mutex);
-  return iobind__info_write(info, "info", &full, sizeof full, sizeof full, "batch_get_info", error);
+  return IOBIND__INFO_WRITE(info, &full, "batch_get_info", error);
 }
 
 /* ---- destruction ---- */
@@ -492,6 +492,6 @@ iobind_status iobind_batch_create(iobind_session *session, const iobind_batch_op
   IOBIND__TRY(iobind__null_check(options, "options", what, error));
   IOBIND__TRY(iobind__null_check(batch, "batch", what, error));
   IOBIND__TRY(iobind__process_check(what, error));
-  IOBIND__TRY(iobind__options_read(&given, sizeof given, sizeof given, options, what, error));
+  IOBIND__TRY(IOBIND__OPTIONS_READ(&given, options, what, error));
   return iobind__renamed(create(session, &given, batch, error), error, what);
 }

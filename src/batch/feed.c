@@ -164,9 +164,9 @@ static iobind_status check_feed(const iobind_batch *batch, size_t index, const c
     if (!iobind__brought_alike(first, brought)) {
       char expected[IOBIND__SHAPE_TEXT];
       char got[IOBIND__SHAPE_TEXT];
-      const int32_t dtype = (int32_t)batch->session->inputs[batch->feeds[index].input].dtype;
-      iobind__shape_text(dtype, first->dims, NULL, first->rank, expected, sizeof expected);
-      iobind__shape_text(dtype, brought->dims, NULL, brought->rank, got, sizeof got);
+      const iobind_dtype dtype = batch->session->inputs[batch->feeds[index].input].dtype;
+      iobind__shape_text((iobind__form){dtype, first->dims, first->rank}, NULL, expected, sizeof expected);
+      iobind__shape_text((iobind__form){dtype, brought->dims, brought->rank}, NULL, got, sizeof got);
       return iobind__fail(error, IOBIND_ERROR_SHAPE, "%s: row %zu: '%s': expected %s as in row 0, got %s: make two steps", what,
                           i, label, expected, got);
     }
@@ -259,13 +259,12 @@ static iobind_status shape(iobind_batch *batch, iobind__feed *feed, const iobind
   made.target = NULL;
   int64_t dims[IOBIND_MAX_RANK];
   dims_for(&made, batch->room, dims);
+  const iobind__form form = {input->dtype, dims, made.rank};
   /* one buffer is enough, because a step begins after the previous one is complete; it is pinned, so that an upload does not
    * block */
   iobind__place *host = input->place->host ? input->place : iobind__place_for_staging(input->place);
-  IOBIND__TRY(iobind__tensor_create_at(host, input->dtype, dims, made.rank, &made.staging, error));
-  iobind_status status = input->place->host
-                             ? IOBIND_OK
-                             : iobind__tensor_create_at(input->place, input->dtype, dims, made.rank, &made.target, error);
+  IOBIND__TRY(iobind__tensor_create_at(host, form, &made.staging, error));
+  iobind_status status = input->place->host ? IOBIND_OK : iobind__tensor_create_at(input->place, form, &made.target, error);
   if (status != IOBIND_OK) {
     iobind_tensor_release(made.staging);
     return status;

@@ -17,7 +17,8 @@ iobind_status iobind__rows_make(iobind_batch *batch, size_t width, iobind__rows_
     const iobind__value *input = &batch->session->inputs[column->input];
     int64_t dims[IOBIND_MAX_RANK];
     dims_of(column, width, dims);
-    status = iobind__tensor_create_at(input->place, input->dtype, dims, column->rank, &made.tensors[i], error);
+    const iobind__form form = {input->dtype, dims, column->rank};
+    status = iobind__tensor_create_at(input->place, form, &made.tensors[i], error);
   }
   if (status != IOBIND_OK) {
     iobind__rows_free(batch, &made);
@@ -77,8 +78,8 @@ static iobind_status check_dims(const iobind_batch *batch, const iobind__column 
   }
   char expected[IOBIND__SHAPE_TEXT];
   char got[IOBIND__SHAPE_TEXT];
-  iobind__shape_text((int32_t)tensor->dtype, column->dims, NULL, column->rank, expected, sizeof expected);
-  iobind__shape_text((int32_t)tensor->dtype, tensor->dims, NULL, tensor->rank, got, sizeof got);
+  iobind__shape_text((iobind__form){tensor->dtype, column->dims, column->rank}, NULL, expected, sizeof expected);
+  iobind__shape_text(iobind__form_of(tensor), NULL, got, sizeof got);
   return iobind__fail(error, IOBIND_ERROR_SHAPE, "%s: the state of '%s': expected one row, %s, got %s", what,
                       batch->session->inputs[column->input].label, expected, got);
 }

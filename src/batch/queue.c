@@ -167,8 +167,8 @@ iobind_status iobind_batch_step(iobind_batch *batch, const iobind_batch_wait *wa
   size_t rows = 0;
   IOBIND__TRY(iobind__null_check(batch, "batch", what, error));
   IOBIND__TRY(iobind__process_check(what, error));
-  IOBIND__TRY(iobind__array_check(slots, room, batch->most, true, "slots", what, error));
-  IOBIND__TRY(iobind__options_read(&given, sizeof given, sizeof given, wait, what, error));
+  IOBIND__TRY(iobind__array_check_optional(slots, room, batch->most, "slots", what, error));
+  IOBIND__TRY(IOBIND__OPTIONS_READ(&given, wait, what, error));
   const wanted rows_wanted = read_wait(&given);
   pthread_mutex_lock(&batch->mutex);
   const iobind__seat *oldest = await_rows(batch, &rows_wanted);

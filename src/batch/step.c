@@ -126,7 +126,7 @@ static iobind_status check_output(const iobind_batch *batch, size_t index, const
     return IOBIND_OK;
   }
   char got[IOBIND__SHAPE_TEXT];
-  iobind__shape_text((int32_t)output->dtype, output->dims, NULL, output->rank, got, sizeof got);
+  iobind__shape_text(iobind__form_of(output), NULL, got, sizeof got);
   return iobind__fail(error, IOBIND_ERROR_SHAPE, "batch_run: output '%s': expected %zu rows on axis %d, got %s",
                       batch->session->outputs[index].label, outcome->width, (int)axis, got);
 }
@@ -141,7 +141,7 @@ static iobind_status take_output(const iobind_batch *batch, iobind_binding *bind
   IOBIND__TRY(iobind_binding_get_output(binding, index, NULL, &made, error));
   const bool stays = (batch->flags & IOBIND_BATCH_ON_DEVICE) != 0;
   iobind__place *place = stays ? made->place : &batch->session->runtime->cpu->places[IOBIND_MEMORY_DEFAULT];
-  IOBIND__TRY(iobind__tensor_create_at(place, made->dtype, made->dims, made->rank, output, error));
+  IOBIND__TRY(iobind__tensor_create_at(place, iobind__form_of(made), output, error));
   return iobind_tensor_copy((const iobind_tensor *const *)&made, output, 1, NULL, error);
 }
 
@@ -459,7 +459,7 @@ static iobind_status take_row(iobind_batch *batch, const iobind__outcome *outcom
   memcpy(dims, all->dims, all->rank * sizeof dims[0]);
   dims[axis] = 1;
   const iobind__layout layout = iobind__layout_of(all->dtype, dims, all->rank, axis);
-  IOBIND__TRY(iobind__tensor_create_at(all->place, all->dtype, dims, all->rank, tensor, error));
+  IOBIND__TRY(iobind__tensor_create_at(all->place, (iobind__form){all->dtype, dims, all->rank}, tensor, error));
   iobind_status status = copy_row(&layout, all, outcome->width, row, *tensor, error);
   if (status != IOBIND_OK) {
     iobind_tensor_release(*tensor);

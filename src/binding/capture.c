@@ -61,7 +61,7 @@ static iobind_status save(const iobind_binding *binding, saved **out, iobind_err
     if (target != NULL && is_read(binding, target)) {
       self->pairs[self->count].tensor = iobind_tensor_retain(target);
       iobind_tensor **copy = &self->pairs[self->count++].copy;
-      status = iobind__tensor_create_at(target->place, target->dtype, target->dims, target->rank, copy, error);
+      status = iobind__tensor_create_at(target->place, iobind__form_of(target), copy, error);
       if (status == IOBIND_OK) {
         status = iobind__tensor_copy_one(target, *copy, NULL, error);
       }
@@ -128,7 +128,7 @@ static iobind_status make_outputs(iobind_binding *binding, iobind_error *error) 
       continue;
     }
     IOBIND__TRY(iobind__binding_peek(binding, i, &shown, error));
-    IOBIND__TRY(iobind__tensor_create_at(output->place, shown->dtype, shown->dims, shown->rank, &made, error));
+    IOBIND__TRY(iobind__tensor_create_at(output->place, iobind__form_of(shown), &made, error));
     iobind__output_aim(binding, i, made);
     iobind_tensor_release(made);
     iobind__table_changed(binding);

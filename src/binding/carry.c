@@ -308,8 +308,8 @@ static iobind_status refuse_pair(const iobind__value *output, const iobind__valu
                                  iobind_error *error) {
   char from[IOBIND__SHAPE_TEXT];
   char to[IOBIND__SHAPE_TEXT];
-  iobind__shape_text((int32_t)output->dtype, output->dims, output->symbols, output->rank, from, sizeof from);
-  iobind__shape_text((int32_t)input->dtype, input->dims, input->symbols, input->rank, to, sizeof to);
+  iobind__value_shape_text(output, from, sizeof from);
+  iobind__value_shape_text(input, to, sizeof to);
   return iobind__fail(error, status, "binding_carry: output '%s' is %s, input '%s' is %s: expected the same", output->label,
                       from, input->label, to);
 }

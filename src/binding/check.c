@@ -79,8 +79,8 @@ static iobind_status check_passthrough(const iobind_binding *binding, size_t ind
   if (!iobind__tensor_same_dims(source, target)) {
     char came[IOBIND__SHAPE_TEXT];
     char bound[IOBIND__SHAPE_TEXT];
-    iobind__shape_text((int32_t)source->dtype, source->dims, NULL, source->rank, came, sizeof came);
-    iobind__shape_text((int32_t)target->dtype, target->dims, NULL, target->rank, bound, sizeof bound);
+    iobind__shape_text(iobind__form_of(source), NULL, came, sizeof came);
+    iobind__shape_text(iobind__form_of(target), NULL, bound, sizeof bound);
     return iobind__fail(error, IOBIND_ERROR_SHAPE,
                         "%s: output '%s' passes through the input of that name, which is %s: expected the same, got %s", what,
                         value->label, came, bound);

@@ -105,8 +105,9 @@ static iobind_status check_input(const iobind_binding *binding, size_t index, io
 static iobind_status make(iobind_session *session, size_t index, const iobind_tensor *like, const int64_t *dims,
                           iobind_tensor **tensor, iobind_error *error) {
   const iobind__value *value = &session->inputs[index];
+  const iobind__form form = {like->dtype, dims, like->rank};
   iobind_error refusal = IOBIND_ERROR_INIT; /* not an error of the call: the session may lend memory */
-  iobind_status status = iobind__tensor_create_at(value->place, like->dtype, dims, like->rank, tensor, &refusal);
+  iobind_status status = iobind__tensor_create_at(value->place, form, tensor, &refusal);
   if (status != IOBIND_OK && status != IOBIND_ERROR_NOT_SUPPORTED) {
     iobind__error_set(error, status, refusal.ort_code, "%s", refusal.message);
   }
@@ -115,7 +116,7 @@ static iobind_status make(iobind_session *session, size_t index, const iobind_te
   }
   iobind__place *place;
   IOBIND__TRY(iobind__session_lend_place(session, value->place->info, &place, error));
-  return iobind__tensor_create_at(place, like->dtype, dims, like->rank, tensor, error);
+  return iobind__tensor_create_at(place, form, tensor, error);
 }
 
 iobind_status iobind__input_make(iobind_session *session, size_t index, const iobind_tensor *like, iobind_tensor **tensor,

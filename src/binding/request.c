@@ -89,11 +89,11 @@ static iobind_status run_by_binding(iobind_session *session, const iobind_run_re
 
 static iobind_status check_lengths(const iobind_session *session, const iobind_run_request *request, const char *what,
                                    iobind_error *error) {
-  IOBIND__TRY(iobind__array_check(request->inputs, request->input_count, session->input_count, false, "inputs", what, error));
+  IOBIND__TRY(iobind__array_check(request->inputs, request->input_count, session->input_count, "inputs", what, error));
   IOBIND__TRY(
-      iobind__array_check(request->targets, request->target_count, session->output_count, true, "targets", what, error));
-  return iobind__array_check(request->placements, request->placement_count, session->output_count, true, "placements", what,
-                             error);
+      iobind__array_check_optional(request->targets, request->target_count, session->output_count, "targets", what, error));
+  return iobind__array_check_optional(request->placements, request->placement_count, session->output_count, "placements", what,
+                                      error);
 }
 
 iobind_status iobind_session_run(iobind_session *session, const iobind_run_request *given, iobind_tensor **outputs,
@@ -107,8 +107,8 @@ iobind_status iobind_session_run(iobind_session *session, const iobind_run_reque
   }
   iobind_run_request request;
   IOBIND__TRY(iobind__process_check(what, error));
-  IOBIND__TRY(iobind__array_check(outputs, output_count, session->output_count, false, "outputs", what, error));
-  IOBIND__TRY(iobind__options_read(&request, sizeof request, sizeof request, given, what, error));
+  IOBIND__TRY(iobind__array_check(outputs, output_count, session->output_count, "outputs", what, error));
+  IOBIND__TRY(IOBIND__OPTIONS_READ(&request, given, what, error));
   IOBIND__TRY(check_lengths(session, &request, what, error));
   bool is_plain = request.targets == NULL && request.placements == NULL && request.options == NULL &&
                   !iobind__verified_wants_request(session, request.inputs);

@@ -73,7 +73,7 @@ iobind_status iobind__result_locate(const iobind_binding *binding, size_t index,
   size_t rank = 0;
   IOBIND__ORT_TRY(api, api->GetTensorElementTypeAndShapeDataReference(value, &dtype, &dims, &rank), error, "output '%s'",
                   output->label);
-  IOBIND__TRY(iobind__dtype_bytes((iobind_dtype)dtype, dims, rank, bytes, "output", error));
+  IOBIND__TRY(iobind__form_bytes((iobind__form){(iobind_dtype)dtype, dims, rank}, bytes, "output", error));
   IOBIND__ORT_TRY(api, api->GetTensorMutableData(value, data), error, "output '%s'", output->label);
   if (*data == NULL && *bytes > 0) {
     return iobind__fail(error, IOBIND_ERROR_OUT_OF_MEMORY, "output '%s': %zu bytes: out of device memory", output->label,
@@ -175,13 +175,13 @@ static iobind_status make_copy(iobind_binding *binding, size_t index, const iobi
     return IOBIND_OK;
   }
   if (!iobind__output_is_given(output)) {
-    return iobind__tensor_create_at(output->place, source->dtype, source->dims, source->rank, copy, error);
+    return iobind__tensor_create_at(output->place, iobind__form_of(source), copy, error);
   }
   if (!iobind__tensor_same_dims(source, output->target)) {
     char came[IOBIND__SHAPE_TEXT];
     char bound[IOBIND__SHAPE_TEXT];
-    iobind__shape_text((int32_t)source->dtype, source->dims, NULL, source->rank, came, sizeof came);
-    iobind__shape_text((int32_t)output->target->dtype, output->target->dims, NULL, output->target->rank, bound, sizeof bound);
+    iobind__shape_text(iobind__form_of(source), NULL, came, sizeof came);
+    iobind__shape_text(iobind__form_of(output->target), NULL, bound, sizeof bound);
     return iobind__fail(error, IOBIND_ERROR_SHAPE, "binding_run: output '%s': expected %s, as bound, got %s from the run",
                         binding->session->outputs[index].name, bound, came);
   }

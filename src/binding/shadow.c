@@ -279,8 +279,8 @@ static iobind_status refuse_dims(const iobind_binding *binding, size_t index, co
   const iobind_tensor *right = binding->verified->right[index];
   char made[IOBIND__SHAPE_TEXT];
   char wanted[IOBIND__SHAPE_TEXT];
-  iobind__shape_text((int32_t)tensor->dtype, tensor->dims, NULL, tensor->rank, made, sizeof made);
-  iobind__shape_text((int32_t)right->dtype, right->dims, NULL, right->rank, wanted, sizeof wanted);
+  iobind__shape_text(iobind__form_of(tensor), NULL, made, sizeof made);
+  iobind__shape_text(iobind__form_of(right), NULL, wanted, sizeof wanted);
   return iobind__fail(error, IOBIND_ERROR_RESULT,
                       "binding_run: output '%s': expected %s, as on the CPU, got %s from %s: `iobind compare --nodes` "
                       "names the first node that differs",

@@ -47,7 +47,7 @@ static iobind_status make_inputs(trial *self, const iobind_binding *model, iobin
   for (size_t i = 0; i < session->input_count; i++) {
     const iobind_tensor *bound = model->inputs[i].bound;
     IOBIND__TRY(iobind__input_make(session, i, bound, &self->inputs[i], error));
-    IOBIND__TRY(iobind__tensor_create_at(host, bound->dtype, bound->dims, bound->rank, &self->hosts[i], error));
+    IOBIND__TRY(iobind__tensor_create_at(host, iobind__form_of(bound), &self->hosts[i], error));
     IOBIND__TRY(iobind__tensor_copy_one(bound, self->hosts[i], NULL, error));
     IOBIND__TRY(iobind__tensor_copy_one(self->hosts[i], self->inputs[i], NULL, error));
     IOBIND__TRY(iobind_binding_set_input(self->binding, i, IOBIND_INPUT_RESIDENT, self->inputs[i], NULL, error));
@@ -81,7 +81,7 @@ static iobind_status compare(const trial *self, iobind_error *error) {
       continue;
     }
     IOBIND__TRY(iobind_binding_get_output(self->binding, o, NULL, &came, error));
-    IOBIND__TRY(iobind__tensor_create_at(host, came->dtype, came->dims, came->rank, &copy, error));
+    IOBIND__TRY(iobind__tensor_create_at(host, iobind__form_of(came), &copy, error));
     iobind_status status = iobind__tensor_copy_one(came, copy, NULL, error);
     bool same = status == IOBIND_OK && copy->bytes == self->expected[o]->bytes &&
                 (copy->bytes == 0 || memcmp(copy->data, self->expected[o]->data, copy->bytes) == 0);

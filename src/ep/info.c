@@ -20,7 +20,7 @@ static const char *or_empty(const char *text) {
 iobind_status iobind_catalogue_get_ep(size_t index, iobind_catalogue_info *info, iobind_error *error) {
   static const char what[] = "catalogue_get_ep";
   iobind_catalogue_info full = IOBIND_CATALOGUE_INFO_INIT;
-  IOBIND__TRY(iobind__info_write(info, "info", &full, sizeof full, sizeof full, what, error));
+  IOBIND__TRY(IOBIND__INFO_WRITE(info, &full, what, error));
   size_t count = 0;
   while (count <= index && iobind__ep_at(count) != NULL) {
     count++;
@@ -37,7 +37,7 @@ iobind_status iobind_catalogue_get_ep(size_t index, iobind_catalogue_info *info,
   full.releases = table == NULL ? "" : or_empty(table->releases);
   full.option_count = table == NULL ? 0 : table->count;
   full.conflict_count = table == NULL ? 0 : table->pair_count;
-  return iobind__info_write(info, "info", &full, sizeof full, sizeof full, what, error);
+  return IOBIND__INFO_WRITE(info, &full, what, error);
 }
 
 /* The options of an EP by its name; NULL if none are known. */
@@ -62,7 +62,7 @@ iobind_status iobind_catalogue_get_option(const char *ep, size_t index, iobind_o
   static const char what[] = "catalogue_get_option";
   iobind_option_info full = IOBIND_OPTION_INFO_INIT;
   const iobind__option_table *table = NULL;
-  IOBIND__TRY(iobind__info_write(info, "info", &full, sizeof full, sizeof full, what, error));
+  IOBIND__TRY(IOBIND__INFO_WRITE(info, &full, what, error));
   IOBIND__TRY(find_table(ep, &table, what, error));
   IOBIND__TRY(check_index(ep, index, table == NULL ? 0 : table->count, what, error));
   const iobind__option *option = &table->options[index];
@@ -74,14 +74,14 @@ iobind_status iobind_catalogue_get_option(const char *ep, size_t index, iobind_o
   full.refused = or_empty(option->unused);
   full.needs = or_empty(option->needs);
   iobind__option_range(table, option, full.range);
-  return iobind__info_write(info, "info", &full, sizeof full, sizeof full, what, error);
+  return IOBIND__INFO_WRITE(info, &full, what, error);
 }
 
 iobind_status iobind_catalogue_get_conflict(const char *ep, size_t index, iobind_conflict_info *info, iobind_error *error) {
   static const char what[] = "catalogue_get_conflict";
   iobind_conflict_info full = IOBIND_CONFLICT_INFO_INIT;
   const iobind__option_table *table = NULL;
-  IOBIND__TRY(iobind__info_write(info, "info", &full, sizeof full, sizeof full, what, error));
+  IOBIND__TRY(IOBIND__INFO_WRITE(info, &full, what, error));
   IOBIND__TRY(find_table(ep, &table, what, error));
   IOBIND__TRY(check_index(ep, index, table == NULL ? 0 : table->pair_count, what, error));
   const iobind__option_pair *pair = &table->pairs[index];
@@ -90,5 +90,5 @@ iobind_status iobind_catalogue_get_conflict(const char *ep, size_t index, iobind
   full.other = pair->other;
   full.other_value = pair->other_value;
   full.reason = or_empty(pair->reason);
-  return iobind__info_write(info, "info", &full, sizeof full, sizeof full, what, error);
+  return IOBIND__INFO_WRITE(info, &full, what, error);
 }

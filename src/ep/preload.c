@@ -338,7 +338,7 @@ iobind_status iobind_preload(const iobind_preload_options *given, iobind_error *
   iobind_preload_options options;
   search known = {0};
   search chosen = {0};
-  IOBIND__TRY(iobind__options_read(&options, sizeof options, sizeof options, given, "preload", error));
+  IOBIND__TRY(IOBIND__OPTIONS_READ(&options, given, "preload", error));
   IOBIND__TRY(iobind__flags_check(options.flags, IOBIND_PRELOAD_NO_CUDA | IOBIND_PRELOAD_NO_CUDNN | IOBIND_PRELOAD_NO_MSVC,
                                   "preload", error));
   IOBIND__TRY(iobind__process_check("preload", error));

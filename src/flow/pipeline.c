@@ -10,8 +10,8 @@
 static iobind_status submit(iobind_pipeline *pipeline, const iobind_pipeline_request *of, const char *what,
                             iobind_error *error) {
   const size_t inputs = pipeline->session->input_count;
-  IOBIND__TRY(iobind__array_check(of->inputs, of->input_count, inputs, false, "inputs", what, error));
-  IOBIND__TRY(iobind__array_check(of->events, of->event_count, inputs, true, "events", what, error));
+  IOBIND__TRY(iobind__array_check(of->inputs, of->input_count, inputs, "inputs", what, error));
+  IOBIND__TRY(iobind__array_check_optional(of->events, of->event_count, inputs, "events", what, error));
   if (pipeline->submitted - pipeline->pulled == pipeline->slot_count) {
     return iobind__fail(error, IOBIND_ERROR_INVALID_STATE, "%s: all %zu slots hold items: pull one by iobind_pipeline_next",
                         what, pipeline->slot_count);
@@ -37,7 +37,7 @@ iobind_status iobind_pipeline_submit(iobind_pipeline *pipeline, const iobind_pip
   IOBIND__TRY(iobind__null_check(pipeline, "pipeline", what, error));
   IOBIND__TRY(iobind__null_check(request, "request", what, error));
   IOBIND__TRY(iobind__process_check(what, error));
-  IOBIND__TRY(iobind__options_read(&given, sizeof given, sizeof given, request, what, error));
+  IOBIND__TRY(IOBIND__OPTIONS_READ(&given, request, what, error));
   return submit(pipeline, &given, what, error);
 }
 
@@ -56,10 +56,10 @@ static iobind_status next(iobind_pipeline *pipeline, uint64_t until, iobind_tens
                           iobind_pipeline_item *item, iobind_error *error) {
   static const char what[] = "pipeline_next";
   IOBIND__TRY(iobind__process_check(what, error));
-  IOBIND__TRY(iobind__array_check(outputs, output_count, pipeline->session->output_count, false, "outputs", what, error));
+  IOBIND__TRY(iobind__array_check(outputs, output_count, pipeline->session->output_count, "outputs", what, error));
   iobind_pipeline_item full = IOBIND_PIPELINE_ITEM_INIT;
   if (item != NULL) {
-    IOBIND__TRY(iobind__info_write(item, "item", &full, sizeof full, sizeof full, what, error));
+    IOBIND__TRY(IOBIND__INFO_WRITE(item, &full, what, error));
   }
   if (pipeline->pulled == pipeline->submitted) {
     return iobind__fail(error, IOBIND_ERROR_NOT_FOUND, "%s: no item is in flight", what);
@@ -77,7 +77,7 @@ static iobind_status next(iobind_pipeline *pipeline, uint64_t until, iobind_tens
     full.run_ns = times ? self->ends[IOBIND__RUN] : 0;
     full.download_ns = times ? self->ends[IOBIND__DOWNLOAD] : 0;
     full.tag = self->tag;
-    IOBIND__TRY(iobind__info_write(item, "item", &full, sizeof full, sizeof full, what, error));
+    IOBIND__TRY(IOBIND__INFO_WRITE(item, &full, what, error));
   }
   if (self->status != IOBIND_OK) {
     return iobind__error_copy(error, &self->error);
@@ -181,10 +181,10 @@ static iobind_status fill(iobind_pipeline *pipeline, const iobind_pipeline_optio
   if (pipeline->slots == NULL || pipeline->streamed == NULL) {
     return iobind__out_of_memory(error, "pipeline_create");
   }
-  IOBIND__TRY(iobind__array_check(options->constants, options->constant_count, session->input_count, true, "constants",
-                                  "pipeline_create", error));
-  IOBIND__TRY(iobind__array_check(options->placements, options->placement_count, session->output_count, true, "placements",
-                                  "pipeline_create", error));
+  IOBIND__TRY(iobind__array_check_optional(options->constants, options->constant_count, session->input_count, "constants",
+                                           "pipeline_create", error));
+  IOBIND__TRY(iobind__array_check_optional(options->placements, options->placement_count, session->output_count, "placements",
+                                           "pipeline_create", error));
   for (size_t i = 0; i < session->input_count; i++) {
     pipeline->streamed[i] = options->constants == NULL || options->constants[i] == NULL;
   }
@@ -211,7 +211,7 @@ iobind_status iobind_pipeline_create(iobind_session *session, const iobind_pipel
   IOBIND__TRY(iobind__process_check("pipeline_create", error));
   enum { DEFAULT_SLOTS = 3, MOST_SLOTS = 1024 };
   iobind_pipeline_options options;
-  IOBIND__TRY(iobind__options_read(&options, sizeof options, sizeof options, given, "pipeline_create", error));
+  IOBIND__TRY(IOBIND__OPTIONS_READ(&options, given, "pipeline_create", error));
   IOBIND__TRY(iobind__flags_check(options.flags, IOBIND_PIPELINE_STOP | IOBIND_PIPELINE_TIMES, "pipeline_create", error));
   if (options.slots > MOST_SLOTS) {
     return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "pipeline_create: slots: expected 0 .. %d, got %zu", MOST_SLOTS,

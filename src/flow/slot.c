@@ -31,8 +31,7 @@ static iobind_status make_input(iobind__slot *self, size_t index, const iobind_t
   IOBIND__TRY(make_memory(self, index, like, &input, error));
   iobind_status status = IOBIND_OK;
   if (!input->place->host) {
-    status =
-        iobind__tensor_create_at(iobind__place_for_staging(input->place), like->dtype, like->dims, like->rank, &staging, error);
+    status = iobind__tensor_create_at(iobind__place_for_staging(input->place), iobind__form_of(like), &staging, error);
   }
   if (status == IOBIND_OK) {
     status = iobind_binding_set_input(self->binding, index, IOBIND_INPUT_RESIDENT, input, NULL, error);
@@ -184,8 +183,7 @@ iobind_status iobind__slot_find_output(iobind__slot *self, size_t index, const i
   if (*handed == NULL || !iobind__tensor_same_dims(*handed, output)) {
     iobind_tensor_release(*handed);
     *handed = NULL;
-    IOBIND__TRY(iobind__tensor_create_at(iobind__place_for_staging(output->place), output->dtype, output->dims, output->rank,
-                                         handed, error));
+    IOBIND__TRY(iobind__tensor_create_at(iobind__place_for_staging(output->place), iobind__form_of(output), handed, error));
     iobind__tensor_hand_to(*handed, IOBIND_HOLDER_PIPELINE);
   }
   *source = output;

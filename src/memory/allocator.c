@@ -84,19 +84,18 @@ static iobind_status check_holds(iobind__place *place, void *data, size_t bytes,
   return IOBIND_OK;
 }
 
-static iobind_status allocate(iobind__place *place, const iobind__wanted *wanted, OrtValue **value, void **data,
+static iobind_status allocate(iobind__place *place, iobind__form form, size_t bytes, OrtValue **value, void **data,
                               iobind_error *error) {
   const OrtApi *api = IOBIND__API(place->device->runtime);
-  const size_t bytes = wanted->bytes;
   OrtAllocator *allocator;
   IOBIND__TRY(iobind__device_check_registered(place->device, error));
   IOBIND__TRY(get_allocator(place, &allocator, error));
   *data = NULL;
-  OrtStatus *made = api->CreateTensorAsOrtValue(allocator, wanted->dims, wanted->rank, wanted->dtype, value);
+  OrtStatus *made = api->CreateTensorAsOrtValue(allocator, form.dims, form.rank, (ONNXTensorElementDataType)form.dtype, value);
   if (made != NULL) {
     return iobind__ort_fail(api, made, error, "allocate %zu bytes on '%s'", bytes, place->device->spec);
   }
-  if (wanted->dtype == ONNX_TENSOR_ELEMENT_DATA_TYPE_STRING) {
+  if (form.dtype == IOBIND_DTYPE_STRING) {
     return IOBIND_OK; /* strings are C++ objects, without an address that iobind may use */
   }
   iobind_status result = IOBIND_OK;
@@ -116,11 +115,11 @@ static iobind_status allocate(iobind__place *place, const iobind__wanted *wanted
   return result;
 }
 
-iobind_status iobind__place_allocate(iobind__place *place, const iobind__wanted *wanted, OrtValue **value, void **data,
+iobind_status iobind__place_allocate(iobind__place *place, iobind__form form, size_t bytes, OrtValue **value, void **data,
                                      iobind_error *error) {
   iobind__scope scope;
   IOBIND__TRY(iobind__guard_enter(place->device->guard, &scope, error));
-  iobind_status status = allocate(place, wanted, value, data, error);
+  iobind_status status = allocate(place, form, bytes, value, data, error);
   return iobind__guard_end(&scope, status, error);
 }
 

@@ -310,7 +310,7 @@ static iobind_status get_native(iobind_device *device, void *handle, iobind_nati
   }
   IOBIND__TRY(find(device, handle, &resource, error));
   const iobind_native full = {.kind = IOBIND_NATIVE_D3D12, .handle = resource};
-  iobind_status status = iobind__info_write(native, "native", &full, sizeof full, sizeof full, "tensor_get_native", error);
+  iobind_status status = IOBIND__INFO_WRITE(native, &full, "tensor_get_native", error);
   if (status != IOBIND_OK) {
     iobind__com_release(resource);
   }

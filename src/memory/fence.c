@@ -10,8 +10,8 @@ static iobind_status get_fence(iobind_device *device, OrtValue **fence, iobind_e
   }
   static const int64_t one = 1;
   void *data;
-  const iobind__wanted wanted = {ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT, &one, 1, sizeof(float)};
-  IOBIND__TRY(iobind__place_allocate(&device->places[IOBIND_MEMORY_DEFAULT], &wanted, fence, &data, error));
+  const iobind__form form = {IOBIND_DTYPE_FLOAT32, &one, 1};
+  IOBIND__TRY(iobind__place_allocate(&device->places[IOBIND_MEMORY_DEFAULT], form, sizeof(float), fence, &data, error));
   OrtValue *expected = NULL;
   if (!atomic_compare_exchange_strong(&device->fence, &expected, *fence)) {
     iobind__scope scope;

@@ -31,7 +31,7 @@ static iobind_status check_kind(int32_t kind, const char *what, iobind_error *er
 iobind_status iobind__imported_read(iobind__imported *out, const iobind_external *given, bool memory, const char *what,
                                     iobind_error *error) {
   IOBIND__TRY(iobind__null_check(given, "external", what, error));
-  IOBIND__TRY(iobind__options_read(&out->given, sizeof out->given, sizeof out->given, given, what, error));
+  IOBIND__TRY(IOBIND__OPTIONS_READ(&out->given, given, what, error));
   const iobind_external *read = &out->given;
   IOBIND__TRY(check_kind(read->kind, what, error));
   if (kinds[read->kind].memory != memory) {

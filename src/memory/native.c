@@ -145,7 +145,7 @@ static iobind_status read_native(iobind_native *out, const iobind_native *given,
   const iobind__driver *driver = iobind__driver_of(device);
   const iobind__native taken = iobind__native_of(device);
   IOBIND__TRY(iobind__null_check(given, "native", what, error));
-  IOBIND__TRY(iobind__options_read(out, sizeof *out, sizeof *out, given, what, error));
+  IOBIND__TRY(IOBIND__OPTIONS_READ(out, given, what, error));
   const char *name = iobind__ep_native_name(out->kind);
   if (name == NULL) {
     return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT,
@@ -280,12 +280,12 @@ iobind_status iobind_stream_get_native(const iobind_stream *stream, iobind_nativ
   static const char what[] = "stream_get_native";
   iobind_native full = IOBIND_NATIVE_INIT;
   IOBIND__TRY(iobind__null_check(stream, "stream", what, error));
-  IOBIND__TRY(iobind__info_write(native, "native", &full, sizeof full, sizeof full, what, error));
+  IOBIND__TRY(IOBIND__INFO_WRITE(native, &full, what, error));
   if (stream->kind->native == NULL) {
     return iobind__fail(error, IOBIND_ERROR_NOT_SUPPORTED,
                         "%s: the stream of '%s' is a thread of iobind, and has no native handle", what, stream->device->spec);
   }
   full.kind = iobind__native_of(stream->device).kind;
   full.handle = stream->kind->native(stream);
-  return iobind__info_write(native, "native", &full, sizeof full, sizeof full, what, error);
+  return IOBIND__INFO_WRITE(native, &full, what, error);
 }

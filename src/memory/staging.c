@@ -24,8 +24,8 @@ static bool allocate(iobind__staging *slot, iobind__place *pinned, size_t bytes)
   const int64_t dims[1] = {bytes < IOBIND__STAGING_MIN_BYTES ? IOBIND__STAGING_MIN_BYTES : (int64_t)bytes};
   OrtValue *value;
   void *data;
-  const iobind__wanted wanted = {ONNX_TENSOR_ELEMENT_DATA_TYPE_UINT8, dims, 1, (size_t)dims[0]};
-  if (iobind__place_allocate(pinned, &wanted, &value, &data, NULL) != IOBIND_OK) {
+  const iobind__form form = {IOBIND_DTYPE_UINT8, dims, 1};
+  if (iobind__place_allocate(pinned, form, (size_t)dims[0], &value, &data, NULL) != IOBIND_OK) {
     return false;
   }
   iobind__device_note_allocated(pinned->device, IOBIND_HOLDER_STREAM, (size_t)dims[0]);

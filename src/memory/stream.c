@@ -527,7 +527,7 @@ iobind_status iobind_stream_create(iobind_device *device, const iobind_stream_op
   IOBIND__TRY(iobind__null_check(stream, "stream", "stream_create", error));
   IOBIND__TRY(iobind__process_check("stream_create", error));
   iobind_stream_options options;
-  IOBIND__TRY(iobind__options_read(&options, sizeof options, sizeof options, given, "stream_create", error));
+  IOBIND__TRY(IOBIND__OPTIONS_READ(&options, given, "stream_create", error));
   IOBIND__TRY(check_options(device, &options, error));
   iobind_stream *made = calloc(1, sizeof *made);
   if (made == NULL) {

@@ -90,14 +90,27 @@ static const OrtApiBase *base_of_library(void *library) {
   return symbol == NULL ? NULL : get_base();
 }
 
+/* The search for ORT in several steps. */
+typedef struct search {
+  iobind__ort *ort;   /* filled in by the step that finds it */
+  iobind__text tried; /* why the other steps have not found it */
+} search;
+
+static bool has_found(const search *self) {
+  return self->ort->api != NULL;
+}
+
+static const char *separator(const search *self) {
+  return self->tried.length == 0 ? "" : "; ";
+}
+
 /* Try one file or loader name. If it cannot be loaded, that is noted in `tried`. If it is loaded and is not a usable ORT, the
  * search ends with an error. */
-static iobind_status try_name(const char *name, const char *found_by, iobind__ort *ort, iobind__text *tried, bool *found,
-                              iobind_error *error) {
+static iobind_status try_name(search *self, const char *name, const char *found_by, iobind_error *error) {
   iobind__text reason = {0};
   void *library = iobind__library_open(name, &reason);
   if (library == NULL) {
-    iobind__text_add(tried, "%s%s: %s", tried->length == 0 ? "" : "; ", found_by, iobind__text_get(&reason));
+    iobind__text_add(&self->tried, "%s%s: %s", separator(self), found_by, iobind__text_get(&reason));
     iobind__text_free(&reason);
     return IOBIND_OK;
   }
@@ -106,8 +119,7 @@ static iobind_status try_name(const char *name, const char *found_by, iobind__or
     return iobind__fail(error, IOBIND_ERROR_VERSION,
                         "runtime_create: '%s' (%s) is not ONNX Runtime: it exports no OrtGetApiBase", name, found_by);
   }
-  *found = true;
-  return use_base(base, found_by, ort, error);
+  return use_base(base, found_by, self->ort, error);
 }
 
 /* Is this the library with a version in its name, "libonnxruntime.so.1.31.1"? Python's package has only that file. */
@@ -117,81 +129,78 @@ static bool has_version(const char *name) {
          name[sizeof prefix - 1 + strspn(name + sizeof prefix - 1, "0123456789.")] == '\0';
 }
 
-static iobind_status try_name_in(const char *directory, const char *name, const char *found_by, iobind__ort *ort,
-                                 iobind__text *tried, bool *found, iobind_error *error) {
+static iobind_status try_name_in(search *self, const char *directory, const char *name, const char *found_by,
+                                 iobind_error *error) {
   iobind__text path = {0};
   iobind__text_add(&path, "%s/%s", directory, name);
   iobind_status status = IOBIND_OK;
   if (path.failed) {
     status = iobind__out_of_memory(error, "runtime_create");
   } else if (iobind__file_exists(path.data)) {
-    status = try_name(path.data, found_by, ort, tried, found, error);
+    status = try_name(self, path.data, found_by, error);
   }
   iobind__text_free(&path);
   return status;
 }
 
 /* Try the library in a directory, under each name that it may have. */
-static iobind_status try_directory(const char *directory, const char *found_by, iobind__ort *ort, iobind__text *tried,
-                                   bool *found, iobind_error *error) {
-  for (size_t i = 0; i < LOADER_NAME_COUNT && !*found; i++) {
-    IOBIND__TRY(try_name_in(directory, loader_names[i], found_by, ort, tried, found, error));
+static iobind_status try_directory(search *self, const char *directory, const char *found_by, iobind_error *error) {
+  for (size_t i = 0; i < LOADER_NAME_COUNT && !has_found(self); i++) {
+    IOBIND__TRY(try_name_in(self, directory, loader_names[i], found_by, error));
   }
   char **names = NULL;
-  if (!*found && !iobind__directory_list(directory, &names)) {
+  if (!has_found(self) && !iobind__directory_list(directory, &names)) {
     return iobind__out_of_memory(error, "runtime_create");
   }
   iobind_status status = IOBIND_OK;
-  for (size_t i = 0; names != NULL && names[i] != NULL && !*found && status == IOBIND_OK; i++) {
+  for (size_t i = 0; names != NULL && names[i] != NULL && !has_found(self) && status == IOBIND_OK; i++) {
     if (has_version(names[i])) {
-      status = try_name_in(directory, names[i], found_by, ort, tried, found, error);
+      status = try_name_in(self, directory, names[i], found_by, error);
     }
   }
   iobind__directory_free(names);
   IOBIND__TRY(status);
-  if (!*found) {
-    iobind__text_add(tried, "%s%s: no usable %s in '%s'", tried->length == 0 ? "" : "; ", found_by, LIBRARY_NAME, directory);
+  if (!has_found(self)) {
+    iobind__text_add(&self->tried, "%s%s: no usable %s in '%s'", separator(self), found_by, LIBRARY_NAME, directory);
   }
   return IOBIND_OK;
 }
 
 /* Try a path of the user: a file or a directory, relative to the current directory. If it is a bare name and does not exist,
  * the loader searches for it. */
-static iobind_status try_file_or_directory(const char *path, const char *found_by, iobind__ort *ort, iobind__text *tried,
-                                           bool *found, iobind_error *error) {
+static iobind_status try_file_or_directory(search *self, const char *path, const char *found_by, iobind_error *error) {
   bool exists = iobind__path_exists(path);
   if (iobind__directory_exists(path)) {
-    return try_directory(path, found_by, ort, tried, found, error);
+    return try_directory(self, path, found_by, error);
   }
   if (exists && !iobind__file_exists(path)) {
-    iobind__text_add(tried, "%s: '%s': expected a file or a directory, got neither", found_by,
+    iobind__text_add(&self->tried, "%s: '%s': expected a file or a directory, got neither", found_by,
                      path); /* opening a pipe would block */
     return IOBIND_OK;
   }
   if (!exists && !iobind__path_has_directory(path)) {
-    return try_name(path, found_by, ort, tried, found, error);
+    return try_name(self, path, found_by, error);
   }
   char *absolute = iobind__path_absolute(path); /* the loader would search for a path without a directory */
-  iobind_status status = absolute == NULL ? iobind__out_of_memory(error, "runtime_create")
-                                          : try_name(absolute, found_by, ort, tried, found, error);
+  iobind_status status =
+      absolute == NULL ? iobind__out_of_memory(error, "runtime_create") : try_name(self, absolute, found_by, error);
   free(absolute);
   return status;
 }
 
-static iobind_status try_loaded(iobind__ort *ort, bool *found, iobind_error *error) {
-  for (size_t i = 0; i < LOADER_NAME_COUNT && !*found; i++) {
+static iobind_status try_loaded(search *self, iobind_error *error) {
+  for (size_t i = 0; i < LOADER_NAME_COUNT && !has_found(self); i++) {
     void *library = iobind__library_loaded(loader_names[i]);
     const OrtApiBase *base = library == NULL ? NULL : base_of_library(library);
     if (base != NULL) {
-      *found = true;
-      return use_base(base, "already loaded in the process", ort, error);
+      return use_base(base, "already loaded in the process", self->ort, error);
     }
   }
   return IOBIND_OK;
 }
 
 /* Try the directory of libiobind, and the runtime directory beside it. */
-static iobind_status try_own_directories(iobind__ort *ort, iobind__text *tried, bool *found, iobind_error *error) {
+static iobind_status try_own_directories(search *self, iobind_error *error) {
   static const struct {
     const char *below;
     const char *found_by;
@@ -203,11 +212,11 @@ static iobind_status try_own_directories(iobind__ort *ort, iobind__text *tried, 
     return IOBIND_OK;
   }
   iobind_status status = IOBIND_OK;
-  for (size_t i = 0; i < sizeof places / sizeof places[0] && status == IOBIND_OK && !*found; i++) {
+  for (size_t i = 0; i < sizeof places / sizeof places[0] && status == IOBIND_OK && !has_found(self); i++) {
     iobind__text directory = {0};
     iobind__text_add(&directory, "%s%s", own, places[i].below);
     status = directory.failed ? iobind__out_of_memory(error, "runtime_create")
-                              : try_directory(directory.data, places[i].found_by, ort, tried, found, error);
+                              : try_directory(self, directory.data, places[i].found_by, error);
     iobind__text_free(&directory);
   }
   free(own);
@@ -215,42 +224,41 @@ static iobind_status try_own_directories(iobind__ort *ort, iobind__text *tried, 
 }
 
 /* Its result goes before those of the other steps: the message may be cut, and the build's path was chosen deliberately. */
-static iobind_status try_built_in(iobind__ort *ort, iobind__text *tried, bool *found, iobind_error *error) {
-  iobind__text all = {0};
-  iobind_status status =
-      try_file_or_directory(built_in_path, "the default of this build (IOBIND_ORT_LIBRARY)", ort, &all, found, error);
-  iobind__text_add(&all, "; %s", iobind__text_get(tried));
-  iobind__text_free(tried);
-  *tried = all;
+static iobind_status try_built_in(search *self, iobind_error *error) {
+  iobind__text before = self->tried;
+  self->tried = (iobind__text){0};
+  iobind_status status = try_file_or_directory(self, built_in_path, "the default of this build (IOBIND_ORT_LIBRARY)", error);
+  iobind__text_add(&self->tried, "; %s", iobind__text_get(&before));
+  iobind__text_free(&before);
   return status;
 }
 
-static iobind_status search(const char *library, iobind__ort *ort, iobind__text *tried, bool *found, iobind_error *error) {
+static iobind_status run_search(search *self, const char *library, iobind_error *error) {
   if (library != NULL && library[0] == '\0') {
-    iobind__text_add(tried, "the given path: it is empty"); /* for the loader, "" is the program itself */
+    iobind__text_add(&self->tried, "the given path: it is empty"); /* for the loader, "" is the program itself */
     return IOBIND_OK;
   }
   if (library != NULL) {
-    return try_file_or_directory(library, "the given path", ort, tried, found, error);
+    return try_file_or_directory(self, library, "the given path", error);
   }
   char *named = NULL;
   if (!iobind__environment_get("ORT_NATIVE_LIB_PATH", &named)) {
     return iobind__out_of_memory(error, "runtime_create");
   }
   if (named != NULL && named[0] != '\0') {
-    iobind_status status = try_file_or_directory(named, "ORT_NATIVE_LIB_PATH", ort, tried, found, error);
+    iobind_status status = try_file_or_directory(self, named, "ORT_NATIVE_LIB_PATH", error);
     free(named);
     return status;
   }
   free(named);
-  IOBIND__TRY(try_loaded(ort, found, error));
-  if (!*found) {
-    IOBIND__TRY(try_own_directories(ort, tried, found, error));
+  IOBIND__TRY(try_loaded(self, error));
+  if (!has_found(self)) {
+    IOBIND__TRY(try_own_directories(self, error));
   }
-  for (size_t i = 0; i < LOADER_NAME_COUNT && !*found; i++) {
-    IOBIND__TRY(try_name(loader_names[i], "the loader's search", ort, tried, found, error));
+  for (size_t i = 0; i < LOADER_NAME_COUNT && !has_found(self); i++) {
+    IOBIND__TRY(try_name(self, loader_names[i], "the loader's search", error));
   }
-  return *found || built_in_path[0] == '\0' ? IOBIND_OK : try_built_in(ort, tried, found, error);
+  return has_found(self) || built_in_path[0] == '\0' ? IOBIND_OK : try_built_in(self, error);
 }
 
 /* ORT's base, by its table: the library that contains a function of the table exports it. */
@@ -286,16 +294,15 @@ iobind_status iobind__ort_find(const char *library, const void *api_base, const 
                             ort->path);
     }
   } else {
-    iobind__text tried = {0};
-    bool found = false;
-    status = search(library, ort, &tried, &found, error);
-    if (status == IOBIND_OK && !found) {
+    search steps = {.ort = ort};
+    status = run_search(&steps, library, error);
+    if (status == IOBIND_OK && !has_found(&steps)) {
       bool named = library != NULL || iobind__environment_has("ORT_NATIVE_LIB_PATH");
       status = iobind__fail(error, IOBIND_ERROR_NOT_FOUND, "runtime_create: no ONNX Runtime found" OTHER_LIBC "%s. Tried: %s",
                             named ? "" : ", and ORT_NATIVE_LIB_PATH, which may name the library or its directory, is not set",
-                            iobind__text_get(&tried));
+                            iobind__text_get(&steps.tried));
     }
-    iobind__text_free(&tried);
+    iobind__text_free(&steps.tried);
   }
   if (status != IOBIND_OK) {
     iobind__ort_free(ort);

@@ -41,5 +41,5 @@ iobind_status iobind_device_get_memory(const iobind_device *device, iobind_holde
   iobind_memory_usage full = {.bytes = atomic_load(&device->memory[holder].bytes),
                               .count = atomic_load(&device->memory[holder].count),
                               .most_bytes = atomic_load(&device->memory[holder].most_bytes)};
-  return iobind__info_write(usage, "usage", &full, sizeof full, sizeof full, "device_get_memory", error);
+  return IOBIND__INFO_WRITE(usage, &full, "device_get_memory", error);
 }

@@ -367,7 +367,7 @@ iobind_status iobind_device_get_info(const iobind_device *device, iobind_device_
     metadata_of(device, group, &keys, &values, &count);
     full.metadata_count += count;
   }
-  return iobind__info_write(info, "info", &full, sizeof full, sizeof full, "device_get_info", error);
+  return IOBIND__INFO_WRITE(info, &full, "device_get_info", error);
 }
 
 iobind_status iobind_device_get_metadata(const iobind_device *device, size_t index, const char **key, const char **value,
@@ -408,5 +408,5 @@ iobind_status iobind_device_get_counters(const iobind_device *device, iobind_dev
                                  .local_count = atomic_load(&device->counters.local_count),
                                  .allocated_bytes = atomic_load(&device->memory[IOBIND_HOLDER_ANY].bytes),
                                  .allocation_count = atomic_load(&device->counters.allocation_count)};
-  return iobind__info_write(counters, "counters", &full, sizeof full, sizeof full, "device_get_counters", error);
+  return IOBIND__INFO_WRITE(counters, &full, "device_get_counters", error);
 }

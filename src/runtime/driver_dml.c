@@ -181,7 +181,7 @@ iobind_status iobind_runtime_adopt_device(iobind_runtime *runtime, const iobind_
   IOBIND__TRY(iobind__null_check(device, "device", "runtime_adopt_device", error));
   iobind_native_device native;
   IOBIND__TRY(iobind__process_check("runtime_adopt_device", error));
-  IOBIND__TRY(iobind__options_read(&native, sizeof native, sizeof native, given, "runtime_adopt_device", error));
+  IOBIND__TRY(IOBIND__OPTIONS_READ(&native, given, "runtime_adopt_device", error));
   if (native.kind != IOBIND_NATIVE_D3D12) {
     return iobind__fail(error, IOBIND_ERROR_NOT_SUPPORTED,
                         "runtime_adopt_device: native.kind: expected IOBIND_NATIVE_D3D12 (%d), got %d", IOBIND_NATIVE_D3D12,

@@ -41,11 +41,17 @@ static iobind__ep_library *find_library(const iobind_runtime *runtime, const cha
   return NULL;
 }
 
+/* How the registration of a library ended. */
+typedef struct outcome {
+  iobind_status status;
+  bool ours; /* iobind has registered it */
+  const char *message;
+} outcome;
+
 /* Record whether a library works. There is one entry for each name, file and status. With the runtime's mutex held. */
-static iobind_status remember(iobind_runtime *runtime, const char *name, const char *path, iobind_status status, bool ours,
-                              const char *message, iobind_error *error) {
+static iobind_status remember(iobind_runtime *runtime, const char *name, const char *path, outcome how, iobind_error *error) {
   iobind__ep_library *known = find_library(runtime, name, path);
-  if (known != NULL && known->status == status) {
+  if (known != NULL && known->status == how.status) {
     return IOBIND_OK;
   }
   iobind__ep_library **list = realloc(runtime->ep_libraries, (runtime->ep_library_count + 1) * sizeof *runtime->ep_libraries);
@@ -55,8 +61,8 @@ static iobind_status remember(iobind_runtime *runtime, const char *name, const c
   runtime->ep_libraries = list;
   iobind__ep_library *library = calloc(1, sizeof *library);
   if (library != NULL) {
-    *library =
-        (iobind__ep_library){iobind__string_copy(name), iobind__string_copy(path), iobind__string_copy(message), status, ours};
+    *library = (iobind__ep_library){iobind__string_copy(name), iobind__string_copy(path), iobind__string_copy(how.message),
+                                    how.status, how.ours};
   }
   if (library == NULL || library->name == NULL || library->path == NULL || library->message == NULL) {
     library_free(library);
@@ -181,25 +187,25 @@ static iobind_status register_locked(iobind_runtime *runtime, const char *name, 
   const char *other_name = registered_as(runtime, path);
   if (other_name != NULL) {
     /* a library that iobind registered already has an entry */
-    return other_name[0] != '\0' ? IOBIND_OK
-                                 : remember(runtime, name, path, IOBIND_OK, false, "registered by the host program", reason);
+    const outcome theirs = {.status = IOBIND_OK, .message = "registered by the host program"};
+    return other_name[0] != '\0' ? IOBIND_OK : remember(runtime, name, path, theirs, reason);
   }
-  bool ours;
-  iobind_status status = load(runtime, name, path, &ours, reason);
-  if (status != IOBIND_OK) {
+  outcome how = {.message = ""};
+  how.status = load(runtime, name, path, &how.ours, reason);
+  if (how.status != IOBIND_OK) {
+    how.message = reason->message;
     iobind__log_line(runtime->log, IOBIND_LOG_WARNING, "iobind: EP library '%s' from '%s': %s", name, path, reason->message);
   }
   iobind_error not_kept = IOBIND_ERROR_INIT;
-  iobind_status kept = remember(runtime, name, path, status, ours, status == IOBIND_OK ? "" : reason->message, &not_kept);
-  if (kept != IOBIND_OK) {
-    if (ours) {
+  if (remember(runtime, name, path, how, &not_kept) != IOBIND_OK) {
+    if (how.ours) {
       unregister(runtime, name);
       iobind__ep_unclaim(runtime, path);
     }
     return iobind__error_copy(reason, &not_kept);
   }
-  if (status != IOBIND_OK) {
-    return status;
+  if (how.status != IOBIND_OK) {
+    return how.status;
   }
   iobind__ep_claimed(runtime, path);
   return add_devices_of_last(runtime, reason);
@@ -246,7 +252,7 @@ iobind_status iobind_runtime_get_ep(const iobind_runtime *runtime, size_t index,
   }
   iobind_ep_info full = {
       .status = (int32_t)library->status, .name = library->name, .path = library->path, .message = library->message};
-  return iobind__info_write(info, "info", &full, sizeof full, sizeof full, "runtime_get_ep", error);
+  return IOBIND__INFO_WRITE(info, &full, "runtime_get_ep", error);
 }
 
 /* Does the status belong to the library, which iobind or ORT may have refused? Otherwise the search itself has failed. */
@@ -261,7 +267,8 @@ static iobind_status register_found(iobind_runtime *runtime, const iobind__ep *e
   iobind_status status = IOBIND_OK;
   if (find_registered(runtime, ep->name) == NULL && registered_as(runtime, path) == NULL &&
       has_devices_of(runtime, ep->ep_name)) {
-    status = remember(runtime, ep->name, "", IOBIND_OK, false, "its EP is registered from another file", reason);
+    const outcome other = {.status = IOBIND_OK, .message = "its EP is registered from another file"};
+    status = remember(runtime, ep->name, "", other, reason);
   } else {
     status = register_locked(runtime, ep->name, path, reason);
   }
@@ -355,8 +362,9 @@ static iobind_status register_environment(iobind_runtime *runtime, iobind_error 
       status = iobind__error_copy(reason, &refused);
     } else {
       iobind__log_line(runtime->log, IOBIND_LOG_WARNING, "iobind: IOBIND_EP_LIBRARIES: '%s': %s", entry, refused.message);
+      const outcome how = {.status = registered, .message = refused.message};
       pthread_mutex_lock(&runtime->mutex);
-      status = remember(runtime, entry, entry, registered, false, refused.message, reason);
+      status = remember(runtime, entry, entry, how, reason);
       pthread_mutex_unlock(&runtime->mutex);
     }
   }

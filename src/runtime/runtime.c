@@ -191,7 +191,7 @@ iobind_status iobind_runtime_create(const iobind_runtime_options *given, iobind_
   IOBIND__TRY(iobind__null_check(out, "runtime", "runtime_create", error));
   *out = NULL;
   iobind_runtime_options options;
-  IOBIND__TRY(iobind__options_read(&options, sizeof options, sizeof options, given, "runtime_create", error));
+  IOBIND__TRY(IOBIND__OPTIONS_READ(&options, given, "runtime_create", error));
   IOBIND__TRY(check_options(&options, error));
   IOBIND__TRY(iobind__process_check("runtime_create", error));
   iobind__process_watch(has_runtimes);
@@ -229,11 +229,11 @@ iobind_status iobind_runtime_get_info(const iobind_runtime *runtime, iobind_runt
                               .device_count = runtime->device_count,
                               .ep_count = runtime->ep_library_count};
   iobind__runtime_unlock(runtime);
-  return iobind__info_write(info, "info", &full, sizeof full, sizeof full, "runtime_get_info", error);
+  return IOBIND__INFO_WRITE(info, &full, "runtime_get_info", error);
 }
 
 iobind_status iobind_runtime_get_ort(const iobind_runtime *runtime, iobind_ort *ort, iobind_error *error) {
   IOBIND__TRY(iobind__null_check(runtime, "runtime", "runtime_get_ort", error));
   iobind_ort full = {.api_version = runtime->ort.api_version, .api = runtime->ort.api, .env = runtime->env};
-  return iobind__info_write(ort, "ort", &full, sizeof full, sizeof full, "runtime_get_ort", error);
+  return IOBIND__INFO_WRITE(ort, &full, "runtime_get_ort", error);
 }

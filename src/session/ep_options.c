@@ -360,9 +360,9 @@ static size_t group_devices(const iobind_session_options *options, size_t i, con
   return count;
 }
 
-/* ORT accepts an EP once, with all its devices; the EP decides whether it can use several. */
-static iobind_status append_group(const iobind_session_options *options, iobind_device *device, const OrtEpDevice *const *group,
-                                  size_t device_count, bool first, OrtSessionOptions *out, iobind_error *error) {
+/* ORT accepts an EP once, with all its devices; the EP decides whether it can use several. `group`: without options. */
+static iobind_status append_group(const iobind_session_options *options, iobind_device *device, iobind__appended group,
+                                  bool first, OrtSessionOptions *out, iobind_error *error) {
   ep_choice choice;
   IOBIND__TRY(append_before(options, device, out, error));
   IOBIND__TRY(choice_begin(&choice, options, device, device->ep, error));
@@ -372,8 +372,10 @@ static iobind_status append_group(const iobind_session_options *options, iobind_
     status = iobind__driver_of(device)->check_ready(device, error);
   }
   if (status == IOBIND_OK) {
-    const iobind__appended what = {group, device_count, choice.keys, choice.values, choice.count};
-    status = iobind__named(iobind__device_driver_of(device)->append(device, &what, out, error), error, "session_create");
+    group.keys = choice.keys;
+    group.values = choice.values;
+    group.count = choice.count;
+    status = iobind__named(iobind__device_driver_of(device)->append(device, &group, out, error), error, "session_create");
   }
   choice_free(&choice);
   return status;
@@ -389,7 +391,8 @@ static iobind_status append_devices(iobind_runtime *runtime, const iobind_sessio
     iobind_device *device = options->devices[i];
     size_t device_count = device == runtime->cpu ? 0 : group_devices(options, i, group); /* ORT adds the CPU last by itself */
     if (device_count > 0) {
-      status = append_group(options, device, group, device_count, first, out, error);
+      status = append_group(options, device, (iobind__appended){.ep_devices = group, .device_count = device_count}, first, out,
+                            error);
       first = false;
     }
   }

@@ -599,5 +599,5 @@ iobind_status iobind_session_get_state_kind(iobind_session *session, size_t outp
   IOBIND__TRY(iobind__named(iobind__session_find_kind(session, output, input, &found, error), error, what));
   const iobind_state_kind_info full = {
       .struct_size = sizeof full, .kind = found.kind, .axis = found.axis, .mode = iobind__kind_mode(&found, session)};
-  return iobind__info_write(info, "info", &full, sizeof full, sizeof full, what, error);
+  return IOBIND__INFO_WRITE(info, &full, what, error);
 }

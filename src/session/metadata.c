@@ -130,7 +130,7 @@ iobind_status iobind_session_get_info(const iobind_session *session, iobind_sess
                               .graph_count = atomic_load(&session->graphs.live),
                               .kept_graph_count = atomic_load(&session->graphs.kept),
                               .device_node_count = session->device_node_count};
-  return iobind__info_write(info, "info", &full, sizeof full, sizeof full, "session_get_info", error);
+  return IOBIND__INFO_WRITE(info, &full, "session_get_info", error);
 }
 
 iobind_status iobind_session_get_metadata(const iobind_session *session, size_t index, const char **key, const char **value,

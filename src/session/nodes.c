@@ -63,6 +63,5 @@ iobind_status iobind_session_get_node(const iobind_session *session, size_t inde
                         session->node_count, index,
                         session->node_count == 0 ? ": create the session with IOBIND_SESSION_PLACEMENT" : "");
   }
-  return iobind__info_write(info, "info", &session->nodes[index], sizeof session->nodes[index], sizeof session->nodes[index],
-                            "session_get_node", error);
+  return IOBIND__INFO_WRITE(info, &session->nodes[index], "session_get_node", error);
 }

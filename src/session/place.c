@@ -91,8 +91,8 @@ iobind_status iobind__session_lend_place(iobind_session *session, const OrtMemor
   return status;
 }
 
-static iobind_status create_tensor(iobind_session *session, iobind_device *device, iobind_memory memory, iobind_dtype dtype,
-                                   const int64_t *dims, size_t rank, iobind_tensor **tensor, iobind_error *error) {
+static iobind_status create_tensor(iobind_session *session, iobind_device *device, iobind_memory memory, iobind__form form,
+                                   iobind_tensor **tensor, iobind_error *error) {
   if (tensor != NULL) {
     *tensor = NULL;
   }
@@ -104,7 +104,7 @@ static iobind_status create_tensor(iobind_session *session, iobind_device *devic
     return iobind__fail(error, IOBIND_ERROR_WRONG_DEVICE, "session_create_tensor: expected a device of the session, got '%s'",
                         device->spec);
   }
-  if (dtype == IOBIND_DTYPE_STRING) {
+  if (form.dtype == IOBIND_DTYPE_STRING) {
     return iobind__fail(error, IOBIND_ERROR_NOT_SUPPORTED,
                         "session_create_tensor: a session has no memory for strings: use iobind_tensor_create");
   }
@@ -121,14 +121,14 @@ static iobind_status create_tensor(iobind_session *session, iobind_device *devic
                         device->spec);
   }
   IOBIND__TRY(iobind__session_lend_place(session, place->info, &lent, error));
-  return iobind__tensor_create_from(lent, place, dtype, dims, rank, tensor, error);
+  return iobind__tensor_create_from(lent, place, form, tensor, error);
 }
 
 iobind_status iobind_session_create_tensor(iobind_session *session, iobind_device *device, iobind_memory memory,
                                            iobind_dtype dtype, const int64_t *dims, size_t rank, iobind_tensor **tensor,
                                            iobind_error *error) {
-  return iobind__named(create_tensor(session, device, memory, dtype, dims, rank, tensor, error), error,
-                       "session_create_tensor");
+  const iobind__form form = {dtype, dims, rank};
+  return iobind__named(create_tensor(session, device, memory, form, tensor, error), error, "session_create_tensor");
 }
 
 /* The memory of several devices may have the same name: the session's own come first. */

@@ -38,7 +38,7 @@ iobind_status iobind__session_copy_to_host(const iobind_session *session, const 
                                            iobind_error *error) {
   iobind__place *host = &session->runtime->cpu->places[IOBIND_MEMORY_DEFAULT];
   iobind_tensor *made;
-  IOBIND__TRY(iobind__tensor_create_at(host, tensor->dtype, tensor->dims, tensor->rank, &made, error));
+  IOBIND__TRY(iobind__tensor_create_at(host, iobind__form_of(tensor), &made, error));
   iobind_status status = tensor->dtype == IOBIND_DTYPE_STRING ? iobind__strings_copy(tensor, made, error)
                                                               : iobind__tensor_copy_one(tensor, made, NULL, error);
   if (status != IOBIND_OK) {

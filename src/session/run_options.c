@@ -70,7 +70,7 @@ bool iobind__run_options_want_no_graph(const iobind_run_options *options) {
 
 iobind_status iobind__run_options_read(const iobind_session *session, const iobind_run_options *given, const char *what,
                                        iobind_run_options *out, iobind_error *error) {
-  IOBIND__TRY(iobind__options_read(out, sizeof *out, sizeof *out, given, what, error));
+  IOBIND__TRY(IOBIND__OPTIONS_READ(out, given, what, error));
   return check(session, out, what, error);
 }
 

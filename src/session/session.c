@@ -239,7 +239,7 @@ static iobind_status create(iobind_runtime *runtime, const iobind__source *from,
                             iobind_session **out, iobind_error *error) {
   iobind_session_options options;
   IOBIND__TRY(iobind__process_check("session_create", error));
-  IOBIND__TRY(iobind__options_read(&options, sizeof options, sizeof options, given, "session_create", error));
+  IOBIND__TRY(IOBIND__OPTIONS_READ(&options, given, "session_create", error));
   IOBIND__TRY(iobind__verify_by_environment(&options.verify, error));
   return iobind__session_load(runtime, from, &options, out, error);
 }

@@ -266,7 +266,7 @@ static iobind_status get_value(const iobind__value *values, size_t count, size_t
     full.symbols = value->symbols;
     full.rank = value->rank;
   }
-  return iobind__info_write(info, "info", &full, sizeof full, sizeof full, what, error);
+  return IOBIND__INFO_WRITE(info, &full, what, error);
 }
 
 iobind_status iobind_session_get_input(const iobind_session *session, size_t index, iobind_value_info *info,

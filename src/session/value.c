@@ -13,6 +13,14 @@ bool iobind__value_symbols_agree(const iobind__value *value, const iobind_tensor
   return same;
 }
 
+void iobind__value_shape_text(const iobind__value *value, char *out, size_t capacity) {
+  if (value->has_shape) {
+    iobind__shape_text((iobind__form){value->dtype, value->dims, value->rank}, value->symbols, out, capacity);
+  } else {
+    snprintf(out, capacity, "%s of any shape", iobind_dtype_get_name((int32_t)value->dtype));
+  }
+}
+
 iobind_status iobind__value_refuse(const iobind__value *value, const iobind_tensor *tensor, const char *what,
                                    iobind_error *error) {
   if (value->kind != IOBIND_VALUE_TENSOR) {
@@ -21,12 +29,8 @@ iobind_status iobind__value_refuse(const iobind__value *value, const iobind_tens
   }
   char wanted[IOBIND__SHAPE_TEXT];
   char given[IOBIND__SHAPE_TEXT];
-  if (value->has_shape) {
-    iobind__shape_text((int32_t)value->dtype, value->dims, value->symbols, value->rank, wanted, sizeof wanted);
-  } else {
-    snprintf(wanted, sizeof wanted, "%s of any shape", iobind_dtype_get_name((int32_t)value->dtype));
-  }
-  iobind__shape_text((int32_t)tensor->dtype, tensor->dims, NULL, tensor->rank, given, sizeof given);
+  iobind__value_shape_text(value, wanted, sizeof wanted);
+  iobind__shape_text(iobind__form_of(tensor), NULL, given, sizeof given);
   return iobind__fail(error, tensor->dtype != value->dtype ? IOBIND_ERROR_DTYPE : IOBIND_ERROR_SHAPE,
                       "%s: '%s': expected %s, got %s", what, value->label, wanted, given);
 }

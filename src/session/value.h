@@ -20,6 +20,9 @@ typedef struct iobind__value {
   int passthrough_input; /* an output: the input that ORT passes through as it, the one of the same name; -1: it comes from a node, or is a constant */
 } iobind__value;
 
+/* Format the declared shape: "float32[N,3,224,224]", or "float32 of any shape". */
+void iobind__value_shape_text(const iobind__value *value, char *out, size_t capacity);
+
 /* Are dims of the tensor with the same name equal? */
 bool iobind__value_symbols_agree(const iobind__value *value, const iobind_tensor *tensor);
 iobind_status iobind__value_refuse(const iobind__value *value, const iobind_tensor *tensor, const char *what,

@@ -431,6 +431,10 @@ typedef struct record {
   size_t bytes;
 } record;
 
+static iobind__form form_of(const record *self) {
+  return (iobind__form){self->dtype, self->dims, self->rank};
+}
+
 /* The model is the same, so these names exist unless another program has written the file. */
 static iobind_status find_pair(const reader *self, const char *output, const char *input, iobind__pair *pair,
                                iobind_error *error) {
@@ -475,7 +479,7 @@ static iobind_status read_record(reader *self, record *out, iobind_error *error)
   }
   IOBIND__TRY(read_prefix(self, out, error));
   uint64_t bytes = get_number(header, 8);
-  IOBIND__TRY(iobind__dtype_bytes(out->dtype, out->dims, out->rank, &out->bytes, "state_load", error));
+  IOBIND__TRY(iobind__form_bytes(form_of(out), &out->bytes, "state_load", error));
   return !header->failed && bytes == out->bytes && bytes <= self->bytes ? IOBIND_OK
                                                                         : refuse_damaged(self, "a size is damaged", error);
 }
@@ -514,7 +518,7 @@ static iobind_status read_kept(reader *self, iobind__kept *kept, iobind_error *e
   iobind_tensor *tensor;
   iobind_device *cpu = self->session->runtime->cpu;
   IOBIND__TRY(read_record(self, &from, error));
-  IOBIND__TRY(iobind__tensor_create_at(&cpu->places[IOBIND_MEMORY_DEFAULT], from.dtype, from.dims, from.rank, &tensor, error));
+  IOBIND__TRY(iobind__tensor_create_at(&cpu->places[IOBIND_MEMORY_DEFAULT], form_of(&from), &tensor, error));
   iobind_status status = read_tensor(self, tensor, error);
   if (status != IOBIND_OK) {
     iobind_tensor_release(tensor);

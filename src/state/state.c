@@ -67,7 +67,7 @@ iobind_status iobind_state_get_info(const iobind_state *state, iobind_state_info
   for (size_t i = 0; i < state->count; i++) {
     full.bytes += state->kept[i].tensor->bytes;
   }
-  return iobind__info_write(info, "info", &full, sizeof full, sizeof full, "state_get_info", error);
+  return IOBIND__INFO_WRITE(info, &full, "state_get_info", error);
 }
 
 /* Returns the failure of the run that was to write the tensors, if it is known: then their content is undefined. */
@@ -89,7 +89,7 @@ iobind_status iobind_state_get_pair(const iobind_state *state, size_t index, iob
   const iobind__kept *kept = &state->kept[index];
   const iobind_state_pair full = {
       .struct_size = sizeof full, .output = kept->pair.output, .input = kept->pair.input, .tensor = kept->tensor};
-  return iobind__info_write(pair, "pair", &full, sizeof full, sizeof full, "state_get_pair", error);
+  return IOBIND__INFO_WRITE(pair, &full, "state_get_pair", error);
 }
 
 /* ---- widen ---- */

@@ -51,13 +51,17 @@ iobind_status iobind__info_write(void *info, const char *name, const void *full,
   return IOBIND_OK;
 }
 
-iobind_status iobind__array_check(const void *array, size_t count, size_t expected, bool is_optional, const char *name,
-                                  const char *what, iobind_error *error) {
-  if (array == NULL && expected > 0 && !is_optional) {
-    return iobind__null_check(array, name, what, error);
+iobind_status iobind__array_check(const void *array, size_t count, size_t expected, const char *name, const char *what,
+                                  iobind_error *error) {
+  if (expected > 0) {
+    IOBIND__TRY(iobind__null_check(array, name, what, error));
   }
-  size_t wanted = array == NULL ? 0 : expected;
-  return count == wanted ? IOBIND_OK
-                         : iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "%s: %s: expected a length of %zu, got %zu", what,
-                                        name, wanted, count);
+  return count == expected ? IOBIND_OK
+                           : iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "%s: %s: expected a length of %zu, got %zu",
+                                          what, name, expected, count);
+}
+
+iobind_status iobind__array_check_optional(const void *array, size_t count, size_t expected, const char *name, const char *what,
+                                           iobind_error *error) {
+  return iobind__array_check(array, count, array == NULL ? 0 : expected, name, what, error);
 }

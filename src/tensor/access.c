@@ -263,8 +263,8 @@ static iobind_status pair_differs(const iobind_tensor *source, const iobind_tens
                                   iobind_error *error) {
   char from[IOBIND__SHAPE_TEXT];
   char to[IOBIND__SHAPE_TEXT];
-  iobind__shape_text((int32_t)source->dtype, source->dims, NULL, source->rank, from, sizeof from);
-  iobind__shape_text((int32_t)target->dtype, target->dims, NULL, target->rank, to, sizeof to);
+  iobind__shape_text(iobind__form_of(source), NULL, from, sizeof from);
+  iobind__shape_text(iobind__form_of(target), NULL, to, sizeof to);
   return iobind__fail(error, status, "tensor_copy: pair %zu: expected a source of %s, like the target, got %s", index, to,
                       from);
 }

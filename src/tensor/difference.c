@@ -236,8 +236,8 @@ static iobind_status check_pair(const iobind_tensor *tensor, const iobind_tensor
   if (tensor->dtype != right->dtype || !iobind__tensor_same_dims(tensor, right)) {
     char got[IOBIND__SHAPE_TEXT];
     char wanted[IOBIND__SHAPE_TEXT];
-    iobind__shape_text((int32_t)tensor->dtype, tensor->dims, NULL, tensor->rank, got, sizeof got);
-    iobind__shape_text((int32_t)right->dtype, right->dims, NULL, right->rank, wanted, sizeof wanted);
+    iobind__shape_text(iobind__form_of(tensor), NULL, got, sizeof got);
+    iobind__shape_text(iobind__form_of(right), NULL, wanted, sizeof wanted);
     return iobind__fail(error, tensor->dtype != right->dtype ? IOBIND_ERROR_DTYPE : IOBIND_ERROR_SHAPE,
                         "%s: expected %s, like the reference, got %s", what, wanted, got);
   }
@@ -263,7 +263,7 @@ iobind_status iobind_tensor_compare(const iobind_tensor *tensor, const iobind_te
   const iobind_tolerance usual = iobind__tolerance_of(tensor->dtype);
   IOBIND__TRY(iobind__named(iobind__difference_find(tensor, right, tolerance == NULL ? &usual : tolerance, &found, error),
                             error, what));
-  return iobind__info_write(difference, "difference", &found, sizeof found, sizeof found, what, error);
+  return IOBIND__INFO_WRITE(difference, &found, what, error);
 }
 
 /* ---- texts for messages ---- */

@@ -344,7 +344,7 @@ static iobind_status take_over(iobind_runtime *runtime, void *managed, const iob
   IOBIND__TRY(find_place(runtime, from, &place, error));
   iobind_dtype dtype = dtype_of(from);
   size_t bytes;
-  IOBIND__TRY(iobind__dtype_bytes(dtype, from->dims, (size_t)from->rank, &bytes, "tensor_from_dlpack", error));
+  IOBIND__TRY(iobind__form_bytes((iobind__form){dtype, from->dims, (size_t)from->rank}, &bytes, "tensor_from_dlpack", error));
   if (!is_dense(from)) {
     IOBIND__TRY(copy_strided(from, place, flags, tensor, error));
     delete_managed(managed, legacy);

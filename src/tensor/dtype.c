@@ -71,23 +71,22 @@ iobind_status iobind__dims_check(const int64_t *dims, size_t rank, uint64_t *ele
   return IOBIND_OK;
 }
 
-iobind_status iobind__dtype_bytes(iobind_dtype dtype, const int64_t *dims, size_t rank, size_t *bytes, const char *what,
-                                  iobind_error *error) {
+iobind_status iobind__form_bytes(iobind__form form, size_t *bytes, const char *what, iobind_error *error) {
   *bytes = 0;
-  uint32_t bits = iobind_dtype_get_bits((int32_t)dtype);
+  uint32_t bits = iobind_dtype_get_bits((int32_t)form.dtype);
   if (bits == 0) {
     return iobind__fail(error, IOBIND_ERROR_DTYPE, "%s: elements of type %s (%d) have no size", what,
-                        iobind_dtype_get_name((int32_t)dtype), (int)dtype);
+                        iobind_dtype_get_name((int32_t)form.dtype), (int)form.dtype);
   }
   uint64_t elements;
-  IOBIND__TRY(iobind__dims_check(dims, rank, &elements, what, error));
+  IOBIND__TRY(iobind__dims_check(form.dims, form.rank, &elements, what, error));
   /* in units of bytes: the number of bits could overflow even if the number of bytes does not */
   uint64_t per_byte = bits < 8 ? 8 / bits : 1;
   uint64_t units = elements / per_byte + (elements % per_byte != 0);
   uint64_t unit = bits < 8 ? 1 : bits / 8;
   if (units > (uint64_t)PTRDIFF_MAX / unit) {
     return iobind__fail(error, IOBIND_ERROR_SHAPE, "%s: %llu elements of %s are more than can be addressed", what,
-                        (unsigned long long)elements, iobind_dtype_get_name((int32_t)dtype));
+                        (unsigned long long)elements, iobind_dtype_get_name((int32_t)form.dtype));
   }
   *bytes = (size_t)(units * unit);
   return IOBIND_OK;
@@ -95,18 +94,17 @@ iobind_status iobind__dtype_bytes(iobind_dtype dtype, const int64_t *dims, size_
 
 iobind_status iobind_dtype_get_bytes(iobind_dtype dtype, const int64_t *dims, size_t rank, size_t *bytes, iobind_error *error) {
   IOBIND__TRY(iobind__null_check(bytes, "bytes", "dtype_get_bytes", error));
-  return iobind__dtype_bytes(dtype, dims, rank, bytes, "dtype_get_bytes", error);
+  return iobind__form_bytes((iobind__form){dtype, dims, rank}, bytes, "dtype_get_bytes", error);
 }
 
-void iobind__shape_text(int32_t dtype, const int64_t *dims, const char *const *symbols, size_t rank, char *out,
-                        size_t capacity) {
-  int length = snprintf(out, capacity, "%s[", iobind_dtype_get_name(dtype));
-  for (size_t i = 0; i < rank && length >= 0 && (size_t)length < capacity; i++) {
+void iobind__shape_text(iobind__form form, const char *const *symbols, char *out, size_t capacity) {
+  int length = snprintf(out, capacity, "%s[", iobind_dtype_get_name((int32_t)form.dtype));
+  for (size_t i = 0; i < form.rank && length >= 0 && (size_t)length < capacity; i++) {
     const char *comma = i == 0 ? "" : ",";
     char *at = out + length;
     size_t left = capacity - (size_t)length;
-    if (dims[i] >= 0) {
-      length += snprintf(at, left, "%s%lld", comma, (long long)dims[i]);
+    if (form.dims[i] >= 0) {
+      length += snprintf(at, left, "%s%lld", comma, (long long)form.dims[i]);
     } else {
       length += snprintf(at, left, "%s%s", comma, symbols != NULL && symbols[i][0] != '\0' ? symbols[i] : "?");
     }

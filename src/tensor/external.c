@@ -83,7 +83,8 @@ static iobind_status take(iobind_external_memory *memory, OrtValue *value, iobin
 static iobind_status check_part(const iobind_external_memory *memory, const OrtExternalTensorDescriptor *part, size_t *bytes,
                                 const char *what, iobind_error *error) {
   const size_t offset = part->offset_bytes;
-  IOBIND__TRY(iobind__dtype_bytes((iobind_dtype)part->element_type, part->shape, part->rank, bytes, what, error));
+  const iobind__form form = {(iobind_dtype)part->element_type, part->shape, part->rank};
+  IOBIND__TRY(iobind__form_bytes(form, bytes, what, error));
   return offset <= memory->bytes && *bytes <= memory->bytes - offset
              ? IOBIND_OK
              : iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT,

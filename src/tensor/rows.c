@@ -225,7 +225,7 @@ static iobind_status read_side(const iobind_rows *given, const iobind__extent *e
     return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "%s is NULL", what);
   }
   iobind_rows rows;
-  IOBIND__TRY(iobind__options_read(&rows, sizeof rows, sizeof rows, given, what, error));
+  IOBIND__TRY(IOBIND__OPTIONS_READ(&rows, given, what, error));
   const iobind_tensor *tensor = rows.tensor;
   if (tensor == NULL || rows.reserved != 0) {
     return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "%s: %s", what,

@@ -82,9 +82,9 @@ static void tensor_destroy(iobind__ref *ref) {
 }
 
 /* A tensor without a value. */
-static iobind_tensor *tensor_new(iobind__place *place, iobind__ref *owner, iobind_dtype dtype, const int64_t *dims,
-                                 size_t rank) {
-  iobind_tensor *tensor = malloc(sizeof *tensor + rank * sizeof *dims); /* glibc's calloc takes 300 instructions more */
+static iobind_tensor *tensor_new(iobind__place *place, iobind__ref *owner, iobind__form form) {
+  iobind_tensor *tensor =
+      malloc(sizeof *tensor + form.rank * sizeof *form.dims); /* glibc's calloc takes 300 instructions more */
   if (tensor == NULL) {
     return NULL;
   }
@@ -94,10 +94,10 @@ static iobind_tensor *tensor_new(iobind__place *place, iobind__ref *owner, iobin
   tensor->place = place;
   tensor->owner = owner;
   iobind__ref_retain(owner);
-  tensor->dtype = dtype;
-  tensor->rank = rank;
-  if (rank > 0) {
-    memcpy(tensor->dims, dims, rank * sizeof *dims);
+  tensor->dtype = form.dtype;
+  tensor->rank = form.rank;
+  if (form.rank > 0) {
+    memcpy(tensor->dims, form.dims, form.rank * sizeof *form.dims);
   }
   return tensor;
 }
@@ -128,20 +128,20 @@ static iobind_status check_known(const iobind_runtime *runtime, iobind_dtype dty
 }
 
 /* Can ORT create such a tensor at this memory location? *bytes: its size. */
-static iobind_status check_kind(const iobind__place *place, iobind_dtype dtype, const int64_t *dims, size_t rank, size_t *bytes,
-                                const char *what, iobind_error *error) {
+static iobind_status check_kind(const iobind__place *place, iobind__form form, size_t *bytes, const char *what,
+                                iobind_error *error) {
   *bytes = 0;
-  if (dtype == IOBIND_DTYPE_COMPLEX64 || dtype == IOBIND_DTYPE_COMPLEX128) {
+  if (form.dtype == IOBIND_DTYPE_COMPLEX64 || form.dtype == IOBIND_DTYPE_COMPLEX128) {
     return iobind__fail(error, IOBIND_ERROR_NOT_SUPPORTED, "%s: ONNX Runtime has no tensors of %s", what,
-                        iobind_dtype_get_name(dtype));
+                        iobind_dtype_get_name(form.dtype));
   }
   if (place->info == NULL) {
     return iobind__fail(error, IOBIND_ERROR_NOT_SUPPORTED, "%s: device '%s' has no host-accessible memory", what,
                         place->device->spec);
   }
-  if (dtype == IOBIND_DTYPE_STRING) {
+  if (form.dtype == IOBIND_DTYPE_STRING) {
     uint64_t elements;
-    IOBIND__TRY(iobind__dims_check(dims, rank, &elements, what, error));
+    IOBIND__TRY(iobind__dims_check(form.dims, form.rank, &elements, what, error));
     if (place != &place->device->runtime->cpu->places[IOBIND_MEMORY_DEFAULT]) {
       return iobind__fail(error, IOBIND_ERROR_NOT_SUPPORTED,
                           "%s: strings are only in host memory, got device '%s': create the tensor on the CPU device", what,
@@ -149,8 +149,8 @@ static iobind_status check_kind(const iobind__place *place, iobind_dtype dtype, 
     }
     return IOBIND_OK;
   }
-  IOBIND__TRY(iobind__dtype_bytes(dtype, dims, rank, bytes, what, error));
-  return check_known(place->device->runtime, dtype, what, error);
+  IOBIND__TRY(iobind__form_bytes(form, bytes, what, error));
+  return check_known(place->device->runtime, form.dtype, what, error);
 }
 
 iobind_status iobind__tensor_check_writable(const iobind_tensor *tensor, const char *what, iobind_error *error) {
@@ -170,16 +170,15 @@ iobind_status iobind__tensor_find_place(iobind_device *device, iobind_memory mem
   return IOBIND_OK;
 }
 
-iobind_status iobind__tensor_create_from(iobind__place *source, iobind__place *place, iobind_dtype dtype, const int64_t *dims,
-                                         size_t rank, iobind_tensor **out, iobind_error *error) {
+iobind_status iobind__tensor_create_from(iobind__place *source, iobind__place *place, iobind__form form, iobind_tensor **out,
+                                         iobind_error *error) {
   size_t bytes;
-  IOBIND__TRY(check_kind(place, dtype, dims, rank, &bytes, "tensor_create", error));
-  iobind_tensor *tensor = tensor_new(place, source->owner, dtype, dims, rank);
+  IOBIND__TRY(check_kind(place, form, &bytes, "tensor_create", error));
+  iobind_tensor *tensor = tensor_new(place, source->owner, form);
   if (tensor == NULL) {
     return iobind__out_of_memory(error, "tensor_create");
   }
-  const iobind__wanted wanted = {(ONNXTensorElementDataType)dtype, dims, rank, bytes};
-  iobind_status status = iobind__place_allocate(source, &wanted, &tensor->value, &tensor->data, error);
+  iobind_status status = iobind__place_allocate(source, form, bytes, &tensor->value, &tensor->data, error);
   if (status != IOBIND_OK) {
     iobind_tensor_release(tensor);
     return status;
@@ -197,9 +196,8 @@ iobind_status iobind__tensor_create_from(iobind__place *source, iobind__place *p
   return IOBIND_OK;
 }
 
-iobind_status iobind__tensor_create_at(iobind__place *place, iobind_dtype dtype, const int64_t *dims, size_t rank,
-                                       iobind_tensor **out, iobind_error *error) {
-  return iobind__tensor_create_from(place, place, dtype, dims, rank, out, error);
+iobind_status iobind__tensor_create_at(iobind__place *place, iobind__form form, iobind_tensor **out, iobind_error *error) {
+  return iobind__tensor_create_from(place, place, form, out, error);
 }
 
 void iobind__tensor_hand_to(iobind_tensor *tensor, iobind_holder holder) {
@@ -209,8 +207,8 @@ void iobind__tensor_hand_to(iobind_tensor *tensor, iobind_holder holder) {
   }
 }
 
-static iobind_status create(iobind_device *device, iobind_memory memory, iobind_dtype dtype, const int64_t *dims, size_t rank,
-                            iobind_tensor **tensor, iobind_error *error) {
+static iobind_status create(iobind_device *device, iobind_memory memory, iobind__form form, iobind_tensor **tensor,
+                            iobind_error *error) {
   if (tensor != NULL) {
     *tensor = NULL;
   }
@@ -219,12 +217,13 @@ static iobind_status create(iobind_device *device, iobind_memory memory, iobind_
   IOBIND__TRY(iobind__process_check("tensor_create", error));
   iobind__place *place;
   IOBIND__TRY(iobind__tensor_find_place(device, memory, &place, "tensor_create", error));
-  return iobind__tensor_create_at(place, dtype, dims, rank, tensor, error);
+  return iobind__tensor_create_at(place, form, tensor, error);
 }
 
 iobind_status iobind_tensor_create(iobind_device *device, iobind_memory memory, iobind_dtype dtype, const int64_t *dims,
                                    size_t rank, iobind_tensor **tensor, iobind_error *error) {
-  return iobind__named(create(device, memory, dtype, dims, rank, tensor, error), error, "tensor_create");
+  const iobind__form form = {dtype, dims, rank};
+  return iobind__named(create(device, memory, form, tensor, error), error, "tensor_create");
 }
 
 /* Complete a new tensor over existing memory: the caller's, or a part of another tensor's. `tensor` NULL: out of memory. */
@@ -252,15 +251,18 @@ static iobind_status tensor_over(iobind_tensor *tensor, void *data, size_t bytes
   return IOBIND_OK;
 }
 
+static iobind__form form_of_buffer(const iobind_buffer *buffer) {
+  return (iobind__form){(iobind_dtype)buffer->dtype, buffer->dims, buffer->rank};
+}
+
 /* *needed: the size of a tensor of these dims. */
 static iobind_status check_buffer(const iobind_device *device, const iobind_buffer *buffer, const iobind__place *place,
                                   size_t *needed, iobind_error *error) {
-  const iobind_dtype dtype = (iobind_dtype)buffer->dtype;
   const void *data = buffer->data;
-  IOBIND__TRY(check_kind(place, dtype, buffer->dims, buffer->rank, needed, "tensor_wrap", error));
+  IOBIND__TRY(check_kind(place, form_of_buffer(buffer), needed, "tensor_wrap", error));
   if (buffer->bytes < *needed || (data == NULL && *needed > 0)) {
     char shape[IOBIND__SHAPE_TEXT];
-    iobind__shape_text(buffer->dtype, buffer->dims, NULL, buffer->rank, shape, sizeof shape);
+    iobind__shape_text(form_of_buffer(buffer), NULL, shape, sizeof shape);
     return data == NULL
                ? iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "tensor_wrap: data is NULL, %s has %zu bytes", shape,
                               *needed)
@@ -273,8 +275,7 @@ static iobind_status check_buffer(const iobind_device *device, const iobind_buff
 }
 
 static iobind_status wrap(iobind_device *device, const iobind_buffer *buffer, iobind_tensor **tensor, iobind_error *error) {
-  const iobind_dtype dtype = (iobind_dtype)buffer->dtype;
-  if (dtype == IOBIND_DTYPE_STRING) {
+  if (buffer->dtype == IOBIND_DTYPE_STRING) {
     return iobind__fail(error, IOBIND_ERROR_DTYPE,
                         "tensor_wrap: strings cannot be wrapped: create a tensor and set its elements");
   }
@@ -286,7 +287,7 @@ static iobind_status wrap(iobind_device *device, const iobind_buffer *buffer, io
   bool is_handle = driver->wrap != NULL && !place->host;
   void *handle = buffer->data;
   IOBIND__TRY(is_handle ? driver->wrap(device, buffer->data, needed, &handle, error) : IOBIND_OK);
-  iobind_tensor *made = tensor_new(place, place->owner, dtype, buffer->dims, buffer->rank);
+  iobind_tensor *made = tensor_new(place, place->owner, form_of_buffer(buffer));
   iobind_status status = tensor_over(made, handle, needed, tensor, "tensor_wrap", error);
   if (status != IOBIND_OK) {
     if (is_handle) {
@@ -314,7 +315,7 @@ iobind_status iobind_tensor_wrap(iobind_device *device, const iobind_buffer *giv
   IOBIND__TRY(iobind__null_check(tensor, "tensor", "tensor_wrap", error));
   IOBIND__TRY(iobind__process_check("tensor_wrap", error));
   iobind_buffer buffer;
-  IOBIND__TRY(iobind__options_read(&buffer, sizeof buffer, sizeof buffer, given, "tensor_wrap", error));
+  IOBIND__TRY(IOBIND__OPTIONS_READ(&buffer, given, "tensor_wrap", error));
   return iobind__named(wrap(device, &buffer, tensor, error), error, "tensor_wrap");
 }
 
@@ -329,8 +330,9 @@ iobind_status iobind_tensor_view(iobind_tensor *tensor, size_t offset, iobind_dt
   if (tensor->dtype == IOBIND_DTYPE_STRING || dtype == IOBIND_DTYPE_STRING) {
     return iobind__fail(error, IOBIND_ERROR_NOT_SUPPORTED, "tensor_view: strings have no views");
   }
+  const iobind__form form = {dtype, dims, rank};
   size_t bytes;
-  IOBIND__TRY(check_kind(tensor->place, dtype, dims, rank, &bytes, "tensor_view", error));
+  IOBIND__TRY(check_kind(tensor->place, form, &bytes, "tensor_view", error));
   if (offset > tensor->bytes || bytes > tensor->bytes - offset) {
     return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT,
                         "tensor_view: expected a part of the tensor's %zu bytes, got %zu bytes at offset %zu", tensor->bytes,
@@ -345,7 +347,7 @@ iobind_status iobind_tensor_view(iobind_tensor *tensor, size_t offset, iobind_dt
         tensor->place->device->spec, IOBIND__UNIT, bytes, offset);
   }
   void *data = tensor->data == NULL ? NULL : (char *)tensor->data + offset;
-  iobind_tensor *made = tensor_new(tensor->place, tensor->owner, dtype, dims, rank);
+  iobind_tensor *made = tensor_new(tensor->place, tensor->owner, form);
   IOBIND__TRY(tensor_over(made, data, bytes, view, "tensor_view", error));
   (*view)->base = iobind_tensor_retain(tensor->base != NULL ? tensor->base : tensor);
   (*view)->read_only = tensor->read_only;
@@ -408,7 +410,7 @@ iobind_status iobind__tensor_from_value(OrtValue *value, iobind__place *place, i
                           place->device->spec);
     }
   }
-  iobind_tensor *tensor = tensor_new(place, owner, dtype, dims, rank);
+  iobind_tensor *tensor = tensor_new(place, owner, (iobind__form){dtype, dims, rank});
   if (tensor == NULL) {
     return iobind__out_of_memory(error, what);
   }
@@ -498,7 +500,7 @@ iobind_status iobind_tensor_get_info(const iobind_tensor *tensor, iobind_tensor_
                              .memory = (int32_t)tensor->place->memory,
                              .host_readable = tensor->place->host && tensor->dtype != IOBIND_DTYPE_STRING,
                              .read_only = tensor->read_only};
-  return iobind__info_write(info, "info", &full, sizeof full, sizeof full, "tensor_get_info", error);
+  return IOBIND__INFO_WRITE(info, &full, "tensor_get_info", error);
 }
 
 static iobind_status get_native(const iobind_tensor *tensor, iobind_native *native, iobind_error *error) {

@@ -2,6 +2,7 @@
 #ifndef IOBIND_TENSOR_TENSOR_H
 #define IOBIND_TENSOR_TENSOR_H
 
+#include "memory/allocator.h"
 #include "memory/holder.h"
 #include "memory/transfer.h"
 
@@ -62,18 +63,20 @@ enum {
 };
 
 /* iobind_dtype_get_bytes with the name `what` in its messages. */
-iobind_status iobind__dtype_bytes(iobind_dtype dtype, const int64_t *dims, size_t rank, size_t *bytes, const char *what,
-                                  iobind_error *error);
+iobind_status iobind__form_bytes(iobind__form form, size_t *bytes, const char *what, iobind_error *error);
 
 /* The number of elements; SHAPE if the dims are invalid. */
 iobind_status iobind__dims_check(const int64_t *dims, size_t rank, uint64_t *elements, const char *what, iobind_error *error);
 
 /* Format a shape: "float32[N,3,224,224]". A negative dim is shown by its symbol, or as "?". */
-void iobind__shape_text(int32_t dtype, const int64_t *dims, const char *const *symbols, size_t rank, char *out,
-                        size_t capacity);
+void iobind__shape_text(iobind__form form, const char *const *symbols, char *out, size_t capacity);
 
 /* A number that is never returned again; never 0. */
 uint64_t iobind__serial_next(void);
+
+static inline iobind__form iobind__form_of(const iobind_tensor *tensor) {
+  return (iobind__form){tensor->dtype, tensor->dims, tensor->rank};
+}
 
 /* Does the value own its memory? Not if it is wrapped, imported or a view. */
 static inline bool iobind__tensor_owns_memory(const iobind_tensor *tensor) {
@@ -123,12 +126,11 @@ iobind_status iobind__tensor_find_place(iobind_device *device, iobind_memory mem
                                         iobind_error *error);
 
 /* Create a tensor at any memory location, also a session's. */
-iobind_status iobind__tensor_create_at(iobind__place *place, iobind_dtype dtype, const int64_t *dims, size_t rank,
-                                       iobind_tensor **out, iobind_error *error);
+iobind_status iobind__tensor_create_at(iobind__place *place, iobind__form form, iobind_tensor **out, iobind_error *error);
 
 /* The same with the allocator of `source`, which lends memory of `place`. */
-iobind_status iobind__tensor_create_from(iobind__place *source, iobind__place *place, iobind_dtype dtype, const int64_t *dims,
-                                         size_t rank, iobind_tensor **out, iobind_error *error);
+iobind_status iobind__tensor_create_from(iobind__place *source, iobind__place *place, iobind__form form, iobind_tensor **out,
+                                         iobind_error *error);
 
 /* Set the holder of the tensor's memory for iobind_device_get_memory. A new tensor's is the caller. NULL is a no-op. */
 void iobind__tensor_hand_to(iobind_tensor *tensor, iobind_holder holder);

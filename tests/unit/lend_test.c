@@ -37,7 +37,7 @@ static int on_webgpu(void **state) {
 
 static iobind_tensor *allocate(const float *values) {
   iobind_tensor *tensor = NULL;
-  expect_ok(iobind__tensor_create_at(lent, IOBIND_DTYPE_FLOAT32, &count, 1, &tensor, &fault));
+  expect_ok(iobind__tensor_create_at(lent, (iobind__form){IOBIND_DTYPE_FLOAT32, &count, 1}, &tensor, &fault));
   if (values != NULL) {
     expect_ok(iobind_tensor_write(tensor, 0, values, 3 * sizeof *values, NULL, &fault));
   }
