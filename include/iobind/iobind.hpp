@@ -1283,6 +1283,12 @@ public:
   bool reorder(std::size_t axis, std::initializer_list<std::int64_t> rows, error *failed = nullptr) {
     return reorder(axis, span<const std::int64_t>(rows.begin(), rows.size()), failed);
   }
+  /** Name the role of an input for write_lengths, if the model's graph does not show it.
+   *  @param axis  IOBIND_LENGTH_CACHE: the axis of its rows */
+  bool name_length(const text &name, iobind_length_role role, std::size_t axis = 0, error *failed = nullptr) {
+    input_slot found = input(name, failed);
+    return found && detail::call(failed, iobind_binding_name_length, get(), found.index(), role, axis);
+  }
   /** Write the lengths of carried caches of fixed capacity, for a run that adds so many rows. -1: the length that iobind has
    *  counted. */
   bool write_lengths(std::size_t added, std::int64_t length = -1, error *failed = nullptr) {

@@ -91,6 +91,41 @@ typedef struct iobind_state_kind_info {
 IOBIND_API IOBIND_CHECK iobind_status iobind_session_get_state_kind(iobind_session *session, size_t output, size_t input,
                                                                     iobind_state_kind_info *info, iobind_error *error);
 
+/** What an input has to do with the lengths of caches of fixed capacity, if `length` rows are in use and a run adds `added` rows. */
+typedef enum iobind_length_role {
+  IOBIND_LENGTH_UNNAMED = 0,   /**< what the model's graph shows */
+  IOBIND_LENGTH_BEFORE = 1,    /**< `length`: the first row that the run writes, such as TensorScatter's `write_indices` */
+  IOBIND_LENGTH_LAST = 2,      /**< `length + added - 1`: the last one, such as GroupQueryAttention's `seqlens_k` */
+  IOBIND_LENGTH_AFTER = 3,     /**< `length + added`, such as Attention's `nonpad_kv_seqlen` */
+  IOBIND_LENGTH_EXTENT = 4,    /**< no less than `length + added` of the longest row of the batch, such as GroupQueryAttention's
+                                    `total_sequence_length`: the capacity in a session that captures graphs */
+  IOBIND_LENGTH_MASK = 5,      /**< along its last axis 1 for each of the first `length + added` rows, 0 for all others */
+  IOBIND_LENGTH_POSITIONS = 6, /**< along its last axis `length`, `length + 1`, .. `length + added - 1` */
+  IOBIND_LENGTH_OTHER = 7,     /**< nothing that iobind writes: the caller does */
+  IOBIND_LENGTH_CACHE = 8,     /**< a carried cache of fixed capacity */
+  IOBIND_LENGTH_ROLE_FORCE32 = 0x7FFFFFFF
+} iobind_length_role;
+
+/** Name the role of an input for iobind_binding_write_lengths, if the model's graph does not show it. Then the lengths are written,
+ *  counted, checked, saved and rewound as if the graph showed them.
+ *  - Typical use: a model that computes its lengths from a mask, or whose cache is written by operators that iobind does not know.
+ *  - CACHE: iobind_session_get_state_kind returns UNKNOWN for the state, but it is a cache of fixed capacity. On its first axis it has
+ *    the rows of the batch, unless `axis` is 0.
+ *  - All roles that the graph does not show must be named: iobind_binding_write_lengths returns NOT_SUPPORTED for a role that the graph
+ *    contradicts, or for an unnamed input from which the model computes lengths. The message names the input.
+ *  - MASK is bool, int32, int64, float16 or float32, the other lengths are int32 or int64. An input with more than one row of values
+ *    has the rows of the batch in its first axis.
+ *  - The roles remain until they are named otherwise. The length becomes unknown: pass it in the next call of
+ *    iobind_binding_write_lengths.
+ *  @param input  index of the session's input
+ *  @param role   iobind_length_role; UNNAMED: end it
+ *  @param axis   CACHE: the axis of its rows; otherwise 0
+ *  @return OK; NOT_FOUND index out of range; INVALID_ARGUMENT role or axis; DTYPE, SHAPE the input cannot have that role;
+ *          NOT_SUPPORTED it is not a tensor of numbers; INVALID_STATE a run is in flight
+ *  @threads serial for the binding   @blocks no   @since 1.0 */
+IOBIND_API IOBIND_CHECK iobind_status iobind_binding_name_length(iobind_binding *binding, size_t input, iobind_length_role role,
+                                                                 size_t axis, iobind_error *error);
+
 /** Write the lengths of the carried caches of fixed capacity (IOBIND_STATE_CAPACITY) into the model's inputs for them, for a run that
  *  adds `added` rows to each cache. A successful run advances the length; a failed or cancelled run does not.
  *  - GroupQueryAttention has `seqlens_k` and `total_sequence_length` (the capacity in a session that captures graphs).
@@ -98,12 +133,14 @@ IOBIND_API IOBIND_CHECK iobind_status iobind_session_get_state_kind(iobind_sessi
  *  - Rows of a batch may have different lengths: pass one length for each row. They are counted from then on; saved states, files,
  *    reorder and rewind keep them. To shorten a row, or to begin it again, pass its length in the next call.
  *  - An unbound length input is bound, and rebound if the number of rows changes. A length input that the caller has bound is
- *    written as by iobind_binding_write_input. The caller still binds or writes masks and positions.
+ *    written as by iobind_binding_write_input. The caller still binds or writes masks and positions
+ *    that are not named.
  *  - The length becomes unknown if ORT makes a run without this call before it, even if the run fails, and if a state is bound,
  *    written or carried again. A run that is refused does not change it. A saved state has its length; iobind_binding_rewind_state
  *    sets the length.
  *  - Other operators that read the cache may have a length input, too: Attention, GroupQueryAttention. iobind finds them also
- *    behind nodes that keep the rows, such as Cast or Transpose. If the graph does not show their length input, nothing is written.
+ *    behind nodes that keep the rows, such as Cast or Transpose. If the graph does not show their length input, nothing is written,
+ *    unless the caller has named the inputs (iobind_binding_name_length).
  *  - If the graph shows which input has the new rows, a run with another number of new rows is refused (SHAPE).
  *  - If a run fails in flight, the length is again that before all runs in flight.
  *  @param added   new rows of each cache: the tokens of the next run, 1 or more

@@ -4,6 +4,7 @@
 
 #include "binding/marks.h"
 #include "binding/used.h"
+#include "session/kind.h"
 #include "session/session.h"
 
 enum { IOBIND__NOT_CARRIED = -1 };
@@ -45,6 +46,9 @@ typedef struct iobind__pair {
 
 size_t iobind__binding_count_carries(const iobind_binding *binding);
 iobind__pair iobind__binding_view_carry(const iobind_binding *binding, size_t index);
+
+/* The kind of a carry, as the caller has named it or as the graph shows it. NOT_SUPPORTED: they differ. */
+iobind_status iobind__binding_find_kind(iobind_binding *binding, iobind__pair pair, iobind__kind *out, iobind_error *error);
 
 /* The rows in use of a cache of fixed capacity: its first `length` rows. A tensor of the state has at least these. */
 typedef struct iobind__prefix {

@@ -220,7 +220,7 @@ void iobind__input_let_go(iobind_binding *binding, size_t index) {
 
 /* The lengths of the next run are no longer those that iobind has written. */
 static inline void note_written(iobind_binding *binding, const iobind__input *input) {
-  if (input->role != IOBIND__LENGTH_COMPUTED) {
+  if (input->role != IOBIND_LENGTH_UNNAMED) {
     binding->lengths.added = 0;
   }
 }

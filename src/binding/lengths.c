@@ -1,85 +1,10 @@
 /* The length of the carried caches of fixed capacity: written into the inputs that the model takes it from, and counted by the runs that
  * succeed. */
+#include <string.h>
+
 #include "binding/table.h"
-#include "session/kind.h"
 
 static const char what[] = "binding_write_lengths";
-
-/* ---- the caches in the model's graph ---- */
-
-static iobind_status refuse_kind(const iobind_binding *binding, iobind_error *error) {
-  return iobind__fail(error, IOBIND_ERROR_NOT_SUPPORTED, "%s: expected a carried cache of fixed capacity, got none%s", what,
-                      binding->session->model == NULL
-                          ? ": the session's model is unknown (create the session from a file, or with IOBIND_SESSION_IDENTIFY)"
-                          : ": the model's graph shows no such cache: write the lengths yourself");
-}
-
-static iobind_status refuse_input(const iobind_binding *binding, size_t index, const char *why, iobind_error *error) {
-  return iobind__fail(error, IOBIND_ERROR_NOT_SUPPORTED, "%s: '%s': %s: write the lengths yourself", what,
-                      binding->session->inputs[index].label, why);
-}
-
-static iobind_status note_roles(iobind_binding *binding, const iobind__kind *kind, size_t state, iobind_error *error) {
-  if (kind->axis == SIZE_MAX || kind->length_count == 0) {
-    return refuse_input(binding, state, "the graph does not show where its length comes from", error);
-  }
-  if (kind->doubt != NULL) {
-    return refuse_input(binding, state, kind->doubt, error);
-  }
-  for (size_t i = 0; i < kind->length_count; i++) {
-    size_t index = kind->lengths[i];
-    iobind__input *input = &binding->inputs[index];
-    if (kind->roles[i] == IOBIND__LENGTH_COMPUTED) {
-      return refuse_input(binding, index, "the model computes lengths from it", error);
-    }
-    if (input->carry != 0) {
-      return refuse_input(binding, index, "it is carried, so the model counts by itself", error);
-    }
-    if (input->role != IOBIND__LENGTH_COMPUTED && input->role != kind->roles[i]) {
-      return refuse_input(binding, index, "operators read different lengths from it", error);
-    }
-    input->role = kind->roles[i];
-  }
-  return IOBIND_OK;
-}
-
-static iobind_status note_cache(iobind_binding *binding, const iobind__kind *kind, size_t state, iobind__lengths *found,
-                                iobind_error *error) {
-  const iobind_tensor *bound = binding->inputs[state].bound;
-  if (bound == NULL) {
-    return iobind__fail(error, IOBIND_ERROR_INVALID_STATE, "%s: '%s' is not bound: bind the first state", what,
-                        binding->session->inputs[state].label);
-  }
-  IOBIND__TRY(note_roles(binding, kind, state, error));
-  int64_t rows = kind->rows == SIZE_MAX ? 1 : bound->dims[kind->rows];
-  found->rows_differ = found->rows_differ || (found->capacity >= 0 && rows != found->rows);
-  if (found->capacity < 0 || bound->dims[kind->axis] < found->capacity) {
-    found->capacity = bound->dims[kind->axis];
-    found->rows = rows;
-  }
-  if (found->tokens == SIZE_MAX) {
-    found->tokens = kind->tokens;
-    found->tokens_axis = kind->tokens_axis;
-  }
-  return IOBIND_OK;
-}
-
-static iobind_status survey(iobind_binding *binding, iobind__lengths *found, iobind_error *error) {
-  found->capacity = -1;
-  found->tokens = SIZE_MAX;
-  for (size_t i = 0; i < binding->session->input_count; i++) {
-    binding->inputs[i].role = IOBIND__LENGTH_COMPUTED;
-  }
-  for (size_t i = 0; i < binding->carry_count; i++) {
-    const iobind__carry *carry = &binding->carries[i];
-    iobind__kind kind;
-    IOBIND__TRY(iobind__session_find_kind(binding->session, carry->output, carry->input, &kind, error));
-    if (kind.kind == IOBIND_STATE_CAPACITY) {
-      IOBIND__TRY(note_cache(binding, &kind, carry->input, found, error));
-    }
-  }
-  return found->capacity < 0 ? refuse_kind(binding, error) : IOBIND_OK;
-}
 
 /* ---- the lengths to write ---- */
 
@@ -95,84 +20,150 @@ typedef struct growth {
   int64_t added;
 } growth;
 
-/* The shape of the values for an input. */
+/* The values for an input: one for all rows of the batch, one for each, or for each row or position of each. */
 typedef struct shape {
   size_t rank;
-  const int64_t *dims;
-  int64_t own; /* the memory of `dims` if the caller has not bound the input and it has one dim */
+  int64_t dims[IOBIND_MAX_RANK];
+  size_t width; /* values of one row of the batch */
+  size_t count; /* rows of the batch */
 } shape;
 
-static int64_t value_of(const iobind_binding *binding, iobind__length_role role, const growth *by, size_t row) {
+/* The value at a place along the last axis. */
+static int64_t value_of(const iobind_binding *binding, iobind_length_role role, const growth *by, size_t row, size_t at) {
   int64_t length = iobind__used_at(&by->from, row);
-  int64_t values[] = {[IOBIND__LENGTH_BEFORE] = length,
-                      [IOBIND__LENGTH_LAST] = length + by->added - 1,
-                      [IOBIND__LENGTH_AFTER] = length + by->added,
+  int64_t values[] = {[IOBIND_LENGTH_BEFORE] = length,
+                      [IOBIND_LENGTH_LAST] = length + by->added - 1,
+                      [IOBIND_LENGTH_AFTER] = length + by->added,
                       /* an EP may read it on the host, where each value would need another captured graph */
-                      [IOBIND__LENGTH_EXTENT] =
-                          binding->session->graphs.limit > 0 ? binding->lengths.capacity : by->from.longest + by->added};
+                      [IOBIND_LENGTH_EXTENT] =
+                          binding->session->graphs.limit > 0 ? binding->lengths.capacity : by->from.longest + by->added,
+                      [IOBIND_LENGTH_MASK] = (int64_t)at < length + by->added,
+                      [IOBIND_LENGTH_POSITIONS] = length + (int64_t)at};
   return values[role];
 }
 
-/* The shape that the caller has bound, or that the model and the cache require. */
-static iobind_status find_shape(const iobind_binding *binding, size_t index, shape *out, iobind_error *error) {
-  const iobind__input *input = &binding->inputs[index];
+/* The extent of a dim that the model leaves open, and the caller, too; -1: it is not known. */
+static int64_t open_dim(const iobind_binding *binding, size_t index, const growth *by, size_t axis) {
+  iobind_length_role role = binding->inputs[index].role;
+  if (iobind__length_is_wide(role) && axis + 1 == binding->session->inputs[index].rank) {
+    return role == IOBIND_LENGTH_MASK ? binding->lengths.capacity : by->added;
+  }
+  return axis == 0 ? binding->lengths.rows : -1;
+}
+
+static iobind_status choose_dims(const iobind_binding *binding, size_t index, const growth *by, shape *out,
+                                 iobind_error *error) {
   const iobind__value *value = &binding->session->inputs[index];
+  bool is_known = value->has_shape;
+  out->rank = value->rank;
+  for (size_t i = 0; i < value->rank && is_known; i++) {
+    out->dims[i] = value->dims[i] >= 0 ? value->dims[i] : open_dim(binding, index, by, i);
+    is_known = out->dims[i] >= 0;
+  }
+  return is_known ? IOBIND_OK
+                  : iobind__fail(error, IOBIND_ERROR_INVALID_STATE, "%s: '%s' is not bound, and its dims are open: bind it",
+                                 what, value->label);
+}
+
+/* The shape that the caller has bound, or that the model and the cache require. */
+static iobind_status find_shape(const iobind_binding *binding, size_t index, const growth *by, shape *out,
+                                iobind_error *error) {
+  const iobind__input *input = &binding->inputs[index];
   const iobind_tensor *bound = input->is_made ? NULL : input->source != NULL ? input->source : input->bound;
-  if (value->dtype != IOBIND_DTYPE_INT32 && value->dtype != IOBIND_DTYPE_INT64) {
-    return refuse_input(binding, index, "expected int32 or int64", error);
+  if (bound == NULL) {
+    IOBIND__TRY(choose_dims(binding, index, by, out, error));
+  } else {
+    out->rank = bound->rank;
+    memcpy(out->dims, bound->dims, bound->rank * sizeof bound->dims[0]);
   }
-  if (bound == NULL && (!value->has_shape || value->rank > 1)) {
-    return iobind__fail(error, IOBIND_ERROR_INVALID_STATE, "%s: '%s' is not bound, and its dims are open: bind it", what,
-                        value->label);
+  size_t outer = iobind__length_is_wide(input->role) && out->rank > 0 ? out->rank - 1 : out->rank;
+  out->width = outer < out->rank ? (size_t)out->dims[outer] : 1;
+  out->count = 1;
+  for (size_t i = 0; i < outer; i++) {
+    out->count *= (size_t)out->dims[i];
   }
-  out->own = value->rank == 1 && value->dims[0] >= 0 ? value->dims[0] : binding->lengths.rows;
-  out->rank = bound == NULL ? value->rank : bound->rank;
-  out->dims = bound == NULL ? &out->own : bound->dims;
   return IOBIND_OK;
 }
 
+/* ---- checks ---- */
+
 /* The differences of the rows' values. NULL: one value for the whole batch, because all lengths are equal, or the input has the
  * longest one. */
-static const iobind__skew *skew_of(iobind__length_role role, const growth *by) {
-  return role == IOBIND__LENGTH_EXTENT ? NULL : by->from.skew;
+static const iobind__skew *skew_of(iobind_length_role role, const growth *by) {
+  return role == IOBIND_LENGTH_EXTENT ? NULL : by->from.skew;
 }
 
 /* An input with one length for all rows cannot represent lengths that differ. */
-static iobind_status check_input(const iobind_binding *binding, size_t index, const growth *by, iobind_error *error) {
-  shape of;
-  size_t count = 1;
-  IOBIND__TRY(find_shape(binding, index, &of, error));
-  for (size_t i = 0; i < of.rank; i++) {
-    count *= (size_t)of.dims[i];
-  }
+static iobind_status check_skew(const iobind_binding *binding, size_t index, const shape *of, const growth *by,
+                                iobind_error *error) {
   const iobind__skew *skew = skew_of(binding->inputs[index].role, by);
-  return skew == NULL || count == skew->count
+  return skew == NULL || of->count == skew->count
              ? IOBIND_OK
              : iobind__fail(error, IOBIND_ERROR_NOT_SUPPORTED,
                             "%s: '%s' has %zu elements, and the batch %zu rows of different lengths: expected an element for "
                             "each row",
-                            what, binding->session->inputs[index].label, count, skew->count);
+                            what, binding->session->inputs[index].label, of->count, skew->count);
+}
+
+/* A mask has a place for each row that will be in use, positions have one for each new row. */
+static iobind_status check_width(const iobind_binding *binding, size_t index, const shape *of, const growth *by,
+                                 iobind_error *error) {
+  iobind_length_role role = binding->inputs[index].role;
+  size_t least = (size_t)(role == IOBIND_LENGTH_MASK ? by->from.longest + by->added : by->added);
+  bool fits = of->rank > 0 && (role == IOBIND_LENGTH_MASK ? of->width >= least : of->width == least);
+  return !iobind__length_is_wide(role) || fits
+             ? IOBIND_OK
+             : iobind__fail(error, IOBIND_ERROR_SHAPE, "%s: '%s': expected %zu%s on the last axis, got %zu", what,
+                            binding->session->inputs[index].label, least, role == IOBIND_LENGTH_MASK ? " or more" : "",
+                            of->rank == 0 ? 0 : of->width);
+}
+
+/* Need nothing be bound? */
+static bool is_bound_with(const iobind__input *input, const shape *of) {
+  const iobind_tensor *bound = input->bound;
+  return bound != NULL &&
+         (!input->is_made || (bound->rank == of->rank && memcmp(bound->dims, of->dims, of->rank * sizeof of->dims[0]) == 0));
+}
+
+static iobind_status check_input(iobind_binding *binding, size_t index, const growth *by, iobind_error *error) {
+  const iobind__value *value = &binding->session->inputs[index];
+  shape of;
+  if (value->dtype != IOBIND_DTYPE_INT32 && value->dtype != IOBIND_DTYPE_INT64 &&
+      binding->inputs[index].role != IOBIND_LENGTH_MASK) {
+    return iobind__fail(error, IOBIND_ERROR_NOT_SUPPORTED, "%s: '%s': expected int32 or int64: write the lengths yourself",
+                        what, value->label);
+  }
+  IOBIND__TRY(find_shape(binding, index, by, &of, error));
+  IOBIND__TRY(check_width(binding, index, &of, by, error));
+  IOBIND__TRY(check_skew(binding, index, &of, by, error));
+  return is_bound_with(&binding->inputs[index], &of) ? IOBIND_OK : iobind__binding_check_idle(binding, what, error);
 }
 
 /* ---- write ---- */
 
+static void set_value(iobind_tensor *values, size_t index, int64_t value) {
+  enum { HALF_ONE = 0x3C00 };
+  switch (values->dtype) {
+    case IOBIND_DTYPE_INT32: ((int32_t *)values->data)[index] = (int32_t)value; break;
+    case IOBIND_DTYPE_BOOL: ((uint8_t *)values->data)[index] = (uint8_t)value; break;
+    case IOBIND_DTYPE_FLOAT16: ((uint16_t *)values->data)[index] = value != 0 ? HALF_ONE : 0; break;
+    case IOBIND_DTYPE_FLOAT32: ((float *)values->data)[index] = (float)value; break;
+    default: ((int64_t *)values->data)[index] = value; break;
+  }
+}
+
 static iobind_status make_values(const iobind_binding *binding, size_t index, const growth *by, iobind_tensor **out,
                                  iobind_error *error) {
-  iobind__length_role role = binding->inputs[index].role;
+  iobind_length_role role = binding->inputs[index].role;
   iobind_tensor *values;
   shape of;
-  IOBIND__TRY(find_shape(binding, index, &of, error));
+  IOBIND__TRY(find_shape(binding, index, by, &of, error));
   iobind_dtype dtype = (iobind_dtype)binding->session->inputs[index].dtype;
   IOBIND__TRY(
       iobind_tensor_create(binding->session->runtime->cpu, IOBIND_MEMORY_DEFAULT, dtype, of.dims, of.rank, &values, error));
-  size_t count = values->bytes / (dtype == IOBIND_DTYPE_INT32 ? sizeof(int32_t) : sizeof(int64_t));
-  for (size_t i = 0; i < count; i++) {
-    int64_t value = value_of(binding, role, by, skew_of(role, by) == NULL ? 0 : i);
-    if (dtype == IOBIND_DTYPE_INT32) {
-      ((int32_t *)values->data)[i] = (int32_t)value;
-    } else {
-      ((int64_t *)values->data)[i] = value;
-    }
+  for (size_t i = 0; i < of.count * of.width; i++) {
+    size_t row = skew_of(role, by) == NULL ? 0 : i / of.width;
+    set_value(values, i, value_of(binding, role, by, row, i % of.width));
   }
   *out = values;
   return IOBIND_OK;
@@ -206,16 +197,16 @@ static iobind_status write_input(iobind_binding *binding, size_t index, const gr
 
 static iobind_status write_all(iobind_binding *binding, const growth *by, iobind_stream *stream, iobind_error *error) {
   for (size_t i = 0; i < binding->session->input_count; i++) {
-    if (binding->inputs[i].role != IOBIND__LENGTH_COMPUTED) {
+    if (binding->inputs[i].role != IOBIND_LENGTH_UNNAMED) {
       IOBIND__TRY(write_input(binding, i, by, stream, error));
     }
   }
   return IOBIND_OK;
 }
 
-static iobind_status check_all(const iobind_binding *binding, const growth *by, iobind_error *error) {
+static iobind_status check_all(iobind_binding *binding, const growth *by, iobind_error *error) {
   for (size_t i = 0; i < binding->session->input_count; i++) {
-    if (binding->inputs[i].role != IOBIND__LENGTH_COMPUTED) {
+    if (binding->inputs[i].role != IOBIND_LENGTH_UNNAMED) {
       IOBIND__TRY(check_input(binding, i, by, error));
     }
   }
@@ -263,7 +254,7 @@ static iobind_status find_caches(iobind_binding *binding, iobind_error *error) {
     return IOBIND_OK;
   }
   IOBIND__TRY(iobind__binding_check_idle(binding, what, error));
-  IOBIND__TRY(survey(binding, &found, error));
+  IOBIND__TRY(iobind__roles_find(binding, &found, error));
   binding->lengths = found;
   return IOBIND_OK;
 }

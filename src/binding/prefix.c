@@ -12,7 +12,7 @@ iobind_status iobind__prefix_find(iobind_binding *binding, const iobind__carry *
     return IOBIND_OK;
   }
   iobind__kind kind;
-  IOBIND__TRY(iobind__session_find_kind(binding->session, carry->output, carry->input, &kind, error));
+  IOBIND__TRY(iobind__binding_find_kind(binding, (iobind__pair){carry->output, carry->input}, &kind, error));
   if (kind.kind == IOBIND_STATE_CAPACITY && kind.axis < state->rank && length <= state->dims[kind.axis]) {
     *out = (iobind__prefix){.is_used = true, .axis = kind.axis, .length = length, .capacity = state->dims[kind.axis]};
   }

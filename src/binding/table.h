@@ -16,6 +16,12 @@ typedef struct iobind__dims {
   int64_t dims[IOBIND_MAX_RANK];
 } iobind__dims;
 
+/* What the caller says of an input. */
+typedef struct iobind__length_name {
+  iobind_length_role role;
+  size_t axis; /* CACHE: of its rows */
+} iobind__length_name;
+
 typedef struct iobind__input {
   iobind_input_mode mode;
   iobind_tensor *bound;  /* what ORT reads; NULL: not set. A reference is held, as on the next two */
@@ -25,7 +31,8 @@ typedef struct iobind__input {
   bool is_lost;          /* it is spoiled, and not only beyond its length */
   iobind__dims past;     /* the dims of the tensor that was released, for which REUSE outputs have memory */
   size_t carry;          /* its carry's index + 1; 0: not carried */
-  iobind__length_role role; /* which length iobind writes into it; COMPUTED: none */
+  iobind__length_name name; /* of its lengths, by the caller */
+  iobind_length_role role;  /* which length iobind writes into it; UNNAMED: none */
   bool is_made;             /* iobind has bound it, for a length */
 } iobind__input;
 
@@ -252,6 +259,16 @@ iobind_status iobind__input_write_from(iobind_binding *binding, size_t index, io
 /* Later runs continue from this state. `event`: recorded after the work that writes it, or NULL. Takes ownership of the
  * reference to the tensor. */
 void iobind__input_go_on(iobind_binding *binding, size_t index, iobind_tensor *state, iobind_event *event);
+
+/* ---- roles.c ---- */
+
+/* Has an input of this role a value for each row or position, along its last axis? */
+static inline bool iobind__length_is_wide(iobind_length_role role) {
+  return role == IOBIND_LENGTH_MASK || role == IOBIND_LENGTH_POSITIONS;
+}
+
+/* Find the carried caches, and the role of each input. */
+iobind_status iobind__roles_find(iobind_binding *binding, iobind__lengths *found, iobind_error *error);
 
 /* ---- lengths.c ---- */
 

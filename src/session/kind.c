@@ -310,7 +310,7 @@ static void add_length(const search *in, uint32_t wire, iobind__kind *to) {
 }
 
 /* A wire of an operator that takes a length: an input that is passed on as it is has the role. */
-static void add_role(const walk *self, uint32_t wire, iobind__length_role role, iobind__kind *to) {
+static void add_role(const walk *self, uint32_t wire, iobind_length_role role, iobind__kind *to) {
   chain way;
   collect(self, wire, add_length, to);
   if (wire == 0 || !trace(self->in, wire, &way) || way.slices > 0 || self->in->inputs[way.start] == SIZE_MAX) {
@@ -320,7 +320,7 @@ static void add_role(const walk *self, uint32_t wire, iobind__length_role role, 
   if (place == SIZE_MAX) {
     return;
   }
-  if (to->roles[place] != IOBIND__LENGTH_COMPUTED && to->roles[place] != role) {
+  if (to->roles[place] != IOBIND_LENGTH_UNNAMED && to->roles[place] != role) {
     doubt(to, "operators read different lengths from one input");
   }
   to->roles[place] = role;
@@ -346,15 +346,15 @@ static void add_attention(const walk *self, uint32_t node, iobind__kind *to) {
   if (length == 0 || read == IOBIND__SPREAD_NONE) {
     return;
   }
-  add_role(self, length, IOBIND__LENGTH_AFTER, to);
+  add_role(self, length, IOBIND_LENGTH_AFTER, to);
   if (read == IOBIND__SPREAD_MIXED) {
     doubt(to, "an Attention with a length reads the cache through other nodes");
   }
 }
 
 static void add_grouped_lengths(const walk *self, uint32_t node, iobind__kind *to) {
-  add_role(self, iobind__topology_input(self->in->graph, node, 5), IOBIND__LENGTH_LAST, to);
-  add_role(self, iobind__topology_input(self->in->graph, node, 6), IOBIND__LENGTH_EXTENT, to);
+  add_role(self, iobind__topology_input(self->in->graph, node, 5), IOBIND_LENGTH_LAST, to);
+  add_role(self, iobind__topology_input(self->in->graph, node, 6), IOBIND_LENGTH_EXTENT, to);
 }
 
 /* Several layers may share one cache. */
@@ -448,7 +448,7 @@ static iobind_status find_lengths(const search *in, const pattern_match *of, iob
   if (is_made && of->by->op == IOBIND__OP_GROUP_QUERY_ATTENTION) {
     add_grouped_lengths(&self, of->node, to);
   } else if (is_made) {
-    add_role(&self, iobind__topology_input(in->graph, of->node, 2), IOBIND__LENGTH_BEFORE, to);
+    add_role(&self, iobind__topology_input(in->graph, of->node, 2), IOBIND_LENGTH_BEFORE, to);
   }
   if (is_made) {
     add_readers(&self, of, to);

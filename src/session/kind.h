@@ -6,15 +6,6 @@
 
 enum { IOBIND__LENGTH_INPUTS = 4 };
 
-/* What an operator takes from an input, if `length` rows are in the cache and a run adds some. */
-typedef enum iobind__length_role {
-  IOBIND__LENGTH_COMPUTED, /* the model computes it from the input: not known */
-  IOBIND__LENGTH_BEFORE,   /* the length: where the run writes, TensorScatter's `write_indices` */
-  IOBIND__LENGTH_LAST,     /* the last row after the run: GroupQueryAttention's `seqlens_k` */
-  IOBIND__LENGTH_AFTER,    /* the length after the run: Attention's `nonpad_kv_seqlen` */
-  IOBIND__LENGTH_EXTENT    /* no less than the length after the run: GroupQueryAttention's `total_sequence_length` */
-} iobind__length_role;
-
 typedef struct iobind__kind {
   iobind_state_kind kind;
   size_t input; /* of the session: the kind is for this one alone */
@@ -22,7 +13,7 @@ typedef struct iobind__kind {
   size_t rows;  /* the axis of the batch whose rows have a length each; SIZE_MAX: the state has none, or it is not known */
   size_t length_count;
   size_t lengths[IOBIND__LENGTH_INPUTS]; /* CAPACITY: the session's inputs that its lengths come from, the first ones */
-  iobind__length_role roles[IOBIND__LENGTH_INPUTS];
+  iobind_length_role roles[IOBIND__LENGTH_INPUTS]; /* UNNAMED: the model computes a length from the input */
   const char *doubt; /* CAPACITY: why there may be other lengths, for a message; NULL: these are all */
   bool
       is_shareable; /* CAPACITY: the operator may write into the input's memory: no other operator reads it, and there is none in between */

@@ -43,12 +43,11 @@ static iobind_status refuse(const iobind_session *session, iobind__pair pair, io
 
 /* Are all states caches of fixed capacity whose length iobind counts? */
 static iobind_status find_counted(const iobind__mover *self, bool *are_counted, iobind_error *error) {
-  iobind_session *session = iobind__binding_session(self->binding);
   *are_counted = iobind__binding_get_used(self->binding).longest >= 0;
   for (size_t i = 0; i < self->count && *are_counted; i++) {
     const iobind__pair pair = iobind__binding_view_carry(self->binding, i);
     iobind__kind found;
-    IOBIND__TRY(iobind__session_find_kind(session, pair.output, pair.input, &found, error));
+    IOBIND__TRY(iobind__binding_find_kind(self->binding, pair, &found, error));
     *are_counted = found.kind == IOBIND_STATE_CAPACITY;
   }
   return IOBIND_OK;
@@ -59,7 +58,7 @@ static iobind_status find_axes(iobind__mover *self, iobind_error *error) {
   for (size_t i = 0; i < self->count; i++) {
     const iobind__pair pair = iobind__binding_view_carry(self->binding, i);
     iobind__kind found;
-    IOBIND__TRY(iobind__session_find_kind(session, pair.output, pair.input, &found, error));
+    IOBIND__TRY(iobind__binding_find_kind(self->binding, pair, &found, error));
     if (found.kind != IOBIND_STATE_GROWING) {
       return found.kind == IOBIND_STATE_CAPACITY ? refuse_capacity(session, pair, &found, error)
                                                  : refuse(session, pair, found.kind, error);

@@ -34,7 +34,7 @@ static iobind_status find_role(const iobind__mover *self, size_t axis, role *out
   for (size_t i = 0; i < self->count; i++) {
     const iobind__pair pair = iobind__binding_view_carry(self->binding, i);
     iobind__kind kind;
-    IOBIND__TRY(iobind__session_find_kind(iobind__binding_session(self->binding), pair.output, pair.input, &kind, error));
+    IOBIND__TRY(iobind__binding_find_kind(self->binding, pair, &kind, error));
     if (kind.kind == IOBIND_STATE_CAPACITY) {
       out->is_length = out->is_length || kind.axis == axis;
       out->is_batch = out->is_batch || kind.rows == axis;

@@ -181,6 +181,10 @@ static void states(const iobind::runtime &runtime, const iobind::session &scale,
   CHECK(!binding.reorder(0, std::array<std::int64_t, 1>{-1}, &failed) && failed.status() == IOBIND_ERROR_INVALID_ARGUMENT);
   CHECK(!binding.rewind(1, &failed) && says(IOBIND_ERROR_NOT_SUPPORTED, "save a state earlier"));
   CHECK(!binding.write_lengths(1, 0, &failed) && says(IOBIND_ERROR_NOT_SUPPORTED, "a carried cache of fixed capacity"));
+  CHECK(!binding.name_length("z", IOBIND_LENGTH_CACHE, 0, &failed) && says(IOBIND_ERROR_NOT_FOUND, "z"));
+  CHECK(!binding.name_length("x", IOBIND_LENGTH_AFTER, 0, &failed) && says(IOBIND_ERROR_DTYPE, "int32 or int64"));
+  CHECK(!iobind::binding().name_length("x", IOBIND_LENGTH_CACHE, 0, &failed) && failed.status() == IOBIND_ERROR_INVALID_ARGUMENT);
+  CHECK(binding.name_length("x", IOBIND_LENGTH_OTHER) && binding.name_length("x", IOBIND_LENGTH_UNNAMED));
   iobind::stream none_on;
   CHECK(!binding.write_lengths(1, 0, none_on, &failed) && failed.status() == IOBIND_ERROR_INVALID_ARGUMENT);
   CHECK(!binding.write_lengths(1, {3, 5}, &failed) && says(IOBIND_ERROR_NOT_SUPPORTED, "a carried cache of fixed capacity"));

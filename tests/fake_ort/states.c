@@ -175,6 +175,32 @@ static iobind_status go_back_to_kept(struct rig *rig) {
   return iobind_binding_rewind_state(rig->binding, 8, &rig->error);
 }
 
+/* A cache of 8 rows that the graph does not show, and a row. Its position and the mask are inputs that iobind binds. */
+static void make_named(struct rig *rig) {
+  static const int64_t dims[] = {8, 4};
+  static const int64_t row[] = {1, 4};
+  static const float zeros[32] = {0};
+  load(rig, "masked capacity=8");
+  NEED(rig, iobind_tensor_create(rig->device, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, dims, 2, &rig->x, &rig->error));
+  NEED(rig, iobind_tensor_write(rig->x, 0, zeros, sizeof zeros, NULL, &rig->error));
+  NEED(rig, iobind_tensor_create(rig->device, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, row, 2, &rig->y, &rig->error));
+  NEED(rig, iobind_tensor_write(rig->y, 0, rig_twos, sizeof rig_twos, NULL, &rig->error));
+  NEED(rig, iobind_binding_set_input(rig->binding, 0, IOBIND_INPUT_RESIDENT, rig->x, NULL, &rig->error));
+  NEED(rig, iobind_binding_set_input(rig->binding, 1, IOBIND_INPUT_RESIDENT, rig->y, NULL, &rig->error));
+  NEED(rig, iobind_binding_carry(rig->binding, 0, 0, IOBIND_CARRY_IN_PLACE, &rig->error));
+  NEED(rig, iobind_binding_name_length(rig->binding, 2, IOBIND_LENGTH_POSITIONS, 0, &rig->error));
+  NEED(rig, iobind_binding_name_length(rig->binding, 3, IOBIND_LENGTH_MASK, 0, &rig->error));
+}
+
+static void make_named_whole(struct rig *rig) {
+  make_named(rig);
+  NEED(rig, iobind_binding_name_length(rig->binding, 0, IOBIND_LENGTH_CACHE, 0, &rig->error));
+}
+
+static iobind_status name_cache(struct rig *rig) {
+  return iobind_binding_name_length(rig->binding, 0, IOBIND_LENGTH_CACHE, 0, &rig->error);
+}
+
 static iobind_status write_lengths_by_row(struct rig *rig) {
   static const int64_t lengths[] = {0, 2};
   return iobind_binding_write_lengths(rig->binding, 1, lengths, 2, NULL, &rig->error);
@@ -189,6 +215,11 @@ static void is_at_two_places(struct rig *rig) {
   static const float expected[32] = {[0] = 2, [1] = 4, [2] = 6, [3] = 8, [24] = 2, [25] = 4, [26] = 6, [27] = 8};
   NEED(rig, iobind_binding_run(rig->binding, NULL, &rig->error));
   rig_expect(rig, rig->x, expected, 32);
+}
+
+/* A name alone writes nothing. */
+static void is_named(struct rig *rig) {
+  NEED(rig, iobind_binding_write_lengths(rig->binding, 1, &(int64_t){3}, 1, NULL, &rig->error));
 }
 
 /* The row is where the length says. */
@@ -335,6 +366,18 @@ const struct scenario state_scenarios[] = {
      .prepare = make_grown,
      .call = go_back,
      .right = is_shorter},
+    {.function = "iobind_binding_name_length",
+     .variant = "",
+     .places = ON_CPU | ON_VDEV,
+     .prepare = make_named,
+     .call = name_cache,
+     .right = is_named},
+    {.function = "iobind_binding_write_lengths",
+     .variant = "named",
+     .places = ON_CPU | ON_VDEV,
+     .prepare = make_named_whole,
+     .call = write_lengths,
+     .right = is_at_its_place},
     {.function = "iobind_binding_write_lengths",
      .variant = "",
      .places = ON_CPU | ON_VDEV,

@@ -77,6 +77,7 @@ void build_loop(builder *b);
 void build_decoder(builder *b);
 void build_grow(builder *b);
 void build_cache(builder *b);
+void build_masked(builder *b);
 void build_append(builder *b);
 void build_shared(builder *b);
 void build_denoise(builder *b);

@@ -44,12 +44,17 @@ const model_kind model_kinds[] = {
      build_decoder},
     {"grow", "all, all_turned = past and its like on the other axis, with `row` behind them", build_grow},
     {"cache", "next = cache with `row` at row `at`, sum over its rows  [capacity=16 width=8]", build_cache},
+    {"masked",
+     "next = cache with `row` at the rows `at`; y = the sum of its rows, each times its number in `mask`; dtype is the mask's  "
+     "[capacity=16 width=4 dtype=float32]",
+     build_masked},
     {"append",
      "next = cache with `row` at `at` of its first axis but one; attention=1: y = row's attention to `valid` of them; "
      "opset=24; capacity=0: it is open; old=1: before = -cache, old=2: inside of a branch  [batch=1 capacity=16 width=4 attention=0 old=0]",
      build_append},
     {"shared",
-     "y = attention of x to a key and a value of fixed capacity, by GroupQueryAttention  [batch=1 capacity=16 heads=2 width=16]",
+     "y = attention of x to a key and a value of fixed capacity, by GroupQueryAttention; mask=1: their lengths are "
+     "computed from a mask  [batch=1 capacity=16 heads=2 width=16 mask=0]",
      build_shared},
     {"denoise", "denoised = latents - tanh(latents) * timestep / 4  [dims=1,4,16,16]", build_denoise},
     {"voices",

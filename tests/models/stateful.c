@@ -109,6 +109,27 @@ void build_cache(builder *b) {
   builder_node_end(b);
 }
 
+/* Rows are written into a cache of fixed capacity, and a mask says which of them count. */
+void build_masked(builder *b) {
+  int64_t capacity = builder_int(b, "capacity", 16), width = builder_int(b, "width", 4), last = -1;
+  test_shape cache = {.dims = {capacity, width}, .rank = 2}, row = {.dims = {-1, width}, .rank = 2, .names = {"new"}};
+  test_shape at = {.dims = {-1}, .rank = 1, .names = {"new"}}, mask = {.dims = {1, capacity}, .rank = 2},
+             sum = {.dims = {1, width}, .rank = 2};
+  builder_input(b, "cache", ONNX_FLOAT32, &cache);
+  builder_input(b, "row", ONNX_FLOAT32, &row);
+  builder_input(b, "at", ONNX_INT64, &at);
+  builder_input(b, "mask", builder_dtype(b, "dtype", ONNX_FLOAT32), &mask);
+  builder_output(b, "next", ONNX_FLOAT32, &cache);
+  builder_output(b, "y", ONNX_FLOAT32, &sum);
+  builder_int64s(b, "last", &last, 1);
+  builder_node(b, "Unsqueeze", "at last", "places");
+  builder_node(b, "ScatterND", "cache places row", "next");
+  builder_node_begin(b, "Cast", "mask", "factors");
+  onnx_attribute_int(&b->writer, "to", ONNX_FLOAT32);
+  builder_node_end(b);
+  builder_node(b, "MatMul", "factors next", "y");
+}
+
 /* What a cache was: a node reads it beside the operator, or one inside of a branch does. */
 static void build_before(builder *b, const test_shape *cache, int inside) {
   static const char *const branches[] = {"then_branch", "else_branch"};
@@ -156,6 +177,27 @@ void build_append(builder *b) {
   }
 }
 
+/* The lengths of a cache, computed from a mask: how many of its numbers are 1, and how many there are. */
+static void build_lengths(builder *b, int64_t batch) {
+  test_shape mask = {.dims = {batch, -1}, .rank = 2, .names = {"", "extent"}};
+  int64_t axis = 1;
+  builder_input(b, "mask", ONNX_INT64, &mask);
+  builder_int64s(b, "axis", &axis, 1);
+  builder_scalar(b, "one", ONNX_INT64, 1);
+  builder_node_begin(b, "ReduceSum", "mask axis", "used");
+  onnx_attribute_int(&b->writer, "keepdims", 0);
+  builder_node_end(b);
+  builder_node(b, "Sub", "used one", "last");
+  builder_node_begin(b, "Cast", "last", "seqlens_k");
+  onnx_attribute_int(&b->writer, "to", ONNX_INT32);
+  builder_node_end(b);
+  builder_node(b, "Shape", "mask", "dims");
+  builder_node(b, "Gather", "dims one", "extent");
+  builder_node_begin(b, "Cast", "extent", "total");
+  onnx_attribute_int(&b->writer, "to", ONNX_INT32);
+  builder_node_end(b);
+}
+
 /* Keys and values of fixed capacity, into which an operator writes by itself. */
 void build_shared(builder *b) {
   int64_t batch = builder_int(b, "batch", 1), capacity = builder_int(b, "capacity", 16);
@@ -166,8 +208,12 @@ void build_shared(builder *b) {
   builder_input(b, "x", ONNX_FLOAT32, &x);
   builder_input(b, "past_key", ONNX_FLOAT32, &past);
   builder_input(b, "past_value", ONNX_FLOAT32, &past);
-  builder_input(b, "seqlens_k", ONNX_INT32, &lengths);
-  builder_input(b, "total", ONNX_INT32, &scalar);
+  if (builder_int(b, "mask", 0) != 0) {
+    build_lengths(b, batch);
+  } else {
+    builder_input(b, "seqlens_k", ONNX_INT32, &lengths);
+    builder_input(b, "total", ONNX_INT32, &scalar);
+  }
   builder_output(b, "y", ONNX_FLOAT32, &x);
   builder_output(b, "key", ONNX_FLOAT32, &past);
   builder_output(b, "value", ONNX_FLOAT32, &past);

@@ -24,6 +24,7 @@ RESIDENT, SNAPSHOT, LIVE = range(3)
 COPY = 16  # a RESIDENT tensor that only the input has
 FRESH_MODE, REUSE_MODE, NONE_MODE = range(3)
 IN_PLACE = 1
+LENGTH_ROLES = ["unnamed", "before", "last", "after", "extent", "mask", "positions", "other", "cache"]  # by C's numbers; "unnamed" is None here
 CARRY_MODES = ["default", "move", "swap", "in_place"]  # by C's numbers; the default is None here
 
 
@@ -106,7 +107,7 @@ class Binding(_core.Binding):
     b["x"] = array copies new data in, and may change open dims. b["x"] = tensor binds the tensor itself. Both raise as bind()."""
 
     # Of its own, the interpreter finds a method faster where no dict has been made; a program's attributes are in one still.
-    __slots__ = ("session", "_orders", "_tensors", "_shapes", "_carried", "_states", "_calls", "_foreign", "_pool", "_running", "_inputs", "_outputs", "__dict__",
+    __slots__ = ("session", "_orders", "_tensors", "_shapes", "_carried", "_states", "_caches", "_calls", "_foreign", "_pool", "_running", "_inputs", "_outputs", "__dict__",
                  "__weakref__")
 
     def __new__(cls, session: Session) -> Binding:
@@ -117,6 +118,7 @@ class Binding(_core.Binding):
         made._shapes = {}
         made._carried = {}
         made._states = {}
+        made._caches = set()
         made._calls = {}
         made._foreign = None
         made._pool = None
@@ -138,6 +140,8 @@ class Binding(_core.Binding):
     """inputs that have been carried, and how"""
     _states: dict[int, int]
     """the outputs that are carried now, and to which inputs"""
+    _caches: set[int]
+    """the inputs that the program has named as caches of fixed capacity"""
     _calls: dict[tuple[str, int], Callable[[_core.Binding], None]]
     """what is bound, except what only the binding has: its own memory, and carried states"""
     _foreign: tuple[int, _tensor.Stream] | None
@@ -419,7 +423,7 @@ class Binding(_core.Binding):
         self._await_states()
         shapes = [state._shape(number) for number in range(len(state))]
         state._restore_to(self)
-        caches = {index for output, index in self._states.items() if self._find_kind(output, index)[0] == "capacity"}
+        caches = {index for output, index in self._states.items() if self._find_kind(output, index)[0] == "capacity"} | self._caches
         for name, shape in zip(state, shapes):
             index = self._inputs[name][0]
             if index in caches:  # of which the state may have the rows in use alone: the cache keeps its capacity, and the tensor stays
@@ -444,14 +448,34 @@ class Binding(_core.Binding):
             if len(bound) > axis:
                 self._note_state(index, (*bound[:axis], len(given), *bound[axis + 1:]))
 
+    def name_length(self, name: str, role: str | None, *, axis: int | None = None) -> None:
+        """Name the role of the input `name` for write_lengths(), if the model's graph does not show it, such as a mask from which the model
+        computes lengths, or a cache that operators write which iobind does not know. If `length` rows are in use and a run adds `added`
+        rows, the values are: "before": length; "last": length + added - 1; "after": length + added; "extent": no less than length + added
+        of the longest row of the batch; "mask": 1 for each of the first length + added rows along the last axis, 0 for the others;
+        "positions": length, length + 1, ... along the last axis. "other": the program writes the input itself. "cache": a carried cache of
+        fixed capacity, whose rows are on axis `axis`. None: what the graph shows. All roles that the graph does not show must be named. The
+        length becomes unknown: pass it to the next write_lengths(). Raises NameNotFound, InvalidArgument, DTypeError, ShapeError,
+        NotSupported (it is not a tensor of numbers), InvalidState (a run is in flight)."""
+        if role not in (None, *LENGTH_ROLES[1:]):
+            raise InvalidArgument(f"name_length: role: expected one of {', '.join(LENGTH_ROLES[1:])} or None, got {role!r}")
+        if (axis is None) == (role == "cache") or (axis is not None and axis < 0):
+            raise InvalidArgument(f"name_length: axis: expected 0 or more for \"cache\", and none for other roles, got {axis} for {role!r}")
+        index, _ = self._input(name)
+        self._name_length(index, LENGTH_ROLES.index(role or "unnamed"), axis or 0)
+        if role == "cache":
+            self._caches.add(index)
+        else:
+            self._caches.discard(index)
+
     def write_lengths(self, added: int, length: int | Iterable[int] | None = None, *, stream: _tensor.Stream | None = None) -> None:
         """Write the lengths of the carried caches of fixed capacity ("capacity" of Session.state_kind) into the model's inputs for them,
         for a run that adds `added` rows. A successful run advances the length; a failed run does not. `length`: the number of rows in use
         before the run, such as 0 for an empty cache, or a sequence with the number for each row of the batch; None: the number that
-        iobind has counted. Inputs for lengths that are not bound are bound; masks and positions remain the caller's task. Raises
-        InvalidArgument (beyond the capacity, or not one length for each row), InvalidState (the length is unknown, a run is in flight
-        elsewhere), NotSupported (no such cache is carried, the model computes its lengths, or it takes one length for all rows),
-        FileError as Session.state_kind, DeviceError (another device's stream), OutOfMemory, OrtError."""
+        iobind has counted. Inputs for lengths that are not bound are bound; masks and positions that are not named
+        (name_length()) remain the caller's task. Raises InvalidArgument (beyond the capacity, or not one length for each row), InvalidState (the length is
+        unknown, a run is in flight elsewhere), ShapeError (a bound mask or bound positions do not fit), NotSupported (no such cache is
+        carried, the model computes its lengths, or it takes one length for all rows), FileError as Session.state_kind, DeviceError (another device's stream), OutOfMemory, OrtError."""
         lengths = None if length is None else tuple(length) if isinstance(length, Iterable) else (length,)
         if added < 1 or any(one < 0 for one in lengths or ()):
             raise InvalidArgument(f"write_lengths: expected 1 new row or more and lengths of 0 or more, got {added} and {length}")

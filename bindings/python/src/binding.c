@@ -669,6 +669,7 @@ static PyMethodDef binding_methods[] = {
     {"_carry", (PyCFunction)carry, METH_VARARGS, NULL},
     {"_reorder", (PyCFunction)reorder_states, METH_VARARGS, NULL},
     {"_rewind", (PyCFunction)rewind_states, METH_O, NULL},
+    {"_name_length", (PyCFunction)name_length, METH_VARARGS, NULL},
     {"_write_lengths", (PyCFunction)write_lengths, METH_VARARGS, NULL},
     {"_stage", (PyCFunction)stage, METH_NOARGS, NULL},
     {"_spares", (PyCFunction)spares, METH_O, NULL},

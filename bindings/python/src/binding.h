@@ -90,6 +90,7 @@ PyObject *binding_cancel(Binding *self, PyObject *none);
 /* saved_state.c: a method of bindings */
 PyObject *reorder_states(Binding *self, PyObject *arguments);
 PyObject *rewind_states(Binding *self, PyObject *number);
+PyObject *name_length(Binding *self, PyObject *arguments);
 PyObject *write_lengths(Binding *self, PyObject *arguments);
 
 /* states.c */

@@ -270,6 +270,24 @@ PyObject *rewind_states(Binding *self, PyObject *number) {
   return states_replaced(self, status, &error);
 }
 
+/* _name_length(input, role, axis) */
+PyObject *name_length(Binding *self, PyObject *arguments) {
+  Py_ssize_t input;
+  int role;
+  Py_ssize_t axis;
+  if (!PyArg_ParseTuple(arguments, "nin", &input, &role, &axis) || binding_enter(self) != 0) {
+    return NULL;
+  }
+  iobind_error error = IOBIND_ERROR_INIT;
+  iobind_status status;
+  WITHOUT_GIL(status, iobind_binding_name_length(self->handle, (size_t)input, (iobind_length_role)role, (size_t)axis, &error));
+  self->busy = 0;
+  if (status != IOBIND_OK) {
+    return raise_error(&error);
+  }
+  Py_RETURN_NONE;
+}
+
 /* _write_lengths(added, lengths or None, stream) */
 PyObject *write_lengths(Binding *self, PyObject *arguments) {
   Py_ssize_t added;

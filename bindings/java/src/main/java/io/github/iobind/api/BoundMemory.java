@@ -60,6 +60,8 @@ abstract sealed class BoundMemory permits CarriedStates {
     MemorySegment state;
     /** Inputs: how an output becomes the next run's input, which is then no memory that Java knows; null where none does. */
     CarryMode carry;
+    /** Inputs: whether the caller has named it as a cache of fixed capacity. */
+    boolean isNamedCache;
   }
 
   /** The last run on a stream that needs something until it has passed; null where none does. */

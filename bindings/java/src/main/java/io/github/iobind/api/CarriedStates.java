@@ -118,6 +118,49 @@ abstract sealed class CarriedStates extends BoundMemory permits OrtIoBindingFFM 
   }
 
   /**
+   * Names the role of an input for {@link #writeLengths(long)}, if the model's graph does not show it, such as a mask from which
+   * the model computes lengths. All roles that the graph does not show must be named. The length becomes unknown: pass it to the
+   * next {@link #writeLengths(long, long, OrtStreamFFM)}.
+   *
+   * @param input its name
+   * @param role its role; UNNAMED ends it. Not CACHE
+   * @throws OrtFFMException NOT_FOUND; INVALID_ARGUMENT: CACHE, which needs an axis; DTYPE, SHAPE: the input cannot have that
+   *     role; NOT_SUPPORTED: it is not a tensor of numbers; INVALID_STATE: a run is in flight
+   */
+  public void nameLength(String input, LengthRole role) {
+    if (role == LengthRole.CACHE) {
+      throw new OrtFFMException(OrtStatus.INVALID_ARGUMENT, "nameLength: CACHE: expected nameCache, which takes the axis of its rows");
+    }
+    name(input, role, 0);
+  }
+
+  /**
+   * Names a carried input as a cache of fixed capacity, for {@link #writeLengths(long)}, if {@link OrtSessionFFM#stateKind} does
+   * not show it. {@link #nameLength} with UNNAMED ends it.
+   *
+   * @param input its name
+   * @param axis of its rows; on its first axis it has the rows of the batch, unless this is 0
+   * @throws OrtFFMException NOT_FOUND; INVALID_ARGUMENT: it does not have that axis; NOT_SUPPORTED: it is not a tensor of numbers;
+   *     INVALID_STATE: a run is in flight
+   */
+  public void nameCache(String input, int axis) {
+    if (axis < 0) throw new OrtFFMException(OrtStatus.INVALID_ARGUMENT, "nameCache: axis: expected 0 or more, got " + axis);
+    name(input, LengthRole.CACHE, axis);
+  }
+
+  private void name(String input, LengthRole role, int axis) {
+    int index = session.inputIndex(input);
+    long address = enter();
+    try {
+      scratch.check(IobindStates.bindingNameLength(address, index, role.ordinal(), axis, scratch.error()));
+      inputs[index].isNamedCache = role == LengthRole.CACHE;
+    } finally {
+      handle.isLeaving = true;
+      handle.exitAlone();
+    }
+  }
+
+  /**
    * As {@link #writeLengths(long, long, OrtStreamFFM)}, without a stream, from the length that iobind has counted.
    *
    * @param added new rows of each cache, 1 or more
@@ -129,14 +172,15 @@ abstract sealed class CarriedStates extends BoundMemory permits OrtIoBindingFFM 
   /**
    * Writes the lengths of the carried caches of fixed capacity (CAPACITY of {@link OrtSessionFFM#stateKind}) into the model's
    * inputs for them, for a run that adds rows to each. A successful run advances the length; a failed or cancelled run does
-   * not. Inputs for lengths that are not bound are bound; masks and positions remain the caller's task.
+   * not. Inputs for lengths that are not bound are bound; masks and positions that are not named ({@link #nameLength}) remain
+   * the caller's task.
    *
    * @param added new rows of each cache, 1 or more
    * @param length rows in use before the run, such as 0 for an empty cache; -1: the number that iobind has counted
    * @param stream the device's stream on which the copies are ordered; null: complete on return
    * @throws OrtFFMException INVALID_ARGUMENT: beyond the capacity; INVALID_STATE: the length is unknown, a state is not bound,
    *     or a run is in flight elsewhere; NOT_SUPPORTED: no such cache is carried, or the model computes its lengths from an
-   *     input; IO: as {@link OrtSessionFFM#stateKind}; WRONG_DEVICE: another device's stream; OUT_OF_MEMORY; RUNTIME
+   *     input; SHAPE: a bound mask or bound positions do not fit; IO: as {@link OrtSessionFFM#stateKind}; WRONG_DEVICE: another device's stream; OUT_OF_MEMORY; RUNTIME
    * @throws IllegalStateException the binding, or memory bound to it, is closed
    */
   public void writeLengths(long added, long length, @Nullable OrtStreamFFM stream) {
@@ -220,7 +264,7 @@ abstract sealed class CarriedStates extends BoundMemory permits OrtIoBindingFFM 
       Slot slot = outputs[i].carriedTo;
       if (slot == null || slot.guard == null) continue;
       StateKind kind = StateKind.of(session, i, Arrays.asList(inputs).indexOf(slot));
-      boolean isCache = kind.kind() == StateKind.Kind.CAPACITY;
+      boolean isCache = slot.isNamedCache || kind.kind() == StateKind.Kind.CAPACITY;
       if (isCache || (!submitted && shape(slot.guardTensor)[kind.axis()] == length)) staying.add(slot);
     }
     return staying;
@@ -239,6 +283,7 @@ abstract sealed class CarriedStates extends BoundMemory permits OrtIoBindingFFM 
   }
 
   private boolean isCache(Slot input) {
+    if (input.isNamedCache) return true;
     for (int i = 0; i < outputs.length; i++) {
       if (outputs[i].carriedTo == input) {
         return StateKind.of(session, i, Arrays.asList(inputs).indexOf(input)).kind() == StateKind.Kind.CAPACITY;

@@ -25,7 +25,7 @@ final class Texts {
       Map.entry("binding_get_output", "getOutput"), Map.entry("binding_take_output", "takeOutput"),
       Map.entry("binding_save_state", "saveState"), Map.entry("binding_restore_state", "restoreState"),
       Map.entry("binding_reorder_state", "reorderState"), Map.entry("binding_rewind_state", "rewindState"),
-      Map.entry("binding_write_lengths", "writeLengths"),
+      Map.entry("binding_write_lengths", "writeLengths"), Map.entry("binding_name_length", "nameLength"),
       Map.entry("session_get_state_kind", "stateKind"),
       Map.entry("state_save", "save"), Map.entry("state_load", "loadState"),
       Map.entry("binding_carry", "carry"), Map.entry("binding_clear", "clear"), Map.entry("audit_create", "audit"),

@@ -1,5 +1,6 @@
 package io.github.iobind.ffm;
 
+import static io.github.iobind.ffm.Iobind.ENUM;
 import static io.github.iobind.ffm.Iobind.MEMORY;
 import static io.github.iobind.ffm.Iobind.OBJECT;
 import static io.github.iobind.ffm.Iobind.SIZE;
@@ -46,6 +47,17 @@ public final class IobindStates {
   public static int bindingReorderState(long binding, long axis, MemorySegment rows, long count, long error) {
     try {
       return (int) BINDING_REORDER_STATE.invokeExact(binding, axis, rows, count, error);
+    } catch (Throwable t) {
+      throw thrown(t);
+    }
+  }
+
+  private static final MethodHandle BINDING_NAME_LENGTH = status("iobind_binding_name_length", OBJECT, SIZE, ENUM, SIZE, OBJECT);
+
+  /** {@code iobind_binding_name_length}. */
+  public static int bindingNameLength(long binding, long input, int role, long axis, long error) {
+    try {
+      return (int) BINDING_NAME_LENGTH.invokeExact(binding, input, role, axis, error);
     } catch (Throwable t) {
       throw thrown(t);
     }

@@ -162,6 +162,7 @@ class LayoutsTest {
     enumIs("iobind_dtype", "IOBIND_DTYPE_", OnnxTensorElementType.values());
     enumIs("iobind_input_mode", "IOBIND_INPUT_", InputMode.values());
     enumIs("iobind_carry_mode", "IOBIND_CARRY_", CarryMode.values());
+    enumIs("iobind_length_role", "IOBIND_LENGTH_", LengthRole.values());
     enumIs("iobind_state_kind", "IOBIND_STATE_", StateKind.Kind.values());
     enumIs("iobind_holder", "IOBIND_HOLDER_", MemoryHolder.values());
     enumIs("iobind_audit_kind", "IOBIND_AUDIT_", BindingAudit.Kind.values());

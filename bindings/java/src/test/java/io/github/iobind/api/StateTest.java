@@ -368,6 +368,42 @@ class StateTest {
     }
   }
 
+  /** The graph shows neither the cache nor its lengths. The caller's memory that is bound stays held. */
+  @Test
+  void lengthsThatAreNamed() {
+    try (OrtSessionFFM session = OrtSessionFFM.create(runtime, Models.bytes("masked"), new OrtSessionFFM.Options().identify());
+        OrtIoBindingFFM binding = session.createBinding(); Arena arena = Arena.ofShared()) {
+      MemorySegment cache = arena.allocate(ValueLayout.JAVA_FLOAT, 64);
+      try (OrtValueRef value = OrtValueRef.wrap(runtime, DeviceSpec.CPU, cache, MemoryDescriptor.of(OnnxTensorElementType.FLOAT32, 16, 4))) {
+        binding.bindInput("cache", value);
+      }
+      binding.bindInput("row", new float[] {5, 5, 5, 5}, 1, 4);
+      binding.carry("next", "cache", CarryMode.IN_PLACE);
+      assertTrue(refused(OrtStatus.NOT_SUPPORTED, () -> binding.writeLengths(1, 0, null)).getMessage().contains("nameLength"));
+      refused(OrtStatus.INVALID_ARGUMENT, () -> binding.nameLength("cache", LengthRole.CACHE));
+      refused(OrtStatus.INVALID_ARGUMENT, () -> binding.nameCache("cache", -1));
+      assertTrue(refused(OrtStatus.INVALID_ARGUMENT, () -> binding.nameCache("cache", 2)).getMessage().startsWith("nameLength: "));
+      refused(OrtStatus.NOT_FOUND, () -> binding.nameCache("none", 0));
+      binding.nameCache("cache", 0);
+      binding.nameLength("at", LengthRole.POSITIONS);
+      binding.nameLength("mask", LengthRole.MASK);
+      binding.writeLengths(1, 0, null);
+      assertEquals(5, binding.runWithBindings().get("y").toFloatArray()[0]);
+      try (OrtStateFFM state = binding.saveState()) {
+        binding.writeLengths(1);
+        assertEquals(10, binding.runWithBindings().get("y").toFloatArray()[0]);
+        binding.restoreState(state);
+      }
+      assertTrue(binding.holds(cache));
+      binding.writeLengths(1);
+      assertEquals(10, binding.runWithBindings().get("y").toFloatArray()[0]);
+      binding.rewindState(0);
+      assertTrue(binding.holds(cache));
+      binding.nameLength("mask", LengthRole.UNNAMED);
+      binding.clear();
+    }
+  }
+
   /** The rows of a batch have different lengths, which are counted. */
   @ParameterizedTest
   @CsvSource({"cpu", "vdev"})
