@@ -2,7 +2,8 @@
 """The programs of docs/coming-from.md, the old one and the new one of each section, compiled and run: both print the same.
 
 usage: coming.py LIBRARY MAKE-MODEL COMPILER SECTION [DECODE]   with iobind's module in PYTHONPATH. SECTION is the beginning of a heading, DECODE
-the program bench_decode, which writes the decoder of genai's section. Ends with 77 (skipped) without ORT's headers, the crate or genai."""
+the program bench_decode, which writes the decoder of two sections. Ends with 77 (skipped) without ORT's headers, the crate, genai or optimum."""
+import json
 import os
 import pathlib
 import shutil
@@ -18,6 +19,10 @@ PAGE = ROOT / "docs/coming-from.md"
 HEADERS, ORT = ROOT / ".runtime/onnxruntime-headers", ROOT / ".runtime/onnxruntime"
 CRATES = ROOT / ".runtime/ort-crate"
 GENAI = next(ROOT.glob(".runtime/downloads/onnxruntime_genai-*.whl"), None)
+OPTIMUM = ROOT / ".runtime/python-optimum"
+# What optimum asks of a model's directory; the numbers are those of bench_decode's model.
+CONFIG = {"architectures": ["LlamaForCausalLM"], "model_type": "llama", "vocab_size": 1024, "hidden_size": 128, "num_attention_heads": 2,
+          "num_key_value_heads": 2, "num_hidden_layers": 2, "intermediate_size": 256, "bos_token_id": 0, "eos_token_id": 1023, "pad_token_id": 0}
 # Three results, which are read only after the last run: one that a later run has overwritten differs.
 EXPECTED = [[0, 4, 6, 8], [2, 4, 6, 8], [4, 4, 6, 8]]
 CPP = {
@@ -141,13 +146,16 @@ def run_cpp(folder, compiler, library, line, code):
 def run_python(folder, line, code):
     if "decoder" in code:
         modules, begin, end = "onnxruntime_genai" if "genai" in code else "iobind", "prompt = [5, 6, 7, 8]", "print(*tokens)"
+        if "torch" in code:
+            modules = "iobind, torch" if "iobind" in code else "torch"
+            begin += "\nfrom optimum.onnxruntime import ORTModelForCausalLM" if "ORTModel" in code else ""
     else:
         modules, begin = "iobind, onnxruntime", "picture = numpy.array([1, 2, 3, 4], 'float32')\nresults = []"
         end = "print(*[value for result in results for value in result.numpy()])"
     (folder / "program.py").write_text(f"import {modules}, numpy\n{begin}\n{code}\n{end}\n", encoding="utf-8")
-    path = os.pathsep.join([str(folder / "genai"), os.environ["PYTHONPATH"]])
+    path = os.pathsep.join([str(OPTIMUM) if "torch" in code else str(folder / "genai"), os.environ["PYTHONPATH"]])
     shown = subprocess.run([sys.executable, "program.py"], cwd=folder, capture_output=True, text=True, check=True,
-                           env={**os.environ, "PYTHONPATH": path}).stdout
+                           env={**os.environ, "PYTHONPATH": path, "HF_HUB_OFFLINE": "1"}).stdout
     return f"Python, line {line}", rows_of(shown)
 
 
@@ -175,6 +183,8 @@ def what_is_missing(programs):
         return "no crate `ort`, or no cargo: scripts/get-ort-crate fetches the crate"
     if any("onnxruntime_genai" in code for _, _, code in programs) and GENAI is None:
         return "no onnxruntime-genai: scripts/get-onnxruntime --genai fetches it"
+    if any("ORTModel" in code for _, _, code in programs) and not OPTIMUM.is_dir():
+        return "no optimum: scripts/get-python --optimum fetches it"
     return None
 
 
@@ -184,8 +194,10 @@ def make_models(folder, make_model, decode):
         return
     (folder / "decoder").mkdir()
     subprocess.run([decode, "--write", folder / "decoder"], check=True)
-    with zipfile.ZipFile(GENAI) as wheel:
-        wheel.extractall(folder / "genai")
+    (folder / "decoder/config.json").write_text(json.dumps(CONFIG), encoding="utf-8")
+    if GENAI is not None:
+        with zipfile.ZipFile(GENAI) as wheel:
+            wheel.extractall(folder / "genai")
 
 
 def main(library, make_model, compiler, section, decode=None):

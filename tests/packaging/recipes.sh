@@ -28,6 +28,12 @@ reads workflows actionlint
 for option in $(grep -rhoE -e 'IOBIND_[A-Z]+_[A-Z]+=' packaging debian/rules | sort -u | tr -d '='); do
   grep -Eq "(option|set)\($option " CMakeLists.txt || { echo "packaging/ sets $option, which CMakeLists.txt does not have" >&2; exit 1; }
 done
+# What OpenSSF Scorecard asks of a workflow: no right to write, and actions by their commits.
+for workflow in .github/workflows/*.yml; do
+  [ "$(grep -A 1 '^permissions:' "$workflow")" = $'permissions:\n  contents: read' ] || { echo "$workflow: expected the permission to read and no other" >&2; exit 1; }
+  if grep ': *write' "$workflow"; then echo "$workflow: a job has the right to write" >&2; exit 1; fi
+  if grep 'uses:' "$workflow" | grep -vE '@[0-9a-f]{40} # v'; then echo "$workflow: an action without its commit" >&2; exit 1; fi
+done
 # A job calls what runs on any machine: a target of make, or a script.
 for command in $(sed -n 's/^ *- run: *\(bash \)\{0,1\}//p' .github/workflows/*.yml | sed 's/^make \([a-z-]*\)$/make:\1/; s/ .*//' | sort -u); do
   case $command in

@@ -33,4 +33,10 @@ done
 rpm -qp --requires "$work"/iobind-tools-*.rpm >"$work/requires"
 grep -q "^libiobind.so.${version%%.*}()" "$work/requires" || fail 'iobind-tools does not ask for the library'
 if grep -rlF "$source" "$work/installed"; then fail 'these name the directory that they were built in'; fi
-echo "rpm: $expected of $version, built and used"
+linted='; no rpmlint here'
+if command -v rpmlint >/dev/null; then
+  rpmlint --config "$source/packaging/rpm/rpmlint.toml" "$work"/*.rpm >"$work/lint" 2>&1 || true
+  grep -q ' 0 errors, 0 warnings' "$work/lint" || fail "rpmlint: $(cat "$work/lint")"
+  linted='; rpmlint finds nothing'
+fi
+echo "rpm: $expected of $version, built and used$linted"
