@@ -27,11 +27,10 @@ typedef struct iobind__flight {
   iobind_stream *stream; /* of runs that are not known to be complete; a reference is held; NULL: none */
   iobind__ticket ticket; /* of the last of them */
   iobind__ticket end;    /* of the last work on bound memory: that run, or a later copy of its states */
-  size_t runs;           /* how many, with one that was ordered after them, but was not made */
   atomic_size_t queued;  /* runs on a worker's stream that have not ended; the fields below are the owner's thread's alone */
+  bool has_follower;     /* a run was ordered after another one in flight, even if it was not made */
   bool has_run;          /* a run was submitted to an EP's stream, or made by a worker: a failure leaves the states undefined */
-  bool is_counted;       /* the current run reads the lengths that iobind wrote for it */
-  bool has_uncounted;    /* another run was given to ORT: at which rows it wrote to the caches is unknown */
+  bool has_uncounted;    /* ORT got a run without lengths of iobind: at which rows it wrote to the caches is unknown */
 } iobind__flight;
 
 void iobind__flight_init(iobind__flight *self);

@@ -210,7 +210,7 @@ static void rows_into_an_input(void **state) {
   expect_result_of(sixes);
 }
 
-/* Whoever has the address may write. */
+/* Code that has the address may write. */
 static void data_of_an_input(void **state) {
   (void)state;
   void *data = NULL;
@@ -365,7 +365,7 @@ static iobind_session *make_split_session(void) {
   return split;
 }
 
-/* The EP reports a failure once: to the later run. A query of the earlier one returns it all the same. */
+/* The EP reports a failure once: to the later run. A query of the earlier one returns it, too. */
 static void a_later_run_meets_the_failure(void **state) {
   (void)state;
   iobind_session *split = make_split_session();

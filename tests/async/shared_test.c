@@ -431,7 +431,7 @@ static void write_large(iobind_carry_mode mode, bool ended) {
   iobind_tensor_release(result);
 }
 
-/* A run has left it, and nobody has fetched it. */
+/* A run has written it, and it was not fetched. */
 static void state_that_is_written(void **state) {
   (void)state;
   for (int mode = IOBIND_CARRY_MOVE; mode <= IOBIND_CARRY_IN_PLACE; mode++) {
