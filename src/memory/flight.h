@@ -4,9 +4,11 @@
 
 #include "memory/stream.h"
 
-/* The run state of a binding. MEETS is added if other work on a stream may use the same memory. The state of an idle binding
- * also has who may repeat the last run without checks: any thread (ARMED), or one thread, by its number, which may replay the
- * last graph. That number stays during the replay, which cannot be cancelled. */
+/* The run state of a binding. It is one word, so that one compare-and-exchange checks all of it. From the lowest bits on:
+ *  - whether a run is in flight: IDLE, RUNNING, CANCELLING (a thread is setting ORT's flag), CANCELLED (until the run ends);
+ *  - MEETS: other work on a stream may use the same memory;
+ *  - who may repeat the last run without checks: no thread (0), any thread (ARMED), or one thread, by its number, which may
+ *    replay the last graph. That number stays during the replay, which cannot be cancelled. */
 enum {
   IOBIND__IDLE,
   IOBIND__RUNNING,
