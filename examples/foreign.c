@@ -1,4 +1,4 @@
-/* foreign MODEL DEVICE: memory and a stream of another library. The library here is a small pool that hands out parts of one block of device
+/* foreign MODEL DEVICE: memory and a stream of another library. The library here is a small pool that allocates from one block of device
  * memory; on CUDA the block comes from cudaMalloc and the stream from cudaStreamCreate, both found in the CUDA runtime that the process has
  * loaded. The model is tests/models' "scale": y = 2 x. */
 #define _GNU_SOURCE /* RTLD_NOLOAD */

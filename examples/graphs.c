@@ -1,4 +1,4 @@
-/* graphs MODEL [DEVICE]: runs that are replays of captured graphs: two shapes by turns, inputs that are written in place, and a state
+/* graphs MODEL [DEVICE]: runs that are replays of captured graphs: two shapes alternately, inputs that are written in place, and a state
  * that stays on the device. The model is tests/models' "add": z = x + y, of any length. */
 #include <iobind/iobind.h>
 #include <stdio.h>

@@ -33,7 +33,7 @@ int main(int argc, char **argv) {
   TRY(iobind_binding_take_output(binding, 0, &scores, &error)); /* ours now: no later run overwrites it */
   TRY(iobind_tensor_read(scores, 0, result, sizeof result, NULL, &error));
   printf("upright %.3f, upside down %.3f\n", (double)result[0], (double)result[1]);
-  iobind_tensor_release(scores); /* in any order: what is still needed lives on */
+  iobind_tensor_release(scores); /* in any order: what is still needed remains valid */
   iobind_tensor_release(image);
   iobind_binding_destroy(binding);
   iobind_session_destroy(session);

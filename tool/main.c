@@ -30,7 +30,7 @@ static const command commands[] = {
 };
 enum { COMMAND_COUNT = sizeof commands / sizeof commands[0] };
 
-/* Whether everything printed has been written. */
+/* Has everything that was printed been written? */
 static int finish(FILE *stream) {
   if (fflush(stream) == 0 && !ferror(stream)) return TOOL_DONE;
   fprintf(stderr, "iobind: the standard output cannot be written; is its disk full?\n");
@@ -52,7 +52,7 @@ static int print_version(void) {
   return finish(stdout);
 }
 
-/* Its letter, its name, its value and what it is for, as a line for the shells' completions (tool/completions); '-' for what it has not. */
+/* A line for the shells' completions (tool/completions): letter, name, value and help; '-' for what the option lacks. */
 static void print_option(const struct poptOption *option) {
   const char *value = option->argDescrip == NULL ? "-" : option->argDescrip;
   char letter[3] = {'-', option->shortName, 0};
@@ -94,26 +94,26 @@ static int print_completions(int argc, const char **words) {
   return finish(stdout);
 }
 
-/* If a standard stream is closed, the next file that is opened gets its number, and messages would go into that file. Opened
- * for reading, each write to it fails, as it should. */
+/* If a standard stream is closed, the next file that is opened gets its number, and messages would be written into that file. So
+ * the number is taken by a file that is opened for reading: writes to it fail. */
 static void hold_standard_streams(void) {
   int descriptor = 0;
   while (descriptor >= 0 && descriptor <= 2) descriptor = open("/dev/null", O_RDONLY);
   if (descriptor > 2) close(descriptor);
 }
 
-/* Numbers have a decimal point in every locale, which an EP's library may change for the process. Windows' C locale stays. */
+/* An EP's library may change the process's locale, but numbers must have a decimal point. On Windows the C locale is not changed. */
 static void keep_numbers(void) {
 #ifndef _WIN32
   locale_t plain = newlocale(LC_ALL_MASK, "C", (locale_t)0);
-  if (plain != (locale_t)0) uselocale(plain); /* as long as the process lives */
+  if (plain != (locale_t)0) uselocale(plain); /* never freed */
 #endif
 }
 
 int main(int argc, char **argv) {
   hold_standard_streams();
   keep_numbers();
-  /* With this, a file that grows over its limit makes write() fail, and the temporary file is removed. */
+  /* Then write() fails for a file that exceeds its size limit, and the temporary file is removed. */
   signal(SIGXFSZ, SIG_IGN);
   if (argc < 2) {
     print_help(stderr);

@@ -73,8 +73,8 @@ static bool waits(const vcuda_stream *stream, const copying *c, vcuda_counter di
   return synchronous && direction != VCUDA_COUNT_d2d_bytes && direction != VCUDA_COUNT_peer_bytes;
 }
 
-/* On hardware a small copy of pageable memory to an idle stream is over before the host can look. The race detector is not
- * told, because nothing promises that, and an asynchronous copy counts no wait, because there the call does not wait. */
+/* On hardware a small copy of pageable memory to an idle stream is complete before the host can look. The race detector does
+ * not count that as a wait, because nothing guarantees it, and an asynchronous copy counts no wait, because there the call does not wait. */
 static bool is_over_at_once(const vcuda_stream *stream, const copying *c) {
   const vcuda_stream *null_stream = stream->device->null_stream;
   return c->staged && stream->device->settings.late_copies == 0 && stream->completed == stream->submitted &&

@@ -146,7 +146,7 @@ int cudaGetDeviceProperties(cuda_properties *properties, int device) {
   return vcuda_end(&call, CUDA_OK);
 }
 
-/* cudaDeviceAttr by its numbers; attributes that nobody asks for are 0. */
+/* cudaDeviceAttr by its numbers; attributes that no caller asks for are 0. */
 static int attribute_of(const cuda_properties *p, int attribute) {
   switch (attribute) {
     case 1: return p->threads_per_block;
@@ -248,7 +248,7 @@ int cudaRuntimeGetVersion(int *version) {
   return vcuda_end(&call, CUDA_OK);
 }
 
-/* Of the driver's functions only those of libcuda.so.1 exist, and nobody asks for one of them here. */
+/* Of the driver's functions only those of libcuda.so.1 exist, and no caller asks for one of them here. */
 int cudaGetDriverEntryPointByVersion(const char *name, void **function, unsigned version, unsigned long long flags,
                                      int *status) {
   VCUDA_ENTER(NULL);

@@ -39,7 +39,7 @@ static double element(const windows *w, int64_t plane, int64_t y, int64_t x) {
   return vcuda_load_real(w->type, w->input, (plane * w->in[0] + y) * w->in[1] + x);
 }
 
-/* Linear between the four elements around a place, of which those outside are 0. */
+/* Linear between the four elements around a position, of which those outside are 0. */
 static double sample(const windows *w, int64_t plane, const float at[2]) {
   if (!(at[0] > -1 && at[0] < (float)w->in[0] && at[1] > -1 && at[1] < (float)w->in[1])) return 0;
   int64_t y = (int64_t)floorf(at[0]), x = (int64_t)floorf(at[1]);

@@ -115,7 +115,7 @@ static int64_t cache_row(const append *a, int64_t b, int64_t group, int64_t row)
                         : ((b * a->capacity + row) * a->groups + group) * a->size;
 }
 
-/* A row at or after the cache's end is left out, as on the device. */
+/* A row at or after the cache's end is not written, as on the device. */
 static bool write_new(const append *a, int64_t token, int64_t group, int which, const double *values) {
   int64_t b = token / a->tokens, row = a->place[b] + token % a->tokens, at = cache_row(a, b, group, row);
   if (a->cache[which] == NULL || row >= a->capacity) return true;

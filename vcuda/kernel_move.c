@@ -1,4 +1,4 @@
-/* Elements are moved, not computed: each kernel is a rule that says where the element at a place of one tensor is in the
+/* Elements are moved, not computed: each kernel is a rule that says where the element at a position of one tensor is in the
  * others. */
 #include "kernel.h"
 

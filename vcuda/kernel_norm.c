@@ -85,7 +85,7 @@ typedef struct norm_data {
   void *out, *sum, *mean, *deviation;
 } norm_data;
 
-/* An input that may be left out: true if it is left out, or if its memory is accessible. */
+/* An optional input: true if it is omitted, or if its memory is accessible. */
 static bool optional_input(const vcuda_launch *launch, int i, int64_t count, const void **data) {
   *data = NULL;
   if (i < 0 || vcuda_address(launch, i) == NULL) return true;

@@ -98,7 +98,7 @@ static int64_t product(const int64_t *sizes, int count) {
   return result;
 }
 
-/* <float, channels last>(in, places, mode, padding, corners, batch, channels, input's dims, output's dims, out): a place is given
+/* <float, channels last>(in, places, mode, padding, corners, batch, channels, input's dims, output's dims, out): a position is given
  * from the innermost dim on. */
 static void run_grid(const vcuda_launch *launch, int rank) {
   grid g = {.launch = launch, .rank = rank, .mode = vcuda_integer(launch, 2), .padding = vcuda_integer(launch, 3)};
@@ -147,7 +147,7 @@ typedef struct regions {
   bool mean;
 } regions;
 
-/* Between which elements a place lies, and how far behind the first. */
+/* The elements between which a position lies, and its distance from the first. */
 static int64_t corner(double *at, int64_t size, int64_t *next) {
   if (*at <= 0) *at = 0;
   int64_t low = (int64_t)*at;

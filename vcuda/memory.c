@@ -11,7 +11,7 @@
 #include "work.h"
 
 /* One file in memory is mapped twice: the addresses that callers see have no access rights, so that a host access faults; the
- * other mapping is used for the bytes. Pages that nobody has written take no memory. */
+ * other mapping is used for the bytes. Pages that were never written take no memory. */
 
 enum { ALIGNMENT = 512, PAGE = 4096, POISON = 0xCD };
 
@@ -53,7 +53,7 @@ static size_t align(size_t offset, size_t alignment) {
   return (offset + alignment - 1) / alignment * alignment;
 }
 
-/* Where the memory ends that nobody else may use: pages of another file are mapped whole. */
+/* The end of the memory that nothing else may use: pages of another file are mapped whole. */
 static size_t end_of(const vcuda_block *block) {
   return block->foreign ? align(block->offset + block->size, PAGE) : block->offset + block->size;
 }

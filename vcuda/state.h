@@ -54,7 +54,7 @@ typedef struct vcuda_block {
 typedef struct vcuda_device {
   int index;
   vcuda_settings settings;
-  unsigned char *base; /* the addresses that callers see: nobody can touch them */
+  unsigned char *base; /* the addresses that callers see, which cannot be accessed */
   unsigned char *twin; /* the address of the bytes themselves */
   int file;            /* whose pages they are */
   size_t reserved;
@@ -195,7 +195,7 @@ int64_t vcuda_now(void);                   /* nanoseconds */
 #define VCUDA_ENTER(stream) VCUDA_ENTER_AS(stream, false)
 #define VCUDA_ENTER_DEVICE(stream) VCUDA_ENTER_AS(stream, true) /* for what a sticky error stops */
 
-/* What a call returns that has done its work on a device all the same, such as to free memory: `error`, or the device's sticky one. Locked. */
+/* The result of a call that does its work even on a failed device, such as to free memory: `error`, or the device's sticky one. Locked. */
 static inline int vcuda_sticky(const vcuda_device *device, int error) {
   return error == CUDA_OK ? device->error : error;
 }

@@ -56,7 +56,7 @@ VCUDA_SHARED int vcuda_submit(void *stream, const char *name, void (*run)(void *
                               size_t bytes);
 
 /* Only while `run` runs: the bytes behind an address of device or pinned memory, which the caller may then touch. The whole range
- * must lie inside one live allocation. The access is told to the race detector. Otherwise NULL, and the work has failed with
+ * must lie inside one live allocation. The race detector records the access. Otherwise NULL, and the work has failed with
  * cudaErrorIllegalAddress (700): return at once; the log says which work touched what. 0 bytes: any address is good, and the
  * result, never NULL then, must not be touched.
  * Say what is really touched: with padding between rows (a leading dimension), the range from the first byte to the last. Memory
@@ -76,7 +76,7 @@ VCUDA_SHARED void vcuda_log(const char *format, ...) __attribute__((format(print
 
 typedef struct vcuda_kernel vcuda_kernel;
 
-/* The kernel of this mangled name, NULL if there is none here. The result lives as long as the library. Any thread may call it. */
+/* The kernel of this mangled name, NULL if there is none here. The result remains valid as long as the library is loaded. Any thread may call it. */
 const vcuda_kernel *vcuda_kernel_find(const char *mangled_name);
 
 /* What a launch is called in messages: the function's name without its template arguments, such as "_UnaryElementWise". */

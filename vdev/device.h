@@ -117,7 +117,7 @@ typedef struct vdev_state {
   uint64_t agent_sequences[VDEV_AGENTS];
   uint64_t host_clocks[VDEV_AGENTS];
   int64_t host_time;    /* virtual clock: how far the host is */
-  int64_t clock_offset; /* added to the real clock, so that time goes on from the virtual clock's */
+  int64_t clock_offset; /* added to the real clock, so that time continues from the virtual clock's */
   vdev_access *accesses;
   size_t access_count;
   size_t access_capacity;

@@ -43,7 +43,7 @@ static OrtStatus *is_plain_tensor(const OrtValueInfo *value, bool *plain) {
   const OrtApi *api = VDEV_API_TABLE;
   *plain = true;
   if (value == NULL) {
-    return NULL; /* an optional input or output that is left out */
+    return NULL; /* an omitted optional input or output */
   }
   const OrtTypeInfo *type = NULL;
   ONNXType kind = ONNX_TYPE_UNKNOWN;

@@ -156,7 +156,7 @@ static void release_use(void *context) {
 }
 
 /* What one stream has done before it signals, another has behind it once it has waited. Which signal a wait meets is known only later,
- * so the race detector takes every wait for one that comes behind all signals before it. */
+ * so the race detector treats every wait as ordered after all signals before it. */
 static uint64_t signalled[VDEV_AGENTS]; /* with the lock held */
 
 static void note_order(vdev_stream *stream, bool waits) {

@@ -5,7 +5,7 @@
 #include "device.h"
 #include "status.h"
 
-/* `info` describes the device's memory, and lives as long as the importer and its tensors. */
+/* `info` describes the device's memory, and must remain valid as long as the importer and its tensors. */
 OrtStatus *vdev_importer_create(vdev_device *device, const OrtEpDevice *ep_device, const OrtMemoryInfo *info,
                                 OrtExternalResourceImporterImpl **out);
 

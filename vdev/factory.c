@@ -206,7 +206,7 @@ static OrtStatus *make_device(OrtEpFactory *factory, int index, OrtEpDevice **ou
 }
 
 /* A program can say whether it wants virtual devices: by a registration name that ends in ".virtual", for which ORT sets this
- * entry to "1", or by the entry itself. That is meant for EPs that have real devices too. A program that registers this library
+ * entry to "1", or by the entry itself. ORT has it for EPs that also have real devices. A program that registers this library
  * wants virtual ones, unless it says no. */
 static OrtStatus *are_virtual_devices_allowed(bool *allowed) {
   OrtKeyValuePairs *entries = NULL;

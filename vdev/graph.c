@@ -281,7 +281,7 @@ static OrtStatus *write_names(const OrtNode *node, bool inputs, onnx_writer *wri
     status = inputs ? api->Node_GetInputs(node, values, count) : api->Node_GetOutputs(node, values, count);
   }
   for (size_t i = 0; i < count && status == NULL; i++) {
-    const char *name = ""; /* an optional one that is left out */
+    const char *name = ""; /* an omitted optional one */
     if (values[i] != NULL) {
       status = api->GetValueInfoName(values[i], &name);
     }

@@ -107,7 +107,7 @@ static OrtStatus *add_tie(vdev_kernel *self, const vdev_dim_rule *dim, size_t in
 }
 
 /* The dim of an input that has this symbol. If several have it, a run may still give them different sizes, and broadcast one: then the
- * symbol says nothing about the output. */
+ * symbol does not determine the output. */
 static OrtStatus *find_symbol(vdev_kernel *self, const input_shapes *inputs, const char *symbol, vdev_dim_rule *rule,
                               bool *found) {
   const OrtApi *api = VDEV_API_TABLE;
@@ -359,17 +359,17 @@ static OrtStatus *keep_constants(vdev_kernel *self, const OrtGraph *graph, OrtSe
 
 static OrtStatus *dump(const vdev_kernel *self, const void *bytes, size_t size) {
   static int count;
-  char folder[sizeof self->device->settings.dump];
+  char directory[sizeof self->device->settings.dump];
   vdev_lock();
   int number = count;
-  memcpy(folder, self->device->settings.dump, sizeof folder);
-  count += folder[0] != '\0';
+  memcpy(directory, self->device->settings.dump, sizeof directory);
+  count += directory[0] != '\0';
   vdev_unlock();
-  if (folder[0] == '\0') {
+  if (directory[0] == '\0') {
     return NULL;
   }
-  char path[sizeof folder + 32];
-  snprintf(path, sizeof path, "%s/vdev-%d.onnx", folder, number);
+  char path[sizeof directory + 32];
+  snprintf(path, sizeof path, "%s/vdev-%d.onnx", directory, number);
   FILE *file = vdev_file_create(path);
   bool good = file != NULL && fwrite(bytes, 1, size, file) == size;
   good = file != NULL && fclose(file) == 0 && good;

@@ -10,7 +10,7 @@
 #include "race.h"
 #include "stream.h"
 
-/* The memory that a view is over. */
+/* The memory that a view covers. */
 enum { VIEW_RANK = 6 };
 typedef struct view_key {
   const void *address; /* the program's */
@@ -90,7 +90,7 @@ static launch *take_launch(vdev_kernel *self) {
   return one;
 }
 
-/* The run is over. */
+/* The run has ended. */
 static void return_launch(void *context) {
   launch *one = context;
   vdev_kernel *self = one->kernel;

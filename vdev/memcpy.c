@@ -39,7 +39,7 @@ static void ORT_CALL release(OrtKernelImpl *self) {
 
 typedef OrtStatus *(ORT_CALL *name_getter)(const OrtKernelInfo *info, size_t index, char *out, size_t *size);
 
-/* A name that is too long, or that ORT does not know, is left out: no fault can ask for it. */
+/* A name that is too long, or that ORT does not know, is omitted: no fault can name it. */
 static void read_name(const OrtKernelInfo *info, name_getter get, char *name, size_t size) {
   OrtStatus *status = get(info, 0, name, &size);
   if (status != NULL) {

@@ -17,7 +17,7 @@ void vdev_semaphore_release(vdev_semaphore *semaphore);
 /* Raise it to `value`. False: it is there already, or beyond. */
 bool vdev_semaphore_raise(vdev_semaphore *semaphore, uint64_t value, char *reason);
 
-/* Wait until it is `value` or more; -1: for ever. False: the time was over. */
+/* Wait until it is `value` or more; -1: forever. False: timed out. */
 bool vdev_semaphore_await(const vdev_semaphore *semaphore, uint64_t value, int64_t timeout_ns);
 
 #endif

@@ -31,7 +31,7 @@ typedef struct vdev_settings {
   char metadata[256];     /* "key=value", separated by commas: further metadata of the devices */
   char deny[256];         /* operators that are not claimed, separated by commas */
   char trace_file[256];   /* written when the library is unregistered */
-  char dump[256];         /* folder for copies of the nested models */
+  char dump[256];         /* directory for copies of the nested models */
   vdev_faults faults;
 } vdev_settings;
 

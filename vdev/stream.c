@@ -65,7 +65,7 @@ static void count(const vdev_job *job) {
   job->device->statistics.count[job->engine]++;
 }
 
-/* When an operation is over, on the system's clock; 0: at once, or in virtual time, in which no thread waits. With the lock
+/* When an operation ends, on the system's clock; 0: at once, or in virtual time, in which no thread waits. With the lock
  * held. */
 static int64_t real_end(int64_t start, int64_t end) {
   if (end == start || vdev_is_virtual_clock()) {
@@ -111,7 +111,7 @@ static bool refuse_late(const vdev_job *job, char *reason) {
   return false;
 }
 
-/* Do one job. First wait until its time is over, so that a program that reads too early sees the old data. Without the lock. */
+/* Do one job. First wait until its end, so that a program that reads too early sees the old data. Without the lock. */
 static bool perform(const vdev_job *job, int64_t until, char *reason) {
   sleep_until(until);
   bool good = job->effect.fails_late ? refuse_late(job, reason) : job->work == NULL || job->work(job->context, reason);
@@ -303,7 +303,7 @@ bool vdev_submit(vdev_stream *stream, const vdev_job *job, bool wait, char *reas
     stream->running_inline = false;
     stream->completed = sequence;
     if (!good) {
-      stream->device->statistics.errors++; /* the caller is told at once */
+      stream->device->statistics.errors++; /* the caller gets it at once */
       host_waited(stream->clocks, vdev_global.agent_limit, operation.end);
     }
     pthread_cond_broadcast(&vdev_global.changed); /* another thread may wait for the stream meanwhile */

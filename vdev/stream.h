@@ -15,7 +15,7 @@ typedef struct vdev_job {
   int64_t bytes; /* of copies: the bytes that move; the model turns them into time */
   vdev_effect effect;
   const char *what;  /* for traces and messages */
-  const void *owner; /* whose work it is, for vdev_device_drain; NULL: nobody's */
+  const void *owner; /* the owner of the work, for vdev_device_drain; NULL: none */
   vdev_work work;
   void (*falsify)(void *context); /* after the work, if the effect is a wrong result */
   void *context;

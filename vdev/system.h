@@ -49,7 +49,7 @@ int64_t vdev_system_time(void);
 /* strtod with a decimal point, independent of the program's locale. */
 double vdev_decimal(const char *text, char **end);
 
-/* A new file, also if there is one of this name: others may write into the folder too, and a link that they put there must not be
+/* A new file, also if there is one of this name: others may write into the directory too, and a link that they put there must not be
  * followed. Paths are UTF-8. NULL, with errno: failed. */
 FILE *vdev_file_create(const char *path);
 

@@ -77,8 +77,8 @@ VDEV_API int vdev_event_query(vdev_event *event);
 VDEV_API int vdev_semaphore_create(uint64_t value);
 /** Raise its value, from the host. @return 0; -1 not a semaphore, or its value is that or higher @since 0.2 */
 VDEV_API int vdev_semaphore_signal(int file, uint64_t value);
-/** Wait on the host until its value is `value` or higher. @param timeout_ns  -1: for ever
- *  @return 1 it is; 0 the time is over; -1 not a semaphore @since 0.2 */
+/** Wait on the host until its value is `value` or higher. @param timeout_ns  -1: forever
+ *  @return 1 it is; 0 timed out; -1 not a semaphore @since 0.2 */
 VDEV_API int vdev_semaphore_wait(int file, uint64_t value, int64_t timeout_ns);
 
 /** Tell the race detector that the host touches pinned memory now: the one access that the device cannot see.

@@ -291,7 +291,7 @@ static void *call_in(void *context) {
     const uint64_t at = begun + n * PERIOD_NS / MOST;
     const struct timespec until = {.tv_sec = (time_t)(at / 1000000000u), .tv_nsec = (long)(at % 1000000000u)};
     clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL);
-    if (n >= MOST) { /* the last window's result was handed out long ago, or this waits for it */
+    if (n >= MOST) { /* the last window's result was returned long ago, or this waits for it */
       must(iobind_batch_await(self->batch, self->slots[who], IOBIND_NO_TIMEOUT, NULL));
     }
     due[who] = at;

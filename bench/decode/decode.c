@@ -1,5 +1,5 @@
 /* bench_decode GENAI LAYERS HEADS LENGTH PAIRS: the time of a token by iobind beside onnxruntime-genai, whose library is GENAI: the same
- * generated decoder, whose cache grows, the same ONNX Runtime, one thread, both in this process by turns. A pair is STEPS tokens by each; the
+ * generated decoder, whose cache grows, the same ONNX Runtime, one thread, both in this process, alternately. A pair is STEPS tokens by each; the
  * prompt has LENGTH tokens. It prints the ratio of processor time, iobind's by genai's, of each pair. The tokens must be the same.
  *
  * bench_decode GENAI LAYERS HEADS LENGTH genai|iobind: the resident memory of a process in which one of them has made LENGTH tokens, in

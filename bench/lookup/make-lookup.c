@@ -1,4 +1,4 @@
-/* make-lookup FOLDER: writes lookup.onnx, a look-up of one row in a table of 16 MiB that is an input, and index.npy, the row
+/* make-lookup DIRECTORY: writes lookup.onnx, a look-up of one row in a table of 16 MiB that is an input, and index.npy, the row
  * to look up. The table crosses the link in each plain run and stays on the device with a binding: the most that a binding
  * can save. Also sum.onnx, y = a + b of any length, with rows.npy, float32[10,4], and row.npy, float32[8]: what a loop takes in. */
 

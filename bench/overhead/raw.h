@@ -32,7 +32,7 @@ void raw_close(raw *r);
 /* A float tensor over the caller's memory, which must outlive it. */
 OrtValue *raw_tensor(const raw *r, float *data, const int64_t *dims, size_t rank);
 
-/* Where the library that counts allocations is loaded before all others, it is told when to look: "allocations_begin", and
+/* Begin or end counting, if the library that counts allocations is loaded before all others: "allocations_begin", and
  * "allocations_end". */
 void raw_tell_counter(const char *name);
 

@@ -1,5 +1,5 @@
 /* The least that a bound run can cost from Python: a function of a C module that gives up the GIL, makes a raw run and takes the GIL
- * back. It checks nothing, gives nothing and hears of no Ctrl-C. */
+ * back. It checks nothing, returns nothing and handles no Ctrl-C. */
 #define Py_LIMITED_API 0x030b0000
 #include <Python.h>
 #include <stdint.h>

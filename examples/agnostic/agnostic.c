@@ -158,7 +158,7 @@ static iobind_status run_bound(const app *a, iobind_tensor *host, outcome *o, io
   }
   o->seconds = now() - start;
   if (status == IOBIND_OK) status = iobind_binding_take_output(binding, 0, &map, error);
-  iobind_binding_destroy(binding); /* what was taken out lives on */
+  iobind_binding_destroy(binding); /* a taken output remains valid */
   if (status == IOBIND_OK) status = fetch(map, o, error);
   iobind_tensor_release(map);
   if (status == IOBIND_OK) status = iobind_device_get_counters(a->device, &after, error);

@@ -1,4 +1,4 @@
-// unknown_size MODEL [DEVICE]: an output whose size nobody knows before the run stays on the device. The model is tests/models'
+// unknown_size MODEL [DEVICE]: an output whose size is unknown before the run stays on the device. The model is tests/models'
 // "nonzero": the indices of what is not zero.
 #include <cstdio>
 #include <iobind/iobind.hpp>

@@ -1,4 +1,4 @@
-/* Two devices by turns, and what goes from one to the other. */
+/* Two devices alternately, and data that moves from one to the other. */
 #include "current.h"
 #include "operations.h"
 

@@ -1,5 +1,5 @@
-/* A device that is lost: work fails on it behind its call, as on hardware for good. Then what was in flight has failed, nothing is handed
- * out that is not right, what is begun is refused, and the other device works on. Only over vcuda, where a device can be lost on demand. */
+/* A device that is lost: work on it fails after its call has returned, and permanently, as on hardware. Then all work in flight has failed, no
+ * wrong result is returned, new work is refused, and the other device works. Only over vcuda, where a device can be lost on demand. */
 #define _POSIX_C_SOURCE 200809L /* nanosleep */
 
 #include <string.h>
@@ -201,7 +201,7 @@ static void ask_all(const doom *what) {
   size_t stride = strides[draw() % 4];
   bool skips = draw() % 2 == 0;
   for (size_t i = 0; i < ALL; i++, at = (at + stride) % ALL) {
-    if (skips && W->is_lost && draw() % 2 == 0) continue; /* what nobody has asked is over, too */
+    if (skips && W->is_lost && draw() % 2 == 0) continue; /* work whose outcome was not queried has ended, too */
     if (at < STREAMS) {
       ask_stream(what, at);
     } else if (at < STREAMS + EVENTS) {

@@ -77,7 +77,7 @@ bool is_in_flight(const bound *one);
 
 /* A binding that has no run in flight as far as the host can know: may a call be refused for that, must it be? */
 void expect_idle(const bound *one, expectation *expected, bool may_queue);
-/* The call was not refused: the run has passed. */
+/* The call was not refused: the run is complete. */
 void has_passed(bound *one);
 /* Something on a stream has failed, or may have: wait for all streams and find out how each binding's run went. */
 void settle(size_t stream);

@@ -391,7 +391,7 @@ void shadow_set_input(shadow *of, size_t input, iobind_input_mode mode, view rea
     view_set(&slot->read, copy);
   } else {
     view_set(&slot->read, read);
-    if (read.block->partly_for == of->number) read.block->known = false; /* from now on nobody refuses it */
+    if (read.block->partly_for == of->number) read.block->known = false; /* from now on no call refuses it */
     if (!elsewhere && is_ours(of, read) && read.block->is_reused) {      /* the output gets other memory in the next run */
       read.block->owner = 0;
       read.block->given_up_by = of->number;

@@ -16,7 +16,7 @@ typedef struct block {
   struct block *next; /* of all that there are */
   size_t refs;
   elements values;
-  bool known;           /* the values are what the memory must hold; false: nobody can tell */
+  bool known;           /* the values are what the memory must hold; false: unknown */
   unsigned owner;       /* the binding whose next runs may write it again, by its number: REUSE, SWAP; 0: none */
   unsigned partly_for;  /* a state in place that a failed run of this binding may have written in part; 0: none */
   bool is_reused;       /* of an owner's REUSE output */
@@ -140,11 +140,11 @@ bool shadow_has_lost(const shadow *of);
  * has no right result, and is not made. */
 bool shadow_is_muddled(const shadow *of);
 
-/* Would the next run write memory that another binding has lent? That binding may use it again, and nobody can tell what it reads then. */
+/* Would the next run write memory that another binding has lent? That binding may use it again, and what it reads then is unknown. */
 bool shadow_trespasses(const shadow *of);
 bool view_is_anothers(view of, unsigned binding); /* lent by another binding than this one */
 
-/* Nobody can tell whether a value ends the run. */
+/* It is unknown whether a value ends the run. */
 bool shadow_is_unforeseeable(const shadow *of);
 
 /* The elements that the next run's outputs will have; false: it cannot run. */

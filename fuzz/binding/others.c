@@ -12,7 +12,7 @@
 
 /* ---- lent results ---- */
 
-/* What a lent result holds is read on the stream that it was lent to: that waits for the binding's run, and for nobody else's who writes the
+/* What a lent result holds is read on the stream that it was lent to: that waits for the binding's run, and for no other run that writes the
  * memory. */
 static void read_lent(bound *one, size_t output, iobind_tensor *tensor, size_t stream, bool by_event) {
   const view *at = &one->shadow.results[output].at;

@@ -1,4 +1,4 @@
-/* The caller's memory that is wrapped. Each piece has a page of its own, which is closed when its deleter has run: nobody may touch it then. */
+/* The caller's memory that is wrapped. Each piece has a page of its own, which becomes inaccessible when its deleter has run: no access is allowed then. */
 #ifndef FUZZ_BINDING_PAGES_H
 #define FUZZ_BINDING_PAGES_H
 

@@ -1,4 +1,4 @@
-/* What the sequences must have reached at least once: a fuzzer that does not come to a place finds nothing there. */
+/* What the sequences must have reached at least once: a fuzzer finds nothing in code that it does not reach. */
 #ifndef FUZZ_BINDING_REACH_H
 #define FUZZ_BINDING_REACH_H
 

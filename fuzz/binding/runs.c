@@ -33,7 +33,7 @@ void has_passed(bound *one) {
 static void use(int stream, block *memory, bool writes, const uint64_t *granted, bool by_event) {
   if (stream >= 0) {
     world_stream_uses((size_t)stream, memory, writes, granted, by_event);
-  } else if (fault_is_set()) { /* which is meant for the run */
+  } else if (fault_is_set()) { /* which is intended for the run */
     world_host_uses(memory, writes, granted);
   } else if (memory != NULL) { /* the run waits for it */
     world_host_used(memory, writes);
@@ -202,8 +202,8 @@ static void submitted(bound *one, size_t stream, bool late, point *at) {
   if (at != NULL) record_point(at, stream);
 }
 
-/* So that the call returns before the kernel fails. Not for a run without a stream: ONNX Runtime may give the failure, which the EP's Flush
- * returns to it, to nobody, and return OK. */
+/* So that the call returns before the kernel fails. Not for a run without a stream: ONNX Runtime may drop the failure that the EP's Flush
+ * returns to it, and return OK. */
 static void delay_kernels(bool delays) {
   if (W->is_virtual) CHECK(vdev_set(W->number, "compute_us", delays ? "100" : "0") == 0);
 }
@@ -229,7 +229,7 @@ static bool run_once(bound *one, int stream, point *at, const step *from) {
   bool late;
   expect_run(&one->shadow, &expected, &late);
   if (stream >= 0 && expected.must == 0 && (expected.may & STATUS(RUNTIME)) != 0)
-    return false; /* nobody can tell how it goes later */
+    return false; /* its later outcome is unknown */
   bool may_queue = one->flight.stream >= 0 && one->flight.stream == stream;
   late = late ||
          (may_queue && W->at_host && (expected.must & STATUS(SHAPE)) != 0); /* a task looks at the state when there is one */

@@ -13,7 +13,7 @@ void state_drop(saved *of) {
   *of = (saved){.stream = -1};
 }
 
-/* The tensor may become read-only, whoever has it. */
+/* The tensor may become read-only, for all its owners. */
 static void freeze(view of) {
   if (of.block != NULL) of.block->is_frozen = true;
 }
@@ -56,7 +56,7 @@ static void save(bound *one, saved *to) {
   bool in_flight = is_in_flight(one);
   if (fault_is_set() || one->flight.must_fail) return;
   for (size_t i = 0; i < one->shadow.model->input_count; i++) {
-    /* nobody can tell how the run goes, or of which run the state is */
+    /* the outcome of the run is unknown, and of which run the state is */
     bool is_torn = one->shadow.inputs[i].torn && !one->shadow.inputs[i].lost;
     if (is_torn || (in_flight && one->before.inputs[i].torn)) return;
     view next = shadow_next_input(&one->shadow, i);
@@ -192,7 +192,7 @@ void states_check(void) {
   for (size_t i = 0; i < STATES; i++) check(&W->states[i]);
 }
 
-/* Something on a stream has failed: nobody can tell what was made of a state that was not there yet. */
+/* Something on a stream has failed: it is unknown what became of a state that did not exist yet. */
 void states_settle(const uint64_t *waited, const bool *failed) {
   for (size_t i = 0; i < STATES; i++) {
     saved *of = &W->states[i];

@@ -62,12 +62,12 @@ typedef struct saved {
   view values[MOST_PORTS];
   int stream; /* on which it is made; -1: it is there */
   uint64_t stamp;
-  unsigned users; /* the bindings that go on from it before it is there */
+  unsigned users; /* the bindings that continue from it before it is complete */
 } saved;
 
 typedef struct point {
   iobind_event *handle;
-  int stream; /* -1: it is not recorded, or has passed */
+  int stream; /* -1: it is not recorded, or is signaled */
   uint64_t stamps[STREAMS];
 } point;
 
@@ -113,7 +113,7 @@ extern bool loses_devices; /* the process ends behind the sequence that has lost
 
 /* ---- calls ---- */
 
-/* A call: what it is is said, then it is made, between begin_call and end_call, with &the_error; end_call gives its status back. */
+/* A call: it is described, and then made between begin_call and end_call, with &the_error; end_call gives its status back. */
 extern iobind_error the_error;
 void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void begin_call(const char *format, ...) __attribute__((format(printf, 1, 2)));

@@ -10,7 +10,7 @@ enum { ROWS = 3, CAPACITY = 8 };
 
 /* What a run does to the state. */
 typedef enum kind {
-  APPEND, /* a cache of fixed capacity: new numbers are written from a place on */
+  APPEND, /* a cache of fixed capacity: new numbers are written from a row on */
   ATTEND, /* the same, and each new number attends to those in use */
   GROW,   /* new numbers come behind */
   SUM     /* one number, to which another one is added */

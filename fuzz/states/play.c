@@ -10,7 +10,7 @@
 
 #include "vdev.h"
 
-/* ---- what is said ---- */
+/* ---- output ---- */
 
 enum { TRACE = 1 << 14 };
 static char trace[TRACE];
@@ -88,7 +88,7 @@ iobind_tensor *make_tensor(const play *self, const value *from, iobind_device *o
   return made;
 }
 
-/* The first of WIDTH numbers, which are all the same. */
+/* The first of WIDTH equal numbers. */
 static void gather(const play *self, const float *from, size_t count, float *numbers) {
   size_t times = self->kind == GROW ? 1 : WIDTH;
   for (size_t i = 0; i < count; i++) {

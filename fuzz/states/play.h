@@ -76,7 +76,7 @@ typedef struct play {
   kept kept[KEPT];
   member members[SLOTS];
   float base;   /* of the next numbers, none of which comes twice */
-  bool is_lost; /* the device is: the sequence is over */
+  bool is_lost; /* the device is lost: the sequence ends */
 } play;
 
 /* ---- play.c ---- */

@@ -1,4 +1,4 @@
-/* What the sequences of fuzz_states must have reached: a fuzzer that does not come to a place finds nothing there. */
+/* What the sequences of fuzz_states must have reached: a fuzzer finds nothing in code that it does not reach. */
 #ifndef FUZZ_STATES_REACH_H
 #define FUZZ_STATES_REACH_H
 

@@ -67,7 +67,7 @@ static void bind_at(const play *self, player *of) {
     CALL(self, WELL, iobind_binding_set_input(of->handle, 2 + i, IOBIND_INPUT_RESIDENT, made, NULL, &fault));
     iobind_tensor_release(made);
   }
-  of->at = used_all(CAPACITY); /* nobody has written it */
+  of->at = used_all(CAPACITY); /* it was never written */
 }
 
 static void write_at(const play *self, player *of, int64_t at, size_t added, iobind_stream *stream) {
@@ -346,7 +346,7 @@ static void expect_failed_state(play *self, player *of) {
   iobind_state_release(state);
 }
 
-/* Of what comes before a failure on a stream, in one wait of the host, nobody could tell whether it has failed. */
+/* If one wait of the host covers a failure and earlier work on the stream, it is unknown whether the earlier work has failed. */
 static bool is_shared(const play *self, int stream) {
   bool found = self->players[0].stream == self->players[1].stream;
   for (size_t i = 0; i < SAVED; i++) {

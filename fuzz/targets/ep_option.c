@@ -50,7 +50,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   const iobind__ep *ep = iobind__ep_by_name(name, strlen(name));
   CHECK(ep != NULL);
   const iobind__option_table *table = ep->options;
-  bool exact = table == NULL; /* nobody knows its options: each counts as known */
+  bool exact = table == NULL; /* its options are unknown: each is accepted */
   bool same_letters = false;
   bool near = false;
   for (size_t i = 0; table != NULL && i < table->count; i++) {

@@ -1,4 +1,4 @@
-/* onnx/onnx.c: any calls in any order. A model that is said to be whole is protobuf, to its last byte. */
+/* onnx/onnx.c: any calls in any order. A model that is returned as whole is protobuf, to its last byte. */
 #include "onnx.h"
 
 #include <stdlib.h>

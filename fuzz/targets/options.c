@@ -146,7 +146,7 @@ static void session_options(bytes *source) {
   put_pointer(&of, AT(iobind_session_options, profile), NULL); /* it would write files */
   put_pointer(&of, AT(iobind_session_options, stream), NULL);
   for (int i = 0; i < 2; i++) {
-    /* ORT starts as many threads as it is told. */
+    /* ORT starts as many threads as the option says. */
     size_t offset = i == 0 ? AT(iobind_session_options, intra_op_threads) : AT(iobind_session_options, inter_op_threads);
     int32_t threads = (int32_t)(take_byte(source) % 4) - 1;
     if (fits(&of, offset, sizeof threads)) memcpy(of.data + offset, &threads, sizeof threads);
@@ -243,7 +243,7 @@ static void log_line(void *context, int32_t level, const char *message) {
   CHECK(strchr(message, '\n') == NULL);
 }
 
-/* A second one for the same ONNX Runtime: its options are read all the same. */
+/* A second one for the same ONNX Runtime: its options are read nevertheless. */
 static void runtime_options(bytes *source) {
   static const char *const paths[] = {
       "/nonexistent", "nowhere", "cpu=/nonexistent", "=", "webgpu=", "/dev/null", "", "=/dev/null"};

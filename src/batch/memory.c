@@ -29,9 +29,7 @@ iobind_status iobind__rows_make(iobind_batch *batch, size_t width, iobind__rows_
 }
 
 void iobind__rows_free(const iobind_batch *batch, iobind__rows_of *self) {
-  for (size_t i = 0; self->tensors != NULL && i < batch->column_count; i++) {
-    iobind_tensor_release(self->tensors[i]);
-  }
+  iobind__tensors_release(self->tensors, batch->column_count);
   free(self->tensors);
   *self = (iobind__rows_of){0};
 }

@@ -107,9 +107,7 @@ static iobind_status bind(iobind_batch *batch, const iobind__block *block, iobin
 
 static void free_outcome(iobind__ref *ref) {
   iobind__outcome *outcome = (iobind__outcome *)ref;
-  for (size_t i = 0; i < outcome->count; i++) {
-    iobind_tensor_release(outcome->outputs[i]);
-  }
+  iobind__tensors_release(outcome->outputs, outcome->count);
   free(outcome);
 }
 

@@ -249,13 +249,6 @@ static iobind_status compare_output(const trial *self, size_t output, size_t row
   return greatest <= batch->tolerance * range ? IOBIND_OK : refuse(self, output, row, greatest / range, error);
 }
 
-static void drop(iobind_tensor **tensors, size_t count) {
-  for (size_t i = 0; i < count; i++) {
-    iobind_tensor_release(tensors[i]);
-    tensors[i] = NULL;
-  }
-}
-
 static void take_row(const trial *self, size_t input, size_t row) {
   const iobind_tensor *all = self->inputs[input];
   iobind_tensor *one = self->alone[input];
@@ -278,7 +271,7 @@ static iobind_status compare_row(const trial *self, size_t row, iobind_error *er
   for (size_t i = 0; status == IOBIND_OK && i < session->output_count; i++) {
     status = self->batch->output_axes[i] == IOBIND_BATCH_NO_AXIS ? IOBIND_OK : compare_output(self, i, row, error);
   }
-  drop(self->single, session->output_count);
+  iobind__tensors_release(self->single, session->output_count);
   return status;
 }
 
@@ -293,9 +286,9 @@ static iobind_status draw(trial *self, iobind_error *error) {
   for (size_t row = 0; status == IOBIND_OK && row < self->width; row++) {
     status = compare_row(self, row, error);
   }
-  drop(self->inputs, session->input_count);
-  drop(self->alone, session->input_count);
-  drop(self->outputs, session->output_count);
+  iobind__tensors_release(self->inputs, session->input_count);
+  iobind__tensors_release(self->alone, session->input_count);
+  iobind__tensors_release(self->outputs, session->output_count);
   return status;
 }
 

@@ -163,10 +163,10 @@ uint64_t iobind__armed_key(iobind_binding *binding) {
 
 /* ---- any run ---- */
 
-/* Begins a range for profilers. `looks`: a run without a stream first waits for other work that uses the same memory. */
-static iobind_status run_in_range(iobind_binding *binding, iobind_stream *stream, bool looks, iobind_error *error) {
+/* Begins a range for profilers. `order`: of a run without a stream. */
+static iobind_status run_in_range(iobind_binding *binding, iobind_stream *stream, iobind__order order, iobind_error *error) {
   bool begun = iobind__range_begin("run", iobind__session_name(binding->session));
-  iobind_status status = stream != NULL ? iobind__queue(binding, stream, error) : iobind__run_now(binding, looks, error);
+  iobind_status status = stream != NULL ? iobind__queue(binding, stream, error) : iobind__run_now(binding, order, error);
   iobind__range_end(begun);
   return iobind__named(status, error, "binding_run");
 }
@@ -174,11 +174,11 @@ static iobind_status run_in_range(iobind_binding *binding, iobind_stream *stream
 __attribute__((noinline)) static iobind_status run_checked(iobind_binding *binding, iobind_stream *stream,
                                                            iobind_error *error) {
   IOBIND__TRY(iobind__process_check("binding_run", error));
-  return run_in_range(binding, stream, true, error);
+  return run_in_range(binding, stream, IOBIND__SETTLED, error);
 }
 
 iobind_status iobind__binding_run_in_turn(iobind_binding *binding, iobind_stream *stream, iobind_error *error) {
-  return stream != NULL ? run_checked(binding, stream, error) : run_in_range(binding, NULL, false, error);
+  return stream != NULL ? run_checked(binding, stream, error) : run_in_range(binding, NULL, IOBIND__IN_FLIGHT, error);
 }
 
 iobind_status iobind_binding_run(iobind_binding *binding, iobind_stream *stream, iobind_error *error) {

@@ -11,7 +11,8 @@ static void name_held_outputs(const iobind_binding *binding, iobind__text *names
   }
 }
 
-/* Wait for devices with the quirk QUEUES, except the one on whose stream the run is: its queue keeps the order. */
+/* Wait for devices with the quirk QUEUES, unless the only one is `ordered`, on whose stream the run is: its queue keeps the
+ * order. */
 static iobind_status wait_for_devices(const iobind_binding *binding, const iobind_device *ordered, iobind_error *error) {
   const iobind_session *session = binding->session;
   if (session->queued == NULL || (session->queued == ordered && session->queued_count == 1)) {
@@ -92,16 +93,15 @@ iobind_status iobind__call_failed(iobind_binding *binding, const OrtRunOptions *
 
 /* What must be checked or done after some runs. A cancelled run has failed, although ORT returns OK: the cancel came too late, or ORT has
  * skipped nodes without an error (observed with 1.31). */
-static iobind_status finish(iobind_binding *binding, const OrtRunOptions *options, iobind_stream *stream,
-                            const iobind_device *ordered, iobind_error *error) {
-  iobind_status status = is_cancelled(binding, options) ? iobind__call_cancelled(error) : IOBIND_OK;
+static iobind_status finish(iobind_binding *binding, const iobind__execution *how, iobind_error *error) {
+  iobind_status status = is_cancelled(binding, how->options) ? iobind__call_cancelled(error) : IOBIND_OK;
   if (status == IOBIND_OK && !binding->plan.is_seen) {
     status = iobind__results_verify(binding, error);
   }
   if (status == IOBIND_OK && binding->plan.copied_count > 0) {
-    status = iobind__results_copy(binding, stream, error);
+    status = iobind__results_copy(binding, how->stream, error);
   }
-  iobind_status waited = wait_for_devices(binding, ordered, status == IOBIND_OK ? error : NULL);
+  iobind_status waited = wait_for_devices(binding, how->device, status == IOBIND_OK ? error : NULL);
   status = status == IOBIND_OK ? waited : status;
   if (status != IOBIND_OK) {
     iobind__results_drop(binding, NULL);
@@ -110,21 +110,22 @@ static iobind_status finish(iobind_binding *binding, const OrtRunOptions *option
   return status;
 }
 
-iobind_status iobind__call(iobind_binding *binding, OrtRunOptions *options, iobind_stream *stream, const iobind_device *ordered,
-                           iobind__ort_reason *reason, iobind_error *error) {
+iobind_status iobind__call(iobind_binding *binding, const iobind__execution *how, iobind__ort_reason *reason,
+                           iobind_error *error) {
   const iobind_session *session = binding->session;
   const OrtApi *api = IOBIND__API(session->runtime);
   bool by_arrays = binding->arrays.in_use;
-  binding->flight.has_uncounted = binding->flight.has_uncounted || !binding->flight.is_counted;
-  OrtStatus *failed = by_arrays ? iobind__arrays_run(binding, options)
-                                : api->RunWithBinding(session->session, options, iobind__side_of_turn(binding)->binding);
+  binding->flight.has_uncounted = binding->flight.has_uncounted || !how->is_counted;
+  OrtStatus *failed = by_arrays ? iobind__arrays_run(binding, how->options)
+                                : api->RunWithBinding(session->session, how->options, iobind__side_of_turn(binding)->binding);
   if (failed != NULL) {
     *reason = iobind__ort_reason_of(api, failed);
-    return iobind__call_failed(binding, options, failed, stream, error);
+    return iobind__call_failed(binding, how->options, failed, how->stream, error);
   }
   binding->results = by_arrays ? IOBIND__RESULTS_READY : IOBIND__RESULTS_HELD;
-  if (!binding->plan.is_seen || binding->plan.copied_count > 0 || session->queued != NULL || is_cancelled(binding, options)) {
-    IOBIND__TRY(finish(binding, options, stream, ordered, error));
+  if (!binding->plan.is_seen || binding->plan.copied_count > 0 || session->queued != NULL ||
+      is_cancelled(binding, how->options)) {
+    IOBIND__TRY(finish(binding, how, error));
   }
   return IOBIND_OK;
 }

@@ -84,8 +84,7 @@ static iobind_status restore(iobind_binding *binding, const saved *self, iobind_
   for (size_t i = 0; i < binding->carry_count; i++) {
     const iobind__carry *carry = &binding->carries[i];
     if (carry->mode == IOBIND_CARRY_IN_PLACE) {
-      binding->inputs[carry->input].is_spoiled = status != IOBIND_OK;
-      binding->inputs[carry->input].is_lost = status != IOBIND_OK;
+      binding->inputs[carry->input].damage = status == IOBIND_OK ? IOBIND__DAMAGE_NONE : IOBIND__DAMAGE_WHOLE;
     }
   }
   if (status != IOBIND_OK) {
@@ -111,11 +110,17 @@ static void drop_results(iobind_binding *binding) {
   binding->results = IOBIND__RESULTS_NONE;
 }
 
-static iobind_status run(iobind_binding *binding, OrtRunOptions *options, const iobind_device *ordered, iobind_error *error) {
+/* ORT waits for each execution of a capture. */
+static iobind__execution waiting(const iobind__execution *how, OrtRunOptions *options) {
+  return (iobind__execution){options, NULL, how->device, how->is_counted};
+}
+
+static iobind_status run(iobind_binding *binding, const iobind__execution *how, iobind_error *error) {
+  const iobind__execution plain = waiting(how, binding->settings.ort.now);
   iobind__ort_reason reason;
   iobind__scope scope;
   IOBIND__TRY(iobind__guard_enter(binding->session->inside, &scope, error));
-  return iobind__guard_end(&scope, iobind__call(binding, options, NULL, ordered, &reason, error), error);
+  return iobind__guard_end(&scope, iobind__call(binding, &plain, &reason, error), error);
 }
 
 /* Allocate memory for outputs that have none, with the dims of the plain run. */
@@ -136,30 +141,30 @@ static iobind_status make_outputs(iobind_binding *binding, iobind_error *error) 
   return IOBIND_OK;
 }
 
-static void run_and_discard(iobind_binding *binding, const iobind_device *ordered) {
+static void run_and_discard(iobind_binding *binding, const iobind__execution *how) {
   if (iobind__graph_bring_in_line(binding, NULL) == IOBIND_OK) {
-    (void)run(binding, binding->settings.ort.now, ordered, NULL);
+    (void)run(binding, how, NULL);
   }
 }
 
 /* After a failed run ORT does not wait for the work that it has submitted. Another run on the same stream of ORT does wait, so
  * one is made, and its results are discarded. A cancel would end it before it waits, so it is made again then. If it fails,
  * too, a stream of iobind is waited for. */
-static void wait_for_failed(iobind_binding *binding, const iobind_device *ordered) {
+static void wait_for_failed(iobind_binding *binding, const iobind__execution *how) {
   bool cancelled = iobind__run_goes_on(binding);
-  run_and_discard(binding, ordered);
+  run_and_discard(binding, how);
   if (!cancelled && iobind__run_goes_on(binding)) {
-    run_and_discard(binding, ordered); /* a cancel has ended the first one */
+    run_and_discard(binding, how); /* a cancel has ended the first one */
   }
   iobind__stream_pass(binding->session->compute.stream);
 }
 
 /* After a run whose outcome is `status`: restore the states, and drop its results. */
-static iobind_status put_back(iobind_binding *binding, const saved *states, const iobind_device *ordered, iobind_status status,
+static iobind_status put_back(iobind_binding *binding, const saved *states, const iobind__execution *how, iobind_status status,
                               iobind_error *error) {
   if (status != IOBIND_OK && states->count > 0) {
     drop_results(binding); /* a verified run has fetched some */
-    wait_for_failed(binding, ordered);
+    wait_for_failed(binding, how);
   }
   iobind_status restored = restore(binding, states, status == IOBIND_OK ? error : NULL);
   drop_results(binding);
@@ -167,21 +172,21 @@ static iobind_status put_back(iobind_binding *binding, const saved *states, cons
 }
 
 /* Make a plain run, and restore the states. */
-static iobind_status run_plain(iobind_binding *binding, const saved *states, const iobind_device *ordered,
+static iobind_status run_plain(iobind_binding *binding, const saved *states, const iobind__execution *how,
                                iobind_error *error) {
   IOBIND__TRY(iobind__graph_bring_in_line(binding, error));
-  iobind_status status = run(binding, binding->settings.ort.now, ordered, error);
+  iobind_status status = run(binding, how, error);
   if (status == IOBIND_OK) {
     status = iobind__verified_compare(binding, "the run before the capture of a graph", error);
   }
   if (status == IOBIND_OK) {
     status = make_outputs(binding, error);
   }
-  return put_back(binding, states, ordered, status, error);
+  return put_back(binding, states, how, status, error);
 }
 
 /* Capture what is bound, and restore the states. *broken: another thread's call has ended the capture. */
-static iobind_status capture(iobind_binding *binding, const saved *states, const iobind_device *ordered, bool *broken,
+static iobind_status capture(iobind_binding *binding, const saved *states, const iobind__execution *how, bool *broken,
                              iobind__graph *self, iobind_error *error) {
   OrtRunOptions *options = NULL;
   iobind__ort_reason reason = IOBIND__ORT_OTHER;
@@ -192,7 +197,8 @@ static iobind_status capture(iobind_binding *binding, const saved *states, const
   iobind__scope scope;
   iobind_status status = iobind__guard_enter_alone(binding->session->graphs.device->guard, &scope, error);
   if (status == IOBIND_OK) {
-    status = iobind__guard_end_alone(&scope, iobind__call(binding, options, NULL, ordered, &reason, error), error);
+    const iobind__execution capturing = waiting(how, options);
+    status = iobind__guard_end_alone(&scope, iobind__call(binding, &capturing, &reason, error), error);
   }
   if (status == IOBIND_OK) {
     iobind__registry_note_whole(binding->session, self->captured);
@@ -201,15 +207,15 @@ static iobind_status capture(iobind_binding *binding, const saved *states, const
     status = states->count > 0 ? IOBIND_OK : iobind__verified_compare(binding, "the run that captures a graph", error);
   }
   *broken = status != IOBIND_OK && reason == IOBIND__ORT_CAPTURE_BROKEN;
-  return put_back(binding, states, ordered, status, error);
+  return put_back(binding, states, how, status, error);
 }
 
 /* Capture a graph of what is bound, and restore the states. *out is NULL if that fails. */
-static iobind_status capture_once(iobind_binding *binding, const saved *states, const iobind_device *ordered, bool *broken,
+static iobind_status capture_once(iobind_binding *binding, const saved *states, const iobind__execution *how, bool *broken,
                                   iobind__graph **out, iobind_error *error) {
   *broken = false;
   IOBIND__TRY(iobind__graph_create(binding, out, error));
-  iobind_status status = capture(binding, states, ordered, broken, *out, error);
+  iobind_status status = capture(binding, states, how, broken, *out, error);
   if (status != IOBIND_OK) {
     iobind__graph_destroy(binding, *out);
     *out = NULL;
@@ -218,29 +224,29 @@ static iobind_status capture_once(iobind_binding *binding, const saved *states, 
 }
 
 /* Calls that iobind does not make can break a capture. Then it is repeated once, after a plain run, which removes its remains. */
-static iobind_status capture_twice(iobind_binding *binding, const saved *states, const iobind_device *ordered,
+static iobind_status capture_twice(iobind_binding *binding, const saved *states, const iobind__execution *how,
                                    iobind__graph **out, iobind_error *error) {
   bool broken;
   iobind_error first = IOBIND_ERROR_INIT;
-  iobind_status status = capture_once(binding, states, ordered, &broken, out, &first);
+  iobind_status status = capture_once(binding, states, how, &broken, out, &first);
   if (broken) {
-    IOBIND__TRY(run_plain(binding, states, ordered, error));
-    return capture_once(binding, states, ordered, &broken, out, error);
+    IOBIND__TRY(run_plain(binding, states, how, error));
+    return capture_once(binding, states, how, &broken, out, error);
   }
   return status == IOBIND_OK ? IOBIND_OK : iobind__error_copy(error, &first);
 }
 
-static iobind_status capture_from(iobind_binding *binding, const saved *states, bool is_plain, const iobind_device *ordered,
+static iobind_status capture_from(iobind_binding *binding, const saved *states, bool is_plain, const iobind__execution *how,
                                   iobind__graph **out, iobind_error *error) {
-  IOBIND__TRY(run_plain(binding, states, ordered, error));
-  return is_plain ? iobind__graph_create(binding, out, error) : capture_twice(binding, states, ordered, out, error);
+  IOBIND__TRY(run_plain(binding, states, how, error));
+  return is_plain ? iobind__graph_create(binding, out, error) : capture_twice(binding, states, how, out, error);
 }
 
-iobind_status iobind__capture(iobind_binding *binding, bool is_plain, const iobind_device *ordered, iobind__graph **out,
+iobind_status iobind__capture(iobind_binding *binding, bool is_plain, const iobind__execution *how, iobind__graph **out,
                               iobind_error *error) {
   saved *states = NULL;
   IOBIND__TRY(save(binding, &states, error));
-  iobind_status status = capture_from(binding, states, is_plain, ordered, out, error);
+  iobind_status status = capture_from(binding, states, is_plain, how, out, error);
   free_saved(states);
   return status;
 }

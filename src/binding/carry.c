@@ -220,27 +220,26 @@ void iobind__carry_note_run(iobind_binding *binding) {
   }
 }
 
-void iobind__carry_spoil(iobind_binding *binding, size_t input, bool is_lost) {
+void iobind__carry_spoil(iobind_binding *binding, size_t input, iobind__damage damage) {
   iobind__input *self = &binding->inputs[input];
-  self->is_lost = is_lost || (self->is_spoiled && self->is_lost);
-  self->is_spoiled = true;
+  self->damage = damage > self->damage ? damage : self->damage;
   iobind__table_changed(binding);
 }
 
-static void spoil_in_place(iobind_binding *binding, bool is_lost) {
+static void spoil_in_place(iobind_binding *binding, iobind__damage damage) {
   for (size_t i = 0; i < binding->carry_count; i++) {
     if (binding->carries[i].mode == IOBIND_CARRY_IN_PLACE) {
-      iobind__carry_spoil(binding, binding->carries[i].input, is_lost);
+      iobind__carry_spoil(binding, binding->carries[i].input, damage);
     }
   }
 }
 
 void iobind__carry_note_failure(iobind_binding *binding) {
-  spoil_in_place(binding, false);
+  spoil_in_place(binding, IOBIND__DAMAGE_IN_PLACE);
 }
 
 void iobind__carry_note_wrong(iobind_binding *binding) {
-  spoil_in_place(binding, true);
+  spoil_in_place(binding, IOBIND__DAMAGE_WHOLE);
 }
 
 void iobind__carry_take(iobind_binding *binding, iobind__carry *carry) {

@@ -41,7 +41,7 @@ static iobind_status check_input(iobind_binding *binding, size_t index, const ch
                : iobind__fail(error, IOBIND_ERROR_NOT_SUPPORTED,
                               "%s: input '%s' is not a tensor, and only tensors can be bound", what, value->label);
   }
-  if (input->is_spoiled) {
+  if (input->damage != IOBIND__DAMAGE_NONE) {
     return iobind__fail(
         error, IOBIND_ERROR_INVALID_STATE,
         "%s: the state '%s' is undefined, because a failed run may have written a part of it: bind it again, or write it by "

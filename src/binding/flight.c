@@ -126,9 +126,10 @@ void iobind__binding_fail(iobind_binding *binding, const iobind_error *failure) 
 /* Mark the states after a failure. If several runs were in flight, all are undefined. */
 static void lose_states(iobind_binding *binding) {
   iobind__carry_note_failure(binding);
-  for (size_t i = 0; i < binding->carry_count && binding->flight.runs > 1; i++) {
-    bool is_moved = binding->carries[i].mode != IOBIND_CARRY_IN_PLACE;
-    iobind__carry_spoil(binding, binding->carries[i].input, is_moved); /* the last run has read the results of another one */
+  for (size_t i = 0; i < binding->carry_count && binding->flight.has_follower; i++) {
+    bool is_in_place =
+        binding->carries[i].mode == IOBIND_CARRY_IN_PLACE; /* otherwise the last run has read another's results */
+    iobind__carry_spoil(binding, binding->carries[i].input, is_in_place ? IOBIND__DAMAGE_IN_PLACE : IOBIND__DAMAGE_WHOLE);
   }
 }
 

@@ -55,11 +55,10 @@ void iobind__graphs_close(iobind_binding *binding);
 /* A run has two steps. The first needs only the binding's owner, may block, and comes before the session is entered.
  * 1. Find the graph of what is bound. *found is NULL if there is none: then the session is ready for its capture. `stream` is the session's if
  *    the run is not to wait, ordered after all work submitted to the run's own stream; NULL: it waits.
- * 2. With the session entered, and ORT's binding in line with the table: the options of the run. A graph that was not found is captured,
- *    which leaves the states as they were. `ordered` as in iobind__call. */
+ * 2. With the session entered, and ORT's binding in line with the table: fill in the options of the run. A graph that was not found is
+ *    captured, which leaves the states as they were. */
 iobind_status iobind__graphs_find(iobind_binding *binding, iobind_stream *stream, iobind__graph **found, iobind_error *error);
-iobind_status iobind__graphs_choose(iobind_binding *binding, iobind__graph *found, iobind_stream *stream,
-                                    const iobind_device *ordered, OrtRunOptions **options, iobind_error *error);
+iobind_status iobind__graphs_choose(iobind_binding *binding, iobind__graph *found, iobind__execution *how, iobind_error *error);
 
 /* May the last run be replayed without checks while nothing changes? If so, fill in the thread that may, and the options of its
  * graph. */
@@ -87,7 +86,7 @@ iobind_status iobind__capture_prepare(iobind_binding *binding, bool is_tried, io
 
 /* Capture a graph of what is bound, or with `is_plain` only make the plain run, and restore the states. With the session
  * entered. */
-iobind_status iobind__capture(iobind_binding *binding, bool is_plain, const iobind_device *ordered, iobind__graph **out,
+iobind_status iobind__capture(iobind_binding *binding, bool is_plain, const iobind__execution *how, iobind__graph **out,
                               iobind_error *error);
 
 /* trial.c: does a replay of what is bound give a run's results? Without the session. */

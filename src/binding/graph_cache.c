@@ -250,13 +250,13 @@ static void forget_plain(iobind_binding *binding) {
   }
 }
 
-static iobind_status add(iobind_binding *binding, const iobind_device *ordered, iobind__graph **out, iobind_error *error) {
+static iobind_status add(iobind_binding *binding, const iobind__execution *how, iobind__graph **out, iobind_error *error) {
   iobind__graphs *graphs = binding->graphs;
   bool is_plain = !may_capture(binding);
   forget_plain(binding);
   IOBIND__TRY(iobind__registry_check_recycling(binding->session, "binding_run", error));
   iobind__graph *made = NULL;
-  IOBIND__TRY(iobind__capture(binding, is_plain, ordered, &made, error));
+  IOBIND__TRY(iobind__capture(binding, is_plain, how, &made, error));
   made->next = graphs->first;
   graphs->first = made;
   graphs->thread = is_plain ? graphs->thread : iobind__thread_number();
@@ -275,11 +275,11 @@ static void aim_outputs(iobind_binding *binding, const iobind__graph *self) {
   }
 }
 
-static iobind_status change_to(iobind_binding *binding, iobind__graph **self, const iobind_device *ordered,
+static iobind_status change_to(iobind_binding *binding, iobind__graph **self, const iobind__execution *how,
                                iobind_error *error) {
   iobind__registry_release_dead(binding->session);
   if (*self == NULL) {
-    IOBIND__TRY(add(binding, ordered, self, error));
+    IOBIND__TRY(add(binding, how, self, error));
   }
   aim_outputs(binding, *self);
   IOBIND__TRY(iobind__graph_bring_in_line(binding, error));
@@ -287,10 +287,10 @@ static iobind_status change_to(iobind_binding *binding, iobind__graph **self, co
   return IOBIND_OK;
 }
 
-iobind_status iobind__graphs_choose(iobind_binding *binding, iobind__graph *found, iobind_stream *stream,
-                                    const iobind_device *ordered, OrtRunOptions **options, iobind_error *error) {
+iobind_status iobind__graphs_choose(iobind_binding *binding, iobind__graph *found, iobind__execution *how,
+                                    iobind_error *error) {
   if (found == NULL || found != iobind__side_of_turn(binding)->graph) {
-    iobind_status status = change_to(binding, &found, ordered, error);
+    iobind_status status = change_to(binding, &found, how, error);
     if (status != IOBIND_OK) {
       iobind__registry_release_dead(binding->session); /* of a failed capture */
       return status;
@@ -300,7 +300,7 @@ iobind_status iobind__graphs_choose(iobind_binding *binding, iobind__graph *foun
   if (is_plain) {
     IOBIND__TRY(iobind__registry_check_recycling(binding->session, "binding_run", error));
   }
-  return iobind__graph_make_options(binding, found, stream != NULL, options, error);
+  return iobind__graph_make_options(binding, found, how->stream != NULL, &how->options, error);
 }
 
 bool iobind__graphs_repeat(const iobind_binding *binding, iobind__repeat *repeat) {

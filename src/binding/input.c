@@ -26,7 +26,7 @@ static inline supply exchange(iobind__input *input, iobind_input_mode mode, supp
   input->bound = made.bound;
   input->source = made.source;
   input->event = made.event;
-  input->is_spoiled = false;
+  input->damage = IOBIND__DAMAGE_NONE;
   input->is_made = false;
   input->past.known = false;
   return old;
@@ -185,7 +185,7 @@ static inline iobind_status exchange_alike(iobind_binding *binding, size_t index
     input->bound = old;
     return status;
   }
-  input->is_spoiled = false; /* a run of an ended carry may have set it */
+  input->damage = IOBIND__DAMAGE_NONE; /* a run of an ended carry may have set it */
   iobind__ref_retain(&tensor->ref);
   iobind__input_hold(binding, index);
   if (!iobind__binding_is_in_line(binding)) { /* otherwise ORT has got the new tensor in place of the old one */
@@ -399,7 +399,7 @@ static iobind_status write_input(iobind_binding *binding, size_t index, const vo
   }
   IOBIND__TRY(order_write(binding, index, target, &stream, error));
   IOBIND__TRY(iobind_tensor_write(target, 0, data, bytes, stream, error));
-  input->is_spoiled = false;
+  input->damage = IOBIND__DAMAGE_NONE;
   note_written(binding, input);
   if (carry != NULL) {
     iobind__states_forget(binding);

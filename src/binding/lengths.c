@@ -354,8 +354,7 @@ void iobind__binding_set_used(iobind_binding *binding, iobind__used used) {
 static iobind_status check_defined(const iobind_binding *binding, const char *name, iobind_error *error) {
   for (size_t i = 0; i < binding->carry_count; i++) {
     const iobind__carry *carry = &binding->carries[i];
-    const iobind__input *input = &binding->inputs[carry->input];
-    if (input->is_spoiled && (input->is_lost || carry->mode != IOBIND_CARRY_IN_PLACE)) {
+    if (binding->inputs[carry->input].damage == IOBIND__DAMAGE_WHOLE) {
       return iobind__fail(
           error, IOBIND_ERROR_INVALID_STATE,
           "%s: the state '%s' is undefined, not only beyond its length: restore a saved state, or bind it again", name,
@@ -375,8 +374,8 @@ iobind_status iobind__binding_rewind_length(iobind_binding *binding, int64_t len
   IOBIND__TRY(check_defined(binding, name, error));
   IOBIND__TRY(iobind__used_cut(&binding->lengths.now, length, name, &shorter, error));
   for (size_t i = 0; i < binding->carry_count; i++) {
-    binding->inputs[binding->carries[i].input].is_spoiled =
-        false; /* the table was already changed when the state became undefined */
+    /* the table was already changed when the state became undefined */
+    binding->inputs[binding->carries[i].input].damage = IOBIND__DAMAGE_NONE;
   }
   if (binding->results == IOBIND__RESULTS_FAILED) {
     iobind__results_drop(binding, NULL); /* of runs beyond the length: a saved state must not contain them */
@@ -437,7 +436,7 @@ void iobind__lengths_note_run(iobind_binding *binding) {
 }
 
 void iobind__lengths_note_failure(iobind_binding *binding) {
-  if (!binding->flight.is_counted && binding->flight.has_uncounted) {
+  if (!iobind__lengths_are_counted(binding) && binding->flight.has_uncounted) {
     iobind__used_set(&binding->lengths.now, iobind__used_none());
     iobind__used_set(&binding->lengths.settled, iobind__used_none());
     binding->flight.has_uncounted = false;

@@ -7,7 +7,7 @@
 
 /* A run that follows others in flight has used their states, even if it fails before it is made. */
 static void note_follower(iobind_binding *binding) {
-  binding->flight.runs += binding->flight.stream != NULL;
+  binding->flight.has_follower = binding->flight.has_follower || binding->flight.stream != NULL;
 }
 
 /* The tensor that the host reads during the submission of a run to an EP's stream: an input that the session reads on the host,
@@ -62,7 +62,8 @@ static iobind_status execute_on(iobind_binding *binding, iobind_stream *stream, 
   iobind_stream *compute = iobind__compute_target(&session->compute, stream);
   const iobind__submission computed = iobind__stream_begin(compute);
   IOBIND__TRY(iobind__compute_begin(&session->compute, stream, binding->settings.ort.queued, error));
-  iobind_status status = iobind__run_execute(binding, binding->settings.ort.queued, compute, compute->device, error);
+  const iobind__execution how = {binding->settings.ort.queued, compute, compute->device, iobind__lengths_are_counted(binding)};
+  iobind_status status = iobind__run_execute(binding, &how, error);
   return iobind__compute_end(&session->compute, stream, &computed, status, error);
 }
 
@@ -77,12 +78,12 @@ static iobind_status disown_run(iobind_binding *binding, const iobind_error *rea
   return iobind__error_copy(error, reason);
 }
 
-static iobind_status submit(iobind_binding *binding, iobind_stream *stream, bool looks, iobind_error *error) {
+static iobind_status submit(iobind_binding *binding, iobind_stream *stream, iobind__order order, iobind_error *error) {
   iobind_error reason = IOBIND_ERROR_INIT;
   note_follower(binding);
   IOBIND__TRY(iobind__run_begin(binding, binding->flight.stream, error));
   IOBIND__TRY(iobind__run_await(binding, stream, NULL, error));
-  IOBIND__TRY(looks ? iobind__run_settle(binding, error) : IOBIND_OK);
+  IOBIND__TRY(order == IOBIND__SETTLED ? iobind__run_settle(binding, error) : IOBIND_OK);
   IOBIND__TRY(settle_host_memory(binding, stream, error));
   const iobind__submission submission = iobind__stream_begin(stream);
   if (execute_on(binding, stream, &reason) != IOBIND_OK) {
@@ -100,9 +101,9 @@ static iobind_status submit(iobind_binding *binding, iobind_stream *stream, bool
 }
 
 /* A run without a stream, in a session whose EP needs a stream for each run: it is made on the session's own stream. */
-iobind_status iobind__queue_and_wait(iobind_binding *binding, iobind_stream *own, bool looks, iobind_error *error) {
+iobind_status iobind__queue_and_wait(iobind_binding *binding, iobind_stream *own, iobind__order order, iobind_error *error) {
   iobind_error reason = IOBIND_ERROR_INIT;
-  IOBIND__TRY(submit(binding, own, looks, error));
+  IOBIND__TRY(submit(binding, own, order, error));
   iobind_status status = iobind__flight_wait(binding, &reason);
   iobind__flight_poll(binding);
   return status == IOBIND_OK ? IOBIND_OK : disown_run(binding, &reason, error);
@@ -111,8 +112,7 @@ iobind_status iobind__queue_and_wait(iobind_binding *binding, iobind_stream *own
 static iobind_status run_on_ep(iobind_binding *binding, iobind_stream *stream, iobind_error *error) {
   IOBIND__TRY(iobind__run_enter(binding, error));
   iobind_status status = iobind__lengths_begin(binding, error);
-  binding->flight.is_counted = iobind__lengths_are_counted(binding);
-  status = status == IOBIND_OK ? submit(binding, stream, false, error) : status;
+  status = status == IOBIND_OK ? submit(binding, stream, IOBIND__IN_FLIGHT, error) : status;
   iobind__run_leave(binding, IOBIND__IDLE);
   return status;
 }
@@ -121,8 +121,8 @@ static iobind_status run_on_ep(iobind_binding *binding, iobind_stream *stream, i
 
 typedef struct run_task {
   iobind__task task;
-  iobind_binding *binding; /* a reference is held */
-  const iobind_device *ordered;
+  iobind_binding *binding;     /* a reference is held */
+  const iobind_device *device; /* of the stream */
   bool begins; /* an earlier run was in flight at the submission: this one begins in the thread, when the results are known */
   bool is_counted;         /* the lengths were counted at the submission */
   iobind__point *points[]; /* of the inputs' events at the submission; references are held */
@@ -146,8 +146,8 @@ static iobind_status execute_task(const run_task *self, const iobind_error *fail
     IOBIND__TRY(iobind__run_begin(binding, NULL, error));
   }
   IOBIND__TRY(iobind__run_await(binding, NULL, self->points, error));
-  binding->flight.is_counted = self->is_counted;
-  return iobind__run_execute(binding, binding->settings.ort.now, NULL, self->ordered, error);
+  const iobind__execution how = {binding->settings.ort.now, NULL, self->device, self->is_counted};
+  return iobind__run_execute(binding, &how, error);
 }
 
 static iobind_status run_task_now(iobind__task *task, const iobind_error *failure, iobind_error *error) {
@@ -170,7 +170,7 @@ static iobind_event *event_of(iobind_binding *binding, size_t input, bool follow
   return is_state ? NULL : binding->inputs[input].event;
 }
 
-static run_task *make_task(iobind_binding *binding, const iobind_device *ordered, bool begins) {
+static run_task *make_task(iobind_binding *binding, const iobind_device *device, bool begins) {
   size_t inputs = binding->session->input_count;
   run_task *self = calloc(1, sizeof *self + inputs * sizeof self->points[0]);
   if (self == NULL) {
@@ -180,7 +180,7 @@ static run_task *make_task(iobind_binding *binding, const iobind_device *ordered
   self->task.destroy = free_run;
   self->binding = binding;
   iobind__ref_retain(&binding->ref);
-  self->ordered = ordered;
+  self->device = device;
   self->begins = begins;
   self->is_counted = iobind__lengths_are_counted(binding);
   for (size_t i = 0; i < inputs; i++) {
@@ -238,7 +238,7 @@ static iobind_status run_on(iobind_binding *binding, iobind_stream *stream, iobi
     return run_on_ep(binding, stream, error);
   }
   IOBIND__TRY(iobind__stream_drain(stream, error));
-  return iobind__run_now(binding, false, error);
+  return iobind__run_now(binding, IOBIND__IN_FLIGHT, error);
 }
 
 iobind_status iobind__queue(iobind_binding *binding, iobind_stream *stream, iobind_error *error) {

@@ -43,10 +43,7 @@ static iobind_status take(iobind_binding *binding, iobind_tensor **outputs, iobi
       status = iobind_binding_take_output(binding, i, &outputs[i], error);
     }
   }
-  for (size_t i = 0; i < count && status != IOBIND_OK; i++) {
-    iobind_tensor_release(outputs[i]);
-    outputs[i] = NULL;
-  }
+  iobind__tensors_release(outputs, status == IOBIND_OK ? 0 : count);
   return status;
 }
 

@@ -88,12 +88,12 @@ static iobind_status load_live_inputs(const iobind_binding *binding, iobind_stre
 }
 
 /* With the EP entered. */
-static iobind_status execute(iobind_binding *binding, OrtRunOptions *options, iobind_stream *stream,
-                             const iobind_device *ordered, iobind__ort_reason *reason, iobind_error *error) {
+static iobind_status execute(iobind_binding *binding, const iobind__execution *how, iobind__ort_reason *reason,
+                             iobind_error *error) {
   if (binding->plan.has_waits) {
-    IOBIND__TRY(load_live_inputs(binding, stream, error));
+    IOBIND__TRY(load_live_inputs(binding, how->stream, error));
   }
-  IOBIND__TRY(iobind__call(binding, options, stream, ordered, reason, error));
+  IOBIND__TRY(iobind__call(binding, how, reason, error));
   if (binding->carry_count > 0) {
     iobind__carry_note_run(binding);
   }
@@ -111,22 +111,21 @@ __attribute__((noinline)) static void suspect_earlier(iobind_stream *stream, con
 
 /* On a stream `error` is not NULL. */
 __attribute__((always_inline)) static inline iobind_status execute_inside(iobind_binding *binding, iobind__graph *graph,
-                                                                          OrtRunOptions *options, iobind_stream *stream,
-                                                                          const iobind_device *ordered, iobind_error *error) {
+                                                                          iobind__execution how, iobind_error *error) {
   iobind_session *session = binding->session;
   iobind_status status = IOBIND_OK;
   iobind__ort_reason reason = IOBIND__ORT_OTHER;
   iobind__session_enter(session);
   if (binding->graphs != NULL) {
-    status = iobind__graphs_choose(binding, graph, stream, ordered, &options, error);
+    status = iobind__graphs_choose(binding, graph, &how, error);
   }
   if (status == IOBIND_OK) {
     iobind__scope scope;
     status = iobind__guard_enter(session->inside, &scope, error);
-    status = status == IOBIND_OK ? execute(binding, options, stream, ordered, &reason, error) : status;
+    status = status == IOBIND_OK ? execute(binding, &how, &reason, error) : status;
     status = iobind__guard_end(&scope, status, error);
-    if (reason == IOBIND__ORT_COPY_FAILED && stream != NULL) {
-      suspect_earlier(stream, error);
+    if (reason == IOBIND__ORT_COPY_FAILED && how.stream != NULL) {
+      suspect_earlier(how.stream, error);
     }
   }
   iobind__session_leave(session);
@@ -134,43 +133,40 @@ __attribute__((always_inline)) static inline iobind_status execute_inside(iobind
 }
 
 __attribute__((noinline)) static iobind_status execute_verified(iobind_binding *binding, iobind__graph *graph,
-                                                                OrtRunOptions *options, iobind_stream *stream,
-                                                                const iobind_device *ordered, iobind_error *error) {
-  iobind_status status = iobind__verified_begin(binding, stream, error);
+                                                                const iobind__execution *how, iobind_error *error) {
+  iobind_status status = iobind__verified_begin(binding, how->stream, error);
   if (status == IOBIND_OK) {
-    status = execute_inside(binding, graph, options, stream, ordered, error);
+    status = execute_inside(binding, graph, *how, error);
   }
-  return iobind__verified_end(binding, stream, status, error);
+  return iobind__verified_end(binding, how->stream, status, error);
 }
 
-__attribute__((always_inline)) static inline iobind_status execute_found(iobind_binding *binding, OrtRunOptions *options,
-                                                                         iobind_stream *stream, const iobind_device *ordered,
+__attribute__((always_inline)) static inline iobind_status execute_found(iobind_binding *binding, const iobind__execution *how,
                                                                          iobind_error *error) {
   iobind__graph *graph = NULL;
   bool is_verified = binding->plan.is_verified;
   if (binding->graphs != NULL) {
-    IOBIND__TRY(iobind__graphs_find(binding, stream, &graph, error));
+    IOBIND__TRY(iobind__graphs_find(binding, how->stream, &graph, error));
     is_verified = is_verified || (graph == NULL && binding->verified != NULL); /* it is captured now */
   }
-  return is_verified ? execute_verified(binding, graph, options, stream, ordered, error)
-                     : execute_inside(binding, graph, options, stream, ordered, error);
+  return is_verified ? execute_verified(binding, graph, how, error) : execute_inside(binding, graph, *how, error);
 }
 
-iobind_status iobind__run_execute(iobind_binding *binding, OrtRunOptions *options, iobind_stream *stream,
-                                  const iobind_device *ordered, iobind_error *error) {
-  return execute_found(binding, options, stream, ordered, error);
+iobind_status iobind__run_execute(iobind_binding *binding, const iobind__execution *how, iobind_error *error) {
+  return execute_found(binding, how, error);
 }
 
-static iobind_status run(iobind_binding *binding, bool looks, iobind_error *error) {
+static iobind_status run(iobind_binding *binding, iobind__order order, iobind_error *error) {
   iobind_stream *own = iobind__compute_given(&binding->session->compute);
   if (own != NULL) {
-    return iobind__queue_and_wait(binding, own, looks, error);
+    return iobind__queue_and_wait(binding, own, order, error);
   }
   IOBIND__TRY(binding->session->compute.stream == NULL ? IOBIND_OK : iobind__compute_await(&binding->session->compute, error));
   IOBIND__TRY(iobind__run_begin(binding, NULL, error));
   IOBIND__TRY(iobind__run_await(binding, NULL, NULL, error));
-  IOBIND__TRY(looks ? iobind__run_settle(binding, error) : IOBIND_OK); /* after the states are bound, too */
-  iobind_status status = execute_found(binding, binding->settings.ort.now, NULL, NULL, error);
+  IOBIND__TRY(order == IOBIND__SETTLED ? iobind__run_settle(binding, error) : IOBIND_OK); /* after the states are bound, too */
+  const iobind__execution how = {binding->settings.ort.now, NULL, NULL, iobind__lengths_are_counted(binding)};
+  iobind_status status = execute_found(binding, &how, error);
   if (status != IOBIND_OK) {
     iobind__lengths_note_failure(binding);
     return status;
@@ -180,21 +176,20 @@ static iobind_status run(iobind_binding *binding, bool looks, iobind_error *erro
 }
 
 /* With the run state entered. An announced run may have been cancelled before it begins. */
-static iobind_status run_counted(iobind_binding *binding, bool looks, iobind_error *error) {
+static iobind_status run_entered(iobind_binding *binding, iobind__order order, iobind_error *error) {
   if (iobind__run_is_cancelled(binding)) {
     return iobind__call_cancelled(error);
   }
   IOBIND__TRY(iobind__lengths_begin(binding, error));
-  binding->flight.is_counted = iobind__lengths_are_counted(binding);
-  return run(binding, looks, error);
+  return run(binding, order, error);
 }
 
-iobind_status iobind__run_now(iobind_binding *binding, bool looks, iobind_error *error) {
+iobind_status iobind__run_now(iobind_binding *binding, iobind__order order, iobind_error *error) {
   if (binding->flight.stream != NULL) {
     IOBIND__TRY(iobind__binding_check_idle(binding, "binding_run", error));
   }
-  IOBIND__TRY(looks ? iobind__run_enter_alone(binding, error) : iobind__run_enter(binding, error));
-  iobind_status status = run_counted(binding, looks, error);
+  IOBIND__TRY(order == IOBIND__SETTLED ? iobind__run_enter_alone(binding, error) : iobind__run_enter(binding, error));
+  iobind_status status = run_entered(binding, order, error);
   iobind__run_leave(binding, status == IOBIND_OK ? iobind__armed_key(binding) : IOBIND__IDLE);
   return status;
 }

@@ -48,11 +48,9 @@ bool iobind__run_goes_on(iobind_binding *binding);
 
 /* ---- call.c ---- */
 
-/* ORT's call, and the checks and copies after it. States are not advanced. `stream`: the EP's stream to which ORT submits;
- * NULL: ORT waits for the run. `ordered`: the device on whose stream the run is, or NULL. *reason is set if ORT's call
- * fails. */
-iobind_status iobind__call(iobind_binding *binding, OrtRunOptions *options, iobind_stream *stream, const iobind_device *ordered,
-                           iobind__ort_reason *reason, iobind_error *error);
+/* ORT's call, and the checks and copies after it. States are not advanced. *reason is set if ORT's call fails. */
+iobind_status iobind__call(iobind_binding *binding, const iobind__execution *how, iobind__ort_reason *reason,
+                           iobind_error *error);
 
 /* ORT's call has failed. */
 iobind_status iobind__call_failed(iobind_binding *binding, const OrtRunOptions *options, OrtStatus *failed,
@@ -78,12 +76,11 @@ iobind_status iobind__run_await(const iobind_binding *binding, iobind_stream *st
                                 iobind_error *error);
 
 /* ORT's call, with the turn, the graph, the guard, and the copies of LIVE inputs. */
-iobind_status iobind__run_execute(iobind_binding *binding, OrtRunOptions *options, iobind_stream *stream,
-                                  const iobind_device *ordered, iobind_error *error);
+iobind_status iobind__run_execute(iobind_binding *binding, const iobind__execution *how, iobind_error *error);
 
-/* A run now. `looks`: first wait for other work that uses the same memory. A run by a stream's thread does not: it is ordered
- * only after that stream's work. */
-iobind_status iobind__run_now(iobind_binding *binding, bool looks, iobind_error *error);
+/* A run now. SETTLED: the caller's, which first waits for other work that uses the same memory, and may have been announced.
+ * IN_FLIGHT: a stream's, which is ordered only after that stream's work. */
+iobind_status iobind__run_now(iobind_binding *binding, iobind__order order, iobind_error *error);
 
 /* ---- shadow.c: around a run that is verified, without the session ---- */
 
@@ -106,7 +103,7 @@ iobind_status iobind__verified_end(iobind_binding *binding, iobind_stream *strea
 iobind_status iobind__queue(iobind_binding *binding, iobind_stream *stream, iobind_error *error);
 
 /* A run on the session's own stream, for an EP that needs one for each run, and a wait for it. The run state is entered. */
-iobind_status iobind__queue_and_wait(iobind_binding *binding, iobind_stream *own, bool looks, iobind_error *error);
+iobind_status iobind__queue_and_wait(iobind_binding *binding, iobind_stream *own, iobind__order order, iobind_error *error);
 
 /* ---- armed.c ---- */
 

@@ -23,6 +23,14 @@ typedef struct iobind__settings {
   iobind__ort_options ort;
 } iobind__settings;
 
+/* How ORT executes a run. */
+typedef struct iobind__execution {
+  OrtRunOptions *options;
+  iobind_stream *stream;       /* the EP's stream to which ORT submits; NULL: ORT waits for the run */
+  const iobind_device *device; /* of the stream, the EP's or a worker's, that orders the run; NULL: none does */
+  bool is_counted;             /* the run reads the lengths that iobind wrote for it */
+} iobind__execution;
+
 /* `graph`: the number of a graph; NULL: none. */
 iobind_status iobind__ort_options_make(const iobind_session *session, const iobind_run_options *options, const char *graph,
                                        const char *what, iobind__ort_options *out, iobind_error *error);

@@ -19,14 +19,8 @@ struct iobind__verified {
 static void forget(const iobind_binding *binding) {
   const iobind_session *session = binding->session;
   const iobind__verified *self = binding->verified;
-  for (size_t i = 0; i < session->input_count; i++) {
-    iobind_tensor_release(self->inputs[i]);
-    self->inputs[i] = NULL;
-  }
-  for (size_t i = 0; i < session->output_count; i++) {
-    iobind_tensor_release(self->right[i]);
-    self->right[i] = NULL;
-  }
+  iobind__tensors_release(self->inputs, session->input_count);
+  iobind__tensors_release(self->right, session->output_count);
 }
 
 iobind_status iobind__verified_open(iobind_binding *binding, iobind_error *error) {
@@ -201,10 +195,7 @@ static iobind_status run_sharing(const iobind_binding *binding, iobind_tensor **
   IOBIND__TRY(iobind_binding_create(binding->session->shadow->session, &made, error));
   iobind_status status = run_bound(binding, made, outputs, error);
   iobind_binding_destroy(made);
-  for (size_t i = 0; status != IOBIND_OK && i < binding->session->output_count; i++) {
-    iobind_tensor_release(outputs[i]);
-    outputs[i] = NULL;
-  }
+  iobind__tensors_release(outputs, status == IOBIND_OK ? 0 : binding->session->output_count);
   return status;
 }
 

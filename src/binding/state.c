@@ -20,7 +20,7 @@ static iobind_status find_state(iobind_binding *binding, const iobind__carry *ca
   if (input->bound == NULL) {
     return iobind__fail(error, IOBIND_ERROR_INVALID_STATE, "%s: '%s' is not bound: it has no state yet", what, name);
   }
-  if (input->is_spoiled) {
+  if (input->damage != IOBIND__DAMAGE_NONE) {
     return iobind__fail(
         error, IOBIND_ERROR_INVALID_STATE,
         "%s: the state '%s' is undefined, because a failed run may have written a part of it: restore a saved state, or bind "
@@ -127,10 +127,7 @@ static iobind_status save(iobind_binding *binding, iobind__states *out, iobind_e
 iobind_status iobind__binding_save(iobind_binding *binding, iobind__states *out, iobind_error *error) {
   out->made = NULL;
   iobind_status status = save(binding, out, error);
-  for (size_t i = 0; status != IOBIND_OK && i < binding->carry_count; i++) {
-    iobind_tensor_release(out->tensors[i]);
-    out->tensors[i] = NULL;
-  }
+  iobind__tensors_release(out->tensors, status == IOBIND_OK ? 0 : binding->carry_count);
   return status;
 }
 
@@ -272,9 +269,7 @@ static iobind_status write_over(iobind_binding *binding, const iobind__states *f
   }
   for (size_t i = 0; i < binding->carry_count; i++) {
     if (inputs[i] == NULL) {
-      iobind__input *input = &binding->inputs[binding->carries[i].input];
-      input->is_spoiled = status != IOBIND_OK;
-      input->is_lost = input->is_spoiled;
+      binding->inputs[binding->carries[i].input].damage = status == IOBIND_OK ? IOBIND__DAMAGE_NONE : IOBIND__DAMAGE_WHOLE;
       binding->carries[i].due = false;
     }
   }
@@ -307,9 +302,7 @@ iobind_status iobind__binding_restore(iobind_binding *binding, iobind__states *f
   }
   binding->marks = (iobind__marks){0}; /* kept, because binding an input clears the marks */
   iobind_status status = restore(binding, from, inputs, error);
-  for (size_t i = 0; i < binding->carry_count; i++) {
-    iobind_tensor_release(inputs[i]);
-  }
+  iobind__tensors_release(inputs, binding->carry_count);
   free(inputs);
   iobind__marks_cut(&kept, status == IOBIND_OK ? marks : 0);
   binding->marks = kept;

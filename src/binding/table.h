@@ -22,15 +22,21 @@ typedef struct iobind__length_name {
   size_t axis; /* CACHE: of its rows */
 } iobind__length_name;
 
+/* What a failure has made undefined in a carried state. No run may read it then. */
+typedef enum iobind__damage {
+  IOBIND__DAMAGE_NONE,
+  IOBIND__DAMAGE_IN_PLACE, /* what a failed run may have written in place: of a cache, only rows beyond its length */
+  IOBIND__DAMAGE_WHOLE
+} iobind__damage;
+
 typedef struct iobind__input {
   iobind_input_mode mode;
-  iobind_tensor *bound;  /* what ORT reads; NULL: not set. A reference is held, as on the next two */
-  iobind_tensor *source; /* LIVE if the tensor is elsewhere: copied into `bound` before each run */
-  iobind_event *event;   /* the producer's */
-  bool is_spoiled;       /* a carried state that is undefined: a failed run may have written it, or a later run has used it */
-  bool is_lost;          /* it is spoiled, and not only beyond its length */
-  iobind__dims past;     /* the dims of the tensor that was released, for which REUSE outputs have memory */
-  size_t carry;          /* its carry's index + 1; 0: not carried */
+  iobind_tensor *bound;     /* what ORT reads; NULL: not set. A reference is held, as on the next two */
+  iobind_tensor *source;    /* LIVE if the tensor is elsewhere: copied into `bound` before each run */
+  iobind_event *event;      /* the producer's */
+  iobind__damage damage;    /* of a carried state */
+  iobind__dims past;        /* the dims of the tensor that was released, for which REUSE outputs have memory */
+  size_t carry;             /* its carry's index + 1; 0: not carried */
   iobind__length_name name; /* of its lengths, by the caller */
   iobind_length_role role;  /* which length iobind writes into it; UNNAMED: none */
   bool is_made;             /* iobind has bound it, for a length */
@@ -421,8 +427,8 @@ iobind_status iobind__carry_prepare(iobind_binding *binding, iobind_error *error
 void iobind__carry_note_run(iobind_binding *binding);
 void iobind__carry_note_failure(iobind_binding *binding);
 
-/* The state that the input reads is undefined. `is_lost`: not only beyond the length of a cache. */
-void iobind__carry_spoil(iobind_binding *binding, size_t input, bool is_lost);
+/* The state that the input reads is undefined, unless it is damaged more already. */
+void iobind__carry_spoil(iobind_binding *binding, size_t input, iobind__damage damage);
 
 /* A verified run's results are wrong: the states that it has written in place are lost. */
 void iobind__carry_note_wrong(iobind_binding *binding);

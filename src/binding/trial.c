@@ -17,13 +17,9 @@ typedef struct trial {
 
 static void trial_free(trial *self) {
   iobind_binding_destroy(self->binding);
-  for (size_t i = 0; self->inputs != NULL && i < self->session->input_count; i++) {
-    iobind_tensor_release(self->inputs[i]);
-    iobind_tensor_release(self->hosts[i]);
-  }
-  for (size_t i = 0; self->expected != NULL && i < self->session->output_count; i++) {
-    iobind_tensor_release(self->expected[i]);
-  }
+  iobind__tensors_release(self->inputs, self->session->input_count);
+  iobind__tensors_release(self->hosts, self->session->input_count);
+  iobind__tensors_release(self->expected, self->session->output_count);
   free(self->inputs);
   free(self->hosts);
   free(self->expected);
@@ -122,12 +118,6 @@ iobind_status iobind__graphs_try(iobind_binding *model, iobind_error *error) {
                 .expected = calloc(session->output_count + 1, sizeof(iobind_tensor *))};
   bool whole = self.inputs != NULL && self.hosts != NULL && self.expected != NULL;
   iobind_status status = whole ? try_graph(&self, model, error) : iobind__out_of_memory(error, "binding_run");
-  if (self.inputs != NULL && self.hosts != NULL) {
-    trial_free(&self);
-  } else {
-    free(self.inputs);
-    free(self.hosts);
-    free(self.expected);
-  }
+  trial_free(&self);
   return status;
 }

@@ -238,12 +238,8 @@ void iobind__slot_free(iobind__slot *self) {
   }
   iobind__flight_destroy(&self->flight);
   iobind_binding_destroy(self->binding);
-  for (size_t i = 0; self->inputs != NULL && i < 3 * session->input_count; i++) {
-    iobind_tensor_release(self->inputs[i]); /* also staging and given */
-  }
-  for (size_t i = 0; self->outputs != NULL && i < session->output_count; i++) {
-    iobind_tensor_release(self->outputs[i]);
-  }
+  iobind__tensors_release(self->inputs, 3 * session->input_count); /* also staging and given */
+  iobind__tensors_release(self->outputs, session->output_count);
   for (int stage = 0; stage < IOBIND__STAGES; stage++) {
     iobind_event_destroy(self->events[stage]);
   }

@@ -17,7 +17,6 @@ void iobind__flight_add(iobind__flight *self, iobind_stream *stream, iobind__tic
   if (self->stream == NULL) {
     iobind__ref_retain(&stream->ref);
     self->stream = stream;
-    self->runs = 1;
   }
   self->ticket = ticket;
   self->end = ticket;
@@ -34,7 +33,7 @@ iobind_stream *iobind__flight_end(iobind__flight *self) {
   self->stream = NULL;
   self->ticket = 0;
   self->end = 0;
-  self->runs = 0;
+  self->has_follower = false;
   self->has_run = false;
   pthread_mutex_unlock(&self->mutex);
   return stream;

@@ -4,9 +4,11 @@
 
 #include "memory/stream.h"
 
-/* The run state of a binding. MEETS is added if other work on a stream may use the same memory. The state of an idle binding
- * also has who may repeat the last run without checks: any thread (ARMED), or one thread, by its number, which may replay the
- * last graph. That number stays during the replay, which cannot be cancelled. */
+/* The run state of a binding. It is one word, so that one compare-and-exchange checks all of it. From the lowest bits on:
+ *  - whether a run is in flight: IDLE, RUNNING, CANCELLING (a thread is setting ORT's flag), CANCELLED (until the run ends);
+ *  - MEETS: other work on a stream may use the same memory;
+ *  - who may repeat the last run without checks: no thread (0), any thread (ARMED), or one thread, by its number, which may
+ *    replay the last graph. That number stays during the replay, which cannot be cancelled. */
 enum {
   IOBIND__IDLE,
   IOBIND__RUNNING,
@@ -27,11 +29,10 @@ typedef struct iobind__flight {
   iobind_stream *stream; /* of runs that are not known to be complete; a reference is held; NULL: none */
   iobind__ticket ticket; /* of the last of them */
   iobind__ticket end;    /* of the last work on bound memory: that run, or a later copy of its states */
-  size_t runs;           /* how many, with one that was ordered after them, but was not made */
   atomic_size_t queued;  /* runs on a worker's stream that have not ended; the fields below are the owner's thread's alone */
+  bool has_follower;     /* a run was ordered after another one in flight, even if it was not made */
   bool has_run;          /* a run was submitted to an EP's stream, or made by a worker: a failure leaves the states undefined */
-  bool is_counted;       /* the current run reads the lengths that iobind wrote for it */
-  bool has_uncounted;    /* another run was given to ORT: at which rows it wrote to the caches is unknown */
+  bool has_uncounted;    /* ORT got a run without lengths of iobind: at which rows it wrote to the caches is unknown */
 } iobind__flight;
 
 void iobind__flight_init(iobind__flight *self);

@@ -249,7 +249,7 @@ static void find_axes(const search *in, const pattern_match *of, iobind__kind *t
 
 /* ---- the inputs that the lengths of a cache come from ---- */
 
-/* Wires that are to be looked at. The arrays have a place for each wire. */
+/* Wires that are to be visited. The arrays have an entry for each wire. */
 typedef struct walk {
   const search *in;
   bool *seen;

@@ -99,10 +99,7 @@ static iobind_status take_outputs(iobind_session *session, iobind_tensor *const 
       release_value(session, value);
     }
   }
-  for (size_t i = 0; i < session->output_count && status != IOBIND_OK; i++) {
-    iobind_tensor_release(outputs[i]);
-    outputs[i] = NULL;
-  }
+  iobind__tensors_release(outputs, status == IOBIND_OK ? 0 : session->output_count);
   return status;
 }
 

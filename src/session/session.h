@@ -167,7 +167,7 @@ bool iobind__session_has_device(const iobind_session *session, const iobind_devi
 
 /* ---- run.c ---- */
 
-/* Run without a binding: all inputs, as many as the session has, and all outputs on the host. */
+/* Run without a binding: all inputs, as many as the session has, and all outputs on the host, or none. */
 iobind_status iobind__session_run(iobind_session *session, iobind_tensor *const *inputs, iobind_tensor **outputs,
                                   iobind_error *error);
 

@@ -29,9 +29,7 @@ iobind_status iobind__mover_open(iobind__mover *self, iobind_binding *binding, c
 }
 
 void iobind__mover_close(iobind__mover *self) {
-  for (size_t i = 0; self->to != NULL && i < self->count; i++) {
-    iobind_tensor_release(self->to[i]);
-  }
+  iobind__tensors_release(self->to, self->count);
   free(self->axes);
   free(self->from);
 }

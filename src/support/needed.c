@@ -1,9 +1,12 @@
+#define _POSIX_C_SOURCE 200809L /* fseeko */
+#define _FILE_OFFSET_BITS 64
 #include "support/needed.h"
 
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/types.h>
 
 #include "support/system.h"
 #include "support/text.h"
@@ -25,8 +28,12 @@ typedef struct image {
   bool out_of_memory;
 } image;
 
+static bool seek(image *self, uint64_t offset) {
+  return offset <= INT64_MAX && fseeko(self->file, (off_t)offset, SEEK_SET) == 0;
+}
+
 static bool read_at(image *self, uint64_t offset, void *bytes, size_t size) {
-  return offset <= INT32_MAX && fseek(self->file, (long)offset, SEEK_SET) == 0 && fread(bytes, 1, size, self->file) == size;
+  return seek(self, offset) && fread(bytes, 1, size, self->file) == size;
 }
 
 static uint64_t number(const unsigned char *bytes, size_t size) {
@@ -58,8 +65,7 @@ static void add_part(image *self, uint64_t address, uint64_t offset, uint64_t si
 static bool add_name(image *self, uint64_t address) {
   char name[LONGEST_NAME + 1] = "";
   uint64_t offset;
-  if (self->count == MOST_NAMES || !offset_of(self, address, &offset) || offset > INT32_MAX ||
-      fseek(self->file, (long)offset, SEEK_SET) != 0) {
+  if (self->count == MOST_NAMES || !offset_of(self, address, &offset) || !seek(self, offset)) {
     return false;
   }
   size_t length = fread(name, 1, LONGEST_NAME, self->file);

@@ -23,9 +23,7 @@ static size_t tensor_count(const access *self) {
 
 static void free_access(iobind__task *task) {
   access *self = (access *)task;
-  for (size_t i = 0; i < tensor_count(self); i++) {
-    iobind_tensor_release(self->tensors[i]);
-  }
+  iobind__tensors_release(self->tensors, tensor_count(self));
   free(self);
 }
 

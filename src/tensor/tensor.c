@@ -490,6 +490,13 @@ void iobind_tensor_release(iobind_tensor *tensor) {
   }
 }
 
+void iobind__tensors_release(iobind_tensor **tensors, size_t count) {
+  for (size_t i = 0; tensors != NULL && i < count; i++) {
+    iobind_tensor_release(tensors[i]);
+    tensors[i] = NULL;
+  }
+}
+
 iobind_status iobind_tensor_get_info(const iobind_tensor *tensor, iobind_tensor_info *info, iobind_error *error) {
   IOBIND__TRY(iobind__null_check(tensor, "tensor", "tensor_get_info", error));
   iobind_tensor_info full = {.dtype = (int32_t)tensor->dtype,

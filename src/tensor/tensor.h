@@ -88,6 +88,9 @@ static inline void iobind__tensor_drop(iobind_tensor *tensor) {
   iobind__ref_release(tensor == NULL ? NULL : &tensor->ref);
 }
 
+/* Release the references, and set them to NULL. The array may be NULL. */
+void iobind__tensors_release(iobind_tensor **tensors, size_t count);
+
 /* A quick test: two tensors with memory of their own, the usual case, overlap only if they are the same. Either may be NULL. */
 static inline bool iobind__tensor_may_overlap(const iobind_tensor *a, const iobind_tensor *b) {
   return a != NULL && b != NULL && (a == b || a->allocated == 0 || b->allocated == 0);

@@ -21,7 +21,7 @@ static void adder_expect(const adder *self, const float *sum, size_t count) {
   fixture_expect_floats(result, sum, count);
 }
 
-/* The first item has passed, so that all memory is made. Its sum is expected. */
+/* The first item is complete, so that all memory is allocated. Its sum is expected. */
 static adder adder_open(iobind_stream *stream, iobind_tensor *constant, const float *item, const float *sum, size_t count) {
   iobind_session_options options = IOBIND_SESSION_OPTIONS_INIT;
   iobind_pipeline_options wanted = IOBIND_PIPELINE_OPTIONS_INIT;

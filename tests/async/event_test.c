@@ -154,7 +154,7 @@ static void of_a_run_under_way(void **state) {
   iobind_tensor_release(x);
 }
 
-/* Another stream has been put behind it. */
+/* Another stream waits for it. */
 static void of_a_stream_that_waits(void **state) {
   (void)state;
   iobind_event *event = make_event();

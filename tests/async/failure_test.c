@@ -1,4 +1,4 @@
-/* What fails in the middle of an asynchronous run or of a pipeline: who is told, what is lost, and that all works afterwards. A row
+/* Failures in the middle of an asynchronous run or a pipeline: which calls return them, what is lost, and that all works afterwards. A row
  * that is not in a table fails a run when it is looked up, long after the call has returned. */
 #define _POSIX_C_SOURCE 200809L /* nanosleep */
 #include "stage.h"
@@ -126,7 +126,7 @@ static void everyone_is_told(void **state) {
   }
 }
 
-/* A stream that fails again and again forgets none of it: each binding is told of its own run, however late it asks. */
+/* A stream that fails repeatedly keeps each failure: each binding gets the outcome of its own run, however late it asks. */
 static void told_late(void **state) {
   (void)state;
   enum { RUNS = 12, GOOD = RUNS - 1 };
@@ -421,7 +421,7 @@ static void read_behind_a_failure(void **state) {
   works_again(&one);
 }
 
-/* A binding that nobody waits for fails in nobody's arms. */
+/* No wait returns the failure of a binding whose run no thread waits for. */
 static void given_up(void **state) {
   (void)state;
   asked one = submit_bad_run();
@@ -433,7 +433,7 @@ static void given_up(void **state) {
   iobind_stream_destroy(one.stream);
 }
 
-/* An event outlives its stream, and has passed then. */
+/* An event outlives its stream, and is signaled then. */
 static void event_of_a_stream_that_is_gone(void **state) {
   (void)state;
   iobind_stream *stream;

@@ -1,4 +1,4 @@
-/* Tensors of COUNT float32 that are all the same. */
+/* Tensors of COUNT equal float32. */
 #ifndef TESTS_ASYNC_FILLED_H
 #define TESTS_ASYNC_FILLED_H
 

@@ -1,4 +1,4 @@
-/* Tensors that came by DLPack, wherever iobind takes a tensor, and outputs and states that were handed out by it. */
+/* Tensors that were imported by DLPack, wherever iobind takes a tensor, and outputs and states that were exported by it. */
 #define _GNU_SOURCE /* gettid, nanosleep */
 #include "filled.h"
 #include "gate.h"
@@ -127,7 +127,7 @@ static void a_fixed_output(void **state) {
   assert_int_equal(deleted, 1);
 }
 
-/* Nobody but the run knows the two tensors any more when it begins. */
+/* Only the run retains the two tensors when it begins. */
 static void given_up_before_the_run(void **state) {
   (void)state;
   iobind_tensor *x = make_foreign(device, 3);
@@ -212,9 +212,9 @@ static void read_on_the_host(void **state) {
   assert_int_equal(deleted, 2);
 }
 
-/* ---- handed out ---- */
+/* ---- exported ---- */
 
-/* What was taken and handed out outlives its tensor, and no later run writes it. */
+/* A taken and exported output outlives its tensor, and no later run writes it. */
 static void taken_outputs(void **state) {
   (void)state;
   for (int mode = IOBIND_OUTPUT_FRESH; mode <= IOBIND_OUTPUT_REUSE; mode++) {
@@ -238,7 +238,7 @@ static void taken_outputs(void **state) {
   assert_int_equal(deleted, 2 * TURNS);
 }
 
-/* A state of MOVE that is handed out is retained; one of SWAP is taken first. */
+/* An exported state of MOVE is retained; one of SWAP is taken first. */
 static void states(void **state) {
   (void)state;
   for (int mode = IOBIND_CARRY_MOVE; mode <= IOBIND_CARRY_SWAP; mode++) {

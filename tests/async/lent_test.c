@@ -197,7 +197,7 @@ static void bound_by_another_binding(void **state) {
   iobind_binding_destroy(reads);
 }
 
-/* By a session that reads it on the host: the copy comes behind the run. */
+/* By a session that reads it on the host: the copy is ordered after the run. */
 static void bound_live_elsewhere(void **state) {
   (void)state;
   iobind_session *on_cpu = fixture_session(runtime, cpu, "scale");
@@ -300,7 +300,7 @@ static void as_an_item_of_a_pipeline(void **state) {
   iobind_pipeline_destroy(pipeline);
 }
 
-/* What was handed out and came back is the memory that the run writes. */
+/* A tensor that was exported and imported again is the memory that the run writes. */
 static void handed_over(void **state) {
   (void)state;
   iobind_tensor *target = make_filled(device, IOBIND_MEMORY_DEFAULT, -1);

@@ -13,7 +13,7 @@
 
 enum { COUNT = 4 };
 static const uint64_t SHORT_NS = 1000000;
-static const uint64_t LONG_NS = UINT64_MAX / 4; /* but not for ever, which is a wait of another kind */
+static const uint64_t LONG_NS = UINT64_MAX / 4; /* but not forever, which is another kind of wait */
 static const float ones[COUNT] = {1, 1, 1, 1};
 static const float twos[COUNT] = {2, 2, 2, 2};
 
@@ -88,7 +88,7 @@ static void of_an_event(void **state) {
   halt_release(&held);
   expect_ok(iobind_event_wait(event, LONG_NS, &fault));
   assert_memory_equal(read, ones, sizeof read);
-  expect_ok(iobind_event_wait(event, 0, &fault)); /* it has passed, and goes on having passed */
+  expect_ok(iobind_event_wait(event, 0, &fault)); /* it is signaled, and remains signaled */
   expect_ok(iobind_stream_synchronize(stream, &fault));
   halt_destroy(&held);
   iobind_tensor_release(x);
@@ -99,7 +99,7 @@ static void *wait_for_long(void *context) {
   return iobind_event_wait(context, LONG_NS, NULL) == IOBIND_OK ? context : NULL;
 }
 
-/* Several threads wait for one event, and the first limit that is over ends no other wait. */
+/* Several threads wait for one event, and the first one that times out ends no other wait. */
 static void of_several_threads(void **state) {
   (void)state;
   iobind_event *event = make_event();
@@ -196,7 +196,7 @@ static void of_an_item(void **state) {
   iobind_pipeline_destroy(pipeline);
 }
 
-/* However often the time is over, and also if it is over just as an item ends, the items come, whole and in their order. */
+/* However often a wait times out, also just as an item ends, all items are returned, whole and in their order. */
 static void of_items_that_are_asked_for_again(void **state) {
   enum { SLOW = 6, QUICK = 500 };
   bool on_vdev = strcmp(*state, "vdev") == 0;

@@ -1,5 +1,5 @@
 /* Upload, run and download on three streams, turn after turn in the same memory, ordered only by events: the race detector is
- * silent, and loud whichever event is left out. */
+ * silent, and reports each event that is omitted. */
 #include "fixture.h"
 
 #include <pthread.h>
@@ -254,8 +254,8 @@ static void open_gate(iobind_semaphore *gate) {
   iobind_semaphore_destroy(gate);
 }
 
-/* The run cannot begin, and its output is handed out: for work on another stream, which comes behind the run. Whoever waited would wait for
- * ever. */
+/* The run cannot begin, and its output is lent to another stream, whose work is ordered after the run. A thread that waited would wait
+ * forever. */
 static void output_is_lent_while_the_run_is_under_way(void **state) {
   (void)state;
   float *given;
@@ -295,8 +295,8 @@ static void output_is_lent_while_the_run_is_under_way(void **state) {
   iobind_binding_destroy(binding);
 }
 
-/* What was submitted behind a lent output worked with the output of a run that failed: a wait for that stream says so, whoever was told
- * before, and a good run in between. What the stream got before it was lent is good. */
+/* What was submitted behind a lent output worked with the output of a run that failed: a wait for that stream returns the failure, even if other calls
+ * have returned it, or a good run came in between. What the stream got before it was lent is good. */
 static void failure_is_heard_where_an_output_was_lent(void **state) {
   (void)state;
   iobind_tensor *lent;
@@ -330,7 +330,7 @@ static void failure_is_heard_where_an_output_was_lent(void **state) {
   close_look_ups(&open);
 }
 
-/* Two streams in turn, each run on the other one's output, and nobody waits: a thread with a small stack can wait for the last. */
+/* Two streams in turn, each run on the other one's output, and no thread waits: a thread with a small stack can wait for the last. */
 static void *ping_pong(void *context) {
   enum { ROUNDS = 300 };
   iobind_tensor *lent;

@@ -3,47 +3,25 @@
  * submitted, when the binding had run many times and was not to look at it again. */
 #define _GNU_SOURCE /* gettid, nanosleep */
 #include "adder.h"
+#include "held.h"
 #include "../rig/calls.h"
 
-enum { COUNT = 8, HALF = COUNT / 2 };
-static const float zeros[COUNT];
-static const float threes[COUNT] = {3, 3, 3, 3, 3, 3, 3, 3};
-static const float sixes[COUNT] = {6, 6, 6, 6, 6, 6, 6, 6};
-static const float nines[COUNT] = {9, 9, 9, 9, 9, 9, 9, 9};
 static const float twelves[COUNT] = {12, 12, 12, 12, 12, 12, 12, 12};
 
-static iobind_session *session; /* y = 2 x */
-static iobind_stream *stream;
-static iobind_binding *binding; /* from x into y, on the stream */
 static iobind_binding *other;
-static iobind_tensor *x;
-static iobind_tensor *y;
 static iobind_tensor *z;
-static gate held; /* static: still valid after a test that fails with its gate closed */
 
 static int start(void **state) {
-  (void)stage_open(state);
-  session = fixture_session(runtime, device, "scale");
-  x = fixture_floats(device, threes, COUNT);
-  y = fixture_floats(device, zeros, COUNT);
+  (void)held_open(state);
   z = fixture_floats(device, zeros, COUNT);
-  expect_ok(iobind_stream_create(device, NULL, &stream, &fault));
-  expect_ok(iobind_binding_create(session, &binding, &fault));
-  expect_ok(iobind_binding_set_input(binding, 0, IOBIND_INPUT_RESIDENT, x, NULL, &fault));
-  expect_ok(iobind_binding_set_output(binding, 0, y, 0, &fault));
   expect_ok(iobind_binding_create(session, &other, &fault));
   return 0;
 }
 
 static int stop(void **state) {
-  iobind_stream_destroy(stream);
-  iobind_binding_destroy(binding);
   iobind_binding_destroy(other);
-  iobind_tensor_release(x);
-  iobind_tensor_release(y);
   iobind_tensor_release(z);
-  iobind_session_destroy(session);
-  return stage_close(state);
+  return held_close(state);
 }
 
 static void bind_other(iobind_tensor *input, iobind_tensor *output) {
@@ -56,11 +34,6 @@ static void warm_up(iobind_binding *one) {
   for (int i = 0; i < 3; i++) {
     expect_ok(iobind_binding_run(one, NULL, &fault));
   }
-}
-
-static void hold_a_run(void) {
-  gate_close(&held, stream);
-  expect_ok(iobind_binding_run(binding, stream, &fault));
 }
 
 static iobind_status run_other(void) {
@@ -431,7 +404,7 @@ static void write_large(iobind_carry_mode mode, bool ended) {
   iobind_tensor_release(result);
 }
 
-/* A run has left it, and nobody has fetched it. */
+/* A run has written it, and it was not fetched. */
 static void state_that_is_written(void **state) {
   (void)state;
   for (int mode = IOBIND_CARRY_MOVE; mode <= IOBIND_CARRY_IN_PLACE; mode++) {

@@ -202,7 +202,7 @@ static void outputs_lent_to_each(void **state) {
 
 /* ---- inputs that all of them read ---- */
 
-static iobind_tensor *of_all; /* nobody writes it */
+static iobind_tensor *of_all; /* it has no writer */
 
 static void read_live(worker *self) {
   iobind_tensor *sum = NULL;

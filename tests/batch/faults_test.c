@@ -91,7 +91,7 @@ static void moves_that_fail(void **state) {
   }
 }
 
-/* A run that fails late has made no state, whoever asks how often. */
+/* A run that fails late has made no state, for each caller and each query. */
 static void state_of_a_run_that_failed(void **state) {
   (void)state;
   iobind_batch *batch = voice_batch(session, ROWS, 0);
@@ -351,7 +351,7 @@ static void step_without_those_that_ran_along(void **state) {
 
 /* ---- a server's loop ---- */
 
-/* A run in flight makes no submitted row's step: nobody would end the wait. */
+/* A run in flight makes no submitted row's step: nothing would end the wait. */
 static void await_of_a_run_in_flight(void **state) {
   (void)state;
   iobind_batch *batch = voice_batch(session, ROWS, 0);

@@ -22,12 +22,6 @@ static int stop(void **state) {
   return stage_close(state);
 }
 
-static void fill(float x[WIDTH], int seed) {
-  for (int i = 0; i < WIDTH; i++) {
-    x[i] = (float)((seed * 7 + i * 5) % 17 - 8);
-  }
-}
-
 /* As if each replay took as long as any other. Whatever is measured is more. */
 static void pad(iobind_batch *batch) {
   for (size_t width = 1; width <= batch->room; width *= 2) {
@@ -56,7 +50,7 @@ static void graphs_of_a_width(void **state) {
   for (int step = 0; step < STEPS; step++) {
     for (int i = 0; i < ROWS; i++) {
       float x[WIDTH];
-      fill(x, step * ROWS + i);
+      voice_fill(x, step * ROWS + i);
       voice_bring(batch, slots[i], x);
       (void)voice_step(&rows[i], x);
     }
@@ -67,7 +61,7 @@ static void graphs_of_a_width(void **state) {
       expect_ok(iobind_batch_join(batch, moving, &slots[leaver], &fault));
       iobind_state_release(moving);
       float x[WIDTH];
-      fill(x, step * ROWS + leaver);
+      voice_fill(x, step * ROWS + leaver);
       voice_bring(batch, slots[leaver], x);
     }
     expect_ok(iobind_batch_run(batch, slots, ROWS, NULL, &fault));
@@ -103,7 +97,7 @@ static void open_stage(stage *self) {
 static void bring(stage *self, size_t count) {
   for (size_t i = 0; i < count; i++) {
     float x[WIDTH];
-    fill(x, self->seed++);
+    voice_fill(x, self->seed++);
     voice_bring(self->batch, self->slots[i], x);
     self->results[i] = voice_step(&self->rows[i], x);
   }

@@ -23,43 +23,11 @@ static int stop(void **state) {
 
 /* ---- one after the other ---- */
 
-static void fill(float x[WIDTH], int64_t seed) {
-  for (int i = 0; i < WIDTH; i++) {
-    x[i] = (float)((seed * 7 + (int64_t)i * 5) % 17 - 8);
-  }
-}
-
 /* A row that is in no step keeps its state, whether it is put aside or runs along. */
 static void rows_that_rest(void **state) {
   (void)state;
-  enum { ROWS = 5, STEPS = 12 };
-  iobind_batch *batch = voice_batch(session, ROWS, 0);
-  uint64_t slots[ROWS];
-  voice rows[ROWS] = {{{{0}}, {0}, 0}};
-  for (int i = 0; i < ROWS; i++) {
-    expect_ok(iobind_batch_join(batch, NULL, &slots[i], &fault));
-  }
-  for (int step = 0; step < STEPS; step++) {
-    uint64_t asked[ROWS];
-    voice_results results[ROWS];
-    size_t count = 0;
-    for (int i = 0; i < ROWS; i++) {
-      if ((step + i) % 3 != 0 || step == 0) {
-        float x[WIDTH];
-        fill(x, step * ROWS + i);
-        voice_bring(batch, slots[i], x);
-        results[count] = voice_step(&rows[i], x);
-        asked[count++] = slots[i];
-      }
-    }
-    expect_ok(iobind_batch_run(batch, asked, count, NULL, &fault));
-    for (size_t i = 0; i < count; i++) {
-      voice_expect_results(batch, asked[i], &results[i]);
-    }
-    for (int i = 0; i < ROWS; i++) {
-      voice_expect_state(batch, slots[i], &rows[i]);
-    }
-  }
+  iobind_batch *batch = voice_batch(session, 5, 0);
+  voice_expect_rest(batch, 5, 12);
   iobind_batch_destroy(batch);
 }
 
@@ -194,7 +162,7 @@ static void step(play *self) {
     member *one = &self->members[(first + i) % MOST];
     if (one->is_here && pick(self, part) == 0) {
       float x[WIDTH];
-      fill(x, self->seed++);
+      voice_fill(x, self->seed++);
       (self->comes_on_device && pick(self, 3) == 0 ? voice_bring_there : voice_bring)(self->batch, one->slot, x);
       results[count] = voice_step(&one->row, x);
       who[count] = one;
@@ -321,7 +289,7 @@ static void between_binding_and_row(void **state) {
   voice row = {{{0}}, {0}, 0};
   float x[WIDTH];
   expect_ok(iobind_batch_join(batch, NULL, &slot, &fault));
-  fill(x, 4);
+  voice_fill(x, 4);
   voice_bring(batch, slot, x);
   (void)voice_step(&row, x);
   expect_ok(iobind_batch_run(batch, &slot, 1, NULL, &fault));

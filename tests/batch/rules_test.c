@@ -276,7 +276,7 @@ static void input_for_the_step_after(void **state) {
   iobind_stream_destroy(stream);
 }
 
-/* An output that somebody keeps is not overwritten. */
+/* An output with another owner is not overwritten. */
 static void outputs_that_are_kept(void **state) {
   (void)state;
   voice_results first[ROWS];

@@ -1,5 +1,5 @@
 /* One thread has a batch's turn, and a device keeps it waiting: the others do not wait for it. And waits that a stop ends. A gate holds the device,
- * so that a call which waited would wait for ever. */
+ * so that a call which waited would wait forever. */
 #include "fixture.h"
 
 #include <pthread.h>

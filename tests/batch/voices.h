@@ -40,6 +40,12 @@ static inline voice_results voice_step(voice *self, const float x[WIDTH]) {
   return results;
 }
 
+static inline void voice_fill(float x[WIDTH], int64_t seed) {
+  for (int i = 0; i < WIDTH; i++) {
+    x[i] = (float)((seed * 7 + (int64_t)i * 5) % 17 - 8);
+  }
+}
+
 static inline void voice_bring(iobind_batch *batch, uint64_t slot, const float x[WIDTH]) {
   const int64_t dims[] = {1, WIDTH};
   iobind_tensor *row;
@@ -157,6 +163,37 @@ static inline void voice_expect_state(iobind_batch *batch, uint64_t slot, const 
   expect_ok(iobind_batch_save_state(batch, slot, &state, &fault));
   voice_expect_saved(state, expected);
   iobind_state_release(state);
+}
+
+/* Steps of rows of a new batch, of which every third rests in turn. A row that rests keeps its state. */
+static inline void voice_expect_rest(iobind_batch *batch, size_t count, size_t steps) {
+  uint64_t slots[MOST];
+  voice rows[MOST] = {{{{0}}, {0}, 0}};
+  assert_true(count <= MOST);
+  for (size_t i = 0; i < count; i++) {
+    expect_ok(iobind_batch_join(batch, NULL, &slots[i], &fault));
+  }
+  for (size_t step = 0; step < steps; step++) {
+    uint64_t asked[MOST];
+    voice_results results[MOST];
+    size_t asked_count = 0;
+    for (size_t i = 0; i < count; i++) {
+      if ((step + i) % 3 != 0 || step == 0) {
+        float x[WIDTH];
+        voice_fill(x, (int64_t)(step * count + i));
+        voice_bring(batch, slots[i], x);
+        results[asked_count] = voice_step(&rows[i], x);
+        asked[asked_count++] = slots[i];
+      }
+    }
+    expect_ok(iobind_batch_run(batch, asked, asked_count, NULL, &fault));
+    for (size_t i = 0; i < asked_count; i++) {
+      voice_expect_results(batch, asked[i], &results[i]);
+    }
+    for (size_t i = 0; i < count; i++) {
+      voice_expect_state(batch, slots[i], &rows[i]);
+    }
+  }
 }
 
 #endif

@@ -61,7 +61,7 @@ static void run_times(world *w, const step *s) {
   for (int64_t i = 0; i < times && w->failure[0] == '\0'; i++) run_step(w, &rest);
 }
 
-/* Nothing crosses a link that is not there: the numbers hold for devices with memory of their own. */
+/* Nothing crosses a link that is not there: the numbers are those of devices with memory of their own. */
 static void run_moving(world *w, const step *s) {
   step rest = rest_of(w, s, 3);
   int linked = (w->info.flags & IOBIND_DEVICE_HOST_MEMORY) == 0;

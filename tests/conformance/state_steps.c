@@ -65,7 +65,7 @@ static int same_type(const value *a, const value *b) {
          memcmp(a->dims, b->dims, a->rank * sizeof a->dims[0]) == 0;
 }
 
-/* restore S: the current binding goes on from there. */
+/* restore S: the current binding continues from it. */
 static void restore(world *w, const step *s) {
   binding *b = w->current;
   named_state *named = find_state(w, world_word(w, s, 1));

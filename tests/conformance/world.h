@@ -27,7 +27,7 @@ typedef struct tensor {
   iobind_tensor *handle;
   value value;
   int borrowed;        /**< the binding's reference, not ours */
-  uint64_t *deletions; /**< how often its deleter ran; lives as long as the row */
+  uint64_t *deletions; /**< how often its deleter ran; valid as long as the row */
 } tensor;
 
 /** A loaded model. */
@@ -121,7 +121,7 @@ typedef struct world {
   size_t state_count;
   named_pipeline pipelines[WORLD_PIPELINES];
   size_t pipeline_count;
-  void *kept[WORLD_KEPT]; /**< memory that lives as long as the row */
+  void *kept[WORLD_KEPT]; /**< memory that is valid as long as the row */
   size_t kept_count;
 
   int running; /**< a run goes on in `runner` */
@@ -157,7 +157,7 @@ const char *world_word(world *w, const step *s, size_t index);
 /** Word `index` as a number. */
 int64_t world_number(world *w, const step *s, size_t index);
 
-/** Read a place: host, device, pinned, input:N or output:N (where the current session wants that one).
+/** Read a memory location: host, device, pinned, input:N or output:N (where the current session wants that one).
  *  @return 1; 0 and a failure where it is none */
 int world_place(world *w, const char *text, iobind_device **device, int32_t *memory);
 

@@ -18,7 +18,7 @@ static void check(OrtStatus *status) {
   }
 }
 
-/* The first GPU's device of the EP in the folder of ORT_NATIVE_LIB_PATH. */
+/* The first GPU's device of the EP in the directory of ORT_NATIVE_LIB_PATH. */
 static const OrtEpDevice *find_device(OrtEnv *env) {
   char path[TEST_WHY];
   const char *folder = getenv("ORT_NATIVE_LIB_PATH");

@@ -1,5 +1,5 @@
 /* DirectML's devices, by the public interface: memory, runs, streams, resources and fences of the program's own. The same program runs over
- * Windows' Direct3D, and over stand-ins. Models have no binary elementwise operators, whose shaders Wine's Direct3D cannot run.
+ * Windows' Direct3D, and over mocks. Models have no binary elementwise operators, whose shaders Wine's Direct3D cannot run.
  * usage: dml [PART...]   names of parts; none: all */
 #include <stdio.h>
 #include <stdlib.h>
@@ -539,7 +539,7 @@ static void parts_in_order(void) {
   native_release(gate);
 }
 
-/* The queue of runs is held back: a run returns all the same, waits have a limit, and copies of another stream pass. */
+/* The queue of runs is held back: a run returns nevertheless, waits have a limit, and copies of another stream pass. */
 static void held_back(void) {
   iobind_session *session;
   iobind_stream *stream;

@@ -1,4 +1,4 @@
-/* Each call of Direct3D and of ORT's interface for DirectML fails once: the error is told, the next try works, and nothing is left over. */
+/* Each call of Direct3D and of ORT's interface for DirectML fails once: the error is returned, the next try works, and nothing leaks. */
 #include <stdio.h>
 #include <string.h>
 
@@ -22,7 +22,7 @@ static iobind_status wrap(d3d12_resource *resource, iobind_tensor **made) {
                           &error);
 }
 
-static int survived; /* tries that succeeded all the same */
+static int survived; /* tries that succeeded nevertheless */
 
 /* The objects of one try; what a failure leaves out stays NULL. */
 typedef struct world {

@@ -1,4 +1,4 @@
-/* Direct3D for the tests: the system's, or (where there is none) the stand-ins of stand_in.c. */
+/* Direct3D for the tests: the system's, or (where there is none) the mocks of stand_in.c. */
 #ifndef TESTS_DML_NATIVE_H
 #define TESTS_DML_NATIVE_H
 
@@ -10,7 +10,7 @@
 /* Options that find ORT with DirectML's EP. */
 void native_options(iobind_runtime_options *options);
 
-/* The device of the adapter; NULL and the reason in `why`: there is none. It lives as long as the process. */
+/* The device of the adapter; NULL and the reason in `why`: there is none. It is never released. */
 d3d12_device *native_device(char why[256]);
 
 /* Another device, that of no adapter; NULL: the system has only one. */

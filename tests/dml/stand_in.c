@@ -1,4 +1,4 @@
-/* Stand-ins for Direct3D, for a system without it, and for the interface that ORT has for DirectML. The virtual accelerator takes the place
+/* Mocks of Direct3D, for a system without it, and for the interface that ORT has for DirectML. The virtual accelerator takes the place
  * of the adapter: sessions run there, and its memory is behind the handles. Queues do at once what is submitted, or once a fence that
  * they wait for has its value; only runs do not wait. */
 #include "stand_in.h"
@@ -624,7 +624,7 @@ static const char *ORT_CALL metadata(const OrtKeyValuePairs *pairs, const char *
   return strcmp(key, "LUID") == 0 ? "1012" : real->GetKeyValue(pairs, key);
 }
 
-/* The queue of runs is done when a run returns, as all queues of the stand-ins are. */
+/* The queue of runs is done when a run returns, as all queues of the mocks are. */
 static OrtStatus *ORT_CALL run(OrtSession *session, const OrtRunOptions *options, const OrtIoBinding *binding) {
   OrtStatus *status = real->RunWithBinding(session, options, binding);
   return status != NULL ? status : real->SynchronizeBoundOutputs((OrtIoBinding *)(uintptr_t)binding);

@@ -1,4 +1,4 @@
-/* What the stand-ins have seen, and failures on request. */
+/* What the mocks have seen, and failures on request. */
 #ifndef TESTS_DML_STAND_IN_H
 #define TESTS_DML_STAND_IN_H
 
@@ -9,7 +9,7 @@ typedef struct stand_in_record {
   size_t copies;      /* regions, on queues for copies */
   size_t copy_waits;  /* of queues for copies, for fences */
   size_t run_waits;   /* of other queues */
-  size_t early_waits; /* of any queue, for a value that nobody had signalled: on a system's queue it might never end */
+  size_t early_waits; /* of any queue, for a value that was not signalled yet: on a system's queue it might never end */
   size_t handles;     /* of ORT's, that are alive */
   long objects;       /* of Direct3D's, that are alive */
 } stand_in_record;

@@ -1,6 +1,6 @@
 /* What the pieces of C in the documents stand in (pieces.py): for each section a function with objects that work.
  *
- * usage: PROGRAM DEVICE; the models lie in the current folder. Each section prints after a line "== LINE", its first one's.
+ * usage: PROGRAM DEVICE; the models are in the current directory. Each section prints after a line "== LINE", its first one's.
  * Ends with 77 where the device is not there. */
 #include "frame.h"
 

@@ -74,7 +74,7 @@ int __real_scandir(const char *folder, struct dirent ***entries, int (*filter)(c
                    int (*compare)(const struct dirent **, const struct dirent **));
 int __real_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*start)(void *), void *argument);
 
-/* visible: the linker looks for them on behalf of the shared libraries as well, which keep their own all the same */
+/* visible: the linker looks for them on behalf of the shared libraries as well, which nevertheless keep their own */
 #pragma GCC visibility push(default)
 void *__wrap_malloc(size_t size);
 void *__wrap_calloc(size_t count, size_t size);

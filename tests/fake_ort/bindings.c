@@ -343,7 +343,7 @@ static void make_announced_live(struct rig *rig) {
   NEED(rig, set_input(rig, IOBIND_INPUT_LIVE, rig->x, rig->event));
 }
 
-/* With what a thread of the library does for it: the run has passed, or failed, when the call returns. */
+/* With what a thread of the library does for it: the run is complete, or has failed, when the call returns. */
 static iobind_status run_on_stream(struct rig *rig) {
   iobind_status status = call_binding_run(rig->binding, rig->stream, rig->event, &rig->error);
   if (status == IOBIND_OK) {
@@ -423,7 +423,7 @@ static iobind_status get_output(struct rig *rig) {
   return status;
 }
 
-/* On an EP's stream the run is in flight until the host has asked. The other stream comes behind it. */
+/* On an EP's stream the run is in flight until the host has asked. The other stream is ordered after it. */
 static void make_run_on_stream(struct rig *rig) {
   make_bound_and_stream(rig);
   run_once(rig);

@@ -146,7 +146,7 @@ static void make_busy_and_recorded(struct rig *rig) {
   NEED(rig, iobind_event_record(rig->event, rig->stream, &rig->error));
 }
 
-/* The input of the second binding is ready when the run that is in flight has passed. */
+/* The input of the second binding is ready when the run in flight is complete. */
 static void make_busy_and_announced(struct rig *rig) {
   make_busy_and_recorded(rig);
   NEED(rig, iobind_binding_set_input(rig->second_binding, 0, IOBIND_INPUT_RESIDENT, rig->y, rig->event, &rig->error));

@@ -269,7 +269,7 @@ static iobind_status take(struct rig *rig) {
   return iobind_binding_take_output(rig->binding, 0, &rig->result, &rig->error);
 }
 
-/* What was taken is never overwritten, and the state goes on from it. */
+/* A taken output is never overwritten, and the state continues from it. */
 static void was_taken(struct rig *rig) {
   run_once(rig);
   state_is(rig, 2);

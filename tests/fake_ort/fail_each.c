@@ -20,11 +20,11 @@ static const char words[] = "refused by the fake ORT";
 typedef struct failing {
   const char *name; /* NULL: nothing fails */
   bool is_allocation;
-  const char *less; /* it succeeds and hands out less: NULL, or outputs without elements; NULL: it fails */
+  const char *less; /* it succeeds and returns less: NULL, or outputs without elements; NULL: it fails */
   size_t nth;
 } failing;
 
-/* Slots that may succeed and hand out less: a device without a shared allocator, a tensor of a device that is out of memory, the output of
+/* Slots that may succeed and return less: a device without a shared allocator, a tensor of a device that is out of memory, the output of
  * a device that computes wrong. */
 static const struct {
   const char *slot, *less;
@@ -50,7 +50,7 @@ __attribute__((format(printf, 1, 2))) static void problem(const char *format, ..
   problem_count++;
 }
 
-/* ---- the pointer that a call hands out ---- */
+/* ---- the pointer that a call returns ---- */
 
 static char untouched; /* its address stands there before the call */
 
@@ -320,7 +320,7 @@ static void print_functions(void) {
   }
 }
 
-/* The real ORT is the one that iobind itself would have found by its environment variable, or the runtime folder's. */
+/* The real ORT is the one that iobind itself would have found by its environment variable, or the runtime directory's. */
 static void choose_real_ort(void) {
   const char *named = getenv("ORT_NATIVE_LIB_PATH");
   char folder[600];

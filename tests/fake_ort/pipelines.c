@@ -1,4 +1,4 @@
-/* Pipelines: what fails in an item is said when it is submitted or when it is pulled, and the next item goes through. */
+/* Pipelines: a failure of an item is returned when it is submitted or when it is pulled, and the next item goes through. */
 #include <stddef.h>
 
 #include "scenario.h"

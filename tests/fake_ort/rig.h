@@ -36,7 +36,7 @@ struct rig {
   int file;         /* of what is imported; 0: none is open */
   iobind_tensor *x; /* `ones`, unless a scenario says otherwise */
   iobind_tensor *y;
-  iobind_tensor *result; /* what the call under test hands out */
+  iobind_tensor *result; /* what the call under test returns */
   iobind_tensor *many[RIG_TENSORS];
   iobind_device *found;
   iobind_tensor *found_tensor; /* borrowed */

@@ -12,7 +12,7 @@ struct scenario {
   bool bare;                        /* makes its own runtime */
   void (*prepare)(struct rig *rig); /* may be NULL */
   iobind_status (*call)(struct rig *rig);
-  size_t out;                     /* offset in the rig of the pointer that the call hands out: NULL after a failure; 0: none */
+  size_t out;                     /* offset in the rig of the pointer that the call returns: NULL after a failure; 0: none */
   void (*right)(struct rig *rig); /* after success; may be NULL */
   bool last;                      /* the call ends what it is made on: it cannot be made again */
 };
@@ -48,9 +48,9 @@ extern const without_scenario without_scenarios[]; /* ended by a row without a f
 /* What is expected where not the rule holds, that the status is RUNTIME with ORT's code and text, or OUT_OF_MEMORY. */
 enum outcome {
   OUTCOME_RULE,
-  OUTCOME_STATUS,  /* another status; the code and the text all the same */
+  OUTCOME_STATUS,  /* another status; but the same code and text */
   OUTCOME_REASON,  /* another status, with ORT's text among other reasons, but not its code */
-  OUTCOME_IGNORED, /* the call succeeds, and its result is right all the same */
+  OUTCOME_IGNORED, /* the call succeeds, and its result is right nevertheless */
   OUTCOME_LESS,    /* the call succeeds, with less than all, as the header says */
   OUTCOME_EITHER,  /* by the rule, or as LESS: the same function is called for several ends */
   OUTCOME_ANY,     /* ORT cannot fail there: no crash and no leak is all that is asked for */

@@ -77,7 +77,7 @@ static iobind_status wait_event(struct rig *rig) {
   return iobind_event_wait(rig->event, IOBIND_NO_TIMEOUT, &rig->error);
 }
 
-/* Until it has passed: where the EP cannot be asked, a thread of the library waits for it. */
+/* Until it is signaled: where the EP cannot be asked, a thread of the library waits for it. */
 static iobind_status wait_event_for(struct rig *rig) {
   return iobind_event_wait(rig->event, UINT64_MAX / 4, &rig->error);
 }

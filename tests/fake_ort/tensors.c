@@ -385,7 +385,7 @@ static iobind_status wrap_ort(struct rig *rig) {
 
 static iobind_status host_api_base(struct rig *rig) {
   rig->data = (void *)(uintptr_t)iobind_get_host_api_base();
-  return rig->data == NULL ? IOBIND_OK : IOBIND_ERROR_INTERNAL; /* nobody has registered this library */
+  return rig->data == NULL ? IOBIND_OK : IOBIND_ERROR_INTERNAL; /* this library is not registered */
 }
 
 #define PLAIN(name, prepares, calls) \

@@ -129,7 +129,7 @@ static void update(world *self, size_t input) {
   update_with(self, input, values, count * sizeof(float));
 }
 
-/* A state is what the first output was: read it, for a later step to go on from there. */
+/* A state is what the first output was: read it, for a later step to continue from. */
 static void save(world *self) {
   iobind_tensor *outputs[KINDS] = {NULL};
   iobind_status came[KINDS];
@@ -267,7 +267,7 @@ static void run_both(world *self, way how) {
   }
 }
 
-/* Runs of which nobody fetches an output: a replay that follows a replay does not look at the binding. The last one may be left like that. */
+/* Runs of which no output is fetched: a replay that follows a replay does not look at the binding. The last one may be left like that. */
 static void run_unseen(world *self, uint64_t a) {
   bool well = true;
   for (uint64_t run = 0; well && run < 2 + a % 3; run++) {
@@ -548,7 +548,7 @@ static void expect_refused(const world *self, iobind_status status, const char *
   }
 }
 
-/* What would be elsewhere in each run is refused, and all stays as it was. */
+/* What would have another address in each run is refused, and nothing changes. */
 static void try_moving(world *self, uint64_t which, size_t input, size_t output) {
   iobind_binding *binding = self->bindings[CAPTURING];
   const int64_t dim = (int64_t)self->sizes[self->bound[input]];

@@ -1,4 +1,4 @@
-/* Memory that somebody keeps is written by no replay, however it was kept: retained, lent, viewed, exported, bound as an input or as another
+/* Memory that has another owner is written by no replay, however it is kept: retained, lent, viewed, exported, bound as an input or as another
  * output's target, or pulled from a pipeline. */
 #include "graph_rig.h"
 
@@ -102,7 +102,7 @@ static void exported_across_shapes(void **state) {
   keep_across_shapes(keep_exported);
 }
 
-/* What nobody keeps is replayed where it was: memory is made, and a graph is captured, only for what is kept. */
+/* Memory without another owner is replayed where it was: memory is made, and a graph is captured, only for what is kept. */
 static void released_across_shapes(void **state) {
   (void)state;
   iobind_session *session = make_session("scale", 2);
@@ -257,7 +257,7 @@ static void target_of_a_request(void **state) {
   iobind_session_destroy(session);
 }
 
-/* Outputs of a pipeline that stay on the device, of two shapes by turns. */
+/* Outputs of a pipeline that stay on the device, of two shapes alternately. */
 static void pulled_from_a_pipeline(void **state) {
   (void)state;
   enum { ITEMS = 8 };

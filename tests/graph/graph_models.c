@@ -74,7 +74,7 @@ static void refused_functions(void **state) {
   free(bytes);
 }
 
-/* ORT's own format says nothing of its operators. */
+/* ORT's own format does not list its operators. */
 static void refused_format(void **state) {
   (void)state;
   static const char model[] = "\x18\0\0\0ORTM\0\0\0\0\0\0\0\0";

@@ -1,4 +1,4 @@
-/* What the sequences of graph_fuzz must have reached at least once: a fuzzer that does not come to a place finds nothing there. */
+/* What the sequences of graph_fuzz must have reached at least once: a fuzzer finds nothing in code that it does not reach. */
 #ifndef GRAPH_REACH_H
 #define GRAPH_REACH_H
 

@@ -19,7 +19,7 @@ static bool keeps_graphs(void) {
   return is_device("cuda") || info.ort_api_version < SINCE;
 }
 
-/* Nobody can call iobind_binding_reset_graphs for a slot. */
+/* No caller can call iobind_binding_reset_graphs for a slot. */
 static void slots_with_two_shapes(void **state) {
   (void)state;
   enum { ITEMS = 24, SLOTS = 3 };

@@ -50,7 +50,7 @@ static void taken_beside_a_state(void **state) {
     expect_ok(iobind_binding_set_input(binding, 1, IOBIND_INPUT_RESIDENT, first, NULL, &fault));
     expect_ok(iobind_binding_carry(binding, 1, 1, IOBIND_CARRY_SWAP, &fault)); /* x is 1, so that the product stays 3 */
     for (int run = 0; run < runs; run++) {
-      expect_ok(iobind_binding_run(binding, NULL, &fault)); /* nobody has its output before it is taken */
+      expect_ok(iobind_binding_run(binding, NULL, &fault)); /* its output has no other owner before it is taken */
     }
     expect_ok(call_tensor_wrap(device, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, &dim, 1, iobind_tensor_get_address(theirs),
                                N * sizeof(float), NULL, NULL, &other, &fault));

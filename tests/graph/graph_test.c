@@ -36,7 +36,7 @@ static void steady(void **state) {
   iobind_session_destroy(session);
 }
 
-/* Another tensor: a second graph, or an error if there may be none; the first graph is replayed when the first tensor comes back. */
+/* Another tensor: a second graph, or an error if there may be none; the first graph is replayed when the first tensor is bound again. */
 static void other_addresses(void **state) {
   (void)state;
   for (size_t limit = 1; limit <= 2; limit++) {
@@ -207,7 +207,7 @@ static void taken_and_cleared(void **state) {
   iobind_session_destroy(session);
 }
 
-/* What would be elsewhere in each run, or would be copied by ORT outside the graph. */
+/* What would have another address in each run, or would be copied by ORT outside the graph. */
 static void refused_when_bound(void **state) {
   (void)state;
   iobind_session *session = make_session("scale", 1);
@@ -384,7 +384,7 @@ static void raw_keys(void **state) {
   }
 }
 
-/* The run options that the caller gives hold for graphs that are there and for later ones. */
+/* The caller's run options apply to existing graphs and to later ones. */
 static void run_options(void **state) {
   (void)state;
   static const char *const key = "some.key";
@@ -578,7 +578,7 @@ static void decoder(void **state) {
   }
 }
 
-/* ONNX Runtime's CUDA provider before 1.31. With another one, or a newer one, a session is told that it is of that kind. */
+/* ONNX Runtime's CUDA provider before 1.31. With another one, or a newer one, a session is treated as one of that kind. */
 static void recycled_memory(void **state) {
   (void)state;
   if (is_device("webgpu")) {

@@ -489,7 +489,7 @@ static void use_and_destroy(iobind_session *session) {
   iobind_session_destroy(session);
 }
 
-/* A session with all inputs and outputs on the host: a wrapped one, and one by a policy, may compute on the device all the same. */
+/* A session with all inputs and outputs on the host: a wrapped one, and one by a policy, may nevertheless compute on the device. */
 static void sessions_on_the_host(void **state) {
   (void)state;
   static OrtApi watched;
@@ -541,8 +541,8 @@ static OrtStatus *ORT_CALL run_or_hold(OrtSession *session, const OrtRunOptions 
   return real->RunWithBinding(session, options, binding);
 }
 
-/* ORT has no wait with a limit: a thread of the library's waits instead, and a capture keeps that out of the EP, too. So a limit that is over
- * while the capture lasts ends with TIMEOUT, although the device has long passed what was waited for, and the next wait finds it. */
+/* ORT has no wait with a limit: a thread of the library's waits instead, and a capture keeps that out of the EP, too. So a wait that times out
+ * during the capture returns TIMEOUT, although the work is complete on the device, and the next wait finds that. */
 static void waits_beside_a_capture(void **state) {
   (void)state;
   static const uint64_t limit = 50000000;

@@ -247,7 +247,7 @@ void builder_scalar(builder *b, const char *name, int32_t dtype, double value) {
   onnx_initializer(&b->writer, &tensor);
 }
 
-/* The operator set and the file version in which an operator or element type came into the world; 21 and 10 hold for all older ones. */
+/* The operator set and the file version in which an operator or element type was introduced; 21 and 10 cover all older ones. */
 static void choose_versions(builder *b, const model_kind *kind) {
   static const char *const keys[] = {"dtype", "from", "to"};
   b->opset = kind->build == build_append ? 24 : 21;

@@ -1,5 +1,5 @@
-/* Paths are UTF-8 on every system: ORT, a model and a profile in a folder whose name no other encoding has.
- * usage: paths LIBRARY   in a folder that has "Größe 模型" with ORT as LIBRARY and add.onnx in it; paths.sh makes one */
+/* Paths are UTF-8 on every system: ORT, a model and a profile in a directory whose name no other encoding has.
+ * usage: paths LIBRARY   in a directory that has "Größe 模型" with ORT as LIBRARY and add.onnx in it; paths.sh makes one */
 #include <iobind/iobind.h>
 #include <stdio.h>
 #include <string.h>

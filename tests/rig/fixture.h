@@ -31,7 +31,7 @@ void fixture_expect_words(const char *words, const char *file, int line);
 /* A path below the build tree, such as "lib/iobind/onnxruntime". Eight of them live at a time. */
 const char *fixture_path(const char *below);
 
-/* A runtime with the EP libraries and software devices of the runtime folder. */
+/* A runtime with the EP libraries and software devices of the runtime directory. */
 iobind_runtime *fixture_runtime(void);
 
 /* The device of a spec. Where it is not there the test is skipped, or fails if IOBIND_REQUIRE names it. */

@@ -1,4 +1,4 @@
-/* Test models, made once: a model lives until the program ends, so that nobody frees it and many sessions can be made of it. */
+/* Test models, made once: a model remains until the program ends, so that no test frees it and many sessions can be created from it. */
 #ifndef TESTS_RIG_MODEL_H
 #define TESTS_RIG_MODEL_H
 

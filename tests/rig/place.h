@@ -13,7 +13,7 @@ bool test_path(const char *below, char *path, size_t size);
 /* Does IOBIND_REQUIRE, a list such as "cpu,webgpu", name the device of a spec such as "webgpu:0"? Then a test fails without it. */
 bool test_requires(const char *spec);
 
-/* ORT without libiobind: the project's, or the one in the folder of ORT_NATIVE_LIB_PATH. NULL, and the reason in `text`, if there is none. */
+/* ORT without libiobind: the project's, or the one in the directory of ORT_NATIVE_LIB_PATH. NULL, and the reason in `text`, if there is none. */
 enum { TEST_WHY = 1024 };
 const OrtApiBase *test_ort(char text[TEST_WHY]);
 

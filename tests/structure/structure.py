@@ -15,7 +15,8 @@ usage: structure.py [ROOT]   every rule, over the files under version control (o
   package registry stands anywhere.
 - No script of bash has a pipe into a program that ends before it has read everything: its writer may die of that, and with pipefail so
   may the script.
-- The documents in language.toml use none of the words listed there; nor do the messages of the library and the tool.
+- The documents in language.toml use none of the words listed there; nor do the messages of the library and the tool, nor a comment
+  in C.
 - The library neither prints nor aborts, nothing in it depends on the program's locale, and only src/ort reads ORT's words.
 """
 import pathlib
@@ -51,6 +52,8 @@ PRODUCTS_ROW, LISTED, LISTS = "src/ep/vdev.c", r"\biobind__ep_vdev\b", ["src/ep/
 VERSION_COMPARED = (r"\b(minor|api_version)\b\s*([<>]|[!=]=)|((?<!-)[<>]=?|[!=]=)\s*[\w.>-]*(\.|->)(minor|api_version)\b"
                     r"|\b(strcmp|strncmp|strchr|strstr)\s*\([^;]*\bort\.version\b")
 LITERAL = r'"(?:\\.|[^"\\\n])*"(?:\s*"(?:\\.|[^"\\\n])*")*'  # also one that goes on in the next line
+CHARACTER = r"'(?:\\.|[^'\\\n])+'"
+COMMENT = r"/\*.*?\*/|//[^\n]*"
 STOPS_OR_PRINTS = r"\b(printf|fprintf|vprintf|vfprintf|puts|fputs|putchar|perror|abort|exit|_exit|assert)\s*\("
 
 ENDS_EARLY = (r"[^|]\|\s*\\?\n?\s*((?:\w+=\S+\s+)*(?:grep\s+(?:-\w+\s+)*-\w*[mq]|head\b|sed\s[^|\n]*\dq\b|sed\s[^|\n]*;q\}|awk\s[^|\n]*\bexit\b))")
@@ -82,6 +85,13 @@ def line_of(text, position):
 def prose_of(text):
     """A Markdown document without its blocks of code and its `code`."""
     return re.sub(r"^```.*?^```|`[^`\n]*`", lambda match: "\n" * match[0].count("\n"), text, flags=re.M | re.S)
+
+
+def comments_of(text):
+    """(line, prose) for each comment in C, without its `code`, and without the '*' at the start of its lines."""
+    for match in re.finditer(f"{LITERAL}|{CHARACTER}|{COMMENT}", text, flags=re.S):
+        if match[0].startswith("/"):
+            yield line_of(text, match.start()), prose_of(re.sub(r"\n[ \t]*\*", "\n", match[0]))
 
 
 class Tree:
@@ -217,6 +227,10 @@ class Tree:
             code = without_comments(text, keep_strings=True)
             for match in re.finditer(LITERAL, code):
                 self.check_words(name, re.sub(r'"\s*"', "", match[0]), line_of(code, match.start()), language, words)
+
+        for name, text in self.c_files().items():
+            for line, prose in comments_of(text):
+                self.check_words(name, prose, line, language, words)
 
     def check_words(self, name, prose, line, language, words):
         for word, pattern in words.items():

@@ -64,6 +64,15 @@ class Structure(unittest.TestCase):
         self.assert_fault("src/support/error.c", 'static const char m[] = "a run is under "\n                        "way";\n',
                           "src/support/error.c:3: says 'under way'; write 'in flight'")
 
+    def test_words_in_comments(self):
+        self.assert_fault("tests/unit/run_test.c", "/* The run is under\n * way. */\n", "tests/unit/run_test.c:1: says 'under way'; write 'in flight'")
+        self.write("tests/unit/run_test.c", "int x;\n")
+        self.assert_fault("vdev/run.c", "int y; // nobody waits\n", "vdev/run.c:1: says 'nobody'")
+
+    def test_words_in_code_of_comments(self):
+        self.write("vdev/run.c", 'const char *it = "/* nobody"; /* `nobody` is a name */\nconst char *other = "*/";\n')
+        self.assertEqual((self.check().returncode, self.check().stderr), (0, ""))
+
     def test_module_below(self):
         self.assert_fault("src/support/error.h", '#include "tensor/tensor.h"\n', "module support includes module tensor")
 

@@ -55,7 +55,7 @@ static bool state_has(iobind_state *state, float expected) {
   return iobind_state_get_pair(state, PAIR_OF_B, &pair, NULL) == IOBIND_OK && tensor_has(pair.tensor, expected);
 }
 
-/* By itself, or with whoever has submitted: any thread may make that step. */
+/* By itself, or with other rows that were submitted: any thread may make that step. */
 static void make_step(member *self, iobind_batch *batch, uint64_t slot, size_t round) {
   if (round % 2 == 0) {
     WELL(self, iobind_batch_run(batch, &slot, 1, NULL, NULL));

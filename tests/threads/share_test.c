@@ -36,7 +36,7 @@ static void make_runtime(member *self) {
   }
 }
 
-/* The EP's library comes and goes with the runtime: nobody gets a dead one, or half of one. */
+/* The EP's library comes and goes with the runtime: no thread gets a closed one, or a part of one. */
 static void runtimes_come_and_go(void **state) {
   iobind_runtime_destroy(runtime);
   threads_run(make_runtime, NULL);

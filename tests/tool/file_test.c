@@ -169,16 +169,16 @@ static void makes_folders(void **state) {
   (void)state;
   tool_fault fault;
   struct stat status;
-  assert_true(file_make_folder(at("deep/deeper"), &fault));
-  assert_true(file_make_folder(at("deep/deeper/"), &fault));
-  assert_true(file_make_folder("/", &fault));
-  assert_true(file_make_folder(".", &fault));
+  assert_true(file_make_directory(at("deep/deeper"), &fault));
+  assert_true(file_make_directory(at("deep/deeper/"), &fault));
+  assert_true(file_make_directory("/", &fault));
+  assert_true(file_make_directory(".", &fault));
   assert_int_equal(stat(at("deep/deeper"), &status), 0);
   assert_true(S_ISDIR(status.st_mode));
-  assert_false(file_make_folder("", &fault));
+  assert_false(file_make_directory("", &fault));
   assert_true(file_write(at("file"), NULL, 0, &fault));
-  assert_false(file_make_folder(at("file"), &fault));
-  assert_false(file_make_folder(at("file/below"), &fault));
+  assert_false(file_make_directory(at("file"), &fault));
+  assert_false(file_make_directory(at("file/below"), &fault));
 }
 
 static void a_fault_is_one_line(void **state) {

@@ -1,5 +1,6 @@
 /* The libraries that a library needs, out of its file. The program's own file is the sound one. */
 #define _POSIX_C_SOURCE 200809L /* mkstemp */
+#define _FILE_OFFSET_BITS 64
 
 #include "formats/needed.h"
 
@@ -13,6 +14,8 @@
 #include <unistd.h>
 
 #include <cmocka.h>
+
+#include "far_library.h"
 
 static const char own_file[] = "/proc/self/exe";
 
@@ -32,7 +35,7 @@ static void no_file(void **state) {
   needed_free(NULL);
 }
 
-/* Each byte of the headers by turns changed, or the last one that is there: whatever is read, nothing outside is. */
+/* Each byte of the headers in turn is changed, or the last one of the file: nothing outside of the file is read. */
 static void damaged_files(void **state) {
   (void)state;
   static unsigned char content[4096];
@@ -55,11 +58,29 @@ static void damaged_files(void **state) {
   remove(path);
 }
 
+/* A file of more than 4 GiB. */
+static void far_offsets(void **state) {
+  (void)state;
+  char path[] = "/tmp/iobind-needed-XXXXXX";
+  int file = mkstemp(path);
+  assert_true(file >= 0);
+  bool is_written = far_library_write(file);
+  char **names = needed_read(path);
+  close(file);
+  remove(path);
+  assert_true(is_written);
+  assert_non_null(names);
+  assert_string_equal(names[0], FAR_NEEDED);
+  assert_null(names[1]);
+  needed_free(names);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(names_of_a_sound_file),
       cmocka_unit_test(no_file),
       cmocka_unit_test(damaged_files),
+      cmocka_unit_test(far_offsets),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -428,7 +428,7 @@ static void ORT_CALL note_release(OrtValue *value) {
   real->ReleaseValue(value);
 }
 
-/* ORT hands out an array, to be freed by the allocator that was passed in, of values that are each to be released. */
+/* ORT returns an array, to be freed by the allocator that was passed in, of values that are each to be released. */
 static void fetched_arrays_go_back(void **state) {
   (void)state;
   iobind_session *session = fixture_session(runtime, NULL, "multi");

@@ -17,7 +17,7 @@ static iobind_device *beside(void) {
 
 /* ---- allocation ---- */
 
-/* Where a device is out of memory ORT makes a tensor all the same, whose address is NULL. */
+/* If a device is out of memory, ORT nevertheless creates a tensor, whose address is NULL. */
 static void allocation_that_failed_unseen(void **state) {
   (void)state;
   static const int64_t count = 1 << 20;

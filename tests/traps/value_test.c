@@ -57,7 +57,7 @@ static void write_sparse_input(onnx_writer *writer) {
   onnx_node_end(writer);
 }
 
-/* The first input is not a tensor: every way to it is NOT_SUPPORTED, in words. */
+/* The first input is not a tensor: every way to it is NOT_SUPPORTED, with a message. */
 static void expect_no_input(iobind_session *session, iobind_value_kind kind) {
   iobind_value_info info = IOBIND_VALUE_INFO_INIT;
   static const float some[] = {1, 2, 3, 4};

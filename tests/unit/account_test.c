@@ -1,4 +1,4 @@
-/* Who holds memory that iobind has allocated: by each holder in turn, and nobody at the end. */
+/* Who holds memory that iobind has allocated: by each holder in turn, and none at the end. */
 #include "fixture.h"
 
 #include "../rig/calls.h"

@@ -240,7 +240,7 @@ static void audit_of_half_a_binding(void **state) {
   iobind_binding_destroy(half);
 }
 
-/* What is not a tensor is left out of a run without a binding. */
+/* A run without a binding omits outputs that are not tensors. */
 static void sequence_as_an_output(void **state) {
   (void)state;
   iobind_session *sequence = fixture_session(runtime, NULL, "sequence");

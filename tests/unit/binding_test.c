@@ -186,7 +186,7 @@ static void expect_text(const iobind_tensor *tensor, const char *text) {
   assert_memory_equal(got, text, needed);
 }
 
-/* Strings have no bytes to compare, and are passed through all the same. */
+/* Strings have no bytes to compare, and are passed through nevertheless. */
 static void passed_through_strings(void **state) {
   (void)state;
   iobind_session *session = fixture_session(runtime, NULL, "passthrough dtype=string");
@@ -330,7 +330,7 @@ static void run_options_of_a_binding_that_repeats(void **state) {
   iobind_session_destroy(session);
 }
 
-/* DirectML's EP loses ORT's words: an output with given memory is named, if there is one. */
+/* DirectML's EP loses ORT's words: an output with preallocated memory is named, if there is one. */
 static void failure_without_words(void **state) {
   (void)state;
   iobind_session *session = fixture_session(runtime, NULL, "concat dims=a,1 dims2=b,1");

@@ -371,7 +371,7 @@ static void save_in_flight_does_not_wait(void **state) {
   }
 }
 
-/* Another binding goes on from a state that a run in flight makes, on another stream. */
+/* Another binding continues from a state that a run in flight makes, on another stream. */
 static void restored_in_flight_is_waited_for(void **state) {
   (void)state;
   static const float ones[2] = {1, 1};

@@ -1,5 +1,5 @@
-/* What is read on a stream into pageable memory: the call returns at once, and the bytes have arrived for a caller that knows that the stream has passed,
- * whichever way, and for what comes behind them. On the virtual accelerator, whose virtual clock tells what the host waited for. */
+/* What is read on a stream into pageable memory: the call returns at once, and the bytes have arrived when a call has returned that the stream is complete,
+ * and for later work. On the virtual accelerator, whose virtual clock shows what the host waited for. */
 #include "fixture.h"
 #include "vdev.h"
 #include "../rig/calls.h"
@@ -72,7 +72,7 @@ static void expect_bytes(const unsigned char *bytes, int byte, size_t count) {
   }
 }
 
-/* Submitted; the target has not changed, and no time has passed. */
+/* Submitted; the target has not changed, and the clock has not advanced. */
 static void read_under_way(int byte) {
   fill(x, byte, BYTES);
   memset(target, UNTOUCHED, sizeof target);
@@ -83,7 +83,7 @@ static void read_under_way(int byte) {
   expect_bytes(target, UNTOUCHED, sizeof target);
 }
 
-/* ---- who learns that the stream has passed ---- */
+/* ---- calls that return that the stream is complete ---- */
 
 static void by_an_event(void **state) {
   (void)state;
@@ -143,7 +143,7 @@ static void by_another_devices_stream(void **state) {
   iobind_stream_destroy(thread);
 }
 
-/* ---- what comes behind it ---- */
+/* ---- later work ---- */
 
 /* A tensor over the target is copied to the device on the same stream: it must hold what was read. */
 static void copied_on(void **state) {
@@ -170,7 +170,7 @@ static void copied_on(void **state) {
   iobind_tensor_release(y);
 }
 
-/* A copy from the device into it comes behind the read, too. */
+/* A copy from the device into it is ordered after the read, too. */
 static void overwritten(void **state) {
   (void)state;
   const int64_t dims[1] = {BYTES};
@@ -228,7 +228,7 @@ static void many(void **state) {
   for (int i = 0; i < READS; i++) {
     int64_t before = vdev_get(0, "time_ns");
     expect_ok(iobind_tensor_read(sources[i], 0, targets[i], SMALL, stream, &fault));
-    iobind_tensor_release(sources[i]); /* its memory lives until the stream has passed */
+    iobind_tensor_release(sources[i]); /* its memory remains until the stream is complete */
     bool waited = i % 4 == 0 && i > 0; /* for all four buffers at once */
     assert_int_equal(vdev_get(0, "time_ns") > before, waited);
     expect_bytes(targets[i], UNTOUCHED, SMALL);
@@ -276,7 +276,7 @@ static void from_tensors_and_to_tensors(void **state) {
     targets[i] = make(cpu, IOBIND_MEMORY_DEFAULT, BYTES);
   }
   expect_ok(iobind_tensor_copy(sources, targets, PAIRS, stream, &fault));
-  iobind_tensor_release(targets[PAIRS - 1]); /* its memory lives until the stream has passed */
+  iobind_tensor_release(targets[PAIRS - 1]); /* its memory remains until the stream is complete */
   expect_ok(iobind_stream_synchronize(stream, &fault));
   for (int i = 0; i < PAIRS - 1; i++) {
     expect_ok(iobind_tensor_map(targets[i], IOBIND_DTYPE_UINT8, IOBIND_ACCESS_WRITE, (void **)&bytes, &fault));

@@ -63,7 +63,7 @@ static void three_streams_use_a_tensor(void **state) {
   const iobind_tensor *source = shared;
   iobind_stream *streams[STREAMS];
   iobind_tensor *targets[STREAMS];
-  assert_int_equal(vdev_set(0, "latency_us", "50000"), 0); /* so that none has passed when the next one comes */
+  assert_int_equal(vdev_set(0, "latency_us", "50000"), 0); /* so that none is complete when the next one is submitted */
   for (int i = 0; i < STREAMS; i++) {
     expect_ok(iobind_stream_create(devices[0], NULL, &streams[i], &fault));
     expect_ok(

@@ -325,7 +325,7 @@ static void what_is_refused(void **state) {
   iobind_tensor_release(tensor);
 }
 
-/* A device's memory is called what it is, and comes back as the same device's. */
+/* A device's memory has that device's type, and is imported as the same device's. */
 static void round_trip(const char *spec, int32_t expected_default, int32_t expected_pinned) {
   device = fixture_device(runtime, spec);
   static const int64_t four = 4;

@@ -5,7 +5,7 @@
 
 #include "ep/ep.h"
 
-/* A plugin may be newer than the catalogue: a key near a known one is passed on, and the log says which is meant. */
+/* A plugin may be newer than the catalogue: a key near a known one is passed on, and the log names the known one. */
 static void options_near_known_ones(void **state) {
   (void)state;
   static const struct {

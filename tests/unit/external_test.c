@@ -78,7 +78,7 @@ static void values_only_grow(void **state) {
   close(file);
 }
 
-/* Its owner lets go of a semaphore that a stream waits for: it goes when the stream has passed it. */
+/* The owner releases a semaphore that a stream waits for: it is destroyed when that wait is complete. */
 static void stream_keeps_the_semaphore(void **state) {
   (void)state;
   int file = vdev_semaphore_create(0);

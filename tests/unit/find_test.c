@@ -196,7 +196,7 @@ static void environment_folder(void **state) {
   iobind_runtime_destroy(runtime);
 }
 
-/* A path that somebody has set and that is wrong is said, not passed over. */
+/* A wrong path that was set is reported, not ignored. */
 static void environment_missing(void **state) {
   (void)state;
   setenv("ORT_NATIVE_LIB_PATH", "no/such/folder", 1);
@@ -209,7 +209,7 @@ static void environment_missing(void **state) {
   iobind_runtime_destroy(runtime);
 }
 
-/* A name without a folder is a file of the current one, not what the loader finds by it. */
+/* A name without a directory is a file of the current one, not what the loader finds by it. */
 static void environment_name(void **state) {
   (void)state;
   const char *copy = copy_library();
@@ -222,7 +222,7 @@ static void environment_name(void **state) {
   assert_int_equal(chdir("/"), 0);
 }
 
-/* Opening a pipe would wait for somebody who writes into it. */
+/* Opening a pipe would wait for a writer. */
 static void environment_pipe(void **state) {
   (void)state;
   char path[128];

@@ -15,7 +15,7 @@
 /* ---- models by lines of text ---- */
 
 /* A line is `in NAME TYPE DIMS`, `out NAME TYPE DIMS`, `ints NAME N,N` (an initializer), `chain FROM TO N` (so many nodes), or a node: `OP INPUTS OUTPUTS [ATTRIBUTE=VALUE]`, with
- * `_` for what is left out; a VALUE is a number, [N,N] or a word. `if CONDITION OUTPUT TYPE DIMS OP INPUTS` has the node in both branches. */
+ * `_` for an omitted one; a VALUE is a number, [N,N] or a word. `if CONDITION OUTPUT TYPE DIMS OP INPUTS` has the node in both branches. */
 enum { LINES = 14, WORDS = 8, FEW = 8 };
 
 typedef struct line {

@@ -15,7 +15,7 @@ static const float three[] = {1, 2, 3};
 static const float doubled[] = {2, 4, 6};
 static const int64_t count = 3;
 
-/* A session, and a place over its allocator for the memory where it wants its input. */
+/* A session, and a memory location with its allocator for the memory from which it reads its input. */
 static void lend(const char *spec) {
   runtime = fixture_runtime();
   device = fixture_device(runtime, spec);

@@ -108,7 +108,7 @@ static void that_fail_late(void **state) {
   close_cache(&self);
 }
 
-/* The same in a session that is verified, where the call waits: the run has failed, but nobody has found it wrong. */
+/* The same in a session that is verified, where the call waits: the run has failed, but its results were not found wrong. */
 static void that_fail_late_and_are_verified(void **state) {
   (void)state;
   verified_runs = 8;
@@ -174,7 +174,7 @@ static void that_fail(void **state) {
   }
 }
 
-/* ---- runs that nobody has written lengths for ---- */
+/* ---- runs without lengths of iobind ---- */
 
 static void expect_unknown(cache *self) {
   bind_rows(self, 1, 9);
@@ -253,7 +253,7 @@ static void that_are_never_made(void **state) {
   }
 }
 
-/* ORT has seen them: where they have written, nobody knows. */
+/* ORT has got them: where they have written is unknown. */
 static void that_are_not_counted(void **state) {
   (void)state;
   static const char *const faults[] = {"1", "1,late"};
@@ -274,7 +274,7 @@ static void that_are_not_counted(void **state) {
   iobind_stream_destroy(streams[1]);
 }
 
-/* One that has succeeded says nothing about a later one that fails. */
+/* The success of one has no effect on a later one that fails. */
 static void that_were_not_counted_before(void **state) {
   (void)state;
   iobind_stream *streams[2] = {NULL, NULL};

@@ -281,8 +281,8 @@ static void *wait_for_event(void *event) {
   return (void *)(intptr_t)iobind_event_wait(event, IOBIND_NO_TIMEOUT, NULL);
 }
 
-/* An EP tells a failure once. The thread that was told may not have written it down when another one waits for the stream, and what was read
- * must not arrive there. */
+/* An EP reports a failure once. The thread that gets it may not have recorded it when another one waits for the stream, and data that was read
+ * must not be delivered there. */
 static void a_failure_that_another_thread_was_told(void **state) {
   (void)state;
   pthread_t thread;
@@ -306,7 +306,7 @@ static void a_failure_that_another_thread_was_told(void **state) {
   end_run();
 }
 
-/* While one thread waits for what fails, another is told that what comes before has passed. */
+/* While one thread waits for work that fails, another gets the completion of earlier work. */
 static void a_failure_is_not_that_of_what_has_passed(void **state) {
   (void)state;
   copy(x, y);
@@ -330,7 +330,7 @@ static void *fail_first(void *context) {
   return NULL;
 }
 
-/* Two threads hear of two failures at once. */
+/* Two threads get two failures at once. */
 static void failures_are_in_the_order_of_tickets(void **state) {
   (void)state;
   const struct timespec moment = {.tv_nsec = 20000000};

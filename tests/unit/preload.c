@@ -1,5 +1,5 @@
-/* preload FOLDER|- CUDA FLAGS: preload, and print which of NVIDIA's libraries are loaded, a path a line. With CUDA "ep", FOLDER is the
- * file of an EP library, and a runtime is made that registers it; that it does not load is nothing here. */
+/* preload DIRECTORY|- CUDA FLAGS: preload, and print which of NVIDIA's libraries are loaded, a path a line. With CUDA "ep", DIRECTORY is the
+ * file of an EP library, and a runtime is created that registers it; here it need not load. */
 #define _GNU_SOURCE /* dl_iterate_phdr */
 #include <link.h>
 #include <stdio.h>

@@ -83,7 +83,7 @@ static void free_doubler(doubler *self) {
   iobind_session_destroy(self->session);
 }
 
-/* On the CPU a steady run looks at nothing: under a profiler each run is a range all the same. */
+/* On the CPU a steady run checks nothing. Under a profiler each run is nevertheless a range. */
 static void steady_runs(void **state) {
   (void)state;
   enum { RUNS = 5 };

@@ -248,7 +248,7 @@ static void host_and_device_in_turn(void **state) {
   iobind_pipeline_destroy(pipeline);
 }
 
-/* An input on the host that a stream is still writing is copied when its event has passed. */
+/* An input on the host that a stream is still writing is copied when its event is signaled. */
 static void an_event_of_a_host_tensor(void **state) {
   (void)state;
   static const int32_t down[1] = {IOBIND_PLACE_HOST};

@@ -161,7 +161,7 @@ static void each_route(void **state) {
   free(data);
 }
 
-/* Large enough for the stream's own pinned memory; the tensors are given up before the stream has passed. */
+/* Large enough for the stream's own pinned memory; the tensors are released before the stream is complete. */
 static void behind_what_is_on_the_stream(void **state) {
   (void)state;
   static const shape down = {64, 1024, 0, 1000, 1000, LARGE / 1024};
@@ -470,7 +470,7 @@ static void to_another_device(void **state) {
   free(data);
 }
 
-/* Behind a run on the same stream, which writes the source: whoever orders the work, the rows are the run's. */
+/* After a run on the same stream, which writes the source: the rows are the run's, by each way of ordering the work. */
 static void behind_a_run(void **state) {
   (void)state;
   enum { COUNT = 64 };

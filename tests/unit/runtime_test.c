@@ -45,7 +45,7 @@ static void go_without_webgpu(const char *reason) {
   skip();
 }
 
-/* The WebGPU plugin EP of the runtime folder; the test is skipped without it. */
+/* The WebGPU plugin EP of the runtime directory; the test is skipped without it. */
 static const char *webgpu_library(void) {
   const char *path = fixture_path("lib/iobind/ep/webgpu/libonnxruntime_providers_webgpu.so");
   if (access(path, R_OK) != 0) {
@@ -54,7 +54,7 @@ static const char *webgpu_library(void) {
   return path;
 }
 
-/* The same where it offers a device to whoever asks for software devices. */
+/* The same if it offers a device to callers that allow software devices. */
 static const char *webgpu_with_device(void) {
   if (access("/sys/class", F_OK) != 0) {
     go_without_webgpu("no /sys/class: ONNX Runtime lists no GPU, and no software device stands in for one");
@@ -209,7 +209,7 @@ static void software_adapter_without_the_flag(void **state) {
   iobind_runtime_destroy(runtime);
 }
 
-/* Relative to the current folder: ORT would look beside itself. */
+/* Relative to the current directory: ORT would look beside itself. */
 static void library_by_relative_path(void **state) {
   (void)state;
   assert_int_equal(chdir(fixture_path("lib")), 0);
@@ -427,7 +427,7 @@ static void host_has_a_copy(void **state) {
   assert_string_equal(ep.name, "vdev");
   assert_string_equal(ep.path, "");
   assert_string_equal(ep.message, "its EP is registered from another file");
-  /* the name is taken: that is the one which is meant */
+  /* the name is taken: it means that library */
   expect_ok(iobind_runtime_register_ep(runtime, "host's own", fixture_path("lib/libiobind_vdev.so"), &fault));
   assert_int_equal(count_devices(runtime, "VirtualDeviceExecutionProvider"), 1);
   iobind_runtime_destroy(runtime);

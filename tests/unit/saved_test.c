@@ -83,8 +83,8 @@ static void of_a_lent_result(void **state) {
   }
 }
 
-/* A run that fails after its state was saved: nobody gets the tensors, also once the failure was reported. If it has failed before, the save
- * says so. */
+/* A run that fails after its state was saved: no call returns the tensors, not even after the failure was reported. If it has failed before, the save
+ * returns the failure. */
 static void of_a_run_that_fails_late(void **state) {
   (void)state;
   for (int mode = IOBIND_CARRY_MOVE; mode <= IOBIND_CARRY_IN_PLACE; mode++) {
@@ -135,7 +135,7 @@ static void in_a_request(void **state) {
   close_doubler(&self);
 }
 
-/* Whoever gets it by DLPack is told that it is read-only. */
+/* Its DLPack export is marked read-only. */
 static void by_dlpack(void **state) {
   (void)state;
   doubler self = open_doubler(device, IOBIND_CARRY_MOVE);

@@ -118,7 +118,7 @@ static void numbers_out_of_range(void **state) {
   }
 }
 
-/* A model in memory need not live on, so ORT must not be told to read it later. */
+/* A model in memory may be freed after the call, so ORT must not read it later. */
 static void bytes_are_not_used_directly(void **state) {
   (void)state;
   const char *key = "session.use_ort_model_bytes_directly";

@@ -171,7 +171,7 @@ static void mistakes(void **state) {
     expect_no_device(IOBIND_ERROR_INVALID_ARGUMENT, specs[i]);
     expect_words("not a device spec");
   }
-  /* a mistake is told also behind an entry that works: it must not depend on the machine */
+  /* a mistake is reported even after an entry that works: that must not depend on the machine */
   expect_no_device(IOBIND_ERROR_INVALID_ARGUMENT, "cpu,wbegpu");
   expect_words("'wbegpu'");
   expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_runtime_find_device(runtime, "cpu", NULL, NULL, &fault));

@@ -216,7 +216,7 @@ static void runs_on_a_stream_return_at_once(void **state) {
   iobind_event_destroy(event);
 }
 
-/* What a copy uses lives until the stream has passed it, even if the caller releases it. */
+/* What a copy uses remains until the copy is complete, even if the caller releases it. */
 static void tensor_given_up_under_a_copy(void **state) {
   (void)state;
   const int64_t dims[1] = {BYTES};

@@ -1,5 +1,5 @@
 /* A thread submits to a stream while another one, which waits for that stream, receives a failure. The EP skips what was submitted before, and works
- * again afterwards: so what may have been skipped must not count as complete, whoever asks, and however. What the other thread does is done here by
+ * again afterwards: so work that may have been skipped must not count as complete, for any caller and any query. What the other thread does is done here by
  * the library's own call in the middle of the submission, so that each meeting happens in every run. On the virtual accelerator. */
 #include "fixture.h"
 
@@ -94,7 +94,7 @@ static void let_fail(iobind_stream *of) {
   earlier = record_failing(of);
 }
 
-/* It has failed before, and fails again at a place that counts as failed already: the second report may be that of a new failure. */
+/* It has failed before, and fails again at a point that counts as failed already: the second report may be that of a new failure. */
 static void let_fail_again(iobind_stream *of) {
   let_fail(of);
   iobind_event *second = record_failing(of);
@@ -266,7 +266,7 @@ static void a_second_failure_in_the_middle(void **state) {
   meet_in_each(let_fail_again);
 }
 
-/* The other thread has received the failure of the work before, and nobody that of this one. */
+/* The other thread has received the failure of the earlier work, and no thread that of this one. */
 static void receive_after_each(void (*fails)(iobind_stream *of)) {
   for (size_t i = 0; i < sizeof works / sizeof works[0]; i++) {
     fails(stream);
@@ -288,7 +288,7 @@ static void a_second_failure_after_the_submission(void **state) {
   receive_after_each(let_fail_again);
 }
 
-/* Also of work that has an event, whoever asks for it, and however. */
+/* Also of work that has an event, for any caller and any query. */
 static void a_second_failure_of_work_with_an_event(void **state) {
   (void)state;
   for (size_t i = 0; i < sizeof works / sizeof works[0]; i++) {
@@ -317,7 +317,7 @@ static void a_failure_that_is_asked_for_again(void **state) {
   }
 }
 
-/* What uses the results of skipped work has failed with it, until somebody can have been told. */
+/* What uses the results of skipped work has failed with it, until a call can have returned it. */
 static void work_after_skipped_work(void **state) {
   (void)state;
   let_fail(stream);

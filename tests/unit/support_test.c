@@ -1,5 +1,6 @@
 /* Errors, options, infos, references and text: what every other room stands on. */
 #define _GNU_SOURCE /* mkstemp, pwrite */
+#define _FILE_OFFSET_BITS 64
 #include "fixture.h"
 
 #include <stdio.h>
@@ -13,6 +14,9 @@
 #include "support/options.h"
 #include "support/ref.h"
 #include "support/text.h"
+#if defined(__linux__)
+#include "far_library.h"
+#endif
 
 static void error_is_filled(void **state) {
   (void)state;
@@ -405,6 +409,24 @@ static void needed_libraries_of_a_damaged_file(void **state) {
   assert_true(iobind__needed_list("/nowhere", &names));
   assert_null(names);
 }
+
+/* A file of more than 4 GiB. */
+static void needed_libraries_at_far_offsets(void **state) {
+  (void)state;
+  char path[] = "/tmp/iobind-needed-XXXXXX";
+  int file = mkstemp(path);
+  assert_true(file >= 0);
+  bool is_written = far_library_write(file);
+  char **names = NULL;
+  bool is_read = iobind__needed_list(path, &names);
+  close(file);
+  remove(path);
+  assert_true(is_written && is_read);
+  assert_non_null(names);
+  assert_string_equal(names[0], FAR_NEEDED);
+  assert_null(names[1]);
+  iobind__needed_free(names);
+}
 #endif
 
 static void letters_by_ascii(void **state) {
@@ -491,6 +513,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(hash_sees_each_bit_and_the_length),
 #if defined(__linux__)
     cmocka_unit_test(needed_libraries_of_a_damaged_file),
+    cmocka_unit_test(needed_libraries_at_far_offsets),
 #endif
 };
 

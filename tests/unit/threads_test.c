@@ -248,7 +248,7 @@ static void announced_run_reads_before_a_write(void **state) {
     pthread_t thread;
     expect_ok(iobind_binding_announce_run(all.binding, 1, &fault));
     assert_int_equal(pthread_create(&thread, NULL, write_new, &all), 0);
-    iobind__clock_sleep(20000000); /* a write that does not wait is over by then */
+    iobind__clock_sleep(20000000); /* a write that does not wait has returned by then */
     expect_ok(iobind_binding_run(all.binding, NULL, &fault));
     assert_int_equal(pthread_join(thread, &good), 0);
     assert_ptr_equal(good, &all);

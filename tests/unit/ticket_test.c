@@ -240,7 +240,7 @@ static void references_live_until_the_ticket_has_passed(void **state) {
   assert_int_equal(destroyed, 1);
   iobind__ref_release(kept);
   assert_int_equal(destroyed, 2);
-  iobind__stream_retire(stream, work.ticket, make_object(&destroyed)); /* it has passed already */
+  iobind__stream_retire(stream, work.ticket, make_object(&destroyed)); /* it is complete already */
   assert_int_equal(destroyed, 3);
   release(&work);
 }
@@ -325,7 +325,7 @@ static void no_thread_for_a_task(void **state) {
   assert_int_equal(task.destroyed, 1);
 }
 
-/* Another thread may ask for an event of a stream that is gone: the task is run all the same, and is never the caller's, even if it
+/* Another thread may ask for an event of a stream that is gone: the task is run nevertheless, and is never the caller's, even if it
  * fails. */
 static void task_of_a_stream_that_is_gone(void **state) {
   (void)state;

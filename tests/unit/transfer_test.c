@@ -70,7 +70,7 @@ static void too_much_memory(void **state) {
   iobind_tensor_release(tensor);
 }
 
-/* However large: a tensor is refused, or holds what is written into it. An EP may hand out memory that is none. */
+/* However large: a tensor is refused, or holds what is written into it. An EP may return memory that does not exist. */
 static void large_memory_holds_or_is_refused(void **state) {
   device = fixture_device(runtime, *state);
   static const int64_t counts[] = {(int64_t)1 << 28, (int64_t)1 << 30, (int64_t)1 << 36, (int64_t)1 << 43};

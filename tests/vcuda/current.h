@@ -75,7 +75,7 @@ static inline iobind_device *host(void) {
   return iobind_runtime_get_device(runtime, 0);
 }
 
-/* Without a look at whether it works. */
+/* Without checking whether it works. */
 static inline iobind_device *get_gpu(int own) {
   iobind_device *found = NULL;
   char spec[16];

@@ -225,7 +225,7 @@ static void binding_run__on_a_stream(int own) {
   end_world(&w);
 }
 
-/* Two sessions by turns in one thread, which has no other calls of CUDA's. */
+/* Two sessions alternately in one thread, which makes no other calls of CUDA. */
 static void binding_run__by_turns(int own) {
   world worlds[2] = {make_world(1 - own), make_world(own)};
   for (int run = 0; run < 6; run++) {

@@ -200,7 +200,7 @@ static void tensor_release(int own) {
   int64_t before = vcuda_get(own, "live_bytes");
   iobind_tensor *made = make_matrix(w.device, IOBIND_MEMORY_DEFAULT, values);
   const iobind_tensor *from = made;
-  expect_ok(iobind_tensor_copy(&from, &w.x, 1, w.stream, &fault)); /* it stays until the stream has passed the copy */
+  expect_ok(iobind_tensor_copy(&from, &w.x, 1, w.stream, &fault)); /* it remains until the copy is complete */
   ELSEWHERE_VOID(own, iobind_tensor_release(made));
   synchronize(&w);
   expect_matrix(w.x, values);

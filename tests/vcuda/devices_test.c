@@ -342,7 +342,7 @@ static void foreign_streams(int gpu) {
   assert_int_equal(cudaStreamDestroy(theirs), CUDA_OK);
 }
 
-/* Objects that go while work is queued: whoever finds that it has passed frees them. */
+/* Objects that are destroyed while work is queued: the thread that finds the work complete frees them. */
 static void destroyed_in_flight(int gpu) {
   iobind_session *session = make_session(gpu, "scale", 0, NULL);
   iobind_stream *stream = make_stream(gpu);
@@ -366,7 +366,7 @@ static void destroyed_in_flight(int gpu) {
 static void (*const actions[])(int gpu) = {tensors, streams,   sessions,        session_runs,       products,
                                            graphs,  pipelines, foreign_streams, destroyed_in_flight};
 
-/* What ORT chooses the GPU for, and what other code has made: nobody tells iobind which GPU it is before it is made. */
+/* What ORT chooses the GPU for, and what other code has made: iobind cannot know which GPU it is before it exists. */
 static void by_a_policy(void **state) {
   (void)state;
   iobind_session_options options = IOBIND_SESSION_OPTIONS_INIT;
@@ -422,7 +422,7 @@ static void expect_wrapped(iobind_status expected, int gpu, iobind_memory memory
   iobind_tensor_release(tensor);
 }
 
-/* Memory is of the device and the kind that it is said to be. */
+/* Memory is of the device and the kind that iobind reports. */
 static void wrapped_memory(void **state) {
   (void)state;
   const iobind_memory device = IOBIND_MEMORY_DEFAULT;

@@ -6,7 +6,7 @@
 
 /* ---- failures ---- */
 
-/* A replay that fails on the device is told by the event, the output and the stream: the device is lost. One that cannot be launched fails
+/* A replay that fails on the device is reported by the event, the output and the stream: the device is lost. One that cannot be launched fails
  * alone, and the next one is good. */
 static void a_replay_that_fails(void **state) {
   (void)state;
@@ -81,8 +81,8 @@ static void a_capture_that_fails(void **state) {
   iobind_session_destroy(session);
 }
 
-/* Runs of a state that is swapped, the first two of which capture; the n-th operation fails once, at the call or by the way. The caller is
- * told, and the state is what the runs that went well have made of it, or nobody can have it. */
+/* Runs of a state that is swapped, the first two of which capture; the n-th operation fails once, at the call or later. The caller gets
+ * the failure, and the state is that of the successful runs, or no call returns it. */
 static void a_swapped_state_never_goes_wrong(void **state) {
   (void)state;
   enum { RUNS = 4, MOST = 40 };
@@ -198,7 +198,7 @@ static void destroyed_while_replays_are_queued(void **state) {
   assert_int_equal(vcuda_get(0, "live_blocks"), blocks);
 }
 
-/* The thread that finds that a destroyed binding's run has passed may be running the same session, and have its turn: the graph is released
+/* The thread that finds that a destroyed binding's run is complete may be running the same session, and have its turn: the graph is released
  * later. */
 static void released_within_a_run(void **state) {
   (void)state;

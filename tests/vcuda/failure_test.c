@@ -1,5 +1,5 @@
-/* Failures of CUDA beneath iobind. One that the device finds late stays: whoever used its results gets it, and later on nothing counts as
- * done that was not. One of a single call is over with that call. */
+/* Failures of CUDA beneath iobind. One that the device finds late is permanent: each user of its results gets it, and no later work counts as
+ * complete that is not. A failure of a single call ends with that call. */
 #define _POSIX_C_SOURCE 200809L /* nanosleep */
 #include "replay.h"
 #include "../rig/calls.h"
@@ -68,7 +68,7 @@ static void fails(iobind_status status, const char *what) {
   }
 }
 
-/* Who asks is told, whoever asks first. */
+/* Each query returns it, whichever comes first. */
 static void tells_all(bool is_found) {
   failed run = make_failed(is_found);
   iobind_tensor *y = NULL;
@@ -122,7 +122,7 @@ static void a_late_failure_is_not_forgotten(void **state) {
   free_failed(&run);
 }
 
-/* The run is over, so that the binding can be changed and run again; whatever it is told, a run that is OK is right. */
+/* The run has ended, so that the binding can be changed and run again; whatever the call returns, a run that is OK is right. */
 static void a_late_failure_ends_its_run(void **state) {
   (void)state;
   failed run = make_failed(true);
@@ -149,7 +149,7 @@ static void a_late_failure_ends_its_run(void **state) {
   free_failed(&run);
 }
 
-/* Work on another stream of the device was in flight: nobody knows what became of it. */
+/* Work on another stream of the device was in flight: its outcome is unknown. */
 static void a_late_failure_fails_what_is_in_flight(void **state) {
   (void)state;
   gate g[2];
@@ -204,7 +204,7 @@ static void carried_states_are_lost(iobind_carry_mode mode) {
   expect_ok(iobind_stream_synchronize(stream, &fault));
   close_gate(&g, stream);
   expect_ok(iobind_binding_run(binding, stream, &fault));
-  assert_int_equal(vcuda_set(0, "fail_copy", "1,late"), 0); /* of somebody else's copy */
+  assert_int_equal(vcuda_set(0, "fail_copy", "1,late"), 0); /* of another caller's copy */
   copy_on(other, again, target);
   fails(iobind_stream_synchronize(other, &fault), "stream_synchronize of the copy");
   open_gate(&g);

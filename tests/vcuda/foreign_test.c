@@ -219,7 +219,7 @@ static void sessions_that_the_ep_would_not_survive(void **state) {
   assert_int_equal(cudaStreamBeginCapture(theirs, RELAXED), CUDA_OK);
   expect(IOBIND_ERROR_INVALID_STATE, session_on(NULL, &session));
   expect_words("session_create: 'cuda:0': a stream of the device was being captured");
-  assert_int_not_equal(cudaStreamEndCapture(theirs, (void *)&graph), CUDA_OK); /* CUDA's rule, whoever waits */
+  assert_int_not_equal(cudaStreamEndCapture(theirs, (void *)&graph), CUDA_OK); /* CUDA's rule, for any waiting thread */
   assert_int_equal(cudaStreamBeginCapture(theirs, RELAXED), CUDA_OK);
   expect(IOBIND_ERROR_INVALID_STATE, test_session_with(runtime, "scale", &options, &session, &fault));
   assert_int_equal(cudaStreamEndCapture(theirs, (void *)&graph),
@@ -259,7 +259,7 @@ static void sessions_by_a_policy(void **state) {
     assert_int_equal(cudaStreamBeginCapture(theirs, RELAXED), CUDA_OK);
     expect(IOBIND_ERROR_INVALID_STATE, test_session_with(runtime, "scale", &options, &session, &fault));
     expect_words("session_create: 'cuda:0': a stream of the device was being captured");
-    assert_int_not_equal(cudaStreamEndCapture(theirs, (void *)&graph), CUDA_OK); /* CUDA's rule, whoever waits */
+    assert_int_not_equal(cudaStreamEndCapture(theirs, (void *)&graph), CUDA_OK); /* CUDA's rule, for any waiting thread */
     (void)cudaGetLastError();                                                    /* ORT would take it for its own */
     expect_ok(test_session_with(runtime, "scale", &options, &session, &fault));
     iobind_session_destroy(session);

@@ -215,7 +215,7 @@ static void a_compute_stream_by_its_handle(void **state) {
   assert_int_equal(cudaStreamDestroy(theirs), CUDA_OK);
 }
 
-/* A run without a stream comes behind what the other library has submitted there. */
+/* A run without a stream is ordered after the work that the other library has submitted there. */
 static void a_compute_stream_orders_runs(void **state) {
   (void)state;
   enum { TURNS = 8 };

@@ -1,5 +1,5 @@
-/* A GPU that is lost: a failure on the device stays, and nothing works there any more. All that is in flight fails, with the status that says
- * so; nobody waits; what comes later is refused; all can be destroyed; the other GPU works. The fuzz of bindings loses devices in many more
+/* A GPU that is lost: a failure on the device stays, and nothing works there any more. All that is in flight fails, with that
+ * status; nothing waits; later work is refused; all can be destroyed; the other GPU works. The fuzz of bindings loses devices in many more
  * ways, and async/late_test.c in each call that waits. */
 #define _POSIX_C_SOURCE 200809L /* nanosleep */
 #include "replay.h"

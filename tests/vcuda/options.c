@@ -39,7 +39,7 @@ static void read_options(char **texts, int amount, iobind_device *device) {
     if (strcmp(values[count], "@stream") == 0) {
       iobind_stream *stream;
       if (iobind_stream_create(device, NULL, &stream, &error) != IOBIND_OK) exit(2);
-      snprintf(address, sizeof address, "%p", call_stream_get_native(stream)); /* it lives as long as the process */
+      snprintf(address, sizeof address, "%p", call_stream_get_native(stream)); /* it is never freed */
       values[count] = address;
     }
     count++;

@@ -245,7 +245,7 @@ static void a_use_that_nothing_orders_before_the_free_races(void **state) {
     OK(cudaStreamSynchronize(owner));
     OK(touch(other, "the user", address, 64, -1));
     close_gate(&g, other);
-    sem_wait(&g.reached); /* the use is over when the memory goes: no fault tells of it */
+    sem_wait(&g.reached); /* the use has ended when the memory is freed: it is not reported */
     OK(cudaEventRecord(used, other));
     if (ordered) OK(cudaStreamWaitEvent(owner, used, 0));
     OK(cudaFreeAsync(address, owner));

@@ -63,7 +63,7 @@ static void expect_done(const job *self) {
   }
 }
 
-/* What the caller has queued before a run has passed before the capture saves the state, and before a replay reads it. */
+/* Work that the caller has queued before a run is complete before the capture saves the state, and before a replay reads it. */
 static void runs_come_behind_uploads(void **state) {
   (void)state;
   NEEDS_STREAMS();
@@ -128,7 +128,7 @@ static void producers_on_another_stream(void **state) {
   expect_ok(iobind_stream_synchronize(runs, &fault));
   delay("every:1,us:300,random", "every:1,us:300,random");
   for (size_t i = 0; i < TURNS; i++) {
-    if (i == 1) { /* the first event has passed, and is asked for its failure by a call that would wait */
+    if (i == 1) { /* the first event is signaled, and is asked for its failure by a call that would wait */
       assert_int_equal(vcuda_reset(0), 0);
     }
     expect_ok(iobind_stream_wait(uploads, free_again, &fault));
@@ -188,7 +188,7 @@ static void states_on_a_stream(void **state) {
     expect(IOBIND_ERROR_INVALID_STATE, iobind_binding_run(binding, NULL, &fault));
     expect_ok(iobind_binding_get_output(binding, 0, NULL, &y, &fault));
     expect_tensor(y, 6);
-    expect_ok(iobind_binding_run(binding, NULL, &fault)); /* without a stream it goes on from there */
+    expect_ok(iobind_binding_run(binding, NULL, &fault)); /* without a stream it continues from there */
     expect_ok(iobind_binding_run(binding, NULL, &fault));
     expect_ok(iobind_binding_run(binding, stream, &fault));
     expect_ok(iobind_binding_get_output(binding, 0, NULL, &y, &fault));
@@ -372,7 +372,7 @@ static void session_on_the_callers_stream(void **state) {
   iobind_session_destroy(session);
 }
 
-/* Each run without a stream comes behind what the other library has submitted, also one that follows a replay. */
+/* Each run without a stream is ordered after the work that the other library has submitted, also one that follows a replay. */
 static void session_on_a_wrapped_stream(void **state) {
   (void)state;
   enum { TURNS = 8 };

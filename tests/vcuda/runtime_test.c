@@ -503,7 +503,7 @@ static void a_transient_failure_is_over_at_once(void **state) {
   OK(cudaStreamDestroy(stream));
 }
 
-/* Once the device has failed, each call on it says so: those that end something do it all the same, and the other device works. */
+/* Once the device has failed, each call on it returns that: calls that release something nevertheless do, and the other device works. */
 static void a_sticky_error_stays(void **state) {
   (void)state;
   int status;

@@ -389,7 +389,7 @@ static void streams_that_are_refused(void **state) {
   iobind_stream_destroy(stream);
 }
 
-/* Where the caller chooses how the EP copies, or where it computes, a run on a stream is over when the call returns. */
+/* Where the caller chooses how the EP copies, or where it computes, a run on a stream is complete when the call returns. */
 static void callers_options_go_first(void **state) {
   (void)state;
   const float values[COUNT] = {7, 7, 7, 7};
@@ -576,8 +576,8 @@ static void pull(iobind_pipeline *pipeline) {
   assert_true(read[0] == 6); /* of 3 */
 }
 
-/* While one item's run is held back, the items behind it are uploaded and the one before it is downloaded and handed out. And nothing waits
- * on the host but pulling an item. */
+/* While one item's run is held back, the items behind it are uploaded and the one before it is downloaded and returned. On the host only
+ * pulling an item waits. */
 static void copies_overlap_runs(void **state) {
   (void)state;
   enum { SLOTS = 3 };

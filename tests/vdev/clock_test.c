@@ -45,7 +45,7 @@ static int64_t run_tiles(OrtSession *session, int slots) {
   int64_t start = rig_get("time_ns");
   for (int t = 0; t < TILES; t++) {
     slot *one = &list[t % slots];
-    /* The buffer is written before the tile that used it is over in modelled time: the model knows of no host memory. */
+    /* The buffer is written before the tile that used it ends in modelled time: the model knows of no host memory. */
     ((float *)rig_data(one->in))[0] = (float)t;
     ok(rig_copy(one->in, one->x, one->stream));
     ok(rig_run(session, one->binding, one->stream));

@@ -88,7 +88,7 @@ static void test_wrong_addresses(void **state) {
   }
 }
 
-/* A kernel that is given memory of another device, or memory that is gone. */
+/* A kernel that gets memory of another device, or freed memory. */
 static void test_kernels_are_checked(void **state) {
   (void)state;
   OrtSession *session = rig_session("scale", 0);
@@ -196,7 +196,7 @@ static void test_peers(void **state) {
   }
 }
 
-/* Memory that is freed while a stream still uses it is not handed out again before that. */
+/* Memory that is freed while a stream still uses it is not allocated again before that. */
 static void test_free_waits_for_streams(void **state) {
   (void)state;
   rig_set("h2d_gbps", "0.0001", NULL); /* 40 ms for one of ours */

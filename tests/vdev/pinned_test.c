@@ -45,7 +45,7 @@ static void expect_touch(unsigned char *address, int read_signal, int write_sign
   assert_int_equal(rig_signal_of_touch(address, true), write_signal);
 }
 
-/* A source may be read, a target may not, until the host has waited: by the stream, by an event, or by asking until it has passed. */
+/* A source may be read, a target may not, until the host has waited: by the stream, by an event, or by polling until it is signaled. */
 static void test_in_flight(void **state) {
   const bench *one = *state;
   static const char *const latencies[] = {"0", "2000"}; /* done at once, and by the stream's thread */
@@ -171,7 +171,7 @@ static void test_off_and_freed(void **state) {
   assert_int_equal(one->target[0], 9);
 }
 
-/* A copy that has not waited for what it overwrites is a bug, but it must not keep the host off for ever. */
+/* A copy that has not waited for what it overwrites is a bug, but it must not block the host forever. */
 static void test_failed_work(void **state) {
   const bench *one = *state;
   rig_set("race", "fail", NULL);

@@ -328,7 +328,7 @@ static void test_trace_file(void **state) {
   assert_non_null(strstr(text, "\"name\":\"Mul\""));
 }
 
-/* A trace that cannot be written when the library goes: ORT is told, and logs it. */
+/* A trace that cannot be written when the library is unloaded: ORT gets the error, and logs it. */
 static void test_lost_trace(void **state) {
   (void)state;
   char folder[] = "/tmp/vdev-trace-XXXXXX";

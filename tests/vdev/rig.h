@@ -35,7 +35,7 @@ void rig_plan(const char *name, const char *key, const char *value);
 /* Load ORT and register the plugin under a name; the status is the registration's, and the caller's. */
 OrtStatus *rig_register(const char *name);
 
-/* A call went well, or was refused in words that have `words` in them. */
+/* A call succeeded, or was refused by a message that contains `words`. */
 #define ok(call) rig_ok((call), #call, __FILE__, __LINE__)
 #define refused(words, call) rig_refused((call), words, #call, __FILE__, __LINE__)
 void rig_ok(OrtStatus *status, const char *call, const char *file, int line);

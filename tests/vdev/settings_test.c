@@ -275,7 +275,7 @@ static char *read_file(const char *path) {
   return text;
 }
 
-/* Others can write into the folder too: a link by the name of the model is not followed. */
+/* Others can write into the directory too: a link by the name of the model is not followed. */
 static void test_dump_beside_a_link(void **state) {
   (void)state;
   char folder[] = "/tmp/vdev-dump-XXXXXX";
@@ -287,7 +287,7 @@ static void test_dump_beside_a_link(void **state) {
   assert_non_null(file);
   fputs("mine", file);
   fclose(file);
-  for (int i = 0; i < 16; i++) { /* the number goes on from dump to dump */
+  for (int i = 0; i < 16; i++) { /* the number continues from dump to dump */
     snprintf(link, sizeof link, "%s/vdev-%d.onnx", folder, i);
     assert_int_equal(symlink(victim, link), 0);
   }

@@ -169,7 +169,7 @@ static void close_sum(sum *self) {
   iobind_session_destroy(self->session);
 }
 
-/* The state is what it was before: the next run goes on from it. */
+/* The state is what it was before: the next run continues from it. */
 static void play_sum(iobind_carry_mode mode, bool on_stream) {
   sum self = open_sum(mode, on_stream);
   assert_int_equal(rename(home, away), 0);

@@ -238,7 +238,7 @@ static int stop(void **state) {
 
 #if defined(VERIFY_WEBGPU) /* a program of its own: to ask whether the device is there loads its library */
 /* The tanh of a shader is not that of the CPU to the last bit. A thread of iobind's makes the run and finds it: the wait returns it, and so does
- * whoever asks for the result. */
+ * a query of the result. */
 static void difference_on_a_stream(void **state) {
   (void)state;
   model self = {.random = 1};

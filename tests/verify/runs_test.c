@@ -38,7 +38,7 @@ static void plain_runs(void **state) {
   }
   set_wrong("every:1");
   for (int i = 0; i < RUNS; i++) {
-    expect_ok(iobind_binding_run(binding, NULL, &fault)); /* nobody looks any more */
+    expect_ok(iobind_binding_run(binding, NULL, &fault)); /* not compared any more */
   }
   set_wrong("0");
   iobind_binding_destroy(binding);

@@ -138,7 +138,7 @@ static iobind_session *make_random(void) {
   return session;
 }
 
-/* It is named once, and what is not random is compared all the same. On the CPU nothing is compared, so that nothing is named. */
+/* It is named once, and outputs that are not random are still compared. On the CPU nothing is compared, so that nothing is named. */
 static void random_output(void **state) {
   (void)state;
   static lines all = {.mutex = PTHREAD_MUTEX_INITIALIZER}; /* until the runtime is gone */

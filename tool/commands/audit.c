@@ -29,7 +29,7 @@ typedef struct move {
   uint64_t bytes;
   bool known; /* how many bytes it moves */
   bool crosses;
-  double time; /* 0: not known */
+  double time; /* 0: unknown */
   const char *reason;
   const char *advice; /* "": none */
   size_t count;
@@ -48,8 +48,8 @@ typedef struct audit_job {
   size_t input_count;
   size_t output_count;
   how *hows; /* inputs first, then outputs */
-  char *folder;
-  char *prefix;             /* of the profile, in the folder */
+  char *directory;
+  char *prefix;             /* of the profile, in the directory */
   const char *kept_profile; /* the session owns it */
   int profile;              /* open, with its name removed already; -1: none */
   profile_copy *copies;
@@ -58,7 +58,7 @@ typedef struct audit_job {
   size_t move_count;
   statistic time;
   uint64_t crossing;
-  bool more; /* more than `crossing`: something moves, but its size is not known */
+  bool more; /* more than `crossing`: something moves, but its size is unknown */
   bool used; /* the device runs a node, or is the host */
 } audit_job;
 
@@ -117,22 +117,22 @@ static int read_bind(audit_job *job, const char *text) {
 
 /* ---- running ---- */
 
-static int make_folder(audit_job *job) {
+static int make_directory(audit_job *job) {
   const char *base = getenv("TMPDIR");
   if (base == NULL || base[0] == '\0') base = "/tmp";
   size_t size = strlen(base) + sizeof "/iobind-audit-XXXXXX/profile";
-  job->folder = malloc(size);
+  job->directory = malloc(size);
   job->prefix = malloc(size);
-  if (job->folder == NULL || job->prefix == NULL) return tool_fail(job->tool, "out of memory");
-  snprintf(job->folder, size, "%s/iobind-audit-XXXXXX", base);
-  if (mkdtemp(job->folder) == NULL) {
+  if (job->directory == NULL || job->prefix == NULL) return tool_fail(job->tool, "out of memory");
+  snprintf(job->directory, size, "%s/iobind-audit-XXXXXX", base);
+  if (mkdtemp(job->directory) == NULL) {
     int code =
         tool_fail(job->tool, "a directory for the profile cannot be created in %s; set TMPDIR to a writable directory", base);
-    free(job->folder);
-    job->folder = NULL;
+    free(job->directory);
+    job->directory = NULL;
     return code;
   }
-  snprintf(job->prefix, size, "%s/profile", job->folder);
+  snprintf(job->prefix, size, "%s/profile", job->directory);
   job->tool->profile = job->prefix;
   return TOOL_GO;
 }
@@ -424,27 +424,27 @@ static int find_device(audit_job *job) {
 
 /* The profile's file exists as soon as the session does. */
 static int open_profile(audit_job *job) {
-  DIR *folder = opendir(job->folder);
-  for (struct dirent *entry = folder == NULL ? NULL : readdir(folder); entry != NULL; entry = readdir(folder)) {
+  DIR *directory = opendir(job->directory);
+  for (struct dirent *entry = directory == NULL ? NULL : readdir(directory); entry != NULL; entry = readdir(directory)) {
     char path[4096];
-    int length = snprintf(path, sizeof path, "%s/%s", job->folder, entry->d_name);
+    int length = snprintf(path, sizeof path, "%s/%s", job->directory, entry->d_name);
     if (entry->d_name[0] != '.' && length < (int)sizeof path) job->profile = open(path, O_RDONLY | O_CLOEXEC);
   }
-  if (folder != NULL) closedir(folder);
-  return job->profile >= 0 ? TOOL_GO : tool_fail(job->tool, "%s: ONNX Runtime has written no profile there", job->folder);
+  if (directory != NULL) closedir(directory);
+  return job->profile >= 0 ? TOOL_GO : tool_fail(job->tool, "%s: ONNX Runtime has written no profile there", job->directory);
 }
 
 /* With the profile in it; Windows allows that only when the file is closed. */
-static void remove_folder(audit_job *job) {
-  if (job->folder == NULL) return;
-  DIR *folder = opendir(job->folder);
-  for (struct dirent *entry = folder == NULL ? NULL : readdir(folder); entry != NULL; entry = readdir(folder)) {
+static void remove_directory(audit_job *job) {
+  if (job->directory == NULL) return;
+  DIR *directory = opendir(job->directory);
+  for (struct dirent *entry = directory == NULL ? NULL : readdir(directory); entry != NULL; entry = readdir(directory)) {
     char path[4096];
-    int length = snprintf(path, sizeof path, "%s/%s", job->folder, entry->d_name);
+    int length = snprintf(path, sizeof path, "%s/%s", job->directory, entry->d_name);
     if (entry->d_name[0] != '.' && length < (int)sizeof path) remove(path);
   }
-  if (folder != NULL) closedir(folder);
-  rmdir(job->folder);
+  if (directory != NULL) closedir(directory);
+  rmdir(job->directory);
 }
 
 /* Signals wait until the profile's name is removed, so that nothing is left behind however the process ends. */
@@ -453,11 +453,11 @@ static int load(audit_job *job) {
     return tool_load(job->tool, job->tool->arguments[0], &job->device, IOBIND_SESSION_PLACEMENT, &job->session);
   }
   file_hold_signals();
-  int code = make_folder(job);
+  int code = make_directory(job);
   const char *path = job->tool->arguments[0];
   if (code == TOOL_GO) code = tool_load(job->tool, path, &job->device, IOBIND_SESSION_PLACEMENT, &job->session);
   if (code == TOOL_GO) code = open_profile(job);
-  remove_folder(job);
+  remove_directory(job);
   file_release_signals();
   return code;
 }
@@ -499,11 +499,11 @@ static int audit(tool_state *tool, char *const *binds, int64_t runs, bool expect
   tool_free_tensors(job.inputs, job.input_count);
   iobind_session_destroy(job.session);
   if (job.profile >= 0) close(job.profile);
-  remove_folder(&job);
+  remove_directory(&job);
   profile_free(job.copies, job.copy_count);
   free(job.moves);
   free(job.hows);
-  free(job.folder);
+  free(job.directory);
   free(job.prefix);
   return code;
 }

@@ -18,7 +18,7 @@
 
 /* One model on one device: measured now, or read from an earlier result. */
 typedef struct row {
-  char *model; /* the file's name without its folder and extension */
+  char *model; /* the file's name without its directory and extension */
   char *device;
   char *profile;     /* NULL: no profile was written */
   bool host;         /* the device's memory is host memory */
@@ -53,7 +53,7 @@ static const char *const way_texts[TRIAL_WAYS] = {"unbound", "bound, results rea
 
 /* ---- rows -------------------------------------------------------------------------------------------------------- */
 
-/* The next row, which takes over the texts; NULL: out of memory, and the texts are freed. */
+/* The next row, which takes ownership of the texts; NULL: out of memory, and the texts are freed. */
 static row *add_row(bench *b, char *model, char *device) {
   row *grown = realloc(b->rows, (b->row_count + 1) * sizeof *grown);
   if (grown != NULL) b->rows = grown;
@@ -442,7 +442,7 @@ static bool hides_copies(const row *r) {
          trial_compare(t, TRIAL_RESIDENT) == 0;
 }
 
-/* What the figures of a row mean, in words. */
+/* Sentences about what the figures of a row mean. */
 static void add_words(tool_report *out, const row *r) {
   const trial *t = &r->trial;
   uint64_t unbound = link_bytes(&t->ways[TRIAL_UNBOUND]);
@@ -499,7 +499,7 @@ static bool has_captured(const bench *b) {
   return has;
 }
 
-/* What a graph saves, beside the runs before it. */
+/* Sentences about what a graph saves, compared with the row of plain runs. */
 static void add_capture_words(tool_report *out, const row *before, const row *captured) {
   const trial_way *plain = &before->trial.ways[TRIAL_RESIDENT], *replay = &captured->trial.ways[TRIAL_RESIDENT];
   char factor[NUMBER_TEXT];
@@ -648,7 +648,7 @@ static int read_options(bench *b) {
 static void keep_heap(void) {
 #if defined(__GLIBC__)
   mallopt(M_TRIM_THRESHOLD, INT_MAX);
-  mallopt(M_MMAP_THRESHOLD, 32 * 1024 * 1024); /* the largest value, up to which glibc goes by itself if nothing is set */
+  mallopt(M_MMAP_THRESHOLD, 32 * 1024 * 1024); /* the largest value that glibc chooses if nothing is set */
 #endif
 }
 

@@ -76,7 +76,7 @@ static void note(tool_report *report, const kernel_row *self, const char *spec, 
   }
 }
 
-/* The kernels that one device gets wrong come behind the tables. */
+/* The kernels that one device computes wrongly are listed after the tables. */
 static void add_table(tool_state *tool, tool_report *report, const kernel_table *all, const char *spec, report_table *target) {
   for (size_t i = 0; i < all->row_count; i++) add_row(target, &all->rows[i], spec);
   for (size_t i = 0; i < all->row_count; i++) note(report, &all->rows[i], spec, tool->verbosity > 0);

@@ -6,7 +6,7 @@
 #include "shared/number.h"
 #include "shared/tool.h"
 
-/* One way at work. */
+/* The state of one way. */
 typedef struct work {
   cycle *c;
   cycle_lane *lane;
@@ -45,7 +45,7 @@ static iobind_tensor *first_of(const cycle *c, size_t input) {
   return c->first[input] != NULL ? c->first[input] : c->inputs[input];
 }
 
-/* Which slice an input gets: one that has its own first step gets its first slice in the next step. */
+/* The slice for an input. An input with its own tensor in the first step gets its first slice in the next step. */
 static size_t slice_of(const cycle *c, size_t input, size_t step) {
   return step - (c->first[input] != NULL);
 }

@@ -25,7 +25,7 @@ typedef enum cycle_way {
   CYCLE_WAYS
 } cycle_way;
 
-/** What a way took and produced. */
+/** A way's times and results. */
 typedef struct cycle_lane {
   uint64_t first_ns; /**< the first step: feed, run, read what is gathered */
   statistic time;    /**< of the later steps, in nanoseconds */
@@ -50,9 +50,9 @@ typedef struct cycle {
   feed *fed;              /**< for each input; count 0: it gets no slices */
   cycle_carry *carries;   /**< malloc'ed */
   size_t carry_count;
-  iobind_state *restored[CYCLE_WAYS]; /**< what a binding begins with, of the way's session; NULL: of the inputs */
+  iobind_state *restored[CYCLE_WAYS]; /**< the state that the way's binding begins with, of its session; NULL: the inputs */
   size_t steps;
-  bool saves; /**< the state behind the last step of the carried way becomes `saved` */
+  bool saves; /**< the state after the last step of the carried way becomes `saved` */
   iobind_state *saved;
   bool gathers;         /**< outputs that are not carried are read in each step, */
   bool *gathered;       /**< and of the carried ones these */

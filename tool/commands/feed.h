@@ -19,8 +19,8 @@ typedef struct feed {
 /** Split "FILE@AXIS": the length of FILE, and the axis. False: the text ends in no axis, and all of it is the file. */
 bool feed_split(const char *text, size_t *length, int64_t *axis);
 
-/** Read what given_read takes, to be given slice by slice along an axis. A slice has not this axis, unless the input has as
- *  many dims as the array: then it is 1 there. feed_free frees it. */
+/** Read what given_read takes, to be given slice by slice along an axis. A slice lacks this axis. If the input has as
+ *  many dims as the array, it has the axis, with the size 1. feed_free frees it. */
 bool feed_read(const char *file, int64_t axis, const iobind_value_info *value, feed *fed, tool_fault *fault);
 
 void feed_free(feed *fed);

@@ -29,7 +29,7 @@ static bool exists(const char *path) {
   return stat(path, &status) == 0;
 }
 
-/* "card0", and neither "card0-HDMI-A-1" nor "renderD128". A card that is not on the PCI bus has no vendor, and is left out. */
+/* "card0", and neither "card0-HDMI-A-1" nor "renderD128". A card that is not on the PCI bus has no vendor, and is not counted. */
 static bool is_card(const char *name) {
   char path[TEXT];
   char *end = NULL;
@@ -60,7 +60,7 @@ static bool is_render(const char *name) {
   return strncmp(name, "renderD", 7) == 0;
 }
 
-/* How many names in a directory are of this kind; the path of the first one in their order, if `first` is not NULL. */
+/* The number of names of this kind in a directory. If `first` is not NULL, it receives the path of the first one by name. */
 static size_t count(const char *directory, bool (*is_one)(const char *name), char first[TEXT]) {
   struct dirent **entries = NULL;
   int number = scandir(directory, &entries, NULL, alphasort);

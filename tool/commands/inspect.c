@@ -329,7 +329,7 @@ static int describe(tool_state *tool, tool_report *report, const char *path, iob
   return code == TOOL_GO ? tool_print(tool, report, TOOL_DONE) : code;
 }
 
-/* Nothing runs here, but what a run would refuse is refused. */
+/* Nothing is run, but entries that a run would refuse are refused. */
 static int check_run_configs(tool_state *tool, iobind_session *session) {
   iobind_error error = IOBIND_ERROR_INIT;
   iobind_binding *binding = NULL;

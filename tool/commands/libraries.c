@@ -19,7 +19,7 @@
 
 enum { TEXT = 512, OLDEST_CUDA = 12, NEWEST_CUDA = 13 };
 
-/* NVIDIA's libraries: the package of Python's that has each. */
+/* NVIDIA's libraries, and the Python package that has each. */
 static const struct nvidia {
   const char *stem;
   const char *package;
@@ -33,7 +33,7 @@ enum { NVIDIA_COUNT = sizeof nvidia / sizeof nvidia[0] };
 
 typedef struct finding {
   char path[TEXT];   /* "": missing */
-  char version[64];  /* "": not known */
+  char version[64];  /* "": unknown */
   char reason[TEXT]; /* of what is missing */
   char cure[TEXT];
 } finding;
@@ -45,7 +45,7 @@ static const struct nvidia *nvidia_of(const char *name) {
   return NULL;
 }
 
-/* The system's own are on every machine on which this tool runs. */
+/* Is it a library of the system, which every machine has that can run this tool? */
 static bool is_system(const char *name) {
   static const char *const stems[] = {"libc.so",  "libm.so",     "libdl.so",     "librt.so", "libpthread.so",
                                       "ld-linux", "libgcc_s.so", "libstdc++.so", "KERNEL32", "msvcrt"};
@@ -81,7 +81,7 @@ static bool ask_version(void *library, const char *function, char version[64]) {
   return true;
 }
 
-/* What the library says itself, or what stands behind the name of its file: libcudnn.so.9.1.0. */
+/* As the library reports it, or else from its file's name: libcudnn.so.9.1.0. */
 static void version_of(void *library, const char *name, const char *path, char version[64]) {
   if (strncmp(name, "libcudart.so.", 13) == 0 && ask_version(library, "cudaRuntimeGetVersion", version)) return;
   if (strncmp(name, "libcuda.so.", 11) == 0 && ask_version(library, "cuDriverGetVersion", version)) return;
@@ -91,7 +91,7 @@ static void version_of(void *library, const char *name, const char *path, char v
   free(resolved);
 }
 
-/* The same library of another version of CUDA, if that is here: "" if not. */
+/* The same library of another version of CUDA, if it is installed; "": it is not. */
 static void other_version(const struct nvidia *known, const char *name, char other[64]) {
   int wanted = atoi(name + strlen(known->stem));
   other[0] = 0;
@@ -102,7 +102,7 @@ static void other_version(const struct nvidia *known, const char *name, char oth
   }
 }
 
-/* @param cuda  the major version that the EP is built for; 0: not known */
+/* @param cuda  the major version that the EP is built for; 0: unknown */
 static void find_cure(const char *name, int cuda, finding *found) {
   const struct nvidia *known = nvidia_of(name);
   char other[64];
@@ -186,7 +186,7 @@ static void look_at(tool_report *report, report_table *table, const char *ep, co
   }
 }
 
-/* What CUDA's EP opens when it is first needed, by name: unless it needs it to be loaded, too. */
+/* The libraries that CUDA's EP opens by name on their first use, unless it is linked to them. */
 static const char *const on_first_use[2][2] = {{"libcudnn.so.9", "libcufft.so.11"}, {"libcudnn.so.9", "libcufft.so.12"}};
 
 static const char driver_name[] = "libcuda.so.1";
@@ -205,7 +205,7 @@ static int look_at_ep(tool_report *report, report_table *table, const char *ep, 
   for (size_t i = 0; needed[i] != NULL; i++) {
     look_at(report, table, ep, needed[i], cuda, false, whole);
   }
-  if (strcmp(ep, "cuda") == 0 && cuda != 0 && !lists(needed, driver_name)) { /* the runtime loads it, then */
+  if (strcmp(ep, "cuda") == 0 && cuda != 0 && !lists(needed, driver_name)) { /* CUDA's runtime loads it */
     look_at(report, table, ep, driver_name, cuda, false, whole);
   }
   for (size_t i = 0; strcmp(ep, "cuda") == 0 && cuda >= OLDEST_CUDA && cuda <= NEWEST_CUDA && i < 2; i++) {
@@ -221,7 +221,7 @@ static void report_driver(tool_report *report, int cuda) {
   char version[64] = "";
   int devices = 0;
   void *driver = open_library(driver_name);
-  if (driver == NULL) return; /* it stands among what is missing */
+  if (driver == NULL) return; /* it is listed as missing */
   int (*init)(unsigned) = NULL;
   int (*count)(int *) = NULL;
   void *symbols[] = {dlsym(driver, "cuInit"), dlsym(driver, "cuDeviceGetCount")};

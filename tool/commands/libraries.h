@@ -5,9 +5,9 @@
 
 #include "shared/tool.h"
 
-/** Add to a report, under "libraries", what each EP library that was found needs, and what NVIDIA's driver says under "driver".
- *  A person sees it if CUDA's EP is
- *  there or one does not load, and with `details`, which has TensorRT's beside CUDA's, too. */
+/** Add to a report, under "libraries", what each EP library that was found needs, and what NVIDIA's driver reports under "driver".
+ *  A person sees it if CUDA's EP is found or a library does not load, and with `details`, which includes TensorRT's EP beside
+ *  CUDA's. */
 void libraries_report(const tool_state *tool, tool_report *report, bool details);
 
 #endif

@@ -20,13 +20,13 @@ typedef struct loop {
   iobind_device *device;
   iobind_session *session;
   cycle cycle;
-  const char *folder;   /* NULL: nothing is written */
-  const char **names;   /* of the outputs */
-  char **files;         /* of the outputs, in the folder */
-  const char *restored; /* the file of the first state; NULL: inputs are */
-  const char *saved;    /* the file of the last state; NULL: none */
-  bool through_host;    /* the same loop through the host, for comparison */
-  bool is_captured;     /* the same loop with captured graphs */
+  const char *directory; /* NULL: nothing is written */
+  const char **names;    /* of the outputs */
+  char **files;          /* of the outputs, in the directory */
+  const char *restored;  /* the file of the first state; NULL: inputs are */
+  const char *saved;     /* the file of the last state; NULL: none */
+  bool through_host;     /* the same loop through the host, for comparison */
+  bool is_captured;      /* the same loop with captured graphs */
 } loop;
 
 /* Lists of the command line, of NAME or NAME=...; NULL if an option is not given. */
@@ -69,7 +69,7 @@ static bool match_carry(const loop *l, const char *text, cycle_carry *carry) {
   return longest > 0;
 }
 
-/* Say which part of OUT=IN,MODE is wrong. */
+/* Report which part of OUT=IN,MODE is wrong. */
 static int refuse_carry(const loop *l, const char *text) {
   const char *equals = strchr(text, '=');
   if (equals == NULL || equals == text || equals[1] == 0) {
@@ -260,7 +260,7 @@ static int write_state(const loop *l) {
 }
 
 static int read_gathered(loop *l, char *const *names) {
-  if (names != NULL && l->folder == NULL) {
+  if (names != NULL && l->directory == NULL) {
     return tool_misuse(l->tool, "--gather %s: expected --output-dir, the directory to which it is written", names[0]);
   }
   for (; names != NULL && *names != NULL; names++) {
@@ -327,7 +327,7 @@ static int open_loop(loop *l, const loop_lists *lists, int64_t steps) {
   if (l->names == NULL || l->files == NULL || !cycle_begin(&l->cycle, tool, l->session, &info)) {
     return tool_fail(tool, "out of memory");
   }
-  l->cycle.gathers = l->folder != NULL;
+  l->cycle.gathers = l->directory != NULL;
   l->cycle.saves = l->saved != NULL;
   if (l->is_captured) code = tool_load_captured(tool, tool->arguments[0], &l->device, GRAPHS, &l->cycle.captured);
   if (code != TOOL_GO) return code;
@@ -337,7 +337,7 @@ static int open_loop(loop *l, const loop_lists *lists, int64_t steps) {
   if (code == TOOL_GO) code = read_gathered(l, lists->gathered);
   if (code == TOOL_GO) code = read_inputs(l, lists->first);
   if (code == TOOL_GO) code = find_steps(l, steps);
-  if (code == TOOL_GO && l->folder != NULL && !file_make_folder(l->folder, &fault)) {
+  if (code == TOOL_GO && l->directory != NULL && !file_make_directory(l->directory, &fault)) {
     code = tool_fail(tool, "--output-dir %s", fault.text);
   }
   return code;
@@ -373,10 +373,10 @@ static int add_output(const loop *l, tool_report *report, report_table *table, s
   const npy_array *array = &all->array;
   iobind_value_info input = IOBIND_VALUE_INFO_INIT;
   bool had = carry != NULL || array->rank > 0;
-  char *path = had && l->folder != NULL ? file_join(l->folder, l->files[index]) : NULL;
+  char *path = had && l->directory != NULL ? file_join(l->directory, l->files[index]) : NULL;
   char *dims = tool_describe_dims(array->dims, array->rank);
   int code = TOOL_FAILED;
-  if (dims == NULL || (had && l->folder != NULL && path == NULL)) {
+  if (dims == NULL || (had && l->directory != NULL && path == NULL)) {
     code = tool_fail(l->tool, "out of memory");
   } else {
     if (carry != NULL && iobind_session_get_input(l->session, carry->input, &input, NULL) != IOBIND_OK) input.name = "?";
@@ -404,7 +404,7 @@ static int add_outputs(loop *l, tool_report *report) {
   report_column(table, "mode", "MODE", REPORT_LEFT);
   report_column(table, "dtype", "TYPE", REPORT_LEFT);
   report_column(table, "dims", "DIMS", REPORT_LEFT);
-  report_column(table, "file", l->folder == NULL ? NULL : "FILE", REPORT_LEFT);
+  report_column(table, "file", l->directory == NULL ? NULL : "FILE", REPORT_LEFT);
   int code = TOOL_GO;
   for (size_t i = 0; code == TOOL_GO && i < l->cycle.output_count; i++) {
     iobind_value_info value = IOBIND_VALUE_INFO_INIT;
@@ -479,7 +479,7 @@ static void add_state(const iobind_state *state, const char *path, const char *k
   report_field(report, key, label, report_string(path), "%s (%s)", path, number_format_bytes(info.bytes, text));
 }
 
-/* As the file says. */
+/* The device and ORT that have computed a restored state, from its file. */
 static void add_origin(const iobind_state *state, tool_report *report) {
   iobind_state_info info = IOBIND_STATE_INFO_INIT;
   if (state == NULL || iobind_state_get_info(state, &info, NULL) != IOBIND_OK) return;
@@ -565,7 +565,7 @@ static int run_loop(loop *l, const loop_lists *lists, int64_t steps) {
 int command_loop(int argc, const char **argv) {
   loop_lists lists = {0};
   char **counts = NULL;
-  char **folders = NULL;
+  char **directories = NULL;
   char **saved = NULL;
   char **restored = NULL;
   int no_host = 0;
@@ -576,7 +576,7 @@ int command_loop(int argc, const char **argv) {
        "if the model allows it; the default for a cache of fixed capacity, otherwise move); may be repeated",
        "OUTPUT=INPUT[,MODE]"},
       {"steps", 'n', POPT_ARG_ARGV, &counts, 0, "The number of steps (default: the slices of the shortest file)", "N"},
-      {"output-dir", 'o', POPT_ARG_ARGV, &folders, 0,
+      {"output-dir", 'o', POPT_ARG_ARGV, &directories, 0,
        "Write DIR/NAME.npy: the last state of a carried output, all steps of any other", "DIR"},
       {"first", 0, POPT_ARG_ARGV, &lists.first, 0,
        "The value of an input in the first step, such as a prompt; --input is for later steps; may be repeated", "NAME=FILE"},
@@ -604,7 +604,7 @@ int command_loop(int argc, const char **argv) {
   loop l = {.tool = &tool};
   int64_t steps = 0;
   int code = tool_begin(&tool, &usage, argc, argv);
-  if (code == TOOL_GO) code = tool_single(&tool, folders, "--output-dir", &l.folder);
+  if (code == TOOL_GO) code = tool_single(&tool, directories, "--output-dir", &l.directory);
   if (code == TOOL_GO) code = tool_single(&tool, saved, "--save-state", &l.saved);
   if (code == TOOL_GO) code = tool_single(&tool, restored, "--restore-state", &l.restored);
   if (code == TOOL_GO) code = tool_integer(&tool, counts, "--steps", 1, 1000000000, &steps);
@@ -616,7 +616,7 @@ int command_loop(int argc, const char **argv) {
   tool_free_list(lists.gathered);
   tool_free_list(lists.first);
   tool_free_list(counts);
-  tool_free_list(folders);
+  tool_free_list(directories);
   tool_free_list(saved);
   tool_free_list(restored);
   return code;

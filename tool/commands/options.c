@@ -34,7 +34,7 @@ static void list_eps(tool_report *report) {
   report_note(report, "`iobind options EP` lists the options; those of other EPs are unknown");
 }
 
-/* "" of the catalogue is what does not apply. */
+/* In the catalogue "" means that a text does not apply. */
 static json_t *string_or_null(const char *text) {
   return text == NULL || text[0] == 0 ? json_null() : report_string(text);
 }
@@ -108,7 +108,7 @@ static void list_conflicts(tool_report *report, const iobind_catalogue_info *ep)
   }
 }
 
-/* The EP and the hardware may say the same. */
+/* The EP and the hardware may report the same. */
 static bool said_before(const iobind_device *device, size_t index, const char *key, const char *value) {
   for (size_t i = 0; i < index; i++) {
     const char *other = NULL;
@@ -119,7 +119,7 @@ static bool said_before(const iobind_device *device, size_t index, const char *k
   return false;
 }
 
-/* What the EP says of its devices: with it are the options that each sets by itself. */
+/* What the EP reports about its devices, with the options that each sets by default. */
 static void list_devices(const tool_state *tool, tool_report *report, const iobind_catalogue_info *ep) {
   report_table *table = report_add_table(report, "devices", NULL);
   report_column(table, "spec", "DEVICE", REPORT_LEFT);

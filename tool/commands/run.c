@@ -20,9 +20,9 @@ typedef struct model_run {
   size_t input_count;
   iobind_tensor **outputs; /* NULL if an output is not a tensor */
   size_t output_count;
-  const char *folder;  /* NULL: nothing is written, or into the archive */
-  const char *archive; /* NULL: as above */
-  npy_array *arrays;   /* the arrays of the archive */
+  const char *directory; /* NULL: nothing is written, or into the archive */
+  const char *archive;   /* NULL: as above */
+  npy_array *arrays;     /* the arrays of the archive */
   const char **names;
   size_t array_count;
   bool on_host;
@@ -153,12 +153,12 @@ static int add_output(model_run *job, tool_report *report, report_table *table, 
 }
 
 static char *place_of(const model_run *job, const char *file) {
-  return job->archive != NULL ? strdup(job->archive) : file_join(job->folder, file);
+  return job->archive != NULL ? strdup(job->archive) : file_join(job->directory, file);
 }
 
 static int add_outputs(model_run *job, tool_report *report, const char *const *names, char *const *files) {
   report_table *table = report_add_table(report, "outputs", NULL);
-  bool kept = job->folder != NULL || job->archive != NULL;
+  bool kept = job->directory != NULL || job->archive != NULL;
   add_columns(table, kept);
   int code = TOOL_GO;
   for (size_t i = 0; code == TOOL_GO && i < job->output_count; i++) {
@@ -258,8 +258,8 @@ static int report_job(model_run *job, tool_report *report) {
   add_time(report, "load_ns", "loaded in", job->load_time);
   if (!job->on_host) add_time(report, "bind_ns", "inputs bound in", job->bind_time);
   add_time(report, "run_ns", "ran in (once, the first time)", job->run_time);
-  add_time(report, "read_ns", job->folder != NULL || job->archive != NULL ? "outputs read and written in" : "outputs read in",
-           job->read_time);
+  add_time(report, "read_ns",
+           job->directory != NULL || job->archive != NULL ? "outputs read and written in" : "outputs read in", job->read_time);
   add_nodes(job, report);
   code = tool_report_profile(job->tool, job->session, report);
   return code == TOOL_GO ? tool_print(job->tool, report, TOOL_DONE) : code;
@@ -267,10 +267,11 @@ static int report_job(model_run *job, tool_report *report) {
 
 /* ---- the command ---- */
 
-/* Before the run, which may take long, but after it is known that there can be one. */
+/* Called before the run, which may take long, but after all checks that can refuse it. */
 static int prepare_target(model_run *job) {
   tool_fault fault;
-  if (job->folder != NULL && !file_make_folder(job->folder, &fault)) return tool_fail(job->tool, "--output-dir %s", fault.text);
+  if (job->directory != NULL && !file_make_directory(job->directory, &fault))
+    return tool_fail(job->tool, "--output-dir %s", fault.text);
   if (job->archive == NULL) return TOOL_GO;
   for (size_t i = 0; i < job->output_count; i++) {
     iobind_value_info value = IOBIND_VALUE_INFO_INIT;
@@ -286,13 +287,13 @@ static int prepare_target(model_run *job) {
   job->arrays = calloc(job->output_count + 1, sizeof *job->arrays);
   job->names = calloc(job->output_count + 1, sizeof *job->names);
   const char *slash = strrchr(job->archive, '/');
-  char *folder = slash == NULL ? strdup(".") : strndup(job->archive, (size_t)(slash - job->archive) + 1);
-  if (job->arrays == NULL || job->names == NULL || folder == NULL) {
-    free(folder);
+  char *directory = slash == NULL ? strdup(".") : strndup(job->archive, (size_t)(slash - job->archive) + 1);
+  if (job->arrays == NULL || job->names == NULL || directory == NULL) {
+    free(directory);
     return tool_fail(job->tool, "out of memory");
   }
-  bool made = file_make_folder(folder, &fault);
-  free(folder);
+  bool made = file_make_directory(directory, &fault);
+  free(directory);
   return made ? TOOL_GO : tool_fail(job->tool, "--output %s", fault.text);
 }
 
@@ -321,8 +322,8 @@ static int open_model(model_run *job) {
   return TOOL_GO;
 }
 
-static int run_model(tool_state *tool, const char *folder, const char *archive, bool on_host) {
-  model_run job = {.tool = tool, .folder = folder, .archive = archive, .on_host = on_host};
+static int run_model(tool_state *tool, const char *directory, const char *archive, bool on_host) {
+  model_run job = {.tool = tool, .directory = directory, .archive = archive, .on_host = on_host};
   progress_begin(tool);
   int code = open_model(&job);
   if (code == TOOL_GO) {
@@ -345,12 +346,12 @@ static int run_model(tool_state *tool, const char *folder, const char *archive, 
 }
 
 int command_run(int argc, const char **argv) {
-  char **folders = NULL;
+  char **directories = NULL;
   char **archives = NULL;
   char **binds = NULL;
   int verify = 0;
   const struct poptOption options[] = {
-      {"output-dir", 'o', POPT_ARG_ARGV, &folders, 0, "Write each output to DIR/NAME.npy; created if it is missing", "DIR"},
+      {"output-dir", 'o', POPT_ARG_ARGV, &directories, 0, "Write each output to DIR/NAME.npy; created if it is missing", "DIR"},
       {"output", 0, POPT_ARG_ARGV, &archives, 0, "Write all outputs into one archive of numpy arrays", "FILE.npz"},
       {"bind", 'b', POPT_ARG_ARGV, &binds, 0,
        "Bind inputs and outputs on the device (default), or make a plain run on the host", "device|host"},
@@ -371,14 +372,14 @@ int command_run(int argc, const char **argv) {
       .options = options,
   };
   tool_state tool;
-  const char *folder = NULL;
+  const char *directory = NULL;
   const char *archive = NULL;
   const char *bind = NULL;
   int code = tool_begin(&tool, &usage, argc, argv);
-  if (code == TOOL_GO) code = tool_single(&tool, folders, "--output-dir", &folder);
+  if (code == TOOL_GO) code = tool_single(&tool, directories, "--output-dir", &directory);
   if (code == TOOL_GO) code = tool_single(&tool, archives, "--output", &archive);
   if (code == TOOL_GO) code = tool_single(&tool, binds, "--bind", &bind);
-  if (code == TOOL_GO && folder != NULL && archive != NULL) {
+  if (code == TOOL_GO && directory != NULL && archive != NULL) {
     code = tool_misuse(&tool, "--output-dir and --output: expected one of them");
   }
   if (code == TOOL_GO && archive != NULL && !npz_is_archive(archive)) {
@@ -392,9 +393,9 @@ int command_run(int argc, const char **argv) {
     code = tool_misuse(&tool, "--run-config: expected a bound run, got --bind host");
   }
   tool.verify = verify != 0;
-  if (code == TOOL_GO) code = run_model(&tool, folder, archive, on_host);
+  if (code == TOOL_GO) code = run_model(&tool, directory, archive, on_host);
   code = tool_end(&tool, code);
-  tool_free_list(folders);
+  tool_free_list(directories);
   tool_free_list(archives);
   tool_free_list(binds);
   return code;

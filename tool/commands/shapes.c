@@ -7,7 +7,7 @@ static const char ep_name[] = "CUDAExecutionProvider";
 static const char option[] = "cudnn_conv_algo_search";
 static const char preset[] = "EXHAUSTIVE";
 
-/* Releases are N of ONNX Runtime 1.N: the first and the last in which it was seen. */
+/* Releases are N of ONNX Runtime 1.N: the first and the last in which it was observed. */
 typedef struct shape_fact {
   const char *op_type;
   const char *search; /* the option's value; NULL: each of them */
@@ -78,7 +78,7 @@ static bool has_open_dims(const iobind_session *session) {
   return has;
 }
 
-/* The value that the command line gives the option, by its name alone or behind the EP's. */
+/* The value that the command line gives the option, by its name alone, or after the EP's. */
 static const char *find_search(const tool_state *tool) {
   const wish_pairs *given = &tool->wish.ep_options;
   const char *found = preset;

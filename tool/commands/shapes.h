@@ -22,7 +22,7 @@ uint32_t shapes_flags(const iobind_device *device);
 /** Nothing is counted on another EP, and in a model without open dims. */
 shape_counts shapes_count(const tool_state *tool, const iobind_session *session);
 
-/** Add a note for each line that some nodes are of. */
+/** Add a note for each line that is about some of the nodes. */
 void shapes_note(const tool_state *tool, tool_report *report, const shape_counts *counts, const char *model,
                  const char *device);
 

@@ -20,7 +20,7 @@ typedef struct transfer {
   uint64_t upload, download;
 } transfer;
 
-/* One way at work. */
+/* The state of one way. */
 typedef struct lane {
   iobind_binding *binding;  /* NULL for TRIAL_UNBOUND */
   iobind_tensor **resident; /* tensors of the inputs, where the session wants them */
@@ -55,7 +55,7 @@ static iobind_status out_of_memory(iobind_error *error) {
   return IOBIND_ERROR_OUT_OF_MEMORY;
 }
 
-/* Whether bytes from the host to this place cross a link. */
+/* Do bytes from the host to this memory location cross a link? */
 static bool behind_link(const iobind_value_info *value) {
   if (value->device == NULL || value->memory != IOBIND_MEMORY_DEFAULT) return false;
   return !tool_is_host(value->device);

@@ -14,7 +14,7 @@
 enum { CHUNK = 8 << 20 };
 
 int file_open(const char *path, uint64_t *size, tool_fault *fault) {
-  /* Opening a FIFO that nobody writes must not block. */
+  /* Opening a FIFO without a writer must not block. */
   int descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (descriptor < 0) {
     fault_set(fault, "%s: cannot be opened: %s", path, strerror(errno));
@@ -49,8 +49,8 @@ bool file_read(int descriptor, const char *path, void *data, size_t bytes, tool_
   return true;
 }
 
-/* A signal that would end the process while a temporary file exists is remembered, and raised again when the file is gone. A
- * second one ends the process. */
+/* While a temporary file exists, a signal that would end the process is deferred: it is raised again when the file is removed.
+ * A second one ends the process at once. */
 static volatile sig_atomic_t caught;
 
 static void catch (int number) {
@@ -61,7 +61,7 @@ static void catch (int number) {
   caught = number;
 }
 
-/* All that end a process by default, except those that report a broken program. */
+/* The signals that end a process by default, except those for a defect of the program. */
 static const int signals[] = {
     SIGHUP,  SIGINT,  SIGTERM,
 #ifndef _WIN32
@@ -114,23 +114,23 @@ const char *file_name(const char *path) {
   return name;
 }
 
-char *file_join(const char *folder, const char *file) {
-  size_t length = strlen(folder);
-  const char *slash = length > 0 && strchr(FILE_SEPARATORS, folder[length - 1]) != NULL ? "" : "/";
+char *file_join(const char *directory, const char *file) {
+  size_t length = strlen(directory);
+  const char *slash = length > 0 && strchr(FILE_SEPARATORS, directory[length - 1]) != NULL ? "" : "/";
   size_t bytes = length + strlen(file) + 2;
   char *path = malloc(bytes);
-  if (path != NULL) snprintf(path, bytes, "%s%s%s", folder, slash, file);
+  if (path != NULL) snprintf(path, bytes, "%s%s%s", directory, slash, file);
   return path;
 }
 
-/* "FOLDER/.iobind-XXXXXX": short, so that a long file name still fits, and in the same folder, so that rename is one step. */
+/* "DIRECTORY/.iobind-XXXXXX": short, so that a long file name still fits, and in the same directory, so that rename is one step. */
 static char *name_temporary(const char *path) {
   static const char pattern[] = ".iobind-XXXXXX";
-  size_t folder = (size_t)(file_name(path) - path);
-  char *name = malloc(folder + sizeof pattern);
+  size_t directory = (size_t)(file_name(path) - path);
+  char *name = malloc(directory + sizeof pattern);
   if (name == NULL) return NULL;
-  memcpy(name, path, folder);
-  memcpy(name + folder, pattern, sizeof pattern);
+  memcpy(name, path, directory);
+  memcpy(name + directory, pattern, sizeof pattern);
   return name;
 }
 
@@ -196,12 +196,12 @@ bool file_write(const char *path, const file_part *parts, size_t count, tool_fau
   return file_produce(path, write_parts, &list, fault);
 }
 
-static bool is_folder(const char *path) {
+static bool is_directory(const char *path) {
   struct stat status;
   return stat(path, &status) == 0 && S_ISDIR(status.st_mode);
 }
 
-bool file_make_folder(const char *path, tool_fault *fault) {
+bool file_make_directory(const char *path, tool_fault *fault) {
   if (path[0] == 0) return fault_set(fault, "'': the directory's name is empty");
   char *part = strdup(path);
   if (part == NULL) return fault_set(fault, "%s: out of memory", path);
@@ -210,11 +210,11 @@ bool file_make_folder(const char *path, tool_fault *fault) {
     if (*end != 0 && strchr(FILE_SEPARATORS, *end) == NULL) continue;
     char kept = *end;
     *end = 0;
-    if (!is_folder(part) && mkdir(part, 0777) != 0 && errno != EEXIST) failure = errno;
+    if (!is_directory(part) && mkdir(part, 0777) != 0 && errno != EEXIST) failure = errno;
     *end = kept;
     if (kept == 0) break;
   }
-  if (failure == 0 && !is_folder(path)) failure = ENOTDIR;
+  if (failure == 0 && !is_directory(path)) failure = ENOTDIR;
   free(part);
   if (failure == ENOTDIR) return fault_set(fault, "%s: cannot be a directory: there is a file of that name", path);
   if (failure != 0) return fault_set(fault, "%s: the directory cannot be created: %s", path, strerror(failure));

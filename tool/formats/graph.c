@@ -75,7 +75,7 @@ static bool add_value(value_list *list, span output, span node, span op_type) {
   return value->name != NULL && value->node != NULL && value->op_type != NULL;
 }
 
-/* A node's outputs; one that is left out has an empty name. */
+/* A node's outputs. An omitted one has an empty name. */
 static bool read_node(span message, value_list *list, bool *sound) {
   uint64_t field;
   span content, node = {message.at, message.at}, op_type = node;
@@ -165,8 +165,8 @@ static size_t value_size(const graph_value *value) {
   return varint_size(VALUE_NAME << 3 | BYTES) + varint_size(length) + length;
 }
 
-/* By the rules of protobuf, a message field that comes twice is merged: a second graph after the model, with only these
- * outputs, adds them to the first one's. */
+/* In protobuf, a message field that occurs twice is merged. So a second graph at the end of the file, with only these outputs,
+ * adds them to the first graph's. */
 bool graph_add_outputs(const void *model, size_t bytes, const graph_value *values, size_t count, unsigned char **edited,
                        size_t *edited_bytes, tool_fault *fault) {
   size_t graph = 0;

@@ -18,7 +18,7 @@ typedef struct graph_value {
 } graph_value;
 
 /** Read the values in the order of the nodes, in which each node comes after those that it needs. Values within the branches
- *  and loops of a node are left out.
+ *  and loops of a node are omitted.
  *  @param values  receives a malloc'ed array; graph_free frees it */
 bool graph_read(const void *model, size_t bytes, graph_value **values, size_t *count, tool_fault *fault);
 

@@ -8,7 +8,7 @@
 /** Exact: float32 can represent every half. */
 float half_read(uint16_t bits);
 
-/** The nearest half, and of two equally near ones the even one; infinite if the number is too large. */
+/** The nearest half; of two equally near ones the even one. Infinite if the number is too large. */
 uint16_t half_write(float value);
 
 #endif

@@ -1,4 +1,5 @@
-#define _POSIX_C_SOURCE 200809L /* strdup */
+#define _POSIX_C_SOURCE 200809L /* strdup, fseeko */
+#define _FILE_OFFSET_BITS 64
 
 #include "formats/needed.h"
 
@@ -7,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/types.h>
 
 /* A file that has more is damaged. */
 enum { NAMES = 256, NAME_BYTES = 256, TAGS = 4096, SECTIONS = 96 };
@@ -25,14 +27,14 @@ typedef struct library {
 } library;
 
 static bool seek(library *self, uint64_t offset) {
-  return offset <= INT32_MAX && fseek(self->file, (long)offset, SEEK_SET) == 0;
+  return offset <= INT64_MAX && fseeko(self->file, (off_t)offset, SEEK_SET) == 0;
 }
 
 static bool get(library *self, uint64_t offset, void *bytes, size_t count) {
   return seek(self, offset) && fread(bytes, 1, count, self->file) == count;
 }
 
-/* A number of 2, 4 or 8 bytes, low bytes first. */
+/* A number of 2, 4 or 8 bytes, little-endian. */
 static uint64_t number(const unsigned char *bytes, int count) {
   uint64_t value = 0;
   for (int i = count; i-- > 0;) value = value << 8 | bytes[i];
@@ -86,7 +88,7 @@ static bool read_elf(library *self) {
   unsigned char header[64];
   unsigned char segment[56];
   uint64_t offset = 0, bytes = 0;
-  if (!get(self, 0, header, sizeof header) || header[4] != 2 || header[5] != 1) return false; /* 64 bits, low bytes first */
+  if (!get(self, 0, header, sizeof header) || header[4] != 2 || header[5] != 1) return false; /* 64 bits, little-endian */
   uint64_t step = number(header + 54, 2);
   for (uint64_t i = 0; i < number(header + 56, 2); i++) {
     if (!get(self, number(header + 32, 8) + i * step, segment, sizeof segment)) return false;

@@ -189,7 +189,7 @@ static void make_truth(npy_array *array) {
   for (size_t i = 0; i < array->count; i++) values[i] = values[i] != 0;
 }
 
-/* How many bytes one number has. */
+/* The bytes of one number: a part of a complex one, or a character. */
 static size_t number_width(const npy_array *array) {
   switch (array->kind) {
     case 'c': return array->item_bytes / 2;

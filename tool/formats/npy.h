@@ -25,14 +25,14 @@ typedef struct npy_array {
 /** Read an array. Fortran order and the other byte order are converted; object arrays and records are refused. */
 bool npy_read(const char *path, npy_array *array, tool_fault *fault);
 
-/** Looks at the header before memory is allocated for the data, which in an archive may be a thousand times as large as the
- *  file. False: the fault says why the array is refused. */
+/** Checks the header before memory is allocated for the data, which may be a thousand times as large as the archive. False: the
+ *  fault has the reason why the array is refused. */
 typedef struct npy_filter {
   bool (*accepts)(const void *context, const npy_array *header, tool_fault *fault);
   const void *context;
 } npy_filter;
 
-/** As npy_read, but for arrays that a filter does not accept; NULL: all are. */
+/** As npy_read, but an array that the filter does not accept is refused. NULL: no filter. */
 bool npy_read_if(const char *path, const npy_filter *filter, npy_array *array, tool_fault *fault);
 
 /** What an array is read from: a file, or a member of an archive. */
@@ -53,7 +53,7 @@ void npy_free(npy_array *array);
 /** Write an array, whole or not at all. */
 bool npy_write(const char *path, const npy_array *array, tool_fault *fault);
 
-/** The header of an array's file, after which the data come. Returns its bytes. */
+/** The header of an array's file, which precedes the data. Returns its size. */
 size_t npy_make_header(const npy_array *array, char header[NPY_HEADER_SIZE]);
 
 /** The type as numpy writes it, such as "<f4". Returns `text`. */

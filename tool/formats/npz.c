@@ -12,7 +12,7 @@
 #include "formats/file.h"
 #include "formats/utf8.h"
 
-/* Deflate makes at most 1032 bytes out of one. */
+/* Deflate expands one byte to at most 1032. */
 enum { DEFLATE_RATIO = 1032, DEFLATE_SLACK = 64 };
 /* 1 January 1980, the first day of a zip archive; numpy writes it too. */
 enum { FIRST_DAY = 1 << 5 | 1 };
@@ -23,7 +23,7 @@ struct npz_archive {
   uint64_t size; /* of the file */
   size_t count;
   char **names;
-  zip_uint64_t *members; /* each name's place in the archive */
+  zip_uint64_t *members; /* each name's index in the archive */
 };
 
 bool npz_is_archive(const char *path) {
@@ -114,7 +114,7 @@ static bool finish_member(zip_file_t *file, const char *name, tool_fault *fault)
   return got == 0 || fault_set(fault, "%s: has more bytes than the archive declares", name);
 }
 
-/* An archive may lie about a member's size, and memory is allocated by it. */
+/* The size that an archive declares for a member may be wrong, and memory is allocated by it. */
 static bool check_member(const npz_archive *archive, const zip_stat_t *member, const char *name, tool_fault *fault) {
   const zip_uint64_t wanted = ZIP_STAT_SIZE | ZIP_STAT_COMP_SIZE | ZIP_STAT_COMP_METHOD | ZIP_STAT_ENCRYPTION_METHOD;
   if ((member->valid & wanted) != wanted) return fault_set(fault, "%s: the archive does not declare its size", name);
@@ -199,7 +199,7 @@ bool npz_can_name(const char *name) {
   const unsigned char *at = (const unsigned char *)name;
   for (left = strlen(name); left > 0;) {
     uint32_t point = 0;
-    size_t taken = utf8_decode(at, left, &point); /* which it is: npy_is_text checks that */
+    size_t taken = utf8_decode(at, left, &point); /* not 0: npy_is_text has checked that it is UTF-8 */
     if (!utf8_is_plain(point)) return false;
     at += taken;
     left -= taken;

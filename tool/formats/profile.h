@@ -1,5 +1,5 @@
 /** @file profile.h
- *  What ORT's profile of a session says about the copies that ORT itself inserted between nodes. */
+ *  The copies that ORT has inserted between nodes, from its profile of a session. */
 #ifndef IOBIND_TOOL_PROFILE_H
 #define IOBIND_TOOL_PROFILE_H
 

@@ -1,5 +1,5 @@
 /** @file trace.h
- *  When each stage of a pipeline's items was at work: figures, and a file for Perfetto or chrome://tracing. */
+ *  When each stage of a pipeline's items was active: figures, and a file for Perfetto or chrome://tracing. */
 #ifndef IOBIND_TOOL_TRACE_H
 #define IOBIND_TOOL_TRACE_H
 
@@ -16,7 +16,7 @@ enum { TRACE_UPLOAD, TRACE_COMPUTE, TRACE_DOWNLOAD, TRACE_STAGES };
 const char *trace_stage_name(int stage);
 
 typedef struct trace_span {
-  uint64_t begin; /**< both 0: there was no such stage */
+  uint64_t begin; /**< both 0: the item had no such stage */
   uint64_t end;
 } trace_span;
 
@@ -26,7 +26,7 @@ void trace_make(const iobind_pipeline_item *items, size_t count, trace_span *spa
 
 typedef struct trace_figures {
   bool has[TRACE_STAGES];        /**< whether there was such a stage */
-  uint64_t stages[TRACE_STAGES]; /**< how long each was at work */
+  uint64_t stages[TRACE_STAGES]; /**< how long each was active */
   uint64_t sum;                  /**< of all stages: the time if they ran one after the other */
   uint64_t elapsed;              /**< from the first begin to the last end */
   double overlap; /**< 0 nothing ran at the same time .. 1 the longest stage never paused; NAN: there was only one stage */
@@ -34,7 +34,7 @@ typedef struct trace_figures {
 
 trace_figures trace_measure(const trace_span *spans, size_t count);
 
-/** Work out `sum` and `overlap` from `has`, `stages` and `elapsed`. */
+/** Compute `sum` and `overlap` from `has`, `stages` and `elapsed`. */
 void trace_sum(trace_figures *figures);
 
 /** Write a trace with a row for each stage, whole or not at all; its times begin at 0. */

@@ -9,7 +9,7 @@
 
 /* ---- the text ---- */
 
-/* Numbers between brackets, with ',' between them; NULL: there is something else. */
+/* Numbers between brackets, with ',' between them; NULL: the text has something else. */
 static const char *read_list(kernel_operand *operand, const char *text, char end) {
   size_t count = 0;
   while (*text != end) {

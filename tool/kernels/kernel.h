@@ -6,15 +6,15 @@
  *      2x3  .          an input of these dims; '.' is a scalar. Its elements are whole numbers from -3 to 3, so that sums are exact in
  *                      every type and order
  *      ~2x3  +2x3      elements in quarters from -2 to 2; whole numbers from 1 to 4
- *      #2x3            each whole number from 0 on once: no two of them are equal, where nothing says which of two counts
+ *      #2x3            each whole number from 0 on once: for operators that do not define which of two equal elements counts
  *      *2x3            a weight: the values are in the model
  *      b:2x3  i5:2x3   truth values; int64 from 0 to 4
  *      i[0,-1]  i(1)   int64 in the model: a list, a scalar
  *      f[..]  u(..)    the same of float32, of uint8
  *      t[..]  t(..)    the same of the kernel's type
- *      -               an operand that is left out
+ *      -               an omitted operand
  *      axis=1  alpha=0.5  mode=linear  pads=[1,1]     attributes: int, float, text, ints
- *      >2              how many outputs there are; 1 if it is not said */
+ *      >2              the number of outputs; without it 1 */
 #ifndef IOBIND_TOOL_KERNEL_H
 #define IOBIND_TOOL_KERNEL_H
 
@@ -38,7 +38,7 @@ typedef struct kernel_operand {
   bool left_out;
   bool in_model; /**< an initializer, not an input */
   kernel_values values;
-  int32_t dtype; /**< iobind_dtype; none of those whose number ONNX has otherwise */
+  int32_t dtype; /**< iobind_dtype; only types that have the same number in ONNX */
   int64_t dims[KERNEL_RANK];
   size_t rank;
   int64_t limit;                /**< INDEX: above all */
@@ -57,12 +57,12 @@ typedef struct kernel {
   size_t output_count;
 } kernel;
 
-/** Read a line, and make the operands' data: the same on each machine. kernel_free frees it, after a failure too.
+/** Read a line, and make the operands' data: the same on each machine. kernel_free frees it, also after a failure.
  *  @return false: it is not such a line, or out of memory */
 bool kernel_read(kernel *self, const char *text, int32_t dtype);
 void kernel_free(kernel *self);
 
-/** The rank of its first operand that is there. */
+/** The rank of its first operand that is not omitted. */
 size_t kernel_rank(const kernel *self);
 
 /** The model; free() takes it. NULL: no memory, or an attribute that is none. */

@@ -6,7 +6,7 @@
 
 #include "kernels/kernel.h"
 
-enum { OPSET = 20, IR_VERSION = 9 }; /* which the oldest ONNX Runtime that is used knows */
+enum { OPSET = 20, IR_VERSION = 9 }; /* the newest that the oldest supported ONNX Runtime knows */
 
 /* The names of operands: x0, x1 .. */
 static void name_operand(char *name, size_t size, size_t index) {

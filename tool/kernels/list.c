@@ -5,7 +5,7 @@
 
 #include "kernels/kernel.h"
 
-/* Lines that differ in one place. */
+/* Lines that differ at one position. */
 typedef struct kernel_set {
   const char *types;  /* f float32, h float16, d float64, i int32, l int64, u uint8, c int8, b bool */
   const char *line;   /* in which each '$' is one of `values` */

@@ -1,5 +1,5 @@
 /** @file list.h
- *  The kernels that `doctor --compute` tries: lines of kernel.h, with the shapes that kernels get wrong. */
+ *  The kernels that `doctor --compute` tries: lines of kernel.h, with shapes for which kernels are often wrong. */
 #ifndef IOBIND_TOOL_KERNEL_LIST_H
 #define IOBIND_TOOL_KERNEL_LIST_H
 
@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/** A place in the list; begin with all zero. */
+/** A position in the list; all zero at the beginning. */
 typedef struct kernel_cursor {
   size_t set;
   size_t type;

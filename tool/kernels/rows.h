@@ -23,12 +23,12 @@ typedef struct kernel_table {
 
 extern const char *const kernel_words[KERNEL_OUTCOMES];
 
-/** @param all  begins with all zero; kernel_free_table frees it, after a failure too
+/** @param all  begins with all zero; kernel_free_table frees it, also after a failure
  *  @return false: out of memory */
 bool kernel_collect(const survey *tried, kernel_table *all);
 void kernel_free_table(kernel_table *all);
 
-/** "740 right, 8 wrong": how many there are of each outcome; of right ones in any case. */
+/** "740 right, 8 wrong": the number of each outcome; of right ones even if it is 0. */
 void kernel_summarize(const size_t *counts, char *text, size_t size);
 
 #endif

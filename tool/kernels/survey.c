@@ -26,13 +26,13 @@ enum { USUAL_JOBS = 4, SPEC = 128, ASK_AGAIN = 200 /* ms */ };
 
 typedef struct slot {
   survey_entry entry;
-  _Atomic(size_t) worker; /* who is trying it now, from 1 on; 0: nobody */
+  _Atomic(size_t) worker; /* the worker that is trying it, from 1 on; 0: none */
 } slot;
 
 /* What all processes see. */
 typedef struct board {
   char spec[SPEC];
-  atomic_size_t next; /* the next slot that nobody has taken */
+  atomic_size_t next; /* the next free slot */
   size_t count;
   slot slots[];
 } board;
@@ -74,7 +74,7 @@ static size_t list_kernels(char *const *operators, slot *slots) {
   return count;
 }
 
-/* Each name must be one of the list: a table without a row would look as if all were right. */
+/* Each name must be one of the list: a table without a row would look like one in which all are right. */
 static int check_operators(const tool_state *tool, char *const *operators) {
   for (size_t i = 0; operators != NULL && operators[i] != NULL; i++) {
     char *const one[] = {operators[i], NULL};
@@ -150,14 +150,14 @@ static void unshare(survey *self) {
   if (self->board != NULL) munmap(self->board, self->bytes);
 }
 
-/* Nobody goes on for a process that is gone. */
+/* A worker must not outlive the process that started it. */
 static void end_with_parent(void) {
 #if defined(__linux__)
   prctl(PR_SET_PDEATHSIG, SIGKILL);
 #endif
 }
 
-/* The exit code of a worker: what is returned here, and MORE if another one is to go on. */
+/* A worker's exit code: one of these, or the command's after an error. MORE: another worker must continue. */
 enum { ALL_TRIED = 0, MORE = 3 };
 
 static int work(survey *self, size_t worker) {
@@ -172,11 +172,12 @@ static pid_t start_worker(survey *self, size_t worker) {
   const pid_t made = fork();
   if (made != 0) return made;
   end_with_parent();
-  dup2(STDERR_FILENO, STDOUT_FILENO); /* what an EP prints, as ggml does when it ends the process, is no part of the report */
-  _exit(work(self, worker));          /* the libraries of EPs need not be unloaded, which some do not survive */
+  dup2(STDERR_FILENO,
+       STDOUT_FILENO);       /* an EP's own output, such as ggml's before it ends the process, is no part of the report */
+  _exit(work(self, worker)); /* without unloading the libraries of EPs, which crashes some of them */
 }
 
-/* A worker has ended in the midst of a kernel. */
+/* A worker has ended during a kernel: that is the finding. False: it was not trying one. */
 static bool blame(board *all, size_t worker, int status) {
   for (size_t i = 0; i < all->count; i++) {
     slot *each = &all->slots[i];
@@ -194,7 +195,7 @@ static bool blame(board *all, size_t worker, int status) {
   return false;
 }
 
-/* The process that has no runtime and no thread starts workers until all kernels are tried. */
+/* Start workers until all kernels are tried, in the process that has no runtime and no other thread. */
 static int supervise(survey *self) {
   pid_t workers[SURVEY_JOBS] = {0};
   size_t running = 0;
@@ -224,7 +225,7 @@ static int supervise(survey *self) {
   return code;
 }
 
-/* One byte for each device, and one as the answer. */
+/* One byte requests a device, and one byte is the answer. */
 static void serve(survey *self, int channel) {
   char byte;
   while (read(channel, &byte, 1) == 1) {

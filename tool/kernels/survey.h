@@ -1,6 +1,6 @@
 /** @file survey.h
- *  The kernels of the list, tried on a device by processes of their own: a kernel that ends its process is a finding, and the others are
- *  tried all the same. */
+ *  The kernels of the list, tried on a device by separate processes: a kernel that ends its process is a finding, and the others are
+ *  still tried. */
 #ifndef IOBIND_TOOL_KERNEL_SURVEY_H
 #define IOBIND_TOOL_KERNEL_SURVEY_H
 
@@ -23,13 +23,13 @@ typedef struct survey_entry {
 
 typedef struct survey survey;
 
-/** To be called before the process has a runtime or a second thread, which a forked process must not have. survey_end frees it, after a
- *  failure too.
+/** To be called before the process has a runtime or a second thread, which a forked process must not have. survey_end frees it, also
+ *  after a failure.
  *  @return TOOL_GO, or the exit code after the error is printed: an operator of which the list has no kernel, no memory */
 int survey_begin(tool_state *tool, const survey_wish *wish, survey **made);
 
-/** Try all kernels on the device of a spec such as "webgpu:0", with the command line's options of EPs. The entries of the device before
- *  are lost. */
+/** Try all kernels on the device of a spec such as "webgpu:0", with the command line's options of EPs. The entries of the previous device
+ *  are overwritten. */
 int survey_run(survey *self, const char *spec);
 
 size_t survey_count(const survey *self);

@@ -6,7 +6,7 @@
 
 #include "formats/half.h"
 
-enum { RUNS = 2 }; /* a kernel that keeps something may be wrong only from its second run on */
+enum { RUNS = 2 }; /* a kernel that keeps state may be wrong only from its second run on */
 
 /* A kernel's model in a session, and what its last run gave. */
 typedef struct loaded {
@@ -120,7 +120,7 @@ static kernel_outcome refused(kernel_finding *finding, kernel_outcome outcome, c
   return outcome;
 }
 
-/* A session that keeps the CPU out is refused: because the device does not take the node, if another one is not. */
+/* A session without the CPU was refused. If one with the CPU is not, the reason is that the device does not take the node. */
 static kernel_outcome not_taken(trial *self, iobind_device *device, kernel_finding *finding) {
   iobind_error error = IOBIND_ERROR_INIT;
   const bool loads = load(self, device, 0, &self->device, &error) == IOBIND_OK;

@@ -23,8 +23,8 @@ typedef struct kernel_finding {
   bool is_lost;                 /**< the device is lost to the process: no kernel runs on it any more */
 } kernel_finding;
 
-/** Where kernels are tried. An EP may set its device up for the first session and give it up with the last one, which can take longer than a
- *  kernel: so the last session remains until there is the next one. */
+/** Where kernels are tried. An EP may initialise its device for the first session and release it with the last one, which can take longer than a
+ *  kernel. So the last session is kept until the next one exists. */
 typedef struct kernel_bench {
   tool_state *tool;
   iobind_device *device;

@@ -23,7 +23,7 @@ int64_t grid_origin(const grid_axis *axis, size_t index) {
   return begin(axis, index) * axis->step;
 }
 
-/* How far the change from tile `index - 1` to this one has gone at a place of the whole output: 0 to 1. */
+/* The share of this tile, against tile `index - 1`, at a position of the whole output: 0 to 1. */
 static double change(const grid_axis *axis, size_t index, int64_t scale, int64_t place) {
   if (index == 0) return 1;
   if (index == axis->count) return 0;

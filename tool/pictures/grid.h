@@ -25,9 +25,9 @@ grid_axis grid_plan(int64_t length, int64_t tile, int64_t overlap, int64_t step)
  *  a step. */
 int64_t grid_origin(const grid_axis *axis, size_t index);
 
-/** The weight of a tile at each of its places in the output, which are `scale` for a unit: tile * scale
- *  of them. At each place of the side the weights sum to one. Around the middle of what two neighbours share, one fades
- *  into the other over half of `overlap`; beyond that each place belongs to one tile: at the outer quarter of the overlap,
+/** The weight of a tile at each of its positions in the output: tile * scale of them, `scale` for a unit. At each position of
+ *  the side the weights sum to one. Around the middle of what two neighbours share, one fades
+ *  into the other over half of `overlap`; beyond that each position belongs to one tile: at the outer quarter of the overlap,
  *  where a tile sees the least around it, its weight is 0. */
 void grid_weigh(const grid_axis *axis, size_t index, int64_t scale, float *weights);
 

@@ -46,7 +46,7 @@ typedef struct tile_job {
   mosaic_kind output_kind;
   npy_array sums; /* float32, in the output's layout */
   mosaic_view result;
-  int64_t scale; /* places of the output for a pixel; 1 if a place covers `step` pixels */
+  int64_t scale; /* positions of the output for a pixel; 1 if a position covers `step` pixels */
   int64_t step;
   grid_axis rows;
   grid_axis columns;

@@ -39,7 +39,7 @@ static int open_pipeline(tile_job *job) {
   options.slots = (size_t)job->wish->slots;
   wish_apply_to_runs(&job->tool->wish.run_configs, &run_options);
   options.run_options = &run_options;
-  /* The threads that measure wait for the device, which moves a virtual clock; there the device's statistics have the times. */
+  /* Threads that measure wait for the device, which would advance a virtual clock. There the times are the device's statistics. */
   options.flags = IOBIND_PIPELINE_STOP | (is_modelled(job) ? 0 : IOBIND_PIPELINE_TIMES);
   if (iobind_pipeline_create(job->session, &options, &job->pipeline, &error) != IOBIND_OK) {
     return tool_fail_error(job->tool, NULL, &error);

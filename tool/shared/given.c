@@ -47,7 +47,7 @@ int given_list(tool_state *tool) {
   return code;
 }
 
-/* ---- which input is meant ---- */
+/* ---- the input of each --input ---- */
 
 static bool get_name(const iobind_session *session, size_t index, const char **name) {
   iobind_value_info value = IOBIND_VALUE_INFO_INIT;

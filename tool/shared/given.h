@@ -8,8 +8,8 @@
 /** List the arrays of each --input that is a whole archive in tool->members, and remove it from tool->input_texts. */
 int given_list(tool_state *tool);
 
-/** Find the input of each --input. If an array of a whole archive is for no input, a note says so.
- *  @param files  receives for each of `count` inputs a file for given_read, or NULL; lives as long as the tool */
+/** Find the input of each --input. If the model has no input for an array of a whole archive, a note is printed.
+ *  @param files  receives for each of `count` inputs a file for given_read, or NULL; valid as long as the tool */
 int given_match(tool_state *tool, const iobind_session *session, size_t count, const char **files);
 
 /** As given_match, for another option that takes NAME=FILE; `texts` may be NULL. */
@@ -19,10 +19,10 @@ int given_match_list(const tool_state *tool, const char *option, char *const *te
 /** Instead of a file: zeros of the input's dims. For a file of that name write "./zeros". */
 #define GIVEN_ZEROS "zeros"
 
-/** Whether --input gives the input of that name. */
+/** Does --input give the input of this name? */
 bool given_has(const tool_state *tool, const char *name);
 
-/** Read "FILE.npy", "FILE.npz:ARRAY", or "FILE.npz", which means its array of the input's name. An array of another type than the
+/** Read "FILE.npy", "FILE.npz:ARRAY", or "FILE.npz", which stands for its array of the input's name. An array of another type than the
  *  input's is refused before its data are read. */
 bool given_read(const char *file, const iobind_value_info *input, npy_array *array, tool_fault *fault);
 

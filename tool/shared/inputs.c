@@ -25,8 +25,8 @@ static uint64_t next(generator *source) {
   return mixed ^ (mixed >> 31);
 }
 
-/* Each input has its own sequence: the order of the inputs, or a file for one of them, changes no other. The seed is mixed
- * before the name is added: otherwise seeds and names that differ in the same bit would give the same sequence. */
+/* Each input has its own sequence, so that neither the order of the inputs nor a file for one of them changes another. The
+ * seed is mixed before the name is added: otherwise seeds and names that differ in the same bit would give the same sequence. */
 static generator begin(uint64_t seed, const char *name) {
   generator source = {seed};
   uint64_t state = next(&source);
@@ -38,7 +38,7 @@ static float unit(generator *source) {
   return (float)(next(source) >> 40) / 16777216.0f;
 }
 
-/* A number of 0 to 1 as bits of a 16-bit float, truncated, which is exact enough for noise. */
+/* A number from 0 to 1 as the bits of a 16-bit float; truncated, which is exact enough for noise. */
 static uint16_t half_bits(float value) {
   uint32_t bits = 0;
   memcpy(&bits, &value, sizeof bits);
@@ -105,7 +105,7 @@ static bool fill_made_up(tool_state *tool, const iobind_value_info *value, bool 
   iobind_tensor_info info = IOBIND_TENSOR_INFO_INIT;
   iobind_error error = IOBIND_ERROR_INIT;
   if (iobind_tensor_get_info(tensor, &info, &error) != IOBIND_OK) return fault_set(fault, "%s", tool_reason(&error));
-  if (info.bytes == 0) return true; /* texts stay empty */
+  if (info.bytes == 0) return true; /* strings stay empty */
   unsigned char *data = calloc(info.bytes, 1);
   if (data == NULL) return fault_set(fault, "out of memory: %zu bytes", info.bytes);
   generator source = begin(tool->seed, value->name);
@@ -146,7 +146,7 @@ int tool_resolve_dims(const tool_state *tool, const iobind_value_info *value, in
   return tool_fail(tool, "input '%s': %s [SHAPE]", value->name, fault.text);
 }
 
-/* Is the symbol that of an earlier dim? */
+/* Does an earlier dim have the same symbol? */
 static bool is_named_before(const iobind_value_info *value, size_t axis) {
   for (size_t i = 0; i < axis; i++) {
     if (value->dims[i] < 0 && strcmp(value->symbols[i], value->symbols[axis]) == 0) return true;
@@ -201,7 +201,7 @@ static bool check_made_up(const iobind_value_info *value, tool_fault *fault) {
   if (iobind_dtype_get_bytes((iobind_dtype)value->dtype, value->dims, value->rank, &bytes, &error) != IOBIND_OK) {
     return fault_set(fault, "%s", tool_reason(&error));
   }
-  /* malloc may promise more memory than there is, and the process would be killed while filling it. */
+  /* malloc may return more memory than the machine has, and filling it would end the process. */
   long pages = sysconf(_SC_PHYS_PAGES);
   long page = sysconf(_SC_PAGESIZE);
   if (pages <= 0 || page <= 0 || bytes / (size_t)page < (size_t)pages) return true;
@@ -224,7 +224,7 @@ static bool make_up(tool_state *tool, iobind_device *cpu, const iobind_value_inf
 
 /* ---- files ---- */
 
-/* The library compares a file with the model; only here is known what --dim says of an axis. */
+/* The library compares a file with the model, but does not know what --dim sets for an axis. */
 static bool check_axes(const tool_state *tool, const iobind_value_info *value, const npy_array *array, tool_fault *fault) {
   for (size_t i = 0; i < tool->dim_count; i++) {
     const tool_dim *dim = &tool->dims[i];

@@ -1,5 +1,5 @@
 /** @file launches.h
- *  How often a device was given something to run: kernels, and graphs of them. Only imitated devices count that. */
+ *  How many kernels, and graphs of kernels, a device was given to run. Only devices in software count them. */
 #ifndef IOBIND_TOOL_LAUNCHES_H
 #define IOBIND_TOOL_LAUNCHES_H
 
@@ -9,7 +9,7 @@
 
 typedef struct tool_launches {
   int64_t (*read)(int device, const char *name); /**< the counters of the device; NULL: it has none */
-  int device;                                    /**< its number there */
+  int device;                                    /**< the device's number there */
   bool is_cuda;
 } tool_launches;
 

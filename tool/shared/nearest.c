@@ -9,7 +9,7 @@ static size_t smaller(size_t left, size_t right) {
   return left < right ? left : right;
 }
 
-/* How many letters must be inserted, removed, changed or swapped with their neighbour. */
+/* The number of letters that must be inserted, removed, changed or swapped with their neighbour. */
 static size_t distance(const char *left, const char *right) {
   size_t rows[3][LONGEST + 1];
   size_t left_length = strlen(left);

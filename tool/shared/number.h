@@ -22,7 +22,7 @@ const char *number_format_bytes(uint64_t bytes, char text[NUMBER_TEXT]);
 /** "850 ns", "12.3 us", "4.56 ms", "2.10 s". Returns `text`. */
 const char *number_format_time(double nanoseconds, char text[NUMBER_TEXT]);
 
-/** Nanoseconds of a clock that never goes back. */
+/** Nanoseconds of a monotonic clock. */
 uint64_t number_now(void);
 
 #endif

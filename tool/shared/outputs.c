@@ -40,7 +40,7 @@ static void make_stem(const char *name, char stem[STEM_LIMIT + 1]) {
   if (stem[0] == '.' || stem[0] == '-') stem[0] = '_';
 }
 
-/* The names in use, found by their hash without letter case. For a stem that several outputs have: the number that is tried
+/* The names in use, by their hash without letter case. If several outputs have the same stem, its entry has the number to try
  * next, so that each is tried once. */
 typedef struct taken_name {
   const char *file;   /* NULL: an empty entry */

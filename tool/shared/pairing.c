@@ -6,7 +6,7 @@
 
 enum { WORDS = 24, LETTERS = 32 };
 
-/* The words of a name, without those that say of which run it is. */
+/* The words of a name, without those that say to which run it belongs. */
 typedef struct words {
   char word[WORDS][LETTERS];
   size_t count;

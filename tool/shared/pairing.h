@@ -5,7 +5,7 @@
 
 #include <stdbool.h>
 
-/** Are the names the same but for what says of which run it is, as in `past_key_values.0.key` and `present.0.key`, or `state` and `stateN`? */
+/** Are the names the same but for the part that says to which run they belong, as in `past_key_values.0.key` and `present.0.key`, or `state` and `stateN`? */
 bool pairing_matches(const char *output, const char *input);
 
 #endif

@@ -11,12 +11,12 @@
 
 enum { DELAY = 2 };
 
-/* One line for the process: a thread writes it, so that it also changes while ORT is working. */
+/* The process's only progress line. A thread writes it, so that it is updated while ORT works. */
 static struct {
   pthread_mutex_t mutex;
   pthread_cond_t wake;
   pthread_t thread;
-  clockid_t clock; /* monotonic, if a condition variable can wait by that */
+  clockid_t clock; /* monotonic, if condition variables support that */
   struct timespec begun;
   char command[32];
   char text[256];

@@ -384,7 +384,7 @@ static void measure(const report_table *table, size_t at, size_t *width, size_t 
   if (table->columns[at].align == REPORT_RIGHT) *least = *width; /* figures stay together with their units */
 }
 
-/* The widths of the columns, so that a line fits, which takes from the widest. False: they cannot be so narrow. */
+/* The widths of the columns with which a line fits: the widest are narrowed. False: it cannot fit. */
 static bool fit(const printer *to, const report_table *table, size_t *widths) {
   size_t leasts[COLUMN_LIMIT] = {0};
   size_t total = 0;
@@ -434,7 +434,7 @@ static void print_table(const printer *to, const report_table *table) {
   for (size_t i = 0; i < table->cell_count; i += table->column_count) print_row(to, table, table->cells + i, widths);
 }
 
-/* Fields that follow each other are aligned with each other. */
+/* Consecutive fields are aligned. */
 static size_t label_width(const tool_report *report, size_t at) {
   size_t widest = 0;
   while (at > 0 && report->items[at - 1].label != NULL) at--;

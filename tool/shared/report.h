@@ -2,7 +2,7 @@
  *  A command's output, printed as aligned text for a person or as one JSON object for a program.
  *
  *  A report is a sequence of fields, tables and notes. A value is a jansson value for the program and a text for the person;
- *  the functions take over the json_t reference. Running out of memory is remembered, and report_print then fails. */
+ *  the functions take ownership of the json_t reference. If memory runs out in any of them, report_print fails. */
 #ifndef IOBIND_TOOL_REPORT_H
 #define IOBIND_TOOL_REPORT_H
 
@@ -44,7 +44,7 @@ report_table *report_add_table(tool_report *report, const char *key, const char 
  *  @param label  NULL: only in JSON, not shown to a person */
 void report_column(report_table *table, const char *key, const char *label, report_align align);
 
-/** Begin the next row; its cells follow in the order of the columns. Cells that are not given are null and empty. */
+/** Begin the next row; its cells follow in the order of the columns. Omitted cells are null, and empty for a person. */
 void report_row(report_table *table);
 
 /** The next cell of the row; value and format as for report_field. */

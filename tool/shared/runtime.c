@@ -10,7 +10,7 @@
 
 enum { ORT_INVALID_PROTOBUF = 7 }; /* OrtErrorCode */
 
-/* ORT's lines come from any thread; one fprintf writes one line. */
+/* ORT logs on any thread, so one fprintf writes a whole line. */
 static void print_log(void *context, int32_t level, const char *message) {
   (void)context;
   static const char *const names[] = {"log", "verbose", "info", "warning", "error"};
@@ -36,7 +36,7 @@ iobind_status tool_try_open(tool_state *tool, iobind_error *error) {
   return iobind_runtime_create(&options, &tool->runtime, error);
 }
 
-/* Whether the failure was that of --ep-library: then ONNX Runtime opens without it. Both failures have the same status. */
+/* Is --ep-library the reason of a failure? Then ONNX Runtime opens without it. The status does not show the reason. */
 static bool opens_without_ep_libraries(const tool_state *tool) {
   if (tool->ep_libraries == NULL) return false;
   iobind_runtime_options options = IOBIND_RUNTIME_OPTIONS_INIT;
@@ -111,7 +111,7 @@ int tool_first_device(tool_state *tool, iobind_device **device) {
   return *device != NULL ? TOOL_GO : tool_fail(tool, "ONNX Runtime offers no device, not even the CPU");
 }
 
-/* A file that cannot be a model is reported here: ORT's own message speaks of protobuf. */
+/* A file that cannot be a model is reported here: ORT's message would be about protobuf. */
 static int check_model(const tool_state *tool, const char *path) {
   tool_fault fault;
   uint64_t size = 0;
@@ -134,7 +134,7 @@ static int check_dim_names(const tool_state *tool, const iobind_session *session
   return TOOL_GO;
 }
 
-/* Where a policy has placed the session: the first place of an input or output that is not the host's, or else the CPU. */
+/* The device that a policy has chosen: that of the first input or output in other memory than the host's, or else the CPU. */
 static iobind_device *device_of(const tool_state *tool, const iobind_session *session) {
   iobind_value_info value = IOBIND_VALUE_INFO_INIT;
   for (size_t i = 0; iobind_session_get_input(session, i, &value, NULL) == IOBIND_OK; i++) {
@@ -146,7 +146,7 @@ static iobind_device *device_of(const tool_state *tool, const iobind_session *se
   return iobind_runtime_get_device(tool->runtime, 0);
 }
 
-/* `options` has the command's wishes; the command line's are added. `model` NULL: read the file. */
+/* `options` has what the command needs; the command line's options are added. `model` NULL: read the file. */
 static int create_session(tool_state *tool, const char *path, const void *model, size_t bytes, iobind_session_options options,
                           iobind_device **device, iobind_session **session) {
   int code = TOOL_GO;
@@ -210,15 +210,15 @@ int tool_load_bytes(tool_state *tool, const char *path, const void *model, size_
   static const char *const key = "session.model_external_initializers_file_folder_path";
   *session = NULL;
   size_t length = (size_t)(file_name(path) - path);
-  char *folder = length == 0 ? strdup(".") : strndup(path, length);
-  if (folder == NULL) return tool_fail(tool, "out of memory");
-  const char *value = folder;
+  char *directory = length == 0 ? strdup(".") : strndup(path, length);
+  if (directory == NULL) return tool_fail(tool, "out of memory");
+  const char *value = directory;
   iobind_session_options options = IOBIND_SESSION_OPTIONS_INIT;
   options.config_keys = &key;
   options.config_values = &value;
   options.config_count = 1;
   int code = create_session(tool, path, model, bytes, options, device, session);
-  free(folder);
+  free(directory);
   return code;
 }
 

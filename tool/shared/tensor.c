@@ -121,7 +121,7 @@ static bool set_strings(iobind_tensor *tensor, const npy_array *array, tool_faul
   return true;
 }
 
-/* A packed tensor has the model's dims, because the file is a row of bytes. */
+/* A packed tensor has the model's dims, because its file has only a number of bytes. */
 static bool packed_dims(const iobind_value_info *value, const npy_array *array, tool_fault *fault) {
   if (!value->has_shape) return fault_set(fault, "the model leaves the rank of this packed type open");
   for (size_t i = 0; i < value->rank; i++) {

@@ -186,7 +186,7 @@ static const char *nearest_option(const struct poptOption *options, const char *
 static int refuse_option(tool_state *tool, int failure, int words) {
   const char *given = poptBadOption(tool->popt, POPT_BADOPTION_NOALIAS);
   while (words-- > 0 && poptGetNextOpt(tool->popt) != -1) {
-  } /* --json may come behind it */
+  } /* --json may follow it */
   if (failure == POPT_ERROR_BADOPT) {
     char word[64];
     const char *start = given + strspn(given, "-");

@@ -9,7 +9,7 @@
  *      if (code == TOOL_GO) code = work(&tool);
  *      return tool_end(&tool, code);
  *
- *  Functions that return int give TOOL_GO to go on, or the exit code after the error has been printed. */
+ *  Functions that return int return TOOL_GO to continue, or the exit code after the error has been printed. */
 #ifndef IOBIND_TOOL_TOOL_H
 #define IOBIND_TOOL_TOOL_H
 
@@ -27,7 +27,7 @@
 #include "shared/wish.h"
 
 enum {
-  TOOL_GO = -1,     /**< go on */
+  TOOL_GO = -1,     /**< continue */
   TOOL_DONE = 0,    /**< the work is done */
   TOOL_FAILED = 1,  /**< the work failed */
   TOOL_MISUSED = 2, /**< the command line is wrong */
@@ -83,7 +83,7 @@ typedef struct tool_dim {
 typedef struct tool_member {
   char *name;
   char *file;
-  bool noted; /**< a note says already that it is for no input of the model */
+  bool noted; /**< a note was printed that the model has no input for it */
 } tool_member;
 
 typedef struct tool_state {
@@ -174,7 +174,7 @@ iobind_status tool_try_open(tool_state *tool, iobind_error *error);
 /** Print why tool_try_open failed, and what to do; returns TOOL_FAILED. */
 int tool_fail_open(const tool_state *tool, const iobind_error *error);
 
-/** Find the device of a spec; one that means a kind of memory ("/pinned") is refused.
+/** Find the device of a spec; one that names a kind of memory ("/pinned") is refused.
  *  @param option  that gave it, for the message */
 int tool_find_device(tool_state *tool, const char *option, const char *spec, iobind_device **device);
 
@@ -185,7 +185,7 @@ int tool_first_device(tool_state *tool, iobind_device **device);
  *  @param axis  of the input `name`; -1: `name` is a symbol */
 bool tool_add_dim(tool_state *tool, const char *name, int64_t axis, int64_t value);
 
-/** Load a model on one device, as tool->wish has it; nodes that the device does not take run on the CPU, unless --strict is
+/** Load a model on one device, as tool->wish asks; nodes that the device does not take run on the CPU, unless --strict is
  *  given. Symbols of --dim get their value; an unknown symbol or input is an error.
  *  @param device  where; with --policy it receives where the session's inputs or outputs are
  *  @param flags  IOBIND_SESSION_* */
@@ -195,7 +195,7 @@ int tool_load(tool_state *tool, const char *path, iobind_device **device, uint32
  *  @param limit  the most graphs that a binding keeps */
 int tool_load_captured(tool_state *tool, const char *path, iobind_device **device, size_t limit, iobind_session **session);
 
-/** As tool_load, from the bytes of a model made from the one at `path`, whose folder has the external data. */
+/** As tool_load, from the bytes of a model made from the one at `path`, whose directory has the external data. */
 int tool_load_bytes(tool_state *tool, const char *path, const void *model, size_t bytes, iobind_device **device,
                     iobind_session **session);
 
@@ -204,19 +204,19 @@ int tool_load_bytes(tool_state *tool, const char *path, const void *model, size_
 iobind_status tool_run(iobind_session *session, iobind_tensor *const *inputs, size_t input_count, iobind_tensor **outputs,
                        size_t output_count, iobind_error *error);
 
-/** End the profile of --profile, and say in the report where it is. */
+/** End the profile of --profile, and add its path to the report. */
 int tool_report_profile(const tool_state *tool, iobind_session *session, tool_report *report);
 
-/** Say in a report which clock its times are from. */
+/** Add to a report which clock its times are from. */
 void tool_report_clock(const tool_state *tool, tool_report *report);
 
-/** The nodes of a session on a device that ONNX Runtime's CPU EP runs instead, all of them; 0: the device has some, or it is not known. */
+/** The number of a session's nodes, if ONNX Runtime's CPU EP runs all of them instead of the device; otherwise, or if it is unknown, 0. */
 size_t tool_idle_nodes(const iobind_session *session);
 
-/** What a report says of them: their number and the device. */
+/** The text of a report about them, with their number and the device. */
 #define TOOL_IDLE "0 of %zu nodes on %s: ONNX Runtime's CPU EP runs all of them"
 
-/** The spec of a device, such as "webgpu:0"; lives as long as the runtime. "?" if there is none. */
+/** The spec of a device, such as "webgpu:0"; valid as long as the runtime. "?" if there is none. */
 const char *tool_device_spec(const iobind_device *device);
 
 /** Whether a device's default memory is the host's. */
@@ -229,7 +229,7 @@ bool tool_is_host(const iobind_device *device);
 int tool_make_inputs(tool_state *tool, iobind_session *session, iobind_tensor ***tensors, size_t *count);
 
 /** The first half of that: for each of `count` inputs the file that --input gives, or NULL.
- *  @param files  `count` pointers, NULL each; what they receive lives as long as the tool */
+ *  @param files  `count` pointers, NULL each; what they receive is valid as long as the tool */
 int tool_match_inputs(tool_state *tool, const iobind_session *session, size_t count, const char **files);
 
 /** The other half, for one input: a host tensor from its file, or random if `file` is NULL. */
@@ -270,7 +270,7 @@ json_t *tool_dims_json(const int64_t *dims, size_t rank);
 /** Report on a terminal what takes long: nothing for two seconds, then one line that counts the seconds, cleared at the end. */
 void progress_begin(const tool_state *tool);
 
-/** What is being done now; may be called any time between begin and end. */
+/** Set what is being done now; may be called any time between begin and end. */
 __attribute__((format(printf, 1, 2))) void progress_say(const char *format, ...);
 
 /** Clear the line. tool_end and the errors above do it too; calling it twice is fine. */

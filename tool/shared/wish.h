@@ -1,5 +1,5 @@
 /** @file wish.h
- *  What the command line asks of a session and its runs: options that every command with a model has. */
+ *  What the command line asks for a session and its runs: options that every command with a model has. */
 #ifndef IOBIND_TOOL_WISH_H
 #define IOBIND_TOOL_WISH_H
 
@@ -10,7 +10,7 @@
 
 struct tool_state;
 
-/** KEY=VALUE, cut apart. */
+/** KEY=VALUE, split. */
 typedef struct wish_pairs {
   char **keys; /**< each with its value after the NUL */
   const char **values;
@@ -45,10 +45,10 @@ int wish_read(struct tool_state *tool);
 
 void wish_free(tool_wish *self);
 
-/** Put these wishes into a session's options; the texts live as long as the wish. */
+/** Put these wishes into a session's options; the texts are valid as long as the wish. */
 void wish_apply(const tool_wish *self, iobind_session_options *options);
 
-/** Put the entries of --run-config into the options of runs; the texts live as long as the wish. */
+/** Put the entries of --run-config into the options of runs; the texts are valid as long as the wish. */
 void wish_apply_to_runs(const wish_pairs *run_configs, iobind_run_options *options);
 
 /** Set the entries of --run-config for the later runs of a binding. */

@@ -15,11 +15,11 @@ size_t wrap_width(const char *text, size_t length);
 /** The width of the longest word. */
 size_t wrap_longest_word(const char *text);
 
-/** How wide a line may be: as the variable COLUMNS says, or the terminal; 0: any width, where neither does. */
+/** The widest line: the variable COLUMNS, or the width of the terminal; 0: no limit, if there is neither. */
 size_t wrap_limit(FILE *stream);
 
 /** The bytes of the next line of a text, which is at most `width` wide.
- *  @param text  is moved behind them and the blanks that follow */
+ *  @param text  is advanced to the first character after them and the blanks that follow */
 size_t wrap_next(const char **text, size_t width);
 
 /** Print paragraphs, which an empty line separates; a single line break in them counts as a blank. 80 columns, unless `limit` is another

@@ -9,7 +9,7 @@
 
 #undef fclose
 
-/* No byte of a file is changed on its way. */
+/* Without this, the C library would convert line ends. */
 __attribute__((constructor)) static void open_files_as_they_are(void) {
   _fmode = _O_BINARY;
 }
@@ -53,12 +53,12 @@ typedef struct memory_stream {
 static memory_stream *memory_streams;
 
 FILE *open_memstream(char **text, size_t *length) {
-  wchar_t folder[MAX_PATH + 1];
+  wchar_t directory[MAX_PATH + 1];
   wchar_t path[MAX_PATH + 1];
   memory_stream *one = malloc(sizeof *one);
   if (one == NULL) return NULL;
-  DWORD size = GetTempPathW(MAX_PATH + 1, folder);
-  bool named = size > 0 && size <= MAX_PATH && GetTempFileNameW(folder, L"iob", 0, path) != 0;
+  DWORD size = GetTempPathW(MAX_PATH + 1, directory);
+  bool named = size > 0 && size <= MAX_PATH && GetTempFileNameW(directory, L"iob", 0, path) != 0;
   FILE *stream =
       named ? _wfopen(path, L"w+bTD") : NULL; /* T: kept in memory where there is room; D: removed when it is closed */
   if (stream == NULL) {

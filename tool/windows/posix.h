@@ -1,5 +1,5 @@
-/* The functions of POSIX that the tool and the test programs use and that mingw-w64 lacks, or has in another form. Included
- * before each of their files when they are compiled for Windows, so that the files need not know. */
+/* The functions of POSIX that the tool and the test programs use and that mingw-w64 lacks, or has with another interface.
+ * Included before each of their files in a build for Windows, so that the files are the same for all systems. */
 #ifndef IOBIND_TOOL_WINDOWS_POSIX_H
 #define IOBIND_TOOL_WINDOWS_POSIX_H
 
@@ -41,10 +41,10 @@ long sysconf(int name);
 
 char *strndup(const char *text, size_t length);
 
-/* Makes the folder `name`, with its last six characters replaced. */
+/* Makes the directory `name`, whose last six characters are replaced. */
 char *mkdtemp(char *name);
 
-/* A file in the folder for temporary ones, which fclose reads into memory and removes. */
+/* A file in the temporary directory, which fclose reads into memory and removes. */
 FILE *open_memstream(char **text, size_t *length);
 int posix_fclose(FILE *stream);
 #define fclose posix_fclose

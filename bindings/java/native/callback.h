@@ -15,7 +15,7 @@ enum {
   IOBIND_JAVA_ENDED = 1 /* the lowest bit of `calls`: no more call is let through */
 };
 
-/* `calls` is twice the calls that were let through, in memory that lives as long as the process, for any number of callbacks. Setting
+/* `calls` is twice the calls that were let through, in memory that is never freed, for any number of callbacks. Setting
  * IOBIND_JAVA_ENDED in it atomically ends them. The value before has the number of calls that were let through: each has begun, or is
  * about to, and the JVM waits for them. */
 typedef struct iobind_java_callback {

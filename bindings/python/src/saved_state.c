@@ -404,7 +404,7 @@ static Py_ssize_t state_length(State *self) {
   return PyTuple_Size(self->names);
 }
 
-/* A state that is closed says nothing. */
+/* Raises for a closed state. */
 static PyObject *get_text(State *self, size_t field) {
   iobind_state_info info = IOBIND_STATE_INFO_INIT;
   if (!is_open(self)) {
