@@ -336,6 +336,14 @@ static iobind_status replace_state(iobind_binding *binding, size_t index, const 
   return IOBIND_OK;
 }
 
+const iobind_tensor *iobind__input_read_at_once(const iobind_binding *binding, size_t index) {
+  const iobind__input *input = &binding->inputs[index];
+  if (input->source != NULL) {
+    return iobind__place_is_pageable(input->source->place) ? input->source : NULL;
+  }
+  return binding->session->inputs[index].place->host ? input->bound : NULL;
+}
+
 /* A state that a run has left is not held, because the caller cannot access it. Now a stream writes it. */
 static void hold_written(iobind_binding *binding, size_t index) {
   pthread_mutex_lock(&binding->held.mutex);

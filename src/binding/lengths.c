@@ -256,6 +256,7 @@ static iobind_status find_caches(iobind_binding *binding, iobind_error *error) {
   IOBIND__TRY(iobind__binding_check_idle(binding, what, error));
   IOBIND__TRY(iobind__roles_find(binding, &found, error));
   binding->lengths = found;
+  iobind__table_changed(binding); /* later runs check those that the caller writes */
   return IOBIND_OK;
 }
 
@@ -398,6 +399,7 @@ void iobind__lengths_close(iobind_binding *binding) {
 void iobind__lengths_forget(iobind_binding *binding) {
   iobind__lengths_close(binding);
   iobind__lengths_open(binding);
+  iobind__table_changed(binding); /* so that the next run looks for the lengths that it must check */
 }
 
 iobind_status iobind__lengths_begin(const iobind_binding *binding, iobind_error *error) {

@@ -112,7 +112,10 @@ iobind_status iobind__plan_compile(iobind_binding *binding, iobind_error *error)
   IOBIND__TRY(iobind__binding_check_complete(binding, "binding_run", error));
   plan_outputs(binding);
   plan->has_waits = has_waits(binding);
-  plan->is_verified = iobind__verified_is_due(binding);
+  plan->checks = iobind__verified_is_due(binding) ? IOBIND__CHECK_RESULTS : 0;
+  if (binding->carry_count > 0 && iobind__overflow_is_checked(binding)) {
+    plan->checks |= IOBIND__CHECK_LENGTHS;
+  }
   plan->repeats = repeats(binding, plan->has_waits);
   plan->generation = binding->generation;
   return IOBIND_OK;

@@ -10,16 +10,6 @@ static void note_follower(iobind_binding *binding) {
   binding->flight.has_follower = binding->flight.has_follower || binding->flight.stream != NULL;
 }
 
-/* The tensor that the host reads during the submission of a run to an EP's stream: an input that the session reads on the host,
- * or the pageable source of a LIVE input, which is copied into pinned memory. NULL: none. */
-static const iobind_tensor *read_at_once(const iobind_binding *binding, size_t index) {
-  const iobind__input *input = &binding->inputs[index];
-  if (input->source != NULL) {
-    return iobind__place_is_pageable(input->source->place) ? input->source : NULL;
-  }
-  return binding->session->inputs[index].place->host ? input->bound : NULL;
-}
-
 /* Wait for all work that writes what the host reads during the submission, and for deliveries to host memory that the run
  * uses. */
 static iobind_status settle_host_memory(const iobind_binding *binding, iobind_stream *stream, iobind_error *error) {
@@ -27,7 +17,7 @@ static iobind_status settle_host_memory(const iobind_binding *binding, iobind_st
   for (size_t i = 0; i < session->input_count; i++) {
     const iobind__input *input = &binding->inputs[i];
     const iobind_tensor *used = input->source != NULL ? input->source : input->bound;
-    const iobind_tensor *read = read_at_once(binding, i);
+    const iobind_tensor *read = iobind__input_read_at_once(binding, i);
     if (used->place->host) {
       IOBIND__TRY(iobind__stream_use_host(stream, used->data, used->bytes, error));
     }

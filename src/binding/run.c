@@ -132,24 +132,27 @@ __attribute__((always_inline)) static inline iobind_status execute_inside(iobind
   return status;
 }
 
-__attribute__((noinline)) static iobind_status execute_verified(iobind_binding *binding, iobind__graph *graph,
-                                                                const iobind__execution *how, iobind_error *error) {
-  iobind_status status = iobind__verified_begin(binding, how->stream, error);
+/* `checks`: IOBIND__CHECK_RESULTS, _LENGTHS. */
+__attribute__((noinline)) static iobind_status execute_checked(iobind_binding *binding, unsigned checks, iobind__graph *graph,
+                                                               const iobind__execution *how, iobind_error *error) {
+  bool is_verified = (checks & IOBIND__CHECK_RESULTS) != 0;
+  IOBIND__TRY((checks & IOBIND__CHECK_LENGTHS) != 0 ? iobind__overflow_check(binding, error) : IOBIND_OK);
+  iobind_status status = is_verified ? iobind__verified_begin(binding, how->stream, error) : IOBIND_OK;
   if (status == IOBIND_OK) {
     status = execute_inside(binding, graph, *how, error);
   }
-  return iobind__verified_end(binding, how->stream, status, error);
+  return is_verified ? iobind__verified_end(binding, how->stream, status, error) : status;
 }
 
 __attribute__((always_inline)) static inline iobind_status execute_found(iobind_binding *binding, const iobind__execution *how,
                                                                          iobind_error *error) {
   iobind__graph *graph = NULL;
-  bool is_verified = binding->plan.is_verified;
+  unsigned checks = binding->plan.checks;
   if (binding->graphs != NULL) {
     IOBIND__TRY(iobind__graphs_find(binding, how->stream, &graph, error));
-    is_verified = is_verified || (graph == NULL && binding->verified != NULL); /* it is captured now */
+    checks |= graph == NULL && binding->verified != NULL ? IOBIND__CHECK_RESULTS : 0U; /* it is captured now */
   }
-  return is_verified ? execute_verified(binding, graph, how, error) : execute_inside(binding, graph, *how, error);
+  return checks != 0 ? execute_checked(binding, checks, graph, how, error) : execute_inside(binding, graph, *how, error);
 }
 
 iobind_status iobind__run_execute(iobind_binding *binding, const iobind__execution *how, iobind_error *error) {

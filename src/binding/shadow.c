@@ -344,7 +344,8 @@ static iobind_status finish(iobind_binding *binding, iobind_stream *stream, bool
   IOBIND__TRY(await_streams(binding, stream, error));
   *is_complete = true;
   IOBIND__TRY(iobind__verified_compare(binding, run, error));
-  binding->plan.is_verified = iobind__verify_counts_note(binding->verified->counts, &binding->verified->dims);
+  bool is_due = iobind__verify_counts_note(binding->verified->counts, &binding->verified->dims);
+  binding->plan.checks = (binding->plan.checks & IOBIND__CHECK_LENGTHS) | (is_due ? IOBIND__CHECK_RESULTS : 0U);
   return iobind__stream_enter(stream, error);
 }
 

@@ -89,6 +89,7 @@ typedef struct iobind__lengths {
   int64_t capacity;   /* the smallest capacity; -1: this and the fields below are not yet known */
   int64_t rows;       /* the size of the batch */
   bool rows_differ;   /* the caches have batches of different sizes */
+  bool is_sought;     /* they were looked for before a run; capacity >= 0: and found */
   size_t tokens;      /* the input with the new rows; SIZE_MAX: unknown */
   size_t tokens_axis; /* the axis of its new rows */
 } iobind__lengths;
@@ -99,13 +100,19 @@ typedef struct iobind__fresh {
   const OrtMemoryInfo *memory; /* where ORT allocates it */
 } iobind__fresh;
 
+/* What is checked with a run, apart from the table. */
+enum {
+  IOBIND__CHECK_RESULTS = 1, /* it is compared with the CPU's */
+  IOBIND__CHECK_LENGTHS = 2  /* lengths that the caller may have written are read before it */
+};
+
 /* The steps of a run with this table, compiled after a change (plan.c). They follow from the table and from the outcomes of runs. */
 typedef struct iobind__plan {
   uint64_t generation;  /* of the table that it was compiled from */
   bool has_waits;       /* some input has an event, or is LIVE with a source */
   bool is_seen;         /* every bound output was found in the requested memory */
   bool repeats;         /* once it is seen, a run is ORT's call alone, after `fresh` */
-  bool is_verified;     /* the next run is compared with the CPU's */
+  unsigned checks;      /* of the next run */
   size_t copied_count;  /* outputs that iobind copies */
   iobind__fresh *fresh; /* the outputs that are bound again before each run */
   size_t fresh_count;
@@ -258,6 +265,10 @@ void iobind__input_clear(iobind__input *input);
 void iobind__input_hold(iobind_binding *binding, size_t index);
 void iobind__input_let_loose(iobind_binding *binding, size_t index);
 
+/* The tensor that the host reads during the submission of a run to an EP's stream: an input that the session reads on the host,
+ * or the pageable source of a LIVE input, which is copied into pinned memory. NULL: none. */
+const iobind_tensor *iobind__input_read_at_once(const iobind_binding *binding, size_t index);
+
 /* Write values into a bound input that is not carried. On a stream `values` is retained until it has been read. */
 iobind_status iobind__input_write_from(iobind_binding *binding, size_t index, iobind_tensor *values, iobind_stream *stream,
                                        iobind_error *error);
@@ -275,6 +286,15 @@ static inline bool iobind__length_is_wide(iobind_length_role role) {
 
 /* Find the carried caches, and the role of each input. */
 iobind_status iobind__roles_find(iobind_binding *binding, iobind__lengths *found, iobind_error *error);
+
+/* ---- overflow.c ---- */
+
+/* Are the lengths that the caller writes checked before a run? The model's file is not read for that. */
+bool iobind__overflow_is_checked(iobind_binding *binding);
+
+/* INVALID_ARGUMENT: in an input that the session reads on the host the caller has written a length for which the caches have no
+ * room. All work that writes these inputs is complete. */
+iobind_status iobind__overflow_check(const iobind_binding *binding, iobind_error *error);
 
 /* ---- lengths.c ---- */
 

@@ -54,7 +54,7 @@ const model_kind model_kinds[] = {
      build_append},
     {"shared",
      "y = attention of x to a key and a value of fixed capacity, by GroupQueryAttention; mask=1: their lengths are "
-     "computed from a mask  [batch=1 capacity=16 heads=2 width=16 mask=0]",
+     "computed from a mask  [batch=1 capacity=16 heads=2 width=16 mask=0 dtype=float32]",
      build_shared},
     {"denoise", "denoised = latents - tanh(latents) * timestep / 4  [dims=1,4,16,16]", build_denoise},
     {"voices",

@@ -205,18 +205,19 @@ void build_shared(builder *b) {
   test_shape x = {.dims = {batch, -1, heads * width}, .rank = 3, .names = {"", "new"}};
   test_shape past = {.dims = {batch, heads, capacity, width}, .rank = 4};
   test_shape lengths = {.dims = {batch}, .rank = 1}, scalar = {.rank = 0};
-  builder_input(b, "x", ONNX_FLOAT32, &x);
-  builder_input(b, "past_key", ONNX_FLOAT32, &past);
-  builder_input(b, "past_value", ONNX_FLOAT32, &past);
+  int32_t dtype = builder_dtype(b, "dtype", ONNX_FLOAT32);
+  builder_input(b, "x", dtype, &x);
+  builder_input(b, "past_key", dtype, &past);
+  builder_input(b, "past_value", dtype, &past);
   if (builder_int(b, "mask", 0) != 0) {
     build_lengths(b, batch);
   } else {
     builder_input(b, "seqlens_k", ONNX_INT32, &lengths);
     builder_input(b, "total", ONNX_INT32, &scalar);
   }
-  builder_output(b, "y", ONNX_FLOAT32, &x);
-  builder_output(b, "key", ONNX_FLOAT32, &past);
-  builder_output(b, "value", ONNX_FLOAT32, &past);
+  builder_output(b, "y", dtype, &x);
+  builder_output(b, "key", dtype, &past);
+  builder_output(b, "value", dtype, &past);
   onnx_node_begin(&b->writer, "GroupQueryAttention", "com.microsoft", "");
   static const char *const inputs[] = {"x", "x", "x", "past_key", "past_value", "seqlens_k", "total"};
   static const char *const outputs[] = {"y", "key", "value"};

@@ -71,7 +71,8 @@ const char *cycle_way_text(cycle_way way);
  *  @param step  receives the step at which it failed */
 bool cycle_run(cycle *c, cycle_way way, size_t *step, tool_fault *fault);
 
-/** Whether a way gave the same bytes as the one through the host; if not, an output that differs. */
+/** Whether a way gave the same bytes as the one through the host; if not, an output that differs. Rows of a cache of fixed capacity
+ *  that no step has written may differ. */
 bool cycle_compare(const cycle *c, cycle_way way, size_t *output);
 
 #endif
