@@ -28,7 +28,7 @@ typedef struct shape {
   size_t count; /* rows of the batch */
 } shape;
 
-/* The value at a place along the last axis. */
+/* The value at an index along the last axis. */
 static int64_t value_of(const iobind_binding *binding, iobind_length_role role, const growth *by, size_t row, size_t at) {
   int64_t length = iobind__used_at(&by->from, row);
   int64_t values[] = {[IOBIND_LENGTH_BEFORE] = length,
@@ -105,7 +105,7 @@ static iobind_status check_skew(const iobind_binding *binding, size_t index, con
                             what, binding->session->inputs[index].label, of->count, skew->count);
 }
 
-/* A mask has a place for each row that will be in use, positions have one for each new row. */
+/* A mask has an element for each row that will be in use, positions have one for each new row. */
 static iobind_status check_width(const iobind_binding *binding, size_t index, const shape *of, const growth *by,
                                  iobind_error *error) {
   iobind_length_role role = binding->inputs[index].role;
