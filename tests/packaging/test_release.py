@@ -185,6 +185,21 @@ class Release(unittest.TestCase):
         self.assertIn("DIFFERS", result.stdout)
         self.assertIn("does not exist", self.release("--second-user", "no-such-user", "source").stderr)
 
+    @unittest.skipUnless(os.getuid() == 0, "only root builds as another user")
+    def test_python_of_one_user(self):
+        os.chmod(self.work, 0o755)
+        program = self.clone / ".runtime/python/bin/python"
+        program.parent.mkdir(parents=True)
+        shutil.copy(self.clone / "scripts/requirements.txt", self.clone / ".runtime/python/requirements.txt")
+        for text, mode, got in (("echo Python of root", 0o700, "ermission denied"), ('[ "$(id -u)" = 0 ] && echo one || echo another', 0o755, "got 'another'")):
+            program.write_text(f"#!/bin/sh\n{text}\n", encoding="utf-8")
+            program.chmod(mode)
+            result = self.release("--output", "two-users", "--second-user", "nobody", "docs")
+            self.assertEqual(result.returncode, 1)
+            self.assertIn("--second-user: nobody cannot run .runtime/python", result.stderr)
+            self.assertIn(got, result.stderr)
+            self.assertNotIn("building", result.stdout)
+
     def test_part_that_is_not_built(self):
         self.edit("scripts/package", r"pack_source\(\) {", 'pack_source() {\n  die "a compiler that is missing"')
         self.commit()
