@@ -58,7 +58,7 @@ static void expect_output(iobind_binding *binding, const float *values) {
   fixture_expect_floats(output, values, COUNT);
 }
 
-/* `values` are written on a stream, and the event is recorded behind that. */
+/* `values` are written on a stream, and the event is recorded after that. */
 static void produce(iobind_tensor *x, const float *values, iobind_event *event) {
   expect_ok(iobind_tensor_write(x, 0, values, COUNT * sizeof *values, producer, &fault));
   expect_ok(iobind_event_record(event, producer, &fault));
@@ -86,7 +86,7 @@ static void of_an_input(void **state) {
   iobind_tensor_release(x);
 }
 
-/* Everything that the program has goes first, the runtime too; what is bound is used for the last time after that. */
+/* The program releases all its objects, the runtime too; the bound tensor and event are used after that. */
 static void of_an_input_that_outlives_all(void **state) {
   (void)state;
   iobind_event *event = make_event();
@@ -138,7 +138,7 @@ static void of_a_state(void **state) {
   iobind_binding_destroy(binding);
 }
 
-/* The run goes on, and so does the thread that watches the event. */
+/* The run continues, and so does the thread that polls the event. */
 static void of_a_run_under_way(void **state) {
   (void)state;
   iobind_event *event = make_event();
@@ -175,7 +175,7 @@ static void *wait_for_event(void *context) {
   return iobind_event_wait(context, IOBIND_NO_TIMEOUT, NULL) == IOBIND_OK ? context : NULL;
 }
 
-/* On the CPU the stream's thread stands at a gate until the event is gone. */
+/* On the CPU a gate blocks the stream's thread until the event is destroyed. */
 static void of_a_thread_that_waits(void **state) {
   (void)state;
   iobind_event *event = make_event();

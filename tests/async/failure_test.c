@@ -73,7 +73,7 @@ static void works_again(asked *one) {
   iobind_tensor *expected;
   int64_t row = 3;
   iobind_tensor *index = make_index(device, row);
-  expect_ok(iobind_stream_synchronize(one->stream, &fault)); /* it has been told */
+  expect_ok(iobind_stream_synchronize(one->stream, &fault)); /* it has got the failure */
   expect_ok(iobind_binding_create(one->session, &plain, &fault));
   expect_ok(iobind_binding_set_input(plain, 0, IOBIND_INPUT_RESIDENT, index, NULL, &fault));
   iobind_tensor_release(index);
@@ -153,14 +153,14 @@ static void told_late(void **state) {
 
 static void expect_lost(iobind_status status) {
   assert_true(status == IOBIND_OK ||
-              status == IOBIND_ERROR_RUNTIME); /* where the failure is there already, the call itself says so */
+              status == IOBIND_ERROR_RUNTIME); /* if the failure is known already, the call itself returns it */
   if (status != IOBIND_OK) {
     expect_words("indices");
   }
 }
 
-/* What stands behind a failure on a thread's stream is not done: no copy, no wait, no run. The accelerator holds the stream up, so
- * that all of it is there before the failure is. */
+/* Work after a failure on a thread's stream is not done: no copy, no wait, no run. The accelerator delays the stream, so
+ * that all of it is submitted before the failure occurs. */
 static void behind_a_failure(void **state) {
   (void)state;
   static const float before[2] = {1, 2};
@@ -312,7 +312,7 @@ static void end_flock(flock *self) {
   iobind_session_destroy(self->session);
 }
 
-/* An event of a run before the bad one says so, that of the bad one never, in whatever order they are asked. */
+/* An event of a run before the failed one is OK, that of the failed one never, in any order of the queries. */
 static void one_of_eight(void **state) {
   (void)state;
   static const int orders[][RUNS] = {{0, 1, 2, 3, 4, 5, 6, 7}, {7, 6, 5, 4, 3, 2, 1, 0}, {3, 7, 5, 1, 4, 0, 6, 2}};
@@ -361,7 +361,7 @@ static void one_of_eight_met_by_another(void **state) {
   }
 }
 
-/* A fault that the accelerator meets when it is asked: that run says so, and the seven others are right. */
+/* A fault that the accelerator injects on request: that run returns it, and the seven others are right. */
 static void one_of_eight_by_name(void **state) {
   (void)state;
   if (!is_device("vdev")) {
@@ -398,7 +398,7 @@ static void one_of_eight_by_name(void **state) {
   }
 }
 
-/* What is read behind a run that fails does not reach the caller's memory. */
+/* Data that are read after a failed run do not reach the caller's memory. */
 static void read_behind_a_failure(void **state) {
   (void)state;
   static const float ones[COLUMNS] = {1, 1, 1, 1};
@@ -531,7 +531,7 @@ static void next_row(iobind_pipeline *pipeline, const float *expected) {
 typedef struct trial {
   const char *setting, *value;
   bool stops;
-  bool vague; /* a stream of the accelerator's tells a failure to who asks first, and not which of its runs it was */
+  bool vague; /* a stream of the accelerator reports a failure to the first query, and not which of its runs has failed */
   int submitted;
   float row[COLUMNS];
 } trial;
@@ -553,7 +553,7 @@ static void submit_items(trial *self, iobind_pipeline *pipeline) {
   }
 }
 
-/* What is given out is right, what failed says so, and with STOP nothing behind it is given out. */
+/* Returned items are right, failed ones return the failure, and with STOP no later one is returned. */
 static void expect_item(trial *self, iobind_pipeline *pipeline, int i) {
   iobind_tensor *output;
   iobind_pipeline_item item = IOBIND_PIPELINE_ITEM_INIT;

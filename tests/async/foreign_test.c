@@ -134,7 +134,7 @@ static void session_computes_on_it(void **state) {
   iobind_session_destroy(session);
 }
 
-/* The deleter is called when the last of the two has gone. */
+/* The deleter is called when the last of the two is destroyed. */
 static void session_keeps_it(void **state) {
   (void)state;
   iobind_session *session = make_session(wrapped);
@@ -161,7 +161,7 @@ static void copies_and_events(void **state) {
   copy(in, x, theirs);
   copy(x, y, wrapped);
   copy(y, out, theirs);
-  expect_ok(iobind_event_record(event, wrapped, &fault)); /* also behind what is there */
+  expect_ok(iobind_event_record(event, wrapped, &fault)); /* also after the work that is there */
   expect_ok(iobind_event_wait(event, IOBIND_NO_TIMEOUT, &fault));
   expect_pinned(out, threes);
   copy(in, x, third);
@@ -188,7 +188,7 @@ static void events_of_theirs(void **state) {
   iobind_tensor *out = make_pinned(ones);
   expect_ok(iobind_stream_create(device, NULL, &third, &fault));
   copy(in, x, theirs);
-  expect_ok(iobind_stream_signal_native(wrapped, &native, &fault)); /* behind what is there */
+  expect_ok(iobind_stream_signal_native(wrapped, &native, &fault)); /* after the work that is there */
   expect_ok(iobind_stream_wait_native(third, &native, &fault));
   copy(x, out, third);
   expect_ok(iobind_stream_signal_native(third, &native, &fault));

@@ -1,6 +1,6 @@
-/* A gate in a stream: what is submitted behind it does not happen before it is opened. A call that must wait for that is made with the gate
- * still closed: another thread opens it when the call has returned, or when the thread that made it has slept for a while. So the outcome does not
- * depend on the time. */
+/* A gate in a stream: work that is submitted after it does not begin before it is opened. A call that must wait for that work is made with the
+ * gate closed: another thread opens it when the call has returned, or when the calling thread has slept for a while. So the outcome does not
+ * depend on time. */
 #ifndef TESTS_ASYNC_GATE_H
 #define TESTS_ASYNC_GATE_H
 
@@ -122,7 +122,7 @@ static void *gate_open_later(void *context) {
   return NULL;
 }
 
-/* Before a call that must wait for what is behind the gate, and after it. */
+/* Before a call that must wait for work after the gate, and after that call. */
 static void gate_begin(gate *self) {
   self->caller = gettid();
   atomic_store(&self->has_returned, false);

@@ -1,5 +1,5 @@
-/* Access of the host to tensors that work in flight uses. Without a stream it comes after all of that work: a read after what writes the tensor, a
- * write after what reads or writes it. */
+/* Access of the host to tensors that work in flight uses. Without a stream it is ordered after that work: a read after work that writes the tensor, a
+ * write after work that reads or writes it. */
 #define _GNU_SOURCE /* gettid, nanosleep */
 #include "adder.h"
 #include "held.h"
@@ -224,7 +224,7 @@ static void write_to_a_constant_of_a_pipeline(void **state) {
   adder_close(&adds);
 }
 
-/* Of a pipeline whose worker is far behind, if the device has no streams: each item has what the constant held when it was submitted. */
+/* Of a pipeline whose worker has many items left, if the device has no streams: each item has what the constant held when it was submitted. */
 static void write_behind_many_items(void **state) {
   (void)state;
   enum { ITEMS = 32, LARGE = 1 << 16 };

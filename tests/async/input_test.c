@@ -1,4 +1,4 @@
-/* Inputs that the session or iobind reads on the host, of runs on a stream: what fills them comes first, wherever that is submitted. */
+/* Inputs that the session or iobind reads on the host, of runs on a stream: the work that fills them is complete first, on any stream. */
 #define _GNU_SOURCE /* gettid, nanosleep */
 #include "gate.h"
 

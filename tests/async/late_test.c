@@ -265,7 +265,7 @@ static iobind_semaphore *hold(iobind_stream *stream, int *file) {
   return semaphore;
 }
 
-/* Of two runs in flight the second fails. It has read the result of the first one, which is given up. */
+/* Of two runs in flight the second fails. It has read the result of the first one, which is dropped. */
 static void fails_behind_another(iobind_carry_mode mode) {
   bench one = make_bench(0);
   iobind_stream *stream = NULL;

@@ -1,5 +1,5 @@
-/* Outputs that are lent while their run is in flight, used by what else iobind does: other bindings and sessions, pipelines, DLPack, states. Neither the
- * run nor what is submitted behind it has begun when it is lent, wherever the device has streams. */
+/* Outputs that are lent while their run is in flight, used by other parts of iobind: bindings and sessions, pipelines, DLPack, states. If the device has streams, neither the
+ * run nor the work after it has begun when the output is lent. */
 #define _GNU_SOURCE /* gettid, nanosleep */
 #include "filled.h"
 #include "gate.h"

@@ -1,5 +1,5 @@
-/* Waits with a time limit: what was waited for goes on, and the next wait finds it. Nothing here depends on how long something takes: where
- * TIMEOUT must come, a gate holds back what the wait needs. */
+/* Waits with a time limit: after TIMEOUT the work continues, and the next wait finds it. Nothing here depends on how long something takes: if
+ * TIMEOUT is expected, a gate holds back the work. */
 #define _POSIX_C_SOURCE 200809L /* the barrier */
 #include "fixture.h"
 
@@ -21,7 +21,7 @@ static iobind_runtime *runtime;
 static iobind_device *device;
 static iobind_stream *stream;
 
-/* ---- a gate in a session's first run on the CPU: it needs memory, ORT logs that, and the log's receiver stands still ---- */
+/* ---- a gate in a session's first run on the CPU: it needs memory, ORT logs that, and the log's receiver blocks ---- */
 
 static atomic_bool gated;
 static pthread_mutex_t gate_mutex = PTHREAD_MUTEX_INITIALIZER;
@@ -127,7 +127,7 @@ static void *open_later(void *context) {
   return NULL;
 }
 
-/* After TIMEOUT the event and the stream are destroyed, which waits for what goes on. */
+/* After TIMEOUT the event and the stream are destroyed, which waits for the work in flight. */
 static void of_what_is_destroyed(void **state) {
   (void)state;
   iobind_event *event = make_event();

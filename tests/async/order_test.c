@@ -198,8 +198,8 @@ static void close_look_ups(const look_ups *open) {
   iobind_session_destroy(open->table);
 }
 
-/* A run fails on the session's stream, after its call. The stream that it was given tells it: by the event behind it, by a wait for the
- * stream, and to the binding; what was waited for before stays good, and what comes afterwards works. */
+/* A run fails on the session's stream, after its call. The caller's stream reports it: by the event after it, by a wait for the
+ * stream, and to the binding. Work that was waited for before remains OK, and later work succeeds. */
 static void failures_are_heard(void **state) {
   (void)state;
   look_ups open = open_look_ups();
@@ -295,8 +295,8 @@ static void output_is_lent_while_the_run_is_under_way(void **state) {
   iobind_binding_destroy(binding);
 }
 
-/* What was submitted behind a lent output worked with the output of a run that failed: a wait for that stream returns the failure, even if other calls
- * have returned it, or a good run came in between. What the stream got before it was lent is good. */
+/* Work after a lent output has used the output of a run that failed: a wait for that stream returns the failure, even if other calls
+ * have returned it, or a good run came in between. Earlier work of that stream is OK. */
 static void failure_is_heard_where_an_output_was_lent(void **state) {
   (void)state;
   iobind_tensor *lent;
@@ -311,7 +311,7 @@ static void failure_is_heard_where_an_output_was_lent(void **state) {
     expect_ok(iobind_binding_get_output(bad, 0, streams[DOWN], &lent, &fault));
     expect_ok(iobind_event_record(events[DOWN], streams[DOWN], &fault));
     open_gate(gate);
-    if (i % 2 == 0) { /* the run's own stream tells it first, and works again */
+    if (i % 2 == 0) { /* the run's own stream reports it first, and works again */
       expect(IOBIND_ERROR_RUNTIME, iobind_stream_synchronize(streams[RUN], &fault));
       expect_ok(iobind_binding_run(good, streams[RUN], &fault));
       expect_ok(iobind_binding_get_output(good, 0, streams[DOWN], &lent, &fault));
@@ -324,7 +324,7 @@ static void failure_is_heard_where_an_output_was_lent(void **state) {
     expect_ok(iobind_event_wait(events[UP], IOBIND_NO_TIMEOUT, &fault));
     (void)!iobind_stream_synchronize(streams[RUN], &fault);
     expect(IOBIND_ERROR_RUNTIME, iobind_binding_get_output(bad, 0, NULL, &lent, &fault));
-    expect_ok(iobind_binding_run(bindings[0], streams[DOWN], &fault)); /* what comes afterwards works */
+    expect_ok(iobind_binding_run(bindings[0], streams[DOWN], &fault)); /* later work succeeds */
     synchronize();
   }
   close_look_ups(&open);

@@ -1,4 +1,4 @@
-/* Two devices of one EP: what one has made is what the other one reads, and what happens on one leaves the other as it is. */
+/* Two devices of one EP: what one has written is what the other reads, and a failure of one does not affect the other. */
 #define _GNU_SOURCE /* gettid, nanosleep, setenv */
 #include "filled.h"
 #include "gate.h"
@@ -177,7 +177,7 @@ static void taken_for_the_other(void **state) {
   }
 }
 
-/* The number of the device goes with the memory. */
+/* The memory is exported with the number of its device. */
 static void handed_over_and_back(void **state) {
   (void)state;
   for (int i = 0; i < PAIR; i++) {
@@ -257,7 +257,7 @@ static void a_host_input_of_both(void **state) {
       expect_ok(iobind_binding_run(bindings[i], sides[i].stream, &fault));
     }
     const int64_t none = 0;
-    expect_ok(iobind_tensor_write(bounds[1], 0, &none, sizeof none, NULL, &fault)); /* behind both */
+    expect_ok(iobind_tensor_write(bounds[1], 0, &none, sizeof none, NULL, &fault)); /* after both */
     for (int i = 0; i < PAIR; i++) {
       iobind_tensor *y = NULL;
       expect_ok(iobind_binding_get_output(bindings[i], 0, NULL, &y, &fault));

@@ -1,6 +1,6 @@
-/* Bindings that share memory: a run without a stream comes after the work in flight on streams that it shares memory with. It reads what others
- * write, and writes what others read or write; where both only read, it does not wait. What is shared may have been bound before that work was
- * submitted, when the binding had run many times and was not to look at it again. */
+/* Bindings that share memory: a run without a stream is ordered after work in flight on streams that shares memory with it: if it reads what others
+ * write, or writes what others read or write. If both only read, it does not wait. The shared memory may have been bound before that work was
+ * submitted, when the binding was armed for runs without checks. */
 #define _GNU_SOURCE /* gettid, nanosleep */
 #include "adder.h"
 #include "held.h"
@@ -29,7 +29,7 @@ static void bind_other(iobind_tensor *input, iobind_tensor *output) {
   expect_ok(iobind_binding_set_output(other, 0, output, 0, &fault));
 }
 
-/* So often that nothing but ORT's call is left of the next run. */
+/* So often that the next run consists only of ORT's call. */
 static void warm_up(iobind_binding *one) {
   for (int i = 0; i < 3; i++) {
     expect_ok(iobind_binding_run(one, NULL, &fault));
@@ -73,7 +73,7 @@ static void output_that_is_bound_then(void **state) {
   expect_both(sixes, twelves, z);
 }
 
-/* The binding stays as it is but for the tensor. */
+/* Only the tensor of the binding changes. */
 static void output_that_takes_the_place_of_another(void **state) {
   (void)state;
   iobind_tensor *first = fixture_floats(device, nines, COUNT);
@@ -323,7 +323,7 @@ static void run_that_fails(void **state) {
   expect_ok(run_other());
 }
 
-/* One binding, two threads' turns: runs on the stream and runs of the other binding, each behind what it uses. */
+/* Alternately runs on the stream and runs of the other binding, each ordered after the work that it uses. */
 static void turns(void **state) {
   (void)state;
   enum { TURNS = 50 };

@@ -48,7 +48,7 @@ static size_t pick(size_t below) {
   return (size_t)(chance % below);
 }
 
-/* Only these may come back: a run that was cancelled takes what is behind it on a worker's stream along. */
+/* Only these statuses are allowed: a cancelled run also fails the later work on a worker's stream. */
 static bool well(iobind_status status, const char *what) {
   if (status != IOBIND_OK && status != IOBIND_ERROR_CANCELLED) {
     print_error("%s: %s\n", what, fault.message);
@@ -68,7 +68,7 @@ static void forget(void *context, void *data) {
   atomic_fetch_add(&deleted, 1);
 }
 
-/* On the host one that tells when its memory is given back; a device has counters. */
+/* On the host one whose deleter shows when its memory is released; a device has counters. */
 static iobind_tensor *make_input(float value) {
   static const int64_t dims[1] = {COUNT};
   float values[COUNT];
@@ -183,7 +183,7 @@ static void wait_or_ask(lane *self) {
                      : well(iobind_event_query(self->event, &done, &fault), "event_query"));
 }
 
-/* What was read is there when its event says so, and not before. */
+/* Data that were read have arrived when the event is signaled, and not before. */
 static void look(lane *self) {
   int32_t done = 0;
   fault = (iobind_error)IOBIND_ERROR_INIT;
@@ -196,12 +196,12 @@ static void look(lane *self) {
     runs.read++;
     self->reading = false;
   } else if (fault.status != IOBIND_OK) {
-    synchronize(self->reader); /* behind a run that was cancelled */
+    synchronize(self->reader); /* after a cancelled run */
     self->reading = false;
   }
 }
 
-/* Read into host memory on a stream, from a tensor that is given up at once. */
+/* Read into host memory on a stream, from a tensor that is released at once. */
 static void read_slate(lane *self) {
   if (self->reading) {
     look(self);
@@ -289,7 +289,7 @@ static void soak(uint64_t wanted) {
     iobind_event_destroy(lanes[i].arrival);
   }
   for (size_t i = 0; i < STREAMS; i++) {
-    iobind_stream_destroy(streams[i]); /* what is still read comes now */
+    iobind_stream_destroy(streams[i]); /* reads in flight are complete now */
   }
   assert_true(runs.read > 0);
 }

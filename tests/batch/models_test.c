@@ -352,7 +352,7 @@ static float x_of(size_t row, int step) {
   return (float)(row * 3 + (size_t)step);
 }
 
-/* A step of the first rows, and what goes over the link in it. */
+/* A step of the first rows, and the bytes that cross the link in it. */
 static link_bytes step(iobind_batch *batch, const uint64_t *slots, size_t count, int number) {
   for (size_t i = 0; i < count; i++) {
     bring(batch, slots[i], x_of(i, number));
@@ -412,8 +412,8 @@ static void check_state(iobind_batch *batch, uint64_t slot, bool is_given, const
   iobind_state_release(saved);
 }
 
-/* In a step nothing of 50 sequences' states goes over the link. A sequence that joins where another one has left moves alone, and comes up from the
- * host exactly once. */
+/* In a step no byte of 50 sequences' states crosses the link. A sequence that joins in place of another one moves alone, and is uploaded
+ * exactly once. */
 static void states_of_an_encoder(void **state) {
   (void)state;
   uint64_t slots[STREAMS];

@@ -240,7 +240,7 @@ static void act(play *self) {
 
 enum { ACTS = 60 };
 
-/* As many as the environment says, for a longer test. */
+/* The number is set by the environment, for a longer test. */
 static void play_all(uint64_t plays) {
   const char *wanted = getenv("BATCH_PLAYS");
   size_t failures = 0;
@@ -279,7 +279,7 @@ static void captured_sequences(void **state) {
 
 /* ---- states ---- */
 
-/* A row's state goes on in a binding of the session, and a binding's in a row. */
+/* A binding of the session continues from a row's state, and a row from a binding's. */
 static void between_binding_and_row(void **state) {
   (void)state;
   iobind_batch *batch = voice_batch(session, 2, 0);

@@ -296,7 +296,7 @@ static void outputs_that_are_kept(void **state) {
   iobind_tensor_release(kept);
 }
 
-/* ---- what goes over the link ---- */
+/* ---- bytes that cross the link ---- */
 
 typedef struct link_bytes {
   int64_t up;

@@ -14,7 +14,7 @@ enum { ROWS = 4 };
 
 static iobind_session *session;
 static iobind_batch *batch;
-static iobind_stream *held; /* behind the gate */
+static iobind_stream *held; /* after the gate */
 static iobind_semaphore *gate;
 static uint64_t slots[ROWS];
 static voice rows[ROWS];
@@ -64,7 +64,7 @@ static void open_gate(void) {
   iobind_stream_destroy(other);
 }
 
-/* A state that a run behind the gate makes. */
+/* A state that a run after the gate writes. */
 static iobind_state *make_held_state(voice *row) {
   const float x[WIDTH] = {3, 1, 2, 4};
   iobind_batch *maker = voice_batch(session, 1, 0);
@@ -176,7 +176,7 @@ static voice_results prepare(iobind_state *first) {
 
 /* ---- held ---- */
 
-/* By a step whose upload and kernels are behind the gate. */
+/* By a step whose upload and kernels are held back by the gate. */
 static void by_a_step(void **state) {
   (void)state;
   caller other;

@@ -1,4 +1,4 @@
-/* What tests of captured graphs stand on: a device, sessions that capture, small tensors and models, and the device's own count of what it
+/* The rig of the tests of captured graphs: a device, sessions that capture, small tensors and models, and the device's own count of what it
  * was launched. */
 #ifndef TESTS_GRAPH_GRAPH_RIG_H
 #define TESTS_GRAPH_GRAPH_RIG_H

@@ -16,7 +16,7 @@ static inline iobind_status call_binding_set_output(iobind_binding *b, size_t in
   return iobind_binding_place_output(b, index, (iobind_output_mode)mode, d, memory, error);
 }
 
-/* A run, and an event behind it, which may be NULL. Without a stream the event stays as it is. */
+/* A run, and an event that is recorded after it, which may be NULL. Without a stream the event stays as it is. */
 static inline iobind_status call_binding_run(iobind_binding *b, iobind_stream *stream, iobind_event *event,
                                              iobind_error *error) {
   iobind_status status = iobind_binding_run(b, stream, error);

@@ -1,4 +1,4 @@
-/* A library whose content begins far behind the start of its file, at an offset that 32 bits cannot hold. */
+/* A library whose content begins at an offset of its file that 32 bits cannot hold. */
 #ifndef IOBIND_TESTS_FAR_LIBRARY_H
 #define IOBIND_TESTS_FAR_LIBRARY_H
 

@@ -1,4 +1,4 @@
-/* What the unit tests stand on: a checked call, a runtime with its devices, sessions of test models, tensors of floats. */
+/* The fixture of the unit tests: a checked call, a runtime with its devices, sessions of test models, tensors of floats. */
 #ifndef TESTS_UNIT_FIXTURE_H
 #define TESTS_UNIT_FIXTURE_H
 
@@ -37,7 +37,7 @@ iobind_runtime *fixture_runtime(void);
 /* The device of a spec. Where it is not there the test is skipped, or fails if IOBIND_REQUIRE names it. */
 iobind_device *fixture_device(iobind_runtime *runtime, const char *spec);
 
-/* A runtime that is the test's own, and a device of it; where the device is not there the runtime is gone, too. */
+/* A runtime of the test's own, and a device of it. If there is no such device, the runtime is destroyed, too. */
 iobind_runtime *fixture_runtime_with(const char *spec, iobind_device **device);
 
 /* A session of a test model, on a device or (NULL) without one. */
@@ -78,7 +78,7 @@ void fixture_deleter(void *context, void *data);
   }                                                     \
   _Static_assert(sizeof(cases) / sizeof((cases)[0]) > 0, "no test")
 
-/* Is the device there, or must it be? Where it is not, says why. */
+/* Is there the device, or must there be? If there is none, the reason is printed. */
 bool fixture_has(const char *spec);
 
 #endif

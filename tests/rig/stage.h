@@ -1,4 +1,4 @@
-/* What most tests with cmocka stand on: a runtime with the software devices, the processor, and the device of the running test. */
+/* The stage of most tests with cmocka: a runtime with the software devices, the processor, and the device of the running test. */
 #ifndef TESTS_RIG_STAGE_H
 #define TESTS_RIG_STAGE_H
 

@@ -1,4 +1,4 @@
-/* What the tests with several threads stand on: the virtual accelerator, which ThreadSanitizer sees into, and a crew of threads. */
+/* The fixture of the tests with several threads: the virtual accelerator, which ThreadSanitizer sees into, and a crew of threads. */
 #ifndef TESTS_THREADS_THREADS_H
 #define TESTS_THREADS_THREADS_H
 
@@ -16,7 +16,7 @@ int threads_open(void **state);
 int threads_close(void **state);
 iobind_runtime *threads_runtime(void); /* as those are made; the reference is the caller's */
 
-/* One of a crew. cmocka's checks are for the main thread: a member tells by `good` whether all went well. */
+/* One of a crew. cmocka's checks are for the main thread: a member sets `good` if all went well. */
 typedef struct member {
   pthread_t thread;
   pthread_barrier_t *barrier;

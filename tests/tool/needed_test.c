@@ -1,4 +1,4 @@
-/* The libraries that a library needs, out of its file. The program's own file is the sound one. */
+/* The libraries that a library needs, read from its file. The program's own file is the undamaged one. */
 #define _POSIX_C_SOURCE 200809L /* mkstemp */
 #define _FILE_OFFSET_BITS 64
 

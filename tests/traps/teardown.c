@@ -1,11 +1,11 @@
-/* Objects given up in every order: each order in a process of its own, for the wrong one ends it.
+/* Objects released in every order: each order in a process of its own, because a wrong one ends it.
  *
  * usage: traps_teardown [STEP [ORDER...]]
  *   STEP   of the orders, by the alphabet, every STEP-th; 1: all 5040
  *   ORDER  these numbers alone
  *
- * What is left is used before each thing that goes, so that it is not only alive but works; and where there are a stream and a
- * binding, things go while a run of theirs is in flight. */
+ * Before each release the remaining objects are used, so that they are known to work. If there are a stream and a
+ * binding, objects are released while one of their runs is in flight. */
 #define _POSIX_C_SOURCE 200809L /* fork, setenv */
 #include <stdio.h>
 #include <stdlib.h>

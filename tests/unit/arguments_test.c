@@ -1,4 +1,4 @@
-/* What is NULL where something is needed, and options that are none: each function says which argument it was. */
+/* NULL for a required argument, and invalid options: each function names the argument. */
 #include "stage.h"
 #include "../rig/calls.h"
 
@@ -210,7 +210,7 @@ static void audits_and_pipelines(void **state) {
   iobind_session_destroy(strings);
 }
 
-/* An audit of what is not bound or not fetched says so, and counts nothing. */
+/* An audit reports what is not bound or not fetched, and counts nothing for it. */
 static void audit_of_half_a_binding(void **state) {
   (void)state;
   iobind_binding *half = NULL;

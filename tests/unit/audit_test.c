@@ -1,4 +1,4 @@
-/* The audit: what it says moves is what the virtual accelerator counts. */
+/* The audit: the bytes that it reports are those that the virtual accelerator counts. */
 #include "stage.h"
 
 #include <string.h>

@@ -93,7 +93,7 @@ static void goes_on(const cached *self) {
   fixture_expect_floats(sum, cache_row, CACHE_COLUMNS);
 }
 
-/* A state in place that a run may have written in part, which fails long after its call, is not gone on from: it is bound or rewritten. */
+/* A state in place that a run may have written in part, which fails long after its call, is refused by later runs until it is bound or rewritten. */
 static void torn_state_is_refused(void **state) {
   (void)state;
   cached self = open_cached(IOBIND_CARRY_IN_PLACE);
@@ -203,7 +203,7 @@ static void states_stay_on_the_device(void **state) {
   iobind_session_destroy(session);
 }
 
-/* A state that a run has made larger than the session's fixed dim allows is refused in iobind's words, before ORT sees it. A row says the same;
+/* A state that a run has made larger than the session's fixed dim allows is refused by iobind, before ORT sees it. A row tests the same;
  * fuzz/mutants.py links its defects into this program. */
 static void moved_state_outgrows_a_fixed_dim(void **state) {
   (void)state;
@@ -264,7 +264,7 @@ static void kept_result_is_copied(void **state) {
   iobind_session_destroy(session);
 }
 
-/* A restored state that could be copied in part only is not gone on from, until it is restored again. */
+/* A restored state that was copied only in part is refused by runs until it is restored again. */
 static void restore_that_fails_is_refused(void **state) {
   (void)state;
   static const float ones[2] = {1, 1};
@@ -346,7 +346,7 @@ static void save_in_flight_does_not_wait(void **state) {
     expect_ok(iobind_event_create(device, &event, &fault));
     expect_ok(iobind_binding_run(binding, stream, &fault));
     expect_ok(iobind_event_record(event, stream, &fault));
-    expect_ok(iobind_binding_save_state(binding, &saved, &fault)); /* what it copies is behind the event */
+    expect_ok(iobind_binding_save_state(binding, &saved, &fault)); /* its copies are ordered after the event */
     expect_ok(iobind_event_wait(event, IOBIND_NO_TIMEOUT, &fault));
     const bool copies = mode == IOBIND_CARRY_IN_PLACE;
     fixture_arm();
@@ -421,7 +421,7 @@ static void refused_carry_leaves_the_results(void **state) {
   expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_binding_carry(binding, 0, 0, IOBIND_CARRY_IN_PLACE, &fault));
   expect_ok(iobind_binding_get_output(binding, 0, NULL, &result, &fault));
   fixture_expect_floats(result, four, 1);
-  run(binding); /* the carry goes on */
+  run(binding); /* the carry continues */
   expect_ok(iobind_binding_get_output(binding, 0, NULL, &result, &fault));
   fixture_expect_floats(result, eight, 1);
   iobind_binding_destroy(binding);

@@ -318,7 +318,7 @@ static void live_input(void **state) {
   iobind_tensor_release(input);
 }
 
-/* Where no pinned memory can be had, the read is as the EP makes it: it waits, and what was read before comes before. */
+/* If no pinned memory can be allocated, the EP makes the read: it waits, and earlier reads are delivered before it. */
 static void without_pinned_memory(void **state) {
   (void)state;
   assert_int_equal(vdev_set(0, "fail_pinned", "every:1"), 0);

@@ -97,7 +97,7 @@ static iobind_status load(iobind_device *const *list, size_t count, const char *
   return status;
 }
 
-/* Devices of one EP go to it together, wherever they stand in the list. This EP refuses more than one, which shows that it was asked. */
+/* Devices of one EP are passed to it together, at any positions in the list. This EP refuses more than one, which shows that it was asked. */
 static void both_devices_in_one_session(void **state) {
   (void)state;
   iobind_device *list[] = {devices[0], iobind_runtime_get_device(runtime, 0), devices[1]};
@@ -135,7 +135,7 @@ static size_t count_words(const char *text, const char *words) {
   return count;
 }
 
-/* Each place stands once in the message, and pinned memory is not taken for the device's own. */
+/* Each memory location is named once in the message, and pinned memory is not taken for the device's own. */
 static void copy_names_its_places(void **state) {
   (void)state;
   static const int64_t dims[] = {4};
@@ -153,7 +153,7 @@ static void copy_names_its_places(void **state) {
   iobind_tensor_release(on_device);
 }
 
-/* A run for which the device has no memory left says so by its status. */
+/* A run for which the device has no memory left returns that status. */
 static void run_out_of_memory(void **state) {
   (void)state;
   enum { COUNT = 1 << 16 };

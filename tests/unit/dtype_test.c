@@ -101,7 +101,7 @@ static void products_that_overflow(void **state) {
   } rows[] = {
       {IOBIND_DTYPE_UINT8, {(int64_t)1 << 40, (int64_t)1 << 40}, 2},
       {IOBIND_DTYPE_UINT8, {(int64_t)1 << 32, (int64_t)1 << 32}, 2}, /* 2^64: wraps to 0 */
-      {IOBIND_DTYPE_UINT8, {(int64_t)1 << 31, (int64_t)1 << 32}, 2}, /* 2^63: one more than can be said */
+      {IOBIND_DTYPE_UINT8, {(int64_t)1 << 31, (int64_t)1 << 32}, 2}, /* 2^63: one more than can be represented */
       {IOBIND_DTYPE_UINT8, {INT64_MAX, 2}, 2},
       {IOBIND_DTYPE_FLOAT32, {(int64_t)1 << 62}, 1}, /* the elements fit, 2^64 bytes wrap to 0 */
       {IOBIND_DTYPE_FLOAT64, {INT64_MAX}, 1},
@@ -119,7 +119,7 @@ static void products_that_overflow(void **state) {
   assert_true(bytes_of(IOBIND_DTYPE_INT2, most, 1) == ((size_t)1 << 61));
 }
 
-/* A dim of 0 makes the tensor empty, however large the others are and wherever it stands. */
+/* A dim of 0 makes the tensor empty, however large the others are, at any position. */
 static void zero_wins_over_overflow(void **state) {
   (void)state;
   static const int64_t rows[][3] = {{0, INT64_MAX, INT64_MAX}, {INT64_MAX, 0, INT64_MAX}, {INT64_MAX, INT64_MAX, 0}};

@@ -112,7 +112,7 @@ static void given_file(void **state) {
   (void)state;
   iobind_runtime_options options = plain();
   options.ort_library = real_file();
-  setenv("ORT_NATIVE_LIB_PATH", "no/such/file.so", 1); /* what is given goes before what is set */
+  setenv("ORT_NATIVE_LIB_PATH", "no/such/file.so", 1); /* an argument has precedence over the environment */
   iobind_runtime *runtime = create(&options);
   expect_found(runtime, real_file(), "the given path");
   iobind_runtime_destroy(runtime);
@@ -336,7 +336,7 @@ static void versions_that_do_not_fit(void **state) {
     refuse(IOBIND_ERROR_VERSION, &options);
     expect_words("1.24");
     expect_words(versions[i]);
-    assert_null(getenv("UNIT_FAKE_ASKED")); /* asking an ORT for what it has not makes it print */
+    assert_null(getenv("UNIT_FAKE_ASKED")); /* an ORT prints if it is asked for an interface that it lacks */
   }
   unsetenv("UNIT_FAKE_VERSION");
   refuse(IOBIND_ERROR_VERSION, &options);
@@ -473,7 +473,7 @@ static void two_copies_with_one_ep_library(void **state) {
   use_device(one, "webgpu");
   options.ort_library = copy_library();
   iobind_runtime *two = create(&options);
-  /* the library serves one copy at a time: the second says why it has none, and the first goes on */
+  /* the library serves one copy at a time: the second gets the reason, and the first continues */
   fixture_arm();
   iobind_device *device = NULL;
   assert_int_equal(iobind_runtime_find_device(two, "webgpu", &device, NULL, &fault), IOBIND_ERROR_NOT_FOUND);

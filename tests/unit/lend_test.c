@@ -1,4 +1,4 @@
-/* Memory that a session lends, where no device of the runtime has it: used, copied, and given up in any order. */
+/* Memory that a session lends, where no device of the runtime has it: used, copied, and released in any order. */
 #include "fixture.h"
 
 #include <string.h>
@@ -53,7 +53,7 @@ static void place_is_lent_once(void **state) {
   iobind_runtime_destroy(runtime);
 }
 
-/* A lent place says of its memory what the device's own place says. */
+/* A lent memory location has the same properties as the device's own. */
 static void place_tells_its_memory(void **state) {
   lend(*state);
   const iobind__place *own = session->inputs[0].place;
@@ -86,7 +86,7 @@ static void write_read_and_copy(void **state) {
   iobind_runtime_destroy(runtime);
 }
 
-/* The memory dies with its last tensor, and the session behind it: not before. */
+/* The memory is freed with its last tensor, and then the session: not before. */
 static void tensors_outlive_the_session(void **state) {
   for (int order = 0; order < 6; order++) {
     lend(*state);
@@ -130,7 +130,7 @@ static void bound_as_an_input(void **state) {
   iobind_binding_destroy(binding);
 }
 
-/* A run may show the session a memory through a value; the place must not point into that value when it is gone. */
+/* A run may show the session a memory through a value; the memory location must not point into that value after it is freed. */
 static void place_outlives_the_value_that_showed_it(void **state) {
   runtime = fixture_runtime();
   device = fixture_device(runtime, *state);

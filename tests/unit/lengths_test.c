@@ -83,7 +83,7 @@ static void in_flight(void **state) {
   }
 }
 
-/* Nothing has failed in the call. The next run goes on where the failed ones began. */
+/* Nothing has failed in the call. The next run continues where the failed ones began. */
 static void that_fail_late(void **state) {
   (void)state;
   cache self = open_append(plain, IOBIND_CARRY_IN_PLACE, 0);
@@ -229,7 +229,7 @@ static void that_are_refused_before_a_capture(void **state) {
   close_cache(&self);
 }
 
-/* One that a thread of iobind's would have made, behind another one that has failed. */
+/* One that a thread of iobind would have made, after another one that has failed. */
 static void that_are_never_made(void **state) {
   (void)state;
   static const int64_t far = 99;
@@ -296,7 +296,7 @@ static void that_were_not_counted_before(void **state) {
   iobind_stream_destroy(streams[1]);
 }
 
-/* Lengths that are given behind such a run, while it is in flight, are known. */
+/* Lengths that are given after such a run, while it is in flight, are known. */
 static void behind_one_that_is_not_counted(void **state) {
   (void)state;
   iobind_stream *stream;

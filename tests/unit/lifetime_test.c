@@ -1,4 +1,4 @@
-/* Who keeps whom alive: objects given up in every order, deleters called once, EP libraries unregistered last. */
+/* Which object retains which: objects released in every order, deleters called once, EP libraries unregistered last. */
 #include "fixture.h"
 
 #include <stdlib.h>
@@ -86,7 +86,7 @@ static void give_up(parts *all, int part) {
   }
 }
 
-/* The next order of the parts, by the alphabet; false behind the last one. */
+/* The next order of the parts, alphabetically; false after the last one. */
 static bool next_order(int *order, int count) {
   int i = count - 2;
   while (i >= 0 && order[i] > order[i + 1]) {
@@ -205,7 +205,7 @@ static void no_deleter_on_failure(void **state) {
   iobind_runtime_destroy(runtime);
 }
 
-/* What is bound is kept, and let go when it is rebound, cleared, or the binding goes. */
+/* Bound tensors are retained, and released when they are rebound or cleared, or when the binding is destroyed. */
 static void binding_keeps_what_is_bound(void **state) {
   (void)state;
   iobind_runtime *runtime = fixture_runtime();

@@ -51,7 +51,7 @@ static void await(flag *self, uint64_t until) {
   pthread_mutex_unlock(&self->mutex);
 }
 
-/* ---- threads that tell when they have ended, while `tells_end` is set ---- */
+/* ---- threads that signal their end, while `tells_end` is set ---- */
 
 typedef struct told_thread {
   void *(*start)(void *context);
@@ -235,7 +235,7 @@ static OrtStatus *(ORT_CALL *wait_on_host)(OrtSyncNotificationImpl *self);
 static flag told, heard;
 static iobind_event *earlier;
 
-/* The EP tells the failure, and this thread writes it down only later. */
+/* The EP reports the failure, and this thread records it only later. */
 static OrtStatus *ORT_CALL wait_and_linger(OrtSyncNotificationImpl *self) {
   OrtStatus *status = wait_on_host(self);
   raise_flag(&told);
@@ -256,7 +256,7 @@ static void hook(iobind_event *event, OrtStatus *(ORT_CALL *with)(OrtSyncNotific
 static iobind_session *lookup;
 static iobind_binding *missing;
 
-/* A run that fails when the stream comes to it, which a copy holds up. */
+/* A run that fails when the stream reaches it, which a copy delays. */
 static void run_and_fail(void) {
   static const int64_t one = 1;
   const int64_t row = 99;

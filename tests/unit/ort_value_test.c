@@ -29,7 +29,7 @@ static void *release_value(void *value) {
   return NULL;
 }
 
-/* The tensor's owner lets go of it, and the memory stays until ORT's last value of it goes, on another thread. */
+/* The tensor's owner releases it, and the memory remains until ORT releases its last value of it, on another thread. */
 static void value_keeps_the_tensor(void **state) {
   (void)state;
   static const int64_t dims[] = {2, 2};
@@ -76,7 +76,7 @@ static void give_value_back(void *context, void *value) {
   api->ReleaseValue(value);
 }
 
-/* A tensor over ORT's own value: the same memory, and the value goes with the last use of the tensor. */
+/* A tensor over ORT's own value: the same memory, and the value is released with the last use of the tensor. */
 static void tensor_over_a_value(void **state) {
   (void)state;
   static const int64_t dims[] = {COUNT};

@@ -70,7 +70,7 @@ static void ends_are_in_order(void **state) {
   iobind_pipeline_destroy(pipeline);
 }
 
-/* What is the host's goes in as it is, and what the device computes of it comes down. */
+/* Inputs on the host are passed as they are, and the device's results are downloaded. */
 static void host_inputs_and_device_outputs(void **state) {
   (void)state;
   if (!is_device("vdev")) {

@@ -33,7 +33,7 @@ static int stop(void **state) {
   return 0;
 }
 
-/* What the profiler has heard so far. NULL: no library of that name is in the process. */
+/* What the profiler has received so far. NULL: no library of that name is in the process. */
 static const char *heard(void) {
   const char *path = getenv("NVTX_INJECTION64_PATH");
   void *library = path == NULL ? NULL : dlopen(path, RTLD_NOW | RTLD_NOLOAD);
@@ -147,7 +147,7 @@ static void without_a_profiler(void **state) {
   free_doubler(&d);
 }
 
-/* The log says why there are no ranges, and runs are as ever. */
+/* The log has the reason why there are no ranges, and runs are unaffected. */
 static void a_profiler_that_refuses(void **state) {
   (void)state;
   doubler d = make_doubler();

@@ -176,7 +176,7 @@ static void to_a_saved_state(void **state) {
   assert_true(moves(self.binding, 2));
   append(self.binding, 6);
   append(self.binding, 7);
-  assert_true(moves(self.binding, 3)); /* not that one: another row came behind two */
+  assert_true(moves(self.binding, 3)); /* not that one: another row was added after two */
   expect_firsts(self.binding, "126");
   expect_ok(iobind_binding_restore_state(self.binding, saved, &fault));
   append(self.binding, 8);

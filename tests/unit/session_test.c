@@ -416,7 +416,7 @@ static void messages_of_long_names(void **state) {
   iobind_session_destroy(session);
 }
 
-/* Names and dims of any length leave room for what was expected and what came. */
+/* Names and dims of any length leave room for what was expected and what was got. */
 static void long_names_in_a_message(void **state) {
   (void)state;
   char name[600];
@@ -608,7 +608,7 @@ static void files_that_are_no_models(void **state) {
   assert_int_equal(unlink(path), 0);
 }
 
-/* The path stands in the message, and the message stays UTF-8, however long both are. */
+/* The message contains the path, and remains UTF-8, however long both are. */
 static void long_path_in_a_message(void **state) {
   (void)state;
   for (size_t shift = 0; shift < 4; shift++) {

@@ -55,7 +55,7 @@ static void end_first(iobind_binding *binding, bool by_another_carry) {
   }
 }
 
-/* Two states by SWAP; the first one ends while the other one goes on. Each side must read what is bound then: another tensor, or the state
+/* Two states by SWAP; the first one ends while the other one continues. Each side must read what is bound then: another tensor, or the state
  * that was left. */
 static void swap_ends_beside_another(void **state) {
   (void)state;
@@ -154,7 +154,7 @@ static void unmap(void *context, void *data) {
   munmap(data, *(size_t *)context);
 }
 
-/* The same with wrapped memory that is gone as soon as iobind says that it is no longer used. */
+/* The same with wrapped memory that is freed as soon as iobind calls its deleter. */
 static void swap_over_memory_that_goes(void **state) {
   (void)state;
   static size_t size = 4096;
@@ -383,7 +383,7 @@ static void queued_runs(void **state) {
   iobind_session_destroy(session);
 }
 
-/* Everything is given up while runs are queued: they end, and nothing is freed under them. */
+/* All objects are released while runs are queued: the runs end, and nothing is freed before. */
 static void queued_runs_outlive_their_binding(void **state) {
   (void)state;
   iobind_session *session = pair();
@@ -540,7 +540,7 @@ static void handed_on_beside_a_first_state(void **state) {
   iobind_session_destroy(session);
 }
 
-/* What comes up on the stream for an input that is handed on goes to the host behind it, also to where it came from. */
+/* An upload on the stream to an input that is passed through is downloaded after it, also to its source. */
 static void handed_on_to_the_host(void **state) {
   (void)state;
   enum { TO_ITSELF, TO_PINNED, TO_HOST, WAYS };
@@ -580,7 +580,7 @@ static void handed_on_to_the_host(void **state) {
   iobind_session_destroy(session);
 }
 
-/* A run that fails on its way has finished when it returns, too: what it had submitted does not meet what comes next. */
+/* A failed run is also complete when it returns: the work that it had submitted does not overlap later work. */
 static void failed_run_has_finished(void **state) {
   (void)state;
   static const float threes[2] = {3, 3};

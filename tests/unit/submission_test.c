@@ -76,7 +76,7 @@ static int stop(void **state) {
 
 /* ---- the other thread ---- */
 
-/* What the EP says of a stream that has failed, to one wait. */
+/* What the EP returns for a failed stream, to one wait. */
 static OrtStatus *ORT_CALL wait_and_fail(OrtSyncNotificationImpl *self) {
   (void)self;
   return IOBIND__API(runtime)->CreateStatus(ORT_FAIL, "it failed");
@@ -88,7 +88,7 @@ static iobind_event *record_failing(iobind_stream *of) {
   return event;
 }
 
-/* The stream fails when it comes to this place. */
+/* The stream fails when it reaches this point. */
 static void let_fail(iobind_stream *of) {
   iobind_event_destroy(earlier);
   earlier = record_failing(of);
@@ -355,8 +355,8 @@ static void a_failure_of_which_nobody_is_told(void **state) {
   }
 }
 
-/* A call has returned the failure of the work before, and the caller waits for an event behind all of it, which is good: what the run was to write is missing still,
- * also when the binding has taken note. */
+/* A call has returned the failure of the earlier work, and the caller waits for an event after all of it, which succeeds. The data that the run was to write are still missing,
+ * also when the binding has recorded the failure. */
 static void the_output_of_a_run_that_failed(void **state) {
   (void)state;
   for (int polls = 0; polls < 2; polls++) {

@@ -1,4 +1,4 @@
-/* Errors, options, infos, references and text: what every other room stands on. */
+/* Errors, options, infos, references and text, on which all other modules are built. */
 #define _GNU_SOURCE /* mkstemp, pwrite */
 #define _FILE_OFFSET_BITS 64
 #include "fixture.h"
@@ -244,7 +244,7 @@ static void options_longer_needs_a_zero_tail(void **state) {
   given.newer[1] = (uint64_t)1 << 63; /* the very last byte */
   expect(IOBIND_ERROR_NOT_SUPPORTED, iobind__options_read(&out, sizeof out, OLDEST, &given, "call", &fault));
   expect_words("byte 39");
-  /* what lies behind the size that the caller says is not looked at */
+  /* bytes beyond the size that the caller passes are not read */
   given.known.struct_size = sizeof given - sizeof given.newer[1];
   expect_ok(iobind__options_read(&out, sizeof out, OLDEST, &given, "call", &fault));
 }
@@ -400,7 +400,7 @@ static void needed_libraries_of_a_damaged_file(void **state) {
     content[at] = (unsigned char)(at % 3 == 0 ? 0xFF : kept + 1);
     assert_int_equal(ftruncate(made, 0), 0);
     assert_int_equal(pwrite(made, content, length, 0), (ssize_t)length);
-    assert_true(iobind__needed_list(path, &names)); /* whatever it says */
+    assert_true(iobind__needed_list(path, &names)); /* with any result */
     iobind__needed_free(names);
     content[at] = kept;
   }

@@ -32,7 +32,7 @@ static int stop(void **state) {
   return 0;
 }
 
-/* cmocka's checks are for the main thread: a thread tells by its result whether all went well. */
+/* cmocka's checks are for the main thread: a thread returns whether all went well. */
 typedef struct work {
   pthread_t thread;
   pthread_barrier_t *barrier;
@@ -365,7 +365,7 @@ static void *make_runtimes(void *argument) {
   return NULL;
 }
 
-/* The last reference goes in one thread while another asks for the runtime: it gets that one or a new one, never a dead one. */
+/* The last reference is released in one thread while another asks for the runtime: it gets that one or a new one, never a destroyed one. */
 static void runtimes_come_and_go(void **state) {
   iobind_runtime_destroy(runtime); /* or this reference would keep it alive all the time */
   in_threads(make_runtimes, NULL);

@@ -91,7 +91,7 @@ typedef struct held_work {
 static void hold(held_work *self) {
   const int64_t dims[1] = {BYTES};
   *self = (held_work){0};
-  if (by_ep) { /* the virtual clock stands still until the host waits */
+  if (by_ep) { /* the virtual clock does not advance until the host waits */
     expect_ok(iobind_tensor_create(device, IOBIND_MEMORY_HOST_ACCESSIBLE, IOBIND_DTYPE_UINT8, dims, 1, &self->from, &fault));
     expect_ok(iobind_tensor_create(device, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_UINT8, dims, 1, &self->to, &fault));
     const iobind_tensor *source = self->from;
@@ -186,7 +186,7 @@ static void outcomes_are_kept(void **state) {
   }
 }
 
-/* A failure that has been reported is not that of what comes next, be it only a point. */
+/* A failure that has been reported is not that of later work, not even of a point. */
 static void nothing_is_left_of_a_failure(void **state) {
   (void)state;
   counted_task bad = make_task(IOBIND_ERROR_SHAPE, NULL);
@@ -325,7 +325,7 @@ static void no_thread_for_a_task(void **state) {
   assert_int_equal(task.destroyed, 1);
 }
 
-/* Another thread may ask for an event of a stream that is gone: the task is run nevertheless, and is never the caller's, even if it
+/* Another thread may query an event of a destroyed stream: the task is run nevertheless, and is never the caller's, even if it
  * fails. */
 static void task_of_a_stream_that_is_gone(void **state) {
   (void)state;

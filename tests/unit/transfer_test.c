@@ -46,7 +46,7 @@ static void counters_tell_the_bytes(void **state) {
   assert_int_equal(after.allocated_bytes, before.allocated_bytes);
 }
 
-/* More than any machine has: an error that says so, and the device still works. */
+/* More than any machine has: an out-of-memory error, and the device still works. */
 static void too_much_memory(void **state) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   skip(); /* their allocators end the program here: the release build runs this */

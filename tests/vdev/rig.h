@@ -1,4 +1,4 @@
-/* What the tests of the virtual accelerator stand on: ONNX Runtime (ORT) only through its own table, with the plugin
+/* The rig of the tests of the virtual accelerator: ONNX Runtime (ORT) only through its own table, with the plugin
  * registered. libiobind has no part in it: any program could do the same. */
 #ifndef TESTS_VDEV_RIG_H
 #define TESTS_VDEV_RIG_H

@@ -173,15 +173,23 @@ static void add_row(report_table *table, const char *ep, const char *name, const
   report_cell(table, text_or_null(found->cure), NULL);
 }
 
-/* One library that an EP needs. */
-static void look_at(tool_report *report, report_table *table, const char *ep, const char *name, int cuda, bool first_use,
-                    bool whole) {
+/* An EP whose libraries are listed. */
+typedef struct listing {
+  tool_report *report;
+  report_table *table;
+  const char *ep;
+  int cuda;   /* the major version that it is built for; 0: unknown */
+  bool whole; /* also the libraries of the system */
+} listing;
+
+/* One library that the EP needs, or opens on its first use. */
+static void look_at(const listing *self, const char *name, bool first_use) {
   finding found;
-  find_library(name, cuda, &found);
+  find_library(name, self->cuda, &found);
   bool told = strncmp(found.reason, name, strlen(name)) == 0; /* "NAME: cannot open", and no more */
-  if (found.path[0] == 0 || whole || !is_system(name)) add_row(table, ep, name, &found, first_use);
+  if (found.path[0] == 0 || self->whole || !is_system(name)) add_row(self->table, self->ep, name, &found, first_use);
   if (found.path[0] == 0) {
-    report_note(report, "%s: %s is missing%s%s%s: %s", ep, name, first_use ? ", for convolutions and others" : "",
+    report_note(self->report, "%s: %s is missing%s%s%s: %s", self->ep, name, first_use ? ", for convolutions and others" : "",
                 told ? "" : ": ", told ? "" : found.reason, found.cure);
   }
 }
@@ -198,22 +206,24 @@ static bool lists(char *const *names, const char *name) {
   return false;
 }
 
-static int look_at_ep(tool_report *report, report_table *table, const char *ep, const char *path, bool whole) {
+/* Returns the version of CUDA that the EP is built for, or 0. */
+static int look_at_ep(listing self, const char *path) {
   char **needed = path[0] == 0 ? NULL : needed_read(path);
   if (needed == NULL) return 0;
-  int cuda = cuda_of(needed);
+  const bool is_cuda = strcmp(self.ep, "cuda") == 0;
+  self.cuda = cuda_of(needed);
   for (size_t i = 0; needed[i] != NULL; i++) {
-    look_at(report, table, ep, needed[i], cuda, false, whole);
+    look_at(&self, needed[i], false);
   }
-  if (strcmp(ep, "cuda") == 0 && cuda != 0 && !lists(needed, driver_name)) { /* CUDA's runtime loads it */
-    look_at(report, table, ep, driver_name, cuda, false, whole);
+  if (is_cuda && self.cuda != 0 && !lists(needed, driver_name)) { /* CUDA's runtime loads it */
+    look_at(&self, driver_name, false);
   }
-  for (size_t i = 0; strcmp(ep, "cuda") == 0 && cuda >= OLDEST_CUDA && cuda <= NEWEST_CUDA && i < 2; i++) {
-    const char *name = on_first_use[cuda - OLDEST_CUDA][i];
-    if (!lists(needed, name)) look_at(report, table, ep, name, cuda, true, whole);
+  for (size_t i = 0; is_cuda && self.cuda >= OLDEST_CUDA && self.cuda <= NEWEST_CUDA && i < 2; i++) {
+    const char *name = on_first_use[self.cuda - OLDEST_CUDA][i];
+    if (!lists(needed, name)) look_at(&self, name, true);
   }
   needed_free(needed);
-  return cuda;
+  return self.cuda;
 }
 
 /* @param cuda  the major version that the EP is built for */
@@ -257,13 +267,13 @@ void libraries_report(const tool_state *tool, tool_report *report, bool details)
   add_columns(table, any);
   int cuda = 0;
   for (size_t i = 0; iobind_runtime_get_ep(tool->runtime, i, &info, NULL) == IOBIND_OK; i++) {
-    int built_for = look_at_ep(report, table, info.name, info.path, whole);
+    int built_for = look_at_ep((listing){.report = report, .table = table, .ep = info.name, .whole = whole}, info.path);
     cuda = built_for != 0 ? built_for : cuda;
     const char *name = file_name(info.path);
     if (strcmp(info.name, "cuda") != 0 || !details) continue;
     char path[1024]; /* TensorRT's EP lies beside CUDA's, and ONNX Runtime does not load it as a plugin */
     snprintf(path, sizeof path, "%.*slibonnxruntime_providers_tensorrt.so", (int)(name - info.path), info.path);
-    look_at_ep(report, table, "tensorrt", path, whole);
+    look_at_ep((listing){.report = report, .table = table, .ep = "tensorrt", .whole = whole}, path);
   }
   if (cuda != 0) report_driver(report, cuda);
 }

@@ -270,8 +270,9 @@ static int report_job(model_run *job, tool_report *report) {
 /* Called before the run, which may take long, but after all checks that can refuse it. */
 static int prepare_target(model_run *job) {
   tool_fault fault;
-  if (job->directory != NULL && !file_make_directory(job->directory, &fault))
+  if (job->directory != NULL && !file_make_directory(job->directory, &fault)) {
     return tool_fail(job->tool, "--output-dir %s", fault.text);
+  }
   if (job->archive == NULL) return TOOL_GO;
   for (size_t i = 0; i < job->output_count; i++) {
     iobind_value_info value = IOBIND_VALUE_INFO_INIT;

@@ -59,38 +59,38 @@ static int64_t least(int64_t one, int64_t other) {
   return one < other ? one : other;
 }
 
-void mosaic_cut(const mosaic_view *picture, int64_t index, int64_t row, int64_t column, const mosaic_levels *levels,
-                const mosaic_view *tiles, int64_t place) {
+void mosaic_cut(const mosaic_view *pictures, mosaic_corner from, const mosaic_levels *levels, const mosaic_view *tiles,
+                int64_t index) {
   int64_t channels = tiles->dims[MOSAIC_C];
   for (int64_t c = 0; c < channels; c++) {
     float mean = levels->mean[c], deviation = levels->deviation[c];
     for (int64_t y = 0; y < tiles->dims[MOSAIC_H]; y++) {
-      int64_t from_row = least(row + y, picture->dims[MOSAIC_H] - 1);
-      int64_t from = row_of(picture, index, levels->reversed ? channels - 1 - c : c, from_row);
-      int64_t to = row_of(tiles, place, c, y);
+      int64_t from_row = least(from.row + y, pictures->dims[MOSAIC_H] - 1);
+      int64_t source = row_of(pictures, from.picture, levels->reversed ? channels - 1 - c : c, from_row);
+      int64_t target = row_of(tiles, index, c, y);
       for (int64_t x = 0; x < tiles->dims[MOSAIC_W]; x++) {
-        int64_t from_column = least(column + x, picture->dims[MOSAIC_W] - 1);
-        float value = read_at(picture, from + from_column * picture->strides[MOSAIC_W]);
-        write_at(tiles, to + x * tiles->strides[MOSAIC_W], (value - mean) / deviation);
+        int64_t from_column = least(from.column + x, pictures->dims[MOSAIC_W] - 1);
+        float value = read_at(pictures, source + from_column * pictures->strides[MOSAIC_W]);
+        write_at(tiles, target + x * tiles->strides[MOSAIC_W], (value - mean) / deviation);
       }
     }
   }
 }
 
-void mosaic_add(const mosaic_view *tiles, int64_t place, const float *row_weights, const float *column_weights,
-                const mosaic_view *picture, int64_t index, int64_t row, int64_t column) {
-  float *sums = picture->data;
-  int64_t height = least(tiles->dims[MOSAIC_H], picture->dims[MOSAIC_H] - row);
-  int64_t width = least(tiles->dims[MOSAIC_W], picture->dims[MOSAIC_W] - column);
+void mosaic_add(const mosaic_view *tiles, int64_t index, const float *row_weights, const float *column_weights,
+                const mosaic_view *pictures, mosaic_corner to) {
+  float *sums = pictures->data;
+  int64_t height = least(tiles->dims[MOSAIC_H], pictures->dims[MOSAIC_H] - to.row);
+  int64_t width = least(tiles->dims[MOSAIC_W], pictures->dims[MOSAIC_W] - to.column);
   for (int64_t c = 0; c < tiles->dims[MOSAIC_C]; c++) {
     for (int64_t y = 0; y < height; y++) {
-      int64_t from = row_of(tiles, place, c, y);
-      int64_t to = row_of(picture, index, c, row + y) + column * picture->strides[MOSAIC_W];
+      int64_t source = row_of(tiles, index, c, y);
+      int64_t target = row_of(pictures, to.picture, c, to.row + y) + to.column * pictures->strides[MOSAIC_W];
       for (int64_t x = 0; x < width; x++) {
         float weight = row_weights[y] * column_weights[x];
         /* skip a weight of 0: a NaN there would stay NaN */
         if (weight > 0) {
-          sums[to + x * picture->strides[MOSAIC_W]] += weight * read_at(tiles, from + x * tiles->strides[MOSAIC_W]);
+          sums[target + x * pictures->strides[MOSAIC_W]] += weight * read_at(tiles, source + x * tiles->strides[MOSAIC_W]);
         }
       }
     }

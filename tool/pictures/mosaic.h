@@ -42,15 +42,22 @@ typedef struct mosaic_levels {
   bool reversed; /**< the model's first channel is the picture's last */
 } mosaic_levels;
 
-/** Copy the part of a picture that begins at row and column into picture `place` of a view of tiles. Beyond its edges the last
- *  row and column are repeated. */
-void mosaic_cut(const mosaic_view *picture, int64_t index, int64_t row, int64_t column, const mosaic_levels *levels,
-                const mosaic_view *tiles, int64_t place);
+/** Where a tile begins. */
+typedef struct mosaic_corner {
+  int64_t picture; /**< its index in a view */
+  int64_t row;
+  int64_t column;
+} mosaic_corner;
 
-/** Add tile `place` to a picture of float32, each element times the weights of its row and column; elements beyond the
- *  picture's edges are skipped. */
-void mosaic_add(const mosaic_view *tiles, int64_t place, const float *row_weights, const float *column_weights,
-                const mosaic_view *picture, int64_t index, int64_t row, int64_t column);
+/** Copy the part of a picture that begins at `from` into tile `index` of a view. Beyond the picture's edges its last row and column
+ *  are repeated. */
+void mosaic_cut(const mosaic_view *pictures, mosaic_corner from, const mosaic_levels *levels, const mosaic_view *tiles,
+                int64_t index);
+
+/** Add tile `index` to a picture of float32, from `to` on, each element times the weights of its row and column. Elements beyond
+ *  the picture's edges are skipped. */
+void mosaic_add(const mosaic_view *tiles, int64_t index, const float *row_weights, const float *column_weights,
+                const mosaic_view *pictures, mosaic_corner to);
 
 /** Bytes of a picture of float32, times `factor` and rounded, limited to 0 .. 255, into a view of bytes.
  *  @param reversed  the last channel becomes the first */

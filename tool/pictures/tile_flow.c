@@ -192,8 +192,8 @@ static int submit(tile_job *job, size_t item) {
   const mosaic_levels levels = {job->levels, job->levels + job->pictures.dims[MOSAIC_C], job->wish->reversed};
   for (int64_t i = 0; i < batch && item * (size_t)batch + (size_t)i < job->tile_count; i++) {
     tile_place place = place_of(job, item * (size_t)batch + (size_t)i);
-    mosaic_cut(&job->pictures, place.picture, grid_origin(&job->rows, place.row), grid_origin(&job->columns, place.column),
-               &levels, &job->tiles, i);
+    const mosaic_corner from = {place.picture, grid_origin(&job->rows, place.row), grid_origin(&job->columns, place.column)};
+    mosaic_cut(&job->pictures, from, &levels, &job->tiles, i);
   }
   iobind_status status = submit_item(job, &error);
   if (status == IOBIND_ERROR_INVALID_STATE) find_failure(job, &error);
@@ -223,8 +223,9 @@ static int pull(tile_job *job, size_t item) {
     tile_place place = place_of(job, item * (size_t)batch + (size_t)i);
     grid_weigh(&job->rows, place.row, scale, row_weights);
     grid_weigh(&job->columns, place.column, scale, column_weights);
-    mosaic_add(&tiles, i, row_weights, column_weights, &job->result, place.picture,
-               grid_origin(&job->rows, place.row) / step * scale, grid_origin(&job->columns, place.column) / step * scale);
+    const mosaic_corner to = {place.picture, grid_origin(&job->rows, place.row) / step * scale,
+                              grid_origin(&job->columns, place.column) / step * scale};
+    mosaic_add(&tiles, i, row_weights, column_weights, &job->result, to);
   }
   if (tool_is_host(job->device)) job->times[item].download_ns = 0; /* without a download there is no such stage */
   return TOOL_GO;
