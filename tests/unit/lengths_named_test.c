@@ -165,9 +165,9 @@ static void in_flight(void **state) {
       expect_ok(iobind_binding_run(self.binding, stream, &fault));
       expect_ok(write_length(self.binding, 1, LAST, stream, &fault));
     }
+    expect_ok(iobind_binding_run(self.binding, stream, &fault));
     expect(IOBIND_ERROR_INVALID_STATE, iobind_binding_name_length(self.binding, AT, IOBIND_LENGTH_BEFORE, 0, &fault));
     expect(IOBIND_ERROR_INVALID_STATE, write_length(self.binding, 2, LAST, stream, &fault)); /* positions of other dims */
-    expect_ok(iobind_binding_run(self.binding, stream, &fault));
     expect_ok(iobind_stream_synchronize(stream, &fault));
     expect_sum(&self, 27);
     iobind_stream_destroy(stream);

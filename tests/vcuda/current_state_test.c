@@ -159,6 +159,13 @@ static void binding_write_lengths(int own) {
   end_world(&w);
 }
 
+static void binding_name_length(int own) {
+  doubler self = make_doubler(own, IOBIND_CARRY_MOVE);
+  ELSEWHERE(own, iobind_binding_name_length(self.binding, 0, IOBIND_LENGTH_OTHER, 0, &fault));
+  expect_next(&self, fours);
+  end_doubler(&self);
+}
+
 static void state_release(int own) {
   doubler self = make_doubler(own, IOBIND_CARRY_IN_PLACE);
   expect_ok(iobind_binding_save_state(self.binding, &self.state, &fault));
@@ -195,8 +202,15 @@ static void state_load(int own) {
 }
 
 static const struct CMUnitTest tests[] = {
-    ROW(binding_save_state),   ROW(binding_save_state__in_flight), ROW(binding_restore_state), ROW(binding_reorder_state),
-    ROW(binding_rewind_state), ROW(binding_write_lengths),         ROW(state_release),         ROW(state_save),
+    ROW(binding_save_state),
+    ROW(binding_save_state__in_flight),
+    ROW(binding_restore_state),
+    ROW(binding_reorder_state),
+    ROW(binding_rewind_state),
+    ROW(binding_name_length),
+    ROW(binding_write_lengths),
+    ROW(state_release),
+    ROW(state_save),
     ROW(state_load),
 };
 
