@@ -9,7 +9,7 @@ import subprocess
 import time
 
 HERE = pathlib.Path(__file__).resolve().parent
-WAIT = 120  # seconds until it is up
+WAIT = 900  # seconds in which it comes up, or goes, also on a machine that does much else; a daemon that ends is noticed at once
 
 
 def daemon(log, kind, *arguments, **environment):
@@ -53,7 +53,7 @@ def up(folder, workers=2):
         for process in reversed(daemons):
             process.terminate()
         for process in daemons:
-            process.wait(30)
+            process.wait(WAIT)
 
 
 def settings(master, workers):
