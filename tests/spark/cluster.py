@@ -77,6 +77,8 @@ def settings(master, workers):
         "spark.sql.files.maxPartitionBytes": "4m",
         "spark.sql.files.openCostInBytes": "4m",
         "spark.sql.execution.arrow.maxRecordsPerBatch": "20",
+        # where musl is installed beside glibc, Spark's snappy loads its library for musl, and fails
+        "spark.sql.parquet.compression.codec": "uncompressed",
         **{f"spark.executorEnv.{name}": value for name, value in {
             "VDEV_DEVICES": str(max(2, workers)), "ORT_DISABLE_TELEMETRY": "1", **passed}.items()},
     }
