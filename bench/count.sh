@@ -43,10 +43,17 @@ callgrind() {
   fi
 }
 total() { sed -n 's/^totals: \([0-9]*\)$/\1/p' "$1"; }
+# The instructions in libiobind itself, by the object of each function; the line after `calls` has those of what was called.
+own() {
+  awk '/^ob=/ { id = $1; if (NF > 1) is_own[id] = /libiobind\./; counts = is_own[id] }
+    /^calls=/ { getline; next }
+    /^[-+*0-9]/ && counts { sum += $2 }
+    END { print sum + 0 }' "$1"
+}
 
-# count PROGRAM ALLOCATIONS RUNS MODE...: the instructions of RUNS calls in the function `steady`, mode after mode, and the allocations of
-# all and of libiobind, which the library ALLOCATIONS counts, into instructions, all and ours.
-declare -A instructions all ours
+# count PROGRAM ALLOCATIONS RUNS MODE...: the instructions of RUNS calls in the function `steady`, mode after mode, those of them in libiobind,
+# and the allocations of all and of libiobind, which the library ALLOCATIONS counts, into instructions, inside, all and ours.
+declare -A instructions inside all ours
 count() {
   local program=$1 allocations=$2 runs=$3 allocated=() i
   shift 3
@@ -55,6 +62,8 @@ count() {
   [ ${#allocated[@]} = $# ] || die "the library that counts allocations gave ${#allocated[@]} counts, expected $#"
   for ((i = 1; i <= $#; i++)); do
     instructions[${!i}]=$(total "$folder/out.$i")
+    # shellcheck disable=SC2034 # some scripts use it
+    inside[${!i}]=$(own "$folder/out.$i")
     read -r "all[${!i}]" "ours[${!i}]" <<<"${allocated[i - 1]}"
   done
 }

@@ -9,7 +9,7 @@ import subprocess
 import time
 
 HERE = pathlib.Path(__file__).resolve().parent
-WAIT = 120  # seconds until it is up
+WAIT = 900  # seconds in which it comes up, or goes, also on a machine that does much else; a daemon that ends is noticed at once
 
 
 def daemon(log, kind, *arguments, **environment):
@@ -53,7 +53,7 @@ def up(folder, workers=2):
         for process in reversed(daemons):
             process.terminate()
         for process in daemons:
-            process.wait(30)
+            process.wait(WAIT)
 
 
 def settings(master, workers):
@@ -77,6 +77,8 @@ def settings(master, workers):
         "spark.sql.files.maxPartitionBytes": "4m",
         "spark.sql.files.openCostInBytes": "4m",
         "spark.sql.execution.arrow.maxRecordsPerBatch": "20",
+        # where musl is installed beside glibc, Spark's snappy loads its library for musl, and fails
+        "spark.sql.parquet.compression.codec": "uncompressed",
         **{f"spark.executorEnv.{name}": value for name, value in {
             "VDEV_DEVICES": str(max(2, workers)), "ORT_DISABLE_TELEMETRY": "1", **passed}.items()},
     }
