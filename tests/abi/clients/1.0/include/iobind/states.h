@@ -122,7 +122,7 @@ typedef enum iobind_length_role {
  *  @param axis   CACHE: the axis of its rows; otherwise 0
  *  @return OK; NOT_FOUND index out of range; INVALID_ARGUMENT role or axis; DTYPE, SHAPE the input cannot have that role;
  *          NOT_SUPPORTED it is not a tensor of numbers; INVALID_STATE a run is in flight
- *  @threads serial for the binding   @blocks no   @since 1.0 */
+ *  @threads serial for the binding   @since 1.0 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_binding_name_length(iobind_binding *binding, size_t input, iobind_length_role role,
                                                                  size_t axis, iobind_error *error);
 
