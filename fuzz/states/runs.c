@@ -306,7 +306,7 @@ void do_refused_run(play *self, player *of) {
 
 /* ---- runs that fail ---- */
 
-/* A length that is out of range: ORT's kernel on the processor returns an error. */
+/* A length below 0, for which ORT's kernel on the processor returns an error; iobind itself refuses one beyond the capacity. */
 static bool prepare_failure(play *self, player *of, plan *how, bool is_late, iobind_stream *stream) {
   if (has_faults()) {
     if (kind_is_cache(self->kind)) plan_append(self, of, how, stream);
@@ -315,7 +315,7 @@ static bool prepare_failure(play *self, player *of, plan *how, bool is_late, iob
     return true;
   }
   if (of->at.longest == UNKNOWN || of->counted_rows != of->now.rows) return false;
-  write_at(self, of, 99, how->count, stream);
+  write_at(self, of, -99, how->count, stream);
   return true;
 }
 

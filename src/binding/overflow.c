@@ -23,7 +23,7 @@ bool iobind__overflow_is_checked(iobind_binding *binding) {
     *lengths = is_found ? found : *lengths;
     lengths->is_sought = true;
   }
-  return lengths->capacity >= 0 && keeps_its_dims(binding);
+  return lengths->capacity >= 0 && !lengths->room_differs && keeps_its_dims(binding);
 }
 
 /* The greatest value that an input of this role may have; INT64_MAX: any. */

@@ -177,9 +177,11 @@ static iobind_status note_cache(const iobind_binding *binding, const iobind__kin
                         binding->session->inputs[state].label, kind->axis, bound->rank);
   }
   int64_t rows = kind->rows == SIZE_MAX ? 1 : bound->dims[kind->rows];
+  int64_t capacity = bound->dims[kind->axis];
   found->rows_differ = found->rows_differ || (found->capacity >= 0 && rows != found->rows);
-  if (found->capacity < 0 || bound->dims[kind->axis] < found->capacity) {
-    found->capacity = bound->dims[kind->axis];
+  found->room_differs = found->room_differs || (found->capacity >= 0 && capacity != found->capacity);
+  if (found->capacity < 0 || capacity < found->capacity) {
+    found->capacity = capacity;
     found->rows = rows;
   }
   if (found->tokens == SIZE_MAX) {

@@ -50,7 +50,8 @@ const model_kind model_kinds[] = {
      build_masked},
     {"append",
      "next = cache with `row` at `at` of its first axis but one; attention=1: y = row's attention to `valid` of them; "
-     "opset=24; capacity=0: it is open; old=1: before = -cache, old=2: inside of a branch  [batch=1 capacity=16 width=4 attention=0 old=0]",
+     "opset=24; capacity=0: it is open; old=1: before = -cache, old=2: inside of a branch; second: the capacity of another cache, which "
+     "has the row at `there`  [batch=1 capacity=16 width=4 attention=0 old=0 second=0]",
      build_append},
     {"shared",
      "y = attention of x to a key and a value of fixed capacity, by GroupQueryAttention; mask=1: their lengths are "

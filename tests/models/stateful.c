@@ -157,7 +157,7 @@ void build_append(builder *b) {
              row = {.dims = {batch, -1, width}, .rank = 3, .names = {"rows", "new"}};
   test_shape lengths = {.dims = {batch}, .rank = 1, .names = {"rows"}};
   int attends = builder_int(b, "attention", 0) != 0;
-  int64_t old = builder_int(b, "old", 0);
+  int64_t old = builder_int(b, "old", 0), second = builder_int(b, "second", 0);
   builder_input(b, "cache", ONNX_FLOAT32, &cache);
   builder_input(b, "row", ONNX_FLOAT32, &row);
   builder_input(b, "at", ONNX_INT64, &lengths);
@@ -166,6 +166,13 @@ void build_append(builder *b) {
   if (old != 0) {
     builder_output(b, "before", ONNX_FLOAT32, &cache);
     build_before(b, &cache, old == 2);
+  }
+  if (second > 0) {
+    test_shape other = {.dims = {batch, second, width}, .rank = 3, .names = {"rows"}};
+    builder_input(b, "other", ONNX_FLOAT32, &other);
+    builder_input(b, "there", ONNX_INT64, &lengths);
+    builder_output(b, "other_next", ONNX_FLOAT32, &other);
+    builder_node(b, "TensorScatter", "other row there", "other_next");
   }
   if (attends) {
     builder_input(b, "valid", ONNX_INT64, &lengths);

@@ -194,6 +194,27 @@ static void that_are_not_read(void **state) {
   close_cache(&self);
 }
 
+/* What is too much for one cache may fit into the other one. */
+static void of_caches_of_two_capacities(void **state) {
+  (void)state;
+  enum { OTHER = 3, THERE = 4, OTHER_CAPACITY = 48 };
+  static const int64_t dims[] = {1, OTHER_CAPACITY, WIDTH};
+  cache self = open_append("append second=48", IOBIND_CARRY_IN_PLACE, 0);
+  iobind_tensor *other = filled(dims, 3, -1);
+  expect_ok(iobind_binding_set_input(self.binding, OTHER, IOBIND_INPUT_RESIDENT, other, NULL, &fault));
+  expect_ok(iobind_binding_carry(self.binding, 1, OTHER, IOBIND_CARRY_IN_PLACE, &fault));
+  iobind_tensor *at = bind_at(self.binding, IOBIND_INPUT_RESIDENT, cpu);
+  iobind_tensor *there = numbers(cpu, IOBIND_DTYPE_INT64, 1);
+  expect_ok(iobind_tensor_write(there, 0, &(int64_t){CAPACITY + 4}, sizeof(int64_t), NULL, &fault));
+  expect_ok(iobind_binding_set_input(self.binding, THERE, IOBIND_INPUT_RESIDENT, there, NULL, &fault));
+  expect_ok(run_at(&self, at, 0, 1));
+  expect_ok(run_at(&self, at, CAPACITY - 1, 2));
+  iobind_tensor_release(other);
+  iobind_tensor_release(at);
+  iobind_tensor_release(there);
+  close_cache(&self);
+}
+
 static const struct CMUnitTest tests[] = {
     {"beyond the capacity", beyond_the_capacity, stage_open, stage_close, "cpu"},
     {"after a change", after_a_change, stage_open, stage_close, "cpu"},
@@ -201,6 +222,7 @@ static const struct CMUnitTest tests[] = {
     {"on a stream", on_a_stream, stage_open, stage_close, "cpu"},
     {"of grouped attention", of_grouped_attention, stage_open, stage_close, "cpu"},
     {"at named positions", at_named_positions, stage_open, stage_close, "cpu"},
+    {"of caches of two capacities", of_caches_of_two_capacities, stage_open, stage_close, "cpu"},
     {"cpu: that are not read", that_are_not_read, stage_open, stage_close, "cpu"},
     {"vdev: that are not read", that_are_not_read, stage_open, stage_close, "vdev"},
 };
