@@ -134,7 +134,7 @@ static void write_lengths(play *self, player *of, plan *to, const used *given, i
 
 /* A length input has a number for each row of the batch. What was written for a run that has failed is for that one. */
 static bool is_at_usable(const player *of, const plan *to) {
-  return !of->is_told && of->at.longest != UNKNOWN && of->at.longest + (int64_t)to->count <= CAPACITY &&
+  return !of->is_told && of->at.longest >= 0 && of->at.longest + (int64_t)to->count <= CAPACITY &&
          of->counted_rows == of->now.rows;
 }
 
