@@ -133,8 +133,7 @@ IOBIND_API IOBIND_CHECK iobind_status iobind_binding_name_length(iobind_binding 
  *  - Rows of a batch may have different lengths: pass one length for each row. They are counted from then on; saved states, files,
  *    reorder and rewind keep them. To shorten a row, or to begin it again, pass its length in the next call.
  *  - An unbound length input is bound, and rebound if the number of rows changes. A length input that the caller has bound is
- *    written as by iobind_binding_write_input. The caller still binds or writes masks and positions
- *    that are not named.
+ *    written as by iobind_binding_write_input. The caller still binds or writes masks and positions that are not named.
  *  - The length becomes unknown if ORT makes a run without this call before it, even if the run fails, and if a state is bound,
  *    written or carried again. A run that is refused does not change it. A saved state has its length; iobind_binding_rewind_state
  *    sets the length.

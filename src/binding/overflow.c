@@ -2,17 +2,6 @@
 #include "binding/table.h"
 #include "session/model.h"
 
-/* MOVE: GroupQueryAttention may make a longer cache. */
-static bool keeps_its_dims(iobind_binding *binding) {
-  bool keeps = true;
-  for (size_t i = 0; i < binding->carry_count && keeps; i++) {
-    iobind__kind kind;
-    keeps = iobind__binding_find_kind(binding, iobind__binding_view_carry(binding, i), &kind, NULL) == IOBIND_OK &&
-            (kind.kind != IOBIND_STATE_CAPACITY || binding->carries[i].mode != IOBIND_CARRY_MOVE);
-  }
-  return keeps;
-}
-
 /* The caller's thread compiles the plan after each change that made the lengths unknown, a stream's thread only other plans. */
 bool iobind__overflow_is_checked(iobind_binding *binding) {
   iobind__lengths *lengths = &binding->lengths;
@@ -23,7 +12,7 @@ bool iobind__overflow_is_checked(iobind_binding *binding) {
     *lengths = is_found ? found : *lengths;
     lengths->is_sought = true;
   }
-  return lengths->capacity >= 0 && !lengths->room_differs && keeps_its_dims(binding);
+  return lengths->capacity >= 0 && !lengths->is_open;
 }
 
 /* The greatest value that an input of this role may have; INT64_MAX: any. */

@@ -179,7 +179,7 @@ static iobind_status note_cache(const iobind_binding *binding, const iobind__kin
   int64_t rows = kind->rows == SIZE_MAX ? 1 : bound->dims[kind->rows];
   int64_t capacity = bound->dims[kind->axis];
   found->rows_differ = found->rows_differ || (found->capacity >= 0 && rows != found->rows);
-  found->room_differs = found->room_differs || (found->capacity >= 0 && capacity != found->capacity);
+  found->is_open = found->is_open || (found->capacity >= 0 && capacity != found->capacity);
   if (found->capacity < 0 || capacity < found->capacity) {
     found->capacity = capacity;
     found->rows = rows;
@@ -203,6 +203,7 @@ iobind_status iobind__roles_find(iobind_binding *binding, iobind__lengths *found
     if (kind.kind == IOBIND_STATE_CAPACITY) {
       IOBIND__TRY(note_roles(binding, &kind, pair.input, is_named, error));
       IOBIND__TRY(note_cache(binding, &kind, pair.input, found, error));
+      found->is_open = found->is_open || binding->carries[i].mode == IOBIND_CARRY_MOVE;
     }
   }
   return found->capacity < 0 ? refuse_kind(binding, error) : IOBIND_OK;

@@ -89,7 +89,7 @@ typedef struct iobind__lengths {
   int64_t capacity;   /* the smallest capacity; -1: this and the fields below are not yet known */
   int64_t rows;       /* the size of the batch */
   bool rows_differ;   /* the caches have batches of different sizes */
-  bool room_differs;  /* the caches have different capacities: each may have lengths of its own */
+  bool is_open;       /* a length beyond the capacity may be right: capacities differ, or MOVE may make a longer cache */
   bool is_sought;     /* they were looked for before a run; capacity >= 0: and found */
   size_t tokens;      /* the input with the new rows; SIZE_MAX: unknown */
   size_t tokens_axis; /* the axis of its new rows */

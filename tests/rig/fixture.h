@@ -37,7 +37,7 @@ iobind_runtime *fixture_runtime(void);
 /* The device of a spec. Where it is not there the test is skipped, or fails if IOBIND_REQUIRE names it. */
 iobind_device *fixture_device(iobind_runtime *runtime, const char *spec);
 
-/* A runtime of the test's own, and a device of it. If there is no such device, the runtime is destroyed, too. */
+/* A runtime of the test's own, and a device of it. Without the device, the runtime is destroyed, too. */
 iobind_runtime *fixture_runtime_with(const char *spec, iobind_device **device);
 
 /* A session of a test model, on a device or (NULL) without one. */

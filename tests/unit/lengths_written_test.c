@@ -52,7 +52,7 @@ static void beyond_the_capacity(void **state) {
   }
 }
 
-/* A state that is written anew, and one that is restored: the next run checks as the first one did. */
+/* A state that is written again, and one that is restored: the next run checks as the first one did. */
 static void after_a_change(void **state) {
   (void)state;
   static float zeros[CAPACITY * WIDTH];

@@ -312,7 +312,7 @@ typedef struct cache {
   size_t row_bytes; /* that are contiguous */
 } cache;
 
-/* False: the output is no such cache, or its first state had other dims. */
+/* False: the output is not such a cache, or its first state had other dims. */
 static bool find_cache(const cycle *c, const npy_array *last, size_t output, cache *found) {
   iobind_state_kind_info info = IOBIND_STATE_KIND_INFO_INIT;
   tool_fault fault;

@@ -173,7 +173,7 @@ static pid_t start_worker(survey *self, size_t worker) {
   if (made != 0) return made;
   end_with_parent();
   dup2(STDERR_FILENO,
-       STDOUT_FILENO);       /* an EP's own output, such as ggml's before it ends the process, is no part of the report */
+       STDOUT_FILENO);       /* an EP's own output, such as ggml's before it ends the process, does not belong to the report */
   _exit(work(self, worker)); /* without unloading the libraries of EPs, which crashes some of them */
 }
 
