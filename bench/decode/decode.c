@@ -163,12 +163,10 @@ static double time_loop(loop *l, int32_t tokens[STEPS]) {
   return now() - begun;
 }
 
-/* Who is first changes from pair to pair. */
+/* Always in this order: each begins with the processor's caches as the other one left them. */
 static double ratio_of_pair(genai *g, loop *l, int pair) {
   int32_t theirs[STEPS], ours[STEPS];
-  double time = pair % 2 == 0 ? time_genai(g, theirs) : 0;
-  double own_time = time_loop(l, ours);
-  if (pair % 2 != 0) time = time_genai(g, theirs);
+  const double time = time_genai(g, theirs), own_time = time_loop(l, ours);
   for (int i = 0; i < STEPS; i++) {
     if (ours[i] == theirs[i]) continue;
     fprintf(stderr, "bench_decode: pair %d, token %d: genai chose %d, this loop %d\n", pair, i, theirs[i], ours[i]);
