@@ -169,6 +169,20 @@ void *model_states(size_t *bytes) {
   return finish(&writer, bytes);
 }
 
+void *model_encoder(size_t *bytes) {
+  const int64_t state_dims[] = {MODEL_ENCODER_LEAD, -1, MODEL_ENCODER_REST}, dims[] = {-1, 1};
+  const char *const state_symbols[] = {"", "rows", ""}, *const symbols[] = {"rows", ""};
+  const onnx_type state = {.dtype = ONNX_FLOAT32, .dims = state_dims, .symbols = state_symbols, .rank = 3};
+  const onnx_type x = {.dtype = ONNX_FLOAT32, .dims = dims, .symbols = symbols, .rank = 2};
+  onnx_writer writer = ONNX_WRITER_INIT;
+  begin(&writer, "encoder");
+  for (int i = 0; i < MODEL_ENCODER_STATES; i++) double_state(&writer, i, &state);
+  onnx_input(&writer, "x", &x);
+  onnx_output(&writer, "y", &x);
+  node(&writer, "Add", "x", "x", "y");
+  return finish(&writer, bytes);
+}
+
 void *model_products(int64_t side, int count, size_t *bytes) {
   const int64_t dims[] = {side, side};
   const onnx_type type = {.dtype = ONNX_FLOAT32, .dims = dims, .rank = 2};

@@ -31,6 +31,11 @@ void *model_nonzero(size_t *bytes);
 enum { MODEL_STATES = 64 };
 void *model_states(size_t *bytes);
 
+/* An encoder's states: MODEL_ENCODER_STATES of float32[24,rows,194], each doubled, state0 to next0 and so on, and behind them
+ * y[rows,1] = x[rows,1] + x[rows,1]. As model_add. */
+enum { MODEL_ENCODER_STATES = 97, MODEL_ENCODER_LEAD = 24, MODEL_ENCODER_REST = 194 };
+void *model_encoder(size_t *bytes);
+
 /* y[side,side] = x w w ... w, `count` products with w[side,side], float32. As model_add. */
 void *model_products(int64_t side, int count, size_t *bytes);
 
