@@ -105,6 +105,7 @@ typedef struct waiting {
   iobind_session *session;
   iobind_stream *stream;
   iobind_event *event;
+  iobind_tensor *pinned;
   iobind_status status;
   doubler d;
 } waiting;
@@ -118,13 +119,16 @@ static void *wait_for_event(void *context) {
 /* The first run allocates, which waits for the device. */
 static waiting make_waiting(void) {
   waiting made = {.session = make_session("scale", 0, NULL), .stream = make_stream(), .event = make_event()};
+  made.pinned = make_tensor(IOBIND_MEMORY_HOST_ACCESSIBLE, COUNT);
   made.d = make_doubler(made.session);
   expect_ok(iobind_binding_run(made.d.binding, made.stream, &fault));
   expect_ok(iobind_stream_synchronize(made.stream, &fault));
   return made;
 }
 
+/* The EP would end the process if it freed pinned memory of a lost device. */
 static void free_waiting(waiting *self) {
+  iobind_tensor_release(self->pinned);
   iobind_event_destroy(self->event);
   iobind_stream_destroy(self->stream);
   free_doubler(&self->d);
