@@ -89,6 +89,9 @@ class Release(unittest.TestCase):
         self.assertEqual([lack.split(":")[0] for lack in lacks], ["a clean tree", f"the tag v{self.version} at HEAD"])
         for missing in ("a signature", "an address for Maven's poms"):
             self.assertIn(missing, self.release("--check").stdout)
+        self.assertNotIn("a signature", self.release("--check", "--unsigned").stdout)  # it is signed elsewhere
+        self.assertIn("--unsigned: expected --check with it", self.release("--unsigned").stderr)
+        self.assertIn("expected 'NAME <ADDRESS>' after it, got ''", self.release("--maintainer", "", "--check").stderr)
 
     def test_release_of_the_sources(self):
         self.assertEqual(self.release("--output", "first", "source").returncode, 0)
