@@ -125,8 +125,9 @@ def platform_tag(folder):
 def pack(tree, target, name, tag):
     ports = {"linux-x64": "manylinux-x64", "linux-arm64": "manylinux-arm64", "win-x64": "win-x64"}
     terms = [PROJECT / "LICENSE", PROJECT / "NOTICE"]
-    if name == NAME and PLATFORM:  # the tool has libraries in it
-        terms += sorted((PROJECT / ".runtime/ports" / ports[PLATFORM] / "licenses").glob("*.txt"))
+    if name != PYTEST and PLATFORM:  # the compiler, and for the tool the libraries, are in it
+        kept = PROJECT / ".runtime/ports" / ports[PLATFORM] / "licenses"
+        terms += sorted(kept.glob("*.txt")) if name == NAME else [kept / "zig.txt"]
     text, entry_points = metadata(name, [file.name for file in terms])
     folder = tree / f"{name.replace('-', '_')}-{version()}.dist-info"
     (folder / "licenses").mkdir(parents=True)

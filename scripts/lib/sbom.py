@@ -16,23 +16,48 @@ import tempfile
 import uuid
 import zipfile
 
-LICENSES = {"popt": "MIT", "jansson": "MIT", "libzip": "BSD-3-Clause", "zlib": "Zlib", "libpng": "libpng-2.0"}
-STATIC = {"win-x64": ["popt", "jansson", "libzip", "zlib"], "linux": ["popt", "jansson", "libzip", "libpng", "zlib"]}
-PORTS = {"x86_64": "manylinux-x64", "aarch64": "manylinux-arm64"}  # of wheels, by the end of their names
+LICENSES = {"popt": "MIT", "jansson": "MIT", "libzip": "BSD-3-Clause", "zlib": "Zlib", "libpng": "libpng-2.0", "zig": "MIT",
+            "mingw-w64": "ZPL-2.1 AND MIT AND BSD-3-Clause", "sphinx": "BSD-2-Clause", "pydata_sphinx_theme": "BSD-3-Clause", "Bootstrap": "MIT",
+            "Font Awesome Free": "CC-BY-4.0 AND OFL-1.1 AND MIT", "jQuery": "MIT", "jQuery UI": "MIT", "DejaVu fonts": "Bitstream-Vera"}
+PORTS = [("win", "win-x64"), ("aarch64", "manylinux-arm64"), ("arm64", "manylinux-arm64"), ("", "manylinux-x64")]  # by what is in the file's name
 SYSTEM_PC = pathlib.Path("/usr/x86_64-w64-mingw32/lib/pkgconfig")  # Debian's zlib for mingw
+SITE = pathlib.Path(__file__).resolve().parents[1] / "requirements-site.txt"
+# What Sphinx's theme and javadoc put into pages, and say so.
+NOTICES = {"_static/scripts/*.LICENSE.txt": r"^\W*(Bootstrap|Font Awesome Free) v?(\S+)", "legal/*.md": r"^## (.*) v(\S+)$"}
 RUNTIME = {"type": "library", "name": "ONNX Runtime", "scope": "required", "licenses": [{"license": {"id": "MIT"}}],
            "description": "1.24 or newer; loaded at run time, not in the artefact"}
 
 
-def static(name, directory):
-    """A library whose code is in the artefact."""
-    component = {"type": "library", "name": name, "scope": "required", "licenses": [{"license": {"id": LICENSES[name]}}],
-                 "description": "linked statically"}
+def part(name, version, description):
+    """What is in the artefact and not iobind's own."""
+    return {"type": "library", "name": name, "version": version, "scope": "required", "licenses": [{"expression": LICENSES[name]}],
+            "description": description}
+
+
+def linked(name, directory):
+    """A library or a compiler whose code is in the artefact. DIRECTORY is where scripts/get-port-libraries has put it."""
+    if name == "mingw-w64":
+        package = ["dpkg-query", "--show", "--showformat", "${Version}", "mingw-w64-x86-64-dev"]
+        return part(name, subprocess.run(package, check=True, capture_output=True, text=True).stdout, "linked statically")
+    if name == "zig":
+        return part(name, re.search(r"ziglang-(\S+)", (directory / "contents").read_text(encoding="utf-8"))[1], "linked statically")
     for parent in (directory / "lib/pkgconfig", SYSTEM_PC):
         for file in sorted(parent.glob(f"{name}.pc")):
-            component["version"] = re.search(r"^Version:\s*(\S+)", file.read_text(encoding="utf-8"), flags=re.M)[1]
-            return component
+            return part(name, re.search(r"^Version:\s*(\S+)", file.read_text(encoding="utf-8"), flags=re.M)[1], "linked statically")
     raise SystemExit(f"sbom: {name}: expected {directory}/lib/pkgconfig/{name}.pc with its version")
+
+
+def parts(directory, ports, name):
+    """What is in an artefact besides iobind: each has its terms there."""
+    port = ports / next(port for words, port in PORTS if words in name)
+    for file in sorted(directory.rglob("licenses/*.txt")):
+        pinned = re.search(rf"^{file.stem}==(\S+)", SITE.read_text(encoding="utf-8"), flags=re.M)
+        if file.stem != "iobind":
+            yield part(file.stem, pinned[1], "in the pages") if pinned else linked(file.stem, port)
+    for pattern, named in NOTICES.items():
+        for file in sorted(directory.rglob(pattern)):
+            for found in re.finditer(named, file.read_text(encoding="utf-8"), flags=re.M):
+                yield part(found[1], found[2], "in the pages")
 
 
 def beside(name, description):
@@ -60,15 +85,10 @@ def unpacked(path, directory):
     return directory
 
 
-def of_wheel(path, ports, directory):
-    unpacked(path, directory)
+def of_wheel(directory):
     metadata = next(directory.glob("*.dist-info/METADATA")).read_text(encoding="utf-8")
-    components = [beside(name, "a package of Python's: " + wanted) for wanted, name in
-                  re.findall(r"^Requires-Dist: (([\w.-]+)[^;\n]*)$", metadata.split("\n\n")[0], flags=re.M)]
-    if list(directory.glob("*.dist-info/licenses/*.txt")):  # the terms of what is in the tool
-        machine = next((port for end, port in PORTS.items() if path.stem.endswith(end)), "win-x64")
-        components += [static(name, ports / machine) for name in STATIC["win-x64" if machine == "win-x64" else "linux"]]
-    return components + needed(directory)
+    return [beside(name, "a package of Python's: " + wanted) for wanted, name in
+            re.findall(r"^Requires-Dist: (([\w.-]+)[^;\n]*)$", metadata.split("\n\n")[0], flags=re.M)] + needed(directory)
 
 
 def of_deb(path):
@@ -79,15 +99,17 @@ def of_deb(path):
 def components_of(path, ports, directory):
     """What is in a file, or is needed by it, and whether it loads ONNX Runtime."""
     name = path.name
-    if name.endswith(".whl"):
-        return of_wheel(path, ports, directory), name.startswith("onnxruntime_iobind-")
     if name.endswith(".deb"):
         return of_deb(path), "-doc_" not in name and "-vdev_" not in name
-    if name.endswith("-win-x64.zip"):
-        return [static(library, ports / "win-x64") for library in STATIC["win-x64"]], True
+    inside = list(parts(unpacked(path, directory), ports, name))
+    if name.endswith(".whl"):
+        return inside + of_wheel(directory), name.startswith("onnxruntime_iobind-")
+    if name.endswith("-maven.zip"):
+        jars = [components_of(jar, ports, directory / jar.stem)[0] for jar in sorted(directory.rglob("*.jar"))]
+        return list({component["name"]: component for components in jars for component in components}.values()), True
     if re.search(r"-linux-\w+\.tar\.gz$", name):
-        return needed(unpacked(path, directory)), True
-    return [], name.endswith((".jar", "-maven.zip")) and not re.search(r"-(sources|javadoc)\.jar$", name)
+        return inside + needed(directory), True
+    return inside, name.endswith((".jar", "-win-x64.zip")) and not re.search(r"-(sources|javadoc)\.jar$", name)
 
 
 def sbom(path, version, epoch, ports):

@@ -29,15 +29,24 @@ for name in "onnxruntime-io-binding-ffm/$version/onnxruntime-io-binding-ffm-$ver
   (cd "$(dirname "$repository/$name")" && echo "$(cat "$(basename "$name").sha1")  $(basename "$name")" | sha1sum --check --quiet) || fail "$name: another checksum"
 done
 if grep -r 'iobind\.url\|iobind\.developer' "$repository" --include '*.pom'; then fail 'a pom names what the releaser has given by a variable'; fi
+# Each jar but javadoc's has iobind's terms, and those for a platform have the terms of what the compiler has put into them.
+for jar in "$repository"/*/"$version"/*.jar; do
+  if [[ $jar == *-javadoc.jar ]]; then continue; fi
+  "$JAVA_HOME/bin/jar" tf "$jar" >"$work/log"
+  for name in META-INF/LICENSE META-INF/NOTICE; do
+    grep -qx "$name" "$work/log" || fail "$(basename "$jar"): expected $name"
+  done
+done
 # What each has is for its platform.
-for one in 'linux-x64 x86-64' 'linux-arm64 aarch64' 'win-x64 PE32+'; do
-  platform=${one% *}
+for one in 'linux-x64 zig x86-64' 'linux-arm64 zig aarch64' 'win-x64 mingw-w64 PE32+'; do
+  read -r platform compiler kind <<<"$one"
   (mkdir "$work/$platform" && cd "$work/$platform" && "$JAVA_HOME/bin/jar" xf "$repository/onnxruntime-io-binding-ffm/$version/onnxruntime-io-binding-ffm-$version-natives-$platform.jar")
   "$JAVA_HOME/bin/javap" --module-path "$work/$platform" --module "io.github.iobind.natives.${platform/-/.}" module-info >/dev/null || fail "$platform: no module"
+  [ -s "$work/$platform/META-INF/licenses/$compiler.txt" ] || fail "$platform: no terms of $compiler"
   for name in iobind iobind_java iobind_vdev; do
     file=$(find "$work/$platform/natives/$platform" -name "lib$name.so" -o -name "$name.dll")
     [ -n "$file" ] || fail "$platform: no $name"
-    [[ $(file --brief "$file") == *"${one#* }"* ]] || fail "$file: $(file --brief "$file")"
+    [[ $(file --brief "$file") == *"$kind"* ]] || fail "$file: $(file --brief "$file")"
   done
 done
 

@@ -29,7 +29,16 @@ onnxruntime_iobind.tar.gz
 onnxruntime_iobind_vcuda-py3-none-manylinux_2_28_x86_64.whl
 pytest_iobind-py3-none-any.whl'
 [ "$came" = "$expected" ] || fail "$(diff <(echo "$expected") <(echo "$came"))"
+# terms WHEEL: those that lie in it, besides iobind's own
+terms() { "$source/.runtime/python/bin/python" -m zipfile -l "$1" | sed -n 's|.*\.dist-info/licenses/\([a-z0-9-]*\)\.txt.*|\1|p' | LC_ALL=C sort | xargs; }
 for wheel in "$work"/*.whl; do
+  case $wheel in
+    *vcuda*) expected=zig ;;
+    *manylinux*) expected='jansson libpng libzip popt zig zlib' ;;
+    *win_amd64*) expected='jansson libzip mingw-w64 popt zlib' ;;
+    *) expected='' ;;
+  esac
+  [ "$(terms "$wheel")" = "$expected" ] || fail "$(basename "$wheel"): expected the terms of '$expected', got '$(terms "$wheel")'"
   checked=$("$source/scripts/check-wheel" "$wheel") || fail "$(basename "$wheel")"
   echo "$(basename "$wheel"): $checked"
   grep -q '^twine' <<<"$checked" || fail "$(basename "$wheel"): expected to be checked by twine, got: $checked"

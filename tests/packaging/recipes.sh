@@ -41,4 +41,9 @@ for command in $(sed -n 's/^ *- run: *\(bash \)\{0,1\}//p' .github/workflows/*.y
     *) [ -f "$command" ] || { echo "a workflow calls $command, which is not there" >&2; exit 1; } ;;
   esac
 done
+# The workflow of a release installs what the scripts that build its parts ask for.
+installed=$(sed -n 's/^ *- run: scripts.install-packages//p' .github/workflows/release.yml)
+for group in $(grep -ho 'scripts/install-packages [a-z]*' scripts/package scripts/build-{python,java,site,portable} scripts/get-port-libraries | sed 's/.* //' | sort -u); do
+  [[ " $installed " == *" $group "* ]] || { echo ".github/workflows/release.yml: expected install-packages $group, got install-packages$installed" >&2; exit 1; }
+done
 echo "recipes: read ${read_by[*]}${unread[*]+; not read, for want of a reader: ${unread[*]}}"

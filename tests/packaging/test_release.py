@@ -89,6 +89,9 @@ class Release(unittest.TestCase):
         self.assertEqual([lack.split(":")[0] for lack in lacks], ["a clean tree", f"the tag v{self.version} at HEAD"])
         for missing in ("a signature", "an address for Maven's poms"):
             self.assertIn(missing, self.release("--check").stdout)
+        self.assertNotIn("a signature", self.release("--check", "--unsigned").stdout)  # it is signed elsewhere
+        self.assertIn("--unsigned: expected --check with it", self.release("--unsigned").stderr)
+        self.assertIn("expected 'NAME <ADDRESS>' after it, got ''", self.release("--maintainer", "", "--check").stderr)
 
     def test_release_of_the_sources(self):
         self.assertEqual(self.release("--output", "first", "source").returncode, 0)
@@ -206,6 +209,42 @@ class Release(unittest.TestCase):
         result = self.release("--output", "failed", "source")
         self.assertNotEqual(result.returncode, 0)
         self.assertIn("| source | not built | package: a compiler that is missing |", result.stdout)
+
+
+class Sbom(unittest.TestCase):
+    """What is in an artefact besides iobind is in its SBOM, with a version; its terms in the artefact are what says so."""
+
+    def components(self, name, files):
+        with tempfile.TemporaryDirectory() as directory:
+            work = pathlib.Path(directory)
+            (work / "ports/manylinux-x64/lib/pkgconfig").mkdir(parents=True)
+            (work / "ports/manylinux-x64/contents").write_text("zlib ziglang-0.15.1 more\n", encoding="utf-8")
+            (work / "ports/manylinux-x64/lib/pkgconfig/popt.pc").write_text("Name: popt\nVersion: 1.19\n", encoding="utf-8")
+            with zipfile.ZipFile(work / name, "w") as archive:
+                for file, text in files.items():
+                    archive.writestr(file, text)
+            result = subprocess.run([sys.executable, PROJECT / "scripts/lib/sbom.py", "1.0.0", "0", work / "ports", work / name],
+                                    capture_output=True, text=True)
+            if result.returncode:
+                return result.stderr
+            bom = json.loads((work / f"{name}.cdx.json").read_text(encoding="utf-8"))
+            self.assertEqual([component["bom-ref"] for component in bom["components"]], bom["dependencies"][0]["dependsOn"])
+            return {component["name"]: (component.get("version"), component.get("licenses")) for component in bom["components"]}
+
+    def test_what_is_linked(self):
+        terms = {"META-INF/licenses/zig.txt": "", "META-INF/licenses/popt.txt": "", "META-INF/licenses/iobind.txt": ""}
+        came = self.components("x-natives-linux-x64.jar", terms)
+        self.assertEqual(list(came), ["popt", "zig", "ONNX Runtime"])
+        self.assertEqual(came["zig"], ("0.15.1", [{"expression": "MIT"}]))
+        self.assertEqual(came["popt"][0], "1.19")
+        self.assertIn("sbom: unknown: expected", self.components("x.jar", {"META-INF/licenses/unknown.txt": ""}))
+
+    def test_what_is_in_pages(self):
+        files = {"legal/jqueryUI.md": "## jQuery UI v1.14.1\n\n### jQuery UI License\n", "licenses/sphinx.txt": "",
+                 "_static/scripts/bootstrap.js.LICENSE.txt": "/*!\n  * Bootstrap v5.3.3 (somewhere)\n"}
+        came = self.components("x-javadoc.jar", files)
+        pinned = re.search(r"^sphinx==(\S+)", (PROJECT / "scripts/requirements-site.txt").read_text(encoding="utf-8"), flags=re.M)[1]
+        self.assertEqual({name: version for name, (version, _) in came.items()}, {"sphinx": pinned, "jQuery UI": "1.14.1", "Bootstrap": "5.3.3"})
 
 
 if __name__ == "__main__":
