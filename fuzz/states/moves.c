@@ -173,7 +173,8 @@ static void note_rewind(const play *self, player *of, size_t length) {
   if (of->is_unsure && kind_is_cache(self->kind)) model_forget(&of->now, &of->counted);
   bool is_uneven = kind_is_cache(self->kind) && used_is_uneven(&of->counted, of->now.rows);
   reached_if(FEATURE_REWOUND_UNEVEN, is_uneven && !of->is_unsure);
-  of->is_unsure = of->is_unsure && is_uneven; /* shorter rows may be longer than that */
+  /* shorter rows may be longer than that; and of several runs that have failed each may have had other lengths */
+  of->is_unsure = of->is_unsure && (is_uneven || (int64_t)length > of->counted.longest);
   of->now.length = self->kind == GROW ? length : of->now.length;
   of->counted = kind_is_cache(self->kind) ? used_cut(&of->counted, of->now.rows, (int64_t)length) : used_none();
   of->is_defined = DEFINED;
