@@ -11,7 +11,7 @@ iobind_batch *open_batch(const play *self) {
   options.input_axes = axes;
   options.input_axis_count = count_inputs(self->kind);
   options.output_axes = axes;
-  options.output_axis_count = self->kind == ATTEND ? 2 : 1;
+  options.output_axis_count = kind_attends(self->kind) ? 2 : 1;
   CALL(self, WELL, iobind_batch_create(self->session, &options, &made, &fault));
   return made;
 }
@@ -67,12 +67,11 @@ static iobind_tensor *make_row(const play *self, float base) {
   return made;
 }
 
-static void set_length(const play *self, const member *one, size_t input, int64_t length) {
-  static const int64_t dim = 1;
-  iobind_tensor *row;
-  CALL(self, WELL, iobind_tensor_create(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_INT64, &dim, 1, &row, &fault));
-  CALL(self, WELL, iobind_tensor_write(row, 0, &length, sizeof length, NULL, &fault));
-  CALL(self, WELL, iobind_batch_set_input(self->batch, one->slot, input, row, &fault));
+static void set_length(const play *self, const member *one, size_t which, int64_t at) {
+  const used from = used_all(at);
+  const growth by = {.from = &from, .rows = 1, .added = 1};
+  iobind_tensor *row = make_lengths(self, which, &by, cpu);
+  CALL(self, WELL, iobind_batch_set_input(self->batch, one->slot, FIRST_LENGTH + which, row, &fault));
   iobind_tensor_release(row);
 }
 
@@ -80,14 +79,13 @@ static void bring_row(const play *self, const member *one, float base, int64_t a
   iobind_tensor *row = make_row(self, base);
   CALL(self, WELL, iobind_batch_set_input(self->batch, one->slot, 1, row, &fault));
   iobind_tensor_release(row);
-  if (kind_is_cache(self->kind)) set_length(self, one, 2, at);
-  if (self->kind == ATTEND) set_length(self, one, 3, at + 1);
+  for (size_t i = 0; i < count_lengths(self->kind); i++) set_length(self, one, i, at);
 }
 
 static void check_output(const play *self, const member *one, float base, int64_t at) {
   const used valid = used_all(at + 1);
   iobind_tensor *y;
-  if (self->kind != ATTEND) return;
+  if (!kind_attends(self->kind)) return;
   CALL(self, WELL, iobind_batch_take_output(self->batch, one->slot, 1, &y, &fault));
   expect_attention(self, &one->holds, base, 1, &valid, y);
   iobind_tensor_release(y);

@@ -8,16 +8,6 @@ iobind_pipeline *open_pipeline(const play *self) {
   return made;
 }
 
-static iobind_tensor *make_place(const play *self, size_t rows, int64_t at) {
-  const int64_t dim = (int64_t)rows;
-  int64_t values[ROWS];
-  iobind_tensor *made;
-  for (size_t row = 0; row < rows; row++) values[row] = at;
-  CALL(self, WELL, iobind_tensor_create(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_INT64, &dim, 1, &made, &fault));
-  CALL(self, WELL, iobind_tensor_write(made, 0, values, rows * sizeof *values, NULL, &fault));
-  return made;
-}
-
 /* What a run adds, as the model has it. */
 static iobind_tensor *make_added(const play *self, size_t rows, size_t count, float base) {
   const int64_t dims[] = {(int64_t)rows, self->kind == SUM ? WIDTH : (int64_t)count, WIDTH};
@@ -42,17 +32,17 @@ void do_item(play *self) {
   value holds = model_first(self->kind, rows, 1 + draw(self, 3), draw_base(self));
   float base = draw_base(self);
   const used valid = used_all(at.longest + (int64_t)count);
+  const growth by = {.from = &at, .rows = rows, .added = count};
   iobind_tensor *outputs[2];
-  iobind_tensor *inputs[4] = {make_tensor(self, &holds, cpu), make_added(self, rows, count, base),
-                              kind_is_cache(self->kind) ? make_place(self, rows, at.longest) : NULL,
-                              self->kind == ATTEND ? make_place(self, rows, valid.longest) : NULL};
+  iobind_tensor *inputs[4] = {make_tensor(self, &holds, cpu), make_added(self, rows, count, base), NULL, NULL};
+  for (size_t i = 0; i < count_lengths(self->kind); i++) inputs[FIRST_LENGTH + i] = make_lengths(self, i, &by, cpu);
   say("  an item of %zu rows\n", rows);
   CALL(self, WELL, call_pipeline_submit(self->pipeline, inputs, count_inputs(self->kind), &fault));
   CALL(self, WELL,
-       iobind_pipeline_next(self->pipeline, IOBIND_NO_TIMEOUT, outputs, self->kind == ATTEND ? 2 : 1, NULL, &fault));
+       iobind_pipeline_next(self->pipeline, IOBIND_NO_TIMEOUT, outputs, kind_attends(self->kind) ? 2 : 1, NULL, &fault));
   model_run(self->kind, &holds, base, count, &at);
   expect_tensor(self, &holds, outputs[0], "an item");
-  if (self->kind == ATTEND) expect_attention(self, &holds, base, count, &valid, outputs[1]);
+  if (kind_attends(self->kind)) expect_attention(self, &holds, base, count, &valid, outputs[1]);
   for (size_t i = 0; i < 4; i++) iobind_tensor_release(inputs[i]);
   reached(FEATURE_ITEM);
 }

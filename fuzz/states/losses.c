@@ -216,6 +216,7 @@ static void go_elsewhere(play *self, const doom *what) {
   CALL(self, WELL, iobind_state_load(session, what->path, &states[0], &fault));
   CALL(self, WELL, iobind_binding_create(session, &binding, &fault));
   CALL(self, WELL, iobind_binding_carry(binding, 0, 0, what->of->mode, &fault));
+  if (self->kind == HIDDEN) name_lengths(self, binding, what->of->writes_mask);
   CALL(self, WELL, iobind_binding_restore_state(binding, states[0], &fault));
   CALL(self, WELL, iobind_binding_save_state(binding, &states[1], &fault));
   for (size_t i = 0; i < 2; i++) {
@@ -232,7 +233,8 @@ void do_lose(play *self) {
   doom what = {.of = &self->players[draw(self, BINDINGS)], .stream = (int)draw(self, STREAMS + 1) - 1};
   for (int i = 0; i < STREAMS; i++) synchronize(self, i);
   make_ready(self, what.of);
-  if (what.of->bound == 0) return; /* it had no room, or no length */
+  bool has_mask = !what.of->writes_mask || what.of->mask_rows == what.of->now.rows;
+  if (what.of->bound == 0 || !has_mask) return; /* it had no room, or no length */
   say("  b%zu: the device is lost, on S%d\n", (size_t)(what.of - self->players), what.stream);
   write_file(self, &what);
   plant(self, &what);

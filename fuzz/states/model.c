@@ -6,7 +6,11 @@
 enum { ROWS_APART = 1000, PLACES_APART = 4000 };
 
 bool kind_is_cache(kind of) {
-  return of == APPEND || of == ATTEND;
+  return of == APPEND || kind_attends(of);
+}
+
+bool kind_attends(kind of) {
+  return of == ATTEND || of == HIDDEN;
 }
 
 used used_none(void) {

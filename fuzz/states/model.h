@@ -12,11 +12,13 @@ enum { ROWS = 3, CAPACITY = 8 };
 typedef enum kind {
   APPEND, /* a cache of fixed capacity: new numbers are written from a row on */
   ATTEND, /* the same, and each new number attends to those in use */
+  HIDDEN, /* the same, but the model's graph does not show it: the caller names the inputs with the lengths */
   GROW,   /* new numbers come behind */
   SUM     /* one number, to which another one is added */
 } kind;
 
 bool kind_is_cache(kind of);
+bool kind_attends(kind of);
 
 /* How many places of a cache are in use, in each row. */
 typedef struct used {

@@ -59,6 +59,7 @@ void do_save(play *self, player *of) {
     iobind_state_release(made);
     return;
   }
+  reached_if(FEATURE_SAVED_NAMED, self->kind == HIDDEN && of->counted.longest != UNKNOWN);
   put_saved(self, made, &of->now, &of->counted, index_of(self, of))->stream = of->stream;
   reached_if(FEATURE_SAVED_UNEVEN, used_is_uneven(&of->counted, of->now.rows));
 }
@@ -80,8 +81,7 @@ void check_player(play *self, player *of) {
 
 /* ---- changes of the state ---- */
 
-/* While a run is in flight each of them is refused. Only if the host knows that it has ended, it is not. */
-static bool change(play *self, player *of, iobind_status status, unsigned expected, const char *call) {
+bool change(play *self, player *of, iobind_status status, unsigned expected, const char *call) {
   bool is_busy = of->stream != IDLE && status == IOBIND_ERROR_INVALID_STATE && strstr(fault.message, "in flight") != NULL;
   if (is_busy) {
     say("    in flight\n");
@@ -155,6 +155,7 @@ static unsigned expect_rewind(const play *self, const player *of, size_t length)
     case GROW: return length <= of->now.length ? WELL : STATUS(INVALID_ARGUMENT);
     case APPEND:
     case ATTEND:
+    case HIDDEN:
       if (of->is_unsure && (int64_t)length > of->counted.longest) return WELL | STATUS(INVALID_ARGUMENT);
       return of->counted.longest == UNKNOWN           ? STATUS(NOT_SUPPORTED)
              : (int64_t)length <= of->counted.longest ? WELL
@@ -167,10 +168,13 @@ static void note_rewind(const play *self, player *of, size_t length) {
   reached_if(FEATURE_REWOUND_GROWING, self->kind == GROW);
   reached_if(FEATURE_REWOUND_COUNTED, kind_is_cache(self->kind));
   reached_if(FEATURE_REDEFINED, of->is_defined == UNDEFINED);
+  reached_if(FEATURE_REWOUND_NAMED, self->kind == HIDDEN);
+  reached_if(FEATURE_REDEFINED_NAMED, self->kind == HIDDEN && of->is_defined == UNDEFINED);
   if (of->is_unsure && kind_is_cache(self->kind)) model_forget(&of->now, &of->counted);
   bool is_uneven = kind_is_cache(self->kind) && used_is_uneven(&of->counted, of->now.rows);
   reached_if(FEATURE_REWOUND_UNEVEN, is_uneven && !of->is_unsure);
-  of->is_unsure = of->is_unsure && is_uneven; /* shorter rows may be longer than that */
+  /* shorter rows may be longer than that; and of several runs that have failed each may have had other lengths */
+  of->is_unsure = of->is_unsure && (is_uneven || (int64_t)length > of->counted.longest);
   of->now.length = self->kind == GROW ? length : of->now.length;
   of->counted = kind_is_cache(self->kind) ? used_cut(&of->counted, of->now.rows, (int64_t)length) : used_none();
   of->is_defined = DEFINED;

@@ -63,7 +63,7 @@ static size_t shape_of(kind of, const value *from, int64_t dims[3]) {
 }
 
 size_t count_inputs(kind of) {
-  return of == ATTEND ? 4 : of == APPEND ? 3 : 2;
+  return FIRST_LENGTH + count_lengths(of);
 }
 
 static size_t spread(kind of, const value *from, float *numbers) {
@@ -206,7 +206,7 @@ void set_fault(const char *setting, const char *when) {
 }
 
 unsigned expect_state(const player *of) {
-  unsigned failure = STATUS(INVALID_STATE) | STATUS(RUNTIME);
+  unsigned failure = STATUS(INVALID_STATE) | STATUS(RUNTIME) | (of->has_wrong_length ? STATUS(INVALID_ARGUMENT) : 0);
   return of->is_defined == UNDEFINED ? failure : of->is_defined == UNDECIDED || of->is_told ? failure | WELL : WELL;
 }
 
@@ -220,9 +220,9 @@ void begin_from(player *of, const value *holds, const used *counted) {
 
 /* ---- a sequence ---- */
 
-static const char *const models[] = {"append opset=24 batch=-1 capacity=8 width=2",
-                                     "append opset=24 batch=-1 capacity=8 width=2 attention=1",
-                                     "concat axis=1 dims=rows,past dims2=rows,new", "add dims=rows,2"};
+static const char *const models[] = {
+    "append opset=24 batch=-1 capacity=8 width=2", "append opset=24 batch=-1 capacity=8 width=2 attention=1",
+    "hidden opset=24 batch=-1 capacity=8 width=2", "concat axis=1 dims=rows,past dims2=rows,new", "add dims=rows,2"};
 
 static iobind_session *open_as(kind of, iobind_device *on, bool captures, bool verifies) {
   iobind_session_options options = IOBIND_SESSION_OPTIONS_INIT;
@@ -256,12 +256,15 @@ static void open_player(play *self, player *of) {
   *of = (player){.stream = IDLE, .at = used_none(), .counted = used_none()};
   of->mode = self->kind == GROW ? IOBIND_CARRY_MOVE : self->captures ? modes[1 + draw(self, 2)] : modes[draw(self, 3)];
   of->owns_at = draw(self, 3) == 0;
+  of->writes_mask = self->kind == HIDDEN && draw(self, 3) == 0;
   CALL(self, WELL, iobind_binding_create(self->session, &of->handle, &fault));
   CALL(self, WELL, iobind_binding_carry(of->handle, 0, 0, of->mode, &fault));
-  if (self->kind == ATTEND && self->captures) { /* the others have no graph */
+  if (self->kind == HIDDEN) name_lengths(self, of->handle, of->writes_mask);
+  if (kind_attends(self->kind) && self->captures) { /* the others have no graph */
     CALL(self, WELL, iobind_binding_place_output(of->handle, 1, IOBIND_OUTPUT_REUSE, NULL, IOBIND_MEMORY_DEFAULT, &fault));
   }
-  say("b%zu: mode %d%s\n", (size_t)(of - self->players), (int)of->mode, of->owns_at ? ", the length is bound" : "");
+  say("b%zu: mode %d%s%s\n", (size_t)(of - self->players), (int)of->mode, of->owns_at ? ", the length is bound" : "",
+      of->writes_mask ? ", the mask is written" : "");
   do_bind(self, of);
 }
 
@@ -311,6 +314,8 @@ static void act(play *self) {
     case 13: do_batch(self); break;
     case 14: do_item(self); break;
     case 15: do_wrong_run(self, of); break;
+    case 17: do_name(self, of); break;
+    case 18: do_wrong_length(self, of); break;
     default: do_run(self, of); break;
   }
 }
@@ -384,7 +389,7 @@ static void of_all_sequences(void **state) {
     }
   }
   reach_here((device != cpu ? WITH_GRAPHS : 0U) | (has_faults() ? WITH_FAULTS : 0U) | (fails_late() ? WITH_LATE : 0U) |
-             (loses_device() ? WITH_LOSS : 0U));
+             (loses_device() ? WITH_LOSS : 0U) | (device == cpu ? WITH_HOST : 0U));
 }
 
 enum { NO_DEVICE = 77 };

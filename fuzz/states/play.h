@@ -8,7 +8,19 @@
 #include "model.h"
 #include "reach.h"
 
-enum { WIDTH = 2, BINDINGS = 2, SAVED = 4, KEPT = 4, STREAMS = 2, MOST_NEW = 2, SLOTS = 3, IDLE = -1, UNKNOWN = -1 };
+enum {
+  WIDTH = 2,
+  FIRST_LENGTH = 2,
+  MASK = 1,
+  BINDINGS = 2,
+  SAVED = 4,
+  KEPT = 4,
+  STREAMS = 2,
+  MOST_NEW = 2,
+  SLOTS = 3,
+  IDLE = -1,
+  UNKNOWN = -1
+};
 
 /* Is the state what the model has? */
 typedef enum defined {
@@ -23,12 +35,16 @@ typedef struct player {
   value now;    /* what the next run reads */
   value result; /* of the last one */
   defined is_defined;
-  bool is_told;   /* the last run has failed, which a call may return */
-  used counted;   /* rows in use, as iobind counts them */
+  bool is_told;          /* the last run has failed, which a call may return */
+  bool has_wrong_length; /* so it was, for a length that the caller has written */
+  used counted;          /* rows in use, as iobind counts them */
   bool is_unsure; /* they are so many, or more: the host may have known that earlier runs in flight had ended when one failed */
   used at;        /* what the input with the length holds; UNKNOWN: it is not bound */
   size_t added;   /* the numbers that came behind it, as the input for attention says */
-  bool owns_at;   /* the caller has bound it */
+  size_t at_width;               /* HIDDEN: for how many new numbers it is bound */
+  bool owns_at;                  /* the caller has bound it */
+  bool writes_mask;              /* HIDDEN: the mask was named as one that the caller writes */
+  size_t mask_rows;              /* of the mask that the caller has bound; 0: none */
   iobind_tensor *news[MOST_NEW]; /* for 1 new row, for 2 */
   size_t news_rows;
   size_t bound; /* how many new rows are bound; 0: none, or not in `news` */
@@ -52,6 +68,21 @@ typedef struct kept {
   iobind_tensor *tensor;
   value holds;
 } kept;
+
+/* Where the numbers come that a run adds. */
+typedef struct plan {
+  size_t count;
+  used from;
+  bool is_counted;
+  bool is_refused; /* no length is bound */
+} plan;
+
+/* The numbers in use before a run, and how many it adds to each row. */
+typedef struct growth {
+  const used *from;
+  size_t rows;
+  size_t added;
+} growth;
 
 /* Rows of a batch. */
 typedef struct member {
@@ -120,7 +151,27 @@ unsigned expect_state(const player *of);
 /* The state is another one. */
 void begin_from(player *of, const value *holds, const used *counted);
 
+/* While a run is in flight a change is refused. Only if the host knows that it has ended, it is not. */
+bool change(play *self, player *of, iobind_status status, unsigned expected, const char *call);
+
+/* ---- lengths.c ---- */
+
+size_t count_lengths(kind of); /* inputs, from FIRST_LENGTH on */
+iobind_tensor *make_lengths(const play *self, size_t which, const growth *by, iobind_device *on);
+void name_lengths(const play *self, iobind_binding *binding, bool writes_mask);
+
+/* Decide where the next run writes, and write it. */
+void plan_append(play *self, player *of, plan *to, iobind_stream *stream);
+
+/* The same for a run that fails. False: it cannot be made so. */
+bool plan_failure(play *self, player *of, plan *to, iobind_stream *stream);
+void do_name(play *self, player *of);
+void do_wrong_length(play *self, player *of);
+
 /* ---- runs.c ---- */
+
+/* Memory for what is written on streams: so much that all of it has arrived before it is used again. */
+float *memory(size_t count);
 
 void do_run(play *self, player *of);
 void do_refused_run(play *self, player *of);

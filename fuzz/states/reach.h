@@ -6,8 +6,8 @@
 #include <stddef.h>
 
 /* Where a feature can be reached: with faults of a virtual device, with captured graphs, with runs that fail late, with a device that can be
- * lost, or everywhere. */
-enum { ANYWHERE = 0, WITH_FAULTS = 1, WITH_GRAPHS = 2, WITH_LATE = 4, WITH_LOSS = 8 };
+ * lost, where the host reads lengths, or everywhere. */
+enum { ANYWHERE = 0, WITH_FAULTS = 1, WITH_GRAPHS = 2, WITH_LATE = 4, WITH_LOSS = 8, WITH_HOST = 16 };
 
 /* clang-format off */
 #define FEATURES(X)                                                                        \
@@ -36,6 +36,18 @@ enum { ANYWHERE = 0, WITH_FAULTS = 1, WITH_GRAPHS = 2, WITH_LATE = 4, WITH_LOSS 
   X(OVERFLOW, ANYWHERE, "more rows than there is room for, refused")                       \
   X(UNBOUND, ANYWHERE, "a run without a length, refused, after which the length is known") \
   X(REFUSED, WITH_FAULTS, "a run refused before ORT, after which the length is known")     \
+  X(NAMED, ANYWHERE, "lengths written into inputs that the caller has named") \
+  X(NAMED_UNEVEN, ANYWHERE, "the same, of rows of different lengths") \
+  X(NAMED_QUEUED, ANYWHERE, "the same, between runs in flight") \
+  X(OWN_MASK, ANYWHERE, "a mask that the caller writes beside lengths that iobind writes") \
+  X(OTHER_WIDTH, ANYWHERE, "positions that are bound for another number of rows, refused") \
+  X(RENAMED, ANYWHERE, "an input named again, after which the length is unknown") \
+  X(UNNAMED, ANYWHERE, "lengths without names, refused") \
+  X(MISNAMED, ANYWHERE, "a name that an input cannot have, refused") \
+  X(SAVED_NAMED, ANYWHERE, "a named cache saved, with its length") \
+  X(REWOUND_NAMED, ANYWHERE, "a named cache rewound") \
+  X(REDEFINED_NAMED, WITH_FAULTS, "an undefined named cache, defined by a rewind") \
+  X(WRONG_LENGTH, WITH_HOST, "a run whose length the caller has written wrongly, refused") \
   X(SAVED, ANYWHERE, "a state saved")                                                      \
   X(SAVED_IN_FLIGHT, ANYWHERE, "a state saved while its run is in flight")                 \
   X(RESTORED, ANYWHERE, "a state restored")                                                \

@@ -4,8 +4,7 @@
 
 /* ---- the inputs ---- */
 
-/* Memory for what is written on streams: so much that all of it has arrived before it is used again. */
-static float *memory(size_t count) {
+float *memory(size_t count) {
   enum { FLOATS = 1 << 16 };
   static float floats[FLOATS];
   static size_t taken;
@@ -54,124 +53,6 @@ static void bring(const play *self, player *of, float base, size_t count, iobind
   CALL(self, WELL, iobind_binding_write_input(of->handle, 1, numbers, total * sizeof *numbers, stream, &fault));
 }
 
-/* The inputs that have a length for each row of the batch: where is written, and of ATTEND what is in use then. */
-static size_t length_inputs(const play *self) {
-  return self->kind == ATTEND ? 2 : 1;
-}
-
-static void bind_at(const play *self, player *of) {
-  const int64_t dim = (int64_t)of->now.rows;
-  for (size_t i = 0; i < length_inputs(self); i++) {
-    iobind_tensor *made;
-    CALL(self, WELL, iobind_tensor_create(device, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_INT64, &dim, 1, &made, &fault));
-    CALL(self, WELL, iobind_binding_set_input(of->handle, 2 + i, IOBIND_INPUT_RESIDENT, made, NULL, &fault));
-    iobind_tensor_release(made);
-  }
-  of->at = used_all(CAPACITY); /* it was never written */
-}
-
-static void write_at(const play *self, player *of, int64_t at, size_t added, iobind_stream *stream) {
-  say("    at = %d\n", (int)at);
-  for (size_t i = 0; i < length_inputs(self); i++) {
-    int64_t *values = (int64_t *)(void *)memory((size_t)2 * ROWS);
-    for (size_t row = 0; row < of->now.rows; row++) values[row] = at + (i == 0 ? 0 : (int64_t)added);
-    CALL(self, WELL, iobind_binding_write_input(of->handle, 2 + i, values, of->now.rows * sizeof *values, stream, &fault));
-  }
-  of->at = used_all(at);
-  of->added = added;
-}
-
-/* ---- where a run of APPEND writes ---- */
-
-typedef struct plan {
-  size_t count;
-  used from;
-  bool is_counted;
-  bool is_refused; /* no length is bound */
-} plan;
-
-/* NULL: as iobind has counted. One number for all rows, or one for each. */
-static iobind_status write_these(const player *of, size_t added, const used *lengths, iobind_stream *stream) {
-  int64_t each[ROWS];
-  size_t rows = lengths == NULL ? 0 : used_is_uneven(lengths, of->now.rows) ? of->now.rows : 1;
-  for (size_t row = 0; row < rows; row++) each[row] = used_at(lengths, row);
-  return iobind_binding_write_lengths(of->handle, added, lengths == NULL ? NULL : each, rows, stream, &fault);
-}
-
-static void write_lengths(play *self, player *of, plan *to, const used *given, iobind_stream *stream) {
-  used from = given == NULL ? of->counted : *given;
-  bool is_uneven = used_is_uneven(&from, of->now.rows);
-  say("    write_lengths(%zu, %d%s%s)\n", to->count, (int)from.longest, given == NULL ? ", counted" : "",
-      is_uneven ? ", uneven" : "");
-  if (!of->is_surveyed) make_idle(self, of);
-  if (from.longest + (int64_t)to->count > CAPACITY) {
-    CALL(self, STATUS(INVALID_ARGUMENT), write_these(of, to->count, given, stream));
-    reached(FEATURE_OVERFLOW);
-    from = used_all(0);
-    given = &from;
-  }
-  CALL(self, WELL, write_these(of, to->count, given, stream));
-  reached_if(FEATURE_COUNTED, given == NULL);
-  reached_if(FEATURE_GIVEN, given != NULL);
-  reached_if(FEATURE_GIVEN_UNEVEN, given != NULL && is_uneven);
-  reached_if(FEATURE_COUNTED_UNEVEN, given == NULL && is_uneven);
-  reached_if(FEATURE_COUNTED_QUEUED, given == NULL && of->stream != IDLE);
-  reached_if(FEATURE_LENGTH_OF_OTHER_ROWS, given == NULL && of->counted_rows != of->now.rows);
-  of->is_surveyed = true;
-  of->is_unsure = false;
-  of->counted = from;
-  if (of->stream == IDLE) {
-    of->counted_before = from;
-  } else if (of->counted_before.longest != UNKNOWN) {
-    of->counted_before = used_least(&from, &of->counted_before, of->now.rows);
-  }
-  of->counted_rows = of->now.rows;
-  of->at = from;
-  of->added = to->count;
-  to->from = from;
-  to->is_counted = true;
-}
-
-/* A length input has a number for each row of the batch. What was written for a run that has failed is for that one. */
-static bool is_at_usable(const player *of, const plan *to) {
-  return !of->is_told && of->at.longest >= 0 && of->at.longest + (int64_t)to->count <= CAPACITY &&
-         of->counted_rows == of->now.rows;
-}
-
-/* One length for all rows, or one for each. */
-static used draw_lengths(play *self, const player *of, int64_t given) {
-  int64_t each[ROWS];
-  bool is_one = draw(self, 2) == 0;
-  for (size_t row = 0; row < of->now.rows; row++) {
-    each[row] = is_one ? given : (int64_t)draw(self, CAPACITY - MOST_NEW + 1);
-  }
-  return used_of(each, of->now.rows);
-}
-
-static void plan_append(play *self, player *of, plan *to, iobind_stream *stream) {
-  size_t way = draw(self, 10);
-  int64_t given = (int64_t)draw(self, CAPACITY - MOST_NEW + 1);
-  if (of->stream == IDLE && of->owns_at && (of->at.longest == UNKNOWN || of->counted_rows != of->now.rows)) {
-    bind_at(self, of);
-    of->counted_rows = of->now.rows;
-  }
-  bool leaves_out = way >= 8 || (way >= 3 && of->counted.longest != UNKNOWN);
-  if (leaves_out && of->stream == IDLE && of->at.longest == UNKNOWN) {
-    to->is_refused = true;
-  } else if (way == 8 && of->at.longest != UNKNOWN && of->counted_rows == of->now.rows) {
-    write_at(self, of, given, to->count, stream);
-    to->from = used_all(given);
-    reached(FEATURE_WRITTEN);
-  } else if (way == 9 && is_at_usable(of, to)) {
-    to->from = of->at;
-    reached(FEATURE_STALE);
-  } else {
-    bool counts_on = way < 6 && of->counted.longest != UNKNOWN && !of->is_unsure;
-    const used lengths = draw_lengths(self, of, given);
-    write_lengths(self, of, to, counts_on ? NULL : &lengths, stream);
-  }
-}
-
 /* ---- the run ---- */
 
 static void note_features(const play *self, const player *of, int way) {
@@ -207,7 +88,7 @@ static void note_run(const play *self, player *of, const plan *how, float base, 
 static void check_attention(const play *self, const player *of, const plan *how, float base) {
   iobind_tensor *y;
   used valid = how->from;
-  if (self->kind != ATTEND || of->stream != IDLE) return;
+  if (!kind_attends(self->kind) || of->stream != IDLE) return;
   valid.longest += (int64_t)of->added;
   CALL(self, WELL, iobind_binding_get_output(of->handle, 1, NULL, &y, &fault));
   expect_attention(self, &of->now, base, how->count, &valid, y);
@@ -306,7 +187,6 @@ void do_refused_run(play *self, player *of) {
 
 /* ---- runs that fail ---- */
 
-/* A length below 0, for which ORT's kernel on the processor returns an error; iobind itself refuses one beyond the capacity. */
 static bool prepare_failure(play *self, player *of, plan *how, bool is_late, iobind_stream *stream) {
   if (has_faults()) {
     if (kind_is_cache(self->kind)) plan_append(self, of, how, stream);
@@ -314,9 +194,7 @@ static bool prepare_failure(play *self, player *of, plan *how, bool is_late, iob
     set_fault("fail_compute", is_late ? "1,late" : "1");
     return true;
   }
-  if (of->at.longest == UNKNOWN || of->counted_rows != of->now.rows) return false;
-  write_at(self, of, -99, how->count, stream);
-  return true;
+  return plan_failure(self, of, how, stream);
 }
 
 /* Of runs in flight the last one has failed, and ORT has seen it. If there were others, the host may have known that they had ended. */
@@ -325,6 +203,7 @@ static void note_failure(const play *self, player *of, const plan *how, bool is_
   of->counted = how->is_counted ? (is_alone ? how->from : of->counted_before) : used_none();
   of->is_unsure = !is_alone && of->counted.longest != UNKNOWN;
   of->is_told = true;
+  of->has_wrong_length = false;
   of->is_defined = self->captures || (!is_in_place && !is_alone) ? UNDECIDED : is_in_place ? UNDEFINED : DEFINED;
   reached_if(FEATURE_FAILED_GRAPH, self->captures);
   reached_if(FEATURE_FAILED_UNEVEN, of->counted.longest != UNKNOWN && used_is_uneven(&of->counted, of->now.rows));
@@ -362,8 +241,7 @@ void do_failed_run(play *self, player *of) {
   if (draw(self, 2) == 0) make_idle(self, of);
   plan how = {.count = is_late && of->bound != 0 ? of->bound : choose_count(self, of)};
   float base = draw_base(self);
-  if ((!has_faults() && (device != cpu || !kind_is_cache(self->kind))) || of->is_defined != DEFINED || !can_run(self, of))
-    return;
+  if ((!has_faults() && (device != cpu || self->kind != HIDDEN)) || of->is_defined != DEFINED || !can_run(self, of)) return;
   for (int i = 0; i < STREAMS; i++) {
     if (i != of->stream || !is_late || is_shared(self, i)) synchronize(self, i);
   }
@@ -407,6 +285,7 @@ static void expect_lost(play *self, player *of) {
 void do_wrong_run(play *self, player *of) {
   plan how = {.count = 1};
   if (!has_faults() || !self->verifies || of->is_defined != DEFINED || !can_run(self, of)) return;
+  if (self->kind == HIDDEN && loses_device()) return; /* an index that is computed wrongly is outside of the cache */
   make_idle(self, of);
   float base = draw_base(self);
   bring(self, of, base, how.count, NULL);

@@ -256,7 +256,6 @@ static iobind_status find_caches(iobind_binding *binding, iobind_error *error) {
   IOBIND__TRY(iobind__binding_check_idle(binding, what, error));
   IOBIND__TRY(iobind__roles_find(binding, &found, error));
   binding->lengths = found;
-  iobind__table_changed(binding); /* later runs check those that the caller writes */
   return IOBIND_OK;
 }
 
@@ -399,7 +398,9 @@ void iobind__lengths_close(iobind_binding *binding) {
 void iobind__lengths_forget(iobind_binding *binding) {
   iobind__lengths_close(binding);
   iobind__lengths_open(binding);
-  iobind__table_changed(binding); /* so that the next run looks for the lengths that it must check */
+  /* the next run looks for the lengths that it must check; and even if nothing is rebound, the content of inputs on the host determines
+   * the graph */
+  iobind__table_changed(binding);
 }
 
 iobind_status iobind__lengths_begin(const iobind_binding *binding, iobind_error *error) {

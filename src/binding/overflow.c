@@ -1,64 +1,99 @@
-/* Lengths that the caller writes: where the host reads them before a run anyway, one for which the caches have no room is refused. */
+/* Lengths that the caller writes: where the host reads them before a run anyway, one below 0 is refused, and one for which the caches have
+ * no room. */
 #include "binding/table.h"
-#include "session/model.h"
+
+static bool is_whole(int32_t dtype) {
+  return dtype == IOBIND_DTYPE_INT32 || dtype == IOBIND_DTYPE_INT64;
+}
+
+/* Without such an input, no model has lengths that can be checked. */
+static bool may_have_lengths(const iobind_binding *binding) {
+  bool any = false;
+  for (size_t i = 0; !any && i < binding->session->input_count; i++) {
+    any = is_whole(binding->session->inputs[i].dtype) && binding->inputs[i].carry == 0;
+  }
+  return any;
+}
 
 /* The caller's thread compiles the plan after each change that made the lengths unknown, a stream's thread only other plans. */
 bool iobind__overflow_is_checked(iobind_binding *binding) {
   iobind__lengths *lengths = &binding->lengths;
   if (lengths->capacity < 0 && !lengths->is_sought) {
     iobind__lengths found = *lengths;
-    bool is_known = binding->session->model == NULL || iobind__model_has_kinds(binding->session->model);
-    bool is_found = is_known && iobind__roles_find(binding, &found, NULL) == IOBIND_OK;
+    bool is_found = may_have_lengths(binding) && iobind__roles_find(binding, &found, NULL) == IOBIND_OK;
     *lengths = is_found ? found : *lengths;
     lengths->is_sought = true;
   }
-  return lengths->capacity >= 0 && !lengths->is_open;
+  return lengths->capacity >= 0;
 }
 
-/* The greatest value that an input of this role may have; INT64_MAX: any. */
-static int64_t most_of(const iobind_binding *binding, iobind_length_role role) {
+/* The rows that the run adds to each cache, as far as the graph shows it; at least 1. */
+static int64_t added_by(const iobind_binding *binding) {
   const iobind__lengths *lengths = &binding->lengths;
-  const iobind_tensor *tokens = lengths->tokens == SIZE_MAX ? NULL : binding->inputs[lengths->tokens].bound;
-  int64_t added = tokens == NULL ? 1 : tokens->dims[lengths->tokens_axis];
-  switch (role) {
-    case IOBIND_LENGTH_BEFORE: return lengths->capacity - added;
-    case IOBIND_LENGTH_LAST:
-    case IOBIND_LENGTH_POSITIONS: return lengths->capacity - 1;
-    case IOBIND_LENGTH_AFTER:
-    case IOBIND_LENGTH_EXTENT: return lengths->capacity;
-    default: return INT64_MAX;
-  }
+  const iobind_tensor *tokens =
+      lengths->tokens == SIZE_MAX || lengths->tokens_differ ? NULL : binding->inputs[lengths->tokens].bound;
+  return tokens == NULL ? 1 : tokens->dims[lengths->tokens_axis];
 }
 
-static bool is_whole(const iobind_tensor *values) {
-  return values->dtype == IOBIND_DTYPE_INT32 || values->dtype == IOBIND_DTYPE_INT64;
+/* Does an input of this role have lengths, or places of rows? */
+static bool is_limited(iobind_length_role role) {
+  return role == IOBIND_LENGTH_BEFORE || role == IOBIND_LENGTH_LAST || role == IOBIND_LENGTH_AFTER ||
+         role == IOBIND_LENGTH_EXTENT || role == IOBIND_LENGTH_POSITIONS;
+}
+
+/* The greatest value that such an input may have. */
+static int64_t most_of(const iobind_binding *binding, size_t index) {
+  const iobind__input *input = &binding->inputs[index];
+  int64_t beyond = input->role == IOBIND_LENGTH_BEFORE                                           ? added_by(binding)
+                   : input->role == IOBIND_LENGTH_LAST || input->role == IOBIND_LENGTH_POSITIONS ? 1
+                                                                                                 : 0;
+  return input->room == INT64_MAX ? INT64_MAX : input->room - beyond;
 }
 
 static int64_t value_at(const iobind_tensor *values, size_t index) {
   return values->dtype == IOBIND_DTYPE_INT32 ? ((const int32_t *)values->data)[index] : ((const int64_t *)values->data)[index];
 }
 
-static iobind_status check_values(const iobind_binding *binding, size_t index, const iobind_tensor *values, int64_t most,
+static iobind_status refuse(const iobind_binding *binding, size_t index, size_t element, int64_t value, iobind_error *error) {
+  const char *label = binding->session->inputs[index].label;
+  long long room = binding->inputs[index].room;
+  int64_t most = most_of(binding, index);
+  if (value < 0) {
+    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT,
+                        "binding_run: '%s': element %zu: expected a length of 0 or more, got %lld", label, element,
+                        (long long)value);
+  }
+  return most < 0
+             ? iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT,
+                            "binding_run: '%s': the caches have a capacity of %lld: expected at most so many new rows, got "
+                            "%lld",
+                            label, room, (long long)added_by(binding))
+             : iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT,
+                            "binding_run: '%s': element %zu: the caches have a capacity of %lld: expected at most %lld, "
+                            "got %lld",
+                            label, element, room, (long long)most, (long long)value);
+}
+
+static iobind_status check_values(const iobind_binding *binding, size_t index, const iobind_tensor *values,
                                   iobind_error *error) {
   size_t count = values->bytes / (values->dtype == IOBIND_DTYPE_INT32 ? sizeof(int32_t) : sizeof(int64_t));
+  int64_t most = most_of(binding, index);
   for (size_t i = 0; i < count; i++) {
     int64_t value = value_at(values, i);
-    if (value > most) {
-      return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT,
-                          "binding_run: '%s': element %zu: the caches have a capacity of %lld: expected at most %lld, got %lld",
-                          binding->session->inputs[index].label, i, (long long)binding->lengths.capacity, (long long)most,
-                          (long long)value);
+    if (value < 0 || value > most) {
+      return refuse(binding, index, i, value, error);
     }
   }
   return IOBIND_OK;
 }
 
-iobind_status iobind__overflow_check(const iobind_binding *binding, iobind_error *error) {
+iobind_status iobind__overflow_check(const iobind_binding *binding, bool is_counted, iobind_error *error) {
   for (size_t i = 0; i < binding->session->input_count; i++) {
-    const int64_t most = most_of(binding, binding->inputs[i].role);
-    const iobind_tensor *values = most == INT64_MAX ? NULL : iobind__input_read_at_once(binding, i);
-    if (values != NULL && is_whole(values) && !binding->inputs[i].is_made) {
-      IOBIND__TRY(check_values(binding, i, values, most, error));
+    const iobind__input *input = &binding->inputs[i];
+    const iobind_tensor *values = is_limited(input->role) ? iobind__input_read_at_once(binding, i) : NULL;
+    bool is_right = is_counted && input->is_made;
+    if (!is_right && values != NULL && is_whole(values->dtype)) {
+      IOBIND__TRY(check_values(binding, i, values, error));
     }
   }
   return IOBIND_OK;

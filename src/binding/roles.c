@@ -115,6 +115,8 @@ static iobind_status refuse_input(const iobind_binding *binding, size_t index, c
       binding->session->inputs[index].label, why);
 }
 
+enum { NO_ROOM = -1 }; /* no cache was found yet that has its lengths in the input */
+
 /* What the caller has named. *any: is there a name, also of an input that the caller writes? */
 static iobind_status note_names(iobind_binding *binding, bool *any, iobind_error *error) {
   *any = false;
@@ -122,6 +124,7 @@ static iobind_status note_names(iobind_binding *binding, bool *any, iobind_error
     iobind__input *input = &binding->inputs[i];
     bool is_written = is_value(input->name.role);
     input->role = is_written ? input->name.role : IOBIND_LENGTH_UNNAMED;
+    input->room = NO_ROOM;
     *any = *any || is_written || input->name.role == IOBIND_LENGTH_OTHER;
     if (is_written && input->carry != 0) {
       return refuse_input(binding, i, "it is carried, so the model counts by itself", error);
@@ -165,6 +168,39 @@ static iobind_status note_roles(iobind_binding *binding, const iobind__kind *kin
   return IOBIND_OK;
 }
 
+/* How many rows a run can write into a cache. GroupQueryAttention makes a longer one in new memory, and other operators that the graph does
+ * not show may do so. */
+static int64_t room_of(const iobind_binding *binding, const iobind__carry *carry, const iobind__kind *kind) {
+  bool is_fixed =
+      carry->mode != IOBIND_CARRY_MOVE || (!kind->is_grouped && binding->inputs[carry->input].name.role != IOBIND_LENGTH_CACHE);
+  return is_fixed ? binding->inputs[carry->input].bound->dims[kind->axis] : INT64_MAX;
+}
+
+/* An input with the lengths of several caches has those of the smallest one, too. */
+static void note_room(iobind_binding *binding, const iobind__kind *kind, int64_t room) {
+  for (size_t i = 0; i < kind->length_count; i++) {
+    int64_t *least = &binding->inputs[kind->lengths[i]].room;
+    *least = *least == NO_ROOM || room < *least ? room : *least;
+  }
+}
+
+/* Which caches have their lengths in an input that only the caller has named, is not known: the largest one is the limit. */
+static void note_largest(iobind_binding *binding, int64_t largest) {
+  for (size_t i = 0; i < binding->session->input_count; i++) {
+    int64_t *room = &binding->inputs[i].room;
+    *room = *room == NO_ROOM ? largest : *room;
+  }
+}
+
+static void note_tokens(const iobind__kind *kind, iobind__lengths *found) {
+  if (found->tokens == SIZE_MAX) {
+    found->tokens = kind->tokens;
+    found->tokens_axis = kind->tokens_axis;
+  }
+  found->tokens_differ = found->tokens_differ || kind->tokens != found->tokens ||
+                         (found->tokens != SIZE_MAX && kind->tokens_axis != found->tokens_axis);
+}
+
 static iobind_status note_cache(const iobind_binding *binding, const iobind__kind *kind, size_t state, iobind__lengths *found,
                                 iobind_error *error) {
   const iobind_tensor *bound = binding->inputs[state].bound;
@@ -179,20 +215,17 @@ static iobind_status note_cache(const iobind_binding *binding, const iobind__kin
   int64_t rows = kind->rows == SIZE_MAX ? 1 : bound->dims[kind->rows];
   int64_t capacity = bound->dims[kind->axis];
   found->rows_differ = found->rows_differ || (found->capacity >= 0 && rows != found->rows);
-  found->is_open = found->is_open || (found->capacity >= 0 && capacity != found->capacity);
   if (found->capacity < 0 || capacity < found->capacity) {
     found->capacity = capacity;
     found->rows = rows;
   }
-  if (found->tokens == SIZE_MAX) {
-    found->tokens = kind->tokens;
-    found->tokens_axis = kind->tokens_axis;
-  }
+  note_tokens(kind, found);
   return IOBIND_OK;
 }
 
 iobind_status iobind__roles_find(iobind_binding *binding, iobind__lengths *found, iobind_error *error) {
   bool is_named;
+  int64_t largest = 0;
   found->capacity = -1;
   found->tokens = SIZE_MAX;
   IOBIND__TRY(note_names(binding, &is_named, error));
@@ -203,8 +236,11 @@ iobind_status iobind__roles_find(iobind_binding *binding, iobind__lengths *found
     if (kind.kind == IOBIND_STATE_CAPACITY) {
       IOBIND__TRY(note_roles(binding, &kind, pair.input, is_named, error));
       IOBIND__TRY(note_cache(binding, &kind, pair.input, found, error));
-      found->is_open = found->is_open || binding->carries[i].mode == IOBIND_CARRY_MOVE;
+      int64_t room = room_of(binding, &binding->carries[i], &kind);
+      note_room(binding, &kind, room);
+      largest = room > largest ? room : largest;
     }
   }
+  note_largest(binding, largest);
   return found->capacity < 0 ? refuse_kind(binding, error) : IOBIND_OK;
 }

@@ -136,7 +136,7 @@ __attribute__((always_inline)) static inline iobind_status execute_inside(iobind
 __attribute__((noinline)) static iobind_status execute_checked(iobind_binding *binding, unsigned checks, iobind__graph *graph,
                                                                const iobind__execution *how, iobind_error *error) {
   bool is_verified = (checks & IOBIND__CHECK_RESULTS) != 0;
-  IOBIND__TRY((checks & IOBIND__CHECK_LENGTHS) != 0 ? iobind__overflow_check(binding, error) : IOBIND_OK);
+  IOBIND__TRY((checks & IOBIND__CHECK_LENGTHS) != 0 ? iobind__overflow_check(binding, how->is_counted, error) : IOBIND_OK);
   iobind_status status = is_verified ? iobind__verified_begin(binding, how->stream, error) : IOBIND_OK;
   if (status == IOBIND_OK) {
     status = execute_inside(binding, graph, *how, error);

@@ -273,8 +273,6 @@ static iobind_status write_over(iobind_binding *binding, const iobind__states *f
       binding->carries[i].due = false;
     }
   }
-  /* even if nothing is rebound, because the content of inputs on the host determines the graph */
-  iobind__table_changed(binding);
   return status;
 }
 

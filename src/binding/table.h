@@ -39,6 +39,7 @@ typedef struct iobind__input {
   size_t carry;             /* its carry's index + 1; 0: not carried */
   iobind__length_name name; /* of its lengths, by the caller */
   iobind_length_role role;  /* which length iobind writes into it; UNNAMED: none */
+  int64_t room;             /* with a role: the capacity for its lengths; INT64_MAX: not known */
   bool is_made;             /* iobind has bound it, for a length */
 } iobind__input;
 
@@ -89,10 +90,10 @@ typedef struct iobind__lengths {
   int64_t capacity;   /* the smallest capacity; -1: this and the fields below are not yet known */
   int64_t rows;       /* the size of the batch */
   bool rows_differ;   /* the caches have batches of different sizes */
-  bool is_open;       /* a length beyond the capacity may be right: capacities differ, or MOVE may make a longer cache */
   bool is_sought;     /* they were looked for before a run; capacity >= 0: and found */
   size_t tokens;      /* the input with the new rows; SIZE_MAX: unknown */
   size_t tokens_axis; /* the axis of its new rows */
+  bool tokens_differ; /* other caches have another input with new rows */
 } iobind__lengths;
 
 /* An output that is bound again before each run. */
@@ -290,12 +291,14 @@ iobind_status iobind__roles_find(iobind_binding *binding, iobind__lengths *found
 
 /* ---- overflow.c ---- */
 
-/* Are the lengths that the caller writes checked before a run? The model's file is not read for that. */
+/* Are the lengths that the caller writes checked before a run? The first call for a session reads the model's graph, if an input can
+ * have a length. */
 bool iobind__overflow_is_checked(iobind_binding *binding);
 
-/* INVALID_ARGUMENT: in an input that the session reads on the host the caller has written a length for which the caches have no
- * room. All work that writes these inputs is complete. */
-iobind_status iobind__overflow_check(const iobind_binding *binding, iobind_error *error);
+/* INVALID_ARGUMENT: in an input that the session reads on the host the caller has written a length below 0, or one for which the
+ * caches have no room. All work that writes these inputs is complete.
+ * `is_counted`: iobind has written the lengths for this run. */
+iobind_status iobind__overflow_check(const iobind_binding *binding, bool is_counted, iobind_error *error);
 
 /* ---- lengths.c ---- */
 

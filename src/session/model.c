@@ -389,13 +389,6 @@ iobind_status iobind__model_find_kinds(iobind__model *self, const iobind_session
   return status;
 }
 
-bool iobind__model_has_kinds(iobind__model *self) {
-  pthread_mutex_lock(&self->mutex);
-  bool has = self->kinds != NULL || self->path == NULL;
-  pthread_mutex_unlock(&self->mutex);
-  return has;
-}
-
 iobind_status iobind__model_note_kinds(iobind__model *self, const iobind__source *from, const iobind_session *session,
                                        iobind_error *error) {
   iobind__model_bytes model;

@@ -44,9 +44,6 @@ iobind_status iobind__model_identify(iobind__model *self, iobind__identity *iden
 iobind_status iobind__model_find_kinds(iobind__model *self, const iobind_session *session, const iobind__kind **kinds,
                                        iobind_error *error);
 
-/* True if that call reads no file. */
-bool iobind__model_has_kinds(iobind__model *self);
-
 /* Find the kinds of a model in memory, while its bytes exist. */
 iobind_status iobind__model_note_kinds(iobind__model *self, const iobind__source *from, const iobind_session *session,
                                        iobind_error *error);

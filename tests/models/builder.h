@@ -79,6 +79,7 @@ void build_grow(builder *b);
 void build_cache(builder *b);
 void build_masked(builder *b);
 void build_append(builder *b);
+void build_hidden(builder *b);
 void build_shared(builder *b);
 void build_denoise(builder *b);
 void build_voices(builder *b);

@@ -51,8 +51,12 @@ const model_kind model_kinds[] = {
     {"append",
      "next = cache with `row` at `at` of its first axis but one; attention=1: y = row's attention to `valid` of them; "
      "opset=24; capacity=0: it is open; old=1: before = -cache, old=2: inside of a branch; second: the capacity of another cache, which "
-     "has the row at `there`  [batch=1 capacity=16 width=4 attention=0 old=0 second=0]",
+     "has the row at `there`, or with joint=1 at `at`  [batch=1 capacity=16 width=4 attention=0 old=0 second=0 joint=0]",
      build_append},
+    {"hidden",
+     "next = cache with `row` at the first of `positions`, y = row's attention to as many of them as `mask` has ones; the graph does not "
+     "show it; opset=24  [batch=1 capacity=16 width=4]",
+     build_hidden},
     {"shared",
      "y = attention of x to a key and a value of fixed capacity, by GroupQueryAttention; mask=1: their lengths are "
      "computed from a mask  [batch=1 capacity=16 heads=2 width=16 mask=0 dtype=float32]",
@@ -251,7 +255,7 @@ void builder_scalar(builder *b, const char *name, int32_t dtype, double value) {
 /* The operator set and the file version in which an operator or element type was introduced; 21 and 10 cover all older ones. */
 static void choose_versions(builder *b, const model_kind *kind) {
   static const char *const keys[] = {"dtype", "from", "to"};
-  b->opset = kind->build == build_append ? 24 : 21;
+  b->opset = kind->build == build_append || kind->build == build_hidden ? 24 : 21;
   b->ir_version = 10;
   for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
     char value[TEST_MODEL_TEXT];

@@ -170,9 +170,10 @@ void build_append(builder *b) {
   if (second > 0) {
     test_shape other = {.dims = {batch, second, width}, .rank = 3, .names = {"rows"}};
     builder_input(b, "other", ONNX_FLOAT32, &other);
-    builder_input(b, "there", ONNX_INT64, &lengths);
+    int joint = builder_int(b, "joint", 0) != 0;
+    if (!joint) builder_input(b, "there", ONNX_INT64, &lengths);
     builder_output(b, "other_next", ONNX_FLOAT32, &other);
-    builder_node(b, "TensorScatter", "other row there", "other_next");
+    builder_node(b, "TensorScatter", joint ? "other row at" : "other row there", "other_next");
   }
   if (attends) {
     builder_input(b, "valid", ONNX_INT64, &lengths);
@@ -182,6 +183,39 @@ void build_append(builder *b) {
     onnx_attribute_int(&b->writer, "kv_num_heads", 1);
     builder_node_end(b);
   }
+}
+
+/* The same, but the graph does not show it: where rows are written is computed from positions, how many are in use from a mask, and nodes that
+ * iobind does not look behind surround the operator. */
+void build_hidden(builder *b) {
+  int64_t batch = builder_int(b, "batch", 1), capacity = builder_int(b, "capacity", 16), width = builder_int(b, "width", 4),
+          last = 1;
+  test_shape cache = {.dims = {batch, capacity, width}, .rank = 3, .names = {"rows"}},
+             row = {.dims = {batch, -1, width}, .rank = 3, .names = {"rows", "new"}};
+  test_shape positions = {.dims = {batch, -1}, .rank = 2, .names = {"rows", "new"}},
+             mask = {.dims = {batch, capacity}, .rank = 2, .names = {"rows"}};
+  builder_input(b, "cache", ONNX_FLOAT32, &cache);
+  builder_input(b, "row", ONNX_FLOAT32, &row);
+  builder_input(b, "positions", ONNX_INT64, &positions);
+  builder_input(b, "mask", ONNX_INT64, &mask);
+  builder_output(b, "next", ONNX_FLOAT32, &cache);
+  builder_output(b, "y", ONNX_FLOAT32, &row);
+  builder_int64s(b, "last", &last, 1);
+  builder_scalar(b, "first", ONNX_INT64, 0);
+  builder_node_begin(b, "Gather", "positions first", "at");
+  onnx_attribute_int(&b->writer, "axis", 1);
+  builder_node_end(b);
+  builder_node_begin(b, "ReduceSum", "mask last", "valid");
+  onnx_attribute_int(&b->writer, "keepdims", 0);
+  builder_node_end(b);
+  builder_node(b, "Neg", "cache", "less_cache");
+  builder_node(b, "Neg", "row", "less_row");
+  builder_node(b, "TensorScatter", "less_cache less_row at", "less_next");
+  builder_node(b, "Neg", "less_next", "next");
+  builder_node_begin(b, "Attention", "row next next _ _ _ valid", "y");
+  onnx_attribute_int(&b->writer, "q_num_heads", 1);
+  onnx_attribute_int(&b->writer, "kv_num_heads", 1);
+  builder_node_end(b);
 }
 
 /* The lengths of a cache, computed from a mask: how many of its numbers are 1, and how many there are. */

@@ -191,6 +191,58 @@ static bool step_host(work *w, size_t step, tool_fault *fault) {
          say(w, fault, &error);
 }
 
+/* ---- caches of fixed capacity in place ---- */
+
+static bool is_zero(const char *bytes, size_t count) {
+  return count == 0 || (bytes[0] == 0 && memcmp(bytes, bytes + 1, count - 1) == 0);
+}
+
+static bool open_cache(const work *w, const cycle_carry *carry, cycle_cache *cache, tool_fault *fault) {
+  iobind_state_kind_info info = IOBIND_STATE_KIND_INFO_INIT;
+  npy_array *rows = &cache->rows;
+  if (carry->mode != IOBIND_CARRY_IN_PLACE ||
+      iobind_session_get_state_kind(w->c->session, carry->output, carry->input, &info, NULL) != IOBIND_OK ||
+      info.kind != IOBIND_STATE_CAPACITY) {
+    return true;
+  }
+  if (!tool_tensor_to_npy(first_of(w->c, carry->input), rows, fault)) return false;
+  cache->row_bytes = rows->item_bytes;
+  for (size_t i = info.axis + 1; i < rows->rank; i++) cache->row_bytes *= (size_t)rows->dims[i];
+  return true;
+}
+
+static bool open_caches(work *w, tool_fault *fault) {
+  cycle *c = w->c;
+  bool done = true;
+  c->caches = calloc(c->carry_count + 1, sizeof *c->caches);
+  if (c->caches == NULL) return fault_set(fault, "out of memory");
+  for (size_t i = 0; done && i < c->carry_count; i++) done = open_cache(w, &c->carries[i], &c->caches[i], fault);
+  return done;
+}
+
+static void hold_rows(cycle_cache *cache, const npy_array *now) {
+  const char *from = now->data;
+  char *to = cache->rows.data;
+  for (size_t i = 0; now->bytes == cache->rows.bytes && i < now->bytes; i += cache->row_bytes) {
+    if (!is_zero(from + i, cache->row_bytes)) memcpy(to + i, from + i, cache->row_bytes);
+  }
+}
+
+/* An operator that makes a new cache makes the rows beyond its length zeros; in place they remain. So what the steps have written is kept, unless
+ * all steps are gathered. */
+static bool keep_rows(work *w, tool_fault *fault) {
+  const cycle *c = w->c;
+  for (size_t i = 0; i < c->carry_count; i++) {
+    size_t output = c->carries[i].output;
+    npy_array now;
+    if (c->caches[i].rows.bytes == 0 || (c->gathers && c->gathered[output])) continue;
+    if (!tool_tensor_to_npy(w->outputs[output], &now, fault)) return false;
+    hold_rows(&c->caches[i], &now);
+    npy_free(&now);
+  }
+  return true;
+}
+
 /* ---- both ---- */
 
 /* Fetch an output as an array; *tensor stays NULL if it cannot be one. */
@@ -269,7 +321,7 @@ static bool run_steps(work *w, cycle_way way, uint64_t *times, size_t *step, too
     if (!(way == CYCLE_HOST ? step_host(w, *step, fault) : step_carried(w, *step, fault))) return false;
     if (!gather_outputs(w, fault)) return false;
     times[*step] = clock_now(&c->clock) - start;
-    if (way == CYCLE_HOST && !count_moves(w, fault)) return false;
+    if (way == CYCLE_HOST && !(count_moves(w, fault) && keep_rows(w, fault))) return false;
   }
   w->lane->launches = c->launches.read == NULL ? -1 : launches_now(&c->launches) - launched;
   return true;
@@ -292,7 +344,7 @@ static bool measure(work *w, cycle_way way, size_t *step, tool_fault *fault) {
 bool cycle_run(cycle *c, cycle_way way, size_t *step, tool_fault *fault) {
   work w = {.c = c, .lane = &c->lanes[way], .session = way == CYCLE_CAPTURED ? c->captured : c->session};
   *step = 0;
-  bool done = way == CYCLE_HOST ? take_host_tensors(&w, fault) : bind(&w, c->restored[way], fault);
+  bool done = way == CYCLE_HOST ? take_host_tensors(&w, fault) && open_caches(&w, fault) : bind(&w, c->restored[way], fault);
   done = done && measure(&w, way, step, fault);
   done = done && read_states(&w, fault);
   done = done && (way != CYCLE_CARRIED || !c->saves || save_state(&w, fault));
@@ -306,54 +358,33 @@ bool cycle_run(cycle *c, cycle_way way, size_t *step, tool_fault *fault) {
 
 /* ---- comparison ---- */
 
-/* A cache of fixed capacity in place, and how its rows lie. */
-typedef struct cache {
-  npy_array first;  /* its content before the first step */
-  size_t row_bytes; /* that are contiguous */
-} cache;
-
-/* False: the output is not such a cache, or its first state had other dims. */
-static bool find_cache(const cycle *c, const npy_array *last, size_t output, cache *found) {
-  iobind_state_kind_info info = IOBIND_STATE_KIND_INFO_INIT;
-  tool_fault fault;
-  const cycle_carry *carry = NULL;
-  for (size_t i = 0; i < c->carry_count; i++) {
-    if (c->carries[i].output == output && c->carries[i].mode == IOBIND_CARRY_IN_PLACE) carry = &c->carries[i];
+/* Where a cache in place has a row that is zeros through the host: the row as a step has written it last, or else the first one. */
+static const char *row_left_in_place(const cycle_cache *of, const npy_array *host, size_t at) {
+  const char *rows = host->data;
+  size_t step = of->rows.bytes;
+  for (size_t end = at + step; end >= step; end -= step) {
+    if (!is_zero(rows + end - step, of->row_bytes)) return rows + end - step;
   }
-  *found = (cache){.row_bytes = last->item_bytes};
-  if (carry == NULL || iobind_session_get_state_kind(c->session, output, carry->input, &info, NULL) != IOBIND_OK ||
-      info.kind != IOBIND_STATE_CAPACITY || !tool_tensor_to_npy(first_of(c, carry->input), &found->first, &fault)) {
-    return false;
-  }
-  size_t rank = found->first.rank;
-  const int64_t *dims = last->dims + last->rank - rank; /* without the axis of the steps, if all are gathered */
-  bool fits = rank <= last->rank && info.axis < rank && memcmp(dims, found->first.dims, rank * sizeof *dims) == 0;
-  for (size_t i = info.axis + 1; fits && i < rank; i++) found->row_bytes *= (size_t)dims[i];
-  return fits;
+  return (const char *)of->rows.data + at % step;
 }
 
-static bool is_zero(const char *bytes, size_t count) {
-  return count == 0 || (bytes[0] == 0 && memcmp(bytes, bytes + 1, count - 1) == 0);
-}
-
-/* Rows that no step has written: in place they are what they were, and an operator makes them zeros in new memory. */
-static bool differs_only_beyond_length(const cache *of, const npy_array *one, const npy_array *other) {
+/* Rows beyond the length: no step reads them before one writes them. */
+static bool differs_only_beyond_length(const cycle_cache *of, const npy_array *one, const npy_array *host) {
   const char *left = one->data;
-  const char *right = other->data;
-  bool same = true;
+  const char *right = host->data;
+  bool same = of->rows.bytes > 0 && one->bytes % of->rows.bytes == 0;
   for (size_t i = 0; same && i < one->bytes; i += of->row_bytes) {
-    const char *first = (const char *)of->first.data + i % of->first.bytes;
     same = memcmp(left + i, right + i, of->row_bytes) == 0 ||
-           (memcmp(left + i, first, of->row_bytes) == 0 && is_zero(right + i, of->row_bytes));
+           (is_zero(right + i, of->row_bytes) && memcmp(left + i, row_left_in_place(of, host, i), of->row_bytes) == 0);
   }
   return same;
 }
 
-static bool has_same_bytes(const cycle *c, size_t output, const npy_array *one, const npy_array *other) {
-  cache of;
-  if (one->bytes == 0 || memcmp(one->data, other->data, one->bytes) == 0) return true;
-  bool same = find_cache(c, one, output, &of) && differs_only_beyond_length(&of, one, other);
-  npy_free(&of.first);
+static bool has_same_bytes(const cycle *c, size_t output, const npy_array *one, const npy_array *host) {
+  bool same = one->bytes == 0 || memcmp(one->data, host->data, one->bytes) == 0;
+  for (size_t i = 0; !same && c->caches != NULL && i < c->carry_count; i++) {
+    same = c->carries[i].output == output && differs_only_beyond_length(&c->caches[i], one, host);
+  }
   return same;
 }
 
@@ -397,6 +428,8 @@ void cycle_end(cycle *c) {
     free(c->lanes[way].outputs);
     iobind_state_release(c->restored[way]);
   }
+  for (size_t i = 0; c->caches != NULL && i < c->carry_count; i++) npy_free(&c->caches[i].rows);
+  free(c->caches);
   iobind_state_release(c->saved);
   for (size_t i = 0; c->first != NULL && i < c->input_count; i++) iobind_tensor_release(c->first[i]);
   free(c->inputs);

@@ -18,6 +18,12 @@ typedef struct cycle_carry {
   iobind_carry_mode mode;
 } cycle_carry;
 
+/** A cache of fixed capacity that is carried in place. */
+typedef struct cycle_cache {
+  npy_array rows;   /**< what it holds beyond its length, by the loop through the host; empty: the carry is none */
+  size_t row_bytes; /**< contiguous bytes of a row */
+} cycle_cache;
+
 typedef enum cycle_way {
   CYCLE_CARRIED,  /**< a binding; states are carried in their modes */
   CYCLE_CAPTURED, /**< the same with a session that captures graphs */
@@ -50,6 +56,7 @@ typedef struct cycle {
   feed *fed;              /**< for each input; count 0: it gets no slices */
   cycle_carry *carries;   /**< malloc'ed */
   size_t carry_count;
+  cycle_cache *caches;                /**< one for each carry; NULL: nothing has run through the host */
   iobind_state *restored[CYCLE_WAYS]; /**< the state that the way's binding begins with, of its session; NULL: the inputs */
   size_t steps;
   bool saves; /**< the state after the last step of the carried way becomes `saved` */
@@ -72,7 +79,7 @@ const char *cycle_way_text(cycle_way way);
 bool cycle_run(cycle *c, cycle_way way, size_t *step, tool_fault *fault);
 
 /** Whether a way gave the same bytes as the one through the host; if not, an output that differs. Rows of a cache of fixed capacity
- *  that no step has written may differ. */
+ *  in place that are beyond its length may differ. */
 bool cycle_compare(const cycle *c, cycle_way way, size_t *output);
 
 #endif

@@ -189,8 +189,8 @@ IOBIND_API IOBIND_CHECK iobind_status iobind_binding_check(iobind_binding *bindi
  *    outputs of unknown size.
  *  @param stream  NULL: the run is complete when the call returns. It first waits for work on streams that writes its inputs or uses
  *                 its outputs' memory. Otherwise a stream of a device of the session
- *  @return OK; as iobind_binding_check; INVALID_ARGUMENT the caller has written a length for which a carried cache of fixed
- *          capacity has no room, into an input that the host reads (docs/states.md); WRONG_DEVICE an output is not at the requested
+ *  @return OK; as iobind_binding_check; INVALID_ARGUMENT the caller has written a length below 0, or one for which the carried
+ *          caches of fixed capacity have no room, into an input that the host reads (see iobind_binding_write_lengths); WRONG_DEVICE an output is not at the requested
  *          location, or the stream is not of a device of the session; SHAPE an output does not have the shape of its bound tensor; INVALID_STATE a run is in flight; NOT_SUPPORTED
  *          an input or output is not a tensor; CANCELLED; DEVICE_LOST; RUNTIME ORT failed; OUT_OF_MEMORY; RESULT, IO if the run is
  *          verified, see iobind_verify; without a stream, the

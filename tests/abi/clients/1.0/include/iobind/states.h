@@ -142,6 +142,13 @@ IOBIND_API IOBIND_CHECK iobind_status iobind_binding_name_length(iobind_binding 
  *    unless the caller has named the inputs (iobind_binding_name_length).
  *  - If the graph shows which input has the new rows, a run with another number of new rows is refused (SHAPE).
  *  - If a run fails in flight, the length is again that before all runs in flight.
+ *  - If the caller writes the lengths instead, iobind_binding_run checks them: it refuses a length below 0 and one for which a cache has
+ *    no room (INVALID_ARGUMENT), before ORT or a capture reads it. Exceptions, for which only the EP's kernels decide:
+ *    - lengths in memory of a device, or in pinned memory that is copied to it;
+ *    - masks, and lengths that the model computes from an input which has no name;
+ *    - too large lengths of a cache carried by MOVE if GroupQueryAttention writes it, which makes a longer one, or if the caller has
+ *      named it;
+ *    - models whose kinds are UNKNOWN, see iobind_session_get_state_kind.
  *  @param added   new rows of each cache: the tokens of the next run, 1 or more
  *  @param lengths  rows in use before the run, such as 0 for an empty cache; NULL, with a `count` of 0: the lengths that iobind has
  *                  counted
