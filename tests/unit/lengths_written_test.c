@@ -1,6 +1,12 @@
 /* Lengths that the caller writes: where the host reads them, a length beyond the capacity is refused before the run. */
+#define _POSIX_C_SOURCE 200809L /* mkstemp */
 #include "lengths_cache.h"
 
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "model.h"
 #include "vdev.h"
 
 enum { AT = 2, SEQLENS = 3, TOTAL = 4 };
@@ -69,6 +75,43 @@ static void after_a_change(void **state) {
   expect_rows(&self, "12");
   iobind_state_release(saved);
   iobind_tensor_release(at);
+  close_cache(&self);
+}
+
+static void write_model(const char *spec, char *path) {
+  char text[TEST_MODEL_TEXT];
+  size_t bytes;
+  const void *model = test_model(spec, &bytes, text);
+  FILE *file = fdopen(mkstemp(path), "wb");
+  assert_true(model != NULL && file != NULL);
+  assert_int_equal(fwrite(model, 1, bytes, file), bytes);
+  assert_int_equal(fclose(file), 0);
+}
+
+/* A run reads no file for the check. Once iobind has read it for lengths that it writes, the next run checks, although nothing is bound anew. */
+static void of_a_model_in_a_file(void **state) {
+  (void)state;
+  static const int64_t dims[] = {1, CAPACITY, WIDTH};
+  static const int64_t row[] = {1, 1, WIDTH};
+  char path[] = "/tmp/iobind-lengths-XXXXXX";
+  cache self = {.state = filled(dims, 3, -1)};
+  iobind_tensor *rows = filled(row, 3, 1);
+  write_model(plain, path);
+  expect_ok(iobind_session_create(runtime, path, NULL, &self.session, &fault));
+  expect_ok(iobind_binding_create(self.session, &self.binding, &fault));
+  expect_ok(iobind_binding_set_input(self.binding, 0, IOBIND_INPUT_RESIDENT, self.state, NULL, &fault));
+  expect_ok(iobind_binding_carry(self.binding, 0, 0, IOBIND_CARRY_IN_PLACE, &fault));
+  expect_ok(iobind_binding_set_input(self.binding, 1, IOBIND_INPUT_RESIDENT, rows, NULL, &fault));
+  iobind_tensor *at = bind_at(self.binding, IOBIND_INPUT_RESIDENT, cpu);
+  expect_ok(iobind_binding_run(self.binding, NULL, &fault));
+  expect_ok(iobind_binding_run(self.binding, NULL, &fault));
+  expect_ok(write_length(self.binding, 1, 1, NULL, &fault));
+  expect_ok(iobind_tensor_write(at, 0, &(int64_t){CAPACITY}, sizeof(int64_t), NULL, &fault));
+  expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_binding_run(self.binding, NULL, &fault));
+  expect_words("'at': element 0");
+  unlink(path);
+  iobind_tensor_release(at);
+  iobind_tensor_release(rows);
   close_cache(&self);
 }
 
@@ -218,6 +261,7 @@ static void of_caches_of_two_capacities(void **state) {
 static const struct CMUnitTest tests[] = {
     {"beyond the capacity", beyond_the_capacity, stage_open, stage_close, "cpu"},
     {"after a change", after_a_change, stage_open, stage_close, "cpu"},
+    {"of a model in a file", of_a_model_in_a_file, stage_open, stage_close, "cpu"},
     {"vdev: in a LIVE input", in_a_live_input, stage_open, stage_close, "vdev"},
     {"on a stream", on_a_stream, stage_open, stage_close, "cpu"},
     {"of grouped attention", of_grouped_attention, stage_open, stage_close, "cpu"},
