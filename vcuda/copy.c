@@ -113,10 +113,13 @@ static int queue_copy(vcuda_stream *stream, copying *c, int kind, const char *na
   return error;
 }
 
-static int copy(void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t width, size_t height, int kind,
-                cuda_stream handle, const char *name, bool synchronous) {
-  copying c = {.to = to, .from = from, .to_pitch = to_pitch, .from_pitch = from_pitch, .width = width, .height = height};
-  if (height > 1 && (to_pitch < width || from_pitch < width)) return CUDA_INVALID_VALUE;
+/* One row. */
+static copying line(void *to, const void *from, size_t bytes) {
+  return (copying){.to = to, .from = from, .to_pitch = bytes, .from_pitch = bytes, .width = bytes, .height = 1};
+}
+
+static int copy(copying c, int kind, cuda_stream handle, const char *name, bool synchronous) {
+  if (c.height > 1 && (c.to_pitch < c.width || c.from_pitch < c.width)) return CUDA_INVALID_VALUE;
   int error;
   vcuda_lock();
   vcuda_stream *stream = vcuda_stream_find(handle, &error);
@@ -129,24 +132,25 @@ static int copy(void *to, size_t to_pitch, const void *from, size_t from_pitch, 
 
 int cudaMemcpy(void *to, const void *from, size_t bytes, int kind) {
   VCUDA_ENTER_DEVICE(NULL);
-  return vcuda_end(&call, copy(to, bytes, from, bytes, bytes, 1, kind, NULL, "cudaMemcpy", true));
+  return vcuda_end(&call, copy(line(to, from, bytes), kind, NULL, "cudaMemcpy", true));
 }
 
 int cudaMemcpyAsync(void *to, const void *from, size_t bytes, int kind, cuda_stream stream) {
   VCUDA_ENTER_DEVICE(stream);
-  return vcuda_end(&call, copy(to, bytes, from, bytes, bytes, 1, kind, stream, "cudaMemcpyAsync", false));
+  return vcuda_end(&call, copy(line(to, from, bytes), kind, stream, "cudaMemcpyAsync", false));
 }
 
 int cudaMemcpyPeerAsync(void *to, int to_device, const void *from, int from_device, size_t bytes, cuda_stream stream) {
   VCUDA_ENTER_DEVICE(stream);
   if (vcuda_device_at(to_device) == NULL || vcuda_device_at(from_device) == NULL) return vcuda_end(&call, CUDA_INVALID_DEVICE);
-  return vcuda_end(&call, copy(to, bytes, from, bytes, bytes, 1, CUDA_COPY_DEVICE, stream, "cudaMemcpyPeerAsync", false));
+  return vcuda_end(&call, copy(line(to, from, bytes), CUDA_COPY_DEVICE, stream, "cudaMemcpyPeerAsync", false));
 }
 
 int cudaMemcpy2DAsync(void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t width, size_t height, int kind,
                       cuda_stream stream) {
   VCUDA_ENTER_DEVICE(stream);
-  return vcuda_end(&call, copy(to, to_pitch, from, from_pitch, width, height, kind, stream, "cudaMemcpy2DAsync", false));
+  const copying c = {.to = to, .from = from, .to_pitch = to_pitch, .from_pitch = from_pitch, .width = width, .height = height};
+  return vcuda_end(&call, copy(c, kind, stream, "cudaMemcpy2DAsync", false));
 }
 
 /* Variables of device code have no memory here, because there is no such code. Those that are known are 0. */

@@ -202,15 +202,19 @@ static bool read_epilogue(const vcuda_lt_matmul *matmul, vcuda_product *p) {
          ((matmul->epilogue & 4) == 0 || p->bias_type != VCUDA_NO_TYPE);
 }
 
-static bool describe(const vcuda_lt_matmul *matmul, const void *a, const vcuda_lt_layout *layout_a, const void *b,
-                     const vcuda_lt_layout *layout_b, const void *c, const vcuda_lt_layout *layout_c, const void *d,
-                     const vcuda_lt_layout *layout_d, vcuda_product *p) {
+typedef struct factors {
+  const vcuda_lt_layout *layout_a, *layout_b, *layout_c, *layout_d;
+  const void *a, *b, *c, *d; /* NULL: only the layouts matter */
+} factors;
+
+static bool describe(const vcuda_lt_matmul *matmul, const factors *of, vcuda_product *p) {
+  const vcuda_lt_layout *layout_d = of->layout_d;
   *p = (vcuda_product){.m = (int64_t)layout_d->rows, .n = (int64_t)layout_d->columns, .batches = layout_d->batches};
-  p->k = (int64_t)(matmul->op_a == 0 ? layout_a->columns : layout_a->rows);
+  p->k = (int64_t)(matmul->op_a == 0 ? of->layout_a->columns : of->layout_a->rows);
   p->scale_type = vcuda_data_type(matmul->scale_type);
-  bool known = read_layout(layout_a, a, matmul->op_a, &p->a) && read_layout(layout_b, b, matmul->op_b, &p->b) &&
-               read_layout(layout_c, c, 0, &p->c) && read_layout(layout_d, d, 0, &p->d) && read_epilogue(matmul, p) &&
-               p->scale_type != VCUDA_NO_TYPE && matmul->pointer_mode <= 1;
+  bool known = read_layout(of->layout_a, of->a, matmul->op_a, &p->a) && read_layout(of->layout_b, of->b, matmul->op_b, &p->b) &&
+               read_layout(of->layout_c, of->c, 0, &p->c) && read_layout(layout_d, of->d, 0, &p->d) &&
+               read_epilogue(matmul, p) && p->scale_type != VCUDA_NO_TYPE && matmul->pointer_mode <= 1;
   p->a.scale = matmul->scales[0];
   p->b.scale = matmul->scales[1];
   p->c.scale = matmul->scales[2];
@@ -226,7 +230,8 @@ int cublasLtMatmulAlgoGetHeuristic(vcuda_blas *handle, vcuda_lt_matmul *matmul, 
   (void)handle, (void)preference;
   *found = 0;
   if (requested < 1) return vcuda_close(&call, CUBLAS_INVALID_VALUE);
-  if (!describe(matmul, NULL, a, NULL, b, NULL, c, NULL, d, &p)) return vcuda_close(&call, CUBLAS_NOT_SUPPORTED);
+  const factors of = {.layout_a = a, .layout_b = b, .layout_c = c, .layout_d = d};
+  if (!describe(matmul, &of, &p)) return vcuda_close(&call, CUBLAS_NOT_SUPPORTED);
   results[0] = (vcuda_lt_result){.waves = 1};
   *found = 1;
   return vcuda_close(&call, CUBLAS_OK);
@@ -239,7 +244,8 @@ int cublasLtMatmul(vcuda_blas *handle, vcuda_lt_matmul *matmul, const void *alph
   vcuda_product p;
   (void)algorithm, (void)workspace, (void)workspace_size;
   VCUDA_BLAS_OPEN(__func__, stream);
-  if (!describe(matmul, a, layout_a, b, layout_b, c, layout_c, d, layout_d, &p)) {
+  const factors of = {layout_a, layout_b, layout_c, layout_d, a, b, c, d};
+  if (!describe(matmul, &of, &p)) {
     vcuda_log("cublasLtMatmul: types %d, %d, %d, %d, orders %d, %d, %d, %d, epilogue %d, scale type %d: not known here",
               layout_a->type, layout_b->type, layout_c->type, layout_d->type, layout_a->order, layout_b->order, layout_c->order,
               layout_d->order, matmul->epilogue, matmul->scale_type);

@@ -130,21 +130,28 @@ int cudnnGetConvolutionForwardAlgorithm_v7(vcuda_dnn *handle, const vcuda_dnn_te
   return vcuda_close(&call, status);
 }
 
-/* Gives the convolution its addresses, and the workspace that its algorithm needs. */
-static int place(const char *name, vcuda_dnn_convolution *c, const void *x, const void *w, void *y, int algorithm,
-                 void *workspace, size_t bytes) {
+typedef struct scratch {
+  void *address;
+  size_t bytes;
+} scratch;
+
+/* Give the convolution the workspace that its algorithm needs. */
+static int take_workspace(const char *name, vcuda_dnn_convolution *c, int algorithm, scratch given) {
   int status = check_algorithm(name, algorithm);
   size_t needed = bytes_of(c, algorithm);
   if (status != DNN_OK) return status;
-  if (needed > 0 && (workspace == NULL || bytes < needed)) {
-    return vcuda_dnn_bad("%s: a workspace of %zu bytes; algorithm %d needs %zu", name, workspace == NULL ? 0 : bytes, algorithm,
-                         needed);
+  if (needed > 0 && (given.address == NULL || given.bytes < needed)) {
+    return vcuda_dnn_bad("%s: a workspace of %zu bytes; algorithm %d needs %zu", name, given.address == NULL ? 0 : given.bytes,
+                         algorithm, needed);
   }
+  c->workspace = needed > 0 ? given.address : NULL;
+  return DNN_OK;
+}
+
+static void set_addresses(vcuda_dnn_convolution *c, const void *x, const void *w, void *y) {
   c->data_address = x;
   c->filter_address = w;
   c->result_address = y;
-  c->workspace = needed > 0 ? workspace : NULL;
-  return DNN_OK;
 }
 
 /* As on hardware, what is tried writes to y and to the workspace, and the host waits for it. */
@@ -160,7 +167,8 @@ int cudnnFindConvolutionForwardAlgorithmEx(vcuda_dnn *handle, const vcuda_dnn_te
   int status = describe(__func__, x, w, mover, y, &c);
   if (status != DNN_OK) return vcuda_close(&call, status);
   int algorithm = workspace != NULL && bytes >= bytes_of(&c, ALGO_USUAL) ? ALGO_USUAL : ALGO_WITHOUT_WORKSPACE;
-  status = place(__func__, &c, x_data, w_data, y_data, algorithm, workspace, bytes);
+  set_addresses(&c, x_data, w_data, y_data);
+  status = take_workspace(__func__, &c, algorithm, (scratch){workspace, bytes});
   if (status == DNN_OK) status = vcuda_dnn_submit(handle, __func__, vcuda_dnn_run_convolution, &c, sizeof c);
   if (status == DNN_OK && cudaStreamSynchronize(handle->stream) != 0) status = DNN_EXECUTION_FAILED;
   if (status == DNN_OK) offer(&c, mover, algorithm, count, found);
@@ -175,7 +183,8 @@ int cudnnConvolutionForward(vcuda_dnn *handle, const void *alpha, const vcuda_dn
   VCUDA_DNN_OPEN(handle);
   vcuda_dnn_convolution c;
   int status = describe(__func__, x, w, mover, y, &c);
-  if (status == DNN_OK) status = place(__func__, &c, x_data, w_data, y_data, algorithm, workspace, bytes);
+  set_addresses(&c, x_data, w_data, y_data);
+  if (status == DNN_OK) status = take_workspace(__func__, &c, algorithm, (scratch){workspace, bytes});
   if (status != DNN_OK) return vcuda_close(&call, status);
   c.alpha = vcuda_dnn_factor(y, alpha);
   c.beta = vcuda_dnn_factor(y, beta);
@@ -202,7 +211,8 @@ int cudnnConvolutionBiasActivationForward(vcuda_dnn *handle, const void *alpha1,
                        vcuda_dnn_unknown("%s: activation mode %d; expected RELU or IDENTITY", __func__, activation->mode));
   }
   int status = describe(__func__, x, w, mover, y, &c);
-  if (status == DNN_OK) status = place(__func__, &c, x_data, w_data, y_data, algorithm, workspace, bytes);
+  set_addresses(&c, x_data, w_data, y_data);
+  if (status == DNN_OK) status = take_workspace(__func__, &c, algorithm, (scratch){workspace, bytes});
   if (status != DNN_OK) return vcuda_close(&call, status);
   c.alpha = vcuda_dnn_factor(y, alpha1);
   double factor = vcuda_dnn_factor(y, alpha2);

@@ -146,9 +146,10 @@ static OrtStatus *dims_of(const OrtValue *value, const int64_t **dims, size_t *r
 }
 
 /* Where the nested session finds the bytes of an argument. With the lock held. */
-static OrtStatus *locate(const vdev_kernel *self, vdev_stream *stream, const OrtValue *value, const void *data, size_t bytes,
-                         bool write, const void **out) {
-  const char *what = write ? "kernel output" : "kernel input";
+static OrtStatus *locate(const vdev_kernel *self, vdev_stream *stream, const OrtValue *value, vdev_touched span,
+                         const void **out) {
+  const void *data = span.start;
+  const char *what = span.write ? "kernel output" : "kernel input";
   char reason[VDEV_TEXT] = "";
   if (data == NULL) {
     vdev_memory_refuse_null(self->device, what, reason);
@@ -162,11 +163,11 @@ static OrtStatus *locate(const vdev_kernel *self, vdev_stream *stream, const Ort
     VDEV_API_TABLE->MemoryInfoGetDeviceType(info, &type);
     is_host = type == OrtMemoryInfoDeviceType_CPU; /* otherwise its description is wrong, and it is refused below */
   }
-  *out = is_host ? vdev_pinned_device_view(self->device, data, bytes, what, reason)
-                 : vdev_memory_resolve(self->device, data, bytes, what, reason);
+  *out = is_host ? vdev_pinned_device_view(self->device, data, span.bytes, what, reason)
+                 : vdev_memory_resolve(self->device, data, span.bytes, what, reason);
   bool good = *out != NULL; /* a launch that is only recorded accesses nothing yet */
   if (good && !vdev_capture_records(self->device)) {
-    good = vdev_race_access(self->device, stream, data, bytes, write, self->what, reason);
+    good = vdev_race_access(self->device, stream, span, self->what, reason);
   }
   return good ? NULL : vdev_fail(ORT_FAIL, reason);
 }
@@ -204,7 +205,7 @@ static OrtStatus *view_of(launch *one, vdev_stream *stream, const OrtValue *valu
   }
   const void *real = nothing;
   if (bytes > 0) {
-    VDEV_TRY(locate(one->kernel, stream, value, data, bytes, write, &real));
+    VDEV_TRY(locate(one->kernel, stream, value, (vdev_touched){data, bytes, write}, &real));
   }
   one->bytes += (int64_t)bytes;
   if (same && real == key->data) {
@@ -339,7 +340,7 @@ static OrtStatus *store_result(OrtKernelContext *context, launch *one, vdev_stre
     return NULL;
   }
   vdev_lock();
-  OrtStatus *status = locate(self, stream, one->outputs[index], target, bytes, true, &real);
+  OrtStatus *status = locate(self, stream, one->outputs[index], (vdev_touched){target, bytes, true}, &real);
   vdev_unlock();
   if (status == NULL) {
     memcpy((void *)(uintptr_t)real, data, bytes);
@@ -384,7 +385,8 @@ static bool launch_recorded(vdev_recorded *base, vdev_stream *stream, char *reas
   vdev_stream_advance(stream);
   for (size_t i = 0; i < self->input_count + self->output_count && good; i++) {
     const view_key *key = &one->keys[i];
-    good = vdev_race_access(self->device, stream, key->address, key->bytes, i >= self->input_count, self->what, reason);
+    const vdev_touched span = {key->address, key->bytes, i >= self->input_count};
+    good = vdev_race_access(self->device, stream, span, self->what, reason);
   }
   good = good && submit_job(one, stream, false, NULL, &handed, reason);
   self->device->statistics.graph_launches += good;

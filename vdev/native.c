@@ -126,7 +126,8 @@ int vdev_host_access(const void *data, size_t bytes, int write) {
   vdev_lock();
   bool good = data != NULL || bytes == 0;
   if (good && vdev_global.device_count > 0) {
-    good = vdev_race_access(&vdev_global.devices[0], NULL, data, bytes, write != 0, "an access of the program", reason);
+    const vdev_touched span = {data, bytes, write != 0};
+    good = vdev_race_access(&vdev_global.devices[0], NULL, span, "an access of the program", reason);
   }
   vdev_unlock();
   return outcome(good, reason);

@@ -67,16 +67,16 @@ static const vdev_access *find_conflict(const vdev_access *access, const uint64_
   return NULL;
 }
 
-bool vdev_race_access(vdev_device *device, const vdev_stream *stream, const void *start, size_t bytes, bool write,
-                      const char *what, char *reason) {
+bool vdev_race_access(vdev_device *device, const vdev_stream *stream, vdev_touched span, const char *what, char *reason) {
   const vdev_state *state = &vdev_global;
   bool detect = device->settings.race != VDEV_RACE_OFF;
-  if (bytes == 0 || (!detect && state->protected_count == 0)) {
+  if (span.bytes == 0 || (!detect && state->protected_count == 0)) {
     return true;
   }
   int agent = stream == NULL ? 0 : stream->agent;
   const uint64_t *clocks = stream == NULL ? state->host_clocks : stream->clocks;
-  vdev_access access = {(uintptr_t)start, (uintptr_t)start + bytes, clocks[agent], agent, write, ""};
+  const uintptr_t start = (uintptr_t)span.start;
+  vdev_access access = {start, start + span.bytes, clocks[agent], agent, span.write, ""};
   snprintf(access.what, sizeof access.what, "%s", what);
   const vdev_access *conflict = detect ? find_conflict(&access, clocks) : NULL;
   if (conflict != NULL) {
@@ -86,7 +86,7 @@ bool vdev_race_access(vdev_device *device, const vdev_stream *stream, const void
     memcpy(reason, state->last_race, sizeof state->last_race);
     return false;
   }
-  const vdev_pinned *pinned = state->protected_count == 0 ? NULL : vdev_pinned_find(start, bytes);
+  const vdev_pinned *pinned = state->protected_count == 0 ? NULL : vdev_pinned_find(span.start, span.bytes);
   bool protect = pinned != NULL && pinned->alias != NULL;
   /* what the host did itself is ordered before everything that it submits later */
   if (stream == NULL || (!detect && !protect)) {

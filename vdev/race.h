@@ -5,10 +5,16 @@
 
 #include "device.h"
 
-/* An access of the host (`stream` NULL) or of the operation that is being submitted to a stream. False if it races and the
+/* Memory that is read or written. */
+typedef struct vdev_touched {
+  const void *start;
+  size_t bytes;
+  bool write;
+} vdev_touched;
+
+/* An access of the host (`stream` NULL), or of the operation `what` that is being submitted to a stream. False if it races and the
  * device's mode is "fail"; then `reason` (VDEV_TEXT bytes) says why. */
-bool vdev_race_access(vdev_device *device, const vdev_stream *stream, const void *start, size_t bytes, bool write,
-                      const char *what, char *reason);
+bool vdev_race_access(vdev_device *device, const vdev_stream *stream, vdev_touched span, const char *what, char *reason);
 
 /* Memory is freed: forget its accesses. */
 void vdev_race_forget(const void *start, size_t bytes);

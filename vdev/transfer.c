@@ -38,8 +38,8 @@ static bool declare(const vdev_transfer_plan *plan, vdev_stream *stream, vdev_de
   if (stream != NULL) {
     vdev_stream_advance(stream);
   }
-  return vdev_race_access(device, stream, plan->source, plan->bytes, false, what, reason) &&
-         vdev_race_access(device, stream, plan->target, plan->bytes, true, what, reason);
+  return vdev_race_access(device, stream, (vdev_touched){plan->source, plan->bytes, false}, what, reason) &&
+         vdev_race_access(device, stream, (vdev_touched){plan->target, plan->bytes, true}, what, reason);
 }
 
 /* Host to host: pinned memory is host memory too, and a stream may still use it. A copy on a stream waits for that stream

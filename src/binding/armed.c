@@ -13,8 +13,8 @@ static bool is_gate_enough(const iobind_session *session) {
 /* Is the next run ORT's call alone? On another library's stream each run must wait for the work that the library has submitted. */
 static bool can_replay(iobind_binding *binding) {
   const iobind_session *session = binding->session;
-  bool repeats = iobind__run_is_steady(binding, NULL) && binding->results == IOBIND__RESULTS_HELD && binding->plan.is_seen &&
-                 !binding->plan.has_waits && session->queued == NULL && is_gate_enough(session) &&
+  bool repeats = iobind__run_is_steady(binding, NULL) && binding->results.state == IOBIND__RESULTS_HELD &&
+                 binding->plan.is_seen && !binding->plan.has_waits && !session->has_queue && is_gate_enough(session) &&
                  !iobind__stream_is_foreign(session->compute.stream);
   return repeats && iobind__graphs_repeat(binding, &binding->repeat);
 }
@@ -90,7 +90,7 @@ static inline iobind_status check_armed(const iobind_binding *binding) {
 
 /* An output could not be bound again: ORT's binding has no results. */
 __attribute__((noinline)) static iobind_status fail_repeat(iobind_binding *binding, iobind_status status) {
-  binding->results = IOBIND__RESULTS_NONE;
+  binding->results.state = IOBIND__RESULTS_NONE;
   iobind__run_leave(binding, IOBIND__IDLE);
   return iobind__named(status, binding->repeat.error, "binding_run");
 }
@@ -104,7 +104,7 @@ __attribute__((noinline)) static iobind_status leave_armed(iobind_binding *bindi
   }
   iobind_status status = failed == NULL ? iobind__call_cancelled(error)
                                         : iobind__call_failed(binding, binding->settings.ort.now, failed, NULL, error);
-  binding->results = IOBIND__RESULTS_NONE;
+  binding->results.state = IOBIND__RESULTS_NONE;
   iobind__run_leave(binding, IOBIND__IDLE);
   return iobind__named(status, error, "binding_run");
 }
@@ -115,7 +115,7 @@ static inline bool enter_armed(iobind_binding *binding) {
 }
 
 __attribute__((noinline)) static iobind_status renew(iobind_binding *binding) {
-  if (binding->results == IOBIND__RESULTS_READY) {
+  if (binding->results.state == IOBIND__RESULTS_READY) {
     iobind__results_drop(binding, NULL);
   }
   return iobind__side_refresh(binding, binding->repeat.error);
@@ -125,14 +125,14 @@ __attribute__((noinline)) static iobind_status renew(iobind_binding *binding) {
 __attribute__((noinline)) static iobind_status repeat(iobind_binding *binding) {
   const iobind__repeat *last = &binding->repeat;
   iobind_status status = check_armed(binding);
-  if (status == IOBIND_OK && (binding->plan.fresh_count | (binding->results == IOBIND__RESULTS_READY)) != 0) {
+  if (status == IOBIND_OK && (binding->plan.fresh_count | (binding->results.state == IOBIND__RESULTS_READY)) != 0) {
     status = renew(binding);
   }
   if (status != IOBIND_OK) {
     return fail_repeat(binding, status);
   }
   OrtStatus *failed = last->run(last->session, last->options, last->binding);
-  binding->results = IOBIND__RESULTS_HELD;
+  binding->results.state = IOBIND__RESULTS_HELD;
   uint64_t running = IOBIND__RUNNING;
   bool is_whole = failed == NULL && atomic_compare_exchange_strong(&binding->flight.state, &running, IOBIND__ARMED);
   return is_whole ? IOBIND_OK : leave_armed(binding, failed);
@@ -157,7 +157,7 @@ uint64_t iobind__armed_key(iobind_binding *binding) {
   if (binding->graphs != NULL) {
     return can_replay(binding) ? binding->repeat.thread : IOBIND__IDLE;
   }
-  bool repeats = binding->plan.repeats && binding->plan.is_seen && binding->results == IOBIND__RESULTS_HELD;
+  bool repeats = binding->plan.repeats && binding->plan.is_seen && binding->results.state == IOBIND__RESULTS_HELD;
   return repeats ? IOBIND__ARMED : IOBIND__IDLE;
 }
 

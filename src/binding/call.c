@@ -11,15 +11,12 @@ static void name_held_outputs(const iobind_binding *binding, iobind__text *names
   }
 }
 
-/* Wait for devices with the quirk QUEUES, unless the only one is `ordered`, on whose stream the run is: its queue keeps the
- * order. */
+/* Wait for the devices with the quirk QUEUES. Not for `ordered`, on whose stream the run is: its queue keeps the order. */
 static iobind_status wait_for_devices(const iobind_binding *binding, const iobind_device *ordered, iobind_error *error) {
   const iobind_session *session = binding->session;
-  if (session->queued == NULL || (session->queued == ordered && session->queued_count == 1)) {
-    return IOBIND_OK;
-  }
   for (size_t i = 0; i < session->device_count; i++) {
-    IOBIND__TRY(iobind__device_wait(session->devices[i], error));
+    iobind_device *device = session->devices[i];
+    IOBIND__TRY(device == ordered ? IOBIND_OK : iobind__device_wait(device, error));
   }
   return IOBIND_OK;
 }
@@ -122,9 +119,8 @@ iobind_status iobind__call(iobind_binding *binding, const iobind__execution *how
     *reason = iobind__ort_reason_of(api, failed);
     return iobind__call_failed(binding, how->options, failed, how->stream, error);
   }
-  binding->results = by_arrays ? IOBIND__RESULTS_READY : IOBIND__RESULTS_HELD;
-  if (!binding->plan.is_seen || binding->plan.copied_count > 0 || session->queued != NULL ||
-      is_cancelled(binding, how->options)) {
+  binding->results.state = by_arrays ? IOBIND__RESULTS_READY : IOBIND__RESULTS_HELD;
+  if (!binding->plan.is_seen || binding->plan.copied_count > 0 || session->has_queue || is_cancelled(binding, how->options)) {
     IOBIND__TRY(finish(binding, how, error));
   }
   return IOBIND_OK;

@@ -107,7 +107,7 @@ iobind_status iobind__graph_bring_in_line(iobind_binding *binding, iobind_error 
 
 static void drop_results(iobind_binding *binding) {
   iobind__results_drop(binding, NULL);
-  binding->results = IOBIND__RESULTS_NONE;
+  binding->results.state = IOBIND__RESULTS_NONE;
 }
 
 /* ORT waits for each execution of a capture. */

@@ -53,7 +53,7 @@ static iobind_status advance_moved(iobind_binding *binding, iobind__carry *carry
   iobind__output *output = &binding->outputs[carry->output];
   iobind__input *input = &binding->inputs[carry->input];
   bool has_other_dims;
-  IOBIND__TRY(binding->results == IOBIND__RESULTS_READY ? IOBIND_OK : iobind__results_fetch(binding, error));
+  IOBIND__TRY(binding->results.state == IOBIND__RESULTS_READY ? IOBIND_OK : iobind__results_fetch(binding, error));
   if (output->result == NULL && input->bound->place == output->place &&
       iobind__tensor_replace_value(input->bound, output->value, &has_other_dims)) {
     output->value = NULL;

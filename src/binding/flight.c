@@ -116,8 +116,8 @@ iobind_status iobind__run_settle(iobind_binding *binding, iobind_error *error) {
 
 void iobind__binding_fail(iobind_binding *binding, const iobind_error *failure) {
   iobind__results_drop(binding, NULL);
-  binding->results = IOBIND__RESULTS_FAILED;
-  binding->failure = *failure;
+  binding->results.state = IOBIND__RESULTS_FAILED;
+  binding->results.failure = *failure;
   for (size_t i = 0; i < binding->carry_count; i++) {
     binding->carries[i].due = false;
   }

@@ -377,7 +377,7 @@ iobind_status iobind__binding_rewind_length(iobind_binding *binding, int64_t len
     /* the table was already changed when the state became undefined */
     binding->inputs[binding->carries[i].input].damage = IOBIND__DAMAGE_NONE;
   }
-  if (binding->results == IOBIND__RESULTS_FAILED) {
+  if (binding->results.state == IOBIND__RESULTS_FAILED) {
     iobind__results_drop(binding, NULL); /* of runs beyond the length: a saved state must not contain them */
   }
   iobind__binding_set_used(binding, shorter);

@@ -48,7 +48,7 @@ void iobind__output_set(iobind_binding *binding, size_t index, iobind__output_mo
   const iobind__place *new_place = target != NULL ? target->place : place;
   bool was_seen = output->seen_place != NULL && output->seen_place == new_place && output->seen_mode == mode;
   bool stays_verified = output->is_verified && output->mode == mode && old_place == new_place;
-  if (binding->results != IOBIND__RESULTS_NONE) {
+  if (binding->results.state != IOBIND__RESULTS_NONE) {
     iobind__results_drop(binding, NULL); /* before the slot is overwritten */
   }
   if (!stays_verified) {
@@ -170,10 +170,10 @@ static iobind_status replace(iobind_binding *binding, size_t index, iobind_tenso
   iobind__output *output = &binding->outputs[index];
   IOBIND__TRY(iobind__overlap_check_output(binding, index, IOBIND__OUTPUT_FIXED, tensor, error));
   IOBIND__TRY(iobind__overlap_make_room(binding, tensor, error));
-  if (binding->results == IOBIND__RESULTS_READY) {
+  if (binding->results.state == IOBIND__RESULTS_READY) {
     iobind__results_drop(binding, NULL);
   }
-  binding->results = IOBIND__RESULTS_NONE;
+  binding->results.state = IOBIND__RESULTS_NONE;
   iobind_tensor *old = output->target;
   output->target = tensor;
   iobind_status status = iobind__side_replace_output(binding, index, "binding_set_output", error);

@@ -162,7 +162,7 @@ void iobind__overlap_leave_buffers(iobind_binding *binding, const iobind_tensor 
 
 iobind_status iobind__overlap_renew(iobind_binding *binding, const iobind_tensor *tensor, iobind_error *error) {
   bool is_known = binding->sides[1].binding == NULL &&
-                  (binding->results == IOBIND__RESULTS_HELD || binding->results == IOBIND__RESULTS_READY);
+                  (binding->results.state == IOBIND__RESULTS_HELD || binding->results.state == IOBIND__RESULTS_READY);
   for (size_t i = 0; i < binding->session->output_count; i++) {
     const iobind__output *output = &binding->outputs[i];
     if (output->mode != IOBIND__OUTPUT_REUSE) {

@@ -104,7 +104,7 @@ static bool has_waits(const iobind_binding *binding) {
 /* Does a run need no guard, and no step around ORT's call other than binding outputs again? */
 static bool repeats(const iobind_binding *binding, bool has_waits) {
   const iobind_session *session = binding->session;
-  return session->guard == NULL && session->queued == NULL && iobind__binding_is_plain(binding) && !has_waits;
+  return session->guard == NULL && !session->has_queue && iobind__binding_is_plain(binding) && !has_waits;
 }
 
 iobind_status iobind__plan_compile(iobind_binding *binding, iobind_error *error) {

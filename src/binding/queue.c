@@ -79,7 +79,7 @@ static iobind_status submit(iobind_binding *binding, iobind_stream *stream, iobi
   if (execute_on(binding, stream, &reason) != IOBIND_OK) {
     iobind__stream_pass(stream); /* work that was submitted before the failure uses the bound memory */
     iobind__lengths_note_failure(binding);
-    bool is_made = binding->results != IOBIND__RESULTS_NONE;
+    bool is_made = binding->results.state != IOBIND__RESULTS_NONE;
     return is_made ? disown_run(binding, &reason, error) : iobind__error_copy(error, &reason);
   }
   keep_states(binding, &submission);

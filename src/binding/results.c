@@ -2,7 +2,7 @@
 #include "binding/table.h"
 
 static bool has_results(const iobind_binding *binding) {
-  return binding->results == IOBIND__RESULTS_HELD || binding->results == IOBIND__RESULTS_READY;
+  return binding->results.state == IOBIND__RESULTS_HELD || binding->results.state == IOBIND__RESULTS_READY;
 }
 
 static void drop(iobind_binding *binding, size_t index) {
@@ -33,7 +33,7 @@ static size_t hand_out(iobind_binding *binding, OrtValue **values, size_t count)
 }
 
 iobind_status iobind__results_fetch(iobind_binding *binding, iobind_error *error) {
-  if (binding->results == IOBIND__RESULTS_READY) {
+  if (binding->results.state == IOBIND__RESULTS_READY) {
     return IOBIND_OK;
   }
   iobind_runtime *runtime = binding->session->runtime;
@@ -47,7 +47,7 @@ iobind_status iobind__results_fetch(iobind_binding *binding, iobind_error *error
   if (binding->graphs != NULL) {
     iobind__binding_disarm(binding); /* an armed replay would not drop these results */
   }
-  binding->results = IOBIND__RESULTS_READY;
+  binding->results.state = IOBIND__RESULTS_READY;
   if (values != NULL) {
     IOBIND__ORT_TRY(api, api->AllocatorFree(runtime->cpu_allocator, values), error, "binding: outputs");
   }
@@ -251,7 +251,7 @@ void iobind__results_drop(iobind_binding *binding, iobind_stream *busy) {
   if (busy != NULL && has_results(binding) && retire(binding, busy) != IOBIND_OK) {
     iobind__stream_pass(busy); /* nothing else retains the memory until the stream has completed its work */
   }
-  if (binding->results == IOBIND__RESULTS_READY) {
+  if (binding->results.state == IOBIND__RESULTS_READY) {
     iobind__scope scope;
     iobind__guard_enter_anyway(binding->session->inside, &scope);
     for (size_t i = 0; i < binding->session->output_count; i++) {
@@ -259,7 +259,7 @@ void iobind__results_drop(iobind_binding *binding, iobind_stream *busy) {
     }
     iobind__guard_leave(&scope);
   }
-  binding->results = IOBIND__RESULTS_NONE;
+  binding->results.state = IOBIND__RESULTS_NONE;
 }
 
 /* The result of an output, created on first use; its content is complete if the run is. */
@@ -271,10 +271,10 @@ static iobind_status find_result(iobind_binding *binding, size_t index, iobind__
   if (output->mode == IOBIND__OUTPUT_NONE) {
     return iobind__fail(error, IOBIND_ERROR_INVALID_STATE, "%s: '%s' is not bound: bind it and run first", what, name);
   }
-  if (binding->results == IOBIND__RESULTS_FAILED) {
-    return iobind__error_copy(error, &binding->failure);
+  if (binding->results.state == IOBIND__RESULTS_FAILED) {
+    return iobind__error_copy(error, &binding->results.failure);
   }
-  if (binding->results == IOBIND__RESULTS_NONE) {
+  if (binding->results.state == IOBIND__RESULTS_NONE) {
     return iobind__fail(error, IOBIND_ERROR_INVALID_STATE,
                         "%s: '%s': no run has completed since the binding changed: run it first", what, name);
   }

@@ -19,7 +19,7 @@ static iobind_status prepare(iobind_binding *binding, iobind_error *error) {
 }
 
 bool iobind__run_is_steady(const iobind_binding *binding, const iobind_stream *busy) {
-  return binding->carry_count == 0 && busy == NULL && binding->results != IOBIND__RESULTS_READY &&
+  return binding->carry_count == 0 && busy == NULL && binding->results.state != IOBIND__RESULTS_READY &&
          iobind__plan_is_valid(binding) && binding->plan.fresh_count == 0 &&
          binding->sides[binding->turn].generation == binding->generation;
 }
@@ -28,10 +28,10 @@ static iobind_status begin(iobind_binding *binding, iobind_stream *busy, iobind_
   if (binding->carry_count > 0) {
     IOBIND__TRY(iobind__carry_advance(binding, busy, error));
   }
-  if (busy != NULL || binding->results == IOBIND__RESULTS_READY) {
+  if (busy != NULL || binding->results.state == IOBIND__RESULTS_READY) {
     iobind__results_drop(binding, busy);
   }
-  binding->results = IOBIND__RESULTS_NONE;
+  binding->results.state = IOBIND__RESULTS_NONE;
   const iobind__side *side = iobind__side_of_turn(binding);
   if (!iobind__plan_is_valid(binding) || side->generation != binding->generation) {
     return prepare(binding, error);
@@ -53,7 +53,7 @@ iobind_status iobind__run_begin(iobind_binding *binding, iobind_stream *busy, io
   if (!iobind__run_is_steady(binding, busy)) {
     return begin_inside(binding, busy, error);
   }
-  binding->results = IOBIND__RESULTS_NONE;
+  binding->results.state = IOBIND__RESULTS_NONE;
   return IOBIND_OK;
 }
 

@@ -357,7 +357,7 @@ iobind_status iobind__verified_end(iobind_binding *binding, iobind_stream *strea
     if (status != IOBIND_OK) {
       iobind__binding_fail(binding, &reason);
       (is_complete ? iobind__carry_note_wrong : iobind__carry_note_failure)(binding);
-      binding->results = IOBIND__RESULTS_NONE; /* as after a failure of ORT's call */
+      binding->results.state = IOBIND__RESULTS_NONE; /* as after a failure of ORT's call */
       status = iobind__error_copy(error, &reason);
     }
   }

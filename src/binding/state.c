@@ -107,8 +107,8 @@ static iobind_status settle_flight(iobind_binding *binding, iobind_stream **busy
     IOBIND__TRY(iobind__binding_check_idle(binding, "binding_save_state", error));
     *busy = NULL;
   }
-  bool has_failed = *busy == NULL && binding->results == IOBIND__RESULTS_FAILED;
-  return has_failed ? iobind__error_copy(error, &binding->failure) : IOBIND_OK;
+  bool has_failed = *busy == NULL && binding->results.state == IOBIND__RESULTS_FAILED;
+  return has_failed ? iobind__error_copy(error, &binding->results.failure) : IOBIND_OK;
 }
 
 static iobind_status save(iobind_binding *binding, iobind__states *out, iobind_error *error) {
@@ -137,8 +137,8 @@ iobind__marks *iobind__binding_marks(iobind_binding *binding) {
 
 iobind_status iobind__binding_peek_state(iobind_binding *binding, size_t index, const char *what, iobind_tensor **state,
                                          iobind_error *error) {
-  if (binding->results == IOBIND__RESULTS_FAILED) {
-    return iobind__error_copy(error, &binding->failure);
+  if (binding->results.state == IOBIND__RESULTS_FAILED) {
+    return iobind__error_copy(error, &binding->results.failure);
   }
   return find_state(binding, &binding->carries[index], what, state, error);
 }

@@ -55,23 +55,28 @@ typedef struct iobind__output {
   iobind__output_mode seen_mode;   /* the mode with which it was last verified, */
   const iobind__place *seen_place; /* and its location, even if something else was bound in between; NULL: never */
   bool has_fixed_dims;             /* the model fixes the dims, and the value had them: they do not depend on the inputs */
-  bool
-      is_copied; /* iobind copies it after each run: an input that is passed through, from another memory location, or strings */
+  bool is_copied;                  /* iobind copies it after each run, as it does strings and some passed-through inputs */
   /* of the last run */
   OrtValue *value;       /* fetched from ORT, not yet in a tensor */
   iobind_tensor *result; /* the value as a tensor */
   bool is_taken;         /* the caller has taken it */
 } iobind__output;
 
-/* The state of the last run's results. */
-typedef enum iobind__results {
+typedef enum iobind__results_state {
   IOBIND__RESULTS_NONE,  /* no run since the last change of an output */
   IOBIND__RESULTS_HELD,  /* ORT's binding holds them */
   IOBIND__RESULTS_READY, /* fetched: each is a value or a tensor in its slot */
-  IOBIND__RESULTS_FAILED /* the run failed after its call had returned: `failure` has the error */
+  IOBIND__RESULTS_FAILED /* the run failed after its call had returned */
+} iobind__results_state;
+
+/* The results of the last run. */
+typedef struct iobind__results {
+  iobind__results_state state;
+  iobind_error failure; /* FAILED: the reason. A copy, because a stream keeps only its last failures */
 } iobind__results;
 
-/* An output that becomes an input. */ typedef struct iobind__carry {
+/* An output that becomes an input. */
+typedef struct iobind__carry {
   size_t output;
   size_t input;
   iobind_carry_mode mode;
@@ -85,15 +90,14 @@ enum { IOBIND__LENGTHS_LOST = -1 };
 typedef struct iobind__lengths {
   iobind__used now;     /* after all runs that were submitted */
   iobind__used settled; /* after all runs that are known to have succeeded; a failure returns to it */
-  int64_t
-      added; /* the rows that the next run adds, as written into its inputs; 0: iobind has not written them; LOST: no run may read them */
-  int64_t capacity;   /* the smallest capacity; -1: this and the fields below are not yet known */
-  int64_t rows;       /* the size of the batch */
-  bool rows_differ;   /* the caches have batches of different sizes */
-  bool is_sought;     /* they were looked for before a run; capacity >= 0: and found */
-  size_t tokens;      /* the input with the new rows; SIZE_MAX: unknown */
-  size_t tokens_axis; /* the axis of its new rows */
-  bool tokens_differ; /* other caches have another input with new rows */
+  int64_t added;        /* the rows that the next run adds; 0: iobind has not written its lengths; LOST: no run may read them */
+  int64_t capacity;     /* the smallest capacity; -1: this and the fields below are not yet known */
+  int64_t rows;         /* the size of the batch */
+  bool rows_differ;     /* the caches have batches of different sizes */
+  bool is_sought;       /* they were looked for before a run; capacity >= 0: and found */
+  size_t tokens;        /* the input with the new rows; SIZE_MAX: unknown */
+  size_t tokens_axis;   /* the axis of its new rows */
+  bool tokens_differ;   /* other caches have another input with new rows */
 } iobind__lengths;
 
 /* An output that is bound again before each run. */
@@ -149,8 +153,7 @@ struct iobind_binding {
   iobind__repeat repeat;      /* the call that an armed binding repeats */
   iobind__settings settings;  /* the run options: the caller's, and ORT's form of them */
   iobind__flight flight;      /* the run state, and the runs in flight */
-  iobind__results results;    /* the state of the last run's results */
-  iobind_error failure;       /* FAILED: the reason; the stream that reported it may be destroyed */
+  iobind__results results;    /* of the last run: who has them, or why it has failed */
   iobind__output *outputs;    /* the table's outputs, in the session's order */
   iobind__held held;          /* by which host access finds the runs in flight */
   iobind__carry *carries;     /* the table's states, in the order in which they were carried */

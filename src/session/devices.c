@@ -82,10 +82,7 @@ void iobind__session_add_devices(iobind_session *session) {
     }
   }
   for (size_t i = 0; i < session->device_count; i++) {
-    if (iobind__device_has(session->devices[i], IOBIND__QUIRK_QUEUES)) {
-      session->queued = session->devices[i];
-      session->queued_count++;
-    }
+    session->has_queue = session->has_queue || iobind__device_has(session->devices[i], IOBIND__QUIRK_QUEUES);
   }
   session->is_plain = is_plain(session);
   narrow_guard(session);

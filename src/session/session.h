@@ -59,8 +59,7 @@ struct iobind_session {
   iobind_device **devices;    /* those that may hold its tensors; always includes the CPU */
   size_t device_count;        /* of those */
   bool is_plain;              /* inputs and outputs are in the CPU's default memory, and there is no other device */
-  iobind_device *queued;      /* a device whose runs return before their work is complete; NULL: none */
-  size_t queued_count;        /* if there are several, a run waits for all of them, with a stream or without */
+  bool has_queue;             /* a device has the quirk QUEUES: ORT's calls return before its work is complete */
   iobind__attachment *attachment; /* to the device whose driver must know the session; NULL: none */
   iobind__compute compute;        /* where its runs compute */
   const iobind__guard *guard;     /* around its runs, and calls that must not overlap one; NULL: none is needed */

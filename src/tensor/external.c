@@ -110,7 +110,7 @@ static iobind_status make(iobind_external_memory *memory, const OrtExternalTenso
     }
     return status;
   }
-  (*tensor)->borrows = true;
+  (*tensor)->owns = IOBIND__OWNS_VALUE;
   return IOBIND_OK;
 }
 

@@ -27,8 +27,7 @@ static iobind_status wrap(iobind_runtime *runtime, OrtValue *value, iobind_tenso
         "%s: no device of this runtime has the OrtValue's memory '%s': register the EP's library with the runtime", what, name);
   }
   IOBIND__TRY(iobind__tensor_from_value(value, place, place->owner, tensor, what, error));
-  (*tensor)->borrows = true;
-  (*tensor)->lent = true;
+  (*tensor)->owns = IOBIND__OWNS_NOTHING;
   return IOBIND_OK;
 }
 

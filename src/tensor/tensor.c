@@ -58,7 +58,8 @@ static void tensor_destroy(iobind__ref *ref) {
     return;
   }
   await_consumers(tensor);
-  if (tensor->value != NULL && !tensor->lent && iobind__device_is_registered(tensor->place->device)) {
+  bool owns_value = tensor->owns != IOBIND__OWNS_NOTHING;
+  if (tensor->value != NULL && owns_value && iobind__device_is_registered(tensor->place->device)) {
     iobind__scope scope;
     if (iobind__guard_enter_to_free(tensor->place->device->guard, &scope)) {
       IOBIND__API(runtime_of(tensor))->ReleaseValue(tensor->value);
@@ -72,7 +73,7 @@ static void tensor_destroy(iobind__ref *ref) {
     iobind__driver_of(tensor->place->device)->unwrap(tensor->place->device, tensor->data);
   }
   if (tensor->deleter != NULL) {
-    tensor->deleter(tensor->deleter_context, tensor->lent ? (void *)tensor->value : tensor->given);
+    tensor->deleter(tensor->deleter_context, owns_value ? tensor->given : (void *)tensor->value);
   }
   iobind_tensor *base = tensor->base;
   iobind__ref *owner = tensor->owner;
@@ -244,7 +245,7 @@ static iobind_status tensor_over(iobind_tensor *tensor, void *data, size_t bytes
     iobind_tensor_release(tensor);
     return iobind__ort_fail(api, status, error, "%s", what);
   }
-  tensor->borrows = true;
+  tensor->owns = IOBIND__OWNS_VALUE;
   tensor->data = bytes == 0 ? NULL : data;
   tensor->bytes = bytes;
   *out = tensor;

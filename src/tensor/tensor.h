@@ -15,6 +15,13 @@ typedef struct iobind__use {
 
 typedef enum iobind__access { IOBIND__READ, IOBIND__WRITE } iobind__access;
 
+/* The parts of a tensor that are its own. */
+typedef enum iobind__owns {
+  IOBIND__OWNS_MEMORY, /* the value and its memory */
+  IOBIND__OWNS_VALUE,  /* the memory belongs to the caller, to another tensor, or to an import */
+  IOBIND__OWNS_NOTHING /* the value belongs to the caller, too: it is passed to the deleter instead of released */
+} iobind__owns;
+
 struct iobind_tensor {
   iobind__ref ref;
   iobind__ref *owner;  /* a reference is held: the runtime; or the session or the imported memory that owns the memory */
@@ -26,8 +33,7 @@ struct iobind_tensor {
   size_t bytes;
   size_t allocated; /* the bytes that iobind has allocated for it; 0: others own the memory */
   iobind_holder holder;
-  bool borrows;            /* the memory belongs to the caller, to another tensor, or to an import */
-  bool lent;               /* `value` belongs to the caller, too: it is passed to the deleter instead of released */
+  iobind__owns owns;
   bool read_only;          /* the memory must not be written */
   bool is_handle;          /* `data` is a handle of the driver for wrapped memory, to be unwrapped */
   atomic_bool is_exported; /* the caller got the address: other libraries may use the memory without iobind's knowledge */
@@ -80,7 +86,7 @@ static inline iobind__form iobind__form_of(const iobind_tensor *tensor) {
 
 /* Does the value own its memory? Not if it is wrapped, imported or a view. */
 static inline bool iobind__tensor_owns_memory(const iobind_tensor *tensor) {
-  return !tensor->borrows;
+  return tensor->owns == IOBIND__OWNS_MEMORY;
 }
 
 /* iobind_tensor_release, inlined. */

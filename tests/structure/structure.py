@@ -11,6 +11,7 @@ usage: structure.py [ROOT]   every rule, over the files under version control (o
 - vdev and vcuda are products of their own: nothing under src/ names them, not even a comment, but src/ep/vdev.c and the list that it is in.
 - Only src/ep, src/d3d12 and the drivers' files (src/*/driver*) know one execution provider from another, and only src/ort
   and src/ep compare a version of ORT. Comments may give examples.
+- The structs that everything else meets in have few fields; FIELDS has the limits.
 - No file is too long, none is a bag called utils; nothing is left for later; no path of one machine and no host of a
   package registry stands anywhere.
 - No script of bash has a pipe into a program that ends before it has read everything: its writer may die of that, and with pipefail so
@@ -32,6 +33,7 @@ SPEAKS_ORT = ["src/ort", "vdev", "tests/fake_ort", "tests/dml", "tests/abi", "te
 KNOWS_EPS = r"src/(ep|d3d12)/|src/\w+/driver(_\w+)?\.[ch]$"
 INCLUDE_PATH = ["include", "src", "abi", "onnx", "tool", "."]
 LINES, HEADER_LINES, PUBLIC_HEADER = 900, 400, r"(^|/)include/iobind/\w+\.h$" # a public header is one page
+FIELDS = {"iobind_binding": 20, "iobind_session": 42, "iobind_stream": 15}
 CODE = {".c", ".h", ".cpp", ".java", ".py", ".sh", ".cmake"}
 BINARY = {".png", ".npy", ".npz", ".xz", ".onnx", ".ort", ".jar", ".so", ".gz", ".pdf"}
 
@@ -182,6 +184,16 @@ class Tree:
                 self.fault(name, "compares a version of ORT: make it a quirk of src/ep, or a question in src/ort/api.h",
                            line_of(code, match.start()))
 
+    def check_fields(self):
+        for name, text in self.c_files("src").items():
+            for match in re.finditer(r"^struct (\w+) \{$(.*?)^\};$", without_comments(text), flags=re.M | re.S):
+                inner, outer = 1, match[2]
+                while inner:  # a struct inside is one field
+                    outer, inner = re.subn(r"\{[^{}]*\}", "", outer)
+                fields = outer.count(";") + outer.count(",")
+                if fields > FIELDS.get(match[1], fields):
+                    self.fault(name, f"{match[1]} has {fields} fields, {FIELDS[match[1]]} are allowed: give some of them a noun of their own")
+
     def check_products(self):
         for name, text in self.c_files("src").items():
             looked_at = re.sub(LISTED, "", text) if name in LISTS else text
@@ -256,6 +268,7 @@ def main(arguments):
     tree.check_modules()
     tree.check_uses()
     tree.check_eps()
+    tree.check_fields()
     tree.check_products()
     tree.check_tool()
     tree.check_abi()

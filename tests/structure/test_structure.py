@@ -55,6 +55,14 @@ class Structure(unittest.TestCase):
     def test_words_that_must_not_come_back(self):
         self.assert_fault("README.md", "A run is under\nway.\n", "README.md:2: says 'under way'; write 'in flight'")
 
+    def test_fields(self):
+        def struct(fields):
+            inside = "  struct {\n    int a, b;\n    struct {\n      int c;\n    } d;\n  } part; /* one; field */\n"
+            return "struct iobind_stream {\n" + inside + "".join(f"  int x{i};\n" for i in range(fields - 1)) + "};\n"
+        self.write("src/tensor/stream.h", struct(15))
+        self.assertEqual(self.check().returncode, 0)
+        self.assert_fault("src/tensor/stream.h", struct(16), "iobind_stream has 16 fields, 15 are allowed")
+
     def test_words_in_code_and_elsewhere(self):
         self.write("README.md", "```\nno item is under way\n```\n\n`folder`\n")
         self.write("docs/other.md", "A run is under way.\n")

@@ -26,13 +26,12 @@ static void damaged_models(void **state) {
   assert_string_equal(values[0].node, "n");
   assert_string_equal(values[1].name, "b");
   assert_true(!values[0].is_output && values[1].is_output);
-  unsigned char *edited = NULL;
-  size_t bytes = 0;
-  assert_true(graph_add_outputs(whole, sizeof whole, values, count, &edited, &bytes, &fault));
+  graph_edited edited = {0};
+  assert_true(graph_add_outputs(whole, sizeof whole, values, count, &edited, &fault));
   static const unsigned char added[] = {0x3A, 5, 0x62, 3, 0x0A, 1, 'a'};
-  assert_int_equal(bytes, sizeof whole + sizeof added);
-  assert_memory_equal(edited + sizeof whole, added, sizeof added);
-  free(edited);
+  assert_int_equal(edited.bytes, sizeof whole + sizeof added);
+  assert_memory_equal(edited.model + sizeof whole, added, sizeof added);
+  free(edited.model);
   graph_free(values, count);
   for (size_t size = 0; size < sizeof whole; size++) {
     unsigned char *cut = malloc(size + 1);

@@ -174,6 +174,30 @@ static void that_fail(void **state) {
   }
 }
 
+/* The run has written beyond the length alone, so the rows before it are right, however they are carried from then on. */
+static void that_fail_before_the_mode_changes(void **state) {
+  (void)state;
+  for (size_t i = 0; i < 3; i++) {
+    cache self = open_append(plain, IOBIND_CARRY_IN_PLACE, 0);
+    append(&self, 3, 1, 0);
+    bind_rows(&self, 2, 2);
+    expect_ok(write_length(self.binding, 2, LAST, NULL, &fault));
+    assert_int_equal(vdev_set(0, "fail_compute", "1"), 0);
+    expect(IOBIND_ERROR_RUNTIME, iobind_binding_run(self.binding, NULL, &fault));
+    assert_int_equal(vdev_set(0, "fail_compute", "0"), 0);
+    expect_ok(iobind_binding_carry(self.binding, 0, 0, modes[i], &fault));
+    expect(IOBIND_ERROR_INVALID_STATE, iobind_binding_run(self.binding, NULL, &fault));
+    expect_words("a failed run may have written a part of it");
+    enum { LENGTH = 3 }; /* which a new carry does not know */
+    expect(IOBIND_ERROR_NOT_SUPPORTED, iobind_binding_rewind_state(self.binding, LENGTH, &fault));
+    expect_ok(write_length(self.binding, 1, LENGTH, NULL, &fault));
+    expect_ok(iobind_binding_rewind_state(self.binding, LENGTH, &fault));
+    append(&self, 1, 4, LAST);
+    expect_rows(&self, "1114*");
+    close_cache(&self);
+  }
+}
+
 /* ---- runs without lengths of iobind ---- */
 
 static void expect_unknown(cache *self) {
@@ -618,6 +642,7 @@ static const struct CMUnitTest tests[] = {
     {"vdev: that fail late and are verified", that_fail_late_and_are_verified, stage_open, stage_close, "vdev"},
     {"vdev: that are wrong", that_are_wrong, stage_open, stage_close, "vdev"},
     {"vdev: that fail", that_fail, stage_open, stage_close, "vdev"},
+    {"vdev: that fail before the mode changes", that_fail_before_the_mode_changes, stage_open, stage_close, "vdev"},
     {"vdev: that are refused", that_are_refused, stage_open, stage_close, "vdev"},
     {"vdev: that are refused before a capture", that_are_refused_before_a_capture, stage_open, stage_close, "vdev"},
     {"cpu: that are never made", that_are_never_made, stage_open, stage_close, "cpu"},

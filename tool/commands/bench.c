@@ -241,13 +241,14 @@ static int measure_row(bench *b, row *r, iobind_session *session, iobind_tensor 
   char title[256];
   trial_plan plan = {.iterations = (size_t)b->iterations,
                      .seconds = b->seconds,
+                     .title = title,
                      .warmup = (size_t)b->warmup,
                      .kept = kept,
                      .clock = b->tool.clock,
                      .launches = b->tool.launches,
                      .run_configs = &b->tool.wish.run_configs};
   snprintf(title, sizeof title, "%s on %s%s", r->model, r->device, r->captured ? ", captured" : "");
-  if (trial_run(b->tool.runtime, session, inputs, &plan, title, &r->trial, &error) == IOBIND_OK) return TOOL_GO;
+  if (trial_run(b->tool.runtime, session, inputs, &plan, &r->trial, &error) == IOBIND_OK) return TOOL_GO;
   int code = tool_fail_error(&b->tool, title, &error);
   if (b->tool.dim_count > b->given_dims) tool_warn(&b->tool, "open dims were set to 1; --dim sets other values");
   return code;

@@ -207,20 +207,18 @@ static int find_node(compare_job *job, tool_report *report, const graph_value *v
 static int compare_edited(compare_job *job, tool_report *report, const unsigned char *model, size_t bytes) {
   graph_value *values = NULL;
   size_t count = 0;
-  unsigned char *edited = NULL;
-  size_t edited_bytes = 0;
+  graph_edited edited = {0};
   tool_fault fault;
   int code = TOOL_GO;
-  if (!graph_read(model, bytes, &values, &count, &fault) ||
-      !graph_add_outputs(model, bytes, values, count, &edited, &edited_bytes, &fault)) {
+  if (!graph_read(model, bytes, &values, &count, &fault) || !graph_add_outputs(model, bytes, values, count, &edited, &fault)) {
     code = tool_fail(job->tool, "%s: %s", job->tool->arguments[0], fault.text);
   }
   for (int which = 0; code == TOOL_GO && which < SIDES; which++) {
-    code = tool_load_bytes(job->tool, job->tool->arguments[0], edited, edited_bytes, &job->devices[which],
+    code = tool_load_bytes(job->tool, job->tool->arguments[0], edited.model, edited.bytes, &job->devices[which],
                            &job->sides[which].session);
     if (code == TOOL_GO) code = run_side(job, which);
   }
-  free(edited);
+  free(edited.model);
   if (code == TOOL_GO) code = find_node(job, report, values, count);
   graph_free(values, count);
   close_sides(job);

@@ -69,10 +69,16 @@ static bool add_value(report_table *table, const iobind_value_info *value) {
 
 typedef iobind_status (*get_value)(const iobind_session *session, size_t index, iobind_value_info *value, iobind_error *error);
 
-static int report_values(tool_state *tool, tool_report *report, const char *key, const char *label,
-                         const iobind_session *session, size_t count, get_value get) {
-  report_table *table = report_add_table(report, key, NULL);
-  report_column(table, "name", label, REPORT_LEFT);
+typedef struct value_list {
+  const char *key;
+  const char *label;
+  size_t count;
+  get_value get;
+} value_list;
+
+static int report_values(tool_state *tool, tool_report *report, const iobind_session *session, value_list values) {
+  report_table *table = report_add_table(report, values.key, NULL);
+  report_column(table, "name", values.label, REPORT_LEFT);
   report_column(table, "kind", NULL, REPORT_LEFT);
   report_column(table, "dtype", "TYPE", REPORT_LEFT);
   report_column(table, "dims", NULL, REPORT_LEFT);
@@ -80,10 +86,10 @@ static int report_values(tool_state *tool, tool_report *report, const char *key,
   report_column(table, "device", "DEVICE", REPORT_LEFT);
   report_column(table, "memory", NULL, REPORT_LEFT);
   report_column(table, "memory_name", "MEMORY", REPORT_LEFT);
-  for (size_t i = 0; i < count; i++) {
+  for (size_t i = 0; i < values.count; i++) {
     iobind_value_info value = IOBIND_VALUE_INFO_INIT;
     iobind_error error = IOBIND_ERROR_INIT;
-    if (get(session, i, &value, &error) != IOBIND_OK) return tool_fail_error(tool, NULL, &error);
+    if (values.get(session, i, &value, &error) != IOBIND_OK) return tool_fail_error(tool, NULL, &error);
     if (!add_value(table, &value)) return tool_fail(tool, "out of memory");
   }
   return TOOL_GO;
@@ -319,9 +325,11 @@ static int describe(tool_state *tool, tool_report *report, const char *path, iob
   iobind_error error = IOBIND_ERROR_INIT;
   if (iobind_session_get_info(session, &info, &error) != IOBIND_OK) return tool_fail_error(tool, path, &error);
   report_model(report, path, &info, device);
-  int code = report_values(tool, report, "inputs", "INPUT", session, info.input_count, iobind_session_get_input);
+  const value_list inputs = {"inputs", "INPUT", info.input_count, iobind_session_get_input};
+  const value_list outputs = {"outputs", "OUTPUT", info.output_count, iobind_session_get_output};
+  int code = report_values(tool, report, session, inputs);
   if (code == TOOL_GO) {
-    code = report_values(tool, report, "outputs", "OUTPUT", session, info.output_count, iobind_session_get_output);
+    code = report_values(tool, report, session, outputs);
   }
   if (code == TOOL_GO) code = report_states(tool, report, session, &info);
   if (code == TOOL_GO && is_placed(tool)) code = report_nodes(tool, report, session, info.node_count, device);

@@ -227,8 +227,8 @@ static int read_inputs(loop *l, char *const *first_texts) {
   const char **files = calloc(2 * c->input_count + 1, sizeof *files);
   if (files == NULL) return tool_fail(l->tool, "out of memory");
   const char **first = files + c->input_count;
-  int code = tool_match_inputs(l->tool, l->session, c->input_count, files);
-  if (code == TOOL_GO) code = given_match_list(l->tool, "--first", first_texts, l->session, c->input_count, first);
+  int code = tool_match_inputs(l->tool, l->session, files);
+  if (code == TOOL_GO) code = given_match_list(l->tool, "--first", first_texts, l->session, first);
   for (size_t i = 0; code == TOOL_GO && i < c->input_count; i++) code = read_input(l, i, files[i], first[i]);
   free(files);
   return code;

@@ -267,13 +267,13 @@ static iobind_status warm_up(work *w, size_t *turn, iobind_error *error) {
   return IOBIND_OK;
 }
 
-static iobind_status take_turns(work *w, size_t turn, const char *title, iobind_error *error) {
+static iobind_status take_turns(work *w, size_t turn, iobind_error *error) {
   uint64_t start = number_now();
   size_t done = 0;
   for (size_t round = 0; done < w->plan->iterations; round++) {
     double seconds = (double)(number_now() - start) / 1e9;
     if (w->plan->seconds > 0 && seconds >= w->plan->seconds && done >= TRIAL_LEAST_RUNS) break;
-    progress_say("%s: %zu runs of each way", title, done);
+    progress_say("%s: %zu runs of each way", w->plan->title, done);
     size_t runs = turn < w->plan->iterations - done ? turn : w->plan->iterations - done;
     for (size_t i = 0; i < TRIAL_WAYS; i++) {
       /* Each round begins with another way, so that none always follows the same one. */
@@ -341,18 +341,18 @@ static void release(work *w) {
 }
 
 iobind_status trial_run(iobind_runtime *runtime, iobind_session *session, iobind_tensor *const *inputs, const trial_plan *plan,
-                        const char *title, trial *t, iobind_error *error) {
+                        trial *t, iobind_error *error) {
   memset(t, 0, sizeof *t);
   work w = {.runtime = runtime, .session = session, .inputs = inputs, .plan = plan, .trial = t};
   size_t turn = 1;
-  progress_say("%s: first runs", title);
+  progress_say("%s: first runs", plan->title);
   iobind_status status = describe_inputs(&w, error);
   if (status == IOBIND_OK) status = first_unbound(&w, error);
   for (int way = TRIAL_UNBOUND + 1; status == IOBIND_OK && way < TRIAL_WAYS; way++) {
     status = bind(&w, (trial_way_index)way, error);
   }
   if (status == IOBIND_OK) status = warm_up(&w, &turn, error);
-  if (status == IOBIND_OK) status = take_turns(&w, turn, title, error);
+  if (status == IOBIND_OK) status = take_turns(&w, turn, error);
   if (status == IOBIND_OK) status = summarise(&w, error);
   release(&w);
   if (status != IOBIND_OK) trial_free(t);

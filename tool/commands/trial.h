@@ -40,6 +40,7 @@ typedef struct trial {
 typedef struct trial_plan {
   size_t iterations;             /**< of each way, at most; 1 or more */
   double seconds;                /**< for all ways together, but at least TRIAL_LEAST_RUNS of each; 0: no limit */
+  const char *title;             /**< of the measurement, in reports of progress */
   size_t warmup;                 /**< runs of each way that do not count, besides the first */
   const bool *kept;              /**< for each input: stays on the device in every bound way */
   tool_clock clock;              /**< the clock that times the runs */
@@ -53,7 +54,7 @@ enum { TRIAL_LEAST_RUNS = 3 };
  *  @param inputs  host tensors, one for each input of the session
  *  @param t  receives the figures; after an error nothing has to be freed */
 iobind_status trial_run(iobind_runtime *runtime, iobind_session *session, iobind_tensor *const *inputs, const trial_plan *plan,
-                        const char *title, trial *t, iobind_error *error);
+                        trial *t, iobind_error *error);
 
 void trial_free(trial *t);
 

@@ -167,17 +167,17 @@ static size_t value_size(const graph_value *value) {
 
 /* In protobuf, a message field that occurs twice is merged. So a second graph at the end of the file, with only these outputs,
  * adds them to the first graph's. */
-bool graph_add_outputs(const void *model, size_t bytes, const graph_value *values, size_t count, unsigned char **edited,
-                       size_t *edited_bytes, tool_fault *fault) {
+bool graph_add_outputs(const void *model, size_t bytes, const graph_value *values, size_t count, graph_edited *edited,
+                       tool_fault *fault) {
   size_t graph = 0;
   for (size_t i = 0; i < count; i++) {
     size_t size = value_size(&values[i]);
     if (!values[i].is_output) graph += varint_size(GRAPH_OUTPUT << 3 | BYTES) + varint_size(size) + size;
   }
-  *edited = malloc(bytes + (size_t)2 * VARINT_SIZE + graph);
-  if (*edited == NULL) return fault_set(fault, "out of memory");
-  memcpy(*edited, model, bytes);
-  unsigned char *at = write_key(*edited + bytes, MODEL_GRAPH, graph);
+  edited->model = malloc(bytes + (size_t)2 * VARINT_SIZE + graph);
+  if (edited->model == NULL) return fault_set(fault, "out of memory");
+  memcpy(edited->model, model, bytes);
+  unsigned char *at = write_key(edited->model + bytes, MODEL_GRAPH, graph);
   for (size_t i = 0; i < count; i++) {
     size_t length = strlen(values[i].name);
     if (values[i].is_output) continue;
@@ -186,6 +186,6 @@ bool graph_add_outputs(const void *model, size_t bytes, const graph_value *value
     memcpy(at, values[i].name, length);
     at += length;
   }
-  *edited_bytes = (size_t)(at - *edited);
+  edited->bytes = (size_t)(at - edited->model);
   return true;
 }

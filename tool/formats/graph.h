@@ -24,8 +24,14 @@ bool graph_read(const void *model, size_t bytes, graph_value **values, size_t *c
 
 void graph_free(graph_value *values, size_t count);
 
-/** The model with each value as an output, malloc'ed. */
-bool graph_add_outputs(const void *model, size_t bytes, const graph_value *values, size_t count, unsigned char **edited,
-                       size_t *edited_bytes, tool_fault *fault);
+/** An edited model, malloc'ed. */
+typedef struct graph_edited {
+  unsigned char *model;
+  size_t bytes;
+} graph_edited;
+
+/** The model with each value as an output. */
+bool graph_add_outputs(const void *model, size_t bytes, const graph_value *values, size_t count, graph_edited *edited,
+                       tool_fault *fault);
 
 #endif

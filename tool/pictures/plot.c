@@ -35,8 +35,16 @@ static void text(FILE *file, const char *s) {
   }
 }
 
-static void put(FILE *file, double x, double y, int size, const char *colour, const char *extra, const char *s) {
-  fprintf(file, "<text x=\"%.1f\" y=\"%.1f\" font-size=\"%d\" fill=\"%s\"%s>", x, y, size, colour, extra);
+typedef struct style {
+  int size;
+  const char *colour;
+  bool is_bold;
+} style;
+
+/* A line of text at the left margin. */
+static void put(FILE *file, double y, style look, const char *s) {
+  fprintf(file, "<text x=\"%.1f\" y=\"%.1f\" font-size=\"%d\" fill=\"%s\"%s>", (double)MARGIN, y, look.size, look.colour,
+          look.is_bold ? " font-weight=\"bold\"" : "");
   text(file, s);
   fputs("</text>\n", file);
 }
@@ -59,7 +67,7 @@ static double group_height(const plot_group *group) {
 
 static void write_bar(const plot_bar *bar, double longest, double y, const char *colour, FILE *file) {
   double end = BAR_LEFT, middle = y + BAR * 0.5 + 5.5;
-  put(file, MARGIN, middle, 15, ink, "", bar->name);
+  put(file, middle, (style){15, ink, false}, bar->name);
   if (is_drawn(bar)) {
     double width = bar->value / longest * (BAR_RIGHT - BAR_LEFT);
     end += width;
@@ -76,8 +84,8 @@ static void write_bar(const plot_bar *bar, double longest, double y, const char 
 }
 
 static void write_group(const plot_group *group, double y, FILE *file) {
-  put(file, MARGIN, y + 16, 17, ink, " font-weight=\"bold\"", group->title);
-  put(file, MARGIN, y + 39, 15, quiet, "", group->sentence);
+  put(file, y + 16, (style){17, ink, true}, group->title);
+  put(file, y + 39, (style){15, quiet, false}, group->sentence);
   double longest = longest_of(group);
   for (size_t i = 0; i < group->bar_count; i++) {
     write_bar(&group->bars[i], longest, y + TEXTS + (double)i * (BAR + BAR_GAP), colours[i], file);
@@ -98,14 +106,14 @@ int plot_write(const plot *p, FILE *file) {
   fputs("<title>", file);
   text(file, p->title);
   fprintf(file, "</title>\n<rect width=\"%d\" height=\"%.0f\" fill=\"#ffffff\"/>\n", WIDTH, height);
-  put(file, MARGIN, 48, 26, ink, " font-weight=\"bold\"", p->title);
-  put(file, MARGIN, 78, 16, quiet, "", p->subtitle);
+  put(file, 48, (style){26, ink, true}, p->title);
+  put(file, 78, (style){16, quiet, false}, p->subtitle);
   for (size_t i = 0; i < p->group_count; i++) {
     write_group(&p->groups[i], y, file);
     y += group_height(&p->groups[i]);
   }
   for (size_t i = 0; i < p->footnote_count; i++) {
-    put(file, MARGIN, bottom + 12 + (double)i * FOOTNOTE_LINE, 14, quiet, "", p->footnotes[i]);
+    put(file, bottom + 12 + (double)i * FOOTNOTE_LINE, (style){14, quiet, false}, p->footnotes[i]);
   }
   fputs("</svg>\n", file);
   return ferror(file) ? -1 : 0;

@@ -57,12 +57,11 @@ static bool get_name(const iobind_session *session, size_t index, const char **n
 }
 
 /* "NAME=FILE": a name may contain '=' itself, so the longest one that the model has is taken. */
-static int match_text(const tool_state *tool, const char *option, const iobind_session *session, size_t count, const char *text,
+static int match_text(const tool_state *tool, const char *option, const iobind_session *session, const char *text,
                       size_t *index, const char **file) {
   size_t longest = 0;
   const char *name = NULL;
-  for (size_t i = 0; i < count; i++) {
-    if (!get_name(session, i, &name)) continue;
+  for (size_t i = 0; get_name(session, i, &name); i++) {
     size_t length = strlen(name);
     if (strncmp(text, name, length) != 0 || text[length] != '=' || (*file != NULL && length < longest)) continue;
     *index = i;
@@ -95,19 +94,19 @@ static int assign_file(const tool_state *tool, const char *option, const iobind_
 }
 
 int given_match_list(const tool_state *tool, const char *option, char *const *texts, const iobind_session *session,
-                     size_t count, const char **files) {
+                     const char **files) {
   int code = TOOL_GO;
   for (size_t i = 0; code == TOOL_GO && i < tool_list_length(texts); i++) {
     size_t index = 0;
     const char *file = NULL;
-    code = match_text(tool, option, session, count, texts[i], &index, &file);
+    code = match_text(tool, option, session, texts[i], &index, &file);
     if (code == TOOL_GO) code = assign_file(tool, option, session, files, index, file);
   }
   return code;
 }
 
-int given_match(tool_state *tool, const iobind_session *session, size_t count, const char **files) {
-  int code = given_match_list(tool, "--input", tool->input_texts, session, count, files);
+int given_match(tool_state *tool, const iobind_session *session, const char **files) {
+  int code = given_match_list(tool, "--input", tool->input_texts, session, files);
   for (size_t i = 0; code == TOOL_GO && i < tool->member_count; i++) {
     size_t index = 0;
     tool_member *member = &tool->members[i];

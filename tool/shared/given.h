@@ -9,12 +9,12 @@
 int given_list(tool_state *tool);
 
 /** Find the input of each --input. If the model has no input for an array of a whole archive, a note is printed.
- *  @param files  receives for each of `count` inputs a file for given_read, or NULL; valid as long as the tool */
-int given_match(tool_state *tool, const iobind_session *session, size_t count, const char **files);
+ *  @param files  receives for each input a file for given_read, or NULL; valid as long as the tool */
+int given_match(tool_state *tool, const iobind_session *session, const char **files);
 
 /** As given_match, for another option that takes NAME=FILE; `texts` may be NULL. */
 int given_match_list(const tool_state *tool, const char *option, char *const *texts, const iobind_session *session,
-                     size_t count, const char **files);
+                     const char **files);
 
 /** Instead of a file: zeros of the input's dims. For a file of that name write "./zeros". */
 #define GIVEN_ZEROS "zeros"

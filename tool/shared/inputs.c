@@ -289,14 +289,14 @@ int tool_make_input(tool_state *tool, const iobind_value_info *value, const char
   return code;
 }
 
-int tool_match_inputs(tool_state *tool, const iobind_session *session, size_t count, const char **files) {
-  int code = given_match(tool, session, count, files);
+int tool_match_inputs(tool_state *tool, const iobind_session *session, const char **files) {
+  int code = given_match(tool, session, files);
   progress_say("reading the inputs");
   return code;
 }
 
 static int make_inputs(tool_state *tool, iobind_session *session, const char **files, iobind_tensor **made, size_t count) {
-  int code = tool_match_inputs(tool, session, count, files);
+  int code = tool_match_inputs(tool, session, files);
   for (size_t i = 0; code == TOOL_GO && i < count; i++) {
     iobind_value_info value = IOBIND_VALUE_INFO_INIT;
     iobind_error error = IOBIND_ERROR_INIT;

@@ -146,9 +146,15 @@ static iobind_device *device_of(const tool_state *tool, const iobind_session *se
   return iobind_runtime_get_device(tool->runtime, 0);
 }
 
-/* `options` has what the command needs; the command line's options are added. `model` NULL: read the file. */
-static int create_session(tool_state *tool, const char *path, const void *model, size_t bytes, iobind_session_options options,
-                          iobind_device **device, iobind_session **session) {
+typedef struct model_source {
+  const char *path;
+  const void *model; /* its bytes; NULL: read the file */
+  size_t bytes;
+} model_source;
+
+/* `options` has what the command needs; the command line's options are added. */
+static int create_session(tool_state *tool, model_source from, iobind_session_options options, iobind_device **device,
+                          iobind_session **session) {
   int code = TOOL_GO;
   const char **names = calloc(tool->dim_count + 1, sizeof *names);
   int64_t *values = calloc(tool->dim_count + 1, sizeof *values);
@@ -168,10 +174,10 @@ static int create_session(tool_state *tool, const char *path, const void *model,
     options.device_count = chosen ? 0 : 1;
     options.dim_names = names;
     options.dim_values = values;
-    progress_say("loading %s%s%s", path, chosen ? "" : " on ", chosen ? "" : tool_device_spec(*device));
-    iobind_status status = model == NULL
-                               ? iobind_session_create(tool->runtime, path, &options, session, &error)
-                               : iobind_session_create_from_memory(tool->runtime, model, bytes, &options, session, &error);
+    progress_say("loading %s%s%s", from.path, chosen ? "" : " on ", chosen ? "" : tool_device_spec(*device));
+    iobind_status status = from.model == NULL ? iobind_session_create(tool->runtime, from.path, &options, session, &error)
+                                              : iobind_session_create_from_memory(tool->runtime, from.model, from.bytes,
+                                                                                  &options, session, &error);
     if (status != IOBIND_OK && error.ort_code == ORT_INVALID_PROTOBUF) {
       code = tool_fail(tool, "%s [%s]; it is not an ONNX model, or is damaged", tool_reason(&error),
                        iobind_status_get_name(status));
@@ -194,7 +200,7 @@ int tool_load(tool_state *tool, const char *path, iobind_device **device, uint32
   iobind_session_options options = IOBIND_SESSION_OPTIONS_INIT;
   options.flags = flags;
   options.profile = tool->profile;
-  return code == TOOL_GO ? create_session(tool, path, NULL, 0, options, device, session) : code;
+  return code == TOOL_GO ? create_session(tool, (model_source){.path = path}, options, device, session) : code;
 }
 
 int tool_load_captured(tool_state *tool, const char *path, iobind_device **device, size_t limit, iobind_session **session) {
@@ -202,7 +208,7 @@ int tool_load_captured(tool_state *tool, const char *path, iobind_device **devic
   int code = check_model(tool, path);
   iobind_session_options options = IOBIND_SESSION_OPTIONS_INIT;
   options.graph_limit = limit;
-  return code == TOOL_GO ? create_session(tool, path, NULL, 0, options, device, session) : code;
+  return code == TOOL_GO ? create_session(tool, (model_source){.path = path}, options, device, session) : code;
 }
 
 int tool_load_bytes(tool_state *tool, const char *path, const void *model, size_t bytes, iobind_device **device,
@@ -217,7 +223,7 @@ int tool_load_bytes(tool_state *tool, const char *path, const void *model, size_
   options.config_keys = &key;
   options.config_values = &value;
   options.config_count = 1;
-  int code = create_session(tool, path, model, bytes, options, device, session);
+  int code = create_session(tool, (model_source){path, model, bytes}, options, device, session);
   free(directory);
   return code;
 }

@@ -107,62 +107,73 @@ int tool_real(const tool_state *tool, char *const *list, const char *option, dou
   return tool_misuse(tool, "%s: expected a number of %g to %g, got '%s'", option, low, high, text);
 }
 
-static void share_option(tool_state *tool, size_t *count, const char *name, char letter, void *list, const char *help,
-                         const char *value) {
-  tool->shared[(*count)++] = (struct poptOption){name, letter, POPT_ARG_ARGV, list, 0, help, value};
+/* An option that may be repeated: its values are listed. */
+static struct poptOption listed(const char *name, char letter, void *list, const char *help, const char *value) {
+  return (struct poptOption){name, letter, POPT_ARG_ARGV, list, 0, help, value};
 }
 
-static void share_flag(tool_state *tool, size_t *count, const char *name, char letter, void *flag, int result,
-                       const char *help) {
-  tool->shared[(*count)++] = (struct poptOption){name, letter, POPT_ARG_NONE, flag, result, help, NULL};
+/* An option without a value. `result`: what parsing returns for it; 0: nothing. */
+static struct poptOption flagged(const char *name, char letter, void *flag, int result, const char *help) {
+  return (struct poptOption){name, letter, POPT_ARG_NONE, flag, result, help, NULL};
+}
+
+static void share(tool_state *tool, size_t *count, struct poptOption option) {
+  tool->shared[(*count)++] = option;
 }
 
 static void build_tables(tool_state *tool) {
   uint32_t takes = tool->usage->takes;
   size_t count = 0;
   if (takes & TOOL_TAKES_INPUTS) {
-    share_option(tool, &count, "input", 'i', &tool->input_texts,
-                 "Read an input from a numpy file, or all arrays of an archive (FILE.npz); may be repeated", "NAME=FILE");
-    share_flag(tool, &count, "random", 'r', &tool->random, 0, "Fill all other inputs with random numbers");
-    share_option(tool, &count, "seed", 0, &tool->seed_texts, "The seed of --random (default 0)", "N");
+    share(tool, &count,
+          listed("input", 'i', &tool->input_texts,
+                 "Read an input from a numpy file, or all arrays of an archive (FILE.npz); may be repeated", "NAME=FILE"));
+    share(tool, &count, flagged("random", 'r', &tool->random, 0, "Fill all other inputs with random numbers"));
+    share(tool, &count, listed("seed", 0, &tool->seed_texts, "The seed of --random (default 0)", "N"));
   }
   if (takes & TOOL_TAKES_DIMS) {
-    share_option(tool, &count, "dim", 0, &tool->dim_texts, "Fix an open dim: a symbol, or INPUT[AXIS]; may be repeated",
-                 "SYMBOL=N");
+    share(tool, &count,
+          listed("dim", 0, &tool->dim_texts, "Fix an open dim: a symbol, or INPUT[AXIS]; may be repeated", "SYMBOL=N"));
   }
   if (takes & (TOOL_TAKES_DEVICE | TOOL_TAKES_DEVICES)) {
-    share_option(tool, &count, "device", 'd', &tool->devices,
+    share(tool, &count,
+          listed("device", 'd', &tool->devices,
                  takes & TOOL_TAKES_DEVICES ? "Where to run, such as cuda, webgpu:1 or gpu,cpu; may be repeated"
                                             : "Where to run, such as cuda, webgpu:1 or gpu,cpu",
-                 "SPEC");
+                 "SPEC"));
   }
   if (takes & TOOL_TAKES_SESSION) {
     wish_words *words = &tool->wish.words;
-    share_option(tool, &count, "ep-option", 0, &words->ep_options,
-                 "Set an option of the device's EP, or of another: NAME.KEY; may be repeated", "KEY=VALUE");
-    share_option(tool, &count, "config", 0, &words->configs, "Set a session config entry of ONNX Runtime; may be repeated",
-                 "KEY=VALUE");
-    share_option(
-        tool, &count, "policy", 0, &words->policies,
-        "Let ONNX Runtime choose the device: default, prefer-cpu, prefer-npu, prefer-gpu, max-performance, max-efficiency "
-        "or min-power",
-        "NAME");
-    share_flag(tool, &count, "strict", 0, &words->strict, 0, "Fail if a node does not run on the device");
-    share_option(tool, &count, "threads", 0, &words->threads, "Threads that a node on the CPU may use", "N");
-    share_option(tool, &count, "optimization", 0, &words->optimizations,
-                 "How far ONNX Runtime may change the model: all (default), none, basic, extended or layout", "LEVEL");
-    share_option(tool, &count, "profile", 0, &words->profiles, "Write ONNX Runtime's profile to PREFIX_TIME.json", "PREFIX");
+    share(tool, &count,
+          listed("ep-option", 0, &words->ep_options,
+                 "Set an option of the device's EP, or of another: NAME.KEY; may be repeated", "KEY=VALUE"));
+    share(tool, &count,
+          listed("config", 0, &words->configs, "Set a session config entry of ONNX Runtime; may be repeated", "KEY=VALUE"));
+    share(
+        tool, &count,
+        listed(
+            "policy", 0, &words->policies,
+            "Let ONNX Runtime choose the device: default, prefer-cpu, prefer-npu, prefer-gpu, max-performance, max-efficiency "
+            "or min-power",
+            "NAME"));
+    share(tool, &count, flagged("strict", 0, &words->strict, 0, "Fail if a node does not run on the device"));
+    share(tool, &count, listed("threads", 0, &words->threads, "Threads that a node on the CPU may use", "N"));
+    share(tool, &count,
+          listed("optimization", 0, &words->optimizations,
+                 "How far ONNX Runtime may change the model: all (default), none, basic, extended or layout", "LEVEL"));
+    share(tool, &count, listed("profile", 0, &words->profiles, "Write ONNX Runtime's profile to PREFIX_TIME.json", "PREFIX"));
   }
   if (takes & TOOL_TAKES_RUNS) {
-    share_option(tool, &count, "run-config", 0, &tool->wish.words.run_configs,
-                 "Set a run config entry of ONNX Runtime for bound runs; may be repeated", "KEY=VALUE");
+    share(tool, &count,
+          listed("run-config", 0, &tool->wish.words.run_configs,
+                 "Set a run config entry of ONNX Runtime for bound runs; may be repeated", "KEY=VALUE"));
   }
-  share_option(tool, &count, "ort", 0, &tool->orts, "ONNX Runtime's library, or its directory", "FILE_OR_DIR");
-  share_option(tool, &count, "ep-library", 0, &tool->ep_libraries, "An EP library, or a directory of them; may be repeated",
-               "[NAME=]FILE");
-  share_flag(tool, &count, "json", 'j', &tool->json, 0, "Print JSON");
-  share_flag(tool, &count, "verbose", 'v', NULL, 'v', "Print more, and log to stderr; twice: log ORT's verbose lines");
-  share_flag(tool, &count, "help", 'h', NULL, 'h', "Show this help");
+  share(tool, &count, listed("ort", 0, &tool->orts, "ONNX Runtime's library, or its directory", "FILE_OR_DIR"));
+  share(tool, &count,
+        listed("ep-library", 0, &tool->ep_libraries, "An EP library, or a directory of them; may be repeated", "[NAME=]FILE"));
+  share(tool, &count, flagged("json", 'j', &tool->json, 0, "Print JSON"));
+  share(tool, &count, flagged("verbose", 'v', NULL, 'v', "Print more, and log to stderr; twice: log ORT's verbose lines"));
+  share(tool, &count, flagged("help", 'h', NULL, 'h', "Show this help"));
   tool->shared[count] = (struct poptOption)POPT_TABLEEND;
   static struct poptOption none[] = {POPT_TABLEEND};
   struct poptOption *own = none;

@@ -228,9 +228,9 @@ bool tool_is_host(const iobind_device *device);
  *  @param tensors  receives a malloc'ed array of input_count tensors; tool_free_tensors takes it */
 int tool_make_inputs(tool_state *tool, iobind_session *session, iobind_tensor ***tensors, size_t *count);
 
-/** The first half of that: for each of `count` inputs the file that --input gives, or NULL.
- *  @param files  `count` pointers, NULL each; what they receive is valid as long as the tool */
-int tool_match_inputs(tool_state *tool, const iobind_session *session, size_t count, const char **files);
+/** The first half of that: find for each input the file that --input gives.
+ *  @param files  a pointer for each input, NULL before the call; what they receive is valid as long as the tool */
+int tool_match_inputs(tool_state *tool, const iobind_session *session, const char **files);
 
 /** The other half, for one input: a host tensor from its file, or random if `file` is NULL. */
 int tool_make_input(tool_state *tool, const iobind_value_info *value, const char *file, iobind_tensor **tensor);
