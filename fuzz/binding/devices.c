@@ -1,4 +1,4 @@
-/* Two devices alternately, and data that moves from one to the other. */
+/* Calls on two devices in turn, and copies from one to the other. */
 #include "current.h"
 #include "operations.h"
 

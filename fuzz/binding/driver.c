@@ -1,5 +1,5 @@
-/* fuzz_binding: sequences of chance, without a fuzzer. Each is run in a child, so that a crash ends only the child. What fails is
- * made as short as it goes and printed as a list of calls. */
+/* fuzz_binding: random sequences of calls, without a fuzzer. A child process runs each, so that a crash ends only the child. A sequence
+ * that fails is shortened as far as it still fails, and printed as a list of calls. */
 #define _GNU_SOURCE /* memfd_create */
 #include <getopt.h>
 #include <inttypes.h>

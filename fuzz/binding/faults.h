@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* vcuda is what CUDA's EP runs on. */
+/* CUDA's EP runs on vcuda. */
 bool vcuda_is_here(void);
 
 /* A setting of the current world's device. False: there is none of that name, or value. */

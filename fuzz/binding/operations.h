@@ -1,10 +1,10 @@
-/* What a step of a sequence does: one call, its arguments out of a few bytes, what must come of it, and what it changes. */
+/* A step of a sequence: one call. A few bytes determine its arguments. Each step knows the expected result, and what the call changes. */
 #ifndef FUZZ_BINDING_OPERATIONS_H
 #define FUZZ_BINDING_OPERATIONS_H
 
 #include "world.h"
 
-/* A step: so large for each, so that one can be left out and the others stay what they are. */
+/* All steps have one size, so that a step can be removed without a change of the others. */
 typedef struct step {
   uint8_t operation;
   uint8_t x[7];

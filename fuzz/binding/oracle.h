@@ -1,5 +1,5 @@
-/* What a binding must do, in plain C: what each input reads, where each output goes, what a run leaves, which values every piece of
- * memory holds. It follows include/iobind/iobind.h and knows nothing of how the library does it. */
+/* A model of a binding in plain C: what each input reads, where each output is written, the state after a run, and the values in each
+ * piece of memory. It follows the public headers alone, not the library's code. */
 #ifndef FUZZ_BINDING_ORACLE_H
 #define FUZZ_BINDING_ORACLE_H
 

@@ -1,4 +1,4 @@
-/* What is not a call on a binding of the pool: results that are lent while their run is in flight, DLPack, requests, strings. */
+/* Calls on other objects than the pool's bindings: results that are borrowed while their run is in flight, DLPack, requests, strings. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-/* What the sequences must have reached at least once: a fuzzer finds nothing in code that it does not reach. */
+/* The features that the sequences must reach at least once: a fuzzer finds no defect in code that it does not reach. */
 #ifndef FUZZ_BINDING_REACH_H
 #define FUZZ_BINDING_REACH_H
 

@@ -1,4 +1,4 @@
-/* Runs, with and without a stream, what they leave, and what becomes of it when something on a stream fails. */
+/* Runs with and without a stream, their results, and the effect of a failure on a stream. */
 #include "operations.h"
 #include "../../tests/rig/calls.h"
 

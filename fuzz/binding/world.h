@@ -1,6 +1,6 @@
-/* The things that a sequence of calls works with, and the calls that are not a binding's: sessions, tensors in numbered slots, streams
- * and events, all made when they are first used. There is a world for each of two devices, and one of them is the current one. Knows which memory a stream still works on, and keeps the rules that a caller has to
- * keep: memory is not touched before the host, or the other stream, has waited. */
+/* The objects that a sequence of calls uses, and the calls on them: sessions, tensors in numbered slots, streams and events. Each is
+ * created when it is first used. There is a world for each of two devices; one of them is current. A world knows which memory a stream
+ * still uses, and keeps a caller's rule: it touches memory only after the host, or the other stream, has waited. */
 #ifndef FUZZ_BINDING_WORLD_H
 #define FUZZ_BINDING_WORLD_H
 

@@ -39,7 +39,7 @@ static iobind_status begin(iobind_binding *binding, iobind_stream *busy, iobind_
   if (binding->plan.fresh_count == 0) {
     return IOBIND_OK;
   }
-  /* if nothing is carried, a run by arrays has left no side in line with the table */
+  /* without a carry, a side that is in line with the table means that the last run was not made by arrays */
   return binding->carry_count == 0 ? iobind__side_refresh(binding, error) : prepare(binding, error);
 }
 
@@ -132,7 +132,7 @@ __attribute__((always_inline)) static inline iobind_status execute_inside(iobind
   return status;
 }
 
-/* `checks`: IOBIND__CHECK_RESULTS, _LENGTHS. */
+/* A run with some of the plan's checks. */
 __attribute__((noinline)) static iobind_status execute_checked(iobind_binding *binding, unsigned checks, iobind__graph *graph,
                                                                const iobind__execution *how, iobind_error *error) {
   bool is_verified = (checks & IOBIND__CHECK_RESULTS) != 0;

@@ -1,6 +1,6 @@
-/* The run of a binding. There are two ways: now, complete on return, and in a queue, ordered after other work of a stream. A run by a thread of iobind,
- * and a run on a stream in a session that takes no streams, are runs now. If nothing has changed since the last run, the binding is
- * armed: the run is ORT's call alone. */
+/* The run of a binding. There are two ways: now, complete on return; and in a queue, ordered after other work of a stream. Runs now are
+ * also those that a thread of iobind makes, and those on a stream in a session that takes no streams. If nothing has changed since the
+ * last run, the binding is armed: the run is ORT's call alone. */
 #ifndef IOBIND_BINDING_RUN_H
 #define IOBIND_BINDING_RUN_H
 

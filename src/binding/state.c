@@ -280,7 +280,7 @@ static iobind_status restore(iobind_binding *binding, iobind__states *from, iobi
   IOBIND__TRY(await_copied(binding, from, error));
   IOBIND__TRY(prepare(binding, from, inputs, error));
   iobind__results_drop(binding, NULL);
-  iobind__lengths_forget(binding);
+  iobind__lengths_forget(binding); /* changes the table, as it must: the content of inputs on the host determines the graph */
   IOBIND__TRY(write_over(binding, from, inputs, error));
   for (size_t i = 0; i < binding->carry_count; i++) {
     if (inputs[i] != NULL) {

@@ -1,8 +1,9 @@
-/* The same random calls on a binding whose session captures graphs and on one whose session does not: the same statuses and the same
- * values, but for "too many graphs" and "another thread's graphs", after which the graphs are given up and the run is made again.
+/* Makes the same random calls on two bindings, of which only one has a session that captures graphs. Both must return the same
+ * statuses and the same values. Two errors are expected: "too many graphs" and "another thread's graphs". After them the graphs are
+ * released, and the run is repeated.
  *
- * usage: graph_fuzz DEVICE SEQUENCES [FIRST]   FIRST is the number of the first sequence, to repeat one. At the end the counts of what was
- * reached are printed; 200 sequences or more fail if a feature was never reached. */
+ * usage: graph_fuzz DEVICE SEQUENCES [FIRST]   FIRST is the number of the first sequence: it repeats one. At the end it prints how often
+ * each feature was reached; from 200 sequences on, a feature that was never reached is a failure. */
 #define _POSIX_C_SOURCE 200809L /* barriers */
 #include "graph_reach.h"
 #include "graph_rig.h"

@@ -1,4 +1,4 @@
-/* What the sequences of graph_fuzz must have reached at least once: a fuzzer finds nothing in code that it does not reach. */
+/* The features that the sequences of graph_fuzz must reach at least once: a fuzzer finds no defect in code that it does not reach. */
 #ifndef GRAPH_REACH_H
 #define GRAPH_REACH_H
 

@@ -1,5 +1,5 @@
-/* The rig of the tests of captured graphs: a device, sessions that capture, small tensors and models, and the device's own count of what it
- * was launched. */
+/* The rig of the tests of captured graphs: a device, sessions that capture, small tensors and models, and the device's count of
+ * launches. */
 #ifndef TESTS_GRAPH_GRAPH_RIG_H
 #define TESTS_GRAPH_GRAPH_RIG_H
 

@@ -1,4 +1,5 @@
-/* Captured graphs and threads: a graph is its thread's, a capture is alone, and runs of one session come one after the other. */
+/* Captured graphs and threads: only the thread that has captured a graph replays it, nothing else runs
+ * during a capture, and runs of one session do not overlap. */
 #define _POSIX_C_SOURCE 200809L /* nanosleep */
 #include "session/session.h"
 
