@@ -58,7 +58,8 @@ IOBIND_API IOBIND_CHECK iobind_status iobind_binding_set_input(iobind_binding *b
  *  @param index   of the input
  *  @param data    host memory; `bytes` must be the bytes of the input
  *  @param stream  as for iobind_tensor_write
- *  @return OK; INVALID_STATE not bound, or a run is in flight; INVALID_ARGUMENT the wrong number of bytes; DTYPE strings; WRONG_DEVICE; RUNTIME
+ *  @return OK; INVALID_STATE not bound, or a run is in flight; INVALID_ARGUMENT the wrong number of bytes; DTYPE strings; WRONG_DEVICE;
+ *          RUNTIME
  *  @threads serial   @blocks if stream is NULL   @since 1.0 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_binding_write_input(iobind_binding *binding, size_t index, const void *data,
                                                                  size_t bytes, iobind_stream *stream, iobind_error *error);
@@ -190,13 +191,13 @@ IOBIND_API IOBIND_CHECK iobind_status iobind_binding_check(iobind_binding *bindi
  *  @param stream  NULL: the run is complete when the call returns. It first waits for work on streams that writes its inputs or uses
  *                 its outputs' memory. Otherwise a stream of a device of the session
  *  @return OK; as iobind_binding_check; INVALID_ARGUMENT the caller has written a length below 0, or one for which the carried
- *          caches of fixed capacity have no room, into an input that the host reads (see iobind_binding_write_lengths); WRONG_DEVICE an output is not at the requested
- *          location, or the stream is not of a device of the session; SHAPE an output does not have the shape of its bound tensor; INVALID_STATE a run is in flight; NOT_SUPPORTED
- *          an input or output is not a tensor; CANCELLED; DEVICE_LOST; RUNTIME ORT failed; OUT_OF_MEMORY; RESULT, IO if the run is
- *          verified, see iobind_verify; without a stream, the
- *          failure of work on a stream that should have written an input. If the run fails after the call has returned, waits for the
- *          stream or for an event recorded there return the failure, and so does iobind_binding_get_output. A failed run leaves no
- *          output; the binding can run again
+ *          caches of fixed capacity have no room, into an input that the host reads (see iobind_binding_write_lengths);
+ *          WRONG_DEVICE an output is not at the requested location, or the stream is not of a device of the session; SHAPE an output
+ *          does not have the shape of its bound tensor; INVALID_STATE a run is in flight; NOT_SUPPORTED an input or output is not a
+ *          tensor; CANCELLED; DEVICE_LOST; RUNTIME ORT failed; OUT_OF_MEMORY; RESULT, IO if the run is verified, see iobind_verify;
+ *          without a stream, the failure of work on a stream that should have written an input. If the run fails after the call has
+ *          returned, waits for the stream or for an event recorded there return the failure, and so does
+ *          iobind_binding_get_output. A failed run leaves no output; the binding can run again
  *  @threads serial   @blocks if stream is NULL   @since 1.0 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_binding_run(iobind_binding *binding, iobind_stream *stream, iobind_error *error);
 
