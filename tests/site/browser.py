@@ -155,5 +155,7 @@ if __name__ == "__main__":
         from selenium.webdriver.support.ui import WebDriverWait
     except ImportError:
         skip("the test needs Selenium (scripts/get-python --site)")
-    VERSION = next(path.parent for path in pathlib.Path(sys.argv.pop(1)).resolve().glob("*/objects.inv"))
+    VERSION = next((path.parent for path in pathlib.Path(sys.argv.pop(1)).resolve().glob("*/objects.inv")), None)
+    if VERSION is None:
+        skip("the site was not built (site.build says why)")
     unittest.main()

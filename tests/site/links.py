@@ -2,7 +2,7 @@
 """The built site as files: each link leads to a file and an anchor of it, nothing is loaded from elsewhere, the search has the interface,
 and each document of docs/ is a page.
 
-usage: links.py SITE
+usage: links.py SITE   77 (skipped) if the site was not built, as site.build says then
 """
 import functools
 import html.parser
@@ -82,7 +82,11 @@ def reference(version):
 
 
 def main(site):
-    problems = sorted(set(check(pathlib.Path(site).resolve())))
+    site = pathlib.Path(site).resolve()
+    if not any(site.glob("*/objects.inv")):
+        print("skipped: the site was not built (site.build says why)")
+        return 77
+    problems = sorted(set(check(site)))
     for problem in problems[:50]:
         print(problem, file=sys.stderr)
     print(f"{len(problems)} problems")
