@@ -1,9 +1,10 @@
-#define _POSIX_C_SOURCE 200809L
+#define _POSIX_C_SOURCE 200809L /* clock_gettime, sysconf */
 
 #include "fixture.h"
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "model.h"
@@ -73,6 +74,22 @@ void fixture_expect(iobind_tensor *tensor, int64_t n, float value) {
   if (good) return;
   fprintf(stderr, "the result is wrong: expected float32[%lld], %g everywhere\n", (long long)n, (double)value);
   exit(1);
+}
+
+double fixture_thread_ms(void) {
+  struct timespec time;
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return (double)time.tv_sec * 1e3 + (double)time.tv_nsec / 1e6;
+}
+
+static int by_size(const void *one, const void *other) {
+  double a = *(const double *)one, b = *(const double *)other;
+  return (a > b) - (a < b);
+}
+
+double fixture_median(double *values, size_t count) {
+  qsort(values, count, sizeof *values, by_size);
+  return values[count / 2];
 }
 
 long fixture_resident_bytes(void) {

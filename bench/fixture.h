@@ -29,6 +29,12 @@ iobind_binding *fixture_bind(const fixture *f, int64_t n);
 /* Ends the program unless the tensor is float32[n] and holds the value everywhere. */
 void fixture_expect(iobind_tensor *tensor, int64_t n, float value);
 
+/* Processor time of the calling thread, in milliseconds. */
+double fixture_thread_ms(void);
+
+/* Sorts the values. */
+double fixture_median(double *values, size_t count);
+
 /* Memory of the process that is in use. */
 long fixture_resident_bytes(void);
 

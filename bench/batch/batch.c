@@ -51,22 +51,6 @@ static void *read_model(size_t *bytes) {
   return model;
 }
 
-static double now(void) {
-  struct timespec time;
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
-  return (double)time.tv_sec * 1e3 + (double)time.tv_nsec / 1e6;
-}
-
-static int by_size(const void *one, const void *other) {
-  double a = *(const double *)one, b = *(const double *)other;
-  return (a > b) - (a < b);
-}
-
-static double median(double *values, size_t count) {
-  qsort(values, count, sizeof *values, by_size);
-  return values[count / 2];
-}
-
 static uint32_t seed = 1;
 static uint32_t random_number(void) {
   seed = seed * 1664525 + 1013904223;
@@ -113,9 +97,9 @@ static void raw_run(raw_batch *batch) {
 }
 
 static double raw_step(raw_batch *batch) {
-  double begun = now();
+  double begun = fixture_thread_ms();
   raw_run(batch);
-  return now() - begun;
+  return fixture_thread_ms() - begun;
 }
 
 /* ---- iobind ------------------------------------------------------------------------------------------------------------ */
@@ -183,7 +167,7 @@ static void close_callers(callers *self) {
 static double step_callers(callers *self, const size_t *who, size_t count) {
   uint64_t slots[MOST];
   float sum = 0;
-  double begun = now();
+  double begun = fixture_thread_ms();
   for (size_t i = 0; i < count; i++) {
     slots[i] = self->slots[who[i]];
     must(iobind_batch_set_input(self->batch, slots[i], input, self->windows[who[i]], &error));
@@ -197,7 +181,7 @@ static double step_callers(callers *self, const size_t *who, size_t count) {
     sum += *(const float *)probability;
     iobind_tensor_release(heard);
   }
-  double took = now() - begun;
+  double took = fixture_thread_ms() - begun;
   if (!(sum > 0)) {
     fprintf(stderr, "bench_batch: nothing was heard\n");
     exit(1);
@@ -229,9 +213,9 @@ static double measure(callers *self, size_t count, double *raw_ms, double *batch
       ratios[i] = step / alone;
     }
   }
-  *raw_ms = median(raws, PAIRS);
-  *batch_ms = median(batches, PAIRS);
-  return median(ratios, PAIRS);
+  *raw_ms = fixture_median(raws, PAIRS);
+  *batch_ms = fixture_median(batches, PAIRS);
+  return fixture_median(ratios, PAIRS);
 }
 
 /* ---- a binding for each caller ------------------------------------------------------------------------------------------ */
@@ -253,13 +237,13 @@ static double measure_bindings(void) {
     iobind_tensor_release(first);
   }
   for (int n = -WARM_UP; n < PAIRS; n++) {
-    double begun = now();
+    double begun = fixture_thread_ms();
     for (size_t i = 0; i < MOST; i++) must(iobind_binding_run(bindings[i], NULL, &error));
-    if (n >= 0) took[n] = now() - begun;
+    if (n >= 0) took[n] = fixture_thread_ms() - begun;
   }
   for (size_t i = 0; i < MOST; i++) iobind_binding_destroy(bindings[i]);
   iobind_tensor_release(rate);
-  return median(took, PAIRS);
+  return fixture_median(took, PAIRS);
 }
 
 /* ---- a server's loop ---------------------------------------------------------------------------------------------------- */
@@ -330,9 +314,9 @@ static void serve(callers *self, uint64_t longest_ns) {
   }
   const double took = (double)(clock_ns(CLOCK_MONOTONIC) - begun), worked = (double)(clock_ns(CLOCK_THREAD_CPUTIME_ID) - busy);
   pthread_join(thread, NULL);
-  qsort(late, RESULTS, sizeof *late, by_size);
-  printf("longest wait %.1f ms: p50 %.2f ms, p99 %.2f ms, %.1f rows a step, %.0f %% busy\n", (double)longest_ns / 1e6,
-         late[RESULTS / 2], late[RESULTS * 99 / 100], (double)count / (double)steps, 100 * worked / took);
+  const double middle = fixture_median(late, RESULTS);
+  printf("longest wait %.1f ms: p50 %.2f ms, p99 %.2f ms, %.1f rows a step, %.0f %% busy\n", (double)longest_ns / 1e6, middle,
+         late[RESULTS * 99 / 100], (double)count / (double)steps, 100 * worked / took);
 }
 
 /* Every width is tested at first, which no caller is to wait for. */
@@ -355,14 +339,6 @@ static void serve_all(callers *self) {
 
 /* ---- memory ------------------------------------------------------------------------------------------------------------- */
 
-static double resident_mb(void) {
-  FILE *file = fopen("/proc/self/statm", "r");
-  long all, pages = 0;
-  if (file == NULL || fscanf(file, "%ld %ld", &all, &pages) != 2) exit(1);
-  fclose(file);
-  return (double)pages * (double)sysconf(_SC_PAGESIZE) / 1e6;
-}
-
 static void open_all(void) {
   fixture_open_model(&f, read_model);
   raw_open(&r, &f);
@@ -379,7 +355,7 @@ static double step_and_measure(int by_batch) {
   for (int i = 0; i < WARM_UP + PAIRS; i++) {
     (void)(by_batch ? step_callers(&all, who, MOST) : raw_step(&alone));
   }
-  return resident_mb();
+  return (double)fixture_resident_bytes() / 1e6;
 }
 
 /* In a process of its own. */

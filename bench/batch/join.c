@@ -4,12 +4,9 @@
  * The cost is the processor time of the join and its step less that of the step before. Beside it the time to copy the same pieces by plain
  * memcpy, between memory of the same sizes. Both are medians of PAIRS. With a limit it ends with 1 if the cost is more than so many times the
  * copy in each of three rounds: other processes disturb a round. */
-#define _POSIX_C_SOURCE 200809L /* clock_gettime */
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "fixture.h"
 #include "model.h"
@@ -34,22 +31,6 @@ static char *copied[STATES];
 
 static void must(iobind_status status) {
   fixture_check(status, &error);
-}
-
-static double now(void) {
-  struct timespec time;
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
-  return (double)time.tv_sec * 1e3 + (double)time.tv_nsec / 1e6;
-}
-
-static int by_size(const void *one, const void *other) {
-  double a = *(const double *)one, b = *(const double *)other;
-  return (a > b) - (a < b);
-}
-
-static double median(double *values, size_t count) {
-  qsort(values, count, sizeof *values, by_size);
-  return values[count / 2];
 }
 
 static void open_batch(void) {
@@ -79,9 +60,9 @@ static void set_x(size_t row) {
 
 static double step(void) {
   for (size_t i = 0; i < ROWS; i++) set_x(i);
-  const double begun = now();
+  const double begun = fixture_thread_ms();
   must(iobind_batch_run(batch, slots, ROWS, NULL, &error));
-  return now() - begun;
+  return fixture_thread_ms() - begun;
 }
 
 static void fill(void) {
@@ -92,9 +73,9 @@ static void fill(void) {
 
 static double join(size_t row, iobind_state *state) {
   must(iobind_batch_leave(batch, slots[row], NULL, &error));
-  const double begun = now();
+  const double begun = fixture_thread_ms();
   must(iobind_batch_join(batch, state, &slots[row], &error));
-  return now() - begun;
+  return fixture_thread_ms() - begun;
 }
 
 static uint64_t count_moved(void) {
@@ -121,11 +102,11 @@ static double copy_alone(size_t row, const iobind_state *state) {
     must(iobind_tensor_map(pair.tensor, IOBIND_DTYPE_FLOAT32, IOBIND_ACCESS_READ, &data, &error));
     pieces[i] = data;
   }
-  const double begun = now();
+  const double begun = fixture_thread_ms();
   for (size_t i = 0; i < STATES; i++) {
     for (size_t lead = 0; lead < LEAD; lead++) memcpy(copied[i] + (lead * ROWS + row) * PIECE, pieces[i] + lead * PIECE, PIECE);
   }
-  return now() - begun;
+  return fixture_thread_ms() - begun;
 }
 
 static double measure(double *copy_ms) {
@@ -137,8 +118,8 @@ static double measure(double *copy_ms) {
     costs[i] = cost;
     copies[i] = copy;
   }
-  *copy_ms = median(copies, PAIRS);
-  return median(costs, PAIRS);
+  *copy_ms = fixture_median(copies, PAIRS);
+  return fixture_median(costs, PAIRS);
 }
 
 int main(int argc, char **argv) {

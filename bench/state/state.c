@@ -53,16 +53,6 @@ static span end_span(span begun, int threads) {
                 (milliseconds(CLOCK_PROCESS_CPUTIME_ID) - begun.processor) / threads};
 }
 
-static int by_size(const void *one, const void *other) {
-  double a = *(const double *)one, b = *(const double *)other;
-  return (a > b) - (a < b);
-}
-
-static double median(double *values, size_t count) {
-  qsort(values, count, sizeof *values, by_size);
-  return values[count / 2];
-}
-
 /* ---- files ---- */
 
 static char model_path[SCRATCH_PATH_BYTES], data_path[SCRATCH_PATH_BYTES], state_path[SCRATCH_PATH_BYTES];
@@ -204,7 +194,7 @@ static span measure_loads(const logits *expected) {
     processor[i] = taken.processor;
     if (memcmp(&loaded, expected, sizeof loaded) != 0) fail("the next token's logits differ after a load of the state");
   }
-  return (span){median(clock, LOADS), median(processor, LOADS)};
+  return (span){fixture_median(clock, LOADS), fixture_median(processor, LOADS)};
 }
 
 static void print_row(const char *name, double computed, double loaded) {

@@ -74,7 +74,7 @@ static void below_zero(void **state) {
   }
 }
 
-/* There is no place for so many, wherever they begin. */
+/* The cache has not enough room for them, wherever they begin. */
 static void of_more_rows_than_the_capacity(void **state) {
   (void)state;
   cache self = open_append(plain, IOBIND_CARRY_IN_PLACE, 0);
