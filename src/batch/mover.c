@@ -27,13 +27,39 @@ static bool is_on_host(const iobind_batch *batch, const iobind__column *column) 
 
 /* ---- host memory ---- */
 
-/* The pieces of one row are so far apart that the processor expects none of them: while one is copied, a later one is fetched to be
- * written. That halves the time of a row that joins. */
-enum { AHEAD = 2, LINE = 64, PAGE = 4096 };
+/* The pieces of a row that moves alone are in different pages, and none is in the processor's caches. Memory for the next piece
+ * is looked up while this one is copied, and an x86-64 writes whole lines by this instruction without reading them first, which
+ * memcpy does not at such sizes. Small pieces do not repay the start of the instruction. */
+static void copy_far(char *to, const char *from, size_t bytes) {
+#if defined(__x86_64__)
+  enum { SMALL = 256 };
+  if (bytes >= SMALL) {
+    __asm__ volatile("rep movsb" : "+D"(to), "+S"(from), "+c"(bytes) : : "memory");
+    return;
+  }
+#endif
+  memcpy(to, from, bytes);
+}
 
-static void fetch(const char *piece, size_t bytes) {
-  for (size_t i = 0; i < bytes && i < PAGE; i += LINE) {
-    __builtin_prefetch(piece + i, 1);
+static void move_one(const journey *self, const iobind__layout *layout, const char *from, char *to) {
+  const size_t from_pitch = self->from->width * layout->piece;
+  const size_t to_pitch = self->to->width * layout->piece;
+  from += self->moves->from * layout->piece;
+  to += self->moves->to * layout->piece;
+  for (size_t lead = 0; lead < layout->lead; lead++) {
+    if (lead + 1 < layout->lead) {
+      __builtin_prefetch(to + (lead + 1) * to_pitch, 1);
+    }
+    copy_far(to + lead * to_pitch, from + lead * from_pitch, layout->piece);
+  }
+}
+
+static void move_many(const journey *self, const iobind__layout *layout, const char *from, char *to) {
+  for (size_t lead = 0; lead < layout->lead; lead++) {
+    for (size_t i = 0; i < self->count; i++) {
+      memcpy(to + (lead * self->to->width + self->moves[i].to) * layout->piece,
+             from + (lead * self->from->width + self->moves[i].from) * layout->piece, layout->piece);
+    }
   }
 }
 
@@ -46,14 +72,8 @@ static iobind_status move_on_host(const journey *self, size_t index, iobind_erro
   IOBIND__TRY(iobind__tensor_settle(to, IOBIND__WRITE, error));
   const char *first = (const char *)source + self->from->offset * layout.lead * layout.piece;
   char *target = (char *)to->data + self->to->offset * layout.lead * layout.piece;
-  for (size_t lead = 0; layout.piece > 0 && lead < layout.lead; lead++) {
-    for (size_t i = 0; i < self->count; i++) {
-      char *piece = target + (lead * self->to->width + self->moves[i].to) * layout.piece;
-      if (self->count == 1 && lead + AHEAD < layout.lead) {
-        fetch(piece + AHEAD * self->to->width * layout.piece, layout.piece);
-      }
-      memcpy(piece, first + (lead * self->from->width + self->moves[i].from) * layout.piece, layout.piece);
-    }
+  if (layout.piece > 0 && layout.lead > 0) {
+    (self->count == 1 ? move_one : move_many)(self, &layout, first, target);
   }
   return IOBIND_OK;
 }
