@@ -41,6 +41,8 @@ public final class OrtSessionFFM implements AutoCloseable {
   private final Place[] inputPlaces;
   private final Map<String, Integer> inputIndexes = new LinkedHashMap<>();
   private final Map<String, Integer> outputIndexes = new LinkedHashMap<>();
+  /** Of the first inputs the text that was asked for last: mostly the same constant in each step, which is found at once. */
+  private final String[] inputsAsked;
   private final long nodeCount;
   private final ModelInfo model;
   private final Map<String, String> metadata;
@@ -363,6 +365,7 @@ public final class OrtSessionFFM implements AutoCloseable {
     }
     for (OrtValueInfo input : inputs) inputIndexes.put(input.name(), inputIndexes.size());
     for (OrtValueInfo output : outputs) outputIndexes.put(output.name(), outputIndexes.size());
+    inputsAsked = new String[Math.min(inputs.size(), 4)];
   }
 
   /** The handle of a session that somebody else will close: when it is gone, nothing of it runs any more. */
@@ -606,7 +609,12 @@ public final class OrtSessionFFM implements AutoCloseable {
    * @throws OrtFFMException NOT_FOUND: the message lists the existing names
    */
   public int inputIndex(String name) {
-    return index(inputIndexes, "input", name);
+    for (int i = 0; i < inputsAsked.length; i++) {
+      if (inputsAsked[i] == name) return i;
+    }
+    int index = index(inputIndexes, "input", name);
+    if (index < inputsAsked.length) inputsAsked[index] = name;
+    return index;
   }
 
   /**

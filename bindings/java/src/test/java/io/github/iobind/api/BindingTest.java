@@ -67,6 +67,9 @@ class BindingTest {
       assertEquals(List.of("past", ""), first.symbols());
       assertEquals("joined", session.outputs().getFirst().name());
       assertEquals(1, session.inputIndex("second"));
+      assertEquals(1, session.inputIndex(new String("second"))); // another object of the same text
+      assertEquals(0, session.inputIndex("first"));
+      assertEquals(1, session.inputIndex("second"));
       OrtFFMException e = assertThrows(OrtFFMException.class, () -> session.inputIndex("third"));
       assertEquals(OrtStatus.NOT_FOUND, e.status());
       assertTrue(e.getMessage().contains("first"), e.getMessage());
