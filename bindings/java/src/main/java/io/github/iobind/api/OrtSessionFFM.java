@@ -39,10 +39,8 @@ public final class OrtSessionFFM implements AutoCloseable {
   private final List<OrtValueInfo> inputs;
   private final List<OrtValueInfo> outputs;
   private final Place[] inputPlaces;
-  private final Map<String, Integer> inputIndexes = new LinkedHashMap<>();
-  private final Map<String, Integer> outputIndexes = new LinkedHashMap<>();
-  /** Of the first inputs the text that was asked for last: mostly the same constant in each step, which is found at once. */
-  private final String[] inputsAsked;
+  private final Names inputNames;
+  private final Names outputNames;
   private final long nodeCount;
   private final ModelInfo model;
   private final Map<String, String> metadata;
@@ -363,9 +361,8 @@ public final class OrtSessionFFM implements AutoCloseable {
       inputs = read(scratch, address, inputCount, true);
       outputs = read(scratch, address, outputCount, false);
     }
-    for (OrtValueInfo input : inputs) inputIndexes.put(input.name(), inputIndexes.size());
-    for (OrtValueInfo output : outputs) outputIndexes.put(output.name(), outputIndexes.size());
-    inputsAsked = new String[Math.min(inputs.size(), 4)];
+    inputNames = new Names("input", inputs);
+    outputNames = new Names("output", outputs);
   }
 
   /** The handle of a session that somebody else will close: when it is gone, nothing of it runs any more. */
@@ -609,12 +606,7 @@ public final class OrtSessionFFM implements AutoCloseable {
    * @throws OrtFFMException NOT_FOUND: the message lists the existing names
    */
   public int inputIndex(String name) {
-    for (int i = 0; i < inputsAsked.length; i++) {
-      if (inputsAsked[i] == name) return i;
-    }
-    int index = index(inputIndexes, "input", name);
-    if (index < inputsAsked.length) inputsAsked[index] = name;
-    return index;
+    return inputNames.index(name);
   }
 
   /**
@@ -625,15 +617,7 @@ public final class OrtSessionFFM implements AutoCloseable {
    * @throws OrtFFMException NOT_FOUND: the message lists the existing names
    */
   public int outputIndex(String name) {
-    return index(outputIndexes, "output", name);
-  }
-
-  private static int index(Map<String, Integer> indexes, String what, String name) {
-    Integer index = indexes.get(name);
-    if (index == null) {
-      throw new OrtFFMException(OrtStatus.NOT_FOUND, "no " + what + " '" + name + "': the session has " + indexes.keySet());
-    }
-    return index;
+    return outputNames.index(name);
   }
 
   /**
