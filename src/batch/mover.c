@@ -63,6 +63,15 @@ static void move_many(const journey *self, const iobind__layout *layout, const c
   }
 }
 
+/* The first piece of a row in the column that is copied after this one. */
+static void look_up(const journey *self, size_t index) {
+  const iobind__layout layout = self->batch->columns[index].layout;
+  const char *from = self->from->tensors[index]->data;
+  const char *to = self->to->tensors[index]->data;
+  __builtin_prefetch(from + (self->from->offset * layout.lead + self->moves->from) * layout.piece, 0);
+  __builtin_prefetch(to + (self->to->offset * layout.lead + self->moves->to) * layout.piece, 1);
+}
+
 static iobind_status move_on_host(const journey *self, size_t index, iobind_error *error) {
   const iobind__layout layout = self->batch->columns[index].layout;
   iobind_tensor *from = self->from->tensors[index];
@@ -271,6 +280,9 @@ static iobind_status move(const journey *self, iobind_error *error) {
   for (size_t i = 0; i < self->batch->column_count; i++) {
     const iobind__column *column = &self->batch->columns[i];
     if (is_on_host(self->batch, column)) {
+      if (self->count == 1 && i + 1 < self->batch->column_count && is_on_host(self->batch, column + 1)) {
+        look_up(self, i + 1);
+      }
       IOBIND__TRY(move_on_host(self, i, error));
     } else if (column->layout.piece > 0 && column->layout.lead > 0) {
       device = self->batch->session->inputs[column->input].place->device;
