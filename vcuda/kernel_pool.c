@@ -89,8 +89,9 @@ static vcuda_number less_one(vcuda_type type, vcuda_number number) {
   return rounded(type, number);
 }
 
-/* Find the first maximum, with the depth outermost. As in ORT, the comparison starts with the first element less 1. False: no element is
- * greater, for example if the first one is NaN, or so large that subtracting 1 does not change it. ORT then reads before the tensor. */
+/* Find the first maximum, in the order depth, width, height, with the height innermost. As in ORT, the comparison starts with the
+ * first element less 1. False: no element is greater, for example if the first one is NaN, or so large that subtracting 1 does not
+ * change it. ORT then reads before the tensor. */
 static bool find_greatest(const pool *p, const place *at, const void *in, int64_t best[AXES]) {
   vcuda_type type = p->launch->kernel->types[0].type;
   int64_t start[AXES], end[AXES], i[AXES];
