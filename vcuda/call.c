@@ -63,7 +63,7 @@ const char *vcuda_last_message(void) {
 
 /* ---- the frame of every call ---- */
 
-/* The call that this thread's calls are part of: only it is traced. */
+/* The outermost call of this thread. Only this one is traced. */
 static _Thread_local const vcuda_call *outer;
 
 static vcuda_call make_call(const char *name, const void *stream) {
@@ -118,7 +118,7 @@ int vcuda_begin(vcuda_call *call, const char *name, const void *stream, bool dev
 }
 
 int vcuda_end(const vcuda_call *call, int error) {
-  /* a call of the driver or of another library leaves no error of the runtime's */
+  /* calls of the driver and of other libraries do not set the runtime's last error */
   if (error != CUDA_OK && error != CUDA_NOT_READY && outer == NULL) last_error = error;
   trace(call, error);
   return error;

@@ -1,4 +1,4 @@
-/* Captured streams: work for them becomes nodes of a graph. Calls that CUDA forbids meanwhile break the capture. */
+/* Captured streams: submitted work becomes nodes of a graph. Calls that CUDA forbids during a capture break it. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -40,7 +40,7 @@ int vcuda_capture_order(vcuda_stream *stream, const vcuda_order *order) {
 
 /* ---- what a capture forbids ---- */
 
-/* Does this thread's mode let a capture forbid something? A global mode applies to every thread that has not chosen another. */
+/* Does the capture forbid unsafe calls of this thread? A global mode applies to every thread that has not chosen another mode. */
 static bool forbids(const vcuda_capture *capture) {
   if (capture->mode == CUDA_CAPTURE_RELAXED || thread_mode == CUDA_CAPTURE_RELAXED) return false;
   bool own = pthread_equal(capture->thread, pthread_self()) != 0;
@@ -74,7 +74,7 @@ int vcuda_capture_refuses_legacy(const vcuda_stream *stream) {
   return error;
 }
 
-/* Then there is no answer to whether the NULL stream is captured, but asking breaks nothing. */
+/* A query of the NULL stream's capture state fails in the same case, but does not break the capture. */
 static int ask_legacy(const vcuda_stream *stream) {
   for (const vcuda_stream *other = vcuda_global.streams; other != NULL && vcuda_stream_is_null(stream); other = other->next) {
     if (is_implied(stream, other)) return CUDA_CAPTURE_IMPLICIT;
@@ -179,7 +179,7 @@ int cudaStreamBeginCapture(cuda_stream stream, int mode) {
   return vcuda_end(&call, error);
 }
 
-/* Is all work of the other streams also before the end of the first one? */
+/* Is all work of the capture's other streams joined to the stream on which the capture began? */
 static bool is_joined(const vcuda_capture *capture) {
   for (const vcuda_stream *stream = vcuda_global.streams; stream != NULL; stream = stream->next) {
     for (size_t i = 0; stream->capture == capture && i < stream->frontier.count; i++) {
@@ -201,7 +201,7 @@ static void end(vcuda_capture *capture) {
   *link = capture->next;
 }
 
-/* As if the thread that captures had called what a capture forbids. */
+/* Fail by a setting, as if the capturing thread had made a forbidden call. */
 static void break_end(const vcuda_capture *capture, int *error) {
   vcuda_settings *settings = &capture->origin->device->settings;
   if (vcuda_trigger_names(settings, VCUDA_SITE_CAPTURE, "cudaStreamEndCapture")) *error = CUDA_CAPTURE_UNSUPPORTED;

@@ -59,7 +59,7 @@ int vcuda_recover(int device) {
   return error;
 }
 
-/* The host's access is ordered after everything that it has waited for, and nothing else. */
+/* The host's access is ordered only after work that the host has waited for. */
 int vcuda_host_access(const void *data, size_t bytes, int write) {
   vcuda_start();
   vcuda_lock();

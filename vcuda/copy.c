@@ -3,7 +3,7 @@
 #include "state.h"
 #include "work.h"
 
-/* A copy of rows. Pageable memory is accessed at its own address, the other kinds when the work runs. */
+/* A copy of rows. Pageable memory is accessed at its own address; other memory is located when the work runs. */
 typedef struct copying {
   void *to;
   const void *from;
@@ -38,8 +38,8 @@ static vcuda_counter direction_of(const vcuda_place *to, const vcuda_place *from
   return from->kind == VCUDA_DEVICE ? VCUDA_COUNT_d2h_bytes : VCUDA_COUNT_h2h_bytes;
 }
 
-/* Does the memory fit the direction that the caller gives? If not, this is an error, because the host cannot touch device
- * memory. */
+/* Check that both kinds of memory fit the direction that the caller gives. Another direction is an error, because the host cannot access
+ * device memory. */
 static int check_places(const vcuda_place *to, const vcuda_place *from, int kind, const copying *c) {
   if (kind < CUDA_COPY_HOST_HOST || kind > CUDA_COPY_DEFAULT) return CUDA_INVALID_DIRECTION;
   bool to_device = kind == CUDA_COPY_UP || kind == CUDA_COPY_DEVICE,
@@ -65,7 +65,7 @@ static int check_places(const vcuda_place *to, const vcuda_place *from, int kind
   return CUDA_OK;
 }
 
-/* What the host waits for: nothing, or all of the stream. */
+/* Does the call block until all work of the stream is complete? */
 static bool waits(const vcuda_stream *stream, const copying *c, vcuda_counter direction, bool synchronous) {
   if (stream->capture != NULL) return false;
   if (c->to_pageable) return true;
@@ -73,8 +73,8 @@ static bool waits(const vcuda_stream *stream, const copying *c, vcuda_counter di
   return synchronous && direction != VCUDA_COUNT_d2d_bytes && direction != VCUDA_COUNT_peer_bytes;
 }
 
-/* On hardware a small copy of pageable memory to an idle stream is complete before the host can look. The race detector does
- * not count that as a wait, because nothing guarantees it, and an asynchronous copy counts no wait, because there the call does not wait. */
+/* On hardware a small copy from pageable memory on an idle stream is complete before the host can observe it. It is not a wait: the race
+ * detector ignores it because CUDA does not guarantee it, and an asynchronous copy does not count it because the call does not block. */
 static bool is_over_at_once(const vcuda_stream *stream, const copying *c) {
   const vcuda_stream *null_stream = stream->device->null_stream;
   return c->staged && stream->device->settings.late_copies == 0 && stream->completed == stream->submitted &&
@@ -84,7 +84,7 @@ static bool is_over_at_once(const vcuda_stream *stream, const copying *c) {
 static int queue_copy(vcuda_stream *stream, copying *c, int kind, const char *name, bool synchronous) {
   vcuda_place to, from;
   size_t bytes = c->width * c->height;
-  if (bytes == 0) return CUDA_OK; /* for any addresses */
+  if (bytes == 0) return CUDA_OK; /* any addresses are valid */
   vcuda_memory_locate(c->to, extent(c->to_pitch, c->width, c->height), &to);
   vcuda_memory_locate(c->from, extent(c->from_pitch, c->width, c->height), &from);
   int error = check_places(&to, &from, kind, c);
@@ -153,7 +153,7 @@ int cudaMemcpy2DAsync(void *to, size_t to_pitch, const void *from, size_t from_p
   return vcuda_end(&call, copy(c, kind, stream, "cudaMemcpy2DAsync", false));
 }
 
-/* Variables of device code have no memory here, because there is no such code. Those that are known are 0. */
+/* vcuda runs no device code, so its variables have no memory. Known variables are 0. */
 int cudaMemcpyFromSymbol(void *to, const void *symbol, size_t bytes, size_t offset, int kind) {
   VCUDA_ENTER_DEVICE(NULL);
   (void)offset, (void)kind;

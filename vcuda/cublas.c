@@ -36,7 +36,7 @@ int cublasSetStream_v2(vcuda_blas *handle, void *stream) {
 int cublasSetMathMode(vcuda_blas *handle, int mode) {
   VCUDA_OPEN(NULL);
   if (handle == NULL) return vcuda_close(&call, CUBLAS_NOT_INITIALIZED);
-  handle->mode = mode; /* kept only so that it can be asked for; the arithmetic is the same */
+  handle->mode = mode; /* stored for queries only; it does not change the arithmetic */
   return vcuda_close(&call, CUBLAS_OK);
 }
 
@@ -77,7 +77,7 @@ const char *cublasGetStatusString(int status) {
 
 /* ---- products ---- */
 
-/* An operand as it is passed: an address, or an array of addresses in device memory. */
+/* An operand as the caller passes it: an address, or an array of addresses in device memory. */
 typedef struct operand {
   const void *address;
   vcuda_type type;
@@ -225,7 +225,7 @@ static void run_factor(void *arguments) {
   }
 }
 
-/* A column of the inverse: the unit vector with its rows exchanged, solved with the lower and then the upper factor. */
+/* Compute a column of the inverse: exchange the rows of the unit vector, then solve with the lower factor, then with the upper one. */
 static void solve_column(const vcuda_matrix *m, const void *a, const int *pivots, int64_t column, double *x) {
   for (int64_t i = 0; i < m->rows; i++) x[i] = i == column ? 1 : 0;
   for (int64_t i = 0; i < m->rows && pivots != NULL; i++) {
@@ -328,7 +328,7 @@ static factoring factoring_of(int n, int batches, operand a, operand c, const in
 REAL(S, float, VCUDA_FLOAT32)
 REAL(D, double, VCUDA_FLOAT64)
 
-/* ---- the public functions: any types; the choice of algorithm makes no difference here ---- */
+/* ---- the public functions: any types; the algorithm is ignored, because vcuda has only one ---- */
 
 static operand any_operand(const void *address, int type, int leading, long long stride) {
   return (operand){address, vcuda_data_type(type), leading, stride};
@@ -370,7 +370,7 @@ typedef struct vectors {
   size_t size; /* of an element */
 } vectors;
 
-/* A negative step begins at the vector's end; the whole range has the same length either way. */
+/* A negative step begins at the vector's end. The range has the same length for both signs. */
 static size_t vector_bytes(const vectors *v, int64_t step) {
   return (size_t)((v->n - 1) * (step < 0 ? -step : step) + 1) * v->size;
 }

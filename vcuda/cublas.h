@@ -18,13 +18,13 @@ enum {
 
 typedef struct vcuda_blas vcuda_blas; /* cublasHandle_t, and cublasLtHandle_t */
 
-/* The beginning of a function that may queue work or make a handle; the others begin with VCUDA_OPEN. */
+/* The beginning of a function that may queue work or create a handle. Other functions begin with VCUDA_OPEN. */
 #define VCUDA_BLAS_OPEN(name, stream) \
   vcuda_call call;                    \
   vcuda_open(&call, name, stream);    \
   if (vcuda_refuses(&call) != 0) return vcuda_close(&call, CUBLAS_EXECUTION_FAILED)
 
-/* A handle belongs to the device that was current when it was made: with another one current, a call that queues work fails. */
+/* A handle belongs to the device that was current when it was created. A call that queues work fails if another device is current. */
 #define VCUDA_BLAS_SUBMIT(handle, ...)                                                                            \
   (vcuda_current_device() == (handle)->device                                                                     \
        ? VCUDA_BLAS_STATUS(vcuda_submit(__VA_ARGS__))                                                             \

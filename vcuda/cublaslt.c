@@ -140,7 +140,7 @@ static int set_matmul(vcuda_lt_matmul *matmul, int attribute, const void *value,
     case 4: return SET(matmul->op_b);
     case 7: return SET(matmul->epilogue);
     case 8: return SET(matmul->bias);
-    case 15: /* the number of multiprocessors, and less precise sums: neither changes anything here */
+    case 15: /* the number of multiprocessors, and less precise sums: both are ignored */
     case 25: return CUBLAS_OK;
     case 17:
     case 18:
@@ -160,7 +160,7 @@ int cublasLtMatmulDescSetAttribute(vcuda_lt_matmul *matmul, int attribute, const
 
 int cublasLtMatmulPreferenceSetAttribute(vcuda_lt_preference *preference, int attribute, const void *value, size_t size) {
   VCUDA_OPEN(NULL);
-  /* others choose among algorithms: here there is only one */
+  /* the other attributes choose an algorithm; there is only one */
   return vcuda_close(&call, attribute == 1 ? SET(preference->workspace) : CUBLAS_OK);
 }
 
@@ -180,7 +180,7 @@ int cublasLtMatmulAlgoConfigSetAttribute(vcuda_lt_algorithm *algorithm, int attr
 
 /* ---- products ---- */
 
-/* The columns and rows of the matrix as the product uses it; false for an order of tiles. */
+/* Read the matrix as the product uses it. False: the order is one of tiles. */
 static bool read_layout(const vcuda_lt_layout *layout, const void *address, int op, vcuda_matrix *matrix) {
   *matrix = (vcuda_matrix){.type = vcuda_data_type(layout->type), .leading = layout->leading, .stride = layout->stride};
   memcpy(&matrix->address, &address, sizeof address);
@@ -204,7 +204,7 @@ static bool read_epilogue(const vcuda_lt_matmul *matmul, vcuda_product *p) {
 
 typedef struct factors {
   const vcuda_lt_layout *layout_a, *layout_b, *layout_c, *layout_d;
-  const void *a, *b, *c, *d; /* NULL: only the layouts matter */
+  const void *a, *b, *c, *d; /* NULL: only the layouts are used */
 } factors;
 
 static bool describe(const vcuda_lt_matmul *matmul, const factors *of, vcuda_product *p) {
@@ -262,7 +262,7 @@ int cublasLtMatmul(vcuda_blas *handle, vcuda_lt_matmul *matmul, const void *alph
   return vcuda_close(&call, VCUDA_BLAS_SUBMIT(handle, stream, "cublasLtMatmul", vcuda_run_product, &p, sizeof p));
 }
 
-/* Only ORT's quantised operators with orders of tiles ask for it. */
+/* ORT calls it only for quantised operators with orders of tiles. */
 int cublasLtMatrixTransform(vcuda_blas *handle, vcuda_lt_transform *transform, const void *alpha, const void *a,
                             vcuda_lt_layout *layout_a, const void *beta, const void *b, vcuda_lt_layout *layout_b, void *c,
                             vcuda_lt_layout *layout_c, void *stream) {

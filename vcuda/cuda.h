@@ -1,5 +1,5 @@
-/* CUDA's runtime interface, as far as vcuda has it: declarations of our own, after the binary interface of CUDA 13 on Linux x86-64.
- * Handles are plain pointers, and every enum is an int: a caller's compiler passes them the same way. */
+/* The part of CUDA's runtime interface that vcuda implements: our own declarations of the ABI of CUDA 13 on Linux x86-64. Handles are plain
+ * pointers, and every enum is an int, which has the same calling convention. */
 #ifndef VCUDA_CUDA_H
 #define VCUDA_CUDA_H
 
@@ -178,13 +178,13 @@ CUDA_API int cudaRuntimeGetVersion(int *version);
 CUDA_API int cudaGetDriverEntryPointByVersion(const char *name, void **function, unsigned version, unsigned long long flags,
                                               int *status);
 
-/* error.c */
+/* call.c */
 CUDA_API const char *cudaGetErrorName(int error);
 CUDA_API const char *cudaGetErrorString(int error);
 CUDA_API int cudaGetLastError(void);
 CUDA_API int cudaPeekAtLastError(void);
 
-/* memory.c, pinned.c, pool.c */
+/* memory.c, pinned.c */
 CUDA_API int cudaMalloc(void **address, size_t bytes);
 CUDA_API int cudaFree(void *address);
 CUDA_API int cudaMemGetInfo(size_t *available, size_t *total);
@@ -203,7 +203,7 @@ typedef union cuda_stream_attribute { /* cudaLaunchAttributeValue */
   int priority;
 } cuda_stream_attribute;
 
-/* ---- memory and semaphores of other libraries and processes ---- */
+/* ---- memory and semaphores of other libraries and processes: external.c, semaphore.c, event.c ---- */
 
 enum { CUDA_EXTERNAL_MEMORY_FD = 1 };   /* cudaExternalMemoryHandleType */
 enum { CUDA_EXTERNAL_TIMELINE_FD = 9 }; /* cudaExternalSemaphoreHandleType */
@@ -219,7 +219,7 @@ typedef union cuda_external_handle {
   } win32;
 } cuda_external_handle;
 
-typedef struct cuda_external_memory_desc { /* cudaExternalMemoryHandleDesc; the driver's has reserved members behind it */
+typedef struct cuda_external_memory_desc { /* cudaExternalMemoryHandleDesc; the driver's has reserved members at its end */
   int type;
   cuda_external_handle handle;
   uint64_t size;
@@ -238,7 +238,7 @@ typedef struct cuda_external_semaphore_desc {
   unsigned flags;
 } cuda_external_semaphore_desc;
 
-typedef struct cuda_semaphore_params { /* cudaExternalSemaphoreSignalParams, cudaExternalSemaphoreWaitParams: of one size */
+typedef struct cuda_semaphore_params { /* cudaExternalSemaphoreSignalParams, cudaExternalSemaphoreWaitParams: same size */
   uint64_t value;                      /* of a timeline semaphore, or a fence */
   unsigned char others[64];
   unsigned flags;
@@ -265,6 +265,7 @@ CUDA_API int cudaIpcCloseMemHandle(void *address);
 CUDA_API int cudaIpcGetEventHandle(cuda_ipc_handle *handle, cuda_event event);
 CUDA_API int cudaIpcOpenEventHandle(cuda_event *event, cuda_ipc_handle handle);
 
+/* pool.c */
 CUDA_API int cudaMemPoolCreate(cuda_pool *pool, const cuda_pool_properties *properties);
 CUDA_API int cudaMemPoolDestroy(cuda_pool pool);
 CUDA_API int cudaMemPoolGetAttribute(cuda_pool pool, int attribute, void *value);
@@ -285,7 +286,7 @@ CUDA_API int cudaMemcpyFromSymbol(void *to, const void *symbol, size_t bytes, si
 CUDA_API int cudaMemset(void *address, int value, size_t bytes);
 CUDA_API int cudaMemsetAsync(void *address, int value, size_t bytes, cuda_stream stream);
 
-/* stream.c */
+/* stream.c; cudaStreamWaitEvent: event.c */
 CUDA_API int cudaStreamCreate(cuda_stream *stream);
 CUDA_API int cudaStreamCreateWithFlags(cuda_stream *stream, unsigned flags);
 CUDA_API int cudaStreamCreateWithPriority(cuda_stream *stream, unsigned flags, int priority);

@@ -1,4 +1,5 @@
-/* What CUDA 12's runtime has in another form. The rest of it is CUDA 13's, also under the symbol version libcudart.so.12. */
+/* Functions whose form differs in CUDA 12's runtime. The other functions are CUDA 13's, exported also under the symbol version
+ * libcudart.so.12. */
 #include <string.h>
 
 #include "cuda.h"

@@ -1,5 +1,5 @@
-/* libcufft.so.12, and .11 for older releases of ORT: transforms along one dimension or two, as ORT's CUDA EP asks for them. They are
- * computed in doubles; halves of even lengths are transformed apart, odd lengths by the definition. */
+/* libcufft.so.12, and .11 for older releases of ORT: transforms along one or two dimensions, as ORT's CUDA EP uses them. They are
+ * computed in doubles: even lengths by recursion into two halves, odd lengths by the definition. */
 #include "cufft.h"
 
 #include <complex.h>
@@ -11,8 +11,8 @@
 
 typedef double complex number;
 
-/* rows * columns numbers, `batches` times; one dimension: one row. A half has columns / 2 + 1 of the columns: the rest of the transform
- * of real numbers follows from it. */
+/* `batches` times rows * columns numbers; a transform along one dimension has one row. The transform of real numbers is stored as
+ * columns / 2 + 1 columns, from which the other columns follow. */
 typedef struct plan {
   bool used, made;
   int device;
@@ -22,7 +22,7 @@ typedef struct plan {
   int64_t rows, columns, batches;
 } plan;
 
-/* ---- handles: numbers from 1 on ---- */
+/* ---- handles: numbers, starting at 1 ---- */
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static plan *plans;
@@ -116,7 +116,7 @@ int cufftXtMakePlanMany(int handle, int rank, const long long *lengths, const lo
                         long long in_distance, int in_type, const long long *out_embed, long long out_stride,
                         long long out_distance, int out_type, long long batches, size_t *workspace, int compute_type) {
   VCUDA_OPEN(NULL);
-  (void)in_stride, (void)in_distance, (void)out_stride, (void)out_distance; /* without embeddings they mean nothing */
+  (void)in_stride, (void)in_distance, (void)out_stride, (void)out_distance; /* ignored, as there are no embeddings */
   if (vcuda_refuses(&call) != 0) return vcuda_close(&call, FFT_EXEC_FAILED);
   if (in_embed != NULL || out_embed != NULL) {
     vcuda_log("cufftXtMakePlanMany: embedded data are not known here");
@@ -134,7 +134,8 @@ int cufftXtMakePlanMany(int handle, int rank, const long long *lengths, const lo
 
 /* ---- transforms ---- */
 
-/* `count` numbers, `step` apart in `in`, to adjacent ones in `out`. The roots are those of the whole length, `step` apart as well. */
+/* Transform `count` numbers, `step` apart in `in`, into adjacent numbers in `out`. The roots are those of the whole length, also `step`
+ * apart. */
 static void transform(const number *in, number *out, int64_t count, int64_t step, const number *roots) {
   if (count % 2 != 0) {
     for (int64_t k = 0; k < count; k++) {
@@ -232,7 +233,7 @@ static size_t bytes_of(const plan *p, bool real, bool half) {
   return (size_t)(real ? count : 2 * count) * vcuda_type_size(p->type);
 }
 
-/* What is read and written may be the same memory: a batch is written after it has been read, and reading needs no more bytes. */
+/* Input and output may be the same memory: each batch is read before it is written, and its input takes no more bytes than its output. */
 static void run(void *arguments) {
   const execution *e = arguments;
   const plan *p = &e->plan;
@@ -252,7 +253,7 @@ static void run(void *arguments) {
   free(r.all);
 }
 
-/* Between real and complex numbers only one direction exists, whatever the caller says. */
+/* A transform between real and complex numbers has only one direction; `direction` is ignored. */
 int cufftXtExec(int handle, void *in, void *out, int direction) {
   pthread_mutex_lock(&mutex);
   const plan *found = find(handle);

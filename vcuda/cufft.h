@@ -1,4 +1,4 @@
-/* Our own declarations of the part of cuFFT that ORT's CUDA EP calls. A plan is a number; types are cudaDataType_t's numbers. */
+/* Our own declarations of the part of cuFFT that ORT's CUDA EP calls. A plan is a number; types are numbers of cudaDataType_t. */
 #ifndef VCUDA_CUFFT_H
 #define VCUDA_CUFFT_H
 

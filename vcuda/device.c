@@ -19,7 +19,7 @@ static bool make_device(vcuda_device *device, int index, const vcuda_settings *s
 
 static char trace_file[4096];
 
-/* NULL: none is named, or the name is too long. */
+/* NULL: the environment names no file, or the name is too long. */
 static const char *trace_path(void) {
   const char *path = getenv("VCUDA_TRACE_FILE");
   return path != NULL && path[0] != '\0' && strlen(path) < sizeof trace_file ? path : NULL;
@@ -86,7 +86,7 @@ void vcuda_count_sync(vcuda_device *device, vcuda_counter counter) {
   vcuda_count(device, VCUDA_COUNT_syncs, 1);
 }
 
-/* ---- CUDA's questions ---- */
+/* ---- CUDA's queries ---- */
 
 int cudaGetDeviceCount(int *count) {
   VCUDA_ENTER(NULL);
@@ -107,7 +107,7 @@ int cudaSetDevice(int device) {
   return vcuda_end(&call, CUDA_OK);
 }
 
-/* The answers of an A100 with 80 GiB, except for its memory and what the settings change. */
+/* The properties of an A100 with 80 GiB, except for the memory size and those that settings change. */
 static void describe(const vcuda_device *device, cuda_properties *p) {
   memset(p, 0, sizeof *p);
   snprintf(p->name, sizeof p->name, "vcuda %d", device->index);
@@ -146,7 +146,7 @@ int cudaGetDeviceProperties(cuda_properties *properties, int device) {
   return vcuda_end(&call, CUDA_OK);
 }
 
-/* cudaDeviceAttr by its numbers; attributes that no caller asks for are 0. */
+/* Values of cudaDeviceAttr by number. Attributes that no caller queries are 0. */
 static int attribute_of(const cuda_properties *p, int attribute) {
   switch (attribute) {
     case 1: return p->threads_per_block;
@@ -208,7 +208,7 @@ int cudaDeviceGetStreamPriorityRange(int *least, int *greatest) {
 int cudaDeviceCanAccessPeer(int *can, int device, int peer) {
   VCUDA_ENTER(NULL);
   bool known = vcuda_device_at(device) != NULL && vcuda_device_at(peer) != NULL;
-  *can = 0; /* kernels can use only their own device's memory; copies between devices work */
+  *can = 0; /* kernels can access only memory of their own device; copies between devices work */
   return vcuda_end(&call, known ? CUDA_OK : CUDA_INVALID_DEVICE);
 }
 
@@ -248,7 +248,7 @@ int cudaRuntimeGetVersion(int *version) {
   return vcuda_end(&call, CUDA_OK);
 }
 
-/* Of the driver's functions only those of libcuda.so.1 exist, and no caller asks for one of them here. */
+/* No driver function is found by this call: callers take them from libcuda.so.1. */
 int cudaGetDriverEntryPointByVersion(const char *name, void **function, unsigned version, unsigned long long flags,
                                      int *status) {
   VCUDA_ENTER(NULL);

@@ -1,4 +1,4 @@
-/* libcudnn.so.9: handles, and what descriptors of all kinds share. */
+/* libcudnn.so.9: handles, and the code that all kinds of descriptors share. */
 #include "dnn.h"
 
 #include <stdlib.h>

@@ -1,5 +1,5 @@
-/* What all of libcudnn.so.9 shares: our own declarations of the part of cuDNN that ORT's CUDA EP calls. Every enum is an int, and a
- * descriptor a pointer to a struct of our own. */
+/* Shared by all sources of libcudnn.so.9: our own declarations of the part of cuDNN that ORT's CUDA EP calls. Every enum is an int. A
+ * descriptor is a pointer to our own struct. */
 #ifndef VCUDA_DNN_H
 #define VCUDA_DNN_H
 
@@ -19,13 +19,13 @@ enum {
   DNN_EXECUTION_FAILED = 5000
 };
 
-enum { DNN_MAX_RANK = 9 }; /* the EP reduces tensors of rank 9; hardware takes 8 */
+enum { DNN_MAX_RANK = 9 }; /* the EP reduces tensors of rank 9; NVIDIA's cuDNN accepts rank 8 */
 
 /* ---- handles: dnn.c; statuses: dnn_status.c ---- */
 
 typedef struct vcuda_dnn { /* cudnnHandle_t */
-  int device;              /* that was current when it was made */
-  void *stream;            /* that every call with the handle queues its work on */
+  int device;              /* the current device when the handle was created */
+  void *stream;            /* every call with the handle queues its work here */
 } vcuda_dnn;
 
 VCUDA_SHARED size_t cudnnGetVersion(void);
@@ -36,7 +36,8 @@ VCUDA_SHARED int cudnnDestroy(vcuda_dnn *handle);
 VCUDA_SHARED int cudnnSetStream(vcuda_dnn *handle, void *stream);
 VCUDA_SHARED int cudnnGetStream(vcuda_dnn *handle, void **stream);
 
-/* The beginning of a function of a descriptor, and of one with a handle. What destroys begins with VCUDA_OPEN(NULL): it never fails. */
+/* The beginning of a function of a descriptor, and of one with a handle. A destroying function begins with VCUDA_OPEN(NULL): it never
+ * fails. */
 #define VCUDA_DNN_BEGIN(stream) \
   VCUDA_OPEN(stream);           \
   if (vcuda_fails(__func__)) return vcuda_close(&call, DNN_EXECUTION_FAILED)
@@ -45,17 +46,17 @@ VCUDA_SHARED int cudnnGetStream(vcuda_dnn *handle, void **stream);
   if (vcuda_refuses(&call) != 0) return vcuda_close(&call, DNN_EXECUTION_FAILED); \
   if ((handle) == NULL) return vcuda_close(&call, vcuda_dnn_bad("%s: the handle is NULL", __func__))
 
-/* A line of the log, which is also what cudnnGetLastErrorString returns in this thread; the result is DNN_BAD_PARAM, or
+/* Write a line to the log, and keep it as what cudnnGetLastErrorString returns in this thread. They return DNN_BAD_PARAM and
  * DNN_NOT_SUPPORTED. */
 int vcuda_dnn_bad(const char *format, ...) __attribute__((format(printf, 1, 2)));
 int vcuda_dnn_unknown(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* The one way to queue work: as vcuda_submit, on the handle's stream. While another device than the handle's is current it fails.
- * Within `run` all memory is reached by vcuda_dnn_read and _write, or vcuda_reads and _writes. */
+/* The only way to queue work: like vcuda_submit, on the handle's stream. It fails if another device than the handle's is current. `run`
+ * accesses all memory through vcuda_dnn_read and _write, or vcuda_reads and _writes. */
 int vcuda_dnn_submit(const vcuda_dnn *handle, const char *name, void (*run)(void *arguments), const void *arguments,
                      size_t bytes);
 
-/* The functions that make and free a descriptor of zeros. */
+/* Create a descriptor that is all zeros, and free one. */
 int vcuda_dnn_make(const char *name, void **object, size_t bytes);
 int vcuda_dnn_free(const char *name, void *object);
 #define VCUDA_DNN_DESCRIPTOR(noun, type)                                                   \
@@ -76,7 +77,7 @@ int vcuda_dnn_free(const char *name, void *object);
 
 typedef struct vcuda_dnn_tensor { /* cudnnTensorDescriptor_t */
   vcuda_type type;                /* VCUDA_NO_TYPE: not set yet */
-  int type_number;                /* the same as the caller gave it */
+  int type_number;                /* the number that the caller gave */
   int rank;
   int64_t dims[DNN_MAX_RANK], strides[DNN_MAX_RANK]; /* in elements */
 } vcuda_dnn_tensor;
@@ -90,23 +91,23 @@ VCUDA_SHARED int cudnnGetTensorNdDescriptor(const vcuda_dnn_tensor *tensor, int 
 /* The meaning of a cudnnDataType_t; VCUDA_NO_TYPE: not known here. */
 vcuda_type vcuda_dnn_type(int number);
 
-/* Sets all but strides, which are those of a tensor without gaps, the last dimension innermost. `name` is the calling function's. */
+/* Set type, dims and the strides of a tensor without gaps, the last dimension innermost. `name` is that of the calling function. */
 int vcuda_dnn_shape(const char *name, vcuda_dnn_tensor *tensor, int type, int rank, const int dims[]);
 
 int64_t vcuda_dnn_count(const vcuda_dnn_tensor *tensor); /* of elements */
-size_t vcuda_dnn_bytes(const vcuda_dnn_tensor *tensor);  /* from the first element to the last, with all gaps */
+size_t vcuda_dnn_bytes(const vcuda_dnn_tensor *tensor);  /* from the first element to the last, gaps included */
 
-/* Only while work runs: the tensor's elements at an address of device memory, as vcuda_reads and _writes. */
+/* Only while work runs: the tensor's elements at an address of device memory. The same rules as for vcuda_reads and _writes. */
 const void *vcuda_dnn_read(const vcuda_dnn_tensor *tensor, const void *address);
 void *vcuda_dnn_write(const vcuda_dnn_tensor *tensor, void *address);
 
-/* Where the element is that has number `index` if the last dimension is counted first. */
+/* The offset of element number `index`, counted with the last dimension innermost. */
 int64_t vcuda_dnn_offset(const vcuda_dnn_tensor *tensor, int64_t index);
 
-/* alpha or beta, which are doubles in host memory for tensors of doubles, and floats for all others; a NULL is 0. */
+/* Read alpha or beta from host memory: a double for tensors of doubles, a float for all others. NULL means 0. */
 double vcuda_dnn_factor(const vcuda_dnn_tensor *tensor, const void *number);
 
-/* What a call writes: alpha * value + beta * what is there; it is not read if beta is 0. */
+/* Write alpha * value + beta * old value. The old value is not read if beta is 0. */
 void vcuda_dnn_blend(const vcuda_dnn_tensor *tensor, void *data, int64_t offset, double alpha, double value, double beta);
 
 #endif

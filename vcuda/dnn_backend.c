@@ -1,5 +1,5 @@
-/* cuDNN's graph interface: descriptors with numbered attributes. A descriptor keeps copies of the descriptors that it is given, so each may
- * be freed at any time. A graph's only engine computes it as one piece of work. */
+/* cuDNN's graph interface: descriptors with numbered attributes. A descriptor copies the descriptors that are set as its attributes,
+ * so each may be freed at any time. Each graph has one engine, which computes it as one piece of work. */
 #include "dnn_backend.h"
 
 #include <stdlib.h>
@@ -60,7 +60,7 @@ int cudnnBackendDestroyDescriptor(descriptor *object) {
   return vcuda_close(&call, DNN_OK);
 }
 
-/* ---- attributes that are set ---- */
+/* ---- setting attributes ---- */
 
 typedef struct attribute {
   const char *of;
@@ -474,7 +474,7 @@ int cudnnBackendFinalize(descriptor *object) {
   return vcuda_close(&call, status);
 }
 
-/* ---- attributes that are asked for ---- */
+/* ---- getting attributes ---- */
 
 typedef struct question {
   const descriptor *of;
@@ -493,7 +493,7 @@ static int answer(const question *q, int type, const void *value, size_t bytes) 
   return DNN_OK;
 }
 
-/* The caller has made the descriptor that is filled. */
+/* Fill a descriptor that the caller has created. */
 static int answer_engine(const question *q, kind wanted) {
   descriptor *to = NULL;
   if (q->type != OF_DESCRIPTOR) return answer(q, OF_DESCRIPTOR, NULL, 0);
@@ -530,7 +530,7 @@ static int get(const question *q) {
   }
 }
 
-/* NOLINTNEXTLINE(readability-non-const-parameter): the answer is written there */
+/* NOLINTNEXTLINE(readability-non-const-parameter): the result is written there */
 int cudnnBackendGetAttribute(const descriptor *object, int name, int type, int64_t room, int64_t *count, void *values) {
   VCUDA_DNN_BEGIN(NULL);
   if (object == NULL || !object->is_final) {

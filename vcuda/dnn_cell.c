@@ -1,15 +1,15 @@
-/* cuDNN: recurrent networks as they run, one sequence after the other, in doubles. */
+/* cuDNN: the computation of recurrent networks, one sequence after the other, in doubles. */
 #include <math.h>
 
 #include "dnn_rnn.h"
 
-/* What a run touches, in its reach. */
+/* A run with pointers to the memory that it accesses. */
 typedef struct data {
   const vcuda_dnn_rnn_run *run;
   const int32_t *lengths;
   const void *x, *hx, *cx, *weights;
   void *y, *hy, *cy;
-  /* of one sequence at one step: the input; for each gate the sum of the input's products and of the recurrent ones; the states */
+  /* of one sequence at one step: the input; for each gate the products of the input, and those of the hidden state; the states */
   double *in, *sums, *recurrent, *h, *c;
 } data;
 
@@ -21,7 +21,7 @@ static double sigmoid(double x) {
   return 1 / (1 + exp(-x));
 }
 
-/* Floats, which most networks have, without a choice of type for each. */
+/* A fast path for floats, which most networks have. */
 static double dot(const data *d, int64_t row, const double *vector, int64_t count) {
   double sum = 0;
   if (d->run->rnn.type == VCUDA_FLOAT32) {
@@ -43,7 +43,7 @@ static void multiply(const data *d, int direction, int part, const double *vecto
   }
 }
 
-/* New states from the sums of the gates; `size` numbers of each gate lie after those of the gate before. */
+/* Compute new states from the sums of the gates. Each gate has `size` numbers, one gate after the other. */
 static void update(const data *d, int64_t i) {
   int64_t size = d->run->rnn.hidden;
   const double *a = d->sums + i, *r = d->recurrent + i;
@@ -113,7 +113,7 @@ static void run_sequence(const data *d, int direction, int64_t sequence) {
 
 /* ---- memory ---- */
 
-/* The device's lengths must be those that the descriptors have. */
+/* The lengths in device memory must equal those of the descriptors. */
 static bool check_lengths(const data *d) {
   if (d->run->lengths == NULL) return true;
   const int32_t *given = vcuda_reads(d->run->lengths, (size_t)d->run->batch * sizeof *given);

@@ -1,4 +1,4 @@
-/* cuDNN's older interface, but for convolutions: the functions that ORT's CUDA EP calls, and what their sources share. */
+/* cuDNN's older interface without convolutions: the functions that ORT's CUDA EP calls, and declarations that their sources share. */
 #ifndef VCUDA_DNN_CLASSIC_H
 #define VCUDA_DNN_CLASSIC_H
 
@@ -6,15 +6,15 @@
 
 /* ---- dnn_common.c ---- */
 
-/* The next index of these dims, the last dim first; after the last index comes the first. */
+/* Advance to the next index of these dims, the last dim innermost. The first index follows the last one. */
 void vcuda_dnn_advance(int64_t *index, const int64_t *dims, int rank);
 
-/* Two tensors of one float type: DNN_OK, or what the call returns. */
+/* Check that both tensors have the same float type. DNN_OK, or the status that the call returns. */
 int vcuda_dnn_check_floats(const char *name, const vcuda_dnn_tensor *x, const vcuda_dnn_tensor *y);
-/* ... which also have the same dims. */
+/* Check that they also have the same dims. */
 int vcuda_dnn_check_alike(const char *name, const vcuda_dnn_tensor *x, const vcuda_dnn_tensor *y);
 
-/* As vcuda_dnn_read and _write, of memory that may be left out: *data is NULL then. False: it is given and not accessible. */
+/* Like vcuda_dnn_read and _write, for optional memory: without it *data is NULL. False: the memory is given, but not accessible. */
 bool vcuda_dnn_read_given(const vcuda_dnn_tensor *tensor, const void *address, const void **data);
 bool vcuda_dnn_write_given(const vcuda_dnn_tensor *tensor, void *address, void **data);
 

@@ -1,4 +1,4 @@
-/* cuDNN's older interface: what its sources share. */
+/* cuDNN's older interface: code that its sources share. */
 #include "dnn_classic.h"
 
 void vcuda_dnn_advance(int64_t *index, const int64_t *dims, int rank) {

@@ -1,5 +1,6 @@
-/* Convolutions as products of matrices: the filter, of a row for each channel of the result, times a matrix that has for each position of
- * the result a column with what the filter meets there. The columns are gathered in tiles, which the machine's cores share. */
+/* Convolutions as products of matrices. The filter has a row for each channel of the result. The other matrix has a column for each
+ * position of the result, with the data elements under the filter. The columns are gathered in tiles, which threads on the machine's
+ * cores compute. */
 #define _DEFAULT_SOURCE /* _SC_NPROCESSORS_ONLN */
 #include "dnn_convolution.h"
 
@@ -13,15 +14,15 @@
 enum {
   TILE = 64,           /* positions that are computed together */
   DEPTH = 256,         /* rows of a tile that are gathered together */
-  LANES = 8,           /* positions, and */
+  LANES = 8,           /* positions that the innermost loop computes */
   ROWS = 4,            /* channels of the result that the innermost loop computes */
   MAX_WORKERS = 16,    /* threads of a convolution */
-  WORKER_WORK = 200000 /* multiplications for which another thread is worth it */
+  WORKER_WORK = 200000 /* multiplications for each additional thread */
 };
 
 /* ---- shapes ---- */
 
-/* The result's length along a spatial dimension, if it is a forward convolution; less than 1: the filter does not fit. */
+/* The result's length along a spatial dimension of a forward convolution. Less than 1: the filter does not fit. */
 static int64_t positions_of(const vcuda_dnn_window *w, int i, int64_t length, int64_t taps) {
   int64_t room = length + w->before[i] + w->after[i] - (taps - 1) * w->dilations[i] - 1;
   return room < 0 ? 0 : room / w->strides[i] + 1;
@@ -86,17 +87,17 @@ size_t vcuda_dnn_workspace_bytes(const vcuda_dnn_convolution *c) {
   return (size_t)vcuda_dnn_count(&c->filter) * vcuda_type_size(c->compute);
 }
 
-/* ---- a convolution that runs ---- */
+/* ---- a running convolution ---- */
 
-/* A spatial dimension. Where the result's position p meets the filter's tap t, the data has index from[t * positions + p]; -1: none. */
+/* A spatial dimension. For position p of the result and tap t of the filter, the index in the data is from[t * positions + p]; -1: none. */
 typedef struct axis {
   int64_t positions, length, taps;
   int64_t *from;
-  int64_t first, per_tap; /* if steps are 1: that index is p + first + t * per_tap */
+  int64_t first, per_tap; /* if `steps`: that index is p + first + t * per_tap */
   bool steps;
 } axis;
 
-/* A tensor as the result's elements meet it: strides of batch, channels and axes; 0 where it has one element for all. */
+/* A tensor by strides along the result's batch, channels and axes. A stride is 0 where one element is used for all. */
 typedef struct view {
   vcuda_type type;
   void *data;
@@ -105,18 +106,18 @@ typedef struct view {
 
 typedef struct job {
   const vcuda_dnn_convolution *c;
-  size_t size; /* of a number that is computed with */
+  size_t size; /* of a number of the compute type */
   int axis_count;
   axis axes[DNN_MAX_SPATIAL];
-  int64_t images, rows, channels, taps, positions; /* rows and channels are those of a group: of the result, and of the data */
-  int64_t tiles;                                   /* of a group of an image */
+  int64_t images, rows, channels, taps, positions; /* of a group: rows are channels of the result, channels those of the data */
+  int64_t tiles;                                   /* for each image and group */
   const char *data, *filter;                       /* without gaps; the filter by groups, rows, channels, taps */
   view result, operands[DNN_MAX_STEPS];
-  void *own[3]; /* what must be freed */
+  void *own[3]; /* allocations to free */
   atomic_llong next;
 } job;
 
-/* Positions of a tile that lie in one line of the last axis. */
+/* Consecutive positions of a tile along the last axis. */
 typedef struct run {
   int64_t start, length;
   int64_t at[DNN_MAX_SPATIAL]; /* of the other axes */
@@ -128,7 +129,7 @@ typedef struct tile {
   run runs[TILE];
 } tile;
 
-/* ---- before: numbers without gaps ---- */
+/* ---- preparation: tensors without gaps ---- */
 
 static void unpack_line(const vcuda_dnn_tensor *t, const char *line, int64_t length, int64_t stride, vcuda_type type,
                         char *to) {
@@ -154,7 +155,7 @@ static void unpack(const vcuda_dnn_tensor *t, const char *data, vcuda_type type,
   }
 }
 
-/* The filter of the gradient has a row for each channel of x: within a group its first two dims change places. */
+/* The filter of the gradient has a row for each channel of x: its first two dims are swapped within each group. */
 static void unpack_filter(const vcuda_dnn_convolution *c, const char *data, char *to) {
   vcuda_dnn_tensor slice = c->filter;
   size_t size = vcuda_type_size(c->filter.type);
@@ -173,7 +174,7 @@ static void unpack_filter(const vcuda_dnn_convolution *c, const char *data, char
   }
 }
 
-/* ---- before: where things are ---- */
+/* ---- preparation: indices and strides ---- */
 
 static int64_t meets(const vcuda_dnn_convolution *c, int i, int64_t position, int64_t tap) {
   const vcuda_dnn_window *w = &c->window;
@@ -199,7 +200,7 @@ static bool fill_axis(const vcuda_dnn_convolution *c, int i, axis *a) {
   return a->from != NULL;
 }
 
-/* A dimension of one position, element and tap changes nothing; the last one that is left should be long. */
+/* A dimension of one position, one element and one tap can be removed. The last remaining dimension should be long. */
 static bool is_flat(const vcuda_dnn_convolution *c, int i) {
   return c->result.dims[i + 2] == 1 && c->data.dims[i + 2] == 1 && c->filter.dims[i + 2] == 1 && c->window.before[i] == 0;
 }
@@ -280,7 +281,7 @@ static void find_runs(const job *j, tile *t, int64_t start) {
     if (end > before) memcpy(to + before, line + first + before, (size_t)(end - before) * sizeof *to);        \
     memset(to + end, 0, (size_t)(r->length - end) * sizeof *to);                                              \
   }                                                                                                           \
-  /* A row of the tile: what one tap of the filter meets of one channel, zero outside. */                     \
+  /* Gather a row of the tile: the elements of one channel under one tap of the filter, zero outside. */      \
   static void gather_row_##real(const job *j, const tile *t, const real *channel, int64_t tap, real *to) {    \
     const axis *last = &j->axes[j->axis_count - 1];                                                           \
     int64_t taps[DNN_MAX_SPATIAL];                                                                            \
@@ -301,7 +302,7 @@ static void find_runs(const job *j, tile *t, int64_t start) {
     }                                                                                                         \
   }
 
-/* ROWS rows times LANES positions: the sums stay in registers. Rows that there are not repeat the last one, and are not kept. */
+/* Compute ROWS rows by LANES positions with the sums in registers. Rows beyond the last one repeat it, and their results are discarded. */
 #define MULTIPLY(real)                                                                                                  \
   static void multiply_block_##real(const real *const rows[ROWS], int64_t depth, const real *columns,                   \
                                     real *const sums[ROWS]) {                                                           \
@@ -352,7 +353,7 @@ GATHER(double)
 MULTIPLY(double)
 /* NOLINTEND(bugprone-implicit-widening-of-multiplication-result,readability-suspicious-call-argument) */
 
-/* ---- after: the result ---- */
+/* ---- the result ---- */
 
 static int64_t place(const job *j, const view *v, const tile *t, int64_t channel, const run *r) {
   int64_t offset = t->image * v->strides[0] + channel * v->strides[1] + r->start * v->strides[j->axis_count + 1];
@@ -409,7 +410,7 @@ static void write_tile(const job *j, const tile *t, const char *sums) {
   }
 }
 
-/* ---- all tiles, on the machine's cores ---- */
+/* ---- all tiles, on several threads ---- */
 
 typedef struct worker {
   job *j;
@@ -448,7 +449,7 @@ static int64_t count_workers(const job *j) {
   return most < 1 ? 1 : most < worth ? most : worth;
 }
 
-/* The calling thread is one of the workers: where no other can be started, it does all. */
+/* The calling thread is one of the workers. If no other thread can be started, it computes all tiles. */
 static bool compute(job *j) {
   pthread_t threads[MAX_WORKERS];
   int64_t count = count_workers(j), started = 1;
@@ -483,7 +484,7 @@ void vcuda_dnn_run_convolution(void *convolution) {
   if (filter == NULL || !find_operands(&j)) return;
   if (c->beta != 0 && vcuda_dnn_read(&c->result, c->result_address) == NULL) return;
   void *result =
-      vcuda_dnn_write(&c->result, c->result_address); /* before the workspace: what is written first can be made wrong */
+      vcuda_dnn_write(&c->result, c->result_address); /* before the workspace: wrong_compute changes what is written first */
   void *workspace = c->workspace == NULL ? NULL : vcuda_writes(c->workspace, vcuda_dnn_workspace_bytes(c));
   if (result == NULL || (c->workspace != NULL && workspace == NULL)) return;
   j.result = view_of(&j, &c->result, result);

@@ -1,4 +1,4 @@
-/* What the descriptors of cuDNN's graph interface hold: only dnn_backend.c and dnn_program.c include this. */
+/* The contents of the descriptors of cuDNN's graph interface. Only dnn_backend.c and dnn_program.c include this. */
 #ifndef VCUDA_DNN_DESCRIPTOR_H
 #define VCUDA_DNN_DESCRIPTOR_H
 
@@ -70,8 +70,8 @@ typedef struct rule {
 } rule;
 
 /* The tensors of an operation:
- *   a convolution: x, w, y;   a pointwise operation: x, b, y, what selects;   a reduction: x, -, y;
- *   a product: a, b, y, and how many rows, columns and inner elements count;
+ *   a convolution: x, w, y;   a pointwise operation: x, b, y, the selector;   a reduction: x, -, y;
+ *   a product: a, b, y, and the numbers of valid rows, columns and inner elements;
  *   attention: q, k, y, v, the factor, the logarithm of each line's sum.
  * `alpha` and `beta` are factors of convolutions and pointwise operations. */
 typedef struct operation {
@@ -83,8 +83,8 @@ typedef struct operation {
   double alpha, beta;
 } operation;
 
-/* A graph as it is computed: one convolution with what is added, or operations on matrices. The addresses are those of the variant pack: here
- * each tensor's uid is kept. */
+/* A graph as it is computed: one convolution with additions, or operations on matrices. It keeps the uid of each tensor; the variant
+ * pack gives the addresses. */
 typedef struct program {
   bool is_convolution;
   int64_t alignment;
@@ -131,7 +131,8 @@ typedef struct vcuda_dnn_backend {
   };
 } descriptor;
 
-/* What a graph's operations are as a program; what a program is with the memory of a pack, and its workspace: statuses, with a line of the log. */
+/* Compile a graph's operations to a program; bind a program to the memory of a variant pack, with its workspace. On failure they log a
+ * line and return the status. */
 int vcuda_dnn_compile(graph *g);
 int vcuda_dnn_execute(const vcuda_dnn *handle, const program *p, const variants *pack, void *workspace);
 

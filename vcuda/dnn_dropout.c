@@ -1,4 +1,4 @@
-/* cuDNN: descriptors of dropout, which an RNN needs also if it drops nothing out. */
+/* cuDNN: dropout descriptors, which an RNN needs even without dropout. */
 #include "dnn_classic.h"
 
 enum { STATE_BYTES = 4096 };
@@ -35,7 +35,7 @@ static void run(void *arguments) {
   }
 }
 
-/* Without states nothing is initialised: the rate alone changes. */
+/* Without states only the rate is set. */
 int cudnnSetDropoutDescriptor(vcuda_dnn_dropout *dropout, vcuda_dnn *handle, float rate, void *states, size_t bytes,
                               unsigned long long seed) {
   VCUDA_DNN_OPEN(handle);

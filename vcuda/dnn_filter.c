@@ -3,18 +3,18 @@
 
 #include "dnn_convolution.h"
 
-/* cudnnConvolutionFwdAlgo_t. All compute the same: the first needs no workspace, the others have the filter in it. */
+/* cudnnConvolutionFwdAlgo_t. All compute the same result. The first needs no workspace; the others store the filter in it. */
 enum { ALGO_WITHOUT_WORKSPACE = 0, ALGO_USUAL = 1, ALGO_LAST = 7 };
 enum { NCHW = 0, NHWC = 1, CROSS_CORRELATION = 1 };
 
 struct vcuda_dnn_mover {
   vcuda_dnn_window window;
   vcuda_type compute;
-  int groups; /* 0: not set, which means 1 */
+  int groups; /* 0: not set; the default is 1 */
   int math;
 };
 
-/* The search waits for what it has tried. */
+/* The search blocks until the convolution that it has tried is complete. */
 extern int cudaStreamSynchronize(void *stream);
 
 /* ---- descriptors ---- */
@@ -65,7 +65,7 @@ int cudnnSetConvolutionGroupCount(vcuda_dnn_mover *mover, int groups) {
   return vcuda_close(&call, DNN_OK);
 }
 
-/* Whether products may use TF32 or half: the arithmetic here is the same. */
+/* Whether products may use TF32 or half. It does not change vcuda's arithmetic. */
 int cudnnSetConvolutionMathType(vcuda_dnn_mover *mover, int math) {
   VCUDA_DNN_BEGIN(NULL);
   if (mover == NULL || math < 0 || math > 3) return vcuda_close(&call, vcuda_dnn_bad("%s: math type %d", __func__, math));
@@ -154,7 +154,7 @@ static void set_addresses(vcuda_dnn_convolution *c, const void *x, const void *w
   c->result_address = y;
 }
 
-/* As on hardware, what is tried writes to y and to the workspace, and the host waits for it. */
+/* As on hardware, the search writes to y and to the workspace, and blocks. */
 int cudnnFindConvolutionForwardAlgorithmEx(vcuda_dnn *handle, const vcuda_dnn_tensor *x, const void *x_data,
                                            const vcuda_dnn_tensor *w, const void *w_data, const vcuda_dnn_mover *mover,
                                            const vcuda_dnn_tensor *y, void *y_data, int room, int *count,

@@ -31,7 +31,7 @@ typedef struct job {
   double alpha, beta;
 } job;
 
-/* x's element `index` over the power of the squares around it: of an even width the longer half comes after. */
+/* The element of x over (k + alpha * the mean square around it) ^ beta. A window of even width has its longer half after the element. */
 static double normalize(const job *j, const void *x, int64_t offset, int64_t channel) {
   int64_t from = channel - (j->lrn.width - 1) / 2, to = from + j->lrn.width, step = j->x.strides[1];
   double sum = 0;

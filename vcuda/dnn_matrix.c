@@ -45,7 +45,7 @@ static const vcuda_dnn_matrix *operand(const vcuda_dnn_matrices *m, const vcuda_
   return a->operands[i] < 0 ? NULL : &m->matrices[a->operands[i]];
 }
 
-/* In any shape. */
+/* Is the matrix, in any shape, the result of an operation? */
 static bool is_result(const vcuda_dnn_matrices *m, int i) {
   for (int n = 0; n < m->action_count; n++) {
     if (m->matrices[m->actions[n].result].uid == m->matrices[i].uid) return true;
@@ -122,7 +122,7 @@ size_t vcuda_dnn_matrices_workspace_bytes(const vcuda_dnn_matrices *m) {
 
 /* ---- computing ---- */
 
-/* Numbers of one image and head, and where all of them are: NULL for what is virtual or a number. */
+/* The values of one image and head, and the addresses of the tensors. The address of a virtual tensor, and of a number, is NULL. */
 typedef struct job {
   const vcuda_dnn_matrices *m;
   double *numbers[DNN_MAX_MATRICES];
@@ -138,7 +138,7 @@ static double rounded(vcuda_type type, double value) {
   return vcuda_load_real(type, room, 0);
 }
 
-/* The first element of the image and head; a tensor with fewer heads repeats each. */
+/* The offset of the image and head. A tensor with fewer heads repeats each of them. */
 static int64_t start_of(const job *j, const vcuda_dnn_matrix *of) {
   const vcuda_dnn_tensor *s = &of->shape;
   return (s->dims[0] == 1 ? 0 : j->image * s->strides[0]) + j->head * s->dims[1] / j->m->heads * s->strides[1];
@@ -172,7 +172,7 @@ static void store(const job *j, int i) {
   }
 }
 
-/* How much of a dimension counts. */
+/* The number of valid elements of a dimension. */
 static int64_t limit_of(const job *j, int i, int64_t dim) {
   return i < 0 || j->numbers[i][0] >= (double)dim ? dim : (int64_t)j->numbers[i][0];
 }
@@ -288,7 +288,7 @@ static bool open_memory(job *j) {
 
 void vcuda_dnn_run_matrices(void *matrices) {
   job j = {.m = matrices};
-  int64_t count = 1; /* never nothing */
+  int64_t count = 1; /* at least one, so that malloc does not return NULL */
   if (!open_memory(&j)) return;
   for (int i = 0; i < j.m->matrix_count; i++) count += rows_of(&j.m->matrices[i]) * columns_of(&j.m->matrices[i]);
   double *room = malloc((size_t)count * sizeof *room), *next = room;

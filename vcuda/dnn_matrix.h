@@ -1,6 +1,6 @@
-/* Graphs of operations on matrices, which are computed as one piece of work: what cuDNN's front end makes of attention. A tensor has four
- * dims: images, heads, rows, columns. Each image and head is computed for itself, from doubles; what is between two operations is rounded
- * to its tensor's type. */
+/* Graphs of operations on matrices, computed as one piece of work. cuDNN's front end makes such graphs of attention. A tensor has four
+ * dims: images, heads, rows, columns. Each image and head is computed separately, in doubles. A result between two operations is
+ * rounded to its tensor's type. */
 #ifndef VCUDA_DNN_MATRIX_H
 #define VCUDA_DNN_MATRIX_H
 
@@ -8,7 +8,7 @@
 
 enum { DNN_MAX_MATRICES = 80, DNN_MAX_ACTIONS = 48, DNN_OPERANDS = 5, DNN_MATRIX_RANK = 4 };
 
-/* cudnnPointwiseMode_t, what of it is known here; sums and maxima of lines; products. */
+/* The known values of cudnnPointwiseMode_t; sums and maxima of lines; products. */
 typedef enum vcuda_dnn_verb {
   DNN_ADD = 0,
   DNN_MUL = 1,
@@ -35,26 +35,26 @@ typedef enum vcuda_dnn_verb {
   DNN_PRODUCT
 } vcuda_dnn_verb;
 
-/* How many tensors an operation on elements reads; 0: it is not known here. */
+/* The number of tensors that a pointwise operation reads; 0: the operation is unknown. */
 int vcuda_dnn_operand_count(int64_t mode);
 
 typedef struct vcuda_dnn_matrix {
   vcuda_dnn_tensor shape;
   int64_t uid;
-  bool is_virtual;  /* between two operations only */
+  bool is_virtual;  /* a result between two operations, not in device memory */
   bool is_by_value; /* `number`, from host memory */
   double number;
   void *address;
 } vcuda_dnn_matrix;
 
-/* Matrices are numbers of the graph's; -1: none. A product has a, b, and how many rows, columns and inner elements count; the others x, b,
- * and what selects. */
+/* Matrices are given by their index in the graph; -1: none. The operands of a product are a, b, and the numbers of valid rows, columns
+ * and inner elements. Those of other operations are x, b and the selector. */
 typedef struct vcuda_dnn_action {
   vcuda_dnn_verb verb;
   int operands[DNN_OPERANDS], result;
   int64_t axis;       /* of an index */
   double alpha, beta; /* factors of x and b */
-  double padding;     /* of a product, where nothing counts */
+  double padding;     /* of a product, outside the valid elements */
 } vcuda_dnn_action;
 
 typedef struct vcuda_dnn_matrices {
@@ -65,7 +65,8 @@ typedef struct vcuda_dnn_matrices {
   void *workspace; /* NULL: none */
 } vcuda_dnn_matrices;
 
-/* Whether each operation fits its tensors, and all that is read is there: a status, with a line of the log. Sets images and heads. */
+/* Check that each operation fits its tensors, and that each tensor is written before it is read. On failure it logs a line and returns
+ * the status. It sets images and heads. */
 int vcuda_dnn_check_matrices(vcuda_dnn_matrices *m);
 
 size_t vcuda_dnn_matrices_workspace_bytes(const vcuda_dnn_matrices *m);

@@ -3,13 +3,13 @@
 
 #include "dnn_classic.h"
 
-enum { NORM_PER_ACTIVATION = 0, NORM_SPATIAL = 1, NORM_PERSISTENT = 2 }; /* the last is a hint for hardware: the same numbers */
+enum { NORM_PER_ACTIVATION = 0, NORM_SPATIAL = 1, NORM_PERSISTENT = 2 }; /* the last one computes what NORM_SPATIAL does */
 
 static bool is_mode(int mode) {
   return mode >= NORM_PER_ACTIVATION && mode <= NORM_PERSISTENT;
 }
 
-/* Of one image, or of one element of each channel; floats for the 16-bit types. */
+/* The parameters' shape: that of one image, or one element for each channel. Their type is float for 16-bit types. */
 static vcuda_dnn_tensor derive(const vcuda_dnn_tensor *x, int mode) {
   vcuda_dnn_tensor derived = *x;
   int64_t count = 1;
@@ -34,24 +34,24 @@ int cudnnDeriveBNTensorDescriptor(vcuda_dnn_tensor *derived, const vcuda_dnn_ten
   return vcuda_close(&call, DNN_OK);
 }
 
-/* Parameters are tensors of one descriptor, of which each may be NULL that a call does not have. */
+/* All parameters have one descriptor. A parameter that a call does not have is NULL. */
 typedef struct job {
   const char *name;
   int mode;
   vcuda_dnn_tensor x, y, parameters;
   const void *x_address, *scale, *bias;
-  const void *mean, *variance; /* of inference */
+  const void *mean, *variance; /* for inference */
   void *y_address, *running_mean, *running_variance, *saved_mean, *saved_deviation;
   double alpha, beta, epsilon, factor;
 } job;
 
-/* The same in reach of the work. */
+/* The accessible memory of the same tensors, while the work runs. */
 typedef struct data {
   const void *x, *scale, *bias, *mean, *variance;
   void *y, *running_mean, *running_variance, *saved_mean, *saved_deviation;
 } data;
 
-/* The elements that one parameter is for: in each image `places` after each other. */
+/* The elements that share one parameter: `places` adjacent elements in each image. */
 typedef struct group {
   int64_t images, image, start, places;
 } group;
@@ -97,7 +97,7 @@ static void normalize(const job *j, const data *d, const group *g, moments m, in
   }
 }
 
-/* The running variance is that of a sample: n / (n - 1) times the other. */
+/* The running variance is the sample variance: n / (n - 1) times the population variance. */
 static void keep(const job *j, const data *d, const group *g, moments m, int64_t at) {
   double count = (double)(g->images * g->places), old = 1 - j->factor;
   if (d->running_mean != NULL) {
@@ -160,7 +160,7 @@ static int check(const job *j) {
   return DNN_OK;
 }
 
-/* Checks what both calls have, and queues the work. A descriptor that is NULL is refused; the rest of the job is the caller's. */
+/* Check the arguments that both calls share, and queue the work. A NULL descriptor is refused. The caller has set the rest of the job. */
 static int submit(vcuda_dnn *handle, job *j, const void *alpha, const void *beta, const vcuda_dnn_tensor *x,
                   const vcuda_dnn_tensor *y, const vcuda_dnn_tensor *parameters) {
   if (x == NULL || y == NULL || parameters == NULL) return vcuda_dnn_bad("%s: a descriptor is NULL", j->name);

@@ -1,4 +1,4 @@
-/* Operations on each element: the sum with a tensor that is repeated, and activations. */
+/* Elementwise operations: the addition of a broadcast tensor, and activations. */
 #include "dnn_pointwise.h"
 
 #include <math.h>
@@ -33,10 +33,10 @@ typedef struct pointwise {
   const void *source;
   void *target;
   double alpha, beta;
-  vcuda_dnn_activation activation; /* DNN_IDENTITY: of none */
+  vcuda_dnn_activation activation; /* DNN_IDENTITY: none */
 } pointwise;
 
-/* What every convolution's bias is: the same numbers, without a choice for each. */
+/* A fast path for floats, such as the bias of a convolution. */
 static void add_floats(const pointwise *p, const float *from, int64_t step, float *to, int64_t stride) {
   for (int64_t i = 0; i < p->to.dims[p->to.rank - 1]; i++) {
     double result = p->alpha * (double)from[i * step];
@@ -44,7 +44,7 @@ static void add_floats(const pointwise *p, const float *from, int64_t step, floa
   }
 }
 
-/* Elements of the last dimension. */
+/* All elements of a line of the last dimension. */
 static void run_line(const pointwise *p, const void *source, int64_t from, int64_t step, void *target, int64_t to) {
   int64_t stride = p->to.strides[p->to.rank - 1];
   if (p->activation.mode == DNN_IDENTITY && p->from.type == VCUDA_FLOAT32 && p->to.type == VCUDA_FLOAT32) {

@@ -1,4 +1,4 @@
-/* Operations on each element. */
+/* Elementwise operations. */
 #ifndef VCUDA_DNN_POINTWISE_H
 #define VCUDA_DNN_POINTWISE_H
 

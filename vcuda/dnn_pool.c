@@ -50,9 +50,9 @@ typedef struct job {
   double alpha, beta;
 } job;
 
-/* The part of one window that lies in x: for each spatial dim the first index and the number of them. */
+/* The part of one window that lies inside x. */
 typedef struct window {
-  int64_t dims[DNN_MAX_RANK], count, offset; /* of x's element at its start */
+  int64_t dims[DNN_MAX_RANK], count, offset; /* offset of its first element in x */
 } window;
 
 static window window_of(const job *j, const int64_t *at) {
@@ -77,7 +77,7 @@ static double greater(const vcuda_dnn_pooling *pooling, double one, double other
   return fmax(one, other);
 }
 
-/* What an average is divided by: the whole window, or what of it lies in x; a sum of nothing is 0. */
+/* The divisor of an average: the size of the whole window, or of its part inside x. At least 1, so that an empty sum gives 0. */
 static double divisor(const vcuda_dnn_pooling *pooling, const window *w) {
   int64_t whole = 1;
   for (int i = 0; i < pooling->rank; i++) whole *= pooling->window[i];
@@ -111,7 +111,7 @@ static void run(void *arguments) {
   }
 }
 
-/* The caller says what y's dims are: its spatial ones are not checked. */
+/* The caller determines y's spatial dims; they are not checked. */
 static int check(const char *name, const job *j) {
   if (!j->pooling.is_set) return vcuda_dnn_bad("%s: the pooling descriptor is not set", name);
   if (j->x.rank != j->pooling.rank + 2 || j->y.rank != j->x.rank) {

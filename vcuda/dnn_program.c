@@ -1,11 +1,11 @@
-/* Graphs of cuDNN's operations as programs: a convolution and what is added to it, or operations on matrices. */
+/* Graphs of cuDNN's operations as programs: a convolution with additions, or operations on matrices. */
 #include <string.h>
 
 #include "dnn_descriptor.h"
 
 /* ---- one convolution ---- */
 
-/* The groups follow from the channels. */
+/* The number of groups follows from the channels. */
 static void start_program(program *p, const operation *o) {
   vcuda_dnn_convolution *c = &p->work;
   p->is_convolution = true;
@@ -23,7 +23,7 @@ static void start_program(program *p, const operation *o) {
   p->filter = o->tensors[1].uid;
 }
 
-/* An addition goes on with the tensor that came out of the operation before it, on either side. */
+/* An addition has the preceding operation's result as one of its operands, on either side. */
 static int extend_program(program *p, const operation *o, const tensor *last) {
   vcuda_dnn_convolution *c = &p->work;
   int side = o->tensors[0].uid == last->uid ? 0 : 1;
@@ -81,7 +81,7 @@ static bool is_same(const vcuda_dnn_matrix *m, int64_t uid, const vcuda_dnn_tens
          memcmp(m->shape.strides, shape->strides, bytes) == 0;
 }
 
-/* A number that is passed by value may have any rank. */
+/* A number passed by value may have any rank. */
 static vcuda_dnn_tensor shape_of(const tensor *t) {
   vcuda_dnn_tensor made = {.type = t->shape.type, .rank = DNN_MATRIX_RANK};
   if (!t->is_by_value || vcuda_dnn_count(&t->shape) != 1) return t->shape;
@@ -89,8 +89,8 @@ static vcuda_dnn_tensor shape_of(const tensor *t) {
   return made;
 }
 
-/* The number of this tensor, which is added if it is not there; FULL: the table is full, or the tensor has not four dims. A tensor may have several
- * shapes, such as attention's k, which is read as it is and transposed. */
+/* The index of this tensor, which is added to the table if needed. FULL: the table is full, or the tensor does not have four dims. A
+ * tensor may have several shapes, such as attention's k, which is read both as it is and transposed. */
 static int add_matrix(vcuda_dnn_matrices *m, const tensor *t) {
   const vcuda_dnn_tensor shape = shape_of(t);
   for (int i = 0; i < m->matrix_count; i++) {
@@ -102,7 +102,7 @@ static int add_matrix(vcuda_dnn_matrices *m, const tensor *t) {
   return m->matrix_count++;
 }
 
-/* Of the operation's tensors: the numbers in the order of the action's operands, and y. */
+/* Add an action with the indices of the operation's tensors, in the order of the action's operands. */
 static int add_action(vcuda_dnn_matrices *m, const operation *o, vcuda_dnn_action action) {
   static const int order[DNN_OPERANDS] = {0, 1, 3, 4, 5};
   bool fits = m->action_count < DNN_MAX_ACTIONS;
@@ -134,7 +134,7 @@ static int add_pointwise(vcuda_dnn_matrices *m, const operation *o) {
       m, o, (vcuda_dnn_action){.verb = (vcuda_dnn_verb)o->rule.mode, .axis = o->rule.axis, .alpha = o->alpha, .beta = o->beta});
 }
 
-/* A tensor between two operations of attention, whose uid no caller gives: as large as q, with so many columns. */
+/* A virtual tensor between two operations of attention, with a uid that no caller uses. It has q's dims, but `columns` columns. */
 static tensor make_between(const tensor *q, int64_t columns, int number) {
   tensor made = {.uid = INT64_MIN + number, .is_virtual = true, .alignment = 1, .stride_count = DNN_MATRIX_RANK};
   made.shape = (vcuda_dnn_tensor){.type = VCUDA_FLOAT32, .rank = DNN_MATRIX_RANK};
@@ -164,7 +164,7 @@ static tensor transpose(const tensor *of) {
   return made;
 }
 
-/* softmax(factor * q * transposed k) * v, in the operations into which the front end divides it for older releases. */
+/* softmax(factor * q * transposed k) * v, as the operations that cuDNN's front end makes of it for older releases. */
 static int add_attention(vcuda_dnn_matrices *m, const operation *o) {
   enum { SCORES, SCALED, GREATEST, SMALLER, POWERS, SUMS, WEIGHTS, LOGARITHMS, BETWEEN };
   const tensor *q = &o->tensors[0], *k = &o->tensors[1], *y = &o->tensors[2], *v = &o->tensors[3];
@@ -213,7 +213,7 @@ static int compile_matrices(const graph *g, program *p) {
   return status == DNN_OK ? vcuda_dnn_check_matrices(&p->matrices) : status;
 }
 
-/* ---- both ---- */
+/* ---- compilation ---- */
 
 static void note_alignment(program *p, const operation *o) {
   for (int i = 0; i < MAX_TENSORS; i++) {
@@ -262,13 +262,13 @@ static int bind_convolution(const program *p, const variants *pack, vcuda_dnn_co
   return status;
 }
 
-/* A single number for each image, such as a length, need only be aligned as its type. */
+/* A tensor with one number for each image, such as a length, needs only the alignment of its type. */
 static int64_t alignment_of(const program *p, const vcuda_dnn_matrix *m) {
   int64_t bytes = (int64_t)vcuda_type_size(m->shape.type);
   return m->shape.dims[1] * m->shape.dims[2] * m->shape.dims[3] == 1 && bytes < p->alignment ? bytes : p->alignment;
 }
 
-/* A number that is passed by value is in host memory, and read now. */
+/* A number passed by value is in host memory, and is read now. */
 static int bind_matrix(const program *p, const variants *pack, vcuda_dnn_matrix *m) {
   void *pointer = NULL;
   if (m->is_virtual) return DNN_OK;

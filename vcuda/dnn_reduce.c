@@ -1,4 +1,4 @@
-/* cuDNN: reductions of tensors, and the indices of the least and the greatest elements. */
+/* cuDNN: reductions of tensors, and the indices of the minimum and maximum. */
 #include <math.h>
 
 #include "dnn_classic.h"
@@ -68,7 +68,7 @@ static int check(const char *name, const vcuda_dnn_reduction *reduction, const v
   return status;
 }
 
-/* ---- what the caller must give: the indices, and a number for each element of c in which it is computed ---- */
+/* ---- memory that the caller provides: indices, and a workspace with a number for each element of c ---- */
 
 static size_t indices_size(const vcuda_dnn_reduction *reduction, const vcuda_dnn_tensor *c) {
   return reduction->has_indices ? (size_t)vcuda_dnn_count(c) * sizeof(int32_t) : 0;
@@ -117,7 +117,7 @@ static double identity(operation how) {
   }
 }
 
-/* Does `value` replace the least or greatest so far? The first of equal ones stays, and the first NaN. */
+/* Does `value` replace the current minimum or maximum? The first of equal values, and the first NaN, is kept. */
 static bool replaces(const vcuda_dnn_reduction *r, double value, double best) {
   if (isnan(value)) return r->propagates_nan && !isnan(best);
   return r->operation == REDUCE_MIN ? value < best : value > best;
@@ -137,7 +137,7 @@ static double finish(operation how, double sum, int64_t count) {
   return how == REDUCE_AVG ? sum / (double)count : how == REDUCE_NORM2 ? sqrt(sum) : sum;
 }
 
-/* Of an element of a: the number of c's element that it belongs to, and its own among those. */
+/* For an element of a: the index of its element in c, and its index among all elements reduced to that one. */
 static void find(const job *j, const int64_t *at, int64_t *outer, int64_t *inner) {
   *outer = *inner = 0;
   for (int i = 0; i < j->a.rank; i++) {
@@ -172,7 +172,7 @@ static void run(void *arguments) {
   const void *a = vcuda_dnn_read(&j->a, j->a_address);
   void *c = a == NULL
                 ? NULL
-                : vcuda_dnn_write(&j->c, j->c_address); /* before the workspace: what is written first can be made wrong */
+                : vcuda_dnn_write(&j->c, j->c_address); /* before the workspace: wrong_compute changes what is written first */
   double *sums = c == NULL ? NULL : vcuda_writes(j->workspace, workspace_size(&j->c));
   int32_t *indices = sums == NULL || index_bytes == 0 ? NULL : vcuda_writes(j->indices, index_bytes);
   if (sums == NULL || (index_bytes > 0 && indices == NULL)) return;

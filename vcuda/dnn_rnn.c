@@ -1,4 +1,4 @@
-/* cuDNN: the descriptors of recurrent networks, where their weights are, and what a run is given. */
+/* cuDNN: the descriptors of recurrent networks, the layout of their weights, and the arguments of a run. */
 #include "dnn_rnn.h"
 
 #include <limits.h>
@@ -10,7 +10,7 @@ enum { NO_BIAS = 0, INPUT_BIAS = 1, BOTH_BIASES = 2, RECURRENT_BIAS = 3 };
 
 VCUDA_DNN_DESCRIPTOR(RNN, vcuda_dnn_rnn)
 
-/* What only one value, or a few from 0 on, is known of. */
+/* A parameter of which only a range of values is supported. */
 typedef struct choice {
   const char *what;
   int given, least, most;
@@ -128,7 +128,7 @@ int cudnnGetRNNWeightParams(vcuda_dnn *handle, const vcuda_dnn_rnn *rnn, int lay
   int status = shape_part(__func__, rnn, matrix, part < parts / 2 ? rnn->input : rnn->hidden);
   if (status == DNN_OK) *matrix_address = address_of(rnn, weights, vcuda_dnn_rnn_matrix(rnn, layer, part));
   if (status == DNN_OK && at >= 0) status = shape_part(__func__, rnn, bias, 1);
-  if (status == DNN_OK && at < 0) bias->rank = 0; /* how cuDNN says that there is none */
+  if (status == DNN_OK && at < 0) bias->rank = 0; /* cuDNN's sign for no bias */
   if (status == DNN_OK) *bias_address = at < 0 ? NULL : address_of(rnn, weights, at);
   return vcuda_close(&call, status);
 }
@@ -205,7 +205,7 @@ int cudnnGetRNNTempSpaceSizes(vcuda_dnn *handle, const vcuda_dnn_rnn *rnn, int m
   VCUDA_DNN_OPEN(handle);
   int status = check_rnn(__func__, rnn, mode, x);
   if (status == DNN_OK && workspace_bytes != NULL) *workspace_bytes = vcuda_dnn_rnn_workspace_bytes(rnn);
-  if (status == DNN_OK && reserve_bytes != NULL) *reserve_bytes = 0; /* only training needs some */
+  if (status == DNN_OK && reserve_bytes != NULL) *reserve_bytes = 0; /* only training needs a reserve */
   return vcuda_close(&call, status);
 }
 
@@ -223,7 +223,7 @@ static int check_data(const char *name, const vcuda_dnn_rnn *rnn, const vcuda_dn
   return DNN_OK;
 }
 
-/* A tensor of states, which may be left out with them. */
+/* The descriptor of states; optional, as the states are. */
 static int check_state(const char *name, const vcuda_dnn_rnn *rnn, int64_t batch, const vcuda_dnn_tensor *tensor, bool needed) {
   if (!needed) return DNN_OK;
   bool fits = tensor != NULL && tensor->rank == 3 && tensor->type == rnn->type && tensor->dims[0] == rnn->directions &&
@@ -247,7 +247,7 @@ static int check_memory(const char *name, const vcuda_dnn_rnn_run *run, size_t w
   return DNN_OK;
 }
 
-/* The lengths go with the work: the descriptors may change before it runs. */
+/* The lengths are copied with the work, because the descriptors may change before it runs. */
 static int submit(const vcuda_dnn *handle, const char *name, const vcuda_dnn_rnn_run *run, const int32_t *lengths) {
   size_t bytes = (size_t)run->batch * sizeof *lengths;
   char *arguments = malloc(sizeof *run + bytes);
@@ -259,7 +259,7 @@ static int submit(const vcuda_dnn *handle, const char *name, const vcuda_dnn_rnn
   return status;
 }
 
-/* Training alone uses the reserve. */
+/* Only training uses the reserve. */
 int cudnnRNNForward(vcuda_dnn *handle, const vcuda_dnn_rnn *rnn, int mode, const int32_t lengths[], const vcuda_dnn_rnn_data *x,
                     const void *x_address, const vcuda_dnn_rnn_data *y, void *y_address, const vcuda_dnn_tensor *h,
                     const void *hx, void *hy, const vcuda_dnn_tensor *c, const void *cx, void *cy, size_t weight_bytes,

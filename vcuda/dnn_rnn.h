@@ -1,4 +1,4 @@
-/* cuDNN: recurrent networks of one layer, as their descriptors say and as they are computed. */
+/* cuDNN: recurrent networks of one layer: their descriptors and their computation. */
 #ifndef VCUDA_DNN_RNN_H
 #define VCUDA_DNN_RNN_H
 
@@ -15,17 +15,18 @@ struct vcuda_dnn_rnn {
   int64_t input, hidden;
 };
 
-/* The weights of a direction: for each gate a matrix of hidden * input, for each one of hidden * hidden, and twice a vector of `hidden` for
- * each gate, also without biases. Everything in elements; `part` is a cudnn "linLayerID": the gates, and once more for the recurrent ones. */
+/* The weights of a direction, in elements: for each gate a matrix of hidden * input, then for each gate a matrix of hidden * hidden,
+ * then two biases of `hidden` for each gate, which are reserved even without biases. `part` is cuDNN's linLayerID: first the gates of
+ * the input, then the recurrent ones. */
 int vcuda_dnn_rnn_gates(const vcuda_dnn_rnn *rnn);
 int64_t vcuda_dnn_rnn_matrix(const vcuda_dnn_rnn *rnn, int direction, int part); /* where it begins */
 int64_t vcuda_dnn_rnn_bias(const vcuda_dnn_rnn *rnn, int direction, int part);   /* -1: there is none */
 size_t vcuda_dnn_rnn_weight_bytes(const vcuda_dnn_rnn *rnn);
 
-/* Doubles in which one sequence is computed, one after the other. */
+/* The workspace: doubles for one sequence at a time. */
 size_t vcuda_dnn_rnn_workspace_bytes(const vcuda_dnn_rnn *rnn);
 
-/* One run; the lengths of its sequences, as the host knows them, lie behind it. */
+/* One run. The lengths of its sequences, as the host knows them, follow it in memory. */
 typedef struct vcuda_dnn_rnn_run {
   vcuda_dnn_rnn rnn;
   int64_t steps, batch;
@@ -33,7 +34,7 @@ typedef struct vcuda_dnn_rnn_run {
   const void *x, *hx, *cx, *weights;
   void *y, *hy, *cy, *workspace;
   const int32_t *lengths; /* in device memory, or NULL */
-  bool fills;             /* what is behind the end of a sequence in y */
+  bool fills;             /* y after the end of a sequence is set to `filling` */
   double filling;
 } vcuda_dnn_rnn_run;
 

@@ -1,4 +1,4 @@
-/* cuDNN: softmax of each image, or across the channels of each place. */
+/* cuDNN: softmax over each image, or across the channels at each position. */
 #include <math.h>
 
 #include "dnn_classic.h"
@@ -14,7 +14,7 @@ typedef struct job {
   double alpha, beta;
 } job;
 
-/* Elements that are normalised together: each so many places in the order of vcuda_dnn_offset. */
+/* Elements that are normalised together, at a fixed distance in the order of vcuda_dnn_offset. */
 typedef struct row {
   int64_t start, count, step;
 } row;

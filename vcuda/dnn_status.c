@@ -1,4 +1,4 @@
-/* Statuses of cuDNN, and the words for the last one that is not success. */
+/* Statuses of cuDNN, and the message of the last one that is not success. */
 #include "dnn.h"
 
 #include <stdarg.h>

@@ -1,6 +1,5 @@
-/* libcuda.so.1: the part of CUDA's driver interface that programs use together with the runtime, for example to order a foreign
- * stream by events. Here it is built on the runtime. The errors have the same numbers, a CUstream is a cudaStream_t, a
- * CUdeviceptr is an address. */
+/* libcuda.so.1: the part of CUDA's driver interface that programs use together with the runtime, for example to order a foreign stream by
+ * events. It is implemented on the runtime. Error numbers are the same, a CUstream is a cudaStream_t, and a CUdeviceptr is an address. */
 #define _GNU_SOURCE /* dladdr */
 
 #include <dlfcn.h>
@@ -76,7 +75,7 @@ CUDA_API int cuWaitExternalSemaphoresAsync(const cuda_external_semaphore *semaph
 CUDA_API int cuDestroyExternalSemaphore(cuda_external_semaphore semaphore);
 CUDA_API int cuTensorMapEncodeTiled(void);
 
-/* What frees or destroys begins with VCUDA_OPEN: only cuMemFreeAsync is work that is queued. */
+/* Functions that free or destroy begin with VCUDA_OPEN, except for cuMemFreeAsync, which queues work. */
 #define DRIVER_OPEN(stream) \
   VCUDA_OPEN(stream);       \
   if (vcuda_fails(__func__)) return vcuda_close(&call, CUDA_UNKNOWN)
@@ -188,7 +187,7 @@ int cuCtxGetCurrent(driver_context **context) {
 
 int cuCtxSetCurrent(driver_context *context) {
   DRIVER_OPEN(NULL);
-  /* here every thread always has one, as with the runtime */
+  /* every thread always has a context, as with the runtime */
   return vcuda_close(&call, context == NULL ? CUDA_OK : cudaSetDevice(context->device));
 }
 
@@ -433,7 +432,7 @@ int cuDestroyExternalSemaphore(cuda_external_semaphore semaphore) {
   return vcuda_close(&call, cudaDestroyExternalSemaphore(semaphore));
 }
 
-/* A descriptor for device code of compute capability 9.0, which does not run here. */
+/* It makes a descriptor for device code of compute capability 9.0, which vcuda does not run. */
 int cuTensorMapEncodeTiled(void) {
   VCUDA_OPEN(NULL);
   return vcuda_close(&call, CUDA_NOT_SUPPORTED);

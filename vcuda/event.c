@@ -20,7 +20,7 @@ static vcuda_event *find(const void *handle) {
   return event;
 }
 
-/* Takes `shared`, which is NULL but for events of several processes. */
+/* Takes ownership of `shared`, which is NULL for an event of one process. */
 static vcuda_event *add(unsigned flags, vcuda_event_shared *shared) {
   vcuda_lock();
   vcuda_device *device = vcuda_device_current();
@@ -77,9 +77,9 @@ static bool fails_by_name(vcuda_event *event, const char *name) {
   return event != NULL && vcuda_trigger_names(&event->device->settings, VCUDA_SITE_EVENT, name);
 }
 
-/* ---- records of several processes ---- */
+/* ---- records that processes share ---- */
 
-/* Has another process recorded it last? Then its number says more than the stream here. */
+/* Was the last record made by another process? Then its number determines the state, not this process's stream. */
 static bool is_recorded_elsewhere(const vcuda_event *event) {
   return event->shared != NULL && vcuda_event_shared_last(event->shared) != event->number;
 }
@@ -121,7 +121,7 @@ static int record_shared(vcuda_event *event, vcuda_stream *stream) {
   return queue_step(stream, "the record of a shared event", run_finish, event, event->number);
 }
 
-/* The log has the lock of its own. */
+/* The log takes the lock itself. */
 static int refuse_captured(void) {
   vcuda_unlock();
   vcuda_log("vcuda: an event that processes share is not captured here");
@@ -195,7 +195,7 @@ int cudaStreamWaitEvent(cuda_stream stream, cuda_event event, unsigned flags) {
   return vcuda_end(&call, error);
 }
 
-/* On the host. The lock is free while another process is waited for. */
+/* Block the host. The lock is released while the event of another process is waited for. */
 static int wait_here(vcuda_event *event) {
   if (!is_recorded_elsewhere(event)) {
     return event->stream == NULL ? CUDA_OK : vcuda_queue_wait_for(event->stream, event->sequence, event->clocks);
@@ -271,7 +271,7 @@ int cudaIpcGetEventHandle(cuda_ipc_handle *handle, cuda_event event) {
   return vcuda_end(&call, shares ? CUDA_OK : CUDA_INVALID_HANDLE);
 }
 
-/* cudaEventDestroy gives it back. */
+/* cudaEventDestroy releases it. */
 int cudaIpcOpenEventHandle(cuda_event *event, cuda_ipc_handle handle) {
   VCUDA_ENTER_DEVICE(NULL);
   vcuda_event_shared *shared = NULL;

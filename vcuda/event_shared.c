@@ -1,5 +1,5 @@
-/* Events of several processes: which of their records are done, in a file in memory. The handle of one names the process that made it and
- * this file. */
+/* Events that processes share. A memory file holds which of their records are complete. An event's handle names this file and the
+ * process that created it. */
 #define _GNU_SOURCE /* memfd_create, O_CLOEXEC */
 
 #include "event_shared.h"
@@ -14,16 +14,16 @@
 #include "changes.h"
 #include "state.h"
 
-enum { RECORDS = 256 }; /* of one event that may be in flight */
+enum { RECORDS = 256 }; /* of one event in flight at the same time */
 
 typedef struct records {
   vcuda_changes changes;
   atomic_uint_least64_t last;          /* the number of the last record; they count from 1 */
-  atomic_uint_least64_t done[RECORDS]; /* each record's number, or a later one's, once it is done */
+  atomic_uint_least64_t done[RECORDS]; /* the number of the record, or of a later one, when it is complete */
 } records;
 
 struct vcuda_event_shared {
-  int file; /* -1: of another process */
+  int file; /* -1: opened from another process */
   records *records;
 };
 
@@ -63,7 +63,7 @@ int vcuda_event_shared_open(const cuda_ipc_handle *handle, vcuda_event_shared **
   char path[64];
   memcpy(&described, handle, sizeof described);
   if (memcmp(described.mark, mark, sizeof mark) != 0) return CUDA_INVALID_VALUE;
-  if (described.process == getpid()) return CUDA_INVALID_CONTEXT; /* only in another process, as with memory */
+  if (described.process == getpid()) return CUDA_INVALID_CONTEXT; /* as CUDA: valid only in another process */
   snprintf(path, sizeof path, "/proc/%lld/fd/%d", (long long)described.process, described.file);
   int file = open(path, O_RDWR | O_CLOEXEC);
   if (file < 0) return CUDA_INVALID_VALUE;

@@ -14,8 +14,8 @@ void vcuda_event_shared_describe(const vcuda_event_shared *event, cuda_ipc_handl
 int vcuda_event_shared_open(const cuda_ipc_handle *handle, vcuda_event_shared **event); /* an error of CUDA's */
 void vcuda_event_shared_close(vcuda_event_shared *event);
 
-/* Records have numbers from 1 on; 0 is none, which is done. */
-uint64_t vcuda_event_shared_record(vcuda_event_shared *event); /* the number of a new one */
+/* Numbers of records start at 1. 0 stands for no record, which counts as complete. */
+uint64_t vcuda_event_shared_record(vcuda_event_shared *event); /* the number of the new record */
 uint64_t vcuda_event_shared_last(const vcuda_event_shared *event);
 void vcuda_event_shared_finish(vcuda_event_shared *event, uint64_t number);
 bool vcuda_event_shared_is_done(const vcuda_event_shared *event, uint64_t number);

@@ -1,4 +1,4 @@
-/* Memory of other libraries and processes: the pages of a file, mapped as a block of a device. */
+/* Memory of other libraries and processes: pages of a file, mapped as a block of a device. */
 #define _GNU_SOURCE /* O_CLOEXEC */
 
 #include <fcntl.h>
@@ -52,7 +52,7 @@ static int map(void **address, int file, size_t start, size_t bytes) {
   return *address == NULL ? CUDA_OUT_OF_MEMORY : CUDA_OK;
 }
 
-/* cudaFree gives the buffer back. */
+/* cudaFree releases the buffer. */
 int cudaExternalMemoryGetMappedBuffer(void **address, cuda_external_memory memory, const cuda_external_buffer_desc *desc) {
   VCUDA_ENTER_DEVICE(NULL);
   if (address == NULL || memory == NULL || desc == NULL) return vcuda_end(&call, CUDA_INVALID_VALUE);
@@ -79,9 +79,9 @@ int cudaDestroyExternalMemory(cuda_external_memory memory) {
   return vcuda_end(&call, CUDA_OK);
 }
 
-/* ---- of another process ---- */
+/* ---- memory of another process ---- */
 
-/* What a cuda_ipc_handle holds: the file of the device, as the process that owns it has it open. */
+/* The content of a cuda_ipc_handle: the owning process and its descriptor of the device's file. */
 typedef struct shared_block {
   char mark[8];
   int64_t process;
@@ -94,7 +94,7 @@ typedef struct shared_block {
 static const char mark[8] = "vcudaipc";
 _Static_assert(sizeof(shared_block) <= sizeof(cuda_ipc_handle), "a handle has room for it");
 
-/* The block that an address lies in, also if it does not begin there. */
+/* The block that contains an address. */
 static const vcuda_block *find_block(const vcuda_device *device, const void *address) {
   size_t offset = (size_t)((const unsigned char *)address - device->base);
   for (size_t i = 0; i < device->block_count; i++) {
@@ -107,7 +107,7 @@ static const vcuda_block *find_block(const vcuda_device *device, const void *add
 static int describe(cuda_ipc_handle *handle, const void *address) {
   const vcuda_device *device = vcuda_memory_owner(address);
   const vcuda_block *block = device == NULL ? NULL : find_block(device, address);
-  if (block == NULL || block->foreign || block->pool != NULL) return CUDA_INVALID_VALUE; /* only cudaMalloc's */
+  if (block == NULL || block->foreign || block->pool != NULL) return CUDA_INVALID_VALUE; /* only memory of cudaMalloc */
   shared_block described = {
       .process = getpid(), .file = device->file, .device = device->index, .start = block->offset, .bytes = block->size};
   memcpy(described.mark, mark, sizeof mark);
@@ -146,7 +146,7 @@ int cudaIpcOpenMemHandle(void **address, cuda_ipc_handle handle, unsigned flags)
     return vcuda_end(&call, CUDA_INVALID_VALUE);
   }
   *address = NULL;
-  if (described.process == getpid()) return vcuda_end(&call, CUDA_INVALID_CONTEXT); /* as CUDA: only in another process */
+  if (described.process == getpid()) return vcuda_end(&call, CUDA_INVALID_CONTEXT); /* as CUDA: valid only in another process */
   return vcuda_end(&call, open_block(address, &described));
 }
 

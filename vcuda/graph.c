@@ -5,19 +5,19 @@
 #include "state.h"
 
 struct vcuda_node {
-  vcuda_order order; /* its arguments are the node's own copy */
+  vcuda_order order; /* with the node's own copy of the arguments */
   vcuda_nodes after;
 };
 
 struct vcuda_graph {
-  vcuda_node **nodes; /* a node's handle is its address; a node comes after all those that it depends on */
+  vcuda_node **nodes; /* a node's handle is its address; each node follows the nodes on which it depends */
   size_t count, capacity;
 };
 
 struct vcuda_exec {
   int references;
   vcuda_graph *graph;
-  vcuda_device *device; /* that counts it */
+  vcuda_device *device; /* whose counter includes it */
   vcuda_stream *stream;
   uint64_t sequence;
   uint64_t clocks[VCUDA_AGENTS];
@@ -102,8 +102,7 @@ size_t vcuda_graph_size(const vcuda_graph *graph) {
   return graph->count;
 }
 
-/* Marks the nodes of `later` and all nodes before them. Each node comes after those that it depends on, so one pass backwards
- * is enough. */
+/* Mark the nodes of `later` and all nodes before them. Each node follows the nodes on which it depends, so one pass backwards is enough. */
 bool vcuda_graph_is_before(const vcuda_graph *graph, size_t node, const vcuda_nodes *later) {
   bool *reached = calloc(graph->count + 1, sizeof *reached);
   if (reached == NULL) return false;
@@ -120,7 +119,7 @@ cuda_node *vcuda_graph_handles(const vcuda_graph *graph) {
   return graph->nodes;
 }
 
-/* Adds the nodes of a launched graph in place of one node, after `frontier`, which becomes their ends. */
+/* Append the nodes of a launched graph after `frontier`. Its last nodes become the new frontier. */
 bool vcuda_graph_append(vcuda_graph *graph, const vcuda_exec *exec, vcuda_nodes *frontier) {
   size_t base = graph->count, count = exec->graph->count, index = 0;
   vcuda_nodes ends = {NULL, 0}, after = {NULL, 0};
@@ -131,7 +130,7 @@ bool vcuda_graph_append(vcuda_graph *graph, const vcuda_exec *exec, vcuda_nodes 
     for (size_t k = 0; k < node->after.count; k++) after.list[k] += base;
     done = done && vcuda_graph_add(graph, &node->order, &after, &index);
   }
-  for (size_t i = 0; i < count && done; i++) { /* an end comes before no other node */
+  for (size_t i = 0; i < count && done; i++) { /* the last nodes are those on which no other node depends */
     bool last = true;
     for (size_t other = i + 1; other < count && last; other++) {
       for (size_t k = 0; k < exec->graph->nodes[other]->after.count; k++)
@@ -168,7 +167,7 @@ int cudaGraphDestroy(cuda_graph graph) {
   return vcuda_end(&call, graph == NULL ? CUDA_INVALID_VALUE : CUDA_OK);
 }
 
-/* ---- what is launched ---- */
+/* ---- launches ---- */
 
 const vcuda_order *vcuda_exec_order(const vcuda_exec *exec, size_t node) {
   return &exec->graph->nodes[node]->order;

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- names: demangled by the C++ library, which a process with ORT has loaded ---- */
+/* ---- names: demangled by libstdc++, which a process with ORT has loaded ---- */
 
 typedef char *(*demangle_function)(const char *name, char *buffer, size_t *length, int *status);
 static pthread_once_t demangler_once = PTHREAD_ONCE_INIT;
@@ -64,7 +64,7 @@ static vcuda_type type_of(const char *text) {
   return VCUDA_NO_TYPE;
 }
 
-/* Objects whose types are not read, and their sizes. A functor is empty unless its form's `accepts` knows better. */
+/* Sizes of objects whose types are not parsed. A functor is taken as empty unless its form's `accepts` sets another size. */
 static const struct {
   const char *prefix;
   size_t size;
@@ -105,14 +105,14 @@ static size_t object_size(const char *text) {
   if (sscanf(text, "onnxruntime::cuda::aligned_vector<%31[^,], %u>", item, &count) == 2) {
     return vcuda_type_size(type_of(item)) * count;
   }
-  if (strncmp(text, "std::tuple<", 11) == 0) { /* of one type */
+  if (strncmp(text, "std::tuple<", 11) == 0) { /* all items have one type */
     const char *comma = strchr(text, ',');
     size_t items = 1;
     snprintf(item, sizeof item, "%.*s", (int)strcspn(text + 11, ",>"), text + 11);
     for (; comma != NULL; comma = strchr(comma + 1, ',')) items++;
     return items * (strchr(item, '*') != NULL ? sizeof(void *) : vcuda_type_size(type_of(item)));
   }
-  if (strncmp(text, "cub::", 5) == 0) { /* a state is one pointer, the others are empty */
+  if (strncmp(text, "cub::", 5) == 0) { /* a tile state is one pointer; other objects are empty */
     return strstr(text, "ScanTileState<") != NULL ? 8 : 1;
   }
   if (strstr(text, "plus<") != NULL) return 1;
@@ -127,7 +127,7 @@ static bool ends_with(const char *text, const char *end) {
   return size >= end_size && strcmp(text + size - end_size, end) == 0;
 }
 
-/* Removes the end, and spaces before it. */
+/* Remove the suffix `end`, and spaces before it. */
 static bool cut(char *text, const char *end) {
   if (!ends_with(text, end)) return false;
   size_t size = strlen(text) - strlen(end);
@@ -144,7 +144,7 @@ static void read_pointer(vcuda_part *part, const char *pointed) {
                                                                          : object_size(pointed);
 }
 
-/* TArray<T, N> is its number of items in use, as an int, and N items. */
+/* TArray<T, N> is the number of used items as an int, then N items. */
 static bool read_array(vcuda_part *part, const char *text) {
   static const char prefix[] = "onnxruntime::cuda::TArray<";
   const char *comma = strrchr(text, ',');
@@ -164,7 +164,7 @@ static bool read_array(vcuda_part *part, const char *text) {
   return item_size != 0;
 }
 
-/* Reads a parameter from its type's name; false if the type is not known here. */
+/* Parse a parameter from the name of its type. False: the type is unknown. */
 static bool read_parameter(vcuda_part *part) {
   char *text = part->text;
   (void)cut(text, " const");
@@ -202,8 +202,7 @@ static bool read_type(vcuda_part *part) {
   return true;
 }
 
-/* Splits "a, b<c, d>, e" at its outer commas. Returns the number of parts, or -1 if there are too many or `read` refuses
- * one. */
+/* Split "a, b<c, d>, e" at its outer commas. Returns the number of parts; -1: there are too many, or `read` refuses one. */
 static int read_parts(char *text, vcuda_part *parts, int most, bool (*read)(vcuda_part *)) {
   int depth = 0, count = 0;
   char *start = text;
@@ -232,7 +231,7 @@ static char *opening(const char *text, char *last, char open, char close) {
   return NULL;
 }
 
-/* Splits "void ns::name<types>(parameters)" in place. */
+/* Split "void ns::name<types>(parameters)" in place. */
 static bool split_name(vcuda_kernel *kernel, char **types, char **parameters) {
   char *text = kernel->text;
   size_t size = strlen(text);
@@ -325,7 +324,7 @@ static vcuda_kernel *read_kernel(const char *mangled) {
 }
 
 static pthread_mutex_t kernels_lock = PTHREAD_MUTEX_INITIALIZER;
-static vcuda_kernel *kernels[1024]; /* kernels that were found, by a hash of their names */
+static vcuda_kernel *kernels[1024]; /* cache of the kernels found, by a hash of their names */
 
 const vcuda_kernel *vcuda_kernel_find(const char *mangled_name) {
   unsigned hash = 5381;
@@ -421,7 +420,7 @@ size_t vcuda_size_of(const vcuda_launch *launch, int i) {
   return launch->kernel->arguments[i].size;
 }
 
-/* Elements of an unknown type have no size: a form that meets them is wrong, and must not continue. */
+/* Elements of an unknown type have no size: a form that reads them is wrong, and its launch fails. */
 static bool has_size(const vcuda_launch *launch, int i, int64_t count) {
   if (count == 0 || vcuda_size_of(launch, i) != 0) return true;
   vcuda_fail(719, "argument %d, a pointer to elements that are not known: %s", i, launch->kernel->arguments[i].text);

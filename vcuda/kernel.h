@@ -1,5 +1,5 @@
-/* Kernels of ORT's CUDA EP, recognised by their names. A form is a template, such as _UnaryElementWise; a kernel is one
- * instance of it, with its types parsed from the name; a launch is a call with its arguments. A family of forms has a file. */
+/* Kernels of ORT's CUDA EP, recognised by their names. A form is a template, such as _UnaryElementWise. A kernel is an instance of a
+ * form, with types parsed from its name. A launch is a call of a kernel with arguments. Each family of forms has its own file. */
 #ifndef VCUDA_KERNEL_H
 #define VCUDA_KERNEL_H
 
@@ -17,10 +17,10 @@ typedef struct vcuda_launch vcuda_launch;
 typedef struct vcuda_form {
   const char *name; /* the function's name, after its last "::" */
   /* A letter for each parameter: p pointer or reference, n whole number or bool, v number of any type, d DivMod<int>, a array
-   * passed by value (TArray), o object. A kernel whose parameters differ is another one, of another release perhaps. */
+   * passed by value (TArray), o object. A kernel with other parameters does not match; it may be of another release. */
   const char *parameters;
   void (*run)(const vcuda_launch *launch);
-  bool (*accepts)(vcuda_kernel *kernel); /* NULL: every instance is accepted; it may set `detail` */
+  bool (*accepts)(vcuda_kernel *kernel); /* NULL: every instance is accepted; the function may set `detail` */
 } vcuda_form;
 
 /* The families; each ends with an entry without a name. */
@@ -31,7 +31,7 @@ extern const vcuda_form vcuda_elementwise_forms[], vcuda_move_forms[], vcuda_pad
     vcuda_pool_forms[], vcuda_sequence_forms[], vcuda_sample_forms[], vcuda_antialias_forms[], vcuda_sort_forms[],
     vcuda_suppress_forms[], vcuda_deform_forms[], vcuda_random_forms[];
 
-/* A parameter, or an argument of the template. `type` is that of a number, of what a pointer points to, of an array's items. */
+/* A parameter, or an argument of the template. `type` is that of a number, of a pointer's elements or of an array's items. */
 typedef struct vcuda_part {
   char kind;       /* as in `parameters`; of a template's argument: t a type, n a number, o anything else */
   vcuda_type type; /* VCUDA_NO_TYPE: not a number's */
@@ -44,7 +44,7 @@ typedef struct vcuda_part {
 struct vcuda_kernel {
   char *mangled, *name, *text;
   const vcuda_form *form;
-  const void *detail; /* what `accepts` found out */
+  const void *detail; /* result of `accepts` */
   int type_count, argument_count;
   vcuda_part types[VCUDA_MAX_TYPES], arguments[VCUDA_MAX_ARGUMENTS];
   size_t offsets[VCUDA_MAX_ARGUMENTS]; /* of the arguments among the copied bytes */
@@ -71,12 +71,12 @@ void *vcuda_item_address(const vcuda_launch *launch, int i, int at);
 vcuda_type vcuda_type_of(const vcuda_launch *launch, int i);
 size_t vcuda_size_of(const vcuda_launch *launch, int i); /* p: of an element */
 
-/* The first `count` elements that a pointer points to; NULL if they are not accessible (then the work has failed). */
+/* The first `count` elements that a pointer points to. NULL: they are not accessible, and the work has failed. */
 const void *vcuda_input(const vcuda_launch *launch, int i, int64_t count);
 void *vcuda_output(const vcuda_launch *launch, int i, int64_t count);
 
-/* The element of a strided tensor for an element of an output without gaps: that element's coordinates, from an array of DivMod
- * (the output's strides), times the tensor's strides. An array of none means the output's own order. */
+/* The offset in a strided tensor for an element of an output without gaps. The output element's coordinates, computed by an array of
+ * DivMod (the output's strides), are multiplied by the tensor's strides. An empty array means the output's own order. */
 typedef struct vcuda_strides {
   int rank;
   int64_t divisors[8], strides[8];
@@ -88,6 +88,6 @@ int64_t vcuda_extent(const vcuda_strides *strides, int64_t count); /* one more t
 
 /* An argument of the template. */
 bool vcuda_flag(const vcuda_kernel *kernel, int i);
-bool vcuda_names(const vcuda_kernel *kernel, int i, const char *word); /* the word stands in its text */
+bool vcuda_names(const vcuda_kernel *kernel, int i, const char *word); /* its text contains the word */
 
 #endif

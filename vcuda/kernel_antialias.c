@@ -1,4 +1,4 @@
-/* Resize with antialias: first the weights of each dim, then one kernel after the other sums along a dim. */
+/* Resize with antialias: a first kernel computes the weights of each dim; each further kernel sums along one dim. */
 #include "kernel.h"
 #include "resize.h"
 
@@ -38,7 +38,7 @@ typedef struct filter {
   vcuda_resize_axis axis;
   float support, cubic;
   int64_t window;
-  bool excludes; /* what is outside has no weight; otherwise that of the border */
+  bool excludes; /* elements outside have no weight; otherwise the border's elements are used */
   float *sums;   /* `window` of them */
 } filter;
 
@@ -49,7 +49,7 @@ static float weigh(const filter *f, float x) {
   return x < 2 ? (((x - 5) * x + 8) * x - 4) * f->cubic : 0;
 }
 
-/* Weights of 8-bit elements are whole numbers, of which 1 << 22 are one. */
+/* Weights of 8-bit elements are fixed-point numbers with 22 fraction bits. */
 static void store_weight(const vcuda_kernel *kernel, void *weights, int64_t at, float weight) {
   vcuda_type type = kernel->types[0].type;
   double real = type == VCUDA_INT32 ? (double)roundf(weight * (1 << 22)) : (double)weight;
@@ -76,8 +76,8 @@ static void find_weights(const filter *f, int64_t i, int64_t *bounds, int64_t *o
   }
 }
 
-/* <type of the weights, filter, coordinates>(inputs' dims, outputs' dims, scales, where regions begin and end, supports, windows
- * [, the cubic's coefficient], excludes what is outside, bounds, what is outside, weights) */
+/* <type of the weights, filter, coordinates>(inputs' dims, outputs' dims, scales, region starts and ends, supports, windows
+ * [, the cubic's coefficient], excludes outside, bounds, outside, weights) */
 static void set_up(const vcuda_launch *launch, int dims) {
   int after = dims == 2 ? 8 : 7;
   filter f = {.kernel = launch->kernel,
@@ -124,16 +124,15 @@ static bool has_weights(vcuda_kernel *kernel) {
 
 typedef struct pass {
   const vcuda_launch *launch;
-  int64_t in, out, inner,
-      image;        /* the dim, how many elements lie behind each of its, and how many are an image of the output */
-  int dims, window; /* of the tuple of what is outside; the parameter of the window */
-  int64_t sizes[3]; /* of the output's dims in that tuple */
+  int64_t in, out, inner, image; /* the dim; elements for each of its indices; elements of an image of the output */
+  int dims, window;              /* of the tuple `outside`; the parameter of the window */
+  int64_t sizes[3];              /* of the output's dims in that tuple */
   const uint8_t *clip;
   const int64_t *bounds, *outside[3];
   const void *weights, *data;
 } pass;
 
-/* Each reads behind its window: [extrapolates, value,] clip, bounds, what is outside, weights, in, out, N */
+/* The parameters after the window: [extrapolates, value,] clip, bounds, outside, weights, in, out, N */
 static bool read_pass(pass *p) {
   const vcuda_launch *launch = p->launch;
   int last = launch->kernel->argument_count - 1;
@@ -225,8 +224,8 @@ static void run_level_2(const vcuda_launch *launch) {
   run_pass(&p);
 }
 
-/* (input's depth, height and width, the output's, divisors of rows, columns and images, window, ..): along the depth. The images are
- * counted as the launch says. */
+/* (input's depth, height and width, the output's, divisors of rows, columns and images, window, ..): along the depth. The
+ * divisors of the launch determine the size of an image. */
 static void run_level_3(const vcuda_launch *launch) {
   pass p = {.launch = launch, .in = vcuda_integer(launch, 0), .out = vcuda_integer(launch, 3), .window = 9, .dims = 3};
   p.inner = vcuda_integer(launch, 4) * vcuda_integer(launch, 5);
@@ -239,11 +238,11 @@ static void run_level_3(const vcuda_launch *launch) {
 
 typedef struct line {
   int64_t in, out, window;
-  const int64_t *bounds, *outside; /* the latter NULL: outside is as inside */
+  const int64_t *bounds, *outside; /* `outside` NULL: no extrapolation */
   const void *weights;
 } line;
 
-/* Height (0) or width (1). */
+/* `which`: 0 height, 1 width. */
 static bool read_line(const vcuda_launch *launch, int which, line *l) {
   *l = (line){.in = vcuda_integer(launch, 1 + which),
               .out = vcuda_integer(launch, 3 + which),
@@ -275,8 +274,8 @@ static double sum_square(const vcuda_launch *launch, const line lines[2], const 
   return type == VCUDA_INT32 ? round(sum) : sum;
 }
 
-/* (channels, input's height and width, the output's, .., .., .., windows, extrapolates, value, bounds, what is outside, weights, each of
- * both, in, out, N) */
+/* (channels, input's height and width, the output's, .., .., .., windows, extrapolates, value, bounds, outside, weights, in, out, N);
+ * windows, bounds, outside and weights each have one for the height and one for the width. */
 static void run_square(const vcuda_launch *launch, bool channels_last) {
   line lines[2];
   if (!read_line(launch, 0, &lines[0]) || !read_line(launch, 1, &lines[1])) return;

@@ -1,4 +1,4 @@
-/* Attention: the weighted mean of values, weighted by how well their keys fit a query. */
+/* Attention: the mean of the values, weighted by the softmax of their keys' scores. */
 #include "kernel_attention.h"
 
 #include <math.h>
@@ -13,7 +13,7 @@ static double score_of(const vcuda_view *view, const double *query, int64_t key)
   return view->bias == NULL ? product : product + vcuda_load_real(view->bias_type, view->bias, key);
 }
 
-/* In one pass: what was summed so far shrinks whenever a score exceeds all before it. */
+/* Online softmax in one pass: the sums are rescaled whenever a score exceeds the maximum so far. */
 double vcuda_attend(const vcuda_view *view, const double *query, double *mean) {
   double greatest = view->sink, sum = isinf(view->sink) ? 0 : 1;
   for (int64_t i = 0; i < view->values.size; i++) mean[i] = 0;

@@ -1,18 +1,18 @@
-/* Windows whose elements are moved, each by an offset of its own (DeformConv): their elements become the columns of a product. */
+/* DeformConv: windows whose elements are displaced by individual offsets. The elements become the columns of a matrix product. */
 #include "kernel.h"
 
 #include <math.h>
 
-/* Of two dims: height and width. */
+/* All pairs are height and width. */
 typedef struct windows {
   const vcuda_launch *launch;
   vcuda_type type;
   int64_t in[2], kernel[2], pads[2], strides[2], dilations[2], out[2];
-  int64_t channels, groups, images; /* the groups have offsets of their own */
+  int64_t channels, groups, images; /* each group has its own offsets */
   const void *input, *offsets, *mask;
 } windows;
 
-/* A DivMod of 32 or 64 bits: the divisor is the first number of both. */
+/* A DivMod of 32 or 64 bits: both begin with the divisor. */
 static int64_t divisor_of(const vcuda_launch *launch, int i) {
   vcuda_type type = launch->kernel->arguments[i].kind == 'd' ? VCUDA_UINT32 : VCUDA_INT64;
   return vcuda_load(type, vcuda_argument(launch, i), 0).whole;
@@ -39,7 +39,7 @@ static double element(const windows *w, int64_t plane, int64_t y, int64_t x) {
   return vcuda_load_real(w->type, w->input, (plane * w->in[0] + y) * w->in[1] + x);
 }
 
-/* Linear between the four elements around a position, of which those outside are 0. */
+/* Bilinear interpolation of the four elements around a position. Elements outside are 0. */
 static double sample(const windows *w, int64_t plane, const float at[2]) {
   if (!(at[0] > -1 && at[0] < (float)w->in[0] && at[1] > -1 && at[1] < (float)w->in[1])) return 0;
   int64_t y = (int64_t)floorf(at[0]), x = (int64_t)floorf(at[1]);
@@ -49,7 +49,7 @@ static double sample(const windows *w, int64_t plane, const float at[2]) {
   return (1 - down) * upper + down * lower;
 }
 
-/* The element of a window: `tap` counts the places of the window, `point` those of an image of the output. */
+/* The displaced element of a window: `tap` is the index in the window, `point` the index in an image of the output. */
 static double moved(const windows *w, int64_t image, int64_t channel, int64_t tap, int64_t point) {
   int64_t area = w->out[0] * w->out[1], taps = w->kernel[0] * w->kernel[1], group = channel / (w->channels / w->groups);
   int64_t first = (image * w->groups + group) * taps + tap;
@@ -65,7 +65,7 @@ static double moved(const windows *w, int64_t image, int64_t channel, int64_t ta
 
 /* <T, Index, height and width of the window or -1, has a mask>(N, in, offsets, mask, height, width, and in pairs of these the window, pads,
  * strides, dilations; channels, groups, output's height, width, images, channels of a group, out): a row of `out` for each channel and
- * place of the window, in it the images, with the output's places. */
+ * tap of the window, with the positions of all images of the output. */
 static void run_columns(const vcuda_launch *launch) {
   windows w = read_windows(launch);
   int64_t area = w.out[0] * w.out[1], taps = w.kernel[0] * w.kernel[1], count = w.channels * taps * w.images * area;

@@ -7,7 +7,7 @@
 
 enum { NO_MASK, CAUSAL_FROM_TOP_LEFT, CAUSAL_FROM_BOTTOM_RIGHT };
 
-/* What ORT passes, up to the last member that is read here. */
+/* ORT's parameters, up to the last member that is read here. */
 typedef struct parameters {
   const void *query, *key, *value, *bias;
   const int32_t *query_starts, *key_starts, *lengths;
@@ -20,7 +20,7 @@ typedef struct parameters {
   int32_t query_row, key_row, value_row, bias_row, out_row, query_head, key_head, value_head;
   int64_t bias_head, query_batch, key_batch, value_batch, bias_batch;
   int32_t batch, heads;
-  bool has_sink; /* 0 */
+  bool has_sink; /* a sink with score 0 */
 } parameters;
 
 _Static_assert(offsetof(parameters, out) == 64 && offsetof(parameters, window) == 88 && offsetof(parameters, mask) == 120,

@@ -1,10 +1,10 @@
-/* One element of each input gives one of the output: unary and binary operators, casts, Where, Clip, sums of many. */
+/* Elementwise operators: unary and binary ones, casts, Where, Clip, sums of many inputs. */
 #include "kernel.h"
 
 #include <math.h>
 #include <string.h>
 
-/* Holds every 64-bit number, signed or not, and their products up to the bits that are stored. */
+/* Holds every signed and unsigned 64-bit number, and the stored bits of their products. */
 __extension__ typedef __int128 wide;
 __extension__ typedef unsigned __int128 unsigned_wide;
 
@@ -14,8 +14,8 @@ typedef wide (*whole_function)(wide a, wide b);
 typedef struct operation {
   const char *name;
   real_function real;
-  whole_function whole; /* NULL: there is none, or `real` is used for whole numbers too */
-  int parameters;       /* floats in the functor */
+  whole_function whole; /* NULL: whole numbers use `real`, or are not supported */
+  int parameters;       /* number of floats in the functor */
 } operation;
 
 #define REAL(name, expression)                              \
@@ -139,7 +139,7 @@ static const operation unary[] = {
     {"ParametricSoftplus", parametric_softplus, NULL, 2},
     {.name = NULL},
 };
-/* The divisor of a mean has the elements' type, unlike the others' parameters, which are floats. */
+/* The divisor of a mean has the elements' type. Parameters of other operations are floats. */
 static const operation mean_division = {"Div", divide_by, NULL, 1};
 static const operation cast = {"Cast", identity, NULL, 0};
 /* Their functors have other names: onnxruntime::cuda::_IsInf<T, is positive infinity one, is negative infinity one>. */
@@ -170,7 +170,7 @@ static const operation binary[] = {
     {.name = NULL},
 };
 
-/* ---- which operation: the functor's name, such as onnxruntime::cuda::OP_Add<float, float, float> ---- */
+/* ---- operations by the functor's name, such as onnxruntime::cuda::OP_Add<float, float, float> ---- */
 
 static const operation *find_operation(const operation *table, const vcuda_kernel *kernel) {
   for (int i = 0; i < kernel->type_count; i++) {
@@ -215,7 +215,7 @@ static wide widen(vcuda_type type, vcuda_number number) {
   return type == VCUDA_UINT64 ? (wide)(uint64_t)number.whole : (wide)number.whole;
 }
 
-/* `type_a` and `type_b` may differ (Pow): doubles can hold both. */
+/* `type_a` and `type_b` may differ (Pow). Whole numbers use `whole` if the operation has it; otherwise both are converted to doubles. */
 static vcuda_number apply(const operation *how, vcuda_type to, vcuda_type type_a, vcuda_number a, vcuda_type type_b,
                           vcuda_number b, const double *parameters) {
   bool whole = how->whole != NULL && !vcuda_type_is_float(type_a) && !vcuda_type_is_float(type_b);
@@ -250,10 +250,10 @@ static void run_unary(const vcuda_launch *launch) {
   }
 }
 
-/* ---- binary: the forms differ in where the inputs' elements are ---- */
+/* ---- binary: the forms differ in the addressing of the inputs ---- */
 
 typedef struct walk {
-  vcuda_strides strides; /* with a rank of 0: as the rest says */
+  vcuda_strides strides; /* rank 0: not strided, see the other members */
   bool scalar;
   int64_t divisor, modulus; /* 0: none */
 } walk;
@@ -272,7 +272,7 @@ static int64_t walk_extent(const walk *w, int64_t count) {
   return w->modulus != 0 && last >= w->modulus ? w->modulus : last + 1;
 }
 
-/* The usual case: floats, without a choice of type for each element. */
+/* A fast path for floats, the most frequent type. */
 static void run_floats(const operation *how, const float *a, const walk *a_walk, const float *b, const walk *b_walk, float *out,
                        int64_t count) {
   for (int64_t i = 0; i < count; i++) {
@@ -312,13 +312,13 @@ static void run_strided(const vcuda_launch *launch) {
   run_walks(launch, 2, &lhs, 4, &rhs, 6, vcuda_integer(launch, 8));
 }
 
-/* (lhs, rhs, height, out, functor, N): an element of rhs for each `height` of lhs. */
+/* (lhs, rhs, height, out, functor, N): `height` elements of lhs share one element of rhs. */
 static void run_channel(const vcuda_launch *launch) {
   walk lhs = {.scalar = false}, rhs = {.divisor = vcuda_integer(launch, 2)};
   run_walks(launch, 0, &lhs, 1, &rhs, 3, vcuda_integer(launch, 5));
 }
 
-/* (lhs, rhs, height, channels, out, functor, N): and again for each batch. */
+/* (lhs, rhs, height, channels, out, functor, N): the same, repeated for each batch. */
 static void run_channels(const vcuda_launch *launch) {
   walk lhs = {.scalar = false}, rhs = {.divisor = vcuda_integer(launch, 2), .modulus = vcuda_integer(launch, 3)};
   run_walks(launch, 0, &lhs, 1, &rhs, 4, vcuda_integer(launch, 6));
@@ -407,11 +407,11 @@ static void run_clip(const vcuda_launch *launch) {
   }
 }
 
-/* <T, Index, scaled>(bias, out, count, columns, row stride, column stride, scale): Gemm's C, spread over the output. */
+/* <T, Index, scaled>(bias, out, count, columns, row stride, column stride, scale): Gemm's C, broadcast to the output. */
 static void run_bias(const vcuda_launch *launch) {
   vcuda_type type = vcuda_type_of(launch, 0);
   int64_t count = vcuda_integer(launch, 2);
-  /* DivMod<int> or DivMod<long>: the divisor is the first number of both */
+  /* DivMod<int> or DivMod<long>: both begin with the divisor */
   vcuda_type index = launch->kernel->arguments[3].kind == 'd' ? VCUDA_UINT32 : VCUDA_INT64;
   int64_t columns = vcuda_load(index, vcuda_argument(launch, 3), 0).whole;
   int64_t row_stride = vcuda_integer(launch, 4), column_stride = vcuda_integer(launch, 5);
@@ -424,7 +424,7 @@ static void run_bias(const vcuda_launch *launch) {
   }
 }
 
-/* <T>(data, count, divisor): what cuFFT's inverse transform leaves out. */
+/* <T>(data, count, divisor): the normalization that cuFFT's inverse transform omits. */
 static void run_normalize(const vcuda_launch *launch) {
   vcuda_type type = vcuda_type_of(launch, 0);
   int64_t count = vcuda_integer(launch, 1);
@@ -433,7 +433,7 @@ static void run_normalize(const vcuda_launch *launch) {
   for (int64_t i = 0; data != NULL && i < count; i++) vcuda_store_real(type, data, i, vcuda_load_real(type, data, i) / divisor);
 }
 
-/* (in, bias, lambda, out, N): the bounds are floats, whatever the type is. */
+/* (in, bias, lambda, out, N): bias and lambda are floats for every type. */
 static void run_shrink(const vcuda_launch *launch) {
   vcuda_type type = vcuda_type_of(launch, 0);
   double bias = vcuda_real(launch, 1), lambda = vcuda_real(launch, 2);
@@ -446,7 +446,8 @@ static void run_shrink(const vcuda_launch *launch) {
   }
 }
 
-/* (x, exp(x - max), N): if the greatest one is infinite, that difference is NaN. exp of minus infinity is 0, and of the greatest 1. */
+/* (x, exp(x - max), N): corrects the result for an infinite maximum, where the difference is NaN: 0 for minus infinity, 1 for the
+ * maximum. */
 static void run_fix_exp(const vcuda_launch *launch) {
   vcuda_type type = vcuda_type_of(launch, 0);
   int64_t count = vcuda_integer(launch, 2);

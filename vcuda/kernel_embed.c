@@ -1,4 +1,4 @@
-/* EmbedLayerNormalization: the sum of a word's, its position's and its segment's embeddings, normalised. */
+/* EmbedLayerNormalization: the normalised sum of the embeddings of a word, its position and its segment. */
 #include "kernel.h"
 
 #include <math.h>
@@ -9,10 +9,10 @@ typedef struct embed {
   const vcuda_launch *launch;
   vcuda_type type;
   int64_t batch, tokens, size;
-  const int32_t *words, *segments, *positions; /* segments: NULL: there are none; positions: NULL: each token's own */
+  const int32_t *words, *segments, *positions; /* segments NULL: none; positions NULL: the index of the token */
   bool one_row;                                /* of positions, for all sequences */
   const void *beta, *gamma;
-  void *out, *sum; /* sum: NULL: it is not wanted */
+  void *out, *sum; /* sum NULL: not requested */
 } embed;
 
 /* Adds a row of a table. */
@@ -58,7 +58,7 @@ static bool read_ids(embed *e) {
 }
 
 /* (size, words, segments, beta, gamma, tables of words, positions and segments, epsilon, out, sum, positions, one row of them); a
- * block for each token and sequence */
+ * block for each token and sequence. */
 static void run_embed(const vcuda_launch *launch) {
   double values[MOST_ELEMENTS];
   embed e = {.launch = launch, .type = vcuda_type_of(launch, 9), .tokens = launch->grid[0], .batch = launch->grid[1]};

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- flash attention: what ORT passes, up to the last member that is read here ---- */
+/* ---- flash attention: ORT's parameters, up to the last member that is read here ---- */
 
 typedef struct flash_input {
   const void *query;
@@ -22,7 +22,7 @@ typedef struct flash {
   void *probabilities;
   void *sums, *part_sums;
   int32_t batch, queries, keys, new_keys, size, queries_rounded, keys_rounded, size_rounded, turned, total;
-  float scale, scale_log2; /* with a cap: the cap */
+  float scale, scale_log2; /* with a cap: scale is the cap */
   float cap;               /* 0, or the scale over the cap */
   const int32_t *query_starts, *lengths, *skipped, *used;
   const void *new_key, *new_value;
@@ -46,7 +46,7 @@ typedef struct flashing {
   flash f;
   vcuda_type type;
   bool is_causal, is_local, appends, is_split;
-  int64_t block; /* keys in a block: what a split has is a number of them */
+  int64_t block; /* keys in a block; a split consists of whole blocks */
   int64_t splits;
   const int32_t *lengths;
   vcuda_turn turn;
@@ -90,7 +90,7 @@ static bool read_lengths(flashing *l) {
   return true;
 }
 
-/* The angles of all positions that occur. */
+/* Read the angles of all positions that are used. */
 static bool read_angles(flashing *l) {
   const flash *f = &l->f;
   int64_t end = 0;
@@ -105,7 +105,7 @@ static bool read_angles(flashing *l) {
   return l->turn.cosines != NULL && l->turn.sines != NULL;
 }
 
-/* Where a head of new keys or values goes. */
+/* The destination of a head of new keys or values. */
 typedef struct flash_target {
   char *head;
   int64_t stride;
@@ -147,7 +147,7 @@ static bool append_all(const flashing *l) {
   return true;
 }
 
-/* One head of queries, and where its results go. */
+/* One head of queries, and the destination of its results. */
 typedef struct flash_head {
   vcuda_rows queries;
   vcuda_view view; /* its keys and values; the range is set for each query and split */
@@ -268,7 +268,7 @@ static void run_split(const vcuda_launch *launch) {
   }
 }
 
-/* A query's means over the splits become one. */
+/* Combine the means of a query over all splits. */
 static void combine(const flashing *l, int64_t line, const float *sums, const float *means, char *out) {
   const flash *f = &l->f;
   int64_t lines = (int64_t)f->batch * f->in.heads * f->queries, b = line / f->queries / f->in.heads;
@@ -303,7 +303,7 @@ static bool is_known_number(vcuda_kernel *kernel) {
   return vcuda_names(kernel, 0, "cutlass::half_t") || vcuda_names(kernel, 0, "cutlass::bfloat16_t");
 }
 
-/* Without a bias that grows with the distance. */
+/* Only without a bias that grows with the distance (ALiBi). */
 static bool is_known_flash(vcuda_kernel *kernel) {
   return is_known_number(kernel) && kernel->type_count > 7 && !vcuda_flag(kernel, 3);
 }
@@ -312,7 +312,7 @@ static bool is_known_flash(vcuda_kernel *kernel) {
 
 typedef struct xqa_cache {
   const void *keys, *values;
-  const uint32_t *lengths; /* of what was there before; `more` are added */
+  const uint32_t *lengths; /* before the new tokens; `more` are added */
   uint32_t capacity;
   bool rows_first;
   uint32_t more;
@@ -360,7 +360,7 @@ static void decode_all(const xqa *x) {
   }
 }
 
-/* Its namespaces have the head's size and the queries' heads for one of the keys: H128::grp4_fp16::kernel_mha(groups, window, scale,
+/* The namespaces contain the head size and the number of query heads for each key head: H128::grp4_fp16::kernel_mha(groups, window, scale,
  * out, queries, sinks, cache, batch, scales of keys and values, semaphores, scratch). */
 static bool read_namespaces(const vcuda_kernel *kernel, xqa *x) {
   const char *size = strstr(kernel->text, "::H"), *ratio = strstr(kernel->text, "::grp");

@@ -1,12 +1,12 @@
-/* GroupQueryAttention around its attention: the lengths of sequences, and new keys and values on their way into the cache. */
+/* GroupQueryAttention except for the attention: the lengths of sequences, and the append of new keys and values to the cache. */
 #include "kernel_attention.h"
 
 #include <math.h>
 
 /* ---- lengths ---- */
 
-/* (lengths - 1, past's, lengths, padded, windowed past's, windowed lengths, evicted, batch, tokens, first, 3 of the window). A cache
- * without a window has none of the three arrays for it. */
+/* (lengths - 1, past's, lengths, padded, windowed past's, windowed lengths, evicted, batch, tokens, first, 3 of the window). Without
+ * a window the three arrays for it are NULL. */
 static void run_lengths(const vcuda_launch *launch) {
   int64_t batch = vcuda_integer(launch, 7), tokens = vcuda_integer(launch, 8);
   bool first = vcuda_integer(launch, 9) != 0;
@@ -34,19 +34,19 @@ enum { PACKED, QUERY, KEY, VALUE, TURNED_QUERY, KEYS, VALUES };
 typedef struct append {
   const vcuda_launch *launch;
   vcuda_type type;
-  int64_t tokens, batch, heads, groups, size, packed; /* `packed` elements of a token, if all three are in one tensor */
+  int64_t tokens, batch, heads, groups, size, packed; /* packed: elements of a token, if all three are in one tensor */
   int64_t capacity;                                   /* rows of the cache of one head */
-  bool heads_first;                                   /* the cache: heads before rows */
-  const int32_t *past, *place;                        /* tokens before, of each sequence; rows before, in the cache */
-  const int64_t *positions;                           /* NULL: they follow from `past` */
-  int64_t end;                                        /* of positions */
+  bool heads_first;                                   /* of the cache: heads before rows */
+  const int32_t *past, *place;                        /* for each sequence: past tokens; first row in the cache */
+  const int64_t *positions;                           /* NULL: derived from `past` */
+  int64_t end;                                        /* exclusive limit of positions */
   vcuda_turn turn;
   const void *in[4], *query_norm, *key_norm;
   double epsilon;
   void *query, *cache[2]; /* keys, values */
 } append;
 
-/* An input that may be left out: false if its memory is not accessible. */
+/* Read an optional input. False: its memory is not accessible. */
 static bool maybe(const append *a, int i, int64_t count, const void **data) {
   *data = NULL;
   if (vcuda_address(a->launch, i) == NULL || count == 0) return true;
@@ -72,7 +72,7 @@ static int64_t position_of(const append *a, int64_t b, int64_t token) {
   return a->positions == NULL ? a->past[b] + token : a->positions[b * a->tokens + token];
 }
 
-/* The rows of the caches that are read: up to the last position. */
+/* Read the rows of the caches up to the last position. */
 static bool read_angles(append *a) {
   int64_t end = 0;
   if (a->turn.turned == 0) return true;
@@ -95,7 +95,7 @@ static void normalise(const append *a, const void *weights, double *values) {
   for (int64_t i = 0; i < a->size; i++) values[i] *= vcuda_load_real(a->type, weights, i) / sqrt(square + a->epsilon);
 }
 
-/* Head `head` of all, queries before keys before values, of one token. */
+/* Read head `head` of one token. Heads are numbered queries first, then keys, then values. */
 static void read_head(const append *a, int64_t token, int64_t head, double *values) {
   int kind = head < a->heads ? QUERY : head < a->heads + a->groups ? KEY : VALUE;
   int64_t within = kind == QUERY ? head : kind == KEY ? head - a->heads : head - a->heads - a->groups;
@@ -169,7 +169,7 @@ static void run_append(const vcuda_launch *launch) {
   }
 }
 
-/* A cache of another type holds quantised numbers. */
+/* A cache of another type is quantised, which is not supported. */
 static bool keeps_type(vcuda_kernel *kernel) {
   return kernel->type_count > 1 && kernel->types[0].type == kernel->types[1].type;
 }
@@ -184,7 +184,7 @@ static void run_sinks(const vcuda_launch *launch) {
   }
 }
 
-/* ---- without groups: for kernels that know none, each head has keys and values of its own ---- */
+/* ---- ungrouping: keys and values are repeated for each head, for kernels without groups ---- */
 
 typedef struct ungroup {
   int64_t batch, rows, in_rows, heads, groups, size; /* `size` in pairs of floats */
@@ -208,7 +208,7 @@ static void run_ungrouping(const vcuda_launch *launch, const ungroup *u) {
   }
 }
 
-/* (in, out, in's rows, groups, heads last); a block for each row and sequence, a thread for each element and head */
+/* (in, out, in's rows, groups, heads last); a block for each row and sequence, a thread for each element and head. */
 static void run_ungroup(const vcuda_launch *launch) {
   run_ungrouping(launch, &(ungroup){.batch = launch->grid[1],
                                     .rows = launch->grid[0],
@@ -219,7 +219,7 @@ static void run_ungroup(const vcuda_launch *launch) {
                                     .heads_first = vcuda_integer(launch, 4) == 0});
 }
 
-/* (in, out, size, in's rows, heads, groups, heads last); blocks for each row and sequence */
+/* (in, out, size, in's rows, heads, groups, heads last); blocks for each row and sequence. */
 static void run_ungroup_large(const vcuda_launch *launch) {
   run_ungrouping(launch, &(ungroup){.batch = launch->grid[2],
                                     .rows = launch->grid[1],

@@ -1,12 +1,12 @@
-/* Heads of queries, keys and values: moved to where attention wants them, some with a bias, and appended to those of the past. */
+/* Heads of queries, keys and values: transposed for attention, some with a bias, and appended to past ones. */
 #include "kernel.h"
 
 #include <string.h>
 
-/* Elements may be groups of numbers, as in float2: they are moved as bytes. */
+/* Elements may be vectors of numbers such as float2; they are moved as bytes. */
 typedef struct tensor {
   int64_t matrices, batch, heads, tokens, size; /* `size` elements of a head */
-  bool tokens_first;                            /* before the batch, instead of after it */
+  bool tokens_first;                            /* tokens before the batch instead of after it */
 } tensor;
 
 static tensor tensor_of(const vcuda_launch *launch, int64_t size) {
@@ -17,7 +17,7 @@ static tensor tensor_of(const vcuda_launch *launch, int64_t size) {
                   .size = size};
 }
 
-/* The head among those of a tensor [batch][tokens][matrices of `all`][heads], or with tokens first. */
+/* The index of the head in a tensor [batch][tokens][`all` matrices][heads], or with tokens first. */
 static int64_t joined(const tensor *t, int64_t all, int64_t head) {
   int64_t token = head % t->tokens, n = head / t->tokens % t->heads, b = head / t->tokens / t->heads % t->batch;
   int64_t m = head / t->tokens / t->heads / t->batch;
@@ -50,15 +50,15 @@ static void run_join(const vcuda_launch *launch) {
   }
 }
 
-/* ---- the same with a bias; elements are one, two or four numbers ---- */
+/* ---- the same with a bias; an element is one, two or four numbers ---- */
 
 typedef struct biased {
   const vcuda_launch *launch;
   tensor shape;
   vcuda_type type;
   int64_t numbers;  /* of an element */
-  int64_t matrices; /* in the input, if they are between tokens and heads; 0: they come first */
-  int bias, out;    /* parameters; the input is the one before the bias */
+  int64_t matrices; /* matrices of the input between tokens and heads; 0: the matrices are the first dim */
+  int bias, out;    /* indices of parameters; the input precedes the bias */
 } biased;
 
 static const struct {
@@ -85,7 +85,7 @@ static bool has_known_element(vcuda_kernel *kernel) {
   return read_element(kernel, &b);
 }
 
-/* Where head `head` of the result [matrices][batch][heads][tokens] lies in the input. */
+/* The index in the input of head `head` of the result [matrices][batch][heads][tokens]. */
 static int64_t source_of(const biased *b, int64_t head) {
   const tensor *t = &b->shape;
   if (b->matrices != 0) return joined(t, b->matrices, head);
@@ -176,7 +176,7 @@ static void run_bias_interleaved(const vcuda_launch *launch) {
   }
 }
 
-/* ---- new keys and values after those of the past ---- */
+/* ---- new keys and values appended to past ones ---- */
 
 /* [matrices][batch][heads][rows]: (new rows, past, new, out) or (new rows, size, past, new, out) */
 static void run_concat(const vcuda_launch *launch) {
@@ -199,9 +199,9 @@ static void run_concat(const vcuda_launch *launch) {
 
 typedef struct concat {
   const vcuda_launch *launch;
-  int64_t batch, heads, size, past_rows, new_rows, rows; /* rows of buffers; `rows` of the result */
+  int64_t batch, heads, size, past_rows, new_rows, rows; /* past_rows, new_rows: rows of the buffers; rows: of the result */
   bool rows_first;                                       /* of past and present: rows before heads */
-  const int32_t *past;                                   /* of each sequence */
+  const int32_t *past;                                   /* past tokens of each sequence */
 } concat;
 
 static int64_t row_at(const concat *c, int64_t rows, int64_t b, int64_t head, int64_t row) {
@@ -248,7 +248,7 @@ static void append_both(concat *c, int first) {
   append(c, first + 1, first + 3, first + 5);
 }
 
-/* (new rows, past's rows, ...); a block for each row, sequence, and keys or values */
+/* (new rows, past's rows, ...); a block for each row, sequence, and keys or values. */
 static void run_append(const vcuda_launch *launch) {
   concat c = {
       .launch = launch, .batch = launch->grid[1], .heads = launch->block[1], .size = launch->block[0], .rows = launch->grid[0]};

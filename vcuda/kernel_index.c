@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-/* ---- how an update changes the element that is there ---- */
+/* ---- how an update changes the old element ---- */
 
 typedef enum update { ASSIGN, ADD, MULTIPLY, LEAST, GREATEST, NO_UPDATE } update;
 
@@ -61,9 +61,10 @@ static void apply(update how, vcuda_type type, size_t size, char *to, const char
   vcuda_store(type, to, 0, new);
 }
 
-/* ---- GatherND: first where the slices begin, then the slices ---- */
+/* ---- GatherND: one kernel computes the offsets of the slices, another one copies them ---- */
 
-/* (batch dims, input's dims, slices, slices of a batch, batch's stride, dims of an index, sizes behind each, indices, out) */
+/* (batch dims, input's dims, slices, slices of a batch, batch's stride, dims of an index, elements after each dim, indices,
+ * out) */
 static void run_slice_offsets(const vcuda_launch *launch) {
   int64_t batch_dims = vcuda_integer(launch, 0), slices = vcuda_integer(launch, 2), dims = vcuda_integer(launch, 5);
   const void *indices = vcuda_input(launch, 7, slices * dims);
@@ -102,8 +103,8 @@ static void run_gather_slices(const vcuda_launch *launch) {
 
 /* ---- ScatterND ---- */
 
-/* The place that an index of several dims means: `sizes` are the elements after each dim, and then the dims. An index outside
- * is clamped. */
+/* The offset of an index of several dims: `sizes` has the number of elements for each step of a dim, then the dims. An index out of
+ * range is clamped. */
 static int64_t slice_offset(const int64_t *index, int64_t dims, const int64_t *sizes) {
   int64_t offset = 0;
   for (int64_t i = 0; i < dims; i++) {
@@ -115,8 +116,8 @@ static int64_t slice_offset(const int64_t *index, int64_t dims, const int64_t *s
   return offset;
 }
 
-/* (out, indices' number, indices, dims of an index, sizes, updates, slice's size[, functor]). The sizes are in the launch, or
- * behind the pointer at its end if an index has more than 6 dims. */
+/* (out, indices' number, indices, dims of an index, sizes, updates, slice's size[, functor]). The sizes are in the launch. If an index
+ * has more than 6 dims, they are in the memory of the pointer at the end of that argument. */
 static void run_scatter_slices(const vcuda_launch *launch) {
   update how = launch->kernel->argument_count == 7 ? ASSIGN : update_of(launch->kernel);
   int64_t slices = vcuda_integer(launch, 1), dims = vcuda_integer(launch, 3), length = vcuda_integer(launch, 6), last = 0;
@@ -146,10 +147,10 @@ static void run_scatter_slices(const vcuda_launch *launch) {
 
 /* ---- GatherElements, ScatterElements ---- */
 
-/* The rest of the coordinates, as an OffsetCalculator passes them: for any rank, or for two dims. */
+/* ORT's OffsetCalculator for the other coordinates: for any rank, or for two dims. */
 typedef struct calculator {
   int32_t rank;
-  int32_t divisors[25]; /* an array of DivMod: its number, then each with its divisor first */
+  int32_t divisors[25]; /* an array of DivMod: the number of items, then the items, each of which begins with its divisor */
   int32_t input_strides[9], index_strides[9];
 } calculator;
 
@@ -198,7 +199,7 @@ static int64_t element_base(const elements *e, int64_t id, int64_t *index_at) {
   return base;
 }
 
-/* -1: the index is outside, and nothing is moved. */
+/* -1: the index is out of range, and the element is not moved. */
 static int64_t element_at(const vcuda_launch *launch, const elements *e, const char *indices, int64_t id) {
   int64_t index_at = 0, base = element_base(e, id, &index_at), dim = vcuda_integer(launch, 3);
   int64_t index = vcuda_load(vcuda_type_of(launch, 1), indices, index_at).whole;
@@ -233,9 +234,9 @@ static void run_elements(const vcuda_launch *launch) {
   }
 }
 
-/* ---- TensorScatter: new tokens are written into a cache ---- */
+/* ---- TensorScatter: writes new tokens into a cache ---- */
 
-/* <T, circular>(cache, update, first places, lines, lines of a batch, cache's length, update's length, inner size, N) */
+/* <T, circular>(cache, update, first positions, lines, lines of a batch, cache's length, update's length, inner size, N) */
 static void run_cache(const vcuda_launch *launch) {
   bool circular = vcuda_flag(launch->kernel, 1);
   int64_t lines = vcuda_integer(launch, 3), of_batch = vcuda_integer(launch, 4), room = vcuda_integer(launch, 5);

@@ -35,7 +35,7 @@ static void run_range(const vcuda_launch *launch) {
   }
 }
 
-/* (where the diagonal begins, from one of it to the next, out, N): the caller has cleared the rest. */
+/* (start of the diagonal, step of the diagonal, out, N): the caller has cleared the other elements. */
 static void run_diagonal(const vcuda_launch *launch) {
   int64_t start = vcuda_integer(launch, 0), step = vcuda_integer(launch, 1), count = vcuda_integer(launch, 3);
   char *address = vcuda_address(launch, 2);
@@ -61,7 +61,7 @@ static void run_one_hot(const vcuda_launch *launch) {
   }
 }
 
-/* (indices, inner size, depth, on, out, N of the indices): the caller has cleared the rest. */
+/* (indices, inner size, depth, on, out, N of the indices): the caller has cleared the other elements. */
 static void run_one_hot_ones(const vcuda_launch *launch) {
   int64_t inner = vcuda_integer(launch, 1), depth = vcuda_integer(launch, 2), count = vcuda_integer(launch, 5);
   size_t size = vcuda_size_of(launch, 4);

@@ -1,7 +1,7 @@
 /* Attention in steps: masks and lengths of sequences. */
 #include "kernel.h"
 
-/* (mask, bias, count, bias of what is masked) */
+/* (mask, bias, count, bias of masked keys) */
 static void run_bias_of_mask(const vcuda_launch *launch) {
   int64_t count = vcuda_integer(launch, 2);
   const void *mask = vcuda_input(launch, 0, count);
@@ -34,7 +34,7 @@ static void run_fill(const vcuda_launch *launch) {
   for (int64_t i = 0; out != NULL && i < count; i++) vcuda_store(VCUDA_INT32, out, i, vcuda_scalar(launch, 1));
 }
 
-/* (out, lengths, batch, elements of a sequence): what has no key is 0. */
+/* (out, lengths, batch, elements of a sequence): a sequence without keys becomes 0. */
 static void run_clear_batches(const vcuda_launch *launch) {
   int64_t batch = vcuda_integer(launch, 2), each = vcuda_integer(launch, 3);
   const void *lengths = vcuda_input(launch, 1, batch);
@@ -44,7 +44,7 @@ static void run_clear_batches(const vcuda_launch *launch) {
   }
 }
 
-/* (keys, mask, lengths): a block for each sequence. Its length is the place of its first 0. */
+/* (keys, mask, lengths): a block for each sequence. Its length is the index of the first 0 in its mask. */
 static void run_length_of_mask(const vcuda_launch *launch) {
   int64_t keys = vcuda_integer(launch, 0), batch = launch->grid[0];
   const void *mask = vcuda_input(launch, 1, batch * keys);

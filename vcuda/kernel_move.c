@@ -1,20 +1,19 @@
-/* Elements are moved, not computed: each kernel is a rule that says where the element at a position of one tensor is in the
- * others. */
+/* Kernels that only move elements. Each kernel is a rule that maps an index in one tensor to a position in the other tensors. */
 #include "kernel.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* One side of a move is a single tensor in its own order, the `line`; the other side is one or more tensors. */
+/* One side of a move is a single tensor, the `line`, traversed in its own order. The other side is one or more tensors. */
 typedef struct move {
   const vcuda_launch *launch;
   size_t size; /* of an element */
   int64_t count;
   void *line;
-  bool scatter; /* from the line to the others; otherwise from them to the line */
+  bool scatter; /* true: from the line to the others; false: from the others to the line */
   int others;
   void **other;
-  const int64_t *ends; /* if a table defines the others: their ends along the axis */
+  const int64_t *ends; /* if tables define the others: the end of each along the axis */
   const int64_t *mapping, *lengths;
   vcuda_strides strides;
   int64_t numbers[4];
@@ -34,7 +33,7 @@ typedef struct extent {
 
 static bool reach(const move *m, extent *extents) {
   for (int i = 0; i < m->others; i++) {
-    if (extents[i].last < extents[i].first) continue; /* nothing of it is moved */
+    if (extents[i].last < extents[i].first) continue; /* no element of this tensor is moved */
     char *address = (char *)m->other[i] + extents[i].first * (int64_t)m->size;
     size_t bytes = (size_t)(extents[i].last - extents[i].first + 1) * m->size;
     const void *data = m->scatter ? vcuda_writes(address, bytes) : vcuda_reads(address, bytes);
@@ -59,7 +58,7 @@ static void move_elements(const move *m, rule where, const extent *extents, char
   }
 }
 
-/* The rule is used twice: first to find which part of each tensor is touched, so that no more than that is claimed. */
+/* The rule is evaluated twice. The first pass finds the accessed part of each tensor, so that only this part is checked and recorded. */
 static void run_move(const move *m, rule where) {
   if (m->count <= 0) return;
   extent *extents = calloc((size_t)m->others, sizeof *extents);
@@ -89,7 +88,7 @@ static void run_move(const move *m, rule where) {
   free(extents);
 }
 
-/* The usual move: from the tensor of parameter `in` to that of `out`, which has as many elements as parameter `count` says. */
+/* The usual move, from one tensor to the tensor of parameter `out`, whose number of elements is parameter `count`. */
 static move begin(const vcuda_launch *launch, int count, int out) {
   move m = {.launch = launch, .size = vcuda_size_of(launch, out), .count = vcuda_integer(launch, count)};
   m.line = vcuda_address(launch, out);
@@ -156,8 +155,8 @@ static void run_transpose_2d(const vcuda_launch *launch) {
   run_from(&m, 1, by_matrix);
 }
 
-/* The other transposes of rank 4: a thread for each element, or for each 16 bytes of the last dimension. `packed` elements are
- * in what a thread moves, and the strides of the first three dims count elements. */
+/* The other transposes of rank 4: a thread for each element, or for each 16 bytes of the last dimension. A thread moves `packed`
+ * elements. The strides of the first three dims count elements. */
 static void copy_4d(const vcuda_launch *launch, size_t unit, int64_t packed, int64_t rows, int64_t count) {
   char *out_data = vcuda_output(launch, 3, count * (int64_t)unit);
   const char *in_data = vcuda_input(launch, 1, count * (int64_t)unit);
@@ -220,7 +219,7 @@ static bool is_forward(vcuda_kernel *kernel) {
   return !vcuda_flag(kernel, 0) && kernel->types[1].value > 0;
 }
 
-/* ---- concat and split: numbers are the sizes of a block with and without the axis, and of one tensor along the axis ---- */
+/* ---- concat and split; sizes: of a block with the axis, of a block without it, and of one tensor along the axis ---- */
 
 static place by_equal_parts(const move *m, int64_t id) {
   int64_t outer = id / m->numbers[0], offset = id % m->numbers[0], along = offset / m->numbers[1];
@@ -228,7 +227,7 @@ static place by_equal_parts(const move *m, int64_t id) {
   return (place){(int)(along / m->numbers[2]), index};
 }
 
-/* Tables in device memory tell in which tensor each place along the axis is, how long each tensor is, and where it ends. */
+/* Tables in device memory give the tensor of each position along the axis, and the length and end of each tensor. */
 static place by_tables(const move *m, int64_t id) {
   int64_t outer = id / m->numbers[0], offset = id % m->numbers[0], along = offset / m->numbers[1];
   int64_t other = m->mapping[along];
@@ -249,7 +248,7 @@ static place by_ends(const move *m, int64_t id) {
   return (place){m->others, 0};
 }
 
-/* Addresses of tensors: an array in the launch, or one in device memory of `count` pointers. */
+/* Addresses of tensors: an array in the launch, or `count` pointers in device memory. */
 static bool read_addresses(move *m, int parameter, int64_t count, void *addresses[32]) {
   if (m->launch->kernel->arguments[parameter].kind == 'a') {
     m->others = vcuda_items(m->launch, parameter);

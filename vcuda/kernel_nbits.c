@@ -1,4 +1,4 @@
-/* Matrices of 2, 4 or 8 bits for each number (MatMulNBits): a column's numbers lie in blocks, and each block has a scale and a zero. */
+/* MatMulNBits: matrices with 2, 4 or 8 bits for each number. A column consists of blocks, each with a scale and a zero point. */
 #include "kernel.h"
 
 #include <string.h>
@@ -8,13 +8,13 @@ typedef struct matrix {
   int bits;
   int64_t columns, blocks, block; /* of a column; numbers of a block */
   vcuda_type type;                /* of scales and results */
-  bool packed_zeros;              /* they have as many bits as the numbers; otherwise the results' type */
+  bool packed_zeros;              /* zeros have as many bits as the numbers; otherwise they have the results' type */
   const uint8_t *numbers;
-  const void *scales, *zeros; /* no zeros: the middle of the range */
-  const int32_t *order;       /* the block whose scale and zero a row has; NULL: the one that it lies in */
+  const void *scales, *zeros; /* zeros NULL: the middle of the range */
+  const int32_t *order;       /* the block whose scale and zero apply to a row; NULL: the row's own block */
 } matrix;
 
-/* The first ones in the lower bits; each column begins with a byte of its own. */
+/* Read a number of `bits` bits, lower bits first. Each column begins at a byte. */
 static int64_t few_bits(const uint8_t *bytes, int bits, int64_t index) {
   return bytes[index * bits / 8] >> (index * bits % 8) & ((1 << bits) - 1);
 }
@@ -23,7 +23,7 @@ static int64_t bytes_of(const matrix *m, int64_t numbers) {
   return (numbers * m->bits + 7) / 8;
 }
 
-/* `quantised`: the parameter with the numbers; scales and zeros follow. */
+/* `quantised` is the parameter with the numbers; scales and zeros follow. */
 static bool read_matrix(matrix *m, int quantised) {
   int64_t all = m->columns * m->blocks;
   m->type = vcuda_type_of(m->launch, quantised + 1);
@@ -105,7 +105,7 @@ static void run_unpack8(const vcuda_launch *launch) {
   unpack(&m);
 }
 
-/* Every row names a block of the column. */
+/* Check that every row's entry is a block of the column. */
 static bool read_order(matrix *m, int order) {
   int64_t rows = m->blocks * m->block;
   m->order = vcuda_input(m->launch, order, rows);

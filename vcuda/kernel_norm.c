@@ -1,4 +1,4 @@
-/* Rows that are normalised: softmax, layer normalisation and its fused forms, and the other activations with a bias. */
+/* Normalisation of rows: softmax, layer normalisation and its fused forms; and activations with a bias. */
 #include "kernel.h"
 
 #include <math.h>
@@ -7,7 +7,7 @@
 /* ---- softmax ---- */
 
 typedef struct row {
-  const void *in, *bias; /* NULL: none is added */
+  const void *in, *bias; /* bias NULL: none */
   void *out;
   vcuda_type from, to;
   int64_t in_at, bias_at, out_at, length;
@@ -53,7 +53,8 @@ static void run_softmax_long(const vcuda_launch *launch) {
                vcuda_names(launch->kernel, 4, "LogSoftMax"));
 }
 
-/* <..., inner>(out, in, bias, length, rows, broadcast): a row of bias for each so many rows, or one after the other. */
+/* <..., inner>(out, in, bias, length, rows, broadcast): a row of bias is shared by `broadcast` adjacent rows, or rows of
+ * bias alternate. */
 static void run_softmax_biased(const vcuda_launch *launch) {
   int64_t length = vcuda_integer(launch, 3), rows = vcuda_integer(launch, 4), broadcast = vcuda_integer(launch, 5);
   bool inner = vcuda_flag(launch->kernel, 4);
@@ -73,11 +74,11 @@ static void run_softmax_biased(const vcuda_launch *launch) {
 
 typedef struct norm {
   const vcuda_launch *launch;
-  int out, in, gamma, beta, skip, bias, sum; /* parameters; the last three -1 where a kernel has none */
-  int64_t rows, length, skip_count;          /* elements of the skip tensor, which is repeated */
+  int out, in, gamma, beta, skip, bias, sum; /* indices of parameters; skip, bias, sum: -1 if the kernel has none */
+  int64_t rows, length, skip_count;          /* skip_count: elements of the skip tensor, which is repeated */
   double epsilon;
   bool simplified; /* without the mean: RMS */
-  int broadcast;   /* how rows share gamma and beta: 0 all; n > 0 n rows each; n < 0 row n % -n */
+  int broadcast;   /* how rows share gamma and beta: 0 one for all; n > 0 one for n adjacent rows; n < 0 row % -n */
 } norm;
 
 typedef struct norm_data {
@@ -104,7 +105,7 @@ static int64_t scale_row(const norm *n, int64_t at) {
   return n->broadcast == 0 ? 0 : n->broadcast > 0 ? at / n->broadcast : at % -n->broadcast;
 }
 
-/* An element before it is normalised: the sum of what is added first, rounded as its own output is. */
+/* An element before normalisation: the sum of input, skip and bias. */
 static double norm_value(const norm *n, const norm_data *d, int64_t at, int64_t i) {
   vcuda_type type = vcuda_type_of(n->launch, n->in);
   int64_t index = at * n->length + i;

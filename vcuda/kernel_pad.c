@@ -5,7 +5,8 @@
 
 enum { CONSTANT, REFLECT, EDGE, WRAP }; /* ORT's PadMode */
 
-/* A coordinate of the output in the input; -1: in the padding. `offset`, `extent`: what negative pads leave of the input. */
+/* Map a coordinate of the output to the input; -1: in the padding. `offset` and `extent` are the part of the input that negative pads
+ * keep. */
 static int64_t reflect(int mode, int64_t out, int64_t pad, int64_t dim, int64_t offset, int64_t extent) {
   int64_t in = out - pad;
   if (mode == WRAP) {
@@ -49,7 +50,7 @@ static int64_t any_rank(const vcuda_launch *launch, int mode, int64_t id) {
   return index;
 }
 
-/* <T, mode>(rank, input's dims, input strides, pads, what is left of the dims, from where, value, in, out's strides, out, N) */
+/* <T, mode>(rank, input's dims, input strides, pads, extents, offsets, value, in, out's strides, out, N) */
 static void run_pad(const vcuda_launch *launch) {
   pad(launch, 6, 7, 9, vcuda_integer(launch, 10), any_rank);
 }

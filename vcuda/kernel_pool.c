@@ -1,9 +1,9 @@
-/* Pooling that ORT does not leave to cuDNN: with the places of the greatest elements, dilations, or pads that differ. */
+/* Pooling that ORT computes without cuDNN: with indices of the maxima, dilations, or different pads before and after. */
 #include "kernel.h"
 
 #include <string.h>
 
-enum { AXES = 3 }; /* height, width and depth; those that a tensor lacks are 1 */
+enum { AXES = 3 }; /* height, width and depth; missing ones are 1 */
 
 typedef struct window {
   int64_t in, out, size, stride, pad, tail, dilation;
@@ -20,8 +20,8 @@ typedef struct place {
   int64_t image, channel, at[AXES];
 } place;
 
-/* Parameter `first` is the number of channels. Then each number is there for all axes: input, output, window, stride, pads before,
- * with `tails` pads after, and dilations. */
+/* Parameter `first` is the number of channels. Then follow, each for all axes: input, output, window, stride, pads before, pads after if
+ * `tails`, and dilations. */
 static pool read_pool(const vcuda_launch *launch, int first, bool tails, int64_t count) {
   pool p = {.launch = launch, .channels = vcuda_integer(launch, first), .channels_last = vcuda_flag(launch->kernel, 1)};
   int64_t of_image = p.channels;
@@ -71,9 +71,9 @@ static int64_t input_index(const pool *p, const place *at, const int64_t in[AXES
   return p->channels_last ? index * p->channels + at->channel : index;
 }
 
-/* ---- the greatest ---- */
+/* ---- maximum ---- */
 
-/* As the device compares: with the type's own rounding, and a greatest element that has been a float. */
+/* Round to the type, as the device does before it compares. */
 static vcuda_number rounded(vcuda_type type, vcuda_number number) {
   char bytes[8];
   vcuda_store(type, bytes, 0, number);
@@ -89,8 +89,9 @@ static vcuda_number less_one(vcuda_type type, vcuda_number number) {
   return rounded(type, number);
 }
 
-/* The places are compared with the first one less 1, the depth outermost; `best` is the first of the greatest ones. ORT does not expect
- * that none is greater, such as if the first one is NaN, or so large that 1 less is the same: it then reads before the tensor. */
+/* Find the first maximum, in the order depth, width, height, with the height innermost. As in ORT, the comparison starts with the
+ * first element less 1. False: no element is greater, for example if the first one is NaN, or so large that subtracting 1 does not
+ * change it. ORT then reads before the tensor. */
 static bool find_greatest(const pool *p, const place *at, const void *in, int64_t best[AXES]) {
   vcuda_type type = p->launch->kernel->types[0].type;
   int64_t start[AXES], end[AXES], i[AXES];
@@ -118,14 +119,14 @@ static bool find_greatest(const pool *p, const place *at, const void *in, int64_
   return found;
 }
 
-/* In the whole input, counted in NCHW order; or, within an image, with the height innermost. */
+/* The index of the maximum in the whole input in NCHW order, or with the height innermost in each image. */
 static int64_t index_of(const pool *p, const place *at, const int64_t best[AXES], bool height_innermost) {
   int64_t offset = (at->image * p->channels + at->channel) * p->axes[0].in * p->axes[1].in * p->axes[2].in;
   if (height_innermost) return offset + best[0] + (best[1] + best[2] * p->axes[1].in) * p->axes[0].in;
   return offset + (best[0] * p->axes[1].in + best[1]) * p->axes[2].in + best[2];
 }
 
-/* An index lies where its element would in NCHW order. */
+/* The position of an index in the output of indices, which is in NCHW order. */
 static int64_t index_place(const pool *p, const place *at) {
   int64_t index = at->image * p->channels + at->channel;
   for (int i = 0; i < AXES; i++) index = index * p->axes[i].out + at->at[i];
@@ -156,7 +157,7 @@ static void run_greatest(const vcuda_launch *launch) {
   }
 }
 
-/* ---- the mean ---- */
+/* ---- mean ---- */
 
 static double sum_window(const pool *p, const place *at, const void *in, int64_t *counted, int64_t *whole) {
   vcuda_type type = p->launch->kernel->types[0].type;

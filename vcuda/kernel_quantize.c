@@ -1,14 +1,14 @@
-/* Quantised tensors: conversion to 8 bits and back, and what a product of them needs. */
+/* Quantised tensors: conversion to 8 bits and back, and corrections for products of them. */
 #include "kernel.h"
 
 #include <math.h>
 
-/* How elements share scales and zero points: runs of `same` elements, `count` scales, then again from the first. */
+/* How elements share scales and zero points: `same` adjacent elements have one scale; after `count` scales the first one follows again. */
 typedef struct scales {
   int64_t same, count;
 } scales;
 
-/* A kernel for one scale has no more parameters; the others have the batch and the number of scales after N. */
+/* A kernel for several scales has two more parameters after N: the batch and the number of scales. */
 static scales read_scales(const vcuda_launch *launch, int64_t count, bool one) {
   scales s = {count, 1};
   if (!one) {
@@ -62,8 +62,7 @@ static bool has_8_bits(vcuda_kernel *kernel) {
   return from == VCUDA_INT8 || from == VCUDA_UINT8 || to == VCUDA_INT8 || to == VCUDA_UINT8;
 }
 
-/* ---- zero points of a product (a - x)(b - y): sums of a's rows times y, of b's columns times x, and corrections from them
- * ---- */
+/* ---- zero points of a product (a - x)(b - y): the sums of a's rows times y and of b's columns times x correct the product ---- */
 
 /* (a, sums, y, row's length): a block for each row */
 static void run_row_sums(const vcuda_launch *launch) {

@@ -1,22 +1,23 @@
-/* Random numbers: uniform and normal ones. They have the distribution, and depend on seed and offset only; they are not NVIDIA's numbers. */
+/* Uniform and normal random numbers. They depend only on seed and offset, and have the right distribution, but differ from those of
+ * hardware. */
 #include "kernel.h"
 
 #include <math.h>
 
-/* 64 bits that depend on all bits of the number: the end of the generator splitmix64. */
+/* The output function of splitmix64: each bit of the result depends on all bits of the number. */
 static uint64_t mix(uint64_t bits) {
   bits = (bits ^ bits >> 30) * UINT64_C(0xBF58476D1CE4E5B9);
   bits = (bits ^ bits >> 27) * UINT64_C(0x94D049BB133111EB);
   return bits ^ bits >> 31;
 }
 
-/* In [0, 1), with the bits that a float holds. */
+/* In [0, 1), with the precision of a float. */
 static double draw(const uint64_t seeds[2], uint64_t index) {
   uint64_t bits = mix(mix(mix(seeds[0]) + seeds[1]) + index * UINT64_C(0x9E3779B97F4A7C15));
   return (double)(bits >> 40) * 0x1p-24;
 }
 
-/* Two uniform numbers give a normal one (Box and Muller). */
+/* A normal number from two uniform ones (Box-Muller). */
 static double draw_normal(const uint64_t seeds[2], uint64_t index) {
   static const double turn = 6.283185307179586;
   return sqrt(-2 * log(1 - draw(seeds, 2 * index))) * cos(turn * draw(seeds, 2 * index + 1));

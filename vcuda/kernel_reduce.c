@@ -1,4 +1,4 @@
-/* Many elements give one: sums over rows, columns or any axes, the place of the greatest, running sums. */
+/* Reductions: sums over rows, columns or any axes, ArgMax and ArgMin, running sums. */
 #include "kernel.h"
 
 #include <math.h>
@@ -6,7 +6,7 @@
 
 /* ---- matrices ---- */
 
-/* (in, out, rows, columns): each column's sum is added to the output, which the caller has cleared. */
+/* (in, out, rows, columns): adds each column's sum to the output, which the caller has cleared. */
 static void run_sum_rows(const vcuda_launch *launch) {
   int64_t rows = vcuda_integer(launch, 2), columns = vcuda_integer(launch, 3);
   vcuda_type from = vcuda_type_of(launch, 0), to = vcuda_type_of(launch, 1);
@@ -78,7 +78,7 @@ static void run_sum_segments(const vcuda_launch *launch) {
   void *out = vcuda_output(launch, 1, s.outputs);
   for (int64_t at = 0; in != NULL && out != NULL && at < s.outputs; at++) {
     int64_t base = segment_offset(s.output_sizes, s.output_strides, s.output_count, at);
-    vcuda_number sum = {.whole = 0}; /* and 0.0 for a real type */
+    vcuda_number sum = {.whole = 0}; /* the same bits as 0.0 */
     for (int64_t i = 0; i < s.reductions; i++) {
       vcuda_number value =
           vcuda_load(type, in, base + segment_offset(s.reduction_sizes, s.reduction_strides, s.reduction_count, i));
@@ -92,7 +92,7 @@ static void run_sum_segments(const vcuda_launch *launch) {
   }
 }
 
-/* ---- the place of a row's greatest or least element ---- */
+/* ---- the index of a row's maximum or minimum ---- */
 
 static void find_extremes(const vcuda_launch *launch, int rows_at, int in_at) {
   bool greatest = vcuda_flag(launch->kernel, 1);
@@ -115,7 +115,7 @@ static void run_extreme(const vcuda_launch *launch) {
   find_extremes(launch, 2, 0);
 }
 
-/* <T, greatest>(rows, columns, in, out, buffers of values, of places, counters) */
+/* <T, greatest>(rows, columns, in, out, buffers of values, of indices, counters) */
 static void run_extreme_together(const vcuda_launch *launch) {
   find_extremes(launch, 0, 2);
 }

@@ -1,22 +1,23 @@
-/* Resize: first each output coordinate's place in the input, dim by dim, then the elements. */
+/* Resize: one kernel maps each output coordinate to the input, dim by dim; another one computes the elements. */
 #include "kernel.h"
 #include "resize.h"
 
 #include <math.h>
 #include <string.h>
 
-/* As ORT has it in memory. */
+/* ORT's layout. */
 typedef struct nearest {
   int32_t origin, outside;
 } nearest;
 
 typedef struct linear {
   int32_t origin;
-  float weight; /* of the element behind the origin */
+  float weight; /* of the element after the origin */
   int32_t outside;
 } linear;
 
-/* The functors' names tell the rule. Computed as floats, as on the device, so that halves are rounded the same way. */
+/* The functor's name selects the rule. It is computed in floats, as on the device, so that values halfway between two round the same
+ * way. */
 float vcuda_resize_original(const char *rule, const vcuda_resize_axis *a, float x) {
   float in = (float)a->in, out = (float)a->out;
   if (strstr(rule, "ASYMMETRIC") != NULL) return x / a->scale;
@@ -56,7 +57,7 @@ static void map_nearest(const vcuda_kernel *kernel, const vcuda_resize_axis *a, 
   }
 }
 
-/* The dim `i` of `dims`: the inputs' dims come first, then the outputs', the scales, and where each one's region begins and ends. */
+/* Read dim `i` of `dims`. The parameters are the inputs' dims, the outputs' dims, the scales, and the region's starts and ends. */
 static vcuda_resize_axis read_axis(const vcuda_launch *launch, int dims, int i) {
   vcuda_resize_axis a = {.in = vcuda_integer(launch, i), .out = vcuda_integer(launch, dims + i)};
   a.scale = (float)vcuda_real(launch, 2 * dims + i);
@@ -95,7 +96,7 @@ static float float_item(const vcuda_launch *launch, int i, int at) {
   return value;
 }
 
-/* (rank, inputs' dims, outputs' dims, scales, region, the map's size, extrapolates, .., .., where each dim's map is, map) */
+/* (rank, inputs' dims, outputs' dims, scales, region, the map's size, extrapolates, .., .., offset of each dim's map, map) */
 static void run_map(const vcuda_launch *launch) {
   int rank = (int)vcuda_integer(launch, 0);
   nearest *map = vcuda_output(launch, 10, vcuda_integer(launch, 5));
@@ -110,7 +111,7 @@ static void run_map(const vcuda_launch *launch) {
   }
 }
 
-/* ---- the elements of a nearest resize: an index is a sum of one term for each dim ---- */
+/* ---- elements of a nearest resize: the input's index is a sum with one term for each dim ---- */
 
 typedef struct sampling {
   const vcuda_launch *launch;
@@ -118,7 +119,7 @@ typedef struct sampling {
   int64_t divisors[8], in_strides[8], starts[8], map_size;
 } sampling;
 
-/* The input's element, or -1 for the value outside. `outer` is counted in whole images. */
+/* The index of the input's element; -1: the value outside. */
 static int64_t sample(const sampling *s, const nearest *map, int64_t id, int64_t image, int64_t image_stride) {
   int64_t index = image == 0 ? 0 : id / image * image_stride;
   id = image == 0 ? id : id % image;
@@ -173,7 +174,7 @@ static void run_nearest_3d(const vcuda_launch *launch) {
   run_sampling(&s, vcuda_integer(launch, 6), vcuda_integer(launch, 3));
 }
 
-/* (rank, input strides, output strides, in, out, N, value, where each dim's map is, map) */
+/* (rank, input strides, output strides, in, out, N, value, offset of each dim's map, map) */
 static void run_nearest(const vcuda_launch *launch) {
   sampling s = {.launch = launch, .rank = (int)vcuda_integer(launch, 0), .in = 3, .out = 4, .count = 5, .value = 6, .map = 8};
   const int64_t *starts = vcuda_input(launch, 7, s.rank);
@@ -197,7 +198,7 @@ static void map_linear(const vcuda_kernel *kernel, const vcuda_resize_axis *a, b
     float inside = fminf(fmaxf(at, 0), (float)(a->in - 1));
     map[i].outside = extrapolates && (at < 0 || at > (float)(a->in - 1));
     map[i].origin = (int32_t)inside;
-    map[i].weight = map[i].origin >= a->in - 1 ? 0.5F : inside - (float)map[i].origin; /* at the border both elements are one */
+    map[i].weight = map[i].origin >= a->in - 1 ? 0.5F : inside - (float)map[i].origin; /* at the border both are the same */
   }
 }
 
@@ -219,7 +220,7 @@ static void run_map_linear_3d(const vcuda_launch *launch) {
   map_linear_dims(launch, 3);
 }
 
-/* The map's entries for an output element, one for each dim; its image is returned. */
+/* Find the map's entries for an output element, one for each dim. Returns the index of its image. */
 static int64_t find_entries(const int64_t *out, int dims, int64_t id, int64_t entries[3]) {
   int64_t start = 0;
   for (int i = dims - 1; i >= 0; i--) {
@@ -233,7 +234,7 @@ static int64_t find_entries(const int64_t *out, int dims, int64_t id, int64_t en
   return id;
 }
 
-/* The device casts each weight to the elements' type: of whole numbers only a weight of 1 is left. */
+/* The device casts each weight to the elements' type: for whole numbers all weights below 1 become 0. */
 static double blend(const linear *const entries[3], int dims, const int64_t *sizes, vcuda_type type, const void *in,
                     int64_t image) {
   double sum = 0;

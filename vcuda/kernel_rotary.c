@@ -4,8 +4,8 @@
 #include <string.h>
 
 typedef struct rotary {
-  int64_t batch, sequence, heads, head, turned, rows; /* `turned` of `head` elements; the caches' rows */
-  int format; /* of the positions: 0 the first one counts for the batch, 1 each has its own; 0 without any: a row for each token */
+  int64_t batch, sequence, heads, head, turned, rows; /* turned: rotated elements of a head; rows: of the caches */
+  int format; /* of positions: 0 one first position for the whole batch, 1 one for each token; without any each token has a row */
   bool interleaved;
   int32_t in[4], out[4]; /* strides of batch, head, token, element */
   const void *data, *cosines, *sines;
@@ -69,8 +69,8 @@ static void run(const vcuda_launch *launch, rotary *r) {
   }
 }
 
-/* (out, in, cosines, sines, positions[, lengths], tokens, heads, head's size, of which turned, caches' rows, format, interleaved,
- * input's strides, output's strides); a block for each token, batch and head. Lengths are of past tokens, and not known here. */
+/* (out, in, cosines, sines, positions[, lengths], tokens, heads, head's size, turned elements, caches' rows, format, interleaved,
+ * input's strides, output's strides); a block for each token, batch and head. Lengths of past tokens are not supported. */
 static void run_rotary(const vcuda_launch *launch) {
   int first = launch->kernel->argument_count == 15 ? 6 : 5;
   rotary r = {.type = vcuda_type_of(launch, 0), .batch = launch->grid[1]};

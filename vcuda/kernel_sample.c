@@ -1,4 +1,4 @@
-/* Elements at places between those of the input: GridSample, RoiAlign, Upsample. All compute places as floats, as the device does. */
+/* Interpolation between elements of the input: GridSample, RoiAlign, Upsample. Positions are computed in floats, as on the device. */
 #include "kernel.h"
 
 #include <math.h>
@@ -16,10 +16,10 @@ typedef struct grid {
   bool corners, channels_last;
 } grid;
 
-/* The elements along one dim that an output element is made of. */
+/* The input elements along one dim, with their weights, for an output element. */
 typedef struct taps {
   int count;
-  int64_t at[4]; /* -1: a zero */
+  int64_t at[4]; /* -1: zero */
   float weights[4];
 } taps;
 
@@ -98,7 +98,7 @@ static int64_t product(const int64_t *sizes, int count) {
   return result;
 }
 
-/* <float, channels last>(in, places, mode, padding, corners, batch, channels, input's dims, output's dims, out): a position is given
+/* <float, channels last>(in, positions, mode, padding, corners, batch, channels, input's dims, output's dims, out): a position is given
  * from the innermost dim on. */
 static void run_grid(const vcuda_launch *launch, int rank) {
   grid g = {.launch = launch, .rank = rank, .mode = vcuda_integer(launch, 2), .padding = vcuda_integer(launch, 3)};
@@ -147,7 +147,7 @@ typedef struct regions {
   bool mean;
 } regions;
 
-/* The elements between which a position lies, and its distance from the first. */
+/* The two elements around a position. Returns the first one; `*at` is clamped. */
 static int64_t corner(double *at, int64_t size, int64_t *next) {
   if (*at <= 0) *at = 0;
   int64_t low = (int64_t)*at;
@@ -175,7 +175,7 @@ static double sample_region(const regions *r, const void *in, int64_t plane, dou
   return result;
 }
 
-/* An edge in places of the input: where it begins and how long a bin of it is; the number of samples in a bin. */
+/* An edge of a region in input coordinates: its start, the length of a bin, and the number of samples in a bin. */
 typedef struct edge {
   double start, bin;
   int64_t samples;
@@ -231,7 +231,7 @@ static void run_regions(const vcuda_launch *launch) {
   }
 }
 
-/* ---- Upsample: whole factors ---- */
+/* ---- Upsample by whole factors ---- */
 
 /* <T, rank>(input strides, output strides, factors, in, out, N) */
 static void run_repeat(const vcuda_launch *launch) {
@@ -240,7 +240,7 @@ static void run_repeat(const vcuda_launch *launch) {
   size_t size = vcuda_size_of(launch, 3);
   const char *in = NULL;
   char *out = vcuda_output(launch, 4, count);
-  for (int pass = 0; out != NULL && pass < 2; pass++) { /* first how much of the input is used */
+  for (int pass = 0; out != NULL && pass < 2; pass++) { /* the first pass finds how much of the input is used */
     for (int64_t id = 0; id < count; id++) {
       int64_t index = 0, rest = id;
       for (int i = 0; i < rank; i++) {
@@ -254,7 +254,7 @@ static void run_repeat(const vcuda_launch *launch) {
   }
 }
 
-/* The weighted sum of two elements, as the device rounds it: a whole number's part is cut off. */
+/* The weighted sum of two elements, rounded as on the device: whole numbers are truncated. */
 static vcuda_number between(vcuda_type type, vcuda_number a, vcuda_number b, int64_t part, int64_t whole) {
   if (vcuda_type_is_float(type)) {
     a.real += (double)part * (b.real - a.real) / (double)whole;
@@ -264,7 +264,8 @@ static vcuda_number between(vcuda_type type, vcuda_number a, vcuda_number b, int
   return a;
 }
 
-/* (rows, input strides, output strides, factors, in, out, N): the last two dims, of which the arrays have `first` before them. */
+/* (rows, input strides, output strides, factors, in, out, N): the last two dims; the arrays have `first` dims before
+ * these. */
 static void blend(const vcuda_launch *launch, int first) {
   vcuda_type type = vcuda_type_of(launch, 4);
   int64_t rows = vcuda_integer(launch, 0), columns = vcuda_item(launch, 1, first), count = vcuda_integer(launch, 6);

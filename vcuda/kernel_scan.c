@@ -1,10 +1,10 @@
-/* How many elements come before each one: CUB's running sums, and the operators that use them (NonZero, Compress). */
+/* CUB's prefix sums, and the operators that use them (NonZero, Compress). */
 #include "kernel.h"
 
 #include <math.h>
 #include <string.h>
 
-/* ---- CUB's inclusive sum of int32; the state that its blocks share is not needed ---- */
+/* ---- CUB's inclusive sum of int32; the state shared by its blocks is not needed ---- */
 
 static void run_nothing(const vcuda_launch *launch) {
   (void)launch;
@@ -16,7 +16,8 @@ static bool sums_whole_numbers(vcuda_kernel *kernel) {
          strstr(kernel->arguments[4].text, "plus<") != NULL;
 }
 
-/* (in, out, state, first tile, sum, initial value, N): `in` is a pointer, or an iterator over signed char, a pointer first. */
+/* (in, out, state, first tile, sum, initial value, N): `in` is a pointer, or an iterator over signed char that begins with a
+ * pointer. */
 static void run_scan(const vcuda_launch *launch) {
   vcuda_type type = launch->kernel->arguments[0].kind == 'p' ? VCUDA_INT32 : VCUDA_INT8;
   int64_t count = vcuda_integer(launch, 6), sum = 0;
@@ -28,7 +29,7 @@ static void run_scan(const vcuda_launch *launch) {
   }
 }
 
-/* ---- NonZero: counts for each block, their running sums, and then the positions, which need only the last sum ---- */
+/* ---- NonZero: counts for each block, their prefix sums, and the positions, for which only the last sum is needed here ---- */
 
 static bool is_zero(vcuda_type type, const void *in, int64_t i) {
   return fpclassify(vcuda_load_real(type, in, i)) == FP_ZERO;
@@ -64,7 +65,8 @@ static void run_positions(const vcuda_launch *launch) {
 
 /* ---- Compress ---- */
 
-/* (conditions, inner size, block, output's block, running sums, condition, in, out, N): what has a true one moves together. */
+/* (conditions, inner size, block, output's block, running sums, condition, in, out, N): keeps the elements with a true
+ * condition. */
 static void run_compress(const vcuda_launch *launch) {
   int64_t conditions = vcuda_integer(launch, 0), inner = vcuda_integer(launch, 1), block = vcuda_integer(launch, 2);
   int64_t out_block = vcuda_integer(launch, 3), count = vcuda_integer(launch, 8);

@@ -1,4 +1,4 @@
-/* Attention in steps: a product has computed the scores of all queries and keys; their softmax. */
+/* Unfused attention: the softmax of scores that a matrix product has computed. */
 #include "kernel.h"
 
 #include <math.h>
@@ -8,10 +8,10 @@ typedef struct scores {
   const vcuda_launch *launch;
   int64_t batch, heads, queries, keys;
   vcuda_type bias_type;
-  const void *bias;         /* [batch][heads][queries][keys]; NULL: there is none */
-  bool one_batch, one_head; /* of the bias, for all */
-  const void *lengths;      /* of sequences: NULL: all keys */
-  const void *starts;       /* NULL: the first key */
+  const void *bias;         /* [batch][heads][queries][keys]; NULL: none */
+  bool one_batch, one_head; /* the bias has one batch, one head for all */
+  const void *lengths;      /* of sequences; NULL: all keys */
+  const void *starts;       /* first key of each sequence; NULL: 0 */
   bool causal;
   int64_t before; /* keys before the first query */
 } scores;
@@ -33,7 +33,7 @@ static int64_t bias_row(const scores *s, place at) {
          s->keys;
 }
 
-/* An input that may be left out: false if its memory is not accessible. */
+/* Read an optional input. False: its memory is not accessible. */
 static bool maybe(const vcuda_launch *launch, int i, int64_t count, const void **data) {
   *data = NULL;
   if (vcuda_address(launch, i) == NULL) return true;
@@ -59,13 +59,13 @@ static int64_t within(int64_t value, int64_t most) {
   return value < 0 ? 0 : value < most ? value : most;
 }
 
-/* The end of the keys that a query sees, with lengths alone. */
+/* The end of the keys that a query sees according to the lengths. */
 static int64_t end_of(const scores *s, place at) {
   int64_t keys = within(number(s->lengths, at.b, s->keys), s->keys);
   return s->causal ? within(s->before + at.query + 1, keys) : keys;
 }
 
-/* The softmax of what is seen of a row; the rest is 0. */
+/* Write the softmax of the keys that are seen. All other elements are 0. */
 static void softmax_row(const scores *s, int out, double *row, range seen, void *to) {
   double greatest = -INFINITY, sum = 0;
   for (int64_t i = seen.first; i < seen.end; i++) greatest = fmax(greatest, row[i]);
@@ -78,7 +78,7 @@ static void softmax_row(const scores *s, int out, double *row, range seen, void 
 
 enum { MOST_KEYS = 16384 };
 
-/* What is computed of each row: its scores, and which of them are seen. */
+/* Computes the scores of a row, and returns the range of keys that are seen. */
 typedef range (*row_function)(const scores *s, const void *in, place at, double *row);
 
 static void softmax_rows(const scores *s, int in, int out, row_function function) {
@@ -100,7 +100,7 @@ static void softmax_rows(const scores *s, int in, int out, row_function function
 
 /* ---- ONNX's Attention ---- */
 
-/* Is there a key that is not masked? */
+/* Does the row see a key that is not masked? */
 static bool sees_any(const scores *s, place at, range seen, double masked) {
   int64_t key = seen.first;
   while (s->bias != NULL && key < seen.end && bias_of(s, at, key) <= masked) key++;
@@ -125,7 +125,7 @@ static range unfused_row(const scores *s, const void *in, place at, double *row)
 }
 
 /* (queries, keys, heads, scores, bias, has bias, for all batches, for all heads, lengths, causal, window, keys before, scale, cap,
- * bias of what is masked, or 0, out); a block for each query and head, and sequence. With lengths the last query sees the last key. */
+ * bias of masked keys, or 0, out); a block for each query and head, and sequence. With lengths the last query sees the last key. */
 static void run_unfused(const vcuda_launch *launch) {
   scores s = {.launch = launch,
               .queries = vcuda_integer(launch, 0),
@@ -138,8 +138,8 @@ static void run_unfused(const vcuda_launch *launch) {
   if (read_bias(&s, 4) && maybe(launch, 8, s.batch, &s.lengths)) softmax_rows(&s, 3, 15, unfused_row);
 }
 
-/* (out, bias, lengths, batch, heads, queries, keys, size, causal, from the top left, bias's batch, its heads, bias of what is
- * masked): a row without any key is 0. */
+/* (out, bias, lengths, batch, heads, queries, keys, size, causal, from the top left, bias's batch, its heads, bias of masked
+ * keys): a row without any key becomes 0. */
 static void run_clear_rows(const vcuda_launch *launch) {
   scores s = {.launch = launch, .batch = vcuda_integer(launch, 3), .heads = vcuda_integer(launch, 4)};
   s.queries = vcuda_integer(launch, 5);
@@ -167,7 +167,7 @@ static range plain_row(const scores *s, const void *in, place at, double *row) {
   int64_t causal_end = s->keys - s->queries + at.query + 1;
   for (int64_t i = 0; i < s->keys; i++) row[i] = vcuda_load_real(s->bias_type, in, i) + bias_of(s, at, i);
   first = first < 0 ? 0 : first;
-  if (first >= end) { /* a mask without a key means all keys */
+  if (first >= end) { /* an empty mask means all keys */
     first = 0;
     end = s->keys;
   }
@@ -176,7 +176,7 @@ static range plain_row(const scores *s, const void *in, place at, double *row) {
   return (range){first, end < causal_end ? end : causal_end};
 }
 
-/* `bias` is the parameter with the bias; whether it is for all batches, and for all heads, scores and results follow. */
+/* `bias` is the parameter with the bias. The next parameters: whether it is for all batches, whether for all heads, scores, results. */
 static void run_plain_rows(scores *s, int bias) {
   s->batch = s->launch->grid[1];
   s->keys = vcuda_integer(s->launch, 0);
@@ -230,7 +230,7 @@ static range raw_mask_row(const scores *s, const void *in, place at, double *row
 }
 
 /* (keys, queries, mask, padding, bias, for all batches, for all heads, scores, out, causal, scale, dimensions of the mask, its size,
- * without softmax, what is added where the mask is 0). Of mask and padding there is one. */
+ * without softmax, bias where the mask is 0). There is either a mask or a padding. */
 static void run_softmax_raw(const vcuda_launch *launch) {
   scores s = {
       .launch = launch, .batch = launch->grid[1], .keys = vcuda_integer(launch, 0), .queries = vcuda_integer(launch, 1)};

@@ -1,9 +1,9 @@
-/* Sequences: their elements in reverse, and what cuDNN's recurrent networks need around them. */
+/* Sequences: reversal, and kernels that prepare data for cuDNN's recurrent networks. */
 #include "kernel.h"
 
 #include <string.h>
 
-/* (longest, lengths, block, block, elements of a sequence in a block, in, out, N): behind a sequence's end there are zeros. */
+/* (longest, lengths, block, block, elements of a sequence in a block, in, out, N): zeros after the end of a sequence. */
 static void run_reverse_rnn(const vcuda_launch *launch) {
   int64_t block = vcuda_integer(launch, 2), inner = vcuda_integer(launch, 4), count = vcuda_integer(launch, 7);
   size_t size = vcuda_size_of(launch, 5);
@@ -26,8 +26,8 @@ static void run_reverse_rnn(const vcuda_launch *launch) {
   }
 }
 
-/* (length, batch, hidden size, block, block, hidden size, in, out, N): in each block of the input the directions alternate; in the
- * output all of the first one come first. */
+/* (length, batch, hidden size, block, block, hidden size, in, out, N): the directions alternate in each block of the input; the
+ * output has all of the first direction, then all of the second. */
 static void run_directions(const vcuda_launch *launch) {
   int64_t batch = vcuda_integer(launch, 1), hidden = vcuda_integer(launch, 2), block = vcuda_integer(launch, 3);
   int64_t count = vcuda_integer(launch, 8);
@@ -40,7 +40,7 @@ static void run_directions(const vcuda_launch *launch) {
   }
 }
 
-/* (hidden size, output, last outputs, last cells, rows, N): these rows become zero in each that is there. */
+/* (hidden size, output, last outputs, last cells, rows, N): clears these rows in each of the tensors that is given. */
 static void run_clear_rows(const vcuda_launch *launch) {
   int64_t hidden = vcuda_integer(launch, 0), count = vcuda_integer(launch, 5);
   const int32_t *rows = vcuda_input(launch, 4, count);
@@ -55,7 +55,8 @@ static void run_clear_rows(const vcuda_launch *launch) {
   }
 }
 
-/* <T, time first>(in, lengths, out, batch, longest, element's size, ..): behind a sequence's end all stays. */
+/* <T, time first>(in, lengths, out, batch, longest, element's size, ..): elements after the end of a sequence
+ * stay in place. */
 static void run_reverse(const vcuda_launch *launch) {
   bool time_first = vcuda_flag(launch->kernel, 1);
   int64_t batch = vcuda_integer(launch, 3), longest = vcuda_integer(launch, 4), inner = vcuda_integer(launch, 5);

@@ -1,14 +1,14 @@
-/* What CUB does with whole arrays, and the operators need: sort by keys, select by flags, count what fulfils a condition. */
+/* CUB's algorithms that operators use: sort by keys, select by flags, count by a condition. */
 #include "kernel.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 static void run_nothing(const vcuda_launch *launch) {
-  (void)launch; /* states and histograms for the kernels that follow, which do not need them here */
+  (void)launch; /* prepares states and histograms, which later kernels do not need here */
 }
 
-/* ---- radix sort: stable, by some bits of the keys ---- */
+/* ---- radix sort: stable, by a range of the keys' bits ---- */
 
 typedef struct entry {
   uint64_t bits;
@@ -25,7 +25,7 @@ static bool has_sign(vcuda_type type) {
   return vcuda_type_is_float(type) || type == VCUDA_INT8 || type == VCUDA_INT16 || type == VCUDA_INT32 || type == VCUDA_INT64;
 }
 
-/* A key's bits in the order of unsigned numbers. Both zeros of a float are the same key. */
+/* The key's bits, mapped so that they sort as unsigned numbers. Both zeros of a float are the same key. */
 static uint64_t ordered_bits(vcuda_type type, const char *keys, int64_t at) {
   size_t size = vcuda_type_size(type);
   uint64_t bits = 0, sign = (uint64_t)1 << (8 * size - 1);
@@ -37,10 +37,11 @@ static uint64_t ordered_bits(vcuda_type type, const char *keys, int64_t at) {
   return has_sign(type) ? bits ^ sign : bits;
 }
 
-/* The parameters of the keys and values, in and out, and of their number, which the first bit and a last one, or a number of bits, follow. */
+/* The parameters of the keys and values, in and out, and of their number, which the first bit and a last one, or a number of bits,
+ * follow. */
 typedef struct sort {
   int keys, keys_out, values, values_out, count;
-  bool to_last; /* the last bit follows, not the number of bits */
+  bool to_last; /* the parameter is the last bit, not the number of bits */
 } sort;
 
 static void run_sort(const vcuda_launch *launch, const sort *s) {
@@ -118,7 +119,7 @@ static bool selects_by_flags(vcuda_kernel *kernel) {
 
 /* ---- count ---- */
 
-/* The iterator is a pointer to floats, and a number that they are compared with. Returns -1 if they are not accessible. */
+/* The iterator is a pointer to floats, then the number with which they are compared. Returns -1 if the floats are not accessible. */
 static int64_t count_greater(const vcuda_launch *launch) {
   int64_t count = vcuda_integer(launch, 2), found = 0;
   const char *iterator = vcuda_argument(launch, 0);
@@ -136,7 +137,7 @@ static void run_count(const vcuda_launch *launch) {
   if (out != NULL) *out = vcuda_integer(launch, 4) + found;
 }
 
-/* (iterator, out, N, ..): a number for each block, which a further kernel sums; all of it is in the first. */
+/* (iterator, out, N, ..): a count for each block, which a further kernel sums. Here the first block has the whole count. */
 static void run_count_blocks(const vcuda_launch *launch) {
   int64_t found = count_greater(launch), *out = found < 0 ? NULL : vcuda_output(launch, 1, launch->grid[0]);
   for (int64_t i = 0; out != NULL && i < launch->grid[0]; i++) out[i] = i == 0 ? found : 0;

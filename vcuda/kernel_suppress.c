@@ -1,4 +1,4 @@
-/* NonMaxSuppression: of boxes that overlap, in the order of their scores, the first stays. */
+/* NonMaxSuppression: of overlapping boxes only the one with the highest score is kept. */
 #include "kernel.h"
 
 #include <string.h>
@@ -7,7 +7,7 @@ typedef struct box {
   float low[2], high[2];
 } box;
 
-/* Corners in any order, or the center and the size. */
+/* A box is given by corners in any order, or by center and size. */
 static box read_box(const float *numbers, bool has_center) {
   box b;
   for (int i = 0; i < 2; i++) {
@@ -33,8 +33,8 @@ static bool overlap(const box *a, const box *b, float threshold) {
   return both > 0 && one > 0 && other > 0 && all > 0 && both / all > threshold;
 }
 
-/* (boxes have centers, boxes, their number, threshold, words of a row, mask): a row for each box, a bit for each later one that it
- * suppresses. The caller has cleared the mask. */
+/* (boxes have centers, boxes, their number, threshold, words of a row, mask): a row for each box, with a bit for each later box
+ * that it suppresses. The caller has cleared the mask. */
 static void run_find(const vcuda_launch *launch) {
   bool has_center = vcuda_integer(launch, 0) != 0;
   int64_t count = vcuda_integer(launch, 2), words = vcuda_integer(launch, 4);
@@ -50,8 +50,8 @@ static void run_find(const vcuda_launch *launch) {
   }
 }
 
-/* (mask, words of a row, boxes, most, flags): `flags` is also where suppressed boxes are noted. As on the device, the last box
- * suppresses none, and boxes beyond the most are left as they are. */
+/* (mask, words of a row, boxes, most, flags): `flags` also records suppressed boxes. As on the device, the last box suppresses
+ * none, and the scan ends when more than `most` boxes are kept. */
 static void run_reduce(const vcuda_launch *launch) {
   int64_t words = vcuda_integer(launch, 1), count = vcuda_integer(launch, 2), most = vcuda_integer(launch, 3), accepted = 0;
   const uint32_t *mask = vcuda_input(launch, 0, count * words);

@@ -1,4 +1,4 @@
-/* TopK: ORT has a kernel for each size; all give the same result. */
+/* TopK: ORT has several kernels for different sizes; all give the same result. */
 #include "kernel.h"
 
 #include <stdlib.h>
@@ -12,7 +12,7 @@ static int compare(double a, double b) {
   return (a > b) - (a < b);
 }
 
-/* The greatest comes first, and of equal ones the first. */
+/* Descending; equal elements stay in order. */
 static int by_greatest_real(const void *a, const void *b) {
   const entry *x = a, *y = b;
   int order = compare(y->value.real, x->value.real);
@@ -42,12 +42,12 @@ static int by_place(const void *a, const void *b) {
   return (x->place > y->place) - (x->place < y->place);
 }
 
-/* `length` elements, `stride` apart, of each line; a block's number says which line. */
+/* `length` elements of each line, `stride` apart. The block's index selects the line. */
 typedef struct lines {
   const vcuda_launch *launch;
   int64_t count, length, stride, kept;
   bool greatest, sorted;
-  int values, places; /* the parameters of the results; the input is the first one */
+  int values, places; /* indices of the parameters of the results; the input is parameter 0 */
 } lines;
 
 static void top_of_line(const lines *l, int64_t line, const void *in, void *values, int64_t *places, entry *entries) {
@@ -83,7 +83,7 @@ static void find_top(const lines *l) {
   free(entries);
 }
 
-/* (in, values, places, sizes from each dim on, rank, axis, K[, rounded up], greatest, sorted, length): a block for a line */
+/* (in, values, indices, sizes from each dim on, rank, axis, K[, rounded up], greatest, sorted, length): a block for a line */
 static void run_top(const vcuda_launch *launch) {
   int after = launch->kernel->argument_count == 14 ? 8 : 7;
   int64_t axis = vcuda_integer(launch, 5), rank = vcuda_integer(launch, 4);
@@ -96,10 +96,10 @@ static void run_top(const vcuda_launch *launch) {
 }
 
 static void run_nothing(const vcuda_launch *launch) {
-  (void)launch; /* candidates for the kernel that follows, which does not need them here */
+  (void)launch; /* finds candidates, which the next kernel does not need here */
 }
 
-/* (in, values, places, candidates, length, K, candidates' number): the last axis, the greatest, sorted */
+/* (in, values, indices, candidates, length, K, candidates' number): the last axis, the greatest, sorted. */
 static void run_final(const vcuda_launch *launch) {
   lines l = {.launch = launch,
              .values = 1,
@@ -112,7 +112,7 @@ static void run_final(const vcuda_launch *launch) {
   find_top(&l);
 }
 
-/* (in, candidates' places, values, places, lines, length, K, candidates' number): the same */
+/* (in, candidates' indices, values, indices, lines, length, K, candidates' number): the same. */
 static void run_write(const vcuda_launch *launch) {
   lines l = {.launch = launch, .values = 2, .places = 3, .count = vcuda_integer(launch, 4), .length = vcuda_integer(launch, 5)};
   l.kept = vcuda_integer(launch, 6);

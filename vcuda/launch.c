@@ -7,12 +7,12 @@
 
 typedef struct vcuda_function {
   const void *host;
-  const char *name; /* owned by the program, and valid as long as its code */
+  const char *name; /* owned by the program, and valid while its code is loaded */
   const vcuda_kernel *kernel;
   bool looked_up;
 } function;
 
-/* Registered one after the other as a library is loaded, sorted when the first is looked up. */
+/* Appended while a library is loaded, and sorted at the next lookup. */
 static function **functions;
 static size_t function_count, function_capacity, sorted_count;
 
@@ -21,14 +21,14 @@ static int compare(const void *a, const void *b) {
   return (x > y) - (x < y);
 }
 
-/* Programs register their kernels while they are loaded. Only a trace needs the devices then: otherwise they are made at the first
- * call, so that a program can set the environment before it. */
+/* Programs register their kernels while they are loaded. Only a trace needs the devices then. Otherwise the first call creates them,
+ * so that a program can set the environment before that call. */
 static void note_loading(const char *call) {
   if (vcuda_trace_is_on()) vcuda_note(call, NULL);
 }
 
 void **__cudaRegisterFatBinary(void *binary) {
-  static void *handle; /* code is not run: one handle for all of it */
+  static void *handle; /* device code is not run: all of it has one handle */
   (void)binary;
   if (vcuda_trace_is_wanted()) vcuda_start();
   note_loading(__func__);
@@ -40,7 +40,7 @@ void __cudaRegisterFatBinaryEnd(void **handle) {
   (void)handle;
 }
 
-/* A library that is unloaded leaves its names here: another one at the same addresses registers its own. */
+/* The kernels of an unloaded library stay registered. */
 void __cudaUnregisterFatBinary(void **handle) {
   note_loading(__func__);
   (void)handle;
@@ -69,7 +69,7 @@ static void add(const void *host, const char *name) {
   vcuda_unlock();
 }
 
-/* NOLINTBEGIN(readability-non-const-parameter): the compiler that generates these calls fixes their types */
+/* NOLINTBEGIN(readability-non-const-parameter): nvcc generates these calls and determines the types */
 void __cudaRegisterFunction(void **handle, const char *host, char *device_function, const char *name, int threads, void *thread,
                             void *block, void *block_dim, void *grid_dim, int *warp) {
   (void)handle, (void)device_function, (void)threads, (void)thread, (void)block, (void)block_dim, (void)grid_dim, (void)warp;
@@ -77,7 +77,7 @@ void __cudaRegisterFunction(void **handle, const char *host, char *device_functi
   add(host, name);
 }
 
-/* The only variable that the EP reads: the shared memory that a kernel of XQA needs. Here a kernel needs none. */
+/* The only variable that the EP reads is the shared memory that an XQA kernel needs. It is 0, because no kernel here needs any. */
 static bool is_shared_size(const char *name) {
   static const char end[] = "8smemSizeE";
   size_t size = strlen(name);
@@ -113,7 +113,7 @@ bool vcuda_is_variable(const void *symbol) {
 
 /* ---- launches ---- */
 
-/* A caller that ignores the launch's error must not continue with old content of the memory. */
+/* A caller may ignore the launch's error; a later wait or copy fails, so that the caller does not use stale memory. */
 static int refuse(const char *name) {
   vcuda_log("no such kernel here: %s", name);
   vcuda_lock();
@@ -177,7 +177,7 @@ int __cudaLaunchKernel(cuda_kernel kernel, cuda_dim3 grid, cuda_dim3 block, void
   return vcuda_end(&call, launch(kernel->host, &grid, &block, arguments, shared, stream));
 }
 
-/* ---- the values between <<< and >>>, until the launch itself ---- */
+/* ---- the launch configuration between <<< and >>> ---- */
 
 typedef struct configuration {
   cuda_dim3 grid, block;
@@ -206,7 +206,7 @@ int __cudaPopCallConfiguration(cuda_dim3 *grid, cuda_dim3 *block, size_t *shared
   return vcuda_close(&call, CUDA_OK);
 }
 
-/* ---- questions about kernels: the answers allow every launch ---- */
+/* ---- queries of kernels: the answers allow every launch ---- */
 
 int cudaFuncGetAttributes(cuda_function_attributes *attributes, const void *host) {
   VCUDA_ENTER(NULL);
@@ -241,7 +241,7 @@ int cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *blocks, const vo
   return vcuda_end(&call, CUDA_OK);
 }
 
-/* Device code that a program brings along cannot run here. */
+/* vcuda cannot run device code that a program loads. */
 int cudaLibraryLoadData(cuda_library *library, const void *code, void *jit_options, void **jit_values, unsigned jit_count,
                         void *options, void **values, unsigned count) {
   VCUDA_ENTER(NULL);

@@ -10,8 +10,8 @@
 #include "state.h"
 #include "work.h"
 
-/* One file in memory is mapped twice: the addresses that callers see have no access rights, so that a host access faults; the
- * other mapping is used for the bytes. Pages that were never written take no memory. */
+/* A memory file is mapped twice. The mapping whose addresses callers get has no access rights, so that a host access faults. The other
+ * mapping is used to access the bytes. Pages that were never written take no memory. */
 
 enum { ALIGNMENT = 512, PAGE = 4096, POISON = 0xCD };
 
@@ -35,7 +35,7 @@ bool vcuda_memory_reserve(vcuda_device *device) {
 
 /* ---- blocks, by offset ---- */
 
-/* The first block that ends after this offset. */
+/* The index of the first block that ends after this offset. */
 static size_t find_behind(const vcuda_device *device, size_t offset) {
   size_t low = 0, high = device->block_count;
   while (low < high) {
@@ -53,12 +53,12 @@ static size_t align(size_t offset, size_t alignment) {
   return (offset + alignment - 1) / alignment * alignment;
 }
 
-/* The end of the memory that nothing else may use: pages of another file are mapped whole. */
+/* The end of the block's reserved memory. Another file is mapped in whole pages, so this may be after the block's last byte. */
 static size_t end_of(const vcuda_block *block) {
   return block->foreign ? align(block->offset + block->size, PAGE) : block->offset + block->size;
 }
 
-/* A gap of this size between `from` and `to`; SIZE_MAX: none. *index receives the place among the blocks. */
+/* The offset of a gap of this size between `from` and `to`; SIZE_MAX: none. *index receives the index at which to insert the block. */
 static size_t find_gap(const vcuda_device *device, size_t from, size_t to, size_t size, size_t alignment, size_t *index) {
   size_t at = align(from, alignment);
   for (*index = find_behind(device, from); *index <= device->block_count; (*index)++) {
@@ -92,7 +92,7 @@ static void count_live(vcuda_device *device, int64_t bytes) {
   }
 }
 
-/* Room for `bytes`, and where in it. SIZE_MAX: none. */
+/* The offset of free memory for `bytes`; SIZE_MAX: none. *index receives the index at which to insert the block. */
 static size_t find_room(vcuda_device *device, size_t bytes, size_t alignment, size_t *index) {
   size_t free_bytes = (size_t)(device->settings.memory - device->counters[VCUDA_COUNT_live_bytes]);
   if (bytes == 0 || bytes > free_bytes || !grow(device)) return SIZE_MAX;
@@ -118,7 +118,7 @@ void *vcuda_memory_allocate(vcuda_device *device, size_t bytes, vcuda_pool *pool
   return device->base + offset;
 }
 
-/* Both addresses of a byte have the same place in their page, as in the file. */
+/* The block's address has the same offset in its page as `start` has in the file. */
 void *vcuda_memory_adopt(vcuda_device *device, int file, size_t start, size_t bytes) {
   size_t index = 0, skipped = start % PAGE, span = align(skipped + bytes, PAGE);
   size_t offset = find_room(device, span, PAGE, &index);
@@ -129,7 +129,7 @@ void *vcuda_memory_adopt(vcuda_device *device, int file, size_t start, size_t by
   return device->base + offset + skipped;
 }
 
-/* The device's own pages instead of another file's. */
+/* Map the device's own pages again in place of the other file's. */
 static void give_pages_back(vcuda_device *device, const vcuda_block *block) {
   size_t first = block->offset / PAGE * PAGE, last = align(block->offset + block->size, PAGE);
   void *twin = device->twin + first;
@@ -220,7 +220,7 @@ int cudaMalloc(void **address, size_t bytes) {
   return vcuda_end(&call, error);
 }
 
-/* Waits for all work of the device, as CUDA's does. */
+/* Blocks until all work of the device is complete, as in CUDA. */
 int cudaFree(void *address) {
   VCUDA_ENTER(NULL);
   vcuda_lock();

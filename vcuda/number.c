@@ -3,7 +3,7 @@
 #include <math.h>
 #include <string.h>
 
-/* A binary float format of at most 16 bits. `finite_only`: no infinities, and only all ones is NaN. */
+/* A binary float format of at most 16 bits. `finite_only`: no infinities, and the only NaN is all ones. */
 typedef struct format {
   int exponent_bits;
   int fraction_bits;
@@ -87,7 +87,7 @@ uint8_t vcuda_to_float8(vcuda_type type, double real, bool saturate) {
   return (uint8_t)pack(&formats[type], real, saturate);
 }
 
-/* ---- float16 and bfloat16 fast: most matrices hold one of them ---- */
+/* ---- fast paths for float16 and bfloat16, the types of most matrices ---- */
 
 static uint32_t float_bits(float value) {
   uint32_t bits;
@@ -112,7 +112,7 @@ static double unpack16(vcuda_type type, uint16_t bits) {
   return (double)bits_float((uint32_t)(bits & 0x8000) << 16 | (exponent + 112) << 23 | (uint32_t)(bits & 1023) << 13);
 }
 
-/* A double that a float holds exactly is the common case: its bits are rounded directly. */
+/* In the common case a float holds the double exactly: the float's bits are rounded directly. */
 static uint16_t pack16(vcuda_type type, double real) {
   float value = (float)real;
   if ((double)value == real && type == VCUDA_BFLOAT16) {
@@ -204,7 +204,7 @@ void vcuda_store(vcuda_type type, void *data, int64_t index, vcuda_number number
 
 /* ---- conversions ---- */
 
-/* Rounds towards zero into [lowest, highest]; both bounds are exact as doubles or one above the last number. */
+/* Round towards zero and clamp to the type's range. A double holds each bound, or the number after it, exactly. */
 static int64_t truncate(double real, bool without_sign, int bits) {
   if (isnan(real)) return 0;
   double limit = ldexp(1, without_sign ? bits : bits - 1);

@@ -26,7 +26,7 @@ typedef enum vcuda_type {
   VCUDA_TYPES
 } vcuda_type;
 
-/* A number as kernels compute with it: `real` of the float types, `whole` of the others; a uint64 as its 64 bits. */
+/* A number as kernels compute with it: `real` for float types, `whole` for all others. A uint64 is stored as its 64 bits. */
 typedef union vcuda_number {
   double real;
   int64_t whole;
@@ -35,8 +35,8 @@ typedef union vcuda_number {
 size_t vcuda_type_size(vcuda_type type);
 bool vcuda_type_is_float(vcuda_type type);
 
-/* Element `index` of an array. A value that the type cannot hold is rounded to nearest even (floats) or wrapped (whole
- * numbers). */
+/* Load and store element `index` of an array. A stored value that the type cannot hold is rounded to nearest even (floats) or wrapped
+ * (whole numbers). */
 vcuda_number vcuda_load(vcuda_type type, const void *data, int64_t index);
 void vcuda_store(vcuda_type type, void *data, int64_t index, vcuda_number number);
 
@@ -48,8 +48,7 @@ void vcuda_store_real(vcuda_type type, void *data, int64_t index, double real);
  * values the largest. */
 vcuda_number vcuda_convert(vcuda_type to, vcuda_type from, vcuda_number number);
 
-/* The 8-bit floats have two rules for values that are too large: saturate to the largest, or overflow to NaN (e4m3) and
- * infinity. */
+/* 8-bit floats have two rules for values that are too large: saturate to the largest value, or overflow to NaN (e4m3) or infinity. */
 uint8_t vcuda_to_float8(vcuda_type type, double real, bool saturate);
 
 #endif

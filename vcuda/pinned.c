@@ -91,7 +91,7 @@ int cudaMallocHost(void **address, size_t bytes) {
   return vcuda_end(&call, allocate_locked(address, bytes));
 }
 
-/* Waits for all work of its device, as CUDA's does. */
+/* Blocks until all work of its device is complete, as in CUDA. */
 int cudaFreeHost(void *address) {
   VCUDA_ENTER(NULL);
   vcuda_lock();
@@ -104,7 +104,7 @@ int cudaFreeHost(void *address) {
     vcuda_device *device = vcuda_device_at(pinned->device);
     vcuda_count_sync(device, VCUDA_COUNT_sync_free);
     (void)vcuda_queue_wait_all(device);
-    pinned = vcuda_pinned_find(address); /* the list may have been reallocated meanwhile */
+    pinned = vcuda_pinned_find(address); /* the list may have been reallocated during the wait */
     if (pinned != NULL) {
       size_t mapped = pinned->mapped;
       take_out(pinned);

@@ -1,4 +1,4 @@
-/* Pools, and memory in stream order: usable at once, and freed when the stream gets there. */
+/* Memory pools and stream-ordered memory. An allocation is usable at once; its memory is freed when the stream reaches the free. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,8 +11,7 @@ struct vcuda_pool {
   vcuda_device *device;
   uint64_t threshold;
   uint64_t used, highest; /* bytes */
-  uint64_t
-      kept; /* bytes that were freed and did not go back to the device: only their number, as each block gets new addresses */
+  uint64_t kept;          /* number of freed bytes that are not returned to the device; the blocks themselves are not reused */
 };
 
 static vcuda_pool *make_pool(vcuda_device *device) {
@@ -50,7 +49,7 @@ static void note_allocated(vcuda_pool *pool, uint64_t bytes) {
   pool->highest = pool->used > pool->highest ? pool->used : pool->highest;
 }
 
-/* CUDA gives what is above the threshold back at the next wait of the process: here it goes at once. */
+/* CUDA returns memory above the threshold to the device at the next synchronization. Here this happens at once. */
 static void note_freed(vcuda_pool *pool, uint64_t bytes) {
   pool->used -= bytes;
   keep(pool, least(pool->kept + bytes, pool->threshold));
@@ -84,7 +83,7 @@ int cudaMemPoolCreate(cuda_pool *pool, const cuda_pool_properties *properties) {
   return vcuda_end(&call, *pool == NULL ? CUDA_OUT_OF_MEMORY : CUDA_OK);
 }
 
-/* Memory of the pool that is still allocated stays, without a pool. */
+/* Live allocations of the pool stay valid without it. */
 int cudaMemPoolDestroy(cuda_pool pool) {
   VCUDA_ENTER(NULL);
   if (pool == NULL || pool == pool->device->pool) return vcuda_end(&call, CUDA_INVALID_VALUE);
@@ -140,9 +139,9 @@ int cudaMemPoolTrimTo(cuda_pool pool, size_t bytes) {
   return vcuda_end(&call, CUDA_OK);
 }
 
-/* ---- memory in a stream's order ---- */
+/* ---- stream-ordered memory ---- */
 
-/* Runs on the stream's thread, unless the memory has been freed by another call meanwhile. */
+/* Runs on the stream's thread. It has no effect if another call has freed the memory in the meantime. */
 static void run_allocate(void *arguments) {
   void *address;
   memcpy(&address, arguments, sizeof address);
@@ -158,7 +157,7 @@ static int queue(vcuda_stream *stream, const char *name, void (*run)(void *argum
   return vcuda_queue_order(stream, &order);
 }
 
-/* Room for so many bytes. NULL: there is none, also once what is being freed is free. */
+/* Allocate. If there is no memory, wait for queued frees and try again. NULL: still none. */
 static void *find_memory(vcuda_device *device, size_t bytes, vcuda_pool *pool) {
   if (vcuda_trigger_fails(&device->settings, VCUDA_SITE_ALLOC, (int64_t)bytes, "cudaMallocAsync", false)) return NULL;
   void *address = vcuda_memory_allocate(device, bytes, pool);
@@ -177,7 +176,7 @@ static int allocate(void **address, size_t bytes, vcuda_pool *pool, cuda_stream 
   if (pool == NULL) pool = default_pool(device);
   if (pool == NULL) return CUDA_OUT_OF_MEMORY;
   if (pool->device != device) return CUDA_INVALID_VALUE;
-  if (stream->capture != NULL) return CUDA_NOT_SUPPORTED; /* nodes that allocate */
+  if (stream->capture != NULL) return CUDA_NOT_SUPPORTED; /* allocation nodes are not supported */
   if (bytes == 0) return CUDA_OK;
   *address = find_memory(device, bytes, pool);
   if (*address == NULL) return CUDA_OUT_OF_MEMORY;

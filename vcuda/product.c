@@ -23,13 +23,13 @@ vcuda_type vcuda_data_type(int number) {
 
 vcuda_type vcuda_scale_type(int compute_type) {
   switch (compute_type) {
-    case 64: /* 16F, and as strict as it is written */
+    case 64: /* 16F, and 16F_PEDANTIC */
     case 65: return VCUDA_FLOAT16;
     case 70: /* 64F */
     case 71: return VCUDA_FLOAT64;
     case 72: /* 32I */
     case 73: return VCUDA_INT32;
-    case 68: /* 32F, also by way of faster types, which are not imitated */
+    case 68: /* 32F, and variants with faster types, which compute the same here */
     case 69:
     case 74:
     case 75:
@@ -46,7 +46,7 @@ int64_t vcuda_matrix_offset(const vcuda_matrix *matrix, int64_t row, int64_t col
   return across ? row * matrix->leading + column : column * matrix->leading + row;
 }
 
-/* The bytes from a matrix's first element to its last, and its start; NULL if the array of pointers is not accessible. */
+/* The address of a matrix, and its bytes from the first element to the last. NULL: the array of pointers is not accessible. */
 static void *locate(const vcuda_matrix *matrix, int64_t batch, size_t *bytes) {
   int64_t lines = matrix->row_major ? matrix->rows : matrix->columns,
           length = matrix->row_major ? matrix->columns : matrix->rows;
@@ -69,10 +69,9 @@ void *vcuda_write_matrix(const vcuda_matrix *matrix, int64_t batch) {
   return vcuda_writes(address, bytes);
 }
 
-/* ---- the product: a and b are unpacked to doubles, which hold the products of every type, and columns are summed ---- */
+/* ---- products: a and b are unpacked to doubles, which hold the products of every type; then columns are summed ---- */
 
-/* Element (row, column) of the factor is at row + column
- * rows. */
+/* Unpack the factor by columns: its element (row, column) goes to index column * rows + row. */
 static bool unpack(const vcuda_matrix *matrix, int64_t batch, int64_t rows, int64_t columns, double *to) {
   const void *data = vcuda_read_matrix(matrix, batch);
   for (int64_t column = 0; data != NULL && column < columns; column++) {

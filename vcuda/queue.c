@@ -16,7 +16,7 @@ static bool is_blocking(const vcuda_stream *stream) {
   return (stream->flags & CUDA_STREAM_NON_BLOCKING) == 0;
 }
 
-/* ---- streams as objects ---- */
+/* ---- stream objects ---- */
 
 void vcuda_stream_hold(vcuda_stream *stream) {
   stream->references++;
@@ -52,7 +52,7 @@ vcuda_stream *vcuda_stream_make(vcuda_device *device, unsigned flags) {
   return stream;
 }
 
-/* A thread's own default streams, created on first use. They stay until the process ends. */
+/* The calling thread's default stream for this device, created on first use. It exists until the process ends. */
 static vcuda_stream *find_per_thread(vcuda_device *device) {
   static _Thread_local vcuda_stream *own[VCUDA_MAX_DEVICES];
   if (own[device->index] == NULL) own[device->index] = vcuda_stream_make(device, 0);
@@ -126,7 +126,7 @@ static void *work_on(void *argument) {
   return NULL;
 }
 
-/* Signals that a program handles must arrive on its own threads; a crash's signal goes to the thread that crashed. */
+/* The worker blocks signals, so that the program's handlers run on its own threads. A crash's signal goes to the thread that crashed. */
 static bool start_worker(vcuda_stream *stream) {
   sigset_t blocked;
   sigset_t before;
@@ -146,7 +146,7 @@ static bool start_worker(vcuda_stream *stream) {
   return stream->started;
 }
 
-/* ---- what is queued ---- */
+/* ---- queueing work ---- */
 
 void vcuda_queue_count(vcuda_device *device, const vcuda_order *order) {
   switch (order->kind) {
@@ -162,7 +162,7 @@ void vcuda_queue_count(vcuda_device *device, const vcuda_order *order) {
   }
 }
 
-/* Later work of the stream comes after this one, whose clocks these are. */
+/* Make the work wait for work `sequence` of a stream, whose clocks these are. */
 static void depend(vcuda_work *work, vcuda_stream *stream, uint64_t sequence, const uint64_t *clocks) {
   vcuda_clocks_join(work->clocks, clocks);
   if (stream->completed >= sequence) return;
@@ -170,7 +170,7 @@ static void depend(vcuda_work *work, vcuda_stream *stream, uint64_t sequence, co
   work->dependencies[work->dependency_count++] = (vcuda_dependency){stream, sequence};
 }
 
-/* The NULL stream waits for all blocking streams of its device, and they wait for it. */
+/* Work of the NULL stream waits for all blocking streams of its device; work of a blocking stream waits for the NULL stream. */
 static void depend_on_streams(vcuda_stream *stream, vcuda_work *work) {
   if (!is_blocking(stream)) return;
   for (vcuda_stream *other = vcuda_global.streams; other != NULL; other = other->next) {
@@ -208,7 +208,7 @@ static vcuda_work *make_work(const vcuda_order *order) {
 }
 
 static size_t count_streams(void) {
-  size_t count = 2; /* of an event, and of a graph's last launch */
+  size_t count = 2; /* for an event, and for the graph's last launch */
   for (const vcuda_stream *stream = vcuda_global.streams; stream != NULL; stream = stream->next) count++;
   return count;
 }
@@ -267,7 +267,7 @@ int vcuda_queue_push(vcuda_stream *stream, const vcuda_order *order) {
   return error;
 }
 
-/* A failure that the call itself finds, on the n-th operation. */
+/* The fault setting that makes the call itself fail, on the n-th operation. */
 static int fail_on_request(vcuda_stream *stream, const vcuda_order *order) {
   vcuda_settings *settings = &stream->device->settings;
   if (order->kind == CUDA_NODE_COPY || order->kind == CUDA_NODE_SET) {
@@ -297,7 +297,7 @@ int vcuda_submit(void *handle, const char *name, void (*run)(void *arguments), c
   int error;
   vcuda_stream *stream = vcuda_stream_find(handle, &error);
   if (stream != NULL && stream->device != vcuda_device_current()) {
-    error = CUDA_INVALID_HANDLE; /* CUDA launches on the current device only */
+    error = CUDA_INVALID_HANDLE; /* as CUDA: a launch needs a stream of the current device */
   } else if (stream != NULL) {
     error = vcuda_queue_order(stream, &order);
   }
@@ -305,10 +305,10 @@ int vcuda_submit(void *handle, const char *name, void (*run)(void *arguments), c
   return error;
 }
 
-/* ---- waiting on the host ---- */
+/* ---- host waits ---- */
 
 int vcuda_queue_wait_for(vcuda_stream *stream, uint64_t sequence, const uint64_t *clocks) {
-  uint64_t reached[VCUDA_AGENTS]; /* work that other threads queue meanwhile is not waited for */
+  uint64_t reached[VCUDA_AGENTS]; /* excludes work that other threads queue during the wait */
   memcpy(reached, clocks, sizeof reached);
   vcuda_stream_hold(stream);
   while (stream->completed < sequence) pthread_cond_wait(&vcuda_global.done, &vcuda_global.mutex);
@@ -329,7 +329,7 @@ void vcuda_queue_let_pass(vcuda_stream *stream) {
 static int wait_for_streams(vcuda_device *device, bool all) {
   vcuda_stream *stream = vcuda_global.streams;
   while (stream != NULL) {
-    vcuda_stream_hold(stream); /* it stays in the list */
+    vcuda_stream_hold(stream); /* keeps it in the list */
     if (stream->device == device && (all || is_blocking(stream))) {
       (void)vcuda_queue_wait_for(stream, stream->submitted, stream->clocks);
     }

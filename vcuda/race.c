@@ -6,9 +6,9 @@
 #include "vcuda.h"
 #include "work.h"
 
-/* An access carries the clocks of its work: for each agent, how much of that agent's work is ordered before it. They are taken when
- * the work is queued, the access is checked when the work runs. The work that runs later in real time cannot be ordered before the
- * one that ran earlier, so one direction is enough: is the earlier access within the clocks of the later one? */
+/* An access carries the vector clock of its work: for each agent, how much of that agent's work is ordered before it. The clock is
+ * taken when the work is queued, and the access is checked when the work runs. Work that runs later in real time cannot be ordered
+ * before work that ran earlier. So one check is enough: is the earlier access within the clock of the later one? */
 
 void vcuda_clocks_join(uint64_t *clocks, const uint64_t *other) {
   for (int i = 0; i < vcuda_global.agent_limit; i++) clocks[i] = other[i] > clocks[i] ? other[i] : clocks[i];
@@ -40,7 +40,7 @@ static void report(vcuda_device *device, const vcuda_access *earlier, const vcud
            earlier->what, earlier_agent, earlier->write ? "writes" : "reads");
 }
 
-/* Only memory for the list can fail. An access that is not remembered may hide a race, but cannot invent one. */
+/* If the list cannot grow, the access is dropped. This may hide a race, but cannot report a false one. */
 static void remember(const vcuda_access *access) {
   vcuda_state *state = &vcuda_global;
   for (size_t i = 0; i < state->access_count; i++) {
@@ -93,8 +93,8 @@ void vcuda_race_forget(const void *start, size_t bytes) {
   }
 }
 
-/* What the host has waited for is ordered before everything that it queues from now on; work that waits in a queue was queued
- * earlier. */
+/* Remove accesses of work for which the host has waited: they are ordered before all work that is queued later. While any work is
+ * queued, no access is removed, because that work was queued earlier. */
 void vcuda_race_prune(void) {
   vcuda_state *state = &vcuda_global;
   for (const vcuda_stream *stream = state->streams; stream != NULL; stream = stream->next) {
@@ -107,7 +107,7 @@ void vcuda_race_prune(void) {
 }
 
 const char *vcuda_last_race(void) {
-  static _Thread_local char text[VCUDA_TEXT]; /* another thread may run into the next one at any time */
+  static _Thread_local char text[VCUDA_TEXT]; /* a copy, because another thread may find another race at any time */
   vcuda_lock();
   memcpy(text, vcuda_global.last_race, sizeof text);
   vcuda_unlock();

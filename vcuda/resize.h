@@ -1,4 +1,4 @@
-/* Where an output element of Resize lies in the input, along one dim. */
+/* The input coordinate of an output element of Resize, along one dim. */
 #ifndef VCUDA_RESIZE_H
 #define VCUDA_RESIZE_H
 
@@ -9,7 +9,7 @@ typedef struct vcuda_resize_axis {
   float scale, roi_start, roi_end;
 } vcuda_resize_axis;
 
-/* `rule` is the name of ORT's functor, which tells the coordinate transformation mode. */
+/* `rule` is the name of ORT's functor, which contains the coordinate transformation mode. */
 float vcuda_resize_original(const char *rule, const vcuda_resize_axis *axis, float x);
 
 #endif

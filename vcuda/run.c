@@ -15,9 +15,9 @@
 typedef struct running {
   vcuda_stream *stream;
   const vcuda_work *work;
-  const vcuda_order *order; /* the work's own, or those of a node of the graph that it launches */
+  const vcuda_order *order; /* of the work, or of a node of the graph that it launches */
   size_t node;
-  unsigned char *written; /* what a kernel asked first to write; NULL: nothing yet */
+  unsigned char *written; /* first memory that a kernel writes; NULL: none yet */
   size_t written_bytes;
 } running;
 
@@ -27,7 +27,7 @@ bool vcuda_run_is_host_function(void) {
   return now != NULL && now->order->kind == CUDA_NODE_HOST;
 }
 
-/* ---- memory, as the work accesses it ---- */
+/* ---- memory accesses of the work ---- */
 
 static bool note_access(vcuda_device *device, const void *address, size_t bytes, bool write) {
   if (device->settings.race == 0) return true;
@@ -83,7 +83,8 @@ void *vcuda_writes(void *address, size_t bytes) {
   return twin;
 }
 
-/* The top bits of a float32, of another float or of an integer: whatever the type is, the first element or the second is far from right. */
+/* Flip bits that are the top ones of a float32, of a smaller float and of an integer: for every type the first or the second element
+ * is far from the right value. */
 static void falsify(void) {
   enum { CHANGED = 3, BITS = 0x40 };
   size_t at = now->written_bytes > CHANGED ? CHANGED : now->written_bytes - 1;
@@ -118,7 +119,7 @@ static void sleep_for(int64_t nanoseconds) {
   }
 }
 
-/* The delay, and a failure that only the device finds. False: it has failed. */
+/* Apply the delay and the fault settings of the device. False: the device has failed, and the work must not run. */
 static bool prepare(vcuda_device *device, const vcuda_order *order) {
   bool copies = order->kind == CUDA_NODE_COPY || order->kind == CUDA_NODE_SET;
   vcuda_site site = copies ? VCUDA_SITE_COPY : VCUDA_SITE_COMPUTE;
@@ -135,7 +136,7 @@ static bool prepare(vcuda_device *device, const vcuda_order *order) {
     (void)vcuda_fault(device, copies ? CUDA_ECC : CUDA_LAUNCH_FAILURE, "%s on device %d fails, as the settings ask for",
                       order->name, device->index);
   }
-  bool runs = device->error == CUDA_OK; /* nothing runs on a device after a failure */
+  bool runs = device->error == CUDA_OK; /* no work runs on a failed device */
   vcuda_unlock();
   return runs;
 }
@@ -144,7 +145,7 @@ static void run_graph(vcuda_stream *stream, const vcuda_work *work) {
   for (size_t node = 0; node < vcuda_exec_size(work->order.exec); node++) {
     const vcuda_order *order = vcuda_exec_order(work->order.exec, node);
     size_t bytes = order->bytes + order->tail_bytes;
-    unsigned char *arguments = malloc(bytes + 1); /* a kernel may change them, and the next launch needs them unchanged */
+    unsigned char *arguments = malloc(bytes + 1); /* a copy, because a kernel may change its arguments */
     if (arguments == NULL) {
       vcuda_lock();
       (void)vcuda_fault(stream->device, CUDA_LAUNCH_FAILURE, "%s: no host memory for its arguments", order->name);

@@ -1,14 +1,15 @@
-/* Running work on a stream's own thread. */
+/* Execution of work on a stream's own thread. */
 #ifndef VCUDA_RUN_H
 #define VCUDA_RUN_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Does this thread run a host function right now? It must not call CUDA. */
+/* Is this thread running a host function? A host function must not call CUDA. */
 bool vcuda_run_is_host_function(void);
 
-/* With the lock held, while work runs: it allocates or frees this memory. For the race detector that is a write: every use must come between. */
+/* With the lock held, while work runs: it allocates or frees this memory. For the race detector that is a write: every use must come
+ * between. */
 void vcuda_run_owns(const void *address, size_t bytes);
 
 #endif

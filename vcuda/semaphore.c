@@ -1,4 +1,4 @@
-/* Timeline semaphores that several processes share: a value that only grows, in a file in memory. Streams wait for it and raise it. */
+/* Timeline semaphores that processes share: a value in a memory file, which only grows. Streams wait for values and signal them. */
 #define _GNU_SOURCE /* memfd_create */
 
 #include <stdatomic.h>
@@ -21,7 +21,7 @@ typedef struct shared {
 static const char mark[8] = "vcudasem";
 
 struct vcuda_semaphore {
-  int references; /* the handle and queued work; with the lock held */
+  int references; /* of the handle and of queued work; guarded by the lock */
   shared *shared;
 };
 
@@ -38,7 +38,7 @@ static shared *open_file(int file) {
   return mapped == MAP_FAILED ? NULL : mapped;
 }
 
-/* False: the semaphore has that value, or a higher one. */
+/* Set the value. False: the semaphore has this value or a higher one already. */
 static bool raise_to(shared *at, uint64_t value) {
   uint64_t now = atomic_load(&at->value);
   do {
@@ -154,7 +154,7 @@ int cudaSignalExternalSemaphoresAsync(const cuda_external_semaphore *semaphores,
   return vcuda_end(&call, queue(stream, __func__, run_signal, semaphores, params, count));
 }
 
-/* ---- what stands for another library's: vcuda.h ---- */
+/* ---- vcuda.h: semaphores in place of another library's ---- */
 
 int vcuda_semaphore_create(uint64_t value) {
   int file = memfd_create("vcuda semaphore", MFD_CLOEXEC);

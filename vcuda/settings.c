@@ -12,12 +12,12 @@ static const char *const sites[] = {"alloc", "pinned", "copy", "compute", "graph
 static const char wrong_setting[] = "wrong_compute";
 static const char *const races[] = {"off", "count", "fail"};
 
-/* A setting that is a number, or a word of a list. */
+/* A setting whose value is a number, or a word of a list. */
 typedef struct number_setting {
   const char *name;
   size_t offset;
   int64_t least, most, initial;
-  bool starting; /* has an effect only when the library starts */
+  bool starting; /* takes effect only when the library starts */
   const char *const *words;
 } number_setting;
 
@@ -27,7 +27,7 @@ static const number_setting numbers[] = {
     {"memory", AT(memory), 1 << 20, INT64_C(1) << 40, INT64_C(8) << 30, true, NULL},
     {"reserve", AT(reserve), 0, INT64_C(1) << 42, 0, true, NULL},
     {"capability", AT(capability), 75, 120, 80, true, NULL},
-    {"cudnn", AT(cudnn), 90000, 91499, 90200, true, NULL}, /* newer ones have operations that are not known here */
+    {"cudnn", AT(cudnn), 90000, 91499, 90200, true, NULL}, /* later versions have operations that vcuda lacks */
     {"race", AT(race), 0, 2, 0, false, races},
     {"poison", AT(poison), 0, 1, 1, false, NULL},
     {"late_copies", AT(late_copies), 0, 1, 0, false, NULL},
@@ -88,12 +88,12 @@ static const char *read_condition(const char *text, bool is_delay, vcuda_trigger
   return NULL;
 }
 
-/* Only what a stream runs can be held back, or fail while it runs. */
+/* Only work of a stream can be delayed, or fail while it runs. */
 static bool is_work(vcuda_site site) {
   return site == VCUDA_SITE_COPY || site == VCUDA_SITE_COMPUTE || site == VCUDA_SITE_GRAPH;
 }
 
-/* Reads "0"; or "N", "every:N" or "from:N" (the N-th and all later ones), then conditions, separated by commas. */
+/* Parse "0"; or "N", "every:N" or "from:N" (the N-th and all later operations), then conditions, separated by commas. */
 static bool read_trigger(const char *text, vcuda_site site, bool is_delay, vcuda_trigger *trigger) {
   vcuda_trigger read = {.largest = INT64_MAX};
   const char *every = skip(text, "every:");
@@ -156,7 +156,7 @@ void vcuda_settings_read_environment(vcuda_settings *settings) {
     snprintf(name, sizeof name, "fail_%s", sites[i]);
     read_variable(settings, name);
     snprintf(name, sizeof name, "delay_%s", sites[i]);
-    read_variable(settings, name); /* of what cannot be delayed: the log says so */
+    read_variable(settings, name); /* for sites that cannot be delayed this logs an error */
   }
   read_variable(settings, wrong_setting);
 }

@@ -1,4 +1,4 @@
-/* Settings: what the environment (VCUDA_*) and vcuda_set ask for; faults and delays among them. */
+/* Settings of the environment (VCUDA_*) and of vcuda_set, faults and delays included. */
 #ifndef VCUDA_SETTINGS_H
 #define VCUDA_SETTINGS_H
 
@@ -8,7 +8,7 @@
 
 enum { VCUDA_MAX_DEVICES = 8 };
 
-/* What can fail, or take longer. */
+/* The kinds of operations that can fail or be delayed. */
 typedef enum vcuda_site {
   VCUDA_SITE_ALLOC,
   VCUDA_SITE_PINNED,
@@ -22,7 +22,7 @@ typedef enum vcuda_site {
   VCUDA_SITES
 } vcuda_site;
 
-/* The n-th operation from now, or every n-th; only operations of that size or name count. */
+/* Fires at the n-th operation from now on, or at every n-th. Only operations of the given sizes and name count. */
 typedef struct vcuda_trigger {
   int64_t countdown; /* 0: off */
   int64_t every;     /* 0: once */
@@ -30,18 +30,18 @@ typedef struct vcuda_trigger {
   int64_t largest;
   int64_t delay_ns;
   bool random; /* a delay of up to delay_ns */
-  bool late;   /* a failure that the device finds, and that is sticky */
+  bool late;   /* the work fails after its call has returned, with a sticky error */
   char name[64];
 } vcuda_trigger;
 
 typedef struct vcuda_settings {
-  /* when the library starts */
+  /* read when the library starts */
   int64_t devices;
   int64_t memory;     /* bytes of a device */
   int64_t reserve;    /* bytes of address space of a device; 0: twice its memory */
   int64_t capability; /* 80: 8.0 */
   int64_t cudnn;      /* 90200: 9.2.0 */
-  /* at any time */
+  /* can be changed at any time */
   int64_t race; /* 0 off, 1 count, 2 fail */
   int64_t poison;
   int64_t late_copies;
@@ -49,14 +49,14 @@ typedef struct vcuda_settings {
   int64_t seed; /* of random delays */
   vcuda_trigger fail[VCUDA_SITES];
   vcuda_trigger delay[VCUDA_SITES];
-  vcuda_trigger wrong; /* kernels whose result is wrong */
+  vcuda_trigger wrong; /* kernels whose results are made wrong */
 } vcuda_settings;
 
 void vcuda_settings_default(vcuda_settings *settings);
 bool vcuda_settings_set(vcuda_settings *settings, const char *name, const char *value, bool starting);
-void vcuda_settings_read_environment(vcuda_settings *settings); /* an invalid value goes to the log, and is ignored */
+void vcuda_settings_read_environment(vcuda_settings *settings); /* an invalid value is logged and ignored */
 
-/* Each counts down. A call that is not what its setting counts otherwise fails only if the setting names it. */
+/* Both count down. vcuda_trigger_names is for calls that a setting does not count by default: they fail only if the setting names them. */
 bool vcuda_trigger_fails(vcuda_settings *settings, vcuda_site site, int64_t bytes, const char *name, bool late);
 bool vcuda_trigger_names(vcuda_settings *settings, vcuda_site site, const char *name);
 bool vcuda_trigger_falsifies(vcuda_settings *settings, int64_t bytes, const char *name);

@@ -14,12 +14,12 @@
 
 enum {
   VCUDA_MAX_STREAMS = 512,              /* at the same time, of all devices together */
-  VCUDA_AGENTS = VCUDA_MAX_STREAMS + 1, /* those who can touch memory: the host (0) and the streams */
-  VCUDA_QUEUE = 1024,                   /* work that a stream can hold; then the caller waits, as with CUDA */
+  VCUDA_AGENTS = VCUDA_MAX_STREAMS + 1, /* users of memory: the host (0) and the streams */
+  VCUDA_QUEUE = 1024,                   /* queued work of a stream; if the queue is full, the caller blocks, as in CUDA */
   VCUDA_TEXT = 512,
 };
 
-/* Counters of each device. Those of the last line are current values: vcuda_reset leaves them alone. */
+/* Counters of each device. Those of the last line are current values, which vcuda_reset does not change. */
 /* clang-format off */
 #define VCUDA_COUNTED(X)                                                                                          \
   X(h2d_bytes) X(h2d_count) X(d2h_bytes) X(d2h_count) X(d2d_bytes) X(d2d_count) X(peer_bytes) X(peer_count)       \
@@ -46,22 +46,22 @@ typedef struct vcuda_pool vcuda_pool;
 typedef struct vcuda_block {
   size_t offset;
   size_t size;
-  vcuda_pool *pool; /* NULL: cudaMalloc's */
+  vcuda_pool *pool; /* NULL: allocated by cudaMalloc */
   bool freeing;     /* a cudaFreeAsync is queued */
-  bool foreign;     /* its pages are another file's */
+  bool foreign;     /* its pages belong to another file */
 } vcuda_block;
 
 typedef struct vcuda_device {
   int index;
   vcuda_settings settings;
-  unsigned char *base; /* the addresses that callers see, which cannot be accessed */
-  unsigned char *twin; /* the address of the bytes themselves */
-  int file;            /* whose pages they are */
+  unsigned char *base; /* start of the addresses that callers get, which the host cannot access */
+  unsigned char *twin; /* start of the accessible mapping of the same bytes */
+  int file;            /* holds the pages */
   size_t reserved;
   vcuda_block *blocks; /* by offset */
   size_t block_count;
   size_t block_capacity;
-  size_t cursor; /* the search for free memory begins here, so that freed addresses stay unused for long */
+  size_t cursor; /* the search for free memory begins here, so that freed addresses are reused late */
   int error;     /* sticky */
   int missed;    /* an unknown kernel was launched: the next wait or copy fails */
   vcuda_stream *null_stream;
@@ -74,7 +74,7 @@ typedef struct vcuda_device {
 typedef struct vcuda_pinned {
   unsigned char *start;
   size_t size;
-  size_t mapped; /* bytes of the mapping; 0: the memory is the caller's */
+  size_t mapped; /* bytes of the mapping; 0: the caller owns the memory */
   int device;
 } vcuda_pinned;
 
@@ -89,41 +89,41 @@ typedef struct vcuda_work vcuda_work;
 struct vcuda_stream {
   vcuda_stream *next; /* in the list of all */
   vcuda_device *device;
-  int references; /* the handle, the worker, and events and work that refer to it */
+  int references; /* of the handle, the worker, and events and work that use it */
   int agent;
   unsigned flags;
   int priority;
-  bool closed;                   /* destroyed by its owner; it continues until its work is done */
+  bool closed;                   /* destroyed by its owner; its queued work still runs */
   uint64_t submitted;            /* sequence number of the last work */
-  uint64_t completed;            /* and of the last that is done */
-  uint64_t clocks[VCUDA_AGENTS]; /* what is ordered before the end of the stream */
+  uint64_t completed;            /* sequence number of the last completed work */
+  uint64_t clocks[VCUDA_AGENTS]; /* clocks at the end of the stream */
   vcuda_work *first;
   vcuda_work *last;
   size_t queued;
   pthread_cond_t wake; /* for its worker */
   bool started;
   vcuda_capture *capture;
-  vcuda_nodes frontier; /* while it captures: what the next node comes after */
+  vcuda_nodes frontier; /* during a capture: the nodes on which the next node depends */
 };
 
 struct vcuda_event {
   vcuda_event *next; /* in the list of all */
   vcuda_device *device;
-  int references; /* the handle and queued records */
+  int references; /* of the handle and queued records */
   unsigned flags;
   bool closed;
   vcuda_stream *stream; /* of the last record; NULL: never recorded */
   uint64_t sequence;
   int64_t time; /* when the last record was reached */
   uint64_t time_sequence;
-  vcuda_capture *capture; /* the last record was captured */
+  vcuda_capture *capture; /* of the last record; NULL: not captured */
   vcuda_nodes frontier;
   uint64_t clocks[VCUDA_AGENTS];
-  vcuda_event_shared *shared; /* NULL: of this process alone */
-  uint64_t number;            /* of this process's last record among all of a shared one */
+  vcuda_event_shared *shared; /* NULL: not shared with other processes */
+  uint64_t number;            /* of this process's last record of a shared event */
 };
 
-/* One access that later ones must be ordered after. */
+/* An access with which later ones may race. */
 typedef struct vcuda_access {
   uintptr_t start;
   uintptr_t end;
@@ -137,12 +137,12 @@ typedef struct vcuda_access {
 
 typedef struct vcuda_state {
   pthread_mutex_t mutex;
-  pthread_cond_t done; /* some work is done, or memory of a pool is free again */
+  pthread_cond_t done; /* some work is complete, or pool memory is free */
   vcuda_device devices[VCUDA_MAX_DEVICES];
   int device_count;
   vcuda_stream *streams;
   vcuda_event *events;
-  bool agents[VCUDA_AGENTS]; /* taken */
+  bool agents[VCUDA_AGENTS]; /* true: in use */
   int agent_limit;           /* no agent of this number or above has ever existed */
   uint64_t agent_clocks[VCUDA_AGENTS];
   uint64_t host_clocks[VCUDA_AGENTS];
@@ -152,7 +152,7 @@ typedef struct vcuda_state {
   vcuda_pinned *pinned; /* by address */
   size_t pinned_count;
   size_t pinned_capacity;
-  vcuda_capture *captures; /* that have not ended */
+  vcuda_capture *captures; /* active ones */
   uint64_t last_capture;
   uint64_t last_launch;
   char last_race[VCUDA_TEXT];
@@ -170,20 +170,20 @@ static inline void vcuda_unlock(void) {
 
 /* ---- device.c ---- */
 
-void vcuda_start(void);           /* once, before anything else: creates the devices that the environment asks for */
-bool vcuda_trace_is_wanted(void); /* does the environment ask for a trace? */
+void vcuda_start(void);           /* reads the environment and creates the devices; later calls do nothing */
+bool vcuda_trace_is_wanted(void); /* does the environment request a trace? */
 vcuda_device *vcuda_device_at(int index);
 vcuda_device *vcuda_device_current(void); /* NULL: there are no devices */
 static inline void vcuda_count(vcuda_device *device, vcuda_counter counter, int64_t more) {
   device->counters[counter] += more;
 }
-void vcuda_count_sync(vcuda_device *device, vcuda_counter counter); /* this one and their sum */
+void vcuda_count_sync(vcuda_device *device, vcuda_counter counter); /* increments this counter and the sum of all waits */
 
-/* ---- call.c: the beginning and end of every public function ---- */
+/* ---- call.c: the beginning and end of every public function; launch.c ---- */
 
-/* 0, or the error that the call returns at once: 800 inside a host function; with `device` the sticky error of the current device. */
+/* 0, or the error that the call returns at once: 800 inside a host function; if `device`, the sticky error of the current device. */
 int vcuda_begin(vcuda_call *call, const char *name, const void *stream, bool device);
-int vcuda_end(const vcuda_call *call, int error); /* traces it, keeps the thread's last error, and returns it */
+int vcuda_end(const vcuda_call *call, int error); /* traces the call, sets the thread's last error, and returns `error` */
 int vcuda_fault(vcuda_device *device, int error, const char *format, ...)
     __attribute__((format(printf, 3, 4))); /* sticky; locked */
 int64_t vcuda_now(void);                   /* nanoseconds */
@@ -193,40 +193,40 @@ int64_t vcuda_now(void);                   /* nanoseconds */
   const int refused = vcuda_begin(&call, __func__, stream, device); \
   if (refused != CUDA_OK) return vcuda_end(&call, refused)
 #define VCUDA_ENTER(stream) VCUDA_ENTER_AS(stream, false)
-#define VCUDA_ENTER_DEVICE(stream) VCUDA_ENTER_AS(stream, true) /* for what a sticky error stops */
+#define VCUDA_ENTER_DEVICE(stream) VCUDA_ENTER_AS(stream, true) /* for calls that return a sticky error at once */
 
-/* The result of a call that does its work even on a failed device, such as to free memory: `error`, or the device's sticky one. Locked. */
+/* The result of a call that works even on a failed device, such as a free: `error`, or the device's sticky error. Locked. */
 static inline int vcuda_sticky(const vcuda_device *device, int error) {
   return error == CUDA_OK ? device->error : error;
 }
 
-/* The caller of a launch may ignore its failure, so the next wait or copy fails too, once. */
+/* A caller may ignore the failure of a launch, so the next wait or copy fails as well, once. */
 int vcuda_take_missed(vcuda_device *device);
-/* A variable of device code that is known here. */
+/* Is it a known variable of device code? */
 bool vcuda_is_variable(const void *symbol);
 
-/* ---- memory.c, pinned.c; with the lock held ---- */
+/* ---- memory.c, pinned.c, pool.c; with the lock held ---- */
 
 typedef enum vcuda_place_kind { VCUDA_PAGEABLE, VCUDA_PINNED, VCUDA_DEVICE } vcuda_place_kind;
 typedef struct vcuda_place {
   vcuda_place_kind kind;
   vcuda_device *device; /* of device memory */
-  unsigned char *twin;  /* where the bytes are; NULL: the range is not inside one live block */
-  char why[160];        /* why the range is not */
+  unsigned char *twin;  /* the accessible address; NULL: the range is not inside one live block */
+  char why[160];        /* the reason, if `twin` is NULL */
 } vcuda_place;
 
 bool vcuda_memory_reserve(vcuda_device *device);
 void *vcuda_memory_allocate(vcuda_device *device, size_t bytes, vcuda_pool *pool);
-/* A block of the pages of another file, from `start` in it. NULL: they cannot be mapped, or there is no room. */
+/* Make a block of the pages of another file, from `start` on. NULL: the pages cannot be mapped, or there is no free address range. */
 void *vcuda_memory_adopt(vcuda_device *device, int file, size_t start, size_t bytes);
-vcuda_block *vcuda_memory_block(vcuda_device *device, const void *address); /* that begins there */
+vcuda_block *vcuda_memory_block(vcuda_device *device, const void *address); /* the block that begins at the address */
 void vcuda_memory_release(vcuda_device *device, vcuda_block *block);
 vcuda_device *vcuda_memory_owner(const void *address);
-void vcuda_pools_yield(vcuda_device *device); /* pool.c: what they keep and others need */
+void vcuda_pools_yield(vcuda_device *device); /* return memory that the pools keep, for other allocations */
 void vcuda_memory_locate(const void *address, size_t bytes, vcuda_place *place);
-vcuda_pinned *vcuda_pinned_find(const void *address); /* that it lies in */
+vcuda_pinned *vcuda_pinned_find(const void *address); /* the memory that contains the address */
 
-/* ---- queue.c; with the lock held ---- */
+/* ---- queue.c, event.c; with the lock held ---- */
 
 /* Work, before it is queued or captured. */
 typedef struct vcuda_order {
@@ -237,13 +237,13 @@ typedef struct vcuda_order {
   size_t bytes;
   const void *tail; /* appended to the arguments */
   size_t tail_bytes;
-  vcuda_event *event;  /* CUDA_NODE_RECORD: that is recorded; CUDA_NODE_EMPTY: that is waited for */
-  vcuda_exec *exec;    /* a graph that is launched */
+  vcuda_event *event;  /* CUDA_NODE_RECORD: the event to record; CUDA_NODE_EMPTY: the event to wait for */
+  vcuda_exec *exec;    /* a graph to launch */
   vcuda_counter moved; /* CUDA_NODE_COPY, _SET: the counter of the bytes; that of the operations is the next one */
   int64_t moved_bytes;
 } vcuda_order;
 
-/* The stream behind a handle, NULL with an error. A handle that is not a live stream is error 400. */
+/* The stream of a handle; NULL: *error says why. The error of a handle that is not a live stream is 400. */
 vcuda_stream *vcuda_stream_find(const void *handle, int *error);
 vcuda_stream *vcuda_stream_make(vcuda_device *device, unsigned flags);
 void vcuda_stream_hold(vcuda_stream *stream);
@@ -254,15 +254,15 @@ bool vcuda_stream_is_null(const vcuda_stream *stream);
 int vcuda_queue_order(vcuda_stream *stream, const vcuda_order *order); /* into its queue, or into the graph that it captures */
 int vcuda_queue_push(vcuda_stream *stream, const vcuda_order *order);  /* into its queue */
 void vcuda_queue_count(vcuda_device *device, const vcuda_order *order);
-int vcuda_queue_wait(vcuda_stream *stream); /* on the host, for everything; returns the device's error */
+int vcuda_queue_wait(vcuda_stream *stream); /* block until all work is complete; returns the device's error */
 int vcuda_queue_wait_for(vcuda_stream *stream, uint64_t sequence, const uint64_t *clocks);
-void vcuda_queue_let_pass(vcuda_stream *stream); /* for everything, but the host does not know that it is done */
+void vcuda_queue_let_pass(vcuda_stream *stream); /* the same, but the race detector does not count it as a wait */
 int vcuda_queue_wait_all(vcuda_device *device);
 
 /* ---- race.c; with the lock held ---- */
 
 void vcuda_clocks_join(uint64_t *clocks, const uint64_t *other);
-/* An access by work of `stream` (NULL: the host) with these clocks. False: it races and the setting is "fail". */
+/* Check and record an access. False: it races, and the setting "race" is "fail". */
 bool vcuda_race_access(vcuda_device *device, const vcuda_access *access, const uint64_t *clocks, const vcuda_exec *exec);
 void vcuda_race_forget(const void *start, size_t bytes);
 void vcuda_race_prune(void);
@@ -270,12 +270,12 @@ void vcuda_race_prune(void);
 /* ---- capture.c, graph.c; with the lock held ---- */
 
 int vcuda_capture_order(vcuda_stream *stream, const vcuda_order *order);
-int vcuda_capture_refuses_unsafe(void); /* a call that could wait, such as cudaMalloc: 0, or 900 and broken captures */
-int vcuda_capture_refuses_stream(vcuda_stream *stream);       /* waiting for a stream or asking it: 0, 900, 906 */
-int vcuda_capture_refuses_device(const vcuda_device *device); /* the same of the whole device */
+int vcuda_capture_refuses_unsafe(void); /* a call that may block, such as cudaMalloc: 0, or 900 and the captures are broken */
+int vcuda_capture_refuses_stream(vcuda_stream *stream);       /* a wait for a stream or a query of it: 0, 900, 906 */
+int vcuda_capture_refuses_device(const vcuda_device *device); /* the same for the whole device */
 int vcuda_capture_refuses_legacy(const vcuda_stream *stream); /* use of the NULL stream: 0 or 906 */
-int vcuda_capture_refuses_event(const vcuda_event *event);    /* waiting for an event or asking it: 0 or 907 */
-int vcuda_capture_wait(vcuda_stream *stream, vcuda_event *event, bool external); /* -1: nothing of a capture is concerned */
+int vcuda_capture_refuses_event(const vcuda_event *event);    /* a wait for an event or a query of it: 0 or 907 */
+int vcuda_capture_wait(vcuda_stream *stream, vcuda_event *event, bool external); /* -1: no capture is involved */
 void vcuda_capture_record(vcuda_stream *stream, vcuda_event *event);
 void vcuda_capture_forget_event(vcuda_event *event);
 void vcuda_capture_break(vcuda_capture *capture);

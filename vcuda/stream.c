@@ -21,7 +21,7 @@ int cudaStreamCreateWithFlags(cuda_stream *stream, unsigned flags) {
   return vcuda_end(&call, make(stream, flags));
 }
 
-/* CUDA takes the nearest one that there is. Streams here are all served alike. */
+/* CUDA clamps a priority to the supported range. vcuda serves all streams alike. */
 static int nearest_priority(int priority) {
   return priority < CUDA_GREATEST_PRIORITY ? CUDA_GREATEST_PRIORITY
          : priority > CUDA_LEAST_PRIORITY  ? CUDA_LEAST_PRIORITY
@@ -62,7 +62,7 @@ int cudaStreamSetAttribute(cuda_stream stream, int attribute, const cuda_stream_
   return vcuda_end(&call, fails ? CUDA_UNKNOWN : error);
 }
 
-/* What is queued still runs; the handle is invalid at once. */
+/* Queued work still runs. The handle is invalid at once. */
 int cudaStreamDestroy(cuda_stream stream) {
   VCUDA_ENTER(stream);
   int error;

@@ -1,4 +1,4 @@
-/* A record of calls and of work that ran: kept while the setting "trace" is 1, and written as a Chrome trace. */
+/* A record of calls and of executed work, made while the setting "trace" is 1 and written as a Chrome trace. */
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,18 +8,18 @@
 #include "vcuda.h"
 
 typedef struct record {
-  char name[64]; /* of CUDA's functions the longest has 55 characters */
+  char name[64]; /* the longest name of a CUDA function has 55 characters */
   const void *stream;
   int64_t start, end;
   int agent; /* 0: a call of the host */
-  int error; /* of a call, or a status of cuBLAS and other libraries; 0 for what returns neither */
+  int error; /* error of a call, or status of cuBLAS and other libraries; 0 if the function returns neither */
 } record;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static record *records;
 static size_t count, capacity;
 
-static atomic_bool is_on; /* asked by every call, without the lock */
+static atomic_bool is_on; /* every call reads it without the lock */
 
 bool vcuda_trace_is_on(void) {
   return atomic_load_explicit(&is_on, memory_order_relaxed);

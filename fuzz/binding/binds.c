@@ -1,4 +1,4 @@
-/* What is bound: inputs, outputs, carries. */
+/* Bindings: inputs, outputs, carries. */
 #include "operations.h"
 #include "../../tests/rig/calls.h"
 
@@ -29,7 +29,7 @@ static void expect_fit(const slot *of, const port *to, expectation *expected) {
   if (info.rank != 1 || (to->dim == NULL && info.dims[0] != (int64_t)to->count)) expected->must |= STATUS(SHAPE);
 }
 
-/* The sum of some and none is not defined. */
+/* Except for `grow`, a sum with an empty input is not defined. */
 static bool is_empty_for(const slot *of, const bound *one) {
   return of->is_plain && of->at.count == 0 && one->shadow.model != &models[1];
 }
@@ -79,7 +79,6 @@ void do_set_input(const step *from) {
   set_input(one, index, mode, tensor, event);
 }
 
-/* An input of other dims between a run and what is done with its results, and the old one again afterwards. */
 slot *find_slot(view at) {
   for (size_t i = 0; i < TENSORS; i++) {
     if (W->slots[i].tensor != NULL && views_equal(W->slots[i].at, at)) return &W->slots[i];
@@ -104,7 +103,7 @@ void bind_again(bound *one, size_t index, slot *old) {
 
 /* ---- outputs ---- */
 
-/* The tensor of an input whose memory the output may be written into. */
+/* The tensor of an input whose memory the output may overwrite. */
 static slot *find_place(const bound *one, size_t output) {
   for (size_t i = 0; i < one->shadow.model->input_count; i++) {
     if ((one->shadow.model->may_overwrite[output] & 1u << i) == 0) continue;
@@ -148,7 +147,7 @@ static void set_given(bound *one, size_t index, int mode, uint8_t chosen) {
 }
 
 void give_one(bound *one, const step *from) {
-  enum { APART = 7 }; /* not the tensor that replaces it */
+  enum { APART = 7 }; /* another tensor than the one that replaces it */
   set_given(one, from->x[5] % one->shadow.model->output_count, OUTPUT_FIXED, (uint8_t)((from->x[6] + APART) % 240));
 }
 
@@ -184,7 +183,7 @@ static void set_made(bound *one, size_t index, int mode, uint8_t chosen) {
   one->where[index] = chosen % 4 == 2 ? PLACE_HOST : chosen % 4 == 3 ? PLACE_PINNED : PLACE_HOME;
 }
 
-/* Inputs that are not bound; or all, those of an open dim with `count` elements. */
+/* Bind the inputs that are not bound. `all`: bind all inputs, those with an open dim with `count` elements. */
 static void fill_inputs(bound *one, bool all, size_t count, const step *from) {
   for (size_t i = 0; i < one->shadow.model->input_count; i++) {
     const port *to = &one->shadow.model->inputs[i];
@@ -279,7 +278,7 @@ void do_carry(const step *from) {
   set_carry(one, output, input, mode);
 }
 
-/* ---- what is bound, rewritten ---- */
+/* ---- writes into bound inputs ---- */
 
 static void updated(bound *one, size_t index, const float *values, bool was_due) {
   shadow *of = &one->shadow;
@@ -299,7 +298,7 @@ static void updated(bound *one, size_t index, const float *values, bool was_due)
   input->torn = input->lost = false;
 }
 
-/* Has anyone but this input and the output that is carried to it a part of the memory? */
+/* Does anything besides this input and the output carried to it use the memory? */
 static bool is_shared(const bound *one, size_t input, const block *memory) {
   size_t others = memory->refs;
   const shadow *shadows[] = {&one->shadow, &one->before};
@@ -318,7 +317,7 @@ void update_input(bound *one, size_t index, int stream, const step *from, bool s
   view to = shadow_next_input(&one->shadow, index);
   if (view_is_anothers(to, one->shadow.number)) return;
   if (to.block != NULL && to.block->is_frozen && is_shared(one, index, to.block))
-    return; /* whose else it is keeps what it has */
+    return; /* the other owners' values must not change */
   const carry_shadow *carry = shadow_carry_of_input(&one->shadow, index);
   bool was_due = carry != NULL && carry->is_due;
   size_t size = to.count * sizeof(float) + (from->x[3] >= 248 ? 4 : 0);
@@ -326,9 +325,8 @@ void update_input(bound *one, size_t index, int stream, const step *from, bool s
   if (to.block == NULL) expected.must |= STATUS(INVALID_STATE);
   if (to.block != NULL && to.block->is_frozen && carry == NULL) expected.may |= STATUS(INVALID_ARGUMENT);
   if (size != to.count * sizeof(float)) expected.must |= STATUS(INVALID_ARGUMENT);
-  if (one->shadow.inputs[index].torn)
-    expected.may |= STATUS(INVALID_ARGUMENT); /* of a lost state the size is not known either */
-  /* host memory is written by the host, behind the stream */
+  if (one->shadow.inputs[index].torn) expected.may |= STATUS(INVALID_ARGUMENT); /* the size of a lost state is unknown too */
+  /* the host writes host memory, after the stream's work */
   bool by_host = stream >= 0 && to.block != NULL && to.block->where == PLACE_HOST && !W->at_host;
   float *values = world_memory(to.count + 1);
   world_new_values(values, to.count + 1);
@@ -355,7 +353,7 @@ void update_input(bound *one, size_t index, int stream, const step *from, bool s
   } else {
     if (by_host) world_waited((size_t)stream, W->lanes[stream].submitted);
     if (!queued || by_host) has_passed(one);
-    if (queued && !by_host) one->flight.runs++; /* what a failure would leave is not to be told */
+    if (queued && !by_host) one->flight.runs++; /* counted, because the state after a failure would be unknown */
     reached_if(FEATURE_UPDATED_BETWEEN, queued && !by_host);
     updated(one, index, values, was_due);
     if (stream >= 0 && !by_host) {

@@ -1,4 +1,4 @@
-/* Calls on two devices in turn, and copies from one to the other. */
+/* Calls on two devices alternately, and copies between them. */
 #include "current.h"
 #include "operations.h"
 
@@ -14,7 +14,7 @@ void do_visit(const step *from) {
   if (world_other_works() && from->x[5] % 2 == 0) world_change();
 }
 
-/* A tensor of the other device, with so many elements. */
+/* A tensor of the other device with `count` elements. */
 static slot *take_away(uint8_t chosen, size_t count) {
   slot *found = NULL;
   world_change();
@@ -32,7 +32,7 @@ static void used_away(const slot *of, bool writes) {
   world_change();
 }
 
-/* On a stream of this device: that one's have been waited for, and the stream is waited for at once. */
+/* Copy from the other device. With a stream of this device, the host first waits for the other device's streams, and then for the copy. */
 static void copy_here(slot *source, slot *to, int stream) {
   const iobind_tensor *sources[1] = {source->tensor};
   if (stream >= 0) {
@@ -66,7 +66,7 @@ static void bind_away(const step *from) {
   const port *to = &one->shadow.model->inputs[index];
   slot *tensor = take_away(from->x[3], to->dim == NULL ? to->count : 3);
   if (tensor == NULL) return;
-  const iobind_input_mode mode = from->x[4] % 4 == 0 ? IOBIND_INPUT_RESIDENT : IOBIND_INPUT_SNAPSHOT; /* that is refused */
+  const iobind_input_mode mode = from->x[4] % 4 == 0 ? IOBIND_INPUT_RESIDENT : IOBIND_INPUT_SNAPSHOT; /* RESIDENT is refused */
   set_input(one, index, mode, tensor, -1);
   reached_if(FEATURE_CROSS_SNAPSHOT, mode == IOBIND_INPUT_SNAPSHOT);
   reached_if(FEATURE_CROSS_REFUSED, mode == IOBIND_INPUT_RESIDENT);

@@ -13,20 +13,20 @@
 #include "current.h"
 #include "operations.h"
 
-enum { FILLED = 2 };            /* that many steps at the beginning mostly bind inputs */
-enum { FEATURES_AFTER = 2000 }; /* sequences, which must have reached all features */
+enum { FILLED = 2 };            /* the number of first steps, most of which bind inputs */
+enum { FEATURES_AFTER = 2000 }; /* from this number of sequences on, all features must have been reached */
 enum { MOST_STEPS = 64, SECONDS = 120, SIGNATURE = 72, FINDINGS = 32, MOST_TRIES = 600 };
 
 static const char help[] =
     "usage: fuzz_binding [--device SPEC] [--seed S] [--from N] [--count N] [--all] [--brief] [--without WORD] [--steps HEX] [--verbose]\n"
-    "  --device SPEC  cpu, vdev or webgpu (default: cpu); exit code 77: it is not there\n"
-    "  --seed S       what the sequences are drawn from (default: 1)\n"
-    "  --from N       the number of the first one (default: 0)\n"
+    "  --device SPEC  cpu, vdev or webgpu (default: cpu); exit code 77: it does not exist\n"
+    "  --seed S       seed of the sequences (default: 1)\n"
+    "  --from N       the number of the first sequence (default: 0)\n"
     "  --count N      how many (default: 1000)\n"
-    "  --all          go on behind a failure, and list the kinds of failures at the end\n"
-    "  --brief        do not make a sequence that fails shorter\n"
-    "  --without WORD swap or in-place: these modes are not used, to see what else there is\n"
-    "  --steps HEX    run one sequence, as it is printed with a failure\n"
+    "  --all          continue after a failure, and list the kinds of failures at the end\n"
+    "  --brief        do not shorten a failing sequence\n"
+    "  --without WORD swap or in-place: do not use these modes, to find other failures\n"
+    "  --steps HEX    run one sequence, given as a failure prints it\n"
     "  --verbose      print each call before it is made\n";
 
 typedef struct sequence {
@@ -41,10 +41,10 @@ typedef struct asked {
   bool brief;
 } asked;
 
-/* What the child tells, in memory that both have. */
+/* What the child reports, in shared memory. */
 typedef struct told {
   uint64_t number; /* of the sequence that it runs */
-  bool missing;    /* the device is not there */
+  bool missing;    /* the device does not exist */
   unsigned where;  /* which features can be reached: on the host, on another device, with faults */
   uint64_t counts[FEATURE_COUNT];
 } told;
@@ -70,7 +70,7 @@ static void make_sequence(uint64_t seed, uint64_t number, sequence *out) {
 }
 
 static void run_sequence(const sequence *of) {
-  alarm(SECONDS); /* a deadlock would never end */
+  alarm(SECONDS); /* ends a deadlock */
   world_begin();
   for (size_t i = 0; i < of->count; i++) step_do(&of->steps[i]);
   world_end();
@@ -99,7 +99,7 @@ static void be_child(const asked *what, const sequence *only, int output) {
   exit(0);
 }
 
-/* True: all went well. `output`: a file for what it prints; -1: none. */
+/* True: no failure. `output`: a file for the child's output; -1: none. */
 static bool run_child(const asked *what, const sequence *only, int output) {
   fflush(NULL);
   pid_t child = fork();
@@ -110,7 +110,7 @@ static bool run_child(const asked *what, const sequence *only, int output) {
   return status == 0;
 }
 
-/* What kind of a failure it is: the text of the first line that says so, without numbers. */
+/* The kind of a failure: the text of the first line that reports one, without numbers. */
 static void read_signature(int output, char *signature) {
   static char text[1 << 16];
   ssize_t size = pread(output, text, sizeof text - 1, 0);
@@ -128,7 +128,7 @@ static void read_signature(int output, char *signature) {
   signature[length] = '\0';
 }
 
-/* The call's arguments are not of the kind. */
+/* Compare two signatures without the arguments of the call. */
 static bool same_kind(const char *one, const char *two) {
   const char *rest_of_one = strstr(one, "): ");
   const char *rest_of_two = strstr(two, "): ");
@@ -143,7 +143,7 @@ static int empty_file(void) {
   return file;
 }
 
-/* ---- a shorter sequence that fails in the same way ---- */
+/* ---- shortening a sequence that fails in the same way ---- */
 
 static size_t tries;
 
@@ -210,7 +210,7 @@ static sequence read_steps(const char *hex) {
   return read;
 }
 
-/* ---- all of them ---- */
+/* ---- all sequences ---- */
 
 typedef struct finding {
   char signature[SIGNATURE];
@@ -246,7 +246,7 @@ static void report(const asked *what, uint64_t number, const char *signature) {
   if (still_fails(what, &of, signature)) {
     minimise(what, &of, signature);
   } else {
-    fputs("\nthe next one fails only after those before it, or not each time:\n", stderr);
+    fputs("\nthe next sequence fails only after those before it, or not each time:\n", stderr);
   }
   fprintf(stderr, "\n==== %s, seed %" PRIu64 ", sequence %" PRIu64 ": %s\n==== %zu of %zu steps are left:\n", what->device,
           what->seed, number, signature, of.count, before);
@@ -261,7 +261,7 @@ static int run_all(asked what) {
   while (what.from < end) {
     what.count = end - what.from;
     int output = empty_file();
-    if (run_child(&what, NULL, output)) { /* all of them, or up to one that has lost a device */
+    if (run_child(&what, NULL, output)) { /* all sequences, or up to one that has lost a device */
       what.from = child_told->number + 1;
       continue;
     }
@@ -318,7 +318,7 @@ int main(int argc, char **argv) {
   }
   uint64_t asked_count = what.count;
   int result = run_all(what);
-  if (result == 77) fprintf(stderr, "%s: no such device here\n", what.device);
+  if (result == 77) fprintf(stderr, "%s: the device does not exist\n", what.device);
   bool reaches_all = result != 0 || features_report(child_told->where) || asked_count < FEATURES_AFTER;
   if (result == 0) printf("%s: %" PRIu64 " sequences of seed %" PRIu64 " went well\n", what.device, what.count, what.seed);
   for (size_t i = 0; i < finding_count && what.all; i++) {

@@ -1,20 +1,20 @@
-/* How a virtual device is made to fail: vdev's settings, and vcuda's, if its libraries are loaded. */
+/* Faults of virtual devices: settings of vdev, and of vcuda if its libraries are loaded. */
 #ifndef FUZZ_BINDING_FAULTS_H
 #define FUZZ_BINDING_FAULTS_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-/* CUDA's EP runs on vcuda. */
+/* Does CUDA's EP run on vcuda? */
 bool vcuda_is_here(void);
 
-/* A setting of the current world's device. False: there is none of that name, or value. */
+/* Change a setting of the current world's device. False: invalid name or value. */
 bool device_set(const char *name, const char *value);
 
-/* The sum of the counters of vcuda's device, whose names end with NULL. */
+/* The sum of counters of vcuda's device. The list of names ends with NULL. */
 int64_t vcuda_sum(const char *const *names);
 
-/* Wait for vcuda's device and take its error back, which no GPU does; 0: it has not failed. */
+/* Wait for vcuda's device, clear its error, which hardware cannot do, and return it; 0: it has not failed. */
 int vcuda_take_error(void);
 
 #endif

@@ -1,5 +1,5 @@
-/* A device that is lost: work on it fails after its call has returned, and permanently, as on hardware. Then all work in flight has failed, no
- * wrong result is returned, new work is refused, and the other device works. Only over vcuda, where a device can be lost on demand. */
+/* A lost device: work on it fails after its call has returned, and permanently, as on hardware. Then all work in flight has failed, no
+ * wrong result is returned, new work is refused, and the other device works. Only on vcuda, where a device can be lost on demand. */
 #define _POSIX_C_SOURCE 200809L /* nanosleep */
 
 #include <string.h>
@@ -14,13 +14,13 @@
 static const char *const kernels[] = {"launches", NULL};
 static const char *const copies[] = {"h2d_count", "d2h_count", "d2d_count", "peer_count", "h2h_count", "set_count", NULL};
 
-/* What is known of the work that fails. */
+/* What the test knows of the work that fails. */
 typedef struct doom {
   const char *setting;
   const char *const *counters;
   int64_t nth;
-  int stream;     /* all is submitted there, and nothing else is in flight; -1: anywhere */
-  uint64_t stamp; /* nothing of the stream from here on has been made; 0: not known */
+  int stream;     /* of all work in flight; -1: any stream */
+  uint64_t stamp; /* the stream's work from this number on has failed; 0: unknown */
 } doom;
 
 static uint64_t mixed;
@@ -38,9 +38,9 @@ static step draw_step(void) {
 
 /* ---- work that fails ---- */
 
-/* So that no call that comes makes any of it. */
+/* Create all objects, so that later calls need not create any. */
 static void make_all(void) {
-  static const unsigned char chosen[BINDINGS] = {0, 3, 4, 7, 2}; /* by take_binding */
+  static const unsigned char chosen[BINDINGS] = {0, 3, 4, 7, 2}; /* the argument of take_binding for each binding */
   for (size_t i = 0; i < SESSIONS; i++) (void)world_session(i);
   for (size_t i = 0; i < OWN_TENSORS; i++) (void)world_tensor(i);
   for (size_t i = 0; i < STREAMS; i++) (void)world_stream(i);
@@ -62,7 +62,7 @@ static void plant(doom *what) {
   what->stream = is_alone ? draw() % STREAMS : -1;
   value[0] = (char)('0' + what->nth);
   for (size_t i = 0; i < STREAMS && is_alone; i++) (void)world_synchronize(i);
-  if (draw() % 2 == 0) { /* the calls return first */
+  if (draw() % 2 == 0) { /* calls return before the work fails */
     CHECK(device_set("delay_compute", "every:1,us:300") && device_set("delay_copy", "every:1,us:300"));
   }
   say("  %s = %s from now on\n", what->setting, value);
@@ -70,13 +70,13 @@ static void plant(doom *what) {
   W->is_doomed = true;
 }
 
-/* A call that takes a stream by one byte: none, or the stream. */
+/* The byte by which a call takes this stream, or none. */
 static uint8_t stream_byte(int stream) {
-  enum { FROM = 252 }; /* a multiple of STREAMS, and high enough for each operation to take one */
+  enum { FROM = 252 }; /* a multiple of STREAMS, high enough that each operation uses a stream */
   return stream < 0 ? 0 : (uint8_t)(FROM + stream);
 }
 
-/* So that the call is mostly the first one that finds the failure. */
+/* Wait, so that the next call usually is the first one that finds the failure. */
 static void nap(void) {
   static const struct timespec time = {.tv_nsec = 3000000};
   (void)nanosleep(&time, NULL);
@@ -123,14 +123,14 @@ static void go_on(doom *what) {
     const uint64_t submitted = what->stream >= 0 ? W->lanes[what->stream].submitted : 0;
     const bound *one = act(stream);
     if (what->stream < 0 || what->stamp != 0 || vcuda_sum(what->counters) - before < what->nth) continue;
-    if (stream < 0 && one != NULL && !W->is_lost) fail("a run whose work has failed went well");
+    if (stream < 0 && one != NULL && !W->is_lost) fail("a run returned OK, but its work has failed");
     what->stamp = submitted + 1;
     step record = {.x = {draw(), (uint8_t)what->stream, 5}};
     if (!W->is_lost) do_event(&record);
   }
 }
 
-/* ---- what comes of it ---- */
+/* ---- how the loss is reported ---- */
 
 static bool has_failed(const doom *what, uint64_t stamp) {
   return what->stamp != 0 && stamp >= what->stamp;
@@ -141,7 +141,7 @@ static void ask_stream(const doom *what, size_t index) {
   uint64_t last = (int)index == what->stream ? of->submitted : what->stream < 0 ? 0 : of->after[what->stream];
   bool well = world_synchronize(index);
   reached_if(FEATURE_LOST_WAIT, !well);
-  if (well && has_failed(what, last)) fail("what has failed counts as done");
+  if (well && has_failed(what, last)) fail("a stream was synchronized, but its work has failed");
 }
 
 static void ask_event(const doom *what, size_t index) {
@@ -151,7 +151,7 @@ static void ask_event(const doom *what, size_t index) {
   bool well = require_ok(end_call(iobind_event_wait(of->handle, IOBIND_NO_TIMEOUT, &the_error)));
   reached_if(FEATURE_LOST_WAIT, !well);
   if (!well) return;
-  if (what->stream >= 0 && has_failed(what, of->stamps[what->stream])) fail("what has failed counts as done");
+  if (what->stream >= 0 && has_failed(what, of->stamps[what->stream])) fail("an event was waited for, but its work has failed");
   point_passed(of);
 }
 
@@ -169,13 +169,13 @@ static void ask_binding(const doom *what, size_t index) {
     begin_call("get(b%zu, %s)", index, one->shadow.model->outputs[i].name);
     bool well = require(expected, end_call(iobind_binding_get_output(one->handle, i, NULL, &tensor, &the_error)));
     reached_if(FEATURE_LOST_RUN, in_flight && !well);
-    if (well && must_fail) fail("a run that cannot have worked is handed out as done");
+    if (well && must_fail) fail("the result of a failed run was returned");
     if (well && one->flight.stream >= 0) has_passed(one);
     if (well) check_result(one, i, tensor);
   }
 }
 
-/* Host memory holds what it held, once the failure of what was to write it has been returned. */
+/* Host memory can be read once the failure of the work that was to write it has been returned. Its content is then not checked. */
 static void ask_tensor(const doom *what, size_t index) {
   const slot *of = &W->slots[index];
   if (of->tensor == NULL || !of->is_plain || of->at.count == 0) return;
@@ -190,18 +190,18 @@ static void ask_tensor(const doom *what, size_t index) {
   }
   if (is_told && is_written) return;
   if (W->is_lost && !is_told) fail("memory of a lost device was read");
-  if (must_fail) fail("what a failed call was to write was read");
+  if (must_fail) fail("memory that failed work was to write was read");
   if (view_is_known(of->at, 0)) compare(there, of->at, "what was read");
 }
 
 static void ask_all(const doom *what) {
   enum { ALL = STREAMS + EVENTS + BINDINGS + TENSORS };
-  static const size_t strides[4] = {1, 2, 8, 27}; /* none has a factor of ALL */
+  static const size_t strides[4] = {1, 2, 8, 27}; /* none shares a factor with ALL */
   size_t at = draw() % ALL;
   size_t stride = strides[draw() % 4];
   bool skips = draw() % 2 == 0;
   for (size_t i = 0; i < ALL; i++, at = (at + stride) % ALL) {
-    if (skips && W->is_lost && draw() % 2 == 0) continue; /* work whose outcome was not queried has ended, too */
+    if (skips && W->is_lost && draw() % 2 == 0) continue; /* work that no call has queried is complete too */
     if (at < STREAMS) {
       ask_stream(what, at);
     } else if (at < STREAMS + EVENTS) {
@@ -217,10 +217,10 @@ static void ask_all(const doom *what) {
   }
 }
 
-/* ---- what is refused from then on ---- */
+/* ---- calls that are refused from then on ---- */
 
 static const expectation refused = {.must = STATUS(DEVICE_LOST)};
-static const expectation fails = {.must = ~(1U << IOBIND_OK)}; /* what is wrong in itself may come first */
+static const expectation fails = {.must = ~(1U << IOBIND_OK)}; /* an invalid argument may be reported first */
 
 static void refuse_new(void) {
   static const int64_t dim = 3;
@@ -251,7 +251,7 @@ static void refuse_access(const slot *of, iobind_stream *stream) {
                 end_call(iobind_tensor_write(of->tensor, 0, values, sizeof(float) * of->at.count, stream, &the_error)));
 }
 
-/* Neither to the other device nor from it. */
+/* Copies to the other device and from it are refused. */
 static void refuse_crossing(slot *of) {
   if (!world_other_works() || of->at.count != 3) return;
   world_change();
@@ -281,7 +281,7 @@ static void refuse_runs(void) {
   (void)require(refused, end_call(call_session_run(W->sessions[1], inputs, results, &the_error)));
 }
 
-/* Nothing is in flight any more. */
+/* No work is in flight any more. */
 static void clear_all(void) {
   for (size_t i = 0; i < BINDINGS; i++) {
     if (W->bindings[i].handle == NULL) continue;
@@ -316,11 +316,11 @@ void do_lose(const step *from) {
   go_on(&what);
   ask_all(&what);
   CHECK(device_set(what.setting, "0"));
-  bool recovers = draw() % 2 == 0 || !W->is_lost; /* then only iobind knows of it */
+  bool recovers = draw() % 2 == 0 || !W->is_lost; /* then only iobind knows that the device is lost */
   int error = recovers ? vcuda_take_error() : 0;
   if (!W->is_lost && error != 0) fail("the device has failed with error %d, and no call has returned it", error);
   reached_if(FEATURE_LOST, W->is_lost);
-  W->is_doomed = W->is_lost; /* no work has come that could fail */
+  W->is_doomed = W->is_lost; /* otherwise no work was submitted that could fail */
   if (!W->is_lost) return;
   bool clears_first = draw() % 2 == 0;
   if (clears_first) clear_all();

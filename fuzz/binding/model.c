@@ -62,7 +62,7 @@ int model_judge(const model *of) {
   return of == &models[2] ? PLAIN_W : -1;
 }
 
-/* An operation for each statement, as each is a node of its own. */
+/* One operation in each statement, as each is a separate node. */
 static void compute_mix(const elements *in, elements *out) {
   for (size_t i = 0; i < in[MIX_A].count; i++) {
     float y = in[MIX_A].at[i] + in[MIX_S].at[i];

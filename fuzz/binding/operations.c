@@ -13,7 +13,7 @@ const char *on_stream(int stream) {
   return names[stream + 1];
 }
 
-/* Memory that the caller may write: not what a binding only lends. */
+/* Memory that the caller may write, which excludes memory lent by a binding. */
 slot *take_writable(uint8_t chosen) {
   for (size_t i = 0; i < TENSORS; i++) {
     slot *at = &W->slots[(chosen + i) % TENSORS];
@@ -49,7 +49,7 @@ void do_write(const step *from) {
   if (fault_was_set()) settle((size_t)stream);
 }
 
-/* The data themselves, which the host may read and write from then on. */
+/* Map the data. From then on the host may read and write them. */
 void look_at(slot *of) {
   void *data = NULL;
   if (fault_is_set()) world_host_uses(of->at.block, true, NULL);
@@ -122,7 +122,7 @@ void do_copy(const step *from) {
   if (stream < 0 || world_stream((size_t)stream) != NULL) copy_tensor(source, to, stream, from->x[3] % 2 == 0);
 }
 
-/* A call of CUDA's fails, and nothing stays of it. */
+/* A CUDA call fails once, without lasting effects. */
 static void fail_once_on_cuda(const step *from) {
   static const char *const counted[4] = {"fail_compute", "fail_copy", "fail_alloc", "fail_pinned"};
   static const char *const named[6] = {"fail_event=1",
@@ -147,7 +147,7 @@ static void do_fault(const step *from) {
   iobind_runtime_info info = IOBIND_RUNTIME_INFO_INIT;
   CHECK(iobind_runtime_get_info(W->runtime, &info, NULL) == IOBIND_OK);
   if (info.ort_api_version < 25)
-    CHECK(vdev_set(W->number, "race", "off") == 0); /* it cannot wait for what a failed run has submitted */
+    CHECK(vdev_set(W->number, "race", "off") == 0); /* older ORT cannot wait for work of a failed run */
   snprintf(W->fault, sizeof W->fault, "%s=%d", kinds[from->x[0] % 8], 1 + from->x[1] % 3);
 }
 

@@ -14,20 +14,20 @@ void step_do(const step *from);
 
 /* ---- operations.c ---- */
 
-/* The operation that binds all inputs that are not: most sequences begin with it. */
+/* The operation that binds all unbound inputs. Most sequences begin with it. */
 uint8_t operation_fill(void);
 
-slot *take_writable(uint8_t chosen); /* memory that the caller may write: not what a binding only lends */
-void look_at(slot *of);              /* the data themselves, which the host may read and write from then on */
+slot *take_writable(uint8_t chosen); /* memory that the caller may write, not lent by a binding */
+void look_at(slot *of);              /* map the data, which the host may read and write from then on */
 
 void do_write(const step *from);
 void do_read(const step *from);
 void do_copy(const step *from);
 
-/* Copy a tensor into another of its size; on a stream, or -1. */
+/* Copy a tensor into another one of the same size, on a stream; -1: none. */
 void copy_tensor(slot *source, slot *to, int stream, bool by_event);
 
-/* How a call on a stream is printed; "" without one. */
+/* The text of a stream in a printed call; "" without one. */
 const char *on_stream(int stream);
 
 /* ---- binds.c ---- */
@@ -39,27 +39,28 @@ void do_update_input(const step *from);
 void do_fill(const step *from);
 void do_clear(const step *from);
 void do_check(const step *from);
-void do_wrong(const step *from); /* arguments that are wrong in themselves */
+void do_wrong(const step *from); /* invalid arguments */
 
-/* The binding that the byte chooses, made if need be. */
+/* The binding that the step chooses, created if needed. */
 bound *take_binding(const step *from);
 int binding_index(const bound *of);
 
-/* Mostly one that fits, sometimes any. */
+/* Usually a tensor that fits, sometimes any. */
 slot *take_tensor(uint8_t chosen, const port *to, bool at_home);
 slot *find_slot(view at);
 
 void set_input(bound *one, size_t index, iobind_input_mode mode, slot *tensor, int event);
 void set_carry(bound *one, size_t output, size_t input, iobind_carry_mode mode);
-void update_input(bound *one, size_t index, int stream, const step *from, bool spoils); /* by a value that ends runs */
+void update_input(bound *one, size_t index, int stream, const step *from, bool spoils); /* by a value that fails runs */
 
-/* Bind an input of other dims; what was bound before, or NULL: nothing was done. */
+/* Bind a tensor with other dims, between a run and a use of its results; bind_again binds the old one again. Returns the old tensor;
+ * NULL: no change. */
 slot *bind_other_dims(bound *one, size_t index);
 void bind_again(bound *one, size_t index, slot *old);
 
 /* Memory for the output that replace_one may replace. */
 void give_one(bound *one, const step *from);
-/* Another tensor of its kind for an input or output, between runs. */
+/* Replace an input or output by a similar tensor, between runs. */
 void replace_one(bound *one, const step *from);
 
 /* ---- runs.c ---- */
@@ -69,17 +70,17 @@ void do_runs(const step *from);
 void do_cancel(const step *from);
 void run_on_stream(bound *one, int stream, const step *from); /* if it can run; -1: on none */
 
-/* Nothing but this call came between two runs. */
+/* This was the only call between two runs. */
 enum { REPLACED_INPUT = 1, REPLACED_OUTPUT = 2 };
 void note_replaced(bound *one, unsigned what);
 
 bool is_in_flight(const bound *one);
 
-/* A binding that has no run in flight as far as the host can know: may a call be refused for that, must it be? */
+/* Add the statuses of a call that needs a binding without a run in flight, according to what the host can know. */
 void expect_idle(const bound *one, expectation *expected, bool may_queue);
-/* The call was not refused: the run is complete. */
+/* A call was not refused, so the run is complete. */
 void has_passed(bound *one);
-/* Something on a stream has failed, or may have: wait for all streams and find out how each binding's run went. */
+/* Work on a stream has failed or may have failed: wait for all streams, and find the outcome of each binding's run. */
 void settle(size_t stream);
 
 /* ---- results.c ---- */

@@ -137,29 +137,29 @@ static bool is_given(int mode) {
   return mode == OUTPUT_FIXED || mode == OUTPUT_IN_PLACE;
 }
 
-/* The caller's or the state's memory that a run writes as this output; no block where the memory is the binding's. */
+/* The memory of the caller or of a state that a run writes as this output. No block: the memory belongs to the binding. */
 static view written_by(const shadow *of, size_t output) {
   const carry_shadow *carry = &of->carries[output];
   if (!carry->is_on) return of->outputs[output].target;
   return carry->mode == IOBIND_CARRY_IN_PLACE ? shadow_next_input(of, carry->input) : (view){0};
 }
 
-/* Is it memory that a state or a REUSE output of this binding may take for its own? Then binding it is refused, at once or by the run,
- * or the binding gives up that memory. */
+/* May a state or a REUSE output of this binding own the memory? Then binding it is refused, at once or by the run, or the binding
+ * releases that memory. */
 static bool is_ours(const shadow *of, view memory) {
   return memory.block != NULL && memory.count > 0 && memory.block->owner == of->number;
 }
 
-/* ---- which calls are right ---- */
+/* ---- expected statuses of calls ---- */
 
-/* A state that a failed run may have left in any of several pieces of memory may be in this one, too. */
+/* After a failed run a state may be in any of several memories, perhaps in this one. */
 static void expect_torn(const shadow *of, expectation *expected) {
   for (size_t i = 0; i < of->model->input_count; i++) {
     if (of->inputs[i].torn) expected->may |= STATUS(INVALID_ARGUMENT);
   }
 }
 
-/* The elements that an output has in every run; false: the model leaves them open. */
+/* The number of elements that an output has in every run. False: the dim is open. */
 static bool fixed_count(const shadow *of, size_t output, size_t *count) {
   *count = of->model->outputs[output].count;
   return of->model->outputs[output].dim == NULL;
@@ -171,7 +171,7 @@ void expect_input(const shadow *of, size_t input, iobind_input_mode mode, view r
   size_t count;
   if (own != NULL && own->mode != IOBIND_CARRY_MOVE && fixed_count(of, (size_t)(own - of->carries), &count) &&
       count != read.count) {
-    expected->may |= STATUS(SHAPE); /* a state that no run can leave; the check says so at last */
+    expected->may |= STATUS(SHAPE); /* no run can produce such a state; at the latest the check reports it */
   }
   if (mode == IOBIND_INPUT_SNAPSHOT) return;
   expect_torn(of, expected);
@@ -183,7 +183,7 @@ void expect_input(const shadow *of, size_t input, iobind_input_mode mode, view r
   if (read.block->is_frozen && own != NULL && own->mode == IOBIND_CARRY_IN_PLACE) expected->may |= STATUS(INVALID_ARGUMENT);
   for (size_t i = 0; i < of->model->input_count && own != NULL && own->mode == IOBIND_CARRY_IN_PLACE; i++) {
     bool overlaps = views_overlap(read, shadow_next_input(of, i)) || views_overlap(read, of->inputs[i].read);
-    if (i != input && overlaps) expected->may |= STATUS(INVALID_ARGUMENT); /* with the state before this one, too */
+    if (i != input && overlaps) expected->may |= STATUS(INVALID_ARGUMENT); /* also with the preceding state */
   }
   for (size_t i = 0; i < of->model->output_count; i++) {
     const carry_shadow *carry = &of->carries[i];
@@ -199,12 +199,12 @@ void expect_output(const shadow *of, size_t output, int mode, view target, expec
   if (is_ours(of, target) || target.block->is_frozen) expected->may |= STATUS(INVALID_ARGUMENT);
   for (size_t i = 0; i < of->model->input_count && mode == OUTPUT_FIXED; i++) {
     if (views_overlap(target, shadow_next_input(of, i)) && !of->inputs[i].elsewhere) expected->must |= STATUS(INVALID_ARGUMENT);
-    if (views_overlap(target, of->inputs[i].read)) expected->may |= STATUS(INVALID_ARGUMENT); /* the state before this one */
+    if (views_overlap(target, of->inputs[i].read)) expected->may |= STATUS(INVALID_ARGUMENT); /* the preceding state */
   }
   for (size_t i = 0; i < of->model->output_count; i++) {
     if (i == output || !views_overlap(target, written_by(of, i))) continue;
     if (of->carries[i].is_on) {
-      expected->may |= STATUS(INVALID_ARGUMENT); /* or the run says so */
+      expected->may |= STATUS(INVALID_ARGUMENT); /* or the run returns it */
     } else {
       expected->must |= STATUS(INVALID_ARGUMENT);
     }
@@ -245,7 +245,7 @@ bool shadow_counts(const shadow *of, size_t *outputs) {
   return model_counts(of->model, inputs, outputs);
 }
 
-/* The elements of the memory that is there for an output before a run; false: there is none. */
+/* The number of elements of an output's memory before a run. False: it has no memory. */
 static bool held_count(const shadow *of, size_t output, size_t *count) {
   const carry_shadow *carry = &of->carries[output];
   view memory = of->outputs[output].target;
@@ -263,7 +263,7 @@ static const char *dim_of(const shadow *of, size_t at, size_t *count) {
   return held_count(of, at - of->model->input_count, count) ? of->model->outputs[at - of->model->input_count].dim : NULL;
 }
 
-/* Dims of one name agree among inputs and outputs that have memory already, and fixed ones are those of the model. */
+/* Do dims with the same name agree for all inputs and outputs that have memory, and fixed dims with the model? */
 static bool dims_agree(const shadow *of) {
   size_t one;
   size_t two;
@@ -292,7 +292,7 @@ void expect_check(const shadow *of, expectation *expected) {
   if (!dims_agree(of)) expected->must |= STATUS(SHAPE);
 }
 
-/* What can be told when the first run begins, if not before: two outputs in one memory, an output over an input. */
+/* Overlaps that the first run finds, if no earlier call does: two outputs in one memory, an output over an input. */
 static void expect_room(const shadow *of, expectation *expected) {
   expect_torn(of, expected);
   for (size_t i = 0; i < of->model->output_count; i++) {
@@ -312,7 +312,7 @@ static void expect_room(const shadow *of, expectation *expected) {
   }
 }
 
-/* Memory that this binding has lent may be that of any of its states by now: which one, only the library knows. */
+/* Memory that this binding has lent may belong to any of its states by now. Only the library knows which. */
 static bool is_hidden_state(const shadow *of, view memory) {
   bool is_read = false;
   for (size_t i = 0; i < of->model->input_count; i++) is_read = is_read || views_equal(memory, shadow_next_input(of, i));
@@ -325,7 +325,7 @@ bool shadow_is_muddled(const shadow *of) {
     if (of->outputs[i].mode == OUTPUT_IN_PLACE && is_hidden_state(of, written)) return true;
     for (size_t j = 0; j < of->model->input_count; j++) {
       if (!views_overlap(written, shadow_next_input(of, j))) continue;
-      if (of->inputs[j].elsewhere) continue; /* it is copied to where it is read, and the output is written later */
+      if (of->inputs[j].elsewhere) continue; /* a copy of it is read, before the output is written */
       if (!views_equal(written, shadow_next_input(of, j)) || (of->model->may_overwrite[i] & 1u << j) == 0) return true;
     }
   }
@@ -352,8 +352,7 @@ void expect_run(const shadow *of, expectation *expected, bool *late) {
   *late = false;
   expect_check(of, expected);
   expect_room(of, expected);
-  for (size_t i = 0; i < of->model->input_count;
-       i++) { /* the state is that of one run or of another one, whose dims may not fit */
+  for (size_t i = 0; i < of->model->input_count; i++) { /* the state may be that of another run, with dims that do not fit */
     if (of->inputs[i].torn) expected->may |= STATUS(RUNTIME) | STATUS(SHAPE);
   }
   if (expected->must != 0) return;
@@ -372,12 +371,12 @@ void expect_run(const shadow *of, expectation *expected, bool *late) {
     size_t held;
     if (!held_count(of, i, &held) || held == counts[i]) continue;
     expected->must |= STATUS(SHAPE);
-    expected->may |= STATUS(RUNTIME); /* ORT, where it copies the output to another place */
+    expected->may |= STATUS(RUNTIME); /* from ORT, which copies the output to other memory */
     *late = true;
   }
 }
 
-/* ---- the calls ---- */
+/* ---- effects of calls ---- */
 
 void shadow_set_input(shadow *of, size_t input, iobind_input_mode mode, view read, bool elsewhere, int event) {
   carry_shadow *carry = shadow_carry_of_input(of, input);
@@ -391,8 +390,8 @@ void shadow_set_input(shadow *of, size_t input, iobind_input_mode mode, view rea
     view_set(&slot->read, copy);
   } else {
     view_set(&slot->read, read);
-    if (read.block->partly_for == of->number) read.block->known = false; /* from now on no call refuses it */
-    if (!elsewhere && is_ours(of, read) && read.block->is_reused) {      /* the output gets other memory in the next run */
+    if (read.block->partly_for == of->number) read.block->known = false; /* from now on it can be bound and read */
+    if (!elsewhere && is_ours(of, read) && read.block->is_reused) {      /* the next run gives the output other memory */
       read.block->owner = 0;
       read.block->given_up_by = of->number;
       read.block->given_up_after = of->runs;
@@ -419,7 +418,7 @@ void shadow_carry(shadow *of, size_t output, size_t input, iobind_carry_mode mod
 
 /* ---- runs ---- */
 
-/* Memory of earlier results that this run may have written again, if it is neither read nor asked for by it. */
+/* The run may have overwritten memory of earlier results. Memory that it reads, or that is the target of an output, is excluded. */
 static void forget_own_memory(const shadow *of) {
   for (block *at = all_blocks; at != NULL; at = at->next) {
     bool kept = at->owner != of->number;
@@ -469,7 +468,7 @@ void shadow_run(shadow *of) {
   }
   for (size_t i = 0; i < of->model->input_count; i++) {
     block *read = of->inputs[i].read.block;
-    if (of->inputs[i].torn && read->partly_for == of->number) read->partly_for = 0; /* it was whole, and is rewritten */
+    if (of->inputs[i].torn && read->partly_for == of->number) read->partly_for = 0; /* it was complete, and is rewritten */
     of->inputs[i].torn = false;
   }
 }
@@ -502,7 +501,7 @@ void shadow_fail(shadow *of) {
     view written = written_by(of, i);
     if (written.block == NULL || written.count == 0) continue;
     if (of->carries[i].is_on) {
-      written.block->partly_for = of->number; /* whole, or refused */
+      written.block->partly_for = of->number; /* complete, or refused */
       of->inputs[of->carries[i].input].torn = true;
     } else {
       view_forget(written);

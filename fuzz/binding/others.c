@@ -1,4 +1,4 @@
-/* Calls on other objects than the pool's bindings: results that are borrowed while their run is in flight, DLPack, requests, strings. */
+/* Results that are borrowed while their run is in flight, DLPack, requests, strings. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +12,7 @@
 
 /* ---- lent results ---- */
 
-/* What a lent result holds is read on the stream that it was lent to: that waits for the binding's run, and for no other run that writes the
+/* Read a lent result on the stream to which it was lent. The stream waits for the binding's run, but not for other runs that write the
  * memory. */
 static void read_lent(bound *one, size_t output, iobind_tensor *tensor, size_t stream, bool by_event) {
   const view *at = &one->shadow.results[output].at;
@@ -61,7 +61,7 @@ void do_dlpack(const step *from) {
   slot *of = world_tensor(from->x[0] % TENSORS);
   if (of == NULL || !of->is_plain || of->at.count == 0 || fault_is_set()) return;
   slot *to = world_kept_slot(from->x[1]);
-  if (to == of || of->tensor == NULL) return; /* the slot had to be emptied for it */
+  if (to == of || of->tensor == NULL) return; /* emptying the slot has released the tensor */
   void *managed = NULL;
   expectation expected = {.may = of->where == PLACE_PINNED || of->at.block->is_frozen ? STATUS(NOT_SUPPORTED) : 0};
   begin_call("t%d = from_dlpack(to_dlpack(t%d))", world_index(to), world_index(of));
@@ -95,7 +95,7 @@ static bool choose_inputs(request *self, const step *from) {
     if (fault_is_set()) world_host_uses(tensor->at.block, false, NULL);
     self->inputs[i] = tensor->tensor;
     iobind_input_mode mode = world_is_home(tensor, &of->inputs[i]) ? IOBIND_INPUT_RESIDENT : IOBIND_INPUT_SNAPSHOT;
-    if (mode == IOBIND_INPUT_SNAPSHOT && tensor->where == PLACE_HOME) return false; /* a device's, to be read on the host */
+    if (mode == IOBIND_INPUT_SNAPSHOT && tensor->where == PLACE_HOME) return false; /* the host cannot read it */
     shadow_set_input(&self->shadow, i, mode, tensor->at, false, -1);
   }
   return true;
@@ -263,7 +263,7 @@ static bool set_words_output(const words *self, size_t output, int tensor, unsig
                                                   tensor < 0 ? NULL : self->tensors[tensor], &the_error)));
 }
 
-/* Outputs that are not given, given, and given where something else is: that is refused, and changes nothing. */
+/* Outputs without a target, with a target, and with a target in other memory in use. The last one is refused and changes nothing. */
 static void run_words(words *self, unsigned way) {
   int given = way % 2 == 0 ? -1 : 2;
   set_words(self);

@@ -38,7 +38,7 @@ void page_give_back(void) {
 
 void pages_check(void) {
   if (atomic_load(&deleted) != used) {
-    fail("%zu of %zu wrapped tensors were never given back", used - atomic_load(&deleted), used);
+    fail("%zu of %zu wrapped tensors were never released", used - atomic_load(&deleted), used);
   }
   if (used > 0 && mprotect(pages, used * page_bytes(), PROT_READ | PROT_WRITE) != 0) abort();
   used = 0;

@@ -14,7 +14,7 @@ static slot *slot_at(const char *address, size_t size) {
   return NULL;
 }
 
-/* Memory of a result that was not seen before: new, or what this binding has used for an earlier one. */
+/* Find the memory of a result at a new address: new memory, or memory that this binding has used for an earlier result. */
 void find_memory(bound *one, size_t output, const char *address) {
   view *at = &one->shadow.results[output].at;
   if (at->block == NULL) fail("there is a result, and no run has left one");
@@ -29,7 +29,7 @@ void find_memory(bound *one, size_t output, const char *address) {
     return;
   }
   block *kept = same->at.block;
-  /* its own when it ran, and bound as an input since */
+  /* owned by the binding when it ran, and bound as an input since */
   bool is_given_up = kept->given_up_by == one->shadow.number && kept->given_up_after == one->shadow.runs;
   if ((kept->owner != one->shadow.number && !is_given_up) || kept->address != address)
     fail("the result lies in the memory of t%d", world_index(same));

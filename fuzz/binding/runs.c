@@ -17,7 +17,7 @@ bool is_in_flight(const bound *one) {
 
 void expect_idle(const bound *one, expectation *expected, bool may_queue) {
   if (!is_in_flight(one)) return;
-  bool unseen = call_count == one->flight.calls; /* nothing at all came between */
+  bool unseen = call_count == one->flight.calls; /* no call came between */
   if (unseen && !may_queue) expected->must |= STATUS(INVALID_STATE);
   expected->may |= STATUS(INVALID_STATE);
 }
@@ -33,19 +33,19 @@ void has_passed(bound *one) {
 static void use(int stream, block *memory, bool writes, const uint64_t *granted, bool by_event) {
   if (stream >= 0) {
     world_stream_uses((size_t)stream, memory, writes, granted, by_event);
-  } else if (fault_is_set()) { /* which is intended for the run */
+  } else if (fault_is_set()) { /* the fault is intended for the run */
     world_host_uses(memory, writes, granted);
-  } else if (memory != NULL) { /* the run waits for it */
+  } else if (memory != NULL) { /* the run waits for the memory */
     world_host_used(memory, writes);
   }
 }
 
-/* What the events that inputs are bound with wait for. */
+/* The work for which the input's event waits. */
 static const uint64_t *granted_by(const input_shadow *input) {
   return input->event >= 0 ? W->points[input->event].stamps : NULL;
 }
 
-/* All memory that a run works on, before it and after. */
+/* Visit all memory that a run uses, before and after the run. */
 static void visit_memory(bound *one, int stream, bool stamps, bool by_event) {
   const shadow *of = &one->shadow;
   if (!stamps) use(stream, &one->lent, true, NULL, by_event);
@@ -78,7 +78,7 @@ static void visit_memory(bound *one, int stream, bool stamps, bool by_event) {
   }
 }
 
-/* An input's event orders the stream behind what it held at submission. */
+/* An input's event orders the stream after the work that it had recorded at submission. */
 static void wait_for_events(const bound *one, int stream) {
   for (size_t i = 0; i < one->shadow.model->input_count; i++) {
     const uint64_t *granted = granted_by(&one->shadow.inputs[i]);
@@ -89,7 +89,7 @@ static void wait_for_events(const bound *one, int stream) {
   }
 }
 
-/* What a run uses that went well, or was submitted. */
+/* Note the features of a successful or submitted run. */
 static void note_inputs(const bound *one, int stream) {
   for (size_t i = 0; i < one->shadow.model->input_count; i++) {
     const input_shadow *input = &one->shadow.inputs[i];
@@ -129,7 +129,7 @@ static void note_run(const bound *one, int stream) {
     world_change();
     reached_if(FEATURE_TWO_DEVICES, both);
   }
-  const bound *twin = &W->bindings[BINDINGS - 1]; /* of a session of its own */
+  const bound *twin = &W->bindings[BINDINGS - 1]; /* of another session */
   for (size_t i = 0; i < BINDINGS && stream >= 0; i++) {
     const bound *other = &W->bindings[i];
     bool both = other != one && other->handle != NULL && is_in_flight(other);
@@ -139,7 +139,7 @@ static void note_run(const bound *one, int stream) {
   }
 }
 
-/* Is a run ORT's call alone, as far as the caller can tell? */
+/* Is a run only ORT's call, as far as the caller knows? */
 static bool is_simple(const bound *one) {
   bool simple = W->at_host;
   for (size_t i = 0; i < one->shadow.model->input_count; i++) simple = simple && one->shadow.inputs[i].event < 0;
@@ -155,8 +155,8 @@ void note_replaced(bound *one, unsigned what) {
   one->replaced |= what;
 }
 
-/* A run without a stream went well, and `follows`: nothing came between it and the one before. The first run looks at its results, the
- * second may be the first that is simple. */
+/* A run without a stream succeeded. `follows`: it came directly after another one. The first run checks its results, and the second
+ * may be the first simple one. */
 static void note_repeated(bound *one, bool follows) {
   enum { ARMS_AFTER = 2 };
   one->repeats = follows ? one->repeats + 1 : 0;
@@ -169,7 +169,7 @@ static void note_repeated(bound *one, bool follows) {
   one->ran_at = call_count;
 }
 
-/* It ended at once. */
+/* A run returned a failure. */
 static void run_failed(bound *one, iobind_status status, bool begun) {
   one->failures = 1u << status;
   if (begun) {
@@ -196,14 +196,14 @@ static void submitted(bound *one, size_t stream, bool late, point *at) {
   one->flight.made++;
   one->flight.must_fail = late;
   one->flight.calls = call_count;
-  visit_memory(one, (int)stream, true, false); /* what it reads, */
+  visit_memory(one, (int)stream, true, false); /* what it reads */
   if (!late) shadow_run(&one->shadow);
-  visit_memory(one, (int)stream, true, false); /* and what it leaves */
+  visit_memory(one, (int)stream, true, false); /* what it writes */
   if (at != NULL) record_point(at, stream);
 }
 
-/* So that the call returns before the kernel fails. Not for a run without a stream: ONNX Runtime may drop the failure that the EP's Flush
- * returns to it, and return OK. */
+/* Delay kernels, so that the call returns before the kernel fails. Not for a run without a stream: ONNX Runtime may ignore the failure
+ * that the EP's Flush returns, and return OK. */
 static void delay_kernels(bool delays) {
   if (W->is_virtual) CHECK(vdev_set(W->number, "compute_us", delays ? "100" : "0") == 0);
 }
@@ -213,7 +213,7 @@ static bool too_long(const bound *one) {
   return one->shadow.model == &models[1] && sum > MOST_ELEMENTS;
 }
 
-/* The run is in flight before it is made; some are withdrawn. */
+/* Announce the run: it counts as in flight before it is made. Some announcements are withdrawn. */
 static void announce(const bound *one, const step *from) {
   begin_call("announce_run(b%d)", binding_index(one));
   (void)require_ok(end_call(iobind_binding_announce_run(one->handle, 1, &the_error)));
@@ -223,16 +223,16 @@ static void announce(const bound *one, const step *from) {
   (void)require_ok(end_call(iobind_binding_announce_run(one->handle, 0, &the_error)));
 }
 
-/* True: it has finished, and was right. */
+/* True: it is complete and succeeded. */
 static bool run_once(bound *one, int stream, point *at, const step *from) {
   expectation expected = {0};
   bool late;
   expect_run(&one->shadow, &expected, &late);
   if (stream >= 0 && expected.must == 0 && (expected.may & STATUS(RUNTIME)) != 0)
-    return false; /* its later outcome is unknown */
+    return false; /* the outcome would be unknown */
   bool may_queue = one->flight.stream >= 0 && one->flight.stream == stream;
   late = late ||
-         (may_queue && W->at_host && (expected.must & STATUS(SHAPE)) != 0); /* a task looks at the state when there is one */
+         (may_queue && W->at_host && (expected.must & STATUS(SHAPE)) != 0); /* a queued run checks the state when it exists */
   if (late && stream >= 0) expected = (expectation){.may = expected.must | expected.may};
   bool bold = one->flight.stream >= 0 && one->flight.stream != stream && one->flight.calls == call_count;
   if (!bold) visit_memory(one, stream, false, from->x[3] % 2 == 0);
@@ -262,11 +262,11 @@ static bool run_once(bound *one, int stream, point *at, const step *from) {
     submitted(one, (size_t)stream, late, at);
   } else {
     run_failed(one, status, late || faulty || status == IOBIND_ERROR_DEVICE_LOST);
-    bool has_begun = faulty_kernel || (late && !faulty); /* a copy that failed may have come before it */
+    bool has_begun = faulty_kernel || (late && !faulty); /* otherwise a copy before it may have failed */
     if (stream < 0 && status == IOBIND_ERROR_RUNTIME && has_begun) shadow_lose_states(&one->shadow, false);
     if (late && faulty) shadow_doubt_states(&one->shadow);
     reached_if(FEATURE_STATES_LOST, was_lost && status == IOBIND_ERROR_INVALID_STATE);
-    if (may_queue && (faulty || late)) { /* those before may have failed with it; behind a run that never began they go on */
+    if (may_queue && (faulty || late)) { /* earlier runs may have failed with it; if it never began, they continue */
       shadow_doubt_states(&one->shadow);
       one->flight.stream = -1;
     }
@@ -277,11 +277,11 @@ static bool run_once(bound *one, int stream, point *at, const step *from) {
 }
 
 static bool can_run(const bound *one) {
-  const shadow *of = one != NULL && one->handle != NULL ? &one->shadow : NULL; /* a failure may have destroyed it */
+  const shadow *of = one != NULL && one->handle != NULL ? &one->shadow : NULL; /* a failure may have destroyed the binding */
   return of != NULL && !too_long(one) && !shadow_is_muddled(of) && !shadow_trespasses(of) && !shadow_is_unforeseeable(of);
 }
 
-/* What an input reads on the host is brought right before the run, by its stream or by another one. */
+/* Just before the run a copy, on its stream or on another one, writes memory that an input reads on the host. */
 static bool deliver(const bound *one, int run, const step *from) {
   const int stream = from->x[6] % 3 == 0 ? (run + 1) % STREAMS : run;
   if (world_stream((size_t)stream) == NULL) return false;
@@ -296,7 +296,7 @@ static bool deliver(const bound *one, int run, const step *from) {
       bool fits = to->tensor != NULL && to->is_plain && !to->is_lent && views_equal(to->at, input->read) && source != NULL &&
                   source->is_plain && source->where == PLACE_HOME && source->at.count == to->at.count;
       if (fits && !fault_is_set()) {
-        if (W->is_virtual) CHECK(vdev_set(W->number, "latency_us", "100") == 0); /* until the run has been submitted */
+        if (W->is_virtual) CHECK(vdev_set(W->number, "latency_us", "100") == 0); /* in flight until the run is submitted */
         copy_tensor(source, to, stream, from->x[3] % 2 == 0);
         reached_if(FEATURE_DELIVERED_BESIDE, stream != run);
         return true;
@@ -306,7 +306,7 @@ static bool deliver(const bound *one, int run, const step *from) {
   return false;
 }
 
-/* A value that ends the next runs, or that does not. */
+/* Write a value that makes the next runs fail, or one that does not. */
 static void judge(bound *one, int stream, const step *from, bool spoils) {
   int input = model_judge(one->shadow.model);
   bool is_bound = input >= 0 && one->shadow.inputs[input].read.block != NULL && !one->shadow.inputs[input].elsewhere;
@@ -314,7 +314,7 @@ static void judge(bound *one, int stream, const step *from, bool spoils) {
   update_input(one, (size_t)input, stream, from, spoils);
 }
 
-/* More runs behind one that is in flight, with new data between them. */
+/* Queue more runs after one in flight, with new data between them. */
 static void queue_more(bound *one, int stream, const step *from) {
   for (int i = 0; i < from->x[4] % 4 && one->flight.stream == stream && can_run(one); i++) {
     if ((from->x[5] >> i & 1) != 0) update_input(one, from->x[5] / 8 % one->shadow.model->input_count, stream, from, false);
@@ -324,7 +324,7 @@ static void queue_more(bound *one, int stream, const step *from) {
   }
 }
 
-/* The run that was submitted last has read what it was to read. */
+/* Check the results of the run submitted last. */
 static void check_results(bound *one, const step *from) {
   step plain = *from;
   plain.x[2] = plain.x[6] = 0;
@@ -361,7 +361,7 @@ void do_run(const step *from) {
   if (stream >= 0) queue_more(one, stream, from);
   failed = failed || one->failures != 0;
   if (failed) judge(one, -1, from, false);
-  if (failed && can_run(one)) (void)run_once(one, -1, NULL, from); /* a binding whose run has failed can run again */
+  if (failed && can_run(one)) (void)run_once(one, -1, NULL, from); /* after a failure the binding can run again */
   if (stream < 0) world_check_all();
 }
 
@@ -369,7 +369,7 @@ void run_on_stream(bound *one, int stream, const step *from) {
   if ((stream < 0 || world_stream((size_t)stream) != NULL) && can_run(one)) (void)run_once(one, stream, NULL, from);
 }
 
-/* A state that is swapped for one run leaves two sides behind. */
+/* A state that is swapped for one run leaves two buffers. */
 static void swap_once(bound *one, const step *from) {
   enum { SWAPPED = 1, FIXED_AGAIN = 6 };
   step part = *from;
@@ -385,7 +385,7 @@ static void swap_once(bound *one, const step *from) {
   }
 }
 
-/* One after the other, and nothing is looked at in between: what a run does that comes right behind another one. */
+/* Runs directly after one another, without checks in between. */
 void do_runs(const step *from) {
   bound *one = take_binding(from);
   int runs = 2 + from->x[2] % 4;
@@ -409,7 +409,7 @@ static bool reads_host(const bound *one) {
   return any;
 }
 
-/* How did the run of a binding go? */
+/* Find the outcome of a binding's run. */
 static void ask(bound *one, bool tainted) {
   size_t output = 0;
   while (one->shadow.outputs[output].mode == IOBIND_OUTPUT_NONE) output++;
@@ -422,7 +422,7 @@ static void ask(bound *one, bool tainted) {
   expectation expected = {.may = late_failures | (maybe || taken ? STATUS(INVALID_STATE) : 0)};
   bool well = require(expected, status) || (taken && status == IOBIND_ERROR_INVALID_STATE);
   reached_if(FEATURE_LATE, !well && status != IOBIND_ERROR_INVALID_STATE);
-  if (well && must_fail) fail("a run that cannot have worked is handed out as done");
+  if (well && must_fail) fail("the result of a failed run was returned");
   for (size_t i = 0; i < one->shadow.model->output_count; i++) {
     block *at = one->shadow.results[i].at.block;
     bool wrote_last = at != NULL && at->written[one->flight.stream] <= one->flight.stamp;
@@ -430,9 +430,9 @@ static void ask(bound *one, bool tainted) {
   }
   if (!well) {
     bool many = one->flight.runs > 1;
-    /* the host knows when a worker of its own has made the first ones, and what comes before an input that it reads */
+    /* the host knows that the first runs are complete if its own worker has made them, or if it reads an input of a later run */
     bool several = one->flight.made > 1 && !W->at_host && !reads_host(one);
-    /* the failure came when others had been made, or from the run itself; a cancel may have come before it */
+    /* the failure is that of the run, or was found after others had begun; otherwise a cancel may have come first */
     bool is_sure = must_fail && (several || status == IOBIND_ERROR_RUNTIME);
     shadow_copy(&one->shadow, &one->before);
     shadow_fail(&one->shadow);
@@ -442,7 +442,7 @@ static void ask(bound *one, bool tainted) {
       input_shadow *state = &one->shadow.inputs[i];
       if (many || carry->mode == IOBIND_CARRY_IN_PLACE) view_forget(state->read);
       if (!many || state->read.block == NULL) continue;
-      /* one of several queued runs has failed: the state is to be bound again, or any of those that were */
+      /* one of several queued runs has failed: the state must be rebound, or it is that of any of these runs */
       state->torn = true;
       if (carry->mode != IOBIND_CARRY_IN_PLACE)
         view_set(&state->read, (view){block_make(state->read.count), 0, state->read.count});
@@ -463,7 +463,7 @@ static bool synchronize(size_t stream, bool must_fail) {
 
 void settle(size_t stream) {
   uint64_t before[STREAMS];
-  uint64_t waited[STREAMS]; /* what the library knows by itself: it does not conclude from one stream to another */
+  uint64_t waited[STREAMS]; /* what the library knows; it draws no conclusions from one stream about another */
   bool failed[STREAMS] = {false};
   bool tainted[STREAMS] = {false};
   bool must_fail = false;

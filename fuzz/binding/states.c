@@ -1,4 +1,4 @@
-/* States that are saved, restored into the same binding or another one, and read. */
+/* States: saved, restored into the same binding or another one, and read. */
 #include <string.h>
 
 #include "operations.h"
@@ -13,7 +13,7 @@ void state_drop(saved *of) {
   *of = (saved){.stream = -1};
 }
 
-/* The tensor may become read-only, for all its owners. */
+/* The tensor may become read-only for all its owners. */
 static void freeze(view of) {
   if (of.block != NULL) of.block->is_frozen = true;
 }
@@ -34,7 +34,7 @@ static void expect_save(const bound *one, expectation *expected) {
   if (!any) expected->must |= STATUS(INVALID_STATE);
 }
 
-/* What the state holds: a copy, which nothing changes. */
+/* Note the values of the state: a copy, which no later call changes. */
 static void note_saved(const bound *one, saved *to) {
   const shadow *of = &one->shadow;
   for (size_t i = 0; i < of->model->output_count; i++) {
@@ -56,7 +56,7 @@ static void save(bound *one, saved *to) {
   bool in_flight = is_in_flight(one);
   if (fault_is_set() || one->flight.must_fail) return;
   for (size_t i = 0; i < one->shadow.model->input_count; i++) {
-    /* the outcome of the run is unknown, and of which run the state is */
+    /* unknown: the outcome of the run, and the run that the state belongs to */
     bool is_torn = one->shadow.inputs[i].torn && !one->shadow.inputs[i].lost;
     if (is_torn || (in_flight && one->before.inputs[i].torn)) return;
     view next = shadow_next_input(&one->shadow, i);
@@ -78,7 +78,7 @@ static void save(bound *one, saved *to) {
   to->session = one->session;
   note_saved(one, to);
   reached(FEATURE_STATE_SAVED);
-  if (!in_flight || W->at_host) { /* there the call waits */
+  if (!in_flight || W->at_host) { /* in these cases the call blocks */
     if (one->flight.stream >= 0) has_passed(one);
     return;
   }
@@ -86,7 +86,7 @@ static void save(bound *one, saved *to) {
   size_t stream = (size_t)one->flight.stream;
   to->stream = (int)stream;
   to->stamp = world_submit(stream);
-  for (size_t i = 0; i < one->shadow.model->input_count; i++) { /* the copies of what is carried in place */
+  for (size_t i = 0; i < one->shadow.model->input_count; i++) { /* the copies of IN_PLACE states */
     view next = shadow_next_input(&one->shadow, i);
     if ((to->holds & 1u << i) != 0) world_stamp(stream, next.block, false);
   }
@@ -192,7 +192,7 @@ void states_check(void) {
   for (size_t i = 0; i < STATES; i++) check(&W->states[i]);
 }
 
-/* Something on a stream has failed: it is unknown what became of a state that did not exist yet. */
+/* Work on a stream has failed: a state that was not complete then is unknown. */
 void states_settle(const uint64_t *waited, const bool *failed) {
   for (size_t i = 0; i < STATES; i++) {
     saved *of = &W->states[i];
@@ -212,7 +212,7 @@ static bool carries_something(const bound *one) {
   return carries;
 }
 
-/* Mostly a binding that carries something, and has run. */
+/* Usually a binding that carries a state and has run. */
 static bound *take_carrying(const step *from) {
   for (size_t i = 0; i < BINDINGS && from->x[3] < 240; i++) {
     bound *one = &W->bindings[(from->x[0] + i) % BINDINGS];
@@ -228,7 +228,7 @@ static bound *take_carrying(const step *from) {
   return one->handle != NULL ? one : NULL;
 }
 
-/* The binding carries what the state has. */
+/* Make the binding carry all pairs of the state. */
 static void carry_like(bound *one, const saved *of, const step *from) {
   for (size_t i = 0; i < one->shadow.model->input_count; i++) {
     const carry_shadow *carry = &one->shadow.carries[of->outputs[i]];
@@ -237,7 +237,7 @@ static void carry_like(bound *one, const saved *of, const step *from) {
   }
 }
 
-/* Mostly another binding of the state's session. */
+/* Usually another binding of the state's session. */
 static bound *take_other(const saved *of, const step *from) {
   for (size_t i = 0; i < BINDINGS && of->handle != NULL && from->x[3] < 240; i++) {
     bound *one = &W->bindings[(from->x[0] + i) % BINDINGS];
@@ -248,12 +248,12 @@ static bound *take_other(const saved *of, const step *from) {
   return take_binding(from);
 }
 
-/* Saved, perhaps gone on from at once: after a run, or by another binding. */
+/* Save a state, after a run or not, and perhaps continue from it at once, also in another binding. */
 static void save_and_go_on(saved *at, const step *from) {
   bound *one = take_carrying(from);
   if (one == NULL) return;
   if (from->x[6] >= 96) run_on_stream(one, from->x[6] % STREAMS, from);
-  if (one->handle == NULL) return; /* it went on from a state that has failed */
+  if (one->handle == NULL) return; /* it had continued from a failed state */
   save(one, at);
   at->made_by = one->shadow.number;
   if (at->handle == NULL || from->x[5] < 96) return;

@@ -1,5 +1,5 @@
-/* The fuzzer's bytes as a sequence of calls on bindings: eight bytes are a step. IOBIND_FUZZ_DEVICE names the device; the default is
- * the CPU. */
+/* The fuzzer's bytes as a sequence of calls on bindings, eight bytes for each step. IOBIND_FUZZ_DEVICE names the device; the default
+ * is the CPU. */
 #include <stdlib.h>
 #include <string.h>
 

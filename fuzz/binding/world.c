@@ -63,7 +63,7 @@ iobind_status end_call(iobind_status status) {
   say(" -> %s%s%s\n", iobind_status_get_name((int32_t)status), status == IOBIND_OK ? "" : ": ",
       status == IOBIND_OK ? "" : the_error.message);
   check_call(status, &the_error, true);
-  if (!current_is_kept()) fail("the current device of the caller has been changed");
+  if (!current_is_kept()) fail("the caller's current device has changed");
   return status;
 }
 
@@ -118,7 +118,7 @@ static float floats[FLOATS];
 static size_t floats_used;
 
 float *world_memory(size_t count) {
-  if (floats_used + count > FLOATS) floats_used = 0; /* so long ago that all streams have been waited for */
+  if (floats_used + count > FLOATS) floats_used = 0; /* reused so late that all streams have been waited for */
   float *memory = floats + floats_used;
   floats_used += count;
   return memory;
@@ -215,7 +215,7 @@ bool world_is_working(void) {
 }
 
 static void begin(void) {
-  enum { NUMBERS = 1 << 20 }; /* no binding has the number of one of the other world */
+  enum { NUMBERS = 1 << 20 }; /* the worlds' bindings have different numbers */
   W->next_value = 1;
   W->numbers = (unsigned)W->number * NUMBERS;
   if (W->is_virtual)
@@ -291,7 +291,7 @@ void world_destroy_binding(size_t index) {
   one->flight.stream = -1;
 }
 
-/* All is given up, in an order of chance, while streams may still work. */
+/* Destroy all objects in random order, while streams may still work. */
 static void end(void) {
   W->fault[0] = '\0';
   world_check_all();
@@ -324,9 +324,9 @@ void world_end(void) {
 typedef struct recipe {
   place where;
   size_t count;
-  int base; /* the slot of which it is a view; -1: none */
+  int base; /* the slot of which this is a view; -1: none */
   size_t offset;
-  bool wrapped; /* where the memory is the host's */
+  bool wrapped; /* if it is host memory */
 } recipe;
 
 enum { INTEGERS = 13, MATRIX = 14 };
@@ -429,7 +429,7 @@ bool world_fits(const slot *of, const port *to) {
   return of->is_plain && (to->dim != NULL ? of->at.count > 0 || strcmp(to->dim, "n") != 0 : of->at.count == to->count);
 }
 
-/* Would a tensor that is not made yet fit? */
+/* Would a tensor that is not created yet fit? */
 bool world_may_fit(size_t index, const port *to, bool at_home) {
   const slot *one = &W->slots[index];
   if (one->tensor != NULL) return world_fits(one, to) && (!at_home || world_is_home(one, to));
@@ -462,7 +462,7 @@ void world_check_tensor(const slot *of) {
   if (W->is_lost && of->where == PLACE_HOME) return;
   float read[MOST_ELEMENTS];
   if (of->where != PLACE_HOME || W->at_host) {
-    /* by its address: iobind_tensor_get_data would block until runs that read it have completed */
+    /* by its address, because iobind_tensor_get_data blocks until runs that read it are complete */
     const void *data = iobind_tensor_get_address(of->tensor);
     memcpy(read, data, sizeof(float) * of->at.count);
   } else {
@@ -590,7 +590,7 @@ void world_waited(size_t stream, uint64_t stamp) {
 bool world_synchronize(size_t stream) {
   char later[sizeof W->fault];
   memcpy(later, W->fault, sizeof later);
-  W->fault[0] = '\0'; /* is for the call that this one makes way for */
+  W->fault[0] = '\0'; /* the fault is intended for the next call */
   begin_call("stream_synchronize(S%zu)", stream);
   bool well = require_ok(end_call(iobind_stream_synchronize(world_stream(stream), &the_error)));
   world_waited(stream, W->lanes[stream].submitted);
@@ -641,7 +641,7 @@ void world_stream_uses(size_t stream, block *memory, bool writes, const uint64_t
   for (size_t i = 0; i < STREAMS && memory != NULL; i++) {
     uint64_t last = writes ? memory->touched[i] : memory->written[i];
     if (i == stream || last <= W->lanes[i].seen || last <= W->lanes[stream].after[i]) continue;
-    if (granted != NULL && last <= granted[i]) continue; /* an event of the run is to order them */
+    if (granted != NULL && last <= granted[i]) continue; /* an event of the run must order them */
     if (by_event) {
       order_by_event(stream, i);
     } else {

@@ -16,9 +16,9 @@ iobind_batch *open_batch(const play *self) {
   return made;
 }
 
-/* ---- rows come and go ---- */
+/* ---- rows join and leave ---- */
 
-/* Zeros are behind the rows that a saved state has. */
+/* A new row begins as zeros. A row from a saved state keeps what that state holds; its other positions are unknown. */
 static value joined(const play *self, const saved *from) {
   value made = from == NULL ? model_first(self->kind, 1, 0, 0) : from->holds;
   for (size_t i = 0; i < CAPACITY; i++) {

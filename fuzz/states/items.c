@@ -1,4 +1,4 @@
-/* Items of a pipeline of the same session: each has a state and a length of its own, beside those of the bindings. */
+/* Items of a pipeline of the same session. Each item has its own state and length, independent of the bindings. */
 #include "calls.h"
 #include "play.h"
 
@@ -8,7 +8,7 @@ iobind_pipeline *open_pipeline(const play *self) {
   return made;
 }
 
-/* What a run adds, as the model has it. */
+/* The new rows of a run, with the model's numbers. */
 static iobind_tensor *make_added(const play *self, size_t rows, size_t count, float base) {
   const int64_t dims[] = {(int64_t)rows, self->kind == SUM ? WIDTH : (int64_t)count, WIDTH};
   float numbers[ROWS * MOST_NEW * WIDTH];

@@ -1,14 +1,14 @@
-/* The lengths of a cache: what the inputs that have them hold, who writes them, and the roles that the caller names. */
+/* The length inputs of a cache: their values, who writes them, and the roles that the caller names. */
 #include "play.h"
 
-/* ---- what they hold ---- */
+/* ---- values ---- */
 
 size_t count_lengths(kind of) {
   return !kind_is_cache(of) ? 0 : kind_attends(of) ? 2 : 1;
 }
 
-/* Of HIDDEN the positions of the new rows, and a mask of those that are in use then. Of the others one number for each row of the batch: where
- * is written, and how many are in use then. */
+/* HIDDEN has the positions that the run writes, and a mask of the positions in use afterwards. The other kinds have one number for
+ * each row of the batch: the first position that the run writes, and the number of positions in use afterwards. */
 static size_t width_of(kind of, size_t which, size_t added) {
   return of != HIDDEN ? 1 : which == 0 ? added : CAPACITY;
 }
@@ -53,7 +53,7 @@ static void bind_one(const play *self, player *of, size_t which, size_t added) {
 
 static void bind_at(const play *self, player *of, size_t added) {
   for (size_t i = 0; i < count_lengths(self->kind); i++) bind_one(self, of, i, added);
-  of->at = used_all(CAPACITY); /* it was never written */
+  of->at = used_all(CAPACITY); /* not written yet: no run may use it */
   of->at_width = added;
   of->counted_rows = of->now.rows;
 }
@@ -80,12 +80,12 @@ static void write_at(const play *self, player *of, int64_t at, size_t added, iob
   of->added = added;
 }
 
-/* Are they bound for so many new rows of the present batch? */
+/* Are the lengths bound for `added` new rows of the current batch? */
 static bool is_at_bound(const play *self, const player *of, size_t added) {
   return of->at.longest != UNKNOWN && of->counted_rows == of->now.rows && (self->kind != HIDDEN || of->at_width == added);
 }
 
-/* A mask that was named as one that the caller writes. */
+/* Write a mask that was named as written by the caller. */
 static void write_mask(const play *self, player *of, const growth *by, iobind_stream *stream) {
   int64_t *values = numbers();
   if (of->mask_rows != of->now.rows) bind_one(self, of, MASK, by->added);
@@ -93,7 +93,7 @@ static void write_mask(const play *self, player *of, const growth *by, iobind_st
   reached(FEATURE_OWN_MASK);
 }
 
-/* More ones than there are places: the kernel that attends returns an error. */
+/* The mask counts more positions than the cache has: the attention kernel returns an error. */
 static void spoil_mask(const play *self, player *of, iobind_stream *stream) {
   enum { FAR = 99 };
   int64_t *values = numbers();
@@ -104,7 +104,7 @@ static void spoil_mask(const play *self, player *of, iobind_stream *stream) {
 
 /* ---- iobind writes them ---- */
 
-/* NULL: as iobind has counted. One number for all rows, or one for each. */
+/* `lengths` NULL: those that iobind has counted. Otherwise one for all rows if they are equal, or one for each row. */
 static iobind_status write_these(const player *of, size_t added, const used *lengths, iobind_stream *stream) {
   int64_t each[ROWS];
   size_t rows = lengths == NULL ? 0 : used_is_uneven(lengths, of->now.rows) ? of->now.rows : 1;
@@ -156,7 +156,7 @@ static void write_lengths(play *self, player *of, plan *to, const used *given, i
   to->is_counted = true;
 }
 
-/* Inputs that the caller has bound for another number of new rows. */
+/* Lengths cannot be written into inputs that are bound for another number of new rows. */
 static void refuse_width(const play *self, const player *of, size_t added) {
   const used none = used_all(0);
   CALL(self, STATUS(SHAPE), write_these(of, added, &none, NULL));
@@ -165,7 +165,8 @@ static void refuse_width(const play *self, const player *of, size_t added) {
 
 /* ---- where a run writes ---- */
 
-/* A length input has a number for each row of the batch. What was written for a run that has failed is for that one. */
+/* May the next run use the lengths as they are? They must have a number for each row of the batch. Those of a failed run may not be used
+ * again. */
 static bool is_at_usable(const play *self, const player *of, const plan *to) {
   return is_at_bound(self, of, to->count) && !of->is_told && of->at.longest >= 0 &&
          of->at.longest + (int64_t)to->count <= CAPACITY;
@@ -181,7 +182,7 @@ static used draw_lengths(play *self, const player *of, int64_t given) {
   return used_of(each, of->now.rows);
 }
 
-/* Those that the caller binds are there. */
+/* Bind the lengths that the caller owns. */
 static void prepare_at(play *self, player *of, size_t added) {
   if (of->stream != IDLE || !of->owns_at || is_at_bound(self, of, added)) return;
   if (of->at.longest != UNKNOWN && of->counted_rows == of->now.rows) refuse_width(self, of, added);
@@ -209,7 +210,7 @@ void plan_append(play *self, player *of, plan *to, iobind_stream *stream) {
   }
 }
 
-/* On the processor: the lengths are right, but not the mask, which iobind does not check. */
+/* On the CPU: the lengths are valid, but the mask is not. iobind does not check the mask. */
 bool plan_failure(play *self, player *of, plan *to, iobind_stream *stream) {
   if (of->writes_mask) {
     plan_append(self, of, to, stream);
@@ -224,14 +225,14 @@ bool plan_failure(play *self, player *of, plan *to, iobind_stream *stream) {
 
 /* ---- lengths that are wrong ---- */
 
-/* Of a named cache that is moved iobind does not know whether it may become longer. */
+/* A named cache that is carried by MOVE has no upper limit: iobind does not know whether it may grow. */
 static int64_t draw_wrong(play *self, const player *of, size_t added) {
   bool has_limit = self->kind != HIDDEN || of->mode != IOBIND_CARRY_MOVE;
   int64_t by = 1 + (int64_t)draw(self, 2);
   return has_limit && draw(self, 2) == 0 ? CAPACITY - (int64_t)added + by : -by;
 }
 
-/* A run whose lengths the host reads. Nothing of the state, of its length or of later runs changes. */
+/* A run with an invalid length is refused where the host reads lengths. The state, its length and later runs are unaffected. */
 void do_wrong_length(play *self, player *of) {
   if (device != cpu || !kind_is_cache(self->kind)) {
     do_run(self, of);
@@ -273,7 +274,7 @@ void name_lengths(const play *self, iobind_binding *binding, bool writes_mask) {
   }
 }
 
-/* What cannot be, which changes nothing. */
+/* An invalid name is refused and changes nothing. */
 static void misname(play *self, const player *of) {
   static const struct {
     size_t input;
@@ -285,7 +286,7 @@ static void misname(play *self, const player *of) {
                {FIRST_LENGTH, (iobind_length_role)9, 0, STATUS(INVALID_ARGUMENT)},
                {1, IOBIND_LENGTH_LAST, 0, STATUS(DTYPE)}};
   size_t i = draw(self, sizeof cases / sizeof cases[0]);
-  say("  b%zu: a name that is wrong\n", (size_t)(of - self->players));
+  say("  b%zu: an invalid name\n", (size_t)(of - self->players));
   CALL(self, cases[i].status | (of->stream == IDLE ? 0 : STATUS(INVALID_STATE)),
        iobind_binding_name_length(of->handle, cases[i].input, cases[i].role, cases[i].axis, &fault));
   reached(FEATURE_MISNAMED);
@@ -297,7 +298,7 @@ static void forget_count(player *of) {
   of->is_unsure = false;
 }
 
-/* Without the name of the cache, or without all others, there is nothing to write. */
+/* Without the name of the cache, or without any named length input, no lengths can be written. */
 static void unname(play *self, player *of) {
   static const int64_t none = 0;
   bool is_cache = draw(self, 2) == 0;
@@ -311,7 +312,7 @@ static void unname(play *self, player *of) {
   reached(FEATURE_UNNAMED);
 }
 
-/* A name that is taken away or given again makes the length unknown. */
+/* Removing a name, or naming an input again, makes the length unknown. */
 void do_name(play *self, player *of) {
   if (self->kind != HIDDEN) {
     do_run(self, of);

@@ -1,6 +1,9 @@
-/* A GPU that is lost at the end of a sequence: work fails on it behind its call, as on hardware for good. What has failed never counts as done,
- * no state of it can be had, what is begun is refused, and a state that was written to a file goes on on another device. Only over vcuda, where
- * a device can be lost on demand. */
+/* A GPU that is lost at the end of a sequence. Work fails after its call has returned; the loss is permanent, as on hardware. Afterwards:
+ * - no wait reports the failed work as complete;
+ * - no state in the device's memory can be read;
+ * - new work is refused;
+ * - a state that was written to a file can be restored on another device.
+ * Only on vcuda, where a device can be lost on demand. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -12,15 +15,15 @@ static const char *const copies[] = {"h2d_count", "d2h_count", "d2d_count", "set
 
 typedef struct doom {
   player *of;
-  int stream; /* all is submitted there; IDLE: no call returns before its work is done */
+  int stream; /* of all submitted work; IDLE: none, each call blocks until its work is complete */
   const char *const *counters;
-  int64_t before; /* of what they count */
-  int64_t nth;    /* fails after that */
-  bool is_lost;   /* a call has returned it */
+  int64_t before; /* sum of the counters when the fault was set */
+  int64_t nth;    /* the work that fails, counted from then */
+  bool is_lost;   /* a call has returned that the device is lost */
   bool is_late;   /* `late` was saved after the failure */
   iobind_state *late;
   char path[64];
-  value holds; /* what the file has */
+  value holds; /* the state in the file */
 } doom;
 
 static int64_t sum(const char *const *names) {
@@ -29,12 +32,12 @@ static int64_t sum(const char *const *names) {
   return total;
 }
 
-/* The work that fails has been submitted. */
+/* Has the work that fails been submitted? */
 static bool is_hit(const doom *what) {
   return sum(what->counters) - what->before >= what->nth;
 }
 
-/* A call of which the work may fail, or that of an earlier one. */
+/* A call that may return a failure of its own work or of earlier work. */
 static bool go(const play *self, doom *what, iobind_status status, const char *call) {
   bool well = require(self, status, WELL | STATUS(DEVICE_LOST), call);
   what->is_lost = what->is_lost || !well;
@@ -49,7 +52,7 @@ static void refuse(const play *self, iobind_status status, unsigned may, const c
 
 /* ---- before ---- */
 
-/* A binding that has run, so that all that a run needs is there. */
+/* Run the binding once, so that all inputs of a run are bound. */
 static void make_ready(play *self, player *of) {
   make_idle(self, of);
   do_bind(self, of);
@@ -70,7 +73,7 @@ static void write_file(play *self, doom *what) {
 
 static void plant(play *self, doom *what) {
   char when[16] = "1,late";
-  bool is_copy = self->captures || draw(self, 3) == 0; /* a replay launches no kernel by itself */
+  bool is_copy = self->captures || draw(self, 3) == 0; /* a replay makes no kernel launches that the fault counts */
   what->nth = 1 + (int64_t)draw(self, 3);
   what->counters = is_copy ? copies : kernels;
   when[0] = (char)('0' + what->nth);
@@ -79,7 +82,7 @@ static void plant(play *self, doom *what) {
   set_fault(is_copy ? "fail_copy" : "fail_compute", when);
 }
 
-/* ---- work goes on ---- */
+/* ---- more runs ---- */
 
 static bool run_doomed(play *self, doom *what) {
   static float numbers[ROWS * MOST_NEW * WIDTH];
@@ -94,7 +97,7 @@ static bool run_doomed(play *self, doom *what) {
   bool writes = kind_is_cache(self->kind);
   if (writes && !GO(iobind_binding_write_lengths(of->handle, of->bound, &none, 1, stream, &fault))) return false;
   bool well = GO(iobind_binding_run(of->handle, stream, &fault));
-  if (well && stream == NULL && is_hit(what)) wrong(self, "a run whose work has failed went well");
+  if (well && stream == NULL && is_hit(what)) wrong(self, "a run returned OK, but its work has failed");
   return well;
 }
 
@@ -112,9 +115,9 @@ static void go_on(play *self, doom *what) {
   }
 }
 
-/* ---- what comes of it ---- */
+/* ---- how the loss is reported ---- */
 
-/* Before the host knows of the failure, the state is lent, and access to it waits. */
+/* Until the host knows of the failure, a state can be saved, and reading it blocks. */
 static void ask_late(const play *self, const doom *what) {
   float numbers[ROWS * CAPACITY * WIDTH];
   iobind_state_pair pair = IOBIND_STATE_PAIR_INIT;
@@ -126,7 +129,7 @@ static void ask_late(const play *self, const doom *what) {
     CALL(self, WELL, iobind_tensor_get_info(pair.tensor, &info, &fault));
     status = iobind_tensor_read(pair.tensor, 0, numbers, info.bytes, NULL, &fault);
   }
-  if (status == IOBIND_OK && what->is_late && info.bytes > 0) wrong(self, "the state of a failed run is there");
+  if (status == IOBIND_OK && what->is_late && info.bytes > 0) wrong(self, "the state of a failed run can be read");
   reached_if(FEATURE_LOST_IN_FLIGHT, what->is_late);
 }
 
@@ -138,14 +141,14 @@ static void ask(play *self, doom *what) {
     fixture_arm();
     iobind_status status = iobind_stream_synchronize(self->streams[i], &fault);
     bool well = require(self, status, WELL | STATUS(DEVICE_LOST), "iobind_stream_synchronize");
-    if (well && is_its && is_hit(what)) wrong(self, "what has failed counts as done");
+    if (well && is_its && is_hit(what)) wrong(self, "a stream was synchronized, but its work has failed");
     what->is_lost = what->is_lost || !well;
   }
   if (!states_first) ask_late(self, what);
   if (!what->is_lost) wrong(self, "no call has returned that the device is lost");
 }
 
-/* ---- what is refused from then on ---- */
+/* ---- calls that are refused from then on ---- */
 
 static void refuse_saved(const play *self, const saved *one) {
   float numbers[ROWS * CAPACITY * WIDTH];
@@ -156,12 +159,12 @@ static void refuse_saved(const play *self, const saved *one) {
   fixture_arm();
   if (iobind_state_get_pair(one->handle, 0, &pair, &fault) == IOBIND_OK) {
     CALL(self, WELL, iobind_tensor_get_info(pair.tensor, &info, &fault));
-    if (info.bytes == 0) return; /* it needs no device */
+    if (info.bytes == 0) return; /* an empty tensor needs no device */
     REFUSE(0, iobind_tensor_read(pair.tensor, 0, numbers, info.bytes, NULL, &fault));
   }
   snprintf(path, sizeof path, "/tmp/iobind-fuzz-refused-%ld", (long)getpid());
   REFUSE(0, iobind_state_save(one->handle, path, &fault));
-  if (access(path, F_OK) == 0) wrong(self, "a file of a state that is lost was written");
+  if (access(path, F_OK) == 0) wrong(self, "a lost state was written to a file");
   reached(FEATURE_LOST_STATE);
 }
 
@@ -192,7 +195,7 @@ static void refuse_batch(const play *self) {
   }
   if (count == 0) return;
   fixture_arm();
-  if (iobind_batch_run(self->batch, slots, count, NULL, &fault) == IOBIND_OK) wrong(self, "a step on a lost device went well");
+  if (iobind_batch_run(self->batch, slots, count, NULL, &fault) == IOBIND_OK) wrong(self, "a lost device ran a step");
   reached(FEATURE_LOST_BATCH);
 }
 
@@ -204,9 +207,9 @@ static void refuse_all(play *self, const doom *what) {
   refuse_batch(self);
 }
 
-/* ---- elsewhere ---- */
+/* ---- on another device ---- */
 
-/* The file goes on on the processor, or on the other GPU. */
+/* Restore the file's state on the CPU or on the other GPU. */
 static void go_elsewhere(play *self, const doom *what) {
   iobind_device *to = draw(self, 2) == 0 ? cpu : fixture_device(runtime, "cuda:1");
   iobind_session *session = open_session_on(self->kind, to);
@@ -234,7 +237,7 @@ void do_lose(play *self) {
   for (int i = 0; i < STREAMS; i++) synchronize(self, i);
   make_ready(self, what.of);
   bool has_mask = !what.of->writes_mask || what.of->mask_rows == what.of->now.rows;
-  if (what.of->bound == 0 || !has_mask) return; /* it had no room, or no length */
+  if (what.of->bound == 0 || !has_mask) return; /* it could not run: no room, or no length */
   say("  b%zu: the device is lost, on S%d\n", (size_t)(what.of - self->players), what.stream);
   write_file(self, &what);
   plant(self, &what);
@@ -242,7 +245,7 @@ void do_lose(play *self) {
   ask(self, &what);
   set_fault("fail_copy", "0");
   set_fault("fail_compute", "0");
-  if (draw(self, 2) == 0) take_error(); /* then only iobind knows of it */
+  if (draw(self, 2) == 0) take_error(); /* from now on only iobind knows that the device is lost */
   refuse_all(self, &what);
   go_elsewhere(self, &what);
   if (remove(what.path) != 0) abort();

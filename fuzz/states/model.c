@@ -129,7 +129,7 @@ const char *model_differs(kind of, const value *expected, const float *numbers, 
     for (size_t i = 0; i < length; i++) {
       float got = numbers[row * length + i];
       if (expected->known[row][i] && got != expected->numbers[row][i]) {
-        snprintf(text, sizeof text, "row %zu, place %zu: expected %g, got %g", row, i, (double)expected->numbers[row][i],
+        snprintf(text, sizeof text, "row %zu, index %zu: expected %g, got %g", row, i, (double)expected->numbers[row][i],
                  (double)got);
         return text;
       }
@@ -138,14 +138,14 @@ const char *model_differs(kind of, const value *expected, const float *numbers, 
   return NULL;
 }
 
-/* Of the numbers to which a row attends. */
+/* The range of the numbers to which a row attends. */
 typedef struct range {
   float least;
   float second;
   float largest;
 } range;
 
-/* False: one of them may be anything. */
+/* False: one of the numbers is unknown. */
 static bool find_range(const value *holds, size_t row, size_t count, range *found) {
   bool known = true;
   *found = (range){.least = INFINITY, .second = -INFINITY, .largest = -INFINITY};

@@ -10,20 +10,20 @@ enum { ROWS = 3, CAPACITY = 8 };
 
 /* What a run does to the state. */
 typedef enum kind {
-  APPEND, /* a cache of fixed capacity: new numbers are written from a row on */
+  APPEND, /* a cache of fixed capacity: new numbers are written from a given position on */
   ATTEND, /* the same, and each new number attends to those in use */
-  HIDDEN, /* the same, but the model's graph does not show it: the caller names the inputs with the lengths */
-  GROW,   /* new numbers come behind */
+  HIDDEN, /* the same, but the model's graph does not show which inputs are lengths: the caller names them */
+  GROW,   /* new numbers are appended */
   SUM     /* one number, to which another one is added */
 } kind;
 
 bool kind_is_cache(kind of);
 bool kind_attends(kind of);
 
-/* How many places of a cache are in use, in each row. */
+/* The number of positions of a cache that are in use, for each row. */
 typedef struct used {
-  int64_t longest; /* -1: iobind does not count it */
-  int64_t behind[ROWS];
+  int64_t longest;      /* -1: iobind does not count it */
+  int64_t behind[ROWS]; /* how much shorter each row is */
 } used;
 
 used used_none(void);
@@ -37,12 +37,12 @@ used used_take(const used *self, const int64_t *rows, size_t count);
 
 typedef struct value {
   size_t rows;
-  size_t length; /* of GROW; what the others have is fixed */
+  size_t length; /* of GROW; that of the others is fixed */
   float numbers[ROWS][CAPACITY];
-  bool known[ROWS][CAPACITY]; /* false: it may be anything */
+  bool known[ROWS][CAPACITY]; /* false: the number is not checked */
 } value;
 
-/* What a run adds: row `row`, place `place`. */
+/* The number that a run adds to row `row` as its new number `place`. */
 float model_number(float base, size_t row, size_t place);
 
 size_t model_length(kind of, const value *at);
@@ -51,13 +51,13 @@ value model_first(kind of, size_t rows, size_t length, float base);
 void model_run(kind of, value *at, float base, size_t count, const used *from);
 void model_reorder(value *at, const int64_t *rows, size_t count);
 
-/* The numbers behind the first ones of each row may be anything. */
+/* The numbers of each row from position `first` on become unknown. */
 void model_forget(value *at, const used *first);
 
-/* NULL, or the row and place that differ. `numbers` has `length` for each row. */
+/* NULL, or a text with the row and position that differ. `numbers` has `length` numbers for each row. */
 const char *model_differs(kind of, const value *expected, const float *numbers, size_t length);
 
-/* The same of what attention gives for `count` new numbers, if the places before `valid` are in use. */
+/* The same for the output of attention for `count` new numbers, if the positions before `valid` are in use. */
 const char *model_attention_differs(const value *holds, float base, size_t count, const used *valid, const float *numbers);
 
 #endif

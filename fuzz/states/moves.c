@@ -9,12 +9,12 @@ static size_t index_of(const play *self, const player *of) {
   return (size_t)(of - self->players);
 }
 
-/* ---- states that are saved ---- */
+/* ---- saved states ---- */
 
-/* What a saved state has of a cache that is counted may be the rows in use alone. */
+/* A saved state of a counted cache may hold only the positions in use. */
 static value read_back(const play *self, const value *holds, const used *counted) {
   value read = *holds;
-  const used all = used_all(counted->longest); /* in each row as many as in the longest */
+  const used all = used_all(counted->longest); /* each row up to the length of the longest */
   if (kind_is_cache(self->kind) && counted->longest != UNKNOWN) model_forget(&read, &all);
   return read;
 }
@@ -55,7 +55,7 @@ void do_save(play *self, player *of) {
   }
   reached(FEATURE_SAVED);
   reached_if(FEATURE_SAVED_IN_FLIGHT, of->stream != IDLE);
-  if (of->is_unsure) { /* so is the state */
+  if (of->is_unsure) { /* the saved length is unsure too */
     iobind_state_release(made);
     return;
   }
@@ -110,8 +110,7 @@ void do_restore(play *self, player *of) {
   reached_if(FEATURE_RESTORED_ROWS, from->holds.rows != of->now.rows);
   begin_from(of, &from->holds, &from->counted);
   of->is_told = false;
-  if (of->counted.longest != UNKNOWN && of->at.longest == UNKNOWN)
-    do_run(self, of); /* perhaps without a length: that is refused */
+  if (of->counted.longest != UNKNOWN && of->at.longest == UNKNOWN) do_run(self, of); /* without a length it is refused */
 }
 
 static size_t draw_rows(play *self, const player *of, int64_t rows[ROWS]) {
@@ -149,7 +148,7 @@ void do_reorder(play *self, player *of) {
   of->is_surveyed = false;
 }
 
-/* What a rewind of a defined state gives. */
+/* The statuses that a rewind of a defined state may return. */
 static unsigned expect_rewind(const play *self, const player *of, size_t length) {
   switch (self->kind) {
     case GROW: return length <= of->now.length ? WELL : STATUS(INVALID_ARGUMENT);
@@ -173,7 +172,8 @@ static void note_rewind(const play *self, player *of, size_t length) {
   if (of->is_unsure && kind_is_cache(self->kind)) model_forget(&of->now, &of->counted);
   bool is_uneven = kind_is_cache(self->kind) && used_is_uneven(&of->counted, of->now.rows);
   reached_if(FEATURE_REWOUND_UNEVEN, is_uneven && !of->is_unsure);
-  /* shorter rows may be longer than that; and of several runs that have failed each may have had other lengths */
+  /* Uneven lengths stay unsure: a shorter row may have more positions than counted, and each of several failed runs may have had other
+   * lengths. */
   of->is_unsure = of->is_unsure && (is_uneven || (int64_t)length > of->counted.longest);
   of->now.length = self->kind == GROW ? length : of->now.length;
   of->counted = kind_is_cache(self->kind) ? used_cut(&of->counted, of->now.rows, (int64_t)length) : used_none();
@@ -217,7 +217,7 @@ void do_bind(play *self, player *of) {
   begin_from(of, &made, &none);
 }
 
-/* ---- files and results ---- */
+/* ---- files and retained results ---- */
 
 void do_file(play *self) {
   char path[64];
@@ -237,7 +237,7 @@ void do_file(play *self) {
   one->stream = IDLE;
 }
 
-/* A result that the caller has is not written by later runs, unless the state is its memory. */
+/* Later runs do not write a result that the caller retains, except by SWAP and IN_PLACE, where it is the state's memory. */
 void do_keep(play *self, player *of) {
   kept *to = &self->kept[draw(self, KEPT)];
   iobind_tensor *result;

@@ -54,7 +54,7 @@ float draw_base(play *self) {
 
 /* ---- tensors ---- */
 
-/* Numbers as the model's inputs have them: [rows, length, WIDTH], [rows, length] or [rows, WIDTH]. */
+/* The shape of the state: [rows, length, WIDTH] of a cache, [rows, length] of GROW, [rows, WIDTH] of SUM. */
 static size_t shape_of(kind of, const value *from, int64_t dims[3]) {
   dims[0] = (int64_t)from->rows;
   dims[1] = of == SUM ? WIDTH : (int64_t)model_length(of, from);
@@ -88,14 +88,14 @@ iobind_tensor *make_tensor(const play *self, const value *from, iobind_device *o
   return made;
 }
 
-/* The first of WIDTH equal numbers. */
+/* Reduce each WIDTH equal numbers to one. */
 static void gather(const play *self, const float *from, size_t count, float *numbers) {
   size_t times = self->kind == GROW ? 1 : WIDTH;
   for (size_t i = 0; i < count; i++) {
     numbers[i] = from[i * times];
     for (size_t w = 1; w < times; w++) {
       if (from[i * times] != from[i * times + w]) {
-        numbers[i] = -1; /* parts of two rows */
+        numbers[i] = -1; /* parts of two positions */
       }
     }
   }
@@ -165,7 +165,7 @@ void make_idle(play *self, player *of) {
 
 /* ---- faults ---- */
 
-/* Of NVIDIA's libraries in software; NULL: they are not there. */
+/* A symbol of vcuda's libraries; NULL: vcuda is not loaded. */
 static void *find_vcuda(const char *name) {
   void *library = is_device("cuda") ? dlopen("libcudart.so.13", RTLD_LAZY | RTLD_NOLOAD) : NULL;
   return library == NULL ? NULL : dlsym(library, name);
@@ -241,8 +241,8 @@ iobind_session *open_session_on(kind of, iobind_device *on) {
   return open_as(of, on, false, false);
 }
 
-/* Made with the first sequence that needs them: of each kind those of a session that captures graphs, of one that is verified, and of one
- * that does neither. */
+/* Objects that sequences share. The first sequence that needs them creates them. Each kind has one set for a session that captures
+ * graphs, one for a verified session and one for a session that does neither. */
 enum { PLAIN, CAPTURES, VERIFIES, SORTS };
 typedef struct stock {
   iobind_session *session;
@@ -260,7 +260,7 @@ static void open_player(play *self, player *of) {
   CALL(self, WELL, iobind_binding_create(self->session, &of->handle, &fault));
   CALL(self, WELL, iobind_binding_carry(of->handle, 0, 0, of->mode, &fault));
   if (self->kind == HIDDEN) name_lengths(self, of->handle, of->writes_mask);
-  if (kind_attends(self->kind) && self->captures) { /* the others have no graph */
+  if (kind_attends(self->kind) && self->captures) { /* a graph needs outputs in memory of the binding */
     CALL(self, WELL, iobind_binding_place_output(of->handle, 1, IOBIND_OUTPUT_REUSE, NULL, IOBIND_MEMORY_DEFAULT, &fault));
   }
   say("b%zu: mode %d%s%s\n", (size_t)(of - self->players), (int)of->mode, of->owns_at ? ", the length is bound" : "",
@@ -308,7 +308,7 @@ static void act(play *self) {
     case 10: do_refused_run(self, of); break;
     case 11:
       do_failed_run(self, of);
-      (draw(self, 2) == 0 ? do_rewind : do_run)(self, of); /* what is left shows best at once */
+      (draw(self, 2) == 0 ? do_rewind : do_run)(self, of); /* this checks at once what the failure has left */
       break;
     case 12: make_idle(self, of); break;
     case 13: do_batch(self); break;
@@ -365,15 +365,15 @@ static bool run_sequence(uint64_t number) {
   return !self.is_lost;
 }
 
-/* ---- all of them ---- */
+/* ---- all sequences ---- */
 
 static const char *spec = "cpu";
 static uint64_t first;
 static uint64_t count;
 
-static uint64_t *next; /* sequence, in memory that processes share */
+static uint64_t *next; /* number of the next sequence, in memory that all processes share */
 
-/* A sequence that loses the device ends its process, as a program has to. */
+/* A sequence that loses the device ends its process: the process cannot use the device again. */
 static void of_all_sequences(void **state) {
   bool is_well = true;
   (void)state;
@@ -408,7 +408,7 @@ static int run_child(void) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : 1;
 }
 
-/* fuzz_states DEVICE SEQUENCES [FIRST]   FIRST is the number of the first sequence, to repeat one. */
+/* FIRST is the number of the first sequence. With SEQUENCES 1 it repeats that sequence. */
 int main(int argc, char **argv) {
   enum { ENOUGH = 1000 };
   if (argc < 3) {

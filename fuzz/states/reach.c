@@ -17,7 +17,7 @@ static const struct {
 #undef FEATURE_ROW
 };
 
-/* Of all processes. */
+/* Shared by all processes. */
 static struct {
   uint64_t counts[FEATURE_COUNT];
   unsigned where;

@@ -2,7 +2,7 @@
 
 #include "play.h"
 
-/* ---- the inputs ---- */
+/* ---- inputs ---- */
 
 float *memory(size_t count) {
   enum { FLOATS = 1 << 16 };
@@ -41,7 +41,7 @@ static void make_news(const play *self, player *of, size_t count) {
   }
 }
 
-/* New rows where they are read, which captured graphs need. In flight they can only be written. */
+/* Write new rows into a resident input, as captured graphs need. While a run is in flight the input is not rebound. */
 static void bring(const play *self, player *of, float base, size_t count, iobind_stream *stream) {
   if (of->stream == IDLE) make_news(self, of, count);
   if (of->bound != count) {
@@ -53,7 +53,7 @@ static void bring(const play *self, player *of, float base, size_t count, iobind
   CALL(self, WELL, iobind_binding_write_input(of->handle, 1, numbers, total * sizeof *numbers, stream, &fault));
 }
 
-/* ---- the run ---- */
+/* ---- a run ---- */
 
 static void note_features(const play *self, const player *of, int way) {
   reached_if(FEATURE_MOVE, of->mode == IOBIND_CARRY_MOVE);
@@ -84,7 +84,7 @@ static void note_run(const play *self, player *of, const plan *how, float base, 
   of->is_unsure = false;
 }
 
-/* Of a run that has ended. */
+/* Check the attention of a completed run. */
 static void check_attention(const play *self, const player *of, const plan *how, float base) {
   iobind_tensor *y;
   used valid = how->from;
@@ -95,7 +95,7 @@ static void check_attention(const play *self, const player *of, const plan *how,
   reached_if(FEATURE_ATTENDED_UNEVEN, used_is_uneven(&valid, of->now.rows));
 }
 
-/* Has the binding as many graphs as it may? Then it begins again. */
+/* If the binding has reached its limit of graphs, reset them and run again. */
 static iobind_status run_on(play *self, player *of, int way) {
   iobind_stream *stream = way == IDLE ? NULL : self->streams[way];
   fixture_arm();
@@ -109,7 +109,7 @@ static iobind_status run_on(play *self, player *of, int way) {
   return status;
 }
 
-/* There is room for more. */
+/* Is there room for more rows? */
 static bool can_run(const play *self, const player *of) {
   return self->kind != GROW || of->now.length + MOST_NEW <= CAPACITY;
 }
@@ -143,7 +143,7 @@ void do_run(play *self, player *of) {
   if (how.is_refused) {
     CALL(self, STATUS(INVALID_STATE), iobind_binding_run(of->handle, stream, &fault));
     reached_if(FEATURE_UNBOUND, of->counted.longest != UNKNOWN);
-    if (way != IDLE) synchronize(self, way); /* the new rows are still on their way */
+    if (way != IDLE) synchronize(self, way); /* the copy of the new rows may be in flight */
     return;
   }
   if (require(self, run_on(self, of, way), expect_state(of), "run")) {
@@ -155,9 +155,9 @@ void do_run(play *self, player *of) {
   }
 }
 
-/* ---- runs that are refused before ORT ---- */
+/* ---- runs that are refused before ORT is called ---- */
 
-/* The copy of an input that is copied before each run fails. The length stays. */
+/* A LIVE input is copied before each run, and this copy fails. The length stays known. */
 void do_refused_run(play *self, player *of) {
   plan how = {.count = 1};
   if (!has_faults() || self->captures || of->is_defined != DEFINED || !can_run(self, of)) return;
@@ -178,7 +178,7 @@ void do_refused_run(play *self, player *of) {
   int way = draw(self, 2) == 0 ? IDLE : 0;
   if (way != IDLE) synchronize(self, way);
   set_fault("fail_copy", "1");
-  unsigned earlier = STATUS(SHAPE) | STATUS(INVALID_STATE); /* lengths of a run that has failed do not fit this one */
+  unsigned earlier = STATUS(SHAPE) | STATUS(INVALID_STATE); /* the lengths may be those of a failed run */
   CALL(self, STATUS(RUNTIME) | earlier, iobind_binding_run(of->handle, way == IDLE ? NULL : self->streams[way], &fault));
   set_fault("fail_copy", "0");
   if (way != IDLE) synchronize(self, way); /* the run has returned the failure */
@@ -197,7 +197,8 @@ static bool prepare_failure(play *self, player *of, plan *how, bool is_late, iob
   return plan_failure(self, of, how, stream);
 }
 
-/* Of runs in flight the last one has failed, and ORT has seen it. If there were others, the host may have known that they had ended. */
+/* The last one of the runs in flight has failed, and its failure was reported. The host may have known that the earlier ones were
+ * complete. */
 static void note_failure(const play *self, player *of, const plan *how, bool is_alone) {
   bool is_in_place = of->mode == IOBIND_CARRY_IN_PLACE;
   of->counted = how->is_counted ? (is_alone ? how->from : of->counted_before) : used_none();
@@ -207,7 +208,7 @@ static void note_failure(const play *self, player *of, const plan *how, bool is_
   of->is_defined = self->captures || (!is_in_place && !is_alone) ? UNDECIDED : is_in_place ? UNDEFINED : DEFINED;
   reached_if(FEATURE_FAILED_GRAPH, self->captures);
   reached_if(FEATURE_FAILED_UNEVEN, of->counted.longest != UNKNOWN && used_is_uneven(&of->counted, of->now.rows));
-  /* rows that a rewind defines again are those before the first of these runs */
+  /* a rewind can define only positions that were written before the first of these runs */
   if (of->counted.longest != UNKNOWN && of->is_defined == UNDEFINED) model_forget(&of->now, &of->counted);
   of->stream = IDLE;
   of->runs = 0;
@@ -217,15 +218,15 @@ static void expect_failed_state(play *self, player *of) {
   iobind_state *state = NULL;
   iobind_state_pair pair = IOBIND_STATE_PAIR_INIT;
   fixture_arm();
-  if (iobind_binding_save_state(of->handle, &state, &fault) != IOBIND_OK) return; /* it has heard of it already */
+  if (iobind_binding_save_state(of->handle, &state, &fault) != IOBIND_OK) return; /* the call returned the failure */
   say("  saved of a run that fails\n");
   (void)!iobind_stream_synchronize(self->streams[0], NULL);
-  if (iobind_state_get_pair(state, 0, &pair, NULL) == IOBIND_OK) wrong(self, "the state of a failed run is there");
+  if (iobind_state_get_pair(state, 0, &pair, NULL) == IOBIND_OK) wrong(self, "the state of a failed run can be read");
   reached(FEATURE_FAILED_STATE);
   iobind_state_release(state);
 }
 
-/* If one wait of the host covers a failure and earlier work on the stream, it is unknown whether the earlier work has failed. */
+/* Does other work in flight share the stream? A host wait that covers both does not tell which of them has failed. */
 static bool is_shared(const play *self, int stream) {
   bool found = self->players[0].stream == self->players[1].stream;
   for (size_t i = 0; i < SAVED; i++) {
@@ -237,7 +238,7 @@ static bool is_shared(const play *self, int stream) {
 void do_failed_run(play *self, player *of) {
   bool is_late = fails_late() && draw(self, 2) == 0;
   if (self->captures && !fails_late()) return; /* a capture that fails on CUDA has tests of its own */
-  if (is_late) do_run(self, of);               /* vdev waits in a run of dims that the run before has not had */
+  if (is_late) do_run(self, of);               /* vdev blocks in a run whose dims differ from those of the preceding run */
   if (draw(self, 2) == 0) make_idle(self, of);
   plan how = {.count = is_late && of->bound != 0 ? of->bound : choose_count(self, of)};
   float base = draw_base(self);
@@ -246,8 +247,8 @@ void do_failed_run(play *self, player *of) {
     if (i != of->stream || !is_late || is_shared(self, i)) synchronize(self, i);
   }
   int way = is_late ? (of->stream != IDLE ? of->stream : 0) : IDLE;
-  /* a replay may end at once, and a run that is compared has ended. Behind one that was not counted the length is known if the host has met
-   * its end */
+  /* Wait where the outcome depends on timing. A replay may complete at once, and a verified run has completed. After an uncounted run
+   * the length is known only if the host has seen the end of that run. */
   bool is_uncounted = kind_is_cache(self->kind) && of->counted_before.longest == UNKNOWN;
   if (of->stream != IDLE && (self->captures || self->verifies || is_uncounted)) make_idle(self, of);
   bool was_in_flight = of->stream != IDLE;
@@ -261,9 +262,9 @@ void do_failed_run(play *self, player *of) {
   iobind_status ended = way == IDLE ? IOBIND_OK : iobind_stream_synchronize(stream, NULL);
   if (has_faults()) set_fault("fail_compute", "0");
   if (status == IOBIND_OK && ended == IOBIND_OK && !self->captures) {
-    if (!is_late) wrong(self, "a run that was to fail has not");
+    if (!is_late) wrong(self, "expected the run to fail");
   }
-  if (status == IOBIND_OK && way == IDLE) { /* a replay launches no kernel by itself */
+  if (status == IOBIND_OK && way == IDLE) { /* a replay makes no kernel launches that the fault counts */
     note_run(self, of, &how, base, way);
     return;
   }
@@ -273,25 +274,25 @@ void do_failed_run(play *self, player *of) {
   reached_if(FEATURE_LATE_OF_SEVERAL, status == IOBIND_OK && was_in_flight);
 }
 
-/* ---- runs that are wrong ---- */
+/* ---- runs with wrong results ---- */
 
-/* The kernel may have written anywhere: a state in place cannot be rewound, only bound again. */
+/* The kernel may have written anywhere: an IN_PLACE state cannot be rewound, only rebound. */
 static void expect_lost(play *self, player *of) {
   fixture_arm();
-  if (iobind_binding_rewind_state(of->handle, 0, &fault) == IOBIND_OK) wrong(self, "a state that is lost was rewound");
+  if (iobind_binding_rewind_state(of->handle, 0, &fault) == IOBIND_OK) wrong(self, "a lost state was rewound");
   do_bind(self, of);
 }
 
 void do_wrong_run(play *self, player *of) {
   plan how = {.count = 1};
   if (!has_faults() || !self->verifies || of->is_defined != DEFINED || !can_run(self, of)) return;
-  if (self->kind == HIDDEN && loses_device()) return; /* an index that is computed wrongly is outside of the cache */
+  if (self->kind == HIDDEN && loses_device()) return; /* a wrong index is outside the cache, which loses the device */
   make_idle(self, of);
   float base = draw_base(self);
   bring(self, of, base, how.count, NULL);
   if (kind_is_cache(self->kind)) plan_append(self, of, &how, NULL);
   if (how.is_refused) return;
-  say("  b%zu: a run that is wrong\n", (size_t)(of - self->players));
+  say("  b%zu: a run with a wrong result\n", (size_t)(of - self->players));
   set_fault("wrong_compute", "every:1");
   CALL(self, STATUS(RESULT), iobind_binding_run(of->handle, NULL, &fault));
   set_fault("wrong_compute", "0");

@@ -1,4 +1,4 @@
-/* Keys of EP options: near misses of known ones are refused, beside a plain reckoning of how near they are. */
+/* Keys of EP options: keys that are similar to known ones are refused. A plain computation of the edit distance is the reference. */
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -8,12 +8,12 @@
 
 enum { LONGEST = 48 };
 
-/* Edits between two keys, by the whole table. */
+/* The edit distance of two keys, by the full table. */
 static size_t edits(const char *a, const char *b) {
   static size_t table[LONGEST + 1][LONGEST + 1];
   size_t rows = strlen(a);
   size_t columns = strlen(b);
-  if (rows > columns + 2 || columns > rows + 2) return LONGEST; /* farther than is asked for */
+  if (rows > columns + 2 || columns > rows + 2) return LONGEST; /* more than the limit */
   for (size_t i = 0; i <= rows; i++) {
     for (size_t j = 0; j <= columns; j++) {
       size_t least = i == 0 ? j : i;
@@ -28,7 +28,7 @@ static size_t edits(const char *a, const char *b) {
   return table[rows][columns];
 }
 
-/* Whatever a value is: a preset is taken, a value is the same as itself, and a number that is taken is one. */
+/* Properties of any value: a preset is accepted, a value equals itself, and an accepted number is a number. */
 static void check_value(const iobind__option_table *table, const iobind__option *option, bytes *source) {
   char range[IOBIND__OPTION_RANGE];
   char *value = take_text(source, LONGEST);

@@ -1,4 +1,4 @@
-/* tool/formats/npy.c: a file's bytes. What is read, written and read again is the same. */
+/* tool/formats/npy.c: arbitrary bytes as a file. An array that is read, written and read again is unchanged. */
 #include "formats/npy.h"
 
 #include <stdlib.h>
@@ -21,7 +21,7 @@ static bool read_array(const uint8_t *data, size_t size, npy_array *array, tool_
   return npy_read_from(&source, array, fault);
 }
 
-/* The elements are those of the dims, without an overflow. */
+/* The number of elements is the product of the dims, without an overflow. */
 static void check_count(const npy_array *array) {
   unsigned __int128 count = 1;
   bool empty = false;
@@ -51,7 +51,7 @@ static void check_round_trip(const npy_array *array) {
   free(file);
 }
 
-/* Texts that can be had at all are the same after they were put into an array of their own. */
+/* Texts that can be read are unchanged after they were written into a new array. */
 static void check_texts(const npy_array *array) {
   enum { MOST = 8 };
   char *texts[MOST];

@@ -1,4 +1,5 @@
-/* tool/formats/npz.c: an archive's bytes; or members of any content, whose check sums are right, so that what is in them is reached. */
+/* tool/formats/npz.c: arbitrary bytes as an archive; or an archive with valid checksums and arbitrary members, so that the members are
+ * parsed. */
 #include "formats/npz.h"
 
 #include <stdlib.h>
@@ -29,7 +30,7 @@ static void read_all(const char *path) {
   npz_close(archive);
 }
 
-/* An archive of up to three members, as zip makes it. */
+/* An archive of up to three members, in zip's layout. */
 static void read_made(bytes source) {
   zip_error_t error;
   zip_error_init(&error);
@@ -68,7 +69,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     read_made(source);
     return 0;
   }
-  /* From the first byte on, so that an archive as it is can be a seed. */
+  /* From the first byte on, so that an unchanged archive can be a seed. */
   memory_file file = memory_file_make(data, size);
   read_all(file.path);
   memory_file_close(&file);

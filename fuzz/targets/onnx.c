@@ -1,4 +1,4 @@
-/* onnx/onnx.c: any calls in any order. A model that is returned as whole is protobuf, to its last byte. */
+/* onnx/onnx.c: arbitrary calls in any order. A model that is returned is valid protobuf, to its last byte. */
 #include "onnx.h"
 
 #include <stdlib.h>
@@ -17,7 +17,7 @@ static bool read_varint(bytes *source, uint64_t *value) {
   return false;
 }
 
-/* The fields of a message, which fill it. */
+/* Do the bytes consist of the fields of a message? */
 static bool is_message(const uint8_t *data, size_t size) {
   bytes source = {data, size};
   while (source.left > 0) {
@@ -83,7 +83,7 @@ static arguments take_arguments(bytes *source) {
     case 1:
       taken.tensor.strings = taken.texts;
       taken.tensor.lengths = mix % 2 == 0 ? taken.lengths : NULL;
-      /* The texts are as many as the dims say, or the writer could not know where they end. */
+      /* The number of texts is that of the dims, because the writer relies on it. */
       taken.tensor.rank = taken.count > 0 ? 1 : 0;
       if (taken.count > 0) taken.dims[0] = (int64_t)taken.count;
       if (taken.count == 0) taken.tensor.strings = NULL;

@@ -1,4 +1,4 @@
-/* Options and info structs of any size: their bytes lie in memory just as large as they say. */
+/* Options and info structs of any struct_size, in memory of exactly that size. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,18 +7,18 @@
 
 enum { LISTS = 3, LONGEST = 24 };
 
-/* Where a list of the caller's stands in a struct. */
+/* The members of a caller's list in a struct. */
 typedef struct list_field {
   size_t first;  /* offset of the pointer to strings */
-  size_t second; /* offset of the other array's; 0: none */
-  size_t count;  /* offset of their length */
+  size_t second; /* offset of the pointer to the other array; 0: none */
+  size_t count;  /* offset of the number of elements */
   bool numbers;  /* the other array holds int64_t */
 } list_field;
 
 typedef struct made {
   unsigned char *data;
   uint32_t size;
-  bool tail; /* a byte behind what is known is set */
+  bool tail; /* a byte after the known members is not 0 */
   bool clean;
   char *texts[2 * LISTS * 2];
   size_t text_count;
@@ -35,11 +35,11 @@ static void put_pointer(made *of, size_t offset, const void *pointer) {
   if (fits(of, offset, sizeof pointer)) {
     memcpy(of->data + offset, &pointer, sizeof pointer);
   } else if (offset < of->size) {
-    memset(of->data + offset, 0, of->size - offset); /* half a pointer */
+    memset(of->data + offset, 0, of->size - offset); /* a part of a pointer */
   }
 }
 
-/* Mostly zero, as a caller's struct is. */
+/* Mostly zero, like a caller's struct. */
 static made make(bytes *source, size_t known) {
   made of = {.clean = true};
   uint8_t kind = take_byte(source);
@@ -80,7 +80,7 @@ static void drop(made *of) {
   free(of->data);
 }
 
-/* What options_read promises, whatever stands in the struct. */
+/* The contract of options_read, for any content of the struct. */
 static void check_size(const made *of, iobind_status status) {
   if (of->size < 4) CHECK(status == IOBIND_ERROR_INVALID_ARGUMENT);
   if (of->tail) CHECK(status == IOBIND_ERROR_NOT_SUPPORTED || status == IOBIND_ERROR_INVALID_ARGUMENT);
@@ -243,7 +243,7 @@ static void log_line(void *context, int32_t level, const char *message) {
   CHECK(strchr(message, '\n') == NULL);
 }
 
-/* A second one for the same ONNX Runtime: its options are read nevertheless. */
+/* A second runtime of the same ONNX Runtime. Its options are read as well. */
 static void runtime_options(bytes *source) {
   static const char *const paths[] = {
       "/nonexistent", "nowhere", "cpu=/nonexistent", "=", "webgpu=", "/dev/null", "", "=/dev/null"};
@@ -282,7 +282,7 @@ static iobind_tensor *the_tensor(void) {
   return tensor;
 }
 
-/* Fills an info struct of whatever size it says that it has. */
+/* Fill an info struct, whatever its struct_size. */
 static iobind_status get_info(uint8_t which, void *info, iobind_error *error) {
   switch (which % 8) {
     case 0: return iobind_runtime_get_info(the_runtime(), info, error);
@@ -296,7 +296,7 @@ static iobind_status get_info(uint8_t which, void *info, iobind_error *error) {
   }
 }
 
-/* A shorter struct gets the beginning of the whole one, a longer one zeros behind it. */
+/* A shorter struct gets the beginning of the complete one; the rest of a longer one is zero. */
 static void info_struct(bytes *source) {
   static const size_t sizes[] = {sizeof(iobind_runtime_info), sizeof(iobind_device_info),  sizeof(iobind_device_counters),
                                  sizeof(iobind_tensor_info),  sizeof(iobind_session_info), sizeof(iobind_value_info),

@@ -1,5 +1,5 @@
 /* The JSON that `iobind bench --with` reads: an earlier result, from the file to the table and the picture. */
-/* The command's file itself, first for its feature macro: what reads a result is its own. */
+/* The command's source file, because its reader of results is static. It comes first for its feature macro. */
 #include "commands/bench.c" /* NOLINT(bugprone-suspicious-include) */
 
 #include "bytes.h"
@@ -11,7 +11,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   bench b = {.tool = {.usage = &usage}};
   memory_file file = memory_file_make(data, size);
   FILE *kept = stderr;
-  stderr = nowhere; /* glibc's may be set; each refusal is a line there */
+  stderr = nowhere; /* in glibc it can be assigned; each refusal prints a line */
   int code = read_result(&b, file.path);
   stderr = kept;
   CHECK(code == TOOL_GO || code == TOOL_FAILED);

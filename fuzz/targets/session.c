@@ -1,5 +1,4 @@
-/* Models of any signature and tensors of any kind: what a session says of the model, what a binding lets through, and that it comes
- * out as it went in. */
+/* Models with any signature and tensors of any kind: the info of a session, the checks of a binding, and outputs that equal the inputs. */
 #define _POSIX_C_SOURCE 200809L /* strdup */
 
 #include <stdlib.h>
@@ -14,7 +13,7 @@ enum { VALUES = 3, RANK = 4 };
 static const int32_t dtypes[] = {ONNX_FLOAT32, ONNX_INT64, ONNX_UINT8, ONNX_BOOL, ONNX_FLOAT16, ONNX_STRING, ONNX_INT4};
 enum { DTYPES = sizeof dtypes / sizeof dtypes[0] };
 
-/* A value of the model: an input, and the output that is the same. */
+/* A value of the model: an input, and the output that equals it. */
 typedef struct value {
   char *name;
   char *output;
@@ -75,7 +74,7 @@ static void check_signature(const iobind_session *session, const value *values, 
   }
 }
 
-/* Mostly what the input takes. */
+/* Usually a tensor that the input accepts. */
 static iobind_tensor *take_tensor(bytes *source, const value *of) {
   int64_t dims[RANK + 1];
   size_t rank = of->type.rank;

@@ -1,4 +1,4 @@
-/* Tensors on the CPU: sizes, views, slices, writes, reads and copies, beside plain arithmetic and the memory itself. */
+/* Tensors on the CPU: sizes, views, slices, writes, reads and copies, compared with plain arithmetic and with the memory. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,7 +9,7 @@ enum { TENSORS = 6, DIMS = 20, LARGEST = 1 << 16 };
 
 typedef struct shape {
   int32_t dtype;
-  int64_t *dims; /* malloc'ed, just `rank` of them */
+  int64_t *dims; /* malloc'ed, exactly `rank` elements */
   size_t rank;
 } shape;
 
@@ -22,7 +22,7 @@ static shape take_shape(bytes *source) {
   return taken;
 }
 
-/* What the header says of a dense tensor's bytes. */
+/* The bytes of a dense tensor, as the header documents. */
 static iobind_status reckon(const shape *of, size_t *total) {
   unsigned __int128 elements = 1;
   bool empty = false;
@@ -71,7 +71,7 @@ static iobind_tensor *make(bytes *source) {
   size_t total = 0;
   check_size(&of);
   bool wrap = take_bool(source);
-  bool strings = of.dtype == IOBIND_DTYPE_STRING; /* as large as floats, or larger */
+  bool strings = of.dtype == IOBIND_DTYPE_STRING; /* they need at least the memory of floats */
   if (strings) of.dtype = IOBIND_DTYPE_FLOAT32;
   bool small = reckon(&of, &total) != IOBIND_OK || total <= LARGEST;
   if (strings) of.dtype = IOBIND_DTYPE_STRING;
@@ -130,7 +130,7 @@ static iobind_tensor *cut(bytes *source, iobind_tensor *tensor) {
   return view;
 }
 
-/* A part is written, and nothing else. */
+/* Only the given part is written. */
 static void write_part(bytes *source, iobind_tensor *tensor) {
   iobind_tensor_info info = info_of(tensor);
   size_t offset = (size_t)take_dim(source);

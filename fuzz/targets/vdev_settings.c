@@ -1,4 +1,4 @@
-/* Settings of the virtual accelerator: names and values, as EP options, the environment and vdev_set give them. */
+/* Settings of the virtual accelerator: names and values from EP options, the environment and vdev_set. */
 #include "settings.h"
 
 #include <stdlib.h>
@@ -12,7 +12,7 @@ static const char *const names[] = {"devices",     "vendor_id",   "device_id",  
                                     "fail_stream", "delay_alloc", "delay_copy", "delay_compute"};
 enum { NAMES = sizeof names / sizeof names[0] };
 
-/* Up to twice the longest that a setting takes. */
+/* Up to twice the longest text that a setting accepts. */
 static char *take_long_text(bytes *source) {
   bool twice = take_bool(source);
   char *half = take_text(source, 255);

@@ -1,4 +1,4 @@
-/* Words of the tool's command line: numbers, names that were meant, names of files. */
+/* Words of the tool's command line: numbers, suggested names, file names. */
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>

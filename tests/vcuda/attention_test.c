@@ -1,6 +1,5 @@
-/* Attention by cuDNN's graph interface: as the operations into which the front end divides it, and as one operation; beside the formula, in doubles.
- *
- * usage: vcuda_attention [CASES [FIRST]] */
+/* Attention by cuDNN's graph interface, as the separate operations of the front end and as one operation, compared with the formula in
+ * doubles.  usage: vcuda_attention [CASES [FIRST]] */
 #include "allocation.h"
 #include "problem.h"
 
@@ -23,7 +22,7 @@ enum {
   SELECT = 601
 };
 enum { FLOAT = 0, INT32 = 4, BOOLEAN = 11, MAX_STEPS = 24 };
-/* uids: what the caller has; from FIRST_VIRTUAL on what is between. */
+/* uids: those below FIRST_VIRTUAL are tensors of the caller, the others are virtual tensors. */
 enum { Q = 1, K, V, O, SCALE, BIAS, ROWS, COLUMNS, STATISTICS, LOWEST, FIRST_VIRTUAL = 100 };
 
 typedef struct attention {
@@ -31,7 +30,7 @@ typedef struct attention {
   tensor q, k, v, o, bias, lengths[2], statistics;
   float scale, lowest;
   bool has_scale, has_bias, has_lengths, is_causal, has_statistics, is_one;
-  int between; /* uids that are in use */
+  int between; /* number of virtual uids in use */
   int count;
   vcuda_dnn_backend *steps[MAX_STEPS];
 } attention;
@@ -109,7 +108,7 @@ static void near(const attention *a, const char *what, double got, double expect
   fail_msg("%s: expected %g, got %g (%s, type %d)", what, expected, got, a->is_one ? "one operation" : "many", a->q.number);
 }
 
-/* One line of the result, and the logarithm of its sum. */
+/* Check one line of the result, and the logarithm of its sum. */
 static void check_line(const attention *a, const int64_t *place) {
   double powers[8] = {0}, greatest = -INFINITY, sum = 0;
   const double tolerance = a->q.number == 0 ? 1e-5 : a->q.number == 2 ? 2e-3 : 2e-2;
@@ -161,7 +160,7 @@ static vcuda_dnn_backend *given(const tensor *t, int64_t uid) {
   return describe(uid, t->number, t->dims, t->strides, 0);
 }
 
-/* Of four dims, or of one, as the front end has both. */
+/* A number, with four dims or one: the front end uses both. */
 static vcuda_dnn_backend *number_of(int64_t uid) {
   vcuda_dnn_backend *d = problem_make(TENSOR);
   static const int64_t ones[] = {1, 1, 1, 1};
@@ -181,7 +180,7 @@ static vcuda_dnn_backend *between(const attention *a, int uid, int64_t columns, 
   return describe(uid, number, dims, strides, 907);
 }
 
-/* x, b and what selects are uids of what is between, or given descriptors; y is a new uid, of so many columns. */
+/* A pointwise operation: its operands x and b, the selector t, and the result y. */
 typedef struct step {
   int mode;
   vcuda_dnn_backend *x, *b, *t, *y;
@@ -223,7 +222,7 @@ static void add_product(attention *a, vcuda_dnn_backend *x, vcuda_dnn_backend *b
   a->steps[a->count++] = problem_finalize(d);
 }
 
-/* The scores where `mask` holds, otherwise the lowest number. */
+/* Keep the scores where `mask` is true; elsewhere write the lowest number. */
 static void add_select(attention *a, int mask) {
   int x = a->between++;
   add_pointwise(a, (step){SELECT, .x = between(a, x, a->columns, FLOAT), .b = number_of(LOWEST),
@@ -258,7 +257,7 @@ static void add_masks(attention *a) {
   }
 }
 
-/* To the scores, in the last uid that is in use. */
+/* Combine a tensor with the scores, which have the last uid in use. */
 static void add_to_scores(attention *a, int mode, vcuda_dnn_backend *b) {
   vcuda_dnn_backend *x = between(a, a->between++, a->columns, FLOAT);
   add_pointwise(a, (step){mode, .x = x, .b = b, .y = between(a, a->between, a->columns, FLOAT)});
@@ -356,7 +355,7 @@ static void random_problems(void **state) {
   }
 }
 
-/* Each part is in many of the problems. */
+/* Each optional part occurs in many of the random problems. */
 static void all_parts_are_drawn(void **state) {
   int found[6] = {0};
   for (int i = 1; i <= 200; i++) {
@@ -369,7 +368,7 @@ static void all_parts_are_drawn(void **state) {
   for (int n = 0; n < 6; n++) assert_true(found[n] >= 20);
 }
 
-/* ---- what must be there, and what is refused ---- */
+/* ---- required parts, and refusals ---- */
 
 static void memory_that_is_not_there(void **state) {
   for (int missing = 0; missing < 7; missing++) {
@@ -412,7 +411,7 @@ static void without_memory(void **state) {
   assert_int_equal(cudnnDestroy(handle), 0);
 }
 
-/* The graph of what was described is refused, with a line of the log. */
+/* The described graph is refused, with a line in the log. */
 static void refuse_graph(attention *a, int status) {
   vcuda_dnn *handle = NULL;
   assert_int_equal(cudnnCreate(&handle), 0);
@@ -431,7 +430,7 @@ static void refused_graphs(void **state) {
   a.has_lengths = false;
   add_product(&a, given(&a.q, Q), given(&a.v, V), given(&a.o, O), 1526); /* k is not transposed */
   refuse_graph(&a, DNN_BAD_PARAM);
-  add_pointwise(&a, (step){EXP, .x = between(&a, 100, 2, FLOAT), .y = between(&a, 101, 2, FLOAT)}); /* nothing has written it */
+  add_pointwise(&a, (step){EXP, .x = between(&a, 100, 2, FLOAT), .y = between(&a, 101, 2, FLOAT)}); /* x was not written */
   refuse_graph(&a, DNN_NOT_SUPPORTED);
   add_pointwise(&a, (step){EXP, .x = given(&a.o, O), .y = given(&a.o, O)});
   refuse_graph(&a, DNN_NOT_SUPPORTED);
@@ -471,12 +470,12 @@ static void refused_operations(void **state) {
   choose(&a, 1);
   vcuda_dnn_backend *rule = problem_make(REDUCTION), *sum = problem_make(POINTWISE_OPERATION), *add = problem_make(POINTWISE),
                     *one = problem_make(ATTENTION);
-  problem_set_enum(rule, 1600, 18, 1); /* a product of elements */
+  problem_set_enum(rule, 1600, 18, 1); /* reduction by product */
   assert_int_equal(cudnnBackendFinalize(rule), DNN_NOT_SUPPORTED);
   problem_give(sum, 750, problem_finalize(add));
   problem_give(sum, 751, given(&a.q, Q));
   problem_give(sum, 753, given(&a.o, O));
-  assert_int_equal(cudnnBackendFinalize(sum), DNN_BAD_PARAM); /* of one */
+  assert_int_equal(cudnnBackendFinalize(sum), DNN_BAD_PARAM); /* it has only one operand */
   problem_give(one, 2800, given(&a.q, Q));
   assert_int_equal(cudnnBackendFinalize(one), DNN_BAD_PARAM);
   vcuda_dnn_backend *mask = given(&a.q, Q);

@@ -1,5 +1,5 @@
-/* cuDNN's older interface on the virtual GPU's streams: for each function that queues work, every address range that it reads or writes, its
- * order, delays, captures, failures, counters and the trace. */
+/* cuDNN's older interface on the virtual GPU's streams. For each function that queues work: every address range that it reads or
+ * writes, order, delays, captures, failures, counters and the trace. */
 #include "device.h"
 
 #include <stdio.h>
@@ -14,10 +14,10 @@ typedef struct range {
 } range;
 
 typedef struct operation {
-  const char *name; /* of the function, which faults and the trace have */
+  const char *name; /* of the function, as in faults and the trace */
   range ranges[MOST_RANGES];
   int count;
-  int result; /* the range that shows that it has run */
+  int result; /* index of the range that shows that the work has run */
   int (*call)(vcuda_dnn *handle, char *const *memory);
 } operation;
 
@@ -35,7 +35,7 @@ static vcuda_dnn_tensor *make_tensor(int rank, const int *dims) {
   return made;
 }
 
-/* Every call makes its descriptors, and destroys them before the work has run. */
+/* Every call creates its descriptors, and destroys them before the work has run. */
 static const int picture[] = {2, 3, 4, 5}, pooled[] = {2, 3, 2, 2}, channels[] = {1, 3, 1, 1};
 enum { PICTURE = 2 * 3 * 4 * 5 * 4, POOLED = 2 * 3 * 2 * 2 * 4, CHANNELS = 3 * 4, SUMS = 3 * 8 };
 
@@ -88,7 +88,7 @@ static int call_softmax(vcuda_dnn *handle, char *const *m) {
   return status;
 }
 
-/* The greatest of each channel, with its index. */
+/* The maximum of each channel, with its index. */
 static int call_reduction(vcuda_dnn *handle, char *const *m) {
   vcuda_dnn_tensor *a = make_tensor(4, picture), *c = make_tensor(4, channels);
   vcuda_dnn_reduction *reduction = NULL;
@@ -164,7 +164,7 @@ enum {
 };
 enum { LENGTHS = BATCH * 4 };
 
-/* A network of one gate, whose lengths are in device memory; all sequences are empty: y is the filling. */
+/* A network of one gate with lengths in device memory. All sequences are empty, so y gets the filling value. */
 static int call_tanh(vcuda_dnn *handle, char *const *m) {
   vcuda_dnn_rnn *rnn = NULL;
   vcuda_dnn_rnn_data *x = NULL, *y = NULL;
@@ -214,7 +214,7 @@ static const operation operations[] = {
 };
 enum { OPERATIONS = sizeof operations / sizeof *operations };
 
-/* ---- memory: exactly the bytes of each range; what is read holds small numbers, what is written holds zeros ---- */
+/* ---- memory: exactly the bytes of each range; inputs hold small numbers, outputs hold zeros ---- */
 
 typedef struct fixture {
   const operation *operation;
@@ -270,7 +270,7 @@ static bool has_run(const fixture *f) {
 
 /* ---- the tests ---- */
 
-/* Nothing is computed before the stream is there; then it is, with the descriptors gone and after a delay. */
+/* No work runs before the stream reaches it. Then it runs, after the descriptors were destroyed and after a delay. */
 static void each_runs_on_the_stream_of_its_handle(void **state) {
   (void)state;
   for (int i = 0; i < OPERATIONS; i++) {
@@ -291,7 +291,7 @@ static void each_runs_on_the_stream_of_its_handle(void **state) {
   }
 }
 
-/* The last byte of each range: what is written races with a reader, what is read with a writer, and two readers do not. */
+/* The last byte of each range: an output races with a reader, an input with a writer, and two readers do not race. */
 static void each_range_is_known_to_the_race_detector(void **state) {
   (void)state;
   skip_under_thread_sanitizer();
@@ -369,7 +369,7 @@ static void each_can_be_captured(void **state) {
   }
 }
 
-/* The result, and not a workspace or what else is written beside it. */
+/* wrong_compute changes the result, not a workspace or another output. */
 static void each_result_can_be_wrong(void **state) {
   (void)state;
   for (int i = 0; i < OPERATIONS; i++) {
@@ -397,7 +397,7 @@ static void each_can_fail(void **state) {
     char text[96];
     snprintf(text, sizeof text, "1,name:%s", operations[i].name);
     OK(vcuda_set(0, "fail_compute", text));
-    FAILS(DNN_EXECUTION_FAILED, call(&f)); /* by itself: the next one works */
+    FAILS(DNN_EXECUTION_FAILED, call(&f)); /* fails once: the next call works */
     OK(cudaStreamSynchronize(f.stream));
     assert_false(has_run(&f));
     snprintf(text, sizeof text, "1,late,name:%s", operations[i].name);
@@ -419,8 +419,8 @@ static void call_inside(void *data) {
   assert_int_equal(call(data), DNN_EXECUTION_FAILED);
 }
 
-/* Inside a host function and with another device current nothing is queued; `reduction` and the RNN ask for sizes first, which such a function
- * must not do either. */
+/* No work is queued inside a host function, or while another device is current. `reduction` and the RNN query sizes first, which a
+ * host function must not do either. */
 static void none_is_queued_elsewhere(void **state) {
   (void)state;
   for (int i = 0; i < OPERATIONS; i++) {

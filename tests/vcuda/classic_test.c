@@ -1,7 +1,5 @@
-/* cuDNN's older interface of the virtual GPU, but for convolutions and recurrent networks: random descriptors and values against loops
- * written from the formulas.
- *
- * usage: vcuda_classic [CASES [FIRST]]: how many for each function, and the seed of the first */
+/* cuDNN's older interface of the virtual GPU without convolutions and recurrent networks: random descriptors and values, compared with
+ * loops that implement the formulas.  usage: vcuda_classic [CASES [FIRST]]: how many for each function, and the seed of the first */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -137,7 +135,7 @@ static void softmax_once(void) {
     int at[5], other[5];
     double sum = 0;
     index_of(&x, i, at);
-    for (int j = 0; j < count_of(&x); j++) { /* of the same image, and for channels of the same place */
+    for (int j = 0; j < count_of(&x); j++) { /* in the same image; in the channel mode at the same position */
       index_of(&x, j, other);
       bool together = at[0] == other[0];
       for (int dim = 2; dim < rank && mode == 1; dim++) together = together && at[dim] == other[dim];
@@ -157,7 +155,7 @@ static void softmax_of_all_kinds(void **state) {
   run_cases(softmax_once);
 }
 
-/* Numbers whose powers are too large: the accurate one subtracts the greatest first, the fast one does not. */
+/* Numbers whose exponentials overflow: the accurate algorithm subtracts the maximum first, the fast one does not. */
 static void softmax_of_large_numbers(void **state) {
   (void)state;
   const int dims[] = {1, 2}, strides[] = {2, 1};
@@ -202,7 +200,7 @@ static void *draw_parameters(const parameters *p, bool positive) {
   return data;
 }
 
-/* Which of the parameters is for this element? */
+/* The index of the parameter for this element. */
 static int parameter_of(const tensor *x, int mode, const int *at) {
   int number = at[1];
   for (int i = 2; i < x->rank && mode == 0; i++) number = number * x->dims[i] + at[i];
@@ -274,7 +272,7 @@ static moments measure(const tensor *x, int mode, int parameter) {
   return m;
 }
 
-/* Of the four statistics each pair may be left out. With a factor of 1 the running ones are not read. */
+/* Each pair of the four statistics is optional. With a factor of 1 the running ones are not read. */
 static void training_once(void) {
   int mode = draw(0, 2);
   tensor x = draw_batch(), y = draw_tensor(x.type, x.rank, x.dims, draw(0, 1));
@@ -325,7 +323,7 @@ static void batch_normalization_in_training(void **state) {
 
 enum { ADD, MUL, MIN, MAX, AMAX, AVG, NORM1, NORM2, MUL_NO_ZEROS, OPERATIONS };
 
-/* The elements of a that are reduced to one of c: `list` receives them in order, with the greatest index last. */
+/* Collect the elements of a that are reduced to one element of c, in the order of their indices. */
 static int collect(const tensor *a, const tensor *c, const int *at, double *list) {
   int found = 0;
   for (int i = 0; i < count_of(a); i++) {
@@ -405,7 +403,7 @@ static void reductions(void **state) {
   run_cases(reduce_once);
 }
 
-/* ---- what is refused, by name ---- */
+/* ---- refusals, which name the problem ---- */
 
 static const int zeros[9] = {0};
 

@@ -1,14 +1,14 @@
 #!/bin/sh
 # The conformance rows on vcuda: conformance.sh WITH_CUDA CONFORMANCE FOLDER_OF_ROWS
 #
-# REPEATS, if it is set: so often, each time with another seed for the random delays that VCUDA_DELAY_ variables ask for.
+# REPEATS: number of runs (default: 1), each with another seed for the random delays that VCUDA_DELAY_ variables set.
 #
-# A row that is left out is a race of ONNX Runtime's own in a plain run: it uploads an input that the model hands on, on its own stream, and
-# fetches it on the NULL stream, and now and then fetches it too early.
+# The omitted row has a race of ONNX Runtime's own in a plain run. ORT uploads an input that the model passes through on its own stream, downloads
+# it on the NULL stream, and sometimes downloads it too early.
 set -eu
-# the ONNX Runtime of the GPU package, whichever the other tests run on
+# Use the ONNX Runtime of the GPU package, even if the other tests use another one.
 [ -e "${ORT_NATIVE_LIB_PATH:-}/libonnxruntime_providers_cuda.so" ] || unset ORT_NATIVE_LIB_PATH
-# LeakSanitizer itself ends with signal 11 at the end of a process with ONNX Runtime 1.25.1 or 1.26.0, so it watches the newest one alone
+# LeakSanitizer crashes with signal 11 at the end of a process with ONNX Runtime 1.25.1 or 1.26.0, so it is enabled only for the newest release.
 [ -z "${ORT_NATIVE_LIB_PATH:-}" ] || export ASAN_OPTIONS="${ASAN_OPTIONS:-}:detect_leaks=0"
 left_out='unbound-passthrough'
 with_cuda=$1 conformance=$2 rows=$3

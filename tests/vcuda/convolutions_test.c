@@ -1,7 +1,6 @@
-/* Convolutions of the virtual GPU's cuDNN, by its graph interface and by its older calls: random shapes, windows, groups, memory orders,
- * types and additions, against the formula; what is refused; each allocation failed once.
- *
- * usage: vcuda_convolutions [COUNT]   how many random problems: 150 if it is not given */
+/* Convolutions of the virtual GPU's cuDNN, by the graph interface and by the older calls: random shapes, windows, groups, memory
+ * orders, types and additions, compared with the formula; refusals; each allocation fails once.  usage: vcuda_convolutions [COUNT]
+ * number of random problems (default: 150) */
 #include "allocation.h"
 #include "dnn_filter.h"
 #include "problem.h"
@@ -96,7 +95,7 @@ static void close_older(older *o) {
   assert_int_equal(cudnnDestroyActivationDescriptor(o->activation), 0);
 }
 
-/* One of the three ways that the EP finds an algorithm, with the workspace that it needs. */
+/* Find an algorithm in one of the EP's three ways, with the workspace that it needs. */
 static int find_algorithm(const older *o, const problem *p, void **workspace, size_t *bytes) {
   vcuda_dnn_found found = {.algorithm = -1};
   int count = 0;
@@ -106,7 +105,7 @@ static int find_algorithm(const older *o, const problem *p, void **workspace, si
     assert_int_equal(cudnnFindConvolutionForwardAlgorithmEx(o->handle, o->x, p->x.data, o->w, p->w.data, o->mover, o->y,
                                                             p->y.data, 1, &count, &found, *workspace, *bytes),
                      0);
-    memcpy(p->y.data, p->y.before, p->y.bytes); /* the search has written there */
+    memcpy(p->y.data, p->y.before, p->y.bytes); /* the search writes to y */
   } else {
     assert_int_equal(cudnnGetConvolutionForwardAlgorithm_v7(o->handle, o->x, o->w, o->mover, o->y, 1, &count, &found), 0);
   }
@@ -125,7 +124,7 @@ static const void *old_factor(const problem *p, double value, double *room) {
   return room;
 }
 
-/* alpha2 * z, a bias for each channel, and no number below zero. */
+/* Add alpha2 * z and a bias for each channel, then apply RELU. */
 static void run_activation(older *o, problem *p, int algorithm, void *workspace, size_t bytes) {
   double alpha = 0, factor = 0;
   p->beta = 0;
@@ -218,7 +217,7 @@ static void many_threads(void **state) {
   assert_int_equal(cudnnDestroy(handle), 0);
 }
 
-/* A sum of floats loses what a float cannot hold; one of doubles does not. */
+/* A sum in floats is rounded to float; a sum in doubles is not. */
 static void precision(void **state) {
   (void)state;
   vcuda_dnn *handle = NULL;
@@ -245,7 +244,7 @@ static void precision(void **state) {
   assert_int_equal(cudnnDestroy(handle), 0);
 }
 
-/* What a convolution reads and writes must be there. */
+/* All memory that a convolution reads and writes must be allocated. */
 static void memory_that_is_not_there(void **state) {
   (void)state;
   for (int missing = 0; missing < 4; missing++) {
@@ -268,7 +267,7 @@ static void memory_that_is_not_there(void **state) {
   }
 }
 
-/* ---- refusals, each with a line of the log ---- */
+/* ---- refusals, each with a line in the log ---- */
 
 static void refuse(vcuda_dnn_backend *d, int name, int type, int64_t count, const void *values, int status) {
   int logs = host_logs();
@@ -323,7 +322,7 @@ static void refused_modes(void **state) {
   assert_int_equal(cudnnBackendDestroyDescriptor(knob), 0);
 }
 
-/* A graph of the convolution of `p`: is it refused? */
+/* The graph of the convolution `p` is refused. */
 static void refuse_graph(problem *p, vcuda_dnn *handle, int status) {
   vcuda_dnn_backend *operation = problem_describe_convolution(p), *d = problem_make(15);
   problem_set(d, 801, 15, 1, &operation);
@@ -347,7 +346,7 @@ static void shapes_that_do_not_fit(void **state) {
   p.y.dims[1]++;
   refuse_graph(&p, handle, DNN_BAD_PARAM);
   p.y.dims[1]--;
-  p.x.dims[1] = 3; /* 2 channels of the filter do not divide them */
+  p.x.dims[1] = 3; /* not a multiple of the filter's 2 channels */
   refuse_graph(&p, handle, DNN_BAD_PARAM);
   p.x.dims[1] = 2;
   p.strides[1] = 0;
@@ -356,7 +355,7 @@ static void shapes_that_do_not_fit(void **state) {
   p.w.number = 3; /* int8 */
   refuse_graph(&p, handle, DNN_NOT_SUPPORTED);
   p.w.number = 0;
-  p.additions = 1; /* so the result is virtual */
+  p.additions = 1; /* so that the result is virtual */
   refuse_graph(&p, handle, DNN_BAD_PARAM);
   assert_int_equal(cudnnDestroy(handle), 0);
 }
@@ -394,7 +393,7 @@ static void refused_executions(void **state) {
   assert_int_equal(cudnnDestroy(handle), 0);
 }
 
-/* The questions that the EP asks of an engine, with and without room for the answer. */
+/* The attributes of an engine that the EP queries, with and without room for the values. */
 static void questions(void **state) {
   (void)state;
   vcuda_dnn *handle = NULL;
@@ -408,7 +407,7 @@ static void questions(void **state) {
   problem_give(heuristics, 201, problem_describe_graph(&p, handle));
   problem_set_enum(heuristics, 200, 8, FALLBACK);
   problem_finalize(heuristics);
-  assert_int_equal(cudnnBackendGetAttribute(config, 303, 3, 1, NULL, &index), DNN_BAD_PARAM); /* it is not filled */
+  assert_int_equal(cudnnBackendGetAttribute(config, 303, 3, 1, NULL, &index), DNN_BAD_PARAM); /* not filled */
   assert_int_equal(cudnnBackendGetAttribute(heuristics, 202, 15, 1, &count, &config), 0);
   assert_int_equal(cudnnBackendGetAttribute(config, 300, 15, 1, &count, &engine), 0);
   assert_int_equal(count, 1);
@@ -426,8 +425,8 @@ static void questions(void **state) {
   assert_int_equal(index, 1);
   assert_int_equal(cudnnBackendGetAttribute(engine, 1301, 4, 1, &count, &index), DNN_BAD_PARAM);
   assert_int_equal(cudnnBackendGetAttribute(engine, 1306, 3, 1, &count, &index), DNN_NOT_SUPPORTED);
-  assert_int_equal(cudnnBackendGetAttribute(heuristics, 202, 15, 1, &count, &engine), DNN_BAD_PARAM); /* of another kind */
-  refuse(engine, 1300, 15, 1, &plan, DNN_BAD_PARAM);                                                  /* it is finalized */
+  assert_int_equal(cudnnBackendGetAttribute(heuristics, 202, 15, 1, &count, &engine), DNN_BAD_PARAM); /* wrong kind */
+  refuse(engine, 1300, 15, 1, &plan, DNN_BAD_PARAM);                                                  /* already finalized */
   assert_int_equal(cudnnBackendDestroyDescriptor(engine), 0);
   assert_int_equal(cudnnBackendDestroyDescriptor(config), 0);
   assert_int_equal(cudnnBackendDestroyDescriptor(heuristics), 0);
@@ -466,7 +465,7 @@ static void refused_older_calls(void **state) {
   assert_int_equal(cudnnDestroy(handle), 0);
 }
 
-/* ---- operations on each element ---- */
+/* ---- elementwise operations ---- */
 
 static vcuda_dnn_tensor *plain_tensor(int type, int rank, const int *dims) {
   vcuda_dnn_tensor *made = NULL;
@@ -558,7 +557,7 @@ static void tensors(void **state) {
   assert_true(cudnnGetVersion() == 90200);
 }
 
-/* ---- each allocation failed once, and each thread that is not started ---- */
+/* ---- each allocation fails once, and each start of a thread ---- */
 
 static int threads_fail;
 
@@ -589,7 +588,7 @@ static void failed_allocations(void **state) {
     if (host_error() != 0) assert_int_equal(host_error(), 2);
   } while (until_failure == 0);
   until_failure = 0;
-  assert_int_equal(failures, 6); /* data, filter, two axes, a worker's tile: then it works */
+  assert_int_equal(failures, 6); /* data, filter, two axes, a worker's tile; the sixth try works */
   problem_check(&p, expected, 0);
   assert_int_equal(cudnnBackendDestroyDescriptor(plan), 0);
   assert_int_equal(cudnnBackendDestroyDescriptor(pack), 0);

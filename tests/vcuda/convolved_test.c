@@ -1,5 +1,5 @@
-/* Convolutions in captured graphs while shapes change: the EP makes plans anew for each new shape, and its workspace is memory of the arena that other
- * runs use in between. Run with race=fail, on two GPUs, also with pools. */
+/* Convolutions in captured graphs while shapes change. The EP makes new plans for each new shape. Its workspace is memory of the
+ * arena, which other runs use in between. Run with race=fail, on two GPUs, with and without pools. */
 #define _POSIX_C_SOURCE 200809L /* nanosleep */
 #include "replay.h"
 #include "../rig/calls.h"
@@ -61,7 +61,7 @@ static void bind(iobind_binding *binding, const picture *p) {
   expect_ok(iobind_binding_set_output(binding, 0, p->y, 0, &fault));
 }
 
-/* One binding and several shapes: each is captured once, and replayed after the others. */
+/* One binding with several shapes: each shape is captured once, and replayed after the others. */
 static void shapes_of_one_binding(void **state) {
   (void)state;
   NEEDS_SEVERAL_GRAPHS();
@@ -100,8 +100,8 @@ static void shapes_of_one_binding(void **state) {
   iobind_session_destroy(session);
 }
 
-/* Between two replays the session runs other shapes without a graph, on streams of their own: the convolution's plan is another one each time, and
- * the graph keeps its own. */
+/* Between two replays the session runs other shapes without a graph, on other streams. Each run makes another plan of the convolution;
+ * the graph keeps its own plan. */
 static void plain_runs_of_other_shapes_between_replays(void **state) {
   (void)state;
   NEEDS_SEVERAL_GRAPHS();
@@ -146,7 +146,7 @@ static void plain_runs_of_other_shapes_between_replays(void **state) {
   iobind_session_destroy(session);
 }
 
-/* Memory of a picture that was released is the next one's, in another shape, while replays of the same session are in flight on both GPUs. */
+/* The memory of a released picture is reused for one of another shape, while replays of the same session are in flight on both GPUs. */
 static void on_two_gpus(void **state) {
   (void)state;
   NEEDS_SEVERAL_GRAPHS();
@@ -172,7 +172,7 @@ static void on_two_gpus(void **state) {
     }
     for (int gpu = 0; gpu < GPUS; gpu++) {
       iobind_tensor *y = iobind_tensor_retain(pictures[gpu].y);
-      iobind_binding_destroy(bindings[gpu]); /* in flight */
+      iobind_binding_destroy(bindings[gpu]); /* its run is in flight */
       free_picture(&pictures[gpu]);
       expect_picture(y, &pictures[gpu], (float)(round + gpu));
       iobind_tensor_release(y);

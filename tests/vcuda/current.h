@@ -1,5 +1,5 @@
-/* What tests with two GPUs share: calls that are made while the wrong one is the thread's current device, and objects on each of the two. Every
- * public function that reaches the EP or the driver has a row, which makes both devices the wrong one in turn. */
+/* Shared by the tests with two GPUs: objects on each GPU, and calls for them while the other GPU is the thread's current device. Every
+ * public function that reaches the EP or the driver has a row, which is run for objects of both GPUs. */
 #ifndef TESTS_VCUDA_CURRENT_H
 #define TESTS_VCUDA_CURRENT_H
 
@@ -26,7 +26,7 @@ static inline void make_current(int device) {
   assert_int_equal(cudaSetDevice(device), CUDA_OK);
 }
 
-/* What a call has left as current becomes the objects' own device again, and must have been the other one. */
+/* Make the objects' own device current again. Returns the device that the call has left as current. */
 static inline int come_back(int own) {
   int left = -1;
   assert_int_equal(cudaGetDevice(&left), CUDA_OK);
@@ -65,7 +65,7 @@ typedef struct world {
   iobind_session *session; /* z = x y, by cuBLAS */
   iobind_binding *binding;
   iobind_tensor *x;
-  iobind_tensor *y; /* the unit matrix */
+  iobind_tensor *y; /* the identity matrix */
   iobind_tensor *z;
   iobind_stream *stream;
   iobind_event *event;
@@ -75,7 +75,7 @@ static inline iobind_device *host(void) {
   return iobind_runtime_get_device(runtime, 0);
 }
 
-/* Without checking whether it works. */
+/* It does not check that the device works. */
 static inline iobind_device *get_gpu(int own) {
   iobind_device *found = NULL;
   char spec[16];
@@ -158,7 +158,7 @@ static inline void synchronize(world *w) {
   expect_ok(iobind_stream_synchronize(w->stream, &fault));
 }
 
-/* Something is in flight on the stream. */
+/* Put work in flight on the stream. */
 static inline void submit(world *w) {
   expect_ok(iobind_tensor_write(w->x, 0, values, sizeof values, w->stream, &fault));
 }
@@ -171,7 +171,7 @@ typedef struct row {
 
 static inline void go_both_ways(void **state) {
   const row *self = *state;
-  for (int own = 1; own >= 0; own--) { /* device 0 is the one that a thread has at first */
+  for (int own = 1; own >= 0; own--) { /* device 1 first: a new thread's current device is 0 */
     self->go(own);
   }
 }

@@ -39,7 +39,7 @@ static void bring(const stepper *self, size_t which) {
   expect_ok(iobind_batch_set_input(self->batch, self->slots[which], X, self->x, &fault));
 }
 
-/* Both rows have joined, and brought their input. */
+/* A batch that two rows have joined, with their inputs. */
 static stepper make_stepper(int own) {
   stepper self = make_session_of(own);
   expect_ok(create(&self));
@@ -136,7 +136,7 @@ static void batch_submit(int own) {
   stepper self = make_stepper(own);
   expect_ok(iobind_batch_run(self.batch, self.slots, ROWS, self.w.stream, &fault));
   bring(&self, 0);
-  ELSEWHERE(own, iobind_batch_submit(self.batch, self.slots[0], &fault)); /* and the end of the step in flight */
+  ELSEWHERE(own, iobind_batch_submit(self.batch, self.slots[0], &fault)); /* it also ends the step in flight */
   end_stepper(&self);
 }
 

@@ -37,7 +37,7 @@ static void device_check_import(int own) {
   end_world(&w);
 }
 
-/* The memory is the device's own, wherever it was imported: a run computes there. */
+/* The memory belongs to its device whichever device was current at the import: a run computes there. */
 static void external_memory_import(int own) {
   world w = make_world(own);
   iobind_external external = memory_of();

@@ -103,7 +103,7 @@ static void session_run__with_a_placement(int own) {
   end_world(&w);
 }
 
-/* ---- bindings: what is bound ---- */
+/* ---- bindings: inputs and outputs ---- */
 
 static void binding_create(int own) {
   world w = make_world(own);
@@ -225,7 +225,7 @@ static void binding_run__on_a_stream(int own) {
   end_world(&w);
 }
 
-/* Two sessions alternately in one thread, which makes no other calls of CUDA. */
+/* Two sessions run alternately in one thread, without other CUDA calls in between. */
 static void binding_run__by_turns(int own) {
   world worlds[2] = {make_world(1 - own), make_world(own)};
   for (int run = 0; run < 6; run++) {
@@ -367,7 +367,7 @@ static void binding_take_output(int own) {
   end_world(&w);
 }
 
-/* Sizes of outputs are those of the last run, which are fetched for it. */
+/* The audit needs the sizes of the last run's outputs, and fetches these outputs. */
 static void audit_create(int own) {
   world w = make_world(own);
   iobind_audit *audit = NULL;
@@ -428,7 +428,7 @@ static void pipeline_destroy(int own) {
   end_line(&self);
 }
 
-/* Slots are used again and again. */
+/* Each slot is used several times. */
 static void pass_items(int own, uint32_t flags) {
   line self = make_line(own, flags);
   for (int item = 0; item < ITEMS; item++) {
@@ -458,7 +458,7 @@ static void pipeline_submit__to_used_slots(int own) {
   pass_items(own, 0);
 }
 
-/* By a thread of iobind's for each stream. */
+/* iobind has a thread for each stream. */
 static void pipeline_submit__with_times(int own) {
   pass_items(own, IOBIND_PIPELINE_TIMES);
 }

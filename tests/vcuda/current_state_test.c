@@ -5,9 +5,9 @@
 
 static const float doubles[COUNT] = {2, 4, 6, 8};
 static const float fours[COUNT] = {4, 8, 12, 16};
-static const float turned[COUNT] = {6, 8, 2, 4}; /* doubles, the second row first */
+static const float turned[COUNT] = {6, 8, 2, 4}; /* the doubled values, second row first */
 
-/* y = 2 x, carried; one run has left the doubles. */
+/* y = 2 x, carried. One run has left the doubled values. */
 typedef struct doubler {
   world w;
   iobind_session *session;
@@ -97,7 +97,7 @@ static void binding_reorder_state(int own) {
   }
 }
 
-/* The matrix, and the unit matrix behind it, of which nothing stays. */
+/* The state is the matrix with the identity matrix appended, which the rewind removes. */
 static void binding_rewind_state(int own) {
   world w = make_world(own);
   iobind_session_options options = IOBIND_SESSION_OPTIONS_INIT;
@@ -123,7 +123,7 @@ static void binding_rewind_state(int own) {
   end_world(&w);
 }
 
-/* A row behind two others. */
+/* A new row after two others. */
 static void binding_write_lengths(int own) {
   static const int64_t dims[] = {1, 4, COUNT};
   static const int64_t one[] = {1, 1, COUNT};
@@ -175,7 +175,7 @@ static void state_release(int own) {
   end_doubler(&self);
 }
 
-/* A file of this process. */
+/* A file name for this process. */
 static const char *path(void) {
   static char text[64];
   snprintf(text, sizeof text, "/tmp/iobind-current-%ld", (long)getpid());

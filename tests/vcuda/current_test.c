@@ -16,7 +16,7 @@ static void device_check(int own) {
   ELSEWHERE(own, iobind_device_check(get_gpu(own), &fault));
 }
 
-/* With TEST_POOLS the driver has something to return. */
+/* With TEST_POOLS the driver has memory to return. */
 static void device_trim(int own) {
   iobind_tensor *tensor = NULL;
   expect_ok(iobind_tensor_create(get_gpu(own), IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, square, 2, &tensor, &fault));
@@ -26,10 +26,10 @@ static void device_trim(int own) {
   assert_int_equal(vcuda_get(own, "pool_bytes"), 0);
 }
 
-/* With the last reference the EP gives its memory back. */
+/* The EP releases its memory with the last reference. */
 static void runtime_destroy(int own) {
   if (own == 0) {
-    return; /* there is one runtime in a process */
+    return; /* a process has only one runtime */
   }
   world w = make_world(own);
   expect_ok(iobind_binding_run(w.binding, NULL, &fault));
@@ -132,7 +132,7 @@ static void event_wait__with_a_timeout(int own) {
   end_world(&w);
 }
 
-/* One of iobind's threads waits. */
+/* One of iobind's threads waits for the event. */
 static void event_query(int own) {
   world w = make_world(own);
   int32_t done = 0;
@@ -200,11 +200,11 @@ static void tensor_release(int own) {
   int64_t before = vcuda_get(own, "live_bytes");
   iobind_tensor *made = make_matrix(w.device, IOBIND_MEMORY_DEFAULT, values);
   const iobind_tensor *from = made;
-  expect_ok(iobind_tensor_copy(&from, &w.x, 1, w.stream, &fault)); /* it remains until the copy is complete */
+  expect_ok(iobind_tensor_copy(&from, &w.x, 1, w.stream, &fault)); /* the memory remains allocated until the copy is complete */
   ELSEWHERE_VOID(own, iobind_tensor_release(made));
   synchronize(&w);
   expect_matrix(w.x, values);
-  expect_ok(iobind_device_trim(w.device, &fault)); /* a pool gives memory back on a stream of its own: this waits for it */
+  expect_ok(iobind_device_trim(w.device, &fault)); /* a pool returns memory on its own stream; the trim waits for it */
   assert_int_equal(vcuda_get(own, "live_bytes"), before);
   end_world(&w);
 }
@@ -240,7 +240,7 @@ static void tensor_read(int own) {
   end_world(&w);
 }
 
-/* Through pinned memory of the stream's. */
+/* Through the stream's pinned memory. */
 static void tensor_write__staged(int own) {
   static float in[LARGE];
   static float out[LARGE];
@@ -277,7 +277,7 @@ static void tensor_copy(int own) {
   end_world(&w);
 }
 
-/* From one GPU to the other, while neither way about is the other one wrong. */
+/* From one GPU to the other: whichever device is current, it is the wrong one for one of the tensors. */
 static void tensor_copy__between_devices(int own) {
   world w = make_world(1 - own);
   make_current(1 - own);

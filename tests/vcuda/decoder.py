@@ -1,5 +1,5 @@
-"""A decoder with GroupQueryAttention whose states iobind carries on CUDA over vcuda: caches in place, token and length swapped, also in
-captured graphs. The tokens are those of the CPU EP.
+"""A decoder with GroupQueryAttention on CUDA over vcuda, whose states iobind carries: caches IN_PLACE, token and length by SWAP, with and
+without captured graphs. The tokens must be those of the CPU EP.
 
 usage: decoder.py TOOL [unittest's arguments]        under with-cuda"""
 import json

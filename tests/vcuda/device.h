@@ -1,4 +1,4 @@
-/* What the tests of the virtual GPU share: work that a test holds back, and work that touches memory. */
+/* Shared by the tests of the virtual GPU: work that a test holds back, and work that accesses memory. */
 #ifndef TESTS_VCUDA_DEVICE_H
 #define TESTS_VCUDA_DEVICE_H
 
@@ -18,7 +18,7 @@
 #define OK(call) assert_int_equal(call, CUDA_OK)
 #define FAILS(error, call) assert_int_equal(call, error)
 
-/* A host function that waits until the test opens the gate: what is queued behind it cannot have run before that. */
+/* A host function that blocks until the test opens the gate. Work queued after it cannot run before that. */
 typedef struct gate {
   sem_t reached, open;
 } gate;
@@ -43,17 +43,17 @@ static inline void open_gate(gate *g) {
 typedef struct touching {
   void *address;
   size_t bytes;
-  int write; /* the byte to write; -1: only read */
+  int write; /* the byte to write; -1: read */
 } touching;
 
-/* For a test whose work really races: ThreadSanitizer would find it as well. */
+/* For a test whose work really races, which ThreadSanitizer would report. */
 static inline void skip_under_thread_sanitizer(void) {
 #if defined(__SANITIZE_THREAD__)
   skip();
 #endif
 }
 
-/* Writes that race are what tests of the race detector want: ThreadSanitizer is not to see them. */
+/* Tests of the race detector need writes that race; these are hidden from ThreadSanitizer. */
 __attribute__((no_sanitize_thread)) static inline void run_touching(void *arguments) {
   const touching *t = arguments;
   if (t->write < 0) {
@@ -87,7 +87,7 @@ static inline int first_byte(const void *address) {
   return byte;
 }
 
-/* Every test leaves the device as it found it. */
+/* A teardown: clear the errors and the setting "race" that the test has left. */
 static inline int leave(void **state) {
   (void)state;
   (void)vcuda_recover(0);

@@ -1,5 +1,5 @@
-/* Two GPUs in one process, beside the rows of current_test.c: threads that have chosen none, GPUs that ORT chooses, memory and streams that
- * the program gives, the end of a runtime. The caller's current device is what it was after every call. */
+/* Two GPUs in one process, in addition to the rows of current_test.c: threads that never set a device, GPUs that ORT chooses, memory
+ * and streams of the program, the end of a runtime. Every call must keep the caller's current device. */
 #include "fixture.h"
 
 #include <pthread.h>
@@ -17,7 +17,7 @@ enum { COUNT = 4, GPUS = 2, NON_BLOCKING = 1, UP = 1 };
 static iobind_runtime *runtime;
 static iobind_device *devices[GPUS];
 
-/* What the thread has chosen; every call must leave it. */
+/* The current device that the thread has set. Every call must keep it. */
 static _Thread_local int chosen;
 
 static void choose(int gpu) {
@@ -56,7 +56,7 @@ static int stop(void **state) {
   return 0;
 }
 
-/* ---- what is done on each GPU ---- */
+/* ---- actions on each GPU ---- */
 
 static void expect_on(const iobind_tensor *tensor, int gpu) {
   cuda_pointer attributes;
@@ -160,7 +160,7 @@ static void streams(int gpu) {
   expect_all(read, 5);
   TRY(iobind_event_wait(event, IOBIND_NO_TIMEOUT, &fault));
   TRY(iobind_event_record(event, stream, &fault));
-  TRY(iobind_event_wait(event, 10000000000, &fault)); /* by a thread of iobind's */
+  TRY(iobind_event_wait(event, 10000000000, &fault)); /* a thread of iobind waits */
   TRY(iobind_event_record(event, other, &fault));
   while (done == 0) {
     TRY(iobind_event_query(event, &done, &fault));
@@ -174,7 +174,7 @@ static void streams(int gpu) {
   DO(iobind_tensor_release(b));
 }
 
-/* Runs without a stream, on one, and by an event, with outputs of each mode. */
+/* Runs without a stream, on a stream, and with an event, with outputs of each mode. */
 static void run_session(int gpu, iobind_session *session, iobind_stream *stream, int mode) {
   iobind_binding *binding;
   iobind_event *event = make_event(gpu);
@@ -213,14 +213,14 @@ static void sessions(int gpu) {
   run_session(gpu, session, stream, IOBIND_OUTPUT_REUSE);
   run_session(gpu, session, stream, OUTPUT_FIXED);
   DO(iobind_session_destroy(session));
-  session = make_session(gpu, "scale", 0, stream); /* which computes there */
+  session = make_session(gpu, "scale", 0, stream); /* the session computes on the stream */
   run_session(gpu, session, stream, IOBIND_OUTPUT_FRESH);
   DO(iobind_session_destroy(session));
   DO(iobind_stream_destroy(stream));
   TRY(iobind_device_check(devices[gpu], &fault));
 }
 
-/* Without a binding: all on the host, and what a request asks for. */
+/* Runs without a binding: with results on the host, and by a request. */
 static void session_runs(int gpu) {
   iobind_session *session = make_session(gpu, "scale", 0, NULL);
   iobind_tensor *x = make_tensor(gpu, IOBIND_MEMORY_DEFAULT, 2);
@@ -240,7 +240,7 @@ static void session_runs(int gpu) {
   DO(iobind_session_destroy(session));
 }
 
-/* Nodes that use cuBLAS, whose handle is made in the first run of a thread. */
+/* Nodes that use cuBLAS. The EP creates its handle in a thread's first run. */
 static void products(int gpu) {
   static const int64_t dims[2] = {2, 2};
   static const float values[4] = {1, 2, 3, 4};
@@ -266,7 +266,7 @@ static void products(int gpu) {
   DO(iobind_tensor_release(inputs[1]));
 }
 
-/* A state that is doubled in place, by graphs: captured, replayed, and captured again. */
+/* Graphs that double a state in place: captured, replayed, and captured again. */
 static void graphs(int gpu) {
   iobind_session *session = make_session(gpu, "scale", 1, NULL);
   iobind_tensor *x = make_tensor(gpu, IOBIND_MEMORY_DEFAULT, 1);
@@ -316,7 +316,7 @@ static void pipelines(int gpu) {
   DO(iobind_session_destroy(session));
 }
 
-/* A stream and an event of the program's own. */
+/* The program's own stream and event. */
 static void foreign_streams(int gpu) {
   const int before = chosen;
   cuda_stream theirs;
@@ -342,7 +342,7 @@ static void foreign_streams(int gpu) {
   assert_int_equal(cudaStreamDestroy(theirs), CUDA_OK);
 }
 
-/* Objects that are destroyed while work is queued: the thread that finds the work complete frees them. */
+/* Objects that are destroyed while work is queued. The thread that finds the work complete frees them. */
 static void destroyed_in_flight(int gpu) {
   iobind_session *session = make_session(gpu, "scale", 0, NULL);
   iobind_stream *stream = make_stream(gpu);
@@ -366,7 +366,7 @@ static void destroyed_in_flight(int gpu) {
 static void (*const actions[])(int gpu) = {tensors, streams,   sessions,        session_runs,       products,
                                            graphs,  pipelines, foreign_streams, destroyed_in_flight};
 
-/* What ORT chooses the GPU for, and what other code has made: iobind cannot know which GPU it is before it exists. */
+/* Sessions for which ORT chooses the GPU, and sessions of other code. iobind cannot know their GPU before they exist. */
 static void by_a_policy(void **state) {
   (void)state;
   iobind_session_options options = IOBIND_SESSION_OPTIONS_INIT;
@@ -395,7 +395,7 @@ static void *act_on_a_thread(void *context) {
   return NULL;
 }
 
-/* A thread that never chose a device has the first one. */
+/* The current device of a thread that never set one is the first. */
 static void threads_that_chose_none(void **state) {
   (void)state;
   for (int gpu = 0; gpu < GPUS; gpu++) {
@@ -405,7 +405,7 @@ static void threads_that_chose_none(void **state) {
   }
 }
 
-/* ---- what the program gives ---- */
+/* ---- memory and streams of the program ---- */
 
 static void expect_wrapped(iobind_status expected, int gpu, iobind_memory memory, void *data, const char *words) {
   static const int64_t dim = COUNT;
@@ -422,7 +422,7 @@ static void expect_wrapped(iobind_status expected, int gpu, iobind_memory memory
   iobind_tensor_release(tensor);
 }
 
-/* Memory is of the device and the kind that iobind reports. */
+/* Wrapped memory must be of the given device and kind. */
 static void wrapped_memory(void **state) {
   (void)state;
   const iobind_memory device = IOBIND_MEMORY_DEFAULT;
@@ -452,7 +452,7 @@ static void wrapped_memory(void **state) {
   choose(0);
 }
 
-/* A stream among the EP's options is a live one of the session's GPU. */
+/* A stream among the EP's options must be a live stream of the session's GPU. */
 static void user_streams(void **state) {
   (void)state;
   static const char *const key = "user_compute_stream";
@@ -482,14 +482,14 @@ static void user_streams(void **state) {
   assert_int_equal(cudaPeekAtLastError(), CUDA_OK);
 }
 
-/* The check that a device works does not take it for its own, nor is another device found instead. */
+/* The check that a device works does not take this error for its own, and does not choose another device. */
 static void an_error_that_the_program_left(void **state) {
   (void)state;
   iobind_device *found;
   iobind_device_info info = IOBIND_DEVICE_INFO_INIT;
   choose(0);
   DO(iobind_runtime_destroy(runtime));
-  runtime = fixture_runtime(); /* which has not checked a device yet */
+  runtime = fixture_runtime(); /* it has not checked a device yet */
   assert_int_not_equal(cudaSetDevice(99), CUDA_OK);
   assert_int_not_equal(cudaPeekAtLastError(), CUDA_OK);
   TRY(iobind_runtime_find_device(runtime, "cuda", &found, NULL, &fault));
@@ -501,7 +501,7 @@ static void an_error_that_the_program_left(void **state) {
 
 /* ---- the end ---- */
 
-/* The last reference to all that a runtime holds. */
+/* Release the last reference to the runtime. */
 static void the_runtime_goes(void **state) {
   (void)state;
   choose(1);

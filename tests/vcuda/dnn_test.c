@@ -1,4 +1,5 @@
-/* cuDNN and cuFFT on the virtual GPU's streams: order, delays, the race detector, captures, failures and counters, as for any kernel. */
+/* cuDNN and cuFFT on the virtual GPU's streams: order, delays, the race detector, captures, failures and
+ * counters, as for kernels. */
 #include "device.h"
 
 #include "cufft.h"
@@ -6,7 +7,7 @@
 
 enum { SIDE = 8, COUNT = SIDE * SIDE, BYTES = COUNT * 4 };
 
-/* A convolution of one picture with a filter of one number: y = 3 * x. */
+/* A convolution of one image with a filter of one number: y = 3 * x. */
 typedef struct fixture {
   vcuda_dnn *handle;
   vcuda_dnn_tensor *picture, *filter;
@@ -78,7 +79,7 @@ static void the_stream_of_the_handle(void **state) {
   OK(cudnnSetStream(f.handle, other));
   OK(cudnnGetStream(f.handle, (void **)&asked));
   assert_ptr_equal(asked, other);
-  OK(cudaStreamSynchronize(other)); /* nothing is there */
+  OK(cudaStreamSynchronize(other)); /* it has no work */
   int early = cudaStreamQuery(one);
   float before = last_of(f.y); /* the NULL stream does not wait for this one */
   open_gate(&g);
@@ -91,7 +92,7 @@ static void the_stream_of_the_handle(void **state) {
   OK(cudaStreamDestroy(other));
 }
 
-/* In the order of the stream, whatever each takes; the search waits. */
+/* Work runs in the order of the stream, whatever its delay. The search blocks. */
 static void delays(void **state) {
   (void)state;
   cuda_stream stream = make_stream();
@@ -110,7 +111,7 @@ static void delays(void **state) {
   OK(cudaStreamDestroy(stream));
 }
 
-/* The result, and not the workspace. */
+/* wrong_compute changes the result, not the workspace. */
 static void wrong_results(void **state) {
   (void)state;
   cuda_stream stream = make_stream();
@@ -148,7 +149,7 @@ static void races(void **state) {
   assert_non_null(strstr(vcuda_last_race(), "cudnnConvolutionForward"));
   OK(convolve(&f, f.x, f.y));
   OK(cudnnSetStream(f.handle, other));
-  OK(convolve(&f, f.x, y)); /* another result, and the same workspace */
+  OK(convolve(&f, f.x, y)); /* another result with the same workspace: a race */
   OK(cudaDeviceSynchronize());
   assert_int_equal(vcuda_get(0, "races"), 2);
   OK(cudaFree(y));
@@ -157,7 +158,7 @@ static void races(void **state) {
   OK(cudaStreamDestroy(other));
 }
 
-/* A graph keeps what the calls were given: descriptors and handles may go. */
+/* A graph keeps the arguments of the calls: descriptors and handles may be destroyed. */
 static void captures(void **state) {
   (void)state;
   cuda_stream stream = make_stream();
@@ -197,7 +198,7 @@ static void captures(void **state) {
   OK(cudaStreamDestroy(stream));
 }
 
-/* The search waits, which a capture forbids. */
+/* The search blocks, which a capture forbids. */
 static void no_search_in_a_capture(void **state) {
   (void)state;
   cuda_stream stream = make_stream();
@@ -256,7 +257,7 @@ static void host_functions(void **state) {
   OK(cudaStreamDestroy(stream));
 }
 
-/* A handle and a plan work while their device is current. */
+/* A handle and a plan work only while their device is current. */
 static void devices(void **state) {
   (void)state;
   fixture f = open_fixture(NULL);

@@ -27,7 +27,7 @@ double load(const tensor *t, int at) {
   return vcuda_load_real(types[t->type].type, t->data, at);
 }
 
-/* Dims are laid out in a random order, some with gaps behind them. */
+/* Choose strides: dims in a random order, some followed by gaps. */
 static void lay_out(tensor *t, bool with_gaps) {
   bool done[DNN_MAX_RANK] = {false};
   t->extent = 1;
@@ -52,7 +52,7 @@ tensor draw_tensor(int type, int rank, const int *dims, bool with_gaps) {
   lay_out(&t, with_gaps);
   size_t bytes = (size_t)t.extent * vcuda_type_size(types[type].type);
   t.data = host_memory(bytes);
-  bool whole = draw(0, 1); /* zeros, and equal ones */
+  bool whole = draw(0, 1); /* with zeros and equal values */
   for (int i = 0; i < t.extent; i++) {
     vcuda_store_real(types[type].type, t.data, i, whole ? draw(-2, 2) : draw(-200, 200) / 100.0);
   }
@@ -121,7 +121,7 @@ void expect_unchanged(const tensor *t) {
 
 const factors as_it_is = {.alpha = 1, .beta = 0};
 
-/* ---- one case after the other ---- */
+/* ---- running cases ---- */
 
 vcuda_dnn *handle;
 double values[MOST];

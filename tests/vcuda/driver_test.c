@@ -1,4 +1,4 @@
-/* The driver library, found as a program finds it that does not link to it: foreign streams are ordered by events. */
+/* The driver library, loaded at run time by a program that does not link to it. Foreign streams are ordered by events. */
 #define _DEFAULT_SOURCE /* RTLD_NOLOAD */
 
 #include "device.h"
@@ -84,7 +84,7 @@ static void memory_is_the_runtimes(void **state) {
   OK(release(address));
 }
 
-/* As the runtime's: usable on the stream, and on another one once the host has waited for the stream. */
+/* As with the runtime: memory is usable on its stream, and on another one after the host has waited for the first. */
 static void memory_of_a_pool_is_the_runtimes(void **state) {
   (void)state;
   FIND(create, "cuMemPoolCreate", cuda_pool *, const cuda_pool_properties *);

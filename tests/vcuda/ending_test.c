@@ -1,13 +1,12 @@
-/* Replays on streams that fail, and what is given up or destroyed, by its owner or beside other threads, while they are queued. Run with
- * race=fail. */
+/* Replays on streams that fail, and objects that are destroyed while replays are queued, also beside other threads. Run with race=fail. */
 #define _POSIX_C_SOURCE 200809L /* nanosleep */
 #include "replay.h"
 #include "../rig/calls.h"
 
 /* ---- failures ---- */
 
-/* A replay that fails on the device is reported by the event, the output and the stream: the device is lost. One that cannot be launched fails
- * alone, and the next one is good. */
+/* A replay that fails on the device is reported by the event, the output and the stream: the device is lost. A replay that cannot be
+ * launched fails alone, and the next one works. */
 static void a_replay_that_fails(void **state) {
   (void)state;
   gate g;
@@ -18,7 +17,7 @@ static void a_replay_that_fails(void **state) {
   iobind_tensor *y = NULL;
   doubler d = make_captured(session);
   assert_int_equal(vcuda_set(0, "fail_graph", "1,late"), 0);
-  close_gate(&g, stream); /* otherwise the device may fail within the call, which tells it then */
+  close_gate(&g, stream); /* otherwise the device may fail within the call, which would return the failure */
   expect_ok(call_binding_run(d.binding, stream, event, &fault));
   open_gate(&g);
   expect(IOBIND_ERROR_DEVICE_LOST, iobind_event_wait(event, IOBIND_NO_TIMEOUT, &fault));
@@ -37,7 +36,7 @@ static void a_replay_that_fails(void **state) {
   stream = make_stream();
   event = make_event();
   d = make_captured(session);
-  assert_int_equal(vcuda_set(0, "fail_graph", "1"), 0); /* not launched */
+  assert_int_equal(vcuda_set(0, "fail_graph", "1"), 0); /* the launch fails */
   assert_int_not_equal(call_binding_run(d.binding, stream, event, &fault), IOBIND_OK);
   fill(d.x, 5);
   expect_ok(call_binding_run(d.binding, stream, event, &fault));
@@ -49,7 +48,7 @@ static void a_replay_that_fails(void **state) {
   iobind_session_destroy(session);
 }
 
-/* A capture that fails, or is ended by another call, leaves the state; it is ordered with the stream of its run in the end as well. */
+/* A capture that fails, or is broken by another call, keeps the state. Its end is still ordered with the stream of its run. */
 static void a_capture_that_fails(void **state) {
   (void)state;
   NEEDS_STREAMS();
@@ -68,7 +67,7 @@ static void a_capture_that_fails(void **state) {
   assert_int_equal(iobind_binding_run(binding, stream, &fault), IOBIND_ERROR_RUNTIME);
   expect_ok(iobind_stream_synchronize(stream, &fault));
   expect_tensor(x, 3);
-  assert_int_equal(vcuda_set(0, "fail_capture", "1"), 0); /* 901: tried once more */
+  assert_int_equal(vcuda_set(0, "fail_capture", "1"), 0); /* error 901: tried once more */
   expect_ok(iobind_binding_run(binding, stream, &fault));
   expect_ok(iobind_binding_run(binding, stream, &fault));
   expect_ok(iobind_stream_synchronize(stream, &fault));
@@ -81,8 +80,8 @@ static void a_capture_that_fails(void **state) {
   iobind_session_destroy(session);
 }
 
-/* Runs of a state that is swapped, the first two of which capture; the n-th operation fails once, at the call or later. The caller gets
- * the failure, and the state is that of the successful runs, or no call returns it. */
+/* Runs of a swapped state, of which the first two capture. The n-th operation fails once. The failure is returned to the caller.
+ * Afterwards the state is that of the successful runs, or it is refused. */
 static void a_swapped_state_never_goes_wrong(void **state) {
   (void)state;
   enum { RUNS = 4, MOST = 40 };
@@ -114,7 +113,7 @@ static void a_swapped_state_never_goes_wrong(void **state) {
         const bool waits = run % 2 == 0;
         iobind_status status = iobind_binding_run(binding, waits ? NULL : stream, NULL);
         iobind_status passed = waits || status != IOBIND_OK ? status : iobind_stream_synchronize(stream, NULL);
-        is_known = is_known && (status != IOBIND_OK || passed == IOBIND_OK); /* it was made, and only the wait failed */
+        is_known = is_known && (status != IOBIND_OK || passed == IOBIND_OK); /* unknown if only the wait failed */
         has_failed = has_failed || passed != IOBIND_OK;
         expected *= status == IOBIND_OK ? 2 : 1;
       }
@@ -133,12 +132,12 @@ static void a_swapped_state_never_goes_wrong(void **state) {
       iobind_stream_destroy(stream);
       iobind_session_destroy(session);
     }
-    assert_false(has_failed); /* all of them have */
+    assert_false(has_failed); /* each operation has failed once */
     assert_true(last > 1);
   }
 }
 
-/* ---- what may not be, and what goes, while replays are queued ---- */
+/* ---- refused calls and destroyed objects while replays are queued ---- */
 
 static void graphs_stay_while_replays_are_queued(void **state) {
   (void)state;
@@ -155,12 +154,12 @@ static void graphs_stay_while_replays_are_queued(void **state) {
   expect(IOBIND_ERROR_INVALID_STATE, iobind_binding_set_run_options(d.binding, NULL, &fault));
   expect(IOBIND_ERROR_INVALID_STATE, iobind_binding_set_input(d.binding, 0, IOBIND_INPUT_RESIDENT, d.y, NULL, &fault));
   expect(IOBIND_ERROR_INVALID_STATE, iobind_binding_run(d.binding, NULL, &fault));
-  expect_ok(iobind_binding_cancel(d.binding, &fault)); /* it is too late */
+  expect_ok(iobind_binding_cancel(d.binding, &fault)); /* too late to have an effect */
   open_gate(&g);
   expect_ok(iobind_binding_get_output(d.binding, 0, NULL, &y, &fault));
   expect_tensor(y, 2);
   expect_ok(iobind_binding_set_run_options(d.binding, NULL, &fault));
-  expect_ok(iobind_binding_run(d.binding, stream, &fault)); /* by the options that were renewed */
+  expect_ok(iobind_binding_run(d.binding, stream, &fault)); /* with renewed run options */
   expect_ok(iobind_stream_synchronize(stream, &fault));
   expect_ok(iobind_binding_reset_graphs(d.binding, &fault));
   fill(d.x, 3);
@@ -172,7 +171,7 @@ static void graphs_stay_while_replays_are_queued(void **state) {
   iobind_session_destroy(session);
 }
 
-/* Binding, tensors and session are gone for their owner before the device has made the replays. */
+/* The owner destroys binding, tensors and session before the device has executed the replays. */
 static void destroyed_while_replays_are_queued(void **state) {
   (void)state;
   NEEDS_STREAMS();
@@ -194,12 +193,12 @@ static void destroyed_while_replays_are_queued(void **state) {
     expect_all(read, 2);
     iobind_stream_destroy(stream);
   }
-  expect_ok(iobind_device_trim(device, &fault)); /* a pool gives memory back on a stream of its own: this waits for it */
+  expect_ok(iobind_device_trim(device, &fault)); /* a pool returns memory on its own stream; the trim waits for it */
   assert_int_equal(vcuda_get(0, "live_blocks"), blocks);
 }
 
-/* The thread that finds that a destroyed binding's run is complete may be running the same session, and have its turn: the graph is released
- * later. */
+/* The thread that finds a destroyed binding's run complete may be in a run of the same session itself, and hold the session's turn.
+ * Then the graph is released later. */
 static void released_within_a_run(void **state) {
   (void)state;
   static const int64_t one = 1;
@@ -223,7 +222,7 @@ static void released_within_a_run(void **state) {
     expect_ok(iobind_binding_set_input(bindings[i], 1, IOBIND_INPUT_RESIDENT, shapes[i], NULL, &fault));
   }
   expect_ok(iobind_binding_run(bindings[0], stream, &fault));
-  if (iobind__session_graphs_have(session, IOBIND__QUIRK_GRAPH_RECYCLES)) { /* one graph a session */
+  if (iobind__session_graphs_have(session, IOBIND__QUIRK_GRAPH_RECYCLES)) { /* a session has one graph */
     expect(IOBIND_ERROR_INVALID_STATE, iobind_binding_run(bindings[1], stream, &fault));
     iobind_binding_destroy(bindings[0]);
     expect_ok(iobind_stream_synchronize(stream, &fault));
@@ -233,10 +232,10 @@ static void released_within_a_run(void **state) {
     expect_ok(iobind_binding_run(bindings[0], stream, &fault));
     iobind_binding_destroy(bindings[0]);
     assert_int_equal(atomic_load(&session->graphs.live), 2);
-    iobind__session_enter(session); /* as a capture that waits for the stream */
+    iobind__session_enter(session); /* like a capture that waits for the stream */
     expect_ok(iobind_stream_synchronize(stream, &fault));
     iobind__session_leave(session);
-    assert_int_equal(atomic_load(&session->graphs.live), 2); /* its number waits for a capture, or for the session's end */
+    assert_int_equal(atomic_load(&session->graphs.live), 2); /* its number is freed by the next capture, or with the session */
     assert_non_null(atomic_load(&session->graphs.dead));
     wanted[1][0] = 4;
     expect_ok(iobind_binding_run(bindings[1], stream, &fault));
@@ -262,13 +261,13 @@ static void released_within_a_run(void **state) {
 
 typedef struct worker {
   iobind_session *session;
-  iobind_stream *shared; /* what the session computes on */
+  iobind_stream *shared; /* the session's stream */
   int number;
-  iobind_error fault; /* only the thread that joins can fail the test */
-  char wrong[80];     /* what was read, if it was not what was written */
+  iobind_error fault; /* only the joining thread can fail the test */
+  char wrong[80];     /* description of a wrong result */
 } worker;
 
-/* One turn: written, run and read, on a stream or without. */
+/* One turn: write, run and read, on a stream or without. */
 static bool make_turn(worker *self, iobind_binding *binding, iobind_tensor *x, iobind_tensor *y, iobind_stream *stream,
                       int turn) {
   const float value = (float)(100 * self->number + turn);
@@ -305,7 +304,7 @@ static void *work(void *context) {
               iobind_binding_set_output(binding, 0, y, 0, error) == IOBIND_OK;
   for (int turn = 0; turn < TURNS && good; turn++) {
     good = make_turn(self, binding, x, y, turn % 3 == 2 ? NULL : own, turn);
-    if (turn == TURNS / 2) { /* captured again, beside the others' replays */
+    if (turn == TURNS / 2) { /* captures again, while other threads replay */
       good = good && iobind_binding_reset_graphs(binding, error) == IOBIND_OK;
     }
   }
@@ -316,7 +315,7 @@ static void *work(void *context) {
   return (void *)(intptr_t)good;
 }
 
-/* Copies on the very stream that sessions compute and capture on, from another thread: a capture keeps them out. */
+/* Another thread copies on the stream on which sessions compute and capture. A capture excludes these copies. */
 static void *copy_beside(void *context) {
   worker *self = context;
   const int64_t dim = COUNT;
@@ -347,7 +346,7 @@ static void *copy_beside(void *context) {
   return (void *)(intptr_t)good;
 }
 
-/* Captures, replays on streams and without, beside copies on the session's own stream, which may be another library's. */
+/* Captures and replays, on streams and without, beside copies on the session's stream, which may belong to another library. */
 static void threads_beside_captures(void **state) {
   (void)state;
   enum { WORKERS = 3 };

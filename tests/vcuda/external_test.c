@@ -1,4 +1,5 @@
-/* Memory and semaphores of other processes on CUDA's devices: shared by two of them, ordered on streams, refused where wrong. Run with race=fail. */
+/* Memory and semaphores of other processes on CUDA's devices: shared by two devices, ordered on streams, refused if invalid. Run with
+ * race=fail. */
 #include "external.h"
 
 #include <dirent.h>
@@ -44,7 +45,7 @@ static void wrong_handles(void **state) {
   expect(IOBIND_ERROR_RUNTIME, iobind_external_memory_import(device, &too_small, &memory, &fault));
   expect_words("external_memory_import: 'cuda:0': CUDA error 1");
   assert_null(memory);
-  close((int)(intptr_t)too_small.handle); /* what is refused stays the caller's */
+  close((int)(intptr_t)too_small.handle); /* the caller keeps what is refused */
   iobind_external no_semaphore = external_of(IOBIND_EXTERNAL_FD_SEMAPHORE, file, 0);
   expect(IOBIND_ERROR_RUNTIME, iobind_semaphore_import(device, &no_semaphore, &semaphore, &fault));
   assert_null(semaphore);
@@ -65,14 +66,15 @@ static bool is_open(const iobind_external *external) {
   return fcntl((int)(intptr_t)external->handle, F_GETFD) >= 0;
 }
 
-/* The import fails at each of its steps: the descriptor stays the caller's, and nothing else is left. After a success it is CUDA's. */
+/* The import fails at each of its steps. The caller keeps the descriptor, and nothing is leaked. After a success CUDA owns the
+ * descriptor. */
 static void each_step_fails(void **state) {
   (void)state;
   static const char *const steps[] = {"1,name:cudaImportExternalMemory", "1,name:cudaExternalMemoryGetMappedBuffer"};
   int file = make_file();
   iobind_external external = external_of(IOBIND_EXTERNAL_FD_MEMORY, file, BYTES);
   iobind_external_memory *memory;
-  expect_ok(iobind_device_trim(device, &fault)); /* what was released before is free */
+  expect_ok(iobind_device_trim(device, &fault)); /* frees memory that was released before */
   const int64_t live = vcuda_get(0, "live_bytes");
   const int before = count_open();
   for (size_t i = 0; i < sizeof steps / sizeof steps[0]; i++) {

@@ -1,5 +1,5 @@
-/* Failures of CUDA beneath iobind. One that the device finds late is permanent: each user of its results gets it, and no later work counts as
- * complete that is not. A failure of a single call ends with that call. */
+/* Failures of CUDA below iobind. A failure on the device after the call has returned is permanent: each use of its results returns it,
+ * and no failed work is reported as complete. A failure of a single call ends with that call. */
 #define _POSIX_C_SOURCE 200809L /* nanosleep */
 #include "replay.h"
 #include "../rig/calls.h"
@@ -25,9 +25,9 @@ static void recover(void) {
   (void)cudaGetLastError();
 }
 
-/* ---- what the device finds late ---- */
+/* ---- late failures on the device ---- */
 
-/* A run on a stream whose kernel fails on the device, and what has come of it. */
+/* A run on a stream whose kernel fails on the device. */
 typedef struct failed {
   iobind_session *session;
   iobind_stream *stream;
@@ -36,13 +36,13 @@ typedef struct failed {
   iobind_binding *binding;
 } failed;
 
-/* `is_found`: the device has failed before anybody asks; otherwise a call may find it while it waits. */
+/* `is_found`: the device has failed before the next call. Otherwise it may fail while that call waits. */
 static failed make_failed(bool is_found) {
-  static gate g; /* the device may still be at it when this returns */
+  static gate g; /* static: the device may use it after this returns */
   failed made = {.session = make_session("scale", 0, NULL), .stream = make_stream(), .event = make_event()};
   made.x = make_filled(1);
   made.binding = make_binding(made.session, made.x);
-  expect_ok(call_binding_run(made.binding, made.stream, made.event, &fault)); /* all that it needs is there */
+  expect_ok(call_binding_run(made.binding, made.stream, made.event, &fault)); /* allocates all that a run needs */
   expect_ok(iobind_event_wait(made.event, IOBIND_NO_TIMEOUT, &fault));
   assert_int_equal(vcuda_set(0, "fail_compute", LATE_KERNEL), 0);
   close_gate(&g, made.stream); /* otherwise the device may fail within the call, which tells it then */
@@ -68,7 +68,7 @@ static void fails(iobind_status status, const char *what) {
   }
 }
 
-/* Each query returns it, whichever comes first. */
+/* Each call returns the failure, whichever comes first. */
 static void tells_all(bool is_found) {
   failed run = make_failed(is_found);
   iobind_tensor *y = NULL;
@@ -89,7 +89,7 @@ static void a_failure_before_the_wait_is_told_to_all(void **state) {
   tells_all(true);
 }
 
-/* The stream is asked first. */
+/* The stream is synchronized first. */
 static void tells_by_stream(bool is_found) {
   failed run = make_failed(is_found);
   iobind_tensor *y = NULL;
@@ -104,13 +104,13 @@ static void a_late_failure_is_told_by_the_stream(void **state) {
   tells_by_stream(false);
 }
 
-/* It cannot even record an event of its own. */
+/* The stream cannot even record its own event. */
 static void a_failure_before_the_wait_is_told_by_the_stream(void **state) {
   (void)state;
   tells_by_stream(true);
 }
 
-/* Also when the device works again, the run has failed: its output holds nothing. */
+/* The run has failed even if the device works again: its output is undefined. */
 static void a_late_failure_is_not_forgotten(void **state) {
   (void)state;
   failed run = make_failed(true);
@@ -122,7 +122,7 @@ static void a_late_failure_is_not_forgotten(void **state) {
   free_failed(&run);
 }
 
-/* The run has ended, so that the binding can be changed and run again; whatever the call returns, a run that is OK is right. */
+/* After the failure the run is complete: the binding can be changed and run again. If a call returns OK, its result is right. */
 static void a_late_failure_ends_its_run(void **state) {
   (void)state;
   failed run = make_failed(true);
@@ -131,7 +131,7 @@ static void a_late_failure_ends_its_run(void **state) {
   fixture_arm();
   iobind_status status = iobind_binding_set_run_options(run.binding, NULL, &fault);
   if (status == IOBIND_ERROR_INVALID_STATE) {
-    fail_msg("expected a run that is over, got: %s", fault.message);
+    fail_msg("expected a run that is complete, got: %s", fault.message);
   }
   recover();
   const float threes[COUNT] = {3, 3, 3, 3};
@@ -140,7 +140,7 @@ static void a_late_failure_ends_its_run(void **state) {
   fixture_arm();
   status = status == IOBIND_OK ? iobind_binding_run(run.binding, NULL, &fault) : status;
   if (status == IOBIND_ERROR_INVALID_STATE) {
-    fail_msg("expected a run that is over, got: %s", fault.message);
+    fail_msg("expected a run that is complete, got: %s", fault.message);
   }
   if (status == IOBIND_OK) {
     expect_ok(iobind_binding_get_output(run.binding, 0, NULL, &y, &fault));
@@ -149,7 +149,7 @@ static void a_late_failure_ends_its_run(void **state) {
   free_failed(&run);
 }
 
-/* Work on another stream of the device was in flight: its outcome is unknown. */
+/* Work on another stream of the device was in flight. Its outcome is unknown, so it has failed too. */
 static void a_late_failure_fails_what_is_in_flight(void **state) {
   (void)state;
   gate g[2];
@@ -188,7 +188,7 @@ static void a_late_failure_fails_what_is_in_flight(void **state) {
   iobind_tensor_release(x);
 }
 
-/* The state that the failed run would have left is not known: until it is bound again, no run is OK. */
+/* The state after the failed run is unknown: until it is rebound, no run returns OK. */
 static void carried_states_are_lost(iobind_carry_mode mode) {
   gate g;
   iobind_session *session = make_session("scale", 0, NULL);
@@ -204,7 +204,7 @@ static void carried_states_are_lost(iobind_carry_mode mode) {
   expect_ok(iobind_stream_synchronize(stream, &fault));
   close_gate(&g, stream);
   expect_ok(iobind_binding_run(binding, stream, &fault));
-  assert_int_equal(vcuda_set(0, "fail_copy", "1,late"), 0); /* of another caller's copy */
+  assert_int_equal(vcuda_set(0, "fail_copy", "1,late"), 0); /* a copy of another caller fails */
   copy_on(other, again, target);
   fails(iobind_stream_synchronize(other, &fault), "stream_synchronize of the copy");
   open_gate(&g);
@@ -242,7 +242,7 @@ static void a_state_in_place_is_lost(void **state) {
   carried_states_are_lost(IOBIND_CARRY_IN_PLACE);
 }
 
-/* The run that captures brings the first state into a buffer, by a copy that fails on the device. */
+/* The run that captures copies the first state into a buffer, and this copy fails on the device. */
 static void capture_with_a_failed_copy(bool on_stream) {
   iobind_session *session = make_session("scale", 2, NULL);
   iobind_stream *stream = make_stream();
@@ -259,7 +259,7 @@ static void capture_with_a_failed_copy(bool on_stream) {
   fixture_arm();
   if (iobind_binding_run(binding, NULL, &fault) == IOBIND_OK) {
     expect_ok(iobind_binding_get_output(binding, 0, NULL, &y, &fault));
-    expect_tensor(y, 2); /* the state is that of before */
+    expect_tensor(y, 2); /* the state is unchanged */
   }
   iobind_binding_destroy(binding);
   iobind_tensor_release(x);
@@ -277,7 +277,7 @@ static void a_swapped_state_is_lost_in_a_capture_on_a_stream(void **state) {
   capture_with_a_failed_copy(true);
 }
 
-/* A program can tell a device that is lost, which no retry brings back, from a call that failed once. */
+/* A program can distinguish a lost device, for which retrying is useless, from a call that failed once. */
 static void a_lost_device_has_a_status(void **state) {
   (void)state;
   iobind_session *session = make_session("scale", 0, NULL);
@@ -292,7 +292,7 @@ static void a_lost_device_has_a_status(void **state) {
   assert_int_equal(vcuda_set(0, "fail_compute", LATE_KERNEL), 0);
   (void)!iobind_binding_run(binding, stream, &fault);
   (void)!iobind_stream_synchronize(stream, &fault);
-  for (int call = 0; call < 3; call++) { /* it stays lost */
+  for (int call = 0; call < 3; call++) { /* the device stays lost */
     fixture_arm();
     iobind_status lost = call == 0   ? iobind_tensor_write(x, 0, ones, sizeof ones, NULL, &fault)
                          : call == 1 ? iobind_binding_run(binding, NULL, &fault)
@@ -307,9 +307,9 @@ static void a_lost_device_has_a_status(void **state) {
   iobind_session_destroy(session);
 }
 
-/* ---- what one call finds ---- */
+/* ---- failures of a single call ---- */
 
-/* All that a healthy program needs after a call of it has failed. */
+/* Objects to check that the program still works after one of its calls has failed. */
 typedef struct healthy {
   iobind_session *session;
   iobind_stream *streams[2];
@@ -326,7 +326,7 @@ static healthy make_healthy(void) {
   return made;
 }
 
-/* The failure was the call's alone: neither CUDA's last error nor a run says anything of it. */
+/* Only that call has failed: CUDA's last error and a later run are OK. */
 static void stays_healthy(healthy *self, iobind_status failure, const char *what) {
   fails(failure, what);
   int left = cudaPeekAtLastError();
@@ -428,7 +428,7 @@ static void a_run_that_cannot_be_launched(void **state) {
   }
 }
 
-/* ORT has not seen the run. What another binding has in flight on the session's stream has worked, and so has its state. */
+/* The run fails before ORT is called. Another binding's run in flight on the session's stream succeeds, and its state is valid. */
 static void an_input_that_cannot_be_copied(void **state) {
   (void)state;
   static const int64_t dim = COUNT;
@@ -459,8 +459,9 @@ static void an_input_that_cannot_be_copied(void **state) {
   stays_healthy(&self, again, "binding_run");
 }
 
-/* A run that fails within an LSTM leaves pinned memory that goes back to its arena when the session is destroyed, in a host function. The arena
- * must not end there, with calls that CUDA forbids, and the process with it: on iobind's stream, or on one of ORT's own. */
+/* A run that fails within an LSTM leaves pinned memory, which a host function returns to its arena when the session is destroyed. The
+ * arena must not be destroyed in that host function: its CUDA calls are forbidden there and would end the process. On iobind's stream
+ * and on ORT's own. */
 static void a_failed_lstm_ends_nothing(void **state) {
   (void)state;
   static const char *const key = "do_copy_in_default_stream", *const value = "0";

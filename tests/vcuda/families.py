@@ -1,9 +1,9 @@
-"""Small models with the operators of families of models that people deploy: on CUDA's EP over vcuda they compute what the CPU EP computes.
+"""Small models with the operators of widely used families of models: on CUDA's EP over vcuda the results must be those of the CPU EP.
 
 usage: families.py [--list] [FAMILY...]        under with-cuda
 
-A family has a model in float32, and most have one in float16. Every node must run on CUDA. A model has five runs with two inputs, of which the
-second has other dims where the model's are open."""
+A family has a model in float32; most also have one in float16. Every node must run on CUDA. A model has five runs with two inputs; the second
+input has other values for the model's open dims."""
 
 import argparse
 import os
@@ -35,7 +35,7 @@ onnxruntime.set_default_logger_severity(4)
 
 
 class Graph:
-    """A model in the making. A call of an operator gives the name of its output, or their names."""
+    """A builder of models. Calling an operator returns the name of its output, or the names of its outputs."""
 
     def __init__(self, half=False):
         self.nodes, self.constants, self.inputs, self.outputs = [], [], [], []
@@ -91,12 +91,12 @@ class Graph:
 
 
 def image(g, *shapes):
-    """Each shape's values; the model has open dims where the shapes differ."""
+    """An input with values for each shape. Dims in which the shapes differ are open in the model."""
     dims = [one if one == other else None for one, other in zip(shapes[0], shapes[-1])]
     return g.input("x", dims), [{"x": np.random.default_rng(i).standard_normal(shape).astype(g.dtype)} for i, shape in enumerate(shapes)]
 
 
-# ---- the families: each gives models and two sets of inputs ----
+# ---- the families: each returns a model and two sets of inputs ----
 
 
 def resnet(half):
@@ -128,7 +128,7 @@ def mobilenet(half):
 
 
 def detections(g, boxes, scores, limit):
-    """The boxes that are left: their numbers, and with them their coordinates."""
+    """The selected boxes: their indices, and the coordinates gathered by these."""
     chosen = g.NonMaxSuppression(boxes, scores, g.whole(limit), g.constant([0.45], np.float32), g.constant([0.25], np.float32))
     g.output(chosen, TensorProto.INT64)
     numbers = g.Gather(chosen, g.whole(0, 2), axis=1)
@@ -216,7 +216,7 @@ def unet(half):
 
 
 def silero(half):
-    """A branch for each sample rate, which is a scalar; frames of a transform by a convolution; states of an LSTM that are passed on."""
+    """A branch for each sample rate, which is a scalar; frames of a transform by a convolution; states of an LSTM that are carried."""
     g = Graph(half)
     branches = []
     for size in 64, 32:
@@ -249,7 +249,7 @@ def silero(half):
 
 
 def rvm(half):
-    """A recurrent cell of convolutions, with its state as an input; pooled and resized levels; a guided refinement."""
+    """A recurrent cell of convolutions with its state as an input; pooled and resized levels; a guided refinement."""
     g = Graph(half)
     x, feeds = image(g, (1, 3, 32, 48), (1, 3, 32, 48))
     g.input("state", [1, 4, 16, 24])
@@ -296,7 +296,7 @@ def vit(half):
 
 
 FAMILIES = {"resnet": resnet, "mobilenet": mobilenet, "yolo": yolo, "ssd": ssd, "unet": unet, "silero": silero, "rvm": rvm, "vit": vit}
-# The CPU EP has no LSTM in float16, and which boxes are left depends on the last bit.
+# The CPU EP has no LSTM in float16, and the selection of boxes depends on the last bit.
 FLOAT32_ONLY = "silero", "yolo", "ssd"
 
 
@@ -304,7 +304,7 @@ FLOAT32_ONLY = "silero", "yolo", "ssd"
 
 
 def make_session(model, provider):
-    """With CUDA's EP no node may be left to the CPU."""
+    """With CUDA's EP no node may fall back to the CPU."""
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
     if provider != "CPUExecutionProvider":
@@ -314,11 +314,11 @@ def make_session(model, provider):
     return session
 
 
-kept = []  # to release a session after a failed run may end the process: a defect of ORT's
+kept = []  # releasing a session after a failed run may end the process: a defect of ORT
 
 
 def judge(name, half):
-    """None, or what is wrong."""
+    """None, or a description of the failure."""
     model, feeds = FAMILIES[name](half)
     session = make_session(model, "CUDAExecutionProvider")
     kept.append(session)
@@ -332,7 +332,7 @@ def judge(name, half):
             if not worst <= limit * max(1, np.abs(expected.astype(np.float64)).max(initial=0)):
                 return f"run {number}, output {i}: {worst:.3g} off"
             if got.size == 0:
-                return f"run {number}, output {i}: nothing in it"
+                return f"run {number}, output {i}: it is empty"
     kept.pop()
     return None
 
@@ -352,7 +352,7 @@ def main():
         for half in (False,) if name in FLOAT32_ONLY else (False, True):
             try:
                 wrong = judge(name, half)
-            except Exception as error:  # whatever ONNX Runtime's binding raises
+            except Exception as error:  # of any class: ONNX Runtime's binding has many
                 wrong = str(error).strip().splitlines()[-1][-300:]
             if wrong is None:
                 passed += 1

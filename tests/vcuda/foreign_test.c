@@ -45,7 +45,7 @@ static iobind_status wrap(void *handle, iobind_stream **stream) {
   return iobind_stream_wrap(device, &native, NULL, NULL, stream, &fault);
 }
 
-/* The program's memory is wrapped, filled by its stream, doubled by a run of iobind's on that stream, and fetched by it: nothing waits. */
+/* The program's memory is wrapped, filled on its stream, doubled by a run on that stream, and downloaded on it. No call blocks. */
 static void double_on(void *handle) {
   const int64_t dims[1] = {COUNT};
   iobind_stream *stream;
@@ -94,7 +94,7 @@ static void of_the_legacy_stream(void **state) {
   double_on(NULL);
 }
 
-/* A call is refused, and does not break the capture. */
+/* The call is refused, and does not break the capture. */
 #define REFUSED(stream, call)                                             \
   do {                                                                    \
     int capturing = 0;                                                    \
@@ -112,7 +112,7 @@ static iobind_status session_on(iobind_stream *stream, iobind_session **session)
   return test_session_with(runtime, "scale", &options, session, &fault);
 }
 
-/* A session and a binding of it. */
+/* A session with a binding. */
 typedef struct doubler {
   iobind_session *session;
   iobind_binding *binding;
@@ -139,7 +139,7 @@ static iobind_tensor *make_floats(void) {
   return made;
 }
 
-/* Each call on the stream, and each run of a session that computes there. */
+/* Each call on the captured stream, and each run of a session that computes on it, is refused. */
 static void captures_are_refused(void **state) {
   (void)state;
   cuda_stream theirs;
@@ -199,7 +199,7 @@ static void captures_are_refused(void **state) {
   assert_int_equal(cudaStreamDestroy(theirs), CUDA_OK);
 }
 
-/* The EP ends the process if it cannot wait for the device: with any stream of it captured, and after an error that stays. */
+/* The EP ends the process if it cannot wait for the device: while any of its streams is captured, and after a sticky error. */
 static void sessions_that_the_ep_would_not_survive(void **state) {
   (void)state;
   cuda_stream theirs;
@@ -219,11 +219,11 @@ static void sessions_that_the_ep_would_not_survive(void **state) {
   assert_int_equal(cudaStreamBeginCapture(theirs, RELAXED), CUDA_OK);
   expect(IOBIND_ERROR_INVALID_STATE, session_on(NULL, &session));
   expect_words("session_create: 'cuda:0': a stream of the device was being captured");
-  assert_int_not_equal(cudaStreamEndCapture(theirs, (void *)&graph), CUDA_OK); /* CUDA's rule, for any waiting thread */
+  assert_int_not_equal(cudaStreamEndCapture(theirs, (void *)&graph), CUDA_OK); /* broken by the check's wait */
   assert_int_equal(cudaStreamBeginCapture(theirs, RELAXED), CUDA_OK);
   expect(IOBIND_ERROR_INVALID_STATE, test_session_with(runtime, "scale", &options, &session, &fault));
   assert_int_equal(cudaStreamEndCapture(theirs, (void *)&graph),
-                   CUDA_OK); /* a stream that is given is asked first, which ends nothing */
+                   CUDA_OK); /* a stream among the options is queried first, which breaks nothing */
   assert_int_equal(cudaGraphDestroy(graph), CUDA_OK);
   assert_int_equal(vcuda_set(0, "fail_copy", "1,late"), 0);
   assert_int_not_equal(cudaMemcpy(memory, pinned, sizeof threes, UP), CUDA_OK);
@@ -239,7 +239,7 @@ static void sessions_that_the_ep_would_not_survive(void **state) {
   assert_int_equal(cudaStreamDestroy(theirs), CUDA_OK);
 }
 
-/* A policy that takes the CPU has nothing to do with the device; one that takes a GPU is checked as a device by name. */
+/* A policy that chooses the CPU does not check the device. One that chooses a GPU checks it like a device given by name. */
 static void sessions_by_a_policy(void **state) {
   (void)state;
   cuda_stream theirs;
@@ -259,16 +259,16 @@ static void sessions_by_a_policy(void **state) {
     assert_int_equal(cudaStreamBeginCapture(theirs, RELAXED), CUDA_OK);
     expect(IOBIND_ERROR_INVALID_STATE, test_session_with(runtime, "scale", &options, &session, &fault));
     expect_words("session_create: 'cuda:0': a stream of the device was being captured");
-    assert_int_not_equal(cudaStreamEndCapture(theirs, (void *)&graph), CUDA_OK); /* CUDA's rule, for any waiting thread */
-    (void)cudaGetLastError();                                                    /* ORT would take it for its own */
+    assert_int_not_equal(cudaStreamEndCapture(theirs, (void *)&graph), CUDA_OK); /* broken by the check's wait */
+    (void)cudaGetLastError();                                                    /* ORT would report it as its own error */
     expect_ok(test_session_with(runtime, "scale", &options, &session, &fault));
     iobind_session_destroy(session);
   }
   assert_int_equal(cudaStreamDestroy(theirs), CUDA_OK);
 }
 
-/* ORT's policies take the first GPU. So a capture on another one is neither asked about, which would end it, nor in the way; and the options of
- * the EP reach the session, whichever device it is on. */
+/* ORT's policies choose the first GPU. So a capture on another GPU is neither queried, which would break it, nor an obstacle. The EP's
+ * options reach the session. */
 static void policies_take_the_first_device(void **state) {
   (void)state;
   cuda_stream theirs;
@@ -341,7 +341,7 @@ static void events_go_both_ways(void **state) {
   assert_int_equal(cudaStreamDestroy(theirs), CUDA_OK);
 }
 
-/* Waiting for it made the stream part of the capture. The call says so, and neither it nor the next one breaks the capture. */
+/* Waiting for the event made the stream part of the capture. The call reports this. Neither it nor the next call breaks the capture. */
 static void events_of_captures_are_refused(void **state) {
   (void)state;
   cuda_stream theirs;

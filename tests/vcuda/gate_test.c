@@ -1,5 +1,5 @@
-/* The gate of the device: what other threads ask of it while a graph is really being captured, and a capture that comes while the library's
- * threads wait in the EP. tests/graph has the same on each device, with captures that are held before they begin. */
+/* The gate of the device: calls of other threads during a real capture, and a capture that begins while threads of the library wait in
+ * the EP. tests/graph has the same tests for each device, with captures that are held before they begin. */
 #define _GNU_SOURCE /* RTLD_NEXT */
 #include "fixture.h"
 
@@ -19,8 +19,8 @@ static const float twos[COUNT] = {2, 4, 6, 8};
 static const uint64_t limit = 20000000;
 static const uint64_t long_time = UINT64_MAX / 4;
 
-/* These stand before vcuda's own in the EP's search. One capture stays open until it may end, and none must begin while a thread waits in
- * the EP. */
+/* The EP finds the functions below before vcuda's. They hold one capture open until the test lets it end, and record if a capture
+ * begins while a thread waits in the EP. */
 static sem_t is_open;
 static sem_t may_end;
 static atomic_bool holds_next;
@@ -61,7 +61,7 @@ static uint64_t now(void) {
   return (uint64_t)time.tv_sec * 1000000000U + (uint64_t)time.tv_nsec;
 }
 
-/* A run in a thread of its own. */
+/* A run in its own thread. */
 typedef struct runner {
   iobind_binding *binding;
   iobind_stream *stream;
@@ -86,7 +86,7 @@ static void end_run(runner *self) {
   assert_int_equal(pthread_join(self->thread, NULL), 0);
 }
 
-/* A session that captures, and one that does not, each with a binding; a stream with an event; a pipeline with an item. */
+/* A session that captures and one that does not, each with a binding; a stream with an event; a pipeline with an item. */
 typedef struct bench {
   iobind_runtime *runtime;
   iobind_device *device;
@@ -157,7 +157,7 @@ static void expect_doubled(iobind_binding *binding) {
   fixture_expect_floats(y, twos, COUNT);
 }
 
-/* The first run captures once: what breaks a capture makes it two. */
+/* The first run has captured once. A broken capture would make it two. */
 static void expect_captured(bench *self) {
   assert_string_equal(self->captor.error.message, "");
   assert_int_equal(self->captor.status, IOBIND_OK);
@@ -168,8 +168,8 @@ static void expect_captured(bench *self) {
   assert_int_equal(vcuda_get(0, "races"), 0);
 }
 
-/* Limits end while the capture lasts, none before its time, and what was waited for is found afterwards. A run without a stream, and one on
- * a stream with an event, wait until the capture has ended. */
+/* Waits with a limit time out during the capture, and not too early. After the capture the same waits succeed. A run without a stream,
+ * and one on a stream with an event, block until the capture has ended. */
 static void limits_within_an_open_capture(void **state) {
   bench *self = *state;
   iobind_tensor *y;
@@ -215,8 +215,8 @@ static void limits_within_an_open_capture(void **state) {
   iobind_binding_destroy(on_stream.binding);
 }
 
-/* The device is busy, and a thread of the library's waits for it in the EP, because a wait with a limit was given up: the capture comes when
- * that thread has left. */
+/* A wait with a limit has timed out, and a thread of the library still waits in the EP because the device is busy. A capture begins
+ * only after that thread has left the EP. */
 static void a_capture_behind_a_wait(void **state) {
   bench *self = *state;
   float read[COUNT];
@@ -225,7 +225,7 @@ static void a_capture_behind_a_wait(void **state) {
   expect_ok(iobind_event_record(self->event, self->stream, &fault));
   iobind_status of_event = iobind_event_wait(self->event, limit, NULL);
   assert_true(of_event == IOBIND_ERROR_TIMEOUT ||
-              of_event == IOBIND_OK); /* OK: this thread stood still for longer than the copy */
+              of_event == IOBIND_OK); /* OK: this thread was suspended for longer than the copy */
   start_run(&self->captor);
   expect_ok(iobind_event_wait(self->event, long_time, &fault));
   end_run(&self->captor);

@@ -1,5 +1,5 @@
-/* What a program gives: addresses, handles and options of CUDA's. What cannot be is refused when it is given, and what has no effect has none. Two
- * GPUs. */
+/* CUDA addresses, handles and options that a program gives. Invalid ones are refused by the call that takes them. Options without an
+ * effect change nothing. Two GPUs. */
 #define _POSIX_C_SOURCE 200809L /* nanosleep */
 #include "replay.h"
 #include "../rig/calls.h"
@@ -75,7 +75,7 @@ static void device_memory_as_pinned(void **state) {
   assert_int_equal(cudaFree(memory), CUDA_OK);
 }
 
-/* Device memory and pinned memory from their middle on, and host memory that was registered. */
+/* Device memory and pinned memory from their middle on, and registered host memory. */
 static void memory_that_fits(void **state) {
   (void)state;
   iobind_tensor *tensor = NULL;
@@ -146,7 +146,7 @@ static void a_compute_stream_that_is_gone(void **state) {
 
 /* ---- options and runs on a stream ---- */
 
-/* Upload, run and download, again and again: the host waits for none of them. */
+/* Repeated upload, run and download: the host blocks for none of them. */
 static void runs_without_a_wait(iobind_session *session) {
   iobind_stream *stream = make_stream();
   doubler d = make_doubler(session);
@@ -189,7 +189,7 @@ static void without_options(void **state) {
   runs_without_a_wait(session);
 }
 
-/* Most samples give the default. */
+/* Most samples set the default explicitly. */
 static void copies_in_the_default_stream(void **state) {
   (void)state;
   static const char *const yes[] = {"1", "true", "True"};
@@ -204,7 +204,7 @@ static void no_compute_stream(void **state) {
   runs_with("has_user_compute_stream", "0");
 }
 
-/* As `stream` in the session's options, made of the same handle. */
+/* It has the same effect as `stream` in the session's options with the same handle. */
 static void a_compute_stream_by_its_handle(void **state) {
   (void)state;
   cuda_stream theirs;
@@ -215,7 +215,7 @@ static void a_compute_stream_by_its_handle(void **state) {
   assert_int_equal(cudaStreamDestroy(theirs), CUDA_OK);
 }
 
-/* A run without a stream is ordered after the work that the other library has submitted there. */
+/* A run without a stream is ordered after the work that the other library has submitted to that stream. */
 static void a_compute_stream_orders_runs(void **state) {
   (void)state;
   enum { TURNS = 8 };

@@ -1,4 +1,4 @@
-"""Python's onnxruntime-gpu, unpacked for a test, but for its largest library, which lies with the fetched runtime."""
+"""Python's onnxruntime-gpu, unpacked for a test without its largest library, which is in the fetched runtime's directory."""
 import collections
 import os
 import pathlib
@@ -8,7 +8,7 @@ import zipfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
-# version; runtime: the directory of the C libraries; capi: of the package's own
+# runtime: the directory of the C libraries; capi: the directory of the package's own libraries
 Unpacked = collections.namedtuple("Unpacked", "version runtime capi")
 
 
@@ -18,7 +18,7 @@ def newest():
 
 
 def unpack(folder):
-    """Unpack it into `folder`; None where it is not there, or not for this Python."""
+    """Unpack it into `folder`. None: it was not fetched, or is for another Python."""
     named = os.environ.get("ORT_NATIVE_LIB_PATH")
     runtime = pathlib.Path(named) if named else ROOT / ".runtime/packages" / f"onnxruntime-gpu-{newest()}-linux-x64"
     version = re.fullmatch(r"onnxruntime-gpu-([\d.]+)-linux-x64", runtime.name)

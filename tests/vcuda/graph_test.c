@@ -11,7 +11,7 @@ static cuda_stream begin(int mode) {
   return stream;
 }
 
-/* The capture was broken: its end says so, and takes the stream out of it. */
+/* The capture was broken: its end returns this, and the stream is no longer captured. */
 static void end_broken(cuda_stream stream) {
   cuda_graph graph;
   int status = -1;
@@ -30,7 +30,7 @@ static cuda_exec end_whole(cuda_stream stream) {
   cuda_exec exec;
   OK(cudaStreamEndCapture(stream, &graph));
   OK(cudaGraphInstantiate(&exec, graph, 0));
-  OK(cudaGraphDestroy(graph)); /* what was instantiated does not need it */
+  OK(cudaGraphDestroy(graph)); /* the instance does not need it */
   return exec;
 }
 
@@ -202,14 +202,14 @@ static void the_null_stream_is_906(void **state) {
   void *address = make_memory(8);
   OK(cudaStreamCreate(&stream));
   OK(cudaStreamBeginCapture(stream, CUDA_CAPTURE_RELAXED));
-  FAILS(CUDA_CAPTURE_IMPLICIT, cudaStreamIsCapturing(NULL, &status)); /* which breaks nothing */
+  FAILS(CUDA_CAPTURE_IMPLICIT, cudaStreamIsCapturing(NULL, &status)); /* the query does not break the capture */
   OK(cudaStreamEndCapture(stream, &graph));
   OK(cudaGraphDestroy(graph));
   OK(cudaStreamBeginCapture(stream, CUDA_CAPTURE_RELAXED));
   FAILS(CUDA_CAPTURE_IMPLICIT, cudaMemcpy(address, host, 8, CUDA_COPY_UP));
   FAILS(CUDA_CAPTURE_INVALIDATED, cudaStreamEndCapture(stream, &graph));
   OK(cudaStreamDestroy(stream));
-  stream = begin(CUDA_CAPTURE_RELAXED); /* a non-blocking one is nothing to the NULL stream */
+  stream = begin(CUDA_CAPTURE_RELAXED); /* non-blocking streams are independent of the NULL stream */
   OK(touch(NULL, "beside", address, 8, 1));
   OK(cudaGraphExecDestroy(end_whole(stream)));
   OK(cudaStreamDestroy(stream));

@@ -87,7 +87,7 @@ void vcuda_note(const char *call, void *stream) {
   (void)call, (void)stream;
 }
 
-/* The arguments are copied to where a sanitizer sees an access behind them. */
+/* Copy the arguments to memory of their exact size, so that a sanitizer finds an access after their end. */
 int vcuda_submit(void *stream, const char *name, void (*run)(void *), const void *arguments, size_t bytes) {
   (void)stream, (void)name;
   void *copy = aligned_alloc(16, (bytes + 15) / 16 * 16);
@@ -98,7 +98,7 @@ int vcuda_submit(void *stream, const char *name, void (*run)(void *), const void
   return 0;
 }
 
-/* What cuDNN's search waits with: all work is done already. */
+/* cuDNN's search calls it. All work is complete already. */
 int cudaStreamSynchronize(void *stream);
 int cudaStreamSynchronize(void *stream) {
   (void)stream;

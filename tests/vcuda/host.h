@@ -1,4 +1,4 @@
-/* vcuda/work.h over host memory, for tests of what computes: work runs at once, and each access is checked. */
+/* vcuda/work.h over host memory, for tests of computations: work runs at once, and each access is checked. */
 #ifndef TEST_VCUDA_HOST_H
 #define TEST_VCUDA_HOST_H
 
@@ -8,14 +8,14 @@
 void *host_memory(size_t bytes);
 void *host_copy(const void *data, size_t bytes);
 
-/* The error of the work since the last host_reset, 0 if there was none; 700 is an access outside. */
+/* The error of work since the last host_reset; 0: none; 700: access outside of the memory. */
 int host_error(void);
 const char *host_message(void);
 void host_forget_error(void);
-void host_set_device(int device); /* that is current; host_reset makes it 0 */
-int host_logs(void);              /* how many lines were logged */
+void host_set_device(int device); /* set the current device; host_reset sets 0 */
+int host_logs(void);              /* number of logged lines */
 
-/* Frees the memory and forgets the error; as a cmocka teardown. */
+/* A cmocka teardown: frees the memory and clears the error. */
 int host_reset(void **state);
 
 #endif

@@ -1,4 +1,4 @@
-/* Kernels of ORT's CUDA EP by their mangled names: each one's results for given arguments, compared with results computed by hand. */
+/* Kernels of ORT's CUDA EP by their mangled names: the results for given arguments are compared with results computed by hand. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -19,7 +19,7 @@ static void unknown_names(void **state) {
   assert_null(vcuda_kernel_find("main"));
   assert_null(vcuda_kernel_find("_ZN11onnxruntime4cuda"));
   assert_null(vcuda_kernel_find(ORT("13_NobodysKernelIfEEvPKT_PS1_i")));
-  /* a known name with other parameters, as another release may have it, and with an operation or a type that is not known */
+  /* a known name with other parameters, as in another release; with an unknown operation; with an unknown type */
   assert_null(vcuda_kernel_find(ORT("5_FillIfLi256ELi4EEEvPT_S2_ii")));
   assert_null(vcuda_kernel_find(ORT("17_UnaryElementWiseIffNS0_12OP_NoSuchFunIfEELi256ELi4EEEvPKT_PT0_T1_l")));
   assert_null(vcuda_kernel_find(ORT("5_FillINS0_5OtherELi256ELi4EEEvPT_S2_i")));
@@ -33,7 +33,7 @@ static void bad_launches(void **state) {
   void *arguments[] = {&out, F(1), N(5)};
   assert_int_equal(vcuda_kernel_launch(fill, LIST(unsigned, 0, 1, 1), LIST(unsigned, 1, 1, 1), 0, NULL, arguments), 9);
   assert_int_equal(vcuda_kernel_launch(fill, LIST(unsigned, 1, 1, 1), LIST(unsigned, 1, 1, 1), 0, NULL, NULL), 1);
-  /* an element too many: the work fails, and nothing is written */
+  /* one element too many: the work fails, and no element is written */
   assert_int_equal(vcuda_kernel_launch(fill, LIST(unsigned, 1, 1, 1), LIST(unsigned, 1, 1, 1), 0, NULL, arguments), 0);
   assert_int_equal(host_error(), 700);
   EXPECT((unsigned char *)out, unsigned char, 0xA5, 0xA5, 0xA5, 0xA5);
@@ -67,9 +67,9 @@ static void rounding(void **state) {
       {VCUDA_FLOAT16, 65504, 0x7BFF},
       {VCUDA_FLOAT16, 65519.99, 0x7BFF},
       {VCUDA_FLOAT16, 65520, 0x7C00},
-      {VCUDA_FLOAT16, 1 + 1 / 2048.0, 0x3C00}, /* halfway: to the even one */
+      {VCUDA_FLOAT16, 1 + 1 / 2048.0, 0x3C00}, /* halfway: rounds to even */
       {VCUDA_FLOAT16, 1 + 3 / 2048.0, 0x3C02},
-      {VCUDA_FLOAT16, 1 + 1 / 2048.0 + 1e-12, 0x3C01}, /* a float in between would round twice */
+      {VCUDA_FLOAT16, 1 + 1 / 2048.0 + 1e-12, 0x3C01}, /* by way of float it would round twice */
       {VCUDA_FLOAT16, 0x1p-25, 0},
       {VCUDA_FLOAT16, 0x1.8p-25, 1},
       {VCUDA_FLOAT16, -0.0, 0x8000},
@@ -198,7 +198,7 @@ static void reorderings(void **state) {
   int16_t *shorts = TENSOR(int16_t, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11), *turned = host_memory(24);
   LAUNCH_ON(ORT("17Transpose3DKernelIsLj32EEEvlllPKT_PS2_"), LIST(unsigned, 1, 1, 2), L(2), L(3), L(6), &shorts, &turned);
   EXPECT(turned, int16_t, 0, 3, 1, 4, 2, 5, 6, 9, 7, 10, 8, 11);
-  /* (3, 4): rows from the last, two columns from 1 on; only what is read is asked for */
+  /* (3, 4): rows in reverse, two columns from 1 on; the kernel accesses only the elements that it reads */
   LAUNCH(ORT("12_SliceKernelILb0ELi2EiEEvNS0_6TArrayIlLi8EEES3_S3_NS2_INS0_6DivModIiEELi8EEEPKT1_PS7_i"), NUMBERS(2, 1),
          NUMBERS(-2, 1), NUMBERS(4, 1), DIVISORS(2, 1), &in, &out, N(4));
   EXPECT(out, int32_t, 9, 10, 1, 2);
@@ -214,7 +214,7 @@ static void reorderings(void **state) {
   float *floats = TENSOR(float, 1, 2, 3, 4, 5, 6, 7, 8), *twice = host_memory(64);
   LAUNCH(ORT("26_TileMemcpyKernelFromInputINS0_14aligned_vectorIfLi4EEEEEvPKT_PS4_im"), &floats, &twice, N(2), L(2));
   EXPECT(twice, float, 1, 2, 3, 4, 5, 6, 7, 8, 1, 2, 3, 4, 5, 6, 7, 8);
-  /* (2, 2) repeated twice along each */
+  /* (2, 2) repeated twice along each dim */
   LAUNCH(ORT("19_UnRolledTileKernelIfEEvmNS0_6TArrayINS0_6DivModIiEELi8EEENS2_IlLi8EEEPKT_S5_PS7_i"), L(2), DIVISORS(2, 2),
          NUMBERS(2, 1), &floats, DIVISORS(4, 1), &twice, N(16));
   EXPECT(twice, float, 1, 2, 1, 2, 3, 4, 3, 4, 1, 2, 1, 2, 3, 4, 3, 4);
@@ -226,7 +226,7 @@ static void concatenations(void **state) {
           *out = host_memory(40);
   addresses same = {2, {a, b}}, other = {2, {a, c}};
   void *pointers = host_copy(same.items, 2 * sizeof(void *)), *other_pointers = host_copy(other.items, 2 * sizeof(void *));
-  /* (2, 2) and (2, 2) along the last */
+  /* (2, 2) and (2, 2) along the last dim */
   LAUNCH(ORT("26_ConcatKernelSameConcatDimIiNS0_6TArrayIPKvLi32EEEEEvNS0_6DivModIiEES7_S7_PT_T0_i"), D(4), D(1), D(2), &out,
          &same, N(8));
   EXPECT(out, int32_t, 1, 2, 5, 6, 3, 4, 7, 8);
@@ -269,7 +269,7 @@ static void splits(void **state) {
 static void paddings(void **state) {
   (void)state;
   float *in = TENSOR(float, 1, 2, 3, 4, 5, 6), *out = host_memory(80);
-  /* (2, 3), one row above and two columns behind, reflected */
+  /* (2, 3), one row above and two columns to the right, reflected */
   LAUNCH(ORT("10_PadKernelIfLi1EEEvmNS0_6TArrayIlLi8EEES3_S3_S3_S3_T_PKS4_NS2_INS0_6DivModIiEELi8EEEPS4_m"), L(2),
          NUMBERS(2, 3), NUMBERS(3, 1), NUMBERS(1, 0), NUMBERS(2, 3), NUMBERS(0, 0), F(0), &in, DIVISORS(5, 1), &out, L(15));
   EXPECT(out, float, 4, 5, 6, 5, 4, 1, 2, 3, 2, 1, 4, 5, 6, 5, 4);
@@ -283,7 +283,7 @@ static void paddings(void **state) {
 static void gathers(void **state) {
   (void)state;
   int32_t *rows = TENSOR(int32_t, 1, 2, 3, 4, 5, 6), *indices = TENSOR(int32_t, 2, -3, 3), *out = host_memory(24);
-  /* rows of (3, 2); an index that is outside gives zeros */
+  /* rows of (3, 2); an index out of range gives zeros */
   LAUNCH(ORT("13_GatherKernelIiEEvllNS0_6DivModIiEES3_PKvmPKT_PS6_i"), L(6), L(3), D(6), D(2), &indices, L(4), &rows, &out,
          N(6));
   EXPECT(out, int32_t, 5, 6, 1, 2, 0, 0);
@@ -330,7 +330,7 @@ static void sums(void **state) {
   (void)state;
   float *in = TENSOR(float, 1, 2, 3, 4, 5, 6), *out = TENSOR(float, 0, 0, 10);
   LAUNCH(ORT("6detail25reduce_matrix_rows_kernelIfffEEvPKT_PT0_ii"), &in, &out, N(2), N(3));
-  EXPECT(out, float, 5, 7, 19); /* onto what is there */
+  EXPECT(out, float, 5, 7, 19); /* added to the old values */
   struct {
     int32_t outputs, reductions;
     int64_t output_sizes[16], output_strides[16], sizes[16], strides[16], output_count, count;
@@ -342,7 +342,7 @@ static void sums(void **state) {
   int64_t *places = host_memory(16);
   LAUNCH(ORT("6detail28arg_min_max_last_axis_kernelIfLb1EEEvPKT_Plii"), &values, &places, N(2), N(3));
   EXPECT(places, int64_t, 1, 0);
-  /* (2, 3) along the first */
+  /* (2, 3) along the first dim */
   float *running = host_memory(24);
   static const char running_sum[] = ORT("13_CumSumKernelIfEEvPKT_NS0_6DivModIiEES6_PS2_lbb");
   LAUNCH(running_sum, &in, D(2), D(3), &running, L(6), FALSE, FALSE);
@@ -375,7 +375,7 @@ static void normalisations(void **state) {
   EXPECT_NEAR(y, 1.95449974, 0.84134475, 3.99987331, 2.99595031);
 }
 
-/* ---- counts, makers, the rest ---- */
+/* ---- counts, fills, others ---- */
 
 static void counts(void **state) {
   (void)state;
@@ -390,7 +390,7 @@ static void counts(void **state) {
       "1000EPiSC_NS0_13ScanTileStateIiLb1EEES9_NS0_8NullTypeEjiLb0ESF_EEvT0_T1_T2_iT3_T4_T5_";
   LAUNCH(scan, &blocks, &sums, &scratch, N(0), EMPTY, EMPTY, N(2));
   EXPECT(sums, int32_t, 1, 3);
-  /* of (2, 3): a row of positions for each dim */
+  /* (2, 3): a row of indices for each dim */
   LAUNCH(ORT("28NonZeroOutputPositionsKernelIfLi256EEEvPKT_liNS0_6TArrayINS0_6DivModIiEELi8EEEPKiiPl"), &in, L(6), N(2),
          DIVISORS(3, 1), &sums, N(3), &positions);
   EXPECT(positions, int64_t, 0, 1, 1, 1, 1, 2);
@@ -421,7 +421,7 @@ static void makers(void **state) {
 
 static void tops(void **state) {
   (void)state;
-  /* (2, 4): the two greatest of each row, the first of equals */
+  /* (2, 4): the two greatest elements of each row; the first one of equal elements */
   float *in = TENSOR(float, 1, 5, 5, 2, -1, -3, -2, -4), *values = host_memory(16);
   int64_t *places = host_memory(32);
   static const char top[] = ORT("11BitonicTopKIfEEvPKT_PS2_PlNS0_6TArrayIlLi8EEEmillllllS2_S2_");
@@ -429,14 +429,14 @@ static void tops(void **state) {
             F(0), F(0));
   EXPECT(values, float, 5, 5, -1, -2);
   EXPECT(places, int64_t, 1, 2, 0, 2);
-  /* the least along the first axis of (4, 2), by their places */
+  /* the least elements along the first axis of (4, 2), in the order of their indices */
   LAUNCH_ON(top, LIST(unsigned, 2, 1, 1), &in, &values, &places, NUMBERS(8, 2), L(2), N(0), L(2), L(2), L(0), L(0), L(4), L(4),
             F(0), F(0));
   EXPECT(values, float, -1, -3, -2, -4);
   EXPECT(places, int64_t, 2, 2, 3, 3);
 }
 
-/* Long lines: kernels that look for candidates leave the work to the one that writes. */
+/* Long lines: the kernels that find candidates do nothing here; the one that writes does all. */
 static void tops_of_long_lines(void **state) {
   (void)state;
   float *in = TENSOR(float, 1, 5, 5, 2, -1, -3, -2, -4), *values = host_memory(16);
@@ -477,7 +477,7 @@ static void quantised(void **state) {
   EXPECT(out, float, -128, 127);
   LAUNCH(back, &bytes, &out, &scales, &none, N(2));
   EXPECT(out, float, 0, 255);
-  /* (a - 2)(b - 3) of (2, 2) and (2, 1) is a b less these sums, and 2 * 2 * 3 */
+  /* (a - 2)(b - 3) of (2, 2) and (2, 1) is a b minus these sums, plus 2 * 2 * 3 */
   int8_t *a = TENSOR(int8_t, 1, 2, 3, 4), *b = TENSOR(int8_t, 5, -6);
   int32_t *rows = host_memory(8), *columns = host_memory(4), *offsets = host_memory(8);
   LAUNCH_ON(ORT("27ReduceRowSumOnMatrixAKernelILi256EEEvPKaPiai"), LIST(unsigned, 2, 1, 1), &a, &rows, &(int8_t){3}, N(2));
@@ -489,7 +489,7 @@ static void quantised(void **state) {
 
 static void caches(void **state) {
   (void)state;
-  /* a token of two elements into each of two lines of three; the first wraps around */
+  /* one token of two elements into each of two lines of three tokens; the first line wraps around */
   int32_t *cache = TENSOR(int32_t, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0), *update = TENSOR(int32_t, 1, 2, 3, 4);
   int64_t *places = TENSOR(int64_t, 3, 1);
   LAUNCH(ORT("20_TensorScatterKernelIiLb1EEEvPT_PKS2_PKllllllm"), &cache, &update, &places, L(2), L(1), L(3), L(1), L(2), L(4));
@@ -498,7 +498,7 @@ static void caches(void **state) {
 
 static void rotations(void **state) {
   (void)state;
-  /* one head of four elements, two tokens; the second is at position 1, where a quarter turn and a half turn are */
+  /* one head of four elements, two tokens; at position 1 the angles are a quarter turn and a half turn */
   float *in = TENSOR(float, 1, 2, 3, 4, 1, 2, 3, 4), *out = host_memory(32);
   float *cosines = TENSOR(float, 1, 1, 0, -1), *sines = TENSOR(float, 0, 0, 1, 0);
   int64_t *positions = TENSOR(int64_t, 0, 1);

@@ -18,7 +18,7 @@
 #define COUNT(type, ...) (sizeof LIST(type, __VA_ARGS__) / sizeof(type))
 /* A tensor with these elements. */
 #define TENSOR(type, ...) host_copy(LIST(type, __VA_ARGS__), sizeof LIST(type, __VA_ARGS__))
-/* The tensor holds these elements. */
+/* Check that the tensor holds these elements. */
 #define EXPECT(tensor, type, ...) assert_memory_equal(tensor, LIST(type, __VA_ARGS__), sizeof LIST(type, __VA_ARGS__))
 #define EXPECT_NEAR(tensor, ...) expect_near(tensor, LIST(double, __VA_ARGS__), COUNT(double, __VA_ARGS__))
 /* Arguments are passed as addresses, as cudaLaunchKernel takes them. */
@@ -31,7 +31,7 @@
 #define TRUE (&(char){1})
 #define FALSE (&(char){0})
 
-/* As ORT passes them. */
+/* ORT's layout. */
 typedef struct divisor {
   uint32_t divisor, multiplier, shift;
 } divisor;

@@ -1,6 +1,6 @@
-/* A GPU that is lost: a failure on the device stays, and nothing works there any more. All that is in flight fails, with that
- * status; nothing waits; later work is refused; all can be destroyed; the other GPU works. The fuzz of bindings loses devices in many more
- * ways, and async/late_test.c in each call that waits. */
+/* A lost GPU: a failure on the device is permanent. All work in flight fails with that status, no call blocks, later work is refused,
+ * all objects can be destroyed, and the other GPU works. The fuzzer of bindings loses devices in more ways; async/late_test.c does in
+ * each call that waits. */
 #define _POSIX_C_SOURCE 200809L /* nanosleep */
 #include "replay.h"
 
@@ -24,7 +24,7 @@ static void expect_the_other_gpu_to_work(void) {
   device = lost;
 }
 
-/* Whatever is begun on the device is refused, with the reason; the other one does not know of it. */
+/* All new work on the device is refused with the reason. The other device is unaffected. */
 static void expect_refusals(iobind_session *of, const doubler *d) {
   static const int64_t dim = COUNT;
   float values[COUNT] = {0};
@@ -45,14 +45,14 @@ static void expect_refusals(iobind_session *of, const doubler *d) {
   expect_the_other_gpu_to_work();
 }
 
-/* Memory of the host that a refused copy was to read is the caller's. */
+/* After a refused copy the caller may write the host memory that was the source. */
 static void expect_free(iobind_tensor *pinned, const doubler *d, iobind_stream *stream) {
   const iobind_tensor *from = pinned;
   LOST(iobind_tensor_copy(&from, (iobind_tensor *const *)&d->x, 1, stream, &fault));
   fill(pinned, 5);
 }
 
-/* The kernel of a run on a stream fails when the call has returned long ago. */
+/* The kernel of a run on a stream fails long after the call has returned. */
 static void a_run_that_fails_late(void **state) {
   (void)state;
   gate g;
@@ -73,10 +73,10 @@ static void a_run_that_fails_late(void **state) {
   expect_ok(call_binding_run(d.binding, stream, event, &fault));
   expect_ok(iobind_tensor_read(d.y, 0, untouched, sizeof untouched, stream, &fault));
   expect_ok(iobind_stream_wait(second, event, &fault));
-  expect_ok(call_binding_run(beside.binding, second, later, &fault)); /* behind the one that fails */
+  expect_ok(call_binding_run(beside.binding, second, later, &fault)); /* after the one that fails */
   open_gate(&g);
   LOST(iobind_event_wait(event, IOBIND_NO_TIMEOUT, &fault));
-  (void)vcuda_recover(0); /* what no GPU does: bytes could be read again */
+  (void)vcuda_recover(0); /* hardware cannot do this: memory could be read again */
   LOST(iobind_event_wait(event, IOBIND_NO_TIMEOUT, &fault));
   LOST(iobind_event_wait(later, IOBIND_NO_TIMEOUT, &fault));
   LOST(iobind_binding_get_output(d.binding, 0, NULL, &y, &fault));
@@ -84,8 +84,8 @@ static void a_run_that_fails_late(void **state) {
   LOST(iobind_stream_synchronize(stream, &fault));
   LOST(iobind_stream_synchronize(second, &fault));
   LOST(iobind_event_record(event, stream, &fault));
-  assert_memory_equal(untouched, before, sizeof before);   /* a read that failed delivers nothing */
-  expect_ok(iobind_binding_clear(beside.binding, &fault)); /* nothing is in flight */
+  assert_memory_equal(untouched, before, sizeof before);   /* a failed read writes nothing */
+  expect_ok(iobind_binding_clear(beside.binding, &fault)); /* allowed: no run is in flight */
   expect_refusals(session, &d);
   expect_free(pinned, &d, stream);
   iobind_tensor_release(pinned);
@@ -116,7 +116,7 @@ static void *wait_for_event(void *context) {
   return NULL;
 }
 
-/* The first run allocates, which waits for the device. */
+/* The first run allocates, and so waits for the device. It is made here, before the gates are closed. */
 static waiting make_waiting(void) {
   waiting made = {.session = make_session("scale", 0, NULL), .stream = make_stream(), .event = make_event()};
   made.pinned = make_tensor(IOBIND_MEMORY_HOST_ACCESSIBLE, COUNT);
@@ -126,7 +126,7 @@ static waiting make_waiting(void) {
   return made;
 }
 
-/* The EP would end the process if it freed pinned memory of a lost device. */
+/* The device is still lost. iobind must not let the EP free the pinned memory now, which would end the process. */
 static void free_waiting(waiting *self) {
   iobind_tensor_release(self->pinned);
   iobind_event_destroy(self->event);
@@ -135,7 +135,7 @@ static void free_waiting(waiting *self) {
   iobind_session_destroy(self->session);
 }
 
-/* Threads that wait for other streams of the device when it is lost. */
+/* Threads are waiting for other streams of the device when it is lost: all waits return. */
 static void nobody_waits_for_ever(void **state) {
   (void)state;
   enum { WAITERS = 3 };

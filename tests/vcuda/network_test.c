@@ -1,6 +1,6 @@
-/* A failure inside an LSTM or a GRU does not end the process. Everything fails in turn that a session with such a network does on the GPU: each
- * allocation, copy, launch and event, and each call of cuDNN, at once; each copy and each launch also late, on the device. The call that fails
- * says so, objects can be destroyed, and another session computes right. */
+/* A failure inside an LSTM or a GRU does not end the process. Each operation of a session with such a network fails in turn:
+ * allocations, copies, launches, events and cuDNN calls at the call; copies and launches also late, on the device. The failing call
+ * returns the failure, objects can be destroyed, and another session computes the right result. */
 #define _POSIX_C_SOURCE 200809L /* nanosleep */
 #include "replay.h"
 #include "../rig/calls.h"
@@ -8,7 +8,7 @@
 static const int64_t dims[] = {COUNT, 1, 1};
 static const float given[COUNT] = {1, 2, 3, 4};
 
-/* What one session does, from its creation until the result is read. */
+/* The objects of one session, from its creation until the result is read. */
 typedef struct attempt {
   iobind_session *session;
   iobind_binding *binding;
@@ -18,7 +18,7 @@ typedef struct attempt {
 
 static iobind_status make(attempt *self, const char *model, iobind_device *on) {
   static const char *const key = "arena_extend_strategy",
-                           *const value = "kSameAsRequested"; /* so that what the network needs is allocated */
+                           *const value = "kSameAsRequested"; /* so that the network's memory is allocated for each need */
   iobind_session_options options = IOBIND_SESSION_OPTIONS_INIT;
   options.devices = &on;
   options.device_count = 1;
@@ -67,10 +67,10 @@ static void expect_right(const char *model, iobind_device *on, const float right
   }
 }
 
-/* A way in which something fails: the n-th, with these conditions. */
+/* A fault setting for the n-th operation, with these conditions. */
 typedef struct way {
   const char *setting, *conditions;
-  int least; /* so many of them fail a session */
+  int least; /* at least so many operations make a session fail */
   bool is_late;
 } way;
 
@@ -85,7 +85,7 @@ static void expect_named(const char *after) {
   }
 }
 
-/* On hardware only a new process has the GPU again. */
+/* Recover the device. On hardware this needs a new process. */
 static void begin_again(void) {
   iobind_runtime_destroy(runtime);
   (void)vcuda_recover(0);
@@ -93,7 +93,7 @@ static void begin_again(void) {
   (void)start(NULL);
 }
 
-/* Did it fail? `right` is what is computed without a failure. */
+/* Run a session with the n-th operation failing. True: the session failed. `right` is the result without a failure. */
 static bool fail_one(const char *model, const way *how, int n, bool on_stream, const float right[COUNT]) {
   attempt self = {0};
   char value[64], text[160];
@@ -111,19 +111,19 @@ static bool fail_one(const char *model, const way *how, int n, bool on_stream, c
       expect_right(model, fixture_device(runtime, "cuda:1"), right, text);
     }
   } else {
-    assert_memory_equal(self.y, right, sizeof self.y); /* the EP went on without it */
+    assert_memory_equal(self.y, right, sizeof self.y); /* the EP handled the failure */
   }
   drop(&self);
   iobind_stream_destroy(stream);
   assert_int_equal(vcuda_set(0, how->setting, "0"), 0);
-  if (how->is_late) { /* also what is left to do as the session goes may have failed */
+  if (how->is_late) { /* operations of the session's destruction may have failed as well */
     begin_again();
   }
   expect_right(model, device, right, text);
   return status != IOBIND_OK;
 }
 
-/* One after the other, until many in a row fail nothing, as there are no more. */
+/* Fail one operation after the other, until several in a row have no effect because the session makes no more. */
 static void fail_each(const char *model, const way *how, bool on_stream) {
   enum { IN_A_ROW = 8 };
   float right[COUNT];

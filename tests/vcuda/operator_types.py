@@ -1,11 +1,11 @@
-"""Which of ONNX's operators CUDA's EP runs over vcuda, in which element types: the table of docs/vcuda.md, from runs.
+"""Which of ONNX's operators CUDA's EP runs over vcuda, in which element types: the table of docs/vcuda.md, measured by runs.
 
 usage: operator_types.py [--write | --check] [OPERATOR...]        under with-cuda
   --write   put the table into docs/vcuda.md
-  --check   compare it with the table that is there
+  --check   compare it with the page's table
 
-ONNX's node cases of an operator, with other values and attributes each, are converted to each type of the input that has the most of them. A type runs if CUDA's EP takes the node, with no node left to the CPU, and gives what the CPU EP gives in this type or else in float32.
-Each operator is tried in a process of its own."""
+ONNX's node cases of an operator are converted to each type that the input with the most types has. A type runs if CUDA's EP takes the node, no
+node falls back to the CPU, and the results are those of the CPU EP in this type, or else in float32. Each operator is tried in a separate process."""
 
 import argparse
 import concurrent.futures
@@ -23,7 +23,7 @@ os.environ.setdefault("ALLOW_RELEASED_ONNX_OPSET_ONLY", "0")
 TESTS = pathlib.Path(__file__).resolve().parents[1]
 PAGE = TESTS.parent / "docs/vcuda.md"
 SKIPPED, WORKERS, MOST = 77, 2, 8
-# in the order of the table; not those that hardly any operator has, such as strings
+# in the order of the table, without rare ones such as strings
 TYPES = "float32", "float16", "bfloat16", "float64", "int64", "int32", "int8", "uint8", "bool"
 RUNS, ABSENT, EP = "runs", "left to the CPU", "the EP has it, and refuses these cases"
 OPSETS = 23, 20, 17, 13
@@ -37,7 +37,7 @@ def leave(why):
 
 
 def function_of(mangled):
-    """The last of the names in a mangled name, each with its length before it."""
+    """The last name of a mangled name, in which the length precedes each name."""
     name, rest = mangled, mangled.removeprefix("_ZN")
     while length := re.match(r"\d+", rest):
         end = length.end() + int(length[0])
@@ -46,11 +46,11 @@ def function_of(mangled):
 
 
 def takes_type(schema):
-    """Is the type of the output an attribute, without which it is the input's?"""
+    """Is the output's type an optional attribute, whose default is the input's type?"""
     return "dtype" in schema.attributes and not schema.attributes["dtype"].default_value.ByteSize()
 
 
-# ---- in the process of one operator ----
+# ---- the process of one operator ----
 
 
 class Trial:
@@ -72,7 +72,7 @@ class Trial:
         return self.numpy.dtype(self.dtypes.get(name, name))
 
     def variable(self, case):
-        """The schema, the type variable of an input that has the most types, and these; None: not a case of one node."""
+        """The schema, the type variable of the input that has the most types, and these types; None: the case has more than one node."""
         model = self.onnx.ModelProto.FromString(case.model)
         if len(model.graph.node) != 1 or model.graph.node[0].domain or model.graph.initializer:
             return None
@@ -83,7 +83,7 @@ class Trial:
         return None if chosen is None else (schema, chosen, allowed.get(chosen, [chosen]))
 
     def convert(self, case, kind, opset):
-        """The model and inputs in another type."""
+        """Convert the model and inputs to another type."""
         schema, variable, _ = self.variable(case)
         model = self.onnx.ModelProto.FromString(case.model)
         number, node = self.element.TYPES[kind], model.graph.node[0]
@@ -96,7 +96,7 @@ class Trial:
 
         chosen = of(node.input, schema.inputs) | of(node.output, schema.outputs)
         if takes_type(schema) and not any(attribute.name == "dtype" for attribute in node.attribute):
-            chosen |= set(node.output)  # of the input's type
+            chosen |= set(node.output)  # these have the input's type
         inputs = dict(case.inputs)
         for info in [*model.graph.input, *model.graph.output]:
             if info.name not in chosen:
@@ -107,7 +107,7 @@ class Trial:
         return model.SerializeToString(), inputs
 
     def values(self, array, kind):
-        """Fractions become small whole numbers, which an unsigned type has without a sign."""
+        """Convert values: fractions become small whole numbers, without a sign for an unsigned type."""
         numpy = self.numpy
         real = array.astype(numpy.float64)
         if kind in ("bfloat16", "float16", "float32", "float64"):
@@ -161,13 +161,13 @@ class Trial:
         return None if "INVALID_GRAPH" in text or "Load model" in text else EP
 
     def judge(self, case, kind):
-        """RUNS, ABSENT, a reason, or None: this case cannot tell."""
+        """RUNS, ABSENT, or a reason; None: inconclusive."""
         words = None
         for opset in OPSETS:
             try:
                 model, inputs = self.convert(case, kind, opset)
                 got = self.run(model, inputs, list(case.outputs))
-            except Exception as error:  # whatever ONNX Runtime's binding raises
+            except Exception as error:  # of any class: ONNX Runtime's binding has many
                 found = self.why_not(str(error))
                 if found not in (None, ABSENT, EP):
                     return found
@@ -185,7 +185,7 @@ class Trial:
 
 
 def try_operator(operator):
-    """Prints a line for each type: the best that a case shows, a refusal if one is refused."""
+    """Print a line for each type: a refusal if a case is refused, otherwise the best result of all cases."""
     import cases
     import onnx
     trial = Trial()
@@ -221,7 +221,7 @@ def collect(folder, operator):
 
 
 def row_of(operator, rows):
-    """A line of the table, or None: no type of it is CUDA's."""
+    """A line of the table. None: CUDA's EP has no type of the operator."""
     runs = [kind for kind in TYPES if rows[kind] == RUNS]
     refused = {}
     for kind in TYPES:

@@ -1,10 +1,12 @@
-"""ONNX's node cases through `iobind run` on CUDA's EP, held against Python's ONNX Runtime on the CPU: what vcuda's kernels compute.
+"""ONNX's node cases through `iobind run` on CUDA's EP over vcuda, compared with Python's ONNX Runtime on the CPU.
 
 usage: operators.py TOOL [--sample] [--verbose] [CASE...]        under with-cuda
 
-A case passes when the tool's outputs are near those of the CPU EP. It is skipped when that EP does not run it, when it holds what
-is not a tensor or a type that is not computed with, or when vcuda does not have one of its kernels: which, is said at the end.
-Everything else fails, and so does a run in which hardly anything passed."""
+A case passes if the tool's outputs are near those of the CPU EP. It is skipped if
+- the CPU EP does not run it;
+- it has a value that is not a tensor, or a type that is not supported;
+- vcuda lacks one of its kernels, which is named at the end.
+All other cases fail. A run in which too few cases pass fails as well."""
 
 import argparse
 import collections
@@ -18,7 +20,7 @@ os.environ.setdefault("ALLOW_RELEASED_ONNX_OPSET_ONLY", "0")
 TESTS = pathlib.Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(TESTS / "models_real"), str(TESTS / "onnx_node")]
 
-import driver  # noqa: E402  (it also says what is missing)
+import driver  # noqa: E402  (it also reports missing packages)
 
 try:
     import onnx  # noqa: E402
@@ -33,7 +35,7 @@ WORKERS = 2
 PASSED, FAILED = "passed", "failed"
 CPU, KIND, KERNEL, OTHER = ("the CPU EP does not run it", "it has values that are not tensors", "vcuda does not have a kernel of it",
                             "CUDA's EP refuses it")
-# Of the sample's cases, and of all: fewer mean that something else is wrong.
+# The least numbers of the sample's cases, and of all cases, that must pass.
 LEAST_OF_SAMPLE, LEAST = 140, 1200
 
 
@@ -48,23 +50,23 @@ def run_tool(tool, case, device="cuda"):
 
 
 def near(one, other):
-    """Floats as near as their types allow; what is not a float must be the same."""
+    """Floats within the tolerance of their type; all other values must be equal."""
     tolerance = {"float32": 1e-3, "float64": 1e-3, "float16": 1e-2, "bfloat16": 2e-2}.get(element.name_of(one), 0)
     return element.close(one, other, tolerance, tolerance)
 
 
 def why_not(text):
-    """The reason to skip a case that failed with these words; None for a real failure."""
+    """The reason to skip a case that failed with this message; None for a real failure."""
     if "no such kernel" in text:
         return KERNEL
-    # A refusal of the EP when the session is made; a crash or an error of the tool's own is none.
+    # The EP refuses to create the session. A crash, or an error of the tool itself, does not count.
     if text.endswith("[RUNTIME]") and "CUDA failure" not in text and "CUDA error" not in text and "CUDNN" not in text:
         return OTHER
     return None
 
 
 def judge(tool, case):
-    """(verdict, words)"""
+    """(verdict, details)"""
     if case.kind is not None:
         return KIND, ""
     try:
@@ -85,8 +87,8 @@ def judge(tool, case):
 def options():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("tool", metavar="TOOL")
-    parser.add_argument("--sample", action="store_true", help="some 200 cases that have every element type")
-    parser.add_argument("--verbose", action="store_true", help="say why each case is skipped")
+    parser.add_argument("--sample", action="store_true", help="about 200 cases, which include every element type")
+    parser.add_argument("--verbose", action="store_true", help="print why each case is skipped")
     parser.add_argument("cases", nargs="*", metavar="CASE", help="only these")
     return parser.parse_intermixed_args()
 

@@ -1,11 +1,11 @@
-/* A session on CUDA with EP options, in a process of its own:
+/* A session on CUDA with EP options, in its own process:
  *
- *   options keep MODEL OPTION...     make it, run it, and end the process with all that was made
- *   options destroy MODEL OPTION...  destroy it first; made or refused, the last line says: "fine", or STATUS and the message
- *   options ask                      for each line of the input, OPTIONs between spaces, ask ONNX Runtime alone, by the call that
- *                                    returns an error: "fine", or what it says, on one line
+ *   options keep MODEL OPTION...     create it, run it, and end the process without destroying anything
+ *   options destroy MODEL OPTION...  destroy it first; the last line is "fine", or STATUS and the message
+ *   options ask                      for each line of the input (OPTIONs separated by spaces) call ONNX Runtime alone, and print
+ *                                    "fine" or its message, on one line
  *
- * OPTION is KEY=VALUE; a VALUE of @stream is the address of a stream made for the device. The device is the last one. */
+ * OPTION is KEY=VALUE. The VALUE @stream is the address of a new stream of the device. The device is the last one. */
 #define _POSIX_C_SOURCE 200809L /* strtok_r */
 #include <ort.h>
 #include <stdio.h>
@@ -39,7 +39,7 @@ static void read_options(char **texts, int amount, iobind_device *device) {
     if (strcmp(values[count], "@stream") == 0) {
       iobind_stream *stream;
       if (iobind_stream_create(device, NULL, &stream, &error) != IOBIND_OK) exit(2);
-      snprintf(address, sizeof address, "%p", call_stream_get_native(stream)); /* it is never freed */
+      snprintf(address, sizeof address, "%p", call_stream_get_native(stream)); /* never freed */
       values[count] = address;
     }
     count++;
@@ -63,7 +63,7 @@ static iobind_status run(iobind_session *session, iobind_device *device) {
   float result[16] = {0};
   iobind_binding *binding = NULL;
   iobind_tensor *x = NULL;
-  iobind_tensor *y = NULL; /* a graph writes where it wrote first */
+  iobind_tensor *y = NULL; /* a graph always writes to the memory of the first run */
   iobind_status status = iobind_binding_create(session, &binding, &error);
   if (status == IOBIND_OK)
     status = iobind_tensor_create(device, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, dims, 2, &x, &error);
@@ -85,7 +85,7 @@ static iobind_status run(iobind_session *session, iobind_device *device) {
   return status;
 }
 
-/* With no session: the bare call. */
+/* Without a session: ORT's call alone. */
 static void ask_line(const OrtApi *ort, iobind_device *device, char *line) {
   char *words[MOST];
   char *rest = NULL;

@@ -1,12 +1,15 @@
 #!/usr/bin/env python3
-"""No EP option ends the process on CUDA: each row of options.tsv in processes of its own, on vcuda.
+"""No EP option ends the process on CUDA: each row of options.tsv is run on vcuda in separate processes.
 
 usage: options.py WITH_CUDA MAKE_MODEL OPTIONS IOBIND
 
-Columns: what is expected (fine; refused, by ONNX Runtime too; ours, by iobind alone; iobind, which ONNX Runtime is not asked about), a part
-of what is said, the options. A row that is fine is run twice: once the session is destroyed, and once the process ends with all that
-there is. With an ORT_NATIVE_LIB_PATH of the caller's the ONNX Runtime may be older than the rows: what it does not know is left out.
-The table is whole: of all words in the EP's library that could be keys, the EP takes those that the table has for its release."""
+Columns:
+- expect: fine; refused: by iobind and by ONNX Runtime; ours: refused by iobind alone; iobind: refused by iobind, and not tried on ONNX Runtime
+- says: a part of the message
+- options
+A row that is fine is run twice: once the session is destroyed, and once the process ends without destroying anything. If the caller sets
+ORT_NATIVE_LIB_PATH, the ONNX Runtime may be older than the rows: options that it does not know are omitted. The test also checks that the
+table is complete: of all words in the EP's library that could be keys, the EP takes exactly those that the table has for its release."""
 import csv
 import json
 import mmap
@@ -19,11 +22,11 @@ import tempfile
 from concurrent.futures import ThreadPoolExecutor
 
 WITH_CUDA, MAKE_MODEL, PROGRAM, TOOL = sys.argv[1:5]
-OLDER = len(sys.argv) > 5  # in the process that is started below
+OLDER = len(sys.argv) > 5  # in the process that this script starts
 
 
 def judge(model, row):
-    """Through iobind: what is said, and that the process ends as it should."""
+    """Run the row through iobind; check the message and how the process ends."""
     wrong = []
     for way in ["destroy", "keep"] if row["says"] == "fine" else ["destroy"]:
         words = [PROGRAM, way, model, *row["options"].split(" ")]
@@ -35,7 +38,7 @@ def judge(model, row):
 
 
 def ask(lines):
-    """What ONNX Runtime says to each line of options."""
+    """ONNX Runtime's message for each line of options."""
     ran = subprocess.run([PROGRAM, "ask"], input="".join(line + "\n" for line in lines), capture_output=True, text=True)
     answers = ran.stdout.splitlines()
     if ran.returncode != 0 or len(answers) != len(lines):
@@ -48,7 +51,7 @@ def numbers(version):
 
 
 def tensorrt():
-    """TensorRT's EP does not load without its libraries: its keys are the words of its library that begin as all of them do."""
+    """TensorRT's EP does not load without NVIDIA's libraries. So its keys are taken as the words in its library with the prefix of all keys."""
     library = pathlib.Path(os.environ["ORT_NATIVE_LIB_PATH"], "libonnxruntime_providers_tensorrt.so").read_bytes()
     words = {word.decode() for word in re.findall(rb"(?<=\0)trt_[a-z0-9_]+(?=\0)", library)}
     keys = {option["key"] for option in table_of("tensorrt")["options"] if option["key"].startswith("trt_")}
@@ -60,7 +63,7 @@ def table_of(ep):
 
 
 def whole(table):
-    """No key is missing in the table, and none is in it that the release does not have."""
+    """Check that the table has exactly the keys of the release."""
     folder = pathlib.Path(os.environ["ORT_NATIVE_LIB_PATH"])
     release = next(folder.glob("libonnxruntime.so.*.*")).name.removeprefix("libonnxruntime.so.")
     with open(folder / "libonnxruntime_providers_cuda.so", "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as library:
@@ -73,7 +76,7 @@ def whole(table):
 
 
 def agree(rows):
-    """The rows that ONNX Runtime takes are those that the table says it takes. Gives the rows that it knows."""
+    """Check that ONNX Runtime refuses exactly the rows with `refused`. Returns the failures, and the rows whose options it does not know."""
     rows = [row for row in rows if row["expect"] != "iobind"]
     wrong, unknown = [], []
     for row, said in zip(rows, ask([row["options"] for row in rows])):
@@ -85,7 +88,7 @@ def agree(rows):
 
 
 def with_a_policy(model):
-    """That an option reaches the EP which a policy has chosen shows where it makes the run fail."""
+    """An option reaches the EP that a policy has chosen: shown by an option that makes the run fail."""
     words = [TOOL, "run", model, "--random", "--policy", "prefer-gpu", *(word for dim in "mkn" for word in ("--dim", f"{dim}=400"))]
     wrong = []
     for limit, code in ("1000", 1), ("8589934592", 0):
@@ -96,8 +99,8 @@ def with_a_policy(model):
 
 
 def as_config_entry(model):
-    """ORT hands the EP what it finds among the session's entries, too: there options would not be checked, and what is none, also where
-    the EP's kernels read it, would end the process."""
+    """ORT also passes entries of the session's configuration to the EP. Options given there would not be checked, and an invalid one, even one
+    that only the EP's kernels read, would end the process. iobind refuses them."""
     wrong = []
     said = {"use_tf32": "expected the EP option 'cuda.use_tf32'", "no_such_option": "which iobind does not know", "fpa_intb_gemm": "which iobind does not know"}
     for where in ["--device", "cuda"], ["--policy", "prefer-gpu"]:
@@ -117,12 +120,12 @@ def main():
         rows = list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
     table = table_of("cuda")
     for option in table["options"]:
-        good = "ours" if option["key"] == "enable_cuda_graph" else "fine"  # graph_limit sets it, never the caller
+        good = "ours" if option["key"] == "enable_cuda_graph" else "fine"  # only graph_limit sets it
         for expect in (good, "refused"):
             if not any(row["expect"] == expect and any(word.split("=")[0] == option["key"] for word in row["options"].split(" "))
                        for row in rows):
                 sys.exit(f"options.tsv: no row has {option['key']} that is {expect}")
-    if os.environ.get("VCUDA_DEVICES") != "2":  # a real GPU, perhaps the only one, and perhaps with TensorRT: scripts/gpu-check
+    if os.environ.get("VCUDA_DEVICES") != "2":  # a real GPU (scripts/gpu-check), which may be the only one, and may have TensorRT
         rows = [row for row in rows if "device_id" not in row["options"].lower() and "tensorrt" not in row["options"]]
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(2) as pool:
         model = f"{folder}/matmul.onnx"

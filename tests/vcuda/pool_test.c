@@ -1,5 +1,5 @@
-/* Tensors of CUDA's devices from a pool: what creates and releases them waits for no work, and work in flight keeps what it uses. Run with race=fail,
- * on two GPUs. */
+/* Tensors of CUDA's devices from a pool: creating and releasing them waits for no work, and work in flight keeps the memory that it
+ * uses. Run with race=fail, on two GPUs. */
 #define _POSIX_C_SOURCE 200809L /* setenv, nanosleep, fork */
 #include "replay.h"
 
@@ -43,7 +43,7 @@ static void no_wait_for_work(void **state) {
   iobind_stream_destroy(stream);
 }
 
-/* A tensor is released while a copy reads it, and another one is made: it must have other memory. */
+/* A tensor is released while a copy reads it. A tensor created then must have other memory. */
 static void released_in_flight(void **state) {
   (void)state;
   gate g;
@@ -67,7 +67,7 @@ static void released_in_flight(void **state) {
   iobind_stream_destroy(stream);
 }
 
-/* Memory that one stream has used, for another one that nothing orders after it but the pool. */
+/* Memory that one stream has used is reused on another stream. Only the pool orders the two. */
 static void reused_by_other_streams(void **state) {
   (void)state;
   iobind_session *session = make_session("scale", 0, NULL);
@@ -85,7 +85,7 @@ static void reused_by_other_streams(void **state) {
   iobind_session_destroy(session);
 }
 
-/* iobind does not see what another library does with the memory: its release waits for the device. */
+/* iobind does not know how another library uses exported memory, so its release waits for the device. */
 static void exported(void **state) {
   (void)state;
   cuda_stream theirs;
@@ -115,7 +115,7 @@ static void exported_by_dlpack(void **state) {
   assert_int_equal(vcuda_get(0, "sync_device"), 1);
 }
 
-/* Each GPU has a pool, and the caller's current device stays. */
+/* Each GPU has its own pool, and the caller's current device is unchanged. */
 static void on_two_gpus(void **state) {
   (void)state;
   iobind_device *devices[2];
@@ -147,7 +147,7 @@ static iobind_status try_tensor(iobind_tensor **tensor) {
   return iobind_tensor_create(device, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, &dim, 1, tensor, &fault);
 }
 
-/* A stream of another library is given up with work on it, and destroyed by its owner, while a tensor still remembers it. */
+/* A wrapped stream is released with work in flight, and its owner destroys it, while a tensor still refers to it. */
 static void used_by_a_stream_that_is_destroyed(void **state) {
   (void)state;
   cuda_stream theirs;
@@ -176,7 +176,7 @@ static void used_by_a_stream_that_is_destroyed(void **state) {
   iobind_tensor_release(to);
 }
 
-/* Three streams read what is released: as many as a tensor remembers, and one more. */
+/* Three streams read a tensor that is released: one more than a tensor records. */
 static void read_by_three_streams(void **state) {
   (void)state;
   enum { STREAMS = 3 };
@@ -204,7 +204,7 @@ static void read_by_three_streams(void **state) {
   iobind_tensor_release(other);
 }
 
-/* The output of a binding is lent to another stream. The binding and all that it held are gone before that stream reads it. */
+/* Another stream reads an output of a binding. The binding and all that it held are destroyed before this read runs. */
 static void lent(void **state) {
   (void)state;
   gate g;
@@ -230,7 +230,7 @@ static void lent(void **state) {
   iobind_session_destroy(session);
 }
 
-/* A verified run on a stream: the CPU's run reads copies of the inputs, which are released with it. */
+/* A verified run on a stream: the run on the CPU reads copies of the inputs, which are released after it. */
 static void verified(void **state) {
   (void)state;
   iobind_session_options options = IOBIND_SESSION_OPTIONS_INIT;
@@ -251,7 +251,7 @@ static void verified(void **state) {
   iobind_session_destroy(session);
 }
 
-/* The arena of a session and the pool have memory of their own, and CUDA shares none of a pool with other processes. */
+/* A session's arena and the pool have separate memory. CUDA shares no memory of a pool with other processes. */
 static void beside_an_arena(void **state) {
   (void)state;
   static const int64_t dim = COUNT;
@@ -279,7 +279,7 @@ static int64_t get_available(void) {
   return (int64_t)available;
 }
 
-/* What no tensor has goes back to the device; what work in flight uses stays. */
+/* Memory of no tensor is returned to the device; memory used by work in flight is kept. */
 static void trimmed(void **state) {
   (void)state;
   gate g;
@@ -308,16 +308,16 @@ static void trimmed(void **state) {
   iobind_stream_destroy(stream);
   expect_ok(iobind_device_trim(device, &fault));
   assert_int_equal(vcuda_get(0, "pool_bytes"), 0);
-  expect_ok(iobind_device_trim(host, &fault)); /* which keeps nothing */
+  expect_ok(iobind_device_trim(host, &fault)); /* a no-op on the host */
 }
 
-/* Each call of the driver fails once: what fails says so, leaves the caller's device as it is, and the next one works. A release cannot fail: its
- * memory is lost to the pool. */
+/* Each driver call fails once. The failure is returned, the caller's device is unchanged, and the next call works. A release cannot
+ * return a failure: the pool loses that memory. */
 static void calls_that_fail(void **state) {
   (void)state;
   static const struct {
     const char *call;
-    bool is_first; /* only the first tensor of a device makes it */
+    bool is_first; /* only the first tensor of a device makes this call */
     iobind_status created, trimmed;
   } rows[] = {
       {"cuCtxGetDevice", true, IOBIND_ERROR_NOT_SUPPORTED, IOBIND_OK},
@@ -353,7 +353,7 @@ static void calls_that_fail(void **state) {
   }
 }
 
-/* A device that is lost returns nothing, and all can be destroyed. */
+/* A lost device returns no memory, and all objects can be destroyed. */
 static void on_a_device_that_is_lost(void **state) {
   (void)state;
   iobind_tensor *released = make_tensor(IOBIND_MEMORY_DEFAULT, COUNT);
@@ -370,10 +370,10 @@ static void on_a_device_that_is_lost(void **state) {
   (void)cudaGetLastError();
 }
 
-/* The call fails as it should, leaves nothing behind, and works the next time. */
+/* The creation of a tensor fails with this status, leaks no memory, and works the next time. */
 static void expect_failure(const char *setting, const char *value, iobind_status status, const char *words) {
   iobind_tensor *tensor = NULL;
-  assert_int_equal(cudaDeviceSynchronize(), CUDA_OK); /* what was freed before is free */
+  assert_int_equal(cudaDeviceSynchronize(), CUDA_OK); /* completes earlier frees */
   const int64_t live = vcuda_get(0, "live_bytes");
   assert_int_equal(vcuda_set(0, setting, value), 0);
   fixture_expect(status, try_tensor(&tensor), setting, __FILE__, __LINE__);
@@ -397,7 +397,7 @@ static bool is_refused(iobind_status status) {
   return status == IOBIND_ERROR_INVALID_STATE && strstr(fault.message, "forked") != NULL;
 }
 
-/* A child of fork gives nothing back to the pool of its parent, waits for none of its work, and gets errors at once. */
+/* A child of fork returns no memory to its parent's pool, does not wait for the parent's work, and gets errors at once. */
 static void child_of_fork(void **state) {
   (void)state;
   enum { PATIENCE = 60 };
@@ -439,7 +439,7 @@ static void child_of_fork(void **state) {
   iobind_stream_destroy(stream);
 }
 
-/* Where memory comes from is decided with the first runtime of an ORT. */
+/* The first runtime of an ORT determines whether memory comes from pools. */
 static void asked_too_late(void **state) {
   (void)state;
   iobind_runtime_options options = IOBIND_RUNTIME_OPTIONS_INIT;

@@ -1,6 +1,6 @@
 #include "problem.h"
 
-enum { LIMIT = 200000 }; /* products of the formula for one random problem */
+enum { LIMIT = 200000 }; /* multiplications of the formula for one random problem */
 
 /* ---- random numbers: each problem has its own ---- */
 
@@ -43,7 +43,7 @@ static int64_t offset_of(const tensor *t, const int64_t *index) {
   return offset;
 }
 
-/* Channels first, channels last, or first with gaps. */
+/* Channels first, channels last, or either with gaps. */
 void problem_choose_strides(tensor *t) {
   int64_t stride = 1, gap = problem_chance(4) ? problem_pick(1, 3) : 0;
   bool last = problem_chance(3);
@@ -75,7 +75,7 @@ static tensor *result_of(problem *p) {
   return p->backward ? &p->x : &p->y;
 }
 
-/* Where tap `tap` of the filter lies on x for the position `y` of y; false: in the padding. */
+/* Find the index in x of the filter's tap for a position of y. False: it is in the padding. */
 static bool meet(const problem *p, const int64_t *y, const int64_t *tap, int64_t *x) {
   for (int i = 0; i < p->spatial; i++) {
     x[i] = y[i] * p->strides[i] + tap[i] * p->dilations[i] - p->before[i];
@@ -215,7 +215,7 @@ void problem_choose(problem *p, uint64_t number) {
   p->beta = p->additions == 0 && problem_chance(3) ? problem_choose_factor() : 0;
 }
 
-/* ---- by the graph interface; each descriptor is freed as soon as it was given to another ---- */
+/* ---- the graph interface; each descriptor is freed as soon as it is set in another one ---- */
 
 vcuda_dnn_backend *problem_make(int kind) {
   vcuda_dnn_backend *made = NULL;
@@ -276,7 +276,7 @@ static vcuda_dnn_backend *describe_window(const problem *p) {
   return problem_finalize(d);
 }
 
-/* uids: x 1, w 2, y 3; what is added 10, 11; between them 20, 21. */
+/* uids: x 1, w 2, y 3; added tensors 10, 11; virtual tensors 20, 21. */
 enum { X = 1, W = 2, Y = 3, ADDED = 10, BETWEEN = 20 };
 
 static vcuda_dnn_backend *describe_result(problem *p, int operations_before) {
@@ -320,7 +320,8 @@ vcuda_dnn_backend *problem_describe_graph(problem *p, vcuda_dnn *handle) {
   return problem_finalize(d);
 }
 
-/* As the EP does it: how many engines, the first one's configuration, the plan; the workspace is asked for without a count. */
+/* As in the EP: query the number of engines, take the first one's configuration, and make the plan. The workspace is queried without a
+ * count. */
 vcuda_dnn_backend *problem_make_plan(problem *p, vcuda_dnn *handle, int64_t *workspace) {
   vcuda_dnn_backend *heuristics = problem_make(4), *config = problem_make(3), *plan = problem_make(5);
   int64_t count = 0, of_config = -1;

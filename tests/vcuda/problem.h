@@ -1,5 +1,5 @@
-/* A convolution as tests of the virtual GPU's cuDNN describe it: random ones, the solution by the formula, the calls of the graph
- * interface. All numbers are small whole ones or quarters, so results are equal bit by bit. */
+/* Convolutions for tests of the virtual GPU's cuDNN: random ones, the solution by the formula, and the calls of the graph interface. All
+ * numbers are small whole numbers or quarters, so results are bitwise equal. */
 #ifndef TEST_VCUDA_PROBLEM_H
 #define TEST_VCUDA_PROBLEM_H
 
@@ -24,7 +24,7 @@ typedef struct tensor {
   int rank;
   int64_t dims[MAX], strides[MAX];
   size_t bytes;
-  char *data, *before; /* what the virtual GPU has, and a copy of it from before it computed */
+  char *data, *before; /* data: memory of the virtual GPU; before: a copy from before the computation */
 } tensor;
 
 typedef struct problem {
@@ -36,12 +36,12 @@ typedef struct problem {
   double alpha, beta;
   int additions;
   tensor added[2];
-  double factors[2][2]; /* of what is there, and of what is added */
+  double factors[2][2]; /* of the old value, and of the added tensor */
   vcuda_type between;   /* the type of virtual tensors */
   int between_number;
 } problem;
 
-/* Random numbers, which begin anew with each seed; chance is true one time of so many. */
+/* Random numbers, which restart with each seed. problem_chance is true with probability 1 / n. */
 void problem_seed(uint64_t number);
 int64_t problem_pick(int64_t least, int64_t most);
 bool problem_chance(int of);
@@ -50,12 +50,12 @@ int64_t problem_count(const tensor *t);
 void problem_choose_type(tensor *t, int which);
 void problem_choose_strides(tensor *t);
 double problem_choose_factor(void);
-void problem_fill(tensor *t); /* host memory with random numbers, and a copy of it */
+void problem_fill(tensor *t); /* allocate host memory with random numbers, and a copy */
 
-/* A random problem; always the same for a number. */
+/* A random problem, determined by the number. */
 void problem_choose(problem *p, uint64_t number);
 
-/* The result's memory as it should be, gaps included. */
+/* The expected memory of the result, gaps included. */
 char *problem_solve(problem *p, bool rectifies);
 void problem_check(const problem *p, const char *expected, uint64_t number);
 
@@ -65,7 +65,7 @@ void problem_set(vcuda_dnn_backend *d, int name, int type, int64_t count, const 
 void problem_set_number(vcuda_dnn_backend *d, int name, int64_t value);
 void problem_set_enum(vcuda_dnn_backend *d, int name, int type, int value);
 vcuda_dnn_backend *problem_finalize(vcuda_dnn_backend *d);
-void problem_give(vcuda_dnn_backend *d, int name, vcuda_dnn_backend *object); /* to an attribute; `object` is freed */
+void problem_give(vcuda_dnn_backend *d, int name, vcuda_dnn_backend *object); /* set an attribute, and free `object` */
 vcuda_dnn_backend *problem_describe_convolution(problem *p);
 vcuda_dnn_backend *problem_describe_graph(problem *p, vcuda_dnn *handle);
 vcuda_dnn_backend *problem_make_plan(problem *p, vcuda_dnn *handle, int64_t *workspace);

@@ -1,4 +1,4 @@
-/* cuBLAS and cuBLASLt of the virtual GPU: products of every type and shape, against three loops. */
+/* cuBLAS and cuBLASLt of the virtual GPU: products of every type and shape, compared with three nested loops. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -16,7 +16,7 @@
 #define TENSOR(type, ...) host_copy(LIST(type, __VA_ARGS__), sizeof LIST(type, __VA_ARGS__))
 #define EXPECT(tensor, type, ...) assert_memory_equal(tensor, LIST(type, __VA_ARGS__), sizeof LIST(type, __VA_ARGS__))
 
-/* ---- what cublasGemmEx must give ---- */
+/* ---- expected results of cublasGemmEx ---- */
 
 enum { M = 3, N = 4, K = 5, ROOM = 64 };
 
@@ -82,7 +82,7 @@ static void all_types_and_transposes(void **state) {
   assert_int_equal(cublasDestroy_v2(handle), 0);
 }
 
-/* A handle works while its device is current, as the EP finds out that has changed it in between. */
+/* A handle works only while its device is current. An EP that changes the current device in between gets an error. */
 static void handles_belong_to_a_device(void **state) {
   (void)state;
   vcuda_blas *handles[2] = {NULL, NULL};
@@ -100,7 +100,7 @@ static void handles_belong_to_a_device(void **state) {
       assert_int_equal(cublasScopy_v2(handles[of], 1, x, 1, y, 1), expected);
     }
   }
-  assert_int_equal(cublasDestroy_v2(handles[0]), 0); /* wherever */
+  assert_int_equal(cublasDestroy_v2(handles[0]), 0); /* works on any current device */
   assert_int_equal(cublasDestroy_v2(handles[1]), 0);
 }
 
@@ -130,10 +130,10 @@ static void refusals(void **state) {
   assert_int_equal(cublasSgemm_v2(handle, 0, 0, 2, 2, 2, &one, a, 1, a, 2, &one, c, 2), CUBLAS_INVALID_VALUE);
   assert_int_equal(cublasGemmEx(handle, 0, 0, 2, 2, 2, &one, a, 99, 2, a, 0, 2, &one, c, 0, 2, 68, -1), CUBLAS_NOT_SUPPORTED);
   assert_int_equal(host_logs(), 2);
-  assert_int_equal(cublasSgemm_v2(handle, 0, 0, 2, 0, 2, &one, NULL, 2, NULL, 2, &one, NULL, 2), 0); /* nothing to do */
+  assert_int_equal(cublasSgemm_v2(handle, 0, 0, 2, 0, 2, &one, NULL, 2, NULL, 2, &one, NULL, 2), 0); /* an empty product */
   assert_int_equal(host_error(), 0);
   assert_int_equal(cublasSgemm_v2(handle, 0, 0, 2, 2, 2, &one, a, 2, a, 2, &one, c, 2), 0);
-  assert_int_equal(host_error(), 700); /* c has room for three of four */
+  assert_int_equal(host_error(), 700); /* c has three of four elements */
   EXPECT((unsigned char *)c, unsigned char, 0xA5, 0xA5, 0xA5, 0xA5);
   assert_int_equal(cublasDestroy_v2(handle), 0);
   assert_string_equal(cublasGetStatusName(CUBLAS_NOT_SUPPORTED), "CUBLAS_STATUS_NOT_SUPPORTED");
@@ -145,7 +145,7 @@ static void sums_and_vectors(void **state) {
   const float one = 1, zero = 0, two = 2;
   int mode = -1;
   assert_int_equal(cublasCreate_v2(&handle), 0);
-  /* (2, 3) by rows is (3, 2) by columns: what ORT transposes so */
+  /* (2, 3) by rows is (3, 2) by columns: ORT's way to transpose */
   float *a = TENSOR(float, 1, 2, 3, 4, 5, 6), *c = host_memory(24);
   assert_int_equal(cublasSgeam(handle, 1, 1, 2, 3, &one, a, 3, &zero, a, 3, c, 2), 0);
   EXPECT(c, float, 1, 4, 2, 5, 3, 6);
@@ -165,7 +165,7 @@ static void sums_and_vectors(void **state) {
   assert_int_equal(cublasDestroy_v2(handle), 0);
 }
 
-/* A matrix times its inverse; rows must be exchanged for the second, and the third has none. */
+/* A matrix times its inverse. The second matrix needs an exchange of rows; the third has no inverse. */
 static void inverses(void **state) {
   (void)state;
   vcuda_blas *handle = NULL;
@@ -203,7 +203,7 @@ static void light_products(void **state) {
   const int relu_and_bias = 2 | 4;
   int found = -1;
   size_t workspace = 1 << 20;
-  /* by rows: 1 2, 3 4; its product with itself by columns, with a bias for each row, cut at 0 */
+  /* by rows: 1 2, 3 4; the product with itself by columns, with a bias for each row and RELU */
   float *a = TENSOR(float, 1, 2, 3, 4), *bias = TENSOR(float, -10, -11), *half = TENSOR(float, 0.5F), *d = host_memory(16);
   assert_int_equal(cublasLtCreate(&handle), 0);
   assert_int_equal(cublasLtMatmulDescCreate(&matmul, 68, 0), 0);
@@ -230,7 +230,7 @@ static void light_products(void **state) {
                                   &results[0].algorithm, NULL, 0, NULL),
                    0);
   assert_int_equal(host_error(), 0);
-  EXPECT(d, float, 0, 2, 0, 5.5F); /* 7 10, 15 22 */
+  EXPECT(d, float, 0, 2, 0, 5.5F); /* from 7 10, 15 22 */
   assert_int_equal(cublasLtMatrixLayoutDestroy(a_layout), 0);
   assert_int_equal(cublasLtMatrixLayoutDestroy(c_layout), 0);
   assert_int_equal(cublasLtMatrixLayoutDestroy(tiles), 0);

@@ -1,4 +1,4 @@
-/* The race detector: what nothing orders is found whatever the timing, and what something orders is not reported. */
+/* The race detector: unordered accesses are found whatever the timing, and ordered ones are not reported. */
 #define _POSIX_C_SOURCE 200809L
 
 #include "device.h"
@@ -55,7 +55,7 @@ static void an_event_orders(void **state) {
   OK(cudaEventRecord(event, one));
   OK(cudaStreamWaitEvent(other, event, 0));
   OK(touch(other, "b", address, 64, 2));
-  OK(touch(one, "c", address, 64, 3)); /* this one comes after nothing of the other stream */
+  OK(touch(one, "c", address, 64, 3)); /* not ordered with work of the other stream */
   OK(cudaDeviceSynchronize());
   expect_races(1);
   OK(cudaEventDestroy(event));
@@ -64,7 +64,7 @@ static void an_event_orders(void **state) {
   OK(cudaStreamDestroy(other));
 }
 
-/* Memory is another stream's only once something orders it after the allocation, and its release after that work. */
+/* Another stream may use memory only after it is ordered after the allocation. The release must be ordered after that use. */
 static void an_allocation_in_order_is_not_ordered_elsewhere(void **state) {
   (void)state;
   cuda_stream one = make_stream(), other = make_stream();
@@ -97,7 +97,7 @@ static void a_wait_of_the_host_orders(void **state) {
   OK(cudaEventRecord(event, other));
   OK(cudaEventSynchronize(event));
   OK(touch(one, "c", address, 64, 3));
-  while (cudaStreamQuery(one) == CUDA_NOT_READY) { /* that it is done, seen by asking, is as good as a wait */
+  while (cudaStreamQuery(one) == CUDA_NOT_READY) { /* a query that returns OK counts as a wait */
   }
   OK(touch(other, "d", address, 64, 4));
   OK(cudaEventRecord(event, other));
@@ -140,7 +140,7 @@ static void the_host_races_on_pinned_memory(void **state) {
   OK(cudaMallocHost(&pinned, 64));
   close_gate(&g, stream);
   OK(cudaMemcpyAsync(address, pinned, 64, CUDA_COPY_UP, stream));
-  assert_int_equal(vcuda_host_access(pinned, 64, 1), 0); /* the copy has not run: it finds the race when it does */
+  assert_int_equal(vcuda_host_access(pinned, 64, 1), 0); /* the copy has not run: it finds the race when it runs */
   open_gate(&g);
   OK(cudaStreamSynchronize(stream));
   expect_races(1);
@@ -155,7 +155,7 @@ static void the_host_races_on_pinned_memory(void **state) {
   OK(cudaEventRecord(event, stream));
   OK(cudaStreamWaitEvent(other, event, 0));
   close_gate(&g, other);
-  sem_wait(&g.reached); /* the copy is done, and the host has not waited for it */
+  sem_wait(&g.reached); /* the copy is complete, but the host has not waited for it */
   assert_int_equal(vcuda_host_access(pinned, 64, 0), -1);
   open_gate(&g);
   OK(cudaStreamSynchronize(other));
@@ -221,7 +221,7 @@ static void branches_of_a_graph_race(void **state) {
   OK(cudaGraphInstantiate(&exec, graph, 0));
   OK(cudaGraphLaunch(exec, one));
   OK(cudaStreamSynchronize(one));
-  expect_races(1); /* the branch and the trunk */
+  expect_races(1); /* between the branch and the trunk */
   assert_non_null(strstr(vcuda_last_race(), "branch"));
   assert_non_null(strstr(vcuda_last_race(), "trunk"));
   OK(cudaGraphExecDestroy(exec));
@@ -245,7 +245,7 @@ static void a_use_that_nothing_orders_before_the_free_races(void **state) {
     OK(cudaStreamSynchronize(owner));
     OK(touch(other, "the user", address, 64, -1));
     close_gate(&g, other);
-    sem_wait(&g.reached); /* the use has ended when the memory is freed: it is not reported */
+    sem_wait(&g.reached); /* the use is complete before the memory is freed: it is not reported */
     OK(cudaEventRecord(used, other));
     if (ordered) OK(cudaStreamWaitEvent(owner, used, 0));
     OK(cudaFreeAsync(address, owner));

@@ -1,7 +1,5 @@
-/* cuDNN's recurrent networks on the virtual GPU: random ones against loops written from the formulas; and no memory on the host, for all
- * that the older interface allocates.
- *
- * usage: vcuda_recurrent [CASES [FIRST]]: how many for each function, and the seed of the first */
+/* cuDNN's recurrent networks on the virtual GPU: random ones, compared with loops that implement the formulas; and failures of all
+ * allocations of the older interface.  usage: vcuda_recurrent [CASES [FIRST]]: how many for each function, and the seed of the first */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -24,7 +22,7 @@
 enum { RELU, TANH, LSTM, GRU };
 enum { WIDEST = 5, GATES = 4 };
 
-/* Weights of one direction, as they were given. */
+/* The weights of one direction. */
 typedef struct weights {
   double w[GATES][WIDEST][WIDEST], r[GATES][WIDEST][WIDEST], bw[GATES][WIDEST], br[GATES][WIDEST];
 } weights;
@@ -40,12 +38,12 @@ typedef struct network {
 } network;
 
 static double put(const network *n, void *address, int at) {
-  double value = draw(-100, 100) / 128.0; /* that all types hold */
+  double value = draw(-100, 100) / 128.0; /* all types hold it exactly */
   vcuda_store_real(types[n->type].type, address, at, value);
   return value;
 }
 
-/* One part of the weights, at the address that cuDNN says; twice `gates` parts in all. */
+/* Fill one of the 2 * `gates` parts of the weights, at the address from cuDNN. */
 static void fill_part(network *n, int direction, int part) {
   vcuda_dnn_tensor *matrix, *bias;
   void *matrix_address = NULL, *bias_address = NULL;
@@ -146,7 +144,7 @@ enum { LARGEST_STATE = 2 * 3 * WIDEST };
 typedef struct states {
   tensor in, out;
   bool has_in, has_out;
-  double values[LARGEST_STATE]; /* that are expected of `out` */
+  double values[LARGEST_STATE]; /* expected values of `out` */
 } states;
 
 static states draw_states(const network *n) {
@@ -164,7 +162,7 @@ static void end(const network *n, states *to, int direction, int sequence, const
   memcpy(&to->values[(size_t)((direction * n->batch + sequence) * n->hidden)], state, (size_t)n->hidden * sizeof *state);
 }
 
-/* y's expected values are in `values`. */
+/* Compute the expected values of y into `values`. */
 static void compute(const network *n, const tensor *x, states *h, states *c) {
   for (int direction = 0; direction < n->directions; direction++) {
     for (int sequence = 0; sequence < n->batch; sequence++) {
@@ -222,9 +220,9 @@ static void recurrent_networks(void **state) {
   run_cases(network_once);
 }
 
-/* ---- what is refused ---- */
+/* ---- refusals ---- */
 
-/* A network of one step: weights of 12 numbers, states of one. */
+/* A network of one step, with 12 weights and states of one number. */
 static void networks_that_cannot_be(void **state) {
   (void)state;
   simple s;
@@ -256,7 +254,7 @@ static void networks_that_cannot_be(void **state) {
   REFUSED(DNN_BAD_PARAM, "at a multiple of 4", FORWARD(NULL, 0, s.data, s.c, NULL, WEIGHTS, workspace));
   memory = (float *)((char *)memory - 1);
   assert_int_equal(host_error(), 0);
-  const int32_t other = 0; /* not what the descriptor says: found when it runs */
+  const int32_t other = 0; /* differs from the descriptor: found when the work runs */
   assert_int_equal(FORWARD(host_copy(&other, 4), 0, s.data, s.c, NULL, WEIGHTS, workspace), DNN_OK);
   assert_int_equal(host_error(), 719);
   assert_non_null(strstr(host_message(), "sequence 0 has 0 steps in device memory; expected 1"));
@@ -265,9 +263,9 @@ static void networks_that_cannot_be(void **state) {
   drop_simple(&s);
 }
 
-/* ---- no memory on the host ---- */
+/* ---- failed allocations on the host ---- */
 
-/* All that allocates: descriptors, lengths of sequences, and the arguments of a run with them. The first status that is none of success. */
+/* Make all allocations: descriptors, lengths of sequences, and the arguments of a run. Returns the first status that is not success. */
 static int allocate_all(float *memory) {
   simple s = {0};
   const int good[] = {0, 1, 2, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1};
@@ -300,7 +298,7 @@ static void failed_allocations(void **state) {
     until_failure = 0;
     assert_true(status == DNN_OK || status == DNN_NO_MEMORY);
   }
-  assert_int_equal(failures, 8 + 1); /* six descriptors, the lengths, the arguments */
+  assert_int_equal(failures, 8 + 1); /* six descriptors, the lengths, the arguments; the ninth try works */
   assert_int_equal(host_error(), 0);
 }
 

@@ -1,8 +1,8 @@
-/* What cuDNN refuses, for tests: descriptors of each kind, and a check of the words. */
+/* For tests of cuDNN's refusals: descriptors of each kind, and a check of the message. */
 #ifndef TESTS_VCUDA_REFUSED_H
 #define TESTS_VCUDA_REFUSED_H
 
-/* A small call of each kind, whose arguments a row of a table spoils. */
+/* Descriptors for small valid calls, in which a test makes one argument invalid. */
 typedef struct simple {
   vcuda_dnn_tensor *x, *c, *unset;
   vcuda_dnn_pooling *pooling;
@@ -46,7 +46,7 @@ static inline int set_rnn(const simple *s, const int *v) {
                                   (unsigned)v[12]);
 }
 
-/* Returns the status, which must have been logged with the text. */
+/* The call must return the status and log a line that contains the text. */
 #define REFUSED(status, text, call)                                              \
   do {                                                                           \
     char said[256];                                                              \

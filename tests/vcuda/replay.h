@@ -1,4 +1,4 @@
-/* What tests of replays on streams share: sessions that capture, a model that doubles, pinned items, streams that are held back. */
+/* Shared by tests of replays on streams: sessions that capture, a model that doubles, pinned items, streams that are held back. */
 #ifndef TESTS_VCUDA_REPLAY_H
 #define TESTS_VCUDA_REPLAY_H
 
@@ -41,7 +41,7 @@ static inline bool takes_streams(void) {
   return runtime->ort.api_version >= SINCE;
 }
 
-/* With an older ORT only `older_runtimes_wait` has something to show. */
+/* With an older ORT only `older_runtimes_wait` is meaningful. */
 #define NEEDS_STREAMS() \
   if (!takes_streams()) skip()
 
@@ -109,7 +109,7 @@ static inline void expect_tensor(const iobind_tensor *tensor, float value) {
   expect_all(values, value);
 }
 
-/* y = 2 x, both bound: what a test replays. */
+/* y = 2 x with both bound, for replays. */
 typedef struct doubler {
   iobind_binding *binding;
   iobind_tensor *x;
@@ -125,7 +125,7 @@ static inline doubler make_doubler(iobind_session *session) {
   return d;
 }
 
-/* Its graph is there. */
+/* Its graph is captured. */
 static inline doubler make_captured(iobind_session *session) {
   doubler d = make_doubler(session);
   expect_ok(iobind_binding_run(d.binding, NULL, &fault));
@@ -139,7 +139,7 @@ static inline void free_doubler(doubler *d) {
   iobind_tensor_release(d->y);
 }
 
-/* Pinned memory that is copied from and to. */
+/* Pinned memory for copies in both directions. */
 typedef struct items {
   iobind_tensor *all;
   float *data;
@@ -175,7 +175,7 @@ static inline void copy_on(iobind_stream *stream, const iobind_tensor *from, iob
   expect_ok(iobind_tensor_copy(&from, &to, 1, stream, &fault));
 }
 
-/* Since the counters were reset: nothing has waited on the host, and each run was one launch of a graph. */
+/* Since the counters were reset, no call has blocked the host, and each run was one launch of a graph. */
 static inline void expect_replays(int64_t count) {
   assert_int_equal(vcuda_get(0, "syncs"), 0);
   assert_int_equal(vcuda_get(0, "graph_launches"), count);
@@ -183,9 +183,9 @@ static inline void expect_replays(int64_t count) {
   assert_int_equal(vcuda_get(0, "launches") - vcuda_get(0, "graph_kernels"), 0);
 }
 
-#define LATE_KERNEL "1,late,name:_BinaryElementWiseSimple" /* not the host function that is a gate */
+#define LATE_KERNEL "1,late,name:_BinaryElementWiseSimple" /* the name excludes the gate's host function */
 
-/* Holds a stream of CUDA's back. */
+/* Holds back a CUDA stream. */
 typedef struct gate {
   sem_t open;
 } gate;

@@ -1,13 +1,13 @@
-/* Runs of captured graphs on streams, with CUDA's own EP: replays are launched on the stream that the session computes on, ordered with the
- * caller's by events. Run with race=fail: an order that is missing fails the run. */
+/* Runs of captured graphs on streams with the CUDA EP. Replays are launched on the session's stream, and ordered with the caller's
+ * stream by events. Run with race=fail: a missing order fails the run. */
 #define _POSIX_C_SOURCE 200809L /* nanosleep */
 #include "replay.h"
 #include "../rig/calls.h"
 
 /* ---- one stream ---- */
 
-/* Upload, replay and download of each item are queued, with copies and kernels that come late: nothing waits on the host, neither a call that
- * is made for it nor one that does so by the way. */
+/* Upload, replay and download of each item are queued, with delayed copies and kernels. No call blocks the host, neither a
+ * synchronization nor a call that blocks as a side effect. */
 static void steady_replays_wait_for_nothing(void **state) {
   (void)state;
   enum { STEADY = 48 };
@@ -63,7 +63,7 @@ static void expect_done(const job *self) {
   }
 }
 
-/* Work that the caller has queued before a run is complete before the capture saves the state, and before a replay reads it. */
+/* The caller's work queued before a run is complete before the capture saves the state, and before a replay reads it. */
 static void runs_come_behind_uploads(void **state) {
   (void)state;
   NEEDS_STREAMS();
@@ -80,7 +80,7 @@ static void runs_come_behind_uploads(void **state) {
   expect_ok(iobind_binding_carry(first.binding, 0, 0, IOBIND_CARRY_IN_PLACE, &fault));
   close_gate(&g, first.stream);
   copy_on(first.stream, in.slices[0], x);
-  assert_int_equal(pthread_create(&thread, NULL, run_on, &first), 0); /* it captures, and so may wait */
+  assert_int_equal(pthread_create(&thread, NULL, run_on, &first), 0); /* it captures, and so may block */
   nap();
   open_gate(&g);
   assert_int_equal(pthread_join(thread, NULL), 0);
@@ -106,7 +106,7 @@ static void runs_come_behind_uploads(void **state) {
   iobind_session_destroy(session);
 }
 
-/* The input's event is waited for by the device, not by the host. */
+/* The device waits for the input's event, not the host. */
 static void producers_on_another_stream(void **state) {
   (void)state;
   enum { TURNS = 16 };
@@ -128,7 +128,7 @@ static void producers_on_another_stream(void **state) {
   expect_ok(iobind_stream_synchronize(runs, &fault));
   delay("every:1,us:300,random", "every:1,us:300,random");
   for (size_t i = 0; i < TURNS; i++) {
-    if (i == 1) { /* the first event is signaled, and is asked for its failure by a call that would wait */
+    if (i == 1) { /* the first event is signaled; its failure is queried by a call that would block otherwise */
       assert_int_equal(vcuda_reset(0), 0);
     }
     expect_ok(iobind_stream_wait(uploads, free_again, &fault));
@@ -153,7 +153,7 @@ static void producers_on_another_stream(void **state) {
   iobind_session_destroy(session);
 }
 
-/* Each run doubles the state that the one before it leaves. */
+/* Each run doubles the state of the preceding one. */
 static void states_on_a_stream(void **state) {
   (void)state;
   enum { WARM = 3, STEADY = 12 };
@@ -188,7 +188,7 @@ static void states_on_a_stream(void **state) {
     expect(IOBIND_ERROR_INVALID_STATE, iobind_binding_run(binding, NULL, &fault));
     expect_ok(iobind_binding_get_output(binding, 0, NULL, &y, &fault));
     expect_tensor(y, 6);
-    expect_ok(iobind_binding_run(binding, NULL, &fault)); /* without a stream it continues from there */
+    expect_ok(iobind_binding_run(binding, NULL, &fault)); /* a run without a stream continues from that state */
     expect_ok(iobind_binding_run(binding, NULL, &fault));
     expect_ok(iobind_binding_run(binding, stream, &fault));
     expect_ok(iobind_binding_get_output(binding, 0, NULL, &y, &fault));
@@ -203,7 +203,8 @@ static void states_on_a_stream(void **state) {
 
 /* ---- several streams ---- */
 
-/* Bindings of one session on a stream each: the runs take turns on the session's stream, and each is between what its own stream has. */
+/* Bindings of one session, each on its own stream. The runs take turns on the session's stream, and each is ordered with the work on
+ * its own stream. */
 static void two_streams(void **state) {
   (void)state;
   enum { RUNS = 32 };
@@ -233,7 +234,7 @@ static void two_streams(void **state) {
   for (size_t i = 0; i < RUNS; i++) {
     expect_all(&out.data[i * COUNT], 2 * (float)i);
   }
-  expect_ok(iobind_binding_run(doublers[0].binding, streams[1], &fault)); /* by now it may be anywhere */
+  expect_ok(iobind_binding_run(doublers[0].binding, streams[1], &fault)); /* on any stream after it is complete */
   expect_ok(iobind_stream_synchronize(streams[1], &fault));
   for (size_t i = 0; i < 2; i++) {
     free_doubler(&doublers[i]);
@@ -244,7 +245,7 @@ static void two_streams(void **state) {
   iobind_session_destroy(session);
 }
 
-/* A capture waits for what is queued on the session's stream, on behalf of whichever stream. */
+/* A capture waits for all work queued on the session's stream, also for runs on other streams. */
 static void capture_behind_another_streams_run(void **state) {
   (void)state;
   NEEDS_SEVERAL_GRAPHS();
@@ -277,7 +278,7 @@ static void capture_behind_another_streams_run(void **state) {
   iobind_session_destroy(session);
 }
 
-/* The stream of another library: its copies before and behind the replay. */
+/* On another library's stream, with its copies before and after the replay. */
 static void replay_on(void *theirs) {
   enum { TURNS = 8 };
   iobind_native native = IOBIND_NATIVE_INIT;
@@ -354,12 +355,12 @@ static void session_on_the_callers_stream(void **state) {
   for (size_t i = 0; i < TURNS; i++) {
     expect_all(&out.data[i * COUNT], 2 * (float)i);
   }
-  for (size_t i = 1; i < TURNS; i++) { /* a run without a stream is there, too, so behind the upload */
+  for (size_t i = 1; i < TURNS; i++) { /* a run without a stream is on it too, and so after the upload */
     copy_on(own, in.slices[i], d.x);
     expect_ok(iobind_binding_run(d.binding, NULL, &fault));
     expect_tensor(d.y, 2 * (float)i);
   }
-  iobind_stream_destroy(own); /* the session keeps it */
+  iobind_stream_destroy(own); /* the session retains it */
   copy_on(other, in.slices[3], d.x);
   expect_ok(iobind_binding_run(d.binding, other, &fault));
   expect_ok(iobind_stream_synchronize(other, &fault));
@@ -372,7 +373,7 @@ static void session_on_the_callers_stream(void **state) {
   iobind_session_destroy(session);
 }
 
-/* Each run without a stream is ordered after the work that the other library has submitted, also one that follows a replay. */
+/* Each run without a stream is ordered after the work that the other library has submitted, also after a replay. */
 static void session_on_a_wrapped_stream(void **state) {
   (void)state;
   enum { TURNS = 8 };
@@ -412,14 +413,14 @@ static void pull(iobind_pipeline *pipeline, float value) {
   expect_tensor(y, value);
 }
 
-/* Each slot is a binding with a graph of its own. While a replay is held back, items behind it are submitted, and nothing waits on the host
- * but pulling an item. */
+/* Each slot is a binding with its own graph. While a replay is held back, further items are submitted. Only pulling an item blocks the
+ * host. */
 static void pipeline_of_replays(void **state) {
   (void)state;
   enum { ITEMS = 12 };
   const int slots = 3;
   NEEDS_STREAMS();
-  NEEDS_SEVERAL_GRAPHS(); /* with one a slot captures nothing */
+  NEEDS_SEVERAL_GRAPHS(); /* with only one graph a slot does not capture */
   gate g;
   iobind_pipeline *pipeline;
   iobind_pipeline_options options = IOBIND_PIPELINE_OPTIONS_INIT;

@@ -85,7 +85,7 @@ static void memory_runs_out(void **state) {
   OK(cudaMemGetInfo(&available, &total));
   FAILS(CUDA_OUT_OF_MEMORY, cudaMalloc(&address, total + 1));
   FAILS(CUDA_OUT_OF_MEMORY, cudaGetLastError());
-  OK(cudaGetLastError()); /* it was not sticky */
+  OK(cudaGetLastError()); /* the error was not sticky */
 }
 
 static void pointers_are_told_apart(void **state) {
@@ -140,12 +140,12 @@ static void blocking_streams_and_the_null_stream_wait_for_each_other(void **stat
   OK(cudaStreamCreate(&blocking));
   OK(cudaEventCreate(&event));
   close_gate(&g, blocking);
-  OK(cudaEventRecord(event, NULL)); /* behind the blocking stream */
+  OK(cudaEventRecord(event, NULL)); /* after the blocking stream's work */
   FAILS(CUDA_NOT_READY, cudaEventQuery(event));
   open_gate(&g);
   OK(cudaEventSynchronize(event));
   close_gate(&g, NULL);
-  OK(cudaEventRecord(event, blocking)); /* behind the NULL stream */
+  OK(cudaEventRecord(event, blocking)); /* after the NULL stream's work */
   FAILS(CUDA_NOT_READY, cudaEventQuery(event));
   FAILS(CUDA_NOT_READY, cudaStreamQuery(blocking));
   open_gate(&g);
@@ -182,14 +182,14 @@ static void a_stream_waits_for_an_event(void **state) {
   OK(touch(one, "first", address, 8, 1));
   OK(cudaEventRecord(event, one));
   OK(cudaStreamWaitEvent(other, event, 0));
-  OK(cudaEventDestroy(event)); /* what was queued still waits for it */
+  OK(cudaEventDestroy(event)); /* queued work still waits for it */
   OK(touch(other, "second", address, 8, 2));
   FAILS(CUDA_NOT_READY, cudaStreamQuery(other));
   open_gate(&g);
   OK(cudaStreamSynchronize(other));
   assert_int_equal(first_byte(address), 2);
   OK(cudaFree(address));
-  OK(cudaStreamDestroy(one)); /* with nothing left; and one that is destroyed goes on until its work is done: */
+  OK(cudaStreamDestroy(one)); /* without work; a stream destroyed with work in flight completes it: */
   OK(touch(other, "third", NULL, 0, -1));
   OK(cudaStreamDestroy(other));
   FAILS(CUDA_INVALID_HANDLE, cudaStreamSynchronize(other));
@@ -262,7 +262,7 @@ static void each_kind_of_call_fails_on_request(void **state) {
   OK(cudaFree(address));
 }
 
-/* A setting that would do nothing is refused. */
+/* A setting that would have no effect is refused. */
 static void only_what_streams_run_is_delayed(void **state) {
   (void)state;
   static const char *const sites[] = {"alloc", "pinned", "stream", "event", "capture"};
@@ -292,7 +292,7 @@ static void everything_is_counted(void **state) {
   assert_int_equal(vcuda_reset(0), 0);
   OK(cudaMemcpyAsync(address, pinned, 64, CUDA_COPY_UP, stream));
   OK(cudaMemcpyAsync(address + 64, address, 64, CUDA_COPY_DEVICE, stream));
-  OK(cudaMemcpyAsync(address, host, 64, CUDA_COPY_UP, stream)); /* staged: nothing waits */
+  OK(cudaMemcpyAsync(address, host, 64, CUDA_COPY_UP, stream)); /* staged: the call does not block */
   OK(touch(stream, "work", address, 8, 1));
   assert_int_equal(vcuda_get(0, "h2d_bytes"), 128);
   assert_int_equal(vcuda_get(0, "h2d_count"), 2);
@@ -324,7 +324,7 @@ typedef struct opening {
   const char *counter;
 } opening;
 
-/* Opens the gate once the counter shows that a call waits for it. If it never does, the test fails by its counter, not by a hang. */
+/* Opens the gate when the counter shows a waiting call. If there is none, the test fails by the counter instead of a hang. */
 static void *open_when_counted(void *argument) {
   const opening *o = argument;
   const struct timespec moment = {.tv_nsec = 1000000};
@@ -343,7 +343,7 @@ static void a_full_queue_is_a_wait_of_the_call(void **state) {
   assert_int_equal(vcuda_reset(0), 0);
   close_gate(&g, stream);
   for (int i = 1; i < HELD; i++) OK(touch(stream, "held", NULL, 0, -1));
-  assert_int_equal(vcuda_get(0, "syncs"), 0); /* the gate and 1,023 more: now it is full */
+  assert_int_equal(vcuda_get(0, "syncs"), 0); /* the gate and 1,023 more: the queue is full */
   assert_int_equal(pthread_create(&opener, NULL, open_when_counted, &o), 0);
   OK(touch(stream, "one more", NULL, 0, -1));
   assert_int_equal(pthread_join(opener, NULL), 0);
@@ -363,7 +363,7 @@ static void implicit_waits_of_pools_are_counted(void **state) {
   OK(cudaMemGetInfo(&available, &total));
   OK(cudaMemPoolCreate(&pool, &properties));
   assert_int_equal(vcuda_reset(0), 0);
-  OK(cudaMallocAsync(&address, 64, stream)); /* there is memory */
+  OK(cudaMallocAsync(&address, 64, stream)); /* memory is available, so the call does not block */
   OK(cudaFreeAsync(address, stream));
   assert_int_equal(vcuda_get(0, "syncs"), 0);
   FAILS(CUDA_OUT_OF_MEMORY, cudaMallocAsync(&address, total + 1, stream));
@@ -386,7 +386,7 @@ static void late_copies_read_the_host_at_once(void **state) {
   assert_int_equal(vcuda_set(0, "late_copies", "1"), 0);
   memset(host, 5, sizeof host);
   close_gate(&g, NULL);
-  OK(cudaMemcpy(address, host, sizeof host, CUDA_COPY_UP)); /* CUDA may return when it has staged the data */
+  OK(cudaMemcpy(address, host, sizeof host, CUDA_COPY_UP)); /* CUDA may return after staging the data */
   memset(host, 6, sizeof host);
   open_gate(&g);
   assert_int_equal(first_byte(address), 5);
@@ -401,7 +401,7 @@ static void a_second_device_has_memory_of_its_own(void **state) {
   assert_int_equal(count, 2);
   void *on_first = make_memory(8);
   OK(cudaMemset(on_first, 3, 8));
-  OK(cudaDeviceSynchronize()); /* nothing else orders the devices */
+  OK(cudaDeviceSynchronize()); /* only this orders the devices */
   OK(cudaSetDevice(1));
   void *on_second = make_memory(8);
   OK(touch(NULL, "foreign", on_first, 8, 1));
@@ -420,7 +420,7 @@ static void *ask_current_device(void *device) {
   return NULL;
 }
 
-/* What is launched needs the current device; copies, waits and records need none, but an event is recorded on its own device only. */
+/* A launch needs a stream of the current device; copies, waits and records do not. An event can be recorded only on its own device. */
 static void streams_and_events_belong_to_a_device(void **state) {
   (void)state;
   pthread_t thread;
@@ -434,7 +434,7 @@ static void streams_and_events_belong_to_a_device(void **state) {
   OK(cudaSetDevice(1));
   assert_int_equal(pthread_create(&thread, NULL, ask_current_device, &elsewhere), 0);
   assert_int_equal(pthread_join(thread, NULL), 0);
-  assert_int_equal(elsewhere, 0); /* each thread has its own */
+  assert_int_equal(elsewhere, 0); /* each thread has its own current device */
   cuda_stream second = make_stream();
   OK(cudaEventCreate(&second_event));
   OK(cudaEventCreate(&timed[1]));
@@ -472,7 +472,7 @@ static void streams_and_events_belong_to_a_device(void **state) {
   OK(cudaSetDevice(0));
 }
 
-/* The call that fails leaves its error for cudaGetLastError, and all works again. */
+/* The failing call sets the error for cudaGetLastError. Later calls work. */
 static void a_transient_failure_is_over_at_once(void **state) {
   (void)state;
   cuda_stream stream = make_stream();
@@ -495,7 +495,7 @@ static void a_transient_failure_is_over_at_once(void **state) {
   assert_int_equal(vcuda_set(0, "fail_stream", "1,name:cudaStreamSynchronize"), 0);
   FAILS(CUDA_UNKNOWN, cudaStreamSynchronize(stream));
   OK(cudaStreamSynchronize(stream));
-  assert_int_equal(vcuda_set(0, "fail_event", "1"), 0); /* without a name only new ones fail */
+  assert_int_equal(vcuda_set(0, "fail_event", "1"), 0); /* without a name only event creations fail */
   OK(cudaEventRecord(event, stream));
   OK(cudaStreamSynchronize(stream));
   assert_int_equal(vcuda_set(0, "fail_event", "0"), 0);
@@ -503,7 +503,8 @@ static void a_transient_failure_is_over_at_once(void **state) {
   OK(cudaStreamDestroy(stream));
 }
 
-/* Once the device has failed, each call on it returns that: calls that release something nevertheless do, and the other device works. */
+/* After the device has failed, each call on it returns the error. Calls that release objects still release them, and the other device
+ * works. */
 static void a_sticky_error_stays(void **state) {
   (void)state;
   int status;
@@ -553,7 +554,7 @@ static void an_unknown_kernel_fails_by_name(void **state) {
   __cudaRegisterFunction(binary, &function, NULL, "_Z11no_such_onei", -1, NULL, NULL, NULL, NULL, NULL);
   FAILS(CUDA_INVALID_FUNCTION, cudaLaunchKernel(&function, one, one, arguments, 0, NULL));
   assert_non_null(strstr(vcuda_last_message(), "no_such_one"));
-  FAILS(CUDA_INVALID_FUNCTION, cudaDeviceSynchronize()); /* a caller that does not look at launches learns it here */
+  FAILS(CUDA_INVALID_FUNCTION, cudaDeviceSynchronize()); /* reported to a caller that ignores errors of launches */
   OK(cudaDeviceSynchronize());
   __cudaUnregisterFatBinary(binary);
 }
@@ -569,7 +570,7 @@ static int make_file(size_t bytes) {
   return file;
 }
 
-/* A buffer is a part of the file, and its memory is the device's own again when it was freed. */
+/* A buffer is a part of the file. When it is freed, the address range has the device's own pages again. */
 static void pages_of_another_file(void **state) {
   (void)state;
   int file = make_file(SHARED);
@@ -590,13 +591,13 @@ static void pages_of_another_file(void **state) {
   OK(cudaStreamSynchronize(stream));
   assert_int_equal(host[ODD + 99], 9);
   assert_int_equal(host[ODD + 100], 0);
-  void *beside = make_memory(4096); /* never in the pages of the file */
+  void *beside = make_memory(4096); /* must not be in the pages of the file */
   OK(touch(stream, "beside", beside, 4096, 1));
   OK(touch(stream, "overrun", address, 101, 1));
   FAILS(CUDA_ILLEGAL_ADDRESS, cudaStreamSynchronize(stream));
   assert_int_equal(vcuda_recover(0), CUDA_ILLEGAL_ADDRESS);
   OK(cudaFree(address));
-  OK(cudaDestroyExternalMemory(memory)); /* closes the file */
+  OK(cudaDestroyExternalMemory(memory)); /* this closes the file */
   for (int i = 0; i < SHARED; i++) assert_int_equal(host[i], i >= ODD && i < ODD + 100 ? 9 : 0);
   OK(cudaFree(beside));
   (void)munmap(host, SHARED);
@@ -634,10 +635,10 @@ static void a_semaphore_holds_a_stream(void **state) {
   FAILS(CUDA_NOT_READY, cudaStreamQuery(second));
   assert_int_equal(vcuda_semaphore_get(file), 1);
   OK(cudaSignalExternalSemaphoresAsync(&semaphore, &two, 1, first));
-  OK(cudaDestroyExternalSemaphore(semaphore)); /* what is queued keeps it */
+  OK(cudaDestroyExternalSemaphore(semaphore)); /* queued work retains it */
   OK(cudaStreamSynchronize(second));
   assert_int_equal(vcuda_semaphore_get(file), 3);
-  assert_int_equal(vcuda_semaphore_signal(file, 3), -1); /* it only grows */
+  assert_int_equal(vcuda_semaphore_signal(file, 3), -1); /* the value only grows */
   (void)close(file);
   OK(cudaStreamDestroy(first));
   OK(cudaStreamDestroy(second));
@@ -664,7 +665,7 @@ static written_handle write_handle(const cuda_ipc_handle *handle) {
   return written;
 }
 
-/* This program, as another process. */
+/* Start this program as another process. */
 static pid_t start_peer(char *const arguments[]) {
   char program[4096] = "";
   char *all[8] = {program};
@@ -684,7 +685,7 @@ static void expect_end(pid_t child) {
   assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
 
-/* Another process: it finds a 3, and leaves a 4. */
+/* In the other process: read a 3, write a 4. */
 static int be_the_peer(const char *hexadecimal) {
   void *address;
   OK(cudaIpcOpenMemHandle(&address, read_handle(hexadecimal), CUDA_IPC_LAZY));
@@ -712,7 +713,7 @@ static void memory_of_another_process(void **state) {
   OK(cudaFree(before));
 }
 
-/* A stream whose next work waits until the semaphore is at 1. */
+/* A stream that waits until the semaphore is at 1. */
 static cuda_stream held_stream(int semaphore) {
   cuda_stream stream = make_stream();
   cuda_external_semaphore imported;
@@ -722,14 +723,15 @@ static cuda_stream held_stream(int semaphore) {
   return stream;
 }
 
-/* Another process. It waits for the 7 behind the other's record, which it holds up itself, and records the same event behind an 8, which the
- * other holds up. Its files are its first ones: the two semaphores, and a pipe. */
+/* In the other process. The first process writes a 7 and records the event; the first semaphore, which this process signals, holds
+ * that stream back. Then this process writes an 8 and records the same event, held back by the second semaphore, which the first
+ * process signals. The arguments are handles of memory and event, and descriptors of the two semaphores and of a pipe. */
 static int wait_as_peer(char **arguments) {
   int first = atoi(arguments[3]), second = atoi(arguments[4]), output = atoi(arguments[5]);
   void *address;
   cuda_event event;
   unsigned char *seen;
-  OK(cudaMallocHost((void **)&seen, 1)); /* a copy to other memory would wait */
+  OK(cudaMallocHost((void **)&seen, 1)); /* a copy to pageable memory would block */
   OK(cudaIpcOpenMemHandle(&address, read_handle(arguments[1]), CUDA_IPC_LAZY));
   OK(cudaIpcOpenEventHandle(&event, read_handle(arguments[2])));
   FAILS(CUDA_NOT_READY, cudaEventQuery(event));
@@ -762,7 +764,7 @@ static void events_of_another_process(void **state) {
   int first = vcuda_semaphore_create(0), second = vcuda_semaphore_create(0), ends[2];
   char numbers[3][16], byte;
   assert_int_equal(pipe(ends), 0);
-  const int files[] = {dup(first), dup(second), ends[1]}; /* a duplicate outlives exec */
+  const int files[] = {dup(first), dup(second), ends[1]}; /* a duplicate stays open after exec */
   for (int i = 0; i < 3; i++) snprintf(numbers[i], sizeof numbers[i], "%d", files[i]);
   OK(cudaEventCreateWithFlags(&event, CUDA_EVENT_SHARED | CUDA_EVENT_NO_TIMING));
   OK(cudaIpcGetMemHandle(&memory, address));
@@ -776,7 +778,7 @@ static void events_of_another_process(void **state) {
   pid_t child =
       start_peer((char *[]){written[0].hexadecimal, written[1].hexadecimal, numbers[0], numbers[1], numbers[2], NULL});
   (void)close(ends[1]);
-  assert_int_equal(read(ends[0], &byte, 1), 1); /* it has recorded the event again */
+  assert_int_equal(read(ends[0], &byte, 1), 1); /* the other process has recorded the event */
   FAILS(CUDA_NOT_READY, cudaEventQuery(event));
   OK(cudaStreamWaitEvent(stream, event, 0));
   FAILS(CUDA_NOT_READY, cudaStreamQuery(stream));
@@ -785,7 +787,7 @@ static void events_of_another_process(void **state) {
   OK(cudaStreamSynchronize(stream));
   assert_int_equal(first_byte(address), 8);
   expect_end(child);
-  OK(cudaEventRecord(event, stream)); /* its own again */
+  OK(cudaEventRecord(event, stream)); /* recorded by this process again */
   OK(cudaEventSynchronize(event));
   for (int i = 0; i < 2; i++) (void)close(files[i]);
   (void)close(ends[0]);
@@ -802,7 +804,7 @@ static void shared_events_are_refused(void **state) {
   cuda_ipc_handle handle;
   cuda_stream stream = make_stream();
   cuda_graph graph;
-  FAILS(CUDA_INVALID_VALUE, cudaEventCreateWithFlags(&event, CUDA_EVENT_SHARED)); /* it has no times */
+  FAILS(CUDA_INVALID_VALUE, cudaEventCreateWithFlags(&event, CUDA_EVENT_SHARED)); /* without CUDA_EVENT_NO_TIMING */
   OK(cudaEventCreateWithFlags(&event, CUDA_EVENT_NO_TIMING));
   FAILS(CUDA_INVALID_HANDLE, cudaIpcGetEventHandle(&handle, event));
   OK(cudaEventDestroy(event));

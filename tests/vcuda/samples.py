@@ -1,9 +1,9 @@
-"""Every example, sample and row of the demo whose model has a convolution, on CUDA over vcuda, each run compared with the CPU EP.
+"""Every example, sample and row of the demo whose model has a convolution, on CUDA over vcuda, with each run compared with the CPU EP.
 
 usage: samples.py BIN MODELS [ROW...]        under with-cuda; BIN has the tool and the examples, MODELS what scripts/get-models fetches
 
-IOBIND_VERIFY makes the programs compare. That it does is shown too: with convolutions of cuDNN that compute something wrong each program fails, and
-says that the outputs differ. What Java has is in CudaTest.java."""
+IOBIND_VERIFY makes the programs compare. To show that it does, each program is also run with convolutions of cuDNN whose results are wrong: it
+must fail and report that the outputs differ. CudaTest.java has the same test for Java."""
 
 import os
 import pathlib
@@ -36,7 +36,7 @@ def run(model, *more):
 
 
 def rows(models, folder):
-    """A row's name, and its command; the first word is a program of BIN or a whole path."""
+    """Names and commands of the rows. The first word is a program in BIN, or an absolute path."""
     cls, det, rec, vad = (models / f"{name}.onnx" for name in ("pp-ocr-cls", "pp-ocr-det", "pp-ocr-rec", "silero-vad"))
     square, step = ("--dim", "x[0]=1", "--dim", "x[2]=64", "--dim", "x[3]=64"), ("--dim", "input[0]=1", "--dim", "input[1]=576")
     sound, picture = folder / "sound.raw", folder / "page.png"
@@ -75,7 +75,7 @@ def call(directory, command, **environment):
 
 
 def judge(directory, command):
-    """What is wrong, in words."""
+    """A description of the failure, or an empty text."""
     code, text = call(directory, command)
     if code != 0:
         return f"exit code {code}: {text[-600:]}"

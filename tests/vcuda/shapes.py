@@ -1,5 +1,5 @@
-"""What a convolution costs when its shape changes: which calls of cuDNN a run makes beside the convolution itself, by the EP's option
-cudnn_conv_algo_search. docs/cuda.md says the same in words.
+"""The cost of a convolution whose shape changes: the cuDNN calls of a run besides the convolution itself, for each value of the EP's option
+cudnn_conv_algo_search. docs/cuda.md documents them.
 
 usage: shapes.py        under with-cuda, with VCUDA_TRACE=1"""
 
@@ -16,7 +16,7 @@ SKIPPED = 77
 SHAPES = [(1, 4, 8, 8), (1, 4, 8, 8), (1, 4, 12, 8), (1, 4, 8, 8), (1, 4, 12, 8)]
 FIRST, SAME, OTHER, BACK, AGAIN = range(5)
 SEARCHES = "EXHAUSTIVE", "HEURISTIC", "DEFAULT"
-# Calls of the first run, and whether a shape that has been seen makes them again. One finalized descriptor is the run's own.
+# The calls of the first run, and whether a shape that was run before makes them again. One finalized descriptor belongs to the run itself.
 PLANS = "cudnnBackendFinalize"
 EXPECTED = {
     "Conv": dict.fromkeys(SEARCHES, PLANS), "ConvTranspose": dict.fromkeys(SEARCHES, PLANS),
@@ -46,7 +46,7 @@ class Trace:
         self.library, self.path, self.before = ctypes.CDLL("libcudart.so.13"), os.path.join(folder, "trace.json"), collections.Counter()
 
     def calls(self):
-        """How often each function of cuDNN was called since the last time."""
+        """The number of calls of each cuDNN function since the last query."""
         self.library.vcuda_trace_write(self.path.encode())
         with open(self.path, encoding="utf-8") as file:
             events = json.load(file)
@@ -56,13 +56,13 @@ class Trace:
 
 
 def judge(operator, search, rows):
-    """None, or what is wrong."""
+    """None, or a description of the failure."""
     call = EXPECTED[operator][search]
     counts = [row[call] for row in rows]
-    if call == PLANS:  # each change of shape makes plans, and no run measures any
+    if call == PLANS:  # each change of shape makes plans, without measurements
         measured = sum(count for row in rows for name, count in row.items() if "Find" in (name or ""))
         right = counts[SAME] == 1 and counts[FIRST] > 1 and counts[FIRST] == counts[OTHER] == counts[BACK] == counts[AGAIN] and not measured
-    else:  # each new shape, and none that has been seen
+    else:  # only a new shape
         right = counts[FIRST] > 0 and counts[FIRST] == counts[OTHER] and not counts[SAME] and not counts[BACK] and not counts[AGAIN]
     return None if right else f"{operator}, {search}: {call} in runs of the shapes A, A, B, A, B: {counts}"
 

@@ -1,4 +1,4 @@
-"""`iobind doctor` and `iobind bench` say what convolutions on CUDA do when a shape changes. What they say is what vcuda.shapes sees.
+"""`iobind doctor` and `iobind bench` report what convolutions on CUDA do when a shape changes. vcuda.shapes checks the same by counting calls.
 
 usage: shapes_cli.py TOOL        under with-cuda --onnxruntime"""
 import json

@@ -1,5 +1,5 @@
-/* Runs on streams with CUDA's own EP: a session has a stream that it computes on, ordered with the caller's by events. Run with race=fail:
- * an order that is missing fails the run. */
+/* Runs on streams with the CUDA EP. A session computes on its own stream, which is ordered with the caller's stream by events. Run with
+ * race=fail: a missing order fails the run. */
 #define _POSIX_C_SOURCE 200809L /* mkstemp, nanosleep */
 #include "fixture.h"
 
@@ -53,7 +53,7 @@ static iobind_tensor *make_tensor(iobind_device *where, iobind_memory memory, io
   return tensor;
 }
 
-/* Holds a stream of CUDA's back. */
+/* Holds back a CUDA stream. */
 typedef struct gate {
   sem_t open;
 } gate;
@@ -78,7 +78,7 @@ static int64_t token_of(int step) {
   return (step * 7 + 3) % VOCAB;
 }
 
-/* The same steps without a device, one by one. */
+/* The same steps on the CPU, one by one. */
 static void decode_on_cpu(int steps, float logits[VOCAB]) {
   iobind_session *session = fixture_session(runtime, NULL, "decoder softmax=0");
   iobind_tensor *inputs[3] = {make_tensor(host, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_INT64, 1, -1),
@@ -103,8 +103,8 @@ static void decode_on_cpu(int steps, float logits[VOCAB]) {
   iobind_session_destroy(session);
 }
 
-/* Step after step is queued: tokens come out of pinned memory, the keys and values go from run to run. Nothing waits on the host, neither a
- * call that is made for it nor one that does so by the way (a copy of pageable memory, cudaFree). */
+/* All steps are queued: tokens are read from pinned memory, keys and values are carried from run to run. No call blocks the host, neither a
+ * synchronization nor a call that blocks as a side effect (a copy of pageable memory, cudaFree). */
 static void steady_decoder_waits_for_nothing(void **state) {
   (void)state;
   enum { WARM = 8, STEADY = 48 };
@@ -169,7 +169,7 @@ typedef struct product {
 
 static const float unit[COUNT] = {1, 0, 0, 1};
 
-/* z is x times the unit matrix. */
+/* z is x times the identity matrix. */
 static product make_product(iobind_session *session) {
   product p;
   iobind_tensor *y = make_tensor(device, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, 2, 2);
@@ -198,7 +198,7 @@ static void expect_product(const product *p, float value) {
   }
 }
 
-/* The caller's stream is held back: the run waits for it, and what comes next on that stream for the run. */
+/* The caller's stream is held back. The run waits for it, and later work on that stream waits for the run. */
 static void run_is_between_what_is_on_the_stream(void **state) {
   (void)state;
   gate g;
@@ -258,7 +258,7 @@ static void *do_job(void *context) {
   return NULL;
 }
 
-/* Bindings of one session in several threads, on streams and without. */
+/* Bindings of one session in several threads, with and without streams. */
 static void bindings_take_turns(void **state) {
   (void)state;
   iobind_session *session = fixture_session(runtime, device, "matmul");
@@ -314,7 +314,7 @@ static void inputs_are_bound_between_runs(void **state) {
   }
   assert_int_equal(pthread_create(&threads[1], NULL, bind_unit, &bound), 0);
   assert_int_equal(pthread_create(&threads[2], NULL, run_at_once, unbound.binding), 0);
-  nanosleep(&moment, NULL); /* for a thread that does not wait */
+  nanosleep(&moment, NULL); /* gives a thread that does not wait time to go wrong */
   uint64_t meanwhile[] = {given_input(&bound), given_input(&unbound)};
   open_gate(&g);
   for (int i = 0; i < 3; i++) {
@@ -362,9 +362,9 @@ static void session_on_the_callers_stream(void **state) {
   expect_ok(iobind_stream_synchronize(stream, &fault));
   expect_product(&p, 5);
   expect_ok(iobind_tensor_write(p.x, 0, unit, sizeof unit, stream, &fault));
-  expect_ok(iobind_binding_run(p.binding, NULL, &fault)); /* there, so behind the write */
+  expect_ok(iobind_binding_run(p.binding, NULL, &fault)); /* on the session's stream, and so after the write */
   expect_ok(iobind_stream_synchronize(stream, &fault));
-  iobind_stream_destroy(stream); /* the session keeps it */
+  iobind_stream_destroy(stream); /* the session retains it */
   expect_ok(iobind_tensor_write(p.x, 0, values, sizeof values, other, &fault));
   expect_ok(iobind_binding_run(p.binding, other, &fault));
   expect_ok(iobind_stream_synchronize(other, &fault));
@@ -389,7 +389,7 @@ static void streams_that_are_refused(void **state) {
   iobind_stream_destroy(stream);
 }
 
-/* Where the caller chooses how the EP copies, or where it computes, a run on a stream is complete when the call returns. */
+/* If the caller's options determine how the EP copies, or where it computes, a run on a stream is complete when the call returns. */
 static void callers_options_go_first(void **state) {
   (void)state;
   const float values[COUNT] = {7, 7, 7, 7};
@@ -407,8 +407,8 @@ static void callers_options_go_first(void **state) {
   iobind_stream_destroy(stream);
 }
 
-/* An option changes how runs return only by its value: what says what the EP does anyway, and a stream of the caller's, leave runs on streams
- * without a wait of the host. */
+/* Whether runs on a stream block depends on the value of an option: with the EP's default values, and with a stream of the caller,
+ * they do not block the host. */
 static void options_that_keep_runs_on_streams(void **state) {
   (void)state;
   enum { RUNS = 10 };
@@ -448,7 +448,7 @@ static void options_that_keep_runs_on_streams(void **state) {
   assert_int_equal(cudaStreamDestroy(theirs), CUDA_OK);
 }
 
-/* A session that other code has made has no stream from iobind. */
+/* A session created by other code has no stream of iobind. */
 static void adopted_session_runs_at_once(void **state) {
   (void)state;
   const float values[COUNT] = {9, 9, 9, 9};
@@ -467,8 +467,8 @@ static void adopted_session_runs_at_once(void **state) {
   iobind_stream_destroy(stream);
 }
 
-/* What the EP still queues on the stream when its session goes may free memory of the session's: ORT up to 1.30 did so inside a host
- * function, which may not call CUDA, and the process ended. */
+/* Work that the EP queues on the stream while its session is destroyed may free the session's memory. ORT up to 1.30 did this in a
+ * host function, which must not call CUDA, and the process ended. */
 static void session_goes_before_its_stream(void **state) {
   (void)state;
   iobind_stream *stream = make_stream();
@@ -502,7 +502,7 @@ typedef struct done {
   int kernels;
 } done;
 
-/* vcuda's trace so far. */
+/* Open vcuda's trace so far. */
 static FILE *open_trace(void) {
   char path[] = "/tmp/vcuda-trace-XXXXXX";
   int file = mkstemp(path);
@@ -515,13 +515,13 @@ static FILE *open_trace(void) {
   return trace;
 }
 
-/* What the device has done. */
+/* Count the device's executed work. */
 static done count_done(void) {
   char line[512];
   done count = {0, 0};
   FILE *trace = open_trace();
   while (fgets(line, sizeof line, trace) != NULL) {
-    bool work = strstr(line, "\"tid\":0,") == NULL; /* otherwise a call of the host's */
+    bool work = strstr(line, "\"tid\":0,") == NULL; /* otherwise a call of the host */
     count.copies += work && strstr(line, "\"name\":\"cudaMemcpyAsync\"") != NULL;
     count.kernels += work && strstr(line, "\"name\":\"_BinaryElementWiseSimple\"") != NULL;
   }
@@ -529,8 +529,8 @@ static done count_done(void) {
   return count;
 }
 
-/* A stream of the caller's by its address is as one that is wrapped: the session's work is ordered after what is on it, and what comes there
- * later after the session's work. ORT alone computes on the NULL stream if the address is all that it is given. */
+/* A caller's stream given by its address has the same effect as a wrapped one: the session's work is ordered after earlier work on it,
+ * and later work on it after the session's work. ORT alone would compute on the NULL stream with only the address. */
 static void the_address_of_a_stream_is_enough(void **state) {
   (void)state;
   const float values[COUNT] = {6, 6, 6, 6};
@@ -573,11 +573,11 @@ static void pull(iobind_pipeline *pipeline) {
   float read[COUNT];
   expect_ok(iobind_pipeline_next(pipeline, IOBIND_NO_TIMEOUT, &y, 1, NULL, &fault));
   expect_ok(iobind_tensor_read(y, 0, read, sizeof read, NULL, &fault));
-  assert_true(read[0] == 6); /* of 3 */
+  assert_true(read[0] == 6); /* 2 * 3 */
 }
 
-/* While one item's run is held back, the items behind it are uploaded and the one before it is downloaded and returned. On the host only
- * pulling an item waits. */
+/* While one item's run is held back, later items are uploaded, and the preceding one is downloaded and returned. Only pulling an item
+ * blocks the host. */
 static void copies_overlap_runs(void **state) {
   (void)state;
   enum { SLOTS = 3 };
@@ -591,7 +591,7 @@ static void copies_overlap_runs(void **state) {
   expect_ok(iobind_tensor_write(item, 0, values, sizeof values, NULL, &fault));
   options.slots = SLOTS;
   expect_ok(call_pipeline_create(session, &options, &pipeline, &fault));
-  for (int i = 0; i < SLOTS; i++) { /* the memory is made */
+  for (int i = 0; i < SLOTS; i++) { /* allocates the memory */
     expect_ok(call_pipeline_submit(pipeline, &item, 1, &fault));
   }
   for (int i = 0; i < SLOTS; i++) {
@@ -605,7 +605,7 @@ static void copies_overlap_runs(void **state) {
   expect_ok(call_pipeline_submit(pipeline, &item, 1, &fault));
   assert_int_equal(vcuda_get(0, "syncs"), 0);
   pull(pipeline);
-  while (count_done().copies < SLOTS + 1) { /* without overlap it does not end */
+  while (count_done().copies < SLOTS + 1) { /* without overlap this loop does not end */
     nanosleep(&moment, NULL);
   }
   done held = count_done();

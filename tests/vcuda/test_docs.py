@@ -1,4 +1,6 @@
-"""The programs of docs/vcuda.md, of vcuda/README.md in Python, and of docs/cuda.md do what those say, and their tables name all settings, counters and options.
+"""The programs of docs/vcuda.md, of vcuda/README.md in Python, and of docs/cuda.md work as documented. The tables of these pages list all settings,
+counters and options.
+
 
 usage: test_docs.py WITH_CUDA LIBIOBIND MAKE_MODEL IOBIND PYTHON [unittest's arguments]"""
 
@@ -49,7 +51,7 @@ class Docs(unittest.TestCase):
         return ran.stdout
 
     def compile(self, text):
-        """A program that begins with a comment of its file's name; gives the name of what is built."""
+        """Build a program that begins with a comment with its file name. Returns the name of the executable."""
         name = re.match(r"/\* (\w+)\.c: ", text)[1]
         (self.folder / f"{name}.c").write_text(text)
         libraries = str(pathlib.Path(LIBIOBIND).parent)
@@ -71,7 +73,7 @@ class Docs(unittest.TestCase):
         return unpacked.version, unpacked.capi
 
     def test_the_python_program(self):
-        """An older package that ORT_NATIVE_LIB_PATH names is Python's own here: with-cuda is told of it as the page says."""
+        """Python's package may be an older one, which ORT_NATIVE_LIB_PATH names; with-cuda gets it as the page documents."""
         version, own = self.unpack_python()
         (self.folder / "bound.py").write_text(BOUND)
         named = {} if version == gpu_python.newest() else {"ORT_NATIVE_LIB_PATH": str(own)}
@@ -102,7 +104,7 @@ def test_on_vdev(vdev):
         self.assertIn("2 passed", ran.stdout, ran.stdout + ran.stderr)
 
     def test_the_c_programs_of_cuda(self):
-        """All but the last line of what they print is said beside them."""
+        """The page has the programs' output except for its last line."""
         for text in blocks("c", CUDA):
             said = self.run_on_cuda(self.compile(text), "scale.onnx")
             if "limited.c" in text:

@@ -1,4 +1,4 @@
-"""The trace has every call of every function that vcuda's libraries export, by its own name, once, with its stream and what it returned.
+"""The trace has every call of every function that vcuda's libraries export, exactly once, with its name, stream and result.
 
 usage: test_trace.py NM FOLDER_OF_VCUDA [unittest's arguments]"""
 
@@ -17,7 +17,7 @@ OLDER = FOLDER / "older"
 LIBRARIES = ["libcudart.so.13", "libcuda.so.1", "libcublas.so.13", "libcublasLt.so.13", "libcurand.so.10"]
 SAME = {"libcudart.so.12": "libcudart.so.13", "libcublas.so.12": "libcublas.so.13", "libcublasLt.so.12": "libcublasLt.so.13",
         "libcufft.so.11": "libcufft.so.12"}
-REFUSING = ["libcudnn.so.9", "libcufft.so.12"]  # each call without arguments is refused, and what it was for is not looked at
+REFUSING = ["libcudnn.so.9", "libcufft.so.12"]  # calls without arguments are all refused; only the records are checked
 
 # These return neither an error nor a status.
 WITHOUT_STATUS = re.compile(r"cuda(GetErrorName|GetErrorString)$|__cuda(Register|Unregister)"
@@ -36,7 +36,7 @@ class Dim(ctypes.Structure):
 
 
 class Calls:
-    """Calls functions by name, and keeps what the trace must have of each."""
+    """Calls functions by name, and keeps the expected records of the trace."""
 
     def __init__(self):
         self.expected = []
@@ -49,7 +49,7 @@ class Calls:
         function = next(getattr(library, name) for library in self.libraries if hasattr(library, name))
 
         def call(*arguments, stream=None):
-            """A number is passed as 64 bits, which is right for an int, too. `stream` is the argument, or belongs to the handle."""
+            """Numbers are passed as 64 bits, which also works for an int. `stream` is the stream argument, or that of the handle."""
             wide = [ctypes.c_size_t(a) if isinstance(a, int) else a for a in arguments]
             given = [a for a in arguments if isinstance(a, Stream)] or ([stream] if stream is not None else [])
             result = function(*wide)
@@ -206,7 +206,7 @@ def import_with(cuda, prefix, stream):
 
 
 def call_kernels(cuda):
-    """vcuda knows no kernel of this name: that is an error of the launches."""
+    """vcuda does not have a kernel of this name, so the launches fail."""
     kernel, text = made()
     stream = Stream()
     one = Dim(1, 1, 1)
@@ -304,7 +304,7 @@ def call_products(cuda):
         getattr(cuda, name)(None, None)  # an error
     cuda.cublasGetStatusName(0)
     cuda.cublasGetStatusString(0)
-    for letter in "SD":  # nothing is computed: no row, no column
+    for letter in "SD":  # empty matrices: no work
         for noun in ("gemm_v2", "gemmBatched", "gemmStridedBatched", "getrfBatched", "getriBatched"):
             getattr(cuda, f"cublas{letter}{noun}")(handle, *[0] * 17, stream=stream)
         getattr(cuda, f"cublas{letter}geam")(handle, 0, 0, 0, 0, text, text, 1, text, text, 1, text, 1, stream=stream)
@@ -342,7 +342,7 @@ def call_lt(cuda, stream, text):
 
 class Trace(unittest.TestCase):
     def setUp(self):
-        self.older = OLDER.is_dir()  # not with every linker
+        self.older = OLDER.is_dir()  # not built with every linker
 
     def test_every_call_of_every_function(self):
         os.environ.update(VCUDA_TRACE="1", VCUDA_LOG=os.devnull, VCUDA_DEVICES="1")
@@ -368,11 +368,11 @@ class Trace(unittest.TestCase):
                     self.assertEqual(event["args"]["stream"], hex(stream))
                 self.assertEqual(event["args"]["error"], result)
         for kind in ["cuda", "cu[A-Z]", "cublas[A-Z]", "cublasLt", "cudnn", "cufft"]:
-            with self.subTest(kind):  # some of each fail: a record that says 0 of everything would not do
+            with self.subTest(kind):  # each kind has failing calls, so that a trace with only zeros fails the test
                 self.assertTrue(any(re.match(kind, name) and result != 0 for name, _, result in cuda.expected))
 
     def test_devices_are_made_at_load_only_for_a_trace(self):
-        """Otherwise a program can still set the environment before its first call."""
+        """Loading the libraries creates no devices: a program can set the environment before its first call."""
         program = """import ctypes, os, sys
 library, count = ctypes.CDLL(sys.argv[1]), ctypes.c_int()
 library.__cudaRegisterFatBinary(None)

@@ -1,28 +1,28 @@
-"""ONNX's cases that others packed, through `iobind run` on CUDA's EP: the files of Debian's package libonnx-testdata.
+"""The ONNX cases of Debian's package libonnx-testdata through `iobind run` on CUDA's EP.
 
 usage: testdata.py TOOL DIRECTORY [--most N] [CASE...]        under with-cuda
 
-Counted are the cases of dense tensors of numbers which the CPU EP computes right through the same tool. Of these every one that is not right
-on CUDA is named with its reason, and of the others every one with why it is not counted. A result that is wrong, or a run that ends in
-anything but a refusal, fails; so do more than N that are not right."""
+The test counts the cases of dense tensors of numbers that the CPU EP computes right through the same tool. Other cases are listed with the reason
+why they are not counted, and counted cases that are not right on CUDA with theirs. The test fails if a result is wrong, if a run fails otherwise
+than by a refusal, or if more than N cases are not right."""
 
 import argparse
 import concurrent.futures
 import sys
 
-import operators  # (it also says what is missing, and where the modules of the cases are)
+import operators  # (it also reports missing packages, and adds the path of the modules with the cases)
 
 import cases
 import driver
 
 WRONG, CRASHED = "wrong", "neither a result nor a refusal"
 RIGHT, NOT_COUNTED = operators.PASSED, "not counted"
-# Of the cases of libonnx-testdata 1.12: fewer mean that something else is wrong.
+# The least number of cases of libonnx-testdata 1.12 that must be counted.
 LEAST = 900
 
 
 def why_uncounted(tool, case):
-    """Why a case says nothing about CUDA; None: the CPU EP computes it right."""
+    """Why the case is not counted; None: the CPU EP computes it right."""
     if case.kind is not None:
         return f"a {case.kind} is among its values"
     try:
@@ -37,7 +37,7 @@ def all_near(expected, got):
 
 
 def judge(tool, case):
-    """(verdict, words)"""
+    """(verdict, details)"""
     uncounted = why_uncounted(tool, case)
     if uncounted is not None:
         return NOT_COUNTED, uncounted
@@ -53,7 +53,7 @@ def options():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("tool", metavar="TOOL")
     parser.add_argument("directory", metavar="DIRECTORY", help="of node, simple, pytorch-converted, pytorch-operator")
-    parser.add_argument("--most", type=int, default=32, metavar="N", help="so many cases may be refused (default: 32)")
+    parser.add_argument("--most", type=int, default=32, metavar="N", help="number of cases that may be refused (default: 32)")
     parser.add_argument("cases", nargs="*", metavar="CASE", help="only these")
     return parser.parse_intermixed_args()
 

@@ -1,4 +1,4 @@
-"""The cases: each builds nodes for a type of floats, and has inputs with a seed of its own."""
+"""The cases: each builds nodes for a float type, and has inputs with its own seed."""
 import os
 import typing
 import zlib
@@ -21,16 +21,16 @@ class Case(typing.NamedTuple):
     on_host: tuple = ()  # inputs
     in_place: dict = {}  # outputs to the inputs whose memory they write
     output_types: dict = {}
-    rows: dict = {}  # of caches that are outputs: how many of each sequence's rows mean something
+    rows: dict = {}  # of caches that are outputs: the number of valid rows of each sequence
     provider: dict = {}
     opset: int = 21
     reference: typing.Callable | None = None
     slack: float = 1
-    needs_cudnn: bool = False  # the EP asks for a handle, and may not use it
+    needs_cudnn: bool = False  # the EP creates a handle, even if it does not use it
 
 
 def random_of(name):
-    """Numbers that depend on the name alone."""
+    """Random numbers that depend only on the name."""
     generator = np.random.default_rng(zlib.crc32(name.encode()))
     return lambda *dims: generator.standard_normal(dims).astype(np.float32)
 
@@ -44,7 +44,7 @@ def angles(rows, half):
 
 def group_query(name, batch=2, tokens=1, heads=4, groups=2, size=32, past=(8, 5), capacity=0, packed=False, rotary=True, sink=False,
                 further={}, types=(HALF, BFLOAT), provider={}, **attributes):
-    """`capacity`: the cache has so many rows, and is written in place."""
+    """`capacity`: the rows of a cache that is written in place."""
     random = random_of(name)
     past = np.resize(np.array(past, np.int32), batch)
     rows = capacity or int(past.max())
@@ -81,7 +81,7 @@ def normalised(array, weights):
 
 
 def group_query_with_norms(name, **options):
-    """The CPU EP has none: the reference normalises before it."""
+    """The CPU EP lacks these norms: for the reference the inputs are normalised first."""
     random, plain = random_of(f"{name} norms"), group_query(name, **options)
 
     def reference(feeds):
@@ -140,7 +140,7 @@ def group_query_long():
 # ---- operators with a few attributes ----
 
 def one(name, operator, inputs, outputs=1, domain="", types=(FLOAT, HALF, BFLOAT), weights=None, opset=21, order=None, fields=None, **attributes):
-    """One node, whose inputs are the cases' inputs and weights in `order`; `fields` are further ones of the case."""
+    """A case with one node, whose inputs are the case's inputs and weights in `order`; `fields` are further fields of the case."""
     names = order or [*inputs, *(weights or {})]
     while names[-1] == "":
         names = names[:-1]
@@ -205,7 +205,7 @@ def n_bits(name, bits=4, rows=1, inner=64, columns=48, block=32, zeros=False, bi
 
 
 def n_bits_ordered(name, bits, rows, zeros=True, columns=48, blocks=3, block=32):
-    """g_idx says whose block's scale and zero a row has. The CPU EP of 1.31.1 knows no 8 bits here, and takes other zeros of 4 bits."""
+    """g_idx gives the block whose scale and zero apply to a row. The CPU EP of 1.31.1 has no 8 bits here, and other zeros for 4 bits."""
     generator, random = np.random.default_rng(zlib.crc32(name.encode())), random_of(name)
     numbers = generator.integers(0, 1 << bits, (columns, blocks * block), np.uint8)
     middles = generator.integers(0, 1 << bits, (columns, blocks), np.uint8) if zeros else np.full((columns, blocks), 1 << (bits - 1), np.uint8)
@@ -320,7 +320,7 @@ def scatter_cases():
 
 # ---- attention of encoders and older decoders ----
 
-# Without TensorRT's kernels, which are no kernels of ORT's.
+# Without TensorRT's kernels, which are not part of ORT.
 OWN_KERNELS = {"sdpa_kernel": "19"}
 
 
@@ -399,7 +399,7 @@ def bert_cases():
               fields={"output_types": {"lengths": TensorProto.INT32}})
 
 
-# ---- attention by cuDNN, which only some of its versions have ----
+# ---- attention by cuDNN, which only some versions of cuDNN have ----
 
 CUDNN = {"sdpa_kernel": "8"}
 
@@ -415,7 +415,7 @@ def cudnn_cases():
     yield multi_head("cudnn lengths and mask", padding=(4, 2), mask=(1, 4, 4, 4), **some)
     yield multi_head("cudnn causal", unidirectional=1, **some)
     yield multi_head("cudnn past", past=5, tokens=1, **some)
-    if int(os.environ.get("VCUDA_CUDNN", "0")) >= 90600:  # before, for sizes that are multiples of 64 only
+    if int(os.environ.get("VCUDA_CUDNN", "0")) >= 90600:  # earlier versions only for sizes that are multiples of 64
         yield multi_head("cudnn past and causal", past=5, tokens=3, unidirectional=1, **some)
     yield multi_head("cudnn scale", scale=0.3, **some)
     yield group_query("cudnn gqa prompt", tokens=5, past=(0,), provider=CUDNN)

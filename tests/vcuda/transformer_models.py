@@ -1,5 +1,4 @@
-"""Small models of the families, with seeded weights: what they compute on CUDA's EP, step after step with the cache carried, beside the
-CPU EP."""
+"""Small models of the families with seeded weights: several steps on CUDA's EP with the cache carried, compared with the CPU EP."""
 import functools
 import typing
 
@@ -15,7 +14,7 @@ TOLERANCE = {TensorProto.FLOAT: 1e-3, TensorProto.FLOAT16: 2e-2}
 
 
 class Graph:
-    """Nodes and weights of a model whose floats have one type."""
+    """Nodes and weights of a model with one float type."""
 
     def __init__(self, type, seed):
         self.type, self.random = type, np.random.default_rng(seed)
@@ -31,7 +30,7 @@ class Graph:
         return name
 
     def product(self, x, rows, columns, bits):
-        """x times a matrix, of 16 or 32 bits for each number, or of `bits` in blocks of 32."""
+        """x times a matrix with 16 or 32 bits for each number, or with `bits` in blocks of 32."""
         if bits is None:
             return self.add("MatMul", x, self.weight(rows, columns))
         numbers = self.random.integers(0, 256, (columns, rows // 32, 32 * bits // 8), np.uint8)
@@ -91,7 +90,7 @@ def grouped_decoder(type, bits=None):
 
 
 def endless_decoder(type, size):
-    """Its most likely token and its length are states, too: a step needs nothing of the host but `total`, which is constant: the cache's rows."""
+    """The most likely token and the length are states too. The only other input is `total`, which is constant: the cache's rows."""
     g = Graph(type, 11)
     token = g.input("token", TensorProto.INT64, [1, 1])
     last, total = g.input("last", TensorProto.INT32, [1]), g.input("total", TensorProto.INT32, [1])
@@ -193,7 +192,7 @@ class Model(typing.NamedTuple):
     prompt: list
     types: tuple
     states: dict = {}  # inputs to their first values; each comes from the output that is named `present` instead of `past`
-    others: dict = {}  # further constant inputs
+    others: dict = {}  # other constant inputs
     in_place: bool = False
     counts: bool = False  # it has the inputs `last` and `total`
     token: typing.Any = np.int64
@@ -229,7 +228,7 @@ def counts(model, seen, new):
 
 
 def on_cpu(model, type):
-    """The tokens that are fed, step by step, and the logits."""
+    """The input tokens of each step, and the logits."""
     session = run.session_of(model.build(TensorProto.FLOAT), False)
     constants = {name: run.rounded(array, type).astype(array.dtype) for name, array in model.others.items()}
     states, tokens, seen, fed, logits = dict(model.states), model.prompt, 0, [], []
@@ -271,7 +270,7 @@ def on_cuda(model, type, fed):
 
 
 def judge(model):
-    """What is wrong, in words: logits that are not near, or another token that is the most likely one."""
+    """A description of the failure: logits out of tolerance, or another most likely token."""
     for type in model.types:
         name = TensorProto.DataType.Name(type).lower()
         try:
@@ -280,6 +279,6 @@ def judge(model):
                 wrong = run.difference(one, got, TOLERANCE[type])
                 if wrong or (one.argmax(-1) != got.argmax(-1)).any():
                     return f"{name}, step {step + 1}: {wrong or 'another token'}"
-        except Exception as error:  # ORT's are of many classes
+        except Exception as error:  # of any class: ORT has many
             return f"{name}: {str(error).splitlines()[0][:600]}"
     return ""

@@ -17,7 +17,7 @@ def onnx_type(array, type):
 
 
 def model_of(case, type):
-    """Its floats have the type `type`."""
+    """The case's model with floats of type `type`."""
     inputs = [helper.make_tensor_value_info(name, onnx_type(array, type), array.shape) for name, array in case.inputs.items()]
     outputs = [helper.make_tensor_value_info(name, case.output_types.get(name, type), None) for name in case.outputs]
     weights = [onnx.numpy_helper.from_array(rounded(array, type), name) if onnx_type(array, type) != TensorProto.BFLOAT16 else
@@ -48,7 +48,7 @@ CASTS = {}
 
 
 def cast(value, start, end):
-    """A value on the device as one of another type, there, too: numpy has no bfloat16 that ORT takes."""
+    """Convert a value on the device to another type on the device: numpy has no bfloat16 that ORT accepts."""
     key = start, end
     if key not in CASTS:
         graph = helper.make_graph([helper.make_node("Cast", ["x"], ["y"], to=end)], "g", [helper.make_tensor_value_info("x", start, None)],
@@ -97,7 +97,7 @@ def on_cuda(case, type):
 
 
 def in_a_graph(case, type, inputs):
-    """The outputs of a run that is captured, and of replays: for each of `inputs`, which are written into the same memory."""
+    """The outputs of a captured run and of its replays, one for each of `inputs`, which are written into the same memory."""
     session = session_of(model_of(case, type), True, {**case.provider, "enable_cuda_graph": "1"})
     binding = session.io_binding()
     values = {name: to_device(array, type) for name, array in case.inputs.items()}
@@ -124,7 +124,7 @@ def on_cpu(case, type):
 
 
 def meaningful(array, rows):
-    """A cache without the rows that mean nothing."""
+    """The valid rows of a cache."""
     if rows is None:
         return array
     return np.concatenate([sequence[:, :length].reshape(-1) for sequence, length in zip(array, rows)])
@@ -151,7 +151,7 @@ def has_cudnn():
 
 
 def judge_replays(case, type):
-    """What is wrong, in words. A case with an input on the host has no replays."""
+    """A description of the failure, or an empty text. A case with an input on the host has no replays."""
     if case.on_host:
         return ""
     other = {name: array[::-1].copy() if len(array) > 1 else -array for name, array in case.inputs.items()}
@@ -165,7 +165,7 @@ def judge_replays(case, type):
 
 
 def judge(case):
-    """What is wrong, in words."""
+    """A description of the failure, or an empty text."""
     for type in case.types:
         name = TensorProto.DataType.Name(type).lower()
         try:
@@ -176,6 +176,6 @@ def judge(case):
                     wrong = difference(meaningful(expected[output], rows), meaningful(got[output], rows), TOLERANCE[type] * case.slack)
                     if wrong:
                         return f"{name}, run {number + 1}: {output}: {wrong}"
-        except Exception as error:  # ORT's are of many classes
+        except Exception as error:  # of any class: ORT has many
             return f"{name}: {str(error).splitlines()[0][:600]}"
     return ""

@@ -1,11 +1,10 @@
-"""Operators of transformers, and small models of them, on CUDA's EP over vcuda, held against the CPU EP: operators with several shapes and
+"""Operators of transformers, and small models with them, on CUDA's EP over vcuda, compared with the CPU EP: operators with several shapes and
 types, three runs each; models over several steps.
 
 usage: transformers.py [--long] [--cudnn] [--list] [CASE...]        under with-cuda; a CASE is the beginning of a name
 
-CUDA's EP runs every node: its fallback to the CPU is disabled. Its inputs and outputs stay on the device; a cache may be written in
-place. The CPU computes in float32 from the same values, rounded as the device's type rounds them. `race=fail` of vcuda finds what is not
-ordered."""
+CUDA's EP runs every node, as the fallback to the CPU is disabled. Inputs and outputs are on the device; a cache may be written in place. The CPU
+computes in float32 from the same values, rounded to the device's type. vcuda's setting race=fail finds unordered accesses."""
 
 import argparse
 import ctypes
@@ -33,13 +32,13 @@ def options():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--long", action="store_true", help="all shapes and types, not only some")
     parser.add_argument("--cudnn", action="store_true", help="only attention by cuDNN, for a setting VCUDA_CUDNN from 90300 on")
-    parser.add_argument("--list", action="store_true", help="only the names")
+    parser.add_argument("--list", action="store_true", help="print only the names")
     parser.add_argument("names", nargs="*", metavar="CASE")
     return parser.parse_args()
 
 
 def judge_cudnn(case):
-    """The results are right, also in replays of a captured graph, and cuDNN has computed them: if its call fails, so does the run."""
+    """Check the results, also in replays of a captured graph. cuDNN must have computed them: if its call fails, the run must fail."""
     wrong = transformer_run.judge(case) or transformer_run.judge_replays(case, case.types[0])
     if wrong:
         return wrong
@@ -47,7 +46,7 @@ def judge_cudnn(case):
     setting(0, b"fail_call", b"from:1,name:cudnnBackendExecute")
     try:
         list(transformer_run.on_cuda(case, case.types[0]))
-    except Exception as error:  # ORT's are of many classes
+    except Exception as error:  # of any class: ORT has many
         return "" if "cudnn" in str(error).lower() else f"the run failed otherwise: {error}"
     finally:
         setting(0, b"fail_call", b"0")
@@ -55,7 +54,7 @@ def judge_cudnn(case):
 
 
 def collect(chosen):
-    """Names, and the functions that judge."""
+    """Names of the cases, and functions that run and check them."""
     if chosen.cudnn:
         cases = [(case.name, True, lambda case=case: judge_cudnn(case)) for case in transformer_cases.cudnn_cases()]
         return [each for each in cases if not chosen.names or each[0].startswith(tuple(chosen.names))]

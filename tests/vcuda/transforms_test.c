@@ -1,4 +1,4 @@
-/* cuFFT of the virtual GPU: transforms of each kind, type and length, against the definition. */
+/* cuFFT of the virtual GPU: transforms of each kind, type and length, compared with the definition. */
 #include <complex.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -24,7 +24,7 @@ static const struct {
 
 typedef enum kind { WIDE, FROM_REAL, TO_REAL } kind;
 
-/* rows * columns, unscaled. */
+/* The definition of the transform of rows * columns numbers, unscaled. */
 static void define(const number *in, int rows, int columns, int direction, number *out) {
   for (int p = 0; p < rows * columns; p++) {
     out[p] = 0;
@@ -42,7 +42,7 @@ static double random_number(void) {
   return (double)(state >> 16) / 32768 - 1;
 }
 
-/* Numbers whose transform is real if they are to become so, as the type holds them. */
+/* Choose numbers that the type holds. If the output is real, their transform must be real. */
 static void choose(int which, kind k, int rows, int columns, number *in) {
   static number spectrum[ROOM];
   for (int i = 0; i < rows * columns; i++) spectrum[i] = k == WIDE ? random_number() + random_number() * I : random_number();
@@ -59,7 +59,7 @@ static void choose(int which, kind k, int rows, int columns, number *in) {
   }
 }
 
-/* As they lie in memory: real, complex, or half of the columns of complex numbers. */
+/* Put the numbers in the layout of a call: real, complex, or complex with half of the columns. */
 static void *pack(int which, const number *numbers, int rows, int columns, bool real, bool half) {
   static char data[ROOM * 16];
   int width = half ? columns / 2 + 1 : columns, count = 0;
@@ -139,7 +139,7 @@ static void two_dimensions(void **state) {
   }
 }
 
-/* Each batch by itself; of real numbers the direction is known. */
+/* Each batch is transformed separately. A transform of real numbers ignores the direction. */
 static void batches(void **state) {
   (void)state;
   const float in[] = {1, 2, 3, 5}, spectrum[] = {3, 0, -1, 0, 8, 0, -2, 0}, back[] = {2, 4, 6, 10};
@@ -167,7 +167,7 @@ static void refusals(void **state) {
   assert_int_equal(cufftDestroy(plan), FFT_INVALID_PLAN);
   assert_int_equal(cufftCreate(NULL), FFT_INVALID_VALUE);
   assert_int_equal(cufftCreate(&plan), 0);
-  assert_int_equal(cufftXtExec(plan, x, x, 1), FFT_INVALID_PLAN); /* it is not made */
+  assert_int_equal(cufftXtExec(plan, x, x, 1), FFT_INVALID_PLAN); /* no plan was made */
   assert_int_equal(MAKE(3, lengths, NULL, 4, 4, 1, 4), FFT_NOT_SUPPORTED);
   assert_int_equal(MAKE(1, lengths, lengths, 4, 4, 1, 4), FFT_NOT_SUPPORTED);
   assert_int_equal(MAKE(1, lengths, NULL, 0, 0, 1, 4), FFT_INVALID_TYPE);
@@ -187,7 +187,7 @@ static void refusals(void **state) {
   assert_int_equal(cufftDestroy(plan), FFT_INVALID_PLAN);
 }
 
-/* ---- each allocation failed once ---- */
+/* ---- each allocation fails once ---- */
 
 static int fails;
 
@@ -209,7 +209,7 @@ static void failed_allocations(void **state) {
   int plans[64], count = 0, status = 0;
   float *x = host_memory(32);
   fails = 1;
-  while (count < 64 && (status = cufftCreate(&plans[count])) == 0) count++; /* those that other tests have left */
+  while (count < 64 && (status = cufftCreate(&plans[count])) == 0) count++; /* handles that other tests have freed */
   fails = 0;
   assert_int_equal(status, FFT_ALLOC_FAILED);
   for (int i = 0; i < count; i++) assert_int_equal(cufftDestroy(plans[i]), 0);

@@ -1,4 +1,5 @@
-/* Defects of ONNX Runtime's CUDA EP, each shown in a process that dies of it: if one does not any more, what iobind does about it can go. */
+/* Defects of ONNX Runtime's CUDA EP, each shown in a process that crashes. If a process no longer crashes, iobind's workaround can be
+ * removed. */
 #define _GNU_SOURCE /* fork, setrlimit */
 #include "fixture.h"
 
@@ -16,7 +17,7 @@
 
 enum { SURVIVED = 42, NOT_THERE = 77 };
 
-/* Nothing of the EP is loaded before the fork: it does not survive one. */
+/* The EP is loaded only after the fork, because it does not work in a forked child. */
 static int in_child(void (*act)(iobind_runtime *runtime, iobind_device *device)) {
   pid_t child = fork();
   if (child == 0) {
@@ -38,7 +39,7 @@ static int in_child(void (*act)(iobind_runtime *runtime, iobind_device *device))
 }
 
 static void expect_death(int status) {
-  if (WIFEXITED(status)) { /* by a sanitizer */
+  if (WIFEXITED(status)) { /* a sanitizer has ended it */
     assert_int_not_equal(WEXITSTATUS(status), SURVIVED);
     assert_int_not_equal(WEXITSTATUS(status), NOT_THERE);
   }
@@ -67,7 +68,7 @@ static void multiply(iobind_runtime *runtime, iobind_device *device, bool on_a_s
   }
   OrtStatus *failed = api->Run(session->session, options, session->input_names, inputs, 2, session->output_names, 1, &output);
   if (failed != NULL) {
-    _exit(1); /* refusing it would be as good */
+    _exit(1); /* a refusal counts as a crash */
   }
 }
 
@@ -79,7 +80,7 @@ static void multiply_without(iobind_runtime *runtime, iobind_device *device) {
   multiply(runtime, device, false);
 }
 
-/* The cuBLAS handle that arrives in a node is garbage if the run has a stream. So a session has one instead. */
+/* A node gets an invalid cuBLAS handle if the run has a stream. So iobind gives the session a stream instead. */
 static void run_with_a_stream(void **state) {
   (void)state;
   int status = in_child(multiply_without);
@@ -88,8 +89,9 @@ static void run_with_a_stream(void **state) {
   expect_death(in_child(multiply_on_a_stream));
 }
 
-/* The EP's table of functions has slots that it never fills in, which ORT calls if it is asked for an importer of external memory or for what is
- * incompatible. New memory is filled with a pattern here (MALLOC_PERTURB_, or the sanitizer), so that what was left out shows. */
+/* The EP's table of functions has slots that it never sets. ORT calls them for an importer of external memory, or to find
+ * incompatibilities. New memory is filled with a pattern (MALLOC_PERTURB_, or the sanitizer), so that slots that are not set can be
+ * recognised. */
 static void slots_without_a_function(void **state) {
   (void)state;
   iobind_runtime *runtime = fixture_runtime();
@@ -124,7 +126,7 @@ static void slots_without_a_function(void **state) {
   for (int32_t kind = IOBIND_EXTERNAL_FD_MEMORY; kind <= IOBIND_EXTERNAL_D3D12_FENCE; kind++) {
     const bool by_driver = kind == IOBIND_EXTERNAL_FD_MEMORY || kind == IOBIND_EXTERNAL_FD_SEMAPHORE;
     expect(by_driver ? IOBIND_OK : IOBIND_ERROR_NOT_SUPPORTED,
-           iobind_device_check_import(device, kind, &fault)); /* ORT would jump */
+           iobind_device_check_import(device, kind, &fault)); /* ORT would jump to an invalid address */
   }
   iobind_runtime_destroy(runtime);
 }

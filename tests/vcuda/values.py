@@ -1,12 +1,12 @@
-"""Convolutions and transforms of CUDA's EP over vcuda's cuDNN and cuFFT, held against the CPU EP and numpy.
+"""Convolutions and transforms of CUDA's EP over vcuda's cuDNN and cuFFT, compared with the CPU EP and numpy.
 
 usage: values.py [--all] [--models FOLDER] [--graphs] [--list] [CASE...]        under with-cuda
-  --all            every combination of the search, the workspace, the padding, the layout and the fusion, not each option by itself
-  --models FOLDER  instead of single operators PP-OCR's three models, which scripts/get-models fetches
-  --graphs         instead of that, convolutions in CUDA graphs
+  --all            every combination of search, workspace, padding, layout and fusion, instead of one option at a time
+  --models FOLDER  PP-OCR's three models, which scripts/get-models fetches, instead of single operators
+  --graphs         convolutions in CUDA graphs, instead of single operators
 
-Every node must run on CUDA: a fallback to the CPU is an error. Each session has six runs, with two shapes in turn: the first, second and
-third run of a shape, and its first run after another one, are different paths of the EP."""
+Every node must run on CUDA: a fallback to the CPU is an error. Each session has six runs with two shapes. The first, second and third run of a
+shape, and its first run after another shape, are different paths of the EP."""
 
 import argparse
 import collections
@@ -49,18 +49,18 @@ ALL = [{"cudnn_conv_algo_search": search, "cudnn_conv_use_max_workspace": worksp
 
 
 def options_of(one, every):
-    """With channels last the EP has kernels for float and half only."""
+    """With channels last the EP has kernels only for float and half."""
     chosen = [{}] if one.op.endswith("fft") else ALL if every else SINGLY
     return [options for options in chosen if one.kind in "fh" or "prefer_nhwc" not in options]
 
 
 def refusal_of(one, options):
-    """A part of the error that the EP returns: it cannot fuse the bias of a transposed convolution."""
+    """A part of the EP's error message: it cannot fuse the bias of a transposed convolution. None: no error is expected."""
     fails = one.op.startswith("ConvTranspose") and len(one.constants) > 1 and "fuse_conv_bias" in options
     return "Failed to initialize CUDNN Frontend" if fails else None
 
 
-# op; kind: a letter of TYPES; shapes: two of the input; constants: the other inputs
+# kind: a letter of TYPES; shapes: two shapes of the input; constants: the other inputs
 Case = collections.namedtuple("Case", "name op kind shapes constants attributes domain opset")
 
 
@@ -111,7 +111,7 @@ def transforms():
             yield case(op.lower() + "-2d", op, kind, shapes, domain="com.microsoft", signal_ndim=2, onesided=1, normalized=0)
 
 
-# ---- a case's model, and what it must give ----
+# ---- a case's model, and its expected outputs ----
 
 
 def names_of(one):
@@ -124,7 +124,7 @@ def shape_of(one, which):
 
 
 def model_of(one, kind=None):
-    """Inputs and outputs are float32; the operator's type lies between casts."""
+    """Inputs and outputs are float32, with casts to and from the operator's type."""
     number, dtype, _ = TYPES[kind or one.kind]
     names = names_of(one)
     constants = {f"c{i}": c if c.dtype == np.int64 else c.astype(dtype) for i, c in enumerate(one.constants)}
@@ -146,7 +146,7 @@ def inputs_of(one, which):
 
 
 def on_the_cpu(one, inputs):
-    """In float32, for it has no convolution of the other types; the constants are those of the type."""
+    """In float32, because the CPU EP has no convolution of the other types. The constants are rounded to the case's type."""
     return onnxruntime.InferenceSession(model_of(one, "f"), providers=["CPUExecutionProvider"]).run(None, inputs)[0]
 
 
@@ -166,7 +166,7 @@ def expect(one, which):
 
 
 def difference(got, expected):
-    """The largest, relative to the largest value; infinite where the dims differ or a value is none."""
+    """The largest error relative to the largest value; infinite if the dims differ or a value is NaN."""
     if got.shape != expected.shape:
         return np.inf
     largest = np.abs(got.astype(np.float64) - expected).max() / max(np.abs(expected).max(), 0.1)
@@ -199,7 +199,7 @@ class Check:
             self.sessions += 1
             if refusal:
                 self.wrong.append(f"{name}: expected an error with '{refusal}'")
-        except Exception as error:  # whatever ONNX Runtime's binding raises
+        except Exception as error:  # of any class: ONNX Runtime's binding has many
             if refusal and refusal in str(error):
                 self.refused += 1
             else:
@@ -221,7 +221,7 @@ class Check:
             reference = onnxruntime.InferenceSession(file.read_bytes(), providers=["CPUExecutionProvider"])
             expected = [reference.run(None, one)[0] for one in inputs]
             for options in ALL if every else [{}, {"cudnn_conv_algo_search": "HEURISTIC"}, {"cudnn_conv_algo_search": "DEFAULT"}, NHWC]:
-                # the models have nodes for shapes, which are the CPU's
+                # the models' nodes for shapes run on the CPU
                 session = onnxruntime.InferenceSession(file.read_bytes(), providers=[("CUDAExecutionProvider", options)])
                 session.disable_fallback()
                 for number, which in enumerate(RUNS, 1):
@@ -229,7 +229,7 @@ class Check:
                 self.sessions += 1
 
     def graphs(self, cases):
-        """A graph is captured in the first run and replayed from then on, with new numbers in the same memory."""
+        """The first run captures a graph, which later runs replay with other values in the same memory."""
         for one in cases:
             options = {"enable_cuda_graph": "1"}
             inputs, expected = [inputs_of(one, 0)], [expect(one, 0)]

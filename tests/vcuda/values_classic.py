@@ -1,13 +1,12 @@
-"""What CUDA's EP computes with cuDNN's older interface, held against the CPU EP: pooling, normalisation, reductions, recurrent networks.
+"""Operators that CUDA's EP computes with cuDNN's older interface, compared with the CPU EP: pooling, normalisation, reductions, recurrent networks.
 
 usage: values_classic.py [--list] [--least N] [--graphs] [--models FOLDER] [CASE...]        under with-cuda
-  --graphs         instead of plain runs, CUDA graphs: captured in the first run, and replayed with other values in the same memory
-  --models FOLDER  also Silero's models of speech, which scripts/get-models fetches: several steps of a stream, with its state
+  --graphs         CUDA graphs instead of plain runs: captured in the first run, and replayed with other values in the same memory
+  --models FOLDER  also Silero's speech models, which scripts/get-models fetches: several steps of a stream with its state
 
-Each case is one operator in one type with one shape. Every node must run on CUDA: a fallback to the CPU is an error. A case runs three
-times, the third time with other values. Types other than float32 lie between casts, so that inputs and outputs are always float32, and
-the CPU EP computes the same in float32. A case whose kernel vcuda does not have is skipped, and the kernel is named at the end; with
---least fewer than N cases that passed are a failure."""
+Each case is one operator in one type with one shape. Every node must run on CUDA: a fallback to the CPU is an error. A case runs three times, the
+third time with other values. Inputs and outputs are always float32, with casts to and from other types, and the CPU EP computes in float32. A case
+whose kernel vcuda lacks is skipped, and the kernel is named at the end. With --least the test fails if fewer than N cases pass."""
 
 import argparse
 import collections
@@ -46,7 +45,7 @@ TYPES = {"f": (TensorProto.FLOAT, np.float32), "h": (TensorProto.FLOAT16, np.flo
 TOLERANCE = {"h": 1e-2, "b": 5e-2}
 IN_INT64 = ("ArgMax", "ArgMin")
 
-# name; op; kind: a letter of TYPES; dims: of each input, None for one that is left out; constants: by the input's number; outputs: how many
+# kind: a letter of TYPES; dims: of each input, None for an omitted one; constants: by the index of the input; outputs: their number
 Case = collections.namedtuple("Case", "name op kind dims attributes constants outputs opset domain")
 
 
@@ -102,7 +101,7 @@ AXES = ((3, 4, 5), [1]), ((3, 4, 5), [0, 2]), ((3, 4, 5), [2]), ((3, 4, 5), None
 
 
 def reduction(op, kind, dims, axes, **more):
-    """Axes are an attribute up to opset 17, but of ReduceSum, where they are an input."""
+    """Axes are an attribute up to opset 17, except for ReduceSum, where they are an input."""
     if axes is None:
         return case(op, kind, dims, note="all", **more)
     if op != "ReduceSum":
@@ -116,7 +115,7 @@ def reductions():
             for dims, axes in AXES:
                 yield reduction(op, kind, dims, axes)
         yield reduction(op, "f", (3, 4, 5), [1], keepdims=0)
-        for rank in range(5, 9 if op == "ReduceLogSumExp" else 10):  # a kernel beside it has room for 8
+        for rank in range(5, 9 if op == "ReduceLogSumExp" else 10):  # another kernel of this operator supports only rank 8
             yield reduction(op, "f", (2, 3) + (1, 2) * ((rank - 2) // 2) + (3,) * (rank % 2), [1, rank - 1])
     for op in "ReduceSum", "ReduceMean":
         yield reduction(op, "b", (3, 4, 5), [1])
@@ -199,7 +198,7 @@ def model_of(case, kind):
 
 
 def values_of(case, seed):
-    """Numbers that the case's type holds; of variances and for logarithms positive ones, and small ones as weights."""
+    """Numbers that the case's type holds exactly: positive ones for variances and logarithms, small ones for weights."""
     generator, kind = np.random.default_rng(seed), TYPES[case.kind][1]
     positive, values = case.op in ("BatchNormalization", "ReduceLogSum", "ReduceProd"), {}
     for i, dims in enumerate(case.dims):
@@ -220,7 +219,7 @@ CPU, CUDA = "CPUExecutionProvider", "CUDAExecutionProvider"
 
 
 def make_session(model, provider, whole=True, **chosen):
-    """`whole`: on the provider alone, each node as it is written. `chosen`: options of the provider."""
+    """`whole`: on this provider alone, without optimizations. `chosen`: options of the provider."""
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
     if whole:
@@ -235,7 +234,7 @@ def make_session(model, provider, whole=True, **chosen):
 
 
 def reference(case, values):
-    """On the CPU in float32. The CPU EP has no BiasSoftmax, and its MaxPool passes a NaN over."""
+    """On the CPU in float32. The CPU EP has no BiasSoftmax, and its MaxPool ignores NaN."""
     if case.name.endswith("-nan"):
         session, values = make_session(model_of(case, "f"), CPU), values["x0"]
         clean, = session.run(None, {"x0": np.where(np.isnan(values), -np.inf, values)})
@@ -260,11 +259,11 @@ def differs(case, got, expected):
     return f"{np.nanmax(np.abs(got - expected)):.3g} off"
 
 
-kept = []  # to release a session after a failed run with pinned memory may end the process: a defect of ORT's
+kept = []  # releasing a session after a failed run with pinned memory may end the process: a defect of ORT
 
 
 def judge(case):
-    """None, or what is wrong."""
+    """None, or a description of the failure."""
     session = make_session(model_of(case, case.kind), CUDA)
     kept.append(session)
     for run, seed in enumerate((1, 1, 2)):
@@ -277,7 +276,7 @@ def judge(case):
 
 
 def replay(case):
-    """None, or what is wrong with the graph of a case."""
+    """The case with CUDA graphs: None, or a description of the failure."""
     session = make_session(model_of(case, case.kind), CUDA, enable_cuda_graph="1")
     kept.append(session)
     binding, inputs, outputs = session.io_binding(), {}, []
@@ -300,7 +299,7 @@ def replay(case):
 
 
 def speak(path, rate):
-    """Steps of a stream of sound through Silero's model, whose nodes of shapes run on the CPU. None, or what is wrong."""
+    """Steps of an audio stream through Silero's model, whose nodes for shapes run on the CPU. None, or a description of the failure."""
     on_cpu, on_cuda = make_session(path, CPU, whole=False), make_session(path, CUDA, whole=False)
     kept.append(on_cuda)
     states = [np.zeros((2, 1, 128), np.float32)] * 2
@@ -322,7 +321,7 @@ SPEECH = ("silero-vad", 16000), ("silero-vad", 8000), ("silero-vad-ifless", 1600
 
 
 def missing_kernel():
-    """The kernel that vcuda's log says it does not have, since the last question; None if there is none."""
+    """The kernel that vcuda lacks according to its log since the last query; None: no kernel."""
     if not os.path.exists(LOG):
         return None
     with open(LOG) as file:
@@ -337,12 +336,12 @@ def options():
     parser.add_argument("--least", type=int, default=0, metavar="N")
     parser.add_argument("--graphs", action="store_true")
     parser.add_argument("--models", metavar="FOLDER")
-    parser.add_argument("cases", nargs="*", metavar="CASE", help="only these, or those that begin so")
+    parser.add_argument("cases", nargs="*", metavar="CASE", help="only these, or those with this prefix")
     return parser.parse_intermixed_args()
 
 
 def find_work(chosen):
-    """(name, function that judges it) of each case."""
+    """(name, function that runs and checks it) of each case."""
     judged_by = replay if chosen.graphs else judge
     work = [(case.name, lambda case=case: judged_by(case)) for case in collect()]
     if chosen.models is not None:

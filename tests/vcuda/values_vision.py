@@ -1,5 +1,5 @@
-"""What the kernels of CUDA's EP compute for vision and sequences, held against the CPU EP or, where that one has no such type, against itself
-in float32: pooling with indices, sampling, resizing, suppression, reversal.
+"""Kernels of CUDA's EP for vision and sequences, compared with the CPU EP in the same type or, if it lacks the type, in float32: pooling with
+indices, sampling, resizing, suppression, reversal.
 
 usage: values_vision.py [--list] [CASE...]        under with-cuda
 
@@ -39,7 +39,7 @@ TYPES = {"f": (TensorProto.FLOAT, np.float32, 1e-5), "h": (TensorProto.FLOAT16, 
          "b": (TensorProto.BFLOAT16, ml_dtypes.bfloat16, 3e-2), "i": (TensorProto.INT32, np.int32, 0), "l": (TensorProto.INT64, np.int64, 0),
          "u": (TensorProto.UINT8, np.uint8, 0), "c": (TensorProto.INT8, np.int8, 0)}
 
-# values: of the inputs, a function of a generator of random numbers
+# values: a function of a random generator that returns the inputs
 Case = collections.namedtuple("Case", "name op kind values constants attributes outputs opset domain")
 
 
@@ -64,7 +64,7 @@ def values_for(kind, *dims):
 
 
 def distinct(kind, *dims):
-    """Ties are broken in another order than on the CPU; and ORT's kernel needs numbers of which 1 less is less."""
+    """Values without ties, which CUDA and CPU break in different orders. ORT's kernel also needs numbers x with x - 1 < x."""
     count = int(np.prod(dims))
     if kind in "uc":
         return lambda random: [random.permutation(np.linspace(1 if kind == "u" else -127, 254 if kind == "u" else 126, count).astype(np.int64)).reshape(dims)]
@@ -96,7 +96,7 @@ NO_ROI, NO_SCALES = np.array([], np.float32), np.array([], np.float32)
 
 
 def resize(mode, kind, dims, scales=None, sizes=None, opset=19, roi=NO_ROI, note="", **more):
-    """A region is an input: one that is an initializer is taken as zeros by CUDA's EP of 1.31.1."""
+    """The region is an input, because CUDA's EP of 1.31.1 reads a region that is an initializer as zeros."""
     constants = [roi] if roi is NO_ROI else []
     constants.append(NO_SCALES if scales is None else np.array(scales, np.float32))
     if sizes is not None:
@@ -113,7 +113,7 @@ def resizing():
         more = {"coordinate_transformation_mode": coordinates, "roi": roi}
         if coordinates.startswith("tf"):
             more["extrapolation_value"] = 7.0
-        shrunk = (1, 1, 0.7, 0.45) if coordinates.endswith("symmetric") else (1, 1, 0.6, 0.45)  # no place halfway between two elements
+        shrunk = (1, 1, 0.7, 0.45) if coordinates.endswith("symmetric") else (1, 1, 0.6, 0.45)  # no coordinate halfway between two elements
         for scales in [(1, 1, 2.5, 1.6), shrunk]:
             for rounding in "round_prefer_floor", "round_prefer_ceil", "floor", "ceil":
                 yield resize("nearest", "f", (1, 2, 7, 8), scales, nearest_mode=rounding, **more)
@@ -150,10 +150,10 @@ def resizing():
 
 
 def places(images, *dims):
-    """Values, and places of which some are outside, on a border or none."""
+    """Values, and positions, some of which are outside, on a border, or NaN."""
     def values(random):
         grid = random.uniform(-1.4, 1.4, (images, *dims[1], len(dims[1])))
-        grid.flat[0:6] = [-1, 1, 0, 1, 5.3, -7.7]  # beyond a whole reflection, too
+        grid.flat[0:6] = [-1, 1, 0, 1, 5.3, -7.7]  # also farther outside than one reflection
         return [random.uniform(-1, 1, (images, *dims[0])), grid.astype(np.float32)]
     return values
 
@@ -201,10 +201,10 @@ def suppression():
                 yield case("NonMaxSuppression", "f", boxes(batch, count, classes), most, np.array([0.4], np.float32), np.array([0.3], np.float32),
                            note=f"{batch}-{count}-{most[0]}", center_point_box=center)
     yield case("NonMaxSuppression", "f", boxes(1, 50, 2, ties=True), np.array([20], np.int64), np.array([0.5], np.float32), note="ties")
-    zeros = np.array([[[-0.0, 0.0, -0.0, 0.0, 1]]], np.float32)  # both are one score
+    zeros = np.array([[[-0.0, 0.0, -0.0, 0.0, 1]]], np.float32)  # both zeros are the same score
     yield case("NonMaxSuppression", "f", lambda random: [boxes(1, 5, 1)(random)[0] + 20 * np.arange(5).reshape(1, 5, 1), zeros],
                np.array([20], np.int64), np.array([0.5], np.float32), note="zeros")
-    bound = np.array([[[0.25, 0.5, 0.25, 0, 1]]], np.float32)  # a score that is the threshold is not above it
+    bound = np.array([[[0.25, 0.5, 0.25, 0, 1]]], np.float32)  # a score equal to the threshold is not above it
     yield case("NonMaxSuppression", "f", lambda random: [boxes(1, 5, 1)(random)[0] + 20 * np.arange(5).reshape(1, 5, 1), bound],
                np.array([20], np.int64), np.array([0.5], np.float32), np.array([0.25], np.float32), note="bound")
     yield case("NonMaxSuppression", "f", boxes(1, 20, 1), np.array([20], np.int64), np.array([0.5], np.float32), np.array([2], np.float32),
@@ -213,7 +213,7 @@ def suppression():
 
 
 def drawing():
-    for kind in "fhd":  # of what is certain; other draws are not the CPU's
+    for kind in "fhd":  # certain outcomes; otherwise the drawn numbers differ from the CPU's
         yield case("Bernoulli", kind, whole(3, 50, high=2), opset=15)
 
 
@@ -236,14 +236,14 @@ def sequences():
 
 
 def moved(image, window, out, groups=1, masked=False, filters=4, bias=False, weight_channels=None):
-    """DeformConv's inputs: offsets that lead to places outside, too."""
+    """DeformConv's inputs, with offsets that also lead outside."""
     images, channels = image[:2]
     taps = int(np.prod(window))
 
     def values(random):
         given = [random.uniform(-1, 1, image), random.uniform(-1, 1, (filters, weight_channels or channels, *window)),
                  random.uniform(-2.5, 2.5, (images, 2 * groups * taps, *out))]
-        given += [random.uniform(-1, 1, filters)] if bias or masked else []  # before a mask there is a bias
+        given += [random.uniform(-1, 1, filters)] if bias or masked else []  # a mask needs the bias before it
         return given + ([random.uniform(0, 1, (images, groups * taps, *out))] if masked else [])
     return values
 
@@ -270,7 +270,7 @@ def collect():
 
 
 def values_of(one, seed):
-    """The first input, and all that are not float32, have the case's type."""
+    """The inputs' values. Those that are not float32 are converted to the case's type."""
     return {f"x{i}": value if value.dtype == np.float32 else value.astype(TYPES[one.kind][1])
             for i, value in enumerate(one.values(np.random.default_rng(seed)))}
 
@@ -280,7 +280,7 @@ def element(value):
 
 
 def model_of(one, kind):
-    """bfloat16 lies between casts: numpy has none."""
+    """bfloat16 has casts around it, because numpy lacks it."""
     nodes, given, inputs = [], [], []
     for name, value in values_of(one._replace(kind=kind), 1).items():
         inputs.append(helper.make_tensor_value_info(name, TensorProto.FLOAT if kind == "b" else element(value), value.shape))
@@ -318,13 +318,13 @@ def run(session, one, values):
 
 
 class Reference:
-    """The CPU EP in the case's type, or else in float32."""
+    """Outputs of the CPU EP in the case's type, or else in float32."""
 
     def __init__(self, one):
         self.one, self.kind = one, one.kind
         try:
             self.session = make_session(model_of(one, one.kind), "CPUExecutionProvider")
-        except Exception:  # whatever ONNX Runtime's binding raises
+        except Exception:  # of any class: ONNX Runtime's binding has many
             self.kind = "f"
             self.session = make_session(model_of(one._replace(opset=min(one.opset, 16 if one.op == "RoiAlign" else 22)), "f"), "CPUExecutionProvider")
 
@@ -344,11 +344,11 @@ def differs(one, got, expected):
     return f"{np.nanmax(np.abs(got - expected)):.3g} off in {np.count_nonzero(~np.isclose(got, expected, limit, limit, equal_nan=True))} of {got.size}"
 
 
-kept = []  # to release a session after a failed run may end the process: a defect of ORT's
+kept = []  # releasing a session after a failed run may end the process: a defect of ORT
 
 
 def judge(one):
-    """None, or what is wrong."""
+    """None, or a description of the failure."""
     session = make_session(model_of(one, one.kind), "CUDAExecutionProvider")
     kept.append(session)
     reference = Reference(one)
@@ -370,11 +370,11 @@ def logged():
     return text.strip()
 
 
-# ---- what ORT's kernels do wrong, as docs/vcuda.md has it ----
+# ---- defects of ORT's kernels, which docs/vcuda.md lists ----
 
 
 def refusals():
-    """Cases in which a kernel would read outside, and words of vcuda's log."""
+    """Cases in which a kernel would read outside its input, and words of vcuda's log."""
     before = "would read before its input"
     for note, kind, value in ("nan", "f", np.nan), ("infinite", "f", -np.inf), ("large", "h", 4096), ("zero", "u", 0), ("least", "c", -128):
         yield case("MaxPool", kind, lambda random, value=value: [np.full((1, 1, 4, 4), value)], note=note, outputs=2, kernel_shape=[2, 2]), before
@@ -385,12 +385,12 @@ def refusals():
 
 
 def refused(one, words):
-    """None, or what is wrong."""
+    """None, or a description of the failure."""
     session = make_session(model_of(one, one.kind), "CUDAExecutionProvider")
     kept.append(session)
     try:
         run(session, one, values_of(one, 1))
-    except Exception as error:  # whatever ONNX Runtime's binding raises
+    except Exception as error:  # of any class: ONNX Runtime's binding has many
         text = f"{error} {logged()}"
         return None if words in text else f"expected '{words}', got {text[-300:]}"
     finally:
@@ -401,7 +401,7 @@ def refused(one, words):
 
 
 def ignores_region():
-    """None, or what is wrong."""
+    """None, or a description of the failure."""
     region, zeros = np.array([0, 0, 0.2, 0.1, 1, 1, 0.9, 1.3], np.float32), np.zeros(8, np.float32)
     one = case("Resize", "f", uniform(1, 2, 7, 8), region, np.array([1, 1, 2.5, 1.6], np.float32), opset=19, mode="linear",
                coordinate_transformation_mode="tf_crop_and_resize")
@@ -412,7 +412,7 @@ def ignores_region():
 
 
 def ignores_first_place():
-    """None, or what is wrong."""
+    """None, or a description of the failure."""
     one = case("MaxPool", "f", uniform(1, 1, 7, 8), kernel_shape=[2, 2], pads=[1] * 4, dilations=[2, 2])
     values = values_of(one, 1)
     got, = run(make_session(model_of(one, "f"), "CUDAExecutionProvider"), one, values)
@@ -420,7 +420,7 @@ def ignores_first_place():
 
 
 def cuts_weights():
-    """None, or what is wrong: where an output element lies on an input element it is that one, but for those of the last row and column."""
+    """None, or a description of the failure. An output element at the position of an input element must equal it, except in the last row and column."""
     one = case("Resize", "i", whole(1, 1, 2, 3, low=1), np.array([], np.float32), np.array([1, 1, 2, 2], np.float32), opset=19, mode="linear",
                coordinate_transformation_mode="asymmetric")
     values = values_of(one, 1)
@@ -431,7 +431,7 @@ def cuts_weights():
 
 
 def leaves_odd_element():
-    """None, or what is wrong: Gelu by tanh in float16 counts pairs, so the last one of an odd number of elements is not written."""
+    """None, or a description of the failure. Gelu by tanh in float16 counts pairs, so the last one of an odd number of elements is not written."""
     one = case("Gelu", "h", uniform(2, 5), opset=20, approximate="tanh")
     odd = one._replace(values=uniform(3, 5))
     for each, count in (one, 10), (odd, 14):
@@ -447,7 +447,7 @@ def leaves_odd_element():
 
 
 def random_values(operator, kind, seed, runs=1):
-    """Of the last of so many runs of a new session."""
+    """The output of the last of several runs of a new session."""
     shape = {"shape": [40, 250]} if operator.startswith("Random") and not operator.endswith("Like") else {}
     span = {"mean": 2.0, "scale": 3.0} if "Normal" in operator else {"low": -1.0, "high": 4.0}
     given = ["x0"] if not shape else []
@@ -462,7 +462,7 @@ def random_values(operator, kind, seed, runs=1):
 
 
 def distribution(operator, kind):
-    """None, or what is wrong. The seed is given, so the figures are the same each time."""
+    """None, or a description of the failure. The seed is given, so the figures are the same each time."""
     got = random_values(operator, kind, 7.0)
     if got.shape != (40, 250) or got.dtype != TYPES[kind][1]:
         return f"{got.dtype}{got.shape}"
@@ -490,7 +490,7 @@ def distributions():
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--list", action="store_true")
-    parser.add_argument("cases", nargs="*", metavar="CASE", help="only these, or those that begin so")
+    parser.add_argument("cases", nargs="*", metavar="CASE", help="only these, or those with this prefix")
     chosen = parser.parse_args()
     cases = [one for one in collect() if not chosen.cases or one.name.startswith(tuple(chosen.cases))]
     if chosen.list:
@@ -502,7 +502,7 @@ def main():
     for one in cases:
         try:
             wrong = judge(one)
-        except Exception as error:  # whatever ONNX Runtime's binding raises
+        except Exception as error:  # of any class: ONNX Runtime's binding has many
             wrong = str(error).strip().splitlines()[-1][-300:]
         log = logged()
         if wrong is None:

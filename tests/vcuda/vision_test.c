@@ -1,5 +1,5 @@
-/* Kernels for vision and sequences, by their mangled names: what the CPU EP cannot show, such as what they refuse and where they are launched
- * beside cuDNN, or by CUB. */
+/* Kernels for vision and sequences by their mangled names: behaviour without a counterpart in the CPU EP, such as refusals, and
+ * kernels that are launched beside cuDNN or by CUB. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -14,7 +14,7 @@
 
 #define NMS(name) ORT("60_GLOBAL__N__912966a6_27_non_max_suppression_impl_cu_3cb9a5f4" name)
 
-/* The launch's work fails with this error, and with these words. */
+/* The launch's work fails with this error, and a message with these words. */
 static void expect_failure(const char *name, void **arguments, int error, const char *words) {
   const vcuda_kernel *kernel = vcuda_kernel_find(name);
   if (kernel == NULL) fail_msg("%s: not found", name);
@@ -43,7 +43,7 @@ static void pools(void **state) {
   EXPECT(indices, int64_t, 2, 5);
   LAUNCH(greatest, POOL(1, 0, &in, 2, &out, &none));
   EXPECT(out, float, 5, 6);
-  /* of equal elements the upper one comes first, then the left one */
+  /* of equal elements the one in the first column counts, and within a column the upper one */
   float *ties = TENSOR(float, 0, 7, 0, 7, 7, 0);
   LAUNCH(greatest, POOL(1, 0, &ties, 2, &out, &indices));
   EXPECT(indices, int64_t, 3, 1);
@@ -52,7 +52,7 @@ static void pools(void **state) {
          POOL(1, 0, &bytes, 2, &most, &indices));
   EXPECT(most, uint8_t, 7, 7);
   EXPECT(indices, int64_t, 3, 1);
-  /* channels last: the indices stay in the order of channels first */
+  /* channels last: the indices are those of the order with channels first */
   float *two = TENSOR(float, 1, -1, 5, -5, 2, -2, 3, -3, 4, -4, 6, -6), *both = host_memory(16);
   int64_t *four = host_memory(32);
   LAUNCH(greatest_last, POOL(2, 0, &two, 4, &both, &four));
@@ -69,7 +69,7 @@ static void pools_without_a_greatest(void **state) {
 
 static void means(void **state) {
   (void)state;
-  /* windows of 3 in a line of 3, with 1 before and 2 behind, which count or not */
+  /* windows of 3 in a line of 3, with padding of 1 before and 2 after, which counts or not */
   static const char mean[] = ORT("24AveragePoolWithPadKernelIfLb0EEEvllllllllllllllllllllllNS0_6DivModIiEES3_S3_S3_bPKT_lPS4_");
   float *in = TENSOR(float, 2, 4, 9), *out = host_memory(16);
 #define MEAN(pads)                                                                                                         \
@@ -128,7 +128,7 @@ static void beside_cudnn(void **state) {
 
 static void suppressions(void **state) {
   (void)state;
-  /* the second overlaps the first, the third overlaps the second only */
+  /* the second overlaps the first; the third overlaps only the second */
   float *boxes = TENSOR(float, 0, 0, 2, 2, 3, 2, 1, 0, 2, 0, 4, 2), *sorted = host_memory(48);
   int32_t *mask = TENSOR(int32_t, 7, 7, 7), *order = TENSOR(int32_t, 2, 0, 1), *indices = host_memory(12);
   char *flags = host_memory(3);
@@ -148,7 +148,7 @@ static void suppressions(void **state) {
 
 static void orders(void **state) {
   (void)state;
-  /* two columns of two blocks of 16 numbers of 4 bits, all 9; the zeros are 8 */
+  /* two columns of two blocks with 16 numbers of 4 bits, all 9; the zero points are 8 */
   static const char unpack[] = "_ZN11onnxruntime7contrib4cuda28Dequantize4BitsKernelReOrderIfEEvPT_PKhPKS3_S6_PKiiiii";
   uint8_t *nines = host_memory(32), *none = NULL;
   memset(nines, 0x99, 32);
@@ -165,7 +165,7 @@ static void orders(void **state) {
 
 static void deformed_windows(void **state) {
   (void)state;
-  /* a window of one element, moved to the middle of four, half a row up to where only half is inside, and outside */
+  /* a window of one element, displaced to the middle of four elements, half a row up where only half is inside, and outside */
   static const char columns[] = ORT("58_GLOBAL__N__804fcc09_19_deform_conv_impl_cu_c5419e52_2825422DeformableIm2ColKernelI"
                                     "fiLi1ELi1ELb1EEEvT0_PKT_S6_S6_llllllllllllNS0_6DivModIS3_EES8_S8_S8_PS4_");
   float *in = TENSOR(float, 1, 2, 3, 6, 7, 8), *mask = TENSOR(float, 1, 2, 1, 1, 1, 0), *out = host_memory(24);
