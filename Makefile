@@ -89,7 +89,7 @@ vcuda: build
 	@echo "built: dist/bin/with-cuda, dist/lib/vcuda; try: dist/bin/with-cuda dist/bin/iobind devices"
 
 python: needs
-	@echo "a C compiler for systems with an older glibc: 94 MB to fetch, unless it is here"
+	@echo "some minutes; a C compiler for systems with an older glibc: 94 MB to fetch, unless it is here"
 	@scripts/install-packages python
 	@scripts/build-python
 

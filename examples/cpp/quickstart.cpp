@@ -3,6 +3,7 @@
 #include <iobind/iobind.hpp>
 
 int main(int argc, char **argv) try {
+  if (argc < 2) return std::fprintf(stderr, "usage: quickstart MODEL [DEVICE]\n"), 2;
   iobind::runtime runtime;
   iobind::device device = runtime.find(argc > 2 ? argv[2] : "gpu,cpu");
   iobind::session session(runtime, argv[1], device);

@@ -218,10 +218,10 @@ static const char *library_reason(const iobind_runtime *runtime, const spec *wan
     }
     const char *variable = iobind__ep_by_name(wanted->name, wanted->length)->software.variable;
     if (variable != NULL && !iobind__environment_has(variable)) {
-      return "no such device; without a GPU it needs IOBIND_RUNTIME_SOFTWARE_DEVICES";
+      return "not found; without a GPU it needs IOBIND_RUNTIME_SOFTWARE_DEVICES";
     }
   }
-  return "no such device";
+  return "not found";
 }
 
 /* The state of a search in a list. */
@@ -340,7 +340,7 @@ iobind_status iobind_runtime_find_device(iobind_runtime *runtime, const char *te
   iobind_status status = find_in_list(runtime, text, device, memory, &found, error);
   if (status == IOBIND_OK && *device == NULL) {
     status = found.seen ? IOBIND_ERROR_WRONG_DEVICE : IOBIND_ERROR_NOT_FOUND;
-    iobind__error_set(error, status, 0, "runtime_find_device: no such device works: %s", iobind__text_get(&found.reasons));
+    iobind__error_set(error, status, 0, "runtime_find_device: no device works: %s", iobind__text_get(&found.reasons));
   }
   iobind__text_free(&found.reasons);
   return status;

@@ -335,9 +335,10 @@ static iobind_status check_options_used(const iobind_session_options *options, i
       used = device != device->runtime->cpu && fits;
     }
     if (!used) {
-      return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT,
-                          "session_create: EP option '%s': the session has no such device (the CPU takes no options)",
-                          options->ep_keys[i]);
+      return iobind__fail(
+          error, IOBIND_ERROR_INVALID_ARGUMENT,
+          "session_create: EP option '%s': no device of the session has an EP that takes it (the CPU takes none)",
+          options->ep_keys[i]);
     }
   }
   return IOBIND_OK;
@@ -478,8 +479,7 @@ static iobind_status check_policy_option(const iobind_runtime *runtime, const ch
   const iobind_device *device = device_of_ep(runtime, named, &several);
   if (device == NULL) {
     return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT,
-                        "session_create: EP option '%s': the policy has no such device to choose (the CPU takes no options)",
-                        key);
+                        "session_create: EP option '%s': no device has an EP that takes it (the CPU takes none)", key);
   }
   if (named == NULL && several) {
     return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT,

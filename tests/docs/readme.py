@@ -20,7 +20,7 @@ import markdown
 import pieces
 
 # Programs of others, which only need to be spelled as they are.
-OTHERS = {"cc", "c++", "git", "cmake", "ctest", "cd", "export", "mkdir", "pkg-config", "apt-get", "python3"}
+OTHERS = {"cc", "c++", "git", "cmake", "ctest", "cd", "export", "mkdir", "pkg-config", "apt-get", "python3", "mvn"}
 README_LINES, PIECE_LINES = 90, 8
 GROUPS = ["Start", "Guides", "Devices", "Reference", "Internals"]
 # The documents whose blocks of a language a test runs or compares. Every document may have the others: pieces.py, console.py and the checks

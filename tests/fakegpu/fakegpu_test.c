@@ -73,7 +73,7 @@ static void one_nvidia(void **state) {
   }
   expect_none(IOBIND_ERROR_NOT_FOUND, "vendor=0x10de:1");
   expect_none(IOBIND_ERROR_NOT_FOUND, "vendor=0x1002");
-  expect_words("vendor=0x1002: no such device");
+  expect_words("vendor=0x1002: not found");
   expect_none(IOBIND_ERROR_NOT_FOUND, "gpu:1");
   expect_doubles(device);
 }

@@ -373,6 +373,14 @@ class Runs(Case):
         self.assertTrue(all(0 <= value < 2 for value in values))
         self.assertGreater(len(set(values)), 32)
 
+    def test_a_random_integer_that_the_model_refuses(self):
+        reshape = self.model("reshape.onnx", "reshape")
+        for bind in ("device", "host"):
+            result = self.call("run", reshape, "--random", "--seed", "1", "--dim", "n=5", "--bind", bind)
+            self.assertEqual(result.returncode, FAILED)
+            self.assertEqual(result.stderr.splitlines()[1:],
+                             ["iobind: run: note: input 'shape' is random: 0 or 1; --input gives other values"])
+
     def test_every_type_comes_back(self):
         types = {"float32": ("<f4", 4), "float64": ("<f8", 8), "float16": ("<f2", 2), "int8": ("|i1", 1), "uint8": ("|u1", 1),
                  "int16": ("<i2", 2), "uint16": ("<u2", 2), "int32": ("<i4", 4), "uint32": ("<u4", 4), "int64": ("<i8", 8),
@@ -696,7 +704,7 @@ class Archives(Case):
         damaged = bytearray(npz_bytes({"x.npy": npy_bytes("<f8", (2, 3), b"sixteen bytes..." * 3), "y.npy": self.y}))
         damaged[damaged.index(b"sixteen")] ^= 1
         path = self.write("damaged.npz", bytes(damaged))
-        self.refused(FAILED, "expected float32, got an array of type <f8", "run", self.add, "--input", path)
+        self.refused(FAILED, "expected float32, got an array of type <f8 [DTYPE]; convert it, array.astype('float32')", "run", self.add, "--input", path)
 
     def test_writes_an_archive(self):
         both = self.write("both.npz", npz_bytes({"x.npy": self.x, "y.npy": self.y}))

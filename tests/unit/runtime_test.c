@@ -204,7 +204,7 @@ static void software_adapter_without_the_flag(void **state) {
   if (count_devices(runtime, "WebGpuExecutionProvider") == 0) {
     iobind_device *device = NULL;
     expect(IOBIND_ERROR_NOT_FOUND, iobind_runtime_find_device(runtime, "webgpu,gpu", &device, NULL, &fault));
-    expect_words("webgpu: no such device; without a GPU it needs IOBIND_RUNTIME_SOFTWARE_DEVICES; gpu: no such device");
+    expect_words("webgpu: not found; without a GPU it needs IOBIND_RUNTIME_SOFTWARE_DEVICES; gpu: not found");
   }
   iobind_runtime_destroy(runtime);
 }
@@ -282,7 +282,7 @@ static void failed_device_is_named_once(void **state) {
   iobind_runtime *runtime = create(NULL);
   iobind_device *device = NULL;
   expect(IOBIND_ERROR_WRONG_DEVICE, iobind_runtime_find_device(runtime, "vdev:0", &device, NULL, &fault));
-  expect_words("runtime_find_device: no such device works: vdev:0: session: ");
+  expect_words("runtime_find_device: no device works: vdev:0: session: ");
   assert_null(strstr(strstr(fault.message, "vdev:0") + 1, "vdev:0"));
   expect(IOBIND_ERROR_WRONG_DEVICE,
          iobind_device_check(iobind_runtime_get_device(runtime, info_of(runtime).device_count - 1), &fault));

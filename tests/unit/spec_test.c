@@ -111,15 +111,15 @@ static void webgpu_computes_wrong(void **state) {
 static void none_that_works(void **state) {
   (void)state;
   expect_no_device(IOBIND_ERROR_NOT_FOUND, "dml");
-  expect_words("dml: no such device");
+  expect_words("dml: not found");
   expect_no_device(IOBIND_ERROR_NOT_FOUND, "cpu:1");
   expect_no_device(IOBIND_ERROR_NOT_FOUND, "vendor=0xfffe,ep=None:3");
-  expect_words("vendor=0xfffe: no such device");
-  expect_words("ep=None:3: no such device");
+  expect_words("vendor=0xfffe: not found");
+  expect_words("ep=None:3: not found");
   expect_no_device(IOBIND_ERROR_WRONG_DEVICE, "cpu/pinned");
   expect_words("host-accessible");
   expect_no_device(IOBIND_ERROR_WRONG_DEVICE, "dml,cpu/pinned");
-  expect_words("dml: no such device");
+  expect_words("dml: not found");
 }
 
 static void pinned_needs_a_kind_of_memory(void **state) {

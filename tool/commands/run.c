@@ -6,6 +6,7 @@
 
 #include "formats/file.h"
 #include "formats/npz.h"
+#include "shared/given.h"
 #include "shared/number.h"
 #include "shared/outputs.h"
 #include "shared/tool.h"
@@ -42,11 +43,28 @@ static uint64_t since(const model_run *job, uint64_t *mark) {
 
 /* ---- running ---- */
 
+static bool is_wide_integer(int32_t dtype) {
+  return dtype == IOBIND_DTYPE_INT32 || dtype == IOBIND_DTYPE_INT64 || dtype == IOBIND_DTYPE_UINT32 ||
+         dtype == IOBIND_DTYPE_UINT64;
+}
+
+/* A random integer is 0 or 1, which a model may refuse. */
+static int fail_run(const model_run *job, const iobind_error *error) {
+  int code = tool_fail_error(job->tool, NULL, error);
+  for (size_t i = 0; i < job->input_count; i++) {
+    iobind_value_info value = IOBIND_VALUE_INFO_INIT;
+    if (iobind_session_get_input(job->session, i, &value, NULL) != IOBIND_OK || given_has(job->tool, value.name)) continue;
+    if (!is_wide_integer(value.dtype)) continue;
+    tool_warn(job->tool, "input '%s' is random: 0 or 1; --input gives other values", value.name);
+  }
+  return code;
+}
+
 static int run_plain(model_run *job) {
   iobind_error error = IOBIND_ERROR_INIT;
   uint64_t mark = clock_now(&job->tool->clock);
   if (tool_run(job->session, job->inputs, job->input_count, job->outputs, job->output_count, &error) != IOBIND_OK) {
-    return tool_fail_error(job->tool, NULL, &error);
+    return fail_run(job, &error);
   }
   job->run_time = since(job, &mark);
   return TOOL_GO;
@@ -74,7 +92,7 @@ static int run_bound(model_run *job) {
     return tool_fail_error(job->tool, "--run-config", &error);
   }
   job->bind_time = since(job, &mark);
-  if (iobind_binding_run(job->binding, NULL, &error) != IOBIND_OK) return tool_fail_error(job->tool, NULL, &error);
+  if (iobind_binding_run(job->binding, NULL, &error) != IOBIND_OK) return fail_run(job, &error);
   job->run_time = since(job, &mark);
   for (size_t i = 0; i < job->output_count; i++) {
     iobind_value_info value = IOBIND_VALUE_INFO_INIT;

@@ -101,8 +101,8 @@ int tool_find_device(tool_state *tool, const char *option, const char *spec, iob
   iobind_status status = find_device(tool, spec, device, &error);
   if (status == IOBIND_OK) return TOOL_GO;
   if (status == IOBIND_ERROR_INVALID_ARGUMENT) return tool_misuse(tool, "%s: %s", option, tool_reason(&error));
-  return tool_fail(tool, "%s: %s [%s]; `iobind devices` lists the devices", option, tool_reason(&error),
-                   iobind_status_get_name(error.status));
+  return tool_fail(tool, "%s: %s [%s]; `iobind doctor` shows which devices work, and why others do not", option,
+                   tool_reason(&error), iobind_status_get_name(error.status));
 }
 
 int tool_first_device(tool_state *tool, iobind_device **device) {

@@ -147,10 +147,13 @@ static bool same_type(const npy_array *array, storage wanted) {
 bool tool_check_type(const iobind_value_info *value, const npy_array *array, tool_fault *fault) {
   storage wanted = storage_of(value->dtype);
   if (same_type(array, wanted)) return true;
-  char type[24];
-  const char *form = tool_raw_form(value->dtype);
-  return fault_set(fault, "expected %s%s%s%s, got an array of type %s [DTYPE]", iobind_dtype_get_name(value->dtype),
-                   form == NULL ? "" : " (", form == NULL ? "" : form, form == NULL ? "" : ")", npy_type(array, type));
+  char type[24], advice[64] = "";
+  const char *form = tool_raw_form(value->dtype), *name = iobind_dtype_get_name(value->dtype);
+  if (form == NULL && wanted.kind != 0 && wanted.kind != 'U') {
+    snprintf(advice, sizeof advice, "; convert it, array.astype('%s')", name);
+  }
+  return fault_set(fault, "expected %s%s%s%s, got an array of type %s [DTYPE]%s", name, form == NULL ? "" : " (",
+                   form == NULL ? "" : form, form == NULL ? "" : ")", npy_type(array, type), advice);
 }
 
 bool tool_tensor_from_npy(iobind_device *cpu, const iobind_value_info *value, const npy_array *array, iobind_tensor **tensor,

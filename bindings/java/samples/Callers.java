@@ -15,6 +15,7 @@ public class Callers {
   private static final int CALLERS = 8;
 
   public static void main(String[] arguments) throws Exception {
+    if (arguments.length < 1) throw new IllegalArgumentException("usage: Callers MODEL [DEVICE]");
     DeviceSpec device = DeviceSpec.of(arguments.length > 1 ? arguments[1] : "cpu");
     var options = new OrtBatchFFM.Options(CALLERS).carry("stateN", "state").steps(CALLERS, Duration.ofMillis(1))
         .inputAxis("input", 0).inputAxis("state", 1).outputAxis("output", 0).outputAxis("stateN", 1); // the model does not name its dims

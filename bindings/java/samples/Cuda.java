@@ -13,6 +13,7 @@ import java.util.Arrays;
 /** Cuda MODEL: doubles four numbers on CUDA, with options of the execution provider; upload, run and download on one stream. */
 public class Cuda {
   public static void main(String[] arguments) {
+    if (arguments.length < 1) throw new IllegalArgumentException("usage: Cuda MODEL");
     DeviceSpec cuda = DeviceSpec.cuda(0);
     MemoryDescriptor four = MemoryDescriptor.of(OnnxTensorElementType.FLOAT32, 4);
     var options = new OrtSessionFFM.Options().devices(cuda).ep("gpu_mem_limit", "1000000000")

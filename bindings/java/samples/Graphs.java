@@ -11,11 +11,12 @@ import java.nio.file.Path;
 import java.util.Arrays;
 
 /**
- * Graphs MODEL WRONG_DEVICE: runs that are replays of captured graphs: two shapes by turns, inputs written in place, and a state that stays
+ * Graphs MODEL DEVICE: runs that are replays of captured graphs: two shapes by turns, inputs written in place, and a state that stays
  * on the device. The model adds x and y, of any length, to z.
  */
 public class Graphs {
   public static void main(String[] arguments) {
+    if (arguments.length < 2) throw new IllegalArgumentException("usage: Graphs MODEL DEVICE");
     DeviceSpec device = DeviceSpec.of(arguments[1]);
     try (OrtRuntimeFFM runtime = OrtRuntimeFFM.create(new OrtRuntimeFFM.Options().softwareDevices());
         OrtSessionFFM session = OrtSessionFFM.create(runtime, Path.of(arguments[0]),

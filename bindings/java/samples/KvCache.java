@@ -13,6 +13,7 @@ import java.util.Arrays;
 /** KvCache MODEL [DEVICE]: a cache that grows by one entry a step, from nothing; only the new entry crosses the link. */
 public class KvCache {
   public static void main(String[] arguments) {
+    if (arguments.length < 1) throw new IllegalArgumentException("usage: KvCache MODEL [DEVICE]");
     DeviceSpec device = DeviceSpec.of(arguments.length > 1 ? arguments[1] : "cpu");
     MemoryDescriptor nothing = MemoryDescriptor.of(OnnxTensorElementType.FLOAT32, 1, 2, 0, 4);
     try (OrtRuntimeFFM runtime = OrtRuntimeFFM.create(new OrtRuntimeFFM.Options().softwareDevices());

@@ -13,6 +13,7 @@ import java.util.Map;
 /** Official MODEL: PP-OCR's classifier in a session of the official package, its inputs and outputs bound. */
 public class Official {
   public static void main(String[] arguments) throws Exception {
+    if (arguments.length < 1) throw new IllegalArgumentException("usage: Official MODEL");
     String model = arguments[0];
     try (OrtSession session = OrtEnvironment.getEnvironment().createSession(model);
         OrtIoBindingFFM binding = new OrtIoBindingFFM(session); Arena arena = Arena.ofShared()) {

@@ -11,6 +11,7 @@ import java.nio.file.Path;
 /** Quickstart MODEL [DEVICE]: PP-OCR's classifier over a stream of pictures; in a run only the picture and its scores cross the link. */
 public class Quickstart {
   public static void main(String[] arguments) {
+    if (arguments.length < 1) throw new IllegalArgumentException("usage: Quickstart MODEL [DEVICE]");
     DeviceSpec device = DeviceSpec.of(arguments.length > 1 ? arguments[1] : "cpu");
     var options = new OrtRuntimeFFM.Options().softwareDevices(); // a WebGPU without a GPU will do here
     try (OrtRuntimeFFM runtime = OrtRuntimeFFM.create(options);

@@ -8,6 +8,7 @@ import java.nio.file.Path;
 /** Recurrent MODEL [DEVICE]: Silero's voice detector over a second of sound; its state never leaves the device. */
 public class Recurrent {
   public static void main(String[] arguments) {
+    if (arguments.length < 1) throw new IllegalArgumentException("usage: Recurrent MODEL [DEVICE]");
     DeviceSpec device = DeviceSpec.of(arguments.length > 1 ? arguments[1] : "cpu");
     try (OrtRuntimeFFM runtime = OrtRuntimeFFM.create(new OrtRuntimeFFM.Options().softwareDevices());
         OrtSessionFFM session = OrtSessionFFM.create(runtime, Path.of(arguments[0]),

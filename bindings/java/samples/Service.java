@@ -14,6 +14,7 @@ public class Service {
   private static final int PICTURE = 3 * 48 * 192;
 
   public static void main(String[] arguments) throws Exception {
+    if (arguments.length < 1) throw new IllegalArgumentException("usage: Service MODEL [DEVICE]");
     DeviceSpec device = DeviceSpec.of(arguments.length > 1 ? arguments[1] : "cpu");
     try (OrtRuntimeFFM runtime = OrtRuntimeFFM.create();
         OrtSessionFFM session = OrtSessionFFM.create(runtime, Path.of(arguments[0]),

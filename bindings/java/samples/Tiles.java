@@ -20,6 +20,7 @@ public class Tiles {
   private static final int TILES = 12, SLOTS = 3, WIDTH = 64, HEIGHT = 64, PIXELS = WIDTH * HEIGHT;
 
   public static void main(String[] arguments) {
+    if (arguments.length < 1) throw new IllegalArgumentException("usage: Tiles MODEL [DEVICE]");
     DeviceSpec device = DeviceSpec.of(arguments.length > 1 ? arguments[1] : "cpu");
     MemoryDescriptor shape = MemoryDescriptor.of(OnnxTensorElementType.FLOAT32, HEIGHT, WIDTH);
     try (OrtRuntimeFFM runtime = OrtRuntimeFFM.create(new OrtRuntimeFFM.Options().softwareDevices());

@@ -11,6 +11,7 @@ import java.util.Map;
 /** VirtualDevice LIBRARY MODEL: the sum of two tensors on the virtual accelerator, with the official package alone. */
 public class VirtualDevice {
   public static void main(String[] arguments) throws Exception {
+    if (arguments.length < 2) throw new IllegalArgumentException("usage: VirtualDevice LIBRARY MODEL");
     OrtEnvironment environment = OrtEnvironment.getEnvironment();
     environment.registerExecutionProviderLibrary("vdev", Path.of(arguments[0]).toAbsolutePath().toString());
     List<OrtEpDevice> devices = environment.getEpDevices().stream()

@@ -20,6 +20,8 @@ CALLS = {
 BEGINS = re.compile(r"^(?:runtime|device|session|binding|tensor|stream|event|pipeline|dtype|audit|state|batch|external_memory|semaphore)_([a-z0-9_]+)(?=: )")
 
 ADVICE = {
+    "no ONNX Runtime found": "no ONNX Runtime found (`pip install onnxruntime`, or onnxruntime-gpu, installs one)",
+    "no device works: ": "no device works (`iobind doctor` shows why): ",
     "attach to that copy (ort_api_base)": "call iobind.attach(onnxruntime) before anything else of iobind, under pytest in conftest.py",
     "set IOBIND_DLPACK_COPY_STRIDED": "set copy=True",
     "IOBIND_SESSION_PLACEMENT": "placement=True",
@@ -87,7 +89,7 @@ class Error(Exception):
     tag: Any = None
 
     def __init__(self, message: str, ort_code: int = 0) -> None:
-        super().__init__(in_python(message))
+        super().__init__(in_python(message if "\n" not in message else " ".join(message.split())))  # an array's repr has several lines
         self.ort_code = ort_code
 
     def __str__(self) -> str:

@@ -187,6 +187,8 @@ class Session(_core.Session):
 
     def _feed(self, given: Mapping[str, Any]) -> list[_tensor.Tensor]:
         """A tensor for each input."""
+        if not hasattr(given, "items"):
+            raise InvalidArgument(f"run: input_feed: expected a dict by name, got {given!r:.60}")
         inputs = {value.name: value for value in self.inputs}
         missing = [name for name in inputs if name not in given]
         if missing:
@@ -271,7 +273,9 @@ class Session(_core.Session):
                            f"{', '.join(dim for dim in value.shape if isinstance(dim, str)) or 'none'}")
         shape = [dims.get(dim, -1) if isinstance(dim, str) else -1 if dim is None else dim for dim in value.shape]
         if -1 in shape:
-            raise ShapeError(f"empty: {name!r} is {list(value.shape)}: give {value.shape[shape.index(-1)] or 'its open dims'}")
+            dim = value.shape[shape.index(-1)]
+            advice = "an open dim has no name: use iobind.empty(shape, dtype, device)" if dim is None else f"give {dim}"
+            raise ShapeError(f"empty: {name!r} is {list(value.shape)}: {advice}")
         return _core.create(value.device, value.memory, _dtypes.BY_NAME[value.dtype], shape)
 
     def map(self, items: Iterable[Any], *, slots: int = 3, constants: Mapping[str, Any] | None = None,

@@ -667,6 +667,9 @@ def test_memory_of_the_session(device):
     assert tensor.to("cpu").numpy().tolist() == [1, 2]
     session = iobind.Session(twice(), device=device)
     assert session.bind({"x": tensor}).run()["y"].numpy().tolist() == [2, 4]
+    for dims, advice in (([2, "n"], r"\[2, 'n'\]: give n$"), ([2, None], r"\[2, None\]: an open dim has no name: use iobind.empty\(shape, ")):
+        with pytest.raises(iobind.ShapeError, match="empty: 'x' is " + advice):
+            iobind.Session(model([("Add", ["x", "x"], ["y"])], [("x", FLOAT, dims)], [("y", FLOAT, dims)])).empty("x")
     with pytest.raises(iobind.NotSupported, match="allocate: a session has no memory for strings: use iobind.empty"):
         session.allocate(1, "string", device="cpu")
 

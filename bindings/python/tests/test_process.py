@@ -17,6 +17,17 @@ def test_onnxruntime_is_found_without_importing_it():
     assert imported == "False" and "/onnxruntime/capi/" in path
 
 
+def test_a_missing_onnxruntime():
+    assert child("""
+import iobind
+try:
+    iobind.devices()
+except iobind.NotFound as reason:
+    print(reason)
+""", environment={"ORT_NATIVE_LIB_PATH": "/none"}).startswith("onnxruntime: no ONNX Runtime found (`pip install onnxruntime`, or onnxruntime-gpu, "
+                                                             "installs one). Tried: ORT_NATIVE_LIB_PATH: /none")
+
+
 @pytest.mark.parametrize("order", ["iobind first", "onnxruntime first", "neither"])
 def test_attached_to_pythons_onnxruntime(order):
     out = child(SMALL + f"""

@@ -25,7 +25,7 @@ import java.util.function.Supplier;
 import java.util.stream.Collectors;
 
 /**
- * Runs the conformance rows of the C tests on one device, through this package: {@code Conformance WRONG_DEVICE CASES AT_LEAST}, or
+ * Runs the conformance rows of the C tests on one device, through this package: {@code Conformance DEVICE CASES AT_LEAST}, or
  * {@code ALL_WRONG} for AT_LEAST where no row may pass. What the steps mean is said in tests/conformance/README.md. Exits as
  * the C runner: 0, 1, or 77 where the device is not there.
  */

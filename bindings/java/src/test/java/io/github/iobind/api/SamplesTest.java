@@ -58,7 +58,7 @@ class SamplesTest {
     for (Object argument : arguments) all.add(argument.toString());
     all.add(device);
     Child child = Child.java(Map.of(), all.toArray(String[]::new));
-    if (child.exit() != 0 && child.output().contains("no such device works")) {
+    if (child.exit() != 0 && child.output().contains("no device works")) {
       String required = System.getenv().getOrDefault("IOBIND_REQUIRE", "");
       assertFalse(Arrays.asList(required.split(",")).contains(device), child.output());
       assumeTrue(false, child.output());
