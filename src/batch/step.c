@@ -215,9 +215,11 @@ static iobind_status finish(iobind_batch *batch, iobind_error *error) {
 
 /* ---- runs ---- */
 
-/* The failure may be due to the state of a row that ran along. */
+/* The failure may be due to the state of a row that ran along. Unused rows have a state that is asked for. */
 static void note_failure(iobind_batch *batch) {
-  batch->is_strict = batch->is_strict || batch->blocks.rows > batch->asked_count;
+  for (size_t i = 0; i < batch->room; i++) {
+    batch->is_strict = batch->is_strict || (batch->dense[i] != IOBIND__NOBODY && !iobind__batch_asks(batch, batch->dense[i]));
+  }
 }
 
 /* The first run with graphs is not measured: it captures, which takes much longer than a replay. */
