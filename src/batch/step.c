@@ -293,7 +293,7 @@ static iobind_status complete(iobind_batch *batch, iobind_error *error) {
   return finish(batch, error);
 }
 
-static iobind_status make(iobind_batch *batch, iobind_stream *stream, iobind_error *error) {
+static iobind_status attempt(iobind_batch *batch, iobind_stream *stream, iobind_error *error) {
   iobind_status status = prepare(batch, stream, error);
   if (status == IOBIND_OK) {
     status = stream != NULL ? submit(batch, stream, error) : complete(batch, error);
@@ -302,6 +302,17 @@ static iobind_status make(iobind_batch *batch, iobind_stream *stream, iobind_err
     iobind__feed_settle(batch);
   }
   return status;
+}
+
+/* A step is made again if rows that ran along may be why it failed: without them. */
+static iobind_status make(iobind_batch *batch, iobind_stream *stream, iobind_error *error) {
+  const bool was_strict = batch->is_strict;
+  iobind_error failure = IOBIND_ERROR_INIT;
+  iobind_status status = attempt(batch, stream, &failure);
+  if (status == IOBIND_OK) {
+    return IOBIND_OK;
+  }
+  return batch->is_strict && !was_strict ? attempt(batch, stream, error) : iobind__error_copy(error, &failure);
 }
 
 /* The step has ended, or has not begun. */
