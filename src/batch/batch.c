@@ -200,6 +200,7 @@ static void free_seats(iobind_batch *batch) {
   }
   free(batch->seats);
   free(batch->dense);
+  free(batch->repeats);
   free(batch->asked);
   free(batch->stepped);
   free(batch->tried);
@@ -427,12 +428,13 @@ static bool has_addresses(const iobind_batch *batch) {
 static iobind_status make_seats(iobind_batch *batch, iobind_error *error) {
   batch->seats = calloc(batch->most, sizeof batch->seats[0]);
   batch->dense = calloc(batch->room, sizeof batch->dense[0]);
+  batch->repeats = calloc(batch->room, sizeof batch->repeats[0]);
   batch->asked = calloc(batch->most, sizeof batch->asked[0]);
   batch->stepped = calloc(batch->most, sizeof batch->stepped[0]);
   batch->tried = calloc(batch->room + 1, sizeof batch->tried[0]);
   batch->costs.runs = calloc(batch->room + 1, sizeof batch->costs.runs[0]);
-  bool made = batch->seats != NULL && batch->dense != NULL && batch->asked != NULL && batch->stepped != NULL &&
-              batch->tried != NULL && batch->costs.runs != NULL;
+  bool made = batch->seats != NULL && batch->dense != NULL && batch->repeats != NULL && batch->asked != NULL &&
+              batch->stepped != NULL && batch->tried != NULL && batch->costs.runs != NULL;
   for (size_t i = 0; made && i < batch->room; i++) {
     batch->dense[i] = IOBIND__NOBODY;
   }
@@ -493,6 +495,7 @@ static iobind_status create(iobind_session *session, const iobind_batch_options 
   batch->most = options->most_rows;
   batch->captures = session->graphs.limit > 0;
   batch->room = iobind__order_width(batch, batch->most);
+  batch->leader = IOBIND__NO_LEADER;
   pthread_mutex_init(&batch->mutex, NULL);
   iobind__condition_init(&batch->changed);
   iobind__condition_init(&batch->turned);

@@ -118,6 +118,7 @@ typedef struct iobind__seat {
 } iobind__seat;
 
 enum { IOBIND__NOBODY = -1 };
+#define IOBIND__NO_LEADER SIZE_MAX
 
 /* A binding that reads one side and writes the other. */
 typedef struct iobind__reader {
@@ -167,6 +168,8 @@ struct iobind_batch {
   int side;              /* the side that the next step reads */
   int64_t *dense;        /* the seat of each row of that side, or IOBIND__NOBODY */
   iobind__blocks blocks; /* of the last step */
+  size_t leader; /* the seat of the step's row whose inputs all rows get that run without being asked for; IOBIND__NO_LEADER */
+  bool *repeats; /* of each row of that side: it is unused, and has the state of the leader's row */
   iobind__reader readers[IOBIND__WIDTHS]
                         [IOBIND__SIDES]; /* with graphs, by the width's power of two; otherwise [0] serves all widths */
   bool *tried;                           /* by width: it was tested */
@@ -225,8 +228,9 @@ typedef struct iobind__choice {
 } iobind__choice;
 iobind__choice iobind__order_choose(const iobind_batch *batch);
 
-/* Move the rows that are asked for into these blocks of the side that the step reads. After an error each seat still has the
- * right location of its row. The mutex is not held. */
+/* Move the rows that are asked for into these blocks of the side that the step reads. Unused rows of the blocks get the state of the
+ * leader's row, and so repeat it: a state that no row has any more, or that began long ago, may be one that the model cannot take. After an
+ * error each seat still has the right location of its row. The mutex is not held. */
 iobind_status iobind__order_arrange(iobind_batch *batch, const iobind__choice *choice, iobind_error *error);
 /* The rows of the side's block that contains *row; *row becomes the number in that block. */
 iobind__rows_of iobind__order_rows(const iobind_batch *batch, int side, const iobind__blocks *blocks, size_t *row);

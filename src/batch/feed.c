@@ -290,11 +290,10 @@ static void copy_row(const iobind__layout *layout, char *to, size_t width, size_
   }
 }
 
-/* The inputs of a row of the side. A row that runs along gets those of the first row that is asked for, which are valid for the
- * model. */
+/* The inputs of a row of the side. A row that runs along gets those of the leader, which are valid for the model. */
 static const iobind__brought *taken_of(const iobind_batch *batch, size_t row, size_t index) {
   const int64_t who = batch->dense[row];
-  return &batch->seats[iobind__batch_asks(batch, who) ? (size_t)who : batch->asked[0]].taken[index];
+  return &batch->seats[iobind__batch_asks(batch, who) ? (size_t)who : batch->leader].taken[index];
 }
 
 static iobind_status upload(const iobind__feed *feed, const iobind__block *block, iobind_stream *stream, iobind_error *error) {

@@ -346,6 +346,7 @@ static size_t list_moves(const plan *self, size_t first) {
 
 static void seat_at(iobind_batch *batch, int64_t who, size_t row) {
   iobind__seat *seat = &batch->seats[who];
+  batch->repeats[row] = false;
   iobind_state_release(seat->state);
   seat->state = NULL;
   seat->where = IOBIND__DENSE;
@@ -371,6 +372,9 @@ static iobind_status move_together(const plan *self, iobind_error *error) {
 
 static void commit(const plan *self) {
   iobind_batch *batch = self->batch;
+  if (!are_all_same(&batch->blocks, &self->choice->blocks)) {
+    memset(batch->repeats, 0, batch->room * sizeof batch->repeats[0]);
+  }
   pthread_mutex_lock(&batch->mutex);
   for (size_t i = 0; i < batch->room; i++) {
     batch->dense[i] = self->dense[i];
@@ -407,12 +411,61 @@ static iobind_status arrange(iobind_batch *batch, const iobind__choice *choice, 
   return status;
 }
 
-iobind_status iobind__order_arrange(iobind_batch *batch, const iobind__choice *choice, iobind_error *error) {
-  const tally count = count_rows(batch);
-  if (count.present == batch->asked_count && count.idle == 0 && are_all_same(&choice->blocks, &batch->blocks)) {
+/* ---- unused rows ---- */
+
+/* The leader remains as long as each step has its row: then the rows that repeat it need not be written again. */
+static void choose_leader(iobind_batch *batch) {
+  if (batch->leader == IOBIND__NO_LEADER || !batch->seats[batch->leader].in_step) {
+    batch->leader = batch->asked[0];
+    memset(batch->repeats, 0, batch->room * sizeof batch->repeats[0]);
+  }
+}
+
+static bool is_stale(const iobind_batch *batch, size_t row) {
+  return batch->dense[row] == IOBIND__NOBODY && !batch->repeats[row];
+}
+
+static iobind_status repeat(iobind_batch *batch, const iobind__block *block, iobind__move *moves, iobind_error *error) {
+  size_t leader = batch->seats[batch->leader].dense;
+  size_t first = block->offset;
+  const iobind__rows_of from = iobind__order_rows(batch, batch->side, &batch->blocks, &leader);
+  const iobind__rows_of to = iobind__order_rows(batch, batch->side, &batch->blocks, &first);
+  size_t count = 0;
+  for (size_t i = 0; i < block->width; i++) {
+    if (is_stale(batch, block->offset + i)) {
+      moves[count++] = (iobind__move){leader, first + i};
+    }
+  }
+  IOBIND__TRY(iobind__rows_move(batch, &from, &to, moves, count, error));
+  for (size_t i = 0; i < block->width; i++) {
+    batch->repeats[block->offset + i] = batch->dense[block->offset + i] == IOBIND__NOBODY;
+  }
+  return IOBIND_OK;
+}
+
+static iobind_status repeat_leader(iobind_batch *batch, iobind_error *error) {
+  size_t stale = 0;
+  choose_leader(batch);
+  for (size_t i = 0; i < batch->room; i++) {
+    stale += is_stale(batch, i) && is_in_any(&batch->blocks, i);
+  }
+  if (stale == 0) {
     return IOBIND_OK;
   }
-  return arrange(batch, choice, error);
+  iobind__move *moves = calloc(stale, sizeof moves[0]);
+  iobind_status status = moves == NULL ? iobind__out_of_memory(error, what) : IOBIND_OK;
+  for (size_t i = 0; status == IOBIND_OK && i < batch->blocks.count; i++) {
+    status = repeat(batch, &batch->blocks.of[i], moves, error);
+  }
+  free(moves);
+  return status;
+}
+
+iobind_status iobind__order_arrange(iobind_batch *batch, const iobind__choice *choice, iobind_error *error) {
+  const tally count = count_rows(batch);
+  bool is_arranged = count.present == batch->asked_count && count.idle == 0 && are_all_same(&choice->blocks, &batch->blocks);
+  IOBIND__TRY(is_arranged ? IOBIND_OK : arrange(batch, choice, error));
+  return repeat_leader(batch, error);
 }
 
 /* ---- restored ---- */
@@ -444,6 +497,9 @@ iobind_status iobind__order_put_back(iobind_batch *batch, iobind_error *error) {
 void iobind__order_leave(iobind_batch *batch, iobind__seat *seat) {
   if (seat->where == IOBIND__DENSE) {
     batch->dense[seat->dense] = IOBIND__NOBODY;
+  }
+  if (batch->leader == iobind__seat_index(batch, seat)) {
+    batch->leader = IOBIND__NO_LEADER;
   }
   iobind_state_release(seat->state);
   seat->state = NULL;

@@ -215,9 +215,11 @@ static iobind_status finish(iobind_batch *batch, iobind_error *error) {
 
 /* ---- runs ---- */
 
-/* The failure may be due to the state of a row that ran along. */
+/* The failure may be due to the state of a row that ran along. Unused rows have a state that is asked for. */
 static void note_failure(iobind_batch *batch) {
-  batch->is_strict = batch->is_strict || batch->blocks.rows > batch->asked_count;
+  for (size_t i = 0; i < batch->room; i++) {
+    batch->is_strict = batch->is_strict || (batch->dense[i] != IOBIND__NOBODY && !iobind__batch_asks(batch, batch->dense[i]));
+  }
 }
 
 /* The first run with graphs is not measured: it captures, which takes much longer than a replay. */
@@ -291,7 +293,7 @@ static iobind_status complete(iobind_batch *batch, iobind_error *error) {
   return finish(batch, error);
 }
 
-static iobind_status make(iobind_batch *batch, iobind_stream *stream, iobind_error *error) {
+static iobind_status attempt(iobind_batch *batch, iobind_stream *stream, iobind_error *error) {
   iobind_status status = prepare(batch, stream, error);
   if (status == IOBIND_OK) {
     status = stream != NULL ? submit(batch, stream, error) : complete(batch, error);
@@ -300,6 +302,17 @@ static iobind_status make(iobind_batch *batch, iobind_stream *stream, iobind_err
     iobind__feed_settle(batch);
   }
   return status;
+}
+
+/* A step is made again if rows that ran along may be why it failed: without them. */
+static iobind_status make(iobind_batch *batch, iobind_stream *stream, iobind_error *error) {
+  const bool was_strict = batch->is_strict;
+  iobind_error failure = IOBIND_ERROR_INIT;
+  iobind_status status = attempt(batch, stream, &failure);
+  if (status == IOBIND_OK) {
+    return IOBIND_OK;
+  }
+  return batch->is_strict && !was_strict ? attempt(batch, stream, error) : iobind__error_copy(error, &failure);
 }
 
 /* The step has ended, or has not begun. */

@@ -246,14 +246,56 @@ static void only_replays_are_measured(void **state) {
   iobind_batch_destroy(self.batch);
 }
 
+/* ---- unused rows ---- */
+
+/* The model refuses the state of a row after eight steps. No step fails for an unused row, whose state would have made more, or for what a
+ * row has left behind. */
+static void unused_rows_of_a_replay(void **state) {
+  (void)state;
+  enum { ROWS = 3, MOST_STEPS = 8, STEPS = 40 };
+  iobind_session *limited;
+  iobind_session_options options = IOBIND_SESSION_OPTIONS_INIT;
+  options.devices = &device;
+  options.device_count = 1;
+  options.graph_limit = 1;
+  expect_ok(test_session_with(runtime, "voices limit=8", &options, &limited, &fault));
+  iobind_batch *batch = voice_batch(limited, ROWS, 0);
+  uint64_t slots[ROWS];
+  voice rows[ROWS] = {{{{0}}, {0}, 0}};
+  pad(batch);
+  for (int i = 0; i < ROWS; i++) {
+    expect_ok(iobind_batch_join(batch, NULL, &slots[i], &fault));
+  }
+  for (int step = 0; step < STEPS; step++) {
+    for (int i = 0; i < ROWS; i++) {
+      float x[WIDTH];
+      if (rows[i].count == MOST_STEPS || (i == 1 && step % 5 == 4)) {
+        expect_ok(iobind_batch_leave(batch, slots[i], NULL, &fault));
+        expect_ok(iobind_batch_join(batch, NULL, &slots[i], &fault));
+        rows[i] = (voice){{{0}}, {0}, 0};
+      }
+      voice_fill(x, step * ROWS + i);
+      voice_bring(batch, slots[i], x);
+      (void)voice_step(&rows[i], x);
+    }
+    expect_ok(iobind_batch_run(batch, slots, ROWS, NULL, &fault));
+    for (int i = 0; i < ROWS; i++) {
+      voice_expect_state(batch, slots[i], &rows[i]);
+    }
+  }
+  iobind_batch_destroy(batch);
+  iobind_session_destroy(limited);
+}
+
 #define ON(device, test) \
   { #device ": " #test, test, start, stop, #device }
 #define ON_GPUS(test) ON(vdev, test), ON(cuda, test)
 #define ON_VDEV(test) ON(vdev, test)
 
 static const struct CMUnitTest tests[] = {
-    ON_GPUS(graphs_of_a_width), ON_GPUS(steps_of_several_replays), ON_GPUS(between_one_and_several),
-    ON_VDEV(replays_that_fail), ON_VDEV(choice_by_measured_times), ON_VDEV(only_replays_are_measured),
+    ON_GPUS(graphs_of_a_width),         ON_GPUS(steps_of_several_replays), ON_GPUS(between_one_and_several),
+    ON_VDEV(replays_that_fail),         ON_VDEV(unused_rows_of_a_replay),  ON_VDEV(choice_by_measured_times),
+    ON_VDEV(only_replays_are_measured),
 };
 
 FIXTURE_MAIN(tests, NULL, NULL);

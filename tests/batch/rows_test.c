@@ -201,6 +201,31 @@ static void step(play *self) {
   }
 }
 
+/* The state of a row of the side that the next step reads, piece by piece. */
+static void read_row(iobind_batch *batch, size_t column, size_t row, char *to) {
+  const iobind__layout layout = batch->columns[column].layout;
+  const iobind__rows_of rows = iobind__order_rows(batch, batch->side, &batch->blocks, &row);
+  for (size_t lead = 0; lead < layout.lead; lead++) {
+    const size_t at = (rows.offset * layout.lead + lead * rows.width + row) * layout.piece;
+    expect_ok(iobind_tensor_read(rows.tensors[column], at, to + lead * layout.piece, layout.piece, NULL, &fault));
+  }
+}
+
+/* A row that is unused has the state of one that is used. */
+static void check_unused(const play *self) {
+  iobind_batch *batch = self->batch;
+  for (size_t row = 0; batch->flight == NULL && batch->leader != IOBIND__NO_LEADER && row < batch->room; row++) {
+    for (size_t column = 0; batch->repeats[row] && column < batch->column_count; column++) {
+      char expected[sizeof(voice)] = {0};
+      char got[sizeof(voice)] = {0};
+      assert_true(batch->dense[row] == IOBIND__NOBODY);
+      read_row(batch, column, batch->seats[batch->leader].dense, expected);
+      read_row(batch, column, row, got);
+      assert_memory_equal(got, expected, sizeof expected);
+    }
+  }
+}
+
 static member *pick_member(play *self) {
   member *one = &self->members[pick(self, MOST)];
   return one->is_here ? one : NULL;
@@ -234,7 +259,7 @@ static void act(play *self) {
         save(self, one);
       }
       break;
-    default: step(self);
+    default: step(self); check_unused(self);
   }
 }
 

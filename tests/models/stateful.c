@@ -297,6 +297,17 @@ static test_shape rows_of(builder *b, int64_t lead, int64_t width) {
   return shape;
 }
 
+static void add_zeros(builder *b, const char *name, int64_t count) {
+  static const float zeros[64];
+  onnx_tensor table = {
+      .name = name, .dtype = ONNX_FLOAT32, .dims = &count, .rank = 1, .data = zeros, .bytes = (size_t)count * sizeof zeros[0]};
+  if (table.bytes > sizeof zeros) {
+    builder_fail(b, "a limit of 1 to 64 is expected", b->spec);
+    return;
+  }
+  onnx_initializer(&b->writer, &table);
+}
+
 /* Independent sequences, whose states have their rows on the first axis and on the second one. Whole numbers remain exact. */
 void build_voices(builder *b) {
   static const float factors[2] = {1, 2};
@@ -328,7 +339,14 @@ void build_voices(builder *b) {
   }
   builder_node(b, "Add", "count one", "next_count");
   builder_node(b, "Add", "next_a next_b", "y");
-  builder_node(b, "Add", "next_b gain", "z");
+  if (builder_int(b, "limit", 0) != 0) {
+    add_zeros(b, "table", builder_int(b, "limit", 0));
+    builder_node(b, "Gather", "table count", "zero"); /* fails if a count is no index of the table */
+    builder_node(b, "Add", "next_b zero", "same_b");
+    builder_node(b, "Add", "same_b gain", "z");
+  } else {
+    builder_node(b, "Add", "next_b gain", "z");
+  }
 }
 
 /* A row a step, each with a cache of its own, which is written at the row's length: a decoder whose rows have different lengths. Products of
