@@ -457,6 +457,7 @@ static iobind_status make(iobind_batch *batch, const iobind_batch_options *optio
   IOBIND__TRY(iobind__axes_find(batch, options, error));
   IOBIND__TRY(make_states(batch, options, error));
   IOBIND__TRY(make_feeds(batch, error));
+  iobind__batch_find_lengths(batch);
   batch->splits = batch->captures && has_addresses(batch);
   return make_seats(batch, error);
 }

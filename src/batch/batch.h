@@ -65,6 +65,8 @@ typedef struct iobind__feed {
   iobind__layout layout;
   size_t rank;
   int64_t dims[IOBIND_MAX_RANK]; /* of one row */
+  bool is_limited;               /* it has lengths of caches, at most `longest` */
+  int64_t longest;
 } iobind__feed;
 
 /* A row's part of an input. */
@@ -250,6 +252,11 @@ iobind_status iobind__feed_bring(iobind_batch *batch, iobind_stream *stream, iob
 /* A view of a block's part of `of`. */
 iobind_status iobind__feed_view(const iobind__feed *feed, iobind_tensor *of, const iobind__block *block, iobind_tensor **view,
                                 iobind_error *error);
+/* Find the inputs that have lengths of caches in the model's graph. */
+void iobind__batch_find_lengths(iobind_batch *batch);
+/* Are the lengths in a row's data, if it has any, within the capacity of the caches? */
+iobind_status iobind__feed_check_lengths(const iobind_batch *batch, const iobind__feed *feed, const iobind_tensor *row,
+                                         const void *data, iobind_error *error);
 /* The step has failed, possibly in a copy: consume that failure, so that the next step does not return it again. The mutex is
  * not held. */
 void iobind__feed_settle(iobind_batch *batch);

@@ -80,6 +80,7 @@ static iobind_status set_row(iobind_batch *batch, uint64_t slot, size_t index, i
   iobind_status status = row->place->host ? iobind_tensor_map(row, row->dtype, IOBIND_ACCESS_READ, &data, error)
                                           : iobind__input_copy(batch->session, index, row, NULL, &held, error);
   IOBIND__TRY(iobind__renamed(status, error, what));
+  IOBIND__TRY(data == NULL ? IOBIND_OK : iobind__feed_check_lengths(batch, feed, row, data, error));
   pthread_mutex_lock(&batch->mutex);
   iobind__seat *seat;
   status = iobind__batch_find(batch, slot, what, &seat, error);

@@ -279,6 +279,35 @@ static void expect_the_same(iobind_batch *batch, const speaker *of) {
   assert_memory_equal(found, expected, bytes);
 }
 
+/* A length for which the caches have no room fails its row alone, which keeps what was set before. */
+static void lengths_without_room(void **state) {
+  (void)state;
+  static const int32_t wrong[] = {-1, PLACES, INT32_MAX, INT32_MIN};
+  static const int64_t one = 1;
+  iobind_session_options options = IOBIND_SESSION_OPTIONS_INIT;
+  iobind_session *session;
+  options.devices = &device;
+  options.device_count = 1;
+  options.flags = IOBIND_SESSION_IDENTIFY; /* so that the model's graph is known */
+  expect_ok(test_session_with(runtime, element_of_device().model, &options, &session, &fault));
+  iobind_batch *batch = open_speakers(session);
+  speaker only = {.alone = open_alone(session), .length = PLACES - 1};
+  seed = 5;
+  expect_ok(iobind_batch_join(batch, NULL, &only.slot, &fault));
+  say_next(batch, &only);
+  for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+    iobind_tensor *length = make_tensor(IOBIND_DTYPE_INT32, &one, 1, &wrong[i], sizeof wrong[i]);
+    expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_batch_set_input(batch, only.slot, LAST, length, &fault));
+    expect_words("expected a length of 0 to 7, for which the caches have room, got ");
+    iobind_tensor_release(length);
+  }
+  expect_ok(iobind_batch_run(batch, &only.slot, 1, NULL, &fault));
+  expect_the_same(batch, &only);
+  iobind_binding_destroy(only.alone);
+  iobind_batch_destroy(batch);
+  iobind_session_destroy(session);
+}
+
 /* Rows begin one after the other, so that each has another length. Each is what it is alone, to the bit. */
 static void rows_of_grouped_attention(void **state) {
   (void)state;
@@ -489,11 +518,9 @@ static void zeros_of_a_row(void **state) {
 #define ON_VDEV(test) ON(vdev, test)
 
 static const struct CMUnitTest tests[] = {
-    ON_EACH(rows_of_different_lengths),
-    ON_GPUS(rows_of_different_lengths_captured),
-    ON_EACH(rows_of_grouped_attention),
-    ON_VDEV(states_of_an_encoder),
-    ON_EACH(zeros_of_a_row),
+    ON_EACH(rows_of_different_lengths), ON_GPUS(rows_of_different_lengths_captured),
+    ON_EACH(rows_of_grouped_attention), ON_EACH(lengths_without_room),
+    ON_VDEV(states_of_an_encoder),      ON_EACH(zeros_of_a_row),
 };
 
 FIXTURE_MAIN(tests, NULL, NULL);
