@@ -115,8 +115,10 @@ IOBIND_API IOBIND_CHECK iobind_status iobind_batch_leave(iobind_batch *batch, ui
  *  @param row    of the input's type and dims, with 1 on the batch axis. It is in host memory, or on the device where the session
  *                reads the input if its memory has addresses (IOBIND_DEVICE_ADDRESSABLE); in that case no data cross the link
  *  @return OK; NOT_FOUND slot or index; DTYPE; SHAPE; WRONG_DEVICE the data are elsewhere; INVALID_ARGUMENT the input is a state, a
- *          shared input with a slot, or another input with IOBIND_BATCH_ALL; OUT_OF_MEMORY; the failure of work that should have
- *          written `row`; for a shared input also the failure of the step in flight. After an error the input is not set
+ *          shared input with a slot, or another input with IOBIND_BATCH_ALL, or it has a length for which the row's caches have no
+ *          room (in host memory, and if the session's graph is known and shows the length; see states.h); OUT_OF_MEMORY; the failure of
+ *          work that should have written `row`; for a shared input also the failure of the step in flight. After an error the
+ *          input is unchanged
  *  @threads any   @blocks for work in flight that writes `row`; for a shared input also for the step in flight   @since 1.0 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_batch_set_input(iobind_batch *batch, uint64_t slot, size_t index,
                                                              iobind_tensor *row, iobind_error *error);
