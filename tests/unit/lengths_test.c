@@ -175,6 +175,26 @@ static void that_fail(void **state) {
   }
 }
 
+static void that_are_cancelled(void **state) {
+  (void)state;
+  for (size_t i = 0; i < 3; i++) {
+    cache self = open_append(plain, modes[i], 0);
+    append(&self, 3, 1, 0);
+    bind_rows(&self, 2, 2);
+    expect_ok(write_length(self.binding, 2, LAST, NULL, &fault));
+    expect_ok(iobind_binding_announce_run(self.binding, 1, &fault));
+    expect_ok(iobind_binding_cancel(self.binding, &fault));
+    expect(IOBIND_ERROR_CANCELLED, iobind_binding_run(self.binding, NULL, &fault));
+    if (modes[i] == IOBIND_CARRY_IN_PLACE) {
+      expect_ok(iobind_binding_rewind_state(self.binding, 3, &fault));
+    }
+    append(&self, 1, 4, LAST);
+    append(&self, 1, 5, LAST);
+    expect_rows(&self, "11145");
+    close_cache(&self);
+  }
+}
+
 /* The run has written beyond the length alone, so the rows before it are right, however they are carried from then on. */
 static void that_fail_before_the_mode_changes(void **state) {
   (void)state;
@@ -643,6 +663,8 @@ static const struct CMUnitTest tests[] = {
     {"vdev: that fail late and are verified", that_fail_late_and_are_verified, stage_open, stage_close, "vdev"},
     {"vdev: that are wrong", that_are_wrong, stage_open, stage_close, "vdev"},
     {"vdev: that fail", that_fail, stage_open, stage_close, "vdev"},
+    {"cpu: that are cancelled", that_are_cancelled, stage_open, stage_close, "cpu"},
+    {"vdev: that are cancelled", that_are_cancelled, stage_open, stage_close, "vdev"},
     {"vdev: that fail before the mode changes", that_fail_before_the_mode_changes, stage_open, stage_close, "vdev"},
     {"vdev: that are refused", that_are_refused, stage_open, stage_close, "vdev"},
     {"vdev: that are refused before a capture", that_are_refused_before_a_capture, stage_open, stage_close, "vdev"},
