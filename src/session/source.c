@@ -78,7 +78,8 @@ iobind_status iobind__source_refused(const iobind__source *from, iobind_runtime 
     status = iobind__ort_fail(api, failed, error, "session_create: no device of the session takes %s of %s%s%s (STRICT)",
                               iobind__text_get(&names), quote, what, quote);
   } else {
-    status = iobind__ort_fail(api, failed, error, "session_create: %s%s%s", quote, what, quote);
+    const char *damage = api->GetErrorCode(failed) == ORT_INVALID_PROTOBUF ? ": it is not an ONNX model, or is damaged" : "";
+    status = iobind__ort_fail(api, failed, error, "session_create: %s%s%s%s", quote, what, quote, damage);
   }
   iobind__text_free(&names);
   return status;

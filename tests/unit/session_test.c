@@ -578,6 +578,8 @@ static void corrupt_models(void **state) {
   free(made.bytes);
   expect(IOBIND_ERROR_RUNTIME, iobind_session_create_from_memory(runtime, "", 0, NULL, &session, &fault));
   assert_null(session);
+  expect(IOBIND_ERROR_RUNTIME, iobind_session_create_from_memory(runtime, "no model", 8, NULL, &session, &fault));
+  expect_words("model in memory: it is not an ONNX model, or is damaged");
 }
 
 static void write_file(const char *path, const void *bytes, size_t size) {

@@ -8,8 +8,6 @@
 #include "formats/file.h"
 #include "shared/tool.h"
 
-enum { ORT_INVALID_PROTOBUF = 7 }; /* OrtErrorCode */
-
 /* ORT logs on any thread, so one fprintf writes a whole line. */
 static void print_log(void *context, int32_t level, const char *message) {
   (void)context;
@@ -178,10 +176,7 @@ static int create_session(tool_state *tool, model_source from, iobind_session_op
     iobind_status status = from.model == NULL ? iobind_session_create(tool->runtime, from.path, &options, session, &error)
                                               : iobind_session_create_from_memory(tool->runtime, from.model, from.bytes,
                                                                                   &options, session, &error);
-    if (status != IOBIND_OK && error.ort_code == ORT_INVALID_PROTOBUF) {
-      code = tool_fail(tool, "%s [%s]; it is not an ONNX model, or is damaged", tool_reason(&error),
-                       iobind_status_get_name(status));
-    } else if (status != IOBIND_OK) {
+    if (status != IOBIND_OK) {
       code = tool_fail_error(tool, options.graph_limit > 0 ? "--graph" : NULL, &error);
     }
     if (code == TOOL_GO && chosen) *device = device_of(tool, *session);
