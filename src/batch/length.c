@@ -2,10 +2,6 @@
 #include "batch/batch.h"
 #include "session/kind.h"
 
-static bool is_whole(int32_t dtype) {
-  return dtype == IOBIND_DTYPE_INT32 || dtype == IOBIND_DTYPE_INT64;
-}
-
 /* How many rows of the cache a value of this role needs beyond itself; -1: not known. A row adds at least one. */
 static int64_t needed_beyond(iobind_length_role role) {
   switch (role) {
@@ -36,7 +32,7 @@ static void note_kind(iobind_batch *batch, const iobind__column *column, const i
 void iobind__batch_find_lengths(iobind_batch *batch) {
   bool any = false;
   for (size_t i = 0; i < batch->feed_count; i++) {
-    any = any || is_whole(batch->session->inputs[batch->feeds[i].input].dtype);
+    any = any || iobind__length_has_type(batch->session->inputs[batch->feeds[i].input].dtype);
   }
   for (size_t i = 0; any && i < batch->column_count; i++) {
     const iobind__column *column = &batch->columns[i];
@@ -50,18 +46,13 @@ void iobind__batch_find_lengths(iobind_batch *batch) {
 
 iobind_status iobind__feed_check_lengths(const iobind_batch *batch, const iobind__feed *feed, const iobind_tensor *row,
                                          const void *data, iobind_error *error) {
-  const bool is_short = row->dtype == IOBIND_DTYPE_INT32;
-  if (!feed->is_limited || !is_whole(row->dtype)) {
+  iobind__length_value wrong;
+  if (!feed->is_limited || !iobind__length_has_type(row->dtype) ||
+      !iobind__length_find_wrong(row, data, feed->longest, &wrong)) {
     return IOBIND_OK;
   }
-  for (size_t i = 0; i < row->bytes / (is_short ? sizeof(int32_t) : sizeof(int64_t)); i++) {
-    const int64_t value = is_short ? ((const int32_t *)data)[i] : ((const int64_t *)data)[i];
-    if (value < 0 || value > feed->longest) {
-      return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT,
-                          "batch_set_input: '%s': element %zu: expected a length of 0 to %lld, for which the caches have room, "
-                          "got %lld",
-                          batch->session->inputs[feed->input].label, i, (long long)feed->longest, (long long)value);
-    }
-  }
-  return IOBIND_OK;
+  return iobind__fail(
+      error, IOBIND_ERROR_INVALID_ARGUMENT,
+      "batch_set_input: '%s': element %zu: expected a length of 0 to %lld, for which the caches have room, got %lld",
+      batch->session->inputs[feed->input].label, wrong.element, (long long)feed->longest, (long long)wrong.value);
 }

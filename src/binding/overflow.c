@@ -2,15 +2,11 @@
  * no room. */
 #include "binding/table.h"
 
-static bool is_whole(int32_t dtype) {
-  return dtype == IOBIND_DTYPE_INT32 || dtype == IOBIND_DTYPE_INT64;
-}
-
 /* Without such an input, no model has lengths that can be checked. */
 static bool may_have_lengths(const iobind_binding *binding) {
   bool any = false;
   for (size_t i = 0; !any && i < binding->session->input_count; i++) {
-    any = is_whole(binding->session->inputs[i].dtype) && binding->inputs[i].carry == 0;
+    any = iobind__length_has_type(binding->session->inputs[i].dtype) && binding->inputs[i].carry == 0;
   }
   return any;
 }
@@ -50,18 +46,14 @@ static int64_t most_of(const iobind_binding *binding, size_t index) {
   return input->room == INT64_MAX ? INT64_MAX : input->room - beyond;
 }
 
-static int64_t value_at(const iobind_tensor *values, size_t index) {
-  return values->dtype == IOBIND_DTYPE_INT32 ? ((const int32_t *)values->data)[index] : ((const int64_t *)values->data)[index];
-}
-
-static iobind_status refuse(const iobind_binding *binding, size_t index, size_t element, int64_t value, iobind_error *error) {
+static iobind_status refuse(const iobind_binding *binding, size_t index, iobind__length_value wrong, iobind_error *error) {
   const char *label = binding->session->inputs[index].label;
   long long room = binding->inputs[index].room;
   int64_t most = most_of(binding, index);
-  if (value < 0) {
+  if (wrong.value < 0) {
     return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT,
-                        "binding_run: '%s': element %zu: expected a length of 0 or more, got %lld", label, element,
-                        (long long)value);
+                        "binding_run: '%s': element %zu: expected a length of 0 or more, got %lld", label, wrong.element,
+                        (long long)wrong.value);
   }
   return most < 0
              ? iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT,
@@ -71,20 +63,14 @@ static iobind_status refuse(const iobind_binding *binding, size_t index, size_t 
              : iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT,
                             "binding_run: '%s': element %zu: the caches have a capacity of %lld: expected at most %lld, "
                             "got %lld",
-                            label, element, room, (long long)most, (long long)value);
+                            label, wrong.element, room, (long long)most, (long long)wrong.value);
 }
 
 static iobind_status check_values(const iobind_binding *binding, size_t index, const iobind_tensor *values,
                                   iobind_error *error) {
-  size_t count = values->bytes / (values->dtype == IOBIND_DTYPE_INT32 ? sizeof(int32_t) : sizeof(int64_t));
-  int64_t most = most_of(binding, index);
-  for (size_t i = 0; i < count; i++) {
-    int64_t value = value_at(values, i);
-    if (value < 0 || value > most) {
-      return refuse(binding, index, i, value, error);
-    }
-  }
-  return IOBIND_OK;
+  iobind__length_value wrong;
+  return iobind__length_find_wrong(values, values->data, most_of(binding, index), &wrong) ? refuse(binding, index, wrong, error)
+                                                                                          : IOBIND_OK;
 }
 
 iobind_status iobind__overflow_check(const iobind_binding *binding, bool is_counted, iobind_error *error) {
@@ -92,7 +78,7 @@ iobind_status iobind__overflow_check(const iobind_binding *binding, bool is_coun
     const iobind__input *input = &binding->inputs[i];
     const iobind_tensor *values = is_limited(input->role) ? iobind__input_read_at_once(binding, i) : NULL;
     bool is_right = is_counted && input->is_made;
-    if (!is_right && values != NULL && is_whole(values->dtype)) {
+    if (!is_right && values != NULL && iobind__length_has_type(values->dtype)) {
       IOBIND__TRY(check_values(binding, i, values, error));
     }
   }

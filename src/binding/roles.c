@@ -12,9 +12,8 @@ static bool is_value(iobind_length_role role) {
 }
 
 static bool takes(iobind_length_role role, int32_t dtype) {
-  bool is_whole = dtype == IOBIND_DTYPE_INT32 || dtype == IOBIND_DTYPE_INT64;
   bool is_flag = dtype == IOBIND_DTYPE_BOOL || dtype == IOBIND_DTYPE_FLOAT16 || dtype == IOBIND_DTYPE_FLOAT32;
-  return is_whole || (role == IOBIND_LENGTH_MASK && is_flag);
+  return iobind__length_has_type(dtype) || (role == IOBIND_LENGTH_MASK && is_flag);
 }
 
 static iobind_status check_value(const iobind__value *value, iobind_length_role role, iobind_error *error) {

@@ -601,3 +601,21 @@ iobind_status iobind_session_get_state_kind(iobind_session *session, size_t outp
       .struct_size = sizeof full, .kind = found.kind, .axis = found.axis, .mode = iobind__kind_mode(&found, session)};
   return IOBIND__INFO_WRITE(info, &full, what, error);
 }
+
+/* ---- lengths ---- */
+
+bool iobind__length_has_type(int32_t dtype) {
+  return dtype == IOBIND_DTYPE_INT32 || dtype == IOBIND_DTYPE_INT64;
+}
+
+bool iobind__length_find_wrong(const iobind_tensor *values, const void *data, int64_t most, iobind__length_value *found) {
+  const bool is_short = values->dtype == IOBIND_DTYPE_INT32;
+  for (size_t i = 0; i < values->bytes / (is_short ? sizeof(int32_t) : sizeof(int64_t)); i++) {
+    const int64_t value = is_short ? ((const int32_t *)data)[i] : ((const int64_t *)data)[i];
+    if (value < 0 || value > most) {
+      *found = (iobind__length_value){i, value};
+      return true;
+    }
+  }
+  return false;
+}

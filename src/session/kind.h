@@ -37,6 +37,17 @@ iobind_status iobind__session_known_kind(iobind_session *session, size_t output,
 /* How such a state of the session is carried if the caller leaves it open. */
 iobind_carry_mode iobind__kind_mode(const iobind__kind *self, const iobind_session *session);
 
+/* A value of an input that has lengths. */
+typedef struct iobind__length_value {
+  size_t element;
+  int64_t value;
+} iobind__length_value;
+
+/* Can values of this type be lengths: int32 or int64? */
+bool iobind__length_has_type(int32_t dtype);
+/* *found: the first of a tensor's values, which are at `data`, that is not a length of 0 to `most`. False: all are. */
+bool iobind__length_find_wrong(const iobind_tensor *values, const void *data, int64_t most, iobind__length_value *found);
+
 /* The word for messages, such as "recurrent". */
 const char *iobind__kind_word(iobind_state_kind kind);
 

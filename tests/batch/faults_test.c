@@ -652,7 +652,7 @@ static const struct CMUnitTest tests[] = {
     ON_EACH(rows_that_run_along),
     ON_VDEV(rows_of_nobody),
     ON_VDEV(step_without_those_that_ran_along),
-    ON_VDEV(row_that_cannot_run_along), /* on CUDA an index out of range is no failure */
+    ON_VDEV(row_that_cannot_run_along), /* CUDA does not report an index out of range */
     ON(cpu, row_that_cannot_run_along),
     ON_EACH(await_of_a_run_in_flight),
     ON_EACH(wait_without_a_limit),

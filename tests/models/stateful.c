@@ -341,7 +341,7 @@ void build_voices(builder *b) {
   builder_node(b, "Add", "next_a next_b", "y");
   if (builder_int(b, "limit", 0) != 0) {
     add_zeros(b, "table", builder_int(b, "limit", 0));
-    builder_node(b, "Gather", "table count", "zero"); /* fails if a count is no index of the table */
+    builder_node(b, "Gather", "table count", "zero"); /* fails if a count is beyond the table */
     builder_node(b, "Add", "next_b zero", "same_b");
     builder_node(b, "Add", "same_b gain", "z");
   } else {
