@@ -2,8 +2,9 @@
  * Runtime's own bound run of the same width, which copies no rows; beside a binding for each caller; and 17 callers of 256, other ones in each
  * step, beside a bound run of 17 rows. A step of the batch takes each caller's window, and hands each caller's result out.
  *
- * With --server, a server's loop instead: a window of each caller comes every 32 ms, evenly spread; how long until its result is there, and how
- * busy the thread that makes the steps is, for several longest waits. The callers' thread is on another core, if there is one.
+ * With --server, a server's loop instead: a window of each caller comes every 32 ms, evenly spread; how long until its result is there, how busy
+ * the thread that makes the steps is, and how busy ONNX Runtime's bound runs of the same widths alone would keep it, for several longest waits.
+ * The callers' thread is on another core, if there is one.
  *
  * With --memory, the resident memory of a process that has made steps of 256 callers, by the batch and by ONNX Runtime's bound run alone.
  *
@@ -285,6 +286,17 @@ static void *call_in(void *context) {
   return NULL;
 }
 
+/* The processor time of so many bound runs of so many rows. */
+static double raw_runs_ms(size_t runs, double rows) {
+  static double took[PAIRS];
+  raw_batch alone = raw_batch_open((int64_t)(rows + 0.5));
+  for (int i = -WARM_UP; i < PAIRS; i++) {
+    double step = raw_step(&alone);
+    if (i >= 0) took[i] = step;
+  }
+  return (double)runs * fixture_median(took, PAIRS);
+}
+
 static size_t index_of(const callers *self, uint64_t slot) {
   size_t index = 0;
   while (self->slots[index] != slot) index++;
@@ -314,9 +326,11 @@ static void serve(callers *self, uint64_t longest_ns) {
   }
   const double took = (double)(clock_ns(CLOCK_MONOTONIC) - begun), worked = (double)(clock_ns(CLOCK_THREAD_CPUTIME_ID) - busy);
   pthread_join(thread, NULL);
-  const double middle = fixture_median(late, RESULTS);
-  printf("longest wait %.1f ms: p50 %.2f ms, p99 %.2f ms, %.1f rows a step, %.0f %% busy\n", (double)longest_ns / 1e6, middle,
-         late[RESULTS * 99 / 100], (double)count / (double)steps, 100 * worked / took);
+  const double middle = fixture_median(late, RESULTS), rows = (double)count / (double)steps;
+  printf(
+      "longest wait %.1f ms: p50 %.2f ms, p99 %.2f ms, %.1f rows a step, %.0f %% busy, by ONNX Runtime's bound runs alone %.0f %%\n",
+      (double)longest_ns / 1e6, middle, late[RESULTS * 99 / 100], rows, 100 * worked / took,
+      100 * raw_runs_ms(steps, rows) / (took / 1e6));
 }
 
 /* Every width is tested at first, which no caller is to wait for. */
