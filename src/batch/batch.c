@@ -124,7 +124,8 @@ static iobind_status leave(iobind_batch *batch, uint64_t slot, iobind_state **st
   }
   empty(batch, seat);
   batch->row_count--;
-  pthread_cond_broadcast(&batch->changed);
+  pthread_cond_broadcast(&seat->changed);
+  iobind__batch_wake(batch);
   return IOBIND_OK;
 }
 
@@ -151,7 +152,10 @@ void iobind_batch_stop(iobind_batch *batch) {
   }
   pthread_mutex_lock(&batch->mutex);
   batch->is_stopped = true;
-  pthread_cond_broadcast(&batch->changed);
+  iobind__batch_wake(batch);
+  for (size_t i = 0; i < batch->most; i++) {
+    pthread_cond_broadcast(&batch->seats[i].changed);
+  }
   pthread_mutex_unlock(&batch->mutex);
 }
 
@@ -197,6 +201,7 @@ static void free_seats(iobind_batch *batch) {
     }
     free(seat->brought);
     free(seat->taken);
+    pthread_cond_destroy(&seat->changed);
   }
   free(batch->seats);
   free(batch->dense);
@@ -224,7 +229,7 @@ static void free_batch(iobind_batch *batch) {
   iobind__rows_free(batch, &batch->store);
   iobind_state_release(batch->first);
   free(batch->columns);
-  pthread_cond_destroy(&batch->changed);
+  pthread_cond_destroy(&batch->submitted);
   pthread_cond_destroy(&batch->turned);
   pthread_mutex_destroy(&batch->mutex);
   iobind__ref_release(&batch->session->ref);
@@ -427,6 +432,9 @@ static bool has_addresses(const iobind_batch *batch) {
 
 static iobind_status make_seats(iobind_batch *batch, iobind_error *error) {
   batch->seats = calloc(batch->most, sizeof batch->seats[0]);
+  for (size_t i = 0; batch->seats != NULL && i < batch->most; i++) {
+    iobind__condition_init(&batch->seats[i].changed);
+  }
   batch->dense = calloc(batch->room, sizeof batch->dense[0]);
   batch->repeats = calloc(batch->room, sizeof batch->repeats[0]);
   batch->asked = calloc(batch->most, sizeof batch->asked[0]);
@@ -497,8 +505,9 @@ static iobind_status create(iobind_session *session, const iobind_batch_options 
   batch->captures = session->graphs.limit > 0;
   batch->room = iobind__order_width(batch, batch->most);
   batch->leader = IOBIND__NO_LEADER;
+  batch->enough = SIZE_MAX;
   pthread_mutex_init(&batch->mutex, NULL);
-  iobind__condition_init(&batch->changed);
+  iobind__condition_init(&batch->submitted);
   iobind__condition_init(&batch->turned);
   iobind_status status = make(batch, options, error);
   if (status != IOBIND_OK) {

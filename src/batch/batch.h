@@ -114,9 +114,10 @@ typedef struct iobind__seat {
   iobind__outcome *outcome; /* of its last step; a reference is held; NULL: none */
   size_t row;               /* the row's number in the outcome */
   iobind__turnout turnout;
-  uint64_t submitted;    /* the time of its submission */
-  iobind_status ended;   /* the outcome of its step, if that was submitted or has failed in flight */
-  iobind_error *failure; /* with its message; NULL: none */
+  uint64_t submitted;     /* the time of its submission */
+  iobind_status ended;    /* the outcome of its step, if that was submitted or has failed in flight */
+  iobind_error *failure;  /* with its message; NULL: none */
+  pthread_cond_t changed; /* for threads that await the row: its step has ended, it has left, or the batch was stopped */
 } iobind__seat;
 
 enum { IOBIND__NOBODY = -1 };
@@ -154,10 +155,11 @@ struct iobind_batch {
   iobind_state *first; /* a reference is held */
 
   pthread_mutex_t mutex;
-  pthread_cond_t changed; /* a row was submitted, its step has ended, or it has left; or the batch was stopped */
-  pthread_cond_t turned;  /* the turn was released */
-  uint64_t tickets;       /* the number of requests for the turn */
-  uint64_t served;        /* the number of requests that have released it */
+  pthread_cond_t submitted; /* for threads that wait to make a step: see iobind__batch_wake */
+  size_t enough;            /* the number of submitted rows at which one of them must wake up; SIZE_MAX: none waits */
+  pthread_cond_t turned;    /* the turn was released */
+  uint64_t tickets;         /* the number of requests for the turn */
+  uint64_t served;          /* the number of requests that have released it */
   bool is_stopped;
   iobind__seat *seats;
   size_t row_count;
@@ -290,6 +292,10 @@ iobind_status iobind__batch_find(iobind_batch *batch, uint64_t slot, const char 
 /* Record the outcome of a row's step for later calls. */
 void iobind__seat_end(iobind__seat *seat, iobind_status status, const iobind_error *failure);
 iobind_status iobind__seat_get_end(const iobind__seat *seat, const char *what, iobind_error *error);
+
+/* Wake the threads that wait to make a step. Only the first submitted row, enough of them, a smaller number of rows, or a stop can
+ * let one go on: a row later than the first does not change the time until which they wait. The mutex is held. */
+void iobind__batch_wake(iobind_batch *batch);
 
 /* All readers must be bound again. */
 void iobind__batch_rebind(iobind_batch *batch);

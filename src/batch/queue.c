@@ -8,6 +8,27 @@
 
 enum { USUAL_ROWS = 16, USUAL_WAIT_NS = 1000000 };
 
+/* ---- submitted rows ---- */
+
+void iobind__batch_wake(iobind_batch *batch) {
+  batch->enough = SIZE_MAX;
+  pthread_cond_broadcast(&batch->submitted);
+}
+
+/* The submitted row that has waited longest; NULL: none is submitted. *count: the number of submitted rows. */
+static const iobind__seat *find_oldest(const iobind_batch *batch, size_t *count) {
+  const iobind__seat *oldest = NULL;
+  *count = 0;
+  for (size_t i = 0; i < batch->most; i++) {
+    const iobind__seat *seat = &batch->seats[i];
+    if (seat->turnout == IOBIND__SUBMITTED) {
+      oldest = oldest == NULL || seat->submitted < oldest->submitted ? seat : oldest;
+      ++*count;
+    }
+  }
+  return oldest;
+}
+
 /* ---- submit ---- */
 
 static iobind_status submit(iobind_batch *batch, uint64_t slot, const char *what, iobind_error *error) {
@@ -31,7 +52,11 @@ static iobind_status submit(iobind_batch *batch, uint64_t slot, const char *what
   }
   seat->turnout = IOBIND__SUBMITTED;
   seat->submitted = iobind__clock_ns();
-  pthread_cond_broadcast(&batch->changed);
+  size_t count;
+  (void)find_oldest(batch, &count);
+  if (count == 1 || count >= batch->enough || count == batch->row_count) {
+    iobind__batch_wake(batch);
+  }
   return IOBIND_OK;
 }
 
@@ -46,20 +71,6 @@ iobind_status iobind_batch_submit(iobind_batch *batch, uint64_t slot, iobind_err
 }
 
 /* ---- step ---- */
-
-/* The submitted row that has waited longest; NULL: none is submitted. *count: the number of submitted rows. */
-static const iobind__seat *find_oldest(const iobind_batch *batch, size_t *count) {
-  const iobind__seat *oldest = NULL;
-  *count = 0;
-  for (size_t i = 0; i < batch->most; i++) {
-    const iobind__seat *seat = &batch->seats[i];
-    if (seat->turnout == IOBIND__SUBMITTED) {
-      oldest = oldest == NULL || seat->submitted < oldest->submitted ? seat : oldest;
-      ++*count;
-    }
-  }
-  return oldest;
-}
 
 static uint64_t due_time(uint64_t since, uint64_t longest) {
   return longest > UINT64_MAX - since ? UINT64_MAX : since + longest;
@@ -97,7 +108,8 @@ static const iobind__seat *await_rows(iobind_batch *batch, const wanted *self) {
   uint64_t due;
   for (;;) {
     while (!is_due(batch, self, &oldest, &due)) {
-      (void)iobind__condition_wait(&batch->changed, &batch->mutex, due);
+      batch->enough = self->rows < batch->enough ? self->rows : batch->enough;
+      (void)iobind__condition_wait(&batch->submitted, &batch->mutex, due);
     }
     iobind__batch_take_turn(batch);
     if (is_due(batch, self, &oldest, &due)) {
@@ -130,6 +142,7 @@ static void report(iobind_batch *batch, size_t count, iobind_status status, cons
     iobind__seat *seat = &batch->seats[batch->stepped[i]];
     seat->turnout = IOBIND__STEPPED;
     iobind__seat_end(seat, status, failure);
+    pthread_cond_broadcast(&seat->changed);
   }
 }
 
@@ -140,7 +153,6 @@ static iobind_status make_step(iobind_batch *batch, const iobind__seat *oldest, 
   memcpy(batch->stepped, batch->asked, *count * sizeof batch->asked[0]);
   iobind_status status = iobind__batch_make_step(batch, NULL, "batch_step", &failure);
   report(batch, *count, status, &failure);
-  pthread_cond_broadcast(&batch->changed);
   return status == IOBIND_OK ? IOBIND_OK : iobind__error_copy(error, &failure);
 }
 
@@ -197,7 +209,7 @@ static iobind_status await(iobind_batch *batch, uint64_t slot, uint64_t until, c
     if (batch->is_stopped && !seat->in_step) {
       return iobind__fail(error, IOBIND_ERROR_CANCELLED, "%s: the batch was stopped before the row's step", what);
     }
-    if (!iobind__condition_wait(&batch->changed, &batch->mutex, until)) {
+    if (!iobind__condition_wait(&seat->changed, &batch->mutex, until)) {
       return iobind__fail(error, IOBIND_ERROR_TIMEOUT, "%s: timed out: the row's step has not ended, await it again", what);
     }
   }

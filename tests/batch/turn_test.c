@@ -364,6 +364,125 @@ static void stop_during_a_step(void **state) {
   iobind_state_release(saved);
 }
 
+/* ---- woken: without a longest wait, only the right submission or leave ends a wait ---- */
+
+static iobind_status step_of(size_t rows_wanted) {
+  iobind_batch_wait wait = IOBIND_BATCH_WAIT_INIT;
+  wait.rows = rows_wanted;
+  wait.longest_ns = IOBIND_NO_TIMEOUT;
+  return iobind_batch_step(batch, &wait, NULL, 0, NULL, NULL);
+}
+
+static iobind_status step_of_two(void) {
+  return step_of(2);
+}
+
+static iobind_status step_of_three(void) {
+  return step_of(3);
+}
+
+/* Until a thread waits for so many submitted rows. */
+static void await_server(size_t rows_wanted) {
+  size_t enough = 0;
+  while (enough != rows_wanted) {
+    sched_yield();
+    pthread_mutex_lock(&batch->mutex);
+    enough = batch->enough;
+    pthread_mutex_unlock(&batch->mutex);
+  }
+}
+
+static void join_all(void) {
+  batch = voice_batch(session, ROWS, 0);
+  for (int i = 0; i < ROWS; i++) {
+    expect_ok(iobind_batch_join(batch, NULL, &slots[i], &fault));
+  }
+}
+
+static void submit(int row, int seed) {
+  (void)advance(row, seed);
+  expect_ok(iobind_batch_submit(batch, slots[row], &fault));
+}
+
+static void expect_states(void) {
+  for (int i = 0; i < ROWS; i++) {
+    voice_expect_state(batch, slots[i], &rows[i]);
+  }
+}
+
+/* The first row wakes the thread, which then waits for the third one. */
+static void woken_by_the_last_of_three(void **state) {
+  (void)state;
+  caller server;
+  join_all();
+  begin(&server, step_of_three);
+  for (int i = 0; i < 3; i++) {
+    await_server(3);
+    submit(i, i);
+  }
+  assert_int_equal(end(&server), IOBIND_OK);
+  for (int i = 0; i < 3; i++) {
+    expect_ok(iobind_batch_await(batch, slots[i], 0, &fault));
+  }
+  expect_states();
+}
+
+/* The step of the thread that waits for fewer rows leaves none for the other, which waits on, for rows that come later. */
+static void woken_one_after_the_other(void **state) {
+  (void)state;
+  caller small;
+  caller large;
+  join_all();
+  begin(&large, step_of_three);
+  await_server(3);
+  begin(&small, step_of_two);
+  await_server(2);
+  submit(0, 1);
+  await_server(2);
+  submit(1, 2);
+  assert_int_equal(end(&small), IOBIND_OK);
+  for (int i = 0; i < 2; i++) {
+    expect_ok(iobind_batch_await(batch, slots[i], 0, &fault));
+  }
+  await_server(3);
+  for (int i = 0; i < 3; i++) {
+    submit(i, 3 + i);
+  }
+  assert_int_equal(end(&large), IOBIND_OK);
+  expect_states();
+}
+
+/* All rows that are left are submitted. */
+static void woken_by_a_leave(void **state) {
+  (void)state;
+  caller server;
+  join_all();
+  begin(&server, step_of_three);
+  await_server(3);
+  submit(0, 1);
+  submit(1, 2);
+  await_server(3);
+  expect_ok(iobind_batch_leave(batch, slots[2], NULL, &fault));
+  await_server(3);
+  expect_ok(iobind_batch_leave(batch, slots[3], NULL, &fault));
+  assert_int_equal(end(&server), IOBIND_OK);
+  for (int i = 0; i < 2; i++) {
+    expect_ok(iobind_batch_await(batch, slots[i], 0, &fault));
+    voice_expect_state(batch, slots[i], &rows[i]);
+  }
+}
+
+/* The row that is awaited leaves. */
+static void awaited_row_leaves(void **state) {
+  (void)state;
+  caller client;
+  join_all();
+  submit(0, 1);
+  begin(&client, await_first);
+  expect_ok(iobind_batch_leave(batch, slots[0], NULL, &fault));
+  assert_int_equal(end(&client), IOBIND_ERROR_NOT_FOUND);
+}
+
 /* Its result would be that of the run. */
 static void run_of_a_row_that_is_not_awaited(void **state) {
   (void)state;
@@ -393,6 +512,10 @@ static const struct CMUnitTest tests[] = {
     ON_OTHERS(turns_are_in_order),
     ON_OTHERS(stop_ends_waits),
     ON_VDEV(stop_during_a_step),
+    ON_OTHERS(woken_by_the_last_of_three),
+    ON_OTHERS(woken_one_after_the_other),
+    ON_OTHERS(woken_by_a_leave),
+    ON_OTHERS(awaited_row_leaves),
     ON_OTHERS(run_of_a_row_that_is_not_awaited),
 };
 
