@@ -287,6 +287,34 @@ static void unused_rows_of_a_replay(void **state) {
   iobind_session_destroy(limited);
 }
 
+/* 5 rows in a width of 8, step by step: what moves rows is not there, and nothing makes it again. */
+static void unused_rows_move_once(void **state) {
+  (void)state;
+  enum { ROWS = 5, STEPS = 6 };
+  stage self;
+  open_stage(&self);
+  pad(self.batch);
+  iobind_session *mover = NULL;
+  iobind_binding *moving = NULL;
+  for (int step = 0; step < STEPS; step++) {
+    bring(&self, ROWS);
+    assert_int_equal(run(&self, ROWS, NULL), IOBIND_OK);
+    if (step == 0) {
+      assert_int_equal(self.batch->blocks.rows, 8);
+      mover = self.batch->mover;
+      moving = self.batch->moving;
+      assert_non_null(mover);
+      self.batch->mover = NULL;
+      self.batch->moving = NULL;
+    }
+  }
+  assert_null(self.batch->mover);
+  self.batch->mover = mover;
+  self.batch->moving = moving;
+  check(&self, ROWS);
+  iobind_batch_destroy(self.batch);
+}
+
 #define ON(device, test) \
   { #device ": " #test, test, start, stop, #device }
 #define ON_GPUS(test) ON(vdev, test), ON(cuda, test)
@@ -295,7 +323,7 @@ static void unused_rows_of_a_replay(void **state) {
 static const struct CMUnitTest tests[] = {
     ON_GPUS(graphs_of_a_width),         ON_GPUS(steps_of_several_replays), ON_GPUS(between_one_and_several),
     ON_VDEV(replays_that_fail),         ON_VDEV(unused_rows_of_a_replay),  ON_VDEV(choice_by_measured_times),
-    ON_VDEV(only_replays_are_measured),
+    ON_VDEV(only_replays_are_measured), ON_VDEV(unused_rows_move_once),
 };
 
 FIXTURE_MAIN(tests, NULL, NULL);
