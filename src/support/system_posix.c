@@ -208,9 +208,12 @@ bool iobind__condition_wait(pthread_cond_t *condition, pthread_mutex_t *mutex, u
   if (until == UINT64_MAX) {
     return pthread_cond_wait(condition, mutex) == 0;
   }
+  const uint64_t now = iobind__clock_ns();
+  if (until <= now) { /* the system would sleep for its timer's resolution, 50 us or more */
+    return false;
+  }
 #if defined(__APPLE__)
-  uint64_t now = iobind__clock_ns();
-  uint64_t rest = until > now ? until - now : 0;
+  const uint64_t rest = until - now;
   struct timespec time = {.tv_sec = (time_t)(rest / 1000000000), .tv_nsec = (long)(rest % 1000000000)};
   return pthread_cond_timedwait_relative_np(condition, mutex, &time) != ETIMEDOUT;
 #else

@@ -339,10 +339,13 @@ bool iobind__condition_wait(pthread_cond_t *condition, pthread_mutex_t *mutex, u
   if (until == UINT64_MAX) {
     return pthread_cond_wait(condition, mutex) == 0;
   }
-  uint64_t now = iobind__clock_ns();
+  const uint64_t now = iobind__clock_ns();
+  if (until <= now) {
+    return false;
+  }
   struct timespec time;
   clock_gettime(CLOCK_REALTIME, &time);
-  uint64_t rest = (until > now ? until - now : 0) + (uint64_t)time.tv_nsec;
+  const uint64_t rest = until - now + (uint64_t)time.tv_nsec;
   time.tv_sec += (time_t)(rest / 1000000000);
   time.tv_nsec = (long)(rest % 1000000000);
   return pthread_cond_timedwait(condition, mutex, &time) != ETIMEDOUT || iobind__clock_ns() < until;
