@@ -373,6 +373,18 @@ static iobind_status step_of(size_t rows_wanted) {
   return iobind_batch_step(batch, &wait, NULL, 0, NULL, NULL);
 }
 
+static iobind_status step_of_many(void) {
+  return step_of(100);
+}
+
+/* As soon as a row has waited, however short. */
+static iobind_status step_soon(void) {
+  iobind_batch_wait wait = IOBIND_BATCH_WAIT_INIT;
+  wait.rows = 100;
+  wait.longest_ns = 1;
+  return iobind_batch_step(batch, &wait, NULL, 0, NULL, NULL);
+}
+
 static iobind_status step_of_two(void) {
   return step_of(2);
 }
@@ -408,6 +420,31 @@ static void expect_states(void) {
   for (int i = 0; i < ROWS; i++) {
     voice_expect_state(batch, slots[i], &rows[i]);
   }
+}
+
+static void woken_by_the_first(void **state) {
+  (void)state;
+  caller server;
+  join_all();
+  begin(&server, step_soon);
+  await_server(100);
+  submit(0, 1);
+  assert_int_equal(end(&server), IOBIND_OK);
+  expect_ok(iobind_batch_await(batch, slots[0], 0, &fault));
+  expect_states();
+}
+
+static void woken_by_the_last_of_all(void **state) {
+  (void)state;
+  caller server;
+  join_all();
+  begin(&server, step_of_many);
+  for (int i = 0; i < ROWS; i++) {
+    await_server(100);
+    submit(i, i);
+  }
+  assert_int_equal(end(&server), IOBIND_OK);
+  expect_states();
 }
 
 /* The first row wakes the thread, which then waits for the third one. */
@@ -512,6 +549,8 @@ static const struct CMUnitTest tests[] = {
     ON_OTHERS(turns_are_in_order),
     ON_OTHERS(stop_ends_waits),
     ON_VDEV(stop_during_a_step),
+    ON_OTHERS(woken_by_the_first),
+    ON_OTHERS(woken_by_the_last_of_all),
     ON_OTHERS(woken_by_the_last_of_three),
     ON_OTHERS(woken_one_after_the_other),
     ON_OTHERS(woken_by_a_leave),

@@ -107,6 +107,50 @@ static void call_in(member *self) {
   }
 }
 
+/* ---- servers: without a longest wait, a wake-up that is missing would leave all waiting -------------------------------- */
+
+enum { SERVERS = 2, WINDOWS = 200 };
+
+typedef struct server {
+  pthread_t thread;
+  iobind_batch *batch;
+  size_t rows; /* a step is made of so many, or of all that are left */
+  bool good;
+} server;
+
+static void *serve(void *context) {
+  server *self = context;
+  iobind_batch_wait wait = IOBIND_BATCH_WAIT_INIT;
+  iobind_status status = IOBIND_OK;
+  wait.rows = self->rows;
+  wait.longest_ns = IOBIND_NO_TIMEOUT;
+  while (status == IOBIND_OK) {
+    status = iobind_batch_step(self->batch, &wait, NULL, 0, NULL, NULL);
+  }
+  self->good = status == IOBIND_ERROR_CANCELLED;
+  return NULL;
+}
+
+static void call_servers(member *self) {
+  static const int64_t dims[] = {1, COLUMNS};
+  iobind_batch *batch = ((const shared *)self->shared)->batch;
+  uint64_t slot = 0;
+  WELL(self, iobind_batch_join(batch, NULL, &slot, NULL));
+  for (size_t window = 0; window < WINDOWS && self->good; window++) {
+    const float value = (float)(self->number * WINDOWS + window + 1);
+    iobind_tensor *x = host_tensor(dims, 2, (const float[COLUMNS]){value, value, value, value}, COLUMNS);
+    HOLDS(self, x != NULL);
+    WELL(self, iobind_batch_set_input(batch, slot, X, x, NULL));
+    iobind_tensor_release(x);
+    WELL(self, iobind_batch_submit(batch, slot, NULL));
+    WELL(self, iobind_batch_await(batch, slot, IOBIND_NO_TIMEOUT, NULL));
+    HOLDS(self, self->good && hears(batch, slot, value + 1));
+  }
+  WELL(self, iobind_batch_leave(batch, slot, NULL, NULL));
+}
+
+/* ---- all ------------------------------------------------------------------------------------------------------------- */
+
 static void of_all(bool is_one) {
   iobind_session_options options = IOBIND_SESSION_OPTIONS_INIT;
   shared of = {NULL, NULL};
@@ -133,9 +177,34 @@ static void batches_of_one_session(void **state) {
   of_all(false);
 }
 
+static void servers_of_one_batch(void **state) {
+  (void)state;
+  server servers[SERVERS];
+  iobind_session_options options = IOBIND_SESSION_OPTIONS_INIT;
+  shared of = {NULL, NULL};
+  options.devices = &vdev;
+  options.device_count = 1;
+  expect_ok(test_session_with(runtime, "voices", &options, &of.session, &fault));
+  of.batch = make_batch(of.session);
+  assert_non_null(of.batch);
+  for (size_t i = 0; i < SERVERS; i++) {
+    servers[i] = (server){.batch = of.batch, .rows = i + 2};
+    assert_int_equal(pthread_create(&servers[i].thread, NULL, serve, &servers[i]), 0);
+  }
+  threads_run(call_servers, &of);
+  iobind_batch_stop(of.batch);
+  for (size_t i = 0; i < SERVERS; i++) {
+    assert_int_equal(pthread_join(servers[i].thread, NULL), 0);
+    assert_true(servers[i].good);
+  }
+  iobind_batch_destroy(of.batch);
+  iobind_session_destroy(of.session);
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(one_batch),
     cmocka_unit_test(batches_of_one_session),
+    cmocka_unit_test(servers_of_one_batch),
 };
 
 FIXTURE_MAIN(tests, threads_open, threads_close);
