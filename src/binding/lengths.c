@@ -246,14 +246,19 @@ static iobind_status check_rows(const iobind__lengths *caches, size_t count, iob
                             what, (long long)caches->rows, count);
 }
 
-/* While runs are in flight, a stream's thread may be advancing the states. Then the caches that were found before them are
- * used. */
+/* May the caches have another capacity than when they were found? A run that iobind has not counted may have made them longer. While such
+ * runs are in flight, a stream's thread may be advancing the states: then the caches that were found before them are used. */
+static bool may_be_longer(const iobind_binding *binding) {
+  const iobind_stream *busy = binding->flight.stream;
+  return binding->lengths.now.longest == IOBIND__LENGTH_UNKNOWN && (busy == NULL || iobind__stream_orders_calls(busy));
+}
+
 static iobind_status find_caches(iobind_binding *binding, iobind_error *error) {
   iobind__lengths found = binding->lengths;
-  if (found.capacity >= 0) {
+  if (found.capacity >= 0 && !may_be_longer(binding)) {
     return IOBIND_OK;
   }
-  IOBIND__TRY(iobind__binding_check_idle(binding, what, error));
+  IOBIND__TRY(found.capacity >= 0 ? IOBIND_OK : iobind__binding_check_idle(binding, what, error));
   IOBIND__TRY(iobind__roles_find(binding, &found, error));
   binding->lengths = found;
   return IOBIND_OK;
