@@ -353,6 +353,11 @@ static void hold_written(iobind_binding *binding, size_t index) {
   pthread_mutex_unlock(&binding->held.mutex);
 }
 
+/* Is a write ordered after a stream made by the host? A copy on that stream cannot reach this memory. */
+static bool is_written_by_host(const iobind_binding *binding, const iobind__place *place, const iobind_stream *stream) {
+  return place->host && place->device != stream->device && iobind__session_has_device(binding->session, stream->device);
+}
+
 /* *stream: the stream for a write into an input; NULL: the host writes, after all work submitted to the session's stream, where
  * a run may still read the memory. */
 static iobind_status order_write(iobind_binding *binding, size_t index, const iobind_tensor *target, iobind_stream **stream,
@@ -361,13 +366,22 @@ static iobind_status order_write(iobind_binding *binding, size_t index, const io
     return IOBIND_OK;
   }
   hold_written(binding, index);
-  bool is_written_by_host = target->place->host && target->place->device != (*stream)->device &&
-                            iobind__session_has_device(binding->session, (*stream)->device);
-  if (is_written_by_host) {
+  if (is_written_by_host(binding, target->place, *stream)) {
     IOBIND__TRY(iobind__stream_drain(*stream, error));
     *stream = NULL;
   }
   return IOBIND_OK;
+}
+
+iobind_status iobind__input_check_write(const iobind_binding *binding, size_t index, const iobind_stream *stream,
+                                        const char *what, iobind_error *error) {
+  const iobind__input *input = &binding->inputs[index];
+  const iobind_tensor *target = input->source != NULL ? input->source : input->bound;
+  const iobind__place *place = target != NULL ? target->place : binding->session->inputs[index].place;
+  IOBIND__TRY(target == NULL ? IOBIND_OK : iobind__tensor_check_writable(target, what, error));
+  return stream == NULL || is_written_by_host(binding, place, stream)
+             ? IOBIND_OK
+             : iobind__tensor_check_stream(stream, place->device, binding->session->runtime->cpu, what, error);
 }
 
 iobind_status iobind__input_write_from(iobind_binding *binding, size_t index, iobind_tensor *values, iobind_stream *stream,

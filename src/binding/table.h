@@ -274,6 +274,11 @@ void iobind__input_let_loose(iobind_binding *binding, size_t index);
  * or the pageable source of a LIVE input, which is copied into pinned memory. NULL: none. */
 const iobind_tensor *iobind__input_read_at_once(const iobind_binding *binding, size_t index);
 
+/* May values of the host be written into the input, on this stream? If it is not bound: into the memory that it will be bound to. `what`
+ * names the call. */
+iobind_status iobind__input_check_write(const iobind_binding *binding, size_t index, const iobind_stream *stream,
+                                        const char *what, iobind_error *error);
+
 /* Write values into a bound input that is not carried. On a stream `values` is retained until it has been read. */
 iobind_status iobind__input_write_from(iobind_binding *binding, size_t index, iobind_tensor *values, iobind_stream *stream,
                                        iobind_error *error);
