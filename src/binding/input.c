@@ -28,6 +28,7 @@ static inline supply exchange(iobind__input *input, iobind_input_mode mode, supp
   input->event = made.event;
   input->damage = IOBIND__DAMAGE_NONE;
   input->is_made = false;
+  input->is_left = false;
   input->past.known = false;
   return old;
 }
@@ -248,6 +249,7 @@ __attribute__((always_inline)) static inline void put(iobind_binding *binding, s
 void iobind__input_go_on(iobind_binding *binding, size_t index, iobind_tensor *state, iobind_event *event) {
   put(binding, index, IOBIND_INPUT_RESIDENT,
       (supply){.bound = state, .event = event == NULL ? NULL : iobind__event_retain(event)});
+  binding->inputs[index].is_left = true;
 }
 
 /* Bind a copy: made now for SNAPSHOT, before each run for LIVE. */
@@ -321,7 +323,7 @@ static iobind_status check_update(iobind_binding *binding, size_t index, const i
   return IOBIND_OK;
 }
 
-/* The carried input reads a saved state, which must not be written: the new data become a state of their own. */
+/* The input reads a saved state, which must not be written: the new data become a state of their own. */
 static iobind_status replace_state(iobind_binding *binding, size_t index, const void *data, size_t bytes, iobind_stream *stream,
                                    iobind_error *error) {
   iobind_tensor *made;
@@ -416,7 +418,7 @@ static iobind_status write_input(iobind_binding *binding, size_t index, const vo
     return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "binding_write_input: '%s': expected %zu bytes, got %zu", name,
                         target->bytes, bytes);
   }
-  if (carry != NULL && target->read_only) {
+  if ((carry != NULL || input->is_left) && target->read_only) {
     return replace_state(binding, index, data, bytes, stream, error);
   }
   IOBIND__TRY(order_write(binding, index, target, &stream, error));

@@ -41,6 +41,7 @@ typedef struct iobind__input {
   iobind_length_role role;  /* which length iobind writes into it; UNNAMED: none */
   int64_t room;             /* with a role: the capacity for its lengths; INT64_MAX: not known */
   bool is_made;             /* iobind has bound it, for a length */
+  bool is_left;             /* iobind has bound it: a state that a run has left or that was restored, perhaps a saved one */
 } iobind__input;
 
 typedef struct iobind__output {
