@@ -263,7 +263,7 @@ static iobind_status write_over_one(const iobind_binding *binding, const iobind_
 /* After a failed copy. By SWAP the overwritten tensor is the one that the last run has read, and what the run has left is unchanged. */
 static void note_torn(iobind_binding *binding, iobind__carry *carry) {
   if (carry->mode == IOBIND_CARRY_IN_PLACE || !carry->due) {
-    iobind__carry_spoil(binding, carry->input, IOBIND__DAMAGE_WHOLE);
+    binding->inputs[carry->input].damage = IOBIND__DAMAGE_WHOLE; /* the caller changes the table */
     carry->due = false;
   }
 }
