@@ -15,6 +15,7 @@ static void aim_at_buffer(iobind__output *output, iobind_tensor *buffer) {
 /* The input reads a state now, and not the tensor that the caller has bound. */
 static void note_state(iobind__input *input) {
   input->mode = IOBIND_INPUT_RESIDENT;
+  input->is_left = true;
   if (input->event != NULL) {
     iobind__event_release(input->event); /* the event of the first state's producer */
     input->event = NULL;

@@ -28,6 +28,7 @@ static inline supply exchange(iobind__input *input, iobind_input_mode mode, supp
   input->event = made.event;
   input->damage = IOBIND__DAMAGE_NONE;
   input->is_made = false;
+  input->is_left = false;
   input->past.known = false;
   return old;
 }
@@ -248,6 +249,7 @@ __attribute__((always_inline)) static inline void put(iobind_binding *binding, s
 void iobind__input_go_on(iobind_binding *binding, size_t index, iobind_tensor *state, iobind_event *event) {
   put(binding, index, IOBIND_INPUT_RESIDENT,
       (supply){.bound = state, .event = event == NULL ? NULL : iobind__event_retain(event)});
+  binding->inputs[index].is_left = true;
 }
 
 /* Bind a copy: made now for SNAPSHOT, before each run for LIVE. */
@@ -321,7 +323,7 @@ static iobind_status check_update(iobind_binding *binding, size_t index, const i
   return IOBIND_OK;
 }
 
-/* The carried input reads a saved state, which must not be written: the new data become a state of their own. */
+/* The input reads a saved state, which must not be written: the new data become a state of their own. */
 static iobind_status replace_state(iobind_binding *binding, size_t index, const void *data, size_t bytes, iobind_stream *stream,
                                    iobind_error *error) {
   iobind_tensor *made;
@@ -353,6 +355,11 @@ static void hold_written(iobind_binding *binding, size_t index) {
   pthread_mutex_unlock(&binding->held.mutex);
 }
 
+/* Is a write ordered after a stream made by the host? A copy on that stream cannot reach this memory. */
+static bool is_written_by_host(const iobind_binding *binding, const iobind__place *place, const iobind_stream *stream) {
+  return place->host && place->device != stream->device && iobind__session_has_device(binding->session, stream->device);
+}
+
 /* *stream: the stream for a write into an input; NULL: the host writes, after all work submitted to the session's stream, where
  * a run may still read the memory. */
 static iobind_status order_write(iobind_binding *binding, size_t index, const iobind_tensor *target, iobind_stream **stream,
@@ -361,13 +368,22 @@ static iobind_status order_write(iobind_binding *binding, size_t index, const io
     return IOBIND_OK;
   }
   hold_written(binding, index);
-  bool is_written_by_host = target->place->host && target->place->device != (*stream)->device &&
-                            iobind__session_has_device(binding->session, (*stream)->device);
-  if (is_written_by_host) {
+  if (is_written_by_host(binding, target->place, *stream)) {
     IOBIND__TRY(iobind__stream_drain(*stream, error));
     *stream = NULL;
   }
   return IOBIND_OK;
+}
+
+iobind_status iobind__input_check_write(const iobind_binding *binding, size_t index, const iobind_stream *stream,
+                                        const char *what, iobind_error *error) {
+  const iobind__input *input = &binding->inputs[index];
+  const iobind_tensor *target = input->source != NULL ? input->source : input->bound;
+  const iobind__place *place = target != NULL ? target->place : binding->session->inputs[index].place;
+  IOBIND__TRY(target == NULL ? IOBIND_OK : iobind__tensor_check_writable(target, what, error));
+  return stream == NULL || is_written_by_host(binding, place, stream)
+             ? IOBIND_OK
+             : iobind__tensor_check_stream(stream, place->device, binding->session->runtime->cpu, what, error);
 }
 
 iobind_status iobind__input_write_from(iobind_binding *binding, size_t index, iobind_tensor *values, iobind_stream *stream,
@@ -402,7 +418,7 @@ static iobind_status write_input(iobind_binding *binding, size_t index, const vo
     return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "binding_write_input: '%s': expected %zu bytes, got %zu", name,
                         target->bytes, bytes);
   }
-  if (carry != NULL && target->read_only) {
+  if ((carry != NULL || input->is_left) && target->read_only) {
     return replace_state(binding, index, data, bytes, stream, error);
   }
   IOBIND__TRY(order_write(binding, index, target, &stream, error));

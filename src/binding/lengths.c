@@ -125,7 +125,8 @@ static bool is_bound_with(const iobind__input *input, const shape *of) {
          (!input->is_made || (bound->rank == of->rank && memcmp(bound->dims, of->dims, of->rank * sizeof of->dims[0]) == 0));
 }
 
-static iobind_status check_input(iobind_binding *binding, size_t index, const growth *by, iobind_error *error) {
+static iobind_status check_input(iobind_binding *binding, size_t index, const growth *by, const iobind_stream *stream,
+                                 iobind_error *error) {
   const iobind__value *value = &binding->session->inputs[index];
   shape of;
   if (value->dtype != IOBIND_DTYPE_INT32 && value->dtype != IOBIND_DTYPE_INT64 &&
@@ -133,6 +134,7 @@ static iobind_status check_input(iobind_binding *binding, size_t index, const gr
     return iobind__fail(error, IOBIND_ERROR_NOT_SUPPORTED, "%s: '%s': expected int32 or int64: write the lengths yourself",
                         what, value->label);
   }
+  IOBIND__TRY(iobind__input_check_write(binding, index, stream, what, error));
   IOBIND__TRY(find_shape(binding, index, by, &of, error));
   IOBIND__TRY(check_width(binding, index, &of, by, error));
   IOBIND__TRY(check_skew(binding, index, &of, by, error));
@@ -204,10 +206,10 @@ static iobind_status write_all(iobind_binding *binding, const growth *by, iobind
   return IOBIND_OK;
 }
 
-static iobind_status check_all(iobind_binding *binding, const growth *by, iobind_error *error) {
+static iobind_status check_all(iobind_binding *binding, const growth *by, const iobind_stream *stream, iobind_error *error) {
   for (size_t i = 0; i < binding->session->input_count; i++) {
     if (binding->inputs[i].role != IOBIND_LENGTH_UNNAMED) {
-      IOBIND__TRY(check_input(binding, i, by, error));
+      IOBIND__TRY(check_input(binding, i, by, stream, error));
     }
   }
   return IOBIND_OK;
@@ -246,14 +248,19 @@ static iobind_status check_rows(const iobind__lengths *caches, size_t count, iob
                             what, (long long)caches->rows, count);
 }
 
-/* While runs are in flight, a stream's thread may be advancing the states. Then the caches that were found before them are
- * used. */
+/* May the caches have another capacity than when they were found? A run that iobind has not counted may have made them longer. While such
+ * runs are in flight, a stream's thread may be advancing the states: then the caches that were found before them are used. */
+static bool may_be_longer(const iobind_binding *binding) {
+  const iobind_stream *busy = binding->flight.stream;
+  return binding->lengths.now.longest == IOBIND__LENGTH_UNKNOWN && (busy == NULL || iobind__stream_orders_calls(busy));
+}
+
 static iobind_status find_caches(iobind_binding *binding, iobind_error *error) {
   iobind__lengths found = binding->lengths;
-  if (found.capacity >= 0) {
+  if (found.capacity >= 0 && !may_be_longer(binding)) {
     return IOBIND_OK;
   }
-  IOBIND__TRY(iobind__binding_check_idle(binding, what, error));
+  IOBIND__TRY(found.capacity >= 0 ? IOBIND_OK : iobind__binding_check_idle(binding, what, error));
   IOBIND__TRY(iobind__roles_find(binding, &found, error));
   binding->lengths = found;
   return IOBIND_OK;
@@ -296,7 +303,7 @@ static iobind_status write_lengths(iobind_binding *binding, const growth *by, io
   const iobind__skew *skew = by->from.skew;
   IOBIND__TRY(check_lengths(binding, (size_t)by->added, &by->from, error));
   IOBIND__TRY(skew == NULL ? IOBIND_OK : check_rows(&binding->lengths, skew->count, error));
-  IOBIND__TRY(check_all(binding, by, error));
+  IOBIND__TRY(check_all(binding, by, stream, error));
   return write_checked(binding, by, stream, error);
 }
 

@@ -200,19 +200,29 @@ static void note_tokens(const iobind__kind *kind, iobind__lengths *found) {
                          (found->tokens != SIZE_MAX && kind->tokens_axis != found->tokens_axis);
 }
 
-static iobind_status note_cache(const iobind_binding *binding, const iobind__kind *kind, size_t state, iobind__lengths *found,
+/* The tensor that the next run reads as a cache: the last run may have left another capacity than it has read. NULL: none. */
+static iobind_status find_cache(iobind_binding *binding, const iobind__carry *carry, const iobind_tensor **cache,
                                 iobind_error *error) {
-  const iobind_tensor *bound = binding->inputs[state].bound;
-  if (bound == NULL) {
-    return iobind__fail(error, IOBIND_ERROR_INVALID_STATE, "%s: '%s' is not bound: bind the first state", what,
-                        binding->session->inputs[state].label);
+  bool is_result = carry->due && carry->mode == IOBIND_CARRY_MOVE;
+  IOBIND__TRY(is_result ? iobind__result_make(binding, carry->output, error) : IOBIND_OK);
+  *cache = is_result ? binding->outputs[carry->output].result : binding->inputs[carry->input].bound;
+  return IOBIND_OK;
+}
+
+static iobind_status note_cache(iobind_binding *binding, const iobind__carry *carry, const iobind__kind *kind,
+                                iobind__lengths *found, iobind_error *error) {
+  const char *label = binding->session->inputs[carry->input].label;
+  const iobind_tensor *cache = NULL;
+  IOBIND__TRY(find_cache(binding, carry, &cache, error));
+  if (cache == NULL) {
+    return iobind__fail(error, IOBIND_ERROR_INVALID_STATE, "%s: '%s' is not bound: bind the first state", what, label);
   }
-  if (kind->axis >= bound->rank) { /* of a cache that the caller has named, and whose dims the model leaves open */
-    return iobind__fail(error, IOBIND_ERROR_SHAPE, "%s: '%s': expected a tensor with axis %zu, got %zu dims", what,
-                        binding->session->inputs[state].label, kind->axis, bound->rank);
+  if (kind->axis >= cache->rank) { /* of a cache that the caller has named, and whose dims the model leaves open */
+    return iobind__fail(error, IOBIND_ERROR_SHAPE, "%s: '%s': expected a tensor with axis %zu, got %zu dims", what, label,
+                        kind->axis, cache->rank);
   }
-  int64_t rows = kind->rows == SIZE_MAX ? 1 : bound->dims[kind->rows];
-  int64_t capacity = bound->dims[kind->axis];
+  int64_t rows = kind->rows == SIZE_MAX ? 1 : cache->dims[kind->rows];
+  int64_t capacity = cache->dims[kind->axis];
   found->rows_differ = found->rows_differ || (found->capacity >= 0 && rows != found->rows);
   if (found->capacity < 0 || capacity < found->capacity) {
     found->capacity = capacity;
@@ -226,7 +236,9 @@ iobind_status iobind__roles_find(iobind_binding *binding, iobind__lengths *found
   bool is_named;
   int64_t largest = 0;
   found->capacity = -1;
+  found->rows_differ = false;
   found->tokens = SIZE_MAX;
+  found->tokens_differ = false;
   IOBIND__TRY(note_names(binding, &is_named, error));
   for (size_t i = 0; i < binding->carry_count; i++) {
     const iobind__pair pair = iobind__binding_view_carry(binding, i);
@@ -234,7 +246,7 @@ iobind_status iobind__roles_find(iobind_binding *binding, iobind__lengths *found
     IOBIND__TRY(iobind__binding_find_kind(binding, pair, &kind, error));
     if (kind.kind == IOBIND_STATE_CAPACITY) {
       IOBIND__TRY(note_roles(binding, &kind, pair.input, is_named, error));
-      IOBIND__TRY(note_cache(binding, &kind, pair.input, found, error));
+      IOBIND__TRY(note_cache(binding, &binding->carries[i], &kind, found, error));
       int64_t room = room_of(binding, &binding->carries[i], &kind);
       note_room(binding, &kind, room);
       largest = room > largest ? room : largest;

@@ -260,7 +260,15 @@ static iobind_status write_over_one(const iobind_binding *binding, const iobind_
              : iobind__tensor_copy(&state, &bound, 1, NULL, IOBIND__SETTLED, error);
 }
 
-/* Overwrite the bound tensors of the other states. If a copy fails, all of them are undefined. */
+/* After a failed copy. By SWAP the overwritten tensor is the one that the last run has read, and what the run has left is unchanged. */
+static void note_torn(iobind_binding *binding, iobind__carry *carry) {
+  if (carry->mode == IOBIND_CARRY_IN_PLACE || !carry->due) {
+    binding->inputs[carry->input].damage = IOBIND__DAMAGE_WHOLE; /* the caller changes the table */
+    carry->due = false;
+  }
+}
+
+/* Overwrite the bound tensors of the other states. */
 static iobind_status write_over(iobind_binding *binding, const iobind__states *from, iobind_tensor *const *inputs,
                                 iobind_error *error) {
   iobind_status status = IOBIND_OK;
@@ -268,9 +276,12 @@ static iobind_status write_over(iobind_binding *binding, const iobind__states *f
     status = inputs[i] != NULL ? IOBIND_OK : write_over_one(binding, from, i, error);
   }
   for (size_t i = 0; i < binding->carry_count; i++) {
-    if (inputs[i] == NULL) {
-      binding->inputs[binding->carries[i].input].damage = status == IOBIND_OK ? IOBIND__DAMAGE_NONE : IOBIND__DAMAGE_WHOLE;
-      binding->carries[i].due = false;
+    iobind__carry *carry = &binding->carries[i];
+    if (inputs[i] == NULL && status == IOBIND_OK) {
+      binding->inputs[carry->input].damage = IOBIND__DAMAGE_NONE;
+      carry->due = false;
+    } else if (inputs[i] == NULL) {
+      note_torn(binding, carry);
     }
   }
   return status;
@@ -279,9 +290,13 @@ static iobind_status write_over(iobind_binding *binding, const iobind__states *f
 static iobind_status restore(iobind_binding *binding, iobind__states *from, iobind_tensor **inputs, iobind_error *error) {
   IOBIND__TRY(await_copied(binding, from, error));
   IOBIND__TRY(prepare(binding, from, inputs, error));
+  iobind_status status = write_over(binding, from, inputs, error);
+  if (status != IOBIND_OK) {
+    (void)iobind__carry_advance(binding, NULL, NULL); /* the other states are still those that the last run has left */
+  }
   iobind__results_drop(binding, NULL);
   iobind__lengths_forget(binding); /* changes the table, as it must: the content of inputs on the host determines the graph */
-  IOBIND__TRY(write_over(binding, from, inputs, error));
+  IOBIND__TRY(status);
   for (size_t i = 0; i < binding->carry_count; i++) {
     if (inputs[i] != NULL) {
       bool is_read_there = choose_way(binding, from, i) == BY_REFERENCE;

@@ -41,6 +41,7 @@ typedef struct iobind__input {
   iobind_length_role role;  /* which length iobind writes into it; UNNAMED: none */
   int64_t room;             /* with a role: the capacity for its lengths; INT64_MAX: not known */
   bool is_made;             /* iobind has bound it, for a length */
+  bool is_left;             /* iobind has bound it: a state that a run has left or that was restored, perhaps a saved one */
 } iobind__input;
 
 typedef struct iobind__output {
@@ -273,6 +274,11 @@ void iobind__input_let_loose(iobind_binding *binding, size_t index);
 /* The tensor that the host reads during the submission of a run to an EP's stream: an input that the session reads on the host,
  * or the pageable source of a LIVE input, which is copied into pinned memory. NULL: none. */
 const iobind_tensor *iobind__input_read_at_once(const iobind_binding *binding, size_t index);
+
+/* May values of the host be written into the input, on this stream? If it is not bound: into the memory that it will be bound to. `what`
+ * names the call. */
+iobind_status iobind__input_check_write(const iobind_binding *binding, size_t index, const iobind_stream *stream,
+                                        const char *what, iobind_error *error);
 
 /* Write values into a bound input that is not carried. On a stream `values` is retained until it has been read. */
 iobind_status iobind__input_write_from(iobind_binding *binding, size_t index, iobind_tensor *values, iobind_stream *stream,

@@ -293,6 +293,68 @@ static void restore_that_fails_is_refused(void **state) {
   iobind_session_destroy(session);
 }
 
+/* One state in place, and a number that goes up by 1 in each run. */
+enum { VOICES_INPUTS = 5, IN_PLACE_STATE = 3, COUNT = 4 };
+
+static iobind_binding *open_counter(iobind_session *session, iobind_carry_mode mode) {
+  static const int64_t dims[VOICES_INPUTS][3] = {{1, 2}, {0}, {2, 1, 2}, {1, 2}, {1, 1}};
+  static const size_t ranks[VOICES_INPUTS] = {2, 0, 3, 2, 2};
+  static const size_t counts[VOICES_INPUTS] = {2, 1, 4, 2, 1};
+  static const int64_t zeros[4];
+  iobind_binding *binding;
+  expect_ok(iobind_binding_create(session, &binding, &fault));
+  for (size_t i = 0; i < VOICES_INPUTS; i++) {
+    bool is_count = i == COUNT;
+    iobind_tensor *made = tensor_of(is_count ? IOBIND_DTYPE_INT64 : IOBIND_DTYPE_FLOAT32, dims[i], ranks[i], zeros,
+                                    counts[i] * (is_count ? sizeof(int64_t) : sizeof(float)));
+    expect_ok(iobind_binding_set_input(binding, i, IOBIND_INPUT_RESIDENT, made, NULL, &fault));
+    iobind_tensor_release(made);
+  }
+  expect_ok(iobind_binding_carry(binding, IN_PLACE_STATE, IN_PLACE_STATE, IOBIND_CARRY_IN_PLACE, &fault));
+  expect_ok(iobind_binding_carry(binding, COUNT, COUNT, mode, &fault));
+  return binding;
+}
+
+static int64_t saved_count(iobind_state *saved) {
+  iobind_state_pair pair = IOBIND_STATE_PAIR_INIT;
+  int64_t count;
+  expect_ok(iobind_state_get_pair(saved, 1, &pair, &fault));
+  expect_ok(iobind_tensor_read(pair.tensor, 0, &count, sizeof count, NULL, &fault));
+  return count;
+}
+
+/* Beside a state that was copied only in part, the other one is still what the last run has left: also if that was saved. */
+static void restore_that_fails_leaves_the_others(void **state) {
+  (void)state;
+  static const float none[2];
+  iobind_session *session = model("voices width=2");
+  for (int mode = IOBIND_CARRY_MOVE; mode <= IOBIND_CARRY_SWAP; mode++) {
+    iobind_binding *binding = open_counter(session, (iobind_carry_mode)mode);
+    iobind_state *saved[3];
+    run(binding);
+    expect_ok(iobind_binding_save_state(binding, &saved[0], &fault));
+    run(binding);
+    expect_ok(iobind_binding_save_state(binding, &saved[1], &fault));
+    assert_int_equal(vdev_set(0, "fail_copy", "1"), 0);
+    expect(IOBIND_ERROR_RUNTIME, iobind_binding_restore_state(binding, saved[0], &fault));
+    assert_int_equal(vdev_set(0, "fail_copy", "0"), 0);
+    expect_ok(iobind_binding_write_input(binding, IN_PLACE_STATE, none, sizeof none, NULL, &fault));
+    run(binding);
+    expect_ok(iobind_binding_save_state(binding, &saved[2], &fault));
+    assert_int_equal(saved_count(saved[2]), 3);
+    assert_int_equal(vdev_set(0, "fail_copy", "1"), 0);
+    expect(IOBIND_ERROR_RUNTIME, iobind_binding_restore_state(binding, saved[0], &fault));
+    assert_int_equal(vdev_set(0, "fail_copy", "0"), 0);
+    expect_ok(iobind_binding_write_input(binding, COUNT, &(int64_t){7}, sizeof(int64_t), NULL, &fault));
+    for (int64_t i = 0; i < 3; i++) {
+      assert_int_equal(saved_count(saved[i]), i + 1);
+      iobind_state_release(saved[i]);
+    }
+    iobind_binding_destroy(binding);
+  }
+  iobind_session_destroy(session);
+}
+
 /* What was saved by reference costs no copy, and one new buffer where two are swapped; in place it is one copy, each way. */
 static void saved_states_copy_what_they_must(void **state) {
   (void)state;
@@ -436,6 +498,7 @@ static const struct CMUnitTest tests[] = {
     {"reused beside a growing state", reused_beside_a_growing_state, stage_open, stage_close, "vdev"},
     {"cpu: kept result is copied", kept_result_is_copied, stage_open, stage_close, "cpu"},
     {"restore that fails is refused", restore_that_fails_is_refused, stage_open, stage_close, "vdev"},
+    {"restore that fails leaves the others", restore_that_fails_leaves_the_others, stage_open, stage_close, "vdev"},
     {"saved states copy what they must", saved_states_copy_what_they_must, stage_open, stage_close, "vdev"},
     {"save in flight does not wait", save_in_flight_does_not_wait, stage_open, stage_close, "vdev"},
     {"restored in flight is waited for", restored_in_flight_is_waited_for, stage_open, stage_close, "vdev"},

@@ -501,6 +501,41 @@ static void of_no_cache(void **state) {
   iobind_session_destroy(session);
 }
 
+/* A call that is refused leaves the lengths that were written before it. */
+static void refused_for_their_inputs(void **state) {
+  (void)state;
+  enum { VALID = 3 };
+  static const int64_t one = 1;
+  iobind_stream *foreign;
+  iobind_state *saved;
+  iobind_tensor *locked;
+  iobind_state_pair pair = IOBIND_STATE_PAIR_INIT;
+  cache self = open_append("append opset=24 attention=1", IOBIND_CARRY_IN_PLACE, 0);
+  append(&self, 2, 1, 0);
+  bind_rows(&self, 1, 2);
+  expect_ok(write_length(self.binding, 1, LAST, NULL, &fault));
+  expect_ok(iobind_stream_create(fixture_device(runtime, "vdev"), NULL, &foreign, &fault));
+  expect(IOBIND_ERROR_WRONG_DEVICE, write_length(self.binding, 1, 0, foreign, &fault));
+  expect_words("expected a stream of 'cpu'");
+  expect_ok(iobind_binding_run(self.binding, NULL, &fault));
+  append(&self, 1, 3, LAST);
+  expect_rows(&self, "1123");
+  expect_ok(iobind_binding_save_state(self.binding, &saved, &fault));
+  expect_ok(iobind_state_get_pair(saved, 0, &pair, &fault));
+  expect_ok(iobind_tensor_view(pair.tensor, 0, IOBIND_DTYPE_INT64, &one, 1, &locked, &fault));
+  expect_ok(iobind_binding_set_input(self.binding, VALID, IOBIND_INPUT_RESIDENT, locked, NULL, &fault));
+  expect(IOBIND_ERROR_INVALID_ARGUMENT, write_length(self.binding, 1, LAST, NULL, &fault));
+  expect_words("read-only");
+  bind_rows(&self, 1, 4);
+  expect_ok(iobind_binding_set_input(self.binding, VALID, IOBIND_INPUT_SNAPSHOT, locked, NULL, &fault));
+  iobind_tensor_release(locked);
+  append(&self, 1, 4, LAST);
+  expect_rows(&self, "11234");
+  iobind_state_release(saved);
+  iobind_stream_destroy(foreign);
+  close_cache(&self);
+}
+
 /* ---- no mode is asked for ---- */
 
 /* What the caller bound is written by the run, or it is not. */
@@ -683,6 +718,7 @@ static const struct CMUnitTest tests[] = {
     {"vdev: refused", refused, stage_open, stage_close, "vdev"},
     {"cpu: carried by default", carried_by_default, stage_open, stage_close, "cpu"},
     {"vdev: carried by default", carried_by_default, stage_open, stage_close, "vdev"},
+    {"refused for their inputs", refused_for_their_inputs, stage_open, stage_close, "cpu"},
     {"of no cache", of_no_cache, stage_open, stage_close, "cpu"},
     {"cpu: of attention", of_attention, stage_open, stage_close, "cpu"},
     {"vdev: of attention", of_attention, stage_open, stage_close, "vdev"},

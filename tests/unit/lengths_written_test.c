@@ -276,6 +276,56 @@ static void that_make_a_longer_cache(void **state) {
   run_grouped("shared capacity=-1", IOBIND_CARRY_MOVE, cases, sizeof cases / sizeof cases[0]);
 }
 
+/* The last row of the keys of the state, and how many there are. */
+static void expect_last_key(iobind_binding *binding, int64_t rows, float expected) {
+  static float keys[2 * CAPACITY * HEADS * SIZE];
+  iobind_state *saved;
+  iobind_state_pair pair = IOBIND_STATE_PAIR_INIT;
+  iobind_tensor_info info = IOBIND_TENSOR_INFO_INIT;
+  expect_ok(iobind_binding_save_state(binding, &saved, &fault));
+  expect_ok(iobind_state_get_pair(saved, 0, &pair, &fault));
+  expect_ok(iobind_tensor_get_info(pair.tensor, &info, &fault));
+  assert_int_equal(info.dims[2], rows);
+  expect_ok(iobind_tensor_read(pair.tensor, 0, keys, info.bytes, NULL, &fault));
+  for (size_t head = 1; head <= HEADS; head++) assert_true(keys[head * (size_t)rows * SIZE - 1] == expected);
+  iobind_state_release(saved);
+}
+
+static iobind_status run_once(iobind_binding *binding, iobind_stream *stream) {
+  iobind_status status = iobind_binding_run(binding, stream, &fault);
+  return status == IOBIND_OK && stream != NULL ? iobind_stream_synchronize(stream, &fault) : status;
+}
+
+/* Then iobind has the room that the caller's own runs have made, also before the next run has read it. */
+static void before_lengths_of_iobind(void **state) {
+  (void)state;
+  iobind_session *session = session_of("shared capacity=-1", 0);
+  iobind_stream *stream;
+  expect_ok(iobind_stream_create(device, NULL, &stream, &fault));
+  for (int is_queued = 0; is_queued <= 1; is_queued++) {
+    iobind_binding *binding = bind_grouped(session, IOBIND_CARRY_MOVE);
+    expect_ok(write_length(binding, 1, 0, NULL, &fault)); /* the capacity is found */
+    expect_ok(run_once(binding, is_queued ? stream : NULL));
+    for (int32_t length = CAPACITY; length < CAPACITY + 3; length++) {
+      expect_ok(iobind_binding_write_input(binding, SEQLENS, &length, sizeof length, NULL, &fault));
+      expect_ok(iobind_binding_write_input(binding, TOTAL, &(int32_t){length + 1}, sizeof length, NULL, &fault));
+      expect_ok(run_once(binding, is_queued ? stream : NULL));
+      expect(IOBIND_ERROR_INVALID_ARGUMENT, write_length(binding, 1, length + 1, NULL, &fault));
+      expect_words(length == CAPACITY ? "a capacity of 17 and a length of 17" : "expected at most 0 new rows, got 1");
+    }
+    iobind_tensor *x = filled((const int64_t[]){1, 1, (int64_t)HEADS * SIZE}, 3, 0.5F);
+    expect_ok(iobind_binding_set_input(binding, 0, IOBIND_INPUT_RESIDENT, x, NULL, &fault));
+    iobind_tensor_release(x);
+    expect_ok(write_length(binding, 1, CAPACITY + 2, NULL, &fault));
+    expect_ok(run_once(binding, is_queued ? stream : NULL));
+    expect_last_key(binding, CAPACITY + 3, 0.5F);
+    expect(IOBIND_ERROR_INVALID_ARGUMENT, write_length(binding, 1, LAST, NULL, &fault));
+    iobind_binding_destroy(binding);
+  }
+  iobind_stream_destroy(stream);
+  iobind_session_destroy(session);
+}
+
 /* Of inputs that the caller has named. */
 static void at_named_positions(void **state) {
   (void)state;
@@ -386,6 +436,8 @@ static const struct CMUnitTest tests[] = {
     {"on a stream", on_a_stream, stage_open, stage_close, "cpu"},
     {"of grouped attention", of_grouped_attention, stage_open, stage_close, "cpu"},
     {"that make a longer cache", that_make_a_longer_cache, stage_open, stage_close, "cpu"},
+    {"cpu: before lengths of iobind", before_lengths_of_iobind, stage_open, stage_close, "cpu"},
+    {"vdev: before lengths of iobind", before_lengths_of_iobind, stage_open, stage_close, "vdev"},
     {"at named positions", at_named_positions, stage_open, stage_close, "cpu"},
     {"of a length of two caches", of_a_length_of_two_caches, stage_open, stage_close, "cpu"},
     {"of caches of two capacities", of_caches_of_two_capacities, stage_open, stage_close, "cpu"},
