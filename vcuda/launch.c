@@ -6,6 +6,7 @@
 #include "work.h"
 
 typedef struct vcuda_function {
+  void **library; /* of __cudaRegisterFatBinary */
   const void *host;
   const char *name; /* owned by the program, and valid while its code is loaded */
   const vcuda_kernel *kernel;
@@ -27,12 +28,11 @@ static void note_loading(const char *call) {
   if (vcuda_trace_is_on()) vcuda_note(call, NULL);
 }
 
+/* The address of the device code is the handle: no two loaded libraries share one. */
 void **__cudaRegisterFatBinary(void *binary) {
-  static void *handle; /* device code is not run: all of it has one handle */
-  (void)binary;
   if (vcuda_trace_is_wanted()) vcuda_start();
   note_loading(__func__);
-  return &handle;
+  return binary;
 }
 
 void __cudaRegisterFatBinaryEnd(void **handle) {
@@ -40,10 +40,21 @@ void __cudaRegisterFatBinaryEnd(void **handle) {
   (void)handle;
 }
 
-/* The kernels of an unloaded library stay registered. */
+/* Another library may be loaded at the addresses of this one. */
 void __cudaUnregisterFatBinary(void **handle) {
   note_loading(__func__);
-  (void)handle;
+  vcuda_lock();
+  size_t kept = 0;
+  for (size_t i = 0; i < function_count; i++) {
+    if (functions[i]->library == handle) {
+      free(functions[i]);
+    } else {
+      functions[kept++] = functions[i];
+    }
+  }
+  if (kept != function_count) sorted_count = 0;
+  function_count = kept;
+  vcuda_unlock();
 }
 
 static bool grow(void) {
@@ -56,10 +67,11 @@ static bool grow(void) {
   return true;
 }
 
-static void add(const void *host, const char *name) {
+static void add(void **library, const void *host, const char *name) {
   function *new = calloc(1, sizeof *new);
   vcuda_lock();
   if (new != NULL && grow()) {
+    new->library = library;
     new->host = host;
     new->name = name;
     functions[function_count++] = new;
@@ -72,9 +84,9 @@ static void add(const void *host, const char *name) {
 /* NOLINTBEGIN(readability-non-const-parameter): nvcc generates these calls and determines the types */
 void __cudaRegisterFunction(void **handle, const char *host, char *device_function, const char *name, int threads, void *thread,
                             void *block, void *block_dim, void *grid_dim, int *warp) {
-  (void)handle, (void)device_function, (void)threads, (void)thread, (void)block, (void)block_dim, (void)grid_dim, (void)warp;
+  (void)device_function, (void)threads, (void)thread, (void)block, (void)block_dim, (void)grid_dim, (void)warp;
   note_loading(__func__);
-  add(host, name);
+  add(handle, host, name);
 }
 
 /* The only variable that the EP reads is the shared memory that an XQA kernel needs. It is 0, because no kernel here needs any. */
@@ -86,9 +98,9 @@ static bool is_shared_size(const char *name) {
 
 void __cudaRegisterVar(void **handle, char *variable, char *device_address, const char *name, int external, size_t bytes,
                        int constant, int global) {
-  (void)handle, (void)device_address, (void)external, (void)bytes, (void)constant, (void)global;
+  (void)device_address, (void)external, (void)bytes, (void)constant, (void)global;
   note_loading(__func__);
-  if (is_shared_size(name)) add(variable, name);
+  if (is_shared_size(name)) add(handle, variable, name);
 }
 
 /* NOLINTEND(readability-non-const-parameter) */
@@ -115,7 +127,7 @@ bool vcuda_is_variable(const void *symbol) {
 
 /* A caller may ignore the launch's error; a later wait or copy fails, so that the caller does not use stale memory. */
 static int refuse(const char *name) {
-  vcuda_log("no such kernel here: %s", name);
+  vcuda_log("kernel not found: %s", name);
   vcuda_lock();
   vcuda_device_current()->missed = CUDA_INVALID_FUNCTION;
   vcuda_unlock();
@@ -140,7 +152,7 @@ static int launch(const void *host, const cuda_dim3 *grid, const cuda_dim3 *bloc
     found->looked_up = true;
   }
   vcuda_unlock();
-  if (found == NULL || found->kernel == NULL) return refuse(found == NULL ? "one that was never registered" : found->name);
+  if (found == NULL || found->kernel == NULL) return refuse(found == NULL ? "it is not registered" : found->name);
   const unsigned grid_size[3] = {grid->x, grid->y, grid->z}, block_size[3] = {block->x, block->y, block->z};
   if ((uint64_t)block->x * block->y * block->z > 1024) return CUDA_INVALID_CONFIGURATION;
   return vcuda_kernel_launch(found->kernel, grid_size, block_size, shared, stream, arguments);

@@ -16,18 +16,18 @@ extern "C" {
 #define VCUDA_API __attribute__((visibility("default")))
 
 /** Change a setting of a device at run time: "race", "fail_copy", "delay_compute" ... (docs/vcuda.md has the list).
- *  @return 0; -1 no such device, setting or value @since 0.2 */
+ *  @return 0; -1 unknown device or setting, or invalid value @since 0.2 */
 VCUDA_API int vcuda_set(int device, const char *name, const char *value);
 
 /** Read a counter: "h2d_bytes", "launches", "syncs" ... (docs/vcuda.md has the list).
- *  @return the value; -1 no such device or counter @since 0.2 */
+ *  @return the value; -1 unknown device or counter @since 0.2 */
 VCUDA_API int64_t vcuda_get(int device, const char *name);
 
-/** Set the counters of a device to 0, except those of live objects. @return 0; -1 no such device @since 0.2 */
+/** Set the counters of a device to 0, except those of live objects. @return 0; -1 the device does not exist @since 0.2 */
 VCUDA_API int vcuda_reset(int device);
 
 /** Wait for all work of a device and clear its sticky error. On hardware only the end of the process clears it.
- *  @return the error that it had, as cudaError; -1 no such device @since 0.2 */
+ *  @return the error that it had, as cudaError; -1 the device does not exist @since 0.2 */
 VCUDA_API int vcuda_recover(int device);
 
 /** The text of the last race that the detector found, which names both accesses; "" if none. The text remains valid until the calling

@@ -113,7 +113,11 @@ static bool run_session(void *context, char *reason) {
       api->Run(self->session, self->run_options, self->names, (const OrtValue *const *)one->views, self->input_count,
                self->names + self->input_count, self->output_count, one->views + self->input_count);
   if (status != NULL) {
-    snprintf(reason, VDEV_TEXT, "vdev:%d: kernel %s: %.200s", self->device->index, self->what, api->GetErrorMessage(status));
+    const char *message = api->GetErrorMessage(status);
+    const char *inner = vdev_status_inner(message, VDEV_TEXT / 2);
+    int length = snprintf(reason, VDEV_TEXT, "vdev:%d: kernel %s: %s%s", self->device->index, self->what,
+                          inner == message ? "" : "... ", inner);
+    if (length >= VDEV_TEXT) memcpy(reason + VDEV_TEXT - sizeof "...", "...", sizeof "...");
     api->ReleaseStatus(status);
   }
   return status == NULL;

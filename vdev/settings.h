@@ -4,7 +4,7 @@
 
 #include "fault.h"
 
-enum { VDEV_MAX_DEVICES = 8, VDEV_TEXT = 320 };
+enum { VDEV_MAX_DEVICES = 8, VDEV_TEXT = 512 };
 #define VDEV_LONGEST_NS ((int64_t)1000000000000000) /* of one step of the model: 11 days, so that sums do not overflow */
 
 typedef enum vdev_race_mode { VDEV_RACE_OFF, VDEV_RACE_COUNT, VDEV_RACE_FAIL } vdev_race_mode;

@@ -3,6 +3,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 vdev_ort vdev_ort_global;
 
@@ -23,6 +24,15 @@ void vdev_status_unreserve(void) {
 OrtStatus *vdev_status_make(const OrtApi *api, OrtErrorCode code, const char *text) {
   OrtStatus *status = api->CreateStatus(code, text[0] == '\0' ? "vdev: failed" : text);
   return status == NULL && api == VDEV_API_TABLE ? atomic_exchange(&spare, NULL) : status;
+}
+
+const char *vdev_status_inner(const char *message, size_t room) {
+  const char *inner = message;
+  for (const char *at = message;
+       strlen(message) >= room && (at = strstr(at, "Non-zero status code returned while running ")) != NULL; at++) {
+    inner = at;
+  }
+  return inner;
 }
 
 void vdev_status_give_up(const char *text) {

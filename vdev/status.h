@@ -17,6 +17,9 @@ extern vdev_ort vdev_ort_global;
 /* A status with a text; NULL: there is no memory for it. For vdev_fail_by. */
 OrtStatus *vdev_status_make(const OrtApi *api, OrtErrorCode code, const char *text);
 
+/* The part of ORT's message that names the failed node, if the message names the nodes around it, too, and does not fit; else all of it. */
+const char *vdev_status_inner(const char *message, size_t room);
+
 /* A failure cannot be reported, and NULL would mean success to ORT: ending the program is better than a wrong result. */
 _Noreturn void vdev_status_give_up(const char *text);
 

@@ -31,16 +31,16 @@ typedef struct vdev_event vdev_event;
 VDEV_API int vdev_device_count(void);
 
 /** Change a setting of a device while it runs: "race", "fail_copy", "clock" ... (docs/vdev.md has the list).
- *  @return 0; -1 no such device, setting or value @since 0.1 */
+ *  @return 0; -1 unknown device or setting, or invalid value @since 0.1 */
 VDEV_API int vdev_set(int device, const char *name, const char *value);
 
 /** Read a statistic: "h2d_bytes", "h2d_count", "d2h_bytes", "d2h_count", "d2d_bytes", "d2d_count", "peer_bytes", "peer_count",
  *  "allocations", "live_bytes", "live_blocks", "peak_bytes", "pinned_bytes", "kernels", "races", "errors", "graph_captures",
  *  "graph_replays", "graph_launches", "h2d_ns", "d2h_ns", "d2d_ns", "kernels_ns", "clock_is_virtual", "time_ns".
- *  @return the value; -1 no such device or statistic @since 0.1 */
+ *  @return the value; -1 unknown device or statistic @since 0.1 */
 VDEV_API int64_t vdev_get(int device, const char *name);
 
-/** Set the statistics of a device to 0, but for what is live. @return 0; -1 no such device @since 0.1 */
+/** Set the statistics of a device to 0, but for what is live. @return 0; -1 the device does not exist @since 0.1 */
 VDEV_API int vdev_reset(int device);
 
 /** The text of the last race that the detector reported, both accesses named; "" if none. It is the calling thread's own until

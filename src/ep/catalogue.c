@@ -35,6 +35,21 @@ const iobind__ep *iobind__ep_by_ep_name(const char *ep_name) {
   return NULL;
 }
 
+const iobind__ep *iobind__ep_meant(const char *text, size_t length) {
+  char name[IOBIND__NAME_TEXT];
+  if (length >= sizeof name) {
+    return NULL;
+  }
+  memcpy(name, text, length);
+  name[length] = '\0';
+  for (size_t i = 0; i < CATALOGUE_SIZE; i++) {
+    if (iobind__text_same_letters(catalogue[i]->name, name) || iobind__text_same_letters(catalogue[i]->ep_name, name)) {
+      return catalogue[i];
+    }
+  }
+  return NULL;
+}
+
 const iobind__ep *iobind__ep_by_pinned(const char *text, size_t length) {
   for (size_t i = 0; i < CATALOGUE_SIZE; i++) {
     const char *pinned = catalogue[i]->pinned;

@@ -137,8 +137,9 @@ extern const iobind__ep iobind__ep_vdev;
 
 const iobind__ep *iobind__ep_by_name(const char *name, size_t length); /* NULL: not in the catalogue */
 const iobind__ep *iobind__ep_by_ep_name(const char *ep_name);
-const iobind__ep *iobind__ep_at(size_t index);               /* NULL after the last */
-const iobind__ep *iobind__ep_by_file(const char *file_name); /* the last part of a path */
+const iobind__ep *iobind__ep_meant(const char *text, size_t length); /* by either name, in upper or lower case */
+const iobind__ep *iobind__ep_at(size_t index);                       /* NULL after the last */
+const iobind__ep *iobind__ep_by_file(const char *file_name);         /* the last part of a path */
 
 /* Is the text ORT's old name for an EP's pinned memory? */
 const iobind__ep *iobind__ep_by_pinned(const char *text, size_t length);

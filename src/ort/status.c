@@ -67,6 +67,15 @@ static void normalise(const char *text, char *out, size_t capacity) {
   out[length] = '\0';
 }
 
+/* ORT's message names each node around the failed one. The part from the failed one on. */
+static const char *innermost(const char *message) {
+  const char *inner = message;
+  for (const char *at = message; (at = strstr(at, "Non-zero status code returned while running ")) != NULL; at++) {
+    inner = at;
+  }
+  return inner;
+}
+
 bool iobind__ort_says(const OrtApi *api, const OrtStatus *status, const char *words) {
   return strstr(api->GetErrorMessage(status), words) != NULL;
 }
@@ -111,13 +120,19 @@ iobind_status iobind__ort_error_set(const OrtApi *api, OrtStatus *status, iobind
   va_start(arguments, format);
   iobind__text_print(what, sizeof what, format, arguments);
   va_end(arguments);
+  const char *message = api->GetErrorMessage(status);
+  const char *inner = innermost(message);
   char text[sizeof error->message];
-  normalise(api->GetErrorMessage(status), text, sizeof text);
+  normalise(message, text, sizeof text);
+  bool is_cut = inner != message && strlen(what) + strlen(": ") + strlen(text) >= sizeof text;
+  if (is_cut) {
+    normalise(inner, text, sizeof text);
+  }
   int32_t code = (int32_t)api->GetErrorCode(status);
   if (as == IOBIND_ERROR_RUNTIME && iobind__ort_reason_of(api, status) == IOBIND__ORT_OUT_OF_MEMORY) {
     as = IOBIND_ERROR_OUT_OF_MEMORY;
   }
   api->ReleaseStatus(status);
-  iobind__error_set(error, as, code, "%s: %s", what, text);
+  iobind__error_set(error, as, code, "%s: %s%s", what, is_cut ? "... " : "", text);
   return as;
 }

@@ -1,5 +1,6 @@
 /* Device specs: "cuda,webgpu:1,cpu". */
 #include <ctype.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -183,6 +184,12 @@ static iobind_status parse(const char *text, size_t length, spec *out, iobind_er
     }
   }
   const char *expected = parse_name(text, length, out);
+  const iobind__ep *meant = expected == NULL || out->kind != SPEC_NAME ? NULL : iobind__ep_meant(text, length);
+  if (meant != NULL) {
+    char hint[IOBIND__NAME_TEXT];
+    snprintf(hint, sizeof hint, "expected the name '%s'", meant->name);
+    return malformed(text, whole, hint, error);
+  }
   return expected == NULL ? IOBIND_OK : malformed(text, whole, expected, error);
 }
 

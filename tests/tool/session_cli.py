@@ -38,6 +38,9 @@ class Session(Case):
             self.assertIn("fail_compute", said)
         for command, said in self.each("--ep-option", "fail_copy=every:x", code=FAILED):
             self.assertIn("fail_copy", said)
+            self.assertIn("; `iobind options vdev` lists the options", said)
+        for command, said in self.each("--ep-option", "vdev.foo=1", code=FAILED):
+            self.assertRegex(said, "EP option 'foo' .* \\[[A-Z_]+\\]; `iobind options vdev` lists the options")
         for command, report in self.each("--ep-option", "vdev.clock=virtual", "--ep-option", "compute_us=7", commands=("run", "loop", "audit")):
             self.assertEqual(report["clock"], "virtual")
             self.assertEqual(report["ways"][0]["first_ns"] if command == "loop" else report["run_ns"], 7000)

@@ -1,6 +1,7 @@
 /* Traps of values that are not tensors, and of what ORT says when it refuses. */
 #include "trap.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "session/session.h"
@@ -203,6 +204,26 @@ static void source_places_and_newlines(void **state) {
   }
 }
 
+/* Of a message that is too long, the failed node is kept, not the nodes around it. */
+static void failure_inside_of_other_nodes(void **state) {
+  (void)state;
+  char text[1024] = "";
+  size_t length = 0;
+  for (int depth = 0; depth < 6; depth++) {
+    length += (size_t)snprintf(text + length, sizeof text - length,
+                               "Non-zero status code returned while running If node. Name:'branch_%d' Status Message: ", depth);
+  }
+  snprintf(text + length, sizeof text - length,
+           "Non-zero status code returned while running Add node. Name:'sum' Status Message: why");
+  iobind_error error = IOBIND_ERROR_INIT;
+  assert_int_equal(iobind__ort_fail(real, real->CreateStatus(ORT_FAIL, text), &error, "bind"), IOBIND_ERROR_RUNTIME);
+  assert_string_equal(error.message,
+                      "bind: ... Non-zero status code returned while running Add node. Name:'sum' Status Message: why");
+  assert_int_equal(iobind__ort_fail(real, real->CreateStatus(ORT_FAIL, text + length / 2), &error, "bind"),
+                   IOBIND_ERROR_RUNTIME);
+  assert_non_null(strstr(error.message, "'branch_3'"));
+}
+
 /* The same of errors that ORT makes itself. */
 static void messages_of_real_failures(void **state) {
   (void)state;
@@ -269,6 +290,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(outputs_that_are_no_tensors),
     cmocka_unit_test(output_that_came_out_as_no_tensor),
     cmocka_unit_test(source_places_and_newlines),
+    cmocka_unit_test(failure_inside_of_other_nodes),
     cmocka_unit_test(messages_of_real_failures),
     cmocka_unit_test(types_taken_for_others),
 };

@@ -180,6 +180,25 @@ static void mistakes(void **state) {
   assert_null(device);
 }
 
+static void names_of_ort(void **state) {
+  (void)state;
+  static const char *const specs[][2] = {{"CUDAExecutionProvider", "cuda"},
+                                         {"CUDAExecutionProvider:1", "cuda"},
+                                         {"CPUExecutionProvider", "cpu"},
+                                         {"cpu,DmlExecutionProvider/pinned", "dml"},
+                                         {"CUDA:0", "cuda"},
+                                         {"tensorrtexecutionprovider?a=b", "tensorrt"},
+                                         {"WebGPU", "webgpu"}};
+  for (size_t i = 0; i < sizeof specs / sizeof specs[0]; i++) {
+    char hint[64];
+    snprintf(hint, sizeof hint, "is not a device spec: expected the name '%s'. Examples", specs[i][1]);
+    expect_no_device(IOBIND_ERROR_INVALID_ARGUMENT, specs[i][0]);
+    expect_words(hint);
+  }
+  expect_no_device(IOBIND_ERROR_INVALID_ARGUMENT, "NoneExecutionProvider");
+  expect_words("its name is not in the EP catalogue");
+}
+
 static void long_specs(void **state) {
   (void)state;
   char spec[4096];
@@ -244,6 +263,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(none_that_works),
     cmocka_unit_test(pinned_needs_a_kind_of_memory),
     cmocka_unit_test(mistakes),
+    cmocka_unit_test(names_of_ort),
     cmocka_unit_test(long_specs),
     cmocka_unit_test(options_of_the_check),
     cmocka_unit_test(metadata),

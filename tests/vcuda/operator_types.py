@@ -151,7 +151,7 @@ class Trial:
             log.truncate(0)
         self.vcuda.vcuda_recover(0)
         self.vcuda.cudaGetLastError()
-        missing = re.search(r"no such kernel here: (\S+)", logged)
+        missing = re.search(r"kernel not found: (\S+)", logged)
         if missing:
             return f"no kernel {function_of(missing[1])}"
         if logged.strip():

@@ -57,7 +57,7 @@ def near(one, other):
 
 def why_not(text):
     """The reason to skip a case that failed with this message; None for a real failure."""
-    if "no such kernel" in text:
+    if "kernel not found" in text:
         return KERNEL
     # The EP refuses to create the session. A crash, or an error of the tool itself, does not count.
     if text.endswith("[RUNTIME]") and "CUDA failure" not in text and "CUDA error" not in text and "CUDNN" not in text:

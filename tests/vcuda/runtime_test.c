@@ -559,6 +559,32 @@ static void an_unknown_kernel_fails_by_name(void **state) {
   __cudaUnregisterFatBinary(binary);
 }
 
+/* A library is loaded at the addresses of one that was unloaded. */
+static void an_unloaded_library_leaves_no_kernel(void **state) {
+  (void)state;
+  static char code[2];
+  static const char function, of_other;
+  static const char *const names[] = {"_Z5firsti", "_Z6secondi"};
+  const cuda_dim3 one = {1, 1, 1};
+  void *arguments[] = {NULL};
+  cuda_kernel kernel;
+  void **other = __cudaRegisterFatBinary(&code[1]);
+  __cudaRegisterFunction(other, &of_other, NULL, "_Z5otheri", -1, NULL, NULL, NULL, NULL, NULL);
+  for (int i = 0; i < 2; i++) {
+    void **library = __cudaRegisterFatBinary(&code[0]);
+    __cudaRegisterFunction(library, &function, NULL, names[i], -1, NULL, NULL, NULL, NULL, NULL);
+    OK(__cudaGetKernel(&kernel, &function));
+    FAILS(CUDA_INVALID_FUNCTION, cudaLaunchKernel(&function, one, one, arguments, 0, NULL));
+    assert_non_null(strstr(vcuda_last_message(), names[i]));
+    FAILS(CUDA_INVALID_FUNCTION, cudaDeviceSynchronize());
+    __cudaUnregisterFatBinary(library);
+    FAILS(CUDA_INVALID_FUNCTION, __cudaGetKernel(&kernel, &function));
+    OK(__cudaGetKernel(&kernel, &of_other));
+  }
+  __cudaUnregisterFatBinary(other);
+  FAILS(CUDA_INVALID_FUNCTION, __cudaGetKernel(&kernel, &of_other));
+}
+
 /* ---- memory of other libraries and processes ---- */
 
 enum { SHARED = 10000, ODD = 5000 };
@@ -874,6 +900,7 @@ int main(int argc, char **argv) {
       TEST(a_transient_failure_is_over_at_once),
       TEST(a_sticky_error_stays),
       TEST(an_unknown_kernel_fails_by_name),
+      TEST(an_unloaded_library_leaves_no_kernel),
       TEST(pages_of_another_file),
       TEST(other_handles_are_refused),
       TEST(a_semaphore_holds_a_stream),

@@ -325,7 +325,7 @@ def missing_kernel():
     if not os.path.exists(LOG):
         return None
     with open(LOG) as file:
-        found = re.search(r"no such kernel here: _ZN11onnxruntime4cuda(\d+)(\w+)", file.read())
+        found = re.search(r"kernel not found: _ZN11onnxruntime4cuda(\d+)(\w+)", file.read())
     os.remove(LOG)
     return found[2][:int(found[1])] if found else None
 

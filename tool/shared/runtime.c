@@ -144,6 +144,29 @@ static iobind_device *device_of(const tool_state *tool, const iobind_session *se
   return iobind_runtime_get_device(tool->runtime, 0);
 }
 
+/* The EP, by its name in the catalogue, whose option of --ep-option an error names. False: none, or its options are unknown. */
+static bool find_ep_of_error(const tool_state *tool, const iobind_device *device, const iobind_error *error, char name[64]) {
+  for (size_t i = 0; i < tool->wish.ep_options.count; i++) {
+    const char *key = tool->wish.ep_options.keys[i];
+    const char *dot = strchr(key, '.');
+    const char *ep = dot != NULL ? key : device != NULL ? tool_device_spec(device) : "";
+    char quoted[128];
+    snprintf(quoted, sizeof quoted, "option '%.80s'", dot != NULL ? dot + 1 : key);
+    snprintf(name, 64, "%.*s", (int)strcspn(ep, ".:"), ep);
+    iobind_option_info option = IOBIND_OPTION_INFO_INIT;
+    if (strstr(error->message, quoted) == NULL) continue;
+    if (iobind_catalogue_get_option(name, 0, &option, NULL) == IOBIND_OK) return true;
+  }
+  return false;
+}
+
+static int fail_session(const tool_state *tool, const char *subject, const iobind_device *device, const iobind_error *error) {
+  char ep[64];
+  if (!find_ep_of_error(tool, device, error, ep)) return tool_fail_error(tool, subject, error);
+  return tool_fail(tool, "%s%s%s [%s]; `iobind options %s` lists the options", subject == NULL ? "" : subject,
+                   subject == NULL ? "" : ": ", tool_reason(error), iobind_status_get_name(error->status), ep);
+}
+
 typedef struct model_source {
   const char *path;
   const void *model; /* its bytes; NULL: read the file */
@@ -177,7 +200,7 @@ static int create_session(tool_state *tool, model_source from, iobind_session_op
                                               : iobind_session_create_from_memory(tool->runtime, from.model, from.bytes,
                                                                                   &options, session, &error);
     if (status != IOBIND_OK) {
-      code = tool_fail_error(tool, options.graph_limit > 0 ? "--graph" : NULL, &error);
+      code = fail_session(tool, options.graph_limit > 0 ? "--graph" : NULL, chosen ? NULL : *device, &error);
     }
     if (code == TOOL_GO && chosen) *device = device_of(tool, *session);
     if (code == TOOL_GO) tool->clock = clock_of(*device);

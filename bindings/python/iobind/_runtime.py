@@ -36,6 +36,7 @@ _lock = threading.RLock()
 _runtime: _core.Runtime | None = None
 _settings: dict[str, Any] = {}
 _attached = False
+_found_in_package = False
 _core.use_logger(logging.getLogger("iobind"))
 
 
@@ -87,7 +88,7 @@ def configure(*, ort_library: str | os.PathLike[str] | None = None, ep_libraries
 
 def runtime() -> _core.Runtime:
     """The process's ORT, which is loaded on first use."""
-    global _runtime
+    global _runtime, _found_in_package
     if _runtime is None:
         with _lock:
             if _runtime is None:
@@ -96,6 +97,7 @@ def runtime() -> _core.Runtime:
                     require_file(library, "configure: ort_library")
                 if library is None and not os.environ.get("ORT_NATIVE_LIB_PATH"):
                     library = find_ort()
+                    _found_in_package = library is not None
                 _runtime = _core.Runtime(library=library, api_base=0, ep_libraries=_settings.get("ep_libraries", []),
                                          flags=_settings.get("flags", 0), log_level=_settings.get("log_level", 3))
     return _runtime
@@ -196,7 +198,10 @@ def register_ep(path: str | os.PathLike[str], name: str | None = None) -> None:
 def info() -> dict[str, Any]:
     """The loaded ORT: ort_version, ort_api_version, ort_library, found_by; and `eps`, the libraries of execution providers that were
     found, each with name, path, status and message. Raises NotFound or VersionError if no ONNX Runtime can be loaded."""
-    return {**runtime().info(), "eps": runtime().eps(), "attached": _attached, "python": sys.version.split()[0]}
+    found = runtime().info()
+    if _found_in_package:
+        found["found_by"] = "the Python package onnxruntime"
+    return {**found, "eps": runtime().eps(), "attached": _attached, "python": sys.version.split()[0]}
 
 
 def preload(folder: str | os.PathLike[str] | None = None, *, cuda: bool = True, cudnn: bool = True, msvc: bool = True,

@@ -6,10 +6,11 @@ import re
 
 import numpy
 import pytest
+from onnx import helper
 
 import iobind
 from iobind import _errors
-from support import SMALL, add, child, slow, twice
+from support import FLOAT, INT64, SMALL, add, child, model, slow, twice
 
 PROJECT = pathlib.Path(__file__).resolve().parents[3]
 
@@ -34,6 +35,22 @@ def test_what_an_exception_says(cls):
     assert str(made) == "session: 'x': a \N{GREEK SMALL LETTER MU}" and made.ort_code == 3  # a KeyError's own would be quoted
     again = pickle.loads(pickle.dumps(made))
     assert type(again) is cls and str(again) == str(made)
+
+
+@pytest.mark.parametrize("spec", ["cpu", "vdev"])
+def test_a_failure_in_nested_branches_names_its_node(spec):
+    def branch(name, op, inputs, **attributes):
+        node = helper.make_node(op, inputs, [name], name="node_of_" + name, **attributes)
+        return helper.make_graph([node], name, [], [helper.make_tensor_value_info(name, FLOAT, None)])
+
+    then = branch("innermost", "Reshape", ["x", "dims"])
+    for depth in range(4):
+        then = branch(f"branch_{depth}", "If", ["condition"], then_branch=then, else_branch=branch(f"other_{depth}", "Identity", ["x"]))
+    nodes = [("If", ["condition"], ["y"], {"then_branch": then, "else_branch": branch("other", "Identity", ["x"])})]
+    inputs = [("condition", helper.TensorProto.BOOL, []), ("x", FLOAT, ["n"]), ("dims", INT64, [2])]
+    session = iobind.Session(model(nodes, inputs, [("y", FLOAT, None)]), device=spec)
+    with pytest.raises(iobind.Error, match=r"\.\.\. .*Name:'node_of_innermost' .*Input shape:\{6\}, requested shape:\{4,2\}"):
+        session.run(None, {"condition": numpy.array(True), "x": numpy.ones(6, numpy.float32), "dims": numpy.array([4, 2])})
 
 
 def test_files(tmp_path):

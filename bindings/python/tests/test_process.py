@@ -11,10 +11,14 @@ VDEV = os.path.join(os.path.dirname(_runtime.library_path()), "libiobind_vdev.so
 
 
 def test_onnxruntime_is_found_without_importing_it():
-    out = child(SMALL + "s = iobind.Session(twice())\nimport sys\nprint('onnxruntime' in sys.modules, iobind.info()['ort_library'])",
+    out = child(SMALL + "s = iobind.Session(twice())\nimport sys\n"
+                "print('onnxruntime' in sys.modules)\nprint(iobind.info()['ort_library'])\nprint(iobind.info()['found_by'])",
                 environment={"ORT_NATIVE_LIB_PATH": ""})
-    imported, path = out.split()
-    assert imported == "False" and "/onnxruntime/capi/" in path
+    imported, path, found_by = out.splitlines()
+    assert imported == "False" and "/onnxruntime/capi/" in path and found_by == "the Python package onnxruntime"
+    code = f"import iobind\niobind.configure(ort_library={path!r})\nprint(iobind.info()['found_by'])"
+    assert child(code, environment={"ORT_NATIVE_LIB_PATH": ""}).strip() == "the given path"
+    assert child("import iobind\nprint(iobind.info()['found_by'])", environment={"ORT_NATIVE_LIB_PATH": path}).strip() == "ORT_NATIVE_LIB_PATH"
 
 
 def test_a_missing_onnxruntime():

@@ -506,7 +506,7 @@ public final class OrtRuntimeFFM implements AutoCloseable {
    *
    * @param spec names it
    * @return the device's description
-   * @throws OrtFFMException NOT_FOUND: no such device; WRONG_DEVICE: none of the devices works, the message has each reason;
+   * @throws OrtFFMException NOT_FOUND: no device matches; WRONG_DEVICE: none of the devices works, the message has each reason;
    *     INVALID_ARGUMENT: an invalid spec
    */
   public DeviceInfo device(DeviceSpec spec) {
