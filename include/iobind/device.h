@@ -69,7 +69,7 @@ IOBIND_API iobind_device *iobind_runtime_get_device(const iobind_runtime *runtim
  *  - any of these followed by `?KEY=VALUE&KEY=VALUE`: the device is tried with these EP options, which some EPs need (`qnn`). They
  *    apply to this check only: set them in the session's options, too. Not for CUDA
  *  @param memory  receives the memory type; NULL: a spec with `/pinned` is an error
- *  @return OK; NOT_FOUND no such device; WRONG_DEVICE no matching device works (the message has each reason); INVALID_ARGUMENT
+ *  @return OK; NOT_FOUND no device matches; WRONG_DEVICE no matching device works (the message has each reason); INVALID_ARGUMENT
  *  @threads any   @blocks yes: the first use of a device starts its driver   @since 1.0 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_runtime_find_device(iobind_runtime *runtime, const char *spec,
                                                                  iobind_device **device, iobind_memory *memory,

@@ -138,7 +138,7 @@ IOBIND_API IOBIND_CHECK iobind_status iobind_binding_name_length(iobind_binding 
  *    written or carried again. A run that is refused does not change it. A saved state has its length; iobind_binding_rewind_state
  *    sets the length.
  *  - Other operators that read the cache may have a length input, too: Attention, GroupQueryAttention. iobind finds them also
- *    behind nodes that keep the rows, such as Cast or Transpose. If the graph does not show their length input, nothing is written,
+ *    after nodes that keep the rows, such as Cast or Transpose. If the graph does not show their length input, nothing is written,
  *    unless the caller has named the inputs (iobind_binding_name_length).
  *  - If the graph shows which input has the new rows, a run with another number of new rows is refused (SHAPE).
  *  - If a run fails in flight, the length is again that before all runs in flight. Lengths that were already written for a later run
