@@ -40,7 +40,8 @@ typedef struct iobind_batch_options {
   size_t input_axis_count;        /**< 0 with NULL; otherwise the session's input_count */
   const int32_t *output_axes;     /**< likewise of the outputs; set both lists, or neither */
   size_t output_axis_count;
-  iobind_state *first;            /**< the first state of each row: a state of the same pairs with 1 row. NULL: zeros */
+  iobind_state *first;            /**< the first state of each row: a state of the same pairs with 1 row. NULL: zeros; then the model
+                                       must fix all dims of the states except the batch axis */
   double tolerance;               /**< of the test for mixed rows, as a fraction of the range of an output's values; 0: equal to the
                                        bit */
 } iobind_batch_options;
@@ -51,8 +52,8 @@ typedef struct iobind_batch_options {
  *    the next power, or several replays of smaller ones if these have taken less time in this batch. In such a session one thread
  *    must make all steps.
  *  - The model must not mix rows. Before the first step with a number of rows, this number is tested: the model runs with so many
- *    rows of different data, then with each row alone. Before the very first step 2, 3, 5 and 8 rows are tested. The test can show
- *    that a model mixes rows. It cannot prove that a model never does.
+ *    rows of different data, then with each row alone. Before the very first step 2, 3, 5 and 8 rows are tested, as far as most_rows
+ *    permits. The test can show that a model mixes rows. It cannot prove that a model never does.
  *  - In the test only floats are random. Inputs of other types have the data of the step's rows; states of other types have the data
  *    of the first state. Setting a shared input later does not repeat the test.
  *  @return OK; INVALID_ARGUMENT; SHAPE the batch axis is not found (the message lists the candidates; set the axes), or a state does
@@ -81,7 +82,8 @@ typedef struct iobind_batch_info {
   size_t row_count;    /**< rows that have joined and not left */
   size_t width;        /**< rows of the last step's runs, including idle rows */
   uint64_t steps;      /**< number of steps made */
-  uint64_t moved_rows; /**< rows whose states were moved: by joins, leaves, saved states, and changes of a step's rows */
+  uint64_t moved_rows; /**< rows whose states were moved: by joins, leaves, saved states, changes of a step's rows, and copies into
+                            unused rows of a replay */
   size_t bytes;        /**< memory of the states in this batch */
 } iobind_batch_info;
 #define IOBIND_BATCH_INFO_INIT {sizeof(iobind_batch_info), 0, 0, 0, 0, 0, 0}
@@ -95,8 +97,9 @@ IOBIND_API IOBIND_CHECK iobind_status iobind_batch_get_info(iobind_batch *batch,
  *                cache has only its rows in use, they are copied, and zeros follow up to the cache's former capacity
  *  @param slot   receives the row's number, which is unique in the process
  *  @return OK; INVALID_STATE the batch has most_rows rows, or was stopped; INVALID_ARGUMENT a state of another session or of other
- *          pairs; SHAPE a state of other dims, or of more than 1 row; OUT_OF_MEMORY
- *  @threads any   @since 1.0 */
+ *          pairs; SHAPE a state of other dims, or of more than 1 row; the failure of the run that should have made `state`;
+ *          OUT_OF_MEMORY; RUNTIME
+ *  @threads any   @blocks if a cache with only its rows in use is copied   @since 1.0 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_batch_join(iobind_batch *batch, iobind_state *state, uint64_t *slot,
                                                         iobind_error *error);
 
@@ -177,7 +180,7 @@ typedef struct iobind_batch_wait {
   uint32_t reserved;   /**< 0 */
   size_t rows;         /**< make a step when so many rows are submitted; 0: 16 */
   uint64_t longest_ns; /**< make a step when one of them has waited so long; 0: 1 ms */
-  uint64_t timeout_ns; /**< time limit for the first row; 0: no limit; 1: use only rows that are submitted now */
+  uint64_t timeout_ns; /**< time limit for the first row; 0: no limit; 1: TIMEOUT at once if no row is submitted */
 } iobind_batch_wait;
 #define IOBIND_BATCH_WAIT_INIT {sizeof(iobind_batch_wait), 0, 0, 0, 0}
 

@@ -41,10 +41,11 @@ typedef enum iobind_input_mode {
  *  @param event  recorded by the tensor's producer; NULL: the tensor is ready. Each run waits for the last record before its
  *                submission, on the device if both streams are of one EP
  *  @return OK; NOT_FOUND index; DTYPE, SHAPE the tensor does not match, or the output of a SWAP or IN_PLACE carry can never have this
- *          shape (the message has both); WRONG_DEVICE a RESIDENT tensor is not where the session reads the input; NOT_SUPPORTED the
- *          input is not a tensor, or strings on a device; INVALID_ARGUMENT it overlaps a bound output tensor, or the memory of a
- *          state carried IN_PLACE; INVALID_STATE a run is in flight; OUT_OF_MEMORY; RUNTIME the copy failed. After an error the input
- *          is unchanged
+ *          shape (the message has both); WRONG_DEVICE a RESIDENT tensor is not where the session reads the input, or it is of another
+ *          runtime; NOT_SUPPORTED the input is not a tensor, or strings on a device; in a session that captures graphs, a LIVE tensor
+ *          at another location; INVALID_ARGUMENT it overlaps a bound output tensor, or the memory of a state carried IN_PLACE, or a
+ *          carried input is bound LIVE; INVALID_STATE a run is in flight; OUT_OF_MEMORY; RUNTIME the copy failed; for a SNAPSHOT, the
+ *          failure of work that should have written the tensor. After an error the input is unchanged
  *  @threads serial   @blocks for the copy of a SNAPSHOT   @since 1.0 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_binding_set_input(iobind_binding *binding, size_t index, iobind_input_mode mode,
                                                                iobind_tensor *tensor, iobind_event *event, iobind_error *error);
@@ -172,7 +173,9 @@ IOBIND_API IOBIND_CHECK iobind_status iobind_binding_set_run_options(iobind_bind
 
 /** Check that the binding can run: every input is bound, symbolic dims agree, and at least one output is fetched. The first run after
  *  a change checks the same.
- *  @return OK; INVALID_STATE an input is not bound (the message names it), or no output is fetched; SHAPE
+ *  @return OK; INVALID_STATE an input is not bound (the message names it), a carried state is undefined, no output is fetched, or a run
+ *          is in flight; SHAPE; NOT_SUPPORTED an input is not a tensor; INVALID_ARGUMENT an output that the model passes through from
+ *          an input overlaps only a part of that input
  *  @threads serial   @since 1.0 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_binding_check(iobind_binding *binding, iobind_error *error);
 
@@ -232,8 +235,9 @@ IOBIND_API IOBIND_CHECK iobind_status iobind_binding_clear(iobind_binding *bindi
  *    pipeline it runs without a graph.
  *  - A graph belongs to its thread: runs of the binding on another thread fail with INVALID_STATE until its graphs are released.
  *  - Runs of such a session are serialized. During a capture, all calls into that EP block.
- *  - iobind_session_create refuses (NOT_SUPPORTED): values that are not tensors, control flow, random operators, and outputs whose
- *    size depends on data or that nodes on the CPU make. If ORT refuses the model, it is loaded again to name the nodes.
+ *  - iobind_session_create refuses (NOT_SUPPORTED): values that are not tensors, control flow, random operators, outputs whose size
+ *    depends on data, outputs that no node or a node on the CPU makes, and files in ORT's own format. If ORT refuses the model, it is
+ *    loaded again to name the nodes.
  *  - No replay overwrites an output that was taken, or that is retained while other tensors are bound: such a graph is released.
  *  - CUDA's EP, and any EP with ORT before 1.27, keeps a released graph until the session is destroyed. With 32 of these a session
  *    makes plain runs instead of new captures, and logs a warning.

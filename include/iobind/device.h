@@ -58,16 +58,16 @@ IOBIND_API iobind_device *iobind_runtime_get_device(const iobind_runtime *runtim
 /** Find the first working device of a spec. A device works if a tiny session runs on it; iobind tries this once per device.
  *
  *  In a list of several entries a device with wrong results (iobind_device_check) is skipped, and a warning is logged. It is returned
- *  only if no other device of the list works. With a single entry results are not checked.
+ *  only if no other device of the list works. The results of a single entry, or of one with `?`, are not checked.
  *
  *  A spec is a list in order of preference, such as "cuda,webgpu,cpu". N counts matching devices from 0. The entries are:
  *  - `cpu`, `cuda[:N]`, `webgpu[:N]`, `dml[:N]`, `openvino[:N]`, `vdev[:N]` and the other names of the EP catalogue
  *  - `gpu[:N]`, `npu[:N]`: a device whose memory or hardware is a GPU or an NPU
  *  - `ep=NAME[:N]`: by ORT's EP name
  *  - `vendor=0xHHHH[:N]`: by PCI vendor id; never the CPU
- *  - any of these with `?KEY=VALUE&KEY=VALUE`: the device is tried with these EP options, which some EPs need (`qnn`). They apply to
- *    this check only: set them in the session's options, too. Not for CUDA
  *  - any of these with the suffix `/pinned`: the device's host-accessible memory (`cuda_pinned` is an alias of `cuda/pinned`)
+ *  - any of these followed by `?KEY=VALUE&KEY=VALUE`: the device is tried with these EP options, which some EPs need (`qnn`). They
+ *    apply to this check only: set them in the session's options, too. Not for CUDA
  *  @param memory  receives the memory type; NULL: a spec with `/pinned` is an error
  *  @return OK; NOT_FOUND no device matches; WRONG_DEVICE no matching device works (the message has each reason); INVALID_ARGUMENT
  *  @threads any   @blocks yes: the first use of a device starts its driver   @since 1.0 */
@@ -143,7 +143,7 @@ typedef struct iobind_memory_usage {
 IOBIND_API IOBIND_CHECK iobind_status iobind_device_get_memory(const iobind_device *device, iobind_holder holder,
                                                                iobind_memory_usage *usage, iobind_error *error);
 
-/** Return the memory that iobind's allocators of a device keep for later tensors to the driver, so that sessions and other processes
+/** Return to the driver the memory that iobind's allocators of a device keep for later tensors. Then sessions and other processes
  *  can use it. Only pools (IOBIND_RUNTIME_POOLS, on CUDA) keep memory; on other devices the call has no effect. Memory of tensors, and
  *  memory that submitted work still uses, is not returned. An arena of a session is not affected: the run config entry
  *  "memory.enable_memory_arena_shrinkage" shrinks it after a run.

@@ -241,8 +241,9 @@ enum {
 typedef struct iobind_preload_options {
   uint32_t struct_size;
   uint32_t flags;        /**< IOBIND_PRELOAD_* */
-  const char *directory; /**< NULL: the libraries of an installed PyTorch, NVIDIA's wheels for Python, then the loader's search path;
-                              "": only the wheels; otherwise only this directory, which has the libraries or Python's packages */
+  const char *directory; /**< NULL: the libraries of an installed PyTorch, NVIDIA's wheels for Python, `cuda/` in the runtime
+                              directory, then the loader's search path; "": only the wheels and `cuda/`; otherwise only this
+                              directory, which has the libraries or Python's packages */
   uint32_t cuda;         /**< major version of CUDA, 12 or 13; 0: the newest one found */
   uint32_t reserved;
 } iobind_preload_options;

@@ -55,7 +55,8 @@ typedef struct iobind_runtime_options {
  *  - `ort_library`; then the environment variable ORT_NATIVE_LIB_PATH (a file or a directory). If either is set, the search ends
  *    there.
  *  - a copy that the process has already loaded
- *  - the directory of libiobind; the runtime directory `iobind/` beside libiobind; the system loader's search path
+ *  - the directory of libiobind; `onnxruntime/` in the runtime directory, which is `iobind/` beside libiobind; the system loader's
+ *    search path
  *  - the file or directory set as IOBIND_ORT_LIBRARY when libiobind was built, if any
  *
  *  EP libraries are searched for in this order:
@@ -63,8 +64,9 @@ typedef struct iobind_runtime_options {
  *  - IOBIND_EP_LIBRARIES (the same forms, separated by ':', on Windows ';')
  *  - the catalogue's libraries in the directory of libiobind, in `ep/` of the runtime directory, and beside ORT
  *
- *  If a library found in the other steps does not load, only iobind_runtime_get_ep reports it. A library that the host program has
- *  registered is used as it is. Relative paths start at the current directory. A setuid program ignores both variables.
+ *  If a library found in the other steps does not load, the call succeeds. iobind_runtime_get_ep and the log report the reason. A
+ *  library that the host program has registered is used as it is. Relative paths start at the current directory. A setuid program
+ *  ignores both variables.
  *
  *  A process has one runtime for each loaded ORT. A second call for the same ORT retains and returns the same object; of its
  *  options only `ep_libraries` has an effect. IOBIND_RUNTIME_POOLS must be set in the first call.
@@ -74,7 +76,8 @@ typedef struct iobind_runtime_options {
  *          older than 1.24, or the library is not ORT; NOT_SUPPORTED an unknown flag, or another copy of ORT in the process uses
  *          an EP library; INVALID_STATE IOBIND_RUNTIME_POOLS is set, and the runtime exists without it; INVALID_ARGUMENT;
  *          RUNTIME; OUT_OF_MEMORY
- *  @threads any. No other thread may read the environment during the first call, which changes it   @since 1.0 */
+ *  @threads any. No other thread may read the environment during a call that changes it: the first call, and the first one without
+ *           IOBIND_RUNTIME_TELEMETRY   @since 1.0 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_runtime_create(const iobind_runtime_options *options, iobind_runtime **runtime,
                                                             iobind_error *error);
 
@@ -102,8 +105,9 @@ IOBIND_API IOBIND_CHECK iobind_status iobind_runtime_get_info(const iobind_runti
 /** Register an EP library under a name. Its devices are added after the existing ones.
  *  @param name  registration name; NULL: the catalogue's name for that file, or else the file name
  *  @param path  the library's file
- *  @return OK, also if it is already registered under that name; NOT_FOUND no such file; RUNTIME the library does not load (the
- *          message has the loader's reason, such as a missing library); NOT_SUPPORTED another copy of ORT uses it; INVALID_ARGUMENT
+ *  @return OK, also if a library is already registered under that name, or this file under another; NOT_FOUND no such file; RUNTIME
+ *          the library does not load (the message has the loader's reason, such as a missing library); NOT_SUPPORTED another copy of
+ *          ORT uses it; INVALID_ARGUMENT
  *  @threads any   @since 1.0 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_runtime_register_ep(iobind_runtime *runtime, const char *name, const char *path,
                                                                  iobind_error *error);

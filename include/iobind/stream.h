@@ -24,8 +24,8 @@ typedef struct iobind_stream_options {
  *
  *  On a device with IOBIND_DEVICE_STREAMS it is a native stream of the EP:
  *  - Calls that submit work return at once.
- *  - Copies of up to 256 MiB between device and pageable memory go through four staging buffers in pinned memory. They block if all
- *    four are in use. An upload below 64 KiB needs none.
+ *  - If the device has pinned memory, copies of up to 256 MiB between device and pageable memory go through four staging buffers
+ *    there. They block if all four are in use. An upload below 64 KiB may need none.
  *  - Whether other copies block depends on the EP.
  *
  *  On any other device it is a queue with a thread of iobind:
@@ -49,7 +49,9 @@ IOBIND_API IOBIND_CHECK iobind_status iobind_stream_synchronize(iobind_stream *s
 /** Make later work on the stream wait for an event of any stream. If both streams are native streams of one EP, the device waits. If
  *  the waiting stream is a thread of iobind, that thread waits. Waiting for an unrecorded event is a no-op.
  *  @return OK; INVALID_ARGUMENT; RUNTIME; the failure of work before the event, if it is already complete
- *  @threads serial for the stream   @blocks if a native stream waits for an event of another EP's stream   @since 1.0 */
+ *  @threads serial for the stream
+ *  @blocks if a native stream waits for an event of another EP's stream, or for data that are read into pageable memory
+ *  @since 1.0 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_stream_wait(iobind_stream *stream, iobind_event *event, iobind_error *error);
 
 /** Create an event. An unrecorded event counts as signaled.

@@ -14,7 +14,7 @@ extern "C" {
 typedef enum iobind_audit_kind {
   IOBIND_AUDIT_INPUT = 0,
   IOBIND_AUDIT_OUTPUT = 1,
-  IOBIND_AUDIT_NODE = 2, /**< a node that runs on the CPU although the session has a device */
+  IOBIND_AUDIT_NODE = 2, /**< a node that runs on the CPU although the session has a device whose memory the host cannot access */
   IOBIND_AUDIT_KIND_FORCE32 = 0x7FFFFFFF
 } iobind_audit_kind;
 
@@ -23,9 +23,9 @@ enum {
   IOBIND_AUDIT_UNKNOWN = 1u << 1  /**< data move, but their size is unknown: no run has determined it, or only ORT knows it */
 };
 
-/** List the data that each run of a binding moves: an entry for every input and output. With IOBIND_SESSION_PLACEMENT there are also
- *  entries for nodes that run on the CPU although the session has a device. Sizes of outputs are those of the last run. Copies that
- *  ORT inserts between such nodes are only in its profile (see iobind_session_end_profile), which the tool reads.
+/** List the data that each run of a binding moves: an entry for every input and output. If nodes were recorded (see device_node_count
+ *  of iobind_session_info), there are also entries of the kind IOBIND_AUDIT_NODE. Sizes of outputs are those of the last run. Copies
+ *  that ORT inserts between nodes are only in its profile (see iobind_session_end_profile), which the tool reads.
  *  @return OK; INVALID_STATE a run is in flight; INVALID_ARGUMENT; OUT_OF_MEMORY; RUNTIME
  *  @threads serial for the binding   @since 1.0 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_audit_create(iobind_binding *binding, iobind_audit **audit, iobind_error *error);

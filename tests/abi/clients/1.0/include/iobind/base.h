@@ -5,19 +5,20 @@
  *  - A function that can fail returns an iobind_status. Its last argument is an `iobind_error *`, owned by the caller, or NULL.
  *  - On failure every out pointer is set to NULL. Nothing else has changed, except as documented.
  *  - A call without a stream completes its work before it returns. A call with a stream submits its work to that stream.
+ *  - A call that uses a device may return DEVICE_LOST, also if its comment does not list it.
  *  - No function prints, aborts or stores an error per thread.
  *
  *  Arguments
  *  - Strings are NUL-terminated UTF-8. Argument strings are copied; returned strings are borrowed.
  *  - Options, requests and infos are structs that begin with `struct_size`. The _INIT macro sets it and zeroes all other fields.
  *    Zero selects a field's default; a NULL options pointer selects all defaults.
- *  - Every array is passed with its length, which must be the number that the session expects.
+ *  - Every array is passed with its length. If the session determines that length, any other one is INVALID_ARGUMENT.
  *  - Sizes are in bytes (size_t), dims in elements (int64_t), and times in nanoseconds (uint64_t).
  *
  *  Lifetime
  *  - `create` pairs with `destroy`, and `retain` with `release`. `destroy` and `release` ignore NULL.
  *  - An object keeps its parents alive. Objects may be destroyed in any order.
- *  - `get` returns a borrowed reference, `take` transfers ownership, `wrap` borrows the caller's memory.
+ *  - `get` returns a borrowed reference, except as documented. `take` transfers ownership, `wrap` borrows the caller's memory.
  *
  *  Threads: each function's comment has one of the first three tags.
  *  - `@threads any`: may be called from any thread at any time.

@@ -59,14 +59,15 @@ typedef struct iobind_pipeline_request {
 
 /** Submit an item. The first item of a slot allocates the slot's device and pinned memory. An item with other dims allocates it
  *  again.
- *  - A tensor on the host is copied before the call returns. The call blocks for its event. Afterwards the tensor may change.
+ *  - A tensor on the host is copied before the call returns. The call blocks for its event, and for work in flight that writes the
+ *    tensor. Afterwards the tensor may change.
  *  - Any other tensor is read in place. It is kept alive, and must not be written, until the item is pulled. The run waits for its
  *    event, on the device if both streams are of one EP.
  *  @return OK, also if the item fails later (iobind_pipeline_next reports it); INVALID_STATE every slot holds an item that was not
  *          pulled, or an item failed and IOBIND_PIPELINE_STOP is set; DTYPE, SHAPE an input does not match; WRONG_DEVICE an input is
  *          neither on the host nor where the session reads it; INVALID_ARGUMENT; OUT_OF_MEMORY, RUNTIME memory for the item; the
- *          failure of work before the event of an input on the host. After an error the item is not submitted
- *  @threads serial   @blocks for events of inputs on the host   @since 1.0 */
+ *          failure of work that should have written an input on the host. After an error the item is not submitted
+ *  @threads serial   @blocks for inputs on the host   @since 1.0 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_pipeline_submit(iobind_pipeline *pipeline, const iobind_pipeline_request *request,
                                                              iobind_error *error);
 

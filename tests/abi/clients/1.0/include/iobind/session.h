@@ -52,7 +52,7 @@ enum {
 typedef struct iobind_verify {
   uint32_t runs;
   uint32_t reserved; /**< 0 */
-  double absolute;   /**< both 0: by type, as in iobind_tensor_compare; otherwise they apply to all floating-point types */
+  double absolute;   /**< 0 .. 1e30. Both 0: by type, as in iobind_tensor_compare; otherwise they apply to all floating-point types */
   double relative;
 } iobind_verify;
 
@@ -98,9 +98,10 @@ typedef struct iobind_session_options {
  *  - With a policy, the options apply to the EPs that it chooses from.
  *  @param path  an ONNX or ORT file
  *  @return OK; NOT_FOUND no such file, or the model does not declare a dim of `dim_names`; IO the file cannot be read;
- *          INVALID_ARGUMENT; WRONG_DEVICE a device of another runtime, or a stream of another device; NOT_SUPPORTED a stream that is
- *          not native, or a model whose captured graphs would be wrong; VERSION ORT is too old for graphs; INVALID_STATE a stream of
- *          a CUDA device is being captured, and that capture has failed; OUT_OF_MEMORY; RUNTIME ORT refuses the model or a device
+ *          INVALID_ARGUMENT; SHAPE a negative value of `dim_values`; WRONG_DEVICE a device of another runtime, or a stream of another
+ *          device; NOT_SUPPORTED a stream that is not native, or a model whose captured graphs would be wrong; VERSION ORT is too old
+ *          for graphs; INVALID_STATE a stream of a CUDA device was being captured, and the call has ended that capture; OUT_OF_MEMORY;
+ *          RUNTIME ORT refuses the model or a device
  *  @threads any   @blocks yes, up to minutes for a large model   @since 1.0 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_session_create(iobind_runtime *runtime, const char *path,
                                                             const iobind_session_options *options, iobind_session **session,
@@ -132,9 +133,9 @@ typedef struct iobind_session_info {
   size_t metadata_count;   /**< entries of iobind_session_get_metadata */
   size_t graph_count;      /**< captured graphs of all its bindings that can be replayed */
   size_t kept_graph_count; /**< released graphs that the EP keeps, see iobind_binding_reset_graphs */
-  size_t device_node_count; /**< of node_count, nodes that ORT's CPU EP does not run; 0: the device is idle. Nodes are recorded with
-                                 IOBIND_SESSION_PLACEMENT. ORT 1.25 or newer also records them if `devices` names a device besides the
-                                 CPU and graph_limit is 0 */
+  size_t device_node_count; /**< of node_count, nodes that ORT's CPU EP does not run; 0, if node_count is not: the device is idle.
+                                 Nodes are recorded with IOBIND_SESSION_PLACEMENT. ORT 1.25 or newer also records them if `devices`
+                                 names a device besides the CPU and graph_limit is 0 */
 } iobind_session_info;
 #define IOBIND_SESSION_INFO_INIT {sizeof(iobind_session_info), 0, 0, 0, 0, 0, 0, NULL, NULL, NULL, NULL, 0, 0, 0, 0}
 
@@ -164,7 +165,7 @@ typedef enum iobind_value_kind {
 
 typedef struct iobind_value_info {
   uint32_t struct_size;
-  int32_t kind;               /**< iobind_value_kind; the fields after `name` are set only for tensors */
+  int32_t kind;               /**< iobind_value_kind; `dtype` to `rank` are set only for tensors */
   const char *name;
   int32_t dtype;              /**< iobind_dtype */
   int32_t has_shape;          /**< 0: any rank is accepted */
@@ -214,9 +215,8 @@ typedef struct iobind_node_info {
 } iobind_node_info;
 #define IOBIND_NODE_INFO_INIT {sizeof(iobind_node_info), 0, NULL, NULL, NULL, NULL}
 
-/** Get a node and the EP that runs it. The session needs IOBIND_SESSION_PLACEMENT. The strings remain valid as long as the session.
- *  ORT 1.24 omits nodes that a plugin EP runs.
- *  @param index  0 .. node_count - 1, grouped by EP
+/** Get a node and the EP that runs it. The strings remain valid as long as the session. ORT 1.24 omits nodes that a plugin EP runs.
+ *  @param index  0 .. node_count - 1, grouped by EP. device_node_count of iobind_session_info describes when nodes are recorded
  *  @return OK; NOT_FOUND index out of range; INVALID_ARGUMENT
  *  @threads any   @since 1.0 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_session_get_node(const iobind_session *session, size_t index,

@@ -17,7 +17,7 @@ extern "C" {
  *  - It is copied, at the same memory location, in these cases: it is carried IN_PLACE; the session captures graphs; no run was
  *    made since it was bound; another reference to its tensor exists.
  *  - Of a cache of fixed capacity whose length iobind counts (iobind_binding_write_lengths) only the rows in use are copied.
- *    Exception: memory without addresses (IOBIND_DEVICE_ADDRESSABLE) is copied whole.
+ *    Exceptions, which are copied whole: memory without addresses (IOBIND_DEVICE_ADDRESSABLE), and packed elements.
  *  - If runs are in flight on a native stream, the state is that of the last run. The call does not wait; copies are ordered on
  *    that stream. If the run fails, each use of the state returns the failure.
  *  @param state  receives a reference; iobind_state_release
@@ -34,8 +34,8 @@ IOBIND_API IOBIND_CHECK iobind_status iobind_binding_save_state(iobind_binding *
  *  - If an input is carried by MOVE or SWAP, the next run reads the state's memory; nothing is copied.
  *  - If it is carried IN_PLACE, or the session captures graphs, the state is copied. If the dims are the same, the copy goes into
  *    the bound memory: no graph is lost and nothing is allocated. Otherwise it goes into new memory.
- *  - A cache with a counted length keeps the capacity of the bound tensor: the rows in use are copied there, or into new memory,
- *    followed by zeros. If no tensor is bound, it has the capacity of the saved cache.
+ *  - A cache with a counted length keeps the capacity of the bound tensor; if no tensor is bound, that of the saved cache. The rows
+ *    in use are copied into the bound memory, or into new memory, where zeros follow them.
  *  - The results of the last run cannot be fetched afterwards.
  *  @return OK; INVALID_ARGUMENT the state is of another session, or the binding carries other inputs; SHAPE, also a cache with more
  *          rows in use than the bound tensor has; INVALID_STATE a run is in flight; the failure of the run that should have made
@@ -138,10 +138,11 @@ IOBIND_API IOBIND_CHECK iobind_status iobind_binding_name_length(iobind_binding 
  *    written or carried again. A run that is refused does not change it. A saved state has its length; iobind_binding_rewind_state
  *    sets the length.
  *  - Other operators that read the cache may have a length input, too: Attention, GroupQueryAttention. iobind finds them also
- *    behind nodes that keep the rows, such as Cast or Transpose. If the graph does not show their length input, nothing is written,
+ *    after nodes that keep the rows, such as Cast or Transpose. If the graph does not show their length input, nothing is written,
  *    unless the caller has named the inputs (iobind_binding_name_length).
  *  - If the graph shows which input has the new rows, a run with another number of new rows is refused (SHAPE).
- *  - If a run fails in flight, the length is again that before all runs in flight.
+ *  - If a run fails in flight, the length is again that before all runs in flight. Lengths that were already written for a later run
+ *    must be written again: until then, runs are refused (INVALID_STATE).
  *  - If the caller writes the lengths instead, iobind_binding_run checks them: it refuses a length below 0 and one for which a cache has
  *    no room (INVALID_ARGUMENT), before ORT or a capture reads it. Exceptions, for which only the EP's kernels decide:
  *    - lengths in memory of a device, or in pinned memory that is copied to it;
@@ -154,8 +155,9 @@ IOBIND_API IOBIND_CHECK iobind_status iobind_binding_name_length(iobind_binding 
  *                  counted
  *  @param count   number of lengths: 1 for all rows of the batch, or one for each row
  *  @param stream  NULL: complete on return. Otherwise as for iobind_binding_write_input
- *  @return OK; INVALID_ARGUMENT a length and `added` exceed the capacity, or are out of range, or `count` is wrong; INVALID_STATE
- *          the length is unknown, a state or an input with open dims is not bound, or a run is in flight on another stream;
+ *  @return OK; INVALID_ARGUMENT a length and `added` exceed the capacity, or are out of range, or `count` is wrong; SHAPE a mask is
+ *          too narrow, positions are not `added` in number, or a named cache does not have its axis; INVALID_STATE the length is
+ *          unknown, a state or an input with open dims is not bound, or a run is in flight on another stream;
  *          NOT_SUPPORTED no such cache is carried, or the graph computes its lengths from an input (the message names it), or does
  *          not show them (the message has the reason), or takes one length for rows of different lengths; IO as for
  *          iobind_session_get_state_kind; WRONG_DEVICE; OUT_OF_MEMORY; RUNTIME. After a failed copy, runs are refused until a call
@@ -200,13 +202,13 @@ typedef struct iobind_state_info {
   uint32_t reserved;
   size_t pair_count; /**< carried inputs: entries of iobind_state_get_pair */
   size_t bytes;      /**< of all its tensors */
-  const char *device_spec; /**< where its session ran, such as "cuda:0": the first device other than the CPU. Of a state from a file: as
-                           in the file */
+  const char *device_spec; /**< where its session ran, such as "cuda:0": the session's first device other than the CPU, or "cpu". Of a
+                           state from a file: as in the file */
   const char *ort_version; /**< the version of ORT that its session had, such as "1.31.1". Of a state from a file: as in the file */
 } iobind_state_info;
 #define IOBIND_STATE_INFO_INIT {sizeof(iobind_state_info), 0, 0, 0, NULL, NULL}
 
-/** Describe a state. The texts live as long as the state.
+/** Describe a state. The strings remain valid as long as the state.
  *  @return OK; INVALID_ARGUMENT
  *  @threads any   @since 1.0 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_state_get_info(const iobind_state *state, iobind_state_info *info,

@@ -56,7 +56,8 @@ IOBIND_API uint32_t iobind_dtype_get_bits(int32_t dtype);
 
 /** Bytes of a dense tensor: ceil(elements * bits / 8); 0 if a dim is 0.
  *  @param dims  `rank` dims of 0 or more; may be NULL if rank is 0 (a scalar: one element)
- *  @return OK; SHAPE a negative dim, a rank above IOBIND_MAX_RANK, or a product that overflows; DTYPE no such type, or STRING; INVALID_ARGUMENT
+ *  @return OK; SHAPE a negative dim, a rank above IOBIND_MAX_RANK, or a product that overflows; DTYPE no such type, or STRING;
+ *          INVALID_ARGUMENT
  *  @threads any   @since 1.0 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_dtype_get_bytes(iobind_dtype dtype, const int64_t *dims, size_t rank,
                                                              size_t *bytes, iobind_error *error);
@@ -97,8 +98,8 @@ typedef struct iobind_buffer {
 
 /** Make a tensor over the caller's memory, without a copy. On CUDA the driver is asked whether the address is in that memory of the
  *  device.
- *  @return OK; INVALID_ARGUMENT NULL data, too few bytes, or an address in other memory; SHAPE; DTYPE strings; NOT_SUPPORTED no such
- *          memory; RUNTIME; OUT_OF_MEMORY
+ *  @return OK; INVALID_ARGUMENT NULL data, or too few bytes; WRONG_DEVICE an address in other memory; SHAPE; DTYPE strings;
+ *          NOT_SUPPORTED no such memory; RUNTIME; OUT_OF_MEMORY
  *  @threads any   @since 1.0 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_tensor_wrap(iobind_device *device, const iobind_buffer *buffer,
                                                          iobind_tensor **tensor, iobind_error *error);
@@ -155,7 +156,8 @@ IOBIND_API void *iobind_tensor_get_address(const iobind_tensor *tensor);
 
 /* ---- access by the host ---------------------------------------------------------------------------------------------- */
 /* Access without a stream waits for iobind's work in flight on that memory, on any stream or thread: a read waits for writers, a
- * write for readers and writers. Views and DLPack share the memory. Do not access a tensor in a callback of a run. */
+ * write for readers and writers. A read returns the failure of work that should have written the memory. Views and DLPack share the
+ * memory. Do not access a tensor in a callback of a run. */
 
 /** The access for which memory is mapped. */
 typedef enum iobind_access {
@@ -169,7 +171,7 @@ typedef enum iobind_access {
  *  @param access  WRITE also waits for work in flight that reads the tensor
  *  @param data    receives the address; NULL if the tensor has 0 bytes; valid as long as the tensor
  *  @return OK; WRONG_DEVICE the tensor is in device memory (iobind_tensor_read copies it); DTYPE it has another type, or strings;
- *          INVALID_ARGUMENT WRITE of a read-only tensor; the failure of a run in flight that should have written it
+ *          INVALID_ARGUMENT WRITE of a read-only tensor; for READ, the failure of work that should have written it
  *  @threads any   @blocks if work in flight uses it   @since 1.0 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_tensor_map(iobind_tensor *tensor, iobind_dtype dtype, iobind_access access,
                                                         void **data, iobind_error *error);
@@ -181,8 +183,9 @@ IOBIND_API IOBIND_CHECK iobind_status iobind_tensor_map(iobind_tensor *tensor, i
  *  @param offset  in the tensor, in bytes
  *  @param data    `bytes` bytes; with a stream they must remain valid and unchanged until the copy is complete
  *  @param stream  NULL: complete on return. Otherwise a stream of the tensor's device
- *  @return OK; INVALID_ARGUMENT the part is not inside the tensor; DTYPE strings; WRONG_DEVICE a stream of another device; RUNTIME
- *  @threads serial for each tensor   @blocks if stream is NULL   @since 1.0 */
+ *  @return OK; INVALID_ARGUMENT the part is not inside the tensor, or the tensor is read-only; DTYPE strings; WRONG_DEVICE a stream of
+ *          another device; RUNTIME
+ *  @threads serial for each tensor   @blocks if stream is NULL, or if the part is staged   @since 1.0 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_tensor_write(iobind_tensor *tensor, size_t offset, const void *data, size_t bytes,
                                                           iobind_stream *stream, iobind_error *error);
 
@@ -190,7 +193,7 @@ IOBIND_API IOBIND_CHECK iobind_status iobind_tensor_write(iobind_tensor *tensor,
  *  part that does not begin at 0 is staged: one download of offset + bytes. With a stream the data are valid when
  *  iobind_stream_synchronize, or a wait for a later event or a query of it, has reported completion. They are not written if the
  *  stream has failed.
- *  @threads shared-read   @blocks if stream is NULL   @since 1.0 */
+ *  @threads shared-read   @blocks if stream is NULL, or if the part is staged   @since 1.0 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_tensor_read(const iobind_tensor *tensor, size_t offset, void *data, size_t bytes,
                                                          iobind_stream *stream, iobind_error *error);
 
@@ -201,8 +204,9 @@ IOBIND_API IOBIND_CHECK iobind_status iobind_tensor_read(const iobind_tensor *te
  *  @param sources, targets  `count` tensors each
  *  @param stream            NULL: complete on return. Otherwise a stream of one of the devices; data in pageable memory become valid
  *                           as with iobind_tensor_read
- *  @return OK; DTYPE, SHAPE a pair differs (the message has its index); INVALID_ARGUMENT overlap; NOT_SUPPORTED strings; WRONG_DEVICE
- *          another runtime, or a stream of another device; RUNTIME. After a failure the content of the targets is undefined
+ *  @return OK; DTYPE, SHAPE a pair differs (the message has its index); INVALID_ARGUMENT overlap, or a read-only target; NOT_SUPPORTED
+ *          strings; WRONG_DEVICE another runtime, or a stream of another device; RUNTIME. After a failure the content of the targets is
+ *          undefined
  *  @threads serial for the targets   @blocks if stream is NULL   @since 1.0 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_tensor_copy(const iobind_tensor *const *sources, iobind_tensor *const *targets,
                                                          size_t count, iobind_stream *stream, iobind_error *error);
@@ -232,9 +236,9 @@ typedef struct iobind_difference {
   uint32_t struct_size;
   uint32_t reserved;
   uint64_t beyond;      /**< elements that differ by more than the tolerance */
-  uint64_t first;       /**< the index of the first of them, in the order of memory */
-  double absolute;      /**< the largest difference; infinity if only one side is NaN or an infinity; 0 for packed and complex
-                             elements, and for floats of 8 bits and less */
+  uint64_t first;       /**< the index of the first of them, in the order of memory; 0 if there are none */
+  double absolute;      /**< the largest difference; infinity if NaN or an infinity differs from the other side; 0 for strings, packed
+                             and complex elements, and floats of 8 bits and less */
   double relative;      /**< the largest |difference| / |right element| */
 } iobind_difference;
 #define IOBIND_DIFFERENCE_INIT {sizeof(iobind_difference), 0, 0, 0, 0, 0}
@@ -247,7 +251,7 @@ typedef struct iobind_difference {
  *  @param tolerance  NULL: by the type. float32, float64: 0.0001 + 0.001; float16: 0.01 + 0.01; bfloat16: 0.08 + 0.08. For the last
  *                    two that is some ten times the type's resolution
  *  @return OK, also if they differ; SHAPE, DTYPE their dims or types differ; WRONG_DEVICE one of them is not in host memory;
- *          INVALID_ARGUMENT, also a tolerance that is negative or NaN; the failure of work that should have written one of them;
+ *          INVALID_ARGUMENT, also a tolerance outside 0 .. 1e30; the failure of work that should have written one of them;
  *          OUT_OF_MEMORY; RUNTIME
  *  @threads shared-read   @blocks if work in flight writes them   @since 1.0 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_tensor_compare(const iobind_tensor *tensor, const iobind_tensor *right,
