@@ -344,6 +344,52 @@ static void task_of_a_stream_that_is_gone(void **state) {
   }
 }
 
+/* ---- copies of many pairs ---- */
+
+enum { PAIRS = 150, CHAIN = 70 }; /* more than the library copies together */
+
+/* Between the host and the device, and within each. Pair CHAIN reads what the first one writes. */
+static void many_pairs(void **state) {
+  (void)state;
+  iobind_tensor *sources[PAIRS];
+  iobind_tensor *targets[PAIRS];
+  for (int i = 0; i < PAIRS; i++) {
+    const float values[2] = {(float)i, 1};
+    sources[i] = i == CHAIN ? iobind_tensor_retain(targets[0]) : fixture_floats(i % 3 == 0 ? cpu : device, values, 2);
+    targets[i] = fixture_floats(i % 2 == 0 ? cpu : device, NULL, 2);
+  }
+  expect_ok(iobind_tensor_copy((const iobind_tensor *const *)sources, targets, PAIRS, NULL, &fault));
+  for (int i = 0; i < PAIRS; i++) {
+    const float expected[2] = {i == CHAIN ? 0 : (float)i, 1};
+    fixture_expect_floats(targets[i], expected, 2);
+  }
+  for (int i = 0; i < PAIRS; i++) {
+    iobind_tensor_release(sources[i]);
+    iobind_tensor_release(targets[i]);
+  }
+}
+
+/* The host copies between pinned and other host memory itself, after one wait for the stream: each wait has a ticket, and so has each
+ * pair's use of its two tensors. */
+static void one_wait_for_all_copies_of_the_host(void **state) {
+  (void)state;
+  enum { COPIES = 20 };
+  static const int64_t dims[1] = {4};
+  iobind_tensor *sources[COPIES];
+  iobind_tensor *targets[COPIES];
+  for (int i = 0; i < COPIES; i++) {
+    expect_ok(iobind_tensor_create(device, IOBIND_MEMORY_HOST_ACCESSIBLE, IOBIND_DTYPE_FLOAT32, dims, 1, &sources[i], &fault));
+    targets[i] = fixture_floats(cpu, NULL, 4);
+  }
+  const iobind__ticket before = atomic_load(&stream->timeline.submitted);
+  expect_ok(iobind_tensor_copy((const iobind_tensor *const *)sources, targets, COPIES, stream, &fault));
+  assert_int_equal(atomic_load(&stream->timeline.submitted) - before, 1 + 2 * COPIES);
+  for (int i = 0; i < COPIES; i++) {
+    iobind_tensor_release(sources[i]);
+    iobind_tensor_release(targets[i]);
+  }
+}
+
 #define ON(device, test) \
   { #device ": " #test, test, start, stop, #device }
 #define ON_BOTH(test) ON(vdev, test), ON(cpu, test)
@@ -358,6 +404,8 @@ static const struct CMUnitTest tests[] = {
     ON(vdev, what_has_a_lower_ticket_is_before_the_point),
     ON_BOTH(no_thread_for_a_task),
     ON_BOTH(task_of_a_stream_that_is_gone),
+    ON_BOTH(many_pairs),
+    ON(vdev, one_wait_for_all_copies_of_the_host),
 };
 
 FIXTURE_MAIN(tests, NULL, NULL);
