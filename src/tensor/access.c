@@ -48,6 +48,7 @@ iobind_status iobind_tensor_map(iobind_tensor *tensor, iobind_dtype dtype, iobin
   }
   IOBIND__TRY(iobind__null_check(tensor, "tensor", "tensor_map", error));
   IOBIND__TRY(iobind__null_check(data, "data", "tensor_map", error));
+  IOBIND__TRY(iobind__process_check("tensor_map", error));
   return iobind__named(map(tensor, dtype, access, data, error), error, "tensor_map");
 }
 
