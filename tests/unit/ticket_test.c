@@ -456,6 +456,20 @@ static void one_wait_for_all_copies_of_the_host(void **state) {
   }
 }
 
+/* A thread that registers an EP's library holds the runtime's mutex, for seconds: work on tensors goes on. */
+static void work_while_a_library_loads(void **state) {
+  (void)state;
+  static const float values[4] = {1, 2, 3, 4};
+  float got[4] = {0};
+  iobind_tensor *tensor = fixture_floats(device, NULL, 4);
+  pthread_mutex_lock(&runtime->mutex);
+  expect_ok(iobind_tensor_write(tensor, 0, values, sizeof values, stream, &fault));
+  expect_ok(iobind_tensor_read(tensor, 0, got, sizeof got, NULL, &fault));
+  pthread_mutex_unlock(&runtime->mutex);
+  assert_memory_equal(got, values, sizeof values);
+  iobind_tensor_release(tensor);
+}
+
 #define ON(device, test) \
   { #device ": " #test, test, start, stop, #device }
 #define ON_BOTH(test) ON(vdev, test), ON(cpu, test)
@@ -472,6 +486,7 @@ static const struct CMUnitTest tests[] = {
     ON_BOTH(task_of_a_stream_that_is_gone),
     ON(cpu, each_thread_is_woken_once),
     ON_BOTH(many_pairs),
+    ON_BOTH(work_while_a_library_loads),
     ON(vdev, one_wait_for_all_copies_of_the_host),
 };
 
