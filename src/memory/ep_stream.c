@@ -91,7 +91,7 @@ static bool has_earlier(const iobind_stream *stream, iobind__ticket ticket) {
 static void begin_wait(iobind_stream *stream, iobind__wait *self) {
   pthread_mutex_lock(&stream->timeline.mutex);
   while (has_earlier(stream, self->ticket)) {
-    pthread_cond_wait(&stream->timeline.changed, &stream->timeline.mutex);
+    pthread_cond_wait(&stream->ep.ended, &stream->timeline.mutex);
   }
   self->next = stream->ep.waits;
   stream->ep.waits = self;
@@ -105,9 +105,9 @@ static void end_wait(iobind_stream *stream, const iobind__wait *self) {
     at = &(*at)->next;
   }
   *at = self->next;
-  pthread_cond_broadcast(&stream->timeline.changed);
+  pthread_cond_broadcast(&stream->ep.ended);
   while (has_earlier(stream, self->ticket)) {
-    pthread_cond_wait(&stream->timeline.changed, &stream->timeline.mutex);
+    pthread_cond_wait(&stream->ep.ended, &stream->timeline.mutex);
   }
   pthread_mutex_unlock(&stream->timeline.mutex);
 }

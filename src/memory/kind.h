@@ -52,6 +52,13 @@ void iobind__stream_fail(iobind_stream *stream, iobind__ticket after, iobind__ti
 /* The work of these tickets has failed. With the mutex held. */
 void iobind__stream_add_failure(iobind_stream *stream, iobind__ticket from, iobind__ticket to, const iobind_error *failure);
 
+/* Block until iobind__stream_wake is called for the ticket, or iobind__clock_ns is `until`: then false. Each thread has a condition
+ * of its own, so that a task that ends wakes only the threads that wait for it. With the mutex held. */
+bool iobind__stream_sleep(iobind_stream *stream, iobind__ticket ticket, uint64_t until);
+
+/* Wake the threads that wait for tickets up to this one. With the mutex held. */
+void iobind__stream_wake(iobind_stream *stream, iobind__ticket ticket);
+
 /* Release the references up to a ticket that is complete. */
 void iobind__stream_collect(iobind_stream *stream, iobind__ticket ticket);
 

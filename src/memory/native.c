@@ -223,7 +223,7 @@ iobind_status iobind_stream_wrap(iobind_device *device, const iobind_native *giv
   iobind_stream *made = NULL;
   IOBIND__TRY(iobind__process_check("stream_wrap", error));
   IOBIND__TRY(read_native(&native, given, device, true, "stream_wrap", error));
-  IOBIND__TRY(iobind__named(iobind_stream_create(device, NULL, &made, error), error, "stream_wrap"));
+  IOBIND__TRY(iobind__renamed(iobind_stream_create(device, NULL, &made, error), error, "stream_wrap"));
   iobind_status status = open_bridge(made, native.handle, error);
   if (status != IOBIND_OK) {
     iobind_stream_destroy(made);

@@ -89,7 +89,7 @@ static iobind_status run_watching(iobind__task *task, const iobind_error *failur
     atomic_store(&point->watch, IOBIND__WATCH_REFUSED);
   }
   pthread_mutex_lock(&point->stream->timeline.mutex);
-  pthread_cond_broadcast(&point->stream->timeline.changed); /* for callers that wait with a time limit */
+  iobind__stream_wake(point->stream, point->ticket); /* for callers that wait with a time limit */
   pthread_mutex_unlock(&point->stream->timeline.mutex);
   if (failure != NULL) {
     return iobind__error_copy(error, failure);
@@ -149,7 +149,7 @@ static void await_change(iobind__point *point, uint64_t until) {
   pthread_mutex_lock(&stream->timeline.mutex);
   bool before = iobind__stream_passed(stream, point->ticket);
   while (in_time && !can_be_told(point) && iobind__stream_passed(stream, point->ticket) == before) {
-    in_time = iobind__condition_wait(&stream->timeline.changed, &stream->timeline.mutex, until);
+    in_time = iobind__stream_sleep(stream, point->ticket, until);
   }
   pthread_mutex_unlock(&stream->timeline.mutex);
 }

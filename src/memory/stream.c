@@ -169,6 +169,31 @@ void iobind__stream_pass(iobind_stream *stream) {
   }
 }
 
+/* ---- threads that wait for a ticket ---- */
+
+bool iobind__stream_sleep(iobind_stream *stream, iobind__ticket ticket, uint64_t until) {
+  iobind__timeline *timeline = &stream->timeline;
+  iobind__sleeper self = {.ticket = ticket, .next = timeline->sleepers};
+  iobind__condition_init(&self.woken);
+  timeline->sleepers = &self;
+  bool in_time = iobind__condition_wait(&self.woken, &timeline->mutex, until);
+  iobind__sleeper **at = &timeline->sleepers;
+  while (*at != &self) {
+    at = &(*at)->next;
+  }
+  *at = self.next;
+  pthread_cond_destroy(&self.woken);
+  return in_time;
+}
+
+void iobind__stream_wake(iobind_stream *stream, iobind__ticket ticket) {
+  for (iobind__sleeper *one = stream->timeline.sleepers; one != NULL; one = one->next) {
+    if (one->ticket <= ticket) {
+      pthread_cond_signal(&one->woken);
+    }
+  }
+}
+
 /* ---- failures ---- */
 
 static iobind__failure *find_failure(iobind_stream *stream, iobind__ticket ticket) {
@@ -443,7 +468,7 @@ static void lose(iobind__loss_hook *hook, const iobind_error *reason) {
   }
   iobind__ticket_raise(&stream->timeline.seen, last); /* complete work, too, needs no wait any more */
   pthread_mutex_lock(&stream->timeline.mutex);
-  pthread_cond_broadcast(&stream->timeline.changed);
+  iobind__stream_wake(stream, UINT64_MAX);
   pthread_mutex_unlock(&stream->timeline.mutex);
 }
 
@@ -457,7 +482,8 @@ static void free_stream(iobind__ref *ref) {
   }
   free(stream->retired.items);
   free(stream->ep.joined.items);
-  pthread_cond_destroy(&stream->timeline.changed);
+  pthread_cond_destroy(&stream->ep.ended);
+  pthread_cond_destroy(&stream->worker.given);
   pthread_mutex_destroy(&stream->timeline.mutex);
   free(stream);
   iobind__ref_release(&runtime->ref);
@@ -542,7 +568,8 @@ iobind_status iobind_stream_create(iobind_device *device, const iobind_stream_op
   }
   iobind__ref_init(&made->ref, free_stream);
   pthread_mutex_init(&made->timeline.mutex, NULL);
-  iobind__condition_init(&made->timeline.changed);
+  pthread_cond_init(&made->ep.ended, NULL);
+  pthread_cond_init(&made->worker.given, NULL);
   atomic_init(&made->owners, 1);
   made->worker.end = &made->worker.tasks;
   made->loss.lose = lose;

@@ -98,6 +98,13 @@ typedef struct iobind__wait {
   struct iobind__wait *next;
 } iobind__wait;
 
+/* A thread that blocks until a ticket may be complete; on its stack. */
+typedef struct iobind__sleeper {
+  iobind__ticket ticket;
+  pthread_cond_t woken;
+  struct iobind__sleeper *next;
+} iobind__sleeper;
+
 enum { IOBIND__FAILURES = 8, IOBIND__STAGING = 4 };
 
 /* Which work was submitted, is complete, and has failed. */
@@ -107,7 +114,7 @@ typedef struct iobind__timeline {
   atomic_uint_least64_t seen;                 /* the last ticket that a call has returned as complete */
   atomic_bool untold;                         /* the stream was not synchronized since the latest failure */
   pthread_mutex_t mutex;                      /* protects the lists, the queue and the failures */
-  pthread_cond_t changed;                     /* `passed`, the worker's tasks, or the EP's waits have changed */
+  iobind__sleeper *sleepers;                  /* threads that wait for tickets */
   iobind__failure failures[IOBIND__FAILURES]; /* the oldest first */
   size_t failure_count;
   atomic_uint_least64_t last_failed; /* the end of the latest failure */
@@ -121,6 +128,7 @@ typedef struct iobind__timeline {
 typedef struct iobind__worker {
   iobind__task *tasks;
   iobind__task **end;
+  pthread_cond_t given; /* a task was queued, or the thread must end */
   pthread_t thread;
   bool is_started;
   bool is_stopping; /* the stream is being destroyed, and all work is complete */
@@ -131,6 +139,7 @@ typedef struct iobind__ep_part {
   OrtSyncStream *sync;
   iobind__bridge *bridge; /* NULL: no other library's stream */
   iobind__wait *waits;    /* threads inside the EP */
+  pthread_cond_t ended;   /* one of them has left */
   struct {
     iobind__joined *items; /* the oldest first */
     size_t count;

@@ -191,12 +191,14 @@ static iobind_status use_host_sides(const iobind__transfer *transfers, size_t co
 
 static iobind_status transfer_all(iobind_runtime *runtime, const iobind__transfer *transfers, size_t count,
                                   iobind_stream *stream, iobind_error *error) {
+  bool drained = false;
   IOBIND__TRY(use_host_sides(transfers, count, stream, error));
   for (size_t first = 0; first < count; first++) {
     const iobind__transfer *transfer = &transfers[first];
     if (is_done_by_us(transfer)) {
       if (transfer->bytes > 0) {
-        IOBIND__TRY(iobind__stream_drain(stream, error)); /* the host's copy is ordered after the stream's work */
+        IOBIND__TRY(drained ? IOBIND_OK : iobind__stream_drain(stream, error)); /* the host's copies follow the stream's work */
+        drained = true;
         memcpy(transfer->target_data, transfer->source_data, transfer->bytes);
       }
       continue;

@@ -18,8 +18,9 @@ typedef struct iobind__transfer {
 
 enum { IOBIND__COPY_BATCH = 16 }; /* copies in one call of ORT */
 
-/* Copy all. iobind itself copies from host to host. ORT copies those between the same two memory locations in one call. Copies
- * between devices of different EPs go through the host. If `stream` is NULL, the copies are complete on return. */
+/* Copy all. None may write what another one reads or writes. iobind itself copies from host to host. ORT copies those between the
+ * same two memory locations in one call. Copies between devices of different EPs go through the host. If `stream` is NULL, the
+ * copies are complete on return. */
 iobind_status iobind__transfer_all(iobind_runtime *runtime, const iobind__transfer *transfers, size_t count,
                                    iobind_stream *stream, iobind_error *error);
 

@@ -36,7 +36,7 @@ static void finish(iobind_stream *stream, iobind__task *task, iobind_status stat
     pthread_mutex_lock(&stream->timeline.mutex);
   }
   atomic_store(&stream->timeline.passed, passed_by_now(stream));
-  pthread_cond_broadcast(&stream->timeline.changed);
+  iobind__stream_wake(stream, passed_by_now(stream));
   pthread_mutex_unlock(&stream->timeline.mutex);
 }
 
@@ -44,7 +44,7 @@ static void finish(iobind_stream *stream, iobind__task *task, iobind_status stat
  * because of *failure. With the mutex held. */
 static iobind__task *take_task(iobind_stream *stream, bool *failed, iobind_error *failure) {
   while (stream->worker.tasks == NULL && !stream->worker.is_stopping) {
-    pthread_cond_wait(&stream->timeline.changed, &stream->timeline.mutex);
+    pthread_cond_wait(&stream->worker.given, &stream->timeline.mutex);
   }
   iobind__task *task = stream->worker.tasks;
   if (task != NULL) {
@@ -108,7 +108,7 @@ iobind_status iobind__worker_give(iobind_stream *stream, iobind__task *task, boo
     if (own) {
       *stream->worker.end = task;
       stream->worker.end = &task->next;
-      pthread_cond_broadcast(&stream->timeline.changed);
+      pthread_cond_signal(&stream->worker.given);
     }
   }
   pthread_mutex_unlock(&stream->timeline.mutex);
@@ -124,7 +124,7 @@ iobind_status iobind__worker_give(iobind_stream *stream, iobind__task *task, boo
 void iobind__worker_stop(iobind_stream *stream) {
   pthread_mutex_lock(&stream->timeline.mutex);
   stream->worker.is_stopping = true;
-  pthread_cond_broadcast(&stream->timeline.changed);
+  pthread_cond_signal(&stream->worker.given);
   pthread_mutex_unlock(&stream->timeline.mutex);
   if (stream->worker.is_started && pthread_equal(stream->worker.thread, pthread_self())) {
     /* This is the stream's own thread. Its task released a binding, and with it the last session that computes on the stream. */

@@ -31,7 +31,7 @@ static iobind_status wait_for(iobind_stream *stream, iobind__ticket ticket, iobi
   (void)error;
   pthread_mutex_lock(&stream->timeline.mutex);
   while (!iobind__stream_passed(stream, ticket)) {
-    pthread_cond_wait(&stream->timeline.changed, &stream->timeline.mutex);
+    (void)iobind__stream_sleep(stream, ticket, UINT64_MAX);
   }
   pthread_mutex_unlock(&stream->timeline.mutex);
   return IOBIND_OK;

@@ -28,6 +28,7 @@ static void runtime_free(iobind_runtime *runtime) {
   iobind__log_close(runtime->log);
   iobind__ort_free(&runtime->ort);
   pthread_mutex_destroy(&runtime->mutex);
+  pthread_mutex_destroy(&runtime->uses_mutex);
   pthread_mutex_destroy(&runtime->serial_mutex);
   free(runtime);
 }
@@ -92,6 +93,7 @@ static void init_mutexes(iobind_runtime *runtime) {
   pthread_mutex_init(&runtime->serial_mutex, &recursive);
   pthread_mutexattr_destroy(&recursive);
   pthread_mutex_init(&runtime->mutex, NULL);
+  pthread_mutex_init(&runtime->uses_mutex, NULL);
 }
 
 static iobind_status build(const iobind_runtime_options *options, iobind__ort *ort, iobind_runtime **out, iobind_error *error) {

@@ -105,7 +105,8 @@ struct iobind_runtime {
   OrtAllocator *cpu_allocator; /* ORT's default allocator; never released */
   /* protects the lists below while they grow, and the lookup of allocators; entries never move or disappear */
   pthread_mutex_t mutex;
-  iobind_device *cpu; /* devices[0], which never changes */
+  pthread_mutex_t uses_mutex; /* protects the uses of tensors; no call into ORT or an EP is made with it held */
+  iobind_device *cpu;         /* devices[0], which never changes */
   iobind_device **devices;
   size_t device_count;
   iobind__ep_library **ep_libraries;

@@ -4,7 +4,7 @@
 
 #include "tensor/tensor.h"
 
-enum { FEW = 8 }; /* up to this many copies need no allocation */
+enum { TOGETHER = 64 }; /* pairs that are copied together: each is compared with all others, so not the whole of a long list */
 
 iobind_status iobind__tensor_check_stream(const iobind_stream *stream, const iobind_device *a, const iobind_device *b,
                                           const char *what, iobind_error *error) {
@@ -48,6 +48,7 @@ iobind_status iobind_tensor_map(iobind_tensor *tensor, iobind_dtype dtype, iobin
   }
   IOBIND__TRY(iobind__null_check(tensor, "tensor", "tensor_map", error));
   IOBIND__TRY(iobind__null_check(data, "data", "tensor_map", error));
+  IOBIND__TRY(iobind__process_check("tensor_map", error));
   return iobind__named(map(tensor, dtype, access, data, error), error, "tensor_map");
 }
 
@@ -332,14 +333,10 @@ iobind_status iobind__tensor_copy_one(const iobind_tensor *source, iobind_tensor
   return IOBIND_OK;
 }
 
-/* Copy pairs that do not depend on each other. */
+/* Copy at most TOGETHER pairs, which do not depend on each other. */
 static iobind_status copy_together(const iobind_tensor *const *sources, iobind_tensor *const *targets, size_t count,
                                    iobind_stream *stream, iobind_error *error) {
-  iobind__transfer few[FEW];
-  iobind__transfer *transfers = count <= FEW ? few : calloc(count, sizeof *transfers);
-  if (transfers == NULL) {
-    return iobind__out_of_memory(error, "tensor_copy");
-  }
+  iobind__transfer transfers[TOGETHER];
   const iobind__submission submission = iobind__stream_begin(stream);
   size_t together = 0;
   iobind_status status = IOBIND_OK;
@@ -356,9 +353,6 @@ static iobind_status copy_together(const iobind_tensor *const *sources, iobind_t
   /* copies that failed may have been submitted; on a device that is lost they have ended, and no thread may wait for them */
   for (size_t i = 0; i < count && status != IOBIND_ERROR_DEVICE_LOST; i++) {
     use_pair(sources[i], targets[i], &submission);
-  }
-  if (transfers != few) {
-    free(transfers);
   }
   return status;
 }
@@ -383,7 +377,7 @@ static iobind_status copy_in_order(const iobind_tensor *const *sources, iobind_t
                                    iobind_stream *stream, iobind_error *error) {
   size_t first = 0;
   for (size_t i = 1; i < count; i++) {
-    if (last_depends(sources + first, targets + first, i + 1 - first)) {
+    if (i - first == TOGETHER || last_depends(sources + first, targets + first, i + 1 - first)) {
       IOBIND__TRY(copy_together(sources + first, targets + first, i - first, stream, error));
       first = i;
     }

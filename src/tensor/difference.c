@@ -258,6 +258,7 @@ iobind_status iobind_tensor_compare(const iobind_tensor *tensor, const iobind_te
   IOBIND__TRY(iobind__null_check(tensor, "tensor", what, error));
   IOBIND__TRY(iobind__null_check(right, "right", what, error));
   IOBIND__TRY(iobind__null_check(difference, "difference", what, error));
+  IOBIND__TRY(iobind__process_check(what, error));
   IOBIND__TRY(tolerance == NULL ? IOBIND_OK : iobind__tolerance_check(tolerance, what, error));
   IOBIND__TRY(check_pair(tensor, right, error));
   const iobind_tolerance usual = iobind__tolerance_of(tensor->dtype);

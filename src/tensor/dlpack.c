@@ -39,7 +39,7 @@ static int32_t device_type_of(const iobind__place *place) {
 static bool takes_type(const iobind__place *place, int32_t device_type) {
   const iobind__ep *ep = place->device->ep;
   bool managed = ep != NULL && device_type != 0 && ep->dlpack.managed == device_type;
-  return managed ? place->memory == IOBIND_MEMORY_DEFAULT : device_type_of(place) == device_type;
+  return managed ? place->memory == IOBIND_MEMORY_DEFAULT : device_type != 0 && device_type_of(place) == device_type;
 }
 
 /* The device's number in the memory's own library, such as CUDA; 0 for the host. */
@@ -394,5 +394,5 @@ iobind_status iobind_tensor_from_dlpack(iobind_runtime *runtime, void *managed, 
     }
     from = &versioned->tensor;
   }
-  return iobind__named(take_over(runtime, managed, from, flags, tensor, error), error, "tensor_from_dlpack");
+  return iobind__renamed(take_over(runtime, managed, from, flags, tensor, error), error, "tensor_from_dlpack");
 }

@@ -75,6 +75,7 @@ static const OrtMemoryInfo *ORT_CALL get_info(const OrtAllocator *self) {
 /* The program gets a copy: strings are C++ objects with one owner, and ORT would destroy them. */
 static iobind_status copy_strings(const iobind_tensor *tensor, OrtValue **value, iobind_error *error) {
   iobind_tensor *copy;
+  IOBIND__TRY(iobind__tensor_settle(tensor, IOBIND__READ, error));
   IOBIND__TRY(iobind__tensor_create_at(tensor->place, iobind__form_of(tensor), &copy, error));
   iobind_status status = iobind__strings_copy(tensor, copy, error);
   if (status == IOBIND_OK) {

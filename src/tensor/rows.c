@@ -99,6 +99,18 @@ static side scratch_of(const side *self, size_t begin, char *scratch) {
   return host;
 }
 
+/* Copy a part of the side's tensor to or from the scratch buffer. The call, or the task that makes it, is already ordered after
+ * earlier work: to wait for that again would be to wait for the task itself. */
+static iobind_status download(const side *self, size_t begin, size_t bytes, char *scratch, iobind_error *error) {
+  const iobind__part part = {self->tensor, begin, bytes};
+  return iobind__renamed(iobind__tensor_read(&part, scratch, NULL, IOBIND__IN_FLIGHT, error), error, "tensor_copy_rows");
+}
+
+static iobind_status upload(const side *self, size_t begin, size_t bytes, const char *scratch, iobind_error *error) {
+  const iobind__part part = {self->tensor, begin, bytes};
+  return iobind__renamed(iobind__tensor_write(&part, scratch, NULL, IOBIND__IN_FLIGHT, error), error, "tensor_copy_rows");
+}
+
 /* Download the rows, with the bytes between them, in one part. */
 static iobind_status copy_from_scratch(const side *from, const side *to, const iobind__extent *extent, iobind_stream *stream,
                                        iobind_error *error) {
@@ -109,8 +121,7 @@ static iobind_status copy_from_scratch(const side *from, const side *to, const i
   }
   iobind_status status = iobind__stream_drain(stream, error);
   if (status == IOBIND_OK) {
-    status =
-        iobind__renamed(iobind_tensor_read(from->tensor, from->offset, scratch, span, NULL, error), error, "tensor_copy_rows");
+    status = download(from, from->offset, span, scratch, error);
   }
   if (status == IOBIND_OK) {
     const side host = scratch_of(from, from->offset, scratch);
@@ -137,14 +148,14 @@ static iobind_status copy_by_scratch(const side *from, const side *to, const iob
     iobind__log_line(to->place->device->runtime->log, IOBIND_LOG_WARNING,
                      "iobind: tensor_copy_rows: '%s' has no addresses: %zu bytes are downloaded and uploaded again to copy %zu",
                      to->place->device->spec, size, extent->bytes * extent->rows);
-    status = iobind__renamed(iobind_tensor_read(to->tensor, begin, scratch, size, NULL, error), error, "tensor_copy_rows");
+    status = download(to, begin, size, scratch, error);
   }
   if (status == IOBIND_OK) {
     const side host = scratch_of(to, begin, scratch);
     status = copy_sides(from, &host, extent, NULL, error);
   }
   if (status == IOBIND_OK) {
-    status = iobind__renamed(iobind_tensor_write(to->tensor, begin, scratch, size, NULL, error), error, "tensor_copy_rows");
+    status = upload(to, begin, size, scratch, error);
   }
   free(scratch);
   return status;

@@ -6,6 +6,7 @@
 
 static iobind_status check_string(const iobind_tensor *tensor, size_t index, const char *what, iobind_error *error) {
   IOBIND__TRY(iobind__null_check(tensor, "tensor", what, error));
+  IOBIND__TRY(iobind__process_check(what, error));
   if (tensor->dtype != IOBIND_DTYPE_STRING) {
     return iobind__fail(error, IOBIND_ERROR_DTYPE, "%s: expected a tensor of strings, got %s", what,
                         iobind_dtype_get_name((int32_t)tensor->dtype));

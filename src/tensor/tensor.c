@@ -384,7 +384,8 @@ iobind_status iobind_tensor_slice(iobind_tensor *tensor, int64_t start, int64_t 
                         (long long)start, iobind_dtype_get_name((int32_t)tensor->dtype));
   }
   size_t offset = (size_t)(bits < 8 ? elements / per_byte : elements * (bits / 8));
-  return iobind_tensor_view(tensor, offset, tensor->dtype, dims, tensor->rank, view, error);
+  return iobind__renamed(iobind_tensor_view(tensor, offset, tensor->dtype, dims, tensor->rank, view, error), error,
+                         "tensor_slice");
 }
 
 iobind_status iobind__tensor_from_value(OrtValue *value, iobind__place *place, iobind__ref *owner, iobind_tensor **out,

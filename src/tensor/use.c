@@ -40,7 +40,7 @@ static iobind__use *find_waitable(iobind_tensor *tensor) {
 }
 
 static void add_use(iobind_tensor *tensor, iobind_stream *stream, iobind__ticket ticket, iobind__access access) {
-  pthread_mutex_t *mutex = &tensor->place->device->runtime->mutex;
+  pthread_mutex_t *mutex = &tensor->place->device->runtime->uses_mutex;
   pthread_mutex_lock(mutex);
   iobind__use *use = find_use(tensor, stream);
   while (use == NULL) {
@@ -87,7 +87,7 @@ void iobind__tensor_use_at(iobind_tensor *tensor, iobind_stream *stream, iobind_
 /* A use for which an access must wait, or whose failure a read must return, with a reference to its stream. Its stream is NULL
  * if there is none. */
 static iobind__use find_pending(const iobind_tensor *memory, iobind__access access) {
-  pthread_mutex_t *mutex = &memory->place->device->runtime->mutex;
+  pthread_mutex_t *mutex = &memory->place->device->runtime->uses_mutex;
   iobind__use pending = {0};
   pthread_mutex_lock(mutex);
   for (size_t i = 0; i < sizeof memory->uses / sizeof memory->uses[0] && pending.stream == NULL; i++) {

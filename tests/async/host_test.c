@@ -345,6 +345,43 @@ static void a_later_run_meets_the_failure(void **state) {
   iobind_session_destroy(split);
 }
 
+/* ---- strings ---- */
+
+/* A program gets a copy of strings as an OrtValue: the copy is made after the run that writes them. */
+static void strings_for_ort(void **state) {
+  (void)state;
+  static const int64_t one = 1;
+  static const char *const words[] = {"new", "old"};
+  iobind_tensor *texts[2] = {NULL, NULL};
+  iobind_tensor *given = NULL;
+  iobind_session *strings = fixture_session(runtime, NULL, "identity dtype=string");
+  iobind_binding *to_old = NULL;
+  iobind_ort ort = IOBIND_ORT_INIT;
+  void *value = NULL;
+  char got[4] = "";
+  size_t length = 0;
+  for (int i = 0; i < 2; i++) {
+    expect_ok(iobind_tensor_create(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_STRING, &one, 1, &texts[i], &fault));
+    expect_ok(iobind_tensor_set_string(texts[i], 0, words[i], &fault));
+  }
+  expect_ok(iobind_binding_create(strings, &to_old, &fault));
+  expect_ok(iobind_binding_set_input(to_old, 0, IOBIND_INPUT_RESIDENT, texts[0], NULL, &fault));
+  expect_ok(iobind_binding_set_output(to_old, 0, texts[1], 0, &fault));
+  gate_close(&held, stream);
+  expect_ok(iobind_binding_run(to_old, stream, &fault));
+  BEHIND_GATE(&held, IOBIND_OK, iobind_tensor_to_ort(texts[1], &value, &fault));
+  expect_ok(iobind_tensor_wrap_ort(runtime, value, NULL, NULL, &given, &fault));
+  expect_ok(iobind_tensor_get_string(given, 0, got, sizeof got - 1, &length, &fault));
+  assert_string_equal(got, words[0]);
+  expect_ok(iobind_runtime_get_ort(runtime, &ort, &fault));
+  iobind_tensor_release(given);
+  ((const OrtApi *)ort.api)->ReleaseValue(value);
+  iobind_binding_destroy(to_old);
+  iobind_session_destroy(strings);
+  iobind_tensor_release(texts[0]);
+  iobind_tensor_release(texts[1]);
+}
+
 #define ON(device, test) \
   { #device ": " #test, test, held_open, held_close, #device }
 #define ON_EACH(test) ON(vdev, test), ON(cpu, test), ON(cuda, test)
@@ -368,6 +405,7 @@ static const struct CMUnitTest tests[] = {
     ON_GPUS(write_to_a_constant_of_a_pipeline), /* no session computes on a thread's stream */
     ON_EACH(write_behind_many_items),
     ON_EACH(access_on_the_stream),
+    ON(cpu, strings_for_ort),               /* which are only on the host */
     ON_VDEV(a_later_run_meets_the_failure), /* a GPU of CUDA's is lost by it */
 };
 

@@ -169,6 +169,17 @@ static iobind_status copy_behind(struct rig *rig) {
   return iobind_tensor_copy(sources, &rig->y, 1, rig->stream, &rig->error);
 }
 
+/* Two rows of one value: the first and third of many[0] become the beginning of y. */
+static iobind_status copy_rows_behind(struct rig *rig) {
+  iobind_rows source = IOBIND_ROWS_INIT;
+  source.tensor = rig->many[0];
+  source.pitch = 2 * sizeof(float);
+  iobind_rows target = IOBIND_ROWS_INIT;
+  target.tensor = rig->y;
+  target.pitch = sizeof(float);
+  return iobind_tensor_copy_rows(&source, &target, sizeof(float), 2, rig->stream, &rig->error);
+}
+
 /* By its address: any other access would come after what is in flight. */
 static void y_is_not_yet_twos(struct rig *rig) {
   iobind_tensor_info info = IOBIND_TENSOR_INFO_INIT;
@@ -182,6 +193,12 @@ static void y_is_twos(struct rig *rig) {
   y_is_not_yet_twos(rig);
   settle(rig);
   rig_expect(rig, rig->y, rig_twos, RIG_VALUES);
+}
+
+static void y_has_rows(struct rig *rig) {
+  const float expected[RIG_VALUES] = {rig_twos[0], rig_twos[2], rig_ones[2], rig_ones[3]};
+  settle(rig);
+  rig_expect(rig, rig->y, expected, RIG_VALUES);
 }
 
 static iobind_status read_behind(struct rig *rig) {
@@ -284,6 +301,12 @@ const struct scenario busy_scenarios[] = {
     BEHIND("iobind_binding_cancel", "left out on a stream", make_busy_for_nothing, cancel_on_stream, stream_is_cancelled),
     BEHIND("iobind_tensor_write", "behind a run", make_busy, write_behind, y_is_twos),
     BEHIND("iobind_tensor_copy", "behind a run", make_busy, copy_behind, y_is_twos),
+    {.function = "iobind_tensor_copy_rows",
+     .variant = "behind a run",
+     .places = ON_CPU | ON_STRANGE,
+     .prepare = make_busy,
+     .call = copy_rows_behind,
+     .right = y_has_rows},
     BEHIND("iobind_tensor_read", "behind a run", make_busy, read_behind, was_read),
     BEHIND("iobind_event_record", "behind a run", make_busy, record_behind, settle),
     BEHIND("iobind_event_query", "behind a run", make_busy_and_recorded, query_behind, settle),

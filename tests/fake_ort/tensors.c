@@ -193,7 +193,7 @@ static iobind_status copy_through_host(struct rig *rig) {
   return copy_pair(rig, NULL);
 }
 
-/* More pairs than fit into the library's own array, some on the device, some on the host. */
+/* Some on the device, some on the host. */
 static void make_many(struct rig *rig) {
   for (size_t i = 0; i < RIG_TENSORS; i++) {
     bool is_source = i % 2 == 0;

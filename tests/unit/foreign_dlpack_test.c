@@ -48,6 +48,17 @@ static void no_elements_behind_strides(void **state) {
   iobind_tensor_release(tensor);
 }
 
+/* The message has the name of the function that was called. */
+static void no_memory(void **state) {
+  (void)state;
+  int64_t dims[] = {2};
+  iobind_tensor *tensor = NULL;
+  iobind__dl_versioned managed = make(NULL, dims, NULL, 1);
+  expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_tensor_from_dlpack(runtime, &managed, 0, &tensor, &fault));
+  expect_words("tensor_from_dlpack: data is NULL");
+  assert_null(tensor);
+}
+
 /* The elements of these dims have no number, and neither have their strides. */
 static void dims_that_overflow(void **state) {
   (void)state;
@@ -71,6 +82,7 @@ static void dims_that_overflow(void **state) {
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(no_memory_behind_strides),
     cmocka_unit_test(no_elements_behind_strides),
+    cmocka_unit_test(no_memory),
     cmocka_unit_test(dims_that_overflow),
 };
 

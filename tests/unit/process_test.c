@@ -28,6 +28,7 @@ typedef struct objects {
   iobind_stream *stream;
   iobind_event *event;
   iobind_tensor *x;
+  iobind_tensor *text;
   iobind_pipeline *pipeline;
 } objects;
 
@@ -45,6 +46,7 @@ static void make(objects *all) {
   expect_ok(iobind_session_create_from_memory(all->runtime, model, size, &options, &all->session, &fault));
   free(model);
   all->x = fixture_floats(all->cpu, ones, 3);
+  expect_ok(iobind_tensor_create(all->cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_STRING, NULL, 0, &all->text, &fault));
   expect_ok(iobind_binding_create(all->session, &all->binding, &fault));
   expect_ok(iobind_binding_set_input(all->binding, 0, IOBIND_INPUT_RESIDENT, all->x, NULL, &fault));
   expect_ok(iobind_stream_create(all->cpu, NULL, &all->stream, &fault));
@@ -60,6 +62,7 @@ static void destroy(objects *all) {
   iobind_stream_destroy(all->stream);
   iobind_binding_destroy(all->binding);
   iobind_tensor_release(all->x);
+  iobind_tensor_release(all->text);
   iobind_session_destroy(all->session);
   iobind_runtime_destroy(all->runtime);
 }
@@ -88,6 +91,8 @@ static void try_everything(objects *all) {
   int32_t done = 0;
   float back[3];
   void *managed = NULL;
+  size_t length = 0;
+  iobind_difference difference = IOBIND_DIFFERENCE_INIT;
   const iobind_tensor *source = all->x;
   IS_REFUSED(iobind_runtime_create(NULL, &runtime, &fault));
   IS_REFUSED(iobind_runtime_find_device(all->runtime, "cpu", &device, NULL, &fault));
@@ -116,6 +121,10 @@ static void try_everything(objects *all) {
   IS_REFUSED(iobind_tensor_write(all->x, 0, ones, sizeof ones, NULL, &fault));
   IS_REFUSED(iobind_tensor_read(all->x, 0, back, sizeof back, NULL, &fault));
   IS_REFUSED(iobind_tensor_copy(&source, &all->x, 1, NULL, &fault));
+  IS_REFUSED(iobind_tensor_map(all->x, IOBIND_DTYPE_FLOAT32, IOBIND_ACCESS_READ, &managed, &fault));
+  IS_REFUSED(iobind_tensor_compare(all->x, all->x, NULL, &difference, &fault));
+  IS_REFUSED(iobind_tensor_get_string(all->text, 0, NULL, 0, &length, &fault));
+  IS_REFUSED(iobind_tensor_set_string(all->text, 0, "other", &fault));
   IS_REFUSED(iobind_tensor_to_dlpack(all->x, 0, &managed, &fault));
   IS_REFUSED(iobind_tensor_from_dlpack(all->runtime, back, 0, &tensor, &fault));
   IS_REFUSED(call_pipeline_create(all->session, NULL, &pipeline, &fault));

@@ -5,6 +5,7 @@
 #include "vdev.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -23,6 +24,17 @@ __attribute__((visibility("default"))) int __wrap_pthread_create(pthread_t *thre
 int __real_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*start)(void *), void *context);
 int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*start)(void *), void *context) {
   return no_threads ? 11 : __real_pthread_create(thread, attributes, start, context);
+}
+
+/* How often threads that wait for a ticket are woken. */
+static _Thread_local bool is_counted;
+static atomic_size_t wakes;
+__attribute__((visibility("default"))) int __wrap_pthread_cond_wait(pthread_cond_t *condition, pthread_mutex_t *mutex);
+int __real_pthread_cond_wait(pthread_cond_t *condition, pthread_mutex_t *mutex);
+int __wrap_pthread_cond_wait(pthread_cond_t *condition, pthread_mutex_t *mutex) {
+  int result = __real_pthread_cond_wait(condition, mutex);
+  atomic_fetch_add(&wakes, is_counted ? 1 : 0);
+  return result;
 }
 
 static int start(void **state) {
@@ -344,6 +356,120 @@ static void task_of_a_stream_that_is_gone(void **state) {
   }
 }
 
+/* ---- many threads that wait ---- */
+
+enum { SLEEPERS = 16 };
+
+typedef struct sleeper {
+  pthread_t thread;
+  iobind__ticket ticket;
+  iobind_status status;
+} sleeper;
+
+static void *sleep_until_it_has_passed(void *context) {
+  sleeper *self = context;
+  is_counted = true;
+  self->status = iobind__stream_wait_ticket(stream, self->ticket, NULL);
+  return NULL;
+}
+
+static size_t count_sleepers(void) {
+  size_t count = 0;
+  pthread_mutex_lock(&stream->timeline.mutex);
+  for (const iobind__sleeper *one = stream->timeline.sleepers; one != NULL; one = one->next) {
+    count++;
+  }
+  pthread_mutex_unlock(&stream->timeline.mutex);
+  return count;
+}
+
+/* A task that ends wakes the thread that waits for it, and no other; a task that is submitted wakes none. Any condition may wake a thread for
+ * nothing, but not each time. */
+static void each_thread_is_woken_once(void **state) {
+  (void)state;
+  sleeper sleepers[SLEEPERS];
+  counted_task tasks[SLEEPERS];
+  pthread_barrier_t gate;
+  assert_int_equal(pthread_barrier_init(&gate, NULL, 2), 0);
+  atomic_store(&wakes, 0);
+  for (size_t i = 0; i < SLEEPERS; i++) {
+    tasks[i] = make_task(IOBIND_OK, &gate);
+    expect_ok(iobind__stream_submit(stream, &tasks[i].task, &sleepers[i].ticket, &fault));
+    assert_int_equal(pthread_create(&sleepers[i].thread, NULL, sleep_until_it_has_passed, &sleepers[i]), 0);
+    while (count_sleepers() <= i) {
+      sched_yield();
+    }
+  }
+  for (size_t i = 0; i < SLEEPERS; i++) {
+    pthread_barrier_wait(&gate);
+    assert_int_equal(pthread_join(sleepers[i].thread, NULL), 0);
+    assert_int_equal(sleepers[i].status, IOBIND_OK);
+    assert_int_equal(count_sleepers(), SLEEPERS - 1 - i);
+  }
+  assert_in_range(atomic_load(&wakes), SLEEPERS, 2 * SLEEPERS);
+  pthread_barrier_destroy(&gate);
+}
+
+/* ---- copies of many pairs ---- */
+
+enum { PAIRS = 150, CHAIN = 70 }; /* more than the library copies together */
+
+/* Between the host and the device, and within each. Pair CHAIN reads what the first one writes. */
+static void many_pairs(void **state) {
+  (void)state;
+  iobind_tensor *sources[PAIRS];
+  iobind_tensor *targets[PAIRS];
+  for (int i = 0; i < PAIRS; i++) {
+    const float values[2] = {(float)i, 1};
+    sources[i] = i == CHAIN ? iobind_tensor_retain(targets[0]) : fixture_floats(i % 3 == 0 ? cpu : device, values, 2);
+    targets[i] = fixture_floats(i % 2 == 0 ? cpu : device, NULL, 2);
+  }
+  expect_ok(iobind_tensor_copy((const iobind_tensor *const *)sources, targets, PAIRS, NULL, &fault));
+  for (int i = 0; i < PAIRS; i++) {
+    const float expected[2] = {i == CHAIN ? 0 : (float)i, 1};
+    fixture_expect_floats(targets[i], expected, 2);
+  }
+  for (int i = 0; i < PAIRS; i++) {
+    iobind_tensor_release(sources[i]);
+    iobind_tensor_release(targets[i]);
+  }
+}
+
+/* The host copies between pinned and other host memory itself, after one wait for the stream: each wait has a ticket, and so has each
+ * pair's use of its two tensors. */
+static void one_wait_for_all_copies_of_the_host(void **state) {
+  (void)state;
+  enum { COPIES = 20 };
+  static const int64_t dims[1] = {4};
+  iobind_tensor *sources[COPIES];
+  iobind_tensor *targets[COPIES];
+  for (int i = 0; i < COPIES; i++) {
+    expect_ok(iobind_tensor_create(device, IOBIND_MEMORY_HOST_ACCESSIBLE, IOBIND_DTYPE_FLOAT32, dims, 1, &sources[i], &fault));
+    targets[i] = fixture_floats(cpu, NULL, 4);
+  }
+  const iobind__ticket before = atomic_load(&stream->timeline.submitted);
+  expect_ok(iobind_tensor_copy((const iobind_tensor *const *)sources, targets, COPIES, stream, &fault));
+  assert_int_equal(atomic_load(&stream->timeline.submitted) - before, 1 + 2 * COPIES);
+  for (int i = 0; i < COPIES; i++) {
+    iobind_tensor_release(sources[i]);
+    iobind_tensor_release(targets[i]);
+  }
+}
+
+/* A thread that registers an EP's library holds the runtime's mutex, for seconds: work on tensors goes on. */
+static void work_while_a_library_loads(void **state) {
+  (void)state;
+  static const float values[4] = {1, 2, 3, 4};
+  float got[4] = {0};
+  iobind_tensor *tensor = fixture_floats(device, NULL, 4);
+  pthread_mutex_lock(&runtime->mutex);
+  expect_ok(iobind_tensor_write(tensor, 0, values, sizeof values, stream, &fault));
+  expect_ok(iobind_tensor_read(tensor, 0, got, sizeof got, NULL, &fault));
+  pthread_mutex_unlock(&runtime->mutex);
+  assert_memory_equal(got, values, sizeof values);
+  iobind_tensor_release(tensor);
+}
+
 #define ON(device, test) \
   { #device ": " #test, test, start, stop, #device }
 #define ON_BOTH(test) ON(vdev, test), ON(cpu, test)
@@ -358,6 +484,10 @@ static const struct CMUnitTest tests[] = {
     ON(vdev, what_has_a_lower_ticket_is_before_the_point),
     ON_BOTH(no_thread_for_a_task),
     ON_BOTH(task_of_a_stream_that_is_gone),
+    ON(cpu, each_thread_is_woken_once),
+    ON_BOTH(many_pairs),
+    ON_BOTH(work_while_a_library_loads),
+    ON(vdev, one_wait_for_all_copies_of_the_host),
 };
 
 FIXTURE_MAIN(tests, NULL, NULL);
