@@ -83,20 +83,34 @@ static iobind_status join(iobind_batch *batch, iobind_state *state, uint64_t *sl
   return IOBIND_OK;
 }
 
+/* The state as a row has it: its caches have the batch's capacity. */
+static iobind_status fit_state(const iobind_batch *batch, iobind_state *state, iobind_state **row, const char *what,
+                               iobind_error *error) {
+  iobind_state *made;
+  IOBIND__TRY(iobind__batch_check_pairs(batch, state, what, error));
+  IOBIND__TRY(iobind__renamed(iobind__state_widen(state, batch->first, &made, error), error, what));
+  iobind_status status = iobind__batch_check_dims(batch, made, what, error);
+  if (status != IOBIND_OK) {
+    iobind_state_release(made);
+    return status;
+  }
+  *row = made;
+  return IOBIND_OK;
+}
+
 iobind_status iobind_batch_join(iobind_batch *batch, iobind_state *state, uint64_t *slot, iobind_error *error) {
   static const char what[] = "batch_join";
   IOBIND__TRY(iobind__null_check(batch, "batch", what, error));
   IOBIND__TRY(iobind__null_check(slot, "slot", what, error));
   IOBIND__TRY(iobind__process_check(what, error));
-  iobind_state *whole;
-  IOBIND__TRY(iobind__renamed(iobind__state_widen(state != NULL ? state : batch->first, &whole, error), error, what));
-  iobind_status status = state != NULL ? iobind__batch_check_state(batch, whole, what, error) : IOBIND_OK;
-  if (status == IOBIND_OK) {
-    pthread_mutex_lock(&batch->mutex);
-    status = join(batch, whole, slot, error);
-    pthread_mutex_unlock(&batch->mutex);
+  iobind_state *row = batch->first;
+  IOBIND__TRY(state != NULL ? fit_state(batch, state, &row, what, error) : IOBIND_OK);
+  pthread_mutex_lock(&batch->mutex);
+  iobind_status status = join(batch, row, slot, error);
+  pthread_mutex_unlock(&batch->mutex);
+  if (state != NULL) {
+    iobind_state_release(row);
   }
-  iobind_state_release(whole);
   return status;
 }
 
@@ -389,13 +403,14 @@ static iobind_status make_zeros(iobind_batch *batch, iobind_state **state, iobin
 static iobind_status make_states(iobind_batch *batch, const iobind_batch_options *options, iobind_error *error) {
   IOBIND__TRY(make_columns(batch, options, error));
   if (options->first != NULL) {
-    IOBIND__TRY(iobind__renamed(iobind__state_widen(options->first, &batch->first, error), error, what));
+    IOBIND__TRY(iobind__renamed(iobind__state_widen(options->first, NULL, &batch->first, error), error, what));
   }
   for (size_t i = 0; i < batch->column_count; i++) {
     IOBIND__TRY(shape_column(batch, i, batch->first, error));
   }
   if (options->first != NULL) {
-    IOBIND__TRY(iobind__batch_check_state(batch, batch->first, what, error));
+    IOBIND__TRY(iobind__batch_check_pairs(batch, batch->first, what, error));
+    IOBIND__TRY(iobind__batch_check_dims(batch, batch->first, what, error));
   } else {
     IOBIND__TRY(make_zeros(batch, &batch->first, error));
   }

@@ -211,8 +211,12 @@ iobind_status iobind__rows_view(iobind_tensor *tensor, const iobind__column *col
 iobind_status iobind__rows_to_state(iobind_batch *batch, iobind__rows_of *rows, iobind_state **out, iobind_error *error);
 /* Borrowed tensors of a state, in the order of the columns. */
 void iobind__rows_of_state(const iobind_batch *batch, const iobind_state *state, iobind_tensor **tensors);
-iobind_status iobind__batch_check_state(const iobind_batch *batch, const iobind_state *state, const char *what,
+/* Is a state of the batch's session and pairs? */
+iobind_status iobind__batch_check_pairs(const iobind_batch *batch, const iobind_state *state, const char *what,
                                         iobind_error *error);
+/* Has a state of these pairs the dims of one row? */
+iobind_status iobind__batch_check_dims(const iobind_batch *batch, const iobind_state *state, const char *what,
+                                       iobind_error *error);
 
 /* ---- mover.c ---- */
 

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "batch/batch.h"
+#include "session/kind.h"
 
 static void dims_of(const iobind__column *column, size_t width, int64_t dims[IOBIND_MAX_RANK]) {
   memcpy(dims, column->dims, column->rank * sizeof dims[0]);
@@ -65,24 +66,54 @@ void iobind__rows_of_state(const iobind_batch *batch, const iobind_state *state,
   }
 }
 
-static iobind_status check_dims(const iobind_batch *batch, const iobind__column *column, const iobind_tensor *tensor,
-                                const char *what, iobind_error *error) {
-  bool fits = tensor->rank == column->rank;
-  for (size_t i = 0; fits && i < column->rank; i++) {
-    fits = tensor->dims[i] == column->dims[i];
+/* The number of axes on which the dims differ, and the last one of them. */
+static size_t count_differences(const iobind__column *column, const iobind_tensor *tensor, size_t *axis) {
+  size_t count = 0;
+  for (size_t i = 0; i < column->rank; i++) {
+    const bool differs = tensor->dims[i] != column->dims[i];
+    count += differs;
+    *axis = differs ? i : *axis;
   }
-  if (fits) {
+  return count;
+}
+
+/* Is the axis that of a cache's capacity? */
+static bool has_capacity(const iobind_batch *batch, const iobind__column *column, size_t axis) {
+  iobind__kind kind;
+  return iobind__session_known_kind(batch->session, column->output, column->input, &kind, NULL) == IOBIND_OK &&
+         kind.kind == IOBIND_STATE_CAPACITY && kind.axis == axis;
+}
+
+static iobind_status check_dims(const iobind_batch *batch, const iobind__column *column, const iobind__kept *kept,
+                                const char *what, iobind_error *error) {
+  const iobind_tensor *tensor = kept->tensor;
+  const char *label = batch->session->inputs[column->input].label;
+  size_t axis = 0;
+  const size_t differences = tensor->rank == column->rank ? count_differences(column, tensor, &axis) : SIZE_MAX;
+  if (differences == 0) {
     return IOBIND_OK;
+  }
+  const iobind__prefix *prefix = &kept->prefix;
+  if (differences == 1 && prefix->is_used && prefix->axis == axis && prefix->length > column->dims[axis]) {
+    return iobind__fail(
+        error, IOBIND_ERROR_SHAPE,
+        "%s: '%s': the state has %lld rows in use, but the batch has room for only %lld: give it a larger first "
+        "state",
+        what, label, (long long)prefix->length, (long long)column->dims[axis]);
   }
   char expected[IOBIND__SHAPE_TEXT];
   char got[IOBIND__SHAPE_TEXT];
   iobind__shape_text((iobind__form){tensor->dtype, column->dims, column->rank}, NULL, expected, sizeof expected);
   iobind__shape_text(iobind__form_of(tensor), NULL, got, sizeof got);
-  return iobind__fail(error, IOBIND_ERROR_SHAPE, "%s: the state of '%s': expected one row, %s, got %s", what,
-                      batch->session->inputs[column->input].label, expected, got);
+  const bool is_other_capacity = differences == 1 && !prefix->is_used && has_capacity(batch, column, axis);
+  return iobind__fail(error, IOBIND_ERROR_SHAPE, "%s: the state of '%s': expected one row, %s, got %s%s", what, label, expected,
+                      got,
+                      is_other_capacity ? ": a cache of another capacity joins if iobind counts its length "
+                                          "(iobind_binding_write_lengths) where it is saved"
+                                        : "");
 }
 
-iobind_status iobind__batch_check_state(const iobind_batch *batch, const iobind_state *state, const char *what,
+iobind_status iobind__batch_check_pairs(const iobind_batch *batch, const iobind_state *state, const char *what,
                                         iobind_error *error) {
   if (state->session != batch->session) {
     return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT,
@@ -92,12 +123,15 @@ iobind_status iobind__batch_check_state(const iobind_batch *batch, const iobind_
   for (size_t i = 0; same && i < state->count; i++) {
     same = state->kept[i].pair.input == batch->columns[i].input && state->kept[i].pair.output == batch->columns[i].output;
   }
-  if (!same) {
-    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "%s: expected a state of the batch's %zu pairs, got others", what,
-                        batch->column_count);
-  }
+  return same ? IOBIND_OK
+              : iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "%s: expected a state of the batch's %zu pairs, got others",
+                             what, batch->column_count);
+}
+
+iobind_status iobind__batch_check_dims(const iobind_batch *batch, const iobind_state *state, const char *what,
+                                       iobind_error *error) {
   for (size_t i = 0; i < state->count; i++) {
-    IOBIND__TRY(check_dims(batch, &batch->columns[i], state->kept[i].tensor, what, error));
+    IOBIND__TRY(check_dims(batch, &batch->columns[i], &state->kept[i], what, error));
   }
   return IOBIND_OK;
 }

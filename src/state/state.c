@@ -94,17 +94,26 @@ iobind_status iobind_state_get_pair(const iobind_state *state, size_t index, iob
 
 /* ---- widen ---- */
 
-static bool is_cut(const iobind__kept *kept) {
-  const iobind__prefix *prefix = &kept->prefix;
-  return prefix->is_used && kept->tensor->dims[prefix->axis] < prefix->capacity;
+/* The prefix with the capacity that the cache is to have. */
+static iobind__prefix prefix_like(const iobind__kept *kept, const iobind_state *like) {
+  iobind__prefix prefix = kept->prefix;
+  const iobind__kept *same = like == NULL || !prefix.is_used ? NULL : iobind__state_find(like, kept->pair);
+  if (same != NULL && iobind__prefix_fits(&prefix, kept->tensor, same->tensor)) {
+    prefix.capacity = same->tensor->dims[prefix.axis];
+  }
+  return prefix;
 }
 
-static iobind_status fill_widened(iobind_state *to, const iobind_state *from, iobind_error *error) {
+static bool is_to_widen(const iobind__kept *kept, const iobind__prefix *prefix) {
+  return prefix->is_used && kept->tensor->dims[prefix->axis] != prefix->capacity;
+}
+
+static iobind_status fill_widened(iobind_state *to, const iobind_state *from, const iobind_state *like, iobind_error *error) {
   for (size_t i = 0; i < from->count; i++) {
     const iobind__kept *kept = &from->kept[i];
-    to->kept[i] = (iobind__kept){.pair = kept->pair, .prefix = kept->prefix};
-    if (is_cut(kept)) {
-      const iobind__cache cache = {from->session, kept->pair.input, kept->tensor, &kept->prefix};
+    to->kept[i] = (iobind__kept){.pair = kept->pair, .prefix = prefix_like(kept, like)};
+    if (is_to_widen(kept, &to->kept[i].prefix)) {
+      const iobind__cache cache = {from->session, kept->pair.input, kept->tensor, &to->kept[i].prefix};
       IOBIND__TRY(iobind__prefix_widen(&cache, &to->kept[i].tensor, error));
       to->kept[i].tensor->read_only = true;
     } else {
@@ -115,11 +124,12 @@ static iobind_status fill_widened(iobind_state *to, const iobind_state *from, io
   return IOBIND_OK;
 }
 
-iobind_status iobind__state_widen(iobind_state *state, iobind_state **out, iobind_error *error) {
+iobind_status iobind__state_widen(iobind_state *state, const iobind_state *like, iobind_state **out, iobind_error *error) {
   bool any = false;
   iobind_state *made;
   for (size_t i = 0; i < state->count; i++) {
-    any = any || is_cut(&state->kept[i]);
+    const iobind__prefix prefix = prefix_like(&state->kept[i], like);
+    any = any || is_to_widen(&state->kept[i], &prefix);
   }
   if (!any) {
     *out = iobind_state_retain(state);
@@ -127,7 +137,7 @@ iobind_status iobind__state_widen(iobind_state *state, iobind_state **out, iobin
   }
   IOBIND__TRY(state->made == NULL ? IOBIND_OK : iobind_event_wait(state->made, IOBIND_NO_TIMEOUT, error));
   IOBIND__TRY(iobind__state_allocate(state->session, state->count, "state", &made, error));
-  iobind_status status = fill_widened(made, state, error);
+  iobind_status status = fill_widened(made, state, like, error);
   if (status != IOBIND_OK) {
     iobind_state_release(made);
     return status;

@@ -33,8 +33,9 @@ const iobind__kept *iobind__state_find(const iobind_state *state, iobind__pair p
 /* iobind_binding_restore_state. */
 iobind_status iobind__state_restore(iobind_state *state, iobind_binding *binding, iobind_error *error);
 
-/* The same state with caches of full capacity: those that have only the rows in use are filled up with zeros. Returns a
+/* The same state with caches of full capacity: the rows in use, and zeros after them. The capacity is that of the same cache in
+ * `like`, if that has room for these rows and otherwise the same dims; NULL: the capacity that the cache was saved with. Returns a
  * reference for the caller. */
-iobind_status iobind__state_widen(iobind_state *state, iobind_state **out, iobind_error *error);
+iobind_status iobind__state_widen(iobind_state *state, const iobind_state *like, iobind_state **out, iobind_error *error);
 
 #endif

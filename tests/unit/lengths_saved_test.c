@@ -208,10 +208,9 @@ static iobind_batch *batch_of(iobind_session *session, iobind_state *first) {
   return made;
 }
 
-/* A row of the batch appends 4 at row 3. */
-static void step_in_batch(iobind_batch *batch, iobind_state *joins, const char *expected) {
+/* A row of the batch appends 4 at row `at`. */
+static void step_in_batch(iobind_batch *batch, iobind_state *joins, int64_t at, const char *expected) {
   static const int64_t dims[] = {1, 1, WIDTH};
-  static const int64_t at = 3;
   float values[CAPACITY * WIDTH];
   uint64_t slot;
   iobind_state *left;
@@ -226,9 +225,9 @@ static void step_in_batch(iobind_batch *batch, iobind_state *joins, const char *
   expect_ok(iobind_batch_run(batch, &slot, 1, NULL, &fault));
   expect_ok(iobind_batch_leave(batch, slot, &left, &fault));
   expect_ok(iobind_state_get_pair(left, 0, &pair, &fault));
-  assert_int_equal(rows_of(pair.tensor), CAPACITY);
-  expect_ok(iobind_tensor_read(pair.tensor, 0, values, sizeof values, NULL, &fault));
-  for (size_t i = 0; i < CAPACITY; i++) assert_true(values[i * WIDTH] == (float)(expected[i] - '0'));
+  assert_int_equal(rows_of(pair.tensor), strlen(expected));
+  expect_ok(iobind_tensor_read(pair.tensor, 0, values, strlen(expected) * WIDTH * sizeof values[0], NULL, &fault));
+  for (size_t i = 0; i < strlen(expected); i++) assert_true(values[i * WIDTH] == (float)(expected[i] - '0'));
   iobind_state_release(left);
   iobind_tensor_release(lengths);
   iobind_tensor_release(row);
@@ -243,18 +242,92 @@ static void saved_for_a_batch(void **state) {
     append(&self, 3, 1, 0);
     iobind_state *saved = saved_of(&self, 3);
     iobind_batch *batch = batch_of(self.session, saved);
-    step_in_batch(batch, NULL, "1114000000000000");
-    step_in_batch(batch, saved, "1114000000000000");
+    step_in_batch(batch, NULL, 3, "1114000000000000");
+    step_in_batch(batch, saved, 3, "1114000000000000");
     iobind_batch_destroy(batch);
     if (i == 0) {
       batch = batch_of(self.session, NULL);
-      step_in_batch(batch, NULL, "0004000000000000");
-      step_in_batch(batch, saved, "1114000000000000");
+      step_in_batch(batch, NULL, 3, "0004000000000000");
+      step_in_batch(batch, saved, 3, "1114000000000000");
       iobind_batch_destroy(batch);
     }
     iobind_state_release(saved);
     close_cache(&self);
   }
+}
+
+/* A binding of a session whose model leaves the capacity open, with a cache of another one. */
+static cache open_beside(const cache *self, int64_t capacity) {
+  const int64_t dims[] = {1, capacity, WIDTH};
+  cache made = {.session = self->session, .state = filled(dims, 3, -1)};
+  expect_ok(iobind_binding_create(made.session, &made.binding, &fault));
+  expect_ok(iobind_binding_set_input(made.binding, 0, IOBIND_INPUT_SNAPSHOT, made.state, NULL, &fault));
+  expect_ok(iobind_binding_carry(made.binding, 0, 0, IOBIND_CARRY_IN_PLACE, &fault));
+  return made;
+}
+
+static void close_beside(cache *self) {
+  iobind_binding_destroy(self->binding);
+  iobind_tensor_release(self->state);
+}
+
+/* The rows in use join a batch of another capacity, with zeros after them, if it has room for them. */
+static void saved_for_a_batch_of_another_capacity(void **state) {
+  (void)state;
+  uint64_t slot;
+  cache self = open_append("append opset=24 batch=-1 capacity=0", IOBIND_CARRY_IN_PLACE, 0);
+  append(&self, 3, 1, 0);
+  iobind_state *first = saved_of(&self, 3);
+  iobind_batch *batch = batch_of(self.session, first); /* of 16 rows */
+  static const int64_t capacities[] = {4, 8, 3}, at[] = {3, 3, 2};
+  static const char *const expected[] = {"1114", "11140000", "114"};
+  for (size_t i = 0; i < 3; i++) { /* it is smaller than the batch's, or larger */
+    cache other = open_beside(&self, capacities[i]);
+    append(&other, 2, 2, 0);
+    append(&other, 1, 3, LAST);
+    iobind_state *saved = saved_of(&other, 3);
+    iobind_batch *small = batch_of(self.session, saved);
+    step_in_batch(batch, saved, 3, "2234000000000000");
+    step_in_batch(small, first, at[i], expected[i]);
+    if (i == 1) { /* as many rows as there is room for, and one more */
+      append(&self, 5, 5, LAST);
+      iobind_state *full = saved_of(&self, 8);
+      step_in_batch(small, full, 7, "11155554");
+      iobind_state_release(full);
+      append(&self, 1, 6, LAST);
+      full = saved_of(&self, 9);
+      expect(IOBIND_ERROR_SHAPE, iobind_batch_join(small, full, &slot, &fault));
+      expect_words("9 rows in use, but the batch has room for only 8");
+      iobind_state_release(full);
+    }
+    iobind_batch_destroy(small);
+    iobind_state_release(saved);
+    close_beside(&other);
+  }
+  iobind_batch_destroy(batch);
+  iobind_state_release(first);
+  close_cache(&self);
+}
+
+/* A cache whose length iobind does not count is whole: it joins a batch of its own capacity alone. */
+static void saved_whole_for_a_batch(void **state) {
+  (void)state;
+  uint64_t slot;
+  iobind_state *saved;
+  cache self = open_append("append opset=24 batch=-1 capacity=0", IOBIND_CARRY_IN_PLACE, 0);
+  append(&self, 3, 1, 0);
+  iobind_state *first = saved_of(&self, 3);
+  iobind_batch *batch = batch_of(self.session, first);
+  cache other = open_beside(&self, 8);
+  expect_ok(iobind_binding_save_state(other.binding, &saved, &fault));
+  expect(IOBIND_ERROR_SHAPE, iobind_batch_join(batch, saved, &slot, &fault));
+  expect_words("[1,16,4]");
+  expect_words("iobind_binding_write_lengths");
+  iobind_state_release(saved);
+  close_beside(&other);
+  iobind_batch_destroy(batch);
+  iobind_state_release(first);
+  close_cache(&self);
 }
 
 static const struct CMUnitTest tests[] = {
@@ -263,6 +336,9 @@ static const struct CMUnitTest tests[] = {
     {"vdev: saved where graphs are captured", saved_where_graphs_are_captured, stage_open, stage_close, "vdev"},
     {"cpu: saved for a batch", saved_for_a_batch, stage_open, stage_close, "cpu"},
     {"vdev: saved for a batch", saved_for_a_batch, stage_open, stage_close, "vdev"},
+    {"cpu: saved for a batch of another capacity", saved_for_a_batch_of_another_capacity, stage_open, stage_close, "cpu"},
+    {"vdev: saved for a batch of another capacity", saved_for_a_batch_of_another_capacity, stage_open, stage_close, "vdev"},
+    {"cpu: saved whole for a batch", saved_whole_for_a_batch, stage_open, stage_close, "cpu"},
     {"cpu: saved in a file", saved_in_a_file, stage_open, stage_close, "cpu"},
     {"cpu: saved with another type", saved_with_another_type, stage_open, stage_close, "cpu"},
     {"vdev: saved in a file", saved_in_a_file, stage_open, stage_close, "vdev"},
