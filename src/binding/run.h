@@ -46,7 +46,7 @@ static inline bool iobind__run_is_cancelled(const iobind_binding *binding) {
 /* Let ORT make the runs that must follow a run, even if it was cancelled. Returns whether it was; it remains cancelled. */
 bool iobind__run_goes_on(iobind_binding *binding);
 
-/* ---- call.c ---- */
+/* ---- run.c ---- */
 
 /* ORT's call, and the checks and copies after it. States are not advanced. *reason is set if ORT's call fails. */
 iobind_status iobind__call(iobind_binding *binding, const iobind__execution *how, iobind__ort_reason *reason,
@@ -56,8 +56,6 @@ iobind_status iobind__call(iobind_binding *binding, const iobind__execution *how
 iobind_status iobind__call_failed(iobind_binding *binding, const OrtRunOptions *options, OrtStatus *failed,
                                   const iobind_stream *stream, iobind_error *error);
 iobind_status iobind__call_cancelled(iobind_error *error);
-
-/* ---- run.c ---- */
 
 /* Does iobind__run_begin have nothing to do, so that it does not enter the EP? `busy`: the EP's stream on which earlier runs
  * may be in flight, or NULL. */
