@@ -334,12 +334,6 @@ void iobind__lengths_note_failure(iobind_binding *binding);
 /* The runs in flight have ended. */
 void iobind__lengths_note_end(iobind_binding *binding, bool has_failed);
 
-/* ---- check.c ---- */
-
-/* Check that every input is bound, that symbolic dims agree, and that memory does not overlap where it must not. `what` names
- * the call. */
-iobind_status iobind__binding_check_complete(iobind_binding *binding, const char *what, iobind_error *error);
-
 /* ---- overlap.c ---- */
 
 /* Memory that a run reads and memory that it writes must not overlap, unless the caller chose IN_PLACE. */
@@ -414,18 +408,11 @@ iobind_status iobind__results_copy(iobind_binding *binding, iobind_stream *strea
 /* Create a tensor from the last run's value of an output, unless there is one. */
 iobind_status iobind__result_make(iobind_binding *binding, size_t index, iobind_error *error);
 
-/* The address of an output's value. NULL, and 0 bytes, for strings. */
-iobind_status iobind__result_locate(const iobind_binding *binding, size_t index, OrtValue *value, void **data, size_t *bytes,
-                                    iobind_error *error);
 iobind_status iobind__result_overlaps(const iobind_binding *binding, size_t index, const iobind_tensor *tensor, bool *overlaps,
                                       iobind_error *error);
 
-/* ---- verify.c ---- */
-
 /* Is each output in the requested memory? An output of 0 bytes does not show it. */
 iobind_status iobind__results_verify(iobind_binding *binding, iobind_error *error);
-iobind_status iobind__result_verify_place(const iobind_binding *binding, size_t index, const OrtValue *value,
-                                          iobind_error *error);
 
 /* ---- shadow.c: runs that are verified ---- */
 
