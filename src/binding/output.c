@@ -44,16 +44,8 @@ void iobind__output_set(iobind_binding *binding, size_t index, iobind__output_mo
                         iobind_tensor *target) {
   iobind__output *output = &binding->outputs[index];
   iobind_tensor *old = output->target;
-  const iobind__place *old_place = old != NULL ? old->place : output->place;
-  const iobind__place *new_place = target != NULL ? target->place : place;
-  bool was_seen = output->seen_place != NULL && output->seen_place == new_place && output->seen_mode == mode;
-  bool stays_verified = output->is_verified && output->mode == mode && old_place == new_place;
   if (binding->results.state != IOBIND__RESULTS_NONE) {
     iobind__results_drop(binding, NULL); /* before the slot is overwritten */
-  }
-  if (!stays_verified) {
-    output->is_verified = was_seen;
-    output->has_fixed_dims = false;
   }
   output->mode = mode;
   output->place = place;
@@ -243,6 +235,6 @@ iobind_status iobind_binding_place_output(iobind_binding *binding, size_t index,
 iobind__output_view iobind__binding_view_output(const iobind_binding *binding, size_t index) {
   const iobind__output *output = &binding->outputs[index];
   return (iobind__output_view){.mode = output->mode,
-                               .place = output->target != NULL ? output->target->place : output->place,
+                               .place = iobind__output_place(output),
                                .is_passthrough = binding->session->outputs[index].passthrough_input >= 0};
 }

@@ -165,8 +165,7 @@ iobind_status iobind__binding_check_once(iobind_binding *binding, const char *wh
 /* ---- the outputs that iobind copies: ORT's copies are not always ordered after the run, and ORT appends to old strings ---- */
 
 static inline bool moves(const iobind__output *output, const iobind__value *value) {
-  const iobind__place *place = output->target != NULL ? output->target->place : output->place;
-  return output->mode != IOBIND__OUTPUT_NONE && place != value->place;
+  return output->mode != IOBIND__OUTPUT_NONE && iobind__output_place(output) != value->place;
 }
 
 /* May ORT allocate the output in a graph's scratch memory? ORT treats that as free between replays, which write it. An output
@@ -207,10 +206,6 @@ static inline bool must_be_copied(const iobind_session *session, const iobind__o
 
 /* ---- the plan ---- */
 
-static inline bool is_output_seen(const iobind__output *output) {
-  return output->mode == IOBIND__OUTPUT_NONE || output->is_verified;
-}
-
 static void plan_outputs(iobind_binding *binding) {
   const iobind_session *session = binding->session;
   iobind__plan *plan = &binding->plan;
@@ -227,7 +222,7 @@ static void plan_outputs(iobind_binding *binding) {
       iobind__output_hide(binding,
                           i); /* ORT allocates other memory, and the caller may bind the old memory to something else */
     }
-    plan->is_seen = plan->is_seen && is_output_seen(output);
+    plan->is_seen = plan->is_seen && iobind__output_is_seen(binding, i);
     if (iobind__output_is_fresh(output)) {
       const iobind__place *place = output->is_copied ? iobind__output_home(binding, i) : output->place;
       plan->fresh[plan->fresh_count++] = (iobind__fresh){&session->outputs[i], place->info};
@@ -269,7 +264,7 @@ bool iobind__plan_holds(const iobind_binding *binding) {
   size_t fresh = 0;
   bool is_seen = true;
   for (size_t i = 0; i < binding->session->output_count; i++) {
-    is_seen = is_seen && is_output_seen(&binding->outputs[i]);
+    is_seen = is_seen && iobind__output_is_seen(binding, i);
     fresh += iobind__output_is_fresh(&binding->outputs[i]);
   }
   return repeats(binding, has_waits(binding)) && is_seen && fresh == binding->plan.fresh_count &&

@@ -132,19 +132,14 @@ static iobind_status verify(iobind_binding *binding, size_t index, iobind_error 
   iobind__output *output = &binding->outputs[index];
   void *data;
   size_t bytes;
-  if (output->is_copied) { /* a passed-through input is where it was bound; the others are checked after each run */
-    output->is_verified = binding->session->outputs[index].passthrough_input >= 0;
-    return IOBIND_OK;
-  }
   IOBIND__TRY(verify_place(binding, index, output->value, error));
   if (output->mode == IOBIND__OUTPUT_REUSE) {
     IOBIND__TRY(check_fixed_dims(binding, index, output->value, &output->has_fixed_dims, error));
   }
   IOBIND__TRY(locate(binding, index, output->value, &data, &bytes, error));
-  output->is_verified = binding->session->outputs[index].dtype == IOBIND_DTYPE_STRING || bytes > 0;
-  if (output->is_verified && output->mode != IOBIND__OUTPUT_REUSE) { /* for REUSE the dims are checked each time */
+  if (binding->session->outputs[index].dtype == IOBIND_DTYPE_STRING || bytes > 0) {
     output->seen_mode = output->mode;
-    output->seen_place = output->target != NULL ? output->target->place : output->place;
+    output->seen_place = iobind__output_place(output);
   }
   return IOBIND_OK;
 }
@@ -153,14 +148,10 @@ iobind_status iobind__results_verify(iobind_binding *binding, iobind_error *erro
   IOBIND__TRY(iobind__results_fetch(binding, error));
   bool all = true;
   for (size_t i = 0; i < binding->session->output_count; i++) {
-    const iobind__output *output = &binding->outputs[i];
-    if (output->mode == IOBIND__OUTPUT_NONE) {
-      continue;
-    }
-    if (!output->is_verified) {
+    if (!binding->outputs[i].is_copied && !iobind__output_is_seen(binding, i)) {
       IOBIND__TRY(verify(binding, i, error));
     }
-    all = all && output->is_verified;
+    all = all && iobind__output_is_seen(binding, i);
   }
   binding->plan.is_seen = all;
   return IOBIND_OK;

@@ -50,9 +50,8 @@ typedef struct iobind__output {
   size_t carry;            /* as of an input */
   uint64_t memory;         /* REUSE: the serial number of its memory; a new number requests new memory */
   iobind_tensor *shown[2]; /* REUSE: by side, the tensor of that memory that the caller has got; references are held */
-  /* found by a run; valid until mode or memory location change */
-  bool is_verified;                /* it was in the requested memory */
-  iobind__output_mode seen_mode;   /* the mode with which it was last verified, */
+  /* found by a run */
+  iobind__output_mode seen_mode;   /* the mode with which it was last found in the requested memory, */
   const iobind__place *seen_place; /* and its location, even if something else was bound in between; NULL: never */
   bool has_fixed_dims;             /* the model fixes the dims, and the value had them: they do not depend on the inputs */
   bool is_copied;                  /* iobind copies it after each run, as it does strings and some passed-through inputs */
@@ -185,6 +184,22 @@ static inline bool iobind__binding_is_plain(const iobind_binding *binding) {
  * passed-through input. */
 static inline bool iobind__output_is_fresh(const iobind__output *output) {
   return output->mode == IOBIND__OUTPUT_FRESH || output->is_copied;
+}
+
+/* The memory location where the next run is to leave a bound output. */
+static inline iobind__place *iobind__output_place(const iobind__output *output) {
+  return output->target != NULL ? output->target->place : output->place;
+}
+
+/* Is the output known to be in the requested memory, or not bound? A passed-through input is where it was bound. Other outputs that iobind copies are
+ * checked after each run. */
+static inline bool iobind__output_is_seen(const iobind_binding *binding, size_t index) {
+  const iobind__output *output = &binding->outputs[index];
+  if (output->is_copied) {
+    return binding->session->outputs[index].passthrough_input >= 0;
+  }
+  bool is_same = output->seen_mode == output->mode && output->seen_place == iobind__output_place(output);
+  return output->mode == IOBIND__OUTPUT_NONE || is_same;
 }
 
 /* Inlined: part of the usual rebind, whose instructions are counted (bench/rebind). */
