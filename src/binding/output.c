@@ -2,8 +2,8 @@
 #include "binding/table.h"
 #include "support/options.h"
 
-/* Not for buffers of SWAP, which have the carry's holders. */
-void iobind__output_hold(iobind_binding *binding, size_t index) {
+/* As iobind__input_hold, but not for buffers of SWAP, which have the carry's holders. */
+static void hold(iobind_binding *binding, size_t index) {
   const iobind__output *output = &binding->outputs[index];
   const iobind__carry *carry = iobind__carry_of_output(binding, index);
   bool swaps = carry != NULL && carry->mode == IOBIND_CARRY_SWAP;
@@ -19,7 +19,7 @@ void iobind__output_aim(iobind_binding *binding, size_t index, iobind_tensor *ta
   iobind__output *output = &binding->outputs[index];
   iobind_tensor *old = output->target;
   output->target = iobind_tensor_retain(target);
-  iobind__output_hold(binding, index);
+  hold(binding, index);
   iobind_tensor_release(old);
 }
 
@@ -27,7 +27,7 @@ void iobind__output_show(iobind_binding *binding, size_t index, iobind_tensor *t
   iobind_tensor **shown = iobind__output_shown(binding, index);
   iobind_tensor *old = *shown;
   *shown = iobind_tensor_retain(tensor);
-  iobind__output_hold(binding, index);
+  hold(binding, index);
   iobind_tensor_release(old);
 }
 
@@ -35,7 +35,7 @@ void iobind__output_hide(iobind_binding *binding, size_t index) {
   iobind__output *output = &binding->outputs[index];
   iobind_tensor *old[2] = {output->shown[0], output->shown[1]};
   output->shown[0] = output->shown[1] = NULL;
-  iobind__output_hold(binding, index);
+  hold(binding, index);
   iobind__tensor_drop(old[0]);
   iobind__tensor_drop(old[1]);
 }

@@ -315,7 +315,8 @@ iobind_status iobind__run_now(iobind_binding *binding, iobind__order order, iobi
   if (binding->flight.stream != NULL) {
     IOBIND__TRY(iobind__binding_check_idle(binding, "binding_run", error));
   }
-  IOBIND__TRY(order == IOBIND__SETTLED ? iobind__run_enter_alone(binding, error) : iobind__run_enter(binding, error));
+  bool is_announced = order == IOBIND__SETTLED && atomic_exchange(&binding->flight.is_announced, false);
+  IOBIND__TRY(is_announced ? IOBIND_OK : iobind__run_enter(binding, error)); /* if announced, it is already entered */
   iobind_status status = run_entered(binding, order, error);
   iobind__run_leave(binding, status == IOBIND_OK ? iobind__armed_key(binding) : IOBIND__IDLE);
   return status;

@@ -8,9 +8,6 @@
 
 /* ---- flight.c: the run state ---- */
 
-/* Enter the run state for a run without a stream. If the run was announced, the state is already entered. */
-iobind_status iobind__run_enter_alone(iobind_binding *binding, iobind_error *error);
-
 /* Called if the state was not IDLE: a run is in flight, or the binding is armed. */
 iobind_status iobind__run_enter_from(iobind_binding *binding, uint64_t state, iobind_error *error);
 
@@ -32,11 +29,6 @@ static inline void iobind__run_leave(iobind_binding *binding, uint64_t next) {
     iobind__run_leave_from(binding, state, next);
   }
 }
-
-/* The same for a run on a worker's stream. If it follows another run on this stream, the state is already entered, unless the
- * worker is just leaving it. */
-iobind_status iobind__queue_enter(iobind_binding *binding, bool follows, iobind_error *error);
-void iobind__queue_leave(iobind_binding *binding); /* the run has ended, or was not queued */
 
 /* Is the run being cancelled, or was it? */
 static inline bool iobind__run_is_cancelled(const iobind_binding *binding) {

@@ -248,9 +248,6 @@ void iobind__flight_poll(iobind_binding *binding);
 /* Wait for the runs that are in flight on a stream. */
 iobind_status iobind__flight_wait(iobind_binding *binding, iobind_error *error);
 
-/* A run in flight uses the bound memory: other runs with the same memory must check. */
-void iobind__binding_meet(iobind_binding *binding);
-
 /* The last run has failed after its call had returned: its results cannot be fetched or carried. The states that it reads may
  * still be defined: it may have been refused before it began. */
 void iobind__binding_fail(iobind_binding *binding, const iobind_error *failure);
@@ -388,9 +385,6 @@ static inline iobind__place *iobind__output_home(const iobind_binding *binding, 
   const iobind__value *value = &binding->session->outputs[index];
   return value->passthrough_input >= 0 ? binding->session->inputs[value->passthrough_input].place : value->place;
 }
-
-/* As iobind__input_hold. */
-void iobind__output_hold(iobind_binding *binding, size_t index);
 
 /* REUSE: the caller gets this tensor, whose memory later runs write, too. */
 void iobind__output_show(iobind_binding *binding, size_t index, iobind_tensor *tensor);

@@ -181,9 +181,6 @@ static inline bool iobind__device_keeps_failures(const iobind_device *device) {
   return device->context != NULL;
 }
 
-/* Fail all work in flight, and refuse new work. `why` is the first failure. The caller holds no stream's mutex. */
-void iobind__device_lose(iobind_device *device, const char *why);
-
 /* A call into the EP has failed. If the device does not work any more, it is lost, and this returns DEVICE_LOST; otherwise
  * `status`. Inside the guard. */
 iobind_status iobind__device_heed(iobind_device *device, iobind_status status, iobind_error *error);
