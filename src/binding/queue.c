@@ -63,14 +63,41 @@ static void keep_states(const iobind_binding *binding, const iobind__submission 
   }
 }
 
+/* Before the work that ORT submits: order it after all work submitted to the stream. `compute`: where the run computes. */
+static iobind_status begin_compute(const iobind_binding *binding, iobind_stream *stream, iobind_stream *compute,
+                                   iobind_error *error) {
+  IOBIND__TRY(compute == stream ? IOBIND_OK : iobind__stream_fork(stream, compute, error));
+  if (binding->session->compute.way == IOBIND__COMPUTE_BY_RUN) {
+    const OrtApi *api = IOBIND__API(binding->session->runtime);
+    api->RunOptionsSetSyncStream(binding->settings.ort.queued, iobind__stream_ort(compute));
+  }
+  return iobind__stream_enter(compute, error);
+}
+
+/* After it: order the stream's later work after it. `computed`: the submission to `compute`; `status`: the run's. */
+static iobind_status end_compute(iobind_stream *stream, const iobind__submission *computed, iobind_status status,
+                                 iobind_error *error) {
+  iobind_stream *compute = computed->stream;
+  iobind_status left = iobind__stream_leave(compute, status == IOBIND_OK ? error : NULL);
+  status = status == IOBIND_OK ? left : status;
+  if (compute == stream) {
+    return status;
+  }
+  (void)iobind__submission_ticket(computed); /* that of the run on the stream on which it computes */
+  iobind_status joined = iobind__stream_join(stream, compute, status == IOBIND_OK ? error : NULL);
+  if (joined != IOBIND_OK) {
+    iobind__stream_pass(compute); /* the stream has no record of the work */
+  }
+  return status == IOBIND_OK ? joined : status;
+}
+
 static iobind_status execute_on(iobind_binding *binding, iobind_stream *stream, iobind_error *error) {
-  const iobind_session *session = binding->session;
-  iobind_stream *compute = iobind__compute_target(&session->compute, stream);
+  iobind_stream *compute = iobind__compute_target(&binding->session->compute, stream);
   const iobind__submission computed = iobind__stream_begin(compute);
-  IOBIND__TRY(iobind__compute_begin(&session->compute, stream, binding->settings.ort.queued, error));
+  IOBIND__TRY(begin_compute(binding, stream, compute, error));
   const iobind__execution how = {binding->settings.ort.queued, compute, compute->device, iobind__lengths_are_counted(binding)};
   iobind_status status = iobind__run_execute(binding, &how, error);
-  return iobind__compute_end(&session->compute, stream, &computed, status, error);
+  return end_compute(stream, &computed, status, error);
 }
 
 /* ORT has made the run, but the call returns the failure `reason`: drop the results, so that the next run reads the same states

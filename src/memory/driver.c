@@ -34,11 +34,7 @@ static iobind_status get_fence(iobind_device *device, OrtValue **fence, iobind_e
   IOBIND__TRY(iobind__place_allocate(&device->places[IOBIND_MEMORY_DEFAULT], form, sizeof(float), fence, &data, error));
   OrtValue *expected = NULL;
   if (!atomic_compare_exchange_strong(&device->fence, &expected, *fence)) {
-    iobind__scope scope;
-    if (iobind__guard_enter_to_free(device->guard, &scope)) {
-      IOBIND__API(device->runtime)->ReleaseValue(*fence); /* another thread was first */
-      iobind__guard_leave(&scope);
-    }
+    iobind__value_release(device->runtime, device->guard, *fence); /* another thread was first */
     *fence = expected;
   }
   return IOBIND_OK;

@@ -55,6 +55,10 @@ void iobind__stream_add_failure(iobind_stream *stream, iobind__ticket from, iobi
 /* Release the references up to a ticket that is complete. */
 void iobind__stream_collect(iobind_stream *stream, iobind__ticket ticket);
 
+/* ---- ep_stream.c ---- */
+
+void iobind__notification_release(const iobind_stream *stream, OrtSyncNotificationImpl *notification);
+
 /* ---- point.c ---- */
 
 /* A point that no caller queries: only the device waits for it. */

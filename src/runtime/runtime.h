@@ -118,6 +118,15 @@ struct iobind_runtime {
 
 #define IOBIND__API(runtime) ((runtime)->ort.api)
 
+/* Release a value inside a guard, if it may be freed there. */
+static inline void iobind__value_release(const iobind_runtime *runtime, const iobind__guard *guard, OrtValue *value) {
+  iobind__scope scope;
+  if (iobind__guard_enter_to_free(guard, &scope)) {
+    IOBIND__API(runtime)->ReleaseValue(value);
+    iobind__guard_leave(&scope);
+  }
+}
+
 /* `const` does not cover the mutex. In a forked child it is not locked: a thread of the parent may have held it, and the lists
  * do not change any more. */
 static inline void iobind__runtime_lock(const iobind_runtime *runtime) {

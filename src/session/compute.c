@@ -199,29 +199,3 @@ iobind_status iobind__compute_await(const iobind__compute *self, iobind_error *e
   return self->way == IOBIND__COMPUTE_BY_OPTION ? iobind__stream_enter(self->stream, error)
                                                 : iobind__stream_drain(self->stream, error);
 }
-
-iobind_status iobind__compute_begin(const iobind__compute *self, iobind_stream *stream, OrtRunOptions *options,
-                                    iobind_error *error) {
-  iobind_stream *compute = iobind__compute_target(self, stream);
-  IOBIND__TRY(compute == stream ? IOBIND_OK : iobind__stream_fork(stream, compute, error));
-  if (self->way == IOBIND__COMPUTE_BY_RUN) {
-    IOBIND__API(compute->device->runtime)->RunOptionsSetSyncStream(options, iobind__stream_ort(compute));
-  }
-  return iobind__stream_enter(compute, error);
-}
-
-iobind_status iobind__compute_end(const iobind__compute *self, iobind_stream *stream, const iobind__submission *computed,
-                                  iobind_status status, iobind_error *error) {
-  iobind_stream *compute = iobind__compute_target(self, stream);
-  iobind_status left = iobind__stream_leave(compute, status == IOBIND_OK ? error : NULL);
-  status = status == IOBIND_OK ? left : status;
-  if (compute == stream) {
-    return status;
-  }
-  (void)iobind__submission_ticket(computed); /* that of the run on the stream on which it computes */
-  iobind_status joined = iobind__stream_join(stream, compute, status == IOBIND_OK ? error : NULL);
-  if (joined != IOBIND_OK) {
-    iobind__stream_pass(compute); /* the stream has no record of the work */
-  }
-  return status == IOBIND_OK ? joined : status;
-}
