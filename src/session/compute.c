@@ -18,12 +18,11 @@ static bool is_first(const iobind_session_options *options, const iobind_device 
 /* The caller's i-th option, if it applies to the device; NULL: it is for another EP, or unknown. */
 static const iobind__option *own_option(const iobind_session_options *options, size_t i, const iobind_device *device,
                                         bool *other_ep) {
-  const char *key = options->ep_keys[i];
-  const char *dot = strchr(key, '.');
-  const iobind__ep *named = dot == NULL ? NULL : iobind__ep_by_name(key, (size_t)(dot - key));
+  const char *key;
+  const iobind__ep *named = iobind__ep_of_option(options->ep_keys[i], &key);
   *other_ep = named != NULL && named != device->ep;
   bool own = named == NULL ? is_first(options, device) : named == device->ep;
-  return own ? iobind__option_find(device->ep->options, named == NULL ? key : dot + 1) : NULL;
+  return own ? iobind__option_find(device->ep->options, key) : NULL;
 }
 
 /* Does an option of the caller exclude a stream of iobind: copies on other streams, or another EP before this one? */

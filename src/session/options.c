@@ -90,12 +90,12 @@ static iobind_status check_config_key(const char *key, iobind_error *error) {
   static const char prefix[] = "ep.";
   IOBIND__TRY(iobind__session_check_graph_key("config entry", key, error));
   const char *name = strncmp(key, prefix, strlen(prefix)) == 0 ? key + strlen(prefix) : "";
-  const char *dot = strchr(name, '.');
-  const iobind__ep *ep = dot == NULL ? NULL : iobind__ep_by_name(name, (size_t)(dot - name));
+  const char *rest;
+  const iobind__ep *ep = iobind__ep_of_option(name, &rest);
   if (ep == NULL || !ep->bridged) {
     return IOBIND_OK;
   }
-  if (iobind__option_find(ep->options, dot + 1) != NULL) {
+  if (iobind__option_find(ep->options, rest) != NULL) {
     return iobind__fail(
         error, IOBIND_ERROR_INVALID_ARGUMENT,
         "session_create: config entry '%s': expected the EP option '%s', which iobind checks before ONNX Runtime "
