@@ -35,8 +35,8 @@ static bool is_plain(const iobind_binding *binding) {
   }
   for (size_t i = 0; plain && i < session->output_count; i++) {
     const iobind__output *output = &binding->outputs[i];
-    const iobind__place *place = output->target != NULL ? output->target->place : output->place;
-    plain = output->mode == IOBIND__OUTPUT_NONE || (output->mode != IOBIND__OUTPUT_REUSE && place == memory);
+    plain =
+        output->mode == IOBIND__OUTPUT_NONE || (output->mode != IOBIND__OUTPUT_REUSE && iobind__output_place(output) == memory);
   }
   return plain;
 }

@@ -136,6 +136,10 @@ void iobind__output_renew(iobind_binding *binding, size_t index);
 /* The same, and graphs that write the tensor, which another owner retains, are not replayed again. */
 void iobind__output_leave(iobind_binding *binding, size_t index, const iobind_tensor *tensor);
 
+/* Read and check the caller's options. `what` names the call. */
+iobind_status iobind__run_options_read(const iobind_session *session, const iobind_run_options *given, const char *what,
+                                       iobind_run_options *out, iobind_error *error);
+
 /* Set the options of all later runs, which have been checked. `what` names the call. */
 iobind_status iobind__run_options_replace(iobind_binding *binding, const iobind_run_options *options, const char *what,
                                           iobind_error *error);

@@ -105,11 +105,6 @@ iobind_status iobind__graph_bring_in_line(iobind_binding *binding, iobind_error 
   return iobind__guard_end(&scope, iobind__side_compare(binding, side, error), error);
 }
 
-static void drop_results(iobind_binding *binding) {
-  iobind__results_drop(binding, NULL);
-  binding->results.state = IOBIND__RESULTS_NONE;
-}
-
 /* ORT waits for each execution of a capture. */
 static iobind__execution waiting(const iobind__execution *how, OrtRunOptions *options) {
   return (iobind__execution){options, NULL, how->device, how->is_counted};
@@ -163,11 +158,11 @@ static void wait_for_failed(iobind_binding *binding, const iobind__execution *ho
 static iobind_status put_back(iobind_binding *binding, const saved *states, const iobind__execution *how, iobind_status status,
                               iobind_error *error) {
   if (status != IOBIND_OK && states->count > 0) {
-    drop_results(binding); /* a verified run has fetched some */
+    iobind__results_drop(binding, NULL); /* a verified run has fetched some */
     wait_for_failed(binding, how);
   }
   iobind_status restored = restore(binding, states, status == IOBIND_OK ? error : NULL);
-  drop_results(binding);
+  iobind__results_drop(binding, NULL);
   return status == IOBIND_OK ? restored : status;
 }
 

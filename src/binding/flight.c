@@ -48,12 +48,6 @@ void iobind__run_leave_from(iobind_binding *binding, uint64_t state, uint64_t ne
   }
 }
 
-void iobind__queue_leave(iobind_binding *binding) {
-  if (atomic_fetch_sub(&binding->flight.queued, 1) == 1) {
-    iobind__run_leave(binding, IOBIND__IDLE);
-  }
-}
-
 static iobind_status refuse_busy(iobind_error *error) {
   return iobind__fail(error, IOBIND_ERROR_INVALID_STATE, "binding_run: a run of this binding is in flight: wait for it first");
 }
@@ -66,34 +60,7 @@ iobind_status iobind__run_enter_from(iobind_binding *binding, uint64_t state, io
   return has_entered ? IOBIND_OK : refuse_busy(error);
 }
 
-iobind_status iobind__run_enter_alone(iobind_binding *binding, iobind_error *error) {
-  return atomic_exchange(&binding->flight.is_announced, false) ? IOBIND_OK : iobind__run_enter(binding, error);
-}
-
-iobind_status iobind__queue_enter(iobind_binding *binding, bool follows, iobind_error *error) {
-  if (atomic_fetch_add(&binding->flight.queued, 1) > 0) {
-    return IOBIND_OK;
-  }
-  iobind_status status = iobind__run_enter(binding, follows ? NULL : error);
-  while (status != IOBIND_OK && follows) {
-    sched_yield();
-    status = iobind__run_enter(binding, NULL);
-  }
-  if (status != IOBIND_OK) {
-    atomic_fetch_sub(&binding->flight.queued, 1);
-  }
-  return status;
-}
-
 /* ---- other work that uses the same memory ---- */
-
-void iobind__binding_meet(iobind_binding *binding) {
-  pthread_mutex_lock(&binding->held.mutex);
-  for (size_t i = 0; i < iobind__holder_count(binding->session); i++) {
-    iobind__holder_meet(&binding->held.list[i]);
-  }
-  pthread_mutex_unlock(&binding->held.mutex);
-}
 
 iobind_status iobind__run_settle(iobind_binding *binding, iobind_error *error) {
   const uint64_t meets = IOBIND__MEETS;

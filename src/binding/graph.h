@@ -46,6 +46,13 @@ bool iobind__graph_uses(const iobind_binding *binding, const iobind__graph *self
 iobind_status iobind__graph_make_options(const iobind_binding *binding, iobind__graph *self, bool is_queued,
                                          OrtRunOptions **options, iobind_error *error);
 
+/* What would change an address in each run cannot be bound in a session that captures graphs. */
+iobind_status iobind__graphs_check_live(const iobind_binding *binding, size_t index, iobind_error *error);
+iobind_status iobind__graphs_check_output(const iobind_binding *binding, size_t index, iobind__output_mode mode,
+                                          const iobind__place *place, iobind_error *error);
+iobind_status iobind__graphs_check_carry(const iobind_binding *binding, size_t output, iobind_carry_mode mode,
+                                         iobind_error *error);
+
 /* ---- graph_cache.c: the graphs of a binding ---- */
 
 /* Open the graphs of a caller's binding. If the session captures no graphs, this is a no-op. */
@@ -91,13 +98,5 @@ iobind_status iobind__capture(iobind_binding *binding, bool is_plain, const iobi
 
 /* trial.c: does a replay of what is bound give a run's results? Without the session. */
 iobind_status iobind__graphs_try(iobind_binding *model, iobind_error *error);
-
-/* ---- graph_modes.c: what would change an address in each run cannot be bound in a session that captures graphs ---- */
-
-iobind_status iobind__graphs_check_live(const iobind_binding *binding, size_t index, iobind_error *error);
-iobind_status iobind__graphs_check_output(const iobind_binding *binding, size_t index, iobind__output_mode mode,
-                                          const iobind__place *place, iobind_error *error);
-iobind_status iobind__graphs_check_carry(const iobind_binding *binding, size_t output, iobind_carry_mode mode,
-                                         iobind_error *error);
 
 #endif

@@ -2,8 +2,8 @@
 #include "binding/table.h"
 #include "support/options.h"
 
-/* Not for buffers of SWAP, which have the carry's holders. */
-void iobind__output_hold(iobind_binding *binding, size_t index) {
+/* As iobind__input_hold, but not for buffers of SWAP, which have the carry's holders. */
+static void hold(iobind_binding *binding, size_t index) {
   const iobind__output *output = &binding->outputs[index];
   const iobind__carry *carry = iobind__carry_of_output(binding, index);
   bool swaps = carry != NULL && carry->mode == IOBIND_CARRY_SWAP;
@@ -19,7 +19,7 @@ void iobind__output_aim(iobind_binding *binding, size_t index, iobind_tensor *ta
   iobind__output *output = &binding->outputs[index];
   iobind_tensor *old = output->target;
   output->target = iobind_tensor_retain(target);
-  iobind__output_hold(binding, index);
+  hold(binding, index);
   iobind_tensor_release(old);
 }
 
@@ -27,7 +27,7 @@ void iobind__output_show(iobind_binding *binding, size_t index, iobind_tensor *t
   iobind_tensor **shown = iobind__output_shown(binding, index);
   iobind_tensor *old = *shown;
   *shown = iobind_tensor_retain(tensor);
-  iobind__output_hold(binding, index);
+  hold(binding, index);
   iobind_tensor_release(old);
 }
 
@@ -35,7 +35,7 @@ void iobind__output_hide(iobind_binding *binding, size_t index) {
   iobind__output *output = &binding->outputs[index];
   iobind_tensor *old[2] = {output->shown[0], output->shown[1]};
   output->shown[0] = output->shown[1] = NULL;
-  iobind__output_hold(binding, index);
+  hold(binding, index);
   iobind__tensor_drop(old[0]);
   iobind__tensor_drop(old[1]);
 }
@@ -44,16 +44,8 @@ void iobind__output_set(iobind_binding *binding, size_t index, iobind__output_mo
                         iobind_tensor *target) {
   iobind__output *output = &binding->outputs[index];
   iobind_tensor *old = output->target;
-  const iobind__place *old_place = old != NULL ? old->place : output->place;
-  const iobind__place *new_place = target != NULL ? target->place : place;
-  bool was_seen = output->seen_place != NULL && output->seen_place == new_place && output->seen_mode == mode;
-  bool stays_verified = output->is_verified && output->mode == mode && old_place == new_place;
   if (binding->results.state != IOBIND__RESULTS_NONE) {
     iobind__results_drop(binding, NULL); /* before the slot is overwritten */
-  }
-  if (!stays_verified) {
-    output->is_verified = was_seen;
-    output->has_fixed_dims = false;
   }
   output->mode = mode;
   output->place = place;
@@ -243,6 +235,6 @@ iobind_status iobind_binding_place_output(iobind_binding *binding, size_t index,
 iobind__output_view iobind__binding_view_output(const iobind_binding *binding, size_t index) {
   const iobind__output *output = &binding->outputs[index];
   return (iobind__output_view){.mode = output->mode,
-                               .place = output->target != NULL ? output->target->place : output->place,
+                               .place = iobind__output_place(output),
                                .is_passthrough = binding->session->outputs[index].passthrough_input >= 0};
 }

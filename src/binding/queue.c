@@ -1,7 +1,23 @@
 /* Runs in the queue of a stream: of an EP, or of a thread of iobind. Several runs of one binding may be in it. */
+#include <sched.h>
 #include <stdlib.h>
 
 #include "binding/run.h"
+
+/* A run in flight uses the bound memory: other runs with the same memory must check. */
+static void meet_others(iobind_binding *binding) {
+  pthread_mutex_lock(&binding->held.mutex);
+  for (size_t i = 0; i < iobind__holder_count(binding->session); i++) {
+    iobind__holder_meet(&binding->held.list[i]);
+  }
+  pthread_mutex_unlock(&binding->held.mutex);
+}
+
+static void note_flight(iobind_binding *binding, iobind_stream *stream, iobind__ticket ticket) {
+  iobind__flight_add(&binding->flight, stream, ticket);
+  iobind__lengths_note_run(binding);
+  meet_others(binding);
+}
 
 /* ---- on an EP's stream ---- */
 
@@ -47,14 +63,41 @@ static void keep_states(const iobind_binding *binding, const iobind__submission 
   }
 }
 
+/* Before the work that ORT submits: order it after all work submitted to the stream. `compute`: where the run computes. */
+static iobind_status begin_compute(const iobind_binding *binding, iobind_stream *stream, iobind_stream *compute,
+                                   iobind_error *error) {
+  IOBIND__TRY(compute == stream ? IOBIND_OK : iobind__stream_fork(stream, compute, error));
+  if (binding->session->compute.way == IOBIND__COMPUTE_BY_RUN) {
+    const OrtApi *api = IOBIND__API(binding->session->runtime);
+    api->RunOptionsSetSyncStream(binding->settings.ort.queued, iobind__stream_ort(compute));
+  }
+  return iobind__stream_enter(compute, error);
+}
+
+/* After it: order the stream's later work after it. `computed`: the submission to `compute`; `status`: the run's. */
+static iobind_status end_compute(iobind_stream *stream, const iobind__submission *computed, iobind_status status,
+                                 iobind_error *error) {
+  iobind_stream *compute = computed->stream;
+  iobind_status left = iobind__stream_leave(compute, status == IOBIND_OK ? error : NULL);
+  status = status == IOBIND_OK ? left : status;
+  if (compute == stream) {
+    return status;
+  }
+  (void)iobind__submission_ticket(computed); /* that of the run on the stream on which it computes */
+  iobind_status joined = iobind__stream_join(stream, compute, status == IOBIND_OK ? error : NULL);
+  if (joined != IOBIND_OK) {
+    iobind__stream_pass(compute); /* the stream has no record of the work */
+  }
+  return status == IOBIND_OK ? joined : status;
+}
+
 static iobind_status execute_on(iobind_binding *binding, iobind_stream *stream, iobind_error *error) {
-  const iobind_session *session = binding->session;
-  iobind_stream *compute = iobind__compute_target(&session->compute, stream);
+  iobind_stream *compute = iobind__compute_target(&binding->session->compute, stream);
   const iobind__submission computed = iobind__stream_begin(compute);
-  IOBIND__TRY(iobind__compute_begin(&session->compute, stream, binding->settings.ort.queued, error));
+  IOBIND__TRY(begin_compute(binding, stream, compute, error));
   const iobind__execution how = {binding->settings.ort.queued, compute, compute->device, iobind__lengths_are_counted(binding)};
   iobind_status status = iobind__run_execute(binding, &how, error);
-  return iobind__compute_end(&session->compute, stream, &computed, status, error);
+  return end_compute(stream, &computed, status, error);
 }
 
 /* ORT has made the run, but the call returns the failure `reason`: drop the results, so that the next run reads the same states
@@ -84,9 +127,7 @@ static iobind_status submit(iobind_binding *binding, iobind_stream *stream, iobi
   }
   keep_states(binding, &submission);
   binding->flight.has_run = true;
-  iobind__flight_add(&binding->flight, stream, iobind__submission_ticket(&submission));
-  iobind__lengths_note_run(binding);
-  iobind__binding_meet(binding);
+  note_flight(binding, stream, iobind__submission_ticket(&submission));
   return IOBIND_OK;
 }
 
@@ -108,6 +149,30 @@ static iobind_status run_on_ep(iobind_binding *binding, iobind_stream *stream, i
 }
 
 /* ---- by a thread of iobind ---- */
+
+/* Enter the run state for a run on a worker's stream. If it follows another run on this stream, the state is already entered, unless the
+ * worker is just leaving it. */
+static iobind_status enter_queue(iobind_binding *binding, bool follows, iobind_error *error) {
+  if (atomic_fetch_add(&binding->flight.queued, 1) > 0) {
+    return IOBIND_OK;
+  }
+  iobind_status status = iobind__run_enter(binding, follows ? NULL : error);
+  while (status != IOBIND_OK && follows) {
+    sched_yield();
+    status = iobind__run_enter(binding, NULL);
+  }
+  if (status != IOBIND_OK) {
+    atomic_fetch_sub(&binding->flight.queued, 1);
+  }
+  return status;
+}
+
+/* The run has ended, or was not queued. */
+static void leave_queue(iobind_binding *binding) {
+  if (atomic_fetch_sub(&binding->flight.queued, 1) == 1) {
+    iobind__run_leave(binding, IOBIND__IDLE);
+  }
+}
 
 typedef struct run_task {
   iobind__task task;
@@ -148,7 +213,7 @@ static iobind_status run_task_now(iobind__task *task, const iobind_error *failur
   } else {
     iobind__binding_fail(self->binding, error); /* if ORT was called, iobind__call has recorded the effect on the states */
   }
-  iobind__queue_leave(self->binding);
+  leave_queue(self->binding);
   return status;
 }
 
@@ -200,17 +265,15 @@ static iobind_status submit_task(iobind_binding *binding, iobind_stream *stream,
 static iobind_status run_by_worker(iobind_binding *binding, iobind_stream *stream, iobind_error *error) {
   bool follows = binding->flight.stream != NULL;
   iobind__ticket ticket;
-  IOBIND__TRY(iobind__queue_enter(binding, follows, error));
+  IOBIND__TRY(enter_queue(binding, follows, error));
   iobind_status status = iobind__lengths_begin(binding, error);
   status = status == IOBIND_OK ? submit_task(binding, stream, follows, &ticket, error) : status;
   if (status != IOBIND_OK) {
-    iobind__queue_leave(binding);
+    leave_queue(binding);
     return status;
   }
   note_follower(binding);
-  iobind__flight_add(&binding->flight, stream, ticket);
-  iobind__lengths_note_run(binding);
-  iobind__binding_meet(binding);
+  note_flight(binding, stream, ticket);
   return IOBIND_OK;
 }
 

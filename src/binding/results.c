@@ -1,4 +1,4 @@
-/* The results of a run: fetched from ORT only when the caller asks for them. */
+/* The results of a run: fetched from ORT only when the caller asks for them, and checked once to be in the requested memory. */
 #include "binding/table.h"
 
 static bool has_results(const iobind_binding *binding) {
@@ -59,8 +59,9 @@ iobind_status iobind__results_fetch(iobind_binding *binding, iobind_error *error
   return IOBIND_OK;
 }
 
-iobind_status iobind__result_locate(const iobind_binding *binding, size_t index, OrtValue *value, void **data, size_t *bytes,
-                                    iobind_error *error) {
+/* The address of an output's value. NULL, and 0 bytes, for strings. */
+static iobind_status locate(const iobind_binding *binding, size_t index, OrtValue *value, void **data, size_t *bytes,
+                            iobind_error *error) {
   *data = NULL;
   *bytes = 0;
   const iobind__value *output = &binding->session->outputs[index];
@@ -82,6 +83,82 @@ iobind_status iobind__result_locate(const iobind_binding *binding, size_t index,
   return IOBIND_OK;
 }
 
+/* ---- is each output in the requested memory? This depends only on the output, its mode and its memory location, so it is not checked
+ * again for another tensor of the same kind ---- */
+
+static iobind_status verify_place(const iobind_binding *binding, size_t index, const OrtValue *value, iobind_error *error) {
+  iobind_runtime *runtime = binding->session->runtime;
+  const OrtApi *api = IOBIND__API(runtime);
+  const iobind__output *output = &binding->outputs[index];
+  const char *name = binding->session->outputs[index].label;
+  int is_tensor = 0;
+  IOBIND__ORT_TRY(api, api->IsTensor(value, &is_tensor), error, "output '%s'", name);
+  if (is_tensor == 0) {
+    return iobind__fail(error, IOBIND_ERROR_NOT_SUPPORTED, "output '%s': the run returned no tensor", name);
+  }
+  const OrtMemoryInfo *info = NULL;
+  IOBIND__ORT_TRY(api, api->GetTensorMemoryInfo(value, &info), error, "output '%s'", name);
+  const iobind__place *asked = output->is_copied                 ? iobind__output_home(binding, index)
+                               : iobind__output_is_given(output) ? output->target->place
+                                                                 : output->place;
+  if (!iobind__same_memory(runtime, info, asked->info)) {
+    const char *landed = NULL;
+    IOBIND__ORT_TRY(api, api->MemoryInfoGetName(info, &landed), error, "output '%s'", name);
+    return iobind__fail(error, IOBIND_ERROR_WRONG_DEVICE, "output '%s': expected memory of '%s', as bound, got '%s'", name,
+                        asked->device->spec, landed);
+  }
+  return IOBIND_OK;
+}
+
+/* Does the model fix the dims of an output, and does the value have them? */
+static iobind_status check_fixed_dims(const iobind_binding *binding, size_t index, const OrtValue *value, bool *same,
+                                      iobind_error *error) {
+  const OrtApi *api = IOBIND__API(binding->session->runtime);
+  const iobind__value *output = &binding->session->outputs[index];
+  ONNXTensorElementDataType dtype;
+  const int64_t *dims = NULL;
+  size_t rank = 0;
+  IOBIND__ORT_TRY(api, api->GetTensorElementTypeAndShapeDataReference(value, &dtype, &dims, &rank), error, "output '%s'",
+                  output->label);
+  *same = output->has_shape && rank == output->rank;
+  for (size_t i = 0; i < rank && *same; i++) {
+    *same = dims[i] == output->dims[i];
+  }
+  return IOBIND_OK;
+}
+
+/* An output of 0 bytes does not show where its memory is; strings have no bytes. */
+static iobind_status verify(iobind_binding *binding, size_t index, iobind_error *error) {
+  iobind__output *output = &binding->outputs[index];
+  void *data;
+  size_t bytes;
+  IOBIND__TRY(verify_place(binding, index, output->value, error));
+  if (output->mode == IOBIND__OUTPUT_REUSE) {
+    IOBIND__TRY(check_fixed_dims(binding, index, output->value, &output->has_fixed_dims, error));
+  }
+  IOBIND__TRY(locate(binding, index, output->value, &data, &bytes, error));
+  if (binding->session->outputs[index].dtype == IOBIND_DTYPE_STRING || bytes > 0) {
+    output->seen_mode = output->mode;
+    output->seen_place = iobind__output_place(output);
+  }
+  return IOBIND_OK;
+}
+
+iobind_status iobind__results_verify(iobind_binding *binding, iobind_error *error) {
+  IOBIND__TRY(iobind__results_fetch(binding, error));
+  bool all = true;
+  for (size_t i = 0; i < binding->session->output_count; i++) {
+    if (!binding->outputs[i].is_copied && !iobind__output_is_seen(binding, i)) {
+      IOBIND__TRY(verify(binding, i, error));
+    }
+    all = all && iobind__output_is_seen(binding, i);
+  }
+  binding->plan.is_seen = all;
+  return IOBIND_OK;
+}
+
+/* ---- a result as a tensor ---- */
+
 iobind_status iobind__result_overlaps(const iobind_binding *binding, size_t index, const iobind_tensor *tensor, bool *overlaps,
                                       iobind_error *error) {
   const iobind__output *output = &binding->outputs[index];
@@ -98,7 +175,7 @@ iobind_status iobind__result_overlaps(const iobind_binding *binding, size_t inde
   }
   void *data;
   size_t bytes;
-  IOBIND__TRY(iobind__result_locate(binding, index, output->value, &data, &bytes, error));
+  IOBIND__TRY(locate(binding, index, output->value, &data, &bytes, error));
   *overlaps = iobind__memory_overlaps(output->place, data, bytes, tensor->place, tensor->data, tensor->bytes);
   return IOBIND_OK;
 }
@@ -128,13 +205,13 @@ static iobind_status make_result(iobind_binding *binding, size_t index, iobind_e
   if (binding->graphs != NULL) {
     void *data;
     size_t bytes;
-    IOBIND__TRY(iobind__result_locate(binding, index, output->value, &data, &bytes, error));
+    IOBIND__TRY(locate(binding, index, output->value, &data, &bytes, error));
     output->result = iobind__graphs_find_made(binding, index, data);
     if (output->result != NULL) {
       return IOBIND_OK;
     }
   }
-  IOBIND__TRY(iobind__result_verify_place(binding, index, output->value, error));
+  IOBIND__TRY(verify_place(binding, index, output->value, error));
   IOBIND__TRY(
       iobind__tensor_from_value(output->value, output->place, &binding->session->ref, &output->result, "output", error));
   output->value = NULL;
@@ -158,7 +235,7 @@ static iobind_status find_source(iobind_binding *binding, size_t index, iobind_t
     *source = iobind_tensor_retain(binding->inputs[passthrough_input].bound);
     return IOBIND_OK;
   }
-  IOBIND__TRY(iobind__result_verify_place(binding, index, output->value, error));
+  IOBIND__TRY(verify_place(binding, index, output->value, error));
   IOBIND__TRY(
       iobind__tensor_from_value(output->value, session->outputs[index].place, &binding->session->ref, source, "output", error));
   output->value = NULL;

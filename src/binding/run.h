@@ -8,9 +8,6 @@
 
 /* ---- flight.c: the run state ---- */
 
-/* Enter the run state for a run without a stream. If the run was announced, the state is already entered. */
-iobind_status iobind__run_enter_alone(iobind_binding *binding, iobind_error *error);
-
 /* Called if the state was not IDLE: a run is in flight, or the binding is armed. */
 iobind_status iobind__run_enter_from(iobind_binding *binding, uint64_t state, iobind_error *error);
 
@@ -33,11 +30,6 @@ static inline void iobind__run_leave(iobind_binding *binding, uint64_t next) {
   }
 }
 
-/* The same for a run on a worker's stream. If it follows another run on this stream, the state is already entered, unless the
- * worker is just leaving it. */
-iobind_status iobind__queue_enter(iobind_binding *binding, bool follows, iobind_error *error);
-void iobind__queue_leave(iobind_binding *binding); /* the run has ended, or was not queued */
-
 /* Is the run being cancelled, or was it? */
 static inline bool iobind__run_is_cancelled(const iobind_binding *binding) {
   return atomic_load(&binding->flight.state) % IOBIND__RUN_STATES != IOBIND__RUNNING;
@@ -46,7 +38,7 @@ static inline bool iobind__run_is_cancelled(const iobind_binding *binding) {
 /* Let ORT make the runs that must follow a run, even if it was cancelled. Returns whether it was; it remains cancelled. */
 bool iobind__run_goes_on(iobind_binding *binding);
 
-/* ---- call.c ---- */
+/* ---- run.c ---- */
 
 /* ORT's call, and the checks and copies after it. States are not advanced. *reason is set if ORT's call fails. */
 iobind_status iobind__call(iobind_binding *binding, const iobind__execution *how, iobind__ort_reason *reason,
@@ -56,8 +48,6 @@ iobind_status iobind__call(iobind_binding *binding, const iobind__execution *how
 iobind_status iobind__call_failed(iobind_binding *binding, const OrtRunOptions *options, OrtStatus *failed,
                                   const iobind_stream *stream, iobind_error *error);
 iobind_status iobind__call_cancelled(iobind_error *error);
-
-/* ---- run.c ---- */
 
 /* Does iobind__run_begin have nothing to do, so that it does not enter the EP? `busy`: the EP's stream on which earlier runs
  * may be in flight, or NULL. */

@@ -1,7 +1,99 @@
-/* The options of a binding's runs: created once, so that a run only passes them on. */
+/* The options of a binding's runs: checked, translated into ORT's, and created once, so that a run only passes them on. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "binding/table.h"
+#include "support/options.h"
+
+/* ---- checked, and translated into ORT's ---- */
+
+/* ORT's run config entry that makes a run return before its work is complete. */
+static const char unsynchronized[] = "disable_synchronize_execution_providers";
+
+/* On an EP's stream (`is_queued`) ORT must not wait at the end of a run. */
+static iobind_status fill(const OrtApi *api, const iobind_run_options *options, const char *graph, bool is_queued,
+                          OrtRunOptions *out, const char *what, iobind_error *error) {
+  if (graph != NULL) {
+    IOBIND__ORT_TRY(api, api->AddRunConfigEntry(out, IOBIND__GRAPH_ID, graph), error, "%s", what);
+  }
+  if (options->log_level != IOBIND_LOG_DEFAULT) {
+    IOBIND__ORT_TRY(api, api->RunOptionsSetRunLogSeverityLevel(out, (int)iobind__log_ort_level(options->log_level)), error,
+                    "%s", what);
+  }
+  if (options->tag != NULL) {
+    IOBIND__ORT_TRY(api, api->RunOptionsSetRunTag(out, options->tag), error, "%s", what);
+  }
+  for (size_t i = 0; i < options->config_count; i++) {
+    if (strcmp(options->config_keys[i], IOBIND__GRAPH_ID) == 0) {
+      continue; /* `graph` sets it */
+    }
+    IOBIND__ORT_TRY(api, api->AddRunConfigEntry(out, options->config_keys[i], options->config_values[i]), error,
+                    "%s: config entry '%s'", what, options->config_keys[i]);
+  }
+  if (is_queued) {
+    IOBIND__ORT_TRY(api, api->AddRunConfigEntry(out, unsynchronized, "1"), error, "%s", what);
+  }
+  return IOBIND_OK;
+}
+
+static iobind_status check(const iobind_session *session, const iobind_run_options *options, const char *what,
+                           iobind_error *error) {
+  IOBIND__TRY(iobind__flags_check(options->flags, 0, what, error));
+  if (options->log_level < IOBIND_LOG_DEFAULT || options->log_level > IOBIND_LOG_ERROR) {
+    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "%s: log_level: expected 0 .. %d, got %d", what, IOBIND_LOG_ERROR,
+                        options->log_level);
+  }
+  bool lists = options->config_keys != NULL && options->config_values != NULL;
+  for (size_t i = 0; i < options->config_count; i++) {
+    if (!lists || options->config_keys[i] == NULL || options->config_values[i] == NULL) {
+      return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "%s: config key or value %zu is NULL", what, i);
+    }
+    if (strcmp(options->config_keys[i], unsynchronized) == 0) {
+      return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT,
+                          "%s: config entry '%s' is refused: a run without a stream is complete when it "
+                          "returns; run on a stream instead",
+                          what, unsynchronized);
+    }
+    if (strcmp(options->config_keys[i], IOBIND__GRAPH_ID) == 0 && strcmp(options->config_values[i], IOBIND__NO_GRAPH) != 0) {
+      return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT,
+                          "%s: config entry '" IOBIND__GRAPH_ID "': expected " IOBIND__NO_GRAPH
+                          " (no graph), got '%.32s': iobind numbers graphs itself; create the session with graph_limit",
+                          what, options->config_values[i]);
+    }
+    if (session->graphs.limit > 0 && strcmp(options->config_keys[i], "memory.enable_memory_arena_shrinkage") == 0) {
+      return iobind__fail(
+          error, IOBIND_ERROR_INVALID_ARGUMENT,
+          "%s: config entry '%s' is refused: the session captures graphs, which still use the memory that would be released",
+          what, options->config_keys[i]);
+    }
+  }
+  return IOBIND_OK;
+}
+
+bool iobind__run_options_want_no_graph(const iobind_run_options *options) {
+  bool found = false;
+  for (size_t i = 0; i < options->config_count; i++) {
+    found = found || strcmp(options->config_keys[i], IOBIND__GRAPH_ID) == 0;
+  }
+  return found;
+}
+
+iobind_status iobind__run_options_read(const iobind_session *session, const iobind_run_options *given, const char *what,
+                                       iobind_run_options *out, iobind_error *error) {
+  IOBIND__TRY(IOBIND__OPTIONS_READ(out, given, what, error));
+  return check(session, out, what, error);
+}
+
+static iobind_status translate(const OrtApi *api, const iobind_run_options *options, const char *graph, bool is_queued,
+                               const char *what, OrtRunOptions **out, iobind_error *error) {
+  IOBIND__ORT_TRY(api, api->CreateRunOptions(out), error, "%s", what);
+  iobind_status status = fill(api, options, graph, is_queued, *out, what, error);
+  if (status != IOBIND_OK) {
+    api->ReleaseRunOptions(*out);
+    *out = NULL;
+  }
+  return status;
+}
 
 /* ---- copies of the caller's options, for runs with the number of a graph ---- */
 
@@ -33,19 +125,6 @@ static iobind_status copy_words(const iobind_run_options *options, iobind__run_w
   return IOBIND_OK;
 }
 
-/* On an EP's stream ORT must not wait at the end of a run. */
-static iobind_status make_queued(const OrtApi *api, const iobind_run_options *options, const char *graph, const char *what,
-                                 OrtRunOptions **out, iobind_error *error) {
-  IOBIND__TRY(iobind__run_options_translate(api, options, graph, what, out, error));
-  OrtStatus *status = api->AddRunConfigEntry(*out, IOBIND__UNSYNCHRONIZED, "1");
-  if (status != NULL) {
-    api->ReleaseRunOptions(*out);
-    *out = NULL;
-    return iobind__ort_fail(api, status, error, "%s", what);
-  }
-  return IOBIND_OK;
-}
-
 void iobind__ort_options_release(const iobind_session *session, iobind__ort_options *self) {
   const OrtApi *api = IOBIND__API(session->runtime);
   if (self->now != NULL) {
@@ -61,9 +140,10 @@ iobind_status iobind__ort_options_make(const iobind_session *session, const iobi
                                        const char *what, iobind__ort_options *out, iobind_error *error) {
   const OrtApi *api = IOBIND__API(session->runtime);
   iobind__ort_options made = {NULL, NULL};
-  IOBIND__TRY(iobind__run_options_translate(api, options, graph, what, &made.now, error));
-  iobind_status status =
-      iobind__compute_takes_stream(&session->compute) ? make_queued(api, options, graph, what, &made.queued, error) : IOBIND_OK;
+  IOBIND__TRY(translate(api, options, graph, false, what, &made.now, error));
+  iobind_status status = iobind__compute_takes_stream(&session->compute)
+                             ? translate(api, options, graph, true, what, &made.queued, error)
+                             : IOBIND_OK;
   if (status != IOBIND_OK) {
     iobind__ort_options_release(session, &made);
     return status;

@@ -31,6 +31,9 @@ typedef struct iobind__execution {
   bool is_counted;             /* the run reads the lengths that iobind wrote for it */
 } iobind__execution;
 
+/* Do the options ask for a run without a graph? */
+bool iobind__run_options_want_no_graph(const iobind_run_options *options);
+
 /* `graph`: the number of a graph; NULL: none. */
 iobind_status iobind__ort_options_make(const iobind_session *session, const iobind_run_options *options, const char *graph,
                                        const char *what, iobind__ort_options *out, iobind_error *error);

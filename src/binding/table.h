@@ -51,9 +51,8 @@ typedef struct iobind__output {
   size_t carry;            /* as of an input */
   uint64_t memory;         /* REUSE: the serial number of its memory; a new number requests new memory */
   iobind_tensor *shown[2]; /* REUSE: by side, the tensor of that memory that the caller has got; references are held */
-  /* found by a run; valid until mode or memory location change */
-  bool is_verified;                /* it was in the requested memory */
-  iobind__output_mode seen_mode;   /* the mode with which it was last verified, */
+  /* found by a run */
+  iobind__output_mode seen_mode;   /* the mode with which it was last found in the requested memory, */
   const iobind__place *seen_place; /* and its location, even if something else was bound in between; NULL: never */
   bool has_fixed_dims;             /* the model fixes the dims, and the value had them: they do not depend on the inputs */
   bool is_copied;                  /* iobind copies it after each run, as it does strings and some passed-through inputs */
@@ -188,6 +187,22 @@ static inline bool iobind__output_is_fresh(const iobind__output *output) {
   return output->mode == IOBIND__OUTPUT_FRESH || output->is_copied;
 }
 
+/* The memory location where the next run is to leave a bound output. */
+static inline iobind__place *iobind__output_place(const iobind__output *output) {
+  return output->target != NULL ? output->target->place : output->place;
+}
+
+/* Is the output known to be in the requested memory, or not bound? A passed-through input is where it was bound. Other outputs that iobind copies are
+ * checked after each run. */
+static inline bool iobind__output_is_seen(const iobind_binding *binding, size_t index) {
+  const iobind__output *output = &binding->outputs[index];
+  if (output->is_copied) {
+    return binding->session->outputs[index].passthrough_input >= 0;
+  }
+  bool is_same = output->seen_mode == output->mode && output->seen_place == iobind__output_place(output);
+  return output->mode == IOBIND__OUTPUT_NONE || is_same;
+}
+
 /* Inlined: part of the usual rebind, whose instructions are counted (bench/rebind). */
 static inline iobind_status iobind__output_check_index(const iobind_binding *binding, size_t index, const char *what,
                                                        iobind_error *error) {
@@ -233,9 +248,6 @@ void iobind__flight_poll(iobind_binding *binding);
 
 /* Wait for the runs that are in flight on a stream. */
 iobind_status iobind__flight_wait(iobind_binding *binding, iobind_error *error);
-
-/* A run in flight uses the bound memory: other runs with the same memory must check. */
-void iobind__binding_meet(iobind_binding *binding);
 
 /* The last run has failed after its call had returned: its results cannot be fetched or carried. The states that it reads may
  * still be defined: it may have been refused before it began. */
@@ -340,12 +352,6 @@ void iobind__lengths_note_failure(iobind_binding *binding);
 /* The runs in flight have ended. */
 void iobind__lengths_note_end(iobind_binding *binding, bool has_failed);
 
-/* ---- check.c ---- */
-
-/* Check that every input is bound, that symbolic dims agree, and that memory does not overlap where it must not. `what` names
- * the call. */
-iobind_status iobind__binding_check_complete(iobind_binding *binding, const char *what, iobind_error *error);
-
 /* ---- overlap.c ---- */
 
 /* Memory that a run reads and memory that it writes must not overlap, unless the caller chose IN_PLACE. */
@@ -386,9 +392,6 @@ static inline iobind__place *iobind__output_home(const iobind_binding *binding, 
   return value->passthrough_input >= 0 ? binding->session->inputs[value->passthrough_input].place : value->place;
 }
 
-/* As iobind__input_hold. */
-void iobind__output_hold(iobind_binding *binding, size_t index);
-
 /* REUSE: the caller gets this tensor, whose memory later runs write, too. */
 void iobind__output_show(iobind_binding *binding, size_t index, iobind_tensor *tensor);
 
@@ -420,18 +423,11 @@ iobind_status iobind__results_copy(iobind_binding *binding, iobind_stream *strea
 /* Create a tensor from the last run's value of an output, unless there is one. */
 iobind_status iobind__result_make(iobind_binding *binding, size_t index, iobind_error *error);
 
-/* The address of an output's value. NULL, and 0 bytes, for strings. */
-iobind_status iobind__result_locate(const iobind_binding *binding, size_t index, OrtValue *value, void **data, size_t *bytes,
-                                    iobind_error *error);
 iobind_status iobind__result_overlaps(const iobind_binding *binding, size_t index, const iobind_tensor *tensor, bool *overlaps,
                                       iobind_error *error);
 
-/* ---- verify.c ---- */
-
 /* Is each output in the requested memory? An output of 0 bytes does not show it. */
 iobind_status iobind__results_verify(iobind_binding *binding, iobind_error *error);
-iobind_status iobind__result_verify_place(const iobind_binding *binding, size_t index, const OrtValue *value,
-                                          iobind_error *error);
 
 /* ---- shadow.c: runs that are verified ---- */
 

@@ -39,12 +39,10 @@ static void change(iobind_tensor *host) {
 
 static iobind_status make_inputs(trial *self, const iobind_binding *model, iobind_error *error) {
   iobind_session *session = self->session;
-  iobind__place *host = &session->runtime->cpu->places[IOBIND_MEMORY_DEFAULT];
   for (size_t i = 0; i < session->input_count; i++) {
     const iobind_tensor *bound = model->inputs[i].bound;
     IOBIND__TRY(iobind__input_make(session, i, bound, &self->inputs[i], error));
-    IOBIND__TRY(iobind__tensor_create_at(host, iobind__form_of(bound), &self->hosts[i], error));
-    IOBIND__TRY(iobind__tensor_copy_one(bound, self->hosts[i], NULL, error));
+    IOBIND__TRY(iobind__session_copy_to_host(session, bound, &self->hosts[i], error));
     IOBIND__TRY(iobind__tensor_copy_one(self->hosts[i], self->inputs[i], NULL, error));
     IOBIND__TRY(iobind_binding_set_input(self->binding, i, IOBIND_INPUT_RESIDENT, self->inputs[i], NULL, error));
   }
@@ -69,7 +67,6 @@ static iobind_status bind_outputs(const trial *self, const iobind_binding *model
 }
 
 static iobind_status compare(const trial *self, iobind_error *error) {
-  iobind__place *host = &self->session->runtime->cpu->places[IOBIND_MEMORY_DEFAULT];
   for (size_t o = 0; o < self->session->output_count; o++) {
     iobind_tensor *came = NULL;
     iobind_tensor *copy = NULL;
@@ -77,12 +74,10 @@ static iobind_status compare(const trial *self, iobind_error *error) {
       continue;
     }
     IOBIND__TRY(iobind_binding_get_output(self->binding, o, NULL, &came, error));
-    IOBIND__TRY(iobind__tensor_create_at(host, iobind__form_of(came), &copy, error));
-    iobind_status status = iobind__tensor_copy_one(came, copy, NULL, error);
-    bool same = status == IOBIND_OK && copy->bytes == self->expected[o]->bytes &&
+    IOBIND__TRY(iobind__session_copy_to_host(self->session, came, &copy, error));
+    bool same = copy->bytes == self->expected[o]->bytes &&
                 (copy->bytes == 0 || memcmp(copy->data, self->expected[o]->data, copy->bytes) == 0);
     iobind_tensor_release(copy);
-    IOBIND__TRY(status);
     if (!same) {
       return iobind__fail(
           error, IOBIND_ERROR_NOT_SUPPORTED,

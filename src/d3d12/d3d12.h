@@ -78,7 +78,6 @@ iobind_status iobind__lane_order(iobind__lane *lane, d3d12_fence *fence, uint64_
 iobind_status iobind__lane_signal(iobind__lane *lane, d3d12_fence *fence, uint64_t fence_value, iobind_error *error);
 
 d3d12_fence *iobind__lane_fence(const iobind__lane *lane);
-uint64_t iobind__lane_passed(iobind__lane *lane);
 iobind_status iobind__lane_wait(iobind__lane *lane, uint64_t value, iobind_error *error); /* blocks */
 
 #endif

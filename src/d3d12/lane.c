@@ -81,7 +81,7 @@ d3d12_fence *iobind__lane_fence(const iobind__lane *lane) {
   return lane->fence;
 }
 
-uint64_t iobind__lane_passed(iobind__lane *lane) {
+static uint64_t passed_value(iobind__lane *lane) {
   return lane->fence->table->GetCompletedValue(lane->fence);
 }
 
@@ -89,7 +89,7 @@ uint64_t iobind__lane_passed(iobind__lane *lane) {
 
 /* The removal of a device sets its fences to the highest value. */
 static iobind_status check_removed(iobind__lane *lane, iobind_error *error) {
-  if (iobind__lane_passed(lane) != UINT64_MAX) {
+  if (passed_value(lane) != UINT64_MAX) {
     return IOBIND_OK;
   }
   d3d_result reason = lane->device->table->GetDeviceRemovedReason(lane->device);
@@ -98,7 +98,7 @@ static iobind_status check_removed(iobind__lane *lane, iobind_error *error) {
 }
 
 iobind_status iobind__lane_wait(iobind__lane *lane, uint64_t value, iobind_error *error) {
-  if (iobind__lane_passed(lane) < value) {
+  if (passed_value(lane) < value) {
     IOBIND__TRY(iobind__d3d12_check(lane->fence->table->SetEventOnCompletion(lane->fence, value, NULL), "wait", error));
   }
   return check_removed(lane, error);
@@ -130,7 +130,7 @@ static iobind_status make_command(iobind__lane *lane, command **out, iobind_erro
 static iobind_status take_command(iobind__lane *lane, command **out, iobind_error *error) {
   enum { MOST = 64 }; /* then a caller that never waits has to wait */
   command *oldest = lane->oldest;
-  if (oldest == NULL || (oldest->value > iobind__lane_passed(lane) && lane->count < MOST)) {
+  if (oldest == NULL || (oldest->value > passed_value(lane) && lane->count < MOST)) {
     return make_command(lane, out, error);
   }
   IOBIND__TRY(iobind__lane_wait(lane, oldest->value, error));

@@ -26,6 +26,13 @@ const iobind__ep *iobind__ep_by_name(const char *name, size_t length) {
   return NULL;
 }
 
+const iobind__ep *iobind__ep_of_option(const char *option, const char **rest) {
+  const char *dot = strchr(option, '.');
+  const iobind__ep *named = dot == NULL ? NULL : iobind__ep_by_name(option, (size_t)(dot - option));
+  *rest = named == NULL ? option : dot + 1;
+  return named;
+}
+
 const iobind__ep *iobind__ep_by_ep_name(const char *ep_name) {
   for (size_t i = 0; i < CATALOGUE_SIZE; i++) {
     if (strcmp(catalogue[i]->ep_name, ep_name) == 0) {

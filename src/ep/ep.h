@@ -136,6 +136,8 @@ extern const iobind__ep iobind__ep_vdev;
 /* ---- catalogue.c ---- */
 
 const iobind__ep *iobind__ep_by_name(const char *name, size_t length); /* NULL: not in the catalogue */
+/* The EP of an option "NAME.KEY"; NULL: "KEY". *rest: KEY. */
+const iobind__ep *iobind__ep_of_option(const char *option, const char **rest);
 const iobind__ep *iobind__ep_by_ep_name(const char *ep_name);
 const iobind__ep *iobind__ep_meant(const char *text, size_t length); /* by either name, in upper or lower case */
 const iobind__ep *iobind__ep_at(size_t index);                       /* NULL after the last */

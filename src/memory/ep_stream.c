@@ -57,6 +57,14 @@ static iobind_status notify(const iobind_stream *stream, OrtSyncNotificationImpl
   return IOBIND_OK;
 }
 
+void iobind__notification_release(const iobind_stream *stream, OrtSyncNotificationImpl *notification) {
+  iobind__scope scope;
+  if (iobind__guard_enter_to_free(stream->device->guard, &scope)) {
+    notification->Release(notification);
+    iobind__guard_leave(&scope);
+  }
+}
+
 /* A notification at the stream's end, and its ticket; NULL and 0 if the stream is being destroyed. The ticket is taken first,
  * so that work of another thread after the notification has a higher one. With the mutex held for both, notifications have the
  * order of their tickets. */
@@ -150,11 +158,7 @@ static iobind_status drain(iobind_stream *stream, iobind__ticket *ticket, iobind
    * complete. */
   if (end != NULL) {
     status = wait_notification(stream, *ticket, end, error);
-    iobind__scope scope;
-    if (iobind__guard_enter_to_free(stream->device->guard, &scope)) {
-      end->Release(end);
-      iobind__guard_leave(&scope);
-    }
+    iobind__notification_release(stream, end);
   }
   return status;
 }

@@ -45,7 +45,8 @@ void iobind_event_destroy(iobind_event *event) {
   iobind__event_release(event);
 }
 
-void iobind__event_set(iobind_event *event, iobind__point *point) {
+/* Set the event's point, and take ownership of the reference. NULL: complete. */
+static void set_point(iobind_event *event, iobind__point *point) {
   pthread_mutex_lock(&event->mutex);
   iobind__point *old = event->point;
   event->point = point;
@@ -73,7 +74,7 @@ static iobind_status record(iobind_event *event, iobind_stream *stream, iobind_e
   }
   iobind__point *point;
   IOBIND__TRY(iobind__point_make(stream, &point, error));
-  iobind__event_set(event, point);
+  set_point(event, point);
   return IOBIND_OK;
 }
 

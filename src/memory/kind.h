@@ -5,9 +5,9 @@
 #include "memory/stream.h"
 
 typedef struct iobind__stream_kind {
-  bool orders_calls; /* see iobind__stream_orders_calls */
-  iobind_status (*open)(iobind_stream *stream, iobind_error *error);
-  void (*close)(iobind_stream *stream); /* all work is complete */
+  bool orders_calls;                                                 /* see iobind__stream_orders_calls */
+  iobind_status (*open)(iobind_stream *stream, iobind_error *error); /* NULL: nothing */
+  void (*close)(iobind_stream *stream);                              /* all work is complete; NULL: nothing */
   iobind__ticket (*take_ticket)(iobind_stream *stream);
   bool (*is_busy)(const iobind_stream *stream);
   /* Block until the ticket is complete. If it is not complete on return, the wait itself has failed; any other failure may be
@@ -61,6 +61,10 @@ void iobind__stream_wake(iobind_stream *stream, iobind__ticket ticket);
 
 /* Release the references up to a ticket that is complete. */
 void iobind__stream_collect(iobind_stream *stream, iobind__ticket ticket);
+
+/* ---- ep_stream.c ---- */
+
+void iobind__notification_release(const iobind_stream *stream, OrtSyncNotificationImpl *notification);
 
 /* ---- point.c ---- */
 

@@ -7,11 +7,7 @@
 static void free_point(iobind__ref *ref) {
   iobind__point *point = (iobind__point *)ref;
   if (point->notification != NULL) {
-    iobind__scope scope;
-    if (iobind__guard_enter_to_free(point->stream->device->guard, &scope)) {
-      point->notification->Release(point->notification);
-      iobind__guard_leave(&scope);
-    }
+    iobind__notification_release(point->stream, point->notification);
   }
   iobind__ref_release(&point->stream->ref);
   free(point);

@@ -10,11 +10,7 @@ size_t iobind__staging_min_bytes(const iobind_stream *stream) {
 static void free_slot(iobind__staging *slot) {
   if (slot->value != NULL) {
     iobind_device *device = slot->place->device;
-    iobind__scope scope;
-    if (iobind__guard_enter_to_free(device->guard, &scope)) {
-      IOBIND__API(device->runtime)->ReleaseValue(slot->value);
-      iobind__guard_leave(&scope);
-    }
+    iobind__value_release(device->runtime, device->guard, slot->value);
     iobind__device_note_freed(device, IOBIND_HOLDER_STREAM, slot->bytes);
     slot->value = NULL;
   }

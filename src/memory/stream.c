@@ -531,15 +531,22 @@ static iobind_status check_options(const iobind_device *device, const iobind_str
   return status;
 }
 
+static void close_kind(iobind_stream *stream) {
+  if (stream->kind->close != NULL) {
+    stream->kind->close(stream);
+  }
+}
+
 static iobind_status open_stream(iobind_stream *stream, const iobind_stream_options *options, iobind_error *error) {
-  iobind_status status = iobind__named(stream->kind->open(stream, error), error, "stream_create");
   const iobind__driver *driver = iobind__driver_of(stream->device);
+  iobind_status status = stream->kind->open == NULL ? IOBIND_OK : stream->kind->open(stream, error);
   bool opened = status == IOBIND_OK;
+  status = iobind__named(status, error, "stream_create");
   for (size_t i = 0; status == IOBIND_OK && i < options->option_count; i++) {
     status = driver->set_stream_option(stream, options->option_keys[i], options->option_values[i], error);
   }
   if (opened && status != IOBIND_OK) {
-    stream->kind->close(stream);
+    close_kind(stream);
   }
   return status;
 }
@@ -610,6 +617,6 @@ void iobind_stream_destroy(iobind_stream *stream) {
   if (stream->ep.bridge != NULL) {
     iobind__bridge_close(stream);
   }
-  stream->kind->close(stream);
+  close_kind(stream);
   iobind__ref_release(&stream->ref);
 }

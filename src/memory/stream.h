@@ -194,7 +194,7 @@ struct iobind_event {
   iobind__point *point;
 };
 
-/* ---- fence.c ---- */
+/* ---- driver.c ---- */
 
 /* Block until a device with the quirk QUEUES has completed all submitted work; a no-op on other devices. */
 iobind_status iobind__device_wait(iobind_device *device, iobind_error *error);
@@ -374,9 +374,6 @@ void iobind__event_release(iobind_event *event); /* NULL is a no-op */
 
 /* The event's current point, with a reference for the caller. NULL: none, which counts as complete. */
 iobind__point *iobind__event_point(iobind_event *event);
-
-/* Set the event's point, and take ownership of the reference. NULL: complete. */
-void iobind__event_set(iobind_event *event, iobind__point *point);
 
 /* iobind__stream_order for the event's current point. */
 iobind_status iobind__stream_order_event(iobind_stream *stream, iobind_event *event, iobind_error *error);

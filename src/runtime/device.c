@@ -82,11 +82,7 @@ static void fill_flags(iobind_device *device) {
 static void device_free(iobind_device *device) {
   OrtValue *fence = atomic_load(&device->fence);
   if (fence != NULL && iobind__device_is_registered(device)) {
-    iobind__scope scope;
-    if (iobind__guard_enter_to_free(device->guard, &scope)) {
-      IOBIND__API(device->runtime)->ReleaseValue(fence);
-      iobind__guard_leave(&scope);
-    }
+    iobind__value_release(device->runtime, device->guard, fence);
   }
   if (iobind__device_driver_of(device)->close != NULL) {
     iobind__device_driver_of(device)->close(device);

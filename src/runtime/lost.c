@@ -33,7 +33,8 @@ iobind_status iobind__loss_refuse(const iobind_device *device, iobind_error *err
   return iobind__error_copy(error, &device->loss.reason);
 }
 
-void iobind__device_lose(iobind_device *device, const char *why) {
+/* Fail all work in flight, and refuse new work. `why` is the first failure. The caller holds no stream's mutex. */
+static void lose(iobind_device *device, const char *why) {
   iobind__loss *loss = &device->loss;
   pthread_mutex_lock(&loss->mutex);
   if (!atomic_load(&loss->is_lost)) {
@@ -64,7 +65,7 @@ iobind_status iobind__device_heed(iobind_device *device, iobind_status status, i
   if (told.message[0] == '\0') {
     iobind__error_set(&told, status, 0, "'%s': every call on the device returns error %d", device->spec, stays);
   }
-  iobind__device_lose(device, iobind__error_text(&told));
+  lose(device, iobind__error_text(&told));
   iobind__error_set(error, IOBIND_ERROR_DEVICE_LOST, told.ort_code, "%s", told.message);
   return IOBIND_ERROR_DEVICE_LOST;
 }

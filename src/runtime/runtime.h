@@ -119,6 +119,15 @@ struct iobind_runtime {
 
 #define IOBIND__API(runtime) ((runtime)->ort.api)
 
+/* Release a value inside a guard, if it may be freed there. */
+static inline void iobind__value_release(const iobind_runtime *runtime, const iobind__guard *guard, OrtValue *value) {
+  iobind__scope scope;
+  if (iobind__guard_enter_to_free(guard, &scope)) {
+    IOBIND__API(runtime)->ReleaseValue(value);
+    iobind__guard_leave(&scope);
+  }
+}
+
 /* `const` does not cover the mutex. In a forked child it is not locked: a thread of the parent may have held it, and the lists
  * do not change any more. */
 static inline void iobind__runtime_lock(const iobind_runtime *runtime) {
@@ -181,9 +190,6 @@ static inline bool iobind__device_is_lost(const iobind_device *device) {
 static inline bool iobind__device_keeps_failures(const iobind_device *device) {
   return device->context != NULL;
 }
-
-/* Fail all work in flight, and refuse new work. `why` is the first failure. The caller holds no stream's mutex. */
-void iobind__device_lose(iobind_device *device, const char *why);
 
 /* A call into the EP has failed. If the device does not work any more, it is lost, and this returns DEVICE_LOST; otherwise
  * `status`. Inside the guard. */

@@ -41,11 +41,4 @@ static inline iobind_stream *iobind__compute_given(const iobind__compute *self) 
 /* Before a run that is on no stream: order it after all work submitted to the session's. */
 iobind_status iobind__compute_await(const iobind__compute *self, iobind_error *error);
 
-/* Around the work that ORT submits for a run on `stream`: order it after all work submitted to the stream, and before the stream's later work.
- * `computed` is the submission to the stream on which the run computes, and `status` is the run's. */
-iobind_status iobind__compute_begin(const iobind__compute *self, iobind_stream *stream, OrtRunOptions *options,
-                                    iobind_error *error);
-iobind_status iobind__compute_end(const iobind__compute *self, iobind_stream *stream, const iobind__submission *computed,
-                                  iobind_status status, iobind_error *error);
-
 #endif

@@ -37,16 +37,14 @@ bool iobind__session_lists_nodes(const iobind_session_options *options);
 iobind_status iobind__session_options_build(iobind_runtime *runtime, const iobind_session_options *options,
                                             OrtSessionOptions **out, iobind_error *error);
 
+/* NOT_FOUND if an override names a dim that the model does not have, which ORT would ignore. */
+iobind_status iobind__session_check_dims(const iobind_session_options *options, const iobind__source *from,
+                                         iobind_error *error);
+
 /* ---- ep_options.c ---- */
 
 /* The devices' EPs, each with its options, into ORT's session options. */
 iobind_status iobind__session_append_eps(iobind_runtime *runtime, const iobind_session_options *options, OrtSessionOptions *out,
-                                         iobind_error *error);
-
-/* ---- dims.c ---- */
-
-/* NOT_FOUND if an override names a dim that the model does not have, which ORT would ignore. */
-iobind_status iobind__session_check_dims(const iobind_session_options *options, const iobind__source *from,
                                          iobind_error *error);
 
 /* ---- graph.c ---- */
@@ -61,12 +59,7 @@ iobind_status iobind__session_check_graph_outputs(const iobind_session *session,
 /* ORT would replay graphs of the caller's keys whatever is bound, so these keys are refused. `what` names the key's owner. */
 iobind_status iobind__session_check_graph_key(const char *what, const char *key, iobind_error *error);
 
-/* ---- capturable.c ---- */
-
-/* NOT_SUPPORTED if the model has something that a replay does not repeat. */
-iobind_status iobind__source_check_capturable(const iobind__source *from, iobind_error *error);
-
-/* ---- stream.c ---- */
+/* ---- compute.c ---- */
 
 /* The caller's stream, or one for an EP that needs it; NULL: neither. The session is an owner of it. */
 iobind_status iobind__session_open_stream(const iobind_session_options *options, iobind_stream **stream, iobind_error *error);

@@ -21,13 +21,6 @@ typedef struct ep_choice {
   size_t count;
 } ep_choice;
 
-static const iobind__ep *named_ep(const char *key, const char **rest) {
-  const char *dot = strchr(key, '.');
-  const iobind__ep *named = dot == NULL ? NULL : iobind__ep_by_name(key, (size_t)(dot - key));
-  *rest = named == NULL ? key : dot + 1;
-  return named;
-}
-
 static void choice_free(ep_choice *choice) {
   free(choice->keys);
   free(choice->values);
@@ -201,7 +194,7 @@ static void choice_add_stream(ep_choice *choice, const iobind_stream *stream) {
 static iobind_status choice_gather(ep_choice *choice, const iobind_session_options *options, bool first, iobind_error *error) {
   for (size_t i = 0; i < options->ep_option_count; i++) {
     const char *key;
-    const iobind__ep *named = named_ep(options->ep_keys[i], &key);
+    const iobind__ep *named = iobind__ep_of_option(options->ep_keys[i], &key);
     if (named != NULL ? named != choice->ep : !first) {
       continue;
     }
@@ -327,7 +320,7 @@ static iobind_status append_before(const iobind_session_options *options, const 
 static iobind_status check_options_used(const iobind_session_options *options, iobind_error *error) {
   for (size_t i = 0; i < options->ep_option_count; i++) {
     const char *rest;
-    const iobind__ep *named = named_ep(options->ep_keys[i], &rest);
+    const iobind__ep *named = iobind__ep_of_option(options->ep_keys[i], &rest);
     bool used = false;
     for (size_t d = 0; d < options->device_count && !used; d++) {
       const iobind_device *device = options->devices[d];
@@ -475,7 +468,7 @@ static iobind_status add_entries_of(const iobind_session_options *options, const
 static iobind_status check_policy_option(const iobind_runtime *runtime, const char *key, iobind_error *error) {
   const char *rest;
   bool several;
-  const iobind__ep *named = named_ep(key, &rest);
+  const iobind__ep *named = iobind__ep_of_option(key, &rest);
   const iobind_device *device = device_of_ep(runtime, named, &several);
   if (device == NULL) {
     return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT,

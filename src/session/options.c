@@ -1,8 +1,9 @@
-/* Translates our session options into ORT's. */
+/* Checks a session's options, and translates them into ORT's. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "session/create.h"
+#include "session/protobuf.h"
 #include "support/system.h"
 
 /* As many as the largest machines have hardware threads. ORT creates them one by one, and each is busy from then on: with two
@@ -89,12 +90,12 @@ static iobind_status check_config_key(const char *key, iobind_error *error) {
   static const char prefix[] = "ep.";
   IOBIND__TRY(iobind__session_check_graph_key("config entry", key, error));
   const char *name = strncmp(key, prefix, strlen(prefix)) == 0 ? key + strlen(prefix) : "";
-  const char *dot = strchr(name, '.');
-  const iobind__ep *ep = dot == NULL ? NULL : iobind__ep_by_name(name, (size_t)(dot - name));
+  const char *rest;
+  const iobind__ep *ep = iobind__ep_of_option(name, &rest);
   if (ep == NULL || !ep->bridged) {
     return IOBIND_OK;
   }
-  if (iobind__option_find(ep->options, dot + 1) != NULL) {
+  if (iobind__option_find(ep->options, rest) != NULL) {
     return iobind__fail(
         error, IOBIND_ERROR_INVALID_ARGUMENT,
         "session_create: config entry '%s': expected the EP option '%s', which iobind checks before ONNX Runtime "
@@ -195,5 +196,49 @@ iobind_status iobind__session_options_build(iobind_runtime *runtime, const iobin
     api->ReleaseSessionOptions(*out);
     *out = NULL;
   }
+  return status;
+}
+
+/* ---- free dimension overrides: does the model have an open dim of that name? ORT ignores an override of any other name ---- */
+
+/* The path from the model to the names of its inputs' dims: graph, input, type, tensor type, shape, dim, dim_param. */
+static const uint64_t dim_path[] = {7, 11, 2, 1, 2, 1, 2};
+enum { DIM_DEPTH = sizeof dim_path / sizeof dim_path[0] };
+
+/* Look for the name along the path, in the message between two offsets. */
+static bool find_name(iobind__model_bytes *model, uint64_t offset, uint64_t end, int depth, const char *name) {
+  iobind__field field;
+  while (iobind__model_next(model, &offset, end, &field)) {
+    if (!field.is_message || field.number != dim_path[depth]) {
+      continue;
+    }
+    char found[256];
+    bool is_here = depth + 1 < DIM_DEPTH ? find_name(model, field.offset, field.offset + field.length, depth + 1, name)
+                                         : iobind__model_text(model, &field, found, sizeof found) && strcmp(found, name) == 0;
+    if (is_here) {
+      return true;
+    }
+  }
+  return false;
+}
+
+iobind_status iobind__session_check_dims(const iobind_session_options *options, const iobind__source *from,
+                                         iobind_error *error) {
+  if (options->dim_count == 0 || options->dim_names == NULL) {
+    return IOBIND_OK;
+  }
+  iobind__model_bytes model;
+  iobind_status status = IOBIND_OK;
+  IOBIND__TRY(iobind__model_open(&model, from, error));
+  for (size_t i = 0; i < options->dim_count && status == IOBIND_OK && !iobind__model_is_ort_format(&model); i++) {
+    const char *name = options->dim_names[i]; /* the check of the lists refuses NULL */
+    model.sound = true;
+    /* ORT refuses what is not a model */
+    if (name != NULL && !find_name(&model, 0, model.size, 0, name) && model.sound) {
+      status = iobind__fail(error, IOBIND_ERROR_NOT_FOUND,
+                            "session_create: dim '%s': no input of the model has an open dim of that name", name);
+    }
+  }
+  iobind__model_close(&model);
   return status;
 }

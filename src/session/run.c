@@ -50,11 +50,7 @@ iobind_status iobind__session_copy_to_host(const iobind_session *session, const 
 }
 
 static void release_value(const iobind_session *session, OrtValue *value) {
-  iobind__scope scope;
-  if (iobind__guard_enter_to_free(session->inside, &scope)) {
-    IOBIND__API(session->runtime)->ReleaseValue(value);
-    iobind__guard_leave(&scope);
-  }
+  iobind__value_release(session->runtime, session->inside, value);
 }
 
 /* One output of the run as a host tensor. An input that ORT passed through is the caller's memory: it is copied. */

@@ -123,18 +123,6 @@ static inline void iobind__session_leave(iobind_session *session) {
   }
 }
 
-/* ---- run_options.c: of runs with a binding and without. `what` names the call ---- */
-
-/* ORT's run config entry that makes a run return before its work is complete. */
-#define IOBIND__UNSYNCHRONIZED "disable_synchronize_execution_providers"
-
-bool iobind__run_options_want_no_graph(const iobind_run_options *options);
-iobind_status iobind__run_options_read(const iobind_session *session, const iobind_run_options *given, const char *what,
-                                       iobind_run_options *out, iobind_error *error);
-/* `graph`: the number of a graph; NULL: none. */
-iobind_status iobind__run_options_translate(const OrtApi *api, const iobind_run_options *options, const char *graph,
-                                            const char *what, OrtRunOptions **out, iobind_error *error);
-
 /* ---- place.c ---- */
 
 /* The memory location for a memory info of this session: a device's, or, if no device has that memory, one that the session

@@ -104,10 +104,7 @@ static iobind_status make(iobind_external_memory *memory, const OrtExternalTenso
   IOBIND__TRY(iobind__guard_end(&scope, importer->calls->view(importer, part, bytes, &value, what, error), error));
   iobind_status status = take(memory, value, tensor, what, error);
   if (status != IOBIND_OK) {
-    if (iobind__guard_enter_to_free(device->guard, &scope)) {
-      IOBIND__API(device->runtime)->ReleaseValue(value);
-      iobind__guard_leave(&scope);
-    }
+    iobind__value_release(device->runtime, device->guard, value);
     return status;
   }
   (*tensor)->owns = IOBIND__OWNS_VALUE;

@@ -60,11 +60,7 @@ static void tensor_destroy(iobind__ref *ref) {
   await_consumers(tensor);
   bool owns_value = tensor->owns != IOBIND__OWNS_NOTHING;
   if (tensor->value != NULL && owns_value && iobind__device_is_registered(tensor->place->device)) {
-    iobind__scope scope;
-    if (iobind__guard_enter_to_free(tensor->place->device->guard, &scope)) {
-      IOBIND__API(runtime_of(tensor))->ReleaseValue(tensor->value);
-      iobind__guard_leave(&scope);
-    }
+    iobind__value_release(runtime_of(tensor), tensor->place->device->guard, tensor->value);
   }
   if (tensor->allocated > 0) {
     iobind__device_note_freed(tensor->place->device, tensor->holder, tensor->allocated);
@@ -463,11 +459,7 @@ bool iobind__tensor_replace_value(iobind_tensor *tensor, OrtValue *value, bool *
   if (!fits || (bits > 0 && data == NULL)) {
     return false; /* for memory that is not there, too, the caller's new tensor reports the failure */
   }
-  iobind__scope scope;
-  if (iobind__guard_enter_to_free(tensor->place->device->guard, &scope)) {
-    api->ReleaseValue(tensor->value);
-    iobind__guard_leave(&scope);
-  }
+  iobind__value_release(runtime_of(tensor), tensor->place->device->guard, tensor->value);
   tensor->value = value;
   tensor->serial = iobind__serial_next();
   tensor->read_only = false; /* it was a saved state, which has no other owner any more */
