@@ -3,7 +3,7 @@
  * - a device with streams has the execution provider's (ep_stream.c): ORT's calls submit to it and return. Its events are the EP's
  *   notifications, which ORT offers through its plugin interface, so that no vendor's call is needed;
  * - a driver may have its own (driver.h);
- * - any other device has a queue of tasks with one thread of iobind (worker_stream.c).
+ * - any other device has a queue of tasks with one thread of iobind (worker.c).
  *
  * The kinds differ in one table of functions, kind.h. Modules below this one need only this header.
  *

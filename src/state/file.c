@@ -464,7 +464,7 @@ static iobind_status read_record(reader *self, record *out, iobind_error *error)
   cursor *header = &self->header;
   const char *output = get_text(header);
   const char *input = get_text(header);
-  (void)get_text(header); /* the kind, for who reads the file */
+  (void)get_text(header); /* the kind: information for people */
   IOBIND__TRY(find_pair(self, output, input, &out->pair, error));
   out->dtype = (iobind_dtype)get_number(header, 4);
   out->rank = (size_t)get_number(header, 4);

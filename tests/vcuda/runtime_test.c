@@ -545,46 +545,6 @@ static void a_sticky_error_stays(void **state) {
   FAILS(CUDA_INVALID_HANDLE, cudaStreamSynchronize(stream));
 }
 
-static void an_unknown_kernel_fails_by_name(void **state) {
-  (void)state;
-  static const char function;
-  const cuda_dim3 one = {1, 1, 1};
-  void *arguments[] = {NULL};
-  void **binary = __cudaRegisterFatBinary(NULL);
-  __cudaRegisterFunction(binary, &function, NULL, "_Z11no_such_onei", -1, NULL, NULL, NULL, NULL, NULL);
-  FAILS(CUDA_INVALID_FUNCTION, cudaLaunchKernel(&function, one, one, arguments, 0, NULL));
-  assert_non_null(strstr(vcuda_last_message(), "no_such_one"));
-  FAILS(CUDA_INVALID_FUNCTION, cudaDeviceSynchronize()); /* reported to a caller that ignores errors of launches */
-  OK(cudaDeviceSynchronize());
-  __cudaUnregisterFatBinary(binary);
-}
-
-/* A library is loaded at the addresses of one that was unloaded. */
-static void an_unloaded_library_leaves_no_kernel(void **state) {
-  (void)state;
-  static char code[2];
-  static const char function, of_other;
-  static const char *const names[] = {"_Z5firsti", "_Z6secondi"};
-  const cuda_dim3 one = {1, 1, 1};
-  void *arguments[] = {NULL};
-  cuda_kernel kernel;
-  void **other = __cudaRegisterFatBinary(&code[1]);
-  __cudaRegisterFunction(other, &of_other, NULL, "_Z5otheri", -1, NULL, NULL, NULL, NULL, NULL);
-  for (int i = 0; i < 2; i++) {
-    void **library = __cudaRegisterFatBinary(&code[0]);
-    __cudaRegisterFunction(library, &function, NULL, names[i], -1, NULL, NULL, NULL, NULL, NULL);
-    OK(__cudaGetKernel(&kernel, &function));
-    FAILS(CUDA_INVALID_FUNCTION, cudaLaunchKernel(&function, one, one, arguments, 0, NULL));
-    assert_non_null(strstr(vcuda_last_message(), names[i]));
-    FAILS(CUDA_INVALID_FUNCTION, cudaDeviceSynchronize());
-    __cudaUnregisterFatBinary(library);
-    FAILS(CUDA_INVALID_FUNCTION, __cudaGetKernel(&kernel, &function));
-    OK(__cudaGetKernel(&kernel, &of_other));
-  }
-  __cudaUnregisterFatBinary(other);
-  FAILS(CUDA_INVALID_FUNCTION, __cudaGetKernel(&kernel, &of_other));
-}
-
 /* ---- memory of other libraries and processes ---- */
 
 enum { SHARED = 10000, ODD = 5000 };
@@ -899,8 +859,6 @@ int main(int argc, char **argv) {
       TEST(streams_and_events_belong_to_a_device),
       TEST(a_transient_failure_is_over_at_once),
       TEST(a_sticky_error_stays),
-      TEST(an_unknown_kernel_fails_by_name),
-      TEST(an_unloaded_library_leaves_no_kernel),
       TEST(pages_of_another_file),
       TEST(other_handles_are_refused),
       TEST(a_semaphore_holds_a_stream),
