@@ -40,8 +40,8 @@ struct iobind_tensor {
   void *given;             /* the deleter's argument: the address, or the resource */
   iobind_deleter deleter;
   void *deleter_context;
-  iobind__use
-      uses[2]; /* these two belong to the memory: for a view, those of its base are used. Protected by the runtime's `uses_mutex` */
+  iobind__use uses
+      [2]; /* these two belong to the memory: for a view, those of its base are used. Protected by the runtime's `uses_mutex` */
   iobind__holders holders;
   iobind_dtype dtype;
   size_t rank;
