@@ -414,7 +414,7 @@ static void each_thread_is_woken_once(void **state) {
   pthread_barrier_destroy(&gate);
 }
 
-/* Threads that arrive while another one captures a graph: each sleeps until the gate is open, whoever arrives after it. */
+/* Threads that arrive while another one captures a graph: each sleeps until the gate is open, and no later one wakes it. */
 static void *pass_the_gate(void *context) {
   (void)context;
   is_counted = true;
