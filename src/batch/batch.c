@@ -223,6 +223,7 @@ static void free_seats(iobind_batch *batch) {
   free(batch->asked);
   free(batch->stepped);
   free(batch->tried);
+  free(batch->sources);
   free(batch->costs.runs);
 }
 
@@ -456,8 +457,9 @@ static iobind_status make_seats(iobind_batch *batch, iobind_error *error) {
   batch->stepped = calloc(batch->most, sizeof batch->stepped[0]);
   batch->tried = calloc(batch->room + 1, sizeof batch->tried[0]);
   batch->costs.runs = calloc(batch->room + 1, sizeof batch->costs.runs[0]);
+  batch->sources = calloc(batch->session->input_count + 1, sizeof batch->sources[0]);
   bool made = batch->seats != NULL && batch->dense != NULL && batch->repeats != NULL && batch->asked != NULL &&
-              batch->stepped != NULL && batch->tried != NULL && batch->costs.runs != NULL;
+              batch->stepped != NULL && batch->tried != NULL && batch->costs.runs != NULL && batch->sources != NULL;
   for (size_t i = 0; made && i < batch->room; i++) {
     batch->dense[i] = IOBIND__NOBODY;
   }

@@ -120,6 +120,13 @@ typedef struct iobind__seat {
   pthread_cond_t changed; /* for threads that await the row: its step has ended, it has left, or the batch was stopped */
 } iobind__seat;
 
+/* What an input of floats has in the test for mixed rows. */
+typedef enum iobind__test_data {
+  IOBIND__RANDOM,        /* random numbers */
+  IOBIND__GIVEN,         /* the data of the step's rows, or of the first state: with random numbers the model's run fails */
+  IOBIND__PERHAPS_GIVEN, /* while that is found out */
+} iobind__test_data;
+
 enum { IOBIND__NOBODY = -1 };
 #define IOBIND__NO_LEADER SIZE_MAX
 
@@ -177,6 +184,7 @@ struct iobind_batch {
   iobind__reader readers[IOBIND__WIDTHS]
                         [IOBIND__SIDES]; /* with graphs, by the width's power of two; otherwise [0] serves all widths */
   bool *tried;                           /* by width: it was tested */
+  iobind__test_data *sources;            /* by input */
   iobind__costs costs;
   bool is_strict; /* a run with rows that were not asked for has failed: such rows do not run along any more */
 

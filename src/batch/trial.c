@@ -13,7 +13,9 @@ static const char what[] = "batch_run";
 typedef struct trial {
   iobind_batch *batch;
   size_t width;
+  uint64_t seed; /* of the draw */
   uint64_t random;
+  bool cannot_run;         /* the model's run of this draw has failed */
   iobind_tensor **inputs;  /* of all rows */
   iobind_tensor **outputs; /* NULL: no run yet */
   iobind_tensor **alone;   /* inputs of one row */
@@ -27,6 +29,11 @@ static uint64_t next_random(trial *self) { /* xorshift64* */
   self->random ^= self->random << 25;
   self->random ^= self->random >> 27;
   return self->random * 2685821657736338717u;
+}
+
+/* The numbers of an input do not depend on those of other inputs, which may not be random. */
+static void begin_input(trial *self, size_t input) {
+  self->random = self->seed ^ ((uint64_t)input + 1) * 11400714819323198485u;
 }
 
 /* A number from -1 to 1, times the row's scale. */
@@ -56,13 +63,25 @@ static bool put_random(trial *self, iobind_dtype dtype, size_t row, char *to) {
   }
 }
 
-/* Fill a row of an input with random numbers; or, if the type is not a float type, with the data of `like`. */
-static void fill_row(trial *self, iobind_tensor *all, const iobind__layout *layout, size_t row, const char *like) {
+static bool is_float(iobind_dtype dtype) {
+  return dtype == IOBIND_DTYPE_FLOAT32 || dtype == IOBIND_DTYPE_FLOAT64 || dtype == IOBIND_DTYPE_FLOAT16 ||
+         dtype == IOBIND_DTYPE_BFLOAT16;
+}
+
+/* Does the input get random numbers, or the data of the step's rows and of the first state? */
+static bool is_drawn(const iobind_batch *batch, size_t input) {
+  return is_float(batch->session->inputs[input].dtype) && batch->sources[input] == IOBIND__RANDOM;
+}
+
+/* Fill a row of an input with random numbers; or, if the input gets none, with the data of `like`. */
+static void fill_row(trial *self, size_t input, const iobind__layout *layout, size_t row, const char *like) {
+  const iobind_tensor *all = self->inputs[input];
+  const bool drawn = is_drawn(self->batch, input);
   const size_t size = iobind_dtype_get_bits((int32_t)all->dtype) / 8;
   for (size_t lead = 0; lead < layout->lead; lead++) {
     char *piece = (char *)all->data + (lead * self->width + row) * layout->piece;
     for (size_t at = 0; at < layout->piece; at += size) {
-      if (!put_random(self, all->dtype, row, piece + at)) {
+      if (!drawn || !put_random(self, all->dtype, row, piece + at)) {
         memcpy(piece + at, like + lead * layout->piece + at, size);
       }
     }
@@ -91,21 +110,17 @@ static iobind_status make_both(trial *self, const row_shape *row, iobind_error *
   return make_input(self->batch, row, 1, &self->alone[row->input], error);
 }
 
-static bool is_float(iobind_dtype dtype) {
-  return dtype == IOBIND_DTYPE_FLOAT32 || dtype == IOBIND_DTYPE_FLOAT64 || dtype == IOBIND_DTYPE_FLOAT16 ||
-         dtype == IOBIND_DTYPE_BFLOAT16;
-}
-
-/* Fill a row like one that was set. Its data are read only if the type is not a float type. */
+/* Fill a row like one that was set. Its data are read only if the input gets no random numbers. */
 static iobind_status fill_like(trial *self, size_t index, size_t row, char *like, iobind_error *error) {
   const iobind_batch *batch = self->batch;
   const iobind__brought *taken = &batch->seats[batch->asked[row % batch->asked_count]].taken[index];
-  iobind_tensor *all = self->inputs[batch->feeds[index].input];
-  const iobind__layout layout = iobind__layout_of(all->dtype, taken->dims, taken->rank, batch->feeds[index].axis);
-  if (taken->held != NULL && !is_float(all->dtype)) {
+  const size_t input = batch->feeds[index].input;
+  const iobind__layout layout =
+      iobind__layout_of(self->inputs[input]->dtype, taken->dims, taken->rank, batch->feeds[index].axis);
+  if (taken->held != NULL && !is_drawn(batch, input)) {
     IOBIND__TRY(iobind_tensor_read(taken->held, 0, like, taken->held->bytes, NULL, error));
   }
-  fill_row(self, all, &layout, row, taken->held != NULL ? like : taken->data);
+  fill_row(self, input, &layout, row, taken->held != NULL ? like : taken->data);
   return IOBIND_OK;
 }
 
@@ -116,6 +131,7 @@ static iobind_status fill_feed(trial *self, size_t index, iobind_error *error) {
   IOBIND__TRY(make_both(self, &(row_shape){feed->input, first->dims, first->rank, feed->axis}, error));
   char *like = malloc(self->alone[feed->input]->bytes + 1);
   iobind_status status = like == NULL ? iobind__out_of_memory(error, what) : IOBIND_OK;
+  begin_input(self, feed->input);
   for (size_t row = 0; status == IOBIND_OK && row < self->width; row++) {
     status = fill_like(self, index, row, like, error);
   }
@@ -132,8 +148,9 @@ static iobind_status fill_column(trial *self, size_t index, iobind_error *error)
     return iobind__out_of_memory(error, what);
   }
   iobind_status status = iobind_tensor_read(first, 0, like, first->bytes, NULL, error);
+  begin_input(self, column->input);
   for (size_t row = 0; status == IOBIND_OK && row < self->width; row++) {
-    fill_row(self, self->inputs[column->input], &column->layout, row, like);
+    fill_row(self, column->input, &column->layout, row, like);
   }
   free(like);
   return status;
@@ -259,14 +276,26 @@ static void take_row(const trial *self, size_t input, size_t row) {
   }
 }
 
-static iobind_status compare_row(const trial *self, size_t row, iobind_error *error) {
+/* A run of the test. A failure says that it is the test's, whose data are not those of the caller. */
+static iobind_status run(trial *self, iobind_tensor *const *inputs, iobind_tensor **outputs, iobind_error *error) {
+  iobind_error failure = IOBIND_ERROR_INIT;
+  iobind_status status = iobind__session_run(self->batch->session, inputs, outputs, &failure);
+  self->cannot_run = status == IOBIND_ERROR_RUNTIME;
+  if (status != IOBIND_OK) {
+    iobind__error_set(error, status, failure.ort_code, "%s: in the test for mixed rows: %s", what,
+                      iobind__error_text(&failure));
+  }
+  return status;
+}
+
+static iobind_status compare_row(trial *self, size_t row, iobind_error *error) {
   iobind_session *session = self->batch->session;
   for (size_t i = 0; i < session->input_count; i++) {
     if (self->batch->input_axes[i] != IOBIND_BATCH_NO_AXIS) {
       take_row(self, i, row);
     }
   }
-  IOBIND__TRY(iobind__session_run(session, self->alone, self->single, error));
+  IOBIND__TRY(run(self, self->alone, self->single, error));
   iobind_status status = IOBIND_OK;
   for (size_t i = 0; status == IOBIND_OK && i < session->output_count; i++) {
     status = self->batch->output_axes[i] == IOBIND_BATCH_NO_AXIS ? IOBIND_OK : compare_output(self, i, row, error);
@@ -277,25 +306,82 @@ static iobind_status compare_row(const trial *self, size_t row, iobind_error *er
 
 /* ---- test runs ---- */
 
-static iobind_status draw(trial *self, iobind_error *error) {
-  iobind_session *session = self->batch->session;
-  iobind_status status = fill(self, error);
-  if (status == IOBIND_OK) {
-    status = iobind__session_run(session, self->inputs, self->outputs, error);
-  }
+static void release(const trial *self) {
+  iobind__tensors_release(self->inputs, self->batch->session->input_count);
+  iobind__tensors_release(self->alone, self->batch->session->input_count);
+  iobind__tensors_release(self->outputs, self->batch->session->output_count);
+}
+
+static iobind_status run_all(trial *self, iobind_error *error) {
+  self->cannot_run = false;
+  IOBIND__TRY(fill(self, error));
+  return run(self, self->inputs, self->outputs, error);
+}
+
+static iobind_status compare(trial *self, iobind_error *error) {
+  iobind_status status = run_all(self, error);
   for (size_t row = 0; status == IOBIND_OK && row < self->width; row++) {
     status = compare_row(self, row, error);
   }
-  iobind__tensors_release(self->inputs, session->input_count);
-  iobind__tensors_release(self->alone, session->input_count);
-  iobind__tensors_release(self->outputs, session->output_count);
+  release(self);
   return status;
+}
+
+/* Can the model run with the inputs from these sources? Other failures than those of its run are returned. */
+static iobind_status try_sources(trial *self, bool *can, iobind_error *error) {
+  iobind_status status = run_all(self, error);
+  release(self);
+  *can = status == IOBIND_OK;
+  return self->cannot_run ? IOBIND_OK : status;
+}
+
+/* At first all inputs are as they were given; then each one gets random numbers, if the model can run with them. */
+static iobind_status sort_sources(trial *self, size_t *given, iobind_error *error) {
+  iobind_batch *batch = self->batch;
+  bool can;
+  for (size_t i = 0; i < batch->session->input_count; i++) {
+    batch->sources[i] = is_drawn(batch, i) ? IOBIND__PERHAPS_GIVEN : batch->sources[i];
+  }
+  IOBIND__TRY(try_sources(self, &can, error));
+  for (size_t i = 0; can && i < batch->session->input_count; i++) {
+    if (batch->sources[i] == IOBIND__PERHAPS_GIVEN) {
+      bool can_be_random;
+      batch->sources[i] = IOBIND__RANDOM;
+      IOBIND__TRY(try_sources(self, &can_be_random, error));
+      batch->sources[i] = can_be_random ? IOBIND__RANDOM : IOBIND__GIVEN;
+      *given += !can_be_random;
+    }
+  }
+  return IOBIND_OK;
+}
+
+/* The run has failed: the model may use a number as an index, for which random ones are wrong. Find the inputs that must be as
+ * they were given. *given: their number; 0: the failure has another reason. */
+static iobind_status find_given(trial *self, size_t *given, iobind_error *error) {
+  iobind_batch *batch = self->batch;
+  *given = 0;
+  iobind_status status = sort_sources(self, given, error);
+  for (size_t i = 0; i < batch->session->input_count; i++) {
+    batch->sources[i] = batch->sources[i] == IOBIND__PERHAPS_GIVEN ? IOBIND__RANDOM : batch->sources[i];
+  }
+  return status;
+}
+
+static iobind_status draw(trial *self, iobind_error *error) {
+  iobind_error failure = IOBIND_ERROR_INIT;
+  iobind_status status = compare(self, &failure);
+  size_t given = 1;
+  while (self->cannot_run && given > 0) {
+    IOBIND__TRY(find_given(self, &given, error));
+    status = given == 0 ? status : compare(self, &failure);
+  }
+  return status == IOBIND_OK ? IOBIND_OK : iobind__error_copy(error, &failure);
 }
 
 static iobind_status try_width(iobind_batch *batch, size_t width, iobind_error *error) {
   const size_t inputs = batch->session->input_count;
   const size_t outputs = batch->session->output_count;
-  trial self = {.batch = batch, .width = width, .random = 88172645463325252u + width};
+  trial self = {.batch = batch, .width = width};
   if (width == 1 || batch->tried[width]) {
     return IOBIND_OK;
   }
@@ -309,6 +395,7 @@ static iobind_status try_width(iobind_batch *batch, size_t width, iobind_error *
   self.single = self.outputs + outputs;
   iobind_status status = IOBIND_OK;
   for (size_t i = 0; status == IOBIND_OK && i < (width <= FEW ? DRAWS_OF_FEW : 1); i++) {
+    self.seed = 88172645463325252u + width + (i << 32);
     status = draw(&self, error);
   }
   free(tensors);

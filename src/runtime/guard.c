@@ -12,12 +12,13 @@
 static struct {
   size_t outside; /* threads that wait to enter; protected by the mutex */
   pthread_mutex_t mutex;
-  pthread_cond_t changed;
+  pthread_cond_t opened;  /* the gate is open, or no thread is outside any more */
+  pthread_cond_t emptied; /* no thread is inside any more: only the thread that has closed the gate waits */
   pthread_once_t once;
-} gate = {.mutex = PTHREAD_MUTEX_INITIALIZER, .once = PTHREAD_ONCE_INIT};
+} gate = {.mutex = PTHREAD_MUTEX_INITIALIZER, .opened = PTHREAD_COND_INITIALIZER, .once = PTHREAD_ONCE_INIT};
 
 static void init_gate(void) {
-  iobind__condition_init(&gate.changed); /* no thread waits before the gate has been closed once */
+  iobind__condition_init(&gate.emptied); /* its wait has a time limit; the gate has never been closed yet */
 }
 
 atomic_uint iobind__gate; /* its highest bit changes with the mutex held */
@@ -30,7 +31,7 @@ static bool is_closed(void) {
 
 void iobind__gate_wake(void) {
   pthread_mutex_lock(&gate.mutex);
-  pthread_cond_broadcast(&gate.changed);
+  pthread_cond_signal(&gate.emptied);
   pthread_mutex_unlock(&gate.mutex);
 }
 
@@ -39,11 +40,11 @@ void iobind__gate_await(void) {
   pthread_mutex_lock(&gate.mutex);
   gate.outside++;
   while (is_closed()) {
-    pthread_cond_wait(&gate.changed, &gate.mutex);
+    pthread_cond_wait(&gate.opened, &gate.mutex);
   }
   atomic_fetch_add(&iobind__gate, 1);
   if (--gate.outside == 0) {
-    pthread_cond_broadcast(&gate.changed);
+    pthread_cond_broadcast(&gate.opened);
   }
   pthread_mutex_unlock(&gate.mutex);
 }
@@ -51,14 +52,14 @@ void iobind__gate_await(void) {
 /* False: timed out, and the gate is open again. With the mutex held. */
 static bool try_to_shut(uint64_t patience_ns) {
   while (is_closed() || gate.outside > 0) {
-    pthread_cond_wait(&gate.changed, &gate.mutex);
+    pthread_cond_wait(&gate.opened, &gate.mutex);
   }
   const uint64_t until = iobind__clock_ns() + patience_ns;
   atomic_fetch_add(&iobind__gate, IOBIND__GATE_CLOSED);
   while (atomic_load(&iobind__gate) != IOBIND__GATE_CLOSED) {
-    if (!iobind__condition_wait(&gate.changed, &gate.mutex, until)) {
+    if (!iobind__condition_wait(&gate.emptied, &gate.mutex, until)) {
       atomic_fetch_sub(&iobind__gate, IOBIND__GATE_CLOSED);
-      pthread_cond_broadcast(&gate.changed);
+      pthread_cond_broadcast(&gate.opened);
       return false;
     }
   }
@@ -83,7 +84,7 @@ static void shut(void) {
 static void open_again(void) {
   pthread_mutex_lock(&gate.mutex);
   atomic_fetch_sub(&iobind__gate, IOBIND__GATE_CLOSED);
-  pthread_cond_broadcast(&gate.changed);
+  pthread_cond_broadcast(&gate.opened);
   pthread_mutex_unlock(&gate.mutex);
   if (--depth > 0) {
     iobind__gate_enter();

@@ -126,7 +126,7 @@ static inline void iobind__gate_enter(void) {
 }
 
 static inline void iobind__gate_leave(void) {
-  if (atomic_fetch_sub(&iobind__gate, 1) - 1 >= IOBIND__GATE_CLOSED) {
+  if (atomic_fetch_sub(&iobind__gate, 1) - 1 == IOBIND__GATE_CLOSED) { /* the last one inside, and a capture waits for it */
     iobind__gate_wake();
   }
 }

@@ -1,6 +1,8 @@
 /* The test for models that mix rows: what it finds, and what it leaves to the tolerance. */
 #include "voices.h"
 
+#include "vdev.h"
+
 static int start(void **state) {
   return stage_open(state);
 }
@@ -67,6 +69,60 @@ static void wrong_axis_of_equal_size(void **state) {
   expect_words("give the axes");
 }
 
+/* A state of floats in which the model has indices of a table of two numbers: random numbers are beyond it. The other data of the test are
+ * random, so mixing is found. */
+static void state_that_is_an_index(void **state) {
+  (void)state;
+  enum { ROWS = 2, STEPS = 3 };
+  iobind_session *session = fixture_session(runtime, device, "voices limit=2 by_b=1");
+  iobind_batch *batch = voice_batch(session, 8, 0);
+  uint64_t slots[ROWS];
+  voice rows[ROWS] = {{{{0}}, {0}, 0}};
+  for (int i = 0; i < ROWS; i++) {
+    expect_ok(iobind_batch_join(batch, NULL, &slots[i], &fault));
+  }
+  for (int step = 0; step < STEPS; step++) {
+    voice_results results[ROWS];
+    for (int i = 0; i < ROWS; i++) {
+      const float x[WIDTH] = {(float)((step + i) % 2), -5, -3, 1};
+      voice_bring(batch, slots[i], x);
+      results[i] = voice_step(&rows[i], x);
+    }
+    expect_ok(iobind_batch_run(batch, slots, ROWS, NULL, &fault));
+    for (int i = 0; i < ROWS; i++) {
+      voice_expect_results(batch, slots[i], &results[i]);
+    }
+  }
+  iobind_batch_destroy(batch);
+  iobind_session_destroy(session);
+  session = fixture_session(runtime, device, "voices limit=2 by_b=1 mix=1");
+  batch = voice_batch(session, 8, 0);
+  expect_ok(iobind_batch_join(batch, NULL, &slots[0], &fault));
+  voice_bring(batch, slots[0], (const float[WIDTH]){0});
+  expect(IOBIND_ERROR_NOT_SUPPORTED, iobind_batch_run(batch, &slots[0], 1, NULL, &fault));
+  expect_words("mixes rows");
+  iobind_batch_destroy(batch);
+  iobind_session_destroy(session);
+}
+
+/* A failure of a run that was not asked for says which run it is, and the next step tests again. */
+static void test_that_fails(void **state) {
+  (void)state;
+  iobind_session *session = fixture_session(runtime, device, "voices");
+  iobind_batch *batch = voice_batch(session, 2, 0);
+  uint64_t slot;
+  expect_ok(iobind_batch_join(batch, NULL, &slot, &fault));
+  voice_bring(batch, slot, (const float[WIDTH]){0});
+  assert_int_equal(vdev_set(0, "fail_compute", "1"), 0);
+  expect(IOBIND_ERROR_RUNTIME, iobind_batch_run(batch, &slot, 1, NULL, &fault));
+  assert_int_equal(vdev_set(0, "fail_compute", "0"), 0);
+  expect_words("batch_run: in the test for mixed rows: ");
+  expect_words("fail_compute");
+  expect_ok(iobind_batch_run(batch, &slot, 1, NULL, &fault));
+  iobind_batch_destroy(batch);
+  iobind_session_destroy(session);
+}
+
 /* A row alone cannot be mixed with others. */
 static void batch_of_one_row(void **state) {
   (void)state;
@@ -76,12 +132,11 @@ static void batch_of_one_row(void **state) {
 #define ON(device, test) \
   { #device ": " #test, test, start, stage_close, #device }
 #define ON_OTHERS(test) ON(vdev, test), ON(cpu, test)
+#define ON_VDEV(test) ON(vdev, test)
 
 static const struct CMUnitTest tests[] = {
-    ON_OTHERS(outputs_that_are_infinite),
-    ON_OTHERS(tolerance_of_each_type),
-    ON_OTHERS(wrong_axis_of_equal_size),
-    ON_OTHERS(batch_of_one_row),
+    ON_OTHERS(outputs_that_are_infinite), ON_OTHERS(tolerance_of_each_type), ON_OTHERS(wrong_axis_of_equal_size),
+    ON_OTHERS(state_that_is_an_index),    ON_VDEV(test_that_fails),          ON_OTHERS(batch_of_one_row),
 };
 
 FIXTURE_MAIN(tests, NULL, NULL);

@@ -341,7 +341,11 @@ void build_voices(builder *b) {
   builder_node(b, "Add", "next_a next_b", "y");
   if (builder_int(b, "limit", 0) != 0) {
     add_zeros(b, "table", builder_int(b, "limit", 0));
-    builder_node(b, "Gather", "table count", "zero"); /* fails if a count is beyond the table */
+    const int64_t by_b = builder_int(b, "by_b", 0);
+    builder_node_begin(b, "Cast", by_b != 0 ? "b" : "count", "index");
+    onnx_attribute_int(&b->writer, "to", ONNX_INT64);
+    builder_node_end(b);
+    builder_node(b, "Gather", "table index", "zero"); /* fails if an index is beyond the table */
     builder_node(b, "Add", "next_b zero", "same_b");
     builder_node(b, "Add", "same_b gain", "z");
   } else {

@@ -29,9 +29,13 @@ int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, v
 /* How often threads that wait for a ticket are woken. */
 static _Thread_local bool is_counted;
 static atomic_size_t wakes;
+static _Thread_local bool has_slept;
+static atomic_size_t asleep; /* threads that have slept */
 __attribute__((visibility("default"))) int __wrap_pthread_cond_wait(pthread_cond_t *condition, pthread_mutex_t *mutex);
 int __real_pthread_cond_wait(pthread_cond_t *condition, pthread_mutex_t *mutex);
 int __wrap_pthread_cond_wait(pthread_cond_t *condition, pthread_mutex_t *mutex) {
+  atomic_fetch_add(&asleep, is_counted && !has_slept ? 1 : 0);
+  has_slept = true;
   int result = __real_pthread_cond_wait(condition, mutex);
   atomic_fetch_add(&wakes, is_counted ? 1 : 0);
   return result;
@@ -410,6 +414,36 @@ static void each_thread_is_woken_once(void **state) {
   pthread_barrier_destroy(&gate);
 }
 
+/* Threads that arrive while another one captures a graph: each sleeps until the gate is open, and no later one wakes it. */
+static void *pass_the_gate(void *context) {
+  (void)context;
+  is_counted = true;
+  iobind__gate_enter();
+  iobind__gate_leave();
+  return NULL;
+}
+
+static void each_thread_outside_is_woken_once(void **state) {
+  (void)state;
+  static const iobind__guard guard = {.gated = true};
+  pthread_t threads[SLEEPERS];
+  iobind__scope scope;
+  atomic_store(&asleep, 0);
+  atomic_store(&wakes, 0);
+  expect_ok(iobind__guard_enter_alone(&guard, &scope, &fault));
+  for (size_t i = 0; i < SLEEPERS; i++) {
+    assert_int_equal(pthread_create(&threads[i], NULL, pass_the_gate, NULL), 0);
+    while (atomic_load(&asleep) <= i) {
+      sched_yield();
+    }
+  }
+  iobind__guard_leave_alone(&scope);
+  for (size_t i = 0; i < SLEEPERS; i++) {
+    assert_int_equal(pthread_join(threads[i], NULL), 0);
+  }
+  assert_in_range(atomic_load(&wakes), SLEEPERS, 2 * SLEEPERS);
+}
+
 /* ---- copies of many pairs ---- */
 
 enum { PAIRS = 150, CHAIN = 70 }; /* more than the library copies together */
@@ -485,6 +519,7 @@ static const struct CMUnitTest tests[] = {
     ON_BOTH(no_thread_for_a_task),
     ON_BOTH(task_of_a_stream_that_is_gone),
     ON(cpu, each_thread_is_woken_once),
+    ON(cpu, each_thread_outside_is_woken_once),
     ON_BOTH(many_pairs),
     ON_BOTH(work_while_a_library_loads),
     ON(vdev, one_wait_for_all_copies_of_the_host),
