@@ -87,11 +87,36 @@ static iobind_status check_carry(iobind_binding *binding, const iobind__carry *c
   return agree_symbols(binding, output, state, binding->session->input_count + carry->output, what, error);
 }
 
+/* Does the run write the output into memory of an input? */
+static bool overwrites(const iobind_binding *binding, size_t output, const iobind_tensor *input) {
+  const iobind__carry *carry = iobind__carry_of_output(binding, output);
+  const iobind_tensor *target = carry != NULL ? binding->inputs[carry->input].bound : binding->outputs[output].target;
+  bool is_in_place =
+      carry != NULL ? carry->mode == IOBIND_CARRY_IN_PLACE : binding->outputs[output].mode == IOBIND__OUTPUT_IN_PLACE;
+  return is_in_place && iobind__tensor_overlaps(input, target);
+}
+
+/* iobind copies the input after the run, so no other output may overwrite it. */
+static iobind_status check_passed_input(const iobind_binding *binding, size_t index, const char *what, iobind_error *error) {
+  const iobind_session *session = binding->session;
+  const iobind_tensor *source = binding->inputs[session->outputs[index].passthrough_input].bound;
+  for (size_t i = 0; i < session->output_count && binding->outputs[index].mode != IOBIND__OUTPUT_NONE; i++) {
+    if (i != index && overwrites(binding, i, source)) {
+      return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT,
+                          "%s: output '%s' passes through the input of that name, which output '%s' overwrites: bind other "
+                          "memory, carry it by another mode, or set '%s' to IOBIND_OUTPUT_NONE",
+                          what, session->outputs[index].label, session->outputs[i].label, session->outputs[index].label);
+    }
+  }
+  return IOBIND_OK;
+}
+
 /* iobind copies an input that the model passes through as this output, so ORT does not check the shape. */
 static iobind_status check_passthrough(const iobind_binding *binding, size_t index, const char *what, iobind_error *error) {
   const iobind__value *value = &binding->session->outputs[index];
   const iobind__carry *carry = iobind__carry_of_output(binding, index);
   const iobind_tensor *source = binding->inputs[value->passthrough_input].bound;
+  IOBIND__TRY(check_passed_input(binding, index, what, error));
   const iobind_tensor *target = carry == NULL                      ? binding->outputs[index].target
                                 : carry->mode == IOBIND_CARRY_MOVE ? NULL
                                                                    : binding->inputs[carry->input].bound;

@@ -178,6 +178,31 @@ static void passed_through_after_an_empty_run(void **state) {
   iobind_session_destroy(session);
 }
 
+/* iobind copies the input after the run: then it must be what the run has read. */
+static void passed_through_and_overwritten(void **state) {
+  (void)state;
+  static const float values[] = {1, 2, 3};
+  iobind_session *session = fixture_session(runtime, NULL, "passthrough");
+  for (int carried = 0; carried < 2; carried++) {
+    iobind_binding *binding = bind(session);
+    iobind_tensor *x = fixture_floats(cpu, values, 3);
+    set_input(binding, 0, x);
+    if (carried) {
+      expect_ok(iobind_binding_carry(binding, 1, 0, IOBIND_CARRY_IN_PLACE, &fault));
+    } else {
+      expect_ok(iobind_binding_set_output(binding, 1, x, IOBIND_OUTPUT_IN_PLACE, &fault));
+    }
+    expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_binding_run(binding, NULL, &fault));
+    expect_words("output 'x' passes through the input of that name, which output 'y' overwrites");
+    expect_ok(iobind_binding_place_output(binding, 0, IOBIND_OUTPUT_NONE, NULL, IOBIND_MEMORY_DEFAULT, &fault));
+    expect_ok(iobind_binding_run(binding, NULL, &fault));
+    fixture_expect_floats(x, (const float[]){2, 4, 6}, 3);
+    iobind_tensor_release(x);
+    iobind_binding_destroy(binding);
+  }
+  iobind_session_destroy(session);
+}
+
 static void expect_text(const iobind_tensor *tensor, const char *text) {
   char got[16] = "";
   size_t needed = 0;
@@ -359,6 +384,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(part_of_a_reused_output_as_input),
     cmocka_unit_test(reused_output_as_input),
     cmocka_unit_test(passed_through_after_an_empty_run),
+    cmocka_unit_test(passed_through_and_overwritten),
     cmocka_unit_test(passed_through_strings),
     cmocka_unit_test(inputs_are_bound_again_after_a_failure),
     cmocka_unit_test(taken_output_survives_a_failed_renewal),
