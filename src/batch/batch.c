@@ -177,6 +177,7 @@ void iobind_batch_stop(iobind_batch *batch) {
 
 iobind_status iobind_batch_get_info(iobind_batch *batch, iobind_batch_info *info, iobind_error *error) {
   IOBIND__TRY(iobind__null_check(batch, "batch", "batch_get_info", error));
+  IOBIND__TRY(iobind__process_check("batch_get_info", error));
   iobind_batch_info full = IOBIND_BATCH_INFO_INIT;
   pthread_mutex_lock(&batch->mutex);
   full.row_count = batch->row_count;

@@ -209,6 +209,12 @@ static double range_of(const iobind_tensor *tensor) {
   return greatest - least;
 }
 
+/* The difference of two numbers. If neither is one, 0: which bits a kernel gives to that differs. */
+static double difference_of(double a, double b) {
+  const double difference = a == b || (isnan(a) && isnan(b)) ? 0 : fabs(a - b);
+  return isnan(difference) ? INFINITY : difference;
+}
+
 /* The greatest difference of two pieces. For other types than floats: 0 if they are equal, or infinity. */
 static double distance(iobind_dtype dtype, const char *a, const char *b, size_t bytes) {
   if (memcmp(a, b, bytes) == 0) {
@@ -220,9 +226,8 @@ static double distance(iobind_dtype dtype, const char *a, const char *b, size_t 
   double greatest = 0;
   const size_t size = iobind_dtype_get_bits((int32_t)dtype) / 8;
   for (size_t at = 0; at < bytes; at += size) {
-    const double difference = fabs(number_at(dtype, a + at) - number_at(dtype, b + at));
-    const bool same = memcmp(a + at, b + at, size) == 0;
-    greatest = same || difference <= greatest ? greatest : isnan(difference) ? INFINITY : difference;
+    const double difference = difference_of(number_at(dtype, a + at), number_at(dtype, b + at));
+    greatest = difference > greatest ? difference : greatest;
   }
   return greatest;
 }

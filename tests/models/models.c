@@ -64,7 +64,7 @@ const model_kind model_kinds[] = {
     {"denoise", "denoised = latents - tanh(latents) * timestep / 4  [dims=1,4,16,16]", build_denoise},
     {"voices",
      "rows with states: next_a = x * [1, 2] - a, next_b = max(b, x), next_count = count + 1, y = next_a + next_b, z = next_b + gain; mix=1: next_b has "
-     "other rows in it; limit: a row's run fails if its count, or with by_b=1 a number of b, is not below it  [rows=rows width=4 mix=0 limit=0 by_b=0]",
+     "other rows in it; limit: a row's run fails if its count, or with by_b=1 a number of b, is not below it; log=1: z = log(next_b)  [rows=rows width=4 mix=0 limit=0 by_b=0 log=0]",
      build_voices},
     {"ragged",
      "logits = attention of each row's token over a cache of its own, which is written at the row's length; exact numbers  [vocab=16 width=8 "

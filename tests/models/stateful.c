@@ -348,6 +348,8 @@ void build_voices(builder *b) {
     builder_node(b, "Gather", "table index", "zero"); /* fails if an index is beyond the table */
     builder_node(b, "Add", "next_b zero", "same_b");
     builder_node(b, "Add", "same_b gain", "z");
+  } else if (builder_int(b, "log", 0) != 0) {
+    builder_node(b, "Log", "next_b", "z");
   } else {
     builder_node(b, "Add", "next_b gain", "z");
   }

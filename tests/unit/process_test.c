@@ -12,6 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "batch/batch.h"
 #include "models.h"
 #include "session/session.h"
 #include "../rig/calls.h"
@@ -161,6 +162,49 @@ static void child_of_fork(void **state) {
   expect_child(child);
   /* the parent goes on */
   expect_ok(iobind_binding_run(all.binding, NULL, &fault));
+  destroy(&all);
+}
+
+/* The same with a batch, whose mutex another thread of the parent holds. */
+static void child_with_a_batch(void **state) {
+  (void)state;
+  static const int32_t axis = 0;
+  iobind_batch_options options = IOBIND_BATCH_OPTIONS_INIT;
+  iobind_batch_info info = IOBIND_BATCH_INFO_INIT;
+  iobind_batch *batch;
+  uint64_t slot;
+  objects all;
+  make(&all);
+  options.most_rows = 1;
+  options.input_axes = options.output_axes = &axis;
+  options.input_axis_count = options.output_axis_count = 1;
+  expect_ok(iobind_batch_create(all.session, &options, &batch, &fault));
+  expect_ok(iobind_batch_join(batch, NULL, &slot, &fault));
+  pthread_mutex_lock(&batch->mutex);
+  pid_t child = fork();
+  if (child == 0) {
+    iobind_tensor *tensor = NULL;
+    iobind_state *saved = NULL;
+    alarm(PATIENCE);
+    IS_REFUSED(iobind_batch_get_info(batch, &info, &fault));
+    IS_REFUSED(iobind_batch_join(batch, NULL, &slot, &fault));
+    IS_REFUSED(iobind_batch_set_input(batch, slot, 0, all.x, &fault));
+    IS_REFUSED(iobind_batch_run(batch, &slot, 1, NULL, &fault));
+    IS_REFUSED(iobind_batch_take_output(batch, slot, 0, &tensor, &fault));
+    IS_REFUSED(iobind_batch_save_state(batch, slot, &saved, &fault));
+    IS_REFUSED(iobind_batch_submit(batch, slot, &fault));
+    IS_REFUSED(iobind_batch_step(batch, NULL, NULL, 0, NULL, &fault));
+    IS_REFUSED(iobind_batch_await(batch, slot, 0, &fault));
+    IS_REFUSED(iobind_batch_leave(batch, slot, NULL, &fault));
+    iobind_batch_stop(batch);
+    iobind_batch_destroy(batch);
+    _exit(0);
+  }
+  pthread_mutex_unlock(&batch->mutex);
+  expect_child(child);
+  expect_ok(iobind_batch_get_info(batch, &info, &fault));
+  assert_int_equal(info.row_count, 1);
+  iobind_batch_destroy(batch);
   destroy(&all);
 }
 
@@ -336,10 +380,8 @@ static void setuid_program(void **state) {
 }
 
 static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(child_of_fork),
-    cmocka_unit_test(child_before_the_first_runtime),
-    cmocka_unit_test(unloaded),
-    cmocka_unit_test(setuid_program),
+    cmocka_unit_test(child_of_fork), cmocka_unit_test(child_with_a_batch), cmocka_unit_test(child_before_the_first_runtime),
+    cmocka_unit_test(unloaded),      cmocka_unit_test(setuid_program),
 };
 
 int main(int argc, char **argv) {
