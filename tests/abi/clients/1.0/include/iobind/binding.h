@@ -175,7 +175,7 @@ IOBIND_API IOBIND_CHECK iobind_status iobind_binding_set_run_options(iobind_bind
  *  a change checks the same.
  *  @return OK; INVALID_STATE an input is not bound (the message names it), a carried state is undefined, no output is fetched, or a run
  *          is in flight; SHAPE; NOT_SUPPORTED an input is not a tensor; INVALID_ARGUMENT an output that the model passes through from
- *          an input overlaps only a part of that input
+ *          an input overlaps only a part of that input, or another output overwrites that input in place
  *  @threads serial   @since 1.0 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_binding_check(iobind_binding *binding, iobind_error *error);
 
