@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "support/decimal.h"
 #include "support/options.h"
 #include "support/system.h"
 
@@ -503,7 +504,10 @@ static iobind_status check_options(const iobind_session *session, const iobind_b
                         what, session->output_count, options->pair_count);
   }
   if (!(options->tolerance >= 0) || isinf(options->tolerance)) {
-    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "%s: tolerance: expected a finite number, 0 or more", what);
+    char got[IOBIND__DECIMAL_TEXT];
+    iobind__decimal_text(options->tolerance, 3, got);
+    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "%s: tolerance: expected a finite number, 0 or more, got %s",
+                        what, got);
   }
   return IOBIND_OK;
 }

@@ -42,7 +42,7 @@ static iobind_status submit(iobind_batch *batch, uint64_t slot, const char *what
   }
   if (seat->turnout == IOBIND__SUBMITTED) {
     return iobind__fail(error, IOBIND_ERROR_INVALID_STATE,
-                        "%s: the slot is already submitted: await it by iobind_batch_await first", what);
+                        "%s: the row is already submitted: await it by iobind_batch_await first", what);
   }
   for (size_t i = 0; i < batch->feed_count; i++) {
     if (!seat->brought[i].is_set) {

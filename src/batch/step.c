@@ -402,10 +402,10 @@ static iobind_status ask(iobind_batch *batch, const uint64_t *slots, size_t coun
     iobind__seat *seat;
     IOBIND__TRY(iobind__batch_find(batch, slots[i], "batch_run", &seat, error));
     if (seat->in_step) {
-      return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "batch_run: row %zu: the slot is given twice", i);
+      return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "batch_run: row %zu is given twice", i);
     }
     if (seat->turnout != IOBIND__UNASKED) {
-      return iobind__fail(error, IOBIND_ERROR_INVALID_STATE, "batch_run: row %zu: the slot %s", i,
+      return iobind__fail(error, IOBIND_ERROR_INVALID_STATE, "batch_run: row %zu %s", i,
                           seat->turnout == IOBIND__SUBMITTED
                               ? "is submitted: iobind_batch_step makes its step"
                               : "was submitted, and its step has ended: call iobind_batch_await first");

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "batch/batch.h"
+#include "support/decimal.h"
 
 enum { FEW = 8, DRAWS_OF_FEW = 4, SCALES = 5 };
 
@@ -232,31 +233,21 @@ static double distance(iobind_dtype dtype, const char *a, const char *b, size_t 
   return greatest;
 }
 
-/* Billionths can be printed as an integer: the decimal point of printf depends on the locale. */
-static unsigned long long billionths(double part) {
-  return part < 1e9 ? (unsigned long long)(part * 1e9) : 1000000000000000000u;
-}
-
 static iobind_status refuse(const trial *self, size_t output, size_t row, double part, iobind_error *error) {
+  char differs[IOBIND__DECIMAL_TEXT];
+  char allowed[IOBIND__DECIMAL_TEXT];
+  iobind__decimal_text(part, 3, differs);
+  iobind__decimal_text(self->batch->tolerance, 3, allowed);
   return iobind__fail(error, IOBIND_ERROR_NOT_SUPPORTED,
                       "%s: the model mixes rows: in a test with %zu rows, row %zu of output '%s' differs from the row alone by "
-                      "%llu billionths of the values' range, allowed are %llu. If it is rounding, set `tolerance`",
-                      what, self->width, row, self->batch->session->outputs[output].label, billionths(part),
-                      billionths(self->batch->tolerance));
+                      "%s of the values' range, allowed is %s. If it is rounding, set `tolerance`",
+                      what, self->width, row, self->batch->session->outputs[output].label, differs, allowed);
 }
 
-static iobind_status compare_output(const trial *self, size_t output, size_t row, iobind_error *error) {
-  const iobind_batch *batch = self->batch;
+/* The greatest difference of a row of an output and the same row alone. */
+static double row_distance(const trial *self, size_t output, int32_t axis, size_t row) {
   const iobind_tensor *all = self->outputs[output];
   const iobind_tensor *one = self->single[output];
-  const int32_t axis = batch->output_axes[output];
-  bool fits = (size_t)axis < all->rank && all->dims[axis] == (int64_t)self->width && one->rank == all->rank &&
-              one->dims[axis] == 1 && all->bytes == one->bytes * self->width;
-  if (!fits) {
-    return iobind__fail(error, IOBIND_ERROR_SHAPE,
-                        "%s: output '%s': expected %zu rows on axis %d, each as large as one alone: give the axes", what,
-                        batch->session->outputs[output].label, self->width, (int)axis);
-  }
   const iobind__layout layout = iobind__layout_of(one->dtype, one->dims, one->rank, axis);
   double greatest = 0;
   for (size_t lead = 0; layout.piece > 0 && lead < layout.lead; lead++) {
@@ -264,10 +255,48 @@ static iobind_status compare_output(const trial *self, size_t output, size_t row
     const double apart = distance(all->dtype, in_all, (const char *)one->data + lead * layout.piece, layout.piece);
     greatest = apart > greatest ? apart : greatest;
   }
+  return greatest;
+}
+
+static bool has_rows_on(const trial *self, size_t output, int32_t axis) {
+  const iobind_tensor *all = self->outputs[output];
+  const iobind_tensor *one = self->single[output];
+  return (size_t)axis < all->rank && all->dims[axis] == (int64_t)self->width && one->rank == all->rank &&
+         one->dims[axis] == 1 && all->bytes == one->bytes * self->width;
+}
+
+/* An output whose batch axis was not given: every caller would read row 0. Data of a changing number may have as many elements,
+ * but the last row alone does not give the last part of them. */
+static iobind_status refuse_rows(const trial *self, size_t output, iobind_error *error) {
+  for (int32_t axis = 0; (size_t)axis < self->outputs[output]->rank; axis++) {
+    if (has_rows_on(self, output, axis) && self->single[output]->bytes > 0 &&
+        row_distance(self, output, axis, self->width - 1) == 0) {
+      return iobind__fail(
+          error, IOBIND_ERROR_SHAPE,
+          "%s: output '%s', which has no batch axis: expected the same for all rows, got a row for each on axis "
+          "%d: give that axis",
+          what, self->batch->session->outputs[output].label, (int)axis);
+    }
+  }
+  return IOBIND_OK;
+}
+
+static iobind_status compare_output(const trial *self, size_t output, size_t row, iobind_error *error) {
+  const iobind_batch *batch = self->batch;
+  const int32_t axis = batch->output_axes[output];
+  if (axis == IOBIND_BATCH_NO_AXIS) {
+    return row == self->width - 1 ? refuse_rows(self, output, error) : IOBIND_OK;
+  }
+  if (!has_rows_on(self, output, axis)) {
+    return iobind__fail(error, IOBIND_ERROR_SHAPE,
+                        "%s: output '%s': expected %zu rows on axis %d, each as large as one alone: give the axes", what,
+                        batch->session->outputs[output].label, self->width, (int)axis);
+  }
+  const double greatest = row_distance(self, output, axis, row);
   if (greatest == 0) {
     return IOBIND_OK;
   }
-  const double range = isinf(greatest) ? 0 : range_of(all);
+  const double range = isinf(greatest) ? 0 : range_of(self->outputs[output]);
   return greatest <= batch->tolerance * range ? IOBIND_OK : refuse(self, output, row, greatest / range, error);
 }
 
@@ -303,7 +332,7 @@ static iobind_status compare_row(trial *self, size_t row, iobind_error *error) {
   IOBIND__TRY(run(self, self->alone, self->single, error));
   iobind_status status = IOBIND_OK;
   for (size_t i = 0; status == IOBIND_OK && i < session->output_count; i++) {
-    status = self->batch->output_axes[i] == IOBIND_BATCH_NO_AXIS ? IOBIND_OK : compare_output(self, i, row, error);
+    status = compare_output(self, i, row, error);
   }
   iobind__tensors_release(self->single, session->output_count);
   return status;

@@ -7,7 +7,9 @@ static int start(void **state) {
   return stage_open(state);
 }
 
-/* A batch without states, on axis 0 of the only input and output. */
+static int32_t output_axis = 0;
+
+/* A batch without states, on axis 0 of the only input and on `output_axis` of the only output. */
 static iobind_batch *make(iobind_session *session, size_t most, double tolerance) {
   static const int32_t axes[] = {0};
   iobind_batch_options options = IOBIND_BATCH_OPTIONS_INIT;
@@ -15,7 +17,7 @@ static iobind_batch *make(iobind_session *session, size_t most, double tolerance
   options.most_rows = most;
   options.input_axes = axes;
   options.input_axis_count = 1;
-  options.output_axes = axes;
+  options.output_axes = &output_axis;
   options.output_axis_count = 1;
   options.tolerance = tolerance;
   expect_ok(iobind_batch_create(session, &options, &batch, &fault));
@@ -58,6 +60,7 @@ static void tolerance_of_each_type(void **state) {
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
     expect_step(IOBIND_ERROR_NOT_SUPPORTED, cases[i].model, cases[i].dtype, 8, 0);
     expect_step(IOBIND_ERROR_NOT_SUPPORTED, cases[i].model, cases[i].dtype, 8, 1e-3);
+    expect_words(" of the values' range, allowed is 0.001. If it is rounding, set `tolerance`");
     expect_step(IOBIND_OK, cases[i].model, cases[i].dtype, 8, 100);
   }
 }
@@ -149,6 +152,21 @@ static void test_that_fails(void **state) {
   iobind_session_destroy(session);
 }
 
+/* An output that has rows although it was given no batch axis: each row would read row 0. */
+static void forgotten_axis(void **state) {
+  (void)state;
+  output_axis = IOBIND_BATCH_NO_AXIS;
+  expect_step(IOBIND_ERROR_SHAPE, "scale dims=n,2", IOBIND_DTYPE_FLOAT32, 4, 0);
+  expect_words(
+      "batch_run: output 'y', which has no batch axis: expected the same for all rows, got a row for each on axis 0: give "
+      "that axis");
+  expect_step(IOBIND_ERROR_SHAPE, "transpose dims=n,m", IOBIND_DTYPE_FLOAT32, 4, 0);
+  expect_words("got a row for each on axis 1");
+  expect_step(IOBIND_OK, "reduce dims=n,2", IOBIND_DTYPE_FLOAT32, 4, 0);       /* the sum of all rows */
+  expect_step(IOBIND_OK, "reduce dims=n,2 mix=1", IOBIND_DTYPE_FLOAT32, 4, 0); /* as many, but not the rows */
+  output_axis = 0;
+}
+
 /* A row alone cannot be mixed with others. */
 static void batch_of_one_row(void **state) {
   (void)state;
@@ -164,7 +182,7 @@ static const struct CMUnitTest tests[] = {
     ON_OTHERS(outputs_that_are_infinite), ON_OTHERS(tolerance_of_each_type),
     ON_OTHERS(wrong_axis_of_equal_size),  ON_OTHERS(outputs_that_are_not_numbers),
     ON_OTHERS(state_that_is_an_index),    ON_VDEV(test_that_fails),
-    ON_OTHERS(batch_of_one_row),
+    ON_OTHERS(batch_of_one_row),          ON_OTHERS(forgotten_axis),
 };
 
 FIXTURE_MAIN(tests, NULL, NULL);

@@ -530,7 +530,7 @@ static void run_of_a_row_that_is_not_awaited(void **state) {
   assert_int_equal(step_one(), IOBIND_OK);
   (void)advance(0, 4);
   expect(IOBIND_ERROR_INVALID_STATE, iobind_batch_run(batch, slots, 2, NULL, &fault));
-  expect_words("row 0: the slot was submitted, and its step has ended: call iobind_batch_await first");
+  expect_words("row 0 was submitted, and its step has ended: call iobind_batch_await first");
   voice_expect_results(batch, slots[0], &results);
   expect_ok(iobind_batch_await(batch, slots[0], 0, &fault));
   expect_ok(iobind_batch_run(batch, slots, 1, NULL, &fault));

@@ -7,7 +7,7 @@ import contextlib
 import threading
 from collections.abc import AsyncIterable, AsyncIterator, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, SupportsFloat, SupportsIndex
 
 from . import _core, _dtypes, _tensor
 from ._errors import Error, InvalidArgument, NameNotFound
@@ -17,6 +17,7 @@ from ._state import State
 ALL = NO_TIMEOUT = (1 << 64) - 1  # IOBIND_BATCH_ALL, IOBIND_NO_TIMEOUT
 NO_AXIS = -1
 ON_DEVICE = 1
+MOST = 1 << 31  # more than any number of rows or axis
 LONGEST_TIME = 1e9  # in seconds, about 30 years: more is no limit
 
 
@@ -79,7 +80,7 @@ class Batch(_core.Batch):
         outputs = {value.name: index for index, value in enumerate(session.outputs)}
         pairs = [(_find(outputs, "output", output), _find(inputs, "input", given)[0]) for output, given in as_dict(states, "batch: states").items()]
         taken = None if axes is None else as_dict(axes, "batch: axes")
-        made = super().__new__(cls, session, most_rows, pairs, _axes(taken, inputs, outputs), _axes(taken, outputs, inputs), first, tolerance,
+        made = super().__new__(cls, session, _count(most_rows, "batch: most_rows"), pairs, _axes(taken, inputs, outputs), _axes(taken, outputs, inputs), first, tolerance,
                                ON_DEVICE if on_device else 0)
         carried = {output for output, _ in pairs}
         made.session = session
@@ -122,11 +123,15 @@ class Batch(_core.Batch):
         Raises InvalidArgument (no row, a row twice, a row of another batch), InvalidState (an input is not set), NotFound (a row that has
         left), ShapeError, NotSupported (the model mixes rows: the message names the output), TypeError, DeviceError, OutOfMemory,
         OrtError."""
+        if isinstance(rows, Row) or not isinstance(rows, Iterable):
+            raise InvalidArgument(f"run: expected a list of rows of this batch, got {rows!r:.80}")
         rows = list(rows)
         for row in rows:
             if not isinstance(row, Row) or row.batch is not self:
                 raise InvalidArgument(f"run: expected rows of this batch, got {row!r:.80}")
         if inputs is not None:
+            if isinstance(inputs, Mapping) or not isinstance(inputs, Sequence):
+                raise InvalidArgument(f"run: inputs: expected a list with a dict for each row, got {type(inputs).__name__}")
             if len(inputs) != len(rows):
                 raise InvalidArgument(f"run: inputs: expected one dict for each of the {len(rows)} rows, got {len(inputs)}")
             for row, given in zip(rows, inputs):
@@ -228,7 +233,7 @@ class Row:
     def get(self, name: str) -> _tensor.Tensor:
         """One of the `outputs`, by its name. Raises NameNotFound, InvalidArgument (a state: use save()), InvalidState, NotFound,
         OutOfMemory, OrtError."""
-        return self.batch._get_output(self._slot, _find(self.batch._outputs, "output", name, "outputs"))
+        return self.batch._get_output(self._slot, _find(self.batch._outputs, "output", name, "get"))
 
     def save(self) -> State:
         """The state of the row, for another row of a batch of the session, for a binding, or for a file. Blocks until the step in flight
@@ -269,8 +274,8 @@ class Row:
         """Submit the row as submit(inputs) does, and await its outputs, without blocking the event loop. A thread of the batch makes the
         steps; `rows` and `longest` of Session.batch define when. A cancelled task ends when the step has ended. Raises as submit() and
         result(): NotFound, InvalidState, NameNotFound, InvalidArgument, DTypeError, ShapeError, NotSupported, OutOfMemory, OrtError."""
+        waiter = Waiter(self)  # before the row is submitted: it needs a running event loop
         self.submit(inputs)
-        waiter = Waiter(self)
         self.batch._add_waiter(waiter)
         try:
             return await waiter.future
@@ -329,24 +334,24 @@ def _axes(given: Mapping[str, int | None] | None, names: Iterable[str], others: 
     if missing:
         raise InvalidArgument(f"batch: axes: expected the batch axis, or None, of each input and output: {missing[0]!r} is missing")
     for name, axis in given.items():
-        if axis is not None and axis < 0:
-            raise InvalidArgument(f"batch: axes: {name!r}: expected an axis of 0 or more, or None, got {axis}")
+        if axis is not None and (not isinstance(axis, SupportsIndex) or not 0 <= axis.__index__() < MOST):
+            raise InvalidArgument(f"batch: axes: {name!r}: expected an axis of 0 or more, or None, got {axis!r:.40}")
     axes = [given[name] for name in names]
     return [NO_AXIS if axis is None else axis for axis in axes]
 
 
 def _count(rows: int, what: str) -> int:
-    if rows < 1:
-        raise InvalidArgument(f"{what}: expected 1 or more, got {rows!r}")
-    return rows
+    if not isinstance(rows, SupportsIndex) or rows.__index__() < 1:
+        raise InvalidArgument(f"{what}: expected a whole number, 1 or more, got {rows!r:.40}")
+    return min(rows.__index__(), MOST)
 
 
 def _nanoseconds(seconds: float | None, what: str) -> int:
     """None: no limit."""
+    if seconds is not None and not (isinstance(seconds, (SupportsFloat, SupportsIndex)) and seconds >= 0):
+        raise InvalidArgument(f"{what}: expected 0 or more seconds, or None, got {seconds!r:.40}")
     if seconds is None or seconds >= LONGEST_TIME:
         return NO_TIMEOUT
-    if not seconds >= 0:
-        raise InvalidArgument(f"{what}: expected 0 or more seconds, got {seconds!r}")
     return int(seconds * 1e9)
 
 

@@ -30,7 +30,11 @@ static int check_is(PyObject *object, PyTypeObject *type, const char *what) {
   if (PyObject_TypeCheck(object, type)) {
     return 0;
   }
-  PyErr_Format(PyExc_TypeError, "expected %s, got %R", what, object);
+  PyObject *name = PyType_GetName(Py_TYPE(object)); /* not the object: an array may have any length */
+  if (name != NULL) {
+    PyErr_Format(PyExc_TypeError, "expected %s, got %U", what, name);
+  }
+  Py_XDECREF(name);
   return -1;
 }
 

@@ -240,10 +240,14 @@ def test_rows_of_a_step_that_are_refused():
     stranger = counting().join()
     for row in (first, second):
         row["x"] = one(1)
-    with pytest.raises(iobind.InvalidArgument, match="^run: row 1: the slot is given twice$"):
+    with pytest.raises(iobind.InvalidArgument, match="^run: row 1 is given twice$"):
         batch.run([first, first])
     with pytest.raises(iobind.InvalidArgument, match="^run: expected rows of this batch, got <iobind.Row "):
         batch.run([first, stranger])
+    with pytest.raises(iobind.InvalidArgument, match="^run: expected a list of rows of this batch, got <iobind.Row "):
+        batch.run(first)
+    with pytest.raises(iobind.InvalidArgument, match="^run: inputs: expected a list with a dict for each row, got dict$"):
+        batch.run([first], {"x": one(1)})
     with pytest.raises(iobind.InvalidArgument, match="^run: expected rows of this batch, got 5"):
         batch.run([5])
     with pytest.raises(iobind.InvalidArgument, match="^run: expected 1 .. 8 rows, got 0$"):
@@ -277,11 +281,11 @@ def test_inputs_that_are_refused():
         gained.join()["gain"] = 1
     with pytest.raises(iobind.InvalidState, match="^outputs: the row has made no step$"):
         row.outputs
-    with pytest.raises(iobind.NameNotFound, match="^outputs: no output 'x'; there are s2, y$"):
+    with pytest.raises(iobind.NameNotFound, match="^get: no output 'x'; there are s2, y$"):
         row.get("x")
     with pytest.raises(iobind.InvalidArgument, match="^outputs: 's2' is a state: Row.save$"):
         row.get("s2")
-    with pytest.raises(TypeError, match="expected an iobind.State or None, got 5"):
+    with pytest.raises(TypeError, match="expected an iobind.State or None, got int"):
         batch.join(5)
 
 
@@ -322,7 +326,11 @@ def test_batches_that_are_refused():
     wide = iobind.Session(counter(("n", "m")))
     unnamed = iobind.Session(counter((None, 1)))
     for make, expected, words in (
-            (lambda: session.batch(0), iobind.InvalidArgument, "batch: most_rows: expected 1 .. 65536, got 0"),
+            (lambda: session.batch(0), iobind.InvalidArgument, "batch: most_rows: expected a whole number, 1 or more, got 0"),
+            (lambda: session.batch(-1), iobind.InvalidArgument, "batch: most_rows: expected a whole number, 1 or more, got -1"),
+            (lambda: session.batch("2"), iobind.InvalidArgument, "batch: most_rows: expected a whole number, 1 or more, got '2'"),
+            (lambda: session.batch(65537), iobind.InvalidArgument, "batch: most_rows: expected 1 .. 65536, got 65537"),
+            (lambda: session.batch(2**70), iobind.InvalidArgument, "batch: most_rows: expected 1 .. 65536, got "),
             (lambda: session.batch(2, states={"nothing": "s"}), iobind.NameNotFound, "batch: no output 'nothing'; there are s2, y"),
             (lambda: session.batch(2, states={"s2": "y"}), iobind.NameNotFound, "batch: no input 'y'; there are s, x"),
             (lambda: session.batch(2, states=["s2"]), iobind.InvalidArgument, "batch: states: expected a dict by name"),
@@ -330,11 +338,14 @@ def test_batches_that_are_refused():
             (lambda: session.batch(2, axes={"s": 0}), iobind.InvalidArgument, "batch: axes: expected .*: 'x' is missing"),
             (lambda: session.batch(2, axes={"nothing": 0}), iobind.NameNotFound, "batch: axes: no input or output 'nothing'"),
             (lambda: session.batch(2, axes={"s": 0, "x": -1, "s2": 0, "y": 0}), iobind.InvalidArgument, "batch: axes: 'x': expected an axis of 0 or more"),
+            (lambda: session.batch(2, axes={"s": 0, "x": "0", "s2": 0, "y": 0}), iobind.InvalidArgument, "batch: axes: 'x': expected an axis .*got '0'"),
             (lambda: session.batch(2, axes={"s": 0, "x": 2, "s2": 0, "y": 0}), iobind.ShapeError, "batch: 'x': expected an axis below its rank 2, or None"),
             (lambda: session.batch(2, states={"s2": "s"}, tolerance=-1), iobind.InvalidArgument, "batch: tolerance: expected a finite number, 0 or more"),
-            (lambda: session.batch(2, rows=0), iobind.InvalidArgument, "batch: rows: expected 1 or more, got 0"),
+            (lambda: session.batch(2, rows=0), iobind.InvalidArgument, "batch: rows: expected a whole number, 1 or more, got 0"),
+            (lambda: session.batch(2, rows=1.5), iobind.InvalidArgument, "batch: rows: expected a whole number, 1 or more, got 1.5"),
+            (lambda: session.batch(2, longest="1"), iobind.InvalidArgument, "batch: longest: expected 0 or more seconds, or None, got '1'"),
             (lambda: session.batch(2, longest=-1), iobind.InvalidArgument, "batch: longest: expected 0 or more seconds"),
-            (lambda: session.batch(2, states={"s2": "s"}, first=5), TypeError, "expected an iobind.State or None, got 5"),
+            (lambda: session.batch(2, states={"s2": "s"}, first=5), TypeError, "expected an iobind.State or None, got int"),
             (lambda: session.batch(2, first=binding.save()), iobind.InvalidArgument, "batch: expected a state of the batch's 0 pairs"),
             (lambda: unnamed.batch(2), iobind.ShapeError, "batch: expected one named dim .*: give axes"),
             (lambda: wide.batch(2), iobind.ShapeError, "batch: the batch axis may be any of the dims 'n', 'm': give axes"),
@@ -435,9 +446,9 @@ def test_a_step_of_what_is_submitted():
     with pytest.raises(iobind.InvalidState, match="^submit: 'x' is not set for this step: Row.set$"):
         first.submit()
     first.submit({"x": one(3)})
-    with pytest.raises(iobind.InvalidState, match="^submit: the slot is already submitted: await it by Row.result first$"):
+    with pytest.raises(iobind.InvalidState, match="^submit: the row is already submitted: await it by Row.result first$"):
         first.submit()
-    with pytest.raises(iobind.InvalidState, match="^run: row 0: the slot is submitted: Batch.step makes its step$"):
+    with pytest.raises(iobind.InvalidState, match="^run: row 0 is submitted: Batch.step makes its step$"):
         batch.run([first])
     with pytest.raises(iobind.Timeout, match="^result: "):
         first.result(0)

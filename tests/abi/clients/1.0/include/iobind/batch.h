@@ -38,7 +38,8 @@ typedef struct iobind_batch_options {
   const int32_t *input_axes;      /**< the batch axis of each input, or IOBIND_BATCH_NO_AXIS; NULL: the open dim whose name every
                                        input of rank 1 or more and every output has exactly once */
   size_t input_axis_count;        /**< 0 with NULL; otherwise the session's input_count */
-  const int32_t *output_axes;     /**< likewise of the outputs; set both lists, or neither */
+  const int32_t *output_axes;     /**< likewise of the outputs; set both lists, or neither. An output that has a row for each row of a
+                                       step, but no axis, is refused in the first step */
   size_t output_axis_count;
   iobind_state *first;            /**< the first state of each row: a state of the same pairs with 1 row. NULL: zeros; then the model
                                        must fix all dims of the states except the batch axis */
@@ -55,7 +56,8 @@ typedef struct iobind_batch_options {
  *    rows of different data, then with each row alone. Before the very first step 2, 3, 5 and 8 rows are tested, as far as most_rows
  *    permits. The test can show that a model mixes rows. It cannot prove that a model never does.
  *  - In the test only floats are random. Inputs of other types have the data of the step's rows; states of other types have the data
- *    of the first state. Setting a shared input later does not repeat the test.
+ *    of the first state. So do floats that make the model's run fail if they are random. Two NaN are equal. Setting a shared input
+ *    later does not repeat the test.
  *  @return OK; INVALID_ARGUMENT; SHAPE the batch axis is not found (the message lists the candidates; set the axes), or a state does
  *          not fit; DTYPE a state's input and output differ; NOT_SUPPORTED a value is not a tensor, or holds strings or a packed
  *          type, or a state grows; OUT_OF_MEMORY; RUNTIME
@@ -94,11 +96,12 @@ IOBIND_API IOBIND_CHECK iobind_status iobind_batch_get_info(iobind_batch *batch,
 
 /** Let a row join. Nothing is moved before its first step.
  *  @param state  with 1 row, from iobind_batch_save_state or a binding of the session; NULL: the batch's first state. If a saved
- *                cache has only its rows in use, they are copied, and zeros follow up to the cache's former capacity
+ *                cache has only its rows in use, or has another capacity and its length is known, the rows in use are copied, and zeros
+ *                follow up to the batch's capacity
  *  @param slot   receives the row's number, which is unique in the process
  *  @return OK; INVALID_STATE the batch has most_rows rows, or was stopped; INVALID_ARGUMENT a state of another session or of other
- *          pairs; SHAPE a state of other dims, or of more than 1 row; the failure of the run that should have made `state`;
- *          OUT_OF_MEMORY; RUNTIME
+ *          pairs; SHAPE a state of other dims, of more than 1 row, or with more rows in use than the batch's capacity; the failure
+ *          of the run that should have made `state`; OUT_OF_MEMORY; RUNTIME
  *  @threads any   @blocks if a cache with only its rows in use is copied   @since 1.0 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_batch_join(iobind_batch *batch, iobind_state *state, uint64_t *slot,
                                                         iobind_error *error);
