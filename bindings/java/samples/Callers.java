@@ -41,7 +41,7 @@ public class Callers {
     int count = 0;
     try (OrtBatchFFM.Row row = batch.join()) {
       for (int window = 0; window < 16000 / 512; window++) {
-        row.setInput("input", sound(window, volume), 1, 512);
+        row.setInput("input", sound(window, volume), 1, 512); // real sound: after the last 64 numbers of the window before
         row.submit().get();
         try (OrtValueRef speech = row.getOutput("output")) {
           if (speech.toFloatArray()[0] > 0.5) count++;

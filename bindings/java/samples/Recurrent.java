@@ -24,7 +24,7 @@ public class Recurrent {
           double t = (frame * 512 + i) / 16000.0; // a vowel-like buzz in the middle of silence
           sound[i] = frame < 8 || frame > 22 ? 0 : (float) (0.3 * Math.signum(Math.sin(800 * t)) * Math.sin(5000 * t));
         }
-        binding.bindInput("input", sound, 1, 512);
+        binding.bindInput("input", sound, 1, 512); // real sound: after the last 64 numbers of the frame before
         binding.runWithBindings();
         binding.readOutput("output", speech);
         System.out.printf("%.2f s: speech %.4f%n", frame * 512 / 16000.0, speech[0]);
