@@ -104,7 +104,7 @@ static iobind_status check_passed_input(const iobind_binding *binding, size_t in
     if (i != index && overwrites(binding, i, source)) {
       return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT,
                           "%s: output '%s' passes through the input of that name, which output '%s' overwrites: bind other "
-                          "memory, carry it by another mode, or set '%s' to IOBIND_OUTPUT_NONE",
+                          "memory, carry it by another mode, or do not fetch '%s'",
                           what, session->outputs[index].label, session->outputs[i].label, session->outputs[index].label);
     }
   }
