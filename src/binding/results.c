@@ -98,9 +98,7 @@ static iobind_status verify_place(const iobind_binding *binding, size_t index, c
   }
   const OrtMemoryInfo *info = NULL;
   IOBIND__ORT_TRY(api, api->GetTensorMemoryInfo(value, &info), error, "output '%s'", name);
-  const iobind__place *asked = output->is_copied                 ? iobind__output_home(binding, index)
-                               : iobind__output_is_given(output) ? output->target->place
-                                                                 : output->place;
+  const iobind__place *asked = output->is_copied ? iobind__output_home(binding, index) : iobind__output_place(output);
   if (!iobind__same_memory(runtime, info, asked->info)) {
     const char *landed = NULL;
     IOBIND__ORT_TRY(api, api->MemoryInfoGetName(info, &landed), error, "output '%s'", name);
