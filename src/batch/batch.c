@@ -84,10 +84,14 @@ static iobind_status join(iobind_batch *batch, iobind_state *state, uint64_t *sl
   return IOBIND_OK;
 }
 
-/* The state as a row has it: its caches have the batch's capacity. */
+/* The state as a row has it: its caches have the batch's capacity. NULL: the first state. Returns a reference. */
 static iobind_status fit_state(const iobind_batch *batch, iobind_state *state, iobind_state **row, const char *what,
                                iobind_error *error) {
   iobind_state *made;
+  if (state == NULL) {
+    *row = iobind_state_retain(batch->first);
+    return IOBIND_OK;
+  }
   IOBIND__TRY(iobind__batch_check_pairs(batch, state, what, error));
   IOBIND__TRY(iobind__renamed(iobind__state_widen(state, batch->first, &made, error), error, what));
   iobind_status status = iobind__batch_check_dims(batch, made, what, error);
@@ -104,14 +108,12 @@ iobind_status iobind_batch_join(iobind_batch *batch, iobind_state *state, uint64
   IOBIND__TRY(iobind__null_check(batch, "batch", what, error));
   IOBIND__TRY(iobind__null_check(slot, "slot", what, error));
   IOBIND__TRY(iobind__process_check(what, error));
-  iobind_state *row = batch->first;
-  IOBIND__TRY(state != NULL ? fit_state(batch, state, &row, what, error) : IOBIND_OK);
+  iobind_state *row;
+  IOBIND__TRY(fit_state(batch, state, &row, what, error));
   pthread_mutex_lock(&batch->mutex);
   iobind_status status = join(batch, row, slot, error);
   pthread_mutex_unlock(&batch->mutex);
-  if (state != NULL) {
-    iobind_state_release(row);
-  }
+  iobind_state_release(row);
   return status;
 }
 

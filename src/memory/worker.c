@@ -134,7 +134,7 @@ void iobind__worker_stop(iobind_stream *stream) {
   }
 }
 
-/* ---- the stream of a device without native streams: if there is no earlier work, the caller does the work at once. So the first task that
+/* ---- the stream of a device without native streams: the caller does the work at once, unless earlier work is in flight. So the first task that
  * has to wait starts the thread ---- */
 
 /* If all earlier work is complete, the thread finishes no task that would raise `passed`, so it is raised here. */

@@ -37,7 +37,7 @@ static bool has_obstacle(const iobind_session_options *options, const iobind_dev
   return found;
 }
 
-/* The caller's stream as an option of the EP. False: none was given, or it is no address, which is refused with the other options. */
+/* The caller's stream as an option of the EP. False: none was given, or the value is not an address: that is refused with the other options. */
 static bool find_given(const iobind_session_options *options, const iobind_device *device, void **handle) {
   for (size_t i = 0; i < options->ep_option_count; i++) {
     bool other_ep;
