@@ -43,17 +43,26 @@ callgrind() {
   fi
 }
 total() { sed -n 's/^totals: \([0-9]*\)$/\1/p' "$1"; }
-# The instructions in libiobind itself, by the object of each function; the line after `calls` has those of what was called.
-own() {
-  awk '/^ob=/ { id = $1; if (NF > 1) is_own[id] = /libiobind\./; counts = is_own[id] }
-    /^calls=/ { getline; next }
-    /^[-+*0-9]/ && counts { sum += $2 }
-    END { print sum + 0 }' "$1"
+# Of a file of callgrind: the instructions in libiobind itself, all outside of ONNX Runtime and of what it calls, and the number of its calls.
+# The line after `calls` has the instructions of what was called, which lies in the same object unless `cob` names another.
+sides() {
+  awk '/^c?ob=/ { split($1, pair, "="); id = pair[2]; if (NF > 1) kind[id] = /libonnxruntime\./ ? "ort" : /libiobind\./ ? "own" : "other" }
+    /^ob=/ { here = kind[id] }
+    /^cob=/ { called = kind[id] }
+    /^calls=/ {
+      split($1, pair, "="); getline
+      if (here != "ort" && called == "ort") { calls += pair[2]; of_ort += $2 }
+      called = ""; next
+    }
+    /^[-+*0-9]/ && here == "own" { own += $2 }
+    /^totals:/ { all = $2 }
+    END { print own + 0, all - of_ort, calls + 0 }' "$1"
 }
 
 # count PROGRAM ALLOCATIONS RUNS MODE...: the instructions of RUNS calls in the function `steady`, mode after mode, those of them in libiobind,
-# and the allocations of all and of libiobind, which the library ALLOCATIONS counts, into instructions, inside, all and ours.
-declare -A instructions inside all ours
+# those outside of ONNX Runtime, the calls of ONNX Runtime, and the allocations of all and of libiobind, which the library ALLOCATIONS counts,
+# into instructions, inside, outside, calls, all and ours.
+declare -A instructions inside outside calls all ours
 count() {
   local program=$1 allocations=$2 runs=$3 allocated=() i
   shift 3
@@ -62,8 +71,8 @@ count() {
   [ ${#allocated[@]} = $# ] || die "the library that counts allocations gave ${#allocated[@]} counts, expected $#"
   for ((i = 1; i <= $#; i++)); do
     instructions[${!i}]=$(total "$folder/out.$i")
-    # shellcheck disable=SC2034 # some scripts use it
-    inside[${!i}]=$(own "$folder/out.$i")
+    # shellcheck disable=SC2034 # some scripts use them
+    read -r "inside[${!i}]" "outside[${!i}]" "calls[${!i}]" <<<"$(sides "$folder/out.$i")"
     read -r "all[${!i}]" "ours[${!i}]" <<<"${allocated[i - 1]}"
   done
 }
