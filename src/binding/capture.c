@@ -196,7 +196,7 @@ static iobind_status capture(iobind_binding *binding, const saved *states, const
     status = iobind__guard_end_alone(&scope, iobind__call(binding, &capturing, &reason, error), error);
   }
   if (status == IOBIND_OK) {
-    iobind__registry_note_whole(binding->session, self->captured);
+    iobind__registry_note_whole(self->captured);
     /* each of ORT's executions has continued from the states that the previous one wrote, so then the replay is compared
      * instead */
     status = states->count > 0 ? IOBIND_OK : iobind__verified_compare(binding, "the run that captures a graph", error);

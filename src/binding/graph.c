@@ -136,7 +136,7 @@ void iobind__graph_destroy(const iobind_binding *binding, iobind__graph *self) {
     iobind_tensor_release(self->made[i]);
   }
   iobind__ort_options_release(binding->session, &self->options);
-  iobind__registry_give_up(binding->session, self->captured);
+  iobind__registry_give_up(self->captured);
   free(self->made);
   free(self->bytes);
   free(self);

@@ -127,8 +127,8 @@ iobind_status iobind_session_get_info(const iobind_session *session, iobind_sess
                               .domain = session->metadata.texts[2],
                               .description = session->metadata.texts[3],
                               .metadata_count = session->metadata.entry_count,
-                              .graph_count = atomic_load(&session->graphs.live),
-                              .kept_graph_count = atomic_load(&session->graphs.kept),
+                              .graph_count = iobind__registry_count(&session->graphs, IOBIND__GRAPH_WHOLE),
+                              .kept_graph_count = iobind__registry_count(&session->graphs, IOBIND__GRAPH_KEPT),
                               .device_node_count = session->device_node_count};
   return IOBIND__INFO_WRITE(info, &full, "session_get_info", error);
 }

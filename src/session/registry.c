@@ -9,26 +9,72 @@
 /* The maximum number of graphs that ORT or the EP keeps after their release; see iobind__registry_has_room. */
 enum { MOST_KEPT = 32 };
 
+/* ---- the list ---- */
+
+size_t iobind__registry_count(const iobind__registry *self, iobind__graph_life life) {
+  size_t count = 0;
+  for (const iobind__captured *one = atomic_load(&self->list); one != NULL; one = one->next) {
+    count += atomic_load(&one->life) == life;
+  }
+  return count;
+}
+
+/* The first entry of this life, or NULL. */
+static iobind__captured *find(const iobind__registry *self, iobind__graph_life life) {
+  iobind__captured *one = atomic_load(&self->list);
+  while (one != NULL && atomic_load(&one->life) != life) {
+    one = one->next;
+  }
+  return one;
+}
+
+static iobind__captured *add_entry(iobind__registry *self) {
+  iobind__captured *made = calloc(1, sizeof *made);
+  if (made != NULL) {
+    made->next = atomic_load(&self->list);
+    atomic_store(&self->list, made);
+  }
+  return made;
+}
+
 iobind_status iobind__registry_add(iobind_session *session, iobind__captured **out, iobind_error *error) {
-  iobind__captured *captured = calloc(1, sizeof *captured);
+  iobind__registry *self = &session->graphs;
+  iobind__captured *captured = find(self, IOBIND__GRAPH_GONE);
+  captured = captured != NULL ? captured : add_entry(self);
   if (captured == NULL) {
     return iobind__out_of_memory(error, "binding_run");
   }
-  captured->id = ++session->graphs.last_id;
+  captured->id = ++self->last_id;
+  atomic_store(&captured->life, IOBIND__GRAPH_BEGUN);
   *out = captured;
   return IOBIND_OK;
 }
 
-void iobind__registry_note_whole(iobind_session *session, iobind__captured *captured) {
-  captured->is_whole = true;
-  atomic_fetch_add(&session->graphs.live, 1);
+void iobind__registry_note_whole(iobind__captured *captured) {
+  atomic_store(&captured->life, IOBIND__GRAPH_WHOLE);
+}
+
+void iobind__registry_give_up(iobind__captured *captured) {
+  if (captured != NULL) {
+    bool is_whole = atomic_load(&captured->life) == IOBIND__GRAPH_WHOLE;
+    atomic_store(&captured->life, is_whole ? IOBIND__GRAPH_DEAD : IOBIND__GRAPH_FAILED);
+  }
+}
+
+void iobind__registry_close(iobind__registry *self) {
+  iobind__captured *captured = atomic_load(&self->list);
+  while (captured != NULL) {
+    iobind__captured *next = captured->next;
+    free(captured);
+    captured = next;
+  }
 }
 
 /* ---- release ---- */
 
-static void note_kept(iobind_session *session) {
+static void tell_kept(const iobind_session *session) {
   const iobind_runtime *runtime = session->runtime;
-  size_t kept = atomic_fetch_add(&session->graphs.kept, 1) + 1;
+  size_t kept = iobind__registry_count(&session->graphs, IOBIND__GRAPH_KEPT);
   iobind__log_line(runtime->log, IOBIND_LOG_INFO,
                    "iobind: a captured graph was released, but ORT %s keeps it until its session is destroyed: %zu so far",
                    runtime->ort.version, kept);
@@ -41,75 +87,63 @@ static void note_kept(iobind_session *session) {
   }
 }
 
-/* Also one whose capture failed: a later run of its number would return OK and write nothing. */
-static void release(iobind_session *session, const iobind__captured *captured) {
+/* Has ORT released the graph, and the EP its memory? */
+static bool has_released(iobind_session *session, const iobind__captured *captured) {
   iobind_runtime *runtime = session->runtime;
   const OrtApi *api = IOBIND__API(runtime);
-  if (iobind__ort_releases_graphs(&runtime->ort)) {
-    iobind__scope scope;
-    iobind__guard_enter_anyway(session->inside, &scope);
-    OrtStatus *status = api->SessionReleaseCapturedGraph(session->session, captured->id);
-    iobind__guard_leave(&scope);
-    if (status != NULL) {
-      api->ReleaseStatus(status);
-    } else if (!iobind__session_graphs_have(session, IOBIND__QUIRK_GRAPH_STAYS)) {
-      return;
-    }
+  if (!iobind__ort_releases_graphs(&runtime->ort)) {
+    return false;
   }
-  if (captured->is_whole) {
-    note_kept(session);
+  iobind__scope scope;
+  iobind__guard_enter_anyway(session->inside, &scope);
+  OrtStatus *status = api->SessionReleaseCapturedGraph(session->session, captured->id);
+  iobind__guard_leave(&scope);
+  if (status != NULL) {
+    api->ReleaseStatus(status);
   }
+  return status == NULL && !iobind__session_graphs_have(session, IOBIND__QUIRK_GRAPH_STAYS);
 }
 
-void iobind__registry_give_up(iobind_session *session, iobind__captured *captured) {
-  if (captured == NULL) {
-    return;
-  }
-  captured->next = atomic_load(&session->graphs.dead);
-  while (!atomic_compare_exchange_weak(&session->graphs.dead, &captured->next, captured)) {
+/* Also one whose capture failed: a later run of its number would return OK and write nothing. */
+static void release_all(iobind_session *session, iobind__graph_life life) {
+  bool may_release = !iobind__process_is_forked() && iobind__guard_may_free(session->inside);
+  iobind__captured *captured = find(&session->graphs, life);
+  while (captured != NULL) {
+    bool is_kept = may_release && !has_released(session, captured) && life == IOBIND__GRAPH_DEAD;
+    atomic_store(&captured->life, is_kept ? IOBIND__GRAPH_KEPT : IOBIND__GRAPH_GONE);
+    if (is_kept) {
+      tell_kept(session);
+    }
+    captured = find(&session->graphs, life);
   }
 }
 
 void iobind__registry_release_dead(iobind_session *session) {
-  iobind__captured *captured = atomic_exchange(&session->graphs.dead, NULL);
-  while (captured != NULL) {
-    iobind__captured *next = captured->next;
-    if (!iobind__process_is_forked() && iobind__guard_may_free(session->inside)) {
-      release(session, captured);
-    }
-    atomic_fetch_sub(&session->graphs.live, captured->is_whole);
-    free(captured);
-    captured = next;
-  }
+  release_all(session, IOBIND__GRAPH_FAILED);
+  release_all(session, IOBIND__GRAPH_DEAD);
 }
 
 void iobind__registry_try_release_dead(iobind_session *session) {
-  if (atomic_load(&session->graphs.dead) != NULL && iobind__session_try_enter(session)) {
+  const iobind__registry *self = &session->graphs;
+  bool any = find(self, IOBIND__GRAPH_FAILED) != NULL || find(self, IOBIND__GRAPH_DEAD) != NULL;
+  if (any && iobind__session_try_enter(session)) {
     iobind__registry_release_dead(session);
     iobind__session_leave(session);
-  }
-}
-
-void iobind__registry_close(iobind__registry *self) {
-  iobind__captured *captured = atomic_exchange(&self->dead, NULL);
-  while (captured != NULL) {
-    iobind__captured *next = captured->next;
-    free(captured);
-    captured = next;
   }
 }
 
 /* ---- bounds ---- */
 
 bool iobind__registry_has_room(const iobind__registry *self) {
-  return atomic_load(&self->kept) < MOST_KEPT;
+  return iobind__registry_count(self, IOBIND__GRAPH_KEPT) < MOST_KEPT;
 }
 
 /* Concat, Split, batched MatMul and others pass addresses to their kernels by a copy from pinned memory. ORT's change #32121 retains that memory
  * for the graph; before it, the next run wrote its own addresses there, and a replay read them. */
 iobind_status iobind__registry_check_recycling(iobind_session *session, const char *what, iobind_error *error) {
   iobind__registry_release_dead(session);
-  if (!iobind__session_graphs_have(session, IOBIND__QUIRK_GRAPH_RECYCLES) || atomic_load(&session->graphs.live) == 0) {
+  if (!iobind__session_graphs_have(session, IOBIND__QUIRK_GRAPH_RECYCLES) ||
+      iobind__registry_count(&session->graphs, IOBIND__GRAPH_WHOLE) == 0) {
     return IOBIND_OK;
   }
   return iobind__fail(

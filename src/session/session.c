@@ -135,9 +135,7 @@ iobind_session *iobind__session_allocate(iobind_runtime *runtime) {
     iobind__ref_init(&session->ref, session_destroy);
     pthread_mutex_init(&session->places_mutex, NULL);
     iobind__turn_init(&session->turn);
-    atomic_init(&session->graphs.live, 0);
-    atomic_init(&session->graphs.kept, 0);
-    atomic_init(&session->graphs.dead, NULL);
+    atomic_init(&session->graphs.list, NULL);
     session->runtime = runtime;
     iobind__ref_retain(&runtime->ref);
   }

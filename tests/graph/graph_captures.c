@@ -158,7 +158,7 @@ static void give_up_graphs(bool can_release) {
     count += runs_of[i] > 0;
   }
   assert_true(count >= 5);
-  assert_int_equal(atomic_load(&session->graphs.kept),
+  assert_int_equal(iobind__registry_count(&session->graphs, IOBIND__GRAPH_KEPT),
                    can_release && !iobind__device_has(device, IOBIND__QUIRK_GRAPH_STAYS) ? 0 : count);
   iobind_tensor_release(taken);
   iobind_tensor_release(xs[0]);
@@ -202,7 +202,7 @@ static void graphs_stay_with_cuda(void **state) {
   expect_ok(iobind_binding_run(binding, NULL, &fault));
   expect_ok(iobind_binding_take_output(binding, 0, &taken, &fault));
   assert_int_equal(read_counter("live_graphs") - before, GIVEN_UP);
-  assert_int_equal(atomic_load(&session->graphs.kept), GIVEN_UP);
+  assert_int_equal(iobind__registry_count(&session->graphs, IOBIND__GRAPH_KEPT), GIVEN_UP);
   iobind_binding_destroy(binding);
   iobind_tensor_release(taken);
   iobind_tensor_release(x);
@@ -234,7 +234,7 @@ static void captures_no_more(void **state) {
     iobind_binding_destroy(binding);
   }
   stop_watching();
-  assert_int_equal(atomic_load(&session->graphs.kept), MOST);
+  assert_int_equal(iobind__registry_count(&session->graphs, IOBIND__GRAPH_KEPT), MOST);
   (void)count_launched();
   fill(x, 100);
   expect_ok(iobind_binding_run(lasting, NULL, &fault));
@@ -268,7 +268,7 @@ static void slots_where_a_session_has_one_graph(void **state) {
     expect_ok(iobind_pipeline_next(pipeline, IOBIND_NO_TIMEOUT, &y, 1, NULL, &fault));
     expect_all(y, N, 2 * (float)item);
   }
-  assert_int_equal(atomic_load(&session->graphs.live), 0);
+  assert_int_equal(iobind__registry_count(&session->graphs, IOBIND__GRAPH_WHOLE), 0);
   iobind_pipeline_destroy(pipeline);
   device->quirks = quirks;
   iobind_tensor_release(x);
@@ -336,10 +336,10 @@ static void break_captures(const char *once, const char *always, const char *wor
   expect_output(binding, N, 4);
   expect_ok(iobind_binding_reset_graphs(binding, &fault));
   assert_true(set_device("fail_capture", always));
-  const size_t kept = atomic_load(&session->graphs.kept);
+  const size_t kept = iobind__registry_count(&session->graphs, IOBIND__GRAPH_KEPT);
   expect(IOBIND_ERROR_RUNTIME, iobind_binding_run(binding, NULL, &fault));
   expect_words(words);
-  assert_int_equal(atomic_load(&session->graphs.kept), kept); /* there was none */
+  assert_int_equal(iobind__registry_count(&session->graphs, IOBIND__GRAPH_KEPT), kept); /* there was none */
   assert_true(set_device("fail_capture", "0"));
   expect_all(x, N, 4);
   expect_ok(iobind_binding_run(binding, NULL, &fault));
