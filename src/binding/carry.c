@@ -239,6 +239,17 @@ void iobind__carry_note_failure(iobind_binding *binding) {
   spoil_in_place(binding, IOBIND__DAMAGE_IN_PLACE);
 }
 
+void iobind__carry_note_flight(iobind_binding *binding, bool is_chain) {
+  iobind__carry_note_failure(binding);
+  for (size_t i = 0; i < binding->carry_count; i++) {
+    const iobind__carry *carry = &binding->carries[i];
+    bool is_advanced = !carry->due; /* for a run that was not made: the input is what the failed run has left */
+    if (carry->mode != IOBIND_CARRY_IN_PLACE && (is_chain || is_advanced)) {
+      iobind__carry_spoil(binding, carry->input, IOBIND__DAMAGE_WHOLE);
+    }
+  }
+}
+
 void iobind__carry_note_wrong(iobind_binding *binding) {
   spoil_in_place(binding, IOBIND__DAMAGE_WHOLE);
 }

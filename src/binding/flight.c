@@ -90,16 +90,6 @@ void iobind__binding_fail(iobind_binding *binding, const iobind_error *failure) 
   }
 }
 
-/* Mark the states after a failure. If several runs were in flight, all are undefined. */
-static void lose_states(iobind_binding *binding) {
-  iobind__carry_note_failure(binding);
-  for (size_t i = 0; i < binding->carry_count && binding->flight.has_follower; i++) {
-    bool is_in_place =
-        binding->carries[i].mode == IOBIND_CARRY_IN_PLACE; /* otherwise the last run has read another's results */
-    iobind__carry_spoil(binding, binding->carries[i].input, is_in_place ? IOBIND__DAMAGE_IN_PLACE : IOBIND__DAMAGE_WHOLE);
-  }
-}
-
 /* Leave the failure to reads of the caller's tensors that the run was to write, unless another call returns it first. */
 static void leave_to_readers(iobind_binding *binding) {
   for (size_t i = 0; i < binding->session->output_count; i++) {
@@ -123,10 +113,10 @@ void iobind__flight_poll(iobind_binding *binding) {
     if (iobind__stream_owes(flight->stream, flight->ticket)) {
       leave_to_readers(binding);
     }
-    iobind__binding_fail(binding, &failure); /* the EP's stream has failed after the run was submitted */
-    if (flight->has_run) {
-      lose_states(binding);
+    if (iobind__stream_orders_calls(flight->stream)) { /* a worker's thread has marked the states */
+      iobind__carry_note_flight(binding, flight->ticket != flight->first);
     }
+    iobind__binding_fail(binding, &failure);
   }
   iobind__ref_release(&iobind__flight_end(flight)->ref);
 }

@@ -21,11 +21,6 @@ static void note_flight(iobind_binding *binding, iobind_stream *stream, iobind__
 
 /* ---- on an EP's stream ---- */
 
-/* A run that follows others in flight has used their states, even if it fails before it is made. */
-static void note_follower(iobind_binding *binding) {
-  binding->flight.has_follower = binding->flight.has_follower || binding->flight.stream != NULL;
-}
-
 /* Wait for all work that writes what the host reads during the submission, and for deliveries to host memory that the run
  * uses. */
 static iobind_status settle_host_memory(const iobind_binding *binding, iobind_stream *stream, iobind_error *error) {
@@ -104,16 +99,15 @@ static iobind_status execute_on(iobind_binding *binding, iobind_stream *stream, 
  * as this one. */
 static iobind_status disown_run(iobind_binding *binding, const iobind_error *reason, iobind_error *error) {
   (void)iobind__flight_wait(binding, NULL);
-  iobind__flight_poll(binding);
   iobind__results_drop(binding, binding->flight.stream); /* not NULL: the run may still be in flight */
   iobind__binding_fail(binding, reason);
   iobind__carry_note_failure(binding);
+  iobind__flight_poll(binding); /* earlier runs: the states are those that they have left */
   return iobind__error_copy(error, reason);
 }
 
 static iobind_status submit(iobind_binding *binding, iobind_stream *stream, iobind__order order, iobind_error *error) {
   iobind_error reason = IOBIND_ERROR_INIT;
-  note_follower(binding);
   IOBIND__TRY(iobind__run_begin(binding, binding->flight.stream, error));
   IOBIND__TRY(iobind__run_await(binding, stream, NULL, error));
   IOBIND__TRY(order == IOBIND__SETTLED ? iobind__run_settle(binding, error) : IOBIND_OK);
@@ -126,7 +120,6 @@ static iobind_status submit(iobind_binding *binding, iobind_stream *stream, iobi
     return is_made ? disown_run(binding, &reason, error) : iobind__error_copy(error, &reason);
   }
   keep_states(binding, &submission);
-  binding->flight.has_run = true;
   note_flight(binding, stream, iobind__submission_ticket(&submission));
   return IOBIND_OK;
 }
@@ -205,12 +198,18 @@ static iobind_status execute_task(const run_task *self, const iobind_error *fail
   return iobind__run_execute(binding, &how, error);
 }
 
+/* Was an earlier run made that was in flight at the submission? A run whose predecessor has failed finds that failure in the binding. */
+static bool follows_made(const run_task *self, const iobind_error *failure) {
+  return self->begins && (failure == NULL || self->binding->results.state != IOBIND__RESULTS_FAILED);
+}
+
 static iobind_status run_task_now(iobind__task *task, const iobind_error *failure, iobind_error *error) {
   const run_task *self = (const run_task *)task;
   iobind_status status = execute_task(self, failure, error);
-  if (status == IOBIND_OK) {
-    self->binding->flight.has_run = true;
-  } else {
+  if (status != IOBIND_OK) {
+    if (follows_made(self, failure)) {
+      iobind__carry_note_flight(self->binding, true);
+    }
     iobind__binding_fail(self->binding, error); /* if ORT was called, iobind__call has recorded the effect on the states */
   }
   leave_queue(self->binding);
@@ -272,7 +271,6 @@ static iobind_status run_by_worker(iobind_binding *binding, iobind_stream *strea
     leave_queue(binding);
     return status;
   }
-  note_follower(binding);
   note_flight(binding, stream, ticket);
   return IOBIND_OK;
 }

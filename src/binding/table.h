@@ -456,6 +456,9 @@ iobind_status iobind__carry_prepare(iobind_binding *binding, iobind_error *error
 void iobind__carry_note_run(iobind_binding *binding);
 void iobind__carry_note_failure(iobind_binding *binding);
 
+/* The same after a failure of runs in flight. `is_chain`: a run has read what another one has left, and which one failed is unknown. */
+void iobind__carry_note_flight(iobind_binding *binding, bool is_chain);
+
 /* The state that the input reads is undefined, unless it is damaged more already. */
 void iobind__carry_spoil(iobind_binding *binding, size_t input, iobind__damage damage);
 

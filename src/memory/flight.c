@@ -17,6 +17,7 @@ void iobind__flight_add(iobind__flight *self, iobind_stream *stream, iobind__tic
   if (self->stream == NULL) {
     iobind__ref_retain(&stream->ref);
     self->stream = stream;
+    self->first = ticket;
   }
   self->ticket = ticket;
   self->end = ticket;
@@ -31,10 +32,9 @@ iobind_stream *iobind__flight_end(iobind__flight *self) {
   pthread_mutex_lock(&self->mutex);
   iobind_stream *stream = self->stream;
   self->stream = NULL;
+  self->first = 0;
   self->ticket = 0;
   self->end = 0;
-  self->has_follower = false;
-  self->has_run = false;
   pthread_mutex_unlock(&self->mutex);
   return stream;
 }

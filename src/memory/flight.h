@@ -27,12 +27,10 @@ typedef struct iobind__flight {
   atomic_bool is_announced; /* RUNNING was set for a run that another thread will make */
   pthread_mutex_t mutex;
   iobind_stream *stream; /* of runs that are not known to be complete; a reference is held; NULL: none */
+  iobind__ticket first;  /* of the first of them */
   iobind__ticket ticket; /* of the last of them */
   iobind__ticket end;    /* of the last work on bound memory: that run, or a later copy of its states */
-  atomic_size_t queued;  /* runs on a worker's stream that have not ended; the fields below are the owner's thread's alone */
-  bool has_follower;     /* a run was ordered after another one in flight, even if it was not made */
-  bool has_run;          /* a run was submitted to an EP's stream, or made by a worker's thread, which sets this before its
-                          * ticket ends: a failure leaves the states undefined */
+  atomic_size_t queued;  /* runs on a worker's stream that have not ended */
   bool has_uncounted;    /* ORT got a run without lengths of iobind: at which rows it wrote to the caches is unknown */
 } iobind__flight;
 

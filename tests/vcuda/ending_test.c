@@ -236,7 +236,7 @@ static void released_within_a_run(void **state) {
     expect_ok(iobind_binding_run(bindings[1], stream, &fault));
     expect_ok(iobind_binding_run(bindings[0], stream, &fault));
     iobind_binding_destroy(bindings[0]);
-    expect_graphs(session, 2, 0); /* the run in flight has it */
+    expect_graphs(session, 2, 0);   /* the run in flight has it */
     iobind__session_enter(session); /* like a capture that waits for the stream */
     expect_ok(iobind_stream_synchronize(stream, &fault));
     iobind__session_leave(session);
